@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/arena.h"
+
+#include <stdalign.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+
+#define BLOCK_SIZE ((size_t)64 * 1024)
+
+struct arena_block {
+    struct arena_block *next;
+    size_t cap;
+    alignas(max_align_t) char bytes[];
+};
+
+void arena_fini(struct arena *a)
+{
+    while (a->head) {
+        struct arena_block *next = a->head->next;
+        free(a->head);
+        a->head = next;
+    }
+    *a = (struct arena){0};
+}
+
+void arena_reset(struct arena *a)
+{
+    struct arena_block *keep = NULL;
+    while (a->head) {
+        struct arena_block *next = a->head->next;
+        if (!keep && a->head->cap == BLOCK_SIZE)
+            keep = a->head;
+        else
+            free(a->head);
+        a->head = next;
+    }
+    if (keep)
+        keep->next = NULL;
+    *a = (struct arena){.head = keep, .total = keep ? keep->cap : 0};
+}
+
+void *arena_get(struct arena *a, size_t n)
+{
+    const size_t align = alignof(max_align_t);
+    n = (n + align - 1) & ~(align - 1);
+    if (!a->head || a->head->cap - a->used < n) {
+        size_t cap = n > BLOCK_SIZE ? n : BLOCK_SIZE;
+        struct arena_block *b = alloc_get(sizeof *b + cap);
+        b->cap = cap;
+        b->next = a->head;
+        a->head = b;
+        a->used = 0;
+        a->total += cap;
+    }
+    void *p = a->head->bytes + a->used;
+    a->used += n;
+    return p;
+}
+
+void *arena_zero(struct arena *a, size_t n)
+{
+    return memset(arena_get(a, n), 0, n);
+}
+
+struct str arena_copy(struct arena *a, struct str s)
+{
+    if (s.len == 0)
+        return (struct str){"", 0};
+    char *p = arena_get(a, s.len);
+    memcpy(p, s.at, s.len);
+    return (struct str){p, s.len};
+}

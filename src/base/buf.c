@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/buf.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/must.h"
+
+void buf_fini(struct buf *b)
+{
+    free(b->at);
+    *b = (struct buf){0};
+}
+
+char *buf_room(struct buf *b, size_t n)
+{
+    if (b->cap - b->len < n) {
+        size_t cap = b->cap ? b->cap * 2 : 256;
+        while (cap < b->len + n)
+            cap *= 2;
+        b->at = alloc_resize(b->at, cap);
+        b->cap = cap;
+    }
+    return b->at + b->len;
+}
+
+void buf_drop(struct buf *b, size_t n)
+{
+    must(n <= b->len);
+    b->len -= n;
+    if (b->len)
+        memmove(b->at, b->at + n, b->len);
+}
+
+void buf_print(struct buf *b, const char *fmt, ...)
+{
+    va_list ap;
+    va_start(ap, fmt);
+    va_list again;
+    va_copy(again, ap);
+    int n = vsnprintf(NULL, 0, fmt, ap);
+    va_end(ap);
+    must(n >= 0);
+    vsnprintf(buf_room(b, (size_t)n + 1), (size_t)n + 1, fmt, again);
+    va_end(again);
+    b->len += (size_t)n;
+}
+
+void buf_int(struct buf *b, int64_t v)
+{
+    char digits[24];
+    size_t i = sizeof digits;
+    uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
+    do {
+        digits[--i] = (char)('0' + u % 10);
+        u /= 10;
+    } while (u);
+    if (v < 0)
+        digits[--i] = '-';
+    buf_add(b, digits + i, sizeof digits - i);
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_LOG_H
+#define BASE_LOG_H
+
+/* One line per event on standard error, for people ("text") or programs
+ * ("json"). Log once, where a fault is handled. core/ never logs. Thread-safe: a line is one write. Never pass a secret. */
+
+#include <stdbool.h>
+
+enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
+enum log_format { LOG_TEXT, LOG_JSON };
+
+void log_set(enum log_level level, enum log_format format);
+bool log_wants(enum log_level level);
+void log_write(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+#define log_error(...) log_write(LOG_ERROR, __VA_ARGS__)
+#define log_warn(...)  log_write(LOG_WARN, __VA_ARGS__)
+#define log_info(...)  log_write(LOG_INFO, __VA_ARGS__)
+#define log_debug(...)                                                                             \
+    do {                                                                                           \
+        if (log_wants(LOG_DEBUG))                                                                  \
+            log_write(LOG_DEBUG, __VA_ARGS__);                                                     \
+    } while (0)
+
+#endif

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_STR_H
+#define BASE_STR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+/* A borrowed run of bytes, not NUL-terminated. Whoever hands one out says how
+ * long it stays valid. The empty string may have at == NULL. */
+struct str {
+    const char *at;
+    size_t len;
+};
+
+#define STR(literal) ((struct str){(literal), sizeof(literal) - 1})
+/* For printf's "%.*s". */
+#define STR_ARG(s) (int)(s).len, (s).at ? (s).at : ""
+
+static inline struct str str_from(const char *z)
+{
+    return (struct str){z, z ? strlen(z) : 0};
+}
+
+static inline bool str_eq(struct str a, struct str b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
+}
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_UTF8_H
+#define BASE_UTF8_H
+
+#include "base/str.h"
+
+/* Offset of the first byte that is not part of well-formed UTF-8 (RFC 3629:
+ * shortest form, no surrogates, up to U+10FFFF), or s.len if all is well. */
+size_t utf8_check(struct str s);
+
+#endif
