@@ -26,10 +26,13 @@ struct job_extent {
     uint32_t runs_ended; /* run records 0 .. runs_ended - 1 may exist */
 };
 
+#define PORT_PAYLOAD 1u /* the payload too */
+#define PORT_STATE   2u /* its newest state, not only the one it was enqueued with */
+
 struct port {
     void *ctx;
-    /* ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORE. */
-    struct err (*load_job)(void *ctx, struct id id, bool with_payload, struct arena *a,
+    /* ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORE. extent->runs_ended is what the state says. */
+    struct err (*load_job)(void *ctx, struct id id, unsigned want, struct arena *a,
                            struct job *out, struct job_extent *extent);
     /* Adds a new job with its first state. True if its payload was stored apart. */
     bool (*put_job)(void *ctx, const struct job *job);
