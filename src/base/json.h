@@ -53,7 +53,7 @@ struct json_cursor {
 /* A string as it stands in the text: between its quotes, escapes unresolved. */
 struct json_string {
     struct str raw;
-    bool escaped; /* raw holds at least one backslash */
+    bool escaped;  /* raw holds at least one backslash */
     size_t offset; /* of raw in the text */
 };
 
