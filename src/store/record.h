@@ -57,6 +57,7 @@ void record_put_takes(struct batch *b, uint64_t seq, instant at, const struct ta
  * under its own key. */
 NODISCARD struct err record_read_job(struct str value, struct id id, struct job *job,
                                      bool *payload_apart);
+NODISCARD struct err record_read_payload(struct str value, struct str *payload);
 NODISCARD struct err record_read_state(struct str value, struct job_state *state);
 NODISCARD struct err record_read_run(struct str value, struct run *run);
 /* Calls each(ctx, take) for all of them. */
