@@ -37,9 +37,9 @@ struct engine_settings {
 
 /* A job handed out. */
 struct handout {
-    struct job job;  /* with payload; status in_flight */
-    uint32_t run;    /* index of the new run */
-    uint64_t token;  /* fencing token of the run, never 0 */
+    struct job job;    /* with payload; status in_flight */
+    uint32_t run;      /* index of the new run */
+    uint64_t token;    /* fencing token of the run, never 0 */
     instant lease_end; /* or none: held by a stream */
 };
 
@@ -118,8 +118,8 @@ struct taker_spec {
     uint32_t limit;    /* stream: jobs in flight at a time; claim: jobs in its answer */
     struct str worker; /* name for the record, copied */
     bool claim;
-    span lease;        /* claim: of each job */
-    instant wait_end;  /* claim: answered empty then */
+    span lease;       /* claim: of each job */
+    instant wait_end; /* claim: answered empty then */
 };
 
 struct taker *engine_taker_open(struct engine *e, const struct taker_spec *spec, void *taker_ctx);
@@ -151,7 +151,8 @@ bool engine_next_ended(const struct engine *e, enum status s, struct id from, bo
                        struct id *next);
 /* The ids of all jobs in flight in id order, in the arena. */
 size_t engine_live_ids(const struct engine *e, struct arena *a, struct id **ids);
-/* Jobs of a queue (or of all, if name is empty) by status. What is due but not fired yet counts as scheduled. */
+/* Jobs of a queue (or of all, if name is empty) by status. What is due but not fired yet counts as
+ * scheduled. */
 void engine_count(const struct engine *e, struct str queue, uint64_t counts[STATUS_COUNT]);
 /* Calls each(ctx, name) for every queue that has jobs, in name order. */
 void engine_each_queue(const struct engine *e, struct arena *a,

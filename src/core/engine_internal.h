@@ -11,15 +11,15 @@
 #include "core/engine.h"
 
 struct queue {
-    struct str name; /* owned by engine->queue_names */
-    uint32_t index;  /* in engine->queues */
+    struct str name;         /* owned by engine->queue_names */
+    uint32_t index;          /* in engine->queues */
     struct btree ready;      /* major: priority; val: see READY_VAL_STATE */
     struct btree_entry head; /* what engine->heads holds for this queue */
     bool has_head;
     bool dirty; /* in engine->dirty: got ready jobs in this turn */
     uint64_t counts[STATUS_COUNT];
-    uint32_t subs;           /* takers that name this queue */
-    struct list waiters;     /* struct sub.node, oldest ticket first */
+    uint32_t subs;       /* takers that name this queue */
+    struct list waiters; /* struct sub.node, oldest ticket first */
     struct list dirty_node;
 };
 
@@ -89,7 +89,7 @@ struct taker {
     struct list held; /* struct live.held */
     span lease;
     instant wait_end;
-    bool wait_armed; /* a DUE_WAIT deadline exists */
+    bool wait_armed;     /* a DUE_WAIT deadline exists */
     struct handout *got; /* of a claim, in this turn's arena */
     uint32_t got_count;
     struct worker_name *worker;
@@ -119,9 +119,9 @@ struct engine {
     struct idmap waits; /* claims that wait, by id {0, ticket} */
     struct list dirty, hungry, all_waiters, takers;
     uint64_t tickets;
-    uint64_t take_seq;         /* of the next takes record */
-    struct take_group *group;  /* of this turn, or NULL */
-    struct take *takes;        /* of this turn */
+    uint64_t take_seq;        /* of the next takes record */
+    struct take_group *group; /* of this turn, or NULL */
+    struct take *takes;       /* of this turn */
     size_t take_count, take_cap;
     struct restored_take *restored;
     size_t restored_count, restored_cap;

@@ -20,7 +20,7 @@
 #define JOB_PRIORITY_DEFAULT 32768
 #define JOB_RETRY_LIMIT_MAX  1000000
 
-#define RETRY_LIMIT_DEFAULT (-1)       /* the server's retry limit applies */
+#define RETRY_LIMIT_DEFAULT (-1)         /* the server's retry limit applies */
 #define RETENTION_DEFAULT   ((span){-1}) /* the server's retention applies */
 
 /* Why a dead job is dead; resolution `failed` or `exception` with a reason
@@ -54,7 +54,7 @@ struct job_state {
 struct job {
     struct id id;
     struct str queue, type;
-    struct str payload; /* JSON text, byte for byte as it came; at == NULL: not loaded */
+    struct str payload;   /* JSON text, byte for byte as it came; at == NULL: not loaded */
     int32_t retry_limit;  /* retries after the first failure, or RETRY_LIMIT_DEFAULT */
     struct curve backoff; /* shape CURVE_NONE: the server's default */
     span completed_retention, dead_retention; /* or RETENTION_DEFAULT */
@@ -99,8 +99,8 @@ const char *job_outcome_name(enum outcome o);
 const char *job_resolution_name(enum resolution r);
 
 /* A queue or type: 1 to JOB_NAME_MAX bytes of UTF-8 without control characters and without
- * the characters that lists and patterns need (seed: the Jobs API reserves , * ? [ ] { } \). ERR_BAD_NAME says which
- * rule is broken; what names the field. */
+ * the characters that lists and patterns need (seed: the Jobs API reserves , * ? [ ] { } \).
+ * ERR_BAD_NAME says which rule is broken; what names the field. */
 NODISCARD struct err job_check_name(struct str name, const char *what);
 
 #endif

@@ -32,8 +32,8 @@ struct job_extent {
 struct port {
     void *ctx;
     /* ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORE. extent->runs_ended is what the state says. */
-    struct err (*load_job)(void *ctx, struct id id, unsigned want, struct arena *a,
-                           struct job *out, struct job_extent *extent);
+    struct err (*load_job)(void *ctx, struct id id, unsigned want, struct arena *a, struct job *out,
+                           struct job_extent *extent);
     /* Adds a new job with its first state. True if its payload was stored apart. */
     bool (*put_job)(void *ctx, const struct job *job);
     void (*put_state)(void *ctx, struct id id, const struct job_state *state);

@@ -48,8 +48,7 @@ static struct verdict retry_then(instant at, instant now, const char *how, uint3
 static struct verdict give_up(enum outcome outcome, const char *why)
 {
     struct verdict v = {.retry = false};
-    v.resolution =
-        outcome == OUTCOME_EXPIRED ? RESOLUTION_CLAIM_EXPIRED : RESOLUTION_FAILED;
+    v.resolution = outcome == OUTCOME_EXPIRED ? RESOLUTION_CLAIM_EXPIRED : RESOLUTION_FAILED;
     snprintf(v.reason, sizeof v.reason, "dead: %s%s",
              outcome == OUTCOME_EXPIRED ? "the lease ran out and " : "", why);
     return v;

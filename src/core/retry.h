@@ -24,16 +24,16 @@ struct retry_defaults {
 struct retry_defaults retry_defaults(void);
 
 struct retry_request {
-    const struct job *job;  /* with the attempts before this failure */
-    enum outcome outcome;   /* OUTCOME_FAILED or OUTCOME_EXPIRED */
-    bool kill;              /* the worker says: never again */
-    instant retry_at;       /* the worker says: then, even past the limit; or none */
+    const struct job *job; /* with the attempts before this failure */
+    enum outcome outcome;  /* OUTCOME_FAILED or OUTCOME_EXPIRED */
+    bool kill;             /* the worker says: never again */
+    instant retry_at;      /* the worker says: then, even past the limit; or none */
 };
 
 struct verdict {
     bool retry;
-    instant at;                 /* of the retry */
-    enum resolution resolution; /* of a dead job */
+    instant at;                    /* of the retry */
+    enum resolution resolution;    /* of a dead job */
     char reason[RETRY_REASON_MAX]; /* for a person; never empty */
 };
 

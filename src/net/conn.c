@@ -168,8 +168,8 @@ static void send_rest(struct conn *c, size_t done)
     for (size_t at = done; at < c->sending.len; at += WRITE_MAX) {
         size_t left = c->sending.len - at;
         must(count < sizeof rest / sizeof *rest);
-        rest[count++] = uv_buf_init(c->sending.at + at,
-                                    (unsigned)(left < WRITE_MAX ? left : WRITE_MAX));
+        rest[count++] =
+            uv_buf_init(c->sending.at + at, (unsigned)(left < WRITE_MAX ? left : WRITE_MAX));
     }
     if (uv_write(&c->write, stream_of(c), rest, count, on_written) < 0)
         conn_abort(c);
@@ -317,7 +317,8 @@ static void on_tick(uv_timer_t *handle)
     struct conn_set *set = handle->data;
     uint64_t now = uv_now(set->loop);
     struct conn *c;
-    LIST_FOREACH (c, &set->all, link) { /* none leaves the list before its close callback */
+    LIST_FOREACH(c, &set->all, link)
+    { /* none leaves the list before its close callback */
         if (!c->closing)
             check_progress(c, now);
         if (!c->closing && c->lingering && now >= c->linger_until)
@@ -355,8 +356,8 @@ static void on_handle_closed(uv_handle_t *handle)
 void conn_set_close(struct conn_set *set)
 {
     struct conn *c;
-    LIST_FOREACH (c, &set->all, link)
-        conn_abort(c);
+    LIST_FOREACH(c, &set->all, link)
+    conn_abort(c);
     uv_close((uv_handle_t *)&set->flush, on_handle_closed);
     uv_close((uv_handle_t *)&set->awake, on_handle_closed);
     uv_close((uv_handle_t *)&set->tick, on_handle_closed);

@@ -66,12 +66,12 @@ struct conn {
     size_t unsent;        /* of `sending` at that time */
     uint64_t read_at;     /* when bytes last arrived */
     uint64_t linger_until;
-    bool dirty, waking;   /* in set->dirty, in set->wakers */
+    bool dirty, waking; /* in set->dirty, in set->wakers */
     bool reading;
-    bool input_ended;     /* the peer has shut down its side */
-    bool congested;       /* was over the limit of unsent bytes, drained() is due */
-    bool finishing;       /* ends when all output has left */
-    bool lingering;       /* our side is shut down; input is thrown away */
+    bool input_ended; /* the peer has shut down its side */
+    bool congested;   /* was over the limit of unsent bytes, drained() is due */
+    bool finishing;   /* ends when all output has left */
+    bool lingering;   /* our side is shut down; input is thrown away */
     bool closing;
 };
 
@@ -96,7 +96,7 @@ struct conn_set {
     uint64_t tick_ms;
     span write_timeout;
     uint64_t backlog_max;
-    char *input; /* what is read lands here; no connection keeps it */
+    char *input;                    /* what is read lands here; no connection keeps it */
     struct buf spares[CONN_SPARES]; /* output buffers of connections that need none now */
     int spare_count;
 };

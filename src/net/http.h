@@ -28,15 +28,24 @@
 struct http_server;
 struct http_exchange;
 
-enum http_method { HTTP_GET, HTTP_HEAD, HTTP_POST, HTTP_PUT, HTTP_PATCH, HTTP_DELETE, HTTP_OPTIONS, HTTP_OTHER };
+enum http_method {
+    HTTP_GET,
+    HTTP_HEAD,
+    HTTP_POST,
+    HTTP_PUT,
+    HTTP_PATCH,
+    HTTP_DELETE,
+    HTTP_OPTIONS,
+    HTTP_OTHER
+};
 
 /* The spans are valid only DURING the call of the handler, for they lie in the bytes as they
  * came from the socket; what is needed later is copied, into the arena for example, which
  * lives until the exchange is replied to (for a stream: until it is closed). */
 struct http_request {
     enum http_method method;
-    struct str path;  /* still percent-encoded, without the query */
-    struct str query; /* without the '?'; empty if there is none */
+    struct str path;                            /* still percent-encoded, without the query */
+    struct str query;                           /* without the '?'; empty if there is none */
     struct str content_type, accept, worker_id; /* header values, empty if absent */
     struct str body;
     struct arena *arena;
@@ -46,16 +55,17 @@ typedef void (*http_handler)(void *ctx, struct http_exchange *x, const struct ht
 
 struct http_settings {
     const char *host;
-    int port; /* 0: any free one */
-    uint64_t body_max;      /* bytes; over it 413 */
-    uint64_t header_max;    /* bytes of request line and headers; over it 431 (414 for the target) */
-    int connections_max;    /* over it a new connection gets 503 and is closed */
-    span header_timeout;    /* from the first byte of a request to the end of its headers: 408 */
-    span body_timeout;      /* the longest pause inside a body: 408 */
-    span idle_timeout;      /* a keep-alive connection without a request: closed */
-    span write_timeout;     /* a peer that does not read: closed */
-    int pipeline_max;       /* requests of a connection that wait for replies; beyond it reading pauses */
-    uint64_t backlog_max;   /* unsent bytes of a connection; beyond it http_backlogged is true and reading pauses */
+    int port;            /* 0: any free one */
+    uint64_t body_max;   /* bytes; over it 413 */
+    uint64_t header_max; /* bytes of request line and headers; over it 431 (414 for the target) */
+    int connections_max; /* over it a new connection gets 503 and is closed */
+    span header_timeout; /* from the first byte of a request to the end of its headers: 408 */
+    span body_timeout;   /* the longest pause inside a body: 408 */
+    span idle_timeout;   /* a keep-alive connection without a request: closed */
+    span write_timeout;  /* a peer that does not read: closed */
+    int pipeline_max; /* requests of a connection that wait for replies; beyond it reading pauses */
+    uint64_t backlog_max; /* unsent bytes of a connection; beyond it http_backlogged is true and
+                             reading pauses */
 };
 
 struct http_settings http_defaults(void);

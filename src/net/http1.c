@@ -37,8 +37,8 @@ struct http1 {
     llhttp_t parser;
     uint64_t header_max, body_max;
     enum http1_phase phase;
-    bool done;      /* the last event was HTTP1_REQUEST */
-    bool wait;      /* paused for HTTP1_CONTINUE */
+    bool done; /* the last event was HTTP1_REQUEST */
+    bool wait; /* paused for HTTP1_CONTINUE */
     unsigned headers, hosts;
     bool coded, chunked; /* Transfer-Encoding is there; it says exactly "chunked" */
     bool expect;
@@ -50,8 +50,8 @@ struct http1 {
     size_t head_len;   /* of the header section, once it is complete */
     uint64_t raw;      /* bytes of the request so far, all told */
 
-    struct str piece;  /* the body, as long as it is one run of bytes being fed */
-    struct buf body;   /* else collected here */
+    struct str piece; /* the body, as long as it is one run of bytes being fed */
+    struct buf body;  /* else collected here */
     uint64_t body_len;
 
     struct http1_request out;
@@ -369,8 +369,7 @@ static bool too_large(struct http1 *r)
 {
     if (r->phase == HTTP1_HEAD && r->raw > r->header_max)
         r->err = head_too_large(r);
-    else if (r->phase == HTTP1_BODY && r->chunked &&
-             r->raw > 2 * r->header_max + 17 * r->body_len)
+    else if (r->phase == HTTP1_BODY && r->chunked && r->raw > 2 * r->header_max + 17 * r->body_len)
         r->err = err_make(ERR_HEADERS, "the chunks' framing or trailers are too large");
     return r->err.code != ERR_OK;
 }

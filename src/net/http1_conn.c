@@ -311,9 +311,9 @@ static void input_end(struct conn *c)
     }
     struct http_exchange *x;
     do {
-        TAILQ_FOREACH (x, &h->queue, link)
-            if (x->gone)
-                break;
+        TAILQ_FOREACH(x, &h->queue, link)
+        if (x->gone)
+            break;
         if (x) { /* the queue may change meanwhile: start again */
             void (*gone)(void *ctx) = x->gone;
             x->gone = NULL;

@@ -93,8 +93,8 @@ void reply_date(char date[REPLY_DATE_LEN], int64_t seconds)
     must(gmtime_r(&t, &tm));
     char line[64];
     int n = snprintf(line, sizeof line, "Date: %s, %02d %s %04d %02d:%02d:%02d GMT\r\n",
-                     days[tm.tm_wday], tm.tm_mday, months[tm.tm_mon], tm.tm_year + 1900,
-                     tm.tm_hour, tm.tm_min, tm.tm_sec);
+                     days[tm.tm_wday], tm.tm_mday, months[tm.tm_mon], tm.tm_year + 1900, tm.tm_hour,
+                     tm.tm_min, tm.tm_sec);
     must(n == REPLY_DATE_LEN);
     memcpy(date, line, REPLY_DATE_LEN);
 }

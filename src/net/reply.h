@@ -15,11 +15,11 @@
 
 struct reply_head {
     int status;
-    const char *date; /* REPLY_DATE_LEN bytes, see reply_date */
-    struct str type;  /* empty: no Content-Type */
+    const char *date;  /* REPLY_DATE_LEN bytes, see reply_date */
+    struct str type;   /* empty: no Content-Type */
     const char *extra; /* NULL or lines, each ended by CRLF */
-    bool close;       /* says "Connection: close" */
-    bool chunked;     /* for reply_open: the body comes in chunks */
+    bool close;        /* says "Connection: close" */
+    bool chunked;      /* for reply_open: the body comes in chunks */
 };
 
 /* Writes the Date line of that second (Unix time). */

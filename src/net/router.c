@@ -28,8 +28,7 @@ static bool is_param(struct str s)
 
 /* Compares segment by segment. *fixed gets a bit per segment, the first the highest, set
  * where the pattern names it: of two patterns that match, the greater is the closer. */
-static bool matches(const char *pattern, struct str path, unsigned *fixed,
-                    struct route_params *raw)
+static bool matches(const char *pattern, struct str path, unsigned *fixed, struct route_params *raw)
 {
     struct walk p = {pattern, pattern + strlen(pattern)};
     struct walk q = {path.at, path.at + path.len};
@@ -62,8 +61,8 @@ static bool serves(enum http_method route, enum http_method asked)
 static const char *method_name(enum http_method m)
 {
     static const char *const names[] = {
-        [HTTP_GET] = "GET",   [HTTP_HEAD] = "HEAD",     [HTTP_POST] = "POST",
-        [HTTP_PUT] = "PUT",   [HTTP_PATCH] = "PATCH",   [HTTP_DELETE] = "DELETE",
+        [HTTP_GET] = "GET",         [HTTP_HEAD] = "HEAD",   [HTTP_POST] = "POST",
+        [HTTP_PUT] = "PUT",         [HTTP_PATCH] = "PATCH", [HTTP_DELETE] = "DELETE",
         [HTTP_OPTIONS] = "OPTIONS",
     };
     return m < HTTP_OTHER ? names[m] : "";
@@ -84,8 +83,7 @@ static struct str list_methods(unsigned set, struct arena *a)
 }
 
 struct err router_find(const struct route *routes, int count, const struct http_request *req,
-                       const struct route **found, struct route_params *params,
-                       struct str *allow)
+                       const struct route **found, struct route_params *params, struct str *allow)
 {
     const struct route *best = NULL;
     unsigned best_fixed = 0, methods = 0;
@@ -110,8 +108,7 @@ struct err router_find(const struct route *routes, int count, const struct http_
                         req->path.len < 100 ? (int)req->path.len : 100, req->path.at);
     if (!best) {
         *allow = list_methods(methods, req->arena);
-        return err_make(ERR_BAD_METHOD, "this path has no such method, only %.*s",
-                        STR_ARG(*allow));
+        return err_make(ERR_BAD_METHOD, "this path has no such method, only %.*s", STR_ARG(*allow));
     }
     for (int i = 0; i < params->count; i++)
         TRY(router_decode(params->at[i], false, req->arena, &params->at[i]));

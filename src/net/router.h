@@ -23,7 +23,8 @@ struct route {
 /* A fixed segment is preferred to a parameter ("/jobs/take" to "/jobs/{id}"), whatever the
  * order of the table. HEAD is answered by GET's route. ERR_NO_ROUTE if no pattern matches,
  * ERR_BAD_METHOD if one does with other methods; then *allow lists them ("GET, DELETE", static
- * or in the arena). A badly percent-encoded path is ERR_BAD_REQUEST. A trailing slash is another path. */
+ * or in the arena). A badly percent-encoded path is ERR_BAD_REQUEST. A trailing slash is another
+ * path. */
 NODISCARD struct err router_find(const struct route *routes, int count,
                                  const struct http_request *req, const struct route **found,
                                  struct route_params *params, struct str *allow);

@@ -231,8 +231,9 @@ static void on_connection(uv_stream_t *listener, int status)
     if (c && crowded)
         conn_abort(c);
     else if (c && full)
-        c->protocol->refuse(c, err_make(ERR_BUSY, "the server has all the connections it may "
-                                                  "have, %d",
+        c->protocol->refuse(c, err_make(ERR_BUSY,
+                                        "the server has all the connections it may "
+                                        "have, %d",
                                         s->settings.connections_max));
 }
 
@@ -251,8 +252,7 @@ static int resolve(uv_loop_t *loop, const char *host, int port, struct sockaddr_
 {
     char service[16];
     snprintf(service, sizeof service, "%d", port);
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
-                             .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
     uv_getaddrinfo_t req;
     int e = uv_getaddrinfo(loop, &req, NULL, host, service, &hints);
     if (e < 0)
@@ -306,8 +306,8 @@ struct err http_server_new(uv_loop_t *loop, const struct http_settings *settings
     int e = listen_on(s);
     if (e < 0) {
         http_server_close(s);
-        return err_make(ERR_IO, "cannot listen on %s port %d: %s", settings->host,
-                        settings->port, uv_strerror(e));
+        return err_make(ERR_IO, "cannot listen on %s port %d: %s", settings->host, settings->port,
+                        uv_strerror(e));
     }
     *out = s;
     return err_none();
@@ -337,9 +337,9 @@ void http_server_drain(struct http_server *s, void (*done)(void *ctx), void *ctx
     s->drained_ctx = ctx;
     stop_listening(s);
     struct conn *c;
-    LIST_FOREACH (c, &s->conns.all, link)
-        if (!c->closing)
-            c->protocol->drain(c);
+    LIST_FOREACH(c, &s->conns.all, link)
+    if (!c->closing)
+        c->protocol->drain(c);
 }
 
 void http_server_close(struct http_server *s)

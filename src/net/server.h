@@ -24,10 +24,10 @@ struct http_exchange {
     struct http_server *server;
     struct conn *conn; /* NULL: the peer has gone */
     enum exchange_state state;
-    bool untold;  /* in server->untold */
-    bool no_body; /* the answer to HEAD */
-    bool old;     /* HTTP/1.0: a stream ends with the connection */
-    size_t chunk; /* 1 + where the open chunk starts in its output; 0: none is open */
+    bool untold;      /* in server->untold */
+    bool no_body;     /* the answer to HEAD */
+    bool old;         /* HTTP/1.0: a stream ends with the connection */
+    size_t chunk;     /* 1 + where the open chunk starts in its output; 0: none is open */
     struct buf later; /* what must wait for the replies of earlier requests */
     struct arena arena;
     void (*gone)(void *ctx);

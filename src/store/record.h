@@ -4,7 +4,8 @@
 
 /* The byte layout of every key and value. Keys are a kind byte and big-endian
  * numbers, so that byte order is the order of ids and runs. Every value begins
- * with a version byte; a newer binary reads all older versions; a newer version than known is ERR_VERSION.
+ * with a version byte; a newer binary reads all older versions; a newer version than known is
+ * ERR_VERSION.
  *
  *   'J' id          the job as enqueued: what never changes, and its first state
  *   'P' id          its payload, if larger than RECORD_APART_MIN: recovery and lists pass over it
@@ -48,15 +49,19 @@ bool record_key_is_takes(struct str key, uint64_t *seq);
 bool record_put_job(struct batch *b, const struct job *job);
 void record_put_state(struct batch *b, struct id id, const struct job_state *state);
 void record_put_run(struct batch *b, struct id id, const struct run *run);
-void record_put_takes(struct batch *b, uint64_t seq, instant at, const struct take *takes, size_t count);
+void record_put_takes(struct batch *b, uint64_t seq, instant at, const struct take *takes,
+                      size_t count);
 
 /* Reads records. Strings of the results are views into value. ERR_CORRUPT (says which part),
  * ERR_VERSION. record_read_job leaves job->payload empty with *payload_apart set if it lies
  * under its own key. */
-NODISCARD struct err record_read_job(struct str value, struct id id, struct job *job, bool *payload_apart);
+NODISCARD struct err record_read_job(struct str value, struct id id, struct job *job,
+                                     bool *payload_apart);
+NODISCARD struct err record_read_payload(struct str value, struct str *payload);
 NODISCARD struct err record_read_state(struct str value, struct job_state *state);
 NODISCARD struct err record_read_run(struct str value, struct run *run);
 /* Calls each(ctx, take) for all of them. */
-NODISCARD struct err record_read_takes(struct str value, instant *at, void (*each)(void *ctx, struct take t), void *ctx);
+NODISCARD struct err record_read_takes(struct str value, instant *at,
+                                       void (*each)(void *ctx, struct take t), void *ctx);
 
 #endif

@@ -9,8 +9,8 @@
 #include "store/store.h"
 
 struct rocks_settings {
-    const char *dir;       /* made if absent; locked against a second process: ERR_LOCKED */
-    uint64_t cache_bytes;  /* block cache */
+    const char *dir;      /* made if absent; locked against a second process: ERR_LOCKED */
+    uint64_t cache_bytes; /* block cache */
     void (*notify)(void *ctx);
     void *ctx;
 };

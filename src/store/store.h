@@ -47,7 +47,8 @@ struct store {
 };
 
 /* Replaces *value by the value of key; *found false if there is none. Sees what is
- * durable, not what is being committed (backend/embedded.c looks there first). ERR_STORE, ERR_CORRUPT. */
+ * durable, not what is being committed (backend/embedded.c looks there first). ERR_STORE,
+ * ERR_CORRUPT. */
 NODISCARD struct err store_get(struct store *s, struct str key, bool *found, struct buf *value);
 
 /* Begins to make the batch durable: on disk by fsync if sync, else handed to the
@@ -65,7 +66,8 @@ struct store_cursor *store_cursor_new(struct store *s);
 /* To the first key >= key, or backwards to the last key < key. */
 void store_cursor_seek(struct store_cursor *c, struct store *s, struct str key, bool backwards);
 /* False past the end. The views are valid until the next step or seek. */
-bool store_cursor_at(const struct store_cursor *c, const struct store *s, struct str *key, struct str *value);
+bool store_cursor_at(const struct store_cursor *c, const struct store *s, struct str *key,
+                     struct str *value);
 void store_cursor_step(struct store_cursor *c, struct store *s, bool backwards);
 /* Reports a read error met on the way. */
 NODISCARD struct err store_cursor_free(struct store_cursor *c, struct store *s);
