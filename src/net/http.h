@@ -39,14 +39,16 @@ enum http_method {
     HTTP_OTHER
 };
 
-/* Valid until the exchange is replied to (for a stream: until it is closed). */
+/* The spans are valid only DURING the call of the handler, for they lie in the bytes as they
+ * came from the socket; what is needed later is copied, into the arena for example, which
+ * lives until the exchange is replied to (for a stream: until it is closed). */
 struct http_request {
     enum http_method method;
     struct str path;                            /* still percent-encoded, without the query */
     struct str query;                           /* without the '?'; empty if there is none */
     struct str content_type, accept, worker_id; /* header values, empty if absent */
     struct str body;
-    struct arena *arena; /* scratch memory that lives as long as the request */
+    struct arena *arena;
 };
 
 typedef void (*http_handler)(void *ctx, struct http_exchange *x, const struct http_request *req);
@@ -69,7 +71,8 @@ struct http_settings {
 struct http_settings http_defaults(void);
 
 /* Binds, listens and serves handler(ctx, …) on the loop. ERR_IO if the address cannot be
- * had (the message names it and why). */
+ * had (the message names it and why). Writing to a connection that its peer has closed must
+ * not end the process: SIGPIPE is ignored from here on, unless the program handles it. */
 NODISCARD struct err http_server_new(uv_loop_t *loop, const struct http_settings *settings,
                                      http_handler handler, void *ctx, struct http_server **out);
 /* The port that is really bound. */
@@ -77,7 +80,8 @@ int http_server_port(const struct http_server *s);
 /* Stops accepting, answers what is under way with "Connection: close", closes idle connections;
  * done(ctx) is called once the last connection is gone. Streams are the owner's to end. */
 void http_server_drain(struct http_server *s, void (*done)(void *ctx), void *ctx);
-/* Closes everything at once. The loop must run once more before the memory is released. */
+/* Closes everything at once. The loop must run once more before the memory is released, and
+ * every exchange must be replied to. */
 void http_server_close(struct http_server *s);
 int http_server_connections(const struct http_server *s);
 
@@ -100,8 +104,10 @@ void http_stream_end(struct http_exchange *x);
  * half, drained(ctx) of the stream is called, if set. */
 bool http_backlogged(const struct http_exchange *x);
 void http_stream_on_drain(struct http_exchange *x, void (*drained)(void *ctx));
-/* Called if the peer goes away before http_reply of a long-pending exchange (a long poll), so that
- * its owner can give up early; x stays valid until it is replied to. NULL takes it back. */
+/* Called once if the peer goes away before http_reply of a long-pending exchange (a long poll), so
+ * that its owner can give up early; x stays valid until it is replied to, also from inside
+ * gone(). A peer that has shut down its sending side counts as gone, but still gets a reply
+ * if it can be reached. NULL takes it back. */
 void http_on_gone(struct http_exchange *x, void (*gone)(void *ctx), void *ctx);
 
 /* The standard phrase ("Not Found"). */
