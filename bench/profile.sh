@@ -59,13 +59,18 @@ esac
 perf record -q -e cpu-clock -F 1999 -g -p "$pid" -o "$work/perf" -- \
     "$load" "$mode" "$@" --port "$port"
 
+# The last columns (cycles per block) are empty without a branch recorder.
 report() {
-    perf report -i "$work/perf" --stdio --no-children -g none "$@" 2>/dev/null | grep -v '^#' | grep . || true
+    perf report -i "$work/perf" --stdio --no-children -g none "$@" 2>/dev/null |
+        grep -v '^#' | grep . | sed -E 's/( +-)* *$//' || true
 }
 
 echo
 echo "by thread"
-report --sort comm,tid
+report --sort pid,comm
+echo
+echo "by program and library"
+report --sort dso
 echo
 echo "by symbol"
 report --sort comm,dso,symbol | awk -v n="${PROFILE_TOP:-25}" 'NR <= n'
