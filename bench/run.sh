@@ -57,9 +57,9 @@ fail() {
 # ---- the server ----------------------------------------------------------------
 
 # Starts a server on $work/root; sets pid, port, and start_ms: from before exec to
-# the line that says it listens.
+# the line that says it listens. The pipe stays open, or a later line would kill it.
 start_server() {
-    local from line out
+    local from line
     rm -f "$work/out"
     mkfifo "$work/out"
     from=${EPOCHREALTIME/./}
@@ -71,7 +71,6 @@ start_server() {
     start_ms=$(((${EPOCHREALTIME/./} - from) / 1000))
     [[ $line =~ ^Listening\ on\ http://127\.0\.0\.1:([0-9]+)$ ]] || fail "unexpected: $line"
     port=${BASH_REMATCH[1]}
-    exec {out}<&-
 }
 
 # stop_server SIGNAL: ends the server and waits for it.
@@ -81,6 +80,7 @@ stop_server() {
     kill "-$1" "$pid"
     wait "$pid" 2>/dev/null || code=$?
     pid=
+    exec {out}<&-
     [ "$code" = "$wanted" ] || fail "the server ended with $code on SIG$1, not $wanted"
 }
 
