@@ -53,13 +53,13 @@ struct json_cursor {
 /* A string as it stands in the text: between its quotes, escapes unresolved. */
 struct json_string {
     struct str raw;
-    bool escaped; /* raw holds at least one backslash */
+    bool escaped;  /* raw holds at least one backslash */
     size_t offset; /* of raw in the text */
 };
 
 static inline struct json_cursor json_open(struct str text)
 {
-    return (struct json_cursor){.text = text, .first = true};
+    return (struct json_cursor){.text = text.at ? text : STR(""), .first = true};
 }
 
 /* Succeeds iff only white space is left. */
@@ -89,7 +89,8 @@ NODISCARD struct err json_read_double(struct json_cursor *c, double lo, double h
 /* If null comes next, reads it and says so. */
 NODISCARD struct err json_take_null(struct json_cursor *c, bool *was_null);
 /* Validates and passes any value; *raw (if wanted) is its exact bytes without
- * the white space around it. */
+ * the white space around it. A string with an escaped lone surrogate ("\ud800")
+ * passes, as the grammar of RFC 8259 §7 has it; only json_text refuses it. */
 NODISCARD struct err json_skip(struct json_cursor *c, struct str *raw);
 
 /* The characters that a string stands for. Without escapes this is s.raw itself;

@@ -8,4 +8,8 @@
  * shortest form, no surrogates, up to U+10FFFF), or s.len if all is well. */
 size_t utf8_check(struct str s);
 
+/* Length of the longest run of well-formed characters above U+007F that s begins
+ * with: it stops at an ASCII byte, at a malformed sequence and at the end. */
+size_t utf8_run(struct str s);
+
 #endif

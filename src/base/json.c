@@ -1,0 +1,906 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/json.h"
+
+#include <math.h>
+#include <float.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
+
+#include "base/must.h"
+#include "base/utf8.h"
+
+/* The functions named ..._end take the place where something begins and return
+ * the place where it ends, or NULL with the fault written down. They keep the
+ * position in a register and build no struct err: a message is put together
+ * only once, in report(), and only when something is wrong. */
+struct fault {
+    enum err_code code;
+    const char *at;
+    const char *expected; /* for ERR_BAD_JSON; what was found is read from the text */
+};
+
+static const char *const type_names[] = {
+    [JSON_NULL] = "null",       [JSON_BOOL] = "a boolean", [JSON_NUMBER] = "a number",
+    [JSON_STRING] = "a string", [JSON_ARRAY] = "an array", [JSON_OBJECT] = "an object",
+};
+
+#define NO_VALUE 0
+#define IS(type) ((type) + 1)
+
+/* What a value is, by its first byte. */
+static const unsigned char value_kinds[256] = {
+    ['n'] = IS(JSON_NULL),   ['t'] = IS(JSON_BOOL),   ['f'] = IS(JSON_BOOL),
+    ['"'] = IS(JSON_STRING), ['-'] = IS(JSON_NUMBER), ['0' ... '9'] = IS(JSON_NUMBER),
+    ['['] = IS(JSON_ARRAY),  ['{'] = IS(JSON_OBJECT),
+};
+
+static const bool is_space[256] = {[' '] = true, ['\t'] = true, ['\n'] = true, ['\r'] = true};
+
+/* What may stand in a string as it is and needs no look at the next byte. */
+static const bool is_plain[256] = {
+    [0x20 ... 0x21] = true,
+    [0x23 ... 0x5b] = true,
+    [0x5d ... 0x7f] = true,
+};
+
+static const bool is_hex[256] = {
+    ['0' ... '9'] = true,
+    ['a' ... 'f'] = true,
+    ['A' ... 'F'] = true,
+};
+
+static inline unsigned char byte_at(const char *p)
+{
+    return (unsigned char)*p;
+}
+
+static inline bool is_digit(const char *p, const char *end)
+{
+    return p < end && *p >= '0' && *p <= '9';
+}
+
+__attribute__((cold, noinline)) static const char *fail(struct fault *f, enum err_code code,
+                                                        const char *at, const char *expected)
+{
+    *f = (struct fault){code, at, expected};
+    return NULL;
+}
+
+/* ---- Messages ---- */
+
+/* Names what stands at a place of the text. Never quotes a byte that could make
+ * the message itself invalid UTF-8. */
+static void describe(char *out, size_t size, const char *at, const char *end)
+{
+    if (at == end)
+        snprintf(out, size, "the end of the text");
+    else if (end - at >= 3 && memcmp(at, "\xef\xbb\xbf", 3) == 0)
+        snprintf(out, size, "a byte order mark");
+    else if (*at == '\'')
+        snprintf(out, size, "a single quote");
+    else if (*at == '\n' || *at == '\r')
+        snprintf(out, size, "a line break");
+    else if (byte_at(at) < 0x20 || byte_at(at) > 0x7e)
+        snprintf(out, size, "byte 0x%02x", byte_at(at));
+    else
+        snprintf(out, size, "'%c'", *at);
+}
+
+__attribute__((cold, noinline)) static struct err report(struct json_cursor *c,
+                                                         const struct fault *f)
+{
+    int64_t offset = f->at - c->text.at;
+    c->pos = (size_t)offset;
+    if (f->code == ERR_BAD_UTF8)
+        return err_at(ERR_BAD_UTF8, offset, "the text is not valid UTF-8");
+    if (f->code == ERR_TOO_DEEP)
+        return err_at(ERR_TOO_DEEP, offset, "nested deeper than %d levels", JSON_DEPTH_MAX);
+    char found[32];
+    describe(found, sizeof found, f->at, c->text.at + c->text.len);
+    return err_at(f->code, offset, "expected %s, found %s", f->expected, found);
+}
+
+/* ---- Scanning ---- */
+
+static inline const char *space_end(const char *p, const char *end)
+{
+    while (p < end && is_space[byte_at(p)])
+        p++;
+    return p;
+}
+
+/* The first byte of [p, end) that is not plain. */
+static inline const char *plain_end(const char *p, const char *end)
+{
+#ifdef __SSE2__
+    const __m128i quote = _mm_set1_epi8('"');
+    const __m128i backslash = _mm_set1_epi8('\\');
+    const __m128i blank = _mm_set1_epi8(' ');
+    for (; end - p >= 16; p += 16) {
+        __m128i v = _mm_loadu_si128((const __m128i *)p);
+        /* The comparison is signed: bytes from 0x80 up count as below the blank. */
+        __m128i stop = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(v, quote), //
+                                                 _mm_cmpeq_epi8(v, backslash)),
+                                    _mm_cmplt_epi8(v, blank));
+        int mask = _mm_movemask_epi8(stop);
+        if (mask)
+            return p + __builtin_ctz((unsigned)mask);
+    }
+#else
+    const uint64_t ones = UINT64_C(0x0101010101010101);
+    for (; end - p >= 8; p += 8) {
+        uint64_t v;
+        memcpy(&v, p, 8);
+        uint64_t quote = v ^ ones * '"';
+        uint64_t backslash = v ^ ones * '\\';
+        /* The top bit of each byte: set somewhere iff there is something to stop
+         * for. Borrows may set more of them, so the loop below finds the place. */
+        uint64_t stop = ((quote - ones) & ~quote) | ((backslash - ones) & ~backslash) |
+                        ((v - ones * ' ') & ~v) | v;
+        if (stop & ones * 0x80)
+            break;
+    }
+#endif
+    while (p < end && is_plain[byte_at(p)])
+        p++;
+    return p;
+}
+
+/* From the backslash to the end of the escape. */
+static const char *escape_end(const char *p, const char *end, struct fault *f)
+{
+    p++;
+    if (p == end || !memchr("\"\\/bfnrtu", *p, 9))
+        return fail(f, ERR_BAD_JSON, p, "one of \" \\ / b f n r t u after a backslash");
+    if (*p++ != 'u')
+        return p;
+    for (int i = 0; i < 4; i++, p++) {
+        if (p == end || !is_hex[byte_at(p)])
+            return fail(f, ERR_BAD_JSON, p, "four hexadecimal digits after \\u");
+    }
+    return p;
+}
+
+/* From the byte after the opening quote to the closing quote. */
+static inline const char *string_end(const char *p, const char *end, bool *escaped, struct fault *f)
+{
+    *escaped = false;
+    while (p) {
+        p = plain_end(p, end);
+        if (p == end)
+            return fail(f, ERR_BAD_JSON, p, "a double quote at the end of a string");
+        if (*p == '"')
+            return p;
+        if (*p == '\\') {
+            *escaped = true;
+            p = escape_end(p, end, f);
+        } else if (byte_at(p) < 0x20) {
+            return fail(f, ERR_BAD_JSON, p, "control characters in a string to be escaped");
+        } else {
+            size_t n = utf8_run((struct str){p, (size_t)(end - p)});
+            p = n ? p + n : fail(f, ERR_BAD_UTF8, p, NULL);
+        }
+    }
+    return NULL;
+}
+
+static const char *digits_end(const char *p, const char *end, struct fault *f, const char *expected)
+{
+    if (!is_digit(p, end))
+        return fail(f, ERR_BAD_JSON, p, expected);
+    while (is_digit(p, end))
+        p++;
+    return p;
+}
+
+static const char *number_end(const char *p, const char *end, struct fault *f)
+{
+    if (*p == '-')
+        p++;
+    if (p < end && *p == '0') {
+        p++;
+        if (is_digit(p, end))
+            return fail(f, ERR_BAD_JSON, p, "no digit after a leading zero");
+    } else if (!(p = digits_end(p, end, f, "a digit after '-'"))) {
+        return NULL;
+    }
+    if (p < end && *p == '.') {
+        if (!(p = digits_end(p + 1, end, f, "a digit after the decimal point")))
+            return NULL;
+    }
+    if (p < end && (*p == 'e' || *p == 'E')) {
+        p++;
+        if (p < end && (*p == '+' || *p == '-'))
+            p++;
+        p = digits_end(p, end, f, "a digit in the exponent");
+    }
+    return p;
+}
+
+static const char *word_end(const char *p, const char *end, struct fault *f)
+{
+    const char *word = *p == 't' ? "true" : *p == 'f' ? "false" : "null";
+    for (const char *w = word; *w; w++, p++) {
+        if (p == end || *p != *w)
+            return fail(f, ERR_BAD_JSON, p, word);
+    }
+    return p;
+}
+
+/* Passes a value that is neither an array nor an object. */
+static inline const char *scalar_end(const char *p, const char *end, struct fault *f)
+{
+    unsigned char kind = p < end ? value_kinds[byte_at(p)] : NO_VALUE;
+    bool escaped;
+    switch (kind) {
+    case IS(JSON_STRING):
+        p = string_end(p + 1, end, &escaped, f);
+        return p ? p + 1 : NULL;
+    case IS(JSON_NUMBER):
+        return number_end(p, end, f);
+    case NO_VALUE:
+        return fail(f, ERR_BAD_JSON, p, "a value");
+    default:
+        return word_end(p, end, f);
+    }
+}
+
+/* From the colon (or what is in its place) to the member's value. */
+static inline const char *colon_end(const char *p, const char *end, struct fault *f)
+{
+    p = space_end(p, end);
+    if (p == end || *p != ':')
+        return fail(f, ERR_BAD_JSON, p, "':' after a key");
+    return space_end(p + 1, end);
+}
+
+/* Passes a key and its colon. */
+static inline const char *key_end(const char *p, const char *end, const char *expected,
+                                  struct fault *f)
+{
+    if (p == end || *p != '"')
+        return fail(f, ERR_BAD_JSON, p, expected);
+    bool escaped;
+    p = string_end(p + 1, end, &escaped, f);
+    return p ? colon_end(p + 1, end, f) : NULL;
+}
+
+static const char first_key[] = "a key in double quotes or '}'";
+static const char later_key[] = "a key in double quotes after ','";
+static const char after_member[] = "',' or '}' after a member";
+static const char after_element[] = "',' or ']' after an element";
+
+/* The containers that are open while a value is passed. */
+struct nest {
+    unsigned depth; /* of these */
+    unsigned limit;
+    char closer[JSON_DEPTH_MAX]; /* the bracket that each of them ends with */
+};
+
+/* From an opening bracket to the first value in it, or, if it is empty, to its
+ * closing bracket. */
+static inline const char *open_end(const char *p, const char *end, struct nest *n, bool *empty,
+                                   struct fault *f)
+{
+    if (n->depth == n->limit)
+        return fail(f, ERR_TOO_DEEP, p, NULL);
+    char closer = *p == '{' ? '}' : ']';
+    n->closer[n->depth++] = closer;
+    p = space_end(p + 1, end);
+    *empty = p < end && *p == closer;
+    return closer == '}' && !*empty ? key_end(p, end, first_key, f) : p;
+}
+
+/* From behind a value through all brackets that close there, to the next value,
+ * or, if no container is open any more, to the end of the last bracket. */
+static inline const char *close_end(const char *p, const char *end, struct nest *n, struct fault *f)
+{
+    while (n->depth > 0) {
+        char closer = n->closer[n->depth - 1];
+        p = space_end(p, end);
+        if (p < end && *p == ',') {
+            p = space_end(p + 1, end);
+            return closer == '}' ? key_end(p, end, later_key, f) : p;
+        }
+        if (p == end || *p != closer)
+            return fail(f, ERR_BAD_JSON, p, closer == '}' ? after_member : after_element);
+        p++;
+        n->depth--;
+    }
+    return p;
+}
+
+static const char *value_end(const char *p, const char *end, unsigned depth_left, struct fault *f)
+{
+    struct nest n;
+    n.depth = 0;
+    n.limit = depth_left;
+    do {
+        bool complete = true; /* a value ends at p */
+        if (p < end && (*p == '{' || *p == '['))
+            p = open_end(p, end, &n, &complete, f);
+        else
+            p = scalar_end(p, end, f);
+        if (p && complete)
+            p = close_end(p, end, &n, f);
+    } while (p && n.depth > 0);
+    return p;
+}
+
+/* ---- The cursor ---- */
+
+static inline const char *text_end(const struct json_cursor *c)
+{
+    return c->text.at + c->text.len;
+}
+
+static inline void move_to(struct json_cursor *c, const char *p)
+{
+    c->pos = (size_t)(p - c->text.at);
+}
+
+/* Passes white space and returns where the cursor is then. */
+static inline const char *next_token(struct json_cursor *c)
+{
+    const char *p = space_end(c->text.at + c->pos, text_end(c));
+    move_to(c, p);
+    return p;
+}
+
+static inline bool at_kind(const char *p, const char *end, enum json_type type)
+{
+    return p < end && value_kinds[byte_at(p)] == IS(type);
+}
+
+/* What stands at the cursor is not of the type that was wanted. */
+__attribute__((cold, noinline)) static struct err wrong_type(struct json_cursor *c,
+                                                             enum json_type wanted)
+{
+    enum json_type found;
+    TRY(json_peek(c, &found));
+    return err_at(ERR_BAD_TYPE, (int64_t)c->pos, "expected %s, found %s", type_names[wanted],
+                  type_names[found]);
+}
+
+struct err json_close(struct json_cursor *c)
+{
+    must(c->depth == 0);
+    const char *p = next_token(c);
+    if (p == text_end(c))
+        return err_none();
+    return report(c, &(struct fault){ERR_BAD_JSON, p, "the end of the text"});
+}
+
+struct err json_peek(struct json_cursor *c, enum json_type *type)
+{
+    const char *p = next_token(c);
+    unsigned char kind = p < text_end(c) ? value_kinds[byte_at(p)] : NO_VALUE;
+    if (kind == NO_VALUE)
+        return report(c, &(struct fault){ERR_BAD_JSON, p, "a value"});
+    *type = (enum json_type)(kind - 1);
+    return err_none();
+}
+
+static inline struct err enter(struct json_cursor *c, enum json_type type)
+{
+    const char *p = next_token(c);
+    if (!at_kind(p, text_end(c), type))
+        return wrong_type(c, type);
+    if (c->depth == JSON_DEPTH_MAX)
+        return report(c, &(struct fault){ERR_TOO_DEEP, p, NULL});
+    c->depth++;
+    c->first = true;
+    c->pos++;
+    return err_none();
+}
+
+struct err json_enter_object(struct json_cursor *c)
+{
+    return enter(c, JSON_OBJECT);
+}
+
+struct err json_enter_array(struct json_cursor *c)
+{
+    return enter(c, JSON_ARRAY);
+}
+
+/* The container that is left was an element or member of the outer one, which
+ * has therefore had its first. So one flag does for all levels. */
+static void leave(struct json_cursor *c, const char *closer)
+{
+    c->depth--;
+    c->first = false;
+    move_to(c, closer + 1);
+}
+
+/* Passes a key in quotes and its colon. */
+static inline const char *read_key(struct json_cursor *c, const char *p, struct json_string *key,
+                                   struct fault *f)
+{
+    const char *start = p + 1;
+    p = string_end(start, text_end(c), &key->escaped, f);
+    if (!p)
+        return NULL;
+    key->raw = (struct str){start, (size_t)(p - start)};
+    key->offset = (size_t)(start - c->text.at);
+    return colon_end(p + 1, text_end(c), f);
+}
+
+struct err json_next_member(struct json_cursor *c, bool *more, struct json_string *key)
+{
+    must(c->depth > 0);
+    const char *end = text_end(c);
+    const char *p = next_token(c);
+    *more = p == end || *p != '}';
+    if (!*more) {
+        leave(c, p);
+        return err_none();
+    }
+    const char *expected = first_key;
+    if (!c->first) {
+        if (p == end || *p != ',')
+            return report(c, &(struct fault){ERR_BAD_JSON, p, after_member});
+        p = space_end(p + 1, end);
+        expected = later_key;
+    }
+    if (p == end || *p != '"')
+        return report(c, &(struct fault){ERR_BAD_JSON, p, expected});
+    struct fault f;
+    p = read_key(c, p, key, &f);
+    if (!p)
+        return report(c, &f);
+    c->first = false;
+    move_to(c, p);
+    return err_none();
+}
+
+struct err json_next_element(struct json_cursor *c, bool *more)
+{
+    must(c->depth > 0);
+    const char *end = text_end(c);
+    const char *p = next_token(c);
+    *more = p == end || *p != ']';
+    if (!*more) {
+        leave(c, p);
+        return err_none();
+    }
+    if (!c->first) {
+        if (p == end || *p != ',')
+            return report(c, &(struct fault){ERR_BAD_JSON, p, after_element});
+        move_to(c, p + 1);
+    }
+    c->first = false;
+    return err_none();
+}
+
+struct err json_read_string(struct json_cursor *c, struct json_string *s)
+{
+    const char *p = next_token(c);
+    if (!at_kind(p, text_end(c), JSON_STRING))
+        return wrong_type(c, JSON_STRING);
+    const char *start = p + 1;
+    struct fault f;
+    p = string_end(start, text_end(c), &s->escaped, &f);
+    if (!p)
+        return report(c, &f);
+    s->raw = (struct str){start, (size_t)(p - start)};
+    s->offset = (size_t)(start - c->text.at);
+    move_to(c, p + 1);
+    return err_none();
+}
+
+struct err json_read_bool(struct json_cursor *c, bool *v)
+{
+    const char *p = next_token(c);
+    if (!at_kind(p, text_end(c), JSON_BOOL))
+        return wrong_type(c, JSON_BOOL);
+    struct fault f;
+    const char *after = word_end(p, text_end(c), &f);
+    if (!after)
+        return report(c, &f);
+    *v = *p == 't';
+    move_to(c, after);
+    return err_none();
+}
+
+struct err json_take_null(struct json_cursor *c, bool *was_null)
+{
+    const char *p = next_token(c);
+    *was_null = at_kind(p, text_end(c), JSON_NULL);
+    if (!*was_null)
+        return err_none();
+    struct fault f;
+    p = word_end(p, text_end(c), &f);
+    if (!p)
+        return report(c, &f);
+    move_to(c, p);
+    return err_none();
+}
+
+struct err json_skip(struct json_cursor *c, struct str *raw)
+{
+    const char *start = next_token(c);
+    struct fault f;
+    const char *p = value_end(start, text_end(c), JSON_DEPTH_MAX - c->depth, &f);
+    if (!p)
+        return report(c, &f);
+    if (raw)
+        *raw = (struct str){start, (size_t)(p - start)};
+    move_to(c, p);
+    return err_none();
+}
+
+/* ---- Numbers ---- */
+
+/* Passes a number; raw is its text. */
+static inline struct err read_number(struct json_cursor *c, struct str *raw)
+{
+    const char *start = next_token(c);
+    if (!at_kind(start, text_end(c), JSON_NUMBER))
+        return wrong_type(c, JSON_NUMBER);
+    struct fault f;
+    const char *p = number_end(start, text_end(c), &f);
+    if (!p)
+        return report(c, &f);
+    *raw = (struct str){start, (size_t)(p - start)};
+    move_to(c, p);
+    return err_none();
+}
+
+/* A number as its digits × 10^exponent. The digits stay where they are in the
+ * text, perhaps with a point among them, but without zeros at either end; there
+ * are none iff the number is zero. */
+struct decimal {
+    bool negative;
+    const char *at;
+    const char *end;
+    int64_t count; /* of the digits */
+    int64_t exponent;
+};
+
+/* The number after the 'e', held where neither it nor its sum with the length
+ * of any text can overflow. */
+static int64_t exponent_of(const char *p, const char *end)
+{
+    const int64_t bound = (int64_t)1 << 58;
+    bool negative = *p == '-';
+    if (*p == '-' || *p == '+')
+        p++;
+    int64_t v = 0;
+    for (; p < end && v < bound; p++)
+        v = v * 10 + (*p - '0');
+    v = v < bound ? v : bound;
+    return negative ? -v : v;
+}
+
+static struct decimal decimal_of(struct str raw)
+{
+    struct decimal d = {.negative = *raw.at == '-'};
+    const char *end = raw.at + raw.len;
+    d.at = raw.at + d.negative;
+    d.end = d.at;
+    while (d.end < end && *d.end != 'e' && *d.end != 'E')
+        d.end++;
+    d.exponent = d.end < end ? exponent_of(d.end + 1, end) : 0;
+    const char *point = memchr(d.at, '.', (size_t)(d.end - d.at));
+    if (point)
+        d.exponent -= d.end - point - 1;
+    for (; d.end > d.at && (d.end[-1] == '0' || d.end[-1] == '.'); d.end--)
+        d.exponent += d.end[-1] == '0';
+    while (d.at < d.end && (*d.at == '0' || *d.at == '.'))
+        d.at++;
+    d.count = d.end - d.at - (point && d.at < point && point < d.end);
+    return d;
+}
+
+/* False if the magnitude does not fit. */
+static bool magnitude_of(struct decimal d, uint64_t *v)
+{
+    *v = 0;
+    if (d.count + d.exponent > 20)
+        return d.count == 0;
+    for (const char *p = d.at; p < d.end; p++) {
+        if (*p == '.')
+            continue;
+        if (__builtin_mul_overflow(*v, 10u, v) ||
+            __builtin_add_overflow(*v, (unsigned)(*p - '0'), v))
+            return false;
+    }
+    for (int64_t e = 0; e < d.exponent && *v; e++) {
+        if (__builtin_mul_overflow(*v, 10u, v))
+            return false;
+    }
+    return true;
+}
+
+/* The whole number that raw stands for; false if it is none or too large. */
+static bool whole_of(struct str raw, int64_t *v)
+{
+    struct decimal d = decimal_of(raw);
+    uint64_t m;
+    if ((d.count > 0 && d.exponent < 0) || !magnitude_of(d, &m))
+        return false;
+    if (m > (uint64_t)INT64_MAX + d.negative)
+        return false;
+    *v = (int64_t)(d.negative ? 0 - m : m);
+    return true;
+}
+
+/* The same for what nearly every number is: a few digits and nothing else. */
+static inline bool short_whole_of(struct str raw, int64_t *v)
+{
+    bool negative = *raw.at == '-';
+    if (raw.len > 18)
+        return false;
+    int64_t m = 0;
+    for (size_t i = negative; i < raw.len; i++) {
+        unsigned digit = byte_at(raw.at + i) - (unsigned)'0';
+        if (digit > 9)
+            return false;
+        m = m * 10 + digit;
+    }
+    *v = negative ? -m : m;
+    return true;
+}
+
+/* How much of a number a message quotes. */
+#define QUOTE_MAX 40
+#define QUOTE_ARG(s)                                                                               \
+    (int)((s).len < QUOTE_MAX ? (s).len : QUOTE_MAX), (s).at, (s).len < QUOTE_MAX ? "" : "..."
+
+struct err json_read_int(struct json_cursor *c, int64_t lo, int64_t hi, int64_t *v)
+{
+    struct str raw;
+    TRY(read_number(c, &raw));
+    if ((short_whole_of(raw, v) || whole_of(raw, v)) && *v >= lo && *v <= hi)
+        return err_none();
+    return err_at(ERR_BAD_VALUE, raw.at - c->text.at,
+                  "expected a whole number from %" PRId64 " to %" PRId64 ", found %.*s%s", lo, hi,
+                  QUOTE_ARG(raw));
+}
+
+/* More digits than this cannot change which double is nearest, except by being
+ * there at all: the longest halfway point between two doubles has 768. */
+#define DIGITS_MAX 800
+
+/* strtod gets the digits without a point: so the locale has no say. */
+static double double_of(struct str raw)
+{
+    struct decimal d = decimal_of(raw);
+    char text[DIGITS_MAX + 32];
+    size_t n = 0;
+    text[n++] = d.negative ? '-' : '+';
+    text[n++] = '0';
+    const char *p = d.at;
+    for (; p < d.end && n < DIGITS_MAX; p++) {
+        if (*p != '.')
+            text[n++] = *p;
+    }
+    int64_t left_out = d.count - (int64_t)(n - 2);
+    if (left_out > 0) {
+        text[n++] = '1'; /* stands for the rest, which is not zero */
+        left_out--;
+    }
+    snprintf(text + n, sizeof text - n, "e%" PRId64, d.count ? d.exponent + left_out : 0);
+    return strtod(text, NULL);
+}
+
+#define DOUBLE_TEXT_MAX 48
+
+/* Brings what printf's %g wrote into the shortest spelling that JSON allows:
+ * a point for whatever the locale has in its place, and an exponent without
+ * plus sign and leading zeros. */
+static void tidy_double(char *text)
+{
+    char *to = text;
+    const char *p = text;
+    while (*p && *p != 'e') {
+        bool point = *p != '-' && !(*p >= '0' && *p <= '9');
+        if (!point)
+            *to++ = *p;
+        else if (to[-1] != '.') /* the locale's point may have several bytes */
+            *to++ = '.';
+        p++;
+    }
+    if (*p == 'e') {
+        *to++ = *p++;
+        if (*p == '-')
+            *to++ = '-';
+        p += strspn(p, "+-0");
+        while (*p)
+            *to++ = *p++;
+    }
+    *to = '\0';
+}
+
+static void double_text(double v, char text[DOUBLE_TEXT_MAX])
+{
+    /* Fewer than 15 digits are asked for only where a double has fewer: %g leaves
+     * out trailing zeros by itself. */
+    int precision = fabs(v) < DBL_MIN ? 1 : 15;
+    do {
+        snprintf(text, DOUBLE_TEXT_MAX, "%.*g", precision++, v);
+    } while (precision <= 17 && strtod(text, NULL) != v);
+    tidy_double(text);
+}
+
+struct err json_read_double(struct json_cursor *c, double lo, double hi, double *v)
+{
+    struct str raw;
+    TRY(read_number(c, &raw));
+    *v = double_of(raw);
+    int64_t offset = raw.at - c->text.at;
+    if (!isfinite(*v))
+        return err_at(ERR_BAD_VALUE, offset, "expected a number that fits a double, found %.*s%s",
+                      QUOTE_ARG(raw));
+    if (*v >= lo && *v <= hi)
+        return err_none();
+    char from[DOUBLE_TEXT_MAX];
+    char to[DOUBLE_TEXT_MAX];
+    double_text(fmax(lo, -DBL_MAX), from);
+    double_text(fmin(hi, DBL_MAX), to);
+    return err_at(ERR_BAD_VALUE, offset, "expected a number from %s to %s, found %.*s%s", from, to,
+                  QUOTE_ARG(raw));
+}
+
+/* ---- Escapes ---- */
+
+/* The value of four hexadecimal digits. */
+static unsigned hex4(const char *p)
+{
+    unsigned v = 0;
+    for (int i = 0; i < 4; i++) {
+        unsigned char c = byte_at(p + i);
+        must(is_hex[c]);
+        v = v << 4 | (c <= '9' ? c - (unsigned)'0' : (c | 0x20) - (unsigned)'a' + 10);
+    }
+    return v;
+}
+
+static char *encode(char *to, unsigned u)
+{
+    if (u < 0x80) {
+        *to++ = (char)u;
+        return to;
+    }
+    if (u < 0x800) {
+        *to++ = (char)(0xc0 | u >> 6);
+    } else {
+        if (u < 0x10000) {
+            *to++ = (char)(0xe0 | u >> 12);
+        } else {
+            *to++ = (char)(0xf0 | u >> 18);
+            *to++ = (char)(0x80 | (u >> 12 & 0x3f));
+        }
+        *to++ = (char)(0x80 | (u >> 6 & 0x3f));
+    }
+    *to++ = (char)(0x80 | (u & 0x3f));
+    return to;
+}
+
+/* Reads \uXXXX, or two of them that are a pair, from *p on. False, with *p where
+ * it was, if it is half a pair. */
+static bool unicode_escape(const char **p, const char *end, unsigned *u)
+{
+    must(end - *p >= 6);
+    *u = hex4(*p + 2);
+    if (*u < 0xd800 || *u > 0xdfff) {
+        *p += 6;
+        return true;
+    }
+    if (*u > 0xdbff || end - *p < 12 || memcmp(*p + 6, "\\u", 2) != 0)
+        return false;
+    unsigned low = hex4(*p + 8);
+    if (low < 0xdc00 || low > 0xdfff)
+        return false;
+    *u = 0x10000 + ((*u - 0xd800) << 10) + (low - 0xdc00);
+    *p += 12;
+    return true;
+}
+
+static char simple_escape(char c)
+{
+    switch (c) {
+    case 'b':
+        return '\b';
+    case 'f':
+        return '\f';
+    case 'n':
+        return '\n';
+    case 'r':
+        return '\r';
+    case 't':
+        return '\t';
+    default:
+        return c;
+    }
+}
+
+struct err json_text(struct json_string s, struct arena *a, struct str *text)
+{
+    *text = s.raw;
+    if (!s.escaped)
+        return err_none();
+    /* No escape is shorter than what it stands for. */
+    char *start = arena_get(a, s.raw.len);
+    char *to = start;
+    const char *end = s.raw.at + s.raw.len;
+    for (const char *p = s.raw.at; p < end;) {
+        if (*p != '\\') {
+            *to++ = *p++;
+            continue;
+        }
+        must(end - p >= 2);
+        unsigned u;
+        if (p[1] != 'u') {
+            *to++ = simple_escape(p[1]);
+            p += 2;
+        } else if (unicode_escape(&p, end, &u)) {
+            to = encode(to, u);
+        } else {
+            return err_at(ERR_BAD_UTF8, (int64_t)s.offset + (p - s.raw.at),
+                          "%.6s is half of a surrogate pair and stands for no character", p);
+        }
+    }
+    *text = (struct str){start, (size_t)(to - start)};
+    return err_none();
+}
+
+/* ---- Writing ---- */
+
+static void write_escape(struct buf *b, unsigned char c)
+{
+    static const char letters[] = {
+        ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n',  ['\f'] = 'f',
+        ['\r'] = 'r', ['"'] = '"',  ['\\'] = '\\',
+    };
+    char letter = letters[c];
+    if (letter)
+        buf_add(b, (char[]){'\\', letter}, 2);
+    else
+        buf_print(b, "\\u%04x", c);
+}
+
+void json_write_string(struct buf *b, struct str text)
+{
+    buf_byte(b, '"');
+    const char *from = text.at; /* what is not written yet */
+    const char *p = from;
+    const char *end = text.len ? text.at + text.len : from;
+    while ((p = plain_end(p, end)) < end) {
+        if (byte_at(p) < 0x80) {
+            buf_add(b, from, (size_t)(p - from));
+            write_escape(b, byte_at(p));
+            from = p + 1;
+        }
+        p++;
+    }
+    buf_add(b, from, (size_t)(end - from));
+    buf_byte(b, '"');
+}
+
+void json_write_double(struct buf *b, double v)
+{
+    must(isfinite(v));
+    char text[DOUBLE_TEXT_MAX];
+    double_text(v, text);
+    buf_str(b, str_from(text));
+}
+
+/* A line break in a string is always escaped: so every raw one is white space. */
+void json_write_one_line(struct buf *b, struct str value)
+{
+    if (value.len == 0)
+        return;
+    size_t start = b->len;
+    buf_str(b, value);
+    for (const char *c = "\n\r"; *c; c++) {
+        char *p = b->at + start;
+        while ((p = memchr(p, *c, (size_t)(b->at + b->len - p))))
+            *p++ = ' ';
+    }
+}
