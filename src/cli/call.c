@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/alloc.h"
 #include "base/duration.h"
 #include "base/must.h"
 #include "cli/table.h"
@@ -45,6 +46,14 @@ const char *call_bad_url(const char *url)
     if (strpbrk(url, "?#"))
         return "it must not have a '?' or '#'";
     return NULL;
+}
+
+char *call_url(const char *url)
+{
+    size_t n = strlen(url);
+    while (n && url[n - 1] == '/')
+        n--;
+    return alloc_text(url, n);
 }
 
 static size_t take_answer(char *at, size_t size, size_t n, void *to)

@@ -23,19 +23,21 @@ enum call_result {
 
 struct call {
     CURL *curl;
-    const char *url;     /* borrowed: the server's, without a slash at the end */
-    struct buf body;     /* what is sent */
-    struct buf answer;   /* what came */
-    long status;         /* HTTP status of the answer; 0 if there is none */
+    const char *url;   /* borrowed: the server's, without a slash at the end */
+    struct buf body;   /* what is sent */
+    struct buf answer; /* what came */
+    long status;       /* HTTP status of the answer; 0 if there is none */
     CURLcode code;
     span timeout;
     mono sent;
-    bool busy; /* under way in a multi handle */
+    bool busy;   /* under way in a multi handle */
     void *owner; /* for whoever runs the multi handle */
     char why[CURL_ERROR_SIZE];
     struct curl_slist *headers;
 };
 
+/* A copy of the URL without slashes at its end; free() it. */
+char *call_url(const char *url);
 /* A sentence about what is wrong with this URL of a server, or NULL. */
 const char *call_bad_url(const char *url);
 

@@ -2,6 +2,7 @@
 #include "cli/client.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/when.h"
@@ -15,11 +16,12 @@ int client_open(struct client *c, const struct command *command, const struct cl
     *c = (struct client){
         .command = command,
         .args = *args,
+        .url = call_url(args->url),
         .colour = table_colour(stdout),
         .width = table_terminal_width(stdout),
         .now = when_now(),
     };
-    call_init(&c->call, c->args.url);
+    call_init(&c->call, c->url);
     return CLI_OK;
 }
 
@@ -27,6 +29,7 @@ void client_close(struct client *c)
 {
     call_fini(&c->call);
     arena_fini(&c->arena);
+    free(c->url);
 }
 
 int client_ask(struct client *c, const char *method, const char *path)

@@ -21,20 +21,31 @@ struct client_args {
 /* Rows of the option table of a command whose struct has a member
  * `struct client_args client`. */
 #define CLIENT_URL_OPTION(type)                                                                    \
-    {"url", "URL", OPTION_TEXT, offsetof(type, client.url), .env = "TENAX_URL",                    \
-     .alias = "ZIZQ_URL", .def = "http://127.0.0.1:7890", .help = "the server to talk to"}
+    {                                                                                              \
+        "url", "URL", OPTION_TEXT, offsetof(type, client.url),                                     \
+            .env = "TENAX_URL", .alias = "ZIZQ_URL", .def = "http://127.0.0.1:7890",               \
+            .help = "the server to talk to"                                                        \
+    }
 #define CLIENT_OPTIONS(type)                                                                       \
     CLIENT_URL_OPTION(type),                                                                       \
-    {"http-timeout", "DURATION", OPTION_SPAN, offsetof(type, client.timeout),                      \
-     .env = "TENAX_HTTP_TIMEOUT", .def = "30s", .help = "how long to wait for an answer"},         \
-    {"output", "FORMAT", OPTION_CHOICE, offsetof(type, client.output),                             \
-     .choices = "table|json", .env = "TENAX_OUTPUT", .def = "table",                               \
-     .help = "for people or for programs"}
+        {"http-timeout",                                                                           \
+         "DURATION",                                                                               \
+         OPTION_SPAN,                                                                              \
+         offsetof(type, client.timeout),                                                           \
+         .env = "TENAX_HTTP_TIMEOUT",                                                              \
+         .def = "30s",                                                                             \
+         .help = "how long to wait for an answer"},                                                \
+    {                                                                                              \
+        "output", "FORMAT", OPTION_CHOICE, offsetof(type, client.output),                          \
+            .choices = "table|json", .env = "TENAX_OUTPUT", .def = "table",                        \
+            .help = "for people or for programs"                                                   \
+    }
 
 struct client {
     const struct command *command;
     struct client_args args;
     struct call call;
+    char *url;
     struct arena arena; /* of texts taken from answers; emptied by client_close */
     bool colour;        /* of standard output */
     size_t width;       /* of its terminal, or 0 */

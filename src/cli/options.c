@@ -99,9 +99,10 @@ static struct err unknown_flag(const struct option_def *defs, const char *typed)
     buf_lit(&words, "help");
     buf_byte(&words, '\0');
     struct str near = options_closest(typed, words.at);
-    struct err e = near.len ? err_make(ERR_USAGE, "unknown option '--" SHOWN_MAX
-                                                  "'; did you mean '--%.*s'?", typed, STR_ARG(near))
-                            : err_make(ERR_USAGE, "unknown option '--" SHOWN_MAX "'", typed);
+    struct err e =
+        near.len ? err_make(ERR_USAGE, "unknown option '--" SHOWN_MAX "'; did you mean '--%.*s'?",
+                            typed, STR_ARG(near))
+                 : err_make(ERR_USAGE, "unknown option '--" SHOWN_MAX "'", typed);
     buf_fini(&words);
     return e;
 }
@@ -156,6 +157,12 @@ static struct err set_switch(struct origin o, const char *text, bool *out)
     return err_none();
 }
 
+/* Puts the option's name before a reason that came from elsewhere. */
+static struct err refuse_with(struct origin o, struct err e)
+{
+    return e.code == ERR_OK ? e : REFUSE(o, "%s", e.msg);
+}
+
 static struct err set_value(const struct option_def *d, struct origin o, const char *text,
                             void *values)
 {
@@ -173,15 +180,9 @@ static struct err set_value(const struct option_def *d, struct origin o, const c
     case OPTION_SWITCH:
         return set_switch(o, text, at);
     case OPTION_SPAN:
-        if (duration_parse(str_from(text), at).code == ERR_OK)
-            return err_none();
-        return REFUSE(o, "'" SHOWN_MAX "' is not a duration; write 30s, 1.5h, 7d, 1h30m or a number "
-                         "of milliseconds", text);
+        return refuse_with(o, duration_parse(str_from(text), at));
     case OPTION_SIZE:
-        if (duration_parse_size(str_from(text), at).code == ERR_OK)
-            return err_none();
-        return REFUSE(o, "'" SHOWN_MAX "' is not a size; write 64MiB, 256MB or a number of bytes",
-                      text);
+        return refuse_with(o, duration_parse_size(str_from(text), at));
     }
     must_fail("option type is known", __FILE__, __LINE__);
 }
@@ -201,8 +202,8 @@ static struct err set_from_surroundings(const struct option_def *defs, void *val
             TRY(set_value(d, (struct origin){"variable ", d->alias, ""}, alias, values));
             out->source[i] = OPTION_FROM_ALIAS;
         } else if (d->def) {
-            struct err e = set_value(d, (struct origin){"default of '--", d->flag, "'"}, d->def,
-                                     values);
+            struct err e =
+                set_value(d, (struct origin){"default of '--", d->flag, "'"}, d->def, values);
             must(e.code == ERR_OK);
             out->source[i] = OPTION_FROM_DEFAULT;
         }
@@ -256,9 +257,11 @@ static struct err take_flags(const struct option_def *defs, enum option_order or
         if (strncmp(arg, "--", 2) == 0) {
             TRY(take_flag(defs, argc, argv, &i, values, out));
         } else if (arg[0] == '-' && arg[1]) {
-            return err_make(ERR_USAGE, "unknown option '" SHOWN_MAX
-                                       "'; options have two dashes, and a word that begins with one"
-                                       " goes after '--'", arg);
+            return err_make(ERR_USAGE,
+                            "unknown option '" SHOWN_MAX
+                            "'; options have two dashes, and a word that begins with one"
+                            " goes after '--'",
+                            arg);
         } else if (order == OPTIONS_FIRST) {
             break;
         } else {

@@ -72,7 +72,8 @@ NODISCARD struct err options_parse(const struct option_def *defs, enum option_or
 /* Where the option whose value lies at this offset came from. */
 enum option_source options_source(const struct options *o, size_t offset);
 /* Whether a person gave it, as opposed to its default. */
-#define OPTION_GIVEN(o, type, field) (options_source((o), offsetof(type, field)) > OPTION_FROM_DEFAULT)
+#define OPTION_GIVEN(o, type, field)                                                               \
+    (options_source((o), offsetof(type, field)) > OPTION_FROM_DEFAULT)
 
 /* The rows as aligned help text, wrapped to the width. */
 void options_help(struct buf *b, const struct option_def *defs, size_t width);

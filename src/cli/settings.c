@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define AT(field) .offset = offsetof(struct settings, field)
-#define ENV(name) .env = "TENAX_" name
+#define AT(field)      .offset = offsetof(struct settings, field)
+#define ENV(name)      .env = "TENAX_" name
 #define ENV_BOTH(name) .env = "TENAX_" name, .alias = "ZIZQ_" name
 
 static const struct option_def table[] = {

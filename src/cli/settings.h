@@ -16,7 +16,7 @@ enum settings_commit_mode { SETTINGS_FSYNC, SETTINGS_BUFFERED };
 struct settings {
     const char *root_dir;
     const char *host;
-    int64_t port; /* 0: the system picks a free one */
+    int64_t port;    /* 0: the system picks a free one */
     int commit_mode; /* enum settings_commit_mode */
     int64_t retry_limit;
     span backoff_base;

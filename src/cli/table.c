@@ -204,8 +204,8 @@ size_t table_terminal_width(FILE *f)
 const char *table_on(enum table_style style, bool colour)
 {
     static const char *const codes[] = {
-        [TABLE_PLAIN] = "",         [TABLE_GOOD] = "\x1b[32m", [TABLE_BUSY] = "\x1b[36m",
-        [TABLE_WAIT] = "\x1b[33m",  [TABLE_BAD] = "\x1b[31m",  [TABLE_FAINT] = "\x1b[2m",
+        [TABLE_PLAIN] = "",        [TABLE_GOOD] = "\x1b[32m", [TABLE_BUSY] = "\x1b[36m",
+        [TABLE_WAIT] = "\x1b[33m", [TABLE_BAD] = "\x1b[31m",  [TABLE_FAINT] = "\x1b[2m",
     };
     return colour ? codes[style] : "";
 }

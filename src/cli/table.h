@@ -13,10 +13,10 @@
 
 enum table_style {
     TABLE_PLAIN,
-    TABLE_GOOD,  /* green */
-    TABLE_BUSY,  /* cyan */
-    TABLE_WAIT,  /* yellow */
-    TABLE_BAD,   /* red */
+    TABLE_GOOD, /* green */
+    TABLE_BUSY, /* cyan */
+    TABLE_WAIT, /* yellow */
+    TABLE_BAD,  /* red */
     TABLE_FAINT,
 };
 
