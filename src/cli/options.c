@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -224,7 +225,6 @@ static struct err take_flag(const struct option_def *defs, int argc, char **argv
     const struct option_def *d = &defs[row];
     if (!d->flag) {
         char typed[64];
-        must(len + 1 > len);
         snprintf(typed, sizeof typed, "%.*s", (int)(len < 63 ? len : 63), name);
         return unknown_flag(defs, typed);
     }
