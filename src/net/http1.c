@@ -159,6 +159,8 @@ static int on_value_complete(llhttp_t *parser)
         return 0;
     if (++r->headers > HTTP1_HEADERS_MAX)
         return fail(r, err_make(ERR_HEADERS, "more than %d header fields", HTTP1_HEADERS_MAX));
+    if (r->field.len == 0)
+        return fail(r, err_make(ERR_BAD_REQUEST, "a header field has no name"));
     const char *value = r->base + r->value.at;
     while (r->value.len && (value[r->value.len - 1] == ' ' || value[r->value.len - 1] == '\t'))
         r->value.len--;
