@@ -42,6 +42,9 @@ static void handle(void *ctx, struct http_exchange *x, const struct http_request
         b.len = LARGE;
         http_reply(x, 200, STR("text/plain"), buf_view(&b), NULL);
         buf_fini(&b);
+    } else if (str_eq(req->path, STR("/close"))) {
+        fixture_close_server(f);
+        http_reply(x, 200, STR("text/plain"), STR("unseen"), NULL);
     } else {
         http_reply(x, 204, (struct str){0}, (struct str){0}, NULL);
     }

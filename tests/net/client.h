@@ -25,7 +25,7 @@ struct client {
 #define HELD_MAX 8
 
 /* What the test's handler did: /echo answers with the body, /held keeps the exchange,
- * /stream begins a stream, /large answers with a megabyte. */
+ * /stream begins a stream, /large answers with a megabyte, /close closes the server. */
 struct fixture {
     uv_loop_t loop;
     uv_timer_t guard;
