@@ -213,6 +213,8 @@ static void two_framings_of_a_body_are_refused(void **state)
         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n",
         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\nabc",
         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3, 3\r\n\r\nabc",
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: \r\n\r\nabc",
+        "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 3 3\r\n\r\nabc",
         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: +3\r\n\r\nabc",
         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0x3\r\n\r\nabc",
         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\nabc",

@@ -325,6 +325,33 @@ static void a_half_closed_long_poll_is_told_and_still_answered(void **state)
     client_close(f, &c);
 }
 
+static void whoever_asks_after_the_peer_has_gone_is_told(void **state)
+{
+    struct fixture *f = *state;
+    fixture_serve(f);
+    struct client half, whole;
+    client_open(f, &half);
+    client_send(&half, GET("/held"));
+    shutdown(half.fd, SHUT_WR);
+    AWAIT(f, f->held_count == 1);
+    fixture_settle(f);
+    http_on_gone(f->held[0], on_gone, f);
+    assert_int_equal(f->gone, 0);
+    AWAIT(f, f->gone == 1);
+    answer(f->held[0], "");
+    client_expect(f, &half, "Content-Length: 0\r\n\r\n");
+    client_close(f, &half);
+
+    client_open(f, &whole);
+    client_send(&whole, GET("/held"));
+    AWAIT(f, f->held_count == 2);
+    vanish(f, &whole);
+    http_on_gone(f->held[1], on_gone, f);
+    assert_int_equal(f->gone, 1);
+    AWAIT(f, f->gone == 2);
+    answer(f->held[1], "");
+}
+
 static void a_stream_of_a_vanished_peer_is_closed_once(void **state)
 {
     struct fixture *f = *state;
@@ -458,6 +485,7 @@ int main(void)
         TEST(a_reply_to_a_vanished_peer_goes_nowhere),
         TEST(gone_may_answer_every_exchange_of_the_connection),
         TEST(a_half_closed_long_poll_is_told_and_still_answered),
+        TEST(whoever_asks_after_the_peer_has_gone_is_told),
         TEST(a_stream_of_a_vanished_peer_is_closed_once),
         TEST(a_stream_learns_of_its_backlog_and_its_end),
         TEST(a_backlog_stops_reading_until_it_has_drained),
