@@ -9,21 +9,6 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-typedef struct err value_reader(struct json_cursor *c);
-
-static struct err skip(struct json_cursor *c)
-{
-    return json_skip(c, NULL);
-}
-
-/* Reads text as one value with nothing after it. */
-static struct err read_all(struct str text, value_reader *reader)
-{
-    struct json_cursor c = json_open(text);
-    TRY(reader(&c));
-    return json_close(&c);
-}
-
 static void check_error(const struct err *e, struct str text)
 {
     must(e->code == ERR_BAD_JSON || e->code == ERR_BAD_UTF8 || e->code == ERR_TOO_DEEP);
@@ -37,7 +22,7 @@ static void check_one_line(struct str raw)
     json_write_one_line(&line, raw);
     must(line.len == raw.len);
     must(!memchr(line.at, '\n', line.len) && !memchr(line.at, '\r', line.len));
-    must(read_all(buf_view(&line), skip).code == ERR_OK);
+    must(read_all(buf_view(&line), skip_value).code == ERR_OK);
     buf_fini(&line);
 }
 
@@ -111,7 +96,7 @@ static void check_scalars(struct json_cursor c)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct str text = {(const char *)data, size};
-    struct err e = read_all(text, skip);
+    struct err e = read_all(text, skip_value);
     struct err walked = read_all(text, json_walk);
     must(e.code == walked.code);
     check_scalars(json_open(text));
@@ -124,7 +109,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct json_cursor c = json_open(text);
     struct str raw;
     must(json_skip(&c, &raw).code == ERR_OK);
-    must(read_all(raw, skip).code == ERR_OK);
+    must(read_all(raw, skip_value).code == ERR_OK);
     struct json_cursor again = json_open(raw);
     struct str raw2;
     must(json_skip(&again, &raw2).code == ERR_OK && str_eq(raw, raw2));

@@ -62,7 +62,7 @@ static inline struct json_cursor json_open(struct str text)
     return (struct json_cursor){.text = text.at ? text : STR(""), .first = true};
 }
 
-/* Succeeds iff only white space is left. */
+/* Succeeds iff only white space is left. Every container must have been left. */
 NODISCARD struct err json_close(struct json_cursor *c);
 
 /* The type of the value that comes next, judged by its first byte. */

@@ -17,10 +17,10 @@ static size_t character(const unsigned char *p, size_t left)
     unsigned char hi = p[0] == 0xed ? 0x9f : p[0] == 0xf4 ? 0x8f : 0xbf;
     if (p[1] < lo || p[1] > hi)
         return 0;
-    for (size_t i = 2; i < n; i++) {
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    }
+    if (n > 2 && (p[2] & 0xc0) != 0x80)
+        return 0;
+    if (n > 3 && (p[3] & 0xc0) != 0x80)
+        return 0;
     return n;
 }
 

@@ -282,8 +282,10 @@ static struct err purge(struct engine *e, struct id id, struct queue *q)
 static struct err fire(struct engine *e, instant now, struct btree_entry due)
 {
     struct id id = {due.hi, due.lo};
-    if (DUE_VAL_KIND(due.val) == DUE_WAIT)
-        return engine_wait_over(e, id.lo);
+    if (DUE_VAL_KIND(due.val) == DUE_WAIT) {
+        engine_wait_over(e, id.lo);
+        return err_none();
+    }
     struct queue *q = e->queues[DUE_VAL_QUEUE(due.val)];
     must(q);
     switch (DUE_VAL_KIND(due.val)) {

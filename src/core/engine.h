@@ -125,7 +125,7 @@ struct taker_spec {
 struct taker *engine_taker_open(struct engine *e, const struct taker_spec *spec, void *taker_ctx);
 /* A stream has gone: its jobs are ready again (attempts unchanged, the loss is recorded). A
  * claim that still waits is withdrawn without an answer. The taker is freed. */
-NODISCARD struct err engine_taker_close(struct engine *e, instant now, struct taker *t);
+void engine_taker_close(struct engine *e, instant now, struct taker *t);
 /* A stream whose peer does not read gets nothing more until it is resumed. */
 void engine_taker_pause(struct engine *e, struct taker *t, bool paused);
 

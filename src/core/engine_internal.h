@@ -147,13 +147,13 @@ void engine_ended_add(struct engine *e, enum status s, struct id id, instant pur
 void engine_live_end(struct engine *e, struct live *l);
 struct live *engine_live_new(struct engine *e, struct id id, struct queue *q);
 struct worker_name *engine_worker_new(struct str name);
-struct err engine_wait_over(struct engine *e, uint64_t ticket);
+void engine_wait_over(struct engine *e, uint64_t ticket);
 void engine_takers_free(struct engine *e);
 
 /* engine_report.c */
 struct err engine_expire(struct engine *e, instant now, struct live *l);
 /* Records the end of a run whose attempt does not count, and makes the job ready again. */
-struct err engine_return(struct engine *e, instant now, struct live *l, enum outcome outcome,
-                         const char *reason);
+void engine_return(struct engine *e, instant now, struct live *l, enum outcome outcome,
+                   const char *reason);
 
 #endif

@@ -194,8 +194,8 @@ struct err engine_expire(struct engine *e, instant now, struct live *l)
     return err;
 }
 
-struct err engine_return(struct engine *e, instant now, struct live *l, enum outcome outcome,
-                         const char *reason)
+void engine_return(struct engine *e, instant now, struct live *l, enum outcome outcome,
+                   const char *reason)
 {
     struct job_state s = state_of(l);
     s.status = lifecycle_move(STATUS_IN_FLIGHT, EVENT_RETURN);
@@ -211,14 +211,14 @@ struct err engine_return(struct engine *e, instant now, struct live *l, enum out
     engine_live_end(e, l);
     /* Its place is that of its first enqueue: a returned job is not a new one. */
     engine_ready_add(e, q, s.priority, id, true);
-    return err_none();
 }
 
 struct err engine_release(struct engine *e, instant now, struct run_ref ref)
 {
     struct live *l;
     TRY(find_run(e, now, ref, &l));
-    return engine_return(e, now, l, OUTCOME_RETURNED, "the worker gave it back");
+    engine_return(e, now, l, OUTCOME_RETURNED, "the worker gave it back");
+    return err_none();
 }
 
 struct err engine_renew(struct engine *e, instant now, struct run_ref ref, span lease,

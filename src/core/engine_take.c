@@ -379,16 +379,15 @@ struct taker *engine_taker_open(struct engine *e, const struct taker_spec *spec,
     return t;
 }
 
-struct err engine_taker_close(struct engine *e, instant now, struct taker *t)
+void engine_taker_close(struct engine *e, instant now, struct taker *t)
 {
     t->paused = true; /* ending its runs must not make it hungry */
     leave_mood(e, t);
     while (!list_is_empty(&t->held)) {
         struct live *l = LIST_OF(t->held.next, struct live, held);
-        TRY(engine_return(e, now, l, OUTCOME_LOST, "the worker's stream closed"));
+        engine_return(e, now, l, OUTCOME_LOST, "the worker's stream closed");
     }
     free_taker(e, t);
-    return err_none();
 }
 
 void engine_taker_pause(struct engine *e, struct taker *t, bool paused)
@@ -402,13 +401,12 @@ void engine_taker_pause(struct engine *e, struct taker *t, bool paused)
         become_hungry(e, t);
 }
 
-struct err engine_wait_over(struct engine *e, uint64_t ticket)
+void engine_wait_over(struct engine *e, uint64_t ticket)
 {
     struct taker *t = idmap_remove(&e->waits, (struct id){0, ticket});
     must(t && t->claim && t->mood == TAKER_WAITING);
     t->wait_armed = false; /* the deadline is gone: it has just fired */
     answer_claim(e, t);
-    return err_none();
 }
 
 void engine_takers_free(struct engine *e)

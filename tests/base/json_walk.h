@@ -2,12 +2,15 @@
 #ifndef TESTS_BASE_JSON_WALK_H
 #define TESTS_BASE_JSON_WALK_H
 
-/* Reads one value by entering every container, the way that a caller does which
- * wants all of it. Must come to the same end as json_skip, which has code of its
- * own. Recursion is bounded by JSON_DEPTH_MAX. */
+/* Two ways to read a whole text, which must come to the same end. */
 
+#include <stdlib.h>
+
+#include "base/alloc.h"
 #include "base/json.h"
 
+/* Reads one value by entering every container, the way that a caller does which
+ * wants all of it. Recursion is bounded by JSON_DEPTH_MAX. */
 static inline struct err json_walk(struct json_cursor *c);
 
 static inline struct err json_walk_object(struct json_cursor *c)
@@ -55,6 +58,27 @@ static inline struct err json_walk(struct json_cursor *c)
     default:
         return json_skip(c, NULL);
     }
+}
+
+typedef struct err value_reader(struct json_cursor *c);
+
+static inline struct err skip_value(struct json_cursor *c)
+{
+    return json_skip(c, NULL);
+}
+
+/* Reads text as one value with nothing after it. The text stands in memory of
+ * exactly its size, so that AddressSanitizer sees any look past its end. */
+static inline struct err read_all(struct str text, value_reader *reader)
+{
+    char *copy = alloc_get(text.len + (text.len == 0));
+    memcpy(copy, text.len ? text.at : "", text.len);
+    struct json_cursor c = json_open((struct str){copy, text.len});
+    struct err e = reader(&c);
+    if (e.code == ERR_OK)
+        e = json_close(&c);
+    free(copy);
+    return e;
 }
 
 #endif

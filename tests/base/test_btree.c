@@ -255,6 +255,56 @@ static void a_queue_keeps_its_order_and_its_size(void **state)
     }
 }
 
+static void a_short_queue_stays_in_its_leaf(void **state)
+{
+    (void)state;
+    struct btree t = {0};
+    for (uint64_t i = 0; i < 40; i++)
+        btree_put(&t, (struct btree_entry){0, i, 0, i});
+    const struct btree_node *leaf = t.root;
+    for (uint64_t i = 40; i < 10000; i++) {
+        assert_true(btree_remove(&t, (struct btree_entry){.hi = i - 40}, NULL));
+        assert_true(btree_put(&t, (struct btree_entry){0, i, 0, i}));
+        assert_ptr_equal(t.root, leaf);
+    }
+    btree_fini(&t);
+}
+
+static void a_queue_that_runs_backwards_stays_in_its_leaf(void **state)
+{
+    (void)state;
+    struct btree t = {0};
+    for (uint64_t i = 10000; i > 9960; i--)
+        btree_put(&t, (struct btree_entry){0, i, 0, i});
+    const struct btree_node *leaf = t.root;
+    for (uint64_t i = 9960; i > 0; i--) {
+        assert_true(btree_remove(&t, (struct btree_entry){.hi = i + 40}, NULL));
+        assert_true(btree_put(&t, (struct btree_entry){0, i, 0, i}));
+        assert_ptr_equal(t.root, leaf);
+    }
+    btree_fini(&t);
+}
+
+static void the_tree_gets_lower_as_it_empties(void **state)
+{
+    (void)state;
+    for (uint64_t stays = 0; stays < 10000; stays += 3333) {
+        struct btree t = {0};
+        for (uint64_t i = 0; i < 10000; i++)
+            btree_put(&t, (struct btree_entry){0, 0, i, i});
+        assert_true(t.height >= 3);
+        for (uint64_t i = 0; i < 10000; i++)
+            if (i != stays)
+                assert_true(btree_remove(&t, (struct btree_entry){.lo = i}, NULL));
+        btree_check(&t);
+        assert_int_equal(t.height, 1);
+        struct btree_entry e;
+        assert_true(btree_first(&t, &e));
+        assert_int_equal(e.val, stays);
+        btree_fini(&t);
+    }
+}
+
 static void the_check_notices_a_wrong_count(void **state)
 {
     (void)state;
@@ -285,6 +335,9 @@ int main(void)
         cmocka_unit_test(descending_entries_lie_densely_too),
         cmocka_unit_test(several_ascending_runs_lie_densely),
         cmocka_unit_test(a_queue_keeps_its_order_and_its_size),
+        cmocka_unit_test(a_short_queue_stays_in_its_leaf),
+        cmocka_unit_test(a_queue_that_runs_backwards_stays_in_its_leaf),
+        cmocka_unit_test(the_tree_gets_lower_as_it_empties),
         cmocka_unit_test(the_check_notices_a_wrong_count),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -68,7 +68,7 @@ static void every_number_below_n_is_equally_likely(void **state)
 }
 
 /* With n = 3 * 2^62 a quarter of all draws has to be refused; without that the
- * lowest third of numbers would come twice as often as the others. */
+ * multiples of 3 would come twice as often as the other numbers. */
 static void a_large_n_is_not_biased(void **state)
 {
     (void)state;

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/bulk.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/duration.h"
+#include "cli/view.h"
+#include "cli/when.h"
+
+/* A batch is sent early when its body gets this large, so that it stays below
+ * the default limit of the server. */
+#define BODY_ENOUGH    ((size_t)8 << 20)
+#define PROGRESS_EVERY ((span){200})
+
+struct bulk {
+    struct client *client;
+    const struct newjob_defaults *defaults;
+    int64_t batch_max;
+    int64_t line;       /* number of the line read last, from 1 */
+    int64_t first_line; /* of the batch being filled; 0: it is empty */
+    int64_t in_batch, sent;
+    bool progress;
+    mono started, shown;
+};
+
+static void write_rate(struct buf *b, const struct bulk *k)
+{
+    int64_t ms = when_ms_between(when_mono(), k->started);
+    buf_print(b, "%lld jobs enqueued in ", (long long)k->sent);
+    duration_write(b, (span){ms});
+    if (ms > 0 && k->sent)
+        buf_print(b, ", %lld per second", (long long)(k->sent * 1000 / ms));
+}
+
+/* Overwrites the line of progress; an empty text clears it. */
+static void show_progress(struct bulk *k, bool final)
+{
+    mono now = when_mono();
+    if (!k->progress || (!final && when_ms_between(now, k->shown) < PROGRESS_EVERY.ms))
+        return;
+    struct buf b = {0};
+    k->shown = now;
+    buf_lit(&b, "\r\x1b[K");
+    if (!final)
+        write_rate(&b, k);
+    fwrite(b.at, 1, b.len, stderr);
+    buf_fini(&b);
+}
+
+static void print_created(struct client *c)
+{
+    struct buf out = {0};
+    struct view_list l = view_list(view_get(client_answer(c), "jobs"));
+    for (struct str job; view_next(&l, &job);) {
+        json_write_one_line(&out, job);
+        buf_byte(&out, '\n');
+    }
+    fwrite(out.at, 1, out.len, stdout);
+    buf_fini(&out);
+}
+
+static int send_batch(struct bulk *k)
+{
+    struct buf *body = &k->client->call.body;
+    if (!k->in_batch)
+        return CLI_OK;
+    buf_lit(body, "]}");
+    int code = client_ask(k->client, "POST", "/jobs/bulk");
+    if (code != CLI_OK) {
+        show_progress(k, true);
+        fprintf(stderr, "Lines %lld to %lld %s.\n", (long long)k->first_line, (long long)k->line,
+                code == CLI_UNREACHABLE && k->client->call.code != CURLE_COULDNT_CONNECT
+                    ? "may have been stored or not"
+                    : "were not stored");
+        return code;
+    }
+    if (k->client->args.output == CLIENT_JSON)
+        print_created(k->client);
+    k->sent += k->in_batch;
+    k->in_batch = k->first_line = 0;
+    body->len = 0;
+    show_progress(k, false);
+    return CLI_OK;
+}
+
+static int bad_line(struct bulk *k, struct str line, const struct err *e)
+{
+    show_progress(k, true);
+    fprintf(stderr, "tenax enqueue: line %lld", (long long)k->line);
+    if (e->offset >= 0) {
+        size_t row, column;
+        view_position(line, (size_t)e->offset, &row, &column);
+        fprintf(stderr, ", column %zu", column);
+    }
+    fprintf(stderr, ": %s\n", e->msg);
+    if (k->in_batch)
+        fprintf(stderr, "Lines %lld to %lld, in the same batch, were not sent either.\n",
+                (long long)k->first_line, (long long)(k->line - 1));
+    return CLI_USAGE;
+}
+
+static bool is_blank(struct str line)
+{
+    for (size_t i = 0; i < line.len; i++)
+        if (line.at[i] != ' ' && line.at[i] != '\t' && line.at[i] != '\r')
+            return false;
+    return true;
+}
+
+static int take_line(struct bulk *k, struct str line)
+{
+    struct buf *body = &k->client->call.body;
+    k->line++;
+    if (is_blank(line))
+        return CLI_OK;
+    buf_str(body, k->in_batch ? STR(",\n") : STR("{\"jobs\":["));
+    struct err e = newjob_from_line(body, k->defaults, line);
+    if (e.code != ERR_OK)
+        return bad_line(k, line, &e);
+    if (!k->in_batch++)
+        k->first_line = k->line;
+    if (k->in_batch >= k->batch_max || body->len >= BODY_ENOUGH)
+        return send_batch(k);
+    return CLI_OK;
+}
+
+int bulk_run(struct client *c, const struct enqueue_args *args, const struct newjob_defaults *d,
+             FILE *in)
+{
+    struct bulk k = {
+        .client = c,
+        .defaults = d,
+        .batch_max = args->batch,
+        .progress = isatty(STDERR_FILENO) == 1,
+        .started = when_mono(),
+    };
+    char *line = NULL;
+    size_t cap = 0;
+    ssize_t n;
+    int code = CLI_OK;
+    while (code == CLI_OK && (n = getline(&line, &cap, in)) >= 0)
+        code = take_line(&k, (struct str){line, (size_t)n - (n && line[n - 1] == '\n')});
+    if (code == CLI_OK && ferror(in)) {
+        fprintf(stderr, "tenax enqueue: cannot read the input: %s\n", strerror(errno));
+        code = CLI_USAGE;
+    }
+    free(line);
+    if (code == CLI_OK)
+        code = send_batch(&k);
+    show_progress(&k, true);
+    struct buf summary = {0};
+    write_rate(&summary, &k);
+    fprintf(stderr, "%.*s%s\n", STR_ARG(buf_view(&summary)),
+            code == CLI_OK ? "" : "; stopped by the error above");
+    buf_fini(&summary);
+    return code;
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_CLIENT_H
+#define CLI_CLIENT_H
+
+/* What the commands that ask a server have in common: where it is, how to show
+ * the answer, and how a refusal becomes a message and an exit code. */
+
+#include "cli/call.h"
+#include "base/arena.h"
+#include "cli/command.h"
+#include "cli/table.h"
+
+enum client_output { CLIENT_TABLE, CLIENT_JSON };
+
+struct client_args {
+    const char *url;
+    span timeout;
+    int output; /* enum client_output */
+};
+
+/* Rows of the option table of a command whose struct has a member
+ * `struct client_args client`. */
+#define CLIENT_URL_OPTION(type)                                                                    \
+    {                                                                                              \
+        "url", "URL", OPTION_TEXT, offsetof(type, client.url),                                     \
+            .env = "TENAX_URL", .alias = "ZIZQ_URL", .def = "http://127.0.0.1:7890",               \
+            .help = "the server to talk to"                                                        \
+    }
+#define CLIENT_OPTIONS(type)                                                                       \
+    CLIENT_URL_OPTION(type),                                                                       \
+        {"http-timeout",                                                                           \
+         "DURATION",                                                                               \
+         OPTION_SPAN,                                                                              \
+         offsetof(type, client.timeout),                                                           \
+         .env = "TENAX_HTTP_TIMEOUT",                                                              \
+         .def = "30s",                                                                             \
+         .help = "how long to wait for an answer"},                                                \
+    {                                                                                              \
+        "output", "FORMAT", OPTION_CHOICE, offsetof(type, client.output),                          \
+            .choices = "table|json", .env = "TENAX_OUTPUT", .def = "table",                        \
+            .help = "for people or for programs"                                                   \
+    }
+
+struct client {
+    const struct subcommand *command;
+    struct client_args args;
+    struct call call;
+    char *url;
+    struct arena arena; /* of texts taken from answers; emptied by client_close */
+    bool colour;        /* of standard output */
+    size_t width;       /* of its terminal, or 0 */
+    instant now;
+};
+
+/* CLI_OK, or CLI_USAGE when the URL is none; then there is nothing to close. */
+int client_open(struct client *c, const struct subcommand *command, const struct client_args *args);
+void client_close(struct client *c);
+
+/* One request with what is in c->call.body. CLI_OK on 2xx: the answer, valid
+ * JSON or empty, is client_answer(c) until the next request. Otherwise the
+ * reason was printed, and the exit code for it is returned. */
+int client_ask(struct client *c, const char *method, const char *path);
+struct str client_answer(const struct client *c);
+
+/* Adds "&key=value" ('?' the first time) with the value percent-encoded, unless
+ * the value is NULL. The buffer starts with the path and ends without a NUL. */
+void client_query(struct buf *path, const char *key, const char *value);
+/* Ends such a path with its NUL. */
+const char *client_path(struct buf *path);
+
+/* How a status looks. */
+enum table_style client_status_style(struct str status);
+
+#endif

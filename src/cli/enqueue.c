@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/utf8.h"
+#include "cli/bulk.h"
+#include "cli/client.h"
+#include "cli/commands.h"
+#include "cli/newjob.h"
+#include "cli/view.h"
+#include "cli/when.h"
+
+#define AT(field) .offset = offsetof(struct enqueue_args, field)
+
+static const struct option_def options[] = {
+    {"queue", "QUEUE", OPTION_TEXT, AT(queue), .env = "TENAX_QUEUE",
+     .help = "the queue to put the job into"},
+    {"type", "TYPE", OPTION_TEXT, AT(type), .help = "what kind of job it is, for the worker"},
+    {"file", "FILE", OPTION_TEXT, AT(file), .help = "read the payload (or bulk lines) from a file"},
+    {"text", NULL, OPTION_SWITCH, AT(text),
+     .help = "the payload is plain text; it is sent as a JSON string"},
+    {"delay", "DURATION", OPTION_SPAN, AT(delay), .help = "not before this much time has passed"},
+    {"at", "TIME", OPTION_TEXT, AT(at),
+     .help = "not before this time, as 2030-01-31T09:00:00Z or milliseconds since 1970"},
+    {"priority", "NUMBER", OPTION_INT, AT(priority), .max = 65535,
+     .help = "0 is the most urgent, 65535 the least; the server's default is 32768"},
+    {"retry-limit", "COUNT", OPTION_INT, AT(retry_limit), .max = UINT32_MAX,
+     .help = "how often to retry after failures, instead of the server's default"},
+    {"backoff", "BASE,EXPONENT,JITTER", OPTION_TEXT, AT(backoff),
+     .help = "the wait before a retry, instead of the server's default; as in 15s,4,30s"},
+    {"retain-completed", "DURATION", OPTION_SPAN, AT(retain_completed),
+     .help = "how long to keep the job once it is completed"},
+    {"retain-dead", "DURATION", OPTION_SPAN, AT(retain_dead),
+     .help = "how long to keep the job once it is dead"},
+    {"bulk", NULL, OPTION_SWITCH, AT(bulk),
+     .help = "read many jobs, one JSON object a line, from standard input or --file"},
+    {"batch", "COUNT", OPTION_INT, AT(batch), .min = 1, .max = 100000, .def = "1000",
+     .help = "with --bulk: jobs per request"},
+    CLIENT_OPTIONS(struct enqueue_args),
+    {0},
+};
+
+const struct subcommand enqueue_command = {
+    .name = "enqueue",
+    .usage = "--queue QUEUE --type TYPE [PAYLOAD | --file FILE | -]\n"
+             "  tenax enqueue --bulk [--queue QUEUE] [--type TYPE] [--file FILE]",
+    .summary = "put jobs into a queue",
+    .about = "Stores a job and prints its id. Once the id is printed, the job is on the server's "
+             "disk. The payload is JSON, from the command line, a file, or, as '-', from standard "
+             "input; a worker gets it byte for byte.\n"
+             "With --bulk each line is a job: {\"queue\": …, \"type\": …, \"payload\": …, "
+             "\"priority\": …, \"ready_at\": …, \"retry_limit\": …}. What a line leaves out comes "
+             "from the options. Jobs are sent in batches; each is stored completely or not at "
+             "all, and the first bad line ends it.",
+    .examples = "  tenax enqueue --queue mail --type welcome '{\"to\": \"ada@example.org\"}'\n"
+                "  tenax enqueue --queue mail --type reminder --delay 24h --text 'Call Bob'\n"
+                "  tenax enqueue --queue img --type resize --retry-limit 3 --file photo.json\n"
+                "  jq -c '.users[] | {payload: .}' all.json |\n"
+                "    tenax enqueue --bulk --queue mail --type welcome\n",
+    .options = options,
+};
+
+static struct err read_all(FILE *in, struct buf *to)
+{
+    size_t n;
+    do {
+        n = fread(buf_room(to, 65536), 1, 65536, in);
+        to->len += n;
+    } while (n);
+    return ferror(in) ? err_make(ERR_IO, "cannot read it: %s", strerror(errno)) : err_none();
+}
+
+/* NULL after having said why. "-" and no file are standard input. */
+static FILE *open_input(const char *file)
+{
+    if (!file || strcmp(file, "-") == 0)
+        return stdin;
+    FILE *f = fopen(file, "re");
+    if (!f)
+        fprintf(stderr, "tenax enqueue: cannot open %s: %s\n", file, strerror(errno));
+    return f;
+}
+
+/* A text has one line break at its end because editors and `echo` put it there. */
+static struct err wrap_text(struct buf *raw)
+{
+    struct str s = buf_view(raw);
+    if (s.len && s.at[s.len - 1] == '\n')
+        s.len--;
+    if (utf8_check(s) < s.len)
+        return err_at(ERR_BAD_UTF8, (int64_t)utf8_check(s), "the text is not valid UTF-8");
+    struct buf wrapped = {0};
+    json_write_string(&wrapped, s);
+    buf_fini(raw);
+    *raw = wrapped;
+    return err_none();
+}
+
+static int bad_payload(struct str raw, const struct err *e)
+{
+    fputs("tenax enqueue: the payload is not valid", stderr);
+    if (e->offset >= 0) {
+        size_t line, column;
+        view_position(raw, (size_t)e->offset, &line, &column);
+        fprintf(stderr, " at line %zu, column %zu", line, column);
+    }
+    fprintf(stderr, ": %s\n", e->msg);
+    if (e->code == ERR_BAD_JSON)
+        fputs("A payload is JSON; --text sends plain text as a JSON string.\n", stderr);
+    return CLI_USAGE;
+}
+
+/* Gets the payload from wherever it is into raw, which owns it. */
+static int read_payload(const struct enqueue_args *args, const struct options *o, struct buf *raw,
+                        struct str *payload)
+{
+    const char *word = o->rest_count ? o->rest[0] : NULL;
+    if (o->rest_count > 1)
+        return command_usage(&enqueue_command, "one payload at a time; put it in quotes, or use "
+                                               "--bulk");
+    if (word && args->file)
+        return command_usage(&enqueue_command, "a payload and --file exclude each other");
+    if (!word && !args->file)
+        return command_usage(&enqueue_command, "no payload: give it as a word, with --file, or as "
+                                               "'-' to read standard input");
+    struct err e = err_none();
+    if (word && strcmp(word, "-") != 0) {
+        buf_str(raw, str_from(word));
+    } else {
+        FILE *in = open_input(args->file);
+        if (!in)
+            return CLI_USAGE;
+        e = read_all(in, raw);
+        if (in != stdin)
+            fclose(in);
+    }
+    if (e.code == ERR_OK && args->text)
+        e = wrap_text(raw);
+    if (e.code == ERR_OK)
+        e = view_check(buf_view(raw), payload);
+    return e.code == ERR_OK ? CLI_OK : bad_payload(buf_view(raw), &e);
+}
+
+static void print_job(struct client *c)
+{
+    struct str job = client_answer(c);
+    struct buf out = {0};
+    if (c->args.output == CLIENT_JSON)
+        json_write_one_line(&out, job);
+    else
+        table_harmless(&out, view_text(&c->arena, job, "id"));
+    buf_byte(&out, '\n');
+    fwrite(out.at, 1, out.len, stdout);
+    buf_fini(&out);
+}
+
+static int enqueue_one(struct client *c, const struct enqueue_args *args, const struct options *o,
+                       const struct newjob_defaults *d)
+{
+    struct buf raw = {0};
+    struct str payload;
+    if (!args->queue || !args->type)
+        return command_usage(&enqueue_command, "--%s is missing", args->queue ? "type" : "queue");
+    int code = read_payload(args, o, &raw, &payload);
+    if (code == CLI_OK) {
+        newjob_single(&c->call.body, d, payload);
+        code = client_ask(c, "POST", "/jobs");
+    }
+    if (code == CLI_OK)
+        print_job(c);
+    buf_fini(&raw);
+    return code;
+}
+
+static int enqueue_bulk(struct client *c, const struct enqueue_args *args, const struct options *o,
+                        const struct newjob_defaults *d)
+{
+    if (args->text)
+        return command_usage(&enqueue_command, "--text and --bulk exclude each other");
+    if (o->rest_count && (strcmp(o->rest[0], "-") != 0 || args->file || o->rest_count > 1))
+        return command_usage(&enqueue_command,
+                             "--bulk reads jobs from standard input or --file, "
+                             "not from '%.60s'",
+                             o->rest[0]);
+    FILE *in = open_input(args->file);
+    if (!in)
+        return CLI_USAGE;
+    int code = bulk_run(c, args, d, in);
+    if (in != stdin)
+        fclose(in);
+    return code;
+}
+
+int enqueue_main(int argc, char **argv)
+{
+    struct enqueue_args args = {0};
+    struct options o;
+    struct client c;
+    struct newjob_defaults d;
+    int code;
+    if (!command_begin(&enqueue_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+        return code;
+    code = client_open(&c, &enqueue_command, &args.client);
+    if (code != CLI_OK)
+        return code;
+    struct err e = newjob_init(&d, &args, &o, c.now);
+    if (e.code != ERR_OK)
+        code = command_usage(&enqueue_command, "%s", e.msg);
+    else
+        code = args.bulk ? enqueue_bulk(&c, &args, &o, &d) : enqueue_one(&c, &args, &o, &d);
+    newjob_fini(&d);
+    client_close(&c);
+    return code;
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdio.h>
+
+#include "cli/client.h"
+#include "cli/commands.h"
+#include "cli/jobtext.h"
+#include "cli/view.h"
+
+struct jobs_args {
+    struct client_args client;
+    const char *status, *queue, *type;
+    int order;
+    int64_t limit;
+    bool all;
+};
+
+#define AT(field) .offset = offsetof(struct jobs_args, field)
+
+static const struct option_def options[] = {
+    {"status", "STATUS", OPTION_TEXT, AT(status),
+     .help =
+         "only these: scheduled, ready, in_flight, completed, dead; separate several by commas"},
+    {"queue", "QUEUE", OPTION_TEXT, AT(queue), .help = "only of these queues"},
+    {"type", "TYPE", OPTION_TEXT, AT(type), .help = "only of these types"},
+    {"order", "ORDER", OPTION_CHOICE, AT(order), .choices = "asc|desc", .def = "asc",
+     .help = "oldest or newest first"},
+    {"limit", "COUNT", OPTION_INT, AT(limit), .min = 1, .max = 2000, .def = "50",
+     .help = "how many to show; with --all, how many to ask for at a time"},
+    {"all", NULL, OPTION_SWITCH, AT(all), .help = "go on until there are no more"},
+    CLIENT_OPTIONS(struct jobs_args),
+    {0},
+};
+
+const struct subcommand jobs_command = {
+    .name = "jobs",
+    .usage = "[OPTIONS]",
+    .summary = "list jobs",
+    .about = "Prints a line for each job: where it stands, how often it was attempted, and, if an "
+             "attempt failed, why. `tenax job ID` shows everything about one of them.\n"
+             "With --output json each job is one line of JSON, with its payload.",
+    .examples = "  tenax jobs --status dead\n"
+                "  tenax jobs --queue mail,sms --order desc --limit 10\n"
+                "  tenax jobs --all --output json | jq -r .id\n",
+    .options = options,
+};
+
+static const char *const headers[] = {"ID",        "STATUS", "QUEUE", "TYPE",
+                                      ">ATTEMPTS", "WHEN",   "WHY",   NULL};
+
+static void add_row(struct client *c, struct table *t, struct str job)
+{
+    struct arena *a = &c->arena;
+    struct str status = view_text(a, job, "status");
+    struct buf when = {0};
+    jobtext_when(&when, a, job, c->now);
+    table_add(t, TABLE_PLAIN, view_text(a, job, "id"));
+    table_add(t, client_status_style(status), status);
+    table_add(t, TABLE_PLAIN, view_text(a, job, "queue"));
+    table_add(t, TABLE_PLAIN, view_text(a, job, "type"));
+    table_add(t, TABLE_PLAIN, view_text(a, job, "attempts"));
+    table_add(t, TABLE_PLAIN, buf_view(&when));
+    table_add(t, TABLE_PLAIN, view_text(a, job, "reason"));
+    buf_fini(&when);
+}
+
+/* One page of the answer: into the table, or as lines of JSON to out. */
+static size_t take_page(struct client *c, struct table *t, struct buf *out)
+{
+    size_t n = 0;
+    struct view_list l = view_list(view_get(client_answer(c), "jobs"));
+    for (struct str job; view_next(&l, &job); n++) {
+        if (c->args.output == CLIENT_JSON) {
+            json_write_one_line(out, job);
+            buf_byte(out, '\n');
+        } else {
+            add_row(c, t, job);
+        }
+    }
+    return n;
+}
+
+/* The path of the next page, from the answer; empty when this was the last. */
+static void next_page(struct client *c, struct buf *path)
+{
+    path->len = 0;
+    struct str next = view_text(&c->arena, view_get(client_answer(c), "pages"), "next");
+    if (next.len && next.at[0] == '/' && !memchr(next.at, '\0', next.len))
+        buf_str(path, next);
+}
+
+/* JSON is written page by page, so that a million jobs need no memory. */
+static int list_jobs(struct client *c, struct buf *path, bool all)
+{
+    struct table t;
+    struct buf out = {0};
+    size_t n = 0;
+    table_init(&t, headers);
+    int code;
+    do {
+        code = client_ask(c, "GET", client_path(path));
+        if (code != CLI_OK)
+            break;
+        n += take_page(c, &t, &out);
+        next_page(c, path);
+        fwrite(out.at, 1, out.len, stdout);
+        out.len = 0;
+    } while (all && path->len && !ferror(stdout));
+    if (n && c->args.output == CLIENT_TABLE)
+        table_write(&t, &out, c->colour, c->width);
+    fwrite(out.at, 1, out.len, stdout);
+    fflush(stdout);
+    if (code == CLI_OK && c->args.output == CLIENT_TABLE && (!n || path->len))
+        fputs(n ? "There are more; --all shows them.\n" : "There are no such jobs.\n", stderr);
+    table_fini(&t);
+    buf_fini(&out);
+    return code;
+}
+
+int jobs_main(int argc, char **argv)
+{
+    struct jobs_args args = {0};
+    struct options o;
+    struct client c;
+    int code;
+    if (!command_begin(&jobs_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+        return code;
+    if (o.rest_count)
+        return command_usage(&jobs_command, "unexpected '%s'; one job is shown by: tenax job %s",
+                             o.rest[0], o.rest[0]);
+    code = client_open(&c, &jobs_command, &args.client);
+    if (code != CLI_OK)
+        return code;
+    struct buf path = {0};
+    char limit[24];
+    snprintf(limit, sizeof limit, "%lld", (long long)args.limit);
+    buf_lit(&path, "/jobs");
+    client_query(&path, "status", args.status);
+    client_query(&path, "queue", args.queue);
+    client_query(&path, "type", args.type);
+    client_query(&path, "order", args.order ? "desc" : "asc");
+    client_query(&path, "limit", limit);
+    code = list_jobs(&c, &path, args.all);
+    buf_fini(&path);
+    client_close(&c);
+    return code;
+}

@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/newjob.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "base/duration.h"
+#include "base/utf8.h"
+#include "cli/view.h"
+#include "cli/when.h"
+
+static const char *const keys[NEWJOB_FIELDS] = {
+    "queue", "type", "priority", "ready_at", "retry_limit", "backoff", "retention",
+};
+
+static struct err set_name(struct buf *b, const char *key, const char *name)
+{
+    struct str s = str_from(name);
+    if (!name)
+        return err_none();
+    if (utf8_check(s) < s.len)
+        return err_make(ERR_USAGE, "option '--%s': the name is not valid UTF-8", key);
+    buf_print(b, "\"%s\":", key);
+    json_write_string(b, s);
+    return err_none();
+}
+
+static struct err set_ready_at(struct buf *b, const struct enqueue_args *args,
+                               const struct options *o, instant now)
+{
+    instant t;
+    if (OPTION_GIVEN(o, struct enqueue_args, delay))
+        t = instant_add(now, args->delay);
+    else if (args->at)
+        TRY(when_parse(str_from(args->at), &t));
+    else
+        return err_none();
+    buf_print(b, "\"ready_at\":%lld", (long long)t.ms);
+    return err_none();
+}
+
+/* "15s,4,30s" */
+static struct err set_backoff(struct buf *b, const char *text)
+{
+    if (!text)
+        return err_none();
+    const char *first = strchr(text, ','), *second = first ? strchr(first + 1, ',') : NULL;
+    span base, jitter;
+    char *end = NULL;
+    double exponent = first ? strtod(first + 1, &end) : -1;
+    if (!second || end == first + 1 || end != second || !isfinite(exponent) || exponent < 0 ||
+        duration_parse((struct str){text, (size_t)(first - text)}, &base).code != ERR_OK ||
+        duration_parse(str_from(second + 1), &jitter).code != ERR_OK)
+        return err_make(ERR_USAGE,
+                        "option '--backoff': '%.60s' is not BASE,EXPONENT,JITTER, as in 15s,4,30s",
+                        text);
+    buf_print(b, "\"backoff\":{\"base_ms\":%lld,\"exponent\":", (long long)base.ms);
+    json_write_double(b, exponent);
+    buf_print(b, ",\"jitter_ms\":%lld}", (long long)jitter.ms);
+    return err_none();
+}
+
+static void set_retention(struct buf *b, const struct enqueue_args *args, const struct options *o)
+{
+    bool completed = OPTION_GIVEN(o, struct enqueue_args, retain_completed);
+    bool dead = OPTION_GIVEN(o, struct enqueue_args, retain_dead);
+    if (!completed && !dead)
+        return;
+    buf_lit(b, "\"retention\":{");
+    if (completed)
+        buf_print(b, "\"completed_ms\":%lld", (long long)args->retain_completed.ms);
+    if (dead)
+        buf_print(b, "%s\"dead_ms\":%lld", completed ? "," : "", (long long)args->retain_dead.ms);
+    buf_lit(b, "}");
+}
+
+struct err newjob_init(struct newjob_defaults *d, const struct enqueue_args *args,
+                       const struct options *o, instant now)
+{
+    *d = (struct newjob_defaults){0};
+    if (OPTION_GIVEN(o, struct enqueue_args, delay) && args->at)
+        return err_make(ERR_USAGE, "--delay and --at exclude each other");
+    TRY(set_name(&d->member[NEWJOB_QUEUE], "queue", args->queue));
+    TRY(set_name(&d->member[NEWJOB_TYPE], "type", args->type));
+    if (OPTION_GIVEN(o, struct enqueue_args, priority))
+        buf_print(&d->member[NEWJOB_PRIORITY], "\"priority\":%lld", (long long)args->priority);
+    TRY(set_ready_at(&d->member[NEWJOB_READY_AT], args, o, now));
+    if (OPTION_GIVEN(o, struct enqueue_args, retry_limit))
+        buf_print(&d->member[NEWJOB_RETRY_LIMIT], "\"retry_limit\":%lld",
+                  (long long)args->retry_limit);
+    TRY(set_backoff(&d->member[NEWJOB_BACKOFF], args->backoff));
+    set_retention(&d->member[NEWJOB_RETENTION], args, o);
+    return err_none();
+}
+
+void newjob_fini(struct newjob_defaults *d)
+{
+    for (size_t i = 0; i < NEWJOB_FIELDS; i++)
+        buf_fini(&d->member[i]);
+}
+
+void newjob_single(struct buf *b, const struct newjob_defaults *d, struct str payload)
+{
+    buf_lit(b, "{");
+    for (size_t i = 0; i < NEWJOB_FIELDS; i++) {
+        if (!d->member[i].len)
+            continue;
+        buf_str(b, buf_view(&d->member[i]));
+        buf_lit(b, ",");
+    }
+    buf_lit(b, "\"payload\":");
+    buf_str(b, payload);
+    buf_lit(b, "}");
+}
+
+/* Marks which fields a line has itself, and whether it has a payload. */
+static struct err scan_line(struct str line, bool has[NEWJOB_FIELDS], bool *payload)
+{
+    struct json_cursor c = json_open(line);
+    TRY(json_enter_object(&c));
+    for (;;) {
+        bool more;
+        struct json_string key;
+        TRY(json_next_member(&c, &more, &key));
+        if (!more)
+            return json_close(&c);
+        for (size_t i = 0; i < NEWJOB_FIELDS; i++)
+            has[i] |= str_eq(key.raw, str_from(keys[i]));
+        *payload |= str_eq(key.raw, STR("payload"));
+        TRY(json_skip(&c, NULL));
+    }
+}
+
+struct err newjob_from_line(struct buf *b, const struct newjob_defaults *d, struct str line)
+{
+    bool has[NEWJOB_FIELDS] = {0}, payload = false;
+    TRY(scan_line(line, has, &payload));
+    if (!payload)
+        return err_make(ERR_MISSING_FIELD, "the job has no \"payload\"");
+    for (size_t i = NEWJOB_QUEUE; i <= NEWJOB_TYPE; i++)
+        if (!has[i] && !d->member[i].len)
+            return err_make(ERR_MISSING_FIELD, "the job has no \"%s\", and there is no --%s",
+                            keys[i], keys[i]);
+    buf_lit(b, "{");
+    for (size_t i = 0; i < NEWJOB_FIELDS; i++) {
+        if (has[i] || !d->member[i].len)
+            continue;
+        buf_str(b, buf_view(&d->member[i]));
+        buf_lit(b, ",");
+    }
+    /* The rest of the line after its '{'; it has a member, so the comma is right. */
+    const char *brace = memchr(line.at, '{', line.len);
+    buf_add(b, brace + 1, line.len - (size_t)(brace + 1 - line.at));
+    return err_none();
+}

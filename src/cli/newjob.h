@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_NEWJOB_H
+#define CLI_NEWJOB_H
+
+/* The body of a job to be enqueued, put together from options and a payload or
+ * from a line of bulk input. */
+
+#include "cli/client.h"
+
+struct enqueue_args {
+    struct client_args client;
+    const char *queue, *type;
+    const char *file;
+    bool text;
+    span delay;
+    const char *at;
+    int64_t priority, retry_limit;
+    const char *backoff;
+    span retain_completed, retain_dead;
+    bool bulk;
+    int64_t batch;
+};
+
+/* What the options say about every job, rendered once: `"queue":"mail"` and so
+ * on, NULL for what was not given. */
+enum newjob_field {
+    NEWJOB_QUEUE,
+    NEWJOB_TYPE,
+    NEWJOB_PRIORITY,
+    NEWJOB_READY_AT,
+    NEWJOB_RETRY_LIMIT,
+    NEWJOB_BACKOFF,
+    NEWJOB_RETENTION,
+    NEWJOB_FIELDS
+};
+
+struct newjob_defaults {
+    struct buf member[NEWJOB_FIELDS];
+};
+
+/* ERR_USAGE or ERR_BAD_VALUE with a message for a person. now is the moment that
+ * a delay counts from. */
+NODISCARD struct err newjob_init(struct newjob_defaults *d, const struct enqueue_args *args,
+                                 const struct options *o, instant now);
+void newjob_fini(struct newjob_defaults *d);
+
+/* Adds the JSON object of a job with this payload, which is valid JSON. */
+void newjob_single(struct buf *b, const struct newjob_defaults *d, struct str payload);
+
+/* Adds the object of a line, completed with the defaults for what it does not
+ * say. The line's bytes are kept as they are. The error's offset is into line. */
+NODISCARD struct err newjob_from_line(struct buf *b, const struct newjob_defaults *d,
+                                      struct str line);
+
+#endif

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/options.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/duration.h"
+#include "base/must.h"
+#include "base/units.h"
+
+/* Who speaks in a message: "option '--port'" or "variable TENAX_PORT". */
+struct origin {
+    const char *before, *name, *after;
+};
+
+#define SHOWN_MAX "%.60s" /* a value in a message is cut off, or it hides the message */
+
+static size_t count_rows(const struct option_def *defs)
+{
+    size_t n = 0;
+    while (defs[n].flag)
+        n++;
+    must(n <= OPTIONS_MAX);
+    return n;
+}
+
+/* The next word of a '|'-separated list; false at its end. */
+static bool next_word(const char **list, struct str *word)
+{
+    if (!**list)
+        return false;
+    size_t n = strcspn(*list, "|");
+    *word = (struct str){*list, n};
+    *list += n + ((*list)[n] == '|');
+    return true;
+}
+
+static int find_word(const char *list, const char *typed)
+{
+    struct str word;
+    for (int i = 0; next_word(&list, &word); i++)
+        if (str_eq(word, str_from(typed)))
+            return i;
+    return -1;
+}
+
+/* Edit distance where swapping two neighbours is one edit; three rows suffice. */
+static size_t edits(struct str a, struct str b)
+{
+    enum { LONGEST = 40 };
+    size_t rows[3][LONGEST + 1];
+    if (a.len > LONGEST || b.len > LONGEST)
+        return LONGEST;
+    for (size_t j = 0; j <= b.len; j++)
+        rows[0][j] = j;
+    for (size_t i = 1; i <= a.len; i++) {
+        size_t *now = rows[i % 3], *last = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
+        now[0] = i;
+        for (size_t j = 1; j <= b.len; j++) {
+            size_t best = last[j - 1] + (a.at[i - 1] != b.at[j - 1]);
+            if (last[j] + 1 < best)
+                best = last[j] + 1;
+            if (now[j - 1] + 1 < best)
+                best = now[j - 1] + 1;
+            if (i > 1 && j > 1 && a.at[i - 1] == b.at[j - 2] && a.at[i - 2] == b.at[j - 1] &&
+                before[j - 2] + 1 < best)
+                best = before[j - 2] + 1;
+            now[j] = best;
+        }
+    }
+    return rows[a.len % 3][b.len];
+}
+
+struct str options_closest(const char *typed, const char *words)
+{
+    struct str t = str_from(typed), word, best = {"", 0};
+    size_t fewest = 3;
+    while (next_word(&words, &word)) {
+        size_t n = edits(t, word);
+        /* One letter turns into any other one with a single edit: that is no hint. */
+        if (n < fewest && n < word.len && n < t.len + 1) {
+            fewest = n;
+            best = word;
+        } else if (fewest == 3 && t.len >= 2 && t.len < word.len &&
+                   memcmp(word.at, t.at, t.len) == 0 && !best.len) {
+            best = word;
+        }
+    }
+    return best;
+}
+
+static struct err unknown_flag(const struct option_def *defs, const char *typed)
+{
+    struct buf words = {0};
+    for (const struct option_def *d = defs; d->flag; d++)
+        buf_print(&words, "%s|", d->flag);
+    buf_lit(&words, "help");
+    buf_byte(&words, '\0');
+    struct str near = options_closest(typed, words.at);
+    struct err e =
+        near.len ? err_make(ERR_USAGE, "unknown option '--" SHOWN_MAX "'; did you mean '--%.*s'?",
+                            typed, STR_ARG(near))
+                 : err_make(ERR_USAGE, "unknown option '--" SHOWN_MAX "'", typed);
+    buf_fini(&words);
+    return e;
+}
+
+#define REFUSE(o, fmt, ...)                                                                        \
+    err_make(ERR_USAGE, "%s%s%s: " fmt, (o).before, (o).name, (o).after, __VA_ARGS__)
+
+static struct err set_int(const struct option_def *d, struct origin o, const char *text,
+                          int64_t *out)
+{
+    char *end;
+    errno = 0;
+    long long v = strtoll(text, &end, 10);
+    if (end == text || *end || *text == ' ' || errno || v < d->min || v > d->max)
+        return REFUSE(o, "'" SHOWN_MAX "' is not a whole number from %lld to %lld", text,
+                      (long long)d->min, (long long)d->max);
+    *out = v;
+    return err_none();
+}
+
+static struct err set_double(const struct option_def *d, struct origin o, const char *text,
+                             double *out)
+{
+    char *end;
+    double v = strtod(text, &end);
+    if (end == text || *end || *text == ' ' || !isfinite(v) || v < (double)d->min ||
+        v > (double)d->max)
+        return REFUSE(o, "'" SHOWN_MAX "' is not a number from %lld to %lld", text,
+                      (long long)d->min, (long long)d->max);
+    *out = v;
+    return err_none();
+}
+
+static struct err set_choice(const struct option_def *d, struct origin o, const char *text,
+                             int *out)
+{
+    *out = find_word(d->choices, text);
+    if (*out < 0) {
+        struct str near = options_closest(text, d->choices);
+        return REFUSE(o, "'" SHOWN_MAX "' is not one of %s%s%.*s%s", text, d->choices,
+                      near.len ? "; did you mean '" : "", STR_ARG(near), near.len ? "'?" : "");
+    }
+    return err_none();
+}
+
+static struct err set_switch(struct origin o, const char *text, bool *out)
+{
+    int i = find_word("false|true|no|yes|off|on|0|1", text);
+    if (i < 0)
+        return REFUSE(o, "'" SHOWN_MAX "' is not one of true, false, yes, no, on, off, 1, 0", text);
+    *out = i & 1;
+    return err_none();
+}
+
+/* Puts the option's name before a reason that came from elsewhere. */
+static struct err refuse_with(struct origin o, struct err e)
+{
+    return e.code == ERR_OK ? e : REFUSE(o, "%s", e.msg);
+}
+
+static struct err set_value(const struct option_def *d, struct origin o, const char *text,
+                            void *values)
+{
+    void *at = (char *)values + d->offset;
+    switch (d->type) {
+    case OPTION_TEXT:
+        *(const char **)at = text;
+        return err_none();
+    case OPTION_INT:
+        return set_int(d, o, text, at);
+    case OPTION_DOUBLE:
+        return set_double(d, o, text, at);
+    case OPTION_CHOICE:
+        return set_choice(d, o, text, at);
+    case OPTION_SWITCH:
+        return set_switch(o, text, at);
+    case OPTION_SPAN:
+        return refuse_with(o, duration_parse(str_from(text), at));
+    case OPTION_SIZE:
+        return refuse_with(o, duration_parse_size(str_from(text), at));
+    }
+    must_fail("option type is known", __FILE__, __LINE__);
+}
+
+/* Defaults and variables first; flags overwrite them. */
+static struct err set_from_surroundings(const struct option_def *defs, void *values,
+                                        struct options *out)
+{
+    for (size_t i = 0; defs[i].flag; i++) {
+        const struct option_def *d = &defs[i];
+        const char *env = d->env ? getenv(d->env) : NULL;
+        const char *alias = d->alias ? getenv(d->alias) : NULL;
+        if (env && *env) {
+            TRY(set_value(d, (struct origin){"variable ", d->env, ""}, env, values));
+            out->source[i] = OPTION_FROM_ENV;
+        } else if (alias && *alias) {
+            TRY(set_value(d, (struct origin){"variable ", d->alias, ""}, alias, values));
+            out->source[i] = OPTION_FROM_ALIAS;
+        } else if (d->def) {
+            struct err e =
+                set_value(d, (struct origin){"default of '--", d->flag, "'"}, d->def, values);
+            must(e.code == ERR_OK);
+            out->source[i] = OPTION_FROM_DEFAULT;
+        }
+    }
+    return err_none();
+}
+
+/* Reads the long option at argv[*i], which begins with "--". */
+static struct err take_flag(const struct option_def *defs, int argc, char **argv, int *i,
+                            void *values, struct options *out)
+{
+    const char *name = argv[*i] + 2;
+    size_t len = strcspn(name, "=");
+    const char *text = name[len] ? name + len + 1 : NULL;
+    size_t row = 0;
+    while (defs[row].flag && !str_eq(str_from(defs[row].flag), (struct str){name, len}))
+        row++;
+    const struct option_def *d = &defs[row];
+    if (!d->flag) {
+        char typed[64];
+        snprintf(typed, sizeof typed, "%.*s", (int)(len < 63 ? len : 63), name);
+        return unknown_flag(defs, typed);
+    }
+    struct origin o = {"option '--", d->flag, "'"};
+    if (!text && d->type == OPTION_SWITCH)
+        text = "true";
+    else if (!text && *i + 1 < argc)
+        text = argv[++*i];
+    if (!text)
+        return REFUSE(o, "it needs a value: --%s %s", d->flag, d->value);
+    TRY(set_value(d, o, text, values));
+    out->source[row] = OPTION_FROM_FLAG;
+    return err_none();
+}
+
+static struct err take_flags(const struct option_def *defs, enum option_order order, int argc,
+                             char **argv, void *values, struct options *out)
+{
+    int i = 1;
+    for (; i < argc; i++) {
+        char *arg = argv[i];
+        if (strcmp(arg, "--") == 0) {
+            i++;
+            break;
+        }
+        if (strcmp(arg, "-h") == 0 || strcmp(arg, "--help") == 0) {
+            out->help = true;
+            return err_none();
+        }
+        if (strncmp(arg, "--", 2) == 0) {
+            TRY(take_flag(defs, argc, argv, &i, values, out));
+        } else if (arg[0] == '-' && arg[1]) {
+            return err_make(ERR_USAGE,
+                            "unknown option '" SHOWN_MAX
+                            "'; options have two dashes, and a word that begins with one"
+                            " goes after '--'",
+                            arg);
+        } else if (order == OPTIONS_FIRST) {
+            break;
+        } else {
+            out->rest[out->rest_count++] = arg;
+        }
+    }
+    while (i < argc)
+        out->rest[out->rest_count++] = argv[i++];
+    return err_none();
+}
+
+struct err options_parse(const struct option_def *defs, enum option_order order, int argc,
+                         char **argv, void *values, struct options *out)
+{
+    must(argc >= 1);
+    (void)count_rows(defs);
+    *out = (struct options){.defs = defs, .rest = argv + 1};
+    struct err e = set_from_surroundings(defs, values, out);
+    struct err flags = take_flags(defs, order, argc, argv, values, out);
+    /* A request for help is answered even when a variable is wrong: the person
+     * may be looking for how to write it. */
+    if (out->help || flags.code != ERR_OK)
+        return flags;
+    return e;
+}
+
+enum option_source options_source(const struct options *o, size_t offset)
+{
+    for (size_t i = 0; o->defs[i].flag; i++)
+        if (o->defs[i].offset == offset)
+            return o->source[i];
+    must_fail("the table has an option at this offset", __FILE__, __LINE__);
+}
+
+void options_wrap(struct buf *b, struct str text, size_t at, size_t indent, size_t width)
+{
+    size_t column = at;
+    while (text.len) {
+        const char *space = memchr(text.at, ' ', text.len);
+        size_t n = space ? (size_t)(space - text.at) : text.len;
+        if (column > at && column + 1 + n > width) {
+            buf_print(b, "\n%*s", (int)indent, "");
+            column = at = indent;
+        } else if (column > at) {
+            buf_byte(b, ' ');
+            column++;
+        }
+        buf_add(b, text.at, n);
+        column += n;
+        n += space != NULL;
+        text = (struct str){text.at + n, text.len - n};
+    }
+}
+
+/* "--flag VALUE" */
+static void write_spelling(struct buf *b, const struct option_def *d)
+{
+    buf_print(b, "--%s%s%s", d->flag, d->value ? " " : "", d->value ? d->value : "");
+}
+
+/* What stands after the phrase: choices, default, variable. */
+static void write_facts(struct buf *b, const struct option_def *d)
+{
+    if (d->choices) {
+        const char *list = d->choices, *between = ": ";
+        struct str word;
+        while (next_word(&list, &word)) {
+            buf_print(b, "%s%.*s", between, STR_ARG(word));
+            between = *list && strchr(list, '|') ? ", " : " or ";
+        }
+    }
+    if (d->def && d->type != OPTION_SWITCH)
+        buf_print(b, " [default: %s]", d->def);
+    if (d->env)
+        buf_print(b, " [env: %s]", d->env);
+}
+
+void options_help(struct buf *b, const struct option_def *defs, size_t width)
+{
+    struct buf left = {0}, right = {0};
+    size_t column = 0;
+    for (const struct option_def *d = defs; d->flag; d++) {
+        left.len = 0;
+        write_spelling(&left, d);
+        if (left.len > column)
+            column = left.len;
+    }
+    column += 4; /* two spaces before, two after */
+    for (const struct option_def *d = defs; d->flag; d++) {
+        left.len = right.len = 0;
+        write_spelling(&left, d);
+        buf_lit(&right, "");
+        buf_str(&right, str_from(d->help));
+        write_facts(&right, d);
+        buf_print(b, "  %-*.*s", (int)(column - 2), STR_ARG(buf_view(&left)));
+        options_wrap(b, buf_view(&right), column, column, width);
+        buf_byte(b, '\n');
+    }
+    buf_print(b, "  %-*s%s\n", (int)(column - 2), "-h, --help", "show this text");
+    buf_fini(&left);
+    buf_fini(&right);
+}
+
+void options_markdown(struct buf *b, const struct option_def *defs)
+{
+    buf_lit(b, "| Flag | Variable | Alias | Default | Meaning |\n|---|---|---|---|---|\n");
+    for (const struct option_def *d = defs; d->flag; d++) {
+        const char *def = d->type == OPTION_SWITCH ? "off" : d->def ? d->def : "";
+        buf_lit(b, "| `");
+        write_spelling(b, d);
+        buf_print(b, "` | %s%s%s | %s%s%s | %s%s%s | %s", d->env ? "`" : "", d->env ? d->env : "",
+                  d->env ? "`" : "", d->alias ? "`" : "", d->alias ? d->alias : "",
+                  d->alias ? "`" : "", *def ? "`" : "", def, *def ? "`" : "", d->help);
+        struct option_def bare = {.choices = d->choices};
+        write_facts(b, &bare);
+        buf_lit(b, " |\n");
+    }
+}

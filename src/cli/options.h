@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+/* Options of every command, `serve` included, from one kind of table: a row
+ * says how an option is spelled, what it takes, where else its value may come
+ * from and where in the caller's struct it goes. Parsing, the help text and the
+ * table in the documentation all read the same rows, so none can lie.
+ *
+ * A value comes from the flag, else from the TENAX_ variable, else from the
+ * alias variable, else from the default. An empty variable counts as not set. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+enum option_type {
+    OPTION_TEXT,   /* const char *, NULL when absent */
+    OPTION_INT,    /* int64_t in [min, max] */
+    OPTION_DOUBLE, /* double, finite, in [min, max] */
+    OPTION_SPAN,   /* span, see base/duration.h */
+    OPTION_SIZE,   /* uint64_t of bytes */
+    OPTION_CHOICE, /* int: the index of the word in choices */
+    OPTION_SWITCH, /* bool */
+};
+
+struct option_def {
+    const char *flag;  /* without its dashes; NULL ends a table */
+    const char *value; /* what the help calls the value; NULL for a switch */
+    enum option_type type;
+    size_t offset;       /* where the value goes in the caller's struct */
+    int64_t min, max;    /* of OPTION_INT and OPTION_DOUBLE */
+    const char *choices; /* "fsync|buffered" */
+    const char *env;     /* TENAX_…, or NULL */
+    const char *alias;   /* ZIZQ_…, or NULL */
+    const char *def;     /* the default as a person would write it, or NULL */
+    const char *help;    /* a phrase without a full stop */
+};
+
+enum option_source {
+    OPTION_ABSENT, /* not given, and there is no default */
+    OPTION_FROM_DEFAULT,
+    OPTION_FROM_ALIAS,
+    OPTION_FROM_ENV,
+    OPTION_FROM_FLAG,
+};
+
+#define OPTIONS_MAX 48
+
+struct options {
+    const struct option_def *defs;
+    enum option_source source[OPTIONS_MAX]; /* by row of the table */
+    bool help;                              /* -h or --help stood there; nothing else was read */
+    int rest_count;
+    char **rest; /* what is no option, in order; points into argv */
+};
+
+enum option_order {
+    OPTIONS_ANYWHERE, /* options and words may be mixed, as in `job ID --delete` */
+    OPTIONS_FIRST,    /* the first word ends them: it begins someone else's command line */
+};
+
+/* Fills the struct at values. argv[0] is the command's name and is passed over;
+ * argv is reordered so that rest is one run of it. ERR_USAGE names the option or
+ * variable, the value, and what is accepted. */
+NODISCARD struct err options_parse(const struct option_def *defs, enum option_order order, int argc,
+                                   char **argv, void *values, struct options *out);
+
+/* Where the option whose value lies at this offset came from. */
+enum option_source options_source(const struct options *o, size_t offset);
+/* Whether a person gave it, as opposed to its default. */
+#define OPTION_GIVEN(o, type, field)                                                               \
+    (options_source((o), offsetof(type, field)) > OPTION_FROM_DEFAULT)
+
+/* The rows as aligned help text, wrapped to the width. */
+void options_help(struct buf *b, const struct option_def *defs, size_t width);
+/* The rows as a Markdown table. */
+void options_markdown(struct buf *b, const struct option_def *defs);
+
+/* The word of a '|'-separated list that someone who typed this probably meant,
+ * or an empty string: a prefix, or at most two slips of the finger away. */
+struct str options_closest(const char *typed, const char *words);
+
+/* Adds text broken at spaces so that no line passes the width; lines after the
+ * first start with indent spaces. at is the column where the text starts. */
+void options_wrap(struct buf *b, struct str text, size_t at, size_t indent, size_t width);
+
+#endif

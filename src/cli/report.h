@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_REPORT_H
+#define CLI_REPORT_H
+
+/* What a worker tells of a run: to the server as JSON, to a person as a line. */
+
+#include "base/buf.h"
+#include "cli/child.h"
+#include "cli/table.h"
+
+/* A failure as the body of POST /jobs/{id}/failure. timeout > 0 says that the run
+ * was ended because it took longer than that. token is JSON. */
+void report_failure(struct buf *body, struct str token, const struct child *c, span timeout,
+                    bool kill);
+/* A failure to start the command at all. */
+void report_no_start(struct buf *body, struct str token, const char *why);
+
+/* How it ended in few words: "exit status 3", "signal 9 (Killed)". */
+void report_ending(struct buf *b, int status);
+
+/* One line on standard error: the time, a word in the colour of the style, the text. */
+void report_line(enum table_style style, const char *word, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/settings.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define AT(field)      .offset = offsetof(struct settings, field)
+#define ENV(name)      .env = "TENAX_" name
+#define ENV_BOTH(name) .env = "TENAX_" name, .alias = "ZIZQ_" name
+
+static const struct option_def table[] = {
+    {"root-dir", "DIR", OPTION_TEXT, AT(root_dir), ENV_BOTH("ROOT_DIR"), .def = "./tenax-root",
+     .help = "where jobs are kept; one server at a time may use it"},
+    {"host", "ADDRESS", OPTION_TEXT, AT(host), ENV_BOTH("HOST"), .def = "127.0.0.1",
+     .help = "address to listen on"},
+    {"port", "PORT", OPTION_INT, AT(port), .max = 65535, ENV_BOTH("PORT"), .def = "7890",
+     .help = "port to listen on; 0 picks a free one"},
+    {"insecure", NULL, OPTION_SWITCH, AT(insecure), ENV("INSECURE"),
+     .help = "listen on an address that other machines reach, though nothing checks who asks; "
+             "without it such an address is refused"},
+    {"commit-mode", "MODE", OPTION_CHOICE, AT(commit_mode), .choices = "fsync|buffered",
+     .env = "TENAX_COMMIT_MODE", .alias = "ZIZQ_DEFAULT_COMMIT_MODE", .def = "fsync",
+     .help = "when to acknowledge: once it is on disk, or once the system has it "
+             "(a power cut then loses the last moments)"},
+    {"default-retry-limit", "COUNT", OPTION_INT, AT(retry_limit), .max = UINT32_MAX,
+     ENV_BOTH("DEFAULT_RETRY_LIMIT"), .def = "25",
+     .help = "how often a failed job is retried before it is dead"},
+    {"default-backoff-base", "DURATION", OPTION_SPAN, AT(backoff_base),
+     ENV_BOTH("DEFAULT_BACKOFF_BASE"), .def = "15s",
+     .help = "B of the wait before a retry, B + a^E seconds + a * rand(0..J), where a counts the "
+             "attempts made; give all three of B, E, J or none"},
+    {"default-backoff-exponent", "NUMBER", OPTION_DOUBLE, AT(backoff_exponent), .max = 100,
+     ENV_BOTH("DEFAULT_BACKOFF_EXPONENT"), .def = "4", .help = "E of that wait"},
+    {"default-backoff-jitter", "DURATION", OPTION_SPAN, AT(backoff_jitter),
+     ENV_BOTH("DEFAULT_BACKOFF_JITTER"), .def = "30s", .help = "J of that wait"},
+    {"default-completed-job-retention", "DURATION", OPTION_SPAN, AT(retain_completed),
+     ENV_BOTH("DEFAULT_COMPLETED_JOB_RETENTION"), .def = "0",
+     .help = "how long a completed job can still be looked at; 0 deletes it at once"},
+    {"default-dead-job-retention", "DURATION", OPTION_SPAN, AT(retain_dead),
+     ENV_BOTH("DEFAULT_DEAD_JOB_RETENTION"), .def = "7d",
+     .help = "how long a dead job can still be looked at"},
+    {"heartbeat-interval", "DURATION", OPTION_SPAN, AT(heartbeat_interval),
+     ENV_BOTH("HEARTBEAT_INTERVAL"), .def = "3s",
+     .help = "how often a stream of jobs with nothing to send says that it is alive"},
+    {"log-level", "LEVEL", OPTION_CHOICE, AT(log_level), .choices = "error|warn|info|debug",
+     ENV_BOTH("LOG_LEVEL"), .def = "warn", .help = "how much to log"},
+    {"log-format", "FORMAT", OPTION_CHOICE, AT(log_format), .choices = "text|json",
+     ENV_BOTH("LOG_FORMAT"), .def = "text", .help = "how log lines look"},
+    {"strict", NULL, OPTION_SWITCH, AT(strict), ENV("STRICT"),
+     .help = "refuse requests that have fields the server does not know"},
+    {"max-body", "SIZE", OPTION_SIZE, AT(max_body), ENV("MAX_BODY"), .def = "16MiB",
+     .help = "largest request body"},
+    {"max-connections", "COUNT", OPTION_INT, AT(max_connections), .min = 1, .max = 1000000,
+     ENV("MAX_CONNECTIONS"), .def = "10000", .help = "most clients at the same time"},
+    {"header-timeout", "DURATION", OPTION_SPAN, AT(header_timeout), ENV("HEADER_TIMEOUT"),
+     .def = "10s", .help = "how long a client may take to send the head of a request"},
+    {"body-timeout", "DURATION", OPTION_SPAN, AT(body_timeout), ENV("BODY_TIMEOUT"), .def = "30s",
+     .help = "how long it may take to send the body"},
+    {"idle-timeout", "DURATION", OPTION_SPAN, AT(idle_timeout), ENV("IDLE_TIMEOUT"), .def = "75s",
+     .help = "how long a connection may stay open between requests"},
+    {"min-free-space", "SIZE", OPTION_SIZE, AT(min_free_space), ENV("MIN_FREE_SPACE"),
+     .def = "64MiB",
+     .help = "with less room on the disk nothing new is stored; reading and finishing go on"},
+    {"cache-size", "SIZE", OPTION_SIZE, AT(cache_size), ENV_BOTH("CACHE_SIZE"), .def = "256MB",
+     .help = "memory for the cache of the store"},
+    {0},
+};
+
+const struct subcommand settings_command = {
+    .name = "serve",
+    .usage = "[OPTIONS]",
+    .summary = "run the server",
+    .about = "Keeps jobs on disk and hands them to workers over HTTP. Prints `Listening on "
+             "http://ADDRESS:PORT` on standard output once it is ready; logs go to standard error. "
+             "SIGTERM or Ctrl-C lets it finish what it has begun and end.\n"
+             "Durations are written 30s, 1.5h, 7d, or as milliseconds; sizes 64MiB, 256MB, or as "
+             "bytes. A flag wins over its variable. The names ZIZQ_… of Zizq's server work too, "
+             "where a TENAX_… is not set.",
+    .examples = "  tenax serve\n"
+                "  tenax serve --root-dir /var/lib/tenax --port 9000\n"
+                "  TENAX_LOG_LEVEL=info tenax serve --default-retry-limit 5\n",
+    .options = table,
+};
+
+/* The three are one formula: changing one of them alone gives a curve that
+ * nobody has looked at. Returns what is missing, or an empty string. */
+static const char *missing_of_backoff(const struct options *o, char *out, size_t size)
+{
+    const struct {
+        const char *flag;
+        bool given;
+    } parts[] = {
+        {"--default-backoff-base", OPTION_GIVEN(o, struct settings, backoff_base)},
+        {"--default-backoff-exponent", OPTION_GIVEN(o, struct settings, backoff_exponent)},
+        {"--default-backoff-jitter", OPTION_GIVEN(o, struct settings, backoff_jitter)},
+    };
+    int given = parts[0].given + parts[1].given + parts[2].given;
+    *out = '\0';
+    for (size_t i = 0; given && i < 3; i++) {
+        size_t used = strlen(out);
+        if (!parts[i].given)
+            snprintf(out + used, size - used, "%s%s", used ? " and " : "", parts[i].flag);
+    }
+    return out;
+}
+
+bool settings_load(int argc, char **argv, struct settings *s, int *code)
+{
+    struct options o;
+    *s = (struct settings){0};
+    if (!command_begin(&settings_command, OPTIONS_ANYWHERE, argc, argv, s, &o, code))
+        return false;
+    char missing[120];
+    if (o.rest_count)
+        *code = command_usage(&settings_command, "unexpected '%s'", o.rest[0]);
+    else if (*missing_of_backoff(&o, missing, sizeof missing))
+        *code = command_usage(&settings_command,
+                              "the three backoff settings form one formula: %s must be given too",
+                              missing);
+    else
+        return true;
+    return false;
+}

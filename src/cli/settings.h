@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_SETTINGS_H
+#define CLI_SETTINGS_H
+
+/* The settings of the server. The table behind them is the only place where a
+ * flag, a variable or a default is written down. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/units.h"
+#include "cli/command.h"
+
+enum settings_commit_mode { SETTINGS_FSYNC, SETTINGS_BUFFERED };
+
+struct settings {
+    const char *root_dir;
+    const char *host;
+    int64_t port;    /* 0: the system picks a free one */
+    int commit_mode; /* enum settings_commit_mode */
+    int64_t retry_limit;
+    span backoff_base;
+    double backoff_exponent;
+    span backoff_jitter;
+    span retain_completed;
+    span retain_dead;
+    span heartbeat_interval;
+    int log_level;  /* enum log_level */
+    int log_format; /* enum log_format */
+    bool strict;
+    uint64_t max_body;
+    int64_t max_connections;
+    span header_timeout;
+    span idle_timeout;
+    span body_timeout;
+    uint64_t min_free_space;
+    bool insecure;
+    uint64_t cache_size;
+};
+
+/* The help page of `tenax serve`, with the table. */
+extern const struct subcommand settings_command;
+
+/* Reads flags and environment. False when the process is to end now: help was
+ * printed, or a mistake reported; *code is then its exit code. */
+bool settings_load(int argc, char **argv, struct settings *s, int *code);
+
+#endif

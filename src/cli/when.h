@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_WHEN_H
+#define CLI_WHEN_H
+
+/* Time for the programs of a person: reading the clocks, and writing and reading
+ * points in time. */
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "base/units.h"
+
+instant when_now(void);
+/* A clock for timeouts and leases. It goes on while the machine sleeps, because
+ * the server's clock does, too. */
+mono when_mono(void);
+
+static inline int64_t when_ms_between(mono later, mono earlier)
+{
+    return (later.ns - earlier.ns) / 1000000;
+}
+
+static inline mono when_after(mono t, span d)
+{
+    return (mono){t.ns + d.ms * 1000000};
+}
+
+/* "in 3 s", "2 min ago", "now". */
+void when_relative(struct buf *b, instant t, instant now);
+/* "2026-11-21 09:00:00.125 +0100", in the local time zone. */
+void when_absolute(struct buf *b, instant t);
+/* "09:00:00", in the local time zone. */
+void when_clock(struct buf *b, instant t);
+
+/* Milliseconds since 1970, or a time of RFC 3339 with its zone. */
+NODISCARD struct err when_parse(struct str text, instant *t);
+
+#endif

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/utf8.h"
+#include "cli/client.h"
+#include "cli/commands.h"
+#include "cli/worker.h"
+
+struct work_args {
+    struct client_args client;
+    const char *queue, *name;
+    int64_t concurrency;
+    span lease, grace, timeout;
+    int64_t kill_exit;
+    bool once, drain;
+};
+
+#define AT(field) .offset = offsetof(struct work_args, field)
+
+static const struct option_def options[] = {
+    {"queue", "QUEUE[,QUEUE]", OPTION_TEXT, AT(queue), .env = "TENAX_QUEUE",
+     .help = "the queues to take jobs from"},
+    {"concurrency", "COUNT", OPTION_INT, AT(concurrency), .min = 1, .max = 1000,
+     .env = "TENAX_CONCURRENCY", .def = "1", .help = "how many jobs to run at the same time"},
+    {"timeout", "DURATION", OPTION_SPAN, AT(timeout), .def = "0",
+     .help = "end a command that runs longer, and report a failure; 0 lets it run"},
+    {"kill-exit", "CODE", OPTION_INT, AT(kill_exit), .min = 1, .max = 255,
+     .help = "exit code by which a command says that retrying is pointless: the job is dead"},
+    {"lease", "DURATION", OPTION_SPAN, AT(lease), .def = "30s",
+     .help = "how long the server waits for a sign of life before it gives the job to another "
+             "worker; renewed every third of it"},
+    {"grace", "DURATION", OPTION_SPAN, AT(grace), .def = "30s",
+     .help = "how long a command may go on: at the end, before SIGTERM; and after SIGTERM, before "
+             "SIGKILL"},
+    {"once", NULL, OPTION_SWITCH, AT(once), .help = "end after one job"},
+    {"drain", NULL, OPTION_SWITCH, AT(drain),
+     .help = "end when no job is ready and none is running"},
+    {"name", "NAME", OPTION_TEXT, AT(name),
+     .help = "what the server calls this worker [default: host and process id]"},
+    CLIENT_URL_OPTION(struct work_args),
+    {0},
+};
+
+const struct subcommand work_command = {
+    .name = "work",
+    .usage = "--queue QUEUE[,QUEUE] [OPTIONS] [--] COMMAND [ARGUMENT...]",
+    .summary = "run a command for each job of a queue",
+    .about =
+        "Takes jobs and runs the command once for each. The payload is its standard input; "
+        "TENAX_JOB_ID, TENAX_JOB_QUEUE, TENAX_JOB_TYPE, TENAX_JOB_ATTEMPT (from 1), TENAX_JOB_RUN "
+        "(from 0), TENAX_JOB_PRIORITY, TENAX_WORKER and TENAX_URL are in its environment.\n"
+        "Exit status 0 means that the job is done. Anything else is a failure: the server records "
+        "the status or signal, the end of what the command wrote to standard error and how long "
+        "it ran, and decides whether and when to retry.\n"
+        "A restart of the server does no harm: commands go on, and their results are reported "
+        "when it is back, as long as their leases last. Ctrl-C or SIGTERM stops taking jobs, "
+        "waits for those that run, then ends them and returns them to their queue; a second one "
+        "shortens the wait.",
+    .examples = "  tenax work --queue mail -- ./send-mail\n"
+                "  tenax work --queue img --concurrency 4 --timeout 5m -- python3 resize.py\n"
+                "  tenax work --queue mail,sms --drain -- sh -c 'jq -r .to; exit 0'\n",
+    .options = options,
+};
+
+static int check(const struct work_args *args, const struct options *o)
+{
+    if (!args->queue || !*args->queue || strspn(args->queue, ",") == strlen(args->queue))
+        return command_usage(&work_command, "which queue? give --queue");
+    if (utf8_check(str_from(args->queue)) < strlen(args->queue) ||
+        (args->name && utf8_check(str_from(args->name)) < strlen(args->name)))
+        return command_usage(&work_command, "the names of queues and workers must be valid UTF-8");
+    if (!o->rest_count)
+        return command_usage(&work_command, "which command? write it at the end, after '--'");
+    if (args->lease.ms < 1000)
+        return command_usage(&work_command, "option '--lease': at least 1s, or every hiccup of the "
+                                            "network would lose the job");
+    if (!child_can_run(o->rest[0]))
+        return command_usage(&work_command, "there is no command '%.200s' that can be run",
+                             o->rest[0]);
+    const char *wrong = call_bad_url(args->client.url);
+    if (wrong)
+        return command_usage(&work_command,
+                             "option '--url': '%.200s' is not the URL of a server; %s",
+                             args->client.url, wrong);
+    return CLI_OK;
+}
+
+static void block_signals(void)
+{
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGCHLD);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigprocmask(SIG_BLOCK, &set, NULL);
+}
+
+int work_main(int argc, char **argv)
+{
+    struct work_args args = {0};
+    struct options o;
+    int code;
+    if (!command_begin(&work_command, OPTIONS_FIRST, argc, argv, &args, &o, &code))
+        return code;
+    code = check(&args, &o);
+    if (code != CLI_OK)
+        return code;
+    char host[64] = "worker", name[96];
+    gethostname(host, sizeof host - 1);
+    snprintf(name, sizeof name, "%s-%d", host, (int)getpid());
+    char *url = call_url(args.client.url);
+    struct worker_args w = {
+        .url = url,
+        .queues = args.queue,
+        .name = args.name ? args.name : name,
+        .concurrency = args.once ? 1 : args.concurrency,
+        .lease = args.lease,
+        .grace = args.grace,
+        .timeout = args.timeout,
+        .kill_exit = args.kill_exit,
+        .once = args.once,
+        .drain = args.drain,
+        .command = o.rest,
+    };
+    block_signals();
+    code = worker_run(&w);
+    free(url);
+    return code;
+}
