@@ -41,7 +41,7 @@ static void print_overview(FILE *f)
           "Try it, with a server in one terminal and the rest in another:\n"
           "  tenax serve\n"
           "  tenax enqueue --queue mail --type welcome '{\"to\": \"ada@example.org\"}'\n"
-          "  tenax work --queue mail -- sh -c 'jq -r .to; sleep 1'\n",
+          "  tenax work --queue mail -- sh -c 'echo \"Dear $(jq -r .to)\"'\n",
           f);
 }
 

@@ -8,7 +8,6 @@
 #include <stdbool.h>
 
 #include "base/buf.h"
-#include "base/err.h"
 #include "base/str.h"
 #include "base/units.h"
 
@@ -34,7 +33,7 @@ void when_absolute(struct buf *b, instant t);
 /* "09:00:00", in the local time zone. */
 void when_clock(struct buf *b, instant t);
 
-/* Milliseconds since 1970, or a time of RFC 3339 with its zone. */
-NODISCARD struct err when_parse(struct str text, instant *t);
+/* Milliseconds since 1970, or a time of RFC 3339 with its zone; false if it is neither. */
+bool when_parse(struct str text, instant *t);
 
 #endif
