@@ -151,7 +151,7 @@ static void print_job(struct client *c)
     else
         table_harmless(&out, view_text(&c->arena, job, "id"));
     buf_byte(&out, '\n');
-    fwrite(out.at, 1, out.len, stdout);
+    command_print(stdout, &out);
     buf_fini(&out);
 }
 

@@ -24,7 +24,7 @@ void when_relative(struct buf *b, instant t, instant now)
     int64_t ms = t.ms - now.ms;
     int64_t size = ms < 0 ? -ms : ms;
     if (size < 500) {
-        buf_lit(b, "now");
+        buf_str(b, ms < 0 ? STR("just now") : STR("now"));
         return;
     }
     /* Nobody reads "in 46.2 s" in a list; whole seconds are steadier to look at. */

@@ -21,12 +21,14 @@ static inline int64_t when_ms_between(mono later, mono earlier)
     return (later.ns - earlier.ns) / 1000000;
 }
 
+/* At most a century later, so that no option can make it overflow. */
 static inline mono when_after(mono t, span d)
 {
-    return (mono){t.ns + d.ms * 1000000};
+    const int64_t century_ms = INT64_C(100) * 365 * 24 * 3600 * 1000;
+    return (mono){t.ns + (d.ms < century_ms ? d.ms : century_ms) * 1000000};
 }
 
-/* "in 3 s", "2 min ago", "now". */
+/* "in 3 s", "2 min ago", "just now". */
 void when_relative(struct buf *b, instant t, instant now);
 /* "2026-11-21 09:00:00.125 +0100", in the local time zone. */
 void when_absolute(struct buf *b, instant t);

@@ -78,11 +78,20 @@ static void distances_are_rounded_to_seconds(void **state)
 {
     (void)state;
     assert_relative(0, "now");
-    assert_relative(-499, "now");
+    assert_relative(-499, "just now");
     assert_relative(2600, "in 3 s");
     assert_relative(-1400, "1 s ago");
     assert_relative(125000, "in 2 min 5 s");
     assert_relative(-7200000, "2 h ago");
+}
+
+static void a_deadline_is_at_most_a_century_away(void **state)
+{
+    (void)state;
+    mono start = {INT64_C(1) << 50};
+    assert_int_equal(when_after(start, (span){5}).ns, start.ns + 5000000);
+    assert_int_equal(when_after(start, (span){SPAN_MAX_MS}).ns - start.ns,
+                     INT64_C(100) * 365 * 24 * 3600 * 1000000000);
 }
 
 static void clock_and_date_are_local(void **state)
@@ -106,6 +115,7 @@ int main(void)
         cmocka_unit_test(milliseconds_are_read),
         cmocka_unit_test(what_is_no_time_is_refused),
         cmocka_unit_test(distances_are_rounded_to_seconds),
+        cmocka_unit_test(a_deadline_is_at_most_a_century_away),
         cmocka_unit_test(clock_and_date_are_local),
     };
     return cmocka_run_group_tests_name("cli/when", tests, NULL, NULL);
