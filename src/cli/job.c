@@ -123,8 +123,11 @@ static void add_run(struct client *c, struct table *t, struct str run)
         when_relative(&text, taken, c->now);
     table_add(t, TABLE_PLAIN, buf_view(&text));
     text.len = 0;
-    if (instant_is_set(taken))
-        duration_write(&text, instant_diff(instant_is_set(ended) ? ended : c->now, taken));
+    if (instant_is_set(taken)) {
+        instant end = instant_is_set(ended) ? ended : c->now;
+        /* Our clock may be behind the server's. */
+        duration_write(&text, instant_diff(instant_max(end, taken), taken));
+    }
     table_add(t, TABLE_PLAIN, buf_view(&text));
     if (outcome.len) {
         bool good = str_eq(outcome, STR("success")) || str_eq(outcome, STR("succeeded")) ||
@@ -257,7 +260,7 @@ static int show(struct client *c, const char *id)
         write_runs(c, &out, runs);
         write_errors(c, &out, buf_view(&errors));
     }
-    fwrite(out.at, 1, out.len, stdout);
+    command_print(stdout, &out);
     buf_fini(&errors);
     buf_fini(&out);
     return CLI_OK;
