@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/must.h"
 #include "cli/command.h"
 #include "cli/view.h"
 #include "cli/worker.h"
@@ -79,8 +80,8 @@ static int answer_request(void *context, const char *path, const char *body, str
         return 404;
     if (!t->renewals++ && t->stop_on_renew) {
         kill(getpid(), SIGTERM);
-        if (t->wake)
-            assert_int_equal(write(t->wake, "\n", 1), 1);
+        ssize_t n = t->wake ? write(t->wake, "\n", 1) : 1;
+        must(n == 1);
     }
     buf_lit(answer, "{}");
     return t->renew ? t->renew : 200;
