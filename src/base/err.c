@@ -13,7 +13,8 @@ static const struct {
     const char *meaning;
 } facts[ERR_COUNT] = {
     [ERR_OK] = {"ok", 200, false, "no error"},
-#define ERR(name, wire, status, retryable, meaning) [ERR_##name] = {wire, status, retryable, meaning},
+#define ERR(name, wire, status, retryable, meaning)                                                \
+    [ERR_##name] = {wire, status, retryable, meaning},
 #include "base/errors.def"
 #undef ERR
 };

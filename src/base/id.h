@@ -23,7 +23,7 @@ struct id {
 };
 
 struct id_source {
-    struct id last; /* the newest id made or seen; the next one is greater */
+    struct id last;        /* the newest id made or seen; the next one is greater */
     int64_t counter_hi_ms; /* when counter_hi was last drawn anew */
 };
 

@@ -3,7 +3,8 @@
 #define BASE_LOG_H
 
 /* One line per event on standard error, for people ("text") or programs
- * ("json"). Log once, where a fault is handled. core/ never logs. Thread-safe: a line is one write. Never pass a secret. */
+ * ("json"). Log once, where a fault is handled. core/ never logs. Thread-safe: a line is one write.
+ * Never pass a secret. */
 
 #include <stdbool.h>
 

@@ -7,7 +7,7 @@
 
 #include "cli/when.h"
 
-int client_open(struct client *c, const struct command *command, const struct client_args *args)
+int client_open(struct client *c, const struct subcommand *command, const struct client_args *args)
 {
     const char *wrong = call_bad_url(args->url);
     if (wrong)

@@ -42,7 +42,7 @@ struct client_args {
     }
 
 struct client {
-    const struct command *command;
+    const struct subcommand *command;
     struct client_args args;
     struct call call;
     char *url;
@@ -53,7 +53,7 @@ struct client {
 };
 
 /* CLI_OK, or CLI_USAGE when the URL is none; then there is nothing to close. */
-int client_open(struct client *c, const struct command *command, const struct client_args *args);
+int client_open(struct client *c, const struct subcommand *command, const struct client_args *args);
 void client_close(struct client *c);
 
 /* One request with what is in c->call.body. CLI_OK on 2xx: the answer, valid

@@ -26,7 +26,7 @@ void command_print(FILE *f, struct buf *b)
     b->len = 0;
 }
 
-void command_help(struct buf *b, const struct command *c)
+void command_help(struct buf *b, const struct subcommand *c)
 {
     buf_print(b, "tenax %s: %s\n\nUsage:\n  tenax %s%s%s\n\n", c->name, c->summary, c->name,
               *c->usage ? " " : "", c->usage);
@@ -38,7 +38,7 @@ void command_help(struct buf *b, const struct command *c)
     buf_print(b, "\nExamples:\n%s", c->examples);
 }
 
-bool command_begin(const struct command *c, enum option_order order, int argc, char **argv,
+bool command_begin(const struct subcommand *c, enum option_order order, int argc, char **argv,
                    void *values, struct options *out, int *code)
 {
     struct err e = options_parse(c->options, order, argc, argv, values, out);
@@ -56,7 +56,7 @@ bool command_begin(const struct command *c, enum option_order order, int argc, c
     return false;
 }
 
-int command_usage(const struct command *c, const char *fmt, ...)
+int command_usage(const struct subcommand *c, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);

@@ -19,7 +19,7 @@ enum cli_exit {
     CLI_NOT_FOUND = 4,   /* there is no such job */
 };
 
-struct command {
+struct subcommand {
     const char *name;
     const char *usage;   /* what follows "tenax NAME" */
     const char *summary; /* one line for the list of commands */
@@ -32,15 +32,15 @@ struct command {
 void command_print(FILE *f, struct buf *b);
 
 /* The whole page. */
-void command_help(struct buf *b, const struct command *c);
+void command_help(struct buf *b, const struct subcommand *c);
 
 /* Parses the command line. False when there is nothing left to do: help was
  * asked for and printed, or a mistake was reported; *code is then the exit code. */
-bool command_begin(const struct command *c, enum option_order order, int argc, char **argv,
+bool command_begin(const struct subcommand *c, enum option_order order, int argc, char **argv,
                    void *values, struct options *out, int *code);
 
 /* Reports a mistake of whoever typed the command; returns CLI_USAGE. */
-int command_usage(const struct command *c, const char *fmt, ...)
+int command_usage(const struct subcommand *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 #endif

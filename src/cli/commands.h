@@ -8,7 +8,7 @@
 
 #include "cli/command.h"
 
-extern const struct command enqueue_command, work_command, jobs_command, job_command,
+extern const struct subcommand enqueue_command, work_command, jobs_command, job_command,
     queues_command, version_command;
 
 int enqueue_main(int argc, char **argv);

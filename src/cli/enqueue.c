@@ -41,7 +41,7 @@ static const struct option_def options[] = {
     {0},
 };
 
-const struct command enqueue_command = {
+const struct subcommand enqueue_command = {
     .name = "enqueue",
     .usage = "--queue QUEUE --type TYPE [PAYLOAD | --file FILE | -]\n"
              "  tenax enqueue --bulk [--queue QUEUE] [--type TYPE] [--file FILE]",

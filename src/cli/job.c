@@ -20,7 +20,7 @@ static const struct option_def options[] = {
     {0},
 };
 
-const struct command job_command = {
+const struct subcommand job_command = {
     .name = "job",
     .usage = "ID [--delete]",
     .summary = "show one job with its payload and its history, or delete it",

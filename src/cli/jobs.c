@@ -31,7 +31,7 @@ static const struct option_def options[] = {
     {0},
 };
 
-const struct command jobs_command = {
+const struct subcommand jobs_command = {
     .name = "jobs",
     .usage = "[OPTIONS]",
     .summary = "list jobs",

@@ -11,7 +11,7 @@
 #include "cli/settings.h"
 
 static const struct {
-    const struct command *page;
+    const struct subcommand *page;
     int (*run)(int argc, char **argv);
 } commands[] = {
     {&settings_command, serve_main},  {&enqueue_command, enqueue_main},

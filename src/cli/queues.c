@@ -16,7 +16,7 @@ static const struct option_def options[] = {
     {0},
 };
 
-const struct command queues_command = {
+const struct subcommand queues_command = {
     .name = "queues",
     .usage = "[OPTIONS]",
     .summary = "list the queues and how many jobs they hold",

@@ -66,7 +66,7 @@ static const struct option_def table[] = {
     {0},
 };
 
-const struct command settings_command = {
+const struct subcommand settings_command = {
     .name = "serve",
     .usage = "[OPTIONS]",
     .summary = "run the server",

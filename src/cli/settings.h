@@ -39,7 +39,7 @@ struct settings {
 };
 
 /* The help page of `tenax serve`, with the table. */
-extern const struct command settings_command;
+extern const struct subcommand settings_command;
 
 /* Reads flags and environment. False when the process is to end now: help was
  * printed, or a mistake reported; *code is then its exit code. */

@@ -17,7 +17,7 @@ static const struct option_def options[] = {
     {0},
 };
 
-const struct command version_command = {
+const struct subcommand version_command = {
     .name = "version",
     .usage = "[--server]",
     .summary = "print the version, and the server's",

@@ -44,7 +44,7 @@ static const struct option_def options[] = {
     {0},
 };
 
-const struct command work_command = {
+const struct subcommand work_command = {
     .name = "work",
     .usage = "--queue QUEUE[,QUEUE] [OPTIONS] [--] COMMAND [ARGUMENT...]",
     .summary = "run a command for each job of a queue",

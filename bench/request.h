@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BENCH_REQUEST_H
+#define BENCH_REQUEST_H
+
+/* The bytes of HTTP requests, made before the clock starts. */
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "load.h"
+
+/* Requests of the same length that differ in their payloads, which are random
+ * text: a store that compresses must not gain from a load of equal jobs. */
+struct request_pool {
+    struct buf *items;
+    size_t count, next;
+};
+
+/* Requests that enqueue `batch` jobs each; batch 0 is one job by POST /jobs. */
+struct request_pool request_pool_new(const struct load_options *o, size_t count, size_t batch);
+void request_pool_free(struct request_pool *p);
+/* The next one in turn. */
+struct str request_pick(struct request_pool *p);
+
+/* METHOD PATH with a body of type JSON. */
+void request_write(struct buf *out, const struct load_options *o, const char *method,
+                   const char *path, struct str body);
+/* One job as JSON. The payload begins with the members of `first` (each followed
+ * by a comma, or empty) and is filled to o->payload bytes from *seed. */
+void request_job(struct buf *out, const struct load_options *o, struct str first, uint64_t *seed);
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdint.h>
+
+#include "base/must.h"
+#include "store/record.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* The first byte chooses the decoder. There is one encoding of every value: what a
+ * decoder accepts is encoded again to the same bytes. */
+
+static const struct id ID = {1, 2};
+
+static void check_error(const struct err *e)
+{
+    must(e->code == ERR_CORRUPT || e->code == ERR_VERSION);
+    must(e->msg[0] != '\0');
+}
+
+static void must_equal(const struct batch *b, struct record_key key, struct str value)
+{
+    const struct batch_op *op = batch_find(b, record_key_view(&key));
+    must(op && op->value.at && str_eq(op->value, value));
+}
+
+static void try_job(struct batch *b, struct str value)
+{
+    static char large[RECORD_APART_MIN + 1];
+    struct job job;
+    bool apart;
+    struct err e = record_read_job(value, ID, &job, &apart);
+    if (e.code != ERR_OK) {
+        check_error(&e);
+        return;
+    }
+    if (apart)
+        job.payload = (struct str){large, sizeof large};
+    /* Readers do not depend on where today's limit is. */
+    else if (job.payload.len > RECORD_APART_MIN)
+        return;
+    must(record_put_job(b, &job) == apart);
+    must_equal(b, record_job_key(ID), value);
+}
+
+static void try_payload(struct batch *b, struct str value)
+{
+    struct str payload;
+    struct err e = record_read_payload(value, &payload);
+    if (e.code != ERR_OK) {
+        check_error(&e);
+        return;
+    }
+    if (payload.len <= RECORD_APART_MIN)
+        return;
+    struct job job = {.id = ID, .payload = payload};
+    must(record_put_job(b, &job));
+    must_equal(b, record_payload_key(ID), value);
+}
+
+static void try_state(struct batch *b, struct str value)
+{
+    struct job_state state;
+    struct err e = record_read_state(value, &state);
+    if (e.code != ERR_OK) {
+        check_error(&e);
+        return;
+    }
+    record_put_state(b, ID, &state);
+    must_equal(b, record_state_key(ID), value);
+}
+
+static void try_run(struct batch *b, struct str value)
+{
+    struct run run;
+    struct err e = record_read_run(value, &run);
+    if (e.code != ERR_OK) {
+        check_error(&e);
+        return;
+    }
+    record_put_run(b, ID, &run);
+    must_equal(b, record_run_key(ID, run.index), value);
+}
+
+struct takes {
+    struct take list[1024];
+    size_t count;
+};
+
+static void add_take(void *ctx, struct take t)
+{
+    struct takes *all = ctx;
+    if (all->count < sizeof all->list / sizeof *all->list)
+        all->list[all->count] = t;
+    all->count++;
+}
+
+static void try_takes(struct batch *b, struct str value)
+{
+    static struct takes all;
+    all.count = 0;
+    instant at;
+    struct err e = record_read_takes(value, &at, add_take, &all);
+    if (e.code != ERR_OK) {
+        check_error(&e);
+        must(all.count == 0);
+        return;
+    }
+    if (all.count > sizeof all.list / sizeof *all.list)
+        return;
+    record_put_takes(b, 3, at, all.list, all.count);
+    must_equal(b, record_takes_key(3), value);
+}
+
+static void try_key(struct batch *b, struct str key)
+{
+    (void)b;
+    struct id id;
+    uint32_t run;
+    uint64_t seq;
+    struct record_key again = {.len = 0};
+    if (record_key_is_job(key, &id))
+        again = record_job_key(id);
+    else if (record_key_is_state(key, &id))
+        again = record_state_key(id);
+    else if (record_key_is_run(key, &id, &run))
+        again = record_run_key(id, run);
+    else if (record_key_is_takes(key, &seq))
+        again = record_takes_key(seq);
+    must(again.len == 0 || str_eq(record_key_view(&again), key));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static void (*const tries[])(struct batch * b, struct str value) = {
+        try_job, try_payload, try_state, try_run, try_takes, try_key,
+    };
+    if (size == 0)
+        return 0;
+    static struct batch b;
+    batch_reset(&b);
+    tries[data[0] % (sizeof tries / sizeof *tries)](&b,
+                                                    (struct str){(const char *)data + 1, size - 1});
+    return 0;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "api/api.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "api/api_internal.h"
+#include "base/alloc.h"
+#include "base/must.h"
+
+static const struct route routes[] = {
+    {HTTP_POST, "/jobs", api_enqueue},
+    {HTTP_POST, "/jobs/bulk", api_enqueue_bulk},
+    {HTTP_GET, "/jobs/take", api_take},
+    {HTTP_POST, "/jobs/claim", api_claim},
+    {HTTP_POST, "/jobs/{id}/success", api_success},
+    {HTTP_POST, "/jobs/success", api_success_bulk},
+    {HTTP_POST, "/jobs/{id}/failure", api_failure},
+    {HTTP_POST, "/jobs/{id}/renew", api_renew},
+    {HTTP_POST, "/jobs/{id}/release", api_release},
+    {HTTP_GET, "/jobs/{id}", api_read},
+    {HTTP_GET, "/jobs", api_list},
+    {HTTP_GET, "/jobs/count", api_count},
+    {HTTP_GET, "/jobs/{id}/runs", api_runs},
+    {HTTP_GET, "/jobs/{id}/errors", api_errors},
+    {HTTP_GET, "/jobs/{id}/errors/{attempt}", api_error_of_attempt},
+    {HTTP_DELETE, "/jobs/{id}", api_remove},
+    {HTTP_DELETE, "/jobs", api_remove_where},
+    {HTTP_GET, "/queues", api_queues},
+    {HTTP_GET, "/health", api_health},
+    {HTTP_GET, "/version", api_version},
+};
+
+struct api *api_new(struct backend *backend, const struct api_settings *settings)
+{
+    struct api *a = ALLOC(struct api);
+    a->backend = backend;
+    a->settings = *settings;
+    list_init(&a->streams);
+    return a;
+}
+
+void api_free(struct api *a)
+{
+    must(list_is_empty(&a->streams));
+    buf_fini(&a->scratch);
+    free(a);
+}
+
+void api_handle(void *ctx, struct http_exchange *x, const struct http_request *req)
+{
+    const struct route *route;
+    struct route_params params;
+    struct str allow = {0};
+    struct err err =
+        router_find(routes, sizeof routes / sizeof *routes, req, &route, &params, &allow);
+    if (err.code == ERR_OK) {
+        route->handle(ctx, x, req, &params);
+        return;
+    }
+    char extra[128] = "";
+    if (err.code == ERR_BAD_METHOD)
+        snprintf(extra, sizeof extra, "Allow: %.*s\r\n", STR_ARG(allow));
+    api_reply_error(x, &err, extra[0] ? extra : NULL);
+}

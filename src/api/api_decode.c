@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* From JSON to commands. Objects are described by tables of fields. */
+
+#include <stdio.h>
+
+#include "api/api_internal.h"
+#include "base/must.h"
+
+/* --- values --- */
+
+struct err api_field_text(struct json_cursor *c, struct arena *a, void *str)
+{
+    struct json_string s;
+    TRY(json_read_string(c, &s));
+    return json_text(s, a, str);
+}
+
+struct err api_field_name(struct json_cursor *c, struct arena *a, void *str)
+{
+    TRY(api_field_text(c, a, str));
+    return job_check_name(*(struct str *)str, "a name");
+}
+
+struct err api_field_names(struct json_cursor *c, struct arena *a, void *name_list)
+{
+    struct name_list *list = name_list;
+    struct str *names = NULL;
+    size_t cap = 0;
+    bool more;
+    list->count = 0;
+    TRY(json_enter_array(c));
+    for (;;) {
+        TRY(json_next_element(c, &more));
+        if (!more)
+            break;
+        if (list->count == cap) {
+            struct str *grown = arena_get(a, (cap * 2 + 8) * sizeof *grown);
+            if (cap)
+                memcpy(grown, names, cap * sizeof *grown);
+            names = grown;
+            cap = cap * 2 + 8;
+        }
+        TRY(api_field_name(c, a, &names[list->count++]));
+    }
+    list->at = names;
+    return err_none();
+}
+
+struct err api_field_bool(struct json_cursor *c, struct arena *a, void *b)
+{
+    (void)a;
+    return json_read_bool(c, b);
+}
+
+struct err api_field_instant(struct json_cursor *c, struct arena *a, void *t)
+{
+    (void)a;
+    return json_read_int(c, 0, INSTANT_MAX_MS, &((instant *)t)->ms);
+}
+
+struct err api_field_span(struct json_cursor *c, struct arena *a, void *d)
+{
+    (void)a;
+    return json_read_int(c, 0, SPAN_MAX_MS, &((span *)d)->ms);
+}
+
+struct err api_field_i32(struct json_cursor *c, struct arena *a, void *i32)
+{
+    (void)a;
+    int64_t v;
+    TRY(json_read_int(c, INT32_MIN, INT32_MAX, &v));
+    *(int32_t *)i32 = (int32_t)v;
+    return err_none();
+}
+
+static int hex_digit(char c)
+{
+    if (c >= '0' && c <= '9')
+        return c - '0';
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+struct err api_field_token(struct json_cursor *c, struct arena *a, void *u64)
+{
+    struct str text;
+    TRY(api_field_text(c, a, &text));
+    uint64_t token = 0;
+    bool good = text.len == 16;
+    for (size_t i = 0; good && i < text.len; i++) {
+        int digit = hex_digit(text.at[i]);
+        good = digit >= 0;
+        token = token << 4 | (uint64_t)(digit & 15);
+    }
+    if (!good || token == 0)
+        return err_make(ERR_BAD_VALUE, "a token is 16 hexadecimal digits, as it was handed out");
+    *(uint64_t *)u64 = token;
+    return err_none();
+}
+
+static struct err read_priority(struct json_cursor *c, struct arena *a, void *out)
+{
+    (void)a;
+    int64_t v;
+    TRY(json_read_int(c, 0, UINT16_MAX, &v));
+    *(uint16_t *)out = (uint16_t)v;
+    return err_none();
+}
+
+static struct err read_retry_limit(struct json_cursor *c, struct arena *a, void *out)
+{
+    (void)a;
+    int64_t v;
+    TRY(json_read_int(c, 0, JOB_RETRY_LIMIT_MAX, &v));
+    *(int32_t *)out = (int32_t)v;
+    return err_none();
+}
+
+static struct err read_payload(struct json_cursor *c, struct arena *a, void *out)
+{
+    (void)a;
+    return json_skip(c, out);
+}
+
+static struct err read_exponent(struct json_cursor *c, struct arena *a, void *out)
+{
+    (void)a;
+    return json_read_double(c, 0, 100, out);
+}
+
+static struct err read_later(struct json_cursor *c, struct arena *a, void *out)
+{
+    (void)c;
+    (void)a;
+    (void)out;
+    return err_make(ERR_NOT_SUPPORTED, "this server does not have that feature yet");
+}
+
+/* --- objects --- */
+
+/* Says which field an error is about; what is already a path is continued. */
+static struct err in_field(struct err e, const char *name)
+{
+    char inner[sizeof e.msg];
+    memcpy(inner, e.msg, sizeof inner);
+    snprintf(e.msg, sizeof e.msg, "%s: %.*s", name, (int)(sizeof e.msg - 40), inner);
+    return e;
+}
+
+static const struct field *find_field(const struct field *fields, size_t count, struct str key)
+{
+    for (size_t i = 0; i < count; i++)
+        if (str_eq(key, str_from(fields[i].name)))
+            return &fields[i];
+    return NULL;
+}
+
+static struct err read_field(struct json_cursor *c, struct arena *arena, const struct field *f,
+                             void *out)
+{
+    bool was_null = false;
+    if (f->nullable)
+        TRY(json_take_null(c, &was_null));
+    return was_null ? err_none() : f->read(c, arena, (char *)out + f->offset);
+}
+
+static struct err unknown_field(const struct api *a, struct json_cursor *c, struct json_string key)
+{
+    if (a->settings.strict)
+        return err_at(ERR_UNKNOWN_FIELD, (int64_t)key.offset, "unknown field '%.*s'",
+                      (int)(key.raw.len < 64 ? key.raw.len : 64), key.raw.at);
+    return json_skip(c, NULL);
+}
+
+struct err api_decode_object(const struct api *a, struct json_cursor *c, struct arena *arena,
+                             const struct field *fields, size_t count, void *out)
+{
+    uint64_t seen = 0;
+    must(count <= 64);
+    TRY(json_enter_object(c));
+    for (;;) {
+        bool more;
+        struct json_string key;
+        TRY(json_next_member(c, &more, &key));
+        if (!more)
+            break;
+        const struct field *f = find_field(fields, count, key.raw);
+        if (!f) {
+            TRY(unknown_field(a, c, key));
+            continue;
+        }
+        uint64_t bit = (uint64_t)1 << (f - fields);
+        if (seen & bit)
+            return err_at(ERR_DUPLICATE_FIELD, (int64_t)key.offset, "%s is given twice", f->name);
+        seen |= bit;
+        struct err err = read_field(c, arena, f, out);
+        if (err.code != ERR_OK)
+            return in_field(err, f->name);
+    }
+    for (size_t i = 0; i < count; i++)
+        if (fields[i].required && !(seen & ((uint64_t)1 << i)))
+            return err_make(ERR_MISSING_FIELD, "%s is required", fields[i].name);
+    return err_none();
+}
+
+struct err api_decode_body(const struct api *a, const struct http_request *req,
+                           const struct field *fields, size_t count, bool empty_ok, void *out)
+{
+    TRY(api_check_media(req));
+    if (empty_ok && req->body.len == 0)
+        return err_none();
+    struct json_cursor c = json_open(req->body);
+    TRY(api_decode_object(a, &c, req->arena, fields, count, out));
+    return json_close(&c);
+}
+
+/* --- a job --- */
+
+/* Fields of backoff and retention as they come; a nested table needs the api for its
+ * strictness, so they are read by api_decode_job itself. */
+struct job_fields {
+    struct enqueue spec;
+    struct json_cursor backoff, retention; /* where these objects begin, to be read afterwards */
+    bool has_backoff, has_retention;
+};
+
+static struct err mark(struct json_cursor *c, struct json_cursor *at, bool *has)
+{
+    struct str raw;
+    *at = *c;
+    *has = true;
+    return json_skip(c, &raw);
+}
+
+static struct err mark_backoff(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct job_fields *f = out;
+    (void)a;
+    return mark(c, &f->backoff, &f->has_backoff);
+}
+
+static struct err mark_retention(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct job_fields *f = out;
+    (void)a;
+    return mark(c, &f->retention, &f->has_retention);
+}
+
+#define SPEC(member) offsetof(struct job_fields, spec.member)
+
+static const struct field job_table[] = {
+    {"queue", true, api_field_name, SPEC(queue)},
+    {"type", true, api_field_name, SPEC(type)},
+    {"payload", true, read_payload, SPEC(payload)},
+    {"priority", false, read_priority, SPEC(priority), true},
+    {"ready_at", false, api_field_instant, SPEC(ready_at), true},
+    {"retry_limit", false, read_retry_limit, SPEC(retry_limit), true},
+    {"backoff", false, mark_backoff, 0, true},
+    {"retention", false, mark_retention, 0, true},
+    /* Ignoring these would break the promise that the client relies on. */
+    {"unique_key", false, read_later, 0, true},
+    {"unique_while", false, read_later, 0, true},
+    {"batch", false, read_later, 0, true},
+};
+
+static const struct field backoff_table[] = {
+    {"base_ms", true, api_field_span, offsetof(struct curve, base)},
+    {"exponent", true, read_exponent, offsetof(struct curve, exponent)},
+    {"jitter_ms", true, api_field_span, offsetof(struct curve, jitter)},
+};
+
+static const struct field retention_table[] = {
+    {"completed_ms", false, api_field_span, offsetof(struct enqueue, completed_retention), true},
+    {"dead_ms", false, api_field_span, offsetof(struct enqueue, dead_retention), true},
+};
+
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+
+struct err api_decode_job(const struct api *a, struct json_cursor *c, struct arena *arena,
+                          struct enqueue *out)
+{
+    struct job_fields f = {.spec = {.priority = JOB_PRIORITY_DEFAULT,
+                                    .ready_at = INSTANT_NONE,
+                                    .retry_limit = RETRY_LIMIT_DEFAULT,
+                                    .completed_retention = RETENTION_DEFAULT,
+                                    .dead_retention = RETENTION_DEFAULT}};
+    TRY(api_decode_object(a, c, arena, job_table, COUNT(job_table), &f));
+    struct err err = err_none();
+    if (f.has_backoff) {
+        f.spec.backoff.shape = CURVE_POWER;
+        err = api_decode_object(a, &f.backoff, arena, backoff_table, COUNT(backoff_table),
+                                &f.spec.backoff);
+        if (err.code != ERR_OK)
+            return in_field(err, "backoff");
+    }
+    if (f.has_retention)
+        err = api_decode_object(a, &f.retention, arena, retention_table, COUNT(retention_table),
+                                &f.spec);
+    if (err.code != ERR_OK)
+        return in_field(err, "retention");
+    *out = f.spec;
+    return err;
+}
+
+struct err api_decode_names(struct str list, const char *what, struct arena *arena,
+                            const struct str **names, size_t *count)
+{
+    size_t cap = 1;
+    for (size_t i = 0; i < list.len; i++)
+        cap += list.at[i] == ',';
+    struct str *out = arena_get(arena, cap * sizeof *out);
+    struct str item;
+    *names = out;
+    *count = 0;
+    while (query_item(&list, &item)) {
+        TRY(job_check_name(item, what));
+        out[(*count)++] = item;
+    }
+    return err_none();
+}

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef API_API_INTERNAL_H
+#define API_API_INTERNAL_H
+
+/* What the files of the Jobs API share. */
+
+#include "api/api.h"
+#include "base/buf.h"
+#include "base/json.h"
+#include "base/list.h"
+#include "net/query.h"
+#include "net/router.h"
+
+struct api {
+    struct backend *backend;
+    struct api_settings settings;
+    struct list streams; /* struct take_stream.node, api_take.c */
+    struct buf scratch;  /* a body being encoded */
+};
+
+/* A request that waits for the backend; lives in the request's arena. */
+struct call {
+    struct api *api;
+    struct http_exchange *x;
+};
+
+#define ROUTE_ARGS                                                                                 \
+    void *ctx, struct http_exchange *x, const struct http_request *req,                            \
+        const struct route_params *params
+
+/* One handler per endpoint. */
+void api_enqueue(ROUTE_ARGS);
+void api_enqueue_bulk(ROUTE_ARGS);
+void api_take(ROUTE_ARGS);
+void api_claim(ROUTE_ARGS);
+void api_success(ROUTE_ARGS);
+void api_success_bulk(ROUTE_ARGS);
+void api_failure(ROUTE_ARGS);
+void api_renew(ROUTE_ARGS);
+void api_release(ROUTE_ARGS);
+void api_read(ROUTE_ARGS);
+void api_list(ROUTE_ARGS);
+void api_count(ROUTE_ARGS);
+void api_remove(ROUTE_ARGS);
+void api_remove_where(ROUTE_ARGS);
+void api_runs(ROUTE_ARGS);
+void api_errors(ROUTE_ARGS);
+void api_error_of_attempt(ROUTE_ARGS);
+void api_queues(ROUTE_ARGS);
+void api_health(ROUTE_ARGS);
+void api_version(ROUTE_ARGS);
+
+/* api_reply.c */
+struct call *api_call(struct api *a, struct http_exchange *x, const struct http_request *req);
+void api_reply_error(struct http_exchange *x, const struct err *err, const char *extra);
+void api_reply_json(struct http_exchange *x, int status, const struct buf *body);
+/* If the reply is an error, sends it and returns true. */
+bool api_reply_failed(struct http_exchange *x, const struct reply *r);
+/* A reply_fn that answers 204 or the error. */
+void api_reply_empty(void *call, const struct reply *r);
+/* ERR_BAD_MEDIA unless the body may be JSON; ERR_NOT_ACCEPTABLE unless JSON is accepted. */
+struct err api_check_media(const struct http_request *req);
+/* The job id of a path; ERR_NOT_FOUND if it is none, for then there is no such job. */
+struct err api_path_id(struct str text, struct id *id);
+
+/* api_decode.c */
+struct err api_decode_job(const struct api *a, struct json_cursor *c, struct arena *arena,
+                          struct enqueue *out);
+/* A list of queue names from "a,b". */
+struct err api_decode_names(struct str list, const char *what, struct arena *arena,
+                            const struct str **names, size_t *count);
+
+/* Walks an object whose members are known by name. */
+struct field {
+    const char *name;
+    bool required;
+    /* Reads exactly one value into out. */
+    struct err (*read)(struct json_cursor *c, struct arena *a, void *out);
+    size_t offset; /* of the field in out */
+    bool nullable; /* null means the same as absent */
+};
+struct err api_decode_object(const struct api *a, struct json_cursor *c, struct arena *arena,
+                             const struct field *fields, size_t count, void *out);
+/* The whole body; an empty one is allowed if empty_ok, and leaves out as it is. */
+struct err api_decode_body(const struct api *a, const struct http_request *req,
+                           const struct field *fields, size_t count, bool empty_ok, void *out);
+
+struct err api_field_text(struct json_cursor *c, struct arena *a, void *str);
+struct err api_field_name(struct json_cursor *c, struct arena *a, void *str);
+struct err api_field_names(struct json_cursor *c, struct arena *a, void *name_list);
+struct err api_field_bool(struct json_cursor *c, struct arena *a, void *b);
+struct err api_field_instant(struct json_cursor *c, struct arena *a, void *t);
+struct err api_field_span(struct json_cursor *c, struct arena *a, void *d);
+struct err api_field_token(struct json_cursor *c, struct arena *a, void *u64);
+struct err api_field_i32(struct json_cursor *c, struct arena *a, void *i32);
+
+struct name_list {
+    const struct str *at;
+    size_t count;
+};
+
+/* api_take.c */
+#define API_LEASE_MS 30000 /* unless the worker says otherwise */
+struct err api_check_lease(span lease);
+
+/* api_encode.c */
+enum encode { ENCODE_PAYLOAD = 1, ENCODE_ONE_LINE = 2 };
+void api_encode_job(struct buf *b, const struct job *job, unsigned how);
+/* A job with its run and token, for whoever was handed it. */
+void api_encode_handout(struct buf *b, const struct handout *h, unsigned how);
+void api_encode_run(struct buf *b, const struct run *run);
+void api_encode_error(struct buf *b, const struct run *run);
+void api_encode_id(struct buf *b, struct id id);
+void api_encode_token(struct buf *b, uint64_t token);
+
+#endif

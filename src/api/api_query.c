@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Looking at jobs, and deleting them. */
+
+#include <stdio.h>
+
+#include "api/api_internal.h"
+
+#define LIMIT_DEFAULT 50
+
+/* --- parameters --- */
+
+static struct err read_number(struct str text, const char *name, int64_t lo, int64_t hi, int64_t *v)
+{
+    struct json_cursor c = json_open(text);
+    struct err err = json_read_int(&c, lo, hi, v);
+    if (err.code == ERR_OK)
+        err = json_close(&c);
+    if (err.code == ERR_OK)
+        return err;
+    return err_make(ERR_BAD_VALUE, "%s is a number from %lld to %lld, not '%.*s'", name,
+                    (long long)lo, (long long)hi, (int)(text.len < 32 ? text.len : 32), text.at);
+}
+
+static struct err read_order(struct str text, bool *backwards)
+{
+    *backwards = str_eq(text, STR("desc"));
+    if (*backwards || str_eq(text, STR("asc")))
+        return err_none();
+    return err_make(ERR_BAD_VALUE, "order is asc or desc, not '%.*s'",
+                    (int)(text.len < 32 ? text.len : 32), text.at);
+}
+
+static struct err read_statuses(struct str list, unsigned *statuses)
+{
+    struct str item;
+    while (query_item(&list, &item)) {
+        enum status s;
+        if (!lifecycle_status_parse(item, &s))
+            return err_make(ERR_BAD_VALUE,
+                            "there is no status '%.*s'; there are blocked, scheduled, ready, "
+                            "in_flight, completed and dead",
+                            (int)(item.len < 32 ? item.len : 32), item.at);
+        *statuses |= 1u << s;
+    }
+    return err_none();
+}
+
+static struct err read_ids(struct str list, struct arena *arena, struct job_filter *f)
+{
+    struct id *ids = arena_get(arena, (list.len / ID_TEXT_LEN + 1) * sizeof *ids);
+    struct str item;
+    f->ids = ids;
+    f->id_count = 0;
+    while (query_item(&list, &item))
+        TRY(id_parse(item, &ids[f->id_count++]));
+    return err_none();
+}
+
+struct list_params {
+    struct list_command list;
+    struct buf echo; /* the filters, for the links of the pages */
+};
+
+static bool is_reserved_for_later(struct str name)
+{
+    return str_eq(name, STR("filter")) || str_eq(name, STR("priority")) ||
+           str_eq(name, STR("ready_at")) || str_eq(name, STR("attempts"));
+}
+
+static struct err read_filter(struct str name, struct str value, struct arena *arena,
+                              struct job_filter *f, bool *known)
+{
+    *known = true;
+    if (str_eq(name, STR("id")))
+        return read_ids(value, arena, f);
+    if (str_eq(name, STR("queue")))
+        return api_decode_names(value, "queue", arena, &f->queues, &f->queue_count);
+    if (str_eq(name, STR("type")))
+        return api_decode_names(value, "type", arena, &f->types, &f->type_count);
+    if (str_eq(name, STR("status")))
+        return read_statuses(value, &f->statuses);
+    *known = false;
+    return err_none();
+}
+
+static struct err read_paging(struct str name, struct str value, struct list_command *l,
+                              bool *known)
+{
+    int64_t limit;
+    *known = true;
+    if (str_eq(name, STR("from")))
+        return id_parse(value, &l->from);
+    if (str_eq(name, STR("order")))
+        return read_order(value, &l->backwards);
+    *known = str_eq(name, STR("limit"));
+    if (!*known)
+        return err_none();
+    TRY(read_number(value, "limit", 1, BACKEND_PAGE_MAX, &limit));
+    l->limit = (uint32_t)limit;
+    return err_none();
+}
+
+static void add_echo(struct buf *echo, struct str name, struct str value)
+{
+    buf_byte(echo, '&');
+    buf_str(echo, name);
+    buf_byte(echo, '=');
+    query_write(echo, value);
+}
+
+enum unknown { UNKNOWN_IGNORED, UNKNOWN_REFUSED };
+
+/* A filter that names nothing ("status=") would mean everything: it is refused. */
+static struct err read_params(const struct http_request *req, bool paged, enum unknown unknown,
+                              struct list_params *p)
+{
+    struct query_cursor c = query_open(req->query, req->arena);
+    struct str name, value;
+    bool more, known;
+    *p = (struct list_params){.list.limit = LIMIT_DEFAULT};
+    TRY(api_check_media(req));
+    for (;;) {
+        TRY(query_next(&c, &more, &name, &value));
+        if (!more)
+            return err_none();
+        TRY(read_filter(name, value, req->arena, &p->list.filter, &known));
+        if (known && value.len == 0)
+            return err_make(ERR_BAD_VALUE, "%.*s is given without a value", STR_ARG(name));
+        if (known) {
+            add_echo(&p->echo, name, value);
+            continue;
+        }
+        if (paged)
+            TRY(read_paging(name, value, &p->list, &known));
+        int shown = (int)(name.len < 64 ? name.len : 64);
+        if (!known && is_reserved_for_later(name))
+            return err_make(ERR_NOT_SUPPORTED, "this server cannot filter by %.*s yet", shown,
+                            name.at);
+        if (!known && unknown == UNKNOWN_REFUSED)
+            return err_make(ERR_UNKNOWN_FIELD, "unknown parameter '%.*s'", shown, name.at);
+    }
+}
+
+static enum unknown strictness(const struct api *a)
+{
+    return a->settings.strict ? UNKNOWN_REFUSED : UNKNOWN_IGNORED;
+}
+
+/* --- one job --- */
+
+static void on_read(void *ctx, const struct reply *r)
+{
+    struct call *c = ctx;
+    if (api_reply_failed(c->x, r))
+        return;
+    struct buf *b = &c->api->scratch;
+    b->len = 0;
+    api_encode_job(b, &r->jobs[0], ENCODE_PAYLOAD);
+    api_reply_json(c->x, 200, b);
+}
+
+static void submit_for_id(struct api *a, struct http_exchange *x, const struct http_request *req,
+                          const struct route_params *params, enum command_kind kind, reply_fn done)
+{
+    struct command c = {.kind = kind, .done = done, .ctx = api_call(a, x, req)};
+    struct err err = api_check_media(req);
+    if (err.code == ERR_OK)
+        err = api_path_id(params->at[0], &c.id);
+    if (err.code != ERR_OK)
+        api_reply_error(x, &err, NULL);
+    else
+        backend_submit(a->backend, &c);
+}
+
+void api_read(ROUTE_ARGS)
+{
+    submit_for_id(ctx, x, req, params, CMD_READ, on_read);
+}
+
+void api_remove(ROUTE_ARGS)
+{
+    submit_for_id(ctx, x, req, params, CMD_REMOVE, api_reply_empty);
+}
+
+/* --- pages of jobs --- */
+
+struct page_call {
+    struct call call; /* must be first */
+    struct id from;
+    bool backwards;
+    uint32_t limit;
+    struct str path; /* before the '?' */
+    struct str echo; /* filters, each with a leading '&' */
+};
+
+/* "/jobs?from=…&order=asc&limit=2&status=ready"; cursor is empty on the first page. */
+static void write_link(struct buf *b, const struct page_call *p, struct str cursor, bool backwards)
+{
+    buf_byte(b, '"');
+    buf_str(b, p->path);
+    buf_byte(b, '?');
+    if (cursor.len) {
+        buf_lit(b, "from=");
+        buf_str(b, cursor);
+        buf_byte(b, '&');
+    }
+    buf_str(b, backwards ? STR("order=desc") : STR("order=asc"));
+    buf_lit(b, "&limit=");
+    buf_int(b, p->limit);
+    buf_str(b, p->echo); /* percent-encoded: nothing in it needs escaping in JSON */
+    buf_byte(b, '"');
+}
+
+/* self, next if more follows; prev, if this is not the first page: the page that ends
+ * before this one, in the opposite order. An empty text is "there is none". */
+static void write_pages(struct buf *b, const struct page_call *p, struct str self, struct str next,
+                        struct str prev)
+{
+    buf_lit(b, ",\"pages\":{\"self\":");
+    write_link(b, p, self, p->backwards);
+    buf_lit(b, ",\"next\":");
+    if (next.len)
+        write_link(b, p, next, p->backwards);
+    else
+        buf_lit(b, "null");
+    buf_lit(b, ",\"prev\":");
+    if (prev.len)
+        write_link(b, p, prev, !p->backwards);
+    else
+        buf_lit(b, "null");
+    buf_lit(b, "}}");
+}
+
+static struct str id_cursor(struct id id, char text[ID_TEXT_LEN])
+{
+    id_format(id, text);
+    return (struct str){text, ID_TEXT_LEN};
+}
+
+static void on_listed(void *ctx, const struct reply *r)
+{
+    struct page_call *p = ctx;
+    if (api_reply_failed(p->call.x, r))
+        return;
+    struct buf *b = &p->call.api->scratch;
+    b->len = 0;
+    buf_lit(b, "{\"jobs\":[");
+    for (size_t i = 0; i < r->count; i++) {
+        if (i)
+            buf_byte(b, ',');
+        api_encode_job(b, &r->jobs[i], ENCODE_PAYLOAD);
+    }
+    buf_byte(b, ']');
+    char self[ID_TEXT_LEN], next[ID_TEXT_LEN], prev[ID_TEXT_LEN];
+    bool later = !id_is_none(p->from);
+    write_pages(b, p, later ? id_cursor(p->from, self) : (struct str){0},
+                r->more ? id_cursor(r->jobs[r->count - 1].id, next) : (struct str){0},
+                later && r->count ? id_cursor(r->jobs[0].id, prev) : (struct str){0});
+    api_reply_json(p->call.x, 200, b);
+}
+
+void api_list(ROUTE_ARGS)
+{
+    (void)params;
+    struct api *a = ctx;
+    struct list_params p;
+    struct err err = read_params(req, true, strictness(a), &p);
+    if (err.code == ERR_OK) {
+        struct page_call *call = ARENA_NEW(req->arena, struct page_call);
+        *call = (struct page_call){.call = {a, x},
+                                   .from = p.list.from,
+                                   .backwards = p.list.backwards,
+                                   .limit = p.list.limit,
+                                   .path = STR("/jobs"),
+                                   .echo = arena_copy(req->arena, buf_view(&p.echo))};
+        struct command c = {.kind = CMD_LIST, .list = p.list, .done = on_listed, .ctx = call};
+        backend_submit(a->backend, &c);
+    } else {
+        api_reply_error(x, &err, NULL);
+    }
+    buf_fini(&p.echo);
+}
+
+/* --- counting and deleting --- */
+
+static void reply_number(struct call *c, const struct reply *r, const char *name)
+{
+    if (api_reply_failed(c->x, r))
+        return;
+    struct buf *b = &c->api->scratch;
+    b->len = 0;
+    buf_print(b, "{\"%s\":%zu}", name, r->count);
+    api_reply_json(c->x, 200, b);
+}
+
+static void on_counted(void *ctx, const struct reply *r)
+{
+    reply_number(ctx, r, "count");
+}
+
+static void on_removed(void *ctx, const struct reply *r)
+{
+    reply_number(ctx, r, "deleted");
+}
+
+static void submit_filter(struct api *a, struct http_exchange *x, const struct http_request *req,
+                          enum command_kind kind, enum unknown unknown, reply_fn done)
+{
+    struct list_params p;
+    struct err err = read_params(req, false, unknown, &p);
+    if (err.code == ERR_OK) {
+        struct command c = {.kind = kind, .list = p.list, .done = done, .ctx = api_call(a, x, req)};
+        backend_submit(a->backend, &c);
+    } else {
+        api_reply_error(x, &err, NULL);
+    }
+    buf_fini(&p.echo);
+}
+
+void api_count(ROUTE_ARGS)
+{
+    (void)params;
+    submit_filter(ctx, x, req, CMD_COUNT, strictness(ctx), on_counted);
+}
+
+void api_remove_where(ROUTE_ARGS)
+{
+    (void)params;
+    /* A misspelt filter must not delete everything. */
+    submit_filter(ctx, x, req, CMD_REMOVE_WHERE, UNKNOWN_REFUSED, on_removed);
+}
+
+/* --- runs and errors --- */
+
+struct runs_call {
+    struct page_call page; /* must be first */
+    int64_t from;
+};
+
+static struct err read_run_params(const struct http_request *req, enum unknown unknown,
+                                  struct runs_command *c)
+{
+    struct query_cursor q = query_open(req->query, req->arena);
+    struct str name, value;
+    bool more;
+    int64_t limit;
+    for (;;) {
+        TRY(query_next(&q, &more, &name, &value));
+        if (!more)
+            return err_none();
+        if (str_eq(name, STR("from")))
+            TRY(read_number(value, "from", 0, UINT32_MAX, &c->from));
+        else if (str_eq(name, STR("order")))
+            TRY(read_order(value, &c->backwards));
+        else if (str_eq(name, STR("limit"))) {
+            TRY(read_number(value, "limit", 1, BACKEND_PAGE_MAX, &limit));
+            c->limit = (uint32_t)limit;
+        } else if (unknown == UNKNOWN_REFUSED)
+            return err_make(ERR_UNKNOWN_FIELD, "unknown parameter '%.*s'",
+                            (int)(name.len < 64 ? name.len : 64), name.at);
+    }
+}
+
+static struct str number_cursor(int64_t n, char text[24])
+{
+    int len = snprintf(text, 24, "%lld", (long long)n);
+    return (struct str){text, (size_t)len};
+}
+
+static void reply_runs(struct runs_call *c, const struct reply *r, bool errors)
+{
+    if (api_reply_failed(c->page.call.x, r))
+        return;
+    struct buf *b = &c->page.call.api->scratch;
+    b->len = 0;
+    buf_str(b, errors ? STR("{\"errors\":[") : STR("{\"runs\":["));
+    for (size_t i = 0; i < r->count; i++) {
+        if (i)
+            buf_byte(b, ',');
+        (errors ? api_encode_error : api_encode_run)(b, &r->runs[i]);
+    }
+    buf_byte(b, ']');
+    char self[24], next[24], prev[24];
+    struct str none = {0};
+    bool later = c->from >= 0;
+    const struct run *first = r->count ? &r->runs[0] : NULL;
+    const struct run *last = r->count ? &r->runs[r->count - 1] : NULL;
+    write_pages(b, &c->page, later ? number_cursor(c->from, self) : none,
+                r->more ? number_cursor(errors ? last->attempt : last->index, next) : none,
+                later && first ? number_cursor(errors ? first->attempt : first->index, prev)
+                               : none);
+    api_reply_json(c->page.call.x, 200, b);
+}
+
+static void on_runs(void *ctx, const struct reply *r)
+{
+    reply_runs(ctx, r, false);
+}
+
+static void on_errors(void *ctx, const struct reply *r)
+{
+    reply_runs(ctx, r, true);
+}
+
+static void submit_runs(struct api *a, struct http_exchange *x, const struct http_request *req,
+                        const struct route_params *params, bool errors)
+{
+    struct command c = {.kind = CMD_RUNS,
+                        .runs = {.failures_only = errors, .from = -1, .limit = LIMIT_DEFAULT},
+                        .done = errors ? on_errors : on_runs};
+    struct err err = api_check_media(req);
+    if (err.code == ERR_OK)
+        err = api_path_id(params->at[0], &c.runs.id);
+    if (err.code == ERR_OK)
+        err = read_run_params(req, strictness(a), &c.runs);
+    if (err.code != ERR_OK) {
+        api_reply_error(x, &err, NULL);
+        return;
+    }
+    struct runs_call *call = ARENA_NEW(req->arena, struct runs_call);
+    call->page = (struct page_call){.call = {a, x},
+                                    .backwards = c.runs.backwards,
+                                    .limit = c.runs.limit,
+                                    .path = arena_copy(req->arena, req->path)};
+    call->from = c.runs.from;
+    c.ctx = call;
+    backend_submit(a->backend, &c);
+}
+
+void api_runs(ROUTE_ARGS)
+{
+    submit_runs(ctx, x, req, params, false);
+}
+
+void api_errors(ROUTE_ARGS)
+{
+    submit_runs(ctx, x, req, params, true);
+}
+
+struct attempt_call {
+    struct call call; /* must be first */
+    int64_t attempt;
+};
+
+static void on_attempt(void *ctx, const struct reply *r)
+{
+    struct attempt_call *c = ctx;
+    if (api_reply_failed(c->call.x, r))
+        return;
+    if (r->count == 0 || r->runs[0].attempt != c->attempt) {
+        struct err err = err_make(ERR_NOT_FOUND, "the job has no attempt %lld that failed",
+                                  (long long)c->attempt);
+        api_reply_error(c->call.x, &err, NULL);
+        return;
+    }
+    struct buf *b = &c->call.api->scratch;
+    b->len = 0;
+    api_encode_error(b, &r->runs[0]);
+    api_reply_json(c->call.x, 200, b);
+}
+
+void api_error_of_attempt(ROUTE_ARGS)
+{
+    struct api *a = ctx;
+    struct attempt_call *call = ARENA_NEW(req->arena, struct attempt_call);
+    call->call = (struct call){a, x};
+    struct command c = {.kind = CMD_RUNS,
+                        .runs = {.failures_only = true, .limit = 1},
+                        .done = on_attempt,
+                        .ctx = call};
+    struct err err = api_check_media(req);
+    if (err.code == ERR_OK)
+        err = api_path_id(params->at[0], &c.runs.id);
+    if (err.code == ERR_OK)
+        err = read_number(params->at[1], "attempt", 1, UINT32_MAX, &call->attempt);
+    if (err.code != ERR_OK) {
+        api_reply_error(x, &err, NULL);
+        return;
+    }
+    c.runs.from = call->attempt - 1;
+    backend_submit(a->backend, &c);
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* How requests are answered, and how they are refused. */
+
+#include "api/api_internal.h"
+
+#define JSON_TYPE STR("application/json")
+
+struct call *api_call(struct api *a, struct http_exchange *x, const struct http_request *req)
+{
+    struct call *c = ARENA_NEW(req->arena, struct call);
+    c->api = a;
+    c->x = x;
+    return c;
+}
+
+void api_reply_json(struct http_exchange *x, int status, const struct buf *body)
+{
+    http_reply(x, status, JSON_TYPE, buf_view(body), NULL);
+}
+
+void api_reply_error(struct http_exchange *x, const struct err *err, const char *extra)
+{
+    struct buf b = {0};
+    buf_lit(&b, "{\"error\":");
+    json_write_string(&b, str_from(err->msg));
+    buf_lit(&b, ",\"code\":");
+    json_write_string(&b, str_from(err_wire(err->code)));
+    if (err->offset >= 0) {
+        buf_lit(&b, ",\"offset\":");
+        buf_int(&b, err->offset);
+    }
+    buf_lit(&b, "}");
+    http_reply(x, err_status(err->code), JSON_TYPE, buf_view(&b), extra);
+    buf_fini(&b);
+}
+
+bool api_reply_failed(struct http_exchange *x, const struct reply *r)
+{
+    if (r->err.code == ERR_OK)
+        return false;
+    api_reply_error(x, &r->err, NULL);
+    return true;
+}
+
+void api_reply_empty(void *call, const struct reply *r)
+{
+    struct call *c = call;
+    if (!api_reply_failed(c->x, r))
+        http_reply(c->x, 204, (struct str){0}, (struct str){0}, NULL);
+}
+
+static bool contains(struct str text, struct str part)
+{
+    return text.len >= part.len && memmem(text.at, text.len, part.at, part.len) != NULL;
+}
+
+struct err api_check_media(const struct http_request *req)
+{
+    /* curl's default for -d says "form"; the body still has to be JSON. */
+    struct str type = req->content_type;
+    if (req->body.len && type.len && !contains(type, STR("json")) &&
+        !contains(type, STR("application/x-www-form-urlencoded")) &&
+        !contains(type, STR("text/plain")))
+        return err_make(ERR_BAD_MEDIA, "content type '%.*s' is not supported; send %s",
+                        STR_ARG(type), "application/json");
+    struct str accept = req->accept;
+    if (accept.len && !contains(accept, STR("json")) && !contains(accept, STR("*/*")) &&
+        !contains(accept, STR("application/*")))
+        return err_make(ERR_NOT_ACCEPTABLE, "cannot answer with '%.*s'; JSON is what there is",
+                        STR_ARG(accept));
+    return err_none();
+}
+
+struct err api_path_id(struct str text, struct id *id)
+{
+    if (id_parse(text, id).code == ERR_OK)
+        return err_none();
+    return err_make(ERR_NOT_FOUND, "there is no job '%.*s'; a job id has 25 letters and digits",
+                    (int)(text.len < 64 ? text.len : 64), text.at);
+}

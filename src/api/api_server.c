@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What the server says of itself: queues, health, version. */
+
+#include "api/api_internal.h"
+
+static void on_queues(void *ctx, const struct reply *r)
+{
+    struct call *c = ctx;
+    if (api_reply_failed(c->x, r))
+        return;
+    struct buf *b = &c->api->scratch;
+    b->len = 0;
+    buf_lit(b, "{\"queues\":[");
+    for (size_t i = 0; i < r->count; i++) {
+        if (i)
+            buf_byte(b, ',');
+        json_write_string(b, r->names[i]);
+    }
+    buf_lit(b, "]}");
+    api_reply_json(c->x, 200, b);
+}
+
+static void submit(struct api *a, struct http_exchange *x, const struct http_request *req,
+                   enum command_kind kind, reply_fn done)
+{
+    struct command c = {.kind = kind, .done = done, .ctx = api_call(a, x, req)};
+    struct err err = api_check_media(req);
+    if (err.code != ERR_OK)
+        api_reply_error(x, &err, NULL);
+    else
+        backend_submit(a->backend, &c);
+}
+
+void api_queues(ROUTE_ARGS)
+{
+    (void)params;
+    submit(ctx, x, req, CMD_QUEUES, on_queues);
+}
+
+static void on_status(void *ctx, const struct reply *r)
+{
+    struct call *c = ctx;
+    if (api_reply_failed(c->x, r))
+        return;
+    struct buf *b = &c->api->scratch;
+    b->len = 0;
+    buf_print(b, "{\"status\":\"%s\",\"jobs\":{", r->status.writable ? "ok" : "read_only");
+    for (unsigned s = 0; s < STATUS_COUNT; s++)
+        buf_print(b, "%s\"%s\":%llu", s ? "," : "", lifecycle_status_name((enum status)s),
+                  (unsigned long long)r->status.jobs[s]);
+    buf_print(b, "},\"index_bytes\":%llu,\"disk_bytes\":%llu}",
+              (unsigned long long)r->status.memory.waiting_bytes,
+              (unsigned long long)r->status.disk_bytes);
+    /* A balancer must send enqueues elsewhere while nothing can be stored. */
+    api_reply_json(c->x, r->status.writable ? 200 : 503, b);
+}
+
+void api_health(ROUTE_ARGS)
+{
+    (void)params;
+    submit(ctx, x, req, CMD_STATUS, on_status);
+}
+
+void api_version(ROUTE_ARGS)
+{
+    (void)req;
+    (void)params;
+    struct buf *b = &((struct api *)ctx)->scratch;
+    b->len = 0;
+    buf_lit(b, "{\"version\":\"" TENAX_VERSION "\",\"server\":\"tenax\"}");
+    api_reply_json(x, 200, b);
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* GET /jobs/take and POST /jobs/claim: how workers get jobs. */
+
+#include <stdlib.h>
+
+#include "api/api_internal.h"
+#include "base/alloc.h"
+
+#define PREFETCH_MAX 100000
+#define CLAIM_MAX    1000
+#define LEASE_MIN_MS 100
+#define LEASE_MAX_MS ((int64_t)7 * 24 * 3600 * 1000)
+#define WAIT_MAX_MS  300000
+
+/* --- streams --- */
+
+/* An open stream: one HTTP exchange above one stream of the backend. Either may end
+ * first; the struct goes with the exchange. */
+struct take_stream {
+    struct list node; /* in api->streams */
+    struct api *api;
+    struct http_exchange *x;
+    struct backend_stream *stream; /* NULL: the backend has ended it */
+};
+
+static void on_deliver(void *ctx, const struct handout *h)
+{
+    struct take_stream *t = ctx;
+    struct buf *b = &t->api->scratch;
+    b->len = 0;
+    api_encode_handout(b, h, ENCODE_PAYLOAD | ENCODE_ONE_LINE);
+    buf_byte(b, '\n');
+    http_stream_write(t->x, buf_view(b));
+    if (http_backlogged(t->x))
+        backend_stream_pause(t->api->backend, t->stream, true);
+}
+
+static void on_drained(void *ctx)
+{
+    struct take_stream *t = ctx;
+    if (t->stream)
+        backend_stream_pause(t->api->backend, t->stream, false);
+}
+
+static void on_backend_closed(void *ctx)
+{
+    struct take_stream *t = ctx;
+    t->stream = NULL;
+    http_stream_end(t->x);
+}
+
+static void on_peer_closed(void *ctx)
+{
+    struct take_stream *t = ctx;
+    list_unlink(&t->node);
+    if (t->stream)
+        backend_stream_close(t->api->backend, t->stream);
+    free(t);
+}
+
+struct take_params {
+    const struct str *queues;
+    size_t queue_count;
+    uint32_t prefetch;
+};
+
+static struct err read_prefetch(struct str text, uint32_t *prefetch)
+{
+    struct json_cursor c = json_open(text);
+    int64_t v;
+    struct err err = json_read_int(&c, 1, PREFETCH_MAX, &v);
+    if (err.code == ERR_OK)
+        err = json_close(&c);
+    if (err.code != ERR_OK)
+        return err_make(ERR_BAD_VALUE, "prefetch is a number from 1 to %d, not '%.*s'",
+                        PREFETCH_MAX, (int)(text.len < 32 ? text.len : 32), text.at);
+    *prefetch = (uint32_t)v;
+    return err_none();
+}
+
+static struct err read_take_params(struct api *a, const struct http_request *req,
+                                   struct take_params *p)
+{
+    struct query_cursor c = query_open(req->query, req->arena);
+    struct str name, value;
+    bool more;
+    *p = (struct take_params){.prefetch = 1};
+    TRY(api_check_media(req));
+    for (;;) {
+        TRY(query_next(&c, &more, &name, &value));
+        if (!more)
+            return err_none();
+        if (str_eq(name, STR("queue")))
+            TRY(api_decode_names(value, "queue", req->arena, &p->queues, &p->queue_count));
+        else if (str_eq(name, STR("prefetch")))
+            TRY(read_prefetch(value, &p->prefetch));
+        else if (a->settings.strict)
+            return err_make(ERR_UNKNOWN_FIELD, "unknown parameter '%.*s'",
+                            (int)(name.len < 64 ? name.len : 64), name.at);
+    }
+}
+
+void api_take(ROUTE_ARGS)
+{
+    (void)params;
+    struct api *a = ctx;
+    struct take_params p;
+    struct err err = read_take_params(a, req, &p);
+    if (err.code == ERR_OK && req->worker_id.len)
+        err = job_check_name(req->worker_id, "Worker-Id");
+    if (err.code != ERR_OK) {
+        api_reply_error(x, &err, NULL);
+        return;
+    }
+    struct take_stream *t = ALLOC(struct take_stream);
+    t->api = a;
+    t->x = x;
+    struct stream_spec spec = {.queues = p.queues,
+                               .queue_count = p.queue_count,
+                               .prefetch = p.prefetch,
+                               .worker = req->worker_id,
+                               .deliver = on_deliver,
+                               .closed = on_backend_closed,
+                               .ctx = t};
+    err = backend_stream_open(a->backend, &spec, &t->stream);
+    if (err.code != ERR_OK) {
+        free(t);
+        api_reply_error(x, &err, NULL);
+        return;
+    }
+    list_init(&t->node);
+    list_append(&a->streams, &t->node);
+    http_stream_begin(x, 200, STR("application/x-ndjson"), on_peer_closed, t);
+    http_stream_on_drain(x, on_drained);
+}
+
+void api_heartbeat(struct api *a)
+{
+    for (struct list *n = a->streams.next; n != &a->streams; n = n->next) {
+        struct take_stream *t = LIST_OF(n, struct take_stream, node);
+        if (t->stream && !http_backlogged(t->x))
+            http_stream_write(t->x, STR("\n"));
+    }
+}
+
+/* --- claims --- */
+
+struct claim_call {
+    struct api *api;
+    struct http_exchange *x;
+    struct backend_claim *claim;
+    bool gone; /* the peer has hung up */
+};
+
+struct claim_fields {
+    struct name_list queues;
+    int32_t count;
+    span lease, wait;
+    struct str worker;
+};
+
+static const struct field claim_table[] = {
+    {"queues", false, api_field_names, offsetof(struct claim_fields, queues), true},
+    {"count", false, api_field_i32, offsetof(struct claim_fields, count), true},
+    {"lease_ms", false, api_field_span, offsetof(struct claim_fields, lease), true},
+    {"wait_ms", false, api_field_span, offsetof(struct claim_fields, wait), true},
+    {"worker", false, api_field_name, offsetof(struct claim_fields, worker), true},
+};
+
+static void ignore_reply(void *ctx, const struct reply *r)
+{
+    (void)ctx;
+    (void)r;
+}
+
+/* Nobody is there to work on them: better ready at once than leased to no one. */
+static void give_back(struct api *a, const struct reply *r)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        struct command c = {.kind = CMD_RELEASE,
+                            .run = {r->handouts[i].job.id, r->handouts[i].token},
+                            .done = ignore_reply};
+        backend_submit(a->backend, &c);
+    }
+}
+
+static void on_claimed(void *ctx, const struct reply *r)
+{
+    struct claim_call *c = ctx;
+    c->claim = NULL;
+    http_on_gone(c->x, NULL, NULL);
+    if (c->gone && r->err.code == ERR_OK)
+        give_back(c->api, r);
+    if (api_reply_failed(c->x, r))
+        return;
+    struct buf *b = &c->api->scratch;
+    b->len = 0;
+    buf_lit(b, "{\"jobs\":[");
+    for (size_t i = 0; !c->gone && i < r->count; i++) {
+        if (i)
+            buf_byte(b, ',');
+        api_encode_handout(b, &r->handouts[i], ENCODE_PAYLOAD);
+    }
+    buf_lit(b, "]}");
+    api_reply_json(c->x, 200, b);
+}
+
+static void on_claimer_gone(void *ctx)
+{
+    struct claim_call *c = ctx;
+    c->gone = true;
+    if (c->claim)
+        backend_claim_cancel(c->api->backend, c->claim);
+}
+
+struct err api_check_lease(span lease)
+{
+    if (lease.ms >= LEASE_MIN_MS && lease.ms <= LEASE_MAX_MS)
+        return err_none();
+    return err_make(ERR_BAD_VALUE, "lease_ms: from %d to %lld, not %lld", LEASE_MIN_MS,
+                    (long long)LEASE_MAX_MS, (long long)lease.ms);
+}
+
+static struct err check_claim(const struct claim_fields *f)
+{
+    if (f->count < 1 || f->count > CLAIM_MAX)
+        return err_make(ERR_BAD_VALUE, "count: a number from 1 to %d, not %d", CLAIM_MAX, f->count);
+    TRY(api_check_lease(f->lease));
+    if (f->wait.ms > WAIT_MAX_MS)
+        return err_make(ERR_BAD_VALUE, "wait_ms: at most %d, not %lld", WAIT_MAX_MS,
+                        (long long)f->wait.ms);
+    return err_none();
+}
+
+void api_claim(ROUTE_ARGS)
+{
+    (void)params;
+    struct api *a = ctx;
+    struct claim_fields f = {.count = 1, .lease = {API_LEASE_MS}, .worker = req->worker_id};
+    struct err err =
+        api_decode_body(a, req, claim_table, sizeof claim_table / sizeof *claim_table, true, &f);
+    if (err.code == ERR_OK && f.worker.len)
+        err = job_check_name(f.worker, "worker");
+    if (err.code == ERR_OK)
+        err = check_claim(&f);
+    if (err.code != ERR_OK) {
+        api_reply_error(x, &err, NULL);
+        return;
+    }
+    struct claim_call *c = ARENA_NEW(req->arena, struct claim_call);
+    c->api = a;
+    c->x = x;
+    struct claim_spec spec = {.queues = f.queues.at,
+                              .queue_count = f.queues.count,
+                              .count = (uint32_t)f.count,
+                              .worker = f.worker,
+                              .lease = f.lease,
+                              .wait = f.wait,
+                              .done = on_claimed,
+                              .ctx = c};
+    c->claim = backend_claim(a->backend, &spec);
+    http_on_gone(x, on_claimer_gone, c);
+}

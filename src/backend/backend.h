@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BACKEND_BACKEND_H
+#define BACKEND_BACKEND_H
+
+/* The seam between front ends and whatever keeps the jobs: commands go down,
+ * replies come up once what they say is durable. embedded.c keeps jobs in one
+ * process; PostgreSQL will be the second. Front ends never reach behind it.
+ *
+ * One thread: all calls and all callbacks happen on the loop's. A command's
+ * memory is borrowed for the call; done(ctx, reply) is called exactly once,
+ * never from inside backend_submit, and the reply is valid for that call. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "core/engine.h"
+#include "core/job.h"
+
+#define BACKEND_PAGE_MAX 2000
+
+enum command_kind {
+    CMD_ENQUEUE,      /* reply.jobs, in the order of the specs */
+    CMD_SUCCEED,      /* nothing but reply.err */
+    CMD_SUCCEED_MANY, /* reply.ids: those that were not in flight; the others succeeded */
+    CMD_FAIL,         /* reply.jobs[0]: the job afterwards */
+    CMD_RENEW,        /* reply.lease_end */
+    CMD_RELEASE,      /* nothing but reply.err */
+    CMD_REMOVE,       /* nothing but reply.err */
+    CMD_READ,         /* reply.jobs[0], with payload */
+    CMD_LIST,         /* reply.jobs, with payloads, and reply.more */
+    CMD_COUNT,        /* reply.count */
+    CMD_REMOVE_WHERE, /* reply.count: how many were removed; not atomic, in slices */
+    CMD_RUNS,         /* reply.runs */
+    CMD_QUEUES,       /* reply.names of queues that have jobs, in order */
+    CMD_STATUS,       /* reply.status */
+};
+
+/* Which jobs a list, a count or a removal is about; an empty list means any. */
+struct job_filter {
+    const struct id *ids;
+    size_t id_count;
+    const struct str *queues, *types;
+    size_t queue_count, type_count;
+    unsigned statuses; /* bits 1 << enum status; 0: any */
+};
+
+struct list_command {
+    struct job_filter filter;
+    struct id from; /* exclusive; none: from the start */
+    bool backwards;
+    uint32_t limit;
+};
+
+struct runs_command {
+    struct id id;
+    bool failures_only; /* those that count as attempts, by attempt */
+    bool backwards;
+    int64_t from; /* run index (attempt, if failures_only), exclusive; negative: from the start */
+    uint32_t limit;
+};
+
+struct reply {
+    struct err err;
+    struct job *jobs;
+    struct handout *handouts;
+    struct run *runs;
+    struct id *ids;
+    struct str *names;
+    size_t count;  /* of whichever list is meant; or the number asked for */
+    bool more;     /* a list or runs: further ones follow */
+    bool has_live; /* CMD_READ, CMD_RUNS: the job is in flight; its newest run's token is known */
+    uint64_t token;
+    instant lease_end;
+    struct {
+        bool writable; /* commands that store are accepted */
+        uint64_t jobs[STATUS_COUNT];
+        struct engine_memory memory;
+        uint64_t disk_bytes;
+    } status;
+};
+
+typedef void (*reply_fn)(void *ctx, const struct reply *reply);
+
+struct command {
+    enum command_kind kind;
+    union {
+        struct {
+            const struct enqueue *specs;
+            size_t count;
+        } enqueue;
+        struct run_ref run; /* SUCCEED, RELEASE */
+        struct {
+            const struct id *ids;
+            size_t count;
+        } succeed_many;
+        struct failure_report fail;
+        struct {
+            struct run_ref run;
+            span lease;
+        } renew;
+        struct id id;             /* REMOVE, READ */
+        struct list_command list; /* LIST, COUNT, REMOVE_WHERE */
+        struct runs_command runs;
+    };
+    reply_fn done;
+    void *ctx;
+};
+
+/* A stream of jobs. */
+struct backend_stream;
+struct stream_spec {
+    const struct str *queues; /* count 0: all */
+    size_t queue_count;
+    uint32_t prefetch;
+    struct str worker;
+    void (*deliver)(void *ctx, const struct handout *h);
+    void (*closed)(void *ctx); /* the backend ends it; the stream is freed then */
+    void *ctx;
+};
+
+/* A claim that may wait. */
+struct backend_claim;
+struct claim_spec {
+    const struct str *queues;
+    size_t queue_count;
+    uint32_t count;
+    struct str worker;
+    span lease, wait;
+    reply_fn done; /* reply.handouts */
+    void *ctx;
+};
+
+struct backend;
+struct backend_vt {
+    void (*submit)(struct backend *b, const struct command *c);
+    struct err (*stream_open)(struct backend *b, const struct stream_spec *spec,
+                              struct backend_stream **out);
+    void (*stream_close)(struct backend *b, struct backend_stream *s);
+    void (*stream_pause)(struct backend *b, struct backend_stream *s, bool paused);
+    struct backend_claim *(*claim)(struct backend *b, const struct claim_spec *spec);
+    void (*claim_cancel)(struct backend *b, struct backend_claim *c);
+};
+
+/* First member of every implementation. */
+struct backend {
+    const struct backend_vt *vt;
+};
+
+static inline void backend_submit(struct backend *b, const struct command *c)
+{
+    b->vt->submit(b, c);
+}
+
+/* ERR_STOPPING, ERR_STORE, ERR_DISK_FULL. */
+NODISCARD static inline struct err
+backend_stream_open(struct backend *b, const struct stream_spec *spec, struct backend_stream **out)
+{
+    return b->vt->stream_open(b, spec, out);
+}
+
+/* The peer has gone: its jobs become ready again; no callback follows. */
+static inline void backend_stream_close(struct backend *b, struct backend_stream *s)
+{
+    b->vt->stream_close(b, s);
+}
+
+static inline void backend_stream_pause(struct backend *b, struct backend_stream *s, bool paused)
+{
+    b->vt->stream_pause(b, s, paused);
+}
+
+/* spec->done is called exactly once; the handle is valid until then. */
+static inline struct backend_claim *backend_claim(struct backend *b, const struct claim_spec *spec)
+{
+    return b->vt->claim(b, spec);
+}
+
+/* Stops waiting. Jobs that were already handed out still come to done; otherwise it is called with
+ * none. */
+static inline void backend_claim_cancel(struct backend *b, struct backend_claim *c)
+{
+    b->vt->claim_cancel(b, c);
+}
+
+#endif

@@ -1,0 +1,657 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Turns: from commands to a batch, from a durable batch to replies. */
+
+#include "backend/embedded.h"
+
+#include <stdlib.h>
+
+#include "backend/embedded_internal.h"
+#include "base/alloc.h"
+#include "base/must.h"
+#include "store/record.h"
+
+#define DUE_PER_TURN       1000
+#define SPACE_CHECK_MS     100
+#define REOPEN_INTERVAL_MS 1000
+
+static struct embedded *self(struct backend *b)
+{
+    return (struct embedded *)b;
+}
+
+static void refresh_now(struct embedded *b)
+{
+    instant now = b->env.now(b->env.ctx);
+    must(now.ms >= b->now.ms);
+    b->now = now;
+}
+
+/* --- effects --- */
+
+static struct turn *free_turn(struct embedded *b)
+{
+    struct turn *t = b->turns;
+    while (t->busy)
+        t++;
+    must(t < b->turns + TURNS);
+    t->busy = true;
+    return t;
+}
+
+static struct effect *add_effect(struct turn *t)
+{
+    if (t->count == t->cap) {
+        t->cap = t->cap ? t->cap * 2 : 256;
+        t->effects = alloc_resize(t->effects, t->cap * sizeof *t->effects);
+    }
+    struct effect *fx = &t->effects[t->count++];
+    *fx = (struct effect){0};
+    return fx;
+}
+
+struct reply *embedded_effect(struct embedded *b, reply_fn done, void *ctx)
+{
+    struct effect *fx = add_effect(b->building);
+    fx->done = done;
+    fx->ctx = ctx;
+    fx->reply = arena_get(&b->building->arena, sizeof *fx->reply);
+    *fx->reply = (struct reply){.err.code = ERR_OK};
+    return fx->reply;
+}
+
+static void drop_stream_if_done(struct backend_stream *s)
+{
+    if (s->open || s->pending)
+        return;
+    list_unlink(&s->node);
+    free(s);
+}
+
+static void release_effect(struct effect *fx, const struct err *failed)
+{
+    if (fx->done) {
+        if (failed)
+            *fx->reply = (struct reply){.err = *failed};
+        fx->done(fx->ctx, fx->reply);
+        return;
+    }
+    struct backend_stream *s = fx->stream;
+    s->pending--;
+    if (s->open && !failed)
+        s->deliver(s->ctx, fx->handout);
+    drop_stream_if_done(s);
+}
+
+/* Lets go of what a turn promised. Receivers may submit commands; those go into another turn. */
+static void release(struct embedded *b, struct turn *t, const struct err *failed)
+{
+    must(t != b->building && t != b->committing);
+    for (size_t i = 0; i < t->count; i++)
+        release_effect(&t->effects[i], failed);
+    t->count = 0;
+    batch_reset(&t->batch);
+    arena_reset(&t->arena);
+    t->busy = false;
+}
+
+/* --- what the engine hands out --- */
+
+static void on_deliver(void *ctx, void *taker_ctx, const struct handout *h)
+{
+    struct embedded *b = ctx;
+    struct backend_stream *s = taker_ctx;
+    struct handout *copy = arena_get(&b->building->arena, sizeof *copy);
+    *copy = *h;
+    struct effect *fx = add_effect(b->building);
+    fx->stream = s;
+    fx->handout = copy;
+    s->pending++;
+}
+
+static void on_claim_reply(void *ctx, const struct reply *r)
+{
+    struct backend_claim *c = ctx;
+    list_unlink(&c->node);
+    c->done(c->ctx, r);
+    free(c);
+}
+
+static void on_claimed(void *ctx, void *taker_ctx, const struct handout *h, size_t count)
+{
+    struct embedded *b = ctx;
+    struct backend_claim *c = taker_ctx;
+    c->taker = NULL;
+    struct reply *r = embedded_effect(b, on_claim_reply, c);
+    r->count = count;
+    if (count == 0)
+        return;
+    r->handouts = arena_get(&b->building->arena, count * sizeof *h);
+    memcpy(r->handouts, h, count * sizeof *h);
+}
+
+/* --- commands --- */
+
+static void check_space(struct embedded *b)
+{
+    if (b->free_space >= 0 && b->now.ms - b->free_space_at.ms < SPACE_CHECK_MS)
+        return;
+    b->free_space = store_free_space(b->env.store);
+    b->free_space_at = b->now;
+}
+
+static struct err refuse_to_store(struct embedded *b, enum command_kind kind)
+{
+    if (b->health == HEALTH_FAILED)
+        return b->failure;
+    check_space(b);
+    /* Reports get the lower half of the reserve: finishing work frees space, new
+     * work takes it. Removals are always welcome. */
+    uint64_t reserve = b->settings.min_free_space;
+    if (kind != CMD_ENQUEUE)
+        reserve /= 2;
+    if (kind == CMD_REMOVE || kind == CMD_REMOVE_WHERE || (uint64_t)b->free_space >= reserve)
+        return err_none();
+    return err_make(ERR_DISK_FULL,
+                    "the disk has %lld MiB left and %llu MiB are kept in reserve; "
+                    "nothing was stored",
+                    (long long)(b->free_space >> 20),
+                    (unsigned long long)(b->settings.min_free_space >> 20));
+}
+
+static bool stores(enum command_kind kind)
+{
+    switch (kind) {
+    case CMD_ENQUEUE:
+    case CMD_SUCCEED:
+    case CMD_SUCCEED_MANY:
+    case CMD_FAIL:
+    case CMD_RENEW:
+    case CMD_RELEASE:
+    case CMD_REMOVE:
+    case CMD_REMOVE_WHERE:
+        return true;
+    case CMD_READ:
+    case CMD_LIST:
+    case CMD_COUNT:
+    case CMD_RUNS:
+    case CMD_QUEUES:
+    case CMD_STATUS:
+        return false;
+    }
+    must(false);
+    return false;
+}
+
+/* The reply outlives the request, so its names must not be the request's. */
+static void own_names(struct arena *a, struct job *jobs, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        jobs[i].queue = i && str_eq(jobs[i].queue, jobs[i - 1].queue)
+                            ? jobs[i - 1].queue
+                            : arena_copy(a, jobs[i].queue);
+        jobs[i].type = i && str_eq(jobs[i].type, jobs[i - 1].type) ? jobs[i - 1].type
+                                                                   : arena_copy(a, jobs[i].type);
+        jobs[i].payload = (struct str){0};
+    }
+}
+
+static void step_enqueue(struct embedded *b, const struct command *c, struct reply *r)
+{
+    struct arena *a = &b->building->arena;
+    r->count = c->enqueue.count;
+    r->jobs = arena_get(a, r->count * sizeof *r->jobs);
+    engine_enqueue(b->engine, b->now, c->enqueue.specs, r->count, r->jobs);
+    own_names(a, r->jobs, r->count);
+}
+
+static void step_succeed_many(struct embedded *b, const struct command *c, struct reply *r)
+{
+    r->ids = arena_get(&b->building->arena, c->succeed_many.count * sizeof *r->ids + 1);
+    for (size_t i = 0; i < c->succeed_many.count; i++) {
+        struct run_ref ref = {.id = c->succeed_many.ids[i]};
+        struct err err = engine_succeed(b->engine, b->now, ref);
+        if (err.code == ERR_NOT_FOUND || err.code == ERR_NOT_IN_FLIGHT)
+            r->ids[r->count++] = ref.id;
+        else if (err.code != ERR_OK)
+            r->err = err;
+    }
+}
+
+static void step_read(struct embedded *b, struct id id, struct reply *r)
+{
+    struct arena *a = &b->building->arena;
+    struct job_extent extent;
+    struct run run;
+    r->jobs = arena_get(a, sizeof *r->jobs);
+    r->count = 1;
+    r->err = engine_read(b->engine, b->now, id, true, a, r->jobs, &extent);
+    if (r->err.code == ERR_OK && (r->has_live = engine_live_run(b->engine, id, &run, &r->token)))
+        r->lease_end = run.lease_end;
+}
+
+struct names {
+    struct arena *arena;
+    struct str *at;
+    size_t count, cap;
+};
+
+static void add_name(void *ctx, struct str name)
+{
+    struct names *n = ctx;
+    if (n->count == n->cap) {
+        size_t cap = n->cap ? n->cap * 2 : 64;
+        struct str *at = arena_get(n->arena, cap * sizeof *at);
+        if (n->count)
+            memcpy(at, n->at, n->count * sizeof *at);
+        n->at = at;
+        n->cap = cap;
+    }
+    n->at[n->count++] = arena_copy(n->arena, name);
+}
+
+static void step_queues(struct embedded *b, struct reply *r)
+{
+    struct names n = {.arena = &b->building->arena};
+    engine_each_queue(b->engine, n.arena, add_name, &n);
+    r->names = n.at;
+    r->count = n.count;
+}
+
+static void step_status(struct embedded *b, struct reply *r)
+{
+    check_space(b);
+    r->status.writable = refuse_to_store(b, CMD_ENQUEUE).code == ERR_OK;
+    engine_count(b->engine, (struct str){0}, r->status.jobs);
+    r->status.memory = engine_memory(b->engine);
+    r->status.disk_bytes = store_disk_bytes(b->env.store);
+}
+
+static void step(struct embedded *b, const struct command *c, struct reply *r)
+{
+    struct engine *e = b->engine;
+    switch (c->kind) {
+    case CMD_ENQUEUE:
+        step_enqueue(b, c, r);
+        return;
+    case CMD_SUCCEED:
+        r->err = engine_succeed(e, b->now, c->run);
+        return;
+    case CMD_SUCCEED_MANY:
+        step_succeed_many(b, c, r);
+        return;
+    case CMD_FAIL:
+        r->jobs = arena_get(&b->building->arena, sizeof *r->jobs);
+        r->count = 1;
+        r->err = engine_fail(e, b->now, &c->fail, &b->building->arena, r->jobs);
+        return;
+    case CMD_RENEW:
+        r->err = engine_renew(e, b->now, c->renew.run, c->renew.lease, &r->lease_end);
+        return;
+    case CMD_RELEASE:
+        r->err = engine_release(e, b->now, c->run);
+        return;
+    case CMD_REMOVE:
+        r->err = engine_remove(e, b->now, c->id);
+        return;
+    case CMD_READ:
+        step_read(b, c->id, r);
+        return;
+    case CMD_RUNS:
+        embedded_runs(b, &c->runs, r);
+        return;
+    case CMD_QUEUES:
+        step_queues(b, r);
+        return;
+    case CMD_STATUS:
+        step_status(b, r);
+        return;
+    case CMD_LIST:
+    case CMD_COUNT:
+    case CMD_REMOVE_WHERE:
+        break;
+    }
+    must(false);
+}
+
+static void submit(struct backend *base, const struct command *c)
+{
+    struct embedded *b = self(base);
+    refresh_now(b);
+    struct err refused = stores(c->kind) ? refuse_to_store(b, c->kind) : err_none();
+    if (refused.code != ERR_OK) {
+        embedded_effect(b, c->done, c->ctx)->err = refused;
+        return;
+    }
+    if (c->kind == CMD_LIST || c->kind == CMD_COUNT || c->kind == CMD_REMOVE_WHERE) {
+        embedded_scan_start(b, c);
+        return;
+    }
+    step(b, c, embedded_effect(b, c->done, c->ctx));
+}
+
+/* --- streams and claims --- */
+
+static struct err refuse_taker(const struct embedded *b)
+{
+    if (b->stopping)
+        return err_make(ERR_STOPPING, "the server is shutting down");
+    return b->health == HEALTH_FAILED ? b->failure : err_none();
+}
+
+static struct err stream_open(struct backend *base, const struct stream_spec *spec,
+                              struct backend_stream **out)
+{
+    struct embedded *b = self(base);
+    TRY(refuse_taker(b));
+    struct backend_stream *s = ALLOC(struct backend_stream);
+    struct taker_spec taker = {.queues = spec->queues,
+                               .queue_count = spec->queue_count,
+                               .limit = spec->prefetch,
+                               .worker = spec->worker};
+    s->deliver = spec->deliver;
+    s->closed = spec->closed;
+    s->ctx = spec->ctx;
+    s->open = true;
+    list_init(&s->node);
+    list_append(&b->streams, &s->node);
+    s->taker = engine_taker_open(b->engine, &taker, s);
+    *out = s;
+    return err_none();
+}
+
+static void stream_close(struct backend *base, struct backend_stream *s)
+{
+    struct embedded *b = self(base);
+    must(s->open);
+    refresh_now(b);
+    s->open = false;
+    struct taker *t = s->taker;
+    s->taker = NULL;
+    drop_stream_if_done(s);
+    engine_taker_close(b->engine, b->now, t);
+}
+
+static void stream_pause(struct backend *base, struct backend_stream *s, bool paused)
+{
+    if (s->open)
+        engine_taker_pause(self(base)->engine, s->taker, paused);
+}
+
+static struct backend_claim *claim(struct backend *base, const struct claim_spec *spec)
+{
+    struct embedded *b = self(base);
+    refresh_now(b);
+    struct backend_claim *c = ALLOC(struct backend_claim);
+    c->done = spec->done;
+    c->ctx = spec->ctx;
+    list_init(&c->node);
+    list_append(&b->claims, &c->node);
+    struct err refused = refuse_taker(b);
+    if (refused.code != ERR_OK) {
+        embedded_effect(b, on_claim_reply, c)->err = refused;
+        return c;
+    }
+    struct taker_spec taker = {.queues = spec->queues,
+                               .queue_count = spec->queue_count,
+                               .limit = spec->count,
+                               .worker = spec->worker,
+                               .claim = true,
+                               .lease = spec->lease,
+                               .wait_end = instant_add(b->now, spec->wait)};
+    c->taker = engine_taker_open(b->engine, &taker, c);
+    return c;
+}
+
+static void claim_cancel(struct backend *base, struct backend_claim *c)
+{
+    struct embedded *b = self(base);
+    if (!c->taker)
+        return;
+    refresh_now(b);
+    engine_taker_close(b->engine, b->now, c->taker);
+    c->taker = NULL;
+    embedded_effect(b, on_claim_reply, c);
+}
+
+/* Ends all streams and answers all claims that still wait. Their takers are the caller's. */
+static void end_takers(struct embedded *b, const struct err *why)
+{
+    for (struct list *n = b->claims.next, *next; n != &b->claims; n = next) {
+        next = n->next;
+        struct backend_claim *c = LIST_OF(n, struct backend_claim, node);
+        if (!c->taker)
+            continue;
+        c->taker = NULL;
+        struct reply *r = embedded_effect(b, on_claim_reply, c);
+        if (why)
+            r->err = *why;
+    }
+    for (struct list *n = b->streams.next, *next; n != &b->streams; n = next) {
+        next = n->next;
+        struct backend_stream *s = LIST_OF(n, struct backend_stream, node);
+        if (!s->open)
+            continue;
+        s->open = false;
+        s->taker = NULL;
+        s->closed(s->ctx);
+        drop_stream_if_done(s);
+    }
+}
+
+/* --- failure --- */
+
+/* The commit of a turn failed: nothing that memory says since the last durable
+ * batch can be trusted, so all of it goes. */
+static struct err fail_over(struct embedded *b, struct turn *failed, struct err why)
+{
+    b->health = HEALTH_FAILED;
+    b->failure = why;
+    b->retry_reopen = instant_add(b->now, (span){REOPEN_INTERVAL_MS});
+    b->free_space = -1;
+    struct turn *built = b->building;
+    b->building = free_turn(b);
+    engine_free(b->engine);
+    b->engine = NULL;
+    TRY(store_reopen(b->env.store));
+    TRY(embedded_recover(b));
+
+    release(b, failed, &why);
+    release(b, built, &why);
+    embedded_scan_abort_all(b, &why);
+    end_takers(b, &why);
+    return err_none();
+}
+
+static void try_reopen(struct embedded *b)
+{
+    if (b->now.ms < b->retry_reopen.ms)
+        return;
+    b->retry_reopen = instant_add(b->now, (span){REOPEN_INTERVAL_MS});
+    b->free_space = -1;
+    check_space(b);
+    if ((uint64_t)b->free_space < b->settings.min_free_space)
+        return;
+    if (store_reopen(b->env.store).code != ERR_OK)
+        return;
+    engine_free(b->engine);
+    b->engine = NULL;
+    b->health = HEALTH_GOOD;
+    struct err err = embedded_recover(b);
+    if (err.code != ERR_OK) {
+        b->health = HEALTH_FAILED;
+        b->failure = err;
+    }
+}
+
+/* --- turns --- */
+
+/* Sends the turn that was being built on its way. */
+static void seal(struct embedded *b)
+{
+    if (b->committing)
+        return;
+    struct turn *t = b->building;
+    if (t->batch.count > 0) {
+        b->committing = t;
+        b->building = free_turn(b);
+        store_commit(b->env.store, &t->batch, b->settings.sync);
+        return;
+    }
+    if (t->count == 0)
+        return;
+    /* Nothing to store: the replies only waited for what they may have seen. */
+    b->building = free_turn(b);
+    release(b, t, NULL);
+}
+
+static struct err advance(struct embedded *b)
+{
+    check_space(b);
+    TRY(engine_advance(b->engine, b->now, DUE_PER_TURN, &b->more_due));
+    TRY(embedded_scan_step(b));
+    if ((uint64_t)b->free_space < b->settings.min_free_space / 2)
+        return err_none();
+    return engine_dispatch(b->engine, b->now, &b->building->arena);
+}
+
+struct err embedded_turn(struct backend *base)
+{
+    struct embedded *b = self(base);
+    struct turn *durable = NULL;
+    struct err result;
+    refresh_now(b);
+    if (b->committing && store_reap(b->env.store, &result)) {
+        durable = b->committing;
+        b->committing = NULL;
+        if (result.code == ERR_DISK_FULL)
+            return fail_over(b, durable, result);
+        if (result.code != ERR_OK)
+            return result;
+    }
+    if (b->health == HEALTH_FAILED)
+        try_reopen(b);
+    if (b->health == HEALTH_GOOD)
+        TRY(advance(b));
+    else
+        TRY(embedded_scan_step(b));
+    seal(b);
+    if (durable)
+        release(b, durable, NULL);
+    return err_none();
+}
+
+bool embedded_next_due(const struct backend *base, instant *at)
+{
+    const struct embedded *b = (const struct embedded *)base;
+    bool work = b->building->batch.count || b->building->count || b->more_due;
+    if ((work && !b->committing) || !list_is_empty(&b->scans)) {
+        *at = b->now;
+        return true;
+    }
+    if (b->health == HEALTH_FAILED) {
+        *at = b->retry_reopen;
+        return true;
+    }
+    return engine_next_due(b->engine, at);
+}
+
+void embedded_stop(struct backend *base)
+{
+    struct embedded *b = self(base);
+    if (b->stopping)
+        return;
+    b->stopping = true;
+    refresh_now(b);
+    for (struct list *n = b->claims.next; n != &b->claims; n = n->next) {
+        struct backend_claim *c = LIST_OF(n, struct backend_claim, node);
+        if (c->taker)
+            engine_taker_close(b->engine, b->now, c->taker);
+    }
+    for (struct list *n = b->streams.next; n != &b->streams; n = n->next) {
+        struct backend_stream *s = LIST_OF(n, struct backend_stream, node);
+        if (s->open)
+            engine_taker_close(b->engine, b->now, s->taker);
+    }
+    end_takers(b, NULL);
+}
+
+bool embedded_is_idle(const struct backend *base)
+{
+    const struct embedded *b = (const struct embedded *)base;
+    return !b->committing && b->building->count == 0 && b->building->batch.count == 0 &&
+           list_is_empty(&b->scans);
+}
+
+const struct engine *embedded_engine(const struct backend *base)
+{
+    return ((const struct embedded *)base)->engine;
+}
+
+/* --- opening and closing --- */
+
+static const struct backend_vt vt = {
+    .submit = submit,
+    .stream_open = stream_open,
+    .stream_close = stream_close,
+    .stream_pause = stream_pause,
+    .claim = claim,
+    .claim_cancel = claim_cancel,
+};
+
+struct engine *embedded_engine_new(struct embedded *b)
+{
+    struct engine_sink sink = {.ctx = b, .deliver = on_deliver, .claimed = on_claimed};
+    struct port port = embedded_port(b);
+    return engine_new(&b->settings.engine, &port, &sink, rng_from_seed(rng_next(&b->env.rng)));
+}
+
+struct err embedded_new(const struct embedded_settings *settings, const struct env *env,
+                        struct backend **out)
+{
+    struct embedded *b = ALLOC(struct embedded);
+    b->backend.vt = &vt;
+    b->settings = *settings;
+    b->env = *env;
+    b->free_space = -1;
+    b->building = free_turn(b);
+    list_init(&b->streams);
+    list_init(&b->claims);
+    list_init(&b->scans);
+    list_init(&b->answered);
+    refresh_now(b);
+    struct err err = embedded_recover(b);
+    if (err.code != ERR_OK) {
+        embedded_free(&b->backend);
+        return err;
+    }
+    *out = &b->backend;
+    return err;
+}
+
+void embedded_free(struct backend *base)
+{
+    struct embedded *b = self(base);
+    if (b->committing)
+        store_wait(b->env.store);
+    embedded_scan_free_all(b);
+    for (int i = 0; i < TURNS; i++) {
+        struct turn *t = &b->turns[i];
+        batch_fini(&t->batch);
+        arena_fini(&t->arena);
+        free(t->effects);
+    }
+    while (!list_is_empty(&b->streams)) {
+        struct backend_stream *s = LIST_OF(b->streams.next, struct backend_stream, node);
+        list_unlink(&s->node);
+        free(s);
+    }
+    while (!list_is_empty(&b->claims)) {
+        struct backend_claim *c = LIST_OF(b->claims.next, struct backend_claim, node);
+        list_unlink(&c->node);
+        free(c);
+    }
+    engine_free(b->engine);
+    buf_fini(&b->scratch);
+    free(b);
+}

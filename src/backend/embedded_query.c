@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Lists, counts and removals over many jobs, in slices of bounded work, so that a
+ * walk over a million jobs never holds up a report. A slice goes on after the last id it looked at,
+ * so jobs that move meanwhile are neither skipped nor met twice. */
+
+#include <stdlib.h>
+
+#include "backend/embedded_internal.h"
+#include "base/alloc.h"
+#include "base/must.h"
+#include "store/record.h"
+
+/* Jobs looked at per turn, for all scans together: about a millisecond of work. */
+#define SLICE 256
+
+#define ALL_STATUSES   ((1u << STATUS_COUNT) - 1)
+#define BIT(status)    (1u << STATUS_##status)
+#define ENDED_STATUSES (BIT(COMPLETED) | BIT(DEAD))
+
+/* --- where the next id comes from --- */
+
+enum source { SOURCE_IDS, SOURCE_ENDED, SOURCE_LIVE, SOURCE_STORE };
+
+struct walk {
+    enum source source;
+    struct embedded *b;
+    struct scan *scan;
+    struct id *live; /* of SOURCE_LIVE */
+    size_t live_count;
+    struct store_cursor *cursor; /* of SOURCE_STORE */
+};
+
+/* Narrow filters have an index; anything else walks the store. */
+static enum source source_of(const struct job_filter *f)
+{
+    unsigned statuses = f->statuses ? f->statuses : ALL_STATUSES;
+    if (f->id_count)
+        return SOURCE_IDS;
+    if ((statuses & ~ENDED_STATUSES) == 0)
+        return SOURCE_ENDED;
+    return statuses == BIT(IN_FLIGHT) ? SOURCE_LIVE : SOURCE_STORE;
+}
+
+static void walk_open(struct walk *w, struct embedded *b, struct scan *scan, struct arena *scratch)
+{
+    *w = (struct walk){.source = source_of(&scan->list.filter), .b = b, .scan = scan};
+    if (w->source == SOURCE_LIVE)
+        w->live_count = engine_live_ids(b->engine, scratch, &w->live);
+    if (w->source != SOURCE_STORE)
+        return;
+    bool back = scan->list.backwards;
+    struct id at = scan->at;
+    if (back && id_is_none(at))
+        at = (struct id){UINT64_MAX, UINT64_MAX};
+    struct record_key key = record_job_key(at);
+    w->cursor = store_cursor_new(b->env.store);
+    store_cursor_seek(w->cursor, b->env.store, record_key_view(&key), back);
+}
+
+static struct err walk_close(struct walk *w)
+{
+    return w->cursor ? store_cursor_free(w->cursor, w->b->env.store) : err_none();
+}
+
+static bool next_of(const struct id *ids, size_t count, struct id at, bool back, struct id *next)
+{
+    bool found = false;
+    for (size_t i = 0; i < count; i++) {
+        bool ahead = id_is_none(at) || (back ? id_cmp(ids[i], at) < 0 : id_cmp(ids[i], at) > 0);
+        bool nearer = !found || (back ? id_cmp(ids[i], *next) > 0 : id_cmp(ids[i], *next) < 0);
+        if (ahead && nearer) {
+            *next = ids[i];
+            found = true;
+        }
+    }
+    return found;
+}
+
+static bool next_ended(const struct walk *w, struct id *next)
+{
+    const struct list_command *l = &w->scan->list;
+    unsigned statuses = l->filter.statuses;
+    struct id ids[2];
+    size_t n = 0;
+    if (statuses & BIT(COMPLETED))
+        n += engine_next_ended(w->b->engine, STATUS_COMPLETED, w->scan->at, l->backwards, &ids[n]);
+    if (statuses & BIT(DEAD))
+        n += engine_next_ended(w->b->engine, STATUS_DEAD, w->scan->at, l->backwards, &ids[n]);
+    return next_of(ids, n, w->scan->at, l->backwards, next);
+}
+
+static bool next_stored(struct walk *w, struct id *next)
+{
+    struct store *s = w->b->env.store;
+    struct str key, value;
+    struct id at = w->scan->at;
+    for (;;) {
+        if (!store_cursor_at(w->cursor, s, &key, &value) || !record_key_is_job(key, next))
+            return false;
+        store_cursor_step(w->cursor, s, w->scan->list.backwards);
+        if (!id_eq(*next, at)) /* the seek finds `from` itself, which is exclusive */
+            return true;
+    }
+}
+
+static bool walk_next(struct walk *w, struct id *next)
+{
+    const struct list_command *l = &w->scan->list;
+    switch (w->source) {
+    case SOURCE_IDS:
+        return next_of(l->filter.ids, l->filter.id_count, w->scan->at, l->backwards, next);
+    case SOURCE_ENDED:
+        return next_ended(w, next);
+    case SOURCE_LIVE:
+        return next_of(w->live, w->live_count, w->scan->at, l->backwards, next);
+    case SOURCE_STORE:
+        return next_stored(w, next);
+    }
+    must(false);
+    return false;
+}
+
+/* --- what is done with each --- */
+
+static bool is_one_of(struct str name, const struct str *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (str_eq(name, names[i]))
+            return true;
+    return count == 0;
+}
+
+static bool matches(const struct job_filter *f, const struct job *job)
+{
+    return (!f->statuses || f->statuses & (1u << job->state.status)) &&
+           is_one_of(job->queue, f->queues, f->queue_count) &&
+           is_one_of(job->type, f->types, f->type_count);
+}
+
+/* True if the scan has all it wants. */
+static bool use(struct embedded *b, struct scan *scan, const struct job *job, struct err *err)
+{
+    switch (scan->kind) {
+    case CMD_COUNT:
+        scan->count++;
+        return false;
+    case CMD_REMOVE_WHERE:
+        *err = engine_remove(b->engine, b->now, job->id);
+        scan->count++;
+        return err->code != ERR_OK;
+    default:
+        must(scan->kind == CMD_LIST);
+        if (scan->count == scan->list.limit) {
+            scan->reply.more = true;
+            return true;
+        }
+        scan->jobs[scan->count++] = *job;
+        return false;
+    }
+}
+
+static struct err look_at(struct embedded *b, struct scan *scan, struct id id,
+                          struct arena *scratch, bool *done)
+{
+    struct job job;
+    struct job_extent extent;
+    bool list = scan->kind == CMD_LIST;
+    struct err err =
+        engine_read(b->engine, b->now, id, list, list ? &scan->arena : scratch, &job, &extent);
+    /* Gone since the index or the cursor was asked: not an error. */
+    if (err.code == ERR_NOT_FOUND)
+        return err_none();
+    if (err.code == ERR_OK && matches(&scan->list.filter, &job))
+        *done = use(b, scan, &job, &err);
+    return err;
+}
+
+static struct err slice(struct embedded *b, struct scan *scan)
+{
+    struct arena scratch = {0};
+    struct walk w;
+    struct id next;
+    walk_open(&w, b, scan, &scratch);
+    struct err err = err_none();
+    b->copy_reads = true;
+    for (int i = 0; i < SLICE && !scan->ended && err.code == ERR_OK; i++) {
+        if (!walk_next(&w, &next)) {
+            scan->ended = true;
+            break;
+        }
+        err = look_at(b, scan, next, &scratch, &scan->ended);
+        scan->at = next;
+    }
+    b->copy_reads = false;
+    arena_fini(&scratch);
+    struct err closed = walk_close(&w);
+    return err.code == ERR_OK ? closed : err;
+}
+
+/* --- a scan's life --- */
+
+static void scan_free(struct scan *scan)
+{
+    arena_fini(&scan->arena);
+    free(scan->jobs);
+    free(scan);
+}
+
+static void on_scan_reply(void *ctx, const struct reply *r)
+{
+    struct scan *scan = ctx;
+    scan->done(scan->ctx, r);
+    list_unlink(&scan->node);
+    scan_free(scan);
+}
+
+static void answer(struct embedded *b, struct scan *scan, struct err err)
+{
+    list_unlink(&scan->node);
+    list_append(&b->answered, &scan->node);
+    struct reply *r = embedded_effect(b, on_scan_reply, scan);
+    *r = scan->reply;
+    r->err = err;
+    r->jobs = scan->jobs;
+    r->count = scan->count;
+}
+
+static const struct str *copy_names(struct arena *a, const struct str *names, size_t count)
+{
+    struct str *copies = arena_get(a, count * sizeof *copies + 1);
+    for (size_t i = 0; i < count; i++)
+        copies[i] = arena_copy(a, names[i]);
+    return copies;
+}
+
+/* Counters answer a count by queue and status without looking at a single job. */
+static bool count_at_once(struct embedded *b, const struct list_command *l, size_t *count)
+{
+    const struct job_filter *f = &l->filter;
+    if (f->id_count || f->type_count)
+        return false;
+    struct str all = {0};
+    const struct str *queues = f->queue_count ? f->queues : &all;
+    size_t n = f->queue_count ? f->queue_count : 1;
+    *count = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t counts[STATUS_COUNT];
+        engine_count(b->engine, queues[i], counts);
+        for (unsigned s = 0; s < STATUS_COUNT; s++)
+            if (!f->statuses || f->statuses & (1u << s))
+                *count += counts[s];
+    }
+    return true;
+}
+
+void embedded_scan_start(struct embedded *b, const struct command *c)
+{
+    size_t count;
+    if (c->kind == CMD_COUNT && count_at_once(b, &c->list, &count)) {
+        embedded_effect(b, c->done, c->ctx)->count = count;
+        return;
+    }
+    must(c->kind != CMD_LIST || (c->list.limit > 0 && c->list.limit <= BACKEND_PAGE_MAX));
+    struct scan *scan = ALLOC(struct scan);
+    scan->kind = c->kind;
+    scan->list = c->list;
+    scan->at = c->list.from;
+    scan->done = c->done;
+    scan->ctx = c->ctx;
+    scan->reply.err = err_none();
+    struct job_filter *f = &scan->list.filter;
+    f->queues = copy_names(&scan->arena, f->queues, f->queue_count);
+    f->types = copy_names(&scan->arena, f->types, f->type_count);
+    struct str ids = {(const char *)f->ids, f->id_count * sizeof *f->ids};
+    f->ids = (const void *)arena_copy(&scan->arena, ids).at;
+    if (c->kind == CMD_LIST)
+        scan->jobs = alloc_get(c->list.limit * sizeof *scan->jobs);
+    list_init(&scan->node);
+    list_append(&b->scans, &scan->node);
+}
+
+struct err embedded_scan_step(struct embedded *b)
+{
+    if (list_is_empty(&b->scans))
+        return err_none();
+    struct scan *scan = LIST_OF(b->scans.next, struct scan, node);
+    struct err err = slice(b, scan);
+    if (err.code == ERR_CORRUPT)
+        return err;
+    if (err.code != ERR_OK || scan->ended) {
+        answer(b, scan, err);
+        return err_none();
+    }
+    /* In turn, so that a long one does not hold up a short one. */
+    list_unlink(&scan->node);
+    list_append(&b->scans, &scan->node);
+    return err_none();
+}
+
+void embedded_scan_abort_all(struct embedded *b, const struct err *why)
+{
+    while (!list_is_empty(&b->scans)) {
+        struct scan *scan = LIST_OF(b->scans.next, struct scan, node);
+        scan->count = 0;
+        answer(b, scan, *why);
+    }
+}
+
+static void free_list(struct list *scans)
+{
+    while (!list_is_empty(scans)) {
+        struct scan *scan = LIST_OF(scans->next, struct scan, node);
+        list_unlink(&scan->node);
+        scan_free(scan);
+    }
+}
+
+void embedded_scan_free_all(struct embedded *b)
+{
+    free_list(&b->scans);
+    free_list(&b->answered);
+}
+
+/* --- the runs of one job --- */
+
+static int64_t run_position(const struct run *run, bool failures_only)
+{
+    return failures_only ? run->attempt : run->index;
+}
+
+static bool is_wanted(const struct runs_command *c, const struct run *run)
+{
+    if (c->failures_only && run->attempt == 0)
+        return false;
+    int64_t at = run_position(run, c->failures_only);
+    return c->from < 0 || (c->backwards ? at < c->from : at > c->from);
+}
+
+/* Adds the run if it is wanted; true if the page is full and it would have been the next. */
+static bool add_run(const struct runs_command *c, struct reply *r, const struct run *run)
+{
+    if (!is_wanted(c, run))
+        return false;
+    if (r->count == c->limit) {
+        r->more = true;
+        return true;
+    }
+    r->runs[r->count++] = *run;
+    return false;
+}
+
+void embedded_runs(struct embedded *b, const struct runs_command *c, struct reply *r)
+{
+    struct arena *a = &b->building->arena;
+    struct job job;
+    struct job_extent extent;
+    struct run run = {0};
+    must(c->limit > 0 && c->limit <= BACKEND_PAGE_MAX);
+    r->err = engine_read(b->engine, b->now, c->id, false, a, &job, &extent);
+    if (r->err.code != ERR_OK)
+        return;
+    bool has_live = engine_live_run(b->engine, c->id, &run, &r->token);
+    uint32_t count = extent.runs_ended + has_live;
+    r->runs = arena_get(a, (c->limit < count ? c->limit : count) * sizeof *r->runs + 1);
+    run.worker = has_live ? arena_copy(a, run.worker) : (struct str){0};
+    struct run live = run;
+    bool full = false;
+    for (uint32_t i = 0; i < count && !full; i++) {
+        uint32_t index = c->backwards ? count - 1 - i : i;
+        if (index == extent.runs_ended) {
+            full = add_run(c, r, &live);
+            continue;
+        }
+        r->err = embedded_load_run(b, c->id, index, a, &run);
+        if (r->err.code != ERR_OK)
+            return;
+        full = add_run(c, r, &run);
+    }
+}

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BACKEND_ENV_H
+#define BACKEND_ENV_H
+
+/* The world outside: only the server's start and the simulator make one. */
+
+#include "base/rng.h"
+#include "base/units.h"
+#include "store/store.h"
+
+struct env {
+    instant (*now)(void *ctx); /* never goes back */
+    void *ctx;
+    struct rng rng;
+    struct store *store; /* borrowed */
+};
+
+#endif

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BASE_LIST_H
+#define BASE_LIST_H
+
+/* Intrusive doubly linked list. A node that is in no list points to itself. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct list {
+    struct list *prev, *next;
+};
+
+static inline void list_init(struct list *l)
+{
+    l->prev = l->next = l;
+}
+
+static inline bool list_is_empty(const struct list *l)
+{
+    return l->next == l;
+}
+
+static inline void list_append(struct list *l, struct list *node)
+{
+    node->prev = l->prev;
+    node->next = l;
+    l->prev->next = node;
+    l->prev = node;
+}
+
+/* Takes the node out of whatever list it is in; harmless if it is in none. */
+static inline void list_unlink(struct list *node)
+{
+    node->prev->next = node->next;
+    node->next->prev = node->prev;
+    list_init(node);
+}
+
+/* The struct that holds the node as the named member. */
+#define LIST_OF(node, type, member) ((type *)(void *)((char *)(node)-offsetof(type, member)))
+
+#endif

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/curve.h"
+
+#include <math.h>
+
+#include "base/must.h"
+
+struct curve curve_default(void)
+{
+    return (struct curve){CURVE_POWER, {15000}, 4.0, {30000}};
+}
+
+span curve_delay(const struct curve *c, uint32_t n, struct rng *rng)
+{
+    must(c->shape == CURVE_POWER && n > 0);
+    double chance = rng_unit(rng);
+    /* n^E counts seconds: read as milliseconds, the default window would be four
+     * hours instead of 25 days. */
+    double grown_ms = pow((double)n, c->exponent) * 1000.0;
+    double ms = (double)c->base.ms + grown_ms + (double)n * chance * (double)c->jitter.ms;
+    if (!(ms < (double)SPAN_MAX_MS))
+        return (span){SPAN_MAX_MS};
+    return (span){(int64_t)ms};
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_CURVE_H
+#define CORE_CURVE_H
+
+/* How long to wait before the n-th retry: one type for every front end. */
+
+#include "base/rng.h"
+#include "base/units.h"
+
+enum curve_shape {
+    CURVE_NONE,  /* not stated: someone else's default applies */
+    CURVE_POWER, /* seed 003: base + n^exponent seconds + n * rand(0..jitter) */
+};
+
+struct curve {
+    enum curve_shape shape;
+    span base;
+    double exponent;
+    span jitter;
+};
+
+/* Server defaults of seed 003: 15 s, 4, 30 s. */
+struct curve curve_default(void);
+/* The delay before retry n (from 1). Draws exactly once from rng whatever the outcome, and is
+ * capped at SPAN_MAX_MS. */
+span curve_delay(const struct curve *c, uint32_t n, struct rng *rng);
+
+#endif

@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+#include "core/engine.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/must.h"
+#include "core/engine_internal.h"
+
+struct engine *engine_new(const struct engine_settings *settings, const struct port *port,
+                          const struct engine_sink *sink, struct rng rng)
+{
+    struct engine *e = ALLOC(struct engine);
+    e->settings = *settings;
+    e->port = *port;
+    e->sink = *sink;
+    e->rng = rng;
+    e->queue_names.seed = rng_next(&e->rng);
+    e->take_seq = 1;
+    list_init(&e->dirty);
+    list_init(&e->hungry);
+    list_init(&e->all_waiters);
+    list_init(&e->takers);
+    return e;
+}
+
+static void free_live(struct engine *e)
+{
+    /* Groups are shared by runs; free each with its last one. */
+    for (size_t i = 0; i < e->live.cap; i++) {
+        struct live *l = e->live.slots[i].val;
+        if (!l)
+            continue;
+        if (l->group && --l->group->live == 0)
+            free(l->group);
+        if (--l->worker->refs == 0)
+            free(l->worker);
+        free(l);
+    }
+}
+
+void engine_free(struct engine *e)
+{
+    if (!e)
+        return;
+    free_live(e);
+    engine_takers_free(e);
+    for (uint32_t i = 0; i < e->queue_cap; i++) {
+        if (!e->queues[i])
+            continue;
+        btree_fini(&e->queues[i]->ready);
+        free(e->queues[i]);
+    }
+    free(e->queues);
+    strmap_fini(&e->queue_names);
+    btree_fini(&e->heads);
+    btree_fini(&e->deadlines);
+    btree_fini(&e->ended[0]);
+    btree_fini(&e->ended[1]);
+    idmap_fini(&e->live);
+    idmap_fini(&e->waits);
+    free(e->takes);
+    free(e->restored);
+    free(e);
+}
+
+/* --- recovery --- */
+
+static void restore_lease(struct engine *e, const struct job *job, const struct job_extent *x,
+                          struct queue *q)
+{
+    const struct job_state *s = &job->state;
+    must(s->runs > 0 && instant_is_set(s->lease_end));
+    struct live *l = engine_live_new(e, job->id, q);
+    l->token = s->token;
+    l->ready_at = s->ready_at;
+    l->failed_at = s->failed_at;
+    l->taken_at = s->dequeued_at;
+    l->lease_end = s->lease_end;
+    l->completed_retention = job->completed_retention;
+    l->run = s->runs - 1;
+    l->attempts = s->attempts;
+    l->losses = s->losses;
+    l->priority = s->priority;
+    l->has_state = true;
+    l->payload_apart = x->payload_apart;
+    l->worker = engine_worker_new(s->worker);
+    engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, q->index));
+}
+
+void engine_restore_job(struct engine *e, const struct job *job, const struct job_extent *extent,
+                        instant now)
+{
+    id_seen(&e->ids, job->id);
+    struct queue *q = engine_queue_get(e, job->queue);
+    const struct job_state *s = &job->state;
+    switch (s->status) {
+    case STATUS_SCHEDULED:
+    case STATUS_READY:
+        engine_wait_add(e, q, s->priority, job->id, extent->has_state, s->ready_at, now);
+        return;
+    case STATUS_IN_FLIGHT:
+        restore_lease(e, job, extent, q);
+        return;
+    case STATUS_COMPLETED:
+    case STATUS_DEAD:
+        engine_ended_add(e, s->status, job->id, s->purge_at, q);
+        return;
+    case STATUS_BLOCKED:
+    case STATUS_COUNT:
+        break;
+    }
+    must(false);
+}
+
+void engine_restore_take(struct engine *e, uint64_t seq, instant at, struct take take)
+{
+    if (e->restored_count == e->restored_cap) {
+        e->restored_cap = e->restored_cap ? e->restored_cap * 2 : 64;
+        e->restored = alloc_resize(e->restored, e->restored_cap * sizeof *e->restored);
+    }
+    e->restored[e->restored_count++] = (struct restored_take){seq, at, take};
+    if (seq >= e->take_seq)
+        e->take_seq = seq + 1;
+}
+
+/* Takes a job that is not in flight out of the index it is in. */
+static void forget_waiting(struct engine *e, struct queue *q, const struct job *job)
+{
+    const struct job_state *s = &job->state;
+    switch (s->status) {
+    case STATUS_READY:
+    case STATUS_SCHEDULED:
+        /* A job whose time has come may still be among the deadlines. */
+        if (!engine_ready_remove(e, q, s->priority, job->id)) {
+            engine_deadline_remove(e, s->ready_at, job->id);
+            q->counts[STATUS_SCHEDULED]--;
+        }
+        return;
+    case STATUS_COMPLETED:
+    case STATUS_DEAD:
+        must(btree_remove(&e->ended[s->status == STATUS_DEAD],
+                          (struct btree_entry){0, job->id.hi, job->id.lo, 0}, NULL));
+        engine_deadline_remove(e, s->purge_at, job->id);
+        q->counts[s->status]--;
+        return;
+    case STATUS_IN_FLIGHT:
+    case STATUS_BLOCKED:
+    case STATUS_COUNT:
+        break;
+    }
+    must(false);
+}
+
+/* A stream held this run when the server stopped. */
+static struct err end_cut_off_run(struct engine *e, instant now, const struct restored_take *r)
+{
+    struct arena scratch = {0};
+    struct job job;
+    struct job_extent extent;
+    struct err err = e->port.load_job(e->port.ctx, r->take.id, PORT_STATE, &scratch, &job, &extent);
+    struct job_state *s = &job.state;
+    bool over = err.code == ERR_NOT_FOUND || (err.code == ERR_OK && s->runs != r->take.run);
+    if (err.code == ERR_OK && !over) {
+        struct queue *q = engine_queue_get(e, job.queue);
+        /* It waits in an index, since its stored status never said in_flight; among the
+         * deadlines if the clock went back over the restart. */
+        forget_waiting(e, q, &job);
+        s->status = STATUS_READY;
+        s->dequeued_at = r->at;
+        s->runs++;
+        s->reason = STR("ready again: the server stopped while a worker held it");
+        struct run run = {.index = r->take.run,
+                          .taken_at = r->at,
+                          .lease_end = INSTANT_NONE,
+                          .ended_at = now,
+                          .outcome = OUTCOME_LOST,
+                          .retry_at = INSTANT_NONE,
+                          .reason = s->reason,
+                          .failure = {.run_time = {-1}}};
+        e->port.put_run(e->port.ctx, job.id, &run);
+        e->port.put_state(e->port.ctx, job.id, s);
+        engine_ready_add(e, q, s->priority, job.id, true);
+    }
+    arena_fini(&scratch);
+    return over ? err_none() : err;
+}
+
+struct err engine_restored(struct engine *e, instant now)
+{
+    uint64_t seq = 0;
+    for (size_t i = 0; i < e->restored_count; i++) {
+        const struct restored_take *r = &e->restored[i];
+        TRY(end_cut_off_run(e, now, r));
+        if (r->seq != seq)
+            e->port.delete_takes(e->port.ctx, r->seq);
+        seq = r->seq;
+    }
+    free(e->restored);
+    e->restored = NULL;
+    e->restored_count = e->restored_cap = 0;
+    return err_none();
+}
+
+/* --- enqueue and remove --- */
+
+void engine_enqueue(struct engine *e, instant now, const struct enqueue *specs, size_t count,
+                    struct job *jobs)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct enqueue *spec = &specs[i];
+        instant ready_at = instant_is_set(spec->ready_at) ? spec->ready_at : now;
+        jobs[i] = (struct job){
+            .id = id_next(&e->ids, now, &e->rng),
+            .queue = spec->queue,
+            .type = spec->type,
+            .payload = spec->payload,
+            .retry_limit = spec->retry_limit,
+            .backoff = spec->backoff,
+            .completed_retention = spec->completed_retention,
+            .dead_retention = spec->dead_retention,
+            .state = {.status = ready_at.ms <= now.ms ? STATUS_READY : STATUS_SCHEDULED,
+                      .priority = spec->priority,
+                      .ready_at = ready_at,
+                      .dequeued_at = INSTANT_NONE,
+                      .failed_at = INSTANT_NONE,
+                      .completed_at = INSTANT_NONE,
+                      .purge_at = INSTANT_NONE,
+                      .lease_end = INSTANT_NONE},
+        };
+        e->port.put_job(e->port.ctx, &jobs[i]);
+        struct queue *q = engine_queue_get(e, spec->queue);
+        engine_wait_add(e, q, spec->priority, jobs[i].id, false, ready_at, now);
+    }
+}
+
+struct err engine_remove(struct engine *e, instant now, struct id id)
+{
+    struct arena scratch = {0};
+    struct job job;
+    struct job_extent extent;
+    struct err err = engine_read(e, now, id, false, &scratch, &job, &extent);
+    if (err.code == ERR_OK) {
+        must(lifecycle_move(job.state.status, EVENT_REMOVE) == STATUS_GONE);
+        struct live *l = idmap_get(&e->live, id);
+        struct queue *q = engine_queue_find(e, job.queue);
+        must(q);
+        e->port.delete_job(e->port.ctx, id, &extent);
+        if (l)
+            engine_live_end(e, l);
+        else
+            forget_waiting(e, q, &job);
+        engine_queue_drop_if_unused(e, q);
+    }
+    arena_fini(&scratch);
+    return err;
+}
+
+/* --- time --- */
+
+static struct err purge(struct engine *e, struct id id, struct queue *q)
+{
+    struct arena scratch = {0};
+    struct job job;
+    struct job_extent extent;
+    struct err err = e->port.load_job(e->port.ctx, id, PORT_STATE, &scratch, &job, &extent);
+    if (err.code == ERR_OK) {
+        enum status s = job.state.status;
+        must(lifecycle_move(s, EVENT_PURGE) == STATUS_GONE);
+        must(btree_remove(&e->ended[s == STATUS_DEAD], (struct btree_entry){0, id.hi, id.lo, 0},
+                          NULL));
+        q->counts[s]--;
+        e->port.delete_job(e->port.ctx, id, &extent);
+        engine_queue_drop_if_unused(e, q);
+    }
+    arena_fini(&scratch);
+    return err;
+}
+
+static struct err fire(struct engine *e, instant now, struct btree_entry due)
+{
+    struct id id = {due.hi, due.lo};
+    if (DUE_VAL_KIND(due.val) == DUE_WAIT) {
+        engine_wait_over(e, id.lo);
+        return err_none();
+    }
+    struct queue *q = e->queues[DUE_VAL_QUEUE(due.val)];
+    must(q);
+    switch (DUE_VAL_KIND(due.val)) {
+    case DUE_READY:
+        must(lifecycle_move(STATUS_SCHEDULED, EVENT_DUE) == STATUS_READY);
+        q->counts[STATUS_SCHEDULED]--;
+        engine_ready_add(e, q, DUE_VAL_PRIORITY(due.val), id, DUE_VAL_STATE(due.val));
+        return err_none();
+    case DUE_LEASE: {
+        struct live *l = idmap_get(&e->live, id);
+        must(l && l->lease_end.ms == (int64_t)due.major);
+        /* engine_live_end takes the deadline out again, as for every other end. */
+        must(btree_put(&e->deadlines, due));
+        return engine_expire(e, now, l);
+    }
+    case DUE_PURGE:
+        return purge(e, id, q);
+    case DUE_WAIT:
+        break;
+    }
+    must(false);
+    return err_none();
+}
+
+struct err engine_advance(struct engine *e, instant now, size_t most, bool *more)
+{
+    struct btree_entry due;
+    *more = false;
+    while (btree_first(&e->deadlines, &due) && (int64_t)due.major <= now.ms) {
+        if (most-- == 0) {
+            *more = true;
+            return err_none();
+        }
+        must(btree_remove(&e->deadlines, due, NULL));
+        TRY(fire(e, now, due));
+    }
+    return err_none();
+}
+
+bool engine_next_due(const struct engine *e, instant *at)
+{
+    struct btree_entry due;
+    if (!btree_first(&e->deadlines, &due))
+        return false;
+    at->ms = (int64_t)due.major;
+    return true;
+}
+
+/* --- reading --- */
+
+static struct err not_found(struct id id)
+{
+    char text[ID_TEXT_LEN];
+    id_format(id, text);
+    return err_make(ERR_NOT_FOUND, "there is no job %.25s", text);
+}
+
+struct err engine_read(struct engine *e, instant now, struct id id, bool with_payload,
+                       struct arena *a, struct job *job, struct job_extent *extent)
+{
+    unsigned want = PORT_STATE | (with_payload ? PORT_PAYLOAD : 0);
+    struct err err = e->port.load_job(e->port.ctx, id, want, a, job, extent);
+    if (err.code == ERR_NOT_FOUND)
+        return not_found(id);
+    if (err.code != ERR_OK)
+        return err;
+    struct job_state *s = &job->state;
+    const struct live *l = idmap_get(&e->live, id);
+    if (l) {
+        s->status = STATUS_IN_FLIGHT;
+        s->dequeued_at = l->taken_at;
+        s->runs = l->run + 1;
+        extent->runs_ended = l->run;
+        return err;
+    }
+    must(s->status != STATUS_IN_FLIGHT);
+    if (lifecycle_is_terminal(s->status) && s->purge_at.ms <= now.ms)
+        return not_found(id);
+    if (s->status == STATUS_SCHEDULED && s->ready_at.ms <= now.ms)
+        s->status = lifecycle_move(STATUS_SCHEDULED, EVENT_DUE);
+    return err;
+}
+
+bool engine_live_run(const struct engine *e, struct id id, struct run *run, uint64_t *token)
+{
+    const struct live *l = idmap_get(&e->live, id);
+    if (!l)
+        return false;
+    *run = (struct run){
+        .index = l->run,
+        .worker = {l->worker->bytes, l->worker->len},
+        .taken_at = l->taken_at,
+        .lease_end = l->lease_end,
+        .ended_at = INSTANT_NONE,
+        .outcome = OUTCOME_RUNNING,
+        .retry_at = INSTANT_NONE,
+        .failure = {.run_time = {-1}},
+    };
+    *token = l->token;
+    return true;
+}
+
+bool engine_next_ended(const struct engine *e, enum status s, struct id from, bool backwards,
+                       struct id *next)
+{
+    must(lifecycle_is_terminal(s));
+    const struct btree *t = &e->ended[s == STATUS_DEAD];
+    struct btree_entry key = {0, from.hi, from.lo, 0};
+    struct btree_entry found;
+    if (backwards && id_is_none(from))
+        key.major = 1;
+    if (!(backwards ? btree_before(t, key, &found) : btree_after(t, key, &found)))
+        return false;
+    *next = (struct id){found.hi, found.lo};
+    return true;
+}
+
+static int compare_ids(const void *a, const void *b)
+{
+    return id_cmp(*(const struct id *)a, *(const struct id *)b);
+}
+
+size_t engine_live_ids(const struct engine *e, struct arena *a, struct id **ids)
+{
+    size_t n = 0;
+    *ids = arena_get(a, (e->live.count + 1) * sizeof **ids);
+    for (size_t i = 0; i < e->live.cap; i++)
+        if (e->live.slots[i].val)
+            (*ids)[n++] = e->live.slots[i].id;
+    must(n == e->live.count);
+    qsort(*ids, n, sizeof **ids, compare_ids);
+    return n;
+}
+
+static void add_counts(const struct queue *q, uint64_t counts[STATUS_COUNT])
+{
+    for (int s = 0; s < STATUS_COUNT; s++)
+        counts[s] += q->counts[s];
+}
+
+void engine_count(const struct engine *e, struct str queue, uint64_t counts[STATUS_COUNT])
+{
+    memset(counts, 0, STATUS_COUNT * sizeof *counts);
+    if (queue.len) {
+        const struct queue *q = engine_queue_find(e, queue);
+        if (q)
+            add_counts(q, counts);
+        return;
+    }
+    for (uint32_t i = 0; i < e->queue_cap; i++)
+        if (e->queues[i])
+            add_counts(e->queues[i], counts);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+    struct str x = *(const struct str *)a, y = *(const struct str *)b;
+    size_t n = x.len < y.len ? x.len : y.len;
+    int c = memcmp(x.at, y.at, n);
+    return c ? c : (x.len > y.len) - (x.len < y.len);
+}
+
+void engine_each_queue(const struct engine *e, struct arena *a,
+                       void (*each)(void *ctx, struct str name), void *ctx)
+{
+    struct str *names = arena_get(a, (e->queue_count + 1) * sizeof *names);
+    size_t n = 0;
+    for (uint32_t i = 0; i < e->queue_cap; i++) {
+        const struct queue *q = e->queues[i];
+        uint64_t jobs = 0;
+        for (int s = 0; q && s < STATUS_COUNT; s++)
+            jobs += q->counts[s];
+        if (jobs)
+            names[n++] = q->name;
+    }
+    qsort(names, n, sizeof *names, compare_names);
+    for (size_t i = 0; i < n; i++)
+        each(ctx, names[i]);
+}
+
+struct engine_memory engine_memory(const struct engine *e)
+{
+    struct engine_memory m = {.waiting_bytes = e->deadlines.bytes,
+                              .in_flight_bytes = e->live.count * sizeof(struct live) +
+                                                 e->live.cap * sizeof(struct idmap_slot)};
+    for (uint32_t i = 0; i < e->queue_cap; i++) {
+        const struct queue *q = e->queues[i];
+        if (!q)
+            continue;
+        m.waiting_jobs += q->counts[STATUS_READY] + q->counts[STATUS_SCHEDULED];
+        m.waiting_bytes += q->ready.bytes + sizeof *q;
+    }
+    return m;
+}
+
+/* --- self-check --- */
+
+static void check_queue(const struct engine *e, const struct queue *q)
+{
+    struct btree_entry first;
+    must(e->queues[q->index] == q);
+    must(q->counts[STATUS_READY] == q->ready.count);
+    bool has = btree_first(&q->ready, &first);
+    must(has == q->has_head);
+    must(!has || (first.hi == q->head.hi && first.lo == q->head.lo));
+    btree_check(&q->ready);
+}
+
+void engine_check(const struct engine *e)
+{
+    size_t in_flight = 0, held = 0, heads = 0, ended = 0;
+    for (uint32_t i = 0; i < e->queue_cap; i++) {
+        if (!e->queues[i])
+            continue;
+        check_queue(e, e->queues[i]);
+        in_flight += e->queues[i]->counts[STATUS_IN_FLIGHT];
+        heads += e->queues[i]->has_head;
+        ended += e->queues[i]->counts[STATUS_COMPLETED] + e->queues[i]->counts[STATUS_DEAD];
+    }
+    must(in_flight == e->live.count);
+    must(heads == e->heads.count);
+    must(ended == e->ended[0].count + e->ended[1].count);
+    for (const struct list *n = e->takers.next; n != &e->takers; n = n->next) {
+        const struct taker *t = LIST_OF(n, const struct taker, all);
+        must(t->held_count <= t->limit);
+        held += t->held_count;
+    }
+    must(held <= in_flight);
+    btree_check(&e->deadlines);
+}

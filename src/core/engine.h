@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_ENGINE_H
+#define CORE_ENGINE_H
+
+/* The state machine of all jobs. A command and `now` go in; writes go into the
+ * batch of this turn (core/port.h), hand-outs go to engine_sink. It owns the
+ * in-memory indexes: the ready order of every queue, one ordered set of deadlines
+ * (ready_at, lease ends, retention ends), the jobs in flight and the takers.
+ *
+ * Pure: no I/O, no clock, no threads, no logging. Memory per waiting job is one
+ * 32-byte index entry; everything else of it is read back from the port when it
+ * is handed out.
+ *
+ * The owner calls, per turn: engine_advance, any number of commands,
+ * engine_dispatch; then it commits the batch, and only when that is durable it
+ * releases replies and hand-outs (promise I1). If the commit fails it frees the
+ * engine and restores a new one from the store. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/rng.h"
+#include "core/job.h"
+#include "core/port.h"
+#include "core/retry.h"
+
+struct engine;
+struct taker;
+
+struct engine_settings {
+    struct retry_defaults retry;
+    span completed_retention, dead_retention;
+};
+
+/* A job handed out. */
+struct handout {
+    struct job job;    /* with payload; status in_flight */
+    uint32_t run;      /* index of the new run */
+    uint64_t token;    /* fencing token of the run, never 0 */
+    instant lease_end; /* or none: held by a stream */
+};
+
+/* Who receives what is handed out; called only from inside engine_dispatch (and for a claim's
+ * end engine_advance). h and its strings live in the arena given to engine_dispatch. */
+struct engine_sink {
+    void *ctx;
+    /* One job for a stream. */
+    void (*deliver)(void *ctx, void *taker_ctx, const struct handout *h);
+    /* All jobs of a claim, which is over with that; none if its wait has ended. */
+    void (*claimed)(void *ctx, void *taker_ctx, const struct handout *h, size_t count);
+};
+
+struct engine *engine_new(const struct engine_settings *settings, const struct port *port,
+                          const struct engine_sink *sink, struct rng rng);
+void engine_free(struct engine *e);
+
+/* --- recovery: every stored job once, then every stored take, then engine_restored --- */
+
+/* The job without payload, as stored. */
+void engine_restore_job(struct engine *e, const struct job *job, const struct job_extent *extent,
+                        instant now);
+void engine_restore_take(struct engine *e, uint64_t seq, instant at, struct take take);
+/* Ends recovery: runs that a stop of the server cut off are recorded as lost. Writes. */
+NODISCARD struct err engine_restored(struct engine *e, instant now);
+
+/* --- commands --- */
+
+struct enqueue {
+    struct str queue, type, payload; /* checked by the caller: job_check_name, valid JSON */
+    uint16_t priority;
+    instant ready_at; /* or none: now */
+    int32_t retry_limit;
+    struct curve backoff;
+    span completed_retention, dead_retention;
+};
+
+/* Adds count jobs, all or none; jobs[i] is what became of specs[i], borrowing its strings
+ * from specs[i]. */
+void engine_enqueue(struct engine *e, instant now, const struct enqueue *specs, size_t count,
+                    struct job *jobs);
+
+/* Names the run that a report is about: token 0 means whatever run is live. */
+struct run_ref {
+    struct id id;
+    uint64_t token;
+};
+
+/* All reports: ERR_NOT_FOUND if there is no such job, ERR_NOT_IN_FLIGHT if no worker
+ * holds it, ERR_STALE if a token was given and is not the live run's; then nothing
+ * changed (promise I3). */
+NODISCARD struct err engine_succeed(struct engine *e, instant now, struct run_ref ref);
+
+struct failure_report {
+    struct run_ref ref;
+    struct failure failure;
+    bool kill;
+    instant retry_at; /* or none */
+};
+/* *job is the job afterwards, without payload, its strings in the arena. */
+NODISCARD struct err engine_fail(struct engine *e, instant now, const struct failure_report *r,
+                                 struct arena *a, struct job *job);
+/* Moves the end of a lease to now + lease. ERR_UNPROCESSABLE for a stream's job. */
+NODISCARD struct err engine_renew(struct engine *e, instant now, struct run_ref ref, span lease,
+                                  instant *lease_end);
+/* The worker gives the job back; the attempt does not count. */
+NODISCARD struct err engine_release(struct engine *e, instant now, struct run_ref ref);
+/* Deletes a job in whatever status. ERR_NOT_FOUND. */
+NODISCARD struct err engine_remove(struct engine *e, instant now, struct id id);
+
+/* --- takers: streams and claims --- */
+
+struct taker_spec {
+    const struct str *queues; /* names; count 0 means all queues */
+    size_t queue_count;
+    uint32_t limit;    /* stream: jobs in flight at a time; claim: jobs in its answer */
+    struct str worker; /* name for the record, copied */
+    bool claim;
+    span lease;       /* claim: of each job */
+    instant wait_end; /* claim: answered empty then */
+};
+
+struct taker *engine_taker_open(struct engine *e, const struct taker_spec *spec, void *taker_ctx);
+/* A stream has gone: its jobs are ready again (attempts unchanged, the loss is recorded). A
+ * claim that still waits is withdrawn without an answer. The taker is freed. */
+void engine_taker_close(struct engine *e, instant now, struct taker *t);
+/* A stream whose peer does not read gets nothing more until it is resumed. */
+void engine_taker_pause(struct engine *e, struct taker *t, bool paused);
+
+/* --- the turn --- */
+
+/* Fires what is due by now, at most `most` of it; *more if some is left. */
+NODISCARD struct err engine_advance(struct engine *e, instant now, size_t most, bool *more);
+/* Hands out ready jobs to takers, and writes down what streams were given. */
+NODISCARD struct err engine_dispatch(struct engine *e, instant now, struct arena *a);
+/* When engine_advance has something to do next; false: never. */
+bool engine_next_due(const struct engine *e, instant *at);
+
+/* --- reading --- */
+
+/* The job as it is now. ERR_NOT_FOUND also if its retention is over. */
+NODISCARD struct err engine_read(struct engine *e, instant now, struct id id, bool with_payload,
+                                 struct arena *a, struct job *job, struct job_extent *extent);
+/* The live run of a job; false if there is none. Strings live as long as the run. */
+bool engine_live_run(const struct engine *e, struct id id, struct run *run, uint64_t *token);
+/* The next id in id order after (before, if backwards) `from` among the jobs with that
+ * terminal status; `from` none: the first (the last). */
+bool engine_next_ended(const struct engine *e, enum status s, struct id from, bool backwards,
+                       struct id *next);
+/* The ids of all jobs in flight in id order, in the arena. */
+size_t engine_live_ids(const struct engine *e, struct arena *a, struct id **ids);
+/* Jobs of a queue (or of all, if name is empty) by status. What is due but not fired yet counts as
+ * scheduled. */
+void engine_count(const struct engine *e, struct str queue, uint64_t counts[STATUS_COUNT]);
+/* Calls each(ctx, name) for every queue that has jobs, in name order. */
+void engine_each_queue(const struct engine *e, struct arena *a,
+                       void (*each)(void *ctx, struct str name), void *ctx);
+
+struct engine_memory {
+    uint64_t waiting_jobs;  /* ready and scheduled */
+    uint64_t waiting_bytes; /* index memory they take */
+    uint64_t in_flight_bytes;
+};
+struct engine_memory engine_memory(const struct engine *e);
+
+/* Checks every internal promise with must(); for tests and the simulator. */
+void engine_check(const struct engine *e);
+
+#endif

@@ -1,0 +1,159 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_ENGINE_INTERNAL_H
+#define CORE_ENGINE_INTERNAL_H
+
+/* What the files of the engine share; nobody else includes this. */
+
+#include "base/btree.h"
+#include "base/idmap.h"
+#include "base/list.h"
+#include "base/strmap.h"
+#include "core/engine.h"
+
+struct queue {
+    struct str name;         /* owned by engine->queue_names */
+    uint32_t index;          /* in engine->queues */
+    struct btree ready;      /* major: priority; val: see READY_VAL_STATE */
+    struct btree_entry head; /* what engine->heads holds for this queue */
+    bool has_head;
+    bool dirty; /* in engine->dirty: got ready jobs in this turn */
+    uint64_t counts[STATUS_COUNT];
+    uint32_t subs;       /* takers that name this queue */
+    struct list waiters; /* struct sub.node, oldest ticket first */
+    struct list dirty_node;
+};
+
+/* In the val of a ready entry: a state record exists. */
+#define READY_VAL_STATE 1u
+
+/* The val of a deadline: what is due, so that firing it reads nothing back. */
+enum due_kind { DUE_READY, DUE_LEASE, DUE_PURGE, DUE_WAIT };
+#define DUE_VAL(kind, state, priority, queue)                                                      \
+    ((uint64_t)(kind) | (uint64_t)(state) << 2 | (uint64_t)(priority) << 16 |                      \
+     (uint64_t)(queue) << 32)
+#define DUE_VAL_KIND(val)     ((enum due_kind)((val)&3))
+#define DUE_VAL_STATE(val)    (((val) >> 2) & 1)
+#define DUE_VAL_PRIORITY(val) ((uint16_t)((val) >> 16))
+#define DUE_VAL_QUEUE(val)    ((uint32_t)((val) >> 32))
+
+/* All takes of one batch; its record goes when the last of its runs has ended. */
+struct take_group {
+    uint64_t seq;
+    uint32_t live;
+};
+
+/* A worker's name, shared by the runs it holds. */
+struct worker_name {
+    uint32_t refs;
+    size_t len;
+    char bytes[];
+};
+
+/* A job in flight. */
+struct live {
+    struct id id;
+    struct queue *queue;
+    uint64_t token;
+    instant ready_at, failed_at, taken_at;
+    instant lease_end; /* iff no taker */
+    span completed_retention;
+    uint32_t run, attempts, losses;
+    uint16_t priority;
+    bool has_state, payload_apart;
+    struct taker *taker;      /* the stream that holds it, or NULL: leased */
+    struct list held;         /* in taker->held */
+    struct take_group *group; /* iff held by a stream */
+    struct worker_name *worker;
+};
+
+struct sub {
+    struct list node; /* in queue->waiters or engine->all_waiters while the taker waits */
+    struct taker *taker;
+    struct queue *queue; /* NULL: all queues */
+};
+
+enum taker_mood {
+    TAKER_IDLE,    /* full, or paused */
+    TAKER_HUNGRY,  /* in engine->hungry: may get something this turn */
+    TAKER_WAITING, /* has room, but its queues are empty */
+};
+
+struct taker {
+    void *ctx;
+    uint64_t ticket; /* order of waiting */
+    enum taker_mood mood;
+    struct list hungry;
+    struct list all; /* in engine->takers */
+    bool claim, paused;
+    uint32_t limit, held_count;
+    struct list held; /* struct live.held */
+    span lease;
+    instant wait_end;
+    bool wait_armed;     /* a DUE_WAIT deadline exists */
+    struct handout *got; /* of a claim, in this turn's arena */
+    uint32_t got_count;
+    struct worker_name *worker;
+    size_t sub_count;
+    struct sub subs[];
+};
+
+struct restored_take {
+    uint64_t seq;
+    instant at;
+    struct take take;
+};
+
+struct engine {
+    struct engine_settings settings;
+    struct port port;
+    struct engine_sink sink;
+    struct rng rng;
+    struct id_source ids;
+    struct strmap queue_names;
+    struct queue **queues; /* by index; NULL: free */
+    uint32_t queue_count, queue_cap;
+    struct btree heads;     /* the first ready job of every queue; val: its index */
+    struct btree deadlines; /* major: milliseconds since the epoch */
+    struct btree ended[2];  /* ids of completed, dead */
+    struct idmap live;
+    struct idmap waits; /* claims that wait, by id {0, ticket} */
+    struct list dirty, hungry, all_waiters, takers;
+    uint64_t tickets;
+    uint64_t take_seq;        /* of the next takes record */
+    struct take_group *group; /* of this turn, or NULL */
+    struct take *takes;       /* of this turn */
+    size_t take_count, take_cap;
+    struct restored_take *restored;
+    size_t restored_count, restored_cap;
+};
+
+/* engine_queue.c */
+struct queue *engine_queue_find(const struct engine *e, struct str name);
+struct queue *engine_queue_get(struct engine *e, struct str name);
+/* Forgets a queue that nothing refers to any more. */
+void engine_queue_drop_if_unused(struct engine *e, struct queue *q);
+void engine_ready_add(struct engine *e, struct queue *q, uint16_t priority, struct id id,
+                      bool has_state);
+bool engine_ready_remove(struct engine *e, struct queue *q, uint16_t priority, struct id id);
+/* A job that waits: ready, or with a deadline for its ready_at. */
+void engine_wait_add(struct engine *e, struct queue *q, uint16_t priority, struct id id,
+                     bool has_state, instant ready_at, instant now);
+void engine_deadline_add(struct engine *e, instant at, struct id id, uint64_t val);
+void engine_deadline_remove(struct engine *e, instant at, struct id id);
+void engine_ended_add(struct engine *e, enum status s, struct id id, instant purge_at,
+                      struct queue *q);
+
+/* engine_take.c */
+void engine_live_end(struct engine *e, struct live *l);
+struct live *engine_live_new(struct engine *e, struct id id, struct queue *q);
+struct worker_name *engine_worker_new(struct str name);
+void engine_wait_over(struct engine *e, uint64_t ticket);
+void engine_takers_free(struct engine *e);
+
+/* engine_report.c */
+struct err engine_expire(struct engine *e, instant now, struct live *l);
+/* Records the end of a run whose attempt does not count, and makes the job ready again. */
+void engine_return(struct engine *e, instant now, struct live *l, enum outcome outcome,
+                   const char *reason);
+
+#endif

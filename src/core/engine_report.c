@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What workers report of their runs, and what ends a run without a report. */
+
+#include <stdio.h>
+
+#include "base/must.h"
+#include "core/engine_internal.h"
+
+/* The live run that a report is about.
+ *
+ * The token is checked before anything else: a worker whose lease ran out must hear
+ * "stale" even when the job is completed by now, or it would believe that its own
+ * result was the one recorded. */
+static struct err find_run(struct engine *e, instant now, struct run_ref ref, struct live **out)
+{
+    struct live *l = idmap_get(&e->live, ref.id);
+    if (l && (ref.token == 0 || ref.token == l->token)) {
+        *out = l;
+        return err_none();
+    }
+    char text[ID_TEXT_LEN];
+    id_format(ref.id, text);
+    if (l)
+        return err_make(ERR_STALE, "job %.25s has run %u by now; this token is of an earlier one",
+                        text, l->run);
+    struct arena scratch = {0};
+    struct job job;
+    struct job_extent extent;
+    struct err found = engine_read(e, now, ref.id, false, &scratch, &job, &extent);
+    arena_fini(&scratch);
+    if (found.code != ERR_OK)
+        return found;
+    if (ref.token)
+        return err_make(ERR_STALE, "the run of job %.25s with this token is over; the job is %s",
+                        text, lifecycle_status_name(job.state.status));
+    return err_make(ERR_NOT_IN_FLIGHT, "job %.25s is not in flight; it is %s", text,
+                    lifecycle_status_name(job.state.status));
+}
+
+/* The state of a live job as it would be stored, except for what the caller changes. */
+static struct job_state state_of(const struct live *l)
+{
+    return (struct job_state){
+        .status = STATUS_IN_FLIGHT,
+        .priority = l->priority,
+        .ready_at = l->ready_at,
+        .dequeued_at = l->taken_at,
+        .failed_at = l->failed_at,
+        .completed_at = INSTANT_NONE,
+        .purge_at = INSTANT_NONE,
+        .attempts = l->attempts,
+        .runs = l->run + 1,
+        .losses = l->losses,
+        .lease_end = INSTANT_NONE,
+    };
+}
+
+static struct run run_of(const struct live *l, instant now, enum outcome outcome, struct str reason)
+{
+    return (struct run){
+        .index = l->run,
+        .worker = {l->worker->bytes, l->worker->len},
+        .taken_at = l->taken_at,
+        .lease_end = l->lease_end,
+        .ended_at = now,
+        .outcome = outcome,
+        .retry_at = INSTANT_NONE,
+        .reason = reason,
+        .failure = {.run_time = {-1}},
+    };
+}
+
+static struct job_extent extent_of(const struct live *l)
+{
+    return (struct job_extent){
+        .has_state = l->has_state, .payload_apart = l->payload_apart, .runs_ended = l->run};
+}
+
+/* Ends the job for good: kept until its retention is over, or gone at once. */
+static void finish(struct engine *e, instant now, struct live *l, struct job_state *s,
+                   const struct run *run, span retention)
+{
+    must(lifecycle_is_terminal(s->status));
+    struct id id = l->id;
+    struct queue *q = l->queue;
+    struct job_extent extent = extent_of(l);
+    if (retention.ms > 0) {
+        s->purge_at = instant_add(now, retention);
+        e->port.put_run(e->port.ctx, id, run);
+        e->port.put_state(e->port.ctx, id, s);
+        engine_live_end(e, l);
+        engine_ended_add(e, s->status, id, s->purge_at, q);
+        return;
+    }
+    e->port.delete_job(e->port.ctx, id, &extent);
+    engine_live_end(e, l);
+    engine_queue_drop_if_unused(e, q);
+}
+
+struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
+{
+    struct live *l;
+    TRY(find_run(e, now, ref, &l));
+    struct job_state s = state_of(l);
+    s.status = lifecycle_move(STATUS_IN_FLIGHT, EVENT_SUCCEED);
+    s.completed_at = now;
+    s.losses = 0;
+    span retention =
+        l->completed_retention.ms >= 0 ? l->completed_retention : e->settings.completed_retention;
+    struct run run = run_of(l, now, OUTCOME_COMPLETED, STR("completed"));
+    finish(e, now, l, &s, &run, retention);
+    return err_none();
+}
+
+static enum event event_of(const struct verdict *v, instant now)
+{
+    if (!v->retry)
+        return EVENT_EXHAUST;
+    return v->at.ms <= now.ms ? EVENT_RETRY_NOW : EVENT_RETRY;
+}
+
+/* The common end of a failure report and of an expired lease: applies the verdict, in whose
+ * memory job->state.reason then lies. */
+static void fail(struct engine *e, instant now, struct live *l, const struct verdict *v,
+                 enum outcome outcome, const struct failure *failure, struct job *job)
+{
+    struct job_state s = state_of(l);
+    s.status = lifecycle_move(STATUS_IN_FLIGHT, event_of(v, now));
+    s.attempts++;
+    s.failed_at = now;
+    s.losses = 0;
+    s.reason = str_from(v->reason);
+    s.resolution = v->resolution;
+    if (v->retry)
+        s.ready_at = v->at;
+
+    struct run run = run_of(l, now, outcome, s.reason);
+    run.failure = *failure;
+    run.attempt = s.attempts;
+    run.retry_at = v->retry ? v->at : INSTANT_NONE;
+
+    if (!v->retry) {
+        span retention =
+            job->dead_retention.ms >= 0 ? job->dead_retention : e->settings.dead_retention;
+        finish(e, now, l, &s, &run, retention);
+    } else {
+        struct id id = l->id;
+        struct queue *q = l->queue;
+        e->port.put_run(e->port.ctx, id, &run);
+        e->port.put_state(e->port.ctx, id, &s);
+        engine_live_end(e, l);
+        engine_wait_add(e, q, s.priority, id, true, s.ready_at, now);
+    }
+    job->state = s;
+}
+
+struct err engine_fail(struct engine *e, instant now, const struct failure_report *r,
+                       struct arena *a, struct job *job)
+{
+    struct live *l;
+    TRY(find_run(e, now, r->ref, &l));
+    struct job_extent extent;
+    TRY(e->port.load_job(e->port.ctx, l->id, 0, a, job, &extent));
+    job->state = state_of(l);
+    struct retry_request request = {
+        .job = job, .outcome = OUTCOME_FAILED, .kill = r->kill, .retry_at = r->retry_at};
+    struct verdict v = retry_decide(&request, &e->settings.retry, now, &e->rng);
+    fail(e, now, l, &v, OUTCOME_FAILED, &r->failure, job);
+    job->state.reason = arena_copy(a, job->state.reason);
+    return err_none();
+}
+
+struct err engine_expire(struct engine *e, instant now, struct live *l)
+{
+    must(instant_is_set(l->lease_end) && l->lease_end.ms <= now.ms);
+    struct arena scratch = {0};
+    struct job job;
+    struct job_extent extent;
+    struct err err = e->port.load_job(e->port.ctx, l->id, 0, &scratch, &job, &extent);
+    if (err.code == ERR_OK) {
+        char words[JOB_NAME_MAX + 64];
+        snprintf(words, sizeof words, "claim expired: worker '%.*s' did not renew its lease",
+                 (int)l->worker->len, l->worker->bytes);
+        struct failure failure = {
+            .message = str_from(words), .error_type = STR("claim-expired"), .run_time = {-1}};
+        job.state = state_of(l);
+        struct retry_request request = {
+            .job = &job, .outcome = OUTCOME_EXPIRED, .retry_at = INSTANT_NONE};
+        struct verdict v = retry_decide(&request, &e->settings.retry, now, &e->rng);
+        fail(e, now, l, &v, OUTCOME_EXPIRED, &failure, &job);
+    }
+    arena_fini(&scratch);
+    return err;
+}
+
+void engine_return(struct engine *e, instant now, struct live *l, enum outcome outcome,
+                   const char *reason)
+{
+    struct job_state s = state_of(l);
+    s.status = lifecycle_move(STATUS_IN_FLIGHT, EVENT_RETURN);
+    s.losses = outcome == OUTCOME_LOST ? l->losses + 1 : 0;
+    char words[RETRY_REASON_MAX];
+    snprintf(words, sizeof words, "ready again: %s", reason);
+    s.reason = str_from(words);
+    struct run run = run_of(l, now, outcome, s.reason);
+    struct id id = l->id;
+    struct queue *q = l->queue;
+    e->port.put_run(e->port.ctx, id, &run);
+    e->port.put_state(e->port.ctx, id, &s);
+    engine_live_end(e, l);
+    /* Its place is that of its first enqueue: a returned job is not a new one. */
+    engine_ready_add(e, q, s.priority, id, true);
+}
+
+struct err engine_release(struct engine *e, instant now, struct run_ref ref)
+{
+    struct live *l;
+    TRY(find_run(e, now, ref, &l));
+    engine_return(e, now, l, OUTCOME_RETURNED, "the worker gave it back");
+    return err_none();
+}
+
+struct err engine_renew(struct engine *e, instant now, struct run_ref ref, span lease,
+                        instant *lease_end)
+{
+    struct live *l;
+    TRY(find_run(e, now, ref, &l));
+    if (!instant_is_set(l->lease_end))
+        return err_make(ERR_UNPROCESSABLE,
+                        "the job is held by an open stream, which needs no renewal");
+    engine_deadline_remove(e, l->lease_end, l->id);
+    l->lease_end = *lease_end = instant_add(now, lease);
+    engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, l->queue->index));
+    struct job_state s = state_of(l);
+    s.token = l->token;
+    s.lease_end = l->lease_end;
+    s.worker = (struct str){l->worker->bytes, l->worker->len};
+    e->port.put_state(e->port.ctx, l->id, &s);
+    return err_none();
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Takers: who gets which ready job. A taker with room is hungry in the turn in
+ * which something may have changed for it, and waits otherwise. After a dispatch
+ * no queue has both a ready job and a taker that waits for it (promise I5). */
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/must.h"
+#include "core/engine_internal.h"
+
+/* --- names of workers --- */
+
+struct worker_name *engine_worker_new(struct str name)
+{
+    struct worker_name *w = alloc_get(sizeof *w + name.len);
+    w->refs = 1;
+    w->len = name.len;
+    if (name.len)
+        memcpy(w->bytes, name.at, name.len);
+    return w;
+}
+
+static void worker_unref(struct worker_name *w)
+{
+    if (--w->refs == 0)
+        free(w);
+}
+
+/* --- runs --- */
+
+struct live *engine_live_new(struct engine *e, struct id id, struct queue *q)
+{
+    struct live *l = ALLOC(struct live);
+    l->id = id;
+    l->queue = q;
+    list_init(&l->held);
+    idmap_put(&e->live, id, l);
+    q->counts[STATUS_IN_FLIGHT]++;
+    return l;
+}
+
+static void leave_group(struct engine *e, struct live *l)
+{
+    struct take_group *g = l->group;
+    if (!g || --g->live > 0)
+        return;
+    /* The group of this very turn is written, and dropped if empty, by flush_takes. */
+    if (g == e->group)
+        return;
+    e->port.delete_takes(e->port.ctx, g->seq);
+    free(g);
+}
+
+static void become_hungry(struct engine *e, struct taker *t);
+
+/* Forgets a run. What becomes of the job is the caller's word. */
+void engine_live_end(struct engine *e, struct live *l)
+{
+    must(idmap_remove(&e->live, l->id) == l);
+    l->queue->counts[STATUS_IN_FLIGHT]--;
+    if (instant_is_set(l->lease_end))
+        engine_deadline_remove(e, l->lease_end, l->id);
+    leave_group(e, l);
+    if (l->taker) {
+        list_unlink(&l->held);
+        l->taker->held_count--;
+        become_hungry(e, l->taker);
+    }
+    worker_unref(l->worker);
+    free(l);
+}
+
+/* --- moods --- */
+
+static void leave_mood(struct engine *e, struct taker *t)
+{
+    list_unlink(&t->hungry);
+    if (t->mood == TAKER_WAITING) {
+        for (size_t i = 0; i < t->sub_count; i++)
+            list_unlink(&t->subs[i].node);
+    }
+    if (t->wait_armed) {
+        engine_deadline_remove(e, t->wait_end, (struct id){0, t->ticket});
+        must(idmap_remove(&e->waits, (struct id){0, t->ticket}) == t);
+        t->wait_armed = false;
+    }
+    t->mood = TAKER_IDLE;
+}
+
+static bool has_room(const struct taker *t)
+{
+    return !t->paused && t->held_count + t->got_count < t->limit;
+}
+
+static void become_hungry(struct engine *e, struct taker *t)
+{
+    if (t->mood != TAKER_IDLE || !has_room(t))
+        return;
+    t->mood = TAKER_HUNGRY;
+    list_append(&e->hungry, &t->hungry);
+}
+
+static void become_waiting(struct engine *e, struct taker *t)
+{
+    leave_mood(e, t);
+    t->mood = TAKER_WAITING;
+    t->ticket = ++e->tickets;
+    for (size_t i = 0; i < t->sub_count; i++) {
+        struct sub *s = &t->subs[i];
+        list_append(s->queue ? &s->queue->waiters : &e->all_waiters, &s->node);
+    }
+    if (t->claim) {
+        struct id key = {0, t->ticket};
+        engine_deadline_add(e, t->wait_end, key, DUE_VAL(DUE_WAIT, 0, 0, 0));
+        idmap_put(&e->waits, key, t);
+        t->wait_armed = true;
+    }
+}
+
+static struct sub *oldest_waiter(const struct list *waiters)
+{
+    return list_is_empty(waiters) ? NULL : LIST_OF(waiters->next, struct sub, node);
+}
+
+/* Whoever has waited longest for this queue, by its name or for all queues. */
+static struct taker *next_waiter(struct engine *e, struct queue *q)
+{
+    struct sub *named = oldest_waiter(&q->waiters);
+    struct sub *any = oldest_waiter(&e->all_waiters);
+    if (!named)
+        return any ? any->taker : NULL;
+    if (!any)
+        return named->taker;
+    return named->taker->ticket < any->taker->ticket ? named->taker : any->taker;
+}
+
+static void wake_waiters(struct engine *e)
+{
+    while (!list_is_empty(&e->dirty)) {
+        struct queue *q = LIST_OF(e->dirty.next, struct queue, dirty_node);
+        list_unlink(&q->dirty_node);
+        q->dirty = false;
+        /* One taker per job: should a taker have room for more, the others find
+         * nothing and wait again. */
+        struct taker *t;
+        for (size_t n = q->ready.count; n > 0 && (t = next_waiter(e, q)); n--) {
+            leave_mood(e, t);
+            become_hungry(e, t);
+        }
+        engine_queue_drop_if_unused(e, q);
+    }
+}
+
+/* --- handing out --- */
+
+static bool best_of_all(struct engine *e, struct queue **q, struct btree_entry *entry)
+{
+    struct btree_entry head;
+    if (!btree_first(&e->heads, &head))
+        return false;
+    *q = e->queues[head.val];
+    must(btree_first(&(*q)->ready, entry));
+    return true;
+}
+
+static bool is_before(const struct btree_entry *a, const struct btree_entry *b)
+{
+    if (a->major != b->major)
+        return a->major < b->major;
+    return id_cmp((struct id){a->hi, a->lo}, (struct id){b->hi, b->lo}) < 0;
+}
+
+/* The job of lowest (priority, id) in the taker's queues. */
+static bool best_for(struct engine *e, struct taker *t, struct queue **q, struct btree_entry *entry)
+{
+    if (t->sub_count == 1 && !t->subs[0].queue)
+        return best_of_all(e, q, entry);
+    bool found = false;
+    for (size_t i = 0; i < t->sub_count; i++) {
+        struct btree_entry first;
+        if (!btree_first(&t->subs[i].queue->ready, &first))
+            continue;
+        if (!found || is_before(&first, entry)) {
+            *entry = first;
+            *q = t->subs[i].queue;
+            found = true;
+        }
+    }
+    return found;
+}
+
+static void note_take(struct engine *e, struct live *l)
+{
+    if (!e->group) {
+        e->group = ALLOC(struct take_group);
+        e->group->seq = e->take_seq++;
+    }
+    if (e->take_count == e->take_cap) {
+        e->take_cap = e->take_cap ? e->take_cap * 2 : 64;
+        e->takes = alloc_resize(e->takes, e->take_cap * sizeof *e->takes);
+    }
+    e->takes[e->take_count++] = (struct take){l->id, l->run};
+    l->group = e->group;
+    e->group->live++;
+}
+
+/* A claim is a promise that outlives this process, so it is written down whole; a
+ * stream dies with us, and its jobs only need to be known as cut off. */
+static void hold(struct engine *e, struct taker *t, struct live *l, struct handout *h)
+{
+    if (!t->claim) {
+        l->taker = t;
+        t->held_count++;
+        list_append(&t->held, &l->held);
+        note_take(e, l);
+        return;
+    }
+    l->lease_end = h->lease_end = instant_add(l->taken_at, t->lease);
+    engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, l->queue->index));
+    h->job.state.token = l->token;
+    h->job.state.lease_end = l->lease_end;
+    h->job.state.worker = (struct str){l->worker->bytes, l->worker->len};
+    e->port.put_state(e->port.ctx, l->id, &h->job.state);
+    l->has_state = true;
+}
+
+static struct err start_run(struct engine *e, instant now, struct arena *a, struct taker *t,
+                            struct queue *q, struct btree_entry entry, struct handout *h)
+{
+    struct id id = {entry.hi, entry.lo};
+    struct job_extent extent;
+    unsigned want = PORT_PAYLOAD | (entry.val & READY_VAL_STATE ? PORT_STATE : 0);
+    TRY(e->port.load_job(e->port.ctx, id, want, a, &h->job, &extent));
+    must(engine_ready_remove(e, q, (uint16_t)entry.major, id));
+
+    struct job_state *s = &h->job.state;
+    struct live *l = engine_live_new(e, id, q);
+    l->token = rng_next(&e->rng) | 1;
+    l->taken_at = now;
+    l->lease_end = INSTANT_NONE;
+    l->ready_at = s->ready_at;
+    l->failed_at = s->failed_at;
+    l->completed_retention = h->job.completed_retention;
+    l->run = s->runs;
+    l->attempts = s->attempts;
+    l->losses = s->losses;
+    l->priority = s->priority;
+    l->has_state = extent.has_state;
+    l->payload_apart = extent.payload_apart;
+    l->worker = t->worker;
+    l->worker->refs++;
+
+    s->status = lifecycle_move(STATUS_READY, EVENT_TAKE);
+    s->dequeued_at = now;
+    s->runs++;
+    h->run = l->run;
+    h->token = l->token;
+    h->lease_end = INSTANT_NONE;
+    hold(e, t, l, h);
+    return err_none();
+}
+
+static void free_taker(struct engine *e, struct taker *t)
+{
+    leave_mood(e, t);
+    list_unlink(&t->all);
+    for (size_t i = 0; i < t->sub_count; i++) {
+        struct queue *q = t->subs[i].queue;
+        if (!q)
+            continue;
+        q->subs--;
+        engine_queue_drop_if_unused(e, q);
+    }
+    worker_unref(t->worker);
+    free(t);
+}
+
+static void answer_claim(struct engine *e, struct taker *t)
+{
+    e->sink.claimed(e->sink.ctx, t->ctx, t->got, t->got_count);
+    free_taker(e, t);
+}
+
+/* Gives t one job; *got is false if there is none for it. */
+static struct err feed(struct engine *e, instant now, struct arena *a, struct taker *t, bool *got)
+{
+    struct queue *q;
+    struct btree_entry entry;
+    *got = best_for(e, t, &q, &entry);
+    if (!*got)
+        return err_none();
+    if (t->claim) {
+        if (!t->got)
+            t->got = arena_get(a, t->limit * sizeof *t->got);
+        TRY(start_run(e, now, a, t, q, entry, &t->got[t->got_count]));
+        t->got_count++;
+        return err_none();
+    }
+    struct handout h;
+    TRY(start_run(e, now, a, t, q, entry, &h));
+    e->sink.deliver(e->sink.ctx, t->ctx, &h);
+    return err_none();
+}
+
+/* After t got nothing, or is full. */
+static void settle(struct engine *e, instant now, struct taker *t)
+{
+    bool full = !has_room(t);
+    if (t->claim && (full || t->got_count > 0 || t->wait_end.ms <= now.ms))
+        answer_claim(e, t);
+    else if (!full)
+        become_waiting(e, t);
+}
+
+static void flush_takes(struct engine *e, instant now)
+{
+    if (!e->group)
+        return;
+    if (e->group->live == 0) {
+        free(e->group);
+    } else {
+        e->port.put_takes(e->port.ctx, e->group->seq, now, e->takes, e->take_count);
+    }
+    e->group = NULL;
+    e->take_count = 0;
+}
+
+struct err engine_dispatch(struct engine *e, instant now, struct arena *a)
+{
+    wake_waiters(e);
+    while (!list_is_empty(&e->hungry)) {
+        struct taker *t = LIST_OF(e->hungry.next, struct taker, hungry);
+        bool got;
+        TRY(feed(e, now, a, t, &got));
+        list_unlink(&t->hungry);
+        /* To the end of the line after each job: takers with much room do not
+         * starve the others. */
+        if (got && has_room(t)) {
+            list_append(&e->hungry, &t->hungry);
+            continue;
+        }
+        t->mood = TAKER_IDLE;
+        settle(e, now, t);
+    }
+    flush_takes(e, now);
+    return err_none();
+}
+
+/* --- opening and closing --- */
+
+struct taker *engine_taker_open(struct engine *e, const struct taker_spec *spec, void *taker_ctx)
+{
+    must(spec->limit > 0);
+    size_t n = spec->queue_count ? spec->queue_count : 1;
+    struct taker *t = alloc_zero(sizeof *t + n * sizeof(struct sub));
+    t->ctx = taker_ctx;
+    t->claim = spec->claim;
+    t->limit = spec->limit;
+    t->lease = spec->lease;
+    t->wait_end = spec->wait_end;
+    t->worker = engine_worker_new(spec->worker);
+    t->sub_count = n;
+    list_init(&t->hungry);
+    list_init(&t->held);
+    list_init(&t->all);
+    list_append(&e->takers, &t->all);
+    for (size_t i = 0; i < n; i++) {
+        struct sub *s = &t->subs[i];
+        s->taker = t;
+        list_init(&s->node);
+        if (spec->queue_count) {
+            s->queue = engine_queue_get(e, spec->queues[i]);
+            s->queue->subs++;
+        }
+    }
+    become_hungry(e, t);
+    return t;
+}
+
+void engine_taker_close(struct engine *e, instant now, struct taker *t)
+{
+    t->paused = true; /* ending its runs must not make it hungry */
+    leave_mood(e, t);
+    while (!list_is_empty(&t->held)) {
+        struct live *l = LIST_OF(t->held.next, struct live, held);
+        engine_return(e, now, l, OUTCOME_LOST, "the worker's stream closed");
+    }
+    free_taker(e, t);
+}
+
+void engine_taker_pause(struct engine *e, struct taker *t, bool paused)
+{
+    if (t->paused == paused)
+        return;
+    t->paused = paused;
+    if (paused)
+        leave_mood(e, t);
+    else
+        become_hungry(e, t);
+}
+
+void engine_wait_over(struct engine *e, uint64_t ticket)
+{
+    struct taker *t = idmap_remove(&e->waits, (struct id){0, ticket});
+    must(t && t->claim && t->mood == TAKER_WAITING);
+    t->wait_armed = false; /* the deadline is gone: it has just fired */
+    answer_claim(e, t);
+}
+
+void engine_takers_free(struct engine *e)
+{
+    while (!list_is_empty(&e->takers)) {
+        struct taker *t = LIST_OF(e->takers.next, struct taker, all);
+        list_unlink(&t->all);
+        worker_unref(t->worker);
+        free(t);
+    }
+}

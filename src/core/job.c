@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/job.h"
+
+#include "base/err.h"
+#include "base/must.h"
+#include "base/utf8.h"
+
+const char *job_outcome_name(enum outcome o)
+{
+    static const char *const names[OUTCOME_COUNT] = {
+        [OUTCOME_RUNNING] = "running",  [OUTCOME_COMPLETED] = "completed",
+        [OUTCOME_FAILED] = "failed",    [OUTCOME_EXPIRED] = "claim-expired",
+        [OUTCOME_LOST] = "worker-lost", [OUTCOME_RETURNED] = "returned",
+    };
+    must(o < OUTCOME_COUNT);
+    return names[o];
+}
+
+const char *job_resolution_name(enum resolution r)
+{
+    switch (r) {
+    case RESOLUTION_NONE:
+        return NULL;
+    case RESOLUTION_FAILED:
+        return "failed";
+    case RESOLUTION_CLAIM_EXPIRED:
+        return "claim-expired";
+    }
+    must(false);
+    return NULL;
+}
+
+static bool is_reserved(unsigned char c)
+{
+    return c < 0x20 || c == 0x7f || (c != '\0' && strchr(",*?[]{}\\", c));
+}
+
+struct err job_check_name(struct str name, const char *what)
+{
+    if (name.len == 0)
+        return err_make(ERR_BAD_NAME, "%s must not be empty", what);
+    if (name.len > JOB_NAME_MAX)
+        return err_make(ERR_BAD_NAME, "%s is %zu bytes long; at most %d are allowed", what,
+                        name.len, JOB_NAME_MAX);
+    for (size_t i = 0; i < name.len; i++) {
+        unsigned char c = (unsigned char)name.at[i];
+        if (c < 0x20 || c == 0x7f)
+            return err_make(ERR_BAD_NAME, "%s has a control character (0x%02x) at byte %zu", what,
+                            c, i);
+        if (is_reserved(c))
+            return err_make(ERR_BAD_NAME,
+                            "%s has the reserved character '%c' at byte %zu; "
+                            "none of , * ? [ ] { } \\ is allowed",
+                            what, c, i);
+    }
+    if (utf8_check(name) != name.len)
+        return err_make(ERR_BAD_UTF8, "%s is not valid UTF-8", what);
+    return err_none();
+}

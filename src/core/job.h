@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_JOB_H
+#define CORE_JOB_H
+
+/* The vocabulary: a job, its state, its runs and their failures, as plain
+ * values. Strings are borrowed; who fills a struct says from where. Every front
+ * end is a projection of these; nothing is stored twice. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "base/id.h"
+#include "base/str.h"
+#include "base/units.h"
+#include "core/curve.h"
+#include "core/lifecycle.h"
+
+#define JOB_NAME_MAX         255 /* bytes of a queue's, type's or worker's name */
+#define JOB_PRIORITY_DEFAULT 32768
+#define JOB_RETRY_LIMIT_MAX  1000000
+
+#define RETRY_LIMIT_DEFAULT (-1)         /* the server's retry limit applies */
+#define RETENTION_DEFAULT   ((span){-1}) /* the server's retention applies */
+
+/* Why a dead job is dead; resolution `failed` or `exception` with a reason
+ * (names of Taskcluster's protocol, seed 002). */
+enum resolution {
+    RESOLUTION_NONE,
+    RESOLUTION_FAILED,
+    RESOLUTION_CLAIM_EXPIRED,
+};
+
+/* What changes during a job's life; stored apart from what does not. */
+struct job_state {
+    enum status status;
+    enum resolution resolution;
+    uint16_t priority;
+    instant ready_at;     /* when it becomes or became ready */
+    instant dequeued_at;  /* start of the newest run, or none */
+    instant failed_at;    /* newest failure, or none */
+    instant completed_at; /* or none */
+    instant purge_at;     /* end of retention, iff terminal */
+    uint32_t attempts;    /* failures that count against the retry limit */
+    uint32_t runs;        /* runs begun; the newest has index runs - 1 */
+    uint32_t losses;      /* runs in a row that ended with their worker lost */
+    struct str reason;    /* the newest verdict in words, or empty */
+    /* Only while IN_FLIGHT by a lease: a claim survives a restart of the server. */
+    uint64_t token;
+    instant lease_end; /* or none: not leased */
+    struct str worker;
+};
+
+struct job {
+    struct id id;
+    struct str queue, type;
+    struct str payload;   /* JSON text, byte for byte as it came; at == NULL: not loaded */
+    int32_t retry_limit;  /* retries after the first failure, or RETRY_LIMIT_DEFAULT */
+    struct curve backoff; /* shape CURVE_NONE: the server's default */
+    span completed_retention, dead_retention; /* or RETENTION_DEFAULT */
+    struct job_state state;
+};
+
+/* How a run ended. */
+enum outcome {
+    OUTCOME_RUNNING,
+    OUTCOME_COMPLETED,
+    OUTCOME_FAILED,
+    OUTCOME_EXPIRED,  /* the lease ran out: exception/claim-expired */
+    OUTCOME_LOST,     /* the worker's stream broke, or the server stopped under it */
+    OUTCOME_RETURNED, /* the worker gave the job back */
+    OUTCOME_COUNT
+};
+
+/* What went wrong, as data. */
+struct failure {
+    struct str message, error_type, backtrace; /* empty: not given */
+    int32_t exit_code; /* of the worker's process; 0: not given (never a failure) */
+    int32_t signal;    /* that ended it; 0: none */
+    span run_time;     /* as the worker measured it; negative: not given */
+};
+
+/* One attempt of a job by one worker. */
+struct run {
+    uint32_t index; /* from 0 */
+    struct str worker;
+    instant taken_at;
+    instant lease_end; /* or none: held by a stream */
+    instant ended_at;  /* or none: still running */
+    enum outcome outcome;
+    uint32_t attempt;  /* which counted failure this was, from 1; 0: it did not count */
+    instant retry_at;  /* when the verdict said to try again, or none */
+    struct str reason; /* the verdict in words */
+    struct failure failure;
+};
+
+const char *job_outcome_name(enum outcome o);
+/* NULL for RESOLUTION_NONE. */
+const char *job_resolution_name(enum resolution r);
+
+/* A queue or type: 1 to JOB_NAME_MAX bytes of UTF-8 without control characters and without
+ * the characters that lists and patterns need (seed: the Jobs API reserves , * ? [ ] { } \).
+ * ERR_BAD_NAME says which rule is broken; what names the field. */
+NODISCARD struct err job_check_name(struct str name, const char *what);
+
+#endif

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_PORT_H
+#define CORE_PORT_H
+
+/* What the engine needs from below, so that core/ includes nothing of store/:
+ * reading back what it wrote, and writing into the batch of this turn. Writes
+ * never fail here: they are memory until the batch is committed. Reads see all
+ * writes made so far, durable or not; their strings live in the given arena. */
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "core/job.h"
+
+/* A job handed to a stream: kept until its run has ended, so that a restart can tell
+ * what was under way. One record holds all that one batch handed out. */
+struct take {
+    struct id id;
+    uint32_t run;
+};
+
+/* What of a job lies in the store besides its first record, so that it can be
+ * deleted without looking. */
+struct job_extent {
+    bool has_state;      /* a state record was written after the enqueue */
+    bool payload_apart;  /* see port.put_job */
+    uint32_t runs_ended; /* run records 0 .. runs_ended - 1 may exist */
+};
+
+#define PORT_PAYLOAD 1u /* the payload too */
+#define PORT_STATE   2u /* its newest state, not only the one it was enqueued with */
+
+struct port {
+    void *ctx;
+    /* ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORE. extent->runs_ended is what the state says. */
+    struct err (*load_job)(void *ctx, struct id id, unsigned want, struct arena *a, struct job *out,
+                           struct job_extent *extent);
+    /* Adds a new job with its first state. True if its payload was stored apart. */
+    bool (*put_job)(void *ctx, const struct job *job);
+    void (*put_state)(void *ctx, struct id id, const struct job_state *state);
+    void (*put_run)(void *ctx, struct id id, const struct run *run);
+    void (*put_takes)(void *ctx, uint64_t seq, instant at, const struct take *takes, size_t count);
+    void (*delete_takes)(void *ctx, uint64_t seq);
+    void (*delete_job)(void *ctx, struct id id, const struct job_extent *extent);
+};
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/retry.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/duration.h"
+#include "base/must.h"
+
+struct retry_defaults retry_defaults(void)
+{
+    return (struct retry_defaults){25, curve_default()};
+}
+
+static void set_reason(struct verdict *v, const struct buf *words)
+{
+    size_t n = words->len < sizeof v->reason - 1 ? words->len : sizeof v->reason - 1;
+    memcpy(v->reason, words->at, n);
+    v->reason[n] = '\0';
+}
+
+static void add_delay(struct buf *b, instant at, instant now)
+{
+    if (at.ms <= now.ms) {
+        buf_lit(b, "at once");
+        return;
+    }
+    buf_lit(b, "in ");
+    duration_write(b, instant_diff(at, now));
+}
+
+static struct verdict retry_then(instant at, instant now, const char *how, uint32_t count,
+                                 int64_t limit)
+{
+    struct verdict v = {.retry = true, .at = at};
+    struct buf words = {0};
+    buf_print(&words, "retry %u", count);
+    if (limit >= 0)
+        buf_print(&words, " of %lld", (long long)limit);
+    buf_print(&words, ", %s, ", how);
+    add_delay(&words, at, now);
+    set_reason(&v, &words);
+    buf_fini(&words);
+    return v;
+}
+
+static struct verdict give_up(enum outcome outcome, const char *why)
+{
+    struct verdict v = {.retry = false};
+    v.resolution = outcome == OUTCOME_EXPIRED ? RESOLUTION_CLAIM_EXPIRED : RESOLUTION_FAILED;
+    snprintf(v.reason, sizeof v.reason, "dead: %s%s",
+             outcome == OUTCOME_EXPIRED ? "the lease ran out and " : "", why);
+    return v;
+}
+
+static struct verdict over_limit(enum outcome outcome, int64_t limit)
+{
+    char why[64];
+    if (limit == 0)
+        snprintf(why, sizeof why, "no retries are allowed");
+    else if (limit == 1)
+        snprintf(why, sizeof why, "the only retry is used up");
+    else
+        snprintf(why, sizeof why, "all %lld retries are used up", (long long)limit);
+    return give_up(outcome, why);
+}
+
+struct verdict retry_decide(const struct retry_request *r, const struct retry_defaults *defaults,
+                            instant now, struct rng *rng)
+{
+    must(r->outcome == OUTCOME_FAILED || r->outcome == OUTCOME_EXPIRED);
+    const struct job *job = r->job;
+    bool own = job->backoff.shape != CURVE_NONE;
+    const struct curve *curve = own ? &job->backoff : &defaults->backoff;
+    int64_t limit = job->retry_limit == RETRY_LIMIT_DEFAULT ? defaults->limit : job->retry_limit;
+    uint32_t failures = job->state.attempts + 1;
+
+    /* Draw the jitter whatever the verdict, so that another verdict for one job
+     * does not shift every later draw of an unrelated simulation seed. */
+    span delay = curve_delay(curve, failures, rng);
+
+    if (r->kill)
+        return give_up(r->outcome, "killed by the worker");
+    if (instant_is_set(r->retry_at))
+        return retry_then(r->retry_at, now, "when the worker asked", failures, -1);
+    if (failures > limit)
+        return over_limit(r->outcome, limit);
+    /* Whoever waited for the lease to end has waited already: seed 002 makes the
+     * new run at once. */
+    if (r->outcome == OUTCOME_EXPIRED)
+        return retry_then(now, now, "the lease ran out", failures, limit);
+    return retry_then(instant_add(now, delay), now, own ? "own backoff" : "default backoff",
+                      failures, limit);
+}

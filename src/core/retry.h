@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_RETRY_H
+#define CORE_RETRY_H
+
+/* What becomes of a job whose run failed. A pure function of its arguments. Who
+ * decides, in this order: an explicit word of the worker (kill, retry_at); the
+ * job's own or the server's backoff and retry limit. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/rng.h"
+#include "base/units.h"
+#include "core/job.h"
+
+#define RETRY_REASON_MAX 160
+
+struct retry_defaults {
+    int32_t limit; /* retries after the first failure */
+    struct curve backoff;
+};
+
+/* Seed 003: 25 retries on curve_default(). */
+struct retry_defaults retry_defaults(void);
+
+struct retry_request {
+    const struct job *job; /* with the attempts before this failure */
+    enum outcome outcome;  /* OUTCOME_FAILED or OUTCOME_EXPIRED */
+    bool kill;             /* the worker says: never again */
+    instant retry_at;      /* the worker says: then, even past the limit; or none */
+};
+
+struct verdict {
+    bool retry;
+    instant at;                    /* of the retry */
+    enum resolution resolution;    /* of a dead job */
+    char reason[RETRY_REASON_MAX]; /* for a person; never empty */
+};
+
+struct verdict retry_decide(const struct retry_request *r, const struct retry_defaults *defaults,
+                            instant now, struct rng *rng);
+
+#endif

@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/conn.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/must.h"
+
+#define INPUT_SIZE ((size_t)64 * 1024)
+/* Larger output buffers are given back when they are empty. */
+#define SPARE_SIZE_MAX ((size_t)256 * 1024)
+/* What one write takes; libuv counts in int. */
+#define WRITE_MAX ((size_t)1 << 30)
+#define LINGER_MS 1000
+
+static uv_stream_t *stream_of(struct conn *c)
+{
+    return (uv_stream_t *)&c->tcp;
+}
+
+static void stay_awake(struct conn_set *set);
+static void on_tick(uv_timer_t *handle);
+
+static void touch(struct conn *c)
+{
+    if (c->dirty || c->closing)
+        return;
+    c->dirty = true;
+    TAILQ_INSERT_TAIL(&c->set->dirty, c, dirty_link);
+    stay_awake(c->set);
+}
+
+struct buf *conn_out(struct conn *c)
+{
+    struct conn_set *set = c->set;
+    touch(c);
+    if (!c->out.at && set->spare_count)
+        c->out = set->spares[--set->spare_count];
+    return &c->out;
+}
+
+static void give_back(struct conn_set *set, struct buf *b)
+{
+    if (b->at && b->cap <= SPARE_SIZE_MAX && set->spare_count < CONN_SPARES) {
+        b->len = 0;
+        set->spares[set->spare_count++] = *b;
+        *b = (struct buf){0};
+    } else {
+        buf_fini(b);
+    }
+}
+
+uint64_t conn_backlog(const struct conn *c)
+{
+    return c->out.len + uv_stream_get_write_queue_size((const uv_stream_t *)&c->tcp);
+}
+
+bool conn_congested(struct conn *c)
+{
+    if (conn_backlog(c) <= c->set->backlog_max)
+        return false;
+    c->congested = true;
+    touch(c);
+    return true;
+}
+
+void conn_wake(struct conn *c)
+{
+    if (c->waking || c->closing)
+        return;
+    c->waking = true;
+    TAILQ_INSERT_TAIL(&c->set->wakers, c, wake_link);
+    stay_awake(c->set);
+}
+
+/* -- closing ---------------------------------------------------------------- */
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct conn *c = handle->data;
+    struct conn_set *set = c->set;
+    c->protocol->closed(c);
+    if (c->dirty)
+        TAILQ_REMOVE(&set->dirty, c, dirty_link);
+    if (c->waking)
+        TAILQ_REMOVE(&set->wakers, c, wake_link);
+    LIST_REMOVE(c, link);
+    give_back(set, &c->out);
+    give_back(set, &c->sending);
+    free(c);
+    if (--set->count == 0)
+        uv_timer_stop(&set->tick);
+    set->freed(set->owner);
+}
+
+void conn_abort(struct conn *c)
+{
+    if (c->closing)
+        return;
+    c->closing = true;
+    uv_close((uv_handle_t *)&c->tcp, on_closed);
+}
+
+static void on_shutdown(uv_shutdown_t *req, int status)
+{
+    struct conn *c = req->data;
+    if (status < 0)
+        conn_abort(c);
+}
+
+static void linger(struct conn *c)
+{
+    if (c->lingering)
+        return;
+    c->lingering = true;
+    c->linger_until = uv_now(c->set->loop) + LINGER_MS;
+    /* Its end was read, so that nothing unread can turn our close into a reset. */
+    if (c->input_ended) {
+        conn_abort(c);
+        return;
+    }
+    conn_read(c, true);
+    c->shutdown.data = c;
+    if (uv_shutdown(&c->shutdown, stream_of(c), on_shutdown) < 0)
+        conn_abort(c);
+}
+
+void conn_finish(struct conn *c)
+{
+    c->finishing = true;
+    touch(c);
+}
+
+/* -- output ----------------------------------------------------------------- */
+
+static void check_drained(struct conn *c)
+{
+    if (!c->congested || c->closing || conn_backlog(c) > c->set->backlog_max / 2)
+        return;
+    c->congested = false;
+    c->protocol->drained(c);
+}
+
+static void on_written(uv_write_t *req, int status)
+{
+    struct conn *c = req->data;
+    c->sending.len = 0;
+    if (status < 0) {
+        conn_abort(c);
+        return;
+    }
+    give_back(c->set, &c->sending);
+    touch(c);
+}
+
+/* What the socket does not take at once goes to libuv. While it is busy with that, new
+ * output gathers again. */
+static void send_rest(struct conn *c, size_t done)
+{
+    c->sending = c->out;
+    c->out = (struct buf){0};
+    c->progress_at = uv_now(c->set->loop);
+    c->unsent = c->sending.len - done;
+    c->write.data = c;
+    uv_buf_t rest[4];
+    unsigned count = 0;
+    for (size_t at = done; at < c->sending.len; at += WRITE_MAX) {
+        size_t left = c->sending.len - at;
+        must(count < sizeof rest / sizeof *rest);
+        rest[count++] =
+            uv_buf_init(c->sending.at + at, (unsigned)(left < WRITE_MAX ? left : WRITE_MAX));
+    }
+    if (uv_write(&c->write, stream_of(c), rest, count, on_written) < 0)
+        conn_abort(c);
+}
+
+static void send_out(struct conn *c)
+{
+    size_t len = c->out.len < WRITE_MAX ? c->out.len : WRITE_MAX;
+    uv_buf_t all = uv_buf_init(c->out.at, (unsigned)len);
+    int n = uv_try_write(stream_of(c), &all, 1);
+    if (n < 0 && n != UV_EAGAIN)
+        conn_abort(c);
+    else if (n >= 0 && (size_t)n == c->out.len)
+        give_back(c->set, &c->out);
+    else
+        send_rest(c, n < 0 ? 0 : (size_t)n);
+}
+
+static void flush(struct conn *c)
+{
+    if (c->closing)
+        return;
+    c->protocol->before_write(c);
+    if (c->out.len && !c->sending.len)
+        send_out(c);
+    if (c->finishing && !c->out.len && !c->sending.len && !c->closing)
+        linger(c);
+    check_drained(c);
+}
+
+/* -- input ------------------------------------------------------------------ */
+
+static void on_alloc(uv_handle_t *handle, size_t hint, uv_buf_t *buf)
+{
+    (void)hint;
+    struct conn *c = handle->data;
+    *buf = uv_buf_init(c->set->input, INPUT_SIZE);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct conn *c = stream->data;
+    if (n == 0 || c->closing)
+        return;
+    if (n < 0) {
+        c->reading = false;
+        c->input_ended = n == UV_EOF;
+        if (!c->input_ended || c->lingering)
+            conn_abort(c);
+        else
+            c->protocol->input_end(c);
+        return;
+    }
+    c->read_at = uv_now(c->set->loop);
+    if (!c->lingering)
+        c->protocol->input(c, buf->base, (size_t)n);
+}
+
+void conn_read(struct conn *c, bool on)
+{
+    if (c->reading == on || c->closing || c->input_ended)
+        return;
+    c->reading = on;
+    if (!on)
+        uv_read_stop(stream_of(c));
+    else if (uv_read_start(stream_of(c), on_alloc, on_read) < 0)
+        conn_abort(c);
+}
+
+struct conn *conn_accept(struct conn_set *set, uv_stream_t *listener, const struct protocol *p)
+{
+    struct conn *c = ALLOC(struct conn);
+    c->set = set;
+    c->protocol = p;
+    c->tcp.data = c;
+    must(uv_tcp_init(set->loop, &c->tcp) == 0);
+    if (set->count++ == 0)
+        uv_timer_start(&set->tick, on_tick, set->tick_ms, set->tick_ms);
+    LIST_INSERT_HEAD(&set->all, c, link);
+    p->open(c);
+    if (uv_accept(listener, stream_of(c)) < 0) {
+        conn_abort(c);
+        return NULL;
+    }
+    uv_tcp_nodelay(&c->tcp, 1);
+    c->read_at = uv_now(set->loop);
+    conn_read(c, true);
+    return c->closing ? NULL : c;
+}
+
+/* -- what a set shares ------------------------------------------------------ */
+
+static void on_flush(uv_prepare_t *handle)
+{
+    struct conn_set *set = handle->data;
+    /* Whatever becomes dirty meanwhile waits for the next turn, which follows at once. */
+    struct conn_queue now = TAILQ_HEAD_INITIALIZER(now);
+    TAILQ_CONCAT(&now, &set->dirty, dirty_link);
+    struct conn *c;
+    while ((c = TAILQ_FIRST(&now))) {
+        TAILQ_REMOVE(&now, c, dirty_link);
+        c->dirty = false;
+        flush(c);
+    }
+    if (TAILQ_EMPTY(&set->dirty) && TAILQ_EMPTY(&set->wakers) && !set->call_due)
+        uv_idle_stop(&set->awake);
+}
+
+static void on_awake(uv_idle_t *handle)
+{
+    struct conn_set *set = handle->data;
+    struct conn_queue now = TAILQ_HEAD_INITIALIZER(now);
+    TAILQ_CONCAT(&now, &set->wakers, wake_link);
+    struct conn *c;
+    while ((c = TAILQ_FIRST(&now))) {
+        TAILQ_REMOVE(&now, c, wake_link);
+        c->waking = false;
+        if (!c->closing)
+            c->protocol->wake(c);
+    }
+    if (set->call_due) {
+        set->call_due = false;
+        set->called(set->owner);
+    }
+}
+
+static void stay_awake(struct conn_set *set)
+{
+    uv_idle_start(&set->awake, on_awake);
+}
+
+/* Closes a connection whose peer does not read: nothing has left for write_timeout. */
+static void check_progress(struct conn *c, uint64_t now)
+{
+    size_t unsent = uv_stream_get_write_queue_size(stream_of(c));
+    if (!c->sending.len)
+        return;
+    if (unsent < c->unsent) {
+        c->unsent = unsent;
+        c->progress_at = now;
+    } else if (now - c->progress_at >= (uint64_t)c->set->write_timeout.ms) {
+        log_debug("closing a connection whose peer does not read");
+        conn_abort(c);
+    }
+}
+
+static void on_tick(uv_timer_t *handle)
+{
+    struct conn_set *set = handle->data;
+    uint64_t now = uv_now(set->loop);
+    struct conn *c;
+    LIST_FOREACH(c, &set->all, link)
+    { /* none leaves the list before its close callback */
+        if (!c->closing)
+            check_progress(c, now);
+        if (!c->closing && c->lingering && now >= c->linger_until)
+            conn_abort(c);
+        if (!c->closing && !c->finishing)
+            c->protocol->tick(c, now);
+    }
+}
+
+void conn_set_init(struct conn_set *set, uv_loop_t *loop, void *owner, void (*freed)(void *owner))
+{
+    set->loop = loop;
+    set->owner = owner;
+    set->freed = freed;
+    set->input = alloc_get(INPUT_SIZE);
+    LIST_INIT(&set->all);
+    TAILQ_INIT(&set->dirty);
+    TAILQ_INIT(&set->wakers);
+    set->handles = 3;
+    must(uv_prepare_init(loop, &set->flush) == 0);
+    must(uv_idle_init(loop, &set->awake) == 0);
+    must(uv_timer_init(loop, &set->tick) == 0);
+    set->flush.data = set->awake.data = set->tick.data = set;
+    uv_prepare_start(&set->flush, on_flush);
+    uv_unref((uv_handle_t *)&set->flush);
+}
+
+static void on_handle_closed(uv_handle_t *handle)
+{
+    struct conn_set *set = handle->data;
+    set->handles--;
+    set->freed(set->owner);
+}
+
+void conn_set_call(struct conn_set *set)
+{
+    if (set->closing)
+        return;
+    set->call_due = true;
+    stay_awake(set);
+}
+
+void conn_set_close(struct conn_set *set)
+{
+    set->closing = true;
+    struct conn *c;
+    LIST_FOREACH(c, &set->all, link)
+    conn_abort(c);
+    uv_close((uv_handle_t *)&set->flush, on_handle_closed);
+    uv_close((uv_handle_t *)&set->awake, on_handle_closed);
+    uv_close((uv_handle_t *)&set->tick, on_handle_closed);
+}
+
+void conn_set_fini(struct conn_set *set)
+{
+    must(set->count == 0 && set->handles == 0);
+    while (set->spare_count)
+        buf_fini(&set->spares[--set->spare_count]);
+    free(set->input);
+}

@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef NET_CONN_H
+#define NET_CONN_H
+
+/* TCP connections of one listener: reading, output, orderly and sudden ends. It
+ * knows no HTTP: what the bytes mean is the business of the connection's
+ * `struct protocol`. Loop thread only.
+ *
+ * Output gathers in a buffer per connection; once per loop turn, when the loop is about
+ * to poll, what each connection has gathered leaves in one write. A closed
+ * connection stays valid (its functions do nothing) until the protocol's
+ * closed() was called, which is never from inside any function here. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+#include <uv.h>
+
+#include "base/buf.h"
+#include "base/units.h"
+#include "net/http.h"
+
+struct conn;
+
+/* A version of HTTP on a connection. c->state is its own. The exchange functions are
+ * only called while the exchange has a connection. */
+struct protocol {
+    void (*open)(struct conn *c);
+    void (*input)(struct conn *c, const char *at, size_t len);
+    /* The peer will send no more; it may still read. */
+    void (*input_end)(struct conn *c);
+    /* At the start of a loop turn, after conn_wake. */
+    void (*wake)(struct conn *c);
+    /* Last chance to add output before this turn's write. */
+    void (*before_write)(struct conn *c);
+    /* Unsent bytes were over the limit and have fallen to half of it. */
+    void (*drained)(struct conn *c);
+    /* A few times a second, for timeouts; `now` is in the loop's milliseconds. */
+    void (*tick)(struct conn *c, uint64_t now);
+    /* No new requests: answer what is under way, then end. */
+    void (*drain)(struct conn *c);
+    /* Answer with an error although nothing was asked, then end. */
+    void (*refuse)(struct conn *c, struct err e);
+    /* The socket is gone; release c->state. */
+    void (*closed)(struct conn *c);
+
+    void (*reply)(struct http_exchange *x, int status, struct str type, struct str body,
+                  const char *extra);
+    void (*stream_begin)(struct http_exchange *x, int status, struct str type);
+    void (*stream_write)(struct http_exchange *x, struct str bytes);
+    void (*stream_end)(struct http_exchange *x);
+};
+
+struct conn {
+    uv_tcp_t tcp;
+    struct conn_set *set;
+    const struct protocol *protocol;
+    void *state;
+    LIST_ENTRY(conn) link;
+    TAILQ_ENTRY(conn) dirty_link, wake_link;
+    struct buf out;     /* gathered in this turn */
+    struct buf sending; /* being written by libuv; empty if nothing is */
+    uv_write_t write;
+    uv_shutdown_t shutdown;
+    uint64_t progress_at; /* when libuv last got rid of bytes of `sending` */
+    size_t unsent;        /* of `sending` at that time */
+    uint64_t read_at;     /* when bytes last arrived */
+    uint64_t linger_until;
+    bool dirty, waking; /* in set->dirty, in set->wakers */
+    bool reading;
+    bool input_ended; /* the peer has shut down its side */
+    bool congested;   /* was over the limit of unsent bytes, drained() is due */
+    bool finishing;   /* ends when all output has left */
+    bool lingering;   /* our side is shut down; input is thrown away */
+    bool closing;
+};
+
+LIST_HEAD(conn_list, conn);
+TAILQ_HEAD(conn_queue, conn);
+
+#define CONN_SPARES 64
+
+/* What the connections of one server share. */
+struct conn_set {
+    uv_loop_t *loop;
+    void *owner;
+    /* A connection is gone for good, or one of the set's own handles is. */
+    void (*freed)(void *owner);
+    /* The answer to conn_set_call. */
+    void (*called)(void *owner);
+    struct conn_list all;
+    int count;
+    struct conn_queue dirty, wakers;
+    uv_prepare_t flush;
+    uv_idle_t awake; /* active while there is work for this turn: the poll must not block */
+    bool call_due, closing;
+    uv_timer_t tick;
+    int handles; /* of the three that are not closed yet */
+    uint64_t tick_ms;
+    span write_timeout;
+    uint64_t backlog_max;
+    char *input;                    /* what is read lands here; no connection keeps it */
+    struct buf spares[CONN_SPARES]; /* output buffers of connections that need none now */
+    int spare_count;
+};
+
+void conn_set_init(struct conn_set *set, uv_loop_t *loop, void *owner, void (*freed)(void *owner));
+/* Starts closing every connection and the shared handles; `freed` is called as each is gone. */
+void conn_set_close(struct conn_set *set);
+/* Has called(owner) called at the start of the next loop turn, unless the set closes. */
+void conn_set_call(struct conn_set *set);
+/* Releases the memory; count and handles are 0. */
+void conn_set_fini(struct conn_set *set);
+
+/* Accepts one connection. NULL if there is none, or if it was gone at once. */
+struct conn *conn_accept(struct conn_set *set, uv_stream_t *listener, const struct protocol *p);
+/* Where to add output; it leaves with this turn's write. */
+struct buf *conn_out(struct conn *c);
+/* Bytes that have not left yet. */
+uint64_t conn_backlog(const struct conn *c);
+/* More unsent bytes than backlog_max; if so, drained() will be called. */
+bool conn_congested(struct conn *c);
+/* Reads on, or lets what the peer sends wait in the kernel. */
+void conn_read(struct conn *c, bool on);
+/* Asks for protocol->wake: for input that was put aside, never from inside a reply. */
+void conn_wake(struct conn *c);
+/* Sends what was gathered, shuts down, and closes when the peer does, at most a second later:
+ * closing at once with input unread would destroy the reply on its way (RFC 9112 §9.6). */
+void conn_finish(struct conn *c);
+/* Closes now. */
+void conn_abort(struct conn *c);
+
+#endif

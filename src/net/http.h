@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef NET_HTTP_H
+#define NET_HTTP_H
+
+/* An HTTP server on one libuv loop: connections, requests in, replies out. It
+ * knows nothing of jobs. Everything here runs on the loop thread.
+ *
+ * An exchange is one request and its reply. The handler is called once the whole
+ * request is there; it replies at once or later, from any place on the loop
+ * thread. Replies leave in the order of the requests (HTTP/1.1 pipelining), so
+ * an exchange may be answered before an earlier one is: its bytes wait.
+ *
+ * Nothing is written to a socket inside http_reply: all bytes of one loop turn
+ * leave together when the loop is about to poll, one write per connection.
+ *
+ * Protocol versions sit behind `struct protocol` (net/conn.h), transports (plain
+ * now, TLS later) below it, so that HTTP/2 and TLS only add files. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "base/units.h"
+
+struct http_server;
+struct http_exchange;
+
+enum http_method {
+    HTTP_GET,
+    HTTP_HEAD,
+    HTTP_POST,
+    HTTP_PUT,
+    HTTP_PATCH,
+    HTTP_DELETE,
+    HTTP_OPTIONS,
+    HTTP_OTHER
+};
+
+/* The spans are valid only DURING the call of the handler, for they lie in the bytes as they
+ * came from the socket; what is needed later is copied, into the arena for example, which
+ * lives until the exchange is replied to (for a stream: until it is closed). */
+struct http_request {
+    enum http_method method;
+    struct str path;                            /* still percent-encoded, without the query */
+    struct str query;                           /* without the '?'; empty if there is none */
+    struct str content_type, accept, worker_id; /* header values, empty if absent */
+    struct str body;
+    struct arena *arena;
+};
+
+typedef void (*http_handler)(void *ctx, struct http_exchange *x, const struct http_request *req);
+
+struct http_settings {
+    const char *host;
+    int port;            /* 0: any free one */
+    uint64_t body_max;   /* bytes; over it 413 */
+    uint64_t header_max; /* bytes of request line and headers; over it 431 (414 for the target) */
+    int connections_max; /* over it a new connection gets 503 and is closed */
+    span header_timeout; /* from the first byte of a request to the end of its headers: 408 */
+    span body_timeout;   /* the longest pause inside a body: 408 */
+    span idle_timeout;   /* a keep-alive connection without a request: closed */
+    span write_timeout;  /* a peer that does not read: closed */
+    int pipeline_max; /* requests of a connection that wait for replies; beyond it reading pauses */
+    uint64_t backlog_max; /* unsent bytes of a connection; beyond it http_backlogged is true and
+                             reading pauses */
+};
+
+struct http_settings http_defaults(void);
+
+/* Binds, listens and serves handler(ctx, …) on the loop. ERR_IO if the address cannot be
+ * had (the message names it and why). Writing to a connection that its peer has closed must
+ * not end the process: SIGPIPE is ignored from here on, unless the program handles it. */
+NODISCARD struct err http_server_new(uv_loop_t *loop, const struct http_settings *settings,
+                                     http_handler handler, void *ctx, struct http_server **out);
+/* The port that is really bound. */
+int http_server_port(const struct http_server *s);
+/* Stops accepting, answers what is under way with "Connection: close", closes idle connections;
+ * done(ctx) is called once the last connection is gone. Streams are the owner's to end. */
+void http_server_drain(struct http_server *s, void (*done)(void *ctx), void *ctx);
+/* Closes everything at once. The loop must run once more before the memory is released, and
+ * every exchange must be replied to. */
+void http_server_close(struct http_server *s);
+int http_server_connections(const struct http_server *s);
+
+/* Answers and ends the exchange; x must not be used afterwards. The bytes are copied. An
+ * empty body with status 204 or 304 sends no Content-Length. If the peer is gone by now,
+ * nothing happens. `extra` is NULL or further header lines, each ended by CRLF. */
+void http_reply(struct http_exchange *x, int status, struct str content_type, struct str body,
+                const char *extra);
+
+/* Answers with a body of unknown length. closed(ctx) is called exactly once, when the peer
+ * has gone or http_stream_end was called, and x must not be used after it; it may be called
+ * from inside http_stream_begin's or a later turn, never from inside http_stream_write. */
+void http_stream_begin(struct http_exchange *x, int status, struct str content_type,
+                       void (*closed)(void *ctx), void *ctx);
+/* Adds bytes (copied); all writes of one loop turn share one chunk. */
+void http_stream_write(struct http_exchange *x, struct str bytes);
+/* Ends the body in good order. */
+void http_stream_end(struct http_exchange *x);
+/* Unsent bytes of the exchange's connection exceed backlog_max. When they have drained to
+ * half, drained(ctx) of the stream is called, if set. */
+bool http_backlogged(const struct http_exchange *x);
+void http_stream_on_drain(struct http_exchange *x, void (*drained)(void *ctx));
+/* Called once if the peer goes away before http_reply of a long-pending exchange (a long poll), so
+ * that its owner can give up early; x stays valid until it is replied to, also from inside
+ * gone(). A peer that has shut down its sending side counts as gone, but still gets a reply
+ * if it can be reached. NULL takes it back. */
+void http_on_gone(struct http_exchange *x, void (*gone)(void *ctx), void *ctx);
+
+/* The standard phrase ("Not Found"). */
+const char *http_phrase(int status);
+
+#endif

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/http1.h"
+
+#include <stdlib.h>
+#include <strings.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/must.h"
+
+/* llhttp's enumerators have the names of ours. */
+#define HTTP_GET     LLHTTP_GET
+#define HTTP_HEAD    LLHTTP_HEAD
+#define HTTP_POST    LLHTTP_POST
+#define HTTP_PUT     LLHTTP_PUT
+#define HTTP_PATCH   LLHTTP_PATCH
+#define HTTP_DELETE  LLHTTP_DELETE
+#define HTTP_OPTIONS LLHTTP_OPTIONS
+#include <llhttp.h>
+#undef HTTP_GET
+#undef HTTP_HEAD
+#undef HTTP_POST
+#undef HTTP_PUT
+#undef HTTP_PATCH
+#undef HTTP_DELETE
+#undef HTTP_OPTIONS
+
+/* Memory above this is given back after the request that needed it. */
+#define KEEP_MAX ((size_t)4 * 1024)
+
+/* Bytes of the request, as an offset from its start: the memory may move. */
+struct part {
+    size_t at, len;
+};
+
+struct http1 {
+    llhttp_t parser;
+    uint64_t header_max, body_max;
+    enum http1_phase phase;
+    bool done; /* the last event was HTTP1_REQUEST */
+    bool wait; /* paused for HTTP1_CONTINUE */
+    unsigned headers, hosts;
+    bool coded, chunked; /* Transfer-Encoding is there; it says exactly "chunked" */
+    bool expect, empty_length;
+    struct part target, path, query, field, value, type, accept, worker;
+
+    const char *base;  /* where the request starts, while it is being fed */
+    const char *limit; /* the end of the bytes being fed */
+    struct buf head;   /* the request's start, if it began in an earlier feed */
+    size_t head_len;   /* of the header section, once it is complete */
+    uint64_t raw;      /* bytes of the request so far, all told */
+
+    struct str piece; /* the body, as long as it is one run of bytes being fed */
+    struct buf body;  /* else collected here */
+    uint64_t body_len;
+
+    struct http1_request out;
+    struct err err; /* set (code != OK) before a callback fails */
+};
+
+static int fail(struct http1 *r, struct err e)
+{
+    r->err = e;
+    return -1;
+}
+
+static enum http_method method_of(uint8_t m)
+{
+    switch (m) {
+    case LLHTTP_GET:
+        return HTTP_GET;
+    case LLHTTP_HEAD:
+        return HTTP_HEAD;
+    case LLHTTP_POST:
+        return HTTP_POST;
+    case LLHTTP_PUT:
+        return HTTP_PUT;
+    case LLHTTP_PATCH:
+        return HTTP_PATCH;
+    case LLHTTP_DELETE:
+        return HTTP_DELETE;
+    case LLHTTP_OPTIONS:
+        return HTTP_OPTIONS;
+    default:
+        return HTTP_OTHER;
+    }
+}
+
+static struct str view(const struct http1 *r, struct part p)
+{
+    return (struct str){r->base + p.at, p.len};
+}
+
+/* llhttp hands out a token piece by piece; in the request's bytes they lie side by side. */
+static void extend(const struct http1 *r, struct part *p, const char *at, size_t len)
+{
+    size_t from = (size_t)(at - r->base);
+    if (p->len == 0)
+        p->at = from;
+    p->len = from + len - p->at;
+}
+
+static int on_url(llhttp_t *parser, const char *at, size_t len)
+{
+    struct http1 *r = parser->data;
+    extend(r, &r->target, at, len);
+    if (r->target.len > HTTP1_TARGET_MAX)
+        return fail(r, err_make(ERR_URI_LONG, "the request target is longer than %d bytes",
+                                HTTP1_TARGET_MAX));
+    return 0;
+}
+
+static int on_field(llhttp_t *parser, const char *at, size_t len)
+{
+    struct http1 *r = parser->data;
+    if (r->phase == HTTP1_HEAD) /* trailers are passed over */
+        extend(r, &r->field, at, len);
+    return 0;
+}
+
+static int on_value(llhttp_t *parser, const char *at, size_t len)
+{
+    struct http1 *r = parser->data;
+    if (r->phase == HTTP1_HEAD)
+        extend(r, &r->value, at, len);
+    return 0;
+}
+
+static bool is_word(struct str s, const char *lower, size_t len)
+{
+    return s.len == len && strncasecmp(s.at, lower, len) == 0;
+}
+
+#define IS(s, literal) is_word((s), (literal), sizeof(literal) - 1)
+
+static void recognise(struct http1 *r, struct str name)
+{
+    struct str value = view(r, r->value);
+    if (IS(name, "host")) {
+        r->hosts++;
+    } else if (IS(name, "content-length")) {
+        r->empty_length = value.len == 0; /* llhttp takes it for none */
+    } else if (IS(name, "content-type")) {
+        r->type = r->value;
+    } else if (IS(name, "accept")) {
+        r->accept = r->value;
+    } else if (IS(name, "worker-id")) {
+        r->worker = r->value;
+    } else if (IS(name, "expect")) {
+        r->expect = IS(value, "100-continue");
+    } else if (IS(name, "transfer-encoding")) {
+        r->chunked = !r->coded && IS(value, "chunked");
+        r->coded = true;
+    }
+}
+
+static int on_value_complete(llhttp_t *parser)
+{
+    struct http1 *r = parser->data;
+    if (r->phase != HTTP1_HEAD)
+        return 0;
+    if (++r->headers > HTTP1_HEADERS_MAX)
+        return fail(r, err_make(ERR_HEADERS, "more than %d header fields", HTTP1_HEADERS_MAX));
+    if (r->field.len == 0)
+        return fail(r, err_make(ERR_BAD_REQUEST, "a header field has no name"));
+    const char *value = r->base + r->value.at;
+    while (r->value.len && (value[r->value.len - 1] == ' ' || value[r->value.len - 1] == '\t'))
+        r->value.len--;
+    recognise(r, view(r, r->field));
+    r->field.len = r->value.len = 0;
+    return 0;
+}
+
+/* Checks what llhttp forgives: every line of the head ends in CRLF, and none is folded (RFC
+ * 9112 §5.2). Peers that disagree on where a line ends can be played against each other. The
+ * end of the head is looked for from the start of its last line. */
+static bool lines_are_plain(struct http1 *r, size_t last)
+{
+    const char *p = r->base + last;
+    while (p < r->limit && *p != '\r')
+        p++;
+    if (r->limit - p < 4 || memcmp(p, "\r\n\r\n", 4) != 0)
+        return false;
+    const char *end = p + 2;
+    for (p = r->base; (p = memchr(p, '\n', (size_t)(end - p))); p++)
+        if (p == r->base || p[-1] != '\r' || p[1] == ' ' || p[1] == '\t')
+            return false;
+    r->head_len = (size_t)(end + 2 - r->base);
+    return true;
+}
+
+static struct err head_too_large(const struct http1 *r)
+{
+    return err_make(ERR_HEADERS, "the header section is larger than %llu bytes",
+                    (unsigned long long)r->header_max);
+}
+
+static struct err check_framing(const struct http1 *r)
+{
+    const llhttp_t *p = &r->parser;
+    if (p->http_major != 1 || p->http_minor > 1)
+        return err_make(ERR_BAD_REQUEST, "HTTP/%d.%d is not supported here", p->http_major,
+                        p->http_minor);
+    if (r->hosts > 1 || (r->hosts == 0 && p->http_minor == 1))
+        return err_make(ERR_BAD_REQUEST, "an HTTP/1.1 request needs exactly one Host header");
+    if (r->coded && p->http_minor == 0)
+        return err_make(ERR_BAD_REQUEST, "HTTP/1.0 has no Transfer-Encoding");
+    if (r->coded && !r->chunked)
+        return err_make(ERR_NOT_SUPPORTED, "the only Transfer-Encoding accepted is chunked");
+    if (r->empty_length)
+        return err_make(ERR_BAD_REQUEST, "Content-Length is empty");
+    if (!r->coded && p->content_length > r->body_max)
+        return err_make(ERR_LENGTH, "the body of %llu bytes is larger than the limit of %llu",
+                        (unsigned long long)p->content_length, (unsigned long long)r->body_max);
+    return err_none();
+}
+
+static bool starts(struct str s, const char *lower, size_t len)
+{
+    return s.len > len && strncasecmp(s.at, lower, len) == 0;
+}
+
+/* Splits the target into path and query: origin-form, absolute-form (whose host is passed
+ * over) or "*" (RFC 9112 §3.2). */
+static bool split_target(struct http1 *r)
+{
+    struct str t = view(r, r->target);
+    size_t at = 0;
+    if (t.len == 0 || memchr(t.at, '#', t.len))
+        return false;
+    if (starts(t, "http://", 7) || starts(t, "https://", 8)) {
+        at = t.at[4] == ':' ? 7 : 8;
+        while (at < t.len && t.at[at] != '/' && t.at[at] != '?')
+            at++;
+    } else if (*t.at != '/' && !str_eq(t, STR("*"))) {
+        return false;
+    }
+    const char *mark = memchr(t.at + at, '?', t.len - at);
+    size_t end = mark ? (size_t)(mark - t.at) : t.len;
+    r->path = (struct part){r->target.at + at, end - at};
+    r->query = (struct part){r->target.at + end + (mark != NULL), t.len - end - (mark != NULL)};
+    return true;
+}
+
+static int on_headers_complete(llhttp_t *parser)
+{
+    struct http1 *r = parser->data;
+    parser->upgrade = 0; /* no upgrade is offered: what follows is HTTP/1.1 as before */
+    if (!lines_are_plain(r, r->headers ? r->field.at : r->target.at + r->target.len))
+        return fail(r, err_make(ERR_BAD_REQUEST, "a header line is folded or not ended by CRLF"));
+    if (r->head_len > r->header_max)
+        return fail(r, head_too_large(r));
+    if (!split_target(r))
+        return fail(r, err_make(ERR_BAD_REQUEST, "the request target must be a path or a URL"));
+    struct err e = check_framing(r);
+    if (e.code != ERR_OK)
+        return fail(r, e);
+    r->phase = HTTP1_BODY;
+    r->wait = r->expect && parser->http_minor == 1 && (r->chunked || parser->content_length > 0);
+    return r->wait ? HPE_PAUSED : 0;
+}
+
+static int too_long(struct http1 *r)
+{
+    return fail(r, err_make(ERR_LENGTH, "the body is larger than the limit of %llu bytes",
+                            (unsigned long long)r->body_max));
+}
+
+static int on_body(llhttp_t *parser, const char *at, size_t len)
+{
+    struct http1 *r = parser->data;
+    if (len > r->body_max - r->body_len)
+        return too_long(r);
+    r->body_len += len;
+    if (r->body_len == len) {
+        r->piece = (struct str){at, len};
+        return 0;
+    }
+    buf_str(&r->body, r->piece);
+    buf_add(&r->body, at, len);
+    r->piece.len = 0;
+    return 0;
+}
+
+/* Refuses a chunk by the length it announces rather than after reading it. */
+static int on_chunk_header(llhttp_t *parser)
+{
+    struct http1 *r = parser->data;
+    return parser->content_length > r->body_max - r->body_len ? too_long(r) : 0;
+}
+
+static int on_message_complete(llhttp_t *parser)
+{
+    struct http1 *r = parser->data;
+    r->done = true;
+    r->out.old = parser->http_minor == 0;
+    /* HTTP/1.0 connections are closed even if they ask to stay: it costs nobody anything. */
+    r->out.keep_alive = !r->out.old && llhttp_should_keep_alive(parser);
+    return HPE_PAUSED;
+}
+
+static const llhttp_settings_t callbacks = {
+    .on_url = on_url,
+    .on_header_field = on_field,
+    .on_header_value = on_value,
+    .on_header_value_complete = on_value_complete,
+    .on_headers_complete = on_headers_complete,
+    .on_body = on_body,
+    .on_chunk_header = on_chunk_header,
+    .on_message_complete = on_message_complete,
+};
+
+struct http1 *http1_new(uint64_t header_max, uint64_t body_max)
+{
+    struct http1 *r = ALLOC(struct http1);
+    llhttp_init(&r->parser, HTTP_REQUEST, &callbacks);
+    r->parser.data = r;
+    r->header_max = header_max;
+    r->body_max = body_max;
+    return r;
+}
+
+void http1_free(struct http1 *r)
+{
+    if (!r)
+        return;
+    buf_fini(&r->head);
+    buf_fini(&r->body);
+    free(r);
+}
+
+static void empty(struct buf *b)
+{
+    if (b->cap > KEEP_MAX)
+        buf_fini(b);
+    b->len = 0;
+}
+
+static void start_over(struct http1 *r)
+{
+    empty(&r->head);
+    empty(&r->body);
+    r->phase = HTTP1_IDLE;
+    r->done = r->wait = r->coded = r->chunked = r->expect = r->empty_length = false;
+    r->headers = r->hosts = 0;
+    r->target.len = r->field.len = r->value.len = 0;
+    r->type.len = r->accept.len = r->worker.len = 0;
+    r->raw = r->body_len = 0;
+    r->piece.len = 0;
+}
+
+/* The bytes just fed are about to go: keeps what the request still needs of them. */
+static void save(struct http1 *r, size_t fed)
+{
+    buf_str(&r->body, r->piece);
+    r->piece.len = 0;
+    if (r->base != r->head.at)
+        buf_add(&r->head, r->base, r->phase == HTTP1_HEAD ? fed : r->head_len);
+    else if (r->phase == HTTP1_BODY)
+        r->head.len = r->head_len;
+}
+
+static enum http1_event bad(struct http1 *r)
+{
+    if (r->err.code == ERR_OK)
+        r->err = err_make(ERR_BAD_REQUEST, "malformed HTTP request: %s",
+                          llhttp_get_error_reason(&r->parser));
+    return HTTP1_BAD;
+}
+
+/* Limits on what is neither target, header count nor body. Chunk extensions and trailers are
+ * dropped, but a client could send them for ever: 16 bytes of framing per byte of body are
+ * more than the smallest chunks need. */
+static bool too_large(struct http1 *r)
+{
+    if (r->phase == HTTP1_HEAD && r->raw > r->header_max)
+        r->err = head_too_large(r);
+    else if (r->phase == HTTP1_BODY && r->chunked && r->raw > 2 * r->header_max + 17 * r->body_len)
+        r->err = err_make(ERR_HEADERS, "the chunks' framing or trailers are too large");
+    return r->err.code != ERR_OK;
+}
+
+static void finish(struct http1 *r)
+{
+    if (r->body.len)
+        buf_str(&r->body, r->piece);
+    struct http_request *q = &r->out.req;
+    q->method = method_of(r->parser.method);
+    q->path = r->path.len ? view(r, r->path) : STR("/");
+    q->query = view(r, r->query);
+    q->content_type = view(r, r->type);
+    q->accept = view(r, r->accept);
+    q->worker_id = view(r, r->worker);
+    q->body = r->body.len ? buf_view(&r->body) : r->piece;
+}
+
+static size_t count_newlines(const char *at, size_t len)
+{
+    size_t n = 0;
+    while (n < len && (at[n] == '\r' || at[n] == '\n'))
+        n++;
+    return n;
+}
+
+/* Gives n bytes at `from` to llhttp; *used says how far it went. */
+static enum http1_event execute(struct http1 *r, const char *from, size_t n, size_t *used)
+{
+    r->limit = from + n;
+    llhttp_errno_t e = llhttp_execute(&r->parser, from, n);
+    if (e != HPE_OK && e != HPE_PAUSED)
+        return e == HPE_PAUSED_H2_UPGRADE ? HTTP1_PREFACE : bad(r);
+    *used = e == HPE_OK ? n : (size_t)(llhttp_get_error_pos(&r->parser) - from);
+    r->raw += *used;
+    llhttp_resume(&r->parser);
+    if (too_large(r))
+        return bad(r);
+    if (r->done) {
+        finish(r);
+        return HTTP1_REQUEST;
+    }
+    save(r, *used);
+    bool wait = r->wait;
+    r->wait = false;
+    return wait ? HTTP1_CONTINUE : HTTP1_MORE;
+}
+
+enum http1_event http1_feed(struct http1 *r, const char *at, size_t len, size_t *used)
+{
+    must(r->err.code == ERR_OK);
+    *used = 0;
+    if (r->done)
+        start_over(r);
+    size_t skip = 0;
+    if (r->phase == HTTP1_IDLE) {
+        /* Empty lines before a request are allowed (RFC 9112 §2.2) and start none. */
+        skip = count_newlines(at, len);
+        if (skip == len) {
+            *used = len;
+            return HTTP1_MORE;
+        }
+        r->phase = HTTP1_HEAD;
+    }
+    const char *from = at + skip;
+    size_t n = len - skip;
+    size_t before = r->head.len;
+    r->base = before ? r->head.at : from;
+    if (before && r->phase == HTTP1_HEAD) {
+        /* The head came in pieces: put them together, so that each token is one span. */
+        n = n < r->header_max + 1 - before ? n : r->header_max + 1 - before;
+        buf_add(&r->head, from, n);
+        r->base = r->head.at;
+        from = r->base + before;
+    }
+    enum http1_event event = execute(r, from, n, used);
+    *used += skip;
+    return event;
+}
+
+struct http1_request *http1_request(struct http1 *r)
+{
+    must(r->done);
+    return &r->out;
+}
+
+const struct err *http1_error(const struct http1 *r)
+{
+    return &r->err;
+}
+
+enum http1_phase http1_phase(const struct http1 *r)
+{
+    return r->done ? HTTP1_IDLE : r->phase;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef NET_HTTP1_H
+#define NET_HTTP1_H
+
+/* Reads HTTP/1.0 and 1.1 requests out of a stream of bytes, one request at a
+ * time: llhttp does the grammar, this module the limits, the rules of RFC 9112
+ * against request smuggling, and the spans. It does no input or output.
+ *
+ * A request that lies whole in the bytes of one http1_feed is not copied; one
+ * that does not is collected in the reader's own memory. */
+
+#include "net/http.h"
+
+#define HTTP1_TARGET_MAX  8192
+#define HTTP1_HEADERS_MAX 100
+
+enum http1_event {
+    HTTP1_MORE,     /* everything was consumed, or as much as fits one step: feed the rest */
+    HTTP1_CONTINUE, /* the client waits for "100 Continue" before it sends its body */
+    HTTP1_REQUEST,  /* http1_request has one */
+    HTTP1_PREFACE,  /* the client speaks HTTP/2: its whole connection preface was read */
+    HTTP1_BAD,      /* http1_error says why; the reader is of no more use */
+};
+
+enum http1_phase { HTTP1_IDLE, HTTP1_HEAD, HTTP1_BODY };
+
+struct http1_request {
+    struct http_request req; /* its arena is the caller's to set */
+    bool keep_alive;         /* another request may follow */
+    bool old;                /* HTTP/1.0: no chunked replies */
+};
+
+struct http1;
+
+struct http1 *http1_new(uint64_t header_max, uint64_t body_max);
+void http1_free(struct http1 *r);
+/* Reads up to the end of the next request; *used <= len bytes were consumed. */
+enum http1_event http1_feed(struct http1 *r, const char *at, size_t len, size_t *used);
+/* After HTTP1_REQUEST; its spans are valid as long as the bytes that were fed, and until the
+ * next http1_feed. */
+struct http1_request *http1_request(struct http1 *r);
+/* After HTTP1_BAD. */
+const struct err *http1_error(const struct http1 *r);
+/* Where in a request the bytes consumed so far end. */
+enum http1_phase http1_phase(const struct http1 *r);
+
+#endif

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/http1_conn.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/must.h"
+#include "net/http1.h"
+#include "net/reply.h"
+#include "net/server.h"
+
+/* Input put aside while requests wait; beyond it reading stops. */
+#define ASIDE_MAX ((size_t)64 * 1024)
+/* "0000abcd\r\n": the length of a chunk has a fixed width, so that it can be filled in when
+ * the chunk is complete. */
+#define CHUNK_HEAD 10
+
+struct state {
+    struct http1 *reader;
+    struct exchange_queue queue; /* in the order of their requests */
+    int waiting;                 /* length of the queue */
+    int streams;                 /* of these, how many are streams */
+    struct buf aside;            /* input not looked at yet, from aside_at on */
+    size_t aside_at;
+    bool over;         /* no further request will be read; input is thrown away */
+    bool draining;     /* the next request, if one is under way, is the last */
+    bool continue_due; /* "100 Continue" is owed once the earlier replies are out */
+    uint64_t began_at; /* when the request being read began */
+    uint64_t idle_at;  /* when the last reply was complete */
+};
+
+static struct http_server *server_of(const struct conn *c)
+{
+    return c->set->owner;
+}
+
+static struct buf *output_of(struct http_exchange *x)
+{
+    struct state *h = x->conn->state;
+    return TAILQ_FIRST(&h->queue) == x ? conn_out(x->conn) : &x->later;
+}
+
+/* -- the order of replies --------------------------------------------------- */
+
+static bool has_aside(const struct state *h)
+{
+    return h->aside.len > h->aside_at;
+}
+
+/* A stream has the connection to itself, and the requests and replies in memory are limited. */
+static bool is_blocked(struct conn *c)
+{
+    struct state *h = c->state;
+    return h->streams || h->waiting >= server_of(c)->settings.pipeline_max || conn_congested(c);
+}
+
+/* Ends the connection if nothing is under way and nothing more can come. */
+static void settle(struct conn *c)
+{
+    struct state *h = c->state;
+    if (!TAILQ_EMPTY(&h->queue))
+        return;
+    h->idle_at = uv_now(c->set->loop);
+    if (h->draining && http1_phase(h->reader) == HTTP1_IDLE && !has_aside(h))
+        h->over = true;
+    if (h->over || (c->input_ended && !has_aside(h))) {
+        conn_finish(c);
+    } else if (h->continue_due) {
+        h->continue_due = false;
+        buf_lit(conn_out(c), "HTTP/1.1 100 Continue\r\n\r\n");
+    }
+}
+
+static void unblock(struct conn *c)
+{
+    struct state *h = c->state;
+    if (!h->over && (has_aside(h) || !c->reading))
+        conn_wake(c);
+}
+
+/* Fills in the length of the chunk that was begun in `out`, and ends it. */
+static void close_chunk(struct http_exchange *x, struct buf *out)
+{
+    if (!x->chunk)
+        return;
+    size_t start = x->chunk - 1;
+    char length[CHUNK_HEAD + 1];
+    int n = snprintf(length, sizeof length, "%08zx\r\n", out->len - start - CHUNK_HEAD);
+    must(n == CHUNK_HEAD);
+    memcpy(out->at + start, length, CHUNK_HEAD);
+    buf_lit(out, "\r\n");
+    x->chunk = 0;
+}
+
+/* Takes what is answered off the front of the queue. The one that is in front then may have
+ * gathered output meanwhile. */
+static void advance(struct conn *c)
+{
+    struct state *h = c->state;
+    struct http_exchange *x;
+    while ((x = TAILQ_FIRST(&h->queue)) && x->state == EXCHANGE_DONE) {
+        TAILQ_REMOVE(&h->queue, x, link);
+        h->waiting--;
+        exchange_free(x);
+        struct http_exchange *next = TAILQ_FIRST(&h->queue);
+        if (next && next->later.len) {
+            close_chunk(next, &next->later);
+            buf_str(conn_out(c), buf_view(&next->later));
+            next->later.len = 0;
+            conn_congested(c);
+        }
+    }
+    settle(c);
+    unblock(c);
+}
+
+static struct http_exchange *enqueue(struct conn *c)
+{
+    struct state *h = c->state;
+    struct http_exchange *x = exchange_new(server_of(c), c);
+    TAILQ_INSERT_TAIL(&h->queue, x, link);
+    h->waiting++;
+    return x;
+}
+
+/* -- replies ---------------------------------------------------------------- */
+
+static struct reply_head head_of(struct http_exchange *x, int status, struct str type)
+{
+    struct state *h = x->conn->state;
+    return (struct reply_head){
+        .status = status,
+        .date = server_date(x->server),
+        .type = type,
+        .close = h->over && !TAILQ_NEXT(x, link),
+    };
+}
+
+static void reply(struct http_exchange *x, int status, struct str type, struct str body,
+                  const char *extra)
+{
+    struct reply_head head = head_of(x, status, type);
+    head.extra = extra;
+    reply_add(output_of(x), &head, body, x->no_body);
+    x->state = EXCHANGE_DONE;
+    advance(x->conn);
+}
+
+/* Answers what is no proper request, and reads no further. */
+static void refuse(struct conn *c, struct err e)
+{
+    struct state *h = c->state;
+    if (h->over || c->closing)
+        return;
+    h->over = true;
+    h->aside.len = h->aside_at = 0;
+    struct buf body = {0};
+    reply_error_body(&body, &e);
+    reply(enqueue(c), err_status(e.code), STR("application/json"), buf_view(&body), NULL);
+    buf_fini(&body);
+}
+
+static void stream_begin(struct http_exchange *x, int status, struct str type)
+{
+    struct state *h = x->conn->state;
+    h->streams++;
+    if (x->old)
+        h->over = true;
+    struct reply_head head = head_of(x, status, type);
+    head.chunked = !x->old;
+    reply_open(output_of(x), &head);
+    /* Who has shut down its side and waits for a stream without end is taken for gone. */
+    if (x->conn->input_ended)
+        conn_abort(x->conn);
+}
+
+static void stream_write(struct http_exchange *x, struct str bytes)
+{
+    if (x->no_body || bytes.len == 0)
+        return;
+    struct buf *out = output_of(x);
+    if (!x->old && !x->chunk) {
+        x->chunk = out->len + 1;
+        buf_room(out, CHUNK_HEAD);
+        out->len += CHUNK_HEAD;
+    }
+    buf_str(out, bytes);
+}
+
+static void stream_end(struct http_exchange *x)
+{
+    struct conn *c = x->conn;
+    struct state *h = c->state;
+    struct buf *out = output_of(x);
+    close_chunk(x, out);
+    if (!x->old && !x->no_body)
+        buf_lit(out, "0\r\n\r\n");
+    h->streams--;
+    x->state = EXCHANGE_DONE;
+    advance(c);
+}
+
+/* -- requests --------------------------------------------------------------- */
+
+static void serve(struct conn *c)
+{
+    struct state *h = c->state;
+    struct http_server *s = server_of(c);
+    struct http1_request *r = http1_request(h->reader);
+    struct http_exchange *x = enqueue(c);
+    x->no_body = r->req.method == HTTP_HEAD;
+    x->old = r->old;
+    h->continue_due = false;
+    r->req.arena = &x->arena;
+    if (!r->keep_alive || h->draining)
+        h->over = true;
+    s->handler(s->ctx, x, &r->req);
+}
+
+static void greet(struct conn *c)
+{
+    struct state *h = c->state;
+    h->continue_due = true;
+    settle(c);
+}
+
+/* Reads requests until the bytes are used up or no further one may be served now. */
+static size_t read_requests(struct conn *c, const char *at, size_t len)
+{
+    struct state *h = c->state;
+    size_t used = 0;
+    while (used < len && !h->over && !c->closing && !is_blocked(c)) {
+        size_t n;
+        bool fresh = http1_phase(h->reader) == HTTP1_IDLE;
+        enum http1_event event = http1_feed(h->reader, at + used, len - used, &n);
+        used += n;
+        if (fresh)
+            h->began_at = c->read_at;
+        if (event == HTTP1_REQUEST)
+            serve(c);
+        else if (event == HTTP1_CONTINUE)
+            greet(c);
+        else if (event == HTTP1_PREFACE) /* HTTP/2 takes over here once it is there */
+            refuse(c, err_make(ERR_BAD_REQUEST, "HTTP/2 is not offered here, use HTTP/1.1"));
+        else if (event == HTTP1_BAD)
+            refuse(c, *http1_error(h->reader));
+    }
+    return h->over ? len : used;
+}
+
+static void input(struct conn *c, const char *at, size_t len)
+{
+    struct state *h = c->state;
+    if (h->over)
+        return;
+    size_t used = has_aside(h) ? 0 : read_requests(c, at, len);
+    if (used < len && !c->closing) {
+        buf_add(&h->aside, at + used, len - used);
+        if (!is_blocked(c))
+            conn_wake(c);
+    }
+    if (h->aside.len >= ASIDE_MAX || (is_blocked(c) && !h->streams && !h->over))
+        conn_read(c, false);
+}
+
+static void drained(struct conn *c)
+{
+    struct state *h = c->state;
+    struct http_exchange *x = TAILQ_FIRST(&h->queue);
+    unblock(c);
+    if (x && x->state == EXCHANGE_STREAM && x->drained)
+        x->drained(x->stream_ctx);
+}
+
+static void before_write(struct conn *c)
+{
+    struct state *h = c->state;
+    struct http_exchange *x = TAILQ_FIRST(&h->queue);
+    if (x)
+        close_chunk(x, &c->out);
+}
+
+/* -- the peer's end, ours, and time ----------------------------------------- */
+
+static void tell_gone(struct conn *c)
+{
+    struct state *h = c->state;
+    struct http_exchange *x;
+    do {
+        TAILQ_FOREACH(x, &h->queue, link)
+        if (x->gone)
+            break;
+        if (x) { /* the queue may change meanwhile: start again */
+            void (*gone)(void *ctx) = x->gone;
+            x->gone = NULL;
+            gone(x->gone_ctx);
+        }
+    } while (x);
+}
+
+/* A client may shut down its side after its last request and wait for the replies. But a
+ * stream has no end it could wait for, and whoever asked to be told is told. */
+static void input_end(struct conn *c)
+{
+    struct state *h = c->state;
+    if (h->streams) {
+        conn_abort(c);
+        return;
+    }
+    tell_gone(c);
+    settle(c);
+}
+
+static void wake(struct conn *c)
+{
+    struct state *h = c->state;
+    c->read_at = h->began_at = uv_now(c->set->loop); /* the pause was not the client's */
+    if (has_aside(h) && !h->over) {
+        h->aside_at += read_requests(c, h->aside.at + h->aside_at, h->aside.len - h->aside_at);
+        if (h->over)
+            h->aside.len = h->aside_at = 0;
+    }
+    if (!has_aside(h)) {
+        buf_fini(&h->aside);
+        h->aside_at = 0;
+        if (h->over || !is_blocked(c))
+            conn_read(c, true);
+        settle(c);
+    }
+    if (c->input_ended)
+        tell_gone(c);
+}
+
+static void tick(struct conn *c, uint64_t now)
+{
+    struct state *h = c->state;
+    const struct http_settings *t = &server_of(c)->settings;
+    if (h->over || !c->reading || h->streams || has_aside(h))
+        return;
+    enum http1_phase phase = http1_phase(h->reader);
+    uint64_t quiet_since = c->read_at > h->idle_at ? c->read_at : h->idle_at;
+    if (phase == HTTP1_HEAD && now - h->began_at >= (uint64_t)t->header_timeout.ms)
+        refuse(c, err_make(ERR_REQUEST_TIMEOUT, "the headers did not arrive within %lld ms",
+                           (long long)t->header_timeout.ms));
+    else if (phase == HTTP1_BODY && now - c->read_at >= (uint64_t)t->body_timeout.ms)
+        refuse(c, err_make(ERR_REQUEST_TIMEOUT, "no byte of the body arrived for %lld ms",
+                           (long long)t->body_timeout.ms));
+    else if (phase == HTTP1_IDLE && TAILQ_EMPTY(&h->queue) &&
+             now - quiet_since >= (uint64_t)t->idle_timeout.ms)
+        conn_abort(c);
+}
+
+static void drain(struct conn *c)
+{
+    struct state *h = c->state;
+    h->draining = true;
+    if (http1_phase(h->reader) == HTTP1_IDLE && !has_aside(h))
+        h->over = true;
+    settle(c);
+}
+
+static void open_state(struct conn *c)
+{
+    struct state *h = ALLOC(struct state);
+    struct http_server *s = server_of(c);
+    h->reader = http1_new(s->settings.header_max, s->settings.body_max);
+    TAILQ_INIT(&h->queue);
+    h->idle_at = uv_now(c->set->loop);
+    c->state = h;
+}
+
+static void closed(struct conn *c)
+{
+    struct state *h = c->state;
+    exchange_orphan(server_of(c), &h->queue);
+    http1_free(h->reader);
+    buf_fini(&h->aside);
+    free(h);
+    c->state = NULL;
+}
+
+const struct protocol http1_conn = {
+    .open = open_state,
+    .input = input,
+    .input_end = input_end,
+    .wake = wake,
+    .before_write = before_write,
+    .drained = drained,
+    .tick = tick,
+    .drain = drain,
+    .refuse = refuse,
+    .closed = closed,
+    .reply = reply,
+    .stream_begin = stream_begin,
+    .stream_write = stream_write,
+    .stream_end = stream_end,
+};

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/server.h"
+
+#include <signal.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/must.h"
+#include "net/http1_conn.h"
+
+/* Exchanges, with their memory, kept for reuse. */
+#define SPARES_MAX     1024
+#define LATER_KEEP_MAX ((size_t)4 * 1024)
+/* Connections over the limit that may wait to read their 503; more are closed without. */
+#define REFUSED_MAX 64
+#define BACKLOG     1024
+
+struct http_settings http_defaults(void)
+{
+    return (struct http_settings){
+        .host = "127.0.0.1",
+        .port = 0,
+        .body_max = (uint64_t)16 * 1024 * 1024,
+        .header_max = (uint64_t)32 * 1024,
+        .connections_max = 10000,
+        .header_timeout = {10000},
+        .body_timeout = {30000},
+        .idle_timeout = {75000},
+        .write_timeout = {30000},
+        .pipeline_max = 128,
+        .backlog_max = (uint64_t)1024 * 1024,
+    };
+}
+
+/* -- exchanges -------------------------------------------------------------- */
+
+struct http_exchange *exchange_new(struct http_server *s, struct conn *c)
+{
+    struct http_exchange *x = TAILQ_FIRST(&s->spares);
+    if (x) {
+        TAILQ_REMOVE(&s->spares, x, link);
+        s->spare_count--;
+    } else {
+        x = ALLOC(struct http_exchange);
+        x->server = s;
+    }
+    x->conn = c;
+    s->live++;
+    return x;
+}
+
+static void release_if_over(struct http_server *s);
+
+void exchange_free(struct http_exchange *x)
+{
+    struct http_server *s = x->server;
+    if (x->untold)
+        TAILQ_REMOVE(&s->untold, x, link);
+    if (x->later.cap > LATER_KEEP_MAX)
+        buf_fini(&x->later);
+    if (x->arena.head)
+        arena_reset(&x->arena);
+    s->live--;
+    if (s->closing || s->spare_count == SPARES_MAX) {
+        arena_fini(&x->arena);
+        buf_fini(&x->later);
+        free(x);
+        release_if_over(s);
+        return;
+    }
+    struct http_exchange fresh = {.server = s, .later = x->later, .arena = x->arena};
+    fresh.later.len = 0;
+    *x = fresh;
+    /* The one used last is used next: its memory is still in the cache. */
+    TAILQ_INSERT_HEAD(&s->spares, x, link);
+    s->spare_count++;
+}
+
+/* Whoever is told may reply to any other of them. */
+static void tell_untold(void *owner)
+{
+    struct http_server *s = owner;
+    struct http_exchange *x;
+    while ((x = TAILQ_FIRST(&s->untold))) {
+        TAILQ_REMOVE(&s->untold, x, link);
+        x->untold = false;
+        if (x->state == EXCHANGE_STREAM) {
+            x->closed(x->stream_ctx);
+            exchange_free(x);
+        } else if (x->gone) {
+            x->gone(x->gone_ctx);
+        }
+    }
+}
+
+void exchange_orphan(struct http_server *s, struct exchange_queue *q)
+{
+    struct http_exchange *x;
+    while ((x = TAILQ_FIRST(q))) {
+        TAILQ_REMOVE(q, x, link);
+        x->conn = NULL;
+        if (x->state == EXCHANGE_DONE) {
+            exchange_free(x);
+        } else if (x->state == EXCHANGE_STREAM || x->gone) {
+            x->untold = true;
+            TAILQ_INSERT_TAIL(&s->untold, x, link);
+        }
+    }
+    tell_untold(s);
+}
+
+const char *server_date(struct http_server *s)
+{
+    uint64_t now = uv_now(s->conns.loop) / 1000;
+    if (s->date_at != now + 1) {
+        uv_timeval64_t t;
+        must(uv_gettimeofday(&t) == 0);
+        reply_date(s->date, t.tv_sec);
+        s->date_at = now + 1;
+    }
+    return s->date;
+}
+
+void http_reply(struct http_exchange *x, int status, struct str content_type, struct str body,
+                const char *extra)
+{
+    must(x->state == EXCHANGE_PENDING);
+    if (x->conn)
+        x->conn->protocol->reply(x, status, content_type, body, extra);
+    else
+        exchange_free(x);
+}
+
+void http_stream_begin(struct http_exchange *x, int status, struct str content_type,
+                       void (*closed)(void *ctx), void *ctx)
+{
+    must(x->state == EXCHANGE_PENDING && closed);
+    x->state = EXCHANGE_STREAM;
+    x->closed = closed;
+    x->stream_ctx = ctx;
+    x->gone = NULL;
+    if (x->conn) {
+        x->conn->protocol->stream_begin(x, status, content_type);
+    } else {
+        closed(ctx);
+        exchange_free(x);
+    }
+}
+
+void http_stream_write(struct http_exchange *x, struct str bytes)
+{
+    must(x->state == EXCHANGE_STREAM);
+    if (x->conn)
+        x->conn->protocol->stream_write(x, bytes);
+}
+
+void http_stream_end(struct http_exchange *x)
+{
+    must(x->state == EXCHANGE_STREAM);
+    void (*closed)(void *ctx) = x->closed;
+    void *ctx = x->stream_ctx;
+    if (!x->conn)
+        return; /* the owner of another stream does this before its own closed() was called */
+    x->conn->protocol->stream_end(x);
+    closed(ctx);
+}
+
+bool http_backlogged(const struct http_exchange *x)
+{
+    if (!x->conn)
+        return false;
+    return x->later.len > x->server->settings.backlog_max || conn_congested(x->conn);
+}
+
+void http_stream_on_drain(struct http_exchange *x, void (*drained)(void *ctx))
+{
+    x->drained = drained;
+}
+
+void http_on_gone(struct http_exchange *x, void (*gone)(void *ctx), void *ctx)
+{
+    x->gone = gone;
+    x->gone_ctx = ctx;
+    if (!gone)
+        return;
+    /* Who asks too late is told all the same, but not from in here. */
+    if (x->conn && x->conn->input_ended)
+        conn_wake(x->conn);
+    if (!x->conn && !x->untold) {
+        x->untold = true;
+        TAILQ_INSERT_TAIL(&x->server->untold, x, link);
+        conn_set_call(&x->server->conns);
+    }
+}
+
+/* -- the server ------------------------------------------------------------- */
+
+static void release_if_over(struct http_server *s)
+{
+    if (!s->closing || s->listening || s->conns.count || s->conns.handles || s->live)
+        return;
+    struct http_exchange *x;
+    while ((x = TAILQ_FIRST(&s->spares))) {
+        TAILQ_REMOVE(&s->spares, x, link);
+        arena_fini(&x->arena);
+        buf_fini(&x->later);
+        free(x);
+    }
+    conn_set_fini(&s->conns);
+    free(s);
+}
+
+static void tell_drained(struct http_server *s)
+{
+    if (!s->draining || s->listening || s->conns.count || !s->drained)
+        return;
+    void (*drained)(void *ctx) = s->drained;
+    s->drained = NULL;
+    drained(s->drained_ctx);
+}
+
+static void on_freed(void *owner)
+{
+    tell_drained(owner);
+    release_if_over(owner);
+}
+
+static void on_listener_closed(uv_handle_t *handle)
+{
+    struct http_server *s = handle->data;
+    s->listening = false;
+    on_freed(s);
+}
+
+/* At most once a second: where accepting fails, it fails often. */
+static void warn_of_accept(struct http_server *s, int status)
+{
+    uint64_t now = uv_now(s->conns.loop);
+    if (s->warned_at && now - s->warned_at < 1000)
+        return;
+    s->warned_at = now;
+    log_warn("cannot accept a connection: %s", uv_strerror(status));
+}
+
+/* Where no file descriptor is left, libuv accepts and drops connections with one it keeps in
+ * reserve, so that this is not called again and again for the same one. */
+static void on_connection(uv_stream_t *listener, int status)
+{
+    struct http_server *s = listener->data;
+    if (status < 0) {
+        warn_of_accept(s, status);
+        return;
+    }
+    bool full = s->conns.count >= s->settings.connections_max;
+    bool crowded = s->conns.count >= s->settings.connections_max + REFUSED_MAX;
+    struct conn *c = conn_accept(&s->conns, listener, &http1_conn);
+    if (c && crowded)
+        conn_abort(c);
+    else if (c && full)
+        c->protocol->refuse(c, err_make(ERR_BUSY,
+                                        "the server has all the connections it may "
+                                        "have, %d",
+                                        s->settings.connections_max));
+}
+
+/* How often timeouts are looked at: precise to a quarter of the shortest. */
+static uint64_t tick_of(const struct http_settings *t)
+{
+    int64_t least = t->header_timeout.ms;
+    const int64_t others[] = {t->body_timeout.ms, t->idle_timeout.ms, t->write_timeout.ms};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        least = others[i] < least ? others[i] : least;
+    least /= 4;
+    return least < 5 ? 5 : least > 500 ? 500 : (uint64_t)least;
+}
+
+static int resolve(uv_loop_t *loop, const char *host, int port, struct sockaddr_storage *out)
+{
+    char service[16];
+    snprintf(service, sizeof service, "%d", port);
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV};
+    uv_getaddrinfo_t req;
+    int e = uv_getaddrinfo(loop, &req, NULL, host, service, &hints);
+    if (e < 0)
+        return e;
+    memcpy(out, req.addrinfo->ai_addr, req.addrinfo->ai_addrlen);
+    uv_freeaddrinfo(req.addrinfo);
+    return 0;
+}
+
+static int listen_on(struct http_server *s)
+{
+    struct sockaddr_storage a;
+    int e = resolve(s->conns.loop, s->settings.host, s->settings.port, &a);
+    if (e == 0)
+        e = uv_tcp_bind(&s->listener, (const struct sockaddr *)&a, 0);
+    if (e == 0)
+        e = uv_listen((uv_stream_t *)&s->listener, BACKLOG, on_connection);
+    int len = sizeof a;
+    if (e == 0)
+        e = uv_tcp_getsockname(&s->listener, (struct sockaddr *)&a, &len);
+    if (e == 0)
+        s->port = ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port
+                                                : ((struct sockaddr_in *)&a)->sin_port);
+    return e;
+}
+
+static void ignore_sigpipe(void)
+{
+    struct sigaction now;
+    if (sigaction(SIGPIPE, NULL, &now) == 0 && now.sa_handler == SIG_DFL)
+        signal(SIGPIPE, SIG_IGN);
+}
+
+struct err http_server_new(uv_loop_t *loop, const struct http_settings *settings,
+                           http_handler handler, void *ctx, struct http_server **out)
+{
+    struct http_server *s = ALLOC(struct http_server);
+    s->settings = *settings;
+    s->handler = handler;
+    s->ctx = ctx;
+    TAILQ_INIT(&s->untold);
+    TAILQ_INIT(&s->spares);
+    ignore_sigpipe();
+    s->conns.tick_ms = tick_of(settings);
+    s->conns.write_timeout = settings->write_timeout;
+    s->conns.backlog_max = settings->backlog_max;
+    s->conns.called = tell_untold;
+    conn_set_init(&s->conns, loop, s, on_freed);
+    must(uv_tcp_init(loop, &s->listener) == 0);
+    s->listener.data = s;
+    s->listening = true;
+    int e = listen_on(s);
+    if (e < 0) {
+        http_server_close(s);
+        return err_make(ERR_IO, "cannot listen on %s port %d: %s", settings->host, settings->port,
+                        uv_strerror(e));
+    }
+    *out = s;
+    return err_none();
+}
+
+int http_server_port(const struct http_server *s)
+{
+    return s->port;
+}
+
+int http_server_connections(const struct http_server *s)
+{
+    return s->conns.count;
+}
+
+static void stop_listening(struct http_server *s)
+{
+    if (s->listening && !uv_is_closing((uv_handle_t *)&s->listener))
+        uv_close((uv_handle_t *)&s->listener, on_listener_closed);
+}
+
+void http_server_drain(struct http_server *s, void (*done)(void *ctx), void *ctx)
+{
+    must(!s->draining && !s->closing);
+    s->draining = true;
+    s->drained = done;
+    s->drained_ctx = ctx;
+    stop_listening(s);
+    struct conn *c;
+    LIST_FOREACH(c, &s->conns.all, link)
+    if (!c->closing)
+        c->protocol->drain(c);
+}
+
+void http_server_close(struct http_server *s)
+{
+    must(!s->closing);
+    s->closing = true;
+    stop_listening(s);
+    conn_set_close(&s->conns);
+}

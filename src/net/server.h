@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef NET_SERVER_H
+#define NET_SERVER_H
+
+/* What the parts of the HTTP server know of each other: the server, and an
+ * exchange from the request to the last byte of its reply. Users of the server
+ * include net/http.h only. Loop thread only. */
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "net/conn.h"
+#include "net/reply.h"
+
+enum exchange_state {
+    EXCHANGE_PENDING, /* waits for http_reply or http_stream_begin */
+    EXCHANGE_STREAM,  /* between http_stream_begin and http_stream_end */
+    EXCHANGE_DONE,    /* answered; its bytes may still wait for earlier ones */
+};
+
+struct http_exchange {
+    /* In its connection's queue; or, when the peer has gone, in the server's list of those
+     * whose owners are to be told; or in the server's free list. */
+    TAILQ_ENTRY(http_exchange) link;
+    struct http_server *server;
+    struct conn *conn; /* NULL: the peer has gone */
+    enum exchange_state state;
+    bool untold;      /* in server->untold */
+    bool no_body;     /* the answer to HEAD */
+    bool old;         /* HTTP/1.0: a stream ends with the connection */
+    size_t chunk;     /* 1 + where the open chunk starts in its output; 0: none is open */
+    struct buf later; /* what must wait for the replies of earlier requests */
+    struct arena arena;
+    void (*gone)(void *ctx);
+    void *gone_ctx;
+    void (*closed)(void *ctx);
+    void (*drained)(void *ctx);
+    void *stream_ctx;
+};
+
+TAILQ_HEAD(exchange_queue, http_exchange);
+
+struct http_server {
+    struct http_settings settings;
+    http_handler handler;
+    void *ctx;
+    uv_tcp_t listener;
+    bool listening; /* the listener's handle is not closed yet */
+    int port;
+    struct conn_set conns;
+    struct exchange_queue untold, spares;
+    int spare_count;
+    int live; /* exchanges that are neither spare nor freed */
+    char date[REPLY_DATE_LEN];
+    uint64_t date_at;   /* the loop's time in seconds when it was made */
+    uint64_t warned_at; /* when the last failure to accept was logged */
+    bool draining, closing;
+    void (*drained)(void *ctx);
+    void *drained_ctx;
+};
+
+struct http_exchange *exchange_new(struct http_server *s, struct conn *c);
+/* The exchange is answered and of no more use. */
+void exchange_free(struct http_exchange *x);
+/* The connections' end of the exchanges in q: owners of streams and those who asked are told,
+ * the answered ones are freed, the others wait for their reply, which goes nowhere. */
+void exchange_orphan(struct http_server *s, struct exchange_queue *q);
+/* The Date line of now. */
+const char *server_date(struct http_server *s);
+
+#endif

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/batch.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/must.h"
+
+#define BLOCK_SIZE ((size_t)256 * 1024)
+/* A batch that held more than this gives its memory back when it is reset: one
+ * burst of large payloads must not stay in memory for good. */
+#define KEEP_MAX      ((size_t)32 * 1024 * 1024)
+#define OPS_KEEP_MAX  ((size_t)1 << 18)
+#define INDEX_CAP_MIN ((size_t)1024)
+
+struct batch_block {
+    struct batch_block *next;
+    size_t used, cap;
+    char bytes[];
+};
+
+/* Free unless it is of the batch's generation; so a reset need not clear the index,
+ * which a large batch before a small one has left large. */
+struct batch_slot {
+    uint32_t generation;
+    uint32_t op;
+};
+
+void batch_fini(struct batch *b)
+{
+    while (b->first) {
+        struct batch_block *next = b->first->next;
+        free(b->first);
+        b->first = next;
+    }
+    free(b->ops);
+    free(b->index);
+    *b = (struct batch){0};
+}
+
+void batch_reset(struct batch *b)
+{
+    if (b->held > KEEP_MAX || b->cap > OPS_KEEP_MAX) {
+        batch_fini(b);
+        return;
+    }
+    b->count = 0;
+    b->bytes = 0;
+    b->filling = b->first;
+    if (b->first)
+        b->first->used = 0;
+    if (b->index && ++b->generation == 0) {
+        memset(b->index, 0, b->index_cap * sizeof *b->index);
+        b->generation = 1;
+    }
+}
+
+/* Puts a new block behind the one being filled, before the spare ones. */
+static void add_block(struct batch *b, size_t len)
+{
+    size_t cap = len > BLOCK_SIZE ? len : BLOCK_SIZE;
+    struct batch_block *fresh = alloc_get(sizeof *fresh + cap);
+    fresh->cap = cap;
+    fresh->used = 0;
+    struct batch_block **link = b->filling ? &b->filling->next : &b->first;
+    fresh->next = *link;
+    *link = fresh;
+    b->filling = fresh;
+    b->held += cap;
+}
+
+/* len bytes that stay until batch_reset; never NULL, as NULL means delete. */
+static char *take_room(struct batch *b, size_t len)
+{
+    if (!b->filling || b->filling->cap - b->filling->used < len) {
+        struct batch_block *spare = b->filling ? b->filling->next : NULL;
+        if (spare && spare->cap >= len) {
+            spare->used = 0;
+            b->filling = spare;
+        } else {
+            add_block(b, len);
+        }
+    }
+    char *room = b->filling->bytes + b->filling->used;
+    b->filling->used += len;
+    return room;
+}
+
+static uint64_t load64(const char *at)
+{
+    uint64_t v;
+    memcpy(&v, at, sizeof v);
+    return v;
+}
+
+/* Up to 16 bytes from the end, where ids and runs differ, and the first byte, by
+ * which the records of one job differ. */
+static size_t hash(struct str key)
+{
+    uint64_t a = 0, z = 0;
+    if (key.len >= 16) {
+        a = load64(key.at + key.len - 16);
+        z = load64(key.at + key.len - 8);
+    } else {
+        char tail[16] = {0};
+        if (key.len)
+            memcpy(tail, key.at, key.len);
+        a = load64(tail);
+        z = load64(tail + 8);
+    }
+    uint64_t kind = key.len ? (unsigned char)key.at[0] : 0;
+    /* Ids are big-endian: what differs between neighbours is high in a loaded word. Only a
+     * multiplication that keeps its upper half brings that down to the low bits. */
+    a ^= (kind << 8 ^ key.len) * 0x9e3779b97f4a7c15u ^ 0x2d358dccaa6c78a5u;
+    z ^= 0x8bb84b93962eacc9u;
+    unsigned __int128 product = (unsigned __int128)a * z;
+    uint64_t h = (uint64_t)product ^ (uint64_t)(product >> 64);
+    return (size_t)(h ^ (h >> 32));
+}
+
+/* The slot of key, or the free one where it belongs. */
+static struct batch_slot *find_slot(const struct batch *b, struct str key)
+{
+    size_t mask = b->index_cap - 1;
+    for (size_t i = hash(key) & mask;; i = (i + 1) & mask) {
+        struct batch_slot *slot = &b->index[i];
+        if (slot->generation != b->generation || str_eq(b->ops[slot->op].key, key))
+            return slot;
+    }
+}
+
+static void grow_index(struct batch *b)
+{
+    free(b->index);
+    b->index_cap = b->index_cap ? b->index_cap * 2 : INDEX_CAP_MIN;
+    b->index = alloc_zero(b->index_cap * sizeof *b->index);
+    b->generation = 1;
+    for (size_t i = 0; i < b->count; i++)
+        *find_slot(b, b->ops[i].key) = (struct batch_slot){b->generation, (uint32_t)i};
+}
+
+static struct batch_op *add_op(struct batch *b, struct str key)
+{
+    must(b->count < UINT32_MAX);
+    if (b->count == b->cap) {
+        b->cap = b->cap ? b->cap * 2 : INDEX_CAP_MIN / 2;
+        b->ops = alloc_resize(b->ops, b->cap * sizeof *b->ops);
+    }
+    char *copy = take_room(b, key.len);
+    if (key.len)
+        memcpy(copy, key.at, key.len);
+    b->bytes += key.len;
+    struct batch_op *op = &b->ops[b->count++];
+    *op = (struct batch_op){.key = {copy, key.len}};
+    return op;
+}
+
+/* The op on key, whose value is the caller's to set: an old one that loses its
+ * value, or a new one. */
+static struct batch_op *op_for(struct batch *b, struct str key)
+{
+    /* At most half full, so that probing stays short. */
+    if (b->count * 2 >= b->index_cap)
+        grow_index(b);
+    struct batch_slot *slot = find_slot(b, key);
+    if (slot->generation != b->generation) {
+        *slot = (struct batch_slot){b->generation, (uint32_t)b->count};
+        return add_op(b, key);
+    }
+    struct batch_op *op = &b->ops[slot->op];
+    b->bytes -= op->value.len;
+    op->value = (struct str){NULL, 0};
+    return op;
+}
+
+char *batch_put_room(struct batch *b, struct str key, size_t len)
+{
+    struct batch_op *op = op_for(b, key);
+    char *room = take_room(b, len);
+    op->value = (struct str){room, len};
+    b->bytes += len;
+    return room;
+}
+
+void batch_put(struct batch *b, struct str key, struct str value)
+{
+    char *room = batch_put_room(b, key, value.len);
+    if (value.len)
+        memcpy(room, value.at, value.len);
+}
+
+void batch_delete(struct batch *b, struct str key)
+{
+    op_for(b, key);
+}
+
+const struct batch_op *batch_find(const struct batch *b, struct str key)
+{
+    if (b->count == 0)
+        return NULL;
+    const struct batch_slot *slot = find_slot(b, key);
+    return slot->generation == b->generation ? &b->ops[slot->op] : NULL;
+}

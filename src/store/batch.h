@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STORE_BATCH_H
+#define STORE_BATCH_H
+
+/* Puts and deletes that become durable as a whole or not at all, one operation per
+ * key: a later one on the same key takes the place of the earlier. It owns copies
+ * of keys and values and can be asked for the operation on a key, so that reads
+ * see writes that are not on disk yet. Zero-initialised is empty. While the store
+ * commits it (on another thread), nobody changes it; reads of it are fine. */
+
+#include <stdbool.h>
+
+#include <stdint.h>
+
+#include "base/str.h"
+
+struct batch_op {
+    struct str key;
+    struct str value; /* at == NULL: delete */
+};
+
+struct batch_block;
+struct batch_slot;
+
+struct batch {
+    struct batch_op *ops; /* in the order of the first operation on each key */
+    size_t count, cap;
+    struct batch_slot *index; /* open addressing, by key */
+    size_t index_cap;
+    uint32_t generation; /* of this filling: slots of earlier ones are free */
+    size_t bytes;        /* of the keys and values in ops */
+    /* Where the bytes lie: blocks first .. filling hold some, those after are spare. */
+    struct batch_block *first, *filling;
+    size_t held; /* bytes of memory in all blocks */
+};
+
+void batch_fini(struct batch *b);
+/* Empties it, keeps memory for the next turn unless it had grown out of the ordinary. */
+void batch_reset(struct batch *b);
+void batch_put(struct batch *b, struct str key, struct str value);
+/* A put whose value of len bytes the caller writes next, into the returned memory. */
+char *batch_put_room(struct batch *b, struct str key, size_t len);
+void batch_delete(struct batch *b, struct str key);
+/* The operation on key, or NULL. Valid until batch_reset, batch_put, batch_delete. */
+const struct batch_op *batch_find(const struct batch *b, struct str key);
+
+#endif

@@ -1,0 +1,438 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/memory.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/must.h"
+
+/* The keys lie in a treap whose nodes are shared between versions: whoever changes
+ * a node that someone else holds too changes a copy. So a version of the whole
+ * store is one pointer, and a cursor's snapshot, what is visible and what is
+ * synced are three of them. Priorities are hashes of the keys: the shape depends on
+ * nothing but the keys. */
+
+struct item {
+    unsigned holders;
+    struct str key, value; /* both in bytes */
+    char bytes[];
+};
+
+struct node {
+    unsigned holders;
+    uint64_t priority;
+    struct item *item;
+    struct node *left, *right;
+};
+
+struct memory {
+    struct store base;
+    struct node *visible; /* what reads see */
+    struct node *synced;  /* what a crash cannot take */
+    struct memory_faults faults;
+    const struct batch *batch; /* under way or failed, until it is reaped */
+    bool batch_sync, ended;
+    struct err result;
+    bool broken;       /* a commit failed; reopen is due */
+    struct node *kept; /* what is there after the reopen though its commit failed */
+    bool has_kept, kept_sync;
+};
+
+struct store_cursor {
+    struct node *root;
+    const struct item *at; /* NULL: past the end; held by root */
+};
+
+static struct memory *memory_of(struct store *s)
+{
+    return (struct memory *)s;
+}
+
+/* --- items and nodes --- */
+
+static struct item *item_new(const struct batch_op *op)
+{
+    struct item *it = alloc_get(sizeof *it + op->key.len + op->value.len);
+    it->holders = 1;
+    it->key = (struct str){it->bytes, op->key.len};
+    it->value = (struct str){it->bytes + op->key.len, op->value.len};
+    if (op->key.len)
+        memcpy(it->bytes, op->key.at, op->key.len);
+    if (op->value.len)
+        memcpy(it->bytes + op->key.len, op->value.at, op->value.len);
+    return it;
+}
+
+static void item_drop(struct item *it)
+{
+    if (--it->holders == 0)
+        free(it);
+}
+
+static int compare(struct str a, struct str b)
+{
+    size_t n = a.len < b.len ? a.len : b.len;
+    int c = n ? memcmp(a.at, b.at, n) : 0;
+    return c ? c : (a.len > b.len) - (a.len < b.len);
+}
+
+static uint64_t priority_of(struct str key)
+{
+    uint64_t h = 0xcbf29ce484222325u;
+    for (size_t i = 0; i < key.len; i++)
+        h = (h ^ (unsigned char)key.at[i]) * 0x100000001b3u;
+    h = (h ^ (h >> 32)) * 0x9e3779b97f4a7c15u;
+    return h ^ (h >> 29);
+}
+
+static struct node *hold(struct node *n)
+{
+    if (n)
+        n->holders++;
+    return n;
+}
+
+static void drop(struct node *n)
+{
+    if (!n || --n->holders > 0)
+        return;
+    drop(n->left);
+    drop(n->right);
+    item_drop(n->item);
+    free(n);
+}
+
+/* Trades a reference to n for a node that nobody else holds. */
+static struct node *own(struct node *n)
+{
+    if (n->holders == 1)
+        return n;
+    struct node *copy = alloc_get(sizeof *copy);
+    *copy = *n;
+    copy->holders = 1;
+    copy->item->holders++;
+    hold(copy->left);
+    hold(copy->right);
+    drop(n);
+    return copy;
+}
+
+static struct node *rotate_right(struct node *n)
+{
+    struct node *up = n->left;
+    n->left = up->right;
+    up->right = n;
+    return up;
+}
+
+static struct node *rotate_left(struct node *n)
+{
+    struct node *up = n->right;
+    n->right = up->left;
+    up->left = n;
+    return up;
+}
+
+/* Trades a reference to n, and one to the item, for the tree that has the item. */
+static struct node *tree_put(struct node *n, struct item *it)
+{
+    if (!n) {
+        n = ALLOC(struct node);
+        *n = (struct node){.holders = 1, .priority = priority_of(it->key), .item = it};
+        return n;
+    }
+    n = own(n);
+    int c = compare(it->key, n->item->key);
+    if (c == 0) {
+        item_drop(n->item);
+        n->item = it;
+    } else if (c < 0) {
+        n->left = tree_put(n->left, it);
+        if (n->left->priority > n->priority)
+            return rotate_right(n);
+    } else {
+        n->right = tree_put(n->right, it);
+        if (n->right->priority > n->priority)
+            return rotate_left(n);
+    }
+    return n;
+}
+
+/* Trades references to both for one tree; every key of a is below those of b. */
+static struct node *join(struct node *a, struct node *b)
+{
+    if (!a || !b)
+        return a ? a : b;
+    if (a->priority > b->priority) {
+        a = own(a);
+        a->right = join(a->right, b);
+        return a;
+    }
+    b = own(b);
+    b->left = join(a, b->left);
+    return b;
+}
+
+static const struct item *tree_find(const struct node *n, struct str key)
+{
+    while (n) {
+        int c = compare(key, n->item->key);
+        if (c == 0)
+            return n->item;
+        n = c < 0 ? n->left : n->right;
+    }
+    return NULL;
+}
+
+/* Trades a reference to n for the tree without key, which is in it. */
+static struct node *tree_remove(struct node *n, struct str key)
+{
+    must(n != NULL);
+    n = own(n);
+    int c = compare(key, n->item->key);
+    if (c < 0) {
+        n->left = tree_remove(n->left, key);
+        return n;
+    }
+    if (c > 0) {
+        n->right = tree_remove(n->right, key);
+        return n;
+    }
+    struct node *rest = join(n->left, n->right);
+    n->left = n->right = NULL;
+    drop(n);
+    return rest;
+}
+
+static struct node *tree_apply(struct node *n, const struct batch *b)
+{
+    for (size_t i = 0; i < b->count; i++) {
+        const struct batch_op *op = &b->ops[i];
+        if (op->value.at)
+            n = tree_put(n, item_new(op));
+        else if (tree_find(n, op->key))
+            n = tree_remove(n, op->key);
+    }
+    return n;
+}
+
+/* The first item with a key > key (or == if or_equal), backwards the last < key. */
+static const struct item *tree_next(const struct node *n, struct str key, bool or_equal,
+                                    bool backwards)
+{
+    const struct item *best = NULL;
+    while (n) {
+        int c = compare(n->item->key, key);
+        bool fits = backwards ? c < 0 : c > 0 || (c == 0 && or_equal);
+        if (fits)
+            best = n->item;
+        n = fits == backwards ? n->right : n->left;
+    }
+    return best;
+}
+
+/* --- commits --- */
+
+/* Makes root what reads see, and if sync what a crash leaves: a sync covers all
+ * that was committed before it. */
+static void publish(struct memory *m, struct node *root, bool sync)
+{
+    drop(m->visible);
+    m->visible = root;
+    if (sync) {
+        drop(m->synced);
+        m->synced = hold(root);
+    }
+}
+
+static void apply(struct memory *m)
+{
+    publish(m, tree_apply(hold(m->visible), m->batch), m->batch_sync);
+}
+
+static void keep_for_reopen(struct memory *m)
+{
+    must(!m->has_kept);
+    m->kept = tree_apply(hold(m->visible), m->batch);
+    m->has_kept = true;
+    m->kept_sync = m->batch_sync;
+}
+
+static void end_batch(struct memory *m)
+{
+    must(m->batch && !m->ended);
+    m->ended = true;
+    m->result = err_none();
+    if (m->broken) {
+        m->result = err_make(ERR_STORE, "the store has failed and was not reopened yet");
+    } else if (m->faults.fail != ERR_OK) {
+        m->result = err_make(m->faults.fail, "the commit failed as it was told to");
+        if (m->faults.fail_but_keep)
+            keep_for_reopen(m);
+        m->faults.fail = ERR_OK;
+        m->faults.fail_but_keep = false;
+        m->broken = true;
+    } else {
+        apply(m);
+    }
+}
+
+static void memory_commit(struct store *s, const struct batch *b, bool sync)
+{
+    struct memory *m = memory_of(s);
+    must(!m->batch);
+    m->batch = b;
+    m->batch_sync = sync;
+    m->ended = false;
+    if (!m->faults.hold)
+        end_batch(m);
+}
+
+static bool memory_reap(struct store *s, struct err *result)
+{
+    struct memory *m = memory_of(s);
+    if (!m->batch || !m->ended)
+        return false;
+    *result = m->result;
+    m->batch = NULL;
+    return true;
+}
+
+void memory_release(struct store *s)
+{
+    struct memory *m = memory_of(s);
+    if (m->batch && !m->ended)
+        end_batch(m);
+}
+
+static void memory_wait(struct store *s)
+{
+    must(memory_of(s)->batch);
+    memory_release(s);
+}
+
+static struct err memory_reopen(struct store *s)
+{
+    struct memory *m = memory_of(s);
+    memory_release(s);
+    m->batch = NULL;
+    m->broken = false;
+    if (m->has_kept)
+        publish(m, m->kept, m->kept_sync);
+    m->kept = NULL;
+    m->has_kept = false;
+    return err_none();
+}
+
+void memory_crash(struct store *s, bool apply_batch, bool lose_unsynced)
+{
+    struct memory *m = memory_of(s);
+    if (m->batch && !m->ended && apply_batch && !m->broken)
+        apply(m);
+    m->batch = NULL;
+    struct err e = memory_reopen(s);
+    must(e.code == ERR_OK);
+    if (lose_unsynced)
+        publish(m, hold(m->synced), false);
+}
+
+void memory_set_faults(struct store *s, struct memory_faults f)
+{
+    must(f.fail != ERR_OK || !f.fail_but_keep);
+    memory_of(s)->faults = f;
+}
+
+/* --- reads --- */
+
+static struct err memory_get(struct store *s, struct str key, bool *found, struct buf *value)
+{
+    const struct item *it = tree_find(memory_of(s)->visible, key);
+    value->len = 0;
+    *found = it != NULL;
+    if (it)
+        buf_str(value, it->value);
+    return err_none();
+}
+
+static struct store_cursor *memory_cursor_new(struct store *s)
+{
+    struct store_cursor *c = ALLOC(struct store_cursor);
+    c->root = hold(memory_of(s)->visible);
+    return c;
+}
+
+static void memory_cursor_seek(struct store_cursor *c, struct str key, bool backwards)
+{
+    c->at = tree_next(c->root, key, true, backwards);
+}
+
+static bool memory_cursor_at(const struct store_cursor *c, struct str *key, struct str *value)
+{
+    if (!c->at)
+        return false;
+    *key = c->at->key;
+    *value = c->at->value;
+    return true;
+}
+
+static void memory_cursor_step(struct store_cursor *c, bool backwards)
+{
+    if (c->at)
+        c->at = tree_next(c->root, c->at->key, false, backwards);
+}
+
+static struct err memory_cursor_free(struct store_cursor *c)
+{
+    drop(c->root);
+    free(c);
+    return err_none();
+}
+
+static int64_t memory_free_space(struct store *s)
+{
+    (void)s;
+    return INT64_MAX;
+}
+
+static uint64_t tree_bytes(const struct node *n)
+{
+    if (!n)
+        return 0;
+    return n->item->key.len + n->item->value.len + tree_bytes(n->left) + tree_bytes(n->right);
+}
+
+static uint64_t memory_disk_bytes(struct store *s)
+{
+    return tree_bytes(memory_of(s)->visible);
+}
+
+static void memory_close(struct store *s)
+{
+    struct memory *m = memory_of(s);
+    drop(m->visible);
+    drop(m->synced);
+    drop(m->kept);
+    free(m);
+}
+
+struct store *memory_new(void)
+{
+    static const struct store_vt vt = {
+        .get = memory_get,
+        .commit = memory_commit,
+        .reap = memory_reap,
+        .wait = memory_wait,
+        .reopen = memory_reopen,
+        .cursor_new = memory_cursor_new,
+        .cursor_seek = memory_cursor_seek,
+        .cursor_at = memory_cursor_at,
+        .cursor_step = memory_cursor_step,
+        .cursor_free = memory_cursor_free,
+        .free_space = memory_free_space,
+        .disk_bytes = memory_disk_bytes,
+        .close = memory_close,
+    };
+    struct memory *m = ALLOC(struct memory);
+    m->base.vt = &vt;
+    return &m->base;
+}

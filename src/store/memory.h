@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STORE_MEMORY_H
+#define STORE_MEMORY_H
+
+/* A store in memory for tests and the simulator. It keeps what was synced apart
+ * from what was only handed over, and can be told to misbehave as a disk does. */
+
+#include "store/store.h"
+
+/* What the next commits do. Zero: succeed at once. */
+struct memory_faults {
+    /* The batch stays under way until memory_release is called. */
+    bool hold;
+    /* The next commit fails with this code and nothing of it is kept ... */
+    enum err_code fail;
+    /* ... unless this is set: then the batch is there after a reopen though its commit failed. */
+    bool fail_but_keep;
+};
+
+struct store *memory_new(void);
+void memory_set_faults(struct store *s, struct memory_faults f);
+/* Lets the held batch come to its end; nothing happens if none is held. */
+void memory_release(struct store *s);
+/* A crash: a batch under way is applied or dropped (by `apply`), unsynced commits are lost from the
+ * first unsynced one on if lose_unsynced, and the store is as after store_reopen. */
+void memory_crash(struct store *s, bool apply, bool lose_unsynced);
+
+#endif

@@ -1,0 +1,603 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/record.h"
+
+#include <math.h>
+
+#include "base/must.h"
+
+/* The bytes of version 1.
+ *
+ *   byte     one byte
+ *   varint   an unsigned number, 7 bits per byte, lowest first; the high bit says that
+ *            more follow; at most 10 bytes and never longer than needed
+ *   zigzag   a signed number n as the varint of 2n, or -2n - 1 if it is negative
+ *   opt      a number from -1 up as the varint of n + 1; so "none" and "default" are 0
+ *   text     varint length, then as many bytes
+ *   double   8 bytes, IEEE 754, little-endian, finite
+ *
+ *   JOB      byte version, text queue, text type, opt retry_limit,
+ *            byte shape of the backoff; if it is POWER: zigzag base ms, double exponent,
+ *            zigzag jitter ms,
+ *            opt completed retention ms, opt dead retention ms, STATE without its version,
+ *            byte 0 and text payload, or byte 1 if the payload is apart
+ *   PAYLOAD  byte version, text payload
+ *   STATE    byte version, byte status, byte resolution, varint priority, opt ready_at,
+ *            opt dequeued_at, opt failed_at, opt completed_at, opt purge_at (all in ms),
+ *            varint attempts, varint runs, varint losses, text reason, varint token,
+ *            opt lease_end, text worker
+ *   RUN      byte version, varint index, text worker, opt taken_at, opt lease_end,
+ *            opt ended_at, byte outcome, varint attempt, opt retry_at, text reason,
+ *            text message, text error type, text backtrace, zigzag exit code,
+ *            zigzag signal, opt run time ms
+ *   TAKES    byte version, opt at, varint count, then for each: id as 16 bytes
+ *            big-endian, varint run
+ *
+ * There is one encoding of a value and nothing follows it: a reader refuses all else. */
+
+#define VERSION 1
+
+/* These numbers are on disk. */
+_Static_assert(STATUS_BLOCKED == 0 && STATUS_SCHEDULED == 1 && STATUS_READY == 2 &&
+                   STATUS_IN_FLIGHT == 3 && STATUS_COMPLETED == 4 && STATUS_DEAD == 5,
+               "stored statuses keep their numbers");
+_Static_assert(RESOLUTION_NONE == 0 && RESOLUTION_FAILED == 1 && RESOLUTION_CLAIM_EXPIRED == 2,
+               "stored resolutions keep their numbers");
+_Static_assert(OUTCOME_RUNNING == 0 && OUTCOME_COMPLETED == 1 && OUTCOME_FAILED == 2 &&
+                   OUTCOME_EXPIRED == 3 && OUTCOME_LOST == 4 && OUTCOME_RETURNED == 5,
+               "stored outcomes keep their numbers");
+_Static_assert(CURVE_NONE == 0 && CURVE_POWER == 1, "stored shapes keep their numbers");
+
+/* --- keys --- */
+
+static struct record_key key_of_id(char kind, struct id id)
+{
+    struct record_key k = {.len = 17};
+    k.bytes[0] = kind;
+    id_encode(id, (uint8_t *)k.bytes + 1);
+    return k;
+}
+
+static void put_big_endian(char *at, uint64_t v, int bytes)
+{
+    for (int i = 0; i < bytes; i++)
+        at[i] = (char)(v >> (8 * (bytes - 1 - i)));
+}
+
+static uint64_t get_big_endian(const char *at, int bytes)
+{
+    uint64_t v = 0;
+    for (int i = 0; i < bytes; i++)
+        v = v << 8 | (unsigned char)at[i];
+    return v;
+}
+
+struct record_key record_job_key(struct id id)
+{
+    return key_of_id('J', id);
+}
+
+struct record_key record_payload_key(struct id id)
+{
+    return key_of_id('P', id);
+}
+
+struct record_key record_state_key(struct id id)
+{
+    return key_of_id('S', id);
+}
+
+struct record_key record_run_key(struct id id, uint32_t run)
+{
+    struct record_key k = key_of_id('R', id);
+    put_big_endian(k.bytes + k.len, run, 4);
+    k.len += 4;
+    return k;
+}
+
+struct record_key record_takes_key(uint64_t seq)
+{
+    struct record_key k = {.len = 9};
+    k.bytes[0] = 'T';
+    put_big_endian(k.bytes + 1, seq, 8);
+    return k;
+}
+
+struct record_key record_meta_key(struct str name)
+{
+    must(name.len > 0 && name.len < RECORD_KEY_MAX);
+    struct record_key k = {.len = 1 + name.len};
+    k.bytes[0] = 'M';
+    memcpy(k.bytes + 1, name.at, name.len);
+    return k;
+}
+
+static bool is_kind(struct str key, char kind, size_t len)
+{
+    return key.len == len && key.at[0] == kind;
+}
+
+static struct id id_in(struct str key)
+{
+    return id_decode((const uint8_t *)key.at + 1);
+}
+
+bool record_key_is_job(struct str key, struct id *id)
+{
+    if (!is_kind(key, 'J', 17))
+        return false;
+    *id = id_in(key);
+    return true;
+}
+
+bool record_key_is_state(struct str key, struct id *id)
+{
+    if (!is_kind(key, 'S', 17))
+        return false;
+    *id = id_in(key);
+    return true;
+}
+
+bool record_key_is_run(struct str key, struct id *id, uint32_t *run)
+{
+    if (!is_kind(key, 'R', 21))
+        return false;
+    *id = id_in(key);
+    *run = (uint32_t)get_big_endian(key.at + 17, 4);
+    return true;
+}
+
+bool record_key_is_takes(struct str key, uint64_t *seq)
+{
+    if (!is_kind(key, 'T', 9))
+        return false;
+    *seq = get_big_endian(key.at + 1, 8);
+    return true;
+}
+
+/* --- writing ---
+ * Every record is written twice by the same function: first with at == NULL, which
+ * only counts, then into the room of that size. */
+
+struct writer {
+    char *at;
+    size_t len;
+};
+
+static void write_bytes(struct writer *w, const void *bytes, size_t n)
+{
+    if (w->at && n)
+        memcpy(w->at + w->len, bytes, n);
+    w->len += n;
+}
+
+static void write_byte(struct writer *w, unsigned v)
+{
+    must(v <= UINT8_MAX);
+    if (w->at)
+        w->at[w->len] = (char)v;
+    w->len++;
+}
+
+static void write_varint(struct writer *w, uint64_t v)
+{
+    while (v >= 0x80) {
+        write_byte(w, (unsigned)(v & 0x7f) | 0x80);
+        v >>= 7;
+    }
+    write_byte(w, (unsigned)v);
+}
+
+static void write_zigzag(struct writer *w, int64_t v)
+{
+    write_varint(w, (uint64_t)v << 1 ^ (uint64_t)(v >> 63));
+}
+
+static void write_opt(struct writer *w, int64_t v)
+{
+    must(v >= -1);
+    write_varint(w, (uint64_t)v + 1);
+}
+
+static void write_text(struct writer *w, struct str s)
+{
+    write_varint(w, s.len);
+    write_bytes(w, s.at, s.len);
+}
+
+static void write_double(struct writer *w, double v)
+{
+    must(isfinite(v));
+    uint64_t bits;
+    memcpy(&bits, &v, sizeof bits);
+    for (int i = 0; i < 8; i++)
+        write_byte(w, (unsigned)(bits >> (8 * i)) & 0xff);
+}
+
+static void write_state(struct writer *w, const struct job_state *s)
+{
+    must(s->status < STATUS_COUNT && s->resolution <= RESOLUTION_CLAIM_EXPIRED);
+    write_byte(w, s->status);
+    write_byte(w, s->resolution);
+    write_varint(w, s->priority);
+    write_opt(w, s->ready_at.ms);
+    write_opt(w, s->dequeued_at.ms);
+    write_opt(w, s->failed_at.ms);
+    write_opt(w, s->completed_at.ms);
+    write_opt(w, s->purge_at.ms);
+    write_varint(w, s->attempts);
+    write_varint(w, s->runs);
+    write_varint(w, s->losses);
+    write_text(w, s->reason);
+    write_varint(w, s->token);
+    write_opt(w, s->lease_end.ms);
+    write_text(w, s->worker);
+}
+
+static void write_curve(struct writer *w, const struct curve *c)
+{
+    write_byte(w, c->shape);
+    if (c->shape == CURVE_NONE)
+        return;
+    must(c->shape == CURVE_POWER);
+    write_zigzag(w, c->base.ms);
+    write_double(w, c->exponent);
+    write_zigzag(w, c->jitter.ms);
+}
+
+static bool goes_apart(const struct job *job)
+{
+    return job->payload.len > RECORD_APART_MIN;
+}
+
+static void write_job(struct writer *w, const struct job *job)
+{
+    write_byte(w, VERSION);
+    write_text(w, job->queue);
+    write_text(w, job->type);
+    write_opt(w, job->retry_limit);
+    write_curve(w, &job->backoff);
+    write_opt(w, job->completed_retention.ms);
+    write_opt(w, job->dead_retention.ms);
+    write_state(w, &job->state);
+    write_byte(w, goes_apart(job));
+    if (!goes_apart(job))
+        write_text(w, job->payload);
+}
+
+static void write_payload(struct writer *w, struct str payload)
+{
+    write_byte(w, VERSION);
+    write_text(w, payload);
+}
+
+static void write_state_record(struct writer *w, const struct job_state *s)
+{
+    write_byte(w, VERSION);
+    write_state(w, s);
+}
+
+static void write_run(struct writer *w, const struct run *r)
+{
+    must(r->outcome < OUTCOME_COUNT);
+    write_byte(w, VERSION);
+    write_varint(w, r->index);
+    write_text(w, r->worker);
+    write_opt(w, r->taken_at.ms);
+    write_opt(w, r->lease_end.ms);
+    write_opt(w, r->ended_at.ms);
+    write_byte(w, r->outcome);
+    write_varint(w, r->attempt);
+    write_opt(w, r->retry_at.ms);
+    write_text(w, r->reason);
+    write_text(w, r->failure.message);
+    write_text(w, r->failure.error_type);
+    write_text(w, r->failure.backtrace);
+    write_zigzag(w, r->failure.exit_code);
+    write_zigzag(w, r->failure.signal);
+    write_opt(w, r->failure.run_time.ms < 0 ? -1 : r->failure.run_time.ms);
+}
+
+static void write_takes(struct writer *w, instant at, const struct take *takes, size_t count)
+{
+    write_byte(w, VERSION);
+    write_opt(w, at.ms);
+    write_varint(w, count);
+    for (size_t i = 0; i < count; i++) {
+        uint8_t id[16];
+        id_encode(takes[i].id, id);
+        write_bytes(w, id, sizeof id);
+        write_varint(w, takes[i].run);
+    }
+}
+
+/* Puts a record under key: call is what writes it, with the writer as its `w`. */
+#define PUT(batch, key, call)                                                                      \
+    do {                                                                                           \
+        struct record_key key_ = (key);                                                            \
+        struct writer count_ = {0}, *w = &count_;                                                  \
+        call;                                                                                      \
+        struct writer fill_ = {batch_put_room(batch, record_key_view(&key_), count_.len), 0};      \
+        w = &fill_;                                                                                \
+        call;                                                                                      \
+        must(fill_.len == count_.len);                                                             \
+    } while (0)
+
+bool record_put_job(struct batch *b, const struct job *job)
+{
+    must(job->payload.at != NULL);
+    PUT(b, record_job_key(job->id), write_job(w, job));
+    if (!goes_apart(job))
+        return false;
+    PUT(b, record_payload_key(job->id), write_payload(w, job->payload));
+    return true;
+}
+
+void record_put_state(struct batch *b, struct id id, const struct job_state *state)
+{
+    PUT(b, record_state_key(id), write_state_record(w, state));
+}
+
+void record_put_run(struct batch *b, struct id id, const struct run *run)
+{
+    PUT(b, record_run_key(id, run->index), write_run(w, run));
+}
+
+void record_put_takes(struct batch *b, uint64_t seq, instant at, const struct take *takes,
+                      size_t count)
+{
+    PUT(b, record_takes_key(seq), write_takes(w, at, takes, count));
+}
+
+/* --- reading --- */
+
+/* After the first fault every read gives zero; `bad` names the part at fault, and
+ * finish() turns it into an error. */
+struct reader {
+    struct str value;
+    size_t pos;
+    const char *bad;
+};
+
+static size_t left(const struct reader *r)
+{
+    return r->value.len - r->pos;
+}
+
+static void fault(struct reader *r, const char *part)
+{
+    if (!r->bad)
+        r->bad = part;
+}
+
+static const char *read_bytes(struct reader *r, const char *part, size_t n)
+{
+    if (r->bad || left(r) < n) {
+        fault(r, part);
+        return NULL;
+    }
+    const char *at = r->value.at + r->pos;
+    r->pos += n;
+    return at;
+}
+
+/* A byte of 0 .. max. */
+static unsigned read_byte(struct reader *r, const char *part, unsigned max)
+{
+    const char *at = read_bytes(r, part, 1);
+    unsigned v = at ? (unsigned char)*at : 0;
+    if (v <= max)
+        return v;
+    fault(r, part);
+    return 0;
+}
+
+static uint64_t read_varint(struct reader *r, const char *part, uint64_t max)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        const char *at = read_bytes(r, part, 1);
+        if (!at)
+            return 0;
+        uint64_t bits = (unsigned char)*at & 0x7f;
+        v |= bits << shift;
+        if (*at & 0x80)
+            continue;
+        bool padded = shift > 0 && bits == 0;
+        bool overflown = shift == 63 && bits > 1;
+        if (padded || overflown || v > max)
+            break;
+        return v;
+    }
+    fault(r, part);
+    return 0;
+}
+
+static int64_t read_zigzag(struct reader *r, const char *part)
+{
+    uint64_t v = read_varint(r, part, UINT64_MAX);
+    return (int64_t)(v >> 1 ^ (0 - (v & 1)));
+}
+
+static int32_t read_zigzag32(struct reader *r, const char *part)
+{
+    int64_t v = read_zigzag(r, part);
+    if (v >= INT32_MIN && v <= INT32_MAX)
+        return (int32_t)v;
+    fault(r, part);
+    return 0;
+}
+
+static int64_t read_opt(struct reader *r, const char *part, int64_t max)
+{
+    return (int64_t)(read_varint(r, part, (uint64_t)max + 1) - 1);
+}
+
+static instant read_instant(struct reader *r, const char *part)
+{
+    return (instant){read_opt(r, part, INT64_MAX)};
+}
+
+static span read_span(struct reader *r, const char *part)
+{
+    return (span){read_opt(r, part, INT64_MAX)};
+}
+
+static struct str read_text(struct reader *r, const char *part)
+{
+    size_t len = read_varint(r, part, SIZE_MAX);
+    const char *at = read_bytes(r, part, len);
+    return at ? (struct str){at, len} : (struct str){"", 0};
+}
+
+static double read_double(struct reader *r, const char *part)
+{
+    const char *at = read_bytes(r, part, 8);
+    uint64_t bits = 0;
+    for (int i = 0; at && i < 8; i++)
+        bits |= (uint64_t)(unsigned char)at[i] << (8 * i);
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    if (isfinite(v))
+        return v;
+    fault(r, part);
+    return 0;
+}
+
+static struct reader begin(struct str value)
+{
+    return (struct reader){.value = value};
+}
+
+/* Reads the version, which decides how the rest is read; there is one so far. */
+NODISCARD static struct err read_version(struct reader *r, const char *what)
+{
+    unsigned version = read_byte(r, "version", UINT8_MAX);
+    if (version > VERSION)
+        return err_make(ERR_VERSION, "a %s record has version %u; this program knows up to %d",
+                        what, version, VERSION);
+    if (version == 0)
+        return err_at(ERR_CORRUPT, 0, "a %s record has no version", what);
+    return err_none();
+}
+
+NODISCARD static struct err finish(struct reader *r, const char *what)
+{
+    if (r->bad)
+        return err_at(ERR_CORRUPT, (int64_t)r->pos, "a %s record of %zu bytes is broken at its %s",
+                      what, r->value.len, r->bad);
+    if (left(r) > 0)
+        return err_at(ERR_CORRUPT, (int64_t)r->pos, "a %s record has %zu bytes too many", what,
+                      left(r));
+    return err_none();
+}
+
+static void read_state(struct reader *r, struct job_state *s)
+{
+    s->status = (enum status)read_byte(r, "status", STATUS_COUNT - 1);
+    s->resolution = (enum resolution)read_byte(r, "resolution", RESOLUTION_CLAIM_EXPIRED);
+    s->priority = (uint16_t)read_varint(r, "priority", UINT16_MAX);
+    s->ready_at = read_instant(r, "ready_at");
+    s->dequeued_at = read_instant(r, "dequeued_at");
+    s->failed_at = read_instant(r, "failed_at");
+    s->completed_at = read_instant(r, "completed_at");
+    s->purge_at = read_instant(r, "purge_at");
+    s->attempts = (uint32_t)read_varint(r, "attempts", UINT32_MAX);
+    s->runs = (uint32_t)read_varint(r, "runs", UINT32_MAX);
+    s->losses = (uint32_t)read_varint(r, "losses", UINT32_MAX);
+    s->reason = read_text(r, "reason");
+    s->token = read_varint(r, "token", UINT64_MAX);
+    s->lease_end = read_instant(r, "lease_end");
+    s->worker = read_text(r, "worker");
+}
+
+static void read_curve(struct reader *r, struct curve *c)
+{
+    *c = (struct curve){.shape = (enum curve_shape)read_byte(r, "backoff", CURVE_POWER)};
+    if (c->shape == CURVE_NONE)
+        return;
+    c->base.ms = read_zigzag(r, "backoff base");
+    c->exponent = read_double(r, "backoff exponent");
+    c->jitter.ms = read_zigzag(r, "backoff jitter");
+}
+
+struct err record_read_job(struct str value, struct id id, struct job *job, bool *payload_apart)
+{
+    struct reader r = begin(value);
+    TRY(read_version(&r, "job"));
+    job->id = id;
+    job->queue = read_text(&r, "queue");
+    job->type = read_text(&r, "type");
+    job->retry_limit = (int32_t)read_opt(&r, "retry limit", INT32_MAX);
+    read_curve(&r, &job->backoff);
+    job->completed_retention = read_span(&r, "completed retention");
+    job->dead_retention = read_span(&r, "dead retention");
+    read_state(&r, &job->state);
+    *payload_apart = read_byte(&r, "payload", 1);
+    job->payload = *payload_apart ? (struct str){NULL, 0} : read_text(&r, "payload");
+    return finish(&r, "job");
+}
+
+struct err record_read_payload(struct str value, struct str *payload)
+{
+    struct reader r = begin(value);
+    TRY(read_version(&r, "payload"));
+    *payload = read_text(&r, "payload");
+    return finish(&r, "payload");
+}
+
+struct err record_read_state(struct str value, struct job_state *state)
+{
+    struct reader r = begin(value);
+    TRY(read_version(&r, "state"));
+    read_state(&r, state);
+    return finish(&r, "state");
+}
+
+struct err record_read_run(struct str value, struct run *run)
+{
+    struct reader r = begin(value);
+    TRY(read_version(&r, "run"));
+    run->index = (uint32_t)read_varint(&r, "index", UINT32_MAX);
+    run->worker = read_text(&r, "worker");
+    run->taken_at = read_instant(&r, "taken_at");
+    run->lease_end = read_instant(&r, "lease_end");
+    run->ended_at = read_instant(&r, "ended_at");
+    run->outcome = (enum outcome)read_byte(&r, "outcome", OUTCOME_COUNT - 1);
+    run->attempt = (uint32_t)read_varint(&r, "attempt", UINT32_MAX);
+    run->retry_at = read_instant(&r, "retry_at");
+    run->reason = read_text(&r, "reason");
+    run->failure.message = read_text(&r, "message");
+    run->failure.error_type = read_text(&r, "error type");
+    run->failure.backtrace = read_text(&r, "backtrace");
+    run->failure.exit_code = read_zigzag32(&r, "exit code");
+    run->failure.signal = read_zigzag32(&r, "signal");
+    run->failure.run_time = read_span(&r, "run time");
+    return finish(&r, "run");
+}
+
+static struct take read_take(struct reader *r)
+{
+    struct take t = {0};
+    const char *id = read_bytes(r, "id", 16);
+    if (id)
+        t.id = id_decode((const uint8_t *)id);
+    t.run = (uint32_t)read_varint(r, "run", UINT32_MAX);
+    return t;
+}
+
+struct err record_read_takes(struct str value, instant *at, void (*each)(void *ctx, struct take t),
+                             void *ctx)
+{
+    struct reader r = begin(value);
+    TRY(read_version(&r, "takes"));
+    *at = read_instant(&r, "at");
+    uint64_t count = read_varint(&r, "count", UINT64_MAX);
+    struct reader again = r;
+    for (uint64_t i = 0; i < count && !r.bad; i++)
+        read_take(&r);
+    TRY(finish(&r, "takes"));
+    /* Only now: the caller acts on no part of a broken record. */
+    for (uint64_t i = 0; i < count; i++)
+        each(ctx, read_take(&again));
+    return err_none();
+}

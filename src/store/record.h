@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STORE_RECORD_H
+#define STORE_RECORD_H
+
+/* The byte layout of every key and value. Keys are a kind byte and big-endian
+ * numbers, so that byte order is the order of ids and runs. Every value begins
+ * with a version byte; a newer binary reads all older versions; a newer version than known is
+ * ERR_VERSION.
+ *
+ *   'J' id          the job as enqueued: what never changes, and its first state
+ *   'P' id          its payload, if larger than RECORD_APART_MIN: recovery and lists pass over it
+ *   'S' id          its state, once it differs from the first
+ *   'R' id run      a run that has ended
+ *   'T' seq         jobs handed to streams by one batch, whose runs have not all ended
+ *   'M' name        facts of the store itself
+ */
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "core/job.h"
+#include "core/port.h"
+#include "store/batch.h"
+
+#define RECORD_APART_MIN 4096
+#define RECORD_KEY_MAX   32
+
+struct record_key {
+    char bytes[RECORD_KEY_MAX];
+    size_t len;
+};
+
+struct record_key record_job_key(struct id id);
+struct record_key record_payload_key(struct id id);
+struct record_key record_state_key(struct id id);
+struct record_key record_run_key(struct id id, uint32_t run);
+struct record_key record_takes_key(uint64_t seq);
+struct record_key record_meta_key(struct str name);
+static inline struct str record_key_view(const struct record_key *k)
+{
+    return (struct str){k->bytes, k->len};
+}
+/* The parts of a key of that kind; false if it is not one. */
+bool record_key_is_job(struct str key, struct id *id);
+bool record_key_is_state(struct str key, struct id *id);
+bool record_key_is_run(struct str key, struct id *id, uint32_t *run);
+bool record_key_is_takes(struct str key, uint64_t *seq);
+
+/* Puts records into a batch. record_put_job: true if the payload went apart. */
+bool record_put_job(struct batch *b, const struct job *job);
+void record_put_state(struct batch *b, struct id id, const struct job_state *state);
+void record_put_run(struct batch *b, struct id id, const struct run *run);
+void record_put_takes(struct batch *b, uint64_t seq, instant at, const struct take *takes,
+                      size_t count);
+
+/* Reads records. Strings of the results are views into value. ERR_CORRUPT (says which part),
+ * ERR_VERSION. record_read_job leaves job->payload empty with *payload_apart set if it lies
+ * under its own key. */
+NODISCARD struct err record_read_job(struct str value, struct id id, struct job *job,
+                                     bool *payload_apart);
+NODISCARD struct err record_read_payload(struct str value, struct str *payload);
+NODISCARD struct err record_read_state(struct str value, struct job_state *state);
+NODISCARD struct err record_read_run(struct str value, struct run *run);
+/* Calls each(ctx, take) for all of them. */
+NODISCARD struct err record_read_takes(struct str value, instant *at,
+                                       void (*each)(void *ctx, struct take t), void *ctx);
+
+#endif

@@ -1,0 +1,582 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/rocks.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <rocksdb/c.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/must.h"
+
+#define MIB ((uint64_t)1024 * 1024)
+
+/* What the C API has no function for. A restart leaves what the log holds in memory,
+ * as it was before, rather than write it out: faster, and it takes no room on a disk that
+ * may be full. */
+#define MORE_OPTIONS "avoid_flush_during_recovery=true"
+
+/* Room on the disk that commits leave alone, beyond what is in memory and not yet in tables:
+ * RocksDB must be able to write that out, or it could not even be opened again. After a
+ * refusal it takes a little more, so that not every second commit fails. */
+#define SPARE_ROOM  ((int64_t)(4 * MIB))
+#define REOPEN_ROOM ((int64_t)(8 * MIB))
+
+/* A batch larger than this takes its memory along when it is done. */
+#define KEEP_MAX ((size_t)32 * 1024 * 1024)
+
+#define LEVELS 7
+#define SILENT 6 /* one above HEADER_LEVEL */
+
+enum phase {
+    IDLE,
+    UNDER_WAY, /* a batch waits for the thread or is being written */
+    ENDED,     /* result waits for store_reap */
+};
+
+struct rocks {
+    struct store base;
+    char *dir;
+    void (*notify)(void *ctx);
+    void *ctx;
+
+    rocksdb_cache_t *cache;
+    rocksdb_options_t *options;
+    rocksdb_readoptions_t *reading;
+    rocksdb_writeoptions_t *synced, *buffered;
+    rocksdb_t *db;    /* changes only while phase is not UNDER_WAY; NULL: nothing to read from */
+    unsigned cursors; /* open ones; they must not outlive db */
+
+    pthread_t thread;
+    pthread_mutex_t lock; /* of phase and stopping */
+    pthread_cond_t to_thread, to_loop;
+    enum phase phase;
+    bool stopping;
+    /* The thread's while UNDER_WAY, else the loop's. */
+    bool broken;  /* a commit failed; reopen is due */
+    bool refused; /* and nothing of it was handed to RocksDB, which is as good as before */
+    const struct batch *batch;
+    bool sync;
+    struct err result;
+    rocksdb_writebatch_t *writes; /* the thread's alone */
+};
+
+struct store_cursor {
+    struct rocks *rocks;
+    rocksdb_iterator_t *it; /* NULL: there was nothing to read from */
+};
+
+static struct rocks *rocks_of(struct store *s)
+{
+    return (struct rocks *)s;
+}
+
+/* --- errors --- */
+
+static bool says(const char *text, const char *part)
+{
+    return strstr(text, part) != NULL;
+}
+
+/* The C API tells errors apart by their text alone. */
+static enum err_code code_of(const char *text, enum err_code otherwise)
+{
+    if (says(text, "No space left on device") || says(text, "Disk quota exceeded"))
+        return ERR_DISK_FULL;
+    if (says(text, "lock hold by current process") ||
+        (says(text, "While lock file") && says(text, "temporarily unavailable")))
+        return ERR_LOCKED;
+    if (says(text, "Corruption"))
+        return ERR_CORRUPT;
+    return otherwise;
+}
+
+/* Turns RocksDB's error, if there is one, into ours, and frees it. */
+NODISCARD static struct err err_of(struct rocks *r, char *text, enum err_code otherwise)
+{
+    if (!text)
+        return err_none();
+    enum err_code code = code_of(text, otherwise);
+    struct err e = code == ERR_LOCKED
+                       ? err_make(code, "%s is locked: is another server using it?", r->dir)
+                       : err_make(code, "%s", text);
+    rocksdb_free(text);
+    return e;
+}
+
+/* --- options --- */
+
+static void set_compression(rocksdb_options_t *o, bool lz4)
+{
+    int levels[LEVELS];
+    /* What is young is mostly deleted before it is old: compressing it is for nothing. */
+    for (int i = 0; i < LEVELS; i++)
+        levels[i] = lz4 && i >= 2 ? rocksdb_lz4_compression : rocksdb_no_compression;
+    rocksdb_options_set_compression_per_level(o, levels, LEVELS);
+}
+
+static void set_tables(rocksdb_options_t *o, rocksdb_cache_t *cache)
+{
+    rocksdb_block_based_table_options_t *t = rocksdb_block_based_options_create();
+    rocksdb_block_based_options_set_block_cache(t, cache);
+    rocksdb_block_based_options_set_block_size(t, 16 * 1024);
+    rocksdb_block_based_options_set_format_version(t, 5);
+    rocksdb_block_based_options_set_filter_policy(t, rocksdb_filterpolicy_create_bloom_full(10));
+    /* In the cache, so that cache_bytes bounds them too. */
+    rocksdb_block_based_options_set_cache_index_and_filter_blocks(t, 1);
+    rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(t, 1);
+    rocksdb_options_set_block_based_table_factory(o, t);
+    rocksdb_block_based_options_destroy(t);
+}
+
+static void set_writes(rocksdb_options_t *o)
+{
+    rocksdb_options_set_write_buffer_size(o, 64 * MIB);
+    rocksdb_options_set_max_write_buffer_number(o, 3);
+    rocksdb_options_set_max_background_jobs(o, 2);
+    rocksdb_options_set_level_compaction_dynamic_level_bytes(o, 1);
+    rocksdb_options_set_max_total_wal_size(o, 256 * MIB);
+    rocksdb_options_set_bytes_per_sync(o, MIB);
+    rocksdb_options_set_wal_recovery_mode(o, rocksdb_point_in_time_recovery);
+    /* There is one writer: nothing to be concurrent with. */
+    rocksdb_options_set_allow_concurrent_memtable_write(o, 0);
+    rocksdb_options_set_enable_write_thread_adaptive_yield(o, 0);
+    /* A queue deletes what it wrote, from the front. Without this a scan from the front
+     * would pass over the tombstones of all jobs that ever were. */
+    rocksdb_options_add_compact_on_deletion_collector_factory(o, 1024, 512);
+}
+
+static void set_housekeeping(rocksdb_options_t *o)
+{
+    rocksdb_options_set_create_if_missing(o, 1);
+    rocksdb_options_set_max_open_files(o, 512);
+    /* Its own log stays empty, by a level above all levels: on a full disk, the second
+     * line that it cannot write there ends the process if RocksDB was built with
+     * assertions, as Debian's is. What goes wrong comes back as an error all the same. */
+    rocksdb_options_set_info_log_level(o, SILENT);
+    rocksdb_options_set_keep_log_file_num(o, 1);
+    rocksdb_options_set_stats_dump_period_sec(o, 0);
+}
+
+static rocksdb_options_t *options_new(rocksdb_cache_t *cache)
+{
+    rocksdb_options_t *base = rocksdb_options_create();
+    set_housekeeping(base);
+    set_writes(base);
+    set_tables(base, cache);
+    set_compression(base, true);
+    rocksdb_options_t *full = rocksdb_options_create();
+    char *text = NULL;
+    rocksdb_get_options_from_string(base, MORE_OPTIONS, full, &text);
+    must(text == NULL);
+    rocksdb_options_destroy(base);
+    return full;
+}
+
+/* --- opening --- */
+
+NODISCARD static struct err open_db(struct rocks *r)
+{
+    char *text = NULL;
+    r->db = rocksdb_open(r->options, r->dir, &text);
+    if (text && says(text, "not linked")) {
+        /* This RocksDB was built without LZ4. */
+        rocksdb_free(text);
+        text = NULL;
+        set_compression(r->options, false);
+        r->db = rocksdb_open(r->options, r->dir, &text);
+    }
+    if (text)
+        r->db = NULL;
+    return err_of(r, text, ERR_IO);
+}
+
+/* A handle that needs to write nothing, so that reads go on while the disk is full. */
+static void open_for_reads(struct rocks *r)
+{
+    char *text = NULL;
+    r->db = rocksdb_open_for_read_only(r->options, r->dir, 0, &text);
+    if (text) {
+        r->db = NULL;
+        rocksdb_free(text);
+    }
+}
+
+static void close_db(struct rocks *r)
+{
+    must(r->cursors == 0);
+    if (r->db)
+        rocksdb_close(r->db);
+    r->db = NULL;
+}
+
+/* --- the thread that commits --- */
+
+static void fill_writes(rocksdb_writebatch_t *w, const struct batch *b)
+{
+    for (size_t i = 0; i < b->count; i++) {
+        const struct batch_op *op = &b->ops[i];
+        if (op->value.at)
+            rocksdb_writebatch_put(w, op->key.at, op->key.len, op->value.at, op->value.len);
+        else
+            rocksdb_writebatch_delete(w, op->key.at, op->key.len);
+    }
+}
+
+static int64_t free_space(const struct rocks *r)
+{
+    struct statvfs v;
+    /* A file system that does not say is taken to have room: a write will tell. */
+    if (statvfs(r->dir, &v) != 0)
+        return INT64_MAX;
+    return (int64_t)(v.f_bavail * v.f_frsize);
+}
+
+NODISCARD static struct err check_room(const struct rocks *r, int64_t need)
+{
+    uint64_t in_memory = 0;
+    if (r->db)
+        rocksdb_property_int(r->db, "rocksdb.cur-size-all-mem-tables", &in_memory);
+    int64_t room = free_space(r);
+    if (room - (int64_t)in_memory >= need)
+        return err_none();
+    return err_make(ERR_DISK_FULL, "%s has %lld bytes left on its disk, too few to go on", r->dir,
+                    (long long)room);
+}
+
+/* Whatever goes wrong while writing is ERR_STORE, but for a full disk. */
+NODISCARD static struct err write_batch(struct rocks *r, const struct batch *b, bool sync)
+{
+    fill_writes(r->writes, b);
+    char *text = NULL;
+    rocksdb_write(r->db, sync ? r->synced : r->buffered, r->writes, &text);
+    rocksdb_writebatch_clear(r->writes);
+    if (b->bytes > KEEP_MAX) {
+        rocksdb_writebatch_destroy(r->writes);
+        r->writes = rocksdb_writebatch_create();
+    }
+    struct err e = err_of(r, text, ERR_STORE);
+    if (e.code != ERR_OK && e.code != ERR_DISK_FULL)
+        e.code = ERR_STORE;
+    return e;
+}
+
+/* Commits the batch of r, which is under way. Called without the lock: until it has
+ * ended, nobody else changes what this reads. */
+static void commit_batch(struct rocks *r)
+{
+    if (r->broken) {
+        r->result = err_make(ERR_STORE, "the store has failed and was not reopened yet");
+        return;
+    }
+    /* Once to the log, once to a table. */
+    r->result = check_room(r, SPARE_ROOM + 2 * (int64_t)r->batch->bytes);
+    r->refused = r->result.code != ERR_OK;
+    if (!r->refused)
+        r->result = write_batch(r, r->batch, r->sync);
+    r->broken = r->result.code != ERR_OK;
+}
+
+static void *commit_thread(void *arg)
+{
+    struct rocks *r = arg;
+    pthread_mutex_lock(&r->lock);
+    for (;;) {
+        while (r->phase != UNDER_WAY && !r->stopping)
+            pthread_cond_wait(&r->to_thread, &r->lock);
+        if (r->phase != UNDER_WAY)
+            break;
+        pthread_mutex_unlock(&r->lock);
+        commit_batch(r);
+        pthread_mutex_lock(&r->lock);
+        r->phase = ENDED;
+        pthread_cond_signal(&r->to_loop);
+        pthread_mutex_unlock(&r->lock);
+        r->notify(r->ctx);
+        pthread_mutex_lock(&r->lock);
+    }
+    pthread_mutex_unlock(&r->lock);
+    return NULL;
+}
+
+static void rocks_commit(struct store *s, const struct batch *b, bool sync)
+{
+    struct rocks *r = rocks_of(s);
+    pthread_mutex_lock(&r->lock);
+    must(r->phase == IDLE);
+    r->batch = b;
+    r->sync = sync;
+    r->phase = UNDER_WAY;
+    pthread_cond_signal(&r->to_thread);
+    pthread_mutex_unlock(&r->lock);
+}
+
+static bool rocks_reap(struct store *s, struct err *result)
+{
+    struct rocks *r = rocks_of(s);
+    pthread_mutex_lock(&r->lock);
+    bool ended = r->phase == ENDED;
+    if (ended) {
+        *result = r->result;
+        r->phase = IDLE;
+    }
+    pthread_mutex_unlock(&r->lock);
+    return ended;
+}
+
+static void await_end(struct rocks *r)
+{
+    pthread_mutex_lock(&r->lock);
+    while (r->phase == UNDER_WAY)
+        pthread_cond_wait(&r->to_loop, &r->lock);
+    pthread_mutex_unlock(&r->lock);
+}
+
+static void rocks_wait(struct store *s)
+{
+    struct rocks *r = rocks_of(s);
+    pthread_mutex_lock(&r->lock);
+    must(r->phase != IDLE);
+    pthread_mutex_unlock(&r->lock);
+    await_end(r);
+}
+
+/* The old handle is kept until there is room for a new one, so that reads go on. */
+NODISCARD static struct err renew_db(struct rocks *r)
+{
+    if (r->broken)
+        TRY(check_room(r, REOPEN_ROOM));
+    if (r->broken && r->refused)
+        return err_none();
+    close_db(r);
+    struct err e = open_db(r);
+    if (e.code != ERR_OK)
+        open_for_reads(r);
+    return e;
+}
+
+static struct err rocks_reopen(struct store *s)
+{
+    struct rocks *r = rocks_of(s);
+    await_end(r);
+    struct err e = renew_db(r);
+    bool handle_is_old = r->broken && r->refused;
+    r->broken = e.code != ERR_OK;
+    r->refused = r->broken && handle_is_old;
+    pthread_mutex_lock(&r->lock);
+    r->phase = IDLE;
+    pthread_mutex_unlock(&r->lock);
+    return e;
+}
+
+/* --- reads --- */
+
+static struct err rocks_get(struct store *s, struct str key, bool *found, struct buf *value)
+{
+    struct rocks *r = rocks_of(s);
+    *found = false;
+    value->len = 0;
+    if (!r->db)
+        return err_make(ERR_STORE, "the store in %s could not be reopened", r->dir);
+    char *text = NULL;
+    rocksdb_pinnableslice_t *p = rocksdb_get_pinned(r->db, r->reading, key.at, key.len, &text);
+    if (p) {
+        size_t len;
+        const char *at = rocksdb_pinnableslice_value(p, &len);
+        buf_add(value, at, len);
+        *found = true;
+        rocksdb_pinnableslice_destroy(p);
+    }
+    return err_of(r, text, ERR_STORE);
+}
+
+static struct store_cursor *rocks_cursor_new(struct store *s)
+{
+    struct rocks *r = rocks_of(s);
+    struct store_cursor *c = ALLOC(struct store_cursor);
+    c->rocks = r;
+    if (r->db)
+        c->it = rocksdb_create_iterator(r->db, r->reading);
+    r->cursors++;
+    return c;
+}
+
+static bool is_valid(const struct store_cursor *c)
+{
+    return c->it && rocksdb_iter_valid(c->it);
+}
+
+static void rocks_cursor_step(struct store_cursor *c, bool backwards)
+{
+    if (!is_valid(c))
+        return;
+    if (backwards)
+        rocksdb_iter_prev(c->it);
+    else
+        rocksdb_iter_next(c->it);
+}
+
+static bool rocks_cursor_at(const struct store_cursor *c, struct str *key, struct str *value)
+{
+    if (!is_valid(c))
+        return false;
+    key->at = rocksdb_iter_key(c->it, &key->len);
+    value->at = rocksdb_iter_value(c->it, &value->len);
+    return true;
+}
+
+static void rocks_cursor_seek(struct store_cursor *c, struct str key, bool backwards)
+{
+    if (!c->it)
+        return;
+    if (!backwards) {
+        rocksdb_iter_seek(c->it, key.at, key.len);
+        return;
+    }
+    rocksdb_iter_seek_for_prev(c->it, key.at, key.len); /* to the last key <= key */
+    struct str at, value;
+    if (rocks_cursor_at(c, &at, &value) && str_eq(at, key))
+        rocksdb_iter_prev(c->it);
+}
+
+static struct err rocks_cursor_free(struct store_cursor *c)
+{
+    struct rocks *r = c->rocks;
+    struct err e = err_none();
+    if (c->it) {
+        char *text = NULL;
+        rocksdb_iter_get_error(c->it, &text);
+        e = err_of(r, text, ERR_STORE);
+        rocksdb_iter_destroy(c->it);
+    } else {
+        e = err_make(ERR_STORE, "the store in %s could not be reopened", r->dir);
+    }
+    must(r->cursors > 0);
+    r->cursors--;
+    free(c);
+    return e;
+}
+
+/* --- room --- */
+
+static int64_t rocks_free_space(struct store *s)
+{
+    return free_space(rocks_of(s));
+}
+
+static uint64_t rocks_disk_bytes(struct store *s)
+{
+    DIR *d = opendir(rocks_of(s)->dir);
+    if (!d)
+        return 0;
+    uint64_t sum = 0;
+    const struct dirent *file;
+    while ((file = readdir(d))) {
+        struct stat st;
+        if (fstatat(dirfd(d), file->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+            sum += (uint64_t)st.st_size;
+    }
+    closedir(d);
+    return sum;
+}
+
+/* --- beginning and end --- */
+
+static void free_all(struct rocks *r)
+{
+    close_db(r);
+    rocksdb_writebatch_destroy(r->writes);
+    rocksdb_readoptions_destroy(r->reading);
+    rocksdb_writeoptions_destroy(r->synced);
+    rocksdb_writeoptions_destroy(r->buffered);
+    rocksdb_options_destroy(r->options);
+    rocksdb_cache_destroy(r->cache);
+    pthread_cond_destroy(&r->to_thread);
+    pthread_cond_destroy(&r->to_loop);
+    pthread_mutex_destroy(&r->lock);
+    free(r->dir);
+    free(r);
+}
+
+static void rocks_close(struct store *s)
+{
+    struct rocks *r = rocks_of(s);
+    pthread_mutex_lock(&r->lock);
+    r->stopping = true;
+    pthread_cond_signal(&r->to_thread);
+    pthread_mutex_unlock(&r->lock);
+    /* It writes a batch under way before it looks at stopping. */
+    pthread_join(r->thread, NULL);
+    free_all(r);
+}
+
+static struct rocks *rocks_alloc(const struct rocks_settings *settings)
+{
+    struct rocks *r = ALLOC(struct rocks);
+    r->dir = alloc_text(settings->dir, strlen(settings->dir));
+    r->notify = settings->notify;
+    r->ctx = settings->ctx;
+    r->cache = rocksdb_cache_create_lru(settings->cache_bytes);
+    r->options = options_new(r->cache);
+    r->reading = rocksdb_readoptions_create();
+    r->synced = rocksdb_writeoptions_create();
+    rocksdb_writeoptions_set_sync(r->synced, 1);
+    r->buffered = rocksdb_writeoptions_create();
+    r->writes = rocksdb_writebatch_create();
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->to_thread, NULL);
+    pthread_cond_init(&r->to_loop, NULL);
+    return r;
+}
+
+NODISCARD static struct err open_and_start(struct rocks *r)
+{
+    if (mkdir(r->dir, 0700) != 0 && errno != EEXIST)
+        return err_make(errno == ENOSPC ? ERR_DISK_FULL : ERR_IO, "cannot make %s: %s", r->dir,
+                        strerror(errno));
+    TRY(open_db(r));
+    int no = pthread_create(&r->thread, NULL, commit_thread, r);
+    if (no != 0)
+        return err_make(ERR_IO, "cannot start a thread: %s", strerror(no));
+    return err_none();
+}
+
+struct err rocks_open(const struct rocks_settings *settings, struct store **out)
+{
+    static const struct store_vt vt = {
+        .get = rocks_get,
+        .commit = rocks_commit,
+        .reap = rocks_reap,
+        .wait = rocks_wait,
+        .reopen = rocks_reopen,
+        .cursor_new = rocks_cursor_new,
+        .cursor_seek = rocks_cursor_seek,
+        .cursor_at = rocks_cursor_at,
+        .cursor_step = rocks_cursor_step,
+        .cursor_free = rocks_cursor_free,
+        .free_space = rocks_free_space,
+        .disk_bytes = rocks_disk_bytes,
+        .close = rocks_close,
+    };
+    struct rocks *r = rocks_alloc(settings);
+    r->base.vt = &vt;
+    /* Signals are for the loop's thread: the threads begun here inherit the mask. */
+    sigset_t all, before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before);
+    struct err e = open_and_start(r);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    if (e.code != ERR_OK) {
+        free_all(r);
+        return e;
+    }
+    *out = &r->base;
+    return err_none();
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/store.h"
+
+struct err store_get(struct store *s, struct str key, bool *found, struct buf *value)
+{
+    return s->vt->get(s, key, found, value);
+}
+
+void store_commit(struct store *s, const struct batch *b, bool sync)
+{
+    s->vt->commit(s, b, sync);
+}
+
+bool store_reap(struct store *s, struct err *result)
+{
+    return s->vt->reap(s, result);
+}
+
+void store_wait(struct store *s)
+{
+    s->vt->wait(s);
+}
+
+struct err store_reopen(struct store *s)
+{
+    return s->vt->reopen(s);
+}
+
+struct store_cursor *store_cursor_new(struct store *s)
+{
+    return s->vt->cursor_new(s);
+}
+
+void store_cursor_seek(struct store_cursor *c, struct store *s, struct str key, bool backwards)
+{
+    s->vt->cursor_seek(c, key, backwards);
+}
+
+bool store_cursor_at(const struct store_cursor *c, const struct store *s, struct str *key,
+                     struct str *value)
+{
+    return s->vt->cursor_at(c, key, value);
+}
+
+void store_cursor_step(struct store_cursor *c, struct store *s, bool backwards)
+{
+    s->vt->cursor_step(c, backwards);
+}
+
+struct err store_cursor_free(struct store_cursor *c, struct store *s)
+{
+    return s->vt->cursor_free(c);
+}
+
+int64_t store_free_space(struct store *s)
+{
+    return s->vt->free_space(s);
+}
+
+uint64_t store_disk_bytes(struct store *s)
+{
+    return s->vt->disk_bytes(s);
+}
+
+void store_close(struct store *s)
+{
+    s->vt->close(s);
+}

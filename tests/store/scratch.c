@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/scratch.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/must.h"
+#include "store/cm.h"
+
+char *scratch_make(void)
+{
+    char name[] = "scratch-XXXXXX";
+    must(mkdtemp(name));
+    return alloc_text(name, strlen(name));
+}
+
+void scratch_remove(const char *dir)
+{
+    DIR *d = opendir(dir);
+    must(d);
+    const struct dirent *file;
+    while ((file = readdir(d)))
+        unlinkat(dirfd(d), file->d_name, 0);
+    closedir(d);
+    must(rmdir(dir) == 0);
+}
+
+struct err scratch_try_commit(struct store *s, struct batch *b, bool sync)
+{
+    store_commit(s, b, sync);
+    store_wait(s);
+    struct err result;
+    must(store_reap(s, &result));
+    batch_reset(b);
+    return result;
+}
+
+void scratch_commit(struct store *s, struct batch *b)
+{
+    assert_ok(scratch_try_commit(s, b, true));
+}
+
+void scratch_put(struct store *s, const char *key, const char *value)
+{
+    struct batch b = {0};
+    batch_put(&b, str_from(key), str_from(value));
+    scratch_commit(s, &b);
+    batch_fini(&b);
+}
+
+void scratch_expect(struct store *s, const char *key, const char *value)
+{
+    struct buf got = {0};
+    bool found;
+    assert_ok(store_get(s, str_from(key), &found, &got));
+    assert_int_equal(found, value != NULL);
+    if (value) {
+        assert_int_equal(got.len, strlen(value));
+        assert_memory_equal(got.at ? got.at : "", value, got.len);
+    }
+    buf_fini(&got);
+}

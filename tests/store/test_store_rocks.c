@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/rocks.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/must.h"
+#include "store/cm.h"
+#include "store/contract.h"
+#include "store/scratch.h"
+
+/* Tests that need a second process start this program again: RocksDB's threads do
+ * not survive a fork. */
+
+static void no_notice(void *ctx)
+{
+    (void)ctx;
+}
+
+static struct err try_open(const char *dir, struct store **s)
+{
+    struct rocks_settings settings = {
+        .dir = dir, .cache_bytes = 8 << 20, .notify = no_notice, .ctx = NULL};
+    return rocks_open(&settings, s);
+}
+
+static struct store *open_rocks(const char *dir)
+{
+    struct store *s = NULL;
+    struct err e = try_open(dir, &s);
+    if (e.code != ERR_OK)
+        fprintf(stderr, "%s: %s\n", err_wire(e.code), e.msg);
+    return s;
+}
+
+static pid_t start_again(const char *role, const char *dir, int out)
+{
+    pid_t pid = fork();
+    must(pid >= 0);
+    if (pid == 0) {
+        if (out >= 0)
+            dup2(out, STDOUT_FILENO);
+        execl("/proc/self/exe", "test_store_rocks", role, dir, (char *)NULL);
+        _exit(127);
+    }
+    return pid;
+}
+
+static int exit_status(pid_t pid)
+{
+    int status;
+    must(waitpid(pid, &status, 0) == pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+}
+
+static void a_closed_store_opens_with_all_it_had(void **state)
+{
+    const char *dir = *state;
+    struct store *s = open_rocks(dir);
+    scratch_put(s, "a", "1");
+    store_close(s);
+    s = open_rocks(dir);
+    scratch_expect(s, "a", "1");
+    store_close(s);
+}
+
+/* --- lock --- */
+
+static int child_open(const char *dir)
+{
+    struct store *s;
+    struct err e = try_open(dir, &s);
+    if (e.code != ERR_OK && !strstr(e.msg, dir))
+        return 100;
+    return e.code == ERR_LOCKED ? 1 : 0;
+}
+
+static void a_second_process_is_told_that_the_store_is_locked(void **state)
+{
+    const char *dir = *state;
+    struct store *s = open_rocks(dir);
+    assert_int_equal(exit_status(start_again("open", dir, -1)), 1);
+    store_close(s);
+    assert_int_equal(exit_status(start_again("open", dir, -1)), 0);
+}
+
+static void a_second_store_in_one_process_is_locked_out(void **state)
+{
+    const char *dir = *state;
+    struct store *s = open_rocks(dir), *second;
+    assert_code(try_open(dir, &second), ERR_LOCKED);
+    store_close(s);
+}
+
+/* --- what cannot be opened --- */
+
+static void a_folder_that_cannot_be_made_is_an_io_error(void **state)
+{
+    (void)state;
+    struct store *s;
+    struct err e = try_open("/dev/null/store", &s);
+    assert_int_equal(e.code, ERR_IO);
+    assert_non_null(strstr(e.msg, "/dev/null/store"));
+}
+
+static void a_damaged_store_is_corrupt(void **state)
+{
+    const char *dir = *state;
+    struct store *s = open_rocks(dir);
+    scratch_put(s, "a", "1");
+    store_close(s);
+    char path[256];
+    snprintf(path, sizeof path, "%s/CURRENT", dir);
+    assert_int_equal(truncate(path, 3), 0);
+    assert_code(try_open(dir, &s), ERR_CORRUPT);
+}
+
+/* --- kill -9 --- */
+
+#define BATCH_KEYS 7
+
+static struct str batch_key(char out[32], unsigned batch, unsigned i)
+{
+    int n = snprintf(out, 32, "%08u-%u", batch, i);
+    return (struct str){out, (size_t)n};
+}
+
+static bool has_key(struct store *s, unsigned batch, unsigned i)
+{
+    char key[32];
+    struct buf value = {0};
+    bool found;
+    struct err e = store_get(s, batch_key(key, batch, i), &found, &value);
+    must(e.code == ERR_OK);
+    buf_fini(&value);
+    return found;
+}
+
+/* The first batch that is not there at all. Every one below must be there whole. */
+static unsigned count_batches(struct store *s)
+{
+    for (unsigned batch = 0;; batch++) {
+        unsigned there = 0;
+        for (unsigned i = 0; i < BATCH_KEYS; i++)
+            there += has_key(s, batch, i);
+        if (there == 0)
+            return batch;
+        if (there != BATCH_KEYS)
+            fail_msg("of batch %u there are %u of %d keys", batch, there, BATCH_KEYS);
+    }
+}
+
+/* Commits batch after batch until it is killed; writes the number of each to
+ * standard output once it is durable. */
+static int child_commit(const char *dir)
+{
+    struct store *s = open_rocks(dir);
+    must(s);
+    struct batch b = {0};
+    for (unsigned batch = count_batches(s);; batch++) {
+        for (unsigned i = 0; i < BATCH_KEYS; i++) {
+            char key[32];
+            memset(batch_put_room(&b, batch_key(key, batch, i), 300), (int)i, 300);
+        }
+        /* Unsynced ones too: the system keeps them when only the process dies. */
+        struct err e = scratch_try_commit(s, &b, batch % 4 != 0);
+        must(e.code == ERR_OK);
+        if (write(STDOUT_FILENO, &batch, sizeof batch) != sizeof batch)
+            return 1;
+    }
+}
+
+/* Runs the child until it has reported `reports` batches, kills it, and returns the
+ * number of batches that it has reported in all. */
+static unsigned kill_in_mid_commits(const char *dir, int reports)
+{
+    int ends[2];
+    must(pipe2(ends, O_CLOEXEC) == 0);
+    pid_t pid = start_again("commit", dir, ends[1]);
+    close(ends[1]);
+    unsigned last = 0, batch;
+    for (int n = 0; read(ends[0], &batch, sizeof batch) == sizeof batch; n++) {
+        last = batch;
+        if (n == reports)
+            kill(pid, SIGKILL);
+    }
+    close(ends[0]);
+    assert_int_equal(exit_status(pid), -SIGKILL);
+    return last + 1;
+}
+
+static void what_was_durable_survives_kill_9(void **state)
+{
+    const char *dir = *state;
+    for (int round = 0; round < 12; round++) {
+        unsigned reported = kill_in_mid_commits(dir, 5 + round * 13);
+        struct store *s = open_rocks(dir);
+        assert_non_null(s);
+        unsigned there = count_batches(s);
+        store_close(s);
+        assert_in_range(there, reported, reported + 1);
+    }
+}
+
+/* --- failed commits --- */
+
+static enum err_code try_put(struct store *s, const char *key, size_t len)
+{
+    struct batch b = {0};
+    memset(batch_put_room(&b, str_from(key), len), 'v', len);
+    struct err e = scratch_try_commit(s, &b, true);
+    batch_fini(&b);
+    return e.code;
+}
+
+static void limit_files(rlim_t bytes)
+{
+    struct rlimit limit;
+    must(getrlimit(RLIMIT_FSIZE, &limit) == 0);
+    limit.rlim_cur = bytes;
+    must(setrlimit(RLIMIT_FSIZE, &limit) == 0);
+}
+
+static void after_a_failed_commit_reads_go_on_and_a_reopen_heals(void **state)
+{
+    const char *dir = *state;
+    struct store *s = open_rocks(dir);
+    scratch_put(s, "a", "1");
+    signal(SIGXFSZ, SIG_IGN);
+    limit_files(1 << 20);
+    enum err_code failed = try_put(s, "large", 4 << 20);
+    enum err_code refused = try_put(s, "small", 1);
+    limit_files(RLIM_INFINITY);
+    assert_int_equal(failed, ERR_STORE);
+    assert_int_equal(refused, ERR_STORE);
+    /* Refused still though there would be room: only a reopen tells what was kept. */
+    assert_int_equal(try_put(s, "small", 1), ERR_STORE);
+    scratch_expect(s, "a", "1");
+    assert_ok(store_reopen(s));
+    scratch_expect(s, "a", "1");
+    scratch_expect(s, "small", NULL);
+    assert_int_equal(try_put(s, "large", 4 << 20), ERR_OK);
+    store_close(s);
+}
+
+/* Puts until a commit fails; how many were durable. */
+static unsigned fill_disk(struct store *s, enum err_code *how)
+{
+    char key[32];
+    for (unsigned i = 0;; i++) {
+        snprintf(key, sizeof key, "%08u", i);
+        *how = try_put(s, key, 64 * 1024);
+        if (*how != ERR_OK)
+            return i;
+    }
+}
+
+static bool all_there(struct store *s, unsigned count)
+{
+    char key[32];
+    struct buf value = {0};
+    bool found = true;
+    for (unsigned i = 0; i < count && found; i++) {
+        snprintf(key, sizeof key, "%08u", i);
+        struct err e = store_get(s, str_from(key), &found, &value);
+        found = found && e.code == ERR_OK && value.len == 64 * 1024;
+    }
+    buf_fini(&value);
+    return found;
+}
+
+#define CHILD_SKIP 77
+
+/* In a name space of its own, so that the mount is gone with the process. */
+static bool mount_small_disk(const char *dir)
+{
+    if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
+        return false;
+    mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL);
+    return mount("tmpfs", dir, "tmpfs", 0, "size=24m") == 0;
+}
+
+static int child_disk_full(const char *dir)
+{
+    if (!mount_small_disk(dir))
+        return CHILD_SKIP;
+    char filler[256], store_dir[256];
+    snprintf(filler, sizeof filler, "%s/filler", dir);
+    snprintf(store_dir, sizeof store_dir, "%s/store", dir);
+    int fd = open(filler, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
+    must(fd >= 0 && posix_fallocate(fd, 0, 8 << 20) == 0);
+    close(fd);
+
+    struct store *s = open_rocks(store_dir);
+    must(s);
+    enum err_code how;
+    unsigned durable = fill_disk(s, &how);
+    if (how != ERR_DISK_FULL)
+        return 2;
+    if (!all_there(s, durable))
+        return 3;
+    /* There is no room yet: service does not resume, but reads go on. */
+    struct err e = store_reopen(s);
+    if (e.code != ERR_DISK_FULL)
+        return 4;
+    if (!all_there(s, durable))
+        return 5;
+    if (try_put(s, "more", 1) != ERR_STORE)
+        return 6;
+    must(unlink(filler) == 0);
+    e = store_reopen(s);
+    if (e.code != ERR_OK)
+        return 7;
+    if (!all_there(s, durable) || try_put(s, "more", 1 << 20) != ERR_OK)
+        return 8;
+    store_close(s);
+    return 0;
+}
+
+static void a_full_disk_loses_nothing_and_service_resumes(void **state)
+{
+    const char *dir = *state;
+    int status = exit_status(start_again("disk_full", dir, -1));
+    if (status == CHILD_SKIP) {
+        print_message("no right to mount a small disk: skipped\n");
+        skip();
+    }
+    assert_int_equal(status, 0);
+}
+
+static int set_up(void **state)
+{
+    *state = scratch_make();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    scratch_remove(*state);
+    free(*state);
+    return 0;
+}
+
+struct bell {
+    int ends[2];
+};
+
+static void ring(void *ctx)
+{
+    const struct bell *bell = ctx;
+    must(write(bell->ends[1], "x", 1) == 1);
+}
+
+static void a_notice_comes_for_every_batch(void **state)
+{
+    struct bell bell;
+    must(pipe2(bell.ends, O_CLOEXEC) == 0);
+    struct rocks_settings settings = {
+        .dir = *state, .cache_bytes = 8 << 20, .notify = ring, .ctx = &bell};
+    struct store *s;
+    assert_ok(rocks_open(&settings, &s));
+    struct batch b = {0};
+    for (int i = 0; i < 50; i++) {
+        batch_put(&b, STR("a"), STR("1"));
+        store_commit(s, &b, true);
+        char byte;
+        assert_int_equal(read(bell.ends[0], &byte, 1), 1);
+        struct err e;
+        assert_true(store_reap(s, &e));
+        assert_code(e, ERR_OK);
+        batch_reset(&b);
+    }
+    batch_fini(&b);
+    store_close(s);
+    close(bell.ends[0]);
+    close(bell.ends[1]);
+}
+
+static int run_own_tests(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        T(a_closed_store_opens_with_all_it_had),
+        T(a_second_process_is_told_that_the_store_is_locked),
+        T(a_second_store_in_one_process_is_locked_out),
+        T(a_folder_that_cannot_be_made_is_an_io_error),
+        T(a_damaged_store_is_corrupt),
+        T(what_was_durable_survives_kill_9),
+        T(after_a_failed_commit_reads_go_on_and_a_reopen_heals),
+        T(a_full_disk_loses_nothing_and_service_resumes),
+        T(a_notice_comes_for_every_batch),
+    };
+#undef T
+    return cmocka_run_group_tests_name("rocks", tests, NULL, NULL);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc == 3 && strcmp(argv[1], "open") == 0)
+        return child_open(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "commit") == 0)
+        return child_commit(argv[2]);
+    if (argc == 3 && strcmp(argv[1], "disk_full") == 0)
+        return child_disk_full(argv[2]);
+    int failures = contract_run("store_rocks", open_rocks);
+    return failures + run_own_tests();
+}
