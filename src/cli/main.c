@@ -25,7 +25,8 @@ static const struct {
 static const char exit_codes[] =
     "Exit codes of tenax:\n"
     "  0  it worked\n"
-    "  1  the server said no; of `tenax work` with --once or --drain: a job failed\n"
+    "  1  the server said no; of `tenax work` with --once or --drain: a job failed\n     or its "
+    "lease was lost\n"
     "  2  what was given is wrong: an option, a payload, a line of bulk input\n"
     "  3  the server cannot be reached\n"
     "  4  there is no such job\n";

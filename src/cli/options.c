@@ -270,6 +270,7 @@ static struct err take_flags(const struct option_def *defs, enum option_order or
     }
     while (i < argc)
         out->rest[out->rest_count++] = argv[i++];
+    out->rest[out->rest_count] = NULL; /* there is room: argv ends with a NULL of its own */
     return err_none();
 }
 

@@ -182,6 +182,24 @@ static void the_first_word_can_end_the_options(void **state)
     assert_int_equal(v.port, 1);
     assert_int_equal(o.rest_count, 3);
     assert_string_equal(o.rest[1], "--port");
+    assert_string_equal(o.rest[2], "-l");
+    assert_null(o.rest[3]);
+}
+
+static void the_words_end_with_a_null_for_exec(void **state)
+{
+    (void)state;
+    struct values v;
+    struct options o;
+    struct err e =
+        parse_as(OPTIONS_FIRST, WORDS("--loud", "--port", "1", "--", "sleep", "60"), &v, &o);
+    assert_int_equal(e.code, ERR_OK);
+    assert_int_equal(o.rest_count, 2);
+    assert_string_equal(o.rest[0], "sleep");
+    assert_string_equal(o.rest[1], "60");
+    assert_null(o.rest[2]);
+    assert_int_equal(PARSE(v, o, "--loud").code, ERR_OK);
+    assert_null(o.rest[0]);
 }
 
 static void help_is_answered_although_a_variable_is_wrong(void **state)
@@ -303,6 +321,7 @@ int main(void)
         TEST(a_switch_does_not_swallow_the_next_word),
         TEST(words_and_options_may_be_mixed),
         TEST(the_first_word_can_end_the_options),
+        TEST(the_words_end_with_a_null_for_exec),
         TEST(help_is_answered_although_a_variable_is_wrong),
         TEST(an_unknown_option_comes_with_the_closest_one),
         TEST(a_bad_value_is_named_with_what_is_accepted),
