@@ -89,10 +89,10 @@ static bool read_ahead(struct embedded *b, struct id id, struct str key, struct 
     a->last = id;
     if (ahead_find(b, key, value))
         return true;
-    if (a->cursor || a->in_a_row < AHEAD_AFTER) {
+    if (a->cursor)
         embedded_ahead_close(b);
+    if (a->in_a_row < AHEAD_AFTER)
         return false;
-    }
     ahead_open(b, key);
     return ahead_find(b, key, value);
 }
