@@ -2,20 +2,23 @@
 #ifndef CLI_COMMANDS_H
 #define CLI_COMMANDS_H
 
-/* The commands that talk to a server: a help page and a function each. The
+/* The commands beside the server: a help page and a function each. The
  * functions take the arguments from the command's name on and return an enum
  * cli_exit. */
 
 #include "cli/command.h"
 
 extern const struct subcommand enqueue_command, work_command, jobs_command, job_command,
-    queues_command, version_command;
+    queues_command, tls_command, version_command;
 
 int enqueue_main(int argc, char **argv);
 int work_main(int argc, char **argv);
 int jobs_main(int argc, char **argv);
 int job_main(int argc, char **argv);
 int queues_main(int argc, char **argv);
+int tls_main(int argc, char **argv);
+/* The page of `tenax tls WORD`, or NULL. */
+const struct subcommand *tls_page(const char *word);
 int version_main(int argc, char **argv);
 
 #endif

@@ -14,10 +14,10 @@ static const struct {
     const struct subcommand *page;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {&settings_command, serve_main},  {&enqueue_command, enqueue_main},
-    {&work_command, work_main},       {&jobs_command, jobs_main},
-    {&job_command, job_main},         {&queues_command, queues_main},
-    {&version_command, version_main},
+    {&settings_command, serve_main}, {&enqueue_command, enqueue_main},
+    {&work_command, work_main},      {&jobs_command, jobs_main},
+    {&job_command, job_main},        {&queues_command, queues_main},
+    {&tls_command, tls_main},        {&version_command, version_main},
 };
 
 #define COMMANDS (sizeof commands / sizeof *commands)
@@ -87,10 +87,12 @@ static int help_main(int argc, char **argv)
     if (i < 0)
         return unknown_command(argv[1]);
     struct buf page = {0};
+    const struct subcommand *sub =
+        argc > 2 && commands[i].page == &tls_command ? tls_page(argv[2]) : NULL;
     if (argc > 2 && strcmp(argv[2], "--markdown") == 0)
         options_markdown(&page, commands[i].page->options);
     else
-        command_help(&page, commands[i].page);
+        command_help(&page, sub ? sub : commands[i].page);
     command_print(stdout, &page);
     buf_fini(&page);
     return CLI_OK;
