@@ -157,7 +157,8 @@ static struct err check_head(struct stream *st)
     if (!split_target(&st->req))
         return err_make(ERR_BAD_REQUEST, "the request target must be a path");
     if (st->length > 0 && (uint64_t)st->length > set->body_max)
-        return too_long(st->h);
+        return err_make(ERR_LENGTH, "the body of %llu bytes is larger than the limit of %llu",
+                        (unsigned long long)st->length, (unsigned long long)set->body_max);
     return err_none();
 }
 
