@@ -193,11 +193,27 @@ static void wake(struct conn *c)
         tell_gone(c->state);
 }
 
+/* Whether a window has been shut before the rest of a body for so long. Who has windows but
+ * has to wait for the socket, or for other streams, is no fault of the peer's. */
+static bool is_stalled(const struct stream *st, uint64_t now, uint64_t limit)
+{
+    const struct http2 *h = st->h;
+    uint64_t since = st->progress_at;
+    if (!stream_unsent(st))
+        return false;
+    if (nghttp2_session_get_stream_remote_window_size(h->session, st->id) > 0) {
+        if (nghttp2_session_get_remote_window_size(h->session) > 0)
+            return false;
+        since = since > h->sent_at ? since : h->sent_at;
+    }
+    return now - since >= limit;
+}
+
 static void check_stream(struct stream *st, uint64_t now)
 {
     struct http2 *h = st->h;
     const struct http_settings *t = &http2_server(h)->settings;
-    if (stream_unsent(st) && now - st->progress_at >= (uint64_t)t->write_timeout.ms) {
+    if (is_stalled(st, now, (uint64_t)t->write_timeout.ms)) {
         log_debug("resetting an HTTP/2 stream whose peer does not read");
         nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, st->id, NGHTTP2_CANCEL);
         st->progress_at = now;

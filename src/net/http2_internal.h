@@ -65,6 +65,7 @@ struct http2 {
     bool in_head;     /* in the middle of a header section */
     uint64_t head_at; /* since when */
     uint64_t idle_at; /* when the last stream ended */
+    uint64_t sent_at; /* when bytes of any body last left */
     bool drain_due;   /* some stream's drained() */
     bool over;        /* the last GOAWAY is on its way: input is thrown away */
 };

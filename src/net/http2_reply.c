@@ -105,7 +105,7 @@ static void note_sent(struct stream *st, size_t len)
     struct http2 *h = st->h;
     struct buf *later = &st->x->later;
     st->sent += len;
-    st->progress_at = http2_now(h);
+    st->progress_at = h->sent_at = http2_now(h);
     if (st->x->state == EXCHANGE_DONE)
         h->replies -= len;
     if (st->sent == later->len) {

@@ -199,6 +199,7 @@ static void give_window(struct stream *st)
     int e = nghttp2_session_consume_stream(st->h->session, st->id, st->withheld);
     must(e == 0 || e == NGHTTP2_ERR_NOMEM);
     st->withheld = 0;
+    st->read_at = http2_now(st->h); /* the pause was not the client's */
 }
 
 int http2_on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *at,
