@@ -185,15 +185,18 @@ static bool stores(enum command_kind kind)
 }
 
 /* The reply outlives the request, so its names must not be the request's. */
-static void own_names(struct arena *a, struct job *jobs, size_t count)
+static void own_names(struct arena *a, struct enqueued *jobs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        jobs[i].queue = i && str_eq(jobs[i].queue, jobs[i - 1].queue)
-                            ? jobs[i - 1].queue
-                            : arena_copy(a, jobs[i].queue);
-        jobs[i].type = i && str_eq(jobs[i].type, jobs[i - 1].type) ? jobs[i - 1].type
-                                                                   : arena_copy(a, jobs[i].type);
-        jobs[i].payload = (struct str){0};
+        struct job *job = &jobs[i].job;
+        const struct job *last = i ? &jobs[i - 1].job : NULL;
+        if (jobs[i].duplicate)
+            continue;
+        bool same = last && str_eq(job->queue, last->queue);
+        job->queue = same ? last->queue : arena_copy(a, job->queue);
+        same = last && str_eq(job->type, last->type);
+        job->type = same ? last->type : arena_copy(a, job->type);
+        job->unique_key = arena_copy(a, job->unique_key);
     }
 }
 
@@ -201,9 +204,10 @@ static void step_enqueue(struct embedded *b, const struct command *c, struct rep
 {
     struct arena *a = &b->building->arena;
     r->count = c->enqueue.count;
-    r->jobs = arena_get(a, r->count * sizeof *r->jobs);
-    engine_enqueue(b->engine, b->now, c->enqueue.specs, r->count, r->jobs);
-    own_names(a, r->jobs, r->count);
+    r->enqueued = arena_get(a, r->count * sizeof *r->enqueued);
+    r->err = engine_enqueue(b->engine, b->now, c->enqueue.specs, r->count, a, r->enqueued);
+    if (r->err.code == ERR_OK)
+        own_names(a, r->enqueued, r->count);
 }
 
 static void step_succeed_many(struct embedded *b, const struct command *c, struct reply *r)

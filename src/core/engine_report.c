@@ -85,6 +85,8 @@ static void finish(struct engine *e, instant now, struct live *l, struct job_sta
     struct id id = l->id;
     struct queue *q = l->queue;
     struct job_extent extent = extent_of(l);
+    engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT,
+                       retention.ms > 0 ? s->status : STATUS_GONE);
     if (retention.ms > 0) {
         s->purge_at = instant_add(now, retention);
         e->port.put_run(e->port.ctx, id, run);
@@ -152,6 +154,7 @@ static void fail(struct engine *e, instant now, struct live *l, const struct ver
         struct queue *q = l->queue;
         e->port.put_run(e->port.ctx, id, &run);
         e->port.put_state(e->port.ctx, id, &s);
+        engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT, s.status);
         engine_live_end(e, l);
         engine_wait_add(e, q, s.priority, id, true, s.ready_at, now);
     }
@@ -211,6 +214,7 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
     struct queue *q = l->queue;
     e->port.put_run(e->port.ctx, id, &run);
     e->port.put_state(e->port.ctx, id, &s);
+    engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT, s.status);
     engine_live_end(e, l);
     /* Its place is that of its first enqueue: a returned job is not a new one. */
     engine_ready_add(e, q, s.priority, id, true);
