@@ -171,6 +171,11 @@ static bool stores(enum command_kind kind)
     case CMD_RELEASE:
     case CMD_REMOVE:
     case CMD_REMOVE_WHERE:
+    case CMD_PATCH:
+    case CMD_PATCH_WHERE:
+    case CMD_CANCEL:
+    case CMD_RERUN:
+    case CMD_RERUN_WHERE:
         return true;
     case CMD_READ:
     case CMD_LIST:
@@ -272,6 +277,22 @@ static void step_status(struct embedded *b, struct reply *r)
     r->status.disk_bytes = store_disk_bytes(b->env.store);
 }
 
+static void step_change(struct embedded *b, const struct command *c, struct reply *r)
+{
+    struct arena *a = &b->building->arena;
+    r->jobs = arena_get(a, sizeof *r->jobs);
+    r->count = 1;
+    if (c->kind == CMD_PATCH) {
+        struct patch patch = *c->patch.patch;
+        patch.queue = arena_copy(a, patch.queue);
+        r->err = engine_patch(b->engine, b->now, c->patch.id, &patch, a, r->jobs);
+    } else if (c->kind == CMD_CANCEL) {
+        r->err = engine_cancel(b->engine, b->now, c->id, a, r->jobs);
+    } else {
+        r->err = engine_rerun(b->engine, b->now, c->id, b->now, a, r->jobs);
+    }
+}
+
 static void step(struct embedded *b, const struct command *c, struct reply *r)
 {
     struct engine *e = b->engine;
@@ -302,6 +323,11 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
     case CMD_READ:
         step_read(b, c->id, r);
         return;
+    case CMD_PATCH:
+    case CMD_CANCEL:
+    case CMD_RERUN:
+        step_change(b, c, r);
+        return;
     case CMD_RUNS:
         embedded_runs(b, &c->runs, r);
         return;
@@ -314,9 +340,18 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
     case CMD_LIST:
     case CMD_COUNT:
     case CMD_REMOVE_WHERE:
+    case CMD_PATCH_WHERE:
+    case CMD_RERUN_WHERE:
         break;
     }
     must(false);
+}
+
+/* Those that may look at many jobs. */
+static bool is_scan(enum command_kind kind)
+{
+    return kind == CMD_LIST || kind == CMD_COUNT || kind == CMD_REMOVE_WHERE ||
+           kind == CMD_PATCH_WHERE || kind == CMD_RERUN_WHERE;
 }
 
 static void submit(struct backend *base, const struct command *c)
@@ -328,7 +363,7 @@ static void submit(struct backend *base, const struct command *c)
         embedded_effect(b, c->done, c->ctx)->err = refused;
         return;
     }
-    if (c->kind == CMD_LIST || c->kind == CMD_COUNT || c->kind == CMD_REMOVE_WHERE) {
+    if (is_scan(c->kind)) {
         embedded_scan_start(b, c);
         return;
     }

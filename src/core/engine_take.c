@@ -245,6 +245,7 @@ static struct err start_run(struct engine *e, instant now, struct arena *a, stru
     l->completed_retention = h->job.completed_retention;
     l->run = s->runs;
     l->attempts = s->attempts;
+    l->forgiven = s->forgiven;
     l->losses = s->losses;
     l->priority = s->priority;
     l->has_state = extent.has_state;
