@@ -45,6 +45,12 @@ static void note_batch(struct disk *d)
         instant at;
         struct job_state state;
         struct err err = err_none();
+        /* A run that has ended in the same batch, or went with its job. */
+        uint32_t run;
+        if (record_key_is_run(op->key, &id, &run))
+            note_run(d, id, run + 1);
+        else if (record_key_is_job(op->key, &id) && !op->value.at)
+            note_run(d, id, UINT32_MAX);
         if (!op->value.at)
             continue;
         if (record_key_is_state(op->key, &id)) {

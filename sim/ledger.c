@@ -75,6 +75,7 @@ static span retention_of(const struct ledger *l, const struct mjob *m, enum stat
 static void bind(struct ledger *l, struct mjob *m, struct id id)
 {
     PROMISE(!id_is_none(id), "VALUE", "job %lu has no id", m->serial);
+    PROMISE(id_is_none(m->id), "VALUE", "job %lu is there under two ids", m->serial);
     PROMISE(!ledger_find(l, id), "VALUE", "job %lu has the id of another job", m->serial);
     m->id = id;
     idmap_put(&l->by_id, id, m);
@@ -90,7 +91,6 @@ static struct mjob *find_by_payload(struct ledger *l, const struct job *job)
     PROMISE(sscanf(text, "{\"n\":%lu,", &serial) == 1 && serial < l->count, "VALUE",
             "a job that nobody enqueued");
     struct mjob *m = l->jobs[serial];
-    PROMISE(id_is_none(m->id), "VALUE", "job %lu is there under two ids", serial);
     bind(l, m, job->id);
     return m;
 }
@@ -129,8 +129,9 @@ struct mjob *ledger_see(struct ledger *l, const struct job *job, bool with_paylo
 
 void ledger_acked(struct ledger *l, struct mjob *m, const struct job *job, instant now)
 {
-    /* Someone may have been handed the job in the same turn, never before. */
-    bind(l, m, job->id);
+    /* A list or a taker may have met it before the answer came. */
+    if (!id_eq(m->id, job->id))
+        bind(l, m, job->id);
     check_values(m, job, false);
     PROMISE(
         job->state.status == (m->ready_at.ms <= m->asked_at.ms ? STATUS_READY : STATUS_SCHEDULED),
