@@ -450,6 +450,7 @@ void client_claim(struct sim *s, unsigned slot, unsigned queues, uint32_t count,
     t->queues = queues;
     t->until = instant_add(s->now, wait);
     s->claims[slot].ticket = t;
+    s->ledger.claims++;
     struct queue_set set = sim_queue_set(queues);
     struct claim_spec spec = {.queues = set.names,
                               .queue_count = set.count,
@@ -465,6 +466,14 @@ void client_claim(struct sim *s, unsigned slot, unsigned queues, uint32_t count,
     s->calling = true;
     s->claims[slot].handle = backend_claim(s->backend, &spec);
     s->calling = false;
+}
+
+void client_claim_over(struct sim *s, const struct ticket *t)
+{
+    for (unsigned i = 0; i < CLAIMS; i++)
+        if (s->claims[i].ticket == t)
+            s->claims[i] = (struct mclaim){0};
+    s->ledger.claims--;
 }
 
 static void cancel_claim(struct sim *s, unsigned slot)
@@ -528,6 +537,7 @@ void client_cut_off(struct sim *s)
         if (s->streams[i])
             stream_over(s->streams[i]);
     memset(s->claims, 0, sizeof s->claims);
+    s->ledger.claims = 0;
     s->walk.start_seq = 0;
     s->walk.waiting = false;
 }

@@ -163,7 +163,7 @@ bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s,
 {
     if (m->ended_seq)
         return m->ended == s;
-    uint64_t failures = m->ghosts;
+    uint64_t failures = m->ghosts + l->claims;
     for (size_t i = 0; i < m->end_count; i++) {
         const struct mend *e = &m->ends[i];
         if (e->how == REFUSED)
@@ -198,7 +198,7 @@ static bool may_be_purged(const struct ledger *l, const struct mjob *m, instant 
     for (size_t i = 0; may_be_dead && i < m->run_count; i++)
         if (may_have_expired(m, &m->runs[i], now, dead))
             return true;
-    return may_be_dead && m->ghosts && instant_add(m->asked_at, dead).ms <= now.ms;
+    return may_be_dead && (m->ghosts || l->claims) && instant_add(m->asked_at, dead).ms <= now.ms;
 }
 
 enum certainty ledger_there(const struct ledger *l, const struct mjob *m, instant now)
@@ -458,7 +458,7 @@ void ledger_missing(struct ledger *l, struct mjob *m, instant now)
     PROMISE(there != YES, "I2", "job %lu is lost", m->serial);
     if (there == NO)
         return;
-    if (m->exists != YES && !m->may_vanish && m->run_count == 0)
+    if (m->exists != YES && !m->may_vanish && !may_be_purged(l, m, now))
         m->never = true;
     else
         ledger_gone(l, m);

@@ -94,6 +94,7 @@ struct ledger {
     uint64_t seq, safe_seq;
     bool sync; /* acknowledged means safe */
     struct engine_settings settings;
+    unsigned claims; /* without an answer: each may have leased any job, and lost it again */
     uint64_t *tokens; /* all that were ever seen, sorted */
     size_t token_count, token_cap;
     instant lost_at; /* when answers were last lost, or none */

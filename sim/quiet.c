@@ -262,7 +262,7 @@ static void check_claimed(struct ticket *t, const struct reply *r)
     struct order *o = t->ctx;
     struct sim *s = o->sim;
     size_t expected = o->count < o->asked ? o->count : o->asked;
-    s->claims[t->slot] = (struct mclaim){0};
+    client_claim_over(s, t);
     PROMISE(r->count == expected, "I5", "%zu jobs were claimed of %zu ready, %u asked", r->count,
             o->count, o->asked);
     for (size_t i = 0; i < r->count; i++) {
@@ -303,7 +303,6 @@ void quiet_order(struct sim *s)
         client_claim(s, slot, queues, o.asked, (span){1000}, (span){0});
         s->claims[slot].ticket->then = check_claimed;
         s->claims[slot].ticket->ctx = &o;
-        s->claims[slot].ticket->slot = slot;
         sim_pump(s);
         PROMISE(!s->claims[slot].ticket, "REPLY", "a claim that does not wait has no answer");
     }

@@ -93,6 +93,7 @@ void client_cut_off(struct sim *s);
 void client_open_stream(struct sim *s, unsigned slot, unsigned queues, uint32_t prefetch);
 void client_claim(struct sim *s, unsigned slot, unsigned queues, uint32_t count, span lease,
                   span wait);
+void client_claim_over(struct sim *s, const struct ticket *t);
 void client_succeed(struct sim *s, struct mjob *m, uint64_t token);
 /* After an answer: clients that act at once. */
 void client_react(struct sim *s);
@@ -116,7 +117,6 @@ struct ticket {
     uint32_t limit;  /* claim, list */
     unsigned queues; /* claim */
     instant until;   /* claim */
-    unsigned slot;   /* claim */
     uint64_t walk;   /* list: of which walk it is a page; 0: none */
     struct id from;
     void (*then)(struct ticket *t, const struct reply *r); /* of quiet checks; they judge */

@@ -359,9 +359,7 @@ static void judge_page(struct ticket *t, const struct reply *r)
 static void judge_claim(struct ticket *t, const struct reply *r)
 {
     struct sim *s = t->sim;
-    for (unsigned i = 0; i < CLAIMS; i++)
-        if (s->claims[i].ticket == t)
-            s->claims[i] = (struct mclaim){0};
+    client_claim_over(s, t);
     if (r->err.code != ERR_OK) {
         PROMISE(is_of_the_store(r->err.code), "REPLY", "#%lu: answer %s", t->serial,
                 err_wire(r->err.code));
