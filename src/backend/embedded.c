@@ -409,12 +409,13 @@ static void stream_close(struct backend *base, struct backend_stream *s)
     struct taker *t = s->taker;
     s->taker = NULL;
     drop_stream_if_done(s);
-    engine_taker_close(b->engine, b->now, t);
+    if (t)
+        engine_taker_close(b->engine, b->now, t);
 }
 
 static void stream_pause(struct backend *base, struct backend_stream *s, bool paused)
 {
-    if (s->open)
+    if (s->taker)
         engine_taker_pause(self(base)->engine, s->taker, paused);
 }
 
@@ -454,11 +455,10 @@ static void claim_cancel(struct backend *base, struct backend_claim *c)
     embedded_effect(b, on_claim_reply, c);
 }
 
-/* Ends all streams and answers all claims that still wait. Their takers are the caller's. */
-static void end_takers(struct embedded *b, const struct err *why)
+/* Answers all claims that still wait. Their takers are gone or the caller's. */
+static void answer_claims(struct embedded *b, const struct err *why)
 {
-    for (struct list *n = b->claims.next, *next; n != &b->claims; n = next) {
-        next = n->next;
+    for (struct list *n = b->claims.next; n != &b->claims; n = n->next) {
         struct backend_claim *c = LIST_OF(n, struct backend_claim, node);
         if (!c->taker)
             continue;
@@ -467,13 +467,34 @@ static void end_takers(struct embedded *b, const struct err *why)
         if (why)
             r->err = *why;
     }
-    for (struct list *n = b->streams.next, *next; n != &b->streams; n = next) {
-        next = n->next;
-        struct backend_stream *s = LIST_OF(n, struct backend_stream, node);
+}
+
+/* Their takers are gone: whoever closes or pauses one from inside a callback must not
+ * reach for it. */
+static void forget_stream_takers(struct embedded *b)
+{
+    for (struct list *n = b->streams.next; n != &b->streams; n = n->next)
+        LIST_OF(n, struct backend_stream, node)->taker = NULL;
+}
+
+/* Ends all streams, one at a time from a list of their own, since the receiver may close
+ * others. */
+static void close_streams(struct embedded *b)
+{
+    struct list open;
+    list_init(&open);
+    while (!list_is_empty(&b->streams)) {
+        struct list *n = b->streams.next;
+        list_unlink(n);
+        list_append(&open, n);
+    }
+    while (!list_is_empty(&open)) {
+        struct backend_stream *s = LIST_OF(open.next, struct backend_stream, node);
+        list_unlink(&s->node);
+        list_append(&b->streams, &s->node);
         if (!s->open)
             continue;
         s->open = false;
-        s->taker = NULL;
         s->closed(s->ctx);
         drop_stream_if_done(s);
     }
@@ -491,6 +512,8 @@ static struct err fail_over(struct embedded *b, struct turn *failed, struct err 
     b->free_space = -1;
     struct turn *built = b->building;
     b->building = free_turn(b);
+    answer_claims(b, &why);
+    forget_stream_takers(b);
     engine_free(b->engine);
     b->engine = NULL;
     embedded_ahead_close(b);
@@ -500,7 +523,7 @@ static struct err fail_over(struct embedded *b, struct turn *failed, struct err 
     release(b, failed, &why);
     release(b, built, &why);
     embedded_scan_abort_all(b, &why);
-    end_takers(b, &why);
+    close_streams(b);
     return err_none();
 }
 
@@ -617,7 +640,9 @@ void embedded_stop(struct backend *base)
         if (s->open)
             engine_taker_close(b->engine, b->now, s->taker);
     }
-    end_takers(b, NULL);
+    answer_claims(b, NULL);
+    forget_stream_takers(b);
+    close_streams(b);
 }
 
 bool embedded_is_idle(const struct backend *base)

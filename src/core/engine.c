@@ -520,6 +520,8 @@ static void check_queue(const struct engine *e, const struct queue *q)
     must(has == q->has_head);
     must(!has || (first.hi == q->head.hi && first.lo == q->head.lo));
     btree_check(&q->ready);
+    bool awaited = !list_is_empty(&q->waiters) || !list_is_empty(&e->all_waiters);
+    must(!has || q->dirty || !awaited);
 }
 
 void engine_check(const struct engine *e)
