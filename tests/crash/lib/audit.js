@@ -4,7 +4,7 @@
 // The server's state against the ledger, while no client is at work: only deadlines (a
 // delay or a lease that ends) may change anything meanwhile.
 
-const { OUTCOME, reports, mayBeGone } = require('./ledger.js');
+const { OUTCOME, reports, mayBeDeleted, mayBeGone } = require('./ledger.js');
 
 /* While no client is at work nothing is on its way: whatever is handed out later is wrong. */
 const NO_RUN = -1;
@@ -24,7 +24,8 @@ async function walk(conn, ledger) {
     path = body.pages.next;
   }
   for (let i = 1; i < jobs.length; i++)
-    if (!(jobs[i - 1].id < jobs[i].id)) ledger.fail(null, `the list has ${jobs[i].id} out of order`);
+    if (!(jobs[i - 1].id < jobs[i].id))
+      ledger.fail(null, `the list has ${jobs[i].id} out of order`);
   return jobs;
 }
 
@@ -79,7 +80,7 @@ function checkAbsent(ledger, job) {
     ledger.end(job, 'never stored', NO_RUN, false);
     return;
   }
-  if (job.ended ? job.ended.kept : !mayBeGone(job)) {
+  if (job.ended ? job.ended.kept && !mayBeDeleted(job) : !mayBeGone(job)) {
     ledger.fail(job, 'is LOST: it was acknowledged, nobody ended it, and it is not there');
     return;
   }
@@ -164,7 +165,8 @@ function checkShape(run, i, total, bad) {
   if (!(run.ended_at >= run.taken_at)) bad(`run ${i} ended before it began`);
   if (run.outcome === 'completed' && i !== total - 1) bad(`run ${i} completed, but others follow`);
   const counts = run.outcome === 'failed' || run.outcome === 'claim-expired';
-  if (counts !== (run.attempt !== undefined)) bad(`run ${i}: ${run.outcome}, attempt ${run.attempt}`);
+  if (counts !== (run.attempt !== undefined))
+    bad(`run ${i} is ${run.outcome}, its attempt ${run.attempt}`);
 }
 
 /** What the record says of a run against what the clients know of it. */
@@ -176,7 +178,8 @@ function checkOutcome(job, run, bad) {
   if (acked && OUTCOME[acked.kind] !== run.outcome)
     bad(`run ${run.run} is ${run.outcome}, but its ${acked.kind} was acknowledged`);
   if (['completed', 'failed', 'returned'].includes(run.outcome)) {
-    const said = run.outcome === 'failed' ? told.some((r) => r.message === run.message) : told.length;
+    const failed = run.outcome === 'failed';
+    const said = failed ? told.some((r) => r.message === run.message) : told.length;
     /* A handout that never arrived may have been given back by the server itself. */
     if (!said && !(run.outcome === 'returned' && !known))
       bad(`run ${run.run} is ${run.outcome}, though nobody said so`);

@@ -23,7 +23,8 @@ class Ledger {
     this.onViolation = () => {};
     this.sent = 0;
     this.unfinished = 0;
-    this.counts = { enqueued: 0, handed: 0, success: 0, failure: 0, release: 0, delete: 0, stale: 0 };
+    this.counts = { enqueued: 0, handed: 0, stale: 0 };
+    for (const kind of [...Object.keys(OUTCOME), 'delete']) this.counts[kind] = 0;
     /** Called when a job ends; enqueuers wait for it when too much is open. */
     this.onEnd = () => {};
   }
@@ -137,7 +138,8 @@ class Ledger {
     if (before)
       this.fail(job, `run ${body.run} was handed out twice, tokens ${before.token}, ${body.token}`);
     for (const run of job.runs.values())
-      if (run.token === body.token) this.fail(job, `runs ${run.index} and ${body.run} share a token`);
+      if (run.token === body.token)
+        this.fail(job, `runs ${run.index} and ${body.run} share a token`);
     if (body.attempts > job.spec.retry_limit)
       this.fail(job, `handed out after ${body.attempts} attempts`);
     const failed = [...job.runs.values()].filter((r) => r.index < body.run && acked(r, 'failure'));
@@ -148,6 +150,12 @@ class Ledger {
 
   streamClosed(runs) {
     for (const run of runs) run.streamOpen = false;
+  }
+
+  /** The lease may end later from now on, or sooner. */
+  renewSent(run, leaseMs) {
+    run.leaseEnd = Math.min(run.leaseEnd, Date.now() + leaseMs);
+    this.note(run.job, `renewal of run ${run.index} for ${leaseMs} ms sent`);
   }
 
   renewAnswered(run, status, body) {
@@ -200,8 +208,9 @@ class Ledger {
     }
     this.counts[kind]++;
     if (report.mustFail) this.fail(job, `a stale ${kind} of run ${run.index} was accepted`);
-    if (job.ended && job.ended.how !== 'deleted')
-      this.fail(job, `${kind} was accepted after it was ${job.ended.how}`);
+    /* Of an earlier run the acknowledgement may only have come late, over another connection. */
+    if (job.ended && job.ended.run !== null && run.index >= job.ended.run)
+      this.fail(job, `${kind} of run ${run.index} was accepted after it was ${job.ended.how}`);
     if (kind === 'success') this.end(job, 'completed', run.index, report.kept);
     if (kind === 'failure') this.failed(report, body);
   }
@@ -211,8 +220,9 @@ class Ledger {
     job.failures++;
     job.attempts = Math.max(job.attempts, body.attempts);
     this.note(job, `now ${body.status} after ${body.attempts} attempts: ${body.reason}`);
-    if (body.attempts < job.failures || body.attempts > job.spec.retry_limit + 1)
-      this.fail(job, `${body.attempts} attempts after ${job.failures} acknowledged failures`);
+    const before = [...job.runs.values()].filter((r) => r.index <= index && acked(r, 'failure'));
+    if (body.attempts < before.length || body.attempts > job.spec.retry_limit + 1)
+      this.fail(job, `${body.attempts} attempts after ${before.length} acknowledged failures`);
     const exhausted = report.kill || body.attempts === job.spec.retry_limit + 1;
     if (exhausted !== (body.status === 'dead')) this.fail(job, `is ${body.status} after a failure`);
     if (body.status === 'dead') this.end(job, 'dead', index, true);
@@ -260,13 +270,17 @@ function reports(job, kind) {
   return found;
 }
 
+function mayBeDeleted(job) {
+  return job.deletes.some((d) => d.status !== 'refused');
+}
+
 /** Whether something was sent that would end the job and leave nothing of it. */
 function mayBeGone(job) {
   return (
     !job.durable ||
-    job.deletes.some((d) => d.status !== 'refused') ||
+    mayBeDeleted(job) ||
     reports(job, 'success').some((r) => !r.kept)
   );
 }
 
-module.exports = { Ledger, OUTCOME, reports, mayBeGone };
+module.exports = { Ledger, OUTCOME, reports, mayBeDeleted, mayBeGone };

@@ -179,9 +179,11 @@ async function release(load, conn, run) {
 }
 
 async function renew(load, conn, run) {
+  const lease = load.random.pick(LEASES);
+  load.ledger.renewSent(run, lease);
   const { status, body } = await conn.post(`/jobs/${run.job.id}/renew`, {
     token: run.token,
-    lease_ms: load.random.pick(LEASES),
+    lease_ms: lease,
   });
   load.ledger.renewAnswered(run, status, body);
 }
@@ -279,8 +281,12 @@ async function claimWorker(load, pocket) {
         wait_ms: 100,
         worker: 'crash',
       });
-      if (status !== 200) ledger.fail(null, `claim answered ${status}: ${JSON.stringify(body)}`);
-      else await Promise.all(body.jobs.map((job) => ledger.handed(job, 'claim')).filter(Boolean).map(act));
+      if (status !== 200) {
+        ledger.fail(null, `claim answered ${status}: ${JSON.stringify(body)}`);
+        return;
+      }
+      const runs = body.jobs.map((job) => ledger.handed(job, 'claim')).filter(Boolean);
+      await Promise.all(runs.map(act));
     }
   });
   conn.close();
