@@ -14,6 +14,7 @@
 #define DUE_PER_TURN       1000
 #define SPACE_CHECK_MS     100
 #define REOPEN_INTERVAL_MS 1000
+#define AHEAD_MAX_MS       1000 /* an open cursor keeps old files alive */
 
 static struct embedded *self(struct backend *b)
 {
@@ -453,6 +454,7 @@ static struct err fail_over(struct embedded *b, struct turn *failed, struct err 
     b->building = free_turn(b);
     engine_free(b->engine);
     b->engine = NULL;
+    embedded_ahead_close(b);
     TRY(store_reopen(b->env.store));
     TRY(embedded_recover(b));
 
@@ -472,6 +474,7 @@ static void try_reopen(struct embedded *b)
     check_space(b);
     if ((uint64_t)b->free_space < b->settings.min_free_space)
         return;
+    embedded_ahead_close(b);
     if (store_reopen(b->env.store).code != ERR_OK)
         return;
     engine_free(b->engine);
@@ -508,6 +511,8 @@ static void seal(struct embedded *b)
 static struct err advance(struct embedded *b)
 {
     check_space(b);
+    if (b->ahead.cursor && b->now.ms - b->ahead.opened.ms > AHEAD_MAX_MS)
+        embedded_ahead_close(b);
     TRY(engine_advance(b->engine, b->now, DUE_PER_TURN, &b->more_due));
     TRY(embedded_scan_step(b));
     if ((uint64_t)b->free_space < b->settings.min_free_space / 2)
@@ -634,6 +639,7 @@ void embedded_free(struct backend *base)
     struct embedded *b = self(base);
     if (b->committing)
         store_wait(b->env.store);
+    embedded_ahead_close(b);
     embedded_scan_free_all(b);
     for (int i = 0; i < TURNS; i++) {
         struct turn *t = &b->turns[i];

@@ -106,9 +106,12 @@ struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
     s.status = lifecycle_move(STATUS_IN_FLIGHT, EVENT_SUCCEED);
     s.completed_at = now;
     s.losses = 0;
+    char words[RETRY_REASON_MAX];
+    snprintf(words, sizeof words, "completed at attempt %u", l->attempts + 1);
+    s.reason = str_from(words);
     span retention =
         l->completed_retention.ms >= 0 ? l->completed_retention : e->settings.completed_retention;
-    struct run run = run_of(l, now, OUTCOME_COMPLETED, STR("completed"));
+    struct run run = run_of(l, now, OUTCOME_COMPLETED, s.reason);
     finish(e, now, l, &s, &run, retention);
     return err_none();
 }

@@ -286,6 +286,7 @@ static void commit_batch(struct rocks *r)
 
 static void *commit_thread(void *arg)
 {
+    pthread_setname_np(pthread_self(), "commit");
     struct rocks *r = arg;
     pthread_mutex_lock(&r->lock);
     for (;;) {
