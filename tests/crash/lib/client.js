@@ -152,10 +152,15 @@ class Stream {
     this.ended = false;
     let left = '';
     this.socket = net.connect({ port, host: '127.0.0.1', noDelay: true });
-    /** {ended: the stream's last chunk arrived, reset: the connection broke} */
+    /** The connection is gone: {ended: the last chunk had arrived, reset: it broke}. */
     this.closed = new Promise((resolve) => {
       this.socket.on('error', (error) => (this.error = error));
       this.socket.on('close', () => resolve({ ended: this.ended, reset: Boolean(this.error) }));
+    });
+    /** The server has ended the stream, in order (true) or not. */
+    this.over = new Promise((resolve) => {
+      this.onEnd = resolve;
+      this.closed.then(({ ended }) => resolve(ended));
     });
     /** The status of the answer; rejects with Lost. */
     this.opened = new Promise((resolve, reject) => {
@@ -167,7 +172,10 @@ class Stream {
           left = lines.pop();
           for (const line of lines) if (line !== '') onJob(JSON.parse(line));
         },
-        end: () => (this.ended = true),
+        end: () => {
+          this.ended = true;
+          this.onEnd(true);
+        },
       });
       this.socket.on('data', (bytes) => parser.feed(bytes));
     });
