@@ -48,9 +48,16 @@ class ReplyParser {
     return true;
   }
 
+  /** Passes on what has come of the bytes that are due; whether they are complete. */
+  pass() {
+    const bytes = this.take(Math.min(this.need, this.left.length));
+    this.need -= bytes.length;
+    if (bytes.length) this.handler.data(bytes);
+    return this.need === 0;
+  }
+
   readBody() {
-    if (this.left.length < this.need) return false;
-    if (this.need) this.handler.data(this.take(this.need));
+    if (!this.pass()) return false;
     this.step = this.readHead;
     this.handler.end();
     return true;
@@ -65,8 +72,13 @@ class ReplyParser {
   }
 
   readChunk() {
-    if (this.left.length < this.need + 2) return false;
-    this.handler.data(this.take(this.need + 2).subarray(0, this.need));
+    if (!this.pass()) return false;
+    this.step = this.readChunkEnd;
+    return true;
+  }
+
+  readChunkEnd() {
+    if (this.line() === null) return false;
     this.step = this.readChunkSize;
     return true;
   }
