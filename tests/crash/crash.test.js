@@ -95,7 +95,7 @@ class Harness {
   async round() {
     const { ledger, random } = this;
     while (random.chance(0.2)) await this.killAtStart();
-    ledger.round++;
+    ledger.nextRound();
     const server = this.start();
     const port = await server.listening();
     this.readyMs = server.readyMs;
@@ -111,7 +111,7 @@ class Harness {
   }
 
   async finish() {
-    this.ledger.round++;
+    this.ledger.nextRound();
     let server = this.start();
     const port = await server.listening();
     await this.audit(port, true);
@@ -119,7 +119,7 @@ class Harness {
     this.check();
     await this.audit(port, true);
     await this.kill(server);
-    this.ledger.round++;
+    this.ledger.nextRound();
     server = this.start();
     await this.audit(await server.listening(), true);
     assert.strictEqual(this.ledger.unfinished, 0, 'jobs were left');

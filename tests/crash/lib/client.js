@@ -161,8 +161,8 @@ class Connection {
 /** GET /jobs/take: calls onJob(job) for each line. */
 class Stream {
   constructor(port, query, onJob) {
-    this.ended = false;
-    let left = '';
+    this.ended = this.left = false; // the server has ended it; we have closed it
+    let rest = '';
     this.socket = net.connect({ port, host: '127.0.0.1', noDelay: true });
     /** The connection is gone: {ended: the last chunk had arrived, reset: it broke}. */
     this.closed = new Promise((resolve) => {
@@ -180,8 +180,8 @@ class Stream {
       const parser = new ReplyParser({
         head: (reply) => resolve(reply.status),
         data: (bytes) => {
-          const lines = (left + bytes.toString()).split('\n');
-          left = lines.pop();
+          const lines = (rest + bytes.toString()).split('\n');
+          rest = lines.pop();
           for (const line of lines) if (line !== '') onJob(JSON.parse(line));
         },
         end: () => {
@@ -196,6 +196,7 @@ class Stream {
   }
 
   close() {
+    this.left = true;
     this.socket.destroy();
   }
 }

@@ -18,6 +18,7 @@ class Ledger {
     this.open = new Set(); // those that the server must or may still have
     this.bulks = [];
     this.round = 0;
+    this.stopping = false;
     this.started = performance.now();
     this.violation = null;
     this.onViolation = () => {};
@@ -119,7 +120,7 @@ class Ledger {
       how,
       round: this.round,
       held: true, // the client has neither reported nor let go
-      streamOpen: how === 'stream',
+      streamOpen: how === 'stream' && !this.stopping,
       leaseEnd: body.lease_expires_at || 0,
       reports: [],
     };
@@ -146,6 +147,17 @@ class Ledger {
     if (body.attempts < failed.length)
       this.fail(job, `${body.attempts} attempts, but ${failed.length} failures were acknowledged`);
     if (body.status !== 'in_flight') this.fail(job, `handed out as ${body.status}`);
+  }
+
+  /** From now on the server may end streams, and what they hold. */
+  serverStops() {
+    this.stopping = true;
+    for (const job of this.open) this.streamClosed(job.runs.values());
+  }
+
+  nextRound() {
+    this.round++;
+    this.stopping = false;
   }
 
   streamClosed(runs) {

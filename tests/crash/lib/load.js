@@ -22,6 +22,7 @@ class Load {
     Object.assign(this, { port, ledger, random, keepByDefault, over: false, waiting: [] });
     this.sentBefore = ledger.sent;
     this.enqueues = random.range(100, ENQUEUES_MAX);
+    this.streams = [];
     this.recent = []; // jobs that were acknowledged
     ledger.onEnd = () => {
       if (ledger.unfinished < UNFINISHED_MAX) this.wake();
@@ -67,6 +68,13 @@ async function untilLost(work) {
   }
 }
 
+/** POST; a server that says that it is stopping counts as lost. */
+async function post(conn, path, body) {
+  const reply = await conn.post(path, body);
+  if (reply.status === 503 && reply.body.code === 'stopping') throw new Lost(`${path}: stopping`);
+  return reply;
+}
+
 // --- enqueue ---
 
 function newSpec(load) {
@@ -89,7 +97,7 @@ function newSpec(load) {
 async function enqueueOne(load, conn) {
   const { ledger } = load;
   const job = ledger.newJob(newSpec(load), null);
-  const { status, body } = await conn.post('/jobs', job.spec);
+  const { status, body } = await post(conn, '/jobs', job.spec);
   if (status !== 201) ledger.fail(job, `enqueue answered ${status}: ${JSON.stringify(body)}`);
   else ledger.enqueueAcked(job, body);
   load.remember(job);
@@ -101,7 +109,7 @@ async function enqueueMany(load, conn) {
   const jobs = Array.from({ length: random.range(1, most) }, () =>
     ledger.newJob(newSpec(load), true));
   ledger.bulks.push(jobs);
-  const { status, body } = await conn.post('/jobs/bulk', { jobs: jobs.map((job) => job.spec) });
+  const { status, body } = await post(conn, '/jobs/bulk', { jobs: jobs.map((job) => job.spec) });
   if (status !== 201 || body.jobs.length !== jobs.length) {
     ledger.fail(jobs[0], `bulk enqueue answered ${status}: ${JSON.stringify(body)}`);
     return;
@@ -148,8 +156,8 @@ async function enqueuer(load, depth, enqueue) {
 async function succeed(load, conn, run, { token = true } = {}) {
   const { ledger } = load;
   const report = ledger.reportSent(run, 'success', { kept: load.keeps(run.job) });
-  const { status, body } = await conn.post(
-    `/jobs/${run.job.id}/success`, token ? { token: run.token } : {});
+  const { status, body } = await post(
+    conn, `/jobs/${run.job.id}/success`, token ? { token: run.token } : {});
   ledger.reportAnswered(report, status, body);
 }
 
@@ -157,7 +165,7 @@ async function succeedMany(load, conn, runs) {
   const { ledger } = load;
   const sent = runs.map((run) =>
     ledger.reportSent(run, 'success', { kept: load.keeps(run.job) }));
-  const { status, body } = await conn.post('/jobs/success', { ids: runs.map((r) => r.job.id) });
+  const { status, body } = await post(conn, '/jobs/success', { ids: runs.map((r) => r.job.id) });
   if (status !== 204 && status !== 422)
     ledger.fail(runs[0].job, `bulk success answered ${status}: ${JSON.stringify(body)}`);
   const refused = new Set(status === 422 ? body.not_found : []);
@@ -177,20 +185,20 @@ async function reportFailure(load, conn, run) {
   if (!kill && run.job.attempts < run.job.spec.retry_limit && random.chance(0.7))
     body.retry_at = Date.now() + random.range(0, 100);
   const report = ledger.reportSent(run, 'failure', { message, kill });
-  const reply = await conn.post(`/jobs/${run.job.id}/failure`, body);
+  const reply = await post(conn, `/jobs/${run.job.id}/failure`, body);
   ledger.reportAnswered(report, reply.status, reply.body);
 }
 
 async function release(load, conn, run) {
   const report = load.ledger.reportSent(run, 'release');
-  const { status, body } = await conn.post(`/jobs/${run.job.id}/release`, { token: run.token });
+  const { status, body } = await post(conn, `/jobs/${run.job.id}/release`, { token: run.token });
   load.ledger.reportAnswered(report, status, body);
 }
 
 async function renew(load, conn, run) {
   const lease = load.random.pick(LEASES);
   load.ledger.renewSent(run, lease);
-  const { status, body } = await conn.post(`/jobs/${run.job.id}/renew`, {
+  const { status, body } = await post(conn, `/jobs/${run.job.id}/renew`, {
     token: run.token,
     lease_ms: lease,
   });
@@ -201,10 +209,12 @@ async function renew(load, conn, run) {
 
 /** Opens a stream and calls onRun for each job; returns once it is lost or closed. */
 function openStream(load, query, onRun) {
-  return new Stream(load.port, query, (body) => {
+  const stream = new Stream(load.port, query, (body) => {
     const run = load.ledger.handed(body, 'stream');
     if (run) onRun(run);
   });
+  load.streams.push(stream);
+  return stream;
 }
 
 /** Reports each job by itself. */
@@ -284,7 +294,7 @@ async function claimWorker(load, pocket) {
   };
   await untilLost(async () => {
     while (!load.over) {
-      const { status, body } = await conn.post('/jobs/claim', {
+      const { status, body } = await post(conn, '/jobs/claim', {
         count: random.range(1, 20),
         lease_ms: random.pick(LEASES),
         wait_ms: 100,
@@ -342,7 +352,7 @@ async function drain(load) {
   const left = async () =>
     (await conn.get('/jobs/count?status=ready,scheduled,in_flight')).body.count;
   while (!ledger.violation && (await left()) > 0) {
-    const { body } = await conn.post('/jobs/claim', { count: 500, lease_ms: 30000, wait_ms: 200 });
+    const { body } = await post(conn, '/jobs/claim', { count: 500, lease_ms: 30000, wait_ms: 200 });
     const runs = body.jobs.map((job) => ledger.handed(job, 'claim')).filter(Boolean);
     await Promise.all(runs.map((run) => succeed(load, conn, run)));
   }
