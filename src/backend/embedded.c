@@ -517,7 +517,10 @@ static struct err fail_over(struct embedded *b, struct turn *failed, struct err 
     engine_free(b->engine);
     b->engine = NULL;
     embedded_ahead_close(b);
-    TRY(store_reopen(b->env.store));
+    /* On a disk that is still full the store stays closed for writing, but reads go on. */
+    struct err reopened = store_reopen(b->env.store);
+    if (reopened.code != ERR_OK && reopened.code != ERR_DISK_FULL)
+        return reopened;
     TRY(embedded_recover(b));
 
     release(b, failed, &why);
@@ -533,10 +536,9 @@ static void try_reopen(struct embedded *b)
         return;
     b->retry_reopen = instant_add(b->now, (span){REOPEN_INTERVAL_MS});
     b->free_space = -1;
-    check_space(b);
-    if ((uint64_t)b->free_space < b->settings.min_free_space)
-        return;
     embedded_ahead_close(b);
+    /* Whether there is room enough to open is the store's to say. The reserve is no question
+     * here: below it jobs may still be finished and removed. */
     if (store_reopen(b->env.store).code != ERR_OK)
         return;
     engine_free(b->engine);
