@@ -140,6 +140,12 @@ static void check_space(struct embedded *b)
     b->free_space_at = b->now;
 }
 
+/* Too short to hand anything out. */
+static bool is_short_of_space(const struct embedded *b)
+{
+    return (uint64_t)b->free_space < b->settings.min_free_space / 2;
+}
+
 static struct err refuse_to_store(struct embedded *b, enum command_kind kind)
 {
     if (b->health == HEALTH_FAILED)
@@ -369,12 +375,13 @@ static void stream_close(struct backend *base, struct backend_stream *s)
     struct taker *t = s->taker;
     s->taker = NULL;
     drop_stream_if_done(s);
-    engine_taker_close(b->engine, b->now, t);
+    if (t)
+        engine_taker_close(b->engine, b->now, t);
 }
 
 static void stream_pause(struct backend *base, struct backend_stream *s, bool paused)
 {
-    if (s->open)
+    if (s->taker)
         engine_taker_pause(self(base)->engine, s->taker, paused);
 }
 
@@ -388,6 +395,10 @@ static struct backend_claim *claim(struct backend *base, const struct claim_spec
     list_init(&c->node);
     list_append(&b->claims, &c->node);
     struct err refused = refuse_taker(b);
+    /* Without room for the lease's record nothing is handed out, and so nobody
+     * would answer the claim either. */
+    if (refused.code == ERR_OK)
+        refused = refuse_to_store(b, CMD_RENEW);
     if (refused.code != ERR_OK) {
         embedded_effect(b, on_claim_reply, c)->err = refused;
         return c;
@@ -414,7 +425,9 @@ static void claim_cancel(struct backend *base, struct backend_claim *c)
     embedded_effect(b, on_claim_reply, c);
 }
 
-/* Ends all streams and answers all claims that still wait. Their takers are the caller's. */
+/* Ends all streams and answers all claims that still wait. Their takers are the caller's,
+ * and gone already: all streams let go of them before the first one's owner hears
+ * of its end, for it may close or pause any other at once. */
 static void end_takers(struct embedded *b, const struct err *why)
 {
     for (struct list *n = b->claims.next, *next; n != &b->claims; n = next) {
@@ -427,13 +440,22 @@ static void end_takers(struct embedded *b, const struct err *why)
         if (why)
             r->err = *why;
     }
+    struct list open;
+    list_init(&open);
     for (struct list *n = b->streams.next, *next; n != &b->streams; n = next) {
         next = n->next;
         struct backend_stream *s = LIST_OF(n, struct backend_stream, node);
         if (!s->open)
             continue;
-        s->open = false;
         s->taker = NULL;
+        list_unlink(n);
+        list_append(&open, n);
+    }
+    while (!list_is_empty(&open)) {
+        struct backend_stream *s = LIST_OF(open.next, struct backend_stream, node);
+        list_unlink(&s->node);
+        list_append(&b->streams, &s->node);
+        s->open = false;
         s->closed(s->ctx);
         drop_stream_if_done(s);
     }
@@ -456,10 +478,10 @@ static struct err fail_over(struct embedded *b, struct turn *failed, struct err 
     TRY(store_reopen(b->env.store));
     TRY(embedded_recover(b));
 
+    end_takers(b, &why);
     release(b, failed, &why);
     release(b, built, &why);
     embedded_scan_abort_all(b, &why);
-    end_takers(b, &why);
     return err_none();
 }
 
@@ -479,6 +501,7 @@ static void try_reopen(struct embedded *b)
     b->health = HEALTH_GOOD;
     struct err err = embedded_recover(b);
     if (err.code != ERR_OK) {
+        batch_reset(&b->building->batch); /* half a recovery */
         b->health = HEALTH_FAILED;
         b->failure = err;
     }
@@ -510,7 +533,7 @@ static struct err advance(struct embedded *b)
     check_space(b);
     TRY(engine_advance(b->engine, b->now, DUE_PER_TURN, &b->more_due));
     TRY(embedded_scan_step(b));
-    if ((uint64_t)b->free_space < b->settings.min_free_space / 2)
+    if (is_short_of_space(b))
         return err_none();
     return engine_dispatch(b->engine, b->now, &b->building->arena);
 }
@@ -553,7 +576,14 @@ bool embedded_next_due(const struct backend *base, instant *at)
         *at = b->retry_reopen;
         return true;
     }
-    return engine_next_due(b->engine, at);
+    bool due = engine_next_due(b->engine, at);
+    if (!is_short_of_space(b))
+        return due;
+    /* Nobody tells when there is room again. */
+    instant look = instant_add(b->free_space_at, (span){REOPEN_INTERVAL_MS});
+    if (!due || look.ms < at->ms)
+        *at = look;
+    return true;
 }
 
 void embedded_stop(struct backend *base)
