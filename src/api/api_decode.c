@@ -128,6 +128,25 @@ static struct err read_exponent(struct json_cursor *c, struct arena *a, void *ou
     return json_read_double(c, 0, 100, out);
 }
 
+static struct err read_unique_key(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct str *key = out;
+    TRY(api_field_text(c, a, key));
+    if (key->len > 0 && key->len <= JOB_UNIQUE_KEY_MAX)
+        return err_none();
+    return err_make(ERR_BAD_VALUE, "1 to %d bytes, not %zu", JOB_UNIQUE_KEY_MAX, key->len);
+}
+
+static struct err read_unique_while(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct str name;
+    TRY(api_field_text(c, a, &name));
+    if (job_unique_parse(name, out))
+        return err_none();
+    return err_make(ERR_BAD_VALUE, "queued, active or exists, not '%.*s'",
+                    (int)(name.len < 32 ? name.len : 32), name.at);
+}
+
 static struct err read_later(struct json_cursor *c, struct arena *a, void *out)
 {
     (void)c;
@@ -257,9 +276,9 @@ static const struct field job_table[] = {
     {"retry_limit", false, read_retry_limit, SPEC(retry_limit), true},
     {"backoff", false, mark_backoff, 0, true},
     {"retention", false, mark_retention, 0, true},
+    {"unique_key", false, read_unique_key, SPEC(unique_key), true},
+    {"unique_while", false, read_unique_while, SPEC(unique_while), true},
     /* Ignoring these would break the promise that the client relies on. */
-    {"unique_key", false, read_later, 0, true},
-    {"unique_while", false, read_later, 0, true},
     {"batch", false, read_later, 0, true},
 };
 
@@ -285,6 +304,10 @@ struct err api_decode_job(const struct api *a, struct json_cursor *c, struct are
                                     .completed_retention = RETENTION_DEFAULT,
                                     .dead_retention = RETENTION_DEFAULT}};
     TRY(api_decode_object(a, c, arena, job_table, COUNT(job_table), &f));
+    if (f.spec.unique_while && !f.spec.unique_key.len)
+        return err_make(ERR_MISSING_FIELD, "unique_while needs a unique_key");
+    if (f.spec.unique_key.len && !f.spec.unique_while)
+        f.spec.unique_while = UNIQUE_QUEUED;
     struct err err = err_none();
     if (f.has_backoff) {
         f.spec.backoff.shape = CURVE_POWER;

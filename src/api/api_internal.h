@@ -106,6 +106,8 @@ struct err api_check_lease(span lease);
 /* api_encode.c */
 enum encode { ENCODE_PAYLOAD = 1, ENCODE_ONE_LINE = 2 };
 void api_encode_job(struct buf *b, const struct job *job, unsigned how);
+/* The answer to an enqueue. */
+void api_encode_enqueued(struct buf *b, const struct enqueued *e);
 /* A job with its run and token, for whoever was handed it. */
 void api_encode_handout(struct buf *b, const struct handout *h, unsigned how);
 void api_encode_run(struct buf *b, const struct run *run);

@@ -21,7 +21,7 @@
 #define BACKEND_PAGE_MAX 2000
 
 enum command_kind {
-    CMD_ENQUEUE,      /* reply.jobs, in the order of the specs */
+    CMD_ENQUEUE,      /* reply.enqueued, in the order of the specs */
     CMD_SUCCEED,      /* nothing but reply.err */
     CMD_SUCCEED_MANY, /* reply.ids: those that were not in flight; the others succeeded */
     CMD_FAIL,         /* reply.jobs[0]: the job afterwards */
@@ -64,6 +64,7 @@ struct runs_command {
 struct reply {
     struct err err;
     struct job *jobs;
+    struct enqueued *enqueued; /* CMD_ENQUEUE */
     struct handout *handouts;
     struct run *runs;
     struct id *ids;

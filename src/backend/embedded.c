@@ -14,6 +14,7 @@
 #define DUE_PER_TURN       1000
 #define SPACE_CHECK_MS     100
 #define REOPEN_INTERVAL_MS 1000
+#define AHEAD_MAX_MS       1000 /* an open cursor keeps old files alive */
 
 static struct embedded *self(struct backend *b)
 {
@@ -190,15 +191,18 @@ static bool stores(enum command_kind kind)
 }
 
 /* The reply outlives the request, so its names must not be the request's. */
-static void own_names(struct arena *a, struct job *jobs, size_t count)
+static void own_names(struct arena *a, struct enqueued *jobs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        jobs[i].queue = i && str_eq(jobs[i].queue, jobs[i - 1].queue)
-                            ? jobs[i - 1].queue
-                            : arena_copy(a, jobs[i].queue);
-        jobs[i].type = i && str_eq(jobs[i].type, jobs[i - 1].type) ? jobs[i - 1].type
-                                                                   : arena_copy(a, jobs[i].type);
-        jobs[i].payload = (struct str){0};
+        struct job *job = &jobs[i].job;
+        const struct job *last = i ? &jobs[i - 1].job : NULL;
+        if (jobs[i].duplicate)
+            continue;
+        bool same = last && str_eq(job->queue, last->queue);
+        job->queue = same ? last->queue : arena_copy(a, job->queue);
+        same = last && str_eq(job->type, last->type);
+        job->type = same ? last->type : arena_copy(a, job->type);
+        job->unique_key = arena_copy(a, job->unique_key);
     }
 }
 
@@ -206,9 +210,10 @@ static void step_enqueue(struct embedded *b, const struct command *c, struct rep
 {
     struct arena *a = &b->building->arena;
     r->count = c->enqueue.count;
-    r->jobs = arena_get(a, r->count * sizeof *r->jobs);
-    engine_enqueue(b->engine, b->now, c->enqueue.specs, r->count, r->jobs);
-    own_names(a, r->jobs, r->count);
+    r->enqueued = arena_get(a, r->count * sizeof *r->enqueued);
+    r->err = engine_enqueue(b->engine, b->now, c->enqueue.specs, r->count, a, r->enqueued);
+    if (r->err.code == ERR_OK)
+        own_names(a, r->enqueued, r->count);
 }
 
 static void step_succeed_many(struct embedded *b, const struct command *c, struct reply *r)
@@ -475,6 +480,7 @@ static struct err fail_over(struct embedded *b, struct turn *failed, struct err 
     b->building = free_turn(b);
     engine_free(b->engine);
     b->engine = NULL;
+    embedded_ahead_close(b);
     TRY(store_reopen(b->env.store));
     TRY(embedded_recover(b));
 
@@ -494,6 +500,7 @@ static void try_reopen(struct embedded *b)
     check_space(b);
     if ((uint64_t)b->free_space < b->settings.min_free_space)
         return;
+    embedded_ahead_close(b);
     if (store_reopen(b->env.store).code != ERR_OK)
         return;
     engine_free(b->engine);
@@ -531,6 +538,8 @@ static void seal(struct embedded *b)
 static struct err advance(struct embedded *b)
 {
     check_space(b);
+    if (b->ahead.cursor && b->now.ms - b->ahead.opened.ms > AHEAD_MAX_MS)
+        embedded_ahead_close(b);
     TRY(engine_advance(b->engine, b->now, DUE_PER_TURN, &b->more_due));
     TRY(embedded_scan_step(b));
     if (is_short_of_space(b))
@@ -664,6 +673,7 @@ void embedded_free(struct backend *base)
     struct embedded *b = self(base);
     if (b->committing)
         store_wait(b->env.store);
+    embedded_ahead_close(b);
     embedded_scan_free_all(b);
     for (int i = 0; i < TURNS; i++) {
         struct turn *t = &b->turns[i];

@@ -52,7 +52,7 @@ const struct subcommand enqueue_command = {
              "With --bulk each line is a job: {\"queue\": …, \"type\": …, \"payload\": …, "
              "\"priority\": …, \"ready_at\": …, \"retry_limit\": …}. What a line leaves out comes "
              "from the options. Jobs are sent in batches; each is stored completely or not at "
-             "all, and the first bad line ends it.",
+             "all, and the first bad line ends the whole run.",
     .examples = "  tenax enqueue --queue mail --type welcome '{\"to\": \"ada@example.org\"}'\n"
                 "  tenax enqueue --queue mail --type reminder --delay 24h --text 'Call Bob'\n"
                 "  tenax enqueue --queue img --type resize --retry-limit 3 --file photo.json\n"
@@ -151,7 +151,7 @@ static void print_job(struct client *c)
     else
         table_harmless(&out, view_text(&c->arena, job, "id"));
     buf_byte(&out, '\n');
-    fwrite(out.at, 1, out.len, stdout);
+    command_print(stdout, &out);
     buf_fini(&out);
 }
 

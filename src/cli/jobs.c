@@ -102,12 +102,11 @@ static int list_jobs(struct client *c, struct buf *path, bool all)
             break;
         n += take_page(c, &t, &out);
         next_page(c, path);
-        fwrite(out.at, 1, out.len, stdout);
-        out.len = 0;
+        command_print(stdout, &out);
     } while (all && path->len && !ferror(stdout));
     if (n && c->args.output == CLIENT_TABLE)
         table_write(&t, &out, c->colour, c->width);
-    fwrite(out.at, 1, out.len, stdout);
+    command_print(stdout, &out);
     fflush(stdout);
     if (code == CLI_OK && c->args.output == CLIENT_TABLE && (!n || path->len))
         fputs(n ? "There are more; --all shows them.\n" : "There are no such jobs.\n", stderr);

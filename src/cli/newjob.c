@@ -31,10 +31,13 @@ static struct err set_ready_at(struct buf *b, const struct enqueue_args *args,
     instant t;
     if (OPTION_GIVEN(o, struct enqueue_args, delay))
         t = instant_add(now, args->delay);
-    else if (args->at)
-        TRY(when_parse(str_from(args->at), &t));
-    else
+    else if (!args->at)
         return err_none();
+    else if (!when_parse(str_from(args->at), &t))
+        return err_make(ERR_USAGE,
+                        "option '--at': '%.40s' is not a time; write 2030-01-31T09:00:00Z, "
+                        "2030-01-31T09:00:00+01:00 or milliseconds since 1970",
+                        args->at);
     buf_print(b, "\"ready_at\":%lld", (long long)t.ms);
     return err_none();
 }

@@ -75,12 +75,19 @@ struct enqueue {
     int32_t retry_limit;
     struct curve backoff;
     span completed_retention, dead_retention;
+    struct str unique_key; /* iff unique_while */
+    enum unique unique_while;
 };
 
-/* Adds count jobs, all or none; jobs[i] is what became of specs[i], borrowing its strings
- * from specs[i]. */
-void engine_enqueue(struct engine *e, instant now, const struct enqueue *specs, size_t count,
-                    struct job *jobs);
+struct enqueued {
+    struct job job; /* without payload */
+    bool duplicate; /* not added: this job holds the unique key */
+};
+
+/* Adds count jobs, all or none; out[i] is what became of specs[i], its strings borrowed from
+ * specs[i] or, of a duplicate, in the arena. */
+NODISCARD struct err engine_enqueue(struct engine *e, instant now, const struct enqueue *specs,
+                                    size_t count, struct arena *a, struct enqueued *out);
 
 /* Names the run that a report is about: token 0 means whatever run is live. */
 struct run_ref {

@@ -30,6 +30,26 @@ const char *job_resolution_name(enum resolution r)
     return NULL;
 }
 
+static const char *const unique_names[UNIQUE_COUNT] = {
+    [UNIQUE_QUEUED] = "queued", [UNIQUE_ACTIVE] = "active", [UNIQUE_EXISTS] = "exists"};
+
+const char *job_unique_name(enum unique u)
+{
+    must(u < UNIQUE_COUNT);
+    return unique_names[u];
+}
+
+bool job_unique_parse(struct str name, enum unique *u)
+{
+    for (int i = UNIQUE_QUEUED; i < UNIQUE_COUNT; i++) {
+        if (str_eq(name, str_from(unique_names[i]))) {
+            *u = (enum unique)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 static bool is_reserved(unsigned char c)
 {
     return c < 0x20 || c == 0x7f || (c != '\0' && strchr(",*?[]{}\\", c));

@@ -17,6 +17,7 @@
 #include "core/lifecycle.h"
 
 #define JOB_NAME_MAX         255 /* bytes of a queue's, type's or worker's name */
+#define JOB_UNIQUE_KEY_MAX   1024
 #define JOB_PRIORITY_DEFAULT 32768
 #define JOB_RETRY_LIMIT_MAX  1000000
 
@@ -51,6 +52,16 @@ struct job_state {
     struct str worker;
 };
 
+/* While what statuses a unique key keeps other jobs with it out (the Jobs API's
+ * unique_while). */
+enum unique {
+    UNIQUE_NONE,   /* no unique key */
+    UNIQUE_QUEUED, /* blocked, scheduled, ready */
+    UNIQUE_ACTIVE, /* and in flight */
+    UNIQUE_EXISTS, /* as long as the job exists */
+    UNIQUE_COUNT
+};
+
 struct job {
     struct id id;
     struct str queue, type;
@@ -58,6 +69,8 @@ struct job {
     int32_t retry_limit;  /* retries after the first failure, or RETRY_LIMIT_DEFAULT */
     struct curve backoff; /* shape CURVE_NONE: the server's default */
     span completed_retention, dead_retention; /* or RETENTION_DEFAULT */
+    struct str unique_key;                    /* iff unique_while; the same for all queues */
+    enum unique unique_while;
     struct job_state state;
 };
 
@@ -97,6 +110,10 @@ struct run {
 const char *job_outcome_name(enum outcome o);
 /* NULL for RESOLUTION_NONE. */
 const char *job_resolution_name(enum resolution r);
+
+/* "queued", "active", "exists"; NULL for UNIQUE_NONE. */
+const char *job_unique_name(enum unique u);
+bool job_unique_parse(struct str name, enum unique *u);
 
 /* A queue or type: 1 to JOB_NAME_MAX bytes of UTF-8 without control characters and without
  * the characters that lists and patterns need (seed: the Jobs API reserves , * ? [ ] { } \).

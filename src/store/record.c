@@ -18,7 +18,8 @@
  *   JOB      byte version, text queue, text type, opt retry_limit,
  *            byte shape of the backoff; if it is POWER: zigzag base ms, double exponent,
  *            zigzag jitter ms,
- *            opt completed retention ms, opt dead retention ms, STATE without its version,
+ *            opt completed retention ms, opt dead retention ms, byte unique scope, and if
+ *            it is not 0 text unique key, STATE without its version,
  *            byte 0 and text payload, or byte 1 if the payload is apart
  *   PAYLOAD  byte version, text payload
  *   STATE    byte version, byte status, byte resolution, varint priority, opt ready_at,
@@ -45,6 +46,8 @@ _Static_assert(RESOLUTION_NONE == 0 && RESOLUTION_FAILED == 1 && RESOLUTION_CLAI
 _Static_assert(OUTCOME_RUNNING == 0 && OUTCOME_COMPLETED == 1 && OUTCOME_FAILED == 2 &&
                    OUTCOME_EXPIRED == 3 && OUTCOME_LOST == 4 && OUTCOME_RETURNED == 5,
                "stored outcomes keep their numbers");
+_Static_assert(UNIQUE_NONE == 0 && UNIQUE_QUEUED == 1 && UNIQUE_ACTIVE == 2 && UNIQUE_EXISTS == 3,
+               "stored scopes keep their numbers");
 _Static_assert(CURVE_NONE == 0 && CURVE_POWER == 1, "stored shapes keep their numbers");
 
 /* --- keys --- */
@@ -258,6 +261,9 @@ static void write_job(struct writer *w, const struct job *job)
     write_curve(w, &job->backoff);
     write_opt(w, job->completed_retention.ms);
     write_opt(w, job->dead_retention.ms);
+    write_byte(w, job->unique_while);
+    if (job->unique_while)
+        write_text(w, job->unique_key);
     write_state(w, &job->state);
     write_byte(w, goes_apart(job));
     if (!goes_apart(job))
@@ -531,6 +537,8 @@ struct err record_read_job(struct str value, struct id id, struct job *job, bool
     read_curve(&r, &job->backoff);
     job->completed_retention = read_span(&r, "completed retention");
     job->dead_retention = read_span(&r, "dead retention");
+    job->unique_while = (enum unique)read_byte(&r, "unique scope", UNIQUE_COUNT - 1);
+    job->unique_key = job->unique_while ? read_text(&r, "unique key") : (struct str){0};
     read_state(&r, &job->state);
     *payload_apart = read_byte(&r, "payload", 1);
     job->payload = *payload_apart ? (struct str){NULL, 0} : read_text(&r, "payload");

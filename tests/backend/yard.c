@@ -183,6 +183,9 @@ static void on_reply(void *ctx, const struct reply *r)
     memcpy(a->jobs, r->status.jobs, sizeof a->jobs);
     if (r->err.code == ERR_OK && r->jobs)
         copy_jobs(a, r);
+    else if (r->err.code == ERR_OK && r->enqueued)
+        for (size_t i = 0; i < r->count && i < YARD_LIST_MAX; i++)
+            a->ids[i] = r->enqueued[i].job.id;
     else if (r->err.code == ERR_OK && r->handouts)
         copy_handouts(a, r);
     else if (r->runs)

