@@ -141,6 +141,12 @@ static void check_space(struct embedded *b)
     b->free_space_at = b->now;
 }
 
+/* Too short to hand anything out. */
+static bool is_short_of_space(const struct embedded *b)
+{
+    return (uint64_t)b->free_space < b->settings.min_free_space / 2;
+}
+
 static struct err refuse_to_store(struct embedded *b, enum command_kind kind)
 {
     if (b->health == HEALTH_FAILED)
@@ -429,6 +435,10 @@ static struct backend_claim *claim(struct backend *base, const struct claim_spec
     list_init(&c->node);
     list_append(&b->claims, &c->node);
     struct err refused = refuse_taker(b);
+    /* Without room for the lease's record nothing is handed out, and so nobody
+     * would answer the claim either. */
+    if (refused.code == ERR_OK)
+        refused = refuse_to_store(b, CMD_RENEW);
     if (refused.code != ERR_OK) {
         embedded_effect(b, on_claim_reply, c)->err = refused;
         return c;
@@ -546,6 +556,7 @@ static void try_reopen(struct embedded *b)
     b->health = HEALTH_GOOD;
     struct err err = embedded_recover(b);
     if (err.code != ERR_OK) {
+        batch_reset(&b->building->batch); /* half a recovery */
         b->health = HEALTH_FAILED;
         b->failure = err;
     }
@@ -579,7 +590,7 @@ static struct err advance(struct embedded *b)
         embedded_ahead_close(b);
     TRY(engine_advance(b->engine, b->now, DUE_PER_TURN, &b->more_due));
     TRY(embedded_scan_step(b));
-    if ((uint64_t)b->free_space < b->settings.min_free_space / 2)
+    if (is_short_of_space(b))
         return err_none();
     return engine_dispatch(b->engine, b->now, &b->building->arena);
 }
@@ -622,7 +633,14 @@ bool embedded_next_due(const struct backend *base, instant *at)
         *at = b->retry_reopen;
         return true;
     }
-    return engine_next_due(b->engine, at);
+    bool due = engine_next_due(b->engine, at);
+    if (!is_short_of_space(b))
+        return due;
+    /* Nobody tells when there is room again. */
+    instant look = instant_add(b->free_space_at, (span){REOPEN_INTERVAL_MS});
+    if (!due || look.ms < at->ms)
+        *at = look;
+    return true;
 }
 
 void embedded_stop(struct backend *base)
