@@ -304,6 +304,7 @@ class Taker {
     }
 
     listen(res) {
+        this.res = res;
         this.status = res.statusCode;
         this.headers = res.headers;
         res.setEncoding('utf8');
