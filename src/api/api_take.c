@@ -94,6 +94,8 @@ static struct err read_take_params(struct api *a, const struct http_request *req
         if (!more)
             return err_none();
         TRY(api_param_once(name, names, &seen));
+        if (str_eq(name, STR("queue")) && value.len == 0) /* would be all of them */
+            return err_make(ERR_BAD_VALUE, "queue is given without a value");
         if (str_eq(name, STR("queue")))
             TRY(api_decode_names(value, "queue", req->arena, &p->queues, &p->queue_count));
         else if (str_eq(name, STR("prefetch")))
