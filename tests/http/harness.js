@@ -408,6 +408,12 @@ class Wire {
         return this;
     }
 
+    // Once this has resolved, a reply to any later request on another connection is proof
+    // that the server has read these bytes: they were in its socket before that request.
+    sendAll(bytes) {
+        return new Promise((resolve) => this.socket.write(bytes, resolve));
+    }
+
     // Shuts down this side only.
     end() {
         this.socket.end();

@@ -326,6 +326,10 @@ describe('asking for a stream', () => {
             assertError(await server.get(`/jobs/take?queue=${queue}`), 400, 'bad_name', /queue/);
     });
 
+    it('is_refused_with_a_queue_left_empty', async () => {
+        assertError(await server.get('/jobs/take?queue='), 400, 'bad_value', /queue/);
+    });
+
     it('is_refused_with_a_parameter_given_twice', async () => {
         assertError(await server.get('/jobs/take?queue=a&queue=b'), 400, 'duplicate_field', /queue/);
         assertError(await server.get('/jobs/take?prefetch=1&prefetch=2'), 400, 'duplicate_field');
