@@ -94,14 +94,15 @@ function queueName(prefix = 'queue') {
 }
 
 class Server {
-    // args and env are further ones; dir is made if it is not given.
-    constructor({ args = [], env = {}, dir = null } = {}) {
+    // args and env are further ones; dir is made if it is not given. Requests share
+    // connections unless keepAlive is false.
+    constructor({ args = [], env = {}, dir = null, keepAlive = true } = {}) {
         this.args = args;
         this.env = env;
         this.dir = dir;
         this.ownsDir = !dir;
         this.child = null;
-        this.agent = new http.Agent({ keepAlive: true, maxSockets: 32 });
+        this.agent = new http.Agent({ keepAlive, maxSockets: 32 });
     }
 
     async start({ args = this.args, env = this.env } = {}) {
@@ -148,8 +149,7 @@ class Server {
         this.child.kill(name);
         const end = await within(this.exit, () => `the server ends: ${this.stderr}`);
         this.child = null;
-        this.agent.destroy();
-        this.agent = new http.Agent({ keepAlive: true, maxSockets: 32 });
+        this.agent.destroy(); // its connections are dead; it makes new ones
         return end;
     }
 
