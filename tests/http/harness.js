@@ -44,7 +44,7 @@ function text(what) {
     return typeof what === 'function' ? what() : what;
 }
 
-// Asks again until the answer is true (or is not an assertion's failure) and returns it.
+// Asks again until the answer is true, and returns it.
 async function until(ask, what) {
     const end = Date.now() + DEADLINE_MS;
     for (;;) {
@@ -271,7 +271,8 @@ function collect(res) {
 
 function shape(status, headers, bytes) {
     const answer = { status, headers, bytes, text: bytes.toString('utf8') };
-    if (bytes.length && /json$/.test(headers['content-type']) && !/ndjson/.test(headers['content-type']))
+    if (bytes.length && /json$/.test(headers['content-type']) &&
+        !/ndjson/.test(headers['content-type']))
         answer.json = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
     return answer;
 }
@@ -434,7 +435,8 @@ class Wire {
     // Takes n bytes.
     async bytes(n) {
         while (this.seen.length < n) {
-            assert.ok(!this.over, `the connection ended after ${JSON.stringify(this.seen.toString())}`);
+            assert.ok(!this.over,
+                `the connection ended after ${JSON.stringify(this.seen.toString())}`);
             await this.more();
         }
         const taken = this.seen.subarray(0, n);
@@ -446,7 +448,8 @@ class Wire {
     async before(mark) {
         let at;
         while ((at = this.seen.indexOf(mark)) < 0) {
-            assert.ok(!this.over, `the connection ended after ${JSON.stringify(this.seen.toString())}`);
+            assert.ok(!this.over,
+                `the connection ended after ${JSON.stringify(this.seen.toString())}`);
             await this.more();
         }
         const taken = (await this.bytes(at)).toString('latin1');

@@ -20,7 +20,8 @@ async function fill(server) {
     made.scheduled = await server.enqueue({ queue: queueName(), ready_at: later });
     for (const [name, verb, body] of [
         ['completed', 'success', undefined],
-        ['dead', 'failure', { message: 'm', error_type: 'E', backtrace: 'b', exit_code: 3, kill: true }],
+        ['dead', 'failure', { message: 'm', error_type: 'E', backtrace: 'b', exit_code: 3,
+            kill: true }],
         ['retried', 'failure', { message: 'm', retry_at: later }],
         ['released', 'release', undefined],
     ]) {
@@ -87,9 +88,12 @@ for (const signal of ['SIGTERM', 'SIGKILL']) {
             assert.equal(run.lease_expires_at, end);
             assert.equal(run.worker, 'w');
             assert.equal(run.outcome, 'running');
-            assert.deepEqual(await server.claim({ queues: [made.leased.queue] }), [], 'nobody else gets it');
-            assertError(await server.post(`/jobs/${id}/success`, { token: '1'.repeat(16) }), 409, 'stale_token');
-            assert.equal((await server.post(`/jobs/${id}/renew`, { token, lease_ms: 700000 })).status, 200);
+            assert.deepEqual(await server.claim({ queues: [made.leased.queue] }), [],
+                'nobody else gets it');
+            assertError(await server.post(`/jobs/${id}/success`, { token: '1'.repeat(16) }), 409,
+                'stale_token');
+            assert.equal((await server.post(`/jobs/${id}/renew`,
+                { token, lease_ms: 700000 })).status, 200);
             await restart();
             assert.equal((await server.post(`/jobs/${id}/success`, { token })).status, 204);
             assert.equal((await server.job(id)).status, 'completed');
@@ -108,7 +112,8 @@ for (const signal of ['SIGTERM', 'SIGKILL']) {
             }, 'the job is ready');
             assert.equal(job.attempts, 1);
             assert.equal((await server.runs(id))[0].outcome, 'claim-expired');
-            assertError(await server.post(`/jobs/${id}/success`, { token: claimed.token }), 409, 'stale_token');
+            assertError(await server.post(`/jobs/${id}/success`, { token: claimed.token }), 409,
+                'stale_token');
         });
 
         it('the_jobs_of_a_stream_are_ready_again', async () => {
@@ -124,14 +129,16 @@ for (const signal of ['SIGTERM', 'SIGKILL']) {
             assertError(await server.post(`/jobs/${id}/success`, { token }), 409, 'stale_token');
             const again = await server.claimOne(queue);
             assert.equal(again.run, 1);
-            assert.equal((await server.post(`/jobs/${id}/success`, { token: again.token })).status, 204);
+            assert.equal((await server.post(`/jobs/${id}/success`, { token: again.token })).status,
+                204);
             taker.close();
         });
 
         it('jobs_come_in_the_same_order_as_before', async () => {
             const queue = queueName();
             const sent = await server.post('/jobs/bulk', {
-                jobs: [5, 1, 5, 1, 3].map((priority) => ({ queue, type: 't', payload: 0, priority })),
+                jobs: [5, 1, 5, 1, 3].map((priority) =>
+                    ({ queue, type: 't', payload: 0, priority })),
             });
             await restart();
             const newer = await server.enqueue({ queue, priority: 1 });

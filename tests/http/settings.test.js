@@ -54,7 +54,8 @@ describe('a setting', () => {
         ['no_empty_variable', { env: { TENAX_DEFAULT_RETRY_LIMIT: '' } }, 25],
     ])
         it(`is_given_by_${who}`, async () => {
-            await withServer(options, async (server) => assert.equal(await retryLimit(server), want));
+            await withServer(options,
+                async (server) => assert.equal(await retryLimit(server), want));
         });
 
     for (const prefix of ['TENAX', 'ZIZQ'])
@@ -62,13 +63,15 @@ describe('a setting', () => {
             const dir = makeDir();
             const own = {
                 ROOT_DIR: path.join(dir, 'here'), PORT: '0', HOST: '127.0.0.2',
-                DEFAULT_BACKOFF_BASE: '100', DEFAULT_BACKOFF_EXPONENT: '2', DEFAULT_BACKOFF_JITTER: '0',
+                DEFAULT_BACKOFF_BASE: '100', DEFAULT_BACKOFF_EXPONENT: '2',
+                    DEFAULT_BACKOFF_JITTER: '0',
                 DEFAULT_RETRY_LIMIT: '9', DEFAULT_COMPLETED_JOB_RETENTION: '1h',
                 DEFAULT_DEAD_JOB_RETENTION: '2h', HEARTBEAT_INTERVAL: '50ms', LOG_LEVEL: 'info',
                 LOG_FORMAT: 'json', CACHE_SIZE: '8MiB',
                 [prefix === 'ZIZQ' ? 'DEFAULT_COMMIT_MODE' : 'COMMIT_MODE']: 'buffered',
             };
-            const env = Object.fromEntries(Object.entries(own).map(([k, v]) => [`${prefix}_${k}`, v]));
+            const env = Object.fromEntries(Object.entries(own).map(([k, v]) =>
+                [`${prefix}_${k}`, v]));
             const server = new Server({ bare: true, env, dir });
             try {
                 await server.start();
@@ -123,10 +126,13 @@ describe('a server that cannot start as it is told', () => {
 
     const parts = { base: '1s', exponent: '2', jitter: '1s' };
     for (const given of [['base'], ['exponent'], ['jitter'], ['base', 'jitter']])
-        it(`says_which_of_the_backoff_settings_are_missing_beside_${given.join('_and_')}`, async () => {
+        it(`says_which_of_the_backoff_settings_are_missing_beside_${given.join('_and_')}`,
+            async () => {
             const missing = Object.keys(parts).filter((name) => !given.includes(name));
-            const sentence = new RegExp(missing.map((name) => `--default-backoff-${name}`).join('.*'));
-            await refuses(given.flatMap((name) => [`--default-backoff-${name}`, parts[name]]), {}, 2, sentence);
+            const sentence = new RegExp(missing.map((name) =>
+                `--default-backoff-${name}`).join('.*'));
+            await refuses(given.flatMap((name) => [`--default-backoff-${name}`, parts[name]]), {},
+                2, sentence);
             await refuses([], Object.fromEntries(given.map((name) =>
                 [`TENAX_DEFAULT_BACKOFF_${name.toUpperCase()}`, parts[name]])), 2, sentence);
         });
