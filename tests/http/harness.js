@@ -70,8 +70,10 @@ function makeDir() {
 }
 
 // Runs the binary to its end: {code, signal, stdout, stderr}.
-function run(args, env = {}) {
-    const child = spawn(BIN, args, { env: environment(env), stdio: ['ignore', 'pipe', 'pipe'] });
+function run(args, env = {}, input = '') {
+    const child = spawn(BIN, args, { env: environment(env), stdio: ['pipe', 'pipe', 'pipe'] });
+    child.stdin.on('error', () => {}); // it may end without having read
+    child.stdin.end(input);
     running.add(child);
     const out = { stdout: '', stderr: '' };
     child.stdout.on('data', (bytes) => { out.stdout += bytes; });
@@ -200,6 +202,10 @@ class Server {
 
     post(target, body, headers) {
         return this.request('POST', target, body, headers);
+    }
+
+    patch(target, body, headers) {
+        return this.request('PATCH', target, body, headers);
     }
 
     delete(target, headers) {
