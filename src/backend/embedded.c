@@ -77,9 +77,9 @@ static void release_effect(struct effect *fx, const struct err *failed)
         return;
     }
     struct backend_stream *s = fx->stream;
-    s->pending--;
     if (s->open && !failed)
         s->deliver(s->ctx, fx->handout);
+    s->pending--; /* only now: the receiver may have closed the stream */
     drop_stream_if_done(s);
 }
 
