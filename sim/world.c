@@ -77,12 +77,23 @@ static bool is_turn_due(const struct sim *s)
     return embedded_next_due(s->backend, &at) && at.ms <= s->now.ms;
 }
 
+/* A loop that waits must have nothing to do: one more turn changes nothing. */
+static void check_asleep(struct sim *s)
+{
+    uint64_t begun = disk_begun(s->disk), hash = trace_hash();
+    sim_turn(s);
+    PROMISE(begun == disk_begun(s->disk) && hash == trace_hash(), "I5",
+            "the loop slept with work left");
+}
+
 void sim_pump(struct sim *s)
 {
     for (unsigned n = 0; is_turn_due(s); n++) {
         PROMISE(n < TURNS_MAX, "I5", "the loop spins");
         sim_turn(s);
     }
+    if (!s->holding && !disk_is_busy(s->disk))
+        check_asleep(s);
 }
 
 void sim_hold(struct sim *s, bool hold)
