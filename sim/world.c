@@ -34,14 +34,6 @@ void sim_boot(struct sim *s)
     s->arrived = true;
 }
 
-static bool has_claims(const struct sim *s)
-{
-    for (unsigned i = 0; i < CLAIMS; i++)
-        if (s->claims[i].ticket)
-            return true;
-    return false;
-}
-
 void sim_crash(struct sim *s)
 {
     bool apply = sim_chance(s, 50);
@@ -50,7 +42,7 @@ void sim_crash(struct sim *s)
                lose ? "lost" : "kept");
     disk_crash(s->disk, apply, lose);
     s->holding = false;
-    bool claims = has_claims(s);
+    unsigned claims = s->ledger.claims;
     embedded_free(s->backend);
     ticket_drop_all(s);
     client_cut_off(s);
@@ -63,7 +55,7 @@ void sim_crash(struct sim *s)
 void sim_turn(struct sim *s)
 {
     uint64_t failed = disk_failed(s->disk);
-    bool claims = has_claims(s);
+    unsigned claims = s->ledger.claims;
     s->arrived = false;
     struct err err = embedded_turn(s->backend);
     if (err.code != ERR_OK) {
@@ -85,12 +77,23 @@ static bool is_turn_due(const struct sim *s)
     return embedded_next_due(s->backend, &at) && at.ms <= s->now.ms;
 }
 
+/* A loop that waits must have nothing to do: one more turn changes nothing. */
+static void check_asleep(struct sim *s)
+{
+    uint64_t begun = disk_begun(s->disk), hash = trace_hash();
+    sim_turn(s);
+    PROMISE(begun == disk_begun(s->disk) && hash == trace_hash(), "I5",
+            "the loop slept with work left");
+}
+
 void sim_pump(struct sim *s)
 {
     for (unsigned n = 0; is_turn_due(s); n++) {
         PROMISE(n < TURNS_MAX, "I5", "the loop spins");
         sim_turn(s);
     }
+    if (!s->holding && !disk_is_busy(s->disk))
+        check_asleep(s);
 }
 
 void sim_hold(struct sim *s, bool hold)

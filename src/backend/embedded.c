@@ -78,9 +78,9 @@ static void release_effect(struct effect *fx, const struct err *failed)
         return;
     }
     struct backend_stream *s = fx->stream;
-    s->pending--;
     if (s->open && !failed)
         s->deliver(s->ctx, fx->handout);
+    s->pending--; /* only now: the receiver may have closed the stream */
     drop_stream_if_done(s);
 }
 
@@ -564,23 +564,23 @@ static void try_reopen(struct embedded *b)
 
 /* --- turns --- */
 
-/* Sends the turn that was being built on its way. */
-static void seal(struct embedded *b)
+/* Sends the turn that was being built on its way. Returns it if it has nothing to store: its
+ * replies only waited for what they may have seen. */
+static struct turn *seal(struct embedded *b)
 {
     if (b->committing)
-        return;
+        return NULL;
     struct turn *t = b->building;
     if (t->batch.count > 0) {
         b->committing = t;
         b->building = free_turn(b);
         store_commit(b->env.store, &t->batch, b->settings.sync);
-        return;
+        return NULL;
     }
     if (t->count == 0)
-        return;
-    /* Nothing to store: the replies only waited for what they may have seen. */
+        return NULL;
     b->building = free_turn(b);
-    release(b, t, NULL);
+    return t;
 }
 
 static struct err advance(struct embedded *b)
@@ -615,9 +615,11 @@ struct err embedded_turn(struct backend *base)
         TRY(advance(b));
     else
         TRY(embedded_scan_step(b));
-    seal(b);
+    struct turn *read_only = seal(b);
     if (durable)
         release(b, durable, NULL);
+    if (read_only)
+        release(b, read_only, NULL);
     return err_none();
 }
 
