@@ -236,7 +236,7 @@ function define(prefix) {
       await site.checkJobs();
     }));
 
-  /* Large enough for tables to be merged, which needs room too, and finds none. */
+  /* Large enough for tables to be merged, which needs room of its own. */
   test('deleting jobs brings a server back that has filled its disk by itself', (t) =>
     onSite(prefix, 600, [], async (site) => {
       assertRefusal(await site.fill(site.conn, 50, 20000), /left|space/);
