@@ -12,9 +12,11 @@ struct curve curve_default(void)
 
 static span exponential(const struct curve *c, uint32_t n)
 {
+    if (c->base.ms == 0)
+        return (span){0};
     double most = c->most.ms < 0 ? (double)SPAN_MAX_MS : (double)c->most.ms;
     double ms = (double)c->base.ms * pow(c->exponent, (double)(n - 1));
-    return (span){(int64_t)(ms < most ? ms : most)}; /* false for NaN: 0 * infinity */
+    return (span){(int64_t)(ms < most ? ms : most)};
 }
 
 span curve_delay(const struct curve *c, uint32_t n, struct rng *rng)
