@@ -8,14 +8,14 @@
 
 #include "base/err.h"
 
-static inline struct err tidy_model_err(enum err_code code, int64_t offset)
+static inline struct err tidy_model_err(enum err_code code, int64_t offset, ...)
 {
     if (code == ERR_OK)
         __builtin_unreachable();
     return (struct err){.code = code, .offset = offset};
 }
 
-#define err_make(code, ...)       tidy_model_err((code), -1)
-#define err_at(code, offset, ...) tidy_model_err((code), (offset))
+#define err_make(code, ...)       tidy_model_err((code), -1, __VA_ARGS__)
+#define err_at(code, offset, ...) tidy_model_err((code), (offset), __VA_ARGS__)
 
 #endif
