@@ -90,9 +90,11 @@ class Site {
   }
 
   async end() {
-    this.server.child.kill('SIGKILL');
-    await this.server.exited;
-    this.disk.unmount();
+    try {
+      if (this.server) await this.server.end('SIGKILL');
+    } finally {
+      this.disk.unmount();
+    }
   }
 }
 
