@@ -16,7 +16,7 @@
 #include "store/memory.h"
 #include "trace.h"
 
-#define STEPS_DEFAULT 300
+#define STEPS_DEFAULT 250
 #define MIN_FREE      1000
 
 static struct profile some_profile(struct sim *s)
