@@ -103,6 +103,7 @@ static void check_outcome(const struct ledger *l, const struct mjob *m, const st
         PROMISE(!known || !known->stream || !known->stream->open, "I3",
                 "job %lu: run %u is %s, but its stream is open", m->serial, run->index, name);
         return;
+    case OUTCOME_CANCELED: /* no client cancels */
     case OUTCOME_COUNT:
         break;
     }

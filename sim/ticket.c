@@ -138,9 +138,9 @@ static void judge_enqueue(struct ticket *t, const struct reply *r)
         return;
     PROMISE(r->count == t->count, "ATOMIC", "#%lu: %zu jobs of %zu", t->serial, r->count, t->count);
     for (size_t i = 0; i < t->count; i++) {
-        ledger_acked(&s->ledger, t->jobs[i], &r->jobs[i], s->now);
+        ledger_acked(&s->ledger, t->jobs[i], &r->enqueued[i].job, s->now);
         if (i)
-            PROMISE(id_cmp(r->jobs[i - 1].id, r->jobs[i].id) < 0, "ORDER",
+            PROMISE(id_cmp(r->enqueued[i - 1].job.id, r->enqueued[i].job.id) < 0, "ORDER",
                     "#%lu: ids are not in the order of the jobs", t->serial);
     }
 }
@@ -425,6 +425,11 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_RUNS:
     case CMD_QUEUES:
     case CMD_STATUS:
+    case CMD_PATCH:
+    case CMD_PATCH_WHERE:
+    case CMD_CANCEL:
+    case CMD_RERUN:
+    case CMD_RERUN_WHERE:
         return;
     }
 }

@@ -14,6 +14,7 @@
 #define DUE_PER_TURN       1000
 #define SPACE_CHECK_MS     100
 #define REOPEN_INTERVAL_MS 1000
+#define AHEAD_MAX_MS       1000 /* an open cursor keeps old files alive */
 
 static struct embedded *self(struct backend *b)
 {
@@ -175,6 +176,11 @@ static bool stores(enum command_kind kind)
     case CMD_RELEASE:
     case CMD_REMOVE:
     case CMD_REMOVE_WHERE:
+    case CMD_PATCH:
+    case CMD_PATCH_WHERE:
+    case CMD_CANCEL:
+    case CMD_RERUN:
+    case CMD_RERUN_WHERE:
         return true;
     case CMD_READ:
     case CMD_LIST:
@@ -189,15 +195,18 @@ static bool stores(enum command_kind kind)
 }
 
 /* The reply outlives the request, so its names must not be the request's. */
-static void own_names(struct arena *a, struct job *jobs, size_t count)
+static void own_names(struct arena *a, struct enqueued *jobs, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        jobs[i].queue = i && str_eq(jobs[i].queue, jobs[i - 1].queue)
-                            ? jobs[i - 1].queue
-                            : arena_copy(a, jobs[i].queue);
-        jobs[i].type = i && str_eq(jobs[i].type, jobs[i - 1].type) ? jobs[i - 1].type
-                                                                   : arena_copy(a, jobs[i].type);
-        jobs[i].payload = (struct str){0};
+        struct job *job = &jobs[i].job;
+        const struct job *last = i ? &jobs[i - 1].job : NULL;
+        if (jobs[i].duplicate)
+            continue;
+        bool same = last && str_eq(job->queue, last->queue);
+        job->queue = same ? last->queue : arena_copy(a, job->queue);
+        same = last && str_eq(job->type, last->type);
+        job->type = same ? last->type : arena_copy(a, job->type);
+        job->unique_key = arena_copy(a, job->unique_key);
     }
 }
 
@@ -205,9 +214,10 @@ static void step_enqueue(struct embedded *b, const struct command *c, struct rep
 {
     struct arena *a = &b->building->arena;
     r->count = c->enqueue.count;
-    r->jobs = arena_get(a, r->count * sizeof *r->jobs);
-    engine_enqueue(b->engine, b->now, c->enqueue.specs, r->count, r->jobs);
-    own_names(a, r->jobs, r->count);
+    r->enqueued = arena_get(a, r->count * sizeof *r->enqueued);
+    r->err = engine_enqueue(b->engine, b->now, c->enqueue.specs, r->count, a, r->enqueued);
+    if (r->err.code == ERR_OK)
+        own_names(a, r->enqueued, r->count);
 }
 
 static void step_succeed_many(struct embedded *b, const struct command *c, struct reply *r)
@@ -272,6 +282,22 @@ static void step_status(struct embedded *b, struct reply *r)
     r->status.disk_bytes = store_disk_bytes(b->env.store);
 }
 
+static void step_change(struct embedded *b, const struct command *c, struct reply *r)
+{
+    struct arena *a = &b->building->arena;
+    r->jobs = arena_get(a, sizeof *r->jobs);
+    r->count = 1;
+    if (c->kind == CMD_PATCH) {
+        struct patch patch = *c->patch.patch;
+        patch.queue = arena_copy(a, patch.queue);
+        r->err = engine_patch(b->engine, b->now, c->patch.id, &patch, a, r->jobs);
+    } else if (c->kind == CMD_CANCEL) {
+        r->err = engine_cancel(b->engine, b->now, c->id, a, r->jobs);
+    } else {
+        r->err = engine_rerun(b->engine, b->now, c->id, b->now, a, r->jobs);
+    }
+}
+
 static void step(struct embedded *b, const struct command *c, struct reply *r)
 {
     struct engine *e = b->engine;
@@ -302,6 +328,11 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
     case CMD_READ:
         step_read(b, c->id, r);
         return;
+    case CMD_PATCH:
+    case CMD_CANCEL:
+    case CMD_RERUN:
+        step_change(b, c, r);
+        return;
     case CMD_RUNS:
         embedded_runs(b, &c->runs, r);
         return;
@@ -314,9 +345,18 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
     case CMD_LIST:
     case CMD_COUNT:
     case CMD_REMOVE_WHERE:
+    case CMD_PATCH_WHERE:
+    case CMD_RERUN_WHERE:
         break;
     }
     must(false);
+}
+
+/* Those that may look at many jobs. */
+static bool is_scan(enum command_kind kind)
+{
+    return kind == CMD_LIST || kind == CMD_COUNT || kind == CMD_REMOVE_WHERE ||
+           kind == CMD_PATCH_WHERE || kind == CMD_RERUN_WHERE;
 }
 
 static void submit(struct backend *base, const struct command *c)
@@ -328,7 +368,7 @@ static void submit(struct backend *base, const struct command *c)
         embedded_effect(b, c->done, c->ctx)->err = refused;
         return;
     }
-    if (c->kind == CMD_LIST || c->kind == CMD_COUNT || c->kind == CMD_REMOVE_WHERE) {
+    if (is_scan(c->kind)) {
         embedded_scan_start(b, c);
         return;
     }
@@ -397,6 +437,10 @@ static struct backend_claim *claim(struct backend *base, const struct claim_spec
     list_init(&c->node);
     list_append(&b->claims, &c->node);
     struct err refused = refuse_taker(b);
+    /* Without room for the lease's record nothing is handed out, and so nobody
+     * would answer the claim either. */
+    if (refused.code == ERR_OK)
+        refused = refuse_to_store(b, CMD_RENEW);
     if (refused.code != ERR_OK) {
         embedded_effect(b, on_claim_reply, c)->err = refused;
         return c;
@@ -495,7 +539,11 @@ static struct err fail_over(struct embedded *b, struct turn *failed, struct err 
     forget_stream_takers(b);
     engine_free(b->engine);
     b->engine = NULL;
-    TRY(store_reopen(b->env.store));
+    embedded_ahead_close(b);
+    /* On a disk that is still full the store stays closed for writing, but reads go on. */
+    struct err reopened = store_reopen(b->env.store);
+    if (reopened.code != ERR_OK && reopened.code != ERR_DISK_FULL)
+        return reopened;
     TRY(embedded_recover(b));
 
     release(b, failed, &why);
@@ -511,9 +559,9 @@ static void try_reopen(struct embedded *b)
         return;
     b->retry_reopen = instant_add(b->now, (span){REOPEN_INTERVAL_MS});
     b->free_space = -1;
-    check_space(b);
-    if ((uint64_t)b->free_space < b->settings.min_free_space)
-        return;
+    embedded_ahead_close(b);
+    /* Whether there is room enough to open is the store's to say. The reserve is no question
+     * here: below it jobs may still be finished and removed. */
     if (store_reopen(b->env.store).code != ERR_OK)
         return;
     engine_free(b->engine);
@@ -521,6 +569,7 @@ static void try_reopen(struct embedded *b)
     b->health = HEALTH_GOOD;
     struct err err = embedded_recover(b);
     if (err.code != ERR_OK) {
+        batch_reset(&b->building->batch); /* half a recovery */
         b->health = HEALTH_FAILED;
         b->failure = err;
     }
@@ -558,6 +607,8 @@ static void refuse_claims(struct embedded *b)
 static struct err advance(struct embedded *b)
 {
     check_space(b);
+    if (b->ahead.cursor && b->now.ms - b->ahead.opened.ms > AHEAD_MAX_MS)
+        embedded_ahead_close(b);
     TRY(engine_advance(b->engine, b->now, DUE_PER_TURN, &b->more_due));
     TRY(embedded_scan_step(b));
     b->starved = (uint64_t)b->free_space < b->settings.min_free_space / 2;
@@ -693,6 +744,7 @@ void embedded_free(struct backend *base)
     struct embedded *b = self(base);
     if (b->committing)
         store_wait(b->env.store);
+    embedded_ahead_close(b);
     embedded_scan_free_all(b);
     for (int i = 0; i < TURNS; i++) {
         struct turn *t = &b->turns[i];

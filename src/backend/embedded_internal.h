@@ -38,11 +38,21 @@ struct scan {
     struct arena arena;
     struct id at; /* where the next slice goes on, exclusive */
     bool ended;
+    instant started;
     struct job *jobs;
-    size_t count;
+    size_t kept;  /* in jobs */
+    size_t count; /* of those that matched */
     struct reply reply;
     reply_fn done;
     void *ctx;
+};
+
+/* A cursor that walks along while jobs are handed out in order; see embedded_port.c. */
+struct ahead {
+    struct store_cursor *cursor; /* NULL: none is open */
+    struct id last;              /* asked for most recently */
+    uint32_t in_a_row;           /* how many were asked for in ascending order */
+    instant opened;
 };
 
 enum health { HEALTH_GOOD, HEALTH_FAILED };
@@ -64,9 +74,10 @@ struct embedded {
     int64_t free_space;
     instant free_space_at;
     bool more_due, stopping;
-    bool stirred;       /* a taker came or was resumed since the last turn */
-    bool starved;       /* nothing is handed out for lack of space on the disk */
-    bool copy_reads;    /* what is read must outlive the turn: no views into its batch */
+    bool stirred;    /* a taker came or was resumed since the last turn */
+    bool starved;    /* nothing is handed out for lack of space on the disk */
+    bool copy_reads; /* what is read must outlive the turn: no views into its batch */
+    struct ahead ahead;
     struct buf scratch; /* for reads from the store */
 };
 
@@ -93,7 +104,11 @@ struct reply *embedded_effect(struct embedded *b, reply_fn done, void *ctx);
 
 /* embedded_recover.c */
 struct err embedded_recover(struct embedded *b);
+
+/* embedded_port.c */
 struct port embedded_port(struct embedded *b);
+/* To be called now and then, and before the store is reopened or closed. */
+void embedded_ahead_close(struct embedded *b);
 /* A run that has ended. ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORE. Its strings live in the arena. */
 struct err embedded_load_run(struct embedded *b, struct id id, uint32_t index, struct arena *a,
                              struct run *run);

@@ -45,7 +45,7 @@ static void show_progress(struct bulk *k, bool final)
     buf_lit(&b, "\r\x1b[K");
     if (!final)
         write_rate(&b, k);
-    fwrite(b.at, 1, b.len, stderr);
+    command_print(stderr, &b);
     buf_fini(&b);
 }
 
@@ -57,7 +57,7 @@ static void print_created(struct client *c)
         json_write_one_line(&out, job);
         buf_byte(&out, '\n');
     }
-    fwrite(out.at, 1, out.len, stdout);
+    command_print(stdout, &out);
     buf_fini(&out);
 }
 

@@ -214,6 +214,8 @@ bool child_reap(struct child *c, bool sweep)
     /* What it has written is in the pipe by now; a grandchild that keeps the pipe
      * open is not waited for. */
     listen_to(c);
+    if (c->tail.len && c->tail.at[c->tail.len - 1] != '\n')
+        pass_on("\n", 1); /* the next line on the terminal is not its */
     c->pid = 0;
     close_one(&c->in);
     close_one(&c->err);

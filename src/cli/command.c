@@ -19,6 +19,13 @@ static void write_paragraphs(struct buf *b, const char *text)
     }
 }
 
+void command_print(FILE *f, struct buf *b)
+{
+    if (b->len)
+        fwrite(b->at, 1, b->len, f);
+    b->len = 0;
+}
+
 void command_help(struct buf *b, const struct subcommand *c)
 {
     buf_print(b, "tenax %s: %s\n\nUsage:\n  tenax %s%s%s\n\n", c->name, c->summary, c->name,
@@ -43,7 +50,7 @@ bool command_begin(const struct subcommand *c, enum option_order order, int argc
         return true;
     struct buf page = {0};
     command_help(&page, c);
-    fwrite(page.at, 1, page.len, stdout);
+    command_print(stdout, &page);
     buf_fini(&page);
     *code = CLI_OK;
     return false;

@@ -5,6 +5,7 @@
 /* What every command has: a page of help and an exit code from one list. */
 
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "base/buf.h"
 #include "cli/options.h"
@@ -26,6 +27,9 @@ struct subcommand {
     const char *examples;
     const struct option_def *options; /* NULL if it takes none */
 };
+
+/* Writes what is in b and empties it. */
+void command_print(FILE *f, struct buf *b);
 
 /* The whole page. */
 void command_help(struct buf *b, const struct subcommand *c);

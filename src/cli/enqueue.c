@@ -33,6 +33,10 @@ static const struct option_def options[] = {
      .help = "how long to keep the job once it is completed"},
     {"retain-dead", "DURATION", OPTION_SPAN, AT(retain_dead),
      .help = "how long to keep the job once it is dead"},
+    {"unique-key", "KEY", OPTION_TEXT, AT(unique_key),
+     .help = "do not add the job while another one has this key; its id is printed instead"},
+    {"unique-while", "SCOPE", OPTION_CHOICE, AT(unique_while), .choices = "queued|active|exists",
+     .def = "queued", .help = "how long the key keeps others out"},
     {"bulk", NULL, OPTION_SWITCH, AT(bulk),
      .help = "read many jobs, one JSON object a line, from standard input or --file"},
     {"batch", "COUNT", OPTION_INT, AT(batch), .min = 1, .max = 100000, .def = "1000",
@@ -52,7 +56,7 @@ const struct subcommand enqueue_command = {
              "With --bulk each line is a job: {\"queue\": …, \"type\": …, \"payload\": …, "
              "\"priority\": …, \"ready_at\": …, \"retry_limit\": …}. What a line leaves out comes "
              "from the options. Jobs are sent in batches; each is stored completely or not at "
-             "all, and the first bad line ends it.",
+             "all, and the first bad line ends the whole run.",
     .examples = "  tenax enqueue --queue mail --type welcome '{\"to\": \"ada@example.org\"}'\n"
                 "  tenax enqueue --queue mail --type reminder --delay 24h --text 'Call Bob'\n"
                 "  tenax enqueue --queue img --type resize --retry-limit 3 --file photo.json\n"
@@ -151,7 +155,7 @@ static void print_job(struct client *c)
     else
         table_harmless(&out, view_text(&c->arena, job, "id"));
     buf_byte(&out, '\n');
-    fwrite(out.at, 1, out.len, stdout);
+    command_print(stdout, &out);
     buf_fini(&out);
 }
 
@@ -159,7 +163,7 @@ static int enqueue_one(struct client *c, const struct enqueue_args *args, const 
                        const struct newjob_defaults *d)
 {
     struct buf raw = {0};
-    struct str payload;
+    struct str payload = {0};
     if (!args->queue || !args->type)
         return command_usage(&enqueue_command, "--%s is missing", args->queue ? "type" : "queue");
     int code = read_payload(args, o, &raw, &payload);

@@ -111,6 +111,15 @@ static void write_facts(struct client *c, struct buf *out, struct str job)
     buf_lit(out, "\n");
 }
 
+static enum table_style outcome_style(struct str outcome)
+{
+    if (!outcome.len || str_eq(outcome, STR("running")))
+        return TABLE_BUSY;
+    if (str_eq(outcome, STR("completed")))
+        return TABLE_GOOD;
+    return str_eq(outcome, STR("returned")) ? TABLE_WAIT : TABLE_BAD;
+}
+
 static void add_run(struct client *c, struct table *t, struct str run)
 {
     struct arena *a = &c->arena;
@@ -123,16 +132,13 @@ static void add_run(struct client *c, struct table *t, struct str run)
         when_relative(&text, taken, c->now);
     table_add(t, TABLE_PLAIN, buf_view(&text));
     text.len = 0;
-    if (instant_is_set(taken))
-        duration_write(&text, instant_diff(instant_is_set(ended) ? ended : c->now, taken));
-    table_add(t, TABLE_PLAIN, buf_view(&text));
-    if (outcome.len) {
-        bool good = str_eq(outcome, STR("success")) || str_eq(outcome, STR("succeeded")) ||
-                    str_eq(outcome, STR("completed"));
-        table_add(t, good ? TABLE_GOOD : TABLE_BAD, outcome);
-    } else {
-        table_add(t, TABLE_BUSY, STR("running"));
+    if (instant_is_set(taken)) {
+        instant end = instant_is_set(ended) ? ended : c->now;
+        /* Our clock may be behind the server's. */
+        duration_write(&text, instant_diff(instant_max(end, taken), taken));
     }
+    table_add(t, TABLE_PLAIN, buf_view(&text));
+    table_add(t, outcome_style(outcome), outcome.len ? outcome : STR("running"));
     struct str signal = view_text(a, run, "signal"), exit = view_text(a, run, "exit_code");
     if (signal.len)
         table_print(t, TABLE_PLAIN, "signal %.*s", STR_ARG(signal));
@@ -257,7 +263,7 @@ static int show(struct client *c, const char *id)
         write_runs(c, &out, runs);
         write_errors(c, &out, buf_view(&errors));
     }
-    fwrite(out.at, 1, out.len, stdout);
+    command_print(stdout, &out);
     buf_fini(&errors);
     buf_fini(&out);
     return CLI_OK;

@@ -8,7 +8,7 @@
 static const struct {
     const char *status, *field, *before;
 } moments[] = {
-    {"scheduled", "ready_at", ""},          {"ready", "ready_at", "since "},
+    {"scheduled", "ready_at", ""},          {"ready", "ready_at", ""},
     {"in_flight", "dequeued_at", "taken "}, {"completed", "completed_at", "done "},
     {"dead", "failed_at", "failed "},
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <curl/curl.h>
+#include <errno.h>
 #include <locale.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,6 +17,8 @@ static const struct {
     {&settings_command, serve_main},  {&enqueue_command, enqueue_main},
     {&work_command, work_main},       {&jobs_command, jobs_main},
     {&job_command, job_main},         {&queues_command, queues_main},
+    {&retry_command, retry_main},     {&cancel_command, cancel_main},
+    {&patch_command, patch_main},     {&delete_command, delete_main},
     {&version_command, version_main},
 };
 
@@ -24,7 +27,8 @@ static const struct {
 static const char exit_codes[] =
     "Exit codes of tenax:\n"
     "  0  it worked\n"
-    "  1  the server said no; of `tenax work` with --once or --drain: a job failed\n"
+    "  1  the server said no; of `tenax work` with --once or --drain: a job failed\n     or its "
+    "lease was lost\n"
     "  2  what was given is wrong: an option, a payload, a line of bulk input\n"
     "  3  the server cannot be reached\n"
     "  4  there is no such job\n";
@@ -41,7 +45,7 @@ static void print_overview(FILE *f)
           "Try it, with a server in one terminal and the rest in another:\n"
           "  tenax serve\n"
           "  tenax enqueue --queue mail --type welcome '{\"to\": \"ada@example.org\"}'\n"
-          "  tenax work --queue mail -- sh -c 'jq -r .to; sleep 1'\n",
+          "  tenax work --queue mail -- sh -c 'echo \"Dear $(jq -r .to)\"'\n",
           f);
 }
 
@@ -73,7 +77,7 @@ static int unknown_command(const char *name)
  * documentation. */
 static int help_main(int argc, char **argv)
 {
-    if (argc < 2) {
+    if (argc < 2 || strcmp(argv[1], "help") == 0) {
         print_overview(stdout);
         return CLI_OK;
     }
@@ -89,7 +93,7 @@ static int help_main(int argc, char **argv)
         options_markdown(&page, commands[i].page->options);
     else
         command_help(&page, commands[i].page);
-    fwrite(page.at, 1, page.len, stdout);
+    command_print(stdout, &page);
     buf_fini(&page);
     return CLI_OK;
 }
@@ -120,10 +124,12 @@ int main(int argc, char **argv)
     signal(SIGPIPE, SIG_IGN);
     curl_global_init(CURL_GLOBAL_DEFAULT);
     int code = dispatch(argc, argv);
-    /* Output that did not arrive is a failure, unless the reader went away, as
+    /* Output that did not arrive is a failure, unless its reader went away, as
      * with `tenax jobs | head`. */
-    if (fflush(stdout) != 0 && code == CLI_OK)
-        code = CLI_REFUSED;
+    if ((fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE) {
+        fprintf(stderr, "tenax: cannot write the output: %s\n", strerror(errno));
+        code = code == CLI_OK ? CLI_REFUSED : code;
+    }
     curl_global_cleanup();
     return code;
 }

@@ -10,7 +10,8 @@
 #include "cli/when.h"
 
 static const char *const keys[NEWJOB_FIELDS] = {
-    "queue", "type", "priority", "ready_at", "retry_limit", "backoff", "retention",
+    "queue",   "type",      "priority",   "ready_at",     "retry_limit",
+    "backoff", "retention", "unique_key", "unique_while",
 };
 
 static struct err set_name(struct buf *b, const char *key, const char *name)
@@ -31,10 +32,13 @@ static struct err set_ready_at(struct buf *b, const struct enqueue_args *args,
     instant t;
     if (OPTION_GIVEN(o, struct enqueue_args, delay))
         t = instant_add(now, args->delay);
-    else if (args->at)
-        TRY(when_parse(str_from(args->at), &t));
-    else
+    else if (!args->at)
         return err_none();
+    else if (!when_parse(str_from(args->at), &t))
+        return err_make(ERR_USAGE,
+                        "option '--at': '%.40s' is not a time; write 2030-01-31T09:00:00Z, "
+                        "2030-01-31T09:00:00+01:00 or milliseconds since 1970",
+                        args->at);
     buf_print(b, "\"ready_at\":%lld", (long long)t.ms);
     return err_none();
 }
@@ -90,6 +94,10 @@ struct err newjob_init(struct newjob_defaults *d, const struct enqueue_args *arg
                   (long long)args->retry_limit);
     TRY(set_backoff(&d->member[NEWJOB_BACKOFF], args->backoff));
     set_retention(&d->member[NEWJOB_RETENTION], args, o);
+    static const char *const scopes[] = {"queued", "active", "exists"};
+    TRY(set_name(&d->member[NEWJOB_UNIQUE_KEY], "unique_key", args->unique_key));
+    if (args->unique_key)
+        TRY(set_name(&d->member[NEWJOB_UNIQUE_WHILE], "unique_while", scopes[args->unique_while]));
     return err_none();
 }
 

@@ -270,6 +270,7 @@ static struct err take_flags(const struct option_def *defs, enum option_order or
     }
     while (i < argc)
         out->rest[out->rest_count++] = argv[i++];
+    out->rest[out->rest_count] = NULL; /* there is room: argv ends with a NULL of its own */
     return err_none();
 }
 
@@ -296,13 +297,29 @@ enum option_source options_source(const struct options *o, size_t offset)
     must_fail("the table has an option at this offset", __FILE__, __LINE__);
 }
 
+/* Length of what must stay on one line: a word, or a note in brackets. */
+static size_t unbreakable(struct str text)
+{
+    const char *end = memchr(text.at, *text.at == '[' ? ']' : ' ', text.len);
+    if (!end)
+        return text.len;
+    return (size_t)(end - text.at) + (*end == ']');
+}
+
+static size_t count_characters(const char *at, size_t n)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += ((unsigned char)at[i] & 0xc0) != 0x80;
+    return count;
+}
+
 void options_wrap(struct buf *b, struct str text, size_t at, size_t indent, size_t width)
 {
     size_t column = at;
     while (text.len) {
-        const char *space = memchr(text.at, ' ', text.len);
-        size_t n = space ? (size_t)(space - text.at) : text.len;
-        if (column > at && column + 1 + n > width) {
+        size_t n = unbreakable(text), cells = count_characters(text.at, n);
+        if (column > at && column + 1 + cells > width) {
             buf_print(b, "\n%*s", (int)indent, "");
             column = at = indent;
         } else if (column > at) {
@@ -310,8 +327,8 @@ void options_wrap(struct buf *b, struct str text, size_t at, size_t indent, size
             column++;
         }
         buf_add(b, text.at, n);
-        column += n;
-        n += space != NULL;
+        column += cells;
+        n += n < text.len; /* the space */
         text = (struct str){text.at + n, text.len - n};
     }
 }
@@ -339,24 +356,35 @@ static void write_facts(struct buf *b, const struct option_def *d)
         buf_print(b, " [env: %s]", d->env);
 }
 
-void options_help(struct buf *b, const struct option_def *defs, size_t width)
+/* Longer spellings get a line of their own, or the text would have no room. */
+#define SPELLING_MAX 26
+
+static size_t help_column(const struct option_def *defs)
 {
-    struct buf left = {0}, right = {0};
-    size_t column = 0;
+    struct buf left = {0};
+    size_t longest = 0;
     for (const struct option_def *d = defs; d->flag; d++) {
         left.len = 0;
         write_spelling(&left, d);
-        if (left.len > column)
-            column = left.len;
+        if (left.len > longest && left.len <= SPELLING_MAX)
+            longest = left.len;
     }
-    column += 4; /* two spaces before, two after */
+    buf_fini(&left);
+    return longest + 4; /* two spaces before it, two after */
+}
+
+void options_help(struct buf *b, const struct option_def *defs, size_t width)
+{
+    struct buf left = {0}, right = {0};
+    size_t column = help_column(defs);
     for (const struct option_def *d = defs; d->flag; d++) {
         left.len = right.len = 0;
         write_spelling(&left, d);
-        buf_lit(&right, "");
         buf_str(&right, str_from(d->help));
         write_facts(&right, d);
         buf_print(b, "  %-*.*s", (int)(column - 2), STR_ARG(buf_view(&left)));
+        if (left.len + 4 > column)
+            buf_print(b, "\n%*s", (int)column, "");
         options_wrap(b, buf_view(&right), column, column, width);
         buf_byte(b, '\n');
     }

@@ -55,7 +55,7 @@ struct options {
     enum option_source source[OPTIONS_MAX]; /* by row of the table */
     bool help;                              /* -h or --help stood there; nothing else was read */
     int rest_count;
-    char **rest; /* what is no option, in order; points into argv */
+    char **rest; /* what is no option, in order, and a NULL; points into argv */
 };
 
 enum option_order {
@@ -64,8 +64,8 @@ enum option_order {
 };
 
 /* Fills the struct at values. argv[0] is the command's name and is passed over;
- * argv is reordered so that rest is one run of it. ERR_USAGE names the option or
- * variable, the value, and what is accepted. */
+ * argv, which ends with a NULL, is reordered so that rest is one run of it. ERR_USAGE names the
+ * option or variable, the value, and what is accepted. */
 NODISCARD struct err options_parse(const struct option_def *defs, enum option_order order, int argc,
                                    char **argv, void *values, struct options *out);
 

@@ -116,7 +116,7 @@ static int list_queues(struct client *c)
         write_table(c, lines, n, &out);
     else if (code == CLI_OK)
         fputs("There are no jobs in any queue.\n", stderr);
-    fwrite(out.at, 1, out.len, stdout);
+    command_print(stdout, &out);
     buf_fini(&out);
     free(lines);
     return code;

@@ -16,12 +16,12 @@ static const struct option_def table[] = {
     {"port", "PORT", OPTION_INT, AT(port), .max = 65535, ENV_BOTH("PORT"), .def = "7890",
      .help = "port to listen on; 0 picks a free one"},
     {"insecure", NULL, OPTION_SWITCH, AT(insecure), ENV("INSECURE"),
-     .help = "listen on an address that other machines reach, though nothing checks who asks; "
-             "without it such an address is refused"},
+     .help = "listen on an address that other machines can reach, although nothing checks who is "
+             "asking; refused without this"},
     {"commit-mode", "MODE", OPTION_CHOICE, AT(commit_mode), .choices = "fsync|buffered",
      .env = "TENAX_COMMIT_MODE", .alias = "ZIZQ_DEFAULT_COMMIT_MODE", .def = "fsync",
-     .help = "when to acknowledge: once it is on disk, or once the system has it "
-             "(a power cut then loses the last moments)"},
+     .help = "acknowledge once the data is on disk, or sooner, which is faster but loses the last "
+             "moments in a power cut"},
     {"default-retry-limit", "COUNT", OPTION_INT, AT(retry_limit), .max = UINT32_MAX,
      ENV_BOTH("DEFAULT_RETRY_LIMIT"), .def = "25",
      .help = "how often a failed job is retried before it is dead"},

@@ -57,7 +57,8 @@ bool view_int(struct str object, const char *key, int64_t *v)
 instant view_time(struct str object, const char *key)
 {
     instant t;
-    return view_int(object, key, &t.ms) ? t : INSTANT_NONE;
+    bool sane = view_int(object, key, &t.ms) && t.ms >= 0 && t.ms <= INSTANT_MAX_MS;
+    return sane ? t : INSTANT_NONE;
 }
 
 struct view_list view_list(struct str array)

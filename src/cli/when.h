@@ -8,7 +8,6 @@
 #include <stdbool.h>
 
 #include "base/buf.h"
-#include "base/err.h"
 #include "base/str.h"
 #include "base/units.h"
 
@@ -22,19 +21,21 @@ static inline int64_t when_ms_between(mono later, mono earlier)
     return (later.ns - earlier.ns) / 1000000;
 }
 
+/* At most a century later, so that no option can make it overflow. */
 static inline mono when_after(mono t, span d)
 {
-    return (mono){t.ns + d.ms * 1000000};
+    const int64_t century_ms = INT64_C(100) * 365 * 24 * 3600 * 1000;
+    return (mono){t.ns + (d.ms < century_ms ? d.ms : century_ms) * 1000000};
 }
 
-/* "in 3 s", "2 min ago", "now". */
+/* "in 3 s", "2 min ago", "just now". */
 void when_relative(struct buf *b, instant t, instant now);
 /* "2026-11-21 09:00:00.125 +0100", in the local time zone. */
 void when_absolute(struct buf *b, instant t);
 /* "09:00:00", in the local time zone. */
 void when_clock(struct buf *b, instant t);
 
-/* Milliseconds since 1970, or a time of RFC 3339 with its zone. */
-NODISCARD struct err when_parse(struct str text, instant *t);
+/* Milliseconds since 1970, or a time of RFC 3339 with its zone; false if it is neither. */
+bool when_parse(struct str text, instant *t);
 
 #endif

@@ -61,7 +61,7 @@ const struct subcommand work_command = {
         "shortens the wait.",
     .examples = "  tenax work --queue mail -- ./send-mail\n"
                 "  tenax work --queue img --concurrency 4 --timeout 5m -- python3 resize.py\n"
-                "  tenax work --queue mail,sms --drain -- sh -c 'jq -r .to; exit 0'\n",
+                "  tenax work --queue mail,sms --drain -- sh -c 'jq -r .to >> sent.txt'\n",
     .options = options,
 };
 

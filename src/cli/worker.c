@@ -21,14 +21,24 @@
 #define CLAIM_WAIT   ((span){10000}) /* how long a claim may wait for a job */
 #define CLAIM_EXTRA  ((span){15000}) /* what is allowed on top for its answer */
 #define TERM_TO_KILL ((span){5000})
+#define BACKOFF_MAX  ((span){2000})
 #define FAR          ((span){3600 * 1000})
 
 span worker_backoff(struct worker *w, unsigned tries)
 {
     int64_t full = (int64_t)100 << (tries < 6 ? tries : 6);
-    if (full > 5000)
-        full = 5000;
+    if (full > BACKOFF_MAX.ms)
+        full = BACKOFF_MAX.ms;
     return (span){full / 2 + (int64_t)rng_below(&w->rng, (uint64_t)full / 2 + 1)};
+}
+
+/* What waited for the server need not wait any longer: leases are running out. */
+static void hurry(struct worker *w)
+{
+    w->claim_at = w->now;
+    for (size_t i = 0; i < w->slot_count; i++)
+        if (w->slots[i].state != SLOT_FREE)
+            w->slots[i].renew_at = w->slots[i].report_at = w->now;
 }
 
 void worker_note(struct worker *w, const struct call *c, enum call_result r)
@@ -39,6 +49,7 @@ void worker_note(struct worker *w, const struct call *c, enum call_result r)
     w->down = down;
     if (!down) {
         report_line(TABLE_GOOD, "up", "%s answers again", w->args->url);
+        hurry(w);
         return;
     }
     struct buf why = {0};
@@ -136,7 +147,7 @@ static void claimed(struct worker *w, enum call_result r)
     if (r == CALL_REFUSED || r == CALL_GONE) {
         struct buf why = {0};
         call_explain(&w->claim, &why);
-        report_line(TABLE_BAD, "END", "%.*s", STR_ARG(buf_view(&why)));
+        report_line(TABLE_BAD, "STOP", "%.*s", STR_ARG(buf_view(&why)));
         buf_fini(&why);
         w->refused = true;
         return;

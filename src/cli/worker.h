@@ -101,7 +101,7 @@ void slot_abandon(struct slot *s);
 
 /* worker.c, for the slots: */
 
-/* How long to wait before another try: 100 ms doubling up to 5 s, of which a
+/* How long to wait before another try: 100 ms doubling up to 2 s, of which a
  * random half, so that workers do not come back in step. */
 span worker_backoff(struct worker *w, unsigned tries);
 /* Keeps the news of a lost and a regained server to one line each. */

@@ -256,12 +256,15 @@ static struct err start_run(struct engine *e, instant now, struct arena *a, stru
     l->completed_retention = h->job.completed_retention;
     l->run = s->runs;
     l->attempts = s->attempts;
+    l->forgiven = s->forgiven;
     l->losses = s->losses;
     l->priority = s->priority;
     l->has_state = extent.has_state;
     l->payload_apart = extent.payload_apart;
     l->worker = t->worker;
     l->worker->refs++;
+    l->unique = engine_unique_ref(e, &h->job);
+    engine_unique_move(e, l->unique, id, STATUS_READY, STATUS_IN_FLIGHT);
 
     s->status = lifecycle_move(STATUS_READY, EVENT_TAKE);
     s->dequeued_at = now;

@@ -274,7 +274,7 @@ static void on_flush(uv_prepare_t *handle)
         c->dirty = false;
         flush(c);
     }
-    if (TAILQ_EMPTY(&set->dirty) && TAILQ_EMPTY(&set->wakers))
+    if (TAILQ_EMPTY(&set->dirty) && TAILQ_EMPTY(&set->wakers) && !set->call_due)
         uv_idle_stop(&set->awake);
 }
 
@@ -289,6 +289,10 @@ static void on_awake(uv_idle_t *handle)
         c->waking = false;
         if (!c->closing)
             c->protocol->wake(c);
+    }
+    if (set->call_due) {
+        set->call_due = false;
+        set->called(set->owner);
     }
 }
 
@@ -353,8 +357,17 @@ static void on_handle_closed(uv_handle_t *handle)
     set->freed(set->owner);
 }
 
+void conn_set_call(struct conn_set *set)
+{
+    if (set->closing)
+        return;
+    set->call_due = true;
+    stay_awake(set);
+}
+
 void conn_set_close(struct conn_set *set)
 {
+    set->closing = true;
     struct conn *c;
     LIST_FOREACH(c, &set->all, link)
     conn_abort(c);

@@ -86,11 +86,14 @@ struct conn_set {
     void *owner;
     /* A connection is gone for good, or one of the set's own handles is. */
     void (*freed)(void *owner);
+    /* The answer to conn_set_call. */
+    void (*called)(void *owner);
     struct conn_list all;
     int count;
     struct conn_queue dirty, wakers;
     uv_prepare_t flush;
-    uv_idle_t awake; /* active iff dirty or wakers holds any: the poll must not block */
+    uv_idle_t awake; /* active while there is work for this turn: the poll must not block */
+    bool call_due, closing;
     uv_timer_t tick;
     int handles; /* of the three that are not closed yet */
     uint64_t tick_ms;
@@ -104,6 +107,8 @@ struct conn_set {
 void conn_set_init(struct conn_set *set, uv_loop_t *loop, void *owner, void (*freed)(void *owner));
 /* Starts closing every connection and the shared handles; `freed` is called as each is gone. */
 void conn_set_close(struct conn_set *set);
+/* Has called(owner) called at the start of the next loop turn, unless the set closes. */
+void conn_set_call(struct conn_set *set);
 /* Releases the memory; count and handles are 0. */
 void conn_set_fini(struct conn_set *set);
 

@@ -46,7 +46,7 @@ struct http_request {
     enum http_method method;
     struct str path;                            /* still percent-encoded, without the query */
     struct str query;                           /* without the '?'; empty if there is none */
-    struct str content_type, accept, worker_id; /* header values, empty if absent */
+    struct str content_type, accept, worker_id; /* header values, empty if absent; Worker-Id */
     struct str body;
     struct arena *arena;
 };
@@ -98,7 +98,7 @@ void http_stream_begin(struct http_exchange *x, int status, struct str content_t
                        void (*closed)(void *ctx), void *ctx);
 /* Adds bytes (copied); all writes of one loop turn share one chunk. */
 void http_stream_write(struct http_exchange *x, struct str bytes);
-/* Ends the body in good order. */
+/* Ends the body in good order; closed() is called from in here. */
 void http_stream_end(struct http_exchange *x);
 /* Unsent bytes of the exchange's connection exceed backlog_max. When they have drained to
  * half, drained(ctx) of the stream is called, if set. */
@@ -107,7 +107,8 @@ void http_stream_on_drain(struct http_exchange *x, void (*drained)(void *ctx));
 /* Called once if the peer goes away before http_reply of a long-pending exchange (a long poll), so
  * that its owner can give up early; x stays valid until it is replied to, also from inside
  * gone(). A peer that has shut down its sending side counts as gone, but still gets a reply
- * if it can be reached. NULL takes it back. */
+ * if it can be reached. Asked for after the peer has gone, it is called in the next loop turn.
+ * NULL takes it back. */
 void http_on_gone(struct http_exchange *x, void (*gone)(void *ctx), void *ctx);
 
 /* The standard phrase ("Not Found"). */

@@ -26,7 +26,7 @@
 #undef HTTP_OPTIONS
 
 /* Memory above this is given back after the request that needed it. */
-#define KEEP_MAX ((size_t)16 * 1024)
+#define KEEP_MAX ((size_t)4 * 1024)
 
 /* Bytes of the request, as an offset from its start: the memory may move. */
 struct part {
@@ -41,7 +41,7 @@ struct http1 {
     bool wait; /* paused for HTTP1_CONTINUE */
     unsigned headers, hosts;
     bool coded, chunked; /* Transfer-Encoding is there; it says exactly "chunked" */
-    bool expect;
+    bool expect, empty_length;
     struct part target, path, query, field, value, type, accept, worker;
 
     const char *base;  /* where the request starts, while it is being fed */
@@ -138,6 +138,8 @@ static void recognise(struct http1 *r, struct str name)
     struct str value = view(r, r->value);
     if (IS(name, "host")) {
         r->hosts++;
+    } else if (IS(name, "content-length")) {
+        r->empty_length = value.len == 0; /* llhttp takes it for none */
     } else if (IS(name, "content-type")) {
         r->type = r->value;
     } else if (IS(name, "accept")) {
@@ -159,6 +161,8 @@ static int on_value_complete(llhttp_t *parser)
         return 0;
     if (++r->headers > HTTP1_HEADERS_MAX)
         return fail(r, err_make(ERR_HEADERS, "more than %d header fields", HTTP1_HEADERS_MAX));
+    if (r->field.len == 0)
+        return fail(r, err_make(ERR_BAD_REQUEST, "a header field has no name"));
     const char *value = r->base + r->value.at;
     while (r->value.len && (value[r->value.len - 1] == ' ' || value[r->value.len - 1] == '\t'))
         r->value.len--;
@@ -203,6 +207,8 @@ static struct err check_framing(const struct http1 *r)
         return err_make(ERR_BAD_REQUEST, "HTTP/1.0 has no Transfer-Encoding");
     if (r->coded && !r->chunked)
         return err_make(ERR_NOT_SUPPORTED, "the only Transfer-Encoding accepted is chunked");
+    if (r->empty_length)
+        return err_make(ERR_BAD_REQUEST, "Content-Length is empty");
     if (!r->coded && p->content_length > r->body_max)
         return err_make(ERR_LENGTH, "the body of %llu bytes is larger than the limit of %llu",
                         (unsigned long long)p->content_length, (unsigned long long)r->body_max);
@@ -250,7 +256,7 @@ static int on_headers_complete(llhttp_t *parser)
     if (e.code != ERR_OK)
         return fail(r, e);
     r->phase = HTTP1_BODY;
-    r->wait = r->expect && (r->chunked || parser->content_length > 0);
+    r->wait = r->expect && parser->http_minor == 1 && (r->chunked || parser->content_length > 0);
     return r->wait ? HPE_PAUSED : 0;
 }
 
@@ -335,7 +341,7 @@ static void start_over(struct http1 *r)
     empty(&r->head);
     empty(&r->body);
     r->phase = HTTP1_IDLE;
-    r->done = r->wait = r->coded = r->chunked = r->expect = false;
+    r->done = r->wait = r->coded = r->chunked = r->expect = r->empty_length = false;
     r->headers = r->hosts = 0;
     r->target.len = r->field.len = r->value.len = 0;
     r->type.len = r->accept.len = r->worker.len = 0;

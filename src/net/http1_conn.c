@@ -263,24 +263,6 @@ static void input(struct conn *c, const char *at, size_t len)
         conn_read(c, false);
 }
 
-static void wake(struct conn *c)
-{
-    struct state *h = c->state;
-    c->read_at = h->began_at = uv_now(c->set->loop); /* the pause was not the client's */
-    if (has_aside(h) && !h->over) {
-        h->aside_at += read_requests(c, h->aside.at + h->aside_at, h->aside.len - h->aside_at);
-        if (h->over)
-            h->aside.len = h->aside_at = 0;
-    }
-    if (!has_aside(h)) {
-        buf_fini(&h->aside);
-        h->aside_at = 0;
-        if (h->over || !is_blocked(c))
-            conn_read(c, true);
-        settle(c);
-    }
-}
-
 static void drained(struct conn *c)
 {
     struct state *h = c->state;
@@ -300,15 +282,9 @@ static void before_write(struct conn *c)
 
 /* -- the peer's end, ours, and time ----------------------------------------- */
 
-/* A client may shut down its side after its last request and wait for the replies. But a
- * stream has no end it could wait for, and whoever asked to be told is told. */
-static void input_end(struct conn *c)
+static void tell_gone(struct conn *c)
 {
     struct state *h = c->state;
-    if (h->streams) {
-        conn_abort(c);
-        return;
-    }
     struct http_exchange *x;
     do {
         TAILQ_FOREACH(x, &h->queue, link)
@@ -320,7 +296,39 @@ static void input_end(struct conn *c)
             gone(x->gone_ctx);
         }
     } while (x);
+}
+
+/* A client may shut down its side after its last request and wait for the replies. But a
+ * stream has no end it could wait for, and whoever asked to be told is told. */
+static void input_end(struct conn *c)
+{
+    struct state *h = c->state;
+    if (h->streams) {
+        conn_abort(c);
+        return;
+    }
+    tell_gone(c);
     settle(c);
+}
+
+static void wake(struct conn *c)
+{
+    struct state *h = c->state;
+    c->read_at = h->began_at = uv_now(c->set->loop); /* the pause was not the client's */
+    if (has_aside(h) && !h->over) {
+        h->aside_at += read_requests(c, h->aside.at + h->aside_at, h->aside.len - h->aside_at);
+        if (h->over)
+            h->aside.len = h->aside_at = 0;
+    }
+    if (!has_aside(h)) {
+        buf_fini(&h->aside);
+        h->aside_at = 0;
+        if (h->over || !is_blocked(c))
+            conn_read(c, true);
+        settle(c);
+    }
+    if (c->input_ended)
+        tell_gone(c);
 }
 
 static void tick(struct conn *c, uint64_t now)

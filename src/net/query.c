@@ -30,21 +30,9 @@ struct err query_next(struct query_cursor *c, bool *more, struct str *name, stru
 
 bool query_item(struct str *rest, struct str *item)
 {
-    if (!rest->at)
+    if (rest->len == 0)
         return false;
-    if (rest->len == 0) {
-        rest->at = NULL;
-        return false;
-    }
-    const char *comma = memchr(rest->at, ',', rest->len);
-    if (!comma) {
-        *item = *rest;
-        *rest = (struct str){NULL, 0};
-        return true;
-    }
-    *item = (struct str){rest->at, (size_t)(comma - rest->at)};
-    rest->len -= item->len + 1;
-    rest->at = comma + 1;
+    *item = cut(*rest, ',', rest);
     return true;
 }
 

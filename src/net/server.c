@@ -77,6 +77,23 @@ void exchange_free(struct http_exchange *x)
     s->spare_count++;
 }
 
+/* Whoever is told may reply to any other of them. */
+static void tell_untold(void *owner)
+{
+    struct http_server *s = owner;
+    struct http_exchange *x;
+    while ((x = TAILQ_FIRST(&s->untold))) {
+        TAILQ_REMOVE(&s->untold, x, link);
+        x->untold = false;
+        if (x->state == EXCHANGE_STREAM) {
+            x->closed(x->stream_ctx);
+            exchange_free(x);
+        } else if (x->gone) {
+            x->gone(x->gone_ctx);
+        }
+    }
+}
+
 void exchange_orphan(struct http_server *s, struct exchange_queue *q)
 {
     struct http_exchange *x;
@@ -90,17 +107,7 @@ void exchange_orphan(struct http_server *s, struct exchange_queue *q)
             TAILQ_INSERT_TAIL(&s->untold, x, link);
         }
     }
-    /* Whoever is told may reply to any other of them. */
-    while ((x = TAILQ_FIRST(&s->untold))) {
-        TAILQ_REMOVE(&s->untold, x, link);
-        x->untold = false;
-        if (x->state == EXCHANGE_STREAM) {
-            x->closed(x->stream_ctx);
-            exchange_free(x);
-        } else if (x->gone) {
-            x->gone(x->gone_ctx);
-        }
-    }
+    tell_untold(s);
 }
 
 const char *server_date(struct http_server *s)
@@ -175,6 +182,16 @@ void http_on_gone(struct http_exchange *x, void (*gone)(void *ctx), void *ctx)
 {
     x->gone = gone;
     x->gone_ctx = ctx;
+    if (!gone)
+        return;
+    /* Who asks too late is told all the same, but not from in here. */
+    if (x->conn && x->conn->input_ended)
+        conn_wake(x->conn);
+    if (!x->conn && !x->untold) {
+        x->untold = true;
+        TAILQ_INSERT_TAIL(&x->server->untold, x, link);
+        conn_set_call(&x->server->conns);
+    }
 }
 
 /* -- the server ------------------------------------------------------------- */
@@ -216,13 +233,23 @@ static void on_listener_closed(uv_handle_t *handle)
     on_freed(s);
 }
 
+/* At most once a second: where accepting fails, it fails often. */
+static void warn_of_accept(struct http_server *s, int status)
+{
+    uint64_t now = uv_now(s->conns.loop);
+    if (s->warned_at && now - s->warned_at < 1000)
+        return;
+    s->warned_at = now;
+    log_warn("cannot accept a connection: %s", uv_strerror(status));
+}
+
 /* Where no file descriptor is left, libuv accepts and drops connections with one it keeps in
  * reserve, so that this is not called again and again for the same one. */
 static void on_connection(uv_stream_t *listener, int status)
 {
     struct http_server *s = listener->data;
     if (status < 0) {
-        log_warn("cannot accept a connection: %s", uv_strerror(status));
+        warn_of_accept(s, status);
         return;
     }
     bool full = s->conns.count >= s->settings.connections_max;
@@ -299,6 +326,7 @@ struct err http_server_new(uv_loop_t *loop, const struct http_settings *settings
     s->conns.tick_ms = tick_of(settings);
     s->conns.write_timeout = settings->write_timeout;
     s->conns.backlog_max = settings->backlog_max;
+    s->conns.called = tell_untold;
     conn_set_init(&s->conns, loop, s, on_freed);
     must(uv_tcp_init(loop, &s->listener) == 0);
     s->listener.data = s;

@@ -109,8 +109,12 @@ static size_t hash(struct str key)
         z = load64(tail + 8);
     }
     uint64_t kind = key.len ? (unsigned char)key.at[0] : 0;
-    uint64_t h = (a ^ (kind << 56) ^ key.len) * 0x9e3779b97f4a7c15u;
-    h = (h ^ (h >> 29) ^ z) * 0xbf58476d1ce4e5b9u;
+    /* Ids are big-endian: what differs between neighbours is high in a loaded word. Only a
+     * multiplication that keeps its upper half brings that down to the low bits. */
+    a ^= (kind << 8 ^ key.len) * 0x9e3779b97f4a7c15u ^ 0x2d358dccaa6c78a5u;
+    z ^= 0x8bb84b93962eacc9u;
+    unsigned __int128 product = (unsigned __int128)a * z;
+    uint64_t h = (uint64_t)product ^ (uint64_t)(product >> 64);
     return (size_t)(h ^ (h >> 32));
 }
 

@@ -23,10 +23,17 @@
  * may be full. */
 #define MORE_OPTIONS "avoid_flush_during_recovery=true"
 
+/* Room on the disk that commits leave alone, beyond what is in memory and not yet in tables:
+ * RocksDB must be able to write that out, or it could not even be opened again. After a
+ * refusal it takes a little more, so that not every second commit fails. */
+#define SPARE_ROOM  ((int64_t)(4 * MIB))
+#define REOPEN_ROOM ((int64_t)(8 * MIB))
+
 /* A batch larger than this takes its memory along when it is done. */
 #define KEEP_MAX ((size_t)32 * 1024 * 1024)
 
 #define LEVELS 7
+#define SILENT 6 /* one above HEADER_LEVEL */
 
 enum phase {
     IDLE,
@@ -48,10 +55,13 @@ struct rocks {
     unsigned cursors; /* open ones; they must not outlive db */
 
     pthread_t thread;
-    pthread_mutex_t lock; /* of all below */
+    pthread_mutex_t lock; /* of phase and stopping */
     pthread_cond_t to_thread, to_loop;
     enum phase phase;
-    bool stopping, broken;
+    bool stopping;
+    /* The thread's while UNDER_WAY, else the loop's. */
+    bool broken;  /* a commit failed; reopen is due */
+    bool refused; /* and nothing of it was handed to RocksDB, which is as good as before */
     const struct batch *batch;
     bool sync;
     struct err result;
@@ -145,12 +155,13 @@ static void set_writes(rocksdb_options_t *o)
 
 static void set_housekeeping(rocksdb_options_t *o)
 {
-    const int warn = 2;
     rocksdb_options_set_create_if_missing(o, 1);
     rocksdb_options_set_max_open_files(o, 512);
-    rocksdb_options_set_info_log_level(o, warn);
-    rocksdb_options_set_max_log_file_size(o, 4 * MIB);
-    rocksdb_options_set_keep_log_file_num(o, 3);
+    /* Its own log stays empty, by a level above all levels: on a full disk, the second
+     * line that it cannot write there ends the process if RocksDB was built with
+     * assertions, as Debian's is. What goes wrong comes back as an error all the same. */
+    rocksdb_options_set_info_log_level(o, SILENT);
+    rocksdb_options_set_keep_log_file_num(o, 1);
     rocksdb_options_set_stats_dump_period_sec(o, 0);
 }
 
@@ -219,6 +230,28 @@ static void fill_writes(rocksdb_writebatch_t *w, const struct batch *b)
     }
 }
 
+static int64_t free_space(const struct rocks *r)
+{
+    struct statvfs v;
+    /* A file system that does not say is taken to have room: a write will tell. */
+    if (statvfs(r->dir, &v) != 0)
+        return INT64_MAX;
+    return (int64_t)(v.f_bavail * v.f_frsize);
+}
+
+NODISCARD static struct err check_room(const struct rocks *r, int64_t need)
+{
+    uint64_t in_memory = 0;
+    if (r->db)
+        rocksdb_property_int(r->db, "rocksdb.cur-size-all-mem-tables", &in_memory);
+    int64_t room = free_space(r);
+    if (room - (int64_t)in_memory >= need)
+        return err_none();
+    return err_make(ERR_DISK_FULL, "%s has %lld bytes left on its disk, too few to go on", r->dir,
+                    (long long)room);
+}
+
+/* Whatever goes wrong while writing is ERR_STORE, but for a full disk. */
 NODISCARD static struct err write_batch(struct rocks *r, const struct batch *b, bool sync)
 {
     fill_writes(r->writes, b);
@@ -229,15 +262,31 @@ NODISCARD static struct err write_batch(struct rocks *r, const struct batch *b, 
         rocksdb_writebatch_destroy(r->writes);
         r->writes = rocksdb_writebatch_create();
     }
-    enum err_code code = text ? code_of(text, ERR_STORE) : ERR_OK;
     struct err e = err_of(r, text, ERR_STORE);
-    if (code != ERR_OK && code != ERR_DISK_FULL)
+    if (e.code != ERR_OK && e.code != ERR_DISK_FULL)
         e.code = ERR_STORE;
     return e;
 }
 
+/* Commits the batch of r, which is under way. Called without the lock: until it has
+ * ended, nobody else changes what this reads. */
+static void commit_batch(struct rocks *r)
+{
+    if (r->broken) {
+        r->result = err_make(ERR_STORE, "the store has failed and was not reopened yet");
+        return;
+    }
+    /* Once to the log, once to a table. */
+    r->result = check_room(r, SPARE_ROOM + 2 * (int64_t)r->batch->bytes);
+    r->refused = r->result.code != ERR_OK;
+    if (!r->refused)
+        r->result = write_batch(r, r->batch, r->sync);
+    r->broken = r->result.code != ERR_OK;
+}
+
 static void *commit_thread(void *arg)
 {
+    pthread_setname_np(pthread_self(), "commit");
     struct rocks *r = arg;
     pthread_mutex_lock(&r->lock);
     for (;;) {
@@ -245,13 +294,9 @@ static void *commit_thread(void *arg)
             pthread_cond_wait(&r->to_thread, &r->lock);
         if (r->phase != UNDER_WAY)
             break;
-        bool broken = r->broken;
         pthread_mutex_unlock(&r->lock);
-        struct err e = broken ? err_make(ERR_STORE, "the store has failed and was not reopened yet")
-                              : write_batch(r, r->batch, r->sync);
+        commit_batch(r);
         pthread_mutex_lock(&r->lock);
-        r->broken = e.code != ERR_OK;
-        r->result = e;
         r->phase = ENDED;
         pthread_cond_signal(&r->to_loop);
         pthread_mutex_unlock(&r->lock);
@@ -282,7 +327,6 @@ static bool rocks_reap(struct store *s, struct err *result)
     if (ended) {
         *result = r->result;
         r->phase = IDLE;
-        r->batch = NULL;
     }
     pthread_mutex_unlock(&r->lock);
     return ended;
@@ -305,18 +349,30 @@ static void rocks_wait(struct store *s)
     await_end(r);
 }
 
-static struct err rocks_reopen(struct store *s)
+/* The old handle is kept until there is room for a new one, so that reads go on. */
+NODISCARD static struct err renew_db(struct rocks *r)
 {
-    struct rocks *r = rocks_of(s);
-    await_end(r);
+    if (r->broken)
+        TRY(check_room(r, REOPEN_ROOM));
+    if (r->broken && r->refused)
+        return err_none();
     close_db(r);
     struct err e = open_db(r);
     if (e.code != ERR_OK)
         open_for_reads(r);
+    return e;
+}
+
+static struct err rocks_reopen(struct store *s)
+{
+    struct rocks *r = rocks_of(s);
+    await_end(r);
+    struct err e = renew_db(r);
+    bool handle_is_old = r->broken && r->refused;
+    r->broken = e.code != ERR_OK;
+    r->refused = r->broken && handle_is_old;
     pthread_mutex_lock(&r->lock);
     r->phase = IDLE;
-    r->batch = NULL;
-    r->broken = e.code != ERR_OK;
     pthread_mutex_unlock(&r->lock);
     return e;
 }
@@ -413,11 +469,7 @@ static struct err rocks_cursor_free(struct store_cursor *c)
 
 static int64_t rocks_free_space(struct store *s)
 {
-    struct statvfs v;
-    /* A file system that does not say is taken to have room: a write will tell. */
-    if (statvfs(rocks_of(s)->dir, &v) != 0)
-        return INT64_MAX;
-    return (int64_t)(v.f_bavail * v.f_frsize);
+    return free_space(rocks_of(s));
 }
 
 static uint64_t rocks_disk_bytes(struct store *s)

@@ -4,7 +4,13 @@
 
 /* The store on RocksDB. Commits happen on one thread of its own; notify(ctx) is
  * called on that thread whenever a batch has come to its end, and must only wake
- * the loop. */
+ * the loop.
+ *
+ * A commit that would leave too little room on the disk for what RocksDB still has
+ * to write out is refused with ERR_DISK_FULL before any of it is written. store_reopen
+ * then fails with ERR_DISK_FULL, and reads go on, until there is room again; it can
+ * be tried as often as one likes. Cursors must be freed before store_reopen and
+ * store_close. */
 
 #include "store/store.h"
 

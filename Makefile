@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+# A short front for meson and ninja. `make help` lists the targets.
+
+BUILD  ?= build
+PREFIX ?= /usr/local
+SEED   ?=
+SEEDS  ?= 1..2000
+
+.PHONY: all demo test test-unit test-http test-crash test-asan lint docs bench sim fuzz install \
+	clean help
+.DEFAULT_GOAL := all
+
+## all: build build/tenax (the default)
+all: $(BUILD)/build.ninja
+	@ninja -C $(BUILD)
+
+$(BUILD)/build.ninja: meson.build meson_options.txt
+	@tools/setup build
+	@test -f $@ || meson setup $(BUILD) -Dprefix=$(PREFIX)
+	@touch $@
+
+## demo: a server, a worker, real commands, a SIGKILL in the middle; under 30 s
+demo: all
+	@demo/run $(BUILD)/tenax
+
+## test: everything: unit tests, fuzz corpora, simulator, HTTP, crashes, sanitizers
+test: test-unit test-http test-crash test-asan
+	@echo "make test: all of it passed"
+
+test-unit: all
+	@tools/setup test
+	meson test -C $(BUILD) --no-rebuild --print-errorlogs
+
+test-http: all
+	@tools/setup test
+	TENAX_BIN=$(BUILD)/tenax node --test --test-concurrency=1 $(wildcard tests/http/*.test.js)
+
+test-crash: all
+	@tools/setup test
+	TENAX_BIN=$(BUILD)/tenax node --test --test-concurrency=1 $(wildcard tests/crash/*.test.js)
+
+## test-asan: the unit and HTTP tests with AddressSanitizer and UBSan
+test-asan:
+	@tools/setup test
+	@test -f $(BUILD)-asan/build.ninja || \
+		meson setup $(BUILD)-asan -Db_sanitize=address,undefined -Db_lundef=false
+	@ninja -C $(BUILD)-asan
+	meson test -C $(BUILD)-asan --no-rebuild --print-errorlogs --timeout-multiplier 5
+	TENAX_BIN=$(BUILD)-asan/tenax node --test --test-concurrency=1 $(wildcard tests/http/*.test.js)
+
+## lint: layers, purity, format, cppcheck, clang-tidy, generated documents
+lint: all
+	@tools/setup lint
+	tools/lint $(BUILD)
+
+## docs: generate the documents that come from tables
+docs: all
+	tools/gen-docs $(BUILD)
+
+## bench: the benchmark report; close everything else first
+bench: all
+	@tools/setup bench
+	bench/run.sh $(BUILD)/tenax $(BUILD)/bench/load
+
+## sim: the simulator; SEED=n repeats one seed with its trace, SEEDS=a..b runs many
+sim: all
+	$(BUILD)/sim/sim $(if $(SEED),--seed $(SEED) --trace,--seeds $(SEEDS))
+
+## fuzz: a minute of fuzzing for every parser
+fuzz:
+	@tools/setup fuzz
+	@test -f $(BUILD)-fuzz/build.ninja || CC=clang meson setup $(BUILD)-fuzz -Dfuzz=true
+	@ninja -C $(BUILD)-fuzz
+	tools/fuzz $(BUILD)-fuzz $(or $(SECONDS),60)
+
+## install: the binary, to PREFIX (default /usr/local); DESTDIR is heeded
+install: all
+	meson install -C $(BUILD) --no-rebuild --tags runtime
+
+## clean: forget what was built
+clean:
+	rm -rf $(BUILD) $(BUILD)-asan $(BUILD)-fuzz
+
+## help: this list
+help:
+	@sed -n 's/^## //p' Makefile | awk -F': ' '{ printf "  make %-10s %s\n", $$1, $$2 }'

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The first byte says in pieces of how many bytes the rest arrives. Whatever it is, the
+ * requests that come out must be those that come out of the whole; only when a flood is
+ * noticed may depend on the pieces. */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#include "base/buf.h"
+#include "base/must.h"
+#include "net/http1.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void add(struct buf *log, struct str s)
+{
+    buf_int(log, (int64_t)s.len);
+    buf_byte(log, ':');
+    buf_str(log, s);
+}
+
+static void note(struct buf *log, const struct http1_request *r)
+{
+    const struct http_request *q = &r->req;
+    must(q->path.len > 0);
+    must(q->path.at[0] == '/' || str_eq(q->path, STR("*")));
+    buf_int(log, q->method);
+    const struct str parts[] = {q->path,   q->query,     q->content_type,
+                                q->accept, q->worker_id, q->body};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        add(log, parts[i]);
+    buf_int(log, r->keep_alive);
+    buf_int(log, r->old);
+}
+
+static bool feed(struct http1 *r, struct buf *log, const uint8_t *at, size_t len, bool *flood)
+{
+    /* Memory of its own, so that a span that outlives it is found. */
+    char *copy = malloc(len);
+    must(copy);
+    memcpy(copy, at, len);
+    bool usable = true;
+    for (size_t done = 0; done < len && usable;) {
+        size_t used = 0;
+        enum http1_event event = http1_feed(r, copy + done, len - done, &used);
+        must(used <= len - done);
+        must(used > 0 || event != HTTP1_MORE);
+        done += used;
+        if (event != HTTP1_MORE)
+            buf_byte(log, (char)('A' + (int)event));
+        if (event == HTTP1_BAD && http1_error(r)->code == ERR_HEADERS)
+            *flood = true;
+        if (event == HTTP1_REQUEST)
+            note(log, http1_request(r));
+        usable = event != HTTP1_BAD && event != HTTP1_PREFACE &&
+                 (event != HTTP1_REQUEST || http1_request(r)->keep_alive);
+    }
+    free(copy);
+    return usable;
+}
+
+static struct buf run(const uint8_t *data, size_t size, size_t each, bool *flood)
+{
+    struct buf log = {0};
+    struct http1 *r = http1_new(2048, 512);
+    for (size_t at = 0; at < size; at += each)
+        if (!feed(r, &log, data + at, size - at < each ? size - at : each, flood))
+            break;
+    http1_free(r);
+    return log;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 2)
+        return 0;
+    bool flood = false;
+    struct buf whole = run(data + 1, size - 1, size, &flood);
+    struct buf parts = run(data + 1, size - 1, (size_t)data[0] + 1, &flood);
+    must(flood || str_eq(buf_view(&whole), buf_view(&parts)));
+    buf_fini(&whole);
+    buf_fini(&parts);
+    return 0;
+}

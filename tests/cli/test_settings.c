@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "cli/settings.h"
+
+static int forget_variables(void **state)
+{
+    (void)state;
+    for (const struct option_def *d = settings_command.options; d->flag; d++) {
+        unsetenv(d->env);
+        if (d->alias)
+            unsetenv(d->alias);
+    }
+    return 0;
+}
+
+#define LOAD(s, code, ...)                                                                         \
+    settings_load((int)(sizeof((char *[]){"serve", ##__VA_ARGS__}) / sizeof(char *)),              \
+                  (char *[]){"serve", ##__VA_ARGS__, NULL}, (s), (code))
+
+static void every_setting_has_a_variable_and_help(void **state)
+{
+    (void)state;
+    size_t n = 0;
+    for (const struct option_def *d = settings_command.options; d->flag; d++, n++) {
+        assert_non_null(d->help);
+        assert_non_null(d->env);
+        assert_int_equal(strncmp(d->env, "TENAX_", 6), 0);
+        assert_true(d->type == OPTION_SWITCH || d->def);
+    }
+    assert_int_equal(n, 22);
+}
+
+static void defaults_are_the_documented_ones(void **state)
+{
+    (void)state;
+    struct settings s;
+    int code;
+    assert_true(LOAD(&s, &code));
+    assert_string_equal(s.root_dir, "./tenax-root");
+    assert_string_equal(s.host, "127.0.0.1");
+    assert_int_equal(s.port, 7890);
+    assert_int_equal(s.commit_mode, SETTINGS_FSYNC);
+    assert_int_equal(s.retry_limit, 25);
+    assert_int_equal(s.backoff_base.ms, 15000);
+    assert_true(s.backoff_exponent == 4);
+    assert_int_equal(s.backoff_jitter.ms, 30000);
+    assert_int_equal(s.retain_completed.ms, 0);
+    assert_int_equal(s.retain_dead.ms, INT64_C(7) * 24 * 3600 * 1000);
+    assert_int_equal(s.heartbeat_interval.ms, 3000);
+    assert_int_equal(s.log_level, LOG_WARN);
+    assert_int_equal(s.log_format, LOG_TEXT);
+    assert_false(s.strict);
+    assert_false(s.insecure);
+    assert_int_equal(s.max_body, 16 << 20);
+    assert_int_equal(s.max_connections, 10000);
+    assert_int_equal(s.header_timeout.ms, 10000);
+    assert_int_equal(s.body_timeout.ms, 30000);
+    assert_int_equal(s.idle_timeout.ms, 75000);
+    assert_int_equal(s.min_free_space, 64 << 20);
+    assert_int_equal(s.cache_size, 256000000);
+}
+
+static void words_of_choices_are_the_enums_of_their_users(void **state)
+{
+    (void)state;
+    struct settings s;
+    int code;
+    assert_true(LOAD(&s, &code, "--log-level", "error"));
+    assert_int_equal(s.log_level, LOG_ERROR);
+    assert_true(LOAD(&s, &code, "--log-level", "info", "--log-format", "json"));
+    assert_int_equal(s.log_level, LOG_INFO);
+    assert_int_equal(s.log_format, LOG_JSON);
+    assert_true(LOAD(&s, &code, "--log-level", "debug", "--commit-mode", "buffered"));
+    assert_int_equal(s.log_level, LOG_DEBUG);
+    assert_int_equal(s.commit_mode, SETTINGS_BUFFERED);
+}
+
+static void part_of_the_backoff_formula_is_refused(void **state)
+{
+    (void)state;
+    struct settings s;
+    int code = 0;
+    assert_false(LOAD(&s, &code, "--default-backoff-base", "1s"));
+    assert_int_equal(code, CLI_USAGE);
+    assert_false(LOAD(&s, &code, "--default-backoff-base", "1s", "--default-backoff-jitter", "0"));
+    /* Giving the default itself is giving it. */
+    assert_false(LOAD(&s, &code, "--default-backoff-exponent", "4"));
+    assert_true(LOAD(&s, &code, "--default-backoff-base", "1s", "--default-backoff-jitter", "0",
+                     "--default-backoff-exponent", "1.5"));
+    assert_int_equal(s.backoff_base.ms, 1000);
+    assert_true(s.backoff_exponent == 1.5);
+}
+
+static void the_backoff_formula_may_come_from_several_places(void **state)
+{
+    (void)state;
+    struct settings s;
+    int code;
+    setenv("ZIZQ_DEFAULT_BACKOFF_BASE", "500", 1);
+    setenv("TENAX_DEFAULT_BACKOFF_JITTER", "12.5s", 1);
+    assert_false(LOAD(&s, &code));
+    assert_true(LOAD(&s, &code, "--default-backoff-exponent", "2"));
+    assert_int_equal(s.backoff_base.ms, 500);
+    assert_int_equal(s.backoff_jitter.ms, 12500);
+}
+
+static void the_commit_mode_has_another_name_as_alias(void **state)
+{
+    (void)state;
+    struct settings s;
+    int code;
+    setenv("ZIZQ_DEFAULT_COMMIT_MODE", "buffered", 1);
+    assert_true(LOAD(&s, &code));
+    assert_int_equal(s.commit_mode, SETTINGS_BUFFERED);
+}
+
+static void a_stray_word_is_refused(void **state)
+{
+    (void)state;
+    struct settings s;
+    int code = 0;
+    assert_false(LOAD(&s, &code, "now"));
+    assert_int_equal(code, CLI_USAGE);
+}
+
+#define TEST(name) cmocka_unit_test_setup(name, forget_variables)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(every_setting_has_a_variable_and_help),
+        TEST(defaults_are_the_documented_ones),
+        TEST(words_of_choices_are_the_enums_of_their_users),
+        TEST(part_of_the_backoff_formula_is_refused),
+        TEST(the_backoff_formula_may_come_from_several_places),
+        TEST(the_commit_mode_has_another_name_as_alias),
+        TEST(a_stray_word_is_refused),
+    };
+    return cmocka_run_group_tests_name("cli/settings", tests, NULL, NULL);
+}

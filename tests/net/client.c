@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/must.h"
+
+#define GUARD_MS 10000
+#define LARGE    ((size_t)1024 * 1024)
+
+static void on_guard(uv_timer_t *timer)
+{
+    (void)timer;
+    fail_msg("nothing of what the test awaits came");
+}
+
+static void on_stream_closed(void *ctx)
+{
+    struct fixture *f = ctx;
+    f->closed++;
+    f->stream = NULL;
+}
+
+static void handle(void *ctx, struct http_exchange *x, const struct http_request *req)
+{
+    struct fixture *f = ctx;
+    f->served++;
+    if (str_eq(req->path, STR("/echo"))) {
+        http_reply(x, 200, STR("text/plain"), req->body, "X-Extra: 1\r\n");
+    } else if (str_eq(req->path, STR("/held"))) {
+        assert_true(f->held_count < HELD_MAX);
+        f->held[f->held_count++] = x;
+    } else if (str_eq(req->path, STR("/stream"))) {
+        f->stream = x;
+        http_stream_begin(x, 200, STR("application/x-ndjson"), on_stream_closed, f);
+    } else if (str_eq(req->path, STR("/large"))) {
+        struct buf b = {0};
+        memset(buf_room(&b, LARGE), 'x', LARGE);
+        b.len = LARGE;
+        http_reply(x, 200, STR("text/plain"), buf_view(&b), NULL);
+        buf_fini(&b);
+    } else if (str_eq(req->path, STR("/close"))) {
+        fixture_close_server(f);
+        http_reply(x, 200, STR("text/plain"), STR("unseen"), NULL);
+    } else {
+        http_reply(x, 204, (struct str){0}, (struct str){0}, NULL);
+    }
+}
+
+void fixture_init(struct fixture *f)
+{
+    *f = (struct fixture){.settings = http_defaults()};
+    must(uv_loop_init(&f->loop) == 0);
+    must(uv_timer_init(&f->loop, &f->guard) == 0);
+}
+
+void fixture_serve(struct fixture *f)
+{
+    struct err e = http_server_new(&f->loop, &f->settings, handle, f, &f->server);
+    assert_int_equal(e.code, ERR_OK);
+    assert_true(http_server_port(f->server) > 0);
+}
+
+void fixture_step(struct fixture *f)
+{
+    uv_timer_start(&f->guard, on_guard, GUARD_MS, 0);
+    uv_run(&f->loop, UV_RUN_ONCE);
+    uv_timer_stop(&f->guard);
+}
+
+void fixture_settle(struct fixture *f)
+{
+    /* More turns than any chain of events here takes, and each returns at once. */
+    for (int i = 0; i < 20; i++)
+        uv_run(&f->loop, UV_RUN_NOWAIT);
+}
+
+void fixture_close_server(struct fixture *f)
+{
+    http_server_close(f->server);
+    f->server_closed = true;
+}
+
+void fixture_fini(struct fixture *f)
+{
+    if (f->server && !f->server_closed)
+        fixture_close_server(f);
+    uv_close((uv_handle_t *)&f->guard, NULL);
+    uv_run(&f->loop, UV_RUN_DEFAULT);
+    assert_int_equal(uv_loop_close(&f->loop), 0);
+}
+
+static void on_readable(uv_poll_t *poll, int status, int events)
+{
+    (void)status;
+    (void)events;
+    struct client *c = poll->data;
+    char *to = buf_room(&c->in, 65537);
+    ssize_t n = recv(c->fd, to, 65536, MSG_DONTWAIT);
+    if (n < 0 && errno == EAGAIN)
+        return;
+    if (n <= 0) {
+        c->ended = true;
+        c->reset = n < 0;
+        client_pause(c);
+        return;
+    }
+    c->in.len += (size_t)n;
+    c->in.at[c->in.len] = '\0';
+}
+
+void client_open(struct fixture *f, struct client *c)
+{
+    *c = (struct client){.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    assert_true(c->fd >= 0);
+    struct sockaddr_in to = {.sin_family = AF_INET,
+                             .sin_port = htons((uint16_t)http_server_port(f->server)),
+                             .sin_addr = {htonl(INADDR_LOOPBACK)}};
+    assert_int_equal(connect(c->fd, (struct sockaddr *)&to, sizeof to), 0);
+    must(uv_poll_init(&f->loop, &c->poll, c->fd) == 0);
+    c->poll.data = c;
+    *buf_room(&c->in, 1) = '\0';
+    client_resume(c);
+}
+
+void client_pause(struct client *c)
+{
+    uv_poll_stop(&c->poll);
+    c->watched = false;
+}
+
+void client_resume(struct client *c)
+{
+    uv_poll_start(&c->poll, UV_READABLE, on_readable);
+    c->watched = true;
+}
+
+static void on_poll_closed(uv_handle_t *handle)
+{
+    struct client *c = handle->data;
+    c->fd = -1;
+}
+
+void client_close(struct fixture *f, struct client *c)
+{
+    int fd = c->fd;
+    uv_close((uv_handle_t *)&c->poll, on_poll_closed);
+    AWAIT(f, c->fd < 0);
+    close(fd);
+    buf_fini(&c->in);
+}
+
+void client_send(struct client *c, const char *text)
+{
+    size_t len = strlen(text);
+    ssize_t n = send(c->fd, text, len, MSG_NOSIGNAL);
+    assert_int_equal(n, len);
+}
+
+bool client_has(const struct client *c, const char *text)
+{
+    return strstr(c->in.at, text) != NULL;
+}
+
+void client_expect(struct fixture *f, struct client *c, const char *text)
+{
+    while (!client_has(c, text)) {
+        if (c->ended)
+            fail_msg("the connection ended before %s; there was %s", text, c->in.at);
+        fixture_step(f);
+    }
+    size_t end = (size_t)(strstr(c->in.at, text) - c->in.at) + strlen(text);
+    buf_drop(&c->in, end);
+    c->in.at[c->in.len] = '\0';
+}
+
+void client_expect_end(struct fixture *f, struct client *c)
+{
+    AWAIT(f, c->ended);
+    assert_string_equal(c->in.at, "");
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_NET_CLIENT_H
+#define TESTS_NET_CLIENT_H
+
+/* A server and raw clients on one loop, stepped by the test: nothing sleeps, a
+ * test awaits what it expects and fails when nothing of it came in ten seconds. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "base/buf.h"
+#include "net/http.h"
+
+struct client {
+    int fd;
+    uv_poll_t poll;
+    struct buf in; /* all that arrived, with a NUL behind it */
+    bool ended;    /* the server has shut down its side, or reset */
+    bool reset;
+    bool watched;
+};
+
+#define HELD_MAX 8
+
+/* What the test's handler did: /echo answers with the body, /held keeps the exchange,
+ * /stream begins a stream, /large answers with a megabyte, /close closes the server. */
+struct fixture {
+    uv_loop_t loop;
+    uv_timer_t guard;
+    struct http_settings settings;
+    struct http_server *server;
+    struct http_exchange *held[HELD_MAX];
+    int held_count;
+    struct http_exchange *stream;
+    int served;  /* calls of the handler */
+    int closed;  /* calls of a stream's closed() */
+    int gone;    /* of gone() */
+    int drained; /* of a stream's drained() */
+    int done;    /* of http_server_drain's done() */
+    bool server_closed;
+};
+
+/* Settings may be changed between the two. */
+void fixture_init(struct fixture *f);
+void fixture_serve(struct fixture *f);
+/* Closes the server, runs the loop to its end, and checks that nothing is left. */
+void fixture_fini(struct fixture *f);
+void fixture_close_server(struct fixture *f);
+/* One turn of the loop, waiting for something to happen. */
+void fixture_step(struct fixture *f);
+/* Turns that wait for nothing, until none does anything more. */
+void fixture_settle(struct fixture *f);
+
+#define AWAIT(f, condition)                                                                        \
+    while (!(condition))                                                                           \
+    fixture_step(f)
+
+void client_open(struct fixture *f, struct client *c);
+void client_close(struct fixture *f, struct client *c);
+void client_send(struct client *c, const char *text);
+/* Stops reading, so that the server's output jams; and reads again. */
+void client_pause(struct client *c);
+void client_resume(struct client *c);
+/* Awaits that text has arrived; forgets everything up to its end. */
+void client_expect(struct fixture *f, struct client *c, const char *text);
+/* Awaits the end of the connection, with nothing more arriving before. */
+void client_expect_end(struct fixture *f, struct client *c);
+bool client_has(const struct client *c, const char *text);
+
+#endif

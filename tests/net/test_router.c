@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "net/router.h"
+
+static const struct route routes[] = {
+    {HTTP_GET, "/jobs/{id}", NULL},
+    {HTTP_DELETE, "/jobs/{id}", NULL},
+    {HTTP_GET, "/jobs", NULL},
+    {HTTP_POST, "/jobs", NULL},
+    {HTTP_GET, "/jobs/take", NULL},
+    {HTTP_POST, "/jobs/{id}/success", NULL},
+    {HTTP_GET, "/jobs/{id}/errors/{attempt}", NULL},
+    {HTTP_GET, "/jobs/{id}/{what}/first", NULL},
+    {HTTP_GET, "/", NULL},
+};
+
+#define COUNT ((int)(sizeof routes / sizeof *routes))
+
+struct answer {
+    struct err err;
+    const struct route *route;
+    struct route_params params;
+    struct str allow;
+};
+
+static struct answer ask(struct arena *a, enum http_method method, const char *path)
+{
+    struct answer r = {.allow = {"", 0}};
+    struct http_request req = {.method = method, .path = str_from(path), .arena = a};
+    r.err = router_find(routes, COUNT, &req, &r.route, &r.params, &r.allow);
+    return r;
+}
+
+static void check_found(enum http_method method, const char *path, const char *pattern)
+{
+    struct arena a = {0};
+    struct answer r = ask(&a, method, path);
+    assert_int_equal(r.err.code, ERR_OK);
+    assert_string_equal(r.route->pattern, pattern);
+    arena_fini(&a);
+}
+
+static void check_error(enum http_method method, const char *path, enum err_code code)
+{
+    struct arena a = {0};
+    assert_int_equal(ask(&a, method, path).err.code, code);
+    arena_fini(&a);
+}
+
+static void a_path_finds_its_route(void **state)
+{
+    (void)state;
+    check_found(HTTP_GET, "/", "/");
+    check_found(HTTP_POST, "/jobs", "/jobs");
+    check_found(HTTP_DELETE, "/jobs/abc", "/jobs/{id}");
+    check_found(HTTP_POST, "/jobs/abc/success", "/jobs/{id}/success");
+}
+
+static void a_fixed_segment_is_preferred_whatever_the_order(void **state)
+{
+    (void)state;
+    check_found(HTTP_GET, "/jobs/take", "/jobs/take");
+    check_found(HTTP_GET, "/jobs/x/errors/first", "/jobs/{id}/errors/{attempt}");
+    check_found(HTTP_GET, "/jobs/x/other/first", "/jobs/{id}/{what}/first");
+    check_found(HTTP_DELETE, "/jobs/take", "/jobs/{id}");
+}
+
+static void head_is_answered_by_get(void **state)
+{
+    (void)state;
+    check_found(HTTP_HEAD, "/jobs/abc", "/jobs/{id}");
+    check_error(HTTP_HEAD, "/jobs/abc/success", ERR_BAD_METHOD);
+}
+
+static void params_are_decoded(void **state)
+{
+    (void)state;
+    struct arena a = {0};
+    struct answer r = ask(&a, HTTP_GET, "/jobs/a%2Fb+c%C3%A9/errors/1");
+    assert_int_equal(r.err.code, ERR_OK);
+    assert_int_equal(r.params.count, 2);
+    assert_true(str_eq(r.params.at[0], STR("a/b+c\303\251")));
+    assert_true(str_eq(r.params.at[1], STR("1")));
+    arena_fini(&a);
+}
+
+static void another_path_has_no_route(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {
+        "/job", "/jobs/",        "/jobs//success", "/jobs/a/success/", "//", "*",
+        "",     "/jobs/a/b/c/d", "/JOBS"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        check_error(HTTP_GET, paths[i], ERR_NO_ROUTE);
+}
+
+static void another_method_is_told_which_there_are(void **state)
+{
+    (void)state;
+    struct arena a = {0};
+    struct answer r = ask(&a, HTTP_PUT, "/jobs/abc");
+    assert_int_equal(r.err.code, ERR_BAD_METHOD);
+    assert_true(str_eq(r.allow, STR("GET, HEAD, DELETE")));
+    r = ask(&a, HTTP_OTHER, "/jobs/abc/success");
+    assert_int_equal(r.err.code, ERR_BAD_METHOD);
+    assert_true(str_eq(r.allow, STR("POST")));
+    arena_fini(&a);
+}
+
+static void a_badly_encoded_param_is_a_bad_request(void **state)
+{
+    (void)state;
+    static const char *const paths[] = {"/jobs/%", "/jobs/%4", "/jobs/%4g", "/jobs/%ff",
+                                        "/jobs/%c3%28"};
+    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+        check_error(HTTP_GET, paths[i], ERR_BAD_REQUEST);
+}
+
+static void what_needs_no_decoding_is_not_copied(void **state)
+{
+    (void)state;
+    struct arena a = {0};
+    struct str s = STR("plain+text"), out;
+    assert_int_equal(router_decode(s, false, &a, &out).code, ERR_OK);
+    assert_ptr_equal(out.at, s.at);
+    assert_int_equal(a.total, 0);
+    assert_int_equal(router_decode(s, true, &a, &out).code, ERR_OK);
+    assert_true(str_eq(out, STR("plain text")));
+    arena_fini(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_path_finds_its_route),
+        cmocka_unit_test(a_fixed_segment_is_preferred_whatever_the_order),
+        cmocka_unit_test(head_is_answered_by_get),
+        cmocka_unit_test(params_are_decoded),
+        cmocka_unit_test(another_path_has_no_route),
+        cmocka_unit_test(another_method_is_told_which_there_are),
+        cmocka_unit_test(a_badly_encoded_param_is_a_bad_request),
+        cmocka_unit_test(what_needs_no_decoding_is_not_copied),
+    };
+    return cmocka_run_group_tests_name("router", tests, NULL, NULL);
+}
