@@ -68,6 +68,7 @@ struct embedded {
     struct list streams, claims;
     struct list scans, answered; /* under way; waiting for their reply to leave */
     enum health health;
+    struct err broken;    /* what the store says contradicts itself: the process must end */
     struct err failure;   /* iff HEALTH_FAILED */
     instant retry_reopen; /* iff HEALTH_FAILED */
     instant now;          /* of this turn */
