@@ -178,6 +178,8 @@ static void renew(struct sim *s, struct mjob *m, uint64_t token)
     struct ticket *t = ticket_new(s, CMD_RENEW, 1);
     ticket_about(t, 0, m, token);
     t->lease.ms = 1 + (int64_t)sim_draw(s, 60000);
+    if (!token)
+        m->blind_renewal = s->now;
     for (size_t i = 0; i < m->run_count; i++) {
         struct mrun *r = &m->runs[i];
         if (r->stream || (token && token != r->token))

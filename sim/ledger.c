@@ -45,6 +45,7 @@ struct mjob *ledger_add(struct ledger *l, const struct enqueue *spec, unsigned q
     m->completed_retention = spec->completed_retention;
     m->dead_retention = spec->dead_retention;
     m->payload = (struct str){alloc_text(spec->payload.at, spec->payload.len), spec->payload.len};
+    m->blind_renewal = INSTANT_NONE;
     m->exists = MAYBE;
     if (l->count == l->cap) {
         l->cap = l->cap ? l->cap * 2 : 64;
@@ -343,6 +344,8 @@ void ledger_handed(struct ledger *l, const struct handout *h, struct mstream *s,
         if (m->ends[i].token == 0 && m->ends[i].how != REFUSED &&
             m->ends[i].at.ms >= r->taken_at.ms)
             r->end_asked = true;
+    if (!s && m->blind_renewal.ms >= r->taken_at.ms)
+        r->lease_min = r->taken_at;
     PROMISE(!s || ledger_held(l, s) <= s->prefetch, "PREFETCH", "stream %lu holds %u jobs of %u",
             s->serial, ledger_held(l, s), s->prefetch);
 }
@@ -405,13 +408,13 @@ void ledger_end_refused(struct mjob *m, size_t end, bool certain)
 
 /* --- faults --- */
 
-void ledger_answers_lost(struct ledger *l, instant now, bool claims)
+void ledger_answers_lost(struct ledger *l, instant now, unsigned claims)
 {
     l->lost_at = now;
     for (size_t i = 0; i < l->count; i++) {
         struct mjob *m = l->jobs[i];
-        if (claims && !m->gone_seq && !m->ended_seq && !m->never)
-            m->ghosts++;
+        if (!m->gone_seq && !m->ended_seq && !m->never)
+            m->ghosts += claims;
     }
 }
 

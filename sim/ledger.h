@@ -67,9 +67,10 @@ struct mjob {
     bool may_vanish;
     uint64_t gone_seq; /* known to be gone */
     uint64_t ended_seq;
-    enum status ended; /* iff ended_seq */
-    instant purge_at;  /* iff ended_seq */
-    unsigned ghosts;   /* claims whose answer was lost may have taken it */
+    enum status ended;     /* iff ended_seq */
+    instant purge_at;      /* iff ended_seq */
+    instant blind_renewal; /* the newest that named no run, or none */
+    unsigned ghosts;       /* claims whose answer was lost may have taken it */
     struct mrun *runs;
     size_t run_count, run_cap;
     struct mend *ends;
@@ -94,7 +95,7 @@ struct ledger {
     uint64_t seq, safe_seq;
     bool sync; /* acknowledged means safe */
     struct engine_settings settings;
-    unsigned claims; /* without an answer: each may have leased any job, and lost it again */
+    unsigned claims;  /* without an answer: each may have leased any job, and lost it again */
     uint64_t *tokens; /* all that were ever seen, sorted */
     size_t token_count, token_cap;
     instant lost_at; /* when answers were last lost, or none */
@@ -131,7 +132,7 @@ void ledger_stream_over(struct ledger *l, const struct mstream *s);
 uint32_t ledger_held(const struct ledger *l, const struct mstream *s);
 
 /* Answers to claims were lost: runs that nobody knows of may exist. */
-void ledger_answers_lost(struct ledger *l, instant now, bool claims);
+void ledger_answers_lost(struct ledger *l, instant now, unsigned claims);
 /* Everything that was acknowledged is safe now. */
 void ledger_synced(struct ledger *l);
 /* The unsynced tail is gone. */

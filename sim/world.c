@@ -32,14 +32,7 @@ void sim_boot(struct sim *s)
     PROMISE(err.code == ERR_OK, "I2", "recovery failed: %s", err.msg);
     engine_check(embedded_engine(s->backend));
     s->arrived = true;
-}
-
-static bool has_claims(const struct sim *s)
-{
-    for (unsigned i = 0; i < CLAIMS; i++)
-        if (s->claims[i].ticket)
-            return true;
-    return false;
+    s->boots++;
 }
 
 void sim_crash(struct sim *s)
@@ -50,7 +43,7 @@ void sim_crash(struct sim *s)
                lose ? "lost" : "kept");
     disk_crash(s->disk, apply, lose);
     s->holding = false;
-    bool claims = has_claims(s);
+    unsigned claims = s->ledger.claims;
     embedded_free(s->backend);
     ticket_drop_all(s);
     client_cut_off(s);
@@ -63,7 +56,7 @@ void sim_crash(struct sim *s)
 void sim_turn(struct sim *s)
 {
     uint64_t failed = disk_failed(s->disk);
-    bool claims = has_claims(s);
+    unsigned claims = s->ledger.claims;
     s->arrived = false;
     struct err err = embedded_turn(s->backend);
     if (err.code != ERR_OK) {
@@ -85,12 +78,30 @@ static bool is_turn_due(const struct sim *s)
     return embedded_next_due(s->backend, &at) && at.ms <= s->now.ms;
 }
 
+/* A loop that waits must have nothing to do: one more turn changes nothing. */
+static void check_asleep(struct sim *s)
+{
+    uint64_t begun = disk_begun(s->disk), hash = trace_hash();
+    sim_turn(s);
+    PROMISE(begun == disk_begun(s->disk) && hash == trace_hash(), "I5",
+            "the loop slept with work left");
+    for (unsigned i = 0; i < CLAIMS; i++) {
+        const struct ticket *t = s->claims[i].ticket;
+        PROMISE(!t || t->until.ms > s->now.ms, "I5",
+                "the wait of claim #%lu is over and it has no answer", t->serial);
+    }
+}
+
 void sim_pump(struct sim *s)
 {
     for (unsigned n = 0; is_turn_due(s); n++) {
         PROMISE(n < TURNS_MAX, "I5", "the loop spins");
         sim_turn(s);
     }
+    /* Nobody tells a loop that the disk got full. */
+    bool full = store_free_space(s->disk) < (int64_t)s->settings.min_free_space;
+    if (!s->holding && !disk_is_busy(s->disk) && !full)
+        check_asleep(s);
 }
 
 void sim_hold(struct sim *s, bool hold)
@@ -113,6 +124,26 @@ void sim_heal(struct sim *s)
     sim_hold(s, false);
     memory_set_free_space(disk_memory(s->disk), INT64_MAX);
     disk_fail_reopens(s->disk, 0);
+}
+
+void sim_restart(struct sim *s)
+{
+    unsigned boots = s->boots;
+    trace_line("stop");
+    s->quiet = s->stopping = true;
+    sim_heal(s);
+    embedded_stop(s->backend);
+    sim_pump(s);
+    s->quiet = s->stopping = false;
+    /* A commit that had failed before may have ended the process first. */
+    if (s->boots != boots)
+        return;
+    PROMISE(embedded_is_idle(s->backend), "I5", "a stopped server has work left");
+    PROMISE(list_is_empty(&s->tickets), "REPLY", "a stopped server owes answers");
+    embedded_free(s->backend);
+    disk_crash(s->disk, true, false);
+    client_cut_off(s);
+    sim_boot(s);
 }
 
 static void note_writable(struct ticket *t, const struct reply *r)
