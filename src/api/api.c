@@ -30,6 +30,7 @@ static const struct route routes[] = {
     {HTTP_GET, "/queues", api_queues},
     {HTTP_GET, "/health", api_health},
     {HTTP_GET, "/version", api_version},
+    {HTTP_POST, "/backup", api_backup},
 };
 
 struct api *api_new(struct backend *backend, const struct api_settings *settings)
@@ -38,12 +39,19 @@ struct api *api_new(struct backend *backend, const struct api_settings *settings
     a->backend = backend;
     a->settings = *settings;
     list_init(&a->streams);
+    a->backup = api_backup_new(a);
     return a;
+}
+
+void api_stop(struct api *a)
+{
+    api_backup_stop(a->backup);
 }
 
 void api_free(struct api *a)
 {
     must(list_is_empty(&a->streams));
+    api_backup_free(a->backup);
     buf_fini(&a->scratch);
     free(a);
 }

@@ -16,6 +16,7 @@ struct api {
     struct api_settings settings;
     struct list streams; /* struct take_stream.node, api_take.c */
     struct buf scratch;  /* a body being encoded */
+    struct api_backup *backup;
 };
 
 /* A request that waits for the backend; lives in the request's arena. */
@@ -49,6 +50,12 @@ void api_error_of_attempt(ROUTE_ARGS);
 void api_queues(ROUTE_ARGS);
 void api_health(ROUTE_ARGS);
 void api_version(ROUTE_ARGS);
+void api_backup(ROUTE_ARGS);
+
+/* api_backup.c: NULL without a source of backups. stop waits for the thread. */
+struct api_backup *api_backup_new(struct api *a);
+void api_backup_stop(struct api_backup *b);
+void api_backup_free(struct api_backup *b);
 
 /* api_reply.c */
 struct call *api_call(struct api *a, struct http_exchange *x, const struct http_request *req);
