@@ -348,7 +348,7 @@ static void match_runs(struct audit *a, struct side *runs, struct id id,
              next, ended - 1);
 }
 
-/* Its record is broken, which was told: what belongs to it cannot be judged. */
+/* Its record or state is broken, which was told: what else belongs to it cannot be judged. */
 static void pass_sides(struct audit *a, struct sides *s, struct id id)
 {
     struct side *all[] = {&s->payloads, &s->states, &s->runs};
@@ -376,8 +376,10 @@ static void match_job(struct audit *a, struct sides *s, struct id id, struct str
         tell(a, AUDIT_BAD_STATE, id, "it was enqueued as %s",
              lifecycle_status_name(job.state.status));
     }
-    if (!readable)
+    if (!readable) {
+        pass_sides(a, s, id);
         return;
+    }
     const char *fault = fault_of(&job.state);
     if (fault)
         tell(a, AUDIT_BAD_STATE, id, "%s", fault);
