@@ -16,6 +16,9 @@ struct api {
     struct api_settings settings;
     struct list streams; /* struct take_stream.node, api_take.c */
     struct buf scratch;  /* a body being encoded */
+    struct buf packed;   /* the same as MessagePack */
+    struct buf unpacked; /* a request's body that came as MessagePack */
+    struct str body;     /* the request's own one, while its handler is called */
     struct api_backup *backup;
 };
 
@@ -57,7 +60,21 @@ struct api_backup *api_backup_new(struct api *a);
 void api_backup_stop(struct api_backup *b);
 void api_backup_free(struct api_backup *b);
 
+/* The note of an exchange that speaks MessagePack in one direction or both. */
+struct packed_call {
+    struct api *api;
+    bool reply; /* the reply is to be MessagePack */
+};
+
 /* api_reply.c */
+/* Turns a request that mentions MessagePack into one that does not; the reply follows its
+ * Accept from here on. */
+struct err api_unpack(struct api *a, struct http_exchange *x, const struct http_request *req,
+                      struct http_request *out);
+/* Whether the reply is to be MessagePack. */
+bool api_replies_packed(const struct http_exchange *x);
+/* A JSON text as MessagePack; valid until the next call. */
+struct str api_pack(struct api *a, struct str json);
 struct call *api_call(struct api *a, struct http_exchange *x, const struct http_request *req);
 void api_reply_error(struct http_exchange *x, const struct err *err, const char *extra);
 void api_reply_json(struct http_exchange *x, int status, const struct buf *body);

@@ -114,6 +114,11 @@ void http_stream_on_drain(struct http_exchange *x, void (*drained)(void *ctx));
  * NULL takes it back. */
 void http_on_gone(struct http_exchange *x, void (*gone)(void *ctx), void *ctx);
 
+/* Something of the handler's own that goes with the exchange until it is answered; NULL at
+ * first. */
+void http_set_note(struct http_exchange *x, void *note);
+void *http_note(const struct http_exchange *x);
+
 /* The standard phrase ("Not Found"). */
 const char *http_phrase(int status);
 
