@@ -342,20 +342,14 @@ NODISCARD static struct err unescape(struct writer *w, struct str raw, struct st
 
 NODISCARD static struct err write_text(struct writer *w)
 {
-    size_t start = ++w->pos;
-    bool escaped = false;
-    for (; w->pos < w->json.len && w->json.at[w->pos] != '"'; w->pos++) {
-        bool escape = w->json.at[w->pos] == '\\';
-        escaped |= escape;
-        w->pos += escape;
-    }
-    if (w->pos >= w->json.len)
+    struct json_cursor c = {.text = w->json, .pos = w->pos};
+    struct json_string s;
+    if (json_read_string(&c, &s).code != ERR_OK || s.raw.len > UINT32_MAX)
         return no_json(w);
-    struct str text = {w->json.at + start, w->pos++ - start};
-    if (escaped)
+    w->pos = c.pos;
+    struct str text = s.raw;
+    if (s.escaped)
         TRY(unescape(w, text, &text));
-    if (text.len > UINT32_MAX)
-        return no_json(w);
     msgpack_pack_str(&w->pack, text.len);
     msgpack_pack_str_body(&w->pack, text.at, text.len);
     return err_none();
