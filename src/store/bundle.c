@@ -64,7 +64,7 @@ struct writer {
     struct archive *a;
     struct archive_entry *entry;
     const struct sink *sink;
-    struct err failed; /* what the sink said */
+    struct err failed; /* nothing goes to the sink any more */
     const char *dir;
     struct buf manifest;
     char *piece;
@@ -72,17 +72,21 @@ struct writer {
     bool first;
 };
 
+/* libarchive is not told of a failure: it would never free its buffers again. Instead what
+ * follows one is thrown away, the end of the archive above all. */
 static la_ssize_t pass_on(struct archive *a, void *ctx, const void *at, size_t n)
 {
     (void)a;
     struct writer *w = ctx;
-    w->failed = w->sink->write(w->sink->ctx, (struct str){at, n});
-    return w->failed.code == ERR_OK ? (la_ssize_t)n : -1;
+    if (w->failed.code == ERR_OK)
+        w->failed = w->sink->write(w->sink->ctx, (struct str){at, n});
+    return (la_ssize_t)n;
 }
 
-NODISCARD static struct err write_failed(const struct writer *w)
+/* After a call of libarchive; whether it says that all is well. */
+NODISCARD static struct err outcome(const struct writer *w, bool well)
 {
-    if (w->failed.code != ERR_OK)
+    if (well || w->failed.code != ERR_OK)
         return w->failed;
     const char *why = archive_error_string(w->a);
     return err_make(ERR_IO, "cannot write the archive: %s", why ? why : "no reason is known");
@@ -96,12 +100,12 @@ NODISCARD static struct err begin_entry(struct writer *w, const char *path, int6
     archive_entry_set_filetype(w->entry, AE_IFREG);
     archive_entry_set_perm(w->entry, 0600);
     archive_entry_set_mtime(w->entry, w->made.ms / 1000, 0);
-    return archive_write_header(w->a, w->entry) == ARCHIVE_OK ? err_none() : write_failed(w);
+    return outcome(w, archive_write_header(w->a, w->entry) == ARCHIVE_OK);
 }
 
 NODISCARD static struct err add_bytes(struct writer *w, const void *at, size_t n)
 {
-    return archive_write_data(w->a, at, n) == (la_ssize_t)n ? err_none() : write_failed(w);
+    return outcome(w, archive_write_data(w->a, at, n) == (la_ssize_t)n);
 }
 
 static void list_file(struct writer *w, const char *name, int64_t size, const char *hex)
@@ -178,11 +182,9 @@ NODISCARD static struct err write_files(struct writer *w)
 NODISCARD static struct err write_all(struct writer *w)
 {
     archive_write_set_format_pax_restricted(w->a);
-    if (archive_write_add_filter_zstd(w->a) != ARCHIVE_OK)
-        return write_failed(w);
+    TRY(outcome(w, archive_write_add_filter_zstd(w->a) == ARCHIVE_OK));
     archive_write_set_bytes_in_last_block(w->a, 1);
-    if (archive_write_open(w->a, w, NULL, pass_on, NULL) != ARCHIVE_OK)
-        return write_failed(w);
+    TRY(outcome(w, archive_write_open(w->a, w, NULL, pass_on, NULL) == ARCHIVE_OK));
     buf_print(&w->manifest,
               "{\"format\": %d, \"tenax\": \"" TENAX_VERSION "\", \"created_at\": %lld,\n"
               " \"files\": [",
@@ -191,7 +193,7 @@ NODISCARD static struct err write_all(struct writer *w)
     buf_lit(&w->manifest, "]}\n");
     TRY(begin_entry(w, MANIFEST, (int64_t)w->manifest.len));
     TRY(add_bytes(w, w->manifest.at, w->manifest.len));
-    return archive_write_close(w->a) == ARCHIVE_OK ? err_none() : write_failed(w);
+    return outcome(w, archive_write_close(w->a) == ARCHIVE_OK);
 }
 
 struct err bundle_write(const char *dir, instant made, const struct sink *sink)
@@ -206,9 +208,8 @@ struct err bundle_write(const char *dir, instant made, const struct sink *sink)
                        .first = true};
     must(w.a && w.entry);
     struct err e = write_all(&w);
-    /* Else releasing it would write the end of an archive that is not whole. */
-    if (e.code != ERR_OK)
-        archive_write_fail(w.a);
+    /* Releasing it writes the end of the archive, which is not to look whole. */
+    w.failed = e;
     archive_write_free(w.a);
     archive_entry_free(w.entry);
     buf_fini(&w.manifest);
