@@ -34,11 +34,12 @@ trap clean_up EXIT
 trap 'exit 130' INT TERM
 
 mkfifo "$work/out"
-"$tenax" serve --port 0 --root-dir "$work/root" --commit-mode "${BENCH_COMMIT_MODE:-fsync}" \
+"$tenax" serve --port 0 --admin-port 0 --root-dir "$work/root" --commit-mode "${BENCH_COMMIT_MODE:-fsync}" \
     >"$work/out" 2>"$work/log" &
 pid=$!
 exec {out}<"$work/out"
-if ! read -r -t 60 -u "$out" line || ! [[ $line =~ :([0-9]+)$ ]]; then
+# The first line is the admin listener's.
+if ! read -r -t 60 -u "$out" line || ! read -r -t 60 -u "$out" line || ! [[ $line =~ :([0-9]+)$ ]]; then
     echo "profile: the server did not start" >&2
     cat "$work/log" >&2
     exit 1

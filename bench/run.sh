@@ -63,11 +63,12 @@ start_server() {
     rm -f "$work/out"
     mkfifo "$work/out"
     from=${EPOCHREALTIME/./}
-    "$tenax" serve --port 0 --root-dir "$work/root" --commit-mode "$commit_mode" \
+    "$tenax" serve --port 0 --admin-port 0 --root-dir "$work/root" --commit-mode "$commit_mode" \
         >"$work/out" 2>>"$work/log" &
     pid=$!
     exec {out}<"$work/out"
     read -r -t 120 -u "$out" line || fail "the server did not start"
+    [[ $line != *" (admin)" ]] || read -r -t 120 -u "$out" line || fail "the server did not start"
     start_ms=$(((${EPOCHREALTIME/./} - from) / 1000))
     [[ $line =~ ^Listening\ on\ http://127\.0\.0\.1:([0-9]+)$ ]] || fail "unexpected: $line"
     port=${BASH_REMATCH[1]}

@@ -65,7 +65,22 @@ static size_t take_answer(char *at, size_t size, size_t n, void *to)
     return size * n;
 }
 
-void call_init(struct call *c, const char *url)
+static void use_certificates(CURL *curl, const char *url, const struct call_tls *tls)
+{
+    if (tls->ca_cert)
+        curl_easy_setopt(curl, CURLOPT_CAINFO, tls->ca_cert);
+    if (tls->client_cert)
+        curl_easy_setopt(curl, CURLOPT_SSLCERT, tls->client_cert);
+    if (tls->client_key)
+        curl_easy_setopt(curl, CURLOPT_SSLKEY, tls->client_key);
+    /* Over TLS HTTP/2 is chosen by ALPN, and several calls then share one handshake: a new one
+     * waits for a connection that is being made. Without TLS HTTP/1.1 needs less. */
+    if (strncasecmp(url, "https:", 6) != 0)
+        return;
+    curl_easy_setopt(curl, CURLOPT_PIPEWAIT, 1L);
+}
+
+void call_init(struct call *c, const char *url, const struct call_tls *tls)
 {
     *c = (struct call){.curl = curl_easy_init(), .url = url};
     must(c->curl);
@@ -76,6 +91,7 @@ void call_init(struct call *c, const char *url)
     curl_easy_setopt(c->curl, CURLOPT_PRIVATE, c);
     curl_easy_setopt(c->curl, CURLOPT_USERAGENT, "tenax/" TENAX_VERSION);
     curl_easy_setopt(c->curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT.ms);
+    use_certificates(c->curl, url, tls);
     /* A proxy set for the web must not get the requests for this very machine. */
     if (is_loopback(url))
         curl_easy_setopt(c->curl, CURLOPT_PROXY, "");
@@ -180,6 +196,8 @@ static void explain_unreachable(const struct call *c, struct buf *b)
         double connected = 0;
         curl_easy_getinfo(c->curl, CURLINFO_CONNECT_TIME, &connected);
         duration_write(b, connected > 0 ? c->timeout : CONNECT_TIMEOUT);
+    } else if (strstr(c->why, "alert certificate required")) {
+        buf_lit(b, "the server asks for a certificate: --client-cert and --client-key");
     } else if (c->code == CURLE_GOT_NOTHING || c->code == CURLE_RECV_ERROR ||
                c->code == CURLE_SEND_ERROR || c->code == CURLE_PARTIAL_FILE) {
         buf_lit(b, "the connection broke before the answer was complete");

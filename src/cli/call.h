@@ -21,6 +21,11 @@ enum call_result {
     CALL_UNREACHABLE, /* no answer */
 };
 
+/* PEM files for https; NULL where the defaults of libcurl do. */
+struct call_tls {
+    const char *ca_cert, *client_cert, *client_key;
+};
+
 struct call {
     CURL *curl;
     const char *url;   /* borrowed: the server's, without a slash at the end */
@@ -41,7 +46,7 @@ char *call_url(const char *url);
 /* A sentence about what is wrong with this URL of a server, or NULL. */
 const char *call_bad_url(const char *url);
 
-void call_init(struct call *c, const char *url);
+void call_init(struct call *c, const char *url, const struct call_tls *tls);
 void call_fini(struct call *c);
 
 /* Sends c->body (nothing for GET and DELETE) and waits for the answer. */

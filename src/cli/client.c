@@ -21,7 +21,7 @@ int client_open(struct client *c, const struct subcommand *command, const struct
         .width = table_terminal_width(stdout),
         .now = when_now(),
     };
-    call_init(&c->call, c->url);
+    call_init(&c->call, c->url, &c->args.tls);
     return CLI_OK;
 }
 

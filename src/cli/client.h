@@ -14,6 +14,7 @@ enum client_output { CLIENT_TABLE, CLIENT_JSON };
 
 struct client_args {
     const char *url;
+    struct call_tls tls;
     span timeout;
     int output; /* enum client_output */
 };
@@ -21,10 +22,31 @@ struct client_args {
 /* Rows of the option table of a command whose struct has a member
  * `struct client_args client`. */
 #define CLIENT_URL_OPTION(type)                                                                    \
+    {"url",                                                                                        \
+     "URL",                                                                                        \
+     OPTION_TEXT,                                                                                  \
+     offsetof(type, client.url),                                                                   \
+     .env = "TENAX_URL",                                                                           \
+     .alias = "ZIZQ_URL",                                                                          \
+     .def = "http://127.0.0.1:7890",                                                               \
+     .help = "the server to talk to"},                                                             \
+        {"ca-cert",                                                                                \
+         "FILE",                                                                                   \
+         OPTION_TEXT,                                                                              \
+         offsetof(type, client.tls.ca_cert),                                                       \
+         .env = "TENAX_CA_CERT",                                                                   \
+         .alias = "ZIZQ_CA_CERT",                                                                  \
+         .help = "trust servers whose certificate this CA has signed (PEM)"},                      \
+        {"client-cert",                                                                            \
+         "FILE",                                                                                   \
+         OPTION_TEXT,                                                                              \
+         offsetof(type, client.tls.client_cert),                                                   \
+         .env = "TENAX_CLIENT_CERT",                                                               \
+         .alias = "ZIZQ_CLIENT_CERT",                                                              \
+         .help = "the certificate to show to a server that asks for one (PEM)"},                   \
     {                                                                                              \
-        "url", "URL", OPTION_TEXT, offsetof(type, client.url),                                     \
-            .env = "TENAX_URL", .alias = "ZIZQ_URL", .def = "http://127.0.0.1:7890",               \
-            .help = "the server to talk to"                                                        \
+        "client-key", "FILE", OPTION_TEXT, offsetof(type, client.tls.client_key),                  \
+            .env = "TENAX_CLIENT_KEY", .alias = "ZIZQ_CLIENT_KEY", .help = "its private key (PEM)" \
     }
 #define CLIENT_OPTIONS(type)                                                                       \
     CLIENT_URL_OPTION(type),                                                                       \

@@ -9,14 +9,17 @@
 #include "cli/command.h"
 
 extern const struct subcommand enqueue_command, work_command, jobs_command, job_command,
-    queues_command, version_command, retry_command, cancel_command, patch_command, delete_command,
-    backup_command, restore_command, check_command;
+    queues_command, version_command, tls_command, retry_command, cancel_command, patch_command,
+    delete_command, backup_command, restore_command, check_command;
 
 int enqueue_main(int argc, char **argv);
 int work_main(int argc, char **argv);
 int jobs_main(int argc, char **argv);
 int job_main(int argc, char **argv);
 int queues_main(int argc, char **argv);
+int tls_main(int argc, char **argv);
+/* The page of `tenax tls WORD`, or NULL. */
+const struct subcommand *tls_page(const char *word);
 int version_main(int argc, char **argv);
 int retry_main(int argc, char **argv);
 int cancel_main(int argc, char **argv);

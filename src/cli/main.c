@@ -20,7 +20,8 @@ static const struct {
     {&retry_command, retry_main},     {&cancel_command, cancel_main},
     {&patch_command, patch_main},     {&delete_command, delete_main},
     {&backup_command, backup_main},   {&restore_command, restore_main},
-    {&check_command, check_main},     {&version_command, version_main},
+    {&check_command, check_main},     {&tls_command, tls_main},
+    {&version_command, version_main},
 };
 
 #define COMMANDS (sizeof commands / sizeof *commands)
@@ -90,10 +91,12 @@ static int help_main(int argc, char **argv)
     if (i < 0)
         return unknown_command(argv[1]);
     struct buf page = {0};
+    const struct subcommand *sub =
+        argc > 2 && commands[i].page == &tls_command ? tls_page(argv[2]) : NULL;
     if (argc > 2 && strcmp(argv[2], "--markdown") == 0)
         options_markdown(&page, commands[i].page->options);
     else
-        command_help(&page, commands[i].page);
+        command_help(&page, sub ? sub : commands[i].page);
     command_print(stdout, &page);
     buf_fini(&page);
     return CLI_OK;

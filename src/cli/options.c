@@ -164,6 +164,14 @@ static struct err refuse_with(struct origin o, struct err e)
     return e.code == ERR_OK ? e : REFUSE(o, "%s", e.msg);
 }
 
+static struct err add_item(struct origin o, const char *text, struct option_list *out)
+{
+    if (out->count == OPTION_LIST_MAX)
+        return REFUSE(o, "it cannot be given more than %d times", OPTION_LIST_MAX);
+    out->at[out->count++] = text;
+    return err_none();
+}
+
 static struct err set_value(const struct option_def *d, struct origin o, const char *text,
                             void *values)
 {
@@ -180,6 +188,8 @@ static struct err set_value(const struct option_def *d, struct origin o, const c
         return set_choice(d, o, text, at);
     case OPTION_SWITCH:
         return set_switch(o, text, at);
+    case OPTION_LIST:
+        return add_item(o, text, at);
     case OPTION_SPAN:
         return refuse_with(o, duration_parse(str_from(text), at));
     case OPTION_SIZE:

@@ -25,6 +25,14 @@ enum option_type {
     OPTION_SIZE,   /* uint64_t of bytes */
     OPTION_CHOICE, /* int: the index of the word in choices */
     OPTION_SWITCH, /* bool */
+    OPTION_LIST,   /* struct option_list: each time the flag is given adds one */
+};
+
+#define OPTION_LIST_MAX 32
+
+struct option_list {
+    const char *at[OPTION_LIST_MAX];
+    size_t count;
 };
 
 struct option_def {

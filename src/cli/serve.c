@@ -17,11 +17,17 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "cli/settings.h"
+#include "net/tls.h"
 #include "store/rocks.h"
 #include "store/snapshot.h"
 
 /* How long a drain may take before what is left is cut off. */
 #define DRAIN_MS 10000
+
+struct listener {
+    struct tls_context *tls; /* NULL: plain */
+    struct http_server *http;
+};
 
 struct server {
     struct settings settings;
@@ -31,15 +37,16 @@ struct server {
     uv_timer_t due;      /* the next deadline */
     uv_timer_t heartbeat;
     uv_timer_t drain_limit;
-    uv_signal_t sigterm, sigint;
+    uv_signal_t sigterm, sigint, sighup;
     instant due_at; /* what the timer is set for */
     bool due_set;
     instant last_now;
     struct store *store;
     struct backend *backend;
     struct api *api;
-    struct http_server *http;
-    bool stopping, drained;
+    struct listener primary, admin;
+    bool stopping;
+    int undrained; /* listeners with connections that have not ended */
     int code;
 };
 
@@ -79,7 +86,7 @@ static void notify(void *ctx)
 
 static void stop_if_drained(struct server *s)
 {
-    if (s->stopping && s->drained && embedded_is_idle(s->backend))
+    if (s->stopping && s->undrained == 0 && embedded_is_idle(s->backend))
         uv_stop(&s->loop);
 }
 
@@ -145,15 +152,29 @@ static void on_heartbeat(uv_timer_t *t)
 static void on_drained(void *ctx)
 {
     struct server *s = ctx;
-    s->drained = true;
+    s->undrained--;
     stop_if_drained(s);
+}
+
+static int count_connections(const struct server *s)
+{
+    return http_server_connections(s->primary.http) +
+           (s->admin.http ? http_server_connections(s->admin.http) : 0);
+}
+
+static void drain(struct server *s, struct listener *l)
+{
+    if (!l->http)
+        return;
+    s->undrained++;
+    http_server_drain(l->http, on_drained, s);
 }
 
 static void on_drain_limit(uv_timer_t *t)
 {
     struct server *s = t->data;
-    log_warn("%d connections did not end within %d s; closing them",
-             http_server_connections(s->http), DRAIN_MS / 1000);
+    log_warn("%d connections did not end within %d s; closing them", count_connections(s),
+             DRAIN_MS / 1000);
     uv_stop(&s->loop);
 }
 
@@ -169,27 +190,56 @@ static void on_signal(uv_signal_t *h, int number)
     embedded_stop(s->backend);
     api_stop(s->api);
     uv_timer_start(&s->drain_limit, on_drain_limit, DRAIN_MS, 0);
-    http_server_drain(s->http, on_drained, s);
+    drain(s, &s->primary);
+    drain(s, &s->admin);
     turn(s);
+}
+
+/* --- certificates --- */
+
+static void reload(struct listener *l, const char *name)
+{
+    if (!l->tls)
+        return;
+    struct err err = tls_context_reload(l->tls);
+    if (err.code == ERR_OK)
+        log_info("SIGHUP: the %s listener has read its certificate again", name);
+    else
+        log_error("SIGHUP: the %s listener goes on with the certificate that it has: %s", name,
+                  err.msg);
+}
+
+static void on_reload(uv_signal_t *h, int number)
+{
+    (void)number;
+    struct server *s = h->data;
+    reload(&s->primary, "primary");
+    reload(&s->admin, "admin");
 }
 
 /* --- starting --- */
 
-static struct err check_host(const struct settings *s)
+static bool is_loopback(const char *host)
 {
     struct in_addr v4;
     struct in6_addr v6;
-    bool loopback = strcmp(s->host, "localhost") == 0;
-    if (inet_pton(AF_INET, s->host, &v4) == 1)
-        loopback = (ntohl(v4.s_addr) >> 24) == 127;
-    else if (inet_pton(AF_INET6, s->host, &v6) == 1)
-        loopback = IN6_IS_ADDR_LOOPBACK(&v6);
-    if (loopback || s->insecure)
+    if (inet_pton(AF_INET, host, &v4) == 1)
+        return (ntohl(v4.s_addr) >> 24) == 127;
+    if (inet_pton(AF_INET6, host, &v6) == 1)
+        return IN6_IS_ADDR_LOOPBACK(&v6);
+    return strcmp(host, "localhost") == 0;
+}
+
+/* TLS alone does not help: anyone may be its client. */
+static struct err check_host(const struct settings *s, const char *host,
+                             const struct settings_tls *tls)
+{
+    if (is_loopback(host) || tls->client_ca || s->insecure)
         return err_none();
     return err_make(ERR_USAGE,
-                    "other machines can reach %s, and nothing would check who asks; "
-                    "listen on 127.0.0.1, or say --insecure if that is what you want",
-                    s->host);
+                    "other machines can reach %s, and nothing would check who asks; listen on "
+                    "127.0.0.1, ask for certificates (%stls-client-ca), or say --insecure",
+                    host, tls == &s->admin_tls ? "--admin-" : "--");
 }
 
 static struct err open_store(struct server *s)
@@ -224,18 +274,61 @@ static struct err open_backend(struct server *s)
     return embedded_new(&settings, &env, &s->backend);
 }
 
-static struct err open_http(struct server *s)
+static struct err open_listener(struct server *s, const char *host, int64_t port,
+                                const struct settings_tls *tls, struct listener *out)
 {
     const struct settings *set = &s->settings;
     struct http_settings http = http_defaults();
-    http.host = set->host;
-    http.port = (int)set->port;
+    const struct tls_files files = {tls->cert, tls->key, tls->client_ca};
+    if (files.cert)
+        TRY(tls_context_new(&files, &out->tls));
+    http.tls = out->tls;
+    http.host = host;
+    http.port = (int)port;
+    http.streams_max = (int)set->max_streams;
     http.body_max = set->max_body;
     http.connections_max = (int)set->max_connections;
     http.header_timeout = set->header_timeout;
     http.body_timeout = set->body_timeout;
     http.idle_timeout = set->idle_timeout;
-    return http_server_new(&s->loop, &http, api_handle, s->api, &s->http);
+    return http_server_new(&s->loop, &http, api_handle, s->api, &out->http);
+}
+
+/* Two servers of one machine need two ports, and the admin port is one that nobody thinks
+ * of: who has not asked for it can do without. Everything else is as wrong as it is for the
+ * primary one. */
+static struct err open_admin(struct server *s)
+{
+    const struct settings *set = &s->settings;
+    struct err err = open_listener(s, set->admin_host, set->admin_port, &set->admin_tls, &s->admin);
+    bool taken = err.code == ERR_IO && !(set->admin_tls.cert && !s->admin.tls);
+    if (!taken || set->admin_wanted)
+        return err;
+    log_warn("no admin listener: %s; --admin-port gives it another port, 0 any free one", err.msg);
+    return err_none();
+}
+
+static struct err open_listeners(struct server *s)
+{
+    const struct settings *set = &s->settings;
+    TRY(open_listener(s, set->host, set->port, &set->tls, &s->primary));
+    return open_admin(s);
+}
+
+static void announce(const struct listener *l, const char *host, const char *suffix)
+{
+    bool v6 = strchr(host, ':') != NULL;
+    if (l->http)
+        printf("Listening on %s://%s%s%s:%d%s\n", l->tls ? "https" : "http", v6 ? "[" : "", host,
+               v6 ? "]" : "", http_server_port(l->http), suffix);
+}
+
+/* The primary line last: who waits for it finds both. */
+static void announce_all(const struct server *s)
+{
+    announce(&s->admin, s->settings.admin_host, " (admin)");
+    announce(&s->primary, s->settings.host, "");
+    fflush(stdout);
 }
 
 static void open_loop(struct server *s)
@@ -248,8 +341,9 @@ static void open_loop(struct server *s)
     uv_timer_init(&s->loop, &s->drain_limit);
     uv_signal_init(&s->loop, &s->sigterm);
     uv_signal_init(&s->loop, &s->sigint);
+    uv_signal_init(&s->loop, &s->sighup);
     s->wake.data = s->after_io.data = s->due.data = s->heartbeat.data = s;
-    s->drain_limit.data = s->sigterm.data = s->sigint.data = s;
+    s->drain_limit.data = s->sigterm.data = s->sigint.data = s->sighup.data = s;
 }
 
 static void start_loop(struct server *s)
@@ -261,6 +355,7 @@ static void start_loop(struct server *s)
     uv_timer_start(&s->heartbeat, on_heartbeat, beat, beat);
     uv_signal_start(&s->sigterm, on_signal, SIGTERM);
     uv_signal_start(&s->sigint, on_signal, SIGINT);
+    uv_signal_start(&s->sighup, on_reload, SIGHUP);
 }
 
 static void close_handle(uv_handle_t *h, void *arg)
@@ -272,8 +367,10 @@ static void close_handle(uv_handle_t *h, void *arg)
 
 static void close_all(struct server *s)
 {
-    if (s->http)
-        http_server_close(s->http);
+    if (s->primary.http)
+        http_server_close(s->primary.http);
+    if (s->admin.http)
+        http_server_close(s->admin.http);
     if (s->api)
         api_stop(s->api);
     uv_run(&s->loop, UV_RUN_NOWAIT);
@@ -284,17 +381,21 @@ static void close_all(struct server *s)
     uv_walk(&s->loop, close_handle, NULL);
     uv_run(&s->loop, UV_RUN_DEFAULT);
     uv_loop_close(&s->loop);
+    tls_context_free(s->primary.tls);
+    tls_context_free(s->admin.tls);
 }
 
 static struct err start(struct server *s)
 {
-    TRY(check_host(&s->settings));
+    const struct settings *set = &s->settings;
+    TRY(check_host(set, set->host, &set->tls));
+    TRY(check_host(set, set->admin_host, &set->admin_tls));
     TRY(open_store(s));
     TRY(open_backend(s));
     struct api_settings api = {
         .strict = s->settings.strict, .backup = backup, .backup_ctx = s, .loop = &s->loop};
     s->api = api_new(s->backend, &api);
-    return open_http(s);
+    return open_listeners(s);
 }
 
 int serve_main(int argc, char **argv)
@@ -315,9 +416,7 @@ int serve_main(int argc, char **argv)
         s.code = err.code == ERR_USAGE ? CLI_USAGE : CLI_REFUSED;
     } else {
         start_loop(&s);
-        printf("Listening on http://%s%s%s:%d\n", strchr(s.settings.host, ':') ? "[" : "",
-               s.settings.host, strchr(s.settings.host, ':') ? "]" : "", http_server_port(s.http));
-        fflush(stdout);
+        announce_all(&s);
         turn(&s);
         uv_run(&s.loop, UV_RUN_DEFAULT);
     }

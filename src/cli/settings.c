@@ -15,9 +15,29 @@ static const struct option_def table[] = {
      .help = "address to listen on"},
     {"port", "PORT", OPTION_INT, AT(port), .max = 65535, ENV_BOTH("PORT"), .def = "7890",
      .help = "port to listen on; 0 picks a free one"},
+    {"tls-cert", "FILE", OPTION_TEXT, AT(tls.cert), ENV_BOTH("TLS_CERT"),
+     .help = "speak TLS with this certificate (PEM, with those that lead to its CA)"},
+    {"tls-key", "FILE", OPTION_TEXT, AT(tls.key), ENV_BOTH("TLS_KEY"),
+     .help = "the certificate's private key (PEM, without a passphrase)"},
+    {"tls-client-ca", "FILE", OPTION_TEXT, AT(tls.client_ca), ENV_BOTH("TLS_CLIENT_CA"),
+     .help = "only serve clients that have a certificate of this CA (PEM)"},
+    {"admin-host", "ADDRESS", OPTION_TEXT, AT(admin_host), ENV_BOTH("ADMIN_HOST"),
+     .def = "127.0.0.1", .help = "address of the admin listener"},
+    {"admin-port", "PORT", OPTION_INT, AT(admin_port), .max = 65535, ENV_BOTH("ADMIN_PORT"),
+     .def = "8901",
+     .help =
+         "port of the admin listener; 0 picks a free one; if it is taken and was not asked for, "
+         "the server does without"},
+    {"admin-tls-cert", "FILE", OPTION_TEXT, AT(admin_tls.cert), ENV_BOTH("ADMIN_TLS_CERT"),
+     .help = "speak TLS there with this certificate"},
+    {"admin-tls-key", "FILE", OPTION_TEXT, AT(admin_tls.key), ENV_BOTH("ADMIN_TLS_KEY"),
+     .help = "its private key"},
+    {"admin-tls-client-ca", "FILE", OPTION_TEXT, AT(admin_tls.client_ca),
+     ENV_BOTH("ADMIN_TLS_CLIENT_CA"),
+     .help = "only serve clients there that have a certificate of this CA"},
     {"insecure", NULL, OPTION_SWITCH, AT(insecure), ENV("INSECURE"),
-     .help = "listen on an address that other machines can reach, although nothing checks who is "
-             "asking; refused without this"},
+     .help = "listen on an address that other machines can reach, although no certificate tells "
+             "who is asking; refused without this"},
     {"commit-mode", "MODE", OPTION_CHOICE, AT(commit_mode), .choices = "fsync|buffered",
      .env = "TENAX_COMMIT_MODE", .alias = "ZIZQ_DEFAULT_COMMIT_MODE", .def = "fsync",
      .help = "acknowledge once the data is on disk, or sooner, which is faster but loses the last "
@@ -52,6 +72,9 @@ static const struct option_def table[] = {
      .help = "largest request body"},
     {"max-connections", "COUNT", OPTION_INT, AT(max_connections), .min = 1, .max = 1000000,
      ENV("MAX_CONNECTIONS"), .def = "10000", .help = "most clients at the same time"},
+    {"max-streams", "COUNT", OPTION_INT, AT(max_streams), .min = 1, .max = 100000,
+     ENV("MAX_STREAMS"), .def = "256",
+     .help = "most requests at the same time on a connection of HTTP/2"},
     {"header-timeout", "DURATION", OPTION_SPAN, AT(header_timeout), ENV("HEADER_TIMEOUT"),
      .def = "10s", .help = "how long a client may take to send the head of a request"},
     {"body-timeout", "DURATION", OPTION_SPAN, AT(body_timeout), ENV("BODY_TIMEOUT"), .def = "30s",
@@ -70,14 +93,18 @@ const struct subcommand settings_command = {
     .name = "serve",
     .usage = "[OPTIONS]",
     .summary = "run the server",
-    .about = "Keeps jobs on disk and hands them to workers over HTTP. Prints `Listening on "
-             "http://ADDRESS:PORT` on standard output once it is ready; logs go to standard error. "
-             "SIGTERM or Ctrl-C lets it finish what it has begun and end.\n"
-             "Durations are written 30s, 1.5h, 7d, or as milliseconds; sizes 64MiB, 256MB, or as "
-             "bytes. A flag wins over its variable. The names ZIZQ_… of Zizq's server work too, "
-             "where a TENAX_… is not set.",
+    .about =
+        "Keeps jobs on disk and hands them to workers over HTTP/1.1 and HTTP/2. Prints "
+        "`Listening on http://ADDRESS:PORT` on standard output once it is ready, before that a "
+        "line that ends in `(admin)` for the admin listener; logs go to standard error. "
+        "SIGTERM or Ctrl-C lets it finish what it has begun and end; SIGHUP makes it read "
+        "certificates and keys again, for new connections. `tenax help tls` makes some.\n"
+        "Durations are written 30s, 1.5h, 7d, or as milliseconds; sizes 64MiB, 256MB, or as "
+        "bytes. A flag wins over its variable. The names ZIZQ_… of Zizq's server work too, "
+        "where a TENAX_… is not set.",
     .examples = "  tenax serve\n"
                 "  tenax serve --root-dir /var/lib/tenax --port 9000\n"
+                "  tenax serve --tls-cert server-cert.pem --tls-key server-key.pem\n"
                 "  TENAX_LOG_LEVEL=info tenax serve --default-retry-limit 5\n",
     .options = table,
 };
@@ -104,6 +131,20 @@ static const char *missing_of_backoff(const struct options *o, char *out, size_t
     return out;
 }
 
+/* What is wrong with three files of a listener, or NULL. */
+static const char *fault_of_tls(const struct settings_tls *t)
+{
+    if (!t->cert != !t->key)
+        return "a certificate and its key must be given together";
+    return t->client_ca && !t->cert ? "a CA of clients needs a certificate and a key, too" : NULL;
+}
+
+static const char *fault_of_listeners(const struct settings *s)
+{
+    const char *fault = fault_of_tls(&s->tls);
+    return fault ? fault : fault_of_tls(&s->admin_tls);
+}
+
 bool settings_load(int argc, char **argv, struct settings *s, int *code)
 {
     struct options o;
@@ -111,12 +152,17 @@ bool settings_load(int argc, char **argv, struct settings *s, int *code)
     if (!command_begin(&settings_command, OPTIONS_ANYWHERE, argc, argv, s, &o, code))
         return false;
     char missing[120];
+    s->admin_wanted = OPTION_GIVEN(&o, struct settings, admin_port) ||
+                      OPTION_GIVEN(&o, struct settings, admin_host);
+    const char *fault = fault_of_listeners(s);
     if (o.rest_count)
         *code = command_usage(&settings_command, "unexpected '%s'", o.rest[0]);
     else if (*missing_of_backoff(&o, missing, sizeof missing))
         *code = command_usage(&settings_command,
                               "the three backoff settings form one formula: %s must be given too",
                               missing);
+    else if (fault)
+        *code = command_usage(&settings_command, "%s", fault);
     else
         return true;
     return false;

@@ -13,10 +13,20 @@
 
 enum settings_commit_mode { SETTINGS_FSYNC, SETTINGS_BUFFERED };
 
+/* PEM files; NULL where none was given. */
+struct settings_tls {
+    const char *cert, *key, *client_ca;
+};
+
 struct settings {
     const char *root_dir;
     const char *host;
-    int64_t port;    /* 0: the system picks a free one */
+    int64_t port; /* 0: the system picks a free one */
+    struct settings_tls tls;
+    const char *admin_host;
+    int64_t admin_port;
+    bool admin_wanted; /* someone said where: going on without would not be what they asked for */
+    struct settings_tls admin_tls;
     int commit_mode; /* enum settings_commit_mode */
     int64_t retry_limit;
     span backoff_base;
@@ -30,6 +40,7 @@ struct settings {
     bool strict;
     uint64_t max_body;
     int64_t max_connections;
+    int64_t max_streams;
     span header_timeout;
     span idle_timeout;
     span body_timeout;

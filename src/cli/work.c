@@ -114,6 +114,7 @@ int work_main(int argc, char **argv)
     char *url = call_url(args.client.url);
     struct worker_args w = {
         .url = url,
+        .tls = args.client.tls,
         .queues = args.queue,
         .name = args.name ? args.name : name,
         .concurrency = args.once ? 1 : args.concurrency,

@@ -326,10 +326,10 @@ static void open_worker(struct worker *w, const struct worker_args *args)
         struct slot *s = &w->slots[i];
         s->worker = w;
         s->child.in = s->child.err = -1;
-        call_init(&s->call, args->url);
+        call_init(&s->call, args->url, &args->tls);
         s->call.owner = s;
     }
-    call_init(&w->claim, args->url);
+    call_init(&w->claim, args->url, &args->tls);
 }
 
 static void close_worker(struct worker *w)

@@ -19,6 +19,7 @@
 
 struct worker_args {
     const char *url;
+    struct call_tls tls;
     const char *queues; /* separated by commas */
     const char *name;
     int64_t concurrency;

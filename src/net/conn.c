@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "net/tls.h"
 
 #define INPUT_SIZE ((size_t)64 * 1024)
 /* Larger output buffers are given back when they are empty. */
@@ -31,13 +32,22 @@ static void touch(struct conn *c)
     stay_awake(c->set);
 }
 
+static void take_spare(struct conn_set *set, struct buf *b)
+{
+    if (!b->at && set->spare_count)
+        *b = set->spares[--set->spare_count];
+}
+
+struct buf *conn_gather(struct conn *c)
+{
+    take_spare(c->set, &c->out);
+    return &c->out;
+}
+
 struct buf *conn_out(struct conn *c)
 {
-    struct conn_set *set = c->set;
     touch(c);
-    if (!c->out.at && set->spare_count)
-        c->out = set->spares[--set->spare_count];
-    return &c->out;
+    return conn_gather(c);
 }
 
 static void give_back(struct conn_set *set, struct buf *b)
@@ -53,7 +63,7 @@ static void give_back(struct conn_set *set, struct buf *b)
 
 uint64_t conn_backlog(const struct conn *c)
 {
-    return c->out.len + uv_stream_get_write_queue_size((const uv_stream_t *)&c->tcp);
+    return c->out.len + c->wire.len + uv_stream_get_write_queue_size((const uv_stream_t *)&c->tcp);
 }
 
 bool conn_congested(struct conn *c)
@@ -87,7 +97,9 @@ static void on_closed(uv_handle_t *handle)
         TAILQ_REMOVE(&set->wakers, c, wake_link);
     LIST_REMOVE(c, link);
     give_back(set, &c->out);
+    give_back(set, &c->wire);
     give_back(set, &c->sending);
+    tls_free(c->tls);
     free(c);
     if (--set->count == 0)
         uv_timer_stop(&set->tick);
@@ -156,10 +168,10 @@ static void on_written(uv_write_t *req, int status)
 
 /* What the socket does not take at once goes to libuv. While it is busy with that, new
  * output gathers again. */
-static void send_rest(struct conn *c, size_t done)
+static void send_rest(struct conn *c, struct buf *out, size_t done)
 {
-    c->sending = c->out;
-    c->out = (struct buf){0};
+    c->sending = *out;
+    *out = (struct buf){0};
     c->progress_at = uv_now(c->set->loop);
     c->unsent = c->sending.len - done;
     c->write.data = c;
@@ -175,17 +187,33 @@ static void send_rest(struct conn *c, size_t done)
         conn_abort(c);
 }
 
-static void send_out(struct conn *c)
+static void send_out(struct conn *c, struct buf *out)
 {
-    size_t len = c->out.len < WRITE_MAX ? c->out.len : WRITE_MAX;
-    uv_buf_t all = uv_buf_init(c->out.at, (unsigned)len);
+    size_t len = out->len < WRITE_MAX ? out->len : WRITE_MAX;
+    uv_buf_t all = uv_buf_init(out->at, (unsigned)len);
     int n = uv_try_write(stream_of(c), &all, 1);
     if (n < 0 && n != UV_EAGAIN)
         conn_abort(c);
-    else if (n >= 0 && (size_t)n == c->out.len)
-        give_back(c->set, &c->out);
+    else if (n >= 0 && (size_t)n == out->len)
+        give_back(c->set, out);
     else
-        send_rest(c, n < 0 ? 0 : (size_t)n);
+        send_rest(c, out, n < 0 ? 0 : (size_t)n);
+}
+
+/* While the socket is busy nothing is encrypted, so that output waits in one place. */
+static struct buf *seal(struct conn *c)
+{
+    if (c->sending.len)
+        return &c->wire;
+    take_spare(c->set, &c->wire);
+    tls_seal(c->tls, &c->out, &c->wire);
+    if (!c->out.len)
+        give_back(c->set, &c->out);
+    if (c->finishing && !c->out.len)
+        tls_finish(c->tls, &c->wire);
+    if (!c->wire.len)
+        give_back(c->set, &c->wire);
+    return &c->wire;
 }
 
 static void flush(struct conn *c)
@@ -193,9 +221,10 @@ static void flush(struct conn *c)
     if (c->closing)
         return;
     c->protocol->before_write(c);
-    if (c->out.len && !c->sending.len)
-        send_out(c);
-    if (c->finishing && !c->out.len && !c->sending.len && !c->closing)
+    struct buf *out = c->tls ? seal(c) : &c->out;
+    if (out->len && !c->sending.len)
+        send_out(c, out);
+    if (c->finishing && !c->out.len && !c->wire.len && !c->sending.len && !c->closing)
         linger(c);
     check_drained(c);
 }
@@ -209,22 +238,80 @@ static void on_alloc(uv_handle_t *handle, size_t hint, uv_buf_t *buf)
     *buf = uv_buf_init(c->set->input, INPUT_SIZE);
 }
 
+static void end_input(struct conn *c)
+{
+    if (c->lingering) {
+        conn_abort(c);
+        return;
+    }
+    conn_read(c, false);
+    c->input_ended = true;
+    c->protocol->input_end(c);
+}
+
+void conn_become(struct conn *c, const struct protocol *p)
+{
+    c->protocol->closed(c);
+    c->protocol = p;
+    p->open(c);
+}
+
+static void settle_handshake(struct conn *c)
+{
+    if (c->secured || !tls_is_ready(c->tls))
+        return;
+    c->secured = true;
+    if (tls_speaks_h2(c->tls))
+        conn_become(c, c->set->h2);
+}
+
+/* The alert that says why still leaves; what was to be said in confidence does not. */
+static void fail_tls(struct conn *c)
+{
+    log_debug("TLS with a client failed: %s", tls_why(c->tls));
+    c->out.len = 0;
+    conn_read(c, false);
+    conn_finish(c);
+}
+
+static void input_sealed(struct conn *c, const char *at, size_t len)
+{
+    char *plain = c->set->plain;
+    enum tls_event event = TLS_DATA;
+    tls_feed(c->tls, at, len);
+    touch(c); /* the handshake may have something to say */
+    while (event == TLS_DATA && !c->closing && !c->lingering) {
+        size_t n = 0;
+        event = tls_read(c->tls, plain, INPUT_SIZE, &n);
+        settle_handshake(c);
+        if (event == TLS_DATA)
+            c->protocol->input(c, plain, n);
+        else if (event == TLS_END && !c->input_ended)
+            end_input(c);
+        else if (event == TLS_FAILED)
+            fail_tls(c);
+    }
+}
+
 static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
 {
     struct conn *c = stream->data;
     if (n == 0 || c->closing)
         return;
+    if (n == UV_EOF) {
+        end_input(c);
+        return;
+    }
     if (n < 0) {
-        c->reading = false;
-        c->input_ended = n == UV_EOF;
-        if (!c->input_ended || c->lingering)
-            conn_abort(c);
-        else
-            c->protocol->input_end(c);
+        conn_abort(c);
         return;
     }
     c->read_at = uv_now(c->set->loop);
-    if (!c->lingering)
+    if (c->lingering)
+        return;
+    if (c->tls)
+        input_sealed(c, buf->base, (size_t)n);
+    else
         c->protocol->input(c, buf->base, (size_t)n);
 }
 
@@ -249,6 +336,9 @@ struct conn *conn_accept(struct conn_set *set, uv_stream_t *listener, const stru
     if (set->count++ == 0)
         uv_timer_start(&set->tick, on_tick, set->tick_ms, set->tick_ms);
     LIST_INSERT_HEAD(&set->all, c, link);
+    c->opened_at = uv_now(set->loop);
+    if (set->tls)
+        c->tls = tls_new(set->tls);
     p->open(c);
     if (uv_accept(listener, stream_of(c)) < 0) {
         conn_abort(c);
@@ -316,6 +406,18 @@ static void check_progress(struct conn *c, uint64_t now)
     }
 }
 
+static void tick(struct conn *c, uint64_t now)
+{
+    bool shaking_hands = c->tls && !c->secured;
+    check_progress(c, now);
+    if (c->lingering && now >= c->linger_until)
+        conn_abort(c);
+    else if (shaking_hands && now - c->opened_at >= (uint64_t)c->set->handshake_timeout.ms)
+        conn_abort(c);
+    else if (!shaking_hands && !c->closing && !c->finishing)
+        c->protocol->tick(c, now);
+}
+
 static void on_tick(uv_timer_t *handle)
 {
     struct conn_set *set = handle->data;
@@ -324,11 +426,7 @@ static void on_tick(uv_timer_t *handle)
     LIST_FOREACH(c, &set->all, link)
     { /* none leaves the list before its close callback */
         if (!c->closing)
-            check_progress(c, now);
-        if (!c->closing && c->lingering && now >= c->linger_until)
-            conn_abort(c);
-        if (!c->closing && !c->finishing)
-            c->protocol->tick(c, now);
+            tick(c, now);
     }
 }
 
@@ -338,6 +436,7 @@ void conn_set_init(struct conn_set *set, uv_loop_t *loop, void *owner, void (*fr
     set->owner = owner;
     set->freed = freed;
     set->input = alloc_get(INPUT_SIZE);
+    set->plain = alloc_get(INPUT_SIZE);
     LIST_INIT(&set->all);
     TAILQ_INIT(&set->dirty);
     TAILQ_INIT(&set->wakers);
@@ -382,4 +481,5 @@ void conn_set_fini(struct conn_set *set)
     while (set->spare_count)
         buf_fini(&set->spares[--set->spare_count]);
     free(set->input);
+    free(set->plain);
 }

@@ -2,8 +2,8 @@
 #ifndef NET_CONN_H
 #define NET_CONN_H
 
-/* TCP connections of one listener: reading, output, orderly and sudden ends. It
- * knows no HTTP: what the bytes mean is the business of the connection's
+/* TCP connections of one listener: reading, output, TLS, orderly and sudden ends.
+ * It knows no HTTP: what the bytes mean is the business of the connection's
  * `struct protocol`. Loop thread only.
  *
  * Output gathers in a buffer per connection; once per loop turn, when the loop is about
@@ -41,7 +41,7 @@ struct protocol {
     void (*drain)(struct conn *c);
     /* Answer with an error although nothing was asked, then end. */
     void (*refuse)(struct conn *c, struct err e);
-    /* The socket is gone; release c->state. */
+    /* The socket is gone, or another protocol takes over; release c->state. */
     void (*closed)(struct conn *c);
 
     void (*reply)(struct http_exchange *x, int status, struct str type, struct str body,
@@ -49,6 +49,8 @@ struct protocol {
     void (*stream_begin)(struct http_exchange *x, int status, struct str type);
     void (*stream_write)(struct http_exchange *x, struct str bytes);
     void (*stream_end)(struct http_exchange *x);
+    /* More of its bytes wait than there should; if so, its drained() will be called. */
+    bool (*backlogged)(struct http_exchange *x);
 };
 
 struct conn {
@@ -58,13 +60,16 @@ struct conn {
     void *state;
     LIST_ENTRY(conn) link;
     TAILQ_ENTRY(conn) dirty_link, wake_link;
+    struct tls *tls;    /* NULL: none */
     struct buf out;     /* gathered in this turn */
+    struct buf wire;    /* with TLS: what becomes of it */
     struct buf sending; /* being written by libuv; empty if nothing is */
     uv_write_t write;
     uv_shutdown_t shutdown;
     uint64_t progress_at; /* when libuv last got rid of bytes of `sending` */
     size_t unsent;        /* of `sending` at that time */
-    uint64_t read_at;     /* when bytes last arrived */
+    uint64_t opened_at;
+    uint64_t read_at; /* when bytes last arrived */
     uint64_t linger_until;
     bool dirty, waking; /* in set->dirty, in set->wakers */
     bool reading;
@@ -72,6 +77,7 @@ struct conn {
     bool congested;   /* was over the limit of unsent bytes, drained() is due */
     bool finishing;   /* ends when all output has left */
     bool lingering;   /* our side is shut down; input is thrown away */
+    bool secured;     /* the TLS handshake is over */
     bool closing;
 };
 
@@ -98,8 +104,12 @@ struct conn_set {
     int handles; /* of the three that are not closed yet */
     uint64_t tick_ms;
     span write_timeout;
+    span handshake_timeout;
     uint64_t backlog_max;
+    struct tls_context *tls;        /* borrowed; NULL: connections are plain */
+    const struct protocol *h2;      /* of connections that choose it in the TLS handshake */
     char *input;                    /* what is read lands here; no connection keeps it */
+    char *plain;                    /* and what TLS makes of it here */
     struct buf spares[CONN_SPARES]; /* output buffers of connections that need none now */
     int spare_count;
 };
@@ -114,8 +124,12 @@ void conn_set_fini(struct conn_set *set);
 
 /* Accepts one connection. NULL if there is none, or if it was gone at once. */
 struct conn *conn_accept(struct conn_set *set, uv_stream_t *listener, const struct protocol *p);
+/* Another protocol takes over, with a state of its own; nothing may be under way. */
+void conn_become(struct conn *c, const struct protocol *p);
 /* Where to add output; it leaves with this turn's write. */
 struct buf *conn_out(struct conn *c);
+/* The same for use in before_write, which is followed by the write in any case. */
+struct buf *conn_gather(struct conn *c);
 /* Bytes that have not left yet. */
 uint64_t conn_backlog(const struct conn *c);
 /* More unsent bytes than backlog_max; if so, drained() will be called. */

@@ -7,14 +7,16 @@
  *
  * An exchange is one request and its reply. The handler is called once the whole
  * request is there; it replies at once or later, from any place on the loop
- * thread. Replies leave in the order of the requests (HTTP/1.1 pipelining), so
- * an exchange may be answered before an earlier one is: its bytes wait.
+ * thread. In HTTP/1.1 replies leave in the order of the requests (pipelining), so
+ * an exchange may be answered before an earlier one is: its bytes wait. In HTTP/2
+ * none waits for another.
  *
  * Nothing is written to a socket inside http_reply: all bytes of one loop turn
  * leave together when the loop is about to poll, one write per connection.
  *
- * Protocol versions sit behind `struct protocol` (net/conn.h), transports (plain
- * now, TLS later) below it, so that HTTP/2 and TLS only add files. */
+ * Versions of HTTP sit behind `struct protocol` (net/conn.h), TLS below it. A plain
+ * connection is HTTP/1.1 until it begins with HTTP/2's preface; with TLS the client
+ * chooses by ALPN. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -61,11 +63,14 @@ struct http_settings {
     int connections_max; /* over it a new connection gets 503 and is closed */
     span header_timeout; /* from the first byte of a request to the end of its headers: 408 */
     span body_timeout;   /* the longest pause inside a body: 408 */
-    span idle_timeout;   /* a keep-alive connection without a request: closed */
-    span write_timeout;  /* a peer that does not read: closed */
+    span handshake_timeout; /* of TLS: closed */
+    span idle_timeout;      /* a keep-alive connection without a request: closed */
+    span write_timeout;     /* a peer that does not read: closed */
     int pipeline_max; /* requests of a connection that wait for replies; beyond it reading pauses */
     uint64_t backlog_max; /* unsent bytes of a connection; beyond it http_backlogged is true and
-                             reading pauses */
+                             reading pauses (HTTP/2: answers to new requests wait) */
+    int streams_max;      /* requests under way on an HTTP/2 connection; further ones are refused */
+    struct tls_context *tls; /* borrowed; NULL: plain */
 };
 
 struct http_settings http_defaults(void);
@@ -103,15 +108,16 @@ void http_stream_end(struct http_exchange *x);
 /* Ends the body in disorder, so that the peer knows that it is not whole; the connection goes
  * with it. closed() follows, not from in here. */
 void http_stream_abort(struct http_exchange *x);
-/* Unsent bytes of the exchange's connection exceed backlog_max. When they have drained to
- * half, drained(ctx) of the stream is called, if set. */
+/* Unsent bytes of the exchange's connection exceed backlog_max, or, in HTTP/2, those of its
+ * stream a quarter of that. When they have drained to half, drained(ctx) of the stream is
+ * called, if set. */
 bool http_backlogged(const struct http_exchange *x);
 void http_stream_on_drain(struct http_exchange *x, void (*drained)(void *ctx));
 /* Called once if the peer goes away before http_reply of a long-pending exchange (a long poll), so
  * that its owner can give up early; x stays valid until it is replied to, also from inside
- * gone(). A peer that has shut down its sending side counts as gone, but still gets a reply
- * if it can be reached. Asked for after the peer has gone, it is called in the next loop turn.
- * NULL takes it back. */
+ * gone(). A peer that has shut down its sending side of the connection counts as gone, but still
+ * gets a reply if it can be reached; in HTTP/2 a stream that was reset does. Asked for after the
+ * peer has gone, it is called in the next loop turn. NULL takes it back. */
 void http_on_gone(struct http_exchange *x, void (*gone)(void *ctx), void *ctx);
 
 /* Something of the handler's own that goes with the exchange until it is answered; NULL at

@@ -407,8 +407,12 @@ static enum http1_event execute(struct http1 *r, const char *from, size_t n, siz
 {
     r->limit = from + n;
     llhttp_errno_t e = llhttp_execute(&r->parser, from, n);
+    if (e == HPE_PAUSED_H2_UPGRADE) {
+        *used = (size_t)(llhttp_get_error_pos(&r->parser) - from);
+        return HTTP1_PREFACE;
+    }
     if (e != HPE_OK && e != HPE_PAUSED)
-        return e == HPE_PAUSED_H2_UPGRADE ? HTTP1_PREFACE : bad(r);
+        return bad(r);
     *used = e == HPE_OK ? n : (size_t)(llhttp_get_error_pos(&r->parser) - from);
     r->raw += *used;
     llhttp_resume(&r->parser);

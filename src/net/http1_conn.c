@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/must.h"
 #include "net/http1.h"
+#include "net/http2.h"
 #include "net/reply.h"
 #include "net/server.h"
 
@@ -24,6 +25,8 @@ struct state {
     size_t aside_at;
     bool over;         /* no further request will be read; input is thrown away */
     bool draining;     /* the next request, if one is under way, is the last */
+    bool used;         /* something other than HTTP/2's preface has come */
+    bool preface;      /* HTTP/2 takes over */
     bool continue_due; /* "100 Continue" is owed once the earlier replies are out */
     uint64_t began_at; /* when the request being read began */
     uint64_t idle_at;  /* when the last reply was complete */
@@ -229,21 +232,24 @@ static size_t read_requests(struct conn *c, const char *at, size_t len)
 {
     struct state *h = c->state;
     size_t used = 0;
-    while (used < len && !h->over && !c->closing && !is_blocked(c)) {
+    while (used < len && !h->over && !h->preface && !c->closing && !is_blocked(c)) {
         size_t n;
         bool fresh = http1_phase(h->reader) == HTTP1_IDLE;
         enum http1_event event = http1_feed(h->reader, at + used, len - used, &n);
         used += n;
         if (fresh)
             h->began_at = c->read_at;
-        if (event == HTTP1_REQUEST)
+        if (event == HTTP1_PREFACE && !h->used)
+            h->preface = true;
+        else if (event == HTTP1_PREFACE)
+            refuse(c, err_make(ERR_BAD_REQUEST, "HTTP/2 must begin with the connection"));
+        else if (event == HTTP1_REQUEST)
             serve(c);
         else if (event == HTTP1_CONTINUE)
             greet(c);
-        else if (event == HTTP1_PREFACE) /* HTTP/2 takes over here once it is there */
-            refuse(c, err_make(ERR_BAD_REQUEST, "HTTP/2 is not offered here, use HTTP/1.1"));
         else if (event == HTTP1_BAD)
             refuse(c, *http1_error(h->reader));
+        h->used = h->used || event != HTTP1_MORE;
     }
     return h->over ? len : used;
 }
@@ -254,6 +260,12 @@ static void input(struct conn *c, const char *at, size_t len)
     if (h->over)
         return;
     size_t used = has_aside(h) ? 0 : read_requests(c, at, len);
+    if (h->preface) { /* the first bytes of a connection are never put aside */
+        conn_become(c, &http2_conn);
+        c->protocol->input(c, HTTP2_PREFACE, sizeof HTTP2_PREFACE - 1);
+        c->protocol->input(c, at + used, len - used);
+        return;
+    }
     if (used < len && !c->closing) {
         buf_add(&h->aside, at + used, len - used);
         if (!is_blocked(c))
@@ -261,6 +273,11 @@ static void input(struct conn *c, const char *at, size_t len)
     }
     if (h->aside.len >= ASIDE_MAX || (is_blocked(c) && !h->streams && !h->over))
         conn_read(c, false);
+}
+
+static bool backlogged(struct http_exchange *x)
+{
+    return x->later.len > x->server->settings.backlog_max || conn_congested(x->conn);
 }
 
 static void drained(struct conn *c)
@@ -394,4 +411,5 @@ const struct protocol http1_conn = {
     .stream_begin = stream_begin,
     .stream_write = stream_write,
     .stream_end = stream_end,
+    .backlogged = backlogged,
 };

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "net/http1_conn.h"
+#include "net/http2.h"
 
 /* Exchanges, with their memory, kept for reuse. */
 #define SPARES_MAX     1024
@@ -30,6 +31,8 @@ struct http_settings http_defaults(void)
         .write_timeout = {30000},
         .pipeline_max = 128,
         .backlog_max = (uint64_t)1024 * 1024,
+        .streams_max = 256,
+        .handshake_timeout = {10000},
     };
 }
 
@@ -185,9 +188,8 @@ void http_stream_abort(struct http_exchange *x)
 
 bool http_backlogged(const struct http_exchange *x)
 {
-    if (!x->conn)
-        return false;
-    return x->later.len > x->server->settings.backlog_max || conn_congested(x->conn);
+    /* The protocol notes who asked; what the caller holds stays as it was. */
+    return x->conn && x->conn->protocol->backlogged((struct http_exchange *)x);
 }
 
 void http_stream_on_drain(struct http_exchange *x, void (*drained)(void *ctx))
@@ -285,7 +287,8 @@ static void on_connection(uv_stream_t *listener, int status)
 static uint64_t tick_of(const struct http_settings *t)
 {
     int64_t least = t->header_timeout.ms;
-    const int64_t others[] = {t->body_timeout.ms, t->idle_timeout.ms, t->write_timeout.ms};
+    const int64_t others[] = {t->body_timeout.ms, t->idle_timeout.ms, t->write_timeout.ms,
+                              t->handshake_timeout.ms};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         least = others[i] < least ? others[i] : least;
     least /= 4;
@@ -343,6 +346,9 @@ struct err http_server_new(uv_loop_t *loop, const struct http_settings *settings
     s->conns.tick_ms = tick_of(settings);
     s->conns.write_timeout = settings->write_timeout;
     s->conns.backlog_max = settings->backlog_max;
+    s->conns.handshake_timeout = settings->handshake_timeout;
+    s->conns.tls = settings->tls;
+    s->conns.h2 = &http2_conn;
     s->conns.called = tell_untold;
     conn_set_init(&s->conns, loop, s, on_freed);
     must(uv_tcp_init(loop, &s->listener) == 0);

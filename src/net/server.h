@@ -28,7 +28,8 @@ struct http_exchange {
     bool no_body;     /* the answer to HEAD */
     bool old;         /* HTTP/1.0: a stream ends with the connection */
     size_t chunk;     /* 1 + where the open chunk starts in its output; 0: none is open */
-    struct buf later; /* what must wait for the replies of earlier requests */
+    struct buf later; /* what must wait: for the replies of earlier requests, for a window */
+    void *stream;     /* of HTTP/2 */
     struct arena arena;
     void (*gone)(void *ctx);
     void *gone_ctx;

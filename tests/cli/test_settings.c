@@ -32,9 +32,10 @@ static void every_setting_has_a_variable_and_help(void **state)
         assert_non_null(d->help);
         assert_non_null(d->env);
         assert_int_equal(strncmp(d->env, "TENAX_", 6), 0);
-        assert_true(d->type == OPTION_SWITCH || d->def);
+        /* Files of TLS have none: without them there is no TLS. */
+        assert_true(d->type == OPTION_SWITCH || d->def || strstr(d->flag, "tls-"));
     }
-    assert_int_equal(n, 22);
+    assert_int_equal(n, 31);
 }
 
 static void defaults_are_the_documented_ones(void **state)
@@ -46,6 +47,14 @@ static void defaults_are_the_documented_ones(void **state)
     assert_string_equal(s.root_dir, "./tenax-root");
     assert_string_equal(s.host, "127.0.0.1");
     assert_int_equal(s.port, 7890);
+    assert_null(s.tls.cert);
+    assert_null(s.tls.key);
+    assert_null(s.tls.client_ca);
+    assert_string_equal(s.admin_host, "127.0.0.1");
+    assert_int_equal(s.admin_port, 8901);
+    assert_false(s.admin_wanted);
+    assert_null(s.admin_tls.cert);
+    assert_int_equal(s.max_streams, 256);
     assert_int_equal(s.commit_mode, SETTINGS_FSYNC);
     assert_int_equal(s.retry_limit, 25);
     assert_int_equal(s.backoff_base.ms, 15000);
@@ -121,6 +130,39 @@ static void the_commit_mode_has_another_name_as_alias(void **state)
     assert_int_equal(s.commit_mode, SETTINGS_BUFFERED);
 }
 
+static void files_of_tls_come_in_sets(void **state)
+{
+    (void)state;
+    struct settings s;
+    int code = 0;
+    assert_false(LOAD(&s, &code, "--tls-cert", "c"));
+    assert_int_equal(code, CLI_USAGE);
+    assert_false(LOAD(&s, &code, "--tls-key", "k"));
+    assert_false(LOAD(&s, &code, "--tls-client-ca", "a"));
+    assert_false(LOAD(&s, &code, "--admin-tls-cert", "c"));
+    assert_false(
+        LOAD(&s, &code, "--admin-tls-client-ca", "a", "--tls-cert", "c", "--tls-key", "k"));
+    setenv("ZIZQ_TLS_KEY", "k", 1);
+    setenv("TENAX_ADMIN_TLS_CERT", "ac", 1);
+    assert_true(LOAD(&s, &code, "--tls-cert", "c", "--admin-tls-key", "ak"));
+    assert_string_equal(s.tls.key, "k");
+    assert_string_equal(s.admin_tls.cert, "ac");
+    assert_string_equal(s.admin_tls.key, "ak");
+}
+
+static void the_admin_listener_is_wanted_where_someone_said_so(void **state)
+{
+    (void)state;
+    struct settings s;
+    int code;
+    assert_true(LOAD(&s, &code, "--admin-port", "8901"));
+    assert_true(s.admin_wanted);
+    setenv("ZIZQ_ADMIN_HOST", "::1", 1);
+    assert_true(LOAD(&s, &code));
+    assert_true(s.admin_wanted);
+    assert_string_equal(s.admin_host, "::1");
+}
+
 static void a_stray_word_is_refused(void **state)
 {
     (void)state;
@@ -141,6 +183,8 @@ int main(void)
         TEST(part_of_the_backoff_formula_is_refused),
         TEST(the_backoff_formula_may_come_from_several_places),
         TEST(the_commit_mode_has_another_name_as_alias),
+        TEST(files_of_tls_come_in_sets),
+        TEST(the_admin_listener_is_wanted_where_someone_said_so),
         TEST(a_stray_word_is_refused),
     };
     return cmocka_run_group_tests_name("cli/settings", tests, NULL, NULL);

@@ -73,7 +73,6 @@ static void bad_requests_are_told_why_and_closed(void **state)
     memset(flood + len, 'x', 2000);
     check_refusal(f, "what\r\n", "400 Bad Request", "bad_request");
     check_refusal(f, "GET / HTTP/1.1\r\n\r\n", "400 Bad Request", "bad_request");
-    check_refusal(f, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "400 Bad Request", "bad_request");
     check_refusal(f, flood, "431 Request Header Fields Too Large", "headers_too_large");
     check_refusal(f, "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 101\r\n\r\n",
                   "413 Content Too Large", "body_too_large");

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Bytes behind the client's preface go into the server's side of HTTP/2, on a connection
+ * that has no socket: what it would send is thrown away. The first byte says in pieces of how
+ * many bytes they arrive, the second what the handler does with each request in turn. After
+ * each piece the connection's books must agree with its streams. */
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/must.h"
+#include "net/http2.h"
+#include "net/http2_internal.h"
+
+#define HELD_MAX 8
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+struct bench {
+    uv_loop_t loop;
+    struct http_server server;
+    struct conn *conn;
+    struct http_exchange *held[HELD_MAX], *stream;
+    int held_count, streams;
+    unsigned plan, turn;
+};
+
+static void on_stream_closed(void *ctx)
+{
+    struct bench *b = ctx;
+    b->stream = NULL;
+    b->streams--;
+    must(b->streams == 0);
+}
+
+static void on_gone(void *ctx)
+{
+    (void)ctx;
+}
+
+static void handle(void *ctx, struct http_exchange *x, const struct http_request *req)
+{
+    struct bench *b = ctx;
+    must(req->path.len > 0);
+    must(req->path.at[0] == '/' || str_eq(req->path, STR("*")));
+    unsigned what = (b->plan >> (b->turn++ % 4 * 2)) & 3;
+    if (what == 1 && b->held_count < HELD_MAX) {
+        b->held[b->held_count++] = x;
+        http_on_gone(x, on_gone, b);
+    } else if (what == 2 && !b->stream) {
+        b->streams++;
+        b->stream = x;
+        http_stream_begin(x, 200, STR("text/plain"), on_stream_closed, b);
+    } else if (what == 3) {
+        http_reply(x, 405, STR("text/plain"), req->path, "Allow: GET\r\nX-Y: z\r\n");
+    } else {
+        http_reply(x, 200, STR("text/plain"), req->body, NULL);
+    }
+}
+
+static void check_books(struct http2 *h)
+{
+    uint64_t bodies = 0, replies = 0;
+    int waiting = 0, withheld = 0;
+    struct stream *st;
+    TAILQ_FOREACH(st, &h->streams, link)
+    {
+        must(st->x && st->x->stream == st && st->x->conn == h->conn);
+        must(st->sent <= st->x->later.len);
+        bodies += st->body.len;
+        replies += st->x->state == EXCHANGE_DONE ? stream_unsent(st) : 0;
+        waiting += st->complete && !st->served;
+        withheld += st->withheld > 0;
+        must(!st->served || st->body.len == 0);
+    }
+    must(bodies == h->bodies && replies == h->replies);
+    must(waiting == h->waiting && withheld == h->withheld);
+}
+
+static void on_freed(void *owner)
+{
+    (void)owner;
+}
+
+static void open_bench(struct bench *b, unsigned plan)
+{
+    *b = (struct bench){.plan = plan};
+    must(uv_loop_init(&b->loop) == 0);
+    struct http_server *s = &b->server;
+    s->settings = http_defaults();
+    s->settings.body_max = 300000;
+    s->settings.header_max = 2000;
+    s->settings.backlog_max = 2000;
+    s->settings.streams_max = 20;
+    s->handler = handle;
+    s->ctx = b;
+    TAILQ_INIT(&s->untold);
+    TAILQ_INIT(&s->spares);
+    s->conns.backlog_max = 100000; /* it is never written */
+    conn_set_init(&s->conns, &b->loop, s, on_freed);
+    struct conn *c = b->conn = ALLOC(struct conn);
+    c->set = &s->conns;
+    c->protocol = &http2_conn;
+    c->tcp.data = c;
+    must(uv_tcp_init(&b->loop, &c->tcp) == 0);
+    LIST_INSERT_HEAD(&s->conns.all, c, link);
+    s->conns.count = 1;
+    c->protocol->open(c);
+}
+
+static void answer_held(struct bench *b)
+{
+    for (int i = 0; i < b->held_count; i++)
+        http_reply(b->held[i], 200, STR("text/plain"), STR("late"), NULL);
+    b->held_count = 0;
+}
+
+/* What happens in a turn of the loop besides input. */
+static void turn(struct bench *b, unsigned n)
+{
+    struct conn *c = b->conn;
+    if (b->stream && !http_backlogged(b->stream))
+        http_stream_write(b->stream, STR("a line\n"));
+    if (n % 5 == 4)
+        answer_held(b);
+    if (n % 7 == 6 && b->stream)
+        http_stream_end(b->stream);
+    c->protocol->before_write(c);
+    c->out.len = 0;
+    if (n % 3 == 2)
+        c->protocol->tick(c, uv_now(&b->loop) + n * 1000);
+    if (n % 11 == 10)
+        c->protocol->drained(c);
+    check_books(c->state);
+}
+
+static void close_bench(struct bench *b)
+{
+    struct http_server *s = &b->server;
+    conn_abort(b->conn);
+    conn_set_close(&s->conns);
+    uv_run(&b->loop, UV_RUN_DEFAULT);
+    must(b->streams == 0);
+    answer_held(b);
+    must(s->live == 0 && s->conns.count == 0);
+    struct http_exchange *x;
+    while ((x = TAILQ_FIRST(&s->spares))) {
+        TAILQ_REMOVE(&s->spares, x, link);
+        arena_fini(&x->arena);
+        buf_fini(&x->later);
+        free(x);
+    }
+    conn_set_fini(&s->conns);
+    must(uv_loop_close(&b->loop) == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (size < 2)
+        return 0;
+    struct bench b;
+    open_bench(&b, data[1]);
+    struct conn *c = b.conn;
+    size_t each = data[0] ? (size_t)data[0] * 3 : size;
+    c->protocol->input(c, HTTP2_PREFACE, sizeof HTTP2_PREFACE - 1);
+    unsigned n = 0;
+    for (size_t at = 2; at < size; at += each) {
+        size_t len = size - at < each ? size - at : each;
+        /* Memory of its own, so that a span that outlives it is found. */
+        char *piece = alloc_get(len);
+        memcpy(piece, data + at, len);
+        c->protocol->input(c, piece, len);
+        free(piece);
+        turn(&b, n++);
+    }
+    if (data[0] & 1)
+        c->protocol->drain(c);
+    turn(&b, n);
+    close_bench(&b);
+    return 0;
+}

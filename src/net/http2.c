@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/http2.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/must.h"
+#include "net/http2_internal.h"
+
+/* What a client may send of a body before it is told to go on: enough for the way there
+ * and back at some speed, little enough to have it once per stream. */
+#define STREAM_WINDOW     (256 * 1024)
+#define CONNECTION_WINDOW (1024 * 1024)
+
+void http2_end(struct http2 *h, uint32_t code)
+{
+    if (h->over)
+        return;
+    h->over = true;
+    log_debug("ending an HTTP/2 connection: %s", nghttp2_http2_strerror(code));
+    nghttp2_session_terminate_session(h->session, code);
+    conn_out(h->conn);
+}
+
+void http2_spend(struct http2 *h, int64_t cost)
+{
+    if (!calm_spend(&h->calm, http2_now(h), cost))
+        http2_end(h, NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
+/* -- frames ----------------------------------------------------------------- */
+
+static int64_t cost_of(const nghttp2_frame_hd *hd)
+{
+    switch (hd->type) {
+    case NGHTTP2_HEADERS:
+        return 0;
+    case NGHTTP2_DATA:
+        return hd->length || (hd->flags & NGHTTP2_FLAG_END_STREAM) ? 0 : COST_EMPTY_DATA;
+    case NGHTTP2_PRIORITY:
+        return COST_PRIORITY;
+    case NGHTTP2_RST_STREAM:
+        return COST_RESET;
+    case NGHTTP2_SETTINGS:
+        return hd->flags & NGHTTP2_FLAG_ACK ? 0 : COST_SETTINGS;
+    case NGHTTP2_PING:
+        return COST_PING;
+    case NGHTTP2_WINDOW_UPDATE:
+        return COST_WINDOW;
+    case NGHTTP2_CONTINUATION:
+        return COST_CONTINUATION;
+    default:
+        return COST_UNKNOWN;
+    }
+}
+
+static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *ctx)
+{
+    (void)session;
+    struct http2 *h = ctx;
+    if (hd->type != NGHTTP2_CONTINUATION)
+        h->in_head = false;
+    int64_t cost = cost_of(hd);
+    if (cost)
+        http2_spend(h, cost);
+    /* What else was read is not looked at. */
+    return h->over || h->conn->closing ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
+
+static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *ctx)
+{
+    struct http2 *h = ctx;
+    h->in_head = false;
+    if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
+        return 0;
+    struct stream *st = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+    if (!st)
+        return 0;
+    if (frame->hd.type == NGHTTP2_HEADERS && frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+        http2_head_done(st);
+    if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
+        http2_request_done(st);
+    return h->conn->closing ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
+
+static int on_bad_frame(nghttp2_session *session, const nghttp2_frame *frame, int code, void *ctx)
+{
+    (void)session;
+    (void)frame;
+    (void)code;
+    struct http2 *h = ctx;
+    h->in_head = false;
+    http2_spend(h, COST_BAD_FRAME);
+    return 0;
+}
+
+static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, void *ctx)
+{
+    struct http2 *h = ctx;
+    struct stream *st = nghttp2_session_get_stream_user_data(session, id);
+    if (st)
+        http2_forget(st);
+    if (code == NGHTTP2_NO_ERROR)
+        calm_earn(&h->calm, GAIN_REQUEST);
+    return 0;
+}
+
+/* -- the connection --------------------------------------------------------- */
+
+static bool is_at_end(const struct http2 *h)
+{
+    if (h->conn->input_ended && TAILQ_EMPTY(&h->streams))
+        return true;
+    return !nghttp2_session_want_read(h->session) && !nghttp2_session_want_write(h->session);
+}
+
+static void before_write(struct conn *c)
+{
+    struct http2 *h = c->state;
+    http2_send(h);
+    http2_go_on(h);
+    if (h->drain_due)
+        http2_tell_drained(h);
+    if (!c->closing && !c->finishing && is_at_end(h)) {
+        h->over = true;
+        conn_finish(c);
+    }
+}
+
+static uint32_t code_of(int error)
+{
+    switch (error) {
+    case NGHTTP2_ERR_BAD_CLIENT_MAGIC:
+        return NGHTTP2_PROTOCOL_ERROR;
+    case NGHTTP2_ERR_NOMEM:
+    case NGHTTP2_ERR_CALLBACK_FAILURE:
+        return NGHTTP2_INTERNAL_ERROR;
+    default: /* too many acknowledgements due, too many CONTINUATIONs, … */
+        return NGHTTP2_ENHANCE_YOUR_CALM;
+    }
+}
+
+static void input(struct conn *c, const char *at, size_t len)
+{
+    struct http2 *h = c->state;
+    if (h->over)
+        return;
+    ssize_t n = nghttp2_session_mem_recv(h->session, (const uint8_t *)at, len);
+    if (n < 0 && !c->closing)
+        http2_end(h, code_of((int)n));
+    conn_out(c);
+}
+
+static void drained(struct conn *c)
+{
+    http2_tell_drained(c->state);
+}
+
+static void tell_gone(struct http2 *h)
+{
+    struct stream *st;
+    do {
+        TAILQ_FOREACH(st, &h->streams, link)
+        if (st->x->gone)
+            break;
+        if (st) { /* others may be answered meanwhile: start again */
+            void (*gone)(void *ctx) = st->x->gone;
+            st->x->gone = NULL;
+            gone(st->x->gone_ctx);
+        }
+    } while (st);
+}
+
+/* A client that has shut down its side can open no window any more. Short replies still
+ * reach it; a stream without end does not. */
+static void input_end(struct conn *c)
+{
+    struct http2 *h = c->state;
+    struct stream *st;
+    TAILQ_FOREACH(st, &h->streams, link)
+    if (!st->complete || st->x->state == EXCHANGE_STREAM) {
+        conn_abort(c);
+        return;
+    }
+    tell_gone(h);
+    conn_out(c);
+}
+
+static void wake(struct conn *c)
+{
+    if (c->input_ended)
+        tell_gone(c->state);
+}
+
+/* Whether a window has been shut before the rest of a body for so long. Who has windows but
+ * has to wait for the socket, or for other streams, is no fault of the peer's. */
+static bool is_stalled(const struct stream *st, uint64_t now, uint64_t limit)
+{
+    const struct http2 *h = st->h;
+    uint64_t since = st->progress_at;
+    if (!stream_unsent(st))
+        return false;
+    if (nghttp2_session_get_stream_remote_window_size(h->session, st->id) > 0) {
+        if (nghttp2_session_get_remote_window_size(h->session) > 0)
+            return false;
+        since = since > h->sent_at ? since : h->sent_at;
+    }
+    return now - since >= limit;
+}
+
+static void check_stream(struct stream *st, uint64_t now)
+{
+    struct http2 *h = st->h;
+    const struct http_settings *t = &http2_server(h)->settings;
+    if (is_stalled(st, now, (uint64_t)t->write_timeout.ms)) {
+        log_debug("resetting an HTTP/2 stream whose peer does not read");
+        nghttp2_submit_rst_stream(h->session, NGHTTP2_FLAG_NONE, st->id, NGHTTP2_CANCEL);
+        st->progress_at = now;
+        conn_out(h->conn);
+        http2_spend(h, COST_STALLED);
+    }
+    if (st->head_done && !st->complete && !st->served && !st->withheld &&
+        now - st->read_at >= (uint64_t)t->body_timeout.ms) {
+        struct err e = err_make(ERR_REQUEST_TIMEOUT, "no byte of the body arrived for %lld ms",
+                                (long long)t->body_timeout.ms);
+        http2_refuse(st, &e);
+    }
+}
+
+static void tick(struct conn *c, uint64_t now)
+{
+    struct http2 *h = c->state;
+    const struct http_settings *t = &http2_server(h)->settings;
+    uint64_t quiet_since = c->read_at > h->idle_at ? c->read_at : h->idle_at;
+    struct stream *st;
+    TAILQ_FOREACH(st, &h->streams, link)
+    check_stream(st, now);
+    if (h->in_head && now - h->head_at >= (uint64_t)t->header_timeout.ms)
+        http2_end(h, NGHTTP2_ENHANCE_YOUR_CALM);
+    else if (TAILQ_EMPTY(&h->streams) && now - quiet_since >= (uint64_t)t->idle_timeout.ms)
+        http2_end(h, NGHTTP2_NO_ERROR);
+}
+
+/* Streams above the last one named will not be served: their sender may try them elsewhere. */
+static void drain(struct conn *c)
+{
+    struct http2 *h = c->state;
+    if (h->over)
+        return;
+    nghttp2_submit_goaway(h->session, NGHTTP2_FLAG_NONE,
+                          nghttp2_session_get_last_proc_stream_id(h->session), NGHTTP2_NO_ERROR,
+                          NULL, 0);
+    conn_out(c);
+}
+
+static void refuse(struct conn *c, struct err e)
+{
+    (void)e; /* GOAWAY has no place for it */
+    http2_end(c->state, NGHTTP2_REFUSED_STREAM);
+}
+
+static void set_callbacks(nghttp2_session_callbacks *cb)
+{
+    nghttp2_session_callbacks_set_on_begin_frame_callback(cb, on_begin_frame);
+    nghttp2_session_callbacks_set_on_begin_headers_callback(cb, http2_on_begin_headers);
+    nghttp2_session_callbacks_set_on_header_callback(cb, http2_on_header);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, http2_on_data);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
+    nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(cb, on_bad_frame);
+    nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
+    http2_set_send_callbacks(cb);
+}
+
+static void new_session(struct http2 *h)
+{
+    nghttp2_session_callbacks *callbacks;
+    nghttp2_option *option;
+    int e = nghttp2_session_callbacks_new(&callbacks);
+    must(e == 0);
+    e = nghttp2_option_new(&option);
+    must(e == 0);
+    set_callbacks(callbacks);
+    nghttp2_option_set_no_auto_window_update(option, 1);
+    e = nghttp2_session_server_new2(&h->session, callbacks, h, option);
+    must(e == 0);
+    nghttp2_option_del(option);
+    nghttp2_session_callbacks_del(callbacks);
+}
+
+static void greet(struct http2 *h)
+{
+    const struct http_settings *set = &http2_server(h)->settings;
+    uint64_t header_max = set->header_max < UINT32_MAX ? set->header_max : UINT32_MAX;
+    const nghttp2_settings_entry ours[] = {
+        {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, (uint32_t)set->streams_max},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW},
+        {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)header_max},
+        {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
+    };
+    int e =
+        nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, ours, sizeof ours / sizeof *ours);
+    must(e == 0);
+    e = nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, 0, CONNECTION_WINDOW);
+    must(e == 0);
+}
+
+static void open_state(struct conn *c)
+{
+    struct http2 *h = ALLOC(struct http2);
+    h->conn = c;
+    c->state = h;
+    TAILQ_INIT(&h->streams);
+    h->idle_at = uv_now(c->set->loop);
+    h->calm = calm_new(h->idle_at);
+    new_session(h);
+    greet(h);
+    conn_out(c);
+    if (http2_server(h)->draining)
+        drain(c);
+}
+
+static void closed(struct conn *c)
+{
+    struct http2 *h = c->state;
+    struct exchange_queue served = TAILQ_HEAD_INITIALIZER(served);
+    struct stream *st;
+    while ((st = TAILQ_FIRST(&h->streams))) {
+        TAILQ_REMOVE(&h->streams, st, link);
+        if (st->served)
+            TAILQ_INSERT_TAIL(&served, st->x, link);
+        else
+            exchange_free(st->x);
+        buf_fini(&st->body);
+        free(st);
+    }
+    exchange_orphan(http2_server(h), &served);
+    nghttp2_session_del(h->session);
+    free(h);
+    c->state = NULL;
+}
+
+const struct protocol http2_conn = {
+    .open = open_state,
+    .input = input,
+    .input_end = input_end,
+    .wake = wake,
+    .before_write = before_write,
+    .drained = drained,
+    .tick = tick,
+    .drain = drain,
+    .refuse = refuse,
+    .closed = closed,
+    .reply = http2_reply,
+    .stream_begin = http2_stream_begin,
+    .stream_write = http2_stream_write,
+    .stream_end = http2_stream_end,
+    .backlogged = http2_backlogged,
+};

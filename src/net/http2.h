@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef NET_HTTP2_H
+#define NET_HTTP2_H
+
+/* HTTP/2 on a connection (RFC 9113): nghttp2 does frames, header compression and the
+ * states of streams; this module requests and replies, limits, time, and what a peer may do
+ * to us. The owner of the connection's set is the http_server.
+ *
+ * An exchange is one stream. The end of a request's stream (END_STREAM) says nothing about
+ * its peer, who waits for the reply; gone is who resets the stream or loses the connection. */
+
+#include "net/conn.h"
+
+extern const struct protocol http2_conn;
+
+/* The client's connection preface, up to its SETTINGS. */
+#define HTTP2_PREFACE "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+#endif

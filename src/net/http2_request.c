@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The way in: header sections, bodies, and the limits on them. */
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/must.h"
+#include "net/http1.h"
+#include "net/http2_internal.h"
+#include "net/reply.h"
+
+static const struct http_settings *settings_of(const struct http2 *h)
+{
+    return &http2_server(h)->settings;
+}
+
+/* -- the head --------------------------------------------------------------- */
+
+static void begin_request(struct http2 *h, int32_t id)
+{
+    struct stream *st = ALLOC(struct stream);
+    st->h = h;
+    st->id = id;
+    st->length = -1;
+    st->x = exchange_new(http2_server(h), h->conn);
+    st->x->stream = st;
+    TAILQ_INSERT_TAIL(&h->streams, st, link);
+    int e = nghttp2_session_set_stream_user_data(h->session, id, st);
+    must(e == 0);
+}
+
+int http2_on_begin_headers(nghttp2_session *session, const nghttp2_frame *frame, void *ctx)
+{
+    (void)session;
+    struct http2 *h = ctx;
+    h->in_head = true;
+    h->head_at = http2_now(h);
+    if (frame->headers.cat == NGHTTP2_HCAT_REQUEST)
+        begin_request(h, frame->hd.stream_id);
+    return 0;
+}
+
+static enum http_method method_of(struct str name)
+{
+    static const struct {
+        struct str name;
+        enum http_method method;
+    } methods[] = {
+        {{"GET", 3}, HTTP_GET},         {{"HEAD", 4}, HTTP_HEAD},   {{"POST", 4}, HTTP_POST},
+        {{"PUT", 3}, HTTP_PUT},         {{"PATCH", 5}, HTTP_PATCH}, {{"DELETE", 6}, HTTP_DELETE},
+        {{"OPTIONS", 7}, HTTP_OPTIONS},
+    };
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        if (str_eq(methods[i].name, name))
+            return methods[i].method;
+    return HTTP_OTHER;
+}
+
+/* nghttp2 has checked that they are digits, and that the body is as long as they say. */
+static int64_t length_of(struct str digits)
+{
+    int64_t n = 0;
+    for (size_t i = 0; i < digits.len; i++)
+        if (__builtin_mul_overflow(n, 10, &n) || __builtin_add_overflow(n, digits.at[i] - '0', &n))
+            return INT64_MAX;
+    return n;
+}
+
+static void recognise(struct stream *st, struct str name, struct str value)
+{
+    struct http_request *q = &st->req;
+    struct arena *a = &st->x->arena;
+    if (str_eq(name, STR(":method")))
+        q->method = method_of(value);
+    else if (str_eq(name, STR(":path")))
+        q->path = arena_copy(a, value);
+    else if (str_eq(name, STR("content-type")))
+        q->content_type = arena_copy(a, value);
+    else if (str_eq(name, STR("accept")))
+        q->accept = arena_copy(a, value);
+    else if (str_eq(name, STR("worker-id")))
+        q->worker_id = arena_copy(a, value);
+    else if (str_eq(name, STR("content-length")))
+        st->length = length_of(value);
+    else if (str_eq(name, STR("expect")))
+        st->expects = str_eq(value, STR("100-continue"));
+}
+
+/* A few bytes can name a large entry of the compression table again and again: what counts is
+ * what becomes of them. They are read on all the same, for the table is the connection's; but
+ * not without end. */
+static bool is_too_large(struct stream *st, size_t name_len, size_t value_len)
+{
+    uint64_t most = settings_of(st->h)->header_max;
+    st->head_size += name_len + value_len + 4; /* as ": " and CRLF in HTTP/1.1 */
+    st->fields++;
+    if (st->head_size > 8 * most)
+        http2_end(st->h, NGHTTP2_ENHANCE_YOUR_CALM);
+    return st->head_size > most || st->fields > HTTP1_HEADERS_MAX;
+}
+
+int http2_on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
+                    size_t name_len, const uint8_t *value, size_t value_len, uint8_t flags,
+                    void *ctx)
+{
+    (void)flags;
+    (void)ctx;
+    struct stream *st = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
+    if (!st)
+        return 0;
+    if (is_too_large(st, name_len, value_len)) {
+        st->refusal = st->refusal ? st->refusal : ERR_HEADERS;
+        return st->h->over ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+    }
+    if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) /* trailers are passed over */
+        return 0;
+    struct str n = {(const char *)name, name_len}, v = {(const char *)value, value_len};
+    if (str_eq(n, STR(":path")) && v.len > HTTP1_TARGET_MAX)
+        st->refusal = ERR_URI_LONG;
+    else
+        recognise(st, n, v);
+    return 0;
+}
+
+/* Splits the target at its '?'. */
+static bool split_target(struct http_request *q)
+{
+    struct str t = q->path;
+    if (t.len == 0 || memchr(t.at, '#', t.len) || (*t.at != '/' && !str_eq(t, STR("*"))))
+        return false;
+    const char *mark = memchr(t.at, '?', t.len);
+    if (mark) {
+        q->path.len = (size_t)(mark - t.at);
+        q->query = (struct str){mark + 1, t.len - q->path.len - 1};
+    }
+    return true;
+}
+
+static struct err too_long(const struct http2 *h)
+{
+    return err_make(ERR_LENGTH, "the body is larger than the limit of %llu bytes",
+                    (unsigned long long)settings_of(h)->body_max);
+}
+
+static struct err check_head(struct stream *st)
+{
+    const struct http_settings *set = settings_of(st->h);
+    if (st->refusal == ERR_URI_LONG)
+        return err_make(ERR_URI_LONG, "the request target is longer than %d bytes",
+                        HTTP1_TARGET_MAX);
+    if (st->fields > HTTP1_HEADERS_MAX)
+        return err_make(ERR_HEADERS, "more than %d header fields", HTTP1_HEADERS_MAX);
+    if (st->refusal == ERR_HEADERS)
+        return err_make(ERR_HEADERS, "the header section is larger than %llu bytes",
+                        (unsigned long long)set->header_max);
+    if (!split_target(&st->req))
+        return err_make(ERR_BAD_REQUEST, "the request target must be a path");
+    if (st->length > 0 && (uint64_t)st->length > set->body_max)
+        return err_make(ERR_LENGTH, "the body of %llu bytes is larger than the limit of %llu",
+                        (unsigned long long)st->length, (unsigned long long)set->body_max);
+    return err_none();
+}
+
+void http2_head_done(struct stream *st)
+{
+    st->head_done = true;
+    st->read_at = http2_now(st->h);
+    st->x->no_body = st->req.method == HTTP_HEAD;
+    struct err e = check_head(st);
+    if (e.code != ERR_OK)
+        http2_refuse(st, &e);
+    else if (st->expects)
+        http2_continue(st);
+}
+
+/* -- the body --------------------------------------------------------------- */
+
+/* The one that has waited longest always may send on, so that no number of half-sent bodies
+ * can block each other. */
+static bool is_oldest(const struct stream *st)
+{
+    const struct stream *s;
+    TAILQ_FOREACH(s, &st->h->streams, link)
+    if (!s->complete && !s->served && s->head_done)
+        return s == st;
+    return false;
+}
+
+/* All bodies together may take as much memory as the largest of them, and on top of it each
+ * stream its first window, which it has in any case. */
+static bool may_send_on(const struct stream *st)
+{
+    return st->h->bodies <= settings_of(st->h)->body_max || is_oldest(st);
+}
+
+static void give_window(struct stream *st)
+{
+    int e = nghttp2_session_consume_stream(st->h->session, st->id, st->withheld);
+    must(e == 0 || e == NGHTTP2_ERR_NOMEM);
+    st->withheld = 0;
+    st->read_at = http2_now(st->h); /* the pause was not the client's */
+}
+
+int http2_on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *at,
+                  size_t len, void *ctx)
+{
+    (void)flags;
+    struct http2 *h = ctx;
+    struct stream *st = nghttp2_session_get_stream_user_data(session, id);
+    nghttp2_session_consume_connection(session, len);
+    if (!st || st->served) /* refused: its window stays shut */
+        return 0;
+    st->read_at = http2_now(h);
+    if (len > settings_of(h)->body_max - st->body.len) {
+        struct err e = too_long(h);
+        http2_refuse(st, &e);
+        return 0;
+    }
+    buf_add(&st->body, at, len);
+    h->bodies += len;
+    h->withheld += st->withheld == 0;
+    st->withheld += len;
+    if (may_send_on(st)) {
+        give_window(st);
+        h->withheld--;
+    }
+    return 0;
+}
+
+static void drop_body(struct stream *st)
+{
+    st->h->bodies -= st->body.len;
+    buf_fini(&st->body);
+    st->h->withheld -= st->withheld > 0;
+    st->withheld = 0;
+}
+
+/* -- on to the handler ------------------------------------------------------ */
+
+void http2_refuse(struct stream *st, const struct err *e)
+{
+    st->served = true;
+    drop_body(st);
+    struct buf body = {0};
+    reply_error_body(&body, e);
+    http2_reply(st->x, err_status(e->code), STR("application/json"), buf_view(&body), NULL);
+    buf_fini(&body);
+}
+
+static void serve(struct stream *st)
+{
+    struct http_server *s = http2_server(st->h);
+    struct http_request req = st->req;
+    st->served = true;
+    req.body = buf_view(&st->body);
+    req.arena = &st->x->arena;
+    s->handler(s->ctx, st->x, &req);
+    drop_body(st);
+}
+
+/* A peer that asks and asks but does not read must not fill our memory with answers. */
+void http2_request_done(struct stream *st)
+{
+    st->complete = true;
+    if (st->served)
+        return;
+    if (st->h->waiting || st->h->replies > settings_of(st->h)->backlog_max)
+        st->h->waiting++;
+    else
+        serve(st);
+}
+
+static struct stream *find_waiting(struct http2 *h)
+{
+    struct stream *st;
+    TAILQ_FOREACH(st, &h->streams, link)
+    if (st->complete && !st->served)
+        break;
+    return st;
+}
+
+static void give_windows(struct http2 *h)
+{
+    struct stream *st;
+    TAILQ_FOREACH(st, &h->streams, link)
+    if (st->withheld && may_send_on(st)) {
+        give_window(st);
+        h->withheld--;
+        conn_out(h->conn);
+    }
+}
+
+void http2_go_on(struct http2 *h)
+{
+    while (h->waiting && h->replies <= settings_of(h)->backlog_max / 2 && !h->conn->closing) {
+        struct stream *st = find_waiting(h);
+        must(st);
+        h->waiting--;
+        serve(st);
+    }
+    if (h->withheld)
+        give_windows(h);
+}
+
+/* -- its end ---------------------------------------------------------------- */
+
+void http2_forget(struct stream *st)
+{
+    struct http2 *h = st->h;
+    struct http_exchange *x = st->x;
+    struct http_server *s = http2_server(h);
+    struct exchange_queue gone = TAILQ_HEAD_INITIALIZER(gone);
+    TAILQ_REMOVE(&h->streams, st, link);
+    if (st->complete && !st->served)
+        h->waiting--;
+    if (x->state == EXCHANGE_DONE)
+        h->replies -= stream_unsent(st);
+    drop_body(st);
+    if (TAILQ_EMPTY(&h->streams))
+        h->idle_at = http2_now(h);
+    x->stream = NULL;
+    if (st->served && x->state != EXCHANGE_DONE) {
+        TAILQ_INSERT_TAIL(&gone, x, link);
+        exchange_orphan(s, &gone);
+    } else {
+        exchange_free(x);
+    }
+    free(st);
+}

@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "net/tls.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <openssl/err.h>
+#include <openssl/pem.h>
+#include <openssl/ssl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/must.h"
+
+/* For TLS 1.2; those of 1.3 are all sane. Forward secrecy and authenticated encryption,
+ * which is also what RFC 9113 §9.2.2 leaves to HTTP/2. */
+#define CIPHERS_12 "ECDHE+AESGCM:ECDHE+CHACHA20"
+
+struct tls_context {
+    char *cert, *key, *client_ca;
+    SSL_CTX *ssl;
+};
+
+struct tls {
+    SSL *ssl;
+    bool failed, finished;
+    char why[160];
+};
+
+/* -- contexts --------------------------------------------------------------- */
+
+/* The newest reason that OpenSSL has, and forgets the others. */
+static const char *reason(void)
+{
+    unsigned long code = ERR_peek_last_error();
+    const char *text =
+        ERR_SYSTEM_ERROR(code) ? strerror(ERR_GET_REASON(code)) : ERR_reason_error_string(code);
+    ERR_clear_error();
+    return text ? text : "unknown reason";
+}
+
+static struct err refuse(const char *what, const char *file)
+{
+    return err_make(ERR_IO, "cannot use the %s '%.100s': %s", what, file, reason());
+}
+
+/* Opening it ourselves first makes "No such file" the reason, not a code of some library. */
+static struct err check_readable(const char *what, const char *file)
+{
+    FILE *f = fopen(file, "re");
+    if (!f)
+        return err_make(ERR_IO, "cannot read the %s '%.100s': %s", what, file, strerror(errno));
+    fclose(f);
+    return err_none();
+}
+
+/* A server has no one to ask. */
+static int no_passphrase(char *to, int size, int writing, void *ctx)
+{
+    (void)to;
+    (void)size;
+    (void)writing;
+    *(bool *)ctx = true;
+    return -1;
+}
+
+static struct err load_key(SSL_CTX *ssl, const struct tls_context *c)
+{
+    TRY(check_readable("TLS key", c->key));
+    bool asked = false;
+    SSL_CTX_set_default_passwd_cb(ssl, no_passphrase);
+    SSL_CTX_set_default_passwd_cb_userdata(ssl, &asked);
+    int ok = SSL_CTX_use_PrivateKey_file(ssl, c->key, SSL_FILETYPE_PEM);
+    SSL_CTX_set_default_passwd_cb_userdata(ssl, NULL);
+    if (asked)
+        return err_make(ERR_IO, "cannot use the TLS key '%.100s': it is locked by a passphrase",
+                        c->key);
+    if (ok != 1 && ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH) {
+        ERR_clear_error();
+        return err_make(ERR_IO, "the TLS key '%.80s' does not belong to the certificate '%.80s'",
+                        c->key, c->cert);
+    }
+    return ok == 1 ? err_none() : refuse("TLS key", c->key);
+}
+
+static struct err load_pair(SSL_CTX *ssl, const struct tls_context *c)
+{
+    TRY(check_readable("TLS certificate", c->cert));
+    if (SSL_CTX_use_certificate_chain_file(ssl, c->cert) != 1)
+        return refuse("TLS certificate", c->cert);
+    return load_key(ssl, c);
+}
+
+/* Without a certificate of that CA there is no connection. */
+static struct err require_clients(SSL_CTX *ssl, const struct tls_context *c)
+{
+    TRY(check_readable("CA of clients", c->client_ca));
+    STACK_OF(X509_NAME) *names = SSL_load_client_CA_file(c->client_ca);
+    if (!names || SSL_CTX_load_verify_file(ssl, c->client_ca) != 1) {
+        sk_X509_NAME_pop_free(names, X509_NAME_free);
+        return refuse("CA of clients", c->client_ca);
+    }
+    SSL_CTX_set_client_CA_list(ssl, names);
+    SSL_CTX_set_verify(ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, NULL);
+    return err_none();
+}
+
+static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *out_len,
+                           const unsigned char *in, unsigned in_len, void *ctx)
+{
+    (void)ssl;
+    (void)ctx;
+    static const unsigned char ours[] = "\2h2\10http/1.1";
+    unsigned char *chosen;
+    if (SSL_select_next_proto(&chosen, out_len, ours, sizeof ours - 1, in, in_len) !=
+        OPENSSL_NPN_NEGOTIATED)
+        return SSL_TLSEXT_ERR_ALERT_FATAL; /* RFC 7301 §3.2 */
+    *out = chosen;
+    return SSL_TLSEXT_ERR_OK;
+}
+
+static void restrict_protocol(SSL_CTX *ssl)
+{
+    static const unsigned char id[] = "tenax";
+    must(SSL_CTX_set_min_proto_version(ssl, TLS1_2_VERSION) == 1);
+    must(SSL_CTX_set_cipher_list(ssl, CIPHERS_12) == 1);
+    SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);
+    SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    /* Clients with certificates can only resume sessions of a named context. */
+    must(SSL_CTX_set_session_id_context(ssl, id, sizeof id - 1) == 1);
+    SSL_CTX_set_alpn_select_cb(ssl, choose_protocol, NULL);
+}
+
+static struct err load(const struct tls_context *c, SSL_CTX **out)
+{
+    ERR_clear_error();
+    SSL_CTX *ssl = SSL_CTX_new(TLS_server_method());
+    must(ssl);
+    restrict_protocol(ssl);
+    struct err e = load_pair(ssl, c);
+    if (e.code == ERR_OK && c->client_ca)
+        e = require_clients(ssl, c);
+    if (e.code != ERR_OK) {
+        SSL_CTX_free(ssl);
+        return e;
+    }
+    *out = ssl;
+    return err_none();
+}
+
+static char *copy(const char *text)
+{
+    return text ? alloc_text(text, strlen(text)) : NULL;
+}
+
+struct err tls_context_new(const struct tls_files *files, struct tls_context **out)
+{
+    struct tls_context *c = ALLOC(struct tls_context);
+    c->cert = copy(files->cert);
+    c->key = copy(files->key);
+    c->client_ca = copy(files->client_ca);
+    struct err e = load(c, &c->ssl);
+    if (e.code != ERR_OK)
+        tls_context_free(c);
+    else
+        *out = c;
+    return e;
+}
+
+struct err tls_context_reload(struct tls_context *context)
+{
+    SSL_CTX *fresh;
+    TRY(load(context, &fresh));
+    SSL_CTX_free(context->ssl);
+    context->ssl = fresh;
+    return err_none();
+}
+
+void tls_context_free(struct tls_context *context)
+{
+    if (!context)
+        return;
+    SSL_CTX_free(context->ssl);
+    free(context->cert);
+    free(context->key);
+    free(context->client_ca);
+    free(context);
+}
+
+/* -- connections ------------------------------------------------------------ */
+
+struct tls *tls_new(struct tls_context *context)
+{
+    struct tls *t = ALLOC(struct tls);
+    t->ssl = SSL_new(context->ssl);
+    BIO *in = BIO_new(BIO_s_mem()), *out = BIO_new(BIO_s_mem());
+    must(t->ssl && in && out);
+    SSL_set_bio(t->ssl, in, out);
+    SSL_set_accept_state(t->ssl);
+    return t;
+}
+
+void tls_free(struct tls *t)
+{
+    if (!t)
+        return;
+    SSL_free(t->ssl);
+    free(t);
+}
+
+void tls_feed(struct tls *t, const char *at, size_t len)
+{
+    must(len <= INT_MAX);
+    int n = BIO_write(SSL_get_rbio(t->ssl), at, (int)len);
+    must(n == (int)len); /* it grows */
+}
+
+static enum tls_event fail(struct tls *t)
+{
+    long verdict = SSL_get_verify_result(t->ssl);
+    t->failed = true;
+    snprintf(t->why, sizeof t->why, "%s%s%s", reason(), verdict == X509_V_OK ? "" : ": ",
+             verdict == X509_V_OK ? "" : X509_verify_cert_error_string(verdict));
+    return TLS_FAILED;
+}
+
+enum tls_event tls_read(struct tls *t, char *to, size_t size, size_t *len)
+{
+    if (t->failed)
+        return TLS_FAILED;
+    ERR_clear_error();
+    if (SSL_read_ex(t->ssl, to, size, len) == 1)
+        return TLS_DATA;
+    switch (SSL_get_error(t->ssl, 0)) {
+    case SSL_ERROR_WANT_READ:
+    case SSL_ERROR_WANT_WRITE:
+        return TLS_MORE;
+    case SSL_ERROR_ZERO_RETURN:
+        return TLS_END;
+    default:
+        return fail(t);
+    }
+}
+
+bool tls_is_ready(const struct tls *t)
+{
+    return !t->failed && SSL_is_init_finished(t->ssl);
+}
+
+bool tls_speaks_h2(const struct tls *t)
+{
+    const unsigned char *name;
+    unsigned len;
+    SSL_get0_alpn_selected(t->ssl, &name, &len);
+    return len == 2 && memcmp(name, "h2", 2) == 0;
+}
+
+const char *tls_why(const struct tls *t)
+{
+    return t->why;
+}
+
+static void collect(struct tls *t, struct buf *wire)
+{
+    BIO *out = SSL_get_wbio(t->ssl);
+    char *at;
+    long len = BIO_get_mem_data(out, &at);
+    if (len <= 0)
+        return;
+    buf_add(wire, at, (size_t)len);
+    (void)BIO_reset(out);
+}
+
+void tls_seal(struct tls *t, struct buf *plain, struct buf *wire)
+{
+    size_t done = 0;
+    while (tls_is_ready(t) && done < plain->len) {
+        size_t n;
+        ERR_clear_error();
+        if (SSL_write_ex(t->ssl, plain->at + done, plain->len - done, &n) != 1) {
+            fail(t);
+            break;
+        }
+        done += n;
+        collect(t, wire);
+    }
+    buf_drop(plain, done);
+    collect(t, wire);
+}
+
+void tls_finish(struct tls *t, struct buf *wire)
+{
+    if (t->finished)
+        return;
+    t->finished = true;
+    ERR_clear_error();
+    if (tls_is_ready(t))
+        SSL_shutdown(t->ssl);
+    collect(t, wire);
+}

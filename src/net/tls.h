@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef NET_TLS_H
+#define NET_TLS_H
+
+/* The server's side of TLS 1.2 and 1.3, between bytes and bytes: it does no input or output.
+ * A context holds the certificate and may be shared by any number of connections; a `struct
+ * tls` is one connection. Loop thread only. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+
+struct tls_files {
+    const char *cert;      /* PEM: the server's certificate, then those that lead to the CA */
+    const char *key;       /* PEM, without a passphrase */
+    const char *client_ca; /* PEM; NULL: clients need no certificate */
+};
+
+struct tls_context;
+
+/* ERR_IO names the file at fault and says what is wrong with it. The names are copied. */
+NODISCARD struct err tls_context_new(const struct tls_files *files, struct tls_context **out);
+/* Reads the files again, for new connections. On an error all stays as it was. */
+NODISCARD struct err tls_context_reload(struct tls_context *context);
+/* Connections that were made with it go on. */
+void tls_context_free(struct tls_context *context);
+
+struct tls *tls_new(struct tls_context *context);
+void tls_free(struct tls *t);
+
+enum tls_event {
+    TLS_MORE,   /* nothing to read until more is fed */
+    TLS_DATA,   /* *len bytes were read */
+    TLS_END,    /* the peer has said that it sends no more */
+    TLS_FAILED, /* tls_why says why; what tls_seal yields now is an alert for the peer */
+};
+
+/* Takes what came from the socket. */
+void tls_feed(struct tls *t, const char *at, size_t len);
+/* Reads at most `size` bytes of what it meant; also moves the handshake on. */
+enum tls_event tls_read(struct tls *t, char *to, size_t size, size_t *len);
+/* The handshake is over: what the client may know is known. */
+bool tls_is_ready(const struct tls *t);
+/* By ALPN the client has chosen HTTP/2. */
+bool tls_speaks_h2(const struct tls *t);
+const char *tls_why(const struct tls *t);
+/* Moves `plain`, if the handshake is over, and whatever the handshake has to say, to what
+ * belongs on the socket. */
+void tls_seal(struct tls *t, struct buf *plain, struct buf *wire);
+/* Says the last word (close_notify), once. */
+void tls_finish(struct tls *t, struct buf *wire);
+
+#endif

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_NET_H2_CLIENT_H
+#define TESTS_NET_H2_CLIENT_H
+
+/* nghttp2's client side above the raw client of client.h; and frames by hand for what no
+ * proper client sends. */
+
+#include <nghttp2/nghttp2.h>
+
+#include "client.h"
+
+#define H2_STREAMS_MAX 4096
+
+struct h2_stream {
+    int status;
+    struct buf head; /* "name: value\n" each */
+    struct buf body;
+    bool answered; /* its head is there */
+    bool closed;
+    uint32_t code; /* of its end */
+    struct str send;
+    size_t sent;
+    bool hold; /* the body is not ended when all of `send` has left */
+};
+
+struct h2_client {
+    struct client c;
+    nghttp2_session *session;
+    struct h2_stream *streams; /* by (id - 1) / 2 */
+    int closed;
+    bool goaway;
+    uint32_t code; /* of GOAWAY */
+    bool over;     /* the session takes no more */
+};
+
+struct h2_options {
+    bool shut; /* streams start without a window, and none is opened */
+};
+
+void h2_open(struct fixture *f, struct h2_client *h, struct h2_options o);
+void h2_close(struct fixture *f, struct h2_client *h);
+/* Returns the stream's id. A field of `extra` is "name: value", or it is NULL. */
+int32_t h2_request(struct h2_client *h, const char *method, const char *path, const char *extra,
+                   struct str body);
+int32_t h2_get(struct h2_client *h, const char *path);
+/* A request whose body goes on after `body`. */
+int32_t h2_begin(struct h2_client *h, const char *path, struct str body);
+/* Ends such a body. */
+void h2_finish(struct h2_client *h, int32_t id);
+struct h2_stream *h2_stream(struct h2_client *h, int32_t id);
+/* Sends what is due, waits for something to happen, reads what came. */
+void h2_step(struct fixture *f, struct h2_client *h);
+/* Sends what is due and turns the loop until nothing happens any more. */
+void h2_settle(struct fixture *f, struct h2_client *h);
+
+#define H2_AWAIT(f, h, condition)                                                                  \
+    while (!(condition))                                                                           \
+    h2_step((f), (h))
+
+/* Frames by hand. */
+void h2_frame(struct buf *b, uint8_t type, uint8_t flags, int32_t id, const char *payload,
+              size_t len);
+/* The preface and empty SETTINGS. */
+void h2_preface(struct buf *b);
+/* A HEADERS frame with GET / and END_STREAM, without END_HEADERS if `open`. */
+void h2_head(struct buf *b, int32_t id, bool open);
+/* Sends the bytes, as many as it takes until the server ends the connection with GOAWAY, and
+ * returns its code. Fails if the server takes them all and does not. */
+uint32_t h2_flood(struct fixture *f, struct client *c, struct str bytes);
+
+#endif

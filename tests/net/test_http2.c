@@ -1,0 +1,762 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "h2_client.h"
+
+#include <stdio.h>
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    fixture_init(f);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fixture_fini(*state);
+    free(*state);
+    return 0;
+}
+
+static void answer(struct http_exchange *x, const char *body)
+{
+    http_reply(x, 200, STR("text/plain"), str_from(body), NULL);
+}
+
+static void assert_text(const struct buf *b, const char *text)
+{
+    assert_true(str_eq(buf_view(b), str_from(text)));
+}
+
+static bool has(const struct buf *b, const char *text)
+{
+    return memmem(b->at, b->len, text, strlen(text)) != NULL;
+}
+
+static void open_client(struct fixture *f, struct h2_client *h)
+{
+    fixture_serve(f);
+    h2_open(f, h, (struct h2_options){0});
+}
+
+/* -- requests and replies --------------------------------------------------- */
+
+static void a_request_is_answered(void **state)
+{
+    struct fixture *f = *state;
+    struct h2_client h;
+    open_client(f, &h);
+    int32_t id = h2_request(&h, "POST", "/echo?x=1", NULL, STR("hello"));
+    H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
+    struct h2_stream *st = h2_stream(&h, id);
+    assert_int_equal(st->status, 200);
+    assert_int_equal(st->code, NGHTTP2_NO_ERROR);
+    assert_text(&st->body, "hello");
+    assert_true(has(&st->head, "content-type: text/plain\n"));
+    assert_true(has(&st->head, "content-length: 5\n"));
+    assert_true(has(&st->head, "x-extra: 1\n"));
+    assert_true(has(&st->head, "date: "));
+    assert_true(has(&st->head, " GMT\n"));
+    h2_close(f, &h);
+}
+
+static void no_content_has_no_length(void **state)
+{
+    struct fixture *f = *state;
+    struct h2_client h;
+    open_client(f, &h);
+    int32_t id = h2_get(&h, "/none");
+    H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
+    assert_int_equal(h2_stream(&h, id)->status, 204);
+    assert_false(has(&h2_stream(&h, id)->head, "content-length"));
+    h2_close(f, &h);
+}
+
+static void head_has_the_length_and_no_body(void **state)
+{
+    struct fixture *f = *state;
+    struct h2_client h;
+    open_client(f, &h);
+    int32_t id = h2_request(&h, "HEAD", "/large", NULL, (struct str){0});
+    H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
+    assert_int_equal(h2_stream(&h, id)->status, 200);
+    assert_true(has(&h2_stream(&h, id)->head, "content-length: 1048576\n"));
+    assert_int_equal(h2_stream(&h, id)->body.len, 0);
+    h2_close(f, &h);
+}
+
+static void bodies_larger_than_any_window_pass_both_ways(void **state)
+{
+    struct fixture *f = *state;
+    struct h2_client h;
+    open_client(f, &h);
+    static char large[3000000];
+    for (size_t i = 0; i < sizeof large; i++)
+        large[i] = (char)('a' + i % 23);
+    struct str body = {large, sizeof large};
+    int32_t id = h2_request(&h, "POST", "/echo", NULL, body);
+    H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
+    assert_true(str_eq(buf_view(&h2_stream(&h, id)->body), body));
+    h2_close(f, &h);
+}
+
+static void replies_leave_in_any_order(void **state)
+{
+    struct fixture *f = *state;
+    struct h2_client h;
+    open_client(f, &h);
+    int32_t first = h2_get(&h, "/held"), second = h2_get(&h, "/held");
+    H2_AWAIT(f, &h, f->held_count == 2);
+    answer(f->held[1], "second");
+    H2_AWAIT(f, &h, h2_stream(&h, second)->closed);
+    assert_false(h2_stream(&h, first)->answered);
+    answer(f->held[0], "first");
+    H2_AWAIT(f, &h, h2_stream(&h, first)->closed);
+    assert_text(&h2_stream(&h, first)->body, "first");
+    h2_close(f, &h);
+}
+
+static void thousands_of_requests_share_a_connection(void **state)
+{
+    struct fixture *f = *state;
+    struct h2_client h;
+    open_client(f, &h);
+    for (int i = 0; i < 3000; i++)
+        h2_request(&h, "POST", "/none", NULL, STR("x"));
+    H2_AWAIT(f, &h, h.closed == 3000);
+    for (int32_t id = 1; id < 6000; id += 2)
+        assert_int_equal(h2_stream(&h, id)->status, 204);
+    assert_int_equal(f->served, 3000);
+    h2_close(f, &h);
+}
+
+static void expect_continue_is_answered(void **state)
+{
+    struct fixture *f = *state;
+    struct h2_client h;
+    open_client(f, &h);
+    int32_t id = h2_request(&h, "POST", "/echo", "expect: 100-continue", STR("body"));
+    struct h2_stream *st = h2_stream(&h, id);
+    st->hold = true;
+    H2_AWAIT(f, &h, st->answered);
+    assert_int_equal(st->status, 100);
+    h2_finish(&h, id);
+    H2_AWAIT(f, &h, st->closed);
+    assert_int_equal(st->status, 200);
+    h2_close(f, &h);
+}
+
+static void the_preface_may_come_in_pieces(void **state)
+{
+    struct fixture *f = *state;
+    fixture_serve(f);
+    struct client c;
+    struct buf b = {0};
+    client_open(f, &c);
+    client_send(&c, "PRI * HTT");
+    fixture_settle(f);
+    client_send(&c, "P/2.0\r\n\r\nSM");
+    fixture_settle(f);
+    client_send(&c, "\r\n\r");
+    fixture_settle(f);
+    buf_byte(&b, '\n');
+    h2_frame(&b, NGHTTP2_SETTINGS, 0, 0, NULL, 0);
+    h2_frame(&b, NGHTTP2_GOAWAY, 0, 0, "\0\0\0\0\0\0\0\0", 8);
+    assert_int_equal(write(c.fd, b.at, b.len), b.len);
+    AWAIT(f, c.ended);
+    assert_int_equal(c.in.at[3], NGHTTP2_SETTINGS);
+    buf_fini(&b);
+    client_close(f, &c);
+}
+
+static void the_preface_must_come_first(void **state)
+{
+    struct fixture *f = *state;
+    fixture_serve(f);
+    struct client c;
+    client_open(f, &c);
+    client_send(&c, "GET /none HTTP/1.1\r\nHost: a\r\n\r\nPRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    client_expect(f, &c, "HTTP/1.1 204 No Content");
+    client_expect(f, &c, "HTTP/1.1 400 Bad Request");
+    client_expect(f, &c, "\"code\":\"bad_request\"}");
+    client_expect_end(f, &c);
+    client_close(f, &c);
+}
+
+/* -- streams ---------------------------------------------------------------- */
+
+static void a_stream_arrives_as_it_is_written(void **state)
+{
+    struct fixture *f = *state;
+    struct h2_client h;
+    open_client(f, &h);
+    int32_t id = h2_get(&h, "/stream");
+    struct h2_stream *st = h2_stream(&h, id);
+    H2_AWAIT(f, &h, st->answered);
+    http_stream_write(f->stream, STR("one\n"));
+    H2_AWAIT(f, &h, st->body.len == 4);
+    http_stream_write(f->stream, STR("two\n"));
+    http_stream_write(f->stream, STR("three\n"));
+    http_stream_end(f->stream);
+    assert_int_equal(f->closed, 1);
+    H2_AWAIT(f, &h, st->closed);
+    assert_text(&st->body, "one\ntwo\nthree\n");
+    assert_int_equal(st->code, NGHTTP2_NO_ERROR);
+    assert_int_equal(f->closed, 1);
+    h2_close(f, &h);
+}
+
+static void others_are_answered_beside_a_stream(void **state)
+{
+    struct fixture *f = *state;
+    struct h2_client h;
+    open_client(f, &h);
+    int32_t stream = h2_get(&h, "/stream");
+    H2_AWAIT(f, &h, f->stream != NULL);
+    int32_t id = h2_request(&h, "POST", "/echo", NULL, STR("ack"));
+    H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
+    assert_false(h2_stream(&h, stream)->closed);
+    assert_int_equal(f->closed, 0);
+    h2_close(f, &h);
+    AWAIT(f, f->closed == 1);
+}
+
+static void resetting_a_stream_closes_it_alone(void **state)
+{
+    struct fixture *f = *state;
+    struct h2_client h;
+    open_client(f, &h);
+    int32_t id = h2_get(&h, "/stream");
+    H2_AWAIT(f, &h, f->stream != NULL);
+    nghttp2_submit_rst_stream(h.session, 0, id, NGHTTP2_CANCEL);
+    H2_AWAIT(f, &h, f->closed == 1);
+    id = h2_get(&h, "/none");
+    H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
+    assert_int_equal(h2_stream(&h, id)->status, 204);
+    h2_close(f, &h);
+}
+
+static void head_of_a_stream_ends_at_once(void **state)
+{
+    struct fixture *f = *state;
+    struct h2_client h;
+    open_client(f, &h);
+    int32_t id = h2_request(&h, "HEAD", "/stream", NULL, (struct str){0});
+    H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
+    assert_int_equal(h2_stream(&h, id)->status, 200);
+    assert_int_equal(f->closed, 1);
+    h2_close(f, &h);
+}
+
+static void on_drained(void *ctx)
+{
+    struct fixture *f = ctx;
+    f->drained++;
+}
+
+static void a_stream_whose_window_is_shut_is_backlogged_until_it_opens(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.backlog_max = 40000;
+    fixture_serve(f);
+    struct h2_client h;
+    h2_open(f, &h, (struct h2_options){.shut = true});
+    int32_t id = h2_get(&h, "/stream");
+    H2_AWAIT(f, &h, f->stream != NULL);
+    http_stream_on_drain(f->stream, on_drained);
+    assert_false(http_backlogged(f->stream));
+    size_t written = 0;
+    while (!http_backlogged(f->stream)) {
+        http_stream_write(f->stream, STR("0123456789"));
+        written += 10;
+    }
+    assert_true(written <= 10010); /* a quarter of the connection's */
+    h2_settle(f, &h);
+    assert_int_equal(f->drained, 0);
+    nghttp2_submit_window_update(h.session, 0, id, 4000);
+    H2_AWAIT(f, &h, h2_stream(&h, id)->body.len == 4000);
+    assert_int_equal(f->drained, 0);
+    nghttp2_submit_window_update(h.session, 0, id, 4000);
+    H2_AWAIT(f, &h, f->drained == 1);
+    assert_false(http_backlogged(f->stream));
+    h2_close(f, &h);
+}
+
+/* -- who is gone ------------------------------------------------------------ */
+
+static void on_gone(void *ctx)
+{
+    struct fixture *f = ctx;
+    f->gone++;
+}
+
+static void the_end_of_a_request_does_not_mean_gone(void **state)
+{
+    struct fixture *f = *state;
+    struct h2_client h;
+    open_client(f, &h);
+    int32_t id = h2_request(&h, "POST", "/held", NULL, STR("wait"));
+    H2_AWAIT(f, &h, f->held_count == 1);
+    http_on_gone(f->held[0], on_gone, f);
+    h2_settle(f, &h);
+    assert_int_equal(f->gone, 0);
+    answer(f->held[0], "here");
+    H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
+    assert_int_equal(f->gone, 0);
+    h2_close(f, &h);
+}
+
+static void who_resets_a_waiting_request_is_gone(void **state)
+{
+    struct fixture *f = *state;
+    struct h2_client h;
+    open_client(f, &h);
+    int32_t id = h2_get(&h, "/held"), other = h2_get(&h, "/held");
+    H2_AWAIT(f, &h, f->held_count == 2);
+    http_on_gone(f->held[0], on_gone, f);
+    http_on_gone(f->held[1], on_gone, f);
+    nghttp2_submit_rst_stream(h.session, 0, id, NGHTTP2_CANCEL);
+    H2_AWAIT(f, &h, f->gone == 1);
+    answer(f->held[0], "nobody hears it");
+    answer(f->held[1], "somebody does");
+    H2_AWAIT(f, &h, h2_stream(&h, other)->closed);
+    assert_text(&h2_stream(&h, other)->body, "somebody does");
+    assert_int_equal(f->gone, 1);
+    h2_close(f, &h);
+}
+
+static void all_requests_of_a_lost_connection_are_gone(void **state)
+{
+    struct fixture *f = *state;
+    struct h2_client h;
+    open_client(f, &h);
+    h2_get(&h, "/held");
+    h2_get(&h, "/held");
+    h2_begin(&h, "/echo", STR("half a body"));
+    h2_get(&h, "/stream");
+    H2_AWAIT(f, &h, f->stream != NULL);
+    http_on_gone(f->held[0], on_gone, f);
+    http_on_gone(f->held[1], on_gone, f);
+    h2_close(f, &h);
+    AWAIT(f, f->gone == 2 && f->closed == 1);
+    answer(f->held[0], "");
+    answer(f->held[1], "");
+}
+
+static void closing_the_server_inside_a_handler_is_safe(void **state)
+{
+    struct fixture *f = *state;
+    struct h2_client h;
+    open_client(f, &h);
+    h2_get(&h, "/none");
+    h2_get(&h, "/close");
+    h2_get(&h, "/none");
+    H2_AWAIT(f, &h, h.c.ended);
+    assert_int_equal(f->served, 2);
+    h2_close(f, &h);
+}
+
+/* -- limits ----------------------------------------------------------------- */
+
+static void check_refusal(struct fixture *f, struct h2_client *h, int32_t id, int status,
+                          const char *code)
+{
+    H2_AWAIT(f, h, h2_stream(h, id)->closed);
+    assert_int_equal(h2_stream(h, id)->status, status);
+    assert_true(has(&h2_stream(h, id)->body, code));
+    assert_int_equal(h2_stream(h, id)->code, NGHTTP2_NO_ERROR);
+}
+
+static void a_body_over_the_limit_is_refused_by_its_length(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.body_max = 1000;
+    struct h2_client h;
+    open_client(f, &h);
+    int32_t id = h2_request(&h, "POST", "/echo", "content-length: 1001", STR("x"));
+    h2_stream(&h, id)->hold = true;
+    check_refusal(f, &h, id, 413, "\"body_too_large\"");
+    assert_int_equal(f->served, 0);
+    h2_close(f, &h);
+}
+
+static void a_body_without_a_length_is_refused_once_it_is_over(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.body_max = 1000;
+    struct h2_client h;
+    open_client(f, &h);
+    static char text[1001];
+    int32_t fits = h2_request(&h, "POST", "/echo", NULL, (struct str){text, 1000});
+    int32_t id = h2_begin(&h, "/echo", (struct str){text, 1001});
+    check_refusal(f, &h, id, 413, "\"body_too_large\"");
+    H2_AWAIT(f, &h, h2_stream(&h, fits)->closed);
+    assert_int_equal(h2_stream(&h, fits)->status, 200);
+    assert_int_equal(f->served, 1);
+    h2_close(f, &h);
+}
+
+static void large_heads_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.header_max = 20000;
+    struct h2_client h;
+    open_client(f, &h);
+    static char field[21000] = "x: ", path[8200] = "/";
+    memset(field + 3, 'y', 20500);
+    memset(path + 1, 'z', 8192);
+    int32_t id = h2_request(&h, "GET", "/echo", field, (struct str){0});
+    check_refusal(f, &h, id, 431, "\"headers_too_large\"");
+    id = h2_get(&h, path);
+    check_refusal(f, &h, id, 414, "\"uri_too_long\"");
+    id = h2_get(&h, "/none#fragment");
+    check_refusal(f, &h, id, 400, "\"bad_request\"");
+    assert_int_equal(f->served, 0);
+    h2_close(f, &h);
+}
+
+static void requests_over_streams_max_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.streams_max = 2;
+    struct h2_client h;
+    open_client(f, &h);
+    h2_get(&h, "/held");
+    h2_get(&h, "/held");
+    int32_t id = h2_get(&h, "/held"); /* sent before the server has said how many */
+    H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
+    assert_int_equal(h2_stream(&h, id)->code, NGHTTP2_REFUSED_STREAM);
+    assert_int_equal(f->held_count, 2);
+    answer(f->held[0], "");
+    answer(f->held[1], "");
+    h2_close(f, &h);
+}
+
+static void half_sent_bodies_do_not_block_each_other(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.body_max = 1000000;
+    struct h2_client h;
+    open_client(f, &h);
+    static char text[900000];
+    int32_t ids[8];
+    for (int i = 0; i < 8; i++)
+        ids[i] = h2_request(&h, "POST", "/none", NULL, (struct str){text, sizeof text});
+    H2_AWAIT(f, &h, h.closed == 8);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(h2_stream(&h, ids[i])->status, 204);
+    h2_close(f, &h);
+}
+
+static void memory_of_half_sent_bodies_is_bounded(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.body_max = 1000000;
+    struct h2_client h;
+    open_client(f, &h);
+    static char text[1000000];
+    int32_t ids[16];
+    for (int i = 0; i < 16; i++)
+        ids[i] = h2_begin(&h, "/none", (struct str){text, sizeof text});
+    size_t sent = 0, before;
+    do { /* until the server takes no more */
+        before = sent;
+        h2_settle(f, &h);
+        sent = 0;
+        for (int i = 0; i < 16; i++)
+            sent += h2_stream(&h, ids[i])->sent;
+    } while (sent > before);
+    assert_true(sent < 2 * sizeof text + 16 * 256 * 1024);
+    assert_int_equal(h2_stream(&h, ids[0])->sent, sizeof text);
+    h2_close(f, &h);
+}
+
+/* -- time ------------------------------------------------------------------- */
+
+static void a_slow_body_times_out(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.body_timeout.ms = 40;
+    struct h2_client h;
+    open_client(f, &h);
+    int32_t id = h2_begin(&h, "/echo", STR("ab"));
+    check_refusal(f, &h, id, 408, "\"request_timeout\"");
+    id = h2_get(&h, "/none");
+    H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
+    assert_int_equal(h2_stream(&h, id)->status, 204);
+    h2_close(f, &h);
+}
+
+static void a_slow_head_ends_the_connection(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.header_timeout.ms = 40;
+    fixture_serve(f);
+    struct client c;
+    struct buf b = {0};
+    client_open(f, &c);
+    h2_preface(&b);
+    h2_head(&b, 1, true);
+    assert_int_equal(h2_flood(f, &c, buf_view(&b)), NGHTTP2_ENHANCE_YOUR_CALM);
+    buf_fini(&b);
+    client_close(f, &c);
+}
+
+static void an_idle_connection_is_ended(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.idle_timeout.ms = 40;
+    struct h2_client h;
+    open_client(f, &h);
+    int32_t id = h2_get(&h, "/none");
+    H2_AWAIT(f, &h, h.c.ended);
+    assert_true(h2_stream(&h, id)->closed);
+    assert_true(h.goaway);
+    assert_int_equal(h.code, NGHTTP2_NO_ERROR);
+    h2_close(f, &h);
+}
+
+static void waiting_for_a_reply_is_not_idle(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.idle_timeout.ms = 40;
+    struct h2_client h, idle;
+    open_client(f, &h);
+    int32_t id = h2_get(&h, "/held");
+    H2_AWAIT(f, &h, f->held_count == 1);
+    h2_open(f, &idle, (struct h2_options){0});
+    H2_AWAIT(f, &idle, idle.c.ended); /* later than the other would have been */
+    answer(f->held[0], "here");
+    H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
+    assert_int_equal(h2_stream(&h, id)->status, 200);
+    h2_close(f, &idle);
+    h2_close(f, &h);
+}
+
+static void on_done(void *ctx)
+{
+    struct fixture *f = ctx;
+    f->done++;
+}
+
+static void draining_says_goaway_and_answers_what_is_under_way(void **state)
+{
+    struct fixture *f = *state;
+    struct h2_client h, idle;
+    open_client(f, &h);
+    h2_open(f, &idle, (struct h2_options){0});
+    int32_t id = h2_get(&h, "/held");
+    H2_AWAIT(f, &h, f->held_count == 1);
+    h2_settle(f, &idle);
+    http_server_drain(f->server, on_done, f);
+    H2_AWAIT(f, &idle, idle.c.ended);
+    assert_true(idle.goaway);
+    H2_AWAIT(f, &h, h.goaway);
+    assert_int_equal(h.code, NGHTTP2_NO_ERROR);
+    assert_int_equal(f->done, 0);
+    answer(f->held[0], "the last");
+    H2_AWAIT(f, &h, h.c.ended);
+    assert_text(&h2_stream(&h, id)->body, "the last");
+    h2_close(f, &h);
+    h2_close(f, &idle);
+    AWAIT(f, f->done == 1);
+}
+
+/* -- a peer that means harm ------------------------------------------------- */
+
+static void replies_that_are_not_read_are_not_piled_up(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.write_timeout.ms = 100;
+    fixture_serve(f);
+    struct h2_client h;
+    h2_open(f, &h, (struct h2_options){.shut = true});
+    for (int i = 0; i < 50; i++)
+        h2_get(&h, "/large");
+    h2_settle(f, &h);
+    /* Each is a megabyte, as much as may be unsent: one fits, one more is over it. */
+    assert_int_equal(f->served, 2);
+    H2_AWAIT(f, &h, h.c.ended); /* one after the other is reset, until there are too many */
+    assert_int_equal(h2_stream(&h, 1)->code, NGHTTP2_CANCEL);
+    assert_true(h.goaway);
+    assert_int_equal(h.code, NGHTTP2_ENHANCE_YOUR_CALM);
+    assert_true(f->served < 30);
+    h2_close(f, &h);
+}
+
+static void a_stream_that_is_not_read_is_reset(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.write_timeout.ms = 40;
+    fixture_serve(f);
+    struct h2_client h;
+    h2_open(f, &h, (struct h2_options){.shut = true});
+    int32_t id = h2_get(&h, "/stream");
+    H2_AWAIT(f, &h, f->stream != NULL);
+    http_stream_write(f->stream, STR("a job\n"));
+    H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
+    assert_int_equal(h2_stream(&h, id)->code, NGHTTP2_CANCEL);
+    assert_int_equal(f->closed, 1);
+    h2_close(f, &h);
+}
+
+static void check_flood(struct fixture *f, struct buf *b)
+{
+    struct client c;
+    client_open(f, &c);
+    assert_int_equal(h2_flood(f, &c, buf_view(b)), NGHTTP2_ENHANCE_YOUR_CALM);
+    AWAIT(f, http_server_connections(f->server) == 0);
+    client_close(f, &c);
+    buf_fini(b);
+}
+
+static void rapid_resets_end_the_connection(void **state)
+{
+    struct fixture *f = *state;
+    fixture_serve(f);
+    struct buf b = {0};
+    h2_preface(&b);
+    for (int32_t id = 1; id < 20000; id += 2) {
+        h2_head(&b, id, false);
+        h2_frame(&b, NGHTTP2_RST_STREAM, 0, id, "\0\0\0\10", 4);
+    }
+    check_flood(f, &b);
+    assert_true(f->served < 1000);
+}
+
+static void floods_of_control_frames_end_the_connection(void **state)
+{
+    struct fixture *f = *state;
+    fixture_serve(f);
+    static const struct {
+        uint8_t type;
+        int32_t id;
+        const char *payload;
+        size_t len;
+    } frames[] = {
+        {NGHTTP2_SETTINGS, 0, "", 0},
+        {NGHTTP2_SETTINGS, 0, "\0\1\0\0\0\0", 6}, /* HEADER_TABLE_SIZE 0 */
+        {NGHTTP2_PING, 0, "12345678", 8},
+        {NGHTTP2_PRIORITY, 1, "\0\0\0\3\1", 5},
+        {NGHTTP2_WINDOW_UPDATE, 0, "\0\0\0\1", 4},
+
+    };
+    for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
+        struct buf b = {0};
+        h2_preface(&b);
+        for (int n = 0; n < 20000; n++)
+            h2_frame(&b, frames[i].type, 0, frames[i].id, frames[i].payload, frames[i].len);
+        check_flood(f, &b);
+    }
+}
+
+static void empty_data_frames_end_the_connection(void **state)
+{
+    struct fixture *f = *state;
+    fixture_serve(f);
+    struct buf b = {0};
+    /* POST http / */
+    static const char fields[] = {(char)0x83, (char)0x86, (char)0x84, 0x01, 0x01, 'a'};
+    h2_preface(&b);
+    h2_frame(&b, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, fields, sizeof fields);
+    for (int n = 0; n < 20000; n++)
+        h2_frame(&b, NGHTTP2_DATA, 0, 1, NULL, 0);
+    check_flood(f, &b);
+    assert_int_equal(f->served, 0);
+}
+
+static void continuations_without_end_end_the_connection(void **state)
+{
+    struct fixture *f = *state;
+    fixture_serve(f);
+    struct buf b = {0};
+    h2_preface(&b);
+    h2_head(&b, 1, true);
+    for (int n = 0; n < 20000; n++)
+        h2_frame(&b, NGHTTP2_CONTINUATION, 0, 1, "\0\1x\1y", 5);
+    check_flood(f, &b);
+    assert_int_equal(f->served, 0);
+}
+
+/* A field of 3 KiB enters the compression table, and each further byte names it again. */
+static void header_bombs_end_the_connection(void **state)
+{
+    struct fixture *f = *state;
+    fixture_serve(f);
+    struct buf b = {0}, fields = {0};
+    h2_preface(&b);
+    buf_add(&fields,
+            "\x82\x86\x84\x01\x01"
+            "a",
+            6);
+    buf_add(&fields, "\x40\1x\x7f\x81\x16", 6); /* literal, indexed: a value of 127 + 2817 bytes */
+    for (int n = 0; n < 2944; n++)
+        buf_byte(&fields, 'y');
+    for (int n = 0; n < 12000; n++)
+        buf_byte(&fields, (char)0xbe); /* the newest entry of the table */
+    h2_frame(&b, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_STREAM | NGHTTP2_FLAG_END_HEADERS, 1, fields.at,
+             fields.len);
+    check_flood(f, &b);
+    buf_fini(&fields);
+    assert_int_equal(f->served, 0);
+}
+
+/* Each is an error of its stream only. */
+static void malformed_requests_in_a_row_end_the_connection(void **state)
+{
+    struct fixture *f = *state;
+    fixture_serve(f);
+    struct buf b = {0};
+    h2_preface(&b);
+    for (int32_t id = 1; id < 20000; id += 2) /* GET without a path */
+        h2_frame(&b, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_STREAM | NGHTTP2_FLAG_END_HEADERS, id,
+                 "\x82\x86", 2);
+    check_flood(f, &b);
+    assert_int_equal(f->served, 0);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_request_is_answered),
+        TEST(no_content_has_no_length),
+        TEST(head_has_the_length_and_no_body),
+        TEST(bodies_larger_than_any_window_pass_both_ways),
+        TEST(replies_leave_in_any_order),
+        TEST(thousands_of_requests_share_a_connection),
+        TEST(expect_continue_is_answered),
+        TEST(the_preface_may_come_in_pieces),
+        TEST(the_preface_must_come_first),
+        TEST(a_stream_arrives_as_it_is_written),
+        TEST(others_are_answered_beside_a_stream),
+        TEST(resetting_a_stream_closes_it_alone),
+        TEST(head_of_a_stream_ends_at_once),
+        TEST(a_stream_whose_window_is_shut_is_backlogged_until_it_opens),
+        TEST(the_end_of_a_request_does_not_mean_gone),
+        TEST(who_resets_a_waiting_request_is_gone),
+        TEST(all_requests_of_a_lost_connection_are_gone),
+        TEST(closing_the_server_inside_a_handler_is_safe),
+        TEST(a_body_over_the_limit_is_refused_by_its_length),
+        TEST(a_body_without_a_length_is_refused_once_it_is_over),
+        TEST(large_heads_are_refused),
+        TEST(requests_over_streams_max_are_refused),
+        TEST(half_sent_bodies_do_not_block_each_other),
+        TEST(memory_of_half_sent_bodies_is_bounded),
+        TEST(a_slow_body_times_out),
+        TEST(a_slow_head_ends_the_connection),
+        TEST(an_idle_connection_is_ended),
+        TEST(waiting_for_a_reply_is_not_idle),
+        TEST(draining_says_goaway_and_answers_what_is_under_way),
+        TEST(replies_that_are_not_read_are_not_piled_up),
+        TEST(a_stream_that_is_not_read_is_reset),
+        TEST(rapid_resets_end_the_connection),
+        TEST(floods_of_control_frames_end_the_connection),
+        TEST(empty_data_frames_end_the_connection),
+        TEST(continuations_without_end_end_the_connection),
+        TEST(header_bombs_end_the_connection),
+        TEST(malformed_requests_in_a_row_end_the_connection),
+    };
+    return cmocka_run_group_tests_name("net/http2", tests, NULL, NULL);
+}
