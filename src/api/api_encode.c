@@ -122,6 +122,10 @@ static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
         encode_backoff(b, &job->backoff);
     if (job->completed_retention.ms >= 0 || job->dead_retention.ms >= 0)
         encode_retention(b, job);
+    if (job->unique_while) {
+        TEXT_MEMBER(b, "unique_key", job->unique_key);
+        TEXT_MEMBER(b, "unique_while", str_from(job_unique_name(job->unique_while)));
+    }
     if (!(how & ENCODE_PAYLOAD))
         return;
     KEY(b, "payload");
@@ -134,6 +138,16 @@ static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
 void api_encode_job(struct buf *b, const struct job *job, unsigned how)
 {
     encode_open_job(b, job, how);
+    buf_byte(b, '}');
+}
+
+void api_encode_enqueued(struct buf *b, const struct enqueued *e)
+{
+    encode_open_job(b, &e->job, 0);
+    if (e->job.unique_while) {
+        KEY(b, "duplicate");
+        buf_str(b, e->duplicate ? STR("true") : STR("false"));
+    }
     buf_byte(b, '}');
 }
 

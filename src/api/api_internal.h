@@ -16,6 +16,10 @@ struct api {
     struct api_settings settings;
     struct list streams; /* struct take_stream.node, api_take.c */
     struct buf scratch;  /* a body being encoded */
+    struct buf packed;   /* the same as MessagePack */
+    struct buf unpacked; /* a request's body that came as MessagePack */
+    struct str body;     /* the request's own one, while its handler is called */
+    struct api_backup *backup;
 };
 
 /* A request that waits for the backend; lives in the request's arena. */
@@ -43,14 +47,40 @@ void api_list(ROUTE_ARGS);
 void api_count(ROUTE_ARGS);
 void api_remove(ROUTE_ARGS);
 void api_remove_where(ROUTE_ARGS);
+void api_patch(ROUTE_ARGS);
+void api_patch_where(ROUTE_ARGS);
+void api_cancel(ROUTE_ARGS);
+void api_retry(ROUTE_ARGS);
+void api_retry_where(ROUTE_ARGS);
+void api_reset(ROUTE_ARGS);
 void api_runs(ROUTE_ARGS);
 void api_errors(ROUTE_ARGS);
 void api_error_of_attempt(ROUTE_ARGS);
 void api_queues(ROUTE_ARGS);
 void api_health(ROUTE_ARGS);
 void api_version(ROUTE_ARGS);
+void api_backup(ROUTE_ARGS);
+
+/* api_backup.c: NULL without a source of backups. stop waits for the thread. */
+struct api_backup *api_backup_new(struct api *a);
+void api_backup_stop(struct api_backup *b);
+void api_backup_free(struct api_backup *b);
+
+/* The note of an exchange that speaks MessagePack in one direction or both. */
+struct packed_call {
+    struct api *api;
+    bool reply; /* the reply is to be MessagePack */
+};
 
 /* api_reply.c */
+/* Turns a request that mentions MessagePack into one that does not; the reply follows its
+ * Accept from here on. */
+struct err api_unpack(struct api *a, struct http_exchange *x, const struct http_request *req,
+                      struct http_request *out);
+/* Whether the reply is to be MessagePack. */
+bool api_replies_packed(const struct http_exchange *x);
+/* A JSON text as MessagePack; valid until the next call. */
+struct str api_pack(struct api *a, struct str json);
 struct call *api_call(struct api *a, struct http_exchange *x, const struct http_request *req);
 void api_reply_error(struct http_exchange *x, const struct err *err, const char *extra);
 void api_reply_json(struct http_exchange *x, int status, const struct buf *body);
@@ -66,9 +96,14 @@ struct err api_path_id(struct str text, struct id *id);
 /* api_decode.c */
 struct err api_decode_job(const struct api *a, struct json_cursor *c, struct arena *arena,
                           struct enqueue *out);
-/* A list of queue names from "a,b". */
+/* A list of queue names from "a,b", each once; ERR_TOO_MANY beyond API_NAMES_MAX. */
+#define API_NAMES_MAX 1000
 struct err api_decode_names(struct str list, const char *what, struct arena *arena,
                             const struct str **names, size_t *count);
+
+/* ERR_DUPLICATE_FIELD if the parameter is met a second time; the names end with NULL, and
+ * *seen begins as 0. */
+struct err api_param_once(struct str name, const char *const *names, unsigned *seen);
 
 /* Walks an object whose members are known by name. */
 struct field {
@@ -99,6 +134,27 @@ struct name_list {
     size_t count;
 };
 
+/* api_query.c */
+enum params { PARAMS_FILTER, PARAMS_PAGE, PARAMS_CHANGE, PARAMS_RETRY };
+struct list_params {
+    struct list_command list;
+    struct buf echo; /* the filters, for the links of pages; to be released by the caller */
+};
+/* The parameters that say which jobs, and of a page or of a change in bulk which and how. */
+struct err api_read_params(const struct api *a, const struct http_request *req, enum params kind,
+                           struct list_params *p);
+/* Submits a command that has nothing but an id. */
+void api_submit_for_id(struct api *a, struct http_exchange *x, const struct http_request *req,
+                       const struct route_params *params, enum command_kind kind, reply_fn done);
+
+/* api_report.c */
+/* A reply_fn that answers 200 with the job of the reply, without payload. */
+void api_reply_job(void *call, const struct reply *r);
+
+/* api_decode.c */
+struct err api_decode_patch(const struct api *a, const struct http_request *req,
+                            struct patch *patch);
+
 /* api_take.c */
 #define API_LEASE_MS 30000 /* unless the worker says otherwise */
 struct err api_check_lease(span lease);
@@ -106,6 +162,8 @@ struct err api_check_lease(span lease);
 /* api_encode.c */
 enum encode { ENCODE_PAYLOAD = 1, ENCODE_ONE_LINE = 2 };
 void api_encode_job(struct buf *b, const struct job *job, unsigned how);
+/* The answer to an enqueue. */
+void api_encode_enqueued(struct buf *b, const struct enqueued *e);
 /* A job with its run and token, for whoever was handed it. */
 void api_encode_handout(struct buf *b, const struct handout *h, unsigned how);
 void api_encode_run(struct buf *b, const struct run *run);

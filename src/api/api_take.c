@@ -22,7 +22,17 @@ struct take_stream {
     struct api *api;
     struct http_exchange *x;
     struct backend_stream *stream; /* NULL: the backend has ended it */
+    bool packed;                   /* MessagePack */
 };
+
+/* A message of a stream of MessagePack: four bytes of length, big-endian, and the value. */
+static void write_packed(struct take_stream *t, struct str value)
+{
+    uint32_t n = (uint32_t)value.len;
+    char length[4] = {(char)(n >> 24), (char)(n >> 16), (char)(n >> 8), (char)n};
+    http_stream_write(t->x, (struct str){length, sizeof length});
+    http_stream_write(t->x, value);
+}
 
 static void on_deliver(void *ctx, const struct handout *h)
 {
@@ -30,8 +40,12 @@ static void on_deliver(void *ctx, const struct handout *h)
     struct buf *b = &t->api->scratch;
     b->len = 0;
     api_encode_handout(b, h, ENCODE_PAYLOAD | ENCODE_ONE_LINE);
-    buf_byte(b, '\n');
-    http_stream_write(t->x, buf_view(b));
+    if (t->packed) {
+        write_packed(t, api_pack(t->api, buf_view(b)));
+    } else {
+        buf_byte(b, '\n');
+        http_stream_write(t->x, buf_view(b));
+    }
     if (http_backlogged(t->x))
         backend_stream_pause(t->api->backend, t->stream, true);
 }
@@ -83,14 +97,19 @@ static struct err read_take_params(struct api *a, const struct http_request *req
                                    struct take_params *p)
 {
     struct query_cursor c = query_open(req->query, req->arena);
+    static const char *const names[] = {"queue", "prefetch", NULL};
     struct str name, value;
     bool more;
+    unsigned seen = 0;
     *p = (struct take_params){.prefetch = 1};
     TRY(api_check_media(req));
     for (;;) {
         TRY(query_next(&c, &more, &name, &value));
         if (!more)
             return err_none();
+        TRY(api_param_once(name, names, &seen));
+        if (str_eq(name, STR("queue")) && value.len == 0) /* would be all of them */
+            return err_make(ERR_BAD_VALUE, "queue is given without a value");
         if (str_eq(name, STR("queue")))
             TRY(api_decode_names(value, "queue", req->arena, &p->queues, &p->queue_count));
         else if (str_eq(name, STR("prefetch")))
@@ -106,6 +125,11 @@ void api_take(ROUTE_ARGS)
     (void)params;
     struct api *a = ctx;
     struct take_params p;
+    if (req->method == HTTP_HEAD) { /* it would take jobs and show them to nobody */
+        struct err err = err_make(ERR_BAD_METHOD, "this path has no such method, only GET");
+        api_reply_error(x, &err, "Allow: GET\r\n");
+        return;
+    }
     struct err err = read_take_params(a, req, &p);
     if (err.code == ERR_OK && req->worker_id.len)
         err = job_check_name(req->worker_id, "Worker-Id");
@@ -131,7 +155,11 @@ void api_take(ROUTE_ARGS)
     }
     list_init(&t->node);
     list_append(&a->streams, &t->node);
-    http_stream_begin(x, 200, STR("application/x-ndjson"), on_peer_closed, t);
+    t->packed = api_replies_packed(x);
+    http_stream_begin(x, 200,
+                      t->packed ? STR("application/vnd.zizq.msgpack-stream")
+                                : STR("application/x-ndjson"),
+                      on_peer_closed, t);
     http_stream_on_drain(x, on_drained);
 }
 
@@ -140,7 +168,7 @@ void api_heartbeat(struct api *a)
     for (struct list *n = a->streams.next; n != &a->streams; n = n->next) {
         struct take_stream *t = LIST_OF(n, struct take_stream, node);
         if (t->stream && !http_backlogged(t->x))
-            http_stream_write(t->x, STR("\n"));
+            http_stream_write(t->x, t->packed ? STR("\0\0\0\0") : STR("\n"));
     }
 }
 

@@ -33,6 +33,10 @@ static const struct option_def options[] = {
      .help = "how long to keep the job once it is completed"},
     {"retain-dead", "DURATION", OPTION_SPAN, AT(retain_dead),
      .help = "how long to keep the job once it is dead"},
+    {"unique-key", "KEY", OPTION_TEXT, AT(unique_key),
+     .help = "do not add the job while another one has this key; its id is printed instead"},
+    {"unique-while", "SCOPE", OPTION_CHOICE, AT(unique_while), .choices = "queued|active|exists",
+     .def = "queued", .help = "how long the key keeps others out"},
     {"bulk", NULL, OPTION_SWITCH, AT(bulk),
      .help = "read many jobs, one JSON object a line, from standard input or --file"},
     {"batch", "COUNT", OPTION_INT, AT(batch), .min = 1, .max = 100000, .def = "1000",
@@ -159,7 +163,7 @@ static int enqueue_one(struct client *c, const struct enqueue_args *args, const 
                        const struct newjob_defaults *d)
 {
     struct buf raw = {0};
-    struct str payload;
+    struct str payload = {0};
     if (!args->queue || !args->type)
         return command_usage(&enqueue_command, "--%s is missing", args->queue ? "type" : "queue");
     int code = read_payload(args, o, &raw, &payload);

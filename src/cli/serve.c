@@ -19,6 +19,7 @@
 #include "cli/settings.h"
 #include "net/tls.h"
 #include "store/rocks.h"
+#include "store/snapshot.h"
 
 /* How long a drain may take before what is left is cut off. */
 #define DRAIN_MS 10000
@@ -187,6 +188,7 @@ static void on_signal(uv_signal_t *h, int number)
     log_info("%s: draining", number == SIGTERM ? "SIGTERM" : "SIGINT");
     s->stopping = true;
     embedded_stop(s->backend);
+    api_stop(s->api);
     uv_timer_start(&s->drain_limit, on_drain_limit, DRAIN_MS, 0);
     drain(s, &s->primary);
     drain(s, &s->admin);
@@ -246,7 +248,14 @@ static struct err open_store(struct server *s)
                                    .cache_bytes = s->settings.cache_size,
                                    .notify = notify,
                                    .ctx = s};
-    return rocks_open(&rocks, &s->store);
+    TRY(rocks_open(&rocks, &s->store));
+    return snapshot_sweep(s->settings.root_dir);
+}
+
+static struct err backup(void *ctx, const struct sink *sink)
+{
+    struct server *s = ctx;
+    return snapshot_write(s->store, s->settings.root_dir, (instant){real_ms()}, sink);
 }
 
 static struct err open_backend(struct server *s)
@@ -362,6 +371,8 @@ static void close_all(struct server *s)
         http_server_close(s->primary.http);
     if (s->admin.http)
         http_server_close(s->admin.http);
+    if (s->api)
+        api_stop(s->api);
     uv_run(&s->loop, UV_RUN_NOWAIT);
     if (s->backend)
         embedded_free(s->backend);
@@ -381,7 +392,8 @@ static struct err start(struct server *s)
     TRY(check_host(set, set->admin_host, &set->admin_tls));
     TRY(open_store(s));
     TRY(open_backend(s));
-    struct api_settings api = {.strict = s->settings.strict};
+    struct api_settings api = {
+        .strict = s->settings.strict, .backup = backup, .backup_ctx = s, .loop = &s->loop};
     s->api = api_new(s->backend, &api);
     return open_listeners(s);
 }
