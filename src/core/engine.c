@@ -343,6 +343,14 @@ static struct err not_found(struct id id)
     return err_make(ERR_NOT_FOUND, "there is no job %.25s", text);
 }
 
+static bool is_in_ready_order(const struct engine *e, const struct job *job)
+{
+    const struct queue *q = engine_queue_find(e, job->queue);
+    struct btree_entry key = {job->state.priority, job->id.hi, job->id.lo, 0}, found;
+    return q && btree_at_least(&q->ready, key, &found) && found.major == key.major &&
+           found.hi == key.hi && found.lo == key.lo;
+}
+
 struct err engine_read(struct engine *e, instant now, struct id id, bool with_payload,
                        struct arena *a, struct job *job, struct job_extent *extent)
 {
@@ -366,6 +374,8 @@ struct err engine_read(struct engine *e, instant now, struct id id, bool with_pa
         return not_found(id);
     if (s->status == STATUS_SCHEDULED && s->ready_at.ms <= now.ms)
         s->status = lifecycle_move(STATUS_SCHEDULED, EVENT_DUE);
+    else if (s->status == STATUS_READY && s->ready_at.ms > now.ms && !is_in_ready_order(e, job))
+        s->status = STATUS_SCHEDULED; /* the clock went back over a restart */
     return err;
 }
 
