@@ -22,26 +22,38 @@ struct err api_field_name(struct json_cursor *c, struct arena *a, void *str)
     return job_check_name(*(struct str *)str, "a name");
 }
 
+/* A name that is given twice counts once: or a count would count its jobs twice. */
+static struct err add_name(struct arena *a, struct str **names, size_t *count, struct str name)
+{
+    for (size_t i = 0; i < *count; i++)
+        if (str_eq((*names)[i], name))
+            return err_none();
+    if (*count == API_NAMES_MAX)
+        return err_make(ERR_TOO_MANY, "more than %d names", API_NAMES_MAX);
+    if ((*count & (*count - 1)) == 0) { /* grows at powers of two */
+        struct str *grown = arena_get(a, (*count ? *count * 2 : 1) * sizeof *grown);
+        if (*count)
+            memcpy(grown, *names, *count * sizeof *grown);
+        *names = grown;
+    }
+    (*names)[(*count)++] = name;
+    return err_none();
+}
+
 struct err api_field_names(struct json_cursor *c, struct arena *a, void *name_list)
 {
     struct name_list *list = name_list;
     struct str *names = NULL;
-    size_t cap = 0;
     bool more;
     list->count = 0;
     TRY(json_enter_array(c));
     for (;;) {
+        struct str name;
         TRY(json_next_element(c, &more));
         if (!more)
             break;
-        if (list->count == cap) {
-            struct str *grown = arena_get(a, (cap * 2 + 8) * sizeof *grown);
-            if (cap)
-                memcpy(grown, names, cap * sizeof *grown);
-            names = grown;
-            cap = cap * 2 + 8;
-        }
-        TRY(api_field_name(c, a, &names[list->count++]));
+        TRY(api_field_name(c, a, &name));
+        TRY(add_name(a, &names, &list->count, name));
     }
     list->at = names;
     return err_none();
@@ -305,16 +317,25 @@ struct err api_decode_job(const struct api *a, struct json_cursor *c, struct are
 struct err api_decode_names(struct str list, const char *what, struct arena *arena,
                             const struct str **names, size_t *count)
 {
-    size_t cap = 1;
-    for (size_t i = 0; i < list.len; i++)
-        cap += list.at[i] == ',';
-    struct str *out = arena_get(arena, cap * sizeof *out);
+    struct str *out = NULL;
     struct str item;
-    *names = out;
     *count = 0;
     while (query_item(&list, &item)) {
         TRY(job_check_name(item, what));
-        out[(*count)++] = item;
+        TRY(add_name(arena, &out, count, item));
+    }
+    *names = out;
+    return err_none();
+}
+
+struct err api_param_once(struct str name, const char *const *names, unsigned *seen)
+{
+    for (unsigned i = 0; names[i]; i++) {
+        if (!str_eq(name, str_from(names[i])))
+            continue;
+        if (*seen & 1u << i)
+            return err_make(ERR_DUPLICATE_FIELD, "the parameter %s is given twice", names[i]);
+        *seen |= 1u << i;
     }
     return err_none();
 }

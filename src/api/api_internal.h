@@ -66,9 +66,14 @@ struct err api_path_id(struct str text, struct id *id);
 /* api_decode.c */
 struct err api_decode_job(const struct api *a, struct json_cursor *c, struct arena *arena,
                           struct enqueue *out);
-/* A list of queue names from "a,b". */
+/* A list of queue names from "a,b", each once; ERR_TOO_MANY beyond API_NAMES_MAX. */
+#define API_NAMES_MAX 1000
 struct err api_decode_names(struct str list, const char *what, struct arena *arena,
                             const struct str **names, size_t *count);
+
+/* ERR_DUPLICATE_FIELD if the parameter is met a second time; the names end with NULL, and
+ * *seen begins as 0. */
+struct err api_param_once(struct str name, const char *const *names, unsigned *seen);
 
 /* Walks an object whose members are known by name. */
 struct field {

@@ -109,6 +109,10 @@ static void add_echo(struct buf *echo, struct str name, struct str value)
     query_write(echo, value);
 }
 
+/* Given twice, one would silently win: with DELETE the wrong jobs would go. */
+static const char *const list_names[] = {"id",   "queue", "type",  "status",
+                                         "from", "order", "limit", NULL};
+
 enum unknown { UNKNOWN_IGNORED, UNKNOWN_REFUSED };
 
 /* A filter that names nothing ("status=") would mean everything: it is refused. */
@@ -118,12 +122,14 @@ static struct err read_params(const struct http_request *req, bool paged, enum u
     struct query_cursor c = query_open(req->query, req->arena);
     struct str name, value;
     bool more, known;
+    unsigned seen = 0;
     *p = (struct list_params){.list.limit = LIMIT_DEFAULT};
     TRY(api_check_media(req));
     for (;;) {
         TRY(query_next(&c, &more, &name, &value));
         if (!more)
             return err_none();
+        TRY(api_param_once(name, list_names, &seen));
         TRY(read_filter(name, value, req->arena, &p->list.filter, &known));
         if (known && value.len == 0)
             return err_make(ERR_BAD_VALUE, "%.*s is given without a value", STR_ARG(name));
@@ -345,10 +351,12 @@ static struct err read_run_params(const struct http_request *req, enum unknown u
     struct str name, value;
     bool more;
     int64_t limit;
+    unsigned seen = 0;
     for (;;) {
         TRY(query_next(&q, &more, &name, &value));
         if (!more)
             return err_none();
+        TRY(api_param_once(name, list_names, &seen));
         if (str_eq(name, STR("from")))
             TRY(read_number(value, "from", 0, UINT32_MAX, &c->from));
         else if (str_eq(name, STR("order")))
