@@ -75,22 +75,32 @@ static void encode_backoff(struct buf *b, const struct curve *c)
     buf_byte(b, '}');
 }
 
-static void encode_retention(struct buf *b, const struct job *job)
+static void encode_retention(struct buf *b, span completed, span dead)
 {
-    bool both = job->completed_retention.ms >= 0 && job->dead_retention.ms >= 0;
     KEY(b, "retention");
     buf_byte(b, '{');
-    if (job->completed_retention.ms >= 0) {
+    if (completed.ms >= 0) {
         buf_lit(b, "\"completed_ms\":");
-        buf_int(b, job->completed_retention.ms);
+        buf_int(b, completed.ms);
     }
-    if (both)
+    if (completed.ms >= 0 && dead.ms >= 0)
         buf_byte(b, ',');
-    if (job->dead_retention.ms >= 0) {
+    if (dead.ms >= 0) {
         buf_lit(b, "\"dead_ms\":");
-        buf_int(b, job->dead_retention.ms);
+        buf_int(b, dead.ms);
     }
     buf_byte(b, '}');
+}
+
+void api_encode_options(struct buf *b, int32_t retry_limit, const struct curve *backoff,
+                        span completed_retention, span dead_retention)
+{
+    if (retry_limit != RETRY_LIMIT_DEFAULT)
+        INT_MEMBER(b, "retry_limit", retry_limit);
+    if (backoff->shape != CURVE_NONE)
+        encode_backoff(b, backoff);
+    if (completed_retention.ms >= 0 || dead_retention.ms >= 0)
+        encode_retention(b, completed_retention, dead_retention);
 }
 
 /* The members without the closing brace. */
@@ -116,12 +126,8 @@ static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
     if (resolution)
         TEXT_MEMBER(b, "resolution", str_from(resolution));
     TEXT_MEMBER(b, "reason", s->reason);
-    if (job->retry_limit != RETRY_LIMIT_DEFAULT)
-        INT_MEMBER(b, "retry_limit", job->retry_limit);
-    if (job->backoff.shape != CURVE_NONE)
-        encode_backoff(b, &job->backoff);
-    if (job->completed_retention.ms >= 0 || job->dead_retention.ms >= 0)
-        encode_retention(b, job);
+    api_encode_options(b, job->retry_limit, &job->backoff, job->completed_retention,
+                       job->dead_retention);
     if (!(how & ENCODE_PAYLOAD))
         return;
     KEY(b, "payload");

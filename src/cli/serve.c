@@ -35,6 +35,7 @@ struct server {
     bool due_set;
     instant last_now;
     struct store *store;
+    struct zones *zones;
     struct backend *backend;
     struct api *api;
     struct http_server *http;
@@ -202,14 +203,18 @@ static struct err open_store(struct server *s)
 static struct err open_backend(struct server *s)
 {
     const struct settings *set = &s->settings;
-    struct env env = {
-        .now = env_now, .ctx = s, .rng = rng_from_seed(random_seed()), .store = s->store};
+    struct env env = {.now = env_now,
+                      .ctx = s,
+                      .rng = rng_from_seed(random_seed()),
+                      .store = s->store,
+                      .zones = s->zones};
     struct embedded_settings settings = {
         .engine = {.retry = {.limit = (int32_t)set->retry_limit,
                              .backoff = {CURVE_POWER, set->backoff_base, set->backoff_exponent,
                                          set->backoff_jitter}},
                    .completed_retention = set->retain_completed,
-                   .dead_retention = set->retain_dead},
+                   .dead_retention = set->retain_dead,
+                   .cron_skip_missed = set->cron_missed == SETTINGS_CRON_SKIP},
         .sync = set->commit_mode == SETTINGS_FSYNC,
         .min_free_space = set->min_free_space};
     return embedded_new(&settings, &env, &s->backend);
@@ -270,6 +275,7 @@ static void close_all(struct server *s)
         embedded_free(s->backend);
     if (s->store)
         store_close(s->store);
+    zones_free(s->zones);
     uv_walk(&s->loop, close_handle, NULL);
     uv_run(&s->loop, UV_RUN_DEFAULT);
     uv_loop_close(&s->loop);
@@ -279,6 +285,7 @@ static struct err start(struct server *s)
 {
     TRY(check_host(&s->settings));
     TRY(open_store(s));
+    s->zones = zones_new();
     TRY(open_backend(s));
     struct api_settings api = {.strict = s->settings.strict};
     s->api = api_new(s->backend, &api);

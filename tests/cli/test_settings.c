@@ -34,7 +34,7 @@ static void every_setting_has_a_variable_and_help(void **state)
         assert_int_equal(strncmp(d->env, "TENAX_", 6), 0);
         assert_true(d->type == OPTION_SWITCH || d->def);
     }
-    assert_int_equal(n, 22);
+    assert_int_equal(n, 23);
 }
 
 static void defaults_are_the_documented_ones(void **state)
@@ -53,6 +53,7 @@ static void defaults_are_the_documented_ones(void **state)
     assert_int_equal(s.backoff_jitter.ms, 30000);
     assert_int_equal(s.retain_completed.ms, 0);
     assert_int_equal(s.retain_dead.ms, INT64_C(7) * 24 * 3600 * 1000);
+    assert_int_equal(s.cron_missed, SETTINGS_CRON_ONCE);
     assert_int_equal(s.heartbeat_interval.ms, 3000);
     assert_int_equal(s.log_level, LOG_WARN);
     assert_int_equal(s.log_format, LOG_TEXT);
