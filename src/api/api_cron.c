@@ -181,13 +181,18 @@ static void encode_pause(struct buf *b, const struct cron_pause *p)
 
 static void encode_template(struct buf *b, const struct enqueue *job)
 {
+    struct job options = {.retry_limit = job->retry_limit,
+                          .backoff = job->backoff,
+                          .completed_retention = job->completed_retention,
+                          .dead_retention = job->dead_retention,
+                          .unique_key = job->unique_key,
+                          .unique_while = job->unique_while};
     buf_lit(b, ",\"job\":{\"queue\":");
     json_write_string(b, job->queue);
     buf_lit(b, ",\"type\":");
     json_write_string(b, job->type);
     buf_print(b, ",\"priority\":%u", job->priority);
-    api_encode_options(b, job->retry_limit, &job->backoff, job->completed_retention,
-                       job->dead_retention);
+    api_encode_options(b, &options);
     buf_lit(b, ",\"payload\":");
     buf_str(b, job->payload);
     buf_byte(b, '}');

@@ -140,6 +140,25 @@ static struct err read_exponent(struct json_cursor *c, struct arena *a, void *ou
     return json_read_double(c, 0, 100, out);
 }
 
+static struct err read_unique_key(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct str *key = out;
+    TRY(api_field_text(c, a, key));
+    if (key->len > 0 && key->len <= JOB_UNIQUE_KEY_MAX)
+        return err_none();
+    return err_make(ERR_BAD_VALUE, "1 to %d bytes, not %zu", JOB_UNIQUE_KEY_MAX, key->len);
+}
+
+static struct err read_unique_while(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct str name;
+    TRY(api_field_text(c, a, &name));
+    if (job_unique_parse(name, out))
+        return err_none();
+    return err_make(ERR_BAD_VALUE, "queued, active or exists, not '%.*s'",
+                    (int)(name.len < 32 ? name.len : 32), name.at);
+}
+
 static struct err read_later(struct json_cursor *c, struct arena *a, void *out)
 {
     (void)c;
@@ -268,9 +287,9 @@ static const struct field job_table[] = {
     {"retry_limit", false, read_retry_limit, SPEC(retry_limit), true},
     {"backoff", false, mark_backoff, 0, true},
     {"retention", false, mark_retention, 0, true},
+    {"unique_key", false, read_unique_key, SPEC(unique_key), true},
+    {"unique_while", false, read_unique_while, SPEC(unique_while), true},
     /* Ignoring these would break the promise that the client relies on. */
-    {"unique_key", false, read_later, 0, true},
-    {"unique_while", false, read_later, 0, true},
     {"batch", false, read_later, 0, true},
 };
 
@@ -296,6 +315,10 @@ struct err api_decode_job(const struct api *a, struct json_cursor *c, struct are
                                     .completed_retention = RETENTION_DEFAULT,
                                     .dead_retention = RETENTION_DEFAULT}};
     TRY(api_decode_object(a, c, arena, job_table, COUNT(job_table), &f));
+    if (f.spec.unique_while && !f.spec.unique_key.len)
+        return err_make(ERR_MISSING_FIELD, "unique_while needs a unique_key");
+    if (f.spec.unique_key.len && !f.spec.unique_while)
+        f.spec.unique_while = UNIQUE_QUEUED;
     struct err err = err_none();
     if (f.has_backoff) {
         f.spec.backoff.shape = CURVE_POWER;
@@ -311,6 +334,144 @@ struct err api_decode_job(const struct api *a, struct json_cursor *c, struct are
         return api_in_field(err, "retention");
     *out = f.spec;
     return err;
+}
+
+/* --- a patch --- */
+
+/* null has a meaning of its own here, so every field reads it itself. */
+struct patch_fields {
+    struct patch patch;
+    struct json_cursor backoff, retention; /* where these objects begin */
+    bool has_backoff, has_retention;
+};
+
+static struct err patch_queue(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch *p = out;
+    p->set |= PATCH_QUEUE;
+    return api_field_name(c, a, &p->queue);
+}
+
+static struct err patch_priority(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch *p = out;
+    p->set |= PATCH_PRIORITY;
+    return read_priority(c, a, &p->priority);
+}
+
+static struct err patch_ready_at(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch *p = out;
+    bool clear;
+    p->set |= PATCH_READY_AT;
+    p->ready_at = INSTANT_NONE;
+    TRY(json_take_null(c, &clear));
+    return clear ? err_none() : api_field_instant(c, a, &p->ready_at);
+}
+
+static struct err patch_retry_limit(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch *p = out;
+    bool clear;
+    p->set |= PATCH_RETRY_LIMIT;
+    p->retry_limit = RETRY_LIMIT_DEFAULT;
+    TRY(json_take_null(c, &clear));
+    return clear ? err_none() : read_retry_limit(c, a, &p->retry_limit);
+}
+
+static struct err patch_backoff(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch_fields *f = out;
+    bool clear;
+    (void)a;
+    f->patch.set |= PATCH_BACKOFF;
+    TRY(json_take_null(c, &clear));
+    return clear ? err_none() : mark(c, &f->backoff, &f->has_backoff);
+}
+
+static struct err patch_retention(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch_fields *f = out;
+    bool clear;
+    (void)a;
+    TRY(json_take_null(c, &clear));
+    if (!clear)
+        return mark(c, &f->retention, &f->has_retention);
+    f->patch.set |= PATCH_COMPLETED | PATCH_DEAD;
+    f->patch.completed_retention = f->patch.dead_retention = RETENTION_DEFAULT;
+    return err_none();
+}
+
+static struct err patch_span(struct json_cursor *c, unsigned bit, struct patch *p, span *d)
+{
+    bool clear;
+    p->set |= bit;
+    *d = RETENTION_DEFAULT;
+    TRY(json_take_null(c, &clear));
+    return clear ? err_none() : json_read_int(c, 0, SPAN_MAX_MS, &d->ms);
+}
+
+static struct err patch_completed(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch *p = out;
+    (void)a;
+    return patch_span(c, PATCH_COMPLETED, p, &p->completed_retention);
+}
+
+static struct err patch_dead(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch *p = out;
+    (void)a;
+    return patch_span(c, PATCH_DEAD, p, &p->dead_retention);
+}
+
+static const struct field patch_table[] = {
+    {"queue", false, patch_queue, 0},       {"priority", false, patch_priority, 0},
+    {"ready_at", false, patch_ready_at, 0}, {"retry_limit", false, patch_retry_limit, 0},
+    {"backoff", false, patch_backoff, 0},   {"retention", false, patch_retention, 0},
+};
+
+static const struct field patch_retention_table[] = {
+    {"completed_ms", false, patch_completed, 0},
+    {"dead_ms", false, patch_dead, 0},
+};
+
+/* The reference answers 422 to a patch whose values are wrong, and 400 to one that is not
+ * even JSON. */
+static struct err unprocessable(struct err err)
+{
+    if (err.code == ERR_BAD_VALUE || err.code == ERR_BAD_TYPE || err.code == ERR_BAD_NAME ||
+        err.code == ERR_MISSING_FIELD)
+        err.code = ERR_UNPROCESSABLE;
+    return err;
+}
+
+static struct err decode_patch(const struct api *a, const struct http_request *req,
+                               struct patch *patch)
+{
+    struct patch_fields f = {0};
+    TRY(api_decode_body(a, req, patch_table, COUNT(patch_table), false, &f));
+    struct err err = err_none();
+    if (f.has_backoff) {
+        f.patch.backoff.shape = CURVE_POWER;
+        err = api_decode_object(a, &f.backoff, req->arena, backoff_table, COUNT(backoff_table),
+                                &f.patch.backoff);
+        if (err.code != ERR_OK)
+            return api_in_field(err, "backoff");
+    }
+    if (f.has_retention)
+        err = api_decode_object(a, &f.retention, req->arena, patch_retention_table,
+                                COUNT(patch_retention_table), &f.patch);
+    if (err.code != ERR_OK)
+        return api_in_field(err, "retention");
+    *patch = f.patch;
+    return err;
+}
+
+struct err api_decode_patch(const struct api *a, const struct http_request *req,
+                            struct patch *patch)
+{
+    return unprocessable(decode_patch(a, req, patch));
 }
 
 struct err api_decode_names(struct str list, const char *what, struct arena *arena,

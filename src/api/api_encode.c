@@ -75,32 +75,36 @@ static void encode_backoff(struct buf *b, const struct curve *c)
     buf_byte(b, '}');
 }
 
-static void encode_retention(struct buf *b, span completed, span dead)
+static void encode_retention(struct buf *b, const struct job *job)
 {
+    bool both = job->completed_retention.ms >= 0 && job->dead_retention.ms >= 0;
     KEY(b, "retention");
     buf_byte(b, '{');
-    if (completed.ms >= 0) {
+    if (job->completed_retention.ms >= 0) {
         buf_lit(b, "\"completed_ms\":");
-        buf_int(b, completed.ms);
+        buf_int(b, job->completed_retention.ms);
     }
-    if (completed.ms >= 0 && dead.ms >= 0)
+    if (both)
         buf_byte(b, ',');
-    if (dead.ms >= 0) {
+    if (job->dead_retention.ms >= 0) {
         buf_lit(b, "\"dead_ms\":");
-        buf_int(b, dead.ms);
+        buf_int(b, job->dead_retention.ms);
     }
     buf_byte(b, '}');
 }
 
-void api_encode_options(struct buf *b, int32_t retry_limit, const struct curve *backoff,
-                        span completed_retention, span dead_retention)
+void api_encode_options(struct buf *b, const struct job *job)
 {
-    if (retry_limit != RETRY_LIMIT_DEFAULT)
-        INT_MEMBER(b, "retry_limit", retry_limit);
-    if (backoff->shape != CURVE_NONE)
-        encode_backoff(b, backoff);
-    if (completed_retention.ms >= 0 || dead_retention.ms >= 0)
-        encode_retention(b, completed_retention, dead_retention);
+    if (job->retry_limit != RETRY_LIMIT_DEFAULT)
+        INT_MEMBER(b, "retry_limit", job->retry_limit);
+    if (job->backoff.shape != CURVE_NONE)
+        encode_backoff(b, &job->backoff);
+    if (job->completed_retention.ms >= 0 || job->dead_retention.ms >= 0)
+        encode_retention(b, job);
+    if (job->unique_while) {
+        TEXT_MEMBER(b, "unique_key", job->unique_key);
+        TEXT_MEMBER(b, "unique_while", str_from(job_unique_name(job->unique_while)));
+    }
 }
 
 /* The members without the closing brace. */
@@ -126,8 +130,7 @@ static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
     if (resolution)
         TEXT_MEMBER(b, "resolution", str_from(resolution));
     TEXT_MEMBER(b, "reason", s->reason);
-    api_encode_options(b, job->retry_limit, &job->backoff, job->completed_retention,
-                       job->dead_retention);
+    api_encode_options(b, job);
     if (!(how & ENCODE_PAYLOAD))
         return;
     KEY(b, "payload");
@@ -140,6 +143,16 @@ static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
 void api_encode_job(struct buf *b, const struct job *job, unsigned how)
 {
     encode_open_job(b, job, how);
+    buf_byte(b, '}');
+}
+
+void api_encode_enqueued(struct buf *b, const struct enqueued *e)
+{
+    encode_open_job(b, &e->job, 0);
+    if (e->job.unique_while) {
+        KEY(b, "duplicate");
+        buf_str(b, e->duplicate ? STR("true") : STR("false"));
+    }
     buf_byte(b, '}');
 }
 

@@ -23,8 +23,8 @@ static void on_enqueued(void *ctx, const struct reply *r)
         return;
     struct buf *b = &c->api->scratch;
     b->len = 0;
-    api_encode_job(b, &r->jobs[0], 0);
-    api_reply_json(c->x, 201, b);
+    api_encode_enqueued(b, &r->enqueued[0]);
+    api_reply_json(c->x, r->enqueued[0].duplicate ? 200 : 201, b);
 }
 
 static struct err decode_one(struct api *a, const struct http_request *req, struct enqueue *spec)
@@ -120,14 +120,16 @@ static void on_enqueued_many(void *ctx, const struct reply *r)
         return;
     struct buf *b = &c->api->scratch;
     b->len = 0;
+    bool added = r->count == 0;
     buf_lit(b, "{\"jobs\":[");
     for (size_t i = 0; i < r->count; i++) {
         if (i)
             buf_byte(b, ',');
-        api_encode_job(b, &r->jobs[i], 0);
+        api_encode_enqueued(b, &r->enqueued[i]);
+        added |= !r->enqueued[i].duplicate;
     }
     buf_lit(b, "]}");
-    api_reply_json(c->x, 201, b);
+    api_reply_json(c->x, added ? 201 : 200, b);
 }
 
 void api_enqueue_bulk(ROUTE_ARGS)

@@ -43,6 +43,12 @@ void api_list(ROUTE_ARGS);
 void api_count(ROUTE_ARGS);
 void api_remove(ROUTE_ARGS);
 void api_remove_where(ROUTE_ARGS);
+void api_patch(ROUTE_ARGS);
+void api_patch_where(ROUTE_ARGS);
+void api_cancel(ROUTE_ARGS);
+void api_retry(ROUTE_ARGS);
+void api_retry_where(ROUTE_ARGS);
+void api_reset(ROUTE_ARGS);
 void api_runs(ROUTE_ARGS);
 void api_errors(ROUTE_ARGS);
 void api_error_of_attempt(ROUTE_ARGS);
@@ -114,16 +120,38 @@ struct name_list {
     size_t count;
 };
 
+/* api_query.c */
+enum params { PARAMS_FILTER, PARAMS_PAGE, PARAMS_CHANGE };
+struct list_params {
+    struct list_command list;
+    struct buf echo; /* the filters, for the links of pages; to be released by the caller */
+};
+/* The parameters that say which jobs, and of a page or of a change in bulk which and how. */
+struct err api_read_params(const struct api *a, const struct http_request *req, enum params kind,
+                           struct list_params *p);
+/* Submits a command that has nothing but an id. */
+void api_submit_for_id(struct api *a, struct http_exchange *x, const struct http_request *req,
+                       const struct route_params *params, enum command_kind kind, reply_fn done);
+
+/* api_report.c */
+/* A reply_fn that answers 200 with the job of the reply, without payload. */
+void api_reply_job(void *call, const struct reply *r);
+
+/* api_decode.c */
+struct err api_decode_patch(const struct api *a, const struct http_request *req,
+                            struct patch *patch);
+
 /* api_take.c */
 #define API_LEASE_MS 30000 /* unless the worker says otherwise */
 struct err api_check_lease(span lease);
 
 /* api_encode.c */
-/* What a job was given beyond the server's defaults: ",\"retry_limit\":3" and so on. */
-void api_encode_options(struct buf *b, int32_t retry_limit, const struct curve *backoff,
-                        span completed_retention, span dead_retention);
+/* What a job was given beyond the server's defaults: `,"retry_limit":3` and so on. */
+void api_encode_options(struct buf *b, const struct job *job);
 enum encode { ENCODE_PAYLOAD = 1, ENCODE_ONE_LINE = 2 };
 void api_encode_job(struct buf *b, const struct job *job, unsigned how);
+/* The answer to an enqueue. */
+void api_encode_enqueued(struct buf *b, const struct enqueued *e);
 /* A job with its run and token, for whoever was handed it. */
 void api_encode_handout(struct buf *b, const struct handout *h, unsigned how);
 void api_encode_run(struct buf *b, const struct run *run);

@@ -22,7 +22,7 @@
 #define BACKEND_PAGE_MAX 2000
 
 enum command_kind {
-    CMD_ENQUEUE,      /* reply.jobs, in the order of the specs */
+    CMD_ENQUEUE,      /* reply.enqueued, in the order of the specs */
     CMD_SUCCEED,      /* nothing but reply.err */
     CMD_SUCCEED_MANY, /* reply.ids: those that were not in flight; the others succeeded */
     CMD_FAIL,         /* reply.jobs[0]: the job afterwards */
@@ -33,6 +33,11 @@ enum command_kind {
     CMD_LIST,         /* reply.jobs, with payloads, and reply.more */
     CMD_COUNT,        /* reply.count */
     CMD_REMOVE_WHERE, /* reply.count: how many were removed; not atomic, in slices */
+    CMD_PATCH,        /* reply.jobs[0]: the job afterwards */
+    CMD_PATCH_WHERE,  /* reply.count; in slices, as CMD_REMOVE_WHERE */
+    CMD_CANCEL,       /* reply.jobs[0] */
+    CMD_RERUN,        /* reply.jobs[0] */
+    CMD_RERUN_WHERE,  /* reply.count */
     CMD_RUNS,         /* reply.runs */
     CMD_QUEUES,       /* reply.names of queues that have jobs, in order */
     CMD_STATUS,       /* reply.status */
@@ -42,6 +47,12 @@ enum command_kind {
     CMD_CRON_REMOVE,  /* reply.count */
 };
 
+/* Inclusive at both ends; not set: any value. */
+struct range {
+    bool set;
+    int64_t lo, hi;
+};
+
 /* Which jobs a list, a count or a removal is about; an empty list means any. */
 struct job_filter {
     const struct id *ids;
@@ -49,6 +60,7 @@ struct job_filter {
     const struct str *queues, *types;
     size_t queue_count, type_count;
     unsigned statuses; /* bits 1 << enum status; 0: any */
+    struct range priority, ready_at, attempts;
 };
 
 struct list_command {
@@ -56,6 +68,9 @@ struct list_command {
     struct id from; /* exclusive; none: from the start */
     bool backwards;
     uint32_t limit;
+    bool dry_run;              /* _WHERE: change nothing; reply.jobs is a sample of limit jobs */
+    const struct patch *patch; /* CMD_PATCH_WHERE */
+    uint32_t per_second; /* CMD_RERUN_WHERE: how many become ready in a second; 0: all at once */
 };
 
 struct runs_command {
@@ -75,13 +90,15 @@ struct cron_command {
 struct reply {
     struct err err;
     struct job *jobs;
+    struct enqueued *enqueued; /* CMD_ENQUEUE */
     struct handout *handouts;
     struct run *runs;
     struct id *ids;
     struct str *names;
-    size_t count;  /* of whichever list is meant; or the number asked for */
-    bool more;     /* a list or runs: further ones follow */
-    bool has_live; /* CMD_READ, CMD_RUNS: the job is in flight; its newest run's token is known */
+    size_t count;   /* of whichever list is meant; or the number asked for */
+    size_t sampled; /* of a dry run: how many are in jobs */
+    bool more;      /* a list or runs: further ones follow */
+    bool has_live;  /* CMD_READ, CMD_RUNS: the job is in flight; its newest run's token is known */
     uint64_t token;
     instant lease_end;
     struct cron_view *cron;
@@ -112,8 +129,12 @@ struct command {
             struct run_ref run;
             span lease;
         } renew;
-        struct id id;             /* REMOVE, READ */
-        struct list_command list; /* LIST, COUNT, REMOVE_WHERE */
+        struct id id; /* REMOVE, READ, CANCEL, RERUN */
+        struct {
+            struct id id;
+            const struct patch *patch;
+        } patch;
+        struct list_command list; /* LIST, COUNT and all _WHERE */
         struct runs_command runs;
         struct cron_put cron_put;
         struct cron_command cron; /* CRON_READ, CRON_SWITCH, CRON_REMOVE */

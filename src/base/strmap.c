@@ -36,7 +36,7 @@ static void sip_absorb(uint64_t v[4], uint64_t word)
 
 /* SipHash-1-3 (Aumasson, Bernstein): names come from clients, so without the
  * seed nobody must be able to find names that collide. */
-static uint64_t hash_of(uint64_t seed, struct str key)
+uint64_t strmap_hash(uint64_t seed, struct str key)
 {
     uint64_t seed2 = seed ^ 0x9e3779b97f4a7c15;
     uint64_t v[4] = {seed ^ 0x736f6d6570736575, seed2 ^ 0x646f72616e646f6d,
@@ -106,7 +106,7 @@ void strmap_fini(struct strmap *m)
 
 void *strmap_get(const struct strmap *m, struct str key)
 {
-    return m->count ? m->slots[find(m, key, hash_of(m->seed, key))].val : NULL;
+    return m->count ? m->slots[find(m, key, strmap_hash(m->seed, key))].val : NULL;
 }
 
 struct str strmap_put(struct strmap *m, struct str key, void *val)
@@ -114,7 +114,7 @@ struct str strmap_put(struct strmap *m, struct str key, void *val)
     must(val != NULL);
     if (m->count >= m->cap / 4 * 3)
         grow(m);
-    uint64_t hash = hash_of(m->seed, key);
+    uint64_t hash = strmap_hash(m->seed, key);
     struct strmap_slot *slot = &m->slots[find(m, key, hash)];
     if (!slot->key) {
         *slot = (struct strmap_slot){alloc_text(key.at, key.len), key.len, hash, NULL};
@@ -128,7 +128,7 @@ void *strmap_remove(struct strmap *m, struct str key)
 {
     if (!m->count)
         return NULL;
-    size_t i = find(m, key, hash_of(m->seed, key));
+    size_t i = find(m, key, strmap_hash(m->seed, key));
     void *val = m->slots[i].val;
     if (val) {
         free(m->slots[i].key);

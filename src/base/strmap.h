@@ -24,6 +24,9 @@ struct strmap {
     uint64_t seed;
 };
 
+/* The hash behind the map (SipHash-1-3): not to be predicted without the seed. */
+uint64_t strmap_hash(uint64_t seed, struct str key);
+
 void strmap_fini(struct strmap *m);
 void *strmap_get(const struct strmap *m, struct str key);
 /* Adds or replaces. Returns the map's own copy of the key, valid while it is in the map. */

@@ -18,6 +18,7 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
     e->sink = *sink;
     e->rng = rng;
     e->queue_names.seed = rng_next(&e->rng);
+    e->unique_seed = rng_next(&e->rng);
     e->take_seq = 1;
     e->crons = engine_crons_new(e->queue_names.seed);
     list_init(&e->dirty);
@@ -60,6 +61,7 @@ void engine_free(struct engine *e)
     btree_fini(&e->deadlines);
     btree_fini(&e->ended[0]);
     btree_fini(&e->ended[1]);
+    btree_fini(&e->unique);
     idmap_fini(&e->live);
     idmap_fini(&e->waits);
     free(e->takes);
@@ -84,11 +86,13 @@ static void restore_lease(struct engine *e, const struct job *job, const struct 
     l->completed_retention = job->completed_retention;
     l->run = s->runs - 1;
     l->attempts = s->attempts;
+    l->forgiven = s->forgiven;
     l->losses = s->losses;
     l->priority = s->priority;
     l->has_state = true;
     l->payload_apart = x->payload_apart;
     l->worker = engine_worker_new(s->worker);
+    l->unique = engine_unique_ref(e, job);
     engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, q->index));
 }
 
@@ -98,6 +102,8 @@ void engine_restore_job(struct engine *e, const struct job *job, const struct jo
     id_seen(&e->ids, job->id);
     struct queue *q = engine_queue_get(e, job->queue);
     const struct job_state *s = &job->state;
+    if (job->unique_while)
+        engine_unique_move(e, engine_unique_ref(e, job), job->id, STATUS_GONE, s->status);
     switch (s->status) {
     case STATUS_SCHEDULED:
     case STATUS_READY:
@@ -128,8 +134,7 @@ void engine_restore_take(struct engine *e, uint64_t seq, instant at, struct take
         e->take_seq = seq + 1;
 }
 
-/* Takes a job that is not in flight out of the index it is in. */
-static void forget_waiting(struct engine *e, struct queue *q, const struct job *job)
+void engine_forget(struct engine *e, struct queue *q, const struct job *job)
 {
     const struct job_state *s = &job->state;
     switch (s->status) {
@@ -169,7 +174,7 @@ static struct err end_cut_off_run(struct engine *e, instant now, const struct re
         struct queue *q = engine_queue_get(e, job.queue);
         /* It waits in an index, since its stored status never said in_flight; among the
          * deadlines if the clock went back over the restart. */
-        forget_waiting(e, q, &job);
+        engine_forget(e, q, &job);
         s->status = STATUS_READY;
         s->dequeued_at = r->at;
         s->runs++;
@@ -209,34 +214,55 @@ struct err engine_restored(struct engine *e, instant now)
 
 /* --- enqueue and remove --- */
 
-void engine_enqueue(struct engine *e, instant now, const struct enqueue *specs, size_t count,
-                    struct job *jobs)
+static struct job job_of(struct engine *e, instant now, const struct enqueue *spec)
+{
+    instant ready_at = instant_is_set(spec->ready_at) ? spec->ready_at : now;
+    return (struct job){
+        .id = id_next(&e->ids, now, &e->rng),
+        .queue = spec->queue,
+        .type = spec->type,
+        .payload = spec->payload,
+        .retry_limit = spec->retry_limit,
+        .backoff = spec->backoff,
+        .completed_retention = spec->completed_retention,
+        .dead_retention = spec->dead_retention,
+        .unique_key = spec->unique_key,
+        .unique_while = spec->unique_while,
+        .state = {.status = ready_at.ms <= now.ms ? STATUS_READY : STATUS_SCHEDULED,
+                  .priority = spec->priority,
+                  .ready_at = ready_at,
+                  .dequeued_at = INSTANT_NONE,
+                  .failed_at = INSTANT_NONE,
+                  .completed_at = INSTANT_NONE,
+                  .purge_at = INSTANT_NONE,
+                  .lease_end = INSTANT_NONE},
+    };
+}
+
+static void add_job(struct engine *e, instant now, const struct job *job)
+{
+    const struct job_state *s = &job->state;
+    e->port.put_job(e->port.ctx, job);
+    struct queue *q = engine_queue_get(e, job->queue);
+    engine_wait_add(e, q, s->priority, job->id, false, s->ready_at, now);
+    if (job->unique_while)
+        engine_unique_move(e, engine_unique_ref(e, job), job->id, STATUS_GONE, s->status);
+}
+
+struct err engine_enqueue(struct engine *e, instant now, const struct enqueue *specs, size_t count,
+                          struct arena *a, struct enqueued *out)
 {
     for (size_t i = 0; i < count; i++) {
-        const struct enqueue *spec = &specs[i];
-        instant ready_at = instant_is_set(spec->ready_at) ? spec->ready_at : now;
-        jobs[i] = (struct job){
-            .id = id_next(&e->ids, now, &e->rng),
-            .queue = spec->queue,
-            .type = spec->type,
-            .payload = spec->payload,
-            .retry_limit = spec->retry_limit,
-            .backoff = spec->backoff,
-            .completed_retention = spec->completed_retention,
-            .dead_retention = spec->dead_retention,
-            .state = {.status = ready_at.ms <= now.ms ? STATUS_READY : STATUS_SCHEDULED,
-                      .priority = spec->priority,
-                      .ready_at = ready_at,
-                      .dequeued_at = INSTANT_NONE,
-                      .failed_at = INSTANT_NONE,
-                      .completed_at = INSTANT_NONE,
-                      .purge_at = INSTANT_NONE,
-                      .lease_end = INSTANT_NONE},
-        };
-        e->port.put_job(e->port.ctx, &jobs[i]);
-        struct queue *q = engine_queue_get(e, spec->queue);
-        engine_wait_add(e, q, spec->priority, jobs[i].id, false, ready_at, now);
+        out[i].duplicate = false;
+        if (specs[i].unique_while)
+            TRY(engine_unique_find(e, now, specs[i].unique_key, a, &out[i].job, &out[i].duplicate));
+        if (out[i].duplicate)
+            continue;
+        out[i].job = job_of(e, now, &specs[i]);
+        add_job(e, now, &out[i].job);
+        out[i].job.payload = (struct str){0};
     }
+    return err_none();
 }
 
 struct err engine_remove(struct engine *e, instant now, struct id id)
@@ -251,10 +277,11 @@ struct err engine_remove(struct engine *e, instant now, struct id id)
         struct queue *q = engine_queue_find(e, job.queue);
         must(q);
         e->port.delete_job(e->port.ctx, id, &extent);
+        engine_unique_move(e, engine_unique_ref(e, &job), id, job.state.status, STATUS_GONE);
         if (l)
             engine_live_end(e, l);
         else
-            forget_waiting(e, q, &job);
+            engine_forget(e, q, &job);
         engine_queue_drop_if_unused(e, q);
     }
     arena_fini(&scratch);
@@ -275,6 +302,7 @@ static struct err purge(struct engine *e, struct id id, struct queue *q)
         must(btree_remove(&e->ended[s == STATUS_DEAD], (struct btree_entry){0, id.hi, id.lo, 0},
                           NULL));
         q->counts[s]--;
+        engine_unique_move(e, engine_unique_ref(e, &job), id, s, STATUS_GONE);
         e->port.delete_job(e->port.ctx, id, &extent);
         engine_queue_drop_if_unused(e, q);
     }
@@ -508,6 +536,8 @@ static void check_queue(const struct engine *e, const struct queue *q)
     must(has == q->has_head);
     must(!has || (first.hi == q->head.hi && first.lo == q->head.lo));
     btree_check(&q->ready);
+    bool awaited = !list_is_empty(&q->waiters) || !list_is_empty(&e->all_waiters);
+    must(!has || q->dirty || !awaited);
 }
 
 void engine_check(const struct engine *e)

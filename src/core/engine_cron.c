@@ -197,12 +197,12 @@ static struct err enqueue(struct engine *e, instant now, struct item *it)
 {
     struct arena scratch = {0};
     struct cron_entry entry;
-    struct job job;
+    struct enqueued job; /* or the one that holds its unique key: the tick is done as well */
     struct err err = load(e, it, &scratch, &entry);
-    if (err.code == ERR_OK) {
-        engine_enqueue(e, now, &entry.job, 1, &job);
+    if (err.code == ERR_OK)
+        err = engine_enqueue(e, now, &entry.job, 1, &scratch, &job);
+    if (err.code == ERR_OK)
         it->clock.last_at = now;
-    }
     arena_fini(&scratch);
     return err;
 }
@@ -319,7 +319,8 @@ static bool same_job(const struct enqueue *a, const struct enqueue *b)
            str_eq(a->payload, b->payload) && a->priority == b->priority &&
            a->retry_limit == b->retry_limit && same_curve(&a->backoff, &b->backoff) &&
            a->completed_retention.ms == b->completed_retention.ms &&
-           a->dead_retention.ms == b->dead_retention.ms;
+           a->dead_retention.ms == b->dead_retention.ms && a->unique_while == b->unique_while &&
+           str_eq(a->unique_key, b->unique_key);
 }
 
 #define NAME_ARG(name) (int)((name).len < 60 ? (name).len : 60), (name).at

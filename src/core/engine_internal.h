@@ -49,6 +49,12 @@ struct worker_name {
     char bytes[];
 };
 
+/* What is needed to give a unique key back without reading the job. */
+struct unique_ref {
+    enum unique scope;
+    uint64_t hash; /* of the key */
+};
+
 /* A job in flight. */
 struct live {
     struct id id;
@@ -57,13 +63,14 @@ struct live {
     instant ready_at, failed_at, taken_at;
     instant lease_end; /* iff no taker */
     span completed_retention;
-    uint32_t run, attempts, losses;
+    uint32_t run, attempts, forgiven, losses;
     uint16_t priority;
     bool has_state, payload_apart;
     struct taker *taker;      /* the stream that holds it, or NULL: leased */
     struct list held;         /* in taker->held */
     struct take_group *group; /* iff held by a stream */
     struct worker_name *worker;
+    struct unique_ref unique;
 };
 
 struct sub {
@@ -115,6 +122,8 @@ struct engine {
     struct btree heads;     /* the first ready job of every queue; val: its index */
     struct btree deadlines; /* major: milliseconds since the epoch */
     struct btree ended[2];  /* ids of completed, dead */
+    struct btree unique;    /* major: hash of a unique key; the jobs that hold it */
+    uint64_t unique_seed;
     struct idmap live;
     struct idmap waits; /* claims that wait, by id {0, ticket} */
     struct list dirty, hungry, all_waiters, takers;
@@ -144,6 +153,21 @@ void engine_deadline_remove(struct engine *e, instant at, struct id id);
 void engine_ended_add(struct engine *e, enum status s, struct id id, instant purge_at,
                       struct queue *q);
 
+/* engine.c */
+/* Takes a job that is not in flight out of the index it is in. */
+void engine_forget(struct engine *e, struct queue *q, const struct job *job);
+
+/* engine_unique.c */
+bool engine_unique_holds(enum unique scope, enum status status);
+struct unique_ref engine_unique_ref(const struct engine *e, const struct job *job);
+/* Takes or gives back a job's key as its status changes; STATUS_GONE stands for both "not
+ * yet" and "no longer". */
+void engine_unique_move(struct engine *e, struct unique_ref u, struct id id, enum status from,
+                        enum status to);
+/* The oldest job that holds key. */
+struct err engine_unique_find(struct engine *e, instant now, struct str key, struct arena *a,
+                              struct job *holder, bool *found);
+
 /* engine_take.c */
 void engine_live_end(struct engine *e, struct live *l);
 struct live *engine_live_new(struct engine *e, struct id id, struct queue *q);
@@ -161,6 +185,9 @@ void engine_crons_check(const struct engine *e);
 
 /* engine_report.c */
 struct err engine_expire(struct engine *e, instant now, struct live *l);
+/* Ends a live job by a command that is not its worker's. */
+void engine_call_off(struct engine *e, instant now, struct live *l, struct job_state *s,
+                     span retention);
 /* Records the end of a run whose attempt does not count, and makes the job ready again. */
 void engine_return(struct engine *e, instant now, struct live *l, enum outcome outcome,
                    const char *reason);

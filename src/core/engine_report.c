@@ -50,6 +50,7 @@ static struct job_state state_of(const struct live *l)
         .completed_at = INSTANT_NONE,
         .purge_at = INSTANT_NONE,
         .attempts = l->attempts,
+        .forgiven = l->forgiven,
         .runs = l->run + 1,
         .losses = l->losses,
         .lease_end = INSTANT_NONE,
@@ -85,6 +86,8 @@ static void finish(struct engine *e, instant now, struct live *l, struct job_sta
     struct id id = l->id;
     struct queue *q = l->queue;
     struct job_extent extent = extent_of(l);
+    engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT,
+                       retention.ms > 0 ? s->status : STATUS_GONE);
     if (retention.ms > 0) {
         s->purge_at = instant_add(now, retention);
         e->port.put_run(e->port.ctx, id, run);
@@ -96,6 +99,18 @@ static void finish(struct engine *e, instant now, struct live *l, struct job_sta
     e->port.delete_job(e->port.ctx, id, &extent);
     engine_live_end(e, l);
     engine_queue_drop_if_unused(e, q);
+}
+
+void engine_call_off(struct engine *e, instant now, struct live *l, struct job_state *s,
+                     span retention)
+{
+    struct job_state changed = state_of(l);
+    changed.status = lifecycle_move(STATUS_IN_FLIGHT, EVENT_CANCEL);
+    changed.resolution = RESOLUTION_CANCELED;
+    changed.reason = s->reason;
+    struct run run = run_of(l, now, OUTCOME_CANCELED, s->reason);
+    finish(e, now, l, &changed, &run, retention);
+    *s = changed;
 }
 
 struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
@@ -152,6 +167,7 @@ static void fail(struct engine *e, instant now, struct live *l, const struct ver
         struct queue *q = l->queue;
         e->port.put_run(e->port.ctx, id, &run);
         e->port.put_state(e->port.ctx, id, &s);
+        engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT, s.status);
         engine_live_end(e, l);
         engine_wait_add(e, q, s.priority, id, true, s.ready_at, now);
     }
@@ -211,6 +227,7 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
     struct queue *q = l->queue;
     e->port.put_run(e->port.ctx, id, &run);
     e->port.put_state(e->port.ctx, id, &s);
+    engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT, s.status);
     engine_live_end(e, l);
     /* Its place is that of its first enqueue: a returned job is not a new one. */
     engine_ready_add(e, q, s.priority, id, true);

@@ -8,9 +8,10 @@
 const char *job_outcome_name(enum outcome o)
 {
     static const char *const names[OUTCOME_COUNT] = {
-        [OUTCOME_RUNNING] = "running",  [OUTCOME_COMPLETED] = "completed",
-        [OUTCOME_FAILED] = "failed",    [OUTCOME_EXPIRED] = "claim-expired",
-        [OUTCOME_LOST] = "worker-lost", [OUTCOME_RETURNED] = "returned",
+        [OUTCOME_RUNNING] = "running",   [OUTCOME_COMPLETED] = "completed",
+        [OUTCOME_FAILED] = "failed",     [OUTCOME_EXPIRED] = "claim-expired",
+        [OUTCOME_LOST] = "worker-lost",  [OUTCOME_RETURNED] = "returned",
+        [OUTCOME_CANCELED] = "canceled",
     };
     must(o < OUTCOME_COUNT);
     return names[o];
@@ -25,9 +26,33 @@ const char *job_resolution_name(enum resolution r)
         return "failed";
     case RESOLUTION_CLAIM_EXPIRED:
         return "claim-expired";
+    case RESOLUTION_CANCELED:
+        return "canceled";
+    case RESOLUTION_COUNT:
+        break;
     }
     must(false);
     return NULL;
+}
+
+static const char *const unique_names[UNIQUE_COUNT] = {
+    [UNIQUE_QUEUED] = "queued", [UNIQUE_ACTIVE] = "active", [UNIQUE_EXISTS] = "exists"};
+
+const char *job_unique_name(enum unique u)
+{
+    must(u < UNIQUE_COUNT);
+    return unique_names[u];
+}
+
+bool job_unique_parse(struct str name, enum unique *u)
+{
+    for (int i = UNIQUE_QUEUED; i < UNIQUE_COUNT; i++) {
+        if (str_eq(name, str_from(unique_names[i]))) {
+            *u = (enum unique)i;
+            return true;
+        }
+    }
+    return false;
 }
 
 static bool is_reserved(unsigned char c)

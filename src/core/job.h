@@ -17,6 +17,7 @@
 #include "core/lifecycle.h"
 
 #define JOB_NAME_MAX         255 /* bytes of a queue's, type's or worker's name */
+#define JOB_UNIQUE_KEY_MAX   1024
 #define JOB_PRIORITY_DEFAULT 32768
 #define JOB_RETRY_LIMIT_MAX  1000000
 
@@ -29,6 +30,8 @@ enum resolution {
     RESOLUTION_NONE,
     RESOLUTION_FAILED,
     RESOLUTION_CLAIM_EXPIRED,
+    RESOLUTION_CANCELED,
+    RESOLUTION_COUNT
 };
 
 /* What changes during a job's life; stored apart from what does not. */
@@ -41,14 +44,25 @@ struct job_state {
     instant failed_at;    /* newest failure, or none */
     instant completed_at; /* or none */
     instant purge_at;     /* end of retention, iff terminal */
-    uint32_t attempts;    /* failures that count against the retry limit */
-    uint32_t runs;        /* runs begun; the newest has index runs - 1 */
-    uint32_t losses;      /* runs in a row that ended with their worker lost */
-    struct str reason;    /* the newest verdict in words, or empty */
+    uint32_t attempts;    /* failures so far */
+    uint32_t forgiven; /* of these, those before a rerun: they no longer count against the limit */
+    uint32_t runs;     /* runs begun; the newest has index runs - 1 */
+    uint32_t losses;   /* runs in a row that ended with their worker lost */
+    struct str reason; /* the newest verdict in words, or empty */
     /* Only while IN_FLIGHT by a lease: a claim survives a restart of the server. */
     uint64_t token;
     instant lease_end; /* or none: not leased */
     struct str worker;
+};
+
+/* While what statuses a unique key keeps other jobs with it out (the Jobs API's
+ * unique_while). */
+enum unique {
+    UNIQUE_NONE,   /* no unique key */
+    UNIQUE_QUEUED, /* blocked, scheduled, ready */
+    UNIQUE_ACTIVE, /* and in flight */
+    UNIQUE_EXISTS, /* as long as the job exists */
+    UNIQUE_COUNT
 };
 
 struct job {
@@ -58,6 +72,8 @@ struct job {
     int32_t retry_limit;  /* retries after the first failure, or RETRY_LIMIT_DEFAULT */
     struct curve backoff; /* shape CURVE_NONE: the server's default */
     span completed_retention, dead_retention; /* or RETENTION_DEFAULT */
+    struct str unique_key;                    /* iff unique_while; the same for all queues */
+    enum unique unique_while;
     struct job_state state;
 };
 
@@ -69,6 +85,7 @@ enum outcome {
     OUTCOME_EXPIRED,  /* the lease ran out: exception/claim-expired */
     OUTCOME_LOST,     /* the worker's stream broke, or the server stopped under it */
     OUTCOME_RETURNED, /* the worker gave the job back */
+    OUTCOME_CANCELED, /* the job was called off */
     OUTCOME_COUNT
 };
 
@@ -97,6 +114,10 @@ struct run {
 const char *job_outcome_name(enum outcome o);
 /* NULL for RESOLUTION_NONE. */
 const char *job_resolution_name(enum resolution r);
+
+/* "queued", "active", "exists"; NULL for UNIQUE_NONE. */
+const char *job_unique_name(enum unique u);
+bool job_unique_parse(struct str name, enum unique *u);
 
 /* A queue or type: 1 to JOB_NAME_MAX bytes of UTF-8 without control characters and without
  * the characters that lists and patterns need (seed: the Jobs API reserves , * ? [ ] { } \).

@@ -18,13 +18,14 @@
  *   JOB      byte version, text queue, text type, opt retry_limit,
  *            byte shape of the backoff; if it is POWER: zigzag base ms, double exponent,
  *            zigzag jitter ms,
- *            opt completed retention ms, opt dead retention ms, STATE without its version,
+ *            opt completed retention ms, opt dead retention ms, byte unique scope, and if
+ *            it is not 0 text unique key, STATE without its version,
  *            byte 0 and text payload, or byte 1 if the payload is apart
  *   PAYLOAD  byte version, text payload
  *   STATE    byte version, byte status, byte resolution, varint priority, opt ready_at,
  *            opt dequeued_at, opt failed_at, opt completed_at, opt purge_at (all in ms),
- *            varint attempts, varint runs, varint losses, text reason, varint token,
- *            opt lease_end, text worker
+ *            varint attempts, varint forgiven, varint runs, varint losses, text reason,
+ *            varint token, opt lease_end, text worker
  *   RUN      byte version, varint index, text worker, opt taken_at, opt lease_end,
  *            opt ended_at, byte outcome, varint attempt, opt retry_at, text reason,
  *            text message, text error type, text backtrace, zigzag exit code,
@@ -36,7 +37,7 @@
  *   CRON ENTRY  byte version, id of the group as 16 bytes big-endian, varint position, text
  *            name, text expression, text zone, text queue, text type, varint priority, opt
  *            retry_limit, backoff as in JOB, opt completed retention ms, opt dead retention
- *            ms, text payload
+ *            ms, unique scope and key as in JOB, text payload
  *   CRON CLOCK  byte version, opt next_at, opt last_at, PAUSE
  *
  * There is one encoding of a value and nothing follows it: a reader refuses all else. */
@@ -47,11 +48,15 @@
 _Static_assert(STATUS_BLOCKED == 0 && STATUS_SCHEDULED == 1 && STATUS_READY == 2 &&
                    STATUS_IN_FLIGHT == 3 && STATUS_COMPLETED == 4 && STATUS_DEAD == 5,
                "stored statuses keep their numbers");
-_Static_assert(RESOLUTION_NONE == 0 && RESOLUTION_FAILED == 1 && RESOLUTION_CLAIM_EXPIRED == 2,
+_Static_assert(RESOLUTION_NONE == 0 && RESOLUTION_FAILED == 1 && RESOLUTION_CLAIM_EXPIRED == 2 &&
+                   RESOLUTION_CANCELED == 3,
                "stored resolutions keep their numbers");
 _Static_assert(OUTCOME_RUNNING == 0 && OUTCOME_COMPLETED == 1 && OUTCOME_FAILED == 2 &&
-                   OUTCOME_EXPIRED == 3 && OUTCOME_LOST == 4 && OUTCOME_RETURNED == 5,
+                   OUTCOME_EXPIRED == 3 && OUTCOME_LOST == 4 && OUTCOME_RETURNED == 5 &&
+                   OUTCOME_CANCELED == 6,
                "stored outcomes keep their numbers");
+_Static_assert(UNIQUE_NONE == 0 && UNIQUE_QUEUED == 1 && UNIQUE_ACTIVE == 2 && UNIQUE_EXISTS == 3,
+               "stored scopes keep their numbers");
 _Static_assert(CURVE_NONE == 0 && CURVE_POWER == 1, "stored shapes keep their numbers");
 
 /* --- keys --- */
@@ -254,7 +259,7 @@ static void write_double(struct writer *w, double v)
 
 static void write_state(struct writer *w, const struct job_state *s)
 {
-    must(s->status < STATUS_COUNT && s->resolution <= RESOLUTION_CLAIM_EXPIRED);
+    must(s->status < STATUS_COUNT && s->resolution < RESOLUTION_COUNT);
     write_byte(w, s->status);
     write_byte(w, s->resolution);
     write_varint(w, s->priority);
@@ -264,6 +269,7 @@ static void write_state(struct writer *w, const struct job_state *s)
     write_opt(w, s->completed_at.ms);
     write_opt(w, s->purge_at.ms);
     write_varint(w, s->attempts);
+    write_varint(w, s->forgiven);
     write_varint(w, s->runs);
     write_varint(w, s->losses);
     write_text(w, s->reason);
@@ -297,6 +303,9 @@ static void write_job(struct writer *w, const struct job *job)
     write_curve(w, &job->backoff);
     write_opt(w, job->completed_retention.ms);
     write_opt(w, job->dead_retention.ms);
+    write_byte(w, job->unique_while);
+    if (job->unique_while)
+        write_text(w, job->unique_key);
     write_state(w, &job->state);
     write_byte(w, goes_apart(job));
     if (!goes_apart(job))
@@ -385,6 +394,9 @@ static void write_cron_entry(struct writer *w, const struct cron_entry *c)
     write_curve(w, &job->backoff);
     write_opt(w, job->completed_retention.ms);
     write_opt(w, job->dead_retention.ms);
+    write_byte(w, job->unique_while);
+    if (job->unique_while)
+        write_text(w, job->unique_key);
     write_text(w, job->payload);
 }
 
@@ -595,7 +607,7 @@ NODISCARD static struct err finish(struct reader *r, const char *what)
 static void read_state(struct reader *r, struct job_state *s)
 {
     s->status = (enum status)read_byte(r, "status", STATUS_COUNT - 1);
-    s->resolution = (enum resolution)read_byte(r, "resolution", RESOLUTION_CLAIM_EXPIRED);
+    s->resolution = (enum resolution)read_byte(r, "resolution", RESOLUTION_COUNT - 1);
     s->priority = (uint16_t)read_varint(r, "priority", UINT16_MAX);
     s->ready_at = read_instant(r, "ready_at");
     s->dequeued_at = read_instant(r, "dequeued_at");
@@ -603,6 +615,7 @@ static void read_state(struct reader *r, struct job_state *s)
     s->completed_at = read_instant(r, "completed_at");
     s->purge_at = read_instant(r, "purge_at");
     s->attempts = (uint32_t)read_varint(r, "attempts", UINT32_MAX);
+    s->forgiven = (uint32_t)read_varint(r, "forgiven attempts", s->attempts);
     s->runs = (uint32_t)read_varint(r, "runs", UINT32_MAX);
     s->losses = (uint32_t)read_varint(r, "losses", UINT32_MAX);
     s->reason = read_text(r, "reason");
@@ -632,6 +645,8 @@ struct err record_read_job(struct str value, struct id id, struct job *job, bool
     read_curve(&r, &job->backoff);
     job->completed_retention = read_span(&r, "completed retention");
     job->dead_retention = read_span(&r, "dead retention");
+    job->unique_while = (enum unique)read_byte(&r, "unique scope", UNIQUE_COUNT - 1);
+    job->unique_key = job->unique_while ? read_text(&r, "unique key") : (struct str){0};
     read_state(&r, &job->state);
     *payload_apart = read_byte(&r, "payload", 1);
     job->payload = *payload_apart ? (struct str){NULL, 0} : read_text(&r, "payload");
@@ -742,6 +757,9 @@ struct err record_read_cron_entry(struct str value, struct id id, struct cron_en
     read_curve(&r, &entry->job.backoff);
     entry->job.completed_retention = read_span(&r, "completed retention");
     entry->job.dead_retention = read_span(&r, "dead retention");
+    entry->job.unique_while = (enum unique)read_byte(&r, "unique scope", UNIQUE_COUNT - 1);
+    if (entry->job.unique_while)
+        entry->job.unique_key = read_text(&r, "unique key");
     entry->job.payload = read_text(&r, "payload");
     return finish(&r, "cron entry");
 }

@@ -41,6 +41,7 @@ static bool put_job(void *ctx, const struct job *job)
     record->job.queue = arena_copy(&r->strings, job->queue);
     record->job.type = arena_copy(&r->strings, job->type);
     record->job.payload = arena_copy(&r->strings, job->payload);
+    record->job.unique_key = arena_copy(&r->strings, job->unique_key);
     assert_null(idmap_get(&r->records, job->id));
     idmap_put(&r->records, job->id, record);
     return false;
@@ -261,9 +262,9 @@ struct enqueue rig_spec(const char *queue)
 
 struct id rig_add_spec(struct rig *r, const struct enqueue *spec)
 {
-    struct job job;
-    engine_enqueue(r->e, r->now, spec, 1, &job);
-    return job.id;
+    struct enqueued out;
+    assert_ok(engine_enqueue(r->e, r->now, spec, 1, &r->strings, &out));
+    return out.job.id;
 }
 
 struct id rig_add(struct rig *r, const char *queue)

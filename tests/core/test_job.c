@@ -91,13 +91,15 @@ static void outcomes_and_resolutions_have_their_names(void **state)
 {
     (void)state;
     const char *const outcomes[] = {"running",       "completed",   "failed",
-                                    "claim-expired", "worker-lost", "returned"};
+                                    "claim-expired", "worker-lost", "returned",
+                                    "canceled"};
     assert_int_equal(sizeof outcomes / sizeof *outcomes, OUTCOME_COUNT);
     for (int i = 0; i < OUTCOME_COUNT; i++)
         assert_string_equal(job_outcome_name((enum outcome)i), outcomes[i]);
     assert_null(job_resolution_name(RESOLUTION_NONE));
     assert_string_equal(job_resolution_name(RESOLUTION_FAILED), "failed");
     assert_string_equal(job_resolution_name(RESOLUTION_CLAIM_EXPIRED), "claim-expired");
+    assert_string_equal(job_resolution_name(RESOLUTION_CANCELED), "canceled");
 }
 
 int main(void)

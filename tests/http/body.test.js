@@ -87,7 +87,8 @@ describe('a body', () => {
             ['retention', { dead_ms: 1e16 }, 'bad_value', /^retention: dead_ms: /],
         ];
         for (const [name, value, code, sentence] of cases)
-            assertError(await server.post('/jobs', { ...GOOD, [name]: value }), 400, code, sentence);
+            assertError(await server.post('/jobs', { ...GOOD, [name]: value }), 400, code,
+                sentence);
     });
 
     for (const name of Object.keys(GOOD))
@@ -117,13 +118,15 @@ describe('a body', () => {
         it(`with_${JSON.stringify(c)}_in_a_name_is_refused`, async () => {
             for (const name of ['queue', 'type']) {
                 const body = { ...GOOD, [name]: `a${c}b` };
-                assertError(await server.post('/jobs', body), 400, 'bad_name', new RegExp(`^${name}: .*byte 1`));
+                assertError(await server.post('/jobs', body), 400, 'bad_name',
+                    new RegExp(`^${name}: .*byte 1`));
             }
         });
 
     it('with_an_empty_name_is_refused', async () => {
         for (const name of ['queue', 'type'])
-            assertError(await server.post('/jobs', { ...GOOD, [name]: '' }), 400, 'bad_name', /empty/);
+            assertError(await server.post('/jobs', { ...GOOD, [name]: '' }), 400, 'bad_name',
+                /empty/);
     });
 
     it('with_a_field_given_twice_is_refused', async () => {
@@ -153,7 +156,8 @@ describe('a body', () => {
             for (const field of ['queue', 'type', 'payload', 'unknown']) {
                 const parts = { ...GOOD, [field]: '\u0001' };
                 const [head, tail] = JSON.stringify(parts).split('\\u0001');
-                const body = Buffer.concat([Buffer.from(head), Buffer.from(bytes), Buffer.from(tail)]);
+                const body = Buffer.concat([Buffer.from(head), Buffer.from(bytes),
+                    Buffer.from(tail)]);
                 const res = await server.post('/jobs', body);
                 assertError(res, 400, 'bad_utf8');
                 assert.equal(res.json.offset, Buffer.byteLength(head), res.text);
@@ -166,7 +170,8 @@ describe('a body', () => {
     });
 
     it('of_an_unsupported_media_type_is_refused', async () => {
-        for (const type of ['application/xml', 'text/html', 'multipart/form-data; boundary=x', 'nonsense'])
+        for (const type of ['application/xml', 'text/html', 'multipart/form-data; boundary=x',
+            'nonsense'])
             for (const target of ['/jobs', '/jobs/bulk', '/jobs/claim', '/jobs/success'])
                 assertError(await server.post(target, GOOD, { 'content-type': type }), 415,
                     'unsupported_media_type');
@@ -176,8 +181,10 @@ describe('a body', () => {
         for (const accept of ['text/html', 'application/xml, text/*', 'image/png'])
             for (const target of ['/jobs', '/jobs/count', '/queues', '/health', '/jobs/take'])
                 assertError(await server.get(target, { accept }), 406, 'not_acceptable');
-        assertError(await server.post('/jobs', GOOD, { accept: 'text/html' }), 406, 'not_acceptable');
-        for (const accept of ['*/*', 'application/*', 'application/json;q=0.1', 'text/html, APPLICATION/JSON'])
+        assertError(await server.post('/jobs', GOOD, { accept: 'text/html' }), 406,
+            'not_acceptable');
+        for (const accept of ['*/*', 'application/*', 'application/json;q=0.1',
+            'text/html, APPLICATION/JSON'])
             assert.equal((await server.get('/queues', { accept })).status, 200);
     });
 
@@ -198,7 +205,8 @@ describe('a body that is right', () => {
         assert.equal(res.json.priority, 32768);
         assert.ok(!('colour' in res.json));
         assert.deepEqual(res.json.retention, { dead_ms: 1 });
-        const twice = await server.post('/jobs', `{"queue":"${queue}","x":1,"x":2,"type":"t","payload":1}`);
+        const twice = await server.post('/jobs',
+            `{"queue":"${queue}","x":1,"x":2,"type":"t","payload":1}`);
         assert.equal(twice.status, 201, 'what is not known is not compared');
     });
 
@@ -233,7 +241,8 @@ describe('a strict server', () => {
             ['/jobs', { ...GOOD, queue, colour: 1 }, /colour/],
             ['/jobs', { ...GOOD, queue, retention: { dead: 1 } }, /^retention: .*dead/],
             ['/jobs', { ...GOOD, queue, backoff: { ...curve, base: 1 } }, /^backoff: .*base/],
-            ['/jobs/bulk', { jobs: [{ ...GOOD, queue }, { ...GOOD, queue, x: 1 }] }, /jobs\[1\]: .*x/],
+            ['/jobs/bulk', { jobs: [{ ...GOOD, queue }, { ...GOOD, queue, x: 1 }] },
+                /jobs\[1\]: .*x/],
             ['/jobs/bulk', { jobs: [], job: [] }, /'job'/],
             ['/jobs/claim', { queue }, /queue/],
             ['/jobs/success', { ids: [], id: 1 }, /'id'/],
@@ -258,7 +267,8 @@ describe('a strict server', () => {
 
     it('accepts_what_is_known', async () => {
         const res = await server.post('/jobs', {
-            ...GOOD, priority: 1, ready_at: 1, retry_limit: 1, retention: { dead_ms: 1, completed_ms: 1 },
+            ...GOOD, priority: 1, ready_at: 1, retry_limit: 1,
+            retention: { dead_ms: 1, completed_ms: 1 },
             backoff: { base_ms: 1, exponent: 1, jitter_ms: 1 },
         });
         assert.equal(res.status, 201, res.text);

@@ -97,10 +97,13 @@ describe('a claim', () => {
             const queue = queueName();
             await server.enqueue({ queue });
             for (const value of values) {
-                const body = `{"queues":["${queue}"],"${name}":${value === Infinity ? '1e400' : value}}`;
-                assertError(await server.post('/jobs/claim', body), 400, 'bad_value', new RegExp(name));
+                const number = value === Infinity ? '1e400' : value;
+                const body = `{"queues":["${queue}"],"${name}":${number}}`;
+                assertError(await server.post('/jobs/claim', body), 400, 'bad_value',
+                    new RegExp(name));
             }
-            assert.equal((await server.get(`/jobs/count?queue=${queue}&status=ready`)).json.count, 1);
+            assert.equal((await server.get(`/jobs/count?queue=${queue}&status=ready`)).json.count,
+                1);
         });
 
     it('is_refused_with_fields_of_wrong_types', async () => {
@@ -131,7 +134,8 @@ describe('a claim of all queues', () => {
         const [c] = await enqueueMany(server, 1, { queue: 'c', priority: 2 });
         const res = await server.post('/jobs/claim', { count: 10 });
         assert.deepEqual(ids(res.json.jobs), [b, a, c]);
-        assert.deepEqual((await server.post('/jobs/claim')).json, { jobs: [] }, 'a body is no must');
+        assert.deepEqual((await server.post('/jobs/claim')).json, { jobs: [] },
+            'a body is no must');
     });
 });
 
@@ -290,9 +294,11 @@ describe('a lease', () => {
         const other = await server.claimOne(queue);
         for (const [verb, body] of reports())
             assertError(await server.post(`/jobs/${id}/${verb}`, body), 409, 'stale_token');
-        assert.equal((await server.post(`/jobs/${id}/success`, { token: other.token })).status, 204);
+        assert.equal((await server.post(`/jobs/${id}/success`, { token: other.token })).status,
+            204);
         for (const [verb, body] of reports())
-            assertError(await server.post(`/jobs/${id}/${verb}`, body), 409, 'stale_token', /completed/);
+            assertError(await server.post(`/jobs/${id}/${verb}`, body), 409, 'stale_token',
+                /completed/);
         assert.equal((await server.job(id)).status, 'completed', 'nothing changed');
     });
 
@@ -321,7 +327,8 @@ describe('a lease', () => {
         const queue = queueName();
         await server.enqueue({ queue });
         const { id, token } = await server.claimOne(queue, { lease_ms: 3600000 });
-        assert.equal((await server.post(`/jobs/${id}/renew`, { token, lease_ms: 100 })).status, 200);
+        assert.equal((await server.post(`/jobs/${id}/renew`, { token, lease_ms: 100 })).status,
+            200);
         assert.equal((await expired(id)).attempts, 1);
     });
 
@@ -330,8 +337,10 @@ describe('a lease', () => {
         await server.enqueue({ queue });
         const { id, token } = await server.claimOne(queue);
         for (const lease of [0, 99, 7 * 24 * 3600 * 1000 + 1, -5])
-            assertError(await server.post(`/jobs/${id}/renew`, { token, lease_ms: lease }), 400, 'bad_value');
-        assertError(await server.post(`/jobs/${id}/renew`, { token: '0123456789abcdef' }), 409, 'stale_token');
+            assertError(await server.post(`/jobs/${id}/renew`, { token, lease_ms: lease }), 400,
+                'bad_value');
+        assertError(await server.post(`/jobs/${id}/renew`, { token: '0123456789abcdef' }), 409,
+            'stale_token');
         assertError(await server.post('/jobs/x/renew', {}), 404, 'not_found');
         const { id: waiting } = await server.enqueue({ queue });
         assertError(await server.post(`/jobs/${waiting}/renew`), 404, 'not_in_flight');
@@ -342,7 +351,8 @@ describe('a lease', () => {
         await server.enqueue({ queue });
         const taker = await server.take(`?queue=${queue}`);
         const { id, token } = await taker.next();
-        assertError(await server.post(`/jobs/${id}/renew`, { token }), 422, 'unprocessable', /stream/);
+        assertError(await server.post(`/jobs/${id}/renew`, { token }), 422, 'unprocessable',
+            /stream/);
         taker.close();
     });
 
@@ -375,7 +385,8 @@ describe('giving back', () => {
 
     it('of_a_streams_job_lets_the_stream_have_another', async () => {
         const queue = queueName();
-        const [a, b] = [await server.enqueue({ queue }), await server.enqueue({ queue, priority: 0 })];
+        const [a, b] = [await server.enqueue({ queue }),
+            await server.enqueue({ queue, priority: 0 })];
         const taker = await server.take(`?queue=${queue}&prefetch=2`);
         assert.deepEqual(await taker.nextIds(2), [b.id, a.id]);
         assert.equal((await server.post(`/jobs/${a.id}/release`)).status, 204);

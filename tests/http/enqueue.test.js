@@ -62,7 +62,8 @@ describe('one job is enqueued', () => {
 
     it('with_the_outermost_priorities', async () => {
         for (const priority of [0, 65535])
-            assert.equal((await server.enqueue({ queue: queueName(), priority })).priority, priority);
+            assert.equal((await server.enqueue({ queue: queueName(), priority })).priority,
+                priority);
     });
 
     it('whose_ready_at_is_past_is_ready', async () => {
@@ -100,8 +101,10 @@ describe('one job is enqueued', () => {
 
     it('with_names_of_255_bytes_and_no_longer', async () => {
         await server.enqueue({ queue: 'q'.repeat(255), type: 't'.repeat(255) });
-        for (const fields of [{ queue: 'é'.repeat(128), type: 't' }, { queue: 'q', type: 't'.repeat(256) }])
-            assertError(await server.post('/jobs', { ...fields, payload: 1 }), 400, 'bad_name', /255/);
+        for (const fields of [{ queue: 'é'.repeat(128), type: 't' },
+            { queue: 'q', type: 't'.repeat(256) }])
+            assertError(await server.post('/jobs', { ...fields, payload: 1 }), 400, 'bad_name',
+                /255/);
     });
 
     it('and_ids_grow', async () => {
@@ -151,7 +154,8 @@ describe('a payload comes back byte for byte', () => {
             assert.equal(res.status, 201, res.text);
             const bytes = Buffer.from(payload);
             const read = await server.get(`/jobs/${res.json.id}`);
-            assert.ok(read.bytes.includes(Buffer.concat([Buffer.from('"payload":'), bytes])), 'read');
+            assert.ok(read.bytes.includes(Buffer.concat([Buffer.from('"payload":'), bytes])),
+                'read');
             const list = await server.get(`/jobs?queue=${queue}`);
             assert.ok(list.bytes.includes(bytes), 'listed');
             const claim = await server.post('/jobs/claim', { queues: [queue], wait_ms: 0 });
@@ -242,7 +246,8 @@ describe('many jobs are enqueued at once', () => {
         assertError(await server.post('/jobs/bulk', {}), 400, 'missing_field', /jobs/);
         assertError(await server.post('/jobs/bulk', { jobs: null }), 400, 'wrong_type');
         assertError(await server.post('/jobs/bulk', { jobs: {} }), 400, 'wrong_type');
-        assertError(await server.post('/jobs/bulk', '{"jobs":[],"jobs":[]}'), 400, 'duplicate_field');
+        assertError(await server.post('/jobs/bulk', '{"jobs":[],"jobs":[]}'), 400,
+            'duplicate_field');
     });
 
     it('and_all_of_them_are_there', async () => {
@@ -287,7 +292,8 @@ describe('what this server does not have yet is refused', () => {
         assertError(await server.post('/jobs', body, { 'content-type': type }), 415,
             'unsupported_media_type');
         assertError(await server.get('/jobs', { accept: type }), 406, 'not_acceptable');
-        assertError(await server.get('/jobs/take', { accept: 'application/vnd.zizq.msgpack-stream' }),
+        assertError(await server.get('/jobs/take',
+            { accept: 'application/vnd.zizq.msgpack-stream' }),
             406, 'not_acceptable');
     });
 

@@ -44,7 +44,7 @@ function text(what) {
     return typeof what === 'function' ? what() : what;
 }
 
-// Asks again until the answer is true (or is not an assertion's failure) and returns it.
+// Asks again until the answer is true, and returns it.
 async function until(ask, what) {
     const end = Date.now() + DEADLINE_MS;
     for (;;) {
@@ -95,8 +95,9 @@ function queueName(prefix = 'queue') {
 
 class Server {
     // args and env are further ones; dir is made if it is not given. Requests share
-    // connections unless keepAlive is false.
-    constructor({ args = [], env = {}, dir = null, keepAlive = true } = {}) {
+    // connections unless keepAlive is false. bare: no flags but args.
+    constructor({ args = [], env = {}, dir = null, keepAlive = true, bare = false } = {}) {
+        this.bare = bare;
         this.args = args;
         this.env = env;
         this.dir = dir;
@@ -108,7 +109,8 @@ class Server {
     async start({ args = this.args, env = this.env } = {}) {
         assert.equal(this.child, null, 'the server runs already');
         this.dir ??= makeDir();
-        const all = ['serve', '--root-dir', path.join(this.dir, 'root'), '--port', '0', ...args];
+        const own = this.bare ? [] : ['--root-dir', path.join(this.dir, 'root'), '--port', '0'];
+        const all = ['serve', ...own, ...args];
         const child = spawn(BIN, all, {
             env: environment(env), stdio: ['ignore', 'pipe', 'pipe'],
         });
@@ -124,9 +126,9 @@ class Server {
             });
         });
         this.line = await within(this.listening(child), () => `the server is up: ${this.stderr}`);
-        const match = /^Listening on (http:\/\/\S+:(\d+))$/.exec(this.line);
+        const match = /^Listening on http:\/\/\[?([^\]/]+)\]?:(\d+)$/.exec(this.line);
         assert.ok(match, `the line that says where: ${this.line}`);
-        this.base = match[1];
+        this.host = match[1];
         this.port = Number(match[2]);
         return this;
     }
@@ -182,7 +184,7 @@ class Server {
         }
         const answer = new Promise((resolve, reject) => {
             const req = http.request({
-                host: '127.0.0.1', port: this.port, method, path: target, headers: all,
+                host: this.host, port: this.port, method, path: target, headers: all,
                 agent: this.agent,
             });
             req.on('error', reject);
@@ -238,14 +240,14 @@ class Server {
 
     // Opens a stream of jobs; see Taker.
     async take(query = '', headers = {}) {
-        const taker = new Taker(this.port, query, headers);
+        const taker = new Taker(this, query, headers);
         await taker.opened;
         return taker;
     }
 
     // A bare connection; see Wire.
     async wire() {
-        const wire = new Wire(this.port);
+        const wire = new Wire(this);
         await wire.opened;
         return wire;
     }
@@ -269,7 +271,8 @@ function collect(res) {
 
 function shape(status, headers, bytes) {
     const answer = { status, headers, bytes, text: bytes.toString('utf8') };
-    if (bytes.length && /json$/.test(headers['content-type']) && !/ndjson/.test(headers['content-type']))
+    if (bytes.length && /json$/.test(headers['content-type']) &&
+        !/ndjson/.test(headers['content-type']))
         answer.json = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
     return answer;
 }
@@ -287,7 +290,7 @@ function assertError(res, status, code, sentence) {
 
 // The jobs of one GET /jobs/take as they come.
 class Taker {
-    constructor(port, query, headers) {
+    constructor(server, query, headers) {
         this.jobs = []; // not asked for yet
         this.lines = []; // of all jobs
         this.beats = 0;
@@ -295,7 +298,7 @@ class Taker {
         this.rest = '';
         this.over = false;
         this.req = http.get({
-            host: '127.0.0.1', port, path: `/jobs/take${query}`, agent: false, headers,
+            host: server.host, port: server.port, path: `/jobs/take${query}`, agent: false, headers,
         });
         this.opened = within(new Promise((resolve, reject) => {
             this.req.on('error', (err) => { this.end(); reject(err); });
@@ -381,11 +384,11 @@ class Taker {
 
 // A connection for requests that no HTTP client would send.
 class Wire {
-    constructor(port) {
+    constructor(server) {
         this.seen = Buffer.alloc(0);
         this.over = false;
         this.wakeups = [];
-        this.socket = net.connect({ host: '127.0.0.1', port, allowHalfOpen: true });
+        this.socket = net.connect({ host: server.host, port: server.port, allowHalfOpen: true });
         this.socket.setNoDelay(true);
         this.opened = new Promise((resolve) => this.socket.on('connect', resolve));
         this.socket.on('data', (bytes) => {
@@ -432,7 +435,8 @@ class Wire {
     // Takes n bytes.
     async bytes(n) {
         while (this.seen.length < n) {
-            assert.ok(!this.over, `the connection ended after ${JSON.stringify(this.seen.toString())}`);
+            assert.ok(!this.over,
+                `the connection ended after ${JSON.stringify(this.seen.toString())}`);
             await this.more();
         }
         const taken = this.seen.subarray(0, n);
@@ -444,7 +448,8 @@ class Wire {
     async before(mark) {
         let at;
         while ((at = this.seen.indexOf(mark)) < 0) {
-            assert.ok(!this.over, `the connection ended after ${JSON.stringify(this.seen.toString())}`);
+            assert.ok(!this.over,
+                `the connection ended after ${JSON.stringify(this.seen.toString())}`);
             await this.more();
         }
         const taken = (await this.bytes(at)).toString('latin1');

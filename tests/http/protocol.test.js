@@ -27,7 +27,8 @@ describe('a path', () => {
     const server = useServer();
 
     it('that_no_endpoint_has_is_not_found', async () => {
-        const targets = ['/', '/job', '/jobs/', '/jobs/x/y', '/jobs/x/errors/1/2', '/jobs//runs', '/Jobs',
+        const targets = ['/', '/job', '/jobs/', '/jobs/x/y', '/jobs/x/errors/1/2', '/jobs//runs',
+            '/Jobs',
             '/queues/x', '/health/', '/jobs/x/success/', '/%6Aobs/x/y', '//jobs'];
         for (const target of targets)
             assertError(await server.get(target), 404, 'no_such_path');
@@ -87,17 +88,20 @@ describe('a path', () => {
     });
 
     it('is_quoted_in_an_error_that_is_valid_JSON_whatever_it_is', async () => {
-        const targets = [`/${'é'.repeat(120)}`, '/\xff\xfe', '/"quoted"', '/\\', '/<&>', `/jobs/${'é'.repeat(100)}`];
+        const targets = [`/${'é'.repeat(120)}`, '/\xff\xfe', '/"quoted"', '/\\', '/<&>',
+            `/jobs/${'é'.repeat(100)}`];
         for (const target of targets) {
             const wire = await server.wire();
-            wire.send(Buffer.concat([Buffer.from('GET '), Buffer.from(target, target.includes('\xff') ? 'latin1' : 'utf8'),
+            wire.send(Buffer.concat([Buffer.from('GET '),
+                Buffer.from(target, target.includes('\xff') ? 'latin1' : 'utf8'),
                 Buffer.from(' HTTP/1.1\r\nHost: x\r\n\r\n')]));
             const res = await wire.response(); // decodes strictly
             assert.ok([400, 404].includes(res.status), `${res.status} ${res.text}`);
             assert.equal(typeof res.json.error, 'string');
             wire.close();
         }
-        for (const header of ['Accept: \xff', 'Accept: text/"\xe9', `Accept: ${'\xc3\xa9'.repeat(150)}`]) {
+        for (const header of ['Accept: \xff', 'Accept: text/"\xe9',
+            `Accept: ${'\xc3\xa9'.repeat(150)}`]) {
             const wire = await server.wire();
             wire.send(Buffer.from(rawGet('/health', `${header}\r\n`), 'latin1'));
             assertError(await wire.response(), 406, 'not_acceptable');
@@ -105,7 +109,8 @@ describe('a path', () => {
         }
         const long = await server.get(`/jobs?status=${'%C3%A9'.repeat(200)}`);
         assertError(long, 400, 'bad_value');
-        assertError(await server.delete(`/jobs?${'%E2%82%AC'.repeat(200)}=1`), 400, 'unknown_field');
+        assertError(await server.delete(`/jobs?${'%E2%82%AC'.repeat(200)}=1`), 400,
+            'unknown_field');
     });
 });
 
@@ -134,7 +139,8 @@ describe('a connection', () => {
         const queue = queueName();
         const wire = await server.wire();
         const claim = JSON.stringify({ queues: [queue], wait_ms: 60000 });
-        await wire.sendAll(Buffer.concat([rawPost('/jobs/claim', claim), Buffer.from(rawGet('/version'))]));
+        await wire.sendAll(Buffer.concat([rawPost('/jobs/claim', claim),
+            Buffer.from(rawGet('/version'))]));
         const { id } = await server.enqueue({ queue });
         assert.equal((await wire.response()).json.jobs[0].id, id);
         assert.equal((await wire.response()).json.server, 'tenax');
@@ -207,7 +213,8 @@ describe('a request', () => {
 
     it('of_HEAD_is_answered_like_GET_without_the_body', async () => {
         const { id } = await server.enqueue({ queue: 'q' });
-        for (const target of ['/jobs', `/jobs/${id}`, '/jobs/count', '/queues', '/version', `/jobs/${id}/runs`]) {
+        for (const target of ['/jobs', `/jobs/${id}`, '/jobs/count', '/queues', '/version',
+            `/jobs/${id}/runs`]) {
             const get = await server.get(target);
             const wire = await server.wire();
             wire.send(`HEAD ${target} HTTP/1.1\r\nHost: x\r\n\r\n`).send(rawGet('/version'));
@@ -269,7 +276,8 @@ describe('a request', () => {
         a_NUL: 'GET /version HTTP/1.1\r\nHost: x\r\nA: \0\r\n\r\n',
         a_length_that_is_none: 'POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n',
         a_negative_length: 'POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n',
-        two_lengths: 'POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n12',
+        two_lengths: 'POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n' +
+            'Content-Length: 2\r\n\r\n12',
         a_length_and_chunks: 'POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n' +
             'Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
         a_chunk_length_that_is_none: 'POST /jobs HTTP/1.1\r\nHost: x\r\n' +
@@ -318,7 +326,8 @@ describe('a limit', () => {
     });
 
     it('of_a_body_is_told_before_the_body_is_sent', async () => {
-        const head = 'POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 18446744073709551615\r\n\r\n';
+        const head = 'POST /jobs HTTP/1.1\r\nHost: x\r\n' +
+            'Content-Length: 18446744073709551615\r\n\r\n';
         await refused(server, head, 413, 'body_too_large');
         const expecting = 'POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 1001\r\n' +
             'Expect: 100-continue\r\n\r\n';
@@ -338,7 +347,8 @@ describe('a limit', () => {
     });
 
     it('of_header_bytes_is_kept', async () => {
-        await refused(server, rawGet('/version', `X: ${'y'.repeat(40000)}\r\n`), 431, 'headers_too_large');
+        await refused(server, rawGet('/version', `X: ${'y'.repeat(40000)}\r\n`), 431,
+            'headers_too_large');
     });
 
     it('of_header_bytes_is_kept_by_a_flood_without_end', async () => {

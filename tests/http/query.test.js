@@ -44,7 +44,8 @@ describe('one job', () => {
     });
 
     it('is_not_found_if_there_is_none', async () => {
-        for (const id of [UNKNOWN, 'x', '-', '0'.repeat(26), '%C3%A9', 'A'.repeat(25), 'z'.repeat(25)])
+        for (const id of [UNKNOWN, 'x', '-', '0'.repeat(26), '%C3%A9', 'A'.repeat(25),
+            'z'.repeat(25)])
             assertError(await server.get(`/jobs/${id}`), 404, 'not_found');
     });
 
@@ -55,7 +56,8 @@ describe('one job', () => {
             ready: await server.enqueue({ queue }),
             scheduled: await server.enqueue({ queue, ready_at: Date.now() + 60000 }),
         };
-        for (const [status, report] of [['in_flight', null], ['completed', 'success'], ['dead', 'failure']]) {
+        for (const [status, report] of [['in_flight', null], ['completed', 'success'],
+            ['dead', 'failure']]) {
             const own = queueName();
             jobs[status] = await server.enqueue({ queue: own, retention: keep });
             await server.claimOne(own);
@@ -108,7 +110,8 @@ describe('the list of jobs', () => {
         await server.post(`/jobs/${made.dead.id}/failure`, { message: 'm', kill: true });
         const { jobs } = await list(server, '/jobs');
         assert.deepEqual(jobs.map((job) => [job.id, job.status]), [
-            [made.ready.id, 'ready'], [made.scheduled.id, 'scheduled'], [made.flying.id, 'in_flight'],
+            [made.ready.id, 'ready'], [made.scheduled.id, 'scheduled'],
+            [made.flying.id, 'in_flight'],
             [made.completed.id, 'completed'], [made.dead.id, 'dead'],
         ]);
         assert.deepEqual(jobs[0], { ...made.ready, payload: 'p' });
@@ -134,13 +137,15 @@ describe('the list of jobs', () => {
         it(`with_${query}_has_${names.join(' and ') || 'none'}`, async () => {
             const want = names.map((name) => made[name].id);
             assert.deepEqual(await listIds(server, `/jobs?${query}`), want);
-            assert.deepEqual(await listIds(server, `/jobs?${query}&order=desc`), [...want].reverse());
+            assert.deepEqual(await listIds(server, `/jobs?${query}&order=desc`),
+                [...want].reverse());
             assert.equal(await count(server, `?${query}`), want.length);
         });
 
     it('with_ids_has_those', async () => {
         const wanted = [made.dead.id, UNKNOWN, made.ready.id, made.dead.id];
-        assert.deepEqual(await listIds(server, `/jobs?id=${wanted}`), [made.ready.id, made.dead.id]);
+        assert.deepEqual(await listIds(server, `/jobs?id=${wanted}`),
+            [made.ready.id, made.dead.id]);
         assert.deepEqual(await listIds(server, `/jobs?id=${wanted}&order=desc`),
             [made.dead.id, made.ready.id]);
         assert.deepEqual(await listIds(server, `/jobs?id=${wanted}&status=ready`), [made.ready.id]);
@@ -160,11 +165,14 @@ describe('the list of jobs', () => {
     const bad = {
         'status=': 'bad_value', 'queue=': 'bad_value', 'type=': 'bad_value', 'id=': 'bad_value',
         'status=gone': 'bad_value', 'status=ready,,dead': 'bad_value', 'status=READY': 'bad_value',
-        'queue=a*': 'bad_name', 'type=%5B': 'bad_name', 'order=up': 'bad_value', 'order=': 'bad_value',
+        'queue=a*': 'bad_name', 'type=%5B': 'bad_name', 'order=up': 'bad_value',
+        'order=': 'bad_value',
         'limit=0': 'bad_value', 'limit=2001': 'bad_value', 'limit=-1': 'bad_value',
         'limit=x': 'bad_value', 'limit=': 'bad_value', 'limit=1.5': 'bad_value',
-        'from=x': 'bad_id', 'from=': 'bad_id', 'queue=%zz': 'bad_request', 'queue=%ff': 'bad_request',
-        'queue=%': 'bad_request', 'queue=a&queue=b': 'duplicate_field', 'limit=1&limit=2': 'duplicate_field',
+        'from=x': 'bad_id', 'from=': 'bad_id', 'queue=%zz': 'bad_request',
+        'queue=%ff': 'bad_request',
+        'queue=%': 'bad_request', 'queue=a&queue=b': 'duplicate_field',
+        'limit=1&limit=2': 'duplicate_field',
     };
     for (const [query, code] of Object.entries(bad))
         it(`refuses_${query}`, async () => {
@@ -188,7 +196,8 @@ describe('pages of jobs', () => {
     it('link_to_each_other_with_their_filters', async () => {
         const queue = 'a b&c=é+%';
         const ids = await enqueueMany(server, repeat(5, { queue }));
-        const first = await list(server, `/jobs?limit=2&queue=${encodeURIComponent(queue)}&status=ready`);
+        const first = await list(server,
+            `/jobs?limit=2&queue=${encodeURIComponent(queue)}&status=ready`);
         assert.equal(first.pages.prev, null);
         assert.match(first.pages.next, /^\/jobs\?from=[0-9a-z]{25}&order=asc&limit=2&queue=/);
         const again = await list(server, first.pages.self);
@@ -251,11 +260,13 @@ describe('pages of jobs', () => {
                     if (id)
                         await server.delete(`/jobs/${id}`);
             };
-            const met = await walk(`/jobs?queue=${queue}&order=${order}&limit=7${status}`, 'next', disturb);
+            const met = await walk(`/jobs?queue=${queue}&order=${order}&limit=7${status}`, 'next',
+                disturb);
             assert.equal(new Set(met).size, met.length, 'none twice');
             const sorted = order === 'asc' ? [...met].sort() : [...met].sort().reverse();
             assert.deepEqual(met, sorted);
-            assert.deepEqual(met.filter((id) => staying.includes(id)).sort(), staying, 'none skipped');
+            assert.deepEqual(met.filter((id) => staying.includes(id)).sort(), staying,
+                'none skipped');
         });
     }
 
@@ -285,7 +296,8 @@ describe('deleting many jobs', () => {
         assert.equal(res.status, 200);
         assert.deepEqual(res.json, { deleted: 1 });
         assert.deepEqual(await listIds(server, `/jobs?queue=${a},${b}`), ids.slice(1));
-        assert.deepEqual((await server.delete(`/jobs?id=${ids[1]},${ids[1]},${UNKNOWN}`)).json, { deleted: 1 });
+        assert.deepEqual((await server.delete(`/jobs?id=${ids[1]},${ids[1]},${UNKNOWN}`)).json,
+            { deleted: 1 });
         assert.deepEqual((await server.delete(`/jobs?queue=${a}`)).json, { deleted: 1 });
         assert.deepEqual((await server.delete(`/jobs?queue=${a}`)).json, { deleted: 0 });
         assert.deepEqual(await listIds(server, `/jobs?queue=${a},${b}`), [ids[2]]);
@@ -306,7 +318,8 @@ describe('deleting many jobs', () => {
         const cases = {
             [`queu=${queue}`]: 'unknown_field', [`queue=${queue}&stats=dead`]: 'unknown_field',
             'limit=1': 'unknown_field', 'status=': 'bad_value', 'queue=': 'bad_value',
-            'status=reddy': 'bad_value', 'id=x': 'bad_id', [`queue=${queue}&queue=x`]: 'duplicate_field',
+            'status=reddy': 'bad_value', 'id=x': 'bad_id',
+            [`queue=${queue}&queue=x`]: 'duplicate_field',
             'Queue=x': 'unknown_field', '=x': 'unknown_field',
         };
         for (const [query, code] of Object.entries(cases))
@@ -329,7 +342,8 @@ describe('what the server says of itself', () => {
 
     it('is_its_queues', async () => {
         assert.deepEqual((await server.get('/queues')).json, { queues: [] });
-        await enqueueMany(server, [{ queue: 'beta' }, { queue: 'alpha' }, { queue: 'é "x"' }, { queue: 'beta' }]);
+        await enqueueMany(server,
+            [{ queue: 'beta' }, { queue: 'alpha' }, { queue: 'é "x"' }, { queue: 'beta' }]);
         const { queues } = (await server.get('/queues')).json;
         assert.deepEqual([...queues].sort(), ['alpha', 'beta', 'é "x"']);
         const { jobs } = await list(server, '/jobs?queue=alpha');
@@ -360,7 +374,8 @@ describe('a strict server', () => {
     const server = useServer({ args: ['--strict'] });
 
     it('refuses_parameters_it_does_not_know', async () => {
-        for (const target of ['/jobs?queu=a', '/jobs/count?queu=a', '/jobs/take?queu=a', '/jobs/count?limit=1'])
+        for (const target of ['/jobs?queu=a', '/jobs/count?queu=a', '/jobs/take?queu=a',
+            '/jobs/count?limit=1'])
             assertError(await server.get(target), 400, 'unknown_field', /queu|limit/);
         const { id } = await server.enqueue({ queue: 'q' });
         for (const tail of ['runs', 'errors'])

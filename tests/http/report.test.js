@@ -60,8 +60,10 @@ describe('a success', () => {
 
     it('is_refused_with_what_is_no_token', async () => {
         const { id } = await claimNew(server);
-        for (const token of ['', 'x', '0'.repeat(16), 'F'.repeat(16), '1'.repeat(15), '1'.repeat(17)])
-            assertError(await server.post(`/jobs/${id}/success`, { token }), 400, 'bad_value', /token/);
+        for (const token of ['', 'x', '0'.repeat(16), 'F'.repeat(16), '1'.repeat(15),
+            '1'.repeat(17)])
+            assertError(await server.post(`/jobs/${id}/success`, { token }), 400, 'bad_value',
+                /token/);
         assertError(await server.post(`/jobs/${id}/success`, { token: 1 }), 400, 'wrong_type');
         assert.equal((await server.job(id)).status, 'in_flight');
     });
@@ -70,7 +72,8 @@ describe('a success', () => {
         const { id } = await server.enqueue({ queue: queueName() });
         assertError(await server.post(`/jobs/${id}/success`), 404, 'not_in_flight', /ready/);
         const later = await server.enqueue({ queue: queueName(), ready_at: Date.now() + 60000 });
-        assertError(await server.post(`/jobs/${later.id}/success`), 404, 'not_in_flight', /scheduled/);
+        assertError(await server.post(`/jobs/${later.id}/success`), 404, 'not_in_flight',
+            /scheduled/);
     });
 
     it('of_an_unknown_job_is_refused', async () => {
@@ -104,7 +107,8 @@ describe('many successes', () => {
         const [a, b] = await claimMany(2);
         const waiting = await server.enqueue({ queue: queueName() });
         const bad = [waiting.id, UNKNOWN, 'x', 'é"\\'];
-        const res = await server.post('/jobs/success', { ids: [bad[2], a, bad[0], bad[1], b, bad[3]] });
+        const res = await server.post('/jobs/success',
+            { ids: [bad[2], a, bad[0], bad[1], b, bad[3]] });
         assertError(res, 422, 'unprocessable');
         assert.deepEqual([...res.json.not_found].sort(), [...bad].sort());
         for (const id of [a, b])
@@ -145,7 +149,7 @@ describe('a failure', () => {
         assert.ok(!('payload' in job));
         const delay = job.ready_at - job.failed_at;
         assert.ok(delay >= 16000 && delay <= 46000, `15 s + 1 s + up to 30 s: ${delay}`);
-        assert.match(job.reason, /^retry 1 of 25, default backoff, in [0-9.]+ ?s$/);
+        assert.match(job.reason, /^retry 1 of 25, default backoff, in [0-9.]+ s$/);
         const { payload, ...read } = await server.job(id);
         assert.equal(payload, null);
         assert.deepEqual(read, job);
@@ -158,7 +162,7 @@ describe('a failure', () => {
         const failed = await fail(server, job.id);
         assert.equal(failed.attempts, 3);
         assert.equal(failed.ready_at - failed.failed_at, 100 + 9000);
-        assert.match(failed.reason, /^retry 3 of 25, own backoff, in 9\.1 ?s$/);
+        assert.match(failed.reason, /^retry 3 of 25, own backoff, in 9\.1 s$/);
     });
 
     it('adds_chance_within_the_bounds_of_the_jitter', async () => {
@@ -247,13 +251,16 @@ describe('a failure', () => {
         assertError(await server.post(`/jobs/${id}/failure`, body), 409, 'stale_token');
         assert.equal((await server.job(id)).status, 'in_flight');
         assert.equal((await fail(server, id, { token })).attempts, 1);
-        assertError(await server.post(`/jobs/${id}/failure`, { message: 'm', token }), 409, 'stale_token');
-        assertError(await server.post(`/jobs/${id}/failure`, { message: 'm' }), 404, 'not_in_flight');
+        assertError(await server.post(`/jobs/${id}/failure`, { message: 'm', token }), 409,
+            'stale_token');
+        assertError(await server.post(`/jobs/${id}/failure`, { message: 'm' }), 404,
+            'not_in_flight');
     });
 
     it('of_an_unknown_job_is_refused', async () => {
         for (const id of [UNKNOWN, 'x'])
-            assertError(await server.post(`/jobs/${id}/failure`, { message: 'm' }), 404, 'not_found');
+            assertError(await server.post(`/jobs/${id}/failure`, { message: 'm' }), 404,
+                'not_found');
     });
 
     it('needs_a_message_and_fields_of_their_types', async () => {
@@ -336,7 +343,8 @@ describe('the errors of a job', () => {
         const desc = (await server.get(`/jobs/${job.id}/errors?order=desc&limit=5`)).json;
         assert.deepEqual(desc.errors.map((e) => e.attempt), [7, 6, 5, 4, 3]);
         assert.equal(desc.pages.prev, null);
-        assert.deepEqual((await server.get(desc.pages.next)).json.errors.map((e) => e.attempt), [2, 1]);
+        assert.deepEqual((await server.get(desc.pages.next)).json.errors.map((e) => e.attempt),
+            [2, 1]);
     });
 
     it('are_asked_for_by_a_number_that_is_one', async () => {
@@ -344,7 +352,8 @@ describe('the errors of a job', () => {
         await failAndClaim(server, job, 1);
         assertError(await server.get(`/jobs/${job.id}/errors/2`), 404, 'not_found', /attempt 2/);
         for (const attempt of ['0', '-1', 'x', '1.5', '99999999999'])
-            assertError(await server.get(`/jobs/${job.id}/errors/${attempt}`), 400, 'bad_value', /attempt/);
+            assertError(await server.get(`/jobs/${job.id}/errors/${attempt}`), 400, 'bad_value',
+                /attempt/);
         for (const id of [UNKNOWN, 'x'])
             for (const tail of ['errors', 'errors/1', 'runs'])
                 assertError(await server.get(`/jobs/${id}/${tail}`), 404, 'not_found');
@@ -353,7 +362,8 @@ describe('the errors of a job', () => {
     it('refuse_bad_parameters', async () => {
         const { id } = await claimNew(server);
         for (const tail of ['errors', 'runs'])
-            for (const query of ['limit=0', 'limit=2001', 'limit=x', 'order=up', 'from=x', 'from=-1'])
+            for (const query of ['limit=0', 'limit=2001', 'limit=x', 'order=up', 'from=x',
+                'from=-1'])
                 assertError(await server.get(`/jobs/${id}/${tail}?${query}`), 400, 'bad_value');
     });
 });
@@ -369,7 +379,8 @@ describe('the runs of a job', () => {
         const open = await server.runs(id);
         assert.deepEqual(open, [{
             run: 0, worker: 'anna', taken_at: first.dequeued_at,
-            lease_expires_at: first.lease_expires_at, ended_at: null, outcome: 'running', reason: null,
+            lease_expires_at: first.lease_expires_at, ended_at: null, outcome: 'running',
+                reason: null,
         }]);
         assert.equal(first.lease_expires_at - first.dequeued_at, 60000);
         const failed = await fail(server, id, { message: 'm', error_type: 'E', retry_at: 5 });
@@ -468,7 +479,8 @@ describe('retention', () => {
         assert.deepEqual(jobs, [{ ...dead, payload: [1] }]);
         assert.equal(jobs[0].reason, 'dead: no retries are allowed');
         assert.equal(jobs[0].resolution, 'failed');
-        assertError(await server.post(`/jobs/${job.id}/failure`, { message: 'm' }), 404, 'not_in_flight', /dead/);
+        assertError(await server.post(`/jobs/${job.id}/failure`, { message: 'm' }), 404,
+            'not_in_flight', /dead/);
     });
 });
 
@@ -482,7 +494,7 @@ describe('the defaults of the server', () => {
         const { id } = await claimNew(server);
         const job = await fail(server, id);
         assert.equal(job.ready_at - job.failed_at, 1250);
-        assert.match(job.reason, /^retry 1 of 1, default backoff, in 1\.25? ?s$|^retry 1 of 1, default backoff, in 1\.3 ?s$/);
+        assert.equal(job.reason, 'retry 1 of 1, default backoff, in 1.3 s');
     });
 
     it('give_way_to_what_a_job_says_of_itself', async () => {

@@ -91,7 +91,8 @@ describe('a stream of jobs', () => {
 
     it('gives_jobs_of_the_queues_it_names_only', async () => {
         const [a, b, c] = [queueName(), queueName(), queueName('не латиница')];
-        const ids = await enqueueMany(server, [{ queue: a }, { queue: b }, { queue: c }, { queue: b }]);
+        const ids = await enqueueMany(server,
+            [{ queue: a }, { queue: b }, { queue: c }, { queue: b }]);
         const taker = await server.take(`?queue=${a},${encodeURIComponent(c)}&prefetch=9`);
         assert.deepEqual(await taker.nextIds(2), [ids[0], ids[2]]);
         await taker.assertQuiet();
@@ -130,7 +131,8 @@ describe('a stream of jobs', () => {
     it('puts_a_payload_with_line_breaks_on_one_line', async () => {
         const queue = queueName();
         const payload = '{\r\n  "a":\n [1,\r\r2],\n"b": "x\\ny"}';
-        const res = await server.post('/jobs', `{"queue":"${queue}","type":"t","payload":${payload}}`);
+        const res = await server.post('/jobs',
+            `{"queue":"${queue}","type":"t","payload":${payload}}`);
         assert.equal(res.status, 201);
         const taker = await server.take(`?queue=${queue}`);
         assert.deepEqual((await taker.next()).payload, JSON.parse(payload));
@@ -189,7 +191,8 @@ describe('a stream of jobs', () => {
         const ids = await enqueueMany(server, repeat(400, { queue, payload: 'x'.repeat(30000) }));
         const taker = await server.take(`?queue=${queue}&prefetch=1000`);
         taker.res.pause();
-        const held = async () => (await server.get(`/jobs/count?queue=${queue}&status=in_flight`)).json;
+        const held = async () =>
+            (await server.get(`/jobs/count?queue=${queue}&status=in_flight`)).json;
         await until(async () => (await held()).count > 0, 'jobs are on their way');
         await server.assertServes();
         taker.res.resume();
@@ -261,7 +264,8 @@ describe('a closed stream', () => {
         assert.equal(two.id, id);
         assert.equal(two.run, 1);
         assert.notEqual(two.token, one.token);
-        assertError(await server.post(`/jobs/${id}/success`, { token: one.token }), 409, 'stale_token');
+        assertError(await server.post(`/jobs/${id}/success`, { token: one.token }), 409,
+            'stale_token');
         assert.equal((await server.job(id)).status, 'in_flight', 'a stale report changes nothing');
         assert.equal((await server.post(`/jobs/${id}/success`, { token: two.token })).status, 204);
         second.close();
@@ -288,7 +292,8 @@ describe('a closed stream', () => {
         await ready(id);
         assertError(await server.post(`/jobs/${id}/success`), 404, 'not_in_flight');
         assertError(await server.post(`/jobs/${id}/success`, { token }), 409, 'stale_token');
-        assertError(await server.post(`/jobs/${id}/failure`, { message: 'm', token }), 409, 'stale_token');
+        assertError(await server.post(`/jobs/${id}/failure`, { message: 'm', token }), 409,
+            'stale_token');
     });
 
     it('is_ended_in_good_order_by_a_server_that_stops', async () => {
@@ -331,7 +336,8 @@ describe('asking for a stream', () => {
     });
 
     it('is_refused_with_a_parameter_given_twice', async () => {
-        assertError(await server.get('/jobs/take?queue=a&queue=b'), 400, 'duplicate_field', /queue/);
+        assertError(await server.get('/jobs/take?queue=a&queue=b'), 400, 'duplicate_field',
+            /queue/);
         assertError(await server.get('/jobs/take?prefetch=1&prefetch=2'), 400, 'duplicate_field');
     });
 
@@ -344,7 +350,8 @@ describe('asking for a stream', () => {
     });
 
     it('is_refused_with_a_worker_that_has_no_proper_name', async () => {
-        assertError(await server.get('/jobs/take', { 'worker-id': 'a*b' }), 400, 'bad_name', /Worker-Id/);
+        assertError(await server.get('/jobs/take', { 'worker-id': 'a*b' }), 400, 'bad_name',
+            /Worker-Id/);
     });
 
     it('is_refused_with_HEAD_which_could_not_show_the_jobs', async () => {
@@ -359,7 +366,8 @@ describe('asking for a stream', () => {
     });
 
     it('is_answered_with_the_content_type_asked_for', async () => {
-        for (const accept of ['application/x-ndjson', 'application/json', '*/*', 'Application/*;q=0.5']) {
+        for (const accept of ['application/x-ndjson', 'application/json', '*/*',
+            'Application/*;q=0.5']) {
             const taker = await server.take(`?queue=${queueName()}`, { accept });
             assert.equal(taker.status, 200);
             taker.close();
