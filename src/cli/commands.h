@@ -9,7 +9,8 @@
 #include "cli/command.h"
 
 extern const struct subcommand enqueue_command, work_command, jobs_command, job_command,
-    queues_command, version_command, retry_command, cancel_command, patch_command, delete_command;
+    queues_command, version_command, retry_command, cancel_command, patch_command, delete_command,
+    crons_command, cron_command;
 
 int enqueue_main(int argc, char **argv);
 int work_main(int argc, char **argv);
@@ -21,5 +22,7 @@ int retry_main(int argc, char **argv);
 int cancel_main(int argc, char **argv);
 int patch_main(int argc, char **argv);
 int delete_main(int argc, char **argv);
+int crons_main(int argc, char **argv);
+int cron_main(int argc, char **argv);
 
 #endif
