@@ -46,16 +46,15 @@ static struct err read_expression(struct json_cursor *c, struct arena *a, void *
     return err;
 }
 
-/* An object or a list whose members are read afterwards, for that needs the api. */
+/* An object or a list that is read afterwards, for that needs the api. */
 struct part {
     struct json_cursor at;
-    bool given;
 };
 
 static struct err read_part(struct json_cursor *c, struct arena *a, void *out)
 {
     struct part *p = out;
-    *p = (struct part){*c, true};
+    p->at = *c;
     return api_field_any(c, a, NULL);
 }
 
@@ -119,15 +118,17 @@ static struct err add_entry(const struct api *a, struct json_cursor *c, struct a
 static struct err decode_entries(const struct api *a, struct json_cursor *c, struct arena *arena,
                                  struct specs *specs)
 {
-    bool more;
-    TRY(json_enter_array(c));
+    struct err err = json_enter_array(c);
+    if (err.code != ERR_OK)
+        return api_in_field(err, "entries");
     for (;;) {
+        bool more;
         TRY(json_next_element(c, &more));
         if (!more)
             return err_none();
         char where[32];
         snprintf(where, sizeof where, "entries[%zu]", specs->count);
-        struct err err = add_entry(a, c, arena, specs);
+        err = add_entry(a, c, arena, specs);
         if (err.code != ERR_OK)
             return err.code == ERR_TOO_MANY ? err : api_in_field(err, where);
     }
@@ -139,14 +140,12 @@ static struct err decode_group(const struct api *a, const struct http_request *r
     struct group_body body = {0};
     struct specs specs = {0};
     TRY(api_decode_body(a, req, group_table, COUNT(group_table), false, &body));
-    struct err err = decode_entries(a, &body.entries.at, req->arena, &specs);
-    if (err.code != ERR_OK)
-        return specs.count || err.code != ERR_BAD_TYPE ? err : api_in_field(err, "entries");
+    TRY(decode_entries(a, &body.entries.at, req->arena, &specs));
     put->paused = body.paused;
     put->entries = specs.at;
     put->count = specs.count;
     put->whole = true;
-    return err;
+    return err_none();
 }
 
 static struct err decode_entry(const struct api *a, const struct http_request *req,
