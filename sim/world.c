@@ -32,6 +32,7 @@ void sim_boot(struct sim *s)
     PROMISE(err.code == ERR_OK, "I2", "recovery failed: %s", err.msg);
     engine_check(embedded_engine(s->backend));
     s->arrived = true;
+    s->boots++;
 }
 
 void sim_crash(struct sim *s)
@@ -84,6 +85,11 @@ static void check_asleep(struct sim *s)
     sim_turn(s);
     PROMISE(begun == disk_begun(s->disk) && hash == trace_hash(), "I5",
             "the loop slept with work left");
+    for (unsigned i = 0; i < CLAIMS; i++) {
+        const struct ticket *t = s->claims[i].ticket;
+        PROMISE(!t || t->until.ms > s->now.ms, "I5",
+                "the wait of claim #%lu is over and it has no answer", t->serial);
+    }
 }
 
 void sim_pump(struct sim *s)
@@ -92,7 +98,9 @@ void sim_pump(struct sim *s)
         PROMISE(n < TURNS_MAX, "I5", "the loop spins");
         sim_turn(s);
     }
-    if (!s->holding && !disk_is_busy(s->disk))
+    /* Nobody tells a loop that the disk got full. */
+    bool full = store_free_space(s->disk) < (int64_t)s->settings.min_free_space;
+    if (!s->holding && !disk_is_busy(s->disk) && !full)
         check_asleep(s);
 }
 
@@ -116,6 +124,26 @@ void sim_heal(struct sim *s)
     sim_hold(s, false);
     memory_set_free_space(disk_memory(s->disk), INT64_MAX);
     disk_fail_reopens(s->disk, 0);
+}
+
+void sim_restart(struct sim *s)
+{
+    unsigned boots = s->boots;
+    trace_line("stop");
+    s->quiet = s->stopping = true;
+    sim_heal(s);
+    embedded_stop(s->backend);
+    sim_pump(s);
+    s->quiet = s->stopping = false;
+    /* A commit that had failed before may have ended the process first. */
+    if (s->boots != boots)
+        return;
+    PROMISE(embedded_is_idle(s->backend), "I5", "a stopped server has work left");
+    PROMISE(list_is_empty(&s->tickets), "REPLY", "a stopped server owes answers");
+    embedded_free(s->backend);
+    disk_crash(s->disk, true, false);
+    client_cut_off(s);
+    sim_boot(s);
 }
 
 static void note_writable(struct ticket *t, const struct reply *r)

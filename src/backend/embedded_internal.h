@@ -69,12 +69,15 @@ struct embedded {
     struct list streams, claims;
     struct list scans, answered; /* under way; waiting for their reply to leave */
     enum health health;
+    struct err broken;    /* what the store says contradicts itself: the process must end */
     struct err failure;   /* iff HEALTH_FAILED */
     instant retry_reopen; /* iff HEALTH_FAILED */
     instant now;          /* of this turn */
     int64_t free_space;
     instant free_space_at;
     bool more_due, stopping;
+    bool stirred;    /* a taker came or was resumed since the last turn */
+    bool starved;    /* nothing is handed out for lack of space on the disk */
     bool copy_reads; /* what is read must outlive the turn: no views into its batch */
     struct ahead ahead;
     struct buf scratch; /* for reads from the store */

@@ -90,9 +90,11 @@ class Site {
   }
 
   async end() {
-    this.server.child.kill('SIGKILL');
-    await this.server.exited;
-    this.disk.unmount();
+    try {
+      if (this.server) await this.server.end('SIGKILL');
+    } finally {
+      this.disk.unmount();
+    }
   }
 }
 
@@ -231,6 +233,22 @@ function define(prefix) {
         await site.checkJobs();
       }
       t.diagnostic(`resumed after ${times.join(', ')} ms`);
+      await site.kill();
+      await site.start();
+      await site.checkJobs();
+    }));
+
+  /* Large enough for tables to be merged, which needs room of its own. */
+  test('deleting jobs brings a server back that has filled its disk by itself', (t) =>
+    onSite(prefix, 600, [], async (site) => {
+      assertRefusal(await site.fill(site.conn, 50, 20000), /left|space/);
+      const began = performance.now();
+      await accepted(() => site.conn.request('DELETE', '/jobs?queue=q'));
+      site.kept.clear();
+      t.diagnostic(`deleted after ${Math.round(performance.now() - began)} ms`);
+      t.diagnostic(`resumed after another ${Math.round(await site.resumed())} ms`);
+      await assertHealthy(site);
+      await site.checkJobs();
       await site.kill();
       await site.start();
       await site.checkJobs();
