@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/cron.h"
 
-#include <ctype.h>
-#include <strings.h>
+#include <string.h>
 
 #include "base/must.h"
 
@@ -40,6 +39,17 @@ struct parser {
     size_t at, end; /* the field is text[at .. end) */
 };
 
+/* Of ASCII alone, whatever the locale. */
+static bool is_digit(unsigned char c)
+{
+    return c >= '0' && c <= '9';
+}
+
+static bool is_letter(unsigned char c)
+{
+    return (c | 32) >= 'a' && (c | 32) <= 'z';
+}
+
 static bool is_space(char c)
 {
     return c == ' ' || c == '\t';
@@ -60,7 +70,7 @@ static struct err read_number(struct parser *p, unsigned *v)
 {
     size_t start = p->at;
     *v = 0;
-    while (p->at < p->end && isdigit((unsigned char)p->text.at[p->at])) {
+    while (p->at < p->end && is_digit((unsigned char)p->text.at[p->at])) {
         if (p->at - start >= 4)
             return BAD(p, start, "the number is too long");
         *v = *v * 10 + (unsigned)(p->text.at[p->at++] - '0');
@@ -72,7 +82,7 @@ static struct err read_number(struct parser *p, unsigned *v)
 static struct err read_name(struct parser *p, unsigned *v)
 {
     size_t start = p->at;
-    while (p->at < p->end && isalpha((unsigned char)p->text.at[p->at]))
+    while (p->at < p->end && is_letter((unsigned char)p->text.at[p->at]))
         p->at++;
     struct str word = {p->text.at + start, p->at - start};
     for (unsigned i = 0; i < p->field->name_count; i++)
@@ -94,7 +104,7 @@ static struct err unexpected(const struct parser *p)
     unsigned char c = (unsigned char)p->text.at[p->at];
     if (c == '?')
         return BAD(p, p->at, "'?' can only stand alone, for the day of the month or of the week");
-    if (isprint(c))
+    if (c >= ' ' && c < 0x7f)
         return BAD(p, p->at, "'%c' is not expected here", c);
     return BAD(p, p->at, "byte 0x%02x is not expected here", c);
 }
@@ -104,9 +114,9 @@ static struct err read_value(struct parser *p, unsigned *v)
     const struct field *f = p->field;
     size_t start = p->at;
     unsigned char c = p->at < p->end ? (unsigned char)p->text.at[p->at] : 0;
-    if (isdigit(c))
+    if (is_digit(c))
         TRY(read_number(p, v));
-    else if (isalpha(c))
+    else if (is_letter(c))
         TRY(read_name(p, v));
     else
         return unexpected(p);
@@ -118,7 +128,7 @@ static struct err read_value(struct parser *p, unsigned *v)
 static struct err read_step(struct parser *p, unsigned *step)
 {
     size_t start = p->at;
-    if (p->at == p->end || !isdigit((unsigned char)p->text.at[p->at]))
+    if (p->at == p->end || !is_digit((unsigned char)p->text.at[p->at]))
         return BAD(p, p->at, "a number must follow '/'");
     TRY(read_number(p, step));
     if (*step == 0)
