@@ -430,6 +430,10 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_CANCEL:
     case CMD_RERUN:
     case CMD_RERUN_WHERE:
+    case CMD_CRON_PUT:
+    case CMD_CRON_READ:
+    case CMD_CRON_SWITCH:
+    case CMD_CRON_REMOVE:
         return;
     }
 }

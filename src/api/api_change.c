@@ -134,12 +134,22 @@ void api_retry_where(ROUTE_ARGS)
     buf_fini(&p.echo);
 }
 
+/* Crons first, so that none of them adds a job behind the back of the removal. */
+static void on_crons_reset(void *ctx, const struct reply *r)
+{
+    struct call *call = ctx;
+    if (api_reply_failed(call->x, r))
+        return;
+    struct command c = {.kind = CMD_REMOVE_WHERE, .done = api_reply_empty, .ctx = call};
+    backend_submit(call->api->backend, &c);
+}
+
 void api_reset(ROUTE_ARGS)
 {
     (void)params;
     struct api *a = ctx;
     struct command c = {
-        .kind = CMD_REMOVE_WHERE, .done = api_reply_empty, .ctx = api_call(a, x, req)};
+        .kind = CMD_CRON_REMOVE, .done = on_crons_reset, .ctx = api_call(a, x, req)};
     struct err err = api_check_media(req);
     if (err.code != ERR_OK)
         api_reply_error(x, &err, NULL);

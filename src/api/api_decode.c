@@ -128,10 +128,10 @@ static struct err read_retry_limit(struct json_cursor *c, struct arena *a, void 
     return err_none();
 }
 
-static struct err read_payload(struct json_cursor *c, struct arena *a, void *out)
+struct err api_field_any(struct json_cursor *c, struct arena *a, void *raw_str)
 {
     (void)a;
-    return json_skip(c, out);
+    return json_skip(c, raw_str);
 }
 
 static struct err read_exponent(struct json_cursor *c, struct arena *a, void *out)
@@ -169,8 +169,7 @@ static struct err read_later(struct json_cursor *c, struct arena *a, void *out)
 
 /* --- objects --- */
 
-/* Says which field an error is about; what is already a path is continued. */
-static struct err in_field(struct err e, const char *name)
+struct err api_in_field(struct err e, const char *name)
 {
     char inner[sizeof e.msg];
     memcpy(inner, e.msg, sizeof inner);
@@ -226,7 +225,7 @@ struct err api_decode_object(const struct api *a, struct json_cursor *c, struct 
         seen |= bit;
         struct err err = read_field(c, arena, f, out);
         if (err.code != ERR_OK)
-            return in_field(err, f->name);
+            return api_in_field(err, f->name);
     }
     for (size_t i = 0; i < count; i++)
         if (fields[i].required && !(seen & ((uint64_t)1 << i)))
@@ -282,7 +281,7 @@ static struct err mark_retention(struct json_cursor *c, struct arena *a, void *o
 static const struct field job_table[] = {
     {"queue", true, api_field_name, SPEC(queue)},
     {"type", true, api_field_name, SPEC(type)},
-    {"payload", true, read_payload, SPEC(payload)},
+    {"payload", true, api_field_any, SPEC(payload)},
     {"priority", false, read_priority, SPEC(priority), true},
     {"ready_at", false, api_field_instant, SPEC(ready_at), true},
     {"retry_limit", false, read_retry_limit, SPEC(retry_limit), true},
@@ -326,13 +325,13 @@ struct err api_decode_job(const struct api *a, struct json_cursor *c, struct are
         err = api_decode_object(a, &f.backoff, arena, backoff_table, COUNT(backoff_table),
                                 &f.spec.backoff);
         if (err.code != ERR_OK)
-            return in_field(err, "backoff");
+            return api_in_field(err, "backoff");
     }
     if (f.has_retention)
         err = api_decode_object(a, &f.retention, arena, retention_table, COUNT(retention_table),
                                 &f.spec);
     if (err.code != ERR_OK)
-        return in_field(err, "retention");
+        return api_in_field(err, "retention");
     *out = f.spec;
     return err;
 }
@@ -458,13 +457,13 @@ static struct err decode_patch(const struct api *a, const struct http_request *r
         err = api_decode_object(a, &f.backoff, req->arena, backoff_table, COUNT(backoff_table),
                                 &f.patch.backoff);
         if (err.code != ERR_OK)
-            return in_field(err, "backoff");
+            return api_in_field(err, "backoff");
     }
     if (f.has_retention)
         err = api_decode_object(a, &f.retention, req->arena, patch_retention_table,
                                 COUNT(patch_retention_table), &f.patch);
     if (err.code != ERR_OK)
-        return in_field(err, "retention");
+        return api_in_field(err, "retention");
     *patch = f.patch;
     return err;
 }

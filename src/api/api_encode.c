@@ -93,6 +93,20 @@ static void encode_retention(struct buf *b, const struct job *job)
     buf_byte(b, '}');
 }
 
+void api_encode_options(struct buf *b, const struct job *job)
+{
+    if (job->retry_limit != RETRY_LIMIT_DEFAULT)
+        INT_MEMBER(b, "retry_limit", job->retry_limit);
+    if (job->backoff.shape != CURVE_NONE)
+        encode_backoff(b, &job->backoff);
+    if (job->completed_retention.ms >= 0 || job->dead_retention.ms >= 0)
+        encode_retention(b, job);
+    if (job->unique_while) {
+        TEXT_MEMBER(b, "unique_key", job->unique_key);
+        TEXT_MEMBER(b, "unique_while", str_from(job_unique_name(job->unique_while)));
+    }
+}
+
 /* The members without the closing brace. */
 static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
 {
@@ -116,16 +130,7 @@ static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
     if (resolution)
         TEXT_MEMBER(b, "resolution", str_from(resolution));
     TEXT_MEMBER(b, "reason", s->reason);
-    if (job->retry_limit != RETRY_LIMIT_DEFAULT)
-        INT_MEMBER(b, "retry_limit", job->retry_limit);
-    if (job->backoff.shape != CURVE_NONE)
-        encode_backoff(b, &job->backoff);
-    if (job->completed_retention.ms >= 0 || job->dead_retention.ms >= 0)
-        encode_retention(b, job);
-    if (job->unique_while) {
-        TEXT_MEMBER(b, "unique_key", job->unique_key);
-        TEXT_MEMBER(b, "unique_while", str_from(job_unique_name(job->unique_while)));
-    }
+    api_encode_options(b, job);
     if (!(how & ENCODE_PAYLOAD))
         return;
     KEY(b, "payload");

@@ -59,6 +59,13 @@ void api_error_of_attempt(ROUTE_ARGS);
 void api_queues(ROUTE_ARGS);
 void api_health(ROUTE_ARGS);
 void api_version(ROUTE_ARGS);
+void api_crons(ROUTE_ARGS);
+void api_crons_remove(ROUTE_ARGS);
+void api_cron_read(ROUTE_ARGS);
+void api_cron_put(ROUTE_ARGS);
+void api_cron_patch(ROUTE_ARGS);
+void api_cron_remove(ROUTE_ARGS);
+void api_cron_entry_put(ROUTE_ARGS);
 void api_backup(ROUTE_ARGS);
 
 /* api_backup.c: NULL without a source of backups. stop waits for the thread. */
@@ -94,6 +101,8 @@ struct err api_check_media(const struct http_request *req);
 struct err api_path_id(struct str text, struct id *id);
 
 /* api_decode.c */
+/* Says which field an error is about; what is already a path is continued. */
+struct err api_in_field(struct err e, const char *name);
 struct err api_decode_job(const struct api *a, struct json_cursor *c, struct arena *arena,
                           struct enqueue *out);
 /* A list of queue names from "a,b", each once; ERR_TOO_MANY beyond API_NAMES_MAX. */
@@ -123,6 +132,7 @@ struct err api_decode_body(const struct api *a, const struct http_request *req,
 struct err api_field_text(struct json_cursor *c, struct arena *a, void *str);
 struct err api_field_name(struct json_cursor *c, struct arena *a, void *str);
 struct err api_field_names(struct json_cursor *c, struct arena *a, void *name_list);
+struct err api_field_any(struct json_cursor *c, struct arena *a, void *raw_str);
 struct err api_field_bool(struct json_cursor *c, struct arena *a, void *b);
 struct err api_field_instant(struct json_cursor *c, struct arena *a, void *t);
 struct err api_field_span(struct json_cursor *c, struct arena *a, void *d);
@@ -160,6 +170,8 @@ struct err api_decode_patch(const struct api *a, const struct http_request *req,
 struct err api_check_lease(span lease);
 
 /* api_encode.c */
+/* What a job was given beyond the server's defaults: `,"retry_limit":3` and so on. */
+void api_encode_options(struct buf *b, const struct job *job);
 enum encode { ENCODE_PAYLOAD = 1, ENCODE_ONE_LINE = 2 };
 void api_encode_job(struct buf *b, const struct job *job, unsigned how);
 /* The answer to an enqueue. */

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "core/crons.h"
 #include "core/engine.h"
 #include "core/job.h"
 
@@ -40,6 +41,10 @@ enum command_kind {
     CMD_RUNS,         /* reply.runs */
     CMD_QUEUES,       /* reply.names of queues that have jobs, in order */
     CMD_STATUS,       /* reply.status */
+    CMD_CRON_PUT,     /* reply.cron */
+    CMD_CRON_READ,    /* reply.cron; of no group: reply.names, in order */
+    CMD_CRON_SWITCH,  /* reply.cron: the group or the entry */
+    CMD_CRON_REMOVE,  /* reply.count */
 };
 
 /* Inclusive at both ends; not set: any value. */
@@ -76,6 +81,12 @@ struct runs_command {
     uint32_t limit;
 };
 
+/* Which group, and which entry of it; see core/crons.h for what being empty means. */
+struct cron_command {
+    struct str group, entry;
+    enum cron_switch to; /* SWITCH */
+};
+
 struct reply {
     struct err err;
     struct job *jobs;
@@ -90,6 +101,7 @@ struct reply {
     bool has_live;  /* CMD_READ, CMD_RUNS: the job is in flight; its newest run's token is known */
     uint64_t token;
     instant lease_end;
+    struct cron_view *cron;
     struct {
         bool writable; /* commands that store are accepted */
         uint64_t jobs[STATUS_COUNT];
@@ -124,6 +136,8 @@ struct command {
         } patch;
         struct list_command list; /* LIST, COUNT and all _WHERE */
         struct runs_command runs;
+        struct cron_put cron_put;
+        struct cron_command cron; /* CRON_READ, CRON_SWITCH, CRON_REMOVE */
     };
     reply_fn done;
     void *ctx;

@@ -158,9 +158,10 @@ static struct err refuse_to_store(struct embedded *b, enum command_kind kind)
     /* Reports get the lower half of the reserve: finishing work frees space, new
      * work takes it. Removals are always welcome. */
     uint64_t reserve = b->settings.min_free_space;
-    if (kind != CMD_ENQUEUE)
+    if (kind != CMD_ENQUEUE && kind != CMD_CRON_PUT)
         reserve /= 2;
-    if (kind == CMD_REMOVE || kind == CMD_REMOVE_WHERE || (uint64_t)b->free_space >= reserve)
+    if (kind == CMD_REMOVE || kind == CMD_REMOVE_WHERE || kind == CMD_CRON_REMOVE ||
+        (uint64_t)b->free_space >= reserve)
         return err_none();
     return no_space(b);
 }
@@ -176,6 +177,9 @@ static bool stores(enum command_kind kind)
     case CMD_RELEASE:
     case CMD_REMOVE:
     case CMD_REMOVE_WHERE:
+    case CMD_CRON_PUT:
+    case CMD_CRON_SWITCH:
+    case CMD_CRON_REMOVE:
     case CMD_PATCH:
     case CMD_PATCH_WHERE:
     case CMD_CANCEL:
@@ -188,6 +192,7 @@ static bool stores(enum command_kind kind)
     case CMD_RUNS:
     case CMD_QUEUES:
     case CMD_STATUS:
+    case CMD_CRON_READ:
         return false;
     }
     must(false);
@@ -343,6 +348,12 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
         return;
     case CMD_STATUS:
         step_status(b, r);
+        return;
+    case CMD_CRON_PUT:
+    case CMD_CRON_READ:
+    case CMD_CRON_SWITCH:
+    case CMD_CRON_REMOVE:
+        embedded_cron(b, c, r);
         return;
     case CMD_LIST:
     case CMD_COUNT:
@@ -611,6 +622,8 @@ static struct err advance(struct embedded *b)
     check_space(b);
     if (b->ahead.cursor && b->now.ms - b->ahead.opened.ms > AHEAD_MAX_MS)
         embedded_ahead_close(b);
+    /* Ticks are new work: they get as little of the reserve as an enqueue does. */
+    engine_cron_hold(b->engine, (uint64_t)b->free_space < b->settings.min_free_space);
     TRY(engine_advance(b->engine, b->now, DUE_PER_TURN, &b->more_due));
     TRY(embedded_scan_step(b));
     b->starved = (uint64_t)b->free_space < b->settings.min_free_space / 2;

@@ -7,6 +7,7 @@
 #include "backend/embedded.h"
 #include "base/list.h"
 #include "store/batch.h"
+#include "store/record.h"
 
 /* A reply, or a job for a stream, that leaves when its turn is durable. */
 struct effect {
@@ -111,6 +112,9 @@ struct port embedded_port(struct embedded *b);
 /* To be called now and then, and before the store is reopened or closed. */
 void embedded_ahead_close(struct embedded *b);
 /* A run that has ended. ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORE. Its strings live in the arena. */
+/* What was written last under the key, durable or not; in the arena, or as long as this turn. */
+struct err embedded_read_key(struct embedded *b, struct record_key key, struct arena *a,
+                             bool *found, struct str *value);
 struct err embedded_load_run(struct embedded *b, struct id id, uint32_t index, struct arena *a,
                              struct run *run);
 
@@ -122,5 +126,10 @@ void embedded_scan_abort_all(struct embedded *b, const struct err *why);
 /* Forgets all scans without an answer. */
 void embedded_scan_free_all(struct embedded *b);
 void embedded_runs(struct embedded *b, const struct runs_command *c, struct reply *r);
+
+/* embedded_cron.c */
+void embedded_cron(struct embedded *b, const struct command *c, struct reply *r);
+void embedded_cron_port(struct port *port);
+struct err embedded_cron_recover(struct embedded *b);
 
 #endif

@@ -13,8 +13,8 @@ static struct str own(struct embedded *b, struct arena *a, struct str value)
     return b->copy_reads ? arena_copy(a, value) : value;
 }
 
-static struct err read_key(struct embedded *b, struct record_key key, struct arena *a, bool *found,
-                           struct str *value)
+struct err embedded_read_key(struct embedded *b, struct record_key key, struct arena *a,
+                             bool *found, struct str *value)
 {
     struct str k = record_key_view(&key);
     const struct batch_op *op = batch_find(&b->building->batch, k);
@@ -111,7 +111,7 @@ static struct err read_job_record(struct embedded *b, struct id id, struct arena
         store_cursor_step(b->ahead.cursor, b->env.store, false);
         return err_none();
     }
-    return read_key(b, key, a, found, value);
+    return embedded_read_key(b, key, a, found, value);
 }
 
 static struct err missing(struct id id, const char *what)
@@ -125,7 +125,7 @@ static struct err load_payload(struct embedded *b, struct id id, struct arena *a
 {
     bool found;
     struct str value;
-    TRY(read_key(b, record_payload_key(id), a, &found, &value));
+    TRY(embedded_read_key(b, record_payload_key(id), a, &found, &value));
     if (!found)
         return missing(id, "payload");
     return record_read_payload(value, &job->payload);
@@ -138,7 +138,7 @@ static struct err load_job(void *ctx, struct id id, unsigned want, struct arena 
     bool found;
     struct str value;
     *extent = (struct job_extent){0};
-    TRY(want & PORT_STATE ? read_key(b, record_job_key(id), a, &found, &value)
+    TRY(want & PORT_STATE ? embedded_read_key(b, record_job_key(id), a, &found, &value)
                           : read_job_record(b, id, a, &found, &value));
     if (!found)
         return err_make(ERR_NOT_FOUND, "there is no such job");
@@ -146,7 +146,7 @@ static struct err load_job(void *ctx, struct id id, unsigned want, struct arena 
     if ((want & PORT_PAYLOAD) && extent->payload_apart)
         TRY(load_payload(b, id, a, job));
     if (want & PORT_STATE) {
-        TRY(read_key(b, record_state_key(id), a, &extent->has_state, &value));
+        TRY(embedded_read_key(b, record_state_key(id), a, &extent->has_state, &value));
         if (extent->has_state)
             TRY(record_read_state(value, &job->state));
     }
@@ -159,7 +159,7 @@ struct err embedded_load_run(struct embedded *b, struct id id, uint32_t index, s
 {
     bool found;
     struct str value;
-    TRY(read_key(b, record_run_key(id, index), a, &found, &value));
+    TRY(embedded_read_key(b, record_run_key(id, index), a, &found, &value));
     if (!found)
         return missing(id, "run");
     return record_read_run(value, run);
@@ -222,7 +222,7 @@ static void delete_job(void *ctx, struct id id, const struct job_extent *extent)
 
 struct port embedded_port(struct embedded *b)
 {
-    return (struct port){
+    struct port port = {
         .ctx = b,
         .load_job = load_job,
         .put_job = put_job,
@@ -233,4 +233,6 @@ struct port embedded_port(struct embedded *b)
         .delete_takes = delete_takes,
         .delete_job = delete_job,
     };
+    embedded_cron_port(&port);
+    return port;
 }

@@ -90,6 +90,8 @@ static struct err read_all(struct embedded *b)
     struct err err = restore_jobs(b, jobs, states);
     if (err.code == ERR_OK)
         err = restore_takes(b, jobs);
+    if (err.code == ERR_OK)
+        err = embedded_cron_recover(b);
     struct err read = store_cursor_free(jobs, s);
     if (err.code == ERR_OK)
         err = read;

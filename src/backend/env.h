@@ -6,6 +6,7 @@
 
 #include "base/rng.h"
 #include "base/units.h"
+#include "backend/zones.h"
 #include "store/store.h"
 
 struct env {
@@ -13,6 +14,7 @@ struct env {
     void *ctx;
     struct rng rng;
     struct store *store; /* borrowed */
+    struct zones *zones; /* borrowed; NULL: UTC is the only zone */
 };
 
 #endif

@@ -16,7 +16,7 @@ enum cli_exit {
     CLI_REFUSED = 1,     /* the server said no, or a job failed */
     CLI_USAGE = 2,       /* what was given on the command line or as input is wrong */
     CLI_UNREACHABLE = 3, /* no answer from the server */
-    CLI_NOT_FOUND = 4,   /* there is no such job */
+    CLI_NOT_FOUND = 4,   /* there is no such job, cron group or entry */
 };
 
 struct subcommand {

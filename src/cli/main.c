@@ -19,6 +19,7 @@ static const struct {
     {&job_command, job_main},         {&queues_command, queues_main},
     {&retry_command, retry_main},     {&cancel_command, cancel_main},
     {&patch_command, patch_main},     {&delete_command, delete_main},
+    {&crons_command, crons_main},     {&cron_command, cron_main},
     {&backup_command, backup_main},   {&restore_command, restore_main},
     {&check_command, check_main},     {&tls_command, tls_main},
     {&version_command, version_main},
@@ -33,7 +34,7 @@ static const char exit_codes[] =
     "lease was lost\n"
     "  2  what was given is wrong: an option, a payload, a line of bulk input\n"
     "  3  the server cannot be reached\n"
-    "  4  there is no such job\n";
+    "  4  there is no such job, cron group or entry\n";
 
 static void print_overview(FILE *f)
 {

@@ -42,6 +42,7 @@ struct server {
     bool due_set;
     instant last_now;
     struct store *store;
+    struct zones *zones;
     struct backend *backend;
     struct api *api;
     struct listener primary, admin;
@@ -261,14 +262,18 @@ static struct err backup(void *ctx, const struct sink *sink)
 static struct err open_backend(struct server *s)
 {
     const struct settings *set = &s->settings;
-    struct env env = {
-        .now = env_now, .ctx = s, .rng = rng_from_seed(random_seed()), .store = s->store};
+    struct env env = {.now = env_now,
+                      .ctx = s,
+                      .rng = rng_from_seed(random_seed()),
+                      .store = s->store,
+                      .zones = s->zones};
     struct embedded_settings settings = {
         .engine = {.retry = {.limit = (int32_t)set->retry_limit,
                              .backoff = {CURVE_POWER, set->backoff_base, set->backoff_exponent,
                                          set->backoff_jitter}},
                    .completed_retention = set->retain_completed,
-                   .dead_retention = set->retain_dead},
+                   .dead_retention = set->retain_dead,
+                   .cron_skip_missed = set->cron_missed == SETTINGS_CRON_SKIP},
         .sync = set->commit_mode == SETTINGS_FSYNC,
         .min_free_space = set->min_free_space};
     return embedded_new(&settings, &env, &s->backend);
@@ -378,6 +383,7 @@ static void close_all(struct server *s)
         embedded_free(s->backend);
     if (s->store)
         store_close(s->store);
+    zones_free(s->zones);
     uv_walk(&s->loop, close_handle, NULL);
     uv_run(&s->loop, UV_RUN_DEFAULT);
     uv_loop_close(&s->loop);
@@ -391,6 +397,7 @@ static struct err start(struct server *s)
     TRY(check_host(set, set->host, &set->tls));
     TRY(check_host(set, set->admin_host, &set->admin_tls));
     TRY(open_store(s));
+    s->zones = zones_new();
     TRY(open_backend(s));
     struct api_settings api = {
         .strict = s->settings.strict, .backup = backup, .backup_ctx = s, .loop = &s->loop};

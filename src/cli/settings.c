@@ -59,6 +59,10 @@ static const struct option_def table[] = {
     {"default-dead-job-retention", "DURATION", OPTION_SPAN, AT(retain_dead),
      ENV_BOTH("DEFAULT_DEAD_JOB_RETENTION"), .def = "7d",
      .help = "how long a dead job can still be looked at"},
+    {"cron-missed", "HOW", OPTION_CHOICE, AT(cron_missed), .choices = "once|skip",
+     ENV("CRON_MISSED"), .def = "once",
+     .help = "what becomes of the ticks of a cron entry that were due while the server was down: "
+             "one job for all of them, or none"},
     {"heartbeat-interval", "DURATION", OPTION_SPAN, AT(heartbeat_interval),
      ENV_BOTH("HEARTBEAT_INTERVAL"), .def = "3s",
      .help = "how often a stream of jobs with nothing to send says that it is alive"},

@@ -12,6 +12,7 @@
 #include "cli/command.h"
 
 enum settings_commit_mode { SETTINGS_FSYNC, SETTINGS_BUFFERED };
+enum settings_cron_missed { SETTINGS_CRON_ONCE, SETTINGS_CRON_SKIP };
 
 /* PEM files; NULL where none was given. */
 struct settings_tls {
@@ -34,6 +35,7 @@ struct settings {
     span backoff_jitter;
     span retain_completed;
     span retain_dead;
+    int cron_missed; /* enum settings_cron_missed */
     span heartbeat_interval;
     int log_level;  /* enum log_level */
     int log_format; /* enum log_format */

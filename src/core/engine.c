@@ -20,6 +20,7 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
     e->queue_names.seed = rng_next(&e->rng);
     e->unique_seed = rng_next(&e->rng);
     e->take_seq = 1;
+    e->crons = engine_crons_new(e->queue_names.seed);
     list_init(&e->dirty);
     list_init(&e->hungry);
     list_init(&e->all_waiters);
@@ -65,6 +66,7 @@ void engine_free(struct engine *e)
     idmap_fini(&e->waits);
     free(e->takes);
     free(e->restored);
+    engine_crons_free(e->crons);
     free(e);
 }
 
@@ -211,6 +213,7 @@ struct err engine_restored(struct engine *e, instant now)
     free(e->restored);
     e->restored = NULL;
     e->restored_count = e->restored_cap = 0;
+    engine_crons_restored(e, now);
     return err_none();
 }
 
@@ -319,6 +322,8 @@ static struct err fire(struct engine *e, instant now, struct btree_entry due)
         engine_wait_over(e, id.lo);
         return err_none();
     }
+    if (DUE_VAL_KIND(due.val) == DUE_CRON)
+        return engine_cron_due(e, now, id);
     struct queue *q = e->queues[DUE_VAL_QUEUE(due.val)];
     must(q);
     switch (DUE_VAL_KIND(due.val)) {
@@ -337,6 +342,7 @@ static struct err fire(struct engine *e, instant now, struct btree_entry due)
     case DUE_PURGE:
         return purge(e, id, q);
     case DUE_WAIT:
+    case DUE_CRON:
         break;
     }
     must(false);
@@ -560,4 +566,5 @@ void engine_check(const struct engine *e)
     }
     must(held <= in_flight);
     btree_check(&e->deadlines);
+    engine_crons_check(e);
 }

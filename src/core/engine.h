@@ -33,6 +33,7 @@ struct taker;
 struct engine_settings {
     struct retry_defaults retry;
     span completed_retention, dead_retention;
+    bool cron_skip_missed; /* core/crons.h */
 };
 
 /* A job handed out. */

@@ -27,12 +27,12 @@ struct queue {
 #define READY_VAL_STATE 1u
 
 /* The val of a deadline: what is due, so that firing it reads nothing back. */
-enum due_kind { DUE_READY, DUE_LEASE, DUE_PURGE, DUE_WAIT };
+enum due_kind { DUE_READY, DUE_LEASE, DUE_PURGE, DUE_WAIT, DUE_CRON };
 #define DUE_VAL(kind, state, priority, queue)                                                      \
-    ((uint64_t)(kind) | (uint64_t)(state) << 2 | (uint64_t)(priority) << 16 |                      \
+    ((uint64_t)(kind) | (uint64_t)(state) << 3 | (uint64_t)(priority) << 16 |                      \
      (uint64_t)(queue) << 32)
-#define DUE_VAL_KIND(val)     ((enum due_kind)((val)&3))
-#define DUE_VAL_STATE(val)    (((val) >> 2) & 1)
+#define DUE_VAL_KIND(val)     ((enum due_kind)((val)&7))
+#define DUE_VAL_STATE(val)    (((val) >> 3) & 1)
 #define DUE_VAL_PRIORITY(val) ((uint16_t)((val) >> 16))
 #define DUE_VAL_QUEUE(val)    ((uint32_t)((val) >> 32))
 
@@ -132,6 +132,7 @@ struct engine {
     struct take_group *group; /* of this turn, or NULL */
     struct take *takes;       /* of this turn */
     size_t take_count, take_cap;
+    struct crons *crons;
     struct restored_take *restored;
     size_t restored_count, restored_cap;
 };
@@ -173,6 +174,14 @@ struct live *engine_live_new(struct engine *e, struct id id, struct queue *q);
 struct worker_name *engine_worker_new(struct str name);
 void engine_wait_over(struct engine *e, uint64_t ticket);
 void engine_takers_free(struct engine *e);
+
+/* engine_cron.c */
+struct crons *engine_crons_new(uint64_t seed);
+void engine_crons_free(struct crons *c);
+/* The tick of an entry. */
+struct err engine_cron_due(struct engine *e, instant now, struct id id);
+void engine_crons_restored(struct engine *e, instant now);
+void engine_crons_check(const struct engine *e);
 
 /* engine_report.c */
 struct err engine_expire(struct engine *e, instant now, struct live *l);

@@ -26,6 +26,11 @@ struct job_extent {
     uint32_t runs_ended; /* run records 0 .. runs_ended - 1 may exist */
 };
 
+struct cron_group;
+struct cron_entry;
+struct cron_clock;
+struct cron_zone;
+
 #define PORT_PAYLOAD 1u /* the payload too */
 #define PORT_STATE   2u /* its newest state, not only the one it was enqueued with */
 
@@ -43,6 +48,15 @@ struct port {
     void (*put_takes)(void *ctx, uint64_t seq, instant at, const struct take *takes, size_t count);
     void (*delete_takes)(void *ctx, uint64_t seq);
     void (*delete_job)(void *ctx, struct id id, const struct job_extent *extent);
+    /* Cron (core/crons.h). An entry is loaded, and put, without its clock. */
+    struct err (*load_cron_entry)(void *ctx, struct id id, struct arena *a, struct cron_entry *out);
+    void (*put_cron_group)(void *ctx, const struct cron_group *group);
+    void (*put_cron_entry)(void *ctx, const struct cron_entry *entry);
+    void (*put_cron_clock)(void *ctx, struct id id, const struct cron_clock *clock);
+    void (*delete_cron_group)(void *ctx, struct id id);
+    void (*delete_cron_entry)(void *ctx, struct id id); /* with its clock */
+    /* The zone, valid as long as the engine; NULL if it is not known. Empty: the system's. */
+    const struct cron_zone *(*zone)(void *ctx, struct str name);
 };
 
 #endif

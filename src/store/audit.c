@@ -174,6 +174,26 @@ static bool look_at_takes(struct audit *a, struct str key, struct str value)
     return true;
 }
 
+static bool look_at_cron(struct audit *a, struct str key, struct str value)
+{
+    struct id id;
+    struct cron_group group;
+    struct cron_entry entry;
+    struct cron_clock clock;
+    struct err e;
+    if (record_key_is_cron_group(key, &id))
+        e = record_read_cron_group(value, id, &group);
+    else if (record_key_is_cron_entry(key, &id))
+        e = record_read_cron_entry(value, id, &entry);
+    else if (record_key_is_cron_clock(key, &id))
+        e = record_read_cron_clock(value, &clock);
+    else
+        return false;
+    if (e.code != ERR_OK)
+        tell_broken(a, NO_JOB, &e);
+    return true;
+}
+
 static bool look_at_meta(struct audit *a, struct str key, struct str value)
 {
     struct record_key format = record_meta_key(RECORD_FORMAT_KEY);
@@ -188,7 +208,8 @@ static bool look_at_meta(struct audit *a, struct str key, struct str value)
 static void look_at(struct audit *a, struct str key, struct str value)
 {
     static bool (*const looks[])(struct audit *, struct str, struct str) = {
-        look_at_job, look_at_payload, look_at_state, look_at_run, look_at_takes, look_at_meta,
+        look_at_job,   look_at_payload, look_at_state, look_at_run,
+        look_at_takes, look_at_cron,    look_at_meta,
     };
     a->counts->records++;
     a->counts->bytes += key.len + value.len;

@@ -24,11 +24,21 @@
  *   PAYLOAD  byte version, text payload
  *   STATE    byte version, byte status, byte resolution, varint priority, opt ready_at,
  *            opt dequeued_at, opt failed_at, opt completed_at, opt purge_at (all in ms),
- *            varint attempts, varint forgiven, varint runs, varint losses, text reason, varint
- * token, opt lease_end, text worker RUN      byte version, varint index, text worker, opt taken_at,
- * opt lease_end, opt ended_at, byte outcome, varint attempt, opt retry_at, text reason, text
- * message, text error type, text backtrace, zigzag exit code, zigzag signal, opt run time ms TAKES
- * byte version, opt at, varint count, then for each: id as 16 bytes big-endian, varint run
+ *            varint attempts, varint forgiven, varint runs, varint losses, text reason,
+ *            varint token, opt lease_end, text worker
+ *   RUN      byte version, varint index, text worker, opt taken_at, opt lease_end,
+ *            opt ended_at, byte outcome, varint attempt, opt retry_at, text reason,
+ *            text message, text error type, text backtrace, zigzag exit code,
+ *            zigzag signal, opt run time ms
+ *   TAKES    byte version, opt at, varint count, then for each: id as 16 bytes
+ *            big-endian, varint run
+ *   PAUSE    byte 0 or 1: paused, opt paused_at, opt resumed_at
+ *   CRON GROUP  byte version, text name, PAUSE
+ *   CRON ENTRY  byte version, id of the group as 16 bytes big-endian, varint position, text
+ *            name, text expression, text zone, text queue, text type, varint priority, opt
+ *            retry_limit, backoff as in JOB, opt completed retention ms, opt dead retention
+ *            ms, unique scope and key as in JOB, text payload
+ *   CRON CLOCK  byte version, opt next_at, opt last_at, PAUSE
  *
  * There is one encoding of a value and nothing follows it: a reader refuses all else. */
 
@@ -104,6 +114,21 @@ struct record_key record_takes_key(uint64_t seq)
     return k;
 }
 
+struct record_key record_cron_group_key(struct id id)
+{
+    return key_of_id('C', id);
+}
+
+struct record_key record_cron_entry_key(struct id id)
+{
+    return key_of_id('E', id);
+}
+
+struct record_key record_cron_clock_key(struct id id)
+{
+    return key_of_id('N', id);
+}
+
 struct record_key record_meta_key(struct str name)
 {
     must(name.len > 0 && name.len < RECORD_KEY_MAX);
@@ -123,28 +148,42 @@ static struct id id_in(struct str key)
     return id_decode((const uint8_t *)key.at + 1);
 }
 
-bool record_key_is_job(struct str key, struct id *id)
+static bool is_id_key(struct str key, char kind, struct id *id)
 {
-    if (!is_kind(key, 'J', 17))
+    if (!is_kind(key, kind, 17))
         return false;
     *id = id_in(key);
     return true;
+}
+
+bool record_key_is_job(struct str key, struct id *id)
+{
+    return is_id_key(key, 'J', id);
 }
 
 bool record_key_is_payload(struct str key, struct id *id)
 {
-    if (!is_kind(key, 'P', 17))
-        return false;
-    *id = id_in(key);
-    return true;
+    return is_id_key(key, 'P', id);
+}
+
+bool record_key_is_cron_group(struct str key, struct id *id)
+{
+    return is_id_key(key, 'C', id);
+}
+
+bool record_key_is_cron_entry(struct str key, struct id *id)
+{
+    return is_id_key(key, 'E', id);
+}
+
+bool record_key_is_cron_clock(struct str key, struct id *id)
+{
+    return is_id_key(key, 'N', id);
 }
 
 bool record_key_is_state(struct str key, struct id *id)
 {
-    if (!is_kind(key, 'S', 17))
-        return false;
-    *id = id_in(key);
-    return true;
+    return is_id_key(key, 'S', id);
 }
 
 bool record_key_is_run(struct str key, struct id *id, uint32_t *run)
@@ -322,17 +361,67 @@ static void write_run(struct writer *w, const struct run *r)
     write_opt(w, r->failure.run_time.ms < 0 ? -1 : r->failure.run_time.ms);
 }
 
+static void write_id(struct writer *w, struct id id)
+{
+    uint8_t bytes[16];
+    id_encode(id, bytes);
+    write_bytes(w, bytes, sizeof bytes);
+}
+
 static void write_takes(struct writer *w, instant at, const struct take *takes, size_t count)
 {
     write_byte(w, VERSION);
     write_opt(w, at.ms);
     write_varint(w, count);
     for (size_t i = 0; i < count; i++) {
-        uint8_t id[16];
-        id_encode(takes[i].id, id);
-        write_bytes(w, id, sizeof id);
+        write_id(w, takes[i].id);
         write_varint(w, takes[i].run);
     }
+}
+
+static void write_pause(struct writer *w, const struct cron_pause *p)
+{
+    write_byte(w, p->paused);
+    write_opt(w, p->paused_at.ms);
+    write_opt(w, p->resumed_at.ms);
+}
+
+static void write_cron_group(struct writer *w, const struct cron_group *g)
+{
+    write_byte(w, VERSION);
+    write_text(w, g->name);
+    write_pause(w, &g->pause);
+}
+
+static void write_cron_entry(struct writer *w, const struct cron_entry *c)
+{
+    const struct enqueue *job = &c->job;
+    must(!instant_is_set(job->ready_at));
+    write_byte(w, VERSION);
+    write_id(w, c->group);
+    write_varint(w, c->position);
+    write_text(w, c->name);
+    write_text(w, c->expression);
+    write_text(w, c->zone);
+    write_text(w, job->queue);
+    write_text(w, job->type);
+    write_varint(w, job->priority);
+    write_opt(w, job->retry_limit);
+    write_curve(w, &job->backoff);
+    write_opt(w, job->completed_retention.ms);
+    write_opt(w, job->dead_retention.ms);
+    write_byte(w, job->unique_while);
+    if (job->unique_while)
+        write_text(w, job->unique_key);
+    write_text(w, job->payload);
+}
+
+static void write_cron_clock(struct writer *w, const struct cron_clock *c)
+{
+    write_byte(w, VERSION);
+    write_opt(w, c->next_at.ms);
+    write_opt(w, c->last_at.ms);
+    write_pause(w, &c->pause);
 }
 
 /* Puts a record under key: call is what writes it, with the writer as its `w`. */
@@ -371,6 +460,21 @@ void record_put_takes(struct batch *b, uint64_t seq, instant at, const struct ta
                       size_t count)
 {
     PUT(b, record_takes_key(seq), write_takes(w, at, takes, count));
+}
+
+void record_put_cron_group(struct batch *b, const struct cron_group *group)
+{
+    PUT(b, record_cron_group_key(group->id), write_cron_group(w, group));
+}
+
+void record_put_cron_entry(struct batch *b, const struct cron_entry *entry)
+{
+    PUT(b, record_cron_entry_key(entry->id), write_cron_entry(w, entry));
+}
+
+void record_put_cron_clock(struct batch *b, struct id id, const struct cron_clock *clock)
+{
+    PUT(b, record_cron_clock_key(id), write_cron_clock(w, clock));
 }
 
 /* --- reading --- */
@@ -605,12 +709,15 @@ struct err record_read_run(struct str value, struct run *run)
     return finish(&r, "run");
 }
 
+static struct id read_id(struct reader *r)
+{
+    const char *id = read_bytes(r, "id", 16);
+    return id ? id_decode((const uint8_t *)id) : (struct id){0};
+}
+
 static struct take read_take(struct reader *r)
 {
-    struct take t = {0};
-    const char *id = read_bytes(r, "id", 16);
-    if (id)
-        t.id = id_decode((const uint8_t *)id);
+    struct take t = {.id = read_id(r)};
     t.run = (uint32_t)read_varint(r, "run", UINT32_MAX);
     return t;
 }
@@ -630,4 +737,57 @@ struct err record_read_takes(struct str value, instant *at, void (*each)(void *c
     for (uint64_t i = 0; i < count; i++)
         each(ctx, read_take(&again));
     return err_none();
+}
+
+static struct cron_pause read_pause(struct reader *r)
+{
+    struct cron_pause p;
+    p.paused = read_byte(r, "pause", 1);
+    p.paused_at = read_instant(r, "paused_at");
+    p.resumed_at = read_instant(r, "resumed_at");
+    return p;
+}
+
+struct err record_read_cron_group(struct str value, struct id id, struct cron_group *group)
+{
+    struct reader r = begin(value);
+    TRY(read_version(&r, "cron group"));
+    group->id = id;
+    group->name = read_text(&r, "name");
+    group->pause = read_pause(&r);
+    return finish(&r, "cron group");
+}
+
+struct err record_read_cron_entry(struct str value, struct id id, struct cron_entry *entry)
+{
+    struct reader r = begin(value);
+    TRY(read_version(&r, "cron entry"));
+    *entry = (struct cron_entry){.id = id, .job.ready_at = INSTANT_NONE};
+    entry->group = read_id(&r);
+    entry->position = (uint32_t)read_varint(&r, "position", UINT32_MAX);
+    entry->name = read_text(&r, "name");
+    entry->expression = read_text(&r, "expression");
+    entry->zone = read_text(&r, "zone");
+    entry->job.queue = read_text(&r, "queue");
+    entry->job.type = read_text(&r, "type");
+    entry->job.priority = (uint16_t)read_varint(&r, "priority", UINT16_MAX);
+    entry->job.retry_limit = (int32_t)read_opt(&r, "retry limit", INT32_MAX);
+    read_curve(&r, &entry->job.backoff);
+    entry->job.completed_retention = read_span(&r, "completed retention");
+    entry->job.dead_retention = read_span(&r, "dead retention");
+    entry->job.unique_while = (enum unique)read_byte(&r, "unique scope", UNIQUE_COUNT - 1);
+    if (entry->job.unique_while)
+        entry->job.unique_key = read_text(&r, "unique key");
+    entry->job.payload = read_text(&r, "payload");
+    return finish(&r, "cron entry");
+}
+
+struct err record_read_cron_clock(struct str value, struct cron_clock *clock)
+{
+    struct reader r = begin(value);
+    TRY(read_version(&r, "cron clock"));
+    clock->next_at = read_instant(&r, "next_at");
+    clock->last_at = read_instant(&r, "last_at");
+    clock->pause = read_pause(&r);
+    return finish(&r, "cron clock");
 }

@@ -12,11 +12,15 @@
  *   'S' id          its state, once it differs from the first
  *   'R' id run      a run that has ended
  *   'T' seq         jobs handed to streams by one batch, whose runs have not all ended
+ *   'C' id          a cron group
+ *   'E' id          an entry of a cron group: all but its clock
+ *   'N' id          the clock of that entry: its next tick
  *   'M' name        facts of the store itself
  */
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "core/crons.h"
 #include "core/job.h"
 #include "core/port.h"
 #include "store/batch.h"
@@ -34,6 +38,9 @@ struct record_key record_payload_key(struct id id);
 struct record_key record_state_key(struct id id);
 struct record_key record_run_key(struct id id, uint32_t run);
 struct record_key record_takes_key(uint64_t seq);
+struct record_key record_cron_group_key(struct id id);
+struct record_key record_cron_entry_key(struct id id);
+struct record_key record_cron_clock_key(struct id id);
 struct record_key record_meta_key(struct str name);
 static inline struct str record_key_view(const struct record_key *k)
 {
@@ -45,6 +52,9 @@ bool record_key_is_payload(struct str key, struct id *id);
 bool record_key_is_state(struct str key, struct id *id);
 bool record_key_is_run(struct str key, struct id *id, uint32_t *run);
 bool record_key_is_takes(struct str key, uint64_t *seq);
+bool record_key_is_cron_group(struct str key, struct id *id);
+bool record_key_is_cron_entry(struct str key, struct id *id);
+bool record_key_is_cron_clock(struct str key, struct id *id);
 
 /* The fact that says how everything is laid out, and its value as this program writes it. */
 #define RECORD_FORMAT_KEY STR("format")
@@ -58,6 +68,9 @@ void record_put_state(struct batch *b, struct id id, const struct job_state *sta
 void record_put_run(struct batch *b, struct id id, const struct run *run);
 void record_put_takes(struct batch *b, uint64_t seq, instant at, const struct take *takes,
                       size_t count);
+void record_put_cron_group(struct batch *b, const struct cron_group *group);
+void record_put_cron_entry(struct batch *b, const struct cron_entry *entry);
+void record_put_cron_clock(struct batch *b, struct id id, const struct cron_clock *clock);
 
 /* Reads records. Strings of the results are views into value. ERR_CORRUPT (says which part),
  * ERR_VERSION. record_read_job leaves job->payload empty with *payload_apart set if it lies
@@ -70,5 +83,11 @@ NODISCARD struct err record_read_run(struct str value, struct run *run);
 /* Calls each(ctx, take) for all of them. */
 NODISCARD struct err record_read_takes(struct str value, instant *at,
                                        void (*each)(void *ctx, struct take t), void *ctx);
+NODISCARD struct err record_read_cron_group(struct str value, struct id id,
+                                            struct cron_group *group);
+/* All but the clock, which is cleared. */
+NODISCARD struct err record_read_cron_entry(struct str value, struct id id,
+                                            struct cron_entry *entry);
+NODISCARD struct err record_read_cron_clock(struct str value, struct cron_clock *clock);
 
 #endif

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Cron groups and entries: /crons and what is below it. */
+
+#include <stdio.h>
+
+#include "api/api_internal.h"
+
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+
+/* --- decoding --- */
+
+static struct err read_switch(struct json_cursor *c, struct arena *a, void *out)
+{
+    bool paused;
+    TRY(api_field_bool(c, a, &paused));
+    *(enum cron_switch *)out = paused ? CRON_PAUSE : CRON_RESUME;
+    return err_none();
+}
+
+/* Empty would mean the zone of the system, which is meant by saying nothing. */
+static struct err read_zone(struct json_cursor *c, struct arena *a, void *out)
+{
+    TRY(api_field_text(c, a, out));
+    if (((struct str *)out)->len == 0)
+        return err_make(ERR_BAD_ZONE, "must not be empty");
+    return err_none();
+}
+
+static struct err read_name(struct json_cursor *c, struct arena *a, void *out)
+{
+    TRY(api_field_text(c, a, out));
+    return cron_check_name(*(struct str *)out, "a name");
+}
+
+/* Checked here already, for only here is known where in the body it stands. */
+static struct err read_expression(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct json_string s;
+    struct cron parsed;
+    TRY(json_read_string(c, &s));
+    TRY(json_text(s, a, out));
+    struct err err = cron_parse(*(struct str *)out, &parsed);
+    if (err.code != ERR_OK)
+        err.offset = (int64_t)s.offset + (s.escaped ? 0 : err.offset);
+    return err;
+}
+
+/* An object or a list that is read afterwards, for that needs the api. */
+struct part {
+    struct json_cursor at;
+};
+
+static struct err read_part(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct part *p = out;
+    p->at = *c;
+    return api_field_any(c, a, NULL);
+}
+
+struct entry_body {
+    struct cron_spec spec;
+    struct part job;
+};
+
+static const struct field entry_table[] = {
+    {"name", true, read_name, offsetof(struct entry_body, spec.name)},
+    {"expression", true, read_expression, offsetof(struct entry_body, spec.expression)},
+    {"timezone", false, read_zone, offsetof(struct entry_body, spec.zone), true},
+    {"paused", false, read_switch, offsetof(struct entry_body, spec.paused), true},
+    {"job", true, read_part, offsetof(struct entry_body, job)},
+};
+
+static struct err decode_template(const struct api *a, struct arena *arena, struct entry_body *e)
+{
+    struct err err = api_decode_job(a, &e->job.at, arena, &e->spec.job);
+    if (err.code == ERR_OK && instant_is_set(e->spec.job.ready_at))
+        err = err_make(ERR_BAD_VALUE, "ready_at: the jobs of a cron entry are ready at its ticks");
+    return err.code == ERR_OK ? err : api_in_field(err, "job");
+}
+
+struct group_body {
+    enum cron_switch paused;
+    struct part entries;
+};
+
+static const struct field group_table[] = {
+    {"paused", false, read_switch, offsetof(struct group_body, paused), true},
+    {"entries", true, read_part, offsetof(struct group_body, entries)},
+};
+
+struct specs {
+    struct cron_spec *at;
+    size_t count, cap;
+};
+
+static struct err add_entry(const struct api *a, struct json_cursor *c, struct arena *arena,
+                            struct specs *specs)
+{
+    struct entry_body body = {0};
+    if (specs->count == CRON_GROUP_ENTRIES_MAX)
+        return err_make(ERR_TOO_MANY, "a cron group has at most %d entries",
+                        CRON_GROUP_ENTRIES_MAX);
+    TRY(api_decode_object(a, c, arena, entry_table, COUNT(entry_table), &body));
+    TRY(decode_template(a, arena, &body));
+    if (specs->count == specs->cap) {
+        size_t cap = specs->cap ? specs->cap * 2 : 16;
+        struct cron_spec *at = arena_get(arena, cap * sizeof *at);
+        if (specs->count)
+            memcpy(at, specs->at, specs->count * sizeof *at);
+        specs->at = at;
+        specs->cap = cap;
+    }
+    specs->at[specs->count++] = body.spec;
+    return err_none();
+}
+
+static struct err decode_entries(const struct api *a, struct json_cursor *c, struct arena *arena,
+                                 struct specs *specs)
+{
+    struct err err = json_enter_array(c);
+    if (err.code != ERR_OK)
+        return api_in_field(err, "entries");
+    for (;;) {
+        bool more;
+        TRY(json_next_element(c, &more));
+        if (!more)
+            return err_none();
+        char where[32];
+        snprintf(where, sizeof where, "entries[%zu]", specs->count);
+        err = add_entry(a, c, arena, specs);
+        if (err.code != ERR_OK)
+            return err.code == ERR_TOO_MANY ? err : api_in_field(err, where);
+    }
+}
+
+static struct err decode_group(const struct api *a, const struct http_request *req,
+                               struct cron_put *put)
+{
+    struct group_body body = {0};
+    struct specs specs = {0};
+    TRY(api_decode_body(a, req, group_table, COUNT(group_table), false, &body));
+    TRY(decode_entries(a, &body.entries.at, req->arena, &specs));
+    put->paused = body.paused;
+    put->entries = specs.at;
+    put->count = specs.count;
+    put->whole = true;
+    return err_none();
+}
+
+static struct err decode_entry(const struct api *a, const struct http_request *req,
+                               struct str entry, struct cron_put *put)
+{
+    struct entry_body body = {0};
+    TRY(api_decode_body(a, req, entry_table, COUNT(entry_table), false, &body));
+    TRY(decode_template(a, req->arena, &body));
+    if (!str_eq(body.spec.name, entry))
+        return err_make(ERR_BAD_VALUE, "name: it must be the one in the path");
+    struct cron_spec *spec = ARENA_NEW(req->arena, struct cron_spec);
+    *spec = body.spec;
+    put->entries = spec;
+    put->count = 1;
+    return err_none();
+}
+
+/* --- encoding --- */
+
+static void encode_instant(struct buf *b, const char *name, instant t)
+{
+    if (instant_is_set(t))
+        buf_print(b, ",\"%s\":%lld", name, (long long)t.ms);
+}
+
+static void encode_pause(struct buf *b, const struct cron_pause *p)
+{
+    buf_str(b, p->paused ? STR(",\"paused\":true") : STR(",\"paused\":false"));
+    encode_instant(b, "paused_at", p->paused_at);
+    encode_instant(b, "resumed_at", p->resumed_at);
+}
+
+static void encode_template(struct buf *b, const struct enqueue *job)
+{
+    struct job options = {.retry_limit = job->retry_limit,
+                          .backoff = job->backoff,
+                          .completed_retention = job->completed_retention,
+                          .dead_retention = job->dead_retention,
+                          .unique_key = job->unique_key,
+                          .unique_while = job->unique_while};
+    buf_lit(b, ",\"job\":{\"queue\":");
+    json_write_string(b, job->queue);
+    buf_lit(b, ",\"type\":");
+    json_write_string(b, job->type);
+    buf_print(b, ",\"priority\":%u", job->priority);
+    api_encode_options(b, &options);
+    buf_lit(b, ",\"payload\":");
+    buf_str(b, job->payload);
+    buf_byte(b, '}');
+}
+
+static void encode_entry(struct buf *b, const struct cron_entry *e)
+{
+    buf_lit(b, "{\"name\":");
+    json_write_string(b, e->name);
+    buf_lit(b, ",\"expression\":");
+    json_write_string(b, e->expression);
+    if (e->zone.len) {
+        buf_lit(b, ",\"timezone\":");
+        json_write_string(b, e->zone);
+    }
+    encode_pause(b, &e->clock.pause);
+    encode_instant(b, "next_enqueue_at", e->clock.next_at);
+    encode_instant(b, "last_enqueue_at", e->clock.last_at);
+    encode_template(b, &e->job);
+    buf_byte(b, '}');
+}
+
+static void encode_group(struct buf *b, const struct cron_view *v)
+{
+    buf_lit(b, "{\"name\":");
+    json_write_string(b, v->group.name);
+    encode_pause(b, &v->group.pause);
+    buf_lit(b, ",\"entries\":[");
+    for (size_t i = 0; i < v->count; i++) {
+        if (i)
+            buf_byte(b, ',');
+        encode_entry(b, &v->entries[i]);
+    }
+    buf_lit(b, "]}");
+}
+
+/* --- answers --- */
+
+static void on_group(void *ctx, const struct reply *r)
+{
+    struct call *c = ctx;
+    if (api_reply_failed(c->x, r))
+        return;
+    struct buf *b = &c->api->scratch;
+    b->len = 0;
+    encode_group(b, r->cron);
+    api_reply_json(c->x, 200, b);
+}
+
+static void on_entry(void *ctx, const struct reply *r)
+{
+    struct call *c = ctx;
+    if (api_reply_failed(c->x, r))
+        return;
+    struct buf *b = &c->api->scratch;
+    b->len = 0;
+    encode_entry(b, &r->cron->entries[0]);
+    api_reply_json(c->x, 200, b);
+}
+
+static void on_names(void *ctx, const struct reply *r)
+{
+    struct call *c = ctx;
+    if (api_reply_failed(c->x, r))
+        return;
+    struct buf *b = &c->api->scratch;
+    b->len = 0;
+    buf_lit(b, "{\"crons\":[");
+    for (size_t i = 0; i < r->count; i++) {
+        if (i)
+            buf_byte(b, ',');
+        json_write_string(b, r->names[i]);
+    }
+    buf_lit(b, "]}");
+    api_reply_json(c->x, 200, b);
+}
+
+static void on_all_removed(void *ctx, const struct reply *r)
+{
+    struct call *c = ctx;
+    if (api_reply_failed(c->x, r))
+        return;
+    struct buf *b = &c->api->scratch;
+    b->len = 0;
+    buf_print(b, "{\"deleted\":%zu}", r->count);
+    api_reply_json(c->x, 200, b);
+}
+
+/* --- handlers --- */
+
+static void submit(struct api *a, struct http_exchange *x, const struct http_request *req,
+                   struct command *c, struct err err)
+{
+    if (err.code != ERR_OK) {
+        api_reply_error(x, &err, NULL);
+        return;
+    }
+    c->ctx = api_call(a, x, req);
+    backend_submit(a->backend, c);
+}
+
+/* The group and the entry of the path; an empty one must not come to mean all of them. */
+static struct err read_path(const struct route_params *params, struct str *group, struct str *entry)
+{
+    if (params->count > 0)
+        *group = params->at[0];
+    if (params->count > 1)
+        *entry = params->at[1];
+    for (int i = 0; i < params->count; i++)
+        if (params->at[i].len == 0)
+            return err_make(ERR_NOT_FOUND, "a cron %s has no empty name", i ? "entry" : "group");
+    return err_none();
+}
+
+void api_crons(ROUTE_ARGS)
+{
+    (void)params;
+    struct command c = {.kind = CMD_CRON_READ, .done = on_names};
+    submit(ctx, x, req, &c, api_check_media(req));
+}
+
+void api_crons_remove(ROUTE_ARGS)
+{
+    (void)params;
+    struct command c = {.kind = CMD_CRON_REMOVE, .done = on_all_removed};
+    struct err err = api_check_media(req);
+    /* Whoever thinks that this filters must not lose everything. */
+    if (err.code == ERR_OK && req->query.len)
+        err = err_make(ERR_UNKNOWN_FIELD, "this takes no parameters: it deletes every cron group");
+    submit(ctx, x, req, &c, err);
+}
+
+void api_cron_read(ROUTE_ARGS)
+{
+    struct command c = {.kind = CMD_CRON_READ, .done = params->count > 1 ? on_entry : on_group};
+    struct err err = read_path(params, &c.cron.group, &c.cron.entry);
+    submit(ctx, x, req, &c, err.code == ERR_OK ? api_check_media(req) : err);
+}
+
+void api_cron_remove(ROUTE_ARGS)
+{
+    struct command c = {.kind = CMD_CRON_REMOVE, .done = api_reply_empty};
+    struct err err = read_path(params, &c.cron.group, &c.cron.entry);
+    submit(ctx, x, req, &c, err.code == ERR_OK ? api_check_media(req) : err);
+}
+
+void api_cron_patch(ROUTE_ARGS)
+{
+    static const struct field table[] = {
+        {"paused", false, read_switch, offsetof(struct cron_command, to), true}};
+    struct command c = {.kind = CMD_CRON_SWITCH, .done = params->count > 1 ? on_entry : on_group};
+    struct err err = read_path(params, &c.cron.group, &c.cron.entry);
+    if (err.code == ERR_OK)
+        err = api_decode_body(ctx, req, table, COUNT(table), false, &c.cron);
+    submit(ctx, x, req, &c, err);
+}
+
+void api_cron_put(ROUTE_ARGS)
+{
+    struct command c = {.kind = CMD_CRON_PUT, .done = on_group};
+    struct err err = cron_check_name(params->at[0], "the name of a cron group");
+    c.cron_put.group = params->at[0];
+    submit(ctx, x, req, &c, err.code == ERR_OK ? decode_group(ctx, req, &c.cron_put) : err);
+}
+
+void api_cron_entry_put(ROUTE_ARGS)
+{
+    struct command c = {.kind = CMD_CRON_PUT, .done = on_entry};
+    struct err err = cron_check_name(params->at[0], "the name of a cron group");
+    c.cron_put.group = params->at[0];
+    submit(ctx, x, req, &c,
+           err.code == ERR_OK ? decode_entry(ctx, req, params->at[1], &c.cron_put) : err);
+}

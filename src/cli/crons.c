@@ -1,0 +1,423 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* crons, cron: jobs that the server enqueues by the clock. */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/client.h"
+#include "cli/commands.h"
+#include "cli/view.h"
+#include "cli/when.h"
+
+struct crons_args {
+    struct client_args client;
+    bool del;
+};
+
+static const struct option_def crons_options[] = {
+    {"delete", NULL, OPTION_SWITCH, offsetof(struct crons_args, del),
+     .help = "delete all groups with all their entries, instead of showing them"},
+    CLIENT_OPTIONS(struct crons_args),
+    {0},
+};
+
+const struct subcommand crons_command = {
+    .name = "crons",
+    .usage = "[--delete]",
+    .summary = "list the groups of jobs that are enqueued by the clock",
+    .about = "Prints a line for each cron group: how many entries it has, and when the next of "
+             "them is due. `tenax cron GROUP` shows a group.",
+    .examples = "  tenax crons\n"
+                "  tenax crons --output json | jq '.[].entries[] | select(.paused)'\n",
+    .options = crons_options,
+};
+
+struct cron_args {
+    struct client_args client;
+    bool pause, resume, del;
+    const char *put;
+};
+
+#define AT(field) .offset = offsetof(struct cron_args, field)
+
+static const struct option_def cron_options[] = {
+    {"pause", NULL, OPTION_SWITCH, AT(pause),
+     .help = "let ticks pass without a job, until it is resumed"},
+    {"resume", NULL, OPTION_SWITCH, AT(resume), .help = "enqueue again, from the next tick on"},
+    {"delete", NULL, OPTION_SWITCH, AT(del), .help = "delete the group, or the entry"},
+    {"put", "FILE", OPTION_TEXT, AT(put),
+     .help = "make the group, or the entry, what this JSON file says; - is standard input"},
+    CLIENT_OPTIONS(struct cron_args),
+    {0},
+};
+
+const struct subcommand cron_command = {
+    .name = "cron",
+    .usage = "GROUP [ENTRY] [--pause | --resume | --delete | --put FILE]",
+    .summary = "show, put, pause or delete a cron group or an entry of it",
+    .about = "A group is a list of entries; each has a name, a cron expression, a time zone (the "
+             "server's unless it says so) and the job to be enqueued at its ticks.\n"
+             "--put may be repeated as often as you like, for example each time that a program "
+             "starts: entries that have not changed keep their clocks, entries that the file does "
+             "not name are deleted.",
+    .examples =
+        "  tenax cron nightly\n"
+        "  tenax cron nightly --put crons.json\n"
+        "  tenax cron nightly refresh --pause\n"
+        "  echo '{\"entries\": [{\"name\": \"tick\", \"expression\": \"*/15 * * * *\",\n"
+        "      \"job\": {\"queue\": \"mail\", \"type\": \"digest\", \"payload\": {}}}]}' |\n"
+        "    tenax cron mail --put -\n",
+    .options = cron_options,
+};
+
+/* --- what is common --- */
+
+/* Adds a segment of a path. */
+static void add_segment(struct buf *path, struct str name)
+{
+    buf_byte(path, '/');
+    for (size_t i = 0; i < name.len; i++) {
+        unsigned char c = (unsigned char)name.at[i];
+        if ((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+            (c && strchr("-_~", c)))
+            buf_byte(path, (char)c);
+        else
+            buf_print(path, "%%%02X", c);
+    }
+}
+
+static bool is_paused(struct str object)
+{
+    return str_eq(view_get(object, "paused"), STR("true"));
+}
+
+/* "in 5 min", or a dash. */
+static void add_when(struct client *c, struct table *t, instant at)
+{
+    struct buf text = {0};
+    if (instant_is_set(at))
+        when_relative(&text, at, c->now);
+    else
+        buf_lit(&text, "-");
+    table_add(t, instant_is_set(at) ? TABLE_PLAIN : TABLE_FAINT, buf_view(&text));
+    buf_fini(&text);
+}
+
+static void add_state(struct table *t, bool paused)
+{
+    table_add(t, paused ? TABLE_WAIT : TABLE_GOOD, paused ? STR("paused") : STR("running"));
+}
+
+/* --- crons --- */
+
+static const char *const group_headers[] = {"GROUP", "STATE", ">ENTRIES", "NEXT", "LAST", NULL};
+
+static void add_group(struct client *c, struct table *t, struct str group)
+{
+    instant next = INSTANT_NONE, last = INSTANT_NONE;
+    size_t n = 0;
+    struct view_list l = view_list(view_get(group, "entries"));
+    for (struct str entry; view_next(&l, &entry); n++) {
+        instant at = view_time(entry, "next_enqueue_at");
+        if (instant_is_set(at) && (!instant_is_set(next) || at.ms < next.ms) && !is_paused(entry))
+            next = at;
+        last = instant_max(last, view_time(entry, "last_enqueue_at"));
+    }
+    bool paused = is_paused(group);
+    table_add(t, TABLE_PLAIN, view_text(&c->arena, group, "name"));
+    add_state(t, paused);
+    table_print(t, n ? TABLE_PLAIN : TABLE_FAINT, "%zu", n);
+    add_when(c, t, paused ? INSTANT_NONE : next);
+    add_when(c, t, last);
+}
+
+/* A group may have been deleted since it was listed; then it is passed over. */
+static int ask_group(struct client *c, struct str name, bool *found)
+{
+    struct buf path = {0};
+    buf_lit(&path, "/crons");
+    add_segment(&path, name);
+    enum call_result r = call_wait(&c->call, "GET", client_path(&path), c->args.timeout);
+    buf_fini(&path);
+    *found = r == CALL_DONE;
+    if (r == CALL_DONE || c->call.status == 404)
+        return CLI_OK;
+    struct buf why = {0};
+    call_explain(&c->call, &why);
+    fprintf(stderr, "tenax crons: %.*s\n", STR_ARG(buf_view(&why)));
+    buf_fini(&why);
+    return r == CALL_UNREACHABLE ? CLI_UNREACHABLE : CLI_REFUSED;
+}
+
+/* The answer's names, in the client's arena, for the next answer takes its place. */
+static size_t take_names(struct client *c, struct str **names)
+{
+    size_t n = 0;
+    struct str copy = arena_copy(&c->arena, view_get(client_answer(c), "crons"));
+    struct view_list l = view_list(copy);
+    for (struct str item; view_next(&l, &item);)
+        n++;
+    *names = arena_get(&c->arena, n * sizeof **names + 1);
+    l = view_list(copy);
+    n = 0;
+    for (struct str item; view_next(&l, &item);) {
+        struct json_cursor cursor = json_open(item);
+        struct json_string s;
+        if (json_read_string(&cursor, &s).code == ERR_OK &&
+            json_text(s, &c->arena, &(*names)[n]).code == ERR_OK)
+            n++;
+    }
+    return n;
+}
+
+static int list_groups(struct client *c)
+{
+    struct table t;
+    struct buf out = {0};
+    struct str *names;
+    int code = client_ask(c, "GET", "/crons");
+    size_t shown = 0, n = code == CLI_OK ? take_names(c, &names) : 0;
+    bool json = c->args.output == CLIENT_JSON;
+    table_init(&t, group_headers);
+    for (size_t i = 0; i < n && code == CLI_OK; i++) {
+        bool found;
+        code = ask_group(c, names[i], &found);
+        if (code != CLI_OK || !found)
+            continue;
+        if (json) {
+            buf_str(&out, shown ? STR(",\n ") : STR("["));
+            json_write_one_line(&out, client_answer(c));
+        } else {
+            add_group(c, &t, client_answer(c));
+        }
+        shown++;
+    }
+    if (code == CLI_OK && json)
+        buf_str(&out, shown ? STR("]\n") : STR("[]\n"));
+    else if (code == CLI_OK && shown)
+        table_write(&t, &out, c->colour, 0);
+    else if (code == CLI_OK)
+        fputs("There are no cron groups.\n", stderr);
+    if (code == CLI_OK)
+        command_print(stdout, &out);
+    table_fini(&t);
+    buf_fini(&out);
+    return code;
+}
+
+static int delete_all(struct client *c)
+{
+    int64_t n = 0;
+    int code = client_ask(c, "DELETE", "/crons");
+    if (code != CLI_OK || !view_int(client_answer(c), "deleted", &n))
+        return code;
+    if (c->args.output == CLIENT_JSON)
+        printf("{\"deleted\":%lld}\n", (long long)n);
+    else
+        fprintf(stderr, "Deleted %lld cron group%s.\n", (long long)n, n == 1 ? "" : "s");
+    return code;
+}
+
+int crons_main(int argc, char **argv)
+{
+    struct crons_args args = {0};
+    struct options o;
+    struct client c;
+    int code;
+    if (!command_begin(&crons_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+        return code;
+    if (o.rest_count)
+        return command_usage(&crons_command,
+                             "unexpected '%s'; one group is shown by: tenax cron %s", o.rest[0],
+                             o.rest[0]);
+    code = client_open(&c, &crons_command, &args.client);
+    if (code != CLI_OK)
+        return code;
+    code = args.del ? delete_all(&c) : list_groups(&c);
+    client_close(&c);
+    return code;
+}
+
+/* --- cron --- */
+
+static const char *const entry_headers[] = {"ENTRY", "STATE", "EXPRESSION", "ZONE", "NEXT",
+                                            "LAST",  "QUEUE", "TYPE",       NULL};
+
+static void add_entry(struct client *c, struct table *t, struct str entry)
+{
+    struct arena *a = &c->arena;
+    struct str zone = view_text(a, entry, "timezone"), job = view_get(entry, "job");
+    table_add(t, TABLE_PLAIN, view_text(a, entry, "name"));
+    add_state(t, is_paused(entry));
+    table_add(t, TABLE_PLAIN, view_text(a, entry, "expression"));
+    table_add(t, zone.len ? TABLE_PLAIN : TABLE_FAINT, zone.len ? zone : STR("server's"));
+    add_when(c, t, view_time(entry, "next_enqueue_at"));
+    add_when(c, t, view_time(entry, "last_enqueue_at"));
+    table_add(t, TABLE_PLAIN, view_text(a, job, "queue"));
+    table_add(t, TABLE_PLAIN, view_text(a, job, "type"));
+}
+
+static void write_group(struct client *c, struct str group, struct buf *out)
+{
+    struct table t;
+    size_t n = 0;
+    table_init(&t, entry_headers);
+    struct view_list l = view_list(view_get(group, "entries"));
+    for (struct str entry; view_next(&l, &entry); n++)
+        add_entry(c, &t, entry);
+    if (is_paused(group))
+        buf_lit(out, "The group is paused: none of its entries enqueues anything.\n");
+    if (n)
+        table_write(&t, out, c->colour, 0);
+    else
+        buf_lit(out, "The group has no entries.\n");
+    table_fini(&t);
+}
+
+static void write_time(struct client *c, struct buf *out, const char *what, instant at)
+{
+    if (!instant_is_set(at))
+        return;
+    buf_print(out, "%-10s ", what);
+    when_absolute(out, at);
+    buf_lit(out, " (");
+    when_relative(out, at, c->now);
+    buf_lit(out, ")\n");
+}
+
+static void write_entry(struct client *c, struct str entry, struct buf *out)
+{
+    static const char *const times[][2] = {{"next", "next_enqueue_at"},
+                                           {"last", "last_enqueue_at"},
+                                           {"paused", "paused_at"},
+                                           {"resumed", "resumed_at"}};
+    struct table t;
+    table_init(&t, entry_headers);
+    add_entry(c, &t, entry);
+    table_write(&t, out, c->colour, 0);
+    table_fini(&t);
+    buf_byte(out, '\n');
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        write_time(c, out, times[i][0], view_time(entry, times[i][1]));
+    buf_lit(out, "job        ");
+    struct buf pretty = {0};
+    view_pretty(&pretty, view_get(entry, "job"), 11);
+    buf_str(out, buf_view(&pretty));
+    buf_fini(&pretty);
+    buf_byte(out, '\n');
+}
+
+static void show(struct client *c, bool one)
+{
+    struct buf out = {0};
+    struct str answer = client_answer(c);
+    if (c->args.output == CLIENT_JSON) {
+        json_write_one_line(&out, answer);
+        buf_byte(&out, '\n');
+    } else if (one) {
+        write_entry(c, answer, &out);
+    } else {
+        write_group(c, answer, &out);
+    }
+    command_print(stdout, &out);
+    buf_fini(&out);
+}
+
+static bool read_file(const char *name, struct buf *to)
+{
+    FILE *in = strcmp(name, "-") == 0 ? stdin : fopen(name, "re");
+    size_t n = 0;
+    if (in) {
+        do {
+            n = fread(buf_room(to, 65536), 1, 65536, in);
+            to->len += n;
+        } while (n);
+    }
+    bool good = in && !ferror(in);
+    if (!good)
+        fprintf(stderr, "tenax cron: cannot read %s: %s\n", name, strerror(errno));
+    if (in && in != stdin)
+        fclose(in);
+    return good;
+}
+
+/* Reads what is to be put. The server says what is wrong in it beyond its grammar. */
+static int load(struct client *c, const char *file)
+{
+    struct buf raw = {0};
+    int code = read_file(file, &raw) ? CLI_OK : CLI_USAGE;
+    struct str value;
+    struct err e = code == CLI_OK ? view_check(buf_view(&raw), &value) : err_none();
+    if (e.code != ERR_OK) {
+        size_t line = 1, column = 1;
+        if (e.offset >= 0)
+            view_position(buf_view(&raw), (size_t)e.offset, &line, &column);
+        fprintf(stderr, "tenax cron: %s is not valid JSON at line %zu, column %zu: %s\n", file,
+                line, column, e.msg);
+        code = CLI_USAGE;
+    } else if (code == CLI_OK) {
+        buf_str(&c->call.body, buf_view(&raw));
+    }
+    buf_fini(&raw);
+    return code;
+}
+
+static int act(struct client *c, const struct cron_args *args, const char *path, bool one)
+{
+    const char *method = "GET";
+    int code = CLI_OK;
+    if (args->put) {
+        method = "PUT";
+        code = load(c, args->put);
+    } else if (args->pause || args->resume) {
+        method = "PATCH";
+        buf_print(&c->call.body, "{\"paused\":%s}", args->pause ? "true" : "false");
+    } else if (args->del) {
+        method = "DELETE";
+    }
+    if (code == CLI_OK)
+        code = client_ask(c, method, path);
+    if (code != CLI_OK)
+        return code;
+    if (!args->del)
+        show(c, one);
+    else if (c->args.output == CLIENT_TABLE)
+        fprintf(stderr, "Deleted the cron %s.\n", one ? "entry" : "group");
+    return code;
+}
+
+int cron_main(int argc, char **argv)
+{
+    struct cron_args args = {0};
+    struct options o;
+    struct client c;
+    int code;
+    if (!command_begin(&cron_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+        return code;
+    if (o.rest_count < 1 || o.rest_count > 2)
+        return command_usage(&cron_command, o.rest_count
+                                                ? "a group and an entry are meant, not more"
+                                                : "which group? `tenax crons` lists them");
+    if (!*o.rest[0] || (o.rest_count == 2 && !*o.rest[1]))
+        return command_usage(&cron_command, "a name must not be empty");
+    if (args.pause + args.resume + args.del + (args.put != NULL) > 1)
+        return command_usage(&cron_command,
+                             "--pause, --resume, --delete and --put exclude each other");
+    code = client_open(&c, &cron_command, &args.client);
+    if (code != CLI_OK)
+        return code;
+    struct buf path = {0};
+    bool one = o.rest_count == 2;
+    buf_lit(&path, "/crons");
+    add_segment(&path, str_from(o.rest[0]));
+    if (one) {
+        buf_lit(&path, "/entries");
+        add_segment(&path, str_from(o.rest[1]));
+    }
+    code = act(&c, &args, client_path(&path), one);
+    buf_fini(&path);
+    client_close(&c);
+    return code;
+}

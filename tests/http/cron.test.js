@@ -1,0 +1,454 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// /crons: groups and entries, what they enqueue, and what a restart does to them.
+
+const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const path = require('node:path');
+const { describe, it } = require('node:test');
+const { Server, assertError, makeDir, queueName, run, until, useServer } = require('./harness');
+
+const HOUR = 3600000;
+
+// An entry that does not tick while the tests run, unless they are run on New Year's Eve.
+function entry(fields = {}) {
+    return {
+        name: 'e', expression: '0 0 1 1 *',
+        job: { queue: 'never', type: 'test', payload: null }, ...fields,
+    };
+}
+
+function everySecond(queue, fields = {}) {
+    return entry({
+        expression: '* * * * * *', job: { queue, type: 'test', payload: null }, ...fields,
+    });
+}
+
+const put = (server, target, body) => server.request('PUT', target, body);
+const patch = (server, target, body) => server.request('PATCH', target, body);
+
+async function putGroup(server, group, entries, more = {}) {
+    const res = await put(server, `/crons/${group}`, { entries, ...more });
+    assert.equal(res.status, 200, res.text);
+    return res.json;
+}
+
+async function getGroup(server, group) {
+    const res = await server.get(`/crons/${group}`);
+    assert.equal(res.status, 200, res.text);
+    return res.json;
+}
+
+async function jobs(server, queue) {
+    const res = await server.get(`/jobs?queue=${queue}&limit=2000`);
+    assert.equal(res.status, 200, res.text);
+    return res.json.jobs;
+}
+
+// Waits until the entry has enqueued something later than `after` and returns its new state.
+function ticked(server, target, after = 0) {
+    return until(async () => {
+        const res = await server.get(target);
+        assert.equal(res.status, 200, res.text);
+        return (res.json.last_enqueue_at || 0) > after && res.json;
+    }, `${target} ticks`);
+}
+
+describe('cron groups', () => {
+    const server = useServer();
+
+    it('are_shown_as_they_were_put_with_what_the_server_adds', async () => {
+        const from = Date.now();
+        const job = {
+            queue: 'never', type: 'report', priority: 5, retry_limit: 3,
+            backoff: { base_ms: 100, exponent: 2.5, jitter_ms: 50 },
+            retention: { completed_ms: 60000, dead_ms: 120000 },
+            unique_key: 'report', unique_while: 'active', payload: { a: [1, null] },
+        };
+        const answer = await putGroup(server, 'shown', [
+            { name: 'full', expression: '0 6 1 1 *', timezone: 'Europe/Rome', paused: false, job },
+            entry({ name: 'bare' }),
+        ]);
+        const [full, bare] = answer.entries;
+        const { next_enqueue_at: fullNext, ...fullRest } = full;
+        const { next_enqueue_at: bareNext, ...bareRest } = bare;
+        assert.deepEqual(fullRest, {
+            name: 'full', expression: '0 6 1 1 *', timezone: 'Europe/Rome', paused: false, job,
+        });
+        assert.deepEqual(bareRest, {
+            name: 'bare', expression: '0 0 1 1 *', paused: false,
+            job: { queue: 'never', type: 'test', priority: 32768, payload: null },
+        });
+        assert.equal(new Date(fullNext).toISOString().slice(4), '-01-01T05:00:00.000Z');
+        assert.ok(fullNext > from && bareNext > from);
+        assert.deepEqual({ name: answer.name, paused: answer.paused },
+            { name: 'shown', paused: false });
+        assert.deepEqual(Object.keys(answer).sort(), ['entries', 'name', 'paused']);
+        assert.deepEqual(await getGroup(server, 'shown'), answer);
+        const one = await server.get('/crons/shown/entries/full');
+        assert.equal(one.status, 200);
+        assert.deepEqual(one.json, full);
+        assert.ok((await server.get('/crons')).json.crons.includes('shown'));
+    });
+
+    it('give_the_payload_back_byte_for_byte', async () => {
+        const payload = '{"n": 12345678901234567890, "s":"\\u00e9" }';
+        const res = await put(server, '/crons/bytes',
+            `{"entries":[{"name":"a","expression":"0 0 1 1 *","job":{"queue":"never",` +
+            `"type":"t","payload":${payload}}}]}`);
+        assert.equal(res.status, 200, res.text);
+        assert.ok(res.text.includes(`"payload":${payload}`), res.text);
+    });
+
+    it('enqueue_at_their_ticks', async () => {
+        const queue = queueName('ticks');
+        await putGroup(server, 'ticking', [everySecond(queue, { name: 'a' })]);
+        const first = await ticked(server, '/crons/ticking/entries/a');
+        const second = await ticked(server, '/crons/ticking/entries/a', first.last_enqueue_at);
+        assert.equal(second.next_enqueue_at % 1000, 0);
+        assert.ok(second.next_enqueue_at > second.last_enqueue_at);
+        assert.equal((await server.delete('/crons/ticking')).status, 204);
+        const made = await jobs(server, queue);
+        assert.ok(made.length >= 2);
+        const seconds = made.map((job) => Math.floor(job.ready_at / 1000));
+        assert.equal(new Set(seconds).size, made.length, `a tick each: ${seconds}`);
+        for (const job of made)
+            assert.ok(job.status === 'ready' && job.type === 'test' && job.payload === null);
+    });
+
+    it('enqueue_no_second_job_while_the_first_holds_its_unique_key', async () => {
+        const queue = queueName('unique');
+        const job = { queue, type: 'test', payload: null, unique_key: queue };
+        await putGroup(server, 'unique', [everySecond(queue, { name: 'a', job })]);
+        const first = await ticked(server, '/crons/unique/entries/a');
+        await ticked(server, '/crons/unique/entries/a', first.last_enqueue_at);
+        assert.equal((await jobs(server, queue)).length, 1);
+        assert.equal((await server.delete('/crons/unique')).status, 204);
+    });
+
+    it('keep_unchanged_entries_when_they_are_put_again', async () => {
+        const queue = queueName('again');
+        const a = everySecond(queue, { name: 'a' });
+        await putGroup(server, 'again', [a, entry({ name: 'b' }), entry({ name: 'c' })]);
+        await ticked(server, '/crons/again/entries/a');
+        await patch(server, '/crons/again/entries/b', { paused: true });
+        const before = await getGroup(server, 'again');
+        const changed = entry({ name: 'c', expression: '0 0 2 1 *' });
+        const after = await putGroup(server, 'again', [changed, a, entry({ name: 'b' })]);
+        assert.deepEqual(after.entries.map((e) => e.name), ['c', 'a', 'b']);
+        assert.ok(after.entries[1].last_enqueue_at >= before.entries[0].last_enqueue_at);
+        assert.deepEqual(after.entries[2], before.entries[1]);
+        assert.equal(after.entries[0].expression, '0 0 2 1 *');
+        const fewer = await putGroup(server, 'again', [entry({ name: 'b' })]);
+        assert.deepEqual(fewer.entries, [before.entries[1]]);
+        assertError(await server.get('/crons/again/entries/a'), 404, 'not_found');
+    });
+
+    it('are_paused_and_resumed', async () => {
+        const queue = queueName('paused');
+        const created = await putGroup(server, 'paused', [everySecond(queue)], { paused: true });
+        assert.equal(created.paused, true);
+        assert.ok(Math.abs(created.paused_at - Date.now()) < 10000);
+        const next = created.entries[0].next_enqueue_at;
+        // The clock goes on, and nothing is enqueued.
+        await until(async () =>
+            (await getGroup(server, 'paused')).entries[0].next_enqueue_at > next, 'time goes on');
+        assert.deepEqual(await jobs(server, queue), []);
+        const resumed = await patch(server, '/crons/paused', { paused: false });
+        assert.equal(resumed.status, 200);
+        assert.equal(resumed.json.paused, false);
+        assert.equal(resumed.json.paused_at, created.paused_at);
+        assert.ok(resumed.json.resumed_at >= created.paused_at);
+        await ticked(server, '/crons/paused/entries/e');
+        const one = await patch(server, '/crons/paused/entries/e', { paused: true });
+        assert.equal(one.status, 200);
+        assert.equal(one.json.name, 'e');
+        assert.equal(one.json.paused, true);
+        assert.ok(one.json.paused_at > 0);
+        const nothing = await patch(server, '/crons/paused/entries/e', {});
+        assert.equal(nothing.json.paused, true);
+        await server.delete('/crons/paused');
+    });
+
+    it('get_and_lose_single_entries', async () => {
+        const res = await put(server, '/crons/single/entries/b', entry({ name: 'b' }));
+        assert.equal(res.status, 200, res.text);
+        assert.equal(res.json.name, 'b');
+        await put(server, '/crons/single/entries/a', entry({ name: 'a' }));
+        assert.deepEqual((await getGroup(server, 'single')).entries.map((e) => e.name), ['b', 'a']);
+        const gone = await server.delete('/crons/single/entries/b');
+        assert.equal(gone.status, 204);
+        assert.equal(gone.text, '');
+        assertError(await server.delete('/crons/single/entries/b'), 404, 'not_found');
+        assert.deepEqual((await getGroup(server, 'single')).entries.map((e) => e.name), ['a']);
+        assert.equal((await server.delete('/crons/single')).status, 204);
+        assertError(await server.delete('/crons/single'), 404, 'not_found');
+    });
+
+    it('may_have_any_names_that_are_text', async () => {
+        const group = encodeURIComponent('größe/{1}, *'), name = 'täglich? [um 6]';
+        await putGroup(server, group, [entry({ name })]);
+        const target = `/crons/${group}/entries/${encodeURIComponent(name)}`;
+        assert.equal((await server.get(target)).json.name, name);
+        assert.equal((await server.delete(target)).status, 204);
+        await server.delete(`/crons/${group}`);
+    });
+
+    it('are_not_found_where_there_are_none', async () => {
+        await putGroup(server, 'there', []);
+        for (const target of ['/crons/none', '/crons/none/entries/e', '/crons/there/entries/e']) {
+            assertError(await server.get(target), 404, 'not_found');
+            assertError(await server.delete(target), 404, 'not_found');
+            assertError(await patch(server, target, { paused: true }), 404, 'not_found');
+        }
+        assertError(await server.post('/crons/there', {}), 405, 'method_not_allowed');
+    });
+});
+
+describe('what is wrong is refused with its place and changes nothing', () => {
+    const server = useServer();
+    const good = entry({ name: 'good' });
+
+    async function refused(body, status, code, sentence) {
+        const res = await put(server, '/crons/g', body);
+        assertError(res, status, code, sentence);
+        assertError(await server.get('/crons/g'), 404, 'not_found');
+        return res;
+    }
+
+    it('expressions', async () => {
+        for (const [expression, sentence] of [
+            ['60 * * * *', /^entries\[1\]: expression: minute: 60 is outside 0-59$/],
+            ['* * * *', /expression: the expression has 4 fields/],
+            ['', /has 0 fields/],
+            ['0 0 30 2 *', /never comes within the next 8 years/],
+            ['@hourly', /'@' names/]])
+            await refused({ entries: [good, entry({ expression })] }, 400, 'bad_cron', sentence);
+        const text = JSON.stringify({ entries: [entry({ expression: '* 99 * * *' })] });
+        const res = await refused(text, 400, 'bad_cron', /hour/);
+        assert.equal(res.json.offset, text.indexOf('99'));
+    });
+
+    it('time_zones', async () => {
+        const bad = ['Mars/Olympus', '../../etc/passwd', '/etc/localtime', '', 'zone.tab'];
+        for (const timezone of bad)
+            await refused({ entries: [good, entry({ timezone })] }, 400, 'bad_time_zone');
+    });
+
+    it('names', async () => {
+        await refused({ entries: [good, good] }, 400, 'bad_value', /one name, 'good'/);
+        await refused({ entries: [entry({ name: '' })] }, 400, 'bad_name');
+        await refused({ entries: [entry({ name: 'a\u0007' })] }, 400, 'bad_name');
+        await refused({ entries: [entry({ name: 'x'.repeat(256) })] }, 400, 'bad_name');
+        assertError(await put(server, '/crons/a%07', { entries: [] }), 400, 'bad_name');
+        assertError(await put(server, '/crons/g/entries/e', entry({ name: 'f' })), 400, 'bad_value',
+            /the one in the path/);
+    });
+
+    it('members', async () => {
+        await refused({}, 400, 'missing_field', /entries/);
+        await refused({ entries: 5 }, 400, 'wrong_type', /^entries: /);
+        await refused({ entries: [5] }, 400, 'wrong_type', /^entries\[0\]: /);
+        await refused({ entries: [entry({ job: undefined })] }, 400, 'missing_field', /job/);
+        await refused({ entries: [entry({ job: { queue: 'q', type: 't' } })] }, 400,
+            'missing_field', /^entries\[0\]: job: payload/);
+        await refused({ entries: [entry({ job: { queue: 'a,b', type: 't', payload: 1 } })] }, 400,
+            'bad_name');
+        await refused({ entries: [entry({ job: { ...good.job, ready_at: 5 } })] }, 400,
+            'bad_value', /ready_at/);
+        await refused({ entries: [entry({ paused: 'yes' })] }, 400, 'wrong_type');
+        await refused('{"entries":[', 400, 'bad_json');
+        await refused({ entries: Array(1001).fill(good) }, 400, 'too_many');
+        await putGroup(server, 'h', [good]);
+        assertError(await patch(server, '/crons/h', { paused: 1 }), 400, 'wrong_type');
+        assertError(await patch(server, '/crons/h/entries/good', 'x'), 400, 'bad_json');
+    });
+
+    it('parameters_of_a_deletion_of_everything', async () => {
+        await putGroup(server, 'h', [good]);
+        assertError(await server.delete('/crons?name=x'), 400, 'unknown_field');
+        assert.deepEqual((await server.get('/crons')).json.crons, ['h']);
+    });
+});
+
+describe('all groups', () => {
+    const server = useServer();
+
+    it('are_listed_by_name_and_deleted_together', async () => {
+        assert.deepEqual((await server.get('/crons')).json, { crons: [] });
+        for (const group of ['b', 'c', 'a'])
+            await putGroup(server, group, [entry()]);
+        assert.deepEqual((await server.get('/crons')).json, { crons: ['a', 'b', 'c'] });
+        const res = await server.delete('/crons');
+        assert.equal(res.status, 200);
+        assert.deepEqual(res.json, { deleted: 3 });
+        assert.deepEqual((await server.get('/crons')).json, { crons: [] });
+        assert.deepEqual((await server.delete('/crons')).json, { deleted: 0 });
+    });
+});
+
+describe('a restart', () => {
+    async function withServer(options, use) {
+        const server = new Server({ dir: makeDir(), ...options });
+        try {
+            await server.start();
+            await use(server);
+        } finally {
+            await server.clean();
+            fs.rmSync(server.dir, { recursive: true, force: true });
+        }
+    }
+
+    it('keeps_groups_with_all_their_state', () => withServer({}, async (server) => {
+        const queue = queueName('kept');
+        await putGroup(server, 'b', [entry({ name: 'z' }), entry({ name: 'a', paused: true })]);
+        await putGroup(server, 'a', [everySecond(queue)]);
+        await ticked(server, '/crons/a/entries/e');
+        const paused = (await patch(server, '/crons/a', { paused: true })).json;
+        const other = await getGroup(server, 'b');
+        await server.signal('SIGKILL');
+        await server.start();
+        assert.deepEqual((await server.get('/crons')).json, { crons: ['a', 'b'] });
+        assert.deepEqual(await getGroup(server, 'b'), other);
+        const again = await getGroup(server, 'a');
+        assert.equal(again.paused_at, paused.paused_at);
+        assert.equal(again.entries[0].last_enqueue_at, paused.entries[0].last_enqueue_at);
+    }));
+
+    it('by_SIGKILL_doubles_no_tick_and_makes_up_for_what_was_missed_once',
+        () => withServer({}, async (server) => {
+            const queue = queueName('killed');
+            await putGroup(server, 'g', [everySecond(queue)]);
+            let last = 0;
+            for (let round = 0; round < 4; round++) {
+                last = (await ticked(server, '/crons/g/entries/e', last)).last_enqueue_at;
+                // Right around a tick, where a crash could do harm.
+                await until(() => Date.now() % 1000 > 990 - round, 'the end of a second');
+                await server.signal('SIGKILL');
+                const down = Date.now();
+                if (round === 3)
+                    await until(() => Date.now() > down + 3000, 'some ticks are missed');
+                await server.start();
+            }
+            const up = Date.now();
+            await ticked(server, '/crons/g/entries/e', Math.max(last, up - 1));
+            await server.delete('/crons/g');
+            const made = await jobs(server, queue);
+            const seconds = made.map((job) => Math.floor(job.ready_at / 1000));
+            assert.equal(new Set(seconds).size, seconds.length, `no tick twice: ${seconds}`);
+            const gaps = seconds.slice(1).map((s, i) => s - seconds[i]);
+            assert.ok(Math.max(...gaps) >= 3, `the ticks of the long stop are one: ${gaps}`);
+        }));
+
+    // An entry whose one tick of the day falls into a stop of the server.
+    async function missOneTick(server, queue) {
+        const due = Math.floor(Date.now() / 1000) * 1000 + 3000;
+        const at = new Date(due);
+        const expression =
+            `${at.getUTCSeconds()} ${at.getUTCMinutes()} ${at.getUTCHours()} * * *`;
+        const group = await putGroup(server, 'g',
+            [everySecond(queue, { expression, timezone: 'UTC' })]);
+        assert.equal(group.entries[0].next_enqueue_at, due);
+        await server.signal('SIGKILL');
+        assert.ok(Date.now() < due, 'the server was stopped in time');
+        await until(() => Date.now() > due + 50, 'the tick has passed');
+        await server.start();
+        return due;
+    }
+
+    it('makes_up_for_a_missed_tick_by_default', () => withServer({}, async (server) => {
+        const queue = queueName('missed');
+        const due = await missOneTick(server, queue);
+        const after = await ticked(server, '/crons/g/entries/e');
+        assert.equal(after.next_enqueue_at, due + 24 * HOUR);
+        const made = await jobs(server, queue);
+        assert.equal(made.length, 1);
+        assert.ok(made[0].ready_at > due);
+    }));
+
+    it('passes_over_a_missed_tick_with_cron_missed_skip',
+        () => withServer({ args: ['--cron-missed', 'skip'] }, async (server) => {
+            const queue = queueName('skipped');
+            const due = await missOneTick(server, queue);
+            const after = (await server.get('/crons/g/entries/e')).json;
+            assert.equal(after.next_enqueue_at, due + 24 * HOUR);
+            assert.equal(after.last_enqueue_at, undefined);
+            assert.deepEqual(await jobs(server, queue), []);
+        }));
+
+    it('cannot_be_told_to_treat_missed_ticks_in_an_unknown_way', async () => {
+        const end = await run(['serve', '--cron-missed', 'often']);
+        assert.equal(end.code, 2);
+        assert.match(end.stderr, /once.*skip/);
+    });
+});
+
+describe('the time zone of the server', () => {
+    it('is_that_of_entries_that_name_none', async () => {
+        const server = new Server({ env: { TZ: 'Asia/Kolkata' } });
+        try {
+            await server.start();
+            const group = await putGroup(server, 'g', [entry({ expression: '0 12 * * *' })]);
+            const next = new Date(group.entries[0].next_enqueue_at);
+            assert.equal(next.toISOString().slice(11), '06:30:00.000Z');
+            assert.ok(next - Date.now() <= 24 * HOUR);
+        } finally {
+            await server.clean();
+        }
+    });
+});
+
+describe('tenax cron', () => {
+    const server = useServer();
+    const cli = (...args) => run(args, { TENAX_URL: `http://127.0.0.1:${server.port}`, TZ: 'UTC' });
+
+    it('puts_shows_pauses_and_deletes', async () => {
+        const dir = makeDir();
+        const file = path.join(dir, 'crons.json');
+        fs.writeFileSync(file, JSON.stringify({
+            entries: [entry({ name: 'n1', timezone: 'Europe/Rome' }), entry({ name: 'n/2' })],
+        }));
+        let end = await cli('cron', 'my group', '--put', file);
+        fs.rmSync(dir, { recursive: true });
+        assert.equal(end.code, 0, end.stderr);
+        assert.match(end.stdout, /^ENTRY +STATE +EXPRESSION +ZONE/);
+        assert.match(end.stdout, /n1 +running +0 0 1 1 \* +Europe\/Rome +in \d+/);
+        assert.match(end.stdout, /n\/2 +running +0 0 1 1 \* +server's/);
+        end = await cli('crons');
+        assert.match(end.stdout, /my group +running +2 +in \d+/);
+        end = await cli('cron', 'my group', 'n/2', '--pause');
+        assert.equal(end.code, 0, end.stderr);
+        assert.match(end.stdout, /n\/2 +paused/);
+        assert.equal((await server.get('/crons/my%20group/entries/n%2F2')).json.paused, true);
+        end = await cli('cron', 'my group', 'n/2', '--resume', '--output', 'json');
+        assert.equal(JSON.parse(end.stdout).paused, false);
+        end = await cli('cron', 'my group', '--pause');
+        assert.match(end.stdout, /^The group is paused/);
+        end = await cli('cron', 'my group', 'n1', '--delete');
+        assert.equal(end.code, 0, end.stderr);
+        const left = (await getGroup(server, 'my%20group')).entries;
+        assert.deepEqual(left.map((e) => e.name), ['n/2']);
+        end = await cli('crons', '--output', 'json');
+        assert.equal(JSON.parse(end.stdout)[0].name, 'my group');
+        end = await cli('crons', '--delete');
+        assert.match(end.stderr, /Deleted 1 cron group\./);
+        end = await cli('crons');
+        assert.match(end.stderr, /There are no cron groups\./);
+    });
+
+    it('says_what_is_wrong', async () => {
+        let end = await cli('cron', 'none');
+        assert.equal(end.code, 4);
+        assert.match(end.stderr, /there is no cron group 'none'/);
+        end = await cli('cron');
+        assert.equal(end.code, 2);
+        end = await cli('cron', 'g', '--pause', '--resume');
+        assert.equal(end.code, 2);
+        assert.match(end.stderr, /exclude each other/);
+        end = await cli('cron', 'g', '--put', '/nonexistent');
+        assert.equal(end.code, 2);
+        end = await cli('cron', 'g', '--put', '/dev/null');
+        assert.match(end.stderr, /not valid JSON at line 1/);
+    });
+});
