@@ -22,26 +22,38 @@ struct err api_field_name(struct json_cursor *c, struct arena *a, void *str)
     return job_check_name(*(struct str *)str, "a name");
 }
 
+/* A name that is given twice counts once: or a count would count its jobs twice. */
+static struct err add_name(struct arena *a, struct str **names, size_t *count, struct str name)
+{
+    for (size_t i = 0; i < *count; i++)
+        if (str_eq((*names)[i], name))
+            return err_none();
+    if (*count == API_NAMES_MAX)
+        return err_make(ERR_TOO_MANY, "more than %d names", API_NAMES_MAX);
+    if ((*count & (*count - 1)) == 0) { /* grows at powers of two */
+        struct str *grown = arena_get(a, (*count ? *count * 2 : 1) * sizeof *grown);
+        if (*count)
+            memcpy(grown, *names, *count * sizeof *grown);
+        *names = grown;
+    }
+    (*names)[(*count)++] = name;
+    return err_none();
+}
+
 struct err api_field_names(struct json_cursor *c, struct arena *a, void *name_list)
 {
     struct name_list *list = name_list;
     struct str *names = NULL;
-    size_t cap = 0;
     bool more;
     list->count = 0;
     TRY(json_enter_array(c));
     for (;;) {
+        struct str name;
         TRY(json_next_element(c, &more));
         if (!more)
             break;
-        if (list->count == cap) {
-            struct str *grown = arena_get(a, (cap * 2 + 8) * sizeof *grown);
-            if (cap)
-                memcpy(grown, names, cap * sizeof *grown);
-            names = grown;
-            cap = cap * 2 + 8;
-        }
-        TRY(api_field_name(c, a, &names[list->count++]));
+        TRY(api_field_name(c, a, &name));
+        TRY(add_name(a, &names, &list->count, name));
     }
     list->at = names;
     return err_none();
@@ -325,19 +337,166 @@ struct err api_decode_job(const struct api *a, struct json_cursor *c, struct are
     return err;
 }
 
+/* --- a patch --- */
+
+/* null has a meaning of its own here, so every field reads it itself. */
+struct patch_fields {
+    struct patch patch;
+    struct json_cursor backoff, retention; /* where these objects begin */
+    bool has_backoff, has_retention;
+};
+
+static struct err patch_queue(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch *p = out;
+    p->set |= PATCH_QUEUE;
+    return api_field_name(c, a, &p->queue);
+}
+
+static struct err patch_priority(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch *p = out;
+    p->set |= PATCH_PRIORITY;
+    return read_priority(c, a, &p->priority);
+}
+
+static struct err patch_ready_at(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch *p = out;
+    bool clear;
+    p->set |= PATCH_READY_AT;
+    p->ready_at = INSTANT_NONE;
+    TRY(json_take_null(c, &clear));
+    return clear ? err_none() : api_field_instant(c, a, &p->ready_at);
+}
+
+static struct err patch_retry_limit(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch *p = out;
+    bool clear;
+    p->set |= PATCH_RETRY_LIMIT;
+    p->retry_limit = RETRY_LIMIT_DEFAULT;
+    TRY(json_take_null(c, &clear));
+    return clear ? err_none() : read_retry_limit(c, a, &p->retry_limit);
+}
+
+static struct err patch_backoff(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch_fields *f = out;
+    bool clear;
+    (void)a;
+    f->patch.set |= PATCH_BACKOFF;
+    TRY(json_take_null(c, &clear));
+    return clear ? err_none() : mark(c, &f->backoff, &f->has_backoff);
+}
+
+static struct err patch_retention(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch_fields *f = out;
+    bool clear;
+    (void)a;
+    TRY(json_take_null(c, &clear));
+    if (!clear)
+        return mark(c, &f->retention, &f->has_retention);
+    f->patch.set |= PATCH_COMPLETED | PATCH_DEAD;
+    f->patch.completed_retention = f->patch.dead_retention = RETENTION_DEFAULT;
+    return err_none();
+}
+
+static struct err patch_span(struct json_cursor *c, unsigned bit, struct patch *p, span *d)
+{
+    bool clear;
+    p->set |= bit;
+    *d = RETENTION_DEFAULT;
+    TRY(json_take_null(c, &clear));
+    return clear ? err_none() : json_read_int(c, 0, SPAN_MAX_MS, &d->ms);
+}
+
+static struct err patch_completed(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch *p = out;
+    (void)a;
+    return patch_span(c, PATCH_COMPLETED, p, &p->completed_retention);
+}
+
+static struct err patch_dead(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch *p = out;
+    (void)a;
+    return patch_span(c, PATCH_DEAD, p, &p->dead_retention);
+}
+
+static const struct field patch_table[] = {
+    {"queue", false, patch_queue, 0},       {"priority", false, patch_priority, 0},
+    {"ready_at", false, patch_ready_at, 0}, {"retry_limit", false, patch_retry_limit, 0},
+    {"backoff", false, patch_backoff, 0},   {"retention", false, patch_retention, 0},
+};
+
+static const struct field patch_retention_table[] = {
+    {"completed_ms", false, patch_completed, 0},
+    {"dead_ms", false, patch_dead, 0},
+};
+
+/* The reference answers 422 to a patch whose values are wrong, and 400 to one that is not
+ * even JSON. */
+static struct err unprocessable(struct err err)
+{
+    if (err.code == ERR_BAD_VALUE || err.code == ERR_BAD_TYPE || err.code == ERR_BAD_NAME ||
+        err.code == ERR_MISSING_FIELD)
+        err.code = ERR_UNPROCESSABLE;
+    return err;
+}
+
+static struct err decode_patch(const struct api *a, const struct http_request *req,
+                               struct patch *patch)
+{
+    struct patch_fields f = {0};
+    TRY(api_decode_body(a, req, patch_table, COUNT(patch_table), false, &f));
+    struct err err = err_none();
+    if (f.has_backoff) {
+        f.patch.backoff.shape = CURVE_POWER;
+        err = api_decode_object(a, &f.backoff, req->arena, backoff_table, COUNT(backoff_table),
+                                &f.patch.backoff);
+        if (err.code != ERR_OK)
+            return in_field(err, "backoff");
+    }
+    if (f.has_retention)
+        err = api_decode_object(a, &f.retention, req->arena, patch_retention_table,
+                                COUNT(patch_retention_table), &f.patch);
+    if (err.code != ERR_OK)
+        return in_field(err, "retention");
+    *patch = f.patch;
+    return err;
+}
+
+struct err api_decode_patch(const struct api *a, const struct http_request *req,
+                            struct patch *patch)
+{
+    return unprocessable(decode_patch(a, req, patch));
+}
+
 struct err api_decode_names(struct str list, const char *what, struct arena *arena,
                             const struct str **names, size_t *count)
 {
-    size_t cap = 1;
-    for (size_t i = 0; i < list.len; i++)
-        cap += list.at[i] == ',';
-    struct str *out = arena_get(arena, cap * sizeof *out);
+    struct str *out = NULL;
     struct str item;
-    *names = out;
     *count = 0;
     while (query_item(&list, &item)) {
         TRY(job_check_name(item, what));
-        out[(*count)++] = item;
+        TRY(add_name(arena, &out, count, item));
+    }
+    *names = out;
+    return err_none();
+}
+
+struct err api_param_once(struct str name, const char *const *names, unsigned *seen)
+{
+    for (unsigned i = 0; names[i]; i++) {
+        if (!str_eq(name, str_from(names[i])))
+            continue;
+        if (*seen & 1u << i)
+            return err_make(ERR_DUPLICATE_FIELD, "the parameter %s is given twice", names[i]);
+        *seen |= 1u << i;
     }
     return err_none();
 }

@@ -43,6 +43,12 @@ void api_list(ROUTE_ARGS);
 void api_count(ROUTE_ARGS);
 void api_remove(ROUTE_ARGS);
 void api_remove_where(ROUTE_ARGS);
+void api_patch(ROUTE_ARGS);
+void api_patch_where(ROUTE_ARGS);
+void api_cancel(ROUTE_ARGS);
+void api_retry(ROUTE_ARGS);
+void api_retry_where(ROUTE_ARGS);
+void api_reset(ROUTE_ARGS);
 void api_runs(ROUTE_ARGS);
 void api_errors(ROUTE_ARGS);
 void api_error_of_attempt(ROUTE_ARGS);
@@ -66,9 +72,14 @@ struct err api_path_id(struct str text, struct id *id);
 /* api_decode.c */
 struct err api_decode_job(const struct api *a, struct json_cursor *c, struct arena *arena,
                           struct enqueue *out);
-/* A list of queue names from "a,b". */
+/* A list of queue names from "a,b", each once; ERR_TOO_MANY beyond API_NAMES_MAX. */
+#define API_NAMES_MAX 1000
 struct err api_decode_names(struct str list, const char *what, struct arena *arena,
                             const struct str **names, size_t *count);
+
+/* ERR_DUPLICATE_FIELD if the parameter is met a second time; the names end with NULL, and
+ * *seen begins as 0. */
+struct err api_param_once(struct str name, const char *const *names, unsigned *seen);
 
 /* Walks an object whose members are known by name. */
 struct field {
@@ -98,6 +109,27 @@ struct name_list {
     const struct str *at;
     size_t count;
 };
+
+/* api_query.c */
+enum params { PARAMS_FILTER, PARAMS_PAGE, PARAMS_CHANGE };
+struct list_params {
+    struct list_command list;
+    struct buf echo; /* the filters, for the links of pages; to be released by the caller */
+};
+/* The parameters that say which jobs, and of a page or of a change in bulk which and how. */
+struct err api_read_params(const struct api *a, const struct http_request *req, enum params kind,
+                           struct list_params *p);
+/* Submits a command that has nothing but an id. */
+void api_submit_for_id(struct api *a, struct http_exchange *x, const struct http_request *req,
+                       const struct route_params *params, enum command_kind kind, reply_fn done);
+
+/* api_report.c */
+/* A reply_fn that answers 200 with the job of the reply, without payload. */
+void api_reply_job(void *call, const struct reply *r);
+
+/* api_decode.c */
+struct err api_decode_patch(const struct api *a, const struct http_request *req,
+                            struct patch *patch);
 
 /* api_take.c */
 #define API_LEASE_MS 30000 /* unless the worker says otherwise */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Looking at jobs, and deleting them. */
+/* Looking at jobs. */
 
 #include <stdio.h>
 
@@ -57,15 +57,33 @@ static struct err read_ids(struct str list, struct arena *arena, struct job_filt
     return err_none();
 }
 
-struct list_params {
-    struct list_command list;
-    struct buf echo; /* the filters, for the links of the pages */
-};
-
 static bool is_reserved_for_later(struct str name)
 {
-    return str_eq(name, STR("filter")) || str_eq(name, STR("priority")) ||
-           str_eq(name, STR("ready_at")) || str_eq(name, STR("attempts"));
+    return str_eq(name, STR("filter"));
+}
+
+static struct err bad_range(struct str text, const char *name)
+{
+    return err_make(ERR_BAD_VALUE, "%s is a number N or a range A..B, A.. or ..B, not '%.*s'", name,
+                    (int)(text.len < 48 ? text.len : 48), text.at);
+}
+
+/* Both ends belong to it. */
+static struct err read_range(struct str text, const char *name, struct range *r)
+{
+    const char *dots = memmem(text.at, text.len, "..", 2);
+    *r = (struct range){.set = true, .lo = INT64_MIN, .hi = INT64_MAX};
+    struct str lo = {text.at, dots ? (size_t)(dots - text.at) : text.len};
+    struct str hi = lo;
+    if (dots)
+        hi = (struct str){dots + 2, text.len - lo.len - 2};
+    if (lo.len && read_number(lo, name, 0, INSTANT_MAX_MS, &r->lo).code != ERR_OK)
+        return bad_range(text, name);
+    if (hi.len && read_number(hi, name, 0, INSTANT_MAX_MS, &r->hi).code != ERR_OK)
+        return bad_range(text, name);
+    if ((!lo.len && !hi.len) || r->lo > r->hi)
+        return bad_range(text, name);
+    return err_none();
 }
 
 static struct err read_filter(struct str name, struct str value, struct arena *arena,
@@ -80,6 +98,12 @@ static struct err read_filter(struct str name, struct str value, struct arena *a
         return api_decode_names(value, "type", arena, &f->types, &f->type_count);
     if (str_eq(name, STR("status")))
         return read_statuses(value, &f->statuses);
+    if (str_eq(name, STR("priority")))
+        return read_range(value, "priority", &f->priority);
+    if (str_eq(name, STR("ready_at")))
+        return read_range(value, "ready_at", &f->ready_at);
+    if (str_eq(name, STR("attempts")))
+        return read_range(value, "attempts", &f->attempts);
     *known = false;
     return err_none();
 }
@@ -109,21 +133,47 @@ static void add_echo(struct buf *echo, struct str name, struct str value)
     query_write(echo, value);
 }
 
+static struct err read_change(struct str name, struct str value, struct list_command *l,
+                              bool *known)
+{
+    int64_t rate;
+    *known = true;
+    if (str_eq(name, STR("dry_run"))) {
+        l->dry_run = str_eq(value, STR("true"));
+        if (l->dry_run || str_eq(value, STR("false")))
+            return err_none();
+        return err_make(ERR_BAD_VALUE, "dry_run is true or false");
+    }
+    *known = str_eq(name, STR("rate"));
+    if (!*known)
+        return err_none();
+    TRY(read_number(value, "rate", 1, 1000000, &rate));
+    l->per_second = (uint32_t)rate;
+    return err_none();
+}
+
+/* Given twice, one would silently win: with DELETE the wrong jobs would go. */
+static const char *const list_names[] = {"id",       "queue",    "type",   "status", "priority",
+                                         "ready_at", "attempts", "filter", "from",   "order",
+                                         "limit",    "dry_run",  "rate",   NULL};
+
 enum unknown { UNKNOWN_IGNORED, UNKNOWN_REFUSED };
 
 /* A filter that names nothing ("status=") would mean everything: it is refused. */
-static struct err read_params(const struct http_request *req, bool paged, enum unknown unknown,
-                              struct list_params *p)
+struct err api_read_params(const struct api *a, const struct http_request *req, enum params kind,
+                           struct list_params *p)
 {
     struct query_cursor c = query_open(req->query, req->arena);
     struct str name, value;
     bool more, known;
+    unsigned seen = 0;
     *p = (struct list_params){.list.limit = LIMIT_DEFAULT};
     TRY(api_check_media(req));
     for (;;) {
         TRY(query_next(&c, &more, &name, &value));
         if (!more)
             return err_none();
+        TRY(api_param_once(name, list_names, &seen));
         TRY(read_filter(name, value, req->arena, &p->list.filter, &known));
         if (known && value.len == 0)
             return err_make(ERR_BAD_VALUE, "%.*s is given without a value", STR_ARG(name));
@@ -131,13 +181,16 @@ static struct err read_params(const struct http_request *req, bool paged, enum u
             add_echo(&p->echo, name, value);
             continue;
         }
-        if (paged)
+        if (kind == PARAMS_PAGE)
             TRY(read_paging(name, value, &p->list, &known));
+        if (kind == PARAMS_CHANGE)
+            TRY(read_change(name, value, &p->list, &known));
         int shown = (int)(name.len < 64 ? name.len : 64);
         if (!known && is_reserved_for_later(name))
             return err_make(ERR_NOT_SUPPORTED, "this server cannot filter by %.*s yet", shown,
                             name.at);
-        if (!known && unknown == UNKNOWN_REFUSED)
+        /* A misspelt filter must not change everything. */
+        if (!known && (kind == PARAMS_CHANGE || a->settings.strict))
             return err_make(ERR_UNKNOWN_FIELD, "unknown parameter '%.*s'", shown, name.at);
     }
 }
@@ -160,8 +213,8 @@ static void on_read(void *ctx, const struct reply *r)
     api_reply_json(c->x, 200, b);
 }
 
-static void submit_for_id(struct api *a, struct http_exchange *x, const struct http_request *req,
-                          const struct route_params *params, enum command_kind kind, reply_fn done)
+void api_submit_for_id(struct api *a, struct http_exchange *x, const struct http_request *req,
+                       const struct route_params *params, enum command_kind kind, reply_fn done)
 {
     struct command c = {.kind = kind, .done = done, .ctx = api_call(a, x, req)};
     struct err err = api_check_media(req);
@@ -175,12 +228,7 @@ static void submit_for_id(struct api *a, struct http_exchange *x, const struct h
 
 void api_read(ROUTE_ARGS)
 {
-    submit_for_id(ctx, x, req, params, CMD_READ, on_read);
-}
-
-void api_remove(ROUTE_ARGS)
-{
-    submit_for_id(ctx, x, req, params, CMD_REMOVE, api_reply_empty);
+    api_submit_for_id(ctx, x, req, params, CMD_READ, on_read);
 }
 
 /* --- pages of jobs --- */
@@ -265,7 +313,7 @@ void api_list(ROUTE_ARGS)
     (void)params;
     struct api *a = ctx;
     struct list_params p;
-    struct err err = read_params(req, true, strictness(a), &p);
+    struct err err = api_read_params(a, req, PARAMS_PAGE, &p);
     if (err.code == ERR_OK) {
         struct page_call *call = ARENA_NEW(req->arena, struct page_call);
         *call = (struct page_call){.call = {a, x},
@@ -282,53 +330,33 @@ void api_list(ROUTE_ARGS)
     buf_fini(&p.echo);
 }
 
-/* --- counting and deleting --- */
+/* --- counting --- */
 
-static void reply_number(struct call *c, const struct reply *r, const char *name)
+static void on_counted(void *ctx, const struct reply *r)
 {
+    struct call *c = ctx;
     if (api_reply_failed(c->x, r))
         return;
     struct buf *b = &c->api->scratch;
     b->len = 0;
-    buf_print(b, "{\"%s\":%zu}", name, r->count);
+    buf_print(b, "{\"count\":%zu}", r->count);
     api_reply_json(c->x, 200, b);
-}
-
-static void on_counted(void *ctx, const struct reply *r)
-{
-    reply_number(ctx, r, "count");
-}
-
-static void on_removed(void *ctx, const struct reply *r)
-{
-    reply_number(ctx, r, "deleted");
-}
-
-static void submit_filter(struct api *a, struct http_exchange *x, const struct http_request *req,
-                          enum command_kind kind, enum unknown unknown, reply_fn done)
-{
-    struct list_params p;
-    struct err err = read_params(req, false, unknown, &p);
-    if (err.code == ERR_OK) {
-        struct command c = {.kind = kind, .list = p.list, .done = done, .ctx = api_call(a, x, req)};
-        backend_submit(a->backend, &c);
-    } else {
-        api_reply_error(x, &err, NULL);
-    }
-    buf_fini(&p.echo);
 }
 
 void api_count(ROUTE_ARGS)
 {
     (void)params;
-    submit_filter(ctx, x, req, CMD_COUNT, strictness(ctx), on_counted);
-}
-
-void api_remove_where(ROUTE_ARGS)
-{
-    (void)params;
-    /* A misspelt filter must not delete everything. */
-    submit_filter(ctx, x, req, CMD_REMOVE_WHERE, UNKNOWN_REFUSED, on_removed);
+    struct api *a = ctx;
+    struct list_params p;
+    struct err err = api_read_params(a, req, PARAMS_FILTER, &p);
+    if (err.code == ERR_OK) {
+        struct command c = {
+            .kind = CMD_COUNT, .list = p.list, .done = on_counted, .ctx = api_call(a, x, req)};
+        backend_submit(a->backend, &c);
+    } else {
+        api_reply_error(x, &err, NULL);
+    }
+    buf_fini(&p.echo);
 }
 
 /* --- runs and errors --- */
@@ -345,10 +373,12 @@ static struct err read_run_params(const struct http_request *req, enum unknown u
     struct str name, value;
     bool more;
     int64_t limit;
+    unsigned seen = 0;
     for (;;) {
         TRY(query_next(&q, &more, &name, &value));
         if (!more)
             return err_none();
+        TRY(api_param_once(name, list_names, &seen));
         if (str_eq(name, STR("from")))
             TRY(read_number(value, "from", 0, UINT32_MAX, &c->from));
         else if (str_eq(name, STR("order")))

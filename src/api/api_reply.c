@@ -2,7 +2,10 @@
 
 /* How requests are answered, and how they are refused. */
 
+#include <strings.h>
+
 #include "api/api_internal.h"
+#include "base/utf8.h"
 
 #define JSON_TYPE STR("application/json")
 
@@ -19,11 +22,23 @@ void api_reply_json(struct http_exchange *x, int status, const struct buf *body)
     http_reply(x, status, JSON_TYPE, buf_view(body), NULL);
 }
 
+/* A sentence may quote what a client sent, and be cut off inside a character: what is not
+ * UTF-8 in it becomes '?', for JSON has to be UTF-8. */
+static void write_sentence(struct buf *b, const char *msg)
+{
+    char text[sizeof((struct err){0}.msg)];
+    struct str s = {text, strlen(msg)};
+    memcpy(text, msg, s.len);
+    for (size_t at; (at = utf8_check(s)) < s.len;)
+        text[at] = '?';
+    json_write_string(b, s);
+}
+
 void api_reply_error(struct http_exchange *x, const struct err *err, const char *extra)
 {
     struct buf b = {0};
     buf_lit(&b, "{\"error\":");
-    json_write_string(&b, str_from(err->msg));
+    write_sentence(&b, err->msg);
     buf_lit(&b, ",\"code\":");
     json_write_string(&b, str_from(err_wire(err->code)));
     if (err->offset >= 0) {
@@ -50,23 +65,27 @@ void api_reply_empty(void *call, const struct reply *r)
         http_reply(c->x, 204, (struct str){0}, (struct str){0}, NULL);
 }
 
-static bool contains(struct str text, struct str part)
+/* Media types are the same in upper and lower case (RFC 9110 §8.3.1). */
+static bool mentions(struct str text, struct str lower)
 {
-    return text.len >= part.len && memmem(text.at, text.len, part.at, part.len) != NULL;
+    for (size_t i = 0; i + lower.len <= text.len; i++)
+        if (strncasecmp(text.at + i, lower.at, lower.len) == 0)
+            return true;
+    return false;
 }
 
 struct err api_check_media(const struct http_request *req)
 {
     /* curl's default for -d says "form"; the body still has to be JSON. */
     struct str type = req->content_type;
-    if (req->body.len && type.len && !contains(type, STR("json")) &&
-        !contains(type, STR("application/x-www-form-urlencoded")) &&
-        !contains(type, STR("text/plain")))
+    if (req->body.len && type.len && !mentions(type, STR("json")) &&
+        !mentions(type, STR("application/x-www-form-urlencoded")) &&
+        !mentions(type, STR("text/plain")))
         return err_make(ERR_BAD_MEDIA, "content type '%.*s' is not supported; send %s",
                         STR_ARG(type), "application/json");
     struct str accept = req->accept;
-    if (accept.len && !contains(accept, STR("json")) && !contains(accept, STR("*/*")) &&
-        !contains(accept, STR("application/*")))
+    if (accept.len && !mentions(accept, STR("json")) && !mentions(accept, STR("*/*")) &&
+        !mentions(accept, STR("application/*")))
         return err_make(ERR_NOT_ACCEPTABLE, "cannot answer with '%.*s'; JSON is what there is",
                         STR_ARG(accept));
     return err_none();

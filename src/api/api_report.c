@@ -149,7 +149,7 @@ static const struct field failure_table[] = {
     {"token", false, api_field_token, REPORT(ref.token), true},
 };
 
-static void on_job(void *ctx, const struct reply *r)
+void api_reply_job(void *ctx, const struct reply *r)
 {
     struct call *c = ctx;
     if (api_reply_failed(c->x, r))
@@ -165,7 +165,7 @@ void api_failure(ROUTE_ARGS)
     struct api *a = ctx;
     struct command c = {.kind = CMD_FAIL,
                         .fail = {.retry_at = INSTANT_NONE, .failure.run_time = {-1}},
-                        .done = on_job,
+                        .done = api_reply_job,
                         .ctx = api_call(a, x, req)};
     struct id id;
     struct err err = api_path_id(params->at[0], &id);

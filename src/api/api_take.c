@@ -83,14 +83,19 @@ static struct err read_take_params(struct api *a, const struct http_request *req
                                    struct take_params *p)
 {
     struct query_cursor c = query_open(req->query, req->arena);
+    static const char *const names[] = {"queue", "prefetch", NULL};
     struct str name, value;
     bool more;
+    unsigned seen = 0;
     *p = (struct take_params){.prefetch = 1};
     TRY(api_check_media(req));
     for (;;) {
         TRY(query_next(&c, &more, &name, &value));
         if (!more)
             return err_none();
+        TRY(api_param_once(name, names, &seen));
+        if (str_eq(name, STR("queue")) && value.len == 0) /* would be all of them */
+            return err_make(ERR_BAD_VALUE, "queue is given without a value");
         if (str_eq(name, STR("queue")))
             TRY(api_decode_names(value, "queue", req->arena, &p->queues, &p->queue_count));
         else if (str_eq(name, STR("prefetch")))
@@ -106,6 +111,11 @@ void api_take(ROUTE_ARGS)
     (void)params;
     struct api *a = ctx;
     struct take_params p;
+    if (req->method == HTTP_HEAD) { /* it would take jobs and show them to nobody */
+        struct err err = err_make(ERR_BAD_METHOD, "this path has no such method, only GET");
+        api_reply_error(x, &err, "Allow: GET\r\n");
+        return;
+    }
     struct err err = read_take_params(a, req, &p);
     if (err.code == ERR_OK && req->worker_id.len)
         err = job_check_name(req->worker_id, "Worker-Id");

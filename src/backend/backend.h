@@ -32,9 +32,20 @@ enum command_kind {
     CMD_LIST,         /* reply.jobs, with payloads, and reply.more */
     CMD_COUNT,        /* reply.count */
     CMD_REMOVE_WHERE, /* reply.count: how many were removed; not atomic, in slices */
+    CMD_PATCH,        /* reply.jobs[0]: the job afterwards */
+    CMD_PATCH_WHERE,  /* reply.count; in slices, as CMD_REMOVE_WHERE */
+    CMD_CANCEL,       /* reply.jobs[0] */
+    CMD_RERUN,        /* reply.jobs[0] */
+    CMD_RERUN_WHERE,  /* reply.count */
     CMD_RUNS,         /* reply.runs */
     CMD_QUEUES,       /* reply.names of queues that have jobs, in order */
     CMD_STATUS,       /* reply.status */
+};
+
+/* Inclusive at both ends; not set: any value. */
+struct range {
+    bool set;
+    int64_t lo, hi;
 };
 
 /* Which jobs a list, a count or a removal is about; an empty list means any. */
@@ -44,6 +55,7 @@ struct job_filter {
     const struct str *queues, *types;
     size_t queue_count, type_count;
     unsigned statuses; /* bits 1 << enum status; 0: any */
+    struct range priority, ready_at, attempts;
 };
 
 struct list_command {
@@ -51,6 +63,9 @@ struct list_command {
     struct id from; /* exclusive; none: from the start */
     bool backwards;
     uint32_t limit;
+    bool dry_run;              /* _WHERE: change nothing; reply.jobs is a sample of limit jobs */
+    const struct patch *patch; /* CMD_PATCH_WHERE */
+    uint32_t per_second; /* CMD_RERUN_WHERE: how many become ready in a second; 0: all at once */
 };
 
 struct runs_command {
@@ -69,9 +84,10 @@ struct reply {
     struct run *runs;
     struct id *ids;
     struct str *names;
-    size_t count;  /* of whichever list is meant; or the number asked for */
-    bool more;     /* a list or runs: further ones follow */
-    bool has_live; /* CMD_READ, CMD_RUNS: the job is in flight; its newest run's token is known */
+    size_t count;   /* of whichever list is meant; or the number asked for */
+    size_t sampled; /* of a dry run: how many are in jobs */
+    bool more;      /* a list or runs: further ones follow */
+    bool has_live;  /* CMD_READ, CMD_RUNS: the job is in flight; its newest run's token is known */
     uint64_t token;
     instant lease_end;
     struct {
@@ -101,8 +117,12 @@ struct command {
             struct run_ref run;
             span lease;
         } renew;
-        struct id id;             /* REMOVE, READ */
-        struct list_command list; /* LIST, COUNT, REMOVE_WHERE */
+        struct id id; /* REMOVE, READ, CANCEL, RERUN */
+        struct {
+            struct id id;
+            const struct patch *patch;
+        } patch;
+        struct list_command list; /* LIST, COUNT and all _WHERE */
         struct runs_command runs;
     };
     reply_fn done;

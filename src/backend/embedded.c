@@ -78,9 +78,9 @@ static void release_effect(struct effect *fx, const struct err *failed)
         return;
     }
     struct backend_stream *s = fx->stream;
-    s->pending--;
     if (s->open && !failed)
         s->deliver(s->ctx, fx->handout);
+    s->pending--; /* only now: the receiver may have closed the stream */
     drop_stream_if_done(s);
 }
 
@@ -141,6 +141,12 @@ static void check_space(struct embedded *b)
     b->free_space_at = b->now;
 }
 
+/* Too short to hand anything out. */
+static bool is_short_of_space(const struct embedded *b)
+{
+    return (uint64_t)b->free_space < b->settings.min_free_space / 2;
+}
+
 static struct err refuse_to_store(struct embedded *b, enum command_kind kind)
 {
     if (b->health == HEALTH_FAILED)
@@ -171,6 +177,11 @@ static bool stores(enum command_kind kind)
     case CMD_RELEASE:
     case CMD_REMOVE:
     case CMD_REMOVE_WHERE:
+    case CMD_PATCH:
+    case CMD_PATCH_WHERE:
+    case CMD_CANCEL:
+    case CMD_RERUN:
+    case CMD_RERUN_WHERE:
         return true;
     case CMD_READ:
     case CMD_LIST:
@@ -272,6 +283,22 @@ static void step_status(struct embedded *b, struct reply *r)
     r->status.disk_bytes = store_disk_bytes(b->env.store);
 }
 
+static void step_change(struct embedded *b, const struct command *c, struct reply *r)
+{
+    struct arena *a = &b->building->arena;
+    r->jobs = arena_get(a, sizeof *r->jobs);
+    r->count = 1;
+    if (c->kind == CMD_PATCH) {
+        struct patch patch = *c->patch.patch;
+        patch.queue = arena_copy(a, patch.queue);
+        r->err = engine_patch(b->engine, b->now, c->patch.id, &patch, a, r->jobs);
+    } else if (c->kind == CMD_CANCEL) {
+        r->err = engine_cancel(b->engine, b->now, c->id, a, r->jobs);
+    } else {
+        r->err = engine_rerun(b->engine, b->now, c->id, b->now, a, r->jobs);
+    }
+}
+
 static void step(struct embedded *b, const struct command *c, struct reply *r)
 {
     struct engine *e = b->engine;
@@ -302,6 +329,11 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
     case CMD_READ:
         step_read(b, c->id, r);
         return;
+    case CMD_PATCH:
+    case CMD_CANCEL:
+    case CMD_RERUN:
+        step_change(b, c, r);
+        return;
     case CMD_RUNS:
         embedded_runs(b, &c->runs, r);
         return;
@@ -314,9 +346,18 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
     case CMD_LIST:
     case CMD_COUNT:
     case CMD_REMOVE_WHERE:
+    case CMD_PATCH_WHERE:
+    case CMD_RERUN_WHERE:
         break;
     }
     must(false);
+}
+
+/* Those that may look at many jobs. */
+static bool is_scan(enum command_kind kind)
+{
+    return kind == CMD_LIST || kind == CMD_COUNT || kind == CMD_REMOVE_WHERE ||
+           kind == CMD_PATCH_WHERE || kind == CMD_RERUN_WHERE;
 }
 
 static void submit(struct backend *base, const struct command *c)
@@ -328,7 +369,7 @@ static void submit(struct backend *base, const struct command *c)
         embedded_effect(b, c->done, c->ctx)->err = refused;
         return;
     }
-    if (c->kind == CMD_LIST || c->kind == CMD_COUNT || c->kind == CMD_REMOVE_WHERE) {
+    if (is_scan(c->kind)) {
         embedded_scan_start(b, c);
         return;
     }
@@ -374,12 +415,13 @@ static void stream_close(struct backend *base, struct backend_stream *s)
     struct taker *t = s->taker;
     s->taker = NULL;
     drop_stream_if_done(s);
-    engine_taker_close(b->engine, b->now, t);
+    if (t)
+        engine_taker_close(b->engine, b->now, t);
 }
 
 static void stream_pause(struct backend *base, struct backend_stream *s, bool paused)
 {
-    if (s->open)
+    if (s->taker)
         engine_taker_pause(self(base)->engine, s->taker, paused);
 }
 
@@ -393,6 +435,10 @@ static struct backend_claim *claim(struct backend *base, const struct claim_spec
     list_init(&c->node);
     list_append(&b->claims, &c->node);
     struct err refused = refuse_taker(b);
+    /* Without room for the lease's record nothing is handed out, and so nobody
+     * would answer the claim either. */
+    if (refused.code == ERR_OK)
+        refused = refuse_to_store(b, CMD_RENEW);
     if (refused.code != ERR_OK) {
         embedded_effect(b, on_claim_reply, c)->err = refused;
         return c;
@@ -419,11 +465,10 @@ static void claim_cancel(struct backend *base, struct backend_claim *c)
     embedded_effect(b, on_claim_reply, c);
 }
 
-/* Ends all streams and answers all claims that still wait. Their takers are the caller's. */
-static void end_takers(struct embedded *b, const struct err *why)
+/* Answers all claims that still wait. Their takers are gone or the caller's. */
+static void answer_claims(struct embedded *b, const struct err *why)
 {
-    for (struct list *n = b->claims.next, *next; n != &b->claims; n = next) {
-        next = n->next;
+    for (struct list *n = b->claims.next; n != &b->claims; n = n->next) {
         struct backend_claim *c = LIST_OF(n, struct backend_claim, node);
         if (!c->taker)
             continue;
@@ -432,13 +477,34 @@ static void end_takers(struct embedded *b, const struct err *why)
         if (why)
             r->err = *why;
     }
-    for (struct list *n = b->streams.next, *next; n != &b->streams; n = next) {
-        next = n->next;
-        struct backend_stream *s = LIST_OF(n, struct backend_stream, node);
+}
+
+/* Their takers are gone: whoever closes or pauses one from inside a callback must not
+ * reach for it. */
+static void forget_stream_takers(struct embedded *b)
+{
+    for (struct list *n = b->streams.next; n != &b->streams; n = n->next)
+        LIST_OF(n, struct backend_stream, node)->taker = NULL;
+}
+
+/* Ends all streams, one at a time from a list of their own, since the receiver may close
+ * others. */
+static void close_streams(struct embedded *b)
+{
+    struct list open;
+    list_init(&open);
+    while (!list_is_empty(&b->streams)) {
+        struct list *n = b->streams.next;
+        list_unlink(n);
+        list_append(&open, n);
+    }
+    while (!list_is_empty(&open)) {
+        struct backend_stream *s = LIST_OF(open.next, struct backend_stream, node);
+        list_unlink(&s->node);
+        list_append(&b->streams, &s->node);
         if (!s->open)
             continue;
         s->open = false;
-        s->taker = NULL;
         s->closed(s->ctx);
         drop_stream_if_done(s);
     }
@@ -456,16 +522,21 @@ static struct err fail_over(struct embedded *b, struct turn *failed, struct err 
     b->free_space = -1;
     struct turn *built = b->building;
     b->building = free_turn(b);
+    answer_claims(b, &why);
+    forget_stream_takers(b);
     engine_free(b->engine);
     b->engine = NULL;
     embedded_ahead_close(b);
-    TRY(store_reopen(b->env.store));
+    /* On a disk that is still full the store stays closed for writing, but reads go on. */
+    struct err reopened = store_reopen(b->env.store);
+    if (reopened.code != ERR_OK && reopened.code != ERR_DISK_FULL)
+        return reopened;
     TRY(embedded_recover(b));
 
     release(b, failed, &why);
     release(b, built, &why);
     embedded_scan_abort_all(b, &why);
-    end_takers(b, &why);
+    close_streams(b);
     return err_none();
 }
 
@@ -475,10 +546,9 @@ static void try_reopen(struct embedded *b)
         return;
     b->retry_reopen = instant_add(b->now, (span){REOPEN_INTERVAL_MS});
     b->free_space = -1;
-    check_space(b);
-    if ((uint64_t)b->free_space < b->settings.min_free_space)
-        return;
     embedded_ahead_close(b);
+    /* Whether there is room enough to open is the store's to say. The reserve is no question
+     * here: below it jobs may still be finished and removed. */
     if (store_reopen(b->env.store).code != ERR_OK)
         return;
     engine_free(b->engine);
@@ -486,6 +556,7 @@ static void try_reopen(struct embedded *b)
     b->health = HEALTH_GOOD;
     struct err err = embedded_recover(b);
     if (err.code != ERR_OK) {
+        batch_reset(&b->building->batch); /* half a recovery */
         b->health = HEALTH_FAILED;
         b->failure = err;
     }
@@ -493,23 +564,23 @@ static void try_reopen(struct embedded *b)
 
 /* --- turns --- */
 
-/* Sends the turn that was being built on its way. */
-static void seal(struct embedded *b)
+/* Sends the turn that was being built on its way. Returns it if it has nothing to store: its
+ * replies only waited for what they may have seen. */
+static struct turn *seal(struct embedded *b)
 {
     if (b->committing)
-        return;
+        return NULL;
     struct turn *t = b->building;
     if (t->batch.count > 0) {
         b->committing = t;
         b->building = free_turn(b);
         store_commit(b->env.store, &t->batch, b->settings.sync);
-        return;
+        return NULL;
     }
     if (t->count == 0)
-        return;
-    /* Nothing to store: the replies only waited for what they may have seen. */
+        return NULL;
     b->building = free_turn(b);
-    release(b, t, NULL);
+    return t;
 }
 
 static struct err advance(struct embedded *b)
@@ -519,7 +590,7 @@ static struct err advance(struct embedded *b)
         embedded_ahead_close(b);
     TRY(engine_advance(b->engine, b->now, DUE_PER_TURN, &b->more_due));
     TRY(embedded_scan_step(b));
-    if ((uint64_t)b->free_space < b->settings.min_free_space / 2)
+    if (is_short_of_space(b))
         return err_none();
     return engine_dispatch(b->engine, b->now, &b->building->arena);
 }
@@ -544,9 +615,11 @@ struct err embedded_turn(struct backend *base)
         TRY(advance(b));
     else
         TRY(embedded_scan_step(b));
-    seal(b);
+    struct turn *read_only = seal(b);
     if (durable)
         release(b, durable, NULL);
+    if (read_only)
+        release(b, read_only, NULL);
     return err_none();
 }
 
@@ -562,7 +635,14 @@ bool embedded_next_due(const struct backend *base, instant *at)
         *at = b->retry_reopen;
         return true;
     }
-    return engine_next_due(b->engine, at);
+    bool due = engine_next_due(b->engine, at);
+    if (!is_short_of_space(b))
+        return due;
+    /* Nobody tells when there is room again. */
+    instant look = instant_add(b->free_space_at, (span){REOPEN_INTERVAL_MS});
+    if (!due || look.ms < at->ms)
+        *at = look;
+    return true;
 }
 
 void embedded_stop(struct backend *base)
@@ -582,7 +662,9 @@ void embedded_stop(struct backend *base)
         if (s->open)
             engine_taker_close(b->engine, b->now, s->taker);
     }
-    end_takers(b, NULL);
+    answer_claims(b, NULL);
+    forget_stream_takers(b);
+    close_streams(b);
 }
 
 bool embedded_is_idle(const struct backend *base)

@@ -38,8 +38,10 @@ struct scan {
     struct arena arena;
     struct id at; /* where the next slice goes on, exclusive */
     bool ended;
+    instant started;
     struct job *jobs;
-    size_t count;
+    size_t kept;  /* in jobs */
+    size_t count; /* of those that matched */
     struct reply reply;
     reply_fn done;
     void *ctx;

@@ -173,6 +173,13 @@ static bool put_job(void *ctx, const struct job *job)
     return record_put_job(&b->building->batch, job);
 }
 
+static void rewrite_job(void *ctx, const struct job *job)
+{
+    struct embedded *b = ctx;
+    embedded_ahead_close(b); /* it may hold what is replaced here */
+    record_put_job(&b->building->batch, job);
+}
+
 static void put_state(void *ctx, struct id id, const struct job_state *state)
 {
     struct embedded *b = ctx;
@@ -219,6 +226,7 @@ struct port embedded_port(struct embedded *b)
         .ctx = b,
         .load_job = load_job,
         .put_job = put_job,
+        .rewrite_job = rewrite_job,
         .put_state = put_state,
         .put_run = put_run,
         .put_takes = put_takes,

@@ -131,33 +131,59 @@ static bool is_one_of(struct str name, const struct str *names, size_t count)
     return count == 0;
 }
 
+static bool in_range(const struct range *r, int64_t v)
+{
+    return !r->set || (v >= r->lo && v <= r->hi);
+}
+
 static bool matches(const struct job_filter *f, const struct job *job)
 {
-    return (!f->statuses || f->statuses & (1u << job->state.status)) &&
+    const struct job_state *s = &job->state;
+    return (!f->statuses || f->statuses & (1u << s->status)) &&
+           in_range(&f->priority, s->priority) && in_range(&f->ready_at, s->ready_at.ms) &&
+           in_range(&f->attempts, s->attempts) &&
            is_one_of(job->queue, f->queues, f->queue_count) &&
            is_one_of(job->type, f->types, f->type_count);
 }
 
-/* True if the scan has all it wants. */
-static bool use(struct embedded *b, struct scan *scan, const struct job *job, struct err *err)
+/* When the next of many that are brought back is to be ready. */
+static instant rerun_at(const struct scan *scan)
 {
+    uint64_t rate = scan->list.per_second;
+    int64_t later = rate ? (int64_t)(scan->count * 1000 / rate) : 0;
+    return instant_add(scan->started, (span){later});
+}
+
+/* What a change in bulk does to one job. */
+static struct err change(struct embedded *b, struct scan *scan, struct id id, struct arena *scratch)
+{
+    struct job job;
     switch (scan->kind) {
-    case CMD_COUNT:
-        scan->count++;
-        return false;
     case CMD_REMOVE_WHERE:
-        *err = engine_remove(b->engine, b->now, job->id);
-        scan->count++;
-        return err->code != ERR_OK;
+        return engine_remove(b->engine, b->now, id);
+    case CMD_PATCH_WHERE:
+        return engine_patch(b->engine, b->now, id, scan->list.patch, scratch, &job);
     default:
-        must(scan->kind == CMD_LIST);
-        if (scan->count == scan->list.limit) {
-            scan->reply.more = true;
-            return true;
-        }
-        scan->jobs[scan->count++] = *job;
-        return false;
+        must(scan->kind == CMD_RERUN_WHERE);
+        return engine_rerun(b->engine, b->now, id, rerun_at(scan), scratch, &job);
     }
+}
+
+/* True if the scan has all it wants. */
+static bool use(struct embedded *b, struct scan *scan, const struct job *job, struct arena *scratch,
+                struct err *err)
+{
+    if (scan->kind == CMD_LIST && scan->count == scan->list.limit) {
+        scan->reply.more = true;
+        return true;
+    }
+    bool keep = scan->kind == CMD_LIST || scan->list.dry_run;
+    if (keep && scan->kept < scan->list.limit)
+        scan->jobs[scan->kept++] = *job;
+    else if (!keep && scan->kind != CMD_COUNT)
+        *err = change(b, scan, job->id, scratch);
+    scan->count++;
+    return err->code != ERR_OK;
 }
 
 static struct err look_at(struct embedded *b, struct scan *scan, struct id id,
@@ -165,14 +191,14 @@ static struct err look_at(struct embedded *b, struct scan *scan, struct id id,
 {
     struct job job;
     struct job_extent extent;
-    bool list = scan->kind == CMD_LIST;
+    bool keep = scan->kind == CMD_LIST || (scan->list.dry_run && scan->kept < scan->list.limit);
     struct err err =
-        engine_read(b->engine, b->now, id, list, list ? &scan->arena : scratch, &job, &extent);
+        engine_read(b->engine, b->now, id, keep, keep ? &scan->arena : scratch, &job, &extent);
     /* Gone since the index or the cursor was asked: not an error. */
     if (err.code == ERR_NOT_FOUND)
         return err_none();
     if (err.code == ERR_OK && matches(&scan->list.filter, &job))
-        *done = use(b, scan, &job, &err);
+        *done = use(b, scan, &job, scratch, &err);
     return err;
 }
 
@@ -224,6 +250,7 @@ static void answer(struct embedded *b, struct scan *scan, struct err err)
     r->err = err;
     r->jobs = scan->jobs;
     r->count = scan->count;
+    r->sampled = scan->kept;
 }
 
 static const struct str *copy_names(struct arena *a, const struct str *names, size_t count)
@@ -238,7 +265,7 @@ static const struct str *copy_names(struct arena *a, const struct str *names, si
 static bool count_at_once(struct embedded *b, const struct list_command *l, size_t *count)
 {
     const struct job_filter *f = &l->filter;
-    if (f->id_count || f->type_count)
+    if (f->id_count || f->type_count || f->priority.set || f->ready_at.set || f->attempts.set)
         return false;
     struct str all = {0};
     const struct str *queues = f->queue_count ? f->queues : &all;
@@ -261,7 +288,8 @@ void embedded_scan_start(struct embedded *b, const struct command *c)
         embedded_effect(b, c->done, c->ctx)->count = count;
         return;
     }
-    must(c->kind != CMD_LIST || (c->list.limit > 0 && c->list.limit <= BACKEND_PAGE_MAX));
+    bool keeps = c->kind == CMD_LIST || c->list.dry_run;
+    must(!keeps || (c->list.limit > 0 && c->list.limit <= BACKEND_PAGE_MAX));
     struct scan *scan = ALLOC(struct scan);
     scan->kind = c->kind;
     scan->list = c->list;
@@ -274,7 +302,14 @@ void embedded_scan_start(struct embedded *b, const struct command *c)
     f->types = copy_names(&scan->arena, f->types, f->type_count);
     struct str ids = {(const char *)f->ids, f->id_count * sizeof *f->ids};
     f->ids = (const void *)arena_copy(&scan->arena, ids).at;
-    if (c->kind == CMD_LIST)
+    if (c->list.patch) {
+        struct patch *patch = arena_get(&scan->arena, sizeof *patch);
+        *patch = *c->list.patch;
+        patch->queue = arena_copy(&scan->arena, patch->queue);
+        scan->list.patch = patch;
+    }
+    scan->started = b->now;
+    if (keeps)
         scan->jobs = alloc_get(c->list.limit * sizeof *scan->jobs);
     list_init(&scan->node);
     list_append(&b->scans, &scan->node);

@@ -102,7 +102,7 @@ static void prepare(struct call *c, const char *method, const char *path, span t
     buf_byte(&url, '\0');
     curl_easy_setopt(c->curl, CURLOPT_URL, url.at); /* copied */
     buf_fini(&url);
-    if (strcmp(method, "POST") == 0) {
+    if (strcmp(method, "POST") == 0 || strcmp(method, "PATCH") == 0) {
         curl_easy_setopt(c->curl, CURLOPT_POST, 1L);
         curl_easy_setopt(c->curl, CURLOPT_POSTFIELDS, c->body.len ? c->body.at : "");
         curl_easy_setopt(c->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)c->body.len);

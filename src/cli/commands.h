@@ -9,7 +9,7 @@
 #include "cli/command.h"
 
 extern const struct subcommand enqueue_command, work_command, jobs_command, job_command,
-    queues_command, version_command;
+    queues_command, version_command, retry_command, cancel_command, patch_command, delete_command;
 
 int enqueue_main(int argc, char **argv);
 int work_main(int argc, char **argv);
@@ -17,5 +17,9 @@ int jobs_main(int argc, char **argv);
 int job_main(int argc, char **argv);
 int queues_main(int argc, char **argv);
 int version_main(int argc, char **argv);
+int retry_main(int argc, char **argv);
+int cancel_main(int argc, char **argv);
+int patch_main(int argc, char **argv);
+int delete_main(int argc, char **argv);
 
 #endif

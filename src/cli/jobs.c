@@ -3,12 +3,13 @@
 
 #include "cli/client.h"
 #include "cli/commands.h"
+#include "cli/filter.h"
 #include "cli/jobtext.h"
 #include "cli/view.h"
 
 struct jobs_args {
     struct client_args client;
-    const char *status, *queue, *type;
+    struct filter_args filter;
     int order;
     int64_t limit;
     bool all;
@@ -17,11 +18,7 @@ struct jobs_args {
 #define AT(field) .offset = offsetof(struct jobs_args, field)
 
 static const struct option_def options[] = {
-    {"status", "STATUS", OPTION_TEXT, AT(status),
-     .help =
-         "only these: scheduled, ready, in_flight, completed, dead; separate several by commas"},
-    {"queue", "QUEUE", OPTION_TEXT, AT(queue), .help = "only of these queues"},
-    {"type", "TYPE", OPTION_TEXT, AT(type), .help = "only of these types"},
+    FILTER_OPTIONS(struct jobs_args),
     {"order", "ORDER", OPTION_CHOICE, AT(order), .choices = "asc|desc", .def = "asc",
      .help = "oldest or newest first"},
     {"limit", "COUNT", OPTION_INT, AT(limit), .min = 1, .max = 2000, .def = "50",
@@ -133,9 +130,7 @@ int jobs_main(int argc, char **argv)
     char limit[24];
     snprintf(limit, sizeof limit, "%lld", (long long)args.limit);
     buf_lit(&path, "/jobs");
-    client_query(&path, "status", args.status);
-    client_query(&path, "queue", args.queue);
-    client_query(&path, "type", args.type);
+    filter_query(&path, &args.filter);
     client_query(&path, "order", args.order ? "desc" : "asc");
     client_query(&path, "limit", limit);
     code = list_jobs(&c, &path, args.all);

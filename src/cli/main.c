@@ -18,6 +18,8 @@ static const struct {
     {&settings_command, serve_main},  {&enqueue_command, enqueue_main},
     {&work_command, work_main},       {&jobs_command, jobs_main},
     {&job_command, job_main},         {&queues_command, queues_main},
+    {&retry_command, retry_main},     {&cancel_command, cancel_main},
+    {&patch_command, patch_main},     {&delete_command, delete_main},
     {&version_command, version_main},
 };
 

@@ -10,7 +10,8 @@
 #include "cli/when.h"
 
 static const char *const keys[NEWJOB_FIELDS] = {
-    "queue", "type", "priority", "ready_at", "retry_limit", "backoff", "retention",
+    "queue",   "type",      "priority",   "ready_at",     "retry_limit",
+    "backoff", "retention", "unique_key", "unique_while",
 };
 
 static struct err set_name(struct buf *b, const char *key, const char *name)
@@ -93,6 +94,10 @@ struct err newjob_init(struct newjob_defaults *d, const struct enqueue_args *arg
                   (long long)args->retry_limit);
     TRY(set_backoff(&d->member[NEWJOB_BACKOFF], args->backoff));
     set_retention(&d->member[NEWJOB_RETENTION], args, o);
+    static const char *const scopes[] = {"queued", "active", "exists"};
+    TRY(set_name(&d->member[NEWJOB_UNIQUE_KEY], "unique_key", args->unique_key));
+    if (args->unique_key)
+        TRY(set_name(&d->member[NEWJOB_UNIQUE_WHILE], "unique_while", scopes[args->unique_while]));
     return err_none();
 }
 

@@ -17,6 +17,8 @@ struct enqueue_args {
     int64_t priority, retry_limit;
     const char *backoff;
     span retain_completed, retain_dead;
+    const char *unique_key;
+    int unique_while; /* index into queued|active|exists */
     bool bulk;
     int64_t batch;
 };
@@ -31,6 +33,8 @@ enum newjob_field {
     NEWJOB_RETRY_LIMIT,
     NEWJOB_BACKOFF,
     NEWJOB_RETENTION,
+    NEWJOB_UNIQUE_KEY,
+    NEWJOB_UNIQUE_WHILE,
     NEWJOB_FIELDS
 };
 

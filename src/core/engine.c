@@ -84,6 +84,7 @@ static void restore_lease(struct engine *e, const struct job *job, const struct 
     l->completed_retention = job->completed_retention;
     l->run = s->runs - 1;
     l->attempts = s->attempts;
+    l->forgiven = s->forgiven;
     l->losses = s->losses;
     l->priority = s->priority;
     l->has_state = true;
@@ -131,8 +132,7 @@ void engine_restore_take(struct engine *e, uint64_t seq, instant at, struct take
         e->take_seq = seq + 1;
 }
 
-/* Takes a job that is not in flight out of the index it is in. */
-static void forget_waiting(struct engine *e, struct queue *q, const struct job *job)
+void engine_forget(struct engine *e, struct queue *q, const struct job *job)
 {
     const struct job_state *s = &job->state;
     switch (s->status) {
@@ -172,7 +172,7 @@ static struct err end_cut_off_run(struct engine *e, instant now, const struct re
         struct queue *q = engine_queue_get(e, job.queue);
         /* It waits in an index, since its stored status never said in_flight; among the
          * deadlines if the clock went back over the restart. */
-        forget_waiting(e, q, &job);
+        engine_forget(e, q, &job);
         s->status = STATUS_READY;
         s->dequeued_at = r->at;
         s->runs++;
@@ -278,7 +278,7 @@ struct err engine_remove(struct engine *e, instant now, struct id id)
         if (l)
             engine_live_end(e, l);
         else
-            forget_waiting(e, q, &job);
+            engine_forget(e, q, &job);
         engine_queue_drop_if_unused(e, q);
     }
     arena_fini(&scratch);
@@ -371,6 +371,14 @@ static struct err not_found(struct id id)
     return err_make(ERR_NOT_FOUND, "there is no job %.25s", text);
 }
 
+static bool is_in_ready_order(const struct engine *e, const struct job *job)
+{
+    const struct queue *q = engine_queue_find(e, job->queue);
+    struct btree_entry key = {job->state.priority, job->id.hi, job->id.lo, 0}, found;
+    return q && btree_at_least(&q->ready, key, &found) && found.major == key.major &&
+           found.hi == key.hi && found.lo == key.lo;
+}
+
 struct err engine_read(struct engine *e, instant now, struct id id, bool with_payload,
                        struct arena *a, struct job *job, struct job_extent *extent)
 {
@@ -394,6 +402,8 @@ struct err engine_read(struct engine *e, instant now, struct id id, bool with_pa
         return not_found(id);
     if (s->status == STATUS_SCHEDULED && s->ready_at.ms <= now.ms)
         s->status = lifecycle_move(STATUS_SCHEDULED, EVENT_DUE);
+    else if (s->status == STATUS_READY && s->ready_at.ms > now.ms && !is_in_ready_order(e, job))
+        s->status = STATUS_SCHEDULED; /* the clock went back over a restart */
     return err;
 }
 
@@ -520,6 +530,8 @@ static void check_queue(const struct engine *e, const struct queue *q)
     must(has == q->has_head);
     must(!has || (first.hi == q->head.hi && first.lo == q->head.lo));
     btree_check(&q->ready);
+    bool awaited = !list_is_empty(&q->waiters) || !list_is_empty(&e->all_waiters);
+    must(!has || q->dirty || !awaited);
 }
 
 void engine_check(const struct engine *e)

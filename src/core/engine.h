@@ -117,6 +117,39 @@ NODISCARD struct err engine_release(struct engine *e, instant now, struct run_re
 /* Deletes a job in whatever status. ERR_NOT_FOUND. */
 NODISCARD struct err engine_remove(struct engine *e, instant now, struct id id);
 
+/* --- changes by people --- */
+
+enum patch_field {
+    PATCH_QUEUE = 1,
+    PATCH_PRIORITY = 2,
+    PATCH_READY_AT = 4,
+    PATCH_RETRY_LIMIT = 8,
+    PATCH_BACKOFF = 16,
+    PATCH_COMPLETED = 32,
+    PATCH_DEAD = 64,
+};
+
+struct patch {
+    unsigned set; /* bits of enum patch_field: which of the following */
+    struct str queue;
+    uint16_t priority;
+    instant ready_at; /* or none: at once */
+    int32_t retry_limit;
+    struct curve backoff;
+    span completed_retention, dead_retention;
+};
+
+/* All three: *job is the job afterwards, without payload, its strings in the arena or in p.
+ * ERR_NOT_FOUND; ERR_UNPROCESSABLE if its status does not allow it. */
+NODISCARD struct err engine_patch(struct engine *e, instant now, struct id id,
+                                  const struct patch *p, struct arena *a, struct job *job);
+/* Ends a job that has not ended: dead, resolution canceled. Its worker's report will be stale. */
+NODISCARD struct err engine_cancel(struct engine *e, instant now, struct id id, struct arena *a,
+                                   struct job *job);
+/* Brings a dead job back with a new retry budget, ready at `at` or now. */
+NODISCARD struct err engine_rerun(struct engine *e, instant now, struct id id, instant at,
+                                  struct arena *a, struct job *job);
+
 /* --- takers: streams and claims --- */
 
 struct taker_spec {

@@ -63,7 +63,7 @@ struct live {
     instant ready_at, failed_at, taken_at;
     instant lease_end; /* iff no taker */
     span completed_retention;
-    uint32_t run, attempts, losses;
+    uint32_t run, attempts, forgiven, losses;
     uint16_t priority;
     bool has_state, payload_apart;
     struct taker *taker;      /* the stream that holds it, or NULL: leased */
@@ -152,6 +152,10 @@ void engine_deadline_remove(struct engine *e, instant at, struct id id);
 void engine_ended_add(struct engine *e, enum status s, struct id id, instant purge_at,
                       struct queue *q);
 
+/* engine.c */
+/* Takes a job that is not in flight out of the index it is in. */
+void engine_forget(struct engine *e, struct queue *q, const struct job *job);
+
 /* engine_unique.c */
 bool engine_unique_holds(enum unique scope, enum status status);
 struct unique_ref engine_unique_ref(const struct engine *e, const struct job *job);
@@ -172,6 +176,9 @@ void engine_takers_free(struct engine *e);
 
 /* engine_report.c */
 struct err engine_expire(struct engine *e, instant now, struct live *l);
+/* Ends a live job by a command that is not its worker's. */
+void engine_call_off(struct engine *e, instant now, struct live *l, struct job_state *s,
+                     span retention);
 /* Records the end of a run whose attempt does not count, and makes the job ready again. */
 void engine_return(struct engine *e, instant now, struct live *l, enum outcome outcome,
                    const char *reason);

@@ -50,6 +50,7 @@ static struct job_state state_of(const struct live *l)
         .completed_at = INSTANT_NONE,
         .purge_at = INSTANT_NONE,
         .attempts = l->attempts,
+        .forgiven = l->forgiven,
         .runs = l->run + 1,
         .losses = l->losses,
         .lease_end = INSTANT_NONE,
@@ -98,6 +99,18 @@ static void finish(struct engine *e, instant now, struct live *l, struct job_sta
     e->port.delete_job(e->port.ctx, id, &extent);
     engine_live_end(e, l);
     engine_queue_drop_if_unused(e, q);
+}
+
+void engine_call_off(struct engine *e, instant now, struct live *l, struct job_state *s,
+                     span retention)
+{
+    struct job_state changed = state_of(l);
+    changed.status = lifecycle_move(STATUS_IN_FLIGHT, EVENT_CANCEL);
+    changed.resolution = RESOLUTION_CANCELED;
+    changed.reason = s->reason;
+    struct run run = run_of(l, now, OUTCOME_CANCELED, s->reason);
+    finish(e, now, l, &changed, &run, retention);
+    *s = changed;
 }
 
 struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)

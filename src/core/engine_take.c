@@ -136,19 +136,30 @@ static struct taker *next_waiter(struct engine *e, struct queue *q)
     return named->taker->ticket < any->taker->ticket ? named->taker : any->taker;
 }
 
-static void wake_waiters(struct engine *e)
+/* Wakes those who wait for a queue that got ready jobs; false if there is nobody to wake. */
+static bool wake_waiters(struct engine *e)
+{
+    bool woken = false;
+    for (struct list *n = e->dirty.next; n != &e->dirty; n = n->next) {
+        struct queue *q = LIST_OF(n, struct queue, dirty_node);
+        /* One taker per job: should a taker have room for more, the others find
+         * nothing and wait again. */
+        struct taker *t;
+        for (size_t jobs = q->ready.count; jobs > 0 && (t = next_waiter(e, q)); jobs--) {
+            leave_mood(e, t);
+            become_hungry(e, t);
+            woken = true;
+        }
+    }
+    return woken;
+}
+
+static void forget_dirty(struct engine *e)
 {
     while (!list_is_empty(&e->dirty)) {
         struct queue *q = LIST_OF(e->dirty.next, struct queue, dirty_node);
         list_unlink(&q->dirty_node);
         q->dirty = false;
-        /* One taker per job: should a taker have room for more, the others find
-         * nothing and wait again. */
-        struct taker *t;
-        for (size_t n = q->ready.count; n > 0 && (t = next_waiter(e, q)); n--) {
-            leave_mood(e, t);
-            become_hungry(e, t);
-        }
         engine_queue_drop_if_unused(e, q);
     }
 }
@@ -245,6 +256,7 @@ static struct err start_run(struct engine *e, instant now, struct arena *a, stru
     l->completed_retention = h->job.completed_retention;
     l->run = s->runs;
     l->attempts = s->attempts;
+    l->forgiven = s->forgiven;
     l->losses = s->losses;
     l->priority = s->priority;
     l->has_state = extent.has_state;
@@ -329,9 +341,8 @@ static void flush_takes(struct engine *e, instant now)
     e->take_count = 0;
 }
 
-struct err engine_dispatch(struct engine *e, instant now, struct arena *a)
+static struct err feed_hungry(struct engine *e, instant now, struct arena *a)
 {
-    wake_waiters(e);
     while (!list_is_empty(&e->hungry)) {
         struct taker *t = LIST_OF(e->hungry.next, struct taker, hungry);
         bool got;
@@ -346,6 +357,19 @@ struct err engine_dispatch(struct engine *e, instant now, struct arena *a)
         t->mood = TAKER_IDLE;
         settle(e, now, t);
     }
+    return err_none();
+}
+
+struct err engine_dispatch(struct engine *e, instant now, struct arena *a)
+{
+    bool woken;
+    do {
+        woken = wake_waiters(e);
+        TRY(feed_hungry(e, now, a));
+        /* A taker that was woken for one queue may have found a better job in
+         * another: then someone else must be woken for the first. */
+    } while (woken);
+    forget_dirty(e);
     flush_takes(e, now);
     return err_none();
 }

@@ -8,9 +8,10 @@
 const char *job_outcome_name(enum outcome o)
 {
     static const char *const names[OUTCOME_COUNT] = {
-        [OUTCOME_RUNNING] = "running",  [OUTCOME_COMPLETED] = "completed",
-        [OUTCOME_FAILED] = "failed",    [OUTCOME_EXPIRED] = "claim-expired",
-        [OUTCOME_LOST] = "worker-lost", [OUTCOME_RETURNED] = "returned",
+        [OUTCOME_RUNNING] = "running",   [OUTCOME_COMPLETED] = "completed",
+        [OUTCOME_FAILED] = "failed",     [OUTCOME_EXPIRED] = "claim-expired",
+        [OUTCOME_LOST] = "worker-lost",  [OUTCOME_RETURNED] = "returned",
+        [OUTCOME_CANCELED] = "canceled",
     };
     must(o < OUTCOME_COUNT);
     return names[o];
@@ -25,6 +26,10 @@ const char *job_resolution_name(enum resolution r)
         return "failed";
     case RESOLUTION_CLAIM_EXPIRED:
         return "claim-expired";
+    case RESOLUTION_CANCELED:
+        return "canceled";
+    case RESOLUTION_COUNT:
+        break;
     }
     must(false);
     return NULL;

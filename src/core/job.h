@@ -30,6 +30,8 @@ enum resolution {
     RESOLUTION_NONE,
     RESOLUTION_FAILED,
     RESOLUTION_CLAIM_EXPIRED,
+    RESOLUTION_CANCELED,
+    RESOLUTION_COUNT
 };
 
 /* What changes during a job's life; stored apart from what does not. */
@@ -42,10 +44,11 @@ struct job_state {
     instant failed_at;    /* newest failure, or none */
     instant completed_at; /* or none */
     instant purge_at;     /* end of retention, iff terminal */
-    uint32_t attempts;    /* failures that count against the retry limit */
-    uint32_t runs;        /* runs begun; the newest has index runs - 1 */
-    uint32_t losses;      /* runs in a row that ended with their worker lost */
-    struct str reason;    /* the newest verdict in words, or empty */
+    uint32_t attempts;    /* failures so far */
+    uint32_t forgiven; /* of these, those before a rerun: they no longer count against the limit */
+    uint32_t runs;     /* runs begun; the newest has index runs - 1 */
+    uint32_t losses;   /* runs in a row that ended with their worker lost */
+    struct str reason; /* the newest verdict in words, or empty */
     /* Only while IN_FLIGHT by a lease: a claim survives a restart of the server. */
     uint64_t token;
     instant lease_end; /* or none: not leased */
@@ -82,6 +85,7 @@ enum outcome {
     OUTCOME_EXPIRED,  /* the lease ran out: exception/claim-expired */
     OUTCOME_LOST,     /* the worker's stream broke, or the server stopped under it */
     OUTCOME_RETURNED, /* the worker gave the job back */
+    OUTCOME_CANCELED, /* the job was called off */
     OUTCOME_COUNT
 };
 

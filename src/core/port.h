@@ -36,6 +36,8 @@ struct port {
                            struct job_extent *extent);
     /* Adds a new job with its first state. True if its payload was stored apart. */
     bool (*put_job)(void *ctx, const struct job *job);
+    /* Replaces the first record of a job that is there, payload included. */
+    void (*rewrite_job)(void *ctx, const struct job *job);
     void (*put_state)(void *ctx, struct id id, const struct job_state *state);
     void (*put_run)(void *ctx, struct id id, const struct run *run);
     void (*put_takes)(void *ctx, uint64_t seq, instant at, const struct take *takes, size_t count);

@@ -74,7 +74,8 @@ struct verdict retry_decide(const struct retry_request *r, const struct retry_de
     bool own = job->backoff.shape != CURVE_NONE;
     const struct curve *curve = own ? &job->backoff : &defaults->backoff;
     int64_t limit = job->retry_limit == RETRY_LIMIT_DEFAULT ? defaults->limit : job->retry_limit;
-    uint32_t failures = job->state.attempts + 1;
+    must(job->state.forgiven <= job->state.attempts);
+    uint32_t failures = job->state.attempts - job->state.forgiven + 1;
 
     /* Draw the jitter whatever the verdict, so that another verdict for one job
      * does not shift every later draw of an unrelated simulation seed. */

@@ -36,6 +36,7 @@ struct memory {
     bool broken;       /* a commit failed; reopen is due */
     struct node *kept; /* what is there after the reopen though its commit failed */
     bool has_kept, kept_sync;
+    int64_t free_space;
 };
 
 struct store_cursor {
@@ -336,6 +337,18 @@ void memory_crash(struct store *s, bool apply_batch, bool lose_unsynced)
         publish(m, hold(m->synced), false);
 }
 
+void memory_sync(struct store *s)
+{
+    struct memory *m = memory_of(s);
+    drop(m->synced);
+    m->synced = hold(m->visible);
+}
+
+void memory_set_free_space(struct store *s, int64_t bytes)
+{
+    memory_of(s)->free_space = bytes;
+}
+
 void memory_set_faults(struct store *s, struct memory_faults f)
 {
     must(f.fail != ERR_OK || !f.fail_but_keep);
@@ -390,8 +403,7 @@ static struct err memory_cursor_free(struct store_cursor *c)
 
 static int64_t memory_free_space(struct store *s)
 {
-    (void)s;
-    return INT64_MAX;
+    return memory_of(s)->free_space;
 }
 
 static uint64_t tree_bytes(const struct node *n)
@@ -434,5 +446,6 @@ struct store *memory_new(void)
     };
     struct memory *m = ALLOC(struct memory);
     m->base.vt = &vt;
+    m->free_space = INT64_MAX;
     return &m->base;
 }

@@ -21,6 +21,10 @@ struct store *memory_new(void);
 void memory_set_faults(struct store *s, struct memory_faults f);
 /* Lets the held batch come to its end; nothing happens if none is held. */
 void memory_release(struct store *s);
+/* The operating system writes back what was handed over: no crash takes it any more. */
+void memory_sync(struct store *s);
+/* What store_free_space says from now on. */
+void memory_set_free_space(struct store *s, int64_t bytes);
 /* A crash: a batch under way is applied or dropped (by `apply`), unsynced commits are lost from the
  * first unsynced one on if lose_unsynced, and the store is as after store_reopen. */
 void memory_crash(struct store *s, bool apply, bool lose_unsynced);

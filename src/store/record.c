@@ -24,14 +24,11 @@
  *   PAYLOAD  byte version, text payload
  *   STATE    byte version, byte status, byte resolution, varint priority, opt ready_at,
  *            opt dequeued_at, opt failed_at, opt completed_at, opt purge_at (all in ms),
- *            varint attempts, varint runs, varint losses, text reason, varint token,
- *            opt lease_end, text worker
- *   RUN      byte version, varint index, text worker, opt taken_at, opt lease_end,
- *            opt ended_at, byte outcome, varint attempt, opt retry_at, text reason,
- *            text message, text error type, text backtrace, zigzag exit code,
- *            zigzag signal, opt run time ms
- *   TAKES    byte version, opt at, varint count, then for each: id as 16 bytes
- *            big-endian, varint run
+ *            varint attempts, varint forgiven, varint runs, varint losses, text reason, varint
+ * token, opt lease_end, text worker RUN      byte version, varint index, text worker, opt taken_at,
+ * opt lease_end, opt ended_at, byte outcome, varint attempt, opt retry_at, text reason, text
+ * message, text error type, text backtrace, zigzag exit code, zigzag signal, opt run time ms TAKES
+ * byte version, opt at, varint count, then for each: id as 16 bytes big-endian, varint run
  *
  * There is one encoding of a value and nothing follows it: a reader refuses all else. */
 
@@ -41,10 +38,12 @@
 _Static_assert(STATUS_BLOCKED == 0 && STATUS_SCHEDULED == 1 && STATUS_READY == 2 &&
                    STATUS_IN_FLIGHT == 3 && STATUS_COMPLETED == 4 && STATUS_DEAD == 5,
                "stored statuses keep their numbers");
-_Static_assert(RESOLUTION_NONE == 0 && RESOLUTION_FAILED == 1 && RESOLUTION_CLAIM_EXPIRED == 2,
+_Static_assert(RESOLUTION_NONE == 0 && RESOLUTION_FAILED == 1 && RESOLUTION_CLAIM_EXPIRED == 2 &&
+                   RESOLUTION_CANCELED == 3,
                "stored resolutions keep their numbers");
 _Static_assert(OUTCOME_RUNNING == 0 && OUTCOME_COMPLETED == 1 && OUTCOME_FAILED == 2 &&
-                   OUTCOME_EXPIRED == 3 && OUTCOME_LOST == 4 && OUTCOME_RETURNED == 5,
+                   OUTCOME_EXPIRED == 3 && OUTCOME_LOST == 4 && OUTCOME_RETURNED == 5 &&
+                   OUTCOME_CANCELED == 6,
                "stored outcomes keep their numbers");
 _Static_assert(UNIQUE_NONE == 0 && UNIQUE_QUEUED == 1 && UNIQUE_ACTIVE == 2 && UNIQUE_EXISTS == 3,
                "stored scopes keep their numbers");
@@ -218,7 +217,7 @@ static void write_double(struct writer *w, double v)
 
 static void write_state(struct writer *w, const struct job_state *s)
 {
-    must(s->status < STATUS_COUNT && s->resolution <= RESOLUTION_CLAIM_EXPIRED);
+    must(s->status < STATUS_COUNT && s->resolution < RESOLUTION_COUNT);
     write_byte(w, s->status);
     write_byte(w, s->resolution);
     write_varint(w, s->priority);
@@ -228,6 +227,7 @@ static void write_state(struct writer *w, const struct job_state *s)
     write_opt(w, s->completed_at.ms);
     write_opt(w, s->purge_at.ms);
     write_varint(w, s->attempts);
+    write_varint(w, s->forgiven);
     write_varint(w, s->runs);
     write_varint(w, s->losses);
     write_text(w, s->reason);
@@ -500,7 +500,7 @@ NODISCARD static struct err finish(struct reader *r, const char *what)
 static void read_state(struct reader *r, struct job_state *s)
 {
     s->status = (enum status)read_byte(r, "status", STATUS_COUNT - 1);
-    s->resolution = (enum resolution)read_byte(r, "resolution", RESOLUTION_CLAIM_EXPIRED);
+    s->resolution = (enum resolution)read_byte(r, "resolution", RESOLUTION_COUNT - 1);
     s->priority = (uint16_t)read_varint(r, "priority", UINT16_MAX);
     s->ready_at = read_instant(r, "ready_at");
     s->dequeued_at = read_instant(r, "dequeued_at");
@@ -508,6 +508,7 @@ static void read_state(struct reader *r, struct job_state *s)
     s->completed_at = read_instant(r, "completed_at");
     s->purge_at = read_instant(r, "purge_at");
     s->attempts = (uint32_t)read_varint(r, "attempts", UINT32_MAX);
+    s->forgiven = (uint32_t)read_varint(r, "forgiven attempts", s->attempts);
     s->runs = (uint32_t)read_varint(r, "runs", UINT32_MAX);
     s->losses = (uint32_t)read_varint(r, "losses", UINT32_MAX);
     s->reason = read_text(r, "reason");

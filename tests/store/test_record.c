@@ -23,6 +23,7 @@ static struct job_state full_state(void)
         .completed_at = {1700000000003},
         .purge_at = {1700000000004},
         .attempts = 3,
+        .forgiven = 1,
         .runs = 4,
         .losses = 5,
         .reason = STR("retry 2 of 3"),
@@ -151,6 +152,7 @@ static void assert_same_state(const struct job_state *a, const struct job_state 
     assert_int_equal(a->completed_at.ms, b->completed_at.ms);
     assert_int_equal(a->purge_at.ms, b->purge_at.ms);
     assert_int_equal(a->attempts, b->attempts);
+    assert_int_equal(a->forgiven, b->forgiven);
     assert_int_equal(a->runs, b->runs);
     assert_int_equal(a->losses, b->losses);
     assert_same(a->reason, b->reason);
@@ -548,7 +550,7 @@ static void numbers_outside_their_range_are_corrupt(void **state)
     struct err e = decode_changed_state(b, 1, STATUS_COUNT);
     assert_int_equal(e.code, ERR_CORRUPT);
     assert_non_null(strstr(e.msg, "status"));
-    assert_code(decode_changed_state(b, 2, RESOLUTION_CLAIM_EXPIRED + 1), ERR_CORRUPT);
+    assert_code(decode_changed_state(b, 2, RESOLUTION_COUNT), ERR_CORRUPT);
     /* The third byte of the priority: 0x02 << 14 is 32768, 0x04 << 14 is 65536. */
     e = decode_changed_state(b, 5, 4);
     assert_int_equal(e.code, ERR_CORRUPT);
@@ -578,11 +580,11 @@ static void a_count_beyond_the_record_is_corrupt(void **state)
 #define GOLDEN_JOB                                                                                 \
     "01046d61696c0473656e641a01b0ea010000000000001040e0d403018188b2a0020203753a310302808002"       \
     "81d0"                                                                                         \
-    "95ffbc3182d095ffbc3183d095ffbc3184d095ffbc3185d095ffbc310304050c7265747279203220"             \
-    "6f662033ffffffffffffffffff0186d095ffbc3102773100097b22746f223a20317d"
-#define GOLDEN_BARE_JOB "01017101740000000000020000000000000000000000000000000131"
+    "95ffbc3182d095ffbc3183d095ffbc3184d095ffbc3185d095ffbc31030104050c72657472792032"             \
+    "206f662033ffffffffffffffffff0186d095ffbc3102773100097b22746f223a20317d"
+#define GOLDEN_BARE_JOB "0101710174000000000002000000000000000000000000000000000131"
 #define GOLDEN_STATE                                                                               \
-    "01030280800281d095ffbc3182d095ffbc3183d095ffbc3184d095ffbc3185d095ffbc310304050c"             \
+    "01030280800281d095ffbc3182d095ffbc3183d095ffbc3184d095ffbc3185d095ffbc31030104050c"           \
     "72657472792032206f662033ffffffffffffffffff0186d095ffbc31027731"
 #define GOLDEN_RUN                                                                                 \
     "010202773181d095ffbc3182d095ffbc3183d095ffbc31020384d095ffbc310377687904626f6f6d"             \

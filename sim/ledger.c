@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "ledger.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/must.h"
+#include "trace.h"
+
+void ledger_init(struct ledger *l, const struct engine_settings *settings, bool sync)
+{
+    *l = (struct ledger){.settings = *settings, .sync = sync, .seq = 1, .lost_at = INSTANT_NONE};
+}
+
+void ledger_fini(struct ledger *l)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        struct mjob *m = l->jobs[i];
+        free((char *)(uintptr_t)m->payload.at);
+        free(m->runs);
+        free(m->ends);
+        free(m);
+    }
+    free(l->jobs);
+    free(l->tokens);
+    idmap_fini(&l->by_id);
+}
+
+/* --- jobs --- */
+
+struct mjob *ledger_add(struct ledger *l, const struct enqueue *spec, unsigned queue, unsigned type,
+                        uint64_t group, instant now)
+{
+    struct mjob *m = ALLOC(struct mjob);
+    m->serial = l->count;
+    m->group = group;
+    m->queue = queue;
+    m->type = type;
+    m->priority = spec->priority;
+    m->asked_at = now;
+    m->ready_at = instant_is_set(spec->ready_at) ? spec->ready_at : now;
+    m->retry_limit = spec->retry_limit;
+    m->backoff = spec->backoff;
+    m->completed_retention = spec->completed_retention;
+    m->dead_retention = spec->dead_retention;
+    m->payload = (struct str){alloc_text(spec->payload.at, spec->payload.len), spec->payload.len};
+    m->blind_renewal = INSTANT_NONE;
+    m->exists = MAYBE;
+    if (l->count == l->cap) {
+        l->cap = l->cap ? l->cap * 2 : 64;
+        l->jobs = alloc_resize(l->jobs, l->cap * sizeof(struct mjob *));
+    }
+    l->jobs[l->count++] = m;
+    return m;
+}
+
+struct mjob *ledger_find(const struct ledger *l, struct id id)
+{
+    return idmap_get(&l->by_id, id);
+}
+
+static int32_t limit_of(const struct ledger *l, const struct mjob *m)
+{
+    return m->retry_limit == RETRY_LIMIT_DEFAULT ? l->settings.retry.limit : m->retry_limit;
+}
+
+static span retention_of(const struct ledger *l, const struct mjob *m, enum status s)
+{
+    span own = s == STATUS_DEAD ? m->dead_retention : m->completed_retention;
+    if (own.ms >= 0)
+        return own;
+    return s == STATUS_DEAD ? l->settings.dead_retention : l->settings.completed_retention;
+}
+
+static void bind(struct ledger *l, struct mjob *m, struct id id)
+{
+    PROMISE(!id_is_none(id), "VALUE", "job %lu has no id", m->serial);
+    PROMISE(id_is_none(m->id), "VALUE", "job %lu is there under two ids", m->serial);
+    PROMISE(!ledger_find(l, id), "VALUE", "job %lu has the id of another job", m->serial);
+    m->id = id;
+    idmap_put(&l->by_id, id, m);
+}
+
+/* An enqueue whose answer was lost is known by its payload, which begins with its number. */
+static struct mjob *find_by_payload(struct ledger *l, const struct job *job)
+{
+    unsigned long serial;
+    char text[32] = {0};
+    size_t n = job->payload.len < sizeof text - 1 ? job->payload.len : sizeof text - 1;
+    memcpy(text, job->payload.at, n);
+    PROMISE(sscanf(text, "{\"n\":%lu,", &serial) == 1 && serial < l->count, "VALUE",
+            "a job that nobody enqueued");
+    struct mjob *m = l->jobs[serial];
+    bind(l, m, job->id);
+    return m;
+}
+
+static void check_values(const struct mjob *m, const struct job *job, bool with_payload)
+{
+    PROMISE(job->queue.len == 2 && job->queue.at[1] == (char)('0' + m->queue), "VALUE",
+            "job %lu has another queue", m->serial);
+    PROMISE(job->type.len == 2 && job->type.at[1] == (char)('0' + m->type), "VALUE",
+            "job %lu has another type", m->serial);
+    PROMISE(job->state.priority == m->priority, "VALUE", "job %lu has another priority", m->serial);
+    PROMISE(job->retry_limit == m->retry_limit && job->backoff.shape == m->backoff.shape &&
+                job->completed_retention.ms == m->completed_retention.ms &&
+                job->dead_retention.ms == m->dead_retention.ms,
+            "VALUE", "job %lu has other settings", m->serial);
+    PROMISE(!with_payload || str_eq(job->payload, m->payload), "VALUE",
+            "job %lu has another payload", m->serial);
+}
+
+struct mjob *ledger_see(struct ledger *l, const struct job *job, bool with_payload, instant now)
+{
+    struct mjob *m = ledger_find(l, job->id);
+    PROMISE(m || with_payload, "VALUE", "an answer about a job that nobody enqueued");
+    if (!m)
+        m = find_by_payload(l, job);
+    check_values(m, job, with_payload);
+    PROMISE(!m->gone_seq, "I2", "job %lu was removed and is there again", m->serial);
+    PROMISE(!m->never, "I2", "job %lu was not stored and is there now", m->serial);
+    PROMISE(m->asked_at.ms <= now.ms, "VALUE", "job %lu is from the future", m->serial);
+    if (m->exists != YES) {
+        m->exists = YES;
+        m->seq = l->seq++;
+    }
+    return m;
+}
+
+void ledger_acked(struct ledger *l, struct mjob *m, const struct job *job, instant now)
+{
+    /* A list or a taker may have met it before the answer came. */
+    if (!id_eq(m->id, job->id))
+        bind(l, m, job->id);
+    check_values(m, job, false);
+    PROMISE(
+        job->state.status == (m->ready_at.ms <= m->asked_at.ms ? STATUS_READY : STATUS_SCHEDULED),
+        "VALUE", "job %lu was enqueued as %s", m->serial, lifecycle_status_name(job->state.status));
+    PROMISE(job->state.ready_at.ms == m->ready_at.ms, "READY_AT", "job %lu has another ready_at",
+            m->serial);
+    PROMISE(now.ms >= m->asked_at.ms, "REPLY", "job %lu was answered before it was asked for",
+            m->serial);
+    m->exists = YES;
+    m->seq = l->seq++;
+}
+
+/* --- what may have become of a job --- */
+
+static const struct mend *end_ok(const struct mjob *m, uint64_t token)
+{
+    for (size_t i = 0; i < m->end_count; i++)
+        if (m->ends[i].token == token && m->ends[i].how == OK)
+            return &m->ends[i];
+    return NULL;
+}
+
+static bool may_have_expired(const struct mjob *m, const struct mrun *r, instant now, span after)
+{
+    return !r->stream && instant_add(r->lease_min, after).ms <= now.ms && !end_ok(m, r->token);
+}
+
+bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s, instant now)
+{
+    if (m->ended_seq)
+        return m->ended == s;
+    uint64_t failures = m->ghosts + l->claims;
+    for (size_t i = 0; i < m->end_count; i++) {
+        const struct mend *e = &m->ends[i];
+        if (e->how == REFUSED)
+            continue;
+        if (s == STATUS_COMPLETED && e->kind == END_SUCCEED)
+            return true;
+        if (s == STATUS_DEAD && e->kind == END_FAIL && e->kill)
+            return true;
+        failures += e->kind == END_FAIL;
+    }
+    if (s != STATUS_DEAD)
+        return false;
+    for (size_t i = 0; i < m->run_count; i++)
+        failures += may_have_expired(m, &m->runs[i], now, (span){0});
+    return failures > (uint64_t)limit_of(l, m);
+}
+
+/* Whether the retention of a terminal status that nobody was told of may be over. */
+static bool may_be_purged(const struct ledger *l, const struct mjob *m, instant now)
+{
+    span completed = retention_of(l, m, STATUS_COMPLETED), dead = retention_of(l, m, STATUS_DEAD);
+    bool may_be_dead = ledger_may_end(l, m, STATUS_DEAD, now);
+    for (size_t i = 0; i < m->end_count; i++) {
+        const struct mend *e = &m->ends[i];
+        if (e->how == REFUSED)
+            continue;
+        if (e->kind == END_SUCCEED && instant_add(e->at, completed).ms <= now.ms)
+            return true;
+        if (e->kind == END_FAIL && may_be_dead && instant_add(e->at, dead).ms <= now.ms)
+            return true;
+    }
+    for (size_t i = 0; may_be_dead && i < m->run_count; i++)
+        if (may_have_expired(m, &m->runs[i], now, dead))
+            return true;
+    return may_be_dead && (m->ghosts || l->claims) && instant_add(m->asked_at, dead).ms <= now.ms;
+}
+
+enum certainty ledger_there(const struct ledger *l, const struct mjob *m, instant now)
+{
+    if (m->gone_seq || m->never)
+        return NO;
+    if (m->ended_seq && m->purge_at.ms <= now.ms)
+        return NO;
+    if (m->exists != YES || m->may_vanish)
+        return MAYBE;
+    return !m->ended_seq && may_be_purged(l, m, now) ? MAYBE : YES;
+}
+
+void ledger_ended(struct ledger *l, struct mjob *m, enum status s, instant at)
+{
+    PROMISE(!m->ended_seq || m->ended == s, "I4", "job %lu ended as %s and now as %s", m->serial,
+            lifecycle_status_name(m->ended), lifecycle_status_name(s));
+    if (m->ended_seq)
+        return;
+    m->ended = s;
+    m->ended_seq = l->seq++;
+    m->purge_at = instant_add(at, retention_of(l, m, s));
+}
+
+void ledger_gone(struct ledger *l, struct mjob *m)
+{
+    if (!m->gone_seq)
+        m->gone_seq = l->seq++;
+}
+
+/* --- runs --- */
+
+struct mrun *ledger_run(const struct mjob *m, uint64_t token)
+{
+    for (size_t i = 0; i < m->run_count; i++)
+        if (m->runs[i].token == token)
+            return &m->runs[i];
+    return NULL;
+}
+
+enum certainty ledger_live(const struct mjob *m, const struct mrun *r, instant now)
+{
+    if (m->gone_seq || m->never || m->ended_seq || r->over_seq || r->over_for_good)
+        return NO;
+    if (r->doubt || r->end_asked || m->may_vanish || m->exists != YES)
+        return MAYBE;
+    return !r->stream && r->lease_min.ms <= now.ms ? MAYBE : YES;
+}
+
+static void note_token(struct ledger *l, uint64_t token)
+{
+    PROMISE(token != 0, "I3", "a run without a token");
+    size_t lo = 0, hi = l->token_count;
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+        if (l->tokens[mid] < token)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    PROMISE(lo == l->token_count || l->tokens[lo] != token, "I3", "a token was given twice");
+    if (l->token_count == l->token_cap) {
+        l->token_cap = l->token_cap ? l->token_cap * 2 : 256;
+        l->tokens = alloc_resize(l->tokens, l->token_cap * sizeof *l->tokens);
+    }
+    memmove(l->tokens + lo + 1, l->tokens + lo, (l->token_count - lo) * sizeof *l->tokens);
+    l->tokens[lo] = token;
+    l->token_count++;
+}
+
+/* Earlier runs are over with a new one. */
+static void end_earlier_runs(struct ledger *l, struct mjob *m, const struct handout *h, instant at)
+{
+    for (size_t i = 0; i < m->run_count; i++) {
+        struct mrun *r = &m->runs[i];
+        if (r->doubt && r->index >= h->run) {
+            r->over_for_good = true;
+            continue;
+        }
+        PROMISE(r->index < h->run, "I3", "job %lu: run %u was handed out after run %u", m->serial,
+                h->run, r->index);
+        PROMISE(ledger_live(m, r, at) != YES, "I3",
+                "job %lu: run %u was handed out while run %u is live", m->serial, h->run, r->index);
+        if (!r->over_seq)
+            r->over_seq = l->seq;
+    }
+}
+
+static bool was_told_when(const struct mjob *m)
+{
+    for (size_t i = 0; i < m->end_count; i++)
+        if (m->ends[i].kind == END_FAIL && m->ends[i].how != REFUSED &&
+            instant_is_set(m->ends[i].retry_at))
+            return true;
+    return false;
+}
+
+static void check_handout(const struct ledger *l, const struct mjob *m, const struct handout *h,
+                          const struct mstream *s, span lease, instant now)
+{
+    const struct job_state *st = &h->job.state;
+    PROMISE(!m->ended_seq, "I4", "job %lu was handed out though it is %s", m->serial,
+            lifecycle_status_name(m->ended));
+    PROMISE(st->status == STATUS_IN_FLIGHT && st->runs == h->run + 1, "I3",
+            "job %lu was handed out in a wrong state", m->serial);
+    PROMISE(st->dequeued_at.ms <= now.ms && st->dequeued_at.ms >= m->ready_at.ms &&
+                st->dequeued_at.ms >= st->ready_at.ms,
+            "READY_AT", "job %lu was handed out before its time", m->serial);
+    PROMISE(st->attempts <= (uint64_t)limit_of(l, m) || was_told_when(m), "RETRY",
+            "job %lu was tried again after %u failures", m->serial, st->attempts);
+    if (s)
+        PROMISE(!instant_is_set(h->lease_end), "LEASE", "job %lu of a stream has a lease",
+                m->serial);
+    else
+        PROMISE(h->lease_end.ms == st->dequeued_at.ms + lease.ms, "LEASE",
+                "job %lu has another lease than was asked for", m->serial);
+    PROMISE(!s || !s->queues || s->queues >> m->queue & 1, "ORDER",
+            "job %lu is not of the stream's queues", m->serial);
+}
+
+void ledger_handed(struct ledger *l, const struct handout *h, struct mstream *s, span lease,
+                   instant now)
+{
+    struct mjob *m = ledger_see(l, &h->job, true, now);
+    note_token(l, h->token);
+    check_handout(l, m, h, s, lease, now);
+    end_earlier_runs(l, m, h, h->job.state.dequeued_at);
+    if (m->run_count == m->run_cap) {
+        m->run_cap = m->run_cap ? m->run_cap * 2 : 4;
+        m->runs = alloc_resize(m->runs, m->run_cap * sizeof *m->runs);
+    }
+    struct mrun *r = &m->runs[m->run_count++];
+    *r = (struct mrun){.index = h->run,
+                       .token = h->token,
+                       .taken_at = h->job.state.dequeued_at,
+                       .lease_end = h->lease_end,
+                       .lease_min = h->lease_end,
+                       .stream = s,
+                       .seq = l->seq++};
+    /* Who does not name a run may have ended this one before it was known. */
+    for (size_t i = 0; i < m->end_count; i++)
+        if (m->ends[i].token == 0 && m->ends[i].how != REFUSED &&
+            m->ends[i].at.ms >= r->taken_at.ms)
+            r->end_asked = true;
+    if (!s && m->blind_renewal.ms >= r->taken_at.ms)
+        r->lease_min = r->taken_at;
+    PROMISE(!s || ledger_held(l, s) <= s->prefetch, "PREFETCH", "stream %lu holds %u jobs of %u",
+            s->serial, ledger_held(l, s), s->prefetch);
+}
+
+uint32_t ledger_held(const struct ledger *l, const struct mstream *s)
+{
+    uint32_t held = 0;
+    for (size_t i = 0; i < l->count; i++) {
+        const struct mjob *m = l->jobs[i];
+        if (m->run_count == 0)
+            continue;
+        const struct mrun *r = &m->runs[m->run_count - 1];
+        held += r->stream == s && ledger_live(m, r, (instant){0}) == YES;
+    }
+    return held;
+}
+
+void ledger_stream_over(struct ledger *l, const struct mstream *s)
+{
+    for (size_t i = 0; i < l->count; i++)
+        for (size_t k = 0; k < l->jobs[i]->run_count; k++)
+            if (l->jobs[i]->runs[k].stream == s)
+                l->jobs[i]->runs[k].over_for_good = true;
+}
+
+/* --- reports --- */
+
+struct mend *ledger_ask_end(struct mjob *m, enum end_kind kind, uint64_t token, instant now)
+{
+    if (m->end_count == m->end_cap) {
+        m->end_cap = m->end_cap ? m->end_cap * 2 : 4;
+        m->ends = alloc_resize(m->ends, m->end_cap * sizeof *m->ends);
+    }
+    struct mend *e = &m->ends[m->end_count++];
+    *e = (struct mend){.kind = kind, .token = token, .at = now, .retry_at = INSTANT_NONE};
+    for (size_t i = 0; i < m->run_count; i++)
+        if (token == 0 || m->runs[i].token == token)
+            m->runs[i].end_asked = true;
+    return e;
+}
+
+void ledger_end_acked(struct ledger *l, struct mjob *m, size_t end)
+{
+    struct mend *e = &m->ends[end];
+    const struct mend *other = e->token ? end_ok(m, e->token) : NULL;
+    PROMISE(!other, "I3", "job %lu: two reports of one run were accepted", m->serial);
+    e->how = OK;
+    e->seq = l->seq++;
+    struct mrun *r = e->token ? ledger_run(m, e->token) : NULL;
+    if (r && !r->over_seq)
+        r->over_seq = e->seq;
+    if (e->kind == END_SUCCEED)
+        ledger_ended(l, m, STATUS_COMPLETED, e->at);
+}
+
+void ledger_end_refused(struct mjob *m, size_t end, bool certain)
+{
+    m->ends[end].how = certain ? REFUSED : DOUBT;
+}
+
+/* --- faults --- */
+
+void ledger_answers_lost(struct ledger *l, instant now, unsigned claims)
+{
+    l->lost_at = now;
+    for (size_t i = 0; i < l->count; i++) {
+        struct mjob *m = l->jobs[i];
+        if (!m->gone_seq && !m->ended_seq && !m->never)
+            m->ghosts += claims;
+    }
+}
+
+void ledger_synced(struct ledger *l)
+{
+    l->safe_seq = l->seq++;
+}
+
+static void forget_run(struct ledger *l, struct mrun *r)
+{
+    r->doubt |= r->seq > l->safe_seq;
+    /* Renewals may be gone, and what had ended it. */
+    r->end_asked = true;
+    r->lease_min = r->stream ? r->lease_min : r->taken_at;
+    if (r->over_seq > l->safe_seq)
+        r->over_seq = 0;
+}
+
+void ledger_tail_lost(struct ledger *l)
+{
+    if (l->sync)
+        return;
+    for (size_t i = 0; i < l->count; i++) {
+        struct mjob *m = l->jobs[i];
+        if (m->exists == YES && m->seq > l->safe_seq)
+            m->exists = MAYBE;
+        if (m->gone_seq > l->safe_seq) {
+            m->gone_seq = 0;
+            m->may_vanish = true;
+        }
+        if (m->ended_seq > l->safe_seq)
+            m->ended_seq = 0;
+        for (size_t k = 0; k < m->end_count; k++)
+            if (m->ends[k].how == OK && m->ends[k].seq > l->safe_seq)
+                m->ends[k].how = DOUBT;
+        for (size_t k = 0; k < m->run_count; k++)
+            forget_run(l, &m->runs[k]);
+    }
+}
+
+void ledger_missing(struct ledger *l, struct mjob *m, instant now)
+{
+    enum certainty there = ledger_there(l, m, now);
+    PROMISE(there != YES, "I2", "job %lu is lost", m->serial);
+    if (there == NO)
+        return;
+    if (m->exists != YES && !m->may_vanish && !may_be_purged(l, m, now))
+        m->never = true;
+    else
+        ledger_gone(l, m);
+}
+
+void ledger_check_groups(const struct ledger *l)
+{
+    for (size_t i = 1; i < l->count; i++) {
+        const struct mjob *a = l->jobs[i - 1], *b = l->jobs[i];
+        bool told = a->exists == YES || a->never;
+        if (a->group == b->group && told && (b->exists == YES || b->never))
+            PROMISE(a->never == b->never, "ATOMIC", "of jobs %lu and %lu only one was stored",
+                    a->serial, b->serial);
+    }
+}

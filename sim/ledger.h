@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIM_LEDGER_H
+#define SIM_LEDGER_H
+
+/* What the clients of a simulation know: every job they asked for, every run that was
+ * handed to them, everything they asked to be done to those, what was acknowledged, and what is
+ * in doubt because the answer was lost. From that alone it judges whether the server keeps its
+ * promises; it shares no code with the engine.
+ *
+ * A fact that was acknowledged carries the sequence number of its acknowledgement. When a crash
+ * takes the unsynced tail (only where the operator chose that), facts newer than the last sync
+ * go back to being in doubt.
+ *
+ * Promises by name: I1 acknowledged is durable, I2 no job is lost, I3 one live run, I4 terminal is
+ * final, I5 ready jobs are delivered; and of the Jobs API: ORDER, PREFETCH, READY_AT, LEASE,
+ * RETRY, REASON, COUNT, LIST, REPLY, VALUE (a job comes back as it was given), ATOMIC. */
+
+#include "backend/backend.h"
+#include "base/idmap.h"
+
+enum certainty { NO, MAYBE, YES };
+
+enum end_kind { END_SUCCEED, END_FAIL, END_RELEASE };
+
+/* A report that would end a run. */
+struct mend {
+    enum end_kind kind;
+    uint64_t token; /* 0: whatever run is live */
+    instant at;
+    enum { ASKED, OK, REFUSED, DOUBT } how;
+    uint64_t seq; /* of the acknowledgement, iff OK */
+    bool kill;
+    instant retry_at;
+};
+
+struct mstream;
+
+/* A run that was handed to a client. */
+struct mrun {
+    uint32_t index;
+    uint64_t token;
+    instant taken_at, lease_end; /* the end that was acknowledged last, or none */
+    instant lease_min;           /* no expiry before it, whatever became of renewals */
+    struct mstream *stream;      /* NULL: leased */
+    uint64_t seq;
+    unsigned renewals; /* asked and not answered yet */
+    bool end_asked;    /* something that may have ended it was asked */
+    uint64_t over_seq; /* since when it is known to be over; 0: it is not */
+    bool over_for_good;
+    bool doubt; /* its beginning went with an unsynced tail */
+};
+
+struct mjob {
+    uint64_t serial, group; /* group: enqueued with one command, all or none */
+    struct id id;           /* none until it was seen */
+    unsigned queue, type;
+    uint16_t priority;
+    instant asked_at, ready_at;
+    int32_t retry_limit;
+    struct curve backoff;
+    span completed_retention, dead_retention;
+    struct str payload;
+    enum certainty exists;
+    uint64_t seq;
+    bool never;        /* it turned out not to have been stored */
+    unsigned removals; /* asked and not answered yet */
+    bool may_vanish;
+    uint64_t gone_seq; /* known to be gone */
+    uint64_t ended_seq;
+    enum status ended;     /* iff ended_seq */
+    instant purge_at;      /* iff ended_seq */
+    instant blind_renewal; /* the newest that named no run, or none */
+    unsigned ghosts;       /* claims whose answer was lost may have taken it */
+    struct mrun *runs;
+    size_t run_count, run_cap;
+    struct mend *ends;
+    size_t end_count, end_cap;
+    uint64_t walked; /* the newest walk that met it */
+    bool seen;       /* by the audit that goes on */
+};
+
+struct mstream {
+    uint64_t serial;
+    uint32_t prefetch;
+    unsigned queues; /* bits; 0: all */
+    bool open, paused;
+    struct backend_stream *handle;
+    struct sim *sim;
+};
+
+struct ledger {
+    struct mjob **jobs;
+    size_t count, cap;
+    struct idmap by_id;
+    uint64_t seq, safe_seq;
+    bool sync; /* acknowledged means safe */
+    struct engine_settings settings;
+    unsigned claims;  /* without an answer: each may have leased any job, and lost it again */
+    uint64_t *tokens; /* all that were ever seen, sorted */
+    size_t token_count, token_cap;
+    instant lost_at; /* when answers were last lost, or none */
+};
+
+void ledger_init(struct ledger *l, const struct engine_settings *settings, bool sync);
+void ledger_fini(struct ledger *l);
+
+/* A job is about to be asked for; spec's strings are copied. */
+struct mjob *ledger_add(struct ledger *l, const struct enqueue *spec, unsigned queue, unsigned type,
+                        uint64_t group, instant now);
+struct mjob *ledger_find(const struct ledger *l, struct id id);
+/* The job that a server's answer speaks of: checks what must not change, and takes note of it. */
+struct mjob *ledger_see(struct ledger *l, const struct job *job, bool with_payload, instant now);
+void ledger_acked(struct ledger *l, struct mjob *m, const struct job *job, instant now);
+
+/* A run was handed over. */
+void ledger_handed(struct ledger *l, const struct handout *h, struct mstream *s, span lease,
+                   instant now);
+struct mrun *ledger_run(const struct mjob *m, uint64_t token);
+/* Whether the run is live. */
+enum certainty ledger_live(const struct mjob *m, const struct mrun *r, instant now);
+/* Whether the job can still be read. */
+enum certainty ledger_there(const struct ledger *l, const struct mjob *m, instant now);
+/* Whether the job may have come to a terminal status of that kind. */
+bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s, instant now);
+
+struct mend *ledger_ask_end(struct mjob *m, enum end_kind kind, uint64_t token, instant now);
+void ledger_end_acked(struct ledger *l, struct mjob *m, size_t end);
+void ledger_end_refused(struct mjob *m, size_t end, bool certain);
+void ledger_ended(struct ledger *l, struct mjob *m, enum status s, instant at);
+void ledger_gone(struct ledger *l, struct mjob *m);
+void ledger_stream_over(struct ledger *l, const struct mstream *s);
+uint32_t ledger_held(const struct ledger *l, const struct mstream *s);
+
+/* Answers to claims were lost: runs that nobody knows of may exist. */
+void ledger_answers_lost(struct ledger *l, instant now, unsigned claims);
+/* Everything that was acknowledged is safe now. */
+void ledger_synced(struct ledger *l);
+/* The unsynced tail is gone. */
+void ledger_tail_lost(struct ledger *l);
+
+/* Judges a job and all its runs, read in one moment; syncs what is in doubt. */
+void ledger_audit(struct ledger *l, struct mjob *m, const struct reply *read,
+                  const struct reply *runs, instant now);
+/* No job by that id was found. */
+void ledger_missing(struct ledger *l, struct mjob *m, instant now);
+/* The status that an answer gives. */
+void ledger_check_status(struct ledger *l, struct mjob *m, const struct job *job, instant now);
+/* Groups are stored whole or not at all. */
+void ledger_check_groups(const struct ledger *l);
+
+#endif

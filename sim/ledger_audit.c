@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Judges a job by all that the server says of it. */
+
+#include <math.h>
+
+#include "ledger.h"
+#include "trace.h"
+
+static bool is_retry_in_window(const struct ledger *l, const struct mjob *m, const struct run *run)
+{
+    const struct curve *c =
+        m->backoff.shape != CURVE_NONE ? &m->backoff : &l->settings.retry.backoff;
+    double n = run->attempt;
+    double least = (double)c->base.ms + pow(n, c->exponent) * 1000.0;
+    double waited = (double)(run->retry_at.ms - run->ended_at.ms);
+    return waited >= least - 1.0 && waited <= least + n * (double)c->jitter.ms + 1.0;
+}
+
+static int64_t limit_of(const struct ledger *l, const struct mjob *m)
+{
+    return m->retry_limit == RETRY_LIMIT_DEFAULT ? l->settings.retry.limit : m->retry_limit;
+}
+
+/* Whether the verdict on the run is what this report asked for. */
+static bool is_verdict_of(const struct ledger *l, const struct mjob *m, const struct mend *e,
+                          const struct run *run)
+{
+    bool retry = instant_is_set(run->retry_at);
+    if (e->kill)
+        return !retry;
+    if (instant_is_set(e->retry_at))
+        return run->retry_at.ms == e->retry_at.ms;
+    if (run->attempt > limit_of(l, m))
+        return !retry;
+    return retry && is_retry_in_window(l, m, run);
+}
+
+/* A report that explains how the run ended. */
+static bool is_explained(const struct ledger *l, const struct mjob *m, const struct mrun *known,
+                         const struct run *run, enum end_kind kind)
+{
+    for (size_t i = 0; i < m->end_count; i++) {
+        const struct mend *e = &m->ends[i];
+        if (e->kind != kind || e->how == REFUSED || e->at.ms != run->ended_at.ms)
+            continue;
+        if (e->token && (!known || e->token != known->token))
+            continue;
+        if (kind != END_FAIL || is_verdict_of(l, m, e, run))
+            return true;
+    }
+    return false;
+}
+
+static const struct mrun *known_run(const struct mjob *m, const struct run *run)
+{
+    const struct mrun *found = NULL;
+    for (size_t i = 0; i < m->run_count; i++)
+        if (m->runs[i].index == run->index && m->runs[i].taken_at.ms == run->taken_at.ms)
+            found = &m->runs[i];
+    return found;
+}
+
+static void check_expired(const struct ledger *l, const struct mjob *m, const struct mrun *known,
+                          const struct run *run)
+{
+    PROMISE(instant_is_set(run->lease_end) && run->ended_at.ms >= run->lease_end.ms, "LEASE",
+            "job %lu: run %u expired before its lease ended", m->serial, run->index);
+    PROMISE(!known || run->ended_at.ms >= known->lease_min.ms, "LEASE",
+            "job %lu: run %u expired before the lease that was granted", m->serial, run->index);
+    bool retry = instant_is_set(run->retry_at);
+    PROMISE(retry == (run->attempt <= limit_of(l, m)), "RETRY",
+            "job %lu: expired run %u: retry limit not kept", m->serial, run->index);
+    PROMISE(!retry || run->retry_at.ms == run->ended_at.ms, "RETRY",
+            "job %lu: expired run %u is not tried again at once", m->serial, run->index);
+}
+
+static void check_outcome(const struct ledger *l, const struct mjob *m, const struct mrun *known,
+                          const struct run *run)
+{
+    const char *name = job_outcome_name(run->outcome);
+    switch (run->outcome) {
+    case OUTCOME_RUNNING:
+        return;
+    case OUTCOME_COMPLETED:
+        PROMISE(is_explained(l, m, known, run, END_SUCCEED), "I3",
+                "job %lu: nobody completed run %u", m->serial, run->index);
+        return;
+    case OUTCOME_FAILED:
+        PROMISE(is_explained(l, m, known, run, END_FAIL), "RETRY",
+                "job %lu: run %u: no report explains the verdict", m->serial, run->index);
+        return;
+    case OUTCOME_EXPIRED:
+        check_expired(l, m, known, run);
+        return;
+    case OUTCOME_RETURNED:
+        PROMISE(is_explained(l, m, known, run, END_RELEASE), "I3",
+                "job %lu: nobody returned run %u", m->serial, run->index);
+        return;
+    case OUTCOME_LOST:
+        PROMISE(!instant_is_set(run->lease_end), "I3", "job %lu: leased run %u is %s", m->serial,
+                run->index, name);
+        PROMISE(!known || !known->stream || !known->stream->open, "I3",
+                "job %lu: run %u is %s, but its stream is open", m->serial, run->index, name);
+        return;
+    case OUTCOME_CANCELED: /* no client cancels */
+    case OUTCOME_COUNT:
+        break;
+    }
+    PROMISE(false, "VALUE", "job %lu: run %u has no outcome", m->serial, run->index);
+}
+
+/* A run that nobody was told of. */
+static void check_unknown(const struct ledger *l, const struct mjob *m, const struct run *run)
+{
+    bool lost = instant_is_set(l->lost_at) && run->taken_at.ms <= l->lost_at.ms;
+    bool ended_first = is_explained(l, m, NULL, run, END_SUCCEED) ||
+                       is_explained(l, m, NULL, run, END_FAIL) ||
+                       is_explained(l, m, NULL, run, END_RELEASE);
+    if (instant_is_set(run->lease_end))
+        PROMISE(lost, "REPLY", "job %lu: run %u was leased to nobody", m->serial, run->index);
+    else
+        PROMISE(lost || ended_first || run->outcome == OUTCOME_LOST, "REPLY",
+                "job %lu: run %u was delivered to nobody", m->serial, run->index);
+}
+
+/* What was acknowledged about the run must be what is stored. */
+static void check_known(const struct mjob *m, const struct mrun *known, const struct run *run)
+{
+    static const enum outcome outcomes[] = {[END_SUCCEED] = OUTCOME_COMPLETED,
+                                            [END_FAIL] = OUTCOME_FAILED,
+                                            [END_RELEASE] = OUTCOME_RETURNED};
+    PROMISE(instant_is_set(run->lease_end) == !known->stream, "LEASE",
+            "job %lu: run %u is held in another way", m->serial, run->index);
+    for (size_t i = 0; i < m->end_count; i++) {
+        const struct mend *e = &m->ends[i];
+        if (e->how != OK || e->token != known->token)
+            continue;
+        PROMISE(run->outcome == outcomes[e->kind] && run->ended_at.ms == e->at.ms, "I1",
+                "job %lu: run %u is %s, another end was acknowledged", m->serial, run->index,
+                job_outcome_name(run->outcome));
+    }
+}
+
+static void check_run(const struct ledger *l, const struct mjob *m, const struct run *runs,
+                      size_t i, size_t count)
+{
+    const struct run *run = &runs[i];
+    const struct mrun *known = known_run(m, run);
+    bool over = run->outcome != OUTCOME_RUNNING;
+    PROMISE(run->index == i, "I3", "job %lu: run %u is missing", m->serial, (unsigned)i);
+    PROMISE(over || i + 1 == count, "I3", "job %lu: run %u is not the last and live", m->serial,
+            run->index);
+    PROMISE(!over || run->reason.len, "REASON", "job %lu: run %u ended without a reason", m->serial,
+            run->index);
+    PROMISE(!over || run->ended_at.ms >= run->taken_at.ms, "VALUE",
+            "job %lu: run %u ended before it began", m->serial, run->index);
+    if (i > 0) {
+        const struct run *before = &runs[i - 1];
+        PROMISE(run->taken_at.ms >= before->ended_at.ms &&
+                    (!instant_is_set(before->retry_at) || run->taken_at.ms >= before->retry_at.ms),
+                "READY_AT", "job %lu: run %u began too early", m->serial, run->index);
+    }
+    if (known)
+        check_known(m, known, run);
+    else
+        check_unknown(l, m, run);
+    check_outcome(l, m, known, run);
+}
+
+static enum status status_after(const struct run *last, const struct job_state *s, instant now)
+{
+    if (last && last->outcome == OUTCOME_RUNNING)
+        return STATUS_IN_FLIGHT;
+    if (last && last->outcome == OUTCOME_COMPLETED)
+        return STATUS_COMPLETED;
+    if (last && last->attempt && !instant_is_set(last->retry_at))
+        return STATUS_DEAD;
+    return s->ready_at.ms <= now.ms ? STATUS_READY : STATUS_SCHEDULED;
+}
+
+/* Attempts are numbered from 1; the newest retry says when the job is ready. */
+static void check_attempts(const struct mjob *m, const struct job *job, const struct reply *runs)
+{
+    uint32_t attempts = 0;
+    instant ready_at = m->ready_at;
+    for (size_t i = 0; i < runs->count; i++) {
+        const struct run *run = &runs->runs[i];
+        bool counts = run->outcome == OUTCOME_FAILED || run->outcome == OUTCOME_EXPIRED;
+        PROMISE(run->attempt == (counts ? ++attempts : 0), "RETRY", "job %lu: run %u is attempt %u",
+                m->serial, run->index, run->attempt);
+        if (instant_is_set(run->retry_at))
+            ready_at = run->retry_at;
+    }
+    PROMISE(job->state.attempts == attempts, "RETRY", "job %lu counts %u attempts of %u", m->serial,
+            job->state.attempts, attempts);
+    PROMISE(job->state.ready_at.ms == ready_at.ms, "READY_AT", "job %lu has another ready_at",
+            m->serial);
+}
+
+/* Everything that was asked has happened by now or never will. */
+static void settle_ends(struct ledger *l, struct mjob *m, const struct reply *runs)
+{
+    static const enum end_kind kinds[OUTCOME_COUNT] = {
+        [OUTCOME_FAILED] = END_FAIL, [OUTCOME_RETURNED] = END_RELEASE};
+    for (size_t i = 0; i < m->end_count; i++) {
+        struct mend *e = &m->ends[i];
+        if (e->how == OK || e->how == REFUSED)
+            continue;
+        e->how = REFUSED;
+        for (size_t k = 0; k < runs->count; k++) {
+            const struct run *run = &runs->runs[k];
+            bool ended = run->outcome == OUTCOME_COMPLETED || run->outcome == OUTCOME_FAILED ||
+                         run->outcome == OUTCOME_RETURNED;
+            if (ended && kinds[run->outcome] == e->kind && run->ended_at.ms == e->at.ms)
+                e->how = DOUBT;
+        }
+    }
+    (void)l;
+}
+
+static void settle_runs(struct ledger *l, struct mjob *m, const struct reply *runs)
+{
+    const struct run *last = runs->count ? &runs->runs[runs->count - 1] : NULL;
+    bool live = last && last->outcome == OUTCOME_RUNNING;
+    m->ghosts = 0;
+    for (size_t i = 0; i < runs->count; i++) {
+        const struct run *run = &runs->runs[i];
+        if (!known_run(m, run))
+            m->ghosts += run->outcome == OUTCOME_EXPIRED || run->outcome == OUTCOME_RUNNING;
+    }
+    for (size_t i = 0; i < m->run_count; i++) {
+        struct mrun *r = &m->runs[i];
+        if (live && r->token == runs->token) {
+            PROMISE(!r->over_for_good && !r->over_seq, "I3",
+                    "job %lu: run %u is live again after its end", m->serial, r->index);
+            r->end_asked = r->doubt = false;
+            r->lease_end = r->lease_min = last->lease_end;
+        } else if (!r->over_seq) {
+            r->over_seq = l->seq++;
+        }
+    }
+}
+
+void ledger_check_status(struct ledger *l, struct mjob *m, const struct job *job, instant now)
+{
+    enum status s = job->state.status;
+    const char *name = lifecycle_status_name(s);
+    PROMISE(!m->ended_seq || s == m->ended, "I4", "job %lu is %s after it was %s", m->serial, name,
+            lifecycle_status_name(m->ended));
+    if (lifecycle_is_terminal(s)) {
+        PROMISE(ledger_may_end(l, m, s, now), "I2", "job %lu is %s for no reason", m->serial, name);
+        PROMISE(instant_is_set(job->state.purge_at), "VALUE", "job %lu is kept for ever",
+                m->serial);
+    }
+    PROMISE(s != STATUS_DEAD || job->state.reason.len, "REASON", "job %lu is dead without a reason",
+            m->serial);
+    PROMISE(s != STATUS_BLOCKED, "VALUE", "job %lu is blocked", m->serial);
+}
+
+void ledger_audit(struct ledger *l, struct mjob *m, const struct reply *read,
+                  const struct reply *runs, instant now)
+{
+    const struct job *job = &read->jobs[0];
+    ledger_check_status(l, m, job, now);
+    PROMISE(!runs->more && job->state.runs == runs->count, "I3", "job %lu has %u runs, %zu listed",
+            m->serial, job->state.runs, runs->count);
+    PROMISE(read->has_live == (job->state.status == STATUS_IN_FLIGHT), "I3",
+            "job %lu is in flight without a run or the other way round", m->serial);
+    for (size_t i = 0; i < runs->count; i++)
+        check_run(l, m, runs->runs, i, runs->count);
+    check_attempts(m, job, runs);
+    const struct run *last = runs->count ? &runs->runs[runs->count - 1] : NULL;
+    enum status expected = status_after(last, &job->state, now);
+    PROMISE(job->state.status == expected, "I2", "job %lu is %s and should be %s", m->serial,
+            lifecycle_status_name(job->state.status), lifecycle_status_name(expected));
+    settle_ends(l, m, runs);
+    settle_runs(l, m, runs);
+    m->may_vanish = m->removals > 0;
+    if (lifecycle_is_terminal(expected))
+        ledger_ended(l, m, expected, last->ended_at);
+}

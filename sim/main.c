@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* sim --seed N [--steps M] [--trace]      one simulation
+ * sim --seeds A..B [--steps M]            many; each is run twice and must repeat itself
+ *
+ * Exit code 0: every promise was kept; 1: one was broken; 2: wrong arguments. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "sim.h"
+#include "store/memory.h"
+#include "trace.h"
+
+#define STEPS_DEFAULT 300
+#define MIN_FREE      1000
+
+static struct profile some_profile(struct sim *s)
+{
+    return (struct profile){
+        .sync = sim_chance(s, 75),
+        .faults = sim_chance(s, 75),
+        .space = sim_chance(s, 25),
+        .holds = sim_chance(s, 60),
+        .eager = sim_chance(s, 50),
+        .lazy = sim_chance(s, 50),
+        .queues = 1 + (unsigned)sim_draw(s, QUEUES),
+        .priorities = 1 + (unsigned)sim_draw(s, 4),
+    };
+}
+
+static struct embedded_settings some_settings(struct sim *s)
+{
+    return (struct embedded_settings){
+        .engine = {.retry = {.limit = (int32_t)sim_draw(s, 4),
+                             .backoff = {.shape = CURVE_POWER,
+                                         .base = {(int64_t)sim_draw(s, 2000)},
+                                         .exponent = 2,
+                                         .jitter = {(int64_t)sim_draw(s, 500)}}},
+                   .completed_retention = {sim_chance(s, 50) ? 0 : 60 * 1000},
+                   .dead_retention = {sim_chance(s, 30) ? 0 : 86400 * 1000}},
+        .sync = s->profile.sync,
+        .min_free_space = MIN_FREE,
+    };
+}
+
+static void begin(struct sim *s, uint64_t seed)
+{
+    *s = (struct sim){.seed = seed, .rng = rng_from_seed(seed), .now = {1700000000000}};
+    s->profile = some_profile(s);
+    s->settings = some_settings(s);
+    s->may_fail = s->profile.faults || s->profile.space;
+    list_init(&s->tickets);
+    list_init(&s->answered);
+    ledger_init(&s->ledger, &s->settings.engine, s->profile.sync);
+    s->disk = disk_new();
+    sim_boot(s);
+}
+
+static void free_tickets(struct list *tickets)
+{
+    while (!list_is_empty(tickets)) {
+        struct ticket *t = LIST_OF(tickets->next, struct ticket, node);
+        list_unlink(&t->node);
+        free(t->jobs);
+        free(t->ends);
+        free(t->live);
+        free(t->there);
+        free(t);
+    }
+}
+
+static void end(struct sim *s)
+{
+    embedded_free(s->backend);
+    store_close(s->disk);
+    ledger_fini(&s->ledger);
+    free_tickets(&s->tickets);
+    free_tickets(&s->answered);
+    for (size_t i = 0; i < s->stream_count; i++)
+        free(s->all_streams[i]);
+    free(s->all_streams);
+}
+
+static void pass_time(struct sim *s)
+{
+    static const int64_t most[] = {100, 100, 10000, 3600 * 1000, (int64_t)3 * 86400 * 1000};
+    if (sim_chance(s, 60))
+        return;
+    uint64_t kind = sim_draw(s, 100);
+    unsigned i = kind < 60 ? 0 : kind < 80 ? 1 : kind < 95 ? 2 : kind < 99 ? 3 : 4;
+    s->now.ms += (int64_t)sim_draw(s, (uint64_t)most[i]);
+    trace_line("now %ld", (long)s->now.ms);
+}
+
+static void fail_a_commit(struct sim *s)
+{
+    struct memory_faults f = {.hold = s->holding,
+                              .fail = sim_chance(s, 75) ? ERR_DISK_FULL : ERR_STORE,
+                              .fail_but_keep = sim_chance(s, 50)};
+    trace_line("the next commit fails: %s, kept %d", err_wire(f.fail), f.fail_but_keep);
+    memory_set_faults(disk_memory(s->disk), f);
+    if (sim_chance(s, 10))
+        disk_fail_reopens(s->disk, 1);
+}
+
+static void disturb(struct sim *s)
+{
+    const struct profile *p = &s->profile;
+    static const int64_t spaces[] = {INT64_MAX, INT64_MAX, MIN_FREE - 1, MIN_FREE / 2 - 1};
+    if (p->holds && sim_chance(s, 25))
+        sim_hold(s, !s->holding);
+    else if (s->holding && sim_chance(s, 30))
+        sim_release(s);
+    if (p->faults && sim_chance(s, 2))
+        fail_a_commit(s);
+    if (p->faults && sim_chance(s, 1))
+        sim_crash(s);
+    if (p->space && sim_chance(s, 5))
+        memory_set_free_space(disk_memory(s->disk), spaces[sim_draw(s, 4)]);
+    if (!p->sync && sim_chance(s, 5)) {
+        trace_line("synced");
+        memory_sync(disk_memory(s->disk));
+        ledger_synced(&s->ledger);
+    }
+}
+
+static uint64_t simulate(uint64_t seed, uint64_t steps, bool print)
+{
+    struct sim s;
+    trace_begin(seed, print);
+    begin(&s, seed);
+    for (uint64_t step = 1; step <= steps; step++) {
+        trace_step(step);
+        client_step(&s);
+        disturb(&s);
+        if (s.profile.lazy)
+            sim_pump(&s);
+        else if (sim_chance(&s, 60))
+            sim_turn(&s);
+        pass_time(&s);
+        if (sim_chance(&s, 1))
+            quiet_audit(&s);
+        if (sim_chance(&s, 2))
+            quiet_order(&s);
+        if (step % 16 == 0)
+            engine_check(embedded_engine(s.backend));
+    }
+    trace_step(steps + 1);
+    quiet_audit(&s);
+    quiet_finish(&s);
+    end(&s);
+    return trace_hash();
+}
+
+/* In a process of its own, so that one failure does not hide the others. */
+static bool passes(uint64_t seed, uint64_t steps)
+{
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        uint64_t first = simulate(seed, steps, false);
+        bool same = first == simulate(seed, steps, false);
+        if (!same)
+            fprintf(stderr, "sim: seed %lu does not repeat itself\n", seed);
+        exit(same ? 0 : 1);
+    }
+    int status = 1;
+    if (pid < 0 || waitpid(pid, &status, 0) != pid)
+        return false;
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static int run_many(uint64_t first, uint64_t last, uint64_t steps)
+{
+    uint64_t passed = 0, failed = 0;
+    for (uint64_t seed = first; seed <= last; seed++) {
+        if (passes(seed, steps)) {
+            passed++;
+            continue;
+        }
+        failed++;
+        fprintf(stderr, "sim: seed %lu failed; repeat it with: make sim SEED=%lu\n", seed, seed);
+    }
+    printf("sim: %lu passed, %lu failed\n", passed, failed);
+    return failed ? 1 : 0;
+}
+
+static int usage(void)
+{
+    fprintf(stderr, "usage: sim --seed N [--steps M] [--trace]\n"
+                    "       sim --seeds A..B [--steps M]\n");
+    return 2;
+}
+
+int main(int argc, char **argv)
+{
+    unsigned long seed = 0, last = 0, steps = STEPS_DEFAULT;
+    bool one = false, many = false, print = false;
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : "";
+        if (strcmp(argv[i], "--seed") == 0 && sscanf(value, "%lu", &seed) == 1)
+            one = ++i;
+        else if (strcmp(argv[i], "--seeds") == 0 && sscanf(value, "%lu..%lu", &seed, &last) == 2)
+            many = ++i;
+        else if (strcmp(argv[i], "--steps") == 0 && sscanf(value, "%lu", &steps) == 1)
+            i++;
+        else if (strcmp(argv[i], "--trace") == 0)
+            print = true;
+        else
+            return usage();
+    }
+    if (one == many || (many && last < seed))
+        return usage();
+    log_set(LOG_ERROR, LOG_TEXT);
+    if (many)
+        return run_many(seed, last, steps);
+    uint64_t hash = simulate(seed, steps, print);
+    printf("sim: seed %lu passed, trace %016lx\n", seed, hash);
+    return 0;
+}

@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Checks that need silence: nothing under way, no client acting, the clock standing. */
+
+#include "base/must.h"
+#include "base/units.h"
+#include "sim.h"
+#include "trace.h"
+
+/* --- walking through everything --- */
+
+struct tally {
+    struct sim *sim;
+    bool backwards, more;
+    struct id at;
+    size_t count;
+    uint64_t statuses[QUEUES][STATUS_COUNT];
+};
+
+static void tally_page(struct ticket *t, const struct reply *r)
+{
+    struct tally *w = t->ctx;
+    struct sim *s = w->sim;
+    PROMISE(r->err.code == ERR_OK && r->count <= t->limit, "LIST", "#%lu: a page failed",
+            t->serial);
+    for (size_t i = 0; i < r->count; i++) {
+        const struct job *job = &r->jobs[i];
+        struct mjob *m = ledger_see(&s->ledger, job, true, s->now);
+        int order = id_is_none(w->at) ? 1 : id_cmp(job->id, w->at);
+        PROMISE(w->backwards ? order < 0 || id_is_none(w->at) : order > 0, "LIST",
+                "#%lu: job %lu is out of order", t->serial, m->serial);
+        PROMISE(ledger_there(&s->ledger, m, s->now) != NO, "I2", "job %lu is gone and listed",
+                m->serial);
+        ledger_check_status(&s->ledger, m, job, s->now);
+        w->at = job->id;
+        w->count++;
+        w->statuses[m->queue][job->state.status]++;
+        m->seen |= !w->backwards;
+        PROMISE(m->seen, "LIST", "job %lu is only listed backwards", m->serial);
+    }
+    PROMISE(!r->more || r->count == t->limit, "LIST", "#%lu: a short page", t->serial);
+    w->more = r->more;
+}
+
+static void walk_all(struct sim *s, struct tally *w)
+{
+    do {
+        struct ticket *t = ticket_new(s, CMD_LIST, 0);
+        t->limit = 1 + (uint32_t)sim_draw(s, 100);
+        t->then = tally_page;
+        t->ctx = w;
+        struct command c = {.list = {.from = w->at, .backwards = w->backwards, .limit = t->limit}};
+        ticket_submit(t, &c);
+        sim_pump(s);
+    } while (w->more);
+}
+
+/* --- counters --- */
+
+static void take_count(struct ticket *t, const struct reply *r)
+{
+    *(uint64_t *)t->ctx = r->count;
+}
+
+static uint64_t count_of(struct sim *s, struct str queue, unsigned statuses, bool slowly)
+{
+    uint64_t count = UINT64_MAX;
+    struct str types[TYPES] = {sim_type_name(0), sim_type_name(1), sim_type_name(2)};
+    struct ticket *t = ticket_new(s, CMD_COUNT, 0);
+    t->then = take_count;
+    t->ctx = &count;
+    /* A filter by type makes the server look at each job. */
+    struct command c = {.list = {.filter = {.queues = &queue,
+                                            .queue_count = 1,
+                                            .types = types,
+                                            .type_count = slowly ? TYPES : 0,
+                                            .statuses = statuses}}};
+    ticket_submit(t, &c);
+    sim_pump(s);
+    return count;
+}
+
+static void check_counts(struct sim *s, const struct tally *w)
+{
+    for (unsigned q = 0; q < s->profile.queues; q++) {
+        uint64_t all = 0;
+        for (unsigned st = 0; st < STATUS_COUNT; st++) {
+            uint64_t walked = w->statuses[q][st];
+            uint64_t counted = count_of(s, sim_queue_name(q), 1u << st, sim_chance(s, 20));
+            PROMISE(walked == counted, "COUNT", "queue %u has %lu jobs %s, counted %lu", q, walked,
+                    lifecycle_status_name((enum status)st), counted);
+            all += walked;
+        }
+        PROMISE(count_of(s, sim_queue_name(q), 0, false) == all, "COUNT", "queue %u has %lu jobs",
+                q, all);
+    }
+}
+
+static void check_queues(struct ticket *t, const struct reply *r)
+{
+    const struct tally *w = t->ctx;
+    size_t n = 0;
+    for (unsigned q = 0; q < QUEUES; q++) {
+        uint64_t jobs = 0;
+        for (unsigned st = 0; st < STATUS_COUNT; st++)
+            jobs += w->statuses[q][st];
+        if (jobs)
+            PROMISE(n < r->count && str_eq(r->names[n++], sim_queue_name(q)), "COUNT",
+                    "queue %u is not listed", q);
+    }
+    PROMISE(n == r->count, "COUNT", "%zu queues are listed, %zu have jobs", r->count, n);
+}
+
+/* --- job by job --- */
+
+struct pair {
+    struct sim *sim;
+    struct mjob *job;
+    struct ticket *read;
+    bool found;
+    struct reply reply;
+    struct job copy;
+};
+
+static void take_read(struct ticket *t, const struct reply *r)
+{
+    struct pair *p = t->ctx;
+    struct sim *s = p->sim;
+    PROMISE(r->err.code == ERR_OK || r->err.code == ERR_NOT_FOUND, "REPLY", "#%lu: %s", t->serial,
+            err_wire(r->err.code));
+    p->found = r->err.code == ERR_OK;
+    if (!p->found)
+        return;
+    PROMISE(ledger_there(&s->ledger, p->job, s->now) != NO, "I2", "job %lu is gone and was read",
+            p->job->serial);
+    PROMISE(ledger_see(&s->ledger, &r->jobs[0], true, s->now) == p->job, "VALUE",
+            "another job was read");
+    p->reply = *r;
+    p->copy = r->jobs[0];
+    /* Only numbers and whether there is a reason outlive the answer. */
+    p->copy.state.reason.at = p->copy.state.reason.len ? "?" : NULL;
+    p->copy.state.reason.len = p->copy.state.reason.len != 0;
+    p->reply.jobs = &p->copy;
+}
+
+static void take_runs(struct ticket *t, const struct reply *r)
+{
+    struct pair *p = t->ctx;
+    struct sim *s = p->sim;
+    PROMISE((r->err.code == ERR_OK) == p->found, "LIST", "job %lu and its runs disagree",
+            p->job->serial);
+    if (p->found)
+        ledger_audit(&s->ledger, p->job, &p->reply, r, s->now);
+    else
+        ledger_missing(&s->ledger, p->job, s->now);
+    trace_line("audit of job %lu: %s, %zu runs", p->job->serial,
+               p->found ? lifecycle_status_name(p->copy.state.status) : "gone", r->count);
+}
+
+static void audit_job(struct sim *s, struct mjob *m)
+{
+    struct pair p = {.sim = s, .job = m};
+    struct ticket *read = ticket_new(s, CMD_READ, 0), *runs = ticket_new(s, CMD_RUNS, 0);
+    read->then = take_read;
+    runs->then = take_runs;
+    read->ctx = runs->ctx = &p;
+    struct command c = {.id = m->id};
+    ticket_submit(read, &c);
+    struct command d = {.runs = {.id = m->id, .from = -1, .limit = BACKEND_PAGE_MAX}};
+    ticket_submit(runs, &d);
+    sim_pump(s);
+}
+
+/* A ready job whose taker waits with room is stuck. */
+static void check_not_stuck(struct sim *s, const struct tally *w)
+{
+    for (unsigned i = 0; i < STREAMS; i++) {
+        const struct mstream *st = s->streams[i];
+        if (!st || st->paused || ledger_held(&s->ledger, st) >= st->prefetch)
+            continue;
+        for (unsigned q = 0; q < QUEUES; q++)
+            PROMISE((st->queues && !(st->queues >> q & 1)) || !w->statuses[q][STATUS_READY], "I5",
+                    "queue %u has ready jobs, and stream %lu has room", q, st->serial);
+    }
+    for (unsigned i = 0; i < CLAIMS; i++) {
+        const struct ticket *t = s->claims[i].ticket;
+        for (unsigned q = 0; t && q < QUEUES; q++)
+            PROMISE((t->queues && !(t->queues >> q & 1)) || !w->statuses[q][STATUS_READY], "I5",
+                    "queue %u has ready jobs, and claim #%lu waits", q, t->serial);
+        PROMISE(!t || t->until.ms > s->now.ms, "I5", "the wait of claim #%lu is over", t->serial);
+    }
+}
+
+static void check_all(struct sim *s)
+{
+    struct ledger *l = &s->ledger;
+    struct tally w = {.sim = s}, back = {.sim = s, .backwards = true};
+    for (size_t i = 0; i < l->count; i++)
+        l->jobs[i]->seen = false;
+    walk_all(s, &w);
+    walk_all(s, &back);
+    PROMISE(w.count == back.count, "LIST", "%zu jobs forwards, %zu backwards", w.count, back.count);
+    for (size_t i = 0; i < l->count; i++) {
+        struct mjob *m = l->jobs[i];
+        if (!m->seen)
+            ledger_missing(l, m, s->now);
+        else
+            audit_job(s, m);
+    }
+    ledger_check_groups(l);
+    check_counts(s, &w);
+    struct ticket *t = ticket_new(s, CMD_QUEUES, 0);
+    struct command c = {0};
+    t->then = check_queues;
+    t->ctx = &w;
+    ticket_submit(t, &c);
+    sim_pump(s);
+    check_not_stuck(s, &w);
+    engine_check(embedded_engine(s->backend));
+}
+
+void quiet_audit(struct sim *s)
+{
+    s->quiet = true;
+    sim_settle(s);
+    s->may_fail = false;
+    trace_line("audit");
+    check_all(s);
+    s->may_fail = s->profile.faults || s->profile.space;
+    s->quiet = false;
+}
+
+/* --- the order of delivery --- */
+
+#define ORDER_MAX 200
+
+struct order {
+    struct sim *sim;
+    struct {
+        struct id id;
+        uint16_t priority;
+    } ready[ORDER_MAX];
+    size_t count;
+    uint32_t asked;
+};
+
+static void take_ready(struct ticket *t, const struct reply *r)
+{
+    struct order *o = t->ctx;
+    for (size_t i = 0; i < r->count; i++) {
+        size_t at = o->count++;
+        /* Ids come in their order; only the priority sorts. */
+        for (; at > 0 && o->ready[at - 1].priority > r->jobs[i].state.priority; at--)
+            o->ready[at] = o->ready[at - 1];
+        o->ready[at].id = r->jobs[i].id;
+        o->ready[at].priority = r->jobs[i].state.priority;
+    }
+}
+
+static void check_claimed(struct ticket *t, const struct reply *r)
+{
+    struct order *o = t->ctx;
+    struct sim *s = o->sim;
+    size_t expected = o->count < o->asked ? o->count : o->asked;
+    client_claim_over(s, t);
+    PROMISE(r->count == expected, "I5", "%zu jobs were claimed of %zu ready, %u asked", r->count,
+            o->count, o->asked);
+    for (size_t i = 0; i < r->count; i++) {
+        PROMISE(id_eq(r->handouts[i].job.id, o->ready[i].id), "ORDER",
+                "the job claimed at place %zu is not the first in line", i);
+        ledger_handed(&s->ledger, &r->handouts[i], NULL, t->lease, s->now);
+    }
+}
+
+static unsigned free_slot(const struct sim *s)
+{
+    unsigned slot = 0;
+    while (slot < CLAIMS && s->claims[slot].ticket)
+        slot++;
+    return slot;
+}
+
+void quiet_order(struct sim *s)
+{
+    s->quiet = true;
+    sim_settle(s);
+    unsigned slot = free_slot(s);
+    unsigned queues = (unsigned)sim_draw(s, 1u << s->profile.queues);
+    struct queue_set set = sim_queue_set(queues);
+    struct order o = {.sim = s};
+    struct ticket *t = ticket_new(s, CMD_LIST, 0);
+    struct command c = {.list = {.filter = {.queues = set.names,
+                                            .queue_count = set.count,
+                                            .statuses = 1u << STATUS_READY},
+                                 .limit = ORDER_MAX}};
+    t->then = take_ready;
+    t->ctx = &o;
+    ticket_submit(t, &c);
+    sim_pump(s);
+    if (slot < CLAIMS) {
+        o.asked = 1 + (uint32_t)sim_draw(s, 8);
+        trace_line("order of queues %x, %zu ready", queues, o.count);
+        client_claim(s, slot, queues, o.asked, (span){1000}, (span){0});
+        s->claims[slot].ticket->then = check_claimed;
+        s->claims[slot].ticket->ctx = &o;
+        sim_pump(s);
+        PROMISE(!s->claims[slot].ticket, "REPLY", "a claim that does not wait has no answer");
+    }
+    s->quiet = false;
+}
+
+/* --- the end --- */
+
+static uint64_t unfinished(struct sim *s)
+{
+    uint64_t n = 0;
+    for (unsigned q = 0; q < s->profile.queues; q++)
+        n += count_of(s, sim_queue_name(q),
+                      1u << STATUS_READY | 1u << STATUS_SCHEDULED | 1u << STATUS_IN_FLIGHT, false);
+    return n;
+}
+
+void quiet_finish(struct sim *s)
+{
+    s->quiet = s->working = true;
+    s->profile.eager = s->profile.faults = s->profile.space = false;
+    sim_settle(s);
+    s->may_fail = false;
+    trace_line("finish");
+    client_leave(s);
+    sim_pump(s);
+    for (unsigned i = 0; i < 3; i++)
+        client_open_stream(s, i, i == 2 ? 0 : 1 + (unsigned)sim_draw(s, 15),
+                           1 + (uint32_t)sim_draw(s, 4));
+    /* Ready times and retries are days away at most, retention weeks. */
+    sim_run_until(s, instant_add(s->now, (span){(int64_t)60 * 86400 * 1000}));
+    PROMISE(unfinished(s) == 0, "I5", "%lu jobs did not come to their end", unfinished(s));
+    check_all(s);
+    PROMISE(list_is_empty(&s->tickets), "REPLY", "a command was never answered");
+    char kinds[64];
+    uint64_t left = disk_records(s->disk, kinds, sizeof kinds);
+    PROMISE(left == 0, "I2", "%lu records are left of jobs that are gone: %s", left, kinds);
+    s->working = false;
+    client_leave(s);
+    sim_pump(s);
+    PROMISE(embedded_is_idle(s->backend), "I5", "the loop has work left");
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIM_SIM_H
+#define SIM_SIM_H
+
+/* One simulation: the real engine and the real embedded backend above a disk that
+ * misbehaves, virtual clients, one clock that nobody else turns, and a ledger that judges.
+ * Everything follows from the seed. */
+
+#include "backend/embedded.h"
+#include "base/list.h"
+#include "disk.h"
+#include "ledger.h"
+
+#define QUEUES 4
+#define TYPES  3
+
+/* What kind of run a seed is. */
+struct profile {
+    bool sync;   /* fsync every batch */
+    bool faults; /* crashes and failing commits */
+    bool space;  /* the disk gets full */
+    bool holds;  /* commits take time */
+    bool eager;  /* clients act inside of callbacks */
+    bool lazy;   /* turns only when the backend's contract says so */
+    unsigned queues, priorities;
+};
+
+struct ticket;
+
+struct mclaim {
+    struct ticket *ticket;
+    struct backend_claim *handle; /* NULL: answered */
+};
+
+#define STREAMS 6
+#define CLAIMS  6
+
+struct sim {
+    uint64_t seed;
+    struct rng rng;
+    struct profile profile;
+    struct embedded_settings settings;
+    instant now;
+    struct store *disk;
+    struct backend *backend;
+    struct ledger ledger;
+    uint64_t groups, serials;
+    struct list tickets, answered; /* commands and claims without an answer, and with one */
+    unsigned sweeps;               /* removals of many that are under way */
+    struct {
+        uint64_t number, start_seq; /* number 0: none goes on */
+        struct id at;
+        bool waiting;
+    } walk;                           /* page by page through all jobs */
+    struct mstream *streams[STREAMS]; /* NULL: none */
+    struct mclaim claims[CLAIMS];
+    struct mstream **all_streams; /* kept for the ledger */
+    size_t stream_count, stream_cap;
+    bool calling;  /* inside a call of the backend that must not answer */
+    bool holding;  /* commits stay under way */
+    bool quiet;    /* clients do nothing of their own */
+    bool working;  /* clients report success of whatever they get */
+    bool may_fail; /* errors of the store are to be expected */
+    bool arrived;  /* something came from outside since the last turn */
+};
+
+/* --- world.c --- */
+uint64_t sim_draw(struct sim *s, uint64_t n);
+bool sim_chance(struct sim *s, unsigned percent);
+void sim_boot(struct sim *s);
+/* Power or process is gone: drops the backend and starts another. */
+void sim_crash(struct sim *s);
+/* One turn; if the backend asks for the end of the process, it crashes. */
+void sim_turn(struct sim *s);
+/* Turns until nothing is under way. The clock stands. */
+void sim_settle(struct sim *s);
+/* Lets the loop run as a server's would: until nothing is due, at most to `until`. */
+void sim_run_until(struct sim *s, instant until);
+/* Turns as long as the contract of the backend asks for one now. */
+void sim_pump(struct sim *s);
+/* Whether commits stay under way until sim_release. */
+void sim_hold(struct sim *s, bool hold);
+void sim_release(struct sim *s);
+/* Takes back all faults that are set for later. */
+void sim_heal(struct sim *s);
+
+/* --- client.c --- */
+void client_step(struct sim *s);
+/* All clients go away. */
+void client_leave(struct sim *s);
+/* The process that held all connections has ended. */
+void client_cut_off(struct sim *s);
+void client_open_stream(struct sim *s, unsigned slot, unsigned queues, uint32_t prefetch);
+void client_claim(struct sim *s, unsigned slot, unsigned queues, uint32_t count, span lease,
+                  span wait);
+void client_claim_over(struct sim *s, const struct ticket *t);
+void client_succeed(struct sim *s, struct mjob *m, uint64_t token);
+/* After an answer: clients that act at once. */
+void client_react(struct sim *s);
+
+/* --- ticket.c: a command, and what its answer must be --- */
+struct ticket {
+    struct list node;
+    struct sim *sim;
+    uint64_t serial;
+    enum command_kind kind;
+    bool is_claim, answered, canceled;
+    instant at;
+    uint64_t batch;               /* the newest batch that had begun */
+    struct mjob **jobs;           /* what it is about */
+    size_t *ends;                 /* of jobs[i], for reports */
+    enum certainty *live, *there; /* of jobs[i], when it was asked */
+    size_t count;
+    uint64_t token;
+    bool known_run;  /* token is of a run that was handed over */
+    span lease;      /* renew, claim */
+    uint32_t limit;  /* claim, list */
+    unsigned queues; /* claim */
+    instant until;   /* claim */
+    uint64_t walk;   /* list: of which walk it is a page; 0: none */
+    struct id from;
+    void (*then)(struct ticket *t, const struct reply *r); /* of quiet checks; they judge */
+    void *ctx;
+};
+
+/* One about count jobs, in the list of those without an answer. */
+struct ticket *ticket_new(struct sim *s, enum command_kind kind, size_t count);
+/* Names the i-th job and notes what is known of it. A report's end is asked with it. */
+void ticket_about(struct ticket *t, size_t i, struct mjob *m, uint64_t token);
+void ticket_submit(struct ticket *t, struct command *c);
+void ticket_answer(void *ctx, const struct reply *r);
+/* No answer will come. */
+void ticket_drop_all(struct sim *s);
+
+/* --- quiet.c: checks that need silence --- */
+/* Reads everything there is and compares it with the ledger and with the counters. */
+void quiet_audit(struct sim *s);
+/* Claims and compares with the order of what is ready. */
+void quiet_order(struct sim *s);
+/* Faults end, workers live: everything must come to its end, and nothing may be left. */
+void quiet_finish(struct sim *s);
+
+struct queue_set {
+    struct str names[QUEUES];
+    size_t count;
+};
+struct str sim_queue_name(unsigned queue);
+struct str sim_type_name(unsigned type);
+struct queue_set sim_queue_set(unsigned bits);
+
+#endif

@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Answers, judged one by one. */
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "sim.h"
+#include "trace.h"
+
+struct ticket *ticket_new(struct sim *s, enum command_kind kind, size_t count)
+{
+    struct ticket *t = ALLOC(struct ticket);
+    t->sim = s;
+    t->serial = ++s->serials;
+    t->kind = kind;
+    t->at = s->now;
+    t->batch = disk_begun(s->disk);
+    t->count = count;
+    t->jobs = alloc_zero((count + 1) * sizeof(struct mjob *));
+    t->ends = alloc_zero((count + 1) * sizeof *t->ends);
+    t->live = alloc_zero((count + 1) * sizeof *t->live);
+    t->there = alloc_zero((count + 1) * sizeof *t->there);
+    list_init(&t->node);
+    list_append(&s->tickets, &t->node);
+    return t;
+}
+
+static bool ends_run(enum command_kind kind, enum end_kind *end)
+{
+    switch (kind) {
+    case CMD_SUCCEED:
+    case CMD_SUCCEED_MANY:
+        *end = END_SUCCEED;
+        return true;
+    case CMD_FAIL:
+        *end = END_FAIL;
+        return true;
+    case CMD_RELEASE:
+        *end = END_RELEASE;
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* What is known of the run that the token names; 0 names whatever run is live. */
+static enum certainty live_now(const struct sim *s, const struct mjob *m, uint64_t token)
+{
+    if (token) {
+        const struct mrun *r = ledger_run(m, token);
+        return r ? ledger_live(m, r, s->now) : NO;
+    }
+    if (m->ended_seq || m->gone_seq || m->never)
+        return NO;
+    const struct mrun *last = m->run_count ? &m->runs[m->run_count - 1] : NULL;
+    return last && ledger_live(m, last, s->now) == YES ? YES : MAYBE;
+}
+
+void ticket_about(struct ticket *t, size_t i, struct mjob *m, uint64_t token)
+{
+    struct sim *s = t->sim;
+    enum end_kind end;
+    t->jobs[i] = m;
+    t->token = token;
+    t->known_run = token && ledger_run(m, token);
+    t->there[i] = ledger_there(&s->ledger, m, s->now);
+    t->live[i] = live_now(s, m, token);
+    if (ends_run(t->kind, &end)) {
+        ledger_ask_end(m, end, token, s->now);
+        t->ends[i] = m->end_count - 1;
+    }
+}
+
+void ticket_submit(struct ticket *t, struct command *c)
+{
+    struct sim *s = t->sim;
+    c->kind = t->kind;
+    c->done = ticket_answer;
+    c->ctx = t;
+    trace_line("ask #%lu kind %d about %zu, first %ld", t->serial, t->kind, t->count,
+               t->count && t->jobs[0] ? (long)t->jobs[0]->serial : -1L);
+    s->arrived = true;
+    s->calling = true;
+    backend_submit(s->backend, c);
+    s->calling = false;
+}
+
+void ticket_drop_all(struct sim *s)
+{
+    while (!list_is_empty(&s->tickets)) {
+        struct ticket *t = LIST_OF(s->tickets.next, struct ticket, node);
+        enum end_kind end;
+        for (size_t i = 0; i < t->count; i++) {
+            if (ends_run(t->kind, &end))
+                ledger_end_refused(t->jobs[i], t->ends[i], false);
+            if (t->kind == CMD_REMOVE || t->kind == CMD_REMOVE_WHERE)
+                t->jobs[i]->removals--;
+            for (size_t k = 0; t->kind == CMD_RENEW && k < t->jobs[i]->run_count; k++)
+                t->jobs[i]->runs[k].renewals = 0;
+        }
+        t->answered = true;
+        list_unlink(&t->node);
+        list_append(&s->answered, &t->node);
+    }
+    s->sweeps = 0;
+}
+
+/* --- judging --- */
+
+static bool is_of_the_store(enum err_code code)
+{
+    return code == ERR_DISK_FULL || code == ERR_STORE;
+}
+
+static void check_durable(const struct ticket *t, bool stored)
+{
+    const struct store *disk = t->sim->disk;
+    uint64_t need = t->batch + stored;
+    PROMISE(disk_ended(disk) >= need && (!stored || disk_failed(disk) != need), "I1",
+            "answer #%lu left before its batch was durable", t->serial);
+}
+
+static void check_there(const struct ticket *t, size_t i, bool found)
+{
+    const struct mjob *m = t->jobs[i];
+    if (found)
+        PROMISE(t->there[i] != NO, "I2", "#%lu: job %lu is gone and was found", t->serial,
+                m->serial);
+    else
+        PROMISE(t->there[i] != YES, "I2", "#%lu: job %lu is lost", t->serial, m->serial);
+}
+
+static void judge_enqueue(struct ticket *t, const struct reply *r)
+{
+    struct sim *s = t->sim;
+    if (r->err.code != ERR_OK)
+        return;
+    PROMISE(r->count == t->count, "ATOMIC", "#%lu: %zu jobs of %zu", t->serial, r->count, t->count);
+    for (size_t i = 0; i < t->count; i++) {
+        ledger_acked(&s->ledger, t->jobs[i], &r->enqueued[i].job, s->now);
+        if (i)
+            PROMISE(id_cmp(r->enqueued[i - 1].job.id, r->enqueued[i].job.id) < 0, "ORDER",
+                    "#%lu: ids are not in the order of the jobs", t->serial);
+    }
+}
+
+/* What a report may be told, by what is known of its run. */
+static void check_report_code(const struct ticket *t, enum err_code code)
+{
+    const struct mjob *m = t->jobs[0];
+    enum certainty live = t->live[0];
+    const char *wire = code == ERR_OK ? "ok" : err_wire(code);
+    switch (code) {
+    case ERR_OK:
+        PROMISE(live != NO, "I3", "#%lu: a report of a run that is over was accepted (job %lu)",
+                t->serial, m->serial);
+        return;
+    case ERR_STALE:
+        PROMISE(t->token && live != YES, "I3", "#%lu: the live run of job %lu was called stale",
+                t->serial, m->serial);
+        check_there(t, 0, true);
+        return;
+    case ERR_NOT_IN_FLIGHT:
+        PROMISE(!t->token && live != YES, "I3", "#%lu: job %lu is in flight and was refused",
+                t->serial, m->serial);
+        return;
+    case ERR_NOT_FOUND:
+        check_there(t, 0, false);
+        return;
+    case ERR_UNPROCESSABLE: {
+        const struct mrun *run = ledger_run(m, t->token);
+        PROMISE(t->kind == CMD_RENEW && live != NO && (!run || run->stream), "LEASE",
+                "#%lu: renewal of job %lu was refused", t->serial, m->serial);
+        return;
+    }
+    default:
+        PROMISE(false, "REPLY", "#%lu: answer %s", t->serial, wire);
+    }
+}
+
+static void note_failed_job(struct ticket *t, const struct job *job)
+{
+    struct sim *s = t->sim;
+    struct mjob *m = t->jobs[0];
+    const struct mend *e = &m->ends[t->ends[0]];
+    enum status status = job->state.status;
+    PROMISE(ledger_see(&s->ledger, job, false, s->now) == m, "VALUE", "#%lu: another job",
+            t->serial);
+    PROMISE(job->state.reason.len > 0, "REASON", "#%lu: no reason", t->serial);
+    PROMISE(job->state.attempts > 0, "RETRY", "#%lu: no attempt was counted", t->serial);
+    PROMISE(!e->kill || status == STATUS_DEAD, "RETRY", "#%lu: killed and not dead", t->serial);
+    PROMISE(status == STATUS_DEAD || job->state.ready_at.ms >= m->ready_at.ms ||
+                e->retry_at.ms >= 0,
+            "READY_AT", "#%lu: ready before it was enqueued for", t->serial);
+    for (size_t i = 0; i < m->run_count; i++)
+        if (m->runs[i].index + 1 == job->state.runs && !m->runs[i].doubt && !m->runs[i].over_seq)
+            m->runs[i].over_seq = s->ledger.seq++;
+    if (status == STATUS_DEAD)
+        ledger_ended(&s->ledger, m, STATUS_DEAD, t->at);
+    else
+        PROMISE(status == (job->state.ready_at.ms <= t->at.ms ? STATUS_READY : STATUS_SCHEDULED),
+                "RETRY", "#%lu: status %s after a failure", t->serial,
+                lifecycle_status_name(status));
+}
+
+static void judge_report(struct ticket *t, const struct reply *r)
+{
+    struct sim *s = t->sim;
+    struct mjob *m = t->jobs[0];
+    bool doubt = is_of_the_store(r->err.code);
+    if (r->err.code != ERR_OK) {
+        if (!doubt)
+            check_report_code(t, r->err.code);
+        ledger_end_refused(m, t->ends[0], !doubt);
+        return;
+    }
+    check_report_code(t, ERR_OK);
+    ledger_end_acked(&s->ledger, m, t->ends[0]);
+    if (t->kind == CMD_FAIL)
+        note_failed_job(t, &r->jobs[0]);
+}
+
+static void judge_renewal(struct ticket *t, const struct reply *r)
+{
+    struct mjob *m = t->jobs[0];
+    struct mrun *run = t->token ? ledger_run(m, t->token) : NULL;
+    if (run && run->renewals)
+        run->renewals--;
+    if (is_of_the_store(r->err.code))
+        return;
+    check_report_code(t, r->err.code);
+    if (r->err.code != ERR_OK)
+        return;
+    PROMISE(r->lease_end.ms == t->at.ms + t->lease.ms, "LEASE", "#%lu: another lease", t->serial);
+    PROMISE(!run || !run->stream, "LEASE", "#%lu: a stream's job was renewed", t->serial);
+    if (run) {
+        run->lease_end = r->lease_end;
+        if (run->renewals == 0)
+            run->lease_min = r->lease_end;
+    }
+}
+
+static bool is_among(const struct reply *r, struct id id)
+{
+    for (size_t i = 0; i < r->count; i++)
+        if (id_eq(r->ids[i], id))
+            return true;
+    return false;
+}
+
+static void judge_many(struct ticket *t, const struct reply *r)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        struct mjob *m = t->jobs[i];
+        if (r->err.code != ERR_OK) {
+            ledger_end_refused(m, t->ends[i], false);
+            continue;
+        }
+        bool refused = is_among(r, m->id);
+        if (refused)
+            PROMISE(t->live[i] != YES, "I3", "#%lu: job %lu is in flight and was refused",
+                    t->serial, m->serial);
+        else
+            PROMISE(t->live[i] != NO && t->there[i] != NO, "I3",
+                    "#%lu: job %lu is over and was completed", t->serial, m->serial);
+        if (refused)
+            ledger_end_refused(m, t->ends[i], true);
+        else
+            ledger_end_acked(&t->sim->ledger, m, t->ends[i]);
+    }
+}
+
+static void judge_remove(struct ticket *t, const struct reply *r)
+{
+    struct mjob *m = t->jobs[0];
+    m->removals--;
+    if (is_of_the_store(r->err.code))
+        return;
+    PROMISE(r->err.code == ERR_OK || r->err.code == ERR_NOT_FOUND, "REPLY", "#%lu: answer %s",
+            t->serial, err_wire(r->err.code));
+    check_there(t, 0, r->err.code == ERR_OK);
+    if (r->err.code == ERR_OK || m->exists == YES)
+        ledger_gone(&t->sim->ledger, m);
+}
+
+static void judge_sweep(struct ticket *t, const struct reply *r)
+{
+    t->sim->sweeps--;
+    for (size_t i = 0; i < t->count; i++)
+        t->jobs[i]->removals--;
+    PROMISE(r->err.code == ERR_OK || is_of_the_store(r->err.code), "REPLY", "#%lu: answer %s",
+            t->serial, err_wire(r->err.code));
+}
+
+static void judge_read(struct ticket *t, const struct reply *r)
+{
+    struct sim *s = t->sim;
+    if (is_of_the_store(r->err.code))
+        return;
+    check_there(t, 0, r->err.code == ERR_OK);
+    if (r->err.code != ERR_OK) {
+        PROMISE(r->err.code == ERR_NOT_FOUND, "REPLY", "#%lu: answer %s", t->serial,
+                err_wire(r->err.code));
+        return;
+    }
+    struct mjob *m = ledger_see(&s->ledger, &r->jobs[0], true, s->now);
+    PROMISE(m == t->jobs[0], "VALUE", "#%lu: another job was read", t->serial);
+    ledger_check_status(&s->ledger, m, &r->jobs[0], s->now);
+    if (t->live[0] == YES)
+        PROMISE(r->has_live && r->jobs[0].state.status == STATUS_IN_FLIGHT, "I3",
+                "#%lu: the live run of job %lu is gone", t->serial, m->serial);
+    trace_line("  job %lu is %s, run %u, attempt %u", m->serial,
+               lifecycle_status_name(r->jobs[0].state.status), r->jobs[0].state.runs,
+               r->jobs[0].state.attempts);
+}
+
+static void end_walk(struct sim *s)
+{
+    for (size_t i = 0; i < s->ledger.count; i++) {
+        const struct mjob *m = s->ledger.jobs[i];
+        if (m->exists != YES || m->seq >= s->walk.start_seq ||
+            ledger_there(&s->ledger, m, s->now) != YES)
+            continue;
+        PROMISE(m->walked == s->walk.number, "LIST", "job %lu was skipped", m->serial);
+    }
+    s->walk.start_seq = 0;
+}
+
+static void judge_page(struct ticket *t, const struct reply *r)
+{
+    struct sim *s = t->sim;
+    bool mine = t->walk && t->walk == s->walk.number && s->walk.start_seq;
+    if (r->err.code != ERR_OK) {
+        PROMISE(is_of_the_store(r->err.code), "REPLY", "#%lu: answer %s", t->serial,
+                err_wire(r->err.code));
+        if (mine)
+            s->walk.start_seq = 0;
+        return;
+    }
+    PROMISE(r->count <= t->limit, "LIST", "#%lu: %zu jobs on a page of %u", t->serial, r->count,
+            t->limit);
+    struct id last = t->from;
+    for (size_t i = 0; i < r->count; i++) {
+        struct mjob *m = ledger_see(&s->ledger, &r->jobs[i], true, s->now);
+        PROMISE(id_cmp(r->jobs[i].id, last) > 0, "LIST", "#%lu: job %lu came again", t->serial,
+                m->serial);
+        last = r->jobs[i].id;
+        m->walked = mine ? t->walk : m->walked;
+    }
+    if (!mine)
+        return;
+    s->walk.waiting = false;
+    s->walk.at = last;
+    if (!r->more)
+        end_walk(s);
+}
+
+static void judge_claim(struct ticket *t, const struct reply *r)
+{
+    struct sim *s = t->sim;
+    client_claim_over(s, t);
+    if (r->err.code != ERR_OK) {
+        PROMISE(is_of_the_store(r->err.code), "REPLY", "#%lu: answer %s", t->serial,
+                err_wire(r->err.code));
+        return;
+    }
+    PROMISE(r->count <= t->limit, "PREFETCH", "#%lu: %zu jobs of %u", t->serial, r->count,
+            t->limit);
+    PROMISE(r->count || t->canceled || s->now.ms >= t->until.ms, "REPLY",
+            "#%lu: the wait ended too early", t->serial);
+    for (size_t i = 0; i < r->count; i++) {
+        const struct handout *h = &r->handouts[i];
+        ledger_handed(&s->ledger, h, NULL, t->lease, s->now);
+        const struct mjob *m = ledger_find(&s->ledger, h->job.id);
+        PROMISE(!t->queues || t->queues >> m->queue & 1, "ORDER", "#%lu: job of another queue",
+                t->serial);
+        PROMISE(disk_has_take(s->disk, h->job.id, h->run), "I1",
+                "#%lu: job %lu left before its lease was durable", t->serial, m->serial);
+        trace_line("  leased job %lu run %u token %lx", m->serial, h->run, h->token);
+        if (i == 0)
+            continue;
+        const struct job *before = &r->handouts[i - 1].job;
+        bool ordered =
+            before->state.priority < h->job.state.priority ||
+            (before->state.priority == h->job.state.priority && id_cmp(before->id, h->job.id) < 0);
+        PROMISE(ordered, "ORDER", "#%lu: jobs of one claim are out of order", t->serial);
+    }
+}
+
+static void judge(struct ticket *t, const struct reply *r)
+{
+    if (t->is_claim) {
+        judge_claim(t, r);
+        return;
+    }
+    switch (t->kind) {
+    case CMD_ENQUEUE:
+        judge_enqueue(t, r);
+        return;
+    case CMD_SUCCEED:
+    case CMD_FAIL:
+    case CMD_RELEASE:
+        judge_report(t, r);
+        return;
+    case CMD_SUCCEED_MANY:
+        judge_many(t, r);
+        return;
+    case CMD_RENEW:
+        judge_renewal(t, r);
+        return;
+    case CMD_REMOVE:
+        judge_remove(t, r);
+        return;
+    case CMD_REMOVE_WHERE:
+        judge_sweep(t, r);
+        return;
+    case CMD_READ:
+        judge_read(t, r);
+        return;
+    case CMD_LIST:
+        judge_page(t, r);
+        return;
+    case CMD_COUNT:
+    case CMD_RUNS:
+    case CMD_QUEUES:
+    case CMD_STATUS:
+    case CMD_PATCH:
+    case CMD_PATCH_WHERE:
+    case CMD_CANCEL:
+    case CMD_RERUN:
+    case CMD_RERUN_WHERE:
+        return;
+    }
+}
+
+static bool has_stored(const struct ticket *t, const struct reply *r)
+{
+    switch (t->kind) {
+    case CMD_ENQUEUE:
+    case CMD_SUCCEED:
+    case CMD_FAIL:
+    case CMD_RENEW:
+    case CMD_RELEASE:
+    case CMD_REMOVE:
+        return !t->is_claim;
+    case CMD_SUCCEED_MANY:
+        return r->count < t->count;
+    default:
+        return false;
+    }
+}
+
+void ticket_answer(void *ctx, const struct reply *r)
+{
+    struct ticket *t = ctx;
+    struct sim *s = t->sim;
+    PROMISE(!t->answered, "REPLY", "#%lu was answered twice", t->serial);
+    PROMISE(!s->calling, "REPLY", "#%lu was answered from inside the call", t->serial);
+    t->answered = true;
+    list_unlink(&t->node);
+    list_append(&s->answered, &t->node);
+    trace_line("answer #%lu %s, %zu", t->serial,
+               r->err.code == ERR_OK ? "ok" : err_wire(r->err.code), r->count);
+    PROMISE(!is_of_the_store(r->err.code) || s->may_fail, "I5", "#%lu: the store fails", t->serial);
+    if (r->err.code == ERR_OK)
+        check_durable(t, has_stored(t, r));
+    if (t->then)
+        t->then(t, r);
+    else
+        judge(t, r);
+    client_react(s);
+}

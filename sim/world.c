@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Clock, chance, disk, and the life of the server. */
+
+#include "base/must.h"
+#include "sim.h"
+#include "store/memory.h"
+#include "trace.h"
+
+#define TURNS_MAX 5000
+
+uint64_t sim_draw(struct sim *s, uint64_t n)
+{
+    return rng_below(&s->rng, n);
+}
+
+bool sim_chance(struct sim *s, unsigned percent)
+{
+    return rng_below(&s->rng, 100) < percent;
+}
+
+static instant clock_now(void *ctx)
+{
+    return ((struct sim *)ctx)->now;
+}
+
+void sim_boot(struct sim *s)
+{
+    struct env env = {
+        .now = clock_now, .ctx = s, .rng = rng_from_seed(rng_next(&s->rng)), .store = s->disk};
+    struct err err = embedded_new(&s->settings, &env, &s->backend);
+    PROMISE(err.code == ERR_OK, "I2", "recovery failed: %s", err.msg);
+    engine_check(embedded_engine(s->backend));
+    s->arrived = true;
+}
+
+void sim_crash(struct sim *s)
+{
+    bool apply = sim_chance(s, 50);
+    bool lose = !s->settings.sync && sim_chance(s, 50);
+    trace_line("crash, batch under way %s, unsynced %s", apply ? "applied" : "dropped",
+               lose ? "lost" : "kept");
+    disk_crash(s->disk, apply, lose);
+    s->holding = false;
+    unsigned claims = s->ledger.claims;
+    embedded_free(s->backend);
+    ticket_drop_all(s);
+    client_cut_off(s);
+    ledger_answers_lost(&s->ledger, s->now, claims);
+    if (lose)
+        ledger_tail_lost(&s->ledger);
+    sim_boot(s);
+}
+
+void sim_turn(struct sim *s)
+{
+    uint64_t failed = disk_failed(s->disk);
+    unsigned claims = s->ledger.claims;
+    s->arrived = false;
+    struct err err = embedded_turn(s->backend);
+    if (err.code != ERR_OK) {
+        trace_line("turn: %s", err_wire(err.code));
+        PROMISE(s->may_fail, "I5", "a turn failed: %s", err.msg);
+        PROMISE(err.code == ERR_STORE, "I2", "a turn failed: %s", err.msg);
+        sim_crash(s);
+        return;
+    }
+    if (disk_failed(s->disk) != failed)
+        ledger_answers_lost(&s->ledger, s->now, claims);
+}
+
+static bool is_turn_due(const struct sim *s)
+{
+    instant at;
+    if (s->arrived || (disk_is_busy(s->disk) && !s->holding))
+        return true;
+    return embedded_next_due(s->backend, &at) && at.ms <= s->now.ms;
+}
+
+/* A loop that waits must have nothing to do: one more turn changes nothing. */
+static void check_asleep(struct sim *s)
+{
+    uint64_t begun = disk_begun(s->disk), hash = trace_hash();
+    sim_turn(s);
+    PROMISE(begun == disk_begun(s->disk) && hash == trace_hash(), "I5",
+            "the loop slept with work left");
+}
+
+void sim_pump(struct sim *s)
+{
+    for (unsigned n = 0; is_turn_due(s); n++) {
+        PROMISE(n < TURNS_MAX, "I5", "the loop spins");
+        sim_turn(s);
+    }
+    if (!s->holding && !disk_is_busy(s->disk))
+        check_asleep(s);
+}
+
+void sim_hold(struct sim *s, bool hold)
+{
+    struct store *m = disk_memory(s->disk);
+    s->holding = hold;
+    memory_set_faults(m, (struct memory_faults){.hold = hold});
+    if (!hold)
+        sim_release(s);
+}
+
+void sim_release(struct sim *s)
+{
+    memory_release(disk_memory(s->disk));
+    s->arrived = true; /* the end of a commit wakes the loop */
+}
+
+void sim_heal(struct sim *s)
+{
+    sim_hold(s, false);
+    memory_set_free_space(disk_memory(s->disk), INT64_MAX);
+    disk_fail_reopens(s->disk, 0);
+}
+
+static void note_writable(struct ticket *t, const struct reply *r)
+{
+    *(bool *)t->ctx = r->status.writable;
+}
+
+void sim_settle(struct sim *s)
+{
+    bool writable = false;
+    for (unsigned n = 0; !writable; n++) {
+        PROMISE(n < 100, "I5", "the store works again, but the server does not");
+        sim_heal(s);
+        sim_pump(s);
+        PROMISE(embedded_is_idle(s->backend), "I5", "the loop stands still with work left");
+        struct ticket *t = ticket_new(s, CMD_STATUS, 0);
+        struct command c = {0};
+        t->then = note_writable;
+        t->ctx = &writable;
+        ticket_submit(t, &c);
+        sim_pump(s);
+        if (!writable)
+            s->now.ms += 100;
+    }
+}
+
+void sim_run_until(struct sim *s, instant until)
+{
+    instant at;
+    sim_pump(s);
+    while (embedded_next_due(s->backend, &at) && at.ms <= until.ms) {
+        if (at.ms > s->now.ms)
+            s->now = at;
+        sim_pump(s);
+    }
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What people change: delete, patch, cancel, retry, one job or many. */
+
+#include "api/api_internal.h"
+
+#define SAMPLE 10 /* jobs that a dry run shows */
+
+/* --- one job --- */
+
+void api_remove(ROUTE_ARGS)
+{
+    api_submit_for_id(ctx, x, req, params, CMD_REMOVE, api_reply_empty);
+}
+
+void api_cancel(ROUTE_ARGS)
+{
+    api_submit_for_id(ctx, x, req, params, CMD_CANCEL, api_reply_job);
+}
+
+void api_retry(ROUTE_ARGS)
+{
+    api_submit_for_id(ctx, x, req, params, CMD_RERUN, api_reply_job);
+}
+
+void api_patch(ROUTE_ARGS)
+{
+    struct api *a = ctx;
+    struct patch patch;
+    struct command c = {.kind = CMD_PATCH, .done = api_reply_job, .ctx = api_call(a, x, req)};
+    struct err err = api_path_id(params->at[0], &c.patch.id);
+    if (err.code == ERR_OK)
+        err = api_decode_patch(a, req, &patch);
+    if (err.code != ERR_OK) {
+        api_reply_error(x, &err, NULL);
+        return;
+    }
+    c.patch.patch = &patch;
+    backend_submit(a->backend, &c);
+}
+
+/* --- many --- */
+
+struct change_call {
+    struct call call; /* must be first */
+    const char *name; /* of the number in the answer */
+    bool dry_run;
+};
+
+static void on_changed(void *ctx, const struct reply *r)
+{
+    struct change_call *c = ctx;
+    if (api_reply_failed(c->call.x, r))
+        return;
+    struct buf *b = &c->call.api->scratch;
+    b->len = 0;
+    if (!c->dry_run) {
+        buf_print(b, "{\"%s\":%zu}", c->name, r->count);
+        api_reply_json(c->call.x, 200, b);
+        return;
+    }
+    buf_print(b, "{\"dry_run\":true,\"count\":%zu,\"sample\":[", r->count);
+    for (size_t i = 0; i < r->sampled; i++) {
+        if (i)
+            buf_byte(b, ',');
+        api_encode_job(b, &r->jobs[i], ENCODE_PAYLOAD);
+    }
+    buf_lit(b, "]}");
+    api_reply_json(c->call.x, 200, b);
+}
+
+static void submit(struct api *a, struct http_exchange *x, const struct http_request *req,
+                   enum command_kind kind, struct list_params *p, const char *name)
+{
+    struct change_call *call = ARENA_NEW(req->arena, struct change_call);
+    *call = (struct change_call){{a, x}, name, p->list.dry_run};
+    p->list.limit = SAMPLE;
+    struct command c = {.kind = kind, .list = p->list, .done = on_changed, .ctx = call};
+    backend_submit(a->backend, &c);
+}
+
+void api_remove_where(ROUTE_ARGS)
+{
+    (void)params;
+    struct list_params p;
+    struct err err = api_read_params(ctx, req, PARAMS_CHANGE, &p);
+    if (err.code == ERR_OK)
+        submit(ctx, x, req, CMD_REMOVE_WHERE, &p, "deleted");
+    else
+        api_reply_error(x, &err, NULL);
+    buf_fini(&p.echo);
+}
+
+#define ENDED (1u << STATUS_COMPLETED | 1u << STATUS_DEAD)
+
+static struct err read_patch_where(const struct api *a, const struct http_request *req,
+                                   struct list_params *p, struct patch *patch)
+{
+    TRY(api_read_params(a, req, PARAMS_CHANGE, p));
+    if (p->list.filter.statuses & ENDED)
+        return err_make(ERR_UNPROCESSABLE, "completed and dead jobs cannot be changed");
+    if (!p->list.filter.statuses)
+        p->list.filter.statuses = ((1u << STATUS_COUNT) - 1) & ~ENDED;
+    p->list.patch = patch;
+    return api_decode_patch(a, req, patch);
+}
+
+void api_patch_where(ROUTE_ARGS)
+{
+    (void)params;
+    struct list_params p = {0};
+    struct patch patch;
+    struct err err = read_patch_where(ctx, req, &p, &patch);
+    if (err.code == ERR_OK)
+        submit(ctx, x, req, CMD_PATCH_WHERE, &p, "patched");
+    else
+        api_reply_error(x, &err, NULL);
+    buf_fini(&p.echo);
+}
+
+void api_retry_where(ROUTE_ARGS)
+{
+    (void)params;
+    struct list_params p;
+    struct err err = api_read_params(ctx, req, PARAMS_CHANGE, &p);
+    unsigned dead = 1u << STATUS_DEAD;
+    if (err.code == ERR_OK && p.list.filter.statuses && p.list.filter.statuses != dead)
+        err = err_make(ERR_UNPROCESSABLE, "only dead jobs can be retried: status=dead");
+    p.list.filter.statuses = dead;
+    if (err.code == ERR_OK)
+        submit(ctx, x, req, CMD_RERUN_WHERE, &p, "retried");
+    else
+        api_reply_error(x, &err, NULL);
+    buf_fini(&p.echo);
+}
+
+void api_reset(ROUTE_ARGS)
+{
+    (void)params;
+    struct api *a = ctx;
+    struct command c = {
+        .kind = CMD_REMOVE_WHERE, .done = api_reply_empty, .ctx = api_call(a, x, req)};
+    struct err err = api_check_media(req);
+    if (err.code != ERR_OK)
+        api_reply_error(x, &err, NULL);
+    else
+        backend_submit(a->backend, &c);
+}

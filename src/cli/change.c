@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* retry, cancel, patch, delete: changes to jobs, by id or, but for cancel, to all that match. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/filter.h"
+#include "cli/jobtext.h"
+#include "cli/view.h"
+
+struct change_args {
+    struct client_args client;
+    struct filter_args filter;
+    bool dry_run, everything;
+    int64_t rate;
+    const char *set;
+};
+
+#define AT(field) .offset = offsetof(struct change_args, field)
+
+#define MANY_OPTIONS                                                                               \
+    FILTER_OPTIONS(struct change_args),                                                            \
+        {"everything", NULL, OPTION_SWITCH, AT(everything),                                        \
+         .help = "all jobs; without it, ids or at least one of the options above are needed"},     \
+    {                                                                                              \
+        "dry-run", NULL, OPTION_SWITCH, AT(dry_run),                                               \
+            .help = "change nothing; say how many jobs it would be, and show some of them"         \
+    }
+
+static const struct option_def retry_options[] = {
+    MANY_OPTIONS,
+    {"rate", "COUNT", OPTION_INT, AT(rate), .min = 1, .max = 1000000,
+     .help = "let so many a second become ready, instead of all at once"},
+    CLIENT_OPTIONS(struct change_args),
+    {0},
+};
+
+static const struct option_def cancel_options[] = {
+    CLIENT_OPTIONS(struct change_args),
+    {0},
+};
+
+static const struct option_def delete_options[] = {
+    MANY_OPTIONS,
+    CLIENT_OPTIONS(struct change_args),
+    {0},
+};
+
+static const struct option_def patch_options[] = {
+    {"set", "JSON", OPTION_TEXT, AT(set),
+     .help = "what to change: queue, priority, ready_at, retry_limit, backoff, retention; null "
+             "goes back to the server's default"},
+    MANY_OPTIONS,
+    CLIENT_OPTIONS(struct change_args),
+    {0},
+};
+
+const struct subcommand retry_command = {
+    .name = "retry",
+    .usage = "ID... | FILTERS [--rate COUNT] [--dry-run]",
+    .summary = "bring dead jobs back",
+    .about = "A dead job that is brought back is ready at once and has all its retries again; its "
+             "earlier runs stay on record.",
+    .examples = "  tenax retry 03fr82s077azjmurys29qjch4\n"
+                "  tenax retry --queue mail --dry-run\n"
+                "  tenax retry --queue mail --rate 50\n",
+    .options = retry_options,
+};
+
+const struct subcommand cancel_command = {
+    .name = "cancel",
+    .usage = "ID...",
+    .summary = "call jobs off",
+    .about =
+        "A canceled job is dead, with that as its reason. If a worker has it, the worker hears "
+        "of it when it reports or renews.",
+    .examples = "  tenax cancel 03fr82s077azjmurys29qjch4\n",
+    .options = cancel_options,
+};
+
+const struct subcommand patch_command = {
+    .name = "patch",
+    .usage = "ID... --set JSON | FILTERS --set JSON [--dry-run]",
+    .summary = "change jobs that have not ended",
+    .about = "Changes queue, priority, time or retry settings of jobs. A job in flight keeps its "
+             "run; the change counts from its end on.",
+    .examples = "  tenax patch 03fr82s077azjmurys29qjch4 --set '{\"priority\": 10}'\n"
+                "  tenax patch --queue mail --set '{\"queue\": \"bulk-mail\"}' --dry-run\n"
+                "  tenax patch --status scheduled --set '{\"ready_at\": null}'\n",
+    .options = patch_options,
+};
+
+const struct subcommand delete_command = {
+    .name = "delete",
+    .usage = "ID... | FILTERS [--dry-run]",
+    .summary = "delete jobs and their history",
+    .about = "Deleted jobs are gone, whatever their status. A worker that has one hears of it when "
+             "it reports.",
+    .examples = "  tenax delete 03fr82s077azjmurys29qjch4\n"
+                "  tenax delete --status dead --type thumbnail --dry-run\n"
+                "  tenax delete --everything\n",
+    .options = delete_options,
+};
+
+/* How a command speaks HTTP. */
+struct change {
+    const struct subcommand *page;
+    const char *method;
+    const char *one;    /* after /jobs/ID */
+    const char *many;   /* NULL: only by id */
+    const char *number; /* in the answer to many */
+};
+
+static void set_body(struct client *c, const struct change_args *args)
+{
+    c->call.body.len = 0;
+    if (args->set)
+        buf_str(&c->call.body, str_from(args->set));
+}
+
+static int change_one(struct client *c, const struct change *ch, const struct change_args *args,
+                      const char *id)
+{
+    if (!jobtext_is_id(id))
+        return command_usage(ch->page, "'%.60s' is not a job id", id);
+    struct buf path = {0};
+    buf_print(&path, "/jobs/%s%s", id, ch->one);
+    set_body(c, args);
+    int code = client_ask(c, ch->method, client_path(&path));
+    buf_fini(&path);
+    if (code != CLI_OK)
+        return code;
+    struct str job = client_answer(c);
+    if (c->args.output == CLIENT_JSON && job.len)
+        printf("%.*s\n", STR_ARG(job));
+    else if (job.len)
+        printf("%s %.*s %.*s\n", id, STR_ARG(view_text(&c->arena, job, "status")),
+               STR_ARG(view_text(&c->arena, job, "reason")));
+    else
+        printf("%s gone\n", id);
+    return CLI_OK;
+}
+
+static const char *job_or_jobs(struct str count)
+{
+    return str_eq(count, STR("1")) ? "job" : "jobs";
+}
+
+static void print_sample(struct client *c, struct str answer)
+{
+    struct view_list l = view_list(view_get(answer, "sample"));
+    for (struct str job; view_next(&l, &job);)
+        printf("  %.*s %.*s %.*s %.*s\n", STR_ARG(view_text(&c->arena, job, "id")),
+               STR_ARG(view_text(&c->arena, job, "status")),
+               STR_ARG(view_text(&c->arena, job, "queue")),
+               STR_ARG(view_text(&c->arena, job, "type")));
+}
+
+static int change_many(struct client *c, const struct change *ch, const struct change_args *args)
+{
+    struct buf path = {0};
+    char rate[24];
+    snprintf(rate, sizeof rate, "%lld", (long long)args->rate);
+    buf_str(&path, str_from(ch->many));
+    filter_query(&path, &args->filter);
+    client_query(&path, "rate", args->rate ? rate : NULL);
+    client_query(&path, "dry_run", args->dry_run ? "true" : NULL);
+    set_body(c, args);
+    int code = client_ask(c, ch->method, client_path(&path));
+    buf_fini(&path);
+    if (code != CLI_OK)
+        return code;
+    struct str answer = client_answer(c);
+    if (c->args.output == CLIENT_JSON) {
+        printf("%.*s\n", STR_ARG(answer));
+    } else if (args->dry_run) {
+        struct str count = view_text(&c->arena, answer, "count");
+        printf("%.*s %s would be %s\n", STR_ARG(count), job_or_jobs(count), ch->number);
+        print_sample(c, answer);
+    } else {
+        struct str count = view_text(&c->arena, answer, ch->number);
+        printf("%.*s %s %s\n", STR_ARG(count), job_or_jobs(count), ch->number);
+    }
+    return CLI_OK;
+}
+
+static int check_args(const struct change *ch, const struct change_args *args, int ids)
+{
+    if (ch->page == &patch_command && !args->set)
+        return command_usage(ch->page, "--set says what to change");
+    bool filtered = filter_is_given(&args->filter) || args->everything;
+    if (ids && (filtered || args->dry_run))
+        return command_usage(ch->page, "either ids or options that select jobs, not both");
+    if (!ids && !ch->many)
+        return command_usage(ch->page, "which job? give its id");
+    if (!ids && !filtered)
+        return command_usage(ch->page,
+                             "which jobs? give ids, options that select, or --everything");
+    return CLI_OK;
+}
+
+static int run(const struct change *ch, int argc, char **argv)
+{
+    struct change_args args = {0};
+    struct options o;
+    struct client c;
+    int code;
+    if (!command_begin(ch->page, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+        return code;
+    code = check_args(ch, &args, o.rest_count);
+    if (code != CLI_OK)
+        return code;
+    code = client_open(&c, ch->page, &args.client);
+    if (code != CLI_OK)
+        return code;
+    if (o.rest_count == 0)
+        code = change_many(&c, ch, &args);
+    /* One that cannot be changed does not keep the others from it. */
+    for (int i = 0; i < o.rest_count; i++) {
+        int one = change_one(&c, ch, &args, o.rest[i]);
+        code = one == CLI_OK ? code : one;
+    }
+    client_close(&c);
+    return code;
+}
+
+int retry_main(int argc, char **argv)
+{
+    static const struct change ch = {&retry_command, "POST", "/retry", "/jobs/retry", "retried"};
+    return run(&ch, argc, argv);
+}
+
+int cancel_main(int argc, char **argv)
+{
+    static const struct change ch = {&cancel_command, "POST", "/cancel", NULL, NULL};
+    return run(&ch, argc, argv);
+}
+
+int patch_main(int argc, char **argv)
+{
+    static const struct change ch = {&patch_command, "PATCH", "", "/jobs", "patched"};
+    return run(&ch, argc, argv);
+}
+
+int delete_main(int argc, char **argv)
+{
+    static const struct change ch = {&delete_command, "DELETE", "", "/jobs", "deleted"};
+    return run(&ch, argc, argv);
+}

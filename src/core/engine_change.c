@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Commands of people that change jobs: patch, cancel, rerun. */
+
+#include "base/must.h"
+#include "core/engine_internal.h"
+
+/* --- patch --- */
+
+/* Those fields that lie in the job's first record. */
+#define PATCH_FIRST (PATCH_QUEUE | PATCH_RETRY_LIMIT | PATCH_BACKOFF | PATCH_COMPLETED | PATCH_DEAD)
+
+static void apply(const struct patch *p, instant now, struct job *job)
+{
+    if (p->set & PATCH_QUEUE)
+        job->queue = p->queue;
+    if (p->set & PATCH_PRIORITY)
+        job->state.priority = p->priority;
+    if (p->set & PATCH_READY_AT)
+        job->state.ready_at = instant_is_set(p->ready_at) ? p->ready_at : now;
+    if (p->set & PATCH_RETRY_LIMIT)
+        job->retry_limit = p->retry_limit;
+    if (p->set & PATCH_BACKOFF)
+        job->backoff = p->backoff;
+    if (p->set & PATCH_COMPLETED)
+        job->completed_retention = p->completed_retention;
+    if (p->set & PATCH_DEAD)
+        job->dead_retention = p->dead_retention;
+}
+
+/* A job in flight keeps its run; what changed counts from its end on. */
+static void patch_live(struct engine *e, struct live *l, const struct job *job)
+{
+    struct queue *old = l->queue;
+    struct queue *q = engine_queue_get(e, job->queue);
+    old->counts[STATUS_IN_FLIGHT]--;
+    q->counts[STATUS_IN_FLIGHT]++;
+    l->queue = q;
+    l->priority = job->state.priority;
+    l->ready_at = job->state.ready_at;
+    l->completed_retention = job->completed_retention;
+    if (instant_is_set(l->lease_end)) {
+        engine_deadline_remove(e, l->lease_end, l->id);
+        engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, q->index));
+    }
+    l->has_state = true;
+    engine_queue_drop_if_unused(e, old);
+}
+
+static void patch_waiting(struct engine *e, instant now, struct queue *old, const struct job *was,
+                          struct job *job)
+{
+    engine_forget(e, old, was);
+    struct job_state *s = &job->state;
+    s->status = lifecycle_move(s->status, EVENT_POSTPONE);
+    if (s->ready_at.ms <= now.ms)
+        s->status = lifecycle_move(s->status, EVENT_DUE);
+    engine_wait_add(e, engine_queue_get(e, job->queue), s->priority, job->id, true, s->ready_at,
+                    now);
+    engine_queue_drop_if_unused(e, old);
+}
+
+struct err engine_patch(struct engine *e, instant now, struct id id, const struct patch *p,
+                        struct arena *a, struct job *job)
+{
+    struct job_extent extent;
+    struct job stored, seen;
+    TRY(engine_read(e, now, id, false, a, &seen, &extent));
+    if (lifecycle_is_terminal(seen.state.status))
+        return err_make(ERR_UNPROCESSABLE,
+                        "the job is %s; only a job that has not ended can change",
+                        lifecycle_status_name(seen.state.status));
+    TRY(e->port.load_job(e->port.ctx, id, PORT_STATE | PORT_PAYLOAD, a, &stored, &extent));
+    struct queue *q = engine_queue_find(e, stored.queue);
+    struct live *l = idmap_get(&e->live, id);
+    must(q);
+    struct job was = stored;
+    apply(p, now, &stored);
+    if (l)
+        patch_live(e, l, &stored);
+    else
+        patch_waiting(e, now, q, &was, &stored);
+    if (p->set & PATCH_FIRST)
+        e->port.rewrite_job(e->port.ctx, &stored);
+    e->port.put_state(e->port.ctx, id, &stored.state);
+    struct err err = engine_read(e, now, id, false, a, job, &extent);
+    job->payload = (struct str){0};
+    return err;
+}
+
+/* --- cancel --- */
+
+struct err engine_cancel(struct engine *e, instant now, struct id id, struct arena *a,
+                         struct job *job)
+{
+    struct job_extent extent;
+    TRY(engine_read(e, now, id, false, a, job, &extent));
+    struct job_state *s = &job->state;
+    if (lifecycle_is_terminal(s->status))
+        return err_make(ERR_UNPROCESSABLE, "the job is %s already",
+                        lifecycle_status_name(s->status));
+    struct live *l = idmap_get(&e->live, id);
+    span retention = job->dead_retention.ms >= 0 ? job->dead_retention : e->settings.dead_retention;
+    s->reason = STR("dead: canceled by a command");
+    if (l) {
+        engine_call_off(e, now, l, s, retention);
+        return err_none();
+    }
+    struct queue *q = engine_queue_find(e, job->queue);
+    must(q);
+    struct unique_ref u = engine_unique_ref(e, job);
+    enum status from = s->status;
+    engine_forget(e, q, job);
+    s->status = lifecycle_move(from, EVENT_CANCEL);
+    s->resolution = RESOLUTION_CANCELED;
+    engine_unique_move(e, u, id, from, retention.ms > 0 ? s->status : STATUS_GONE);
+    if (retention.ms > 0) {
+        s->purge_at = instant_add(now, retention);
+        e->port.put_state(e->port.ctx, id, s);
+        engine_ended_add(e, s->status, id, s->purge_at, q);
+    } else {
+        e->port.delete_job(e->port.ctx, id, &extent);
+        engine_queue_drop_if_unused(e, q);
+    }
+    return err_none();
+}
+
+/* --- rerun --- */
+
+struct err engine_rerun(struct engine *e, instant now, struct id id, instant at, struct arena *a,
+                        struct job *job)
+{
+    struct job_extent extent;
+    TRY(engine_read(e, now, id, false, a, job, &extent));
+    struct job_state *s = &job->state;
+    if (s->status != STATUS_DEAD)
+        return err_make(ERR_UNPROCESSABLE, "the job is %s; only a dead job can be retried",
+                        lifecycle_status_name(s->status));
+    struct queue *q = engine_queue_find(e, job->queue);
+    must(q);
+    engine_forget(e, q, job);
+    s->status = lifecycle_move(STATUS_DEAD, EVENT_RERUN);
+    s->ready_at = instant_max(at, now);
+    if (s->ready_at.ms <= now.ms)
+        s->status = lifecycle_move(s->status, EVENT_DUE);
+    s->resolution = RESOLUTION_NONE;
+    s->purge_at = INSTANT_NONE;
+    s->forgiven = s->attempts; /* a whole new budget; the attempts stay on record */
+    s->losses = 0;
+    s->reason = STR("brought back by a command");
+    e->port.put_state(e->port.ctx, id, s);
+    engine_unique_move(e, engine_unique_ref(e, job), id, STATUS_DEAD, s->status);
+    engine_wait_add(e, q, s->priority, id, true, s->ready_at, now);
+    return err_none();
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* A disk that fails, fills up, or holds what nobody wrote. */
+
+#include "yard.h"
+
+#include "store/record.h"
+
+#define Y         struct yard *y = *state
+#define NO_FAULTS ((struct memory_faults){0})
+#define FULL      ((struct memory_faults){.fail = ERR_DISK_FULL})
+#define MINUTE    ((span){60000})
+#define REOPEN_MS 1000
+
+/* A commit that is under way and will fail so. */
+static void enqueue_in_vain(struct yard *y, enum err_code code, bool keep, struct answer *to)
+{
+    yard_faults(y, (struct memory_faults){.hold = true, .fail = code, .fail_but_keep = keep});
+    yard_enqueue(y, "q", to);
+    yard_turn(y);
+    memory_release(y->store);
+    yard_faults(y, NO_FAULTS);
+}
+
+/* Past the end of a failure. */
+static void reopen(struct yard *y)
+{
+    y->now.ms += REOPEN_MS;
+    yard_settle(y);
+}
+
+static uint64_t count_all(struct yard *y)
+{
+    struct answer a;
+    yard_ask(y, (struct command){.kind = CMD_COUNT}, &a);
+    assert_ok(a.err);
+    return a.count;
+}
+
+/* --- a failed commit --- */
+
+static void a_failed_commit_answers_everything_under_way_with_its_error(void **state)
+{
+    Y;
+    struct answer committing = {0}, built = {0}, read = {0}, list = {0};
+    yard_faults(y, (struct memory_faults){.hold = true, .fail = ERR_DISK_FULL});
+    yard_enqueue(y, "q", &committing);
+    yard_turn(y);
+    yard_enqueue(y, "q", &built);
+    yard_send(y, (struct command){.kind = CMD_QUEUES}, &read);
+    yard_send(y, (struct command){.kind = CMD_LIST, .list = {.limit = 10}}, &list);
+    memory_release(y->store);
+    yard_faults(y, NO_FAULTS);
+    yard_settle(y);
+    assert_int_equal(committing.came, 1);
+    assert_code(committing.err, ERR_DISK_FULL);
+    assert_int_equal(built.came, 1);
+    assert_code(built.err, ERR_DISK_FULL);
+    assert_int_equal(read.came, 1);
+    assert_code(read.err, ERR_DISK_FULL);
+    assert_int_equal(list.came, 1);
+    assert_code(list.err, ERR_DISK_FULL);
+    reopen(y);
+    assert_int_equal(count_all(y), 0);
+}
+
+static void a_failed_commit_closes_streams_and_answers_claims(void **state)
+{
+    Y;
+    struct id held = yard_add(y, "s");
+    struct stream s = {0};
+    struct answer waiting = {0}, a = {0};
+    yard_stream(y, "s", 1, &s);
+    yard_claim(y, "empty", 1, MINUTE, &waiting);
+    yard_settle(y);
+    assert_int_equal(s.count, 1);
+    enqueue_in_vain(y, ERR_DISK_FULL, false, &a);
+    yard_settle(y);
+    assert_int_equal(s.closed, 1);
+    assert_int_equal(waiting.came, 1);
+    assert_code(waiting.err, ERR_DISK_FULL);
+    assert_int_equal(yard_status(y, held), STATUS_READY);
+    reopen(y);
+    struct answer runs;
+    yard_ask(y, (struct command){.kind = CMD_RUNS, .runs = {.id = held, .from = -1, .limit = 9}},
+             &runs);
+    assert_int_equal(runs.count, 1);
+    assert_int_equal(runs.runs[0].outcome, OUTCOME_LOST);
+}
+
+static void a_job_whose_take_failed_is_not_delivered(void **state)
+{
+    Y;
+    struct id id = yard_add(y, "q");
+    struct stream s = {0};
+    struct answer claim = {0};
+    yard_faults(y, FULL);
+    yard_stream(y, "q", 1, &s);
+    yard_settle(y);
+    assert_int_equal(s.count, 0);
+    assert_int_equal(s.closed, 1);
+    reopen(y);
+    yard_faults(y, FULL);
+    yard_claim(y, "q", 1, MINUTE, &claim);
+    yard_settle(y);
+    assert_int_equal(claim.came, 1);
+    assert_code(claim.err, ERR_DISK_FULL);
+    assert_int_equal(claim.count, 0);
+    reopen(y);
+    assert_int_equal(yard_status(y, id), STATUS_READY);
+}
+
+static void a_lease_outlives_a_failed_commit(void **state)
+{
+    Y;
+    struct id id = yard_add(y, "l");
+    struct answer claim = {0}, a = {0};
+    yard_claim(y, "l", 1, MINUTE, &claim);
+    yard_settle(y);
+    enqueue_in_vain(y, ERR_DISK_FULL, false, &a);
+    yard_settle(y);
+    reopen(y);
+    yard_ask(y, (struct command){.kind = CMD_SUCCEED, .run = {id, claim.tokens[0]}}, &a);
+    assert_ok(a.err);
+}
+
+static void while_failed_reads_go_on_and_writes_are_refused(void **state)
+{
+    Y;
+    struct id id = yard_add(y, "q");
+    struct answer a = {0};
+    struct stream s = {0};
+    enqueue_in_vain(y, ERR_DISK_FULL, false, &a);
+    yard_settle(y);
+    yard_read(y, id, &a);
+    assert_ok(a.err);
+    assert_string_equal(a.payload, "{\"n\":1}");
+    assert_int_equal(count_all(y), 1);
+    yard_ask(y, (struct command){.kind = CMD_LIST, .list = {.limit = 10}}, &a);
+    assert_int_equal(a.count, 1);
+    yard_ask(y, (struct command){.kind = CMD_STATUS}, &a);
+    assert_false(a.writable);
+    struct enqueue spec = yard_spec("q");
+    yard_ask(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &a);
+    assert_code(a.err, ERR_DISK_FULL);
+    yard_ask(y, (struct command){.kind = CMD_REMOVE, .id = id}, &a);
+    assert_code(a.err, ERR_DISK_FULL);
+    assert_code(yard_try_stream(y, "q", 1, &s), ERR_DISK_FULL);
+    struct answer claim = {0};
+    yard_claim(y, "q", 1, MINUTE, &claim);
+    yard_settle(y);
+    assert_code(claim.err, ERR_DISK_FULL);
+    assert_int_equal(count_all(y), 1);
+}
+
+static void it_goes_on_by_itself_after_the_reopen(void **state)
+{
+    Y;
+    struct id id = yard_add(y, "q");
+    struct answer a = {0};
+    enqueue_in_vain(y, ERR_DISK_FULL, false, &a);
+    yard_settle(y);
+    instant at;
+    assert_true(embedded_next_due(y->b, &at));
+    assert_int_equal(at.ms, y->now.ms + REOPEN_MS);
+    y->now = at;
+    yard_settle(y);
+    struct stream s = {0};
+    yard_stream(y, "q", 10, &s);
+    struct id more = yard_add(y, "q");
+    yard_settle(y);
+    assert_int_equal(s.count, 2);
+    assert_id(s.ids[0], id);
+    assert_id(s.ids[1], more);
+}
+
+static void it_waits_for_room_before_it_goes_on(void **state)
+{
+    Y;
+    struct answer a = {0};
+    enqueue_in_vain(y, ERR_DISK_FULL, false, &a);
+    y->free_space = 999;
+    yard_settle(y);
+    reopen(y);
+    reopen(y);
+    struct enqueue spec = yard_spec("q");
+    yard_ask(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &a);
+    assert_code(a.err, ERR_DISK_FULL);
+    y->free_space = 1000;
+    reopen(y);
+    yard_ask(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &a);
+    assert_ok(a.err);
+}
+
+/* Whether a failed batch is on the disk is open. If it is, it must be whole. */
+static void a_batch_that_failed_and_yet_is_there_is_recovered_whole(void **state)
+{
+    Y;
+    struct answer a = {0};
+    enqueue_in_vain(y, ERR_DISK_FULL, true, &a);
+    yard_settle(y);
+    assert_code(a.err, ERR_DISK_FULL);
+    reopen(y);
+    assert_int_equal(count_all(y), 1);
+    struct stream s = {0};
+    yard_stream(y, "q", 10, &s);
+    yard_settle(y);
+    assert_int_equal(s.count, 1);
+}
+
+static void a_second_failure_after_the_reopen_is_survived_too(void **state)
+{
+    Y;
+    struct id id = yard_add(y, "q");
+    for (int i = 0; i < 5; i++) {
+        struct answer a = {0};
+        enqueue_in_vain(y, ERR_DISK_FULL, false, &a);
+        yard_settle(y);
+        assert_code(a.err, ERR_DISK_FULL);
+        reopen(y);
+    }
+    assert_int_equal(yard_status(y, id), STATUS_READY);
+    assert_int_equal(count_all(y), 1);
+}
+
+static void a_failure_other_than_a_full_disk_is_fatal_and_answers_nothing(void **state)
+{
+    Y;
+    struct answer a = {0};
+    enqueue_in_vain(y, ERR_STORE, false, &a);
+    assert_code(embedded_turn(y->b), ERR_STORE);
+    assert_int_equal(a.came, 0);
+}
+
+struct pair {
+    struct yard *y;
+    struct stream *stream;
+};
+
+static void close_stream(void *ctx)
+{
+    struct pair *p = ctx;
+    if (p->stream->closed || !p->stream->handle)
+        return;
+    backend_stream_close(p->y->b, p->stream->handle);
+    p->stream->handle = NULL;
+}
+
+static void whoever_hears_of_the_failure_may_close_a_stream_at_once(void **state)
+{
+    Y;
+    yard_add(y, "q");
+    yard_add(y, "q");
+    struct stream s[2] = {0};
+    struct pair p[2] = {{y, &s[1]}, {y, &s[0]}};
+    struct answer a = {.then = close_stream, .ctx = &p[0]};
+    for (int i = 0; i < 2; i++) {
+        s[i].on_closed = close_stream;
+        s[i].ctx = &p[i];
+        yard_stream(y, "q", 1, &s[i]);
+    }
+    yard_settle(y);
+    enqueue_in_vain(y, ERR_DISK_FULL, false, &a);
+    yard_settle(y);
+    assert_int_equal(s[0].closed + s[1].closed, 1);
+    reopen(y);
+    assert_int_equal(count_all(y), 2);
+}
+
+/* --- a disk that gets full --- */
+
+static void set_space(struct yard *y, int64_t bytes)
+{
+    y->free_space = bytes;
+    y->now.ms += REOPEN_MS; /* the answer of the file system is kept for a moment */
+    yard_settle(y);
+}
+
+static void below_the_reserve_new_work_is_refused_and_old_work_can_end(void **state)
+{
+    Y;
+    struct id id = yard_add(y, "q");
+    struct answer claim = {0}, a;
+    set_space(y, 999);
+    struct enqueue spec = yard_spec("q");
+    yard_ask(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &a);
+    assert_code(a.err, ERR_DISK_FULL);
+    yard_claim(y, "q", 1, MINUTE, &claim);
+    yard_settle(y);
+    assert_int_equal(claim.count, 1);
+    yard_ask(y, (struct command){.kind = CMD_SUCCEED, .run = {.id = id}}, &a);
+    assert_ok(a.err);
+}
+
+static void below_half_the_reserve_only_removals_are_accepted(void **state)
+{
+    Y;
+    struct id leased = yard_add(y, "l"), ready = yard_add(y, "q");
+    struct answer claim = {0}, late = {0}, a;
+    struct stream s = {0};
+    yard_claim(y, "l", 1, MINUTE, &claim);
+    yard_settle(y);
+    set_space(y, 499);
+    yard_ask(y, (struct command){.kind = CMD_SUCCEED, .run = {.id = leased}}, &a);
+    assert_code(a.err, ERR_DISK_FULL);
+    yard_stream(y, "q", 1, &s);
+    yard_claim(y, "q", 1, MINUTE, &late);
+    yard_settle(y);
+    assert_int_equal(s.count, 0);
+    assert_int_equal(late.came, 1);
+    assert_code(late.err, ERR_DISK_FULL);
+    yard_ask(y, (struct command){.kind = CMD_REMOVE, .id = leased}, &a);
+    assert_ok(a.err);
+    assert_int_equal(yard_status(y, ready), STATUS_READY);
+}
+
+static void a_stream_gets_its_job_by_itself_when_there_is_room_again(void **state)
+{
+    Y;
+    yard_add(y, "q");
+    set_space(y, 499);
+    struct stream s = {0};
+    yard_stream(y, "q", 1, &s);
+    yard_settle(y);
+    assert_int_equal(s.count, 0);
+    y->free_space = 1000;
+    instant at;
+    assert_true(embedded_next_due(y->b, &at));
+    assert_true(at.ms > y->now.ms);
+    y->now = at;
+    yard_settle(y);
+    assert_int_equal(s.count, 1);
+}
+
+/* --- a store that is not ours --- */
+
+static void put_raw(struct yard *y, struct str key, struct str value)
+{
+    struct batch b = {0};
+    struct err err;
+    batch_put(&b, key, value);
+    y->below->commit(y->store, &b, true);
+    assert_true(store_reap(y->store, &err));
+    assert_ok(err);
+    batch_fini(&b);
+}
+
+static struct err open_again(struct yard *y)
+{
+    struct env env = yard_env(y);
+    struct backend *b = NULL;
+    struct err err = embedded_new(&y->settings, &env, &b);
+    assert_true(err.code != ERR_OK || b);
+    if (b)
+        embedded_free(b);
+    return err;
+}
+
+static void a_newer_format_is_refused_at_the_start(void **state)
+{
+    Y;
+    yard_add(y, "q");
+    assert_ok(open_again(y));
+    struct record_key key = record_meta_key(STR("format"));
+    put_raw(y, record_key_view(&key), STR("999"));
+    assert_code(open_again(y), ERR_VERSION);
+}
+
+static void a_broken_record_is_refused_at_the_start(void **state)
+{
+    Y;
+    struct record_key key = record_job_key(yard_add(y, "q"));
+    put_raw(y, record_key_view(&key), STR("\x01rubbish"));
+    assert_code(open_again(y), ERR_CORRUPT);
+}
+
+static void a_run_that_is_missing_is_corruption(void **state)
+{
+    Y;
+    struct id id = yard_add(y, "q");
+    struct stream s = {0};
+    struct answer a;
+    yard_stream(y, "q", 1, &s);
+    yard_settle(y);
+    backend_stream_close(y->b, s.handle);
+    yard_settle(y);
+    struct record_key key = record_run_key(id, 0);
+    struct batch b = {0};
+    struct err err;
+    batch_delete(&b, record_key_view(&key));
+    y->below->commit(y->store, &b, true);
+    assert_true(store_reap(y->store, &err));
+    batch_fini(&b);
+    yard_ask(y, (struct command){.kind = CMD_RUNS, .runs = {.id = id, .from = -1, .limit = 9}}, &a);
+    assert_code(a.err, ERR_CORRUPT);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_failed_commit_answers_everything_under_way_with_its_error),
+        TEST(a_failed_commit_closes_streams_and_answers_claims),
+        TEST(a_job_whose_take_failed_is_not_delivered),
+        TEST(a_lease_outlives_a_failed_commit),
+        TEST(while_failed_reads_go_on_and_writes_are_refused),
+        TEST(it_goes_on_by_itself_after_the_reopen),
+        TEST(it_waits_for_room_before_it_goes_on),
+        TEST(a_batch_that_failed_and_yet_is_there_is_recovered_whole),
+        TEST(a_second_failure_after_the_reopen_is_survived_too),
+        TEST(a_failure_other_than_a_full_disk_is_fatal_and_answers_nothing),
+        TEST(whoever_hears_of_the_failure_may_close_a_stream_at_once),
+        TEST(below_the_reserve_new_work_is_refused_and_old_work_can_end),
+        TEST(below_half_the_reserve_only_removals_are_accepted),
+        TEST(a_stream_gets_its_job_by_itself_when_there_is_room_again),
+        TEST(a_newer_format_is_refused_at_the_start),
+        TEST(a_broken_record_is_refused_at_the_start),
+        TEST(a_run_that_is_missing_is_corruption),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Reads, lists and removals over many jobs, and the runs of one. */
+
+#include "yard.h"
+
+#define Y         struct yard *y = *state
+#define MANY      1000
+#define STATUS(s) (1u << STATUS_##s)
+
+/* MANY jobs: every tenth has type "x"; queues "a" and "b" in turn. */
+static void add_many(struct yard *y)
+{
+    struct enqueue *specs = test_calloc(MANY, sizeof *specs);
+    struct answer a;
+    for (int i = 0; i < MANY; i++) {
+        specs[i] = yard_spec(i % 2 ? "b" : "a");
+        if (i % 10 == 0)
+            specs[i].type = STR("x");
+    }
+    yard_ask(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {specs, MANY}}, &a);
+    assert_ok(a.err);
+    test_free(specs);
+}
+
+static void ask_list(struct yard *y, struct list_command list, struct answer *a)
+{
+    yard_ask(y, (struct command){.kind = CMD_LIST, .list = list}, a);
+    assert_ok(a->err);
+}
+
+static unsigned turns_until(struct yard *y, const struct answer *a)
+{
+    unsigned turns = 0;
+    for (; !a->came; turns++) {
+        assert_true(turns < 100);
+        yard_turn(y);
+    }
+    return turns;
+}
+
+static void a_list_pages_through_all_jobs_in_id_order_both_ways(void **state)
+{
+    Y;
+    struct id ids[25], from = {0};
+    struct answer a;
+    for (int i = 0; i < 25; i++)
+        ids[i] = yard_add(y, "q");
+    for (int back = 0; back < 2; back++) {
+        size_t n = 0;
+        from = (struct id){0};
+        do {
+            ask_list(y, (struct list_command){.from = from, .limit = 10, .backwards = back}, &a);
+            for (size_t i = 0; i < a.count; i++, n++)
+                assert_id(a.ids[i], ids[back ? 24 - n : n]);
+            from = a.ids[a.count - 1];
+        } while (a.more);
+        assert_int_equal(n, 25);
+        assert_int_equal(a.count, 5);
+    }
+}
+
+static void a_full_last_page_says_that_nothing_follows(void **state)
+{
+    Y;
+    struct answer a;
+    for (int i = 0; i < 10; i++)
+        yard_add(y, "q");
+    ask_list(y, (struct list_command){.limit = 10}, &a);
+    assert_int_equal(a.count, 10);
+    assert_false(a.more);
+    ask_list(y, (struct list_command){.limit = 9}, &a);
+    assert_int_equal(a.count, 9);
+    assert_true(a.more);
+}
+
+static void a_list_over_many_jobs_takes_several_turns(void **state)
+{
+    Y;
+    add_many(y);
+    struct answer a = {0};
+    struct str x = STR("x");
+    yard_send(y,
+              (struct command){
+                  .kind = CMD_LIST,
+                  .list = {.filter = {.types = &x, .type_count = 1}, .limit = BACKEND_PAGE_MAX}},
+              &a);
+    assert_in_range(turns_until(y, &a), 4, 10);
+    assert_int_equal(a.count, MANY / 10);
+    assert_false(a.more);
+}
+
+static void a_short_list_is_not_held_up_by_a_long_one(void **state)
+{
+    Y;
+    add_many(y);
+    struct answer slow = {0}, quick = {0};
+    struct str none = STR("none");
+    yard_send(y,
+              (struct command){.kind = CMD_LIST,
+                               .list = {.filter = {.types = &none, .type_count = 1}, .limit = 1}},
+              &slow);
+    yard_send(y, (struct command){.kind = CMD_LIST, .list = {.limit = 1}}, &quick);
+    assert_in_range(turns_until(y, &quick), 1, 4);
+    assert_int_equal(slow.came, 0);
+    turns_until(y, &slow);
+    assert_int_equal(slow.count, 0);
+}
+
+static void a_list_meets_no_job_twice_that_moves_meanwhile(void **state)
+{
+    Y;
+    add_many(y);
+    struct answer a = {0}, claims[20] = {0};
+    size_t n = 0;
+    yard_send(y, (struct command){.kind = CMD_LIST, .list = {.limit = BACKEND_PAGE_MAX}}, &a);
+    for (; !a.came; n++) {
+        assert_true(n < 20);
+        yard_claim(y, "a", 10, (span){0}, &claims[n]);
+        yard_turn(y);
+    }
+    assert_true(n > 1);
+    yard_settle(y);
+    assert_int_equal(a.count, MANY);
+}
+
+static void jobs_removed_during_a_list_are_left_out(void **state)
+{
+    Y;
+    add_many(y);
+    struct answer page, list = {0}, removed = {0};
+    ask_list(y, (struct list_command){.limit = 1, .backwards = true}, &page);
+    yard_send(y, (struct command){.kind = CMD_LIST, .list = {.limit = BACKEND_PAGE_MAX}}, &list);
+    yard_turn(y);
+    yard_send(y, (struct command){.kind = CMD_REMOVE, .id = page.ids[0]}, &removed);
+    yard_settle(y);
+    assert_ok(removed.err);
+    assert_int_equal(list.count, MANY - 1);
+}
+
+static void filters_narrow_a_list(void **state)
+{
+    Y;
+    struct enqueue spec = yard_spec("b");
+    struct answer a;
+    struct id plain = yard_add(y, "a");
+    spec.type = STR("x");
+    yard_ask(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &a);
+    struct id other = a.ids[0];
+    const struct str b = STR("b"), t = STR("t");
+    ask_list(y, (struct list_command){.filter = {.queues = &b, .queue_count = 1}, .limit = 9}, &a);
+    assert_int_equal(a.count, 1);
+    assert_id(a.ids[0], other);
+    ask_list(y, (struct list_command){.filter = {.types = &t, .type_count = 1}, .limit = 9}, &a);
+    assert_int_equal(a.count, 1);
+    assert_id(a.ids[0], plain);
+    const struct id wanted[] = {other, {7, 7}, plain};
+    ask_list(y, (struct list_command){.filter = {.ids = wanted, .id_count = 3}, .limit = 9}, &a);
+    assert_int_equal(a.count, 2);
+    assert_id(a.ids[0], plain);
+    assert_id(a.ids[1], other);
+}
+
+static void lists_by_status_agree_with_the_counts(void **state)
+{
+    Y;
+    struct enqueue specs[] = {yard_spec("q"), yard_spec("q"), yard_spec("q"), yard_spec("q"),
+                              yard_spec("q")};
+    struct answer a, claim = {0};
+    specs[0].completed_retention = (span){60000};
+    specs[1].retry_limit = 0;
+    specs[4].ready_at = instant_add(y->now, (span){60000});
+    yard_ask(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {specs, 5}}, &a);
+    yard_claim(y, "q", 3, (span){0}, &claim);
+    yard_settle(y);
+    yard_ask(y, (struct command){.kind = CMD_SUCCEED, .run = {.id = claim.ids[0]}}, &a);
+    yard_ask(y,
+             (struct command){.kind = CMD_FAIL,
+                              .fail = {.ref = {.id = claim.ids[1]}, .retry_at = INSTANT_NONE}},
+             &a);
+    assert_int_equal(a.status, STATUS_DEAD);
+    const unsigned one_each[] = {STATUS(COMPLETED), STATUS(DEAD), STATUS(IN_FLIGHT), STATUS(READY),
+                                 STATUS(SCHEDULED)};
+    for (int i = 0; i < 5; i++) {
+        struct list_command list = {.filter = {.statuses = one_each[i]}, .limit = 9};
+        ask_list(y, list, &a);
+        assert_int_equal(a.count, 1);
+        assert_int_equal(1u << a.status, one_each[i]);
+        yard_ask(y, (struct command){.kind = CMD_COUNT, .list = list}, &a);
+        assert_int_equal(a.count, 1);
+    }
+    ask_list(y,
+             (struct list_command){.filter = {.statuses = STATUS(COMPLETED) | STATUS(DEAD)},
+                                   .limit = 9,
+                                   .backwards = true},
+             &a);
+    assert_int_equal(a.count, 2);
+    assert_id(a.ids[0], claim.ids[1]);
+    yard_ask(y, (struct command){.kind = CMD_STATUS}, &a);
+    assert_true(a.writable);
+    for (int s = STATUS_SCHEDULED; s < STATUS_COUNT; s++)
+        assert_int_equal(a.jobs[s], 1);
+}
+
+static void counts_by_type_look_at_every_job(void **state)
+{
+    Y;
+    add_many(y);
+    struct answer a;
+    const struct str x = STR("x"), queue = STR("a");
+    yard_ask(
+        y, (struct command){.kind = CMD_COUNT, .list = {.filter = {.types = &x, .type_count = 1}}},
+        &a);
+    assert_int_equal(a.count, MANY / 10);
+    yard_ask(y,
+             (struct command){.kind = CMD_COUNT,
+                              .list = {.filter = {.queues = &queue, .queue_count = 1}}},
+             &a);
+    assert_int_equal(a.count, MANY / 2);
+}
+
+static void a_removal_by_filter_takes_what_it_names_and_nothing_else(void **state)
+{
+    Y;
+    add_many(y);
+    struct answer a, taken = {0};
+    const struct str x = STR("x"), queue = STR("a");
+    yard_claim(y, "a", 3, (span){0}, &taken); /* in flight ones go too */
+    yard_settle(y);
+    yard_ask(y,
+             (struct command){.kind = CMD_REMOVE_WHERE,
+                              .list = {.filter = {.types = &x, .type_count = 1}}},
+             &a);
+    assert_ok(a.err);
+    assert_int_equal(a.count, MANY / 10);
+    yard_ask(y, (struct command){.kind = CMD_COUNT}, &a);
+    assert_int_equal(a.count, MANY - MANY / 10);
+    yard_ask(y,
+             (struct command){.kind = CMD_REMOVE_WHERE,
+                              .list = {.filter = {.queues = &queue, .queue_count = 1}}},
+             &a);
+    assert_int_equal(a.count, MANY / 2 - MANY / 10);
+    yard_restart(y);
+    yard_ask(y, (struct command){.kind = CMD_COUNT}, &a);
+    assert_int_equal(a.count, MANY / 2);
+}
+
+static void removed_jobs_leave_nothing_in_the_store(void **state)
+{
+    Y;
+    yard_settle(y);
+    uint64_t empty = store_disk_bytes(y->store);
+    char *big = test_malloc(100000);
+    memset(big, '1', 100000);
+    struct enqueue spec = yard_spec("q");
+    spec.payload = (struct str){big, 100000};
+    struct answer a, runs, claim = {0};
+    yard_ask(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &a);
+    test_free(big);
+    for (int i = 0; i < 3; i++) {
+        claim = (struct answer){0};
+        yard_claim(y, "q", 1, (span){0}, &claim);
+        yard_settle(y);
+        yard_ask(y, (struct command){.kind = CMD_RELEASE, .run = {.id = a.ids[0]}}, &runs);
+    }
+    assert_true(store_disk_bytes(y->store) > empty + 100000);
+    yard_ask(y, (struct command){.kind = CMD_REMOVE, .id = a.ids[0]}, &runs);
+    assert_int_equal(store_disk_bytes(y->store), empty);
+}
+
+static void success_of_many_names_those_that_were_not_in_flight(void **state)
+{
+    Y;
+    struct id held = yard_add(y, "q"), ready = yard_add(y, "other");
+    struct answer claim = {0}, a;
+    yard_claim(y, "q", 1, (span){0}, &claim);
+    yard_settle(y);
+    const struct id ids[] = {ready, held, {7, 7}, held};
+    yard_ask(y, (struct command){.kind = CMD_SUCCEED_MANY, .succeed_many = {ids, 4}}, &a);
+    assert_ok(a.err);
+    assert_int_equal(a.count, 3);
+    assert_id(a.ids[0], ready);
+    assert_id(a.ids[1], ids[2]);
+    assert_id(a.ids[2], held); /* the second time */
+    assert_int_equal(yard_status(y, held), STATUS_GONE);
+}
+
+static void queues_that_have_jobs_are_named_in_order(void **state)
+{
+    Y;
+    struct answer a;
+    yard_add(y, "b");
+    yard_add(y, "a");
+    yard_add(y, "b");
+    yard_ask(y, (struct command){.kind = CMD_QUEUES}, &a);
+    assert_string_equal(a.names, "a b ");
+}
+
+/* --- runs --- */
+
+/* Runs 0 to 5 of a job: failed, released, failed, released, failed, still running. */
+static struct id job_with_runs(struct yard *y)
+{
+    struct enqueue spec = yard_spec("q");
+    spec.backoff = (struct curve){CURVE_POWER, {0}, 0.0, {0}};
+    struct answer a, end, claim;
+    yard_ask(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &a);
+    struct run_ref ref = {.id = a.ids[0]};
+    for (int i = 0; i < 6; i++) {
+        y->now.ms += 1000;
+        claim = (struct answer){0};
+        yard_claim(y, "q", 1, (span){0}, &claim);
+        yard_settle(y);
+        assert_int_equal(claim.count, 1);
+        if (i == 5)
+            break;
+        if (i % 2)
+            yard_ask(y, (struct command){.kind = CMD_RELEASE, .run = ref}, &end);
+        else
+            yard_ask(
+                y,
+                (struct command){.kind = CMD_FAIL, .fail = {.ref = ref, .retry_at = INSTANT_NONE}},
+                &end);
+        assert_ok(end.err);
+    }
+    return ref.id;
+}
+
+static void ask_runs(struct yard *y, struct runs_command runs, struct answer *a)
+{
+    yard_ask(y, (struct command){.kind = CMD_RUNS, .runs = runs}, a);
+    assert_ok(a->err);
+}
+
+static void all_runs_are_told_the_live_one_included(void **state)
+{
+    Y;
+    struct id id = job_with_runs(y);
+    struct answer a;
+    ask_runs(y, (struct runs_command){.id = id, .from = -1, .limit = 10}, &a);
+    const enum outcome want[] = {OUTCOME_FAILED,   OUTCOME_RETURNED, OUTCOME_FAILED,
+                                 OUTCOME_RETURNED, OUTCOME_FAILED,   OUTCOME_RUNNING};
+    assert_int_equal(a.count, 6);
+    assert_false(a.more);
+    for (uint32_t i = 0; i < 6; i++) {
+        assert_int_equal(a.runs[i].index, i);
+        assert_int_equal(a.runs[i].outcome, want[i]);
+    }
+    yard_restart(y);
+    ask_runs(y, (struct runs_command){.id = id, .from = -1, .limit = 10}, &a);
+    assert_int_equal(a.count, 6);
+    assert_int_equal(a.runs[5].outcome, OUTCOME_RUNNING);
+}
+
+static void runs_are_paged_both_ways(void **state)
+{
+    Y;
+    struct id id = job_with_runs(y);
+    struct answer a;
+    ask_runs(y, (struct runs_command){.id = id, .from = -1, .limit = 4}, &a);
+    assert_int_equal(a.count, 4);
+    assert_true(a.more);
+    ask_runs(y, (struct runs_command){.id = id, .from = 3, .limit = 4}, &a);
+    assert_int_equal(a.count, 2);
+    assert_int_equal(a.runs[0].index, 4);
+    assert_false(a.more);
+    ask_runs(y, (struct runs_command){.id = id, .from = -1, .backwards = true, .limit = 2}, &a);
+    assert_int_equal(a.runs[0].index, 5);
+    assert_int_equal(a.runs[1].index, 4);
+    assert_true(a.more);
+    ask_runs(y, (struct runs_command){.id = id, .from = 1, .backwards = true, .limit = 2}, &a);
+    assert_int_equal(a.count, 1);
+    assert_int_equal(a.runs[0].index, 0);
+    assert_false(a.more);
+}
+
+static void failures_only_are_counted_by_attempt_from_1(void **state)
+{
+    Y;
+    struct id id = job_with_runs(y);
+    struct answer a;
+    ask_runs(y, (struct runs_command){.id = id, .failures_only = true, .from = -1, .limit = 10},
+             &a);
+    assert_int_equal(a.count, 3);
+    for (uint32_t i = 0; i < 3; i++) {
+        assert_int_equal(a.runs[i].attempt, i + 1);
+        assert_int_equal(a.runs[i].index, 2 * i);
+    }
+    assert_string_equal(a.reason, "retry 3 of 25, own backoff, in 1 s");
+    ask_runs(y, (struct runs_command){.id = id, .failures_only = true, .from = 1, .limit = 1}, &a);
+    assert_int_equal(a.count, 1);
+    assert_int_equal(a.runs[0].attempt, 2);
+    assert_true(a.more);
+}
+
+static void the_runs_of_an_unknown_job_are_not_found(void **state)
+{
+    Y;
+    struct answer a;
+    yard_ask(y, (struct command){.kind = CMD_RUNS, .runs = {.id = {7, 7}, .from = -1, .limit = 1}},
+             &a);
+    assert_code(a.err, ERR_NOT_FOUND);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_list_pages_through_all_jobs_in_id_order_both_ways),
+        TEST(a_full_last_page_says_that_nothing_follows),
+        TEST(a_list_over_many_jobs_takes_several_turns),
+        TEST(a_short_list_is_not_held_up_by_a_long_one),
+        TEST(a_list_meets_no_job_twice_that_moves_meanwhile),
+        TEST(jobs_removed_during_a_list_are_left_out),
+        TEST(filters_narrow_a_list),
+        TEST(lists_by_status_agree_with_the_counts),
+        TEST(counts_by_type_look_at_every_job),
+        TEST(a_removal_by_filter_takes_what_it_names_and_nothing_else),
+        TEST(removed_jobs_leave_nothing_in_the_store),
+        TEST(success_of_many_names_those_that_were_not_in_flight),
+        TEST(queues_that_have_jobs_are_named_in_order),
+        TEST(all_runs_are_told_the_live_one_included),
+        TEST(runs_are_paged_both_ways),
+        TEST(failures_only_are_counted_by_attempt_from_1),
+        TEST(the_runs_of_an_unknown_job_are_not_found),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

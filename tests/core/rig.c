@@ -1,0 +1,421 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "rig.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+
+#define START ((instant){1700000000000})
+
+/* --- the port --- */
+
+static struct err load_job(void *ctx, struct id id, unsigned want, struct arena *a, struct job *out,
+                           struct job_extent *extent)
+{
+    (void)a;
+    struct rig *r = ctx;
+    const struct rig_record *record = idmap_get(&r->records, id);
+    if (!record)
+        return err_make(ERR_NOT_FOUND, "not there");
+    *out = record->job;
+    *extent = (struct job_extent){0};
+    if (!(want & PORT_PAYLOAD))
+        out->payload = (struct str){0};
+    if ((want & PORT_STATE) && record->has_state) {
+        out->state = record->state;
+        extent->has_state = true;
+    }
+    extent->runs_ended = out->state.runs;
+    return err_none();
+}
+
+static bool put_job(void *ctx, const struct job *job)
+{
+    struct rig *r = ctx;
+    r->writes++;
+    if (r->forgetful)
+        return false;
+    struct rig_record *record = ALLOC(struct rig_record);
+    record->job = *job;
+    record->job.queue = arena_copy(&r->strings, job->queue);
+    record->job.type = arena_copy(&r->strings, job->type);
+    record->job.payload = arena_copy(&r->strings, job->payload);
+    record->job.unique_key = arena_copy(&r->strings, job->unique_key);
+    assert_null(idmap_get(&r->records, job->id));
+    idmap_put(&r->records, job->id, record);
+    return false;
+}
+
+static void put_state(void *ctx, struct id id, const struct job_state *state)
+{
+    struct rig *r = ctx;
+    r->writes++;
+    struct rig_record *record = idmap_get(&r->records, id);
+    assert_non_null(record);
+    record->has_state = true;
+    record->state = *state;
+    record->state.reason = arena_copy(&r->strings, state->reason);
+    record->state.worker = arena_copy(&r->strings, state->worker);
+}
+
+static void put_run(void *ctx, struct id id, const struct run *run)
+{
+    struct rig *r = ctx;
+    r->writes++;
+    struct rig_record *record = idmap_get(&r->records, id);
+    assert_non_null(record);
+    assert_true(run->index < RIG_RUNS_MAX);
+    assert_false(record->has_run[run->index]); /* a run ends once */
+    record->has_run[run->index] = true;
+    struct run *copy = &record->runs[run->index];
+    *copy = *run;
+    copy->worker = arena_copy(&r->strings, run->worker);
+    copy->reason = arena_copy(&r->strings, run->reason);
+    copy->failure.message = arena_copy(&r->strings, run->failure.message);
+    copy->failure.error_type = arena_copy(&r->strings, run->failure.error_type);
+    copy->failure.backtrace = arena_copy(&r->strings, run->failure.backtrace);
+}
+
+static struct rig_takes *find_takes(struct rig *r, uint64_t seq)
+{
+    for (size_t i = 0; i < RIG_TAKES_MAX; i++)
+        if (r->takes[i].seq == seq)
+            return &r->takes[i];
+    return NULL;
+}
+
+static void put_takes(void *ctx, uint64_t seq, instant at, const struct take *takes, size_t count)
+{
+    struct rig *r = ctx;
+    r->writes++;
+    assert_true(seq != 0 && !find_takes(r, seq));
+    struct rig_takes *t = find_takes(r, 0);
+    assert_non_null(t);
+    assert_in_range(count, 1, RIG_TAKES_MAX);
+    t->seq = seq;
+    t->at = at;
+    t->count = count;
+    memcpy(t->takes, takes, count * sizeof *takes);
+}
+
+static void delete_takes(void *ctx, uint64_t seq)
+{
+    struct rig *r = ctx;
+    r->writes++;
+    struct rig_takes *t = find_takes(r, seq);
+    assert_non_null(t);
+    t->seq = 0;
+}
+
+/* The extent must say all that there is, or bytes would stay in the store for ever. */
+static void delete_job(void *ctx, struct id id, const struct job_extent *extent)
+{
+    struct rig *r = ctx;
+    r->writes++;
+    struct rig_record *record = idmap_remove(&r->records, id);
+    assert_non_null(record);
+    assert_true(extent->has_state || !record->has_state);
+    for (uint32_t i = 0; i < RIG_RUNS_MAX; i++)
+        assert_true(i < extent->runs_ended || !record->has_run[i]);
+    free(record);
+}
+
+/* --- the sink --- */
+
+static void note(struct rig *r, void *taker, const struct handout *h)
+{
+    assert_true(r->got_count < sizeof r->got / sizeof *r->got);
+    assert_int_equal(h->job.state.status, STATUS_IN_FLIGHT);
+    assert_true(h->token != 0);
+    struct rig_handout *g = &r->got[r->got_count++];
+    *g = (struct rig_handout){.taker = taker,
+                              .id = h->job.id,
+                              .run = h->run,
+                              .token = h->token,
+                              .lease_end = h->lease_end};
+    assert_true(h->job.payload.len < sizeof g->payload);
+    memcpy(g->payload, h->job.payload.at, h->job.payload.len);
+}
+
+static void deliver(void *ctx, void *taker, const struct handout *h)
+{
+    note(ctx, taker, h);
+}
+
+static void claimed(void *ctx, void *taker, const struct handout *h, size_t count)
+{
+    struct rig *r = ctx;
+    assert_true(r->claim_count < sizeof r->claims / sizeof *r->claims);
+    r->claims[r->claim_count] = taker;
+    r->claim_sizes[r->claim_count++] = count;
+    for (size_t i = 0; i < count; i++)
+        note(r, taker, &h[i]);
+}
+
+/* --- life --- */
+
+static void start_engine(struct rig *r)
+{
+    struct port port = {.ctx = r,
+                        .load_job = load_job,
+                        .put_job = put_job,
+                        .put_state = put_state,
+                        .put_run = put_run,
+                        .put_takes = put_takes,
+                        .delete_takes = delete_takes,
+                        .delete_job = delete_job};
+    struct engine_sink sink = {.ctx = r, .deliver = deliver, .claimed = claimed};
+    r->e = engine_new(&r->settings, &port, &sink, rng_from_seed(r->seed++));
+}
+
+int rig_setup(void **state)
+{
+    struct rig *r = ALLOC(struct rig);
+    r->now = START;
+    r->seed = 1;
+    r->settings.retry = retry_defaults();
+    r->settings.completed_retention = (span){0};
+    r->settings.dead_retention = (span){7 * 24 * 3600 * 1000LL};
+    start_engine(r);
+    *state = r;
+    return 0;
+}
+
+int rig_teardown(void **state)
+{
+    struct rig *r = *state;
+    engine_free(r->e);
+    for (size_t i = 0; i < r->records.cap; i++)
+        free(r->records.slots[i].val);
+    idmap_fini(&r->records);
+    arena_fini(&r->strings);
+    arena_fini(&r->turn);
+    free(r);
+    return 0;
+}
+
+static int by_id(const void *a, const void *b)
+{
+    const struct rig_record *x = *(struct rig_record *const *)a;
+    const struct rig_record *y = *(struct rig_record *const *)b;
+    return id_cmp(x->job.id, y->job.id);
+}
+
+static void restore_jobs(struct rig *r)
+{
+    struct rig_record **all = alloc_zero((r->records.count + 1) * sizeof *all);
+    size_t n = 0;
+    for (size_t i = 0; i < r->records.cap; i++)
+        if (r->records.slots[i].val)
+            all[n++] = r->records.slots[i].val;
+    qsort(all, n, sizeof *all, by_id);
+    for (size_t i = 0; i < n; i++) {
+        struct job job = all[i]->job;
+        job.payload = (struct str){0};
+        if (all[i]->has_state)
+            job.state = all[i]->state;
+        struct job_extent extent = {.has_state = all[i]->has_state, .runs_ended = job.state.runs};
+        engine_restore_job(r->e, &job, &extent, r->now);
+    }
+    free(all);
+}
+
+static void restore_takes(struct rig *r)
+{
+    for (uint64_t after = 0;;) {
+        const struct rig_takes *next = NULL;
+        for (size_t i = 0; i < RIG_TAKES_MAX; i++)
+            if (r->takes[i].seq > after && (!next || r->takes[i].seq < next->seq))
+                next = &r->takes[i];
+        if (!next)
+            return;
+        for (size_t i = 0; i < next->count; i++)
+            engine_restore_take(r->e, next->seq, next->at, next->takes[i]);
+        after = next->seq;
+    }
+}
+
+void rig_restart(struct rig *r)
+{
+    engine_free(r->e);
+    start_engine(r);
+    restore_jobs(r);
+    restore_takes(r);
+    assert_ok(engine_restored(r->e, r->now));
+    engine_check(r->e);
+}
+
+/* --- jobs --- */
+
+struct enqueue rig_spec(const char *queue)
+{
+    return (struct enqueue){.queue = str_from(queue),
+                            .type = STR("t"),
+                            .payload = STR("{\"n\":1}"),
+                            .priority = JOB_PRIORITY_DEFAULT,
+                            .ready_at = INSTANT_NONE,
+                            .retry_limit = RETRY_LIMIT_DEFAULT,
+                            .completed_retention = RETENTION_DEFAULT,
+                            .dead_retention = RETENTION_DEFAULT};
+}
+
+struct id rig_add_spec(struct rig *r, const struct enqueue *spec)
+{
+    struct enqueued out;
+    assert_ok(engine_enqueue(r->e, r->now, spec, 1, &r->strings, &out));
+    return out.job.id;
+}
+
+struct id rig_add(struct rig *r, const char *queue)
+{
+    struct enqueue spec = rig_spec(queue);
+    return rig_add_spec(r, &spec);
+}
+
+struct id rig_add_priority(struct rig *r, const char *queue, uint16_t priority)
+{
+    struct enqueue spec = rig_spec(queue);
+    spec.priority = priority;
+    return rig_add_spec(r, &spec);
+}
+
+struct id rig_add_later(struct rig *r, const char *queue, span delay)
+{
+    struct enqueue spec = rig_spec(queue);
+    spec.ready_at = instant_add(r->now, delay);
+    return rig_add_spec(r, &spec);
+}
+
+/* --- takers --- */
+
+static struct taker *open_taker(struct rig *r, const char *name, const char *queue,
+                                struct taker_spec *spec)
+{
+    struct str names[] = {str_from(queue)};
+    spec->queues = names;
+    spec->queue_count = queue ? 1 : 0;
+    spec->worker = str_from(name);
+    return engine_taker_open(r->e, spec, (void *)(uintptr_t)name);
+}
+
+struct taker *rig_stream(struct rig *r, const char *name, const char *queue, uint32_t prefetch)
+{
+    struct taker_spec spec = {.limit = prefetch};
+    return open_taker(r, name, queue, &spec);
+}
+
+struct taker *rig_claim(struct rig *r, const char *name, const char *queue, uint32_t count,
+                        span wait)
+{
+    struct taker_spec spec = {
+        .limit = count, .claim = true, .lease = RIG_LEASE, .wait_end = instant_add(r->now, wait)};
+    return open_taker(r, name, queue, &spec);
+}
+
+/* --- turns --- */
+
+void rig_turn(struct rig *r)
+{
+    bool more;
+    assert_ok(engine_advance(r->e, r->now, SIZE_MAX, &more));
+    assert_false(more);
+    arena_reset(&r->turn);
+    assert_ok(engine_dispatch(r->e, r->now, &r->turn));
+    engine_check(r->e);
+}
+
+void rig_turn_after(struct rig *r, int64_t ms)
+{
+    r->now.ms += ms;
+    rig_turn(r);
+}
+
+void rig_clear(struct rig *r)
+{
+    r->got_count = r->claim_count = 0;
+}
+
+void rig_assert_ids(const struct rig *r, const struct id *ids, size_t count, const char *file,
+                    int line)
+{
+    bool same = r->got_count == count;
+    for (size_t i = 0; same && i < count; i++)
+        same = id_eq(r->got[i].id, ids[i]);
+    if (same)
+        return;
+    print_message("%zu jobs were handed out, %zu expected:\n", r->got_count, count);
+    for (size_t i = 0; i < r->got_count || i < count; i++) {
+        char got[ID_TEXT_LEN + 1] = "-", want[ID_TEXT_LEN + 1] = "-";
+        if (i < r->got_count)
+            id_format(r->got[i].id, got);
+        if (i < count)
+            id_format(ids[i], want);
+        print_message("  %.25s  %.25s\n", got, want);
+    }
+    _fail(file, line);
+}
+
+/* --- looking --- */
+
+const struct job *rig_read(struct rig *r, struct id id)
+{
+    struct job *job = ARENA_NEW(&r->strings, struct job);
+    struct job_extent extent;
+    struct err err = engine_read(r->e, r->now, id, true, &r->strings, job, &extent);
+    if (err.code == ERR_NOT_FOUND)
+        return NULL;
+    assert_ok(err);
+    return job;
+}
+
+enum status rig_status(struct rig *r, struct id id)
+{
+    const struct job *job = rig_read(r, id);
+    return job ? job->state.status : STATUS_GONE;
+}
+
+const struct rig_record *rig_record(const struct rig *r, struct id id)
+{
+    return idmap_get(&r->records, id);
+}
+
+const struct run *rig_run(const struct rig *r, struct id id, uint32_t index)
+{
+    const struct rig_record *record = rig_record(r, id);
+    assert_non_null(record);
+    assert_true(index < RIG_RUNS_MAX && record->has_run[index]);
+    return &record->runs[index];
+}
+
+size_t rig_takes_count(const struct rig *r)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < RIG_TAKES_MAX; i++)
+        n += r->takes[i].seq != 0;
+    return n;
+}
+
+uint64_t rig_count(const struct rig *r, const char *queue, enum status s)
+{
+    uint64_t counts[STATUS_COUNT];
+    engine_count(r->e, str_from(queue), counts);
+    return counts[s];
+}
+
+/* --- reports --- */
+
+void rig_succeed(struct rig *r, struct id id)
+{
+    assert_ok(engine_succeed(r->e, r->now, (struct run_ref){.id = id}));
+}
+
+struct job rig_fail(struct rig *r, struct id id)
+{
+    struct job job;
+    struct failure_report report = {.ref = {.id = id},
+                                    .failure = {.message = STR("it broke"), .run_time = {-1}},
+                                    .retry_at = INSTANT_NONE};
+    assert_ok(engine_fail(r->e, r->now, &report, &r->strings, &job));
+    return job;
+}

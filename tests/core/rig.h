@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_CORE_RIG_H
+#define TESTS_CORE_RIG_H
+
+/* An engine with everything around it in the hands of a test: a clock that only
+ * the test moves, a port that keeps records in arrays, and a sink that writes
+ * down what was handed out, in order. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdbool.h>
+
+#include "base/arena.h"
+#include "base/idmap.h"
+#include "core/engine.h"
+
+#define RIG_RUNS_MAX  12
+#define RIG_TAKES_MAX 32
+
+/* What the port keeps of a job. */
+struct rig_record {
+    struct job job; /* as enqueued */
+    bool has_state;
+    struct job_state state;
+    struct run runs[RIG_RUNS_MAX];
+    bool has_run[RIG_RUNS_MAX];
+};
+
+struct rig_takes {
+    uint64_t seq; /* 0: free */
+    instant at;
+    struct take takes[RIG_TAKES_MAX];
+    size_t count;
+};
+
+struct rig_handout {
+    void *taker;
+    struct id id;
+    uint32_t run;
+    uint64_t token;
+    instant lease_end;
+    char payload[40];
+};
+
+struct rig {
+    struct engine *e;
+    struct engine_settings settings;
+    instant now;
+    uint64_t seed;
+    /* the port */
+    struct idmap records;
+    struct rig_takes takes[RIG_TAKES_MAX];
+    struct arena strings;
+    unsigned writes;
+    bool forgetful; /* keeps nothing of what is enqueued: for tests of memory */
+    /* the sink */
+    struct arena turn;
+    struct rig_handout got[64];
+    size_t got_count;
+    void *claims[16]; /* takers of the claims that were answered */
+    size_t claim_sizes[16];
+    size_t claim_count;
+};
+
+int rig_setup(void **state);
+int rig_teardown(void **state);
+
+/* A job on that queue, ready now. */
+struct id rig_add(struct rig *r, const char *queue);
+struct id rig_add_priority(struct rig *r, const char *queue, uint16_t priority);
+struct id rig_add_later(struct rig *r, const char *queue, span delay);
+/* The spec behind those, to be changed and enqueued. */
+struct enqueue rig_spec(const char *queue);
+struct id rig_add_spec(struct rig *r, const struct enqueue *spec);
+
+/* Takers. The address of the name is what rig_handout.taker holds. queue NULL: all. */
+struct taker *rig_stream(struct rig *r, const char *name, const char *queue, uint32_t prefetch);
+struct taker *rig_claim(struct rig *r, const char *name, const char *queue, uint32_t count,
+                        span wait);
+#define RIG_LEASE ((span){60000})
+
+/* Fires what is due, dispatches, checks the engine's promises. */
+void rig_turn(struct rig *r);
+/* The same, `d` later. */
+void rig_turn_after(struct rig *r, int64_t ms);
+/* Forgets what was handed out so far. */
+void rig_clear(struct rig *r);
+/* What was handed out since is exactly these jobs in this order. */
+#define rig_assert_got(r, ...)                                                                     \
+    rig_assert_ids((r), (const struct id[]){__VA_ARGS__},                                          \
+                   sizeof((const struct id[]){__VA_ARGS__}) / sizeof(struct id), __FILE__,         \
+                   __LINE__)
+void rig_assert_ids(const struct rig *r, const struct id *ids, size_t count, const char *file,
+                    int line);
+
+/* Stops the engine as a crash would and recovers another from what the port has. */
+void rig_restart(struct rig *r);
+
+/* The job as the engine tells it, strings in the rig's arena; NULL if it is not there. */
+const struct job *rig_read(struct rig *r, struct id id);
+enum status rig_status(struct rig *r, struct id id); /* STATUS_GONE if it is not there */
+/* The record of a run that has ended. */
+const struct run *rig_run(const struct rig *r, struct id id, uint32_t index);
+const struct rig_record *rig_record(const struct rig *r, struct id id);
+size_t rig_takes_count(const struct rig *r); /* takes records that the port holds */
+uint64_t rig_count(const struct rig *r, const char *queue, enum status s);
+
+/* Reports of the live run, whatever its token. */
+void rig_succeed(struct rig *r, struct id id);
+/* The job afterwards. */
+struct job rig_fail(struct rig *r, struct id id);
+
+/* The program's view of an error: its code. */
+#define assert_code(expr, want) assert_int_equal((expr).code, (want))
+#define assert_ok(expr)         assert_code((expr), ERR_OK)
+#define assert_id(a, b)         assert_true(id_eq((a), (b)))
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
+
+#endif

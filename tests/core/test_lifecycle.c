@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "core/lifecycle.h"
+
+/* The rows of the table again, as a list: the expectation of every test here. */
+static const struct {
+    enum status from;
+    enum event event;
+    enum status to;
+} rows[] = {
+#define MOVE(from, event, to) {STATUS_##from, EVENT_##event, STATUS_##to},
+#include "core/lifecycle.def"
+#undef MOVE
+};
+#define ROWS (sizeof rows / sizeof *rows)
+
+static bool in_table(enum status from, enum event event, enum status *to)
+{
+    for (size_t i = 0; i < ROWS; i++) {
+        if (rows[i].from != from || rows[i].event != event)
+            continue;
+        *to = rows[i].to;
+        return true;
+    }
+    return false;
+}
+
+static void every_pair_of_status_and_event_does_what_the_table_says(void **state)
+{
+    (void)state;
+    size_t legal = 0;
+    for (int s = 0; s < STATUS_COUNT; s++) {
+        for (int e = 0; e < EVENT_COUNT; e++) {
+            enum status want = STATUS_GONE, got = STATUS_GONE;
+            bool may = in_table((enum status)s, (enum event)e, &want);
+            assert_int_equal(lifecycle_next((enum status)s, (enum event)e, &got), may);
+            assert_int_equal(got, want);
+            legal += may;
+            if (may)
+                assert_int_equal(lifecycle_move((enum status)s, (enum event)e), want);
+        }
+    }
+    assert_int_equal(legal, ROWS);
+}
+
+static void no_pair_stands_in_the_table_twice(void **state)
+{
+    (void)state;
+    for (size_t i = 0; i < ROWS; i++)
+        for (size_t k = i + 1; k < ROWS; k++)
+            assert_false(rows[i].from == rows[k].from && rows[i].event == rows[k].event);
+}
+
+static void a_terminal_status_is_left_only_by_remove_and_purge(void **state)
+{
+    (void)state;
+    for (int s = 0; s < STATUS_COUNT; s++) {
+        for (int e = 0; e < EVENT_COUNT && lifecycle_is_terminal((enum status)s); e++) {
+            enum status to;
+            bool may = lifecycle_next((enum status)s, (enum event)e, &to);
+            assert_int_equal(may, e == EVENT_REMOVE || e == EVENT_PURGE);
+            if (may)
+                assert_int_equal(to, STATUS_GONE);
+        }
+    }
+}
+
+static void completed_and_dead_are_terminal_and_nothing_else_is(void **state)
+{
+    (void)state;
+    for (int s = 0; s < STATUS_COUNT; s++)
+        assert_int_equal(lifecycle_is_terminal((enum status)s),
+                         s == STATUS_COMPLETED || s == STATUS_DEAD);
+}
+
+static void every_status_can_be_removed(void **state)
+{
+    (void)state;
+    for (int s = 0; s < STATUS_COUNT; s++)
+        assert_int_equal(lifecycle_move((enum status)s, EVENT_REMOVE), STATUS_GONE);
+}
+
+static void only_a_job_in_flight_can_succeed_fail_or_be_returned(void **state)
+{
+    (void)state;
+    const enum event reports[] = {EVENT_SUCCEED, EVENT_RETRY, EVENT_RETRY_NOW, EVENT_EXHAUST,
+                                  EVENT_RETURN};
+    enum status to;
+    for (int s = 0; s < STATUS_COUNT; s++)
+        for (size_t i = 0; i < sizeof reports / sizeof *reports; i++)
+            assert_int_equal(lifecycle_next((enum status)s, reports[i], &to),
+                             s == STATUS_IN_FLIGHT);
+}
+
+static void names_of_statuses_are_read_back(void **state)
+{
+    (void)state;
+    const char *const names[] = {"blocked", "scheduled", "ready", "in_flight", "completed", "dead"};
+    assert_int_equal(sizeof names / sizeof *names, STATUS_COUNT);
+    for (int s = 0; s < STATUS_COUNT; s++) {
+        enum status back = STATUS_GONE;
+        assert_string_equal(lifecycle_status_name((enum status)s), names[s]);
+        assert_true(lifecycle_status_parse(str_from(names[s]), &back));
+        assert_int_equal(back, s);
+    }
+}
+
+static void other_words_are_no_status(void **state)
+{
+    (void)state;
+    enum status s;
+    assert_false(lifecycle_status_parse(STR(""), &s));
+    assert_false(lifecycle_status_parse((struct str){0}, &s));
+    assert_false(lifecycle_status_parse(STR("READY"), &s));
+    assert_false(lifecycle_status_parse(STR("rea"), &s));
+    assert_false(lifecycle_status_parse(STR("ready "), &s));
+}
+
+static void every_status_and_event_has_words(void **state)
+{
+    (void)state;
+    for (int s = 0; s < STATUS_COUNT; s++)
+        assert_true(lifecycle_status_meaning((enum status)s)[0] != '\0');
+    for (int e = 0; e < EVENT_COUNT; e++) {
+        assert_true(lifecycle_event_name((enum event)e)[0] != '\0');
+        assert_true(lifecycle_event_meaning((enum event)e)[0] != '\0');
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_pair_of_status_and_event_does_what_the_table_says),
+        cmocka_unit_test(no_pair_stands_in_the_table_twice),
+        cmocka_unit_test(a_terminal_status_is_left_only_by_remove_and_purge),
+        cmocka_unit_test(completed_and_dead_are_terminal_and_nothing_else_is),
+        cmocka_unit_test(every_status_can_be_removed),
+        cmocka_unit_test(only_a_job_in_flight_can_succeed_fail_or_be_returned),
+        cmocka_unit_test(names_of_statuses_are_read_back),
+        cmocka_unit_test(other_words_are_no_status),
+        cmocka_unit_test(every_status_and_event_has_words),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// Kills the server again and again while many clients work, and compares what it still
+// knows with what it acknowledged (promises I1 to I4). SEED=n repeats the choices of a
+// run, KILLS=n says how often to kill.
+
+const { test } = require('node:test');
+const assert = require('node:assert');
+const fs = require('node:fs');
+const os = require('node:os');
+const path = require('node:path');
+const { setTimeout: delay } = require('node:timers/promises');
+
+const { Connection } = require('./lib/client.js');
+const { Ledger } = require('./lib/ledger.js');
+const { Load, runLoad, drain, QUEUES } = require('./lib/load.js');
+const { Random, seedFromEnv } = require('./lib/random.js');
+const { Server } = require('./lib/server.js');
+const { auditJobs, auditCounts, auditRuns } = require('./lib/audit.js');
+
+const KILLS = Number(process.env.KILLS || 60);
+const RUNS_SAMPLE = 100;
+
+class Harness {
+  constructor(seed) {
+    this.random = new Random(seed);
+    this.ledger = new Ledger();
+    this.root = fs.mkdtempSync(path.join(os.tmpdir(), 'tenax-crash-'));
+    this.pocket = []; // runs with a lease that nobody has reported yet
+    this.kills = this.startupKills = 0;
+    this.readyMs = 50;
+  }
+
+  start() {
+    this.keepByDefault = this.random.chance(0.5);
+    const retention = this.keepByDefault ? '1h' : '0';
+    const server = new Server(this.root, ['--default-completed-job-retention', retention]);
+    this.ledger.onViolation = () => server.child.kill('SIGKILL');
+    return server;
+  }
+
+  check() {
+    assert.ok(!this.ledger.violation, this.ledger.violation);
+  }
+
+  async kill(server) {
+    const { code, signal } = await server.end('SIGKILL');
+    this.check();
+    /* That it was us who ended it, and not itself a moment before. */
+    assert.strictEqual(signal, 'SIGKILL', `the server ended by itself (${code}): ${server.stderr}`);
+    this.kills++;
+  }
+
+  /** Dies somewhere between its first instruction and a little after it is ready. */
+  async killAtStart() {
+    const server = this.start();
+    await delay(this.random.unit() * this.readyMs * 1.2);
+    await this.kill(server);
+    this.startupKills++;
+  }
+
+  async audit(port, counts) {
+    const conn = new Connection(port);
+    const jobs = await auditJobs(conn, this.ledger);
+    this.check();
+    if (counts) await auditCounts(conn, this.ledger, QUEUES);
+    await auditRuns(conn, this.ledger, counts ? jobs : this.sample(jobs));
+    this.check();
+    conn.close();
+  }
+
+  /** Jobs whose newest run the crash cut off, and some others. */
+  sample(jobs) {
+    const cutOff = jobs.filter((body) => {
+      const runs = [...this.ledger.byId.get(body.id).runs.values()];
+      return runs.length && runs[runs.length - 1].round === this.ledger.round - 1;
+    });
+    const others = Array.from({ length: RUNS_SAMPLE }, () => this.random.pick(jobs));
+    return [...cutOff.slice(0, RUNS_SAMPLE), ...others.slice(0, jobs.length)];
+  }
+
+  /** Runs of earlier rounds that nobody has reported: some of those with a lease, some of
+   * those that the last crash cut off from their stream. */
+  oldRuns() {
+    const cutOff = [];
+    for (const job of this.ledger.open)
+      for (const run of job.runs.values())
+        if (run.held && run.how === 'stream' && run.round === this.ledger.round - 1)
+          cutOff.push(run);
+    return [...this.pocket.splice(0, this.random.range(0, this.pocket.length)),
+      ...cutOff.slice(0, 20)];
+  }
+
+  async round() {
+    const { ledger, random } = this;
+    while (random.chance(0.2)) await this.killAtStart();
+    ledger.nextRound();
+    const server = this.start();
+    const port = await server.listening();
+    this.readyMs = server.readyMs;
+    /* Not always, so that work also comes while recovery is hardly over. */
+    if (random.chance(0.7)) await this.audit(port, false);
+    const load = new Load(port, ledger, random, this.keepByDefault);
+    server.exited.then(() => load.end());
+    const work = runLoad(load, this.pocket, this.oldRuns());
+    await delay(random.range(20, 400));
+    await this.kill(server);
+    await work;
+    this.check();
+  }
+
+  async finish() {
+    this.ledger.nextRound();
+    let server = this.start();
+    const port = await server.listening();
+    await this.audit(port, true);
+    await drain(new Load(port, this.ledger, this.random, this.keepByDefault));
+    this.check();
+    await this.audit(port, true);
+    await this.kill(server);
+    this.ledger.nextRound();
+    server = this.start();
+    await this.audit(await server.listening(), true);
+    assert.strictEqual(this.ledger.unfinished, 0, 'jobs were left');
+    await server.end('SIGKILL');
+  }
+}
+
+test(`no acknowledged job is lost or done twice over ${KILLS} SIGKILLs`, async (t) => {
+  const seed = seedFromEnv();
+  const harness = new Harness(seed);
+  const { ledger } = harness;
+  const began = performance.now();
+  t.diagnostic(`SEED=${seed}`);
+  try {
+    while (harness.kills < KILLS) await harness.round();
+    await harness.finish();
+  } catch (error) {
+    error.message = `SEED=${seed}, root directory ${harness.root}\n${error.message}`;
+    throw error;
+  }
+  fs.rmSync(harness.root, { recursive: true });
+  const seconds = ((performance.now() - began) / 1000).toFixed(1);
+  t.diagnostic(`${harness.kills} kills, ${harness.startupKills} of them during start-up, ` +
+    `${seconds} s; ${JSON.stringify(ledger.counts)}`);
+  for (const [what, n] of Object.entries(ledger.counts)) assert.ok(n > 0, `${what} never happened`);
+});

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// A disk that is really full: refused clearly, read from all the same, nothing
+// acknowledged lost, and back in service by itself when there is room.
+
+const { test } = require('node:test');
+const assert = require('node:assert');
+const { spawnSync } = require('node:child_process');
+const { setTimeout: delay } = require('node:timers/promises');
+
+const { Connection, Stream } = require('./lib/client.js');
+const { Disk, mounter, runs } = require('./lib/disk.js');
+const { Server } = require('./lib/server.js');
+const { walk, count } = require('./lib/audit.js');
+
+const RESUME_MS = 10000;
+
+/** One server on a small disk, and what it acknowledged. */
+class Site {
+  constructor(prefix, mib, args) {
+    this.disk = new Disk(prefix, mib);
+    this.args = args;
+    this.kept = new Map(); // key by id: acknowledged, and not deleted or done since
+    this.refused = new Set(); // keys answered 507
+    this.sent = 0;
+  }
+
+  async start() {
+    this.server = new Server(this.disk.root, this.args);
+    await this.server.listening();
+    this.conn = new Connection(this.server.port);
+  }
+
+  async kill() {
+    const { code, signal } = await this.server.end('SIGKILL');
+    assert.strictEqual(signal, 'SIGKILL', `it had ended (${code}): ${this.server.stderr}`);
+  }
+
+  async enqueue(conn, jobs, bytes) {
+    const specs = Array.from({ length: jobs }, () => ({
+      queue: 'q',
+      type: 't',
+      payload: { k: `k${this.sent++}`, pad: 'x'.repeat(bytes) },
+    }));
+    const reply = await conn.post('/jobs/bulk', { jobs: specs });
+    if (reply.status === 201)
+      reply.body.jobs.forEach((job, i) => this.kept.set(job.id, specs[i].payload.k));
+    else for (const spec of specs) this.refused.add(spec.payload.k);
+    return reply;
+  }
+
+  /** Until it is refused; the refusal. */
+  async fill(conn, jobs, bytes) {
+    for (;;) {
+      const reply = await this.enqueue(conn, jobs, bytes);
+      if (reply.status !== 201) return reply;
+      assert.ok(this.sent < 200000, 'it never gets full');
+    }
+  }
+
+  async health() {
+    return this.conn.get('/health');
+  }
+
+  /** The ms until it accepts jobs again. Nothing tells when, so it is asked. */
+  async resumed() {
+    const began = performance.now();
+    for (;;) {
+      const { status } = await this.enqueue(this.conn, 1, 10);
+      const ms = performance.now() - began;
+      if (status === 201) return ms;
+      assert.strictEqual(status, 507);
+      assert.ok(ms < RESUME_MS, `still full after ${Math.round(ms)} ms`);
+      await delay(20);
+    }
+  }
+
+  /** Everything acknowledged is there, and nothing that was refused. */
+  async checkJobs() {
+    const failures = [];
+    const jobs = await walk(this.conn, { fail: (job, text) => failures.push(text) });
+    assert.deepStrictEqual(failures, []);
+    assert.strictEqual(await count(this.conn, ''), jobs.length);
+    const there = new Map(jobs.map((job) => [job.id, job.payload.k]));
+    for (const [id, key] of this.kept)
+      assert.strictEqual(there.get(id), key, `job ${id} was acknowledged and is not there`);
+    for (const key of there.values())
+      assert.ok(!this.refused.has(key), `job ${key} was refused and is there`);
+  }
+
+  async end() {
+    this.server.child.kill('SIGKILL');
+    await this.server.exited;
+    this.disk.unmount();
+  }
+}
+
+function assertRefusal({ status, body }, words) {
+  assert.strictEqual(status, 507, JSON.stringify(body));
+  assert.strictEqual(body.code, 'disk_full');
+  assert.match(body.error, words);
+}
+
+async function assertReadOnly(site) {
+  const health = await site.health();
+  assert.strictEqual(health.status, 503);
+  assert.strictEqual(health.body.status, 'read_only');
+  const [id, key] = site.kept.entries().next().value;
+  const one = await site.conn.get(`/jobs/${id}`);
+  assert.strictEqual(one.status, 200);
+  assert.strictEqual(one.body.payload.k, key);
+  assert.strictEqual((await site.conn.get(`/jobs/${id}/runs`)).status, 200);
+  assert.strictEqual((await site.conn.get('/queues')).status, 200);
+  await site.checkJobs();
+}
+
+async function assertHealthy(site) {
+  const health = await site.health();
+  assert.strictEqual(health.status, 200);
+  assert.strictEqual(health.body.status, 'ok');
+}
+
+/** The body of its answer once it is accepted: while the store moves what it has into its
+ * tables, even what finishes work may have to wait. */
+async function accepted(ask) {
+  const began = performance.now();
+  for (;;) {
+    const { status, body } = await ask();
+    if (status < 300) return body;
+    assertRefusal({ status, body }, /left|space/);
+    assert.ok(performance.now() - began < RESUME_MS, 'never accepted');
+    await delay(20);
+  }
+}
+
+/** Waits until enqueues are refused because of the reserve. */
+async function reserveRefuses(site) {
+  const began = performance.now();
+  for (;;) {
+    const refusal = await site.enqueue(site.conn, 1, 10);
+    assertRefusal(refusal, /left|space/);
+    if (/reserve.*nothing was stored/.test(refusal.body.error)) return;
+    assert.ok(performance.now() - began < RESUME_MS, refusal.body.error);
+    await delay(20);
+  }
+}
+
+/** Runs body on a site of its own. */
+async function onSite(prefix, mib, args, body) {
+  const site = new Site(prefix, mib, args);
+  try {
+    await site.start();
+    await body(site);
+  } finally {
+    await site.end();
+  }
+}
+
+function define(prefix) {
+  test('below the reserve new jobs are refused, finishing and reading go on', (t) =>
+    onSite(prefix, 320, ['--min-free-space', '96MiB'], async (site) => {
+      const { conn, disk } = site;
+      disk.fill(100);
+      assertRefusal(await site.fill(conn, 10, 20000), /left|space/);
+      /* The next is refused by the reserve, also if the store was the first to refuse. */
+      await reserveRefuses(site);
+      await assertReadOnly(site);
+
+      const claimed = await accepted(() =>
+        conn.post('/jobs/claim', { count: 2, lease_ms: 60000, wait_ms: RESUME_MS }));
+      const [done, other] = claimed.jobs;
+      await accepted(() => conn.post(`/jobs/${done.id}/success`, { token: done.token }));
+      site.kept.delete(done.id);
+      const removed = await conn.request('DELETE', `/jobs/${other.id}`);
+      assert.strictEqual(removed.status, 204);
+      site.kept.delete(other.id);
+      await site.checkJobs();
+
+      disk.empty();
+      t.diagnostic(`resumed after ${Math.round(await site.resumed())} ms`);
+      await assertHealthy(site);
+      await site.kill();
+      await site.start();
+      await site.checkJobs();
+      await assertHealthy(site);
+    }));
+
+  test('a full disk is refused with 507, and service resumes when there is room', (t) =>
+    onSite(prefix, 64, ['--min-free-space', '0'], async (site) => {
+      const { disk } = site;
+      disk.fill(24);
+      await site.enqueue(site.conn, 100, 10);
+      const stream = new Stream(site.server.port, 'prefetch=5', () => {});
+      assert.strictEqual(await stream.opened, 200);
+      const others = Array.from({ length: 4 }, () => new Connection(site.server.port));
+      const refusals = await Promise.all(others.map((conn) => site.fill(conn, 5, 20000)));
+      for (const refusal of refusals) assertRefusal(refusal, /left|space/);
+      await assertReadOnly(site);
+      /* It could not be recorded what the stream is given, so it ends. */
+      assert.ok(await stream.over, 'the stream broke');
+      stream.close();
+      const claim = await site.conn.post('/jobs/claim', {});
+      assertRefusal(claim, /left|space/);
+
+      disk.empty();
+      t.diagnostic(`resumed after ${Math.round(await site.resumed())} ms`);
+      await assertHealthy(site);
+      await site.checkJobs();
+      await site.kill();
+      await site.start();
+      await site.checkJobs();
+    }));
+
+  test('a disk that others fill at any moment under load loses nothing', (t) =>
+    onSite(prefix, 128, ['--min-free-space', '0'], async (site) => {
+      const { disk } = site;
+      const conns = Array.from({ length: 4 }, () => new Connection(site.server.port));
+      const times = [];
+      await site.enqueue(site.conn, 10, 100);
+      for (let cycle = 0; cycle < 6; cycle++) {
+        const filling = conns.map((conn) => site.fill(conn, 3, 1000));
+        /* After some of its replies, so that a commit is under way. */
+        for (let i = 0; i < 5 * cycle; i++) await site.enqueue(site.conn, 1, 100);
+        disk.fill();
+        for (const refusal of await Promise.all(filling)) assertRefusal(refusal, /left|space/);
+        await assertReadOnly(site);
+        disk.empty();
+        times.push(Math.round(await site.resumed()));
+        await assertHealthy(site);
+        await site.checkJobs();
+      }
+      t.diagnostic(`resumed after ${times.join(', ')} ms`);
+      await site.kill();
+      await site.start();
+      await site.checkJobs();
+    }));
+
+  test('killed on a disk that it has filled, the server starts again', () =>
+    onSite(prefix, 48, ['--min-free-space', '0'], async (site) => {
+      assertRefusal(await site.fill(site.conn, 5, 5000), /left|space/);
+      await site.kill();
+      await site.start();
+      await site.checkJobs();
+    }));
+
+  test('a server that has no room to start says so, and starts once there is some', () =>
+    onSite(prefix, 48, ['--min-free-space', '0'], async (site) => {
+      await site.enqueue(site.conn, 100, 100);
+      await site.kill();
+      site.disk.fill();
+      const server = new Server(site.disk.root, site.args);
+      /* It may also manage to start: then it must serve what it has. */
+      if ((await server.ready) === null) {
+        const { code, signal } = await server.exited;
+        assert.strictEqual(signal, null, server.stderr);
+        assert.notStrictEqual(code, 0);
+        assert.match(server.stderr, /No space left on device/);
+      } else {
+        site.conn = new Connection(server.port);
+        await site.checkJobs();
+        await server.end('SIGKILL');
+      }
+      site.disk.empty();
+      await site.start();
+      await site.checkJobs();
+    }));
+}
+
+const prefix = mounter();
+if (prefix) {
+  define(prefix);
+} else if (!process.env.TENAX_TEST_IN_NAMESPACE && runs('unshare', '-rm', 'true')) {
+  test('in a user namespace of our own, where we may mount', () => {
+    const env = { ...process.env, TENAX_TEST_IN_NAMESPACE: '1' };
+    delete env.NODE_TEST_CONTEXT;
+    const child = spawnSync('unshare', ['-rm', process.execPath, __filename], {
+      env, encoding: 'utf8' });
+    assert.strictEqual(child.status, 0, child.stdout + child.stderr);
+  });
+} else {
+  test('full disks', { skip: 'needs root, sudo, or user namespaces to mount a tmpfs' }, () => {});
+}

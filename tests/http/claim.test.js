@@ -1,0 +1,404 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// POST /jobs/claim: leases, their renewal and their end, and the long poll.
+
+const assert = require('node:assert/strict');
+const { describe, it } = require('node:test');
+const { Server, assertError, queueName, rawPost, until, useServer } = require('./harness');
+
+async function enqueueMany(server, count, job) {
+    const jobs = Array.from({ length: count }, () => ({ type: 'test', payload: null, ...job }));
+    const res = await server.post('/jobs/bulk', { jobs });
+    assert.equal(res.status, 201, res.text);
+    return res.json.jobs.map((j) => j.id);
+}
+
+function ids(jobs) {
+    return jobs.map((job) => job.id);
+}
+
+describe('a claim', () => {
+    const server = useServer();
+
+    it('gives_a_job_with_its_payload_run_token_and_lease', async () => {
+        const queue = queueName();
+        const sent = await server.enqueue({ queue, payload: { a: 1 } });
+        const from = Date.now();
+        const res = await server.post('/jobs/claim', {
+            queues: [queue], count: 5, lease_ms: 45000, worker: 'anna', wait_ms: 0,
+        });
+        assert.equal(res.status, 200);
+        assert.equal(res.json.jobs.length, 1);
+        const { token, dequeued_at: at, lease_expires_at: end, ...job } = res.json.jobs[0];
+        assert.deepEqual(job, { ...sent, status: 'in_flight', payload: { a: 1 }, run: 0 });
+        assert.match(token, /^[0-9a-f]{16}$/);
+        assert.ok(at >= from && at <= Date.now());
+        assert.equal(end - at, 45000);
+        const [run] = await server.runs(sent.id);
+        assert.equal(run.worker, 'anna');
+        assert.equal(run.outcome, 'running');
+    });
+
+    it('gives_as_many_as_asked_for_in_order', async () => {
+        const queue = queueName();
+        const late = await enqueueMany(server, 3, { queue, priority: 9 });
+        const early = await enqueueMany(server, 3, { queue, priority: 1 });
+        const first = await server.claim({ queues: [queue], count: 4 });
+        assert.deepEqual(ids(first), [...early, late[0]]);
+        assert.equal(new Set(first.map((job) => job.token)).size, 4, 'a token each');
+        assert.deepEqual(ids(await server.claim({ queues: [queue], count: 100 })), late.slice(1));
+        assert.deepEqual(await server.claim({ queues: [queue], count: 100 }), []);
+    });
+
+    it('gives_one_for_thirty_seconds_unless_it_says_otherwise', async () => {
+        const queue = queueName();
+        const [id] = await enqueueMany(server, 2, { queue });
+        const [job, ...more] = await server.claim({ queues: [queue] });
+        assert.equal(job.id, id);
+        assert.deepEqual(more, []);
+        assert.equal(job.lease_expires_at - job.dequeued_at, 30000);
+    });
+
+    it('gives_jobs_of_its_queues_only', async () => {
+        const [a, b, c] = [queueName(), queueName(), queueName()];
+        const [inA] = await enqueueMany(server, 1, { queue: a });
+        await enqueueMany(server, 1, { queue: b });
+        const [inC] = await enqueueMany(server, 1, { queue: c });
+        assert.deepEqual(ids(await server.claim({ queues: [c, a, c], count: 9 })), [inA, inC]);
+    });
+
+    it('takes_the_worker_of_the_header_unless_the_body_names_one', async () => {
+        const queue = queueName();
+        const jobs = await enqueueMany(server, 2, { queue });
+        const claim = (worker) => server.post('/jobs/claim',
+            { queues: [queue], wait_ms: 0, worker }, { 'worker-id': 'of-header' });
+        await claim(undefined);
+        await claim('of-body');
+        assert.equal((await server.runs(jobs[0]))[0].worker, 'of-header');
+        assert.equal((await server.runs(jobs[1]))[0].worker, 'of-body');
+    });
+
+    it('may_have_null_for_every_field', async () => {
+        const res = await server.post('/jobs/claim', {
+            queues: null, count: null, lease_ms: null, wait_ms: null, worker: null,
+        });
+        assert.equal(res.status, 200, res.text);
+        for (const job of res.json.jobs)
+            await server.post(`/jobs/${job.id}/release`);
+    });
+
+    const refused = {
+        count: [0, -1, 1001, 1.5, 1e400], lease_ms: [0, 99, -1, 7 * 24 * 3600 * 1000 + 1, 1e300],
+        wait_ms: [-1, 300001],
+    };
+    for (const [name, values] of Object.entries(refused))
+        it(`is_refused_with_a_${name}_out_of_range`, async () => {
+            const queue = queueName();
+            await server.enqueue({ queue });
+            for (const value of values) {
+                const number = value === Infinity ? '1e400' : value;
+                const body = `{"queues":["${queue}"],"${name}":${number}}`;
+                assertError(await server.post('/jobs/claim', body), 400, 'bad_value',
+                    new RegExp(name));
+            }
+            assert.equal((await server.get(`/jobs/count?queue=${queue}&status=ready`)).json.count,
+                1);
+        });
+
+    it('is_refused_with_fields_of_wrong_types', async () => {
+        const cases = {
+            queues: ['a', 7, {}, [7], [null]], count: ['1', true], lease_ms: ['1'], wait_ms: [[]],
+            worker: [7],
+        };
+        for (const [name, values] of Object.entries(cases))
+            for (const value of values)
+                assertError(await server.post('/jobs/claim', { [name]: value }), 400, 'wrong_type',
+                    new RegExp(`^${name}: `));
+        for (const [name, value] of [['queues', ['a*']], ['queues', ['']], ['worker', 'a,b']])
+            assertError(await server.post('/jobs/claim', { [name]: value }), 400, 'bad_name');
+    });
+
+    it('is_refused_with_more_than_a_thousand_queues', async () => {
+        const queues = Array.from({ length: 1001 }, (_, i) => `q${i}`);
+        assertError(await server.post('/jobs/claim', { queues }), 400, 'too_many', /queues/);
+    });
+});
+
+describe('a claim of all queues', () => {
+    const server = useServer();
+
+    it('gives_jobs_by_priority_and_age', async () => {
+        const [a] = await enqueueMany(server, 1, { queue: 'a', priority: 2 });
+        const [b] = await enqueueMany(server, 1, { queue: 'b', priority: 1 });
+        const [c] = await enqueueMany(server, 1, { queue: 'c', priority: 2 });
+        const res = await server.post('/jobs/claim', { count: 10 });
+        assert.deepEqual(ids(res.json.jobs), [b, a, c]);
+        assert.deepEqual((await server.post('/jobs/claim')).json, { jobs: [] },
+            'a body is no must');
+    });
+});
+
+describe('a long poll', () => {
+    const server = useServer();
+
+    // Sends a claim on a connection of its own; resolves once the server has read it.
+    async function pollOn(wire, fields) {
+        await wire.sendAll(rawPost('/jobs/claim', JSON.stringify({ wait_ms: 60000, ...fields })));
+        await server.get('/version');
+    }
+
+    it('wakes_up_when_a_job_arrives', async () => {
+        const queue = queueName();
+        const wire = await server.wire();
+        await pollOn(wire, { queues: [queue], count: 5 });
+        const { id } = await server.enqueue({ queue });
+        const res = await wire.response();
+        assert.equal(res.status, 200);
+        assert.deepEqual(ids(res.json.jobs), [id]);
+        wire.close();
+    });
+
+    it('wakes_up_when_a_jobs_time_comes', async () => {
+        const queue = queueName();
+        const sent = await server.enqueue({ queue, ready_at: Date.now() + 150 });
+        const job = await server.claimOne(queue);
+        assert.equal(job.id, sent.id);
+        assert.ok(job.dequeued_at >= sent.ready_at);
+    });
+
+    it('wakes_up_when_a_job_is_given_back', async () => {
+        const queue = queueName();
+        const { id } = await server.enqueue({ queue });
+        await server.claimOne(queue);
+        const second = server.claimOne(queue);
+        await server.post(`/jobs/${id}/release`);
+        assert.equal((await second).run, 1);
+    });
+
+    it('ends_empty_when_its_time_is_over', async () => {
+        const from = Date.now();
+        const jobs = await server.claim({ queues: [queueName()], wait_ms: 200 });
+        assert.deepEqual(jobs, []);
+        assert.ok(Date.now() - from >= 199, 'not before');
+    });
+
+    it('of_no_wait_answers_at_once', async () => {
+        const res = await server.post('/jobs/claim', { queues: [queueName()], wait_ms: 0 });
+        assert.deepEqual(res.json, { jobs: [] });
+    });
+
+    it('shares_jobs_that_arrive_one_by_one', async () => {
+        const queue = queueName();
+        const polls = [1, 2, 3].map(() => server.claimOne(queue));
+        const sent = await enqueueMany(server, 3, { queue });
+        assert.deepEqual(ids(await Promise.all(polls)).sort(), sent);
+    });
+
+    it('of_a_client_that_hung_up_takes_no_job', async () => {
+        const queue = queueName();
+        for (const leave of ['close', 'end']) {
+            const wire = await server.wire();
+            await pollOn(wire, { queues: [queue] });
+            wire[leave]();
+            if (leave === 'end') {
+                const res = await wire.response();
+                assert.deepEqual(res.json, { jobs: [] }, 'who only shut down its side is told');
+                await wire.assertEnds();
+            }
+            const { id } = await server.enqueue({ queue });
+            await until(async () => {
+                const [job] = await server.claim({ queues: [queue] });
+                return job && job.id === id;
+            }, 'somebody else gets the job');
+            await server.post(`/jobs/${id}/success`);
+            wire.close();
+        }
+    });
+
+    it('is_answered_when_the_server_stops', async () => {
+        const other = new Server();
+        try {
+            await other.start();
+            const wire = await other.wire();
+            await wire.sendAll(rawPost('/jobs/claim', '{"wait_ms":60000}'));
+            await other.get('/version');
+            other.child.kill('SIGTERM');
+            const res = await wire.response();
+            if (res.status === 200)
+                assert.deepEqual(res.json, { jobs: [] });
+            else
+                assertError(res, 503, 'stopping');
+            await wire.assertEnds();
+            wire.close();
+            assert.deepEqual(await other.exit, { code: 0, signal: null });
+        } finally {
+            await other.clean();
+        }
+    });
+});
+
+describe('a lease', () => {
+    const server = useServer();
+
+    async function claimShort(fields = {}) {
+        const queue = queueName();
+        await server.enqueue({ queue, ...fields });
+        return server.claimOne(queue, { lease_ms: 100, worker: 'slow' });
+    }
+
+    async function expired(id) {
+        return until(async () => {
+            const job = await server.job(id);
+            return job.status !== 'in_flight' && job;
+        }, 'the lease runs out');
+    }
+
+    it('that_runs_out_consumes_a_retry_and_makes_the_job_ready_at_once', async () => {
+        const claimed = await claimShort({ retry_limit: 2 });
+        const job = await expired(claimed.id);
+        assert.equal(job.status, 'ready');
+        assert.equal(job.attempts, 1);
+        assert.ok(job.failed_at >= claimed.lease_expires_at, 'not before its end');
+        assert.match(job.reason, /^retry 1 of 2, the lease ran out, at once$/);
+        const [run] = await server.runs(claimed.id);
+        assert.equal(run.outcome, 'claim-expired');
+        assert.equal(run.attempt, 1);
+        assert.equal(run.worker, 'slow');
+        const [error] = (await server.get(`/jobs/${claimed.id}/errors`)).json.errors;
+        assert.equal(error.error_type, 'claim-expired');
+        assert.match(error.message, /'slow'/);
+        const again = await server.claimOne(claimed.queue);
+        assert.equal(again.run, 1);
+        assert.equal(again.attempts, 1);
+    });
+
+    it('that_runs_out_after_the_last_retry_makes_the_job_dead', async () => {
+        const { id } = await claimShort({ retry_limit: 0 });
+        const job = await expired(id);
+        assert.equal(job.status, 'dead');
+        assert.equal(job.resolution, 'claim-expired');
+        assert.equal(job.reason, 'dead: the lease ran out and no retries are allowed');
+    });
+
+    it('that_ran_out_makes_every_report_stale', async () => {
+        const { id, token, queue } = await claimShort({ retention: { completed_ms: 60000 } });
+        await expired(id);
+        const reports = () => [
+            ['success', { token }], ['failure', { token, message: 'm' }], ['renew', { token }],
+            ['release', { token }],
+        ];
+        for (const [verb, body] of reports())
+            assertError(await server.post(`/jobs/${id}/${verb}`, body), 409, 'stale_token');
+        assertError(await server.post(`/jobs/${id}/success`), 404, 'not_in_flight');
+        const other = await server.claimOne(queue);
+        for (const [verb, body] of reports())
+            assertError(await server.post(`/jobs/${id}/${verb}`, body), 409, 'stale_token');
+        assert.equal((await server.post(`/jobs/${id}/success`, { token: other.token })).status,
+            204);
+        for (const [verb, body] of reports())
+            assertError(await server.post(`/jobs/${id}/${verb}`, body), 409, 'stale_token',
+                /completed/);
+        assert.equal((await server.job(id)).status, 'completed', 'nothing changed');
+    });
+
+    it('that_is_renewed_goes_on', async () => {
+        const { id, token, lease_expires_at: end } = await claimShort();
+        const res = await server.post(`/jobs/${id}/renew`, { token, lease_ms: 60000 });
+        assert.equal(res.status, 200, res.text);
+        assert.deepEqual(Object.keys(res.json), ['lease_expires_at']);
+        assert.ok(res.json.lease_expires_at >= end + 50000);
+        assert.equal((await server.runs(id))[0].lease_expires_at, res.json.lease_expires_at);
+        await until(() => Date.now() > end + 50, 'its first end is past');
+        assert.equal((await server.job(id)).status, 'in_flight');
+        assert.equal((await server.post(`/jobs/${id}/success`, { token })).status, 204);
+    });
+
+    it('may_be_renewed_without_token_and_for_the_default_time', async () => {
+        const { id } = await claimShort();
+        const from = Date.now();
+        const res = await server.post(`/jobs/${id}/renew`);
+        assert.equal(res.status, 200, res.text);
+        const end = res.json.lease_expires_at;
+        assert.ok(end >= from + 30000 && end <= Date.now() + 30000);
+    });
+
+    it('may_be_renewed_to_end_sooner', async () => {
+        const queue = queueName();
+        await server.enqueue({ queue });
+        const { id, token } = await server.claimOne(queue, { lease_ms: 3600000 });
+        assert.equal((await server.post(`/jobs/${id}/renew`, { token, lease_ms: 100 })).status,
+            200);
+        assert.equal((await expired(id)).attempts, 1);
+    });
+
+    it('is_not_renewed_by_a_bad_request', async () => {
+        const queue = queueName();
+        await server.enqueue({ queue });
+        const { id, token } = await server.claimOne(queue);
+        for (const lease of [0, 99, 7 * 24 * 3600 * 1000 + 1, -5])
+            assertError(await server.post(`/jobs/${id}/renew`, { token, lease_ms: lease }), 400,
+                'bad_value');
+        assertError(await server.post(`/jobs/${id}/renew`, { token: '0123456789abcdef' }), 409,
+            'stale_token');
+        assertError(await server.post('/jobs/x/renew', {}), 404, 'not_found');
+        const { id: waiting } = await server.enqueue({ queue });
+        assertError(await server.post(`/jobs/${waiting}/renew`), 404, 'not_in_flight');
+    });
+
+    it('is_nothing_that_a_job_of_a_stream_has', async () => {
+        const queue = queueName();
+        await server.enqueue({ queue });
+        const taker = await server.take(`?queue=${queue}`);
+        const { id, token } = await taker.next();
+        assertError(await server.post(`/jobs/${id}/renew`, { token }), 422, 'unprocessable',
+            /stream/);
+        taker.close();
+    });
+
+    it('ends_by_a_failure_as_that_of_a_stream_does', async () => {
+        const queue = queueName();
+        await server.enqueue({ queue });
+        const { id, token } = await server.claimOne(queue);
+        const res = await server.post(`/jobs/${id}/failure`, { token, message: 'm' });
+        assert.equal(res.status, 200);
+        assert.equal(res.json.status, 'scheduled');
+    });
+});
+
+describe('giving back', () => {
+    const server = useServer();
+
+    it('makes_the_job_ready_with_attempts_unchanged', async () => {
+        const queue = queueName();
+        const [id] = await enqueueMany(server, 2, { queue });
+        const { token } = await server.claimOne(queue);
+        const res = await server.post(`/jobs/${id}/release`, { token });
+        assert.equal(res.status, 204);
+        const job = await server.job(id);
+        assert.equal(job.status, 'ready');
+        assert.equal(job.attempts, 0);
+        assert.equal((await server.runs(id))[0].outcome, 'returned');
+        assert.equal((await server.claimOne(queue)).id, id, 'in its old place');
+        assertError(await server.post(`/jobs/${id}/release`, { token }), 409, 'stale_token');
+    });
+
+    it('of_a_streams_job_lets_the_stream_have_another', async () => {
+        const queue = queueName();
+        const [a, b] = [await server.enqueue({ queue }),
+            await server.enqueue({ queue, priority: 0 })];
+        const taker = await server.take(`?queue=${queue}&prefetch=2`);
+        assert.deepEqual(await taker.nextIds(2), [b.id, a.id]);
+        assert.equal((await server.post(`/jobs/${a.id}/release`)).status, 204);
+        const again = await taker.next();
+        assert.equal(again.id, a.id);
+        assert.equal(again.run, 1);
+        taker.close();
+    });
+
+    it('is_refused_for_what_nobody_holds', async () => {
+        const { id } = await server.enqueue({ queue: queueName() });
+        assertError(await server.post(`/jobs/${id}/release`), 404, 'not_in_flight');
+        assertError(await server.post('/jobs/x/release'), 404, 'not_found');
+    });
+});

@@ -1,0 +1,529 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// What the tests of the Jobs API share. They run against the real binary and need
+// nothing but Node 18 or newer:
+//
+//     node --test tests/http/*.test.js
+//
+// TENAX_BIN names another binary than build/tenax. Every file starts servers of its own,
+// each on a free port of the loopback and in a folder of its own. A server is ended by
+// SIGTERM and must then exit with 0; whatever is left when a file ends is killed by pid.
+//
+// Nothing here sleeps for a fixed time: what has to happen is awaited, up to a deadline.
+// Tests of one server keep out of each other's way by using a queue each (queueName).
+
+const assert = require('node:assert/strict');
+const { spawn } = require('node:child_process');
+const fs = require('node:fs');
+const http = require('node:http');
+const net = require('node:net');
+const os = require('node:os');
+const path = require('node:path');
+const { before, after } = require('node:test');
+
+const BIN = path.resolve(process.env.TENAX_BIN || path.join(__dirname, '../../build/tenax'));
+const DEADLINE_MS = 10000;
+
+const running = new Set();
+process.on('exit', () => {
+    for (const child of running)
+        child.kill('SIGKILL');
+});
+
+// Rejects if the promise takes longer than the deadline; what says what was awaited.
+function within(promise, what, ms = DEADLINE_MS) {
+    let timer;
+    const late = new Promise((resolve, reject) => {
+        timer = setTimeout(() => reject(new Error(`not within ${ms} ms: ${text(what)}`)), ms);
+    });
+    return Promise.race([promise, late]).finally(() => clearTimeout(timer));
+}
+
+function text(what) {
+    return typeof what === 'function' ? what() : what;
+}
+
+// Asks again until the answer is true, and returns it.
+async function until(ask, what) {
+    const end = Date.now() + DEADLINE_MS;
+    for (;;) {
+        const answer = await ask();
+        if (answer)
+            return answer;
+        assert.ok(Date.now() < end, `never came true: ${what || ask}`);
+        await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+}
+
+// The environment without settings that whoever runs the tests may have.
+function environment(extra) {
+    const env = { ...extra };
+    for (const [name, value] of Object.entries(process.env))
+        if (!/^(TENAX|ZIZQ)_/.test(name))
+            env[name] = value;
+    return env;
+}
+
+function makeDir() {
+    return fs.mkdtempSync(path.join(os.tmpdir(), 'tenax-http-'));
+}
+
+// Runs the binary to its end: {code, signal, stdout, stderr}.
+function run(args, env = {}) {
+    const child = spawn(BIN, args, { env: environment(env), stdio: ['ignore', 'pipe', 'pipe'] });
+    running.add(child);
+    const out = { stdout: '', stderr: '' };
+    child.stdout.on('data', (bytes) => { out.stdout += bytes; });
+    child.stderr.on('data', (bytes) => { out.stderr += bytes; });
+    const ended = new Promise((resolve, reject) => {
+        child.on('error', reject);
+        child.on('close', (code, signal) => {
+            running.delete(child);
+            resolve({ code, signal, ...out });
+        });
+    });
+    return within(ended, () => `tenax ${args.join(' ')} ends; so far ${JSON.stringify(out)}`);
+}
+
+let names = 0;
+
+// A name that no other test of this file uses.
+function queueName(prefix = 'queue') {
+    return `${prefix}-${++names}`;
+}
+
+class Server {
+    // args and env are further ones; dir is made if it is not given. Requests share
+    // connections unless keepAlive is false. bare: no flags but args.
+    constructor({ args = [], env = {}, dir = null, keepAlive = true, bare = false } = {}) {
+        this.bare = bare;
+        this.args = args;
+        this.env = env;
+        this.dir = dir;
+        this.ownsDir = !dir;
+        this.child = null;
+        this.agent = new http.Agent({ keepAlive, maxSockets: 32 });
+    }
+
+    async start({ args = this.args, env = this.env } = {}) {
+        assert.equal(this.child, null, 'the server runs already');
+        this.dir ??= makeDir();
+        const own = this.bare ? [] : ['--root-dir', path.join(this.dir, 'root'), '--port', '0'];
+        const all = ['serve', ...own, ...args];
+        const child = spawn(BIN, all, {
+            env: environment(env), stdio: ['ignore', 'pipe', 'pipe'],
+        });
+        this.child = child;
+        running.add(child);
+        this.stderr = '';
+        child.stderr.on('data', (bytes) => { this.stderr += bytes; });
+        this.exit = new Promise((resolve, reject) => {
+            child.on('error', reject);
+            child.on('close', (code, signal) => {
+                running.delete(child);
+                resolve({ code, signal });
+            });
+        });
+        this.line = await within(this.listening(child), () => `the server is up: ${this.stderr}`);
+        const match = /^Listening on http:\/\/\[?([^\]/]+)\]?:(\d+)$/.exec(this.line);
+        assert.ok(match, `the line that says where: ${this.line}`);
+        this.host = match[1];
+        this.port = Number(match[2]);
+        return this;
+    }
+
+    listening(child) {
+        return new Promise((resolve, reject) => {
+            let seen = '';
+            child.stdout.on('data', (bytes) => {
+                seen += bytes;
+                if (seen.includes('\n'))
+                    resolve(seen.slice(0, seen.indexOf('\n')));
+            });
+            this.exit.then(({ code, signal }) =>
+                reject(new Error(`exit ${code} ${signal}: ${this.stderr}`)));
+        });
+    }
+
+    // Sends the signal and waits for the end: {code, signal}.
+    async signal(name) {
+        this.child.kill(name);
+        const end = await within(this.exit, () => `the server ends: ${this.stderr}`);
+        this.child = null;
+        this.agent.destroy(); // its connections are dead; it makes new ones
+        return end;
+    }
+
+    // In good order.
+    async stop() {
+        const end = await this.signal('SIGTERM');
+        assert.deepEqual(end, { code: 0, signal: null }, this.stderr);
+    }
+
+    async clean() {
+        try {
+            if (this.child)
+                await this.stop();
+        } finally {
+            this.agent.destroy();
+            if (this.ownsDir && this.dir)
+                fs.rmSync(this.dir, { recursive: true, force: true });
+        }
+    }
+
+    // Resolves with {status, headers, bytes, text, json}. A body that is neither text nor
+    // bytes is sent as JSON.
+    request(method, target, body, headers = {}) {
+        const bytes = typeof body === 'string' || Buffer.isBuffer(body) || body === undefined
+            ? body : JSON.stringify(body);
+        const all = { ...headers };
+        if (bytes !== undefined) {
+            all['content-type'] ??= 'application/json';
+            all['content-length'] ??= Buffer.byteLength(bytes);
+        }
+        const answer = new Promise((resolve, reject) => {
+            const req = http.request({
+                host: this.host, port: this.port, method, path: target, headers: all,
+                agent: this.agent,
+            });
+            req.on('error', reject);
+            req.on('response', (res) => resolve(collect(res)));
+            req.end(bytes);
+        });
+        return within(answer, `${method} ${target} is answered`);
+    }
+
+    get(target, headers) {
+        return this.request('GET', target, undefined, headers);
+    }
+
+    post(target, body, headers) {
+        return this.request('POST', target, body, headers);
+    }
+
+    delete(target, headers) {
+        return this.request('DELETE', target, undefined, headers);
+    }
+
+    // Enqueues one job and returns it.
+    async enqueue(fields) {
+        const res = await this.post('/jobs', { type: 'test', payload: null, ...fields });
+        assert.equal(res.status, 201, res.text);
+        return res.json;
+    }
+
+    // Claims up to count jobs of a queue and returns them.
+    async claim(fields) {
+        const res = await this.post('/jobs/claim', { wait_ms: 0, ...fields });
+        assert.equal(res.status, 200, res.text);
+        return res.json.jobs;
+    }
+
+    async claimOne(queue, fields = {}) {
+        const jobs = await this.claim({ queues: [queue], count: 1, wait_ms: 5000, ...fields });
+        assert.equal(jobs.length, 1, `a job to claim in ${queue}`);
+        return jobs[0];
+    }
+
+    async job(id) {
+        const res = await this.get(`/jobs/${id}`);
+        assert.equal(res.status, 200, res.text);
+        return res.json;
+    }
+
+    async runs(id) {
+        const res = await this.get(`/jobs/${id}/runs`);
+        assert.equal(res.status, 200, res.text);
+        return res.json.runs;
+    }
+
+    // Opens a stream of jobs; see Taker.
+    async take(query = '', headers = {}) {
+        const taker = new Taker(this, query, headers);
+        await taker.opened;
+        return taker;
+    }
+
+    // A bare connection; see Wire.
+    async wire() {
+        const wire = new Wire(this);
+        await wire.opened;
+        return wire;
+    }
+
+    // The server answers, whatever was done to it before.
+    async assertServes() {
+        const res = await this.get('/health');
+        assert.equal(res.status, 200, res.text);
+        assert.equal(res.json.status, 'ok');
+    }
+}
+
+function collect(res) {
+    return new Promise((resolve, reject) => {
+        const chunks = [];
+        res.on('data', (chunk) => chunks.push(chunk));
+        res.on('error', reject);
+        res.on('end', () => resolve(shape(res.statusCode, res.headers, Buffer.concat(chunks))));
+    });
+}
+
+function shape(status, headers, bytes) {
+    const answer = { status, headers, bytes, text: bytes.toString('utf8') };
+    if (bytes.length && /json$/.test(headers['content-type']) &&
+        !/ndjson/.test(headers['content-type']))
+        answer.json = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+    return answer;
+}
+
+// Every error is JSON with a sentence and a code.
+function assertError(res, status, code, sentence) {
+    assert.equal(res.status, status, `status of ${res.text}`);
+    assert.equal(res.headers['content-type'], 'application/json');
+    assert.equal(typeof res.json.error, 'string');
+    assert.ok(res.json.error.length > 0, 'a sentence');
+    assert.equal(res.json.code, code, res.text);
+    if (sentence)
+        assert.match(res.json.error, sentence);
+}
+
+// The jobs of one GET /jobs/take as they come.
+class Taker {
+    constructor(server, query, headers) {
+        this.jobs = []; // not asked for yet
+        this.lines = []; // of all jobs
+        this.beats = 0;
+        this.wakeups = [];
+        this.rest = '';
+        this.over = false;
+        this.req = http.get({
+            host: server.host, port: server.port, path: `/jobs/take${query}`, agent: false, headers,
+        });
+        this.opened = within(new Promise((resolve, reject) => {
+            this.req.on('error', (err) => { this.end(); reject(err); });
+            this.req.on('response', (res) => { this.listen(res); resolve(); });
+        }), 'the stream is open');
+    }
+
+    listen(res) {
+        this.res = res;
+        this.status = res.statusCode;
+        this.headers = res.headers;
+        res.setEncoding('utf8');
+        res.on('data', (chunk) => this.input(chunk));
+        res.on('error', () => this.end());
+        res.on('close', () => this.end());
+        res.on('end', () => { this.inGoodOrder = true; });
+    }
+
+    input(chunk) {
+        const lines = (this.rest + chunk).split('\n');
+        this.rest = lines.pop();
+        for (const line of lines) {
+            if (line === '') {
+                this.beats++;
+            } else {
+                this.lines.push(line);
+                this.jobs.push(JSON.parse(line));
+            }
+        }
+        this.wake();
+    }
+
+    end() {
+        this.over = true;
+        this.wake();
+    }
+
+    wake() {
+        for (const wakeup of this.wakeups.splice(0))
+            wakeup();
+    }
+
+    async until(condition, what) {
+        const came = async () => {
+            while (!condition() && !this.over)
+                await new Promise((resolve) => this.wakeups.push(resolve));
+        };
+        await within(came(), what);
+        assert.ok(condition(), `${what}, but the stream ended`);
+    }
+
+    async next() {
+        await this.until(() => this.jobs.length > 0, 'a job comes');
+        return this.jobs.shift();
+    }
+
+    async nextIds(count) {
+        const ids = [];
+        while (ids.length < count)
+            ids.push((await this.next()).id);
+        return ids;
+    }
+
+    // Awaits two heartbeats: what was to come before them has come.
+    async assertQuiet() {
+        const enough = this.beats + 2;
+        await this.until(() => this.beats >= enough, 'two heartbeats');
+        assert.deepEqual(this.jobs.map((job) => job.id), [], 'no further job');
+    }
+
+    async ended() {
+        const end = async () => {
+            while (!this.over)
+                await new Promise((resolve) => this.wakeups.push(resolve));
+        };
+        await within(end(), 'the stream ends');
+    }
+
+    close() {
+        this.req.destroy();
+    }
+}
+
+// A connection for requests that no HTTP client would send.
+class Wire {
+    constructor(server) {
+        this.seen = Buffer.alloc(0);
+        this.over = false;
+        this.wakeups = [];
+        this.socket = net.connect({ host: server.host, port: server.port, allowHalfOpen: true });
+        this.socket.setNoDelay(true);
+        this.opened = new Promise((resolve) => this.socket.on('connect', resolve));
+        this.socket.on('data', (bytes) => {
+            this.seen = Buffer.concat([this.seen, bytes]);
+            this.wake();
+        });
+        const ended = () => { this.over = true; this.wake(); };
+        this.socket.on('end', ended);
+        this.socket.on('error', ended); // a reset is an end too
+        this.socket.on('close', ended);
+    }
+
+    wake() {
+        for (const wakeup of this.wakeups.splice(0))
+            wakeup();
+    }
+
+    send(bytes) {
+        this.socket.write(bytes);
+        return this;
+    }
+
+    // Once this has resolved, a reply to any later request on another connection is proof
+    // that the server has read these bytes: they were in its socket before that request.
+    sendAll(bytes) {
+        return new Promise((resolve) => this.socket.write(bytes, resolve));
+    }
+
+    // Shuts down this side only.
+    end() {
+        this.socket.end();
+        return this;
+    }
+
+    close() {
+        this.socket.destroy();
+    }
+
+    more() {
+        return within(new Promise((resolve) => this.wakeups.push(resolve)),
+            () => `bytes or an end; so far ${JSON.stringify(this.seen.toString())}`);
+    }
+
+    // Takes n bytes.
+    async bytes(n) {
+        while (this.seen.length < n) {
+            assert.ok(!this.over,
+                `the connection ended after ${JSON.stringify(this.seen.toString())}`);
+            await this.more();
+        }
+        const taken = this.seen.subarray(0, n);
+        this.seen = this.seen.subarray(n);
+        return taken;
+    }
+
+    // Takes what comes before the mark, and drops the mark.
+    async before(mark) {
+        let at;
+        while ((at = this.seen.indexOf(mark)) < 0) {
+            assert.ok(!this.over,
+                `the connection ended after ${JSON.stringify(this.seen.toString())}`);
+            await this.more();
+        }
+        const taken = (await this.bytes(at)).toString('latin1');
+        await this.bytes(mark.length);
+        return taken;
+    }
+
+    async chunks() {
+        const parts = [];
+        for (;;) {
+            const size = parseInt(await this.before('\r\n'), 16);
+            parts.push(await this.bytes(size));
+            await this.before('\r\n');
+            if (size === 0)
+                return Buffer.concat(parts);
+        }
+    }
+
+    async head() {
+        const lines = (await this.before('\r\n\r\n')).split('\r\n');
+        const match = /^HTTP\/1\.1 (\d{3}) /.exec(lines[0]);
+        assert.ok(match, `a status line: ${lines[0]}`);
+        const headers = {};
+        for (const line of lines.slice(1)) {
+            const colon = line.indexOf(':');
+            headers[line.slice(0, colon).toLowerCase()] = line.slice(colon + 1).trim();
+        }
+        return { status: Number(match[1]), headers };
+    }
+
+    // The next response; of one to HEAD there is no body.
+    async response({ head = false } = {}) {
+        const { status, headers } = await this.head();
+        let body = Buffer.alloc(0);
+        if (head || status < 200 || status === 204 || status === 304)
+            return shape(status, head ? { ...headers, 'content-type': undefined } : headers, body);
+        if (headers['transfer-encoding'] === 'chunked')
+            body = await this.chunks();
+        else
+            body = await this.bytes(Number(headers['content-length']));
+        return shape(status, headers, body);
+    }
+
+    // The server has closed its side, and has sent nothing beyond what was taken.
+    async assertEnds() {
+        while (!this.over)
+            await this.more();
+        assert.equal(this.seen.toString(), '', 'nothing but what was asked for');
+    }
+}
+
+// Bytes of a request with a body, Content-Length included.
+function rawPost(target, body, headers = '') {
+    const bytes = Buffer.from(body);
+    return Buffer.concat([
+        Buffer.from(`POST ${target} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n` +
+                    `${headers}Content-Length: ${bytes.length}\r\n\r\n`),
+        bytes,
+    ]);
+}
+
+function rawGet(target, headers = '') {
+    return `GET ${target} HTTP/1.1\r\nHost: x\r\n${headers}\r\n`;
+}
+
+// A server for all tests of a describe block.
+function useServer(options) {
+    const server = new Server(options);
+    before(() => server.start());
+    after(() => server.clean());
+    return server;
+}
+
+module.exports = {
+    BIN, Server, Taker, Wire, assertError, makeDir, queueName, rawGet, rawPost, run, until,
+    useServer, within,
+};

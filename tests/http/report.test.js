@@ -1,0 +1,509 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// What workers report, what becomes of the job, and what is kept of it.
+
+const assert = require('node:assert/strict');
+const { describe, it } = require('node:test');
+const { assertError, queueName, until, useServer } = require('./harness');
+
+const UNKNOWN = '0'.repeat(24) + '1';
+
+// Enqueues a job and claims it.
+async function claimNew(server, fields = {}) {
+    const queue = queueName();
+    await server.enqueue({ queue, ...fields });
+    return server.claimOne(queue);
+}
+
+async function fail(server, id, fields = {}) {
+    const res = await server.post(`/jobs/${id}/failure`, { message: 'it broke', ...fields });
+    assert.equal(res.status, 200, res.text);
+    return res.json;
+}
+
+// Fails the job and claims it anew, as often as said.
+async function failAndClaim(server, job, times) {
+    for (let i = 0; i < times; i++) {
+        const failed = await fail(server, job.id, { retry_at: 0 });
+        assert.equal(failed.status, 'ready');
+        await server.claimOne(job.queue);
+    }
+}
+
+describe('a success', () => {
+    const server = useServer();
+
+    it('ends_the_job_which_is_gone_if_nothing_is_retained', async () => {
+        const { id, queue } = await claimNew(server);
+        const res = await server.post(`/jobs/${id}/success`);
+        assert.equal(res.status, 204);
+        assert.equal(res.text, '');
+        assert.ok(!('content-length' in res.headers));
+        assertError(await server.get(`/jobs/${id}`), 404, 'not_found');
+        assert.equal((await server.get(`/jobs/count?queue=${queue}`)).json.count, 0);
+        assertError(await server.post(`/jobs/${id}/success`), 404, 'not_found');
+    });
+
+    it('may_have_an_empty_object_as_its_body', async () => {
+        const { id } = await claimNew(server);
+        assert.equal((await server.post(`/jobs/${id}/success`, {})).status, 204);
+    });
+
+    it('carries_the_token_of_its_run_if_it_wants_to_be_sure', async () => {
+        const { id, token } = await claimNew(server);
+        const other = (token[0] === 'f' ? '0' : 'f') + token.slice(1);
+        assertError(await server.post(`/jobs/${id}/success`, { token: other }), 409, 'stale_token');
+        assert.equal((await server.job(id)).status, 'in_flight');
+        assert.equal((await server.post(`/jobs/${id}/success`, { token })).status, 204);
+    });
+
+    it('is_refused_with_what_is_no_token', async () => {
+        const { id } = await claimNew(server);
+        for (const token of ['', 'x', '0'.repeat(16), 'F'.repeat(16), '1'.repeat(15),
+            '1'.repeat(17)])
+            assertError(await server.post(`/jobs/${id}/success`, { token }), 400, 'bad_value',
+                /token/);
+        assertError(await server.post(`/jobs/${id}/success`, { token: 1 }), 400, 'wrong_type');
+        assert.equal((await server.job(id)).status, 'in_flight');
+    });
+
+    it('of_a_job_that_nobody_holds_is_refused', async () => {
+        const { id } = await server.enqueue({ queue: queueName() });
+        assertError(await server.post(`/jobs/${id}/success`), 404, 'not_in_flight', /ready/);
+        const later = await server.enqueue({ queue: queueName(), ready_at: Date.now() + 60000 });
+        assertError(await server.post(`/jobs/${later.id}/success`), 404, 'not_in_flight',
+            /scheduled/);
+    });
+
+    it('of_an_unknown_job_is_refused', async () => {
+        for (const id of [UNKNOWN, 'x', '~', 'A'.repeat(25), '0'.repeat(26), '%20'])
+            assertError(await server.post(`/jobs/${id}/success`), 404, 'not_found');
+    });
+});
+
+describe('many successes', () => {
+    const server = useServer();
+
+    async function claimMany(count) {
+        const queue = queueName();
+        const jobs = Array.from({ length: count }, () => ({ queue, type: 't', payload: 1 }));
+        await server.post('/jobs/bulk', { jobs });
+        const claimed = await server.claim({ queues: [queue], count });
+        assert.equal(claimed.length, count);
+        return claimed.map((job) => job.id);
+    }
+
+    it('end_all_the_jobs', async () => {
+        const ids = await claimMany(10);
+        const res = await server.post('/jobs/success', { ids });
+        assert.equal(res.status, 204);
+        assert.equal(res.text, '');
+        for (const id of ids)
+            assertError(await server.get(`/jobs/${id}`), 404, 'not_found');
+    });
+
+    it('end_those_that_are_in_flight_and_name_the_others', async () => {
+        const [a, b] = await claimMany(2);
+        const waiting = await server.enqueue({ queue: queueName() });
+        const bad = [waiting.id, UNKNOWN, 'x', 'é"\\'];
+        const res = await server.post('/jobs/success',
+            { ids: [bad[2], a, bad[0], bad[1], b, bad[3]] });
+        assertError(res, 422, 'unprocessable');
+        assert.deepEqual([...res.json.not_found].sort(), [...bad].sort());
+        for (const id of [a, b])
+            assertError(await server.get(`/jobs/${id}`), 404, 'not_found');
+        assert.equal((await server.job(waiting.id)).status, 'ready');
+    });
+
+    it('count_an_id_that_comes_twice_once', async () => {
+        const [a] = await claimMany(1);
+        const res = await server.post('/jobs/success', { ids: [a, a] });
+        assertError(res, 422, 'unprocessable');
+        assert.deepEqual(res.json.not_found, [a]);
+        assertError(await server.get(`/jobs/${a}`), 404, 'not_found');
+    });
+
+    it('may_be_none', async () => {
+        assert.equal((await server.post('/jobs/success', { ids: [] })).status, 204);
+    });
+
+    it('need_a_list_of_texts', async () => {
+        const [a] = await claimMany(1);
+        assertError(await server.post('/jobs/success', {}), 400, 'missing_field', /ids/);
+        assertError(await server.post('/jobs/success'), 400, 'bad_json');
+        for (const ids of [null, 'x', 7, {}, [a, 7], [a, null]])
+            assertError(await server.post('/jobs/success', { ids }), 400, 'wrong_type', /ids/);
+        assert.equal((await server.job(a)).status, 'in_flight', 'nothing is partly applied');
+    });
+});
+
+describe('a failure', () => {
+    const server = useServer();
+
+    it('schedules_the_job_anew_by_the_default_backoff', async () => {
+        const { id } = await claimNew(server);
+        const job = await fail(server, id);
+        assert.equal(job.status, 'scheduled');
+        assert.equal(job.attempts, 1);
+        assert.ok(!('payload' in job));
+        const delay = job.ready_at - job.failed_at;
+        assert.ok(delay >= 16000 && delay <= 46000, `15 s + 1 s + up to 30 s: ${delay}`);
+        assert.match(job.reason, /^retry 1 of 25, default backoff, in [0-9.]+ s$/);
+        const { payload, ...read } = await server.job(id);
+        assert.equal(payload, null);
+        assert.deepEqual(read, job);
+    });
+
+    it('schedules_the_job_anew_by_its_own_backoff', async () => {
+        const backoff = { base_ms: 100, exponent: 2, jitter_ms: 0 };
+        const job = await claimNew(server, { backoff });
+        await failAndClaim(server, job, 2);
+        const failed = await fail(server, job.id);
+        assert.equal(failed.attempts, 3);
+        assert.equal(failed.ready_at - failed.failed_at, 100 + 9000);
+        assert.match(failed.reason, /^retry 3 of 25, own backoff, in 9\.1 s$/);
+    });
+
+    it('adds_chance_within_the_bounds_of_the_jitter', async () => {
+        const delays = [];
+        for (let i = 0; i < 20; i++) {
+            const { id } = await claimNew(server, {
+                backoff: { base_ms: 0, exponent: 1, jitter_ms: 10000 },
+            });
+            const job = await fail(server, id);
+            delays.push(job.ready_at - job.failed_at);
+        }
+        assert.ok(delays.every((delay) => delay >= 1000 && delay <= 11000), `${delays}`);
+        assert.ok(new Set(delays).size > 10, `not all the same: ${delays}`);
+    });
+
+    it('is_the_last_if_no_retries_are_allowed', async () => {
+        const { id } = await claimNew(server, { retry_limit: 0 });
+        const job = await fail(server, id);
+        assert.equal(job.status, 'dead');
+        assert.equal(job.attempts, 1);
+        assert.equal(job.resolution, 'failed');
+        assert.equal(job.reason, 'dead: no retries are allowed');
+        assert.equal(job.purge_at - job.failed_at, 7 * 24 * 3600 * 1000);
+    });
+
+    for (const limit of [1, 3]) {
+        it(`is_the_last_after_${limit}_of_${limit}_retries`, async () => {
+            const queue = queueName();
+            // A second is the least wait there is, so the clock is helped by retry_at.
+            await server.enqueue({ queue, retry_limit: limit });
+            for (let n = 1; n <= limit; n++) {
+                const { id } = await server.claimOne(queue);
+                const failed = await fail(server, id, { retry_at: 1 });
+                assert.equal(failed.status, 'ready');
+                assert.equal(failed.attempts, n);
+            }
+            const { id } = await server.claimOne(queue);
+            const dead = await fail(server, id);
+            assert.equal(dead.status, 'dead');
+            assert.equal(dead.attempts, limit + 1);
+            assert.equal(dead.reason, limit === 1 ? 'dead: the only retry is used up'
+                : 'dead: all 3 retries are used up');
+        });
+
+        it(`is_not_the_last_within_${limit}_retries`, async () => {
+            const job = await claimNew(server, { retry_limit: limit });
+            await failAndClaim(server, job, limit - 1);
+            const failed = await fail(server, job.id);
+            assert.equal(failed.status, 'scheduled');
+            assert.match(failed.reason, new RegExp(`^retry ${limit} of ${limit}, `));
+        });
+    }
+
+    it('may_name_the_time_of_the_retry_even_past_the_limit', async () => {
+        const { id } = await claimNew(server, { retry_limit: 0 });
+        const retryAt = Date.now() + 3600000;
+        const job = await fail(server, id, { retry_at: retryAt });
+        assert.equal(job.status, 'scheduled');
+        assert.equal(job.ready_at, retryAt);
+        assert.match(job.reason, /^retry 1, when the worker asked, in /);
+    });
+
+    it('with_a_retry_time_in_the_past_makes_the_job_ready_at_once', async () => {
+        const { id, queue } = await claimNew(server, { retry_limit: 0 });
+        const job = await fail(server, id, { retry_at: Date.now() - 1000 });
+        assert.equal(job.status, 'ready');
+        assert.equal(job.reason, 'retry 1, when the worker asked, at once');
+        assert.equal((await server.claimOne(queue)).attempts, 1);
+    });
+
+    it('may_kill_the_job', async () => {
+        const { id } = await claimNew(server);
+        const job = await fail(server, id, { kill: true, retry_at: Date.now() + 1000 });
+        assert.equal(job.status, 'dead');
+        assert.equal(job.reason, 'dead: killed by the worker');
+    });
+
+    it('that_does_not_kill_may_still_be_the_last', async () => {
+        const { id } = await claimNew(server, { retry_limit: 0 });
+        assert.equal((await fail(server, id, { kill: false })).status, 'dead');
+    });
+
+    it('carries_a_token_if_it_wants_to_be_sure', async () => {
+        const { id, token } = await claimNew(server);
+        const body = { message: 'm', token: '0123456789abcdef' };
+        assertError(await server.post(`/jobs/${id}/failure`, body), 409, 'stale_token');
+        assert.equal((await server.job(id)).status, 'in_flight');
+        assert.equal((await fail(server, id, { token })).attempts, 1);
+        assertError(await server.post(`/jobs/${id}/failure`, { message: 'm', token }), 409,
+            'stale_token');
+        assertError(await server.post(`/jobs/${id}/failure`, { message: 'm' }), 404,
+            'not_in_flight');
+    });
+
+    it('of_an_unknown_job_is_refused', async () => {
+        for (const id of [UNKNOWN, 'x'])
+            assertError(await server.post(`/jobs/${id}/failure`, { message: 'm' }), 404,
+                'not_found');
+    });
+
+    it('needs_a_message_and_fields_of_their_types', async () => {
+        const { id } = await claimNew(server);
+        const post = (body) => server.post(`/jobs/${id}/failure`, body);
+        assertError(await post({}), 400, 'missing_field', /message/);
+        assertError(await post(), 400, 'bad_json');
+        const cases = {
+            message: [null, 7, []], error_type: [7], backtrace: [{}], kill: ['true', 1],
+            retry_at: ['now', true], exit_code: ['1'], signal: ['9'], run_ms: ['5'], token: [5],
+        };
+        for (const [name, values] of Object.entries(cases))
+            for (const value of values)
+                assertError(await post({ message: 'm', [name]: value }), 400, 'wrong_type',
+                    new RegExp(`^${name}: `));
+        for (const [name, value] of [['retry_at', -1], ['retry_at', 1e300], ['exit_code', 1.5],
+            ['exit_code', 2147483648], ['run_ms', -1]])
+            assertError(await post({ message: 'm', [name]: value }), 400, 'bad_value',
+                new RegExp(`^${name}: `));
+        assert.equal((await server.job(id)).status, 'in_flight');
+    });
+
+    it('may_have_null_for_every_optional_field', async () => {
+        const { id } = await claimNew(server);
+        const job = await fail(server, id, {
+            error_type: null, backtrace: null, exit_code: null, signal: null, run_ms: null,
+            retry_at: null, kill: null, token: null,
+        });
+        assert.equal(job.status, 'scheduled');
+    });
+});
+
+describe('the errors of a job', () => {
+    const server = useServer();
+
+    it('are_kept_with_all_that_was_reported', async () => {
+        const job = await claimNew(server, { retry_limit: 0 });
+        const report = {
+            message: 'no such host\n"é"', error_type: 'DnsError', backtrace: 'a\n  b\n\tc',
+            exit_code: 75, run_ms: 1234,
+        };
+        const failed = await fail(server, job.id, report);
+        const res = await server.get(`/jobs/${job.id}/errors`);
+        assert.equal(res.status, 200);
+        const error = {
+            ...report, attempt: 1, run: 0, dequeued_at: job.dequeued_at,
+            failed_at: failed.failed_at, reason: 'dead: no retries are allowed',
+        };
+        assert.deepEqual(res.json.errors, [error]);
+        assert.deepEqual((await server.get(`/jobs/${job.id}/errors/1`)).json, error);
+    });
+
+    it('tell_an_exit_code_from_a_signal', async () => {
+        const job = await claimNew(server);
+        await fail(server, job.id, { signal: 9, retry_at: 0, run_ms: 0 });
+        await server.claimOne(job.queue);
+        await fail(server, job.id, { exit_code: -1, error_type: '' });
+        const { errors } = (await server.get(`/jobs/${job.id}/errors`)).json;
+        assert.deepEqual(errors.map((e) => [e.attempt, e.run, e.signal, e.exit_code, e.run_ms]),
+            [[1, 0, 9, undefined, 0], [2, 1, undefined, -1, undefined]]);
+        assert.ok(!('error_type' in errors[1]), 'what was not said is not there');
+        const runs = await server.runs(job.id);
+        assert.deepEqual(runs.map((r) => [r.run, r.signal, r.exit_code]),
+            [[0, 9, undefined], [1, undefined, -1]]);
+    });
+
+    it('come_in_pages_in_both_directions', async () => {
+        const job = await claimNew(server);
+        await failAndClaim(server, job, 7);
+        const seen = [];
+        let next = `/jobs/${job.id}/errors?limit=3`;
+        let last;
+        for (; next; next = last.pages.next) {
+            last = (await server.get(next)).json;
+            seen.push(last.errors.map((e) => e.attempt));
+        }
+        assert.deepEqual(seen, [[1, 2, 3], [4, 5, 6], [7]]);
+        const back = (await server.get(last.pages.prev)).json;
+        assert.deepEqual(back.errors.map((e) => e.attempt).sort(), [4, 5, 6]);
+        const desc = (await server.get(`/jobs/${job.id}/errors?order=desc&limit=5`)).json;
+        assert.deepEqual(desc.errors.map((e) => e.attempt), [7, 6, 5, 4, 3]);
+        assert.equal(desc.pages.prev, null);
+        assert.deepEqual((await server.get(desc.pages.next)).json.errors.map((e) => e.attempt),
+            [2, 1]);
+    });
+
+    it('are_asked_for_by_a_number_that_is_one', async () => {
+        const job = await claimNew(server);
+        await failAndClaim(server, job, 1);
+        assertError(await server.get(`/jobs/${job.id}/errors/2`), 404, 'not_found', /attempt 2/);
+        for (const attempt of ['0', '-1', 'x', '1.5', '99999999999'])
+            assertError(await server.get(`/jobs/${job.id}/errors/${attempt}`), 400, 'bad_value',
+                /attempt/);
+        for (const id of [UNKNOWN, 'x'])
+            for (const tail of ['errors', 'errors/1', 'runs'])
+                assertError(await server.get(`/jobs/${id}/${tail}`), 404, 'not_found');
+    });
+
+    it('refuse_bad_parameters', async () => {
+        const { id } = await claimNew(server);
+        for (const tail of ['errors', 'runs'])
+            for (const query of ['limit=0', 'limit=2001', 'limit=x', 'order=up', 'from=x',
+                'from=-1'])
+                assertError(await server.get(`/jobs/${id}/${tail}?${query}`), 400, 'bad_value');
+    });
+});
+
+describe('the runs of a job', () => {
+    const server = useServer();
+
+    it('tell_every_attempt_its_outcome_and_why', async () => {
+        const queue = queueName();
+        const { id } = await server.enqueue({ queue, retention: { completed_ms: 60000 } });
+        assert.deepEqual(await server.runs(id), []);
+        const first = await server.claimOne(queue, { worker: 'anna', lease_ms: 60000 });
+        const open = await server.runs(id);
+        assert.deepEqual(open, [{
+            run: 0, worker: 'anna', taken_at: first.dequeued_at,
+            lease_expires_at: first.lease_expires_at, ended_at: null, outcome: 'running',
+                reason: null,
+        }]);
+        assert.equal(first.lease_expires_at - first.dequeued_at, 60000);
+        const failed = await fail(server, id, { message: 'm', error_type: 'E', retry_at: 5 });
+        await server.claimOne(queue, { worker: 'bert' });
+        await server.post(`/jobs/${id}/release`);
+        await server.claimOne(queue);
+        await server.post(`/jobs/${id}/success`);
+        const runs = await server.runs(id);
+        assert.deepEqual(runs.map((r) => [r.run, r.worker, r.outcome, r.reason]), [
+            [0, 'anna', 'failed', 'retry 1, when the worker asked, at once'],
+            [1, 'bert', 'returned', 'ready again: the worker gave it back'],
+            [2, null, 'completed', 'completed'],
+        ]);
+        assert.equal(runs[0].attempt, 1);
+        assert.equal(runs[0].message, 'm');
+        assert.equal(runs[0].error_type, 'E');
+        assert.equal(runs[0].retry_at, 5);
+        assert.equal(runs[0].ended_at, failed.failed_at);
+        for (const run of runs)
+            assert.ok(run.taken_at <= run.ended_at);
+    });
+
+    it('come_in_pages_in_both_directions', async () => {
+        const job = await claimNew(server);
+        await failAndClaim(server, job, 4);
+        const page = (await server.get(`/jobs/${job.id}/runs?limit=2`)).json;
+        assert.deepEqual(page.runs.map((r) => r.run), [0, 1]);
+        const next = (await server.get(page.pages.next)).json;
+        assert.deepEqual(next.runs.map((r) => r.run), [2, 3]);
+        const last = (await server.get(next.pages.next)).json;
+        assert.deepEqual(last.runs.map((r) => [r.run, r.outcome]), [[4, 'running']]);
+        assert.equal(last.pages.next, null);
+        const back = (await server.get(last.pages.prev)).json;
+        assert.deepEqual(back.runs.map((r) => r.run), [3, 2]);
+        const desc = (await server.get(`/jobs/${job.id}/runs?order=desc`)).json;
+        assert.deepEqual(desc.runs.map((r) => r.run), [4, 3, 2, 1, 0]);
+    });
+});
+
+describe('retention', () => {
+    const server = useServer({
+        args: ['--default-completed-job-retention', '1h', '--default-dead-job-retention', '2h'],
+    });
+
+    it('keeps_a_completed_job_with_its_times', async () => {
+        const { id, dequeued_at: taken } = await claimNew(server, {
+            payload: 'p', retention: { completed_ms: 60000 },
+        });
+        await server.post(`/jobs/${id}/success`);
+        const job = await server.job(id);
+        assert.equal(job.status, 'completed');
+        assert.equal(job.payload, 'p');
+        assert.ok(job.completed_at >= taken && job.completed_at <= Date.now());
+        assert.equal(job.purge_at, job.completed_at + 60000);
+        assertError(await server.post(`/jobs/${id}/success`), 404, 'not_in_flight', /completed/);
+    });
+
+    it('is_the_servers_unless_the_job_has_its_own', async () => {
+        const done = await claimNew(server);
+        await server.post(`/jobs/${done.id}/success`);
+        const completed = await server.job(done.id);
+        assert.equal(completed.purge_at - completed.completed_at, 3600000);
+        const broken = await claimNew(server, { retention: { completed_ms: 5 } });
+        const dead = await fail(server, broken.id, { kill: true });
+        assert.equal(dead.purge_at - dead.failed_at, 7200000);
+    });
+
+    it('of_zero_keeps_nothing', async () => {
+        const done = await claimNew(server, { retention: { completed_ms: 0 } });
+        await server.post(`/jobs/${done.id}/success`);
+        assertError(await server.get(`/jobs/${done.id}`), 404, 'not_found');
+        const broken = await claimNew(server, { retention: { dead_ms: 0 } });
+        assert.equal((await fail(server, broken.id, { kill: true })).status, 'dead');
+        assertError(await server.get(`/jobs/${broken.id}`), 404, 'not_found');
+    });
+
+    it('shows_nothing_that_has_expired', async () => {
+        const done = await claimNew(server, { retention: { completed_ms: 100 } });
+        await server.post(`/jobs/${done.id}/success`);
+        const broken = await claimNew(server, { retention: { dead_ms: 100 } });
+        const { purge_at: purgeAt } = await fail(server, broken.id, { kill: true });
+        await until(() => Date.now() > purgeAt, 'both are over');
+        for (const job of [done, broken]) {
+            assertError(await server.get(`/jobs/${job.id}`), 404, 'not_found');
+            assertError(await server.get(`/jobs/${job.id}/runs`), 404, 'not_found');
+            assert.deepEqual((await server.get(`/jobs?queue=${job.queue}`)).json.jobs, []);
+            assert.equal((await server.get(`/jobs/count?queue=${job.queue}`)).json.count, 0);
+            assert.ok(!(await server.get('/queues')).json.queues.includes(job.queue));
+        }
+    });
+
+    it('lets_the_dead_be_listed_with_the_reason', async () => {
+        const job = await claimNew(server, { retry_limit: 0, payload: [1] });
+        const dead = await fail(server, job.id);
+        const { jobs } = (await server.get(`/jobs?status=dead&queue=${job.queue}`)).json;
+        assert.deepEqual(jobs, [{ ...dead, payload: [1] }]);
+        assert.equal(jobs[0].reason, 'dead: no retries are allowed');
+        assert.equal(jobs[0].resolution, 'failed');
+        assertError(await server.post(`/jobs/${job.id}/failure`, { message: 'm' }), 404,
+            'not_in_flight', /dead/);
+    });
+});
+
+describe('the defaults of the server', () => {
+    const server = useServer({
+        args: ['--default-retry-limit', '1', '--default-backoff-base', '0.25s',
+            '--default-backoff-exponent', '3', '--default-backoff-jitter', '0'],
+    });
+
+    it('are_what_its_settings_say', async () => {
+        const { id } = await claimNew(server);
+        const job = await fail(server, id);
+        assert.equal(job.ready_at - job.failed_at, 1250);
+        assert.equal(job.reason, 'retry 1 of 1, default backoff, in 1.3 s');
+    });
+
+    it('give_way_to_what_a_job_says_of_itself', async () => {
+        const job = await claimNew(server, {
+            retry_limit: 2, backoff: { base_ms: 10, exponent: 0, jitter_ms: 0 },
+        });
+        await failAndClaim(server, job, 1);
+        const failed = await fail(server, job.id);
+        assert.equal(failed.ready_at - failed.failed_at, 1010);
+        assert.match(failed.reason, /^retry 2 of 2, own backoff, /);
+    });
+});
