@@ -4,6 +4,7 @@
 
 /* The world outside: only the server's start and the simulator make one. */
 
+#include "base/evaluator.h"
 #include "base/rng.h"
 #include "base/units.h"
 #include "store/store.h"
@@ -13,6 +14,9 @@ struct env {
     void *ctx;
     struct rng rng;
     struct store *store; /* borrowed */
+    /* Of jq expressions; borrowed. NULL: whatever needs one is refused. It gives no more
+     * answers once the backend is freed. */
+    struct evaluator *evaluator;
 };
 
 #endif

@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "cli/settings.h"
+#include "jq/pool.h"
 #include "store/rocks.h"
 
 /* How long a drain may take before what is left is cut off. */
@@ -35,6 +36,7 @@ struct server {
     bool due_set;
     instant last_now;
     struct store *store;
+    struct pool *jq;
     struct backend *backend;
     struct api *api;
     struct http_server *http;
@@ -199,11 +201,23 @@ static struct err open_store(struct server *s)
     return rocks_open(&rocks, &s->store);
 }
 
+static void open_jq(struct server *s)
+{
+    struct pool_settings jq = pool_defaults();
+    jq.processes = (int)s->settings.jq_processes;
+    jq.time_limit = s->settings.jq_time_limit;
+    jq.memory_limit = s->settings.jq_memory_limit;
+    s->jq = pool_new(&s->loop, &jq);
+}
+
 static struct err open_backend(struct server *s)
 {
     const struct settings *set = &s->settings;
-    struct env env = {
-        .now = env_now, .ctx = s, .rng = rng_from_seed(random_seed()), .store = s->store};
+    struct env env = {.now = env_now,
+                      .ctx = s,
+                      .rng = rng_from_seed(random_seed()),
+                      .store = s->store,
+                      .evaluator = pool_evaluator(s->jq)};
     struct embedded_settings settings = {
         .engine = {.retry = {.limit = (int32_t)set->retry_limit,
                              .backoff = {CURVE_POWER, set->backoff_base, set->backoff_exponent,
@@ -268,6 +282,8 @@ static void close_all(struct server *s)
     uv_run(&s->loop, UV_RUN_NOWAIT);
     if (s->backend)
         embedded_free(s->backend);
+    if (s->jq)
+        pool_close(s->jq);
     if (s->store)
         store_close(s->store);
     uv_walk(&s->loop, close_handle, NULL);
@@ -279,6 +295,7 @@ static struct err start(struct server *s)
 {
     TRY(check_host(&s->settings));
     TRY(open_store(s));
+    open_jq(s);
     TRY(open_backend(s));
     struct api_settings api = {.strict = s->settings.strict};
     s->api = api_new(s->backend, &api);

@@ -63,6 +63,14 @@ static const struct option_def table[] = {
      .help = "with less room on the disk nothing new is stored; reading and finishing go on"},
     {"cache-size", "SIZE", OPTION_SIZE, AT(cache_size), ENV_BOTH("CACHE_SIZE"), .def = "256MB",
      .help = "memory for the cache of the store"},
+    {"jq-processes", "COUNT", OPTION_INT, AT(jq_processes), .min = 1, .max = 64,
+     ENV("JQ_PROCESSES"), .def = "2",
+     .help = "processes that evaluate jq expressions, of batched jobs and of filters; started when "
+             "first needed"},
+    {"jq-time-limit", "DURATION", OPTION_SPAN, AT(jq_time_limit), ENV("JQ_TIME_LIMIT"), .def = "1s",
+     .help = "how long one evaluation may take before it is stopped"},
+    {"jq-memory-limit", "SIZE", OPTION_SIZE, AT(jq_memory_limit), ENV("JQ_MEMORY_LIMIT"),
+     .def = "256MiB", .help = "memory that each of these processes may use"},
     {0},
 };
 
