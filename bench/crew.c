@@ -200,7 +200,7 @@ static void keep_body(struct peer *p, int status, struct str body, uint64_t star
 
 struct buf crew_get(struct crew_address to, struct str path, uint64_t timeout_ns)
 {
-    struct crew crew;
+    struct crew crew = {0};
     struct buf body = {0}, request = {0};
     struct peer p = {.on_answer = keep_body, .owner = &body};
     buf_print(&request, "GET %.*s HTTP/1.1\r\nHost: %s\r\n\r\n", STR_ARG(path), to.host);

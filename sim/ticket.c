@@ -236,7 +236,7 @@ static void judge_renewal(struct ticket *t, const struct reply *r)
     PROMISE(!run || !run->stream, "LEASE", "#%lu: a stream's job was renewed", t->serial);
     if (run) {
         run->lease_end = r->lease_end;
-        if (run->renewals == 0)
+        if (run->renewals == 0 && m->blind_renewal.ms < t->at.ms)
             run->lease_min = r->lease_end;
     }
 }

@@ -84,6 +84,11 @@ static void check_asleep(struct sim *s)
     sim_turn(s);
     PROMISE(begun == disk_begun(s->disk) && hash == trace_hash(), "I5",
             "the loop slept with work left");
+    for (unsigned i = 0; i < CLAIMS; i++) {
+        const struct ticket *t = s->claims[i].ticket;
+        PROMISE(!t || t->until.ms > s->now.ms, "I5",
+                "the wait of claim #%lu is over and it has no answer", t->serial);
+    }
 }
 
 void sim_pump(struct sim *s)
@@ -92,7 +97,9 @@ void sim_pump(struct sim *s)
         PROMISE(n < TURNS_MAX, "I5", "the loop spins");
         sim_turn(s);
     }
-    if (!s->holding && !disk_is_busy(s->disk))
+    /* Nobody tells a loop that the disk got full. */
+    bool full = store_free_space(s->disk) < (int64_t)s->settings.min_free_space;
+    if (!s->holding && !disk_is_busy(s->disk) && !full)
         check_asleep(s);
 }
 

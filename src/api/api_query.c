@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "api/api_internal.h"
+#include "base/must.h"
 
 #define LIMIT_DEFAULT 50
 
@@ -412,6 +413,7 @@ static void reply_runs(struct runs_call *c, const struct reply *r, bool errors)
     bool later = c->from >= 0;
     const struct run *first = r->count ? &r->runs[0] : NULL;
     const struct run *last = r->count ? &r->runs[r->count - 1] : NULL;
+    must(last || !r->more);
     write_pages(b, &c->page, later ? number_cursor(c->from, self) : none,
                 r->more ? number_cursor(errors ? last->attempt : last->index, next) : none,
                 later && first ? number_cursor(errors ? first->attempt : first->index, prev)

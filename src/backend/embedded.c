@@ -141,10 +141,13 @@ static void check_space(struct embedded *b)
     b->free_space_at = b->now;
 }
 
-/* Too short to hand anything out. */
-static bool is_short_of_space(const struct embedded *b)
+static struct err no_space(const struct embedded *b)
 {
-    return (uint64_t)b->free_space < b->settings.min_free_space / 2;
+    return err_make(ERR_DISK_FULL,
+                    "the disk has %lld MiB left and %llu MiB are kept in reserve; "
+                    "nothing was stored",
+                    (long long)(b->free_space >> 20),
+                    (unsigned long long)(b->settings.min_free_space >> 20));
 }
 
 struct err embedded_refuse_to_store(struct embedded *b, enum command_kind kind)
@@ -159,11 +162,7 @@ struct err embedded_refuse_to_store(struct embedded *b, enum command_kind kind)
         reserve /= 2;
     if (kind == CMD_REMOVE || kind == CMD_REMOVE_WHERE || (uint64_t)b->free_space >= reserve)
         return err_none();
-    return err_make(ERR_DISK_FULL,
-                    "the disk has %lld MiB left and %llu MiB are kept in reserve; "
-                    "nothing was stored",
-                    (long long)(b->free_space >> 20),
-                    (unsigned long long)(b->settings.min_free_space >> 20));
+    return no_space(b);
 }
 
 static bool stores(enum command_kind kind)
@@ -406,6 +405,7 @@ static struct err stream_open(struct backend *base, const struct stream_spec *sp
     list_init(&s->node);
     list_append(&b->streams, &s->node);
     s->taker = engine_taker_open(b->engine, &taker, s);
+    b->stirred = true;
     *out = s;
     return err_none();
 }
@@ -425,8 +425,10 @@ static void stream_close(struct backend *base, struct backend_stream *s)
 
 static void stream_pause(struct backend *base, struct backend_stream *s, bool paused)
 {
-    if (s->taker)
-        engine_taker_pause(self(base)->engine, s->taker, paused);
+    if (!s->taker)
+        return;
+    engine_taker_pause(self(base)->engine, s->taker, paused);
+    self(base)->stirred = true;
 }
 
 static struct backend_claim *claim(struct backend *base, const struct claim_spec *spec)
@@ -455,6 +457,7 @@ static struct backend_claim *claim(struct backend *base, const struct claim_spec
                                .lease = spec->lease,
                                .wait_end = instant_add(b->now, spec->wait)};
     c->taker = engine_taker_open(b->engine, &taker, c);
+    b->stirred = true;
     return c;
 }
 
@@ -467,6 +470,16 @@ static void claim_cancel(struct backend *base, struct backend_claim *c)
     engine_taker_close(b->engine, b->now, c->taker);
     c->taker = NULL;
     embedded_effect(b, on_claim_reply, c);
+}
+
+/* The claims are yet to be answered. */
+static void close_claim_takers(struct embedded *b)
+{
+    for (struct list *n = b->claims.next; n != &b->claims; n = n->next) {
+        struct backend_claim *c = LIST_OF(n, struct backend_claim, node);
+        if (c->taker)
+            engine_taker_close(b->engine, b->now, c->taker);
+    }
 }
 
 /* Answers all claims that still wait. Their takers are gone or the caller's. */
@@ -588,6 +601,14 @@ static struct turn *seal(struct embedded *b)
     return t;
 }
 
+/* Leases could not be written down, and nobody shall wait past the end of his wait. */
+static void refuse_claims(struct embedded *b)
+{
+    struct err why = no_space(b);
+    close_claim_takers(b);
+    answer_claims(b, &why);
+}
+
 static struct err advance(struct embedded *b)
 {
     check_space(b);
@@ -595,8 +616,11 @@ static struct err advance(struct embedded *b)
         embedded_ahead_close(b);
     TRY(engine_advance(b->engine, b->now, DUE_PER_TURN, &b->more_due));
     TRY(embedded_scan_step(b));
-    if (is_short_of_space(b))
+    b->starved = (uint64_t)b->free_space < b->settings.min_free_space / 2;
+    if (b->starved) {
+        refuse_claims(b);
         return err_none();
+    }
     return engine_dispatch(b->engine, b->now, &b->building->arena);
 }
 
@@ -606,6 +630,7 @@ struct err embedded_turn(struct backend *base)
     struct turn *durable = NULL;
     struct err result;
     embedded_refresh_now(b);
+    b->stirred = false;
     if (b->committing && store_reap(b->env.store, &result)) {
         durable = b->committing;
         b->committing = NULL;
@@ -633,7 +658,7 @@ struct err embedded_turn(struct backend *base)
 bool embedded_next_due(const struct backend *base, instant *at)
 {
     const struct embedded *b = (const struct embedded *)base;
-    bool work = b->building->batch.count || b->building->count || b->more_due;
+    bool work = b->building->batch.count || b->building->count || b->more_due || b->stirred;
     if ((work && !b->committing) || !list_is_empty(&b->scans)) {
         *at = b->now;
         return true;
@@ -643,12 +668,10 @@ bool embedded_next_due(const struct backend *base, instant *at)
         return true;
     }
     bool due = engine_next_due(b->engine, at);
-    if (!is_short_of_space(b))
+    instant look = instant_add(b->free_space_at, (span){SPACE_CHECK_MS});
+    if (!b->starved || (due && at->ms <= look.ms))
         return due;
-    /* Nobody tells when there is room again. */
-    instant look = instant_add(b->free_space_at, (span){REOPEN_INTERVAL_MS});
-    if (!due || look.ms < at->ms)
-        *at = look;
+    *at = look;
     return true;
 }
 
@@ -659,14 +682,10 @@ void embedded_stop(struct backend *base)
         return;
     b->stopping = true;
     embedded_refresh_now(b);
-    for (struct list *n = b->claims.next; n != &b->claims; n = n->next) {
-        struct backend_claim *c = LIST_OF(n, struct backend_claim, node);
-        if (c->taker)
-            engine_taker_close(b->engine, b->now, c->taker);
-    }
+    close_claim_takers(b);
     for (struct list *n = b->streams.next; n != &b->streams; n = n->next) {
         struct backend_stream *s = LIST_OF(n, struct backend_stream, node);
-        if (s->open)
+        if (s->taker)
             engine_taker_close(b->engine, b->now, s->taker);
     }
     answer_claims(b, NULL);

@@ -86,6 +86,8 @@ struct embedded {
     int64_t free_space;
     instant free_space_at;
     bool more_due, stopping;
+    bool stirred;    /* a taker came or was resumed since the last turn */
+    bool starved;    /* nothing is handed out for lack of space on the disk */
     bool copy_reads; /* what is read must outlive the turn: no views into its batch */
     struct ahead ahead;
     struct buf scratch; /* for reads from the store */

@@ -163,7 +163,7 @@ static int enqueue_one(struct client *c, const struct enqueue_args *args, const 
                        const struct newjob_defaults *d)
 {
     struct buf raw = {0};
-    struct str payload;
+    struct str payload = {0};
     if (!args->queue || !args->type)
         return command_usage(&enqueue_command, "--%s is missing", args->queue ? "type" : "queue");
     int code = read_payload(args, o, &raw, &payload);

@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Less than jq needs for itself. */
+#define JQ_MEMORY_MIN (16 << 20)
+
 #define AT(field)      .offset = offsetof(struct settings, field)
 #define ENV(name)      .env = "TENAX_" name
 #define ENV_BOTH(name) .env = "TENAX_" name, .alias = "ZIZQ_" name
@@ -125,6 +128,10 @@ bool settings_load(int argc, char **argv, struct settings *s, int *code)
         *code = command_usage(&settings_command,
                               "the three backoff settings form one formula: %s must be given too",
                               missing);
+    else if (s->jq_time_limit.ms == 0)
+        *code = command_usage(&settings_command, "--jq-time-limit must be longer than 0");
+    else if (s->jq_memory_limit < JQ_MEMORY_MIN)
+        *code = command_usage(&settings_command, "--jq-memory-limit must be 16MiB or more");
     else
         return true;
     return false;

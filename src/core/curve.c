@@ -10,10 +10,21 @@ struct curve curve_default(void)
     return (struct curve){CURVE_POWER, {15000}, 4.0, {30000}};
 }
 
+static span exponential(const struct curve *c, uint32_t n)
+{
+    if (c->base.ms == 0)
+        return (span){0};
+    double most = c->most.ms < 0 ? (double)SPAN_MAX_MS : (double)c->most.ms;
+    double ms = (double)c->base.ms * pow(c->exponent, (double)(n - 1));
+    return (span){(int64_t)(ms < most ? ms : most)};
+}
+
 span curve_delay(const struct curve *c, uint32_t n, struct rng *rng)
 {
-    must(c->shape == CURVE_POWER && n > 0);
+    must(c->shape != CURVE_NONE && n > 0);
     double chance = rng_unit(rng);
+    if (c->shape == CURVE_EXPONENTIAL)
+        return exponential(c, n);
     /* n^E counts seconds: read as milliseconds, the default window would be four
      * hours instead of 25 days. */
     double grown_ms = pow((double)n, c->exponent) * 1000.0;

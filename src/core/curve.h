@@ -8,8 +8,9 @@
 #include "base/units.h"
 
 enum curve_shape {
-    CURVE_NONE,  /* not stated: someone else's default applies */
-    CURVE_POWER, /* seed 003: base + n^exponent seconds + n * rand(0..jitter) */
+    CURVE_NONE,        /* not stated: someone else's default applies */
+    CURVE_POWER,       /* seed 003: base + n^exponent seconds + n * rand(0..jitter) */
+    CURVE_EXPONENTIAL, /* seed 004: min(base * exponent^(n-1), most); exponent is the multiplier */
 };
 
 struct curve {
@@ -17,6 +18,7 @@ struct curve {
     span base;
     double exponent;
     span jitter;
+    span most; /* CURVE_EXPONENTIAL: the longest delay; negative: SPAN_MAX_MS */
 };
 
 /* Server defaults of seed 003: 15 s, 4, 30 s. */

@@ -35,6 +35,29 @@ const char *job_resolution_name(enum resolution r)
     return NULL;
 }
 
+static const char *const condition_names[CONDITION_COUNT] = {
+    [CONDITION_OOM_KILLED] = "OOMKilled",        [CONDITION_EVICTED] = "Evicted",
+    [CONDITION_PREEMPTED] = "Preempted",         [CONDITION_DEADLINE_EXCEEDED] = "DeadlineExceeded",
+    [CONDITION_UNSCHEDULABLE] = "Unschedulable",
+};
+
+const char *job_condition_name(enum condition c)
+{
+    must(c < CONDITION_COUNT);
+    return condition_names[c];
+}
+
+bool job_condition_parse(struct str name, enum condition *c)
+{
+    for (int i = CONDITION_NONE + 1; i < CONDITION_COUNT; i++) {
+        if (str_eq(name, str_from(condition_names[i]))) {
+            *c = (enum condition)i;
+            return true;
+        }
+    }
+    return false;
+}
+
 static const char *const unique_names[UNIQUE_COUNT] = {
     [UNIQUE_QUEUED] = "queued", [UNIQUE_ACTIVE] = "active", [UNIQUE_EXISTS] = "exists"};
 

@@ -101,12 +101,38 @@ enum outcome {
     OUTCOME_COUNT
 };
 
+/* What ended a pod or process from outside (seed 004). */
+enum condition {
+    CONDITION_NONE,
+    CONDITION_OOM_KILLED,
+    CONDITION_EVICTED,
+    CONDITION_PREEMPTED,
+    CONDITION_DEADLINE_EXCEEDED,
+    CONDITION_UNSCHEDULABLE,
+    CONDITION_COUNT
+};
+
+/* One container of a pod that failed. */
+struct container_result {
+    struct str name;
+    bool init;
+    int32_t exit_code;          /* 0: it did not fail, or not by exiting */
+    enum condition condition;   /* from its reason: OOMKilled */
+    struct str reason, message; /* message: of its termination log */
+};
+
 /* What went wrong, as data. */
 struct failure {
     struct str message, error_type, backtrace; /* empty: not given */
     int32_t exit_code; /* of the worker's process; 0: not given (never a failure) */
     int32_t signal;    /* that ended it; 0: none */
     span run_time;     /* as the worker measured it; negative: not given */
+    enum condition condition;
+    struct str node;                           /* where it ran; empty: not given */
+    struct str termination_message;            /* of the process as a whole */
+    struct str category, subcategory;          /* given by the worker or a categorizer */
+    const struct container_result *containers; /* in the order they were given */
+    size_t container_count;
 };
 
 /* One attempt of a job by one worker. */
@@ -123,6 +149,9 @@ struct run {
     struct failure failure;
 };
 
+/* "OOMKilled" …; NULL for CONDITION_NONE. */
+const char *job_condition_name(enum condition c);
+bool job_condition_parse(struct str name, enum condition *c);
 const char *job_outcome_name(enum outcome o);
 /* NULL for RESOLUTION_NONE. */
 const char *job_resolution_name(enum resolution r);

@@ -34,7 +34,7 @@ static void every_setting_has_a_variable_and_help(void **state)
         assert_int_equal(strncmp(d->env, "TENAX_", 6), 0);
         assert_true(d->type == OPTION_SWITCH || d->def);
     }
-    assert_int_equal(n, 22);
+    assert_int_equal(n, 25);
 }
 
 static void defaults_are_the_documented_ones(void **state)

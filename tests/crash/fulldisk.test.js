@@ -236,6 +236,22 @@ function define(prefix) {
       await site.checkJobs();
     }));
 
+  /* Large enough for tables to be merged, which needs room too, and finds none. */
+  test('deleting jobs brings a server back that has filled its disk by itself', (t) =>
+    onSite(prefix, 600, [], async (site) => {
+      assertRefusal(await site.fill(site.conn, 50, 20000), /left|space/);
+      const began = performance.now();
+      await accepted(() => site.conn.request('DELETE', '/jobs?queue=q'));
+      site.kept.clear();
+      t.diagnostic(`deleted after ${Math.round(performance.now() - began)} ms`);
+      t.diagnostic(`resumed after another ${Math.round(await site.resumed())} ms`);
+      await assertHealthy(site);
+      await site.checkJobs();
+      await site.kill();
+      await site.start();
+      await site.checkJobs();
+    }));
+
   test('killed on a disk that it has filled, the server starts again', () =>
     onSite(prefix, 48, ['--min-free-space', '0'], async (site) => {
       assertRefusal(await site.fill(site.conn, 5, 5000), /left|space/);

@@ -162,6 +162,7 @@ class Connection {
 class Stream {
   constructor(port, query, onJob) {
     this.ended = this.left = false; // the server has ended it; we have closed it
+    this.status = null; // of the answer, once there is one
     let rest = '';
     this.socket = net.connect({ port, host: '127.0.0.1', noDelay: true });
     /** The connection is gone: {ended: the last chunk had arrived, reset: it broke}. */
@@ -178,7 +179,7 @@ class Stream {
     this.opened = new Promise((resolve, reject) => {
       this.closed.then(() => reject(new Lost('GET /jobs/take: connection lost')));
       const parser = new ReplyParser({
-        head: (reply) => resolve(reply.status),
+        head: ({ status }) => resolve((this.status = status)),
         data: (bytes) => {
           const lines = (rest + bytes.toString()).split('\n');
           rest = lines.pop();

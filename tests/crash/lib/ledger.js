@@ -28,6 +28,8 @@ class Ledger {
     for (const kind of [...Object.keys(OUTCOME), 'delete']) this.counts[kind] = 0;
     /** Called when a job ends; enqueuers wait for it when too much is open. */
     this.onEnd = () => {};
+    /** Called when something was acknowledged or handed out. */
+    this.onNews = () => {};
   }
 
   note(job, text) {
@@ -75,6 +77,7 @@ class Ledger {
 
   enqueueAcked(job, body) {
     this.counts.enqueued++;
+    this.onNews();
     this.note(job, `enqueue acknowledged, ${body.status}`);
     this.identify(job, body.id);
     if (body.attempts !== 0) this.fail(job, `new with ${body.attempts} attempts`);
@@ -112,6 +115,7 @@ class Ledger {
     if (!job) return null;
     this.counts.handed++;
     this.note(job, `run ${body.run} handed out by ${how}, token ${body.token}`);
+    this.onNews();
     this.checkHandout(job, body);
     const run = {
       job,
@@ -219,6 +223,7 @@ class Ledger {
       return;
     }
     this.counts[kind]++;
+    this.onNews();
     if (report.mustFail) this.fail(job, `a stale ${kind} of run ${run.index} was accepted`);
     /* Of an earlier run the acknowledgement may only have come late, over another connection. */
     if (job.ended && job.ended.run !== null && run.index >= job.ended.run)
@@ -261,6 +266,7 @@ class Ledger {
     request.status = status === 204 ? 'acked' : 'refused';
     if (status === 204) {
       this.counts.delete++;
+      this.onNews();
       this.end(job, 'deleted', null, false);
     } else if (status !== 404) {
       this.fail(job, `delete answered ${status}`);

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Prints the documents that come from tables of the program, so that none can say
+ * something else than the program does: gendocs lifecycle | errors | settings. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "cli/settings.h"
+#include "core/lifecycle.h"
+
+#define GENERATED(source)                                                                          \
+    "<!-- Generated from " source " by `make docs`; edit that, not this. -->\n\n"
+
+static const char *target_name(enum status s)
+{
+    return s == STATUS_GONE ? "gone" : lifecycle_status_name(s);
+}
+
+static void write_statuses(struct buf *b)
+{
+    buf_lit(b, "| Status | Meaning |\n|---|---|\n");
+    for (int s = 0; s < STATUS_COUNT; s++)
+        buf_print(b, "| `%s` | %s |\n", lifecycle_status_name((enum status)s),
+                  lifecycle_status_meaning((enum status)s));
+}
+
+static void write_events(struct buf *b)
+{
+    buf_lit(b, "| Event | Meaning |\n|---|---|\n");
+    for (int e = 0; e < EVENT_COUNT; e++)
+        buf_print(b, "| `%s` | %s |\n", lifecycle_event_name((enum event)e),
+                  lifecycle_event_meaning((enum event)e));
+}
+
+static void write_moves(struct buf *b)
+{
+    buf_lit(b, "| Status |");
+    for (int e = 0; e < EVENT_COUNT; e++)
+        buf_print(b, " `%s` |", lifecycle_event_name((enum event)e));
+    buf_lit(b, "\n|---|");
+    for (int e = 0; e < EVENT_COUNT; e++)
+        buf_lit(b, "---|");
+    for (int s = 0; s < STATUS_COUNT; s++) {
+        buf_print(b, "\n| `%s` |", lifecycle_status_name((enum status)s));
+        for (int e = 0; e < EVENT_COUNT; e++) {
+            enum status to;
+            bool may = lifecycle_next((enum status)s, (enum event)e, &to);
+            buf_print(b, " %s |", may ? target_name(to) : "");
+        }
+    }
+    buf_lit(b, "\n");
+}
+
+static void write_lifecycle(struct buf *b)
+{
+    buf_lit(b, GENERATED("src/core/lifecycle.def"));
+    buf_lit(b, "# The life of a job\n\n## Statuses\n\n");
+    write_statuses(b);
+    buf_lit(b, "\n## What can happen to a job\n\n");
+    write_events(b);
+    buf_lit(b, "\n## Where it leads\n\nAn empty cell is refused. `gone`: the job no longer exists."
+               "\n\n");
+    write_moves(b);
+}
+
+static void write_errors(struct buf *b)
+{
+    buf_lit(b, GENERATED("src/base/errors.def"));
+    buf_lit(b, "# Error codes\n\n"
+               "An error is JSON with `error`, a sentence for a person, and `code`, one of these. "
+               "*Retry*: the same request may succeed later.\n\n"
+               "| `code` | HTTP status | Retry | Meaning |\n|---|---|---|---|\n");
+    for (int c = ERR_OK + 1; c < ERR_COUNT; c++)
+        buf_print(b, "| `%s` | %d | %s | %s |\n", err_wire((enum err_code)c),
+                  err_status((enum err_code)c), err_retryable((enum err_code)c) ? "yes" : "",
+                  err_meaning((enum err_code)c));
+}
+
+static void write_settings(struct buf *b)
+{
+    buf_lit(b, GENERATED("src/cli/settings.c"));
+    buf_lit(b, "# Settings of the server\n\n"
+               "A flag of `tenax serve` wins over its variable, that over its alias, and that over "
+               "the default. An empty variable counts as not set. Durations are written `30s`, "
+               "`1.5h`, `7d`, or as milliseconds; sizes `64MiB`, `256MB`, or as bytes.\n\n");
+    options_markdown(b, settings_command.options);
+}
+
+int main(int argc, char **argv)
+{
+    const struct {
+        const char *name;
+        void (*write)(struct buf *b);
+    } documents[] = {
+        {"lifecycle", write_lifecycle}, {"errors", write_errors}, {"settings", write_settings}};
+    for (size_t i = 0; argc == 2 && i < sizeof documents / sizeof *documents; i++) {
+        if (strcmp(argv[1], documents[i].name) != 0)
+            continue;
+        struct buf b = {0};
+        documents[i].write(&b);
+        bool written = fwrite(b.at, 1, b.len, stdout) == b.len && fflush(stdout) == 0;
+        buf_fini(&b);
+        return written ? 0 : 1;
+    }
+    fprintf(stderr, "usage: gendocs lifecycle|errors|settings\n");
+    return 2;
+}
