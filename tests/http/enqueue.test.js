@@ -265,7 +265,7 @@ describe('what this server does not have yet is refused', () => {
     const server = useServer();
 
     for (const [name, value] of Object.entries({
-        unique_key: 'k', unique_while: 'queued', batch: { key: 'k', when: 'true', fold: '.' },
+        unique_key: 'k', unique_while: 'queued',
     })) {
         it(`as_${name}_is`, async () => {
             const queue = queueName();
@@ -276,7 +276,7 @@ describe('what this server does not have yet is refused', () => {
         });
     }
 
-    for (const param of ['filter', 'priority', 'ready_at', 'attempts']) {
+    for (const param of ['priority', 'ready_at', 'attempts']) {
         it(`as_the_parameter_${param}_is`, async () => {
             await server.enqueue({ queue: 'kept' });
             for (const target of ['/jobs', '/jobs/count'])
