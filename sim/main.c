@@ -16,7 +16,7 @@
 #include "store/memory.h"
 #include "trace.h"
 
-#define STEPS_DEFAULT 300
+#define STEPS_DEFAULT 250
 #define MIN_FREE      1000
 
 static struct profile some_profile(struct sim *s)
@@ -120,6 +120,8 @@ static void disturb(struct sim *s)
         fail_a_commit(s);
     if (p->faults && sim_chance(s, 1))
         sim_crash(s);
+    if (sim_draw(s, 200) == 0)
+        sim_restart(s);
     if (p->space && sim_chance(s, 5))
         memory_set_free_space(disk_memory(s->disk), spaces[sim_draw(s, 4)]);
     if (!p->sync && sim_chance(s, 5)) {
@@ -147,7 +149,7 @@ static uint64_t simulate(uint64_t seed, uint64_t steps, bool print)
             quiet_audit(&s);
         if (sim_chance(&s, 2))
             quiet_order(&s);
-        if (step % 16 == 0)
+        if (step % 4 == 0)
             engine_check(embedded_engine(s.backend));
     }
     trace_step(steps + 1);

@@ -61,7 +61,9 @@ struct sim {
     bool quiet;    /* clients do nothing of their own */
     bool working;  /* clients report success of whatever they get */
     bool may_fail; /* errors of the store are to be expected */
-    bool arrived;  /* something came from outside since the last turn */
+    bool stopping;
+    unsigned boots;
+    bool arrived; /* something came from outside since the last turn */
 };
 
 /* --- world.c --- */
@@ -70,6 +72,8 @@ bool sim_chance(struct sim *s, unsigned percent);
 void sim_boot(struct sim *s);
 /* Power or process is gone: drops the backend and starts another. */
 void sim_crash(struct sim *s);
+/* Stops the server as an operator does, and starts another. */
+void sim_restart(struct sim *s);
 /* One turn; if the backend asks for the end of the process, it crashes. */
 void sim_turn(struct sim *s);
 /* Turns until nothing is under way. The clock stands. */

@@ -367,7 +367,7 @@ static void judge_claim(struct ticket *t, const struct reply *r)
     }
     PROMISE(r->count <= t->limit, "PREFETCH", "#%lu: %zu jobs of %u", t->serial, r->count,
             t->limit);
-    PROMISE(r->count || t->canceled || s->now.ms >= t->until.ms, "REPLY",
+    PROMISE(r->count || t->canceled || s->stopping || s->now.ms >= t->until.ms, "REPLY",
             "#%lu: the wait ended too early", t->serial);
     for (size_t i = 0; i < r->count; i++) {
         const struct handout *h = &r->handouts[i];

@@ -32,6 +32,7 @@ void sim_boot(struct sim *s)
     PROMISE(err.code == ERR_OK, "I2", "recovery failed: %s", err.msg);
     engine_check(embedded_engine(s->backend));
     s->arrived = true;
+    s->boots++;
 }
 
 void sim_crash(struct sim *s)
@@ -123,6 +124,26 @@ void sim_heal(struct sim *s)
     sim_hold(s, false);
     memory_set_free_space(disk_memory(s->disk), INT64_MAX);
     disk_fail_reopens(s->disk, 0);
+}
+
+void sim_restart(struct sim *s)
+{
+    unsigned boots = s->boots;
+    trace_line("stop");
+    s->quiet = s->stopping = true;
+    sim_heal(s);
+    embedded_stop(s->backend);
+    sim_pump(s);
+    s->quiet = s->stopping = false;
+    /* A commit that had failed before may have ended the process first. */
+    if (s->boots != boots)
+        return;
+    PROMISE(embedded_is_idle(s->backend), "I5", "a stopped server has work left");
+    PROMISE(list_is_empty(&s->tickets), "REPLY", "a stopped server owes answers");
+    embedded_free(s->backend);
+    disk_crash(s->disk, true, false);
+    client_cut_off(s);
+    sim_boot(s);
 }
 
 static void note_writable(struct ticket *t, const struct reply *r)

@@ -122,7 +122,7 @@ void api_retry_where(ROUTE_ARGS)
 {
     (void)params;
     struct list_params p;
-    struct err err = api_read_params(ctx, req, PARAMS_CHANGE, &p);
+    struct err err = api_read_params(ctx, req, PARAMS_RETRY, &p);
     unsigned dead = 1u << STATUS_DEAD;
     if (err.code == ERR_OK && p.list.filter.statuses && p.list.filter.statuses != dead)
         err = err_make(ERR_UNPROCESSABLE, "only dead jobs can be retried: status=dead");

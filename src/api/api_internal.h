@@ -111,7 +111,7 @@ struct name_list {
 };
 
 /* api_query.c */
-enum params { PARAMS_FILTER, PARAMS_PAGE, PARAMS_CHANGE };
+enum params { PARAMS_FILTER, PARAMS_PAGE, PARAMS_CHANGE, PARAMS_RETRY };
 struct list_params {
     struct list_command list;
     struct buf echo; /* the filters, for the links of pages; to be released by the caller */

@@ -11,14 +11,21 @@
 
 /* --- parameters --- */
 
+static bool is_digits(struct str text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.at[i] < '0' || text.at[i] > '9')
+            return false;
+    return text.len > 0;
+}
+
+/* Digits only: what else JSON calls a whole number ("1e2", " 1") is more likely a mistake here. */
 static struct err read_number(struct str text, const char *name, int64_t lo, int64_t hi, int64_t *v)
 {
     struct json_cursor c = json_open(text);
-    struct err err = json_read_int(&c, lo, hi, v);
-    if (err.code == ERR_OK)
-        err = json_close(&c);
-    if (err.code == ERR_OK)
-        return err;
+    if (is_digits(text) && json_read_int(&c, lo, hi, v).code == ERR_OK &&
+        json_close(&c).code == ERR_OK)
+        return err_none();
     return err_make(ERR_BAD_VALUE, "%s is a number from %lld to %lld, not '%.*s'", name,
                     (long long)lo, (long long)hi, (int)(text.len < 32 ? text.len : 32), text.at);
 }
@@ -133,8 +140,8 @@ static void add_echo(struct buf *echo, struct str name, struct str value)
     query_write(echo, value);
 }
 
-static struct err read_change(struct str name, struct str value, struct list_command *l,
-                              bool *known)
+static struct err read_change(struct str name, struct str value, enum params kind,
+                              struct list_command *l, bool *known)
 {
     int64_t rate;
     *known = true;
@@ -144,7 +151,7 @@ static struct err read_change(struct str name, struct str value, struct list_com
             return err_none();
         return err_make(ERR_BAD_VALUE, "dry_run is true or false");
     }
-    *known = str_eq(name, STR("rate"));
+    *known = kind == PARAMS_RETRY && str_eq(name, STR("rate"));
     if (!*known)
         return err_none();
     TRY(read_number(value, "rate", 1, 1000000, &rate));
@@ -183,11 +190,12 @@ struct err api_read_params(const struct api *a, const struct http_request *req, 
         }
         if (kind == PARAMS_PAGE)
             TRY(read_paging(name, value, &p->list, &known));
-        if (kind == PARAMS_CHANGE)
-            TRY(read_change(name, value, &p->list, &known));
+        bool change = kind == PARAMS_CHANGE || kind == PARAMS_RETRY;
+        if (change)
+            TRY(read_change(name, value, kind, &p->list, &known));
         int shown = (int)(name.len < 64 ? name.len : 64);
         /* A misspelt filter must not change everything. */
-        if (!known && (kind == PARAMS_CHANGE || a->settings.strict))
+        if (!known && (change || a->settings.strict))
             return err_make(ERR_UNKNOWN_FIELD, "unknown parameter '%.*s'", shown, name.at);
     }
 }

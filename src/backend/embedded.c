@@ -218,6 +218,8 @@ static void step_enqueue(struct embedded *b, const struct command *c, struct rep
     r->err = engine_enqueue(b->engine, b->now, c->enqueue.specs, r->count, a, r->enqueued);
     if (r->err.code == ERR_OK)
         own_names(a, r->enqueued, r->count);
+    else
+        b->broken = r->err; /* some may be in the batch already: it must not be committed */
 }
 
 static void step_succeed_many(struct embedded *b, const struct command *c, struct reply *r)
@@ -629,6 +631,7 @@ struct err embedded_turn(struct backend *base)
     struct embedded *b = self(base);
     struct turn *durable = NULL;
     struct err result;
+    TRY(b->broken);
     embedded_refresh_now(b);
     b->stirred = false;
     if (b->committing && store_reap(b->env.store, &result)) {

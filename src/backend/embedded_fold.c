@@ -333,8 +333,10 @@ static void apply(struct fold *f)
     size_t n = list_new_jobs(f, specs, places);
     struct reply *r = embedded_effect(b, f->done, f->ctx);
     r->err = engine_enqueue(b->engine, b->now, specs, n, a, added);
-    if (r->err.code != ERR_OK)
+    if (r->err.code != ERR_OK) {
+        b->broken = r->err; /* some may be in the batch already: it must not be committed */
         return;
+    }
     rewrite_existing(f);
     r->count = f->count;
     r->enqueued = arena_get(a, f->count * sizeof *r->enqueued);

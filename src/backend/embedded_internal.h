@@ -80,6 +80,7 @@ struct embedded {
     size_t fold_count, fold_bytes;
     bool folds_begin; /* inside of begin_next */
     enum health health;
+    struct err broken;    /* what the store says contradicts itself: the process must end */
     struct err failure;   /* iff HEALTH_FAILED */
     instant retry_reopen; /* iff HEALTH_FAILED */
     instant now;          /* of this turn */

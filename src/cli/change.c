@@ -139,7 +139,8 @@ static int change_one(struct client *c, const struct change *ch, const struct ch
         printf("%s %.*s %.*s\n", id, STR_ARG(view_text(&c->arena, job, "status")),
                STR_ARG(view_text(&c->arena, job, "reason")));
     else
-        printf("%s gone\n", id);
+        printf(c->args.output == CLIENT_JSON ? "{\"id\":\"%s\",\"deleted\":true}\n" : "%s gone\n",
+               id);
     return CLI_OK;
 }
 
@@ -186,13 +187,28 @@ static int change_many(struct client *c, const struct change *ch, const struct c
     return CLI_OK;
 }
 
+static int check_set(const char *set)
+{
+    if (!set)
+        return command_usage(&patch_command, "--set says what to change");
+    struct err e = view_check(str_from(set), NULL);
+    if (e.code == ERR_OK)
+        return CLI_OK;
+    return command_usage(&patch_command, "option '--set': it is not JSON: %s", e.msg);
+}
+
 static int check_args(const struct change *ch, const struct change_args *args, int ids)
 {
-    if (ch->page == &patch_command && !args->set)
-        return command_usage(ch->page, "--set says what to change");
+    if (ch->page == &patch_command) {
+        int code = check_set(args->set);
+        if (code != CLI_OK)
+            return code;
+    }
     bool filtered = filter_is_given(&args->filter) || args->everything;
     if (ids && (filtered || args->dry_run))
         return command_usage(ch->page, "either ids or options that select jobs, not both");
+    if (ids && args->rate)
+        return command_usage(ch->page, "--rate goes with options that select jobs, not with ids");
     if (!ids && !ch->many)
         return command_usage(ch->page, "which job? give its id");
     if (!ids && !filtered)

@@ -62,7 +62,7 @@ static const struct option_def table[] = {
     {"idle-timeout", "DURATION", OPTION_SPAN, AT(idle_timeout), ENV("IDLE_TIMEOUT"), .def = "75s",
      .help = "how long a connection may stay open between requests"},
     {"min-free-space", "SIZE", OPTION_SIZE, AT(min_free_space), ENV("MIN_FREE_SPACE"),
-     .def = "64MiB",
+     .def = "256MiB",
      .help = "with less room on the disk nothing new is stored; reading and finishing go on"},
     {"cache-size", "SIZE", OPTION_SIZE, AT(cache_size), ENV_BOTH("CACHE_SIZE"), .def = "256MB",
      .help = "memory for the cache of the store"},

@@ -178,10 +178,12 @@ static struct err end_cut_off_run(struct engine *e, instant now, const struct re
          * deadlines if the clock went back over the restart. */
         engine_forget(e, q, &job);
         engine_fold_close(e, &job);
-        s->status = STATUS_READY;
+        s->status = engine_returned(s->ready_at, r->at, now);
         s->dequeued_at = r->at;
         s->runs++;
-        s->reason = STR("ready again: the server stopped while a worker held it");
+        s->reason = s->status == STATUS_READY
+                        ? STR("ready again: the server stopped while a worker held it")
+                        : STR("scheduled again: the server stopped while a worker held it");
         struct run run = {.index = r->take.run,
                           .taken_at = r->at,
                           .lease_end = INSTANT_NONE,
@@ -192,7 +194,10 @@ static struct err end_cut_off_run(struct engine *e, instant now, const struct re
                           .failure = {.run_time = {-1}}};
         e->port.put_run(e->port.ctx, job.id, &run);
         e->port.put_state(e->port.ctx, job.id, s);
-        engine_ready_add(e, q, s->priority, job.id, true);
+        if (s->status == STATUS_READY)
+            engine_ready_add(e, q, s->priority, job.id, true);
+        else
+            engine_wait_add(e, q, s->priority, job.id, true, s->ready_at, now);
     }
     arena_fini(&scratch);
     return over ? err_none() : err;

@@ -186,7 +186,10 @@ struct err engine_expire(struct engine *e, instant now, struct live *l);
 /* Ends a live job by a command that is not its worker's. */
 void engine_call_off(struct engine *e, instant now, struct live *l, struct job_state *s,
                      span retention);
-/* Records the end of a run whose attempt does not count, and makes the job ready again. */
+/* What a run leaves behind whose attempt does not count: a job that is ready or, if a patch put it
+ * off meanwhile, scheduled. */
+enum status engine_returned(instant ready_at, instant taken_at, instant now);
+/* Records the end of a run whose attempt does not count, and lets the job wait again. */
 void engine_return(struct engine *e, instant now, struct live *l, enum outcome outcome,
                    const char *reason);
 

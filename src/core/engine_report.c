@@ -213,14 +213,21 @@ struct err engine_expire(struct engine *e, instant now, struct live *l)
     return err;
 }
 
+enum status engine_returned(instant ready_at, instant taken_at, instant now)
+{
+    enum status s = lifecycle_move(STATUS_IN_FLIGHT, EVENT_RETURN);
+    /* Only a patch sets a time after the run began; it is no sign that the clock went back. */
+    return ready_at.ms > instant_max(taken_at, now).ms ? lifecycle_move(s, EVENT_POSTPONE) : s;
+}
+
 void engine_return(struct engine *e, instant now, struct live *l, enum outcome outcome,
                    const char *reason)
 {
     struct job_state s = state_of(l);
-    s.status = lifecycle_move(STATUS_IN_FLIGHT, EVENT_RETURN);
+    s.status = engine_returned(l->ready_at, l->taken_at, now);
     s.losses = outcome == OUTCOME_LOST ? l->losses + 1 : 0;
     char words[RETRY_REASON_MAX];
-    snprintf(words, sizeof words, "ready again: %s", reason);
+    snprintf(words, sizeof words, "%s again: %s", lifecycle_status_name(s.status), reason);
     s.reason = str_from(words);
     struct run run = run_of(l, now, outcome, s.reason);
     struct id id = l->id;
@@ -230,7 +237,10 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
     engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT, s.status);
     engine_live_end(e, l);
     /* Its place is that of its first enqueue: a returned job is not a new one. */
-    engine_ready_add(e, q, s.priority, id, true);
+    if (s.status == STATUS_READY)
+        engine_ready_add(e, q, s.priority, id, true);
+    else
+        engine_wait_add(e, q, s.priority, id, true, s.ready_at, now);
 }
 
 struct err engine_release(struct engine *e, instant now, struct run_ref ref)

@@ -63,7 +63,7 @@ static void defaults_are_the_documented_ones(void **state)
     assert_int_equal(s.header_timeout.ms, 10000);
     assert_int_equal(s.body_timeout.ms, 30000);
     assert_int_equal(s.idle_timeout.ms, 75000);
-    assert_int_equal(s.min_free_space, 64 << 20);
+    assert_int_equal(s.min_free_space, 256 << 20);
     assert_int_equal(s.cache_size, 256000000);
 }
 

@@ -30,6 +30,15 @@ static struct err load_job(void *ctx, struct id id, unsigned want, struct arena 
     return err_none();
 }
 
+static void keep_job(struct rig *r, struct rig_record *record, const struct job *job)
+{
+    record->job = *job;
+    record->job.queue = arena_copy(&r->strings, job->queue);
+    record->job.type = arena_copy(&r->strings, job->type);
+    record->job.payload = arena_copy(&r->strings, job->payload);
+    record->job.unique_key = arena_copy(&r->strings, job->unique_key);
+}
+
 static bool put_job(void *ctx, const struct job *job)
 {
     struct rig *r = ctx;
@@ -37,14 +46,20 @@ static bool put_job(void *ctx, const struct job *job)
     if (r->forgetful)
         return false;
     struct rig_record *record = ALLOC(struct rig_record);
-    record->job = *job;
-    record->job.queue = arena_copy(&r->strings, job->queue);
-    record->job.type = arena_copy(&r->strings, job->type);
-    record->job.payload = arena_copy(&r->strings, job->payload);
-    record->job.unique_key = arena_copy(&r->strings, job->unique_key);
+    keep_job(r, record, job);
     assert_null(idmap_get(&r->records, job->id));
     idmap_put(&r->records, job->id, record);
     return false;
+}
+
+static void rewrite_job(void *ctx, const struct job *job)
+{
+    struct rig *r = ctx;
+    r->writes++;
+    struct rig_record *record = idmap_get(&r->records, job->id);
+    assert_non_null(record);
+    assert_non_null(job->payload.at); /* or it would be lost */
+    keep_job(r, record, job);
 }
 
 static void put_state(void *ctx, struct id id, const struct job_state *state)
@@ -160,6 +175,7 @@ static void start_engine(struct rig *r)
     struct port port = {.ctx = r,
                         .load_job = load_job,
                         .put_job = put_job,
+                        .rewrite_job = rewrite_job,
                         .put_state = put_state,
                         .put_run = put_run,
                         .put_takes = put_takes,

@@ -90,9 +90,11 @@ class Site {
   }
 
   async end() {
-    this.server.child.kill('SIGKILL');
-    await this.server.exited;
-    this.disk.unmount();
+    try {
+      if (this.server) await this.server.end('SIGKILL');
+    } finally {
+      this.disk.unmount();
+    }
   }
 }
 
@@ -236,7 +238,7 @@ function define(prefix) {
       await site.checkJobs();
     }));
 
-  /* Large enough for tables to be merged, which needs room too, and finds none. */
+  /* Large enough for tables to be merged, which needs room of its own. */
   test('deleting jobs brings a server back that has filled its disk by itself', (t) =>
     onSite(prefix, 600, [], async (site) => {
       assertRefusal(await site.fill(site.conn, 50, 20000), /left|space/);

@@ -220,7 +220,7 @@ describe('many jobs are enqueued at once', () => {
             [{ queue, type: 't' }, 'missing_field'],
             [{ ...good, retry_limit: 'x' }, 'wrong_type'],
             [7, 'wrong_type'],
-            [{ ...good, unique_key: 'k' }, 'not_supported'],
+            [{ ...good, batch: { key: 'k', when: 'true', fold: '.' } }, 'not_supported'],
         ];
         for (const [bad, code] of cases) {
             const res = await server.post('/jobs/bulk', { jobs: [good, good, bad, good] });
@@ -264,28 +264,6 @@ describe('many jobs are enqueued at once', () => {
 describe('what this server does not have yet is refused', () => {
     const server = useServer();
 
-    for (const [name, value] of Object.entries({
-        unique_key: 'k', unique_while: 'queued',
-    })) {
-        it(`as_${name}_is`, async () => {
-            const queue = queueName();
-            const job = { queue, type: 't', payload: 1, [name]: value };
-            assertError(await server.post('/jobs', job), 501, 'not_supported', new RegExp(name));
-            assertError(await server.post('/jobs/bulk', { jobs: [job] }), 501, 'not_supported');
-            assert.equal((await server.get(`/jobs/count?queue=${queue}`)).json.count, 0);
-        });
-    }
-
-    for (const param of ['priority', 'ready_at', 'attempts']) {
-        it(`as_the_parameter_${param}_is`, async () => {
-            await server.enqueue({ queue: 'kept' });
-            for (const target of ['/jobs', '/jobs/count'])
-                assertError(await server.get(`${target}?${param}=1..2`), 501, 'not_supported');
-            assertError(await server.delete(`/jobs?${param}=1..2`), 501, 'not_supported');
-            assert.ok((await server.get('/jobs/count?queue=kept')).json.count > 0);
-        });
-    }
-
     it('as_MessagePack_is', async () => {
         const type = 'application/msgpack';
         const body = Buffer.from([0x80]);
@@ -297,15 +275,7 @@ describe('what this server does not have yet is refused', () => {
             406, 'not_acceptable');
     });
 
-    it('as_PATCH_crons_and_reset_are', async () => {
-        const { id } = await server.enqueue({ queue: 'kept' });
-        for (const target of ['/jobs', `/jobs/${id}`]) {
-            const res = await server.request('PATCH', target, { priority: 1 });
-            assertError(res, 405, 'method_not_allowed');
-            assert.ok(!res.headers.allow.includes('PATCH'));
-        }
+    it('as_crons_are', async () => {
         assertError(await server.get('/crons'), 404, 'no_such_path');
-        assertError(await server.post('/reset'), 404, 'no_such_path');
-        assert.equal((await server.job(id)).priority, 32768);
     });
 });

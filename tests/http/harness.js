@@ -69,9 +69,31 @@ function makeDir() {
     return fs.mkdtempSync(path.join(os.tmpdir(), 'tenax-http-'));
 }
 
-// Runs the binary to its end: {code, signal, stdout, stderr}.
-function run(args, env = {}) {
+// Starts the binary. ended resolves with {code, signal}; says(pattern) awaits words on
+// standard error.
+function begin(args, env = {}) {
     const child = spawn(BIN, args, { env: environment(env), stdio: ['ignore', 'pipe', 'pipe'] });
+    running.add(child);
+    const process = { child, stdout: '', stderr: '', running: () => running.has(child) };
+    child.stdout.on('data', (bytes) => { process.stdout += bytes; });
+    child.stderr.on('data', (bytes) => { process.stderr += bytes; });
+    process.ended = within(new Promise((resolve, reject) => {
+        child.on('error', reject);
+        child.on('close', (code, signal) => {
+            running.delete(child);
+            resolve({ code, signal });
+        });
+    }), () => `tenax ${args.join(' ')} ends; so far ${process.stderr}`, 3 * DEADLINE_MS);
+    process.ended.catch(() => {}); // whoever awaits it hears of it
+    process.says = (pattern) => until(() => pattern.test(process.stderr), `it says ${pattern}`);
+    return process;
+}
+
+// Runs the binary to its end: {code, signal, stdout, stderr}.
+function run(args, env = {}, input = '') {
+    const child = spawn(BIN, args, { env: environment(env), stdio: ['pipe', 'pipe', 'pipe'] });
+    child.stdin.on('error', () => {}); // it may end without having read
+    child.stdin.end(input);
     running.add(child);
     const out = { stdout: '', stderr: '' };
     child.stdout.on('data', (bytes) => { out.stdout += bytes; });
@@ -146,6 +168,10 @@ class Server {
         });
     }
 
+    url() {
+        return `http://${this.host}:${this.port}`;
+    }
+
     // Sends the signal and waits for the end: {code, signal}.
     async signal(name) {
         this.child.kill(name);
@@ -200,6 +226,10 @@ class Server {
 
     post(target, body, headers) {
         return this.request('POST', target, body, headers);
+    }
+
+    patch(target, body, headers) {
+        return this.request('PATCH', target, body, headers);
     }
 
     delete(target, headers) {
@@ -524,6 +554,6 @@ function useServer(options) {
 }
 
 module.exports = {
-    BIN, Server, Taker, Wire, assertError, makeDir, queueName, rawGet, rawPost, run, until,
+    BIN, Server, Taker, Wire, assertError, begin, makeDir, queueName, rawGet, rawPost, run, until,
     useServer, within,
 };

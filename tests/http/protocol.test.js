@@ -38,9 +38,13 @@ describe('a path', () => {
     it('with_another_method_says_which_are_allowed', async () => {
         const id = '0'.repeat(24) + '1';
         const cases = {
-            '/jobs': ['GET, HEAD, POST, DELETE', ['PUT', 'PATCH', 'OPTIONS', 'PROPFIND']],
+            '/jobs': ['GET, HEAD, POST, PATCH, DELETE', ['PUT', 'OPTIONS', 'PROPFIND']],
             '/jobs/bulk': ['POST', ['PUT']],
-            [`/jobs/${id}`]: ['GET, HEAD, DELETE', ['POST', 'PUT', 'PATCH']],
+            [`/jobs/${id}`]: ['GET, HEAD, PATCH, DELETE', ['POST', 'PUT']],
+            [`/jobs/${id}/cancel`]: ['POST', ['GET', 'DELETE']],
+            [`/jobs/${id}/retry`]: ['POST', ['GET', 'PATCH']],
+            '/jobs/retry': ['POST', ['PUT']],
+            '/reset': ['POST', ['GET', 'DELETE']],
             [`/jobs/${id}/success`]: ['POST', ['GET', 'DELETE', 'HEAD']],
             [`/jobs/${id}/failure`]: ['POST', ['GET']],
             [`/jobs/${id}/renew`]: ['POST', ['GET']],

@@ -392,7 +392,7 @@ describe('the runs of a job', () => {
         assert.deepEqual(runs.map((r) => [r.run, r.worker, r.outcome, r.reason]), [
             [0, 'anna', 'failed', 'retry 1, when the worker asked, at once'],
             [1, 'bert', 'returned', 'ready again: the worker gave it back'],
-            [2, null, 'completed', 'completed'],
+            [2, null, 'completed', 'completed at attempt 2'],
         ]);
         assert.equal(runs[0].attempt, 1);
         assert.equal(runs[0].message, 'm');
