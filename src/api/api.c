@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "api/api_internal.h"
+#include "api/api_msgpack.h"
 #include "base/alloc.h"
 #include "base/must.h"
 
@@ -36,6 +37,7 @@ static const struct route routes[] = {
     {HTTP_GET, "/queues", api_queues},
     {HTTP_GET, "/health", api_health},
     {HTTP_GET, "/version", api_version},
+    {HTTP_POST, "/backup", api_backup},
 };
 
 struct api *api_new(struct backend *backend, const struct api_settings *settings)
@@ -44,17 +46,26 @@ struct api *api_new(struct backend *backend, const struct api_settings *settings
     a->backend = backend;
     a->settings = *settings;
     list_init(&a->streams);
+    a->backup = api_backup_new(a);
     return a;
+}
+
+void api_stop(struct api *a)
+{
+    api_backup_stop(a->backup);
 }
 
 void api_free(struct api *a)
 {
     must(list_is_empty(&a->streams));
+    api_backup_free(a->backup);
     buf_fini(&a->scratch);
+    buf_fini(&a->packed);
+    buf_fini(&a->unpacked);
     free(a);
 }
 
-void api_handle(void *ctx, struct http_exchange *x, const struct http_request *req)
+static void handle(struct api *a, struct http_exchange *x, const struct http_request *req)
 {
     const struct route *route;
     struct route_params params;
@@ -62,11 +73,27 @@ void api_handle(void *ctx, struct http_exchange *x, const struct http_request *r
     struct err err =
         router_find(routes, sizeof routes / sizeof *routes, req, &route, &params, &allow);
     if (err.code == ERR_OK) {
-        route->handle(ctx, x, req, &params);
+        route->handle(a, x, req, &params);
         return;
     }
     char extra[128] = "";
     if (err.code == ERR_BAD_METHOD)
         snprintf(extra, sizeof extra, "Allow: %.*s\r\n", STR_ARG(allow));
     api_reply_error(x, &err, extra[0] ? extra : NULL);
+}
+
+void api_handle(void *ctx, struct http_exchange *x, const struct http_request *req)
+{
+    struct api *a = ctx;
+    if (!api_msgpack_mentioned(req)) {
+        handle(a, x, req);
+        return;
+    }
+    struct http_request json;
+    struct err err = api_unpack(a, x, req, &json);
+    if (err.code == ERR_OK)
+        handle(a, x, &json);
+    else
+        api_reply_error(x, &err, NULL);
+    a->body = (struct str){0};
 }

@@ -7,17 +7,26 @@
  * Tenax adds to it (docs/api.md). Runs on the loop thread; keeps no job. */
 
 #include "backend/backend.h"
+#include "base/sink.h"
 #include "net/http.h"
 
 struct api;
 
 struct api_settings {
     bool strict; /* refuse fields and parameters that are not known, instead of ignoring them */
+    /* Writes a backup to the sink, on a thread of its own, and returns when it is done or the
+     * sink has failed. NULL: POST /backup is refused. */
+    struct err (*backup)(void *ctx, const struct sink *sink);
+    void *backup_ctx;
+    uv_loop_t *loop; /* only needed for backups */
 };
 
 struct api *api_new(struct backend *backend, const struct api_settings *settings);
 /* All exchanges must have ended. */
 void api_free(struct api *a);
+/* Gives up a backup that is under way and waits until nothing of it is left. To be called
+ * before the store is closed. */
+void api_stop(struct api *a);
 /* The http_handler; ctx is the api. */
 void api_handle(void *ctx, struct http_exchange *x, const struct http_request *req);
 /* Sends a blank line on every open stream, so that both sides notice a dead peer. */

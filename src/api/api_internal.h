@@ -16,6 +16,10 @@ struct api {
     struct api_settings settings;
     struct list streams; /* struct take_stream.node, api_take.c */
     struct buf scratch;  /* a body being encoded */
+    struct buf packed;   /* the same as MessagePack */
+    struct buf unpacked; /* a request's body that came as MessagePack */
+    struct str body;     /* the request's own one, while its handler is called */
+    struct api_backup *backup;
 };
 
 /* A request that waits for the backend; lives in the request's arena. */
@@ -55,8 +59,28 @@ void api_error_of_attempt(ROUTE_ARGS);
 void api_queues(ROUTE_ARGS);
 void api_health(ROUTE_ARGS);
 void api_version(ROUTE_ARGS);
+void api_backup(ROUTE_ARGS);
+
+/* api_backup.c: NULL without a source of backups. stop waits for the thread. */
+struct api_backup *api_backup_new(struct api *a);
+void api_backup_stop(struct api_backup *b);
+void api_backup_free(struct api_backup *b);
+
+/* The note of an exchange that speaks MessagePack in one direction or both. */
+struct packed_call {
+    struct api *api;
+    bool reply; /* the reply is to be MessagePack */
+};
 
 /* api_reply.c */
+/* Turns a request that mentions MessagePack into one that does not; the reply follows its
+ * Accept from here on. */
+struct err api_unpack(struct api *a, struct http_exchange *x, const struct http_request *req,
+                      struct http_request *out);
+/* Whether the reply is to be MessagePack. */
+bool api_replies_packed(const struct http_exchange *x);
+/* A JSON text as MessagePack; valid until the next call. */
+struct str api_pack(struct api *a, struct str json);
 struct call *api_call(struct api *a, struct http_exchange *x, const struct http_request *req);
 void api_reply_error(struct http_exchange *x, const struct err *err, const char *extra);
 void api_reply_json(struct http_exchange *x, int status, const struct buf *body);

@@ -5,9 +5,15 @@
 #include <strings.h>
 
 #include "api/api_internal.h"
+#include "api/api_msgpack.h"
+#include "base/log.h"
 #include "base/utf8.h"
 
-#define JSON_TYPE STR("application/json")
+#define JSON_TYPE    STR("application/json")
+#define MSGPACK_TYPE STR("application/msgpack")
+
+/* What a large body may leave behind in memory. */
+#define KEEP_MAX ((size_t)1024 * 1024)
 
 struct call *api_call(struct api *a, struct http_exchange *x, const struct http_request *req)
 {
@@ -17,10 +23,79 @@ struct call *api_call(struct api *a, struct http_exchange *x, const struct http_
     return c;
 }
 
+/* --- the format --- */
+
+static void empty(struct buf *b)
+{
+    if (b->cap > KEEP_MAX)
+        buf_fini(b);
+    b->len = 0;
+}
+
+struct err api_unpack(struct api *a, struct http_exchange *x, const struct http_request *req,
+                      struct http_request *out)
+{
+    struct packed_call *p = ARENA_NEW(req->arena, struct packed_call);
+    *p = (struct packed_call){.api = a, .reply = api_msgpack_preferred(req->accept)};
+    http_set_note(x, p);
+    *out = *req;
+    if (p->reply)
+        out->accept = JSON_TYPE;
+    if (!api_msgpack_is(req->content_type))
+        return err_none();
+    out->content_type = JSON_TYPE;
+    if (req->body.len == 0)
+        return err_none();
+    empty(&a->unpacked);
+    TRY(api_msgpack_to_json(req->body, &a->unpacked));
+    a->body = req->body;
+    out->body = buf_view(&a->unpacked);
+    return err_none();
+}
+
+bool api_replies_packed(const struct http_exchange *x)
+{
+    const struct packed_call *p = http_note(x);
+    return p && p->reply;
+}
+
+struct str api_pack(struct api *a, struct str json)
+{
+    empty(&a->packed);
+    struct err err = api_msgpack_from_json(json, &a->packed);
+    if (err.code == ERR_OK)
+        return buf_view(&a->packed);
+    /* A payload can only have been stored as JSON. */
+    log_error("a reply cannot be turned into MessagePack: %s", err.msg);
+    return STR("\xc0");
+}
+
+/* The body of a reply, in whichever format was asked for. */
+static void answer(struct http_exchange *x, int status, struct str json, const char *extra)
+{
+    if (!api_replies_packed(x)) {
+        http_reply(x, status, JSON_TYPE, json, extra);
+        return;
+    }
+    const struct packed_call *p = http_note(x);
+    http_reply(x, status, MSGPACK_TYPE, api_pack(p->api, json), extra);
+}
+
 void api_reply_json(struct http_exchange *x, int status, const struct buf *body)
 {
-    http_reply(x, status, JSON_TYPE, buf_view(body), NULL);
+    answer(x, status, buf_view(body), NULL);
 }
+
+/* Where in the body as it came the fault is. */
+static int64_t offset_of(const struct http_exchange *x, const struct err *err)
+{
+    const struct packed_call *p = http_note(x);
+    if (!p || !p->api->body.at)
+        return err->offset;
+    return (int64_t)api_msgpack_offset(p->api->body, (size_t)err->offset);
+}
+
+/* --- replies --- */
 
 /* A sentence may quote what a client sent, and be cut off inside a character: what is not
  * UTF-8 in it becomes '?', for JSON has to be UTF-8. */
@@ -43,10 +118,10 @@ void api_reply_error(struct http_exchange *x, const struct err *err, const char 
     json_write_string(&b, str_from(err_wire(err->code)));
     if (err->offset >= 0) {
         buf_lit(&b, ",\"offset\":");
-        buf_int(&b, err->offset);
+        buf_int(&b, offset_of(x, err));
     }
     buf_lit(&b, "}");
-    http_reply(x, err_status(err->code), JSON_TYPE, buf_view(&b), extra);
+    answer(x, err_status(err->code), buf_view(&b), extra);
     buf_fini(&b);
 }
 
@@ -82,11 +157,12 @@ struct err api_check_media(const struct http_request *req)
         !mentions(type, STR("application/x-www-form-urlencoded")) &&
         !mentions(type, STR("text/plain")))
         return err_make(ERR_BAD_MEDIA, "content type '%.*s' is not supported; send %s",
-                        STR_ARG(type), "application/json");
+                        STR_ARG(type), "application/json or application/msgpack");
     struct str accept = req->accept;
     if (accept.len && !mentions(accept, STR("json")) && !mentions(accept, STR("*/*")) &&
         !mentions(accept, STR("application/*")))
-        return err_make(ERR_NOT_ACCEPTABLE, "cannot answer with '%.*s'; JSON is what there is",
+        return err_make(ERR_NOT_ACCEPTABLE,
+                        "cannot answer with '%.*s'; there are JSON and MessagePack",
                         STR_ARG(accept));
     return err_none();
 }

@@ -22,7 +22,17 @@ struct take_stream {
     struct api *api;
     struct http_exchange *x;
     struct backend_stream *stream; /* NULL: the backend has ended it */
+    bool packed;                   /* MessagePack */
 };
+
+/* A message of a stream of MessagePack: four bytes of length, big-endian, and the value. */
+static void write_packed(struct take_stream *t, struct str value)
+{
+    uint32_t n = (uint32_t)value.len;
+    char length[4] = {(char)(n >> 24), (char)(n >> 16), (char)(n >> 8), (char)n};
+    http_stream_write(t->x, (struct str){length, sizeof length});
+    http_stream_write(t->x, value);
+}
 
 static void on_deliver(void *ctx, const struct handout *h)
 {
@@ -30,8 +40,12 @@ static void on_deliver(void *ctx, const struct handout *h)
     struct buf *b = &t->api->scratch;
     b->len = 0;
     api_encode_handout(b, h, ENCODE_PAYLOAD | ENCODE_ONE_LINE);
-    buf_byte(b, '\n');
-    http_stream_write(t->x, buf_view(b));
+    if (t->packed) {
+        write_packed(t, api_pack(t->api, buf_view(b)));
+    } else {
+        buf_byte(b, '\n');
+        http_stream_write(t->x, buf_view(b));
+    }
     if (http_backlogged(t->x))
         backend_stream_pause(t->api->backend, t->stream, true);
 }
@@ -141,7 +155,11 @@ void api_take(ROUTE_ARGS)
     }
     list_init(&t->node);
     list_append(&a->streams, &t->node);
-    http_stream_begin(x, 200, STR("application/x-ndjson"), on_peer_closed, t);
+    t->packed = api_replies_packed(x);
+    http_stream_begin(x, 200,
+                      t->packed ? STR("application/vnd.zizq.msgpack-stream")
+                                : STR("application/x-ndjson"),
+                      on_peer_closed, t);
     http_stream_on_drain(x, on_drained);
 }
 
@@ -150,7 +168,7 @@ void api_heartbeat(struct api *a)
     for (struct list *n = a->streams.next; n != &a->streams; n = n->next) {
         struct take_stream *t = LIST_OF(n, struct take_stream, node);
         if (t->stream && !http_backlogged(t->x))
-            http_stream_write(t->x, STR("\n"));
+            http_stream_write(t->x, t->packed ? STR("\0\0\0\0") : STR("\n"));
     }
 }
 

@@ -6,24 +6,17 @@
 #include "base/must.h"
 #include "store/record.h"
 
-#define FORMAT_KEY     STR("format")
-#define FORMAT_VERSION "1"
-
 static struct err check_format(struct embedded *b)
 {
     bool found;
-    struct record_key key = record_meta_key(FORMAT_KEY);
+    struct record_key key = record_meta_key(RECORD_FORMAT_KEY);
     TRY(store_get(b->env.store, record_key_view(&key), &found, &b->scratch));
     if (!found) {
         if (b->health == HEALTH_GOOD)
-            batch_put(&b->building->batch, record_key_view(&key), STR(FORMAT_VERSION));
+            batch_put(&b->building->batch, record_key_view(&key), STR(RECORD_FORMAT));
         return err_none();
     }
-    if (!str_eq(buf_view(&b->scratch), STR(FORMAT_VERSION)))
-        return err_make(ERR_VERSION,
-                        "the root directory has format %.*s; this binary knows format %s",
-                        STR_ARG(buf_view(&b->scratch)), FORMAT_VERSION);
-    return err_none();
+    return record_check_format(buf_view(&b->scratch));
 }
 
 /* Moves the cursor over states to the first id >= id; true if it is that id. */

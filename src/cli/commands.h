@@ -2,14 +2,15 @@
 #ifndef CLI_COMMANDS_H
 #define CLI_COMMANDS_H
 
-/* The commands that talk to a server: a help page and a function each. The
+/* The commands other than `serve`: a help page and a function each. The
  * functions take the arguments from the command's name on and return an enum
  * cli_exit. */
 
 #include "cli/command.h"
 
 extern const struct subcommand enqueue_command, work_command, jobs_command, job_command,
-    queues_command, version_command, retry_command, cancel_command, patch_command, delete_command;
+    queues_command, version_command, retry_command, cancel_command, patch_command, delete_command,
+    backup_command, restore_command, check_command;
 
 int enqueue_main(int argc, char **argv);
 int work_main(int argc, char **argv);
@@ -21,5 +22,8 @@ int retry_main(int argc, char **argv);
 int cancel_main(int argc, char **argv);
 int patch_main(int argc, char **argv);
 int delete_main(int argc, char **argv);
+int backup_main(int argc, char **argv);
+int restore_main(int argc, char **argv);
+int check_main(int argc, char **argv);
 
 #endif

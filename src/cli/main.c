@@ -20,7 +20,8 @@ static const struct {
     {&job_command, job_main},         {&queues_command, queues_main},
     {&retry_command, retry_main},     {&cancel_command, cancel_main},
     {&patch_command, patch_main},     {&delete_command, delete_main},
-    {&version_command, version_main},
+    {&backup_command, backup_main},   {&restore_command, restore_main},
+    {&check_command, check_main},     {&version_command, version_main},
 };
 
 #define COMMANDS (sizeof commands / sizeof *commands)

@@ -19,6 +19,7 @@
 #include "cli/settings.h"
 #include "jq/pool.h"
 #include "store/rocks.h"
+#include "store/snapshot.h"
 
 /* How long a drain may take before what is left is cut off. */
 #define DRAIN_MS 10000
@@ -168,6 +169,7 @@ static void on_signal(uv_signal_t *h, int number)
     log_info("%s: draining", number == SIGTERM ? "SIGTERM" : "SIGINT");
     s->stopping = true;
     embedded_stop(s->backend);
+    api_stop(s->api);
     uv_timer_start(&s->drain_limit, on_drain_limit, DRAIN_MS, 0);
     http_server_drain(s->http, on_drained, s);
     turn(s);
@@ -198,7 +200,14 @@ static struct err open_store(struct server *s)
                                    .cache_bytes = s->settings.cache_size,
                                    .notify = notify,
                                    .ctx = s};
-    return rocks_open(&rocks, &s->store);
+    TRY(rocks_open(&rocks, &s->store));
+    return snapshot_sweep(s->settings.root_dir);
+}
+
+static struct err backup(void *ctx, const struct sink *sink)
+{
+    struct server *s = ctx;
+    return snapshot_write(s->store, s->settings.root_dir, (instant){real_ms()}, sink);
 }
 
 static void open_jq(struct server *s)
@@ -279,6 +288,8 @@ static void close_all(struct server *s)
 {
     if (s->http)
         http_server_close(s->http);
+    if (s->api)
+        api_stop(s->api);
     uv_run(&s->loop, UV_RUN_NOWAIT);
     if (s->backend)
         embedded_free(s->backend);
@@ -297,7 +308,8 @@ static struct err start(struct server *s)
     TRY(open_store(s));
     open_jq(s);
     TRY(open_backend(s));
-    struct api_settings api = {.strict = s->settings.strict};
+    struct api_settings api = {
+        .strict = s->settings.strict, .backup = backup, .backup_ctx = s, .loop = &s->loop};
     s->api = api_new(s->backend, &api);
     return open_http(s);
 }

@@ -100,6 +100,9 @@ void http_stream_begin(struct http_exchange *x, int status, struct str content_t
 void http_stream_write(struct http_exchange *x, struct str bytes);
 /* Ends the body in good order; closed() is called from in here. */
 void http_stream_end(struct http_exchange *x);
+/* Ends the body in disorder, so that the peer knows that it is not whole; the connection goes
+ * with it. closed() follows, not from in here. */
+void http_stream_abort(struct http_exchange *x);
 /* Unsent bytes of the exchange's connection exceed backlog_max. When they have drained to
  * half, drained(ctx) of the stream is called, if set. */
 bool http_backlogged(const struct http_exchange *x);
@@ -110,6 +113,11 @@ void http_stream_on_drain(struct http_exchange *x, void (*drained)(void *ctx));
  * if it can be reached. Asked for after the peer has gone, it is called in the next loop turn.
  * NULL takes it back. */
 void http_on_gone(struct http_exchange *x, void (*gone)(void *ctx), void *ctx);
+
+/* Something of the handler's own that goes with the exchange until it is answered; NULL at
+ * first. */
+void http_set_note(struct http_exchange *x, void *note);
+void *http_note(const struct http_exchange *x);
 
 /* The standard phrase ("Not Found"). */
 const char *http_phrase(int status);

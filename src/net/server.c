@@ -166,6 +166,23 @@ void http_stream_end(struct http_exchange *x)
     closed(ctx);
 }
 
+void http_set_note(struct http_exchange *x, void *note)
+{
+    x->note = note;
+}
+
+void *http_note(const struct http_exchange *x)
+{
+    return x->note;
+}
+
+void http_stream_abort(struct http_exchange *x)
+{
+    must(x->state == EXCHANGE_STREAM);
+    if (x->conn)
+        conn_abort(x->conn);
+}
+
 bool http_backlogged(const struct http_exchange *x)
 {
     if (!x->conn)

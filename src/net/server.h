@@ -35,6 +35,7 @@ struct http_exchange {
     void (*closed)(void *ctx);
     void (*drained)(void *ctx);
     void *stream_ctx;
+    void *note; /* the handler's */
 };
 
 TAILQ_HEAD(exchange_queue, http_exchange);

@@ -134,6 +134,14 @@ bool record_key_is_job(struct str key, struct id *id)
     return true;
 }
 
+bool record_key_is_payload(struct str key, struct id *id)
+{
+    if (!is_kind(key, 'P', 17))
+        return false;
+    *id = id_in(key);
+    return true;
+}
+
 bool record_key_is_state(struct str key, struct id *id)
 {
     if (!is_kind(key, 'S', 17))
@@ -157,6 +165,17 @@ bool record_key_is_takes(struct str key, uint64_t *seq)
         return false;
     *seq = get_big_endian(key.at + 1, 8);
     return true;
+}
+
+struct err record_check_format(struct str value)
+{
+    if (str_eq(value, STR(RECORD_FORMAT)))
+        return err_none();
+    return err_make(ERR_VERSION,
+                    "the root directory has format %.*s and was written by a newer tenax; this "
+                    "one, tenax " TENAX_VERSION ", knows format " RECORD_FORMAT
+                    ": use the newer one",
+                    (int)(value.len < 16 ? value.len : 16), value.at ? value.at : "");
 }
 
 /* --- writing ---
@@ -494,7 +513,9 @@ NODISCARD static struct err read_version(struct reader *r, const char *what)
 {
     unsigned version = read_byte(r, "version", UINT8_MAX);
     if (version > VERSION)
-        return err_make(ERR_VERSION, "a %s record has version %u; this program knows up to %d",
+        return err_make(ERR_VERSION,
+                        "a %s record has version %u and was written by a newer tenax; this one, "
+                        "tenax " TENAX_VERSION ", knows up to version %d: use the newer one",
                         what, version, VERSION);
     if (version == 0)
         return err_at(ERR_CORRUPT, 0, "a %s record has no version", what);

@@ -41,9 +41,16 @@ static inline struct str record_key_view(const struct record_key *k)
 }
 /* The parts of a key of that kind; false if it is not one. */
 bool record_key_is_job(struct str key, struct id *id);
+bool record_key_is_payload(struct str key, struct id *id);
 bool record_key_is_state(struct str key, struct id *id);
 bool record_key_is_run(struct str key, struct id *id, uint32_t *run);
 bool record_key_is_takes(struct str key, uint64_t *seq);
+
+/* The fact that says how everything is laid out, and its value as this program writes it. */
+#define RECORD_FORMAT_KEY STR("format")
+#define RECORD_FORMAT     "1"
+/* ERR_VERSION unless value is a format that this program knows. */
+NODISCARD struct err record_check_format(struct str value);
 
 /* Puts records into a batch. record_put_job: true if the payload went apart. */
 bool record_put_job(struct batch *b, const struct job *job);

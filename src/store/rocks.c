@@ -55,10 +55,12 @@ struct rocks {
     unsigned cursors; /* open ones; they must not outlive db */
 
     pthread_t thread;
-    pthread_mutex_t lock; /* of phase and stopping */
-    pthread_cond_t to_thread, to_loop;
+    pthread_mutex_t lock; /* of phase, stopping, snapshots and closing */
+    pthread_cond_t to_thread, to_loop, unused;
     enum phase phase;
     bool stopping;
+    unsigned snapshots; /* being made of db, which must not be closed meanwhile */
+    bool closing;       /* so that no further one begins */
     /* The thread's while UNDER_WAY, else the loop's. */
     bool broken;  /* a commit failed; reopen is due */
     bool refused; /* and nothing of it was handed to RocksDB, which is as good as before */
@@ -211,7 +213,7 @@ static void open_for_reads(struct rocks *r)
 
 static void close_db(struct rocks *r)
 {
-    must(r->cursors == 0);
+    must(r->cursors == 0 && r->snapshots == 0);
     if (r->db)
         rocksdb_close(r->db);
     r->db = NULL;
@@ -349,6 +351,16 @@ static void rocks_wait(struct store *s)
     await_end(r);
 }
 
+/* Until no snapshot is being made; none begins until closing is taken back. */
+static void await_snapshots(struct rocks *r)
+{
+    pthread_mutex_lock(&r->lock);
+    r->closing = true;
+    while (r->snapshots)
+        pthread_cond_wait(&r->unused, &r->lock);
+    pthread_mutex_unlock(&r->lock);
+}
+
 /* The old handle is kept until there is room for a new one, so that reads go on. */
 NODISCARD static struct err renew_db(struct rocks *r)
 {
@@ -367,12 +379,14 @@ static struct err rocks_reopen(struct store *s)
 {
     struct rocks *r = rocks_of(s);
     await_end(r);
+    await_snapshots(r);
     struct err e = renew_db(r);
     bool handle_is_old = r->broken && r->refused;
     r->broken = e.code != ERR_OK;
     r->refused = r->broken && handle_is_old;
     pthread_mutex_lock(&r->lock);
     r->phase = IDLE;
+    r->closing = false;
     pthread_mutex_unlock(&r->lock);
     return e;
 }
@@ -465,6 +479,60 @@ static struct err rocks_cursor_free(struct store_cursor *c)
     return e;
 }
 
+/* --- snapshots --- */
+
+/* Bytes of the logs, which a snapshot copies; tables it only links. */
+static uint64_t log_bytes(const struct rocks *r)
+{
+    DIR *d = opendir(r->dir);
+    uint64_t sum = 0;
+    const struct dirent *file;
+    while (d && (file = readdir(d))) {
+        struct stat st;
+        const char *dot = strrchr(file->d_name, '.');
+        if (dot && strcmp(dot, ".log") == 0 &&
+            fstatat(dirfd(d), file->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+            sum += (uint64_t)st.st_size;
+    }
+    if (d)
+        closedir(d);
+    return sum;
+}
+
+/* What is in memory is not written out first: a disk that gets full meanwhile then fails the
+ * snapshot and not the store. */
+#define NEVER_FLUSH UINT64_MAX
+
+NODISCARD static struct err make_checkpoint(struct rocks *r, const char *dir)
+{
+    char *text = NULL;
+    rocksdb_checkpoint_t *c = rocksdb_checkpoint_object_create(r->db, &text);
+    if (!text)
+        rocksdb_checkpoint_create(c, dir, NEVER_FLUSH, &text);
+    if (c)
+        rocksdb_checkpoint_object_destroy(c);
+    return err_of(r, text, ERR_IO);
+}
+
+static struct err rocks_snapshot(struct store *s, const char *dir)
+{
+    struct rocks *r = rocks_of(s);
+    pthread_mutex_lock(&r->lock);
+    bool can = !r->closing && !r->stopping && r->db;
+    r->snapshots += can;
+    pthread_mutex_unlock(&r->lock);
+    if (!can)
+        return err_make(ERR_STORE, "the store is being recovered; try again");
+    struct err e = check_room(r, SPARE_ROOM + (int64_t)log_bytes(r));
+    if (e.code == ERR_OK)
+        e = make_checkpoint(r, dir);
+    pthread_mutex_lock(&r->lock);
+    if (--r->snapshots == 0)
+        pthread_cond_signal(&r->unused);
+    pthread_mutex_unlock(&r->lock);
+    return e;
+}
+
 /* --- room --- */
 
 static int64_t rocks_free_space(struct store *s)
@@ -501,6 +569,7 @@ static void free_all(struct rocks *r)
     rocksdb_cache_destroy(r->cache);
     pthread_cond_destroy(&r->to_thread);
     pthread_cond_destroy(&r->to_loop);
+    pthread_cond_destroy(&r->unused);
     pthread_mutex_destroy(&r->lock);
     free(r->dir);
     free(r);
@@ -515,6 +584,7 @@ static void rocks_close(struct store *s)
     pthread_mutex_unlock(&r->lock);
     /* It writes a batch under way before it looks at stopping. */
     pthread_join(r->thread, NULL);
+    await_snapshots(r);
     free_all(r);
 }
 
@@ -534,6 +604,7 @@ static struct rocks *rocks_alloc(const struct rocks_settings *settings)
     pthread_mutex_init(&r->lock, NULL);
     pthread_cond_init(&r->to_thread, NULL);
     pthread_cond_init(&r->to_loop, NULL);
+    pthread_cond_init(&r->unused, NULL);
     return r;
 }
 
@@ -564,6 +635,7 @@ struct err rocks_open(const struct rocks_settings *settings, struct store **out)
         .cursor_free = rocks_cursor_free,
         .free_space = rocks_free_space,
         .disk_bytes = rocks_disk_bytes,
+        .snapshot = rocks_snapshot,
         .close = rocks_close,
     };
     struct rocks *r = rocks_alloc(settings);
@@ -580,4 +652,74 @@ struct err rocks_open(const struct rocks_settings *settings, struct store **out)
     }
     *out = &r->base;
     return err_none();
+}
+
+/* --- for looking only --- */
+
+struct err rocks_lock(const char *dir, int *fd)
+{
+    struct buf path = {0};
+    buf_print(&path, "%s/LOCK", dir);
+    buf_byte(&path, '\0');
+    /* A lock for reading keeps a server out, which locks for writing. */
+    *fd = open(path.at, O_RDONLY | O_CREAT | O_CLOEXEC, 0600);
+    bool cannot_write = *fd < 0 && (errno == EROFS || errno == EACCES || errno == EPERM);
+    if (cannot_write)
+        *fd = open(path.at, O_RDONLY | O_CLOEXEC);
+    struct err e = err_none();
+    struct flock whole = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
+    /* Without a file to lock where none can be made no server can run either. */
+    if (*fd < 0 && !cannot_write)
+        e = err_make(ERR_IO, "cannot open %.150s: %s", path.at, strerror(errno));
+    else if (*fd >= 0 && fcntl(*fd, F_SETLK, &whole) != 0)
+        e = err_make(ERR_LOCKED, "%.150s is in use: stop the server first", dir);
+    if (e.code != ERR_OK)
+        rocks_unlock(*fd);
+    buf_fini(&path);
+    return e;
+}
+
+void rocks_unlock(int fd)
+{
+    if (fd >= 0)
+        close(fd);
+}
+
+static void reader_close(struct store *s)
+{
+    free_all(rocks_of(s));
+}
+
+struct err rocks_open_reader(const char *dir, uint64_t cache_bytes, struct store **out)
+{
+    static const struct store_vt vt = {
+        .get = rocks_get,
+        .cursor_new = rocks_cursor_new,
+        .cursor_seek = rocks_cursor_seek,
+        .cursor_at = rocks_cursor_at,
+        .cursor_step = rocks_cursor_step,
+        .cursor_free = rocks_cursor_free,
+        .free_space = rocks_free_space,
+        .disk_bytes = rocks_disk_bytes,
+        .close = reader_close,
+    };
+    struct rocks *r = rocks_alloc(&(struct rocks_settings){.dir = dir, .cache_bytes = cache_bytes});
+    r->base.vt = &vt;
+    /* A log that breaks off is what a crash leaves; one that is broken inside is damage, which
+     * opening for use would pass over as the end. */
+    rocksdb_options_set_wal_recovery_mode(r->options,
+                                          rocksdb_tolerate_corrupted_tail_records_recovery);
+    rocksdb_options_set_create_if_missing(r->options, 0);
+    rocksdb_readoptions_set_verify_checksums(r->reading, 1);
+    rocksdb_readoptions_set_fill_cache(r->reading, 0);
+    char *text = NULL;
+    r->db = rocksdb_open_for_read_only(r->options, r->dir, 0, &text);
+    struct err e = err_of(r, text, ERR_IO);
+    if (e.code != ERR_OK) {
+        r->db = NULL;
+        free_all(r);
+        return e;
+    }
+    *out = &r->base;
+    return e;
 }

@@ -24,4 +24,13 @@ struct rocks_settings {
 /* ERR_LOCKED, ERR_CORRUPT, ERR_IO, ERR_DISK_FULL. */
 NODISCARD struct err rocks_open(const struct rocks_settings *settings, struct store **out);
 
+/* Locks a root directory against a server as long as fd is open. ERR_LOCKED, ERR_IO. The fd is
+ * -1 where nothing can be written, so that no server could run either. */
+NODISCARD struct err rocks_lock(const char *dir, int *fd);
+void rocks_unlock(int fd);
+/* Opens a root directory that nobody uses (see rocks_lock) to look at it: for store_get,
+ * cursors and store_close alone. Every checksum on the way is verified. Nothing is changed.
+ * ERR_CORRUPT, ERR_IO. */
+NODISCARD struct err rocks_open_reader(const char *dir, uint64_t cache_bytes, struct store **out);
+
 #endif

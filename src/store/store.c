@@ -62,6 +62,13 @@ uint64_t store_disk_bytes(struct store *s)
     return s->vt->disk_bytes(s);
 }
 
+struct err store_snapshot(struct store *s, const char *dir)
+{
+    if (!s->vt->snapshot)
+        return err_make(ERR_NOT_SUPPORTED, "this store cannot be copied while it is in use");
+    return s->vt->snapshot(s, dir);
+}
+
 void store_close(struct store *s)
 {
     s->vt->close(s);

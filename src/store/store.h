@@ -38,6 +38,7 @@ struct store_vt {
     struct err (*cursor_free)(struct store_cursor *c);
     int64_t (*free_space)(struct store *s);
     uint64_t (*disk_bytes)(struct store *s);
+    struct err (*snapshot)(struct store *s, const char *dir); /* NULL: it cannot */
     void (*close)(struct store *s);
 };
 
@@ -76,6 +77,11 @@ NODISCARD struct err store_cursor_free(struct store_cursor *c, struct store *s);
 int64_t store_free_space(struct store *s);
 /* Bytes used on disk, about. */
 uint64_t store_disk_bytes(struct store *s);
+/* Makes the folder dir, which is on the file system of the store, with all that is durable,
+ * as a store of its own. Unlike all else it may be called on any thread, while the loop goes
+ * on; it blocks, and store_reopen and store_close wait for it. ERR_DISK_FULL, ERR_STORE,
+ * ERR_IO, ERR_NOT_SUPPORTED. */
+NODISCARD struct err store_snapshot(struct store *s, const char *dir);
 /* Waits for a batch under way, closes, frees. */
 void store_close(struct store *s);
 

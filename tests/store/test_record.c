@@ -523,6 +523,17 @@ static void a_byte_too_many_is_corrupt(void **state)
     }
 }
 
+static void a_newer_format_is_refused_by_name(void **state)
+{
+    (void)state;
+    assert_ok(record_check_format(STR(RECORD_FORMAT)));
+    struct err e = record_check_format(STR("999"));
+    assert_code(e, ERR_VERSION);
+    assert_non_null(strstr(e.msg, "format 999"));
+    assert_non_null(strstr(e.msg, "newer tenax"));
+    assert_code(record_check_format(STR("")), ERR_VERSION);
+}
+
 static void a_newer_version_is_told_apart_from_damage(void **state)
 {
     struct batch *b = *state;
@@ -637,6 +648,7 @@ int main(void)
         T(every_take_is_read_back),
         T(every_truncation_is_corrupt),
         T(a_byte_too_many_is_corrupt),
+        T(a_newer_format_is_refused_by_name),
         T(a_newer_version_is_told_apart_from_damage),
         T(numbers_outside_their_range_are_corrupt),
         T(a_number_longer_than_needed_is_corrupt),

@@ -3,18 +3,21 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/must.h"
 #include "store/cm.h"
 #include "store/contract.h"
+#include "store/folder.h"
 #include "store/scratch.h"
 
 /* Tests that need a second process start this program again: RocksDB's threads do
@@ -430,6 +433,130 @@ static void a_notice_comes_for_every_batch(void **state)
     close(bell.ends[1]);
 }
 
+/* --- snapshots, and stores opened to be looked at --- */
+
+static void name_in(char *out, size_t size, const char *dir, const char *name)
+{
+    snprintf(out, size, "%s/%s", dir, name);
+}
+
+static void a_snapshot_has_what_was_durable_and_opens_as_a_store(void **state)
+{
+    char copy[256];
+    name_in(copy, sizeof copy, *state, "snapshot");
+    struct store *s = open_rocks(*state);
+    scratch_put(s, "before", "1");
+    assert_ok(store_snapshot(s, copy));
+    scratch_put(s, "after", "2");
+    struct store *c = open_rocks(copy);
+    scratch_expect(c, "before", "1");
+    scratch_expect(c, "after", NULL);
+    store_close(c);
+    assert_ok(folder_remove(copy));
+    scratch_expect(s, "after", "2");
+    store_close(s);
+}
+
+struct writing {
+    struct store *store;
+    const char *copy;
+    struct err result;
+};
+
+static void *take_snapshot(void *ctx)
+{
+    struct writing *w = ctx;
+    w->result = store_snapshot(w->store, w->copy);
+    return NULL;
+}
+
+/* Whatever the moment: a batch is in the copy whole or not at all. */
+static void a_snapshot_made_while_batches_are_committed_splits_none(void **state)
+{
+    char copy[256];
+    name_in(copy, sizeof copy, *state, "snapshot");
+    struct store *s = open_rocks(*state);
+    struct writing w = {s, copy, err_none()};
+    pthread_t thread;
+    must(pthread_create(&thread, NULL, take_snapshot, &w) == 0);
+    struct batch b = {0};
+    for (int i = 0; i < 500; i++) {
+        char value[16];
+        snprintf(value, sizeof value, "%d", i);
+        batch_put(&b, STR("one"), str_from(value));
+        batch_put(&b, STR("two"), str_from(value));
+        scratch_commit(s, &b);
+    }
+    batch_fini(&b);
+    must(pthread_join(thread, NULL) == 0);
+    assert_ok(w.result);
+    struct store *c = open_rocks(copy);
+    struct buf one = {0}, two = {0};
+    bool found_one, found_two;
+    assert_ok(store_get(c, STR("one"), &found_one, &one));
+    assert_ok(store_get(c, STR("two"), &found_two, &two));
+    assert_int_equal(found_one, found_two);
+    assert_true(str_eq(buf_view(&one), buf_view(&two)));
+    buf_fini(&one);
+    buf_fini(&two);
+    store_close(c);
+    assert_ok(folder_remove(copy));
+    store_close(s);
+}
+
+static void a_snapshot_where_there_is_something_fails_and_the_store_goes_on(void **state)
+{
+    char copy[256];
+    name_in(copy, sizeof copy, *state, "snapshot");
+    struct store *s = open_rocks(*state);
+    must(mkdir(copy, 0700) == 0);
+    assert_code(store_snapshot(s, copy), ERR_IO);
+    must(rmdir(copy) == 0);
+    scratch_put(s, "a", "1");
+    assert_ok(store_snapshot(s, copy));
+    assert_ok(folder_remove(copy));
+    store_close(s);
+}
+
+static void a_reader_sees_all_and_changes_nothing(void **state)
+{
+    struct store *s = open_rocks(*state), *reader;
+    scratch_put(s, "a", "1");
+    store_close(s);
+    assert_ok(rocks_open_reader(*state, 8 << 20, &reader));
+    scratch_expect(reader, "a", "1");
+    scratch_expect(reader, "b", NULL);
+    store_close(reader);
+    s = open_rocks(*state);
+    scratch_expect(s, "a", "1");
+    store_close(s);
+}
+
+/* Opening for use passes over it as the end of the log; looking must not. */
+static void a_reader_finds_damage_in_the_middle_of_the_log(void **state)
+{
+    struct store *s = open_rocks(*state), *reader;
+    for (int i = 0; i < 3; i++)
+        scratch_put(s, "a", "some-value");
+    store_close(s);
+    char log[256];
+    name_in(log, sizeof log, *state, "000004.log");
+    int fd = open(log, O_RDWR);
+    must(fd >= 0 && pwrite(fd, "X", 1, 40) == 1 && close(fd) == 0);
+    assert_code(rocks_open_reader(*state, 8 << 20, &reader), ERR_CORRUPT);
+}
+
+static void a_lock_keeps_servers_out_and_is_kept_out_by_them(void **state)
+{
+    int fd;
+    assert_ok(rocks_lock(*state, &fd));
+    must(fd >= 0);
+    pid_t pid = start_again("open", *state, -1);
+    assert_int_equal(exit_status(pid), 1);
+    rocks_unlock(fd);
+    assert_int_equal(exit_status(start_again("open", *state, -1)), 0);
+}
+
 static int run_own_tests(void)
 {
 #define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
@@ -445,6 +572,12 @@ static int run_own_tests(void)
         T(a_store_that_is_damaged_on_reopen_says_so_on_every_read),
         T(a_full_disk_loses_nothing_and_service_resumes),
         T(a_notice_comes_for_every_batch),
+        T(a_snapshot_has_what_was_durable_and_opens_as_a_store),
+        T(a_snapshot_made_while_batches_are_committed_splits_none),
+        T(a_snapshot_where_there_is_something_fails_and_the_store_goes_on),
+        T(a_reader_sees_all_and_changes_nothing),
+        T(a_reader_finds_damage_in_the_middle_of_the_log),
+        T(a_lock_keeps_servers_out_and_is_kept_out_by_them),
     };
 #undef T
     return cmocka_run_group_tests_name("rocks", tests, NULL, NULL);

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* tenax check DIR: reads a root directory that no server uses and says what is wrong. */
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "cli/client.h"
+#include "cli/commands.h"
+#include "store/audit.h"
+#include "store/rocks.h"
+
+#define CACHE_BYTES ((uint64_t)32 * 1024 * 1024)
+/* Of each kind; further ones are only counted. */
+#define SHOWN_MAX 100
+
+struct check_args {
+    int output;
+};
+
+static const struct option_def options[] = {
+    {"output", "FORMAT", OPTION_CHOICE, offsetof(struct check_args, output),
+     .choices = "table|json", .env = "TENAX_OUTPUT", .def = "table",
+     .help = "for people or for programs"},
+    {0},
+};
+
+const struct subcommand check_command = {
+    .name = "check",
+    .usage = "[OPTIONS] DIR",
+    .summary = "look for damage in a root directory",
+    .about = "Reads all of a root directory while no server uses it: the checksums of the files, "
+             "every record by itself, and how the records fit together. Prints what is there and "
+             "each problem with what it means. Nothing is changed.\n"
+             "Exit code 0: nothing is wrong. 1: there are problems. 2: it could not be checked, "
+             "because a server uses DIR or it is not a root directory.",
+    .examples = "  tenax check /var/lib/tenax\n"
+                "  tenax check --output json ./tenax-root\n",
+    .options = options,
+};
+
+struct check {
+    const char *dir;
+    bool json;
+    struct audit_counts counts;
+    uint64_t of_kind[AUDIT_KINDS];
+    struct buf problems;
+};
+
+/* --- problems --- */
+
+static void add_json(struct check *c, const struct audit_problem *p)
+{
+    struct buf *b = &c->problems;
+    buf_str(b, b->len ? STR(",\n  {\"code\":") : STR("\n  {\"code\":"));
+    json_write_string(b, str_from(audit_wire(p->kind)));
+    if (!id_is_none(p->job)) {
+        char text[ID_TEXT_LEN];
+        id_format(p->job, text);
+        buf_lit(b, ",\"job\":");
+        json_write_string(b, (struct str){text, sizeof text});
+    }
+    buf_lit(b, ",\"message\":");
+    /* A broken name may be anything. */
+    struct buf what = {0};
+    table_harmless(&what, str_from(p->what));
+    json_write_string(b, buf_view(&what));
+    buf_fini(&what);
+    buf_lit(b, ",\"meaning\":");
+    json_write_string(b, str_from(audit_meaning(p->kind)));
+    buf_lit(b, "}");
+}
+
+static void add_text(struct check *c, const struct audit_problem *p)
+{
+    struct buf *b = &c->problems;
+    buf_print(b, "%s: ", audit_wire(p->kind));
+    if (!id_is_none(p->job)) {
+        char text[ID_TEXT_LEN];
+        id_format(p->job, text);
+        buf_print(b, "job %.*s: ", ID_TEXT_LEN, text);
+    }
+    table_harmless(b, str_from(p->what));
+    buf_lit(b, "\n");
+    if (c->of_kind[p->kind] == 1)
+        buf_print(b, "  (%s)\n", audit_meaning(p->kind));
+}
+
+static void on_problem(void *ctx, const struct audit_problem *p)
+{
+    struct check *c = ctx;
+    if (++c->of_kind[p->kind] > SHOWN_MAX)
+        return;
+    (c->json ? add_json : add_text)(c, p);
+}
+
+/* --- what is there --- */
+
+static void print_json(struct check *c)
+{
+    const struct audit_counts *n = &c->counts;
+    struct buf b = {0};
+    buf_lit(&b, "{\"dir\":");
+    json_write_string(&b, str_from(c->dir));
+    buf_print(&b, ",\"ok\":%s,\"jobs\":{", n->problems ? "false" : "true");
+    for (unsigned s = 0; s < STATUS_COUNT; s++)
+        buf_print(&b, "%s\"%s\":%llu", s ? "," : "", lifecycle_status_name((enum status)s),
+                  (unsigned long long)n->jobs[s]);
+    buf_print(&b, "},\"streamed\":%llu,\"runs\":%llu,\"records\":%llu,\"bytes\":%llu",
+              (unsigned long long)n->streamed, (unsigned long long)n->runs,
+              (unsigned long long)n->records, (unsigned long long)n->bytes);
+    buf_print(&b, ",\"problem_count\":%llu,\"problems\":[", (unsigned long long)n->problems);
+    buf_str(&b, buf_view(&c->problems));
+    buf_lit(&b, "]}\n");
+    command_print(stdout, &b);
+    buf_fini(&b);
+}
+
+static void print_text(struct check *c)
+{
+    const struct audit_counts *n = &c->counts;
+    struct buf b = {0};
+    buf_str(&b, buf_view(&c->problems));
+    for (unsigned k = 0; k < AUDIT_KINDS; k++)
+        if (c->of_kind[k] > SHOWN_MAX)
+            buf_print(&b, "%s: %llu more\n", audit_wire((enum audit_kind)k),
+                      (unsigned long long)(c->of_kind[k] - SHOWN_MAX));
+    uint64_t jobs = 0;
+    for (unsigned s = 0; s < STATUS_COUNT; s++)
+        jobs += n->jobs[s];
+    buf_print(&b, "%s: %llu jobs", c->dir, (unsigned long long)jobs);
+    for (unsigned s = 0; s < STATUS_COUNT; s++)
+        if (n->jobs[s])
+            buf_print(&b, ", %llu %s", (unsigned long long)n->jobs[s],
+                      lifecycle_status_name((enum status)s));
+    buf_print(&b, "; %llu runs; %llu records in %.1f MiB; ", (unsigned long long)n->runs,
+              (unsigned long long)n->records, (double)n->bytes / (1024 * 1024));
+    if (n->problems)
+        buf_print(&b, "%llu problem%s\n", (unsigned long long)n->problems,
+                  n->problems == 1 ? "" : "s");
+    else
+        buf_lit(&b, "nothing is wrong\n");
+    command_print(stdout, &b);
+    buf_fini(&b);
+}
+
+/* --- checking --- */
+
+static struct err lock(const char *dir, int *fd)
+{
+    struct buf path = {0};
+    buf_print(&path, "%s/CURRENT", dir);
+    buf_byte(&path, '\0');
+    bool is_root = access(path.at, F_OK) == 0;
+    buf_fini(&path);
+    if (!is_root)
+        return err_make(ERR_USAGE, "%.150s is not a root directory: it has no file CURRENT", dir);
+    return rocks_lock(dir, fd);
+}
+
+static void audit(struct check *c)
+{
+    struct store *s;
+    struct err e = rocks_open_reader(c->dir, CACHE_BYTES, &s);
+    if (e.code == ERR_OK) {
+        audit_run(s, on_problem, c, &c->counts);
+        store_close(s);
+        return;
+    }
+    c->counts.problems = 1;
+    on_problem(c, &(struct audit_problem){.kind = AUDIT_UNREADABLE, .what = e.msg});
+}
+
+static int check(struct check *c)
+{
+    int fd = -1;
+    struct err e = lock(c->dir, &fd);
+    if (e.code != ERR_OK) {
+        fprintf(stderr, "tenax check: %s\n", e.msg);
+        return CLI_USAGE;
+    }
+    audit(c);
+    rocks_unlock(fd);
+    if (c->json)
+        print_json(c);
+    else
+        print_text(c);
+    buf_fini(&c->problems);
+    return c->counts.problems ? CLI_REFUSED : CLI_OK;
+}
+
+int check_main(int argc, char **argv)
+{
+    struct check_args args = {0};
+    struct options o;
+    int code;
+    if (!command_begin(&check_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+        return code;
+    if (o.rest_count != 1)
+        return command_usage(&check_command, "name one root directory");
+    struct check c = {.dir = o.rest[0], .json = args.output == CLIENT_JSON};
+    return check(&c);
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STORE_AUDIT_H
+#define STORE_AUDIT_H
+
+/* Reads a whole store and says what is wrong with it: what does not decode, what does not
+ * fit together, and what a server could not place in its indexes. It changes nothing. */
+
+#include "base/id.h"
+#include "core/lifecycle.h"
+#include "store/store.h"
+
+/* AUDIT(name, wire name, what it means for whoever keeps the jobs) */
+#define AUDIT_TABLE(AUDIT)                                                                         \
+    AUDIT(UNREADABLE, "unreadable",                                                                \
+          "bytes of the files changed on the disk; no server can read past them: restore a "       \
+          "backup")                                                                                \
+    AUDIT(NEWER, "newer", "it was written by a newer tenax: use that one, nothing is broken")      \
+    AUDIT(BROKEN, "broken_record", "a record is not what was written; a server stops at it")       \
+    AUDIT(UNKNOWN, "unknown_record", "a record of a kind that this tenax does not know")           \
+    AUDIT(ORPHAN, "orphan", "a record belongs to no job; it takes room and does no harm")          \
+    AUDIT(PAYLOAD_MISSING, "payload_missing", "the job can be neither handed out nor looked at")   \
+    AUDIT(BAD_PAYLOAD, "bad_payload", "the payload is no JSON; workers cannot read it")            \
+    AUDIT(RUN_MISSING, "run_missing", "the history of attempts has a hole; looking at it fails")   \
+    AUDIT(RUN_UNEXPECTED, "run_unexpected",                                                        \
+          "a run that its job knows nothing of; a later attempt would replace it")                 \
+    AUDIT(BAD_STATE, "bad_state",                                                                  \
+          "a job's state contradicts itself; a server cannot place it in its indexes")             \
+    AUDIT(BAD_NAME, "bad_name", "a queue or type has a name that nobody could have given it")      \
+    AUDIT(BAD_TAKE, "bad_take", "a note of a job handed out does not fit the job's runs")
+
+enum audit_kind {
+#define AUDIT_NAME(name, wire, meaning) AUDIT_##name,
+    AUDIT_TABLE(AUDIT_NAME)
+#undef AUDIT_NAME
+        AUDIT_KINDS
+};
+
+const char *audit_wire(enum audit_kind k);
+const char *audit_meaning(enum audit_kind k);
+
+struct audit_problem {
+    enum audit_kind kind;
+    struct id job;    /* or none */
+    const char *what; /* a sentence; valid during the call */
+};
+
+struct audit_counts {
+    uint64_t jobs[STATUS_COUNT]; /* as stored: a scheduled job whose time has come counts so */
+    uint64_t streamed;           /* of these, held by streams when the server stopped */
+    uint64_t payloads, states, runs, takes; /* records */
+    uint64_t records, bytes;                /* of all kinds */
+    uint64_t problems;
+};
+
+typedef void (*audit_fn)(void *ctx, const struct audit_problem *p);
+
+/* Calls found(ctx, problem) for each. If part of the store cannot be read, what was found
+ * until then is told and nothing more. */
+void audit_run(struct store *s, audit_fn found, void *ctx, struct audit_counts *counts);
+
+#endif

@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// Backups of a server at work, what restore accepts, and what check finds.
+
+const assert = require('node:assert/strict');
+const { spawn } = require('node:child_process');
+const fs = require('node:fs');
+const http = require('node:http');
+const path = require('node:path');
+const { after, describe, it } = require('node:test');
+const { BIN, Server, assertError, makeDir, queueName, run, until, within } = require('./harness');
+
+const dirs = [];
+after(() => {
+    for (const dir of dirs)
+        fs.rmSync(dir, { recursive: true, force: true });
+});
+
+function tempDir() {
+    const dir = makeDir();
+    dirs.push(dir);
+    return dir;
+}
+
+async function withServer(test, options) {
+    const server = new Server(options);
+    await server.start();
+    try {
+        return await test(server);
+    } finally {
+        await server.clean();
+    }
+}
+
+function backup(server, file, ...args) {
+    return run(['backup', '--url', server.base, file, ...args]);
+}
+
+async function assertBackup(server, file, ...args) {
+    const end = await backup(server, file, ...args);
+    assert.equal(end.code, 0, end.stderr);
+}
+
+async function check(dir) {
+    const end = await run(['check', '--output', 'json', dir]);
+    assert.equal(end.stderr, '');
+    const found = JSON.parse(end.stdout);
+    assert.equal(end.code, found.ok ? 0 : 1);
+    return found;
+}
+
+async function assertClean(dir) {
+    const found = await check(dir);
+    assert.deepEqual(found.problems, []);
+    return found;
+}
+
+async function restore(file, dir, ...args) {
+    return run(['restore', file, '--root-dir', dir, ...args]);
+}
+
+async function assertRestore(file, dir, ...args) {
+    const end = await restore(file, dir, ...args);
+    assert.equal(end.code, 0, end.stderr);
+}
+
+// Enqueues and works without a pause until it is told to stop; keeps what was acknowledged.
+class Load {
+    constructor(server) {
+        this.server = server;
+        this.enqueued = [];
+        this.completed = new Set();
+        this.stopping = false;
+        this.done = Promise.all([this.enqueue(), this.enqueue(), this.work()]);
+    }
+
+    async enqueue() {
+        const payload = { text: 'x'.repeat(2000), large: 'y'.repeat(5000) };
+        while (!this.stopping) {
+            const jobs = Array.from({ length: 20 }, () => ({ queue: 'load', type: 'test', payload }));
+            const res = await this.server.post('/jobs/bulk', { jobs });
+            assert.equal(res.status, 201, res.text);
+            this.enqueued.push(...res.json.jobs.map((job) => job.id));
+        }
+    }
+
+    async work() {
+        while (!this.stopping) {
+            for (const { id, token } of await this.server.claim({ queues: ['load'], count: 5 })) {
+                const res = await this.server.post(`/jobs/${id}/success`, { token });
+                assert.equal(res.status, 204, res.text);
+                this.completed.add(id);
+            }
+        }
+    }
+
+    async stop() {
+        this.stopping = true;
+        await this.done;
+    }
+}
+
+function leftovers(server) {
+    return fs.readdirSync(path.join(server.dir, 'root')).filter((name) => /snapshot/.test(name));
+}
+
+// Asks for a backup and reads none of it: the request's response, held.
+function holdBackup(server) {
+    const req = http.request({
+        host: '127.0.0.1', port: server.port, method: 'POST', path: '/backup', agent: false,
+    });
+    req.on('error', () => {});
+    const answer = new Promise((resolve) => req.on('response', resolve));
+    req.end();
+    return within(answer, 'the backup begins');
+}
+
+// More than fits into all buffers between the snapshot and a client that does not read, and
+// nothing that zstd could make small.
+async function enqueueMuch(server, queue) {
+    const { randomBytes } = require('node:crypto');
+    for (let i = 0; i < 5; i++) {
+        const res = await server.post('/jobs', {
+            queue, type: 'test', payload: randomBytes(6 << 20).toString('base64'),
+        });
+        assert.equal(res.status, 201, res.text);
+    }
+}
+
+describe('a backup', () => {
+    it('of_a_server_at_work_has_all_that_was_acknowledged_before', async () => {
+        const dir = tempDir(), file = path.join(dir, 'a.tar.zst'), root = path.join(dir, 'copy');
+        const facts = await withServer(async (server) => {
+            const dead = await server.enqueue({ queue: 'dead', retry_limit: 0 });
+            await server.claimOne('dead');
+            assert.equal((await server.post(`/jobs/${dead.id}/failure`, { message: 'no' })).status, 200);
+            const held = await server.enqueue({ queue: 'held' });
+            const taker = await server.take('?queue=held');
+            assert.equal((await taker.next()).id, held.id);
+            const load = new Load(server);
+            await until(() => load.completed.size > 50, 'some work is done');
+            const before = { enqueued: load.enqueued.slice(), completed: new Set(load.completed) };
+            await assertBackup(server, file);
+            await until(() => load.enqueued.length > before.enqueued.length, 'work goes on');
+            await load.stop();
+            taker.close();
+            assert.deepEqual(leftovers(server), []);
+            return { ...before, all: load, dead, held };
+        });
+
+        await assertRestore(file, root);
+        const found = await assertClean(root);
+        assert.equal(found.streamed, 1);
+        assert.equal(found.jobs.dead, 1);
+        const copy = tempDir();
+        fs.renameSync(root, path.join(copy, 'root'));
+        await withServer(async (server) => {
+            assert.equal((await server.job(facts.dead.id)).status, 'dead');
+            const runs = await server.runs(facts.held.id);
+            assert.deepEqual(runs.map((r) => r.outcome), ['worker-lost']);
+            const there = new Set();
+            for (let next = '/jobs?queue=load&limit=2000'; next;) {
+                const page = (await server.get(next)).json;
+                page.jobs.forEach((job) => there.add(job.id));
+                next = page.pages.next;
+            }
+            for (const id of facts.enqueued)
+                assert.ok(there.has(id) || facts.all.completed.has(id), `${id} is there`);
+            for (const id of facts.completed)
+                assert.ok(!there.has(id), `${id} was completed before`);
+            await server.assertServes();
+        }, { dir: copy });
+        await assertClean(path.join(copy, 'root'));
+    });
+
+    it('does_not_replace_a_file_unless_told_to', () => withServer(async (server) => {
+        const file = path.join(tempDir(), 'a.tar.zst');
+        fs.writeFileSync(file, 'precious');
+        const end = await backup(server, file);
+        assert.equal(end.code, 2);
+        assert.match(end.stderr, /is there already; --force/);
+        assert.equal(fs.readFileSync(file, 'utf8'), 'precious');
+        await assertBackup(server, file, '--force');
+        assert.equal((await run(['restore', '--verify', file])).code, 0);
+        assert.deepEqual(fs.readdirSync(path.dirname(file)), ['a.tar.zst']);
+    }));
+
+    it('goes_on_over_what_a_killed_one_left', () => withServer(async (server) => {
+        const file = path.join(tempDir(), 'a.tar.zst');
+        fs.writeFileSync(`${file}.partial`, 'x'.repeat(100000));
+        await assertBackup(server, file);
+        assert.deepEqual(fs.readdirSync(path.dirname(file)), ['a.tar.zst']);
+    }));
+
+    it('comes_on_standard_output_if_asked_for', () => withServer(async (server) => {
+        const child = spawn(BIN, ['backup', '--url', server.base, '-'], { stdio: ['ignore', 'pipe', 'inherit'] });
+        const chunks = [];
+        child.stdout.on('data', (chunk) => chunks.push(chunk));
+        const code = await within(new Promise((resolve) => child.on('close', resolve)), 'it ends');
+        assert.equal(code, 0);
+        const file = path.join(tempDir(), 'a.tar.zst');
+        fs.writeFileSync(file, Buffer.concat(chunks));
+        assert.equal((await run(['restore', '--verify', file])).code, 0);
+    }));
+
+    it('leaves_nothing_if_the_disk_is_full', () => withServer(async (server) => {
+        await enqueueMuch(server, queueName());
+        const dir = tempDir();
+        // A limit on the size of a file: for whoever writes, the same as a full disk.
+        const child = spawn('sh', ['-c', 'ulimit -f 64; exec "$0" backup --url "$1" "$2"', BIN,
+            server.base, path.join(dir, 'a.tar.zst')], { stdio: ['ignore', 'ignore', 'pipe'] });
+        let stderr = '';
+        child.stderr.on('data', (bytes) => { stderr += bytes; });
+        const code = await within(new Promise((resolve) => child.on('close', resolve)), 'it ends');
+        assert.equal(code, 1, stderr);
+        assert.match(stderr, /cannot write .*a\.tar\.zst\.partial: File too large/);
+        assert.deepEqual(fs.readdirSync(dir), []);
+        await until(() => leftovers(server).length === 0, 'the server has given it up');
+        await assertBackup(server, path.join(dir, 'a.tar.zst'));
+    }));
+
+    it('says_so_when_standard_output_is_full', () => withServer(async (server) => {
+        const full = fs.openSync('/dev/full', 'w');
+        const child = spawn(BIN, ['backup', '--url', server.base, '-'], { stdio: ['ignore', full, 'pipe'] });
+        fs.closeSync(full);
+        let stderr = '';
+        child.stderr.on('data', (bytes) => { stderr += bytes; });
+        const code = await within(new Promise((resolve) => child.on('close', resolve)), 'it ends');
+        assert.equal(code, 1);
+        assert.match(stderr, /standard output: No space left/);
+    }));
+
+    it('is_one_at_a_time_and_given_up_when_its_reader_goes', () => withServer(async (server) => {
+        await enqueueMuch(server, queueName());
+        const held = await holdBackup(server);
+        assert.equal(held.statusCode, 200);
+        assert.equal(held.headers['content-type'], 'application/octet-stream');
+        assert.deepEqual(leftovers(server), ['snapshot']);
+        assertError(await server.post('/backup'), 503, 'busy', /one at a time/);
+        await server.assertServes();
+        held.destroy();
+        await until(() => leftovers(server).length === 0, 'the snapshot is gone');
+        await assertBackup(server, path.join(tempDir(), 'a.tar.zst'));
+    }));
+
+    it('does_not_keep_a_server_from_stopping_and_its_reader_hears_that_it_is_not_whole',
+        () => withServer(async (server) => {
+            await enqueueMuch(server, queueName());
+            const held = await holdBackup(server);
+            await server.stop();
+            assert.deepEqual(leftovers(server), []);
+            const broken = new Promise((resolve) => {
+                held.on('error', () => resolve(true));
+                held.on('end', () => resolve(false));
+            });
+            held.resume();
+            assert.ok(await within(broken, 'the end'), 'it must not look like a whole one');
+        }));
+
+    it('that_a_killed_server_was_making_is_swept_away_at_its_next_start',
+        () => withServer(async (server) => {
+            await enqueueMuch(server, queueName());
+            const held = await holdBackup(server);
+            assert.deepEqual(leftovers(server), ['snapshot']);
+            await server.signal('SIGKILL');
+            held.destroy();
+            assert.deepEqual(leftovers(server), ['snapshot']);
+            await server.start();
+            assert.deepEqual(leftovers(server), []);
+            await server.assertServes();
+        }));
+
+    it('of_no_server_is_refused', async () => {
+        const file = path.join(tempDir(), 'a.tar.zst');
+        const end = await run(['backup', '--url', 'http://127.0.0.1:1', file]);
+        assert.equal(end.code, 3);
+        assert.match(end.stderr, /cannot reach/);
+        assert.deepEqual(fs.readdirSync(path.dirname(file)), []);
+    });
+
+    it('is_only_made_by_POST', () => withServer(async (server) => {
+        assertError(await server.get('/backup'), 405, 'method_not_allowed');
+    }));
+});
+
+// A backup of a few jobs, and the root directory that it is of, with its server stopped.
+async function makeBackup() {
+    const server = new Server({ dir: tempDir() });
+    await server.start();
+    const job = await server.enqueue({ queue: 'q', payload: { n: 'payload'.repeat(10) } });
+    await server.enqueue({ queue: 'q', payload: 'z'.repeat(10000) });
+    const file = path.join(server.dir, 'a.tar.zst');
+    await assertBackup(server, file);
+    await server.clean();
+    return { file, job, root: path.join(server.dir, 'root') };
+}
+
+describe('restoring', () => {
+    it('refuses_a_backup_that_is_cut_off_or_changed_and_leaves_nothing', async () => {
+        const { file } = await makeBackup();
+        const good = fs.readFileSync(file), dir = tempDir(), bad = path.join(tempDir(), 'bad');
+        const flipped = Buffer.from(good);
+        flipped[good.length >> 1] ^= 0x10;
+        for (const bytes of [good.subarray(0, good.length - 1), good.subarray(0, good.length >> 1),
+            Buffer.alloc(0), flipped, Buffer.from('not an archive')]) {
+            fs.writeFileSync(bad, bytes);
+            for (const args of [[], ['--verify']]) {
+                const end = await restore(bad, path.join(dir, 'root'), ...args);
+                assert.equal(end.code, 1);
+                assert.match(end.stderr, /^tenax restore: this is not a whole backup: /);
+            }
+            assert.deepEqual(fs.readdirSync(dir), []);
+        }
+    });
+
+    it('refuses_a_folder_that_is_not_empty_unless_told_to', async () => {
+        const { file, job } = await makeBackup();
+        const dir = tempDir(), root = path.join(dir, 'root');
+        fs.mkdirSync(root);
+        fs.writeFileSync(path.join(root, 'precious'), 'x');
+        const end = await restore(file, root);
+        assert.equal(end.code, 2);
+        assert.match(end.stderr, /not empty; --force/);
+        assert.deepEqual(fs.readdirSync(root), ['precious']);
+        await assertRestore(file, root, '--force');
+        assert.deepEqual(fs.readdirSync(dir), ['root']);
+        await withServer(async (server) => {
+            assert.equal((await server.job(job.id)).id, job.id);
+        }, { dir });
+    });
+
+    it('fills_an_empty_folder', async () => {
+        const { file } = await makeBackup();
+        const root = path.join(tempDir(), 'root');
+        fs.mkdirSync(root);
+        await assertRestore(file, root);
+        assert.equal((await assertClean(root)).jobs.ready, 2);
+    });
+
+    it('refuses_to_replace_the_root_directory_of_a_running_server', async () => {
+        const { file } = await makeBackup();
+        await withServer(async (server) => {
+            const end = await restore(file, path.join(server.dir, 'root'), '--force');
+            assert.equal(end.code, 1);
+            assert.match(end.stderr, /in use: stop the server/);
+            assert.deepEqual(fs.readdirSync(server.dir), ['root']);
+            await server.assertServes();
+        });
+    });
+
+    it('refuses_a_file_that_is_not_there', async () => {
+        const end = await restore('/nowhere/a.tar.zst', path.join(tempDir(), 'root'));
+        assert.equal(end.code, 1);
+        assert.match(end.stderr, /No such file/);
+    });
+});
+
+describe('checking', () => {
+    it('says_in_words_what_is_there', async () => {
+        const { root } = await makeBackup();
+        const end = await run(['check', root]);
+        assert.equal(end.code, 0, end.stderr);
+        assert.match(end.stdout, /2 jobs, 2 ready; 0 runs; .*nothing is wrong\n$/);
+    });
+
+    it('refuses_a_running_server_s_and_what_is_no_root_directory', async () => {
+        await withServer(async (server) => {
+            const end = await run(['check', path.join(server.dir, 'root')]);
+            assert.equal(end.code, 2);
+            assert.match(end.stderr, /in use/);
+        });
+        const end = await run(['check', tempDir()]);
+        assert.equal(end.code, 2);
+        assert.match(end.stderr, /not a root directory/);
+    });
+
+    it('keeps_a_server_from_nothing_once_it_has_ended', async () => {
+        const { root } = await makeBackup();
+        await assertClean(root);
+        await withServer((server) => server.assertServes(), { dir: path.dirname(root) });
+    });
+
+    it('finds_a_changed_byte', async () => {
+        const { root } = await makeBackup();
+        const [log] = fs.readdirSync(root).filter((name) => name.endsWith('.log'));
+        const file = path.join(root, log), bytes = fs.readFileSync(file);
+        bytes[bytes.indexOf('payloadpayload') + 3] ^= 1;
+        fs.writeFileSync(file, bytes);
+        const found = await check(root);
+        assert.equal(found.ok, false);
+        assert.equal(found.problems[0].code, 'unreadable');
+        assert.match(found.problems[0].message, /checksum mismatch/);
+        const text = await run(['check', root]);
+        assert.equal(text.code, 1);
+        assert.match(text.stdout, /unreadable: .*\n {2}\(.*restore a backup\)\n/);
+    });
+
+    it('finds_a_file_that_is_gone', async () => {
+        const { root } = await makeBackup();
+        const [manifest] = fs.readdirSync(root).filter((name) => name.startsWith('MANIFEST'));
+        fs.rmSync(path.join(root, manifest));
+        assert.equal((await check(root)).problems[0].code, 'unreadable');
+    });
+});
