@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/serve.h"
 #include "cli/settings.h"
+#include "jq/helper.h"
 
 static const struct {
     const struct subcommand *page;
@@ -122,6 +123,9 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    /* Not for people: the server starts these. */
+    if (argc > 1 && strcmp(argv[1], "jq-helper") == 0)
+        return helper_main(argc - 1, argv + 1);
     /* Only the classification of characters: numbers must keep their '.'. What is
      * written is UTF-8 in any case. */
     if (!setlocale(LC_CTYPE, "C.UTF-8"))
