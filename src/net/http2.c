@@ -311,6 +311,7 @@ static void open_state(struct conn *c)
     h->conn = c;
     c->state = h;
     TAILQ_INIT(&h->streams);
+    TAILQ_INIT(&h->spares);
     h->idle_at = uv_now(c->set->loop);
     h->calm = calm_new(h->idle_at);
     new_session(h);
@@ -331,6 +332,11 @@ static void closed(struct conn *c)
             TAILQ_INSERT_TAIL(&served, st->x, link);
         else
             exchange_free(st->x);
+        buf_fini(&st->body);
+        free(st);
+    }
+    while ((st = TAILQ_FIRST(&h->spares))) {
+        TAILQ_REMOVE(&h->spares, st, link);
         buf_fini(&st->body);
         free(st);
     }

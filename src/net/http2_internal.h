@@ -57,6 +57,8 @@ struct http2 {
     struct conn *conn;
     nghttp2_session *session;
     struct stream_queue streams; /* in the order in which they began */
+    struct stream_queue spares;  /* ended, with small buffers, for reuse */
+    int spare_count;
     struct calm calm;
     uint64_t bodies;  /* bytes of requests held */
     uint64_t replies; /* unsent bytes of replies; streams are not counted */

@@ -10,6 +10,9 @@
 #include "net/http2_internal.h"
 #include "net/reply.h"
 
+#define SPARES_MAX    64
+#define BODY_KEEP_MAX ((size_t)4 * 1024)
+
 static const struct http_settings *settings_of(const struct http2 *h)
 {
     return &http2_server(h)->settings;
@@ -17,9 +20,31 @@ static const struct http_settings *settings_of(const struct http2 *h)
 
 /* -- the head --------------------------------------------------------------- */
 
+static struct stream *take_spare(struct http2 *h)
+{
+    struct stream *st = TAILQ_FIRST(&h->spares);
+    if (!st)
+        return ALLOC(struct stream);
+    TAILQ_REMOVE(&h->spares, st, link);
+    h->spare_count--;
+    return st;
+}
+
+static void give_back(struct http2 *h, struct stream *st)
+{
+    if (h->spare_count == SPARES_MAX) {
+        buf_fini(&st->body);
+        free(st);
+        return;
+    }
+    *st = (struct stream){.body = st->body};
+    TAILQ_INSERT_HEAD(&h->spares, st, link);
+    h->spare_count++;
+}
+
 static void begin_request(struct http2 *h, int32_t id)
 {
-    struct stream *st = ALLOC(struct stream);
+    struct stream *st = take_spare(h);
     st->h = h;
     st->id = id;
     st->length = -1;
@@ -231,7 +256,9 @@ int http2_on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uin
 static void drop_body(struct stream *st)
 {
     st->h->bodies -= st->body.len;
-    buf_fini(&st->body);
+    st->body.len = 0;
+    if (st->body.cap > BODY_KEEP_MAX)
+        buf_fini(&st->body);
     st->h->withheld -= st->withheld > 0;
     st->withheld = 0;
 }
@@ -326,5 +353,5 @@ void http2_forget(struct stream *st)
     } else {
         exchange_free(x);
     }
-    free(st);
+    give_back(h, st);
 }

@@ -18,6 +18,7 @@ struct values {
     int mode;
     bool loud;
     int64_t priority;
+    struct option_list hosts;
 };
 
 #define AT(field) .offset = offsetof(struct values, field)
@@ -33,6 +34,7 @@ static const struct option_def defs[] = {
      .help = "how safe"},
     {"loud", NULL, OPTION_SWITCH, AT(loud), .env = "TENAX_T_LOUD", .help = "say more"},
     {"priority", "NUMBER", OPTION_INT, AT(priority), .min = -5, .max = 5, .help = "how urgent"},
+    {"host", "NAME", OPTION_LIST, AT(hosts), .help = "a host"},
     {0},
 };
 
@@ -287,6 +289,7 @@ static void help_text_is_aligned_and_keeps_its_width(void **state)
                               "                     [default: fsync]\n"
                               "  --loud             say more [env: TENAX_T_LOUD]\n"
                               "  --priority NUMBER  how urgent\n"
+                              "  --host NAME        a host\n"
                               "  -h, --help         show this text\n");
     buf_fini(&b);
 }
@@ -304,8 +307,27 @@ static void markdown_has_a_row_for_each_option(void **state)
     size_t rows = 0;
     for (size_t i = 0; i < b.len; i++)
         rows += b.at[i] == '\n';
-    assert_int_equal(rows, 2 + 8);
+    assert_int_equal(rows, 2 + 9);
     buf_fini(&b);
+}
+
+static void a_list_has_an_entry_for_each_time_its_flag_is_given(void **state)
+{
+    (void)state;
+    struct values v;
+    struct options o;
+    assert_int_equal(PARSE(v, o, "--host", "a", "--port", "1", "--host=b").code, ERR_OK);
+    assert_int_equal(v.hosts.count, 2);
+    assert_string_equal(v.hosts.at[0], "a");
+    assert_string_equal(v.hosts.at[1], "b");
+    char *many[2 * OPTION_LIST_MAX + 4] = {"command"};
+    for (int i = 0; i <= OPTION_LIST_MAX; i++) {
+        many[2 * i + 1] = "--host";
+        many[2 * i + 2] = "x";
+    }
+    struct err e = parse_as(OPTIONS_ANYWHERE, many, &v, &o);
+    assert_int_equal(e.code, ERR_USAGE);
+    assert_non_null(strstr(e.msg, "--host"));
 }
 
 #define TEST(name) cmocka_unit_test_setup(name, forget_variables)
@@ -328,6 +350,7 @@ int main(void)
         TEST(a_bad_duration_or_size_names_its_option),
         TEST(the_closest_word_is_a_prefix_or_two_slips_away),
         TEST(help_text_is_aligned_and_keeps_its_width),
+        TEST(a_list_has_an_entry_for_each_time_its_flag_is_given),
         TEST(markdown_has_a_row_for_each_option),
     };
     return cmocka_run_group_tests_name("cli/options", tests, NULL, NULL);

@@ -131,7 +131,8 @@ class Server {
     async start({ args = this.args, env = this.env } = {}) {
         assert.equal(this.child, null, 'the server runs already');
         this.dir ??= makeDir();
-        const own = this.bare ? [] : ['--root-dir', path.join(this.dir, 'root'), '--port', '0'];
+        const own = this.bare ? [] : ['--root-dir', path.join(this.dir, 'root'), '--port', '0',
+            '--admin-port', '0'];
         const all = ['serve', ...own, ...args];
         const child = spawn(BIN, all, {
             env: environment(env), stdio: ['ignore', 'pipe', 'pipe'],
@@ -160,8 +161,11 @@ class Server {
             let seen = '';
             child.stdout.on('data', (bytes) => {
                 seen += bytes;
-                if (seen.includes('\n'))
-                    resolve(seen.slice(0, seen.indexOf('\n')));
+                // The admin listener's line, if there is one, comes before.
+                const lines = seen.split('\n').slice(0, -1);
+                const primary = lines.find((line) => !line.endsWith(' (admin)'));
+                if (primary !== undefined)
+                    resolve(primary);
             });
             this.exit.then(({ code, signal }) =>
                 reject(new Error(`exit ${code} ${signal}: ${this.stderr}`)));

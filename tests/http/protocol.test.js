@@ -290,7 +290,6 @@ describe('a request', () => {
         a_fragment: 'GET /version#x HTTP/1.1\r\nHost: x\r\n\r\n',
         a_space_in_the_path: 'GET /ver sion HTTP/1.1\r\nHost: x\r\n\r\n',
         TLS: Buffer.from('160301020001000200', 'hex'),
-        HTTP_2: 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n',
     };
     for (const [name, bytes] of Object.entries(malformed))
         it(`with_${name}_is_refused`, async () => {

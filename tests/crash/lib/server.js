@@ -22,7 +22,8 @@ class Server {
     this.stdout = '';
     this.stderr = '';
     this.started = performance.now();
-    this.child = spawn(BIN, ['serve', '--root-dir', rootDir, '--port', '0', ...args], {
+    const own = ['--root-dir', rootDir, '--port', '0', '--admin-port', '0'];
+    this.child = spawn(BIN, ['serve', ...own, ...args], {
       stdio: ['ignore', 'pipe', 'pipe'],
       env,
     });
