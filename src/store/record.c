@@ -408,6 +408,10 @@ static void write_cron_group(struct writer *w, const struct cron_group *g)
     write_pause(w, &g->pause);
 }
 
+/* A field that is missing here would be missing in the jobs of every tick. */
+_Static_assert(sizeof(void *) != 8 || sizeof(struct enqueue) == 152,
+               "a new field of struct enqueue must be stored with a cron entry, or refused in it");
+
 static void write_cron_entry(struct writer *w, const struct cron_entry *c)
 {
     const struct enqueue *job = &c->job;
