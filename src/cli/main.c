@@ -14,13 +14,13 @@ static const struct {
     const struct subcommand *page;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {&settings_command, serve_main},  {&enqueue_command, enqueue_main},
-    {&work_command, work_main},       {&jobs_command, jobs_main},
-    {&job_command, job_main},         {&queues_command, queues_main},
-    {&retry_command, retry_main},     {&cancel_command, cancel_main},
-    {&patch_command, patch_main},     {&delete_command, delete_main},
-    {&backup_command, backup_main},   {&restore_command, restore_main},
-    {&check_command, check_main},     {&version_command, version_main},
+    {&settings_command, serve_main}, {&enqueue_command, enqueue_main},
+    {&work_command, work_main},      {&jobs_command, jobs_main},
+    {&job_command, job_main},        {&queues_command, queues_main},
+    {&retry_command, retry_main},    {&cancel_command, cancel_main},
+    {&patch_command, patch_main},    {&delete_command, delete_main},
+    {&backup_command, backup_main},  {&restore_command, restore_main},
+    {&check_command, check_main},    {&version_command, version_main},
 };
 
 #define COMMANDS (sizeof commands / sizeof *commands)
