@@ -143,12 +143,16 @@ describe('a backup', () => {
             const taker = await server.take('?queue=held');
             assert.equal((await taker.next()).id, held.id);
             const load = new Load(server);
-            await until(() => load.completed.size > 50, 'some work is done');
-            const before = { enqueued: load.enqueued.slice(), completed: new Set(load.completed) };
-            await assertBackup(server, file);
-            await until(() => load.enqueued.length > before.enqueued.length, 'work goes on');
-            await load.stop();
-            taker.close();
+            let before;
+            try {
+                await until(() => load.completed.size > 50, 'some work is done');
+                before = { enqueued: load.enqueued.slice(), completed: new Set(load.completed) };
+                await assertBackup(server, file);
+                await until(() => load.enqueued.length > before.enqueued.length, 'work goes on');
+            } finally {
+                await load.stop();
+                taker.close();
+            }
             assert.deepEqual(leftovers(server), []);
             return { ...before, all: load, dead, held };
         });
