@@ -159,12 +159,23 @@ static struct err read_unique_while(struct json_cursor *c, struct arena *a, void
                     (int)(name.len < 32 ? name.len : 32), name.at);
 }
 
-static struct err read_later(struct json_cursor *c, struct arena *a, void *out)
+static struct err read_batch_key(struct json_cursor *c, struct arena *a, void *out)
 {
-    (void)c;
-    (void)a;
-    (void)out;
-    return err_make(ERR_NOT_SUPPORTED, "this server does not have that feature yet");
+    struct str *key = out;
+    TRY(api_field_text(c, a, key));
+    if (key->len > 0 && key->len <= JOB_BATCH_KEY_MAX)
+        return err_none();
+    return err_make(ERR_BAD_VALUE, "1 to %d bytes, not %zu", JOB_BATCH_KEY_MAX, key->len);
+}
+
+static struct err read_expression(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct str *text = out;
+    TRY(api_field_text(c, a, text));
+    if (text->len <= JOB_BATCH_EXPR_MAX)
+        return err_none();
+    return err_make(ERR_BAD_VALUE, "an expression has at most %d bytes, not %zu",
+                    JOB_BATCH_EXPR_MAX, text->len);
 }
 
 /* --- objects --- */
@@ -246,12 +257,13 @@ struct err api_decode_body(const struct api *a, const struct http_request *req,
 
 /* --- a job --- */
 
-/* Fields of backoff and retention as they come; a nested table needs the api for its
+/* Fields of backoff, retention and batch as they come; a nested table needs the api for its
  * strictness, so they are read by api_decode_job itself. */
 struct job_fields {
     struct enqueue spec;
-    struct json_cursor backoff, retention; /* where these objects begin, to be read afterwards */
-    bool has_backoff, has_retention;
+    /* where these objects begin, to be read afterwards */
+    struct json_cursor backoff, retention, batch;
+    bool has_backoff, has_retention, has_batch;
 };
 
 static struct err mark(struct json_cursor *c, struct json_cursor *at, bool *has)
@@ -276,6 +288,13 @@ static struct err mark_retention(struct json_cursor *c, struct arena *a, void *o
     return mark(c, &f->retention, &f->has_retention);
 }
 
+static struct err mark_batch(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct job_fields *f = out;
+    (void)a;
+    return mark(c, &f->batch, &f->has_batch);
+}
+
 #define SPEC(member) offsetof(struct job_fields, spec.member)
 
 static const struct field job_table[] = {
@@ -289,8 +308,7 @@ static const struct field job_table[] = {
     {"retention", false, mark_retention, 0, true},
     {"unique_key", false, read_unique_key, SPEC(unique_key), true},
     {"unique_while", false, read_unique_while, SPEC(unique_while), true},
-    /* Ignoring these would break the promise that the client relies on. */
-    {"batch", false, read_later, 0, true},
+    {"batch", false, mark_batch, 0, true},
 };
 
 static const struct field backoff_table[] = {
@@ -302,6 +320,12 @@ static const struct field backoff_table[] = {
 static const struct field retention_table[] = {
     {"completed_ms", false, api_field_span, offsetof(struct enqueue, completed_retention), true},
     {"dead_ms", false, api_field_span, offsetof(struct enqueue, dead_retention), true},
+};
+
+static const struct field batch_table[] = {
+    {"key", true, read_batch_key, offsetof(struct job_batch, key)},
+    {"when", true, read_expression, offsetof(struct job_batch, when)},
+    {"fold", true, read_expression, offsetof(struct job_batch, fold)},
 };
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
@@ -332,6 +356,12 @@ struct err api_decode_job(const struct api *a, struct json_cursor *c, struct are
                                 &f.spec);
     if (err.code != ERR_OK)
         return api_in_field(err, "retention");
+    if (f.has_batch)
+        err = api_decode_object(a, &f.batch, arena, batch_table, COUNT(batch_table), &f.spec.batch);
+    if (err.code != ERR_OK)
+        return api_in_field(err, "batch");
+    if (f.has_batch && f.spec.unique_while)
+        return err_make(ERR_BAD_VALUE, "a job has a batch or a unique_key, not both");
     *out = f.spec;
     return err;
 }

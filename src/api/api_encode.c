@@ -93,6 +93,18 @@ static void encode_retention(struct buf *b, const struct job *job)
     buf_byte(b, '}');
 }
 
+static void encode_batch(struct buf *b, const struct job_batch *batch)
+{
+    KEY(b, "batch");
+    buf_lit(b, "{\"key\":");
+    json_write_string(b, batch->key);
+    KEY(b, "when");
+    json_write_string(b, batch->when);
+    KEY(b, "fold");
+    json_write_string(b, batch->fold);
+    buf_byte(b, '}');
+}
+
 void api_encode_options(struct buf *b, const struct job *job)
 {
     if (job->retry_limit != RETRY_LIMIT_DEFAULT)
@@ -131,6 +143,8 @@ static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
         TEXT_MEMBER(b, "resolution", str_from(resolution));
     TEXT_MEMBER(b, "reason", s->reason);
     api_encode_options(b, job);
+    if (job->batch.key.len)
+        encode_batch(b, &job->batch);
     if (!(how & ENCODE_PAYLOAD))
         return;
     KEY(b, "payload");
@@ -152,6 +166,10 @@ void api_encode_enqueued(struct buf *b, const struct enqueued *e)
     if (e->job.unique_while) {
         KEY(b, "duplicate");
         buf_str(b, e->duplicate ? STR("true") : STR("false"));
+    }
+    if (e->job.batch.key.len) {
+        KEY(b, "folded");
+        buf_str(b, e->folded ? STR("true") : STR("false"));
     }
     buf_byte(b, '}');
 }

@@ -24,7 +24,8 @@ static void on_enqueued(void *ctx, const struct reply *r)
     struct buf *b = &c->api->scratch;
     b->len = 0;
     api_encode_enqueued(b, &r->enqueued[0]);
-    api_reply_json(c->x, r->enqueued[0].duplicate ? 200 : 201, b);
+    bool added = !r->enqueued[0].duplicate && !r->enqueued[0].folded;
+    api_reply_json(c->x, added ? 201 : 200, b);
 }
 
 static struct err decode_one(struct api *a, const struct http_request *req, struct enqueue *spec)
@@ -126,7 +127,7 @@ static void on_enqueued_many(void *ctx, const struct reply *r)
         if (i)
             buf_byte(b, ',');
         api_encode_enqueued(b, &r->enqueued[i]);
-        added |= !r->enqueued[i].duplicate;
+        added |= !r->enqueued[i].duplicate && !r->enqueued[i].folded;
     }
     buf_lit(b, "]}");
     api_reply_json(c->x, added ? 201 : 200, b);

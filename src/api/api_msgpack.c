@@ -76,7 +76,7 @@ NODISCARD static struct err write_float(struct reader *r, double v)
 
 NODISCARD static struct err read_float(struct reader *r, unsigned n)
 {
-    uint64_t bits;
+    uint64_t bits = 0;
     TRY(read_number(r, n, &bits));
     if (n == 8) {
         double v;
@@ -91,7 +91,7 @@ NODISCARD static struct err read_float(struct reader *r, unsigned n)
 
 NODISCARD static struct err read_unsigned(struct reader *r, unsigned n)
 {
-    uint64_t v;
+    uint64_t v = 0;
     TRY(read_number(r, n, &v));
     buf_print(r->json, "%llu", (unsigned long long)v);
     return err_none();
@@ -99,7 +99,7 @@ NODISCARD static struct err read_unsigned(struct reader *r, unsigned n)
 
 NODISCARD static struct err read_signed(struct reader *r, unsigned n)
 {
-    uint64_t v;
+    uint64_t v = 0;
     TRY(read_number(r, n, &v));
     unsigned unused = 64 - 8 * n;
     buf_int(r->json, (int64_t)(v << unused) >> unused);
@@ -131,7 +131,7 @@ NODISCARD static struct err no_such_type(const struct reader *r, const char *wha
 /* The types from 0xc0 to 0xdf, which have a byte of their own. */
 NODISCARD static struct err read_typed(struct reader *r, unsigned type)
 {
-    uint64_t n;
+    uint64_t n = 0;
     switch (type) {
     case 0xc0:
         buf_lit(r->json, "null");

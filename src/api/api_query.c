@@ -65,11 +65,6 @@ static struct err read_ids(struct str list, struct arena *arena, struct job_filt
     return err_none();
 }
 
-static bool is_reserved_for_later(struct str name)
-{
-    return str_eq(name, STR("filter"));
-}
-
 static struct err bad_range(struct str text, const char *name)
 {
     return err_make(ERR_BAD_VALUE, "%s is a number N or a range A..B, A.. or ..B, not '%.*s'", name,
@@ -112,6 +107,10 @@ static struct err read_filter(struct str name, struct str value, struct arena *a
         return read_range(value, "ready_at", &f->ready_at);
     if (str_eq(name, STR("attempts")))
         return read_range(value, "attempts", &f->attempts);
+    if (str_eq(name, STR("filter"))) {
+        f->expression = value; /* its errors come from the backend */
+        return err_none();
+    }
     *known = false;
     return err_none();
 }
@@ -195,9 +194,6 @@ struct err api_read_params(const struct api *a, const struct http_request *req, 
         if (change)
             TRY(read_change(name, value, kind, &p->list, &known));
         int shown = (int)(name.len < 64 ? name.len : 64);
-        if (!known && is_reserved_for_later(name))
-            return err_make(ERR_NOT_SUPPORTED, "this server cannot filter by %.*s yet", shown,
-                            name.at);
         /* A misspelt filter must not change everything. */
         if (!known && (change || a->settings.strict))
             return err_make(ERR_UNKNOWN_FIELD, "unknown parameter '%.*s'", shown, name.at);

@@ -61,6 +61,7 @@ struct job_filter {
     size_t queue_count, type_count;
     unsigned statuses; /* bits 1 << enum status; 0: any */
     struct range priority, ready_at, attempts;
+    struct str expression; /* jq, about the payload; empty: none. ERR_BAD_VALUE if it is wrong */
 };
 
 struct list_command {

@@ -21,7 +21,7 @@ static struct embedded *self(struct backend *b)
     return (struct embedded *)b;
 }
 
-static void refresh_now(struct embedded *b)
+void embedded_refresh_now(struct embedded *b)
 {
     instant now = b->env.now(b->env.ctx);
     must(now.ms >= b->now.ms);
@@ -93,7 +93,7 @@ static void release(struct embedded *b, struct turn *t, const struct err *failed
     t->count = 0;
     batch_reset(&t->batch);
     arena_reset(&t->arena);
-    t->busy = false;
+    t->busy = t->rewrote = false;
 }
 
 /* --- what the engine hands out --- */
@@ -150,7 +150,7 @@ static struct err no_space(const struct embedded *b)
                     (unsigned long long)(b->settings.min_free_space >> 20));
 }
 
-static struct err refuse_to_store(struct embedded *b, enum command_kind kind)
+struct err embedded_refuse_to_store(struct embedded *b, enum command_kind kind)
 {
     if (b->health == HEALTH_FAILED)
         return b->failure;
@@ -283,7 +283,7 @@ static void step_queues(struct embedded *b, struct reply *r)
 static void step_status(struct embedded *b, struct reply *r)
 {
     check_space(b);
-    r->status.writable = refuse_to_store(b, CMD_ENQUEUE).code == ERR_OK;
+    r->status.writable = embedded_refuse_to_store(b, CMD_ENQUEUE).code == ERR_OK;
     engine_count(b->engine, (struct str){0}, r->status.jobs);
     r->status.memory = engine_memory(b->engine);
     r->status.disk_bytes = store_disk_bytes(b->env.store);
@@ -375,14 +375,18 @@ static bool is_scan(enum command_kind kind)
 static void submit(struct backend *base, const struct command *c)
 {
     struct embedded *b = self(base);
-    refresh_now(b);
-    struct err refused = stores(c->kind) ? refuse_to_store(b, c->kind) : err_none();
+    embedded_refresh_now(b);
+    struct err refused = stores(c->kind) ? embedded_refuse_to_store(b, c->kind) : err_none();
     if (refused.code != ERR_OK) {
         embedded_effect(b, c->done, c->ctx)->err = refused;
         return;
     }
     if (is_scan(c->kind)) {
         embedded_scan_start(b, c);
+        return;
+    }
+    if (c->kind == CMD_ENQUEUE && embedded_fold_is_wanted(c)) {
+        embedded_fold_start(b, c);
         return;
     }
     step(b, c, embedded_effect(b, c->done, c->ctx));
@@ -423,7 +427,7 @@ static void stream_close(struct backend *base, struct backend_stream *s)
 {
     struct embedded *b = self(base);
     must(s->open);
-    refresh_now(b);
+    embedded_refresh_now(b);
     s->open = false;
     struct taker *t = s->taker;
     s->taker = NULL;
@@ -443,7 +447,7 @@ static void stream_pause(struct backend *base, struct backend_stream *s, bool pa
 static struct backend_claim *claim(struct backend *base, const struct claim_spec *spec)
 {
     struct embedded *b = self(base);
-    refresh_now(b);
+    embedded_refresh_now(b);
     struct backend_claim *c = ALLOC(struct backend_claim);
     c->done = spec->done;
     c->ctx = spec->ctx;
@@ -453,7 +457,7 @@ static struct backend_claim *claim(struct backend *base, const struct claim_spec
     /* Without room for the lease's record nothing is handed out, and so nobody
      * would answer the claim either. */
     if (refused.code == ERR_OK)
-        refused = refuse_to_store(b, CMD_RENEW);
+        refused = embedded_refuse_to_store(b, CMD_RENEW);
     if (refused.code != ERR_OK) {
         embedded_effect(b, on_claim_reply, c)->err = refused;
         return c;
@@ -475,7 +479,7 @@ static void claim_cancel(struct backend *base, struct backend_claim *c)
     struct embedded *b = self(base);
     if (!c->taker)
         return;
-    refresh_now(b);
+    embedded_refresh_now(b);
     engine_taker_close(b->engine, b->now, c->taker);
     c->taker = NULL;
     embedded_effect(b, on_claim_reply, c);
@@ -562,6 +566,7 @@ static struct err fail_over(struct embedded *b, struct turn *failed, struct err 
     release(b, failed, &why);
     release(b, built, &why);
     embedded_scan_abort_all(b, &why);
+    embedded_fold_abort_all(b, &why);
     close_streams(b);
     return err_none();
 }
@@ -640,7 +645,7 @@ struct err embedded_turn(struct backend *base)
     struct turn *durable = NULL;
     struct err result;
     TRY(b->broken);
-    refresh_now(b);
+    embedded_refresh_now(b);
     b->stirred = false;
     if (b->committing && store_reap(b->env.store, &result)) {
         durable = b->committing;
@@ -649,6 +654,8 @@ struct err embedded_turn(struct backend *base)
             return fail_over(b, durable, result);
         if (result.code != ERR_OK)
             return result;
+        if (durable->rewrote)
+            embedded_ahead_close(b);
     }
     if (b->health == HEALTH_FAILED)
         try_reopen(b);
@@ -690,7 +697,7 @@ void embedded_stop(struct backend *base)
     if (b->stopping)
         return;
     b->stopping = true;
-    refresh_now(b);
+    embedded_refresh_now(b);
     close_claim_takers(b);
     for (struct list *n = b->streams.next; n != &b->streams; n = n->next) {
         struct backend_stream *s = LIST_OF(n, struct backend_stream, node);
@@ -706,7 +713,7 @@ bool embedded_is_idle(const struct backend *base)
 {
     const struct embedded *b = (const struct embedded *)base;
     return !b->committing && b->building->count == 0 && b->building->batch.count == 0 &&
-           list_is_empty(&b->scans);
+           list_is_empty(&b->scans) && list_is_empty(&b->asking) && list_is_empty(&b->folds);
 }
 
 const struct engine *embedded_engine(const struct backend *base)
@@ -745,7 +752,11 @@ struct err embedded_new(const struct embedded_settings *settings, const struct e
     list_init(&b->claims);
     list_init(&b->scans);
     list_init(&b->answered);
-    refresh_now(b);
+    list_init(&b->asking);
+    list_init(&b->asks);
+    list_init(&b->folds);
+    b->lanes.seed = rng_next(&b->env.rng);
+    embedded_refresh_now(b);
     struct err err = embedded_recover(b);
     if (err.code != ERR_OK) {
         embedded_free(&b->backend);
@@ -762,6 +773,8 @@ void embedded_free(struct backend *base)
         store_wait(b->env.store);
     embedded_ahead_close(b);
     embedded_scan_free_all(b);
+    embedded_fold_free_all(b);
+    embedded_ask_free_all(b);
     for (int i = 0; i < TURNS; i++) {
         struct turn *t = &b->turns[i];
         batch_fini(&t->batch);

@@ -5,7 +5,9 @@
 /* What the files of the embedded backend share. */
 
 #include "backend/embedded.h"
+#include "base/evaluator.h"
 #include "base/list.h"
+#include "base/strmap.h"
 #include "store/batch.h"
 #include "store/record.h"
 
@@ -25,6 +27,7 @@ struct turn {
     struct effect *effects;
     size_t count, cap;
     bool busy;
+    bool rewrote; /* a job's first record */
 };
 
 /* One being built, one on its way to disk, one whose replies are leaving: a reply's
@@ -32,14 +35,17 @@ struct turn {
 #define TURNS 3
 
 /* A list, count or removal that may take several turns. */
+struct chunk;
 struct scan {
-    struct list node; /* in embedded->scans */
+    struct list node; /* in embedded->scans, or ->asking */
     enum command_kind kind;
     struct list_command list; /* its arrays are copies in the arena */
     struct arena arena;
     struct id at; /* where the next slice goes on, exclusive */
     bool ended;
     instant started;
+    struct chunk *chunk; /* iff the filter has an expression */
+    struct err failed;   /* what the evaluator said last */
     struct job *jobs;
     size_t kept;  /* in jobs */
     size_t count; /* of those that matched */
@@ -68,6 +74,12 @@ struct embedded {
     struct turn *committing; /* NULL: no commit under way */
     struct list streams, claims;
     struct list scans, answered; /* under way; waiting for their reply to leave */
+    struct list asking;          /* scans that wait for the evaluator */
+    struct list asks;            /* questions to the evaluator */
+    struct list folds;           /* enqueues of batched jobs under way */
+    struct strmap lanes;         /* batch key → those of them that have it */
+    size_t fold_count, fold_bytes;
+    bool folds_begin; /* inside of begin_next */
     enum health health;
     struct err broken;    /* what the store says contradicts itself: the process must end */
     struct err failure;   /* iff HEALTH_FAILED */
@@ -103,6 +115,9 @@ struct backend_claim {
 /* embedded.c */
 struct engine *embedded_engine_new(struct embedded *b);
 struct reply *embedded_effect(struct embedded *b, reply_fn done, void *ctx);
+void embedded_refresh_now(struct embedded *b);
+/* Why a command that stores is not accepted now, if so. */
+struct err embedded_refuse_to_store(struct embedded *b, enum command_kind kind);
 
 /* embedded_recover.c */
 struct err embedded_recover(struct embedded *b);
@@ -118,7 +133,50 @@ struct err embedded_read_key(struct embedded *b, struct record_key key, struct a
 struct err embedded_load_run(struct embedded *b, struct id id, uint32_t index, struct arena *a,
                              struct run *run);
 
+/* embedded_ask.c */
+struct ask;
+typedef void (*answer_fn)(void *owner, const struct err *err, const struct eval_answer *answers,
+                          size_t count);
+/* Asks the evaluator; fills in done and ctx of r. *out is valid until done is called.
+ * ERR_NOT_SUPPORTED if there is none, ERR_BUSY, ERR_INTERNAL: then done is not called. */
+struct err embedded_ask(struct embedded *b, struct eval_request *r, void *owner, answer_fn done,
+                        struct ask **out);
+/* The owner goes: done is not called. NULL is fine. */
+void embedded_ask_cancel(struct ask *ask);
+/* Forgets all; the evaluator must not answer any more. */
+void embedded_ask_free_all(struct embedded *b);
+
+/* embedded_fold.c */
+/* Whether any job of an enqueue is batched. */
+bool embedded_fold_is_wanted(const struct command *c);
+void embedded_fold_start(struct embedded *b, const struct command *c);
+void embedded_fold_abort_all(struct embedded *b, const struct err *why);
+/* Forgets all without an answer. */
+void embedded_fold_free_all(struct embedded *b);
+
+/* embedded_filter.c */
+struct chunk *embedded_chunk_new(struct embedded *b);
+void embedded_chunk_free(struct chunk *c);
+bool embedded_chunk_is_full(const struct chunk *c);
+/* For the payloads of what is added. */
+struct arena *embedded_chunk_arena(struct chunk *c);
+void embedded_chunk_add(struct scan *scan, const struct job *job);
+/* The walk is over; the scan is, too, unless jobs are still to be judged. */
+void embedded_chunk_at_end(struct scan *scan);
+/* Whether it is time to ask; asking takes the scan out of its turns until the answer. */
+bool embedded_chunk_is_due(const struct scan *scan);
+struct err embedded_chunk_ask(struct embedded *b, struct scan *scan);
+/* Uses those that were judged. */
+struct err embedded_chunk_use(struct embedded *b, struct scan *scan, struct arena *scratch);
+
 /* embedded_query.c */
+/* The job as it is now, with payload if the scan is to keep or judge it; *wanted is false if
+ * it is gone or does not match. */
+struct err embedded_scan_read(struct embedded *b, struct scan *scan, struct id id,
+                              struct arena *scratch, struct job *job, bool *wanted);
+/* Does to it what the scan is for; true if the scan has all it wants. */
+bool embedded_scan_use(struct embedded *b, struct scan *scan, const struct job *job,
+                       struct arena *scratch, struct err *err);
 void embedded_scan_start(struct embedded *b, const struct command *c);
 /* Works on the scans for a bounded time; they answer through effects. */
 struct err embedded_scan_step(struct embedded *b);

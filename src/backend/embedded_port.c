@@ -39,8 +39,8 @@ struct err embedded_read_key(struct embedded *b, struct record_key key, struct a
  *
  * Jobs are mostly handed out in the order of their ids. Once a few were asked for in a
  * row, a cursor walks along: its next step costs a fraction of a search. What it finds
- * may be old, which is right for a job's first record: that never changes, and nobody asks for a
- * job that was deleted. */
+ * may be old, which is right for a job's first record: once it was replaced the cursor is
+ * closed, and nobody asks for a job that was deleted. */
 
 #define AHEAD_AFTER 16 /* reads in a row before a cursor pays */
 #define AHEAD_STEPS 4  /* jobs of other queues in between that are passed over */
@@ -167,17 +167,25 @@ struct err embedded_load_run(struct embedded *b, struct id id, uint32_t index, s
 
 /* --- writing into the batch being built --- */
 
+static void delete_key(struct embedded *b, struct record_key key)
+{
+    batch_delete(&b->building->batch, record_key_view(&key));
+}
+
 static bool put_job(void *ctx, const struct job *job)
 {
     struct embedded *b = ctx;
     return record_put_job(&b->building->batch, job);
 }
 
+/* A cursor that reads ahead may hold what is replaced here, however late it was opened:
+ * until this is durable the batches are looked into first, and then the cursor is closed. */
 static void rewrite_job(void *ctx, const struct job *job)
 {
     struct embedded *b = ctx;
-    embedded_ahead_close(b); /* it may hold what is replaced here */
-    record_put_job(&b->building->batch, job);
+    b->building->rewrote = true;
+    if (!record_put_job(&b->building->batch, job))
+        delete_key(b, record_payload_key(job->id)); /* it may have been large before */
 }
 
 static void put_state(void *ctx, struct id id, const struct job_state *state)
@@ -196,11 +204,6 @@ static void put_takes(void *ctx, uint64_t seq, instant at, const struct take *ta
 {
     struct embedded *b = ctx;
     record_put_takes(&b->building->batch, seq, at, takes, count);
-}
-
-static void delete_key(struct embedded *b, struct record_key key)
-{
-    batch_delete(&b->building->batch, record_key_view(&key));
 }
 
 static void delete_takes(void *ctx, uint64_t seq)

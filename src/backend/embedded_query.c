@@ -169,9 +169,8 @@ static struct err change(struct embedded *b, struct scan *scan, struct id id, st
     }
 }
 
-/* True if the scan has all it wants. */
-static bool use(struct embedded *b, struct scan *scan, const struct job *job, struct arena *scratch,
-                struct err *err)
+bool embedded_scan_use(struct embedded *b, struct scan *scan, const struct job *job,
+                       struct arena *scratch, struct err *err)
 {
     if (scan->kind == CMD_LIST && scan->count == scan->list.limit) {
         scan->reply.more = true;
@@ -186,48 +185,90 @@ static bool use(struct embedded *b, struct scan *scan, const struct job *job, st
     return err->code != ERR_OK;
 }
 
-static struct err look_at(struct embedded *b, struct scan *scan, struct id id,
-                          struct arena *scratch, bool *done)
+struct err embedded_scan_read(struct embedded *b, struct scan *scan, struct id id,
+                              struct arena *scratch, struct job *job, bool *wanted)
+{
+    struct job_extent extent;
+    bool keep = scan->kind == CMD_LIST || (scan->list.dry_run && scan->kept < scan->list.limit);
+    struct err err = engine_read(b->engine, b->now, id, keep || scan->chunk,
+                                 keep ? &scan->arena : scratch, job, &extent);
+    *wanted = err.code == ERR_OK && matches(&scan->list.filter, job);
+    /* Gone since the index or the cursor was asked: not an error. */
+    return err.code == ERR_NOT_FOUND ? err_none() : err;
+}
+
+/* Only the payloads of those that match in all else are kept. */
+static struct err collect(struct embedded *b, struct scan *scan, struct id id,
+                          struct arena *scratch)
 {
     struct job job;
     struct job_extent extent;
-    bool keep = scan->kind == CMD_LIST || (scan->list.dry_run && scan->kept < scan->list.limit);
-    struct err err =
-        engine_read(b->engine, b->now, id, keep, keep ? &scan->arena : scratch, &job, &extent);
-    /* Gone since the index or the cursor was asked: not an error. */
+    struct arena *a = embedded_chunk_arena(scan->chunk);
+    struct err err = engine_read(b->engine, b->now, id, false, scratch, &job, &extent);
     if (err.code == ERR_NOT_FOUND)
         return err_none();
-    if (err.code == ERR_OK && matches(&scan->list.filter, &job))
-        *done = use(b, scan, &job, scratch, &err);
+    if (err.code != ERR_OK || !matches(&scan->list.filter, &job))
+        return err;
+    TRY(engine_read(b->engine, b->now, id, true, a, &job, &extent));
+    embedded_chunk_add(scan, &job);
     return err;
+}
+
+static struct err look_at(struct embedded *b, struct scan *scan, struct id id,
+                          struct arena *scratch)
+{
+    struct job job;
+    bool wanted;
+    if (scan->chunk)
+        return collect(b, scan, id, scratch);
+    struct err err = embedded_scan_read(b, scan, id, scratch, &job, &wanted);
+    if (err.code == ERR_OK && wanted)
+        scan->ended = embedded_scan_use(b, scan, &job, scratch, &err);
+    return err;
+}
+
+static struct err walk_on(struct embedded *b, struct scan *scan, struct arena *scratch)
+{
+    struct walk w;
+    struct id next;
+    struct err err = err_none();
+    walk_open(&w, b, scan, scratch);
+    for (int i = 0; i < SLICE && !scan->ended && err.code == ERR_OK; i++) {
+        if (scan->chunk && embedded_chunk_is_due(scan))
+            break;
+        if (!walk_next(&w, &next)) {
+            if (scan->chunk)
+                embedded_chunk_at_end(scan);
+            else
+                scan->ended = true;
+            break;
+        }
+        err = look_at(b, scan, next, scratch);
+        scan->at = next;
+    }
+    struct err closed = walk_close(&w);
+    return err.code == ERR_OK ? closed : err;
 }
 
 static struct err slice(struct embedded *b, struct scan *scan)
 {
     struct arena scratch = {0};
-    struct walk w;
-    struct id next;
-    walk_open(&w, b, scan, &scratch);
-    struct err err = err_none();
+    struct err err = scan->failed;
     b->copy_reads = true;
-    for (int i = 0; i < SLICE && !scan->ended && err.code == ERR_OK; i++) {
-        if (!walk_next(&w, &next)) {
-            scan->ended = true;
-            break;
-        }
-        err = look_at(b, scan, next, &scratch, &scan->ended);
-        scan->at = next;
-    }
+    if (err.code == ERR_OK && scan->chunk)
+        err = embedded_chunk_use(b, scan, &scratch);
+    if (err.code == ERR_OK && !scan->ended)
+        err = walk_on(b, scan, &scratch);
     b->copy_reads = false;
     arena_fini(&scratch);
-    struct err closed = walk_close(&w);
-    return err.code == ERR_OK ? closed : err;
+    return err;
 }
 
 /* --- a scan's life --- */
 
 static void scan_free(struct scan *scan)
 {
+    embedded_chunk_free(scan->chunk);
     arena_fini(&scan->arena);
     free(scan->jobs);
     free(scan);
@@ -265,7 +306,8 @@ static const struct str *copy_names(struct arena *a, const struct str *names, si
 static bool count_at_once(struct embedded *b, const struct list_command *l, size_t *count)
 {
     const struct job_filter *f = &l->filter;
-    if (f->id_count || f->type_count || f->priority.set || f->ready_at.set || f->attempts.set)
+    if (f->id_count || f->type_count || f->expression.len || f->priority.set || f->ready_at.set ||
+        f->attempts.set)
         return false;
     struct str all = {0};
     const struct str *queues = f->queue_count ? f->queues : &all;
@@ -309,6 +351,10 @@ void embedded_scan_start(struct embedded *b, const struct command *c)
         scan->list.patch = patch;
     }
     scan->started = b->now;
+    scan->failed = err_none();
+    f->expression = arena_copy(&scan->arena, f->expression);
+    if (f->expression.len)
+        scan->chunk = embedded_chunk_new(b);
     if (keeps)
         scan->jobs = alloc_get(c->list.limit * sizeof *scan->jobs);
     list_init(&scan->node);
@@ -321,6 +367,11 @@ struct err embedded_scan_step(struct embedded *b)
         return err_none();
     struct scan *scan = LIST_OF(b->scans.next, struct scan, node);
     struct err err = slice(b, scan);
+    if (err.code == ERR_OK && !scan->ended && scan->chunk && embedded_chunk_is_due(scan)) {
+        err = embedded_chunk_ask(b, scan);
+        if (err.code == ERR_OK)
+            return err;
+    }
     if (err.code == ERR_CORRUPT)
         return err;
     if (err.code != ERR_OK || scan->ended) {
@@ -333,13 +384,22 @@ struct err embedded_scan_step(struct embedded *b)
     return err_none();
 }
 
-void embedded_scan_abort_all(struct embedded *b, const struct err *why)
+static void abort_list(struct embedded *b, struct list *scans, const struct err *why)
 {
-    while (!list_is_empty(&b->scans)) {
-        struct scan *scan = LIST_OF(b->scans.next, struct scan, node);
+    while (!list_is_empty(scans)) {
+        struct scan *scan = LIST_OF(scans->next, struct scan, node);
+        /* It may be waiting for an answer that finds nobody then. */
+        embedded_chunk_free(scan->chunk);
+        scan->chunk = NULL;
         scan->count = 0;
         answer(b, scan, *why);
     }
+}
+
+void embedded_scan_abort_all(struct embedded *b, const struct err *why)
+{
+    abort_list(b, &b->scans, why);
+    abort_list(b, &b->asking, why);
 }
 
 static void free_list(struct list *scans)
@@ -354,6 +414,7 @@ static void free_list(struct list *scans)
 void embedded_scan_free_all(struct embedded *b)
 {
     free_list(&b->scans);
+    free_list(&b->asking);
     free_list(&b->answered);
 }
 

@@ -4,6 +4,7 @@
 
 /* The world outside: only the server's start and the simulator make one. */
 
+#include "base/evaluator.h"
 #include "base/rng.h"
 #include "base/units.h"
 #include "backend/zones.h"
@@ -15,6 +16,9 @@ struct env {
     struct rng rng;
     struct store *store; /* borrowed */
     struct zones *zones; /* borrowed; NULL: UTC is the only zone */
+    /* Of jq expressions; borrowed. NULL: whatever needs one is refused. It gives no more
+     * answers once the backend is freed. */
+    struct evaluator *evaluator;
 };
 
 #endif

@@ -163,6 +163,16 @@ static struct err sync_folder_of(const char *file)
     return e;
 }
 
+/* Without force not even a file that was made meanwhile is replaced, where there are links. */
+static bool give_name(const struct backup *b, bool force)
+{
+    if (!force && link(b->partial, b->file) == 0)
+        return unlink(b->partial) == 0;
+    if (!force && errno == EEXIST)
+        return false;
+    return rename(b->partial, b->file) == 0;
+}
+
 static struct err put_in_place(struct backup *b, bool force)
 {
     struct bundle_facts facts;
@@ -171,12 +181,7 @@ static struct err put_in_place(struct backup *b, bool force)
     TRY(bundle_read(b->fd, NULL, &facts));
     if (fsync(b->fd) != 0)
         return folder_error("sync", b->partial);
-    /* Without force not even a file that was made meanwhile is replaced. */
-    if (!force && link(b->partial, b->file) == 0)
-        unlink(b->partial);
-    else if (!force && errno == EEXIST)
-        return folder_error("make", b->file);
-    else if (rename(b->partial, b->file) != 0)
+    if (!give_name(b, force))
         return folder_error("make", b->file);
     return sync_folder_of(b->file);
 }

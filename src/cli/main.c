@@ -9,6 +9,7 @@
 #include "cli/commands.h"
 #include "cli/serve.h"
 #include "cli/settings.h"
+#include "jq/helper.h"
 
 static const struct {
     const struct subcommand *page;
@@ -94,7 +95,7 @@ static int help_main(int argc, char **argv)
     struct buf page = {0};
     const struct subcommand *sub =
         argc > 2 && commands[i].page == &tls_command ? tls_page(argv[2]) : NULL;
-    if (argc > 2 && strcmp(argv[2], "--markdown") == 0)
+    if (argc > 2 && strcmp(argv[2], "--markdown") == 0 && commands[i].page->options)
         options_markdown(&page, commands[i].page->options);
     else
         command_help(&page, sub ? sub : commands[i].page);
@@ -122,6 +123,9 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+    /* Not for people: the server starts these. */
+    if (argc > 1 && strcmp(argv[1], "jq-helper") == 0)
+        return helper_main(argc - 1, argv + 1);
     /* Only the classification of characters: numbers must keep their '.'. What is
      * written is UTF-8 in any case. */
     if (!setlocale(LC_CTYPE, "C.UTF-8"))

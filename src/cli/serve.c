@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "cli/settings.h"
+#include "jq/pool.h"
 #include "net/tls.h"
 #include "store/rocks.h"
 #include "store/snapshot.h"
@@ -43,6 +44,7 @@ struct server {
     instant last_now;
     struct store *store;
     struct zones *zones;
+    struct pool *jq;
     struct backend *backend;
     struct api *api;
     struct listener primary, admin;
@@ -259,6 +261,15 @@ static struct err backup(void *ctx, const struct sink *sink)
     return snapshot_write(s->store, s->settings.root_dir, (instant){real_ms()}, sink);
 }
 
+static void open_jq(struct server *s)
+{
+    struct pool_settings jq = pool_defaults();
+    jq.processes = (int)s->settings.jq_processes;
+    jq.time_limit = s->settings.jq_time_limit;
+    jq.memory_limit = s->settings.jq_memory_limit;
+    s->jq = pool_new(&s->loop, &jq);
+}
+
 static struct err open_backend(struct server *s)
 {
     const struct settings *set = &s->settings;
@@ -266,7 +277,8 @@ static struct err open_backend(struct server *s)
                       .ctx = s,
                       .rng = rng_from_seed(random_seed()),
                       .store = s->store,
-                      .zones = s->zones};
+                      .zones = s->zones,
+                      .evaluator = pool_evaluator(s->jq)};
     struct embedded_settings settings = {
         .engine = {.retry = {.limit = (int32_t)set->retry_limit,
                              .backoff = {CURVE_POWER, set->backoff_base, set->backoff_exponent,
@@ -381,6 +393,8 @@ static void close_all(struct server *s)
     uv_run(&s->loop, UV_RUN_NOWAIT);
     if (s->backend)
         embedded_free(s->backend);
+    if (s->jq)
+        pool_close(s->jq);
     if (s->store)
         store_close(s->store);
     zones_free(s->zones);
@@ -398,6 +412,7 @@ static struct err start(struct server *s)
     TRY(check_host(set, set->admin_host, &set->admin_tls));
     TRY(open_store(s));
     s->zones = zones_new();
+    open_jq(s);
     TRY(open_backend(s));
     struct api_settings api = {
         .strict = s->settings.strict, .backup = backup, .backup_ctx = s, .loop = &s->loop};

@@ -4,6 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Less than jq needs for itself. */
+#define JQ_MEMORY_MIN (16 << 20)
+
 #define AT(field)      .offset = offsetof(struct settings, field)
 #define ENV(name)      .env = "TENAX_" name
 #define ENV_BOTH(name) .env = "TENAX_" name, .alias = "ZIZQ_" name
@@ -90,6 +93,14 @@ static const struct option_def table[] = {
      .help = "with less room on the disk nothing new is stored; reading and finishing go on"},
     {"cache-size", "SIZE", OPTION_SIZE, AT(cache_size), ENV_BOTH("CACHE_SIZE"), .def = "256MB",
      .help = "memory for the cache of the store"},
+    {"jq-processes", "COUNT", OPTION_INT, AT(jq_processes), .min = 1, .max = 64,
+     ENV("JQ_PROCESSES"), .def = "2",
+     .help = "processes that evaluate jq expressions, of batched jobs and of filters; started when "
+             "first needed"},
+    {"jq-time-limit", "DURATION", OPTION_SPAN, AT(jq_time_limit), ENV("JQ_TIME_LIMIT"), .def = "1s",
+     .help = "how long one evaluation may take before it is stopped"},
+    {"jq-memory-limit", "SIZE", OPTION_SIZE, AT(jq_memory_limit), ENV("JQ_MEMORY_LIMIT"),
+     .def = "256MiB", .help = "memory that each of these processes may use"},
     {0},
 };
 
@@ -167,6 +178,10 @@ bool settings_load(int argc, char **argv, struct settings *s, int *code)
                               missing);
     else if (fault)
         *code = command_usage(&settings_command, "%s", fault);
+    else if (s->jq_time_limit.ms == 0)
+        *code = command_usage(&settings_command, "--jq-time-limit must be longer than 0");
+    else if (s->jq_memory_limit < JQ_MEMORY_MIN)
+        *code = command_usage(&settings_command, "--jq-memory-limit must be 16MiB or more");
     else
         return true;
     return false;

@@ -49,6 +49,9 @@ struct settings {
     uint64_t min_free_space;
     bool insecure;
     uint64_t cache_size;
+    int64_t jq_processes;
+    span jq_time_limit;
+    uint64_t jq_memory_limit;
 };
 
 /* The help page of `tenax serve`, with the table. */

@@ -20,6 +20,7 @@
 #define CRON_GROUPS_MAX        1000
 #define CRON_GROUP_ENTRIES_MAX 1000
 #define CRON_ENTRIES_MAX       10000 /* of all groups */
+#define CRON_PAYLOAD_MAX       65536 /* bytes; a whole group goes into one answer */
 
 struct cron_pause {
     bool paused;

@@ -18,6 +18,7 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
     e->sink = *sink;
     e->rng = rng;
     e->queue_names.seed = rng_next(&e->rng);
+    e->folds.seed = e->queue_names.seed;
     e->unique_seed = rng_next(&e->rng);
     e->take_seq = 1;
     e->crons = engine_crons_new(e->queue_names.seed);
@@ -62,6 +63,7 @@ void engine_free(struct engine *e)
     btree_fini(&e->ended[0]);
     btree_fini(&e->ended[1]);
     btree_fini(&e->unique);
+    engine_fold_fini(e);
     idmap_fini(&e->live);
     idmap_fini(&e->waits);
     free(e->takes);
@@ -108,6 +110,8 @@ void engine_restore_job(struct engine *e, const struct job *job, const struct jo
     case STATUS_SCHEDULED:
     case STATUS_READY:
         engine_wait_add(e, q, s->priority, job->id, extent->has_state, s->ready_at, now);
+        if (job->batch.open && s->runs == 0)
+            engine_fold_open(e, job);
         return;
     case STATUS_IN_FLIGHT:
         restore_lease(e, job, extent, q);
@@ -175,6 +179,7 @@ static struct err end_cut_off_run(struct engine *e, instant now, const struct re
         /* It waits in an index, since its stored status never said in_flight; among the
          * deadlines if the clock went back over the restart. */
         engine_forget(e, q, &job);
+        engine_fold_close(e, &job);
         s->status = engine_returned(s->ready_at, r->at, now);
         s->dequeued_at = r->at;
         s->runs++;
@@ -233,6 +238,7 @@ static struct job job_of(struct engine *e, instant now, const struct enqueue *sp
         .dead_retention = spec->dead_retention,
         .unique_key = spec->unique_key,
         .unique_while = spec->unique_while,
+        .batch = spec->batch,
         .state = {.status = ready_at.ms <= now.ms ? STATUS_READY : STATUS_SCHEDULED,
                   .priority = spec->priority,
                   .ready_at = ready_at,
@@ -252,13 +258,17 @@ static void add_job(struct engine *e, instant now, const struct job *job)
     engine_wait_add(e, q, s->priority, job->id, false, s->ready_at, now);
     if (job->unique_while)
         engine_unique_move(e, engine_unique_ref(e, job), job->id, STATUS_GONE, s->status);
+    if (job->batch.open) {
+        must(s->status == STATUS_READY);
+        engine_fold_open(e, job);
+    }
 }
 
 struct err engine_enqueue(struct engine *e, instant now, const struct enqueue *specs, size_t count,
                           struct arena *a, struct enqueued *out)
 {
     for (size_t i = 0; i < count; i++) {
-        out[i].duplicate = false;
+        out[i].duplicate = out[i].folded = false;
         if (specs[i].unique_while)
             TRY(engine_unique_find(e, now, specs[i].unique_key, a, &out[i].job, &out[i].duplicate));
         if (out[i].duplicate)
@@ -283,6 +293,7 @@ struct err engine_remove(struct engine *e, instant now, struct id id)
         must(q);
         e->port.delete_job(e->port.ctx, id, &extent);
         engine_unique_move(e, engine_unique_ref(e, &job), id, job.state.status, STATUS_GONE);
+        engine_fold_close(e, &job);
         if (l)
             engine_live_end(e, l);
         else

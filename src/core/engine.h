@@ -78,17 +78,29 @@ struct enqueue {
     span completed_retention, dead_retention;
     struct str unique_key; /* iff unique_while */
     enum unique unique_while;
+    struct job_batch batch; /* open only if ready at once */
 };
 
 struct enqueued {
     struct job job; /* without payload */
     bool duplicate; /* not added: this job holds the unique key */
+    bool folded;    /* not added: its payload went into this job's */
 };
 
 /* Adds count jobs, all or none; out[i] is what became of specs[i], its strings borrowed from
  * specs[i] or, of a duplicate, in the arena. */
 NODISCARD struct err engine_enqueue(struct engine *e, instant now, const struct enqueue *specs,
                                     size_t count, struct arena *a, struct enqueued *out);
+
+/* The job into which an enqueue with this batch key may be folded: open, ready, and never
+ * handed out so far. `now` has it without payload; `stored` is its first record, with payload. */
+struct foldable {
+    struct job now, stored;
+};
+NODISCARD struct err engine_fold_find(struct engine *e, instant now, struct str key,
+                                      struct arena *a, struct foldable *f, bool *found);
+/* Replaces the first record of a job that was just found: its payload, or that it is open. */
+void engine_fold_rewrite(struct engine *e, const struct job *stored);
 
 /* Names the run that a report is about: token 0 means whatever run is live. */
 struct run_ref {

@@ -330,6 +330,9 @@ static struct err make_plan(struct engine *e, instant now, const struct set *s,
 {
     TRY(cron_check_name(spec->name, "the name of an entry"));
     TRY(cron_parse(spec->expression, &p->cron));
+    if (spec->job.payload.len > CRON_PAYLOAD_MAX)
+        return err_make(ERR_BAD_VALUE, "entry '%.*s': the payload has %zu bytes; %d are allowed",
+                        NAME_ARG(spec->name), spec->job.payload.len, CRON_PAYLOAD_MAX);
     p->zone = e->port.zone(e->port.ctx, spec->zone);
     if (!p->zone)
         return err_make(ERR_BAD_ZONE,

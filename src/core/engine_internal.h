@@ -124,6 +124,7 @@ struct engine {
     struct btree ended[2];  /* ids of completed, dead */
     struct btree unique;    /* major: hash of a unique key; the jobs that hold it */
     uint64_t unique_seed;
+    struct strmap folds; /* batch key → struct id *: the newest open job that has it */
     struct idmap live;
     struct idmap waits; /* claims that wait, by id {0, ticket} */
     struct list dirty, hungry, all_waiters, takers;
@@ -167,6 +168,12 @@ void engine_unique_move(struct engine *e, struct unique_ref u, struct id id, enu
 /* The oldest job that holds key. */
 struct err engine_unique_find(struct engine *e, instant now, struct str key, struct arena *a,
                               struct job *holder, bool *found);
+
+/* engine_fold.c */
+void engine_fold_open(struct engine *e, const struct job *job);
+/* The job is handed out or deleted. */
+void engine_fold_close(struct engine *e, const struct job *job);
+void engine_fold_fini(struct engine *e);
 
 /* engine_take.c */
 void engine_live_end(struct engine *e, struct live *l);

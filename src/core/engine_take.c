@@ -245,6 +245,7 @@ static struct err start_run(struct engine *e, instant now, struct arena *a, stru
     unsigned want = PORT_PAYLOAD | (entry.val & READY_VAL_STATE ? PORT_STATE : 0);
     TRY(e->port.load_job(e->port.ctx, id, want, a, &h->job, &extent));
     must(engine_ready_remove(e, q, (uint16_t)entry.major, id));
+    engine_fold_close(e, &h->job);
 
     struct job_state *s = &h->job.state;
     struct live *l = engine_live_new(e, id, q);

@@ -18,6 +18,8 @@
 
 #define JOB_NAME_MAX         255 /* bytes of a queue's, type's or worker's name */
 #define JOB_UNIQUE_KEY_MAX   1024
+#define JOB_BATCH_KEY_MAX    1024  /* bytes */
+#define JOB_BATCH_EXPR_MAX   16384 /* bytes of each expression */
 #define JOB_PRIORITY_DEFAULT 32768
 #define JOB_RETRY_LIMIT_MAX  1000000
 
@@ -32,6 +34,15 @@ enum resolution {
     RESOLUTION_CLAIM_EXPIRED,
     RESOLUTION_CANCELED,
     RESOLUTION_COUNT
+};
+
+/* What further enqueues with the same key need to be folded into a job (the Jobs API's
+ * batched jobs): jq expressions about the payloads $existing and $new. */
+struct job_batch {
+    struct str key;  /* empty: none */
+    struct str when; /* whether to fold */
+    struct str fold; /* into what */
+    bool open;       /* neither sealed by a later job nor kept out by its ready_at */
 };
 
 /* What changes during a job's life; stored apart from what does not. */
@@ -74,6 +85,7 @@ struct job {
     span completed_retention, dead_retention; /* or RETENTION_DEFAULT */
     struct str unique_key;                    /* iff unique_while; the same for all queues */
     enum unique unique_while;
+    struct job_batch batch;
     struct job_state state;
 };
 

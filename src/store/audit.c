@@ -22,7 +22,7 @@ const char *audit_wire(enum audit_kind k)
 const char *audit_meaning(enum audit_kind k)
 {
     static const char *const meanings[] = {
-#define AUDIT_MEANING(name, wire, meaning) meaning,
+#define AUDIT_MEANING(name, wire, meaning) (meaning),
         AUDIT_TABLE(AUDIT_MEANING)
 #undef AUDIT_MEANING
     };

@@ -19,7 +19,8 @@
  *            byte shape of the backoff; if it is POWER: zigzag base ms, double exponent,
  *            zigzag jitter ms,
  *            opt completed retention ms, opt dead retention ms, byte unique scope, and if
- *            it is not 0 text unique key, STATE without its version,
+ *            it is not 0 text unique key, byte 0 or, of a batched job, 1 if it is open and
+ *            2 if not, then text batch key, text when, text fold, STATE without its version,
  *            byte 0 and text payload, or byte 1 if the payload is apart
  *   PAYLOAD  byte version, text payload
  *   STATE    byte version, byte status, byte resolution, varint priority, opt ready_at,
@@ -43,6 +44,8 @@
  * There is one encoding of a value and nothing follows it: a reader refuses all else. */
 
 #define VERSION 1
+
+enum { BATCH_NONE, BATCH_OPEN, BATCH_CLOSED };
 
 /* These numbers are on disk. */
 _Static_assert(STATUS_BLOCKED == 0 && STATUS_SCHEDULED == 1 && STATUS_READY == 2 &&
@@ -310,6 +313,17 @@ static bool goes_apart(const struct job *job)
     return job->payload.len > RECORD_APART_MIN;
 }
 
+static void write_batch(struct writer *w, const struct job_batch *b)
+{
+    must(b->key.len || !b->open);
+    write_byte(w, b->key.len == 0 ? BATCH_NONE : b->open ? BATCH_OPEN : BATCH_CLOSED);
+    if (!b->key.len)
+        return;
+    write_text(w, b->key);
+    write_text(w, b->when);
+    write_text(w, b->fold);
+}
+
 static void write_job(struct writer *w, const struct job *job)
 {
     write_byte(w, VERSION);
@@ -322,6 +336,7 @@ static void write_job(struct writer *w, const struct job *job)
     write_byte(w, job->unique_while);
     if (job->unique_while)
         write_text(w, job->unique_key);
+    write_batch(w, &job->batch);
     write_state(w, &job->state);
     write_byte(w, goes_apart(job));
     if (!goes_apart(job))
@@ -392,6 +407,10 @@ static void write_cron_group(struct writer *w, const struct cron_group *g)
     write_text(w, g->name);
     write_pause(w, &g->pause);
 }
+
+/* A field that is missing here would be missing in the jobs of every tick. */
+_Static_assert(sizeof(void *) != 8 || sizeof(struct enqueue) == 152,
+               "a new field of struct enqueue must be stored with a cron entry, or refused in it");
 
 static void write_cron_entry(struct writer *w, const struct cron_entry *c)
 {
@@ -652,6 +671,19 @@ static void read_curve(struct reader *r, struct curve *c)
     c->jitter.ms = read_zigzag(r, "backoff jitter");
 }
 
+static void read_batch(struct reader *r, struct job_batch *b)
+{
+    unsigned kind = read_byte(r, "batch", BATCH_CLOSED);
+    *b = (struct job_batch){.open = kind == BATCH_OPEN};
+    if (kind == BATCH_NONE)
+        return;
+    b->key = read_text(r, "batch key");
+    if (b->key.len == 0)
+        fault(r, "batch key");
+    b->when = read_text(r, "batch when");
+    b->fold = read_text(r, "batch fold");
+}
+
 struct err record_read_job(struct str value, struct id id, struct job *job, bool *payload_apart)
 {
     struct reader r = begin(value);
@@ -665,6 +697,7 @@ struct err record_read_job(struct str value, struct id id, struct job *job, bool
     job->dead_retention = read_span(&r, "dead retention");
     job->unique_while = (enum unique)read_byte(&r, "unique scope", UNIQUE_COUNT - 1);
     job->unique_key = job->unique_while ? read_text(&r, "unique key") : (struct str){0};
+    read_batch(&r, &job->batch);
     read_state(&r, &job->state);
     *payload_apart = read_byte(&r, "payload", 1);
     job->payload = *payload_apart ? (struct str){NULL, 0} : read_text(&r, "payload");

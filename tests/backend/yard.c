@@ -33,7 +33,11 @@ static instant now(void *ctx)
 
 struct env yard_env(struct yard *y)
 {
-    return (struct env){.now = now, .ctx = y, .rng = rng_from_seed(y->seed++), .store = y->store};
+    return (struct env){.now = now,
+                        .ctx = y,
+                        .rng = rng_from_seed(y->seed++),
+                        .store = y->store,
+                        .evaluator = y->evaluator};
 }
 
 static void open_backend(struct yard *y)
@@ -106,12 +110,24 @@ void yard_turn_after(struct yard *y, int64_t ms)
     yard_turn(y);
 }
 
+/* Long enough for what was stepped to become durable and to be answered. */
+#define TURNS_TO_ANSWER 4
+
+static bool waits_for_evaluator(const struct yard *y)
+{
+    instant at;
+    bool due = embedded_next_due(y->b, &at) && at.ms <= y->now.ms;
+    return !due && y->questions && *y->questions > 0;
+}
+
 void yard_settle(struct yard *y)
 {
+    int waited = 0;
     yard_turn(y);
-    for (int i = 0; !embedded_is_idle(y->b); i++) {
+    for (int i = 0; !embedded_is_idle(y->b) && waited < TURNS_TO_ANSWER; i++) {
         assert_true(i < 1000);
         yard_turn(y);
+        waited = waits_for_evaluator(y) ? waited + 1 : 0;
     }
 }
 
@@ -166,6 +182,8 @@ static void copy_handouts(struct answer *a, const struct reply *r)
         a->ids[i] = r->handouts[i].job.id;
         a->tokens[i] = r->handouts[i].token;
     }
+    if (r->count > 0 && r->handouts[0].job.payload.len < YARD_TEXT_MAX)
+        copy_text(a->payload, r->handouts[0].job.payload);
 }
 
 static void on_reply(void *ctx, const struct reply *r)
@@ -184,8 +202,10 @@ static void on_reply(void *ctx, const struct reply *r)
     if (r->err.code == ERR_OK && r->jobs)
         copy_jobs(a, r);
     else if (r->err.code == ERR_OK && r->enqueued)
-        for (size_t i = 0; i < r->count && i < YARD_LIST_MAX; i++)
+        for (size_t i = 0; i < r->count && i < YARD_LIST_MAX; i++) {
             a->ids[i] = r->enqueued[i].job.id;
+            a->folded[i] = r->enqueued[i].folded;
+        }
     else if (r->err.code == ERR_OK && r->handouts)
         copy_handouts(a, r);
     else if (r->runs)

@@ -31,7 +31,8 @@ struct answer {
     instant lease_end;
     struct id ids[YARD_LIST_MAX]; /* of jobs, handouts or ids, whichever there are */
     uint64_t tokens[YARD_LIST_MAX];
-    enum status status; /* of the first job */
+    bool folded[YARD_LIST_MAX]; /* of an enqueue */
+    enum status status;         /* of the first job */
     uint32_t attempts;
     char payload[YARD_TEXT_MAX];    /* of the first job */
     char names[YARD_TEXT_MAX];      /* each followed by a space */
@@ -60,6 +61,8 @@ struct yard {
     struct embedded_settings settings;
     instant now;
     uint64_t seed;
+    struct evaluator *evaluator; /* from the next start of the backend on */
+    const size_t *questions;     /* of it that wait for the test to answer them, or NULL */
     /* the parts */
     int64_t free_space;
     unsigned commits, syncs;
@@ -75,7 +78,7 @@ struct env yard_env(struct yard *y);
 /* One turn of the loop; the engine's promises are checked after it. */
 void yard_turn(struct yard *y);
 void yard_turn_after(struct yard *y, int64_t ms);
-/* Turns until nothing is left to do. */
+/* Turns until nothing is left to do but what waits for the evaluator. */
 void yard_settle(struct yard *y);
 /* What the next commits of the store do. */
 void yard_faults(struct yard *y, struct memory_faults f);

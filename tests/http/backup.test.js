@@ -33,8 +33,12 @@ async function withServer(test, options) {
     }
 }
 
+function url(server) {
+    return `http://127.0.0.1:${server.port}`;
+}
+
 function backup(server, file, ...args) {
-    return run(['backup', '--url', server.url(), file, ...args]);
+    return run(['backup', '--url', url(server), file, ...args]);
 }
 
 async function assertBackup(server, file, ...args) {
@@ -139,12 +143,16 @@ describe('a backup', () => {
             const taker = await server.take('?queue=held');
             assert.equal((await taker.next()).id, held.id);
             const load = new Load(server);
-            await until(() => load.completed.size > 50, 'some work is done');
-            const before = { enqueued: load.enqueued.slice(), completed: new Set(load.completed) };
-            await assertBackup(server, file);
-            await until(() => load.enqueued.length > before.enqueued.length, 'work goes on');
-            await load.stop();
-            taker.close();
+            let before;
+            try {
+                await until(() => load.completed.size > 50, 'some work is done');
+                before = { enqueued: load.enqueued.slice(), completed: new Set(load.completed) };
+                await assertBackup(server, file);
+                await until(() => load.enqueued.length > before.enqueued.length, 'work goes on');
+            } finally {
+                await load.stop();
+                taker.close();
+            }
             assert.deepEqual(leftovers(server), []);
             return { ...before, all: load, dead, held };
         });
@@ -194,7 +202,7 @@ describe('a backup', () => {
     }));
 
     it('comes_on_standard_output_if_asked_for', () => withServer(async (server) => {
-        const child = spawn(BIN, ['backup', '--url', server.url(), '-'], { stdio: ['ignore', 'pipe', 'inherit'] });
+        const child = spawn(BIN, ['backup', '--url', url(server), '-'], { stdio: ['ignore', 'pipe', 'inherit'] });
         const chunks = [];
         child.stdout.on('data', (chunk) => chunks.push(chunk));
         const code = await within(new Promise((resolve) => child.on('close', resolve)), 'it ends');
@@ -209,7 +217,7 @@ describe('a backup', () => {
         const dir = tempDir();
         // A limit on the size of a file: for whoever writes, the same as a full disk.
         const child = spawn('sh', ['-c', 'ulimit -f 64; exec "$0" backup --url "$1" "$2"', BIN,
-            server.url(), path.join(dir, 'a.tar.zst')], { stdio: ['ignore', 'ignore', 'pipe'] });
+            url(server), path.join(dir, 'a.tar.zst')], { stdio: ['ignore', 'ignore', 'pipe'] });
         let stderr = '';
         child.stderr.on('data', (bytes) => { stderr += bytes; });
         const code = await within(new Promise((resolve) => child.on('close', resolve)), 'it ends');
@@ -222,7 +230,7 @@ describe('a backup', () => {
 
     it('says_so_when_standard_output_is_full', () => withServer(async (server) => {
         const full = fs.openSync('/dev/full', 'w');
-        const child = spawn(BIN, ['backup', '--url', server.url(), '-'], { stdio: ['ignore', full, 'pipe'] });
+        const child = spawn(BIN, ['backup', '--url', url(server), '-'], { stdio: ['ignore', full, 'pipe'] });
         fs.closeSync(full);
         let stderr = '';
         child.stderr.on('data', (bytes) => { stderr += bytes; });

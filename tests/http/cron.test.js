@@ -258,6 +258,8 @@ describe('what is wrong is refused with its place and changes nothing', () => {
         await refused({ entries: [entry({ job: { ...good.job, ready_at: 5 } })] }, 400,
             'bad_value', /ready_at/);
         await refused({ entries: [entry({ paused: 'yes' })] }, 400, 'wrong_type');
+        await refused({ entries: [entry({ job: { ...good.job, payload: 'x'.repeat(65535) } })] },
+            400, 'bad_value', /65537 bytes; 65536 are allowed/);
         await refused('{"entries":[', 400, 'bad_json');
         await refused({ entries: Array(1001).fill(good) }, 400, 'too_many');
         await putGroup(server, 'h', [good]);

@@ -264,28 +264,6 @@ describe('many jobs are enqueued at once', () => {
 describe('what this server does not have yet is refused', () => {
     const server = useServer();
 
-    for (const [name, value] of Object.entries({
-        batch: { key: 'k', when: 'true', fold: '.' },
-    })) {
-        it(`as_${name}_is`, async () => {
-            const queue = queueName();
-            const job = { queue, type: 't', payload: 1, [name]: value };
-            assertError(await server.post('/jobs', job), 501, 'not_supported', new RegExp(name));
-            assertError(await server.post('/jobs/bulk', { jobs: [job] }), 501, 'not_supported');
-            assert.equal((await server.get(`/jobs/count?queue=${queue}`)).json.count, 0);
-        });
-    }
-
-    for (const param of ['filter']) {
-        it(`as_the_parameter_${param}_is`, async () => {
-            await server.enqueue({ queue: 'kept' });
-            for (const target of ['/jobs', '/jobs/count'])
-                assertError(await server.get(`${target}?${param}=1..2`), 501, 'not_supported');
-            assertError(await server.delete(`/jobs?${param}=1..2`), 501, 'not_supported');
-            assert.ok((await server.get('/jobs/count?queue=kept')).json.count > 0);
-        });
-    }
-
     it('as_MessagePack_is', async () => {
         const type = 'application/msgpack';
         const body = Buffer.from([0x80]);

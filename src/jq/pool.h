@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef JQ_POOL_H
+#define JQ_POOL_H
+
+/* A few processes that run jq expressions (jq/helper.h), and the queue before them.
+ * Each is started when it is first needed and again after it has ended, for whatever
+ * reason: one that takes too long is ended by SIGKILL, and its request is answered with an error.
+ * Runs on the loop thread; nothing of an expression ever does. */
+
+#include <uv.h>
+
+#include "base/evaluator.h"
+#include "base/units.h"
+
+struct pool;
+
+struct pool_settings {
+    const char *program; /* NULL: this binary */
+    int processes;
+    span time_limit;       /* of one run of an expression, and of compiling it */
+    uint64_t memory_limit; /* bytes, of each process */
+    size_t queue_max;      /* requests that may wait; further ones are ERR_BUSY */
+    size_t queue_bytes;    /* and their size */
+    size_t answer_max;     /* bytes of what a fold makes */
+};
+
+struct pool_settings pool_defaults(void);
+
+struct pool *pool_new(uv_loop_t *loop, const struct pool_settings *settings);
+/* Ends all processes without an answer to what they work on. Frees the pool once the
+ * loop has turned and closed its handles. */
+void pool_close(struct pool *p);
+struct evaluator *pool_evaluator(struct pool *p);
+
+/* For tests: ids of the processes that run now, at most `most` of them. */
+int pool_pids(const struct pool *p, int *pids, int most);
+
+#endif
