@@ -39,8 +39,8 @@ static struct err read_key(struct embedded *b, struct record_key key, struct are
  *
  * Jobs are mostly handed out in the order of their ids. Once a few were asked for in a
  * row, a cursor walks along: its next step costs a fraction of a search. What it finds
- * may be old, which is right for a job's first record: that never changes, and nobody asks for a
- * job that was deleted. */
+ * may be old, which is right for a job's first record: it changes only for jobs that have a state,
+ * which are not looked for here, and nobody asks for a job that was deleted. */
 
 #define AHEAD_AFTER 16 /* reads in a row before a cursor pays */
 #define AHEAD_STEPS 4  /* jobs of other queues in between that are passed over */
@@ -176,7 +176,6 @@ static bool put_job(void *ctx, const struct job *job)
 static void rewrite_job(void *ctx, const struct job *job)
 {
     struct embedded *b = ctx;
-    embedded_ahead_close(b); /* it may hold what is replaced here */
     record_put_job(&b->building->batch, job);
 }
 
