@@ -76,6 +76,10 @@ static struct err decode_template(const struct api *a, struct arena *arena, stru
     struct err err = api_decode_job(a, &e->job.at, arena, &e->spec.job);
     if (err.code == ERR_OK && instant_is_set(e->spec.job.ready_at))
         err = err_make(ERR_BAD_VALUE, "ready_at: the jobs of a cron entry are ready at its ticks");
+    /* A tick has nobody to evaluate for it, and folding ticks into each other is what
+     * unique_key does. */
+    if (err.code == ERR_OK && e->spec.job.batch.key.len)
+        err = err_make(ERR_BAD_VALUE, "batch: the jobs of a cron entry cannot be batched");
     return err.code == ERR_OK ? err : api_in_field(err, "job");
 }
 

@@ -174,13 +174,20 @@ static void fail(struct engine *e, instant now, struct live *l, const struct ver
     job->state = s;
 }
 
+/* The job of a run, without its payload; its state is the run's to say. */
+static struct err load_record(struct engine *e, const struct live *l, struct arena *a,
+                              struct job *job)
+{
+    struct job_extent extent;
+    return e->port.load_job(e->port.ctx, l->id, l->has_state ? PORT_STATE : 0, a, job, &extent);
+}
+
 struct err engine_fail(struct engine *e, instant now, const struct failure_report *r,
                        struct arena *a, struct job *job)
 {
     struct live *l;
     TRY(find_run(e, now, r->ref, &l));
-    struct job_extent extent;
-    TRY(e->port.load_job(e->port.ctx, l->id, 0, a, job, &extent));
+    TRY(load_record(e, l, a, job));
     job->state = state_of(l);
     struct retry_request request = {
         .job = job, .outcome = OUTCOME_FAILED, .kill = r->kill, .retry_at = r->retry_at};
@@ -195,8 +202,7 @@ struct err engine_expire(struct engine *e, instant now, struct live *l)
     must(instant_is_set(l->lease_end) && l->lease_end.ms <= now.ms);
     struct arena scratch = {0};
     struct job job;
-    struct job_extent extent;
-    struct err err = e->port.load_job(e->port.ctx, l->id, 0, &scratch, &job, &extent);
+    struct err err = load_record(e, l, &scratch, &job);
     if (err.code == ERR_OK) {
         char words[JOB_NAME_MAX + 64];
         snprintf(words, sizeof words, "claim expired: worker '%.*s' did not renew its lease",

