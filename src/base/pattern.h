@@ -2,25 +2,36 @@
 #ifndef BASE_PATTERN_H
 #define BASE_PATTERN_H
 
-/* Regular expressions from users, by PCRE2 with limits on matching, so that none
- * can hang the server. Compiled once, immutable afterwards. */
+/* Regular expressions from users, by PCRE2 within a budget, so that none can hang the
+ * server: a search that is not decided by then gives up, after some tens of milliseconds
+ * at most for what people write. Compiled once, immutable afterwards: any number of
+ * threads may search with one pattern.
+ *
+ * The dialect is Perl's as PCRE2 has it, without what no budget could bound or what Go's
+ * regexp lacks for the same reason: back references and \C. Letters are Unicode; \d, \w,
+ * \s and \b are ASCII; '.' matches no line feed; '$' also matches before a line feed that
+ * ends the text. (?i), (?s), (?m) and (?x) change that as usual. */
 
 #include <stdbool.h>
 
 #include "base/err.h"
 #include "base/str.h"
 
+#define PATTERN_LENGTH_MAX 2048              /* bytes of a pattern */
+#define PATTERN_TEXT_MAX   ((size_t)1 << 16) /* bytes of a text that are looked at */
+
 struct pattern;
 
 enum pattern_match { PATTERN_NO, PATTERN_YES, PATTERN_GAVE_UP };
 
-/* ERR_BAD_VALUE with the offset in the pattern. UTF-8 mode; invalid text is matched bytewise
- * as far as it is valid. */
+/* ERR_BAD_VALUE with the offset in the pattern and PCRE2's words for what is wrong there;
+ * *out is only written on success. */
 NODISCARD struct err pattern_new(struct str text, struct pattern **out);
-void pattern_free(struct pattern *p);
+void pattern_free(struct pattern *p); /* NULL is fine */
 /* The text it was compiled from; valid as long as the pattern. */
 struct str pattern_text(const struct pattern *p);
-/* Anywhere in the text, as Go's MatchString; at most the first 64 KiB are looked at. */
+/* Anywhere in the text, as Go's MatchString; at most its first PATTERN_TEXT_MAX bytes are
+ * looked at. Bytes that are not valid UTF-8 match nothing, and no match extends over them. */
 enum pattern_match pattern_search(const struct pattern *p, struct str text);
 
 #endif

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdint.h>
+
+#include "base/must.h"
+#include "base/pattern.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* The input is a pattern, a zero byte, a text. The text is searched as it is and, as
+ * catastrophes need length, repeated up to the most that is looked at. That both searches
+ * end soon is the fuzzer's -timeout. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static char repeated[PATTERN_TEXT_MAX];
+    const char *in = (const char *)data;
+    const char *end = size ? memchr(in, '\0', size) : NULL;
+    struct str text = {in, end ? (size_t)(end - in) : size};
+    struct pattern *p;
+    struct err e = pattern_new(text, &p);
+    if (e.code != ERR_OK) {
+        must(e.code == ERR_BAD_VALUE && e.msg[0] != '\0');
+        must(e.offset >= 0 && (size_t)e.offset <= text.len);
+        return 0;
+    }
+    must(str_eq(pattern_text(p), text));
+    struct str subject = {end ? end + 1 : NULL, end ? size - text.len - 1 : 0};
+    enum pattern_match m = pattern_search(p, subject);
+    must(pattern_search(p, subject) == m);
+    if (subject.len) {
+        for (size_t i = 0; i < sizeof repeated; i++)
+            repeated[i] = subject.at[i % subject.len];
+        (void)pattern_search(p, (struct str){repeated, sizeof repeated});
+    }
+    pattern_free(p);
+    return 0;
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/pattern.h"
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/must.h"
+
+/* PCRE2 counts its match limit afresh at every start position, so it alone would allow 64 Ki
+ * times as much. What bounds a whole search is this budget: compiled with PCRE2_AUTO_CALLOUT, the
+ * matcher reports before each item of the pattern, which costs one, and each byte that it moved
+ * since the last report (by a run like [ab]* it moves without a report) costs one too. */
+#define STEPS_MAX 5000000
+/* Backtracking is kept on the heap. These bound what one search may hold. */
+#define HEAP_MAX_KIB 8192
+#define DEPTH_MAX    50000
+#define MATCH_MAX    1000000
+
+struct pattern {
+    pcre2_code *code;
+    struct str text;
+    char bytes[];
+};
+
+struct meter {
+    uint64_t steps;
+    size_t position;
+};
+
+static int count_step(pcre2_callout_block *at, void *ctx)
+{
+    struct meter *m = ctx;
+    size_t now = at->current_position;
+    m->steps += 1 + (now > m->position ? now - m->position : m->position - now);
+    m->position = now;
+    return m->steps > STEPS_MAX ? PCRE2_ERROR_CALLOUT : 0;
+}
+
+static struct err bad_pattern(int code, size_t offset)
+{
+    char words[128];
+    if (pcre2_get_error_message(code, (PCRE2_UCHAR *)words, sizeof words) < 0)
+        words[sizeof words - 1] = '\0';
+    return err_at(ERR_BAD_VALUE, (int64_t)offset, "%s (at offset %zu of the pattern)", words,
+                  offset);
+}
+
+static struct err compile(struct str text, pcre2_code **out)
+{
+    pcre2_compile_context *context = pcre2_compile_context_create(NULL);
+    must(context);
+    pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+    int code = 0;
+    size_t offset = 0;
+    *out = pcre2_compile((PCRE2_SPTR)(text.at ? text.at : ""), text.len,
+                         PCRE2_UTF | PCRE2_MATCH_INVALID_UTF | PCRE2_NEVER_BACKSLASH_C |
+                             PCRE2_AUTO_CALLOUT,
+                         &code, &offset, context);
+    pcre2_compile_context_free(context);
+    return *out ? err_none() : bad_pattern(code, offset);
+}
+
+/* Comparing with what a group matched takes steps that are not reported. */
+static bool refers_back(const pcre2_code *code)
+{
+    uint32_t highest = 0;
+    must(pcre2_pattern_info(code, PCRE2_INFO_BACKREFMAX, &highest) == 0);
+    return highest > 0;
+}
+
+struct err pattern_new(struct str text, struct pattern **out)
+{
+    if (text.len > PATTERN_LENGTH_MAX)
+        return err_at(ERR_BAD_VALUE, PATTERN_LENGTH_MAX,
+                      "the pattern is %zu bytes long; at most %d are allowed", text.len,
+                      PATTERN_LENGTH_MAX);
+    pcre2_code *code;
+    TRY(compile(text, &code));
+    if (refers_back(code)) {
+        pcre2_code_free(code);
+        return err_at(ERR_BAD_VALUE, 0, "back references like \\1 are not supported");
+    }
+    struct pattern *p = alloc_get(sizeof *p + text.len);
+    p->code = code;
+    if (text.len)
+        memcpy(p->bytes, text.at, text.len);
+    p->text = (struct str){p->bytes, text.len};
+    *out = p;
+    return err_none();
+}
+
+void pattern_free(struct pattern *p)
+{
+    if (!p)
+        return;
+    pcre2_code_free(p->code);
+    free(p);
+}
+
+struct str pattern_text(const struct pattern *p)
+{
+    return p->text;
+}
+
+enum pattern_match pattern_search(const struct pattern *p, struct str text)
+{
+    struct meter meter = {0};
+    pcre2_match_context *context = pcre2_match_context_create(NULL);
+    pcre2_match_data *data = pcre2_match_data_create(1, NULL);
+    must(context && data);
+    pcre2_set_heap_limit(context, HEAP_MAX_KIB);
+    pcre2_set_depth_limit(context, DEPTH_MAX);
+    pcre2_set_match_limit(context, MATCH_MAX);
+    pcre2_set_callout(context, count_step, &meter);
+    size_t len = text.len < PATTERN_TEXT_MAX ? text.len : PATTERN_TEXT_MAX;
+    int rc = pcre2_match(p->code, (PCRE2_SPTR)(text.at ? text.at : ""), len, 0, 0, data, context);
+    pcre2_match_data_free(data);
+    pcre2_match_context_free(context);
+    /* 0: a match with more groups than data has room for. Any other failure than "no match" is a
+     * limit, or a pattern that recurses without end. */
+    if (rc >= 0)
+        return PATTERN_YES;
+    return rc == PCRE2_ERROR_NOMATCH ? PATTERN_NO : PATTERN_GAVE_UP;
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_CATEGORIZE_H
+#define CORE_CATEGORIZE_H
+
+/* Gives a failure a name (seed 004 builds on it): ordered rules on exit code, condition,
+ * termination message, the pod's error and its events; the first that holds says the
+ * category, so that onFailureCategory has something to match for every kind of worker. */
+
+#include <stddef.h>
+
+#include "base/str.h"
+#include "core/matcher.h"
+
+struct categorize_rule {
+    struct matcher match;   /* states no categories */
+    struct str category;    /* not empty */
+    struct str subcategory; /* or empty */
+    struct str hint;        /* for a person: what to do about it; or empty */
+};
+
+struct categorizer {
+    struct str name; /* a DNS label */
+    const struct categorize_rule *rules;
+    size_t rule_count;
+};
+
+struct categorize_verdict {
+    const struct categorize_rule *rule; /* NULL: none holds */
+    bool over_match_limit;              /* a pattern gave up: it counted as no match */
+};
+
+/* Whether a category that the worker itself gave comes first is for the caller to say. */
+struct categorize_verdict categorize(const struct categorizer *c, const struct failure *failure,
+                                     const struct pod_report *pod);
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/matcher.h"
+
+/* A person reads the first few of a long list, and the start of a long pattern. */
+#define WORDS_LISTED  4
+#define WORDS_PATTERN 40
+
+/* --- holding --- */
+
+static bool is_looked_at(const struct matcher *m, const struct container_result *c)
+{
+    return (!c->init || m->include_init) &&
+           (m->container.len == 0 || str_eq(c->name, m->container));
+}
+
+static const struct container_result *first_failed(const struct matcher *m, const struct failure *f)
+{
+    for (size_t i = 0; i < f->container_count; i++) {
+        const struct container_result *c = &f->containers[i];
+        if ((c->exit_code != 0 || c->condition != CONDITION_NONE) && is_looked_at(m, c))
+            return c;
+    }
+    return NULL;
+}
+
+static bool exit_code_holds(const struct matcher *m, int32_t code)
+{
+    if (code == 0)
+        return false;
+    for (size_t i = 0; i < m->exit_code_count; i++)
+        if (m->exit_codes[i] == code)
+            return m->exit_operator == MATCHER_IN;
+    return m->exit_operator == MATCHER_NOT_IN;
+}
+
+static bool has_condition(const struct matcher *m, enum condition c)
+{
+    return c != CONDITION_NONE && (m->conditions & MATCHER_CONDITION(c));
+}
+
+static bool condition_holds(const struct matcher *m, const struct failure *f,
+                            const struct container_result *failed)
+{
+    if (failed && has_condition(m, failed->condition))
+        return true;
+    if (m->container.len)
+        return false;
+    return (f->container_count == 0 || f->condition != CONDITION_OOM_KILLED) &&
+           has_condition(m, f->condition);
+}
+
+static bool category_holds(const struct matcher *m, struct str category)
+{
+    for (size_t i = 0; i < m->category_count; i++)
+        if (str_eq(m->categories[i], category))
+            return true;
+    return false;
+}
+
+/* What takes no search. */
+static bool facts_hold(const struct matcher *m, const struct failure *f)
+{
+    const struct container_result *failed = first_failed(m, f);
+    bool own = f->container_count == 0 && m->container.len == 0;
+    bool only_message = m->message && m->exit_operator == MATCHER_NO_CODES && !m->conditions &&
+                        !m->category_count && !m->pod_error && !m->pod_event;
+    if (m->container.len && !failed && !only_message)
+        return false;
+    if (m->exit_operator != MATCHER_NO_CODES && !exit_code_holds(m, failed ? failed->exit_code
+                                                                    : own  ? f->exit_code
+                                                                           : 0))
+        return false;
+    if (m->conditions && !condition_holds(m, f, failed))
+        return false;
+    return m->category_count == 0 || category_holds(m, f->category);
+}
+
+static bool is_found(const struct pattern *p, struct str text, struct matcher_subject *s)
+{
+    if (text.len == 0 || s->gave_up >= MATCHER_GIVE_UPS_MAX)
+        return false;
+    enum pattern_match m = pattern_search(p, text);
+    s->gave_up += m == PATTERN_GAVE_UP;
+    return m == PATTERN_YES;
+}
+
+static bool message_holds(const struct matcher *m, struct matcher_subject *s)
+{
+    const struct failure *f = s->failure;
+    if (f->container_count == 0)
+        return m->container.len == 0 && is_found(m->message, f->termination_message, s);
+    for (size_t i = 0; i < f->container_count; i++)
+        if (is_looked_at(m, &f->containers[i]) && is_found(m->message, f->containers[i].message, s))
+            return true;
+    return false;
+}
+
+static bool event_holds(const struct matcher *m, struct matcher_subject *s)
+{
+    for (size_t i = 0; i < s->pod.event_count; i++)
+        if (is_found(m->pod_event, s->pod.events[i], s))
+            return true;
+    return false;
+}
+
+bool matcher_holds(const struct matcher *m, struct matcher_subject *s)
+{
+    return facts_hold(m, s->failure) && (!m->message || message_holds(m, s)) &&
+           (!m->pod_error || is_found(m->pod_error, s->pod.error, s)) &&
+           (!m->pod_event || event_holds(m, s));
+}
+
+/* --- identity --- */
+
+uint64_t matcher_mix(uint64_t x)
+{
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9;
+    x = (x ^ x >> 27) * 0x94d049bb133111eb;
+    return x ^ x >> 31;
+}
+
+uint64_t matcher_hash(struct str text)
+{
+    uint64_t h = 0xcbf29ce484222325;
+    for (size_t i = 0; i < text.len; i++)
+        h = (h ^ (unsigned char)text.at[i]) * 0x100000001b3;
+    return matcher_mix(h ^ text.len);
+}
+
+/* Folds one part into a key; the same value counts differently in another field. */
+static uint64_t fold(uint64_t key, unsigned field, uint64_t value)
+{
+    return matcher_mix(key * 31 + matcher_mix(value + field));
+}
+
+static uint64_t fold_pattern(uint64_t key, unsigned field, const struct pattern *p)
+{
+    return p ? fold(key, field, matcher_hash(pattern_text(p))) : key;
+}
+
+/* The numbers of the fields are part of what is stored: add new ones, never change these. */
+uint64_t matcher_key(const struct matcher *m)
+{
+    uint64_t codes = 0, categories = 0, key = 0;
+    for (size_t i = 0; i < m->exit_code_count; i++)
+        codes += matcher_mix((uint32_t)m->exit_codes[i]);
+    for (size_t i = 0; i < m->category_count; i++)
+        categories += matcher_hash(m->categories[i]);
+    if (m->exit_operator != MATCHER_NO_CODES)
+        key = fold(key, m->exit_operator == MATCHER_IN ? 1 : 2, codes);
+    if (m->conditions)
+        key = fold(key, 3, m->conditions);
+    key = fold_pattern(key, 4, m->message);
+    if (m->category_count)
+        key = fold(key, 5, categories);
+    if (m->container.len)
+        key = fold(key, 6, matcher_hash(m->container));
+    if (m->include_init)
+        key = fold(key, 7, 1);
+    key = fold_pattern(key, 8, m->pod_error);
+    return fold_pattern(key, 9, m->pod_event);
+}
+
+/* --- words --- */
+
+static void begin_part(struct buf *b, size_t from)
+{
+    if (b->len > from)
+        buf_lit(b, "; ");
+}
+
+static void describe_codes(const struct matcher *m, struct buf *b)
+{
+    buf_print(b, "exit code %s", m->exit_operator == MATCHER_IN ? "in" : "not in");
+    for (size_t i = 0; i < m->exit_code_count && i < WORDS_LISTED; i++)
+        buf_print(b, "%s %d", i ? "," : "", m->exit_codes[i]);
+    if (m->exit_code_count > WORDS_LISTED)
+        buf_lit(b, ", ...");
+}
+
+static void describe_conditions(const struct matcher *m, struct buf *b)
+{
+    const char *between = "";
+    for (int c = CONDITION_NONE + 1; c < CONDITION_COUNT; c++) {
+        if (!has_condition(m, (enum condition)c))
+            continue;
+        buf_print(b, "%s%s", between, job_condition_name((enum condition)c));
+        between = ", ";
+    }
+}
+
+static void describe_categories(const struct matcher *m, struct buf *b)
+{
+    buf_lit(b, "category");
+    for (size_t i = 0; i < m->category_count && i < WORDS_LISTED; i++)
+        buf_print(b, "%s %.*s", i ? "," : "", STR_ARG(m->categories[i]));
+    if (m->category_count > WORDS_LISTED)
+        buf_lit(b, ", ...");
+}
+
+static void describe_pattern(const char *what, const struct pattern *p, struct buf *b)
+{
+    struct str text = pattern_text(p);
+    size_t n = text.len;
+    if (n > WORDS_PATTERN) {
+        n = WORDS_PATTERN;
+        /* Not in the middle of a character. */
+        while (n > 0 && ((unsigned char)text.at[n] & 0xc0) == 0x80)
+            n--;
+    }
+    buf_print(b, "%s ~ \"%.*s%s\"", what, (int)n, text.at, n < text.len ? "..." : "");
+}
+
+void matcher_describe(const struct matcher *m, struct buf *b)
+{
+    size_t from = b->len;
+    if (m->conditions)
+        describe_conditions(m, b);
+    if (m->exit_operator != MATCHER_NO_CODES) {
+        begin_part(b, from);
+        describe_codes(m, b);
+    }
+    if (m->category_count) {
+        begin_part(b, from);
+        describe_categories(m, b);
+    }
+    static const char *const names[] = {"message", "pod error", "pod event"};
+    const struct pattern *patterns[] = {m->message, m->pod_error, m->pod_event};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (!patterns[i])
+            continue;
+        begin_part(b, from);
+        describe_pattern(names[i], patterns[i], b);
+    }
+    if (m->container.len) {
+        begin_part(b, from);
+        buf_print(b, "container %.*s", STR_ARG(m->container));
+    }
+    if (b->len == from)
+        buf_lit(b, "any failure");
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_MATCHER_H
+#define CORE_MATCHER_H
+
+/* Whether a rule, of a retry policy or of the failure categories, is about a failure
+ * (seed 004, "Rule Types"). Pure; everything in a matcher is borrowed from the document
+ * that it was read from. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/buf.h"
+#include "base/pattern.h"
+#include "base/str.h"
+#include "core/job.h"
+
+enum matcher_operator { MATCHER_NO_CODES, MATCHER_IN, MATCHER_NOT_IN };
+
+/* What is stated must all hold; a matcher that states nothing holds always. */
+struct matcher {
+    enum matcher_operator exit_operator;
+    const int32_t *exit_codes; /* never 0 */
+    size_t exit_code_count;
+    unsigned conditions;           /* bits MATCHER_CONDITION(c); 0: not stated */
+    const struct pattern *message; /* NULL: not stated; as are the other patterns */
+    const struct str *categories;
+    size_t category_count;
+    const struct pattern *pod_error;
+    const struct pattern *pod_event;
+    struct str container; /* only this container; empty: not stated */
+    bool include_init;    /* init containers are looked at too */
+};
+
+#define MATCHER_CONDITION(c) (1u << (c))
+
+/* What the cluster said of a pod beside what its containers did. */
+struct pod_report {
+    struct str error;         /* why it could not be run; empty: not given */
+    const struct str *events; /* their texts: "FailedMount: ..." */
+    size_t event_count;
+};
+
+/* A failure to be looked at by any number of matchers. */
+struct matcher_subject {
+    const struct failure *failure;
+    struct pod_report pod;
+    /* Patterns that gave up; each counted as no match. After MATCHER_GIVE_UPS_MAX no
+     * further pattern is tried: that bounds what one hostile text can cost. */
+    unsigned gave_up;
+};
+
+#define MATCHER_GIVE_UPS_MAX 4
+
+/* - A failure that names no containers is matched by its own exit code, condition and
+ *   termination message, by matchers that name no container.
+ * - Otherwise exit codes and conditions are those of the first failed container: the first in
+ *   the order given that has an exit code or a condition. A matcher that names a container sees
+ *   only that one, and needs it to have failed unless it states nothing but a message.
+ * - A condition of the failure as a whole (all but OOMKilled, which is a container's) matches
+ *   whatever the containers say, unless the matcher names a container.
+ * - Messages are those of all containers, whether they failed or not.
+ * - Init containers are passed over, also by a matcher that names one, without include_init.
+ * - Exit code 0 means that there is none: it never matches, NotIn included.
+ * - The category, the pod's error and its events are those of the failure as a whole. */
+bool matcher_holds(const struct matcher *m, struct matcher_subject *s);
+
+/* Identity of what is matched: the same for the same matchers in whatever order their lists
+ * are. It is stored with jobs, so it must never change from one version to the next. */
+uint64_t matcher_key(const struct matcher *m);
+/* For a person: "Evicted, Preempted", "exit code in 137, 143; container main". */
+void matcher_describe(const struct matcher *m, struct buf *b);
+
+/* A hash for identities that are stored (FNV-1a, mixed). */
+uint64_t matcher_hash(struct str text);
+/* A well-mixed bijection (the finalizer of splitmix64). */
+uint64_t matcher_mix(uint64_t x);
+
+#endif

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/policy.h"
+
+#include "base/buf.h"
+#include "base/duration.h"
+#include "base/must.h"
+
+/* Who decides, and by what. */
+struct choice {
+    const struct policy *policy;    /* NULL: nobody stated anything */
+    const struct policy_rule *rule; /* NULL: the policy's default action */
+    enum policy_action action;
+};
+
+static uint64_t off_reserved(uint64_t hash)
+{
+    return hash <= POLICY_DEFAULT_SLOT ? hash + POLICY_DEFAULT_SLOT + 1 : hash;
+}
+
+uint64_t policy_rule_key(const struct policy_rule *rule)
+{
+    must(rule->action != POLICY_ACTION_NONE);
+    uint64_t action = rule->action == POLICY_RETRY ? 0 : 1;
+    return off_reserved(matcher_mix(matcher_key(&rule->match) + action));
+}
+
+uint64_t policy_name_hash(struct str name)
+{
+    return off_reserved(matcher_hash(name));
+}
+
+/* --- who decides --- */
+
+static bool first_match(const struct policy *const *policies, size_t n, struct matcher_subject *s,
+                        struct policy_verdict *v, struct choice *c)
+{
+    for (size_t i = 0; i < n; i++) {
+        for (size_t j = 0; j < policies[i]->rule_count; j++) {
+            const struct policy_rule *rule = &policies[i]->rules[j];
+            if (!matcher_holds(&rule->match, s))
+                continue;
+            *c = (struct choice){policies[i], rule, rule->action};
+            v->policy = (int)i;
+            v->rule = (int)j;
+            return true;
+        }
+    }
+    return false;
+}
+
+static void first_default(const struct policy *const *policies, size_t n, struct policy_verdict *v,
+                          struct choice *c)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (policies[i]->default_action == POLICY_ACTION_NONE)
+            continue;
+        *c = (struct choice){policies[i], NULL, policies[i]->default_action};
+        v->policy = (int)i;
+        return;
+    }
+}
+
+/* --- rule ?? policy ?? global --- */
+
+static int64_t limit_of(const struct choice *c, const struct policy_settings *settings)
+{
+    if (c->rule && c->rule->retry_limit != POLICY_NO_LIMIT)
+        return c->rule->retry_limit;
+    if (c->policy && c->policy->retry_limit != POLICY_NO_LIMIT)
+        return c->policy->retry_limit;
+    return settings->global_max_retries;
+}
+
+static const struct curve *backoff_of(const struct choice *c,
+                                      const struct policy_settings *settings)
+{
+    if (c->rule && c->rule->backoff.shape != CURVE_NONE)
+        return &c->rule->backoff;
+    if (c->policy && c->policy->backoff.shape != CURVE_NONE)
+        return &c->policy->backoff;
+    return &settings->default_backoff;
+}
+
+static bool avoids_node(const struct choice *c)
+{
+    if (c->rule && c->rule->affinity != POLICY_AFFINITY_UNSET)
+        return c->rule->affinity == POLICY_AFFINITY_NODE;
+    return c->policy && c->policy->affinity == POLICY_AFFINITY_NODE;
+}
+
+static span draw_delay(const struct curve *curve, uint32_t n, struct rng *rng)
+{
+    if (curve->shape == CURVE_NONE) {
+        (void)rng_unit(rng);
+        return (span){0};
+    }
+    return curve_delay(curve, n, rng);
+}
+
+/* --- counts --- */
+
+static uint32_t sum(const struct policy_count *counts, size_t n)
+{
+    uint32_t total = 0;
+    for (size_t i = 0; i < n; i++)
+        if (__builtin_add_overflow(total, counts[i].count, &total))
+            return UINT32_MAX - 1;
+    return total < UINT32_MAX ? total : UINT32_MAX - 1;
+}
+
+static void find_slot(const struct choice *c, const struct policy_count *counts, size_t n,
+                      struct policy_verdict *v)
+{
+    if (!c->policy)
+        return;
+    v->slot.policy = policy_name_hash(c->policy->name);
+    v->slot.rule = c->rule ? c->rule->key : POLICY_DEFAULT_SLOT;
+    for (size_t i = 0; i < n; i++)
+        if (counts[i].policy == v->slot.policy && counts[i].rule == v->slot.rule)
+            v->count = counts[i].count < UINT32_MAX ? counts[i].count : UINT32_MAX - 1;
+}
+
+/* --- words --- */
+
+static void add_decider(struct buf *b, const struct choice *c, const struct policy_verdict *v)
+{
+    if (!c->rule) {
+        buf_print(b, "the default of policy %.*s", STR_ARG(c->policy->name));
+        return;
+    }
+    buf_print(b, "rule %d of policy %.*s (", v->rule + 1, STR_ARG(c->policy->name));
+    matcher_describe(&c->rule->match, b);
+    buf_lit(b, ")");
+}
+
+static void add_allowed(struct buf *b, int64_t limit)
+{
+    if (limit == 0)
+        buf_lit(b, "no retries");
+    else
+        buf_print(b, "%lld %s", (long long)limit, limit == 1 ? "retry" : "retries");
+}
+
+static void say_retry(struct buf *b, const struct choice *c, const struct policy_verdict *v)
+{
+    buf_print(b, "retry %u of %lld by ", v->count, (long long)v->limit);
+    add_decider(b, c, v);
+    if (v->delay.ms == 0) {
+        buf_lit(b, ", at once");
+        return;
+    }
+    buf_lit(b, ", in ");
+    duration_write(b, v->delay);
+}
+
+static void say_fail(struct buf *b, const struct choice *c, const struct policy_verdict *v)
+{
+    if (!c->policy) {
+        buf_lit(b, "dead: no rule matched and no policy states a default action");
+        return;
+    }
+    buf_lit(b, "dead: ");
+    if (c->rule)
+        add_decider(b, c, v);
+    else
+        buf_print(b, "no rule matched and policy %.*s", STR_ARG(c->policy->name));
+    buf_lit(b, " says Fail");
+}
+
+static void say_total(struct buf *b, uint32_t total, int64_t most)
+{
+    if (most == 0)
+        buf_lit(b, "dead: globalMaxRetries is 0, which stops all retries");
+    else if (total > most)
+        buf_print(b, "dead: %u retries in all, and globalMaxRetries now allows %lld", total,
+                  (long long)most);
+    else
+        buf_print(b, "dead: %u %s in all, as many as globalMaxRetries allows", total,
+                  total == 1 ? "retry" : "retries");
+}
+
+static void say_used_up(struct buf *b, const struct choice *c, const struct policy_verdict *v)
+{
+    buf_lit(b, "dead: ");
+    add_decider(b, c, v);
+    buf_lit(b, " allows ");
+    add_allowed(b, v->limit);
+}
+
+static void set_reason(struct policy_verdict *v, const struct buf *words)
+{
+    size_t n = words->len;
+    if (n > sizeof v->reason - 1) {
+        n = sizeof v->reason - 1;
+        /* Not in the middle of a character: the reason is stored and sent as text. */
+        while (n > 0 && ((unsigned char)words->at[n] & 0xc0) == 0x80)
+            n--;
+    }
+    memcpy(v->reason, words->at, n);
+    v->reason[n] = '\0';
+}
+
+/* --- the verdict --- */
+
+struct policy_verdict policy_evaluate(const struct policy *const *policies, size_t policy_count,
+                                      const struct policy_settings *settings,
+                                      const struct failure *failure,
+                                      const struct policy_count *counts, size_t count_count,
+                                      struct rng *rng)
+{
+    must(settings->global_max_retries >= 0);
+    struct policy_verdict v = {.policy = -1, .rule = -1};
+    struct matcher_subject subject = {.failure = failure};
+    struct choice c = {.action = POLICY_FAIL};
+    if (!first_match(policies, policy_count, &subject, &v, &c))
+        first_default(policies, policy_count, &v, &c);
+    v.over_match_limit = subject.gave_up > 0;
+    v.limit = limit_of(&c, settings);
+    v.total = sum(counts, count_count);
+    find_slot(&c, counts, count_count, &v);
+    span delay = draw_delay(backoff_of(&c, settings), v.count + 1, rng);
+
+    struct buf words = {0};
+    if (c.action == POLICY_FAIL) {
+        say_fail(&words, &c, &v);
+    } else if (v.total >= settings->global_max_retries) {
+        /* Before the rule's own limit: of two reasons the emergency stop is the one to tell. */
+        say_total(&words, v.total, settings->global_max_retries);
+    } else if (v.count >= v.limit) {
+        say_used_up(&words, &c, &v);
+    } else {
+        v.retry = true;
+        v.delay = delay;
+        v.avoid_node = avoids_node(&c);
+        v.slot.count = ++v.count;
+        v.total++;
+        say_retry(&words, &c, &v);
+    }
+    set_reason(&v, &words);
+    buf_fini(&words);
+    return v;
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "core/categorize.h"
+
+static const int32_t gpu_codes[] = {74, 75};
+static struct pattern *mount, *pull, *xid;
+
+static struct categorize_rule rules[4];
+static const struct categorizer categorizer = {{"default", 7}, rules, 4};
+
+static int set_up(void **state)
+{
+    (void)state;
+    if (pattern_new(STR("^FailedMount"), &mount).code != ERR_OK ||
+        pattern_new(STR("ImagePull"), &pull).code != ERR_OK ||
+        pattern_new(STR("Xid \\d+"), &xid).code != ERR_OK)
+        return 1;
+    rules[0] = (struct categorize_rule){
+        .match = {.exit_operator = MATCHER_IN, .exit_codes = gpu_codes, .exit_code_count = 2},
+        .category = STR("gpu"),
+        .subcategory = STR("driver")};
+    rules[1] = (struct categorize_rule){.match = {.message = xid}, .category = STR("gpu")};
+    rules[2] = (struct categorize_rule){.match = {.pod_event = mount}, .category = STR("storage")};
+    rules[3] = (struct categorize_rule){.match = {.pod_error = pull}, .category = STR("image")};
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    pattern_free(mount);
+    pattern_free(pull);
+    pattern_free(xid);
+    return 0;
+}
+
+static int rule_for(struct failure f, const struct pod_report *pod)
+{
+    struct categorize_verdict v = categorize(&categorizer, &f, pod);
+    return v.rule ? (int)(v.rule - rules) : -1;
+}
+
+static void the_first_rule_that_holds_names_the_category(void **state)
+{
+    (void)state;
+    assert_int_equal(rule_for((struct failure){.exit_code = 75}, NULL), 0);
+    assert_int_equal(
+        rule_for((struct failure){.exit_code = 74, .termination_message = STR("Xid 79")}, NULL), 0);
+    assert_int_equal(
+        rule_for((struct failure){.exit_code = 1, .termination_message = STR("Xid 79")}, NULL), 1);
+    assert_int_equal(rule_for((struct failure){.exit_code = 1}, NULL), -1);
+}
+
+static void what_the_cluster_said_of_the_pod_is_looked_at(void **state)
+{
+    (void)state;
+    const struct str events[] = {STR("Pulled: ok"), STR("FailedMount: volume")};
+    struct pod_report pod = {STR("ErrImagePull"), events, 2};
+    assert_int_equal(rule_for((struct failure){.exit_code = 1}, &pod), 2);
+    pod.event_count = 1;
+    assert_int_equal(rule_for((struct failure){.exit_code = 1}, &pod), 3);
+}
+
+static void a_pattern_that_gives_up_is_told(void **state)
+{
+    (void)state;
+    static char text[4096];
+    memset(text, 'a', sizeof text);
+    text[sizeof text - 1] = '!';
+    struct pattern *p;
+    assert_int_equal(pattern_new(STR("(a+)+$"), &p).code, ERR_OK);
+    struct categorize_rule rule = {.match = {.message = p}, .category = STR("x")};
+    struct categorizer c = {STR("c"), &rule, 1};
+    struct failure f = {.termination_message = {text, sizeof text}};
+    struct categorize_verdict v = categorize(&c, &f, NULL);
+    assert_true(!v.rule && v.over_match_limit);
+    pattern_free(p);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_first_rule_that_holds_names_the_category),
+        cmocka_unit_test(what_the_cluster_said_of_the_pod_is_looked_at),
+        cmocka_unit_test(a_pattern_that_gives_up_is_told),
+    };
+    return cmocka_run_group_tests(tests, set_up, tear_down);
+}
