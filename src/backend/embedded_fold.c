@@ -408,6 +408,8 @@ static void leave(struct fold *f)
 
 static void finish(struct fold *f, struct err err)
 {
+    if (err.code == ERR_UNPROCESSABLE && f->count > 1)
+        err = err_make(err.code, "jobs[%zu]: %s", f->at, err.msg);
     embedded_effect(f->b, f->done, f->ctx)->err = err;
     leave(f);
 }

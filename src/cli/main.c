@@ -95,7 +95,7 @@ static int help_main(int argc, char **argv)
     struct buf page = {0};
     const struct subcommand *sub =
         argc > 2 && commands[i].page == &tls_command ? tls_page(argv[2]) : NULL;
-    if (argc > 2 && strcmp(argv[2], "--markdown") == 0)
+    if (argc > 2 && strcmp(argv[2], "--markdown") == 0 && commands[i].page->options)
         options_markdown(&page, commands[i].page->options);
     else
         command_help(&page, sub ? sub : commands[i].page);

@@ -15,7 +15,7 @@ const { Server, begin, makeDir, queueName, run, until, useServer } = require('./
 const UNKNOWN = '0'.repeat(24) + '1';
 const HOUR = 3600000;
 const COMMANDS = ['serve', 'enqueue', 'work', 'jobs', 'job', 'queues', 'retry', 'cancel', 'patch',
-    'delete', 'version'];
+    'delete', 'crons', 'cron', 'backup', 'restore', 'check', 'tls', 'version'];
 
 // What `tenax ARGS` says to this server; it must end with that code.
 function client(server) {
@@ -613,16 +613,17 @@ describe('tenax version and help', () => {
 
 describe('every option of every command', () => {
     const options = {};
+    const withOptions = COMMANDS.filter((command) => command !== 'tls'); // its words have them
     before(async () => {
-        for (const command of COMMANDS) {
+        for (const command of withOptions) {
             const { stdout } = await run(['help', command, '--markdown']);
             options[command] = [...stdout.matchAll(/^\| `--([a-z-]+)(?: ([^`]+))?` /gm)]
                 .map(([, flag, value]) => ({ flag, value }));
-            assert.ok(options[command].length >= 3, command);
+            assert.ok(options[command].length >= 1, command);
         }
     });
 
-    for (const command of COMMANDS) {
+    for (const command of withOptions) {
         it(`of_${command}_is_in_its_help`, async () => {
             const { stdout } = await run(['help', command]);
             for (const { flag, value } of options[command])
