@@ -462,6 +462,12 @@ static struct enqueue own_spec(struct arena *a, const struct enqueue *spec)
     return own;
 }
 
+static size_t bytes_of(const struct enqueue *spec)
+{
+    const struct job_batch *b = &spec->batch;
+    return sizeof *spec + spec->payload.len + b->key.len + b->when.len + b->fold.len;
+}
+
 static void find_slots(struct fold *f)
 {
     struct strmap seen = {.seed = f->b->lanes.seed};
@@ -498,7 +504,7 @@ void embedded_fold_start(struct embedded *b, const struct command *c)
     f->folded = arena_zero(&f->arena, f->count * sizeof *f->folded);
     for (size_t i = 0; i < f->count; i++) {
         f->specs[i] = own_spec(&f->arena, &c->enqueue.specs[i]);
-        f->bytes += f->specs[i].payload.len;
+        f->bytes += bytes_of(&f->specs[i]);
     }
     list_init(&f->node);
     list_append(&b->folds, &f->node);

@@ -37,6 +37,14 @@ static const struct option_def options[] = {
      .help = "do not add the job while another one has this key; its id is printed instead"},
     {"unique-while", "SCOPE", OPTION_CHOICE, AT(unique_while), .choices = "queued|active|exists",
      .def = "queued", .help = "how long the key keeps others out"},
+    {"batch-key", "KEY", OPTION_TEXT, AT(batch_key),
+     .help =
+         "fold the payload into that of a waiting job with this key, if there is one; its id is "
+         "printed then"},
+    {"batch-when", "JQ", OPTION_TEXT, AT(batch_when),
+     .help = "only while this is true of $existing and $new, the payloads; else a new job waits"},
+    {"batch-fold", "JQ", OPTION_TEXT, AT(batch_fold),
+     .help = "what becomes of them, as in '$existing + $new'"},
     {"bulk", NULL, OPTION_SWITCH, AT(bulk),
      .help = "read many jobs, one JSON object a line, from standard input or --file"},
     {"batch", "COUNT", OPTION_INT, AT(batch), .min = 1, .max = 100000, .def = "1000",

@@ -11,7 +11,7 @@
 
 static const char *const keys[NEWJOB_FIELDS] = {
     "queue",   "type",      "priority",   "ready_at",     "retry_limit",
-    "backoff", "retention", "unique_key", "unique_while",
+    "backoff", "retention", "unique_key", "unique_while", "batch",
 };
 
 static struct err set_name(struct buf *b, const char *key, const char *name)
@@ -78,6 +78,29 @@ static void set_retention(struct buf *b, const struct enqueue_args *args, const 
     buf_lit(b, "}");
 }
 
+/* All three of them, or none. */
+static struct err set_batch(struct buf *b, const struct enqueue_args *args)
+{
+    static const char *const names[] = {"key", "when", "fold"};
+    const char *const values[] = {args->batch_key, args->batch_when, args->batch_fold};
+    if (!values[0] && !values[1] && !values[2])
+        return err_none();
+    if (!values[0] || !values[1] || !values[2])
+        return err_make(ERR_USAGE, "--batch-key, --batch-when and --batch-fold belong together");
+    if (args->unique_key)
+        return err_make(ERR_USAGE, "--batch-key and --unique-key exclude each other");
+    buf_lit(b, "\"batch\":");
+    for (int i = 0; i < 3; i++) {
+        struct str s = str_from(values[i]);
+        if (utf8_check(s) < s.len)
+            return err_make(ERR_USAGE, "option '--batch-%s': this is not valid UTF-8", names[i]);
+        buf_print(b, "%c\"%s\":", i ? ',' : '{', names[i]);
+        json_write_string(b, s);
+    }
+    buf_byte(b, '}');
+    return err_none();
+}
+
 struct err newjob_init(struct newjob_defaults *d, const struct enqueue_args *args,
                        const struct options *o, instant now)
 {
@@ -98,7 +121,7 @@ struct err newjob_init(struct newjob_defaults *d, const struct enqueue_args *arg
     TRY(set_name(&d->member[NEWJOB_UNIQUE_KEY], "unique_key", args->unique_key));
     if (args->unique_key)
         TRY(set_name(&d->member[NEWJOB_UNIQUE_WHILE], "unique_while", scopes[args->unique_while]));
-    return err_none();
+    return set_batch(&d->member[NEWJOB_BATCH], args);
 }
 
 void newjob_fini(struct newjob_defaults *d)

@@ -19,6 +19,7 @@ struct enqueue_args {
     span retain_completed, retain_dead;
     const char *unique_key;
     int unique_while; /* index into queued|active|exists */
+    const char *batch_key, *batch_when, *batch_fold;
     bool bulk;
     int64_t batch;
 };
@@ -35,6 +36,7 @@ enum newjob_field {
     NEWJOB_RETENTION,
     NEWJOB_UNIQUE_KEY,
     NEWJOB_UNIQUE_WHILE,
+    NEWJOB_BATCH,
     NEWJOB_FIELDS
 };
 

@@ -110,7 +110,8 @@ void engine_restore_job(struct engine *e, const struct job *job, const struct jo
     case STATUS_SCHEDULED:
     case STATUS_READY:
         engine_wait_add(e, q, s->priority, job->id, extent->has_state, s->ready_at, now);
-        if (job->batch.open && s->runs == 0)
+        /* One that was changed since stands alone from a restart on. */
+        if (job->batch.open && s->runs == 0 && !extent->has_state)
             engine_fold_open(e, job);
         return;
     case STATUS_IN_FLIGHT:

@@ -55,6 +55,8 @@ static void patch_waiting(struct engine *e, instant now, struct queue *old, cons
     s->status = lifecycle_move(s->status, EVENT_POSTPONE);
     if (s->ready_at.ms <= now.ms)
         s->status = lifecycle_move(s->status, EVENT_DUE);
+    else
+        engine_fold_close(e, job);
     engine_wait_add(e, engine_queue_get(e, job->queue), s->priority, job->id, true, s->ready_at,
                     now);
     engine_queue_drop_if_unused(e, old);

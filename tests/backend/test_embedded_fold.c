@@ -162,6 +162,52 @@ static void nothing_is_folded_across_a_ready_at(void **state)
     assert_payload(y, now.ids[0], "[2,3]");
 }
 
+static void a_job_that_was_postponed_is_folded_into_no_more(void **state)
+{
+    struct yard *y = *state;
+    struct answer a, first = ask(y, spec_of("k", "[1]"));
+    struct patch later = {.set = PATCH_READY_AT, .ready_at = instant_add(y->now, (span){1000})};
+    yard_ask(y, (struct command){.kind = CMD_PATCH, .patch = {first.ids[0], &later}}, &a);
+    assert_ok(a.err);
+    struct answer second = ask(y, spec_of("k", "[2]"));
+    assert_false(second.folded[0]);
+    yard_ask(y, (struct command){.kind = CMD_REMOVE, .id = second.ids[0]}, &a);
+    yard_turn_after(y, 2000);
+    assert_false(ask(y, spec_of("k", "[3]")).folded[0]);
+    yard_restart(y);
+    assert_true(ask(y, spec_of("k", "[4]")).folded[0]);
+    assert_payload(y, first.ids[0], "[1]");
+}
+
+static void a_job_whose_priority_was_changed_is_still_folded_into(void **state)
+{
+    struct yard *y = *state;
+    struct answer a, first = ask(y, spec_of("k", "[1]"));
+    struct patch urgent = {.set = PATCH_PRIORITY, .priority = 3};
+    yard_ask(y, (struct command){.kind = CMD_PATCH, .patch = {first.ids[0], &urgent}}, &a);
+    assert_ok(a.err);
+    assert_true(ask(y, spec_of("k", "[2]")).folded[0]);
+    yard_restart(y);
+    assert_payload(y, first.ids[0], "[1,2]");
+    assert_false(ask(y, spec_of("k", "[3]")).folded[0]);
+}
+
+static void a_canceled_job_that_is_brought_back_is_folded_into_no_more(void **state)
+{
+    struct yard *y = *state;
+    struct answer a, first = ask(y, spec_of("k", "[1]"));
+    yard_ask(y, (struct command){.kind = CMD_CANCEL, .id = first.ids[0]}, &a);
+    assert_ok(a.err);
+    yard_ask(y, (struct command){.kind = CMD_RERUN, .id = first.ids[0]}, &a);
+    assert_ok(a.err);
+    struct answer second = ask(y, spec_of("k", "[2]"));
+    assert_false(second.folded[0]);
+    yard_ask(y, (struct command){.kind = CMD_REMOVE, .id = second.ids[0]}, &a);
+    yard_restart(y);
+    assert_false(ask(y, spec_of("k", "[3]")).folded[0]);
+    assert_payload(y, first.ids[0], "[1]");
+}
+
 static void wrong_expressions_are_refused_also_where_nothing_is_folded(void **state)
 {
     struct yard *y = *state;
@@ -479,6 +525,9 @@ int main(void)
         FOLD_TEST(the_first_enqueue_decides_how_is_folded),
         FOLD_TEST(a_job_that_was_handed_out_is_folded_into_no_more),
         FOLD_TEST(nothing_is_folded_across_a_ready_at),
+        FOLD_TEST(a_job_that_was_postponed_is_folded_into_no_more),
+        FOLD_TEST(a_job_whose_priority_was_changed_is_still_folded_into),
+        FOLD_TEST(a_canceled_job_that_is_brought_back_is_folded_into_no_more),
         FOLD_TEST(wrong_expressions_are_refused_also_where_nothing_is_folded),
         FOLD_TEST(a_fold_that_makes_no_payload_changes_nothing),
         FOLD_TEST(a_bulk_folds_within_itself_and_into_what_waits),

@@ -57,6 +57,30 @@ static void every_option_has_its_member(void **state)
                       "\"payload\":{\"x\": 1}}");
 }
 
+static void a_batch_has_all_three_parts_or_none(void **state)
+{
+    (void)state;
+    struct newjob_defaults d;
+    assert_int_equal(INIT(&d, "--queue", "q", "--batch-key", "k", "--batch-when", "true",
+                          "--batch-fold", "$existing + \"x\"")
+                         .code,
+                     ERR_OK);
+    assert_single(&d, "{\"queue\":\"q\",\"batch\":{\"key\":\"k\",\"when\":\"true\","
+                      "\"fold\":\"$existing + \\\"x\\\"\"},\"payload\":{\"x\": 1}}");
+    assert_int_equal(INIT(&d, "--batch-key", "k", "--batch-when", "true").code, ERR_USAGE);
+    newjob_fini(&d);
+    assert_int_equal(INIT(&d, "--batch-fold", "1").code, ERR_USAGE);
+    newjob_fini(&d);
+    assert_int_equal(
+        INIT(&d, "--unique-key", "u", "--batch-key", "k", "--batch-when", "1", "--batch-fold", "1")
+            .code,
+        ERR_USAGE);
+    newjob_fini(&d);
+    assert_int_equal(INIT(&d, "--batch-key", "\xff", "--batch-when", "1", "--batch-fold", "1").code,
+                     ERR_USAGE);
+    newjob_fini(&d);
+}
+
 static void a_delay_of_nothing_is_a_delay(void **state)
 {
     (void)state;
@@ -139,6 +163,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_what_was_given_is_sent),
         cmocka_unit_test(every_option_has_its_member),
+        cmocka_unit_test(a_batch_has_all_three_parts_or_none),
         cmocka_unit_test(a_delay_of_nothing_is_a_delay),
         cmocka_unit_test(bad_times_and_curves_are_refused),
         cmocka_unit_test(a_name_that_is_not_utf8_is_refused),
