@@ -48,6 +48,7 @@ struct scan {
     struct err failed;   /* what the evaluator said last */
     struct job *jobs;
     size_t kept;  /* in jobs */
+    size_t bytes; /* of their payloads */
     size_t count; /* of those that matched */
     struct reply reply;
     reply_fn done;

@@ -14,6 +14,9 @@
 /* Jobs looked at per turn, for all scans together: about a millisecond of work. */
 #define SLICE 256
 
+/* Payloads of a page; it ends early rather than take more memory. */
+#define PAGE_BYTES_MAX ((size_t)16 << 20)
+
 #define ALL_STATUSES   ((1u << STATUS_COUNT) - 1)
 #define BIT(status)    (1u << STATUS_##status)
 #define ENDED_STATUSES (BIT(COMPLETED) | BIT(DEAD))
@@ -177,6 +180,12 @@ bool embedded_scan_use(struct embedded *b, struct scan *scan, const struct job *
         return true;
     }
     bool keep = scan->kind == CMD_LIST || scan->list.dry_run;
+    if (scan->kind == CMD_LIST && scan->kept > 0 &&
+        scan->bytes + job->payload.len > PAGE_BYTES_MAX) {
+        scan->reply.more = true;
+        return true;
+    }
+    scan->bytes += keep ? job->payload.len : 0;
     if (keep && scan->kept < scan->list.limit)
         scan->jobs[scan->kept++] = *job;
     else if (!keep && scan->kind != CMD_COUNT)
@@ -190,9 +199,12 @@ struct err embedded_scan_read(struct embedded *b, struct scan *scan, struct id i
 {
     struct job_extent extent;
     bool keep = scan->kind == CMD_LIST || (scan->list.dry_run && scan->kept < scan->list.limit);
-    struct err err = engine_read(b->engine, b->now, id, keep || scan->chunk,
-                                 keep ? &scan->arena : scratch, job, &extent);
+    struct err err = engine_read(b->engine, b->now, id, scan->chunk != NULL, scratch, job, &extent);
     *wanted = err.code == ERR_OK && matches(&scan->list.filter, job);
+    /* Only what stays goes into the scan's memory, or a filter that few jobs match would
+     * gather all the others' payloads there. */
+    if (*wanted && keep)
+        err = engine_read(b->engine, b->now, id, true, &scan->arena, job, &extent);
     /* Gone since the index or the cursor was asked: not an error. */
     return err.code == ERR_NOT_FOUND ? err_none() : err;
 }
