@@ -24,7 +24,7 @@ $(BUILD)/build.ninja: meson.build meson_options.txt
 demo: all
 	@demo/run $(BUILD)/tenax
 
-## test: everything: unit tests, fuzz corpora, simulator, HTTP, crashes, sanitizers
+## test: everything, from unit tests to crashes and sanitizers
 test: test-unit test-http test-crash test-asan
 	@echo "make test: all of it passed"
 
@@ -46,7 +46,9 @@ test-asan:
 	@test -f $(BUILD)-asan/build.ninja || \
 		meson setup $(BUILD)-asan -Db_sanitize=address,undefined -Db_lundef=false
 	@ninja -C $(BUILD)-asan
-	meson test -C $(BUILD)-asan --no-rebuild --print-errorlogs --timeout-multiplier 5
+	meson test -C $(BUILD)-asan --no-rebuild --print-errorlogs --timeout-multiplier 5 \
+		--suite unit --suite fuzz
+	$(BUILD)-asan/sim/sim --seeds 1..200
 	TENAX_BIN=$(BUILD)-asan/tenax node --test --test-concurrency=1 $(wildcard tests/http/*.test.js)
 
 ## lint: layers, purity, format, cppcheck, clang-tidy, generated documents
