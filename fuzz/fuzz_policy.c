@@ -28,8 +28,6 @@ static void check_reads_back(struct str text, enum document_format format, struc
     struct document_fault fault;
     struct buf again = {0};
     must(document_read(text, format, &a, &list, &fault));
-    /* A document that is only "null" is written as that, but one that is only "" in YAML
-     * stands for none. */
     must(list.count == 1);
     document_write_json(list.first, &again);
     must(str_eq(buf_view(&again), json));
