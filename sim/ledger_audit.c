@@ -4,6 +4,7 @@
 
 #include <math.h>
 
+#include "base/must.h"
 #include "ledger.h"
 #include "trace.h"
 
@@ -277,6 +278,8 @@ void ledger_audit(struct ledger *l, struct mjob *m, const struct reply *read,
     settle_ends(l, m, runs);
     settle_runs(l, m, runs);
     m->may_vanish = m->removals > 0;
-    if (lifecycle_is_terminal(expected))
+    if (lifecycle_is_terminal(expected)) {
+        must(last); /* without a run nothing is expected to have ended */
         ledger_ended(l, m, expected, last->ended_at);
+    }
 }

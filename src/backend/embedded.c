@@ -40,8 +40,9 @@ static struct turn *free_turn(struct embedded *b)
     return t;
 }
 
-static struct effect *add_effect(struct turn *t)
+struct effect *embedded_effect_add(struct embedded *b)
 {
+    struct turn *t = b->building;
     if (t->count == t->cap) {
         t->cap = t->cap ? t->cap * 2 : 256;
         t->effects = alloc_resize(t->effects, t->cap * sizeof *t->effects);
@@ -53,20 +54,12 @@ static struct effect *add_effect(struct turn *t)
 
 struct reply *embedded_effect(struct embedded *b, reply_fn done, void *ctx)
 {
-    struct effect *fx = add_effect(b->building);
+    struct effect *fx = embedded_effect_add(b);
     fx->done = done;
     fx->ctx = ctx;
     fx->reply = arena_get(&b->building->arena, sizeof *fx->reply);
     *fx->reply = (struct reply){.err.code = ERR_OK};
     return fx->reply;
-}
-
-static void drop_stream_if_done(struct backend_stream *s)
-{
-    if (s->open || s->pending)
-        return;
-    list_unlink(&s->node);
-    free(s);
 }
 
 static void release_effect(struct effect *fx, const struct err *failed)
@@ -77,11 +70,7 @@ static void release_effect(struct effect *fx, const struct err *failed)
         fx->done(fx->ctx, fx->reply);
         return;
     }
-    struct backend_stream *s = fx->stream;
-    if (s->open && !failed)
-        s->deliver(s->ctx, fx->handout);
-    s->pending--; /* only now: the receiver may have closed the stream */
-    drop_stream_if_done(s);
+    embedded_stream_release(fx->stream, failed ? NULL : fx->handout);
 }
 
 /* Lets go of what a turn promised. Receivers may submit commands; those go into another turn. */
@@ -94,41 +83,6 @@ static void release(struct embedded *b, struct turn *t, const struct err *failed
     batch_reset(&t->batch);
     arena_reset(&t->arena);
     t->busy = t->rewrote = false;
-}
-
-/* --- what the engine hands out --- */
-
-static void on_deliver(void *ctx, void *taker_ctx, const struct handout *h)
-{
-    struct embedded *b = ctx;
-    struct backend_stream *s = taker_ctx;
-    struct handout *copy = arena_get(&b->building->arena, sizeof *copy);
-    *copy = *h;
-    struct effect *fx = add_effect(b->building);
-    fx->stream = s;
-    fx->handout = copy;
-    s->pending++;
-}
-
-static void on_claim_reply(void *ctx, const struct reply *r)
-{
-    struct backend_claim *c = ctx;
-    list_unlink(&c->node);
-    c->done(c->ctx, r);
-    free(c);
-}
-
-static void on_claimed(void *ctx, void *taker_ctx, const struct handout *h, size_t count)
-{
-    struct embedded *b = ctx;
-    struct backend_claim *c = taker_ctx;
-    c->taker = NULL;
-    struct reply *r = embedded_effect(b, on_claim_reply, c);
-    r->count = count;
-    if (count == 0)
-        return;
-    r->handouts = arena_get(&b->building->arena, count * sizeof *h);
-    memcpy(r->handouts, h, count * sizeof *h);
 }
 
 /* --- commands --- */
@@ -392,154 +346,6 @@ static void submit(struct backend *base, const struct command *c)
     step(b, c, embedded_effect(b, c->done, c->ctx));
 }
 
-/* --- streams and claims --- */
-
-static struct err refuse_taker(const struct embedded *b)
-{
-    if (b->stopping)
-        return err_make(ERR_STOPPING, "the server is shutting down");
-    return b->health == HEALTH_FAILED ? b->failure : err_none();
-}
-
-static struct err stream_open(struct backend *base, const struct stream_spec *spec,
-                              struct backend_stream **out)
-{
-    struct embedded *b = self(base);
-    TRY(refuse_taker(b));
-    struct backend_stream *s = ALLOC(struct backend_stream);
-    struct taker_spec taker = {.queues = spec->queues,
-                               .queue_count = spec->queue_count,
-                               .limit = spec->prefetch,
-                               .worker = spec->worker};
-    s->deliver = spec->deliver;
-    s->closed = spec->closed;
-    s->ctx = spec->ctx;
-    s->open = true;
-    list_init(&s->node);
-    list_append(&b->streams, &s->node);
-    s->taker = engine_taker_open(b->engine, &taker, s);
-    b->stirred = true;
-    *out = s;
-    return err_none();
-}
-
-static void stream_close(struct backend *base, struct backend_stream *s)
-{
-    struct embedded *b = self(base);
-    must(s->open);
-    embedded_refresh_now(b);
-    s->open = false;
-    struct taker *t = s->taker;
-    s->taker = NULL;
-    drop_stream_if_done(s);
-    if (t)
-        engine_taker_close(b->engine, b->now, t);
-}
-
-static void stream_pause(struct backend *base, struct backend_stream *s, bool paused)
-{
-    if (!s->taker)
-        return;
-    engine_taker_pause(self(base)->engine, s->taker, paused);
-    self(base)->stirred = true;
-}
-
-static struct backend_claim *claim(struct backend *base, const struct claim_spec *spec)
-{
-    struct embedded *b = self(base);
-    embedded_refresh_now(b);
-    struct backend_claim *c = ALLOC(struct backend_claim);
-    c->done = spec->done;
-    c->ctx = spec->ctx;
-    list_init(&c->node);
-    list_append(&b->claims, &c->node);
-    struct err refused = refuse_taker(b);
-    /* Without room for the lease's record nothing is handed out, and so nobody
-     * would answer the claim either. */
-    if (refused.code == ERR_OK)
-        refused = embedded_refuse_to_store(b, CMD_RENEW);
-    if (refused.code != ERR_OK) {
-        embedded_effect(b, on_claim_reply, c)->err = refused;
-        return c;
-    }
-    struct taker_spec taker = {.queues = spec->queues,
-                               .queue_count = spec->queue_count,
-                               .limit = spec->count,
-                               .worker = spec->worker,
-                               .claim = true,
-                               .lease = spec->lease,
-                               .wait_end = instant_add(b->now, spec->wait)};
-    c->taker = engine_taker_open(b->engine, &taker, c);
-    b->stirred = true;
-    return c;
-}
-
-static void claim_cancel(struct backend *base, struct backend_claim *c)
-{
-    struct embedded *b = self(base);
-    if (!c->taker)
-        return;
-    embedded_refresh_now(b);
-    engine_taker_close(b->engine, b->now, c->taker);
-    c->taker = NULL;
-    embedded_effect(b, on_claim_reply, c);
-}
-
-/* The claims are yet to be answered. */
-static void close_claim_takers(struct embedded *b)
-{
-    for (struct list *n = b->claims.next; n != &b->claims; n = n->next) {
-        struct backend_claim *c = LIST_OF(n, struct backend_claim, node);
-        if (c->taker)
-            engine_taker_close(b->engine, b->now, c->taker);
-    }
-}
-
-/* Answers all claims that still wait. Their takers are gone or the caller's. */
-static void answer_claims(struct embedded *b, const struct err *why)
-{
-    for (struct list *n = b->claims.next; n != &b->claims; n = n->next) {
-        struct backend_claim *c = LIST_OF(n, struct backend_claim, node);
-        if (!c->taker)
-            continue;
-        c->taker = NULL;
-        struct reply *r = embedded_effect(b, on_claim_reply, c);
-        if (why)
-            r->err = *why;
-    }
-}
-
-/* Their takers are gone: whoever closes or pauses one from inside a callback must not
- * reach for it. */
-static void forget_stream_takers(struct embedded *b)
-{
-    for (struct list *n = b->streams.next; n != &b->streams; n = n->next)
-        LIST_OF(n, struct backend_stream, node)->taker = NULL;
-}
-
-/* Ends all streams, one at a time from a list of their own, since the receiver may close
- * others. */
-static void close_streams(struct embedded *b)
-{
-    struct list open;
-    list_init(&open);
-    while (!list_is_empty(&b->streams)) {
-        struct list *n = b->streams.next;
-        list_unlink(n);
-        list_append(&open, n);
-    }
-    while (!list_is_empty(&open)) {
-        struct backend_stream *s = LIST_OF(open.next, struct backend_stream, node);
-        list_unlink(&s->node);
-        list_append(&b->streams, &s->node);
-        if (!s->open)
-            continue;
-        s->open = false;
-        s->closed(s->ctx);
-        drop_stream_if_done(s);
-    }
-}
-
 /* --- failure --- */
 
 /* The commit of a turn failed: nothing that memory says since the last durable
@@ -552,8 +358,7 @@ static struct err fail_over(struct embedded *b, struct turn *failed, struct err 
     b->free_space = -1;
     struct turn *built = b->building;
     b->building = free_turn(b);
-    answer_claims(b, &why);
-    forget_stream_takers(b);
+    embedded_takers_forget(b, &why);
     engine_free(b->engine);
     b->engine = NULL;
     embedded_ahead_close(b);
@@ -567,7 +372,7 @@ static struct err fail_over(struct embedded *b, struct turn *failed, struct err 
     release(b, built, &why);
     embedded_scan_abort_all(b, &why);
     embedded_fold_abort_all(b, &why);
-    close_streams(b);
+    embedded_streams_end(b);
     return err_none();
 }
 
@@ -614,14 +419,6 @@ static struct turn *seal(struct embedded *b)
     return t;
 }
 
-/* Leases could not be written down, and nobody shall wait past the end of his wait. */
-static void refuse_claims(struct embedded *b)
-{
-    struct err why = no_space(b);
-    close_claim_takers(b);
-    answer_claims(b, &why);
-}
-
 static struct err advance(struct embedded *b)
 {
     check_space(b);
@@ -633,7 +430,8 @@ static struct err advance(struct embedded *b)
     TRY(embedded_scan_step(b));
     b->starved = (uint64_t)b->free_space < b->settings.min_free_space / 2;
     if (b->starved) {
-        refuse_claims(b);
+        struct err why = no_space(b);
+        embedded_claims_refuse(b, &why);
         return err_none();
     }
     return engine_dispatch(b->engine, b->now, &b->building->arena);
@@ -691,24 +489,6 @@ bool embedded_next_due(const struct backend *base, instant *at)
     return true;
 }
 
-void embedded_stop(struct backend *base)
-{
-    struct embedded *b = self(base);
-    if (b->stopping)
-        return;
-    b->stopping = true;
-    embedded_refresh_now(b);
-    close_claim_takers(b);
-    for (struct list *n = b->streams.next; n != &b->streams; n = n->next) {
-        struct backend_stream *s = LIST_OF(n, struct backend_stream, node);
-        if (s->taker)
-            engine_taker_close(b->engine, b->now, s->taker);
-    }
-    answer_claims(b, NULL);
-    forget_stream_takers(b);
-    close_streams(b);
-}
-
 bool embedded_is_idle(const struct backend *base)
 {
     const struct embedded *b = (const struct embedded *)base;
@@ -725,16 +505,16 @@ const struct engine *embedded_engine(const struct backend *base)
 
 static const struct backend_vt vt = {
     .submit = submit,
-    .stream_open = stream_open,
-    .stream_close = stream_close,
-    .stream_pause = stream_pause,
-    .claim = claim,
-    .claim_cancel = claim_cancel,
+    .stream_open = embedded_stream_open,
+    .stream_close = embedded_stream_close,
+    .stream_pause = embedded_stream_pause,
+    .claim = embedded_claim,
+    .claim_cancel = embedded_claim_cancel,
 };
 
 struct engine *embedded_engine_new(struct embedded *b)
 {
-    struct engine_sink sink = {.ctx = b, .deliver = on_deliver, .claimed = on_claimed};
+    struct engine_sink sink = embedded_sink(b);
     struct port port = embedded_port(b);
     return engine_new(&b->settings.engine, &port, &sink, rng_from_seed(rng_next(&b->env.rng)));
 }
@@ -781,16 +561,7 @@ void embedded_free(struct backend *base)
         arena_fini(&t->arena);
         free(t->effects);
     }
-    while (!list_is_empty(&b->streams)) {
-        struct backend_stream *s = LIST_OF(b->streams.next, struct backend_stream, node);
-        list_unlink(&s->node);
-        free(s);
-    }
-    while (!list_is_empty(&b->claims)) {
-        struct backend_claim *c = LIST_OF(b->claims.next, struct backend_claim, node);
-        list_unlink(&c->node);
-        free(c);
-    }
+    embedded_takers_free_all(b);
     engine_free(b->engine);
     buf_fini(&b->scratch);
     free(b);

@@ -116,9 +116,30 @@ struct backend_claim {
 /* embedded.c */
 struct engine *embedded_engine_new(struct embedded *b);
 struct reply *embedded_effect(struct embedded *b, reply_fn done, void *ctx);
+/* The next effect of the turn that is being built, still empty. */
+struct effect *embedded_effect_add(struct embedded *b);
 void embedded_refresh_now(struct embedded *b);
 /* Why a command that stores is not accepted now, if so. */
 struct err embedded_refuse_to_store(struct embedded *b, enum command_kind kind);
+
+/* embedded_takers.c */
+struct engine_sink embedded_sink(struct embedded *b);
+/* Lets go of a delivery; handout is NULL if it did not become durable. */
+void embedded_stream_release(struct backend_stream *s, const struct handout *handout);
+/* Leases cannot be written down, and nobody shall wait past the end of his wait. */
+void embedded_claims_refuse(struct embedded *b, const struct err *why);
+/* The engine goes, or has closed all takers: answers the claims, with why if it is not NULL. */
+void embedded_takers_forget(struct embedded *b, const struct err *why);
+/* Ends all streams; their takers are gone. */
+void embedded_streams_end(struct embedded *b);
+/* Forgets all without an answer. */
+void embedded_takers_free_all(struct embedded *b);
+struct err embedded_stream_open(struct backend *base, const struct stream_spec *spec,
+                                struct backend_stream **out);
+void embedded_stream_close(struct backend *base, struct backend_stream *s);
+void embedded_stream_pause(struct backend *base, struct backend_stream *s, bool paused);
+struct backend_claim *embedded_claim(struct backend *base, const struct claim_spec *spec);
+void embedded_claim_cancel(struct backend *base, struct backend_claim *c);
 
 /* embedded_recover.c */
 struct err embedded_recover(struct embedded *b);

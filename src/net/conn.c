@@ -410,9 +410,9 @@ static void tick(struct conn *c, uint64_t now)
 {
     bool shaking_hands = c->tls && !c->secured;
     check_progress(c, now);
-    if (c->lingering && now >= c->linger_until)
-        conn_abort(c);
-    else if (shaking_hands && now - c->opened_at >= (uint64_t)c->set->handshake_timeout.ms)
+    bool too_late = (c->lingering && now >= c->linger_until) ||
+                    (shaking_hands && now - c->opened_at >= (uint64_t)c->set->handshake_timeout.ms);
+    if (too_late)
         conn_abort(c);
     else if (!shaking_hands && !c->closing && !c->finishing)
         c->protocol->tick(c, now);
