@@ -14,6 +14,7 @@ static const char usage[] =
     "  drain            take streams, and reports of success beside them\n"
     "  claim            claims, each followed by its report of success\n"
     "  latency          open loop at a fixed rate, enqueue to delivery\n"
+    "  due              scheduled jobs: from their time to their delivery\n"
     "  fsync DIR        write and fdatasync on this disk, no server\n"
     "  get PATH         prints the body of one GET request\n"
     "\n"
@@ -25,15 +26,15 @@ static const char usage[] =
     "  --streams N      1, take streams           --prefetch N     4000, of each stream\n"
     "  --ackers N       4, connections that report success or claim\n"
     "  --acks N         1000, ids in a report at most; 1 reports each job by itself\n"
-    "  --rate R         1000, jobs a second that latency starts\n"
+    "  --rate R         1000, jobs a second that latency starts, or that fall due\n"
     "  --payload N      200, bytes                --json           print one JSON object\n";
 
 static const struct {
     const char *name;
     void (*run)(const struct load_options *, struct load_line *);
 } modes[] = {
-    {"enqueue", enqueue_run}, {"bulk", bulk_run},       {"drain", drain_run},
-    {"claim", claim_run},     {"latency", latency_run}, {"fsync", fsync_run},
+    {"enqueue", enqueue_run}, {"bulk", bulk_run},   {"drain", drain_run}, {"claim", claim_run},
+    {"latency", latency_run}, {"fsync", fsync_run}, {"due", due_run},
 };
 
 static void add_name(struct load_line *l, const char *name)
