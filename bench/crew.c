@@ -16,6 +16,7 @@
 
 #include "base/alloc.h"
 #include "base/must.h"
+#include "secure.h"
 
 #define READ_ROOM  ((size_t)128 << 10)
 #define BODY_SHOWN 2000
@@ -86,6 +87,7 @@ void crew_join(struct crew *c, struct peer *p, struct crew_address to, unsigned 
 {
     p->crew = c;
     p->fd = connect_to(to);
+    p->tls = to.tls ? secure_start(p->fd) : NULL;
     p->depth = depth;
     p->started = alloc_zero(depth * sizeof *p->started);
     watch(p, EPOLL_CTL_ADD, EPOLLIN);
@@ -93,6 +95,8 @@ void crew_join(struct crew *c, struct peer *p, struct crew_address to, unsigned 
 
 void crew_leave(struct peer *p)
 {
+    if (p->tls)
+        secure_end(p->tls);
     close(p->fd);
     buf_fini(&p->in);
     buf_fini(&p->out);
@@ -111,7 +115,8 @@ void crew_flush(struct peer *p)
 {
     if (p->writing || p->out.len == 0)
         return;
-    ssize_t n = send(p->fd, p->out.at, p->out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
+    ssize_t n = p->tls ? secure_send(p->tls, p->out.at, p->out.len)
+                       : send(p->fd, p->out.at, p->out.len, MSG_NOSIGNAL | MSG_DONTWAIT);
     if (n < 0 && errno != EAGAIN)
         crew_fail("send: %m");
     if (n > 0)
@@ -148,11 +153,14 @@ static void digest(struct peer *p)
         p->on_stream(p);
 }
 
-static void receive(struct peer *p)
+/* One read; false when nothing was there. */
+static bool receive(struct peer *p)
 {
-    ssize_t n = recv(p->fd, buf_room(&p->in, READ_ROOM), READ_ROOM, MSG_DONTWAIT);
+    char *room = buf_room(&p->in, READ_ROOM);
+    ssize_t n =
+        p->tls ? secure_recv(p->tls, room, READ_ROOM) : recv(p->fd, room, READ_ROOM, MSG_DONTWAIT);
     if (n < 0 && (errno == EAGAIN || errno == EINTR))
-        return;
+        return false;
     if (n < 0)
         crew_fail("recv: %m");
     if (n == 0)
@@ -160,6 +168,7 @@ static void receive(struct peer *p)
     p->in.len += (size_t)n;
     p->crew->now = crew_clock();
     digest(p);
+    return true;
 }
 
 static void handle(struct peer *p, uint32_t events)
@@ -169,7 +178,8 @@ static void handle(struct peer *p, uint32_t events)
         watch(p, EPOLL_CTL_MOD, EPOLLIN);
     }
     if (events & (EPOLLIN | EPOLLHUP | EPOLLERR))
-        receive(p);
+        while (receive(p) && p->tls)
+            ;
     crew_flush(p);
 }
 

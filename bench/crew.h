@@ -16,6 +16,7 @@
 #include "base/str.h"
 
 struct peer;
+struct ssl_st;
 
 /* One answer: its status and body (valid during the call), and the time that was
  * given to crew_request. */
@@ -33,7 +34,8 @@ struct crew {
 struct peer {
     struct crew *crew;
     int fd;
-    bool writing; /* waits until the socket takes more */
+    struct ssl_st *tls; /* NULL: clear text */
+    bool writing;       /* waits until the socket takes more */
     struct buf in, out;
     struct answer answer;
     crew_answer_fn on_answer;
@@ -47,6 +49,7 @@ struct peer {
 struct crew_address {
     const char *host;
     int port;
+    bool tls;
 };
 
 _Noreturn void crew_fail(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

@@ -14,6 +14,8 @@ static const char usage[] =
     "  drain            take streams, and reports of success beside them\n"
     "  claim            claims, each followed by its report of success\n"
     "  latency          open loop at a fixed rate, enqueue to delivery\n"
+    "  due              fills in scheduled jobs, of which --rate a second fall due for\n"
+    "                   --seconds (10): how late those are delivered\n"
     "  fsync DIR        write and fdatasync on this disk, no server\n"
     "  get PATH         prints the body of one GET request\n"
     "\n"
@@ -23,17 +25,18 @@ static const char usage[] =
     "  --jobs N         100000                    --seconds S      instead of --jobs\n"
     "  --batch N        1000, jobs in a bulk enqueue or claim\n"
     "  --streams N      1, take streams           --prefetch N     4000, of each stream\n"
-    "  --ackers N       4, connections that report success or claim\n"
+    "  --ackers N       4, connections that report success, claim or fill in\n"
     "  --acks N         1000, ids in a report at most; 1 reports each job by itself\n"
-    "  --rate R         1000, jobs a second that latency starts\n"
-    "  --payload N      200, bytes                --json           print one JSON object\n";
+    "  --rate R         1000, jobs a second that latency starts, or that fall due\n"
+    "  --payload N      200, bytes                --json           print one JSON object\n"
+    "  --tls            the server speaks TLS; its certificate is not checked\n";
 
 static const struct {
     const char *name;
     void (*run)(const struct load_options *, struct load_line *);
 } modes[] = {
-    {"enqueue", enqueue_run}, {"bulk", bulk_run},       {"drain", drain_run},
-    {"claim", claim_run},     {"latency", latency_run}, {"fsync", fsync_run},
+    {"enqueue", enqueue_run}, {"bulk", bulk_run},   {"drain", drain_run}, {"claim", claim_run},
+    {"latency", latency_run}, {"fsync", fsync_run}, {"due", due_run},
 };
 
 static void add_name(struct load_line *l, const char *name)
@@ -137,6 +140,8 @@ static void read_options(struct load_options *o, char **args)
     for (; *args; args++) {
         if (strcmp(*args, "--json") == 0)
             o->json = true;
+        else if (strcmp(*args, "--tls") == 0)
+            o->to.tls = true;
         else if (**args != '-' && !o->target)
             o->target = *args;
         else if (!args[1] || !read_option(o, args[0], args[1]))

@@ -25,7 +25,7 @@ struct load_options {
     uint64_t prefetch; /* of each stream */
     uint64_t ackers;   /* connections that report success */
     uint64_t acks;     /* ids in one report at most; 1: the request for a single job */
-    double rate;       /* jobs a second that latency starts */
+    double rate;       /* jobs a second that latency starts, or that fall due */
     uint64_t payload;  /* bytes of a payload, its braces included */
     uint64_t timeout;  /* seconds */
     bool json;
@@ -49,6 +49,7 @@ void enqueue_run(const struct load_options *o, struct load_line *l);
 void bulk_run(const struct load_options *o, struct load_line *l);
 void drain_run(const struct load_options *o, struct load_line *l);
 void claim_run(const struct load_options *o, struct load_line *l);
+void due_run(const struct load_options *o, struct load_line *l);
 void latency_run(const struct load_options *o, struct load_line *l);
 void fsync_run(const struct load_options *o, struct load_line *l);
 

@@ -40,7 +40,7 @@ static void make_request(struct latency *t)
 {
     struct buf body = {0};
     uint64_t seed = 1;
-    request_job(&body, t->o, STR("\"n\":\"0000000000\","), &seed);
+    request_job(&body, t->o, STR(""), STR("\"n\":\"0000000000\","), &seed);
     request_write(&t->request, t->o, "POST", "/jobs", buf_view(&body));
     const char *at = memmem(t->request.at, t->request.len, number_key, sizeof number_key - 1);
     must(at != NULL);
@@ -55,25 +55,11 @@ static void put_number(struct latency *t, uint64_t job)
         to[i] = (char)('0' + job % 10);
 }
 
-static uint64_t read_number(struct str line)
-{
-    const char *at = memmem(line.at, line.len, "\"n\"", 3);
-    const char *end = line.at + line.len;
-    if (!at)
-        crew_fail("a line without its number: %.*s", STR_ARG(line));
-    for (at += 3; at < end && (*at < '0' || *at > '9');)
-        at++;
-    uint64_t n = 0;
-    for (; at < end && *at >= '0' && *at <= '9'; at++)
-        n = n * 10 + (uint64_t)(*at - '0');
-    return n;
-}
-
 /* The number of a job stands for its scheduled time. */
 static void on_line(void *owner, struct str line)
 {
     struct latency *t = owner;
-    uint64_t job = read_number(line);
+    uint64_t job = stream_number(line);
     if (job >= t->sent || t->seen[job])
         crew_fail("job %" PRIu64 " was delivered %s", job, job < t->sent ? "twice" : "unsent");
     t->seen[job] = 1;

@@ -27,11 +27,12 @@ static void add_noise(struct buf *out, size_t n, uint64_t *seed)
     }
 }
 
-void request_job(struct buf *out, const struct load_options *o, struct str first, uint64_t *seed)
+void request_job(struct buf *out, const struct load_options *o, struct str fields, struct str first,
+                 uint64_t *seed)
 {
     const size_t frame = sizeof "{\"data\":\"\"}" - 1;
-    buf_print(out, "{\"queue\":\"%s\",\"type\":\"t\",\"payload\":{%.*s\"data\":\"", o->queue,
-              STR_ARG(first));
+    buf_print(out, "{\"queue\":\"%s\",\"type\":\"t\",%.*s\"payload\":{%.*s\"data\":\"", o->queue,
+              STR_ARG(fields), STR_ARG(first));
     size_t fixed = frame + first.len;
     add_noise(out, o->payload > fixed ? o->payload - fixed : 0, seed);
     buf_lit(out, "\"}}");
@@ -53,7 +54,7 @@ static void write_bulk(struct buf *body, const struct load_options *o, size_t ba
     for (size_t i = 0; i < batch; i++) {
         if (i)
             buf_byte(body, ',');
-        request_job(body, o, STR(""), seed);
+        request_job(body, o, STR(""), STR(""), seed);
     }
     buf_lit(body, "]}");
 }
@@ -66,7 +67,7 @@ struct request_pool request_pool_new(const struct load_options *o, size_t count,
     for (size_t i = 0; i < count; i++) {
         body.len = 0;
         if (batch == 0)
-            request_job(&body, o, STR(""), &seed);
+            request_job(&body, o, STR(""), STR(""), &seed);
         else
             write_bulk(&body, o, batch, &seed);
         request_write(&p.items[i], o, "POST", batch ? "/jobs/bulk" : "/jobs", buf_view(&body));

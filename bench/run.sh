@@ -5,7 +5,7 @@
 #
 #   bench/run.sh TENAX LOAD [--json FILE]
 #
-# BENCH_QUICK=1         small counts, under half a minute; for checking the report itself
+# BENCH_QUICK=1         small counts, under a minute; for checking the report itself
 # BENCH_COMMIT_MODE=…   fsync (the default) or buffered
 # BENCH_RUNS=N          how often each row is run (3)
 set -euo pipefail
@@ -27,12 +27,15 @@ if [ $# -gt 0 ]; then
 fi
 if [ ! -x "$tenax" ] || [ ! -x "$load" ]; then usage; fi
 
+due_rate=5000
 commit_mode=${BENCH_COMMIT_MODE:-fsync}
 runs=${BENCH_RUNS:-3}
 if [ -n "${BENCH_QUICK:-}" ]; then
     closed_seconds=0.5 drain_jobs=60000 latency_seconds=1.5 waiting_jobs=100000 fsync_count=300
+    scheduled_jobs=50000 due_seconds=1 http2_jobs=20000
 else
     closed_seconds=5 drain_jobs=1000000 latency_seconds=10 waiting_jobs=1000000 fsync_count=3000
+    scheduled_jobs=1000000 due_seconds=10 http2_jobs=400000
 fi
 
 # A server that knows what its own indexes hold may say so in GET /health.
@@ -41,6 +44,7 @@ own_figure='"index_bytes": *([0-9]+)'
 # On the disk of the build, because a file system in memory has no fsync to speak of.
 work=$(mktemp -d "$(dirname "$tenax")/bench.XXXXXX")
 pid=
+tls=() # the option of load where the server speaks TLS
 clean_up() {
     [ -z "$pid" ] || kill -KILL "$pid" 2>/dev/null || true
     rm -rf "$work"
@@ -56,21 +60,22 @@ fail() {
 
 # ---- the server ----------------------------------------------------------------
 
-# Starts a server on $work/root; sets pid, port, and start_ms: from before exec to
-# the line that says it listens. The pipe stays open, or a later line would kill it.
+# start_server [OPTION…]: starts a server on $work/root; sets pid, port, and start_ms: from
+# before exec to the line that says it listens, which follows that of the admin listener. The
+# pipe stays open, or a later line would kill it.
 start_server() {
     local from line
     rm -f "$work/out"
     mkfifo "$work/out"
     from=${EPOCHREALTIME/./}
     "$tenax" serve --port 0 --admin-port 0 --root-dir "$work/root" --commit-mode "$commit_mode" \
-        >"$work/out" 2>>"$work/log" &
+        "$@" >"$work/out" 2>>"$work/log" &
     pid=$!
     exec {out}<"$work/out"
     read -r -t 120 -u "$out" line || fail "the server did not start"
     [[ $line != *" (admin)" ]] || read -r -t 120 -u "$out" line || fail "the server did not start"
     start_ms=$(((${EPOCHREALTIME/./} - from) / 1000))
-    [[ $line =~ ^Listening\ on\ http://127\.0\.0\.1:([0-9]+)$ ]] || fail "unexpected: $line"
+    [[ $line =~ ^Listening\ on\ https?://127\.0\.0\.1:([0-9]+)$ ]] || fail "unexpected: $line"
     port=${BASH_REMATCH[1]}
 }
 
@@ -85,9 +90,9 @@ stop_server() {
     [ "$code" = "$wanted" ] || fail "the server ended with $code on SIG$1, not $wanted"
 }
 
-fresh_server() {
+fresh_server() { # [OPTION…]
     rm -rf "$work/root"
-    start_server
+    start_server "$@"
 }
 
 # User and system time of all threads of the server, in clock ticks. The name of the
@@ -105,7 +110,7 @@ rss_kib() {
 }
 
 get() {
-    "$load" get "$1" --port "$port"
+    "$load" get "$1" "${tls[@]}" --port "$port"
 }
 
 # count_is N QUERY: the number of jobs that the server itself counts.
@@ -164,7 +169,7 @@ measure() {
     local row=$1 times=$2 before jobs
     shift 2
     before=$(ticks)
-    line=$("$load" "$@" --port "$port" --json) || fail "load $* failed"
+    line=$("$load" "$@" "${tls[@]}" --port "$port" --json) || fail "load $* failed"
     keep "$row.jobs_per_s" jobs_per_s
     keep "$row.p50_us" "${times}_p50_us"
     keep "$row.p99_us" "${times}_p99_us"
@@ -222,6 +227,88 @@ own_bytes() {
     [[ $health =~ $own_figure ]] && echo "${BASH_REMATCH[1]}"
 }
 
+# Enqueue over TLS, with HTTP/1.1. The certificates are made for this run.
+tls_row() {
+    "$tenax" tls init --out-dir "$work/tls" >/dev/null || fail "tenax tls init failed"
+    tls=(--tls)
+    for ((i = 0; i < runs; i++)); do
+        fresh_server --tls-cert "$work/tls/server-cert.pem" --tls-key "$work/tls/server-key.pem"
+        measure tls request enqueue --seconds "$closed_seconds"
+        field jobs
+        count_is "$value" ""
+        stop_server TERM
+    done
+    tls=()
+}
+
+# One job with a payload of 200 bytes, as load makes them.
+http2_body() {
+    printf '{"queue":"bench","type":"t","payload":{"data":"%s"}}' \
+        "$(head -c 144 /dev/urandom | base64 -w 0 | cut -c 1-189)" >"$work/body.json"
+}
+
+# Takes samples from h2load's log, whose lines are start, status and time of a request.
+http2_times() {
+    local p50 p99 p999
+    read -r p50 p99 p999 < <(cut -f 3 "$work/http2.log" | sort -n | awk '
+        function at(share, i) { i = int(NR * share); return t[i < NR * share ? i + 1 : i] }
+        { t[NR] = $1 }
+        END { print at(0.5), at(0.99), at(0.999) }')
+    sample http2.p50_us "$p50"
+    sample http2.p99_us "$p99"
+    sample http2.p999_us "$p999"
+}
+
+# One run of h2load, in clear text with prior knowledge; its output goes to
+# $work/http2.out, its CPU time ("user system") to $work/http2.cpu.
+http2_load() {
+    local TIMEFORMAT='%3U %3S'
+    rm -f "$work/http2.log" # h2load appends
+    {
+        time h2load -n "$http2_jobs" -c 64 -m 16 -d "$work/body.json" --log-file "$work/http2.log" \
+            -H 'content-type: application/json' "http://127.0.0.1:$port/jobs" \
+            >"$work/http2.out" 2>&1
+    } 2>"$work/http2.cpu" || fail "h2load failed: $(<"$work/http2.out")"
+}
+
+http2_row() {
+    local before out used
+    http2_body
+    for ((i = 0; i < runs; i++)); do
+        fresh_server
+        before=$(ticks)
+        http2_load
+        out=$(<"$work/http2.out")
+        [[ $out == *"status codes: $http2_jobs 2xx, 0 3xx, 0 4xx, 0 5xx"* ]] ||
+            fail "over HTTP/2: $out"
+        [[ $out =~ ([0-9.]+)\ req/s ]] || fail "no req/s in $out"
+        sample http2.jobs_per_s "$(calc %.0f "${BASH_REMATCH[1]}")"
+        http2_times
+        sample http2.server_cpu_s_per_100k \
+            "$(calc %.3f "($(ticks) - $before) / $tick_rate * 100000 / $http2_jobs")"
+        used=$(<"$work/http2.cpu")
+        sample http2.load_cpu_s_per_100k "$(calc %.3f "(${used/ / + }) * 100000 / $http2_jobs")"
+        sample http2.rss_mib "$(calc %.0f "$(rss_kib) / 1024")"
+        count_is "$http2_jobs" ""
+        stop_server TERM
+    done
+}
+
+due_row() {
+    for ((i = 0; i < runs; i++)); do
+        fresh_server
+        line=$("$load" due --jobs "$scheduled_jobs" --rate "$due_rate" --seconds "$due_seconds" \
+            --streams 4 --port "$port" --json) || fail "load due failed"
+        field late_p50_us
+        sample due.p50_ms "$(calc %.2f "$value / 1000")"
+        field late_p99_us
+        sample due.p99_ms "$(calc %.2f "$value / 1000")"
+        count_is $((scheduled_jobs - due_rate * due_seconds)) "&status=scheduled"
+        count_is 0 "&status=ready,in_flight"
+        stop_server TERM
+    done
+}
+
 # What a million waiting jobs cost: resident memory when they have just come in and
 # after each restart, against that of the same server empty; and the time of a start
 # after a crash (the log is replayed) and after an orderly end.
@@ -272,40 +359,72 @@ machine() {
     tcp=$(cat /proc/sys/net/ipv4/tcp_congestion_control)
     memory_mib=$(awk '/^MemTotal:/ { printf "%d", $2 / 1024 }' /proc/meminfo)
     [ "$filesystem" != tmpfs ] || echo "bench: the root directory is on tmpfs; fsync costs nothing there" >&2
-    echo "machine      ${cpu:-unknown}, $cores cores, $memory_mib MiB; Linux $kernel; tcp $tcp"
-    echo "root dir     $filesystem"
+    echo "machine      ${cpu:-unknown}, $cores cores, $memory_mib MiB"
+    echo "system       Linux $kernel; tcp $tcp; root directory on $filesystem"
     echo "commit mode  $commit_mode"
     echo "runs         $runs of each row; median (lowest..highest)${BENCH_QUICK:+; BENCH_QUICK: too short to judge by}"
 }
 
 print_fsync() {
     echo "this disk    20 KiB + fdatasync, appended: p50 $(spread fsync.append_p50_us) us," \
-        "p99 $(median fsync.append_p99_us) us; overwritten: p50 $(spread fsync.overwrite_p50_us) us," \
+        "p99 $(median fsync.append_p99_us) us"
+    echo "             the same, overwritten:     p50 $(spread fsync.overwrite_p50_us) us," \
         "p99 $(median fsync.overwrite_p99_us) us"
 }
 
-row_format='%-29s %-26s %-16s %9s %9s %9s %10s %9s %8s\n'
+row_format='%-28s %-18s %-12s %6s %6s %6s %5s %5s %4s\n'
 
 # shellcheck disable=SC2059
 head_line() {
     echo
-    printf "$row_format" "" "" "" "request" "time, us" "" "CPU s per" "100k jobs" "server"
-    printf "$row_format" "" "jobs/s" target p50 p99 p99.9 server load "RSS MiB"
+    printf "$row_format" "" "" "" "" request us "CPU s" /100k RSS
+    printf "$row_format" "" "1000 jobs/s" target p50 p99 p99.9 serv. load MiB
+}
+
+# In thousands with three digits, for the width of the report.
+thousands() { # KEY
+    echo "$(median "$1") $(lowest "$1") $(highest "$1")" | awk '
+        function k(v) { return sprintf(v < 99950 ? "%.1f" : "%.0f", v / 1000) }
+        { printf "%s (%s..%s)", k($1), k($2), k($3) }'
+}
+
+rounded() { # KEY DECIMALS
+    calc "%.$2f" "$(median "$1")"
 }
 
 # shellcheck disable=SC2059
 print_row() { # ROW TITLE TARGET
     local verdict_text=
-    [ -z "$3" ] || verdict_text=">=$3 $(verdict "$1.jobs_per_s" min "$3")"
-    printf "$row_format" "$2" "$(spread "$1.jobs_per_s")" \
-        "$verdict_text" "$(median "$1.p50_us")" "$(median "$1.p99_us")" "$(median "$1.p999_us")" \
-        "$(median "$1.server_cpu_s_per_100k")" "$(median "$1.load_cpu_s_per_100k")" \
+    [ -z "$3" ] || verdict_text=">=$(($3 / 1000)) $(verdict "$1.jobs_per_s" min "$3")"
+    printf "$row_format" "$2" "$(thousands "$1.jobs_per_s")" "$verdict_text" \
+        "$(rounded "$1.p50_us" 0)" "$(rounded "$1.p99_us" 0)" "$(rounded "$1.p999_us" 0)" \
+        "$(rounded "$1.server_cpu_s_per_100k" 2)" "$(rounded "$1.load_cpu_s_per_100k" 2)" \
         "$(median "$1.rss_mib")"
 }
 
 print_single() { # TITLE KEY UNIT TARGET
     printf '%-44s %-28s %s\n' "$1" "$(spread "$2") $3" \
         "${4:+target <=$4 $3: $(verdict "$2" max "$4")}"
+}
+
+print_due() {
+    echo
+    echo "$scheduled_jobs scheduled, $due_rate/s falling due"
+    print_single "  lateness p50" due.p50_ms ms ""
+    print_single "  lateness p99" due.p99_ms ms 20
+}
+
+# A program of its own, built beside load where it is built at all. No server.
+policy_row() {
+    local policy text
+    policy=$(dirname "$load")/policy
+    [ -x "$policy" ] || return 0
+    echo
+    # It ends with 1 when it misses its target, which its text says.
+    while IFS= read -r text; do
+        echo "policy: $text"
+        [[ ! $text =~ ([0-9.]+)\ us ]] || sample policy.us "${BASH_REMATCH[1]}"
+    done < <("$policy" || true)
 }
 
 print_latency() {
@@ -326,8 +445,8 @@ print_waiting() {
         print_single "own memory per waiting job" waiting.own_bytes bytes 64
         return
     fi
-    echo "  not judged: GET /health names no index_bytes, so this is resident memory with the" \
-        "store's caches and buffers; the target is <=64 bytes of the server's own"
+    echo "  not judged: GET /health names no index_bytes, so this is resident memory with the"
+    echo "  store's caches and buffers; the target is <=64 bytes of the server's own"
 }
 
 write_json() {
@@ -353,6 +472,14 @@ enqueue_row enqueue enqueue
 print_row enqueue "enqueue, 64 connections" 80000
 enqueue_row pipelined enqueue --depth 16
 print_row pipelined "enqueue, 64 x 16 pipelined" 200000
+tls_row
+print_row tls "enqueue over TLS, 64 conns" ""
+if command -v h2load >/dev/null; then
+    http2_row
+    print_row http2 "enqueue over HTTP/2, 64 x 16" ""
+else
+    echo "enqueue over HTTP/2: not run, h2load is not installed (Debian: nghttp2-client)"
+fi
 enqueue_row bulk bulk --connections 8
 print_row bulk "bulk enqueue, 1000 each" 400000
 empty_row take drain
@@ -362,6 +489,9 @@ print_row claim "claim + bulk success" ""
 latency_row
 print_row latency "enqueue to delivery, 1,000/s" ""
 print_latency
+due_row
+print_due
 waiting_runs
 print_waiting
+policy_row
 [ -z "$json_file" ] || write_json

@@ -64,3 +64,17 @@ void streams_close(struct streams *s)
         crew_leave(&s->peers[i]);
     free(s->peers);
 }
+
+uint64_t stream_number(struct str line)
+{
+    const char *at = memmem(line.at, line.len, "\"n\"", 3);
+    const char *end = line.at + line.len;
+    if (!at)
+        crew_fail("a line without its number: %.*s", STR_ARG(line));
+    for (at += 3; at < end && (*at < '0' || *at > '9');)
+        at++;
+    uint64_t n = 0;
+    for (; at < end && *at >= '0' && *at <= '9'; at++)
+        n = n * 10 + (uint64_t)(*at - '0');
+    return n;
+}

@@ -20,5 +20,7 @@ void streams_open(struct streams *s, struct crew *c, const struct load_options *
 /* Every stream has been answered with its status, 200. */
 bool streams_ready(const struct streams *s);
 void streams_close(struct streams *s);
+/* The number that a mode wrote into the payload of a delivered job as its member "n". */
+uint64_t stream_number(struct str line);
 
 #endif
