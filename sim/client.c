@@ -14,6 +14,8 @@
 #define PAYLOAD_LARGE 6000
 
 static const struct str queue_names[QUEUES] = {{"q0", 2}, {"q1", 2}, {"q2", 2}, {"q3", 2}};
+static const struct str keys[KEYS + 1] = {{"", 0},   {"k1", 2}, {"k2", 2},
+                                          {"k3", 2}, {"k4", 2}, {"k5", 2}};
 static const struct str type_names[TYPES] = {{"t0", 2}, {"t1", 2}, {"t2", 2}};
 
 struct str sim_queue_name(unsigned queue)
@@ -79,6 +81,10 @@ static struct enqueue some_spec(struct sim *s, unsigned *queue, unsigned *type)
         .completed_retention = some_retention(s),
         .dead_retention = some_retention(s),
     };
+    if (sim_chance(s, s->profile.keys)) {
+        spec.unique_key = keys[1 + sim_draw(s, KEYS)];
+        spec.unique_while = (enum unique)(UNIQUE_QUEUED + sim_draw(s, 3));
+    }
     if (sim_chance(s, 50))
         spec.backoff = (struct curve){.shape = CURVE_POWER,
                                       .base = {(int64_t)sim_draw(s, 5000)},
@@ -96,6 +102,18 @@ static struct str some_payload(struct sim *s, char *text, size_t cap, uint64_t s
     return (struct str){text, (size_t)n + fill + 2};
 }
 
+/* Whether the key of specs[i] is taken, by this enqueue's own jobs or by older ones. */
+static bool is_key_held(const struct sim *s, const struct enqueue *specs, size_t i)
+{
+    if (!specs[i].unique_while)
+        return false;
+    for (size_t k = 0; k < i; k++)
+        if (specs[k].unique_while && str_eq(specs[k].unique_key, specs[i].unique_key))
+            return true;
+    unsigned key = (unsigned)(specs[i].unique_key.at[1] - '0');
+    return ledger_key_holder(&s->ledger, key, s->now) != NULL;
+}
+
 static void enqueue(struct sim *s)
 {
     static char texts[SPECS_MAX][PAYLOAD_LARGE];
@@ -107,11 +125,35 @@ static void enqueue(struct sim *s)
         unsigned queue, type;
         specs[i] = some_spec(s, &queue, &type);
         specs[i].payload = some_payload(s, texts[i], PAYLOAD_LARGE, s->ledger.count);
+        t->held[i] = is_key_held(s, specs, i);
         t->jobs[i] = ledger_add(&s->ledger, &specs[i], queue, type, group, s->now);
         t->jobs[i]->may_vanish = s->sweeps > 0;
     }
     struct command c = {.enqueue = {specs, count}};
     ticket_submit(t, &c);
+}
+
+bool client_enqueue_keys(struct sim *s)
+{
+    static char texts[KEYS][PAYLOAD_LARGE];
+    struct enqueue specs[KEYS];
+    if (!s->profile.keys)
+        return false;
+    struct ticket *t = ticket_new(s, CMD_ENQUEUE, KEYS);
+    uint64_t group = ++s->groups;
+    for (size_t i = 0; i < KEYS; i++) {
+        specs[i] = (struct enqueue){.queue = queue_names[0],
+                                    .type = type_names[0],
+                                    .ready_at = INSTANT_NONE,
+                                    .retry_limit = RETRY_LIMIT_DEFAULT,
+                                    .unique_key = keys[i + 1],
+                                    .unique_while = UNIQUE_EXISTS};
+        specs[i].payload = some_payload(s, texts[i], PAYLOAD_LARGE, s->ledger.count);
+        t->jobs[i] = ledger_add(&s->ledger, &specs[i], 0, 0, group, s->now);
+    }
+    struct command c = {.enqueue = {specs, KEYS}};
+    ticket_submit(t, &c);
+    return true;
 }
 
 /* --- reports --- */

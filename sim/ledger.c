@@ -45,6 +45,8 @@ struct mjob *ledger_add(struct ledger *l, const struct enqueue *spec, unsigned q
     m->completed_retention = spec->completed_retention;
     m->dead_retention = spec->dead_retention;
     m->payload = (struct str){alloc_text(spec->payload.at, spec->payload.len), spec->payload.len};
+    m->key = spec->unique_while ? (unsigned)(spec->unique_key.at[1] - '0') : 0;
+    m->unique_while = spec->unique_while;
     m->blind_renewal = INSTANT_NONE;
     m->exists = MAYBE;
     if (l->count == l->cap) {
@@ -107,6 +109,10 @@ static void check_values(const struct mjob *m, const struct job *job, bool with_
                 job->completed_retention.ms == m->completed_retention.ms &&
                 job->dead_retention.ms == m->dead_retention.ms,
             "VALUE", "job %lu has other settings", m->serial);
+    bool same_key = job->unique_key.len == (m->key ? 2 : 0) &&
+                    (!m->key || job->unique_key.at[1] == (char)('0' + m->key));
+    PROMISE(same_key && job->unique_while == m->unique_while, "UNIQUE", "job %lu has another key",
+            m->serial);
     PROMISE(!with_payload || str_eq(job->payload, m->payload), "VALUE",
             "job %lu has another payload", m->serial);
 }
@@ -469,11 +475,15 @@ void ledger_missing(struct ledger *l, struct mjob *m, instant now)
 
 void ledger_check_groups(const struct ledger *l)
 {
-    for (size_t i = 1; i < l->count; i++) {
-        const struct mjob *a = l->jobs[i - 1], *b = l->jobs[i];
-        bool told = a->exists == YES || a->never;
-        if (a->group == b->group && told && (b->exists == YES || b->never))
+    const struct mjob *a = NULL;
+    for (size_t i = 0; i < l->count; i++) {
+        const struct mjob *b = l->jobs[i];
+        if (b->key) /* may be a duplicate that nobody was told of */
+            continue;
+        bool told = a && (a->exists == YES || a->never);
+        if (told && a->group == b->group && (b->exists == YES || b->never))
             PROMISE(a->never == b->never, "ATOMIC", "of jobs %lu and %lu only one was stored",
                     a->serial, b->serial);
+        a = b;
     }
 }

@@ -12,8 +12,8 @@
  * go back to being in doubt.
  *
  * Promises by name: I1 acknowledged is durable, I2 no job is lost, I3 one live run, I4 terminal is
- * final, I5 ready jobs are delivered; and of the Jobs API: ORDER, PREFETCH, READY_AT, LEASE,
- * RETRY, REASON, COUNT, LIST, REPLY, VALUE (a job comes back as it was given), ATOMIC. */
+ * final, I5 ready jobs are delivered; and of the Jobs API: ORDER, UNIQUE, PREFETCH, READY_AT,
+ * LEASE, RETRY, REASON, COUNT, LIST, REPLY, VALUE (a job comes back as it was given), ATOMIC. */
 
 #include "backend/backend.h"
 #include "base/idmap.h"
@@ -60,6 +60,11 @@ struct mjob {
     struct curve backoff;
     span completed_retention, dead_retention;
     struct str payload;
+    unsigned key; /* unique key; 0: none */
+    enum unique unique_while;
+    bool duplicate;     /* not added, another job has its key */
+    enum status status; /* by the audit that goes on, iff seen */
+    uint32_t run_total; /* likewise */
     enum certainty exists;
     uint64_t seq;
     bool never;        /* it turned out not to have been stored */
@@ -111,6 +116,14 @@ struct mjob *ledger_find(const struct ledger *l, struct id id);
 /* The job that a server's answer speaks of: checks what must not change, and takes note of it. */
 struct mjob *ledger_see(struct ledger *l, const struct job *job, bool with_payload, instant now);
 void ledger_acked(struct ledger *l, struct mjob *m, const struct job *job, instant now);
+
+/* A job that holds the key for certain, or NULL. */
+const struct mjob *ledger_key_holder(const struct ledger *l, unsigned key, instant now);
+/* A job that was asked for at `at`, when the ledger stood at seq, was not added for the holder. */
+void ledger_duplicate(struct ledger *l, struct mjob *asked, const struct job *holder, uint64_t seq,
+                      instant at);
+/* After an audit of all: one job for a key, but for those that may let go and come back. */
+void ledger_check_holders(const struct ledger *l);
 
 /* A run was handed over. */
 void ledger_handed(struct ledger *l, const struct handout *h, struct mstream *s, span lease,

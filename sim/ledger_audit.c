@@ -263,6 +263,8 @@ void ledger_audit(struct ledger *l, struct mjob *m, const struct reply *read,
                   const struct reply *runs, instant now)
 {
     const struct job *job = &read->jobs[0];
+    m->status = job->state.status;
+    m->run_total = job->state.runs;
     ledger_check_status(l, m, job, now);
     PROMISE(!runs->more && job->state.runs == runs->count, "I3", "job %lu has %u runs, %zu listed",
             m->serial, job->state.runs, runs->count);

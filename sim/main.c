@@ -30,6 +30,7 @@ static struct profile some_profile(struct sim *s)
         .lazy = sim_chance(s, 50),
         .queues = 1 + (unsigned)sim_draw(s, QUEUES),
         .priorities = 1 + (unsigned)sim_draw(s, 4),
+        .keys = sim_chance(s, 50) ? 0 : 10 + (unsigned)sim_draw(s, 60),
     };
 }
 
@@ -69,6 +70,7 @@ static void free_tickets(struct list *tickets)
         free(t->jobs);
         free(t->ends);
         free(t->live);
+        free(t->held);
         free(t->there);
         free(t);
     }

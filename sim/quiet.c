@@ -208,6 +208,7 @@ static void check_all(struct sim *s)
             audit_job(s, m);
     }
     ledger_check_groups(l);
+    ledger_check_holders(l);
     check_counts(s, &w);
     struct ticket *t = ticket_new(s, CMD_QUEUES, 0);
     struct command c = {0};
@@ -340,6 +341,12 @@ void quiet_finish(struct sim *s)
     char kinds[64];
     uint64_t left = disk_records(s->disk, kinds, sizeof kinds);
     PROMISE(left == 0, "I2", "%lu records are left of jobs that are gone: %s", left, kinds);
+    if (client_enqueue_keys(s)) {
+        sim_run_until(s, instant_add(s->now, (span){60 * 1000}));
+        check_all(s);
+        PROMISE(disk_records(s->disk, kinds, sizeof kinds) == 0, "I2", "records are left: %s",
+                kinds);
+    }
     s->working = false;
     client_leave(s);
     sim_pump(s);

@@ -13,6 +13,7 @@
 
 #define QUEUES 4
 #define TYPES  3
+#define KEYS   5
 
 /* What kind of run a seed is. */
 struct profile {
@@ -23,6 +24,7 @@ struct profile {
     bool eager;  /* clients act inside of callbacks */
     bool lazy;   /* turns only when the backend's contract says so */
     unsigned queues, priorities;
+    unsigned keys; /* percent of jobs with a unique key */
 };
 
 struct ticket;
@@ -98,6 +100,8 @@ void client_open_stream(struct sim *s, unsigned slot, unsigned queues, uint32_t 
 void client_claim(struct sim *s, unsigned slot, unsigned queues, uint32_t count, span lease,
                   span wait);
 void client_claim_over(struct sim *s, const struct ticket *t);
+/* Asks for a job of every unique key, which nobody has by now. */
+bool client_enqueue_keys(struct sim *s);
 void client_succeed(struct sim *s, struct mjob *m, uint64_t token);
 /* After an answer: clients that act at once. */
 void client_react(struct sim *s);
@@ -114,6 +118,8 @@ struct ticket {
     struct mjob **jobs;           /* what it is about */
     size_t *ends;                 /* of jobs[i], for reports */
     enum certainty *live, *there; /* of jobs[i], when it was asked */
+    bool *held;   /* enqueue: whether the unique key of jobs[i] was taken for certain */
+    uint64_t seq; /* the ledger's, when it was asked */
     size_t count;
     uint64_t token;
     bool known_run;  /* token is of a run that was handed over */

@@ -20,6 +20,8 @@ struct ticket *ticket_new(struct sim *s, enum command_kind kind, size_t count)
     t->jobs = alloc_zero((count + 1) * sizeof(struct mjob *));
     t->ends = alloc_zero((count + 1) * sizeof *t->ends);
     t->live = alloc_zero((count + 1) * sizeof *t->live);
+    t->held = alloc_zero((count + 1) * sizeof *t->held);
+    t->seq = s->ledger.seq;
     t->there = alloc_zero((count + 1) * sizeof *t->there);
     list_init(&t->node);
     list_append(&s->tickets, &t->node);
@@ -137,11 +139,19 @@ static void judge_enqueue(struct ticket *t, const struct reply *r)
     if (r->err.code != ERR_OK)
         return;
     PROMISE(r->count == t->count, "ATOMIC", "#%lu: %zu jobs of %zu", t->serial, r->count, t->count);
+    struct id last = {0};
     for (size_t i = 0; i < t->count; i++) {
-        ledger_acked(&s->ledger, t->jobs[i], &r->enqueued[i].job, s->now);
-        if (i)
-            PROMISE(id_cmp(r->enqueued[i - 1].job.id, r->enqueued[i].job.id) < 0, "ORDER",
-                    "#%lu: ids are not in the order of the jobs", t->serial);
+        const struct enqueued *e = &r->enqueued[i];
+        PROMISE(e->duplicate || !t->held[i], "UNIQUE", "#%lu: job %lu has the key of another",
+                t->serial, t->jobs[i]->serial);
+        if (e->duplicate) {
+            ledger_duplicate(&s->ledger, t->jobs[i], &e->job, t->seq, t->at);
+            continue;
+        }
+        ledger_acked(&s->ledger, t->jobs[i], &e->job, s->now);
+        PROMISE(id_cmp(last, e->job.id) < 0, "ORDER", "#%lu: ids are not in the order of the jobs",
+                t->serial);
+        last = e->job.id;
     }
 }
 
@@ -438,10 +448,19 @@ static void judge(struct ticket *t, const struct reply *r)
     }
 }
 
+static bool has_added(const struct reply *r)
+{
+    for (size_t i = 0; i < r->count; i++)
+        if (!r->enqueued[i].duplicate)
+            return true;
+    return false;
+}
+
 static bool has_stored(const struct ticket *t, const struct reply *r)
 {
     switch (t->kind) {
     case CMD_ENQUEUE:
+        return has_added(r);
     case CMD_SUCCEED:
     case CMD_FAIL:
     case CMD_RENEW:
