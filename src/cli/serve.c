@@ -375,10 +375,14 @@ static void start_loop(struct server *s)
     uv_signal_start(&s->sighup, on_reload, SIGHUP);
 }
 
+/* The signals stay caught to the very end: a second SIGTERM in the last moment of an orderly
+ * stop must not make it look like a crash. */
 static void close_handle(uv_handle_t *h, void *arg)
 {
     (void)arg;
-    if (!uv_is_closing(h))
+    if (h->type == UV_SIGNAL)
+        uv_unref(h);
+    else if (!uv_is_closing(h))
         uv_close(h, NULL);
 }
 
@@ -400,7 +404,6 @@ static void close_all(struct server *s)
     zones_free(s->zones);
     uv_walk(&s->loop, close_handle, NULL);
     uv_run(&s->loop, UV_RUN_DEFAULT);
-    uv_loop_close(&s->loop);
     tls_context_free(s->primary.tls);
     tls_context_free(s->admin.tls);
 }
@@ -427,7 +430,7 @@ int serve_main(int argc, char **argv)
     mallopt(M_ARENA_MAX, 4);
     mallopt(M_MMAP_THRESHOLD, 64 << 20);
     mallopt(M_TRIM_THRESHOLD, 256 << 20);
-    struct server s = {0};
+    static struct server s; /* the loop's signal handles outlive this call */
     if (!settings_load(argc, argv, &s.settings, &s.code))
         return s.code;
     log_set((enum log_level)s.settings.log_level, (enum log_format)s.settings.log_format);
