@@ -34,7 +34,7 @@ static void tally_page(struct ticket *t, const struct reply *r)
         ledger_check_status(&s->ledger, m, job, s->now);
         w->at = job->id;
         w->count++;
-        w->statuses[m->queue][job->state.status]++;
+        w->statuses[job->queue.at[1] - '0'][job->state.status]++;
         m->seen |= !w->backwards;
         PROMISE(m->seen, "LIST", "job %lu is only listed backwards", m->serial);
     }
