@@ -601,6 +601,10 @@ static void change_something(struct sim *s)
 
 void client_step(struct sim *s)
 {
+    if (s->profile.crons && sim_chance(s, 5)) {
+        cron_step(s);
+        return;
+    }
     if (sim_chance(s, s->profile.changes)) {
         change_something(s);
         return;
@@ -624,6 +628,6 @@ void client_step(struct sim *s)
         list_some(s);
     else if (choice < 99)
         remove_one(s);
-    else if (sim_chance(s, 40))
+    else if (!s->profile.crons && sim_chance(s, 40))
         remove_where(s);
 }

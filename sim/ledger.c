@@ -92,6 +92,12 @@ static struct mjob *find_by_payload(struct ledger *l, const struct job *job)
     char text[32] = {0};
     size_t n = job->payload.len < sizeof text - 1 ? job->payload.len : sizeof text - 1;
     memcpy(text, job->payload.at, n);
+    unsigned entry;
+    if (sscanf(text, "{\"c\":%u}", &entry) == 1) {
+        struct mjob *tick = ledger_add_tick(l, entry, job);
+        bind(l, tick, job->id);
+        return tick;
+    }
     PROMISE(sscanf(text, "{\"n\":%lu,", &serial) == 1 && serial < l->count, "VALUE",
             "a job that nobody enqueued");
     struct mjob *m = l->jobs[serial];

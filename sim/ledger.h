@@ -61,7 +61,8 @@ struct mjob {
     struct curve backoff;
     span completed_retention, dead_retention;
     struct str payload;
-    unsigned key; /* unique key; 0: none */
+    unsigned cron; /* of which entry, from 1; 0: somebody asked for it */
+    unsigned key;  /* unique key; 0: none */
     enum unique unique_while;
     bool duplicate;     /* not added, another job has its key */
     enum status status; /* by the audit that goes on, iff seen */
@@ -133,6 +134,13 @@ void ledger_duplicate(struct ledger *l, struct mjob *asked, const struct job *ho
                       instant at);
 /* After an audit of all: one job for a key, but for those that may let go and come back. */
 void ledger_check_holders(const struct ledger *l);
+
+/* --- ticks, in ledger_cron.c --- */
+int64_t ledger_cron_period(unsigned entry);
+/* A job of the entry was met for the first time: one for a tick. */
+struct mjob *ledger_add_tick(struct ledger *l, unsigned entry, const struct job *job);
+/* After an audit of all: the entry says that it enqueued then. */
+void ledger_check_fired(const struct ledger *l, unsigned entry, instant at, instant now);
 
 /* --- patches and reruns, in ledger_change.c --- */
 void ledger_patch_asked(struct mjob *m, const struct patch *p, unsigned queue);

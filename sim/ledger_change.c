@@ -99,12 +99,15 @@ void ledger_rerun(struct ledger *l, struct mjob *m, const struct job_state *st, 
 void ledger_clear_up(struct ledger *l, struct mjob *m, const struct job *job)
 {
     const struct job_state *st = &job->state;
-    if (m->loose)
+    if (m->loose) {
         adopt_patches(m, job);
+        m->patch_seq = l->seq++; /* seen is not safe yet */
+    }
     if (!ledger_is_foggy(m))
         return;
     PROMISE(m->reruns == 0, "REPLY", "job %lu: a rerun has no answer", m->serial);
     m->rerun_doubt = false;
+    m->rerun_seq = l->seq++;
     m->forgiven = st->forgiven;
     if (lifecycle_is_terminal(st->status)) {
         m->ended_seq = 0;

@@ -14,6 +14,7 @@
 #define QUEUES 4
 #define TYPES  3
 #define KEYS   5
+#define CRONS  3
 
 /* What kind of run a seed is. */
 struct profile {
@@ -24,6 +25,7 @@ struct profile {
     bool eager;  /* clients act inside of callbacks */
     bool lazy;   /* turns only when the backend's contract says so */
     unsigned queues, priorities;
+    bool crons;       /* jobs come on ticks; then nobody removes many at once */
     unsigned changes; /* percent of steps in which an operator changes a job */
     unsigned keys;    /* percent of jobs with a unique key */
 };
@@ -146,6 +148,12 @@ void ticket_submit(struct ticket *t, struct command *c);
 void ticket_answer(void *ctx, const struct reply *r);
 /* No answer will come. */
 void ticket_drop_all(struct sim *s);
+
+/* --- cron.c --- */
+void cron_step(struct sim *s);
+void cron_remove_all(struct sim *s);
+/* The clocks, once nothing is under way and all jobs were seen. */
+void cron_audit(struct sim *s);
 
 /* --- change.c --- */
 void change_patch(struct sim *s, struct mjob *m);

@@ -210,7 +210,7 @@ static void note_failed_job(struct ticket *t, const struct job *job)
     PROMISE(job->state.attempts > 0, "RETRY", "#%lu: no attempt was counted", t->serial);
     PROMISE(!e->kill || status == STATUS_DEAD, "RETRY", "#%lu: killed and not dead", t->serial);
     PROMISE(status == STATUS_DEAD || job->state.ready_at.ms >= m->ready_at.ms ||
-                e->retry_at.ms >= 0 || m->patched & PATCH_READY_AT,
+                e->retry_at.ms >= 0 || m->rerun_ever || m->patched & PATCH_READY_AT,
             "READY_AT", "#%lu: ready before it was enqueued for", t->serial);
     for (size_t i = 0; i < m->run_count; i++)
         if (m->runs[i].index + 1 == job->state.runs && !m->runs[i].doubt && !m->runs[i].over_seq)
