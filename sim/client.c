@@ -297,7 +297,8 @@ static void remove_one(struct sim *s)
 
 static bool is_swept(const struct mjob *m, unsigned queue, unsigned type)
 {
-    return !m->gone_seq && !m->never && m->queue == queue && m->type == type;
+    return !m->gone_seq && !m->never && m->type == type &&
+           (m->queue == queue || m->patched & PATCH_QUEUE);
 }
 
 static void remove_where(struct sim *s)
@@ -586,8 +587,28 @@ void client_cut_off(struct sim *s)
     s->walk.waiting = false;
 }
 
+static void change_something(struct sim *s)
+{
+    struct mjob *m = some_job(s);
+    uint64_t kind = sim_draw(s, 10);
+    if (kind < 4)
+        change_rerun(s);
+    else if (m && kind < 7)
+        change_cancel(s, m);
+    else if (m)
+        change_patch(s, m);
+}
+
 void client_step(struct sim *s)
 {
+    if (s->profile.crons && sim_chance(s, 5)) {
+        cron_step(s);
+        return;
+    }
+    if (sim_chance(s, s->profile.changes)) {
+        change_something(s);
+        return;
+    }
     uint64_t choice = sim_draw(s, 100);
     if (choice < 28)
         enqueue(s);
@@ -607,6 +628,6 @@ void client_step(struct sim *s)
         list_some(s);
     else if (choice < 99)
         remove_one(s);
-    else if (sim_chance(s, 40))
+    else if (!s->profile.crons && sim_chance(s, 40))
         remove_where(s);
 }

@@ -37,7 +37,8 @@ struct mjob *ledger_add(struct ledger *l, const struct enqueue *spec, unsigned q
     m->group = group;
     m->queue = queue;
     m->type = type;
-    m->priority = spec->priority;
+    m->priority = m->first_priority = spec->priority;
+    m->queues_asked = 1u << queue;
     m->asked_at = now;
     m->ready_at = instant_is_set(spec->ready_at) ? spec->ready_at : now;
     m->retry_limit = spec->retry_limit;
@@ -91,6 +92,12 @@ static struct mjob *find_by_payload(struct ledger *l, const struct job *job)
     char text[32] = {0};
     size_t n = job->payload.len < sizeof text - 1 ? job->payload.len : sizeof text - 1;
     memcpy(text, job->payload.at, n);
+    unsigned entry;
+    if (sscanf(text, "{\"c\":%u}", &entry) == 1) {
+        struct mjob *tick = ledger_add_tick(l, entry, job);
+        bind(l, tick, job->id);
+        return tick;
+    }
     PROMISE(sscanf(text, "{\"n\":%lu,", &serial) == 1 && serial < l->count, "VALUE",
             "a job that nobody enqueued");
     struct mjob *m = l->jobs[serial];
@@ -100,12 +107,14 @@ static struct mjob *find_by_payload(struct ledger *l, const struct job *job)
 
 static void check_values(const struct mjob *m, const struct job *job, bool with_payload)
 {
-    PROMISE(job->queue.len == 2 && job->queue.at[1] == (char)('0' + m->queue), "VALUE",
-            "job %lu has another queue", m->serial);
+    bool queue = m->loose & PATCH_QUEUE || job->queue.at[1] == (char)('0' + m->queue);
+    PROMISE(job->queue.len == 2 && queue, "VALUE", "job %lu has another queue", m->serial);
     PROMISE(job->type.len == 2 && job->type.at[1] == (char)('0' + m->type), "VALUE",
             "job %lu has another type", m->serial);
-    PROMISE(job->state.priority == m->priority, "VALUE", "job %lu has another priority", m->serial);
-    PROMISE(job->retry_limit == m->retry_limit && job->backoff.shape == m->backoff.shape &&
+    PROMISE(m->loose & PATCH_PRIORITY || job->state.priority == m->priority, "VALUE",
+            "job %lu has another priority", m->serial);
+    PROMISE((m->loose & PATCH_RETRY_LIMIT || job->retry_limit == m->retry_limit) &&
+                job->backoff.shape == m->backoff.shape &&
                 job->completed_retention.ms == m->completed_retention.ms &&
                 job->dead_retention.ms == m->dead_retention.ms,
             "VALUE", "job %lu has other settings", m->serial);
@@ -168,13 +177,17 @@ static bool may_have_expired(const struct mjob *m, const struct mrun *r, instant
 
 bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s, instant now)
 {
+    if (ledger_is_foggy(m))
+        return true;
     if (m->ended_seq)
         return m->ended == s;
-    uint64_t failures = m->ghosts + l->claims;
+    uint64_t failures = m->ghosts + l->claims + m->failures;
     for (size_t i = 0; i < m->end_count; i++) {
         const struct mend *e = &m->ends[i];
-        if (e->how == REFUSED)
+        if (e->how == REFUSED || e->old)
             continue;
+        if (s == STATUS_DEAD && e->kind == END_CANCEL)
+            return true;
         if (s == STATUS_COMPLETED && e->kind == END_SUCCEED)
             return true;
         if (s == STATUS_DEAD && e->kind == END_FAIL && e->kill)
@@ -184,8 +197,9 @@ bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s,
     if (s != STATUS_DEAD)
         return false;
     for (size_t i = 0; i < m->run_count; i++)
-        failures += may_have_expired(m, &m->runs[i], now, (span){0});
-    return failures > (uint64_t)limit_of(l, m);
+        failures +=
+            m->runs[i].index >= m->first_run && may_have_expired(m, &m->runs[i], now, (span){0});
+    return m->patched & PATCH_RETRY_LIMIT ? failures > 0 : failures > (uint64_t)limit_of(l, m);
 }
 
 /* Whether the retention of a terminal status that nobody was told of may be over. */
@@ -195,8 +209,10 @@ static bool may_be_purged(const struct ledger *l, const struct mjob *m, instant 
     bool may_be_dead = ledger_may_end(l, m, STATUS_DEAD, now);
     for (size_t i = 0; i < m->end_count; i++) {
         const struct mend *e = &m->ends[i];
-        if (e->how == REFUSED)
+        if (e->how == REFUSED || e->old)
             continue;
+        if (e->kind == END_CANCEL && instant_add(e->at, dead).ms <= now.ms)
+            return true;
         if (e->kind == END_SUCCEED && instant_add(e->at, completed).ms <= now.ms)
             return true;
         if (e->kind == END_FAIL && may_be_dead && instant_add(e->at, dead).ms <= now.ms)
@@ -212,6 +228,8 @@ enum certainty ledger_there(const struct ledger *l, const struct mjob *m, instan
 {
     if (m->gone_seq || m->never)
         return NO;
+    if (ledger_is_foggy(m))
+        return MAYBE;
     if (m->ended_seq && m->purge_at.ms <= now.ms)
         return NO;
     if (m->exists != YES || m->may_vanish)
@@ -221,6 +239,8 @@ enum certainty ledger_there(const struct ledger *l, const struct mjob *m, instan
 
 void ledger_ended(struct ledger *l, struct mjob *m, enum status s, instant at)
 {
+    if (ledger_is_foggy(m))
+        return;
     PROMISE(!m->ended_seq || m->ended == s, "I4", "job %lu ended as %s and now as %s", m->serial,
             lifecycle_status_name(m->ended), lifecycle_status_name(s));
     if (m->ended_seq)
@@ -248,9 +268,11 @@ struct mrun *ledger_run(const struct mjob *m, uint64_t token)
 
 enum certainty ledger_live(const struct mjob *m, const struct mrun *r, instant now)
 {
-    if (m->gone_seq || m->never || m->ended_seq || r->over_seq || r->over_for_good)
+    if (m->gone_seq || m->never || r->over_seq || r->over_for_good)
         return NO;
-    if (r->doubt || r->end_asked || m->may_vanish || m->exists != YES)
+    if (m->ended_seq && !ledger_is_foggy(m))
+        return NO;
+    if (ledger_is_foggy(m) || r->doubt || r->end_asked || m->may_vanish || m->exists != YES)
         return MAYBE;
     return !r->stream && r->lease_min.ms <= now.ms ? MAYBE : YES;
 }
@@ -307,22 +329,26 @@ static void check_handout(const struct ledger *l, const struct mjob *m, const st
                           const struct mstream *s, span lease, instant now)
 {
     const struct job_state *st = &h->job.state;
-    PROMISE(!m->ended_seq, "I4", "job %lu was handed out though it is %s", m->serial,
-            lifecycle_status_name(m->ended));
+    PROMISE(!m->ended_seq || ledger_is_foggy(m), "I4", "job %lu was handed out though it is %s",
+            m->serial, lifecycle_status_name(m->ended));
     PROMISE(st->status == STATUS_IN_FLIGHT && st->runs == h->run + 1, "I3",
             "job %lu was handed out in a wrong state", m->serial);
-    PROMISE(st->dequeued_at.ms <= now.ms && st->dequeued_at.ms >= m->ready_at.ms &&
-                st->dequeued_at.ms >= st->ready_at.ms,
+    bool in_time =
+        m->rerun_ever || m->patched & PATCH_READY_AT || st->dequeued_at.ms >= m->ready_at.ms;
+    PROMISE(st->dequeued_at.ms <= now.ms && in_time && st->dequeued_at.ms >= st->ready_at.ms,
             "READY_AT", "job %lu was handed out before its time", m->serial);
-    PROMISE(st->attempts <= (uint64_t)limit_of(l, m) || was_told_when(m), "RETRY",
-            "job %lu was tried again after %u failures", m->serial, st->attempts);
+    PROMISE(st->forgiven == m->forgiven || ledger_is_foggy(m), "RERUN",
+            "job %lu: %u attempts are forgiven", m->serial, st->forgiven);
+    PROMISE(st->attempts - st->forgiven <= (uint64_t)limit_of(l, m) || was_told_when(m) ||
+                m->patched & PATCH_RETRY_LIMIT,
+            "RETRY", "job %lu was tried again after %u failures", m->serial, st->attempts);
     if (s)
         PROMISE(!instant_is_set(h->lease_end), "LEASE", "job %lu of a stream has a lease",
                 m->serial);
     else
         PROMISE(h->lease_end.ms == st->dequeued_at.ms + lease.ms, "LEASE",
                 "job %lu has another lease than was asked for", m->serial);
-    PROMISE(!s || !s->queues || s->queues >> m->queue & 1, "ORDER",
+    PROMISE(!s || !s->queues || s->queues >> (h->job.queue.at[1] - '0') & 1, "ORDER",
             "job %lu is not of the stream's queues", m->serial);
 }
 
@@ -451,6 +477,7 @@ void ledger_tail_lost(struct ledger *l)
             m->gone_seq = 0;
             m->may_vanish = true;
         }
+        ledger_changes_lost(l, m);
         if (m->ended_seq > l->safe_seq)
             m->ended_seq = 0;
         for (size_t k = 0; k < m->end_count; k++)

@@ -20,7 +20,7 @@
 
 enum certainty { NO, MAYBE, YES };
 
-enum end_kind { END_SUCCEED, END_FAIL, END_RELEASE };
+enum end_kind { END_SUCCEED, END_FAIL, END_RELEASE, END_CANCEL };
 
 /* A report that would end a run. */
 struct mend {
@@ -30,6 +30,7 @@ struct mend {
     enum { ASKED, OK, REFUSED, DOUBT } how;
     uint64_t seq; /* of the acknowledgement, iff OK */
     bool kill;
+    bool old; /* of before a rerun */
     instant retry_at;
 };
 
@@ -60,15 +61,24 @@ struct mjob {
     struct curve backoff;
     span completed_retention, dead_retention;
     struct str payload;
-    unsigned key; /* unique key; 0: none */
+    unsigned cron; /* of which entry, from 1; 0: somebody asked for it */
+    unsigned key;  /* unique key; 0: none */
     enum unique unique_while;
     bool duplicate;     /* not added, another job has its key */
     enum status status; /* by the audit that goes on, iff seen */
     uint32_t run_total; /* likewise */
     enum certainty exists;
     uint64_t seq;
-    bool never;        /* it turned out not to have been stored */
-    unsigned removals; /* asked and not answered yet */
+    unsigned patching, reruns;               /* asked and not answered yet */
+    unsigned loose, patched;                 /* PATCH_ bits: not known for now; ever asked for */
+    unsigned queues_asked, priorities_asked; /* bits */
+    uint16_t first_priority;
+    uint64_t patch_seq, rerun_seq; /* of the newest acknowledgement */
+    bool rerun_ever, rerun_doubt;  /* asked for; whether it was done is not known */
+    uint32_t forgiven, first_run;  /* by the newest rerun; the first run after it */
+    uint32_t failures;             /* since the newest rerun, before first_run */
+    bool never;                    /* it turned out not to have been stored */
+    unsigned removals;             /* asked and not answered yet */
     bool may_vanish;
     uint64_t gone_seq; /* known to be gone */
     uint64_t ended_seq;
@@ -124,6 +134,28 @@ void ledger_duplicate(struct ledger *l, struct mjob *asked, const struct job *ho
                       instant at);
 /* After an audit of all: one job for a key, but for those that may let go and come back. */
 void ledger_check_holders(const struct ledger *l);
+
+/* --- ticks, in ledger_cron.c --- */
+int64_t ledger_cron_period(unsigned entry);
+/* A job of the entry was met for the first time: one for a tick. */
+struct mjob *ledger_add_tick(struct ledger *l, unsigned entry, const struct job *job);
+/* After an audit of all: the entry says that it enqueued then. */
+void ledger_check_fired(const struct ledger *l, unsigned entry, instant at, instant now);
+
+/* --- patches and reruns, in ledger_change.c --- */
+void ledger_patch_asked(struct mjob *m, const struct patch *p, unsigned queue);
+void ledger_patch_over(struct ledger *l, struct mjob *m, const struct patch *p, unsigned queue,
+                       bool done);
+void ledger_rerun_asked(struct mjob *m);
+void ledger_rerun_over(struct mjob *m, bool doubt);
+/* A rerun was acknowledged: reports before the first `ends` are of the job's earlier life. */
+void ledger_rerun(struct ledger *l, struct mjob *m, const struct job_state *st, size_t ends);
+/* A rerun may have been done or not: nothing is known of the status. */
+bool ledger_is_foggy(const struct mjob *m);
+void ledger_runs_over(struct ledger *l, struct mjob *m);
+/* Nothing is under way: what was read is how it is. */
+void ledger_clear_up(struct ledger *l, struct mjob *m, const struct job *job);
+void ledger_changes_lost(struct ledger *l, struct mjob *m);
 
 /* A run was handed over. */
 void ledger_handed(struct ledger *l, const struct handout *h, struct mstream *s, span lease,

@@ -12,10 +12,14 @@ static bool is_retry_in_window(const struct ledger *l, const struct mjob *m, con
 {
     const struct curve *c =
         m->backoff.shape != CURVE_NONE ? &m->backoff : &l->settings.retry.backoff;
-    double n = run->attempt;
-    double least = (double)c->base.ms + pow(n, c->exponent) * 1000.0;
     double waited = (double)(run->retry_at.ms - run->ended_at.ms);
-    return waited >= least - 1.0 && waited <= least + n * (double)c->jitter.ms + 1.0;
+    /* A rerun begins to count anew. */
+    for (uint32_t i = m->rerun_ever ? 1 : run->attempt; i <= run->attempt; i++) {
+        double n = i, least = (double)c->base.ms + pow(n, c->exponent) * 1000.0;
+        if (waited >= least - 1.0 && waited <= least + n * (double)c->jitter.ms + 1.0)
+            return true;
+    }
+    return false;
 }
 
 static int64_t limit_of(const struct ledger *l, const struct mjob *m)
@@ -32,6 +36,8 @@ static bool is_verdict_of(const struct ledger *l, const struct mjob *m, const st
         return !retry;
     if (instant_is_set(e->retry_at))
         return run->retry_at.ms == e->retry_at.ms;
+    if (m->rerun_ever || m->patched & PATCH_RETRY_LIMIT)
+        return !retry || is_retry_in_window(l, m, run);
     if (run->attempt > limit_of(l, m))
         return !retry;
     return retry && is_retry_in_window(l, m, run);
@@ -59,6 +65,9 @@ static const struct mrun *known_run(const struct mjob *m, const struct run *run)
     for (size_t i = 0; i < m->run_count; i++)
         if (m->runs[i].index == run->index && m->runs[i].taken_at.ms == run->taken_at.ms)
             found = &m->runs[i];
+    /* One that went with an unsynced tail, and another in its place at the same time. */
+    if (found && found->doubt && instant_is_set(run->lease_end) == (found->stream != NULL))
+        return NULL;
     return found;
 }
 
@@ -70,8 +79,9 @@ static void check_expired(const struct ledger *l, const struct mjob *m, const st
     PROMISE(!known || run->ended_at.ms >= known->lease_min.ms, "LEASE",
             "job %lu: run %u expired before the lease that was granted", m->serial, run->index);
     bool retry = instant_is_set(run->retry_at);
-    PROMISE(retry == (run->attempt <= limit_of(l, m)), "RETRY",
-            "job %lu: expired run %u: retry limit not kept", m->serial, run->index);
+    PROMISE(m->rerun_ever || m->patched & PATCH_RETRY_LIMIT ||
+                retry == (run->attempt <= limit_of(l, m)),
+            "RETRY", "job %lu: expired run %u: retry limit not kept", m->serial, run->index);
     PROMISE(!retry || run->retry_at.ms == run->ended_at.ms, "RETRY",
             "job %lu: expired run %u is not tried again at once", m->serial, run->index);
 }
@@ -104,7 +114,10 @@ static void check_outcome(const struct ledger *l, const struct mjob *m, const st
         PROMISE(!known || !known->stream || !known->stream->open, "I3",
                 "job %lu: run %u is %s, but its stream is open", m->serial, run->index, name);
         return;
-    case OUTCOME_CANCELED: /* no client cancels */
+    case OUTCOME_CANCELED:
+        PROMISE(is_explained(l, m, known, run, END_CANCEL), "CANCEL",
+                "job %lu: nobody canceled run %u", m->serial, run->index);
+        return;
     case OUTCOME_COUNT:
         break;
     }
@@ -115,9 +128,9 @@ static void check_outcome(const struct ledger *l, const struct mjob *m, const st
 static void check_unknown(const struct ledger *l, const struct mjob *m, const struct run *run)
 {
     bool lost = instant_is_set(l->lost_at) && run->taken_at.ms <= l->lost_at.ms;
-    bool ended_first = is_explained(l, m, NULL, run, END_SUCCEED) ||
-                       is_explained(l, m, NULL, run, END_FAIL) ||
-                       is_explained(l, m, NULL, run, END_RELEASE);
+    bool ended_first =
+        is_explained(l, m, NULL, run, END_SUCCEED) || is_explained(l, m, NULL, run, END_FAIL) ||
+        is_explained(l, m, NULL, run, END_RELEASE) || is_explained(l, m, NULL, run, END_CANCEL);
     if (instant_is_set(run->lease_end))
         PROMISE(lost, "REPLY", "job %lu: run %u was leased to nobody", m->serial, run->index);
     else
@@ -159,7 +172,8 @@ static void check_run(const struct ledger *l, const struct mjob *m, const struct
     if (i > 0) {
         const struct run *before = &runs[i - 1];
         PROMISE(run->taken_at.ms >= before->ended_at.ms &&
-                    (!instant_is_set(before->retry_at) || run->taken_at.ms >= before->retry_at.ms),
+                    (!instant_is_set(before->retry_at) || m->patched & PATCH_READY_AT ||
+                     m->rerun_ever || run->taken_at.ms >= before->retry_at.ms),
                 "READY_AT", "job %lu: run %u began too early", m->serial, run->index);
     }
     if (known)
@@ -169,12 +183,20 @@ static void check_run(const struct ledger *l, const struct mjob *m, const struct
     check_outcome(l, m, known, run);
 }
 
-static enum status status_after(const struct run *last, const struct job_state *s, instant now)
+static enum status status_after(const struct mjob *m, const struct run *last,
+                                const struct job_state *s, instant now)
 {
+    if (last && last->index < m->first_run)
+        last = NULL;
+    if (s->status == STATUS_DEAD && s->resolution == RESOLUTION_CANCELED)
+        return STATUS_DEAD; /* that somebody canceled it is judged apart */
+
     if (last && last->outcome == OUTCOME_RUNNING)
         return STATUS_IN_FLIGHT;
     if (last && last->outcome == OUTCOME_COMPLETED)
         return STATUS_COMPLETED;
+    if (last && last->outcome == OUTCOME_CANCELED)
+        return STATUS_DEAD;
     if (last && last->attempt && !instant_is_set(last->retry_at))
         return STATUS_DEAD;
     return s->ready_at.ms <= now.ms ? STATUS_READY : STATUS_SCHEDULED;
@@ -195,24 +217,25 @@ static void check_attempts(const struct mjob *m, const struct job *job, const st
     }
     PROMISE(job->state.attempts == attempts, "RETRY", "job %lu counts %u attempts of %u", m->serial,
             job->state.attempts, attempts);
-    PROMISE(job->state.ready_at.ms == ready_at.ms, "READY_AT", "job %lu has another ready_at",
-            m->serial);
+    PROMISE(m->rerun_ever || m->patched & PATCH_READY_AT || job->state.ready_at.ms == ready_at.ms,
+            "READY_AT", "job %lu has another ready_at", m->serial);
 }
 
 /* Everything that was asked has happened by now or never will. */
 static void settle_ends(struct ledger *l, struct mjob *m, const struct reply *runs)
 {
-    static const enum end_kind kinds[OUTCOME_COUNT] = {
-        [OUTCOME_FAILED] = END_FAIL, [OUTCOME_RETURNED] = END_RELEASE};
+    static const enum end_kind kinds[OUTCOME_COUNT] = {[OUTCOME_FAILED] = END_FAIL,
+                                                       [OUTCOME_RETURNED] = END_RELEASE,
+                                                       [OUTCOME_CANCELED] = END_CANCEL};
     for (size_t i = 0; i < m->end_count; i++) {
         struct mend *e = &m->ends[i];
         if (e->how == OK || e->how == REFUSED)
             continue;
-        e->how = REFUSED;
+        e->how = e->kind == END_CANCEL && m->status == STATUS_DEAD ? DOUBT : REFUSED;
         for (size_t k = 0; k < runs->count; k++) {
             const struct run *run = &runs->runs[k];
             bool ended = run->outcome == OUTCOME_COMPLETED || run->outcome == OUTCOME_FAILED ||
-                         run->outcome == OUTCOME_RETURNED;
+                         run->outcome == OUTCOME_RETURNED || run->outcome == OUTCOME_CANCELED;
             if (ended && kinds[run->outcome] == e->kind && run->ended_at.ms == e->at.ms)
                 e->how = DOUBT;
         }
@@ -247,8 +270,8 @@ void ledger_check_status(struct ledger *l, struct mjob *m, const struct job *job
 {
     enum status s = job->state.status;
     const char *name = lifecycle_status_name(s);
-    PROMISE(!m->ended_seq || s == m->ended, "I4", "job %lu is %s after it was %s", m->serial, name,
-            lifecycle_status_name(m->ended));
+    PROMISE(!m->ended_seq || s == m->ended || ledger_is_foggy(m), "I4",
+            "job %lu is %s after it was %s", m->serial, name, lifecycle_status_name(m->ended));
     if (lifecycle_is_terminal(s)) {
         PROMISE(ledger_may_end(l, m, s, now), "I2", "job %lu is %s for no reason", m->serial, name);
         PROMISE(instant_is_set(job->state.purge_at), "VALUE", "job %lu is kept for ever",
@@ -274,14 +297,17 @@ void ledger_audit(struct ledger *l, struct mjob *m, const struct reply *read,
         check_run(l, m, runs->runs, i, runs->count);
     check_attempts(m, job, runs);
     const struct run *last = runs->count ? &runs->runs[runs->count - 1] : NULL;
-    enum status expected = status_after(last, &job->state, now);
+    ledger_clear_up(l, m, job);
+    PROMISE(job->state.forgiven == m->forgiven, "RERUN", "job %lu: %u attempts are forgiven",
+            m->serial, job->state.forgiven);
+    enum status expected = status_after(m, last, &job->state, now);
     PROMISE(job->state.status == expected, "I2", "job %lu is %s and should be %s", m->serial,
             lifecycle_status_name(job->state.status), lifecycle_status_name(expected));
     settle_ends(l, m, runs);
     settle_runs(l, m, runs);
     m->may_vanish = m->removals > 0;
-    if (lifecycle_is_terminal(expected)) {
-        must(last); /* without a run nothing is expected to have ended */
-        ledger_ended(l, m, expected, last->ended_at);
-    }
+    if (lifecycle_is_terminal(expected))
+        ledger_ended(l, m, expected, last ? last->ended_at : now);
+    if (expected == STATUS_DEAD && job->state.resolution == RESOLUTION_CANCELED)
+        m->purge_at = job->state.purge_at; /* it may have had no run to end */
 }

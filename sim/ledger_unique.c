@@ -36,7 +36,8 @@ static bool surely_holds(const struct ledger *l, const struct mjob *m, instant n
         return false;
     /* What is ready may have been taken without anybody knowing yet. */
     return m->unique_while == UNIQUE_ACTIVE ||
-           (m->run_count == 0 && m->ghosts == 0 && m->ready_at.ms > now.ms);
+           (m->run_count == 0 && !(m->patched & PATCH_READY_AT) && m->ghosts == 0 &&
+            m->ready_at.ms > now.ms);
 }
 
 const struct mjob *ledger_key_holder(const struct ledger *l, unsigned key, instant now)
@@ -79,7 +80,7 @@ void ledger_duplicate(struct ledger *l, struct mjob *asked, const struct job *ho
             asked->serial, m->serial, m->key);
     PROMISE(!m->gone_seq || m->gone_seq >= seq, "UNIQUE", "job %lu was kept out by %lu, long gone",
             asked->serial, m->serial);
-    bool had_ended = m->ended_seq && m->ended_seq < seq;
+    bool had_ended = m->ended_seq && !ledger_is_foggy(m) && m->ended_seq < seq;
     PROMISE(!had_ended || (m->unique_while == UNIQUE_EXISTS && m->purge_at.ms > at.ms), "UNIQUE",
             "job %lu was kept out by job %lu, which had let go", asked->serial, m->serial);
 }
@@ -95,7 +96,8 @@ void ledger_check_holders(const struct ledger *l)
             if (a->key != b->key || !a->seen || !is_in_scope(a->unique_while, a->status))
                 continue;
             /* The older one had let go, and was queued again. */
-            bool let_go = a->unique_while == UNIQUE_QUEUED && a->run_total > 0;
+            bool let_go = (a->unique_while == UNIQUE_QUEUED && a->run_total > 0) ||
+                          (a->unique_while != UNIQUE_EXISTS && a->rerun_ever);
             PROMISE(let_go, "UNIQUE", "jobs %lu and %lu hold key %u", a->serial, b->serial, a->key);
         }
     }

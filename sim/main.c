@@ -30,6 +30,8 @@ static struct profile some_profile(struct sim *s)
         .lazy = sim_chance(s, 50),
         .queues = 1 + (unsigned)sim_draw(s, QUEUES),
         .priorities = 1 + (unsigned)sim_draw(s, 4),
+        .crons = sim_chance(s, 30),
+        .changes = sim_chance(s, 50) ? 0 : 5 + (unsigned)sim_draw(s, 15),
         .keys = sim_chance(s, 50) ? 0 : 10 + (unsigned)sim_draw(s, 60),
     };
 }

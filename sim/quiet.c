@@ -34,7 +34,7 @@ static void tally_page(struct ticket *t, const struct reply *r)
         ledger_check_status(&s->ledger, m, job, s->now);
         w->at = job->id;
         w->count++;
-        w->statuses[m->queue][job->state.status]++;
+        w->statuses[job->queue.at[1] - '0'][job->state.status]++;
         m->seen |= !w->backwards;
         PROMISE(m->seen, "LIST", "job %lu is only listed backwards", m->serial);
     }
@@ -216,6 +216,7 @@ static void check_all(struct sim *s)
     t->ctx = &w;
     ticket_submit(t, &c);
     sim_pump(s);
+    cron_audit(s);
     check_not_stuck(s, &w);
     engine_check(embedded_engine(s->backend));
 }
@@ -328,6 +329,8 @@ void quiet_finish(struct sim *s)
     sim_settle(s);
     s->may_fail = false;
     trace_line("finish");
+    cron_remove_all(s);
+    sim_pump(s);
     client_leave(s);
     sim_pump(s);
     for (unsigned i = 0; i < 3; i++)

@@ -14,6 +14,7 @@
 #define QUEUES 4
 #define TYPES  3
 #define KEYS   5
+#define CRONS  3
 
 /* What kind of run a seed is. */
 struct profile {
@@ -24,7 +25,9 @@ struct profile {
     bool eager;  /* clients act inside of callbacks */
     bool lazy;   /* turns only when the backend's contract says so */
     unsigned queues, priorities;
-    unsigned keys; /* percent of jobs with a unique key */
+    bool crons;       /* jobs come on ticks; then nobody removes many at once */
+    unsigned changes; /* percent of steps in which an operator changes a job */
+    unsigned keys;    /* percent of jobs with a unique key */
 };
 
 struct ticket;
@@ -118,8 +121,12 @@ struct ticket {
     struct mjob **jobs;           /* what it is about */
     size_t *ends;                 /* of jobs[i], for reports */
     enum certainty *live, *there; /* of jobs[i], when it was asked */
-    bool *held;   /* enqueue: whether the unique key of jobs[i] was taken for certain */
-    uint64_t seq; /* the ledger's, when it was asked */
+    bool *held;           /* enqueue: whether the unique key of jobs[i] was taken for certain */
+    bool ended;           /* of jobs[0], when it was asked */
+    enum status ended_as; /* iff ended */
+    struct patch patch;   /* patch */
+    size_t end_mark;      /* rerun: ends asked so far */
+    uint64_t seq;         /* the ledger's, when it was asked */
     size_t count;
     uint64_t token;
     bool known_run;  /* token is of a run that was handed over */
@@ -141,6 +148,21 @@ void ticket_submit(struct ticket *t, struct command *c);
 void ticket_answer(void *ctx, const struct reply *r);
 /* No answer will come. */
 void ticket_drop_all(struct sim *s);
+
+/* --- cron.c --- */
+void cron_step(struct sim *s);
+void cron_remove_all(struct sim *s);
+/* The clocks, once nothing is under way and all jobs were seen. */
+void cron_audit(struct sim *s);
+
+/* --- change.c --- */
+void change_patch(struct sim *s, struct mjob *m);
+void change_cancel(struct sim *s, struct mjob *m);
+/* Of some dead job, if there is one. */
+void change_rerun(struct sim *s);
+void change_judge_patch(struct ticket *t, const struct reply *r);
+void change_judge_cancel(struct ticket *t, const struct reply *r);
+void change_judge_rerun(struct ticket *t, const struct reply *r);
 
 /* --- quiet.c: checks that need silence --- */
 /* Reads everything there is and compares it with the ledger and with the counters. */

@@ -41,6 +41,9 @@ static bool ends_run(enum command_kind kind, enum end_kind *end)
     case CMD_RELEASE:
         *end = END_RELEASE;
         return true;
+    case CMD_CANCEL:
+        *end = END_CANCEL;
+        return true;
     default:
         return false;
     }
@@ -53,7 +56,7 @@ static enum certainty live_now(const struct sim *s, const struct mjob *m, uint64
         const struct mrun *r = ledger_run(m, token);
         return r ? ledger_live(m, r, s->now) : NO;
     }
-    if (m->ended_seq || m->gone_seq || m->never)
+    if (m->gone_seq || m->never || (m->ended_seq && !ledger_is_foggy(m)))
         return NO;
     const struct mrun *last = m->run_count ? &m->runs[m->run_count - 1] : NULL;
     return last && ledger_live(m, last, s->now) == YES ? YES : MAYBE;
@@ -68,6 +71,8 @@ void ticket_about(struct ticket *t, size_t i, struct mjob *m, uint64_t token)
     t->known_run = token && ledger_run(m, token);
     t->there[i] = ledger_there(&s->ledger, m, s->now);
     t->live[i] = live_now(s, m, token);
+    t->ended = m->ended_seq && !ledger_is_foggy(m);
+    t->ended_as = m->ended;
     if (ends_run(t->kind, &end)) {
         ledger_ask_end(m, end, token, s->now);
         t->ends[i] = m->end_count - 1;
@@ -96,6 +101,10 @@ void ticket_drop_all(struct sim *s)
         for (size_t i = 0; i < t->count; i++) {
             if (ends_run(t->kind, &end))
                 ledger_end_refused(t->jobs[i], t->ends[i], false);
+            if (t->kind == CMD_PATCH)
+                t->jobs[i]->patching--;
+            if (t->kind == CMD_RERUN)
+                ledger_rerun_over(t->jobs[i], true);
             if (t->kind == CMD_REMOVE || t->kind == CMD_REMOVE_WHERE)
                 t->jobs[i]->removals--;
             for (size_t k = 0; t->kind == CMD_RENEW && k < t->jobs[i]->run_count; k++)
@@ -201,7 +210,7 @@ static void note_failed_job(struct ticket *t, const struct job *job)
     PROMISE(job->state.attempts > 0, "RETRY", "#%lu: no attempt was counted", t->serial);
     PROMISE(!e->kill || status == STATUS_DEAD, "RETRY", "#%lu: killed and not dead", t->serial);
     PROMISE(status == STATUS_DEAD || job->state.ready_at.ms >= m->ready_at.ms ||
-                e->retry_at.ms >= 0,
+                e->retry_at.ms >= 0 || m->rerun_ever || m->patched & PATCH_READY_AT,
             "READY_AT", "#%lu: ready before it was enqueued for", t->serial);
     for (size_t i = 0; i < m->run_count; i++)
         if (m->runs[i].index + 1 == job->state.runs && !m->runs[i].doubt && !m->runs[i].over_seq)
@@ -383,8 +392,8 @@ static void judge_claim(struct ticket *t, const struct reply *r)
         const struct handout *h = &r->handouts[i];
         ledger_handed(&s->ledger, h, NULL, t->lease, s->now);
         const struct mjob *m = ledger_find(&s->ledger, h->job.id);
-        PROMISE(!t->queues || t->queues >> m->queue & 1, "ORDER", "#%lu: job of another queue",
-                t->serial);
+        PROMISE(!t->queues || t->queues >> (h->job.queue.at[1] - '0') & 1, "ORDER",
+                "#%lu: job of another queue", t->serial);
         PROMISE(disk_has_take(s->disk, h->job.id, h->run), "I1",
                 "#%lu: job %lu left before its lease was durable", t->serial, m->serial);
         trace_line("  leased job %lu run %u token %lx", m->serial, h->run, h->token);
@@ -431,14 +440,20 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_LIST:
         judge_page(t, r);
         return;
+    case CMD_PATCH:
+        change_judge_patch(t, r);
+        return;
+    case CMD_CANCEL:
+        change_judge_cancel(t, r);
+        return;
+    case CMD_RERUN:
+        change_judge_rerun(t, r);
+        return;
     case CMD_COUNT:
     case CMD_RUNS:
     case CMD_QUEUES:
     case CMD_STATUS:
-    case CMD_PATCH:
     case CMD_PATCH_WHERE:
-    case CMD_CANCEL:
-    case CMD_RERUN:
     case CMD_RERUN_WHERE:
     case CMD_CRON_PUT:
     case CMD_CRON_READ:
@@ -466,6 +481,9 @@ static bool has_stored(const struct ticket *t, const struct reply *r)
     case CMD_RENEW:
     case CMD_RELEASE:
     case CMD_REMOVE:
+    case CMD_PATCH:
+    case CMD_CANCEL:
+    case CMD_RERUN:
         return !t->is_claim;
     case CMD_SUCCEED_MANY:
         return r->count < t->count;

@@ -115,7 +115,7 @@ void engine_call_off(struct engine *e, instant now, struct live *l, struct job_s
 
 struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
 {
-    struct live *l;
+    struct live *l = NULL;
     TRY(find_run(e, now, ref, &l));
     struct job_state s = state_of(l);
     s.status = lifecycle_move(STATUS_IN_FLIGHT, EVENT_SUCCEED);
@@ -185,7 +185,7 @@ static struct err load_record(struct engine *e, const struct live *l, struct are
 struct err engine_fail(struct engine *e, instant now, const struct failure_report *r,
                        struct arena *a, struct job *job)
 {
-    struct live *l;
+    struct live *l = NULL;
     TRY(find_run(e, now, r->ref, &l));
     TRY(load_record(e, l, a, job));
     job->state = state_of(l);
@@ -251,7 +251,7 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
 
 struct err engine_release(struct engine *e, instant now, struct run_ref ref)
 {
-    struct live *l;
+    struct live *l = NULL;
     TRY(find_run(e, now, ref, &l));
     engine_return(e, now, l, OUTCOME_RETURNED, "the worker gave it back");
     return err_none();
@@ -260,7 +260,7 @@ struct err engine_release(struct engine *e, instant now, struct run_ref ref)
 struct err engine_renew(struct engine *e, instant now, struct run_ref ref, span lease,
                         instant *lease_end)
 {
-    struct live *l;
+    struct live *l = NULL;
     TRY(find_run(e, now, ref, &l));
     if (!instant_is_set(l->lease_end))
         return err_make(ERR_UNPROCESSABLE,

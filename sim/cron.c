@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Cron: a group whose entries tick every few seconds, minutes and hours. The ticks are those
+ * of whole periods since the epoch, so that they are counted here without the server's help. */
+
+#include "sim.h"
+#include "trace.h"
+
+static const char *const expressions[CRONS] = {"*/10 * * * * *", "* * * * *", "0 * * * *"};
+static const char *const names[CRONS] = {"e0", "e1", "e2"};
+static const char *const payloads[CRONS] = {"{\"c\":0}", "{\"c\":1}", "{\"c\":2}"};
+
+static void put(struct sim *s, unsigned entry)
+{
+    struct cron_spec spec = {.name = str_from(names[entry]),
+                             .expression = str_from(expressions[entry]),
+                             .paused = sim_chance(s, 20) ? CRON_PAUSE : CRON_AS_IS,
+                             .job = {.queue = sim_queue_name(0),
+                                     .type = sim_type_name(0),
+                                     .payload = str_from(payloads[entry]),
+                                     .ready_at = INSTANT_NONE,
+                                     .retry_limit = (int32_t)sim_draw(s, 3),
+                                     .completed_retention = {3600 * 1000},
+                                     .dead_retention = {3600 * 1000}}};
+    struct ticket *t = ticket_new(s, CMD_CRON_PUT, 0);
+    struct command c = {
+        .cron_put = {.group = STR("g"), .entries = &spec, .count = 1, .whole = sim_chance(s, 20)}};
+    ticket_submit(t, &c);
+}
+
+void cron_step(struct sim *s)
+{
+    unsigned entry = (unsigned)sim_draw(s, CRONS);
+    struct str name = sim_chance(s, 70) ? str_from(names[entry]) : (struct str){0};
+    struct cron_command about = {.group = STR("g"), .entry = name};
+    uint64_t kind = sim_draw(s, 10);
+    if (kind < 4) {
+        put(s, entry);
+        return;
+    }
+    enum command_kind what = kind < 9 ? CMD_CRON_SWITCH : CMD_CRON_REMOVE;
+    about.to = kind < 7 ? CRON_RESUME : CRON_PAUSE;
+    struct ticket *t = ticket_new(s, what, 0);
+    struct command c = {.cron = about};
+    ticket_submit(t, &c);
+}
+
+void cron_remove_all(struct sim *s)
+{
+    struct ticket *t = ticket_new(s, CMD_CRON_REMOVE, 0);
+    struct command c = {0};
+    ticket_submit(t, &c);
+}
+
+static void check_clocks(struct ticket *t, const struct reply *r)
+{
+    struct sim *s = t->sim;
+    if (r->err.code == ERR_NOT_FOUND)
+        return;
+    PROMISE(r->err.code == ERR_OK, "REPLY", "#%lu: %s", t->serial, err_wire(r->err.code));
+    for (size_t i = 0; i < r->cron->count; i++) {
+        const struct cron_clock *clock = &r->cron->entries[i].clock;
+        unsigned entry = (unsigned)(r->cron->entries[i].name.at[1] - '0');
+        int64_t period = ledger_cron_period(entry);
+        PROMISE(clock->next_at.ms == (s->now.ms / period + 1) * period, "CRON",
+                "entry %u ticks next at %ld", entry, (long)clock->next_at.ms);
+        if (instant_is_set(clock->last_at))
+            ledger_check_fired(&s->ledger, entry, clock->last_at, s->now);
+    }
+}
+
+void cron_audit(struct sim *s)
+{
+    if (s->profile.space) /* ticks may wait for room still */
+        return;
+    struct ticket *t = ticket_new(s, CMD_CRON_READ, 0);
+    t->then = check_clocks;
+    struct command c = {.cron = {.group = STR("g")}};
+    ticket_submit(t, &c);
+    sim_pump(s);
+}

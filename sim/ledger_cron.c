@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Jobs that nobody asked for: those of a cron entry, known when they are first met. */
+
+#include "ledger.h"
+#include "trace.h"
+
+int64_t ledger_cron_period(unsigned entry)
+{
+    static const int64_t periods[] = {10 * 1000, 60 * 1000, 3600 * 1000};
+    return periods[entry];
+}
+
+struct mjob *ledger_add_tick(struct ledger *l, unsigned entry, const struct job *job)
+{
+    struct enqueue spec = {.priority = job->state.priority,
+                           .payload = job->payload,
+                           .retry_limit = job->retry_limit,
+                           .backoff = job->backoff,
+                           .completed_retention = job->completed_retention,
+                           .dead_retention = job->dead_retention};
+    /* After a failure nothing tells any more when it was enqueued. */
+    bool known = job->state.attempts == 0;
+    spec.ready_at = known ? job->state.ready_at : (instant){0};
+    for (size_t i = 0; known && i < l->count; i++) {
+        const struct mjob *m = l->jobs[i];
+        int64_t period = ledger_cron_period(entry);
+        if (m->cron != entry + 1 || !m->ready_at.ms || m->exists != YES ||
+            !(l->sync || m->seq <= l->safe_seq))
+            continue;
+        PROMISE(m->ready_at.ms / period != spec.ready_at.ms / period, "CRON",
+                "entry %u fired twice for one tick, job %lu was the first", entry, m->serial);
+    }
+    struct mjob *m = ledger_add(l, &spec, 0, 0, UINT64_MAX - l->count, spec.ready_at);
+    m->cron = entry + 1;
+    m->ghosts = job->state.runs; /* claims whose answers were lost may have taken it */
+    m->patched |= known ? 0 : PATCH_READY_AT;
+    return m;
+}
+
+void ledger_check_fired(const struct ledger *l, unsigned entry, instant at, instant now)
+{
+    bool found = now.ms - at.ms >= 3600 * 1000; /* it may be gone without ever being seen */
+    for (size_t i = 0; i < l->count && !found; i++)
+        found = l->jobs[i]->cron == entry + 1 &&
+                (l->jobs[i]->ready_at.ms == at.ms || l->jobs[i]->ready_at.ms == 0);
+    PROMISE(found, "CRON", "entry %u fired and there is no job", entry);
+}
