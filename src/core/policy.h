@@ -78,10 +78,11 @@ struct policy_verdict {
     uint32_t total;           /* retries by all rules; if retry, this one included */
     bool avoid_node;          /* the retry is not to run where this run failed */
     bool over_match_limit;    /* a pattern gave up: it counted as no match */
-    char reason[256];         /* for a person, valid UTF-8: "retry 2 of 3 by rule 1 of policy infra
-                                 (Evicted, Preempted), in 30 s"; "dead: rule 2 of policy ml-training
-                                 (OOMKilled) allows 3 retries"; "dead: no rule matched and policy infra says
-                                 Fail"; "dead: 20 retries in all, as many as globalMaxRetries allows" */
+    /* For a person, valid UTF-8: "retry 2 of 3 by rule 1 of policy infra (Evicted, Preempted),
+     * in 30 s"; "dead: rule 2 of policy ml-training (OOMKilled) allows 3 retries"; "dead: no rule
+     * matched and policy infra says Fail"; "dead: 20 retries in all, as many as globalMaxRetries
+     * allows". */
+    char reason[256];
 };
 
 /* counts: what the job has used so far (any order; slots of policies that no longer apply still

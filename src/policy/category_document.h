@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef POLICY_CATEGORY_DOCUMENT_H
+#define POLICY_CATEGORY_DOCUMENT_H
+
+/* The resource FailureCategories as a document: like policy_document, for a categorizer. */
+
+#include "core/categorize.h"
+#include "policy/document.h"
+
+#define CATEGORY_DOCUMENT_KIND "FailureCategories"
+
+/* A categorizer with all that it points to. */
+struct category_document {
+    struct categorizer categorizer;
+    int64_t resource_version; /* metadata.resourceVersion; 0: not stated */
+    struct arena memory;
+    struct fields_pattern *patterns;
+};
+
+/* Exactly one; on success *out is to be freed. */
+NODISCARD bool category_document_parse(struct str text, enum document_format format,
+                                       struct category_document *out, struct document_fault *fault);
+NODISCARD bool category_document_read(const struct document_node *root,
+                                      struct category_document *out, struct document_fault *fault);
+void category_document_free(struct category_document *d);
+
+struct document_node *category_document_tree(const struct categorizer *c, int64_t resource_version,
+                                             struct arena *a);
+
+#endif

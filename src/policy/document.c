@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy/document.h"
+
+#include <float.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "base/json.h"
+#include "base/must.h"
+#include "base/utf8.h"
+#include "policy/document_internal.h"
+
+/* --- faults --- */
+
+void document_quote(char *to, size_t size, struct str text)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < text.len && n + 1 < size; i++) {
+        unsigned char c = (unsigned char)text.at[i];
+        to[n++] = (char)(c < 0x20 || c == 0x7f ? ' ' : c);
+    }
+    n = utf8_check((struct str){to, n});
+    to[n] = '\0';
+}
+
+bool document_refuse(struct document_fault *fault, enum err_code code, uint32_t line,
+                     uint32_t column, const char *expected, ...)
+{
+    *fault = (struct document_fault){.code = code, .line = line, .column = column};
+    char words[sizeof fault->expected];
+    va_list ap;
+    va_start(ap, expected);
+    vsnprintf(words, sizeof words, expected, ap);
+    va_end(ap);
+    document_quote(fault->expected, sizeof fault->expected, str_from(words));
+    return false;
+}
+
+void document_fault_write(const struct document_fault *f, struct buf *b)
+{
+    if (f->line)
+        buf_print(b, "line %u, column %u: ", f->line, f->column);
+    if (f->path[0])
+        buf_print(b, "%s: ", f->path);
+    buf_print(b, "expected %s", f->expected);
+    if (f->found[0])
+        buf_print(b, ", found %s", f->found);
+}
+
+struct err document_fault_err(const struct document_fault *f)
+{
+    struct buf words = {0};
+    document_fault_write(f, &words);
+    char cut[sizeof((struct err *)0)->msg];
+    document_quote(cut, sizeof cut, buf_view(&words));
+    buf_fini(&words);
+    return err_make(f->code, "%s", cut);
+}
+
+/* --- reading --- */
+
+bool document_is_number(struct str text)
+{
+    struct json_cursor c = json_open(text);
+    double v;
+    return json_read_double(&c, -DBL_MAX, DBL_MAX, &v).code == ERR_OK &&
+           json_close(&c).code == ERR_OK;
+}
+
+static void link_child(struct document_node *to, struct document_node *child)
+{
+    if (to->last)
+        to->last->next = child;
+    else
+        to->first = child;
+    to->last = child;
+    to->count++;
+}
+
+bool document_append(struct document_node *parent, struct document_node *child,
+                     struct document_fault *fault)
+{
+    if (parent->count >= DOCUMENT_CHILDREN_MAX)
+        return document_refuse(fault, ERR_TOO_MANY, child->line, child->column,
+                               "at most %d entries in a list or mapping", DOCUMENT_CHILDREN_MAX);
+    link_child(parent, child);
+    return true;
+}
+
+bool document_check_key(const struct document_node *map, struct str key, uint32_t line,
+                        uint32_t column, struct document_fault *fault)
+{
+    for (const struct document_node *n = map->first; n; n = n->next) {
+        if (!str_eq(n->key, key))
+            continue;
+        document_refuse(fault, ERR_DUPLICATE_FIELD, line, column,
+                        "every field once; this one is on line %u already", n->key_line);
+        document_quote(fault->path, sizeof fault->path, key);
+        return false;
+    }
+    return true;
+}
+
+bool document_append_root(struct document_list *list, struct document_node *root,
+                          struct document_fault *fault)
+{
+    if (list->count >= DOCUMENT_COUNT_MAX)
+        return document_refuse(fault, ERR_TOO_MANY, root->line, root->column,
+                               "at most %d documents", DOCUMENT_COUNT_MAX);
+    if (list->last)
+        list->last->next = root;
+    else
+        list->first = root;
+    list->last = root;
+    list->count++;
+    return true;
+}
+
+static bool check_text(struct str text, struct document_fault *fault)
+{
+    if (text.len > DOCUMENT_TEXT_MAX) {
+        document_refuse(fault, ERR_LENGTH, 0, 0, "at most %zu bytes", DOCUMENT_TEXT_MAX);
+        snprintf(fault->found, sizeof fault->found, "%zu", text.len);
+        return false;
+    }
+    size_t good = utf8_check(text);
+    const char *zero = good ? memchr(text.at, '\0', good) : NULL;
+    size_t bad = zero ? (size_t)(zero - text.at) : good;
+    if (bad == text.len)
+        return true;
+    uint32_t line = 1, column = 1;
+    for (size_t i = 0; i < bad; i++) {
+        if (text.at[i] == '\n') {
+            line++;
+            column = 1;
+        } else if (((unsigned char)text.at[i] & 0xc0) != 0x80) {
+            column++;
+        }
+    }
+    document_refuse(fault, ERR_BAD_UTF8, line, column, "text in UTF-8 without zero bytes");
+    snprintf(fault->found, sizeof fault->found, "the byte 0x%02x", (unsigned char)text.at[bad]);
+    return false;
+}
+
+static bool looks_like_json(struct str text)
+{
+    size_t i = 0;
+    while (i < text.len && memchr(" \t\r\n", text.at[i], 4))
+        i++;
+    if (i == text.len || text.at[i] != '{')
+        return false;
+    struct json_cursor c = json_open(text);
+    return json_skip(&c, NULL).code == ERR_OK && json_close(&c).code == ERR_OK;
+}
+
+bool document_read(struct str text, enum document_format format, struct arena *a,
+                   struct document_list *out, struct document_fault *fault)
+{
+    *out = (struct document_list){0};
+    if (!check_text(text, fault))
+        return false;
+    if (format == DOCUMENT_ANY)
+        format = looks_like_json(text) ? DOCUMENT_JSON : DOCUMENT_YAML;
+    return format == DOCUMENT_JSON ? document_read_json(text, a, out, fault)
+                                   : document_read_yaml(text, a, out, fault);
+}
+
+bool document_only(const struct document_list *list, const struct document_node **root,
+                   struct document_fault *fault)
+{
+    *root = list->first;
+    if (list->count == 1)
+        return true;
+    if (list->count == 0) {
+        document_refuse(fault, ERR_BAD_VALUE, 0, 0, "one document");
+        snprintf(fault->found, sizeof fault->found, "none");
+        return false;
+    }
+    const struct document_node *second = list->first->next;
+    document_refuse(fault, ERR_TOO_MANY, second->line, second->column, "one document");
+    snprintf(fault->found, sizeof fault->found, "%zu", list->count);
+    return false;
+}
+
+const struct document_node *document_member(const struct document_node *map, const char *key)
+{
+    if (map->type != DOCUMENT_MAP)
+        return NULL;
+    for (const struct document_node *n = map->first; n; n = n->next)
+        if (str_eq(n->key, str_from(key)))
+            return n;
+    return NULL;
+}
+
+struct str document_text(const struct document_node *map, const char *key)
+{
+    const struct document_node *n = document_member(map, key);
+    return n && n->type == DOCUMENT_STRING ? n->text : STR("");
+}
+
+/* --- building --- */
+
+static struct document_node *make(struct arena *a, enum document_type type, struct str text)
+{
+    struct document_node *n = ARENA_NEW(a, struct document_node);
+    n->type = type;
+    n->text = text;
+    return n;
+}
+
+struct document_node *document_map(struct arena *a)
+{
+    return make(a, DOCUMENT_MAP, STR(""));
+}
+
+struct document_node *document_list(struct arena *a)
+{
+    return make(a, DOCUMENT_LIST, STR(""));
+}
+
+struct document_node *document_string(struct arena *a, struct str text)
+{
+    return make(a, DOCUMENT_STRING, text);
+}
+
+struct document_node *document_bool(struct arena *a, bool v)
+{
+    return make(a, DOCUMENT_BOOL, v ? STR("true") : STR("false"));
+}
+
+static struct document_node *number(struct arena *a, struct buf *text)
+{
+    struct document_node *n = make(a, DOCUMENT_NUMBER, arena_copy(a, buf_view(text)));
+    buf_fini(text);
+    return n;
+}
+
+struct document_node *document_int(struct arena *a, int64_t v)
+{
+    struct buf text = {0};
+    buf_int(&text, v);
+    return number(a, &text);
+}
+
+struct document_node *document_double(struct arena *a, double v)
+{
+    struct buf text = {0};
+    json_write_double(&text, v);
+    return number(a, &text);
+}
+
+struct document_node *document_add(struct document_node *to, const char *key,
+                                   struct document_node *child)
+{
+    must(to->type == DOCUMENT_MAP || to->type == DOCUMENT_LIST);
+    child->key = str_from(key);
+    link_child(to, child);
+    return child;
+}
+
+/* --- writing --- */
+
+static void write_scalar_json(const struct document_node *n, struct buf *b)
+{
+    if (n->type == DOCUMENT_STRING)
+        json_write_string(b, n->text);
+    else if (n->type == DOCUMENT_NULL)
+        buf_lit(b, "null");
+    else
+        buf_str(b, n->text);
+}
+
+/* The tree is at most DOCUMENT_DEPTH_MAX deep. */
+void document_write_json(const struct document_node *n, struct buf *b) // NOLINT(misc-no-recursion)
+{
+    if (n->type != DOCUMENT_LIST && n->type != DOCUMENT_MAP) {
+        write_scalar_json(n, b);
+        return;
+    }
+    bool map = n->type == DOCUMENT_MAP;
+    buf_byte(b, map ? '{' : '[');
+    for (const struct document_node *c = n->first; c; c = c->next) {
+        if (c != n->first)
+            buf_lit(b, ", ");
+        if (map) {
+            json_write_string(b, c->key);
+            buf_lit(b, ": ");
+        }
+        document_write_json(c, b);
+    }
+    buf_byte(b, map ? '}' : ']');
+}
+
+/* Words that some reader of YAML, 1.1 ones included, takes for something else than text. */
+static bool is_reserved_word(struct str s)
+{
+    static const char *const words[] = {"y",    "n",     "yes",  "no",  "on", "off",
+                                        "true", "false", "null", "nan", "inf"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+        if (s.len == strlen(words[i]) && strncasecmp(s.at, words[i], s.len) == 0)
+            return true;
+    return false;
+}
+
+static bool is_plain(struct str s)
+{
+    if (s.len == 0 || is_reserved_word(s))
+        return false;
+    for (size_t i = 0; i < s.len; i++) {
+        char c = s.at[i];
+        bool letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        bool digit = c >= '0' && c <= '9';
+        if (!letter && !(i > 0 && (digit || c == '_' || c == '-' || c == '.' || c == '/')))
+            return false;
+    }
+    return true;
+}
+
+/* One character that YAML may only hold escaped, at s.at: its length, else 0. These are the ones
+ * that YAML 1.2 does not count as printable or takes for a line break, beyond those that
+ * JSON escapes. */
+static size_t unprintable(struct str s, uint32_t *code)
+{
+    const unsigned char *c = (const unsigned char *)s.at;
+    if (c[0] == 0x7f)
+        return *code = 0x7f, 1;
+    if (s.len >= 2 && c[0] == 0xc2 && c[1] < 0xa0)
+        return *code = c[1], 2;
+    if (s.len < 3 || (c[0] & 0xf0) != 0xe0)
+        return 0;
+    *code = (c[0] & 0xfu) << 12 | (c[1] & 0x3fu) << 6 | (c[2] & 0x3fu);
+    return *code == 0x2028 || *code == 0x2029 || *code == 0xfeff || *code >= 0xfffe ? 3 : 0;
+}
+
+static void write_string_yaml(struct str s, struct buf *b)
+{
+    if (is_plain(s)) {
+        buf_str(b, s);
+        return;
+    }
+    struct buf quoted = {0};
+    json_write_string(&quoted, s);
+    for (size_t i = 0; i < quoted.len;) {
+        uint32_t code;
+        size_t n = unprintable((struct str){quoted.at + i, quoted.len - i}, &code);
+        if (n)
+            buf_print(b, "\\u%04x", code);
+        else
+            buf_byte(b, quoted.at[i]);
+        i += n ? n : 1;
+    }
+    buf_fini(&quoted);
+}
+
+static bool is_scalar(const struct document_node *n)
+{
+    return n->type != DOCUMENT_LIST && n->type != DOCUMENT_MAP;
+}
+
+static void write_scalar_yaml(const struct document_node *n, struct buf *b)
+{
+    if (n->type == DOCUMENT_STRING)
+        write_string_yaml(n->text, b);
+    else
+        write_scalar_json(n, b);
+}
+
+/* A list that reads well on one line, like [137, 143]; also the empty list and mapping. */
+static bool is_short(const struct document_node *n)
+{
+    if (n->count == 0)
+        return true;
+    if (n->type == DOCUMENT_MAP)
+        return false;
+    for (const struct document_node *c = n->first; c; c = c->next)
+        if (!is_scalar(c))
+            return false;
+    return true;
+}
+
+static void write_short(const struct document_node *n, struct buf *b)
+{
+    buf_byte(b, n->type == DOCUMENT_MAP ? '{' : '[');
+    for (const struct document_node *c = n->first; c; c = c->next) {
+        if (c != n->first)
+            buf_lit(b, ", ");
+        write_scalar_yaml(c, b);
+    }
+    buf_byte(b, n->type == DOCUMENT_MAP ? '}' : ']');
+}
+
+static void indent(unsigned depth, struct buf *b)
+{
+    for (unsigned i = 0; i < depth; i++)
+        buf_lit(b, "  ");
+}
+
+/* Whole lines; the first one continues what is on the line already. */
+static void write_block(const struct document_node *n, unsigned depth,
+                        struct buf *b) // NOLINT(misc-no-recursion)
+{
+    for (const struct document_node *c = n->first; c; c = c->next) {
+        if (c != n->first)
+            indent(depth, b);
+        if (n->type == DOCUMENT_LIST) {
+            buf_lit(b, "- ");
+        } else {
+            write_string_yaml(c->key, b);
+            buf_lit(b, ":");
+        }
+        if (is_scalar(c) || is_short(c)) {
+            if (n->type == DOCUMENT_MAP)
+                buf_lit(b, " ");
+            if (is_scalar(c))
+                write_scalar_yaml(c, b);
+            else
+                write_short(c, b);
+            buf_lit(b, "\n");
+            continue;
+        }
+        if (n->type == DOCUMENT_MAP) {
+            buf_lit(b, "\n");
+            indent(depth + 1, b);
+        }
+        write_block(c, depth + 1, b);
+    }
+}
+
+void document_write_yaml(const struct document_node *n, struct buf *b)
+{
+    if (!is_scalar(n) && !is_short(n)) {
+        write_block(n, 0, b);
+        return;
+    }
+    if (is_scalar(n))
+        write_scalar_yaml(n, b);
+    else
+        write_short(n, b);
+    buf_lit(b, "\n");
+}

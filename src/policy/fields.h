@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef POLICY_FIELDS_H
+#define POLICY_FIELDS_H
+
+/* Reads the fields of a document into a struct, by tables. Every reader returns false after
+ * it has filled in the fault: the path of the field, its place, what was expected and
+ * what was found. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/pattern.h"
+#include "core/curve.h"
+#include "core/matcher.h"
+#include "core/policy.h"
+#include "policy/document.h"
+
+/* A compiled pattern that belongs to a document. */
+struct fields_pattern {
+    struct pattern *pattern;
+    struct fields_pattern *next;
+};
+
+/* One document being read. */
+struct fields {
+    struct arena *arena;
+    struct document_fault *fault;
+    struct fields_pattern *patterns; /* compiled so far; for fields_free_patterns */
+};
+
+/* Where a value is: "rules" below "spec" ... */
+struct fields_at {
+    const struct fields_at *up; /* NULL: the document */
+    struct str name;            /* of a member; else index is meant */
+    size_t index;
+    const struct document_node *node;
+};
+
+/* A member of a mapping: its name, who reads it, whether it must be there. */
+struct field {
+    const char *name;
+    bool (*read)(struct fields *f, const struct fields_at *at, void *into);
+    bool required;
+};
+
+/* Reads a mapping into a struct. A member that is not in the table is refused. */
+NODISCARD bool fields_read(struct fields *f, const struct fields_at *at, const struct field *table,
+                           size_t n, void *into);
+/* The value's type, as "a list", "137", "\"in\"". */
+NODISCARD bool fields_expect(struct fields *f, const struct fields_at *at, enum document_type type,
+                             const char *expected);
+/* Refuses the value: its place and what it is are filled in. */
+bool fields_refuse(struct fields *f, const struct fields_at *at, enum err_code code,
+                   const char *expected, ...) __attribute__((format(printf, 4, 5)));
+
+NODISCARD bool fields_bool(struct fields *f, const struct fields_at *at, bool *v);
+NODISCARD bool fields_int(struct fields *f, const struct fields_at *at, int64_t lo, int64_t hi,
+                          int64_t *v);
+NODISCARD bool fields_double(struct fields *f, const struct fields_at *at, double lo, double hi,
+                             double *v);
+/* 1 to most bytes of text without control characters. */
+NODISCARD bool fields_text(struct fields *f, const struct fields_at *at, size_t most,
+                           struct str *v);
+/* RFC 1123: up to 63 lower case letters, digits and '-', which is not first or last. */
+NODISCARD bool fields_label(struct fields *f, const struct fields_at *at, struct str *v);
+/* The index of the value among the words; expected lists them. */
+NODISCARD bool fields_word(struct fields *f, const struct fields_at *at, const char *const *words,
+                           size_t n, const char *expected, size_t *v);
+/* A duration with a unit: "0s", "30s", "1h30m"; at most a year. */
+NODISCARD bool fields_span(struct fields *f, const struct fields_at *at, span *v);
+/* {pattern: TEXT} */
+NODISCARD bool fields_pattern(struct fields *f, const struct fields_at *at,
+                              const struct pattern **v);
+/* Makes at the place of the first entry of a list, then of the next; false at its end. */
+bool fields_each(const struct fields_at *list, struct fields_at *at);
+
+void fields_free_patterns(struct fields_pattern *patterns);
+
+/* The frame of a resource: apiVersion, kind (as expected), metadata with a name. spec is
+ * left to the caller. */
+struct fields_frame {
+    const char *kind;
+    struct str name;
+    int64_t resource_version; /* 0: not stated */
+    struct fields_at spec;
+};
+NODISCARD bool fields_frame(struct fields *f, const struct fields_at *at,
+                            struct fields_frame *frame);
+/* The same to be written; the spec is returned, still empty. */
+struct document_node *fields_frame_tree(struct arena *a, struct document_node *root,
+                                        const struct fields_frame *frame);
+
+/* The matchers of a rule are members among others: these read one each into a struct matcher. */
+bool fields_exit_codes(struct fields *f, const struct fields_at *at, struct matcher *m);
+bool fields_conditions(struct fields *f, const struct fields_at *at, struct matcher *m);
+bool fields_categories(struct fields *f, const struct fields_at *at, struct matcher *m);
+void fields_add_matchers(struct arena *a, struct document_node *rule, const struct matcher *m);
+struct document_node *fields_span_tree(struct arena *a, span d);
+
+#define FIELDS_RULES_MAX      256
+#define FIELDS_CATEGORIES_MAX 64
+#define FIELDS_TEXT_MAX       255
+
+#endif

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy/fields.h"
+
+#define EXIT_CODE_MOST 255
+
+/* --- reading --- */
+
+static bool read_operator(struct fields *f, const struct fields_at *at, void *into)
+{
+    static const char *const words[] = {"In", "NotIn"};
+    size_t which;
+    if (!fields_word(f, at, words, 2, "In or NotIn", &which))
+        return false;
+    ((struct matcher *)into)->exit_operator = which ? MATCHER_NOT_IN : MATCHER_IN;
+    return true;
+}
+
+/* A list that is not empty; *n says how many. */
+static bool expect_list(struct fields *f, const struct fields_at *at, const char *expected,
+                        size_t most)
+{
+    if (!fields_expect(f, at, DOCUMENT_LIST, expected))
+        return false;
+    if (at->node->count == 0)
+        return fields_refuse(f, at, ERR_BAD_VALUE, "%s", expected);
+    return at->node->count <= most ||
+           fields_refuse(f, at, ERR_TOO_MANY, "%s; at most %zu", expected, most);
+}
+
+static bool read_code(struct fields *f, const struct fields_at *at, int32_t *code)
+{
+    int64_t v;
+    if (!fields_int(f, at, 1, EXIT_CODE_MOST, &v))
+        return false;
+    *code = (int32_t)v;
+    return true;
+}
+
+static bool read_values(struct fields *f, const struct fields_at *at, void *into)
+{
+    struct matcher *m = into;
+    if (!expect_list(f, at, "a list of exit codes from 1 to 255", EXIT_CODE_MOST))
+        return false;
+    int32_t *codes = arena_get(f->arena, at->node->count * sizeof *codes);
+    for (struct fields_at each = {0}; fields_each(at, &each);) {
+        if (!read_code(f, &each, &codes[each.index]))
+            return false;
+        for (size_t i = 0; i < each.index; i++)
+            if (codes[i] == codes[each.index])
+                return fields_refuse(f, &each, ERR_BAD_VALUE, "every exit code once");
+    }
+    m->exit_codes = codes;
+    m->exit_code_count = at->node->count;
+    return true;
+}
+
+bool fields_exit_codes(struct fields *f, const struct fields_at *at, struct matcher *m)
+{
+    static const struct field table[] = {{"operator", read_operator, true},
+                                         {"values", read_values, true}};
+    return fields_read(f, at, table, 2, m);
+}
+
+#define CONDITIONS "OOMKilled, Evicted, Preempted, DeadlineExceeded or Unschedulable"
+
+bool fields_conditions(struct fields *f, const struct fields_at *at, struct matcher *m)
+{
+    if (!expect_list(f, at, "a list of " CONDITIONS, CONDITION_COUNT))
+        return false;
+    for (struct fields_at each = {0}; fields_each(at, &each);) {
+        enum condition c;
+        if (!fields_expect(f, &each, DOCUMENT_STRING, CONDITIONS))
+            return false;
+        if (!job_condition_parse(each.node->text, &c))
+            return fields_refuse(f, &each, ERR_BAD_VALUE, CONDITIONS);
+        if (m->conditions & MATCHER_CONDITION(c))
+            return fields_refuse(f, &each, ERR_BAD_VALUE, "every condition once");
+        m->conditions |= MATCHER_CONDITION(c);
+    }
+    return true;
+}
+
+bool fields_categories(struct fields *f, const struct fields_at *at, struct matcher *m)
+{
+    if (!expect_list(f, at, "a list of categories", FIELDS_CATEGORIES_MAX))
+        return false;
+    struct str *list = arena_get(f->arena, at->node->count * sizeof *list);
+    for (struct fields_at each = {0}; fields_each(at, &each);) {
+        if (!fields_text(f, &each, FIELDS_TEXT_MAX, &list[each.index]))
+            return false;
+        for (size_t i = 0; i < each.index; i++)
+            if (str_eq(list[i], list[each.index]))
+                return fields_refuse(f, &each, ERR_BAD_VALUE, "every category once");
+    }
+    m->categories = list;
+    m->category_count = at->node->count;
+    return true;
+}
+
+/* --- writing --- */
+
+static void add_exit_codes(struct arena *a, struct document_node *rule, const struct matcher *m)
+{
+    struct document_node *n = document_add(rule, "onExitCodes", document_map(a));
+    document_add(n, "operator",
+                 document_string(a, m->exit_operator == MATCHER_IN ? STR("In") : STR("NotIn")));
+    struct document_node *values = document_add(n, "values", document_list(a));
+    for (size_t i = 0; i < m->exit_code_count; i++)
+        document_add(values, "", document_int(a, m->exit_codes[i]));
+}
+
+static void add_conditions(struct arena *a, struct document_node *rule, const struct matcher *m)
+{
+    struct document_node *n = document_add(rule, "onConditions", document_list(a));
+    for (int c = CONDITION_NONE + 1; c < CONDITION_COUNT; c++)
+        if (m->conditions & MATCHER_CONDITION(c))
+            document_add(n, "",
+                         document_string(a, str_from(job_condition_name((enum condition)c))));
+}
+
+static void add_pattern(struct arena *a, struct document_node *rule, const char *name,
+                        const struct pattern *p)
+{
+    if (!p)
+        return;
+    struct document_node *n = document_add(rule, name, document_map(a));
+    document_add(n, "pattern", document_string(a, pattern_text(p)));
+}
+
+void fields_add_matchers(struct arena *a, struct document_node *rule, const struct matcher *m)
+{
+    if (m->container.len)
+        document_add(rule, "containerName", document_string(a, m->container));
+    if (m->include_init)
+        document_add(rule, "includeInitContainers", document_bool(a, true));
+    if (m->exit_operator != MATCHER_NO_CODES)
+        add_exit_codes(a, rule, m);
+    if (m->conditions)
+        add_conditions(a, rule, m);
+    add_pattern(a, rule, "onTerminationMessage", m->message);
+    add_pattern(a, rule, "onPodError", m->pod_error);
+    add_pattern(a, rule, "onPodEvent", m->pod_event);
+    if (m->category_count == 0)
+        return;
+    struct document_node *n = document_add(rule, "onFailureCategory", document_list(a));
+    for (size_t i = 0; i < m->category_count; i++)
+        document_add(n, "", document_string(a, m->categories[i]));
+}
+
+struct document_node *fields_span_tree(struct arena *a, span d)
+{
+    static const struct {
+        const char *name;
+        int64_t ms;
+    } units[] = {{"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}};
+    struct buf b = {0};
+    int64_t rest = d.ms;
+    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+        if (rest / units[i].ms > 0)
+            buf_print(&b, "%lld%s", (long long)(rest / units[i].ms), units[i].name);
+        rest %= units[i].ms;
+    }
+    struct str text = b.len ? arena_copy(a, buf_view(&b)) : STR("0s");
+    buf_fini(&b);
+    return document_string(a, text);
+}

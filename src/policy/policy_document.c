@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy/policy_document.h"
+
+#include <stdio.h>
+
+#include "base/must.h"
+#include "policy/document_internal.h"
+#include "policy/fields.h"
+
+#define MULTIPLIER_MOST 1000.0
+#define COUNT(array)    (sizeof(array) / sizeof *(array))
+
+/* --- backoff and affinity: of a policy and of a rule --- */
+
+static bool read_initial(struct fields *f, const struct fields_at *at, void *into)
+{
+    return fields_span(f, at, &((struct curve *)into)->base);
+}
+
+static bool read_max(struct fields *f, const struct fields_at *at, void *into)
+{
+    return fields_span(f, at, &((struct curve *)into)->most);
+}
+
+static bool read_multiplier(struct fields *f, const struct fields_at *at, void *into)
+{
+    return fields_double(f, at, 1.0, MULTIPLIER_MOST, &((struct curve *)into)->exponent);
+}
+
+static bool read_backoff(struct fields *f, const struct fields_at *at, struct curve *c)
+{
+    static const struct field table[] = {{"initialDelay", read_initial, true},
+                                         {"maxDelay", read_max, false},
+                                         {"multiplier", read_multiplier, false}};
+    *c = (struct curve){.shape = CURVE_EXPONENTIAL,
+                        .exponent = POLICY_DOCUMENT_MULTIPLIER,
+                        .most = {POLICY_DOCUMENT_MAX_DELAY_MS}};
+    if (!fields_read(f, at, table, COUNT(table), c))
+        return false;
+    const struct document_node *max = document_member(at->node, "maxDelay");
+    if (!max && c->most.ms < c->base.ms)
+        c->most = c->base;
+    struct fields_at place = {at, STR("maxDelay"), 0, max};
+    return c->most.ms >= c->base.ms ||
+           fields_refuse(f, &place, ERR_BAD_VALUE, "at least as much as initialDelay");
+}
+
+static bool read_mode(struct fields *f, const struct fields_at *at, void *into)
+{
+    static const char *const words[] = {"none", "node"};
+    size_t which;
+    if (!fields_word(f, at, words, 2, "none or node", &which))
+        return false;
+    *(enum policy_affinity *)into = which ? POLICY_AFFINITY_NODE : POLICY_AFFINITY_NONE;
+    return true;
+}
+
+static bool read_affinity(struct fields *f, const struct fields_at *at, enum policy_affinity *v)
+{
+    static const struct field table[] = {{"mode", read_mode, true}};
+    return fields_read(f, at, table, 1, v);
+}
+
+static bool read_action(struct fields *f, const struct fields_at *at, enum policy_action *v)
+{
+    static const char *const words[] = {"Retry", "Fail"};
+    size_t which;
+    if (!fields_word(f, at, words, 2, "Retry or Fail", &which))
+        return false;
+    *v = which ? POLICY_FAIL : POLICY_RETRY;
+    return true;
+}
+
+/* --- rules --- */
+
+static bool rule_action(struct fields *f, const struct fields_at *at, void *into)
+{
+    return read_action(f, at, &((struct policy_rule *)into)->action);
+}
+
+static bool rule_exit_codes(struct fields *f, const struct fields_at *at, void *into)
+{
+    return fields_exit_codes(f, at, &((struct policy_rule *)into)->match);
+}
+
+static bool rule_conditions(struct fields *f, const struct fields_at *at, void *into)
+{
+    return fields_conditions(f, at, &((struct policy_rule *)into)->match);
+}
+
+static bool rule_message(struct fields *f, const struct fields_at *at, void *into)
+{
+    return fields_pattern(f, at, &((struct policy_rule *)into)->match.message);
+}
+
+static bool rule_categories(struct fields *f, const struct fields_at *at, void *into)
+{
+    return fields_categories(f, at, &((struct policy_rule *)into)->match);
+}
+
+static bool rule_container(struct fields *f, const struct fields_at *at, void *into)
+{
+    return fields_label(f, at, &((struct policy_rule *)into)->match.container);
+}
+
+static bool rule_include_init(struct fields *f, const struct fields_at *at, void *into)
+{
+    return fields_bool(f, at, &((struct policy_rule *)into)->match.include_init);
+}
+
+static bool rule_limit(struct fields *f, const struct fields_at *at, void *into)
+{
+    return fields_int(f, at, 0, JOB_RETRY_LIMIT_MAX, &((struct policy_rule *)into)->retry_limit);
+}
+
+static bool rule_backoff(struct fields *f, const struct fields_at *at, void *into)
+{
+    return read_backoff(f, at, &((struct policy_rule *)into)->backoff);
+}
+
+static bool rule_affinity(struct fields *f, const struct fields_at *at, void *into)
+{
+    return read_affinity(f, at, &((struct policy_rule *)into)->affinity);
+}
+
+static const struct field rule_fields[] = {
+    {"action", rule_action, true},
+    {"onExitCodes", rule_exit_codes, false},
+    {"onConditions", rule_conditions, false},
+    {"onTerminationMessage", rule_message, false},
+    {"onFailureCategory", rule_categories, false},
+    {"containerName", rule_container, false},
+    {"includeInitContainers", rule_include_init, false},
+    {"retryLimit", rule_limit, false},
+    {"backoff", rule_backoff, false},
+    {"antiAffinity", rule_affinity, false},
+};
+
+/* Without one it would match every failure, and no later rule would ever be asked. */
+static bool check_matchers(struct fields *f, const struct fields_at *at,
+                           const struct policy_rule *rule)
+{
+    const struct matcher *m = &rule->match;
+    if (m->exit_operator != MATCHER_NO_CODES || m->conditions || m->message || m->category_count)
+        return true;
+    return fields_refuse(f, at, ERR_MISSING_FIELD,
+                         "at least one of onExitCodes, onConditions, onTerminationMessage and "
+                         "onFailureCategory (what to do with any other failure is "
+                         "spec.defaultAction)");
+}
+
+static bool read_rule(struct fields *f, const struct fields_at *at, struct policy_rule *rules)
+{
+    struct policy_rule *rule = &rules[at->index];
+    *rule = (struct policy_rule){.retry_limit = POLICY_NO_LIMIT};
+    if (!fields_read(f, at, rule_fields, COUNT(rule_fields), rule) || !check_matchers(f, at, rule))
+        return false;
+    rule->key = policy_rule_key(rule);
+    uint64_t match = matcher_key(&rule->match);
+    for (size_t i = 0; i < at->index; i++)
+        if (matcher_key(&rules[i].match) == match)
+            return fields_refuse(f, at, ERR_BAD_VALUE,
+                                 "matchers of its own: spec.rules[%zu] has the same, so this rule "
+                                 "would never be reached",
+                                 i);
+    return true;
+}
+
+static bool spec_rules(struct fields *f, const struct fields_at *at, void *into)
+{
+    struct policy *p = into;
+    if (!fields_expect(f, at, DOCUMENT_LIST, "a list of rules"))
+        return false;
+    if (at->node->count == 0)
+        return fields_refuse(f, at, ERR_BAD_VALUE,
+                             "at least one rule (leave rules out if only defaultAction is to "
+                             "decide)");
+    if (at->node->count > FIELDS_RULES_MAX)
+        return fields_refuse(f, at, ERR_TOO_MANY, "at most %d rules", FIELDS_RULES_MAX);
+    struct policy_rule *rules = arena_get(f->arena, at->node->count * sizeof *rules);
+    for (struct fields_at each = {0}; fields_each(at, &each);)
+        if (!read_rule(f, &each, rules))
+            return false;
+    p->rules = rules;
+    p->rule_count = at->node->count;
+    return true;
+}
+
+/* --- the policy --- */
+
+static bool spec_limit(struct fields *f, const struct fields_at *at, void *into)
+{
+    return fields_int(f, at, 0, JOB_RETRY_LIMIT_MAX, &((struct policy *)into)->retry_limit);
+}
+
+static bool spec_default(struct fields *f, const struct fields_at *at, void *into)
+{
+    return read_action(f, at, &((struct policy *)into)->default_action);
+}
+
+static bool spec_backoff(struct fields *f, const struct fields_at *at, void *into)
+{
+    return read_backoff(f, at, &((struct policy *)into)->backoff);
+}
+
+static bool spec_affinity(struct fields *f, const struct fields_at *at, void *into)
+{
+    return read_affinity(f, at, &((struct policy *)into)->affinity);
+}
+
+static bool read_spec(struct fields *f, const struct fields_at *at, struct policy *p)
+{
+    static const struct field table[] = {{"retryLimit", spec_limit, false},
+                                         {"defaultAction", spec_default, false},
+                                         {"backoff", spec_backoff, false},
+                                         {"antiAffinity", spec_affinity, false},
+                                         {"rules", spec_rules, false}};
+    if (!fields_read(f, at, table, COUNT(table), p))
+        return false;
+    return p->rule_count > 0 || p->default_action != POLICY_ACTION_NONE ||
+           fields_refuse(f, at, ERR_MISSING_FIELD, "rules, or a defaultAction, or both");
+}
+
+/* Copies what the policy keeps of the tree. */
+static void own_texts(struct policy *p, struct arena *a)
+{
+    p->name = arena_copy(a, p->name);
+    struct policy_rule *rules = (struct policy_rule *)p->rules;
+    for (size_t i = 0; i < p->rule_count; i++) {
+        struct matcher *m = &rules[i].match;
+        m->container = arena_copy(a, m->container);
+        for (size_t j = 0; j < m->category_count; j++)
+            ((struct str *)m->categories)[j] = arena_copy(a, m->categories[j]);
+    }
+}
+
+bool policy_document_read(const struct document_node *root, struct policy_document *out,
+                          struct document_fault *fault)
+{
+    *out = (struct policy_document){.policy = {.retry_limit = POLICY_NO_LIMIT}};
+    struct fields f = {.arena = &out->memory, .fault = fault};
+    struct fields_at at = {.node = root};
+    struct fields_frame frame = {.kind = POLICY_DOCUMENT_KIND};
+    bool good = fields_frame(&f, &at, &frame) && read_spec(&f, &frame.spec, &out->policy);
+    out->patterns = f.patterns;
+    if (!good) {
+        policy_document_free(out);
+        return false;
+    }
+    out->policy.name = frame.name;
+    out->resource_version = frame.resource_version;
+    own_texts(&out->policy, &out->memory);
+    return true;
+}
+
+bool policy_document_parse(struct str text, enum document_format format,
+                           struct policy_document *out, struct document_fault *fault)
+{
+    struct arena tree = {0};
+    struct document_list list;
+    const struct document_node *root = NULL;
+    bool good = document_read(text, format, &tree, &list, fault) &&
+                document_only(&list, &root, fault) && policy_document_read(root, out, fault);
+    arena_fini(&tree);
+    return good;
+}
+
+void policy_document_free(struct policy_document *d)
+{
+    fields_free_patterns(d->patterns);
+    arena_fini(&d->memory);
+    *d = (struct policy_document){0};
+}
+
+bool policy_document_backoff(const struct document_node *n, const char *path, struct curve *out,
+                             struct document_fault *fault)
+{
+    struct fields f = {.fault = fault};
+    struct fields_at top = {0}, at = {&top, str_from(path), 0, n};
+    return read_backoff(&f, &at, out);
+}
+
+/* --- writing --- */
+
+struct document_node *policy_document_backoff_tree(const struct curve *c, struct arena *a)
+{
+    must(c->shape == CURVE_EXPONENTIAL);
+    struct document_node *n = document_map(a);
+    document_add(n, "initialDelay", fields_span_tree(a, c->base));
+    document_add(n, "maxDelay", fields_span_tree(a, c->most));
+    document_add(n, "multiplier", document_double(a, c->exponent));
+    return n;
+}
+
+static void add_action(struct document_node *to, const char *name, enum policy_action action,
+                       struct arena *a)
+{
+    if (action != POLICY_ACTION_NONE)
+        document_add(to, name,
+                     document_string(a, action == POLICY_RETRY ? STR("Retry") : STR("Fail")));
+}
+
+static void add_overrides(struct document_node *to, int64_t limit, const struct curve *backoff,
+                          enum policy_affinity affinity, struct arena *a)
+{
+    if (limit != POLICY_NO_LIMIT)
+        document_add(to, "retryLimit", document_int(a, limit));
+    if (backoff->shape != CURVE_NONE)
+        document_add(to, "backoff", policy_document_backoff_tree(backoff, a));
+    if (affinity == POLICY_AFFINITY_UNSET)
+        return;
+    struct document_node *n = document_add(to, "antiAffinity", document_map(a));
+    document_add(n, "mode",
+                 document_string(a, affinity == POLICY_AFFINITY_NODE ? STR("node") : STR("none")));
+}
+
+struct document_node *policy_document_tree(const struct policy *p, int64_t resource_version,
+                                           struct arena *a)
+{
+    struct document_node *root = document_map(a);
+    struct fields_frame frame = {
+        .kind = POLICY_DOCUMENT_KIND, .name = p->name, .resource_version = resource_version};
+    struct document_node *spec = fields_frame_tree(a, root, &frame);
+    add_action(spec, "defaultAction", p->default_action, a);
+    add_overrides(spec, p->retry_limit, &p->backoff, p->affinity, a);
+    if (p->rule_count == 0)
+        return root;
+    struct document_node *rules = document_add(spec, "rules", document_list(a));
+    for (size_t i = 0; i < p->rule_count; i++) {
+        const struct policy_rule *r = &p->rules[i];
+        struct document_node *rule = document_add(rules, "", document_map(a));
+        add_action(rule, "action", r->action, a);
+        fields_add_matchers(a, rule, &r->match);
+        add_overrides(rule, r->retry_limit, &r->backoff, r->affinity, a);
+    }
+    return root;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef POLICY_POLICY_DOCUMENT_H
+#define POLICY_POLICY_DOCUMENT_H
+
+/* The resource RetryPolicy (seed 004) as a document: read into a struct policy, refused
+ * whole with the first fault in it, and written back in canonical form. What was
+ * accepted once is accepted again when it is written and read. */
+
+#include "core/policy.h"
+#include "policy/document.h"
+
+#define POLICY_DOCUMENT_KIND "RetryPolicy"
+
+/* A policy with all that it points to. */
+struct policy_document {
+    struct policy policy;
+    int64_t resource_version; /* metadata.resourceVersion; 0: not stated */
+    struct arena memory;
+    struct fields_pattern *patterns;
+};
+
+/* Reads a text that holds exactly one policy. On success *out is to be freed; the text may
+ * go. */
+NODISCARD bool policy_document_parse(struct str text, enum document_format format,
+                                     struct policy_document *out, struct document_fault *fault);
+/* Reads one document of a text of several; the tree may go afterwards. */
+NODISCARD bool policy_document_read(const struct document_node *root, struct policy_document *out,
+                                    struct document_fault *fault);
+void policy_document_free(struct policy_document *d);
+
+/* The canonical tree, in the arena; its texts are the policy's. */
+struct document_node *policy_document_tree(const struct policy *p, int64_t resource_version,
+                                           struct arena *a);
+
+/* The defaults of a backoff that states only its initialDelay. */
+#define POLICY_DOCUMENT_MULTIPLIER   2.0
+#define POLICY_DOCUMENT_MAX_DELAY_MS 600000
+
+/* Reads {initialDelay, maxDelay, multiplier}, as settings have it too; path is where the
+ * value is, for faults ("defaultBackoff"). */
+NODISCARD bool policy_document_backoff(const struct document_node *n, const char *path,
+                                       struct curve *out, struct document_fault *fault);
+struct document_node *policy_document_backoff_tree(const struct curve *c, struct arena *a);
+
+#endif

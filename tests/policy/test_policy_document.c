@@ -1,0 +1,493 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <cmocka.h>
+
+#include "policy/policy_document.h"
+
+#define BIT(c) MATCHER_CONDITION(CONDITION_##c)
+
+/* The policy of the specification. */
+static const char ml_training[] = "apiVersion: armadaproject.io/v1\n"
+                                  "kind: RetryPolicy\n"
+                                  "metadata:\n"
+                                  "  name: ml-training\n"
+                                  "spec:\n"
+                                  "  retryLimit: 5\n"
+                                  "  defaultAction: Fail\n"
+                                  "  backoff:\n"
+                                  "    initialDelay: 0s\n"
+                                  "  antiAffinity:\n"
+                                  "    mode: none\n"
+                                  "  rules:\n"
+                                  "  - action: Retry\n"
+                                  "    onConditions:\n"
+                                  "    - Preempted\n"
+                                  "    - Evicted\n"
+                                  "    antiAffinity:\n"
+                                  "      mode: node\n"
+                                  "  - action: Retry\n"
+                                  "    onConditions:\n"
+                                  "    - OOMKilled\n"
+                                  "    retryLimit: 3\n"
+                                  "  - action: Retry\n"
+                                  "    onExitCodes:\n"
+                                  "      operator: In\n"
+                                  "      values: [137]\n"
+                                  "  - action: Retry\n"
+                                  "    onFailureCategory: [cuda_error, infiniband_error]\n";
+
+static const char ml_training_canonical[] = "apiVersion: tenax.dev/v1\n"
+                                            "kind: RetryPolicy\n"
+                                            "metadata:\n"
+                                            "  name: ml-training\n"
+                                            "spec:\n"
+                                            "  defaultAction: Fail\n"
+                                            "  retryLimit: 5\n"
+                                            "  backoff:\n"
+                                            "    initialDelay: \"0s\"\n"
+                                            "    maxDelay: \"10m\"\n"
+                                            "    multiplier: 2\n"
+                                            "  antiAffinity:\n"
+                                            "    mode: none\n"
+                                            "  rules:\n"
+                                            "    - action: Retry\n"
+                                            "      onConditions: [Evicted, Preempted]\n"
+                                            "      antiAffinity:\n"
+                                            "        mode: node\n"
+                                            "    - action: Retry\n"
+                                            "      onConditions: [OOMKilled]\n"
+                                            "      retryLimit: 3\n"
+                                            "    - action: Retry\n"
+                                            "      onExitCodes:\n"
+                                            "        operator: In\n"
+                                            "        values: [137]\n"
+                                            "    - action: Retry\n"
+                                            "      onFailureCategory: [cuda_error, "
+                                            "infiniband_error]\n";
+
+static struct policy_document accepted(const char *text)
+{
+    struct policy_document d;
+    struct document_fault fault;
+    if (!policy_document_parse(str_from(text), DOCUMENT_ANY, &d, &fault))
+        fail_msg("%s", document_fault_err(&fault).msg);
+    return d;
+}
+
+static char *canonical(const struct policy_document *d, bool json)
+{
+    struct arena a = {0};
+    struct buf b = {0};
+    const struct document_node *n = policy_document_tree(&d->policy, d->resource_version, &a);
+    if (json)
+        document_write_json(n, &b);
+    else
+        document_write_yaml(n, &b);
+    buf_byte(&b, '\0');
+    arena_fini(&a);
+    return b.at;
+}
+
+/* A policy with this spec, whose lines are indented by two blanks. */
+static char *with_spec(const char *spec)
+{
+    struct buf b = {0};
+    buf_print(&b,
+              "apiVersion: tenax.dev/v1\n"
+              "kind: RetryPolicy\n"
+              "metadata: {name: p}\n"
+              "spec:\n"
+              "%s",
+              spec);
+    buf_byte(&b, '\0');
+    return b.at;
+}
+
+static void check_refused(const char *text, const char *expected)
+{
+    struct policy_document d;
+    struct document_fault fault;
+    if (policy_document_parse(str_from(text), DOCUMENT_ANY, &d, &fault))
+        fail_msg("accepted, not refused with: %s", expected);
+    struct buf b = {0};
+    document_fault_write(&fault, &b);
+    buf_byte(&b, '\0');
+    assert_string_equal(b.at, expected);
+    buf_fini(&b);
+}
+
+static void check_spec_refused(const char *spec, const char *expected)
+{
+    char *text = with_spec(spec);
+    check_refused(text, expected);
+    free(text);
+}
+
+static void the_policy_of_the_specification_is_read(void **state)
+{
+    (void)state;
+    struct policy_document d = accepted(ml_training);
+    const struct policy *p = &d.policy;
+    assert_true(str_eq(p->name, STR("ml-training")));
+    assert_int_equal(p->retry_limit, 5);
+    assert_int_equal(p->default_action, POLICY_FAIL);
+    assert_int_equal(p->backoff.shape, CURVE_EXPONENTIAL);
+    assert_int_equal(p->backoff.base.ms, 0);
+    assert_int_equal(p->affinity, POLICY_AFFINITY_NONE);
+    assert_int_equal(p->rule_count, 4);
+    assert_int_equal(p->rules[0].match.conditions, BIT(PREEMPTED) | BIT(EVICTED));
+    assert_int_equal(p->rules[0].affinity, POLICY_AFFINITY_NODE);
+    assert_int_equal(p->rules[0].retry_limit, POLICY_NO_LIMIT);
+    assert_int_equal(p->rules[1].retry_limit, 3);
+    assert_int_equal(p->rules[1].affinity, POLICY_AFFINITY_UNSET);
+    assert_int_equal(p->rules[2].match.exit_operator, MATCHER_IN);
+    assert_int_equal(p->rules[2].match.exit_codes[0], 137);
+    assert_true(str_eq(p->rules[3].match.categories[1], STR("infiniband_error")));
+    for (size_t i = 0; i < p->rule_count; i++)
+        assert_true(p->rules[i].key == policy_rule_key(&p->rules[i]));
+    policy_document_free(&d);
+}
+
+static void a_policy_is_written_in_canonical_form(void **state)
+{
+    (void)state;
+    struct policy_document d = accepted(ml_training);
+    char *yaml = canonical(&d, false), *json = canonical(&d, true);
+    assert_string_equal(yaml, ml_training_canonical);
+    policy_document_free(&d);
+    d = accepted(json);
+    char *again = canonical(&d, false);
+    assert_string_equal(again, yaml);
+    policy_document_free(&d);
+    free(again);
+    d = accepted(yaml);
+    again = canonical(&d, true);
+    assert_string_equal(again, json);
+    policy_document_free(&d);
+    free(again);
+    free(yaml);
+    free(json);
+}
+
+static void every_field_of_a_rule_is_read_and_written(void **state)
+{
+    (void)state;
+    char *text = with_spec("  rules:\n"
+                           "  - action: Fail\n"
+                           "    containerName: log-shipper\n"
+                           "    includeInitContainers: true\n"
+                           "    onExitCodes: {operator: NotIn, values: [1, 2]}\n"
+                           "    onConditions: [Unschedulable]\n"
+                           "    onTerminationMessage: {pattern: '.*TRANSIENT.*'}\n"
+                           "    onFailureCategory: [\"gpu: bad\"]\n"
+                           "    retryLimit: 0\n"
+                           "    backoff: {initialDelay: 1h30m, maxDelay: 2d, multiplier: 1.5}\n"
+                           "    antiAffinity: {mode: none}\n");
+    struct policy_document d = accepted(text);
+    const struct policy_rule *r = d.policy.rules;
+    assert_int_equal(r->action, POLICY_FAIL);
+    assert_true(str_eq(r->match.container, STR("log-shipper")) && r->match.include_init);
+    assert_int_equal(r->backoff.base.ms, 5400000);
+    assert_int_equal(r->backoff.most.ms, 2 * 86400000);
+    char *json = canonical(&d, true);
+    assert_string_equal(
+        json,
+        "{\"apiVersion\": \"tenax.dev/v1\", \"kind\": \"RetryPolicy\", \"metadata\": {\"name\": "
+        "\"p\"}, \"spec\": {\"rules\": [{\"action\": \"Fail\", \"containerName\": "
+        "\"log-shipper\", \"includeInitContainers\": true, \"onExitCodes\": {\"operator\": "
+        "\"NotIn\", \"values\": [1, 2]}, \"onConditions\": [\"Unschedulable\"], "
+        "\"onTerminationMessage\": {\"pattern\": \".*TRANSIENT.*\"}, \"onFailureCategory\": "
+        "[\"gpu: bad\"], \"retryLimit\": 0, \"backoff\": {\"initialDelay\": \"1h30m\", "
+        "\"maxDelay\": \"48h\", \"multiplier\": 1.5}, \"antiAffinity\": {\"mode\": \"none\"}}]}}");
+    policy_document_free(&d);
+    free(json);
+    free(text);
+}
+
+static void a_resource_version_is_kept(void **state)
+{
+    (void)state;
+    struct policy_document d =
+        accepted("{\"apiVersion\": \"tenax.dev/v1\", \"kind\": \"RetryPolicy\", \"metadata\": "
+                 "{\"name\": \"p\", \"resourceVersion\": 7}, \"spec\": {\"defaultAction\": "
+                 "\"Retry\"}}");
+    assert_int_equal(d.resource_version, 7);
+    char *yaml = canonical(&d, false);
+    assert_non_null(strstr(yaml, "resourceVersion: 7\n"));
+    free(yaml);
+    policy_document_free(&d);
+}
+
+static void a_backoff_has_defaults(void **state)
+{
+    (void)state;
+    char *text = with_spec("  defaultAction: Retry\n"
+                           "  backoff: {initialDelay: 30s}\n");
+    struct policy_document d = accepted(text);
+    assert_int_equal(d.policy.backoff.base.ms, 30000);
+    assert_int_equal(d.policy.backoff.most.ms, 600000);
+    assert_true(d.policy.backoff.exponent == 2.0);
+    policy_document_free(&d);
+    free(text);
+    text = with_spec("  defaultAction: Retry\n"
+                     "  backoff: {initialDelay: 1h}\n");
+    d = accepted(text);
+    assert_int_equal(d.policy.backoff.most.ms, 3600000);
+    policy_document_free(&d);
+    free(text);
+}
+
+static void a_bad_frame_is_refused(void **state)
+{
+    (void)state;
+    check_refused("", "expected one document, found none");
+    check_refused("a: 1\n---\nb: 1\n", "line 3, column 1: expected one document, found 2");
+    check_refused("- a", "line 1, column 1: expected a mapping, found a list");
+    check_refused("kind: RetryPolicy\nmetadata: {name: p}\nspec: {defaultAction: Fail}\n",
+                  "line 1, column 1: apiVersion: expected this field, found nothing");
+    check_refused("apiVersion: v2\n", "line 1, column 13: apiVersion: expected tenax.dev/v1 or "
+                                      "armadaproject.io/v1, found \"v2\"");
+    check_refused("kind: Queue\n", "line 1, column 7: kind: expected RetryPolicy, found \"Queue\"");
+    check_refused("metadata: {name: 5}\n",
+                  "line 1, column 18: metadata.name: expected a name (text; put a number into "
+                  "quotes), found 5");
+    check_refused("metadata: {labels: {}}\n", "line 1, column 12: metadata.labels: expected one of "
+                                              "the fields name, resourceVersion, found \"labels\"");
+    check_refused("spec: Fail\n", "line 1, column 7: spec: expected a mapping, found \"Fail\"");
+}
+
+static void a_name_is_a_dns_label(void **state)
+{
+    (void)state;
+    static const char *const bad[] = {
+        "Infra",
+        "-a",
+        "a-",
+        "a_b",
+        "a.b",
+        "\xc3\xa9",
+        "a1234567890123456789012345678901234567890123456789012345678901"
+        "23"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char text[128];
+        snprintf(text, sizeof text, "metadata: {name: \"%s\"}", bad[i]);
+        struct policy_document d;
+        struct document_fault fault;
+        assert_false(policy_document_parse(str_from(text), DOCUMENT_ANY, &d, &fault));
+        assert_int_equal(fault.code, ERR_BAD_NAME);
+        assert_string_equal(fault.path, "metadata.name");
+    }
+}
+
+static void a_bad_spec_is_refused_with_path_and_place(void **state)
+{
+    (void)state;
+    check_spec_refused("  retryLimt: 5\n",
+                       "line 5, column 3: spec.retryLimt: expected one of the fields retryLimit, "
+                       "defaultAction, backoff, antiAffinity, rules, found \"retryLimt\"");
+    check_spec_refused("  retryLimit: -1\n", "line 5, column 15: spec.retryLimit: expected a whole "
+                                             "number from 0 to 1000000, found -1");
+    check_spec_refused("  retryLimit: \"5\"\n", "line 5, column 15: spec.retryLimit: expected a "
+                                                "whole number from 0 to 1000000, found \"5\"");
+    check_spec_refused("  defaultAction: retry\n",
+                       "line 5, column 18: spec.defaultAction: expected "
+                       "Retry or Fail, found \"retry\"");
+    check_spec_refused("  antiAffinity: {mode: zone}\n",
+                       "line 5, column 24: spec.antiAffinity.mode: expected none or node, found "
+                       "\"zone\"");
+    check_spec_refused("  antiAffinity: node\n", "line 5, column 17: spec.antiAffinity: expected a "
+                                                 "mapping, found \"node\"");
+    check_spec_refused("  antiAffinity: {}\n",
+                       "line 5, column 17: spec.antiAffinity.mode: expected "
+                       "this field, found nothing");
+    check_spec_refused("  rules: []\n",
+                       "line 5, column 10: spec.rules: expected at least one rule (leave rules out "
+                       "if only defaultAction is to decide), found an empty list");
+    check_spec_refused("  retryLimit: 5\n", "line 5, column 3: spec: expected rules, or a "
+                                            "defaultAction, or both, found a mapping");
+}
+
+static void a_bad_backoff_is_refused(void **state)
+{
+    (void)state;
+    const char *duration = "expected a duration with units (ms, s, m, h, d, w) like 30s or 1h30m, "
+                           "from 0s to 365d";
+    static const char *const bad[] = {"-5s", "5", "366d", "1x", "99999999999999999999h", "\"\""};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char spec[128], fault[256];
+        bool quoted = bad[i][0] == '"', number = strcmp(bad[i], "5") == 0;
+        snprintf(spec, sizeof spec, "  backoff: {initialDelay: %s}\n", bad[i]);
+        snprintf(fault, sizeof fault,
+                 "line 5, column 27: spec.backoff.initialDelay: %s, found %s%s%s", duration,
+                 quoted || number ? "" : "\"", bad[i], quoted || number ? "" : "\"");
+        check_spec_refused(spec, fault);
+    }
+    check_spec_refused("  backoff: {}\n", "line 5, column 12: spec.backoff.initialDelay: expected "
+                                          "this field, found nothing");
+    check_spec_refused("  backoff: {initialDelay: 1s, multiplier: 0.5}\n",
+                       "line 5, column 43: spec.backoff.multiplier: expected a number from 1 to "
+                       "1000, found 0.5");
+    check_spec_refused("  backoff: {initialDelay: 1m, maxDelay: 30s}\n",
+                       "line 5, column 41: spec.backoff.maxDelay: expected at least as much as "
+                       "initialDelay, found \"30s\"");
+}
+
+static void a_bad_rule_is_refused(void **state)
+{
+    (void)state;
+    check_spec_refused("  rules:\n  - onConditions: [OOMKilled]\n",
+                       "line 6, column 5: spec.rules[0].action: expected this field, found "
+                       "nothing");
+    check_spec_refused(
+        "  rules:\n  - {action: Retry, onConditions: [OOMKilled]}\n  - action: Redo\n",
+        "line 7, column 13: spec.rules[1].action: expected Retry or Fail, found "
+        "\"Redo\"");
+    check_spec_refused("  rules:\n  - ~\n", "line 6, column 5: spec.rules[0]: expected a mapping, "
+                                            "found nothing");
+    check_spec_refused(
+        "  rules:\n  - action: Retry\n    containerName: main\n",
+        "line 6, column 5: spec.rules[0]: expected at least one of onExitCodes, onConditions, "
+        "onTerminationMessage and onFailureCategory (what to do with any other failure is "
+        "spec.defaultAction), found a mapping");
+    check_spec_refused("  rules:\n  - {action: Retry, onConditions: [OOM]}\n",
+                       "line 6, column 36: spec.rules[0].onConditions[0]: expected OOMKilled, "
+                       "Evicted, Preempted, DeadlineExceeded or Unschedulable, found \"OOM\"");
+    check_spec_refused("  rules:\n  - {action: Retry, onConditions: [Evicted, Evicted]}\n",
+                       "line 6, column 45: spec.rules[0].onConditions[1]: expected every condition "
+                       "once, found \"Evicted\"");
+    check_spec_refused("  rules:\n  - {action: Retry, onConditions: Evicted}\n",
+                       "line 6, column 35: spec.rules[0].onConditions: expected a list of "
+                       "OOMKilled, Evicted, Preempted, DeadlineExceeded or Unschedulable, found "
+                       "\"Evicted\"");
+    check_spec_refused("  rules:\n  - {action: Retry, onFailureCategory: []}\n",
+                       "line 6, column 40: spec.rules[0].onFailureCategory: expected a list of "
+                       "categories, found an empty list");
+    check_spec_refused("  rules:\n  - {action: Retry, onFailureCategory: [a, \"a\\n\"]}\n",
+                       "line 6, column 44: spec.rules[0].onFailureCategory[1]: expected 1 to 255 "
+                       "bytes of text without control characters, found \"a \"");
+    check_spec_refused(
+        "  rules:\n  - {action: Retry, onConditions: [Evicted], includeInitContainers: "
+        "yes}\n",
+        "line 6, column 69: spec.rules[0].includeInitContainers: expected true or "
+        "false, found \"yes\"");
+}
+
+static void bad_exit_codes_are_refused(void **state)
+{
+    (void)state;
+#define EXIT(text) "  rules:\n  - action: Retry\n    onExitCodes: " text "\n"
+#define PLACE      "spec.rules[0].onExitCodes"
+    check_spec_refused(EXIT("{operator: in, values: [1]}"),
+                       "line 7, column 29: " PLACE ".operator: expected In or NotIn, found \"in\"");
+    check_spec_refused(EXIT("{values: [1]}"),
+                       "line 7, column 18: " PLACE ".operator: expected this field, found nothing");
+    check_spec_refused(EXIT("{operator: In}"),
+                       "line 7, column 18: " PLACE ".values: expected this field, found nothing");
+    static const char *const bad[] = {"0", "-1", "256", "1.5"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+        char spec[128], fault[128];
+        snprintf(spec, sizeof spec, EXIT("{operator: In, values: [137, %s]}"), bad[i]);
+        snprintf(fault, sizeof fault,
+                 "line 7, column 47: " PLACE ".values[1]: expected a whole number from 1 to 255, "
+                 "found %s",
+                 bad[i]);
+        check_spec_refused(spec, fault);
+    }
+    check_spec_refused(EXIT("{operator: In, values: [137, 1, 137]}"),
+                       "line 7, column 50: " PLACE ".values[2]: expected every exit code once, "
+                       "found 137");
+}
+
+static void a_bad_pattern_is_refused_with_its_offset(void **state)
+{
+    (void)state;
+#define MESSAGE(text) "  rules:\n  - action: Retry\n    onTerminationMessage: {pattern: " text "}\n"
+    check_spec_refused(MESSAGE("\"a(b\""),
+                       "line 7, column 37: spec.rules[0].onTerminationMessage.pattern: expected a "
+                       "regular expression (missing closing parenthesis (at offset 3 of the "
+                       "pattern)), found \"a(b\"");
+    check_spec_refused(MESSAGE("''"),
+                       "line 7, column 37: spec.rules[0].onTerminationMessage.pattern: expected a "
+                       "regular expression that is not empty, found \"\"");
+}
+
+static void a_rule_that_cannot_be_reached_is_refused(void **state)
+{
+    (void)state;
+    check_spec_refused(
+        "  rules:\n"
+        "  - {action: Retry, onExitCodes: {operator: In, values: [1, 2]}}\n"
+        "  - {action: Fail, retryLimit: 3, onExitCodes: {operator: In, values: [2, 1]}}\n",
+        "line 7, column 5: spec.rules[1]: expected matchers of its own: spec.rules[0] has the "
+        "same, so this rule would never be reached, found a mapping");
+}
+
+static void too_many_rules_are_refused(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    buf_lit(&b, "  rules:\n");
+    for (int i = 0; i < 257; i++)
+        buf_print(&b, "  - {action: Retry, onFailureCategory: [c%d]}\n", i);
+    buf_byte(&b, '\0');
+    check_spec_refused(b.at, "line 6, column 3: spec.rules: expected at most 256 rules, found a "
+                             "list");
+    buf_fini(&b);
+}
+
+static void a_fault_has_its_place_in_json_too(void **state)
+{
+    (void)state;
+    check_refused("{\"apiVersion\": \"tenax.dev/v1\",\n \"kind\": \"RetryPolicy\",\n \"spec\": "
+                  "{\"rules\": [{\"action\": \"Retry\",\n   \"onExit\": 1}]}, "
+                  "\"metadata\": {\"name\": \"p\", \"name\": \"q\"}}",
+                  "line 4, column 46: name: expected every field once; this one is on line 4 "
+                  "already");
+    check_refused("{\"apiVersion\": \"tenax.dev/v1\",\n \"kind\": 7}",
+                  "line 2, column 10: kind: expected RetryPolicy, found 7");
+}
+
+static void a_backoff_alone_is_read_for_settings(void **state)
+{
+    (void)state;
+    struct arena a = {0};
+    struct document_list list;
+    struct document_fault fault;
+    struct curve c;
+    assert_true(document_read(STR("{initialDelay: 0s, maxDelay: 10m, multiplier: 2.0}"),
+                              DOCUMENT_YAML, &a, &list, &fault));
+    assert_true(policy_document_backoff(list.first, "defaultBackoff", &c, &fault));
+    assert_int_equal(c.most.ms, 600000);
+    assert_true(document_read(STR("{initialDelay: 5}"), DOCUMENT_YAML, &a, &list, &fault));
+    assert_false(policy_document_backoff(list.first, "defaultBackoff", &c, &fault));
+    assert_string_equal(fault.path, "defaultBackoff.initialDelay");
+    arena_fini(&a);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_policy_of_the_specification_is_read),
+        cmocka_unit_test(a_policy_is_written_in_canonical_form),
+        cmocka_unit_test(every_field_of_a_rule_is_read_and_written),
+        cmocka_unit_test(a_resource_version_is_kept),
+        cmocka_unit_test(a_backoff_has_defaults),
+        cmocka_unit_test(a_bad_frame_is_refused),
+        cmocka_unit_test(a_name_is_a_dns_label),
+        cmocka_unit_test(a_bad_spec_is_refused_with_path_and_place),
+        cmocka_unit_test(a_bad_backoff_is_refused),
+        cmocka_unit_test(a_bad_rule_is_refused),
+        cmocka_unit_test(bad_exit_codes_are_refused),
+        cmocka_unit_test(a_bad_pattern_is_refused_with_its_offset),
+        cmocka_unit_test(a_rule_that_cannot_be_reached_is_refused),
+        cmocka_unit_test(too_many_rules_are_refused),
+        cmocka_unit_test(a_fault_has_its_place_in_json_too),
+        cmocka_unit_test(a_backoff_alone_is_read_for_settings),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
