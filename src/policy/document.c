@@ -271,7 +271,7 @@ static void write_scalar_json(const struct document_node *n, struct buf *b)
 }
 
 /* The tree is at most DOCUMENT_DEPTH_MAX deep. */
-void document_write_json(const struct document_node *n, struct buf *b) // NOLINT(misc-no-recursion)
+void document_write_json(const struct document_node *n, struct buf *b)
 {
     if (n->type != DOCUMENT_LIST && n->type != DOCUMENT_MAP) {
         write_scalar_json(n, b);
@@ -396,8 +396,7 @@ static void indent(unsigned depth, struct buf *b)
 }
 
 /* Whole lines; the first one continues what is on the line already. */
-static void write_block(const struct document_node *n, unsigned depth,
-                        struct buf *b) // NOLINT(misc-no-recursion)
+static void write_block(const struct document_node *n, unsigned depth, struct buf *b)
 {
     for (const struct document_node *c = n->first; c; c = c->next) {
         if (c != n->first)

@@ -45,8 +45,7 @@ static bool pass_on(struct reader *r, const struct err *e)
 
 static bool read_value(struct reader *r, struct document_node *n, unsigned depth);
 
-static bool read_members(struct reader *r, struct document_node *map,
-                         unsigned depth) // NOLINT(misc-no-recursion)
+static bool read_members(struct reader *r, struct document_node *map, unsigned depth)
 {
     CHECK(r, json_enter_object(&r->cursor));
     for (;;) {
@@ -66,8 +65,7 @@ static bool read_members(struct reader *r, struct document_node *map,
     }
 }
 
-static bool read_elements(struct reader *r, struct document_node *list,
-                          unsigned depth) // NOLINT(misc-no-recursion)
+static bool read_elements(struct reader *r, struct document_node *list, unsigned depth)
 {
     CHECK(r, json_enter_array(&r->cursor));
     for (;;) {
@@ -96,8 +94,7 @@ static bool read_scalar(struct reader *r, struct document_node *n)
     return true;
 }
 
-static bool read_value(struct reader *r, struct document_node *n,
-                       unsigned depth) // NOLINT(misc-no-recursion)
+static bool read_value(struct reader *r, struct document_node *n, unsigned depth)
 {
     static const enum document_type types[] = {
         [JSON_NULL] = DOCUMENT_NULL,     [JSON_BOOL] = DOCUMENT_BOOL,

@@ -5,6 +5,10 @@
 #include "base/utf8.h"
 #include "policy/document_internal.h"
 
+/* Parts of all the documents of a text, empty ones included: the parser takes a microsecond or
+ * two for each, on the server's loop thread. */
+#define PARTS_MAX 50000
+
 /* The parser's events become a tree here, rather than in the library: no alias is ever
  * resolved, and every limit is checked before there is anything to hold. */
 struct builder {
@@ -13,6 +17,7 @@ struct builder {
     struct document_fault *fault;
     struct document_node *open[DOCUMENT_DEPTH_MAX]; /* from the root of the document */
     unsigned depth;
+    unsigned parts;
     /* The key that was read last, if its value is next. */
     bool has_key;
     struct str key;
@@ -191,6 +196,8 @@ static bool close_collection(struct builder *b)
 
 static bool add_event(struct builder *b, struct fy_event *e)
 {
+    if (++b->parts > PARTS_MAX)
+        return refuse_here(b, e, ERR_TOO_MANY, "a text of fewer parts", "");
     if (e->type == FYET_ALIAS || fy_event_get_anchor_token(e))
         return refuse_here(b, e, ERR_BAD_VALUE, "no anchors and no aliases (& and *)", "");
     if (fy_event_get_tag_token(e))

@@ -14,7 +14,7 @@
 
 /* --- faults --- */
 
-static void write_path(const struct fields_at *at, struct buf *b) // NOLINT(misc-no-recursion)
+static void write_path(const struct fields_at *at, struct buf *b)
 {
     if (!at->up)
         return;

@@ -175,6 +175,18 @@ static void lists_have_a_limit(void **state)
     buf_fini(&b);
 }
 
+static void parts_have_a_limit_even_empty_ones(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    for (int i = 0; i < 100000; i++)
+        buf_lit(&b, "---\n");
+    char *got = read_as(buf_view(&b), DOCUMENT_YAML);
+    assert_non_null(strstr(got, "expected a text of fewer parts"));
+    free(got);
+    buf_fini(&b);
+}
+
 static void what_is_written_as_yaml_reads_back_the_same(void **state)
 {
     (void)state;
@@ -244,6 +256,7 @@ int main(void)
         cmocka_unit_test(a_text_over_1_mib_is_refused),
         cmocka_unit_test(nesting_has_a_limit),
         cmocka_unit_test(lists_have_a_limit),
+        cmocka_unit_test(parts_have_a_limit_even_empty_ones),
         cmocka_unit_test(what_is_written_as_yaml_reads_back_the_same),
         cmocka_unit_test(yaml_is_written_in_blocks),
     };
