@@ -459,6 +459,13 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_CRON_READ:
     case CMD_CRON_SWITCH:
     case CMD_CRON_REMOVE:
+    case CMD_POLICY_PUT:
+    case CMD_POLICY_READ:
+    case CMD_POLICY_REMOVE:
+    case CMD_QUEUE_PUT:
+    case CMD_QUEUE_READ:
+    case CMD_RETRY_SETTINGS_PUT:
+    case CMD_RETRY_SETTINGS_READ:
         return;
     }
 }

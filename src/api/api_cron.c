@@ -189,7 +189,8 @@ static void encode_template(struct buf *b, const struct enqueue *job)
                           .completed_retention = job->completed_retention,
                           .dead_retention = job->dead_retention,
                           .unique_key = job->unique_key,
-                          .unique_while = job->unique_while};
+                          .unique_while = job->unique_while,
+                          .retry_policies = job->retry_policies};
     buf_lit(b, ",\"job\":{\"queue\":");
     json_write_string(b, job->queue);
     buf_lit(b, ",\"type\":");

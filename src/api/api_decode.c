@@ -255,6 +255,28 @@ struct err api_decode_body(const struct api *a, const struct http_request *req,
     return json_close(&c);
 }
 
+/* Names of retry policies, put together as they are stored: "a,b". Such a name has no comma. */
+struct err api_field_policies(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct name_list list;
+    size_t len = 0;
+    TRY(api_field_names(c, a, &list));
+    if (list.count > API_POLICIES_MAX)
+        return err_make(ERR_TOO_MANY, "at most %d retry policies", API_POLICIES_MAX);
+    for (size_t i = 0; i < list.count; i++)
+        len += list.at[i].len + 1;
+    char *text = arena_get(a, len + 1);
+    struct str joined = {text, 0};
+    for (size_t i = 0; i < list.count; i++) {
+        if (i)
+            text[joined.len++] = ',';
+        memcpy(text + joined.len, list.at[i].at, list.at[i].len);
+        joined.len += list.at[i].len;
+    }
+    *(struct str *)out = joined;
+    return err_none();
+}
+
 /* --- a job --- */
 
 /* Fields of backoff, retention and batch as they come; a nested table needs the api for its
@@ -309,6 +331,7 @@ static const struct field job_table[] = {
     {"unique_key", false, read_unique_key, SPEC(unique_key), true},
     {"unique_while", false, read_unique_while, SPEC(unique_while), true},
     {"batch", false, mark_batch, 0, true},
+    {"retry_policies", false, api_field_policies, SPEC(retry_policies), true},
 };
 
 static const struct field backoff_table[] = {

@@ -3,6 +3,7 @@
 /* From replies to JSON. */
 
 #include "api/api_internal.h"
+#include "core/tally.h"
 
 void api_encode_id(struct buf *b, struct id id)
 {
@@ -105,8 +106,44 @@ static void encode_batch(struct buf *b, const struct job_batch *batch)
     buf_byte(b, '}');
 }
 
+static void encode_names(struct buf *b, struct str names)
+{
+    struct str name;
+    buf_byte(b, '[');
+    for (bool first = true; query_item(&names, &name); first = false) {
+        if (!first)
+            buf_byte(b, ',');
+        json_write_string(b, name);
+    }
+    buf_byte(b, ']');
+}
+
+/* The rule by its key: 16 digits that stay the same while its matchers do. */
+static void encode_counts(struct buf *b, struct str counts)
+{
+    struct tally t;
+    KEY(b, "retry_counts");
+    buf_byte(b, '[');
+    for (bool first = true; tally_next(&counts, &t); first = false) {
+        buf_str(b, first ? STR("{\"policy\":") : STR(",{\"policy\":"));
+        json_write_string(b, t.policy);
+        KEY(b, "rule");
+        if (t.rule == POLICY_DEFAULT_SLOT)
+            buf_lit(b, "\"default\"");
+        else
+            api_encode_token(b, t.rule);
+        INT_MEMBER(b, "count", t.count);
+        buf_byte(b, '}');
+    }
+    buf_byte(b, ']');
+}
+
 void api_encode_options(struct buf *b, const struct job *job)
 {
+    if (job->retry_policies.len) {
+        KEY(b, "retry_policies");
+        encode_names(b, job->retry_policies);
+    }
     if (job->retry_limit != RETRY_LIMIT_DEFAULT)
         INT_MEMBER(b, "retry_limit", job->retry_limit);
     if (job->backoff.shape != CURVE_NONE)
@@ -142,6 +179,8 @@ static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
     if (resolution)
         TEXT_MEMBER(b, "resolution", str_from(resolution));
     TEXT_MEMBER(b, "reason", s->reason);
+    if (s->retry_counts.len)
+        encode_counts(b, s->retry_counts);
     api_encode_options(b, job);
     if (job->batch.key.len)
         encode_batch(b, &job->batch);
@@ -181,7 +220,50 @@ void api_encode_handout(struct buf *b, const struct handout *h, unsigned how)
     KEY(b, "token");
     api_encode_token(b, h->token);
     INSTANT_MEMBER(b, "lease_expires_at", h->lease_end);
+    if (h->job.state.avoid_node.len) {
+        KEY(b, "avoid_nodes");
+        buf_byte(b, '[');
+        json_write_string(b, h->job.state.avoid_node);
+        buf_byte(b, ']');
+    }
     buf_byte(b, '}');
+}
+
+static void encode_container(struct buf *b, const struct container_result *c)
+{
+    buf_lit(b, "{\"name\":");
+    json_write_string(b, c->name);
+    KEY(b, "init");
+    buf_str(b, c->init ? STR("true") : STR("false"));
+    INT_MEMBER(b, "exit_code", c->exit_code);
+    TEXT_MEMBER(b, "reason", c->reason);
+    TEXT_MEMBER(b, "message", c->message);
+    buf_byte(b, '}');
+}
+
+/* What went wrong, beyond what the worker says of it. */
+static void encode_what(struct buf *b, const struct failure *f)
+{
+    if (f->exit_code)
+        INT_MEMBER(b, "exit_code", f->exit_code);
+    if (f->signal)
+        INT_MEMBER(b, "signal", f->signal);
+    if (f->run_time.ms >= 0)
+        INT_MEMBER(b, "run_ms", f->run_time.ms);
+    if (f->condition)
+        TEXT_MEMBER(b, "condition", str_from(job_condition_name(f->condition)));
+    TEXT_MEMBER(b, "node", f->node);
+    TEXT_MEMBER(b, "termination_message", f->termination_message);
+    TEXT_MEMBER(b, "category", f->category);
+    TEXT_MEMBER(b, "subcategory", f->subcategory);
+    if (f->container_count == 0)
+        return;
+    KEY(b, "containers");
+    for (size_t i = 0; i < f->container_count; i++) {
+        buf_byte(b, i ? ',' : '[');
+        encode_container(b, &f->containers[i]);
+    }
+    buf_byte(b, ']');
 }
 
 void api_encode_run(struct buf *b, const struct run *run)
@@ -200,12 +282,7 @@ void api_encode_run(struct buf *b, const struct run *run)
     INSTANT_MEMBER(b, "retry_at", run->retry_at);
     TEXT_MEMBER(b, "message", f->message);
     TEXT_MEMBER(b, "error_type", f->error_type);
-    if (f->exit_code)
-        INT_MEMBER(b, "exit_code", f->exit_code);
-    if (f->signal)
-        INT_MEMBER(b, "signal", f->signal);
-    if (f->run_time.ms >= 0)
-        INT_MEMBER(b, "run_ms", f->run_time.ms);
+    encode_what(b, f);
     buf_byte(b, '}');
 }
 
@@ -222,11 +299,6 @@ void api_encode_error(struct buf *b, const struct run *run)
     INT_MEMBER(b, "failed_at", run->ended_at.ms);
     INT_MEMBER(b, "run", run->index);
     TEXT_MEMBER(b, "reason", run->reason);
-    if (f->exit_code)
-        INT_MEMBER(b, "exit_code", f->exit_code);
-    if (f->signal)
-        INT_MEMBER(b, "signal", f->signal);
-    if (f->run_time.ms >= 0)
-        INT_MEMBER(b, "run_ms", f->run_time.ms);
+    encode_what(b, f);
     buf_byte(b, '}');
 }

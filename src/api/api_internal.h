@@ -66,6 +66,15 @@ void api_cron_put(ROUTE_ARGS);
 void api_cron_patch(ROUTE_ARGS);
 void api_cron_remove(ROUTE_ARGS);
 void api_cron_entry_put(ROUTE_ARGS);
+void api_policies(ROUTE_ARGS);
+void api_policy_create(ROUTE_ARGS);
+void api_policy_read(ROUTE_ARGS);
+void api_policy_put(ROUTE_ARGS);
+void api_policy_remove(ROUTE_ARGS);
+void api_queue_read(ROUTE_ARGS);
+void api_queue_put(ROUTE_ARGS);
+void api_retry_settings(ROUTE_ARGS);
+void api_retry_settings_put(ROUTE_ARGS);
 void api_backup(ROUTE_ARGS);
 
 /* api_backup.c: NULL without a source of backups. stop waits for the thread. */
@@ -138,6 +147,9 @@ struct err api_field_instant(struct json_cursor *c, struct arena *a, void *t);
 struct err api_field_span(struct json_cursor *c, struct arena *a, void *d);
 struct err api_field_token(struct json_cursor *c, struct arena *a, void *u64);
 struct err api_field_i32(struct json_cursor *c, struct arena *a, void *i32);
+
+#define API_POLICIES_MAX 32
+struct err api_field_policies(struct json_cursor *c, struct arena *a, void *str);
 
 struct name_list {
     const struct str *at;

@@ -2,6 +2,8 @@
 
 /* What workers say of the jobs they hold: success, failure, renew, release. */
 
+#include <stdio.h>
+
 #include "api/api_internal.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
@@ -135,7 +137,85 @@ void api_success_bulk(ROUTE_ARGS)
 
 /* --- failure --- */
 
-#define REPORT(member) offsetof(struct failure_report, member)
+/* The list of containers is read afterwards, for that needs the api. */
+struct failure_body {
+    struct failure_report report;
+    struct json_cursor containers;
+    bool has_containers;
+};
+
+#define REPORT(member)    offsetof(struct failure_body, report.member)
+#define CONTAINER(member) offsetof(struct container_result, member)
+#define CONTAINERS_MAX    100
+
+static struct err read_condition(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct str name;
+    TRY(api_field_text(c, a, &name));
+    if (job_condition_parse(name, out))
+        return err_none();
+    return err_make(ERR_BAD_VALUE,
+                    "OOMKilled, Evicted, Preempted, DeadlineExceeded or Unschedulable, not '%.*s'",
+                    (int)(name.len < 32 ? name.len : 32), name.at);
+}
+
+static struct err read_label(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct str *text = out;
+    TRY(api_field_text(c, a, text));
+    if (text->len <= JOB_NAME_MAX)
+        return err_none();
+    return err_make(ERR_BAD_VALUE, "at most %d bytes, not %zu", JOB_NAME_MAX, text->len);
+}
+
+static struct err mark_containers(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct failure_body *f = out;
+    f->containers = *c;
+    f->has_containers = true;
+    return api_field_any(c, a, NULL);
+}
+
+static const struct field container_table[] = {
+    {"name", true, read_label, CONTAINER(name)},
+    {"init", false, api_field_bool, CONTAINER(init), true},
+    {"exit_code", false, api_field_i32, CONTAINER(exit_code), true},
+    {"reason", false, read_label, CONTAINER(reason), true},
+    {"message", false, api_field_text, CONTAINER(message), true},
+};
+
+static struct err read_container(const struct api *a, struct json_cursor *c, struct arena *arena,
+                                 size_t index, struct container_result *out)
+{
+    char where[32];
+    snprintf(where, sizeof where, "containers[%zu]", index);
+    if (index == CONTAINERS_MAX)
+        return err_make(ERR_TOO_MANY, "containers: at most %d", CONTAINERS_MAX);
+    struct err err = api_decode_object(a, c, arena, container_table, COUNT(container_table), out);
+    out->condition = job_condition_of_container(out->reason);
+    return err.code == ERR_OK ? err : api_in_field(err, where);
+}
+
+static struct err read_containers(const struct api *a, struct arena *arena, struct failure_body *f)
+{
+    struct json_cursor *c = &f->containers;
+    struct failure *failure = &f->report.failure;
+    struct container_result *list = arena_zero(arena, CONTAINERS_MAX * sizeof *list);
+    struct err err = json_enter_array(c);
+    if (err.code != ERR_OK)
+        return api_in_field(err, "containers");
+    for (;;) {
+        bool more;
+        struct container_result one = {0};
+        TRY(json_next_element(c, &more));
+        if (!more)
+            break;
+        TRY(read_container(a, c, arena, failure->container_count, &one));
+        list[failure->container_count++] = one;
+    }
+    failure->containers = list;
+    return err_none();
+}
 
 static const struct field failure_table[] = {
     {"message", true, api_field_text, REPORT(failure.message)},
@@ -144,6 +224,12 @@ static const struct field failure_table[] = {
     {"exit_code", false, api_field_i32, REPORT(failure.exit_code), true},
     {"signal", false, api_field_i32, REPORT(failure.signal), true},
     {"run_ms", false, api_field_span, REPORT(failure.run_time), true},
+    {"condition", false, read_condition, REPORT(failure.condition), true},
+    {"node", false, read_label, REPORT(failure.node), true},
+    {"termination_message", false, api_field_text, REPORT(failure.termination_message), true},
+    {"category", false, read_label, REPORT(failure.category), true},
+    {"subcategory", false, read_label, REPORT(failure.subcategory), true},
+    {"containers", false, mark_containers, 0, true},
     {"retry_at", false, api_field_instant, REPORT(retry_at), true},
     {"kill", false, api_field_bool, REPORT(kill), true},
     {"token", false, api_field_token, REPORT(ref.token), true},
@@ -163,18 +249,19 @@ void api_reply_job(void *ctx, const struct reply *r)
 void api_failure(ROUTE_ARGS)
 {
     struct api *a = ctx;
-    struct command c = {.kind = CMD_FAIL,
-                        .fail = {.retry_at = INSTANT_NONE, .failure.run_time = {-1}},
-                        .done = api_reply_job,
-                        .ctx = api_call(a, x, req)};
+    struct command c = {.kind = CMD_FAIL, .done = api_reply_job, .ctx = api_call(a, x, req)};
+    struct failure_body body = {.report = {.retry_at = INSTANT_NONE, .failure.run_time = {-1}}};
     struct id id;
     struct err err = api_path_id(params->at[0], &id);
     if (err.code == ERR_OK)
-        err = api_decode_body(a, req, failure_table, COUNT(failure_table), false, &c.fail);
+        err = api_decode_body(a, req, failure_table, COUNT(failure_table), false, &body);
+    if (err.code == ERR_OK && body.has_containers)
+        err = read_containers(a, req->arena, &body);
     if (err.code != ERR_OK) {
         api_reply_error(x, &err, NULL);
         return;
     }
+    c.fail = body.report;
     c.fail.ref.id = id;
     backend_submit(a->backend, &c);
 }

@@ -18,6 +18,7 @@
 #include "core/crons.h"
 #include "core/engine.h"
 #include "core/job.h"
+#include "policy/document.h"
 
 #define BACKEND_PAGE_MAX 2000
 
@@ -45,6 +46,13 @@ enum command_kind {
     CMD_CRON_READ,    /* reply.cron; of no group: reply.names, in order */
     CMD_CRON_SWITCH,  /* reply.cron: the group or the entry */
     CMD_CRON_REMOVE,  /* reply.count */
+    CMD_POLICY_PUT,   /* reply.document; as are all that follow but REMOVE */
+    CMD_POLICY_READ,  /* of no name: all of them */
+    CMD_POLICY_REMOVE,
+    CMD_QUEUE_PUT, /* which retry policies a queue has */
+    CMD_QUEUE_READ,
+    CMD_RETRY_SETTINGS_PUT,
+    CMD_RETRY_SETTINGS_READ,
 };
 
 /* Inclusive at both ends; not set: any value. */
@@ -88,6 +96,15 @@ struct cron_command {
     enum cron_switch to; /* SWITCH */
 };
 
+/* A document that people manage; see policy/policies.h. */
+struct resource_command {
+    struct str name; /* of the policy or the queue */
+    struct str text; /* the document; of QUEUE_PUT "a,b" */
+    struct str by;   /* RETRY_SETTINGS_PUT: who asks, or empty */
+    enum document_format format;
+    bool create; /* POLICY_PUT: there must be none of that name */
+};
+
 struct reply {
     struct err err;
     struct job *jobs;
@@ -103,6 +120,7 @@ struct reply {
     uint64_t token;
     instant lease_end;
     struct cron_view *cron;
+    struct str document; /* JSON */
     struct {
         bool writable; /* commands that store are accepted */
         uint64_t jobs[STATUS_COUNT];
@@ -138,7 +156,8 @@ struct command {
         struct list_command list; /* LIST, COUNT and all _WHERE */
         struct runs_command runs;
         struct cron_put cron_put;
-        struct cron_command cron; /* CRON_READ, CRON_SWITCH, CRON_REMOVE */
+        struct cron_command cron;         /* CRON_READ, CRON_SWITCH, CRON_REMOVE */
+        struct resource_command resource; /* CMD_POLICY_*, CMD_QUEUE_*, CMD_RETRY_* */
     };
     reply_fn done;
     void *ctx;

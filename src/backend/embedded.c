@@ -134,6 +134,10 @@ static bool stores(enum command_kind kind)
     case CMD_CRON_PUT:
     case CMD_CRON_SWITCH:
     case CMD_CRON_REMOVE:
+    case CMD_POLICY_PUT:
+    case CMD_POLICY_REMOVE:
+    case CMD_QUEUE_PUT:
+    case CMD_RETRY_SETTINGS_PUT:
     case CMD_PATCH:
     case CMD_PATCH_WHERE:
     case CMD_CANCEL:
@@ -147,6 +151,9 @@ static bool stores(enum command_kind kind)
     case CMD_QUEUES:
     case CMD_STATUS:
     case CMD_CRON_READ:
+    case CMD_POLICY_READ:
+    case CMD_QUEUE_READ:
+    case CMD_RETRY_SETTINGS_READ:
         return false;
     }
     must(false);
@@ -166,6 +173,7 @@ static void own_names(struct arena *a, struct enqueued *jobs, size_t count)
         same = last && str_eq(job->type, last->type);
         job->type = same ? last->type : arena_copy(a, job->type);
         job->unique_key = arena_copy(a, job->unique_key);
+        job->retry_policies = arena_copy(a, job->retry_policies);
     }
 }
 
@@ -309,6 +317,15 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
     case CMD_CRON_REMOVE:
         embedded_cron(b, c, r);
         return;
+    case CMD_POLICY_PUT:
+    case CMD_POLICY_READ:
+    case CMD_POLICY_REMOVE:
+    case CMD_QUEUE_PUT:
+    case CMD_QUEUE_READ:
+    case CMD_RETRY_SETTINGS_PUT:
+    case CMD_RETRY_SETTINGS_READ:
+        embedded_policy(b, c, r);
+        return;
     case CMD_LIST:
     case CMD_COUNT:
     case CMD_REMOVE_WHERE:
@@ -331,6 +348,8 @@ static void submit(struct backend *base, const struct command *c)
     struct embedded *b = self(base);
     embedded_refresh_now(b);
     struct err refused = stores(c->kind) ? embedded_refuse_to_store(b, c->kind) : err_none();
+    if (refused.code == ERR_OK)
+        refused = embedded_policy_check(b, c);
     if (refused.code != ERR_OK) {
         embedded_effect(b, c->done, c->ctx)->err = refused;
         return;
@@ -563,6 +582,7 @@ void embedded_free(struct backend *base)
     }
     embedded_takers_free_all(b);
     engine_free(b->engine);
+    policies_free(b->policies);
     buf_fini(&b->scratch);
     free(b);
 }

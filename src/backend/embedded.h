@@ -17,7 +17,8 @@
 
 struct embedded_settings {
     struct engine_settings engine;
-    bool sync;               /* fsync every batch */
+    bool retry_policy_enabled; /* unless the settings of retrying were ever changed */
+    bool sync;                 /* fsync every batch */
     uint64_t min_free_space; /* bytes; below it nothing new is accepted, below half of it nothing at
                                 all */
 };

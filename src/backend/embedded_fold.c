@@ -458,6 +458,7 @@ static struct enqueue own_spec(struct arena *a, const struct enqueue *spec)
     own.batch.key = arena_copy(a, spec->batch.key);
     own.batch.when = arena_copy(a, spec->batch.when);
     own.batch.fold = arena_copy(a, spec->batch.fold);
+    own.retry_policies = arena_copy(a, spec->retry_policies);
     own.batch.open = false;
     return own;
 }

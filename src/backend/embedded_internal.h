@@ -8,6 +8,7 @@
 #include "base/evaluator.h"
 #include "base/list.h"
 #include "base/strmap.h"
+#include "policy/policies.h"
 #include "store/batch.h"
 #include "store/record.h"
 
@@ -92,6 +93,7 @@ struct embedded {
     bool stirred;    /* a taker came or was resumed since the last turn */
     bool starved;    /* nothing is handed out for lack of space on the disk */
     bool copy_reads; /* what is read must outlive the turn: no views into its batch */
+    struct policies *policies;
     struct ahead ahead;
     struct buf scratch; /* for reads from the store */
 };
@@ -211,5 +213,12 @@ void embedded_runs(struct embedded *b, const struct runs_command *c, struct repl
 void embedded_cron(struct embedded *b, const struct command *c, struct reply *r);
 void embedded_cron_port(struct port *port);
 struct err embedded_cron_recover(struct embedded *b);
+
+/* embedded_policy.c */
+void embedded_policy(struct embedded *b, const struct command *c, struct reply *r);
+/* ERR_UNPROCESSABLE if jobs to be added name policies that do not exist. */
+struct err embedded_policy_check(const struct embedded *b, const struct command *c);
+void embedded_policy_port(struct port *port);
+struct err embedded_policy_recover(struct embedded *b);
 
 #endif

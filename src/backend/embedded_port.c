@@ -162,7 +162,7 @@ struct err embedded_load_run(struct embedded *b, struct id id, uint32_t index, s
     TRY(embedded_read_key(b, record_run_key(id, index), a, &found, &value));
     if (!found)
         return missing(id, "run");
-    return record_read_run(value, run);
+    return record_read_run(value, a, run);
 }
 
 /* --- writing into the batch being built --- */
@@ -237,5 +237,6 @@ struct port embedded_port(struct embedded *b)
         .delete_job = delete_job,
     };
     embedded_cron_port(&port);
+    embedded_policy_port(&port);
     return port;
 }

@@ -66,6 +66,10 @@ static const struct option_def table[] = {
      ENV("CRON_MISSED"), .def = "once",
      .help = "what becomes of the ticks of a cron entry that were due while the server was down: "
              "one job for all of them, or none"},
+    {"retry-policy-enabled", NULL, OPTION_SWITCH, AT(retry_policy_enabled),
+     ENV("RETRY_POLICY_ENABLED"),
+     .help = "let retry policies decide what becomes of failed jobs; what PUT /settings/retry says "
+             "goes before it"},
     {"heartbeat-interval", "DURATION", OPTION_SPAN, AT(heartbeat_interval),
      ENV_BOTH("HEARTBEAT_INTERVAL"), .def = "3s",
      .help = "how often a stream of jobs with nothing to send says that it is alive"},

@@ -36,6 +36,7 @@ struct settings {
     span retain_completed;
     span retain_dead;
     int cron_missed; /* enum settings_cron_missed */
+    bool retry_policy_enabled;
     span heartbeat_interval;
     int log_level;  /* enum log_level */
     int log_format; /* enum log_format */

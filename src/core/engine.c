@@ -40,6 +40,7 @@ static void free_live(struct engine *e)
             free(l->group);
         if (--l->worker->refs == 0)
             free(l->worker);
+        free(l->retries);
         free(l);
     }
 }
@@ -95,6 +96,7 @@ static void restore_lease(struct engine *e, const struct job *job, const struct 
     l->payload_apart = x->payload_apart;
     l->worker = engine_worker_new(s->worker);
     l->unique = engine_unique_ref(e, job);
+    engine_live_retries(l, s);
     engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, q->index));
 }
 
@@ -240,6 +242,7 @@ static struct job job_of(struct engine *e, instant now, const struct enqueue *sp
         .unique_key = spec->unique_key,
         .unique_while = spec->unique_while,
         .batch = spec->batch,
+        .retry_policies = spec->retry_policies,
         .state = {.status = ready_at.ms <= now.ms ? STATUS_READY : STATUS_SCHEDULED,
                   .priority = spec->priority,
                   .ready_at = ready_at,

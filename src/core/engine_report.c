@@ -6,6 +6,7 @@
 
 #include "base/must.h"
 #include "core/engine_internal.h"
+#include "core/tally.h"
 
 /* The live run that a report is about.
  *
@@ -54,6 +55,8 @@ static struct job_state state_of(const struct live *l)
         .runs = l->run + 1,
         .losses = l->losses,
         .lease_end = INSTANT_NONE,
+        .retry_counts = l->retries ? l->retries->counts : (struct str){0},
+        .avoid_node = l->retries ? l->retries->avoid_node : (struct str){0},
     };
 }
 
@@ -108,6 +111,9 @@ void engine_call_off(struct engine *e, instant now, struct live *l, struct job_s
     changed.status = lifecycle_move(STATUS_IN_FLIGHT, EVENT_CANCEL);
     changed.resolution = RESOLUTION_CANCELED;
     changed.reason = s->reason;
+    /* As long as the caller's, unlike what the run holds. */
+    changed.retry_counts = s->retry_counts;
+    changed.avoid_node = s->avoid_node;
     struct run run = run_of(l, now, OUTCOME_CANCELED, s->reason);
     finish(e, now, l, &changed, &run, retention);
     *s = changed;
@@ -138,12 +144,65 @@ static enum event event_of(const struct verdict *v, instant now)
     return v->at.ms <= now.ms ? EVENT_RETRY_NOW : EVENT_RETRY;
 }
 
-/* The common end of a failure report and of an expired lease: applies the verdict, in whose
+/* What is decided, and what the state keeps of it for the next time. */
+struct decision {
+    struct verdict verdict;
+    struct str retry_counts, avoid_node;
+};
+
+static void adopt(struct decision *d, const struct policy_verdict *v, const struct policy *p,
+                  const struct retry_request *r, const struct failure *f, instant now,
+                  struct arena *a)
+{
+    d->verdict = (struct verdict){.retry = v->retry, .at = INSTANT_NONE};
+    memcpy(d->verdict.reason, v->reason, sizeof v->reason);
+    if (!v->retry) {
+        d->verdict.resolution =
+            r->outcome == OUTCOME_EXPIRED ? RESOLUTION_CLAIM_EXPIRED : RESOLUTION_FAILED;
+        return;
+    }
+    const struct tally t = {p->name, v->slot.rule, v->slot.count};
+    d->verdict.at = instant_add(now, v->delay);
+    d->retry_counts = tally_set(d->retry_counts, &t, a);
+    if (v->avoid_node)
+        d->avoid_node = f->node;
+}
+
+_Static_assert(sizeof((struct verdict){0}.reason) == sizeof((struct policy_verdict){0}.reason),
+               "both reasons have the same room");
+
+/* A word of the worker comes first; then the retry policies, if any is effective; then the job's
+ * and the server's own limits. */
+static struct decision decide(struct engine *e, instant now, const struct retry_request *r,
+                              const struct failure *f, struct arena *a)
+{
+    const struct job *job = r->job;
+    struct decision d = {.retry_counts = arena_copy(a, job->state.retry_counts)};
+    const struct policy *const *list;
+    const struct policy_settings *settings;
+    struct policy_count *counts;
+    size_t n = 0;
+    if (!r->kill && !instant_is_set(r->retry_at) && e->port.policies)
+        n = e->port.policies(e->port.ctx, job->queue, job->retry_policies, a, &list, &settings);
+    if (n == 0) {
+        d.verdict = retry_decide(r, &e->settings.retry, now, &e->rng);
+        return d;
+    }
+    size_t used = tally_counts(d.retry_counts, a, &counts);
+    struct policy_verdict v = policy_evaluate(list, n, settings, f, counts, used, &e->rng);
+    adopt(&d, &v, v.policy >= 0 ? list[v.policy] : NULL, r, f, now, a);
+    return d;
+}
+
+/* The common end of a failure report and of an expired lease: applies the decision, in whose
  * memory job->state.reason then lies. */
-static void fail(struct engine *e, instant now, struct live *l, const struct verdict *v,
+static void fail(struct engine *e, instant now, struct live *l, const struct decision *d,
                  enum outcome outcome, const struct failure *failure, struct job *job)
 {
+    const struct verdict *v = &d->verdict;
     struct job_state s = state_of(l);
+    s.retry_counts = d->retry_counts;
+    s.avoid_node = d->avoid_node;
     s.status = lifecycle_move(STATUS_IN_FLIGHT, event_of(v, now));
     s.attempts++;
     s.failed_at = now;
@@ -191,9 +250,10 @@ struct err engine_fail(struct engine *e, instant now, const struct failure_repor
     job->state = state_of(l);
     struct retry_request request = {
         .job = job, .outcome = OUTCOME_FAILED, .kill = r->kill, .retry_at = r->retry_at};
-    struct verdict v = retry_decide(&request, &e->settings.retry, now, &e->rng);
-    fail(e, now, l, &v, OUTCOME_FAILED, &r->failure, job);
+    struct decision d = decide(e, now, &request, &r->failure, a);
+    fail(e, now, l, &d, OUTCOME_FAILED, &r->failure, job);
     job->state.reason = arena_copy(a, job->state.reason);
+    job->state.avoid_node = arena_copy(a, job->state.avoid_node);
     return err_none();
 }
 
@@ -212,8 +272,8 @@ struct err engine_expire(struct engine *e, instant now, struct live *l)
         job.state = state_of(l);
         struct retry_request request = {
             .job = &job, .outcome = OUTCOME_EXPIRED, .retry_at = INSTANT_NONE};
-        struct verdict v = retry_decide(&request, &e->settings.retry, now, &e->rng);
-        fail(e, now, l, &v, OUTCOME_EXPIRED, &failure, &job);
+        struct decision d = decide(e, now, &request, &failure, &scratch);
+        fail(e, now, l, &d, OUTCOME_EXPIRED, &failure, &job);
     }
     arena_fini(&scratch);
     return err;

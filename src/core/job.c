@@ -5,6 +5,12 @@
 #include "base/must.h"
 #include "base/utf8.h"
 
+enum condition job_condition_of_container(struct str reason)
+{
+    enum condition c;
+    return job_condition_parse(reason, &c) && c == CONDITION_OOM_KILLED ? c : CONDITION_NONE;
+}
+
 const char *job_outcome_name(enum outcome o)
 {
     static const char *const names[OUTCOME_COUNT] = {

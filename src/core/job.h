@@ -64,6 +64,9 @@ struct job_state {
     uint64_t token;
     instant lease_end; /* or none: not leased */
     struct str worker;
+    /* Of retry policies (core/verdict.h): how often each rule has made it be retried, as stored;
+     * and the node that the next run is to stay off, or empty. */
+    struct str retry_counts, avoid_node;
 };
 
 /* While what statuses a unique key keeps other jobs with it out (the Jobs API's
@@ -86,6 +89,7 @@ struct job {
     struct str unique_key;                    /* iff unique_while; the same for all queues */
     enum unique unique_while;
     struct job_batch batch;
+    struct str retry_policies; /* names that the job adds, as "a,b"; or empty */
     struct job_state state;
 };
 
@@ -152,6 +156,8 @@ struct run {
 /* "OOMKilled" …; NULL for CONDITION_NONE. */
 const char *job_condition_name(enum condition c);
 bool job_condition_parse(struct str name, enum condition *c);
+/* What the reason of a container means: OOMKilled is the only condition of one. */
+enum condition job_condition_of_container(struct str reason);
 const char *job_outcome_name(enum outcome o);
 /* NULL for RESOLUTION_NONE. */
 const char *job_resolution_name(enum resolution r);

@@ -26,6 +26,8 @@ struct job_extent {
     uint32_t runs_ended; /* run records 0 .. runs_ended - 1 may exist */
 };
 
+struct policy;
+struct policy_settings;
 struct cron_group;
 struct cron_entry;
 struct cron_clock;
@@ -60,6 +62,10 @@ struct port {
     void (*delete_cron_entry)(void *ctx, struct id id); /* with its clock */
     /* The zone, valid as long as the engine; NULL if it is not known. Empty: the system's. */
     const struct cron_zone *(*zone)(void *ctx, struct str name);
+    /* The retry policies that are effective for a job of that queue that adds those named,
+     * "a,b"; none if they are switched off. NULL: there are never any. Valid for the call. */
+    size_t (*policies)(void *ctx, struct str queue, struct str added, struct arena *a,
+                       const struct policy *const **list, const struct policy_settings **settings);
 };
 
 #endif

@@ -13,7 +13,7 @@
 #include "base/units.h"
 #include "core/job.h"
 
-#define RETRY_REASON_MAX 160
+#define RETRY_REASON_MAX 256
 
 struct retry_defaults {
     int32_t limit; /* retries after the first failure */

@@ -145,7 +145,9 @@ static bool look_at_run(struct audit *a, struct str key, struct str value)
     if (!record_key_is_run(key, &id, &index))
         return false;
     a->counts->runs++;
-    struct err e = record_read_run(value, &run);
+    struct arena memory = {0};
+    struct err e = record_read_run(value, &memory, &run);
+    arena_fini(&memory);
     if (e.code != ERR_OK)
         tell_broken(a, id, &e);
     else if (run.index != index)
@@ -194,6 +196,19 @@ static bool look_at_cron(struct audit *a, struct str key, struct str value)
     return true;
 }
 
+static bool look_at_resource(struct audit *a, struct str key, struct str value)
+{
+    char kind;
+    struct str name, body;
+    uint64_t version;
+    if (!record_key_is_resource(key, &kind, &name))
+        return false;
+    struct err e = record_read_resource(value, &version, &body);
+    if (e.code != ERR_OK)
+        tell_broken(a, NO_JOB, &e);
+    return true;
+}
+
 static bool look_at_meta(struct audit *a, struct str key, struct str value)
 {
     struct record_key format = record_meta_key(RECORD_FORMAT_KEY);
@@ -208,8 +223,8 @@ static bool look_at_meta(struct audit *a, struct str key, struct str value)
 static void look_at(struct audit *a, struct str key, struct str value)
 {
     static bool (*const looks[])(struct audit *, struct str, struct str) = {
-        look_at_job,   look_at_payload, look_at_state, look_at_run,
-        look_at_takes, look_at_cron,    look_at_meta,
+        look_at_job,   look_at_payload, look_at_state,    look_at_run,
+        look_at_takes, look_at_cron,    look_at_resource, look_at_meta,
     };
     a->counts->records++;
     a->counts->bytes += key.len + value.len;

@@ -20,17 +20,21 @@
  *            zigzag jitter ms,
  *            opt completed retention ms, opt dead retention ms, byte unique scope, and if
  *            it is not 0 text unique key, byte 0 or, of a batched job, 1 if it is open and
- *            2 if not, then text batch key, text when, text fold, STATE without its version,
+ *            2 if not, then text batch key, text when, text fold, text retry policies,
+ *            STATE without its version,
  *            byte 0 and text payload, or byte 1 if the payload is apart
  *   PAYLOAD  byte version, text payload
  *   STATE    byte version, byte status, byte resolution, varint priority, opt ready_at,
  *            opt dequeued_at, opt failed_at, opt completed_at, opt purge_at (all in ms),
  *            varint attempts, varint forgiven, varint runs, varint losses, text reason,
- *            varint token, opt lease_end, text worker
+ *            varint token, opt lease_end, text worker, text retry counts, text node to avoid
  *   RUN      byte version, varint index, text worker, opt taken_at, opt lease_end,
  *            opt ended_at, byte outcome, varint attempt, opt retry_at, text reason,
  *            text message, text error type, text backtrace, zigzag exit code,
- *            zigzag signal, opt run time ms
+ *            zigzag signal, opt run time ms, byte condition, text node, text termination
+ *            message, text category, text subcategory, varint count of containers, then for
+ *            each: text name, byte 1 if it is an init container, zigzag exit code, text
+ *            reason, text message
  *   TAKES    byte version, opt at, varint count, then for each: id as 16 bytes
  *            big-endian, varint run
  *   PAUSE    byte 0 or 1: paused, opt paused_at, opt resumed_at
@@ -38,8 +42,9 @@
  *   CRON ENTRY  byte version, id of the group as 16 bytes big-endian, varint position, text
  *            name, text expression, text zone, text queue, text type, varint priority, opt
  *            retry_limit, backoff as in JOB, opt completed retention ms, opt dead retention
- *            ms, unique scope and key as in JOB, text payload
+ *            ms, unique scope and key as in JOB, text payload, text retry policies
  *   CRON CLOCK  byte version, opt next_at, opt last_at, PAUSE
+ *   RESOURCE byte version, varint resource version, text body
  *
  * There is one encoding of a value and nothing follows it: a reader refuses all else. */
 
@@ -60,6 +65,10 @@ _Static_assert(OUTCOME_RUNNING == 0 && OUTCOME_COMPLETED == 1 && OUTCOME_FAILED 
                "stored outcomes keep their numbers");
 _Static_assert(UNIQUE_NONE == 0 && UNIQUE_QUEUED == 1 && UNIQUE_ACTIVE == 2 && UNIQUE_EXISTS == 3,
                "stored scopes keep their numbers");
+_Static_assert(CONDITION_NONE == 0 && CONDITION_OOM_KILLED == 1 && CONDITION_EVICTED == 2 &&
+                   CONDITION_PREEMPTED == 3 && CONDITION_DEADLINE_EXCEEDED == 4 &&
+                   CONDITION_UNSCHEDULABLE == 5,
+               "stored conditions keep their numbers");
 _Static_assert(CURVE_NONE == 0 && CURVE_POWER == 1, "stored shapes keep their numbers");
 
 /* --- keys --- */
@@ -132,6 +141,16 @@ struct record_key record_cron_clock_key(struct id id)
     return key_of_id('N', id);
 }
 
+struct str record_resource_key(char kind, struct str name, char room[RECORD_RESOURCE_KEY_MAX])
+{
+    must(name.len + 2 <= RECORD_RESOURCE_KEY_MAX);
+    room[0] = 'D';
+    room[1] = kind;
+    if (name.len)
+        memcpy(room + 2, name.at, name.len);
+    return (struct str){room, name.len + 2};
+}
+
 struct record_key record_meta_key(struct str name)
 {
     must(name.len > 0 && name.len < RECORD_KEY_MAX);
@@ -182,6 +201,15 @@ bool record_key_is_cron_entry(struct str key, struct id *id)
 bool record_key_is_cron_clock(struct str key, struct id *id)
 {
     return is_id_key(key, 'N', id);
+}
+
+bool record_key_is_resource(struct str key, char *kind, struct str *name)
+{
+    if (key.len < 2 || key.at[0] != 'D')
+        return false;
+    *kind = key.at[1];
+    *name = (struct str){key.at + 2, key.len - 2};
+    return true;
 }
 
 bool record_key_is_state(struct str key, struct id *id)
@@ -295,6 +323,8 @@ static void write_state(struct writer *w, const struct job_state *s)
     write_varint(w, s->token);
     write_opt(w, s->lease_end.ms);
     write_text(w, s->worker);
+    write_text(w, s->retry_counts);
+    write_text(w, s->avoid_node);
 }
 
 static void write_curve(struct writer *w, const struct curve *c)
@@ -337,6 +367,7 @@ static void write_job(struct writer *w, const struct job *job)
     if (job->unique_while)
         write_text(w, job->unique_key);
     write_batch(w, &job->batch);
+    write_text(w, job->retry_policies);
     write_state(w, &job->state);
     write_byte(w, goes_apart(job));
     if (!goes_apart(job))
@@ -355,6 +386,34 @@ static void write_state_record(struct writer *w, const struct job_state *s)
     write_state(w, s);
 }
 
+static void write_container(struct writer *w, const struct container_result *c)
+{
+    write_text(w, c->name);
+    write_byte(w, c->init);
+    write_zigzag(w, c->exit_code);
+    write_text(w, c->reason);
+    write_text(w, c->message);
+}
+
+static void write_failure(struct writer *w, const struct failure *f)
+{
+    must(f->condition < CONDITION_COUNT);
+    write_text(w, f->message);
+    write_text(w, f->error_type);
+    write_text(w, f->backtrace);
+    write_zigzag(w, f->exit_code);
+    write_zigzag(w, f->signal);
+    write_opt(w, f->run_time.ms < 0 ? -1 : f->run_time.ms);
+    write_byte(w, f->condition);
+    write_text(w, f->node);
+    write_text(w, f->termination_message);
+    write_text(w, f->category);
+    write_text(w, f->subcategory);
+    write_varint(w, f->container_count);
+    for (size_t i = 0; i < f->container_count; i++)
+        write_container(w, &f->containers[i]);
+}
+
 static void write_run(struct writer *w, const struct run *r)
 {
     must(r->outcome < OUTCOME_COUNT);
@@ -368,12 +427,7 @@ static void write_run(struct writer *w, const struct run *r)
     write_varint(w, r->attempt);
     write_opt(w, r->retry_at.ms);
     write_text(w, r->reason);
-    write_text(w, r->failure.message);
-    write_text(w, r->failure.error_type);
-    write_text(w, r->failure.backtrace);
-    write_zigzag(w, r->failure.exit_code);
-    write_zigzag(w, r->failure.signal);
-    write_opt(w, r->failure.run_time.ms < 0 ? -1 : r->failure.run_time.ms);
+    write_failure(w, &r->failure);
 }
 
 static void write_id(struct writer *w, struct id id)
@@ -409,7 +463,7 @@ static void write_cron_group(struct writer *w, const struct cron_group *g)
 }
 
 /* A field that is missing here would be missing in the jobs of every tick. */
-_Static_assert(sizeof(void *) != 8 || sizeof(struct enqueue) == 208,
+_Static_assert(sizeof(void *) != 8 || sizeof(struct enqueue) == 224,
                "a new field of struct enqueue must be stored with a cron entry, or refused in it");
 
 static void write_cron_entry(struct writer *w, const struct cron_entry *c)
@@ -433,6 +487,7 @@ static void write_cron_entry(struct writer *w, const struct cron_entry *c)
     if (job->unique_while)
         write_text(w, job->unique_key);
     write_text(w, job->payload);
+    write_text(w, job->retry_policies);
 }
 
 static void write_cron_clock(struct writer *w, const struct cron_clock *c)
@@ -441,6 +496,13 @@ static void write_cron_clock(struct writer *w, const struct cron_clock *c)
     write_opt(w, c->next_at.ms);
     write_opt(w, c->last_at.ms);
     write_pause(w, &c->pause);
+}
+
+static void write_resource(struct writer *w, uint64_t version, struct str body)
+{
+    write_byte(w, VERSION);
+    write_varint(w, version);
+    write_text(w, body);
 }
 
 /* Puts a record under key: call is what writes it, with the writer as its `w`. */
@@ -494,6 +556,18 @@ void record_put_cron_entry(struct batch *b, const struct cron_entry *entry)
 void record_put_cron_clock(struct batch *b, struct id id, const struct cron_clock *clock)
 {
     PUT(b, record_cron_clock_key(id), write_cron_clock(w, clock));
+}
+
+void record_put_resource(struct batch *b, char kind, struct str name, uint64_t version,
+                         struct str body)
+{
+    char room[RECORD_RESOURCE_KEY_MAX];
+    struct str key = record_resource_key(kind, name, room);
+    struct writer count = {0};
+    write_resource(&count, version, body);
+    struct writer fill = {batch_put_room(b, key, count.len), 0};
+    write_resource(&fill, version, body);
+    must(fill.len == count.len);
 }
 
 /* --- reading --- */
@@ -659,6 +733,8 @@ static void read_state(struct reader *r, struct job_state *s)
     s->token = read_varint(r, "token", UINT64_MAX);
     s->lease_end = read_instant(r, "lease_end");
     s->worker = read_text(r, "worker");
+    s->retry_counts = read_text(r, "retry counts");
+    s->avoid_node = read_text(r, "node to avoid");
 }
 
 static void read_curve(struct reader *r, struct curve *c)
@@ -698,6 +774,7 @@ struct err record_read_job(struct str value, struct id id, struct job *job, bool
     job->unique_while = (enum unique)read_byte(&r, "unique scope", UNIQUE_COUNT - 1);
     job->unique_key = job->unique_while ? read_text(&r, "unique key") : (struct str){0};
     read_batch(&r, &job->batch);
+    job->retry_policies = read_text(&r, "retry policies");
     read_state(&r, &job->state);
     *payload_apart = read_byte(&r, "payload", 1);
     job->payload = *payload_apart ? (struct str){NULL, 0} : read_text(&r, "payload");
@@ -720,7 +797,40 @@ struct err record_read_state(struct str value, struct job_state *state)
     return finish(&r, "state");
 }
 
-struct err record_read_run(struct str value, struct run *run)
+static void read_container(struct reader *r, struct container_result *c)
+{
+    c->name = read_text(r, "container's name");
+    c->init = read_byte(r, "container's kind", 1);
+    c->exit_code = read_zigzag32(r, "container's exit code");
+    c->reason = read_text(r, "container's reason");
+    c->message = read_text(r, "container's message");
+    c->condition = job_condition_of_container(c->reason);
+}
+
+static void read_failure(struct reader *r, struct arena *a, struct failure *f)
+{
+    f->message = read_text(r, "message");
+    f->error_type = read_text(r, "error type");
+    f->backtrace = read_text(r, "backtrace");
+    f->exit_code = read_zigzag32(r, "exit code");
+    f->signal = read_zigzag32(r, "signal");
+    f->run_time = read_span(r, "run time");
+    f->condition = (enum condition)read_byte(r, "condition", CONDITION_COUNT - 1);
+    f->node = read_text(r, "node");
+    f->termination_message = read_text(r, "termination message");
+    f->category = read_text(r, "category");
+    f->subcategory = read_text(r, "subcategory");
+    /* A container takes at least 5 bytes: what is left bounds their number. */
+    f->container_count = read_varint(r, "count of containers", left(r) / 5);
+    if (f->container_count == 0)
+        return;
+    struct container_result *c = arena_zero(a, f->container_count * sizeof *c);
+    f->containers = c;
+    for (size_t i = 0; i < f->container_count && !r->bad; i++)
+        read_container(r, &c[i]);
+}
+
+struct err record_read_run(struct str value, struct arena *a, struct run *run)
 {
     struct reader r = begin(value);
     TRY(read_version(&r, "run"));
@@ -733,12 +843,8 @@ struct err record_read_run(struct str value, struct run *run)
     run->attempt = (uint32_t)read_varint(&r, "attempt", UINT32_MAX);
     run->retry_at = read_instant(&r, "retry_at");
     run->reason = read_text(&r, "reason");
-    run->failure.message = read_text(&r, "message");
-    run->failure.error_type = read_text(&r, "error type");
-    run->failure.backtrace = read_text(&r, "backtrace");
-    run->failure.exit_code = read_zigzag32(&r, "exit code");
-    run->failure.signal = read_zigzag32(&r, "signal");
-    run->failure.run_time = read_span(&r, "run time");
+    run->failure = (struct failure){0};
+    read_failure(&r, a, &run->failure);
     return finish(&r, "run");
 }
 
@@ -812,6 +918,7 @@ struct err record_read_cron_entry(struct str value, struct id id, struct cron_en
     if (entry->job.unique_while)
         entry->job.unique_key = read_text(&r, "unique key");
     entry->job.payload = read_text(&r, "payload");
+    entry->job.retry_policies = read_text(&r, "retry policies");
     return finish(&r, "cron entry");
 }
 
@@ -823,4 +930,13 @@ struct err record_read_cron_clock(struct str value, struct cron_clock *clock)
     clock->last_at = read_instant(&r, "last_at");
     clock->pause = read_pause(&r);
     return finish(&r, "cron clock");
+}
+
+struct err record_read_resource(struct str value, uint64_t *version, struct str *body)
+{
+    struct reader r = begin(value);
+    TRY(read_version(&r, "resource"));
+    *version = read_varint(&r, "resource version", INT64_MAX);
+    *body = read_text(&r, "body");
+    return finish(&r, "resource");
 }

@@ -15,6 +15,7 @@
  *   'C' id          a cron group
  *   'E' id          an entry of a cron group: all but its clock
  *   'N' id          the clock of that entry: its next tick
+ *   'D' kind name   a resource that people manage: a retry policy, a queue's, the settings
  *   'M' name        facts of the store itself
  */
 
@@ -25,8 +26,9 @@
 #include "core/port.h"
 #include "store/batch.h"
 
-#define RECORD_APART_MIN 4096
-#define RECORD_KEY_MAX   32
+#define RECORD_APART_MIN        4096
+#define RECORD_KEY_MAX          32
+#define RECORD_RESOURCE_KEY_MAX (JOB_NAME_MAX + 2)
 
 struct record_key {
     char bytes[RECORD_KEY_MAX];
@@ -42,6 +44,8 @@ struct record_key record_cron_group_key(struct id id);
 struct record_key record_cron_entry_key(struct id id);
 struct record_key record_cron_clock_key(struct id id);
 struct record_key record_meta_key(struct str name);
+/* In the room given, for names are long. */
+struct str record_resource_key(char kind, struct str name, char room[RECORD_RESOURCE_KEY_MAX]);
 static inline struct str record_key_view(const struct record_key *k)
 {
     return (struct str){k->bytes, k->len};
@@ -55,6 +59,7 @@ bool record_key_is_takes(struct str key, uint64_t *seq);
 bool record_key_is_cron_group(struct str key, struct id *id);
 bool record_key_is_cron_entry(struct str key, struct id *id);
 bool record_key_is_cron_clock(struct str key, struct id *id);
+bool record_key_is_resource(struct str key, char *kind, struct str *name);
 
 /* The fact that says how everything is laid out, and its value as this program writes it. */
 #define RECORD_FORMAT_KEY STR("format")
@@ -71,6 +76,8 @@ void record_put_takes(struct batch *b, uint64_t seq, instant at, const struct ta
 void record_put_cron_group(struct batch *b, const struct cron_group *group);
 void record_put_cron_entry(struct batch *b, const struct cron_entry *entry);
 void record_put_cron_clock(struct batch *b, struct id id, const struct cron_clock *clock);
+void record_put_resource(struct batch *b, char kind, struct str name, uint64_t version,
+                         struct str body);
 
 /* Reads records. Strings of the results are views into value. ERR_CORRUPT (says which part),
  * ERR_VERSION. record_read_job leaves job->payload empty with *payload_apart set if it lies
@@ -79,7 +86,8 @@ NODISCARD struct err record_read_job(struct str value, struct id id, struct job 
                                      bool *payload_apart);
 NODISCARD struct err record_read_payload(struct str value, struct str *payload);
 NODISCARD struct err record_read_state(struct str value, struct job_state *state);
-NODISCARD struct err record_read_run(struct str value, struct run *run);
+/* The list of containers lies in the arena. */
+NODISCARD struct err record_read_run(struct str value, struct arena *a, struct run *run);
 /* Calls each(ctx, take) for all of them. */
 NODISCARD struct err record_read_takes(struct str value, instant *at,
                                        void (*each)(void *ctx, struct take t), void *ctx);
@@ -89,5 +97,6 @@ NODISCARD struct err record_read_cron_group(struct str value, struct id id,
 NODISCARD struct err record_read_cron_entry(struct str value, struct id id,
                                             struct cron_entry *entry);
 NODISCARD struct err record_read_cron_clock(struct str value, struct cron_clock *clock);
+NODISCARD struct err record_read_resource(struct str value, uint64_t *version, struct str *body);
 
 #endif

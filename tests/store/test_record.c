@@ -30,6 +30,8 @@ static struct job_state full_state(void)
         .token = 0xffffffffffffffffu,
         .lease_end = {1700000000005},
         .worker = STR("w1"),
+        .retry_counts = STR("k1"),
+        .avoid_node = STR("n1"),
     };
 }
 
@@ -60,6 +62,7 @@ static struct job full_job(void)
         .unique_key = STR("u:1"),
         .unique_while = UNIQUE_ACTIVE,
         .batch = {STR("b"), STR("true"), STR("$new"), true},
+        .retry_policies = STR("a,b"),
         .state = full_state(),
     };
 }
@@ -78,6 +81,15 @@ static struct job bare_job(void)
     };
 }
 
+static const struct container_result CONTAINERS[] = {
+    {.name = STR("main"),
+     .exit_code = 137,
+     .condition = CONDITION_OOM_KILLED,
+     .reason = STR("OOMKilled"),
+     .message = STR("m")},
+    {.name = STR("i"), .init = true},
+};
+
 static struct run full_run(void)
 {
     return (struct run){
@@ -95,7 +107,14 @@ static struct run full_run(void)
                     .backtrace = STR("a\nb"),
                     .exit_code = -7,
                     .signal = 9,
-                    .run_time = {1234}},
+                    .run_time = {1234},
+                    .condition = CONDITION_EVICTED,
+                    .node = STR("n1"),
+                    .termination_message = STR("tm"),
+                    .category = STR("c"),
+                    .subcategory = STR("s"),
+                    .containers = CONTAINERS,
+                    .container_count = 2},
     };
 }
 
@@ -160,6 +179,8 @@ static void assert_same_state(const struct job_state *a, const struct job_state 
     assert_int_equal(a->token, b->token);
     assert_int_equal(a->lease_end.ms, b->lease_end.ms);
     assert_same(a->worker, b->worker);
+    assert_same(a->retry_counts, b->retry_counts);
+    assert_same(a->avoid_node, b->avoid_node);
 }
 
 static void assert_same_job(const struct job *a, const struct job *b)
@@ -180,6 +201,7 @@ static void assert_same_job(const struct job *a, const struct job *b)
     assert_same(a->batch.when, b->batch.when);
     assert_same(a->batch.fold, b->batch.fold);
     assert_int_equal(a->batch.open, b->batch.open);
+    assert_same(a->retry_policies, b->retry_policies);
     assert_same_state(&a->state, &b->state);
 }
 
@@ -200,6 +222,22 @@ static void assert_same_run(const struct run *a, const struct run *b)
     assert_int_equal(a->failure.exit_code, b->failure.exit_code);
     assert_int_equal(a->failure.signal, b->failure.signal);
     assert_int_equal(a->failure.run_time.ms, b->failure.run_time.ms);
+    assert_int_equal(a->failure.condition, b->failure.condition);
+    assert_same(a->failure.node, b->failure.node);
+    assert_same(a->failure.termination_message, b->failure.termination_message);
+    assert_same(a->failure.category, b->failure.category);
+    assert_same(a->failure.subcategory, b->failure.subcategory);
+    assert_int_equal(a->failure.container_count, b->failure.container_count);
+    for (size_t i = 0; i < a->failure.container_count; i++) {
+        const struct container_result *x = &a->failure.containers[i];
+        const struct container_result *y = &b->failure.containers[i];
+        assert_same(x->name, y->name);
+        assert_int_equal(x->init, y->init);
+        assert_int_equal(x->exit_code, y->exit_code);
+        assert_int_equal(x->condition, y->condition);
+        assert_same(x->reason, y->reason);
+        assert_same(x->message, y->message);
+    }
 }
 
 /* Decoders behind one signature, for what holds of all of them. */
@@ -227,7 +265,10 @@ static struct err decode_state(struct str value)
 static struct err decode_run(struct str value)
 {
     struct run run;
-    return record_read_run(value, &run);
+    struct arena memory = {0};
+    struct err e = record_read_run(value, &memory, &run);
+    arena_fini(&memory);
+    return e;
 }
 
 static void count_take(void *ctx, struct take t)
@@ -448,9 +489,11 @@ static void check_run(const struct run *in)
 {
     struct batch b = {0};
     struct run out;
+    struct arena memory = {0};
     record_put_run(&b, ID, in);
-    assert_ok(record_read_run(value_of(&b, record_run_key(ID, in->index)), &out));
+    assert_ok(record_read_run(value_of(&b, record_run_key(ID, in->index)), &memory, &out));
     assert_same_run(in, &out);
+    arena_fini(&memory);
     batch_fini(&b);
 }
 
@@ -597,18 +640,19 @@ static void a_count_beyond_the_record_is_corrupt(void **state)
 
 #define GOLDEN_JOB                                                                                 \
     "01046d61696c0473656e641a01b0ea010000000000001040e0d403018188b2a0020203753a31"                 \
-    "010162047472756504246e65770302808002"                                                         \
+    "010162047472756504246e657703612c620302808002"                                                 \
     "81d0"                                                                                         \
     "95ffbc3182d095ffbc3183d095ffbc3184d095ffbc3185d095ffbc31030104050c72657472792032"             \
-    "206f662033ffffffffffffffffff0186d095ffbc3102773100097b22746f223a20317d"
-#define GOLDEN_BARE_JOB "010171017400000000000002000000000000000000000000000000000131"
+    "206f662033ffffffffffffffffff0186d095ffbc31027731026b31026e3100097b22746f223a20317d"
+#define GOLDEN_BARE_JOB "010171017400000000000000020000000000000000000000000000000000000131"
 #define GOLDEN_STATE                                                                               \
     "01030280800281d095ffbc3182d095ffbc3183d095ffbc3184d095ffbc3185d095ffbc31030104050c"           \
-    "72657472792032206f662033ffffffffffffffffff0186d095ffbc31027731"
+    "72657472792032206f662033ffffffffffffffffff0186d095ffbc31027731026b31026e31"
 #define GOLDEN_RUN                                                                                 \
     "010202773181d095ffbc3182d095ffbc3183d095ffbc31020384d095ffbc310377687904626f6f6d"             \
-    "014503610a620d12d309"
-#define GOLDEN_BARE_RUN "01000000000000000000000000000000"
+    "014503610a620d12d30902026e3102746d0163017302046d61696e009202094f4f4d4b696c6c6564016d"         \
+    "016901000000"
+#define GOLDEN_BARE_RUN "01000000000000000000000000000000000000000000"
 #define GOLDEN_TAKES                                                                               \
     "0181d095ffbc31020123456789abcdeffedcba987654321000000000000000000100000000000000"             \
     "02ac02"

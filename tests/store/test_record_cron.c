@@ -33,7 +33,8 @@ static struct cron_entry full_entry(void)
                                        .completed_retention = {0},
                                        .dead_retention = {5},
                                        .unique_key = STR("u"),
-                                       .unique_while = UNIQUE_ACTIVE}};
+                                       .unique_while = UNIQUE_ACTIVE,
+                                       .retry_policies = STR("p")}};
 }
 
 static struct cron_entry bare_entry(void)
@@ -237,7 +238,8 @@ static void version_1_has_these_bytes(void **state)
                                                        "01"
                                                        "06"
                                                        "020175"
-                                                       "077b2278223a317d");
+                                                       "077b2278223a317d"
+                                                       "0170");
 }
 
 static int set_up(void **state)

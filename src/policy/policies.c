@@ -1,0 +1,541 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy/policies.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/must.h"
+#include "base/strmap.h"
+#include "policy/fields.h"
+#include "policy/policy_document.h"
+
+#define GLOBAL_MAX_DEFAULT 20
+#define COUNT(array)       (sizeof(array) / sizeof *(array))
+#define NAME_ARG(name)     (int)((name).len < 64 ? (name).len : 64), (name).at
+
+struct item {
+    struct str name; /* owned by the map */
+    uint64_t version;
+    struct policy_document document; /* iff why is empty */
+    char why[256];                   /* it cannot be read any more, or empty */
+};
+
+struct attached {
+    struct str queue, names;
+    char bytes[];
+};
+
+struct policies {
+    struct policies_sink sink;
+    struct strmap items; /* of struct item */
+    struct item **sorted;
+    size_t count, cap;
+    struct attached **queues;
+    size_t queue_count, queue_cap;
+    struct policy_settings settings;
+    char default_name[64];
+    char *change;     /* JSON, or NULL */
+    uint64_t version; /* the last that was given */
+};
+
+struct policies *policies_new(bool enabled, const struct policies_sink *sink)
+{
+    struct policies *p = ALLOC(struct policies);
+    p->sink = *sink;
+    p->settings =
+        (struct policy_settings){.enabled = enabled, .global_max_retries = GLOBAL_MAX_DEFAULT};
+    return p;
+}
+
+static void free_item(struct item *it)
+{
+    if (!it->why[0])
+        policy_document_free(&it->document);
+    free(it);
+}
+
+void policies_free(struct policies *p)
+{
+    if (!p)
+        return;
+    for (size_t i = 0; i < p->count; i++)
+        free_item(p->sorted[i]);
+    for (size_t i = 0; i < p->queue_count; i++)
+        free(p->queues[i]);
+    strmap_fini(&p->items);
+    free(p->sorted);
+    free(p->queues);
+    free(p->change);
+    free(p);
+}
+
+static struct str own(struct buf *b, struct arena *a)
+{
+    struct str s = arena_copy(a, buf_view(b));
+    buf_fini(b);
+    return s;
+}
+
+/* Takes the first name off "a,b". */
+static bool next_name(struct str *names, struct str *name)
+{
+    if (names->len == 0)
+        return false;
+    const char *comma = memchr(names->at, ',', names->len);
+    size_t n = comma ? (size_t)(comma - names->at) : names->len;
+    size_t used = comma ? n + 1 : n;
+    *name = (struct str){names->at, n};
+    *names = (struct str){names->at + used, names->len - used};
+    return true;
+}
+
+static bool has_name(struct str names, struct str name)
+{
+    for (struct str each; next_name(&names, &each);)
+        if (str_eq(each, name))
+            return true;
+    return false;
+}
+
+/* --- the policies --- */
+
+static int compare(struct str x, struct str y)
+{
+    int c = memcmp(x.at, y.at, x.len < y.len ? x.len : y.len);
+    return c ? c : (x.len > y.len) - (x.len < y.len);
+}
+
+static void insert(struct policies *p, struct str name, struct item *it)
+{
+    if (p->count == p->cap) {
+        p->cap = p->cap ? p->cap * 2 : 16;
+        p->sorted = alloc_resize(p->sorted, p->cap * sizeof(struct item *));
+    }
+    it->name = strmap_put(&p->items, name, it);
+    size_t i = p->count++;
+    for (; i > 0 && compare(it->name, p->sorted[i - 1]->name) < 0; i--)
+        p->sorted[i] = p->sorted[i - 1];
+    p->sorted[i] = it;
+}
+
+static void forget(struct policies *p, struct item *it)
+{
+    size_t i = 0;
+    while (p->sorted[i] != it)
+        i++;
+    p->count--;
+    memmove(&p->sorted[i], &p->sorted[i + 1], (p->count - i) * sizeof(struct item *));
+    must(strmap_remove(&p->items, it->name) == it);
+    free_item(it);
+}
+
+static void write_item(const struct item *it, struct buf *b, struct arena *a)
+{
+    if (!it->why[0]) {
+        document_write_json(policy_document_tree(&it->document.policy, (int64_t)it->version, a), b);
+        return;
+    }
+    buf_lit(b, "{\"kind\":\"" POLICY_DOCUMENT_KIND "\",\"metadata\":{\"name\":");
+    json_write_string(b, it->name);
+    buf_print(b, ",\"resourceVersion\":%llu},\"broken\":", (unsigned long long)it->version);
+    json_write_string(b, str_from(it->why));
+    buf_byte(b, '}');
+}
+
+static struct err check_put(const struct policies *p, const struct policies_put *put,
+                            const struct policy_document *d, const struct item *old)
+{
+    struct str name = d->policy.name;
+    if (put->name.len && !str_eq(name, put->name))
+        return err_make(ERR_BAD_VALUE, "metadata.name: expected the one in the path, '%.*s'",
+                        NAME_ARG(put->name));
+    if (put->create && old)
+        return err_make(ERR_CONFLICT, "there is a retry policy '%.*s' already", NAME_ARG(name));
+    if (d->resource_version && !old)
+        return err_make(ERR_CONFLICT,
+                        "metadata.resourceVersion: there is no retry policy '%.*s' any more",
+                        NAME_ARG(name));
+    if (d->resource_version && (uint64_t)d->resource_version != old->version)
+        return err_make(ERR_CONFLICT, "metadata.resourceVersion: it is %llu by now, not %lld",
+                        (unsigned long long)old->version, (long long)d->resource_version);
+    if (!old && p->count >= POLICIES_MAX)
+        return err_make(ERR_TOO_MANY, "there are at most %d retry policies", POLICIES_MAX);
+    return err_none();
+}
+
+/* Takes over the document. */
+static struct item *adopt(struct policies *p, struct policy_document *d, struct item *old)
+{
+    struct item *it = old;
+    if (!it) {
+        it = ALLOC(struct item);
+        insert(p, d->policy.name, it);
+    } else if (!it->why[0]) {
+        policy_document_free(&it->document);
+    }
+    it->why[0] = '\0';
+    it->document = *d;
+    it->version = ++p->version;
+    return it;
+}
+
+struct err policies_put(struct policies *p, const struct policies_put *put, struct arena *a,
+                        struct str *json)
+{
+    struct policy_document d;
+    struct document_fault fault = {0};
+    if (!policy_document_parse(put->text, put->format, &d, &fault))
+        return document_fault_err(&fault);
+    struct item *old = strmap_get(&p->items, d.policy.name);
+    struct err err = check_put(p, put, &d, old);
+    if (err.code != ERR_OK) {
+        policy_document_free(&d);
+        return err;
+    }
+    struct item *it = adopt(p, &d, old);
+    struct buf b = {0};
+    write_item(it, &b, a);
+    *json = own(&b, a);
+    p->sink.put(p->sink.ctx, POLICIES_POLICY, it->name, it->version, *json);
+    return err_none();
+}
+
+struct err policies_read(const struct policies *p, struct str name, struct arena *a,
+                         struct str *json)
+{
+    struct buf b = {0};
+    if (name.len) {
+        const struct item *it = strmap_get(&p->items, name);
+        if (!it)
+            return err_make(ERR_NOT_FOUND, "there is no retry policy '%.*s'", NAME_ARG(name));
+        write_item(it, &b, a);
+    } else {
+        buf_lit(&b, "{\"items\":[");
+        for (size_t i = 0; i < p->count; i++) {
+            if (i)
+                buf_byte(&b, ',');
+            write_item(p->sorted[i], &b, a);
+        }
+        buf_lit(&b, "]}");
+    }
+    *json = own(&b, a);
+    return err_none();
+}
+
+struct err policies_remove(struct policies *p, struct str name)
+{
+    struct item *it = strmap_get(&p->items, name);
+    if (!it)
+        return err_make(ERR_NOT_FOUND, "there is no retry policy '%.*s'", NAME_ARG(name));
+    for (size_t i = 0; i < p->queue_count; i++)
+        if (has_name(p->queues[i]->names, name))
+            return err_make(ERR_CONFLICT, "the queue '%.*s' has this retry policy",
+                            NAME_ARG(p->queues[i]->queue));
+    if (str_eq(p->settings.default_policy, name))
+        return err_make(ERR_CONFLICT, "this retry policy is the default of the settings");
+    p->sink.put(p->sink.ctx, POLICIES_POLICY, name, 0, (struct str){0});
+    forget(p, it);
+    return err_none();
+}
+
+struct err policies_check_names(const struct policies *p, struct str names)
+{
+    for (struct str name; next_name(&names, &name);)
+        if (!strmap_get(&p->items, name))
+            return err_make(ERR_UNPROCESSABLE, "retry_policies: there is no retry policy '%.*s'",
+                            NAME_ARG(name));
+    return err_none();
+}
+
+/* --- queues --- */
+
+static size_t find_queue(const struct policies *p, struct str queue)
+{
+    size_t i = 0;
+    while (i < p->queue_count && !str_eq(p->queues[i]->queue, queue))
+        i++;
+    return i;
+}
+
+static void attach(struct policies *p, struct str queue, struct str names)
+{
+    size_t i = find_queue(p, queue);
+    if (i < p->queue_count) {
+        free(p->queues[i]);
+        p->queues[i] = p->queues[--p->queue_count];
+    }
+    if (names.len == 0)
+        return;
+    if (p->queue_count == p->queue_cap) {
+        p->queue_cap = p->queue_cap ? p->queue_cap * 2 : 16;
+        p->queues = alloc_resize(p->queues, p->queue_cap * sizeof(struct attached *));
+    }
+    struct attached *q = alloc_get(sizeof *q + queue.len + names.len);
+    memcpy(q->bytes, queue.at, queue.len);
+    memcpy(q->bytes + queue.len, names.at, names.len);
+    q->queue = (struct str){q->bytes, queue.len};
+    q->names = (struct str){q->bytes + queue.len, names.len};
+    p->queues[p->queue_count++] = q;
+}
+
+static struct str names_of(const struct policies *p, struct str queue)
+{
+    size_t i = find_queue(p, queue);
+    return i < p->queue_count ? p->queues[i]->names : (struct str){0};
+}
+
+struct err policies_queue_put(struct policies *p, struct str queue, struct str names,
+                              struct arena *a, struct str *json)
+{
+    TRY(policies_check_names(p, names));
+    attach(p, queue, names);
+    p->sink.put(p->sink.ctx, POLICIES_QUEUE, queue, ++p->version,
+                names.len ? names : (struct str){0});
+    policies_queue_read(p, queue, a, json);
+    return err_none();
+}
+
+void policies_queue_read(const struct policies *p, struct str queue, struct arena *a,
+                         struct str *json)
+{
+    struct buf b = {0};
+    struct str names = names_of(p, queue), name;
+    buf_lit(&b, "{\"name\":");
+    json_write_string(&b, queue);
+    buf_lit(&b, ",\"retry_policies\":[");
+    for (bool first = true; next_name(&names, &name); first = false) {
+        if (!first)
+            buf_byte(&b, ',');
+        json_write_string(&b, name);
+    }
+    buf_lit(&b, "]}");
+    *json = own(&b, a);
+}
+
+/* --- settings --- */
+
+static bool read_enabled(struct fields *f, const struct fields_at *at, void *into)
+{
+    return fields_bool(f, at, &((struct policy_settings *)into)->enabled);
+}
+
+static bool read_max(struct fields *f, const struct fields_at *at, void *into)
+{
+    struct policy_settings *s = into;
+    return fields_int(f, at, 0, JOB_RETRY_LIMIT_MAX, &s->global_max_retries);
+}
+
+static bool read_default(struct fields *f, const struct fields_at *at, void *into)
+{
+    struct policy_settings *s = into;
+    bool none = at->node->type == DOCUMENT_NULL ||
+                (at->node->type == DOCUMENT_STRING && at->node->text.len == 0);
+    s->default_policy = (struct str){0};
+    return none || fields_label(f, at, &s->default_policy);
+}
+
+static bool read_backoff(struct fields *f, const struct fields_at *at, void *into)
+{
+    struct policy_settings *s = into;
+    s->default_backoff = (struct curve){0};
+    return at->node->type == DOCUMENT_NULL ||
+           policy_document_backoff(at->node, "defaultBackoff", &s->default_backoff, f->fault);
+}
+
+static struct err read_settings(struct str text, struct arena *a, struct policy_settings *s)
+{
+    static const struct field table[] = {{"enabled", read_enabled, false},
+                                         {"globalMaxRetries", read_max, false},
+                                         {"defaultPolicyName", read_default, false},
+                                         {"defaultBackoff", read_backoff, false}};
+    struct document_fault fault = {0};
+    struct document_list list;
+    const struct document_node *root;
+    struct fields f = {.arena = a, .fault = &fault};
+    if (!document_read(text, DOCUMENT_ANY, a, &list, &fault) ||
+        !document_only(&list, &root, &fault))
+        return document_fault_err(&fault);
+    struct fields_at at = {.node = root};
+    if (!fields_read(&f, &at, table, COUNT(table), s))
+        return document_fault_err(&fault);
+    return err_none();
+}
+
+static struct document_node *settings_tree(const struct policy_settings *s, struct arena *a)
+{
+    struct document_node *n = document_map(a);
+    document_add(n, "enabled", document_bool(a, s->enabled));
+    document_add(n, "globalMaxRetries", document_int(a, s->global_max_retries));
+    document_add(n, "defaultPolicyName", document_string(a, s->default_policy));
+    if (s->default_backoff.shape != CURVE_NONE)
+        document_add(n, "defaultBackoff", policy_document_backoff_tree(&s->default_backoff, a));
+    return n;
+}
+
+static void set_settings(struct policies *p, const struct policy_settings *s)
+{
+    must(s->default_policy.len < sizeof p->default_name);
+    size_t n = s->default_policy.len;
+    if (n)
+        memmove(p->default_name, s->default_policy.at, n);
+    p->settings = *s;
+    p->settings.default_policy = (struct str){p->default_name, n};
+}
+
+static void set_change(struct policies *p, struct str json)
+{
+    free(p->change);
+    p->change = alloc_get(json.len + 1);
+    memcpy(p->change, json.at, json.len);
+    p->change[json.len] = '\0';
+}
+
+static void note_change(struct policies *p, struct str old, struct str new, struct str by,
+                        instant now)
+{
+    struct buf b = {0};
+    buf_print(&b, "{\"at\":%lld,\"by\":", (long long)now.ms);
+    if (by.len)
+        json_write_string(&b, by);
+    else
+        buf_lit(&b, "null");
+    buf_lit(&b, ",\"old\":");
+    buf_str(&b, old);
+    buf_lit(&b, ",\"new\":");
+    buf_str(&b, new);
+    buf_byte(&b, '}');
+    set_change(p, buf_view(&b));
+    p->sink.put(p->sink.ctx, POLICIES_CHANGE, (struct str){0}, p->version, buf_view(&b));
+    buf_fini(&b);
+}
+
+static struct str settings_json(const struct policy_settings *s, struct arena *a)
+{
+    struct buf b = {0};
+    document_write_json(settings_tree(s, a), &b);
+    return own(&b, a);
+}
+
+struct err policies_settings_put(struct policies *p, struct str text, struct str by, instant now,
+                                 struct arena *a, struct str *json)
+{
+    struct policy_settings s = p->settings;
+    TRY(read_settings(text, a, &s));
+    if (s.default_policy.len && !strmap_get(&p->items, s.default_policy))
+        return err_make(ERR_UNPROCESSABLE, "defaultPolicyName: there is no retry policy '%.*s'",
+                        NAME_ARG(s.default_policy));
+    struct str old = settings_json(&p->settings, a), new = settings_json(&s, a);
+    p->version++;
+    set_settings(p, &s);
+    p->sink.put(p->sink.ctx, POLICIES_SETTINGS, (struct str){0}, p->version, new);
+    note_change(p, old, new, by, now);
+    policies_settings_read(p, a, json);
+    return err_none();
+}
+
+void policies_settings_read(const struct policies *p, struct arena *a, struct str *json)
+{
+    struct buf b = {0};
+    document_write_json(settings_tree(&p->settings, a), &b);
+    must(b.len > 0 && b.at[b.len - 1] == '}');
+    b.len--;
+    buf_lit(&b, ",\"lastChange\":");
+    buf_str(&b, p->change ? str_from(p->change) : STR("null"));
+    buf_byte(&b, '}');
+    *json = own(&b, a);
+}
+
+/* --- recovery --- */
+
+static struct err restore_policy(struct policies *p, struct str name, uint64_t version,
+                                 struct str body)
+{
+    struct document_fault fault = {0};
+    struct item *it = ALLOC(struct item);
+    struct err err = err_none();
+    if (!policy_document_parse(body, DOCUMENT_JSON, &it->document, &fault))
+        err = document_fault_err(&fault);
+    else if (!str_eq(it->document.policy.name, name))
+        err = err_make(ERR_CORRUPT, "it says that it has another name");
+    if (err.code != ERR_OK) {
+        if (it->document.policy.name.len)
+            policy_document_free(&it->document);
+        memcpy(it->why, err.msg, sizeof err.msg < sizeof it->why ? sizeof err.msg : sizeof it->why);
+        it->why[sizeof it->why - 1] = '\0';
+    }
+    it->version = version;
+    insert(p, name, it);
+    return err;
+}
+
+static struct err restore_settings(struct policies *p, struct str body)
+{
+    struct arena memory = {0};
+    struct policy_settings s = p->settings;
+    struct err err = read_settings(body, &memory, &s);
+    if (err.code == ERR_OK)
+        set_settings(p, &s);
+    arena_fini(&memory);
+    return err;
+}
+
+struct err policies_restore(struct policies *p, char kind, struct str name, uint64_t version,
+                            struct str body)
+{
+    if (version > p->version)
+        p->version = version;
+    switch (kind) {
+    case POLICIES_POLICY:
+        return restore_policy(p, name, version, body);
+    case POLICIES_QUEUE:
+        attach(p, name, body);
+        return err_none();
+    case POLICIES_SETTINGS:
+        return restore_settings(p, body);
+    case POLICIES_CHANGE:
+        set_change(p, body);
+        return err_none();
+    default:
+        return err_make(ERR_CORRUPT, "there are no resources of this kind");
+    }
+}
+
+/* --- evaluation --- */
+
+static void add_named(const struct policies *p, struct str names, const struct policy **list,
+                      size_t *n)
+{
+    for (struct str name; next_name(&names, &name);) {
+        const struct item *it = strmap_get(&p->items, name);
+        if (it && !it->why[0])
+            list[(*n)++] = &it->document.policy;
+    }
+}
+
+static size_t count_names(struct str names)
+{
+    size_t n = 0;
+    for (struct str name; next_name(&names, &name);)
+        n++;
+    return n;
+}
+
+size_t policies_effective(const struct policies *p, struct str queue, struct str added,
+                          struct arena *a, const struct policy *const **list,
+                          const struct policy_settings **settings)
+{
+    size_t n = 0;
+    if (!p->settings.enabled)
+        return 0;
+    struct str names = names_of(p, queue);
+    const struct policy **out =
+        arena_get(a, (count_names(names) + count_names(added) + 1) * sizeof(struct policy *));
+    add_named(p, names, out, &n);
+    add_named(p, added, out, &n);
+    if (n == 0)
+        add_named(p, p->settings.default_policy, out, &n);
+    *list = out;
+    *settings = &p->settings;
+    return n;
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// Retry policies: as resources, what they make of failures, and what outlives the server.
+
+const assert = require('node:assert/strict');
+const { after, before, describe, it } = require('node:test');
+const { Server, assertError, queueName, useServer } = require('./harness');
+
+const put = (server, target, body, headers) => server.request('PUT', target, body, headers);
+
+function policy(name, spec, metadata = {}) {
+    return {
+        apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy', metadata: { name, ...metadata }, spec,
+    };
+}
+
+// Retries evictions twice, on another node, and nothing else.
+const EVICTED = {
+    defaultAction: 'Fail',
+    rules: [{
+        action: 'Retry', onConditions: ['Evicted'], retryLimit: 2,
+        antiAffinity: { mode: 'node' },
+    }],
+};
+
+async function putPolicy(server, name, spec) {
+    const res = await put(server, `/retry-policies/${name}`, policy(name, spec));
+    assert.equal(res.status, 200, res.text);
+    return res.json;
+}
+
+async function attach(server, queue, names) {
+    const res = await put(server, `/queues/${queue}`, { retry_policies: names });
+    assert.equal(res.status, 200, res.text);
+}
+
+async function change(server, fields, headers) {
+    const res = await put(server, '/settings/retry', fields, headers);
+    assert.equal(res.status, 200, res.text);
+    return res.json;
+}
+
+async function fail(server, id, fields = {}) {
+    const res = await server.post(`/jobs/${id}/failure`, { message: 'it broke', ...fields });
+    assert.equal(res.status, 200, res.text);
+    return res.json;
+}
+
+const evicted = (server, id) => fail(server, id, { condition: 'Evicted', node: 'n1' });
+
+describe('what a worker says of a failure', () => {
+    const server = useServer();
+    const what = {
+        condition: 'Evicted', node: 'n1', termination_message: 'tm', category: 'gpu',
+        subcategory: 'xid', exit_code: 7,
+        containers: [
+            { name: 'main', init: false, exit_code: 137, reason: 'OOMKilled', message: 'm' },
+            { name: 'setup', init: true, exit_code: 0 },
+        ],
+    };
+
+    it('is_shown_with_the_run_and_the_error', async () => {
+        const queue = queueName();
+        await server.enqueue({ queue });
+        const { id } = await server.claimOne(queue);
+        await fail(server, id, what);
+        const [run] = await server.runs(id);
+        const [error] = (await server.get(`/jobs/${id}/errors`)).json.errors;
+        for (const [key, value] of Object.entries(what)) {
+            assert.deepEqual(run[key], value, key);
+            assert.deepEqual(error[key], value, key);
+        }
+    });
+
+    it('is_refused_whole_where_it_is_wrong', async () => {
+        const queue = queueName();
+        await server.enqueue({ queue });
+        const { id } = await server.claimOne(queue);
+        for (const [fields, where] of [
+            [{ condition: 'evicted' }, /^condition: /],
+            [{ containers: [{ name: 'a' }, { exit_code: 1 }] }, /^containers\[1\]: name/],
+            [{ containers: {} }, /^containers: /],
+            [{ node: 'n'.repeat(256) }, /^node: /],
+        ]) {
+            const res = await server.post(`/jobs/${id}/failure`, { message: 'm', ...fields });
+            assert.equal(res.status, 400, res.text);
+            assert.match(res.json.error, where);
+        }
+        assert.equal((await server.job(id)).status, 'in_flight');
+    });
+});
+
+describe('a retry policy', () => {
+    const server = useServer();
+
+    it('is_made_read_listed_replaced_and_deleted', async () => {
+        const made = await server.post('/retry-policies', policy('crud', EVICTED));
+        assert.equal(made.status, 201, made.text);
+        assert.equal(made.json.metadata.name, 'crud');
+        assertError(await server.post('/retry-policies', policy('crud', EVICTED)), 409, 'conflict');
+        assert.deepEqual((await server.get('/retry-policies/crud')).json, made.json);
+        const { items } = (await server.get('/retry-policies')).json;
+        assert.deepEqual(items.map((p) => p.metadata.name), ['crud']);
+        const replaced = await putPolicy(server, 'crud', { defaultAction: 'Retry' });
+        assert.ok(replaced.metadata.resourceVersion > made.json.metadata.resourceVersion);
+        assert.equal((await server.delete('/retry-policies/crud')).status, 204);
+        assertError(await server.get('/retry-policies/crud'), 404, 'not_found');
+        assertError(await server.delete('/retry-policies/crud'), 404, 'not_found');
+    });
+
+    it('is_read_from_yaml', async () => {
+        const yaml = 'apiVersion: tenax.dev/v1\nkind: RetryPolicy\nmetadata: {name: yam}\n'
+            + 'spec:\n  defaultAction: Retry\n  retryLimit: 3\n';
+        const res = await put(server, '/retry-policies/yam', yaml,
+            { 'content-type': 'application/yaml' });
+        assert.equal(res.status, 200, res.text);
+        assert.equal(res.json.spec.retryLimit, 3);
+        assertError(await put(server, '/retry-policies/yam', yaml,
+            { 'content-type': 'application/json' }), 400, 'bad_json');
+    });
+
+    it('is_only_replaced_in_the_version_that_was_meant', async () => {
+        const first = await putPolicy(server, 'versions', EVICTED);
+        const second = await putPolicy(server, 'versions', EVICTED);
+        const stale = policy('versions', EVICTED,
+            { resourceVersion: first.metadata.resourceVersion });
+        assertError(await put(server, '/retry-policies/versions', stale), 409, 'conflict');
+        const fresh = policy('versions', EVICTED,
+            { resourceVersion: second.metadata.resourceVersion });
+        assert.equal((await put(server, '/retry-policies/versions', fresh)).status, 200);
+        const gone = policy('never', EVICTED, { resourceVersion: 1 });
+        assertError(await put(server, '/retry-policies/never', gone), 409, 'conflict');
+    });
+
+    it('is_refused_whole_with_the_path_of_the_fault', async () => {
+        const before_ = await putPolicy(server, 'bad', EVICTED);
+        for (const [spec, where] of [
+            [{}, /spec/],
+            [{ rules: [{ action: 'Retry', onConditions: ['evicted'] }] },
+                /spec\.rules\[0\]\.onConditions/],
+            [{ rules: [{ action: 'Maybe', onConditions: ['Evicted'] }] },
+                /spec\.rules\[0\]\.action/],
+            [{ defaultAction: 'Fail', retryLimits: 3 }, /spec\.retryLimits/],
+            [{ rules: [{ action: 'Retry', onTerminationMessage: { pattern: '(' } }] },
+                /spec\.rules\[0\]\.onTerminationMessage\.pattern/],
+        ]) {
+            const res = await put(server, '/retry-policies/bad', policy('bad', spec));
+            assert.equal(res.status, 400, res.text);
+            assert.match(res.json.error, where);
+        }
+        assertError(await put(server, '/retry-policies/bad', policy('other', EVICTED)), 400,
+            'bad_value');
+        assert.equal((await put(server, '/retry-policies/bad', '{"a":')).status, 400);
+        assert.deepEqual((await server.get('/retry-policies/bad')).json, before_);
+    });
+
+    it('cannot_be_deleted_while_it_is_in_use', async () => {
+        const queue = queueName();
+        await putPolicy(server, 'used', EVICTED);
+        await attach(server, queue, ['used']);
+        assert.deepEqual((await server.get(`/queues/${queue}`)).json,
+            { name: queue, retry_policies: ['used'] });
+        assertError(await server.delete('/retry-policies/used'), 409, 'conflict');
+        await attach(server, queue, []);
+        await change(server, { defaultPolicyName: 'used' });
+        assertError(await server.delete('/retry-policies/used'), 409, 'conflict');
+        await change(server, { defaultPolicyName: '' });
+        assert.equal((await server.delete('/retry-policies/used')).status, 204);
+    });
+
+    it('must_exist_where_it_is_named', async () => {
+        const queue = queueName();
+        assertError(await put(server, `/queues/${queue}`, { retry_policies: ['none'] }), 422,
+            'unprocessable');
+        assertError(await server.post('/jobs',
+            { queue, type: 't', payload: 1, retry_policies: ['none'] }), 422, 'unprocessable');
+        assertError(await put(server, '/settings/retry', { defaultPolicyName: 'none' }), 422,
+            'unprocessable');
+        assert.equal((await server.get('/jobs/count?queue=' + queue)).json.count, 0);
+    });
+});
+
+describe('a job with retry policies', () => {
+    const server = useServer({ args: ['--retry-policy-enabled'] });
+
+    it('is_retried_by_a_rule_until_its_limit_away_from_the_node', async () => {
+        const queue = queueName();
+        await putPolicy(server, 'evicted', EVICTED);
+        await attach(server, queue, ['evicted']);
+        const { id } = await server.enqueue({ queue });
+        assert.equal((await server.claimOne(queue)).avoid_nodes, undefined);
+        for (let n = 1; n <= 2; n++) {
+            const job = await evicted(server, id);
+            assert.equal(job.status, 'ready');
+            assert.match(job.reason, new RegExp(`^retry ${n} of 2 by rule 1 of policy evicted`));
+            const [count] = job.retry_counts;
+            assert.deepEqual([count.policy, count.count], ['evicted', n]);
+            assert.deepEqual((await server.claimOne(queue)).avoid_nodes, ['n1']);
+        }
+        const dead = await evicted(server, id);
+        assert.equal(dead.status, 'dead');
+        assert.equal(dead.resolution, 'failed');
+        const runs = await server.runs(id);
+        assert.match(runs[2].reason, /^dead: rule 1 of policy evicted .* allows 2 retries$/);
+        assert.equal((await server.job(id)).retry_counts[0].count, 2);
+        const again = await server.post(`/jobs/${id}/retry`);
+        assert.equal(again.status, 200, again.text);
+        assert.equal(again.json.retry_counts, undefined);
+    });
+
+    it('that_it_adds_itself_comes_after_those_of_the_queue', async () => {
+        const queue = queueName();
+        await putPolicy(server, 'queues', {
+            rules: [{ action: 'Fail', onExitCodes: { operator: 'In', values: [1] } }],
+        });
+        await putPolicy(server, 'added', {
+            rules: [{ action: 'Retry', onExitCodes: { operator: 'In', values: [1, 2] } }],
+        });
+        await attach(server, queue, ['queues']);
+        for (const [code, status] of [[1, 'dead'], [2, 'ready'], [3, 'dead']]) {
+            const made = await server.enqueue({ queue, retry_policies: ['added'] });
+            assert.deepEqual(made.retry_policies, ['added']);
+            await server.claimOne(queue);
+            assert.equal((await fail(server, made.id, { exit_code: code })).status, status);
+            await server.delete(`/jobs/${made.id}`);
+        }
+    });
+
+    it('obeys_its_worker_first', async () => {
+        const queue = queueName();
+        await putPolicy(server, 'always', { defaultAction: 'Retry' });
+        await attach(server, queue, ['always']);
+        const { id } = await server.enqueue({ queue });
+        await server.claimOne(queue);
+        assert.equal((await fail(server, id, { kill: true })).status, 'dead');
+    });
+
+    it('dies_at_its_next_failure_once_the_kill_switch_is_thrown', async () => {
+        const queue = queueName();
+        await putPolicy(server, 'always', { defaultAction: 'Retry' });
+        await attach(server, queue, ['always']);
+        const { id } = await server.enqueue({ queue });
+        await server.claimOne(queue);
+        assert.equal((await fail(server, id)).status, 'ready');
+        await server.claimOne(queue);
+        const now = await change(server, { globalMaxRetries: 0 }, { 'worker-id': 'operator' });
+        assert.equal(now.globalMaxRetries, 0);
+        assert.equal(now.lastChange.by, 'operator');
+        assert.equal(now.lastChange.old.globalMaxRetries, 20);
+        assert.equal(now.lastChange.new.globalMaxRetries, 0);
+        const dead = await fail(server, id);
+        assert.equal(dead.status, 'dead');
+        assert.match(dead.reason, /globalMaxRetries is 0/);
+        await change(server, { globalMaxRetries: 20 });
+    });
+
+    it('has_the_default_policy_if_there_is_no_other', async () => {
+        const queue = queueName();
+        await putPolicy(server, 'default', { defaultAction: 'Fail' });
+        await change(server, { defaultPolicyName: 'default' });
+        const { id } = await server.enqueue({ queue });
+        await server.claimOne(queue);
+        assert.match((await fail(server, id)).reason, /policy default says Fail/);
+        await change(server, { defaultPolicyName: null });
+    });
+
+    it('is_a_plain_job_while_policies_are_switched_off', async () => {
+        const queue = queueName();
+        await putPolicy(server, 'never', { defaultAction: 'Fail' });
+        await attach(server, queue, ['never']);
+        const { id } = await server.enqueue({ queue });
+        await server.claimOne(queue);
+        await change(server, { enabled: false });
+        const job = await fail(server, id);
+        assert.equal(job.status, 'scheduled');
+        assert.equal(job.retry_counts, undefined);
+        await change(server, { enabled: true });
+    });
+
+    it('is_judged_when_its_claim_expires', async () => {
+        const queue = queueName();
+        await putPolicy(server, 'expiry', { defaultAction: 'Fail' });
+        await attach(server, queue, ['expiry']);
+        const { id } = await server.enqueue({ queue });
+        await server.claimOne(queue, { lease_ms: 1000 });
+        const { until } = require('./harness');
+        const dead = await until(async () => {
+            const job = await server.job(id);
+            return job.status === 'dead' && job;
+        }, 'the claim expires');
+        assert.equal(dead.resolution, 'claim-expired');
+        assert.match(dead.reason, /policy expiry says Fail/);
+    });
+});
+
+for (const signal of ['SIGTERM', 'SIGKILL'])
+    describe(`after ${signal}`, () => {
+        const server = new Server();
+        before(() => server.start());
+        after(() => server.clean());
+
+        it('policies_attachments_settings_and_counts_are_as_they_were', async () => {
+            const queue = queueName();
+            await putPolicy(server, 'kept', EVICTED);
+            await attach(server, queue, ['kept']);
+            await change(server, {
+                enabled: true, globalMaxRetries: 5, defaultPolicyName: 'kept',
+                defaultBackoff: { initialDelay: '1s' },
+            });
+            const { id } = await server.enqueue({ queue, retry_policies: ['kept'] });
+            await server.claimOne(queue);
+            const look = async () => Promise.all(['/retry-policies', `/queues/${queue}`,
+                '/settings/retry'].map(async (target) => (await server.get(target)).json));
+            assert.equal((await evicted(server, id)).retry_counts[0].count, 1);
+            const before_ = await look();
+            const job = await server.job(id);
+            await server.signal(signal);
+            await server.start();
+            assert.deepEqual(await look(), before_);
+            const now = await server.job(id);
+            assert.deepEqual(now.retry_counts, job.retry_counts);
+            assert.deepEqual(now.retry_policies, ['kept']);
+            const next = await putPolicy(server, 'kept', EVICTED);
+            assert.ok(next.metadata.resourceVersion > before_[0].items[0].metadata.resourceVersion);
+        });
+    });
