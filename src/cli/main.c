@@ -20,6 +20,7 @@ static const struct {
     {&job_command, job_main},         {&queues_command, queues_main},
     {&retry_command, retry_main},     {&cancel_command, cancel_main},
     {&patch_command, patch_main},     {&delete_command, delete_main},
+    {&policy_command, policy_main},   {&queue_command, queue_main},
     {&crons_command, crons_main},     {&cron_command, cron_main},
     {&backup_command, backup_main},   {&restore_command, restore_main},
     {&check_command, check_main},     {&tls_command, tls_main},

@@ -494,6 +494,8 @@ struct err policies_restore(struct policies *p, char kind, struct str name, uint
     case POLICIES_SETTINGS:
         return restore_settings(p, body);
     case POLICIES_CHANGE:
+        if (body.len == 0)
+            return err_make(ERR_CORRUPT, "it is empty");
         set_change(p, body);
         return err_none();
     default:

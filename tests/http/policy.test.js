@@ -4,8 +4,10 @@
 // Retry policies: as resources, what they make of failures, and what outlives the server.
 
 const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const path = require('node:path');
 const { after, before, describe, it } = require('node:test');
-const { Server, assertError, queueName, useServer } = require('./harness');
+const { Server, assertError, makeDir, queueName, run, until, useServer } = require('./harness');
 
 const put = (server, target, body, headers) => server.request('PUT', target, body, headers);
 
@@ -284,7 +286,6 @@ describe('a job with retry policies', () => {
         await attach(server, queue, ['expiry']);
         const { id } = await server.enqueue({ queue });
         await server.claimOne(queue, { lease_ms: 1000 });
-        const { until } = require('./harness');
         const dead = await until(async () => {
             const job = await server.job(id);
             return job.status === 'dead' && job;
@@ -325,3 +326,45 @@ for (const signal of ['SIGTERM', 'SIGKILL'])
             assert.ok(next.metadata.resourceVersion > before_[0].items[0].metadata.resourceVersion);
         });
     });
+
+describe('tenax policy and queue', () => {
+    const server = useServer();
+    const cli = (...args) => run([...args, '--url', server.url()]);
+
+    it('apply_get_attach_and_delete', async () => {
+        const dir = makeDir();
+        const file = path.join(dir, 'two.yaml');
+        fs.writeFileSync(file, ['one', 'two'].map((name) => 'apiVersion: tenax.dev/v1\n'
+            + `kind: RetryPolicy\nmetadata: {name: ${name}}\nspec: {defaultAction: Retry}\n`)
+            .join('---\n'));
+        let end = await cli('policy', 'apply', '--file', file);
+        fs.rmSync(dir, { recursive: true });
+        assert.equal(end.code, 0, end.stderr);
+        assert.match(end.stderr, /Applied the retry policy one\.\nApplied the retry policy two\./);
+        end = await cli('policy', 'get', 'two', '--output', 'json');
+        assert.equal(JSON.parse(end.stdout).spec.defaultAction, 'Retry');
+        end = await cli('queue', 'a/b', '--retry-policy', 'two,one');
+        assert.equal(end.code, 0, end.stderr);
+        end = await cli('queue', 'a/b', '--output', 'json');
+        assert.deepEqual(JSON.parse(end.stdout),
+            { name: 'a/b', retry_policies: ['two', 'one'] });
+        end = await cli('policy', 'delete', 'one');
+        assert.equal(end.code, 1, end.stderr);
+        assert.match(end.stderr, /the queue 'a\/b' has this retry policy/);
+        end = await cli('queue', 'a/b', '--retry-policy', '');
+        assert.equal(end.code, 0, end.stderr);
+        end = await cli('policy', 'delete', 'one');
+        assert.equal(end.code, 0, end.stderr);
+        end = await cli('policy', 'get', 'one');
+        assert.equal(end.code, 4);
+    });
+
+    it('say_what_is_wrong', async () => {
+        let end = await cli('policy', 'apply');
+        assert.equal(end.code, 2);
+        end = await cli('policy', 'apply', '--file', '/dev/null');
+        assert.equal(end.code, 2);
+        end = await cli('queue');
+        assert.equal(end.code, 2);
+    });
+});
