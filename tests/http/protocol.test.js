@@ -29,7 +29,7 @@ describe('a path', () => {
     it('that_no_endpoint_has_is_not_found', async () => {
         const targets = ['/', '/job', '/jobs/', '/jobs/x/y', '/jobs/x/errors/1/2', '/jobs//runs',
             '/Jobs',
-            '/queues/x', '/health/', '/jobs/x/success/', '/%6Aobs/x/y', '//jobs'];
+            '/queues/x/y', '/health/', '/jobs/x/success/', '/%6Aobs/x/y', '//jobs'];
         for (const target of targets)
             assertError(await server.get(target), 404, 'no_such_path');
         assertError(await server.request('OPTIONS', '*'), 404, 'no_such_path');
