@@ -15,15 +15,25 @@ static const struct {
     const struct subcommand *page;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {&settings_command, serve_main},  {&enqueue_command, enqueue_main},
-    {&work_command, work_main},       {&jobs_command, jobs_main},
-    {&job_command, job_main},         {&queues_command, queues_main},
-    {&retry_command, retry_main},     {&cancel_command, cancel_main},
-    {&patch_command, patch_main},     {&delete_command, delete_main},
-    {&policy_command, policy_main},   {&queue_command, queue_main},
-    {&crons_command, crons_main},     {&cron_command, cron_main},
-    {&backup_command, backup_main},   {&restore_command, restore_main},
-    {&check_command, check_main},     {&tls_command, tls_main},
+    {&settings_command, serve_main},
+    {&enqueue_command, enqueue_main},
+    {&work_command, work_main},
+    {&jobs_command, jobs_main},
+    {&job_command, job_main},
+    {&queues_command, queues_main},
+    {&retry_command, retry_main},
+    {&cancel_command, cancel_main},
+    {&patch_command, patch_main},
+    {&delete_command, delete_main},
+    {&policy_command, policy_main},
+    {&queue_command, queue_main},
+    {&retry_settings_command, retry_settings_main},
+    {&crons_command, crons_main},
+    {&cron_command, cron_main},
+    {&backup_command, backup_main},
+    {&restore_command, restore_main},
+    {&check_command, check_main},
+    {&tls_command, tls_main},
     {&version_command, version_main},
 };
 
@@ -45,7 +55,7 @@ static void print_overview(FILE *f)
           "Usage:\n  tenax COMMAND [OPTIONS]\n\nCommands:\n",
           f);
     for (size_t i = 0; i < COMMANDS; i++)
-        fprintf(f, "  %-10s %s\n", commands[i].page->name, commands[i].page->summary);
+        fprintf(f, "  %-15s %s\n", commands[i].page->name, commands[i].page->summary);
     fputs("  help       explain a command, or the exit codes: tenax help exit-codes\n\n"
           "Try it, with a server in one terminal and the rest in another:\n"
           "  tenax serve\n"

@@ -237,3 +237,71 @@ int queue_main(int argc, char **argv)
     client_close(&c);
     return code;
 }
+
+/* --- retry-settings --- */
+
+struct settings_args {
+    struct client_args client;
+    const char *enabled, *most, *policy;
+};
+
+#define AT(field) .offset = offsetof(struct settings_args, field)
+
+static const struct option_def settings_options[] = {
+    {"enabled", "true|false", OPTION_TEXT, AT(enabled), .help = "whether policies decide at all"},
+    {"global-max-retries", "LIMIT", OPTION_TEXT, AT(most),
+     .help = "most retries of a job by all policies; 0 stops them all"},
+    {"default-policy", "NAME", OPTION_TEXT, AT(policy),
+     .help = "the policy of jobs that have no other; an empty text: none"},
+    CLIENT_OPTIONS(struct settings_args),
+    {0},
+};
+
+const struct subcommand retry_settings_command = {
+    .name = "retry-settings",
+    .usage = "[OPTIONS]",
+    .summary = "show or change the settings of retry policies",
+    .about = "Prints JSON. What is not given stays as it is.",
+    .examples = "  tenax retry-settings --global-max-retries 0\n",
+    .options = settings_options,
+};
+
+/* The server says what is wrong with a value: text that is no JSON goes as a string. */
+static void add_member(struct buf *b, const char *name, const char *value, bool text)
+{
+    struct str given = str_from(value ? value : ""), checked;
+    if (!value)
+        return;
+    buf_print(b, "%s\"%s\":", b->len ? "," : "{", name);
+    if (text || view_check(given, &checked).code != ERR_OK)
+        json_write_string(b, given);
+    else
+        buf_str(b, given);
+}
+
+int retry_settings_main(int argc, char **argv)
+{
+    struct settings_args args = {0};
+    struct options o;
+    struct client c;
+    int code;
+    if (!command_begin(&retry_settings_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+        return code;
+    if (o.rest_count)
+        return command_usage(&retry_settings_command, "unexpected '%s'", o.rest[0]);
+    code = client_open(&c, &retry_settings_command, &args.client);
+    if (code != CLI_OK)
+        return code;
+    struct buf *body = &c.call.body;
+    add_member(body, "enabled", args.enabled, false);
+    add_member(body, "globalMaxRetries", args.most, false);
+    add_member(body, "defaultPolicyName", args.policy, true);
+    bool change = body->len > 0;
+    if (change)
+        buf_byte(body, '}');
+    code = ask(&c, change ? "PUT" : "GET", "/settings/retry", NULL);
+    if (code == CLI_OK)
+        show(&c);
+    client_close(&c);
+    return code;
+}

@@ -15,7 +15,7 @@ const { Server, begin, makeDir, queueName, run, until, useServer } = require('./
 const UNKNOWN = '0'.repeat(24) + '1';
 const HOUR = 3600000;
 const COMMANDS = ['serve', 'enqueue', 'work', 'jobs', 'job', 'queues', 'retry', 'cancel', 'patch',
-    'delete', 'policy', 'queue', 'crons', 'cron', 'backup', 'restore', 'check', 'tls', 'version'];
+    'delete', 'policy', 'queue', 'retry-settings', 'crons', 'cron', 'backup', 'restore', 'check', 'tls', 'version'];
 
 // What `tenax ARGS` says to this server; it must end with that code.
 function client(server) {
@@ -578,7 +578,7 @@ describe('tenax version and help', () => {
     it('explain_every_command_in_lines_of_80', async () => {
         const overview = (await tenax(['help'])).stdout;
         assert.equal((await tenax(['--help'])).stdout, overview);
-        const named = [...overview.matchAll(/^ {2}([a-z]+) {2,}\S/gm)].map((match) => match[1]);
+        const named = [...overview.matchAll(/^ {2}([a-z-]+) {2,}\S/gm)].map((match) => match[1]);
         assert.deepEqual(named.filter((name) => name !== 'help'), COMMANDS);
         for (const command of COMMANDS) {
             const page = (await tenax(['help', command])).stdout;

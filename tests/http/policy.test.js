@@ -359,6 +359,17 @@ describe('tenax policy and queue', () => {
         assert.equal(end.code, 4);
     });
 
+    it('retry_settings_change_what_they_name', async () => {
+        let end = await cli('retry-settings', '--enabled', 'true', '--global-max-retries', '3');
+        assert.equal(end.code, 0, end.stderr);
+        end = await cli('retry-settings', '--output', 'json');
+        const now = JSON.parse(end.stdout);
+        assert.deepEqual([now.enabled, now.globalMaxRetries], [true, 3]);
+        end = await cli('retry-settings', '--enabled', 'maybe');
+        assert.equal(end.code, 1);
+        assert.match(end.stderr, /enabled/);
+    });
+
     it('say_what_is_wrong', async () => {
         let end = await cli('policy', 'apply');
         assert.equal(end.code, 2);
