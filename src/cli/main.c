@@ -56,7 +56,7 @@ static void print_overview(FILE *f)
           f);
     for (size_t i = 0; i < COMMANDS; i++)
         fprintf(f, "  %-15s %s\n", commands[i].page->name, commands[i].page->summary);
-    fputs("  help       explain a command, or the exit codes: tenax help exit-codes\n\n"
+    fputs("  help            explain a command, or the exit codes: tenax help exit-codes\n\n"
           "Try it, with a server in one terminal and the rest in another:\n"
           "  tenax serve\n"
           "  tenax enqueue --queue mail --type welcome '{\"to\": \"ada@example.org\"}'\n"
