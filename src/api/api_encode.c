@@ -179,6 +179,8 @@ static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
     if (resolution)
         TEXT_MEMBER(b, "resolution", str_from(resolution));
     TEXT_MEMBER(b, "reason", s->reason);
+    if (s->losses)
+        INT_MEMBER(b, "losses", s->losses);
     if (s->extras.retry_counts.len)
         encode_counts(b, s->extras.retry_counts);
     api_encode_options(b, job);

@@ -246,12 +246,13 @@ static struct err ask_to_fold(struct fold *f, const struct target *t)
 
 /* --- applying --- */
 
-/* Whether all that the plan is built on is still so. */
+/* Whether all that the plan is built on is still so. What else has changed meanwhile, by a
+ * patch, is taken over: the record is written anew from it. */
 static struct err holds(struct fold *f, bool *still)
 {
     *still = true;
     for (size_t i = 0; i < f->slot_count && *still; i++) {
-        const struct slot *slot = &f->all[i];
+        struct slot *slot = &f->all[i];
         struct foldable now;
         bool found;
         TRY(look(f, slot->key, &now, &found));
@@ -259,6 +260,8 @@ static struct err holds(struct fold *f, bool *still)
         if (*still && found)
             *still = id_eq(now.now.id, slot->waiting.now.id) &&
                      str_eq(now.stored.payload, slot->waiting.stored.payload);
+        if (*still && found)
+            slot->waiting = now;
     }
     return err_none();
 }

@@ -76,8 +76,8 @@ void engine_free(struct engine *e)
 
 /* --- recovery --- */
 
-static void restore_lease(struct engine *e, const struct job *job, const struct job_extent *x,
-                          struct queue *q)
+static void restore_lease(struct engine *e, instant now, const struct job *job,
+                          const struct job_extent *x, struct queue *q)
 {
     const struct job_state *s = &job->state;
     must(s->runs > 0 && instant_is_set(s->lease_end));
@@ -87,7 +87,9 @@ static void restore_lease(struct engine *e, const struct job *job, const struct 
     l->failed_at = s->failed_at;
     l->taken_at = s->dequeued_at;
     l->lease_end = s->lease_end;
+    l->lapsed = s->lease_end.ms <= now.ms;
     l->completed_retention = job->completed_retention;
+    l->dead_retention = job->dead_retention;
     l->run = s->runs - 1;
     l->attempts = s->attempts;
     l->forgiven = s->forgiven;
@@ -118,7 +120,7 @@ void engine_restore_job(struct engine *e, const struct job *job, const struct jo
             engine_fold_open(e, job);
         return;
     case STATUS_IN_FLIGHT:
-        restore_lease(e, job, extent, q);
+        restore_lease(e, now, job, extent, q);
         return;
     case STATUS_COMPLETED:
     case STATUS_DEAD:

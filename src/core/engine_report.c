@@ -141,6 +141,8 @@ struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
 
 static enum event event_of(const struct verdict *v, instant now)
 {
+    if (v->resolution == RESOLUTION_POISON)
+        return EVENT_POISON;
     if (!v->retry)
         return EVENT_EXHAUST;
     return v->at.ms <= now.ms ? EVENT_RETRY_NOW : EVENT_RETRY;
@@ -198,6 +200,24 @@ static struct decision decide(struct engine *e, instant now, const struct retry_
     return d;
 }
 
+static uint32_t losses_of_expired(const struct live *l)
+{
+    return l->losses + !l->lapsed;
+}
+
+static bool is_poison(const struct engine *e, uint32_t losses)
+{
+    return e->settings.lost_worker_limit && losses >= e->settings.lost_worker_limit;
+}
+
+static struct verdict poisoned(uint32_t losses)
+{
+    struct verdict v = {.resolution = RESOLUTION_POISON, .at = INSTANT_NONE};
+    snprintf(v.reason, sizeof v.reason, "dead: its worker was lost in %u %s", losses,
+             losses == 1 ? "run" : "runs in a row");
+    return v;
+}
+
 /* The common end of a failure report and of an expired lease: applies the decision, in whose
  * memory job->state.reason then lies. */
 static void fail(struct engine *e, instant now, struct live *l, const struct decision *d,
@@ -209,7 +229,7 @@ static void fail(struct engine *e, instant now, struct live *l, const struct dec
     s.status = lifecycle_move(STATUS_IN_FLIGHT, event_of(v, now));
     s.attempts++;
     s.failed_at = now;
-    s.losses = 0;
+    s.losses = outcome == OUTCOME_EXPIRED ? losses_of_expired(l) : 0;
     s.reason = str_from(v->reason);
     s.resolution = v->resolution;
     if (v->retry)
@@ -276,6 +296,9 @@ struct err engine_expire(struct engine *e, instant now, struct live *l)
         struct retry_request request = {
             .job = &job, .outcome = OUTCOME_EXPIRED, .retry_at = INSTANT_NONE};
         struct decision d = decide(e, now, &request, &failure, &scratch);
+        if (is_poison(e, losses_of_expired(l)))
+            d = (struct decision){.verdict = poisoned(losses_of_expired(l)),
+                                  .retry_counts = job.state.retry_counts};
         fail(e, now, l, &d, OUTCOME_EXPIRED, &failure, &job);
     }
     arena_fini(&scratch);
@@ -294,7 +317,7 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
 {
     struct job_state s = state_of(l);
     s.status = engine_returned(l->ready_at, l->taken_at, now);
-    s.losses = outcome == OUTCOME_LOST ? l->losses + 1 : 0;
+    s.losses = outcome == OUTCOME_LOST ? l->losses : 0;
     char words[RETRY_REASON_MAX];
     snprintf(words, sizeof words, "%s again: %s", lifecycle_status_name(s.status), reason);
     s.reason = str_from(words);
@@ -310,6 +333,23 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
         engine_ready_add(e, q, s.priority, id, true);
     else
         engine_wait_add(e, q, s.priority, id, true, s.ready_at, now);
+}
+
+void engine_lose(struct engine *e, instant now, struct live *l)
+{
+    l->losses++;
+    if (!is_poison(e, l->losses)) {
+        engine_return(e, now, l, OUTCOME_LOST, "the worker's stream closed");
+        return;
+    }
+    struct verdict v = poisoned(l->losses);
+    struct job_state s = state_of(l);
+    s.status = lifecycle_move(STATUS_IN_FLIGHT, event_of(&v, now));
+    s.resolution = v.resolution;
+    s.reason = str_from(v.reason);
+    struct run run = run_of(l, now, OUTCOME_LOST, s.reason);
+    finish(e, now, l, &s, &run,
+           l->dead_retention.ms >= 0 ? l->dead_retention : e->settings.dead_retention);
 }
 
 struct err engine_release(struct engine *e, instant now, struct run_ref ref)
@@ -330,6 +370,7 @@ struct err engine_renew(struct engine *e, instant now, struct run_ref ref, span 
                         "the job is held by an open stream, which needs no renewal");
     engine_deadline_remove(e, l->lease_end, l->id);
     l->lease_end = *lease_end = instant_add(now, lease);
+    l->lapsed = false;
     engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, l->queue->index));
     struct job_state s = state_of(l);
     s.token = l->token;

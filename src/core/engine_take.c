@@ -257,6 +257,7 @@ static struct err start_run(struct engine *e, instant now, struct arena *a, stru
     l->ready_at = s->ready_at;
     l->failed_at = s->failed_at;
     l->completed_retention = h->job.completed_retention;
+    l->dead_retention = h->job.dead_retention;
     l->run = s->runs;
     l->attempts = s->attempts;
     l->forgiven = s->forgiven;
@@ -409,13 +410,16 @@ struct taker *engine_taker_open(struct engine *e, const struct taker_spec *spec,
     return t;
 }
 
-void engine_taker_close(struct engine *e, instant now, struct taker *t)
+void engine_taker_close(struct engine *e, instant now, struct taker *t, enum taker_end why)
 {
     t->paused = true; /* ending its runs must not make it hungry */
     leave_mood(e, t);
     while (!list_is_empty(&t->held)) {
         struct live *l = LIST_OF(t->held.next, struct live, held);
-        engine_return(e, now, l, OUTCOME_LOST, "the worker's stream closed");
+        if (why == TAKER_GONE)
+            engine_lose(e, now, l);
+        else
+            engine_return(e, now, l, OUTCOME_LOST, "the server stopped while a worker held it");
     }
     free_taker(e, t);
 }

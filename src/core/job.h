@@ -33,6 +33,7 @@ enum resolution {
     RESOLUTION_FAILED,
     RESOLUTION_CLAIM_EXPIRED,
     RESOLUTION_CANCELED,
+    RESOLUTION_POISON, /* too many runs in a row ended with their worker lost */
     RESOLUTION_COUNT
 };
 
