@@ -298,7 +298,7 @@ struct err engine_expire(struct engine *e, instant now, struct live *l)
         struct decision d = decide(e, now, &request, &failure, &scratch);
         if (is_poison(e, losses_of_expired(l)))
             d = (struct decision){.verdict = poisoned(losses_of_expired(l)),
-                                  .retry_counts = job.state.retry_counts};
+                                  .extras = {.retry_counts = job.state.extras.retry_counts}};
         fail(e, now, l, &d, OUTCOME_EXPIRED, &failure, &job);
     }
     arena_fini(&scratch);
