@@ -231,7 +231,7 @@ int queue_main(int argc, char **argv)
         return code;
     if (args.policies)
         write_names(&c.call.body, args.policies);
-    code = ask(&c, args.policies ? "PUT" : "GET", "/queues", o.rest[0]);
+    code = ask(&c, args.policies ? "PATCH" : "GET", "/queues", o.rest[0]);
     if (code == CLI_OK)
         show(&c);
     client_close(&c);

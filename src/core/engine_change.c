@@ -35,6 +35,8 @@ static void patch_live(struct engine *e, struct live *l, const struct job *job)
     struct queue *q = engine_queue_get(e, job->queue);
     old->counts[STATUS_IN_FLIGHT]--;
     q->counts[STATUS_IN_FLIGHT]++;
+    engine_queue_refresh(e, old);
+    engine_queue_refresh(e, q);
     l->queue = q;
     l->priority = job->state.priority;
     l->ready_at = job->state.ready_at;
@@ -103,14 +105,14 @@ struct err engine_cancel(struct engine *e, instant now, struct id id, struct are
         return err_make(ERR_UNPROCESSABLE, "the job is %s already",
                         lifecycle_status_name(s->status));
     struct live *l = idmap_get(&e->live, id);
-    span retention = job->dead_retention.ms >= 0 ? job->dead_retention : e->settings.dead_retention;
+    struct queue *q = engine_queue_find(e, job->queue);
+    must(q);
+    span retention = engine_limits_dead(e, q, job->dead_retention);
     s->reason = STR("dead: canceled by a command");
     if (l) {
         engine_call_off(e, now, l, s, retention);
         return err_none();
     }
-    struct queue *q = engine_queue_find(e, job->queue);
-    must(q);
     struct unique_ref u = engine_unique_ref(e, job);
     enum status from = s->status;
     engine_forget(e, q, job);

@@ -9,25 +9,36 @@
 #include "base/list.h"
 #include "base/strmap.h"
 #include "core/engine.h"
+#include "core/queue.h"
 
 struct queue {
     struct str name;         /* owned by engine->queue_names */
     uint32_t index;          /* in engine->queues */
     struct btree ready;      /* major: priority; val: see READY_VAL_STATE */
     struct btree_entry head; /* what engine->heads holds for this queue */
-    bool has_head;
-    bool dirty; /* in engine->dirty: got ready jobs in this turn */
+    bool has_head;           /* false also if it has ready jobs, but may hand out none */
+    bool dirty;              /* in engine->dirty: got ready jobs in this turn */
     uint64_t counts[STATUS_COUNT];
     uint32_t subs;       /* takers that name this queue */
     struct list waiters; /* struct sub.node, oldest ticket first */
     struct list dirty_node;
+    struct queue_limits *limits; /* NULL: people have set nothing for it */
+};
+
+/* What people set for a queue, and where its limits stand. */
+struct queue_limits {
+    struct queue_settings set;
+    struct bucket bucket; /* iff set.rate */
+    instant wake;         /* a DUE_RATE deadline, or none: there is a token */
+    struct queue *queue;
+    struct list spent; /* in engine->spent: its bucket is to be stored with this turn */
 };
 
 /* In the val of a ready entry: a state record exists. */
 #define READY_VAL_STATE 1u
 
 /* The val of a deadline: what is due, so that firing it reads nothing back. */
-enum due_kind { DUE_READY, DUE_LEASE, DUE_PURGE, DUE_WAIT, DUE_CRON };
+enum due_kind { DUE_READY, DUE_LEASE, DUE_PURGE, DUE_WAIT, DUE_CRON, DUE_RATE };
 #define DUE_VAL(kind, state, priority, queue)                                                      \
     ((uint64_t)(kind) | (uint64_t)(state) << 3 | (uint64_t)(priority) << 16 |                      \
      (uint64_t)(queue) << 32)
@@ -121,7 +132,7 @@ struct engine {
     struct strmap queue_names;
     struct queue **queues; /* by index; NULL: free */
     uint32_t queue_count, queue_cap;
-    struct btree heads;     /* the first ready job of every queue; val: its index */
+    struct btree heads;     /* the first job of every queue that may hand one out; val: its index */
     struct btree deadlines; /* major: milliseconds since the epoch */
     struct btree ended[2];  /* ids of completed, dead */
     struct btree unique;    /* major: hash of a unique key; the jobs that hold it */
@@ -130,6 +141,8 @@ struct engine {
     struct idmap live;
     struct idmap waits; /* claims that wait, by id {0, ticket} */
     struct list dirty, hungry, all_waiters, takers;
+    struct list spent;    /* struct queue_limits.spent */
+    uint32_t limit_count; /* queues that have limits */
     uint64_t tickets;
     uint64_t take_seq;        /* of the next takes record */
     struct take_group *group; /* of this turn, or NULL */
@@ -143,6 +156,8 @@ struct engine {
 /* engine_queue.c */
 struct queue *engine_queue_find(const struct engine *e, struct str name);
 struct queue *engine_queue_get(struct engine *e, struct str name);
+/* Its limits allow something else than before. */
+void engine_queue_refresh(struct engine *e, struct queue *q);
 /* Forgets a queue that nothing refers to any more. */
 void engine_queue_drop_if_unused(struct engine *e, struct queue *q);
 void engine_ready_add(struct engine *e, struct queue *q, uint16_t priority, struct id id,
@@ -155,6 +170,23 @@ void engine_deadline_add(struct engine *e, instant at, struct id id, uint64_t va
 void engine_deadline_remove(struct engine *e, instant at, struct id id);
 void engine_ended_add(struct engine *e, enum status s, struct id id, instant purge_at,
                       struct queue *q);
+
+/* engine_limits.c */
+/* Whether it may hand out a job, and how many at most. */
+bool engine_limits_allow(const struct queue_limits *l);
+uint64_t engine_limits_room(const struct queue_limits *l);
+/* A job of that queue is being handed out. */
+void engine_limits_draw(struct engine *e, instant now, struct queue_limits *l);
+/* The deadline of its next token. */
+void engine_limits_due(struct engine *e, instant now, struct queue *q);
+/* At the end of a turn's hand-outs. */
+void engine_limits_flush(struct engine *e);
+void engine_limits_free(struct queue_limits *l);
+void engine_limits_check(const struct queue *q);
+/* What applies to a job of that queue which gives none of its own. */
+struct retry_defaults engine_limits_retry(const struct engine *e, const struct queue *q);
+span engine_limits_completed(const struct engine *e, const struct queue *q, span own);
+span engine_limits_dead(const struct engine *e, const struct queue *q, span own);
 
 /* engine.c */
 /* Takes a job that is not in flight out of the index it is in. */

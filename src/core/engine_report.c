@@ -132,8 +132,7 @@ struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
     char words[RETRY_REASON_MAX];
     snprintf(words, sizeof words, "completed at attempt %u", l->attempts + 1);
     s.reason = str_from(words);
-    span retention =
-        l->completed_retention.ms >= 0 ? l->completed_retention : e->settings.completed_retention;
+    span retention = engine_limits_completed(e, l->queue, l->completed_retention);
     struct run run = run_of(l, now, OUTCOME_COMPLETED, s.reason);
     finish(e, now, l, &s, &run, retention);
     return err_none();
@@ -176,9 +175,10 @@ _Static_assert(sizeof((struct verdict){0}.reason) == sizeof((struct policy_verdi
                "both reasons have the same room");
 
 /* A word of the worker comes first; then the retry policies, if any is effective; then the job's
- * and the server's own limits. */
-static struct decision decide(struct engine *e, instant now, const struct retry_request *r,
-                              const struct failure *f, struct arena *a)
+ * own limits, the queue's and the server's. */
+static struct decision decide(struct engine *e, instant now, const struct queue *q,
+                              const struct retry_request *r, const struct failure *f,
+                              struct arena *a)
 {
     const struct job *job = r->job;
     struct decision d = {.extras = job_extras_copy(a, &job->state.extras)};
@@ -191,7 +191,8 @@ static struct decision decide(struct engine *e, instant now, const struct retry_
         n = e->port.policies(e->port.ctx, job->queue, job->options.retry_policies, a, &list,
                              &settings);
     if (n == 0) {
-        d.verdict = retry_decide(r, &e->settings.retry, now, &e->rng);
+        struct retry_defaults defaults = engine_limits_retry(e, q);
+        d.verdict = retry_decide(r, &defaults, now, &e->rng);
         return d;
     }
     size_t used = tally_counts(d.extras.retry_counts, a, &counts);
@@ -241,9 +242,7 @@ static void fail(struct engine *e, instant now, struct live *l, const struct dec
     run.retry_at = v->retry ? v->at : INSTANT_NONE;
 
     if (!v->retry) {
-        span retention =
-            job->dead_retention.ms >= 0 ? job->dead_retention : e->settings.dead_retention;
-        finish(e, now, l, &s, &run, retention);
+        finish(e, now, l, &s, &run, engine_limits_dead(e, l->queue, job->dead_retention));
     } else {
         struct id id = l->id;
         struct queue *q = l->queue;
@@ -273,7 +272,7 @@ struct err engine_fail(struct engine *e, instant now, const struct failure_repor
     job->state = state_of(l);
     struct retry_request request = {
         .job = job, .outcome = OUTCOME_FAILED, .kill = r->kill, .retry_at = r->retry_at};
-    struct decision d = decide(e, now, &request, &r->failure, a);
+    struct decision d = decide(e, now, l->queue, &request, &r->failure, a);
     fail(e, now, l, &d, OUTCOME_FAILED, &r->failure, job);
     job->state.reason = arena_copy(a, job->state.reason);
     job->state.extras = job_extras_copy(a, &job->state.extras);
@@ -295,7 +294,7 @@ struct err engine_expire(struct engine *e, instant now, struct live *l)
         job.state = state_of(l);
         struct retry_request request = {
             .job = &job, .outcome = OUTCOME_EXPIRED, .retry_at = INSTANT_NONE};
-        struct decision d = decide(e, now, &request, &failure, &scratch);
+        struct decision d = decide(e, now, l->queue, &request, &failure, &scratch);
         if (is_poison(e, losses_of_expired(l)))
             d = (struct decision){.verdict = poisoned(losses_of_expired(l)),
                                   .extras = {.retry_counts = job.state.extras.retry_counts}};

@@ -39,6 +39,8 @@ struct live *engine_live_new(struct engine *e, struct id id, struct queue *q)
     list_init(&l->held);
     idmap_put(&e->live, id, l);
     q->counts[STATUS_IN_FLIGHT]++;
+    if (q->limits)
+        engine_queue_refresh(e, q);
     return l;
 }
 
@@ -61,6 +63,8 @@ void engine_live_end(struct engine *e, struct live *l)
 {
     must(idmap_remove(&e->live, l->id) == l);
     l->queue->counts[STATUS_IN_FLIGHT]--;
+    if (l->queue->limits)
+        engine_queue_refresh(e, l->queue);
     if (instant_is_set(l->lease_end))
         engine_deadline_remove(e, l->lease_end, l->id);
     leave_group(e, l);
@@ -138,6 +142,14 @@ static struct taker *next_waiter(struct engine *e, struct queue *q)
     return named->taker->ticket < any->taker->ticket ? named->taker : any->taker;
 }
 
+static size_t jobs_to_hand_out(const struct queue *q)
+{
+    if (!q->has_head)
+        return 0;
+    uint64_t room = q->limits ? engine_limits_room(q->limits) : UINT64_MAX;
+    return q->ready.count < room ? q->ready.count : room;
+}
+
 /* Wakes those who wait for a queue that got ready jobs; false if there is nobody to wake. */
 static bool wake_waiters(struct engine *e)
 {
@@ -147,7 +159,7 @@ static bool wake_waiters(struct engine *e)
         /* One taker per job: should a taker have room for more, the others find
          * nothing and wait again. */
         struct taker *t;
-        for (size_t jobs = q->ready.count; jobs > 0 && (t = next_waiter(e, q)); jobs--) {
+        for (size_t jobs = jobs_to_hand_out(q); jobs > 0 && (t = next_waiter(e, q)); jobs--) {
             leave_mood(e, t);
             become_hungry(e, t);
             woken = true;
@@ -192,14 +204,12 @@ static bool best_for(struct engine *e, struct taker *t, struct queue **q, struct
         return best_of_all(e, q, entry);
     bool found = false;
     for (size_t i = 0; i < t->sub_count; i++) {
-        struct btree_entry first;
-        if (!btree_first(&t->subs[i].queue->ready, &first))
+        struct queue *at = t->subs[i].queue;
+        if (!at->has_head || (found && !is_before(&at->head, entry)))
             continue;
-        if (!found || is_before(&first, entry)) {
-            *entry = first;
-            *q = t->subs[i].queue;
-            found = true;
-        }
+        must(btree_first(&at->ready, entry));
+        *q = at;
+        found = true;
     }
     return found;
 }
@@ -248,6 +258,8 @@ static struct err start_run(struct engine *e, instant now, struct arena *a, stru
     TRY(e->port.load_job(e->port.ctx, id, want, a, &h->job, &extent));
     must(engine_ready_remove(e, q, (uint16_t)entry.major, id));
     engine_fold_close(e, &h->job);
+    if (q->limits)
+        engine_limits_draw(e, now, q->limits);
 
     struct job_state *s = &h->job.state;
     struct live *l = engine_live_new(e, id, q);
@@ -305,7 +317,7 @@ static void answer_claim(struct engine *e, struct taker *t)
 /* Gives t one job; *got is false if there is none for it. */
 static struct err feed(struct engine *e, instant now, struct arena *a, struct taker *t, bool *got)
 {
-    struct queue *q;
+    struct queue *q = NULL;
     struct btree_entry entry;
     *got = best_for(e, t, &q, &entry);
     if (!*got)
@@ -376,6 +388,7 @@ struct err engine_dispatch(struct engine *e, instant now, struct arena *a)
     } while (woken);
     forget_dirty(e);
     flush_takes(e, now);
+    engine_limits_flush(e);
     return err_none();
 }
 

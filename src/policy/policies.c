@@ -22,7 +22,7 @@ struct item {
 };
 
 struct attached {
-    struct str queue, names;
+    struct str names;
     char bytes[];
 };
 
@@ -31,8 +31,7 @@ struct policies {
     struct strmap items; /* of struct item */
     struct item **sorted;
     size_t count, cap;
-    struct attached **queues;
-    size_t queue_count, queue_cap;
+    struct strmap queues; /* of struct attached */
     struct policy_settings settings;
     char default_name[64];
     char *change;     /* JSON, or NULL */
@@ -61,11 +60,12 @@ void policies_free(struct policies *p)
         return;
     for (size_t i = 0; i < p->count; i++)
         free_item(p->sorted[i]);
-    for (size_t i = 0; i < p->queue_count; i++)
-        free(p->queues[i]);
+    for (size_t i = 0; i < p->queues.cap; i++)
+        if (p->queues.slots[i].key)
+            free(p->queues.slots[i].val);
     strmap_fini(&p->items);
+    strmap_fini(&p->queues);
     free(p->sorted);
-    free(p->queues);
     free(p->change);
     free(p);
 }
@@ -100,12 +100,6 @@ static bool has_name(struct str names, struct str name)
 
 /* --- the policies --- */
 
-static int compare(struct str x, struct str y)
-{
-    int c = memcmp(x.at, y.at, x.len < y.len ? x.len : y.len);
-    return c ? c : (x.len > y.len) - (x.len < y.len);
-}
-
 static void insert(struct policies *p, struct str name, struct item *it)
 {
     if (p->count == p->cap) {
@@ -114,7 +108,7 @@ static void insert(struct policies *p, struct str name, struct item *it)
     }
     it->name = strmap_put(&p->items, name, it);
     size_t i = p->count++;
-    for (; i > 0 && compare(it->name, p->sorted[i - 1]->name) < 0; i--)
+    for (; i > 0 && str_cmp(it->name, p->sorted[i - 1]->name) < 0; i--)
         p->sorted[i] = p->sorted[i - 1];
     p->sorted[i] = it;
 }
@@ -223,15 +217,29 @@ struct err policies_read(const struct policies *p, struct str name, struct arena
     return err_none();
 }
 
+/* The first queue by name is told, so that the answer does not depend on chance. */
+static struct err check_unused(const struct policies *p, struct str name)
+{
+    struct str first = {0};
+    for (size_t i = 0; i < p->queues.cap; i++) {
+        const struct strmap_slot *slot = &p->queues.slots[i];
+        if (!slot->key || !has_name(((const struct attached *)slot->val)->names, name))
+            continue;
+        struct str queue = {slot->key, slot->len};
+        if (!first.at || str_cmp(queue, first) < 0)
+            first = queue;
+    }
+    if (!first.at)
+        return err_none();
+    return err_make(ERR_CONFLICT, "the queue '%.*s' has this retry policy", NAME_ARG(first));
+}
+
 struct err policies_remove(struct policies *p, struct str name)
 {
     struct item *it = strmap_get(&p->items, name);
     if (!it)
         return err_make(ERR_NOT_FOUND, "there is no retry policy '%.*s'", NAME_ARG(name));
-    for (size_t i = 0; i < p->queue_count; i++)
-        if (has_name(p->queues[i]->names, name))
-            return err_make(ERR_CONFLICT, "the queue '%.*s' has this retry policy",
-                            NAME_ARG(p->queues[i]->queue));
+    TRY(check_unused(p, name));
     if (str_eq(p->settings.default_policy, name))
         return err_make(ERR_CONFLICT, "this retry policy is the default of the settings");
     p->sink.put(p->sink.ctx, POLICIES_POLICY, name, 0, (struct str){0});
@@ -250,67 +258,32 @@ struct err policies_check_names(const struct policies *p, struct str names)
 
 /* --- queues --- */
 
-static size_t find_queue(const struct policies *p, struct str queue)
-{
-    size_t i = 0;
-    while (i < p->queue_count && !str_eq(p->queues[i]->queue, queue))
-        i++;
-    return i;
-}
-
 static void attach(struct policies *p, struct str queue, struct str names)
 {
-    size_t i = find_queue(p, queue);
-    if (i < p->queue_count) {
-        free(p->queues[i]);
-        p->queues[i] = p->queues[--p->queue_count];
-    }
+    free(strmap_remove(&p->queues, queue));
     if (names.len == 0)
         return;
-    if (p->queue_count == p->queue_cap) {
-        p->queue_cap = p->queue_cap ? p->queue_cap * 2 : 16;
-        p->queues = alloc_resize(p->queues, p->queue_cap * sizeof(struct attached *));
-    }
-    struct attached *q = alloc_get(sizeof *q + queue.len + names.len);
-    memcpy(q->bytes, queue.at, queue.len);
-    memcpy(q->bytes + queue.len, names.at, names.len);
-    q->queue = (struct str){q->bytes, queue.len};
-    q->names = (struct str){q->bytes + queue.len, names.len};
-    p->queues[p->queue_count++] = q;
+    struct attached *q = alloc_get(sizeof *q + names.len);
+    memcpy(q->bytes, names.at, names.len);
+    q->names = (struct str){q->bytes, names.len};
+    strmap_put(&p->queues, queue, q);
 }
 
-static struct str names_of(const struct policies *p, struct str queue)
+struct str policies_queue_names(const struct policies *p, struct str queue)
 {
-    size_t i = find_queue(p, queue);
-    return i < p->queue_count ? p->queues[i]->names : (struct str){0};
+    const struct attached *q = strmap_get(&p->queues, queue);
+    return q ? q->names : (struct str){0};
 }
 
-struct err policies_queue_put(struct policies *p, struct str queue, struct str names,
-                              struct arena *a, struct str *json)
+struct err policies_queue_put(struct policies *p, struct str queue, struct str names)
 {
     TRY(policies_check_names(p, names));
+    if (str_eq(names, policies_queue_names(p, queue)))
+        return err_none();
     attach(p, queue, names);
     p->sink.put(p->sink.ctx, POLICIES_QUEUE, queue, ++p->version,
                 names.len ? names : (struct str){0});
-    policies_queue_read(p, queue, a, json);
     return err_none();
-}
-
-void policies_queue_read(const struct policies *p, struct str queue, struct arena *a,
-                         struct str *json)
-{
-    struct buf b = {0};
-    struct str names = names_of(p, queue), name;
-    buf_lit(&b, "{\"name\":");
-    json_write_string(&b, queue);
-    buf_lit(&b, ",\"retry_policies\":[");
-    for (bool first = true; next_name(&names, &name); first = false) {
-        if (!first)
-            buf_byte(&b, ',');
-        json_write_string(&b, name);
-    }
-    buf_lit(&b, "]}");
-    *json = own(&b, a);
 }
 
 /* --- settings --- */
@@ -530,7 +503,7 @@ size_t policies_effective(const struct policies *p, struct str queue, struct str
     size_t n = 0;
     if (!p->settings.enabled)
         return 0;
-    struct str names = names_of(p, queue);
+    struct str names = policies_queue_names(p, queue);
     const struct policy **out =
         arena_get(a, (count_names(names) + count_names(added) + 1) * sizeof(struct policy *));
     add_named(p, names, out, &n);
