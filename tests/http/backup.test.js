@@ -7,6 +7,7 @@ const assert = require('node:assert/strict');
 const { spawn } = require('node:child_process');
 const fs = require('node:fs');
 const http = require('node:http');
+const http2 = require('node:http2');
 const path = require('node:path');
 const { after, describe, it } = require('node:test');
 const { BIN, Server, assertError, makeDir, queueName, run, until, within } = require('./harness');
@@ -259,6 +260,37 @@ describe('a backup', () => {
             assert.deepEqual(leftovers(server), []);
             held.resume();
             assert.ok(await within(broken, 'the end'), 'it must not look like a whole one');
+        }));
+
+    it('that_fails_half_way_over_HTTP2_is_reset_and_takes_nothing_else_along',
+        () => withServer(async (server) => {
+            await enqueueMuch(server, queueName());
+            const session = http2.connect(server.adminUrl);
+            const broken = new Promise((resolve, reject) => session.on('error', reject));
+            const failed = new Promise((resolve) => {
+                const req = session.request({ ':method': 'POST', ':path': '/backup' },
+                    { endStream: true });
+                req.on('error', (err) => resolve(err.message));
+                req.on('end', () => resolve('it looks like a whole one'));
+                req.on('response', (headers) => {
+                    // It waits for its reader by now, and has most of its files before it.
+                    assert.equal(headers[':status'], 200);
+                    const snapshot = path.join(server.dir, 'root', 'snapshot');
+                    for (const name of fs.readdirSync(snapshot))
+                        fs.rmSync(path.join(snapshot, name), { recursive: true });
+                    req.resume();
+                });
+            });
+            assert.match(await within(Promise.race([failed, broken]), 'its end'),
+                /NGHTTP2_INTERNAL_ERROR/);
+            const other = session.request({ ':path': '/health' });
+            const status = new Promise((resolve) => {
+                other.on('response', (headers) => resolve(headers[':status']));
+            });
+            assert.equal(await within(Promise.race([status, broken]), 'the next answer'), 200);
+            session.destroy();
+            await until(() => leftovers(server).length === 0, 'the snapshot is gone');
+            assert.match(server.stderr, /a backup failed/);
         }));
 
     it('that_a_killed_server_was_making_is_swept_away_at_its_next_start',
