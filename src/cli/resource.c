@@ -8,7 +8,6 @@
 #include "base/must.h"
 #include "cli/input.h"
 #include "core/job.h"
-#include "policy/document_internal.h"
 #include "policy/fields.h"
 #include "policy/policy_document.h"
 
@@ -173,9 +172,10 @@ static bool read_queue(const struct document_node *root, struct arena *a, struct
     struct err e = job_check_name(frame.name, "metadata.name");
     if (e.code == ERR_OK)
         return true;
-    const struct document_node *name = document_member(document_member(root, "metadata"), "name");
-    return document_refuse(fault, e.code, name->line, name->column, "the name of a queue: %s",
-                           e.msg);
+    const struct document_node *metadata = document_member(root, "metadata");
+    struct fields_at above = {&at, STR("metadata"), 0, metadata};
+    struct fields_at name = {&above, STR("name"), 0, document_member(metadata, "name")};
+    return fields_refuse(&f, &name, e.code, "the name of a queue (%s)", e.msg);
 }
 
 /* Whether it says something: the opposite is as good as leaving it out. */
@@ -317,15 +317,13 @@ struct resource *resource_add(struct resources *list, const struct resource_kind
 static bool refuse_kind(const struct document_node *root, struct document_fault *fault)
 {
     const struct document_node *kind = document_member(root, "kind");
-    const struct document_node *at = kind ? kind : root;
+    struct fields f = {.fault = fault};
+    struct fields_at top = {.node = root}, at = {&top, STR("kind"), 0, kind ? kind : root};
     struct buf words = {0};
     for (size_t i = 0; i < KINDS; i++)
         buf_print(&words, "%s%s", i ? " or " : "", kinds[i].kind);
-    document_refuse(fault, kind ? ERR_BAD_VALUE : ERR_MISSING_FIELD, at->line, at->column, "%.*s",
-                    STR_ARG(buf_view(&words)));
-    snprintf(fault->path, sizeof fault->path, "kind");
-    if (kind)
-        document_quote(fault->found, sizeof fault->found, kind->text);
+    fields_refuse(&f, &at, kind ? ERR_BAD_VALUE : ERR_MISSING_FIELD, "%.*s",
+                  STR_ARG(buf_view(&words)));
     buf_fini(&words);
     return false;
 }
