@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/must.h"
 #include "base/strmap.h"
+#include "core/job_fields.h"
 
 #define FOLDS_MAX       4096       /* enqueues under way */
 #define FOLD_BYTES_MAX  (64 << 20) /* and the size of what they bring */
@@ -461,7 +462,7 @@ static struct enqueue own_spec(struct arena *a, const struct enqueue *spec)
     own.batch.key = arena_copy(a, spec->batch.key);
     own.batch.when = arena_copy(a, spec->batch.when);
     own.batch.fold = arena_copy(a, spec->batch.fold);
-    own.retry_policies = arena_copy(a, spec->retry_policies);
+    own.options = job_options_copy(a, &spec->options);
     own.batch.open = false;
     return own;
 }

@@ -81,8 +81,8 @@ struct enqueue {
     span completed_retention, dead_retention;
     struct str unique_key; /* iff unique_while */
     enum unique unique_while;
-    struct job_batch batch;    /* open only if ready at once */
-    struct str retry_policies; /* names that exist, as "a,b"; or empty */
+    struct job_batch batch;     /* open only if ready at once */
+    struct job_options options; /* the names in it exist */
 };
 
 struct enqueued {

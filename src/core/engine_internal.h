@@ -72,13 +72,7 @@ struct live {
     struct take_group *group; /* iff held by a stream */
     struct worker_name *worker;
     struct unique_ref unique;
-    struct live_retries *retries; /* NULL: no policy has had a say yet */
-};
-
-/* What the state of a job in flight says of retry policies. */
-struct live_retries {
-    struct str counts, avoid_node;
-    char bytes[];
+    struct job_extras *extras; /* in one block; NULL: none */
 };
 
 struct sub {
@@ -184,8 +178,6 @@ void engine_fold_close(struct engine *e, const struct job *job);
 void engine_fold_fini(struct engine *e);
 
 /* engine_take.c */
-/* Takes over what the state says of retry policies. */
-void engine_live_retries(struct live *l, const struct job_state *s);
 void engine_live_end(struct engine *e, struct live *l);
 struct live *engine_live_new(struct engine *e, struct id id, struct queue *q);
 struct worker_name *engine_worker_new(struct str name);

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/must.h"
 #include "core/engine_internal.h"
+#include "core/job_fields.h"
 
 /* --- names of workers --- */
 
@@ -55,21 +56,6 @@ static void leave_group(struct engine *e, struct live *l)
 
 static void become_hungry(struct engine *e, struct taker *t);
 
-void engine_live_retries(struct live *l, const struct job_state *s)
-{
-    size_t counts = s->retry_counts.len, node = s->avoid_node.len;
-    if (counts + node == 0)
-        return;
-    struct live_retries *r = alloc_get(sizeof *r + counts + node);
-    if (counts)
-        memcpy(r->bytes, s->retry_counts.at, counts);
-    if (node)
-        memcpy(r->bytes + counts, s->avoid_node.at, node);
-    r->counts = (struct str){r->bytes, counts};
-    r->avoid_node = (struct str){r->bytes + counts, node};
-    l->retries = r;
-}
-
 /* Forgets a run. What becomes of the job is the caller's word. */
 void engine_live_end(struct engine *e, struct live *l)
 {
@@ -84,7 +70,7 @@ void engine_live_end(struct engine *e, struct live *l)
         become_hungry(e, l->taker);
     }
     worker_unref(l->worker);
-    free(l->retries);
+    free(l->extras);
     free(l);
 }
 
@@ -282,7 +268,7 @@ static struct err start_run(struct engine *e, instant now, struct arena *a, stru
     l->worker = t->worker;
     l->worker->refs++;
     l->unique = engine_unique_ref(e, &h->job);
-    engine_live_retries(l, s);
+    l->extras = job_extras_new(&s->extras);
     engine_unique_move(e, l->unique, id, STATUS_READY, STATUS_IN_FLIGHT);
 
     s->status = lifecycle_move(STATUS_READY, EVENT_TAKE);
