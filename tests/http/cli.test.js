@@ -15,7 +15,7 @@ const { Server, begin, makeDir, ownAddress, queueName, run, until, useServer } =
 const UNKNOWN = '0'.repeat(24) + '1';
 const HOUR = 3600000;
 const COMMANDS = ['serve', 'enqueue', 'work', 'jobs', 'job', 'queues', 'retry', 'cancel', 'patch',
-    'delete', 'policy', 'queue', 'retry-settings', 'crons', 'cron', 'backup', 'restore', 'check', 'tls', 'version'];
+    'delete', 'create', 'apply', 'get', 'update', 'policy', 'queue', 'retry-settings', 'crons', 'cron', 'backup', 'restore', 'check', 'tls', 'version'];
 
 // What `tenax ARGS` says to this server; it must end with that code.
 function client(server) {
