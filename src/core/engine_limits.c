@@ -11,10 +11,10 @@
 #include "base/must.h"
 #include "core/engine_internal.h"
 
-/* Among the deadlines there are ids of jobs and, with hi 0, tickets of claims. */
+/* Among the deadlines there are ids of jobs and, with hi 0 and 1, those of other things. */
 static struct id wake_key(const struct queue *q)
 {
-    return (struct id){1, q->index};
+    return (struct id){2, q->index};
 }
 
 static uint64_t free_slots(const struct queue_limits *l)
