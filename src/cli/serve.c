@@ -285,6 +285,7 @@ static struct err open_backend(struct server *s)
                                          set->backoff_jitter}},
                    .completed_retention = set->retain_completed,
                    .dead_retention = set->retain_dead,
+                   .lost_worker_limit = (uint32_t)set->lost_worker_limit,
                    .cron_skip_missed = set->cron_missed == SETTINGS_CRON_SKIP},
         .retry_policy_enabled = set->retry_policy_enabled,
         .sync = set->commit_mode == SETTINGS_FSYNC,

@@ -35,7 +35,8 @@ struct settings {
     span backoff_jitter;
     span retain_completed;
     span retain_dead;
-    int cron_missed; /* enum settings_cron_missed */
+    int cron_missed;           /* enum settings_cron_missed */
+    int64_t lost_worker_limit; /* 0: none */
     bool retry_policy_enabled;
     span heartbeat_interval;
     int log_level;  /* enum log_level */

@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/must.h"
 #include "core/engine_internal.h"
+#include "core/job_fields.h"
 
 struct engine *engine_new(const struct engine_settings *settings, const struct port *port,
                           const struct engine_sink *sink, struct rng rng)
@@ -40,7 +41,7 @@ static void free_live(struct engine *e)
             free(l->group);
         if (--l->worker->refs == 0)
             free(l->worker);
-        free(l->retries);
+        free(l->extras);
         free(l);
     }
 }
@@ -75,8 +76,8 @@ void engine_free(struct engine *e)
 
 /* --- recovery --- */
 
-static void restore_lease(struct engine *e, const struct job *job, const struct job_extent *x,
-                          struct queue *q)
+static void restore_lease(struct engine *e, instant now, const struct job *job,
+                          const struct job_extent *x, struct queue *q)
 {
     const struct job_state *s = &job->state;
     must(s->runs > 0 && instant_is_set(s->lease_end));
@@ -86,7 +87,9 @@ static void restore_lease(struct engine *e, const struct job *job, const struct 
     l->failed_at = s->failed_at;
     l->taken_at = s->dequeued_at;
     l->lease_end = s->lease_end;
+    l->lapsed = s->lease_end.ms <= now.ms;
     l->completed_retention = job->completed_retention;
+    l->dead_retention = job->dead_retention;
     l->run = s->runs - 1;
     l->attempts = s->attempts;
     l->forgiven = s->forgiven;
@@ -96,7 +99,7 @@ static void restore_lease(struct engine *e, const struct job *job, const struct 
     l->payload_apart = x->payload_apart;
     l->worker = engine_worker_new(s->worker);
     l->unique = engine_unique_ref(e, job);
-    engine_live_retries(l, s);
+    l->extras = job_extras_new(&s->extras);
     engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, q->index));
 }
 
@@ -117,7 +120,7 @@ void engine_restore_job(struct engine *e, const struct job *job, const struct jo
             engine_fold_open(e, job);
         return;
     case STATUS_IN_FLIGHT:
-        restore_lease(e, job, extent, q);
+        restore_lease(e, now, job, extent, q);
         return;
     case STATUS_COMPLETED:
     case STATUS_DEAD:
@@ -242,7 +245,7 @@ static struct job job_of(struct engine *e, instant now, const struct enqueue *sp
         .unique_key = spec->unique_key,
         .unique_while = spec->unique_while,
         .batch = spec->batch,
-        .retry_policies = spec->retry_policies,
+        .options = spec->options,
         .state = {.status = ready_at.ms <= now.ms ? STATUS_READY : STATUS_SCHEDULED,
                   .priority = spec->priority,
                   .ready_at = ready_at,
