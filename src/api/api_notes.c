@@ -63,9 +63,8 @@ struct err api_decode_news(const struct api *a, struct arena *arena, struct news
 {
     if (!f->news.has_progress)
         return err_none();
-    struct err err =
-        api_decode_object(a, &f->progress, arena, progress_table,
-                          sizeof progress_table / sizeof *progress_table, &f->news);
+    struct err err = api_decode_object(a, &f->progress, arena, progress_table,
+                                       sizeof progress_table / sizeof *progress_table, &f->news);
     return err.code == ERR_OK ? err : api_in_field(err, "progress");
 }
 

@@ -25,27 +25,6 @@ static void set_notes(struct live *l, uint64_t notes)
     l->extras = extras;
 }
 
-/* The stored state says which notes there are, so that they go when the job goes. That of a
- * stream's job still is the one from before its run. */
-static struct err store_notes(struct engine *e, struct live *l)
-{
-    if (instant_is_set(l->lease_end)) {
-        engine_lease_store(e, l);
-        return err_none();
-    }
-    struct arena scratch = {0};
-    struct job job;
-    struct job_extent extent;
-    struct err err = e->port.load_job(e->port.ctx, l->id, PORT_STATE, &scratch, &job, &extent);
-    if (err.code == ERR_OK) {
-        job.state.extras.notes = notes_of(l);
-        e->port.put_state(e->port.ctx, l->id, &job.state);
-        l->has_state = true;
-    }
-    arena_fini(&scratch);
-    return err;
-}
-
 void engine_note_drop(struct engine *e, struct live *l, enum note_kind kind)
 {
     if (!(notes_of(l) & NOTE_BIT(kind)))
@@ -86,8 +65,9 @@ struct err engine_note(struct engine *e, instant now, struct run_ref ref, const 
     }
     if (notes == before)
         return err_none();
+    /* The stored state says which notes there are, so that they go when the job goes. */
     set_notes(l, notes);
-    return store_notes(e, l);
+    return engine_live_store(e, l, l->lease_end);
 }
 
 struct err engine_read_notes(struct engine *e, const struct job *job, struct arena *a,
