@@ -222,22 +222,11 @@ static struct err set_from_surroundings(const struct option_def *defs, void *val
     return err_none();
 }
 
-/* Reads the long option at argv[*i], which begins with "--". */
-static struct err take_flag(const struct option_def *defs, int argc, char **argv, int *i,
-                            void *values, struct options *out)
+/* Gives the option of this row the value in text, or, if that is NULL, in the next word. */
+static struct err take_value(const struct option_def *defs, size_t row, const char *text, int argc,
+                             char **argv, int *i, void *values, struct options *out)
 {
-    const char *name = argv[*i] + 2;
-    size_t len = strcspn(name, "=");
-    const char *text = name[len] ? name + len + 1 : NULL;
-    size_t row = 0;
-    while (defs[row].flag && !str_eq(str_from(defs[row].flag), (struct str){name, len}))
-        row++;
     const struct option_def *d = &defs[row];
-    if (!d->flag) {
-        char typed[64];
-        snprintf(typed, sizeof typed, "%.*s", (int)(len < 63 ? len : 63), name);
-        return unknown_flag(defs, typed);
-    }
     struct origin o = {"option '--", d->flag, "'"};
     if (!text && d->type == OPTION_SWITCH)
         text = "true";
@@ -248,6 +237,42 @@ static struct err take_flag(const struct option_def *defs, int argc, char **argv
     TRY(set_value(d, o, text, values));
     out->source[row] = OPTION_FROM_FLAG;
     return err_none();
+}
+
+/* Reads the short option at argv[*i]: -f FILE, -fFILE or -f=FILE. */
+static struct err take_letter(const struct option_def *defs, int argc, char **argv, int *i,
+                              void *values, struct options *out)
+{
+    const char *arg = argv[*i];
+    size_t row = 0;
+    while (defs[row].flag && defs[row].letter != arg[1])
+        row++;
+    if (!defs[row].flag || (defs[row].type == OPTION_SWITCH && arg[2]))
+        return err_make(ERR_USAGE,
+                        "unknown option '" SHOWN_MAX
+                        "'; options have two dashes, and a word that begins with one"
+                        " goes after '--'",
+                        arg);
+    const char *text = arg[2] == '=' ? arg + 3 : arg[2] ? arg + 2 : NULL;
+    return take_value(defs, row, text, argc, argv, i, values, out);
+}
+
+/* Reads the long option at argv[*i], which begins with "--". */
+static struct err take_flag(const struct option_def *defs, int argc, char **argv, int *i,
+                            void *values, struct options *out)
+{
+    const char *name = argv[*i] + 2;
+    size_t len = strcspn(name, "=");
+    const char *text = name[len] ? name + len + 1 : NULL;
+    size_t row = 0;
+    while (defs[row].flag && !str_eq(str_from(defs[row].flag), (struct str){name, len}))
+        row++;
+    if (!defs[row].flag) {
+        char typed[64];
+        snprintf(typed, sizeof typed, "%.*s", (int)(len < 63 ? len : 63), name);
+        return unknown_flag(defs, typed);
+    }
+    return take_value(defs, row, text, argc, argv, i, values, out);
 }
 
 static struct err take_flags(const struct option_def *defs, enum option_order order, int argc,
@@ -267,11 +292,7 @@ static struct err take_flags(const struct option_def *defs, enum option_order or
         if (strncmp(arg, "--", 2) == 0) {
             TRY(take_flag(defs, argc, argv, &i, values, out));
         } else if (arg[0] == '-' && arg[1]) {
-            return err_make(ERR_USAGE,
-                            "unknown option '" SHOWN_MAX
-                            "'; options have two dashes, and a word that begins with one"
-                            " goes after '--'",
-                            arg);
+            TRY(take_letter(defs, argc, argv, &i, values, out));
         } else if (order == OPTIONS_FIRST) {
             break;
         } else {
@@ -343,9 +364,11 @@ void options_wrap(struct buf *b, struct str text, size_t at, size_t indent, size
     }
 }
 
-/* "--flag VALUE" */
+/* "--flag VALUE", or "-f, --flag VALUE" */
 static void write_spelling(struct buf *b, const struct option_def *d)
 {
+    if (d->letter)
+        buf_print(b, "-%c, ", d->letter);
     buf_print(b, "--%s%s%s", d->flag, d->value ? " " : "", d->value ? d->value : "");
 }
 

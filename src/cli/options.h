@@ -46,6 +46,7 @@ struct option_def {
     const char *alias;   /* ZIZQ_…, or NULL */
     const char *def;     /* the default as a person would write it, or NULL */
     const char *help;    /* a phrase without a full stop */
+    char letter;         /* the flag in short: 'f' makes it -f too; 0: none */
 };
 
 enum option_source {

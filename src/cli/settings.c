@@ -70,6 +70,10 @@ static const struct option_def table[] = {
      ENV("LOST_WORKER_LIMIT"), .def = "5",
      .help = "after how many runs in a row that ended with their worker lost (its stream broke or "
              "its lease ran out) a job is dead, whatever is left of its retries; 0: never"},
+    {"avoid-node-for", "DURATION", OPTION_SPAN, AT(avoid_required), ENV("AVOID_NODE_FOR"),
+     .def = "5m",
+     .help = "how long a retry with anti-affinity is kept off the node of the failed run, if its "
+             "policy has no antiAffinity.requiredFor; then it may run there, too"},
     {"retry-policy-enabled", NULL, OPTION_SWITCH, AT(retry_policy_enabled),
      ENV("RETRY_POLICY_ENABLED"),
      .help = "let retry policies decide what becomes of failed jobs; what PUT /settings/retry says "

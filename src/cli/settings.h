@@ -37,6 +37,7 @@ struct settings {
     span retain_dead;
     int cron_missed;           /* enum settings_cron_missed */
     int64_t lost_worker_limit; /* 0: none */
+    span avoid_required;
     bool retry_policy_enabled;
     span heartbeat_interval;
     int log_level;  /* enum log_level */
