@@ -313,6 +313,7 @@ struct err engine_expire(struct engine *e, instant now, struct live *l)
         if (is_poison(e, losses_of_expired(l))) {
             d = (struct decision){poisoned(losses_of_expired(l)), job.state.extras};
             d.extras.avoid_node = (struct str){0};
+            d.extras.avoid_until = (instant){0};
         }
         fail(e, now, l, &d, OUTCOME_EXPIRED, &failure, &job);
     }
