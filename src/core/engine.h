@@ -62,6 +62,8 @@ struct engine_sink {
 
 struct engine *engine_new(const struct engine_settings *settings, const struct port *port,
                           const struct engine_sink *sink, struct rng rng);
+/* From now on these count; what was decided stays. */
+void engine_configure(struct engine *e, const struct engine_settings *settings);
 void engine_free(struct engine *e);
 
 /* --- recovery: every stored job once, then every stored take, then engine_restored --- */
