@@ -13,7 +13,8 @@
  *
  * Promises by name: I1 acknowledged is durable, I2 no job is lost, I3 one live run, I4 terminal is
  * final, I5 ready jobs are delivered; and of the Jobs API: ORDER, UNIQUE, PREFETCH, READY_AT,
- * LEASE, RETRY, REASON, COUNT, LIST, REPLY, VALUE (a job comes back as it was given), ATOMIC. */
+ * LEASE, RETRY, REASON, COUNT, LIST, REPLY, VALUE (a job comes back as it was given), ATOMIC,
+ * FOLD. */
 
 #include "backend/backend.h"
 #include "base/idmap.h"
@@ -69,8 +70,9 @@ struct mjob {
     uint32_t run_total; /* likewise */
     enum certainty exists;
     uint64_t seq;
-    unsigned patching, reruns;               /* asked and not answered yet */
-    unsigned loose, patched;                 /* PATCH_ bits: not known for now; ever asked for */
+    bool in_bulk;              /* patching or reruns count a change of many that goes on */
+    unsigned patching, reruns; /* asked and not answered yet */
+    unsigned loose, patched;   /* PATCH_ bits: not known for now; ever asked for */
     unsigned queues_asked, priorities_asked; /* bits */
     uint16_t first_priority;
     uint64_t patch_seq, rerun_seq; /* of the newest acknowledgement */
@@ -90,8 +92,18 @@ struct mjob {
     size_t run_count, run_cap;
     struct mend *ends;
     size_t end_count, end_cap;
-    uint64_t walked; /* the newest walk that met it */
-    bool seen;       /* by the audit that goes on */
+    bool late;       /* enqueued some time after it was asked for, when all was evaluated */
+    unsigned batch;  /* batch key; 0: none. What follows is about batched jobs */
+    bool shut;       /* nothing is to be folded into it, for it waits for its time */
+    uint64_t *items; /* numbers of those in its payload, as far as it was ever seen */
+    size_t item_count, item_cap;
+    uint64_t final_seq; /* since when it is handed out and must not change; 0: never */
+    struct mjob *in;    /* in whose payload it was seen; its own: it is a job */
+    bool folded, refused;
+    struct id into;    /* iff folded */
+    uint64_t item_seq; /* when it was folded or seen */
+    uint64_t walked;   /* the newest walk that met it */
+    bool seen;         /* by the audit that goes on */
 };
 
 struct mstream {
@@ -110,10 +122,18 @@ struct ledger {
     uint64_t seq, safe_seq;
     bool sync; /* acknowledged means safe */
     struct engine_settings settings;
-    unsigned claims;  /* without an answer: each may have leased any job, and lost it again */
-    uint64_t *tokens; /* all that were ever seen, sorted */
+    unsigned cron_key; /* of the jobs of a cron entry; 0: none */
+    unsigned claims;   /* without an answer: each may have leased any job, and lost it again */
+    uint64_t *tokens;  /* all that were ever seen, sorted */
     size_t token_count, token_cap;
+    instant *boots;
+    size_t boot_count, boot_cap;
     instant lost_at; /* when answers were last lost, or none */
+    struct {
+        bool running, reruns;
+        unsigned type, queue;
+        struct patch patch; /* unless reruns */
+    } bulk;                 /* a change of many that goes on */
 };
 
 void ledger_init(struct ledger *l, const struct engine_settings *settings, bool sync);
@@ -132,11 +152,28 @@ const struct mjob *ledger_key_holder(const struct ledger *l, unsigned key, insta
 /* A job that was asked for at `at`, when the ledger stood at seq, was not added for the holder. */
 void ledger_duplicate(struct ledger *l, struct mjob *asked, const struct job *holder, uint64_t seq,
                       instant at);
+/* After an audit of all: whether a job has the key. */
+bool ledger_has_holder(const struct ledger *l, unsigned key);
 /* After an audit of all: one job for a key, but for those that may let go and come back. */
 void ledger_check_holders(const struct ledger *l);
 
+/* --- batched jobs, in ledger_fold.c --- */
+/* A payload that was read, maybe some time ago; returns how many items it has. */
+size_t ledger_fold_see(struct ledger *l, struct mjob *m, struct str payload);
+/* The payload as it is now: nothing that was acknowledged may be missing. */
+void ledger_fold_whole(struct ledger *l, struct mjob *m, struct str payload);
+/* The item was acknowledged as folded into the job; it was asked for when the ledger stood at seq.
+ */
+void ledger_folded(struct ledger *l, struct mjob *item, const struct job *job, uint64_t seq);
+/* It must never be seen anywhere. */
+void ledger_refused(struct mjob *item);
+void ledger_fold_check_groups(const struct ledger *l);
+void ledger_folds_lost(struct ledger *l);
+
 /* --- ticks, in ledger_cron.c --- */
 int64_t ledger_cron_period(unsigned entry);
+/* The server started; and whether it passes over the ticks that it missed. */
+void ledger_booted(struct ledger *l, instant now);
 /* A job of the entry was met for the first time: one for a tick. */
 struct mjob *ledger_add_tick(struct ledger *l, unsigned entry, const struct job *job);
 /* After an audit of all: the entry says that it enqueued then. */
@@ -156,6 +193,12 @@ void ledger_runs_over(struct ledger *l, struct mjob *m);
 /* Nothing is under way: what was read is how it is. */
 void ledger_clear_up(struct ledger *l, struct mjob *m, const struct job *job);
 void ledger_changes_lost(struct ledger *l, struct mjob *m);
+
+/* A change of many begins: a patch, or without one a rerun. It may be done to any job of the type
+ * until it is over, and nobody is told to which. */
+void ledger_bulk_begin(struct ledger *l, const struct patch *p, unsigned queue, unsigned type);
+void ledger_bulk_join(const struct ledger *l, struct mjob *m);
+void ledger_bulk_end(struct ledger *l);
 
 /* A run was handed over. */
 void ledger_handed(struct ledger *l, const struct handout *h, struct mstream *s, span lease,

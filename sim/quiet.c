@@ -135,6 +135,7 @@ static void take_read(struct ticket *t, const struct reply *r)
             p->job->serial);
     PROMISE(ledger_see(&s->ledger, &r->jobs[0], true, s->now) == p->job, "VALUE",
             "another job was read");
+    ledger_fold_whole(&s->ledger, p->job, r->jobs[0].payload);
     p->reply = *r;
     p->copy = r->jobs[0];
     /* Only numbers and whether there is a reason outlive the answer. */
@@ -208,6 +209,7 @@ static void check_all(struct sim *s)
             audit_job(s, m);
     }
     ledger_check_groups(l);
+    ledger_fold_check_groups(l);
     ledger_check_holders(l);
     check_counts(s, &w);
     struct ticket *t = ticket_new(s, CMD_QUEUES, 0);
@@ -228,6 +230,28 @@ void quiet_audit(struct sim *s)
     s->may_fail = false;
     trace_line("audit");
     check_all(s);
+    s->may_fail = s->profile.faults || s->profile.space;
+    s->quiet = false;
+}
+
+void quiet_keys(struct sim *s)
+{
+    struct ledger *l = &s->ledger;
+    bool taken[KEYS + 1];
+    quiet_audit(s);
+    s->quiet = true;
+    sim_settle(s);
+    s->may_fail = false;
+    for (unsigned key = 1; key <= KEYS; key++)
+        taken[key] = ledger_has_holder(l, key);
+    trace_line("keys");
+    size_t first = l->count;
+    client_enqueue_keys(s, UNIQUE_ACTIVE);
+    sim_pump(s);
+    for (unsigned key = 1; key <= KEYS; key++)
+        PROMISE(l->jobs[first + key - 1]->duplicate == taken[key], "UNIQUE",
+                "key %u is %s and was %s", key, taken[key] ? "taken" : "free",
+                taken[key] ? "given" : "refused");
     s->may_fail = s->profile.faults || s->profile.space;
     s->quiet = false;
 }
@@ -344,7 +368,7 @@ void quiet_finish(struct sim *s)
     char kinds[64];
     uint64_t left = disk_records(s->disk, kinds, sizeof kinds);
     PROMISE(left == 0, "I2", "%lu records are left of jobs that are gone: %s", left, kinds);
-    if (client_enqueue_keys(s)) {
+    if (client_enqueue_keys(s, UNIQUE_EXISTS)) {
         sim_run_until(s, instant_add(s->now, (span){60 * 1000}));
         check_all(s);
         PROMISE(disk_records(s->disk, kinds, sizeof kinds) == 0, "I2", "records are left: %s",

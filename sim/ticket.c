@@ -115,6 +115,7 @@ void ticket_drop_all(struct sim *s)
         list_append(&s->answered, &t->node);
     }
     s->sweeps = 0;
+    ledger_bulk_end(&s->ledger);
 }
 
 /* --- judging --- */
@@ -142,11 +143,23 @@ static void check_there(const struct ticket *t, size_t i, bool found)
         PROMISE(t->there[i] != YES, "I2", "#%lu: job %lu is lost", t->serial, m->serial);
 }
 
+static void judge_refused(struct ticket *t, enum err_code code)
+{
+    if (is_of_the_store(code))
+        return;
+    PROMISE(t->batched && (code == ERR_UNPROCESSABLE || code == ERR_BUSY || code == ERR_INTERNAL),
+            "REPLY", "#%lu: answer %s", t->serial, err_wire(code));
+    for (size_t i = 0; i < t->count; i++)
+        ledger_refused(t->jobs[i]);
+}
+
 static void judge_enqueue(struct ticket *t, const struct reply *r)
 {
     struct sim *s = t->sim;
-    if (r->err.code != ERR_OK)
+    if (r->err.code != ERR_OK) {
+        judge_refused(t, r->err.code);
         return;
+    }
     PROMISE(r->count == t->count, "ATOMIC", "#%lu: %zu jobs of %zu", t->serial, r->count, t->count);
     struct id last = {0};
     for (size_t i = 0; i < t->count; i++) {
@@ -155,6 +168,10 @@ static void judge_enqueue(struct ticket *t, const struct reply *r)
                 t->serial, t->jobs[i]->serial);
         if (e->duplicate) {
             ledger_duplicate(&s->ledger, t->jobs[i], &e->job, t->seq, t->at);
+            continue;
+        }
+        if (e->folded) {
+            ledger_folded(&s->ledger, t->jobs[i], &e->job, t->seq);
             continue;
         }
         ledger_acked(&s->ledger, t->jobs[i], &e->job, s->now);
@@ -440,6 +457,10 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_LIST:
         judge_page(t, r);
         return;
+    case CMD_PATCH_WHERE:
+    case CMD_RERUN_WHERE:
+        bulk_judge(t, r);
+        return;
     case CMD_PATCH:
         change_judge_patch(t, r);
         return;
@@ -453,8 +474,6 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_RUNS:
     case CMD_QUEUES:
     case CMD_STATUS:
-    case CMD_PATCH_WHERE:
-    case CMD_RERUN_WHERE:
     case CMD_CRON_PUT:
     case CMD_CRON_READ:
     case CMD_CRON_SWITCH:

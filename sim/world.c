@@ -26,13 +26,27 @@ static instant clock_now(void *ctx)
 
 void sim_boot(struct sim *s)
 {
-    struct env env = {
-        .now = clock_now, .ctx = s, .rng = rng_from_seed(rng_next(&s->rng)), .store = s->disk};
+    struct env env = {.now = clock_now,
+                      .ctx = s,
+                      .rng = rng_from_seed(rng_next(&s->rng)),
+                      .store = s->disk,
+                      .evaluator = &s->evaluator.base};
     struct err err = embedded_new(&s->settings, &env, &s->backend);
     PROMISE(err.code == ERR_OK, "I2", "recovery failed: %s", err.msg);
     engine_check(embedded_engine(s->backend));
     s->arrived = true;
     s->boots++;
+    s->booted_at = s->now;
+    ledger_booted(&s->ledger, s->now);
+}
+
+/* Some time passes until somebody starts the server again. */
+static void stay_down(struct sim *s)
+{
+    if (!sim_chance(s, 40))
+        return;
+    s->now.ms += (int64_t)sim_draw(s, sim_chance(s, 70) ? 30 * 1000 : 3 * 3600 * 1000);
+    trace_line("down until %ld", (long)s->now.ms);
 }
 
 void sim_crash(struct sim *s)
@@ -45,11 +59,13 @@ void sim_crash(struct sim *s)
     s->holding = false;
     unsigned claims = s->ledger.claims;
     embedded_free(s->backend);
+    evaluator_drop_all(&s->evaluator);
     ticket_drop_all(s);
     client_cut_off(s);
     ledger_answers_lost(&s->ledger, s->now, claims);
     if (lose)
         ledger_tail_lost(&s->ledger);
+    stay_down(s);
     sim_boot(s);
 }
 
@@ -94,8 +110,10 @@ static void check_asleep(struct sim *s)
 
 void sim_pump(struct sim *s)
 {
-    for (unsigned n = 0; is_turn_due(s); n++) {
+    for (unsigned n = 0; is_turn_due(s) || (s->quiet && !evaluator_is_idle(&s->evaluator)); n++) {
         PROMISE(n < TURNS_MAX, "I5", "the loop spins");
+        if (s->quiet)
+            evaluator_step(&s->evaluator);
         sim_turn(s);
     }
     /* Nobody tells a loop that the disk got full. */
@@ -141,8 +159,10 @@ void sim_restart(struct sim *s)
     PROMISE(embedded_is_idle(s->backend), "I5", "a stopped server has work left");
     PROMISE(list_is_empty(&s->tickets), "REPLY", "a stopped server owes answers");
     embedded_free(s->backend);
+    evaluator_drop_all(&s->evaluator);
     disk_crash(s->disk, true, false);
     client_cut_off(s);
+    stay_down(s);
     sim_boot(s);
 }
 

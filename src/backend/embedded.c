@@ -9,6 +9,7 @@
 #include "backend/embedded_internal.h"
 #include "base/alloc.h"
 #include "base/must.h"
+#include "core/job_fields.h"
 #include "store/record.h"
 
 #define DUE_PER_TURN       1000
@@ -173,7 +174,7 @@ static void own_names(struct arena *a, struct enqueued *jobs, size_t count)
         same = last && str_eq(job->type, last->type);
         job->type = same ? last->type : arena_copy(a, job->type);
         job->unique_key = arena_copy(a, job->unique_key);
-        job->retry_policies = arena_copy(a, job->retry_policies);
+        job->options = job_options_copy(a, &job->options);
     }
 }
 
@@ -536,6 +537,14 @@ struct engine *embedded_engine_new(struct embedded *b)
     struct engine_sink sink = embedded_sink(b);
     struct port port = embedded_port(b);
     return engine_new(&b->settings.engine, &port, &sink, rng_from_seed(rng_next(&b->env.rng)));
+}
+
+void embedded_configure(struct backend *backend, const struct embedded_settings *settings)
+{
+    struct embedded *b = (struct embedded *)backend;
+    b->settings.engine = settings->engine;
+    b->settings.min_free_space = settings->min_free_space;
+    engine_configure(b->engine, &settings->engine);
 }
 
 struct err embedded_new(const struct embedded_settings *settings, const struct env *env,

@@ -89,7 +89,8 @@ struct err embedded_stream_open(struct backend *base, const struct stream_spec *
     struct taker_spec taker = {.queues = spec->queues,
                                .queue_count = spec->queue_count,
                                .limit = spec->prefetch,
-                               .worker = spec->worker};
+                               .worker = spec->worker,
+                               .node = spec->node};
     s->deliver = spec->deliver;
     s->closed = spec->closed;
     s->ctx = spec->ctx;
@@ -112,7 +113,7 @@ void embedded_stream_close(struct backend *base, struct backend_stream *s)
     s->taker = NULL;
     drop_stream_if_done(s);
     if (t)
-        engine_taker_close(b->engine, b->now, t);
+        engine_taker_close(b->engine, b->now, t, TAKER_GONE);
 }
 
 void embedded_stream_pause(struct backend *base, struct backend_stream *s, bool paused)
@@ -145,6 +146,7 @@ struct backend_claim *embedded_claim(struct backend *base, const struct claim_sp
                                .queue_count = spec->queue_count,
                                .limit = spec->count,
                                .worker = spec->worker,
+                               .node = spec->node,
                                .claim = true,
                                .lease = spec->lease,
                                .wait_end = instant_add(b->now, spec->wait)};
@@ -159,7 +161,7 @@ void embedded_claim_cancel(struct backend *base, struct backend_claim *c)
     if (!c->taker)
         return;
     embedded_refresh_now(b);
-    engine_taker_close(b->engine, b->now, c->taker);
+    engine_taker_close(b->engine, b->now, c->taker, TAKER_GONE);
     c->taker = NULL;
     embedded_effect(b, on_claim_reply, c);
 }
@@ -172,7 +174,7 @@ static void close_claim_takers(struct embedded *b)
     for (struct list *n = b->claims.next; n != &b->claims; n = n->next) {
         struct backend_claim *c = LIST_OF(n, struct backend_claim, node);
         if (c->taker)
-            engine_taker_close(b->engine, b->now, c->taker);
+            engine_taker_close(b->engine, b->now, c->taker, TAKER_STOPPED);
     }
 }
 
@@ -243,7 +245,7 @@ void embedded_stop(struct backend *base)
     for (struct list *n = b->streams.next; n != &b->streams; n = n->next) {
         struct backend_stream *s = LIST_OF(n, struct backend_stream, node);
         if (s->taker)
-            engine_taker_close(b->engine, b->now, s->taker);
+            engine_taker_close(b->engine, b->now, s->taker, TAKER_STOPPED);
     }
     embedded_takers_forget(b, NULL);
     embedded_streams_end(b);

@@ -60,7 +60,7 @@ static const char bash_tail[] =
     "        flag=${COMP_WORDS[i]}\n"
     "        case $flag in\n"
     "            --) start=$((i + 1)) && return ;;\n"
-    "            --*)\n"
+    "            -?*)\n"
     "                kind= && _tenax_table\n"
     "                if [[ ${COMP_WORDS[i + 1]} == = ]]; then ((i += 2))\n"
     "                elif [[ $kind ]]; then ((i++)); fi\n"
@@ -117,7 +117,7 @@ static const char bash_tail[] =
     "    elif [[ ${COMP_WORDS[COMP_CWORD - 1]} == = ]]; then flag=${COMP_WORDS[COMP_CWORD - 2]}\n"
     "    else flag=${COMP_WORDS[COMP_CWORD - 1]}; fi\n"
     "    kind=\n"
-    "    [[ $flag == --?* ]] && _tenax_table\n"
+    "    [[ $flag == -?* ]] && _tenax_table\n"
     "    if [[ $kind ]]; then\n"
     "        _tenax_complete_value\n"
     "    elif [[ $cur == -* ]]; then\n"
@@ -140,7 +140,10 @@ static void add_bash_kinds(struct buf *b, const struct option_def *d)
     for (; d->flag; d++) {
         if (d->type == OPTION_SWITCH)
             continue;
-        buf_print(b, "                --%s) kind=", d->flag);
+        buf_lit(b, "                ");
+        if (d->letter)
+            buf_print(b, "-%c|", d->letter);
+        buf_print(b, "--%s) kind=", d->flag);
         if (d->choices) {
             buf_lit(b, "'=");
             add_words(b, d->choices);
@@ -219,8 +222,13 @@ static void add_zsh_action(struct buf *b, const char *value, const char *choices
 
 static void add_zsh_option(struct buf *b, const struct option_def *d)
 {
-    buf_print(b, " \\\n                '%s--%s%s[", d->type == OPTION_LIST ? "*" : "", d->flag,
-              d->value ? "=" : "");
+    const char *repeated = d->type == OPTION_LIST ? "*" : "", *equals = d->value ? "=" : "";
+    buf_lit(b, " \\\n                ");
+    if (d->letter)
+        buf_print(b, "'%s'{-%c%s,--%s%s}'[", repeated, d->letter, d->value ? "+" : "", d->flag,
+                  equals);
+    else
+        buf_print(b, "'%s--%s%s[", repeated, d->flag, equals);
     add_zsh_text(b, d->help);
     buf_lit(b, "]");
     if (d->value) {

@@ -122,7 +122,10 @@ static void add_choices(struct buf *b, const char *choices)
 
 static void add_option(struct buf *b, const struct option_def *d)
 {
-    buf_lit(b, ".TP\n\\fB\\-\\-");
+    buf_lit(b, ".TP\n");
+    if (d->letter)
+        buf_print(b, "\\fB\\-%c\\fR, ", d->letter);
+    buf_lit(b, "\\fB\\-\\-");
     add_verbatim(b, str_from(d->flag));
     buf_lit(b, "\\fR");
     if (d->value)

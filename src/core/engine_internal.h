@@ -14,6 +14,8 @@ struct queue {
     struct str name;         /* owned by engine->queue_names */
     uint32_t index;          /* in engine->queues */
     struct btree ready;      /* major: priority; val: see READY_VAL_STATE */
+    struct btree shun_heads; /* the first of each of the following; see engine_avoid.c */
+    struct list shuns;       /* the ready jobs that are to stay off a node, by node */
     struct btree_entry head; /* what engine->heads holds for this queue */
     bool has_head;
     bool dirty; /* in engine->dirty: got ready jobs in this turn */
@@ -27,7 +29,7 @@ struct queue {
 #define READY_VAL_STATE 1u
 
 /* The val of a deadline: what is due, so that firing it reads nothing back. */
-enum due_kind { DUE_READY, DUE_LEASE, DUE_PURGE, DUE_WAIT, DUE_CRON };
+enum due_kind { DUE_READY, DUE_LEASE, DUE_PURGE, DUE_WAIT, DUE_CRON, DUE_AVOID };
 #define DUE_VAL(kind, state, priority, queue)                                                      \
     ((uint64_t)(kind) | (uint64_t)(state) << 3 | (uint64_t)(priority) << 16 |                      \
      (uint64_t)(queue) << 32)
@@ -62,22 +64,17 @@ struct live {
     uint64_t token;
     instant ready_at, failed_at, taken_at;
     instant lease_end; /* iff no taker */
-    span completed_retention;
+    span completed_retention, dead_retention;
     uint32_t run, attempts, forgiven, losses;
     uint16_t priority;
     bool has_state, payload_apart;
-    struct taker *taker;      /* the stream that holds it, or NULL: leased */
-    struct list held;         /* in taker->held */
+    bool lapsed;         /* the lease ran out while the server was down: no sign of a lost worker */
+    struct taker *taker; /* the stream that holds it, or NULL: leased */
+    struct list held;    /* in taker->held */
     struct take_group *group; /* iff held by a stream */
     struct worker_name *worker;
     struct unique_ref unique;
-    struct live_retries *retries; /* NULL: no policy has had a say yet */
-};
-
-/* What the state of a job in flight says of retry policies. */
-struct live_retries {
-    struct str counts, avoid_node;
-    char bytes[];
+    struct job_extras *extras; /* in one block; NULL: none */
 };
 
 struct sub {
@@ -107,6 +104,7 @@ struct taker {
     struct handout *got; /* of a claim, in this turn's arena */
     uint32_t got_count;
     struct worker_name *worker;
+    struct worker_name *node; /* empty: not known */
     size_t sub_count;
     struct sub subs[];
 };
@@ -133,7 +131,9 @@ struct engine {
     uint64_t unique_seed;
     struct strmap folds; /* batch key → struct id *: the newest open job that has it */
     struct idmap live;
-    struct idmap waits; /* claims that wait, by id {0, ticket} */
+    struct idmap waits;  /* claims that wait, by id {0, ticket} */
+    struct idmap avoids; /* waiting jobs that must stay off a node, by id */
+    uint64_t avoid_serial;
     struct list dirty, hungry, all_waiters, takers;
     uint64_t tickets;
     uint64_t take_seq;        /* of the next takes record */
@@ -182,9 +182,28 @@ void engine_fold_open(struct engine *e, const struct job *job);
 void engine_fold_close(struct engine *e, const struct job *job);
 void engine_fold_fini(struct engine *e);
 
+/* engine_avoid.c */
+/* From now on a job that waits, or is about to, must stay off the node that its state names, if
+ * the time for that is not over. */
+void engine_avoid(struct engine *e, instant now, struct id id, const struct job_extras *x);
+/* The job does not wait any more, and is in no order. */
+void engine_avoid_end(struct engine *e, struct id id);
+/* The time is over. */
+void engine_avoid_due(struct engine *e, uint64_t val);
+/* Adds a ready job to, or takes it from, the order of those that avoid its node; false if it avoids
+ * none. */
+bool engine_avoid_add(struct engine *e, struct queue *q, struct btree_entry entry);
+bool engine_avoid_remove(struct engine *e, struct queue *q, struct btree_entry entry);
+bool engine_avoid_is_ready(const struct engine *e, struct id id);
+bool engine_is_before(const struct btree_entry *a, const struct btree_entry *b);
+/* The first ready job for a taker on that node, or on any if it is empty. */
+bool engine_ready_first(const struct queue *q, struct str node, struct btree_entry *first);
+void engine_avoid_check(const struct queue *q);
+uint64_t engine_avoid_bytes(const struct engine *e);
+void engine_avoid_queue_fini(struct queue *q);
+void engine_avoid_fini(struct engine *e);
+
 /* engine_take.c */
-/* Takes over what the state says of retry policies. */
-void engine_live_retries(struct live *l, const struct job_state *s);
 void engine_live_end(struct engine *e, struct live *l);
 struct live *engine_live_new(struct engine *e, struct id id, struct queue *q);
 struct worker_name *engine_worker_new(struct str name);
@@ -207,6 +226,8 @@ void engine_call_off(struct engine *e, instant now, struct live *l, struct job_s
 /* What a run leaves behind whose attempt does not count: a job that is ready or, if a patch put it
  * off meanwhile, scheduled. */
 enum status engine_returned(instant ready_at, instant taken_at, instant now);
+/* The stream that held the run has broken. */
+void engine_lose(struct engine *e, instant now, struct live *l);
 /* Records the end of a run whose attempt does not count, and lets the job wait again. */
 void engine_return(struct engine *e, instant now, struct live *l, enum outcome outcome,
                    const char *reason);

@@ -6,6 +6,7 @@
 
 #include "base/must.h"
 #include "core/engine_internal.h"
+#include "core/job_fields.h"
 #include "core/tally.h"
 
 /* The live run that a report is about.
@@ -42,6 +43,9 @@ static struct err find_run(struct engine *e, instant now, struct run_ref ref, st
 /* The state of a live job as it would be stored, except for what the caller changes. */
 static struct job_state state_of(const struct live *l)
 {
+    struct job_extras extras = {0};
+    if (l->extras)
+        extras = *l->extras;
     return (struct job_state){
         .status = STATUS_IN_FLIGHT,
         .priority = l->priority,
@@ -55,8 +59,7 @@ static struct job_state state_of(const struct live *l)
         .runs = l->run + 1,
         .losses = l->losses,
         .lease_end = INSTANT_NONE,
-        .retry_counts = l->retries ? l->retries->counts : (struct str){0},
-        .avoid_node = l->retries ? l->retries->avoid_node : (struct str){0},
+        .extras = extras,
     };
 }
 
@@ -71,7 +74,7 @@ static struct run run_of(const struct live *l, instant now, enum outcome outcome
         .outcome = outcome,
         .retry_at = INSTANT_NONE,
         .reason = reason,
-        .failure = {.run_time = {-1}},
+        .failure = {.run_time = {-1}, .node = l->extras ? l->extras->node : (struct str){0}},
     };
 }
 
@@ -112,8 +115,7 @@ void engine_call_off(struct engine *e, instant now, struct live *l, struct job_s
     changed.resolution = RESOLUTION_CANCELED;
     changed.reason = s->reason;
     /* As long as the caller's, unlike what the run holds. */
-    changed.retry_counts = s->retry_counts;
-    changed.avoid_node = s->avoid_node;
+    changed.extras = s->extras;
     struct run run = run_of(l, now, OUTCOME_CANCELED, s->reason);
     finish(e, now, l, &changed, &run, retention);
     *s = changed;
@@ -139,6 +141,8 @@ struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
 
 static enum event event_of(const struct verdict *v, instant now)
 {
+    if (v->resolution == RESOLUTION_POISON)
+        return EVENT_POISON;
     if (!v->retry)
         return EVENT_EXHAUST;
     return v->at.ms <= now.ms ? EVENT_RETRY_NOW : EVENT_RETRY;
@@ -147,12 +151,12 @@ static enum event event_of(const struct verdict *v, instant now)
 /* What is decided, and what the state keeps of it for the next time. */
 struct decision {
     struct verdict verdict;
-    struct str retry_counts, avoid_node;
+    struct job_extras extras;
 };
 
-static void adopt(struct decision *d, const struct policy_verdict *v, const struct policy *p,
-                  const struct retry_request *r, const struct failure *f, instant now,
-                  struct arena *a)
+static void adopt(const struct engine *e, struct decision *d, const struct policy_verdict *v,
+                  const struct policy *p, const struct retry_request *r, const struct failure *f,
+                  instant now, struct arena *a)
 {
     d->verdict = (struct verdict){.retry = v->retry, .at = INSTANT_NONE};
     memcpy(d->verdict.reason, v->reason, sizeof v->reason);
@@ -163,9 +167,14 @@ static void adopt(struct decision *d, const struct policy_verdict *v, const stru
     }
     const struct tally t = {p->name, v->slot.rule, v->slot.count};
     d->verdict.at = instant_add(now, v->delay);
-    d->retry_counts = tally_set(d->retry_counts, &t, a);
-    if (v->avoid_node)
-        d->avoid_node = f->node;
+    d->extras.retry_counts = tally_set(d->extras.retry_counts, &t, a);
+    if (!v->avoid_node || f->node.len == 0)
+        return;
+    span required = v->avoid_for.ms >= 0 ? v->avoid_for : e->settings.avoid_required;
+    d->extras.avoid_node = f->node;
+    d->extras.avoid_until = instant_add(d->verdict.at, required);
+    size_t n = strlen(d->verdict.reason);
+    snprintf(d->verdict.reason + n, sizeof d->verdict.reason - n, ", not on the same node");
 }
 
 _Static_assert(sizeof((struct verdict){0}.reason) == sizeof((struct policy_verdict){0}.reason),
@@ -177,21 +186,42 @@ static struct decision decide(struct engine *e, instant now, const struct retry_
                               const struct failure *f, struct arena *a)
 {
     const struct job *job = r->job;
-    struct decision d = {.retry_counts = arena_copy(a, job->state.retry_counts)};
+    struct decision d = {.extras = job_extras_copy(a, &job->state.extras)};
+    d.extras.avoid_node = (struct str){0};
+    d.extras.avoid_until = (instant){0};
     const struct policy *const *list;
     const struct policy_settings *settings;
     struct policy_count *counts;
     size_t n = 0;
     if (!r->kill && !instant_is_set(r->retry_at) && e->port.policies)
-        n = e->port.policies(e->port.ctx, job->queue, job->retry_policies, a, &list, &settings);
+        n = e->port.policies(e->port.ctx, job->queue, job->options.retry_policies, a, &list,
+                             &settings);
     if (n == 0) {
         d.verdict = retry_decide(r, &e->settings.retry, now, &e->rng);
         return d;
     }
-    size_t used = tally_counts(d.retry_counts, a, &counts);
+    size_t used = tally_counts(d.extras.retry_counts, a, &counts);
     struct policy_verdict v = policy_evaluate(list, n, settings, f, counts, used, &e->rng);
-    adopt(&d, &v, v.policy >= 0 ? list[v.policy] : NULL, r, f, now, a);
+    adopt(e, &d, &v, v.policy >= 0 ? list[v.policy] : NULL, r, f, now, a);
     return d;
+}
+
+static uint32_t losses_of_expired(const struct live *l)
+{
+    return l->losses + !l->lapsed;
+}
+
+static bool is_poison(const struct engine *e, uint32_t losses)
+{
+    return e->settings.lost_worker_limit && losses >= e->settings.lost_worker_limit;
+}
+
+static struct verdict poisoned(uint32_t losses)
+{
+    struct verdict v = {.resolution = RESOLUTION_POISON, .at = INSTANT_NONE};
+    snprintf(v.reason, sizeof v.reason, "dead: its worker was lost in %u %s", losses,
+             losses == 1 ? "run" : "runs in a row");
+    return v;
 }
 
 /* The common end of a failure report and of an expired lease: applies the decision, in whose
@@ -201,12 +231,11 @@ static void fail(struct engine *e, instant now, struct live *l, const struct dec
 {
     const struct verdict *v = &d->verdict;
     struct job_state s = state_of(l);
-    s.retry_counts = d->retry_counts;
-    s.avoid_node = d->avoid_node;
+    s.extras = d->extras;
     s.status = lifecycle_move(STATUS_IN_FLIGHT, event_of(v, now));
     s.attempts++;
     s.failed_at = now;
-    s.losses = 0;
+    s.losses = outcome == OUTCOME_EXPIRED ? losses_of_expired(l) : 0;
     s.reason = str_from(v->reason);
     s.resolution = v->resolution;
     if (v->retry)
@@ -228,6 +257,7 @@ static void fail(struct engine *e, instant now, struct live *l, const struct dec
         e->port.put_state(e->port.ctx, id, &s);
         engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT, s.status);
         engine_live_end(e, l);
+        engine_avoid(e, now, id, &s.extras);
         engine_wait_add(e, q, s.priority, id, true, s.ready_at, now);
     }
     job->state = s;
@@ -248,12 +278,15 @@ struct err engine_fail(struct engine *e, instant now, const struct failure_repor
     TRY(find_run(e, now, r->ref, &l));
     TRY(load_record(e, l, a, job));
     job->state = state_of(l);
+    struct failure failure = r->failure;
+    if (failure.node.len == 0)
+        failure.node = job->state.extras.node;
     struct retry_request request = {
         .job = job, .outcome = OUTCOME_FAILED, .kill = r->kill, .retry_at = r->retry_at};
-    struct decision d = decide(e, now, &request, &r->failure, a);
-    fail(e, now, l, &d, OUTCOME_FAILED, &r->failure, job);
+    struct decision d = decide(e, now, &request, &failure, a);
+    fail(e, now, l, &d, OUTCOME_FAILED, &failure, job);
     job->state.reason = arena_copy(a, job->state.reason);
-    job->state.avoid_node = arena_copy(a, job->state.avoid_node);
+    job->state.extras = job_extras_copy(a, &job->state.extras);
     return err_none();
 }
 
@@ -270,9 +303,13 @@ struct err engine_expire(struct engine *e, instant now, struct live *l)
         struct failure failure = {
             .message = str_from(words), .error_type = STR("claim-expired"), .run_time = {-1}};
         job.state = state_of(l);
+        failure.node = job.state.extras.node;
         struct retry_request request = {
             .job = &job, .outcome = OUTCOME_EXPIRED, .retry_at = INSTANT_NONE};
         struct decision d = decide(e, now, &request, &failure, &scratch);
+        if (is_poison(e, losses_of_expired(l)))
+            d = (struct decision){.verdict = poisoned(losses_of_expired(l)),
+                                  .extras = {.retry_counts = job.state.extras.retry_counts}};
         fail(e, now, l, &d, OUTCOME_EXPIRED, &failure, &job);
     }
     arena_fini(&scratch);
@@ -291,7 +328,7 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
 {
     struct job_state s = state_of(l);
     s.status = engine_returned(l->ready_at, l->taken_at, now);
-    s.losses = outcome == OUTCOME_LOST ? l->losses + 1 : 0;
+    s.losses = outcome == OUTCOME_LOST ? l->losses : 0;
     char words[RETRY_REASON_MAX];
     snprintf(words, sizeof words, "%s again: %s", lifecycle_status_name(s.status), reason);
     s.reason = str_from(words);
@@ -301,12 +338,30 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
     e->port.put_run(e->port.ctx, id, &run);
     e->port.put_state(e->port.ctx, id, &s);
     engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT, s.status);
+    engine_avoid(e, now, id, &s.extras);
     engine_live_end(e, l);
     /* Its place is that of its first enqueue: a returned job is not a new one. */
     if (s.status == STATUS_READY)
         engine_ready_add(e, q, s.priority, id, true);
     else
         engine_wait_add(e, q, s.priority, id, true, s.ready_at, now);
+}
+
+void engine_lose(struct engine *e, instant now, struct live *l)
+{
+    l->losses++;
+    if (!is_poison(e, l->losses)) {
+        engine_return(e, now, l, OUTCOME_LOST, "the worker's stream closed");
+        return;
+    }
+    struct verdict v = poisoned(l->losses);
+    struct job_state s = state_of(l);
+    s.status = lifecycle_move(STATUS_IN_FLIGHT, event_of(&v, now));
+    s.resolution = v.resolution;
+    s.reason = str_from(v.reason);
+    struct run run = run_of(l, now, OUTCOME_LOST, s.reason);
+    finish(e, now, l, &s, &run,
+           l->dead_retention.ms >= 0 ? l->dead_retention : e->settings.dead_retention);
 }
 
 struct err engine_release(struct engine *e, instant now, struct run_ref ref)
@@ -327,6 +382,7 @@ struct err engine_renew(struct engine *e, instant now, struct run_ref ref, span 
                         "the job is held by an open stream, which needs no renewal");
     engine_deadline_remove(e, l->lease_end, l->id);
     l->lease_end = *lease_end = instant_add(now, lease);
+    l->lapsed = false;
     engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, l->queue->index));
     struct job_state s = state_of(l);
     s.token = l->token;

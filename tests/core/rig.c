@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "core/job_fields.h"
 #include "rig.h"
 
 #include <stdlib.h>
@@ -36,7 +37,7 @@ static void keep_job(struct rig *r, struct rig_record *record, const struct job 
     record->job.queue = arena_copy(&r->strings, job->queue);
     record->job.type = arena_copy(&r->strings, job->type);
     record->job.payload = arena_copy(&r->strings, job->payload);
-    record->job.retry_policies = arena_copy(&r->strings, job->retry_policies);
+    record->job.options = job_options_copy(&r->strings, &job->options);
     record->job.unique_key = arena_copy(&r->strings, job->unique_key);
 }
 
@@ -73,8 +74,7 @@ static void put_state(void *ctx, struct id id, const struct job_state *state)
     record->state = *state;
     record->state.reason = arena_copy(&r->strings, state->reason);
     record->state.worker = arena_copy(&r->strings, state->worker);
-    record->state.retry_counts = arena_copy(&r->strings, state->retry_counts);
-    record->state.avoid_node = arena_copy(&r->strings, state->avoid_node);
+    record->state.extras = job_extras_copy(&r->strings, &state->extras);
 }
 
 static void put_run(void *ctx, struct id id, const struct run *run)
@@ -173,6 +173,16 @@ static void claimed(void *ctx, void *taker, const struct handout *h, size_t coun
 
 /* --- life --- */
 
+static size_t policies(void *ctx, struct str queue, struct str added, struct arena *a,
+                       const struct policy *const **list, const struct policy_settings **settings)
+{
+    struct rig *r = ctx;
+    (void)queue, (void)added, (void)a;
+    *list = &r->policy;
+    *settings = &r->policy_settings;
+    return r->policy ? 1 : 0;
+}
+
 static void start_engine(struct rig *r)
 {
     struct port port = {.ctx = r,
@@ -183,7 +193,8 @@ static void start_engine(struct rig *r)
                         .put_run = put_run,
                         .put_takes = put_takes,
                         .delete_takes = delete_takes,
-                        .delete_job = delete_job};
+                        .delete_job = delete_job,
+                        .policies = policies};
     struct engine_sink sink = {.ctx = r, .deliver = deliver, .claimed = claimed};
     r->e = engine_new(&r->settings, &port, &sink, rng_from_seed(r->seed++));
 }
@@ -324,6 +335,12 @@ struct taker *rig_stream(struct rig *r, const char *name, const char *queue, uin
     return open_taker(r, name, queue, &spec);
 }
 
+struct taker *rig_stream_on(struct rig *r, const char *node, const char *queue, uint32_t prefetch)
+{
+    struct taker_spec spec = {.limit = prefetch, .node = str_from(node)};
+    return open_taker(r, node, queue, &spec);
+}
+
 struct taker *rig_claim(struct rig *r, const char *name, const char *queue, uint32_t count,
                         span wait)
 {
@@ -431,10 +448,14 @@ void rig_succeed(struct rig *r, struct id id)
 
 struct job rig_fail(struct rig *r, struct id id)
 {
+    const struct failure f = {.message = STR("it broke"), .run_time = {-1}};
+    return rig_fail_with(r, id, &f);
+}
+
+struct job rig_fail_with(struct rig *r, struct id id, const struct failure *f)
+{
     struct job job;
-    struct failure_report report = {.ref = {.id = id},
-                                    .failure = {.message = STR("it broke"), .run_time = {-1}},
-                                    .retry_at = INSTANT_NONE};
+    struct failure_report report = {.ref = {.id = id}, .failure = *f, .retry_at = INSTANT_NONE};
     assert_ok(engine_fail(r->e, r->now, &report, &r->strings, &job));
     return job;
 }

@@ -38,7 +38,8 @@ const commands = names.filter((name) => !name.includes(' '));
 // The flags of a command, from the other thing that is made out of its table.
 function flagsOf(name) {
     const help = output(BIN, ['help', ...name.split(' ')]);
-    return [...help.matchAll(/^ {2}(--[a-z][a-z-]*)/gm)].map((match) => match[1]);
+    return [...help.matchAll(/^ {2}(?:-[a-z], )?(--[a-z][a-z-]*)/gm)].map((match) => match[1])
+        .filter((flag) => flag !== '--help');
 }
 
 before(() => {
@@ -98,7 +99,7 @@ describe('the manual', () => {
             const page = output('mandoc', ['-T', 'utf8', '-O', 'width=1000',
                 man1(`tenax-${name.replace(/ /g, '-')}`)]).replace(/.\x08/g, '');
             for (const flag of flagsOf(name))
-                assert.match(page, new RegExp(`^ +${flag}\\b`, 'm'), `${flag} of ${name}`);
+                assert.match(page, new RegExp(`^ +(-[a-z], )?${flag}\\b`, 'm'), `${flag} of ${name}`);
         }
     });
 
@@ -144,6 +145,7 @@ describe('completion in bash', () => {
         ['choices_that_fit_after_it', ['serve', '--log-level', '=', 'd'], ['debug']],
         ['folders_where_one_is_asked_for', ['serve', '--root-dir', 'pack'], ['packaging']],
         ['files_where_one_is_asked_for', ['enqueue', '--file', 'READ'], ['README.md']],
+        ['files_after_an_option_of_one_letter', ['apply', '-f', 'READ'], ['README.md']],
         ['files_as_words', ['restore', 'READ'], ['README.md']],
         ['nothing_where_it_cannot_know', ['serve', '--port', ''], []],
         ['the_actions_of_a_command', ['tls', 's'], ['server-cert']],
@@ -200,6 +202,7 @@ describe('completion in zsh', () => {
     for (const [what, typed, want] of [
         ['a_command', 'tenax resto\t', /tenax restore/],
         ['an_option', 'tenax serve --default-backoff-e\t', /serve --default-backoff-exponent=/],
+        ['a_file_after_a_letter', 'tenax apply -f READ\t', /apply -f README\.md/],
         ['a_choice', 'tenax serve --commit-mode buf\t', /--commit-mode buffered/],
         ['an_action', 'tenax tls serv\t', /tenax tls server-cert/],
         ['an_option_after_a_word', 'tenax job ID --del\t', /job ID --delete/],
@@ -214,7 +217,7 @@ describe('completion in zsh', () => {
         for (const name of names) {
             const own = script.split(`        '${name}')\n`)[1].split(';;')[0];
             for (const flag of flagsOf(name))
-                assert.match(own, new RegExp(`'\\*?${flag}[=\\[]`), `${flag} of ${name}`);
+                assert.match(own, new RegExp(`['*,]${flag}[=\\[}]`), `${flag} of ${name}`);
         }
     });
 });
