@@ -128,6 +128,7 @@ static bool stores(enum command_kind kind)
     case CMD_SUCCEED:
     case CMD_SUCCEED_MANY:
     case CMD_FAIL:
+    case CMD_TERMINATED:
     case CMD_RENEW:
     case CMD_RELEASE:
     case CMD_REMOVE:
@@ -285,6 +286,12 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
         r->jobs = arena_get(&b->building->arena, sizeof *r->jobs);
         r->count = 1;
         r->err = engine_fail(e, b->now, &c->fail, &b->building->arena, r->jobs);
+        return;
+    case CMD_TERMINATED:
+        r->jobs = arena_get(&b->building->arena, sizeof *r->jobs);
+        r->count = 1;
+        r->err = engine_terminated(e, b->now, c->terminated.run, c->terminated.index,
+                                   &b->building->arena, r->jobs);
         return;
     case CMD_RENEW:
         r->err = engine_renew(e, b->now, c->renew.run, c->renew.lease, &r->lease_end);
