@@ -10,6 +10,11 @@
 #include "core/engine_internal.h"
 #include "core/job_fields.h"
 
+void engine_configure(struct engine *e, const struct engine_settings *settings)
+{
+    e->settings = *settings;
+}
+
 struct engine *engine_new(const struct engine_settings *settings, const struct port *port,
                           const struct engine_sink *sink, struct rng rng)
 {
