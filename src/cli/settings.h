@@ -35,6 +35,8 @@ struct settings {
     span backoff_jitter;
     span retain_completed;
     span retain_dead;
+    span event_retention;
+    uint64_t event_max_bytes;
     int cron_missed; /* enum settings_cron_missed */
     bool retry_policy_enabled;
     span heartbeat_interval;

@@ -35,7 +35,7 @@ static void every_setting_has_a_variable_and_help(void **state)
         /* Files of TLS have none: without them there is no TLS. */
         assert_true(d->type == OPTION_SWITCH || d->def || strstr(d->flag, "tls-"));
     }
-    assert_int_equal(n, 36);
+    assert_int_equal(n, 38);
 }
 
 static void defaults_are_the_documented_ones(void **state)

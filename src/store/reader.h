@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STORE_READER_H
+#define STORE_READER_H
+
+/* Takes the parts of a record from its bytes, as store/writer.h puts them. After the first
+ * fault every read gives zero, and `bad` names the part at fault: the caller looks at it once,
+ * at the end. There is one encoding of a value; a reader refuses all else. Texts are views. */
+
+#include <math.h>
+#include <string.h>
+
+#include "base/str.h"
+#include "base/units.h"
+
+struct reader {
+    struct str value;
+    size_t pos;
+    const char *bad;
+};
+
+static inline size_t reader_left(const struct reader *r)
+{
+    return r->value.len - r->pos;
+}
+
+static inline void reader_fault(struct reader *r, const char *part)
+{
+    if (!r->bad)
+        r->bad = part;
+}
+
+static inline const char *reader_bytes(struct reader *r, const char *part, size_t n)
+{
+    if (r->bad || reader_left(r) < n) {
+        reader_fault(r, part);
+        return NULL;
+    }
+    const char *at = r->value.at + r->pos;
+    r->pos += n;
+    return at;
+}
+
+/* A byte of 0 .. max. */
+static inline unsigned reader_byte(struct reader *r, const char *part, unsigned max)
+{
+    const char *at = reader_bytes(r, part, 1);
+    unsigned v = at ? (unsigned char)*at : 0;
+    if (v <= max)
+        return v;
+    reader_fault(r, part);
+    return 0;
+}
+
+static inline uint64_t reader_varint(struct reader *r, const char *part, uint64_t max)
+{
+    uint64_t v = 0;
+    for (unsigned shift = 0; shift < 64; shift += 7) {
+        const char *at = reader_bytes(r, part, 1);
+        if (!at)
+            return 0;
+        uint64_t bits = (unsigned char)*at & 0x7f;
+        v |= bits << shift;
+        if (*at & 0x80)
+            continue;
+        bool padded = shift > 0 && bits == 0;
+        bool overflown = shift == 63 && bits > 1;
+        if (padded || overflown || v > max)
+            break;
+        return v;
+    }
+    reader_fault(r, part);
+    return 0;
+}
+
+static inline int64_t reader_zigzag(struct reader *r, const char *part)
+{
+    uint64_t v = reader_varint(r, part, UINT64_MAX);
+    return (int64_t)(v >> 1 ^ (0 - (v & 1)));
+}
+
+static inline int32_t reader_zigzag32(struct reader *r, const char *part)
+{
+    int64_t v = reader_zigzag(r, part);
+    if (v >= INT32_MIN && v <= INT32_MAX)
+        return (int32_t)v;
+    reader_fault(r, part);
+    return 0;
+}
+
+static inline int64_t reader_opt(struct reader *r, const char *part, int64_t max)
+{
+    return (int64_t)(reader_varint(r, part, (uint64_t)max + 1) - 1);
+}
+
+static inline instant reader_instant(struct reader *r, const char *part)
+{
+    return (instant){reader_opt(r, part, INT64_MAX)};
+}
+
+static inline span reader_span(struct reader *r, const char *part)
+{
+    return (span){reader_opt(r, part, INT64_MAX)};
+}
+
+static inline struct str reader_text(struct reader *r, const char *part)
+{
+    size_t len = reader_varint(r, part, SIZE_MAX);
+    const char *at = reader_bytes(r, part, len);
+    return at ? (struct str){at, len} : (struct str){"", 0};
+}
+
+static inline double reader_double(struct reader *r, const char *part)
+{
+    const char *at = reader_bytes(r, part, 8);
+    uint64_t bits = 0;
+    for (int i = 0; at && i < 8; i++)
+        bits |= (uint64_t)(unsigned char)at[i] << (8 * i);
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    if (isfinite(v))
+        return v;
+    reader_fault(r, part);
+    return 0;
+}
+
+#endif
