@@ -102,6 +102,20 @@ static struct str some_payload(struct sim *s, char *text, size_t cap, uint64_t s
     return (struct str){text, (size_t)n + fill + 2};
 }
 
+/* Some of an enqueue's jobs may be folded into those that wait, or into each other. */
+static struct str batch_up(struct sim *s, struct enqueue *spec, char *text, size_t cap)
+{
+    static const struct str batches[BATCHES] = {{"b1", 2}, {"b2", 2}, {"b3", 2}};
+    unsigned long serial = s->ledger.count;
+    spec->unique_key = (struct str){0};
+    spec->unique_while = UNIQUE_NONE;
+    spec->batch = (struct job_batch){.key = batches[sim_draw(s, BATCHES)],
+                                     .when = evaluator_whens[sim_draw(s, EVALUATOR_WHENS)],
+                                     .fold = sim_chance(s, 2) ? evaluator_bad : evaluator_fold};
+    int n = snprintf(text, cap, "{\"n\":%lu,\"b\":[%lu]}", serial, serial);
+    return (struct str){text, (size_t)n};
+}
+
 /* Whether the key of specs[i] is taken, by this enqueue's own jobs or by older ones. */
 static bool is_key_held(const struct sim *s, const struct enqueue *specs, size_t i)
 {
@@ -121,13 +135,22 @@ static void enqueue(struct sim *s)
     size_t count = sim_chance(s, 60) ? 1 : 1 + sim_draw(s, SPECS_MAX);
     struct ticket *t = ticket_new(s, CMD_ENQUEUE, count);
     uint64_t group = ++s->groups;
+    bool folds = sim_chance(s, s->profile.folds);
     for (size_t i = 0; i < count; i++) {
         unsigned queue, type;
         specs[i] = some_spec(s, &queue, &type);
-        specs[i].payload = some_payload(s, texts[i], PAYLOAD_LARGE, s->ledger.count);
-        t->held[i] = is_key_held(s, specs, i);
+        specs[i].payload = folds && sim_chance(s, 80)
+                               ? batch_up(s, &specs[i], texts[i], PAYLOAD_LARGE)
+                               : some_payload(s, texts[i], PAYLOAD_LARGE, s->ledger.count);
+        /* What is evaluated first is stored later: whoever holds a key may let go till then. */
+        t->batched |= specs[i].batch.key.len > 0;
+        t->held[i] = !folds && is_key_held(s, specs, i);
         t->jobs[i] = ledger_add(&s->ledger, &specs[i], queue, type, group, s->now);
         t->jobs[i]->may_vanish = s->sweeps > 0;
+    }
+    for (size_t i = 0; t->batched && i < count; i++) {
+        t->jobs[i]->late = true;
+        t->jobs[i]->patched |= PATCH_READY_AT;
     }
     struct command c = {.enqueue = {specs, count}};
     ticket_submit(t, &c);

@@ -18,6 +18,7 @@ void ledger_fini(struct ledger *l)
     for (size_t i = 0; i < l->count; i++) {
         struct mjob *m = l->jobs[i];
         free((char *)(uintptr_t)m->payload.at);
+        free(m->items);
         free(m->runs);
         free(m->ends);
         free(m);
@@ -48,6 +49,7 @@ struct mjob *ledger_add(struct ledger *l, const struct enqueue *spec, unsigned q
     m->payload = (struct str){alloc_text(spec->payload.at, spec->payload.len), spec->payload.len};
     m->key = spec->unique_while ? (unsigned)(spec->unique_key.at[1] - '0') : 0;
     m->unique_while = spec->unique_while;
+    m->batch = spec->batch.key.len ? (unsigned)(spec->batch.key.at[1] - '0') : 0;
     m->blind_renewal = INSTANT_NONE;
     m->exists = MAYBE;
     if (l->count == l->cap) {
@@ -105,7 +107,7 @@ static struct mjob *find_by_payload(struct ledger *l, const struct job *job)
     return m;
 }
 
-static void check_values(const struct mjob *m, const struct job *job, bool with_payload)
+static void check_values(struct ledger *l, struct mjob *m, const struct job *job, bool with_payload)
 {
     bool queue = m->loose & PATCH_QUEUE || job->queue.at[1] == (char)('0' + m->queue);
     PROMISE(job->queue.len == 2 && queue, "VALUE", "job %lu has another queue", m->serial);
@@ -122,8 +124,11 @@ static void check_values(const struct mjob *m, const struct job *job, bool with_
                     (!m->key || job->unique_key.at[1] == (char)('0' + m->key));
     PROMISE(same_key && job->unique_while == m->unique_while, "UNIQUE", "job %lu has another key",
             m->serial);
-    PROMISE(!with_payload || str_eq(job->payload, m->payload), "VALUE",
-            "job %lu has another payload", m->serial);
+    if (with_payload && m->batch)
+        ledger_fold_see(l, m, job->payload);
+    else
+        PROMISE(!with_payload || str_eq(job->payload, m->payload), "VALUE",
+                "job %lu has another payload", m->serial);
 }
 
 struct mjob *ledger_see(struct ledger *l, const struct job *job, bool with_payload, instant now)
@@ -132,7 +137,7 @@ struct mjob *ledger_see(struct ledger *l, const struct job *job, bool with_paylo
     PROMISE(m || with_payload, "VALUE", "an answer about a job that nobody enqueued");
     if (!m)
         m = find_by_payload(l, job);
-    check_values(m, job, with_payload);
+    check_values(l, m, job, with_payload);
     PROMISE(!m->gone_seq, "I2", "job %lu was removed and is there again", m->serial);
     PROMISE(!m->never, "I2", "job %lu was not stored and is there now", m->serial);
     PROMISE(m->asked_at.ms <= now.ms, "VALUE", "job %lu is from the future", m->serial);
@@ -148,12 +153,14 @@ void ledger_acked(struct ledger *l, struct mjob *m, const struct job *job, insta
     /* A list or a taker may have met it before the answer came. */
     if (!id_eq(m->id, job->id))
         bind(l, m, job->id);
-    check_values(m, job, false);
-    PROMISE(
-        job->state.status == (m->ready_at.ms <= m->asked_at.ms ? STATUS_READY : STATUS_SCHEDULED),
-        "VALUE", "job %lu was enqueued as %s", m->serial, lifecycle_status_name(job->state.status));
-    PROMISE(job->state.ready_at.ms == m->ready_at.ms, "READY_AT", "job %lu has another ready_at",
-            m->serial);
+    check_values(l, m, job, false);
+    PROMISE(m->late || job->state.status ==
+                           (m->ready_at.ms <= m->asked_at.ms ? STATUS_READY : STATUS_SCHEDULED),
+            "VALUE", "job %lu was enqueued as %s", m->serial,
+            lifecycle_status_name(job->state.status));
+    PROMISE(m->late || job->state.ready_at.ms == m->ready_at.ms, "READY_AT",
+            "job %lu has another ready_at", m->serial);
+    m->shut = m->batch && job->state.status == STATUS_SCHEDULED;
     PROMISE(now.ms >= m->asked_at.ms, "REPLY", "job %lu was answered before it was asked for",
             m->serial);
     m->exists = YES;
@@ -371,6 +378,8 @@ void ledger_handed(struct ledger *l, const struct handout *h, struct mstream *s,
                        .lease_min = h->lease_end,
                        .stream = s,
                        .seq = l->seq++};
+    ledger_fold_whole(l, m, h->job.payload);
+    m->final_seq = m->final_seq ? m->final_seq : r->seq;
     /* Who does not name a run may have ended this one before it was known. */
     for (size_t i = 0; i < m->end_count; i++)
         if (m->ends[i].token == 0 && m->ends[i].how != REFUSED &&
@@ -469,6 +478,7 @@ void ledger_tail_lost(struct ledger *l)
 {
     if (l->sync)
         return;
+    ledger_folds_lost(l);
     for (size_t i = 0; i < l->count; i++) {
         struct mjob *m = l->jobs[i];
         if (m->exists == YES && m->seq > l->safe_seq)
@@ -505,7 +515,8 @@ void ledger_check_groups(const struct ledger *l)
     const struct mjob *a = NULL;
     for (size_t i = 0; i < l->count; i++) {
         const struct mjob *b = l->jobs[i];
-        if (b->key) /* may be a duplicate that nobody was told of */
+        /* May be a duplicate that nobody was told of, or part of another job. */
+        if (b->key || b->batch)
             continue;
         bool told = a && (a->exists == YES || a->never);
         if (told && a->group == b->group && (b->exists == YES || b->never))

@@ -13,7 +13,8 @@
  *
  * Promises by name: I1 acknowledged is durable, I2 no job is lost, I3 one live run, I4 terminal is
  * final, I5 ready jobs are delivered; and of the Jobs API: ORDER, UNIQUE, PREFETCH, READY_AT,
- * LEASE, RETRY, REASON, COUNT, LIST, REPLY, VALUE (a job comes back as it was given), ATOMIC. */
+ * LEASE, RETRY, REASON, COUNT, LIST, REPLY, VALUE (a job comes back as it was given), ATOMIC,
+ * FOLD. */
 
 #include "backend/backend.h"
 #include "base/idmap.h"
@@ -90,8 +91,18 @@ struct mjob {
     size_t run_count, run_cap;
     struct mend *ends;
     size_t end_count, end_cap;
-    uint64_t walked; /* the newest walk that met it */
-    bool seen;       /* by the audit that goes on */
+    bool late;       /* enqueued some time after it was asked for, when all was evaluated */
+    unsigned batch;  /* batch key; 0: none. What follows is about batched jobs */
+    bool shut;       /* nothing is to be folded into it, for it waits for its time */
+    uint64_t *items; /* numbers of those in its payload, as far as it was ever seen */
+    size_t item_count, item_cap;
+    uint64_t final_seq; /* since when it is handed out and must not change; 0: never */
+    struct mjob *in;    /* in whose payload it was seen; its own: it is a job */
+    bool folded, refused;
+    struct id into;    /* iff folded */
+    uint64_t item_seq; /* when it was folded or seen */
+    uint64_t walked;   /* the newest walk that met it */
+    bool seen;         /* by the audit that goes on */
 };
 
 struct mstream {
@@ -134,6 +145,19 @@ void ledger_duplicate(struct ledger *l, struct mjob *asked, const struct job *ho
                       instant at);
 /* After an audit of all: one job for a key, but for those that may let go and come back. */
 void ledger_check_holders(const struct ledger *l);
+
+/* --- batched jobs, in ledger_fold.c --- */
+/* A payload that was read, maybe some time ago; returns how many items it has. */
+size_t ledger_fold_see(struct ledger *l, struct mjob *m, struct str payload);
+/* The payload as it is now: nothing that was acknowledged may be missing. */
+void ledger_fold_whole(struct ledger *l, struct mjob *m, struct str payload);
+/* The item was acknowledged as folded into the job; it was asked for when the ledger stood at seq.
+ */
+void ledger_folded(struct ledger *l, struct mjob *item, const struct job *job, uint64_t seq);
+/* It must never be seen anywhere. */
+void ledger_refused(struct mjob *item);
+void ledger_fold_check_groups(const struct ledger *l);
+void ledger_folds_lost(struct ledger *l);
 
 /* --- ticks, in ledger_cron.c --- */
 int64_t ledger_cron_period(unsigned entry);

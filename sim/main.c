@@ -33,6 +33,7 @@ static struct profile some_profile(struct sim *s)
         .crons = sim_chance(s, 30),
         .changes = sim_chance(s, 50) ? 0 : 5 + (unsigned)sim_draw(s, 15),
         .keys = sim_chance(s, 50) ? 0 : 10 + (unsigned)sim_draw(s, 60),
+        .folds = sim_chance(s, 60) ? 0 : 20 + (unsigned)sim_draw(s, 70),
     };
 }
 
@@ -63,6 +64,7 @@ static void begin(struct sim *s, uint64_t seed)
     list_init(&s->answered);
     ledger_init(&s->ledger, &s->settings.engine, s->profile.sync);
     s->disk = disk_new();
+    evaluator_init(&s->evaluator, s);
     sim_boot(s);
 }
 
@@ -83,6 +85,7 @@ static void free_tickets(struct list *tickets)
 static void end(struct sim *s)
 {
     embedded_free(s->backend);
+    evaluator_drop_all(&s->evaluator);
     store_close(s->disk);
     ledger_fini(&s->ledger);
     free_tickets(&s->tickets);
@@ -145,6 +148,8 @@ static uint64_t simulate(uint64_t seed, uint64_t steps, bool print)
     for (uint64_t step = 1; step <= steps; step++) {
         trace_step(step);
         client_step(&s);
+        if (sim_chance(&s, 50))
+            evaluator_step(&s.evaluator);
         disturb(&s);
         if (s.profile.lazy)
             sim_pump(&s);

@@ -138,6 +138,7 @@ static void take_read(struct ticket *t, const struct reply *r)
             p->job->serial);
     PROMISE(ledger_see(&s->ledger, &r->jobs[0], true, s->now) == p->job, "VALUE",
             "another job was read");
+    ledger_fold_whole(&s->ledger, p->job, r->jobs[0].payload);
     p->reply = *r;
     p->copy = r->jobs[0];
     /* Only numbers and whether there is a reason outlive the answer. */
@@ -214,6 +215,7 @@ static void check_all(struct sim *s)
             audit_job(s, m);
     }
     ledger_check_groups(l);
+    ledger_fold_check_groups(l);
     ledger_check_holders(l);
     check_counts(s, &w);
     struct ticket *t = ticket_new(s, CMD_QUEUES, 0);

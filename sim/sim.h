@@ -9,12 +9,14 @@
 #include "backend/embedded.h"
 #include "base/list.h"
 #include "disk.h"
+#include "evaluator.h"
 #include "ledger.h"
 
-#define QUEUES 4
-#define TYPES  3
-#define KEYS   5
-#define CRONS  3
+#define QUEUES  4
+#define TYPES   3
+#define KEYS    5
+#define CRONS   3
+#define BATCHES 3
 
 /* What kind of run a seed is. */
 struct profile {
@@ -27,6 +29,7 @@ struct profile {
     unsigned queues, priorities;
     bool crons;       /* jobs come on ticks; then nobody removes many at once */
     unsigned changes; /* percent of steps in which an operator changes a job */
+    unsigned folds;   /* percent of enqueues with a batch key */
     unsigned keys;    /* percent of jobs with a unique key */
 };
 
@@ -48,6 +51,7 @@ struct sim {
     instant now;
     struct store *disk;
     struct backend *backend;
+    struct fake_evaluator evaluator;
     struct ledger ledger;
     uint64_t groups, serials;
     struct list tickets, answered; /* commands and claims without an answer, and with one */
@@ -125,6 +129,7 @@ struct ticket {
     uint64_t serial;
     enum command_kind kind;
     bool is_claim, answered, canceled;
+    bool batched; /* enqueue: with batch keys */
     instant at;
     uint64_t batch;               /* the newest batch that had begun */
     struct mjob **jobs;           /* what it is about */

@@ -142,11 +142,23 @@ static void check_there(const struct ticket *t, size_t i, bool found)
         PROMISE(t->there[i] != YES, "I2", "#%lu: job %lu is lost", t->serial, m->serial);
 }
 
+static void judge_refused(struct ticket *t, enum err_code code)
+{
+    if (is_of_the_store(code))
+        return;
+    PROMISE(t->batched && (code == ERR_UNPROCESSABLE || code == ERR_BUSY || code == ERR_INTERNAL),
+            "REPLY", "#%lu: answer %s", t->serial, err_wire(code));
+    for (size_t i = 0; i < t->count; i++)
+        ledger_refused(t->jobs[i]);
+}
+
 static void judge_enqueue(struct ticket *t, const struct reply *r)
 {
     struct sim *s = t->sim;
-    if (r->err.code != ERR_OK)
+    if (r->err.code != ERR_OK) {
+        judge_refused(t, r->err.code);
         return;
+    }
     PROMISE(r->count == t->count, "ATOMIC", "#%lu: %zu jobs of %zu", t->serial, r->count, t->count);
     struct id last = {0};
     for (size_t i = 0; i < t->count; i++) {
@@ -155,6 +167,10 @@ static void judge_enqueue(struct ticket *t, const struct reply *r)
                 t->serial, t->jobs[i]->serial);
         if (e->duplicate) {
             ledger_duplicate(&s->ledger, t->jobs[i], &e->job, t->seq, t->at);
+            continue;
+        }
+        if (e->folded) {
+            ledger_folded(&s->ledger, t->jobs[i], &e->job, t->seq);
             continue;
         }
         ledger_acked(&s->ledger, t->jobs[i], &e->job, s->now);

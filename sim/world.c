@@ -26,8 +26,11 @@ static instant clock_now(void *ctx)
 
 void sim_boot(struct sim *s)
 {
-    struct env env = {
-        .now = clock_now, .ctx = s, .rng = rng_from_seed(rng_next(&s->rng)), .store = s->disk};
+    struct env env = {.now = clock_now,
+                      .ctx = s,
+                      .rng = rng_from_seed(rng_next(&s->rng)),
+                      .store = s->disk,
+                      .evaluator = &s->evaluator.base};
     struct err err = embedded_new(&s->settings, &env, &s->backend);
     PROMISE(err.code == ERR_OK, "I2", "recovery failed: %s", err.msg);
     engine_check(embedded_engine(s->backend));
@@ -45,6 +48,7 @@ void sim_crash(struct sim *s)
     s->holding = false;
     unsigned claims = s->ledger.claims;
     embedded_free(s->backend);
+    evaluator_drop_all(&s->evaluator);
     ticket_drop_all(s);
     client_cut_off(s);
     ledger_answers_lost(&s->ledger, s->now, claims);
@@ -94,8 +98,10 @@ static void check_asleep(struct sim *s)
 
 void sim_pump(struct sim *s)
 {
-    for (unsigned n = 0; is_turn_due(s); n++) {
+    for (unsigned n = 0; is_turn_due(s) || (s->quiet && !evaluator_is_idle(&s->evaluator)); n++) {
         PROMISE(n < TURNS_MAX, "I5", "the loop spins");
+        if (s->quiet)
+            evaluator_step(&s->evaluator);
         sim_turn(s);
     }
     /* Nobody tells a loop that the disk got full. */
@@ -141,6 +147,7 @@ void sim_restart(struct sim *s)
     PROMISE(embedded_is_idle(s->backend), "I5", "a stopped server has work left");
     PROMISE(list_is_empty(&s->tickets), "REPLY", "a stopped server owes answers");
     embedded_free(s->backend);
+    evaluator_drop_all(&s->evaluator);
     disk_crash(s->disk, true, false);
     client_cut_off(s);
     sim_boot(s);

@@ -56,7 +56,7 @@ static const struct route routes[] = {
     {HTTP_PUT, "/settings/retry", api_retry_settings_put},
     {HTTP_GET, "/health", api_health},
     {HTTP_GET, "/version", api_version},
-    {HTTP_POST, "/backup", api_backup},
+    {HTTP_POST, "/backup", api_backup, .admin = true},
 };
 
 struct api *api_new(struct backend *backend, const struct api_settings *settings)
@@ -84,13 +84,14 @@ void api_free(struct api *a)
     free(a);
 }
 
-static void handle(struct api *a, struct http_exchange *x, const struct http_request *req)
+static void handle(struct api *a, bool admin, struct http_exchange *x,
+                   const struct http_request *req)
 {
     const struct route *route;
     struct route_params params;
     struct str allow = {0};
     struct err err =
-        router_find(routes, sizeof routes / sizeof *routes, req, &route, &params, &allow);
+        router_find(routes, sizeof routes / sizeof *routes, admin, req, &route, &params, &allow);
     if (err.code == ERR_OK) {
         route->handle(a, x, req, &params);
         return;
@@ -101,18 +102,28 @@ static void handle(struct api *a, struct http_exchange *x, const struct http_req
     api_reply_error(x, &err, extra[0] ? extra : NULL);
 }
 
-void api_handle(void *ctx, struct http_exchange *x, const struct http_request *req)
+static void admit(struct api *a, bool admin, struct http_exchange *x,
+                  const struct http_request *req)
 {
-    struct api *a = ctx;
     if (!api_msgpack_mentioned(req)) {
-        handle(a, x, req);
+        handle(a, admin, x, req);
         return;
     }
     struct http_request json;
     struct err err = api_unpack(a, x, req, &json);
     if (err.code == ERR_OK)
-        handle(a, x, &json);
+        handle(a, admin, x, &json);
     else
         api_reply_error(x, &err, NULL);
     a->body = (struct str){0};
+}
+
+void api_handle(void *ctx, struct http_exchange *x, const struct http_request *req)
+{
+    admit(ctx, false, x, req);
+}
+
+void api_handle_admin(void *ctx, struct http_exchange *x, const struct http_request *req)
+{
+    admit(ctx, true, x, req);
 }

@@ -27,8 +27,10 @@ void api_free(struct api *a);
 /* Gives up a backup that is under way and waits until nothing of it is left. To be called
  * before the store is closed. */
 void api_stop(struct api *a);
-/* The http_handler; ctx is the api. */
+/* The http_handler of the primary listener, and that of the admin listener, which has all of
+ * it and more; ctx is the api. */
 void api_handle(void *ctx, struct http_exchange *x, const struct http_request *req);
+void api_handle_admin(void *ctx, struct http_exchange *x, const struct http_request *req);
 /* Sends a blank line on every open stream, so that both sides notice a dead peer. */
 void api_heartbeat(struct api *a);
 

@@ -190,7 +190,7 @@ static void encode_template(struct buf *b, const struct enqueue *job)
                           .dead_retention = job->dead_retention,
                           .unique_key = job->unique_key,
                           .unique_while = job->unique_while,
-                          .retry_policies = job->retry_policies};
+                          .options = job->options};
     buf_lit(b, ",\"job\":{\"queue\":");
     json_write_string(b, job->queue);
     buf_lit(b, ",\"type\":");

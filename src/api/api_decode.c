@@ -331,7 +331,7 @@ static const struct field job_table[] = {
     {"unique_key", false, read_unique_key, SPEC(unique_key), true},
     {"unique_while", false, read_unique_while, SPEC(unique_while), true},
     {"batch", false, mark_batch, 0, true},
-    {"retry_policies", false, api_field_policies, SPEC(retry_policies), true},
+    {"retry_policies", false, api_field_policies, SPEC(options.retry_policies), true},
 };
 
 static const struct field backoff_table[] = {

@@ -140,9 +140,9 @@ static void encode_counts(struct buf *b, struct str counts)
 
 void api_encode_options(struct buf *b, const struct job *job)
 {
-    if (job->retry_policies.len) {
+    if (job->options.retry_policies.len) {
         KEY(b, "retry_policies");
-        encode_names(b, job->retry_policies);
+        encode_names(b, job->options.retry_policies);
     }
     if (job->retry_limit != RETRY_LIMIT_DEFAULT)
         INT_MEMBER(b, "retry_limit", job->retry_limit);
@@ -179,8 +179,10 @@ static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
     if (resolution)
         TEXT_MEMBER(b, "resolution", str_from(resolution));
     TEXT_MEMBER(b, "reason", s->reason);
-    if (s->retry_counts.len)
-        encode_counts(b, s->retry_counts);
+    if (s->losses)
+        INT_MEMBER(b, "losses", s->losses);
+    if (s->extras.retry_counts.len)
+        encode_counts(b, s->extras.retry_counts);
     api_encode_options(b, job);
     if (job->batch.key.len)
         encode_batch(b, &job->batch);
@@ -220,10 +222,10 @@ void api_encode_handout(struct buf *b, const struct handout *h, unsigned how)
     KEY(b, "token");
     api_encode_token(b, h->token);
     INSTANT_MEMBER(b, "lease_expires_at", h->lease_end);
-    if (h->job.state.avoid_node.len) {
+    if (h->job.state.extras.avoid_node.len) {
         KEY(b, "avoid_nodes");
         buf_byte(b, '[');
-        json_write_string(b, h->job.state.avoid_node);
+        json_write_string(b, h->job.state.extras.avoid_node);
         buf_byte(b, ']');
     }
     buf_byte(b, '}');

@@ -9,6 +9,7 @@
 #include "backend/embedded_internal.h"
 #include "base/alloc.h"
 #include "base/must.h"
+#include "core/job_fields.h"
 #include "store/record.h"
 
 #define DUE_PER_TURN       1000
@@ -175,7 +176,7 @@ static void own_names(struct arena *a, struct enqueued *jobs, size_t count)
         same = last && str_eq(job->type, last->type);
         job->type = same ? last->type : arena_copy(a, job->type);
         job->unique_key = arena_copy(a, job->unique_key);
-        job->retry_policies = arena_copy(a, job->retry_policies);
+        job->options = job_options_copy(a, &job->options);
     }
 }
 
@@ -533,8 +534,8 @@ bool embedded_is_idle(const struct backend *base)
 {
     const struct embedded *b = (const struct embedded *)base;
     return !b->committing && b->building->count == 0 && b->building->batch.count == 0 &&
-           b->events.writer.count == 0 &&
-           list_is_empty(&b->scans) && list_is_empty(&b->asking) && list_is_empty(&b->folds);
+           b->events.writer.count == 0 && list_is_empty(&b->scans) && list_is_empty(&b->asking) &&
+           list_is_empty(&b->folds);
 }
 
 const struct engine *embedded_engine(const struct backend *base)

@@ -125,8 +125,7 @@ bool embedded_events_due(const struct embedded *b, instant *at)
     int64_t slack = b->settings.event_retention.ms / SLACK;
     if (log->oldest == log->newest || b->health != HEALTH_GOOD || b->committing)
         return false;
-    *at = instant_add(end_of_retention(b),
-                      (span){slack < SLACK_TIME_MAX ? slack : SLACK_TIME_MAX});
+    *at = instant_add(end_of_retention(b), (span){slack < SLACK_TIME_MAX ? slack : SLACK_TIME_MAX});
     return true;
 }
 

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "base/must.h"
 #include "base/strmap.h"
+#include "core/job_fields.h"
 
 #define FOLDS_MAX       4096       /* enqueues under way */
 #define FOLD_BYTES_MAX  (64 << 20) /* and the size of what they bring */
@@ -245,12 +246,13 @@ static struct err ask_to_fold(struct fold *f, const struct target *t)
 
 /* --- applying --- */
 
-/* Whether all that the plan is built on is still so. */
+/* Whether all that the plan is built on is still so. What else has changed meanwhile, by a
+ * patch, is taken over: the record is written anew from it. */
 static struct err holds(struct fold *f, bool *still)
 {
     *still = true;
     for (size_t i = 0; i < f->slot_count && *still; i++) {
-        const struct slot *slot = &f->all[i];
+        struct slot *slot = &f->all[i];
         struct foldable now;
         bool found;
         TRY(look(f, slot->key, &now, &found));
@@ -258,6 +260,8 @@ static struct err holds(struct fold *f, bool *still)
         if (*still && found)
             *still = id_eq(now.now.id, slot->waiting.now.id) &&
                      str_eq(now.stored.payload, slot->waiting.stored.payload);
+        if (*still && found)
+            slot->waiting = now;
     }
     return err_none();
 }
@@ -458,7 +462,7 @@ static struct enqueue own_spec(struct arena *a, const struct enqueue *spec)
     own.batch.key = arena_copy(a, spec->batch.key);
     own.batch.when = arena_copy(a, spec->batch.when);
     own.batch.fold = arena_copy(a, spec->batch.fold);
-    own.retry_policies = arena_copy(a, spec->retry_policies);
+    own.options = job_options_copy(a, &spec->options);
     own.batch.open = false;
     return own;
 }

@@ -66,7 +66,7 @@ struct events {
     uint64_t newest;               /* first number of the newest record, durable or not */
     uint64_t oldest_before;        /* bytes of all records before that one */
     instant oldest_at;
-    uint64_t durable; /* number of the newest durable event */
+    uint64_t durable;             /* number of the newest durable event */
     uint64_t counts[EVENT_COUNT]; /* durable since the start */
 };
 

@@ -66,10 +66,11 @@ struct err embedded_policy_check(const struct embedded *b, const struct command 
 {
     if (c->kind == CMD_ENQUEUE)
         for (size_t i = 0; i < c->enqueue.count; i++)
-            TRY(policies_check_names(b->policies, c->enqueue.specs[i].retry_policies));
+            TRY(policies_check_names(b->policies, c->enqueue.specs[i].options.retry_policies));
     if (c->kind == CMD_CRON_PUT)
         for (size_t i = 0; i < c->cron_put.count; i++)
-            TRY(policies_check_names(b->policies, c->cron_put.entries[i].job.retry_policies));
+            TRY(policies_check_names(b->policies,
+                                     c->cron_put.entries[i].job.options.retry_policies));
     return err_none();
 }
 

@@ -112,7 +112,7 @@ void embedded_stream_close(struct backend *base, struct backend_stream *s)
     s->taker = NULL;
     drop_stream_if_done(s);
     if (t)
-        engine_taker_close(b->engine, b->now, t);
+        engine_taker_close(b->engine, b->now, t, TAKER_GONE);
 }
 
 void embedded_stream_pause(struct backend *base, struct backend_stream *s, bool paused)
@@ -159,7 +159,7 @@ void embedded_claim_cancel(struct backend *base, struct backend_claim *c)
     if (!c->taker)
         return;
     embedded_refresh_now(b);
-    engine_taker_close(b->engine, b->now, c->taker);
+    engine_taker_close(b->engine, b->now, c->taker, TAKER_GONE);
     c->taker = NULL;
     embedded_effect(b, on_claim_reply, c);
 }
@@ -172,7 +172,7 @@ static void close_claim_takers(struct embedded *b)
     for (struct list *n = b->claims.next; n != &b->claims; n = n->next) {
         struct backend_claim *c = LIST_OF(n, struct backend_claim, node);
         if (c->taker)
-            engine_taker_close(b->engine, b->now, c->taker);
+            engine_taker_close(b->engine, b->now, c->taker, TAKER_STOPPED);
     }
 }
 
@@ -243,7 +243,7 @@ void embedded_stop(struct backend *base)
     for (struct list *n = b->streams.next; n != &b->streams; n = n->next) {
         struct backend_stream *s = LIST_OF(n, struct backend_stream, node);
         if (s->taker)
-            engine_taker_close(b->engine, b->now, s->taker);
+            engine_taker_close(b->engine, b->now, s->taker, TAKER_STOPPED);
     }
     embedded_takers_forget(b, NULL);
     embedded_streams_end(b);

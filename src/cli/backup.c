@@ -29,7 +29,9 @@ struct backup_args {
 static const struct option_def options[] = {
     {"force", NULL, OPTION_SWITCH, offsetof(struct backup_args, force),
      .help = "replace FILE if there is one"},
-    CLIENT_URL_OPTION(struct backup_args),
+    {"url", "URL", OPTION_TEXT, offsetof(struct backup_args, client.url), .env = "TENAX_ADMIN_URL",
+     .def = "http://127.0.0.1:8901", .help = "the admin listener of the server"},
+    CLIENT_TLS_OPTIONS(struct backup_args),
     {"http-timeout", "DURATION", OPTION_SPAN, offsetof(struct backup_args, client.timeout),
      .env = "TENAX_HTTP_TIMEOUT", .def = "30s", .help = "how long to wait while nothing comes"},
     {0},
@@ -39,16 +41,14 @@ const struct subcommand backup_command = {
     .name = "backup",
     .usage = "[OPTIONS] FILE",
     .summary = "copy all jobs of a running server into a file",
-    .about = "Asks the server for a snapshot of its root directory and writes it to FILE, one tar "
-             "archive "
-             "compressed with zstd. The server goes on meanwhile. All that it has acknowledged "
-             "before is "
-             "in the snapshot.\n"
+    .about = "Asks the server, at its admin listener, for a snapshot of its root directory and "
+             "writes it to FILE, one tar archive compressed with zstd. The server goes on "
+             "meanwhile. All that it has acknowledged before is in the snapshot.\n"
              "The file is written as FILE.partial, checked against its checksums, and only then "
-             "given its "
-             "name: a FILE that is there is whole. With - it goes to standard output, unchecked.",
+             "given its name: a FILE that is there is whole. With - it goes to standard output, "
+             "unchecked.",
     .examples = "  tenax backup jobs.tar.zst\n"
-                "  tenax backup --url http://127.0.0.1:9000 --force /backups/jobs.tar.zst\n"
+                "  tenax backup --url http://127.0.0.1:9001 --force /backups/jobs.tar.zst\n"
                 "  tenax backup - | ssh vault 'cat > jobs.tar.zst'\n",
     .options = options,
 };

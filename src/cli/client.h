@@ -30,13 +30,15 @@ struct client_args {
      .alias = "ZIZQ_URL",                                                                          \
      .def = "http://127.0.0.1:7890",                                                               \
      .help = "the server to talk to"},                                                             \
-        {"ca-cert",                                                                                \
-         "FILE",                                                                                   \
-         OPTION_TEXT,                                                                              \
-         offsetof(type, client.tls.ca_cert),                                                       \
-         .env = "TENAX_CA_CERT",                                                                   \
-         .alias = "ZIZQ_CA_CERT",                                                                  \
-         .help = "trust servers whose certificate this CA has signed (PEM)"},                      \
+        CLIENT_TLS_OPTIONS(type)
+#define CLIENT_TLS_OPTIONS(type)                                                                   \
+    {"ca-cert",                                                                                    \
+     "FILE",                                                                                       \
+     OPTION_TEXT,                                                                                  \
+     offsetof(type, client.tls.ca_cert),                                                           \
+     .env = "TENAX_CA_CERT",                                                                       \
+     .alias = "ZIZQ_CA_CERT",                                                                      \
+     .help = "trust servers whose certificate this CA has signed (PEM)"},                          \
         {"client-cert",                                                                            \
          "FILE",                                                                                   \
          OPTION_TEXT,                                                                              \

@@ -285,6 +285,7 @@ static struct err open_backend(struct server *s)
                                          set->backoff_jitter}},
                    .completed_retention = set->retain_completed,
                    .dead_retention = set->retain_dead,
+                   .lost_worker_limit = (uint32_t)set->lost_worker_limit,
                    .cron_skip_missed = set->cron_missed == SETTINGS_CRON_SKIP},
         .retry_policy_enabled = set->retry_policy_enabled,
         .sync = set->commit_mode == SETTINGS_FSYNC,
@@ -295,7 +296,8 @@ static struct err open_backend(struct server *s)
 }
 
 static struct err open_listener(struct server *s, const char *host, int64_t port,
-                                const struct settings_tls *tls, struct listener *out)
+                                const struct settings_tls *tls, http_handler handler,
+                                struct listener *out)
 {
     const struct settings *set = &s->settings;
     struct http_settings http = http_defaults();
@@ -311,7 +313,7 @@ static struct err open_listener(struct server *s, const char *host, int64_t port
     http.header_timeout = set->header_timeout;
     http.body_timeout = set->body_timeout;
     http.idle_timeout = set->idle_timeout;
-    return http_server_new(&s->loop, &http, api_handle, s->api, &out->http);
+    return http_server_new(&s->loop, &http, handler, s->api, &out->http);
 }
 
 /* Two servers of one machine need two ports, and the admin port is one that nobody thinks
@@ -320,7 +322,8 @@ static struct err open_listener(struct server *s, const char *host, int64_t port
 static struct err open_admin(struct server *s)
 {
     const struct settings *set = &s->settings;
-    struct err err = open_listener(s, set->admin_host, set->admin_port, &set->admin_tls, &s->admin);
+    struct err err = open_listener(s, set->admin_host, set->admin_port, &set->admin_tls,
+                                   api_handle_admin, &s->admin);
     bool taken = err.code == ERR_IO && !(set->admin_tls.cert && !s->admin.tls);
     if (!taken || set->admin_wanted)
         return err;
@@ -331,7 +334,7 @@ static struct err open_admin(struct server *s)
 static struct err open_listeners(struct server *s)
 {
     const struct settings *set = &s->settings;
-    TRY(open_listener(s, set->host, set->port, &set->tls, &s->primary));
+    TRY(open_listener(s, set->host, set->port, &set->tls, api_handle, &s->primary));
     return open_admin(s);
 }
 

@@ -70,6 +70,10 @@ static const struct option_def table[] = {
      ENV("CRON_MISSED"), .def = "once",
      .help = "what becomes of the ticks of a cron entry that were due while the server was down: "
              "one job for all of them, or none"},
+    {"lost-worker-limit", "COUNT", OPTION_INT, AT(lost_worker_limit), .max = 1000000,
+     ENV("LOST_WORKER_LIMIT"), .def = "5",
+     .help = "after how many runs in a row that ended with their worker lost (its stream broke or "
+             "its lease ran out) a job is dead, whatever is left of its retries; 0: never"},
     {"retry-policy-enabled", NULL, OPTION_SWITCH, AT(retry_policy_enabled),
      ENV("RETRY_POLICY_ENABLED"),
      .help = "let retry policies decide what becomes of failed jobs; what PUT /settings/retry says "

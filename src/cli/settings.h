@@ -37,7 +37,8 @@ struct settings {
     span retain_dead;
     span event_retention;
     uint64_t event_max_bytes;
-    int cron_missed; /* enum settings_cron_missed */
+    int cron_missed;           /* enum settings_cron_missed */
+    int64_t lost_worker_limit; /* 0: none */
     bool retry_policy_enabled;
     span heartbeat_interval;
     int log_level;  /* enum log_level */

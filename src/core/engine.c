@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/must.h"
 #include "core/engine_internal.h"
+#include "core/job_fields.h"
 
 struct engine *engine_new(const struct engine_settings *settings, const struct port *port,
                           const struct engine_sink *sink, struct rng rng)
@@ -43,7 +44,7 @@ static void free_live(struct engine *e)
             free(l->group);
         if (--l->worker->refs == 0)
             free(l->worker);
-        free(l->retries);
+        free(l->extras);
         free(l);
     }
 }
@@ -79,8 +80,8 @@ void engine_free(struct engine *e)
 
 /* --- recovery --- */
 
-static void restore_lease(struct engine *e, const struct job *job, const struct job_extent *x,
-                          struct queue *q)
+static void restore_lease(struct engine *e, instant now, const struct job *job,
+                          const struct job_extent *x, struct queue *q)
 {
     const struct job_state *s = &job->state;
     must(s->runs > 0 && instant_is_set(s->lease_end));
@@ -90,7 +91,9 @@ static void restore_lease(struct engine *e, const struct job *job, const struct 
     l->failed_at = s->failed_at;
     l->taken_at = s->dequeued_at;
     l->lease_end = s->lease_end;
+    l->lapsed = s->lease_end.ms <= now.ms;
     l->completed_retention = job->completed_retention;
+    l->dead_retention = job->dead_retention;
     l->run = s->runs - 1;
     l->attempts = s->attempts;
     l->forgiven = s->forgiven;
@@ -101,7 +104,7 @@ static void restore_lease(struct engine *e, const struct job *job, const struct 
     l->worker = engine_worker_new(s->worker);
     l->unique = engine_unique_ref(e, job);
     l->type = engine_type(e, q, job->type);
-    engine_live_retries(l, s);
+    l->extras = job_extras_new(&s->extras);
     engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, q->index));
 }
 
@@ -142,7 +145,7 @@ void engine_restore_job(struct engine *e, const struct job *job, const struct jo
         return;
     case STATUS_IN_FLIGHT:
         engine_total_move(e, STATUS_GONE, s->status);
-        restore_lease(e, job, extent, q);
+        restore_lease(e, now, job, extent, q);
         return;
     case STATUS_COMPLETED:
     case STATUS_DEAD:
@@ -167,16 +170,27 @@ void engine_restore_take(struct engine *e, uint64_t seq, instant at, struct take
         e->take_seq = seq + 1;
 }
 
+/* Out of the ready order or, with *due, out of the deadlines. */
+static enum status take_out(struct engine *e, struct queue *q, const struct job *job,
+                            struct btree_entry *due)
+{
+    const struct job_state *s = &job->state;
+    if (engine_ready_remove(e, q, s->priority, job->id))
+        return STATUS_READY;
+    *due = (struct btree_entry){(uint64_t)s->ready_at.ms, job->id.hi, job->id.lo, 0};
+    must(btree_remove(&e->deadlines, *due, due));
+    q->counts[STATUS_SCHEDULED]--;
+    return STATUS_SCHEDULED;
+}
+
 /* A job whose time has come may still be among the deadlines. */
 static enum status forget_waiting(struct engine *e, instant now, struct queue *q,
                                   const struct job *job)
 {
     const struct job_state *s = &job->state;
-    if (engine_ready_remove(e, q, s->priority, job->id))
+    struct btree_entry due;
+    if (take_out(e, q, job, &due) == STATUS_READY)
         return STATUS_READY;
-    struct btree_entry due = {(uint64_t)s->ready_at.ms, job->id.hi, job->id.lo, 0};
-    must(btree_remove(&e->deadlines, due, &due));
-    q->counts[STATUS_SCHEDULED]--;
     /* One that waits again as the clock went back is ready to those who were told. */
     if (s->ready_at.ms > now.ms && !(due.val & DUE_VAL_TOLD))
         return STATUS_SCHEDULED;
@@ -236,8 +250,8 @@ static struct err end_cut_off_run(struct engine *e, instant now, const struct re
     bool over = err.code == ERR_NOT_FOUND || (err.code == ERR_OK && s->runs != r->take.run);
     if (err.code == ERR_OK && !over) {
         struct queue *q = engine_queue_get(e, job.queue);
-        /* Among the deadlines if the clock went back over the restart. */
-        enum status waited = engine_forget(e, now, q, &job);
+        struct btree_entry due;
+        enum status waited = take_out(e, q, &job, &due);
         engine_fold_close(e, &job);
         s->status = engine_returned(s->ready_at, r->at, now);
         s->dequeued_at = r->at;
@@ -300,7 +314,7 @@ static struct job job_of(struct engine *e, instant now, const struct enqueue *sp
         .unique_key = spec->unique_key,
         .unique_while = spec->unique_while,
         .batch = spec->batch,
-        .retry_policies = spec->retry_policies,
+        .options = spec->options,
         .state = {.status = ready_at.ms <= now.ms ? STATUS_READY : STATUS_SCHEDULED,
                   .priority = spec->priority,
                   .ready_at = ready_at,
@@ -359,8 +373,8 @@ struct err engine_remove(struct engine *e, instant now, struct id id)
         struct queue *q = engine_queue_find(e, job.queue);
         must(q);
         enum status from = l ? STATUS_IN_FLIGHT : engine_forget(e, now, q, &job);
-        struct job_event ev = l ? engine_live_event(e, EVENT_REMOVE, l)
-                                : engine_event(EVENT_REMOVE, from, &job);
+        struct job_event ev =
+            l ? engine_live_event(e, EVENT_REMOVE, l) : engine_event(EVENT_REMOVE, from, &job);
         engine_changed(e, now, &ev);
         e->port.delete_job(e->port.ctx, id, &extent);
         engine_unique_move(e, engine_unique_ref(e, &job), id, job.state.status, STATUS_GONE);

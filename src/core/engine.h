@@ -35,6 +35,9 @@ struct engine_settings {
     struct retry_defaults retry;
     span completed_retention, dead_retention;
     bool cron_skip_missed; /* core/crons.h */
+    /* After so many runs in a row that ended with their worker lost a job is dead, whatever is
+     * left of its retries; 0: never. */
+    uint32_t lost_worker_limit;
 };
 
 /* A job handed out. */
@@ -82,8 +85,8 @@ struct enqueue {
     span completed_retention, dead_retention;
     struct str unique_key; /* iff unique_while */
     enum unique unique_while;
-    struct job_batch batch;    /* open only if ready at once */
-    struct str retry_policies; /* names that exist, as "a,b"; or empty */
+    struct job_batch batch;     /* open only if ready at once */
+    struct job_options options; /* the names in it exist */
 };
 
 struct enqueued {
@@ -181,9 +184,14 @@ struct taker_spec {
 };
 
 struct taker *engine_taker_open(struct engine *e, const struct taker_spec *spec, void *taker_ctx);
-/* A stream has gone: its jobs are ready again (attempts unchanged, the loss is recorded). A
- * claim that still waits is withdrawn without an answer. The taker is freed. */
-void engine_taker_close(struct engine *e, instant now, struct taker *t);
+enum taker_end {
+    TAKER_GONE,    /* the peer is: its runs count as lost workers */
+    TAKER_STOPPED, /* the server stops: no fault of its jobs */
+};
+/* A stream's jobs are ready again (attempts unchanged, the loss is recorded), or dead if they lost
+ * too many workers in a row. A claim that still waits is withdrawn without an answer. The taker is
+ * freed. */
+void engine_taker_close(struct engine *e, instant now, struct taker *t, enum taker_end why);
 /* A stream whose peer does not read gets nothing more until it is resumed. */
 void engine_taker_pause(struct engine *e, struct taker *t, bool paused);
 

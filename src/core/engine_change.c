@@ -39,6 +39,7 @@ static void patch_live(struct engine *e, struct live *l, const struct job *job)
     l->priority = job->state.priority;
     l->ready_at = job->state.ready_at;
     l->completed_retention = job->completed_retention;
+    l->dead_retention = job->dead_retention;
     if (instant_is_set(l->lease_end)) {
         engine_deadline_remove(e, l->lease_end, l->id);
         engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, q->index));
@@ -176,7 +177,7 @@ struct err engine_rerun(struct engine *e, instant now, struct id id, instant at,
     s->purge_at = INSTANT_NONE;
     s->forgiven = s->attempts; /* a whole new budget; the attempts stay on record */
     s->losses = 0;
-    s->retry_counts = s->avoid_node = (struct str){0};
+    s->extras = (struct job_extras){0};
     s->reason = STR("brought back by a command");
     e->port.put_state(e->port.ctx, id, s);
     engine_unique_move(e, engine_unique_ref(e, job), id, STATUS_DEAD, s->status);

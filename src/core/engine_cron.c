@@ -10,6 +10,7 @@
 #include "base/must.h"
 #include "base/utf8.h"
 #include "core/engine_internal.h"
+#include "core/job_fields.h"
 
 /* What does not come true within eight years, as 29 February always does but around 2100,
  * is taken for a mistake. */
@@ -320,7 +321,7 @@ static bool same_job(const struct enqueue *a, const struct enqueue *b)
            a->retry_limit == b->retry_limit && same_curve(&a->backoff, &b->backoff) &&
            a->completed_retention.ms == b->completed_retention.ms &&
            a->dead_retention.ms == b->dead_retention.ms && a->unique_while == b->unique_while &&
-           str_eq(a->unique_key, b->unique_key) && str_eq(a->retry_policies, b->retry_policies);
+           str_eq(a->unique_key, b->unique_key) && job_options_eq(&a->options, &b->options);
 }
 
 #define NAME_ARG(name) (int)((name).len < 60 ? (name).len : 60), (name).at

@@ -71,22 +71,17 @@ struct live {
     uint64_t token;
     instant ready_at, failed_at, taken_at;
     instant lease_end; /* iff no taker */
-    span completed_retention;
+    span completed_retention, dead_retention;
     uint32_t run, attempts, forgiven, losses;
     uint16_t priority;
     bool has_state, payload_apart;
-    struct taker *taker;      /* the stream that holds it, or NULL: leased */
-    struct list held;         /* in taker->held */
+    bool lapsed;         /* the lease ran out while the server was down: no sign of a lost worker */
+    struct taker *taker; /* the stream that holds it, or NULL: leased */
+    struct list held;    /* in taker->held */
     struct take_group *group; /* iff held by a stream */
     struct worker_name *worker;
     struct unique_ref unique;
-    struct live_retries *retries; /* NULL: no policy has had a say yet */
-};
-
-/* What the state of a job in flight says of retry policies. */
-struct live_retries {
-    struct str counts, avoid_node;
-    char bytes[];
+    struct job_extras *extras; /* in one block; NULL: none */
 };
 
 struct sub {
@@ -217,8 +212,6 @@ void engine_fold_close(struct engine *e, const struct job *job);
 void engine_fold_fini(struct engine *e);
 
 /* engine_take.c */
-/* Takes over what the state says of retry policies. */
-void engine_live_retries(struct live *l, const struct job_state *s);
 void engine_live_end(struct engine *e, struct live *l);
 struct live *engine_live_new(struct engine *e, struct id id, struct queue *q);
 struct worker_name *engine_worker_new(struct str name);
@@ -241,6 +234,8 @@ void engine_call_off(struct engine *e, instant now, struct live *l, struct job_s
 /* What a run leaves behind whose attempt does not count: a job that is ready or, if a patch put it
  * off meanwhile, scheduled. */
 enum status engine_returned(instant ready_at, instant taken_at, instant now);
+/* The stream that held the run has broken. */
+void engine_lose(struct engine *e, instant now, struct live *l);
 /* Records the end of a run whose attempt does not count, and lets the job wait again. */
 void engine_return(struct engine *e, instant now, struct live *l, enum outcome outcome,
                    const char *reason);

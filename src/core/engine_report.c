@@ -6,6 +6,7 @@
 
 #include "base/must.h"
 #include "core/engine_internal.h"
+#include "core/job_fields.h"
 #include "core/tally.h"
 
 /* The live run that a report is about.
@@ -42,6 +43,9 @@ static struct err find_run(struct engine *e, instant now, struct run_ref ref, st
 /* The state of a live job as it would be stored, except for what the caller changes. */
 static struct job_state state_of(const struct live *l)
 {
+    struct job_extras extras = {0};
+    if (l->extras)
+        extras = *l->extras;
     return (struct job_state){
         .status = STATUS_IN_FLIGHT,
         .priority = l->priority,
@@ -55,8 +59,7 @@ static struct job_state state_of(const struct live *l)
         .runs = l->run + 1,
         .losses = l->losses,
         .lease_end = INSTANT_NONE,
-        .retry_counts = l->retries ? l->retries->counts : (struct str){0},
-        .avoid_node = l->retries ? l->retries->avoid_node : (struct str){0},
+        .extras = extras,
     };
 }
 
@@ -127,8 +130,7 @@ void engine_call_off(struct engine *e, instant now, struct live *l, struct job_s
     changed.resolution = RESOLUTION_CANCELED;
     changed.reason = s->reason;
     /* As long as the caller's, unlike what the run holds. */
-    changed.retry_counts = s->retry_counts;
-    changed.avoid_node = s->avoid_node;
+    changed.extras = s->extras;
     struct run run = run_of(l, now, OUTCOME_CANCELED, s->reason);
     finish(e, now, l, EVENT_CANCEL, &changed, &run, NULL, retention);
     *s = changed;
@@ -151,10 +153,19 @@ struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
     return err_none();
 }
 
+static enum event event_of(const struct verdict *v, instant now)
+{
+    if (v->resolution == RESOLUTION_POISON)
+        return EVENT_POISON;
+    if (!v->retry)
+        return EVENT_EXHAUST;
+    return v->at.ms <= now.ms ? EVENT_RETRY_NOW : EVENT_RETRY;
+}
+
 /* What is decided, and what the state keeps of it for the next time. */
 struct decision {
     struct verdict verdict;
-    struct str retry_counts, avoid_node;
+    struct job_extras extras;
     struct ruling ruling;
 };
 
@@ -172,9 +183,9 @@ static void adopt(struct decision *d, const struct policy_verdict *v, const stru
     }
     const struct tally t = {p->name, v->slot.rule, v->slot.count};
     d->verdict.at = instant_add(now, v->delay);
-    d->retry_counts = tally_set(d->retry_counts, &t, a);
+    d->extras.retry_counts = tally_set(d->extras.retry_counts, &t, a);
     if (v->avoid_node)
-        d->avoid_node = f->node;
+        d->extras.avoid_node = f->node;
 }
 
 _Static_assert(sizeof((struct verdict){0}.reason) == sizeof((struct policy_verdict){0}.reason),
@@ -187,11 +198,11 @@ static struct ruling ruling_of_limits(const struct engine *e, const struct retry
     const struct job *job = r->job;
     if (r->kill || instant_is_set(r->retry_at))
         return RULING_NONE;
-    return (struct ruling){
-        .rule = -1,
-        .count = job->state.attempts - job->state.forgiven + (v->retry ? 1 : 0),
-        .limit =
-            job->retry_limit == RETRY_LIMIT_DEFAULT ? e->settings.retry.limit : job->retry_limit};
+    return (struct ruling){.rule = -1,
+                           .count = job->state.attempts - job->state.forgiven + (v->retry ? 1 : 0),
+                           .limit = job->retry_limit == RETRY_LIMIT_DEFAULT
+                                        ? e->settings.retry.limit
+                                        : job->retry_limit};
 }
 
 /* A word of the worker comes first; then the retry policies, if any is effective; then the job's
@@ -200,22 +211,42 @@ static struct decision decide(struct engine *e, instant now, const struct retry_
                               const struct failure *f, struct arena *a)
 {
     const struct job *job = r->job;
-    struct decision d = {.retry_counts = arena_copy(a, job->state.retry_counts)};
+    struct decision d = {.extras = job_extras_copy(a, &job->state.extras)};
+    d.extras.avoid_node = (struct str){0};
     const struct policy *const *list;
     const struct policy_settings *settings;
     struct policy_count *counts;
     size_t n = 0;
     if (!r->kill && !instant_is_set(r->retry_at) && e->port.policies)
-        n = e->port.policies(e->port.ctx, job->queue, job->retry_policies, a, &list, &settings);
+        n = e->port.policies(e->port.ctx, job->queue, job->options.retry_policies, a, &list,
+                             &settings);
     if (n == 0) {
         d.verdict = retry_decide(r, &e->settings.retry, now, &e->rng);
         d.ruling = ruling_of_limits(e, r, &d.verdict);
         return d;
     }
-    size_t used = tally_counts(d.retry_counts, a, &counts);
+    size_t used = tally_counts(d.extras.retry_counts, a, &counts);
     struct policy_verdict v = policy_evaluate(list, n, settings, f, counts, used, &e->rng);
     adopt(&d, &v, v.policy >= 0 ? list[v.policy] : NULL, r, f, now, a);
     return d;
+}
+
+static uint32_t losses_of_expired(const struct live *l)
+{
+    return l->losses + !l->lapsed;
+}
+
+static bool is_poison(const struct engine *e, uint32_t losses)
+{
+    return e->settings.lost_worker_limit && losses >= e->settings.lost_worker_limit;
+}
+
+static struct verdict poisoned(uint32_t losses)
+{
+    struct verdict v = {.resolution = RESOLUTION_POISON, .at = INSTANT_NONE};
+    snprintf(v.reason, sizeof v.reason, "dead: its worker was lost in %u %s", losses,
+             losses == 1 ? "run" : "runs in a row");
+    return v;
 }
 
 /* The common end of a failure report and of an expired lease: applies the decision, in whose
@@ -224,12 +255,12 @@ static void fail(struct engine *e, instant now, struct live *l, const struct dec
                  enum outcome outcome, const struct failure *failure, struct job *job)
 {
     const struct verdict *v = &d->verdict;
+    enum event event = event_of(v, now);
     struct job_state s = state_of(l);
-    s.retry_counts = d->retry_counts;
-    s.avoid_node = d->avoid_node;
+    s.extras = d->extras;
     s.attempts++;
     s.failed_at = now;
-    s.losses = 0;
+    s.losses = outcome == OUTCOME_EXPIRED ? losses_of_expired(l) : 0;
     s.reason = str_from(v->reason);
     s.resolution = v->resolution;
     if (v->retry)
@@ -243,12 +274,11 @@ static void fail(struct engine *e, instant now, struct live *l, const struct dec
     if (!v->retry) {
         span retention =
             job->dead_retention.ms >= 0 ? job->dead_retention : e->settings.dead_retention;
-        finish(e, now, l, EVENT_EXHAUST, &s, &run, &d->ruling, retention);
+        finish(e, now, l, event, &s, &run, &d->ruling, retention);
     } else {
         struct id id = l->id;
         struct queue *q = l->queue;
         uint32_t type = l->type;
-        enum event event = v->at.ms <= now.ms ? EVENT_RETRY_NOW : EVENT_RETRY;
         s.status = lifecycle_move(STATUS_IN_FLIGHT, event);
         tell(e, now, l, event, &s, &d->ruling, false);
         e->port.put_run(e->port.ctx, id, &run);
@@ -280,7 +310,7 @@ struct err engine_fail(struct engine *e, instant now, const struct failure_repor
     struct decision d = decide(e, now, &request, &r->failure, a);
     fail(e, now, l, &d, OUTCOME_FAILED, &r->failure, job);
     job->state.reason = arena_copy(a, job->state.reason);
-    job->state.avoid_node = arena_copy(a, job->state.avoid_node);
+    job->state.extras = job_extras_copy(a, &job->state.extras);
     return err_none();
 }
 
@@ -300,6 +330,10 @@ struct err engine_expire(struct engine *e, instant now, struct live *l)
         struct retry_request request = {
             .job = &job, .outcome = OUTCOME_EXPIRED, .retry_at = INSTANT_NONE};
         struct decision d = decide(e, now, &request, &failure, &scratch);
+        if (is_poison(e, losses_of_expired(l)))
+            d = (struct decision){.verdict = poisoned(losses_of_expired(l)),
+                                  .extras = {.retry_counts = job.state.extras.retry_counts},
+                                  .ruling = RULING_NONE};
         fail(e, now, l, &d, OUTCOME_EXPIRED, &failure, &job);
     }
     arena_fini(&scratch);
@@ -330,7 +364,7 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
 {
     struct job_state s = state_of(l);
     s.status = engine_returned(l->ready_at, l->taken_at, now);
-    s.losses = outcome == OUTCOME_LOST ? l->losses + 1 : 0;
+    s.losses = outcome == OUTCOME_LOST ? l->losses : 0;
     char words[RETRY_REASON_MAX];
     snprintf(words, sizeof words, "%s again: %s", lifecycle_status_name(s.status), reason);
     s.reason = str_from(words);
@@ -352,6 +386,22 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
         engine_wait_add(e, q, s.priority, id, true, s.ready_at, now, type);
 }
 
+void engine_lose(struct engine *e, instant now, struct live *l)
+{
+    l->losses++;
+    if (!is_poison(e, l->losses)) {
+        engine_return(e, now, l, OUTCOME_LOST, "the worker's stream closed");
+        return;
+    }
+    struct verdict v = poisoned(l->losses);
+    struct job_state s = state_of(l);
+    s.resolution = v.resolution;
+    s.reason = str_from(v.reason);
+    struct run run = run_of(l, now, OUTCOME_LOST, s.reason);
+    finish(e, now, l, EVENT_POISON, &s, &run, NULL,
+           l->dead_retention.ms >= 0 ? l->dead_retention : e->settings.dead_retention);
+}
+
 struct err engine_release(struct engine *e, instant now, struct run_ref ref)
 {
     struct live *l = NULL;
@@ -370,6 +420,7 @@ struct err engine_renew(struct engine *e, instant now, struct run_ref ref, span 
                         "the job is held by an open stream, which needs no renewal");
     engine_deadline_remove(e, l->lease_end, l->id);
     l->lease_end = *lease_end = instant_add(now, lease);
+    l->lapsed = false;
     engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, l->queue->index));
     struct job_state s = state_of(l);
     s.token = l->token;

@@ -9,6 +9,7 @@
 #include "base/alloc.h"
 #include "base/must.h"
 #include "core/engine_internal.h"
+#include "core/job_fields.h"
 
 /* --- names of workers --- */
 
@@ -55,21 +56,6 @@ static void leave_group(struct engine *e, struct live *l)
 
 static void become_hungry(struct engine *e, struct taker *t);
 
-void engine_live_retries(struct live *l, const struct job_state *s)
-{
-    size_t counts = s->retry_counts.len, node = s->avoid_node.len;
-    if (counts + node == 0)
-        return;
-    struct live_retries *r = alloc_get(sizeof *r + counts + node);
-    if (counts)
-        memcpy(r->bytes, s->retry_counts.at, counts);
-    if (node)
-        memcpy(r->bytes + counts, s->avoid_node.at, node);
-    r->counts = (struct str){r->bytes, counts};
-    r->avoid_node = (struct str){r->bytes + counts, node};
-    l->retries = r;
-}
-
 /* Forgets a run. What becomes of the job is the caller's word. */
 void engine_live_end(struct engine *e, struct live *l)
 {
@@ -84,7 +70,7 @@ void engine_live_end(struct engine *e, struct live *l)
         become_hungry(e, l->taker);
     }
     worker_unref(l->worker);
-    free(l->retries);
+    free(l->extras);
     free(l);
 }
 
@@ -271,6 +257,7 @@ static struct err start_run(struct engine *e, instant now, struct arena *a, stru
     l->ready_at = s->ready_at;
     l->failed_at = s->failed_at;
     l->completed_retention = h->job.completed_retention;
+    l->dead_retention = h->job.dead_retention;
     l->run = s->runs;
     l->attempts = s->attempts;
     l->forgiven = s->forgiven;
@@ -282,7 +269,7 @@ static struct err start_run(struct engine *e, instant now, struct arena *a, stru
     l->worker->refs++;
     l->unique = engine_unique_ref(e, &h->job);
     l->type = engine_type(e, q, h->job.type);
-    engine_live_retries(l, s);
+    l->extras = job_extras_new(&s->extras);
     engine_unique_move(e, l->unique, id, STATUS_READY, STATUS_IN_FLIGHT);
 
     struct job_event ev = engine_live_event(e, EVENT_TAKE, l);
@@ -427,13 +414,16 @@ struct taker *engine_taker_open(struct engine *e, const struct taker_spec *spec,
     return t;
 }
 
-void engine_taker_close(struct engine *e, instant now, struct taker *t)
+void engine_taker_close(struct engine *e, instant now, struct taker *t, enum taker_end why)
 {
     t->paused = true; /* ending its runs must not make it hungry */
     leave_mood(e, t);
     while (!list_is_empty(&t->held)) {
         struct live *l = LIST_OF(t->held.next, struct live, held);
-        engine_return(e, now, l, OUTCOME_LOST, "the worker's stream closed");
+        if (why == TAKER_GONE)
+            engine_lose(e, now, l);
+        else
+            engine_return(e, now, l, OUTCOME_LOST, "the server stopped while a worker held it");
     }
     free_taker(e, t);
 }

@@ -33,6 +33,7 @@ enum resolution {
     RESOLUTION_FAILED,
     RESOLUTION_CLAIM_EXPIRED,
     RESOLUTION_CANCELED,
+    RESOLUTION_POISON, /* too many runs in a row ended with their worker lost */
     RESOLUTION_COUNT
 };
 
@@ -43,6 +44,19 @@ struct job_batch {
     struct str when; /* whether to fold */
     struct str fold; /* into what */
     bool open;       /* neither sealed by a later job nor kept out by its ready_at */
+};
+
+/* What only some jobs say of themselves when they are enqueued. Zeroed: nothing. Every member has
+ * its row in core/job_fields.def. */
+struct job_options {
+    struct str retry_policies; /* names that the job adds, as "a,b" */
+};
+
+/* What only some jobs carry along as they change. Zeroed: nothing. Every member has its row in
+ * core/job_fields.def. */
+struct job_extras {
+    struct str retry_counts; /* how often each rule has made it be retried (core/tally.h) */
+    struct str avoid_node;   /* which the next run is to stay off */
 };
 
 /* What changes during a job's life; stored apart from what does not. */
@@ -64,9 +78,7 @@ struct job_state {
     uint64_t token;
     instant lease_end; /* or none: not leased */
     struct str worker;
-    /* Of retry policies (core/verdict.h): how often each rule has made it be retried, as stored;
-     * and the node that the next run is to stay off, or empty. */
-    struct str retry_counts, avoid_node;
+    struct job_extras extras;
 };
 
 /* While what statuses a unique key keeps other jobs with it out (the Jobs API's
@@ -89,7 +101,7 @@ struct job {
     struct str unique_key;                    /* iff unique_while; the same for all queues */
     enum unique unique_while;
     struct job_batch batch;
-    struct str retry_policies; /* names that the job adds, as "a,b"; or empty */
+    struct job_options options;
     struct job_state state;
 };
 

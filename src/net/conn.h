@@ -49,6 +49,8 @@ struct protocol {
     void (*stream_begin)(struct http_exchange *x, int status, struct str type);
     void (*stream_write)(struct http_exchange *x, struct str bytes);
     void (*stream_end)(struct http_exchange *x);
+    /* The peer must see that the body is not whole; closed() is called later. */
+    void (*stream_abort)(struct http_exchange *x);
     /* More of its bytes wait than there should; if so, its drained() will be called. */
     bool (*backlogged)(struct http_exchange *x);
 };

@@ -105,8 +105,9 @@ void http_stream_begin(struct http_exchange *x, int status, struct str content_t
 void http_stream_write(struct http_exchange *x, struct str bytes);
 /* Ends the body in good order; closed() is called from in here. */
 void http_stream_end(struct http_exchange *x);
-/* Ends the body in disorder, so that the peer knows that it is not whole; the connection goes
- * with it. closed() follows, not from in here. */
+/* Ends the body in disorder, so that the peer knows that it is not whole: in HTTP/2 the stream is
+ * reset, in HTTP/1.1 the connection goes with it. What was not sent yet is dropped. closed()
+ * follows, not from in here. */
 void http_stream_abort(struct http_exchange *x);
 /* Unsent bytes of the exchange's connection exceed backlog_max, or, in HTTP/2, those of its
  * stream a quarter of that. When they have drained to half, drained(ctx) of the stream is

@@ -203,6 +203,12 @@ static void stream_end(struct http_exchange *x)
     advance(c);
 }
 
+/* An end without the last chunk is all that HTTP/1.1 has to say it with. */
+static void stream_abort(struct http_exchange *x)
+{
+    conn_abort(x->conn);
+}
+
 /* -- requests --------------------------------------------------------------- */
 
 static void serve(struct conn *c)
@@ -411,5 +417,6 @@ const struct protocol http1_conn = {
     .stream_begin = stream_begin,
     .stream_write = stream_write,
     .stream_end = stream_end,
+    .stream_abort = stream_abort,
     .backlogged = backlogged,
 };

@@ -361,5 +361,6 @@ const struct protocol http2_conn = {
     .stream_begin = http2_stream_begin,
     .stream_write = http2_stream_write,
     .stream_end = http2_stream_end,
+    .stream_abort = http2_stream_abort,
     .backlogged = http2_backlogged,
 };

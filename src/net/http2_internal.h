@@ -44,6 +44,7 @@ struct stream {
     bool head_done;
     bool complete;        /* the whole request is there */
     bool served;          /* the handler has it, or it was refused */
+    bool aborted;         /* its reset is on its way; nothing more is written */
     bool congested;       /* drained() is due once there is room */
     size_t withheld;      /* bytes read for which no window was given back yet */
     uint64_t read_at;     /* when bytes of the body last came */
@@ -114,6 +115,7 @@ void http2_reply(struct http_exchange *x, int status, struct str type, struct st
 void http2_stream_begin(struct http_exchange *x, int status, struct str type);
 void http2_stream_write(struct http_exchange *x, struct str bytes);
 void http2_stream_end(struct http_exchange *x);
+void http2_stream_abort(struct http_exchange *x);
 bool http2_backlogged(struct http_exchange *x);
 /* The interim answer 100. */
 void http2_continue(struct stream *st);

@@ -230,7 +230,7 @@ void http2_stream_begin(struct http_exchange *x, int status, struct str type)
 void http2_stream_write(struct http_exchange *x, struct str bytes)
 {
     struct stream *st = x->stream;
-    if (x->no_body || bytes.len == 0)
+    if (x->no_body || st->aborted || bytes.len == 0)
         return;
     if (st->sent > LATER_KEEP_MAX && st->sent > x->later.len / 2) {
         buf_drop(&x->later, st->sent);
@@ -249,6 +249,18 @@ void http2_stream_end(struct http_exchange *x)
     x->state = EXCHANGE_DONE;
     st->h->replies += stream_unsent(st);
     nghttp2_session_resume_data(st->h->session, st->id);
+    conn_out(st->h->conn);
+}
+
+/* The stream alone: others of the connection go on. A reset goes before data that waits, and
+ * nghttp2 drops that; closed() comes from http2_forget when the reset has left. */
+void http2_stream_abort(struct http_exchange *x)
+{
+    struct stream *st = x->stream;
+    if (st->aborted)
+        return;
+    st->aborted = true;
+    nghttp2_submit_rst_stream(st->h->session, NGHTTP2_FLAG_NONE, st->id, NGHTTP2_INTERNAL_ERROR);
     conn_out(st->h->conn);
 }
 

@@ -82,17 +82,30 @@ static struct str list_methods(unsigned set, struct arena *a)
     return arena_copy(a, (struct str){text, n});
 }
 
-struct err router_find(const struct route *routes, int count, const struct http_request *req,
-                       const struct route **found, struct route_params *params, struct str *allow)
+static struct err no_route(struct str path, bool elsewhere)
+{
+    return err_make(ERR_NO_ROUTE, "%s the path %.*s",
+                    elsewhere ? "only the admin listener (serve --admin-port) has"
+                              : "no endpoint has",
+                    path.len < 100 ? (int)path.len : 100, path.at);
+}
+
+struct err router_find(const struct route *routes, int count, bool admin,
+                       const struct http_request *req, const struct route **found,
+                       struct route_params *params, struct str *allow)
 {
     const struct route *best = NULL;
     unsigned best_fixed = 0, methods = 0;
-    bool known = false;
+    bool known = false, elsewhere = false;
     for (int i = 0; i < count; i++) {
         unsigned fixed;
         struct route_params raw;
         if (!matches(routes[i].pattern, req->path, &fixed, &raw))
             continue;
+        if (routes[i].admin && !admin) {
+            elsewhere = true;
+            continue;
+        }
         known = true;
         methods |= 1u << routes[i].method;
         if (routes[i].method == HTTP_GET)
@@ -104,8 +117,7 @@ struct err router_find(const struct route *routes, int count, const struct http_
         *params = raw;
     }
     if (!known)
-        return err_make(ERR_NO_ROUTE, "no endpoint has the path %.*s",
-                        req->path.len < 100 ? (int)req->path.len : 100, req->path.at);
+        return no_route(req->path, elsewhere);
     if (!best) {
         *allow = list_methods(methods, req->arena);
         return err_make(ERR_BAD_METHOD, "this path has no such method, only %.*s", STR_ARG(*allow));

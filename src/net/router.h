@@ -18,14 +18,16 @@ struct route {
     const char *pattern; /* "/jobs/{id}/errors/{attempt}" */
     void (*handle)(void *ctx, struct http_exchange *x, const struct http_request *req,
                    const struct route_params *params);
+    bool admin; /* only there for who came in by the admin listener */
 };
 
 /* A fixed segment is preferred to a parameter ("/jobs/take" to "/jobs/{id}"), whatever the
  * order of the table. HEAD is answered by GET's route. ERR_NO_ROUTE if no pattern matches,
  * ERR_BAD_METHOD if one does with other methods; then *allow lists them ("GET, DELETE", static
  * or in the arena). A badly percent-encoded path is ERR_BAD_REQUEST. A trailing slash is another
- * path. */
-NODISCARD struct err router_find(const struct route *routes, int count,
+ * path. Unless admin is set, routes of the admin listener count as absent; the sentence of
+ * ERR_NO_ROUTE then says where they are. */
+NODISCARD struct err router_find(const struct route *routes, int count, bool admin,
                                  const struct http_request *req, const struct route **found,
                                  struct route_params *params, struct str *allow);
 

@@ -183,7 +183,7 @@ void http_stream_abort(struct http_exchange *x)
 {
     must(x->state == EXCHANGE_STREAM);
     if (x->conn)
-        conn_abort(x->conn);
+        x->conn->protocol->stream_abort(x);
 }
 
 bool http_backlogged(const struct http_exchange *x)

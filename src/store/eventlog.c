@@ -34,7 +34,7 @@ _Static_assert(EVENT_DUE == 0 && EVENT_POSTPONE == 1 && EVENT_TAKE == 2 && EVENT
                    EVENT_RETRY == 4 && EVENT_RETRY_NOW == 5 && EVENT_EXHAUST == 6 &&
                    EVENT_RETURN == 7 && EVENT_CANCEL == 8 && EVENT_RERUN == 9 &&
                    EVENT_REMOVE == 10 && EVENT_PURGE == 11 && EVENT_ENQUEUE == 12 &&
-                   EVENT_ENQUEUE_LATER == 13,
+                   EVENT_ENQUEUE_LATER == 13 && EVENT_POISON == 14,
                "stored events keep their numbers");
 _Static_assert((unsigned)STATUS_GONE <= FLAG_FROM, "a status fits into the flags");
 
@@ -221,8 +221,11 @@ struct err eventlog_open(struct str value, uint64_t first, struct eventlog_head 
     head->mark.id = read_id(&r, "its mark");
     if (head->count == 0 || first == 0 || !instant_is_set(head->at))
         reader_fault(&r, "its head");
-    *out = (struct eventlog_reader){
-        .value = value, .pos = r.pos, .left = head->count, .count = head->count, .last = {.number = first - 1}};
+    *out = (struct eventlog_reader){.value = value,
+                                    .pos = r.pos,
+                                    .left = head->count,
+                                    .count = head->count,
+                                    .last = {.number = first - 1}};
     out->last.at = head->at;
     return r.bad ? broken(&r) : err_none();
 }

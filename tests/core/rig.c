@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "core/job_fields.h"
 #include "rig.h"
 
 #include <stdlib.h>
@@ -36,7 +37,7 @@ static void keep_job(struct rig *r, struct rig_record *record, const struct job 
     record->job.queue = arena_copy(&r->strings, job->queue);
     record->job.type = arena_copy(&r->strings, job->type);
     record->job.payload = arena_copy(&r->strings, job->payload);
-    record->job.retry_policies = arena_copy(&r->strings, job->retry_policies);
+    record->job.options = job_options_copy(&r->strings, &job->options);
     record->job.unique_key = arena_copy(&r->strings, job->unique_key);
 }
 
@@ -73,8 +74,7 @@ static void put_state(void *ctx, struct id id, const struct job_state *state)
     record->state = *state;
     record->state.reason = arena_copy(&r->strings, state->reason);
     record->state.worker = arena_copy(&r->strings, state->worker);
-    record->state.retry_counts = arena_copy(&r->strings, state->retry_counts);
-    record->state.avoid_node = arena_copy(&r->strings, state->avoid_node);
+    record->state.extras = job_extras_copy(&r->strings, &state->extras);
 }
 
 static void put_run(void *ctx, struct id id, const struct run *run)

@@ -59,7 +59,7 @@ static void give_back(struct rig *r, struct id id, bool lease, struct taker *t)
     if (lease)
         assert_ok(engine_release(r->e, r->now, (struct run_ref){.id = id}));
     else
-        engine_taker_close(r->e, r->now, t);
+        engine_taker_close(r->e, r->now, t, TAKER_GONE);
     engine_check(r->e);
 }
 
@@ -146,7 +146,7 @@ static void a_patch_does_not_touch_a_run(void **state)
         engine_check(r->e);
         assert_int_equal(rig_count(r, "p", STATUS_IN_FLIGHT), 0);
         if (!lease)
-            engine_taker_close(r->e, r->now, t);
+            engine_taker_close(r->e, r->now, t, TAKER_GONE);
     }
 }
 

@@ -179,7 +179,7 @@ static void several_takes_of_one_job_end_only_the_newest_run(void **state)
     struct taker *t = rig_stream(r, "w", "q", 1);
     rig_stream(r, "o", "other", 1); /* keeps the first takes record alive */
     rig_turn(r);
-    engine_taker_close(r->e, r->now, t);
+    engine_taker_close(r->e, r->now, t, TAKER_GONE);
     rig_stream(r, "w2", "q", 1);
     rig_turn(r);
     assert_int_equal(rig_takes_count(r), 2);

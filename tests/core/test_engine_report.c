@@ -491,7 +491,7 @@ static void a_queue_without_jobs_and_takers_is_forgotten(void **state)
         struct taker *t = rig_stream(r, "w", name, 1);
         rig_turn(r);
         rig_succeed(r, id);
-        engine_taker_close(r->e, r->now, t);
+        engine_taker_close(r->e, r->now, t, TAKER_GONE);
         rig_turn(r);
         rig_clear(r);
     }

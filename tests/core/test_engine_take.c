@@ -60,7 +60,7 @@ static void a_queue_named_twice_counts_once(void **state)
     struct id a = rig_add(r, "a"), b = rig_add(r, "a");
     rig_turn(r);
     rig_assert_got(r, a, b);
-    engine_taker_close(r->e, r->now, t);
+    engine_taker_close(r->e, r->now, t, TAKER_GONE);
     rig_turn(r);
 }
 
@@ -287,7 +287,7 @@ static void a_claim_that_was_closed_is_not_answered(void **state)
     R;
     struct taker *t = rig_claim(r, "w", "q", 10, (span){30000});
     rig_turn(r);
-    engine_taker_close(r->e, r->now, t);
+    engine_taker_close(r->e, r->now, t, TAKER_GONE);
     struct id id = rig_add(r, "q");
     rig_turn_after(r, 60000);
     assert_int_equal(r->claim_count, 0);
@@ -347,7 +347,7 @@ static void the_jobs_of_a_closed_stream_are_ready_again_before_newer_ones(void *
     rig_turn(r);
     struct id newer = rig_add(r, "q");
     struct id urgent = rig_add_priority(r, "q", 1);
-    engine_taker_close(r->e, r->now, t);
+    engine_taker_close(r->e, r->now, t, TAKER_GONE);
     assert_int_equal(rig_count(r, "q", STATUS_READY), 4);
     rig_clear(r);
     rig_stream(r, "next", "q", 10);
@@ -364,7 +364,7 @@ static void a_lost_run_is_on_record_and_does_not_count_as_an_attempt(void **stat
         struct taker *t = rig_stream(r, "w", "q", 1);
         rig_turn(r);
         r->now.ms += 10;
-        engine_taker_close(r->e, r->now, t);
+        engine_taker_close(r->e, r->now, t, TAKER_GONE);
         const struct run *run = rig_run(r, id, n);
         assert_int_equal(run->outcome, OUTCOME_LOST);
         assert_int_equal(run->attempt, 0);
@@ -387,7 +387,7 @@ static void losses_are_counted_in_a_row(void **state)
     struct id id = rig_add(r, "q");
     struct taker *t = rig_stream(r, "w", "q", 1);
     rig_turn(r);
-    engine_taker_close(r->e, r->now, t);
+    engine_taker_close(r->e, r->now, t, TAKER_GONE);
     assert_int_equal(rig_read(r, id)->state.losses, 1);
     rig_stream(r, "w2", "q", 1);
     rig_turn(r);
@@ -403,7 +403,7 @@ static void closing_a_stream_leaves_the_jobs_of_others(void **state)
     rig_stream(r, "second", "q", 1);
     rig_turn(r);
     rig_assert_got(r, a, b);
-    engine_taker_close(r->e, r->now, first);
+    engine_taker_close(r->e, r->now, first, TAKER_GONE);
     assert_int_equal(rig_status(r, a), STATUS_READY);
     assert_int_equal(rig_status(r, b), STATUS_IN_FLIGHT);
     rig_turn(r);

@@ -58,7 +58,7 @@ static void each_scope_keeps_others_out_in_its_statuses_only(void **state)
         r->now.ms += HOUR.ms;
         assert_false(keeps_out(r, id, "k")); /* its retention is over */
         rig_turn(r);
-        engine_taker_close(r->e, r->now, t);
+        engine_taker_close(r->e, r->now, t, TAKER_GONE);
         rig_clear(r);
     }
 }
@@ -124,7 +124,7 @@ static void two_holders_of_one_key_must_both_let_go(void **state)
     rig_turn(r);
     struct id second = rig_add_spec(r, &spec);
     assert_true(id_cmp(second, first) > 0);
-    engine_taker_close(r->e, r->now, t);
+    engine_taker_close(r->e, r->now, t, TAKER_GONE);
     assert_true(keeps_out(r, first, "k"));
     assert_ok(engine_remove(r->e, r->now, first));
     assert_true(keeps_out(r, second, "k"));

@@ -99,6 +99,7 @@ static void outcomes_and_resolutions_have_their_names(void **state)
     assert_string_equal(job_resolution_name(RESOLUTION_FAILED), "failed");
     assert_string_equal(job_resolution_name(RESOLUTION_CLAIM_EXPIRED), "claim-expired");
     assert_string_equal(job_resolution_name(RESOLUTION_CANCELED), "canceled");
+    assert_string_equal(job_resolution_name(RESOLUTION_POISON), "poison");
 }
 
 int main(void)

@@ -7,6 +7,7 @@ const assert = require('node:assert/strict');
 const { spawn } = require('node:child_process');
 const fs = require('node:fs');
 const http = require('node:http');
+const http2 = require('node:http2');
 const path = require('node:path');
 const { after, describe, it } = require('node:test');
 const { BIN, Server, assertError, makeDir, queueName, run, until, within } = require('./harness');
@@ -33,12 +34,8 @@ async function withServer(test, options) {
     }
 }
 
-function url(server) {
-    return `http://127.0.0.1:${server.port}`;
-}
-
 function backup(server, file, ...args) {
-    return run(['backup', '--url', url(server), file, ...args]);
+    return run(['backup', '--url', server.adminUrl, file, ...args]);
 }
 
 async function assertBackup(server, file, ...args) {
@@ -111,9 +108,7 @@ function leftovers(server) {
 
 // Asks for a backup and reads none of it: the request's response, held.
 function holdBackup(server) {
-    const req = http.request({
-        host: '127.0.0.1', port: server.port, method: 'POST', path: '/backup', agent: false,
-    });
+    const req = http.request(`${server.adminUrl}/backup`, { method: 'POST', agent: false });
     req.on('error', () => {});
     const answer = new Promise((resolve) => req.on('response', resolve));
     req.end();
@@ -202,7 +197,7 @@ describe('a backup', () => {
     }));
 
     it('comes_on_standard_output_if_asked_for', () => withServer(async (server) => {
-        const child = spawn(BIN, ['backup', '--url', url(server), '-'], { stdio: ['ignore', 'pipe', 'inherit'] });
+        const child = spawn(BIN, ['backup', '--url', server.adminUrl, '-'], { stdio: ['ignore', 'pipe', 'inherit'] });
         const chunks = [];
         child.stdout.on('data', (chunk) => chunks.push(chunk));
         const code = await within(new Promise((resolve) => child.on('close', resolve)), 'it ends');
@@ -217,7 +212,7 @@ describe('a backup', () => {
         const dir = tempDir();
         // A limit on the size of a file: for whoever writes, the same as a full disk.
         const child = spawn('sh', ['-c', 'ulimit -f 64; exec "$0" backup --url "$1" "$2"', BIN,
-            url(server), path.join(dir, 'a.tar.zst')], { stdio: ['ignore', 'ignore', 'pipe'] });
+            server.adminUrl, path.join(dir, 'a.tar.zst')], { stdio: ['ignore', 'ignore', 'pipe'] });
         let stderr = '';
         child.stderr.on('data', (bytes) => { stderr += bytes; });
         const code = await within(new Promise((resolve) => child.on('close', resolve)), 'it ends');
@@ -230,7 +225,7 @@ describe('a backup', () => {
 
     it('says_so_when_standard_output_is_full', () => withServer(async (server) => {
         const full = fs.openSync('/dev/full', 'w');
-        const child = spawn(BIN, ['backup', '--url', url(server), '-'], { stdio: ['ignore', full, 'pipe'] });
+        const child = spawn(BIN, ['backup', '--url', server.adminUrl, '-'], { stdio: ['ignore', full, 'pipe'] });
         fs.closeSync(full);
         let stderr = '';
         child.stderr.on('data', (bytes) => { stderr += bytes; });
@@ -245,7 +240,7 @@ describe('a backup', () => {
         assert.equal(held.statusCode, 200);
         assert.equal(held.headers['content-type'], 'application/octet-stream');
         assert.deepEqual(leftovers(server), ['snapshot']);
-        assertError(await server.post('/backup'), 503, 'busy', /one at a time/);
+        assertError(await server.admin('POST', '/backup'), 503, 'busy', /one at a time/);
         await server.assertServes();
         held.destroy();
         await until(() => leftovers(server).length === 0, 'the snapshot is gone');
@@ -265,6 +260,37 @@ describe('a backup', () => {
             assert.deepEqual(leftovers(server), []);
             held.resume();
             assert.ok(await within(broken, 'the end'), 'it must not look like a whole one');
+        }));
+
+    it('that_fails_half_way_over_HTTP2_is_reset_and_takes_nothing_else_along',
+        () => withServer(async (server) => {
+            await enqueueMuch(server, queueName());
+            const session = http2.connect(server.adminUrl);
+            const broken = new Promise((resolve, reject) => session.on('error', reject));
+            const failed = new Promise((resolve) => {
+                const req = session.request({ ':method': 'POST', ':path': '/backup' },
+                    { endStream: true });
+                req.on('error', (err) => resolve(err.message));
+                req.on('end', () => resolve('it looks like a whole one'));
+                req.on('response', (headers) => {
+                    // It waits for its reader by now, and has most of its files before it.
+                    assert.equal(headers[':status'], 200);
+                    const snapshot = path.join(server.dir, 'root', 'snapshot');
+                    for (const name of fs.readdirSync(snapshot))
+                        fs.rmSync(path.join(snapshot, name), { recursive: true });
+                    req.resume();
+                });
+            });
+            assert.match(await within(Promise.race([failed, broken]), 'its end'),
+                /NGHTTP2_INTERNAL_ERROR/);
+            const other = session.request({ ':path': '/health' });
+            const status = new Promise((resolve) => {
+                other.on('response', (headers) => resolve(headers[':status']));
+            });
+            assert.equal(await within(Promise.race([status, broken]), 'the next answer'), 200);
+            session.destroy();
+            await until(() => leftovers(server).length === 0, 'the snapshot is gone');
+            assert.match(server.stderr, /a backup failed/);
         }));
 
     it('that_a_killed_server_was_making_is_swept_away_at_its_next_start',
@@ -289,7 +315,25 @@ describe('a backup', () => {
     });
 
     it('is_only_made_by_POST', () => withServer(async (server) => {
-        assertError(await server.get('/backup'), 405, 'method_not_allowed');
+        const answer = await server.admin('GET', '/backup');
+        assertError(answer, 405, 'method_not_allowed');
+        assert.equal(answer.headers.allow, 'POST');
+    }));
+
+    it('is_only_made_for_who_asks_the_admin_listener', () => withServer(async (server) => {
+        for (const method of ['POST', 'GET', 'DELETE'])
+            assertError(await server.request(method, '/backup'), 404, 'no_such_path',
+                /only the admin listener .*\/backup/);
+        assert.deepEqual(leftovers(server), []);
+        const file = path.join(tempDir(), 'a.tar.zst');
+        const end = await run(['backup', '--url', server.url(), file]);
+        assert.equal(end.code, 1);
+        assert.match(end.stderr, /only the admin listener \(serve --admin-port\) has/);
+        assert.deepEqual(fs.readdirSync(path.dirname(file)), []);
+        const named = await run(['backup', file], { TENAX_ADMIN_URL: server.adminUrl });
+        assert.equal(named.code, 0, named.stderr);
+        const help = await run(['backup', '--help']);
+        assert.match(help.stdout, /--url URL[^-]*admin listener[^-]*127\.0\.0\.1:8901/);
     }));
 });
 

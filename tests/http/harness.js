@@ -148,7 +148,10 @@ class Server {
                 resolve({ code, signal });
             });
         });
-        this.line = await within(this.listening(child), () => `the server is up: ${this.stderr}`);
+        const lines = await within(this.listening(child),
+            () => `the server is up: ${this.stderr}`);
+        this.line = lines.primary;
+        this.adminUrl = /^Listening on (\S+) \(admin\)$/.exec(lines.admin)?.[1];
         const match = /^Listening on http:\/\/\[?([^\]/]+)\]?:(\d+)$/.exec(this.line);
         assert.ok(match, `the line that says where: ${this.line}`);
         this.host = match[1];
@@ -165,7 +168,7 @@ class Server {
                 const lines = seen.split('\n').slice(0, -1);
                 const primary = lines.find((line) => !line.endsWith(' (admin)'));
                 if (primary !== undefined)
-                    resolve(primary);
+                    resolve({ primary, admin: lines.find((line) => line.endsWith(' (admin)')) });
             });
             this.exit.then(({ code, signal }) =>
                 reject(new Error(`exit ${code} ${signal}: ${this.stderr}`)));
@@ -205,6 +208,15 @@ class Server {
     // Resolves with {status, headers, bytes, text, json}. A body that is neither text nor
     // bytes is sent as JSON.
     request(method, target, body, headers = {}) {
+        return this.ask(this.url(), method, target, body, headers);
+    }
+
+    // The same of the admin listener.
+    admin(method, target, body, headers = {}) {
+        return this.ask(this.adminUrl, method, target, body, headers);
+    }
+
+    ask(base, method, target, body, headers) {
         const bytes = typeof body === 'string' || Buffer.isBuffer(body) || body === undefined
             ? body : JSON.stringify(body);
         const all = { ...headers };
@@ -213,8 +225,9 @@ class Server {
             all['content-length'] ??= Buffer.byteLength(bytes);
         }
         const answer = new Promise((resolve, reject) => {
+            const { hostname, port } = new URL(base);
             const req = http.request({
-                host: this.host, port: this.port, method, path: target, headers: all,
+                host: hostname.replace(/^\[|\]$/g, ''), port, method, path: target, headers: all,
                 agent: this.agent,
             });
             req.on('error', reject);

@@ -167,7 +167,7 @@ test('a claim that waits is given up when its stream is reset', async (t) => {
     assert.equal(JSON.parse(body).jobs.length, 1);
 });
 
-test('the admin listener serves the same API on a port of its own', async (t) => {
+test('the admin listener serves the whole API on a port of its own', async (t) => {
     const { url, admin, lines } = await serve(t);
     assert.notEqual(admin, url);
     assert.deepEqual(lines, [`Listening on ${admin} (admin)`, `Listening on ${url}`]);

@@ -31,7 +31,7 @@ static struct answer ask(struct arena *a, enum http_method method, const char *p
 {
     struct answer r = {.allow = {"", 0}};
     struct http_request req = {.method = method, .path = str_from(path), .arena = a};
-    r.err = router_find(routes, COUNT, &req, &r.route, &r.params, &r.allow);
+    r.err = router_find(routes, COUNT, false, &req, &r.route, &r.params, &r.allow);
     return r;
 }
 
@@ -111,6 +111,26 @@ static void another_method_is_told_which_there_are(void **state)
     arena_fini(&a);
 }
 
+static void a_route_of_the_admin_listener_is_only_there(void **state)
+{
+    (void)state;
+    static const struct route own[] = {{HTTP_POST, "/backup", NULL, .admin = true},
+                                       {HTTP_GET, "/jobs", NULL}};
+    struct arena a = {0};
+    struct http_request req = {.method = HTTP_POST, .path = STR("/backup"), .arena = &a};
+    struct answer r = {0};
+    r.err = router_find(own, 2, true, &req, &r.route, &r.params, &r.allow);
+    assert_int_equal(r.err.code, ERR_OK);
+    assert_ptr_equal(r.route, &own[0]);
+    for (enum http_method m = HTTP_GET; m <= HTTP_OTHER; m++) {
+        req.method = m;
+        r.err = router_find(own, 2, false, &req, &r.route, &r.params, &r.allow);
+        assert_int_equal(r.err.code, ERR_NO_ROUTE);
+        assert_non_null(strstr(r.err.msg, "only the admin listener"));
+    }
+    arena_fini(&a);
+}
+
 static void a_badly_encoded_param_is_a_bad_request(void **state)
 {
     (void)state;
@@ -142,6 +162,7 @@ int main(void)
         cmocka_unit_test(params_are_decoded),
         cmocka_unit_test(another_path_has_no_route),
         cmocka_unit_test(another_method_is_told_which_there_are),
+        cmocka_unit_test(a_route_of_the_admin_listener_is_only_there),
         cmocka_unit_test(a_badly_encoded_param_is_a_bad_request),
         cmocka_unit_test(what_needs_no_decoding_is_not_copied),
     };

@@ -281,6 +281,23 @@ static void an_old_client_gets_a_stream_without_chunks(void **state)
     client_close(f, &c);
 }
 
+static void aborting_a_stream_ends_the_connection_without_the_last_chunk(void **state)
+{
+    struct fixture *f = *state;
+    struct client c;
+    fixture_serve(f);
+    client_open(f, &c);
+    client_send(&c, GET("/stream"));
+    AWAIT(f, f->stream);
+    http_stream_write(f->stream, STR("half"));
+    client_expect(f, &c, "4\r\nhalf\r\n");
+    http_stream_abort(f->stream);
+    assert_int_equal(f->closed, 0);
+    client_expect_end(f, &c);
+    AWAIT(f, f->closed == 1);
+    client_close(f, &c);
+}
+
 static void head_of_a_stream_has_no_body(void **state)
 {
     struct fixture *f = *state;
@@ -378,6 +395,7 @@ int main(void)
         TEST(what_follows_a_stream_is_served_after_it),
         TEST(a_stream_waits_for_earlier_replies),
         TEST(an_old_client_gets_a_stream_without_chunks),
+        TEST(aborting_a_stream_ends_the_connection_without_the_last_chunk),
         TEST(head_of_a_stream_has_no_body),
         TEST(draining_answers_what_is_under_way_and_closes_the_rest),
         TEST(draining_an_idle_server_is_done_at_once),

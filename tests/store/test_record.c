@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "core/job_fields.h"
 #include "store/cm.h"
 
 static const struct id ID = {0x0123456789abcdefu, 0xfedcba9876543210u};
@@ -30,8 +31,7 @@ static struct job_state full_state(void)
         .token = 0xffffffffffffffffu,
         .lease_end = {1700000000005},
         .worker = STR("w1"),
-        .retry_counts = STR("k1"),
-        .avoid_node = STR("n1"),
+        .extras = {.retry_counts = STR("k1"), .avoid_node = STR("n1")},
     };
 }
 
@@ -62,7 +62,7 @@ static struct job full_job(void)
         .unique_key = STR("u:1"),
         .unique_while = UNIQUE_ACTIVE,
         .batch = {STR("b"), STR("true"), STR("$new"), true},
-        .retry_policies = STR("a,b"),
+        .options = {.retry_policies = STR("a,b")},
         .state = full_state(),
     };
 }
@@ -179,8 +179,7 @@ static void assert_same_state(const struct job_state *a, const struct job_state 
     assert_int_equal(a->token, b->token);
     assert_int_equal(a->lease_end.ms, b->lease_end.ms);
     assert_same(a->worker, b->worker);
-    assert_same(a->retry_counts, b->retry_counts);
-    assert_same(a->avoid_node, b->avoid_node);
+    assert_true(job_extras_eq(&a->extras, &b->extras));
 }
 
 static void assert_same_job(const struct job *a, const struct job *b)
@@ -201,7 +200,7 @@ static void assert_same_job(const struct job *a, const struct job *b)
     assert_same(a->batch.when, b->batch.when);
     assert_same(a->batch.fold, b->batch.fold);
     assert_int_equal(a->batch.open, b->batch.open);
-    assert_same(a->retry_policies, b->retry_policies);
+    assert_true(job_options_eq(&a->options, &b->options));
     assert_same_state(&a->state, &b->state);
 }
 
@@ -640,14 +639,14 @@ static void a_count_beyond_the_record_is_corrupt(void **state)
 
 #define GOLDEN_JOB                                                                                 \
     "01046d61696c0473656e641a01b0ea010000000000001040e0d403018188b2a0020203753a31"                 \
-    "010162047472756504246e657703612c620302808002"                                                 \
+    "010162047472756504246e65770103612c62000302808002"                                             \
     "81d0"                                                                                         \
     "95ffbc3182d095ffbc3183d095ffbc3184d095ffbc3185d095ffbc31030104050c72657472792032"             \
-    "206f662033ffffffffffffffffff0186d095ffbc31027731026b31026e3100097b22746f223a20317d"
-#define GOLDEN_BARE_JOB "010171017400000000000000020000000000000000000000000000000000000131"
+    "206f662033ffffffffffffffffff0186d095ffbc3102773101026b3102026e310000097b22746f223a20317d"
+#define GOLDEN_BARE_JOB "0101710174000000000000000200000000000000000000000000000000000131"
 #define GOLDEN_STATE                                                                               \
     "01030280800281d095ffbc3182d095ffbc3183d095ffbc3184d095ffbc3185d095ffbc31030104050c"           \
-    "72657472792032206f662033ffffffffffffffffff0186d095ffbc31027731026b31026e31"
+    "72657472792032206f662033ffffffffffffffffff0186d095ffbc3102773101026b3102026e3100"
 #define GOLDEN_RUN                                                                                 \
     "010202773181d095ffbc3182d095ffbc3183d095ffbc31020384d095ffbc310377687904626f6f6d"             \
     "014503610a620d12d30902026e3102746d0163017302046d61696e009202094f4f4d4b696c6c6564016d"         \

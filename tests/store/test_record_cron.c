@@ -34,7 +34,7 @@ static struct cron_entry full_entry(void)
                                        .dead_retention = {5},
                                        .unique_key = STR("u"),
                                        .unique_while = UNIQUE_ACTIVE,
-                                       .retry_policies = STR("p")}};
+                                       .options = {.retry_policies = STR("p")}}};
 }
 
 static struct cron_entry bare_entry(void)
@@ -239,7 +239,7 @@ static void version_1_has_these_bytes(void **state)
                                                        "06"
                                                        "020175"
                                                        "077b2278223a317d"
-                                                       "0170");
+                                                       "01017000");
 }
 
 static int set_up(void **state)

@@ -67,7 +67,8 @@ function checkPresent(ledger, job, body) {
     else ledger.end(job, 'completed', NO_RUN, true);
   } else if (body.status === 'dead') {
     const killed = reports(job, 'failure').some((r) => r.kill);
-    if (!killed && body.attempts !== job.spec.retry_limit + 1)
+    const usedUp = body.attempts === job.spec.retry_limit + 1;
+    if (!killed && !usedUp && body.resolution !== 'poison')
       ledger.fail(job, `is dead after ${body.attempts} attempts: ${body.reason}`);
     ledger.end(job, 'dead', NO_RUN, true);
   }
@@ -150,6 +151,7 @@ async function auditRunsOf(conn, ledger, listed) {
   if (counted.length < one.body.attempts || (running && counted.length !== one.body.attempts))
     bad(`${one.body.attempts} attempts, but ${counted.length} runs count`);
   for (const run of runs) checkOutcome(job, run, bad);
+  if (one.body.resolution === 'poison') checkPoison(runs, bad);
   for (const run of job.runs.values())
     if (run.index >= runs.length) bad(`run ${run.index} was handed out and is not recorded`);
 }
@@ -167,6 +169,13 @@ function checkShape(run, i, total, bad) {
   const counts = run.outcome === 'failed' || run.outcome === 'claim-expired';
   if (counts !== (run.attempt !== undefined))
     bad(`run ${i} is ${run.outcome}, its attempt ${run.attempt}`);
+}
+
+/** Five runs in a row were lost at the least: those that a crash cut off count for nothing. */
+function checkPoison(runs, bad) {
+  const lost = (run) => run.outcome === 'worker-lost' || run.outcome === 'claim-expired';
+  const tail = runs.slice(-5);
+  if (tail.length < 5 || !tail.every(lost)) bad('it is called poison for less than five losses');
 }
 
 /** What the record says of a run against what the clients know of it. */

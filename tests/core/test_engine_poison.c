@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* A job whose runs end with their worker lost, again and again. */
+
+#include "rig.h"
+
+#define R    struct rig *r = *state
+#define HOUR ((span){3600000})
+
+static void limit(struct rig *r, uint32_t most)
+{
+    r->settings.lost_worker_limit = most;
+    r->settings.dead_retention = HOUR;
+    r->settings.retry = (struct retry_defaults){1000, curve_default()};
+    rig_restart(r);
+}
+
+/* The job is handed to a stream that breaks. */
+static void break_stream(struct rig *r, struct id id)
+{
+    struct taker *t = rig_stream(r, "w", "q", 1);
+    rig_clear(r);
+    rig_turn(r);
+    rig_assert_got(r, id);
+    engine_taker_close(r->e, r->now, t, TAKER_GONE);
+    rig_turn(r);
+}
+
+static void let_lease_expire(struct rig *r, struct id id)
+{
+    rig_clear(r);
+    rig_claim(r, "c", "q", 1, (span){0});
+    rig_turn(r);
+    rig_assert_got(r, id);
+    rig_turn_after(r, RIG_LEASE.ms);
+}
+
+static void assert_poison(struct rig *r, struct id id, const char *reason)
+{
+    const struct job_state *s = &rig_read(r, id)->state;
+    assert_int_equal(s->status, STATUS_DEAD);
+    assert_int_equal(s->resolution, RESOLUTION_POISON);
+    assert_true(str_eq(s->reason, str_from(reason)));
+    assert_int_equal(s->purge_at.ms, r->now.ms + HOUR.ms);
+    assert_true(str_eq(rig_run(r, id, s->runs - 1)->reason, s->reason));
+}
+
+static void a_job_that_lost_too_many_streams_in_a_row_is_dead(void **state)
+{
+    R;
+    limit(r, 3);
+    struct id id = rig_add(r, "q");
+    break_stream(r, id);
+    break_stream(r, id);
+    assert_int_equal(rig_read(r, id)->state.losses, 2);
+    assert_int_equal(rig_status(r, id), STATUS_READY);
+    break_stream(r, id);
+    assert_poison(r, id, "dead: its worker was lost in 3 runs in a row");
+    assert_int_equal(rig_run(r, id, 2)->outcome, OUTCOME_LOST);
+    assert_int_equal(rig_read(r, id)->state.attempts, 0);
+    rig_restart(r);
+    assert_int_equal(rig_status(r, id), STATUS_DEAD);
+}
+
+static void leases_that_ran_out_and_broken_streams_count_together(void **state)
+{
+    R;
+    limit(r, 3);
+    struct id id = rig_add(r, "q");
+    let_lease_expire(r, id);
+    break_stream(r, id);
+    assert_int_equal(rig_status(r, id), STATUS_READY);
+    let_lease_expire(r, id);
+    assert_poison(r, id, "dead: its worker was lost in 3 runs in a row");
+    assert_int_equal(rig_run(r, id, 2)->outcome, OUTCOME_EXPIRED);
+    assert_int_equal(rig_read(r, id)->state.attempts, 2);
+}
+
+static void a_run_that_ends_in_another_way_begins_the_count_anew(void **state)
+{
+    R;
+    limit(r, 2);
+    struct id id = rig_add(r, "q");
+    break_stream(r, id);
+    rig_claim(r, "c", "q", 1, (span){0});
+    rig_turn(r);
+    rig_fail(r, id);
+    rig_turn_after(r, 86400000);
+    assert_int_equal(rig_read(r, id)->state.losses, 0);
+    break_stream(r, id);
+    assert_int_equal(rig_status(r, id), STATUS_READY);
+    rig_claim(r, "c", "q", 1, (span){0});
+    rig_turn(r);
+    assert_ok(engine_release(r->e, r->now, (struct run_ref){id, 0}));
+    break_stream(r, id);
+    assert_int_equal(rig_status(r, id), STATUS_READY);
+    break_stream(r, id);
+    assert_int_equal(rig_status(r, id), STATUS_DEAD);
+}
+
+static void a_stop_of_the_server_does_not_count_against_its_jobs(void **state)
+{
+    R;
+    limit(r, 1);
+    struct id id = rig_add(r, "q");
+    struct taker *t = rig_stream(r, "w", "q", 1);
+    rig_turn(r);
+    engine_taker_close(r->e, r->now, t, TAKER_STOPPED);
+    assert_int_equal(rig_status(r, id), STATUS_READY);
+    assert_int_equal(rig_run(r, id, 0)->outcome, OUTCOME_LOST);
+    rig_stream(r, "w", "q", 1);
+    rig_turn(r);
+    rig_restart(r);
+    assert_int_equal(rig_status(r, id), STATUS_READY);
+    assert_int_equal(rig_read(r, id)->state.losses, 0);
+    assert_int_equal(rig_read(r, id)->state.runs, 2);
+}
+
+static void a_stop_of_the_server_keeps_the_losses_so_far(void **state)
+{
+    R;
+    limit(r, 2);
+    struct id id = rig_add(r, "q");
+    break_stream(r, id);
+    rig_stream(r, "w", "q", 1);
+    rig_turn(r);
+    rig_restart(r);
+    break_stream(r, id);
+    assert_poison(r, id, "dead: its worker was lost in 2 runs in a row");
+}
+
+static void a_lease_that_ran_out_while_the_server_was_down_does_not_count(void **state)
+{
+    R;
+    limit(r, 1);
+    struct id id = rig_add(r, "q");
+    rig_claim(r, "c", "q", 1, (span){0});
+    rig_turn(r);
+    r->now.ms += RIG_LEASE.ms;
+    rig_restart(r);
+    rig_turn(r);
+    assert_int_equal(rig_status(r, id), STATUS_READY);
+    assert_int_equal(rig_run(r, id, 0)->outcome, OUTCOME_EXPIRED);
+    assert_int_equal(rig_read(r, id)->state.losses, 0);
+    let_lease_expire(r, id);
+    assert_poison(r, id, "dead: its worker was lost in 1 run");
+}
+
+static void without_a_limit_no_number_of_losses_ends_a_job(void **state)
+{
+    R;
+    limit(r, 0);
+    struct id id = rig_add(r, "q");
+    for (int i = 0; i < 8; i++)
+        break_stream(r, id);
+    assert_int_equal(rig_status(r, id), STATUS_READY);
+    assert_int_equal(rig_read(r, id)->state.losses, 8);
+}
+
+static void a_job_brought_back_has_all_its_losses_again(void **state)
+{
+    R;
+    limit(r, 2);
+    struct id id = rig_add(r, "q");
+    break_stream(r, id);
+    break_stream(r, id);
+    struct arena a = {0};
+    struct job job;
+    assert_ok(engine_rerun(r->e, r->now, id, r->now, &a, &job));
+    arena_fini(&a);
+    rig_turn(r);
+    break_stream(r, id);
+    assert_int_equal(rig_status(r, id), STATUS_READY);
+}
+
+static void a_poisoned_job_whose_retention_is_0_is_gone_at_once(void **state)
+{
+    R;
+    limit(r, 1);
+    struct enqueue spec = rig_spec("q");
+    spec.dead_retention = (span){0};
+    struct id id = rig_add_spec(r, &spec);
+    break_stream(r, id);
+    assert_int_equal(rig_status(r, id), STATUS_GONE);
+    assert_null(rig_record(r, id));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_job_that_lost_too_many_streams_in_a_row_is_dead),
+        TEST(leases_that_ran_out_and_broken_streams_count_together),
+        TEST(a_run_that_ends_in_another_way_begins_the_count_anew),
+        TEST(a_stop_of_the_server_does_not_count_against_its_jobs),
+        TEST(a_stop_of_the_server_keeps_the_losses_so_far),
+        TEST(a_lease_that_ran_out_while_the_server_was_down_does_not_count),
+        TEST(without_a_limit_no_number_of_losses_ends_a_job),
+        TEST(a_job_brought_back_has_all_its_losses_again),
+        TEST(a_poisoned_job_whose_retention_is_0_is_gone_at_once),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
