@@ -5,7 +5,7 @@
 #include "sim.h"
 #include "trace.h"
 
-static struct patch some_patch(struct sim *s, unsigned *queue)
+struct patch change_some_patch(struct sim *s, unsigned *queue)
 {
     struct patch p = {.set = 1 + (unsigned)sim_draw(s, 15), .ready_at = INSTANT_NONE};
     *queue = (unsigned)sim_draw(s, s->profile.queues);
@@ -20,7 +20,7 @@ static struct patch some_patch(struct sim *s, unsigned *queue)
 void change_patch(struct sim *s, struct mjob *m)
 {
     unsigned queue;
-    struct patch p = some_patch(s, &queue);
+    struct patch p = change_some_patch(s, &queue);
     struct ticket *t = ticket_new(s, CMD_PATCH, 1);
     ticket_about(t, 0, m, 0);
     t->patch = p;

@@ -156,7 +156,7 @@ static void enqueue(struct sim *s)
     ticket_submit(t, &c);
 }
 
-bool client_enqueue_keys(struct sim *s)
+bool client_enqueue_keys(struct sim *s, enum unique scope)
 {
     static char texts[KEYS][PAYLOAD_LARGE];
     struct enqueue specs[KEYS];
@@ -170,8 +170,9 @@ bool client_enqueue_keys(struct sim *s)
                                     .ready_at = INSTANT_NONE,
                                     .retry_limit = RETRY_LIMIT_DEFAULT,
                                     .unique_key = keys[i + 1],
-                                    .unique_while = UNIQUE_EXISTS};
+                                    .unique_while = scope};
         specs[i].payload = some_payload(s, texts[i], PAYLOAD_LARGE, s->ledger.count);
+        t->held[i] = is_key_held(s, specs, i);
         t->jobs[i] = ledger_add(&s->ledger, &specs[i], 0, 0, group, s->now);
     }
     struct command c = {.enqueue = {specs, KEYS}};
@@ -630,6 +631,10 @@ void client_step(struct sim *s)
     }
     if (sim_chance(s, s->profile.changes)) {
         change_something(s);
+        return;
+    }
+    if (s->profile.bulks && sim_chance(s, 3)) {
+        bulk_step(s);
         return;
     }
     uint64_t choice = sim_draw(s, 100);

@@ -10,6 +10,10 @@ static const char *const expressions[CRONS] = {"*/10 * * * * *", "* * * * *", "0
 static const char *const names[CRONS] = {"e0", "e1", "e2"};
 static const char *const payloads[CRONS] = {"{\"c\":0}", "{\"c\":1}", "{\"c\":2}"};
 
+/* The one entry whose jobs have a unique key: while one is there its ticks pass without another. */
+#define UNIQUE_ENTRY 1
+static const struct str unique_key = {"k5", 2};
+
 static void put(struct sim *s, unsigned entry)
 {
     struct cron_spec spec = {.name = str_from(names[entry]),
@@ -22,6 +26,12 @@ static void put(struct sim *s, unsigned entry)
                                      .retry_limit = (int32_t)sim_draw(s, 3),
                                      .completed_retention = {3600 * 1000},
                                      .dead_retention = {3600 * 1000}}};
+    if (entry == UNIQUE_ENTRY && s->profile.cron_unique) {
+        spec.job.unique_key = unique_key;
+        spec.job.unique_while = s->profile.cron_unique;
+        s->ledger.cron_key = KEYS;
+    }
+    s->put_at[entry] = s->now;
     struct ticket *t = ticket_new(s, CMD_CRON_PUT, 0);
     struct command c = {
         .cron_put = {.group = STR("g"), .entries = &spec, .count = 1, .whole = sim_chance(s, 20)}};
@@ -52,6 +62,25 @@ void cron_remove_all(struct sim *s)
     ticket_submit(t, &c);
 }
 
+static bool was_paused_since(const struct cron_pause *p, int64_t tick)
+{
+    return p->paused || (instant_is_set(p->resumed_at) && p->resumed_at.ms >= tick);
+}
+
+/* The newest tick has fired, unless nobody could expect it to. */
+static void check_not_lost(const struct sim *s, const struct cron_view *view,
+                           const struct cron_entry *e, unsigned entry)
+{
+    int64_t period = ledger_cron_period(entry), tick = s->now.ms / period * period;
+    if (tick <= s->put_at[entry].ms || was_paused_since(&view->group.pause, tick) ||
+        was_paused_since(&e->clock.pause, tick))
+        return;
+    /* A commit that fails counts as a start. */
+    if (s->settings.engine.cron_skip_missed && (s->profile.faults || tick <= s->booted_at.ms))
+        return;
+    PROMISE(e->clock.last_at.ms >= tick, "CRON", "entry %u did not fire at %ld", entry, (long)tick);
+}
+
 static void check_clocks(struct ticket *t, const struct reply *r)
 {
     struct sim *s = t->sim;
@@ -64,7 +93,10 @@ static void check_clocks(struct ticket *t, const struct reply *r)
         int64_t period = ledger_cron_period(entry);
         PROMISE(clock->next_at.ms == (s->now.ms / period + 1) * period, "CRON",
                 "entry %u ticks next at %ld", entry, (long)clock->next_at.ms);
-        if (instant_is_set(clock->last_at))
+        check_not_lost(s, r->cron, &r->cron->entries[i], entry);
+        /* One that found its key taken has no job. */
+        bool keyed = entry == UNIQUE_ENTRY && s->profile.cron_unique;
+        if (instant_is_set(clock->last_at) && !keyed)
             ledger_check_fired(&s->ledger, entry, clock->last_at, s->now);
     }
 }

@@ -25,6 +25,7 @@ void ledger_fini(struct ledger *l)
     }
     free(l->jobs);
     free(l->tokens);
+    free(l->boots);
     idmap_fini(&l->by_id);
 }
 
@@ -57,6 +58,7 @@ struct mjob *ledger_add(struct ledger *l, const struct enqueue *spec, unsigned q
         l->jobs = alloc_resize(l->jobs, l->cap * sizeof(struct mjob *));
     }
     l->jobs[l->count++] = m;
+    ledger_bulk_join(l, m);
     return m;
 }
 

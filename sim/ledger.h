@@ -70,8 +70,9 @@ struct mjob {
     uint32_t run_total; /* likewise */
     enum certainty exists;
     uint64_t seq;
-    unsigned patching, reruns;               /* asked and not answered yet */
-    unsigned loose, patched;                 /* PATCH_ bits: not known for now; ever asked for */
+    bool in_bulk;              /* patching or reruns count a change of many that goes on */
+    unsigned patching, reruns; /* asked and not answered yet */
+    unsigned loose, patched;   /* PATCH_ bits: not known for now; ever asked for */
     unsigned queues_asked, priorities_asked; /* bits */
     uint16_t first_priority;
     uint64_t patch_seq, rerun_seq; /* of the newest acknowledgement */
@@ -121,10 +122,18 @@ struct ledger {
     uint64_t seq, safe_seq;
     bool sync; /* acknowledged means safe */
     struct engine_settings settings;
-    unsigned claims;  /* without an answer: each may have leased any job, and lost it again */
-    uint64_t *tokens; /* all that were ever seen, sorted */
+    unsigned cron_key; /* of the jobs of a cron entry; 0: none */
+    unsigned claims;   /* without an answer: each may have leased any job, and lost it again */
+    uint64_t *tokens;  /* all that were ever seen, sorted */
     size_t token_count, token_cap;
+    instant *boots;
+    size_t boot_count, boot_cap;
     instant lost_at; /* when answers were last lost, or none */
+    struct {
+        bool running, reruns;
+        unsigned type, queue;
+        struct patch patch; /* unless reruns */
+    } bulk;                 /* a change of many that goes on */
 };
 
 void ledger_init(struct ledger *l, const struct engine_settings *settings, bool sync);
@@ -143,6 +152,8 @@ const struct mjob *ledger_key_holder(const struct ledger *l, unsigned key, insta
 /* A job that was asked for at `at`, when the ledger stood at seq, was not added for the holder. */
 void ledger_duplicate(struct ledger *l, struct mjob *asked, const struct job *holder, uint64_t seq,
                       instant at);
+/* After an audit of all: whether a job has the key. */
+bool ledger_has_holder(const struct ledger *l, unsigned key);
 /* After an audit of all: one job for a key, but for those that may let go and come back. */
 void ledger_check_holders(const struct ledger *l);
 
@@ -161,6 +172,8 @@ void ledger_folds_lost(struct ledger *l);
 
 /* --- ticks, in ledger_cron.c --- */
 int64_t ledger_cron_period(unsigned entry);
+/* The server started; and whether it passes over the ticks that it missed. */
+void ledger_booted(struct ledger *l, instant now);
 /* A job of the entry was met for the first time: one for a tick. */
 struct mjob *ledger_add_tick(struct ledger *l, unsigned entry, const struct job *job);
 /* After an audit of all: the entry says that it enqueued then. */
@@ -180,6 +193,12 @@ void ledger_runs_over(struct ledger *l, struct mjob *m);
 /* Nothing is under way: what was read is how it is. */
 void ledger_clear_up(struct ledger *l, struct mjob *m, const struct job *job);
 void ledger_changes_lost(struct ledger *l, struct mjob *m);
+
+/* A change of many begins: a patch, or without one a rerun. It may be done to any job of the type
+ * until it is over, and nobody is told to which. */
+void ledger_bulk_begin(struct ledger *l, const struct patch *p, unsigned queue, unsigned type);
+void ledger_bulk_join(const struct ledger *l, struct mjob *m);
+void ledger_bulk_end(struct ledger *l);
 
 /* A run was handed over. */
 void ledger_handed(struct ledger *l, const struct handout *h, struct mstream *s, span lease,

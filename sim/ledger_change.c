@@ -67,6 +67,44 @@ bool ledger_is_foggy(const struct mjob *m)
     return m->reruns > 0 || m->rerun_doubt;
 }
 
+void ledger_bulk_join(const struct ledger *l, struct mjob *m)
+{
+    if (!l->bulk.running || m->type != l->bulk.type || m->gone_seq)
+        return;
+    m->in_bulk = true;
+    if (l->bulk.reruns)
+        ledger_rerun_asked(m);
+    else
+        ledger_patch_asked(m, &l->bulk.patch, l->bulk.queue);
+}
+
+void ledger_bulk_begin(struct ledger *l, const struct patch *p, unsigned queue, unsigned type)
+{
+    l->bulk.running = true;
+    l->bulk.reruns = !p;
+    l->bulk.type = type;
+    l->bulk.queue = queue;
+    if (p)
+        l->bulk.patch = *p;
+    for (size_t i = 0; i < l->count; i++)
+        ledger_bulk_join(l, l->jobs[i]);
+}
+
+void ledger_bulk_end(struct ledger *l)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        struct mjob *m = l->jobs[i];
+        if (!m->in_bulk)
+            continue;
+        m->in_bulk = false;
+        if (l->bulk.reruns)
+            ledger_rerun_over(m, true);
+        else
+            m->patching--;
+    }
+    l->bulk.running = false;
+}
+
 void ledger_runs_over(struct ledger *l, struct mjob *m)
 {
     for (size_t i = 0; i < m->run_count; i++)

@@ -3,6 +3,8 @@
 /* Jobs that nobody asked for: those of a cron entry, known when they are first met. */
 
 #include "ledger.h"
+
+#include "base/alloc.h"
 #include "trace.h"
 
 int64_t ledger_cron_period(unsigned entry)
@@ -11,17 +13,41 @@ int64_t ledger_cron_period(unsigned entry)
     return periods[entry];
 }
 
+void ledger_booted(struct ledger *l, instant now)
+{
+    if (l->boot_count == l->boot_cap) {
+        l->boot_cap = l->boot_cap ? l->boot_cap * 2 : 16;
+        l->boots = alloc_resize(l->boots, l->boot_cap * sizeof *l->boots);
+    }
+    l->boots[l->boot_count++] = now;
+}
+
+/* What fired at that time is the newest tick until then; it came after the newest start, if
+ * those that were missed are passed over. */
+static void check_not_missed(const struct ledger *l, unsigned entry, instant fired)
+{
+    int64_t period = ledger_cron_period(entry), tick = fired.ms / period * period;
+    for (size_t i = 0; l->settings.cron_skip_missed && i < l->boot_count; i++)
+        PROMISE(l->boots[i].ms >= fired.ms || tick > l->boots[i].ms, "CRON",
+                "entry %u fired at %ld for a tick before the start at %ld", entry, (long)fired.ms,
+                (long)l->boots[i].ms);
+}
+
 struct mjob *ledger_add_tick(struct ledger *l, unsigned entry, const struct job *job)
 {
     struct enqueue spec = {.priority = job->state.priority,
                            .payload = job->payload,
                            .retry_limit = job->retry_limit,
                            .backoff = job->backoff,
+                           .unique_key = job->unique_key,
+                           .unique_while = job->unique_while,
                            .completed_retention = job->completed_retention,
                            .dead_retention = job->dead_retention};
     /* After a failure nothing tells any more when it was enqueued. */
     bool known = job->state.attempts == 0;
     spec.ready_at = known ? job->state.ready_at : (instant){0};
+    if (known)
+        check_not_missed(l, entry, spec.ready_at);
     for (size_t i = 0; known && i < l->count; i++) {
         const struct mjob *m = l->jobs[i];
         int64_t period = ledger_cron_period(entry);

@@ -48,12 +48,22 @@ const struct mjob *ledger_key_holder(const struct ledger *l, unsigned key, insta
     return NULL;
 }
 
-/* One whose answer was lost, so that its id was never told. */
+/* One whose answer was lost, or that nobody asked for, so that its id was never told. */
 static bool may_be_unknown(const struct ledger *l, unsigned key)
 {
     for (size_t i = 0; i < l->count; i++) {
         const struct mjob *m = l->jobs[i];
         if (m->key == key && m->exists == MAYBE && !m->never && id_is_none(m->id))
+            return true;
+    }
+    return key == l->cron_key;
+}
+
+bool ledger_has_holder(const struct ledger *l, unsigned key)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        const struct mjob *m = l->jobs[i];
+        if (m->key == key && m->seen && is_in_scope(m->unique_while, m->status))
             return true;
     }
     return false;
@@ -91,8 +101,10 @@ void ledger_check_holders(const struct ledger *l)
         const struct mjob *b = l->jobs[i];
         if (!b->key || !b->seen || !is_in_scope(b->unique_while, b->status))
             continue;
-        for (size_t k = 0; k < i; k++) {
+        for (size_t k = 0; k < l->count; k++) {
             const struct mjob *a = l->jobs[k];
+            if (id_cmp(a->id, b->id) >= 0)
+                continue;
             if (a->key != b->key || !a->seen || !is_in_scope(a->unique_while, a->status))
                 continue;
             /* The older one had let go, and was queued again. */

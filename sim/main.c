@@ -21,7 +21,7 @@
 
 static struct profile some_profile(struct sim *s)
 {
-    return (struct profile){
+    struct profile p = {
         .sync = sim_chance(s, 75),
         .faults = sim_chance(s, 75),
         .space = sim_chance(s, 25),
@@ -35,6 +35,9 @@ static struct profile some_profile(struct sim *s)
         .keys = sim_chance(s, 50) ? 0 : 10 + (unsigned)sim_draw(s, 60),
         .folds = sim_chance(s, 60) ? 0 : 20 + (unsigned)sim_draw(s, 70),
     };
+    p.cron_unique = sim_chance(s, 50) ? UNIQUE_NONE : (enum unique)sim_draw(s, UNIQUE_COUNT);
+    p.bulks = !p.crons && sim_chance(s, 40);
+    return p;
 }
 
 static struct embedded_settings some_settings(struct sim *s)
@@ -46,7 +49,8 @@ static struct embedded_settings some_settings(struct sim *s)
                                          .exponent = 2,
                                          .jitter = {(int64_t)sim_draw(s, 500)}}},
                    .completed_retention = {sim_chance(s, 50) ? 0 : 60 * 1000},
-                   .dead_retention = {sim_chance(s, 30) ? 0 : 86400 * 1000}},
+                   .dead_retention = {sim_chance(s, 30) ? 0 : 86400 * 1000},
+                   .cron_skip_missed = sim_chance(s, 40)},
         .sync = s->profile.sync,
         .event_retention = {sim_chance(s, 20) ? 0 : (int64_t)1000 * 86400 * 1000},
         .event_max_bytes = UINT64_MAX / 2,
@@ -60,6 +64,8 @@ static void begin(struct sim *s, uint64_t seed)
     s->profile = some_profile(s);
     s->settings = some_settings(s);
     s->may_fail = s->profile.faults || s->profile.space;
+    for (unsigned i = 0; i < CRONS; i++)
+        s->put_at[i] = INSTANT_NONE;
     list_init(&s->tickets);
     list_init(&s->answered);
     ledger_init(&s->ledger, &s->settings.engine, s->profile.sync);
@@ -158,8 +164,12 @@ static uint64_t simulate(uint64_t seed, uint64_t steps, bool print)
         pass_time(&s);
         if (sim_chance(&s, 1))
             quiet_audit(&s);
+        if (s.profile.bulks && sim_chance(&s, 2))
+            bulk_in_silence(&s);
         if (sim_chance(&s, 2))
             quiet_order(&s);
+        if (s.profile.keys && sim_chance(&s, 1))
+            quiet_keys(&s);
         if (step % 4 == 0)
             engine_check(embedded_engine(s.backend));
     }

@@ -240,6 +240,28 @@ void quiet_audit(struct sim *s)
     s->quiet = false;
 }
 
+void quiet_keys(struct sim *s)
+{
+    struct ledger *l = &s->ledger;
+    bool taken[KEYS + 1];
+    quiet_audit(s);
+    s->quiet = true;
+    sim_settle(s);
+    s->may_fail = false;
+    for (unsigned key = 1; key <= KEYS; key++)
+        taken[key] = ledger_has_holder(l, key);
+    trace_line("keys");
+    size_t first = l->count;
+    client_enqueue_keys(s, UNIQUE_ACTIVE);
+    sim_pump(s);
+    for (unsigned key = 1; key <= KEYS; key++)
+        PROMISE(l->jobs[first + key - 1]->duplicate == taken[key], "UNIQUE",
+                "key %u is %s and was %s", key, taken[key] ? "taken" : "free",
+                taken[key] ? "given" : "refused");
+    s->may_fail = s->profile.faults || s->profile.space;
+    s->quiet = false;
+}
+
 /* --- the order of delivery --- */
 
 #define ORDER_MAX 200
@@ -352,7 +374,7 @@ void quiet_finish(struct sim *s)
     char kinds[64];
     uint64_t left = disk_records(s->disk, kinds, sizeof kinds);
     PROMISE(left == 0, "I2", "%lu records are left of jobs that are gone: %s", left, kinds);
-    if (client_enqueue_keys(s)) {
+    if (client_enqueue_keys(s, UNIQUE_EXISTS)) {
         sim_run_until(s, instant_add(s->now, (span){60 * 1000}));
         check_all(s);
         PROMISE(disk_records(s->disk, kinds, sizeof kinds) == 0, "I2", "records are left: %s",

@@ -27,10 +27,12 @@ struct profile {
     bool eager;  /* clients act inside of callbacks */
     bool lazy;   /* turns only when the backend's contract says so */
     unsigned queues, priorities;
-    bool crons;       /* jobs come on ticks; then nobody removes many at once */
-    unsigned changes; /* percent of steps in which an operator changes a job */
-    unsigned folds;   /* percent of enqueues with a batch key */
-    unsigned keys;    /* percent of jobs with a unique key */
+    enum unique cron_unique; /* what the jobs of one cron entry keep out */
+    bool crons;              /* jobs come on ticks; then nobody removes many at once */
+    bool bulks;              /* an operator changes many at once */
+    unsigned changes;        /* percent of steps in which an operator changes a job */
+    unsigned folds;          /* percent of enqueues with a batch key */
+    unsigned keys;           /* percent of jobs with a unique key */
 };
 
 struct ticket;
@@ -72,7 +74,9 @@ struct sim {
     bool may_fail; /* errors of the store are to be expected */
     bool stopping;
     unsigned boots;
-    bool arrived; /* something came from outside since the last turn */
+    instant booted_at;
+    instant put_at[CRONS]; /* when each cron entry was last asked for, or none */
+    bool arrived;          /* something came from outside since the last turn */
 };
 
 /* --- events.c: open, then see each job that is there, then close --- */
@@ -116,8 +120,8 @@ void client_open_stream(struct sim *s, unsigned slot, unsigned queues, uint32_t 
 void client_claim(struct sim *s, unsigned slot, unsigned queues, uint32_t count, span lease,
                   span wait);
 void client_claim_over(struct sim *s, const struct ticket *t);
-/* Asks for a job of every unique key, which nobody has by now. */
-bool client_enqueue_keys(struct sim *s);
+/* Asks for a job of every unique key; false: there are none. */
+bool client_enqueue_keys(struct sim *s, enum unique scope);
 void client_succeed(struct sim *s, struct mjob *m, uint64_t token);
 /* After an answer: clients that act at once. */
 void client_react(struct sim *s);
@@ -129,6 +133,7 @@ struct ticket {
     uint64_t serial;
     enum command_kind kind;
     bool is_claim, answered, canceled;
+    bool dry;     /* a change of many, only tried */
     bool batched; /* enqueue: with batch keys */
     instant at;
     uint64_t batch;               /* the newest batch that had begun */
@@ -169,7 +174,15 @@ void cron_remove_all(struct sim *s);
 /* The clocks, once nothing is under way and all jobs were seen. */
 void cron_audit(struct sim *s);
 
+/* --- bulk.c: changes of many --- */
+void bulk_step(struct sim *s);
+void bulk_judge(struct ticket *t, const struct reply *r);
+/* Nobody else acts; everything is compared with a model. */
+void bulk_in_silence(struct sim *s);
+
 /* --- change.c --- */
+/* *queue: the one it moves to, if it does. */
+struct patch change_some_patch(struct sim *s, unsigned *queue);
 void change_patch(struct sim *s, struct mjob *m);
 void change_cancel(struct sim *s, struct mjob *m);
 /* Of some dead job, if there is one. */
@@ -181,6 +194,8 @@ void change_judge_rerun(struct ticket *t, const struct reply *r);
 /* --- quiet.c: checks that need silence --- */
 /* Reads everything there is and compares it with the ledger and with the counters. */
 void quiet_audit(struct sim *s);
+/* Asks for every unique key: it is free unless a job has it whose status is in its scope. */
+void quiet_keys(struct sim *s);
 /* Claims and compares with the order of what is ready. */
 void quiet_order(struct sim *s);
 /* Faults end, workers live: everything must come to its end, and nothing may be left. */

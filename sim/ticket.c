@@ -115,6 +115,7 @@ void ticket_drop_all(struct sim *s)
         list_append(&s->answered, &t->node);
     }
     s->sweeps = 0;
+    ledger_bulk_end(&s->ledger);
 }
 
 /* --- judging --- */
@@ -456,6 +457,10 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_LIST:
         judge_page(t, r);
         return;
+    case CMD_PATCH_WHERE:
+    case CMD_RERUN_WHERE:
+        bulk_judge(t, r);
+        return;
     case CMD_PATCH:
         change_judge_patch(t, r);
         return;
@@ -469,8 +474,6 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_RUNS:
     case CMD_QUEUES:
     case CMD_STATUS:
-    case CMD_PATCH_WHERE:
-    case CMD_RERUN_WHERE:
     case CMD_CRON_PUT:
     case CMD_CRON_READ:
     case CMD_CRON_SWITCH:

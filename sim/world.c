@@ -36,6 +36,17 @@ void sim_boot(struct sim *s)
     engine_check(embedded_engine(s->backend));
     s->arrived = true;
     s->boots++;
+    s->booted_at = s->now;
+    ledger_booted(&s->ledger, s->now);
+}
+
+/* Some time passes until somebody starts the server again. */
+static void stay_down(struct sim *s)
+{
+    if (!sim_chance(s, 40))
+        return;
+    s->now.ms += (int64_t)sim_draw(s, sim_chance(s, 70) ? 30 * 1000 : 3 * 3600 * 1000);
+    trace_line("down until %ld", (long)s->now.ms);
 }
 
 void sim_crash(struct sim *s)
@@ -54,6 +65,7 @@ void sim_crash(struct sim *s)
     ledger_answers_lost(&s->ledger, s->now, claims);
     if (lose)
         ledger_tail_lost(&s->ledger);
+    stay_down(s);
     sim_boot(s);
 }
 
@@ -150,6 +162,7 @@ void sim_restart(struct sim *s)
     evaluator_drop_all(&s->evaluator);
     disk_crash(s->disk, true, false);
     client_cut_off(s);
+    stay_down(s);
     sim_boot(s);
 }
 

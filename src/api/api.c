@@ -69,6 +69,11 @@ struct api *api_new(struct backend *backend, const struct api_settings *settings
     return a;
 }
 
+void api_set_strict(struct api *a, bool strict)
+{
+    a->settings.strict = strict;
+}
+
 void api_stop(struct api *a)
 {
     api_backup_stop(a->backup);

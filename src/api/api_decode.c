@@ -22,6 +22,15 @@ struct err api_field_name(struct json_cursor *c, struct arena *a, void *str)
     return job_check_name(*(struct str *)str, "a name");
 }
 
+struct err api_field_label(struct json_cursor *c, struct arena *a, void *str)
+{
+    struct str *text = str;
+    TRY(api_field_text(c, a, text));
+    if (text->len <= JOB_NAME_MAX)
+        return err_none();
+    return err_make(ERR_BAD_VALUE, "at most %d bytes, not %zu", JOB_NAME_MAX, text->len);
+}
+
 /* A name that is given twice counts once: or a count would count its jobs twice. */
 static struct err add_name(struct arena *a, struct str **names, size_t *count, struct str name)
 {

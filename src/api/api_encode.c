@@ -138,6 +138,15 @@ static void encode_counts(struct buf *b, struct str counts)
     buf_byte(b, ']');
 }
 
+static void encode_avoid(struct buf *b, const struct job_extras *x)
+{
+    KEY(b, "avoid_nodes");
+    buf_byte(b, '[');
+    json_write_string(b, x->avoid_node);
+    buf_byte(b, ']');
+    INT_MEMBER(b, "avoid_until", x->avoid_until.ms);
+}
+
 void api_encode_options(struct buf *b, const struct job *job)
 {
     if (job->options.retry_policies.len) {
@@ -183,6 +192,8 @@ static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
         INT_MEMBER(b, "losses", s->losses);
     if (s->extras.retry_counts.len)
         encode_counts(b, s->extras.retry_counts);
+    if (s->extras.avoid_node.len)
+        encode_avoid(b, &s->extras);
     api_encode_options(b, job);
     if (job->batch.key.len)
         encode_batch(b, &job->batch);
@@ -222,12 +233,6 @@ void api_encode_handout(struct buf *b, const struct handout *h, unsigned how)
     KEY(b, "token");
     api_encode_token(b, h->token);
     INSTANT_MEMBER(b, "lease_expires_at", h->lease_end);
-    if (h->job.state.extras.avoid_node.len) {
-        KEY(b, "avoid_nodes");
-        buf_byte(b, '[');
-        json_write_string(b, h->job.state.extras.avoid_node);
-        buf_byte(b, ']');
-    }
     buf_byte(b, '}');
 }
 

@@ -139,6 +139,8 @@ struct err api_decode_body(const struct api *a, const struct http_request *req,
                            const struct field *fields, size_t count, bool empty_ok, void *out);
 
 struct err api_field_text(struct json_cursor *c, struct arena *a, void *str);
+/* At most JOB_NAME_MAX bytes. */
+struct err api_field_label(struct json_cursor *c, struct arena *a, void *str);
 struct err api_field_name(struct json_cursor *c, struct arena *a, void *str);
 struct err api_field_names(struct json_cursor *c, struct arena *a, void *name_list);
 struct err api_field_any(struct json_cursor *c, struct arena *a, void *raw_str);

@@ -159,15 +159,6 @@ static struct err read_condition(struct json_cursor *c, struct arena *a, void *o
                     (int)(name.len < 32 ? name.len : 32), name.at);
 }
 
-static struct err read_label(struct json_cursor *c, struct arena *a, void *out)
-{
-    struct str *text = out;
-    TRY(api_field_text(c, a, text));
-    if (text->len <= JOB_NAME_MAX)
-        return err_none();
-    return err_make(ERR_BAD_VALUE, "at most %d bytes, not %zu", JOB_NAME_MAX, text->len);
-}
-
 static struct err mark_containers(struct json_cursor *c, struct arena *a, void *out)
 {
     struct failure_body *f = out;
@@ -177,10 +168,10 @@ static struct err mark_containers(struct json_cursor *c, struct arena *a, void *
 }
 
 static const struct field container_table[] = {
-    {"name", true, read_label, CONTAINER(name)},
+    {"name", true, api_field_label, CONTAINER(name)},
     {"init", false, api_field_bool, CONTAINER(init), true},
     {"exit_code", false, api_field_i32, CONTAINER(exit_code), true},
-    {"reason", false, read_label, CONTAINER(reason), true},
+    {"reason", false, api_field_label, CONTAINER(reason), true},
     {"message", false, api_field_text, CONTAINER(message), true},
 };
 
@@ -225,10 +216,10 @@ static const struct field failure_table[] = {
     {"signal", false, api_field_i32, REPORT(failure.signal), true},
     {"run_ms", false, api_field_span, REPORT(failure.run_time), true},
     {"condition", false, read_condition, REPORT(failure.condition), true},
-    {"node", false, read_label, REPORT(failure.node), true},
+    {"node", false, api_field_label, REPORT(failure.node), true},
     {"termination_message", false, api_field_text, REPORT(failure.termination_message), true},
-    {"category", false, read_label, REPORT(failure.category), true},
-    {"subcategory", false, read_label, REPORT(failure.subcategory), true},
+    {"category", false, api_field_label, REPORT(failure.category), true},
+    {"subcategory", false, api_field_label, REPORT(failure.subcategory), true},
     {"containers", false, mark_containers, 0, true},
     {"retry_at", false, api_field_instant, REPORT(retry_at), true},
     {"kill", false, api_field_bool, REPORT(kill), true},

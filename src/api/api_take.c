@@ -77,6 +77,7 @@ struct take_params {
     const struct str *queues;
     size_t queue_count;
     uint32_t prefetch;
+    struct str node;
 };
 
 static struct err read_prefetch(struct str text, uint32_t *prefetch)
@@ -93,11 +94,19 @@ static struct err read_prefetch(struct str text, uint32_t *prefetch)
     return err_none();
 }
 
+static struct err read_node(struct str text, struct str *node)
+{
+    if (text.len == 0 || text.len > JOB_NAME_MAX)
+        return err_make(ERR_BAD_VALUE, "node has 1 to %d bytes, not %zu", JOB_NAME_MAX, text.len);
+    *node = text;
+    return err_none();
+}
+
 static struct err read_take_params(struct api *a, const struct http_request *req,
                                    struct take_params *p)
 {
     struct query_cursor c = query_open(req->query, req->arena);
-    static const char *const names[] = {"queue", "prefetch", NULL};
+    static const char *const names[] = {"queue", "prefetch", "node", NULL};
     struct str name, value;
     bool more;
     unsigned seen = 0;
@@ -114,6 +123,8 @@ static struct err read_take_params(struct api *a, const struct http_request *req
             TRY(api_decode_names(value, "queue", req->arena, &p->queues, &p->queue_count));
         else if (str_eq(name, STR("prefetch")))
             TRY(read_prefetch(value, &p->prefetch));
+        else if (str_eq(name, STR("node")))
+            TRY(read_node(value, &p->node));
         else if (a->settings.strict)
             return err_make(ERR_UNKNOWN_FIELD, "unknown parameter '%.*s'",
                             (int)(name.len < 64 ? name.len : 64), name.at);
@@ -144,6 +155,7 @@ void api_take(ROUTE_ARGS)
                                .queue_count = p.queue_count,
                                .prefetch = p.prefetch,
                                .worker = req->worker_id,
+                               .node = p.node,
                                .deliver = on_deliver,
                                .closed = on_backend_closed,
                                .ctx = t};
@@ -185,7 +197,7 @@ struct claim_fields {
     struct name_list queues;
     int32_t count;
     span lease, wait;
-    struct str worker;
+    struct str worker, node;
 };
 
 static const struct field claim_table[] = {
@@ -194,6 +206,7 @@ static const struct field claim_table[] = {
     {"lease_ms", false, api_field_span, offsetof(struct claim_fields, lease), true},
     {"wait_ms", false, api_field_span, offsetof(struct claim_fields, wait), true},
     {"worker", false, api_field_name, offsetof(struct claim_fields, worker), true},
+    {"node", false, api_field_label, offsetof(struct claim_fields, node), true},
 };
 
 static void ignore_reply(void *ctx, const struct reply *r)
@@ -283,6 +296,7 @@ void api_claim(ROUTE_ARGS)
                               .queue_count = f.queues.count,
                               .count = (uint32_t)f.count,
                               .worker = f.worker,
+                              .node = f.node,
                               .lease = f.lease,
                               .wait = f.wait,
                               .done = on_claimed,

@@ -171,7 +171,7 @@ struct stream_spec {
     const struct str *queues; /* count 0: all */
     size_t queue_count;
     uint32_t prefetch;
-    struct str worker;
+    struct str worker, node;
     void (*deliver)(void *ctx, const struct handout *h);
     void (*closed)(void *ctx); /* the backend ends it; the stream is freed then */
     void *ctx;
@@ -183,7 +183,7 @@ struct claim_spec {
     const struct str *queues;
     size_t queue_count;
     uint32_t count;
-    struct str worker;
+    struct str worker, node;
     span lease, wait;
     reply_fn done; /* reply.handouts */
     void *ctx;

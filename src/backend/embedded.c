@@ -561,6 +561,16 @@ struct engine *embedded_engine_new(struct embedded *b)
     return engine_new(&b->settings.engine, &port, &sink, rng_from_seed(rng_next(&b->env.rng)));
 }
 
+void embedded_configure(struct backend *backend, const struct embedded_settings *settings)
+{
+    struct embedded *b = (struct embedded *)backend;
+    b->settings.engine = settings->engine;
+    b->settings.min_free_space = settings->min_free_space;
+    b->settings.event_retention = settings->event_retention;
+    b->settings.event_max_bytes = settings->event_max_bytes;
+    engine_configure(b->engine, &settings->engine);
+}
+
 struct err embedded_new(const struct embedded_settings *settings, const struct env *env,
                         struct backend **out)
 {

@@ -89,7 +89,8 @@ struct err embedded_stream_open(struct backend *base, const struct stream_spec *
     struct taker_spec taker = {.queues = spec->queues,
                                .queue_count = spec->queue_count,
                                .limit = spec->prefetch,
-                               .worker = spec->worker};
+                               .worker = spec->worker,
+                               .node = spec->node};
     s->deliver = spec->deliver;
     s->closed = spec->closed;
     s->ctx = spec->ctx;
@@ -145,6 +146,7 @@ struct backend_claim *embedded_claim(struct backend *base, const struct claim_sp
                                .queue_count = spec->queue_count,
                                .limit = spec->count,
                                .worker = spec->worker,
+                               .node = spec->node,
                                .claim = true,
                                .lease = spec->lease,
                                .wait_end = instant_add(b->now, spec->wait)};

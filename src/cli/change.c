@@ -8,6 +8,7 @@
 #include "cli/commands.h"
 #include "cli/filter.h"
 #include "cli/jobtext.h"
+#include "cli/resources.h"
 #include "cli/view.h"
 
 struct change_args {
@@ -16,6 +17,7 @@ struct change_args {
     bool dry_run, everything;
     int64_t rate;
     const char *set;
+    struct option_list files;
 };
 
 #define AT(field) .offset = offsetof(struct change_args, field)
@@ -43,6 +45,9 @@ static const struct option_def cancel_options[] = {
 };
 
 static const struct option_def delete_options[] = {
+    {"file", "FILE", OPTION_LIST, AT(files),
+     .help = "the resources that this YAML or JSON describes, not jobs; - is standard input",
+     .letter = 'f'},
     MANY_OPTIONS,
     CLIENT_OPTIONS(struct change_args),
     {0},
@@ -94,13 +99,18 @@ const struct subcommand patch_command = {
 
 const struct subcommand delete_command = {
     .name = "delete",
-    .usage = "ID... | FILTERS [--dry-run]",
-    .summary = "delete jobs and their history",
+    .usage = "ID... | FILTERS | KIND NAME... | -f FILE",
+    .summary = "delete jobs and their history, retry policies, settings of queues",
     .about = "Deleted jobs are gone, whatever their status. A worker that has one hears of it when "
-             "it reports.",
+             "it reports.\n"
+             "With -f, or after the word retrypolicy or queue, resources are meant and no jobs: "
+             "`tenax delete queue mail` takes away what was said of the queue, `tenax delete "
+             "--queue mail` deletes its jobs. A retry policy that a queue has is refused.",
     .examples = "  tenax delete 03fr82s077azjmurys29qjch4\n"
                 "  tenax delete --status dead --type thumbnail --dry-run\n"
-                "  tenax delete --everything\n",
+                "  tenax delete --everything\n"
+                "  tenax delete retrypolicy infra\n"
+                "  tenax delete -f policies.yaml\n",
     .options = delete_options,
 };
 
@@ -217,6 +227,30 @@ static int check_args(const struct change *ch, const struct change_args *args, i
     return CLI_OK;
 }
 
+static int delete_resources(const struct change_args *args, struct options *o)
+{
+    struct client c;
+    struct resources list = {0};
+    const struct resource_kind *all = NULL;
+    if (filter_is_given(&args->filter) || args->everything)
+        return command_usage(&delete_command, "options that select jobs do not go with resources");
+    if (args->files.count && o->rest_count)
+        return command_usage(&delete_command, "either -f or words, not both");
+    int code = client_open(&c, &delete_command, &args->client);
+    if (code != CLI_OK)
+        return code;
+    if (args->files.count)
+        code = resources_files(&c, RESOURCES_DELETE, &args->files, args->dry_run);
+    else
+        code = resources_words(&delete_command, o->rest, o->rest_count, &c.arena, &list, &all);
+    if (all)
+        code = command_usage(&delete_command, "which %s? give its name", all->word);
+    else if (code == CLI_OK && list.first)
+        code = resources_do(&c, RESOURCES_DELETE, &list, args->dry_run);
+    client_close(&c);
+    return code;
+}
+
 static int run(const struct change *ch, int argc, char **argv)
 {
     struct change_args args = {0};
@@ -225,6 +259,9 @@ static int run(const struct change *ch, int argc, char **argv)
     int code;
     if (!command_begin(ch->page, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
+    if (ch->page == &delete_command &&
+        (args.files.count || (o.rest_count && resources_meant(o.rest[0]))))
+        return delete_resources(&args, &o);
     code = check_args(ch, &args, o.rest_count);
     if (code != CLI_OK)
         return code;

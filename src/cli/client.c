@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/view.h"
 #include "cli/when.h"
 
 int client_open(struct client *c, const struct subcommand *command, const struct client_args *args)
@@ -32,9 +33,9 @@ void client_close(struct client *c)
     free(c->url);
 }
 
-int client_ask(struct client *c, const char *method, const char *path)
+/* The exit code of a call, whose reason is told if it did not succeed. */
+static int judge(struct client *c, enum call_result r)
 {
-    enum call_result r = call_wait(&c->call, method, path, c->args.timeout);
     if (r == CALL_DONE)
         return CLI_OK;
     struct buf why = {0};
@@ -44,6 +45,18 @@ int client_ask(struct client *c, const char *method, const char *path)
     if (r == CALL_UNREACHABLE)
         return CLI_UNREACHABLE;
     return c->call.status == 404 ? CLI_NOT_FOUND : CLI_REFUSED;
+}
+
+int client_ask(struct client *c, const char *method, const char *path)
+{
+    return judge(c, call_wait(&c->call, method, path, c->args.timeout));
+}
+
+int client_find(struct client *c, const char *path, bool *found)
+{
+    enum call_result r = call_wait(&c->call, "GET", path, c->args.timeout);
+    *found = r == CALL_DONE;
+    return c->call.status == 404 ? CLI_OK : judge(c, r);
 }
 
 struct str client_answer(const struct client *c)
@@ -65,6 +78,31 @@ void client_query(struct buf *path, const char *key, const char *value)
         else
             buf_print(path, "%%%02X", (unsigned char)*p);
     }
+}
+
+void client_segment(struct buf *path, struct str name)
+{
+    buf_byte(path, '/');
+    for (size_t i = 0; i < name.len; i++) {
+        unsigned char c = (unsigned char)name.at[i];
+        if ((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+            (c && strchr("-_~", c)))
+            buf_byte(path, (char)c);
+        else
+            buf_print(path, "%%%02X", c);
+    }
+}
+
+void client_print_answer(struct client *c)
+{
+    struct buf out = {0};
+    if (c->args.output == CLIENT_JSON)
+        json_write_one_line(&out, client_answer(c));
+    else
+        view_pretty(&out, client_answer(c), 0);
+    buf_byte(&out, '\n');
+    command_print(stdout, &out);
+    buf_fini(&out);
 }
 
 const char *client_path(struct buf *path)

@@ -10,7 +10,7 @@
 #include "cli/command.h"
 #include "cli/table.h"
 
-enum client_output { CLIENT_TABLE, CLIENT_JSON };
+enum client_output { CLIENT_TABLE, CLIENT_JSON, CLIENT_YAML };
 
 struct client_args {
     const char *url;
@@ -50,7 +50,9 @@ struct client_args {
         "client-key", "FILE", OPTION_TEXT, offsetof(type, client.tls.client_key),                  \
             .env = "TENAX_CLIENT_KEY", .alias = "ZIZQ_CLIENT_KEY", .help = "its private key (PEM)" \
     }
-#define CLIENT_OPTIONS(type)                                                                       \
+#define CLIENT_OPTIONS(type) CLIENT_OPTIONS_IN(type, "table|json")
+/* The same of a command that knows further forms of output. */
+#define CLIENT_OPTIONS_IN(type, formats)                                                           \
     CLIENT_URL_OPTION(type),                                                                       \
         {"http-timeout",                                                                           \
          "DURATION",                                                                               \
@@ -61,8 +63,8 @@ struct client_args {
          .help = "how long to wait for an answer"},                                                \
     {                                                                                              \
         "output", "FORMAT", OPTION_CHOICE, offsetof(type, client.output),                          \
-            .choices = "table|json", .env = "TENAX_OUTPUT", .def = "table",                        \
-            .help = "for people or for programs"                                                   \
+            .choices = formats, .env = "TENAX_OUTPUT", .def = "table",                             \
+            .help = "for people or for programs", .letter = 'o'                                    \
     }
 
 struct client {
@@ -85,10 +87,16 @@ void client_close(struct client *c);
  * reason was printed, and the exit code for it is returned. */
 int client_ask(struct client *c, const char *method, const char *path);
 struct str client_answer(const struct client *c);
+/* The same, but 404 is an answer: CLI_OK, and *found is false. */
+int client_find(struct client *c, const char *path, bool *found);
+/* Prints the answer: JSON on one line (CLIENT_JSON), or spread out. */
+void client_print_answer(struct client *c);
 
 /* Adds "&key=value" ('?' the first time) with the value percent-encoded, unless
  * the value is NULL. The buffer starts with the path and ends without a NUL. */
 void client_query(struct buf *path, const char *key, const char *value);
+/* Adds "/name", percent-encoded. */
+void client_segment(struct buf *path, struct str name);
 /* Ends such a path with its NUL. */
 const char *client_path(struct buf *path);
 

@@ -2,12 +2,12 @@
 
 /* crons, cron: jobs that the server enqueues by the clock. */
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/client.h"
 #include "cli/commands.h"
+#include "cli/input.h"
 #include "cli/view.h"
 #include "cli/when.h"
 
@@ -74,20 +74,6 @@ const struct subcommand cron_command = {
 
 /* --- what is common --- */
 
-/* Adds a segment of a path. */
-static void add_segment(struct buf *path, struct str name)
-{
-    buf_byte(path, '/');
-    for (size_t i = 0; i < name.len; i++) {
-        unsigned char c = (unsigned char)name.at[i];
-        if ((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
-            (c && strchr("-_~", c)))
-            buf_byte(path, (char)c);
-        else
-            buf_print(path, "%%%02X", c);
-    }
-}
-
 static bool is_paused(struct str object)
 {
     return str_eq(view_get(object, "paused"), STR("true"));
@@ -138,17 +124,10 @@ static int ask_group(struct client *c, struct str name, bool *found)
 {
     struct buf path = {0};
     buf_lit(&path, "/crons");
-    add_segment(&path, name);
-    enum call_result r = call_wait(&c->call, "GET", client_path(&path), c->args.timeout);
+    client_segment(&path, name);
+    int code = client_find(c, client_path(&path), found);
     buf_fini(&path);
-    *found = r == CALL_DONE;
-    if (r == CALL_DONE || c->call.status == 404)
-        return CLI_OK;
-    struct buf why = {0};
-    call_explain(&c->call, &why);
-    fprintf(stderr, "tenax crons: %.*s\n", STR_ARG(buf_view(&why)));
-    buf_fini(&why);
-    return r == CALL_UNREACHABLE ? CLI_UNREACHABLE : CLI_REFUSED;
+    return code;
 }
 
 /* The answer's names, in the client's arena, for the next answer takes its place. */
@@ -325,29 +304,11 @@ static void show(struct client *c, bool one)
     buf_fini(&out);
 }
 
-static bool read_file(const char *name, struct buf *to)
-{
-    FILE *in = strcmp(name, "-") == 0 ? stdin : fopen(name, "re");
-    size_t n = 0;
-    if (in) {
-        do {
-            n = fread(buf_room(to, 65536), 1, 65536, in);
-            to->len += n;
-        } while (n);
-    }
-    bool good = in && !ferror(in);
-    if (!good)
-        fprintf(stderr, "tenax cron: cannot read %s: %s\n", name, strerror(errno));
-    if (in && in != stdin)
-        fclose(in);
-    return good;
-}
-
 /* Reads what is to be put. The server says what is wrong in it beyond its grammar. */
 static int load(struct client *c, const char *file)
 {
     struct buf raw = {0};
-    int code = read_file(file, &raw) ? CLI_OK : CLI_USAGE;
+    int code = input_read(&cron_command, file, SIZE_MAX, &raw);
     struct str value;
     struct err e = code == CLI_OK ? view_check(buf_view(&raw), &value) : err_none();
     if (e.code != ERR_OK) {
@@ -411,10 +372,10 @@ int cron_main(int argc, char **argv)
     struct buf path = {0};
     bool one = o.rest_count == 2;
     buf_lit(&path, "/crons");
-    add_segment(&path, str_from(o.rest[0]));
+    client_segment(&path, str_from(o.rest[0]));
     if (one) {
         buf_lit(&path, "/entries");
-        add_segment(&path, str_from(o.rest[1]));
+        client_segment(&path, str_from(o.rest[1]));
     }
     code = act(&c, &args, client_path(&path), one);
     buf_fini(&path);

@@ -25,6 +25,10 @@ static const struct {
     {&cancel_command, cancel_main},
     {&patch_command, patch_main},
     {&delete_command, delete_main},
+    {&create_command, create_main},
+    {&apply_command, apply_main},
+    {&get_command, get_main},
+    {&update_command, update_main},
     {&policy_command, policy_main},
     {&queue_command, queue_main},
     {&retry_settings_command, retry_settings_main},
@@ -46,7 +50,7 @@ static const char exit_codes[] =
     "lease was lost\n"
     "  2  what was given is wrong: an option, a payload, a line of bulk input\n"
     "  3  the server cannot be reached\n"
-    "  4  there is no such job, cron group or entry\n";
+    "  4  there is no such job, cron group or entry, retry policy or queue\n";
 
 static void print_overview(FILE *f)
 {

@@ -92,19 +92,29 @@ struct str options_closest(const char *typed, const char *words)
     return best;
 }
 
-static struct err unknown_flag(const struct option_def *defs, const char *typed)
+static struct str closest_flag(const struct option_def *defs, const char *typed)
 {
     struct buf words = {0};
     for (const struct option_def *d = defs; d->flag; d++)
         buf_print(&words, "%s|", d->flag);
-    buf_lit(&words, "help");
     buf_byte(&words, '\0');
-    struct str near = options_closest(typed, words.at);
+    struct str near = options_closest(typed, words.at), own = {0};
+    for (const struct option_def *d = defs; d->flag && near.len; d++)
+        if (str_eq(near, str_from(d->flag)))
+            own = str_from(d->flag);
+    buf_fini(&words);
+    return own;
+}
+
+static struct err unknown_flag(const struct option_def *defs, const char *typed)
+{
+    struct str near = closest_flag(defs, typed);
+    if (!near.len)
+        near = options_closest(typed, "help");
     struct err e =
         near.len ? err_make(ERR_USAGE, "unknown option '--" SHOWN_MAX "'; did you mean '--%.*s'?",
                             typed, STR_ARG(near))
                  : err_make(ERR_USAGE, "unknown option '--" SHOWN_MAX "'", typed);
-    buf_fini(&words);
     return e;
 }
 
@@ -222,22 +232,11 @@ static struct err set_from_surroundings(const struct option_def *defs, void *val
     return err_none();
 }
 
-/* Reads the long option at argv[*i], which begins with "--". */
-static struct err take_flag(const struct option_def *defs, int argc, char **argv, int *i,
-                            void *values, struct options *out)
+/* Gives the option of this row the value in text, or, if that is NULL, in the next word. */
+static struct err take_value(const struct option_def *defs, size_t row, const char *text, int argc,
+                             char **argv, int *i, void *values, struct options *out)
 {
-    const char *name = argv[*i] + 2;
-    size_t len = strcspn(name, "=");
-    const char *text = name[len] ? name + len + 1 : NULL;
-    size_t row = 0;
-    while (defs[row].flag && !str_eq(str_from(defs[row].flag), (struct str){name, len}))
-        row++;
     const struct option_def *d = &defs[row];
-    if (!d->flag) {
-        char typed[64];
-        snprintf(typed, sizeof typed, "%.*s", (int)(len < 63 ? len : 63), name);
-        return unknown_flag(defs, typed);
-    }
     struct origin o = {"option '--", d->flag, "'"};
     if (!text && d->type == OPTION_SWITCH)
         text = "true";
@@ -248,6 +247,42 @@ static struct err take_flag(const struct option_def *defs, int argc, char **argv
     TRY(set_value(d, o, text, values));
     out->source[row] = OPTION_FROM_FLAG;
     return err_none();
+}
+
+/* Reads the short option at argv[*i]: -f FILE, -fFILE or -f=FILE. */
+static struct err take_letter(const struct option_def *defs, int argc, char **argv, int *i,
+                              void *values, struct options *out)
+{
+    const char *arg = argv[*i];
+    size_t row = 0;
+    while (defs[row].flag && defs[row].letter != arg[1])
+        row++;
+    if (!defs[row].flag || (defs[row].type == OPTION_SWITCH && arg[2]))
+        return err_make(ERR_USAGE,
+                        "unknown option '" SHOWN_MAX
+                        "'; options have two dashes, and a word that begins with one"
+                        " goes after '--'",
+                        arg);
+    const char *text = arg[2] == '=' ? arg + 3 : arg[2] ? arg + 2 : NULL;
+    return take_value(defs, row, text, argc, argv, i, values, out);
+}
+
+/* Reads the long option at argv[*i], which begins with "--". */
+static struct err take_flag(const struct option_def *defs, int argc, char **argv, int *i,
+                            void *values, struct options *out)
+{
+    const char *name = argv[*i] + 2;
+    size_t len = strcspn(name, "=");
+    const char *text = name[len] ? name + len + 1 : NULL;
+    size_t row = 0;
+    while (defs[row].flag && !str_eq(str_from(defs[row].flag), (struct str){name, len}))
+        row++;
+    if (!defs[row].flag) {
+        char typed[64];
+        snprintf(typed, sizeof typed, "%.*s", (int)(len < 63 ? len : 63), name);
+        return unknown_flag(defs, typed);
+    }
+    return take_value(defs, row, text, argc, argv, i, values, out);
 }
 
 static struct err take_flags(const struct option_def *defs, enum option_order order, int argc,
@@ -267,11 +302,7 @@ static struct err take_flags(const struct option_def *defs, enum option_order or
         if (strncmp(arg, "--", 2) == 0) {
             TRY(take_flag(defs, argc, argv, &i, values, out));
         } else if (arg[0] == '-' && arg[1]) {
-            return err_make(ERR_USAGE,
-                            "unknown option '" SHOWN_MAX
-                            "'; options have two dashes, and a word that begins with one"
-                            " goes after '--'",
-                            arg);
+            TRY(take_letter(defs, argc, argv, &i, values, out));
         } else if (order == OPTIONS_FIRST) {
             break;
         } else {
@@ -297,6 +328,74 @@ struct err options_parse(const struct option_def *defs, enum option_order order,
     if (out->help || flags.code != ERR_OK)
         return flags;
     return e;
+}
+
+/* --- a configuration file --- */
+
+static size_t find_row(const struct option_def *defs, const char *name)
+{
+    size_t row = 0;
+    while (defs[row].flag && strcmp(defs[row].flag, name) != 0)
+        row++;
+    return row;
+}
+
+struct err options_from_file(struct options *o, const char *name, const char *text, void *values)
+{
+    size_t row = find_row(o->defs, name);
+    const struct option_def *d = &o->defs[row];
+    if (!d->flag) {
+        struct str near = closest_flag(o->defs, name);
+        return near.len ? err_make(ERR_UNKNOWN_FIELD,
+                                   "there is no setting '" SHOWN_MAX "'; did you mean '%.*s'?",
+                                   name, STR_ARG(near))
+                        : err_make(ERR_UNKNOWN_FIELD, "there is no setting '" SHOWN_MAX "'", name);
+    }
+    struct origin origin = {"", d->flag, ""};
+    if (!text)
+        return REFUSE(origin, "%s", "expected a single value");
+    if (o->source[row] > OPTION_FROM_FILE) {
+        /* It must be right even if it is not used: the variable may be gone next time. */
+        struct option_list room = {0}; /* as large as any value */
+        struct option_def elsewhere = *d;
+        elsewhere.offset = 0;
+        return set_value(&elsewhere, origin, text, &room);
+    }
+    TRY(set_value(d, origin, text, values));
+    o->source[row] = OPTION_FROM_FILE;
+    return err_none();
+}
+
+enum option_source options_source_of(const struct options *o, const char *name)
+{
+    size_t row = find_row(o->defs, name);
+    must(o->defs[row].flag);
+    return o->source[row];
+}
+
+static size_t size_of(enum option_type type)
+{
+    static const size_t sizes[] = {
+        [OPTION_TEXT] = sizeof(const char *), [OPTION_INT] = sizeof(int64_t),
+        [OPTION_DOUBLE] = sizeof(double),     [OPTION_SPAN] = sizeof(span),
+        [OPTION_SIZE] = sizeof(uint64_t),     [OPTION_CHOICE] = sizeof(int),
+        [OPTION_SWITCH] = sizeof(bool),       [OPTION_LIST] = sizeof(struct option_list),
+    };
+    return sizes[type];
+}
+
+bool options_differ(const struct option_def *d, const void *a, const void *b)
+{
+    const void *x = (const char *)a + d->offset, *y = (const char *)b + d->offset;
+    if (d->type != OPTION_TEXT)
+        return memcmp(x, y, size_of(d->type)) != 0;
+    const char *s = *(const char *const *)x, *t = *(const char *const *)y;
+    return s && t ? strcmp(s, t) != 0 : s != t;
+}
+
+void options_copy(const struct option_def *d, void *to, const void *from)
+{
+    memcpy((char *)to + d->offset, (const char *)from + d->offset, size_of(d->type));
 }
 
 enum option_source options_source(const struct options *o, size_t offset)
@@ -343,9 +442,11 @@ void options_wrap(struct buf *b, struct str text, size_t at, size_t indent, size
     }
 }
 
-/* "--flag VALUE" */
+/* "--flag VALUE", or "-f, --flag VALUE" */
 static void write_spelling(struct buf *b, const struct option_def *d)
 {
+    if (d->letter)
+        buf_print(b, "-%c, ", d->letter);
     buf_print(b, "--%s%s%s", d->flag, d->value ? " " : "", d->value ? d->value : "");
 }
 
@@ -415,6 +516,6 @@ void options_markdown(struct buf *b, const struct option_def *defs)
                   d->alias ? "`" : "", *def ? "`" : "", def, *def ? "`" : "", d->help);
         struct option_def bare = {.choices = d->choices};
         write_facts(b, &bare);
-        buf_lit(b, " |\n");
+        buf_str(b, d->live ? STR(" ↻ |\n") : STR(" |\n"));
     }
 }

@@ -11,7 +11,7 @@
 
 struct work_args {
     struct client_args client;
-    const char *queue, *name;
+    const char *queue, *name, *node;
     int64_t concurrency;
     span lease, grace, timeout;
     int64_t kill_exit;
@@ -40,6 +40,8 @@ static const struct option_def options[] = {
      .help = "end when no job is ready and none is running"},
     {"name", "NAME", OPTION_TEXT, AT(name),
      .help = "what the server calls this worker [default: host and process id]"},
+    {"node", "NAME", OPTION_TEXT, AT(node), .env = "TENAX_NODE",
+     .help = "the machine that the commands run on: jobs that must stay off it are left to others"},
     CLIENT_URL_OPTION(struct work_args),
     {0},
 };
@@ -70,8 +72,10 @@ static int check(const struct work_args *args, const struct options *o)
     if (!args->queue || !*args->queue || strspn(args->queue, ",") == strlen(args->queue))
         return command_usage(&work_command, "which queue? give --queue");
     if (utf8_check(str_from(args->queue)) < strlen(args->queue) ||
-        (args->name && utf8_check(str_from(args->name)) < strlen(args->name)))
-        return command_usage(&work_command, "the names of queues and workers must be valid UTF-8");
+        (args->name && utf8_check(str_from(args->name)) < strlen(args->name)) ||
+        (args->node && utf8_check(str_from(args->node)) < strlen(args->node)))
+        return command_usage(&work_command,
+                             "the names of queues, workers and nodes must be valid UTF-8");
     if (!o->rest_count)
         return command_usage(&work_command, "which command? write it at the end, after '--'");
     if (args->lease.ms < 1000)
@@ -117,6 +121,7 @@ int work_main(int argc, char **argv)
         .tls = args.client.tls,
         .queues = args.queue,
         .name = args.name ? args.name : name,
+        .node = args.node,
         .concurrency = args.once ? 1 : args.concurrency,
         .lease = args.lease,
         .grace = args.grace,

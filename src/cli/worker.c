@@ -99,6 +99,10 @@ static void claim(struct worker *w, size_t count)
     write_queues(b, a->queues);
     buf_print(b, "],\"count\":%zu,\"lease_ms\":%" PRId64 ",\"worker\":", count, a->lease.ms);
     json_write_string(b, str_from(a->name));
+    if (a->node && *a->node) {
+        buf_lit(b, ",\"node\":");
+        json_write_string(b, str_from(a->node));
+    }
     buf_print(b, ",\"wait_ms\":%" PRId64 "}", wait.ms);
     call_start(&w->claim, w->multi, "POST", "/jobs/claim", (span){wait.ms + CLAIM_EXTRA.ms});
 }

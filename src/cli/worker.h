@@ -22,6 +22,7 @@ struct worker_args {
     struct call_tls tls;
     const char *queues; /* separated by commas */
     const char *name;
+    const char *node; /* NULL: not known */
     int64_t concurrency;
     span lease, grace, timeout; /* timeout 0: none */
     int64_t kill_exit;          /* exit code that kills the job; 0: none */

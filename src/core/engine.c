@@ -10,6 +10,11 @@
 #include "core/engine_internal.h"
 #include "core/job_fields.h"
 
+void engine_configure(struct engine *e, const struct engine_settings *settings)
+{
+    e->settings = *settings;
+}
+
 struct engine *engine_new(const struct engine_settings *settings, const struct port *port,
                           const struct engine_sink *sink, struct rng rng)
 {
@@ -59,6 +64,7 @@ void engine_free(struct engine *e)
         if (!e->queues[i])
             continue;
         btree_fini(&e->queues[i]->ready);
+        engine_avoid_queue_fini(e->queues[i]);
         free(e->queues[i]);
     }
     free(e->queues);
@@ -70,6 +76,7 @@ void engine_free(struct engine *e)
     btree_fini(&e->ended[1]);
     btree_fini(&e->unique);
     engine_fold_fini(e);
+    engine_avoid_fini(e);
     idmap_fini(&e->live);
     idmap_fini(&e->waits);
     free(e->takes);
@@ -138,6 +145,7 @@ void engine_restore_job(struct engine *e, const struct job *job, const struct jo
     switch (s->status) {
     case STATUS_SCHEDULED:
     case STATUS_READY:
+        engine_avoid(e, now, job->id, &s->extras);
         restore_waiting(e, job, extent->has_state, q, now);
         /* One that was changed since stands alone from a restart on. */
         if (job->batch.open && s->runs == 0 && !extent->has_state)
@@ -381,6 +389,7 @@ struct err engine_remove(struct engine *e, instant now, struct id id)
         engine_fold_close(e, &job);
         if (l)
             engine_live_end(e, l);
+        engine_avoid_end(e, id);
         engine_queue_drop_if_unused(e, q);
     }
     arena_fini(&scratch);
@@ -417,6 +426,10 @@ static struct err fire(struct engine *e, instant now, struct btree_entry due)
         engine_wait_over(e, id.lo);
         return err_none();
     }
+    if (DUE_VAL_KIND(due.val) == DUE_AVOID) {
+        engine_avoid_due(e, due.val);
+        return err_none();
+    }
     if (DUE_VAL_KIND(due.val) == DUE_CRON)
         return engine_cron_due(e, now, id);
     struct queue *q = e->queues[DUE_VAL_QUEUE(due.val)];
@@ -438,6 +451,7 @@ static struct err fire(struct engine *e, instant now, struct btree_entry due)
         return purge(e, now, id, q);
     case DUE_WAIT:
     case DUE_CRON:
+    case DUE_AVOID:
         break;
     }
     must(false);
@@ -481,6 +495,8 @@ static bool is_in_ready_order(const struct engine *e, const struct job *job)
 {
     const struct queue *q = engine_queue_find(e, job->queue);
     struct btree_entry key = {job->state.priority, job->id.hi, job->id.lo, 0}, found;
+    if (q && engine_avoid_is_ready(e, job->id))
+        return true;
     return q && btree_at_least(&q->ready, key, &found) && found.major == key.major &&
            found.hi == key.hi && found.lo == key.lo;
 }
@@ -526,7 +542,7 @@ bool engine_live_run(const struct engine *e, struct id id, struct run *run, uint
         .ended_at = INSTANT_NONE,
         .outcome = OUTCOME_RUNNING,
         .retry_at = INSTANT_NONE,
-        .failure = {.run_time = {-1}},
+        .failure = {.run_time = {-1}, .node = l->extras ? l->extras->node : (struct str){0}},
     };
     *token = l->token;
     return true;
@@ -612,7 +628,7 @@ void engine_each_queue(const struct engine *e, struct arena *a,
 
 struct engine_memory engine_memory(const struct engine *e)
 {
-    struct engine_memory m = {.waiting_bytes = e->deadlines.bytes,
+    struct engine_memory m = {.waiting_bytes = e->deadlines.bytes + engine_avoid_bytes(e),
                               .in_flight_bytes = e->live.count * sizeof(struct live) +
                                                  e->live.cap * sizeof(struct idmap_slot)};
     for (uint32_t i = 0; i < e->queue_cap; i++) {
@@ -627,17 +643,29 @@ struct engine_memory engine_memory(const struct engine *e)
 
 /* --- self-check --- */
 
+/* Whether one of them waits although the queue has a job for it. */
+static bool is_awaited(const struct queue *q, const struct list *waiters)
+{
+    for (const struct list *n = waiters->next; n != waiters; n = n->next) {
+        struct btree_entry first;
+        const struct taker *t = LIST_OF(n, const struct sub, node)->taker;
+        if (engine_ready_first(q, (struct str){t->node->bytes, t->node->len}, &first))
+            return true;
+    }
+    return false;
+}
+
 static void check_queue(const struct engine *e, const struct queue *q)
 {
     struct btree_entry first;
     must(e->queues[q->index] == q);
-    must(q->counts[STATUS_READY] == q->ready.count);
-    bool has = btree_first(&q->ready, &first);
+    engine_avoid_check(q);
+    bool has = engine_ready_first(q, (struct str){0}, &first);
     must(has == q->has_head);
     must(!has || (first.hi == q->head.hi && first.lo == q->head.lo));
     btree_check(&q->ready);
-    bool awaited = !list_is_empty(&q->waiters) || !list_is_empty(&e->all_waiters);
-    must(!has || q->dirty || !awaited);
+    must(q->dirty || !is_awaited(q, &q->waiters));
+    must(q->dirty || !is_awaited(q, &e->all_waiters));
 }
 
 /* Whoever changes a status without an event is found out here. */

@@ -38,6 +38,8 @@ struct engine_settings {
     /* After so many runs in a row that ended with their worker lost a job is dead, whatever is
      * left of its retries; 0: never. */
     uint32_t lost_worker_limit;
+    /* How long a retry must stay off a node if its policy does not say. */
+    span avoid_required;
 };
 
 /* A job handed out. */
@@ -60,6 +62,8 @@ struct engine_sink {
 
 struct engine *engine_new(const struct engine_settings *settings, const struct port *port,
                           const struct engine_sink *sink, struct rng rng);
+/* From now on these count; what was decided stays. */
+void engine_configure(struct engine *e, const struct engine_settings *settings);
 void engine_free(struct engine *e);
 
 /* --- recovery: events, every stored job once, every stored take, then engine_restored --- */
@@ -178,6 +182,7 @@ struct taker_spec {
     size_t queue_count;
     uint32_t limit;    /* stream: jobs in flight at a time; claim: jobs in its answer */
     struct str worker; /* name for the record, copied */
+    struct str node;   /* where its jobs will run, copied; empty: it did not say */
     bool claim;
     span lease;       /* claim: of each job */
     instant wait_end; /* claim: answered empty then */

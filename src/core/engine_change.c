@@ -128,6 +128,7 @@ struct err engine_cancel(struct engine *e, instant now, struct id id, struct are
     must(q);
     struct unique_ref u = engine_unique_ref(e, job);
     enum status from = engine_forget(e, now, q, job);
+    engine_avoid_end(e, id);
     engine_fold_close(e, job);
     s->status = lifecycle_move(from, EVENT_CANCEL);
     s->resolution = RESOLUTION_CANCELED;

@@ -14,6 +14,8 @@ struct queue {
     struct str name;         /* owned by engine->queue_names */
     uint32_t index;          /* in engine->queues */
     struct btree ready;      /* major: priority; val: see READY_VAL_STATE */
+    struct btree shun_heads; /* the first of each of the following; see engine_avoid.c */
+    struct list shuns;       /* the ready jobs that are to stay off a node, by node */
     struct btree_entry head; /* what engine->heads holds for this queue */
     bool has_head;
     bool dirty; /* in engine->dirty: got ready jobs in this turn */
@@ -32,7 +34,7 @@ struct queue {
 
 /* The val of a deadline: what is due, so that firing it reads nothing back. Of DUE_READY also
  * the type, and whether consumers of events were told before a restart. */
-enum due_kind { DUE_READY, DUE_LEASE, DUE_PURGE, DUE_WAIT, DUE_CRON };
+enum due_kind { DUE_READY, DUE_LEASE, DUE_PURGE, DUE_WAIT, DUE_CRON, DUE_AVOID };
 #define DUE_VAL(kind, state, priority, queue)                                                      \
     ((uint64_t)(kind) | (uint64_t)(state) << 3 | (uint64_t)(priority) << 16 |                      \
      (uint64_t)(queue) << 32)
@@ -111,6 +113,7 @@ struct taker {
     struct handout *got; /* of a claim, in this turn's arena */
     uint32_t got_count;
     struct worker_name *worker;
+    struct worker_name *node; /* empty: not known */
     size_t sub_count;
     struct sub subs[];
 };
@@ -137,7 +140,9 @@ struct engine {
     uint64_t unique_seed;
     struct strmap folds; /* batch key → struct id *: the newest open job that has it */
     struct idmap live;
-    struct idmap waits; /* claims that wait, by id {0, ticket} */
+    struct idmap waits;  /* claims that wait, by id {0, ticket} */
+    struct idmap avoids; /* waiting jobs that must stay off a node, by id */
+    uint64_t avoid_serial;
     struct list dirty, hungry, all_waiters, takers;
     uint64_t next_event;
     struct event_mark mark;
@@ -210,6 +215,27 @@ void engine_fold_open(struct engine *e, const struct job *job);
 /* The job is handed out or deleted. */
 void engine_fold_close(struct engine *e, const struct job *job);
 void engine_fold_fini(struct engine *e);
+
+/* engine_avoid.c */
+/* From now on a job that waits, or is about to, must stay off the node that its state names, if
+ * the time for that is not over. */
+void engine_avoid(struct engine *e, instant now, struct id id, const struct job_extras *x);
+/* The job does not wait any more, and is in no order. */
+void engine_avoid_end(struct engine *e, struct id id);
+/* The time is over. */
+void engine_avoid_due(struct engine *e, uint64_t val);
+/* Adds a ready job to, or takes it from, the order of those that avoid its node; false if it avoids
+ * none. */
+bool engine_avoid_add(struct engine *e, struct queue *q, struct btree_entry entry);
+bool engine_avoid_remove(struct engine *e, struct queue *q, struct btree_entry entry);
+bool engine_avoid_is_ready(const struct engine *e, struct id id);
+bool engine_is_before(const struct btree_entry *a, const struct btree_entry *b);
+/* The first ready job for a taker on that node, or on any if it is empty. */
+bool engine_ready_first(const struct queue *q, struct str node, struct btree_entry *first);
+void engine_avoid_check(const struct queue *q);
+uint64_t engine_avoid_bytes(const struct engine *e);
+void engine_avoid_queue_fini(struct queue *q);
+void engine_avoid_fini(struct engine *e);
 
 /* engine_take.c */
 void engine_live_end(struct engine *e, struct live *l);

@@ -41,6 +41,7 @@ struct queue *engine_queue_get(struct engine *e, struct str name)
     e->queues[q->index] = q;
     e->queue_count++;
     list_init(&q->waiters);
+    list_init(&q->shuns);
     list_init(&q->dirty_node);
     return q;
 }
@@ -60,6 +61,7 @@ void engine_queue_drop_if_unused(struct engine *e, struct queue *q)
     must(!q->has_head && list_is_empty(&q->waiters));
     list_unlink(&q->dirty_node);
     btree_fini(&q->ready);
+    engine_avoid_queue_fini(q);
     e->queues[q->index] = NULL;
     e->queue_count--;
     must(strmap_remove(&e->queue_names, q->name) == q);
@@ -71,7 +73,7 @@ void engine_queue_drop_if_unused(struct engine *e, struct queue *q)
 static void update_head(struct engine *e, struct queue *q)
 {
     struct btree_entry first;
-    bool has = btree_first(&q->ready, &first);
+    bool has = engine_ready_first(q, (struct str){0}, &first);
     bool same = has && q->has_head && first.major == q->head.major && first.hi == q->head.hi &&
                 first.lo == q->head.lo;
     if (same)
@@ -95,7 +97,8 @@ void engine_ready_add(struct engine *e, struct queue *q, uint16_t priority, stru
                       bool has_state)
 {
     struct btree_entry entry = ready_entry(priority, id, has_state);
-    must(btree_put(&q->ready, entry));
+    if (!engine_avoid_add(e, q, entry))
+        must(btree_put(&q->ready, entry));
     q->counts[STATUS_READY]++;
     if (!q->has_head || entry.major < q->head.major ||
         (entry.major == q->head.major && id_cmp(id, (struct id){q->head.hi, q->head.lo}) < 0))
@@ -108,7 +111,8 @@ void engine_ready_add(struct engine *e, struct queue *q, uint16_t priority, stru
 
 bool engine_ready_remove(struct engine *e, struct queue *q, uint16_t priority, struct id id)
 {
-    if (!btree_remove(&q->ready, ready_entry(priority, id, false), NULL))
+    struct btree_entry entry = ready_entry(priority, id, false);
+    if (!btree_remove(&q->ready, entry, NULL) && !engine_avoid_remove(e, q, entry))
         return false;
     q->counts[STATUS_READY]--;
     if (q->head.hi == id.hi && q->head.lo == id.lo)

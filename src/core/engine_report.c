@@ -74,7 +74,7 @@ static struct run run_of(const struct live *l, instant now, enum outcome outcome
         .outcome = outcome,
         .retry_at = INSTANT_NONE,
         .reason = reason,
-        .failure = {.run_time = {-1}},
+        .failure = {.run_time = {-1}, .node = l->extras ? l->extras->node : (struct str){0}},
     };
 }
 
@@ -169,9 +169,9 @@ struct decision {
     struct ruling ruling;
 };
 
-static void adopt(struct decision *d, const struct policy_verdict *v, const struct policy *p,
-                  const struct retry_request *r, const struct failure *f, instant now,
-                  struct arena *a)
+static void adopt(const struct engine *e, struct decision *d, const struct policy_verdict *v,
+                  const struct policy *p, const struct retry_request *r, const struct failure *f,
+                  instant now, struct arena *a)
 {
     d->verdict = (struct verdict){.retry = v->retry, .at = INSTANT_NONE};
     d->ruling = (struct ruling){p ? p->name : (struct str){0}, v->rule, v->count, v->limit};
@@ -184,8 +184,13 @@ static void adopt(struct decision *d, const struct policy_verdict *v, const stru
     const struct tally t = {p->name, v->slot.rule, v->slot.count};
     d->verdict.at = instant_add(now, v->delay);
     d->extras.retry_counts = tally_set(d->extras.retry_counts, &t, a);
-    if (v->avoid_node)
-        d->extras.avoid_node = f->node;
+    if (!v->avoid_node || f->node.len == 0)
+        return;
+    span required = v->avoid_for.ms >= 0 ? v->avoid_for : e->settings.avoid_required;
+    d->extras.avoid_node = f->node;
+    d->extras.avoid_until = instant_add(d->verdict.at, required);
+    size_t n = strlen(d->verdict.reason);
+    snprintf(d->verdict.reason + n, sizeof d->verdict.reason - n, ", not on the same node");
 }
 
 _Static_assert(sizeof((struct verdict){0}.reason) == sizeof((struct policy_verdict){0}.reason),
@@ -213,6 +218,7 @@ static struct decision decide(struct engine *e, instant now, const struct retry_
     const struct job *job = r->job;
     struct decision d = {.extras = job_extras_copy(a, &job->state.extras)};
     d.extras.avoid_node = (struct str){0};
+    d.extras.avoid_until = (instant){0};
     const struct policy *const *list;
     const struct policy_settings *settings;
     struct policy_count *counts;
@@ -227,7 +233,7 @@ static struct decision decide(struct engine *e, instant now, const struct retry_
     }
     size_t used = tally_counts(d.extras.retry_counts, a, &counts);
     struct policy_verdict v = policy_evaluate(list, n, settings, f, counts, used, &e->rng);
-    adopt(&d, &v, v.policy >= 0 ? list[v.policy] : NULL, r, f, now, a);
+    adopt(e, &d, &v, v.policy >= 0 ? list[v.policy] : NULL, r, f, now, a);
     return d;
 }
 
@@ -285,6 +291,7 @@ static void fail(struct engine *e, instant now, struct live *l, const struct dec
         e->port.put_state(e->port.ctx, id, &s);
         engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT, s.status);
         engine_live_end(e, l);
+        engine_avoid(e, now, id, &s.extras);
         engine_wait_add(e, q, s.priority, id, true, s.ready_at, now, type);
     }
     job->state = s;
@@ -305,10 +312,13 @@ struct err engine_fail(struct engine *e, instant now, const struct failure_repor
     TRY(find_run(e, now, r->ref, &l));
     TRY(load_record(e, l, a, job));
     job->state = state_of(l);
+    struct failure failure = r->failure;
+    if (failure.node.len == 0)
+        failure.node = job->state.extras.node;
     struct retry_request request = {
         .job = job, .outcome = OUTCOME_FAILED, .kill = r->kill, .retry_at = r->retry_at};
-    struct decision d = decide(e, now, &request, &r->failure, a);
-    fail(e, now, l, &d, OUTCOME_FAILED, &r->failure, job);
+    struct decision d = decide(e, now, &request, &failure, a);
+    fail(e, now, l, &d, OUTCOME_FAILED, &failure, job);
     job->state.reason = arena_copy(a, job->state.reason);
     job->state.extras = job_extras_copy(a, &job->state.extras);
     return err_none();
@@ -327,6 +337,7 @@ struct err engine_expire(struct engine *e, instant now, struct live *l)
         struct failure failure = {
             .message = str_from(words), .error_type = STR("claim-expired"), .run_time = {-1}};
         job.state = state_of(l);
+        failure.node = job.state.extras.node;
         struct retry_request request = {
             .job = &job, .outcome = OUTCOME_EXPIRED, .retry_at = INSTANT_NONE};
         struct decision d = decide(e, now, &request, &failure, &scratch);
@@ -378,6 +389,7 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
     e->port.put_run(e->port.ctx, id, &run);
     e->port.put_state(e->port.ctx, id, &s);
     engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT, s.status);
+    engine_avoid(e, now, id, &s.extras);
     engine_live_end(e, l);
     /* Its place is that of its first enqueue: a returned job is not a new one. */
     if (s.status == STATUS_READY)

@@ -11,7 +11,7 @@
 #include "core/engine_internal.h"
 #include "core/job_fields.h"
 
-/* --- names of workers --- */
+/* --- names of workers and nodes --- */
 
 struct worker_name *engine_worker_new(struct str name)
 {
@@ -121,16 +121,28 @@ static void become_waiting(struct engine *e, struct taker *t)
     }
 }
 
-static struct sub *oldest_waiter(const struct list *waiters)
+static struct str node_of(const struct taker *t)
 {
-    return list_is_empty(waiters) ? NULL : LIST_OF(waiters->next, struct sub, node);
+    return (struct str){t->node->bytes, t->node->len};
+}
+
+/* The oldest for whom the queue has a job: all its jobs may have to stay off a taker's node. */
+static struct sub *oldest_waiter(const struct queue *q, const struct list *waiters)
+{
+    for (struct list *n = waiters->next; n != waiters; n = n->next) {
+        struct sub *s = LIST_OF(n, struct sub, node);
+        struct btree_entry first;
+        if (engine_ready_first(q, node_of(s->taker), &first))
+            return s;
+    }
+    return NULL;
 }
 
 /* Whoever has waited longest for this queue, by its name or for all queues. */
 static struct taker *next_waiter(struct engine *e, struct queue *q)
 {
-    struct sub *named = oldest_waiter(&q->waiters);
-    struct sub *any = oldest_waiter(&e->all_waiters);
+    struct sub *named = oldest_waiter(q, &q->waiters);
+    struct sub *any = oldest_waiter(q, &e->all_waiters);
     if (!named)
         return any ? any->taker : NULL;
     if (!any)
@@ -147,7 +159,7 @@ static bool wake_waiters(struct engine *e)
         /* One taker per job: should a taker have room for more, the others find
          * nothing and wait again. */
         struct taker *t;
-        for (size_t jobs = q->ready.count; jobs > 0 && (t = next_waiter(e, q)); jobs--) {
+        for (uint64_t jobs = q->counts[STATUS_READY]; jobs > 0 && (t = next_waiter(e, q)); jobs--) {
             leave_mood(e, t);
             become_hungry(e, t);
             woken = true;
@@ -168,34 +180,39 @@ static void forget_dirty(struct engine *e)
 
 /* --- handing out --- */
 
-static bool best_of_all(struct engine *e, struct queue **q, struct btree_entry *entry)
+/* Goes on past the first queue only if its first job must stay off the taker's node. */
+static bool best_of_all(struct engine *e, struct taker *t, struct queue **q,
+                        struct btree_entry *entry)
 {
     struct btree_entry head;
-    if (!btree_first(&e->heads, &head))
-        return false;
-    *q = e->queues[head.val];
-    must(btree_first(&(*q)->ready, entry));
-    return true;
-}
-
-static bool is_before(const struct btree_entry *a, const struct btree_entry *b)
-{
-    if (a->major != b->major)
-        return a->major < b->major;
-    return id_cmp((struct id){a->hi, a->lo}, (struct id){b->hi, b->lo}) < 0;
+    bool found = false, more = btree_first(&e->heads, &head);
+    while (more && (!found || engine_is_before(&head, entry))) {
+        struct btree_entry first;
+        struct queue *one = e->queues[head.val];
+        if (engine_ready_first(one, node_of(t), &first) &&
+            (!found || engine_is_before(&first, entry))) {
+            *entry = first;
+            *q = one;
+            found = true;
+        }
+        if (found && !engine_is_before(&head, entry))
+            return true;
+        more = btree_after(&e->heads, head, &head);
+    }
+    return found;
 }
 
 /* The job of lowest (priority, id) in the taker's queues. */
 static bool best_for(struct engine *e, struct taker *t, struct queue **q, struct btree_entry *entry)
 {
     if (t->sub_count == 1 && !t->subs[0].queue)
-        return best_of_all(e, q, entry);
+        return best_of_all(e, t, q, entry);
     bool found = false;
     for (size_t i = 0; i < t->sub_count; i++) {
         struct btree_entry first;
-        if (!btree_first(&t->subs[i].queue->ready, &first))
+        if (!engine_ready_first(t->subs[i].queue, node_of(t), &first))
             continue;
-        if (!found || is_before(&first, entry)) {
+        if (!found || engine_is_before(&first, entry)) {
             *entry = first;
             *q = t->subs[i].queue;
             found = true;
@@ -247,6 +264,7 @@ static struct err start_run(struct engine *e, instant now, struct arena *a, stru
     unsigned want = PORT_PAYLOAD | (entry.val & READY_VAL_STATE ? PORT_STATE : 0);
     TRY(e->port.load_job(e->port.ctx, id, want, a, &h->job, &extent));
     must(engine_ready_remove(e, q, (uint16_t)entry.major, id));
+    engine_avoid_end(e, id);
     engine_fold_close(e, &h->job);
 
     struct job_state *s = &h->job.state;
@@ -269,6 +287,7 @@ static struct err start_run(struct engine *e, instant now, struct arena *a, stru
     l->worker->refs++;
     l->unique = engine_unique_ref(e, &h->job);
     l->type = engine_type(e, q, h->job.type);
+    s->extras.node = arena_copy(a, node_of(t));
     l->extras = job_extras_new(&s->extras);
     engine_unique_move(e, l->unique, id, STATUS_READY, STATUS_IN_FLIGHT);
 
@@ -297,6 +316,7 @@ static void free_taker(struct engine *e, struct taker *t)
         engine_queue_drop_if_unused(e, q);
     }
     worker_unref(t->worker);
+    worker_unref(t->node);
     free(t);
 }
 
@@ -396,6 +416,7 @@ struct taker *engine_taker_open(struct engine *e, const struct taker_spec *spec,
     t->lease = spec->lease;
     t->wait_end = spec->wait_end;
     t->worker = engine_worker_new(spec->worker);
+    t->node = engine_worker_new(spec->node);
     t->sub_count = n;
     list_init(&t->hungry);
     list_init(&t->held);
@@ -453,6 +474,7 @@ void engine_takers_free(struct engine *e)
         struct taker *t = LIST_OF(e->takers.next, struct taker, all);
         list_unlink(&t->all);
         worker_unref(t->worker);
+        worker_unref(t->node);
         free(t);
     }
 }

@@ -57,6 +57,8 @@ struct job_options {
 struct job_extras {
     struct str retry_counts; /* how often each rule has made it be retried (core/tally.h) */
     struct str avoid_node;   /* which the next run is to stay off */
+    instant avoid_until;     /* must until then, should from then on */
+    struct str node;         /* of the newest run, if its worker said */
 };
 
 /* What changes during a job's life; stored apart from what does not. */

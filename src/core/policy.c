@@ -81,11 +81,14 @@ static const struct curve *backoff_of(const struct choice *c,
     return &settings->default_backoff;
 }
 
-static bool avoids_node(const struct choice *c)
+static void set_affinity(const struct choice *c, struct policy_verdict *v)
 {
-    if (c->rule && c->rule->affinity != POLICY_AFFINITY_UNSET)
-        return c->rule->affinity == POLICY_AFFINITY_NODE;
-    return c->policy && c->policy->affinity == POLICY_AFFINITY_NODE;
+    static const struct policy_affinity none = {0};
+    const struct policy_affinity *a = c->policy ? &c->policy->affinity : &none;
+    if (c->rule && c->rule->affinity.mode != POLICY_AFFINITY_UNSET)
+        a = &c->rule->affinity;
+    v->avoid_node = a->mode == POLICY_AFFINITY_NODE;
+    v->avoid_for = a->has_required ? a->required_for : (span){-1};
 }
 
 static span draw_delay(const struct curve *curve, uint32_t n, struct rng *rng)
@@ -231,7 +234,7 @@ struct policy_verdict policy_evaluate(const struct policy *const *policies, size
     } else {
         v.retry = true;
         v.delay = delay;
-        v.avoid_node = avoids_node(&c);
+        set_affinity(&c, &v);
         v.slot.count = ++v.count;
         v.total++;
         say_retry(&words, &c, &v);

@@ -25,7 +25,13 @@
 #define POLICY_NO_LIMIT (-1) /* not stated: the next level decides */
 
 enum policy_action { POLICY_ACTION_NONE, POLICY_RETRY, POLICY_FAIL };
-enum policy_affinity { POLICY_AFFINITY_UNSET, POLICY_AFFINITY_NONE, POLICY_AFFINITY_NODE };
+enum policy_affinity_mode { POLICY_AFFINITY_UNSET, POLICY_AFFINITY_NONE, POLICY_AFFINITY_NODE };
+
+struct policy_affinity {
+    enum policy_affinity_mode mode;
+    bool has_required; /* iff NODE: required_for is stated */
+    span required_for; /* how long the retry must stay off the node; later it only should */
+};
 
 struct policy_rule {
     enum policy_action action; /* POLICY_RETRY or POLICY_FAIL */
@@ -33,7 +39,7 @@ struct policy_rule {
     /* What overrides the policy. */
     int64_t retry_limit;  /* or POLICY_NO_LIMIT */
     struct curve backoff; /* CURVE_NONE: not stated */
-    enum policy_affinity affinity;
+    struct policy_affinity affinity;
     /* Identity of the rule for its count: a hash of action and matchers, so that a count survives
      * edits of limits and the moving of rules within a policy. Set by whoever makes the rule
      * with policy_rule_key. No two rules of a policy have the same. */
@@ -45,7 +51,7 @@ struct policy {
     int64_t retry_limit;               /* or POLICY_NO_LIMIT */
     enum policy_action default_action; /* POLICY_ACTION_NONE: not stated */
     struct curve backoff;              /* CURVE_NONE: not stated */
-    enum policy_affinity affinity;
+    struct policy_affinity affinity;
     const struct policy_rule *rules;
     size_t rule_count;
 };
@@ -77,6 +83,7 @@ struct policy_verdict {
     int64_t limit;            /* its effective limit; globalMaxRetries if no policy decided */
     uint32_t total;           /* retries by all rules; if retry, this one included */
     bool avoid_node;          /* the retry is not to run where this run failed */
+    span avoid_for;           /* if avoid_node: how long that is required; negative: not stated */
     bool over_match_limit;    /* a pattern gave up: it counted as no match */
     /* For a person, valid UTF-8: "retry 2 of 3 by rule 1 of policy infra (Evicted, Preempted),
      * in 30 s"; "dead: rule 2 of policy ml-training (OOMKilled) allows 3 retries"; "dead: no rule

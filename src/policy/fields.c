@@ -293,7 +293,9 @@ static bool read_kind(struct fields *f, const struct fields_at *at, void *into)
 
 static bool read_name(struct fields *f, const struct fields_at *at, void *into)
 {
-    return fields_label(f, at, &((struct fields_frame *)into)->name);
+    struct fields_frame *frame = into;
+    return frame->any_name ? fields_text(f, at, FIELDS_TEXT_MAX, &frame->name)
+                           : fields_label(f, at, &frame->name);
 }
 
 static bool read_version(struct fields *f, const struct fields_at *at, void *into)

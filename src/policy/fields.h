@@ -81,6 +81,7 @@ void fields_free_patterns(struct fields_pattern *patterns);
  * left to the caller. */
 struct fields_frame {
     const char *kind;
+    bool any_name; /* need not be a label */
     struct str name;
     int64_t resource_version; /* 0: not stated */
     struct fields_at spec;

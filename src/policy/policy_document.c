@@ -27,7 +27,7 @@ static bool read_multiplier(struct fields *f, const struct fields_at *at, void *
     return fields_double(f, at, 1.0, MULTIPLIER_MOST, &((struct curve *)into)->exponent);
 }
 
-static bool read_backoff(struct fields *f, const struct fields_at *at, struct curve *c)
+bool policy_document_backoff(struct fields *f, const struct fields_at *at, struct curve *c)
 {
     static const struct field table[] = {{"initialDelay", read_initial, true},
                                          {"maxDelay", read_max, false},
@@ -51,14 +51,28 @@ static bool read_mode(struct fields *f, const struct fields_at *at, void *into)
     size_t which;
     if (!fields_word(f, at, words, 2, "none or node", &which))
         return false;
-    *(enum policy_affinity *)into = which ? POLICY_AFFINITY_NODE : POLICY_AFFINITY_NONE;
+    ((struct policy_affinity *)into)->mode = which ? POLICY_AFFINITY_NODE : POLICY_AFFINITY_NONE;
     return true;
 }
 
-static bool read_affinity(struct fields *f, const struct fields_at *at, enum policy_affinity *v)
+static bool read_required(struct fields *f, const struct fields_at *at, void *into)
 {
-    static const struct field table[] = {{"mode", read_mode, true}};
-    return fields_read(f, at, table, 1, v);
+    struct policy_affinity *a = into;
+    a->has_required = true;
+    return fields_span(f, at, &a->required_for);
+}
+
+static bool read_affinity(struct fields *f, const struct fields_at *at, struct policy_affinity *a)
+{
+    static const struct field table[] = {{"mode", read_mode, true},
+                                         {"requiredFor", read_required, false}};
+    *a = (struct policy_affinity){0};
+    if (!fields_read(f, at, table, COUNT(table), a))
+        return false;
+    struct fields_at place = {at, STR("requiredFor"), 0, document_member(at->node, "requiredFor")};
+    return a->mode == POLICY_AFFINITY_NODE || !a->has_required ||
+           fields_refuse(f, &place, ERR_BAD_VALUE,
+                         "nothing here: with mode none no node is avoided");
 }
 
 static bool read_action(struct fields *f, const struct fields_at *at, enum policy_action *v)
@@ -115,7 +129,7 @@ static bool rule_limit(struct fields *f, const struct fields_at *at, void *into)
 
 static bool rule_backoff(struct fields *f, const struct fields_at *at, void *into)
 {
-    return read_backoff(f, at, &((struct policy_rule *)into)->backoff);
+    return policy_document_backoff(f, at, &((struct policy_rule *)into)->backoff);
 }
 
 static bool rule_affinity(struct fields *f, const struct fields_at *at, void *into)
@@ -200,7 +214,7 @@ static bool spec_default(struct fields *f, const struct fields_at *at, void *int
 
 static bool spec_backoff(struct fields *f, const struct fields_at *at, void *into)
 {
-    return read_backoff(f, at, &((struct policy *)into)->backoff);
+    return policy_document_backoff(f, at, &((struct policy *)into)->backoff);
 }
 
 static bool spec_affinity(struct fields *f, const struct fields_at *at, void *into)
@@ -272,14 +286,6 @@ void policy_document_free(struct policy_document *d)
     *d = (struct policy_document){0};
 }
 
-bool policy_document_backoff(const struct document_node *n, const char *path, struct curve *out,
-                             struct document_fault *fault)
-{
-    struct fields f = {.fault = fault};
-    struct fields_at top = {0}, at = {&top, str_from(path), 0, n};
-    return read_backoff(&f, &at, out);
-}
-
 /* --- writing --- */
 
 struct document_node *policy_document_backoff_tree(const struct curve *c, struct arena *a)
@@ -301,17 +307,19 @@ static void add_action(struct document_node *to, const char *name, enum policy_a
 }
 
 static void add_overrides(struct document_node *to, int64_t limit, const struct curve *backoff,
-                          enum policy_affinity affinity, struct arena *a)
+                          const struct policy_affinity *affinity, struct arena *a)
 {
     if (limit != POLICY_NO_LIMIT)
         document_add(to, "retryLimit", document_int(a, limit));
     if (backoff->shape != CURVE_NONE)
         document_add(to, "backoff", policy_document_backoff_tree(backoff, a));
-    if (affinity == POLICY_AFFINITY_UNSET)
+    if (affinity->mode == POLICY_AFFINITY_UNSET)
         return;
     struct document_node *n = document_add(to, "antiAffinity", document_map(a));
-    document_add(n, "mode",
-                 document_string(a, affinity == POLICY_AFFINITY_NODE ? STR("node") : STR("none")));
+    bool node = affinity->mode == POLICY_AFFINITY_NODE;
+    document_add(n, "mode", document_string(a, node ? STR("node") : STR("none")));
+    if (affinity->has_required)
+        document_add(n, "requiredFor", fields_span_tree(a, affinity->required_for));
 }
 
 struct document_node *policy_document_tree(const struct policy *p, int64_t resource_version,
@@ -322,7 +330,7 @@ struct document_node *policy_document_tree(const struct policy *p, int64_t resou
         .kind = POLICY_DOCUMENT_KIND, .name = p->name, .resource_version = resource_version};
     struct document_node *spec = fields_frame_tree(a, root, &frame);
     add_action(spec, "defaultAction", p->default_action, a);
-    add_overrides(spec, p->retry_limit, &p->backoff, p->affinity, a);
+    add_overrides(spec, p->retry_limit, &p->backoff, &p->affinity, a);
     if (p->rule_count == 0)
         return root;
     struct document_node *rules = document_add(spec, "rules", document_list(a));
@@ -331,7 +339,7 @@ struct document_node *policy_document_tree(const struct policy *p, int64_t resou
         struct document_node *rule = document_add(rules, "", document_map(a));
         add_action(rule, "action", r->action, a);
         fields_add_matchers(a, rule, &r->match);
-        add_overrides(rule, r->retry_limit, &r->backoff, r->affinity, a);
+        add_overrides(rule, r->retry_limit, &r->backoff, &r->affinity, a);
     }
     return root;
 }

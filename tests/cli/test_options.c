@@ -26,13 +26,14 @@ struct values {
 static const struct option_def defs[] = {
     {"name", "NAME", OPTION_TEXT, AT(name), .env = "TENAX_T_NAME", .help = "a name"},
     {"port", "PORT", OPTION_INT, AT(port), .max = 65535, .env = "TENAX_T_PORT",
-     .alias = "ZIZQ_T_PORT", .def = "7890", .help = "a port"},
+     .alias = "ZIZQ_T_PORT", .def = "7890", .help = "a port", .letter = 'p'},
     {"factor", "NUMBER", OPTION_DOUBLE, AT(factor), .max = 10, .def = "1.5", .help = "a factor"},
     {"wait", "DURATION", OPTION_SPAN, AT(wait), .def = "15s", .help = "how long to wait"},
     {"size", "SIZE", OPTION_SIZE, AT(size), .def = "16MiB", .help = "how large"},
     {"mode", "MODE", OPTION_CHOICE, AT(mode), .choices = "fsync|buffered", .def = "fsync",
      .help = "how safe"},
-    {"loud", NULL, OPTION_SWITCH, AT(loud), .env = "TENAX_T_LOUD", .help = "say more"},
+    {"loud", NULL, OPTION_SWITCH, AT(loud), .env = "TENAX_T_LOUD", .help = "say more",
+     .letter = 'l'},
     {"priority", "NUMBER", OPTION_INT, AT(priority), .min = -5, .max = 5, .help = "how urgent"},
     {"host", "NAME", OPTION_LIST, AT(hosts), .help = "a host"},
     {0},
@@ -224,9 +225,31 @@ static void an_unknown_option_comes_with_the_closest_one(void **state)
     assert_refused("unknown option '--prio'; did you mean '--priority'?", "--prio=1");
     assert_refused("unknown option '--hlep'; did you mean '--help'?", "--hlep");
     assert_refused("unknown option '--zebra'", "--zebra");
-    assert_refused("unknown option '-p'; options have two dashes, and a word that begins with one "
+    assert_refused("unknown option '-z'; options have two dashes, and a word that begins with one "
                    "goes after '--'",
-                   "-p");
+                   "-z");
+    assert_refused("unknown option '-loud'; options have two dashes, and a word that begins with "
+                   "one goes after '--'",
+                   "-loud");
+}
+
+static void a_letter_takes_its_value_in_each_way(void **state)
+{
+    (void)state;
+    struct values v;
+    struct options o;
+    assert_int_equal(PARSE(v, o, "-p", "8", "word", "-l").code, ERR_OK);
+    assert_int_equal(v.port, 8);
+    assert_true(v.loud);
+    assert_int_equal(o.rest_count, 1);
+    assert_int_equal(PARSE(v, o, "-p9").code, ERR_OK);
+    assert_int_equal(v.port, 9);
+    assert_int_equal(PARSE(v, o, "-p=10", "-").code, ERR_OK);
+    assert_int_equal(v.port, 10);
+    assert_string_equal(o.rest[0], "-");
+    assert_int_equal(o.source[1], OPTION_FROM_FLAG);
+    assert_refused("option '--port': it needs a value: --port PORT", "-p");
+    assert_refused("option '--port': 'x' is not a whole number from 0 to 65535", "-px");
 }
 
 static void a_bad_value_is_named_with_what_is_accepted(void **state)
@@ -280,14 +303,14 @@ static void help_text_is_aligned_and_keeps_its_width(void **state)
     options_help(&b, defs, 60);
     buf_byte(&b, '\0');
     assert_string_equal(b.at, "  --name NAME        a name [env: TENAX_T_NAME]\n"
-                              "  --port PORT        a port [default: 7890]\n"
+                              "  -p, --port PORT    a port [default: 7890]\n"
                               "                     [env: TENAX_T_PORT]\n"
                               "  --factor NUMBER    a factor [default: 1.5]\n"
                               "  --wait DURATION    how long to wait [default: 15s]\n"
                               "  --size SIZE        how large [default: 16MiB]\n"
                               "  --mode MODE        how safe: fsync or buffered\n"
                               "                     [default: fsync]\n"
-                              "  --loud             say more [env: TENAX_T_LOUD]\n"
+                              "  -l, --loud         say more [env: TENAX_T_LOUD]\n"
                               "  --priority NUMBER  how urgent\n"
                               "  --host NAME        a host\n"
                               "  -h, --help         show this text\n");
@@ -300,9 +323,10 @@ static void markdown_has_a_row_for_each_option(void **state)
     struct buf b = {0};
     options_markdown(&b, defs);
     buf_byte(&b, '\0');
-    assert_non_null(strstr(b.at, "| `--port PORT` | `TENAX_T_PORT` | `ZIZQ_T_PORT` | `7890` | a "
-                                 "port |\n"));
-    assert_non_null(strstr(b.at, "| `--loud` | `TENAX_T_LOUD` |  | `off` | say more |\n"));
+    assert_non_null(strstr(b.at,
+                           "| `-p, --port PORT` | `TENAX_T_PORT` | `ZIZQ_T_PORT` | `7890` | a "
+                           "port |\n"));
+    assert_non_null(strstr(b.at, "| `-l, --loud` | `TENAX_T_LOUD` |  | `off` | say more |\n"));
     assert_non_null(strstr(b.at, "| how safe: fsync or buffered |\n"));
     size_t rows = 0;
     for (size_t i = 0; i < b.len; i++)
@@ -346,6 +370,7 @@ int main(void)
         TEST(the_words_end_with_a_null_for_exec),
         TEST(help_is_answered_although_a_variable_is_wrong),
         TEST(an_unknown_option_comes_with_the_closest_one),
+        TEST(a_letter_takes_its_value_in_each_way),
         TEST(a_bad_value_is_named_with_what_is_accepted),
         TEST(a_bad_duration_or_size_names_its_option),
         TEST(the_closest_word_is_a_prefix_or_two_slips_away),

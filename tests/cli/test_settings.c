@@ -32,10 +32,11 @@ static void every_setting_has_a_variable_and_help(void **state)
         assert_non_null(d->help);
         assert_non_null(d->env);
         assert_int_equal(strncmp(d->env, "TENAX_", 6), 0);
-        /* Files of TLS have none: without them there is no TLS. */
-        assert_true(d->type == OPTION_SWITCH || d->def || strstr(d->flag, "tls-"));
+        /* Files have none: without them there is no TLS, and no configuration. */
+        assert_true(d->type == OPTION_SWITCH || d->def || strstr(d->flag, "tls-") ||
+                    strcmp(d->flag, "config") == 0);
     }
-    assert_true(n >= 37); /* the end mark stands at the end */
+    assert_true(n >= 38); /* the end mark stands at the end */
 }
 
 static void defaults_are_the_documented_ones(void **state)
@@ -63,6 +64,7 @@ static void defaults_are_the_documented_ones(void **state)
     assert_int_equal(s.retain_completed.ms, 0);
     assert_int_equal(s.retain_dead.ms, INT64_C(7) * 24 * 3600 * 1000);
     assert_int_equal(s.lost_worker_limit, 5);
+    assert_int_equal(s.avoid_required.ms, 300000);
     assert_int_equal(s.cron_missed, SETTINGS_CRON_ONCE);
     assert_int_equal(s.heartbeat_interval.ms, 3000);
     assert_int_equal(s.log_level, LOG_WARN);

@@ -225,6 +225,16 @@ static void claimed(void *ctx, void *taker, const struct handout *h, size_t coun
 
 /* --- life --- */
 
+static size_t policies(void *ctx, struct str queue, struct str added, struct arena *a,
+                       const struct policy *const **list, const struct policy_settings **settings)
+{
+    struct rig *r = ctx;
+    (void)queue, (void)added, (void)a;
+    *list = &r->policy;
+    *settings = &r->policy_settings;
+    return r->policy ? 1 : 0;
+}
+
 static void start_engine(struct rig *r)
 {
     struct port port = {.ctx = r,
@@ -236,7 +246,8 @@ static void start_engine(struct rig *r)
                         .put_takes = put_takes,
                         .delete_takes = delete_takes,
                         .delete_job = delete_job,
-                        .put_event = put_event};
+                        .put_event = put_event,
+                        .policies = policies};
     struct engine_sink sink = {.ctx = r, .deliver = deliver, .claimed = claimed};
     r->e = engine_new(&r->settings, &port, &sink, rng_from_seed(r->seed++));
     engine_restore_events(r->e, r->event_count + 1, r->mark);
@@ -383,6 +394,12 @@ struct taker *rig_stream(struct rig *r, const char *name, const char *queue, uin
     return open_taker(r, name, queue, &spec);
 }
 
+struct taker *rig_stream_on(struct rig *r, const char *node, const char *queue, uint32_t prefetch)
+{
+    struct taker_spec spec = {.limit = prefetch, .node = str_from(node)};
+    return open_taker(r, node, queue, &spec);
+}
+
 struct taker *rig_claim(struct rig *r, const char *name, const char *queue, uint32_t count,
                         span wait)
 {
@@ -515,10 +532,14 @@ void rig_succeed(struct rig *r, struct id id)
 
 struct job rig_fail(struct rig *r, struct id id)
 {
+    const struct failure f = {.message = STR("it broke"), .run_time = {-1}};
+    return rig_fail_with(r, id, &f);
+}
+
+struct job rig_fail_with(struct rig *r, struct id id, const struct failure *f)
+{
     struct job job;
-    struct failure_report report = {.ref = {.id = id},
-                                    .failure = {.message = STR("it broke"), .run_time = {-1}},
-                                    .retry_at = INSTANT_NONE};
+    struct failure_report report = {.ref = {.id = id}, .failure = *f, .retry_at = INSTANT_NONE};
     assert_ok(engine_fail(r->e, r->now, &report, &r->strings, &job));
     return job;
 }

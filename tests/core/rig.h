@@ -17,6 +17,7 @@
 #include "base/arena.h"
 #include "base/idmap.h"
 #include "core/engine.h"
+#include "core/policy.h"
 
 #define RIG_RUNS_MAX  12
 #define RIG_TAKES_MAX 32
@@ -65,6 +66,8 @@ struct rig {
     struct job_event *events; /* all of them, their strings in the arena */
     size_t event_count, event_cap;
     struct event_mark mark;
+    const struct policy *policy; /* effective for all jobs; NULL: none */
+    struct policy_settings policy_settings;
     bool forgetful; /* keeps nothing of what is enqueued: for tests of memory */
     /* the sink */
     struct arena turn;
@@ -90,6 +93,8 @@ struct id rig_add_spec(struct rig *r, const struct enqueue *spec);
 struct taker *rig_stream(struct rig *r, const char *name, const char *queue, uint32_t prefetch);
 struct taker *rig_claim(struct rig *r, const char *name, const char *queue, uint32_t count,
                         span wait);
+/* The same, on a node. */
+struct taker *rig_stream_on(struct rig *r, const char *node, const char *queue, uint32_t prefetch);
 #define RIG_LEASE ((span){60000})
 
 /* Fires what is due, dispatches, checks the engine's promises. */
@@ -132,6 +137,7 @@ void rig_assert_event_list(const struct rig *r, struct id id, const enum event *
 void rig_succeed(struct rig *r, struct id id);
 /* The job afterwards. */
 struct job rig_fail(struct rig *r, struct id id);
+struct job rig_fail_with(struct rig *r, struct id id, const struct failure *f);
 
 /* The program's view of an error: its code. */
 #define assert_code(expr, want) assert_int_equal((expr).code, (want))

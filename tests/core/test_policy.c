@@ -169,11 +169,11 @@ static void the_policy_of_the_specification(void **state)
          .retry_limit = 5,
          .default_action = POLICY_FAIL,
          .backoff = {CURVE_EXPONENTIAL, {0}, 2.0, {0}, {600000}},
-         .affinity = POLICY_AFFINITY_NONE},
+         .affinity = {POLICY_AFFINITY_NONE}},
         {{.action = POLICY_RETRY,
           ON(.conditions = BIT(PREEMPTED) | BIT(EVICTED)),
           .retry_limit = POLICY_NO_LIMIT,
-          .affinity = POLICY_AFFINITY_NODE},
+          .affinity = {POLICY_AFFINITY_NODE}},
          {.action = POLICY_RETRY, ON(.conditions = BIT(OOM_KILLED)), .retry_limit = 3},
          {.action = POLICY_RETRY,
           ON(.exit_operator = MATCHER_IN, .exit_codes = codes, .exit_code_count = 1),
@@ -363,7 +363,7 @@ static void a_default_retry_has_the_limit_backoff_and_affinity_of_its_policy(voi
                         .retry_limit = 2,
                         .default_action = POLICY_RETRY,
                         .backoff = {CURVE_EXPONENTIAL, {1000}, 3.0, {0}, {60000}},
-                        .affinity = POLICY_AFFINITY_NODE}};
+                        .affinity = {POLICY_AFFINITY_NODE}}};
     struct trial t = TRIAL(&a, &b);
     assert_true(fail_with(&t, preempted).retry); /* counted elsewhere */
     struct policy_verdict v = fail_with(&t, user_error);
@@ -443,7 +443,7 @@ static void the_affinity_is_the_rules_else_the_policys_else_none(void **state)
 {
     (void)state;
     static const struct {
-        enum policy_affinity rule, policy;
+        enum policy_affinity_mode rule, policy;
         bool avoid;
     } rows[] = {
         {POLICY_AFFINITY_UNSET, POLICY_AFFINITY_UNSET, false},
@@ -454,11 +454,11 @@ static void the_affinity_is_the_rules_else_the_policys_else_none(void **state)
         {POLICY_AFFINITY_NONE, POLICY_AFFINITY_NODE, false},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct sketch s = {{.name = STR("p"), .retry_limit = 1, .affinity = rows[i].policy},
+        struct sketch s = {{.name = STR("p"), .retry_limit = 1, .affinity = {rows[i].policy}},
                            {{.action = POLICY_RETRY,
                              ON(.conditions = BIT(EVICTED)),
                              .retry_limit = POLICY_NO_LIMIT,
-                             .affinity = rows[i].rule}}};
+                             .affinity = {rows[i].rule}}}};
         struct trial t = TRIAL(&s);
         assert_int_equal(fail_with(&t, evicted).avoid_node, rows[i].avoid);
         assert_false(fail_with(&t, evicted).avoid_node); /* dead: nothing to avoid */
@@ -484,7 +484,7 @@ static void counts_survive_edits_of_limits_and_order(void **state)
          {.action = POLICY_RETRY,
           ON(.conditions = BIT(EVICTED)),
           .retry_limit = 4,
-          .affinity = POLICY_AFFINITY_NODE}}};
+          .affinity = {POLICY_AFFINITY_NODE}}}};
     t.policies[0] = draw(&after);
     assert_int_equal(fail_with(&t, evicted).count, 3);
     assert_int_equal(fail_with(&t, oom).count, 1);

@@ -65,7 +65,7 @@ static void some_rule(struct world *w, size_t p, size_t q, struct rng *r)
     *rule = (struct policy_rule){.action = rng_below(r, 5) ? POLICY_RETRY : POLICY_FAIL,
                                  .retry_limit = some_limit(r),
                                  .backoff = some_curve(r),
-                                 .affinity = (enum policy_affinity)rng_below(r, 3)};
+                                 .affinity = {(enum policy_affinity_mode)rng_below(r, 3)}};
     switch (rng_below(r, 4)) {
     case 0:
         m->exit_operator = rng_below(r, 2) ? MATCHER_IN : MATCHER_NOT_IN;
@@ -100,7 +100,7 @@ static void some_policies(struct world *w, struct rng *r)
                                          .retry_limit = some_limit(r),
                                          .default_action = (enum policy_action)rng_below(r, 3),
                                          .backoff = some_curve(r),
-                                         .affinity = (enum policy_affinity)rng_below(r, 3),
+                                         .affinity = {(enum policy_affinity_mode)rng_below(r, 3)},
                                          .rules = w->rules[p],
                                          .rule_count = rng_below(r, RULES_MAX + 1)};
         for (size_t q = 0; q < RULES_MAX; q++)

@@ -19,19 +19,17 @@ const { Server } = require('./lib/server.js');
 const { auditJobs, auditCounts, auditRuns } = require('./lib/audit.js');
 
 const ROUNDS = 5;
-/* Nobody here is slow, so the drain has nothing to wait for. */
-const PROMPT_MS = 3000;
-/* The server's own limit for those who are slow, and some time to close its store. */
-const BOUND_MS = 13000;
+/* What the server logs when it does not wait any longer for those who are slow. */
+const CUT_OFF = /\d+ connections did not end within/;
 
-/** Ends the server by SIGTERM and checks how it went. */
-async function terminate(server, boundMs) {
+/** Ends the server by SIGTERM and checks how it went: whether somebody was waited for in vain is
+ * in its log, whatever the machine's speed. The ms it took. */
+async function terminate(server, { cutsOff = false } = {}) {
   const began = performance.now();
   const { code, signal, at } = await server.end('SIGTERM');
   assert.deepStrictEqual({ code, signal }, { code: 0, signal: null }, server.stderr);
-  const ms = at - began;
-  assert.ok(ms < boundMs, `it took ${Math.round(ms)} ms`);
-  return ms;
+  assert.strictEqual(CUT_OFF.test(server.stderr), cutsOff, server.stderr);
+  return at - began;
 }
 
 /** Runs body on a server with a root directory of its own. */
@@ -74,7 +72,7 @@ async function roundUnderLoad(start, ledger, random, seed) {
   const work = runLoad(load, [], []);
   await delay(random.range(50, 300));
   ledger.serverStops();
-  const ms = await terminate(server, PROMPT_MS);
+  const ms = await terminate(server);
   await work;
   check(ledger, seed);
   for (const stream of load.streams.filter(({ status }) => status === 200)) {
@@ -117,7 +115,7 @@ describe('SIGTERM', { concurrency: true }, () => {
       waiting.socket.uncork();
       assert.strictEqual((await health).status, 200);
 
-      await terminate(server, PROMPT_MS);
+      await terminate(server);
       const { status, headers, body } = await claim;
       assert.strictEqual(status, 200);
       assert.deepStrictEqual(body, { jobs: [] });
@@ -139,7 +137,7 @@ describe('SIGTERM', { concurrency: true }, () => {
       socket.write('POST /jobs HTTP/1.1\r\nHost: tenax\r\nContent-Length: 100\r\n\r\n{"queue"');
       const conn = new Connection(server.port);
       assert.strictEqual((await conn.get('/health')).status, 200);
-      await terminate(server, BOUND_MS);
+      await terminate(server, { cutsOff: true });
       await closed;
     }));
 
@@ -150,7 +148,7 @@ describe('SIGTERM', { concurrency: true }, () => {
       const replies = Array.from({ length: 2000 }, (_, i) =>
         conn.post('/jobs', { queue: 'q', type: 't', payload: i }).catch(() => null));
       await replies[0];
-      await terminate(server, PROMPT_MS);
+      await terminate(server);
       const acked = (await Promise.all(replies)).filter((reply) => reply && reply.status === 201);
       server = await start();
       const after = new Connection(server.port);

@@ -10,12 +10,12 @@ const http = require('node:http');
 const net = require('node:net');
 const path = require('node:path');
 const { after, before, describe, it } = require('node:test');
-const { Server, begin, makeDir, queueName, run, until, useServer } = require('./harness');
+const { Server, begin, makeDir, ownAddress, queueName, run, until, useServer } = require('./harness');
 
 const UNKNOWN = '0'.repeat(24) + '1';
 const HOUR = 3600000;
 const COMMANDS = ['serve', 'enqueue', 'work', 'jobs', 'job', 'queues', 'retry', 'cancel', 'patch',
-    'delete', 'policy', 'queue', 'retry-settings', 'crons', 'cron', 'backup', 'restore', 'check', 'tls', 'version'];
+    'delete', 'create', 'apply', 'get', 'update', 'policy', 'queue', 'retry-settings', 'crons', 'cron', 'backup', 'restore', 'check', 'tls', 'version'];
 
 // What `tenax ARGS` says to this server; it must end with that code.
 function client(server) {
@@ -158,7 +158,8 @@ describe('tenax enqueue', () => {
 });
 
 describe('tenax work', () => {
-    const server = new Server();
+    const address = ['--host', ownAddress()];
+    const server = new Server({ args: address });
     const tenax = client(server);
     const dir = makeDir();
     before(() => server.start());
@@ -333,7 +334,7 @@ describe('tenax work', () => {
         await server.signal('SIGKILL');
         await fs.promises.writeFile(fifo, 'go\n');
         await worker.says(/down /);
-        await server.start({ args: ['--port', String(port)] });
+        await server.start({ args: [...address, '--port', String(port)] });
         await worker.says(/up /);
         await until(async () => (await server.job(next.id)).status === 'in_flight', 'the next one');
         await fs.promises.writeFile(fifo, 'go\n');

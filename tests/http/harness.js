@@ -108,6 +108,13 @@ function run(args, env = {}, input = '') {
     return within(ended, () => `tenax ${args.join(' ')} ends; so far ${JSON.stringify(out)}`);
 }
 
+// An address of the loopback that only this process listens on: a port that was free a moment
+// ago is still free there, though others on this machine ask for ports all the time.
+function ownAddress() {
+    const pid = process.pid;
+    return `127.${1 + (pid >> 15) % 250}.${(pid >> 7) & 255}.${1 + (pid & 127)}`;
+}
+
 let names = 0;
 
 // A name that no other test of this file uses.
@@ -571,6 +578,6 @@ function useServer(options) {
 }
 
 module.exports = {
-    BIN, Server, Taker, Wire, assertError, begin, makeDir, queueName, rawGet, rawPost, run, until,
+    BIN, Server, Taker, Wire, assertError, begin, makeDir, ownAddress, queueName, rawGet, rawPost, run, until,
     useServer, within,
 };

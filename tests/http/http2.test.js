@@ -6,7 +6,7 @@
 const assert = require('node:assert/strict');
 const net = require('node:net');
 const test = require('node:test');
-const { client1, client2, serve, within } = require('./transport.js');
+const { client1, client2, logged, serve, within } = require('./transport.js');
 
 const JSON_TYPE = { 'content-type': 'application/json' };
 
@@ -181,8 +181,11 @@ test('the admin listener serves the whole API on a port of its own', async (t) =
 test('two servers start without a word about their admin ports', async (t) => {
     const one = await serve(t, [], { adminPort: null });
     const two = await serve(t, [], { adminPort: null });
-    assert.equal(two.admin, undefined); // the first has it, or whoever had it before
-    assert.match(two.stderr(), /no admin listener: .*--admin-port gives it another/);
+    // One of them has it, or whoever else on this machine.
+    const without = [one, two].filter(({ admin }) => admin === undefined);
+    assert.ok(without.length > 0);
+    for (const server of without)
+        await logged(server, /no admin listener: .*--admin-port gives it another/);
     for (const { url } of [one, two])
         assert.equal((await client1(t, url).ask('GET', '/health')).status, 200);
 });

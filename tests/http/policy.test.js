@@ -340,7 +340,7 @@ describe('tenax policy and queue', () => {
         let end = await cli('policy', 'apply', '--file', file);
         fs.rmSync(dir, { recursive: true });
         assert.equal(end.code, 0, end.stderr);
-        assert.match(end.stderr, /Applied the retry policy one\.\nApplied the retry policy two\./);
+        assert.equal(end.stdout, 'retrypolicy/one created\nretrypolicy/two created\n');
         end = await cli('policy', 'get', 'two', '--output', 'json');
         assert.equal(JSON.parse(end.stdout).spec.defaultAction, 'Retry');
         end = await cli('queue', 'a/b', '--retry-policy', 'two,one');
@@ -365,6 +365,15 @@ describe('tenax policy and queue', () => {
         end = await cli('retry-settings', '--output', 'json');
         const now = JSON.parse(end.stdout);
         assert.deepEqual([now.enabled, now.globalMaxRetries], [true, 3]);
+        for (const [given, delay] of [['10s', '10s'], ['{"initialDelay": "5s"}', '5s']]) {
+            end = await cli('retry-settings', '--default-backoff', given, '-o', 'json');
+            assert.equal(JSON.parse(end.stdout).defaultBackoff.initialDelay, delay);
+        }
+        end = await cli('retry-settings', '--default-backoff', 'null', '-ojson');
+        assert.equal(JSON.parse(end.stdout).defaultBackoff, undefined);
+        end = await cli('retry-settings', '--default-backoff', 'soon');
+        assert.equal(end.code, 1);
+        assert.match(end.stderr, /defaultBackoff/);
         end = await cli('retry-settings', '--enabled', 'maybe');
         assert.equal(end.code, 1);
         assert.match(end.stderr, /enabled/);

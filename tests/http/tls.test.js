@@ -8,7 +8,7 @@ const fs = require('node:fs');
 const path = require('node:path');
 const test = require('node:test');
 const tls = require('node:tls');
-const { client1, client2, makeDir, run, serve, within } = require('./transport.js');
+const { client1, client2, logged, makeDir, run, serve, within } = require('./transport.js');
 
 async function ok(args, input) {
     const { code, stdout, stderr } = await run(args, input);
@@ -147,21 +147,16 @@ test('SIGHUP makes new connections see a new certificate', async (t) => {
         socket.destroy();
         return serialNumber;
     };
-    const logged = (pattern) => within(new Promise((resolve) => {
-        const look = () => pattern.test(server.stderr()) && resolve();
-        server.child.stderr.on('data', look);
-        look();
-    }), `${pattern} in the log`);
     await old.ask('GET', '/version');
     const before = await serial();
     await ok(['tls', 'server-cert', '--out-dir', c.dir, '--force']);
     server.child.kill('SIGHUP');
-    await logged(/read its certificate again/);
+    await logged(server, /read its certificate again/);
     assert.notEqual(await serial(), before);
     assert.equal((await old.ask('GET', '/version')).status, 200);
     fs.writeFileSync(c.file('server-key.pem'), 'nonsense');
     server.child.kill('SIGHUP');
-    await logged(/goes on with the certificate that it has: .*server-key\.pem/);
+    await logged(server, /goes on with the certificate that it has: .*server-key\.pem/);
     assert.notEqual(await serial(), before);
 });
 

@@ -93,6 +93,15 @@ async function serve(t, args = [], { adminPort = '0' } = {}) {
     return server;
 }
 
+// Waits until the server has logged something like that.
+function logged(server, pattern) {
+    return within(new Promise((resolve) => {
+        const look = () => pattern.test(server.stderr()) && resolve();
+        server.child.stderr.on('data', look);
+        look();
+    }), `${pattern} in the log`);
+}
+
 function collect(readable) {
     return new Promise((resolve, reject) => {
         const parts = [];
@@ -138,4 +147,4 @@ function client2(t, url, tls = {}) {
     return { ask, session, broken };
 }
 
-module.exports = { BIN, client1, client2, collect, makeDir, run, serve, within };
+module.exports = { BIN, client1, client2, collect, logged, makeDir, run, serve, within };

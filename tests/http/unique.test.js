@@ -177,8 +177,9 @@ describe('a unique key', () => {
 
     it('is_let_go_when_a_claim_expires_for_the_last_time', async () => {
         const job = await server.enqueue(spec('lease', { unique_while: 'active', retry_limit: 0 }));
-        await server.claimOne(job.queue, { lease_ms: 1000 });
+        const { token } = await server.claimOne(job.queue, { lease_ms: 600000 });
         assert.equal(await holder(server, 'lease'), job.id);
+        await server.post(`/jobs/${job.id}/renew`, { token, lease_ms: 100 });
         await until(async () => (await server.job(job.id)).status === 'dead', 'the lease ends');
         assert.equal(await holder(server, 'lease'), null);
     });

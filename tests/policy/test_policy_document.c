@@ -138,13 +138,13 @@ static void the_policy_of_the_specification_is_read(void **state)
     assert_int_equal(p->default_action, POLICY_FAIL);
     assert_int_equal(p->backoff.shape, CURVE_EXPONENTIAL);
     assert_int_equal(p->backoff.base.ms, 0);
-    assert_int_equal(p->affinity, POLICY_AFFINITY_NONE);
+    assert_int_equal(p->affinity.mode, POLICY_AFFINITY_NONE);
     assert_int_equal(p->rule_count, 4);
     assert_int_equal(p->rules[0].match.conditions, BIT(PREEMPTED) | BIT(EVICTED));
-    assert_int_equal(p->rules[0].affinity, POLICY_AFFINITY_NODE);
+    assert_int_equal(p->rules[0].affinity.mode, POLICY_AFFINITY_NODE);
     assert_int_equal(p->rules[0].retry_limit, POLICY_NO_LIMIT);
     assert_int_equal(p->rules[1].retry_limit, 3);
-    assert_int_equal(p->rules[1].affinity, POLICY_AFFINITY_UNSET);
+    assert_int_equal(p->rules[1].affinity.mode, POLICY_AFFINITY_UNSET);
     assert_int_equal(p->rules[2].match.exit_operator, MATCHER_IN);
     assert_int_equal(p->rules[2].match.exit_codes[0], 137);
     assert_true(str_eq(p->rules[3].match.categories[1], STR("infiniband_error")));
@@ -302,6 +302,12 @@ static void a_bad_spec_is_refused_with_path_and_place(void **state)
                        "\"zone\"");
     check_spec_refused("  antiAffinity: node\n", "line 5, column 17: spec.antiAffinity: expected a "
                                                  "mapping, found \"node\"");
+    check_spec_refused("  antiAffinity: {mode: none, requiredFor: 5m}\n",
+                       "line 5, column 43: spec.antiAffinity.requiredFor: expected nothing here: "
+                       "with mode none no node is avoided, found \"5m\"");
+    check_spec_refused("  antiAffinity: {mode: node, requiredFor: 5}\n",
+                       "line 5, column 43: spec.antiAffinity.requiredFor: expected a duration with "
+                       "units (ms, s, m, h, d, w) like 30s or 1h30m, from 0s to 365d, found 5");
     check_spec_refused("  antiAffinity: {}\n",
                        "line 5, column 17: spec.antiAffinity.mode: expected "
                        "this field, found nothing");
@@ -452,23 +458,6 @@ static void a_fault_has_its_place_in_json_too(void **state)
                   "line 2, column 10: kind: expected RetryPolicy, found 7");
 }
 
-static void a_backoff_alone_is_read_for_settings(void **state)
-{
-    (void)state;
-    struct arena a = {0};
-    struct document_list list;
-    struct document_fault fault;
-    struct curve c;
-    assert_true(document_read(STR("{initialDelay: 0s, maxDelay: 10m, multiplier: 2.0}"),
-                              DOCUMENT_YAML, &a, &list, &fault));
-    assert_true(policy_document_backoff(list.first, "defaultBackoff", &c, &fault));
-    assert_int_equal(c.most.ms, 600000);
-    assert_true(document_read(STR("{initialDelay: 5}"), DOCUMENT_YAML, &a, &list, &fault));
-    assert_false(policy_document_backoff(list.first, "defaultBackoff", &c, &fault));
-    assert_string_equal(fault.path, "defaultBackoff.initialDelay");
-    arena_fini(&a);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -487,7 +476,6 @@ int main(void)
         cmocka_unit_test(a_rule_that_cannot_be_reached_is_refused),
         cmocka_unit_test(too_many_rules_are_refused),
         cmocka_unit_test(a_fault_has_its_place_in_json_too),
-        cmocka_unit_test(a_backoff_alone_is_read_for_settings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/resource.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/must.h"
+#include "cli/input.h"
+#include "core/job.h"
+#include "policy/fields.h"
+#include "policy/policy_document.h"
+
+static struct str own(struct buf *b, struct arena *a)
+{
+    struct str s = arena_copy(a, buf_view(b));
+    buf_fini(b);
+    return s;
+}
+
+static struct str json_of(const struct document_node *n, struct arena *a)
+{
+    struct buf b = {0};
+    document_write_json(n, &b);
+    return own(&b, a);
+}
+
+const struct document_node *resource_tree(struct str json, struct arena *a)
+{
+    struct document_list list;
+    struct document_fault fault;
+    /* An answer of another server may be deeper than documents are. */
+    return document_read(json, DOCUMENT_JSON, a, &list, &fault) ? list.first : document_map(a);
+}
+
+/* Of names in words, or nothing: "a,b". */
+static struct str join(const struct document_node *list, struct arena *a)
+{
+    struct buf b = {0};
+    for (const struct document_node *n = list ? list->first : NULL; n; n = n->next)
+        buf_print(&b, "%s%.*s", n == list->first ? "" : ",", STR_ARG(n->text));
+    return own(&b, a);
+}
+
+static struct str scalar(const struct document_node *map, const char *key)
+{
+    const struct document_node *n = map ? document_member(map, key) : NULL;
+    return n && n->type != DOCUMENT_NULL ? n->text : STR("");
+}
+
+static void cell(struct table *t, struct str text)
+{
+    table_add(t, text.len ? TABLE_PLAIN : TABLE_FAINT, text.len ? text : STR("-"));
+}
+
+/* --- retry policies --- */
+
+/* As the server would write it, without its version: what has the same text means the same. */
+static bool policy_essence(const struct document_node *root, struct arena *a, struct str *name,
+                           struct str *essence, int64_t *version, struct document_fault *fault)
+{
+    struct policy_document d;
+    if (!policy_document_read(root, &d, fault))
+        return false;
+    *name = arena_copy(a, d.policy.name);
+    *version = d.resource_version;
+    *essence = json_of(policy_document_tree(&d.policy, 0, a), a);
+    policy_document_free(&d);
+    return true;
+}
+
+static bool read_policy(const struct document_node *root, struct arena *a, struct resource *r,
+                        struct document_fault *fault)
+{
+    struct str essence;
+    int64_t version;
+    r->body = json_of(root, a);
+    return policy_essence(root, a, &r->name, &essence, &version, fault);
+}
+
+static bool policy_exists(const struct document_node *answer)
+{
+    (void)answer;
+    return true;
+}
+
+static bool same_policy(const struct resource *r, const struct document_node *answer,
+                        struct arena *a)
+{
+    struct document_fault fault;
+    struct str name, mine, theirs;
+    int64_t stated, present;
+    return policy_essence(resource_tree(r->body, a), a, &name, &mine, &stated, &fault) &&
+           policy_essence(answer, a, &name, &theirs, &present, &fault) && str_eq(mine, theirs) &&
+           (stated == 0 || stated == present);
+}
+
+static const struct document_node *policy_document(const struct document_node *answer,
+                                                   struct arena *a)
+{
+    (void)a;
+    return answer;
+}
+
+static const char *const policy_headers[] = {"NAME",           ">RULES",   ">RETRY LIMIT",
+                                             "DEFAULT ACTION", ">VERSION", NULL};
+
+static void policy_row(const struct document_node *answer, struct table *t)
+{
+    const struct document_node *metadata = document_member(answer, "metadata");
+    const struct document_node *spec = document_member(answer, "spec");
+    const struct document_node *rules = spec ? document_member(spec, "rules") : NULL;
+    cell(t, scalar(metadata, "name"));
+    if (!spec)
+        table_add(t, TABLE_BAD, STR("broken"));
+    else
+        table_print(t, TABLE_PLAIN, "%zu", rules ? rules->count : 0);
+    cell(t, scalar(spec, "retryLimit"));
+    cell(t, scalar(spec, "defaultAction"));
+    cell(t, scalar(metadata, "resourceVersion"));
+}
+
+/* --- queues --- */
+
+/* What a queue may have, in documents and in the API. */
+static const struct {
+    const char *member, *api;
+} queue_members[] = {{"retryPolicies", "retry_policies"}};
+
+#define QUEUE_MEMBERS (sizeof queue_members / sizeof *queue_members)
+
+static struct document_node *copy_of(const struct document_node *n, struct arena *a)
+{
+    struct document_node *copy = ARENA_NEW(a, struct document_node);
+    *copy = *n;
+    copy->next = NULL;
+    return copy;
+}
+
+static bool keep_member(struct fields *f, const struct fields_at *at, void *body)
+{
+    size_t i = 0;
+    while (!str_eq(at->name, str_from(queue_members[i].member)))
+        i++;
+    document_add(body, queue_members[i].api, copy_of(at->node, f->arena));
+    return true;
+}
+
+static bool read_spec(struct fields *f, const struct fields_at *at, struct resource *r)
+{
+    struct field table[QUEUE_MEMBERS];
+    struct document_node *body = document_map(f->arena);
+    for (size_t i = 0; i < QUEUE_MEMBERS; i++)
+        table[i] = (struct field){queue_members[i].member, keep_member, false};
+    if (!fields_read(f, at, table, QUEUE_MEMBERS, body))
+        return false;
+    if (!document_member(body, "retry_policies"))
+        document_add(body, "retry_policies", document_list(f->arena));
+    r->body = json_of(body, f->arena);
+    return true;
+}
+
+static bool read_queue(const struct document_node *root, struct arena *a, struct resource *r,
+                       struct document_fault *fault)
+{
+    struct fields f = {.arena = a, .fault = fault};
+    struct fields_at at = {.node = root};
+    struct fields_frame frame = {.kind = "Queue", .any_name = true};
+    if (!fields_frame(&f, &at, &frame) || !read_spec(&f, &frame.spec, r))
+        return false;
+    r->name = frame.name;
+    struct err e = job_check_name(frame.name, "metadata.name");
+    if (e.code == ERR_OK)
+        return true;
+    const struct document_node *metadata = document_member(root, "metadata");
+    struct fields_at above = {&at, STR("metadata"), 0, metadata};
+    struct fields_at name = {&above, STR("name"), 0, document_member(metadata, "name")};
+    return fields_refuse(&f, &name, e.code, "the name of a queue (%s)", e.msg);
+}
+
+/* Whether it says something: the opposite is as good as leaving it out. */
+static bool says(const struct document_node *n)
+{
+    return n && n->type != DOCUMENT_NULL && !(n->type == DOCUMENT_LIST && n->count == 0) &&
+           !(n->type == DOCUMENT_BOOL && str_eq(n->text, STR("false")));
+}
+
+static bool queue_exists(const struct document_node *answer)
+{
+    for (size_t i = 0; i < QUEUE_MEMBERS; i++)
+        if (says(document_member(answer, queue_members[i].api)))
+            return true;
+    return false;
+}
+
+static bool equal(const struct document_node *x, const struct document_node *y)
+{
+    if (x->type != y->type || x->count != y->count || !str_eq(x->text, y->text))
+        return false;
+    const struct document_node *other = y->first;
+    for (const struct document_node *n = x->first; n; n = n->next) {
+        char key[64];
+        snprintf(key, sizeof key, "%.*s", STR_ARG(n->key));
+        const struct document_node *twin =
+            x->type == DOCUMENT_MAP ? document_member(y, key) : other;
+        if (!twin || !equal(n, twin))
+            return false;
+        other = other ? other->next : NULL;
+    }
+    return true;
+}
+
+static bool same_queue(const struct resource *r, const struct document_node *answer,
+                       struct arena *a)
+{
+    const struct document_node *body = resource_tree(r->body, a);
+    for (size_t i = 0; i < QUEUE_MEMBERS; i++) {
+        const struct document_node *mine = document_member(body, queue_members[i].api);
+        const struct document_node *theirs = document_member(answer, queue_members[i].api);
+        if (says(mine) != says(theirs) || (says(mine) && !equal(mine, theirs)))
+            return false;
+    }
+    return true;
+}
+
+static const struct document_node *queue_document(const struct document_node *answer,
+                                                  struct arena *a)
+{
+    struct document_node *root = document_map(a);
+    struct fields_frame frame = {.kind = "Queue", .name = scalar(answer, "name")};
+    struct document_node *spec = fields_frame_tree(a, root, &frame);
+    for (size_t i = 0; i < QUEUE_MEMBERS; i++) {
+        const struct document_node *n = document_member(answer, queue_members[i].api);
+        if (says(n))
+            document_add(spec, queue_members[i].member, copy_of(n, a));
+    }
+    return root;
+}
+
+static const char *const queue_headers[] = {"NAME", "RETRY POLICIES", NULL};
+
+static void queue_row(const struct document_node *answer, struct table *t)
+{
+    struct arena a = {0};
+    cell(t, scalar(answer, "name"));
+    cell(t, join(document_member(answer, "retry_policies"), &a));
+    arena_fini(&a);
+}
+
+/* --- the kinds --- */
+
+static const struct resource_kind kinds[] = {
+    {.kind = POLICY_DOCUMENT_KIND,
+     .word = "retrypolicy",
+     .words = "retrypolicies",
+     .path = "/retry-policies",
+     .items = "items",
+     .can_post = true,
+     .read = read_policy,
+     .exists = policy_exists,
+     .same = same_policy,
+     .document = policy_document,
+     .headers = policy_headers,
+     .row = policy_row},
+    {.kind = "Queue",
+     .word = "queue",
+     .words = "queues",
+     .path = "/queues",
+     .items = "queues",
+     .listed_by_name = true,
+     .read = read_queue,
+     .exists = queue_exists,
+     .same = same_queue,
+     .document = queue_document,
+     .headers = queue_headers,
+     .row = queue_row,
+     .clear = "{\"retry_policies\":[]}"},
+};
+
+#define KINDS (sizeof kinds / sizeof *kinds)
+
+const struct resource_kind *resource_kind_of(struct str word)
+{
+    char bare[32];
+    size_t n = 0;
+    for (size_t i = 0; i < word.len && n + 1 < sizeof bare; i++)
+        if (word.at[i] != '-')
+            bare[n++] = word.at[i];
+    bare[n] = '\0';
+    for (size_t i = 0; i < KINDS; i++)
+        if (strcasecmp(bare, kinds[i].word) == 0 || strcasecmp(bare, kinds[i].words) == 0)
+            return &kinds[i];
+    return NULL;
+}
+
+void resource_kinds(struct buf *b)
+{
+    for (size_t i = 0; i < KINDS; i++)
+        buf_print(b, "%s%s", i ? ", " : "", kinds[i].word);
+}
+
+/* --- reading --- */
+
+struct resource *resource_add(struct resources *list, const struct resource_kind *kind,
+                              struct str name, struct arena *a)
+{
+    struct resource *r = ARENA_NEW(a, struct resource);
+    *r = (struct resource){.kind = kind, .name = name};
+    if (list->last)
+        list->last->next = r;
+    else
+        list->first = r;
+    list->last = r;
+    return r;
+}
+
+static bool refuse_kind(const struct document_node *root, struct document_fault *fault)
+{
+    const struct document_node *kind = document_member(root, "kind");
+    struct fields f = {.fault = fault};
+    struct fields_at top = {.node = root}, at = {&top, STR("kind"), 0, kind ? kind : root};
+    struct buf words = {0};
+    for (size_t i = 0; i < KINDS; i++)
+        buf_print(&words, "%s%s", i ? " or " : "", kinds[i].kind);
+    fields_refuse(&f, &at, kind ? ERR_BAD_VALUE : ERR_MISSING_FIELD, "%.*s",
+                  STR_ARG(buf_view(&words)));
+    buf_fini(&words);
+    return false;
+}
+
+static bool add_document(struct resources *list, const struct document_node *root, struct arena *a,
+                         struct document_fault *fault)
+{
+    struct str kind = document_text(root, "kind");
+    const struct document_node *items = document_member(root, "items");
+    /* What `tenax get -o json` prints for several. */
+    if (str_eq(kind, STR("List")) && items && items->type == DOCUMENT_LIST) {
+        for (const struct document_node *n = items->first; n; n = n->next)
+            if (!add_document(list, n, a, fault))
+                return false;
+        return true;
+    }
+    for (size_t i = 0; i < KINDS; i++)
+        if (str_eq(kind, str_from(kinds[i].kind))) {
+            struct resource *r = resource_add(list, &kinds[i], (struct str){0}, a);
+            r->line = root->line;
+            return kinds[i].read(root, a, r, fault);
+        }
+    return refuse_kind(root, fault);
+}
+
+int resource_load(const struct subcommand *c, const char *file, struct arena *a,
+                  struct resources *list)
+{
+    struct buf text = {0};
+    struct document_list documents;
+    struct document_fault fault = {0};
+    int code = input_read(c, file, DOCUMENT_TEXT_MAX, &text);
+    struct resource *before = list->last;
+    const char *name = strcmp(file, "-") == 0 ? "standard input" : file;
+    if (code == CLI_OK) {
+        struct str kept = arena_copy(a, buf_view(&text)); /* the tree may point into it */
+        bool good = document_read(kept, DOCUMENT_ANY, a, &documents, &fault);
+        for (const struct document_node *n = good ? documents.first : NULL; n && good; n = n->next)
+            good = add_document(list, n, a, &fault);
+        struct err e = good ? err_none() : document_fault_err(&fault);
+        if (good && list->last == before)
+            e = err_make(ERR_USAGE, "there is no document in it");
+        if (e.code != ERR_OK) {
+            fprintf(stderr, "tenax %s: %s: %s\n", c->name, name, e.msg);
+            code = CLI_USAGE;
+        }
+    }
+    for (struct resource *r = before ? before->next : list->first; r; r = r->next)
+        r->file = name;
+    buf_fini(&text);
+    return code;
+}

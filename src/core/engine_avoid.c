@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Jobs that are to stay off a node (seed 004: anti-affinity), until a time after which that is
+ * only a wish. Few jobs are, so these cost memory each; the others cost nothing.
+ *
+ * While such a job is ready it lies not in the ready order of its queue but in that of its queue
+ * and node. A taker on a node has the first of all of them but its own node's, which one further
+ * order, of their heads, gives in two steps however many there are. */
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/must.h"
+#include "core/engine_internal.h"
+
+/* The ready jobs of a queue that are to stay off one node. Exists while there are any. */
+struct shun {
+    struct list node; /* in queue->shuns */
+    struct btree ready;
+    struct btree_entry head; /* what queue->shun_heads holds for it; val: its address */
+    size_t name_len;
+    char name[];
+};
+
+/* One job. */
+struct avoid {
+    struct id id;
+    uint64_t serial;
+    instant until;
+    struct queue *queue; /* while it is ready */
+    struct shun *shun;   /* in which it lies, while it is ready */
+    uint16_t priority;
+    size_t name_len;
+    char name[];
+};
+
+/* Its deadline may be at the same time as another one of the job. No job has such an id. */
+static struct id deadline_id(const struct avoid *v)
+{
+    return (struct id){1, v->serial};
+}
+
+static uint64_t deadline_val(const struct avoid *v)
+{
+    uint64_t address = (uint64_t)(uintptr_t)v;
+    must((address & 7) == 0);
+    return address | DUE_AVOID;
+}
+
+static struct avoid *of_deadline(uint64_t val)
+{
+    return (struct avoid *)(uintptr_t)(val & ~(uint64_t)7);
+}
+
+static struct shun *of_head(uint64_t val)
+{
+    return (struct shun *)(uintptr_t)val;
+}
+
+void engine_avoid(struct engine *e, instant now, struct id id, const struct job_extras *x)
+{
+    if (x->avoid_node.len == 0 || x->avoid_until.ms <= now.ms || idmap_get(&e->avoids, id))
+        return;
+    struct avoid *v = alloc_zero(sizeof *v + x->avoid_node.len);
+    v->id = id;
+    v->serial = ++e->avoid_serial;
+    v->until = x->avoid_until;
+    v->name_len = x->avoid_node.len;
+    memcpy(v->name, x->avoid_node.at, v->name_len);
+    idmap_put(&e->avoids, id, v);
+    engine_deadline_add(e, v->until, deadline_id(v), deadline_val(v));
+}
+
+static struct avoid *find(const struct engine *e, struct id id)
+{
+    return e->avoids.count ? idmap_get(&e->avoids, id) : NULL;
+}
+
+void engine_avoid_end(struct engine *e, struct id id)
+{
+    struct avoid *v = find(e, id);
+    if (!v)
+        return;
+    must(!v->shun);
+    engine_deadline_remove(e, v->until, deadline_id(v));
+    must(idmap_remove(&e->avoids, id) == v);
+    free(v);
+}
+
+/* --- the orders of a queue --- */
+
+static void update_head(struct queue *q, struct shun *s)
+{
+    if (s->head.val)
+        must(btree_remove(&q->shun_heads, s->head, NULL));
+    if (!btree_first(&s->ready, &s->head)) {
+        list_unlink(&s->node);
+        btree_fini(&s->ready);
+        free(s);
+        return;
+    }
+    s->head.val = (uint64_t)(uintptr_t)s;
+    must(btree_put(&q->shun_heads, s->head));
+}
+
+static struct shun *shun_get(struct queue *q, struct str name)
+{
+    for (struct list *n = q->shuns.next; n != &q->shuns; n = n->next) {
+        struct shun *s = LIST_OF(n, struct shun, node);
+        if (str_eq((struct str){s->name, s->name_len}, name))
+            return s;
+    }
+    struct shun *s = alloc_zero(sizeof *s + name.len);
+    s->name_len = name.len;
+    memcpy(s->name, name.at, name.len);
+    list_init(&s->node);
+    list_append(&q->shuns, &s->node);
+    return s;
+}
+
+bool engine_avoid_add(struct engine *e, struct queue *q, struct btree_entry entry)
+{
+    struct avoid *v = find(e, (struct id){entry.hi, entry.lo});
+    if (!v)
+        return false;
+    must(!v->shun);
+    v->queue = q;
+    v->priority = (uint16_t)entry.major;
+    v->shun = shun_get(q, (struct str){v->name, v->name_len});
+    must(btree_put(&v->shun->ready, entry));
+    update_head(q, v->shun);
+    return true;
+}
+
+static struct btree_entry take_out(struct queue *q, struct avoid *v)
+{
+    struct btree_entry entry = {v->priority, v->id.hi, v->id.lo, 0};
+    must(btree_remove(&v->shun->ready, entry, &entry));
+    update_head(q, v->shun);
+    v->shun = NULL;
+    return entry;
+}
+
+bool engine_avoid_remove(struct engine *e, struct queue *q, struct btree_entry entry)
+{
+    struct avoid *v = find(e, (struct id){entry.hi, entry.lo});
+    if (!v || v->shun == NULL || v->queue != q || v->priority != entry.major)
+        return false;
+    take_out(q, v);
+    return true;
+}
+
+bool engine_avoid_is_ready(const struct engine *e, struct id id)
+{
+    const struct avoid *v = find(e, id);
+    return v && v->shun;
+}
+
+void engine_avoid_due(struct engine *e, uint64_t val)
+{
+    struct avoid *v = of_deadline(val);
+    must(idmap_remove(&e->avoids, v->id) == v);
+    if (v->shun) {
+        struct btree_entry entry = take_out(v->queue, v);
+        v->queue->counts[STATUS_READY]--;
+        engine_ready_add(e, v->queue, v->priority, v->id, entry.val & READY_VAL_STATE);
+    }
+    free(v);
+}
+
+bool engine_is_before(const struct btree_entry *a, const struct btree_entry *b)
+{
+    if (a->major != b->major)
+        return a->major < b->major;
+    return id_cmp((struct id){a->hi, a->lo}, (struct id){b->hi, b->lo}) < 0;
+}
+
+bool engine_ready_first(const struct queue *q, struct str node, struct btree_entry *first)
+{
+    struct btree_entry head;
+    bool found = btree_first(&q->ready, first);
+    bool has = q->shun_heads.count && btree_first(&q->shun_heads, &head);
+    if (has && node.len) {
+        const struct shun *s = of_head(head.val);
+        if (str_eq((struct str){s->name, s->name_len}, node))
+            has = btree_after(&q->shun_heads, head, &head);
+    }
+    if (!has || (found && engine_is_before(first, &head)))
+        return found;
+    return btree_first(&of_head(head.val)->ready, first);
+}
+
+uint64_t engine_avoid_bytes(const struct engine *e)
+{
+    return e->avoids.count * (sizeof(struct avoid) + sizeof(struct btree_entry)) +
+           e->avoids.cap * sizeof(struct idmap_slot);
+}
+
+void engine_avoid_check(const struct queue *q)
+{
+    size_t ready = q->ready.count, shuns = 0;
+    for (const struct list *n = q->shuns.next; n != &q->shuns; n = n->next, shuns++) {
+        const struct shun *s = LIST_OF(n, const struct shun, node);
+        must(s->ready.count > 0);
+        btree_check(&s->ready);
+        ready += s->ready.count;
+    }
+    must(shuns == q->shun_heads.count);
+    must(ready == q->counts[STATUS_READY]);
+}
+
+/* --- the end --- */
+
+void engine_avoid_queue_fini(struct queue *q)
+{
+    while (!list_is_empty(&q->shuns)) {
+        struct shun *s = LIST_OF(q->shuns.next, struct shun, node);
+        list_unlink(&s->node);
+        btree_fini(&s->ready);
+        free(s);
+    }
+    btree_fini(&q->shun_heads);
+}
+
+void engine_avoid_fini(struct engine *e)
+{
+    for (size_t i = 0; i < e->avoids.cap; i++)
+        free(e->avoids.slots[i].val);
+    idmap_fini(&e->avoids);
+}
