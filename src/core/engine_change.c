@@ -50,19 +50,6 @@ static void patch_live(struct engine *e, struct live *l, const struct job *job)
     engine_queue_drop_if_unused(e, old);
 }
 
-/* A change of priority is none of the status. */
-static void tell_patched(struct engine *e, instant now, enum status from, instant was,
-                         const struct job *job)
-{
-    const struct job_state *s = &job->state;
-    if (from == s->status && (from == STATUS_READY || was.ms == s->ready_at.ms))
-        return;
-    enum event event = s->status == STATUS_READY ? EVENT_DUE : EVENT_POSTPONE;
-    struct job_event ev = engine_event(event, from, job);
-    ev.ready_at = s->ready_at;
-    engine_changed(e, now, &ev);
-}
-
 static void patch_waiting(struct engine *e, instant now, struct queue *old, const struct job *was,
                           struct job *job)
 {
@@ -73,7 +60,7 @@ static void patch_waiting(struct engine *e, instant now, struct queue *old, cons
         s->status = lifecycle_move(s->status, EVENT_DUE);
     else
         engine_fold_close(e, job);
-    tell_patched(e, now, from, was->state.ready_at, job);
+    engine_rescheduled(e, now, from, was->state.ready_at, job);
     struct queue *q = engine_queue_get(e, job->queue);
     engine_wait_add(e, q, s->priority, job->id, true, s->ready_at, now,
                     engine_type(e, q, job->type));

@@ -65,6 +65,18 @@ void engine_changed(struct engine *e, instant now, const struct job_event *what)
     arena_fini(&scratch);
 }
 
+void engine_rescheduled(struct engine *e, instant now, enum status from, instant was,
+                        const struct job *job)
+{
+    const struct job_state *s = &job->state;
+    if (from == s->status && (from == STATUS_READY || was.ms == s->ready_at.ms))
+        return;
+    enum event event = s->status == STATUS_READY ? EVENT_DUE : EVENT_POSTPONE;
+    struct job_event ev = engine_event(event, from, job);
+    ev.ready_at = s->ready_at;
+    engine_changed(e, now, &ev);
+}
+
 /* --- types --- */
 
 uint32_t engine_type(struct engine *e, struct queue *q, struct str name)

@@ -189,6 +189,9 @@ struct job_event engine_live_event(const struct engine *e, enum event event, con
 /* Every change of a status passes here, before the job is deleted, if it is. Fills in number,
  * time and `to`. */
 void engine_changed(struct engine *e, instant now, const struct job_event *what);
+/* Tells of a job that waits with another ready_at than it was, if that changes something. */
+void engine_rescheduled(struct engine *e, instant now, enum status from, instant was,
+                        const struct job *job);
 /* A change that needs no telling. */
 void engine_total_move(struct engine *e, enum status from, enum status to);
 uint32_t engine_type(struct engine *e, struct queue *q, struct str name);

@@ -372,12 +372,15 @@ static void bring_forward(struct engine *e, instant now, struct job *job, instan
     struct job_state *s = &job->state;
     struct queue *q = engine_queue_find(e, job->queue);
     must(q && s->status == STATUS_SCHEDULED);
-    engine_forget(e, q, job);
+    instant was = s->ready_at;
+    engine_forget(e, now, q, job);
     s->ready_at = instant_max(ready_at, now);
     s->status = lifecycle_move(s->status, EVENT_POSTPONE);
     if (s->ready_at.ms <= now.ms)
         s->status = lifecycle_move(s->status, EVENT_DUE);
-    engine_wait_add(e, q, s->priority, job->id, true, s->ready_at, now);
+    engine_rescheduled(e, now, STATUS_SCHEDULED, was, job);
+    engine_wait_add(e, q, s->priority, job->id, true, s->ready_at, now,
+                    engine_type(e, q, job->type));
 }
 
 struct err engine_terminated(struct engine *e, instant now, struct run_ref ref, uint32_t run,
