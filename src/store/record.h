@@ -18,6 +18,7 @@
  *   'N' id          the clock of that entry: its next tick
  *   'Q' name        what people set for a queue, and where its rate stands
  *   'D' kind name   a resource that people manage: a retry policy, a queue's, the settings
+ *   'V' number      events; see store/eventlog.h
  *   'M' name        facts of the store itself
  */
 
