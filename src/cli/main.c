@@ -50,7 +50,7 @@ static const char exit_codes[] =
     "lease was lost\n"
     "  2  what was given is wrong: an option, a payload, a line of bulk input\n"
     "  3  the server cannot be reached\n"
-    "  4  there is no such job, cron group or entry, retry policy or queue\n";
+    "  4  there is no such job, cron group or entry, policy or other resource\n";
 
 static void print_overview(FILE *f)
 {
