@@ -83,8 +83,11 @@ static void write_settings(struct buf *b)
 {
     buf_lit(b, GENERATED("src/cli/settings.c"));
     buf_lit(b, "# Settings of the server\n\n"
-               "A flag of `tenax serve` wins over its variable, that over its alias, and that over "
-               "the default. An empty variable counts as not set. Durations are written `30s`, "
+               "A flag of `tenax serve` wins over its variable, that over its alias, that over the "
+               "file that `--config` names, and that over the default. An empty variable counts as "
+               "not set. In the file settings have the names of their flags, without the dashes; "
+               "those with a ↻ are read again on SIGHUP. See [operations.md](operations.md). "
+               "Durations are written `30s`, "
                "`1.5h`, `7d`, or as milliseconds; sizes `64MiB`, `256MB`, or as bytes.\n\n");
     options_markdown(b, settings_command.options);
 }

@@ -18,7 +18,9 @@ static const struct route routes[] = {
     {HTTP_POST, "/jobs/{id}/success", api_success},
     {HTTP_POST, "/jobs/success", api_success_bulk},
     {HTTP_POST, "/jobs/{id}/failure", api_failure},
+    {HTTP_POST, "/jobs/{id}/terminated", api_terminated},
     {HTTP_POST, "/jobs/{id}/renew", api_renew},
+    {HTTP_POST, "/jobs/{id}/progress", api_progress},
     {HTTP_POST, "/jobs/{id}/release", api_release},
     {HTTP_GET, "/jobs/{id}", api_read},
     {HTTP_GET, "/jobs", api_list},
@@ -72,6 +74,11 @@ struct api *api_new(struct backend *backend, const struct api_settings *settings
     list_init(&a->streams);
     a->backup = api_backup_new(a);
     return a;
+}
+
+void api_set_strict(struct api *a, bool strict)
+{
+    a->settings.strict = strict;
 }
 
 void api_stop(struct api *a)

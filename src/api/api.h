@@ -22,6 +22,8 @@ struct api_settings {
 };
 
 struct api *api_new(struct backend *backend, const struct api_settings *settings);
+/* From the next request on. */
+void api_set_strict(struct api *a, bool strict);
 /* All exchanges must have ended. */
 void api_free(struct api *a);
 /* Gives up a backup that is under way and waits until nothing of it is left. To be called

@@ -147,6 +147,18 @@ static void encode_avoid(struct buf *b, const struct job_extras *x)
     INT_MEMBER(b, "avoid_until", x->avoid_until.ms);
 }
 
+static void encode_grace(struct buf *b, const struct job_state *s)
+{
+    KEY(b, "grace");
+    buf_lit(b, "{\"run\":");
+    buf_int(b, (int64_t)s->runs - 1);
+    INT_MEMBER(b, "until", s->extras.grace_end.ms);
+    INT_MEMBER(b, "backoff_until", s->extras.backoff_end.ms);
+    if (s->extras.terminated_at.ms)
+        INT_MEMBER(b, "terminated_at", s->extras.terminated_at.ms);
+    buf_byte(b, '}');
+}
+
 void api_encode_options(struct buf *b, const struct job *job)
 {
     if (job->options.retry_policies.len) {
@@ -192,6 +204,8 @@ static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
         INT_MEMBER(b, "losses", s->losses);
     if (s->extras.retry_counts.len)
         encode_counts(b, s->extras.retry_counts);
+    if (s->extras.grace_token)
+        encode_grace(b, s);
     if (s->extras.avoid_node.len)
         encode_avoid(b, &s->extras);
     api_encode_options(b, job);
@@ -209,6 +223,13 @@ static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
 void api_encode_job(struct buf *b, const struct job *job, unsigned how)
 {
     encode_open_job(b, job, how);
+    buf_byte(b, '}');
+}
+
+void api_encode_job_with_notes(struct buf *b, const struct job *job, const struct job_notes *notes)
+{
+    encode_open_job(b, job, ENCODE_PAYLOAD);
+    api_encode_notes(b, notes);
     buf_byte(b, '}');
 }
 
@@ -233,6 +254,8 @@ void api_encode_handout(struct buf *b, const struct handout *h, unsigned how)
     KEY(b, "token");
     api_encode_token(b, h->token);
     INSTANT_MEMBER(b, "lease_expires_at", h->lease_end);
+    if (h->checkpoint.text.len)
+        api_encode_checkpoint(b, &h->checkpoint, how);
     buf_byte(b, '}');
 }
 
@@ -302,6 +325,8 @@ void api_encode_run(struct buf *b, const struct run *run)
     if (run->attempt)
         INT_MEMBER(b, "attempt", run->attempt);
     INSTANT_MEMBER(b, "retry_at", run->retry_at);
+    if (run->grace_end.ms)
+        INT_MEMBER(b, "grace_ends_at", run->grace_end.ms);
     TEXT_MEMBER(b, "message", f->message);
     TEXT_MEMBER(b, "error_type", f->error_type);
     encode_what(b, f);

@@ -27,10 +27,12 @@ enum command_kind {
     CMD_SUCCEED,      /* nothing but reply.err */
     CMD_SUCCEED_MANY, /* reply.ids: those that were not in flight; the others succeeded */
     CMD_FAIL,         /* reply.jobs[0]: the job afterwards */
+    CMD_TERMINATED,   /* reply.jobs[0] */
     CMD_RENEW,        /* reply.lease_end */
+    CMD_PROGRESS,     /* nothing but reply.err; leaves the news */
     CMD_RELEASE,      /* nothing but reply.err */
     CMD_REMOVE,       /* nothing but reply.err */
-    CMD_READ,         /* reply.jobs[0], with payload */
+    CMD_READ,         /* reply.jobs[0], with payload, and reply.notes */
     CMD_LIST,         /* reply.jobs, with payloads, and reply.more */
     CMD_COUNT,        /* reply.count */
     CMD_REMOVE_WHERE, /* reply.count: how many were removed; not atomic, in slices */
@@ -116,10 +118,11 @@ struct reply {
     struct run *runs;
     struct id *ids;
     struct str *names;
-    size_t count;   /* of whichever list is meant; or the number asked for */
-    size_t sampled; /* of a dry run: how many are in jobs */
-    bool more;      /* a list or runs: further ones follow */
-    bool has_live;  /* CMD_READ, CMD_RUNS: the job is in flight; its newest run's token is known */
+    size_t count;            /* of whichever list is meant; or the number asked for */
+    size_t sampled;          /* of a dry run: how many are in jobs */
+    bool more;               /* a list or runs: further ones follow */
+    struct job_notes *notes; /* CMD_READ */
+    bool has_live; /* CMD_READ, CMD_RUNS: the job is in flight; its newest run's token is known */
     uint64_t token;
     instant lease_end;
     struct cron_view *cron;
@@ -141,12 +144,16 @@ struct command {
             const struct enqueue *specs;
             size_t count;
         } enqueue;
-        struct run_ref run; /* SUCCEED, RELEASE */
+        struct run_ref run; /* SUCCEED, PROGRESS, RELEASE */
         struct {
             const struct id *ids;
             size_t count;
         } succeed_many;
         struct failure_report fail;
+        struct {
+            struct run_ref run;
+            uint32_t index;
+        } terminated;
         struct {
             struct run_ref run;
             span lease;
@@ -162,6 +169,9 @@ struct command {
         struct cron_command cron;         /* CRON_READ, CRON_SWITCH, CRON_REMOVE */
         struct resource_command resource; /* CMD_POLICY_*, CMD_CATEGORIES_* … CMD_RETRY_* */
     };
+    /* What a worker leaves with its report, or NULL: SUCCEED, FAIL, RENEW, PROGRESS, RELEASE. All
+     * of the command is applied or nothing. */
+    const struct news *news;
     reply_fn done;
     void *ctx;
 };

@@ -29,6 +29,9 @@ NODISCARD struct err embedded_new(const struct embedded_settings *settings, cons
 /* Waits for a commit under way; drops what was not committed. */
 void embedded_free(struct backend *b);
 
+/* Changes settings while it runs: all but retry_policy_enabled and sync. */
+void embedded_configure(struct backend *b, const struct embedded_settings *settings);
+
 /* Everything that can be done now: reaps the commit, releases its replies, fires what is
  * due, hands out, commits. ERR_CORRUPT or a failed fsync: the process must end. */
 NODISCARD struct err embedded_turn(struct backend *b);

@@ -27,10 +27,9 @@ static size_t count_rows(const struct option_def *defs)
     return n;
 }
 
-/* The next word of a '|'-separated list; false at its end. */
-static bool next_word(const char **list, struct str *word)
+bool options_next_word(const char **list, struct str *word)
 {
-    if (!**list)
+    if (!*list || !**list)
         return false;
     size_t n = strcspn(*list, "|");
     *word = (struct str){*list, n};
@@ -41,7 +40,7 @@ static bool next_word(const char **list, struct str *word)
 static int find_word(const char *list, const char *typed)
 {
     struct str word;
-    for (int i = 0; next_word(&list, &word); i++)
+    for (int i = 0; options_next_word(&list, &word); i++)
         if (str_eq(word, str_from(typed)))
             return i;
     return -1;
@@ -78,7 +77,7 @@ struct str options_closest(const char *typed, const char *words)
 {
     struct str t = str_from(typed), word, best = {"", 0};
     size_t fewest = 3;
-    while (next_word(&words, &word)) {
+    while (options_next_word(&words, &word)) {
         size_t n = edits(t, word);
         /* One letter turns into any other one with a single edit: that is no hint. */
         if (n < fewest && n < word.len && n < t.len + 1) {
@@ -92,19 +91,29 @@ struct str options_closest(const char *typed, const char *words)
     return best;
 }
 
-static struct err unknown_flag(const struct option_def *defs, const char *typed)
+static struct str closest_flag(const struct option_def *defs, const char *typed)
 {
     struct buf words = {0};
     for (const struct option_def *d = defs; d->flag; d++)
         buf_print(&words, "%s|", d->flag);
-    buf_lit(&words, "help");
     buf_byte(&words, '\0');
-    struct str near = options_closest(typed, words.at);
+    struct str near = options_closest(typed, words.at), own = {0};
+    for (const struct option_def *d = defs; d->flag && near.len; d++)
+        if (str_eq(near, str_from(d->flag)))
+            own = str_from(d->flag);
+    buf_fini(&words);
+    return own;
+}
+
+static struct err unknown_flag(const struct option_def *defs, const char *typed)
+{
+    struct str near = closest_flag(defs, typed);
+    if (!near.len)
+        near = options_closest(typed, "help");
     struct err e =
         near.len ? err_make(ERR_USAGE, "unknown option '--" SHOWN_MAX "'; did you mean '--%.*s'?",
                             typed, STR_ARG(near))
                  : err_make(ERR_USAGE, "unknown option '--" SHOWN_MAX "'", typed);
-    buf_fini(&words);
     return e;
 }
 
@@ -320,6 +329,74 @@ struct err options_parse(const struct option_def *defs, enum option_order order,
     return e;
 }
 
+/* --- a configuration file --- */
+
+static size_t find_row(const struct option_def *defs, const char *name)
+{
+    size_t row = 0;
+    while (defs[row].flag && strcmp(defs[row].flag, name) != 0)
+        row++;
+    return row;
+}
+
+struct err options_from_file(struct options *o, const char *name, const char *text, void *values)
+{
+    size_t row = find_row(o->defs, name);
+    const struct option_def *d = &o->defs[row];
+    if (!d->flag) {
+        struct str near = closest_flag(o->defs, name);
+        return near.len ? err_make(ERR_UNKNOWN_FIELD,
+                                   "there is no setting '" SHOWN_MAX "'; did you mean '%.*s'?",
+                                   name, STR_ARG(near))
+                        : err_make(ERR_UNKNOWN_FIELD, "there is no setting '" SHOWN_MAX "'", name);
+    }
+    struct origin origin = {"", d->flag, ""};
+    if (!text)
+        return REFUSE(origin, "%s", "expected a single value");
+    if (o->source[row] > OPTION_FROM_FILE) {
+        /* It must be right even if it is not used: the variable may be gone next time. */
+        struct option_list room = {0}; /* as large as any value */
+        struct option_def elsewhere = *d;
+        elsewhere.offset = 0;
+        return set_value(&elsewhere, origin, text, &room);
+    }
+    TRY(set_value(d, origin, text, values));
+    o->source[row] = OPTION_FROM_FILE;
+    return err_none();
+}
+
+enum option_source options_source_of(const struct options *o, const char *name)
+{
+    size_t row = find_row(o->defs, name);
+    must(o->defs[row].flag);
+    return o->source[row];
+}
+
+static size_t size_of(enum option_type type)
+{
+    static const size_t sizes[] = {
+        [OPTION_TEXT] = sizeof(const char *), [OPTION_INT] = sizeof(int64_t),
+        [OPTION_DOUBLE] = sizeof(double),     [OPTION_SPAN] = sizeof(span),
+        [OPTION_SIZE] = sizeof(uint64_t),     [OPTION_CHOICE] = sizeof(int),
+        [OPTION_SWITCH] = sizeof(bool),       [OPTION_LIST] = sizeof(struct option_list),
+    };
+    return sizes[type];
+}
+
+bool options_differ(const struct option_def *d, const void *a, const void *b)
+{
+    const void *x = (const char *)a + d->offset, *y = (const char *)b + d->offset;
+    if (d->type != OPTION_TEXT)
+        return memcmp(x, y, size_of(d->type)) != 0;
+    const char *s = *(const char *const *)x, *t = *(const char *const *)y;
+    return s && t ? strcmp(s, t) != 0 : s != t;
+}
+
+void options_copy(const struct option_def *d, void *to, const void *from)
+{
+    memcpy((char *)to + d->offset, (const char *)from + d->offset, size_of(d->type));
+}
+
 enum option_source options_source(const struct options *o, size_t offset)
 {
     for (size_t i = 0; o->defs[i].flag; i++)
@@ -378,7 +455,7 @@ static void write_facts(struct buf *b, const struct option_def *d)
     if (d->choices) {
         const char *list = d->choices, *between = ": ";
         struct str word;
-        while (next_word(&list, &word)) {
+        while (options_next_word(&list, &word)) {
             buf_print(b, "%s%.*s", between, STR_ARG(word));
             between = *list && strchr(list, '|') ? ", " : " or ";
         }
@@ -438,6 +515,6 @@ void options_markdown(struct buf *b, const struct option_def *defs)
                   d->alias ? "`" : "", *def ? "`" : "", def, *def ? "`" : "", d->help);
         struct option_def bare = {.choices = d->choices};
         write_facts(b, &bare);
-        buf_lit(b, " |\n");
+        buf_str(b, d->live ? STR(" ↻ |\n") : STR(" |\n"));
     }
 }

@@ -8,7 +8,8 @@
  * table in the documentation all read the same rows, so none can lie.
  *
  * A value comes from the flag, else from the TENAX_ variable, else from the
- * alias variable, else from the default. An empty variable counts as not set. */
+ * alias variable, else from a configuration file, else from the default. An empty
+ * variable counts as not set. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,12 +47,14 @@ struct option_def {
     const char *alias;   /* ZIZQ_…, or NULL */
     const char *def;     /* the default as a person would write it, or NULL */
     const char *help;    /* a phrase without a full stop */
+    bool live;           /* of the server: read again on SIGHUP; others need a restart */
     char letter;         /* the flag in short: 'f' makes it -f too; 0: none */
 };
 
 enum option_source {
     OPTION_ABSENT, /* not given, and there is no default */
     OPTION_FROM_DEFAULT,
+    OPTION_FROM_FILE,
     OPTION_FROM_ALIAS,
     OPTION_FROM_ENV,
     OPTION_FROM_FLAG,
@@ -78,6 +81,19 @@ enum option_order {
 NODISCARD struct err options_parse(const struct option_def *defs, enum option_order order, int argc,
                                    char **argv, void *values, struct options *out);
 
+/* Sets an option by its name, unless a flag or a variable has; NULL: what the file has is no
+ * single value. The text must live as long as the values. ERR_UNKNOWN_FIELD: there is no such
+ * option. */
+NODISCARD struct err options_from_file(struct options *o, const char *name, const char *text,
+                                       void *values);
+/* Where the option of this name came from. */
+enum option_source options_source_of(const struct options *o, const char *name);
+
+/* Whether two structs have different values for the option of this row. */
+bool options_differ(const struct option_def *d, const void *a, const void *b);
+/* Copies the value of the option of this row. */
+void options_copy(const struct option_def *d, void *to, const void *from);
+
 /* Where the option whose value lies at this offset came from. */
 enum option_source options_source(const struct options *o, size_t offset);
 /* Whether a person gave it, as opposed to its default. */
@@ -88,6 +104,9 @@ enum option_source options_source(const struct options *o, size_t offset);
 void options_help(struct buf *b, const struct option_def *defs, size_t width);
 /* The rows as a Markdown table. */
 void options_markdown(struct buf *b, const struct option_def *defs);
+
+/* The next word of a '|'-separated list; false at its end, and of NULL. */
+bool options_next_word(const char **list, struct str *word);
 
 /* The word of a '|'-separated list that someone who typed this probably meant,
  * or an empty string: a prefix, or at most two slips of the finger away. */

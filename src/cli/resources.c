@@ -57,6 +57,7 @@ const struct subcommand create_command = {
     .examples = "  tenax create -f policies.yaml\n"
                 "  tenax create queue ml --retry-policy infra,ml-training\n",
     .options = change_options,
+    .words = "queue",
 };
 
 const struct subcommand apply_command = {
@@ -68,6 +69,7 @@ const struct subcommand apply_command = {
     .examples = "  tenax apply -f policies.yaml -f queues.yaml\n"
                 "  sed 's/retryLimit: 3/retryLimit: 5/' policies.yaml | tenax apply -f -\n",
     .options = change_options,
+    .words = "queue",
 };
 
 const struct subcommand update_command = {
@@ -79,6 +81,7 @@ const struct subcommand update_command = {
     .examples = "  tenax get retrypolicy infra -o yaml > infra.yaml\n"
                 "  tenax update -f infra.yaml\n",
     .options = change_options,
+    .words = "queue",
 };
 
 const struct subcommand get_command = {
@@ -91,6 +94,7 @@ const struct subcommand get_command = {
                 "  tenax get retrypolicy infra -o yaml\n"
                 "  tenax get queue ml -o json\n",
     .options = get_options,
+    .words = "retrypolicy|queue",
 };
 
 /* --- asking --- */

@@ -16,6 +16,8 @@
 #include "backend/embedded.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "cli/notify.h"
+#include "cli/retry_section.h"
 #include "cli/settings.h"
 #include "jq/pool.h"
 #include "net/tls.h"
@@ -190,6 +192,7 @@ static void on_signal(uv_signal_t *h, int number)
     }
     log_info("%s: draining", number == SIGTERM ? "SIGTERM" : "SIGINT");
     s->stopping = true;
+    notify_manager("STOPPING=1");
     embedded_stop(s->backend);
     api_stop(s->api);
     uv_timer_start(&s->drain_limit, on_drain_limit, DRAIN_MS, 0);
@@ -198,7 +201,7 @@ static void on_signal(uv_signal_t *h, int number)
     turn(s);
 }
 
-/* --- certificates --- */
+/* --- reading again --- */
 
 static void reload(struct listener *l, const char *name)
 {
@@ -212,12 +215,73 @@ static void reload(struct listener *l, const char *name)
                   err.msg);
 }
 
+static struct embedded_settings backend_settings(const struct settings *set)
+{
+    return (struct embedded_settings){
+        .engine = {.retry = {.limit = (int32_t)set->retry_limit,
+                             .backoff = {CURVE_POWER, set->backoff_base, set->backoff_exponent,
+                                         set->backoff_jitter}},
+                   .completed_retention = set->retain_completed,
+                   .dead_retention = set->retain_dead,
+                   .lost_worker_limit = (uint32_t)set->lost_worker_limit,
+                   .avoid_required = set->avoid_required,
+                   .cron_skip_missed = set->cron_missed == SETTINGS_CRON_SKIP},
+        .retry_policy_enabled = set->retry_policy_enabled,
+        .sync = set->commit_mode == SETTINGS_FSYNC,
+        .min_free_space = set->min_free_space};
+}
+
+static void start_heartbeat(struct server *s)
+{
+    int64_t ms = s->settings.heartbeat_interval.ms;
+    uint64_t beat = ms > 0 ? (uint64_t)ms : 3000;
+    uv_timer_start(&s->heartbeat, on_heartbeat, beat, beat);
+}
+
+/* Takes over what can change at run time, and says of the rest that it cannot. */
+static void adopt(struct server *s, const struct settings *fresh)
+{
+    for (const struct option_def *d = settings_command.options; d->flag; d++) {
+        if (!options_differ(d, &s->settings, fresh))
+            continue;
+        if (d->live)
+            options_copy(d, &s->settings, fresh);
+        else
+            log_warn("SIGHUP: '%s' of %s has changed; that takes effect when the server is started "
+                     "again",
+                     d->flag, s->settings.config);
+    }
+    log_set((enum log_level)s->settings.log_level, (enum log_format)s->settings.log_format);
+    struct embedded_settings backend = backend_settings(&s->settings);
+    embedded_configure(s->backend, &backend);
+    api_set_strict(s->api, s->settings.strict);
+    start_heartbeat(s);
+}
+
+static void reload_settings(struct server *s)
+{
+    struct settings fresh;
+    struct err err = settings_reload(&fresh);
+    if (err.code == ERR_OK) {
+        adopt(s, &fresh);
+        if (fresh.file.retry.len)
+            retry_section_apply(s->backend, s->settings.config, fresh.file.retry,
+                                RETRY_SECTION_RELOAD, NULL);
+        log_info("SIGHUP: %s has been read again", s->settings.config);
+    } else {
+        log_error("SIGHUP: nothing has changed: %s", err.msg);
+    }
+    settings_free(&fresh);
+}
+
 static void on_reload(uv_signal_t *h, int number)
 {
     (void)number;
     struct server *s = h->data;
     reload(&s->primary, "primary");
     reload(&s->admin, "admin");
+    if (s->settings.config && !s->stopping)
+        reload_settings(s);
 }
 
 /* --- starting --- */
@@ -279,18 +343,7 @@ static struct err open_backend(struct server *s)
                       .store = s->store,
                       .zones = s->zones,
                       .evaluator = pool_evaluator(s->jq)};
-    struct embedded_settings settings = {
-        .engine = {.retry = {.limit = (int32_t)set->retry_limit,
-                             .backoff = {CURVE_POWER, set->backoff_base, set->backoff_exponent,
-                                         set->backoff_jitter}},
-                   .completed_retention = set->retain_completed,
-                   .dead_retention = set->retain_dead,
-                   .lost_worker_limit = (uint32_t)set->lost_worker_limit,
-                   .avoid_required = set->avoid_required,
-                   .cron_skip_missed = set->cron_missed == SETTINGS_CRON_SKIP},
-        .retry_policy_enabled = set->retry_policy_enabled,
-        .sync = set->commit_mode == SETTINGS_FSYNC,
-        .min_free_space = set->min_free_space};
+    struct embedded_settings settings = backend_settings(set);
     return embedded_new(&settings, &env, &s->backend);
 }
 
@@ -370,11 +423,8 @@ static void open_loop(struct server *s)
 
 static void start_loop(struct server *s)
 {
-    uint64_t beat =
-        (uint64_t)(s->settings.heartbeat_interval.ms > 0 ? s->settings.heartbeat_interval.ms
-                                                         : 3000);
     uv_check_start(&s->after_io, on_after_io);
-    uv_timer_start(&s->heartbeat, on_heartbeat, beat, beat);
+    start_heartbeat(s);
     uv_signal_start(&s->sigterm, on_signal, SIGTERM);
     uv_signal_start(&s->sigint, on_signal, SIGINT);
     uv_signal_start(&s->sighup, on_reload, SIGHUP);
@@ -413,6 +463,20 @@ static void close_all(struct server *s)
     tls_context_free(s->admin.tls);
 }
 
+/* Done before anyone can ask for something. */
+static void apply_section(struct server *s)
+{
+    bool busy = false;
+    if (s->settings.file.retry.len)
+        retry_section_apply(s->backend, s->settings.config, s->settings.file.retry,
+                            RETRY_SECTION_START, &busy);
+    while (busy && s->code == 0) {
+        turn(s);
+        if (busy)
+            uv_run(&s->loop, UV_RUN_ONCE);
+    }
+}
+
 static struct err start(struct server *s)
 {
     const struct settings *set = &s->settings;
@@ -425,6 +489,7 @@ static struct err start(struct server *s)
     struct api_settings api = {
         .strict = s->settings.strict, .backup = backup, .backup_ctx = s, .loop = &s->loop};
     s->api = api_new(s->backend, &api);
+    apply_section(s);
     return open_listeners(s);
 }
 
@@ -447,11 +512,13 @@ int serve_main(int argc, char **argv)
     } else {
         start_loop(&s);
         announce_all(&s);
+        notify_manager("READY=1");
         turn(&s);
         uv_run(&s.loop, UV_RUN_DEFAULT);
     }
     close_all(&s);
     if (s.api && s.code == 0)
         api_free(s.api);
+    settings_free(&s.settings);
     return s.code;
 }

@@ -2,7 +2,10 @@
 #include "cli/settings.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+
+#include "base/alloc.h"
 
 /* Less than jq needs for itself. */
 #define JQ_MEMORY_MIN (16 << 20)
@@ -12,6 +15,10 @@
 #define ENV_BOTH(name) .env = "TENAX_" name, .alias = "ZIZQ_" name
 
 static const struct option_def table[] = {
+    {"config", "FILE", OPTION_TEXT, AT(config), ENV("CONFIG"),
+     .help =
+         "read settings from this file (YAML or JSON), by the names of their flags; what a flag "
+         "or a variable says goes before it"},
     {"root-dir", "DIR", OPTION_TEXT, AT(root_dir), ENV_BOTH("ROOT_DIR"), .def = "./tenax-root",
      .help = "where jobs are kept; one server at a time may use it"},
     {"host", "ADDRESS", OPTION_TEXT, AT(host), ENV_BOTH("HOST"), .def = "127.0.0.1",
@@ -47,21 +54,22 @@ static const struct option_def table[] = {
              "moments in a power cut"},
     {"default-retry-limit", "COUNT", OPTION_INT, AT(retry_limit), .max = UINT32_MAX,
      ENV_BOTH("DEFAULT_RETRY_LIMIT"), .def = "25",
-     .help = "how often a failed job is retried before it is dead"},
+     .help = "how often a failed job is retried before it is dead", .live = true},
     {"default-backoff-base", "DURATION", OPTION_SPAN, AT(backoff_base),
      ENV_BOTH("DEFAULT_BACKOFF_BASE"), .def = "15s",
      .help = "B of the wait before a retry, B + a^E seconds + a * rand(0..J), where a counts the "
-             "attempts made; give all three of B, E, J or none"},
+             "attempts made; give all three of B, E, J or none",
+     .live = true},
     {"default-backoff-exponent", "NUMBER", OPTION_DOUBLE, AT(backoff_exponent), .max = 100,
-     ENV_BOTH("DEFAULT_BACKOFF_EXPONENT"), .def = "4", .help = "E of that wait"},
+     ENV_BOTH("DEFAULT_BACKOFF_EXPONENT"), .def = "4", .help = "E of that wait", .live = true},
     {"default-backoff-jitter", "DURATION", OPTION_SPAN, AT(backoff_jitter),
-     ENV_BOTH("DEFAULT_BACKOFF_JITTER"), .def = "30s", .help = "J of that wait"},
+     ENV_BOTH("DEFAULT_BACKOFF_JITTER"), .def = "30s", .help = "J of that wait", .live = true},
     {"default-completed-job-retention", "DURATION", OPTION_SPAN, AT(retain_completed),
      ENV_BOTH("DEFAULT_COMPLETED_JOB_RETENTION"), .def = "0",
-     .help = "how long a completed job can still be looked at; 0 deletes it at once"},
+     .help = "how long a completed job can still be looked at; 0 deletes it at once", .live = true},
     {"default-dead-job-retention", "DURATION", OPTION_SPAN, AT(retain_dead),
      ENV_BOTH("DEFAULT_DEAD_JOB_RETENTION"), .def = "7d",
-     .help = "how long a dead job can still be looked at"},
+     .help = "how long a dead job can still be looked at", .live = true},
     {"cron-missed", "HOW", OPTION_CHOICE, AT(cron_missed), .choices = "once|skip",
      ENV("CRON_MISSED"), .def = "once",
      .help = "what becomes of the ticks of a cron entry that were due while the server was down: "
@@ -69,24 +77,26 @@ static const struct option_def table[] = {
     {"lost-worker-limit", "COUNT", OPTION_INT, AT(lost_worker_limit), .max = 1000000,
      ENV("LOST_WORKER_LIMIT"), .def = "5",
      .help = "after how many runs in a row that ended with their worker lost (its stream broke or "
-             "its lease ran out) a job is dead, whatever is left of its retries; 0: never"},
+             "its lease ran out) a job is dead, whatever is left of its retries; 0: never",
+     .live = true},
     {"avoid-node-for", "DURATION", OPTION_SPAN, AT(avoid_required), ENV("AVOID_NODE_FOR"),
      .def = "5m",
      .help = "how long a retry with anti-affinity is kept off the node of the failed run, if its "
-             "policy has no antiAffinity.requiredFor; then it may run there, too"},
+             "policy has no antiAffinity.requiredFor; then it may run there, too",
+     .live = true},
     {"retry-policy-enabled", NULL, OPTION_SWITCH, AT(retry_policy_enabled),
      ENV("RETRY_POLICY_ENABLED"),
      .help = "let retry policies decide what becomes of failed jobs; what PUT /settings/retry says "
              "goes before it"},
     {"heartbeat-interval", "DURATION", OPTION_SPAN, AT(heartbeat_interval),
      ENV_BOTH("HEARTBEAT_INTERVAL"), .def = "3s",
-     .help = "how often a stream of jobs with nothing to send says that it is alive"},
+     .help = "how often a stream of jobs with nothing to send says that it is alive", .live = true},
     {"log-level", "LEVEL", OPTION_CHOICE, AT(log_level), .choices = "error|warn|info|debug",
-     ENV_BOTH("LOG_LEVEL"), .def = "warn", .help = "how much to log"},
+     ENV_BOTH("LOG_LEVEL"), .def = "warn", .help = "how much to log", .live = true},
     {"log-format", "FORMAT", OPTION_CHOICE, AT(log_format), .choices = "text|json",
-     ENV_BOTH("LOG_FORMAT"), .def = "text", .help = "how log lines look"},
+     ENV_BOTH("LOG_FORMAT"), .def = "text", .help = "how log lines look", .live = true},
     {"strict", NULL, OPTION_SWITCH, AT(strict), ENV("STRICT"),
-     .help = "refuse requests that have fields the server does not know"},
+     .help = "refuse requests that have fields the server does not know", .live = true},
     {"max-body", "SIZE", OPTION_SIZE, AT(max_body), ENV("MAX_BODY"), .def = "16MiB",
      .help = "largest request body"},
     {"max-connections", "COUNT", OPTION_INT, AT(max_connections), .min = 1, .max = 1000000,
@@ -102,7 +112,8 @@ static const struct option_def table[] = {
      .help = "how long a connection may stay open between requests"},
     {"min-free-space", "SIZE", OPTION_SIZE, AT(min_free_space), ENV("MIN_FREE_SPACE"),
      .def = "256MiB",
-     .help = "with less room on the disk nothing new is stored; reading and finishing go on"},
+     .help = "with less room on the disk nothing new is stored; reading and finishing go on",
+     .live = true},
     {"cache-size", "SIZE", OPTION_SIZE, AT(cache_size), ENV_BOTH("CACHE_SIZE"), .def = "256MB",
      .help = "memory for the cache of the store"},
     {"jq-processes", "COUNT", OPTION_INT, AT(jq_processes), .min = 1, .max = 64,
@@ -125,12 +136,15 @@ const struct subcommand settings_command = {
         "`Listening on http://ADDRESS:PORT` on standard output once it is ready, before that a "
         "line that ends in `(admin)` for the admin listener; logs go to standard error. "
         "SIGTERM or Ctrl-C lets it finish what it has begun and end; SIGHUP makes it read "
-        "certificates and keys again, for new connections. `tenax help tls` makes some.\n"
+        "certificates and keys again, for new connections, and the file of --config. `tenax help "
+        "tls` makes some.\n"
         "Durations are written 30s, 1.5h, 7d, or as milliseconds; sizes 64MiB, 256MB, or as "
-        "bytes. A flag wins over its variable. The names ZIZQ_… of Zizq's server work too, "
+        "bytes. A flag wins over its variable, that over the file of --config. The names ZIZQ_… of "
+        "Zizq's server work too, "
         "where a TENAX_… is not set.",
     .examples = "  tenax serve\n"
                 "  tenax serve --root-dir /var/lib/tenax --port 9000\n"
+                "  tenax serve --config /etc/tenax.yaml\n"
                 "  tenax serve --tls-cert server-cert.pem --tls-key server-key.pem\n"
                 "  TENAX_LOG_LEVEL=info tenax serve --default-retry-limit 5\n",
     .options = table,
@@ -172,29 +186,80 @@ static const char *fault_of_listeners(const struct settings *s)
     return fault ? fault : fault_of_tls(&s->admin_tls);
 }
 
+/* What is wrong with settings that are right one by one, or none. */
+static struct err check(const struct settings *s, const struct options *o)
+{
+    char missing[120];
+    const char *fault = fault_of_listeners(s);
+    if (*missing_of_backoff(o, missing, sizeof missing))
+        return err_make(ERR_USAGE,
+                        "the three backoff settings form one formula: %s must be given too",
+                        missing);
+    if (fault)
+        return err_make(ERR_USAGE, "%s", fault);
+    if (s->jq_time_limit.ms == 0)
+        return err_make(ERR_USAGE, "--jq-time-limit must be longer than 0");
+    if (s->jq_memory_limit < JQ_MEMORY_MIN)
+        return err_make(ERR_USAGE, "--jq-memory-limit must be 16MiB or more");
+    return err_none();
+}
+
+/* The file comes behind flags and variables, which have been read. */
+static struct err complete(struct settings *s, struct options *o)
+{
+    if (s->config)
+        TRY(config_read(s->config, o, s, &s->file));
+    s->admin_wanted = OPTION_GIVEN(o, struct settings, admin_port) ||
+                      OPTION_GIVEN(o, struct settings, admin_host);
+    return check(s, o);
+}
+
+/* The command line, for the next reading: to parse it is to reorder it. */
+static struct {
+    int argc;
+    char **argv;
+} given;
+
+static void keep_words(int argc, char **argv)
+{
+    free(given.argv);
+    given.argc = argc;
+    given.argv = alloc_get(((size_t)argc + 1) * sizeof(char *));
+    memcpy(given.argv, argv, (size_t)argc * sizeof(char *));
+    given.argv[argc] = NULL;
+}
+
 bool settings_load(int argc, char **argv, struct settings *s, int *code)
 {
     struct options o;
     *s = (struct settings){0};
+    keep_words(argc, argv);
     if (!command_begin(&settings_command, OPTIONS_ANYWHERE, argc, argv, s, &o, code))
         return false;
-    char missing[120];
-    s->admin_wanted = OPTION_GIVEN(&o, struct settings, admin_port) ||
-                      OPTION_GIVEN(&o, struct settings, admin_host);
-    const char *fault = fault_of_listeners(s);
-    if (o.rest_count)
+    if (o.rest_count) {
         *code = command_usage(&settings_command, "unexpected '%s'", o.rest[0]);
-    else if (*missing_of_backoff(&o, missing, sizeof missing))
-        *code = command_usage(&settings_command,
-                              "the three backoff settings form one formula: %s must be given too",
-                              missing);
-    else if (fault)
-        *code = command_usage(&settings_command, "%s", fault);
-    else if (s->jq_time_limit.ms == 0)
-        *code = command_usage(&settings_command, "--jq-time-limit must be longer than 0");
-    else if (s->jq_memory_limit < JQ_MEMORY_MIN)
-        *code = command_usage(&settings_command, "--jq-memory-limit must be 16MiB or more");
-    else
-        return true;
-    return false;
+        return false;
+    }
+    struct err e = complete(s, &o);
+    if (e.code != ERR_OK)
+        *code = command_usage(&settings_command, "%s", e.msg);
+    return e.code == ERR_OK;
+}
+
+struct err settings_reload(struct settings *fresh)
+{
+    struct options o;
+    *fresh = (struct settings){0};
+    char **words = alloc_get(((size_t)given.argc + 1) * sizeof(char *));
+    memcpy(words, given.argv, ((size_t)given.argc + 1) * sizeof(char *));
+    struct err e = options_parse(table, OPTIONS_ANYWHERE, given.argc, words, fresh, &o);
+    free(words);
+    if (e.code != ERR_OK)
+        return e;
+    return complete(fresh, &o);
+}
+
+void settings_free(struct settings *s)
+{
+    config_free(&s->file);
 }

@@ -10,6 +10,7 @@
 
 #include "base/units.h"
 #include "cli/command.h"
+#include "cli/config.h"
 
 enum settings_commit_mode { SETTINGS_FSYNC, SETTINGS_BUFFERED };
 enum settings_cron_missed { SETTINGS_CRON_ONCE, SETTINGS_CRON_SKIP };
@@ -20,6 +21,8 @@ struct settings_tls {
 };
 
 struct settings {
+    const char *config; /* NULL: there is no file */
+    struct config file; /* what is in it; option values may point into it */
     const char *root_dir;
     const char *host;
     int64_t port; /* 0: the system picks a free one */
@@ -63,5 +66,10 @@ extern const struct subcommand settings_command;
 /* Reads flags and environment. False when the process is to end now: help was
  * printed, or a mistake reported; *code is then its exit code. */
 bool settings_load(int argc, char **argv, struct settings *s, int *code);
+
+/* Reads the configuration file again, with the same flags and the environment behind it. *fresh
+ * is to be released in either case. */
+NODISCARD struct err settings_reload(struct settings *fresh);
+void settings_free(struct settings *s);
 
 #endif

@@ -18,6 +18,8 @@ static void apply(const struct patch *p, instant now, struct job *job)
         job->state.priority = p->priority;
     if (p->set & PATCH_READY_AT)
         job->state.ready_at = instant_is_set(p->ready_at) ? p->ready_at : now;
+    if (p->set & PATCH_READY_AT)
+        engine_grace_clear(&job->state.extras);
     if (p->set & PATCH_RETRY_LIMIT)
         job->retry_limit = p->retry_limit;
     if (p->set & PATCH_BACKOFF)
@@ -152,7 +154,7 @@ struct err engine_rerun(struct engine *e, instant now, struct id id, instant at,
     s->purge_at = INSTANT_NONE;
     s->forgiven = s->attempts; /* a whole new budget; the attempts stay on record */
     s->losses = 0;
-    s->extras = (struct job_extras){0};
+    s->extras = (struct job_extras){.notes = s->extras.notes};
     s->reason = STR("brought back by a command");
     e->port.put_state(e->port.ctx, id, s);
     engine_unique_move(e, engine_unique_ref(e, job), id, STATUS_DEAD, s->status);

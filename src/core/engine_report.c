@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "base/duration.h"
 #include "base/must.h"
 #include "core/categorize.h"
 #include "core/engine_internal.h"
@@ -15,7 +16,7 @@
  * The token is checked before anything else: a worker whose lease ran out must hear
  * "stale" even when the job is completed by now, or it would believe that its own
  * result was the one recorded. */
-static struct err find_run(struct engine *e, instant now, struct run_ref ref, struct live **out)
+struct err engine_find_run(struct engine *e, instant now, struct run_ref ref, struct live **out)
 {
     struct live *l = idmap_get(&e->live, ref.id);
     if (l && (ref.token == 0 || ref.token == l->token)) {
@@ -81,8 +82,10 @@ static struct run run_of(const struct live *l, instant now, enum outcome outcome
 
 static struct job_extent extent_of(const struct live *l)
 {
-    return (struct job_extent){
-        .has_state = l->has_state, .payload_apart = l->payload_apart, .runs_ended = l->run};
+    return (struct job_extent){.has_state = l->has_state,
+                               .payload_apart = l->payload_apart,
+                               .runs_ended = l->run,
+                               .notes = l->extras ? l->extras->notes : 0};
 }
 
 /* Ends the job for good: kept until its retention is over, or gone at once. */
@@ -125,7 +128,8 @@ void engine_call_off(struct engine *e, instant now, struct live *l, struct job_s
 struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
 {
     struct live *l = NULL;
-    TRY(find_run(e, now, ref, &l));
+    TRY(engine_find_run(e, now, ref, &l));
+    engine_note_drop(e, l, NOTE_CHECKPOINT); /* there is no next run */
     struct job_state s = state_of(l);
     s.status = lifecycle_move(STATUS_IN_FLIGHT, EVENT_SUCCEED);
     s.completed_at = now;
@@ -155,6 +159,14 @@ struct decision {
     struct job_extras extras;
 };
 
+/* Continues a reason, as far as there is room. */
+static void add_words(char reason[RETRY_REASON_MAX], const char *words)
+{
+    size_t n = strlen(reason);
+    if (n + strlen(words) < RETRY_REASON_MAX)
+        memcpy(reason + n, words, strlen(words) + 1);
+}
+
 static void adopt(const struct engine *e, struct decision *d, const struct policy_verdict *v,
                   const struct policy *p, const struct retry_request *r, const struct failure *f,
                   instant now, struct arena *a)
@@ -174,8 +186,7 @@ static void adopt(const struct engine *e, struct decision *d, const struct polic
     span required = v->avoid_for.ms >= 0 ? v->avoid_for : e->settings.avoid_required;
     d->extras.avoid_node = f->node;
     d->extras.avoid_until = instant_add(d->verdict.at, required);
-    size_t n = strlen(d->verdict.reason);
-    snprintf(d->verdict.reason + n, sizeof d->verdict.reason - n, ", not on the same node");
+    add_words(d->verdict.reason, ", not on the same node");
 }
 
 _Static_assert(sizeof((struct verdict){0}.reason) == sizeof((struct policy_verdict){0}.reason),
@@ -205,6 +216,34 @@ static struct decision decide(struct engine *e, instant now, const struct retry_
     struct policy_verdict v = policy_evaluate(list, n, settings, f, counts, used, &e->rng);
     adopt(e, &d, &v, v.policy >= 0 ? list[v.policy] : NULL, r, f, now, a);
     return d;
+}
+
+/* The run that was preempted may still be at work: the next one waits for its end, but no longer
+ * than the grace period (seed 004: graceful shutdown). */
+static void wait_for_end(struct decision *d, instant now, const struct live *l, span grace)
+{
+    struct job_extras *x = &d->extras;
+    x->grace_token = l->token;
+    x->grace_end = instant_add(now, grace);
+    x->backoff_end = d->verdict.at;
+    if (x->grace_end.ms <= d->verdict.at.ms)
+        return;
+    if (x->avoid_node.len)
+        x->avoid_until = instant_add(x->avoid_until, instant_diff(x->grace_end, d->verdict.at));
+    d->verdict.at = x->grace_end;
+    struct buf words = {0};
+    buf_lit(&words, ", but not before the preempted run has ended or ");
+    duration_write(&words, grace);
+    buf_lit(&words, " are over");
+    buf_byte(&words, '\0');
+    add_words(d->verdict.reason, words.at);
+    buf_fini(&words);
+}
+
+void engine_grace_clear(struct job_extras *x)
+{
+    x->grace_token = 0;
+    x->grace_end = x->backoff_end = x->terminated_at = (instant){0};
 }
 
 static uint32_t losses_of_expired(const struct live *l)
@@ -246,6 +285,7 @@ static void fail(struct engine *e, instant now, struct live *l, const struct dec
     run.failure = *failure;
     run.attempt = s.attempts;
     run.retry_at = v->retry ? v->at : INSTANT_NONE;
+    run.grace_end = s.extras.grace_end;
 
     if (!v->retry) {
         span retention =
@@ -292,7 +332,7 @@ struct err engine_fail(struct engine *e, instant now, const struct failure_repor
                        struct arena *a, struct job *job)
 {
     struct live *l = NULL;
-    TRY(find_run(e, now, r->ref, &l));
+    TRY(engine_find_run(e, now, r->ref, &l));
     TRY(load_record(e, l, a, job));
     job->state = state_of(l);
     struct failure failure = r->failure;
@@ -302,9 +342,50 @@ struct err engine_fail(struct engine *e, instant now, const struct failure_repor
     struct retry_request request = {
         .job = job, .outcome = OUTCOME_FAILED, .kill = r->kill, .retry_at = r->retry_at};
     struct decision d = decide(e, now, &request, &failure, a);
+    if (d.verdict.retry && r->grace.ms > 0)
+        wait_for_end(&d, now, l, r->grace);
     fail(e, now, l, &d, OUTCOME_FAILED, &failure, job);
     job->state.reason = arena_copy(a, job->state.reason);
     job->state.extras = job_extras_copy(a, &job->state.extras);
+    return err_none();
+}
+
+/* The wait of a job is over sooner than was said. */
+static void bring_forward(struct engine *e, instant now, struct job *job, instant ready_at)
+{
+    struct job_state *s = &job->state;
+    struct queue *q = engine_queue_find(e, job->queue);
+    must(q && s->status == STATUS_SCHEDULED);
+    engine_forget(e, q, job);
+    s->ready_at = instant_max(ready_at, now);
+    s->status = lifecycle_move(s->status, EVENT_POSTPONE);
+    if (s->ready_at.ms <= now.ms)
+        s->status = lifecycle_move(s->status, EVENT_DUE);
+    engine_wait_add(e, q, s->priority, job->id, true, s->ready_at, now);
+}
+
+struct err engine_terminated(struct engine *e, instant now, struct run_ref ref, uint32_t run,
+                             struct arena *a, struct job *job)
+{
+    const struct live *l = idmap_get(&e->live, ref.id);
+    if (l && l->token == ref.token)
+        return err_make(ERR_UNPROCESSABLE, "run %u is in flight: its failure comes first", l->run);
+    struct job_extent extent;
+    TRY(engine_read(e, now, ref.id, false, a, job, &extent));
+    struct job_state *s = &job->state;
+    bool waits = s->status == STATUS_SCHEDULED || s->status == STATUS_READY;
+    if (!waits || s->extras.grace_token != ref.token || s->runs != run + 1)
+        return err_make(ERR_STALE, "the job does not wait for the end of this run");
+    if (s->extras.terminated_at.ms)
+        return err_none();
+    s->extras.terminated_at = now;
+    if (s->status == STATUS_SCHEDULED && s->extras.backoff_end.ms < s->ready_at.ms)
+        bring_forward(e, now, job, s->extras.backoff_end);
+    char words[RETRY_REASON_MAX];
+    snprintf(words, sizeof words, "%.*s", STR_ARG(s->reason));
+    add_words(words, "; it has ended");
+    s->reason = arena_copy(a, str_from(words));
+    e->port.put_state(e->port.ctx, ref.id, s);
     return err_none();
 }
 
@@ -325,9 +406,11 @@ struct err engine_expire(struct engine *e, instant now, struct live *l)
         struct retry_request request = {
             .job = &job, .outcome = OUTCOME_EXPIRED, .retry_at = INSTANT_NONE};
         struct decision d = decide(e, now, &request, &failure, &scratch);
-        if (is_poison(e, losses_of_expired(l)))
-            d = (struct decision){.verdict = poisoned(losses_of_expired(l)),
-                                  .extras = {.retry_counts = job.state.extras.retry_counts}};
+        if (is_poison(e, losses_of_expired(l))) {
+            d = (struct decision){poisoned(losses_of_expired(l)), job.state.extras};
+            d.extras.avoid_node = (struct str){0};
+            d.extras.avoid_until = (instant){0};
+        }
         fail(e, now, l, &d, OUTCOME_EXPIRED, &failure, &job);
     }
     arena_fini(&scratch);
@@ -385,27 +468,42 @@ void engine_lose(struct engine *e, instant now, struct live *l)
 struct err engine_release(struct engine *e, instant now, struct run_ref ref)
 {
     struct live *l = NULL;
-    TRY(find_run(e, now, ref, &l));
+    TRY(engine_find_run(e, now, ref, &l));
     engine_return(e, now, l, OUTCOME_RETURNED, "the worker gave it back");
     return err_none();
+}
+
+/* The stored state knows what the run does not carry along, the last reason for one. That of a
+ * stream's job still is the one from before its run. */
+struct err engine_live_store(struct engine *e, struct live *l, instant lease_end)
+{
+    struct arena scratch = {0};
+    struct job job;
+    struct job_extent extent;
+    struct err err = e->port.load_job(e->port.ctx, l->id, PORT_STATE, &scratch, &job, &extent);
+    if (err.code == ERR_OK) {
+        job.state.lease_end = lease_end;
+        job.state.extras.notes = l->extras ? l->extras->notes : 0;
+        e->port.put_state(e->port.ctx, l->id, &job.state);
+        l->has_state = true;
+    }
+    arena_fini(&scratch);
+    return err;
 }
 
 struct err engine_renew(struct engine *e, instant now, struct run_ref ref, span lease,
                         instant *lease_end)
 {
     struct live *l = NULL;
-    TRY(find_run(e, now, ref, &l));
+    TRY(engine_find_run(e, now, ref, &l));
     if (!instant_is_set(l->lease_end))
         return err_make(ERR_UNPROCESSABLE,
                         "the job is held by an open stream, which needs no renewal");
+    *lease_end = instant_add(now, lease);
+    TRY(engine_live_store(e, l, *lease_end));
     engine_deadline_remove(e, l->lease_end, l->id);
-    l->lease_end = *lease_end = instant_add(now, lease);
+    l->lease_end = *lease_end;
     l->lapsed = false;
     engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, l->queue->index));
-    struct job_state s = state_of(l);
-    s.token = l->token;
-    s.lease_end = l->lease_end;
-    s.worker = (struct str){l->worker->bytes, l->worker->len};
-    e->port.put_state(e->port.ctx, l->id, &s);
     return err_none();
 }

@@ -7,11 +7,10 @@
 #include "base/json.h"
 #include "base/must.h"
 #include "policy/category_document.h"
-#include "policy/fields.h"
 #include "policy/policy_document.h"
+#include "policy/settings_document.h"
 
 #define GLOBAL_MAX_DEFAULT 20
-#define COUNT(array)       (sizeof(array) / sizeof *(array))
 #define NAME_ARG(name)     (int)((name).len < 64 ? (name).len : 64), (name).at
 
 struct attached {
@@ -294,62 +293,15 @@ void policies_queue_read(const struct policies *p, struct str queue, struct aren
 
 /* --- settings --- */
 
-static bool read_enabled(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_bool(f, at, &((struct policy_settings *)into)->enabled);
-}
-
-static bool read_max(struct fields *f, const struct fields_at *at, void *into)
-{
-    struct policy_settings *s = into;
-    return fields_int(f, at, 0, JOB_RETRY_LIMIT_MAX, &s->global_max_retries);
-}
-
-static bool read_default(struct fields *f, const struct fields_at *at, void *into)
-{
-    struct policy_settings *s = into;
-    bool none = at->node->type == DOCUMENT_NULL ||
-                (at->node->type == DOCUMENT_STRING && at->node->text.len == 0);
-    s->default_policy = (struct str){0};
-    return none || fields_label(f, at, &s->default_policy);
-}
-
-static bool read_backoff(struct fields *f, const struct fields_at *at, void *into)
-{
-    struct policy_settings *s = into;
-    s->default_backoff = (struct curve){0};
-    return at->node->type == DOCUMENT_NULL ||
-           policy_document_backoff(at->node, "defaultBackoff", &s->default_backoff, f->fault);
-}
-
 static struct err read_settings(struct str text, struct arena *a, struct policy_settings *s)
 {
-    static const struct field table[] = {{"enabled", read_enabled, false},
-                                         {"globalMaxRetries", read_max, false},
-                                         {"defaultPolicyName", read_default, false},
-                                         {"defaultBackoff", read_backoff, false}};
     struct document_fault fault = {0};
     struct document_list list;
     const struct document_node *root;
-    struct fields f = {.arena = a, .fault = &fault};
     if (!document_read(text, DOCUMENT_ANY, a, &list, &fault) ||
-        !document_only(&list, &root, &fault))
-        return document_fault_err(&fault);
-    struct fields_at at = {.node = root};
-    if (!fields_read(&f, &at, table, COUNT(table), s))
+        !document_only(&list, &root, &fault) || !settings_document_read(root, NULL, s, &fault))
         return document_fault_err(&fault);
     return err_none();
-}
-
-static struct document_node *settings_tree(const struct policy_settings *s, struct arena *a)
-{
-    struct document_node *n = document_map(a);
-    document_add(n, "enabled", document_bool(a, s->enabled));
-    document_add(n, "globalMaxRetries", document_int(a, s->global_max_retries));
-    document_add(n, "defaultPolicyName", document_string(a, s->default_policy));
-    if (s->default_backoff.shape != CURVE_NONE)
-        document_add(n, "defaultBackoff", policy_document_backoff_tree(&s->default_backoff, a));
-    return n;
 }
 
 static void set_settings(struct policies *p, const struct policy_settings *s)
@@ -392,7 +344,7 @@ static void note_change(struct policies *p, struct str old, struct str new, stru
 static struct str settings_json(const struct policy_settings *s, struct arena *a)
 {
     struct buf b = {0};
-    document_write_json(settings_tree(s, a), &b);
+    document_write_json(settings_document_tree(s, a), &b);
     return own(&b, a);
 }
 
@@ -416,7 +368,7 @@ struct err policies_settings_put(struct policies *p, struct str text, struct str
 void policies_settings_read(const struct policies *p, struct arena *a, struct str *json)
 {
     struct buf b = {0};
-    document_write_json(settings_tree(&p->settings, a), &b);
+    document_write_json(settings_document_tree(&p->settings, a), &b);
     must(b.len > 0 && b.at[b.len - 1] == '}');
     b.len--;
     buf_lit(&b, ",\"lastChange\":");

@@ -27,7 +27,7 @@ static bool read_multiplier(struct fields *f, const struct fields_at *at, void *
     return fields_double(f, at, 1.0, MULTIPLIER_MOST, &((struct curve *)into)->exponent);
 }
 
-static bool read_backoff(struct fields *f, const struct fields_at *at, struct curve *c)
+bool policy_document_backoff(struct fields *f, const struct fields_at *at, struct curve *c)
 {
     static const struct field table[] = {{"initialDelay", read_initial, true},
                                          {"maxDelay", read_max, false},
@@ -99,7 +99,7 @@ static bool rule_limit(struct fields *f, const struct fields_at *at, void *into)
 
 static bool rule_backoff(struct fields *f, const struct fields_at *at, void *into)
 {
-    return read_backoff(f, at, &((struct policy_rule *)into)->backoff);
+    return policy_document_backoff(f, at, &((struct policy_rule *)into)->backoff);
 }
 
 static bool rule_affinity(struct fields *f, const struct fields_at *at, void *into)
@@ -171,7 +171,7 @@ static bool spec_default(struct fields *f, const struct fields_at *at, void *int
 
 static bool spec_backoff(struct fields *f, const struct fields_at *at, void *into)
 {
-    return read_backoff(f, at, &((struct policy *)into)->backoff);
+    return policy_document_backoff(f, at, &((struct policy *)into)->backoff);
 }
 
 static bool spec_affinity(struct fields *f, const struct fields_at *at, void *into)
@@ -237,14 +237,6 @@ void policy_document_free(struct policy_document *d)
     fields_free_patterns(d->patterns);
     arena_fini(&d->memory);
     *d = (struct policy_document){0};
-}
-
-bool policy_document_backoff(const struct document_node *n, const char *path, struct curve *out,
-                             struct document_fault *fault)
-{
-    struct fields f = {.fault = fault};
-    struct fields_at top = {0}, at = {&top, str_from(path), 0, n};
-    return read_backoff(&f, &at, out);
 }
 
 /* --- writing --- */

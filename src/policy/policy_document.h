@@ -36,10 +36,11 @@ struct document_node *policy_document_tree(const struct policy *p, int64_t resou
 #define POLICY_DOCUMENT_MULTIPLIER   2.0
 #define POLICY_DOCUMENT_MAX_DELAY_MS 600000
 
-/* Reads {initialDelay, maxDelay, multiplier}, as settings have it too; path is where the
- * value is, for faults ("defaultBackoff"). */
-NODISCARD bool policy_document_backoff(const struct document_node *n, const char *path,
-                                       struct curve *out, struct document_fault *fault);
+/* Reads {initialDelay, maxDelay, multiplier}, as settings have it too. */
+struct fields;
+struct fields_at;
+NODISCARD bool policy_document_backoff(struct fields *f, const struct fields_at *at,
+                                       struct curve *out);
 struct document_node *policy_document_backoff_tree(const struct curve *c, struct arena *a);
 
 #endif

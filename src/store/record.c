@@ -24,13 +24,15 @@
  *   FIELDS   of each field of core/job_fields.def that is set, in the order of their numbers:
  *            varint number, then text, varint, opt ms or double; ended by byte 0
  *   RUN      byte version, varint index, text worker, opt taken_at, opt lease_end,
- *            opt ended_at, byte outcome, varint attempt, opt retry_at, text reason,
+ *            opt ended_at, byte outcome, varint attempt, opt retry_at, varint end of the
+ *            grace period in ms or 0, text reason,
  *            text message, text error type, text backtrace, zigzag exit code,
  *            zigzag signal, opt run time ms, byte condition, text node, text termination
  *            message, text category, text subcategory, text hint, text pod error, varint count
  *            of pod events, then for each a text; varint count of containers, then for
  *            each: text name, byte 1 if it is an init container, zigzag exit code, text
  *            reason, text message
+ *   NOTE     byte version, varint run, opt at, double value, text text
  *   TAKES    byte version, opt at, varint count, then for each: id as 16 bytes
  *            big-endian, varint run
  *   PAUSE    byte 0 or 1: paused, opt paused_at, opt resumed_at
@@ -65,6 +67,8 @@ _Static_assert(CONDITION_NONE == 0 && CONDITION_OOM_KILLED == 1 && CONDITION_EVI
                    CONDITION_PREEMPTED == 3 && CONDITION_DEADLINE_EXCEEDED == 4 &&
                    CONDITION_UNSCHEDULABLE == 5,
                "stored conditions keep their numbers");
+_Static_assert(NOTE_PROGRESS == 0 && NOTE_CHECKPOINT == 1 && NOTE_RESULT == 2,
+               "stored notes keep their numbers");
 _Static_assert(CURVE_NONE == 0 && CURVE_POWER == 1, "stored shapes keep their numbers");
 
 struct err record_check_format(struct str value)
@@ -233,6 +237,7 @@ static void write_run(struct writer *w, const struct run *r)
     writer_byte(w, r->outcome);
     writer_varint(w, r->attempt);
     writer_opt(w, r->retry_at.ms);
+    writer_varint(w, (uint64_t)r->grace_end.ms);
     writer_text(w, r->reason);
     write_failure(w, &r->failure);
 }
@@ -242,6 +247,15 @@ static void write_id(struct writer *w, struct id id)
     uint8_t bytes[16];
     id_encode(id, bytes);
     writer_bytes(w, bytes, sizeof bytes);
+}
+
+static void write_note(struct writer *w, const struct note *n)
+{
+    writer_byte(w, VERSION);
+    writer_varint(w, n->run);
+    writer_opt(w, n->at.ms);
+    writer_double(w, n->value);
+    writer_text(w, n->text);
 }
 
 static void write_takes(struct writer *w, instant at, const struct take *takes, size_t count)
@@ -343,6 +357,11 @@ void record_put_state(struct batch *b, struct id id, const struct job_state *sta
 void record_put_run(struct batch *b, struct id id, const struct run *run)
 {
     PUT(b, record_run_key(id, run->index), write_run(w, run));
+}
+
+void record_put_note(struct batch *b, struct id id, enum note_kind kind, const struct note *note)
+{
+    PUT(b, record_note_key(id, kind), write_note(w, note));
 }
 
 void record_put_takes(struct batch *b, uint64_t seq, instant at, const struct take *takes,
@@ -589,6 +608,7 @@ struct err record_read_run(struct str value, struct arena *a, struct run *run)
     run->outcome = (enum outcome)reader_byte(&r, "outcome", OUTCOME_COUNT - 1);
     run->attempt = (uint32_t)reader_varint(&r, "attempt", UINT32_MAX);
     run->retry_at = reader_instant(&r, "retry_at");
+    run->grace_end.ms = (int64_t)reader_varint(&r, "grace_end", INT64_MAX);
     run->reason = reader_text(&r, "reason");
     run->failure = (struct failure){0};
     read_failure(&r, a, &run->failure);
@@ -606,6 +626,17 @@ static struct take read_take(struct reader *r)
     struct take t = {.id = read_id(r)};
     t.run = (uint32_t)reader_varint(r, "run", UINT32_MAX);
     return t;
+}
+
+struct err record_read_note(struct str value, struct note *note)
+{
+    struct reader r = begin(value);
+    TRY(read_version(&r, "note"));
+    note->run = (uint32_t)reader_varint(&r, "run", UINT32_MAX);
+    note->at = reader_instant(&r, "at");
+    note->value = reader_double(&r, "value");
+    note->text = reader_text(&r, "text");
+    return finish(&r, "note");
 }
 
 struct err record_read_takes(struct str value, instant *at, void (*each)(void *ctx, struct take t),

@@ -458,23 +458,6 @@ static void a_fault_has_its_place_in_json_too(void **state)
                   "line 2, column 10: kind: expected RetryPolicy, found 7");
 }
 
-static void a_backoff_alone_is_read_for_settings(void **state)
-{
-    (void)state;
-    struct arena a = {0};
-    struct document_list list;
-    struct document_fault fault;
-    struct curve c;
-    assert_true(document_read(STR("{initialDelay: 0s, maxDelay: 10m, multiplier: 2.0}"),
-                              DOCUMENT_YAML, &a, &list, &fault));
-    assert_true(policy_document_backoff(list.first, "defaultBackoff", &c, &fault));
-    assert_int_equal(c.most.ms, 600000);
-    assert_true(document_read(STR("{initialDelay: 5}"), DOCUMENT_YAML, &a, &list, &fault));
-    assert_false(policy_document_backoff(list.first, "defaultBackoff", &c, &fault));
-    assert_string_equal(fault.path, "defaultBackoff.initialDelay");
-    arena_fini(&a);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -493,7 +476,6 @@ int main(void)
         cmocka_unit_test(a_rule_that_cannot_be_reached_is_refused),
         cmocka_unit_test(too_many_rules_are_refused),
         cmocka_unit_test(a_fault_has_its_place_in_json_too),
-        cmocka_unit_test(a_backoff_alone_is_read_for_settings),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef POLICY_SETTINGS_DOCUMENT_H
+#define POLICY_SETTINGS_DOCUMENT_H
+
+/* The settings of retrying as a document: the body of PUT /settings/retry, and the section
+ * retryPolicy of a configuration file (seed 004). */
+
+#include "core/policy.h"
+#include "policy/document.h"
+
+/* Changes what the mapping names. section is what faults call it; NULL: the document as a whole.
+ * default_policy points into the tree. */
+NODISCARD bool settings_document_read(const struct document_node *n, const char *section,
+                                      struct policy_settings *s, struct document_fault *fault);
+/* All of them, in the arena; its texts are the settings'. */
+struct document_node *settings_document_tree(const struct policy_settings *s, struct arena *a);
+
+#endif

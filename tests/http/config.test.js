@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// The configuration file of the server, and SIGHUP.
+
+const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const path = require('node:path');
+const { after, describe, it } = require('node:test');
+const { Server, assertError, makeDir, queueName, run, until } = require('./harness');
+
+describe('a configuration file', () => {
+    const dir = makeDir();
+    const file = path.join(dir, 'tenax.yaml');
+    after(() => fs.rmSync(dir, { recursive: true, force: true }));
+
+    // A server with this file; flags and variables as given.
+    async function withServer(text, options, body) {
+        fs.writeFileSync(file, text);
+        const server = new Server({ ...options, args: ['--config', file, ...(options.args || [])] });
+        await server.start();
+        try {
+            await body(server);
+        } finally {
+            await server.clean();
+        }
+    }
+
+    // Writes the file anew, sends SIGHUP, and waits until the server says what came of it.
+    async function reload(server, text, words) {
+        fs.writeFileSync(file, text);
+        const from = server.stderr.length;
+        server.child.kill('SIGHUP');
+        await until(() => words.test(server.stderr.slice(from)), `it says ${words}`);
+        return server.stderr.slice(from);
+    }
+
+    const settings = async (server) => (await server.get('/settings/retry')).json;
+
+    async function refused(text, words, args = []) {
+        fs.writeFileSync(file, text);
+        const end = await run(['serve', '--root-dir', path.join(dir, 'never'), '--port', '0',
+            '--config', file, ...args]);
+        assert.equal(end.code, 2, end.stderr);
+        assert.match(end.stderr, words);
+        assert.equal(fs.existsSync(path.join(dir, 'never')), false);
+    }
+
+    it('stands_behind_flags_and_variables_and_before_defaults', async () => {
+        const text = 'max-body: 2KiB\nlog-level: info\nstrict: true\n'
+            + 'default-dead-job-retention: 1h\n';
+        await withServer(text, {
+            args: ['--default-dead-job-retention', '2h'], env: { TENAX_STRICT: 'false' },
+        }, async (server) => {
+            const job = { queue: 'q', type: 't', payload: 'x'.repeat(3000) };
+            assert.equal((await server.post('/jobs', job)).status, 413);
+            const res = await server.post('/jobs', { ...job, payload: 1, unknown: 1 });
+            assert.equal(res.status, 201, res.text); // the variable says not strict
+            const { id } = res.json;
+            await server.post(`/jobs/${id}/cancel`);
+            const dead = await server.job(id);
+            const kept = dead.purge_at - dead.completed_at || dead.purge_at - Date.now();
+            assert.ok(kept > 3600000 && kept <= 7200000, `${kept}`);
+        });
+    });
+
+    it('is_refused_as_a_whole_with_the_place_of_the_fault', async () => {
+        await refused('port: 1\nprot: 2\n', /line 2, column 1: .*'prot'; did you mean 'port'/);
+        await refused('port: 0\nmax-body: [1]\n', /line 2, column 11: max-body: .*single value/);
+        await refused('default-retry-limit: many\n', /line 1, column 22: default-retry-limit: 'many'/);
+        await refused('log-level: warn\nretryPolicy:\n  globalMaxRetries: -1\n',
+            /line 3, column 21: retryPolicy\.globalMaxRetries/);
+        await refused('retryPolicy:\n  enabled: true\nretry-policy-enabled: true\n',
+            /line 2, column 3: retryPolicy\.enabled: .*retry-policy-enabled/);
+        await refused('a: b: c\n', /line 1/);
+        await refused('- port\n', /a mapping of settings/);
+        await refused('default-backoff-base: 1s\n', /--default-backoff-exponent/);
+        await refused('port: many\n', /port/, ['--port', '0']); // also where a flag goes before it
+        const end = await run(['serve', '--config', path.join(dir, 'none.yaml')]);
+        assert.equal(end.code, 2);
+        assert.match(end.stderr, /cannot read .*none\.yaml/);
+    });
+
+    it('may_be_JSON_and_may_be_empty', async () => {
+        for (const text of ['{"strict": true, "retryPolicy": {"globalMaxRetries": 4}}', '# none\n'])
+            await withServer(text, {}, async (server) => {
+                const wanted = text.includes('4') ? 4 : 20;
+                assert.equal((await settings(server)).globalMaxRetries, wanted);
+            });
+    });
+
+    it('has_the_settings_of_retrying', async () => {
+        await withServer('retryPolicy:\n  enabled: true\n  globalMaxRetries: 9\n'
+            + '  defaultBackoff: {initialDelay: 3s}\n', {}, async (server) => {
+            const now = await settings(server);
+            assert.deepEqual([now.enabled, now.globalMaxRetries, now.defaultBackoff.initialDelay],
+                [true, 9, '3s']);
+            assert.equal(now.lastChange.by, `start with ${file}`);
+        });
+        // A flag goes before the section, too.
+        await withServer('retryPolicy: {enabled: true, globalMaxRetries: 9}\n',
+            { args: ['--retry-policy-enabled=false'] }, async (server) => {
+                const now = await settings(server);
+                assert.deepEqual([now.enabled, now.globalMaxRetries], [false, 9]);
+            });
+    });
+
+    it('is_read_again_on_SIGHUP', async () => {
+        const text = 'log-level: info\nstrict: false\nretryPolicy: {globalMaxRetries: 9}\n';
+        await withServer(text, {}, async (server) => {
+            const first = (await settings(server)).lastChange.at;
+            await reload(server, text, /has been read again/);
+            assert.equal((await settings(server)).lastChange.at, first); // nothing changed
+            const said = await reload(server, 'log-level: info\nstrict: true\nport: 1\n'
+                + 'max-connections: 5\ndefault-retry-limit: 0\nretryPolicy: {globalMaxRetries: 8}\n',
+            /has been read again/);
+            assert.match(said, /'max-connections' of .* when the server is started again/);
+            assert.doesNotMatch(said, /'port'/); // the flag has the say
+            const now = await until(async () => {
+                const s = await settings(server);
+                return s.globalMaxRetries === 8 && s;
+            }, 'the settings change');
+            assert.equal(now.lastChange.by, `reload of ${file}`);
+            assert.equal(now.lastChange.old.globalMaxRetries, 9);
+            const queue = queueName();
+            assertError(await server.post('/jobs', { queue, type: 't', payload: 1, unknown: 1 }),
+                400, 'unknown_field');
+            const { id } = await server.enqueue({ queue });
+            await server.claimOne(queue);
+            const failed = await server.post(`/jobs/${id}/failure`, { message: 'm' });
+            assert.equal(failed.json.status, 'dead', failed.text);
+        });
+    });
+
+    it('that_is_bad_on_SIGHUP_changes_nothing', async () => {
+        const text = 'strict: true\nretryPolicy: {globalMaxRetries: 9}\n';
+        await withServer(text, {}, async (server) => {
+            const said = await reload(server,
+                'strict: false\nretryPolicy: {globalMaxRetries: 3}\nlog-level: loud\n',
+                /nothing has changed/);
+            assert.match(said, /tenax\.yaml: line 3, column 12: log-level: 'loud'/);
+            assert.equal((await settings(server)).globalMaxRetries, 9);
+            assertError(await server.post('/jobs', { queue: 'q', type: 't', payload: 1, no: 1 }),
+                400, 'unknown_field');
+            const policy = await reload(server,
+                'retryPolicy: {defaultPolicyName: nobody, globalMaxRetries: 1}\n',
+                /the settings stay as they are/);
+            assert.match(policy, /nobody/);
+            assert.equal((await settings(server)).globalMaxRetries, 9);
+            fs.rmSync(file);
+            server.child.kill('SIGHUP');
+            await until(() => /cannot read .*tenax\.yaml/.test(server.stderr), 'it says why');
+            await server.assertServes();
+        });
+    });
+
+    it('does_not_undo_what_was_changed_by_hand_until_SIGHUP', async () => {
+        const text = 'retryPolicy: {globalMaxRetries: 9}\n';
+        await withServer(text, {}, async (server) => {
+            const put = await server.request('PUT', '/settings/retry', { globalMaxRetries: 0 },
+                { 'worker-id': 'operator' });
+            assert.equal(put.status, 200);
+            await server.signal('SIGKILL');
+            await server.start();
+            assert.equal((await settings(server)).globalMaxRetries, 0);
+            assert.match(server.stderr, /is not used: 'operator' has changed the settings since/);
+            fs.writeFileSync(file, text);
+            server.child.kill('SIGHUP');
+            await until(async () => (await settings(server)).globalMaxRetries === 9,
+                'the file counts');
+            await server.stop();
+            fs.writeFileSync(file, text.replace('9', '7'));
+            await server.start(); // the last word was the file's: it has it again
+            assert.equal((await settings(server)).globalMaxRetries, 7);
+        });
+    });
+});
