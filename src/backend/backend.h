@@ -51,6 +51,9 @@ enum command_kind {
     CMD_POLICY_PUT,   /* reply.document; as are READ and CMD_RETRY_… */
     CMD_POLICY_READ,  /* of no name: all of them */
     CMD_POLICY_REMOVE,
+    CMD_CATEGORIES_PUT, /* failure categories; as the three before */
+    CMD_CATEGORIES_READ,
+    CMD_CATEGORIES_REMOVE,
     CMD_QUEUE_PUT,  /* reply.queues[0] afterwards */
     CMD_QUEUE_READ, /* reply.queues[0]; any name will do */
     CMD_QUEUE_LIST, /* reply.queues and reply.more */
@@ -128,11 +131,11 @@ struct queue_shown {
 
 /* A document that people manage; see policy/policies.h. */
 struct resource_command {
-    struct str name; /* of the policy */
+    struct str name; /* of the document */
     struct str text; /* the document */
     struct str by;   /* RETRY_SETTINGS_PUT: who asks, or empty */
     enum document_format format;
-    bool create; /* POLICY_PUT: there must be none of that name */
+    bool create; /* POLICY_PUT, CATEGORIES_PUT: there must be none of that name */
 };
 
 struct reply {
@@ -195,7 +198,7 @@ struct command {
         struct runs_command runs;
         struct cron_put cron_put;
         struct cron_command cron;         /* CRON_READ, CRON_SWITCH, CRON_REMOVE */
-        struct resource_command resource; /* CMD_POLICY_*, CMD_RETRY_* */
+        struct resource_command resource; /* CMD_POLICY_*, CMD_CATEGORIES_* … CMD_RETRY_* */
         struct queue_command queue;       /* CMD_QUEUE_* */
     };
     /* What a worker leaves with its report, or NULL: SUCCEED, FAIL, RENEW, PROGRESS, RELEASE. All
