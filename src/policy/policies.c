@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/must.h"
+#include "base/strmap.h"
 #include "policy/category_document.h"
 #include "policy/policy_document.h"
 #include "policy/settings_document.h"
