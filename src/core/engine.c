@@ -28,6 +28,7 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
     e->unique_seed = rng_next(&e->rng);
     e->take_seq = 1;
     e->crons = engine_crons_new(e->queue_names.seed);
+    list_init(&e->settling);
     list_init(&e->dirty);
     list_init(&e->hungry);
     list_init(&e->all_waiters);
@@ -71,6 +72,7 @@ void engine_free(struct engine *e)
     btree_fini(&e->ended[0]);
     btree_fini(&e->ended[1]);
     btree_fini(&e->unique);
+    engine_depend_fini(e);
     engine_fold_fini(e);
     engine_avoid_fini(e);
     idmap_fini(&e->live);
@@ -135,6 +137,8 @@ void engine_restore_job(struct engine *e, const struct job *job, const struct jo
         engine_ended_add(e, s->status, job->id, s->purge_at, q);
         return;
     case STATUS_BLOCKED:
+        engine_blocked_add(e, q, job);
+        return;
     case STATUS_COUNT:
         break;
     }
@@ -171,8 +175,10 @@ void engine_forget(struct engine *e, struct queue *q, const struct job *job)
         engine_deadline_remove(e, s->purge_at, job->id);
         q->counts[s->status]--;
         return;
-    case STATUS_IN_FLIGHT:
     case STATUS_BLOCKED:
+        engine_blocked_remove(e, q, job);
+        return;
+    case STATUS_IN_FLIGHT:
     case STATUS_COUNT:
         break;
     }
@@ -270,7 +276,10 @@ static void add_job(struct engine *e, instant now, const struct job *job)
     const struct job_state *s = &job->state;
     e->port.put_job(e->port.ctx, job);
     struct queue *q = engine_queue_get(e, job->queue);
-    engine_wait_add(e, q, s->priority, job->id, false, s->ready_at, now);
+    if (s->status == STATUS_BLOCKED)
+        engine_blocked_add(e, q, job);
+    else
+        engine_wait_add(e, q, s->priority, job->id, false, s->ready_at, now);
     if (job->unique_while)
         engine_unique_move(e, engine_unique_ref(e, job), job->id, STATUS_GONE, s->status);
     if (job->batch.open) {
@@ -289,6 +298,8 @@ struct err engine_enqueue(struct engine *e, instant now, const struct enqueue *s
         if (out[i].duplicate)
             continue;
         out[i].job = job_of(e, now, &specs[i]);
+        if (specs[i].options.depends_on.len)
+            TRY(engine_depend_begin(e, now, out, a, &out[i].job));
         add_job(e, now, &out[i].job);
         out[i].job.payload = (struct str){0};
     }
@@ -306,6 +317,8 @@ struct err engine_remove(struct engine *e, instant now, struct id id)
         struct live *l = idmap_get(&e->live, id);
         struct queue *q = engine_queue_find(e, job.queue);
         must(q);
+        if (!lifecycle_is_terminal(job.state.status))
+            engine_depend_ended(e, id, DEPEND_REMOVED);
         e->port.delete_job(e->port.ctx, id, &extent);
         engine_unique_move(e, engine_unique_ref(e, &job), id, job.state.status, STATUS_GONE);
         engine_fold_close(e, &job);
@@ -551,14 +564,16 @@ void engine_each_queue(const struct engine *e, struct arena *a,
 
 struct engine_memory engine_memory(const struct engine *e)
 {
-    struct engine_memory m = {.waiting_bytes = e->deadlines.bytes + engine_avoid_bytes(e),
+    struct engine_memory m = {.waiting_bytes =
+                                  e->deadlines.bytes + e->waiting_for.bytes + engine_avoid_bytes(e),
                               .in_flight_bytes = e->live.count * sizeof(struct live) +
                                                  e->live.cap * sizeof(struct idmap_slot)};
     for (uint32_t i = 0; i < e->queue_cap; i++) {
         const struct queue *q = e->queues[i];
         if (!q)
             continue;
-        m.waiting_jobs += q->counts[STATUS_READY] + q->counts[STATUS_SCHEDULED];
+        m.waiting_jobs +=
+            q->counts[STATUS_READY] + q->counts[STATUS_SCHEDULED] + q->counts[STATUS_BLOCKED];
         m.waiting_bytes += q->ready.bytes + sizeof *q;
     }
     return m;
@@ -612,5 +627,6 @@ void engine_check(const struct engine *e)
     }
     must(held <= in_flight);
     btree_check(&e->deadlines);
+    btree_check(&e->waiting_for);
     engine_crons_check(e);
 }

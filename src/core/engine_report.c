@@ -91,6 +91,7 @@ static void finish(struct engine *e, instant now, struct live *l, struct job_sta
                    const struct run *run, span retention)
 {
     must(lifecycle_is_terminal(s->status));
+    engine_depend_ended(e, l->id, s->status == STATUS_COMPLETED ? DEPEND_COMPLETED : DEPEND_DEAD);
     struct id id = l->id;
     struct queue *q = l->queue;
     struct job_extent extent = extent_of(l);

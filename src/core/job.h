@@ -36,7 +36,8 @@ enum resolution {
     RESOLUTION_FAILED,
     RESOLUTION_CLAIM_EXPIRED,
     RESOLUTION_CANCELED,
-    RESOLUTION_POISON, /* too many runs in a row ended with their worker lost */
+    RESOLUTION_POISON,     /* too many runs in a row ended with their worker lost */
+    RESOLUTION_DEPENDENCY, /* a job that it waited for is dead or was deleted */
     RESOLUTION_COUNT
 };
 
@@ -53,6 +54,9 @@ struct job_batch {
  * its row in core/job_fields.def. */
 struct job_options {
     struct str retry_policies; /* names that the job adds, as "a,b" */
+    struct str depends_on;     /* the jobs it waits for (core/depend.h) */
+    uint64_t depend_when;      /* enum depend_when */
+    uint64_t depend_death;     /* enum depend_death */
 };
 
 /* What only some jobs carry along as they change. Zeroed: nothing. Every member has its row in
@@ -62,6 +66,7 @@ struct job_extras {
     struct str avoid_node;   /* which the next run is to stay off */
     instant avoid_until;     /* must until then, should from then on */
     struct str node;         /* of the newest run, if its worker said */
+    struct str waits_for;    /* those of depends_on that still keep it blocked */
     uint64_t notes;          /* which there are: bits NOTE_BIT */
 };
 
