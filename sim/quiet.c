@@ -2,6 +2,8 @@
 
 /* Checks that need silence: nothing under way, no client acting, the clock standing. */
 
+#include <string.h>
+
 #include "base/must.h"
 #include "base/units.h"
 #include "sim.h"
@@ -15,6 +17,7 @@ struct tally {
     struct id at;
     size_t count;
     uint64_t statuses[QUEUES][STATUS_COUNT];
+    struct events_audit *events; /* or NULL */
 };
 
 static void tally_page(struct ticket *t, const struct reply *r)
@@ -32,6 +35,8 @@ static void tally_page(struct ticket *t, const struct reply *r)
         PROMISE(ledger_there(&s->ledger, m, s->now) != NO, "I2", "job %lu is gone and listed",
                 m->serial);
         ledger_check_status(&s->ledger, m, job, s->now);
+        if (w->events)
+            events_see(w->events, job);
         w->at = job->id;
         w->count++;
         w->statuses[job->queue.at[1] - '0'][job->state.status]++;
@@ -120,6 +125,7 @@ struct pair {
     bool found;
     struct reply reply;
     struct job copy;
+    char counts[256];
 };
 
 static void take_read(struct ticket *t, const struct reply *r)
@@ -138,7 +144,12 @@ static void take_read(struct ticket *t, const struct reply *r)
     ledger_fold_whole(&s->ledger, p->job, r->jobs[0].payload);
     p->reply = *r;
     p->copy = r->jobs[0];
-    /* Only numbers and whether there is a reason outlive the answer. */
+    /* Only numbers, counts of retries and whether there is a reason outlive the answer. */
+    struct str *counts = &p->copy.state.extras.retry_counts;
+    must(counts->len <= sizeof p->counts);
+    if (counts->len)
+        memcpy(p->counts, counts->at, counts->len);
+    counts->at = p->counts;
     p->copy.state.reason.at = p->copy.state.reason.len ? "?" : NULL;
     p->copy.state.reason.len = p->copy.state.reason.len != 0;
     p->reply.jobs = &p->copy;
@@ -195,10 +206,13 @@ static void check_not_stuck(struct sim *s, const struct tally *w)
 static void check_all(struct sim *s)
 {
     struct ledger *l = &s->ledger;
-    struct tally w = {.sim = s}, back = {.sim = s, .backwards = true};
+    struct events_audit events;
+    struct tally w = {.sim = s, .events = &events}, back = {.sim = s, .backwards = true};
     for (size_t i = 0; i < l->count; i++)
         l->jobs[i]->seen = false;
+    events_open(s, &events);
     walk_all(s, &w);
+    events_close(&events);
     walk_all(s, &back);
     PROMISE(w.count == back.count, "LIST", "%zu jobs forwards, %zu backwards", w.count, back.count);
     for (size_t i = 0; i < l->count; i++) {

@@ -32,6 +32,7 @@ const struct subcommand policy_command = {
                 "  tenax policy get nightly\n"
                 "  tenax policy delete nightly\n",
     .options = policy_options,
+    .words = "apply|get|delete",
 };
 
 struct queue_args {

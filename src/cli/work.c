@@ -70,6 +70,7 @@ const struct subcommand work_command = {
                 "  tenax work --queue img --concurrency 4 --timeout 5m -- python3 resize.py\n"
                 "  tenax work --queue mail,sms --drain -- sh -c 'jq -r .to >> sent.txt'\n",
     .options = options,
+    .rest = "COMMAND",
 };
 
 static int check(const struct work_args *args, const struct options *o)

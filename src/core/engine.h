@@ -23,6 +23,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/rng.h"
+#include "core/event.h"
 #include "core/job.h"
 #include "core/port.h"
 #include "core/retry.h"
@@ -66,7 +67,11 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
 void engine_configure(struct engine *e, const struct engine_settings *settings);
 void engine_free(struct engine *e);
 
-/* --- recovery: every stored job once, then every stored take and end, then engine_restored --- */
+/* --- recovery: events, every stored job once, every stored take and end, then engine_restored ---
+ */
+
+/* Unless nothing has ever happened: the number of the next event, from 1, and the mark. */
+void engine_restore_events(struct engine *e, uint64_t next, struct event_mark mark);
 
 /* The job without payload, as stored. */
 void engine_restore_job(struct engine *e, const struct job *job, const struct job_extent *extent,
@@ -133,10 +138,16 @@ struct failure_report {
     struct failure failure;
     bool kill;
     instant retry_at; /* or none */
+    span grace;       /* the run was preempted and may go on for so long; 0: it has ended */
 };
 /* *job is the job afterwards, without payload, its strings in the arena. */
 NODISCARD struct err engine_fail(struct engine *e, instant now, const struct failure_report *r,
                                  struct arena *a, struct job *job);
+/* A run that failed with a grace period has ended: of the wait only the backoff is left. Does
+ * nothing if that is known. ERR_UNPROCESSABLE while it is in flight; ERR_STALE if it is not
+ * the newest run, or was given no such period. */
+NODISCARD struct err engine_terminated(struct engine *e, instant now, struct run_ref ref,
+                                       uint32_t run, struct arena *a, struct job *job);
 /* What a worker leaves with its job while it holds it. */
 struct news {
     bool has_progress, has_checkpoint;
@@ -248,6 +259,11 @@ void engine_count(const struct engine *e, struct str queue, uint64_t counts[STAT
 /* Calls each(ctx, name) for every queue that has jobs, in name order. */
 void engine_each_queue(const struct engine *e, struct arena *a,
                        void (*each)(void *ctx, struct str name), void *ctx);
+
+/* The number that the next event will get. */
+uint64_t engine_next_event(const struct engine *e);
+/* To be kept with the newest event. */
+struct event_mark engine_event_mark(const struct engine *e);
 
 struct engine_memory {
     uint64_t waiting_jobs;  /* ready and scheduled */

@@ -18,6 +18,8 @@ static void apply(const struct patch *p, instant now, struct job *job)
         job->state.priority = p->priority;
     if (p->set & PATCH_READY_AT)
         job->state.ready_at = instant_is_set(p->ready_at) ? p->ready_at : now;
+    if (p->set & PATCH_READY_AT)
+        engine_grace_clear(&job->state.extras);
     if (p->set & PATCH_RETRY_LIMIT)
         job->retry_limit = p->retry_limit;
     if (p->set & PATCH_BACKOFF)
@@ -55,10 +57,10 @@ static void patch_blocked(struct engine *e, instant now, struct queue *old, cons
     struct queue *q = engine_queue_get(e, job->queue);
     engine_blocked_remove(e, old, was);
     s->status = lifecycle_move(s->status, EVENT_POSTPONE);
+    engine_rescheduled(e, now, STATUS_BLOCKED, was->state.ready_at, job);
     if (free) {
         s->extras.waits_for = (struct str){0};
-        engine_unblocked(s, now);
-        engine_wait_add(e, q, s->priority, job->id, true, s->ready_at, now);
+        engine_unblock(e, now, q, job);
     } else {
         engine_blocked_add(e, q, job);
     }
@@ -68,15 +70,17 @@ static void patch_blocked(struct engine *e, instant now, struct queue *old, cons
 static void patch_waiting(struct engine *e, instant now, struct queue *old, const struct job *was,
                           struct job *job)
 {
-    engine_forget(e, old, was);
+    enum status from = engine_forget(e, now, old, was);
     struct job_state *s = &job->state;
     s->status = lifecycle_move(s->status, EVENT_POSTPONE);
     if (s->ready_at.ms <= now.ms)
         s->status = lifecycle_move(s->status, EVENT_DUE);
     else
         engine_fold_close(e, job);
-    engine_wait_add(e, engine_queue_get(e, job->queue), s->priority, job->id, true, s->ready_at,
-                    now);
+    engine_rescheduled(e, now, from, was->state.ready_at, job);
+    struct queue *q = engine_queue_get(e, job->queue);
+    engine_wait_add(e, q, s->priority, job->id, true, s->ready_at, now,
+                    engine_type(e, q, job->type));
     engine_queue_drop_if_unused(e, old);
 }
 
@@ -121,13 +125,16 @@ void engine_end_waiting(struct engine *e, instant now, struct job *job,
     must(q);
     span retention = job->dead_retention.ms >= 0 ? job->dead_retention : e->settings.dead_retention;
     struct unique_ref u = engine_unique_ref(e, job);
-    enum status from = s->status;
-    engine_forget(e, q, job);
+    enum status from = engine_forget(e, now, q, job);
     engine_avoid_end(e, job->id);
     engine_fold_close(e, job);
     engine_depend_ended(e, job->id, DEPEND_DEAD);
     s->status = lifecycle_move(from, event);
     s->resolution = resolution;
+    struct job_event ev = engine_event(event, from, job);
+    ev.reason = s->reason;
+    ev.removed = retention.ms <= 0;
+    engine_changed(e, now, &ev);
     engine_unique_move(e, u, job->id, from, retention.ms > 0 ? s->status : STATUS_GONE);
     if (retention.ms > 0) {
         s->purge_at = instant_add(now, retention);
@@ -174,13 +181,20 @@ struct err engine_rerun(struct engine *e, instant now, struct id id, instant at,
     struct job_extras extras = {.notes = s->extras.notes};
     must(q);
     TRY(engine_depend_again(e, now, s->extras.waits_for, a, &extras.waits_for));
-    engine_forget(e, q, job);
-    s->status = lifecycle_move(STATUS_DEAD, EVENT_RERUN);
+    engine_forget(e, now, q, job);
     s->ready_at = instant_max(at, now);
-    if (extras.waits_for.len)
-        s->status = lifecycle_move(s->status, EVENT_BLOCK);
-    else if (s->ready_at.ms <= now.ms)
-        s->status = lifecycle_move(s->status, EVENT_DUE);
+    struct job_event ev = engine_event(EVENT_RERUN, STATUS_DEAD, job);
+    ev.ready_at = s->ready_at;
+    ev.reason = STR("brought back by a command");
+    engine_changed(e, now, &ev);
+    s->status = lifecycle_move(STATUS_DEAD, EVENT_RERUN);
+    if (extras.waits_for.len || s->ready_at.ms <= now.ms) {
+        enum event next = extras.waits_for.len ? EVENT_BLOCK : EVENT_DUE;
+        ev = engine_event(next, s->status, job);
+        ev.ready_at = s->ready_at;
+        engine_changed(e, now, &ev);
+        s->status = lifecycle_move(s->status, next);
+    }
     s->resolution = RESOLUTION_NONE;
     s->purge_at = INSTANT_NONE;
     s->forgiven = s->attempts; /* a whole new budget; the attempts stay on record */
@@ -192,6 +206,7 @@ struct err engine_rerun(struct engine *e, instant now, struct id id, instant at,
     if (s->status == STATUS_BLOCKED)
         engine_blocked_add(e, q, job);
     else
-        engine_wait_add(e, q, s->priority, id, true, s->ready_at, now);
+        engine_wait_add(e, q, s->priority, id, true, s->ready_at, now,
+                        engine_type(e, q, job->type));
     return err_none();
 }

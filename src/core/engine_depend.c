@@ -228,13 +228,23 @@ static const char *words_of(enum depend_end end)
     return end == DEPEND_REMOVED ? "was deleted" : "is dead";
 }
 
-void engine_unblocked(struct job_state *s, instant now)
+void engine_unblock(struct engine *e, instant now, struct queue *q, struct job *job)
 {
-    s->status = lifecycle_move(STATUS_BLOCKED, EVENT_UNBLOCK);
+    struct job_state *s = &job->state;
     s->ready_at = instant_max(s->ready_at, now);
-    if (s->ready_at.ms <= now.ms)
-        s->status = lifecycle_move(s->status, EVENT_DUE);
     s->reason = (struct str){0};
+    struct job_event ev = engine_event(EVENT_UNBLOCK, STATUS_BLOCKED, job);
+    ev.ready_at = s->ready_at;
+    engine_changed(e, now, &ev);
+    s->status = lifecycle_move(STATUS_BLOCKED, EVENT_UNBLOCK);
+    if (s->ready_at.ms <= now.ms) {
+        ev = engine_event(EVENT_DUE, s->status, job);
+        ev.ready_at = s->ready_at;
+        engine_changed(e, now, &ev);
+        s->status = lifecycle_move(s->status, EVENT_DUE);
+    }
+    engine_wait_add(e, q, s->priority, job->id, true, s->ready_at, now,
+                    engine_type(e, q, job->type));
 }
 
 /* One thing less to wait for. */
@@ -248,8 +258,7 @@ static void meet(struct engine *e, instant now, struct queue *q, struct id id, s
     s->extras.waits_for = depend_without(s->extras.waits_for, id, a);
     if (s->extras.waits_for.len == 0) {
         q->counts[STATUS_BLOCKED]--;
-        engine_unblocked(s, now);
-        engine_wait_add(e, q, s->priority, job->id, true, s->ready_at, now);
+        engine_unblock(e, now, q, job);
     } else if (s->reason.len && memmem(s->reason.at, s->reason.len, text, sizeof text)) {
         s->reason = (struct str){0}; /* that it is dead, as was said, is no longer so */
     }

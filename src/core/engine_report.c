@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/must.h"
+#include "base/duration.h"
 #include "core/engine_internal.h"
 #include "core/job_fields.h"
 #include "core/tally.h"
@@ -86,11 +87,27 @@ static struct job_extent extent_of(const struct live *l)
                                .notes = l->extras ? l->extras->notes : 0};
 }
 
-/* Ends the job for good: kept until its retention is over, or gone at once. */
-static void finish(struct engine *e, instant now, struct live *l, struct job_state *s,
-                   const struct run *run, span retention)
+static void tell(struct engine *e, instant now, const struct live *l, enum event event,
+                 const struct job_state *s, const struct ruling *ruling, bool removed)
 {
+    struct job_event ev = engine_live_event(e, event, l);
+    ev.reason = s->reason;
+    if (event == EVENT_RETRY || event == EVENT_RETRY_NOW)
+        ev.ready_at = s->ready_at;
+    if (ruling)
+        ev.ruling = *ruling;
+    ev.removed = removed;
+    engine_changed(e, now, &ev);
+}
+
+/* Ends the job for good: kept until its retention is over, or gone at once. */
+static void finish(struct engine *e, instant now, struct live *l, enum event event,
+                   struct job_state *s, const struct run *run, const struct ruling *ruling,
+                   span retention)
+{
+    s->status = lifecycle_move(STATUS_IN_FLIGHT, event);
     must(lifecycle_is_terminal(s->status));
+    tell(e, now, l, event, s, ruling, retention.ms <= 0);
     engine_depend_ended(e, l->id, s->status == STATUS_COMPLETED ? DEPEND_COMPLETED : DEPEND_DEAD);
     struct id id = l->id;
     struct queue *q = l->queue;
@@ -114,13 +131,12 @@ void engine_call_off(struct engine *e, instant now, struct live *l, struct job_s
                      span retention)
 {
     struct job_state changed = state_of(l);
-    changed.status = lifecycle_move(STATUS_IN_FLIGHT, EVENT_CANCEL);
     changed.resolution = RESOLUTION_CANCELED;
     changed.reason = s->reason;
     /* As long as the caller's, unlike what the run holds. */
     changed.extras = s->extras;
     struct run run = run_of(l, now, OUTCOME_CANCELED, s->reason);
-    finish(e, now, l, &changed, &run, retention);
+    finish(e, now, l, EVENT_CANCEL, &changed, &run, NULL, retention);
     *s = changed;
 }
 
@@ -130,7 +146,6 @@ struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
     TRY(engine_find_run(e, now, ref, &l));
     engine_note_drop(e, l, NOTE_CHECKPOINT); /* there is no next run */
     struct job_state s = state_of(l);
-    s.status = lifecycle_move(STATUS_IN_FLIGHT, EVENT_SUCCEED);
     s.completed_at = now;
     s.losses = 0;
     char words[RETRY_REASON_MAX];
@@ -139,7 +154,7 @@ struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
     span retention =
         l->completed_retention.ms >= 0 ? l->completed_retention : e->settings.completed_retention;
     struct run run = run_of(l, now, OUTCOME_COMPLETED, s.reason);
-    finish(e, now, l, &s, &run, retention);
+    finish(e, now, l, EVENT_SUCCEED, &s, &run, NULL, retention);
     return err_none();
 }
 
@@ -156,13 +171,23 @@ static enum event event_of(const struct verdict *v, instant now)
 struct decision {
     struct verdict verdict;
     struct job_extras extras;
+    struct ruling ruling;
 };
+
+/* Continues a reason, as far as there is room. */
+static void add_words(char reason[RETRY_REASON_MAX], const char *words)
+{
+    size_t n = strlen(reason);
+    if (n + strlen(words) < RETRY_REASON_MAX)
+        memcpy(reason + n, words, strlen(words) + 1);
+}
 
 static void adopt(const struct engine *e, struct decision *d, const struct policy_verdict *v,
                   const struct policy *p, const struct retry_request *r, const struct failure *f,
                   instant now, struct arena *a)
 {
     d->verdict = (struct verdict){.retry = v->retry, .at = INSTANT_NONE};
+    d->ruling = (struct ruling){p ? p->name : (struct str){0}, v->rule, v->count, v->limit};
     memcpy(d->verdict.reason, v->reason, sizeof v->reason);
     if (!v->retry) {
         d->verdict.resolution =
@@ -177,12 +202,25 @@ static void adopt(const struct engine *e, struct decision *d, const struct polic
     span required = v->avoid_for.ms >= 0 ? v->avoid_for : e->settings.avoid_required;
     d->extras.avoid_node = f->node;
     d->extras.avoid_until = instant_add(d->verdict.at, required);
-    size_t n = strlen(d->verdict.reason);
-    snprintf(d->verdict.reason + n, sizeof d->verdict.reason - n, ", not on the same node");
+    add_words(d->verdict.reason, ", not on the same node");
 }
 
 _Static_assert(sizeof((struct verdict){0}.reason) == sizeof((struct policy_verdict){0}.reason),
                "both reasons have the same room");
+
+/* What retry_decide went by, unless it was a word of the worker. */
+static struct ruling ruling_of_limits(const struct engine *e, const struct retry_request *r,
+                                      const struct verdict *v)
+{
+    const struct job *job = r->job;
+    if (r->kill || instant_is_set(r->retry_at))
+        return RULING_NONE;
+    return (struct ruling){.rule = -1,
+                           .count = job->state.attempts - job->state.forgiven + (v->retry ? 1 : 0),
+                           .limit = job->retry_limit == RETRY_LIMIT_DEFAULT
+                                        ? e->settings.retry.limit
+                                        : job->retry_limit};
+}
 
 /* A word of the worker comes first; then the retry policies, if any is effective; then the job's
  * and the server's own limits. */
@@ -202,12 +240,41 @@ static struct decision decide(struct engine *e, instant now, const struct retry_
                              &settings);
     if (n == 0) {
         d.verdict = retry_decide(r, &e->settings.retry, now, &e->rng);
+        d.ruling = ruling_of_limits(e, r, &d.verdict);
         return d;
     }
     size_t used = tally_counts(d.extras.retry_counts, a, &counts);
     struct policy_verdict v = policy_evaluate(list, n, settings, f, counts, used, &e->rng);
     adopt(e, &d, &v, v.policy >= 0 ? list[v.policy] : NULL, r, f, now, a);
     return d;
+}
+
+/* The run that was preempted may still be at work: the next one waits for its end, but no longer
+ * than the grace period (seed 004: graceful shutdown). */
+static void wait_for_end(struct decision *d, instant now, const struct live *l, span grace)
+{
+    struct job_extras *x = &d->extras;
+    x->grace_token = l->token;
+    x->grace_end = instant_add(now, grace);
+    x->backoff_end = d->verdict.at;
+    if (x->grace_end.ms <= d->verdict.at.ms)
+        return;
+    if (x->avoid_node.len)
+        x->avoid_until = instant_add(x->avoid_until, instant_diff(x->grace_end, d->verdict.at));
+    d->verdict.at = x->grace_end;
+    struct buf words = {0};
+    buf_lit(&words, ", but not before the preempted run has ended or ");
+    duration_write(&words, grace);
+    buf_lit(&words, " are over");
+    buf_byte(&words, '\0');
+    add_words(d->verdict.reason, words.at);
+    buf_fini(&words);
+}
+
+void engine_grace_clear(struct job_extras *x)
+{
+    x->grace_token = 0;
+    x->grace_end = x->backoff_end = x->terminated_at = (instant){0};
 }
 
 static uint32_t losses_of_expired(const struct live *l)
@@ -234,9 +301,9 @@ static void fail(struct engine *e, instant now, struct live *l, const struct dec
                  enum outcome outcome, const struct failure *failure, struct job *job)
 {
     const struct verdict *v = &d->verdict;
+    enum event event = event_of(v, now);
     struct job_state s = state_of(l);
     s.extras = d->extras;
-    s.status = lifecycle_move(STATUS_IN_FLIGHT, event_of(v, now));
     s.attempts++;
     s.failed_at = now;
     s.losses = outcome == OUTCOME_EXPIRED ? losses_of_expired(l) : 0;
@@ -249,20 +316,24 @@ static void fail(struct engine *e, instant now, struct live *l, const struct dec
     run.failure = *failure;
     run.attempt = s.attempts;
     run.retry_at = v->retry ? v->at : INSTANT_NONE;
+    run.grace_end = s.extras.grace_end;
 
     if (!v->retry) {
         span retention =
             job->dead_retention.ms >= 0 ? job->dead_retention : e->settings.dead_retention;
-        finish(e, now, l, &s, &run, retention);
+        finish(e, now, l, event, &s, &run, &d->ruling, retention);
     } else {
         struct id id = l->id;
         struct queue *q = l->queue;
+        uint32_t type = l->type;
+        s.status = lifecycle_move(STATUS_IN_FLIGHT, event);
+        tell(e, now, l, event, &s, &d->ruling, false);
         e->port.put_run(e->port.ctx, id, &run);
         e->port.put_state(e->port.ctx, id, &s);
         engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT, s.status);
         engine_live_end(e, l);
         engine_avoid(e, now, id, &s.extras);
-        engine_wait_add(e, q, s.priority, id, true, s.ready_at, now);
+        engine_wait_add(e, q, s.priority, id, true, s.ready_at, now, type);
     }
     job->state = s;
 }
@@ -288,9 +359,53 @@ struct err engine_fail(struct engine *e, instant now, const struct failure_repor
     struct retry_request request = {
         .job = job, .outcome = OUTCOME_FAILED, .kill = r->kill, .retry_at = r->retry_at};
     struct decision d = decide(e, now, &request, &failure, a);
+    if (d.verdict.retry && r->grace.ms > 0)
+        wait_for_end(&d, now, l, r->grace);
     fail(e, now, l, &d, OUTCOME_FAILED, &failure, job);
     job->state.reason = arena_copy(a, job->state.reason);
     job->state.extras = job_extras_copy(a, &job->state.extras);
+    return err_none();
+}
+
+/* The wait of a job is over sooner than was said. */
+static void bring_forward(struct engine *e, instant now, struct job *job, instant ready_at)
+{
+    struct job_state *s = &job->state;
+    struct queue *q = engine_queue_find(e, job->queue);
+    must(q && s->status == STATUS_SCHEDULED);
+    instant was = s->ready_at;
+    engine_forget(e, now, q, job);
+    s->ready_at = instant_max(ready_at, now);
+    s->status = lifecycle_move(s->status, EVENT_POSTPONE);
+    if (s->ready_at.ms <= now.ms)
+        s->status = lifecycle_move(s->status, EVENT_DUE);
+    engine_rescheduled(e, now, STATUS_SCHEDULED, was, job);
+    engine_wait_add(e, q, s->priority, job->id, true, s->ready_at, now,
+                    engine_type(e, q, job->type));
+}
+
+struct err engine_terminated(struct engine *e, instant now, struct run_ref ref, uint32_t run,
+                             struct arena *a, struct job *job)
+{
+    const struct live *l = idmap_get(&e->live, ref.id);
+    if (l && l->token == ref.token)
+        return err_make(ERR_UNPROCESSABLE, "run %u is in flight: its failure comes first", l->run);
+    struct job_extent extent;
+    TRY(engine_read(e, now, ref.id, false, a, job, &extent));
+    struct job_state *s = &job->state;
+    bool waits = s->status == STATUS_SCHEDULED || s->status == STATUS_READY;
+    if (!waits || s->extras.grace_token != ref.token || s->runs != run + 1)
+        return err_make(ERR_STALE, "the job does not wait for the end of this run");
+    if (s->extras.terminated_at.ms)
+        return err_none();
+    s->extras.terminated_at = now;
+    if (s->status == STATUS_SCHEDULED && s->extras.backoff_end.ms < s->ready_at.ms)
+        bring_forward(e, now, job, s->extras.backoff_end);
+    char words[RETRY_REASON_MAX];
+    snprintf(words, sizeof words, "%.*s", STR_ARG(s->reason));
+    add_words(words, "; it has ended");
+    s->reason = arena_copy(a, str_from(words));
+    e->port.put_state(e->port.ctx, ref.id, s);
     return err_none();
 }
 
@@ -312,7 +427,7 @@ struct err engine_expire(struct engine *e, instant now, struct live *l)
             .job = &job, .outcome = OUTCOME_EXPIRED, .retry_at = INSTANT_NONE};
         struct decision d = decide(e, now, &request, &failure, &scratch);
         if (is_poison(e, losses_of_expired(l))) {
-            d = (struct decision){poisoned(losses_of_expired(l)), job.state.extras};
+            d = (struct decision){poisoned(losses_of_expired(l)), job.state.extras, RULING_NONE};
             d.extras.avoid_node = (struct str){0};
             d.extras.avoid_until = (instant){0};
         }
@@ -329,6 +444,18 @@ enum status engine_returned(instant ready_at, instant taken_at, instant now)
     return ready_at.ms > instant_max(taken_at, now).ms ? lifecycle_move(s, EVENT_POSTPONE) : s;
 }
 
+/* It was, by a patch, while it was in flight. */
+static void tell_put_off(struct engine *e, instant now, const struct live *l, instant ready_at)
+{
+    struct job_event ev = engine_live_event(e, EVENT_POSTPONE, l);
+    ev.from = STATUS_READY;
+    ev.run = -1;
+    ev.attempt = 0;
+    ev.worker = (struct str){0};
+    ev.ready_at = ready_at;
+    engine_changed(e, now, &ev);
+}
+
 void engine_return(struct engine *e, instant now, struct live *l, enum outcome outcome,
                    const char *reason)
 {
@@ -341,6 +468,10 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
     struct run run = run_of(l, now, outcome, s.reason);
     struct id id = l->id;
     struct queue *q = l->queue;
+    uint32_t type = l->type;
+    tell(e, now, l, EVENT_RETURN, &s, NULL, false);
+    if (s.status == STATUS_SCHEDULED)
+        tell_put_off(e, now, l, s.ready_at);
     e->port.put_run(e->port.ctx, id, &run);
     e->port.put_state(e->port.ctx, id, &s);
     engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT, s.status);
@@ -350,7 +481,7 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
     if (s.status == STATUS_READY)
         engine_ready_add(e, q, s.priority, id, true);
     else
-        engine_wait_add(e, q, s.priority, id, true, s.ready_at, now);
+        engine_wait_add(e, q, s.priority, id, true, s.ready_at, now, type);
 }
 
 void engine_lose(struct engine *e, instant now, struct live *l)
@@ -362,11 +493,10 @@ void engine_lose(struct engine *e, instant now, struct live *l)
     }
     struct verdict v = poisoned(l->losses);
     struct job_state s = state_of(l);
-    s.status = lifecycle_move(STATUS_IN_FLIGHT, event_of(&v, now));
     s.resolution = v.resolution;
     s.reason = str_from(v.reason);
     struct run run = run_of(l, now, OUTCOME_LOST, s.reason);
-    finish(e, now, l, &s, &run,
+    finish(e, now, l, EVENT_POISON, &s, &run, NULL,
            l->dead_retention.ms >= 0 ? l->dead_retention : e->settings.dead_retention);
 }
 

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "core/event.h"
 #include "core/depend.h"
 #include "core/job.h"
 
@@ -63,6 +64,8 @@ struct port {
     void (*put_ended)(void *ctx, uint64_t seq, struct id id, enum depend_end end);
     void (*delete_ended)(void *ctx, uint64_t seq);
     void (*delete_job)(void *ctx, struct id id, const struct job_extent *extent);
+    /* Adds to the log of events; the strings are borrowed for the call. */
+    void (*put_event)(void *ctx, const struct job_event *event);
     /* Cron (core/crons.h). An entry is loaded, and put, without its clock. */
     struct err (*load_cron_entry)(void *ctx, struct id id, struct arena *a, struct cron_entry *out);
     void (*put_cron_group)(void *ctx, const struct cron_group *group);
