@@ -109,6 +109,7 @@ static void finish(struct engine *e, instant now, struct live *l, enum event eve
     s->status = lifecycle_move(STATUS_IN_FLIGHT, event);
     must(lifecycle_is_terminal(s->status));
     tell(e, now, l, event, s, ruling, retention.ms <= 0);
+    engine_depend_ended(e, l->id, s->status == STATUS_COMPLETED ? DEPEND_COMPLETED : DEPEND_DEAD);
     struct id id = l->id;
     struct queue *q = l->queue;
     struct job_extent extent = extent_of(l);
@@ -513,7 +514,7 @@ void engine_lose(struct engine *e, instant now, struct live *l)
     s.reason = str_from(v.reason);
     struct run run = run_of(l, now, OUTCOME_LOST, s.reason);
     finish(e, now, l, EVENT_POISON, &s, &run, NULL,
-           l->dead_retention.ms >= 0 ? l->dead_retention : e->settings.dead_retention);
+           engine_limits_dead(e, l->queue, l->dead_retention));
 }
 
 struct err engine_release(struct engine *e, instant now, struct run_ref ref)
