@@ -5,13 +5,14 @@
 #include <stdlib.h>
 
 #include "base/duration.h"
+#include "base/quantity.h"
 #include "base/utf8.h"
 #include "cli/view.h"
 #include "cli/when.h"
 
 static const char *const keys[NEWJOB_FIELDS] = {
-    "queue",   "type",      "priority",   "ready_at",     "retry_limit",
-    "backoff", "retention", "unique_key", "unique_while", "batch",
+    "queue",     "type",       "priority",     "ready_at", "retry_limit", "backoff",
+    "retention", "unique_key", "unique_while", "batch",    "resources",
 };
 
 static struct err set_name(struct buf *b, const char *key, const char *name)
@@ -61,6 +62,17 @@ static struct err set_backoff(struct buf *b, const char *text)
     buf_print(b, "\"backoff\":{\"base_ms\":%lld,\"exponent\":", (long long)base.ms);
     json_write_double(b, exponent);
     buf_print(b, ",\"jitter_ms\":%lld}", (long long)jitter.ms);
+    return err_none();
+}
+
+static struct err set_memory(struct buf *b, const char *text)
+{
+    uint64_t bytes;
+    if (!text)
+        return err_none();
+    if (!quantity_parse(str_from(text), &bytes))
+        return err_make(ERR_USAGE, "option '--memory': '%.40s' is not " QUANTITY_EXPECTED, text);
+    buf_print(b, "\"resources\":{\"memory\":\"%s\"}", text);
     return err_none();
 }
 
@@ -121,6 +133,7 @@ struct err newjob_init(struct newjob_defaults *d, const struct enqueue_args *arg
     TRY(set_name(&d->member[NEWJOB_UNIQUE_KEY], "unique_key", args->unique_key));
     if (args->unique_key)
         TRY(set_name(&d->member[NEWJOB_UNIQUE_WHILE], "unique_while", scopes[args->unique_while]));
+    TRY(set_memory(&d->member[NEWJOB_RESOURCES], args->memory));
     return set_batch(&d->member[NEWJOB_BATCH], args);
 }
 

@@ -18,7 +18,8 @@ struct enqueue_args {
     const char *backoff;
     span retain_completed, retain_dead;
     const char *unique_key;
-    int unique_while; /* index into queued|active|exists */
+    int unique_while;   /* index into queued|active|exists */
+    const char *memory; /* as Kubernetes writes it: 4Gi */
     const char *batch_key, *batch_when, *batch_fold;
     bool bulk;
     int64_t batch;
@@ -37,6 +38,7 @@ enum newjob_field {
     NEWJOB_UNIQUE_KEY,
     NEWJOB_UNIQUE_WHILE,
     NEWJOB_BATCH,
+    NEWJOB_RESOURCES,
     NEWJOB_FIELDS
 };
 
