@@ -51,6 +51,9 @@ enum command_kind {
     CMD_POLICY_PUT,   /* reply.document; as are all that follow but REMOVE */
     CMD_POLICY_READ,  /* of no name: all of them */
     CMD_POLICY_REMOVE,
+    CMD_CATEGORIES_PUT, /* failure categories; as the three before */
+    CMD_CATEGORIES_READ,
+    CMD_CATEGORIES_REMOVE,
     CMD_QUEUE_PUT, /* which retry policies a queue has */
     CMD_QUEUE_READ,
     CMD_RETRY_SETTINGS_PUT,
@@ -100,11 +103,11 @@ struct cron_command {
 
 /* A document that people manage; see policy/policies.h. */
 struct resource_command {
-    struct str name; /* of the policy or the queue */
+    struct str name; /* of the document or the queue */
     struct str text; /* the document; of QUEUE_PUT "a,b" */
     struct str by;   /* RETRY_SETTINGS_PUT: who asks, or empty */
     enum document_format format;
-    bool create; /* POLICY_PUT: there must be none of that name */
+    bool create; /* POLICY_PUT, CATEGORIES_PUT: there must be none of that name */
 };
 
 struct reply {
@@ -166,7 +169,7 @@ struct command {
         struct runs_command runs;
         struct cron_put cron_put;
         struct cron_command cron;         /* CRON_READ, CRON_SWITCH, CRON_REMOVE */
-        struct resource_command resource; /* CMD_POLICY_*, CMD_QUEUE_*, CMD_RETRY_* */
+        struct resource_command resource; /* CMD_POLICY_*, CMD_CATEGORIES_* … CMD_RETRY_* */
     };
     /* What a worker leaves with its report, or NULL: SUCCEED, FAIL, RENEW, PROGRESS, RELEASE. All
      * of the command is applied or nothing. */

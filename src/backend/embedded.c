@@ -141,6 +141,8 @@ static bool stores(enum command_kind kind)
     case CMD_CRON_REMOVE:
     case CMD_POLICY_PUT:
     case CMD_POLICY_REMOVE:
+    case CMD_CATEGORIES_PUT:
+    case CMD_CATEGORIES_REMOVE:
     case CMD_QUEUE_PUT:
     case CMD_RETRY_SETTINGS_PUT:
     case CMD_PATCH:
@@ -157,6 +159,7 @@ static bool stores(enum command_kind kind)
     case CMD_STATUS:
     case CMD_CRON_READ:
     case CMD_POLICY_READ:
+    case CMD_CATEGORIES_READ:
     case CMD_QUEUE_READ:
     case CMD_RETRY_SETTINGS_READ:
         return false;
@@ -356,6 +359,9 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
     case CMD_POLICY_PUT:
     case CMD_POLICY_READ:
     case CMD_POLICY_REMOVE:
+    case CMD_CATEGORIES_PUT:
+    case CMD_CATEGORIES_READ:
+    case CMD_CATEGORIES_REMOVE:
     case CMD_QUEUE_PUT:
     case CMD_QUEUE_READ:
     case CMD_RETRY_SETTINGS_PUT:
