@@ -66,6 +66,7 @@ void api_queue_patch(ROUTE_ARGS);
 void api_queue_remove(ROUTE_ARGS);
 void api_health(ROUTE_ARGS);
 void api_version(ROUTE_ARGS);
+void api_metrics(ROUTE_ARGS);
 void api_crons(ROUTE_ARGS);
 void api_crons_remove(ROUTE_ARGS);
 void api_cron_read(ROUTE_ARGS);
