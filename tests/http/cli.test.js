@@ -466,8 +466,8 @@ describe('tenax jobs, job and queues', () => {
 
     it('count_the_jobs_of_each_queue', async () => {
         const { stdout } = await tenax(['queues']);
-        assert.deepEqual(rows(stdout), [['a', '0', '1', '0', '0', '0'], ['b', '1', '0', '0', '0', '0'],
-            ['c', '0', '0', '0', '0', '1']]);
+        assert.deepEqual(rows(stdout), [['a', '0', '0', '1', '0', '0', '0'],
+            ['b', '0', '1', '0', '0', '0', '0'], ['c', '0', '0', '0', '0', '0', '1']]);
     });
 
     it('say_what_is_wrong', async () => {
