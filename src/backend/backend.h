@@ -46,6 +46,7 @@ enum command_kind {
     CMD_EXPLAIN,      /* reply.explanation */
     CMD_QUEUES,       /* reply.names of queues that have jobs, in order */
     CMD_STATUS,       /* reply.status */
+    CMD_METER,        /* reply.meter */
     CMD_CRON_PUT,     /* reply.cron */
     CMD_CRON_READ,    /* reply.cron; of no group: reply.names, in order */
     CMD_CRON_SWITCH,  /* reply.cron: the group or the entry */
@@ -112,6 +113,24 @@ struct resource_command {
     bool create; /* POLICY_PUT, CATEGORIES_PUT: there must be none of that name */
 };
 
+/* Of commits: durations in microseconds from when a batch is closed until the loop hears that
+ * it is on the disk; sizes in records. */
+extern const struct histogram_scale backend_commit_times, backend_commit_sizes;
+
+/* What GET /metrics tells of. */
+struct backend_meter {
+    const struct meter *counts;
+    const uint64_t (*jobs)[STATUS_COUNT]; /* by the rows of counts->queues, the shared one last */
+    struct histogram commit_times, commit_sizes;
+    uint64_t commit_bytes; /* of keys and values, all in all */
+    bool writable;
+    uint64_t disk_bytes;
+    int64_t disk_free; /* bytes */
+    struct engine_memory memory;
+    uint64_t streams, claims; /* that wait for jobs */
+    uint64_t newest_event;
+};
+
 struct reply {
     struct err err;
     struct job *jobs;
@@ -130,6 +149,7 @@ struct reply {
     struct cron_view *cron;
     struct explanation *explanation;
     struct str document; /* JSON */
+    const struct backend_meter *meter;
     struct {
         bool writable; /* commands that store are accepted */
         uint64_t jobs[STATUS_COUNT];
