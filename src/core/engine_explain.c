@@ -63,9 +63,31 @@ static void explain_depends(struct engine *e, instant now, struct arena *a, stru
                     text, status);
 }
 
+/* --- limits of the queue --- */
+
+static void explain_limits(const struct queue *q, struct arena *a, struct explanation *x)
+{
+    const struct queue_limits *l = q ? q->limits : NULL;
+    if (!l)
+        return;
+    uint64_t flying = q->counts[STATUS_IN_FLIGHT];
+    if (l->set.paused)
+        explain_add(x, a, OBSTACLE_PAUSE, INSTANT_NONE, "its queue is paused");
+    if (x->job.state.status != STATUS_READY)
+        return; /* by its time these may be over */
+    if (l->set.concurrency && flying >= l->set.concurrency)
+        explain_add(x, a, OBSTACLE_CONCURRENCY, INSTANT_NONE,
+                    "%llu of its queue are in flight, and its limit is %u",
+                    (unsigned long long)flying, l->set.concurrency);
+    if (instant_is_set(l->wake))
+        explain_add(x, a, OBSTACLE_RATE, l->wake,
+                    "its queue has handed out as many as its rate allows for now");
+}
+
 /* --- scheduled --- */
 
-static void explain_time(instant now, struct arena *a, struct explanation *x)
+static void explain_time(const struct engine *e, instant now, struct arena *a,
+                         struct explanation *x)
 {
     const struct job_state *s = &x->job.state;
     char wait[32];
@@ -77,6 +99,7 @@ static void explain_time(instant now, struct arena *a, struct explanation *x)
                     wait);
     else
         explain_add(x, a, OBSTACLE_TIME, s->ready_at, "its time comes in %s", wait);
+    explain_limits(engine_queue_find(e, x->job.queue), a, x);
 }
 
 /* --- ready --- */
@@ -131,6 +154,7 @@ static void explain_ready(struct engine *e, instant now, struct arena *a, struct
     must(q);
     if (!engine_avoid_of(e, x->job.id, &node, &until))
         node = (struct str){0};
+    explain_limits(q, a, x);
     count_workers(e, q, node, x);
     explain_workers(a, x);
     if (node.len && x->with_room && x->shunned == x->with_room) {
@@ -161,7 +185,7 @@ struct err engine_explain(struct engine *e, instant now, struct id id, struct ar
     if (x->job.state.status == STATUS_BLOCKED)
         explain_depends(e, now, a, x);
     else if (x->job.state.status == STATUS_SCHEDULED)
-        explain_time(now, a, x);
+        explain_time(e, now, a, x);
     else if (x->job.state.status == STATUS_READY)
         explain_ready(e, now, a, x);
     return err_none();

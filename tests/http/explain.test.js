@@ -198,6 +198,64 @@ describe('a blocked job', () => {
     });
 });
 
+describe('a job of a queue with limits', () => {
+    const server = useServer();
+
+    async function limit(settings) {
+        const queue = queueName();
+        const res = await server.request('PUT', `/queues/${queue}`, settings);
+        assert.equal(res.status, 200, res.text);
+        return queue;
+    }
+
+    it('waits_for_the_end_of_a_pause', async () => {
+        const queue = await limit({ paused: true });
+        const waiting = server.claim({ queues: [queue], wait_ms: 60000 });
+        const { id } = await server.enqueue({ queue });
+        const answer = await until(async () => {
+            const now = await explain(server, id);
+            return now.workers.with_room === 1 && now;
+        }, 'the claim waits');
+        assert.deepEqual(kinds(answer), ['pause']);
+        assert.equal(answer.summary, 'ready: its queue is paused');
+        assert.equal(answer.earliest_at, null);
+        const later = await server.enqueue({ queue, ready_at: Date.now() + HOUR });
+        assert.deepEqual(kinds(await explain(server, later.id)), ['time', 'pause']);
+        assert.equal((await explain(server, later.id)).earliest_at, null);
+        await server.request('PUT', `/queues/${queue}`, { paused: false });
+        assert.deepEqual((await waiting).map((job) => job.id), [id]);
+    });
+
+    it('waits_for_one_in_flight_to_end', async () => {
+        const queue = await limit({ concurrency: 1 });
+        const first = await server.enqueue({ queue });
+        await server.claimOne(queue);
+        const { id } = await server.enqueue({ queue });
+        const answer = await explain(server, id);
+        assert.deepEqual(kinds(answer), ['concurrency', 'no_worker']);
+        assert.match(answer.summary, /1 of its queue are in flight, and its limit is 1/);
+        await server.post(`/jobs/${first.id}/success`);
+        assert.deepEqual(kinds(await explain(server, id)), ['no_worker']);
+    });
+
+    it('waits_for_the_rate_to_allow_another', async () => {
+        const queue = await limit({ rate: { count: 1, per_ms: HOUR, burst: 1 } });
+        await server.enqueue({ queue });
+        await server.claimOne(queue);
+        const waiting = server.claim({ queues: [queue], wait_ms: 60000 });
+        const { id } = await server.enqueue({ queue });
+        const answer = await until(async () => {
+            const now = await explain(server, id);
+            return now.workers.with_room === 1 && now;
+        }, 'the claim waits');
+        assert.deepEqual(kinds(answer), ['rate']);
+        assert.equal(answer.earliest_at, answer.waits_for[0].until);
+        assert.ok(answer.earliest_at > Date.now() + HOUR / 2);
+        await server.request('PUT', `/queues/${queue}`, { rate: null });
+        assert.deepEqual((await waiting).map((job) => job.id), [id]);
+    });
+});
+
 describe('a job in flight', () => {
     const server = useServer();
 
