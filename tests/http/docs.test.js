@@ -30,6 +30,7 @@ const flags = new Map(output('help', '--list').trim().split('\n').map((name) => 
     return [name, new Set(all.flatMap(([, letter, flag]) => [letter, flag]).filter(Boolean))];
 }));
 flags.set('help', new Set(['--markdown', '--man', '--list']));
+flags.set('jq-helper', new Set()); // the server starts it
 const every = new Set([...flags.values()].flatMap((set) => [...set]));
 
 // What is set as code: blocks, with lines that go on joined, and what is between backticks.
