@@ -32,12 +32,6 @@ struct id id_next(struct id_source *s, instant now, struct rng *rng);
 /* Makes later ids greater than this one (recovery calls it for every stored id). */
 void id_seen(struct id_source *s, struct id id);
 
-/* When it was made, as far as its source's clock knew. */
-static inline instant id_time(struct id id)
-{
-    return (instant){(int64_t)(id.hi >> 16)};
-}
-
 /* Writes exactly 25 digits, no NUL. */
 void id_format(struct id id, char out[ID_TEXT_LEN]);
 /* ERR_BAD_ID unless text is exactly 25 base-36 digits (either case) below 2^128. */
