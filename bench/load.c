@@ -21,6 +21,7 @@ static const char usage[] =
     "\n"
     "  --port N         of the server (needed)    --host ADDR      127.0.0.1\n"
     "  --queue NAME     bench                     --timeout SEC    120\n"
+    "  --queues N       1; more: NAME-000000 and so on, by chance; streams take from all\n"
     "  --connections N  64                        --depth N        1, requests under way on each\n"
     "  --jobs N         100000                    --seconds S      instead of --jobs\n"
     "  --batch N        1000, jobs in a bulk enqueue or claim\n"
@@ -109,6 +110,7 @@ static bool read_option(struct load_options *o, const char *name, const char *va
         {"--jobs", &o->jobs, 1, 1e9},
         {"--batch", &o->batch, 1, 1e5},
         {"--streams", &o->streams, 1, 10000},
+        {"--queues", &o->queues, 1, 1e6},
         {"--prefetch", &o->prefetch, 1, 1e6},
         {"--ackers", &o->ackers, 1, 10000},
         {"--acks", &o->acks, 1, 1e5},
@@ -180,6 +182,7 @@ int main(int argc, char **argv)
     struct load_options o = {
         .to = {.host = "127.0.0.1"},
         .queue = "bench",
+        .queues = 1,
         .connections = 64,
         .depth = 1,
         .jobs = 100000,

@@ -15,6 +15,7 @@
 struct load_options {
     struct crew_address to;
     const char *queue;
+    uint64_t queues;      /* how many of them, by number; 1: the one */
     const char *target;   /* what follows the mode: a path or a directory */
     uint64_t connections; /* for requests */
     uint64_t depth;       /* requests on a connection without an answer */

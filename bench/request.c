@@ -31,8 +31,11 @@ void request_job(struct buf *out, const struct load_options *o, struct str field
                  uint64_t *seed)
 {
     const size_t frame = sizeof "{\"data\":\"\"}" - 1;
-    buf_print(out, "{\"queue\":\"%s\",\"type\":\"t\",%.*s\"payload\":{%.*s\"data\":\"", o->queue,
-              STR_ARG(fields), STR_ARG(first));
+    buf_print(out, "{\"queue\":\"%s", o->queue);
+    if (o->queues > 1)
+        buf_print(out, "-%06llu", (unsigned long long)(draw(seed) % o->queues));
+    buf_print(out, "\",\"type\":\"t\",%.*s\"payload\":{%.*s\"data\":\"", STR_ARG(fields),
+              STR_ARG(first));
     size_t fixed = frame + first.len;
     add_noise(out, o->payload > fixed ? o->payload - fixed : 0, seed);
     buf_lit(out, "\"}}");

@@ -41,6 +41,11 @@ fi
 # A server that knows what its own indexes hold may say so in GET /health.
 own_figure='"index_bytes": *([0-9]+)'
 
+# The generator's queues: the option for many of them, and the filter that counts their jobs.
+queues=()
+counted=queue=bench
+limit= # of jobs in flight of the one queue
+
 # On the disk of the build, because a file system in memory has no fsync to speak of.
 work=$(mktemp -d "$(dirname "$tenax")/bench.XXXXXX")
 pid=
@@ -116,7 +121,7 @@ get() {
 # count_is N QUERY: the number of jobs that the server itself counts.
 count_is() {
     local got
-    got=$(get "/jobs/count?queue=bench$2")
+    got=$(get "/jobs/count?$counted$2")
     [[ $got =~ \"count\":\ *$1[^0-9] ]] || fail "the server counts $got, not $1"
 }
 
@@ -184,7 +189,8 @@ measure() {
 }
 
 fill() { # N
-    "$load" bulk --connections 4 --jobs "$1" --port "$port" >/dev/null || fail "filling failed"
+    "$load" bulk --connections 4 --jobs "$1" "${queues[@]}" --port "$port" >/dev/null ||
+        fail "filling failed"
     count_is "$1" ""
 }
 
@@ -206,6 +212,8 @@ empty_row() { # ROW MODE OPTION…
     for ((i = 0; i < runs; i++)); do
         fresh_server
         fill "$drain_jobs"
+        [ -z "$limit" ] || "$tenax" queue bench --concurrency "$limit" \
+            --url "http://127.0.0.1:$port" >/dev/null || fail "the limit was not set"
         measure "$row" request "$@" --jobs "$drain_jobs"
         count_is 0 "&status=ready,in_flight,scheduled"
         stop_server TERM
@@ -486,6 +494,16 @@ empty_row take drain
 print_row take "take + bulk success" 250000
 empty_row claim claim
 print_row claim "claim + bulk success" ""
+limit=1000
+empty_row limited drain
+print_row limited "take, at most 1,000 at once" ""
+limit=
+queues=(--queues 10000) counted=
+enqueue_row queues_enqueue enqueue "${queues[@]}"
+print_row queues_enqueue "enqueue to 10,000 queues" ""
+empty_row queues_take drain "${queues[@]}"
+print_row queues_take "take of 10,000 queues" ""
+queues=() counted=queue=bench
 latency_row
 print_row latency "enqueue to delivery, 1,000/s" ""
 print_latency

@@ -34,10 +34,13 @@ static void on_end(struct peer *p, int status, struct str body, uint64_t started
 void streams_open(struct streams *s, struct crew *c, const struct load_options *o)
 {
     struct buf request = {0};
+    buf_lit(&request, "GET /jobs/take?");
+    if (o->queues <= 1)
+        buf_print(&request, "queue=%s&", o->queue);
     buf_print(&request,
-              "GET /jobs/take?queue=%s&prefetch=%" PRIu64 " HTTP/1.1\r\nHost: %s\r\n"
+              "prefetch=%" PRIu64 " HTTP/1.1\r\nHost: %s\r\n"
               "Accept: application/x-ndjson\r\n\r\n",
-              o->queue, o->prefetch, o->to.host);
+              o->prefetch, o->to.host);
     s->count = o->streams;
     s->peers = alloc_zero(s->count * sizeof *s->peers);
     for (size_t i = 0; i < s->count; i++) {
