@@ -480,6 +480,7 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_CRON_REMOVE:
     case CMD_POLICY_PUT:
     case CMD_POLICY_READ:
+    case CMD_POLICY_SIMULATE:
     case CMD_POLICY_REMOVE:
     case CMD_QUEUE_PUT:
     case CMD_QUEUE_READ:

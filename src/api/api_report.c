@@ -226,6 +226,17 @@ static const struct field failure_table[] = {
     {"token", false, api_field_token, REPORT(ref.token), true},
 };
 
+struct err api_decode_failure(const struct api *a, struct json_cursor *c, struct arena *arena,
+                              struct failure_report *out)
+{
+    struct failure_body body = {.report = *out};
+    TRY(api_decode_object(a, c, arena, failure_table, COUNT(failure_table), &body));
+    if (body.has_containers)
+        TRY(read_containers(a, arena, &body));
+    *out = body.report;
+    return err_none();
+}
+
 void api_reply_job(void *ctx, const struct reply *r)
 {
     struct call *c = ctx;

@@ -18,7 +18,7 @@
 #include "core/crons.h"
 #include "core/engine.h"
 #include "core/job.h"
-#include "policy/document.h"
+#include "policy/simulate.h"
 
 #define BACKEND_PAGE_MAX 2000
 
@@ -49,7 +49,8 @@ enum command_kind {
     CMD_POLICY_PUT,   /* reply.document; as are all that follow but REMOVE */
     CMD_POLICY_READ,  /* of no name: all of them */
     CMD_POLICY_REMOVE,
-    CMD_QUEUE_PUT, /* which retry policies a queue has */
+    CMD_POLICY_SIMULATE, /* reply.simulated; changes nothing */
+    CMD_QUEUE_PUT,       /* which retry policies a queue has */
     CMD_QUEUE_READ,
     CMD_RETRY_SETTINGS_PUT,
     CMD_RETRY_SETTINGS_READ,
@@ -77,7 +78,9 @@ struct list_command {
     struct id from; /* exclusive; none: from the start */
     bool backwards;
     uint32_t limit;
-    bool dry_run;              /* _WHERE: change nothing; reply.jobs is a sample of limit jobs */
+    uint32_t look_max; /* LIST: after so many jobs looked at it ends with reply.more; 0: never */
+    bool no_payload;   /* LIST: payloads are not needed */
+    bool dry_run;      /* _WHERE: change nothing; reply.jobs is a sample of limit jobs */
     const struct patch *patch; /* CMD_PATCH_WHERE */
     uint32_t per_second; /* CMD_RERUN_WHERE: how many become ready in a second; 0: all at once */
 };
@@ -105,6 +108,14 @@ struct resource_command {
     bool create; /* POLICY_PUT: there must be none of that name */
 };
 
+/* What a draft would make of the failures of one job; see policy/simulate.h. */
+struct simulate_command {
+    const struct policy *const *drafts;
+    size_t draft_count;
+    const struct document_node *settings; /* that are a draft, too; checked; NULL: none */
+    struct simulate_job what;
+};
+
 struct reply {
     struct err err;
     struct job *jobs;
@@ -121,6 +132,7 @@ struct reply {
     instant lease_end;
     struct cron_view *cron;
     struct str document; /* JSON */
+    const struct simulate_result *simulated;
     struct {
         bool writable; /* commands that store are accepted */
         uint64_t jobs[STATUS_COUNT];
@@ -156,7 +168,8 @@ struct command {
         struct list_command list; /* LIST, COUNT and all _WHERE */
         struct runs_command runs;
         struct cron_put cron_put;
-        struct cron_command cron;         /* CRON_READ, CRON_SWITCH, CRON_REMOVE */
+        struct cron_command cron; /* CRON_READ, CRON_SWITCH, CRON_REMOVE */
+        struct simulate_command simulate;
         struct resource_command resource; /* CMD_POLICY_*, CMD_QUEUE_*, CMD_RETRY_* */
     };
     reply_fn done;

@@ -153,6 +153,7 @@ static bool stores(enum command_kind kind)
     case CMD_STATUS:
     case CMD_CRON_READ:
     case CMD_POLICY_READ:
+    case CMD_POLICY_SIMULATE:
     case CMD_QUEUE_READ:
     case CMD_RETRY_SETTINGS_READ:
         return false;
@@ -320,6 +321,7 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
         return;
     case CMD_POLICY_PUT:
     case CMD_POLICY_READ:
+    case CMD_POLICY_SIMULATE:
     case CMD_POLICY_REMOVE:
     case CMD_QUEUE_PUT:
     case CMD_QUEUE_READ:
