@@ -4,11 +4,13 @@
 
 BUILD  ?= build
 PREFIX ?= /usr/local
+# Where settings are: with the rest, but for packages.
+SYSCONFDIR ?= $(if $(filter /usr,$(PREFIX)),/etc,$(PREFIX)/etc)
 SEED   ?=
 SEEDS  ?= 1..2000
 
-.PHONY: all demo test test-unit test-http test-crash test-asan lint docs bench sim fuzz install \
-	clean help
+.PHONY: all demo test test-unit test-http test-crash test-packaging test-asan lint docs bench sim fuzz install \
+	deb clean help
 .DEFAULT_GOAL := all
 
 ## all: build build/tenax (the default)
@@ -25,7 +27,7 @@ demo: all
 	@demo/run $(BUILD)/tenax
 
 ## test: everything, from unit tests to crashes and sanitizers
-test: test-unit test-http test-crash test-asan
+test: test-unit test-http test-crash test-packaging test-asan
 	@echo "make test: all of it passed"
 
 test-unit: all
@@ -39,6 +41,11 @@ test-http: all
 test-crash: all
 	@tools/setup test
 	TENAX_BIN=$(BUILD)/tenax node --test --test-concurrency=1 $(wildcard tests/crash/*.test.js)
+
+test-packaging: all
+	@tools/setup test
+	@tools/setup packaging
+	TENAX_BIN=$(BUILD)/tenax node --test --test-concurrency=1 $(wildcard tests/packaging/*.test.js)
 
 ## test-asan: the unit and HTTP tests with AddressSanitizer and UBSan
 test-asan:
@@ -76,9 +83,16 @@ fuzz:
 	@ninja -C $(BUILD)-fuzz
 	tools/fuzz $(BUILD)-fuzz $(or $(SECONDS),60)
 
-## install: the binary, to PREFIX (default /usr/local); DESTDIR is heeded
+## install: binary, manual, completions, service; to PREFIX (/usr/local), DESTDIR is heeded
 install: all
+	@meson configure $(BUILD) -Dprefix=$(PREFIX) -Dsysconfdir=$(SYSCONFDIR)
+	@ninja -C $(BUILD) >/dev/null
 	meson install -C $(BUILD) --no-rebuild --tags runtime
+
+## deb: the Debian package, in build/deb
+deb:
+	@tools/setup deb
+	tools/deb $(BUILD)
 
 ## clean: forget what was built
 clean:

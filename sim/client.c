@@ -85,6 +85,8 @@ static struct enqueue some_spec(struct sim *s, unsigned *queue, unsigned *type)
         spec.unique_key = keys[1 + sim_draw(s, KEYS)];
         spec.unique_while = (enum unique)(UNIQUE_QUEUED + sim_draw(s, 3));
     }
+    if (s->profile.policies && sim_chance(s, 30))
+        spec.options.retry_policies = policy_name((unsigned)sim_draw(s, POLICIES));
     if (sim_chance(s, 50))
         spec.backoff = (struct curve){.shape = CURVE_POWER,
                                       .base = {(int64_t)sim_draw(s, 5000)},
@@ -232,8 +234,14 @@ static void fail(struct sim *s, struct mjob *m, uint64_t token)
     e->kill = sim_chance(s, 10);
     if (sim_chance(s, 20))
         e->retry_at.ms = s->now.ms - 1000 + (int64_t)sim_draw(s, 20000);
+    static const int32_t codes[] = {0, 1, 2, 137};
+    e->exit_code = codes[sim_draw(s, 4)];
+    e->condition = (enum condition)sim_draw(s, CONDITION_PREEMPTED + 1);
     struct command c = {.fail = {.ref = {m->id, token},
-                                 .failure = {.message = STR("it broke"), .run_time = {-1}},
+                                 .failure = {.message = STR("it broke"),
+                                             .run_time = {-1},
+                                             .exit_code = e->exit_code,
+                                             .condition = e->condition},
                                  .kill = e->kill,
                                  .retry_at = e->retry_at}};
     ticket_submit(t, &c);
@@ -631,6 +639,10 @@ void client_step(struct sim *s)
     }
     if (sim_chance(s, s->profile.changes)) {
         change_something(s);
+        return;
+    }
+    if (s->profile.policies && sim_chance(s, 2)) {
+        policy_step(s);
         return;
     }
     if (s->profile.bulks && sim_chance(s, 3)) {

@@ -26,6 +26,7 @@ void ledger_fini(struct ledger *l)
     free(l->jobs);
     free(l->tokens);
     free(l->boots);
+    free(l->settings_seen);
     idmap_fini(&l->by_id);
 }
 
@@ -50,6 +51,9 @@ struct mjob *ledger_add(struct ledger *l, const struct enqueue *spec, unsigned q
     m->payload = (struct str){alloc_text(spec->payload.at, spec->payload.len), spec->payload.len};
     m->key = spec->unique_while ? (unsigned)(spec->unique_key.at[1] - '0') : 0;
     m->unique_while = spec->unique_while;
+    m->adds_policy = spec->options.retry_policies.len
+                         ? (unsigned)(spec->options.retry_policies.at[1] - '0') + 1
+                         : 0;
     m->batch = spec->batch.key.len ? (unsigned)(spec->batch.key.at[1] - '0') : 0;
     m->blind_renewal = INSTANT_NONE;
     m->exists = MAYBE;
@@ -70,6 +74,11 @@ struct mjob *ledger_find(const struct ledger *l, struct id id)
 static int32_t limit_of(const struct ledger *l, const struct mjob *m)
 {
     return m->retry_limit == RETRY_LIMIT_DEFAULT ? l->settings.retry.limit : m->retry_limit;
+}
+
+bool ledger_limit_is_open(const struct ledger *l, const struct mjob *m)
+{
+    return l->has_policies || m->patched & PATCH_RETRY_LIMIT;
 }
 
 static span retention_of(const struct ledger *l, const struct mjob *m, enum status s)
@@ -208,7 +217,7 @@ bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s,
     for (size_t i = 0; i < m->run_count; i++)
         failures +=
             m->runs[i].index >= m->first_run && may_have_expired(m, &m->runs[i], now, (span){0});
-    return m->patched & PATCH_RETRY_LIMIT ? failures > 0 : failures > (uint64_t)limit_of(l, m);
+    return ledger_limit_is_open(l, m) ? failures > 0 : failures > (uint64_t)limit_of(l, m);
 }
 
 /* Whether the retention of a terminal status that nobody was told of may be over. */
@@ -349,7 +358,7 @@ static void check_handout(const struct ledger *l, const struct mjob *m, const st
     PROMISE(st->forgiven == m->forgiven || ledger_is_foggy(m), "RERUN",
             "job %lu: %u attempts are forgiven", m->serial, st->forgiven);
     PROMISE(st->attempts - st->forgiven <= (uint64_t)limit_of(l, m) || was_told_when(m) ||
-                m->patched & PATCH_RETRY_LIMIT,
+                ledger_limit_is_open(l, m),
             "RETRY", "job %lu was tried again after %u failures", m->serial, st->attempts);
     if (s)
         PROMISE(!instant_is_set(h->lease_end), "LEASE", "job %lu of a stream has a lease",
@@ -481,6 +490,7 @@ void ledger_tail_lost(struct ledger *l)
     if (l->sync)
         return;
     ledger_folds_lost(l);
+    ledger_settings_lost(l);
     for (size_t i = 0; i < l->count; i++) {
         struct mjob *m = l->jobs[i];
         if (m->exists == YES && m->seq > l->safe_seq)

@@ -23,6 +23,38 @@ enum certainty { NO, MAYBE, YES };
 
 enum end_kind { END_SUCCEED, END_FAIL, END_RELEASE, END_CANCEL };
 
+/* Retry policies, as the simulation made them up. */
+#define POLICIES     3
+#define POLICY_RULES 3
+#define MATCHERS     6 /* kinds of rule, see policy.c */
+
+enum maction { ACTION_NONE, ACTION_RETRY, ACTION_FAIL };
+struct mbackoff {
+    bool stated;
+    int64_t initial, most; /* ms; doubled each time */
+};
+struct mrule {
+    unsigned matcher;
+    enum maction action;
+    int64_t limit; /* -1: not stated */
+    struct mbackoff backoff;
+};
+struct mpolicy {
+    int64_t limit;
+    enum maction default_action;
+    struct mbackoff backoff;
+    struct mrule rules[POLICY_RULES];
+    unsigned rule_count;
+};
+
+/* Server-wide settings that somebody asked for. */
+struct msetting {
+    instant at;
+    bool enabled;
+    int64_t most;
+    uint64_t seq; /* of the acknowledgement, or 0 */
+};
+
 /* A report that would end a run. */
 struct mend {
     enum end_kind kind;
@@ -33,6 +65,8 @@ struct mend {
     bool kill;
     bool old; /* of before a rerun */
     instant retry_at;
+    int32_t exit_code;
+    enum condition condition;
 };
 
 struct mstream;
@@ -92,10 +126,11 @@ struct mjob {
     size_t run_count, run_cap;
     struct mend *ends;
     size_t end_count, end_cap;
-    bool late;       /* enqueued some time after it was asked for, when all was evaluated */
-    unsigned batch;  /* batch key; 0: none. What follows is about batched jobs */
-    bool shut;       /* nothing is to be folded into it, for it waits for its time */
-    uint64_t *items; /* numbers of those in its payload, as far as it was ever seen */
+    unsigned adds_policy; /* from 1; 0: none */
+    bool late;            /* enqueued some time after it was asked for, when all was evaluated */
+    unsigned batch;       /* batch key; 0: none. What follows is about batched jobs */
+    bool shut;            /* nothing is to be folded into it, for it waits for its time */
+    uint64_t *items;      /* numbers of those in its payload, as far as it was ever seen */
     size_t item_count, item_cap;
     uint64_t final_seq; /* since when it is handed out and must not change; 0: never */
     struct mjob *in;    /* in whose payload it was seen; its own: it is a job */
@@ -126,6 +161,11 @@ struct ledger {
     unsigned claims;   /* without an answer: each may have leased any job, and lost it again */
     uint64_t *tokens;  /* all that were ever seen, sorted */
     size_t token_count, token_cap;
+    bool has_policies;
+    struct mpolicy policies[POLICIES];
+    unsigned queue_policies[4][2], default_policy; /* from 1; 0: none */
+    struct msetting *settings_seen;
+    size_t setting_count, setting_cap;
     instant *boots;
     size_t boot_count, boot_cap;
     instant lost_at; /* when answers were last lost, or none */
@@ -169,6 +209,15 @@ void ledger_folded(struct ledger *l, struct mjob *item, const struct job *job, u
 void ledger_refused(struct mjob *item);
 void ledger_fold_check_groups(const struct ledger *l);
 void ledger_folds_lost(struct ledger *l);
+
+/* --- retry policies, in ledger_policy.c --- */
+size_t ledger_setting_asked(struct ledger *l, bool enabled, int64_t most, instant now);
+void ledger_setting_acked(struct ledger *l, size_t setting);
+void ledger_settings_lost(struct ledger *l);
+void ledger_policy_audit(const struct ledger *l, const struct mjob *m, const struct job *job,
+                         const struct reply *runs);
+/* Whether not only the retry limit that is known says when a job is dead. */
+bool ledger_limit_is_open(const struct ledger *l, const struct mjob *m);
 
 /* --- ticks, in ledger_cron.c --- */
 int64_t ledger_cron_period(unsigned entry);

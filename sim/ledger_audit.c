@@ -36,6 +36,8 @@ static bool is_verdict_of(const struct ledger *l, const struct mjob *m, const st
         return !retry;
     if (instant_is_set(e->retry_at))
         return run->retry_at.ms == e->retry_at.ms;
+    if (l->has_policies)
+        return true; /* judged apart */
     if (m->rerun_ever || m->patched & PATCH_RETRY_LIMIT)
         return !retry || is_retry_in_window(l, m, run);
     if (run->attempt > limit_of(l, m))
@@ -53,7 +55,9 @@ static bool is_explained(const struct ledger *l, const struct mjob *m, const str
             continue;
         if (e->token && (!known || e->token != known->token))
             continue;
-        if (kind != END_FAIL || is_verdict_of(l, m, e, run))
+        bool same = kind != END_FAIL || (e->exit_code == run->failure.exit_code &&
+                                         e->condition == run->failure.condition);
+        if (same && (kind != END_FAIL || is_verdict_of(l, m, e, run)))
             return true;
     }
     return false;
@@ -79,10 +83,10 @@ static void check_expired(const struct ledger *l, const struct mjob *m, const st
     PROMISE(!known || run->ended_at.ms >= known->lease_min.ms, "LEASE",
             "job %lu: run %u expired before the lease that was granted", m->serial, run->index);
     bool retry = instant_is_set(run->retry_at);
-    PROMISE(m->rerun_ever || m->patched & PATCH_RETRY_LIMIT ||
+    PROMISE(m->rerun_ever || ledger_limit_is_open(l, m) ||
                 retry == (run->attempt <= limit_of(l, m)),
             "RETRY", "job %lu: expired run %u: retry limit not kept", m->serial, run->index);
-    PROMISE(!retry || run->retry_at.ms == run->ended_at.ms, "RETRY",
+    PROMISE(!retry || l->has_policies || run->retry_at.ms == run->ended_at.ms, "RETRY",
             "job %lu: expired run %u is not tried again at once", m->serial, run->index);
 }
 
@@ -296,6 +300,7 @@ void ledger_audit(struct ledger *l, struct mjob *m, const struct reply *read,
     for (size_t i = 0; i < runs->count; i++)
         check_run(l, m, runs->runs, i, runs->count);
     check_attempts(m, job, runs);
+    ledger_policy_audit(l, m, job, runs);
     const struct run *last = runs->count ? &runs->runs[runs->count - 1] : NULL;
     ledger_clear_up(l, m, job);
     PROMISE(job->state.forgiven == m->forgiven, "RERUN", "job %lu: %u attempts are forgiven",

@@ -36,6 +36,7 @@ static struct profile some_profile(struct sim *s)
         .folds = sim_chance(s, 60) ? 0 : 20 + (unsigned)sim_draw(s, 70),
     };
     p.cron_unique = sim_chance(s, 50) ? UNIQUE_NONE : (enum unique)sim_draw(s, UNIQUE_COUNT);
+    p.policies = sim_chance(s, 35);
     p.bulks = !p.crons && sim_chance(s, 40);
     return p;
 }
@@ -61,7 +62,6 @@ static void begin(struct sim *s, uint64_t seed)
     *s = (struct sim){.seed = seed, .rng = rng_from_seed(seed), .now = {1700000000000}};
     s->profile = some_profile(s);
     s->settings = some_settings(s);
-    s->may_fail = s->profile.faults || s->profile.space;
     for (unsigned i = 0; i < CRONS; i++)
         s->put_at[i] = INSTANT_NONE;
     list_init(&s->tickets);
@@ -70,6 +70,9 @@ static void begin(struct sim *s, uint64_t seed)
     s->disk = disk_new();
     evaluator_init(&s->evaluator, s);
     sim_boot(s);
+    if (s->profile.policies)
+        policy_set_up(s);
+    s->may_fail = s->profile.faults || s->profile.space;
 }
 
 static void free_tickets(struct list *tickets)

@@ -2,6 +2,8 @@
 
 /* Checks that need silence: nothing under way, no client acting, the clock standing. */
 
+#include <string.h>
+
 #include "base/must.h"
 #include "base/units.h"
 #include "sim.h"
@@ -120,6 +122,7 @@ struct pair {
     bool found;
     struct reply reply;
     struct job copy;
+    char counts[256];
 };
 
 static void take_read(struct ticket *t, const struct reply *r)
@@ -138,7 +141,12 @@ static void take_read(struct ticket *t, const struct reply *r)
     ledger_fold_whole(&s->ledger, p->job, r->jobs[0].payload);
     p->reply = *r;
     p->copy = r->jobs[0];
-    /* Only numbers and whether there is a reason outlive the answer. */
+    /* Only numbers, counts of retries and whether there is a reason outlive the answer. */
+    struct str *counts = &p->copy.state.extras.retry_counts;
+    must(counts->len <= sizeof p->counts);
+    if (counts->len)
+        memcpy(p->counts, counts->at, counts->len);
+    counts->at = p->counts;
     p->copy.state.reason.at = p->copy.state.reason.len ? "?" : NULL;
     p->copy.state.reason.len = p->copy.state.reason.len != 0;
     p->reply.jobs = &p->copy;

@@ -29,6 +29,7 @@ struct profile {
     unsigned queues, priorities;
     enum unique cron_unique; /* what the jobs of one cron entry keep out */
     bool crons;              /* jobs come on ticks; then nobody removes many at once */
+    bool policies;           /* retry policies, and settings that change */
     bool bulks;              /* an operator changes many at once */
     unsigned changes;        /* percent of steps in which an operator changes a job */
     unsigned folds;          /* percent of enqueues with a batch key */
@@ -124,8 +125,9 @@ struct ticket {
     uint64_t serial;
     enum command_kind kind;
     bool is_claim, answered, canceled;
-    bool dry;     /* a change of many, only tried */
-    bool batched; /* enqueue: with batch keys */
+    size_t setting; /* of retrying */
+    bool dry;       /* a change of many, only tried */
+    bool batched;   /* enqueue: with batch keys */
     instant at;
     uint64_t batch;               /* the newest batch that had begun */
     struct mjob **jobs;           /* what it is about */
@@ -164,6 +166,13 @@ void cron_step(struct sim *s);
 void cron_remove_all(struct sim *s);
 /* The clocks, once nothing is under way and all jobs were seen. */
 void cron_audit(struct sim *s);
+
+/* --- policy.c --- */
+/* Before anything else happens. */
+void policy_set_up(struct sim *s);
+/* Changes the settings. */
+void policy_step(struct sim *s);
+struct str policy_name(unsigned policy);
 
 /* --- bulk.c: changes of many --- */
 void bulk_step(struct sim *s);

@@ -19,6 +19,7 @@ static const struct route routes[] = {
     {HTTP_POST, "/jobs/success", api_success_bulk},
     {HTTP_POST, "/jobs/{id}/failure", api_failure},
     {HTTP_POST, "/jobs/{id}/renew", api_renew},
+    {HTTP_POST, "/jobs/{id}/progress", api_progress},
     {HTTP_POST, "/jobs/{id}/release", api_release},
     {HTTP_GET, "/jobs/{id}", api_read},
     {HTTP_GET, "/jobs", api_list},

@@ -212,6 +212,13 @@ void api_encode_job(struct buf *b, const struct job *job, unsigned how)
     buf_byte(b, '}');
 }
 
+void api_encode_job_with_notes(struct buf *b, const struct job *job, const struct job_notes *notes)
+{
+    encode_open_job(b, job, ENCODE_PAYLOAD);
+    api_encode_notes(b, notes);
+    buf_byte(b, '}');
+}
+
 void api_encode_enqueued(struct buf *b, const struct enqueued *e)
 {
     encode_open_job(b, &e->job, 0);
@@ -233,6 +240,8 @@ void api_encode_handout(struct buf *b, const struct handout *h, unsigned how)
     KEY(b, "token");
     api_encode_token(b, h->token);
     INSTANT_MEMBER(b, "lease_expires_at", h->lease_end);
+    if (h->checkpoint.text.len)
+        api_encode_checkpoint(b, &h->checkpoint, how);
     buf_byte(b, '}');
 }
 

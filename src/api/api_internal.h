@@ -41,6 +41,7 @@ void api_success(ROUTE_ARGS);
 void api_success_bulk(ROUTE_ARGS);
 void api_failure(ROUTE_ARGS);
 void api_renew(ROUTE_ARGS);
+void api_progress(ROUTE_ARGS);
 void api_release(ROUTE_ARGS);
 void api_read(ROUTE_ARGS);
 void api_list(ROUTE_ARGS);
@@ -159,6 +160,20 @@ struct name_list {
     size_t count;
 };
 
+/* api_notes.c */
+/* The members of a report that leave something with the job. progress and checkpoint read into
+ * struct news_fields, result into news.result. */
+struct news_fields {
+    struct news news;
+    struct json_cursor progress; /* where it begins; read by api_decode_news */
+};
+struct err api_field_progress(struct json_cursor *c, struct arena *a, void *news_fields);
+struct err api_field_checkpoint(struct json_cursor *c, struct arena *a, void *news_fields);
+struct err api_field_result(struct json_cursor *c, struct arena *a, void *str);
+struct err api_decode_news(const struct api *a, struct arena *arena, struct news_fields *f);
+void api_encode_checkpoint(struct buf *b, const struct note *n, unsigned how);
+void api_encode_notes(struct buf *b, const struct job_notes *notes);
+
 /* api_query.c */
 enum params { PARAMS_FILTER, PARAMS_PAGE, PARAMS_CHANGE, PARAMS_RETRY };
 struct list_params {
@@ -192,6 +207,8 @@ struct err api_check_lease(span lease);
 void api_encode_options(struct buf *b, const struct job *job);
 enum encode { ENCODE_PAYLOAD = 1, ENCODE_ONE_LINE = 2 };
 void api_encode_job(struct buf *b, const struct job *job, unsigned how);
+/* The same with what workers left with it. */
+void api_encode_job_with_notes(struct buf *b, const struct job *job, const struct job_notes *notes);
 /* The answer to an enqueue. */
 void api_encode_enqueued(struct buf *b, const struct enqueued *e);
 /* A job with its run and token, for whoever was handed it. */

@@ -214,7 +214,7 @@ static void on_read(void *ctx, const struct reply *r)
         return;
     struct buf *b = &c->api->scratch;
     b->len = 0;
-    api_encode_job(b, &r->jobs[0], ENCODE_PAYLOAD);
+    api_encode_job_with_notes(b, &r->jobs[0], r->notes);
     api_reply_json(c->x, 200, b);
 }
 

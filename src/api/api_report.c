@@ -8,33 +8,65 @@
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
-static const struct field token_table[] = {
-    {"token", false, api_field_token, offsetof(struct run_ref, token), true},
+/* A report of no more than a token and what the worker leaves with the job. */
+struct report_body {
+    uint64_t token;
+    struct news_fields left;
 };
 
-/* A report that has nothing but a token. */
-static void submit_plain(struct api *a, struct http_exchange *x, const struct http_request *req,
-                         const struct route_params *params, enum command_kind kind)
+#define BODY(member) offsetof(struct report_body, member)
+
+static const struct field success_table[] = {
+    {"token", false, api_field_token, BODY(token), true},
+    {"result", false, api_field_result, BODY(left.news.result), true},
+};
+
+static const struct field progress_table[] = {
+    {"token", false, api_field_token, BODY(token), true},
+    {"progress", false, api_field_progress, BODY(left), true},
+    {"checkpoint", false, api_field_checkpoint, BODY(left)},
+};
+
+static bool has_news(const struct news *n)
 {
+    return n->has_progress || n->has_checkpoint || n->result.len;
+}
+
+static void submit_report(ROUTE_ARGS, enum command_kind kind, const struct field *table,
+                          size_t count)
+{
+    struct api *a = ctx;
+    struct report_body body = {0};
     struct command c = {.kind = kind, .done = api_reply_empty, .ctx = api_call(a, x, req)};
     struct err err = api_path_id(params->at[0], &c.run.id);
     if (err.code == ERR_OK)
-        err = api_decode_body(a, req, token_table, COUNT(token_table), true, &c.run);
+        err = api_decode_body(a, req, table, count, true, &body);
+    if (err.code == ERR_OK)
+        err = api_decode_news(a, req->arena, &body.left);
+    if (err.code == ERR_OK && kind == CMD_PROGRESS && !has_news(&body.left.news))
+        err = err_make(ERR_MISSING_FIELD, "progress or checkpoint is required");
     if (err.code != ERR_OK) {
         api_reply_error(x, &err, NULL);
         return;
     }
+    c.run.token = body.token;
+    c.news = has_news(&body.left.news) ? &body.left.news : NULL;
     backend_submit(a->backend, &c);
 }
 
 void api_success(ROUTE_ARGS)
 {
-    submit_plain(ctx, x, req, params, CMD_SUCCEED);
+    submit_report(ctx, x, req, params, CMD_SUCCEED, success_table, COUNT(success_table));
 }
 
 void api_release(ROUTE_ARGS)
 {
-    submit_plain(ctx, x, req, params, CMD_RELEASE);
+    submit_report(ctx, x, req, params, CMD_RELEASE, progress_table, COUNT(progress_table));
+}
+
+void api_progress(ROUTE_ARGS)
+{
+    submit_report(ctx, x, req, params, CMD_PROGRESS, progress_table, COUNT(progress_table));
 }
 
 /* --- many successes --- */
@@ -140,6 +172,7 @@ void api_success_bulk(ROUTE_ARGS)
 /* The list of containers is read afterwards, for that needs the api. */
 struct failure_body {
     struct failure_report report;
+    struct news_fields left;
     struct json_cursor containers;
     bool has_containers;
 };
@@ -224,6 +257,8 @@ static const struct field failure_table[] = {
     {"retry_at", false, api_field_instant, REPORT(retry_at), true},
     {"kill", false, api_field_bool, REPORT(kill), true},
     {"token", false, api_field_token, REPORT(ref.token), true},
+    {"progress", false, api_field_progress, offsetof(struct failure_body, left), true},
+    {"checkpoint", false, api_field_checkpoint, offsetof(struct failure_body, left)},
 };
 
 struct err api_decode_failure(const struct api *a, struct json_cursor *c, struct arena *arena,
@@ -259,10 +294,13 @@ void api_failure(ROUTE_ARGS)
         err = api_decode_body(a, req, failure_table, COUNT(failure_table), false, &body);
     if (err.code == ERR_OK && body.has_containers)
         err = read_containers(a, req->arena, &body);
+    if (err.code == ERR_OK)
+        err = api_decode_news(a, req->arena, &body.left);
     if (err.code != ERR_OK) {
         api_reply_error(x, &err, NULL);
         return;
     }
+    c.news = has_news(&body.left.news) ? &body.left.news : NULL;
     c.fail = body.report;
     c.fail.ref.id = id;
     backend_submit(a->backend, &c);
@@ -273,11 +311,14 @@ void api_failure(ROUTE_ARGS)
 struct renew_fields {
     uint64_t token;
     span lease;
+    struct news_fields left;
 };
 
 static const struct field renew_table[] = {
     {"token", false, api_field_token, offsetof(struct renew_fields, token), true},
     {"lease_ms", false, api_field_span, offsetof(struct renew_fields, lease), true},
+    {"progress", false, api_field_progress, offsetof(struct renew_fields, left), true},
+    {"checkpoint", false, api_field_checkpoint, offsetof(struct renew_fields, left)},
 };
 
 static void on_renewed(void *ctx, const struct reply *r)
@@ -303,11 +344,14 @@ void api_renew(ROUTE_ARGS)
         err = api_decode_body(a, req, renew_table, COUNT(renew_table), true, &f);
     if (err.code == ERR_OK)
         err = api_check_lease(f.lease);
+    if (err.code == ERR_OK)
+        err = api_decode_news(a, req->arena, &f.left);
     if (err.code != ERR_OK) {
         api_reply_error(x, &err, NULL);
         return;
     }
     c.renew.run.token = f.token;
     c.renew.lease = f.lease;
+    c.news = has_news(&f.left.news) ? &f.left.news : NULL;
     backend_submit(a->backend, &c);
 }

@@ -28,9 +28,10 @@ enum command_kind {
     CMD_SUCCEED_MANY, /* reply.ids: those that were not in flight; the others succeeded */
     CMD_FAIL,         /* reply.jobs[0]: the job afterwards */
     CMD_RENEW,        /* reply.lease_end */
+    CMD_PROGRESS,     /* nothing but reply.err; leaves the news */
     CMD_RELEASE,      /* nothing but reply.err */
     CMD_REMOVE,       /* nothing but reply.err */
-    CMD_READ,         /* reply.jobs[0], with payload */
+    CMD_READ,         /* reply.jobs[0], with payload, and reply.notes */
     CMD_LIST,         /* reply.jobs, with payloads, and reply.more */
     CMD_COUNT,        /* reply.count */
     CMD_REMOVE_WHERE, /* reply.count: how many were removed; not atomic, in slices */
@@ -124,10 +125,11 @@ struct reply {
     struct run *runs;
     struct id *ids;
     struct str *names;
-    size_t count;   /* of whichever list is meant; or the number asked for */
-    size_t sampled; /* of a dry run: how many are in jobs */
-    bool more;      /* a list or runs: further ones follow */
-    bool has_live;  /* CMD_READ, CMD_RUNS: the job is in flight; its newest run's token is known */
+    size_t count;            /* of whichever list is meant; or the number asked for */
+    size_t sampled;          /* of a dry run: how many are in jobs */
+    bool more;               /* a list or runs: further ones follow */
+    struct job_notes *notes; /* CMD_READ */
+    bool has_live; /* CMD_READ, CMD_RUNS: the job is in flight; its newest run's token is known */
     uint64_t token;
     instant lease_end;
     struct cron_view *cron;
@@ -150,7 +152,7 @@ struct command {
             const struct enqueue *specs;
             size_t count;
         } enqueue;
-        struct run_ref run; /* SUCCEED, RELEASE */
+        struct run_ref run; /* SUCCEED, PROGRESS, RELEASE */
         struct {
             const struct id *ids;
             size_t count;
@@ -172,6 +174,9 @@ struct command {
         struct simulate_command simulate;
         struct resource_command resource; /* CMD_POLICY_*, CMD_QUEUE_*, CMD_RETRY_* */
     };
+    /* What a worker leaves with its report, or NULL: SUCCEED, FAIL, RENEW, PROGRESS, RELEASE. All
+     * of the command is applied or nothing. */
+    const struct news *news;
     reply_fn done;
     void *ctx;
 };

@@ -129,6 +129,7 @@ static bool stores(enum command_kind kind)
     case CMD_SUCCEED_MANY:
     case CMD_FAIL:
     case CMD_RENEW:
+    case CMD_PROGRESS:
     case CMD_RELEASE:
     case CMD_REMOVE:
     case CMD_REMOVE_WHERE:
@@ -214,6 +215,10 @@ static void step_read(struct embedded *b, struct id id, struct reply *r)
     r->err = engine_read(b->engine, b->now, id, true, a, r->jobs, &extent);
     if (r->err.code == ERR_OK && (r->has_live = engine_live_run(b->engine, id, &run, &r->token)))
         r->lease_end = run.lease_end;
+    if (r->err.code == ERR_OK) {
+        r->notes = arena_get(a, sizeof *r->notes);
+        r->err = engine_read_notes(b->engine, r->jobs, a, r->notes);
+    }
 }
 
 struct names {
@@ -269,6 +274,34 @@ static void step_change(struct embedded *b, const struct command *c, struct repl
     }
 }
 
+/* The news first: they belong to the run that the report may end. A renewal changes nothing that
+ * they need, and may be refused. */
+static void step_report(struct embedded *b, const struct command *c, struct reply *r)
+{
+    struct engine *e = b->engine;
+    struct arena *a = &b->building->arena;
+    if (c->news && c->kind != CMD_RENEW) {
+        r->err = engine_note(e, b->now, c->kind == CMD_FAIL ? c->fail.ref : c->run, c->news);
+        if (r->err.code != ERR_OK)
+            return;
+    }
+    if (c->kind == CMD_SUCCEED)
+        r->err = engine_succeed(e, b->now, c->run);
+    else if (c->kind == CMD_SUCCEED_MANY)
+        step_succeed_many(b, c, r);
+    else if (c->kind == CMD_RELEASE)
+        r->err = engine_release(e, b->now, c->run);
+    else if (c->kind == CMD_RENEW)
+        r->err = engine_renew(e, b->now, c->renew.run, c->renew.lease, &r->lease_end);
+    else if (c->kind == CMD_FAIL) {
+        r->jobs = arena_get(a, sizeof *r->jobs);
+        r->count = 1;
+        r->err = engine_fail(e, b->now, &c->fail, a, r->jobs);
+    }
+    if (c->news && c->kind == CMD_RENEW && r->err.code == ERR_OK)
+        r->err = engine_note(e, b->now, c->renew.run, c->news);
+}
+
 static void step(struct embedded *b, const struct command *c, struct reply *r)
 {
     struct engine *e = b->engine;
@@ -277,21 +310,12 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
         step_enqueue(b, c, r);
         return;
     case CMD_SUCCEED:
-        r->err = engine_succeed(e, b->now, c->run);
-        return;
     case CMD_SUCCEED_MANY:
-        step_succeed_many(b, c, r);
-        return;
     case CMD_FAIL:
-        r->jobs = arena_get(&b->building->arena, sizeof *r->jobs);
-        r->count = 1;
-        r->err = engine_fail(e, b->now, &c->fail, &b->building->arena, r->jobs);
-        return;
     case CMD_RENEW:
-        r->err = engine_renew(e, b->now, c->renew.run, c->renew.lease, &r->lease_end);
-        return;
+    case CMD_PROGRESS:
     case CMD_RELEASE:
-        r->err = engine_release(e, b->now, c->run);
+        step_report(b, c, r);
         return;
     case CMD_REMOVE:
         r->err = engine_remove(e, b->now, c->id);

@@ -151,7 +151,17 @@ static struct err load_job(void *ctx, struct id id, unsigned want, struct arena 
             TRY(record_read_state(value, &job->state));
     }
     extent->runs_ended = job->state.runs;
+    extent->notes = job->state.extras.notes;
     return err_none();
+}
+
+static struct err load_note(void *ctx, struct id id, enum note_kind kind, struct arena *a,
+                            struct note *note)
+{
+    bool found;
+    struct str value;
+    TRY(embedded_read_key(ctx, record_note_key(id, kind), a, &found, &value));
+    return found ? record_read_note(value, note) : missing(id, "note");
 }
 
 struct err embedded_load_run(struct embedded *b, struct id id, uint32_t index, struct arena *a,
@@ -200,6 +210,17 @@ static void put_run(void *ctx, struct id id, const struct run *run)
     record_put_run(&b->building->batch, id, run);
 }
 
+static void put_note(void *ctx, struct id id, enum note_kind kind, const struct note *note)
+{
+    struct embedded *b = ctx;
+    record_put_note(&b->building->batch, id, kind, note);
+}
+
+static void delete_note(void *ctx, struct id id, enum note_kind kind)
+{
+    delete_key(ctx, record_note_key(id, kind));
+}
+
 static void put_takes(void *ctx, uint64_t seq, instant at, const struct take *takes, size_t count)
 {
     struct embedded *b = ctx;
@@ -221,6 +242,9 @@ static void delete_job(void *ctx, struct id id, const struct job_extent *extent)
         delete_key(b, record_state_key(id));
     for (uint32_t run = 0; run < extent->runs_ended; run++)
         delete_key(b, record_run_key(id, run));
+    for (int kind = 0; extent->notes >> kind; kind++)
+        if (extent->notes & NOTE_BIT(kind))
+            delete_key(b, record_note_key(id, (enum note_kind)kind));
 }
 
 struct port embedded_port(struct embedded *b)
@@ -232,6 +256,9 @@ struct port embedded_port(struct embedded *b)
         .rewrite_job = rewrite_job,
         .put_state = put_state,
         .put_run = put_run,
+        .put_note = put_note,
+        .delete_note = delete_note,
+        .load_note = load_note,
         .put_takes = put_takes,
         .delete_takes = delete_takes,
         .delete_job = delete_job,

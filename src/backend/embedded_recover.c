@@ -53,6 +53,7 @@ static struct err restore_jobs(struct embedded *b, struct store_cursor *jobs,
         if (extent.has_state)
             TRY(record_read_state(value, &job.state));
         extent.runs_ended = job.state.runs;
+        extent.notes = job.state.extras.notes;
         engine_restore_job(b->engine, &job, &extent, b->now);
     }
     return err_none();

@@ -51,6 +51,7 @@ const struct subcommand backup_command = {
                 "  tenax backup --url http://127.0.0.1:9001 --force /backups/jobs.tar.zst\n"
                 "  tenax backup - | ssh vault 'cat > jobs.tar.zst'\n",
     .options = options,
+    .rest = "FILE",
 };
 
 struct backup {

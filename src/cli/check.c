@@ -41,6 +41,7 @@ const struct subcommand check_command = {
     .examples = "  tenax check /var/lib/tenax\n"
                 "  tenax check --output json ./tenax-root\n",
     .options = options,
+    .rest = "DIR",
 };
 
 struct check {

@@ -26,6 +26,10 @@ struct subcommand {
     const char *about;   /* paragraphs, each on one line, a line feed between them */
     const char *examples;
     const struct option_def *options; /* NULL if it takes none */
+    const char *words;                /* "init|ca": what its first word may be, or NULL */
+    const struct subcommand *(*page_of)(const char *word); /* of such a word; or NULL: none has */
+    const char *rest; /* what its other words are, if a shell can complete it: FILE, DIR, or
+                       * COMMAND with its arguments; else NULL */
 };
 
 /* Writes what is in b and empties it. */

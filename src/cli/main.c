@@ -6,42 +6,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/catalog.h"
 #include "cli/commands.h"
-#include "cli/serve.h"
-#include "cli/settings.h"
+#include "cli/manual.h"
 #include "jq/helper.h"
-
-static const struct {
-    const struct subcommand *page;
-    int (*run)(int argc, char **argv);
-} commands[] = {
-    {&settings_command, serve_main},
-    {&enqueue_command, enqueue_main},
-    {&work_command, work_main},
-    {&jobs_command, jobs_main},
-    {&job_command, job_main},
-    {&queues_command, queues_main},
-    {&retry_command, retry_main},
-    {&cancel_command, cancel_main},
-    {&patch_command, patch_main},
-    {&delete_command, delete_main},
-    {&create_command, create_main},
-    {&apply_command, apply_main},
-    {&get_command, get_main},
-    {&update_command, update_main},
-    {&policy_command, policy_main},
-    {&queue_command, queue_main},
-    {&retry_settings_command, retry_settings_main},
-    {&crons_command, crons_main},
-    {&cron_command, cron_main},
-    {&backup_command, backup_main},
-    {&restore_command, restore_main},
-    {&check_command, check_main},
-    {&tls_command, tls_main},
-    {&version_command, version_main},
-};
-
-#define COMMANDS (sizeof commands / sizeof *commands)
 
 static const char exit_codes[] =
     "Exit codes of tenax:\n"
@@ -52,35 +20,39 @@ static const char exit_codes[] =
     "  3  the server cannot be reached\n"
     "  4  there is no such job, cron group or entry, retry policy or queue\n";
 
+static const char about[] =
+    "tenax keeps jobs until they are done: queues on disk, retries with backoff, and a record of "
+    "every attempt.\n";
+
+static const char examples[] =
+    "  tenax serve\n"
+    "  tenax enqueue --queue mail --type welcome '{\"to\": \"ada@example.org\"}'\n"
+    "  tenax work --queue mail -- sh -c 'echo \"Dear $(jq -r .to)\"'\n";
+
 static void print_overview(FILE *f)
 {
-    fputs("tenax keeps jobs until they are done: queues on disk, retries with backoff, and a\n"
-          "record of every attempt.\n\n"
-          "Usage:\n  tenax COMMAND [OPTIONS]\n\nCommands:\n",
-          f);
-    for (size_t i = 0; i < COMMANDS; i++)
-        fprintf(f, "  %-15s %s\n", commands[i].page->name, commands[i].page->summary);
-    fputs("  help            explain a command, or the exit codes: tenax help exit-codes\n\n"
-          "Try it, with a server in one terminal and the rest in another:\n"
-          "  tenax serve\n"
-          "  tenax enqueue --queue mail --type welcome '{\"to\": \"ada@example.org\"}'\n"
-          "  tenax work --queue mail -- sh -c 'echo \"Dear $(jq -r .to)\"'\n",
-          f);
-}
-
-static int find(const char *name)
-{
-    for (size_t i = 0; i < COMMANDS; i++)
-        if (strcmp(commands[i].page->name, name) == 0)
-            return (int)i;
-    return -1;
+    struct buf b = {0};
+    options_wrap(&b, (struct str){about, strlen(about) - 1}, 0, 0, 80);
+    buf_lit(&b, "\n\nUsage:\n  tenax COMMAND [OPTIONS]\n");
+    for (size_t i = 0; i < catalog_count; i++)
+        if (catalog[i].page)
+            buf_print(&b, "  %-15s %s\n", catalog[i].page->name, catalog[i].page->summary);
+        else
+            buf_print(&b, "\n%s:\n", catalog[i].heading);
+    buf_print(&b,
+              "  %-15s explain a command, or the exit codes: tenax help exit-codes\n\n"
+              "Try it, with a server in one terminal and the rest in another:\n%s",
+              "help", examples);
+    command_print(f, &b);
+    buf_fini(&b);
 }
 
 static int unknown_command(const char *name)
 {
     struct buf words = {0};
-    for (size_t i = 0; i < COMMANDS; i++)
-        buf_print(&words, "%s|", commands[i].page->name);
+    for (size_t i = 0; i < catalog_count; i++)
+        if (catalog[i].page)
+            buf_print(&words, "%s|", catalog[i].page->name);
     buf_lit(&words, "help|exit-codes");
     buf_byte(&words, '\0');
     struct str near = options_closest(name, words.at);
@@ -92,30 +64,53 @@ static int unknown_command(const char *name)
     return CLI_USAGE;
 }
 
-/* `tenax help NAME [--markdown]`; the table of options as Markdown goes into the
- * documentation. */
+static void print_name(void *ctx, const struct subcommand *page)
+{
+    (void)ctx;
+    puts(page->name);
+}
+
+/* What `tenax help` says without the name of a command. False: it is a name. */
+static bool help_in_general(const char *word)
+{
+    struct buf b = {0};
+    if (!word || strcmp(word, "help") == 0)
+        print_overview(stdout);
+    else if (strcmp(word, "exit-codes") == 0)
+        fputs(exit_codes, stdout);
+    else if (strcmp(word, "--list") == 0)
+        catalog_visit(print_name, NULL);
+    else if (strcmp(word, "--man") == 0)
+        manual_overview(&b, about, examples, exit_codes);
+    else
+        return false;
+    command_print(stdout, &b);
+    buf_fini(&b);
+    return true;
+}
+
+/* `tenax help NAME [ACTION] [--markdown | --man]`; tools make the documentation and the
+ * manual pages with the latter, and with --list the list of what there is. */
 static int help_main(int argc, char **argv)
 {
-    if (argc < 2 || strcmp(argv[1], "help") == 0) {
-        print_overview(stdout);
+    if (help_in_general(argv[1]))
         return CLI_OK;
-    }
-    if (strcmp(argv[1], "exit-codes") == 0) {
-        fputs(exit_codes, stdout);
-        return CLI_OK;
-    }
-    int i = find(argv[1]);
-    if (i < 0)
+    const struct catalog_row *row = catalog_find(argv[1]);
+    if (!row)
         return unknown_command(argv[1]);
-    struct buf page = {0};
-    const struct subcommand *sub =
-        argc > 2 && commands[i].page == &tls_command ? tls_page(argv[2]) : NULL;
-    if (argc > 2 && strcmp(argv[2], "--markdown") == 0 && commands[i].page->options)
-        options_markdown(&page, commands[i].page->options);
+    const struct subcommand *page = row->page;
+    const struct subcommand *action = argc > 2 && page->page_of ? page->page_of(argv[2]) : NULL;
+    page = action ? action : page;
+    struct buf b = {0};
+    const char *form = argv[argc - 1];
+    if (strcmp(form, "--markdown") == 0 && page->options)
+        options_markdown(&b, page->options);
+    else if (strcmp(form, "--man") == 0)
+        manual_page(&b, page);
     else
-        command_help(&page, sub ? sub : commands[i].page);
-    command_print(stdout, &page);
-    buf_fini(&page);
+        command_help(&b, page);
+    command_print(stdout, &b);
+    buf_fini(&b);
     return CLI_OK;
 }
 
@@ -132,8 +127,8 @@ static int dispatch(int argc, char **argv)
         puts("tenax " TENAX_VERSION);
         return CLI_OK;
     }
-    int i = find(name);
-    return i < 0 ? unknown_command(name) : commands[i].run(argc - 1, argv + 1);
+    const struct catalog_row *row = catalog_find(name);
+    return row ? row->run(argc - 1, argv + 1) : unknown_command(name);
 }
 
 int main(int argc, char **argv)

@@ -27,10 +27,9 @@ static size_t count_rows(const struct option_def *defs)
     return n;
 }
 
-/* The next word of a '|'-separated list; false at its end. */
-static bool next_word(const char **list, struct str *word)
+bool options_next_word(const char **list, struct str *word)
 {
-    if (!**list)
+    if (!*list || !**list)
         return false;
     size_t n = strcspn(*list, "|");
     *word = (struct str){*list, n};
@@ -41,7 +40,7 @@ static bool next_word(const char **list, struct str *word)
 static int find_word(const char *list, const char *typed)
 {
     struct str word;
-    for (int i = 0; next_word(&list, &word); i++)
+    for (int i = 0; options_next_word(&list, &word); i++)
         if (str_eq(word, str_from(typed)))
             return i;
     return -1;
@@ -78,7 +77,7 @@ struct str options_closest(const char *typed, const char *words)
 {
     struct str t = str_from(typed), word, best = {"", 0};
     size_t fewest = 3;
-    while (next_word(&words, &word)) {
+    while (options_next_word(&words, &word)) {
         size_t n = edits(t, word);
         /* One letter turns into any other one with a single edit: that is no hint. */
         if (n < fewest && n < word.len && n < t.len + 1) {
@@ -456,7 +455,7 @@ static void write_facts(struct buf *b, const struct option_def *d)
     if (d->choices) {
         const char *list = d->choices, *between = ": ";
         struct str word;
-        while (next_word(&list, &word)) {
+        while (options_next_word(&list, &word)) {
             buf_print(b, "%s%.*s", between, STR_ARG(word));
             between = *list && strchr(list, '|') ? ", " : " or ";
         }

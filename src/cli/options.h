@@ -105,6 +105,9 @@ void options_help(struct buf *b, const struct option_def *defs, size_t width);
 /* The rows as a Markdown table. */
 void options_markdown(struct buf *b, const struct option_def *defs);
 
+/* The next word of a '|'-separated list; false at its end, and of NULL. */
+bool options_next_word(const char **list, struct str *word);
+
 /* The word of a '|'-separated list that someone who typed this probably meant,
  * or an empty string: a prefix, or at most two slips of the finger away. */
 struct str options_closest(const char *typed, const char *words);

@@ -54,6 +54,7 @@ const struct subcommand policy_command = {
                 "  tenax policy schedule --backoff 15s,4,30s --retry-limit 25\n"
                 "  tenax policy get nightly\n",
     .options = options,
+    .words = "simulate|schedule|apply|get|delete",
 };
 
 static int get(struct client *c, const char *name)

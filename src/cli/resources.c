@@ -56,6 +56,7 @@ const struct subcommand create_command = {
     .examples = "  tenax create -f policies.yaml\n"
                 "  tenax create queue ml --retry-policy infra,ml-training\n",
     .options = change_options,
+    .words = "queue",
 };
 
 const struct subcommand apply_command = {
@@ -67,6 +68,7 @@ const struct subcommand apply_command = {
     .examples = "  tenax apply -f policies.yaml -f queues.yaml\n"
                 "  sed 's/retryLimit: 3/retryLimit: 5/' policies.yaml | tenax apply -f -\n",
     .options = change_options,
+    .words = "queue",
 };
 
 const struct subcommand update_command = {
@@ -78,6 +80,7 @@ const struct subcommand update_command = {
     .examples = "  tenax get retrypolicy infra -o yaml > infra.yaml\n"
                 "  tenax update -f infra.yaml\n",
     .options = change_options,
+    .words = "queue",
 };
 
 const struct subcommand get_command = {
@@ -90,6 +93,7 @@ const struct subcommand get_command = {
                 "  tenax get retrypolicy infra -o yaml\n"
                 "  tenax get queue ml -o json\n",
     .options = get_options,
+    .words = "retrypolicy|queue",
 };
 
 /* --- asking --- */

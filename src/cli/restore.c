@@ -48,6 +48,7 @@ const struct subcommand restore_command = {
     .examples = "  tenax restore jobs.tar.zst --root-dir /var/lib/tenax\n"
                 "  tenax restore --verify jobs.tar.zst\n",
     .options = options,
+    .rest = "FILE",
 };
 
 struct restore {

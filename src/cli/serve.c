@@ -16,6 +16,7 @@
 #include "backend/embedded.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "cli/notify.h"
 #include "cli/retry_section.h"
 #include "cli/settings.h"
 #include "jq/pool.h"
@@ -191,6 +192,7 @@ static void on_signal(uv_signal_t *h, int number)
     }
     log_info("%s: draining", number == SIGTERM ? "SIGTERM" : "SIGINT");
     s->stopping = true;
+    notify_manager("STOPPING=1");
     embedded_stop(s->backend);
     api_stop(s->api);
     uv_timer_start(&s->drain_limit, on_drain_limit, DRAIN_MS, 0);
@@ -510,6 +512,7 @@ int serve_main(int argc, char **argv)
     } else {
         start_loop(&s);
         announce_all(&s);
+        notify_manager("READY=1");
         turn(&s);
         uv_run(&s.loop, UV_RUN_DEFAULT);
     }

@@ -31,6 +31,7 @@ static void set_free(struct slot *s)
     s->calling = SLOT_NO_CALL;
     s->state = SLOT_FREE;
     s->body.len = 0;
+    notes_close(&s->notes);
     arena_reset(&s->arena);
     s->worker->idle = false;
 }
@@ -88,6 +89,7 @@ static bool read_job(struct slot *s, struct str job)
     s->payload = view_get(job, "payload");
     if (!s->payload.len)
         s->payload = STR("null");
+    s->checkpoint = view_get(job, "checkpoint");
     s->attempts = s->run = s->priority = 0;
     view_int(job, "attempts", &s->attempts);
     view_int(job, "run", &s->run);
@@ -118,7 +120,7 @@ static struct err start_command(struct slot *s)
 {
     struct arena *a = &s->arena;
     const struct worker_args *args = s->worker->args;
-    char *extra[] = {
+    char *extra[8 + NOTES_VARIABLES] = {
         variable(a, "TENAX_JOB_ID", s->id),
         variable(a, "TENAX_JOB_QUEUE", s->queue),
         variable(a, "TENAX_JOB_TYPE", s->type),
@@ -128,22 +130,33 @@ static struct err start_command(struct slot *s)
         variable(a, "TENAX_WORKER", str_from(args->name)),
         variable(a, "TENAX_URL", str_from(args->url)),
     };
+    TRY(notes_open(&s->notes, s->worker->notes_base, s->id, s->run, s->checkpoint));
+    notes_environment(&s->notes, a, extra + 8);
     char **env = child_environment(extra, sizeof extra / sizeof *extra);
     struct err e = child_start(&s->child, args->command, env, s->payload);
     free(env);
     return e;
 }
 
+/* The body of a failure is there, but for what the command left in files. */
 static void begin_report(struct slot *s, enum slot_report report)
 {
+    struct buf *b = &s->body;
     s->state = SLOT_REPORTING;
     s->report = report;
     s->report_at = s->worker->now;
     s->tries = 0;
-    if (report == REPORT_FAILURE)
-        return; /* the body is there */
-    s->body.len = 0;
-    buf_print(&s->body, "{\"token\":%.*s}", STR_ARG(s->token));
+    if (report == REPORT_FAILURE) {
+        b->len--; /* its brace */
+    } else {
+        b->len = 0;
+        buf_print(b, "{\"token\":%.*s", STR_ARG(s->token));
+    }
+    if (report == REPORT_SUCCESS)
+        notes_write_result(&s->notes, b);
+    else
+        notes_write_news(&s->notes, b);
+    buf_byte(b, '}');
 }
 
 void slot_begin(struct slot *s, struct str job)
@@ -236,8 +249,10 @@ static void call(struct slot *s, enum slot_call what, const char *verb)
 static void renew(struct slot *s)
 {
     s->call.body.len = 0;
-    buf_print(&s->call.body, "{\"token\":%.*s,\"lease_ms\":%" PRId64 "}", STR_ARG(s->token),
+    buf_print(&s->call.body, "{\"token\":%.*s,\"lease_ms\":%" PRId64, STR_ARG(s->token),
               s->worker->args->lease.ms);
+    notes_write_news(&s->notes, &s->call.body);
+    buf_byte(&s->call.body, '}');
     call(s, SLOT_RENEWS, "renew");
 }
 
@@ -258,6 +273,7 @@ static void renewed(struct slot *s, enum call_result r)
         s->lease_end = when_after(s->call.sent, w->args->lease);
         s->renew_at = when_after(s->call.sent, (span){w->args->lease.ms / 3});
         s->tries = 0;
+        notes_taken(&s->notes);
     } else if (r == CALL_GONE) {
         lose_running(s, "its run is over for the server; ending the command");
     } else {

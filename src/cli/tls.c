@@ -84,9 +84,11 @@ static const struct option_def client_options[] = {
     {0},
 };
 
+#define ACTIONS "init|ca|server-cert|client-cert"
+
 const struct subcommand tls_command = {
     .name = "tls",
-    .usage = "init|ca|server-cert|client-cert [OPTIONS]",
+    .usage = ACTIONS " [OPTIONS]",
     .summary = "make certificates for a server and its clients",
     .about = "For those who have no certificate authority: makes one, and what it signs.\n"
              "`init` makes all that is needed and not there yet; `ca`, `server-cert` and "
@@ -100,6 +102,8 @@ const struct subcommand tls_command = {
                 "    --ca-cert tenax-tls/ca-cert.pem \\\n"
                 "    --client-cert tenax-tls/client-worker-cert.pem \\\n"
                 "    --client-key tenax-tls/client-worker-key.pem\n",
+    .words = ACTIONS,
+    .page_of = tls_page,
 };
 
 static const struct subcommand init_command = {
@@ -326,7 +330,7 @@ int tls_main(int argc, char **argv)
         buf_fini(&page);
         return CLI_OK;
     }
-    struct str near = options_closest(argv[1], "init|ca|server-cert|client-cert");
+    struct str near = options_closest(argv[1], ACTIONS);
     return command_usage(&tls_command, "it cannot make '%.60s'%s%.*s%s", argv[1],
                          near.len ? "; did you mean '" : "", STR_ARG(near), near.len ? "'?" : "");
 }

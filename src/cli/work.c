@@ -57,6 +57,11 @@ const struct subcommand work_command = {
         "Exit status 0 means that the job is done. Anything else is a failure: the server records "
         "the status or signal, the end of what the command wrote to standard error and how long "
         "it ran, and decides whether and when to retry.\n"
+        "Files named by TENAX_PROGRESS (a number from 0 to 1, a space, a note), "
+        "TENAX_CHECKPOINT_OUT and TENAX_RESULT may be written: the first two are read, if they "
+        "have changed, whenever the lease is renewed and at the end; the result when the command "
+        "succeeds. TENAX_CHECKPOINT_IN has what an earlier run of the job left as its checkpoint, "
+        "or is empty. Write beside and rename, so that no half is read.\n"
         "A restart of the server does no harm: commands go on, and their results are reported "
         "when it is back, as long as their leases last. Ctrl-C or SIGTERM stops taking jobs, "
         "waits for those that run, then ends them and returns them to their queue; a second one "
@@ -65,6 +70,7 @@ const struct subcommand work_command = {
                 "  tenax work --queue img --concurrency 4 --timeout 5m -- python3 resize.py\n"
                 "  tenax work --queue mail,sms --drain -- sh -c 'jq -r .to >> sent.txt'\n",
     .options = options,
+    .rest = "COMMAND",
 };
 
 static int check(const struct work_args *args, const struct options *o)

@@ -345,7 +345,9 @@ static void close_worker(struct worker *w)
         child_fini(&s->child);
         arena_fini(&s->arena);
         buf_fini(&s->body);
+        notes_close(&s->notes);
     }
+    rmdir(w->notes_base);
     call_abort(&w->claim, w->multi);
     call_fini(&w->claim);
     free(w->slots);
@@ -369,6 +371,12 @@ int worker_run(const struct worker_args *args)
 {
     struct worker w;
     open_worker(&w, args);
+    struct err e = notes_base(w.notes_base);
+    if (e.code != ERR_OK) {
+        report_line(TABLE_BAD, "STOP", "%s", e.msg);
+        close_worker(&w);
+        return CLI_REFUSED;
+    }
     report_line(TABLE_PLAIN, "work", "%s takes jobs of %s from %s, %" PRId64 " at a time",
                 args->name, args->queues, args->url, args->concurrency);
     loop(&w);

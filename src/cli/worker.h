@@ -16,6 +16,7 @@
 #include "base/rng.h"
 #include "cli/call.h"
 #include "cli/child.h"
+#include "cli/notes.h"
 
 struct worker_args {
     const char *url;
@@ -49,11 +50,13 @@ struct slot {
     enum slot_ending ending;
     struct arena arena; /* of the texts below; as long as the slot is taken */
     struct str id, queue, type, token, payload;
+    struct str checkpoint; /* JSON, or empty */
     int64_t attempts, run, priority;
     span lease; /* as the server granted it */
     mono lease_end, renew_at;
     mono kill_at; /* when SIGKILL follows SIGTERM; ns == 0: no */
     struct child child;
+    struct notes notes;
     struct call call;
     enum slot_call calling;
     enum slot_report report;
@@ -68,6 +71,7 @@ struct worker {
     const struct worker_args *args;
     CURLM *multi;
     int signals; /* a signalfd */
+    char notes_base[NOTES_DIR_MAX];
     struct slot *slots;
     size_t slot_count;
     struct call claim;

@@ -43,10 +43,11 @@ struct engine_settings {
 
 /* A job handed out. */
 struct handout {
-    struct job job;    /* with payload; status in_flight */
-    uint32_t run;      /* index of the new run */
-    uint64_t token;    /* fencing token of the run, never 0 */
-    instant lease_end; /* or none: held by a stream */
+    struct job job;         /* with payload; status in_flight */
+    uint32_t run;           /* index of the new run */
+    uint64_t token;         /* fencing token of the run, never 0 */
+    instant lease_end;      /* or none: held by a stream */
+    struct note checkpoint; /* of an earlier run; text empty: none */
 };
 
 /* Who receives what is handed out; called only from inside engine_dispatch (and for a claim's
@@ -130,6 +131,16 @@ struct failure_report {
 /* *job is the job afterwards, without payload, its strings in the arena. */
 NODISCARD struct err engine_fail(struct engine *e, instant now, const struct failure_report *r,
                                  struct arena *a, struct job *job);
+/* What a worker leaves with its job while it holds it. */
+struct news {
+    bool has_progress, has_checkpoint;
+    double progress; /* 0 to 1 */
+    struct str progress_note;
+    struct str checkpoint; /* JSON; empty: there is to be none any more */
+    struct str result;     /* JSON; empty: none */
+};
+NODISCARD struct err engine_note(struct engine *e, instant now, struct run_ref ref,
+                                 const struct news *news);
 /* Moves the end of a lease to now + lease. ERR_UNPROCESSABLE for a stream's job. */
 NODISCARD struct err engine_renew(struct engine *e, instant now, struct run_ref ref, span lease,
                                   instant *lease_end);
@@ -210,6 +221,9 @@ bool engine_next_due(const struct engine *e, instant *at);
 /* The job as it is now. ERR_NOT_FOUND also if its retention is over. */
 NODISCARD struct err engine_read(struct engine *e, instant now, struct id id, bool with_payload,
                                  struct arena *a, struct job *job, struct job_extent *extent);
+/* What workers left with a job that was just read. */
+NODISCARD struct err engine_read_notes(struct engine *e, const struct job *job, struct arena *a,
+                                       struct job_notes *notes);
 /* The live run of a job; false if there is none. Strings live as long as the run. */
 bool engine_live_run(const struct engine *e, struct id id, struct run *run, uint64_t *token);
 /* The next id in id order after (before, if backwards) `from` among the jobs with that

@@ -152,7 +152,7 @@ struct err engine_rerun(struct engine *e, instant now, struct id id, instant at,
     s->purge_at = INSTANT_NONE;
     s->forgiven = s->attempts; /* a whole new budget; the attempts stay on record */
     s->losses = 0;
-    s->extras = (struct job_extras){0};
+    s->extras = (struct job_extras){.notes = s->extras.notes};
     s->reason = STR("brought back by a command");
     e->port.put_state(e->port.ctx, id, s);
     engine_unique_move(e, engine_unique_ref(e, job), id, STATUS_DEAD, s->status);

@@ -218,7 +218,14 @@ struct err engine_cron_due(struct engine *e, instant now, struct id id);
 void engine_crons_restored(struct engine *e, instant now);
 void engine_crons_check(const struct engine *e);
 
+/* engine_note.c */
+void engine_note_drop(struct engine *e, struct live *l, enum note_kind kind);
+
 /* engine_report.c */
+/* The live run that a report is about. */
+struct err engine_find_run(struct engine *e, instant now, struct run_ref ref, struct live **out);
+/* Stores what changed of a live job: its notes and, if it is leased, the end of its lease. */
+struct err engine_live_store(struct engine *e, struct live *l, instant lease_end);
 struct err engine_expire(struct engine *e, instant now, struct live *l);
 /* Ends a live job by a command that is not its worker's. */
 void engine_call_off(struct engine *e, instant now, struct live *l, struct job_state *s,

@@ -14,7 +14,7 @@
  * The token is checked before anything else: a worker whose lease ran out must hear
  * "stale" even when the job is completed by now, or it would believe that its own
  * result was the one recorded. */
-static struct err find_run(struct engine *e, instant now, struct run_ref ref, struct live **out)
+struct err engine_find_run(struct engine *e, instant now, struct run_ref ref, struct live **out)
 {
     struct live *l = idmap_get(&e->live, ref.id);
     if (l && (ref.token == 0 || ref.token == l->token)) {
@@ -80,8 +80,10 @@ static struct run run_of(const struct live *l, instant now, enum outcome outcome
 
 static struct job_extent extent_of(const struct live *l)
 {
-    return (struct job_extent){
-        .has_state = l->has_state, .payload_apart = l->payload_apart, .runs_ended = l->run};
+    return (struct job_extent){.has_state = l->has_state,
+                               .payload_apart = l->payload_apart,
+                               .runs_ended = l->run,
+                               .notes = l->extras ? l->extras->notes : 0};
 }
 
 /* Ends the job for good: kept until its retention is over, or gone at once. */
@@ -124,7 +126,8 @@ void engine_call_off(struct engine *e, instant now, struct live *l, struct job_s
 struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
 {
     struct live *l = NULL;
-    TRY(find_run(e, now, ref, &l));
+    TRY(engine_find_run(e, now, ref, &l));
+    engine_note_drop(e, l, NOTE_CHECKPOINT); /* there is no next run */
     struct job_state s = state_of(l);
     s.status = lifecycle_move(STATUS_IN_FLIGHT, EVENT_SUCCEED);
     s.completed_at = now;
@@ -275,7 +278,7 @@ struct err engine_fail(struct engine *e, instant now, const struct failure_repor
                        struct arena *a, struct job *job)
 {
     struct live *l = NULL;
-    TRY(find_run(e, now, r->ref, &l));
+    TRY(engine_find_run(e, now, r->ref, &l));
     TRY(load_record(e, l, a, job));
     job->state = state_of(l);
     struct failure failure = r->failure;
@@ -307,9 +310,11 @@ struct err engine_expire(struct engine *e, instant now, struct live *l)
         struct retry_request request = {
             .job = &job, .outcome = OUTCOME_EXPIRED, .retry_at = INSTANT_NONE};
         struct decision d = decide(e, now, &request, &failure, &scratch);
-        if (is_poison(e, losses_of_expired(l)))
-            d = (struct decision){.verdict = poisoned(losses_of_expired(l)),
-                                  .extras = {.retry_counts = job.state.extras.retry_counts}};
+        if (is_poison(e, losses_of_expired(l))) {
+            d = (struct decision){poisoned(losses_of_expired(l)), job.state.extras};
+            d.extras.avoid_node = (struct str){0};
+            d.extras.avoid_until = (instant){0};
+        }
         fail(e, now, l, &d, OUTCOME_EXPIRED, &failure, &job);
     }
     arena_fini(&scratch);
@@ -367,27 +372,42 @@ void engine_lose(struct engine *e, instant now, struct live *l)
 struct err engine_release(struct engine *e, instant now, struct run_ref ref)
 {
     struct live *l = NULL;
-    TRY(find_run(e, now, ref, &l));
+    TRY(engine_find_run(e, now, ref, &l));
     engine_return(e, now, l, OUTCOME_RETURNED, "the worker gave it back");
     return err_none();
+}
+
+/* The stored state knows what the run does not carry along, the last reason for one. That of a
+ * stream's job still is the one from before its run. */
+struct err engine_live_store(struct engine *e, struct live *l, instant lease_end)
+{
+    struct arena scratch = {0};
+    struct job job;
+    struct job_extent extent;
+    struct err err = e->port.load_job(e->port.ctx, l->id, PORT_STATE, &scratch, &job, &extent);
+    if (err.code == ERR_OK) {
+        job.state.lease_end = lease_end;
+        job.state.extras.notes = l->extras ? l->extras->notes : 0;
+        e->port.put_state(e->port.ctx, l->id, &job.state);
+        l->has_state = true;
+    }
+    arena_fini(&scratch);
+    return err;
 }
 
 struct err engine_renew(struct engine *e, instant now, struct run_ref ref, span lease,
                         instant *lease_end)
 {
     struct live *l = NULL;
-    TRY(find_run(e, now, ref, &l));
+    TRY(engine_find_run(e, now, ref, &l));
     if (!instant_is_set(l->lease_end))
         return err_make(ERR_UNPROCESSABLE,
                         "the job is held by an open stream, which needs no renewal");
+    *lease_end = instant_add(now, lease);
+    TRY(engine_live_store(e, l, *lease_end));
     engine_deadline_remove(e, l->lease_end, l->id);
-    l->lease_end = *lease_end = instant_add(now, lease);
+    l->lease_end = *lease_end;
     l->lapsed = false;
     engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, l->queue->index));
-    struct job_state s = state_of(l);
-    s.token = l->token;
-    s.lease_end = l->lease_end;
-    s.worker = (struct str){l->worker->bytes, l->worker->len};
-    e->port.put_state(e->port.ctx, l->id, &s);
     return err_none();
 }

@@ -262,12 +262,15 @@ static struct err start_run(struct engine *e, instant now, struct arena *a, stru
     struct id id = {entry.hi, entry.lo};
     struct job_extent extent;
     unsigned want = PORT_PAYLOAD | (entry.val & READY_VAL_STATE ? PORT_STATE : 0);
+    struct job_state *s = &h->job.state;
     TRY(e->port.load_job(e->port.ctx, id, want, a, &h->job, &extent));
+    h->checkpoint = (struct note){0};
+    if (s->extras.notes & NOTE_BIT(NOTE_CHECKPOINT))
+        TRY(e->port.load_note(e->port.ctx, id, NOTE_CHECKPOINT, a, &h->checkpoint));
     must(engine_ready_remove(e, q, (uint16_t)entry.major, id));
     engine_avoid_end(e, id);
     engine_fold_close(e, &h->job);
 
-    struct job_state *s = &h->job.state;
     struct live *l = engine_live_new(e, id, q);
     l->token = rng_next(&e->rng) | 1;
     l->taken_at = now;

@@ -23,6 +23,9 @@
 #define JOB_PRIORITY_DEFAULT 32768
 #define JOB_RETRY_LIMIT_MAX  1000000
 
+#define JOB_NOTE_MAX          65536 /* bytes of JSON of a checkpoint or a result */
+#define JOB_PROGRESS_NOTE_MAX 1024
+
 #define RETRY_LIMIT_DEFAULT (-1)         /* the server's retry limit applies */
 #define RETENTION_DEFAULT   ((span){-1}) /* the server's retention applies */
 
@@ -59,6 +62,7 @@ struct job_extras {
     struct str avoid_node;   /* which the next run is to stay off */
     instant avoid_until;     /* must until then, should from then on */
     struct str node;         /* of the newest run, if its worker said */
+    uint64_t notes;          /* which there are: bits NOTE_BIT */
 };
 
 /* What changes during a job's life; stored apart from what does not. */
@@ -105,6 +109,22 @@ struct job {
     struct job_batch batch;
     struct job_options options;
     struct job_state state;
+};
+
+/* What workers leave with a job; stored beside it. These numbers are on disk. */
+enum note_kind { NOTE_PROGRESS, NOTE_CHECKPOINT, NOTE_RESULT, NOTE_KINDS };
+#define NOTE_BIT(kind) ((uint64_t)1 << (kind))
+
+struct note {
+    uint32_t run; /* that left it */
+    instant at;
+    double value;    /* of progress: 0 to 1 */
+    struct str text; /* of progress: what its worker says; of the others: JSON, byte for byte */
+};
+
+struct job_notes {
+    uint64_t has; /* bits NOTE_BIT */
+    struct note at[NOTE_KINDS];
 };
 
 /* How a run ended. */

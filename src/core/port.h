@@ -24,6 +24,7 @@ struct job_extent {
     bool has_state;      /* a state record was written after the enqueue */
     bool payload_apart;  /* see port.put_job */
     uint32_t runs_ended; /* run records 0 .. runs_ended - 1 may exist */
+    uint64_t notes;      /* bits NOTE_BIT */
 };
 
 struct policy;
@@ -40,7 +41,8 @@ struct cron_zone;
 
 struct port {
     void *ctx;
-    /* ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORE. extent->runs_ended is what the state says. */
+    /* ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORE. extent->runs_ended and notes are what the state says.
+     */
     struct err (*load_job)(void *ctx, struct id id, unsigned want, struct arena *a, struct job *out,
                            struct job_extent *extent);
     /* Adds a new job with its first state. True if its payload was stored apart. */
@@ -50,6 +52,10 @@ struct port {
     void (*rewrite_job)(void *ctx, const struct job *job);
     void (*put_state)(void *ctx, struct id id, const struct job_state *state);
     void (*put_run)(void *ctx, struct id id, const struct run *run);
+    void (*put_note)(void *ctx, struct id id, enum note_kind kind, const struct note *note);
+    void (*delete_note)(void *ctx, struct id id, enum note_kind kind);
+    struct err (*load_note)(void *ctx, struct id id, enum note_kind kind, struct arena *a,
+                            struct note *out);
     void (*put_takes)(void *ctx, uint64_t seq, instant at, const struct take *takes, size_t count);
     void (*delete_takes)(void *ctx, uint64_t seq);
     void (*delete_job)(void *ctx, struct id id, const struct job_extent *extent);

@@ -157,6 +157,22 @@ static bool look_at_run(struct audit *a, struct str key, struct str value)
     return true;
 }
 
+static bool look_at_note(struct audit *a, struct str key, struct str value)
+{
+    struct id id;
+    enum note_kind kind;
+    struct note note;
+    if (!record_key_is_note(key, &id, &kind))
+        return false;
+    struct err e = record_read_note(value, &note);
+    if (e.code != ERR_OK)
+        tell_broken(a, id, &e);
+    else if (kind != NOTE_PROGRESS && !is_json(note.text))
+        tell(a, AUDIT_BROKEN, id, "its checkpoint or result of %zu bytes is no JSON",
+             note.text.len);
+    return true;
+}
+
 static void pass_take(void *ctx, struct take t)
 {
     (void)ctx;
@@ -223,7 +239,7 @@ static bool look_at_meta(struct audit *a, struct str key, struct str value)
 static void look_at(struct audit *a, struct str key, struct str value)
 {
     static bool (*const looks[])(struct audit *, struct str, struct str) = {
-        look_at_job,   look_at_payload, look_at_state,    look_at_run,
+        look_at_job,   look_at_payload, look_at_state,    look_at_run,  look_at_note,
         look_at_takes, look_at_cron,    look_at_resource, look_at_meta,
     };
     a->counts->records++;
@@ -269,6 +285,14 @@ static bool is_state(struct str key, struct id *id, uint32_t *run)
     return record_key_is_state(key, id);
 }
 
+static bool is_note(struct str key, struct id *id, uint32_t *kind)
+{
+    enum note_kind k = NOTE_PROGRESS;
+    bool is = record_key_is_note(key, id, &k);
+    *kind = k;
+    return is;
+}
+
 static struct side side_open(struct audit *a, struct record_key first, const char *what,
                              bool (*is)(struct str, struct id *, uint32_t *))
 {
@@ -312,7 +336,7 @@ static bool side_find(struct audit *a, struct side *s, const struct id *to, stru
 }
 
 struct sides {
-    struct side jobs, payloads, states, runs;
+    struct side jobs, payloads, states, runs, notes;
 };
 
 static void match_payload(struct audit *a, struct side *payloads, struct id id, bool apart)
@@ -384,10 +408,26 @@ static void match_runs(struct audit *a, struct side *runs, struct id id,
              next, ended - 1);
 }
 
+/* The state says which of them there are. */
+static void match_notes(struct audit *a, struct side *notes, struct id id, uint64_t said)
+{
+    struct str value;
+    struct id at;
+    uint32_t kind;
+    uint64_t found = 0;
+    bool there = side_find(a, notes, &id, &value);
+    for (; there && side_at(a, notes, &at, &kind, &value) && id_eq(at, id); side_step(a, notes))
+        found |= NOTE_BIT(kind);
+    if (found & ~said)
+        tell(a, AUDIT_ORPHAN, id, "it has a note of which its state does not know");
+    if (said & ~found)
+        tell(a, AUDIT_BAD_STATE, id, "a note that its state speaks of is not there");
+}
+
 /* Its record or state is broken, which was told: what else belongs to it cannot be judged. */
 static void pass_sides(struct audit *a, struct sides *s, struct id id)
 {
-    struct side *all[] = {&s->payloads, &s->states, &s->runs};
+    struct side *all[] = {&s->payloads, &s->states, &s->runs, &s->notes};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         struct str value;
         while (side_find(a, all[i], &id, &value))
@@ -421,6 +461,7 @@ static void match_job(struct audit *a, struct sides *s, struct id id, struct str
         tell(a, AUDIT_BAD_STATE, id, "%s", fault);
     a->counts->jobs[job.state.status]++;
     match_runs(a, &s->runs, id, &job.state);
+    match_notes(a, &s->notes, id, job.state.extras.notes);
 }
 
 static bool is_job(struct str key, struct id *id, uint32_t *run)
@@ -437,13 +478,14 @@ static void match_all(struct audit *a)
         .payloads = side_open(a, record_payload_key(none), "payload", is_payload),
         .states = side_open(a, record_state_key(none), "state", is_state),
         .runs = side_open(a, record_run_key(none, 0), "run", record_key_is_run),
+        .notes = side_open(a, record_note_key(none, NOTE_PROGRESS), "note", is_note),
     };
     struct id id;
     uint32_t run;
     struct str value;
     for (; side_at(a, &s.jobs, &id, &run, &value); side_step(a, &s.jobs))
         match_job(a, &s, id, value);
-    struct side *all[] = {&s.jobs, &s.payloads, &s.states, &s.runs};
+    struct side *all[] = {&s.jobs, &s.payloads, &s.states, &s.runs, &s.notes};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         if (i > 0)
             side_find(a, all[i], NULL, &value);

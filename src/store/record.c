@@ -30,6 +30,7 @@
  *            message, text category, text subcategory, varint count of containers, then for
  *            each: text name, byte 1 if it is an init container, zigzag exit code, text
  *            reason, text message
+ *   NOTE     byte version, varint run, opt at, double value, text text
  *   TAKES    byte version, opt at, varint count, then for each: id as 16 bytes
  *            big-endian, varint run
  *   PAUSE    byte 0 or 1: paused, opt paused_at, opt resumed_at
@@ -64,6 +65,8 @@ _Static_assert(CONDITION_NONE == 0 && CONDITION_OOM_KILLED == 1 && CONDITION_EVI
                    CONDITION_PREEMPTED == 3 && CONDITION_DEADLINE_EXCEEDED == 4 &&
                    CONDITION_UNSCHEDULABLE == 5,
                "stored conditions keep their numbers");
+_Static_assert(NOTE_PROGRESS == 0 && NOTE_CHECKPOINT == 1 && NOTE_RESULT == 2,
+               "stored notes keep their numbers");
 _Static_assert(CURVE_NONE == 0 && CURVE_POWER == 1, "stored shapes keep their numbers");
 
 struct err record_check_format(struct str value)
@@ -238,6 +241,15 @@ static void write_id(struct writer *w, struct id id)
     writer_bytes(w, bytes, sizeof bytes);
 }
 
+static void write_note(struct writer *w, const struct note *n)
+{
+    writer_byte(w, VERSION);
+    writer_varint(w, n->run);
+    writer_opt(w, n->at.ms);
+    writer_double(w, n->value);
+    writer_text(w, n->text);
+}
+
 static void write_takes(struct writer *w, instant at, const struct take *takes, size_t count)
 {
     writer_byte(w, VERSION);
@@ -337,6 +349,11 @@ void record_put_state(struct batch *b, struct id id, const struct job_state *sta
 void record_put_run(struct batch *b, struct id id, const struct run *run)
 {
     PUT(b, record_run_key(id, run->index), write_run(w, run));
+}
+
+void record_put_note(struct batch *b, struct id id, enum note_kind kind, const struct note *note)
+{
+    PUT(b, record_note_key(id, kind), write_note(w, note));
 }
 
 void record_put_takes(struct batch *b, uint64_t seq, instant at, const struct take *takes,
@@ -585,6 +602,17 @@ static struct take read_take(struct reader *r)
     struct take t = {.id = read_id(r)};
     t.run = (uint32_t)reader_varint(r, "run", UINT32_MAX);
     return t;
+}
+
+struct err record_read_note(struct str value, struct note *note)
+{
+    struct reader r = begin(value);
+    TRY(read_version(&r, "note"));
+    note->run = (uint32_t)reader_varint(&r, "run", UINT32_MAX);
+    note->at = reader_instant(&r, "at");
+    note->value = reader_double(&r, "value");
+    note->text = reader_text(&r, "text");
+    return finish(&r, "note");
 }
 
 struct err record_read_takes(struct str value, instant *at, void (*each)(void *ctx, struct take t),

@@ -11,6 +11,7 @@
  *   'P' id          its payload, if larger than RECORD_APART_MIN: recovery and lists pass over it
  *   'S' id          its state, once it differs from the first
  *   'R' id run      a run that has ended
+ *   'O' id kind     what a worker left with it: progress, checkpoint, result
  *   'T' seq         jobs handed to streams by one batch, whose runs have not all ended
  *   'C' id          a cron group
  *   'E' id          an entry of a cron group: all but its clock
@@ -39,6 +40,7 @@ struct record_key record_job_key(struct id id);
 struct record_key record_payload_key(struct id id);
 struct record_key record_state_key(struct id id);
 struct record_key record_run_key(struct id id, uint32_t run);
+struct record_key record_note_key(struct id id, enum note_kind kind);
 struct record_key record_takes_key(uint64_t seq);
 struct record_key record_cron_group_key(struct id id);
 struct record_key record_cron_entry_key(struct id id);
@@ -55,6 +57,7 @@ bool record_key_is_job(struct str key, struct id *id);
 bool record_key_is_payload(struct str key, struct id *id);
 bool record_key_is_state(struct str key, struct id *id);
 bool record_key_is_run(struct str key, struct id *id, uint32_t *run);
+bool record_key_is_note(struct str key, struct id *id, enum note_kind *kind);
 bool record_key_is_takes(struct str key, uint64_t *seq);
 bool record_key_is_cron_group(struct str key, struct id *id);
 bool record_key_is_cron_entry(struct str key, struct id *id);
@@ -71,6 +74,7 @@ NODISCARD struct err record_check_format(struct str value);
 bool record_put_job(struct batch *b, const struct job *job);
 void record_put_state(struct batch *b, struct id id, const struct job_state *state);
 void record_put_run(struct batch *b, struct id id, const struct run *run);
+void record_put_note(struct batch *b, struct id id, enum note_kind kind, const struct note *note);
 void record_put_takes(struct batch *b, uint64_t seq, instant at, const struct take *takes,
                       size_t count);
 void record_put_cron_group(struct batch *b, const struct cron_group *group);
@@ -88,6 +92,7 @@ NODISCARD struct err record_read_payload(struct str value, struct str *payload);
 NODISCARD struct err record_read_state(struct str value, struct job_state *state);
 /* The list of containers lies in the arena. */
 NODISCARD struct err record_read_run(struct str value, struct arena *a, struct run *run);
+NODISCARD struct err record_read_note(struct str value, struct note *note);
 /* Calls each(ctx, take) for all of them. */
 NODISCARD struct err record_read_takes(struct str value, instant *at,
                                        void (*each)(void *ctx, struct take t), void *ctx);

@@ -49,6 +49,13 @@ struct record_key record_run_key(struct id id, uint32_t run)
     return k;
 }
 
+struct record_key record_note_key(struct id id, enum note_kind kind)
+{
+    struct record_key k = key_of_id('O', id);
+    k.bytes[k.len++] = (char)kind;
+    return k;
+}
+
 struct record_key record_takes_key(uint64_t seq)
 {
     struct record_key k = {.len = 9};
@@ -154,6 +161,15 @@ bool record_key_is_run(struct str key, struct id *id, uint32_t *run)
         return false;
     *id = id_in(key);
     *run = (uint32_t)get_big_endian(key.at + 17, 4);
+    return true;
+}
+
+bool record_key_is_note(struct str key, struct id *id, enum note_kind *kind)
+{
+    if (!is_kind(key, 'O', 18) || (unsigned char)key.at[17] >= NOTE_KINDS)
+        return false;
+    *id = id_in(key);
+    *kind = (enum note_kind)key.at[17];
     return true;
 }
 

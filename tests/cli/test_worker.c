@@ -24,12 +24,14 @@ struct story {
     int claim_trouble;  /* what the first claims get instead: a status, a FAKE_… */
     int claim_troubles; /* how many */
     int renew;          /* status of a renewal; 0: 200 */
-    bool stop_on_renew; /* the worker is told to stop at the first renewal */
+    int stop_on_renew;  /* the worker is told to stop at this renewal, from 1 */
     int wake;           /* then a line is written here, unless it is 0 */
     int report_trouble, report_troubles;
+    const char *checkpoint; /* a member of the job; NULL: none */
 
-    int claims, renewals, successes, failures, releases;
+    int claims, renewals, news, successes, failures, releases;
     struct buf claim, report; /* the last body of each */
+    struct buf renewal;       /* the last that had news */
 };
 
 static void keep(struct buf *b, const char *body)
@@ -47,8 +49,10 @@ static int on_claim(struct story *t, const char *body, struct buf *answer)
     }
     buf_lit(answer, "{\"jobs\":[");
     if (t->jobs-- > 0)
-        buf_lit(answer, "{\"id\":\"" ID "\",\"queue\":\"q\",\"type\":\"t\",\"priority\":5,"
-                        "\"attempts\":2,\"run\":4,\"token\":\"tok\",\"payload\":{\"n\": 1e400}}");
+        buf_print(answer,
+                  "{\"id\":\"" ID "\",\"queue\":\"q\",\"type\":\"t\",\"priority\":5,"
+                  "\"attempts\":2,\"run\":4,\"token\":\"tok\",%s%s\"payload\":{\"n\": 1e400}}",
+                  t->checkpoint ? t->checkpoint : "", t->checkpoint ? "," : "");
     buf_lit(answer, "]}");
     return 200;
 }
@@ -78,7 +82,9 @@ static int answer_request(void *context, const char *path, const char *body, str
         return on_report(t, &t->releases, body, answer);
     if (strcmp(path, "/jobs/" ID "/renew") != 0)
         return 404;
-    if (!t->renewals++ && t->stop_on_renew) {
+    if (strstr(body, "progress") && ++t->news)
+        keep(&t->renewal, body);
+    if (++t->renewals == t->stop_on_renew) {
         kill(getpid(), SIGTERM);
         ssize_t n = t->wake ? write(t->wake, "\n", 1) : 1;
         must(n == 1);
@@ -112,6 +118,7 @@ static struct str member(struct arena *a, const struct story *t, const char *key
 static void end_story(struct story *t, struct arena *a)
 {
     buf_fini(&t->claim);
+    buf_fini(&t->renewal);
     buf_fini(&t->report);
     arena_fini(a);
 }
@@ -214,7 +221,7 @@ static void a_lease_that_cannot_be_renewed_ends_the_command(void **state)
 static void stopping_returns_what_does_not_end_in_time(void **state)
 {
     (void)state;
-    struct story t = {.jobs = 1, .stop_on_renew = true};
+    struct story t = {.jobs = 1, .stop_on_renew = 1};
     struct arena a = {0};
     assert_int_equal(RUN(&t, "sleep 300", .lease = {3000}, .grace = {1}), CLI_OK);
     assert_int_equal(t.releases, 1);
@@ -230,7 +237,7 @@ static void stopping_waits_for_what_ends_in_time(void **state)
     char script[32];
     assert_int_equal(pipe(pipes), 0);
     snprintf(script, sizeof script, "read line <&%d", pipes[0]);
-    struct story t = {.jobs = 1, .stop_on_renew = true, .wake = pipes[1]};
+    struct story t = {.jobs = 1, .stop_on_renew = 1, .wake = pipes[1]};
     struct arena a = {0};
     assert_int_equal(RUN(&t, script, .lease = {3000}, .grace = {60000}), CLI_OK);
     assert_int_equal(t.successes, 1);
@@ -309,6 +316,92 @@ static void draining_ends_when_nothing_is_left(void **state)
     end_story(&t, &a);
 }
 
+static void a_result_goes_with_the_success(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *script, *report;
+    } cases[] = {
+        {"printf '{\"n\": 7}' > $TENAX_RESULT", "{\"token\":\"tok\",\"result\":{\"n\": 7}}"},
+        {"printf 'a \"b\"\n' > $TENAX_RESULT", "{\"token\":\"tok\",\"result\":\"a \\\"b\\\"\\n\"}"},
+        {": > $TENAX_RESULT", "{\"token\":\"tok\"}"},
+        {"printf '\\377' > $TENAX_RESULT", "{\"token\":\"tok\"}"},
+        {"head -c 65537 /dev/zero | tr '\\0' 1 > $TENAX_RESULT", "{\"token\":\"tok\"}"},
+        {"echo 1 > $TENAX_CHECKPOINT_OUT", "{\"token\":\"tok\"}"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct story t = {.jobs = 1};
+        struct arena a = {0};
+        assert_int_equal(RUN(&t, cases[i].script, .once = true), CLI_OK);
+        keep(&t.claim, cases[i].report);
+        assert_true(str_eq(buf_view(&t.report), buf_view(&t.claim)));
+        end_story(&t, &a);
+    }
+}
+
+static void a_checkpoint_comes_back_as_it_was_written(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {
+        {"\"checkpoint\":\"page \\\"7\\\"\\n\"", "page \"7\"\n"},
+        {"\"checkpoint\":{\"at\": 1e400}", "{\"at\": 1e400}"},
+        {NULL, ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct story t = {.jobs = 1, .checkpoint = cases[i][0]};
+        struct arena a = {0};
+        assert_int_equal(RUN(&t,
+                             "cat $TENAX_CHECKPOINT_IN >&2;"
+                             "cat $TENAX_CHECKPOINT_IN > $TENAX_CHECKPOINT_OUT; exit 1",
+                             .once = true),
+                         CLI_REFUSED);
+        assert_true(str_eq(member(&a, &t, "backtrace"), str_from(cases[i][1])));
+        assert_true(str_eq(member(&a, &t, "checkpoint"),
+                           i == 1 ? STR("{\"at\": 1e400}") : str_from(cases[i][1])));
+        end_story(&t, &a);
+    }
+}
+
+static void progress_and_checkpoint_go_with_a_renewal_once(void **state)
+{
+    (void)state;
+    int pipes[2];
+    char script[200];
+    assert_int_equal(pipe(pipes), 0);
+    snprintf(script, sizeof script,
+             "echo '0.4 page 4' > $TENAX_PROGRESS; echo '[4]' > $TENAX_CHECKPOINT_OUT; "
+             "read line <&%d; exit 1",
+             pipes[0]);
+    struct story t = {.jobs = 1, .stop_on_renew = 2, .wake = pipes[1]};
+    struct arena a = {0};
+    assert_int_equal(RUN(&t, script, .lease = {1500}, .grace = {60000}), CLI_OK);
+    assert_int_equal(t.news, 1);
+    assert_true(str_eq(buf_view(&t.renewal),
+                       STR("{\"token\":\"tok\",\"lease_ms\":1500,\"progress\":{\"value\":0.4,"
+                           "\"note\":\"page 4\"},\"checkpoint\":[4]\n}")));
+    assert_int_equal(t.failures, 1);
+    assert_true(!member(&a, &t, "checkpoint").len && !member(&a, &t, "progress").len);
+    close(pipes[0]);
+    close(pipes[1]);
+    end_story(&t, &a);
+}
+
+static void progress_that_is_none_is_not_sent(void **state)
+{
+    (void)state;
+    static const char *const cases[] = {"1.1", "1e9", "half", "40%%", "0.4x note", "0.4 \\377"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct story t = {.jobs = 1};
+        struct arena a = {0};
+        char script[100];
+        snprintf(script, sizeof script, "printf '%s' > $TENAX_PROGRESS; exit 1", cases[i]);
+        assert_int_equal(RUN(&t, script, .once = true), CLI_REFUSED);
+        assert_int_equal(t.failures, 1);
+        assert_int_equal(member(&a, &t, "progress").len, 0);
+        end_story(&t, &a);
+    }
+}
+
 int main(void)
 {
     sigset_t set;
@@ -335,6 +428,10 @@ int main(void)
         cmocka_unit_test(a_claim_is_repeated_until_the_server_answers),
         cmocka_unit_test(a_claim_that_is_refused_ends_the_worker),
         cmocka_unit_test(draining_ends_when_nothing_is_left),
+        cmocka_unit_test(a_result_goes_with_the_success),
+        cmocka_unit_test(a_checkpoint_comes_back_as_it_was_written),
+        cmocka_unit_test(progress_and_checkpoint_go_with_a_renewal_once),
+        cmocka_unit_test(progress_that_is_none_is_not_sent),
     };
     int failed = cmocka_run_group_tests_name("cli/worker", tests, NULL, NULL);
     curl_global_cleanup();

@@ -28,6 +28,7 @@ static struct err load_job(void *ctx, struct id id, unsigned want, struct arena 
         extent->has_state = true;
     }
     extent->runs_ended = out->state.runs;
+    extent->notes = out->state.extras.notes;
     return err_none();
 }
 
@@ -39,6 +40,7 @@ static void keep_job(struct rig *r, struct rig_record *record, const struct job 
     record->job.payload = arena_copy(&r->strings, job->payload);
     record->job.options = job_options_copy(&r->strings, &job->options);
     record->job.unique_key = arena_copy(&r->strings, job->unique_key);
+    record->job.state.extras = job_extras_copy(&r->strings, &job->state.extras);
 }
 
 static bool put_job(void *ctx, const struct job *job)
@@ -95,6 +97,38 @@ static void put_run(void *ctx, struct id id, const struct run *run)
     copy->failure.backtrace = arena_copy(&r->strings, run->failure.backtrace);
 }
 
+static void put_note(void *ctx, struct id id, enum note_kind kind, const struct note *note)
+{
+    struct rig *r = ctx;
+    r->writes++;
+    struct rig_record *record = idmap_get(&r->records, id);
+    assert_non_null(record);
+    record->notes[kind] = *note;
+    record->notes[kind].text = arena_copy(&r->strings, note->text);
+    record->has_notes |= NOTE_BIT(kind);
+}
+
+static void delete_note(void *ctx, struct id id, enum note_kind kind)
+{
+    struct rig *r = ctx;
+    r->writes++;
+    struct rig_record *record = idmap_get(&r->records, id);
+    assert_non_null(record);
+    assert_true(record->has_notes & NOTE_BIT(kind));
+    record->has_notes &= ~NOTE_BIT(kind);
+}
+
+static struct err load_note(void *ctx, struct id id, enum note_kind kind, struct arena *a,
+                            struct note *out)
+{
+    (void)a;
+    struct rig *r = ctx;
+    const struct rig_record *record = idmap_get(&r->records, id);
+    assert_true(record && record->has_notes & NOTE_BIT(kind));
+    *out = record->notes[kind];
+    return err_none();
+}
+
 static struct rig_takes *find_takes(struct rig *r, uint64_t seq)
 {
     for (size_t i = 0; i < RIG_TAKES_MAX; i++)
@@ -134,6 +168,7 @@ static void delete_job(void *ctx, struct id id, const struct job_extent *extent)
     struct rig_record *record = idmap_remove(&r->records, id);
     assert_non_null(record);
     assert_true(extent->has_state || !record->has_state);
+    assert_int_equal(extent->notes, record->has_notes);
     for (uint32_t i = 0; i < RIG_RUNS_MAX; i++)
         assert_true(i < extent->runs_ended || !record->has_run[i]);
     free(record);
@@ -154,6 +189,10 @@ static void note(struct rig *r, void *taker, const struct handout *h)
                               .lease_end = h->lease_end};
     assert_true(h->job.payload.len < sizeof g->payload);
     memcpy(g->payload, h->job.payload.at, h->job.payload.len);
+    assert_true(h->checkpoint.text.len < sizeof g->checkpoint);
+    if (h->checkpoint.text.len)
+        memcpy(g->checkpoint, h->checkpoint.text.at, h->checkpoint.text.len);
+    g->checkpoint_run = h->checkpoint.run;
 }
 
 static void deliver(void *ctx, void *taker, const struct handout *h)
@@ -191,6 +230,9 @@ static void start_engine(struct rig *r)
                         .rewrite_job = rewrite_job,
                         .put_state = put_state,
                         .put_run = put_run,
+                        .put_note = put_note,
+                        .delete_note = delete_note,
+                        .load_note = load_note,
                         .put_takes = put_takes,
                         .delete_takes = delete_takes,
                         .delete_job = delete_job,

@@ -29,6 +29,8 @@ struct rig_record {
     struct job_state state;
     struct run runs[RIG_RUNS_MAX];
     bool has_run[RIG_RUNS_MAX];
+    struct note notes[NOTE_KINDS];
+    uint64_t has_notes; /* bits NOTE_BIT */
 };
 
 struct rig_takes {
@@ -45,6 +47,8 @@ struct rig_handout {
     uint64_t token;
     instant lease_end;
     char payload[40];
+    char checkpoint[40];
+    uint32_t checkpoint_run;
 };
 
 struct rig {

@@ -189,7 +189,7 @@ describe('tenax work', () => {
             retention: { completed_ms: HOUR },
         });
         const { stdout, stderr } = await tenax(['work', '--queue', job.queue, '--once', '--name', 'w1',
-            '--', 'sh', '-c', 'cat; echo; env | grep ^TENAX_ | sort']);
+            '--', 'sh', '-c', 'cat; echo; env | grep -E "^TENAX_(JOB|URL|WORKER)" | sort']);
         const [payload, ...facts] = lines(stdout);
         assert.equal(payload, '{"to":"ada"}');
         assert.deepEqual(facts, ['TENAX_JOB_ATTEMPT=1', `TENAX_JOB_ID=${job.id}`,
@@ -199,6 +199,28 @@ describe('tenax work', () => {
         assert.match(stderr, /end {2}1 ok, 0 failed\n$/);
         assert.equal((await server.job(job.id)).status, 'completed');
         assert.equal((await server.runs(job.id))[0].worker, 'w1');
+    });
+
+    it('hands_a_checkpoint_from_run_to_run_and_a_result_to_the_job', async () => {
+        const { id, queue } = await server.enqueue({
+            queue: queueName(), backoff: { base_ms: 0, exponent: 0, jitter_ms: 0 },
+            retention: { completed_ms: HOUR },
+        });
+        const script = 'if [ -s "$TENAX_CHECKPOINT_IN" ]; then '
+            + 'cp "$TENAX_CHECKPOINT_IN" "$TENAX_RESULT"; else '
+            + 'echo "0.5 half way" > "$TENAX_PROGRESS"; '
+            + 'echo "page 7" > "$TENAX_CHECKPOINT_OUT"; exit 1; fi';
+        await tenax(['work', '--queue', queue, '--once', '--', 'sh', '-c', script], { code: 1 });
+        const failed = await server.job(id);
+        assert.equal(failed.checkpoint, 'page 7\n');
+        assert.equal(failed.checkpoint_run, 0);
+        assert.deepEqual([failed.progress.value, failed.progress.note, failed.progress.run],
+            [0.5, 'half way', 0]);
+        await until(async () => (await server.job(id)).status === 'ready', 'its time has come');
+        await tenax(['work', '--queue', queue, '--once', '--', 'sh', '-c', script]);
+        const done = await server.job(id);
+        assert.deepEqual([done.status, done.result, done.checkpoint],
+            ['completed', 'page 7\n', undefined]);
     });
 
     it('reports_a_failure_with_its_exit_status_and_the_end_of_standard_error', async () => {

@@ -125,6 +125,15 @@ static void put_run(struct store *s, struct id id, uint32_t index)
     batch_fini(&b);
 }
 
+static void put_note(struct store *s, struct id id, enum note_kind kind, struct str text)
+{
+    struct batch b = {0};
+    struct note note = {.at = {1}, .text = text};
+    record_put_note(&b, id, kind, &note);
+    scratch_commit(s, &b);
+    batch_fini(&b);
+}
+
 static void put_take(struct store *s, struct id id, uint32_t run)
 {
     struct batch b = {0};
@@ -172,6 +181,12 @@ static int set_up(void **state)
     put_job(s, (struct id){1, 4}, STR("{}"));
     put_state(s, (struct id){1, 4}, claimed(2));
     put_run(s, (struct id){1, 4}, 0);
+    struct job_state noted = ready(0);
+    noted.extras.notes = NOTE_BIT(NOTE_PROGRESS) | NOTE_BIT(NOTE_CHECKPOINT);
+    put_job(s, (struct id){1, 5}, STR("{}"));
+    put_state(s, (struct id){1, 5}, noted);
+    put_note(s, (struct id){1, 5}, NOTE_PROGRESS, STR("half way"));
+    put_note(s, (struct id){1, 5}, NOTE_CHECKPOINT, STR("[7]"));
     put_job(s, ID, STR("[1]"));
     *state = s;
     return 0;
@@ -189,13 +204,13 @@ static void what_a_server_leaves_is_clean_and_counted(void **state)
     put_take(s, ID, 0);
     struct result r = run(s);
     assert_int_equal(r.counts.problems, 0);
-    assert_int_equal(r.counts.jobs[STATUS_READY], 3);
+    assert_int_equal(r.counts.jobs[STATUS_READY], 4);
     assert_int_equal(r.counts.jobs[STATUS_DEAD], 1);
     assert_int_equal(r.counts.jobs[STATUS_IN_FLIGHT], 1);
     assert_int_equal(r.counts.streamed, 1);
     assert_int_equal(r.counts.runs, 3);
     assert_int_equal(r.counts.payloads, 1);
-    assert_int_equal(r.counts.records, 13);
+    assert_int_equal(r.counts.records, 17);
 }
 
 static void an_empty_store_is_clean(void **state)
@@ -327,6 +342,21 @@ static void states_that_contradict_themselves_are_found(void **state)
     }
 }
 
+static void notes_and_states_must_agree(void **state)
+{
+    struct id id = {1, 5};
+    put_note(*state, id, NOTE_RESULT, STR("1"));
+    assert_problem(*state, AUDIT_ORPHAN, id);
+    delete_key(*state, record_note_key(id, NOTE_RESULT));
+    put_note(*state, OTHER, NOTE_RESULT, STR("1"));
+    assert_problem(*state, AUDIT_ORPHAN, OTHER);
+    delete_key(*state, record_note_key(OTHER, NOTE_RESULT));
+    put_note(*state, id, NOTE_CHECKPOINT, STR("half"));
+    assert_problem(*state, AUDIT_BROKEN, id);
+    delete_key(*state, record_note_key(id, NOTE_CHECKPOINT));
+    assert_problem(*state, AUDIT_BAD_STATE, id);
+}
+
 static void a_take_of_the_next_run_or_of_an_older_one_is_fine(void **state)
 {
     put_take(*state, (struct id){1, 3}, 1);
@@ -369,6 +399,7 @@ int main(void)
         TEST(a_run_that_has_not_been_is_found),
         TEST(a_run_on_record_for_a_claim_that_lives_is_found),
         TEST(states_that_contradict_themselves_are_found),
+        TEST(notes_and_states_must_agree),
         TEST(a_take_of_the_next_run_or_of_an_older_one_is_fine),
         TEST(a_take_that_does_not_fit_its_job_is_found),
     };

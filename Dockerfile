@@ -1,0 +1,30 @@
+# SPDX-License-Identifier: Apache-2.0
+#
+#   docker build -t tenax .
+#   docker run -d --name tenax -v tenax:/var/lib/tenax -p 127.0.0.1:7890:7890 \
+#       -e TENAX_HOST=0.0.0.0 -e TENAX_INSECURE=1 tenax
+#
+# In a container the loopback is the container's own, so the server must listen on all
+# addresses to be reached. TENAX_INSECURE says that the network decides who may ask; with
+# certificates it is not needed, see docs/operations.md.
+FROM debian:12-slim AS build
+WORKDIR /src
+# The packages first: they change less often than the sources.
+COPY tools/setup tools/setup
+RUN tools/setup deb
+COPY . .
+RUN tools/deb build
+
+FROM debian:12-slim
+COPY --from=build /src/build/deb/tenax_*.deb /tmp/
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends /tmp/tenax_*.deb \
+    && rm -rf /var/lib/apt/lists/* /tmp/tenax_*.deb
+ENV TENAX_ROOT_DIR=/var/lib/tenax/root
+USER tenax
+VOLUME /var/lib/tenax
+EXPOSE 7890
+STOPSIGNAL SIGTERM
+HEALTHCHECK --start-period=60s CMD ["tenax", "version", "--server"]
+ENTRYPOINT ["tenax"]
+CMD ["serve"]

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What retry policies must have decided, by a model of its own: the runs of a job are
+ * replayed, and each verdict compared with that of the first rule that matches, under any of
+ * the settings that may have been in force then. POLICY: no rule's limit and no total is ever
+ * exceeded, the first match wins, counts survive everything but a rerun. */
+
+#include "ledger.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "trace.h"
+
+#define DEFAULT_SLOT POLICY_RULES
+
+/* --- settings --- */
+
+size_t ledger_setting_asked(struct ledger *l, bool enabled, int64_t most, instant now)
+{
+    if (l->setting_count == l->setting_cap) {
+        l->setting_cap = l->setting_cap ? l->setting_cap * 2 : 16;
+        l->settings_seen =
+            alloc_resize(l->settings_seen, l->setting_cap * sizeof *l->settings_seen);
+    }
+    l->settings_seen[l->setting_count] = (struct msetting){now, enabled, most, 0};
+    return l->setting_count++;
+}
+
+void ledger_setting_acked(struct ledger *l, size_t setting)
+{
+    l->settings_seen[setting].seq = l->seq++;
+}
+
+void ledger_settings_lost(struct ledger *l)
+{
+    for (size_t i = 0; i < l->setting_count; i++)
+        if (l->settings_seen[i].seq > l->safe_seq)
+            l->settings_seen[i].seq = 0;
+}
+
+/* Whether nothing that is certain had replaced the i-th by then. */
+static bool may_be_in_force(const struct ledger *l, size_t i, instant at)
+{
+    if (l->settings_seen[i].at.ms > at.ms)
+        return false;
+    for (size_t k = i + 1; k < l->setting_count; k++)
+        if (l->settings_seen[k].seq && l->settings_seen[k].at.ms < at.ms)
+            return false;
+    return true;
+}
+
+/* --- the model --- */
+
+/* Retries so far, by rule. */
+struct counts {
+    int64_t by[POLICIES][POLICY_RULES + 1];
+};
+
+static int64_t sum(const struct counts *c)
+{
+    int64_t n = 0;
+    for (unsigned p = 0; p < POLICIES; p++)
+        for (unsigned r = 0; r <= POLICY_RULES; r++)
+            n += c->by[p][r];
+    return n;
+}
+
+static bool holds(unsigned matcher, const struct failure *f)
+{
+    int32_t code = f->exit_code;
+    switch (matcher) {
+    case 0:
+        return code == 1;
+    case 1:
+        return code == 2 || code == 137;
+    case 2:
+        return code != 0 && code != 1;
+    case 3:
+        return f->condition == CONDITION_EVICTED;
+    case 4:
+        return f->condition == CONDITION_PREEMPTED || f->condition == CONDITION_OOM_KILLED;
+    default:
+        return code == 137 && f->condition == CONDITION_OOM_KILLED;
+    }
+}
+
+struct effective {
+    unsigned list[4], count; /* indexes */
+};
+
+static void add(struct effective *e, unsigned from_one)
+{
+    for (unsigned i = 0; i < e->count; i++)
+        if (e->list[i] + 1 == from_one)
+            return;
+    if (from_one)
+        e->list[e->count++] = from_one - 1;
+}
+
+static struct effective effective(const struct ledger *l, const struct mjob *m)
+{
+    struct effective e = {0};
+    add(&e, l->queue_policies[m->queue][0]);
+    add(&e, l->queue_policies[m->queue][1]);
+    add(&e, m->adds_policy);
+    if (e.count == 0)
+        add(&e, l->default_policy);
+    return e;
+}
+
+struct decision {
+    bool retry;
+    int policy; /* -1: none of them stated anything */
+    unsigned slot;
+    int64_t count, limit; /* of a retry */
+    int64_t delay;
+};
+
+static int64_t delay_of(const struct mbackoff *b, int64_t n)
+{
+    int64_t ms = b->initial;
+    for (int64_t i = 1; i < n && ms < b->most; i++)
+        ms *= 2;
+    return ms < b->most ? ms : b->most;
+}
+
+static struct decision decide(const struct ledger *l, const struct effective *e,
+                              const struct msetting *s, const struct counts *used,
+                              const struct failure *f)
+{
+    struct decision d = {.policy = -1, .slot = DEFAULT_SLOT};
+    enum maction action = ACTION_NONE;
+    for (unsigned i = 0; i < e->count && d.policy < 0; i++)
+        for (unsigned r = 0; r < l->policies[e->list[i]].rule_count && d.policy < 0; r++)
+            if (holds(l->policies[e->list[i]].rules[r].matcher, f)) {
+                d.policy = (int)e->list[i];
+                d.slot = r;
+                action = l->policies[e->list[i]].rules[r].action;
+            }
+    for (unsigned i = 0; i < e->count && d.policy < 0; i++)
+        if (l->policies[e->list[i]].default_action) {
+            d.policy = (int)e->list[i];
+            action = l->policies[e->list[i]].default_action;
+        }
+    if (action != ACTION_RETRY)
+        return d;
+    const struct mpolicy *p = &l->policies[d.policy];
+    const struct mrule *rule = d.slot == DEFAULT_SLOT ? NULL : &p->rules[d.slot];
+    d.limit = rule && rule->limit >= 0 ? rule->limit : p->limit >= 0 ? p->limit : s->most;
+    d.count = used->by[d.policy][d.slot] + 1;
+    const struct mbackoff *b = rule && rule->backoff.stated ? &rule->backoff : &p->backoff;
+    d.delay = b->stated ? delay_of(b, d.count) : 0;
+    d.retry = d.count <= d.limit && sum(used) < s->most;
+    return d;
+}
+
+/* --- what was decided --- */
+
+/* What the reason of a run says of a retry by a policy. */
+struct said {
+    bool by_policy;
+    unsigned policy, slot;
+    long count, limit;
+};
+
+static struct said read_reason(const struct run *run)
+{
+    char text[200] = {0};
+    struct said s = {0};
+    memcpy(text, run->reason.at, run->reason.len < sizeof text ? run->reason.len : sizeof text - 1);
+    unsigned rule;
+    if (sscanf(text, "retry %ld of %ld by rule %u of policy p%u", &s.count, &s.limit, &rule,
+               &s.policy) == 4) {
+        s.by_policy = true;
+        s.slot = rule - 1;
+    } else if (sscanf(text, "retry %ld of %ld by the default of policy p%u", &s.count, &s.limit,
+                      &s.policy) == 3) {
+        s.by_policy = true;
+        s.slot = DEFAULT_SLOT;
+    }
+    return s;
+}
+
+static bool has_words(const struct run *run, const char *words)
+{
+    return memmem(run->reason.at, run->reason.len, words, strlen(words)) != NULL;
+}
+
+static bool is_by_policy(const struct ledger *l, const struct mjob *m, const struct msetting *s,
+                         const struct counts *used, const struct run *run)
+{
+    struct effective e = effective(l, m);
+    struct said said = read_reason(run);
+    bool retry = instant_is_set(run->retry_at);
+    if (!s->enabled || e.count == 0) {
+        if (said.by_policy || has_words(run, "policy") || has_words(run, "globalMaxRetries"))
+            return false;
+        int64_t limit = m->retry_limit == RETRY_LIMIT_DEFAULT ? l->settings.retry.limit
+                                                              : (int64_t)m->retry_limit;
+        return m->patched & PATCH_RETRY_LIMIT || retry == (run->attempt <= limit);
+    }
+    struct decision d = decide(l, &e, s, used, &run->failure);
+    if (!d.retry)
+        return !retry && run->reason.len > 5 && memcmp(run->reason.at, "dead:", 5) == 0;
+    return retry && said.by_policy && (int)said.policy == d.policy && said.slot == d.slot &&
+           said.count == d.count && said.limit == d.limit &&
+           run->retry_at.ms == run->ended_at.ms + d.delay;
+}
+
+static void check_verdict(const struct ledger *l, const struct mjob *m, const struct run *run,
+                          const struct counts *used)
+{
+    for (size_t i = 0; i < l->setting_count; i++)
+        if (may_be_in_force(l, i, run->ended_at) &&
+            is_by_policy(l, m, &l->settings_seen[i], used, run))
+            return;
+    PROMISE(false, "POLICY", "job %lu: run %u (exit %d, condition %d): %.*s", m->serial, run->index,
+            run->failure.exit_code, run->failure.condition, STR_ARG(run->reason));
+}
+
+/* Counts by policy as stored: a length, the name, 8 bytes of rule, 4 of count. */
+static int64_t stored_count(const struct mjob *m, struct str bytes, unsigned policy)
+{
+    int64_t n = 0;
+    for (size_t at = 0; at < bytes.len;) {
+        size_t len = (unsigned char)bytes.at[at];
+        PROMISE(len == 2 && at + 15 <= bytes.len, "POLICY", "job %lu has broken counts", m->serial);
+        const unsigned char *count = (const unsigned char *)bytes.at + at + 11;
+        if (bytes.at[at + 2] == (char)('0' + policy))
+            n += count[0] | count[1] << 8;
+        at += 15;
+    }
+    return n;
+}
+
+void ledger_policy_audit(const struct ledger *l, const struct mjob *m, const struct job *job,
+                         const struct reply *runs)
+{
+    struct counts used = {0};
+    /* A rerun begins to count anew, and a patch may have moved it to a queue with others. */
+    bool exact = !m->rerun_ever && !(m->patched & PATCH_QUEUE);
+    if (!l->has_policies)
+        return;
+    for (size_t i = 0; i < runs->count; i++) {
+        const struct run *run = &runs->runs[i];
+        struct said said = read_reason(run);
+        PROMISE(!said.by_policy || said.count <= said.limit, "POLICY",
+                "job %lu: run %u: retry %ld of %ld", m->serial, run->index, said.count, said.limit);
+        bool worker = has_words(run, "when the worker asked") || has_words(run, "killed by the");
+        bool failed = run->outcome == OUTCOME_FAILED || run->outcome == OUTCOME_EXPIRED;
+        if (!failed || worker || !exact)
+            continue;
+        check_verdict(l, m, run, &used);
+        if (said.by_policy)
+            used.by[said.policy][said.slot]++;
+    }
+    for (unsigned p = 0; p < POLICIES && exact; p++) {
+        int64_t stored = stored_count(m, job->state.extras.retry_counts, p), replayed = 0;
+        for (unsigned r = 0; r <= POLICY_RULES; r++)
+            replayed += used.by[p][r];
+        PROMISE(stored == replayed, "POLICY", "job %lu: %ld retries by policy %u are stored of %ld",
+                m->serial, (long)stored, p, (long)replayed);
+    }
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// `make install`: what it puts where; the manual pages, as man renders them; completions, in
+// real shells; the unit, as systemd judges it. Of another program than build/tenax: TENAX_BIN.
+
+const assert = require('node:assert/strict');
+const { spawn, spawnSync } = require('node:child_process');
+const fs = require('node:fs');
+const path = require('node:path');
+const { after, before, describe, it } = require('node:test');
+const { BIN, Server, makeDir, until } = require('../http/harness');
+
+const SOURCE = path.join(__dirname, '../..');
+const PREFIX = '/usr/local';
+
+let destination;
+const installed = (...parts) => path.join(destination, PREFIX, ...parts);
+const man1 = (page) => installed('share/man/man1', `${page}.1`);
+
+// Runs a command to its end, which must be a good one, and returns its output.
+function output(command, args, options = {}) {
+    const ran = spawnSync(command, args, { encoding: 'utf8', maxBuffer: 1 << 26, ...options });
+    assert.equal(ran.error, undefined);
+    assert.equal(ran.status, 0, `${command} ${args.join(' ')}: ${ran.stdout}${ran.stderr}`);
+    return ran.stdout;
+}
+
+function install() {
+    return output('make', ['-C', SOURCE, 'install', `DESTDIR=${destination}`, `PREFIX=${PREFIX}`,
+        `BUILD=${path.dirname(BIN)}`]);
+}
+
+// The names of all pages of help, as "tls init".
+const names = output(BIN, ['help', '--list']).trim().split('\n');
+const commands = names.filter((name) => !name.includes(' '));
+
+// The flags of a command, from the other thing that is made out of its table.
+function flagsOf(name) {
+    const help = output(BIN, ['help', ...name.split(' ')]);
+    return [...help.matchAll(/^ {2}(?:-[a-z], )?(--[a-z][a-z-]*)/gm)].map((match) => match[1])
+        .filter((flag) => flag !== '--help');
+}
+
+before(() => {
+    destination = makeDir();
+    install();
+});
+
+after(() => fs.rmSync(destination, { recursive: true, force: true }));
+
+describe('make install', () => {
+    it('puts_everything_below_the_prefix_in_DESTDIR', () => {
+        for (const file of ['bin/tenax', 'lib/systemd/system/tenax.service',
+            'lib/sysusers.d/tenax.conf', 'share/bash-completion/completions/tenax',
+            'share/zsh/site-functions/_tenax', 'etc/tenax/tenax.env', 'share/man/man1/tenax.1'])
+            assert.ok(fs.existsSync(installed(file)), file);
+        assert.deepEqual(fs.readdirSync(destination), ['usr']);
+    });
+
+    it('installs_a_program_that_runs', () => {
+        assert.equal(output(installed('bin/tenax'), ['version']), output(BIN, ['version']));
+    });
+
+    it('leaves_the_settings_of_an_operator_alone', () => {
+        const file = installed('etc/tenax/tenax.env');
+        fs.writeFileSync(file, 'TENAX_PORT=9000\n');
+        install();
+        assert.equal(fs.readFileSync(file, 'utf8'), 'TENAX_PORT=9000\n');
+    });
+
+    it('makes_a_user_from_sysusers', () => {
+        const made = output('systemd-sysusers', ['--dry-run', `--root=${destination}`,
+            installed('lib/sysusers.d/tenax.conf')], { stdio: ['ignore', 'pipe', 'pipe'] });
+        assert.doesNotMatch(made, /error|unknown/i);
+    });
+});
+
+describe('the manual', () => {
+    it('has_a_page_for_each_command', () => {
+        const pages = ['tenax', ...names.map((name) => `tenax-${name.replace(/ /g, '-')}`)];
+        assert.deepEqual(fs.readdirSync(installed('share/man/man1')).sort(),
+            pages.map((page) => `${page}.1`).sort());
+    });
+
+    it('is_rendered_without_a_warning', () => {
+        const files = fs.readdirSync(installed('share/man/man1')).map((f) =>
+            installed('share/man/man1', f));
+        assert.equal(output('mandoc', ['-T', 'lint', '-W', 'warning', ...files]), '');
+        for (const file of files) {
+            const groff = spawnSync('groff', ['-ww', '-z', '-man', '-Tutf8', file],
+                { encoding: 'utf8' });
+            assert.equal(groff.stderr, '', file);
+        }
+    });
+
+    it('explains_every_option', () => {
+        for (const name of names) {
+            const page = output('mandoc', ['-T', 'utf8', '-O', 'width=1000',
+                man1(`tenax-${name.replace(/ /g, '-')}`)]).replace(/.\x08/g, '');
+            for (const flag of flagsOf(name))
+                assert.match(page, new RegExp(`^ +(-[a-z], )?${flag}\\b`, 'm'), `${flag} of ${name}`);
+        }
+    });
+
+    it('keeps_backslashes_dots_and_quotes_of_examples', () => {
+        const page = output('mandoc', ['-T', 'utf8', '-O', 'width=1000', man1('tenax-enqueue')]);
+        assert.match(page, /jq -c '\.users\[\] \| \{payload: \.\}' all\.json \|/);
+        const tls = output('mandoc', ['-T', 'utf8', '-O', 'width=1000', man1('tenax-tls')]);
+        assert.match(tls, /--tls-cert tenax-tls\/server-cert\.pem \\$/m);
+    });
+});
+
+// What bash offers for a command line that ends at the cursor; words as bash splits them.
+function bash(words, setup = '') {
+    const script = `
+        source ${installed('share/bash-completion/completions/tenax')}
+        ${setup}
+        COMP_WORDS=("$@") COMP_CWORD=$(($# - 1))
+        [[ $(complete -p tenax) == *' -F _tenax '* ]] || exit 1
+        _tenax
+        printf '%s\\n' "\${COMPREPLY[@]}"`;
+    return output('bash', ['--norc', '-c', script, 'bash', ...words], { cwd: SOURCE })
+        .split('\n').filter(Boolean);
+}
+
+describe('completion in bash', () => {
+    it('offers_every_command', () => {
+        assert.deepEqual(bash(['tenax', '']), [...commands, 'help', '--help', '--version']);
+        assert.deepEqual(bash(['tenax', 'res']), ['restore']);
+        assert.deepEqual(bash(['tenax', 'help', 'exi']), ['exit-codes']);
+    });
+
+    it('offers_every_option_of_a_command', () => {
+        for (const name of names)
+            assert.deepEqual(bash(['tenax', ...name.split(' '), '--']),
+                [...flagsOf(name), '--help'], name);
+    });
+
+    for (const [what, words, want] of [
+        ['the_choices_of_an_option', ['serve', '--commit-mode', ''], ['fsync', 'buffered']],
+        ['what_fits_of_the_choices', ['serve', '--commit-mode', 'b'], ['buffered']],
+        ['choices_after_an_equals_sign', ['serve', '--log-level', '='],
+            ['error', 'warn', 'info', 'debug']],
+        ['choices_that_fit_after_it', ['serve', '--log-level', '=', 'd'], ['debug']],
+        ['folders_where_one_is_asked_for', ['serve', '--root-dir', 'pack'], ['packaging']],
+        ['files_where_one_is_asked_for', ['enqueue', '--file', 'READ'], ['README.md']],
+        ['files_after_an_option_of_one_letter', ['apply', '-f', 'READ'], ['README.md']],
+        ['files_as_words', ['restore', 'READ'], ['README.md']],
+        ['nothing_where_it_cannot_know', ['serve', '--port', ''], []],
+        ['the_actions_of_a_command', ['tls', 's'], ['server-cert']],
+        ['the_options_of_an_action', ['tls', 'init', '--cl'], ['--client']],
+        ['an_option_after_a_switch', ['serve', '--insecure', '--por'], ['--port']],
+        ['options_before_the_command_of_work', ['work', '--queue', 'q', '--conc'],
+            ['--concurrency']],
+        ['files_for_the_command_of_work', ['work', '--queue', 'q', '--', 'cat', 'READ'],
+            ['README.md']],
+        ['files_for_it_without_the_dashes', ['work', '--queue', '=', 'q', 'cat', 'READ'],
+            ['README.md']],
+    ])
+        it(`offers_${what}`, () => assert.deepEqual(bash(['tenax', ...words]), want));
+
+    it('offers_commands_for_the_command_of_work', () => {
+        assert.ok(bash(['tenax', 'work', '--queue', 'q', '--', 'ca']).includes('cat'));
+        assert.ok(bash(['tenax', 'work', '--queue', 'q', 'ca']).includes('cat'));
+    });
+
+    it('leaves_the_command_of_work_to_its_own_completion_where_there_is_one', () => {
+        const setup = '_command_offset() { COMPREPLY=("from $1"); }';
+        assert.deepEqual(bash(['tenax', 'work', '--queue', 'q', '--', 'git', 'c'], setup),
+            ['from 5']);
+    });
+});
+
+// What an interactive zsh makes of what is typed, tabs included.
+async function zsh(typed) {
+    const script = `
+        zmodload zsh/zpty
+        zpty shell zsh -f -i
+        zpty -w shell "PS1= RPS1=; stty cols 500; fpath=(\${(q)1} \\$fpath)"
+        zpty -w shell 'autoload -U compinit; compinit -u -D; bindkey "^I" complete-word'
+        zpty -w shell 'print rea""dy'
+        zpty -r shell seen '*ready*'
+        zpty -w -n shell "\${(e)2}"$'\\C-x\\C-e'
+        zpty -w -n shell $'\\C-a: \\C-e; print -r do""ne\\n'
+        zpty -r shell seen '*done*'
+        zpty -d shell
+        print -r -- "$seen"`;
+    const child = spawn('zsh', ['-f', '-c', script, 'zsh', installed('share/zsh/site-functions'),
+        typed], { stdio: ['ignore', 'pipe', 'inherit'], cwd: SOURCE });
+    let seen = '';
+    child.stdout.on('data', (bytes) => { seen += bytes; });
+    await new Promise((resolve) => child.on('close', resolve));
+    return seen.replace(/\x1b\[[0-9;]*[A-Za-z]/g, '').replace(/ \x08/g, ' ');
+}
+
+describe('completion in zsh', () => {
+    it('is_without_a_mistake_of_syntax', () => {
+        output('zsh', ['-n', installed('share/zsh/site-functions/_tenax')]);
+    });
+
+    for (const [what, typed, want] of [
+        ['a_command', 'tenax resto\t', /tenax restore/],
+        ['an_option', 'tenax serve --default-backoff-e\t', /serve --default-backoff-exponent=/],
+        ['a_file_after_a_letter', 'tenax apply -f READ\t', /apply -f README\.md/],
+        ['a_choice', 'tenax serve --commit-mode buf\t', /--commit-mode buffered/],
+        ['an_action', 'tenax tls serv\t', /tenax tls server-cert/],
+        ['an_option_after_a_word', 'tenax job ID --del\t', /job ID --delete/],
+        ['an_option_of_an_action', 'tenax tls init --clie\t', /tls init --client=/],
+        ['a_folder', 'tenax check packag\t', /tenax check packaging/],
+        ['a_file_for_the_command_of_work', 'tenax work --queue q -- cat READ\t', /cat README\.md/],
+    ])
+        it(`completes_${what}`, async () => assert.match(await zsh(typed), want));
+
+    it('knows_every_option', () => {
+        const script = fs.readFileSync(installed('share/zsh/site-functions/_tenax'), 'utf8');
+        for (const name of names) {
+            const own = script.split(`        '${name}')\n`)[1].split(';;')[0];
+            for (const flag of flagsOf(name))
+                assert.match(own, new RegExp(`['*,]${flag}[=\\[}]`), `${flag} of ${name}`);
+        }
+    });
+});
+
+describe('the unit', () => {
+    let unit;
+
+    before(() => {
+        unit = path.join(destination, 'tenax.service');
+        const text = fs.readFileSync(installed('lib/systemd/system/tenax.service'), 'utf8');
+        assert.match(text, new RegExp(`^ExecStart=${PREFIX}/bin/tenax serve$`, 'm'));
+        assert.match(text, new RegExp(`^EnvironmentFile=-${PREFIX}/etc/tenax/tenax.env$`, 'm'));
+        fs.writeFileSync(unit, text.replace(`=${PREFIX}/bin`, `=${installed('bin')}`));
+    });
+
+    it('is_one_that_systemd_has_no_complaints_about', () => {
+        const said = spawnSync('systemd-analyze', ['verify', '--man=no', unit],
+            { encoding: 'utf8' });
+        assert.equal(said.stderr, '');
+        assert.equal(said.status, 0);
+    });
+
+    it('exposes_little', () => {
+        // Out of 100; what systemd calls OK ends at 44.
+        output('systemd-analyze', ['security', '--offline=true', '--threshold=15', unit]);
+    });
+
+    it('hears_when_the_server_is_ready_and_when_it_stops', async () => {
+        const socket = path.join(destination, 'notify');
+        const manager = spawn('perl', ['-MSocket', '-e', `
+            $| = 1;
+            socket(my $s, AF_UNIX, SOCK_DGRAM, 0) or die;
+            bind($s, pack_sockaddr_un($ARGV[0])) or die;
+            print "bound\\n";
+            while (defined recv($s, my $said, 4096, 0)) { print "$said\\n"; }`, socket],
+        { stdio: ['ignore', 'pipe', 'inherit'] });
+        let heard = '';
+        manager.stdout.on('data', (bytes) => { heard += bytes; });
+        try {
+            await until(() => heard.includes('bound'), 'the manager listens');
+            const server = new Server({ env: { NOTIFY_SOCKET: socket } });
+            try {
+                await server.start();
+                await until(() => heard.includes('READY=1'), 'it hears of the start');
+                await server.assertServes();
+                await server.stop();
+                assert.equal(server.stderr, '');
+                await until(() => heard.includes('STOPPING=1'), 'and of the stop');
+            } finally {
+                await server.clean();
+            }
+            assert.equal(heard, 'bound\nREADY=1\nSTOPPING=1\n');
+        } finally {
+            manager.kill();
+        }
+    });
+});

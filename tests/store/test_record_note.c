@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/record.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "store/cm.h"
+
+static const struct id ID = {0x0123456789abcdefu, 0xfedcba9876543210u};
+static const struct note NOTE = {
+    .run = 300, .at = {1700000000000}, .value = 0.5, .text = {"half", 4}};
+
+static void hex(struct str bytes, char *out)
+{
+    for (size_t i = 0; i < bytes.len; i++)
+        sprintf(out + 2 * i, "%02x", (unsigned char)bytes.at[i]);
+}
+
+static struct str value_of(const struct batch *b, enum note_kind kind)
+{
+    struct record_key key = record_note_key(ID, kind);
+    const struct batch_op *op = batch_find(b, record_key_view(&key));
+    assert_non_null(op);
+    return op->value;
+}
+
+static void a_note_has_these_bytes_and_is_read_back(void **state)
+{
+    (void)state;
+    struct batch b = {0};
+    struct note back;
+    char text[200] = "";
+    record_put_note(&b, ID, NOTE_PROGRESS, &NOTE);
+    hex(value_of(&b, NOTE_PROGRESS), text);
+    assert_string_equal(text, "01ac0281d095ffbc31000000000000e03f0468616c66");
+    assert_ok(record_read_note(value_of(&b, NOTE_PROGRESS), &back));
+    assert_int_equal(back.run, 300);
+    assert_true(back.at.ms == NOTE.at.ms && back.value == 0.5);
+    assert_str(back.text, "half");
+    batch_fini(&b);
+}
+
+static void keys_tell_the_notes_of_a_job_apart(void **state)
+{
+    (void)state;
+    char text[80] = "";
+    struct id id = {0};
+    for (int k = 0; k < NOTE_KINDS; k++) {
+        enum note_kind kind = NOTE_KINDS;
+        struct record_key key = record_note_key(ID, (enum note_kind)k);
+        assert_true(record_key_is_note(record_key_view(&key), &id, &kind));
+        assert_true(id_eq(id, ID) && (int)kind == k);
+    }
+    struct record_key key = record_note_key(ID, NOTE_RESULT);
+    hex(record_key_view(&key), text);
+    assert_string_equal(text, "4f0123456789abcdeffedcba987654321002");
+    enum note_kind kind;
+    key.bytes[17] = NOTE_KINDS;
+    assert_false(record_key_is_note(record_key_view(&key), &id, &kind));
+    key = record_run_key(ID, 0);
+    assert_false(record_key_is_note(record_key_view(&key), &id, &kind));
+}
+
+static void what_is_no_note_is_corrupt(void **state)
+{
+    (void)state;
+    struct batch b = {0};
+    struct note back;
+    char bytes[100];
+    record_put_note(&b, ID, NOTE_CHECKPOINT, &NOTE);
+    struct str value = value_of(&b, NOTE_CHECKPOINT);
+    for (size_t len = 0; len < value.len; len++)
+        assert_code(record_read_note((struct str){value.at, len}, &back), ERR_CORRUPT);
+    memcpy(bytes, value.at, value.len);
+    bytes[value.len] = 0;
+    assert_code(record_read_note((struct str){bytes, value.len + 1}, &back), ERR_CORRUPT);
+    bytes[0] = 2;
+    assert_code(record_read_note((struct str){bytes, value.len}, &back), ERR_VERSION);
+    batch_fini(&b);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_note_has_these_bytes_and_is_read_back),
+        cmocka_unit_test(keys_tell_the_notes_of_a_job_apart),
+        cmocka_unit_test(what_is_no_note_is_corrupt),
+    };
+    return cmocka_run_group_tests_name("record_note", tests, NULL, NULL);
+}
