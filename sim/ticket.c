@@ -470,6 +470,7 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_RERUN:
         change_judge_rerun(t, r);
         return;
+    case CMD_TERMINATED: /* not driven */
     case CMD_PROGRESS:
     case CMD_COUNT:
     case CMD_RUNS:

@@ -18,6 +18,7 @@ static const struct route routes[] = {
     {HTTP_POST, "/jobs/{id}/success", api_success},
     {HTTP_POST, "/jobs/success", api_success_bulk},
     {HTTP_POST, "/jobs/{id}/failure", api_failure},
+    {HTTP_POST, "/jobs/{id}/terminated", api_terminated},
     {HTTP_POST, "/jobs/{id}/renew", api_renew},
     {HTTP_POST, "/jobs/{id}/progress", api_progress},
     {HTTP_POST, "/jobs/{id}/release", api_release},

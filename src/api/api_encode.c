@@ -147,6 +147,18 @@ static void encode_avoid(struct buf *b, const struct job_extras *x)
     INT_MEMBER(b, "avoid_until", x->avoid_until.ms);
 }
 
+static void encode_grace(struct buf *b, const struct job_state *s)
+{
+    KEY(b, "grace");
+    buf_lit(b, "{\"run\":");
+    buf_int(b, (int64_t)s->runs - 1);
+    INT_MEMBER(b, "until", s->extras.grace_end.ms);
+    INT_MEMBER(b, "backoff_until", s->extras.backoff_end.ms);
+    if (s->extras.terminated_at.ms)
+        INT_MEMBER(b, "terminated_at", s->extras.terminated_at.ms);
+    buf_byte(b, '}');
+}
+
 void api_encode_options(struct buf *b, const struct job *job)
 {
     if (job->options.retry_policies.len) {
@@ -192,6 +204,8 @@ static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
         INT_MEMBER(b, "losses", s->losses);
     if (s->extras.retry_counts.len)
         encode_counts(b, s->extras.retry_counts);
+    if (s->extras.grace_token)
+        encode_grace(b, s);
     if (s->extras.avoid_node.len)
         encode_avoid(b, &s->extras);
     api_encode_options(b, job);
@@ -296,6 +310,8 @@ void api_encode_run(struct buf *b, const struct run *run)
     if (run->attempt)
         INT_MEMBER(b, "attempt", run->attempt);
     INSTANT_MEMBER(b, "retry_at", run->retry_at);
+    if (run->grace_end.ms)
+        INT_MEMBER(b, "grace_ends_at", run->grace_end.ms);
     TEXT_MEMBER(b, "message", f->message);
     TEXT_MEMBER(b, "error_type", f->error_type);
     encode_what(b, f);

@@ -40,6 +40,7 @@ void api_claim(ROUTE_ARGS);
 void api_success(ROUTE_ARGS);
 void api_success_bulk(ROUTE_ARGS);
 void api_failure(ROUTE_ARGS);
+void api_terminated(ROUTE_ARGS);
 void api_renew(ROUTE_ARGS);
 void api_progress(ROUTE_ARGS);
 void api_release(ROUTE_ARGS);

@@ -180,6 +180,7 @@ struct failure_body {
 #define REPORT(member)    offsetof(struct failure_body, report.member)
 #define CONTAINER(member) offsetof(struct container_result, member)
 #define CONTAINERS_MAX    100
+#define GRACE_MAX_MS      ((int64_t)7 * 24 * 3600 * 1000)
 
 static struct err read_condition(struct json_cursor *c, struct arena *a, void *out)
 {
@@ -254,6 +255,7 @@ static const struct field failure_table[] = {
     {"category", false, api_field_label, REPORT(failure.category), true},
     {"subcategory", false, api_field_label, REPORT(failure.subcategory), true},
     {"containers", false, mark_containers, 0, true},
+    {"grace_period_ms", false, api_field_span, REPORT(grace), true},
     {"retry_at", false, api_field_instant, REPORT(retry_at), true},
     {"kill", false, api_field_bool, REPORT(kill), true},
     {"token", false, api_field_token, REPORT(ref.token), true},
@@ -269,6 +271,16 @@ struct err api_decode_failure(const struct api *a, struct json_cursor *c, struct
     if (body.has_containers)
         TRY(read_containers(a, arena, &body));
     *out = body.report;
+    return err_none();
+}
+
+static struct err check_grace(const struct failure_report *r)
+{
+    if (r->grace.ms && r->failure.condition != CONDITION_PREEMPTED)
+        return err_make(ERR_BAD_VALUE, "grace_period_ms: only with condition Preempted");
+    if (r->grace.ms > GRACE_MAX_MS)
+        return err_make(ERR_BAD_VALUE, "grace_period_ms: at most %lld, not %lld",
+                        (long long)GRACE_MAX_MS, (long long)r->grace.ms);
     return err_none();
 }
 
@@ -295,6 +307,8 @@ void api_failure(ROUTE_ARGS)
     if (err.code == ERR_OK && body.has_containers)
         err = read_containers(a, req->arena, &body);
     if (err.code == ERR_OK)
+        err = check_grace(&body.report);
+    if (err.code == ERR_OK)
         err = api_decode_news(a, req->arena, &body.left);
     if (err.code != ERR_OK) {
         api_reply_error(x, &err, NULL);
@@ -303,6 +317,37 @@ void api_failure(ROUTE_ARGS)
     c.news = has_news(&body.left.news) ? &body.left.news : NULL;
     c.fail = body.report;
     c.fail.ref.id = id;
+    backend_submit(a->backend, &c);
+}
+
+/* --- the end of a run that was preempted --- */
+
+struct terminated_fields {
+    int32_t run;
+    uint64_t token;
+};
+
+static const struct field terminated_table[] = {
+    {"run", true, api_field_i32, offsetof(struct terminated_fields, run)},
+    {"token", true, api_field_token, offsetof(struct terminated_fields, token)},
+};
+
+void api_terminated(ROUTE_ARGS)
+{
+    struct api *a = ctx;
+    struct terminated_fields f = {0};
+    struct command c = {.kind = CMD_TERMINATED, .done = api_reply_job, .ctx = api_call(a, x, req)};
+    struct err err = api_path_id(params->at[0], &c.terminated.run.id);
+    if (err.code == ERR_OK)
+        err = api_decode_body(a, req, terminated_table, COUNT(terminated_table), false, &f);
+    if (err.code == ERR_OK && f.run < 0)
+        err = err_make(ERR_BAD_VALUE, "run: a number from 0, not %d", f.run);
+    if (err.code != ERR_OK) {
+        api_reply_error(x, &err, NULL);
+        return;
+    }
+    c.terminated.run.token = f.token;
+    c.terminated.index = (uint32_t)f.run;
     backend_submit(a->backend, &c);
 }
 

@@ -27,6 +27,7 @@ enum command_kind {
     CMD_SUCCEED,      /* nothing but reply.err */
     CMD_SUCCEED_MANY, /* reply.ids: those that were not in flight; the others succeeded */
     CMD_FAIL,         /* reply.jobs[0]: the job afterwards */
+    CMD_TERMINATED,   /* reply.jobs[0] */
     CMD_RENEW,        /* reply.lease_end */
     CMD_PROGRESS,     /* nothing but reply.err; leaves the news */
     CMD_RELEASE,      /* nothing but reply.err */
@@ -158,6 +159,10 @@ struct command {
             size_t count;
         } succeed_many;
         struct failure_report fail;
+        struct {
+            struct run_ref run;
+            uint32_t index;
+        } terminated;
         struct {
             struct run_ref run;
             span lease;

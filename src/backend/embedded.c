@@ -128,6 +128,7 @@ static bool stores(enum command_kind kind)
     case CMD_SUCCEED:
     case CMD_SUCCEED_MANY:
     case CMD_FAIL:
+    case CMD_TERMINATED:
     case CMD_RENEW:
     case CMD_PROGRESS:
     case CMD_RELEASE:
@@ -316,6 +317,12 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
     case CMD_PROGRESS:
     case CMD_RELEASE:
         step_report(b, c, r);
+        return;
+    case CMD_TERMINATED:
+        r->jobs = arena_get(&b->building->arena, sizeof *r->jobs);
+        r->count = 1;
+        r->err = engine_terminated(e, b->now, c->terminated.run, c->terminated.index,
+                                   &b->building->arena, r->jobs);
         return;
     case CMD_REMOVE:
         r->err = engine_remove(e, b->now, c->id);

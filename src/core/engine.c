@@ -197,6 +197,7 @@ static struct err end_cut_off_run(struct engine *e, instant now, const struct re
         s->status = engine_returned(s->ready_at, r->at, now);
         s->dequeued_at = r->at;
         s->runs++;
+        engine_grace_clear(&s->extras);
         s->reason = s->status == STATUS_READY
                         ? STR("ready again: the server stopped while a worker held it")
                         : STR("scheduled again: the server stopped while a worker held it");
@@ -437,6 +438,7 @@ struct err engine_read(struct engine *e, instant now, struct id id, bool with_pa
     const struct live *l = idmap_get(&e->live, id);
     if (l) {
         s->status = STATUS_IN_FLIGHT;
+        s->extras = l->extras ? job_extras_copy(a, l->extras) : (struct job_extras){0};
         s->dequeued_at = l->taken_at;
         s->runs = l->run + 1;
         extent->runs_ended = l->run;

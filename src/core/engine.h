@@ -127,10 +127,16 @@ struct failure_report {
     struct failure failure;
     bool kill;
     instant retry_at; /* or none */
+    span grace;       /* the run was preempted and may go on for so long; 0: it has ended */
 };
 /* *job is the job afterwards, without payload, its strings in the arena. */
 NODISCARD struct err engine_fail(struct engine *e, instant now, const struct failure_report *r,
                                  struct arena *a, struct job *job);
+/* A run that failed with a grace period has ended: of the wait only the backoff is left. Does
+ * nothing if that is known. ERR_UNPROCESSABLE while it is in flight; ERR_STALE if it is not
+ * the newest run, or was given no such period. */
+NODISCARD struct err engine_terminated(struct engine *e, instant now, struct run_ref ref,
+                                       uint32_t run, struct arena *a, struct job *job);
 /* What a worker leaves with its job while it holds it. */
 struct news {
     bool has_progress, has_checkpoint;

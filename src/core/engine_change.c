@@ -18,6 +18,8 @@ static void apply(const struct patch *p, instant now, struct job *job)
         job->state.priority = p->priority;
     if (p->set & PATCH_READY_AT)
         job->state.ready_at = instant_is_set(p->ready_at) ? p->ready_at : now;
+    if (p->set & PATCH_READY_AT)
+        engine_grace_clear(&job->state.extras);
     if (p->set & PATCH_RETRY_LIMIT)
         job->retry_limit = p->retry_limit;
     if (p->set & PATCH_BACKOFF)

@@ -233,6 +233,8 @@ void engine_call_off(struct engine *e, instant now, struct live *l, struct job_s
 /* What a run leaves behind whose attempt does not count: a job that is ready or, if a patch put it
  * off meanwhile, scheduled. */
 enum status engine_returned(instant ready_at, instant taken_at, instant now);
+/* Nothing is waited for any more but ready_at. */
+void engine_grace_clear(struct job_extras *x);
 /* The stream that held the run has broken. */
 void engine_lose(struct engine *e, instant now, struct live *l);
 /* Records the end of a run whose attempt does not count, and lets the job wait again. */

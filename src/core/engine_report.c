@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/must.h"
+#include "base/duration.h"
 #include "core/engine_internal.h"
 #include "core/job_fields.h"
 #include "core/tally.h"
@@ -157,6 +158,14 @@ struct decision {
     struct job_extras extras;
 };
 
+/* Continues a reason, as far as there is room. */
+static void add_words(char reason[RETRY_REASON_MAX], const char *words)
+{
+    size_t n = strlen(reason);
+    if (n + strlen(words) < RETRY_REASON_MAX)
+        memcpy(reason + n, words, strlen(words) + 1);
+}
+
 static void adopt(const struct engine *e, struct decision *d, const struct policy_verdict *v,
                   const struct policy *p, const struct retry_request *r, const struct failure *f,
                   instant now, struct arena *a)
@@ -176,8 +185,7 @@ static void adopt(const struct engine *e, struct decision *d, const struct polic
     span required = v->avoid_for.ms >= 0 ? v->avoid_for : e->settings.avoid_required;
     d->extras.avoid_node = f->node;
     d->extras.avoid_until = instant_add(d->verdict.at, required);
-    size_t n = strlen(d->verdict.reason);
-    snprintf(d->verdict.reason + n, sizeof d->verdict.reason - n, ", not on the same node");
+    add_words(d->verdict.reason, ", not on the same node");
 }
 
 _Static_assert(sizeof((struct verdict){0}.reason) == sizeof((struct policy_verdict){0}.reason),
@@ -207,6 +215,34 @@ static struct decision decide(struct engine *e, instant now, const struct retry_
     struct policy_verdict v = policy_evaluate(list, n, settings, f, counts, used, &e->rng);
     adopt(e, &d, &v, v.policy >= 0 ? list[v.policy] : NULL, r, f, now, a);
     return d;
+}
+
+/* The run that was preempted may still be at work: the next one waits for its end, but no longer
+ * than the grace period (seed 004: graceful shutdown). */
+static void wait_for_end(struct decision *d, instant now, const struct live *l, span grace)
+{
+    struct job_extras *x = &d->extras;
+    x->grace_token = l->token;
+    x->grace_end = instant_add(now, grace);
+    x->backoff_end = d->verdict.at;
+    if (x->grace_end.ms <= d->verdict.at.ms)
+        return;
+    if (x->avoid_node.len)
+        x->avoid_until = instant_add(x->avoid_until, instant_diff(x->grace_end, d->verdict.at));
+    d->verdict.at = x->grace_end;
+    struct buf words = {0};
+    buf_lit(&words, ", but not before the preempted run has ended or ");
+    duration_write(&words, grace);
+    buf_lit(&words, " are over");
+    buf_byte(&words, '\0');
+    add_words(d->verdict.reason, words.at);
+    buf_fini(&words);
+}
+
+void engine_grace_clear(struct job_extras *x)
+{
+    x->grace_token = 0;
+    x->grace_end = x->backoff_end = x->terminated_at = (instant){0};
 }
 
 static uint32_t losses_of_expired(const struct live *l)
@@ -248,6 +284,7 @@ static void fail(struct engine *e, instant now, struct live *l, const struct dec
     run.failure = *failure;
     run.attempt = s.attempts;
     run.retry_at = v->retry ? v->at : INSTANT_NONE;
+    run.grace_end = s.extras.grace_end;
 
     if (!v->retry) {
         span retention =
@@ -287,9 +324,50 @@ struct err engine_fail(struct engine *e, instant now, const struct failure_repor
     struct retry_request request = {
         .job = job, .outcome = OUTCOME_FAILED, .kill = r->kill, .retry_at = r->retry_at};
     struct decision d = decide(e, now, &request, &failure, a);
+    if (d.verdict.retry && r->grace.ms > 0)
+        wait_for_end(&d, now, l, r->grace);
     fail(e, now, l, &d, OUTCOME_FAILED, &failure, job);
     job->state.reason = arena_copy(a, job->state.reason);
     job->state.extras = job_extras_copy(a, &job->state.extras);
+    return err_none();
+}
+
+/* The wait of a job is over sooner than was said. */
+static void bring_forward(struct engine *e, instant now, struct job *job, instant ready_at)
+{
+    struct job_state *s = &job->state;
+    struct queue *q = engine_queue_find(e, job->queue);
+    must(q && s->status == STATUS_SCHEDULED);
+    engine_forget(e, q, job);
+    s->ready_at = instant_max(ready_at, now);
+    s->status = lifecycle_move(s->status, EVENT_POSTPONE);
+    if (s->ready_at.ms <= now.ms)
+        s->status = lifecycle_move(s->status, EVENT_DUE);
+    engine_wait_add(e, q, s->priority, job->id, true, s->ready_at, now);
+}
+
+struct err engine_terminated(struct engine *e, instant now, struct run_ref ref, uint32_t run,
+                             struct arena *a, struct job *job)
+{
+    const struct live *l = idmap_get(&e->live, ref.id);
+    if (l && l->token == ref.token)
+        return err_make(ERR_UNPROCESSABLE, "run %u is in flight: its failure comes first", l->run);
+    struct job_extent extent;
+    TRY(engine_read(e, now, ref.id, false, a, job, &extent));
+    struct job_state *s = &job->state;
+    bool waits = s->status == STATUS_SCHEDULED || s->status == STATUS_READY;
+    if (!waits || s->extras.grace_token != ref.token || s->runs != run + 1)
+        return err_make(ERR_STALE, "the job does not wait for the end of this run");
+    if (s->extras.terminated_at.ms)
+        return err_none();
+    s->extras.terminated_at = now;
+    if (s->status == STATUS_SCHEDULED && s->extras.backoff_end.ms < s->ready_at.ms)
+        bring_forward(e, now, job, s->extras.backoff_end);
+    char words[RETRY_REASON_MAX];
+    snprintf(words, sizeof words, "%.*s", STR_ARG(s->reason));
+    add_words(words, "; it has ended");
+    s->reason = arena_copy(a, str_from(words));
+    e->port.put_state(e->port.ctx, ref.id, s);
     return err_none();
 }
 

@@ -290,6 +290,7 @@ static struct err start_run(struct engine *e, instant now, struct arena *a, stru
     l->worker->refs++;
     l->unique = engine_unique_ref(e, &h->job);
     s->extras.node = arena_copy(a, node_of(t));
+    engine_grace_clear(&s->extras);
     l->extras = job_extras_new(&s->extras);
     engine_unique_move(e, l->unique, id, STATUS_READY, STATUS_IN_FLIGHT);
 

@@ -62,7 +62,12 @@ struct job_extras {
     struct str avoid_node;   /* which the next run is to stay off */
     instant avoid_until;     /* must until then, should from then on */
     struct str node;         /* of the newest run, if its worker said */
-    uint64_t notes;          /* which there are: bits NOTE_BIT */
+    /* While it waits for the newest run, which was preempted, to end: */
+    uint64_t grace_token;  /* of that run, or 0 */
+    instant grace_end;     /* over then at the latest */
+    instant backoff_end;   /* what is waited for besides */
+    instant terminated_at; /* the run is known to have ended */
+    uint64_t notes;        /* which there are: bits NOTE_BIT */
 };
 
 /* What changes during a job's life; stored apart from what does not. */
@@ -183,6 +188,7 @@ struct run {
     enum outcome outcome;
     uint32_t attempt;  /* which counted failure this was, from 1; 0: it did not count */
     instant retry_at;  /* when the verdict said to try again, or none */
+    instant grace_end; /* until when it may go on although it has failed; 0: it does not */
     struct str reason; /* the verdict in words */
     struct failure failure;
 };

@@ -24,7 +24,8 @@
  *   FIELDS   of each field of core/job_fields.def that is set, in the order of their numbers:
  *            varint number, then text, varint, opt ms or double; ended by byte 0
  *   RUN      byte version, varint index, text worker, opt taken_at, opt lease_end,
- *            opt ended_at, byte outcome, varint attempt, opt retry_at, text reason,
+ *            opt ended_at, byte outcome, varint attempt, opt retry_at, varint end of the
+ *            grace period in ms or 0, text reason,
  *            text message, text error type, text backtrace, zigzag exit code,
  *            zigzag signal, opt run time ms, byte condition, text node, text termination
  *            message, text category, text subcategory, varint count of containers, then for
@@ -230,6 +231,7 @@ static void write_run(struct writer *w, const struct run *r)
     writer_byte(w, r->outcome);
     writer_varint(w, r->attempt);
     writer_opt(w, r->retry_at.ms);
+    writer_varint(w, (uint64_t)r->grace_end.ms);
     writer_text(w, r->reason);
     write_failure(w, &r->failure);
 }
@@ -585,6 +587,7 @@ struct err record_read_run(struct str value, struct arena *a, struct run *run)
     run->outcome = (enum outcome)reader_byte(&r, "outcome", OUTCOME_COUNT - 1);
     run->attempt = (uint32_t)reader_varint(&r, "attempt", UINT32_MAX);
     run->retry_at = reader_instant(&r, "retry_at");
+    run->grace_end.ms = (int64_t)reader_varint(&r, "grace_end", INT64_MAX);
     run->reason = reader_text(&r, "reason");
     run->failure = (struct failure){0};
     read_failure(&r, a, &run->failure);

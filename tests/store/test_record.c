@@ -101,6 +101,7 @@ static struct run full_run(void)
         .outcome = OUTCOME_FAILED,
         .attempt = 3,
         .retry_at = {1700000000003},
+        .grace_end = {5},
         .reason = STR("why"),
         .failure = {.message = STR("boom"),
                     .error_type = STR("E"),
@@ -214,6 +215,7 @@ static void assert_same_run(const struct run *a, const struct run *b)
     assert_int_equal(a->outcome, b->outcome);
     assert_int_equal(a->attempt, b->attempt);
     assert_int_equal(a->retry_at.ms, b->retry_at.ms);
+    assert_int_equal(a->grace_end.ms, b->grace_end.ms);
     assert_same(a->reason, b->reason);
     assert_same(a->failure.message, b->failure.message);
     assert_same(a->failure.error_type, b->failure.error_type);
@@ -648,10 +650,10 @@ static void a_count_beyond_the_record_is_corrupt(void **state)
     "01030280800281d095ffbc3182d095ffbc3183d095ffbc3184d095ffbc3185d095ffbc31030104050c"           \
     "72657472792032206f662033ffffffffffffffffff0186d095ffbc3102773101026b3102026e3100"
 #define GOLDEN_RUN                                                                                 \
-    "010202773181d095ffbc3182d095ffbc3183d095ffbc31020384d095ffbc310377687904626f6f6d"             \
+    "010202773181d095ffbc3182d095ffbc3183d095ffbc31020384d095ffbc31050377687904626f6f6d"           \
     "014503610a620d12d30902026e3102746d0163017302046d61696e009202094f4f4d4b696c6c6564016d"         \
     "016901000000"
-#define GOLDEN_BARE_RUN "01000000000000000000000000000000000000000000"
+#define GOLDEN_BARE_RUN "0100000000000000000000000000000000000000000000"
 #define GOLDEN_TAKES                                                                               \
     "0181d095ffbc31020123456789abcdeffedcba987654321000000000000000000100000000000000"             \
     "02ac02"
