@@ -53,6 +53,8 @@ static struct embedded_settings some_settings(struct sim *s)
                    .dead_retention = {sim_chance(s, 30) ? 0 : 86400 * 1000},
                    .cron_skip_missed = sim_chance(s, 40)},
         .sync = s->profile.sync,
+        .event_retention = {sim_chance(s, 20) ? 0 : (int64_t)1000 * 86400 * 1000},
+        .event_max_bytes = UINT64_MAX / 2,
         .min_free_space = MIN_FREE,
     };
 }

@@ -17,6 +17,7 @@ struct tally {
     struct id at;
     size_t count;
     uint64_t statuses[QUEUES][STATUS_COUNT];
+    struct events_audit *events; /* or NULL */
 };
 
 static void tally_page(struct ticket *t, const struct reply *r)
@@ -34,6 +35,8 @@ static void tally_page(struct ticket *t, const struct reply *r)
         PROMISE(ledger_there(&s->ledger, m, s->now) != NO, "I2", "job %lu is gone and listed",
                 m->serial);
         ledger_check_status(&s->ledger, m, job, s->now);
+        if (w->events)
+            events_see(w->events, job);
         w->at = job->id;
         w->count++;
         w->statuses[job->queue.at[1] - '0'][job->state.status]++;
@@ -203,10 +206,13 @@ static void check_not_stuck(struct sim *s, const struct tally *w)
 static void check_all(struct sim *s)
 {
     struct ledger *l = &s->ledger;
-    struct tally w = {.sim = s}, back = {.sim = s, .backwards = true};
+    struct events_audit events;
+    struct tally w = {.sim = s, .events = &events}, back = {.sim = s, .backwards = true};
     for (size_t i = 0; i < l->count; i++)
         l->jobs[i]->seen = false;
+    events_open(s, &events);
     walk_all(s, &w);
+    events_close(&events);
     walk_all(s, &back);
     PROMISE(w.count == back.count, "LIST", "%zu jobs forwards, %zu backwards", w.count, back.count);
     for (size_t i = 0; i < l->count; i++) {

@@ -80,6 +80,15 @@ struct sim {
     bool arrived;          /* something came from outside since the last turn */
 };
 
+/* --- events.c: open, then see each job that is there, then close --- */
+struct events_audit {
+    struct idmap jobs;
+    bool all; /* none was deleted as too old */
+};
+void events_open(struct sim *s, struct events_audit *a);
+void events_see(struct events_audit *a, const struct job *job);
+void events_close(struct events_audit *a);
+
 /* --- world.c --- */
 uint64_t sim_draw(struct sim *s, uint64_t n);
 bool sim_chance(struct sim *s, unsigned percent);

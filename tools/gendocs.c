@@ -29,10 +29,10 @@ static void write_statuses(struct buf *b)
 
 static void write_events(struct buf *b)
 {
-    buf_lit(b, "| Event | Meaning |\n|---|---|\n");
+    buf_lit(b, "| Event | In `GET /events` | Meaning |\n|---|---|---|\n");
     for (int e = 0; e < EVENT_COUNT; e++)
-        buf_print(b, "| `%s` | %s |\n", lifecycle_event_name((enum event)e),
-                  lifecycle_event_meaning((enum event)e));
+        buf_print(b, "| `%s` | `%s` | %s |\n", lifecycle_event_name((enum event)e),
+                  lifecycle_event_kind((enum event)e), lifecycle_event_meaning((enum event)e));
 }
 
 static void write_moves(struct buf *b)
@@ -43,8 +43,8 @@ static void write_moves(struct buf *b)
     buf_lit(b, "\n|---|");
     for (int e = 0; e < EVENT_COUNT; e++)
         buf_lit(b, "---|");
-    for (int s = 0; s < STATUS_COUNT; s++) {
-        buf_print(b, "\n| `%s` |", lifecycle_status_name((enum status)s));
+    for (int s = 0; s <= STATUS_GONE; s++) {
+        buf_print(b, "\n| `%s` |", target_name((enum status)s));
         for (int e = 0; e < EVENT_COUNT; e++) {
             enum status to;
             bool may = lifecycle_next((enum status)s, (enum event)e, &to);

@@ -141,6 +141,8 @@ struct reply {
         uint64_t jobs[STATUS_COUNT];
         struct engine_memory memory;
         uint64_t disk_bytes;
+        uint64_t events[EVENT_COUNT]; /* since the start of the server */
+        uint64_t newest_event;        /* its number; 0: there has been none */
     } status;
 };
 

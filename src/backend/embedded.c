@@ -84,6 +84,8 @@ static void release(struct embedded *b, struct turn *t, const struct err *failed
     batch_reset(&t->batch);
     arena_reset(&t->arena);
     t->busy = t->rewrote = false;
+    t->last_event = 0;
+    memset(t->events, 0, sizeof t->events);
 }
 
 /* --- commands --- */
@@ -257,6 +259,8 @@ static void step_status(struct embedded *b, struct reply *r)
     engine_count(b->engine, (struct str){0}, r->status.jobs);
     r->status.memory = engine_memory(b->engine);
     r->status.disk_bytes = store_disk_bytes(b->env.store);
+    memcpy(r->status.events, b->events.counts, sizeof r->status.events);
+    r->status.newest_event = b->events.durable;
 }
 
 static void step_change(struct embedded *b, const struct command *c, struct reply *r)
@@ -446,6 +450,7 @@ static void try_reopen(struct embedded *b)
     struct err err = embedded_recover(b);
     if (err.code != ERR_OK) {
         batch_reset(&b->building->batch); /* half a recovery */
+        eventlog_reset(&b->events.writer);
         b->health = HEALTH_FAILED;
         b->failure = err;
     }
@@ -460,6 +465,7 @@ static struct turn *seal(struct embedded *b)
     if (b->committing)
         return NULL;
     struct turn *t = b->building;
+    embedded_events_seal(b, t);
     if (t->batch.count > 0) {
         b->committing = t;
         b->building = free_turn(b);
@@ -480,6 +486,9 @@ static struct err advance(struct embedded *b)
     /* Ticks are new work: they get as little of the reserve as an enqueue does. */
     engine_cron_hold(b->engine, (uint64_t)b->free_space < b->settings.min_free_space);
     TRY(engine_advance(b->engine, b->now, DUE_PER_TURN, &b->more_due));
+    bool more_events;
+    TRY(embedded_events_purge(b, &more_events));
+    b->more_due |= more_events;
     TRY(embedded_scan_step(b));
     b->starved = (uint64_t)b->free_space < b->settings.min_free_space / 2;
     if (b->starved) {
@@ -507,6 +516,7 @@ struct err embedded_turn(struct backend *base)
             return result;
         if (durable->rewrote)
             embedded_ahead_close(b);
+        embedded_events_durable(b, durable);
     }
     if (b->health == HEALTH_FAILED)
         try_reopen(b);
@@ -522,10 +532,21 @@ struct err embedded_turn(struct backend *base)
     return err_none();
 }
 
+static bool next_due(const struct embedded *b, instant *at)
+{
+    instant purge;
+    bool due = engine_next_due(b->engine, at);
+    if (!embedded_events_due(b, &purge) || (due && at->ms <= purge.ms))
+        return due;
+    *at = purge;
+    return true;
+}
+
 bool embedded_next_due(const struct backend *base, instant *at)
 {
     const struct embedded *b = (const struct embedded *)base;
-    bool work = b->building->batch.count || b->building->count || b->more_due || b->stirred;
+    bool work = b->building->batch.count || b->building->count || b->events.writer.count ||
+                b->more_due || b->stirred;
     if ((work && !b->committing) || !list_is_empty(&b->scans)) {
         *at = b->now;
         return true;
@@ -534,7 +555,7 @@ bool embedded_next_due(const struct backend *base, instant *at)
         *at = b->retry_reopen;
         return true;
     }
-    bool due = engine_next_due(b->engine, at);
+    bool due = next_due(b, at);
     instant look = instant_add(b->free_space_at, (span){SPACE_CHECK_MS});
     if (!b->starved || (due && at->ms <= look.ms))
         return due;
@@ -546,7 +567,8 @@ bool embedded_is_idle(const struct backend *base)
 {
     const struct embedded *b = (const struct embedded *)base;
     return !b->committing && b->building->count == 0 && b->building->batch.count == 0 &&
-           list_is_empty(&b->scans) && list_is_empty(&b->asking) && list_is_empty(&b->folds);
+           b->events.writer.count == 0 && list_is_empty(&b->scans) && list_is_empty(&b->asking) &&
+           list_is_empty(&b->folds);
 }
 
 const struct engine *embedded_engine(const struct backend *base)
@@ -577,6 +599,8 @@ void embedded_configure(struct backend *backend, const struct embedded_settings 
     struct embedded *b = (struct embedded *)backend;
     b->settings.engine = settings->engine;
     b->settings.min_free_space = settings->min_free_space;
+    b->settings.event_retention = settings->event_retention;
+    b->settings.event_max_bytes = settings->event_max_bytes;
     engine_configure(b->engine, &settings->engine);
 }
 
@@ -625,6 +649,7 @@ void embedded_free(struct backend *base)
     embedded_takers_free_all(b);
     engine_free(b->engine);
     policies_free(b->policies);
+    eventlog_writer_fini(&b->events.writer);
     buf_fini(&b->scratch);
     free(b);
 }

@@ -19,6 +19,8 @@ struct embedded_settings {
     struct engine_settings engine;
     bool retry_policy_enabled; /* unless the settings of retrying were ever changed */
     bool sync;                 /* fsync every batch */
+    span event_retention;      /* how long events are kept */
+    uint64_t event_max_bytes;  /* that they may take on the disk, about */
     uint64_t min_free_space; /* bytes; below it nothing new is accepted, below half of it nothing at
                                 all */
 };

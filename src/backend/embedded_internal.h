@@ -10,6 +10,7 @@
 #include "base/strmap.h"
 #include "policy/policies.h"
 #include "store/batch.h"
+#include "store/eventlog.h"
 #include "store/record.h"
 
 /* A reply, or a job for a stream, that leaves when its turn is durable. */
@@ -28,7 +29,9 @@ struct turn {
     struct effect *effects;
     size_t count, cap;
     bool busy;
-    bool rewrote; /* a job's first record */
+    bool rewrote;        /* a job's first record */
+    uint64_t last_event; /* number of the newest of its events; 0: it has none */
+    uint64_t events[EVENT_COUNT];
 };
 
 /* One being built, one on its way to disk, one whose replies are leaving: a reply's
@@ -55,6 +58,17 @@ struct scan {
     struct reply reply;
     reply_fn done;
     void *ctx;
+};
+
+/* The log of events. */
+struct events {
+    struct eventlog_writer writer; /* of the turn that is being built */
+    uint64_t oldest;               /* first number of the oldest record; 0: there is none */
+    uint64_t newest;               /* first number of the newest record, durable or not */
+    uint64_t oldest_before;        /* bytes of all records before that one */
+    instant oldest_at;
+    uint64_t durable;             /* number of the newest durable event */
+    uint64_t counts[EVENT_COUNT]; /* durable since the start */
 };
 
 /* A cursor that walks along while jobs are handed out in order; see embedded_port.c. */
@@ -96,6 +110,7 @@ struct embedded {
     bool copy_reads; /* what is read must outlive the turn: no views into its batch */
     struct policies *policies;
     struct ahead ahead;
+    struct events events;
     struct buf scratch; /* for reads from the store */
 };
 
@@ -146,6 +161,17 @@ void embedded_claim_cancel(struct backend *base, struct backend_claim *c);
 
 /* embedded_recover.c */
 struct err embedded_recover(struct embedded *b);
+
+/* embedded_events.c */
+void embedded_events_port(struct port *port);
+struct err embedded_events_recover(struct embedded *b);
+/* The events of the turn go into its batch. */
+void embedded_events_seal(struct embedded *b, struct turn *t);
+void embedded_events_durable(struct embedded *b, const struct turn *t);
+/* Deletes some of what has been kept for long enough; *more if some is left. */
+struct err embedded_events_purge(struct embedded *b, bool *more);
+/* When there is something to purge next; false: not foreseen. */
+bool embedded_events_due(const struct embedded *b, instant *at);
 
 /* embedded_port.c */
 struct port embedded_port(struct embedded *b);

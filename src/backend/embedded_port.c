@@ -265,5 +265,6 @@ struct port embedded_port(struct embedded *b)
     };
     embedded_cron_port(&port);
     embedded_policy_port(&port);
+    embedded_events_port(&port);
     return port;
 }

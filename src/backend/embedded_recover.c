@@ -105,6 +105,7 @@ struct err embedded_recover(struct embedded *b)
     must(b->engine == NULL && b->building->batch.count == 0);
     b->engine = embedded_engine_new(b);
     TRY(check_format(b));
+    TRY(embedded_events_recover(b));
     TRY(embedded_policy_recover(b));
     TRY(read_all(b));
     /* A store that cannot be written keeps its cut-off runs until it can be. */

@@ -228,6 +228,8 @@ static struct embedded_settings backend_settings(const struct settings *set)
                    .cron_skip_missed = set->cron_missed == SETTINGS_CRON_SKIP},
         .retry_policy_enabled = set->retry_policy_enabled,
         .sync = set->commit_mode == SETTINGS_FSYNC,
+        .event_retention = set->event_retention,
+        .event_max_bytes = set->event_max_bytes,
         .min_free_space = set->min_free_space};
 }
 

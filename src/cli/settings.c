@@ -70,6 +70,11 @@ static const struct option_def table[] = {
     {"default-dead-job-retention", "DURATION", OPTION_SPAN, AT(retain_dead),
      ENV_BOTH("DEFAULT_DEAD_JOB_RETENTION"), .def = "7d",
      .help = "how long a dead job can still be looked at", .live = true},
+    {"event-retention", "DURATION", OPTION_SPAN, AT(event_retention), ENV("EVENT_RETENTION"),
+     .def = "1d", .help = "how long events, of which GET /events tells, are kept", .live = true},
+    {"event-max-bytes", "SIZE", OPTION_SIZE, AT(event_max_bytes), ENV("EVENT_MAX_BYTES"),
+     .def = "256MiB", .help = "room that they may take on the disk; the oldest go first",
+     .live = true},
     {"cron-missed", "HOW", OPTION_CHOICE, AT(cron_missed), .choices = "once|skip",
      ENV("CRON_MISSED"), .def = "once",
      .help = "what becomes of the ticks of a cron entry that were due while the server was down: "

@@ -38,6 +38,8 @@ struct settings {
     span backoff_jitter;
     span retain_completed;
     span retain_dead;
+    span event_retention;
+    uint64_t event_max_bytes;
     int cron_missed;           /* enum settings_cron_missed */
     int64_t lost_worker_limit; /* 0: none */
     span avoid_required;

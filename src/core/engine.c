@@ -27,6 +27,9 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
     e->folds.seed = e->queue_names.seed;
     e->unique_seed = rng_next(&e->rng);
     e->take_seq = 1;
+    e->next_event = 1;
+    e->mark.at = INSTANT_NONE;
+    e->type_names.seed = e->queue_names.seed;
     e->crons = engine_crons_new(e->queue_names.seed);
     list_init(&e->dirty);
     list_init(&e->hungry);
@@ -66,6 +69,7 @@ void engine_free(struct engine *e)
     }
     free(e->queues);
     strmap_fini(&e->queue_names);
+    strmap_fini(&e->type_names);
     btree_fini(&e->heads);
     btree_fini(&e->deadlines);
     btree_fini(&e->ended[0]);
@@ -106,8 +110,28 @@ static void restore_lease(struct engine *e, instant now, const struct job *job,
     l->payload_apart = x->payload_apart;
     l->worker = engine_worker_new(s->worker);
     l->unique = engine_unique_ref(e, job);
+    l->type = engine_type(e, q, job->type);
     l->extras = job_extras_new(&s->extras);
     engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, q->index));
+}
+
+/* One whose time has come, but of which nobody was told, fires when the turns begin. */
+static void restore_waiting(struct engine *e, const struct job *job, bool has_state,
+                            struct queue *q, instant now)
+{
+    const struct job_state *s = &job->state;
+    bool told = s->status == STATUS_READY || engine_was_told(e, s->ready_at, job->id);
+    if (told && s->ready_at.ms <= now.ms) {
+        engine_ready_add(e, q, s->priority, job->id, has_state);
+        engine_total_move(e, STATUS_GONE, STATUS_READY);
+        return;
+    }
+    q->counts[STATUS_SCHEDULED]++;
+    engine_total_move(e, STATUS_GONE, STATUS_SCHEDULED);
+    engine_deadline_add(e, s->ready_at, job->id,
+                        DUE_VAL(DUE_READY, has_state, s->priority, q->index) |
+                            DUE_VAL_OF_TYPE(engine_type(e, q, job->type)) |
+                            (told ? DUE_VAL_TOLD : 0));
 }
 
 void engine_restore_job(struct engine *e, const struct job *job, const struct job_extent *extent,
@@ -122,16 +146,18 @@ void engine_restore_job(struct engine *e, const struct job *job, const struct jo
     case STATUS_SCHEDULED:
     case STATUS_READY:
         engine_avoid(e, now, job->id, &s->extras);
-        engine_wait_add(e, q, s->priority, job->id, extent->has_state, s->ready_at, now);
+        restore_waiting(e, job, extent->has_state, q, now);
         /* One that was changed since stands alone from a restart on. */
         if (job->batch.open && s->runs == 0 && !extent->has_state)
             engine_fold_open(e, job);
         return;
     case STATUS_IN_FLIGHT:
+        engine_total_move(e, STATUS_GONE, s->status);
         restore_lease(e, now, job, extent, q);
         return;
     case STATUS_COMPLETED:
     case STATUS_DEAD:
+        engine_total_move(e, STATUS_GONE, s->status);
         engine_ended_add(e, s->status, job->id, s->purge_at, q);
         return;
     case STATUS_BLOCKED:
@@ -152,31 +178,73 @@ void engine_restore_take(struct engine *e, uint64_t seq, instant at, struct take
         e->take_seq = seq + 1;
 }
 
-void engine_forget(struct engine *e, struct queue *q, const struct job *job)
+/* Out of the ready order or, with *due, out of the deadlines. */
+static enum status take_out(struct engine *e, struct queue *q, const struct job *job,
+                            struct btree_entry *due)
+{
+    const struct job_state *s = &job->state;
+    if (engine_ready_remove(e, q, s->priority, job->id))
+        return STATUS_READY;
+    *due = (struct btree_entry){(uint64_t)s->ready_at.ms, job->id.hi, job->id.lo, 0};
+    must(btree_remove(&e->deadlines, *due, due));
+    q->counts[STATUS_SCHEDULED]--;
+    return STATUS_SCHEDULED;
+}
+
+/* A job whose time has come may still be among the deadlines. */
+static enum status forget_waiting(struct engine *e, instant now, struct queue *q,
+                                  const struct job *job)
+{
+    const struct job_state *s = &job->state;
+    struct btree_entry due;
+    if (take_out(e, q, job, &due) == STATUS_READY)
+        return STATUS_READY;
+    /* One that waits again as the clock went back is ready to those who were told. */
+    if (s->ready_at.ms > now.ms && !(due.val & DUE_VAL_TOLD))
+        return STATUS_SCHEDULED;
+    engine_due_passed(e, now, q, due);
+    return STATUS_READY;
+}
+
+enum status engine_forget(struct engine *e, instant now, struct queue *q, const struct job *job)
 {
     const struct job_state *s = &job->state;
     switch (s->status) {
     case STATUS_READY:
     case STATUS_SCHEDULED:
-        /* A job whose time has come may still be among the deadlines. */
-        if (!engine_ready_remove(e, q, s->priority, job->id)) {
-            engine_deadline_remove(e, s->ready_at, job->id);
-            q->counts[STATUS_SCHEDULED]--;
-        }
-        return;
+        return forget_waiting(e, now, q, job);
     case STATUS_COMPLETED:
     case STATUS_DEAD:
         must(btree_remove(&e->ended[s->status == STATUS_DEAD],
                           (struct btree_entry){0, job->id.hi, job->id.lo, 0}, NULL));
         engine_deadline_remove(e, s->purge_at, job->id);
         q->counts[s->status]--;
-        return;
+        return s->status;
     case STATUS_IN_FLIGHT:
     case STATUS_BLOCKED:
     case STATUS_COUNT:
         break;
     }
     must(false);
+    return STATUS_GONE;
+}
+
+/* It waits in an index, since its stored status never said in_flight; but consumers of events
+ * know that it was. */
+static void tell_cut_off(struct engine *e, instant now, const struct job *job,
+                         const struct run *run, enum status waited)
+{
+    engine_total_move(e, waited, STATUS_IN_FLIGHT);
+    struct job_event ev = engine_event(EVENT_RETURN, STATUS_IN_FLIGHT, job);
+    ev.run = run->index;
+    ev.attempt = job->state.attempts + 1;
+    ev.reason = run->reason;
+    engine_changed(e, now, &ev);
+    if (job->state.status != STATUS_SCHEDULED)
+        return;
+    ev = engine_event(EVENT_POSTPONE, STATUS_READY, job);
+    ev.ready_at = job->state.ready_at;
+    engine_changed(e, now, &ev);
 }
 
 /* A stream held this run when the server stopped. */
@@ -190,9 +258,8 @@ static struct err end_cut_off_run(struct engine *e, instant now, const struct re
     bool over = err.code == ERR_NOT_FOUND || (err.code == ERR_OK && s->runs != r->take.run);
     if (err.code == ERR_OK && !over) {
         struct queue *q = engine_queue_get(e, job.queue);
-        /* It waits in an index, since its stored status never said in_flight; among the
-         * deadlines if the clock went back over the restart. */
-        engine_forget(e, q, &job);
+        struct btree_entry due;
+        enum status waited = take_out(e, q, &job, &due);
         engine_fold_close(e, &job);
         s->status = engine_returned(s->ready_at, r->at, now);
         s->dequeued_at = r->at;
@@ -211,10 +278,12 @@ static struct err end_cut_off_run(struct engine *e, instant now, const struct re
                           .failure = {.run_time = {-1}}};
         e->port.put_run(e->port.ctx, job.id, &run);
         e->port.put_state(e->port.ctx, job.id, s);
+        tell_cut_off(e, now, &job, &run, waited);
         if (s->status == STATUS_READY)
             engine_ready_add(e, q, s->priority, job.id, true);
         else
-            engine_wait_add(e, q, s->priority, job.id, true, s->ready_at, now);
+            engine_wait_add(e, q, s->priority, job.id, true, s->ready_at, now,
+                            engine_type(e, q, job.type));
     }
     arena_fini(&scratch);
     return over ? err_none() : err;
@@ -271,7 +340,13 @@ static void add_job(struct engine *e, instant now, const struct job *job)
     const struct job_state *s = &job->state;
     e->port.put_job(e->port.ctx, job);
     struct queue *q = engine_queue_get(e, job->queue);
-    engine_wait_add(e, q, s->priority, job->id, false, s->ready_at, now);
+    bool later = s->status == STATUS_SCHEDULED;
+    struct job_event ev =
+        engine_event(later ? EVENT_ENQUEUE_LATER : EVENT_ENQUEUE, STATUS_GONE, job);
+    ev.ready_at = later ? s->ready_at : INSTANT_NONE;
+    engine_changed(e, now, &ev);
+    engine_wait_add(e, q, s->priority, job->id, false, s->ready_at, now,
+                    later ? engine_type(e, q, job->type) : 0);
     if (job->unique_while)
         engine_unique_move(e, engine_unique_ref(e, job), job->id, STATUS_GONE, s->status);
     if (job->batch.open) {
@@ -303,17 +378,18 @@ struct err engine_remove(struct engine *e, instant now, struct id id)
     struct job_extent extent;
     struct err err = engine_read(e, now, id, false, &scratch, &job, &extent);
     if (err.code == ERR_OK) {
-        must(lifecycle_move(job.state.status, EVENT_REMOVE) == STATUS_GONE);
         struct live *l = idmap_get(&e->live, id);
         struct queue *q = engine_queue_find(e, job.queue);
         must(q);
+        enum status from = l ? STATUS_IN_FLIGHT : engine_forget(e, now, q, &job);
+        struct job_event ev =
+            l ? engine_live_event(e, EVENT_REMOVE, l) : engine_event(EVENT_REMOVE, from, &job);
+        engine_changed(e, now, &ev);
         e->port.delete_job(e->port.ctx, id, &extent);
         engine_unique_move(e, engine_unique_ref(e, &job), id, job.state.status, STATUS_GONE);
         engine_fold_close(e, &job);
         if (l)
             engine_live_end(e, l);
-        else
-            engine_forget(e, q, &job);
         engine_avoid_end(e, id);
         engine_queue_drop_if_unused(e, q);
     }
@@ -323,7 +399,7 @@ struct err engine_remove(struct engine *e, instant now, struct id id)
 
 /* --- time --- */
 
-static struct err purge(struct engine *e, struct id id, struct queue *q)
+static struct err purge(struct engine *e, instant now, struct id id, struct queue *q)
 {
     struct arena scratch = {0};
     struct job job;
@@ -331,7 +407,8 @@ static struct err purge(struct engine *e, struct id id, struct queue *q)
     struct err err = e->port.load_job(e->port.ctx, id, PORT_STATE, &scratch, &job, &extent);
     if (err.code == ERR_OK) {
         enum status s = job.state.status;
-        must(lifecycle_move(s, EVENT_PURGE) == STATUS_GONE);
+        struct job_event ev = engine_event(EVENT_PURGE, s, &job);
+        engine_changed(e, now, &ev);
         must(btree_remove(&e->ended[s == STATUS_DEAD], (struct btree_entry){0, id.hi, id.lo, 0},
                           NULL));
         q->counts[s]--;
@@ -360,7 +437,7 @@ static struct err fire(struct engine *e, instant now, struct btree_entry due)
     must(q);
     switch (DUE_VAL_KIND(due.val)) {
     case DUE_READY:
-        must(lifecycle_move(STATUS_SCHEDULED, EVENT_DUE) == STATUS_READY);
+        engine_due_fired(e, now, q, due);
         q->counts[STATUS_SCHEDULED]--;
         engine_ready_add(e, q, DUE_VAL_PRIORITY(due.val), id, DUE_VAL_STATE(due.val));
         return err_none();
@@ -372,7 +449,7 @@ static struct err fire(struct engine *e, instant now, struct btree_entry due)
         return engine_expire(e, now, l);
     }
     case DUE_PURGE:
-        return purge(e, id, q);
+        return purge(e, now, id, q);
     case DUE_WAIT:
     case DUE_CRON:
     case DUE_AVOID:
@@ -593,6 +670,15 @@ static void check_queue(const struct engine *e, const struct queue *q)
     must(q->dirty || !is_awaited(q, &e->all_waiters));
 }
 
+/* Whoever changes a status without an event is found out here. */
+static void check_totals(const struct engine *e)
+{
+    uint64_t counts[STATUS_COUNT];
+    engine_count(e, (struct str){0}, counts);
+    for (int s = 0; s < STATUS_COUNT; s++)
+        must(counts[s] == e->totals[s]);
+}
+
 void engine_check(const struct engine *e)
 {
     size_t in_flight = 0, held = 0, heads = 0, ended = 0;
@@ -614,5 +700,6 @@ void engine_check(const struct engine *e)
     }
     must(held <= in_flight);
     btree_check(&e->deadlines);
+    check_totals(e);
     engine_crons_check(e);
 }

@@ -23,6 +23,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/rng.h"
+#include "core/event.h"
 #include "core/job.h"
 #include "core/port.h"
 #include "core/retry.h"
@@ -66,7 +67,10 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
 void engine_configure(struct engine *e, const struct engine_settings *settings);
 void engine_free(struct engine *e);
 
-/* --- recovery: every stored job once, then every stored take, then engine_restored --- */
+/* --- recovery: events, every stored job once, every stored take, then engine_restored --- */
+
+/* Unless nothing has ever happened: the number of the next event, from 1, and the mark. */
+void engine_restore_events(struct engine *e, uint64_t next, struct event_mark mark);
 
 /* The job without payload, as stored. */
 void engine_restore_job(struct engine *e, const struct job *job, const struct job_extent *extent,
@@ -244,6 +248,11 @@ void engine_count(const struct engine *e, struct str queue, uint64_t counts[STAT
 /* Calls each(ctx, name) for every queue that has jobs, in name order. */
 void engine_each_queue(const struct engine *e, struct arena *a,
                        void (*each)(void *ctx, struct str name), void *ctx);
+
+/* The number that the next event will get. */
+uint64_t engine_next_event(const struct engine *e);
+/* To be kept with the newest event. */
+struct event_mark engine_event_mark(const struct engine *e);
 
 struct engine_memory {
     uint64_t waiting_jobs;  /* ready and scheduled */

@@ -53,15 +53,17 @@ static void patch_live(struct engine *e, struct live *l, const struct job *job)
 static void patch_waiting(struct engine *e, instant now, struct queue *old, const struct job *was,
                           struct job *job)
 {
-    engine_forget(e, old, was);
+    enum status from = engine_forget(e, now, old, was);
     struct job_state *s = &job->state;
     s->status = lifecycle_move(s->status, EVENT_POSTPONE);
     if (s->ready_at.ms <= now.ms)
         s->status = lifecycle_move(s->status, EVENT_DUE);
     else
         engine_fold_close(e, job);
-    engine_wait_add(e, engine_queue_get(e, job->queue), s->priority, job->id, true, s->ready_at,
-                    now);
+    engine_rescheduled(e, now, from, was->state.ready_at, job);
+    struct queue *q = engine_queue_get(e, job->queue);
+    engine_wait_add(e, q, s->priority, job->id, true, s->ready_at, now,
+                    engine_type(e, q, job->type));
     engine_queue_drop_if_unused(e, old);
 }
 
@@ -114,12 +116,15 @@ struct err engine_cancel(struct engine *e, instant now, struct id id, struct are
     struct queue *q = engine_queue_find(e, job->queue);
     must(q);
     struct unique_ref u = engine_unique_ref(e, job);
-    enum status from = s->status;
-    engine_forget(e, q, job);
+    enum status from = engine_forget(e, now, q, job);
     engine_avoid_end(e, id);
     engine_fold_close(e, job);
     s->status = lifecycle_move(from, EVENT_CANCEL);
     s->resolution = RESOLUTION_CANCELED;
+    struct job_event ev = engine_event(EVENT_CANCEL, from, job);
+    ev.reason = s->reason;
+    ev.removed = retention.ms <= 0;
+    engine_changed(e, now, &ev);
     engine_unique_move(e, u, id, from, retention.ms > 0 ? s->status : STATUS_GONE);
     if (retention.ms > 0) {
         s->purge_at = instant_add(now, retention);
@@ -145,11 +150,19 @@ struct err engine_rerun(struct engine *e, instant now, struct id id, instant at,
                         lifecycle_status_name(s->status));
     struct queue *q = engine_queue_find(e, job->queue);
     must(q);
-    engine_forget(e, q, job);
-    s->status = lifecycle_move(STATUS_DEAD, EVENT_RERUN);
+    engine_forget(e, now, q, job);
     s->ready_at = instant_max(at, now);
-    if (s->ready_at.ms <= now.ms)
+    struct job_event ev = engine_event(EVENT_RERUN, STATUS_DEAD, job);
+    ev.ready_at = s->ready_at;
+    ev.reason = STR("brought back by a command");
+    engine_changed(e, now, &ev);
+    s->status = lifecycle_move(STATUS_DEAD, EVENT_RERUN);
+    if (s->ready_at.ms <= now.ms) {
+        ev = engine_event(EVENT_DUE, s->status, job);
+        ev.ready_at = s->ready_at;
+        engine_changed(e, now, &ev);
         s->status = lifecycle_move(s->status, EVENT_DUE);
+    }
     s->resolution = RESOLUTION_NONE;
     s->purge_at = INSTANT_NONE;
     s->forgiven = s->attempts; /* a whole new budget; the attempts stay on record */
@@ -158,6 +171,6 @@ struct err engine_rerun(struct engine *e, instant now, struct id id, instant at,
     s->reason = STR("brought back by a command");
     e->port.put_state(e->port.ctx, id, s);
     engine_unique_move(e, engine_unique_ref(e, job), id, STATUS_DEAD, s->status);
-    engine_wait_add(e, q, s->priority, id, true, s->ready_at, now);
+    engine_wait_add(e, q, s->priority, id, true, s->ready_at, now, engine_type(e, q, job->type));
     return err_none();
 }

@@ -21,6 +21,7 @@ struct queue {
     bool dirty; /* in engine->dirty: got ready jobs in this turn */
     uint64_t counts[STATUS_COUNT];
     uint32_t subs;       /* takers that name this queue */
+    uint32_t type;       /* the one seen last, in engine->types; 0: none */
     struct list waiters; /* struct sub.node, oldest ticket first */
     struct list dirty_node;
 };
@@ -28,11 +29,18 @@ struct queue {
 /* In the val of a ready entry: a state record exists. */
 #define READY_VAL_STATE 1u
 
-/* The val of a deadline: what is due, so that firing it reads nothing back. */
+/* Types are known by an index, where there is no room for a name; 0: none, or one too many. */
+#define TYPES_MAX 2047
+
+/* The val of a deadline: what is due, so that firing it reads nothing back. Of DUE_READY also
+ * the type, and whether consumers of events were told before a restart. */
 enum due_kind { DUE_READY, DUE_LEASE, DUE_PURGE, DUE_WAIT, DUE_CRON, DUE_AVOID };
 #define DUE_VAL(kind, state, priority, queue)                                                      \
     ((uint64_t)(kind) | (uint64_t)(state) << 3 | (uint64_t)(priority) << 16 |                      \
      (uint64_t)(queue) << 32)
+#define DUE_VAL_OF_TYPE(type) ((uint64_t)(type) << 4)
+#define DUE_VAL_TOLD          ((uint64_t)1 << 15)
+#define DUE_VAL_TYPE(val)     ((uint32_t)((val) >> 4) & TYPES_MAX)
 #define DUE_VAL_KIND(val)     ((enum due_kind)((val)&7))
 #define DUE_VAL_STATE(val)    (((val) >> 3) & 1)
 #define DUE_VAL_PRIORITY(val) ((uint16_t)((val) >> 16))
@@ -61,6 +69,7 @@ struct unique_ref {
 struct live {
     struct id id;
     struct queue *queue;
+    uint32_t type; /* in engine->types */
     uint64_t token;
     instant ready_at, failed_at, taken_at;
     instant lease_end; /* iff no taker */
@@ -135,6 +144,12 @@ struct engine {
     struct idmap avoids; /* waiting jobs that must stay off a node, by id */
     uint64_t avoid_serial;
     struct list dirty, hungry, all_waiters, takers;
+    uint64_t next_event;
+    struct event_mark mark;
+    uint64_t totals[STATUS_COUNT]; /* as the events say; see engine_check */
+    struct strmap type_names;      /* type → its index in types */
+    struct str types[TYPES_MAX + 1];
+    uint32_t type_count;
     uint64_t tickets;
     uint64_t take_seq;        /* of the next takes record */
     struct take_group *group; /* of this turn, or NULL */
@@ -153,17 +168,39 @@ void engine_queue_drop_if_unused(struct engine *e, struct queue *q);
 void engine_ready_add(struct engine *e, struct queue *q, uint16_t priority, struct id id,
                       bool has_state);
 bool engine_ready_remove(struct engine *e, struct queue *q, uint16_t priority, struct id id);
-/* A job that waits: ready, or with a deadline for its ready_at. */
+/* A job that waits: ready, or with a deadline for its ready_at. type: see engine_type. */
 void engine_wait_add(struct engine *e, struct queue *q, uint16_t priority, struct id id,
-                     bool has_state, instant ready_at, instant now);
+                     bool has_state, instant ready_at, instant now, uint32_t type);
 void engine_deadline_add(struct engine *e, instant at, struct id id, uint64_t val);
 void engine_deadline_remove(struct engine *e, instant at, struct id id);
 void engine_ended_add(struct engine *e, enum status s, struct id id, instant purge_at,
                       struct queue *q);
 
 /* engine.c */
-/* Takes a job that is not in flight out of the index it is in. */
-void engine_forget(struct engine *e, struct queue *q, const struct job *job);
+/* Takes a job that is not in flight out of the index it is in. Returns its status, which by now
+ * may be another one than is stored. */
+enum status engine_forget(struct engine *e, instant now, struct queue *q, const struct job *job);
+
+/* engine_event.c */
+/* The change of a job's status to come, to be completed and given to engine_changed. */
+struct job_event engine_event(enum event event, enum status from, const struct job *job);
+/* The same of a job in flight, with its run. */
+struct job_event engine_live_event(const struct engine *e, enum event event, const struct live *l);
+/* Every change of a status passes here, before the job is deleted, if it is. Fills in number,
+ * time and `to`. */
+void engine_changed(struct engine *e, instant now, const struct job_event *what);
+/* Tells of a job that waits with another ready_at than it was, if that changes something. */
+void engine_rescheduled(struct engine *e, instant now, enum status from, instant was,
+                        const struct job *job);
+/* A change that needs no telling. */
+void engine_total_move(struct engine *e, enum status from, enum status to);
+uint32_t engine_type(struct engine *e, struct queue *q, struct str name);
+/* The time of a scheduled job has come: the deadline fired, or was taken out late. */
+void engine_due_fired(struct engine *e, instant now, const struct queue *q, struct btree_entry due);
+void engine_due_passed(struct engine *e, instant now, const struct queue *q,
+                       struct btree_entry due);
+/* Whether it was told before a restart that the job is ready. */
+bool engine_was_told(const struct engine *e, instant ready_at, struct id id);
 
 /* engine_unique.c */
 bool engine_unique_holds(enum unique scope, enum status status);

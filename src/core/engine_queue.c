@@ -121,14 +121,15 @@ bool engine_ready_remove(struct engine *e, struct queue *q, uint16_t priority, s
 }
 
 void engine_wait_add(struct engine *e, struct queue *q, uint16_t priority, struct id id,
-                     bool has_state, instant ready_at, instant now)
+                     bool has_state, instant ready_at, instant now, uint32_t type)
 {
     if (ready_at.ms <= now.ms) {
         engine_ready_add(e, q, priority, id, has_state);
         return;
     }
     q->counts[STATUS_SCHEDULED]++;
-    engine_deadline_add(e, ready_at, id, DUE_VAL(DUE_READY, has_state, priority, q->index));
+    engine_deadline_add(e, ready_at, id,
+                        DUE_VAL(DUE_READY, has_state, priority, q->index) | DUE_VAL_OF_TYPE(type));
 }
 
 void engine_deadline_add(struct engine *e, instant at, struct id id, uint64_t val)

@@ -87,11 +87,27 @@ static struct job_extent extent_of(const struct live *l)
                                .notes = l->extras ? l->extras->notes : 0};
 }
 
-/* Ends the job for good: kept until its retention is over, or gone at once. */
-static void finish(struct engine *e, instant now, struct live *l, struct job_state *s,
-                   const struct run *run, span retention)
+static void tell(struct engine *e, instant now, const struct live *l, enum event event,
+                 const struct job_state *s, const struct ruling *ruling, bool removed)
 {
+    struct job_event ev = engine_live_event(e, event, l);
+    ev.reason = s->reason;
+    if (event == EVENT_RETRY || event == EVENT_RETRY_NOW)
+        ev.ready_at = s->ready_at;
+    if (ruling)
+        ev.ruling = *ruling;
+    ev.removed = removed;
+    engine_changed(e, now, &ev);
+}
+
+/* Ends the job for good: kept until its retention is over, or gone at once. */
+static void finish(struct engine *e, instant now, struct live *l, enum event event,
+                   struct job_state *s, const struct run *run, const struct ruling *ruling,
+                   span retention)
+{
+    s->status = lifecycle_move(STATUS_IN_FLIGHT, event);
     must(lifecycle_is_terminal(s->status));
+    tell(e, now, l, event, s, ruling, retention.ms <= 0);
     struct id id = l->id;
     struct queue *q = l->queue;
     struct job_extent extent = extent_of(l);
@@ -114,13 +130,12 @@ void engine_call_off(struct engine *e, instant now, struct live *l, struct job_s
                      span retention)
 {
     struct job_state changed = state_of(l);
-    changed.status = lifecycle_move(STATUS_IN_FLIGHT, EVENT_CANCEL);
     changed.resolution = RESOLUTION_CANCELED;
     changed.reason = s->reason;
     /* As long as the caller's, unlike what the run holds. */
     changed.extras = s->extras;
     struct run run = run_of(l, now, OUTCOME_CANCELED, s->reason);
-    finish(e, now, l, &changed, &run, retention);
+    finish(e, now, l, EVENT_CANCEL, &changed, &run, NULL, retention);
     *s = changed;
 }
 
@@ -130,7 +145,6 @@ struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
     TRY(engine_find_run(e, now, ref, &l));
     engine_note_drop(e, l, NOTE_CHECKPOINT); /* there is no next run */
     struct job_state s = state_of(l);
-    s.status = lifecycle_move(STATUS_IN_FLIGHT, EVENT_SUCCEED);
     s.completed_at = now;
     s.losses = 0;
     char words[RETRY_REASON_MAX];
@@ -139,7 +153,7 @@ struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
     span retention =
         l->completed_retention.ms >= 0 ? l->completed_retention : e->settings.completed_retention;
     struct run run = run_of(l, now, OUTCOME_COMPLETED, s.reason);
-    finish(e, now, l, &s, &run, retention);
+    finish(e, now, l, EVENT_SUCCEED, &s, &run, NULL, retention);
     return err_none();
 }
 
@@ -156,6 +170,7 @@ static enum event event_of(const struct verdict *v, instant now)
 struct decision {
     struct verdict verdict;
     struct job_extras extras;
+    struct ruling ruling;
 };
 
 /* Continues a reason, as far as there is room. */
@@ -171,6 +186,7 @@ static void adopt(const struct engine *e, struct decision *d, const struct polic
                   instant now, struct arena *a)
 {
     d->verdict = (struct verdict){.retry = v->retry, .at = INSTANT_NONE};
+    d->ruling = (struct ruling){p ? p->name : (struct str){0}, v->rule, v->count, v->limit};
     memcpy(d->verdict.reason, v->reason, sizeof v->reason);
     if (!v->retry) {
         d->verdict.resolution =
@@ -191,6 +207,20 @@ static void adopt(const struct engine *e, struct decision *d, const struct polic
 _Static_assert(sizeof((struct verdict){0}.reason) == sizeof((struct policy_verdict){0}.reason),
                "both reasons have the same room");
 
+/* What retry_decide went by, unless it was a word of the worker. */
+static struct ruling ruling_of_limits(const struct engine *e, const struct retry_request *r,
+                                      const struct verdict *v)
+{
+    const struct job *job = r->job;
+    if (r->kill || instant_is_set(r->retry_at))
+        return RULING_NONE;
+    return (struct ruling){.rule = -1,
+                           .count = job->state.attempts - job->state.forgiven + (v->retry ? 1 : 0),
+                           .limit = job->retry_limit == RETRY_LIMIT_DEFAULT
+                                        ? e->settings.retry.limit
+                                        : job->retry_limit};
+}
+
 /* A word of the worker comes first; then the retry policies, if any is effective; then the job's
  * and the server's own limits. */
 static struct decision decide(struct engine *e, instant now, const struct retry_request *r,
@@ -209,6 +239,7 @@ static struct decision decide(struct engine *e, instant now, const struct retry_
                              &settings);
     if (n == 0) {
         d.verdict = retry_decide(r, &e->settings.retry, now, &e->rng);
+        d.ruling = ruling_of_limits(e, r, &d.verdict);
         return d;
     }
     size_t used = tally_counts(d.extras.retry_counts, a, &counts);
@@ -269,9 +300,9 @@ static void fail(struct engine *e, instant now, struct live *l, const struct dec
                  enum outcome outcome, const struct failure *failure, struct job *job)
 {
     const struct verdict *v = &d->verdict;
+    enum event event = event_of(v, now);
     struct job_state s = state_of(l);
     s.extras = d->extras;
-    s.status = lifecycle_move(STATUS_IN_FLIGHT, event_of(v, now));
     s.attempts++;
     s.failed_at = now;
     s.losses = outcome == OUTCOME_EXPIRED ? losses_of_expired(l) : 0;
@@ -289,16 +320,19 @@ static void fail(struct engine *e, instant now, struct live *l, const struct dec
     if (!v->retry) {
         span retention =
             job->dead_retention.ms >= 0 ? job->dead_retention : e->settings.dead_retention;
-        finish(e, now, l, &s, &run, retention);
+        finish(e, now, l, event, &s, &run, &d->ruling, retention);
     } else {
         struct id id = l->id;
         struct queue *q = l->queue;
+        uint32_t type = l->type;
+        s.status = lifecycle_move(STATUS_IN_FLIGHT, event);
+        tell(e, now, l, event, &s, &d->ruling, false);
         e->port.put_run(e->port.ctx, id, &run);
         e->port.put_state(e->port.ctx, id, &s);
         engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT, s.status);
         engine_live_end(e, l);
         engine_avoid(e, now, id, &s.extras);
-        engine_wait_add(e, q, s.priority, id, true, s.ready_at, now);
+        engine_wait_add(e, q, s.priority, id, true, s.ready_at, now, type);
     }
     job->state = s;
 }
@@ -338,12 +372,15 @@ static void bring_forward(struct engine *e, instant now, struct job *job, instan
     struct job_state *s = &job->state;
     struct queue *q = engine_queue_find(e, job->queue);
     must(q && s->status == STATUS_SCHEDULED);
-    engine_forget(e, q, job);
+    instant was = s->ready_at;
+    engine_forget(e, now, q, job);
     s->ready_at = instant_max(ready_at, now);
     s->status = lifecycle_move(s->status, EVENT_POSTPONE);
     if (s->ready_at.ms <= now.ms)
         s->status = lifecycle_move(s->status, EVENT_DUE);
-    engine_wait_add(e, q, s->priority, job->id, true, s->ready_at, now);
+    engine_rescheduled(e, now, STATUS_SCHEDULED, was, job);
+    engine_wait_add(e, q, s->priority, job->id, true, s->ready_at, now,
+                    engine_type(e, q, job->type));
 }
 
 struct err engine_terminated(struct engine *e, instant now, struct run_ref ref, uint32_t run,
@@ -389,7 +426,7 @@ struct err engine_expire(struct engine *e, instant now, struct live *l)
             .job = &job, .outcome = OUTCOME_EXPIRED, .retry_at = INSTANT_NONE};
         struct decision d = decide(e, now, &request, &failure, &scratch);
         if (is_poison(e, losses_of_expired(l))) {
-            d = (struct decision){poisoned(losses_of_expired(l)), job.state.extras};
+            d = (struct decision){poisoned(losses_of_expired(l)), job.state.extras, RULING_NONE};
             d.extras.avoid_node = (struct str){0};
             d.extras.avoid_until = (instant){0};
         }
@@ -406,6 +443,18 @@ enum status engine_returned(instant ready_at, instant taken_at, instant now)
     return ready_at.ms > instant_max(taken_at, now).ms ? lifecycle_move(s, EVENT_POSTPONE) : s;
 }
 
+/* It was, by a patch, while it was in flight. */
+static void tell_put_off(struct engine *e, instant now, const struct live *l, instant ready_at)
+{
+    struct job_event ev = engine_live_event(e, EVENT_POSTPONE, l);
+    ev.from = STATUS_READY;
+    ev.run = -1;
+    ev.attempt = 0;
+    ev.worker = (struct str){0};
+    ev.ready_at = ready_at;
+    engine_changed(e, now, &ev);
+}
+
 void engine_return(struct engine *e, instant now, struct live *l, enum outcome outcome,
                    const char *reason)
 {
@@ -418,6 +467,10 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
     struct run run = run_of(l, now, outcome, s.reason);
     struct id id = l->id;
     struct queue *q = l->queue;
+    uint32_t type = l->type;
+    tell(e, now, l, EVENT_RETURN, &s, NULL, false);
+    if (s.status == STATUS_SCHEDULED)
+        tell_put_off(e, now, l, s.ready_at);
     e->port.put_run(e->port.ctx, id, &run);
     e->port.put_state(e->port.ctx, id, &s);
     engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT, s.status);
@@ -427,7 +480,7 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
     if (s.status == STATUS_READY)
         engine_ready_add(e, q, s.priority, id, true);
     else
-        engine_wait_add(e, q, s.priority, id, true, s.ready_at, now);
+        engine_wait_add(e, q, s.priority, id, true, s.ready_at, now, type);
 }
 
 void engine_lose(struct engine *e, instant now, struct live *l)
@@ -439,11 +492,10 @@ void engine_lose(struct engine *e, instant now, struct live *l)
     }
     struct verdict v = poisoned(l->losses);
     struct job_state s = state_of(l);
-    s.status = lifecycle_move(STATUS_IN_FLIGHT, event_of(&v, now));
     s.resolution = v.resolution;
     s.reason = str_from(v.reason);
     struct run run = run_of(l, now, OUTCOME_LOST, s.reason);
-    finish(e, now, l, &s, &run,
+    finish(e, now, l, EVENT_POISON, &s, &run, NULL,
            l->dead_retention.ms >= 0 ? l->dead_retention : e->settings.dead_retention);
 }
 

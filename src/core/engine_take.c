@@ -289,11 +289,15 @@ static struct err start_run(struct engine *e, instant now, struct arena *a, stru
     l->worker = t->worker;
     l->worker->refs++;
     l->unique = engine_unique_ref(e, &h->job);
+    l->type = engine_type(e, q, h->job.type);
     s->extras.node = arena_copy(a, node_of(t));
     engine_grace_clear(&s->extras);
     l->extras = job_extras_new(&s->extras);
     engine_unique_move(e, l->unique, id, STATUS_READY, STATUS_IN_FLIGHT);
 
+    struct job_event ev = engine_live_event(e, EVENT_TAKE, l);
+    ev.from = STATUS_READY;
+    engine_changed(e, now, &ev);
     s->status = lifecycle_move(STATUS_READY, EVENT_TAKE);
     s->dequeued_at = now;
     s->runs++;

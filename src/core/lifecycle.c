@@ -12,15 +12,15 @@ static const struct {
 };
 
 static const struct {
-    const char *name, *meaning;
+    const char *name, *kind, *meaning;
 } events[EVENT_COUNT] = {
-#define EVENT(name, wire, meaning) [EVENT_##name] = {wire, meaning},
+#define EVENT(name, wire, kind, meaning) [EVENT_##name] = {wire, kind, meaning},
 #include "core/lifecycle.def"
 #undef EVENT
 };
 
 /* One more than the status, so that 0 is "no such move". */
-static const unsigned char moves[STATUS_COUNT][EVENT_COUNT] = {
+static const unsigned char moves[STATUS_COUNT + 1][EVENT_COUNT] = {
 #define MOVE(from, event, to) [STATUS_##from][EVENT_##event] = STATUS_##to + 1,
 #include "core/lifecycle.def"
 #undef MOVE
@@ -28,7 +28,7 @@ static const unsigned char moves[STATUS_COUNT][EVENT_COUNT] = {
 
 bool lifecycle_next(enum status from, enum event event, enum status *to)
 {
-    must(from < STATUS_COUNT && event < EVENT_COUNT);
+    must(from <= STATUS_GONE && event < EVENT_COUNT);
     unsigned char found = moves[from][event];
     if (!found)
         return false;
@@ -70,6 +70,20 @@ const char *lifecycle_event_meaning(enum event e)
 {
     must(e < EVENT_COUNT);
     return events[e].meaning;
+}
+
+const char *lifecycle_event_kind(enum event e)
+{
+    must(e < EVENT_COUNT);
+    return events[e].kind;
+}
+
+bool lifecycle_event_kind_is_known(struct str name)
+{
+    for (int i = 0; i < EVENT_COUNT; i++)
+        if (str_eq(name, str_from(events[i].kind)))
+            return true;
+    return false;
 }
 
 bool lifecycle_status_parse(struct str name, enum status *s)

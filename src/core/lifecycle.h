@@ -17,13 +17,14 @@ enum status {
 };
 
 enum event {
-#define EVENT(name, wire, meaning) EVENT_##name,
+#define EVENT(name, wire, kind, meaning) EVENT_##name,
 #include "core/lifecycle.def"
 #undef EVENT
     EVENT_COUNT
 };
 
-/* The status that event leads to; false if the table does not have that move. */
+/* The status that event leads to; false if the table does not have that move. From
+ * STATUS_GONE lead the events that make a job. */
 bool lifecycle_next(enum status from, enum event event, enum status *to);
 /* The same for a move that the caller knows to be legal. */
 enum status lifecycle_move(enum status from, enum event event);
@@ -34,6 +35,9 @@ const char *lifecycle_status_name(enum status s);
 const char *lifecycle_status_meaning(enum status s);
 const char *lifecycle_event_name(enum event e);
 const char *lifecycle_event_meaning(enum event e);
+/* What consumers of events call it: "job_requeued" …; several events may share a name. */
+const char *lifecycle_event_kind(enum event e);
+bool lifecycle_event_kind_is_known(struct str name);
 bool lifecycle_status_parse(struct str name, enum status *s);
 
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "core/event.h"
 #include "core/job.h"
 
 /* A job handed to a stream: kept until its run has ended, so that a restart can tell
@@ -59,6 +60,8 @@ struct port {
     void (*put_takes)(void *ctx, uint64_t seq, instant at, const struct take *takes, size_t count);
     void (*delete_takes)(void *ctx, uint64_t seq);
     void (*delete_job)(void *ctx, struct id id, const struct job_extent *extent);
+    /* Adds to the log of events; the strings are borrowed for the call. */
+    void (*put_event)(void *ctx, const struct job_event *event);
     /* Cron (core/crons.h). An entry is loaded, and put, without its clock. */
     struct err (*load_cron_entry)(void *ctx, struct id id, struct arena *a, struct cron_entry *out);
     void (*put_cron_group)(void *ctx, const struct cron_group *group);

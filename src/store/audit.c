@@ -6,6 +6,7 @@
 
 #include "base/json.h"
 #include "base/must.h"
+#include "store/eventlog.h"
 #include "store/record.h"
 
 const char *audit_wire(enum audit_kind k)
@@ -37,6 +38,9 @@ struct audit {
     struct audit_counts *counts;
     struct buf scratch;
     bool readable;
+    struct {
+        uint64_t number, before; /* as the record so far says of the next one; 0: none so far */
+    } events;
 };
 
 static void tell(struct audit *a, enum audit_kind kind, struct id job, const char *fmt, ...)
@@ -225,6 +229,38 @@ static bool look_at_resource(struct audit *a, struct str key, struct str value)
     return true;
 }
 
+static struct err read_events(struct str value, uint64_t first, struct eventlog_head *head)
+{
+    struct eventlog_reader r;
+    struct job_event ev;
+    bool more = true;
+    TRY(eventlog_open(value, first, head, &r));
+    while (more)
+        TRY(eventlog_next(&r, &more, &ev));
+    return err_none();
+}
+
+static bool look_at_events(struct audit *a, struct str key, struct str value)
+{
+    uint64_t first;
+    struct eventlog_head head;
+    if (!eventlog_key_is(key, &first))
+        return false;
+    struct err e = read_events(value, first, &head);
+    if (e.code != ERR_OK) {
+        tell_broken(a, NO_JOB, &e);
+        a->events.number = 0;
+        return true;
+    }
+    if (a->events.number && (a->events.number != first || a->events.before != head.before))
+        tell(a, AUDIT_BAD_EVENTS, NO_JOB,
+             "events from number %llu on follow on those up to number %llu",
+             (unsigned long long)first, (unsigned long long)a->events.number - 1);
+    a->events.number = first + head.count;
+    a->events.before = head.before + key.len + value.len;
+    return true;
+}
+
 static bool look_at_meta(struct audit *a, struct str key, struct str value)
 {
     struct record_key format = record_meta_key(RECORD_FORMAT_KEY);
@@ -240,7 +276,7 @@ static void look_at(struct audit *a, struct str key, struct str value)
 {
     static bool (*const looks[])(struct audit *, struct str, struct str) = {
         look_at_job,   look_at_payload, look_at_state,    look_at_run,  look_at_note,
-        look_at_takes, look_at_cron,    look_at_resource, look_at_meta,
+        look_at_takes, look_at_cron,    look_at_resource, look_at_meta, look_at_events,
     };
     a->counts->records++;
     a->counts->bytes += key.len + value.len;

@@ -26,7 +26,8 @@
     AUDIT(BAD_STATE, "bad_state",                                                                  \
           "a job's state contradicts itself; a server cannot place it in its indexes")             \
     AUDIT(BAD_NAME, "bad_name", "a queue or type has a name that nobody could have given it")      \
-    AUDIT(BAD_TAKE, "bad_take", "a note of a job handed out does not fit the job's runs")
+    AUDIT(BAD_TAKE, "bad_take", "a note of a job handed out does not fit the job's runs")          \
+    AUDIT(BAD_EVENTS, "bad_events", "the log of events has a hole; its consumers miss some")
 
 enum audit_kind {
 #define AUDIT_NAME(name, wire, meaning) AUDIT_##name,

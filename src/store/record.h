@@ -17,6 +17,7 @@
  *   'E' id          an entry of a cron group: all but its clock
  *   'N' id          the clock of that entry: its next tick
  *   'D' kind name   a resource that people manage: a retry policy, a queue's, the settings
+ *   'V' number      events; see store/eventlog.h
  *   'M' name        facts of the store itself
  */
 

@@ -245,7 +245,7 @@ static void a_removal_by_filter_takes_what_it_names_and_nothing_else(void **stat
     assert_int_equal(a.count, MANY / 2);
 }
 
-static void removed_jobs_leave_nothing_in_the_store(void **state)
+static void removed_jobs_leave_nothing_but_events_in_the_store(void **state)
 {
     Y;
     yard_settle(y);
@@ -265,7 +265,7 @@ static void removed_jobs_leave_nothing_in_the_store(void **state)
     }
     assert_true(store_disk_bytes(y->store) > empty + 100000);
     yard_ask(y, (struct command){.kind = CMD_REMOVE, .id = a.ids[0]}, &runs);
-    assert_int_equal(store_disk_bytes(y->store), empty);
+    assert_in_range(store_disk_bytes(y->store), empty, empty + 1000);
 }
 
 static void success_of_many_names_those_that_were_not_in_flight(void **state)
@@ -444,7 +444,7 @@ int main(void)
         TEST(lists_by_status_agree_with_the_counts),
         TEST(counts_by_type_look_at_every_job),
         TEST(a_removal_by_filter_takes_what_it_names_and_nothing_else),
-        TEST(removed_jobs_leave_nothing_in_the_store),
+        TEST(removed_jobs_leave_nothing_but_events_in_the_store),
         TEST(success_of_many_names_those_that_were_not_in_flight),
         TEST(queues_that_have_jobs_are_named_in_order),
         TEST(all_runs_are_told_the_live_one_included),

@@ -64,6 +64,8 @@ int yard_setup(void **state)
                                                         .completed_retention = {0},
                                                         .dead_retention = {7 * 24 * 3600 * 1000LL}},
                                              .sync = true,
+                                             .event_retention = {24 * 3600 * 1000},
+                                             .event_max_bytes = 1 << 20,
                                              .min_free_space = 1000};
     open_backend(y);
     *state = y;

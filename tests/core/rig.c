@@ -174,6 +174,58 @@ static void delete_job(void *ctx, struct id id, const struct job_extent *extent)
     free(record);
 }
 
+/* Every event continues what the ones before it say of the job. */
+static void replay(struct rig *r, const struct job_event *ev)
+{
+    struct rig_replay *p = idmap_get(&r->replayed, ev->id);
+    assert_int_equal(ev->from, p ? p->status : STATUS_GONE);
+    if (!p) {
+        p = ALLOC(struct rig_replay);
+        p->id = ev->id;
+        idmap_put(&r->replayed, ev->id, p);
+    }
+    p->status = ev->removed ? STATUS_GONE : ev->to;
+    if (p->status == STATUS_GONE)
+        free(idmap_remove(&r->replayed, ev->id));
+}
+
+static void put_event(void *ctx, const struct job_event *ev)
+{
+    struct rig *r = ctx;
+    if (r->forgetful)
+        return;
+    assert_int_equal(ev->number, r->event_count + 1);
+    assert_int_equal(ev->at.ms, r->now.ms);
+    assert_true(ev->queue.len && ev->type.len);
+    replay(r, ev);
+    if (r->event_count == r->event_cap) {
+        r->event_cap = r->event_cap ? r->event_cap * 2 : 64;
+        r->events = alloc_resize(r->events, r->event_cap * sizeof *r->events);
+    }
+    struct job_event *copy = &r->events[r->event_count++];
+    *copy = *ev;
+    copy->queue = arena_copy(&r->strings, ev->queue);
+    copy->type = arena_copy(&r->strings, ev->type);
+    copy->worker = arena_copy(&r->strings, ev->worker);
+    copy->reason = arena_copy(&r->strings, ev->reason);
+    copy->ruling.policy = arena_copy(&r->strings, ev->ruling.policy);
+    r->mark = engine_event_mark(r->e);
+}
+
+/* What the events say is what the engine says; but for jobs that wait again as the clock went
+ * back over a restart. */
+static void check_replay(struct rig *r)
+{
+    for (size_t i = 0; i < r->replayed.cap; i++) {
+        const struct rig_replay *p = r->replayed.slots[i].val;
+        if (!p)
+            continue;
+        enum status now = rig_status(r, p->id);
+        if (now != STATUS_SCHEDULED || p->status != STATUS_READY)
+            assert_int_equal(now, p->status);
+    }
+}
+
 /* --- the sink --- */
 
 static void note(struct rig *r, void *taker, const struct handout *h)
@@ -236,9 +288,11 @@ static void start_engine(struct rig *r)
                         .put_takes = put_takes,
                         .delete_takes = delete_takes,
                         .delete_job = delete_job,
+                        .put_event = put_event,
                         .policies = policies};
     struct engine_sink sink = {.ctx = r, .deliver = deliver, .claimed = claimed};
     r->e = engine_new(&r->settings, &port, &sink, rng_from_seed(r->seed++));
+    engine_restore_events(r->e, r->event_count + 1, r->mark);
 }
 
 int rig_setup(void **state)
@@ -246,6 +300,7 @@ int rig_setup(void **state)
     struct rig *r = ALLOC(struct rig);
     r->now = START;
     r->seed = 1;
+    r->mark.at = INSTANT_NONE;
     r->settings.retry = retry_defaults();
     r->settings.completed_retention = (span){0};
     r->settings.dead_retention = (span){7 * 24 * 3600 * 1000LL};
@@ -260,7 +315,11 @@ int rig_teardown(void **state)
     engine_free(r->e);
     for (size_t i = 0; i < r->records.cap; i++)
         free(r->records.slots[i].val);
+    for (size_t i = 0; i < r->replayed.cap; i++)
+        free(r->replayed.slots[i].val);
     idmap_fini(&r->records);
+    idmap_fini(&r->replayed);
+    free(r->events);
     arena_fini(&r->strings);
     arena_fini(&r->turn);
     free(r);
@@ -400,7 +459,9 @@ void rig_turn(struct rig *r)
     assert_false(more);
     arena_reset(&r->turn);
     assert_ok(engine_dispatch(r->e, r->now, &r->turn));
+    r->mark = engine_event_mark(r->e);
     engine_check(r->e);
+    check_replay(r);
 }
 
 void rig_turn_after(struct rig *r, int64_t ms)
@@ -479,6 +540,29 @@ uint64_t rig_count(const struct rig *r, const char *queue, enum status s)
     uint64_t counts[STATUS_COUNT];
     engine_count(r->e, str_from(queue), counts);
     return counts[s];
+}
+
+const struct job_event *rig_event(const struct rig *r)
+{
+    assert_true(r->event_count > 0);
+    return &r->events[r->event_count - 1];
+}
+
+void rig_assert_event_list(const struct rig *r, struct id id, const enum event *list, size_t count,
+                           const char *file, int line)
+{
+    size_t at = r->event_count, left = count;
+    while (at-- > 0 && left > 0) {
+        const struct job_event *ev = &r->events[at];
+        if (!id_eq(ev->id, id))
+            continue;
+        if (ev->event != list[--left]) {
+            print_message("event %zu is %s, not %s\n", at + 1, lifecycle_event_name(ev->event),
+                          lifecycle_event_name(list[left]));
+            _fail(file, line);
+        }
+    }
+    _assert_int_equal(left, 0, file, line);
 }
 
 /* --- reports --- */

@@ -40,6 +40,12 @@ struct rig_takes {
     size_t count;
 };
 
+/* What the events so far make of a job. */
+struct rig_replay {
+    struct id id;
+    enum status status;
+};
+
 struct rig_handout {
     void *taker;
     struct id id;
@@ -57,10 +63,13 @@ struct rig {
     instant now;
     uint64_t seed;
     /* the port */
-    struct idmap records;
+    struct idmap records, replayed; /* struct rig_replay */
     struct rig_takes takes[RIG_TAKES_MAX];
     struct arena strings;
     unsigned writes;
+    struct job_event *events; /* all of them, their strings in the arena */
+    size_t event_count, event_cap;
+    struct event_mark mark;
     const struct policy *policy; /* effective for all jobs; NULL: none */
     struct policy_settings policy_settings;
     bool forgetful; /* keeps nothing of what is enqueued: for tests of memory */
@@ -117,6 +126,16 @@ const struct run *rig_run(const struct rig *r, struct id id, uint32_t index);
 const struct rig_record *rig_record(const struct rig *r, struct id id);
 size_t rig_takes_count(const struct rig *r); /* takes records that the port holds */
 uint64_t rig_count(const struct rig *r, const char *queue, enum status s);
+
+/* The newest event. */
+const struct job_event *rig_event(const struct rig *r);
+/* The newest events of the job, oldest first, are of exactly these kinds. */
+#define rig_assert_events(r, id, ...)                                                              \
+    rig_assert_event_list((r), (id), (const enum event[]){__VA_ARGS__},                            \
+                          sizeof((const enum event[]){__VA_ARGS__}) / sizeof(enum event),          \
+                          __FILE__, __LINE__)
+void rig_assert_event_list(const struct rig *r, struct id id, const enum event *list, size_t count,
+                           const char *file, int line);
 
 /* Reports of the live run, whatever its token. */
 void rig_succeed(struct rig *r, struct id id);

@@ -155,6 +155,12 @@ static void deliver(void *ctx, void *taker, const struct handout *h)
     fail_msg("nobody takes jobs here");
 }
 
+static void put_event(void *ctx, const struct job_event *event)
+{
+    (void)ctx;
+    assert_string_equal(lifecycle_event_kind(event->event), "job_enqueued");
+}
+
 static void start_engine(struct rig *r)
 {
     struct port port = {.ctx = r,
@@ -165,6 +171,7 @@ static void start_engine(struct rig *r)
                         .put_cron_clock = put_clock,
                         .delete_cron_group = delete_group,
                         .delete_cron_entry = delete_entry,
+                        .put_event = put_event,
                         .zone = zone};
     struct engine_sink sink = {.ctx = r, .deliver = deliver};
     r->e = engine_new(&r->settings, &port, &sink, rng_from_seed(r->seed++));

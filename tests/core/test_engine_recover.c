@@ -33,6 +33,7 @@ static void scheduled_jobs_still_wait_or_have_become_ready_meanwhile(void **stat
     struct id soon = rig_add_later(r, "q", (span){1000}), late = rig_add_later(r, "q", HOUR);
     r->now.ms += 1000;
     rig_restart(r);
+    rig_turn(r);
     assert_int_equal(rig_count(r, "q", STATUS_READY), 1);
     assert_int_equal(rig_count(r, "q", STATUS_SCHEDULED), 1);
     rig_stream(r, "w", "q", 10);

@@ -34,7 +34,7 @@ static void every_pair_of_status_and_event_does_what_the_table_says(void **state
 {
     (void)state;
     size_t legal = 0;
-    for (int s = 0; s < STATUS_COUNT; s++) {
+    for (int s = 0; s <= STATUS_GONE; s++) {
         for (int e = 0; e < EVENT_COUNT; e++) {
             enum status want = STATUS_GONE, got = STATUS_GONE;
             bool may = in_table((enum status)s, (enum event)e, &want);
@@ -111,6 +111,17 @@ static void names_of_statuses_are_read_back(void **state)
     }
 }
 
+static void only_an_enqueue_makes_a_job(void **state)
+{
+    (void)state;
+    enum status to;
+    for (int e = 0; e < EVENT_COUNT; e++) {
+        bool is_enqueue = strcmp(lifecycle_event_kind((enum event)e), "job_enqueued") == 0;
+        assert_int_equal(lifecycle_next(STATUS_GONE, (enum event)e, &to), is_enqueue);
+    }
+    assert_false(lifecycle_event_kind_is_known(STR("job_lost")));
+}
+
 static void other_words_are_no_status(void **state)
 {
     (void)state;
@@ -130,6 +141,7 @@ static void every_status_and_event_has_words(void **state)
     for (int e = 0; e < EVENT_COUNT; e++) {
         assert_true(lifecycle_event_name((enum event)e)[0] != '\0');
         assert_true(lifecycle_event_meaning((enum event)e)[0] != '\0');
+        assert_true(lifecycle_event_kind_is_known(str_from(lifecycle_event_kind((enum event)e))));
     }
 }
 
@@ -143,6 +155,7 @@ int main(void)
         cmocka_unit_test(every_status_can_be_removed),
         cmocka_unit_test(only_a_job_in_flight_can_succeed_fail_or_be_returned),
         cmocka_unit_test(names_of_statuses_are_read_back),
+        cmocka_unit_test(only_an_enqueue_makes_a_job),
         cmocka_unit_test(other_words_are_no_status),
         cmocka_unit_test(every_status_and_event_has_words),
     };

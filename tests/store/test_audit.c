@@ -6,6 +6,7 @@
 #include "base/must.h"
 #include "store/cm.h"
 #include "store/memory.h"
+#include "store/eventlog.h"
 #include "store/record.h"
 #include "store/scratch.h"
 
@@ -377,6 +378,45 @@ static void a_take_that_does_not_fit_its_job_is_found(void **state)
     assert_problem(*state, AUDIT_BAD_TAKE, (struct id){1, 4});
 }
 
+static void put_events(struct store *s, uint64_t number, uint64_t before)
+{
+    struct batch b = {0};
+    struct eventlog_writer w = {.before = before};
+    struct job_event ev = {.number = number,
+                           .id = ID,
+                           .queue = STR("q"),
+                           .type = STR("t"),
+                           .event = EVENT_ENQUEUE,
+                           .from = STATUS_GONE,
+                           .run = -1,
+                           .ready_at = INSTANT_NONE,
+                           .ruling = RULING_NONE};
+    eventlog_add(&w, &ev);
+    eventlog_flush(&w, &(struct event_mark){.at = INSTANT_NONE}, &b);
+    scratch_commit(s, &b);
+    eventlog_writer_fini(&w);
+    batch_fini(&b);
+}
+
+static void a_log_of_events_without_its_beginning_is_fine(void **state)
+{
+    put_events(*state, 7, 1000);
+    assert_clean(*state);
+}
+
+static void a_hole_in_the_log_of_events_is_found(void **state)
+{
+    put_events(*state, 7, 0);
+    put_events(*state, 9, 100);
+    assert_problem(*state, AUDIT_BAD_EVENTS, (struct id){0, 0});
+}
+
+static void events_that_do_not_decode_are_found(void **state)
+{
+    put_raw(*state, eventlog_key(7), STR("\1\1\1"));
+    assert_problem(*state, AUDIT_BROKEN, (struct id){0, 0});
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -402,6 +442,9 @@ int main(void)
         TEST(notes_and_states_must_agree),
         TEST(a_take_of_the_next_run_or_of_an_older_one_is_fine),
         TEST(a_take_that_does_not_fit_its_job_is_found),
+        TEST(a_log_of_events_without_its_beginning_is_fine),
+        TEST(a_hole_in_the_log_of_events_is_found),
+        TEST(events_that_do_not_decode_are_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

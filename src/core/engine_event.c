@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Changes of status. All of them pass engine_changed, which numbers them and puts them into
+ * the batch of the change itself: an event is never lost, and never told of what did not become
+ * durable.
+ *
+ * A scheduled job becomes ready without a write but that of its event. So that a restart knows
+ * which of those whose time has come were told of, the mark says how far the deadlines have
+ * been worked off, which happens in the order of (time, id); it is stored with the events. */
+
+#include "base/must.h"
+#include "core/engine_internal.h"
+
+struct job_event engine_event(enum event event, enum status from, const struct job *job)
+{
+    return (struct job_event){.id = job->id,
+                              .queue = job->queue,
+                              .type = job->type,
+                              .event = event,
+                              .from = from,
+                              .run = -1,
+                              .ready_at = INSTANT_NONE,
+                              .ruling = RULING_NONE};
+}
+
+struct job_event engine_live_event(const struct engine *e, enum event event, const struct live *l)
+{
+    return (struct job_event){.id = l->id,
+                              .queue = l->queue->name,
+                              .type = e->types[l->type],
+                              .event = event,
+                              .from = STATUS_IN_FLIGHT,
+                              .run = l->run,
+                              .attempt = l->attempts + 1,
+                              .ready_at = INSTANT_NONE,
+                              .worker = {l->worker->bytes, l->worker->len},
+                              .ruling = RULING_NONE};
+}
+
+void engine_total_move(struct engine *e, enum status from, enum status to)
+{
+    if (from != STATUS_GONE) {
+        must(e->totals[from] > 0);
+        e->totals[from]--;
+    }
+    if (to != STATUS_GONE)
+        e->totals[to]++;
+}
+
+void engine_changed(struct engine *e, instant now, const struct job_event *what)
+{
+    struct job_event ev = *what;
+    struct arena scratch = {0};
+    ev.number = e->next_event++;
+    ev.at = now;
+    ev.to = lifecycle_move(ev.from, ev.event);
+    engine_total_move(e, ev.from, ev.removed ? STATUS_GONE : ev.to);
+    if (ev.type.len == 0) {
+        struct job job;
+        struct job_extent extent;
+        if (e->port.load_job(e->port.ctx, ev.id, 0, &scratch, &job, &extent).code == ERR_OK)
+            ev.type = job.type;
+    }
+    e->port.put_event(e->port.ctx, &ev);
+    arena_fini(&scratch);
+}
+
+void engine_rescheduled(struct engine *e, instant now, enum status from, instant was,
+                        const struct job *job)
+{
+    const struct job_state *s = &job->state;
+    if (from == s->status && (from == STATUS_READY || was.ms == s->ready_at.ms))
+        return;
+    enum event event = s->status == STATUS_READY ? EVENT_DUE : EVENT_POSTPONE;
+    struct job_event ev = engine_event(event, from, job);
+    ev.ready_at = s->ready_at;
+    engine_changed(e, now, &ev);
+}
+
+/* --- types --- */
+
+uint32_t engine_type(struct engine *e, struct queue *q, struct str name)
+{
+    if (q->type && str_eq(e->types[q->type], name))
+        return q->type;
+    uintptr_t at = (uintptr_t)strmap_get(&e->type_names, name);
+    if (!at && e->type_count < TYPES_MAX) {
+        at = ++e->type_count;
+        e->types[at] = strmap_put(&e->type_names, name, (void *)at);
+    }
+    if (at)
+        q->type = (uint32_t)at;
+    return (uint32_t)at;
+}
+
+/* --- deadlines --- */
+
+void engine_due_passed(struct engine *e, instant now, const struct queue *q, struct btree_entry due)
+{
+    if (due.val & DUE_VAL_TOLD) {
+        engine_total_move(e, STATUS_SCHEDULED, STATUS_READY);
+        return;
+    }
+    struct job job = {.id = {due.hi, due.lo}, .queue = q->name};
+    job.type = e->types[DUE_VAL_TYPE(due.val)];
+    struct job_event ev = engine_event(EVENT_DUE, STATUS_SCHEDULED, &job);
+    ev.ready_at.ms = (int64_t)due.major;
+    engine_changed(e, now, &ev);
+}
+
+void engine_due_fired(struct engine *e, instant now, const struct queue *q, struct btree_entry due)
+{
+    engine_due_passed(e, now, q, due);
+    struct event_mark m = {{(int64_t)due.major}, {due.hi, due.lo}};
+    if (!engine_was_told(e, m.at, m.id))
+        e->mark = m;
+}
+
+bool engine_was_told(const struct engine *e, instant ready_at, struct id id)
+{
+    if (ready_at.ms != e->mark.at.ms)
+        return ready_at.ms < e->mark.at.ms;
+    return id_cmp(id, e->mark.id) <= 0;
+}
+
+void engine_restore_events(struct engine *e, uint64_t next, struct event_mark mark)
+{
+    must(next > 0);
+    e->next_event = next;
+    e->mark = mark;
+}
+
+uint64_t engine_next_event(const struct engine *e)
+{
+    return e->next_event;
+}
+
+struct event_mark engine_event_mark(const struct engine *e)
+{
+    return e->mark;
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_EVENT_H
+#define CORE_EVENT_H
+
+/* What happened to a job, as a value: one per change of its status. The engine makes them
+ * (engine_event.c), the log of events keeps them, consumers read them. Whoever replays all of
+ * them in the order of their numbers has every job's status. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/id.h"
+#include "base/str.h"
+#include "base/units.h"
+#include "core/lifecycle.h"
+
+/* Whose budget decided about a failure. */
+struct ruling {
+    struct str policy; /* empty: the job's own limits or the server's */
+    int32_t rule;      /* of that policy, from 0; negative: its default action */
+    uint32_t count;    /* retries that it has granted, this one included */
+    int64_t limit;     /* of them; negative: nobody's budget was asked, count says nothing */
+};
+#define RULING_NONE ((struct ruling){.limit = -1})
+
+struct job_event {
+    uint64_t number; /* from 1, without gaps, in the order in which changes became durable */
+    instant at;
+    struct id id;
+    struct str queue, type; /* type is empty if it could not be found out */
+    enum event event;
+    enum status from, to; /* STATUS_GONE: there was, or is, no such job */
+    bool removed;         /* the job has ended and is gone at once: it has no retention */
+    int64_t run;          /* which run began, ended or was under way; negative: none */
+    uint32_t attempt;     /* which attempt that run was, from 1; 0: no run */
+    instant ready_at;     /* of a job that waits for a time, or that is tried again; or none */
+    struct str worker;    /* of the run */
+    struct str reason;    /* in words, or empty */
+    struct ruling ruling; /* of a failure */
+};
+
+/* How far scheduled jobs that became ready were told of: up to this ready_at and id. */
+struct event_mark {
+    instant at; /* or none: not one so far */
+    struct id id;
+};
+
+#endif

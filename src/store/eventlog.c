@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/eventlog.h"
+
+#include "base/must.h"
+#include "store/reader.h"
+#include "store/writer.h"
+
+/* The bytes of version 1; see store/writer.h for the parts.
+ *
+ *   EVENTS  byte version, opt time of the first event, varint count, varint bytes of all
+ *           records before, opt time of the mark, id of the mark as 16 bytes big-endian, EVENTs
+ *   EVENT   byte event, byte flags (FLAG_…), byte texts that are the same as in the event before
+ *           (bit 0 queue, 1 type, 2 worker, 3 reason), byte n: how many bytes at the beginning
+ *           of the id are, 16 - n bytes: the others, zigzag ms since the event before,
+ *           those of queue, type, worker and reason that are not the same, as texts;
+ *           if FLAG_RUN varint run, varint attempt; if FLAG_READY zigzag ms to ready_at;
+ *           if FLAG_RULING text policy, zigzag rule, varint count, varint limit
+ *
+ * Before the first event of a record all texts are empty and the id is 0. Where an event leads
+ * to follows from where it comes from. */
+
+#define VERSION 1
+
+#define FLAG_FROM    7u /* the status before, or STATUS_GONE */
+#define FLAG_REMOVED 8u
+#define FLAG_RUN     16u
+#define FLAG_READY   32u
+#define FLAG_RULING  64u
+
+#define ID_LEN 16
+
+/* These numbers are on disk; so are those of statuses (store/record.c). */
+_Static_assert(EVENT_DUE == 0 && EVENT_POSTPONE == 1 && EVENT_TAKE == 2 && EVENT_SUCCEED == 3 &&
+                   EVENT_RETRY == 4 && EVENT_RETRY_NOW == 5 && EVENT_EXHAUST == 6 &&
+                   EVENT_RETURN == 7 && EVENT_CANCEL == 8 && EVENT_RERUN == 9 &&
+                   EVENT_REMOVE == 10 && EVENT_PURGE == 11 && EVENT_ENQUEUE == 12 &&
+                   EVENT_ENQUEUE_LATER == 13 && EVENT_POISON == 14,
+               "stored events keep their numbers");
+_Static_assert((unsigned)STATUS_GONE <= FLAG_FROM, "a status fits into the flags");
+
+enum { TEXT_QUEUE, TEXT_TYPE, TEXT_WORKER, TEXT_REASON, TEXTS };
+
+/* --- keys --- */
+
+struct record_key eventlog_key(uint64_t first)
+{
+    struct record_key k = {.len = 9};
+    k.bytes[0] = 'V';
+    for (int i = 0; i < 8; i++)
+        k.bytes[1 + i] = (char)(first >> (56 - 8 * i));
+    return k;
+}
+
+bool eventlog_key_is(struct str key, uint64_t *first)
+{
+    if (key.len != 9 || key.at[0] != 'V')
+        return false;
+    *first = 0;
+    for (int i = 1; i < 9; i++)
+        *first = *first << 8 | (unsigned char)key.at[i];
+    return true;
+}
+
+/* --- writing --- */
+
+void eventlog_writer_fini(struct eventlog_writer *w)
+{
+    buf_fini(&w->bytes);
+}
+
+void eventlog_reset(struct eventlog_writer *w)
+{
+    w->bytes.len = 0;
+    w->count = 0;
+    w->last = (struct id){0, 0};
+    for (int i = 0; i < TEXTS; i++)
+        w->texts[i].len = 0;
+}
+
+static size_t shared_bytes(const uint8_t a[ID_LEN], const uint8_t b[ID_LEN])
+{
+    size_t n = 0;
+    while (n < ID_LEN && a[n] == b[n])
+        n++;
+    return n;
+}
+
+static unsigned flags_of(const struct job_event *ev)
+{
+    return (unsigned)ev->from | (ev->removed ? FLAG_REMOVED : 0) | (ev->run >= 0 ? FLAG_RUN : 0) |
+           (instant_is_set(ev->ready_at) ? FLAG_READY : 0) |
+           (ev->ruling.limit >= 0 ? FLAG_RULING : 0);
+}
+
+/* The most bytes that an event can take. */
+static size_t room_for(const struct job_event *ev)
+{
+    return 192 + ev->queue.len + ev->type.len + ev->worker.len + ev->reason.len +
+           ev->ruling.policy.len;
+}
+
+static void write_id(struct writer *out, struct id id, struct id before)
+{
+    uint8_t bytes[ID_LEN], last[ID_LEN];
+    id_encode(id, bytes);
+    id_encode(before, last);
+    size_t n = shared_bytes(bytes, last);
+    writer_byte(out, (unsigned)n);
+    writer_bytes(out, bytes + n, ID_LEN - n);
+}
+
+static void write_rest(struct writer *out, const struct job_event *ev)
+{
+    if (ev->run >= 0) {
+        writer_varint(out, (uint64_t)ev->run);
+        writer_varint(out, ev->attempt);
+    }
+    if (instant_is_set(ev->ready_at))
+        writer_zigzag(out, ev->ready_at.ms - ev->at.ms);
+    if (ev->ruling.limit >= 0) {
+        writer_text(out, ev->ruling.policy);
+        writer_zigzag(out, ev->ruling.rule);
+        writer_varint(out, ev->ruling.count);
+        writer_varint(out, (uint64_t)ev->ruling.limit);
+    }
+}
+
+void eventlog_add(struct eventlog_writer *w, const struct job_event *ev)
+{
+    if (w->count == 0) {
+        w->first = ev->number;
+        w->began = w->at = ev->at;
+    }
+    must(ev->number == w->first + w->count && w->count < UINT32_MAX);
+    must(ev->from <= STATUS_GONE && ev->event < EVENT_COUNT);
+    struct writer out = {buf_room(&w->bytes, room_for(ev)), 0};
+    const struct str texts[TEXTS] = {ev->queue, ev->type, ev->worker, ev->reason};
+    unsigned same = 0;
+    for (unsigned i = 0; i < TEXTS; i++)
+        if (str_eq(texts[i], (struct str){w->bytes.at + w->texts[i].at, w->texts[i].len}))
+            same |= 1u << i;
+    writer_byte(&out, ev->event);
+    writer_byte(&out, flags_of(ev));
+    writer_byte(&out, same);
+    write_id(&out, ev->id, w->last);
+    writer_zigzag(&out, ev->at.ms - w->at.ms);
+    for (unsigned i = 0; i < TEXTS; i++) {
+        if (same & 1u << i)
+            continue;
+        writer_text(&out, texts[i]);
+        w->texts[i].at = w->bytes.len + out.len - texts[i].len;
+        w->texts[i].len = texts[i].len;
+    }
+    write_rest(&out, ev);
+    must(out.len <= room_for(ev));
+    w->bytes.len += out.len;
+    w->count++;
+    w->at = ev->at;
+    w->last = ev->id;
+}
+
+static void write_head(struct writer *out, const struct eventlog_writer *w,
+                       const struct event_mark *mark)
+{
+    uint8_t id[ID_LEN];
+    id_encode(mark->id, id);
+    writer_byte(out, VERSION);
+    writer_opt(out, w->began.ms);
+    writer_varint(out, w->count);
+    writer_varint(out, w->before);
+    writer_opt(out, mark->at.ms);
+    writer_bytes(out, id, sizeof id);
+}
+
+void eventlog_flush(struct eventlog_writer *w, const struct event_mark *mark, struct batch *b)
+{
+    if (w->count == 0)
+        return;
+    struct record_key key = eventlog_key(w->first);
+    struct writer count = {0};
+    write_head(&count, w, mark);
+    size_t len = count.len + w->bytes.len;
+    struct writer fill = {batch_put_room(b, record_key_view(&key), len), 0};
+    write_head(&fill, w, mark);
+    writer_bytes(&fill, w->bytes.at, w->bytes.len);
+    must(fill.len == len);
+    w->before += key.len + len;
+    eventlog_reset(w);
+}
+
+/* --- reading --- */
+
+NODISCARD static struct err broken(const struct reader *r)
+{
+    return err_at(ERR_CORRUPT, (int64_t)r->pos, "a record of events of %zu bytes is broken at %s",
+                  r->value.len, r->bad);
+}
+
+static struct id read_id(struct reader *r, const char *part)
+{
+    const char *at = reader_bytes(r, part, ID_LEN);
+    return at ? id_decode((const uint8_t *)at) : (struct id){0, 0};
+}
+
+struct err eventlog_open(struct str value, uint64_t first, struct eventlog_head *head,
+                         struct eventlog_reader *out)
+{
+    struct reader r = {.value = value};
+    unsigned version = reader_byte(&r, "its version", UINT8_MAX);
+    if (version > VERSION)
+        return err_make(ERR_VERSION,
+                        "a record of events has version %u and was written by a newer tenax; this "
+                        "one, tenax " TENAX_VERSION ", knows up to version %d: use the newer one",
+                        version, VERSION);
+    if (version == 0)
+        reader_fault(&r, "its version");
+    head->at = reader_instant(&r, "its time");
+    head->count = (uint32_t)reader_varint(&r, "its count", UINT32_MAX);
+    head->before = reader_varint(&r, "the bytes before it", UINT64_MAX);
+    head->mark.at = reader_instant(&r, "its mark");
+    head->mark.id = read_id(&r, "its mark");
+    if (head->count == 0 || first == 0 || !instant_is_set(head->at))
+        reader_fault(&r, "its head");
+    *out = (struct eventlog_reader){.value = value,
+                                    .pos = r.pos,
+                                    .left = head->count,
+                                    .count = head->count,
+                                    .last = {.number = first - 1}};
+    out->last.at = head->at;
+    return r.bad ? broken(&r) : err_none();
+}
+
+/* The longest beginning that it shares with the one before: there is one encoding. */
+static struct id read_next_id(struct reader *r, struct id before)
+{
+    uint8_t bytes[ID_LEN], last[ID_LEN];
+    id_encode(before, last);
+    memcpy(bytes, last, sizeof bytes);
+    size_t n = reader_byte(r, "an id", ID_LEN);
+    const char *at = reader_bytes(r, "an id", ID_LEN - n);
+    if (!at)
+        return before;
+    memcpy(bytes + n, at, ID_LEN - n);
+    if (shared_bytes(bytes, last) != n)
+        reader_fault(r, "an id");
+    return id_decode(bytes);
+}
+
+static void read_texts(struct reader *r, unsigned same, struct job_event *ev)
+{
+    static const char *const parts[TEXTS] = {"a queue", "a type", "a worker", "a reason"};
+    struct str *texts[TEXTS] = {&ev->queue, &ev->type, &ev->worker, &ev->reason};
+    for (unsigned i = 0; i < TEXTS; i++) {
+        if (same & 1u << i)
+            continue;
+        struct str text = reader_text(r, parts[i]);
+        if (str_eq(text, *texts[i]))
+            reader_fault(r, parts[i]);
+        *texts[i] = text;
+    }
+}
+
+/* A time so many milliseconds after another one. */
+static instant read_later(struct reader *r, const char *part, instant from)
+{
+    instant at;
+    if (__builtin_add_overflow(from.ms, reader_zigzag(r, part), &at.ms) || at.ms < 0) {
+        reader_fault(r, part);
+        return (instant){0};
+    }
+    return at;
+}
+
+static void read_rest(struct reader *r, unsigned flags, struct job_event *ev)
+{
+    ev->run = -1;
+    ev->attempt = 0;
+    ev->ready_at = INSTANT_NONE;
+    ev->ruling = RULING_NONE;
+    if (flags & FLAG_RUN) {
+        ev->run = (int64_t)reader_varint(r, "a run", UINT32_MAX);
+        ev->attempt = (uint32_t)reader_varint(r, "an attempt", UINT32_MAX);
+    }
+    if (flags & FLAG_READY)
+        ev->ready_at = read_later(r, "a ready_at", ev->at);
+    if (flags & FLAG_RULING) {
+        ev->ruling.policy = reader_text(r, "a policy");
+        ev->ruling.rule = reader_zigzag32(r, "a rule");
+        ev->ruling.count = (uint32_t)reader_varint(r, "a count", UINT32_MAX);
+        ev->ruling.limit = (int64_t)reader_varint(r, "a limit", INT64_MAX);
+    }
+}
+
+static void read_event(struct reader *r, struct job_event *ev)
+{
+    ev->number++;
+    ev->event = (enum event)reader_byte(r, "an event", EVENT_COUNT - 1);
+    unsigned flags = reader_byte(r, "flags", 127);
+    unsigned same = reader_byte(r, "what is the same", (1u << TEXTS) - 1);
+    ev->from = (enum status)(flags & FLAG_FROM);
+    ev->removed = flags & FLAG_REMOVED;
+    if (!r->bad && (ev->from > STATUS_GONE || !lifecycle_next(ev->from, ev->event, &ev->to)))
+        reader_fault(r, "a move");
+    ev->id = read_next_id(r, ev->id);
+    ev->at = read_later(r, "a time", ev->at);
+    read_texts(r, same, ev);
+    read_rest(r, flags, ev);
+}
+
+struct err eventlog_next(struct eventlog_reader *log, bool *more, struct job_event *ev)
+{
+    struct reader r = {.value = log->value, .pos = log->pos};
+    instant began = log->last.at;
+    *more = log->left > 0;
+    if (!*more) {
+        if (reader_left(&r) > 0)
+            reader_fault(&r, "bytes after the last event");
+        return r.bad ? broken(&r) : err_none();
+    }
+    read_event(&r, &log->last);
+    if (log->left == log->count && log->last.at.ms != began.ms)
+        reader_fault(&r, "the time of its first event");
+    if (r.bad)
+        return broken(&r);
+    log->pos = r.pos;
+    log->left--;
+    *ev = log->last;
+    return err_none();
+}

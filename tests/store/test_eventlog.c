@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/eventlog.h"
+
+#include "store/cm.h"
+
+static const struct id ID = {0x0123456789abcdefu, 0xfedcba9876543210u};
+static const struct event_mark MARK = {{1700000000500}, {1, 2}};
+
+static struct job_event enqueued(uint64_t number, uint64_t id)
+{
+    return (struct job_event){.number = number,
+                              .at = {1700000000000},
+                              .id = {ID.hi, ID.lo + id},
+                              .queue = STR("mail"),
+                              .type = STR("send"),
+                              .event = EVENT_ENQUEUE,
+                              .from = STATUS_GONE,
+                              .to = STATUS_READY,
+                              .run = -1,
+                              .ready_at = INSTANT_NONE,
+                              .ruling = RULING_NONE};
+}
+
+static struct job_event retried(uint64_t number)
+{
+    return (struct job_event){.number = number,
+                              .at = {1700000000007},
+                              .id = ID,
+                              .queue = STR("mail"),
+                              .type = STR("send"),
+                              .event = EVENT_RETRY,
+                              .from = STATUS_IN_FLIGHT,
+                              .to = STATUS_SCHEDULED,
+                              .run = 3,
+                              .attempt = 2,
+                              .ready_at = {1700000030007},
+                              .worker = STR("w1"),
+                              .reason = STR("retry 2 of 3"),
+                              .ruling = {STR("infra"), 1, 2, 3}};
+}
+
+static struct job_event removed(uint64_t number)
+{
+    struct job_event ev = retried(number);
+    ev.event = EVENT_SUCCEED;
+    ev.to = STATUS_COMPLETED;
+    ev.removed = true;
+    ev.ready_at = INSTANT_NONE;
+    ev.reason = (struct str){0};
+    ev.ruling = RULING_NONE;
+    return ev;
+}
+
+static void assert_text(struct str got, struct str want)
+{
+    assert_int_equal(got.len, want.len);
+    if (want.len)
+        assert_memory_equal(got.at, want.at, want.len);
+}
+
+static void assert_event(const struct job_event *got, const struct job_event *want)
+{
+    assert_int_equal(got->number, want->number);
+    assert_int_equal(got->at.ms, want->at.ms);
+    assert_true(id_eq(got->id, want->id));
+    assert_text(got->queue, want->queue);
+    assert_text(got->type, want->type);
+    assert_int_equal(got->event, want->event);
+    assert_int_equal(got->from, want->from);
+    assert_int_equal(got->to, want->to);
+    assert_int_equal(got->removed, want->removed);
+    assert_int_equal(got->run, want->run);
+    assert_int_equal(got->attempt, want->attempt);
+    assert_int_equal(got->ready_at.ms, want->ready_at.ms);
+    assert_text(got->worker, want->worker);
+    assert_text(got->reason, want->reason);
+    assert_text(got->ruling.policy, want->ruling.policy);
+    assert_int_equal(got->ruling.limit, want->ruling.limit);
+    if (want->ruling.limit < 0)
+        return;
+    assert_int_equal(got->ruling.rule, want->ruling.rule);
+    assert_int_equal(got->ruling.count, want->ruling.count);
+}
+
+/* One record of them; the batch is the caller's to release. */
+static struct str write_all(struct batch *b, const struct job_event *list, size_t count)
+{
+    struct eventlog_writer w = {.before = 1000};
+    for (size_t i = 0; i < count; i++)
+        eventlog_add(&w, &list[i]);
+    eventlog_flush(&w, &MARK, b);
+    struct record_key key = eventlog_key(list[0].number);
+    const struct batch_op *op = batch_find(b, record_key_view(&key));
+    assert_non_null(op);
+    assert_int_equal(w.before, 1000 + key.len + op->value.len);
+    assert_int_equal(w.count, 0);
+    eventlog_writer_fini(&w);
+    return op->value;
+}
+
+static struct err read_all(struct str value, uint64_t first)
+{
+    struct eventlog_head head;
+    struct eventlog_reader r;
+    struct job_event ev;
+    bool more = true;
+    TRY(eventlog_open(value, first, &head, &r));
+    while (more)
+        TRY(eventlog_next(&r, &more, &ev));
+    return err_none();
+}
+
+static void events_are_read_back_as_they_were_written(void **state)
+{
+    (void)state;
+    struct job_event list[] = {enqueued(41, 0), enqueued(42, 1), retried(43), removed(44),
+                               enqueued(45, 300)};
+    struct batch b = {0};
+    struct str value = write_all(&b, list, 5);
+    struct eventlog_head head;
+    struct eventlog_reader r;
+    assert_int_equal(eventlog_open(value, 41, &head, &r).code, ERR_OK);
+    assert_int_equal(head.count, 5);
+    assert_int_equal(head.at.ms, list[0].at.ms);
+    assert_int_equal(head.before, 1000);
+    assert_int_equal(head.mark.at.ms, MARK.at.ms);
+    assert_true(id_eq(head.mark.id, MARK.id));
+    bool more;
+    struct job_event ev;
+    for (size_t i = 0; i < 5; i++) {
+        assert_int_equal(eventlog_next(&r, &more, &ev).code, ERR_OK);
+        assert_true(more);
+        assert_event(&ev, &list[i]);
+    }
+    assert_int_equal(eventlog_next(&r, &more, &ev).code, ERR_OK);
+    assert_false(more);
+    batch_fini(&b);
+}
+
+static void alike_events_take_a_dozen_bytes_each(void **state)
+{
+    (void)state;
+    struct job_event list[1000];
+    for (size_t i = 0; i < 1000; i++)
+        list[i] = enqueued(1 + i, i);
+    struct batch b = {0};
+    assert_in_range(write_all(&b, list, 1000).len, 1000, 12000);
+    batch_fini(&b);
+}
+
+static void the_bytes_of_version_1_stay(void **state)
+{
+    (void)state;
+    static const char golden[] =
+        "\x01\x81\xd0\x95\xff\xbc\x31\x02\xe8\x07\xf5\xd3\x95\xff\xbc\x31"
+        "\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02"
+        "\x0c\x06\x0c\0\x01\x23\x45\x67\x89\xab\xcd\xef\xfe\xdc\xba\x98\x76\x54\x32\x10\0\x04mail"
+        "\x04"
+        "send"
+        "\x04\x73\x03\x10\x0e\x02w1\x0cretry 2 of 3\x03\x02\xe0\xd4\x03\x05infra\x02\x02\x03";
+    struct job_event list[] = {enqueued(41, 0), retried(42)};
+    struct batch b = {0};
+    struct str value = write_all(&b, list, 2);
+    assert_int_equal(value.len, sizeof golden - 1);
+    assert_memory_equal(value.at, golden, value.len);
+    batch_fini(&b);
+}
+
+static void a_record_cut_short_anywhere_is_corrupt(void **state)
+{
+    (void)state;
+    struct job_event list[] = {enqueued(41, 0), retried(42)};
+    struct batch b = {0};
+    struct str value = write_all(&b, list, 2);
+    for (size_t n = 0; n < value.len; n++)
+        assert_int_equal(read_all((struct str){value.at, n}, 41).code, ERR_CORRUPT);
+    assert_int_equal(read_all(value, 41).code, ERR_OK);
+    batch_fini(&b);
+}
+
+static void what_nobody_wrote_is_refused(void **state)
+{
+    (void)state;
+    struct job_event list[] = {enqueued(41, 0)};
+    struct batch b = {0};
+    struct str value = write_all(&b, list, 1);
+    char bytes[200];
+    assert_in_range(value.len, 1, sizeof bytes - 1);
+    memcpy(bytes, value.at, value.len);
+    bytes[0] = 2;
+    assert_int_equal(read_all((struct str){bytes, value.len}, 41).code, ERR_VERSION);
+    memcpy(bytes, value.at, value.len);
+    bytes[32] = EVENT_SUCCEED; /* a job that does not exist cannot succeed */
+    assert_int_equal(read_all((struct str){bytes, value.len}, 41).code, ERR_CORRUPT);
+    memcpy(bytes, value.at, value.len);
+    bytes[value.len] = 0;
+    assert_int_equal(read_all((struct str){bytes, value.len + 1}, 41).code, ERR_CORRUPT);
+    batch_fini(&b);
+}
+
+static void keys_are_in_the_order_of_their_numbers(void **state)
+{
+    (void)state;
+    struct record_key a = eventlog_key(255), b = eventlog_key(256);
+    uint64_t first;
+    assert_true(memcmp(a.bytes, b.bytes, a.len) < 0);
+    assert_true(eventlog_key_is(record_key_view(&b), &first));
+    assert_int_equal(first, 256);
+    assert_false(eventlog_key_is(STR("V1234567"), &first));
+    assert_false(eventlog_key_is(STR("T12345678"), &first));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(events_are_read_back_as_they_were_written),
+        cmocka_unit_test(alike_events_take_a_dozen_bytes_each),
+        cmocka_unit_test(the_bytes_of_version_1_stay),
+        cmocka_unit_test(a_record_cut_short_anywhere_is_corrupt),
+        cmocka_unit_test(what_nobody_wrote_is_refused),
+        cmocka_unit_test(keys_are_in_the_order_of_their_numbers),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
