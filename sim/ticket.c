@@ -484,6 +484,9 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_POLICY_READ:
     case CMD_POLICY_SIMULATE:
     case CMD_POLICY_REMOVE:
+    case CMD_CATEGORIES_PUT:
+    case CMD_CATEGORIES_READ:
+    case CMD_CATEGORIES_REMOVE:
     case CMD_QUEUE_PUT:
     case CMD_QUEUE_READ:
     case CMD_RETRY_SETTINGS_PUT:

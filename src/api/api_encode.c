@@ -271,6 +271,18 @@ static void encode_container(struct buf *b, const struct container_result *c)
     buf_byte(b, '}');
 }
 
+static void encode_events(struct buf *b, const struct failure *f)
+{
+    if (f->pod_event_count == 0)
+        return;
+    KEY(b, "pod_events");
+    for (size_t i = 0; i < f->pod_event_count; i++) {
+        buf_byte(b, i ? ',' : '[');
+        json_write_string(b, f->pod_events[i]);
+    }
+    buf_byte(b, ']');
+}
+
 /* What went wrong, beyond what the worker says of it. */
 static void encode_what(struct buf *b, const struct failure *f)
 {
@@ -286,6 +298,9 @@ static void encode_what(struct buf *b, const struct failure *f)
     TEXT_MEMBER(b, "termination_message", f->termination_message);
     TEXT_MEMBER(b, "category", f->category);
     TEXT_MEMBER(b, "subcategory", f->subcategory);
+    TEXT_MEMBER(b, "hint", f->hint);
+    TEXT_MEMBER(b, "pod_error", f->pod_error);
+    encode_events(b, f);
     if (f->container_count == 0)
         return;
     KEY(b, "containers");

@@ -141,6 +141,8 @@ static bool stores(enum command_kind kind)
     case CMD_CRON_REMOVE:
     case CMD_POLICY_PUT:
     case CMD_POLICY_REMOVE:
+    case CMD_CATEGORIES_PUT:
+    case CMD_CATEGORIES_REMOVE:
     case CMD_QUEUE_PUT:
     case CMD_RETRY_SETTINGS_PUT:
     case CMD_PATCH:
@@ -157,7 +159,11 @@ static bool stores(enum command_kind kind)
     case CMD_STATUS:
     case CMD_CRON_READ:
     case CMD_POLICY_READ:
+<<<<<<< HEAD
     case CMD_POLICY_SIMULATE:
+=======
+    case CMD_CATEGORIES_READ:
+>>>>>>> main
     case CMD_QUEUE_READ:
     case CMD_RETRY_SETTINGS_READ:
         return false;
@@ -358,6 +364,9 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
     case CMD_POLICY_READ:
     case CMD_POLICY_SIMULATE:
     case CMD_POLICY_REMOVE:
+    case CMD_CATEGORIES_PUT:
+    case CMD_CATEGORIES_READ:
+    case CMD_CATEGORIES_REMOVE:
     case CMD_QUEUE_PUT:
     case CMD_QUEUE_READ:
     case CMD_RETRY_SETTINGS_PUT:

@@ -178,6 +178,26 @@ static void write_block(struct buf *out, struct str text)
     }
 }
 
+/* What kind of failure it is held to be, and what to do about it. */
+static void write_category(struct buf *out, struct arena *a, struct str error)
+{
+    struct str category = view_text(a, error, "category");
+    struct str sub = view_text(a, error, "subcategory"), hint = view_text(a, error, "hint");
+    if (category.len == 0)
+        return;
+    buf_lit(out, "    category ");
+    table_harmless(out, category);
+    if (sub.len) {
+        buf_byte(out, '/');
+        table_harmless(out, sub);
+    }
+    if (hint.len) {
+        buf_lit(out, ": ");
+        table_harmless(out, hint);
+    }
+    buf_byte(out, '\n');
+}
+
 static void write_errors(struct client *c, struct buf *out, struct str errors)
 {
     struct arena *a = &c->arena;
@@ -192,6 +212,7 @@ static void write_errors(struct client *c, struct buf *out, struct str errors)
         table_harmless(out, view_text(a, error, "message"));
         buf_byte(out, '\n');
         write_block(out, view_text(a, error, "backtrace"));
+        write_category(out, a, error);
     }
 }
 

@@ -171,9 +171,13 @@ struct failure {
     int32_t signal;    /* that ended it; 0: none */
     span run_time;     /* as the worker measured it; negative: not given */
     enum condition condition;
-    struct str node;                           /* where it ran; empty: not given */
-    struct str termination_message;            /* of the process as a whole */
-    struct str category, subcategory;          /* given by the worker or a categorizer */
+    struct str node;                  /* where it ran; empty: not given */
+    struct str termination_message;   /* of the process as a whole */
+    struct str category, subcategory; /* given by the worker or a categorizer */
+    struct str hint;                  /* of the categorizer: what to do about it */
+    struct str pod_error;             /* why the cluster could not run it */
+    const struct str *pod_events;     /* what it said of the pod: "FailedMount: ..." */
+    size_t pod_event_count;
     const struct container_result *containers; /* in the order they were given */
     size_t container_count;
 };

@@ -28,6 +28,7 @@ struct job_extent {
     uint64_t notes;      /* bits NOTE_BIT */
 };
 
+struct categorizer;
 struct policy;
 struct policy_settings;
 struct cron_group;
@@ -75,6 +76,8 @@ struct port {
      * "a,b"; none if they are switched off. NULL: there are never any. Valid for the call. */
     size_t (*policies)(void *ctx, struct str queue, struct str added, struct arena *a,
                        const struct policy *const **list, const struct policy_settings **settings);
+    /* What gives failures their categories, in order. NULL: there are none. Valid for the call. */
+    size_t (*categorizers)(void *ctx, struct arena *a, const struct categorizer *const **list);
 };
 
 #endif

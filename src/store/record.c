@@ -28,7 +28,8 @@
  *            grace period in ms or 0, text reason,
  *            text message, text error type, text backtrace, zigzag exit code,
  *            zigzag signal, opt run time ms, byte condition, text node, text termination
- *            message, text category, text subcategory, varint count of containers, then for
+ *            message, text category, text subcategory, text hint, text pod error, varint count
+ *            of pod events, then for each a text; varint count of containers, then for
  *            each: text name, byte 1 if it is an init container, zigzag exit code, text
  *            reason, text message
  *   NOTE     byte version, varint run, opt at, double value, text text
@@ -214,6 +215,11 @@ static void write_failure(struct writer *w, const struct failure *f)
     writer_text(w, f->termination_message);
     writer_text(w, f->category);
     writer_text(w, f->subcategory);
+    writer_text(w, f->hint);
+    writer_text(w, f->pod_error);
+    writer_varint(w, f->pod_event_count);
+    for (size_t i = 0; i < f->pod_event_count; i++)
+        writer_text(w, f->pod_events[i]);
     writer_varint(w, f->container_count);
     for (size_t i = 0; i < f->container_count; i++)
         write_container(w, &f->containers[i]);
@@ -552,6 +558,18 @@ static void read_container(struct reader *r, struct container_result *c)
     c->condition = job_condition_of_container(c->reason);
 }
 
+static void read_events(struct reader *r, struct arena *a, struct failure *f)
+{
+    /* An event takes at least a byte. */
+    f->pod_event_count = reader_varint(r, "count of pod events", reader_left(r));
+    if (f->pod_event_count == 0)
+        return;
+    struct str *events = arena_zero(a, f->pod_event_count * sizeof *events);
+    f->pod_events = events;
+    for (size_t i = 0; i < f->pod_event_count && !r->bad; i++)
+        events[i] = reader_text(r, "pod event");
+}
+
 static void read_failure(struct reader *r, struct arena *a, struct failure *f)
 {
     f->message = reader_text(r, "message");
@@ -565,6 +583,9 @@ static void read_failure(struct reader *r, struct arena *a, struct failure *f)
     f->termination_message = reader_text(r, "termination message");
     f->category = reader_text(r, "category");
     f->subcategory = reader_text(r, "subcategory");
+    f->hint = reader_text(r, "hint");
+    f->pod_error = reader_text(r, "pod error");
+    read_events(r, a, f);
     /* A container takes at least 5 bytes: what is left bounds their number. */
     f->container_count = reader_varint(r, "count of containers", reader_left(r) / 5);
     if (f->container_count == 0)

@@ -91,7 +91,7 @@ NODISCARD struct err record_read_job(struct str value, struct id id, struct job 
                                      bool *payload_apart);
 NODISCARD struct err record_read_payload(struct str value, struct str *payload);
 NODISCARD struct err record_read_state(struct str value, struct job_state *state);
-/* The list of containers lies in the arena. */
+/* The lists of containers and of events lie in the arena. */
 NODISCARD struct err record_read_run(struct str value, struct arena *a, struct run *run);
 NODISCARD struct err record_read_note(struct str value, struct note *note);
 /* Calls each(ctx, take) for all of them. */
