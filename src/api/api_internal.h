@@ -73,15 +73,12 @@ void api_policy_create(ROUTE_ARGS);
 void api_policy_read(ROUTE_ARGS);
 void api_policy_put(ROUTE_ARGS);
 void api_policy_remove(ROUTE_ARGS);
-<<<<<<< HEAD
 void api_policy_simulate(ROUTE_ARGS);
-=======
 void api_categories(ROUTE_ARGS);
 void api_categories_create(ROUTE_ARGS);
 void api_categories_put(ROUTE_ARGS);
 void api_categories_read(ROUTE_ARGS);
 void api_categories_remove(ROUTE_ARGS);
->>>>>>> main
 void api_queue_read(ROUTE_ARGS);
 void api_queue_put(ROUTE_ARGS);
 void api_retry_settings(ROUTE_ARGS);

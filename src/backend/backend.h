@@ -51,15 +51,11 @@ enum command_kind {
     CMD_POLICY_PUT,   /* reply.document; as are all that follow but REMOVE */
     CMD_POLICY_READ,  /* of no name: all of them */
     CMD_POLICY_REMOVE,
-<<<<<<< HEAD
     CMD_POLICY_SIMULATE, /* reply.simulated; changes nothing */
-    CMD_QUEUE_PUT,       /* which retry policies a queue has */
-=======
-    CMD_CATEGORIES_PUT, /* failure categories; as the three before */
+    CMD_CATEGORIES_PUT,  /* failure categories; as the three before */
     CMD_CATEGORIES_READ,
     CMD_CATEGORIES_REMOVE,
     CMD_QUEUE_PUT, /* which retry policies a queue has */
->>>>>>> main
     CMD_QUEUE_READ,
     CMD_RETRY_SETTINGS_PUT,
     CMD_RETRY_SETTINGS_READ,
@@ -184,14 +180,9 @@ struct command {
         struct list_command list; /* LIST, COUNT and all _WHERE */
         struct runs_command runs;
         struct cron_put cron_put;
-<<<<<<< HEAD
         struct cron_command cron; /* CRON_READ, CRON_SWITCH, CRON_REMOVE */
         struct simulate_command simulate;
-        struct resource_command resource; /* CMD_POLICY_*, CMD_QUEUE_*, CMD_RETRY_* */
-=======
-        struct cron_command cron;         /* CRON_READ, CRON_SWITCH, CRON_REMOVE */
         struct resource_command resource; /* CMD_POLICY_*, CMD_CATEGORIES_* … CMD_RETRY_* */
->>>>>>> main
     };
     /* What a worker leaves with its report, or NULL: SUCCEED, FAIL, RENEW, PROGRESS, RELEASE. All
      * of the command is applied or nothing. */

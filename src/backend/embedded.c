@@ -159,11 +159,8 @@ static bool stores(enum command_kind kind)
     case CMD_STATUS:
     case CMD_CRON_READ:
     case CMD_POLICY_READ:
-<<<<<<< HEAD
     case CMD_POLICY_SIMULATE:
-=======
     case CMD_CATEGORIES_READ:
->>>>>>> main
     case CMD_QUEUE_READ:
     case CMD_RETRY_SETTINGS_READ:
         return false;

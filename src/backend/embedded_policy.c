@@ -54,10 +54,9 @@ void embedded_policy(struct embedded *b, const struct command *c, struct reply *
     case CMD_POLICY_REMOVE:
         r->err = policies_remove(b->policies, what->name);
         return;
-<<<<<<< HEAD
     case CMD_POLICY_SIMULATE:
         simulate(b, &c->simulate, r);
-=======
+        return;
     case CMD_CATEGORIES_PUT:
         r->err = policies_categories_put(b->policies, &put, a, &r->document);
         return;
@@ -66,7 +65,6 @@ void embedded_policy(struct embedded *b, const struct command *c, struct reply *
         return;
     case CMD_CATEGORIES_REMOVE:
         r->err = policies_categories_remove(b->policies, what->name);
->>>>>>> main
         return;
     case CMD_QUEUE_PUT:
         r->err = policies_queue_put(b->policies, what->name, what->text, a, &r->document);

@@ -11,11 +11,8 @@
 #include "base/err.h"
 #include "core/categorize.h"
 #include "core/policy.h"
-<<<<<<< HEAD
-#include "policy/simulate.h"
-=======
 #include "policy/shelf.h"
->>>>>>> main
+#include "policy/simulate.h"
 
 /* The kinds are on disk. */
 #define POLICIES_POLICY     'p' /* body: the policy's canonical JSON */
