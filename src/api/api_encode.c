@@ -161,6 +161,7 @@ static void encode_grace(struct buf *b, const struct job_state *s)
 
 void api_encode_options(struct buf *b, const struct job *job)
 {
+    api_encode_depends(b, &job->options);
     if (job->options.retry_policies.len) {
         KEY(b, "retry_policies");
         encode_names(b, job->options.retry_policies);
@@ -206,6 +207,10 @@ static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
         encode_counts(b, s->extras.retry_counts);
     if (s->extras.grace_token)
         encode_grace(b, s);
+    if (s->status == STATUS_BLOCKED) {
+        KEY(b, "waits_for");
+        api_encode_ids(b, s->extras.waits_for);
+    }
     if (s->extras.avoid_node.len)
         encode_avoid(b, &s->extras);
     api_encode_options(b, job);

@@ -166,6 +166,16 @@ struct name_list {
     size_t count;
 };
 
+/* api_depend.c */
+/* depends_on, packed as in core/depend.h; when and on_dependency_death, as numbers. */
+struct err api_field_depends_on(struct json_cursor *c, struct arena *a, void *str);
+struct err api_field_depend_when(struct json_cursor *c, struct arena *a, void *u64);
+struct err api_field_depend_death(struct json_cursor *c, struct arena *a, void *u64);
+/* Whether these fit together, and with the rest. */
+struct err api_check_depends(const struct enqueue *spec);
+void api_encode_depends(struct buf *b, const struct job_options *o);
+void api_encode_ids(struct buf *b, struct str ids);
+
 /* api_notes.c */
 /* The members of a report that leave something with the job. progress and checkpoint read into
  * struct news_fields, result into news.result. */

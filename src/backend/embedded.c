@@ -13,6 +13,7 @@
 #include "store/record.h"
 
 #define DUE_PER_TURN       1000
+#define SETTLE_PER_TURN    1000
 #define SPACE_CHECK_MS     100
 #define REOPEN_INTERVAL_MS 1000
 #define AHEAD_MAX_MS       1000 /* an open cursor keeps old files alive */
@@ -394,6 +395,8 @@ static void submit(struct backend *base, const struct command *c)
     struct err refused = stores(c->kind) ? embedded_refuse_to_store(b, c->kind) : err_none();
     if (refused.code == ERR_OK)
         refused = embedded_policy_check(b, c);
+    if (refused.code == ERR_OK && c->kind == CMD_ENQUEUE)
+        refused = engine_depend_check(b->engine, b->now, c->enqueue.specs, c->enqueue.count);
     if (refused.code != ERR_OK) {
         embedded_effect(b, c->done, c->ctx)->err = refused;
         return;
@@ -496,6 +499,9 @@ static struct err advance(struct embedded *b)
     TRY(embedded_events_purge(b, &more_events));
     b->more_due |= more_events;
     TRY(embedded_scan_step(b));
+    bool more;
+    TRY(engine_settle(b->engine, b->now, SETTLE_PER_TURN, &more));
+    b->more_due |= more;
     b->starved = (uint64_t)b->free_space < b->settings.min_free_space / 2;
     if (b->starved) {
         struct err why = no_space(b);

@@ -109,6 +109,7 @@ static void finish(struct engine *e, instant now, struct live *l, enum event eve
     s->status = lifecycle_move(STATUS_IN_FLIGHT, event);
     must(lifecycle_is_terminal(s->status));
     tell(e, now, l, event, s, ruling, retention.ms <= 0);
+    engine_depend_ended(e, l->id, s->status == STATUS_COMPLETED ? DEPEND_COMPLETED : DEPEND_DEAD);
     struct id id = l->id;
     struct queue *q = l->queue;
     struct job_extent extent = extent_of(l);

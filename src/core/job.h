@@ -36,7 +36,8 @@ enum resolution {
     RESOLUTION_FAILED,
     RESOLUTION_CLAIM_EXPIRED,
     RESOLUTION_CANCELED,
-    RESOLUTION_POISON, /* too many runs in a row ended with their worker lost */
+    RESOLUTION_POISON,     /* too many runs in a row ended with their worker lost */
+    RESOLUTION_DEPENDENCY, /* a job that it waited for is dead or was deleted */
     RESOLUTION_COUNT
 };
 
@@ -53,6 +54,9 @@ struct job_batch {
  * its row in core/job_fields.def. */
 struct job_options {
     struct str retry_policies; /* names that the job adds, as "a,b" */
+    struct str depends_on;     /* the jobs it waits for (core/depend.h) */
+    uint64_t depend_when;      /* enum depend_when */
+    uint64_t depend_death;     /* enum depend_death */
 };
 
 /* What only some jobs carry along as they change. Zeroed: nothing. Every member has its row in
@@ -67,6 +71,7 @@ struct job_extras {
     instant grace_end;     /* over then at the latest */
     instant backoff_end;   /* what is waited for besides */
     instant terminated_at; /* the run is known to have ended */
+    struct str waits_for;  /* those of depends_on that still keep it blocked */
     uint64_t notes;        /* which there are: bits NOTE_BIT */
 };
 

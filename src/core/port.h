@@ -10,6 +10,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "core/event.h"
+#include "core/depend.h"
 #include "core/job.h"
 
 /* A job handed to a stream: kept until its run has ended, so that a restart can tell
@@ -60,6 +61,9 @@ struct port {
                             struct note *out);
     void (*put_takes)(void *ctx, uint64_t seq, instant at, const struct take *takes, size_t count);
     void (*delete_takes)(void *ctx, uint64_t seq);
+    /* A job that has ended while not all were told that wait for it. */
+    void (*put_ended)(void *ctx, uint64_t seq, struct id id, enum depend_end end);
+    void (*delete_ended)(void *ctx, uint64_t seq);
     void (*delete_job)(void *ctx, struct id id, const struct job_extent *extent);
     /* Adds to the log of events; the strings are borrowed for the call. */
     void (*put_event)(void *ctx, const struct job_event *event);

@@ -35,6 +35,7 @@
  *   NOTE     byte version, varint run, opt at, double value, text text
  *   TAKES    byte version, opt at, varint count, then for each: id as 16 bytes
  *            big-endian, varint run
+ *   ENDED    byte version, id as 16 bytes big-endian, byte how it ended
  *   PAUSE    byte 0 or 1: paused, opt paused_at, opt resumed_at
  *   CRON GROUP  byte version, text name, PAUSE
  *   CRON ENTRY  byte version, id of the group as 16 bytes big-endian, varint position, text
@@ -55,7 +56,7 @@ _Static_assert(STATUS_BLOCKED == 0 && STATUS_SCHEDULED == 1 && STATUS_READY == 2
                    STATUS_IN_FLIGHT == 3 && STATUS_COMPLETED == 4 && STATUS_DEAD == 5,
                "stored statuses keep their numbers");
 _Static_assert(RESOLUTION_NONE == 0 && RESOLUTION_FAILED == 1 && RESOLUTION_CLAIM_EXPIRED == 2 &&
-                   RESOLUTION_CANCELED == 3 && RESOLUTION_POISON == 4,
+                   RESOLUTION_CANCELED == 3 && RESOLUTION_POISON == 4 && RESOLUTION_DEPENDENCY == 5,
                "stored resolutions keep their numbers");
 _Static_assert(OUTCOME_RUNNING == 0 && OUTCOME_COMPLETED == 1 && OUTCOME_FAILED == 2 &&
                    OUTCOME_EXPIRED == 3 && OUTCOME_LOST == 4 && OUTCOME_RETURNED == 5 &&
@@ -69,6 +70,10 @@ _Static_assert(CONDITION_NONE == 0 && CONDITION_OOM_KILLED == 1 && CONDITION_EVI
                "stored conditions keep their numbers");
 _Static_assert(NOTE_PROGRESS == 0 && NOTE_CHECKPOINT == 1 && NOTE_RESULT == 2,
                "stored notes keep their numbers");
+_Static_assert(DEPEND_COMPLETED == 0 && DEPEND_DEAD == 1 && DEPEND_REMOVED == 2 &&
+                   DEPEND_ALL_COMPLETED == 0 && DEPEND_ALL_ENDED == 1 && DEPEND_BLOCK == 0 &&
+                   DEPEND_RUN == 1 && DEPEND_DIE == 2,
+               "what is stored of dependencies keeps its numbers");
 _Static_assert(CURVE_NONE == 0 && CURVE_POWER == 1, "stored shapes keep their numbers");
 
 struct err record_check_format(struct str value)
@@ -269,6 +274,13 @@ static void write_takes(struct writer *w, instant at, const struct take *takes, 
     }
 }
 
+static void write_ended(struct writer *w, struct id id, enum depend_end end)
+{
+    writer_byte(w, VERSION);
+    write_id(w, id);
+    writer_byte(w, end);
+}
+
 static void write_pause(struct writer *w, const struct cron_pause *p)
 {
     writer_byte(w, p->paused);
@@ -368,6 +380,11 @@ void record_put_takes(struct batch *b, uint64_t seq, instant at, const struct ta
                       size_t count)
 {
     PUT(b, record_takes_key(seq), write_takes(w, at, takes, count));
+}
+
+void record_put_ended(struct batch *b, uint64_t seq, struct id id, enum depend_end end)
+{
+    PUT(b, record_ended_key(seq), write_ended(w, id, end));
 }
 
 void record_put_cron_group(struct batch *b, const struct cron_group *group)
@@ -654,6 +671,15 @@ struct err record_read_takes(struct str value, instant *at, void (*each)(void *c
     for (uint64_t i = 0; i < count; i++)
         each(ctx, read_take(&again));
     return err_none();
+}
+
+struct err record_read_ended(struct str value, struct id *id, enum depend_end *end)
+{
+    struct reader r = begin(value);
+    TRY(read_version(&r, "ended"));
+    *id = read_id(&r);
+    *end = (enum depend_end)reader_byte(&r, "end", DEPEND_ENDS - 1);
+    return finish(&r, "ended");
 }
 
 static struct cron_pause read_pause(struct reader *r)
