@@ -61,6 +61,7 @@ void api_error_of_attempt(ROUTE_ARGS);
 void api_queues(ROUTE_ARGS);
 void api_health(ROUTE_ARGS);
 void api_version(ROUTE_ARGS);
+void api_metrics(ROUTE_ARGS);
 void api_crons(ROUTE_ARGS);
 void api_crons_remove(ROUTE_ARGS);
 void api_cron_read(ROUTE_ARGS);

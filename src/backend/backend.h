@@ -44,6 +44,7 @@ enum command_kind {
     CMD_RUNS,         /* reply.runs */
     CMD_QUEUES,       /* reply.names of queues that have jobs, in order */
     CMD_STATUS,       /* reply.status */
+    CMD_METER,        /* reply.meter */
     CMD_CRON_PUT,     /* reply.cron */
     CMD_CRON_READ,    /* reply.cron; of no group: reply.names, in order */
     CMD_CRON_SWITCH,  /* reply.cron: the group or the entry */
@@ -121,6 +122,24 @@ struct simulate_command {
     struct simulate_job what;
 };
 
+/* Of commits: durations in microseconds from when a batch is closed until the loop hears that
+ * it is on the disk; sizes in records. */
+extern const struct histogram_scale backend_commit_times, backend_commit_sizes;
+
+/* What GET /metrics tells of. */
+struct backend_meter {
+    const struct meter *counts;
+    const uint64_t (*jobs)[STATUS_COUNT]; /* by the rows of counts->queues, the shared one last */
+    struct histogram commit_times, commit_sizes;
+    uint64_t commit_bytes; /* of keys and values, all in all */
+    bool writable;
+    uint64_t disk_bytes;
+    int64_t disk_free; /* bytes */
+    struct engine_memory memory;
+    uint64_t streams, claims; /* that wait for jobs */
+    uint64_t newest_event;
+};
+
 struct reply {
     struct err err;
     struct job *jobs;
@@ -139,6 +158,7 @@ struct reply {
     struct cron_view *cron;
     struct str document; /* JSON */
     const struct simulate_result *simulated;
+    const struct backend_meter *meter;
     struct {
         bool writable; /* commands that store are accepted */
         uint64_t jobs[STATUS_COUNT];

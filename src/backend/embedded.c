@@ -91,7 +91,7 @@ static void release(struct embedded *b, struct turn *t, const struct err *failed
 
 /* --- commands --- */
 
-static void check_space(struct embedded *b)
+void embedded_check_space(struct embedded *b)
 {
     if (b->free_space >= 0 && b->now.ms - b->free_space_at.ms < SPACE_CHECK_MS)
         return;
@@ -112,7 +112,7 @@ struct err embedded_refuse_to_store(struct embedded *b, enum command_kind kind)
 {
     if (b->health == HEALTH_FAILED)
         return b->failure;
-    check_space(b);
+    embedded_check_space(b);
     /* Reports get the lower half of the reserve: finishing work frees space, new
      * work takes it. Removals are always welcome. */
     uint64_t reserve = b->settings.min_free_space;
@@ -158,6 +158,7 @@ static bool stores(enum command_kind kind)
     case CMD_RUNS:
     case CMD_QUEUES:
     case CMD_STATUS:
+    case CMD_METER:
     case CMD_CRON_READ:
     case CMD_POLICY_READ:
     case CMD_POLICY_SIMULATE:
@@ -258,7 +259,7 @@ static void step_queues(struct embedded *b, struct reply *r)
 
 static void step_status(struct embedded *b, struct reply *r)
 {
-    check_space(b);
+    embedded_check_space(b);
     r->status.writable = embedded_refuse_to_store(b, CMD_ENQUEUE).code == ERR_OK;
     engine_count(b->engine, (struct str){0}, r->status.jobs);
     r->status.memory = engine_memory(b->engine);
@@ -351,6 +352,9 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
         return;
     case CMD_STATUS:
         step_status(b, r);
+        return;
+    case CMD_METER:
+        embedded_meter(b, r);
         return;
     case CMD_CRON_PUT:
     case CMD_CRON_READ:
@@ -478,6 +482,7 @@ static struct turn *seal(struct embedded *b)
     if (t->batch.count > 0) {
         b->committing = t;
         b->building = free_turn(b);
+        embedded_meter_sealed(b, t);
         store_commit(b->env.store, &t->batch, b->settings.sync);
         return NULL;
     }
@@ -489,7 +494,7 @@ static struct turn *seal(struct embedded *b)
 
 static struct err advance(struct embedded *b)
 {
-    check_space(b);
+    embedded_check_space(b);
     if (b->ahead.cursor && b->now.ms - b->ahead.opened.ms > AHEAD_MAX_MS)
         embedded_ahead_close(b);
     /* Ticks are new work: they get as little of the reserve as an enqueue does. */
@@ -529,6 +534,7 @@ struct err embedded_turn(struct backend *base)
         if (durable->rewrote)
             embedded_ahead_close(b);
         embedded_events_durable(b, durable);
+        embedded_meter_durable(b, durable);
     }
     if (b->health == HEALTH_FAILED)
         try_reopen(b);
@@ -633,6 +639,7 @@ struct err embedded_new(const struct embedded_settings *settings, const struct e
     list_init(&b->asks);
     list_init(&b->folds);
     b->lanes.seed = rng_next(&b->env.rng);
+    b->meter = meter_new(settings->metrics_queues, rng_next(&b->env.rng));
     embedded_refresh_now(b);
     struct err err = embedded_recover(b);
     if (err.code != ERR_OK) {
@@ -661,6 +668,7 @@ void embedded_free(struct backend *base)
     embedded_takers_free_all(b);
     engine_free(b->engine);
     policies_free(b->policies);
+    meter_free(b->meter);
     eventlog_writer_fini(&b->events.writer);
     buf_fini(&b->scratch);
     free(b);

@@ -262,6 +262,7 @@ struct port embedded_port(struct embedded *b)
 {
     struct port port = {
         .ctx = b,
+        .meter = b->meter,
         .load_job = load_job,
         .put_job = put_job,
         .rewrite_job = rewrite_job,

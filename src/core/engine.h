@@ -260,6 +260,10 @@ void engine_count(const struct engine *e, struct str queue, uint64_t counts[STAT
 void engine_each_queue(const struct engine *e, struct arena *a,
                        void (*each)(void *ctx, struct str name), void *ctx);
 
+/* The same in no order, with the counts. */
+void engine_each_count(const struct engine *e,
+                       void (*each)(void *ctx, struct str name, const uint64_t *counts), void *ctx);
+
 /* The number that the next event will get. */
 uint64_t engine_next_event(const struct engine *e);
 /* To be kept with the newest event. */

@@ -246,6 +246,8 @@ static struct decision decide(struct engine *e, instant now, const struct retry_
     }
     size_t used = tally_counts(d.extras.retry_counts, a, &counts);
     struct policy_verdict v = policy_evaluate(list, n, settings, f, counts, used, &e->rng);
+    if (v.over_match_limit && e->port.meter)
+        e->port.meter->pattern_give_ups++;
     adopt(e, &d, &v, v.policy >= 0 ? list[v.policy] : NULL, r, f, now, a);
     return d;
 }

@@ -12,6 +12,7 @@
 #include "core/event.h"
 #include "core/depend.h"
 #include "core/job.h"
+#include "core/meter.h"
 
 /* A job handed to a stream: kept until its run has ended, so that a restart can tell
  * what was under way. One record holds all that one batch handed out. */
@@ -44,6 +45,7 @@ struct cron_zone;
 
 struct port {
     void *ctx;
+    struct meter *meter; /* counts what happens; NULL: nobody wants to know */
     /* ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORE. extent->runs_ended and notes are what the state says.
      */
     struct err (*load_job)(void *ctx, struct id id, unsigned want, struct arena *a, struct job *out,
