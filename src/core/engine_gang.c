@@ -229,15 +229,25 @@ static struct taker *taker_for(struct engine *e, const struct gang_member *m)
     return NULL;
 }
 
+/* Whether the limits of the queue allow one more. */
+static bool may_leave(const struct engine *e, const struct queue *q)
+{
+    uint32_t planned = q->plan_round == e->plan_round ? q->planned : 0;
+    return !q->limits || engine_limits_gang_room(q->limits) > planned;
+}
+
 /* Finds a taker for every member; false if there is not enough room. */
 static bool plan(struct engine *e, struct gang *g)
 {
     e->plan_round++;
     for (struct list *n = g->members.next; n != &g->members; n = n->next) {
         struct gang_member *m = LIST_OF(n, struct gang_member, node);
-        struct taker *t = taker_for(e, m);
+        struct queue *q = m->queue;
+        struct taker *t = may_leave(e, q) ? taker_for(e, m) : NULL;
         if (!t)
             return false;
+        q->planned = q->plan_round == e->plan_round ? q->planned + 1 : 1;
+        q->plan_round = e->plan_round;
         t->planned = t->plan_round == e->plan_round ? t->planned + 1 : 1;
         t->plan_round = e->plan_round;
         m->plan = t;

@@ -145,6 +145,53 @@ static void members_on_two_queues_go_to_takers_of_both(void **state)
     rig_assert_got(r, a, b);
 }
 
+static void put_limits(struct rig *r, uint32_t concurrency, uint32_t burst, bool paused)
+{
+    struct queue_settings s = QUEUE_SETTINGS_DEFAULT;
+    s.concurrency = concurrency;
+    s.paused = paused;
+    if (burst)
+        s.rate = (struct rate){1, burst, {SECOND}};
+    assert_ok(engine_queue_put(r->e, r->now, STR("q"), &s));
+}
+
+static void the_limits_of_its_queue_must_have_room_for_all_of_it(void **state)
+{
+    R;
+    put_limits(r, 2, 0, false);
+    struct id a = add(r, 3), b = add(r, 3), c = add(r, 3);
+    rig_stream(r, "w", "q", 10);
+    rig_turn(r);
+    assert_int_equal(r->got_count, 0);
+    put_limits(r, 3, 0, true);
+    rig_turn(r);
+    assert_int_equal(r->got_count, 0);
+    put_limits(r, 3, 0, false);
+    rig_turn(r);
+    rig_assert_got(r, a, b, c);
+}
+
+static void one_token_of_the_rate_does_for_a_gang(void **state)
+{
+    R;
+    put_limits(r, 0, 1, false);
+    struct id first = rig_add(r, "q");
+    rig_stream(r, "w", "q", 10);
+    rig_turn(r);
+    struct id a = add(r, 2), b = add(r, 2);
+    rig_turn(r);
+    rig_assert_got(r, first);
+    rig_clear(r);
+    rig_turn_after(r, SECOND);
+    rig_assert_got(r, a, b);
+    rig_add(r, "q");
+    rig_clear(r);
+    rig_turn_after(r, SECOND - 1);
+    assert_int_equal(r->got_count, 0);
+    rig_turn_after(r, 1);
+    assert_int_equal(r->got_count, 1);
+}
+
 /* --- generations --- */
 
 static void one_that_is_retried_takes_the_others_along(void **state)
@@ -364,6 +411,8 @@ int main(void)
         GANG_TEST(claims_that_wait_get_it_together),
         GANG_TEST(its_place_is_that_of_its_first_member),
         GANG_TEST(members_on_two_queues_go_to_takers_of_both),
+        GANG_TEST(the_limits_of_its_queue_must_have_room_for_all_of_it),
+        GANG_TEST(one_token_of_the_rate_does_for_a_gang),
         GANG_TEST(one_that_is_retried_takes_the_others_along),
         GANG_TEST(one_that_has_ended_is_not_waited_for),
         GANG_TEST(one_that_is_dead_leaves_the_others_alone),
