@@ -494,6 +494,8 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_CATEGORIES_REMOVE:
     case CMD_QUEUE_PUT:
     case CMD_QUEUE_READ:
+    case CMD_QUEUE_LIST:
+    case CMD_QUEUE_REMOVE:
     case CMD_RETRY_SETTINGS_PUT:
     case CMD_RETRY_SETTINGS_READ:
         return;
