@@ -479,6 +479,7 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_PROGRESS:
     case CMD_COUNT:
     case CMD_RUNS:
+    case CMD_EXPLAIN:
     case CMD_QUEUES:
     case CMD_STATUS:
     case CMD_METER:
