@@ -157,6 +157,7 @@ static bool stores(enum command_kind kind)
     case CMD_LIST:
     case CMD_COUNT:
     case CMD_RUNS:
+    case CMD_EXPLAIN:
     case CMD_QUEUES:
     case CMD_STATUS:
     case CMD_METER:
@@ -349,6 +350,9 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
     case CMD_RUNS:
         embedded_runs(b, &c->runs, r);
         return;
+    case CMD_EXPLAIN:
+        embedded_explain(b, c->id, r);
+        return;
     case CMD_QUEUES:
         step_queues(b, r);
         return;
@@ -407,6 +411,8 @@ static void submit(struct backend *base, const struct command *c)
         refused = embedded_policy_check(b, c);
     if (refused.code == ERR_OK && c->kind == CMD_ENQUEUE)
         refused = engine_depend_check(b->engine, b->now, c->enqueue.specs, c->enqueue.count);
+    if (refused.code == ERR_OK && c->kind == CMD_ENQUEUE)
+        refused = engine_gang_check(b->engine, c->enqueue.specs, c->enqueue.count);
     if (refused.code != ERR_OK) {
         embedded_effect(b, c->done, c->ctx)->err = refused;
         return;

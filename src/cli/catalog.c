@@ -28,6 +28,7 @@ const struct catalog_row catalog[] = {
     HEADING("Looking"),
     {&jobs_command, jobs_main},
     {&job_command, job_main},
+    {&explain_command, explain_main},
     {&queues_command, queues_main},
     HEADING("Changing"),
     {&retry_command, retry_main},

@@ -156,6 +156,12 @@ bool engine_avoid_is_ready(const struct engine *e, struct id id)
     return v && v->shun;
 }
 
+bool engine_avoid_forbids(const struct engine *e, struct id id, struct str node)
+{
+    const struct avoid *v = find(e, id);
+    return v && node.len && str_eq((struct str){v->name, v->name_len}, node);
+}
+
 void engine_avoid_due(struct engine *e, uint64_t val)
 {
     struct avoid *v = of_deadline(val);
@@ -192,6 +198,24 @@ bool engine_ready_first(const struct queue *q, struct str node, struct btree_ent
     return btree_first(&of_head(head.val)->ready, first);
 }
 
+size_t engine_ready_rank(const struct queue *q, struct btree_entry place, size_t most)
+{
+    size_t n = btree_rank(&q->ready, place, most);
+    for (const struct list *l = q->shuns.next; l != &q->shuns && n < most; l = l->next)
+        n += btree_rank(&LIST_OF(l, const struct shun, node)->ready, place, most - n);
+    return n;
+}
+
+bool engine_avoid_of(const struct engine *e, struct id id, struct str *node, instant *until)
+{
+    const struct avoid *v = find(e, id);
+    if (!v)
+        return false;
+    *node = (struct str){v->name, v->name_len};
+    *until = v->until;
+    return true;
+}
+
 uint64_t engine_avoid_bytes(const struct engine *e)
 {
     return e->avoids.count * (sizeof(struct avoid) + sizeof(struct btree_entry)) +
@@ -200,7 +224,7 @@ uint64_t engine_avoid_bytes(const struct engine *e)
 
 void engine_avoid_check(const struct queue *q)
 {
-    size_t ready = q->ready.count, shuns = 0;
+    uint64_t ready = q->ready.count + q->gang_ready, shuns = 0;
     for (const struct list *n = q->shuns.next; n != &q->shuns; n = n->next, shuns++) {
         const struct shun *s = LIST_OF(n, const struct shun, node);
         must(s->ready.count > 0);

@@ -15,7 +15,7 @@ const { Server, begin, makeDir, ownAddress, queueName, run, until, useServer } =
 const UNKNOWN = '0'.repeat(24) + '1';
 const HOUR = 3600000;
 const COMMANDS = ['serve', 'backup', 'restore', 'check', 'tls', 'enqueue', 'work', 'crons', 'cron',
-    'jobs', 'job', 'queues', 'retry', 'cancel', 'patch', 'delete', 'create', 'apply', 'get', 'update',
+    'jobs', 'job', 'explain', 'queues', 'retry', 'cancel', 'patch', 'delete', 'create', 'apply', 'get', 'update',
     'policy', 'queue', 'retry-settings', 'version', 'completion'];
 
 // What `tenax ARGS` says to this server; it must end with that code.
@@ -222,6 +222,16 @@ describe('tenax work', () => {
         const done = await server.job(id);
         assert.deepEqual([done.status, done.result, done.checkpoint],
             ['completed', 'page 7\n', undefined]);
+    });
+
+    it('withdraws_its_claim_when_it_is_told_to_stop', async () => {
+        const worker = work(['--queue', queueName(), '--name', 'waits', '--', 'true']);
+        await until(async () =>
+            (await server.delete('/jobs/claim?worker=waits')).json.withdrawn === 1, 'it claims');
+        worker.child.kill('SIGTERM');
+        const end = await worker.ended;
+        assert.deepEqual([end.code, end.signal], [0, null], worker.stderr);
+        assert.doesNotMatch(worker.stderr, /down|STOP|LOST/);
     });
 
     it('reports_a_failure_with_its_exit_status_and_the_end_of_standard_error', async () => {
