@@ -147,7 +147,10 @@ static void judge_refused(struct ticket *t, enum err_code code)
 {
     if (is_of_the_store(code))
         return;
-    PROMISE(t->batched && (code == ERR_UNPROCESSABLE || code == ERR_BUSY || code == ERR_INTERNAL),
+    /* Those that it was to wait for may be gone. */
+    bool lacks = t->needs_others && code == ERR_UNPROCESSABLE;
+    PROMISE(lacks || (t->batched &&
+                      (code == ERR_UNPROCESSABLE || code == ERR_BUSY || code == ERR_INTERNAL)),
             "REPLY", "#%lu: answer %s", t->serial, err_wire(code));
     for (size_t i = 0; i < t->count; i++)
         ledger_refused(t->jobs[i]);
@@ -486,6 +489,7 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_CRON_REMOVE:
     case CMD_POLICY_PUT:
     case CMD_POLICY_READ:
+    case CMD_POLICY_SIMULATE:
     case CMD_POLICY_REMOVE:
     case CMD_CATEGORIES_PUT:
     case CMD_CATEGORIES_READ:

@@ -15,6 +15,7 @@ static const struct route routes[] = {
     {HTTP_POST, "/jobs/bulk", api_enqueue_bulk},
     {HTTP_GET, "/jobs/take", api_take},
     {HTTP_POST, "/jobs/claim", api_claim},
+    {HTTP_DELETE, "/jobs/claim", api_claim_withdraw},
     {HTTP_POST, "/jobs/{id}/success", api_success},
     {HTTP_POST, "/jobs/success", api_success_bulk},
     {HTTP_POST, "/jobs/{id}/failure", api_failure},
@@ -55,6 +56,7 @@ static const struct route routes[] = {
     {HTTP_DELETE, "/crons/{group}/entries/{entry}", api_cron_remove},
     {HTTP_GET, "/retry-policies", api_policies},
     {HTTP_POST, "/retry-policies", api_policy_create},
+    {HTTP_POST, "/retry-policies/simulate", api_policy_simulate},
     {HTTP_GET, "/retry-policies/{name}", api_policy_read},
     {HTTP_PUT, "/retry-policies/{name}", api_policy_put},
     {HTTP_DELETE, "/retry-policies/{name}", api_policy_remove},
@@ -77,6 +79,7 @@ struct api *api_new(struct backend *backend, const struct api_settings *settings
     a->backend = backend;
     a->settings = *settings;
     list_init(&a->streams);
+    list_init(&a->claims);
     a->backup = api_backup_new(a);
     return a;
 }
