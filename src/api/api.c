@@ -14,6 +14,7 @@ static const struct route routes[] = {
     {HTTP_POST, "/jobs", api_enqueue},
     {HTTP_POST, "/jobs/bulk", api_enqueue_bulk},
     {HTTP_GET, "/jobs/take", api_take},
+    {HTTP_GET, "/events", api_events},
     {HTTP_POST, "/jobs/claim", api_claim},
     {HTTP_POST, "/jobs/{id}/success", api_success},
     {HTTP_POST, "/jobs/success", api_success_bulk},
@@ -68,6 +69,7 @@ struct api *api_new(struct backend *backend, const struct api_settings *settings
     a->settings = *settings;
     list_init(&a->streams);
     a->backup = api_backup_new(a);
+    a->events = api_events_new(a);
     return a;
 }
 
@@ -85,6 +87,7 @@ void api_free(struct api *a)
 {
     must(list_is_empty(&a->streams));
     api_backup_free(a->backup);
+    api_events_free(a->events);
     buf_fini(&a->scratch);
     buf_fini(&a->packed);
     buf_fini(&a->unpacked);

@@ -18,7 +18,7 @@ struct api_settings {
      * sink has failed. NULL: POST /backup is refused. */
     struct err (*backup)(void *ctx, const struct sink *sink);
     void *backup_ctx;
-    uv_loop_t *loop; /* only needed for backups */
+    uv_loop_t *loop;
 };
 
 struct api *api_new(struct backend *backend, const struct api_settings *settings);
