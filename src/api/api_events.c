@@ -10,6 +10,7 @@
  * Jobs come before news of them: after each page the consumers let the loop do other things for
  * a multiple of the time that it took. Under load they fall behind, and catch up after it. */
 
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "api/api_internal.h"
@@ -96,6 +97,15 @@ static void add_event(struct api_events *h, enum format f, const struct job_even
     h->line.len = 0;
     api_encode_event(&h->line, ev);
     add_message(h, f, ev->number, lifecycle_event_kind(ev->event), buf_view(&h->line), out);
+}
+
+/* An id without data is no event, but whoever comes again begins there. */
+static void write_place(struct consumer *c)
+{
+    char text[32];
+    int n = snprintf(text, sizeof text, "id: %llu\n\n", (unsigned long long)c->since);
+    http_stream_write(c->x, (struct str){text, (size_t)n});
+    c->told = c->since;
 }
 
 static void write_gap(struct consumer *c, const struct event_page *p)
@@ -419,6 +429,8 @@ void api_events(ROUTE_ARGS)
     list_append(&a->events->consumers, &c->node);
     http_stream_begin(x, 200, str_from(types[c->format]), on_peer_closed, c);
     http_stream_on_drain(x, on_drained);
+    if (c->format == FORMAT_SSE)
+        write_place(c);
     want(c);
 }
 
@@ -426,18 +438,14 @@ void api_events_heartbeat(struct api_events *h)
 {
     for (struct list *n = h->consumers.next; n != &h->consumers; n = n->next) {
         struct consumer *c = LIST_OF(n, struct consumer, node);
-        struct buf *out = &h->api->scratch;
-        out->len = 0;
         if (http_backlogged(c->x))
             continue;
-        /* An id without data is no event, but whoever comes again begins there. */
         if (c->format == FORMAT_SSE && c->told != c->since)
-            buf_print(out, "id: %llu\n\n", (unsigned long long)(c->told = c->since));
+            write_place(c);
         else if (c->format == FORMAT_SSE)
-            buf_lit(out, ":\n\n");
+            http_stream_write(c->x, STR(":\n\n"));
         else
-            buf_str(out, c->format == FORMAT_PACKED ? STR("\0\0\0\0") : STR("\n"));
-        http_stream_write(c->x, buf_view(out));
+            http_stream_write(c->x, c->format == FORMAT_PACKED ? STR("\0\0\0\0") : STR("\n"));
     }
 }
 

@@ -7,7 +7,9 @@ const assert = require('node:assert/strict');
 const fs = require('node:fs');
 const http2 = require('node:http2');
 const { after, before, describe, it } = require('node:test');
-const { Server, assertError, queueName, rawGet, until, useServer, within } = require('./harness');
+const {
+    Server, assertError, begin, ownAddress, queueName, rawGet, run, until, useServer, within,
+} = require('./harness');
 const { unpack } = require('./msgpack');
 
 const BEAT = ['--heartbeat-interval', '100ms'];
@@ -242,15 +244,13 @@ describe('events over crashes and restarts', () => {
 
     it('have_neither_gaps_nor_repeats_and_still_say_what_is', async () => {
         const queue = queueName();
-        const due = [];
         let seen = [];
         for (let round = 0; round < 4; round++) {
             const stream = await server.events(`?since=${seen.length}`);
             const load = Array.from({ length: 8 }, async () => {
                 for (;;) {
                     await live(server, queueName());
-                    const soon = { queue, ready_at: Date.now() + 20 };
-                    due.push((await server.enqueue(soon)).id);
+                    await server.enqueue({ queue, ready_at: Date.now() + 20 });
                 }
             });
             const end = Promise.allSettled(load);
@@ -263,14 +263,16 @@ describe('events over crashes and restarts', () => {
             assertNumbered(seen);
             await server.start();
         }
-        // All of it is due by now, and each job was told of once.
+        // All of it is due soon, and each job is told of once.
         await until(async () => (await server.get('/jobs?status=scheduled')).json.jobs.length === 0);
         const events = await server.history();
         assertNumbered(events);
         // What was told is what is on record.
         assert.deepEqual(events.slice(0, seen.length), seen);
         assert.deepEqual(replay(events), await listed(server));
-        for (const id of due)
+        const later = events.filter((e) => e.cause === 'enqueue_later').map((e) => e.id);
+        assert.ok(later.length > 0);
+        for (const id of later)
             assert.equal(events.filter((e) => e.id === id && e.event === 'job_ready').length, 1);
     });
 });
@@ -316,6 +318,60 @@ describe('events that are kept for a short time', () => {
         await server.enqueue({ queue: queueName() });
         await stream.until(() => stream.jobs.some((e) => e.number === 6), 'number 6');
         stream.close();
+    });
+});
+
+describe('tenax events', () => {
+    const server = useServer({ args: BEAT });
+    const cli = (...args) => run(['events', '--url', server.url(), ...args]);
+
+    it('prints_what_was_in_words_and_as_json', async () => {
+        const queue = queueName();
+        const id = await live(server, queue);
+        const words = await cli('--queue', queue);
+        assert.equal(words.code, 0, words.stderr);
+        const lines = words.stdout.trim().split('\n');
+        assert.equal(lines.length, 5);
+        for (const line of lines)
+            assert.ok(line.includes(id));
+        assert.match(lines[2], /job_requeued .* in_flight -> ready {2}run 0 by w1: .*worker asked/);
+        const json = await cli('--queue', queue, '--output', 'json', '--event', 'job_taken');
+        assert.deepEqual(json.stdout.trim().split('\n').map((line) => JSON.parse(line).worker),
+            ['w1', 'w2']);
+    });
+
+    it('says_what_the_server_says_no_to', async () => {
+        const refused = await cli('--event', 'job_lost');
+        assert.equal(refused.code, 1, refused.stderr);
+        assert.match(refused.stderr, /there is no event 'job_lost'/);
+        const nobody = await run(['events', '-f', '--url', 'http://127.0.0.1:1']);
+        assert.equal(nobody.code, 3, nobody.stderr);
+    });
+
+    it('goes_on_where_it_was_when_the_server_is_there_again', async (t) => {
+        const host = ownAddress();
+        const mortal = new Server({ args: [...BEAT, '--host', host] });
+        await mortal.start();
+        t.after(() => mortal.clean());
+        const stream = begin(['events', '--follow', '--output', 'json', '--url', mortal.url()]);
+        const seen = () => stream.stdout.trim().split('\n').filter(Boolean);
+        // It shows nothing before it is connected: so until it shows something.
+        let made = 0;
+        await until(async () => {
+            await mortal.enqueue({ queue: 'q' });
+            made++;
+            return seen().length > 0;
+        }, 'it is connected');
+        const first = JSON.parse(seen()[0]).number;
+        await until(() => seen().length === made - first + 1, 'all so far');
+        await mortal.signal('SIGKILL');
+        await stream.says(/going on after event/);
+        await mortal.start({ args: [...BEAT, '--host', host, '--port', String(mortal.port)] });
+        await mortal.enqueue({ queue: 'q' });
+        await until(() => seen().length === made + 1 - first + 1, 'what came after');
+        assertNumbered(seen().map((line) => JSON.parse(line)), first);
+        stream.child.kill('SIGTERM');
+        await stream.ended;
     });
 });
 
