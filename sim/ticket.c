@@ -476,6 +476,7 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_RUNS:
     case CMD_QUEUES:
     case CMD_STATUS:
+    case CMD_METER:
     case CMD_CRON_PUT:
     case CMD_CRON_READ:
     case CMD_CRON_SWITCH:
@@ -483,6 +484,9 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_POLICY_PUT:
     case CMD_POLICY_READ:
     case CMD_POLICY_REMOVE:
+    case CMD_CATEGORIES_PUT:
+    case CMD_CATEGORIES_READ:
+    case CMD_CATEGORIES_REMOVE:
     case CMD_QUEUE_PUT:
     case CMD_QUEUE_READ:
     case CMD_RETRY_SETTINGS_PUT:

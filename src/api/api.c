@@ -53,12 +53,18 @@ static const struct route routes[] = {
     {HTTP_GET, "/retry-policies/{name}", api_policy_read},
     {HTTP_PUT, "/retry-policies/{name}", api_policy_put},
     {HTTP_DELETE, "/retry-policies/{name}", api_policy_remove},
+    {HTTP_GET, "/failure-categories", api_categories},
+    {HTTP_POST, "/failure-categories", api_categories_create},
+    {HTTP_GET, "/failure-categories/{name}", api_categories_read},
+    {HTTP_PUT, "/failure-categories/{name}", api_categories_put},
+    {HTTP_DELETE, "/failure-categories/{name}", api_categories_remove},
     {HTTP_GET, "/queues/{name}", api_queue_read},
     {HTTP_PUT, "/queues/{name}", api_queue_put},
     {HTTP_GET, "/settings/retry", api_retry_settings},
     {HTTP_PUT, "/settings/retry", api_retry_settings_put},
     {HTTP_GET, "/health", api_health},
     {HTTP_GET, "/version", api_version},
+    {HTTP_GET, "/metrics", api_metrics},
     {HTTP_POST, "/backup", api_backup, .admin = true},
 };
 

@@ -193,7 +193,9 @@ struct err api_in_field(struct err e, const char *name)
 {
     char inner[sizeof e.msg];
     memcpy(inner, e.msg, sizeof inner);
-    snprintf(e.msg, sizeof e.msg, "%s: %.*s", name, (int)(sizeof e.msg - 40), inner);
+    /* "jobs" and "[3]: …" are "jobs[3]: …". */
+    snprintf(e.msg, sizeof e.msg, "%s%s%.*s", name, inner[0] == '[' ? "" : ": ",
+             (int)(sizeof e.msg - 40), inner);
     return e;
 }
 
@@ -341,6 +343,9 @@ static const struct field job_table[] = {
     {"unique_while", false, read_unique_while, SPEC(unique_while), true},
     {"batch", false, mark_batch, 0, true},
     {"retry_policies", false, api_field_policies, SPEC(options.retry_policies), true},
+    {"depends_on", false, api_field_depends_on, SPEC(options.depends_on), true},
+    {"when", false, api_field_depend_when, SPEC(options.depend_when), true},
+    {"on_dependency_death", false, api_field_depend_death, SPEC(options.depend_death), true},
 };
 
 static const struct field backoff_table[] = {
@@ -394,6 +399,7 @@ struct err api_decode_job(const struct api *a, struct json_cursor *c, struct are
         return api_in_field(err, "batch");
     if (f.has_batch && f.spec.unique_while)
         return err_make(ERR_BAD_VALUE, "a job has a batch or a unique_key, not both");
+    TRY(api_check_depends(&f.spec));
     *out = f.spec;
     return err;
 }
@@ -487,10 +493,23 @@ static struct err patch_dead(struct json_cursor *c, struct arena *a, void *out)
     return patch_span(c, PATCH_DEAD, p, &p->dead_retention);
 }
 
+/* Which jobs a job waits for is settled when it is enqueued, but it may be let go. */
+static struct err patch_depends(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch *p = out;
+    bool none;
+    (void)a;
+    p->set |= PATCH_FREE;
+    TRY(json_take_null(c, &none));
+    return none ? err_none()
+                : err_make(ERR_BAD_VALUE, "only null, which lets the job wait for no other");
+}
+
 static const struct field patch_table[] = {
-    {"queue", false, patch_queue, 0},       {"priority", false, patch_priority, 0},
-    {"ready_at", false, patch_ready_at, 0}, {"retry_limit", false, patch_retry_limit, 0},
-    {"backoff", false, patch_backoff, 0},   {"retention", false, patch_retention, 0},
+    {"depends_on", false, patch_depends, 0},      {"queue", false, patch_queue, 0},
+    {"priority", false, patch_priority, 0},       {"ready_at", false, patch_ready_at, 0},
+    {"retry_limit", false, patch_retry_limit, 0}, {"backoff", false, patch_backoff, 0},
+    {"retention", false, patch_retention, 0},
 };
 
 static const struct field patch_retention_table[] = {

@@ -161,6 +161,7 @@ static void encode_grace(struct buf *b, const struct job_state *s)
 
 void api_encode_options(struct buf *b, const struct job *job)
 {
+    api_encode_depends(b, &job->options);
     if (job->options.retry_policies.len) {
         KEY(b, "retry_policies");
         encode_names(b, job->options.retry_policies);
@@ -206,6 +207,10 @@ static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
         encode_counts(b, s->extras.retry_counts);
     if (s->extras.grace_token)
         encode_grace(b, s);
+    if (s->status == STATUS_BLOCKED) {
+        KEY(b, "waits_for");
+        api_encode_ids(b, s->extras.waits_for);
+    }
     if (s->extras.avoid_node.len)
         encode_avoid(b, &s->extras);
     api_encode_options(b, job);
@@ -271,6 +276,18 @@ static void encode_container(struct buf *b, const struct container_result *c)
     buf_byte(b, '}');
 }
 
+static void encode_events(struct buf *b, const struct failure *f)
+{
+    if (f->pod_event_count == 0)
+        return;
+    KEY(b, "pod_events");
+    for (size_t i = 0; i < f->pod_event_count; i++) {
+        buf_byte(b, i ? ',' : '[');
+        json_write_string(b, f->pod_events[i]);
+    }
+    buf_byte(b, ']');
+}
+
 /* What went wrong, beyond what the worker says of it. */
 static void encode_what(struct buf *b, const struct failure *f)
 {
@@ -286,6 +303,9 @@ static void encode_what(struct buf *b, const struct failure *f)
     TEXT_MEMBER(b, "termination_message", f->termination_message);
     TEXT_MEMBER(b, "category", f->category);
     TEXT_MEMBER(b, "subcategory", f->subcategory);
+    TEXT_MEMBER(b, "hint", f->hint);
+    TEXT_MEMBER(b, "pod_error", f->pod_error);
+    encode_events(b, f);
     if (f->container_count == 0)
         return;
     KEY(b, "containers");

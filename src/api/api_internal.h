@@ -63,6 +63,7 @@ void api_error_of_attempt(ROUTE_ARGS);
 void api_queues(ROUTE_ARGS);
 void api_health(ROUTE_ARGS);
 void api_version(ROUTE_ARGS);
+void api_metrics(ROUTE_ARGS);
 void api_crons(ROUTE_ARGS);
 void api_crons_remove(ROUTE_ARGS);
 void api_cron_read(ROUTE_ARGS);
@@ -75,6 +76,11 @@ void api_policy_create(ROUTE_ARGS);
 void api_policy_read(ROUTE_ARGS);
 void api_policy_put(ROUTE_ARGS);
 void api_policy_remove(ROUTE_ARGS);
+void api_categories(ROUTE_ARGS);
+void api_categories_create(ROUTE_ARGS);
+void api_categories_put(ROUTE_ARGS);
+void api_categories_read(ROUTE_ARGS);
+void api_categories_remove(ROUTE_ARGS);
 void api_queue_read(ROUTE_ARGS);
 void api_queue_put(ROUTE_ARGS);
 void api_retry_settings(ROUTE_ARGS);
@@ -164,6 +170,16 @@ struct name_list {
     const struct str *at;
     size_t count;
 };
+
+/* api_depend.c */
+/* depends_on, packed as in core/depend.h; when and on_dependency_death, as numbers. */
+struct err api_field_depends_on(struct json_cursor *c, struct arena *a, void *str);
+struct err api_field_depend_when(struct json_cursor *c, struct arena *a, void *u64);
+struct err api_field_depend_death(struct json_cursor *c, struct arena *a, void *u64);
+/* Whether these fit together, and with the rest. */
+struct err api_check_depends(const struct enqueue *spec);
+void api_encode_depends(struct buf *b, const struct job_options *o);
+void api_encode_ids(struct buf *b, struct str ids);
 
 /* api_notes.c */
 /* The members of a report that leave something with the job. progress and checkpoint read into

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Retry policies, the queues that have them, and the settings of retrying. */
+/* Retry policies and failure categories, the queues that have policies, and the settings of
+ * retrying. */
 
 #include <stdio.h>
 #include <strings.h>
@@ -67,7 +68,6 @@ static void put(struct api *a, struct http_exchange *x, const struct http_reques
                 struct command *c)
 {
     struct err err = read_format(req, &c->resource.format);
-    c->kind = CMD_POLICY_PUT;
     c->resource.text = req->body;
     submit(a, x, req, c, err);
 }
@@ -82,39 +82,74 @@ void api_policies(ROUTE_ARGS)
 void api_policy_create(ROUTE_ARGS)
 {
     (void)params;
-    struct command c = {.done = on_created, .resource.create = true};
+    struct command c = {.kind = CMD_POLICY_PUT, .done = on_created, .resource.create = true};
     put(ctx, x, req, &c);
 }
 
-/* An empty name must not come to mean all of them. */
-static struct err read_name(const struct route_params *params, struct str *name)
+/* What is done to the one that the path names. An empty name must not come to mean all. */
+static void do_named(struct api *a, struct http_exchange *x, const struct http_request *req,
+                     const struct route_params *params, enum command_kind kind, reply_fn done)
 {
-    *name = params->at[0];
-    return name->len ? err_none() : err_make(ERR_NOT_FOUND, "a retry policy has no empty name");
+    struct command c = {.kind = kind, .done = done, .resource.name = params->at[0]};
+    struct err err = api_check_media(req);
+    if (c.resource.name.len == 0)
+        err = err_make(ERR_NOT_FOUND, "there is none with an empty name");
+    submit(a, x, req, &c, err);
 }
 
-void api_policy_put(ROUTE_ARGS)
+static void put_named(struct api *a, struct http_exchange *x, const struct http_request *req,
+                      const struct route_params *params, enum command_kind kind)
 {
-    struct command c = {.done = on_document};
-    struct err err = read_name(params, &c.resource.name);
-    if (err.code == ERR_OK)
-        put(ctx, x, req, &c);
+    struct command c = {.kind = kind, .done = on_document, .resource.name = params->at[0]};
+    struct err err = err_make(ERR_NOT_FOUND, "there is none with an empty name");
+    if (c.resource.name.len)
+        put(a, x, req, &c);
     else
         api_reply_error(x, &err, NULL);
 }
 
+void api_policy_put(ROUTE_ARGS)
+{
+    put_named(ctx, x, req, params, CMD_POLICY_PUT);
+}
+
 void api_policy_read(ROUTE_ARGS)
 {
-    struct command c = {.kind = CMD_POLICY_READ, .done = on_document};
-    struct err err = read_name(params, &c.resource.name);
-    submit(ctx, x, req, &c, err.code == ERR_OK ? api_check_media(req) : err);
+    do_named(ctx, x, req, params, CMD_POLICY_READ, on_document);
 }
 
 void api_policy_remove(ROUTE_ARGS)
 {
-    struct command c = {.kind = CMD_POLICY_REMOVE, .done = api_reply_empty};
-    struct err err = read_name(params, &c.resource.name);
-    submit(ctx, x, req, &c, err.code == ERR_OK ? api_check_media(req) : err);
+    do_named(ctx, x, req, params, CMD_POLICY_REMOVE, api_reply_empty);
+}
+
+void api_categories(ROUTE_ARGS)
+{
+    (void)params;
+    struct command c = {.kind = CMD_CATEGORIES_READ, .done = on_document};
+    submit(ctx, x, req, &c, api_check_media(req));
+}
+
+void api_categories_create(ROUTE_ARGS)
+{
+    (void)params;
+    struct command c = {.kind = CMD_CATEGORIES_PUT, .done = on_created, .resource.create = true};
+    put(ctx, x, req, &c);
+}
+
+void api_categories_put(ROUTE_ARGS)
+{
+    put_named(ctx, x, req, params, CMD_CATEGORIES_PUT);
+}
+
+void api_categories_read(ROUTE_ARGS)
+{
+    do_named(ctx, x, req, params, CMD_CATEGORIES_READ, on_document);
+}
+
+void api_categories_remove(ROUTE_ARGS)
+{
+    do_named(ctx, x, req, params, CMD_CATEGORIES_REMOVE, api_reply_empty);
 }
 
 void api_queue_read(ROUTE_ARGS)

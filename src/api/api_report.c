@@ -177,6 +177,8 @@ struct failure_body {
     bool has_containers;
 };
 
+#define EVENTS_MAX 100
+
 #define REPORT(member)    offsetof(struct failure_body, report.member)
 #define CONTAINER(member) offsetof(struct container_result, member)
 #define CONTAINERS_MAX    100
@@ -242,6 +244,26 @@ static struct err read_containers(const struct api *a, struct arena *arena, stru
     return err_none();
 }
 
+static struct err read_events(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct failure_body *f = out;
+    struct failure *failure = &f->report.failure;
+    struct str *list = arena_zero(a, EVENTS_MAX * sizeof *list);
+    failure->pod_events = list;
+    TRY(json_enter_array(c));
+    for (;;) {
+        bool more;
+        struct str text;
+        TRY(json_next_element(c, &more));
+        if (!more)
+            return err_none();
+        if (failure->pod_event_count == EVENTS_MAX)
+            return err_make(ERR_TOO_MANY, "at most %d", EVENTS_MAX);
+        TRY(api_field_text(c, a, &text));
+        list[failure->pod_event_count++] = text;
+    }
+}
+
 static const struct field failure_table[] = {
     {"message", true, api_field_text, REPORT(failure.message)},
     {"error_type", false, api_field_text, REPORT(failure.error_type), true},
@@ -254,6 +276,8 @@ static const struct field failure_table[] = {
     {"termination_message", false, api_field_text, REPORT(failure.termination_message), true},
     {"category", false, api_field_label, REPORT(failure.category), true},
     {"subcategory", false, api_field_label, REPORT(failure.subcategory), true},
+    {"pod_error", false, api_field_text, REPORT(failure.pod_error), true},
+    {"pod_events", false, read_events, 0, true},
     {"containers", false, mark_containers, 0, true},
     {"grace_period_ms", false, api_field_span, REPORT(grace), true},
     {"retry_at", false, api_field_instant, REPORT(retry_at), true},

@@ -44,6 +44,7 @@ enum command_kind {
     CMD_RUNS,         /* reply.runs */
     CMD_QUEUES,       /* reply.names of queues that have jobs, in order */
     CMD_STATUS,       /* reply.status */
+    CMD_METER,        /* reply.meter */
     CMD_CRON_PUT,     /* reply.cron */
     CMD_CRON_READ,    /* reply.cron; of no group: reply.names, in order */
     CMD_CRON_SWITCH,  /* reply.cron: the group or the entry */
@@ -51,6 +52,9 @@ enum command_kind {
     CMD_POLICY_PUT,   /* reply.document; as are all that follow but REMOVE */
     CMD_POLICY_READ,  /* of no name: all of them */
     CMD_POLICY_REMOVE,
+    CMD_CATEGORIES_PUT, /* failure categories; as the three before */
+    CMD_CATEGORIES_READ,
+    CMD_CATEGORIES_REMOVE,
     CMD_QUEUE_PUT, /* which retry policies a queue has */
     CMD_QUEUE_READ,
     CMD_RETRY_SETTINGS_PUT,
@@ -100,11 +104,29 @@ struct cron_command {
 
 /* A document that people manage; see policy/policies.h. */
 struct resource_command {
-    struct str name; /* of the policy or the queue */
+    struct str name; /* of the document or the queue */
     struct str text; /* the document; of QUEUE_PUT "a,b" */
     struct str by;   /* RETRY_SETTINGS_PUT: who asks, or empty */
     enum document_format format;
-    bool create; /* POLICY_PUT: there must be none of that name */
+    bool create; /* POLICY_PUT, CATEGORIES_PUT: there must be none of that name */
+};
+
+/* Of commits: durations in microseconds from when a batch is closed until the loop hears that
+ * it is on the disk; sizes in records. */
+extern const struct histogram_scale backend_commit_times, backend_commit_sizes;
+
+/* What GET /metrics tells of. */
+struct backend_meter {
+    const struct meter *counts;
+    const uint64_t (*jobs)[STATUS_COUNT]; /* by the rows of counts->queues, the shared one last */
+    struct histogram commit_times, commit_sizes;
+    uint64_t commit_bytes; /* of keys and values, all in all */
+    bool writable;
+    uint64_t disk_bytes;
+    int64_t disk_free; /* bytes */
+    struct engine_memory memory;
+    uint64_t streams, claims; /* that wait for jobs */
+    uint64_t newest_event;
 };
 
 struct reply {
@@ -124,6 +146,7 @@ struct reply {
     instant lease_end;
     struct cron_view *cron;
     struct str document; /* JSON */
+    const struct backend_meter *meter;
     struct {
         bool writable; /* commands that store are accepted */
         uint64_t jobs[STATUS_COUNT];
@@ -166,7 +189,7 @@ struct command {
         struct runs_command runs;
         struct cron_put cron_put;
         struct cron_command cron;         /* CRON_READ, CRON_SWITCH, CRON_REMOVE */
-        struct resource_command resource; /* CMD_POLICY_*, CMD_QUEUE_*, CMD_RETRY_* */
+        struct resource_command resource; /* CMD_POLICY_*, CMD_CATEGORIES_* … CMD_RETRY_* */
     };
     /* What a worker leaves with its report, or NULL: SUCCEED, FAIL, RENEW, PROGRESS, RELEASE. All
      * of the command is applied or nothing. */

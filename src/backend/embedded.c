@@ -13,6 +13,7 @@
 #include "store/record.h"
 
 #define DUE_PER_TURN       1000
+#define SETTLE_PER_TURN    1000
 #define SPACE_CHECK_MS     100
 #define REOPEN_INTERVAL_MS 1000
 #define AHEAD_MAX_MS       1000 /* an open cursor keeps old files alive */
@@ -90,7 +91,7 @@ static void release(struct embedded *b, struct turn *t, const struct err *failed
 
 /* --- commands --- */
 
-static void check_space(struct embedded *b)
+void embedded_check_space(struct embedded *b)
 {
     if (b->free_space >= 0 && b->now.ms - b->free_space_at.ms < SPACE_CHECK_MS)
         return;
@@ -111,7 +112,7 @@ struct err embedded_refuse_to_store(struct embedded *b, enum command_kind kind)
 {
     if (b->health == HEALTH_FAILED)
         return b->failure;
-    check_space(b);
+    embedded_check_space(b);
     /* Reports get the lower half of the reserve: finishing work frees space, new
      * work takes it. Removals are always welcome. */
     uint64_t reserve = b->settings.min_free_space;
@@ -141,6 +142,8 @@ static bool stores(enum command_kind kind)
     case CMD_CRON_REMOVE:
     case CMD_POLICY_PUT:
     case CMD_POLICY_REMOVE:
+    case CMD_CATEGORIES_PUT:
+    case CMD_CATEGORIES_REMOVE:
     case CMD_QUEUE_PUT:
     case CMD_RETRY_SETTINGS_PUT:
     case CMD_PATCH:
@@ -155,8 +158,10 @@ static bool stores(enum command_kind kind)
     case CMD_RUNS:
     case CMD_QUEUES:
     case CMD_STATUS:
+    case CMD_METER:
     case CMD_CRON_READ:
     case CMD_POLICY_READ:
+    case CMD_CATEGORIES_READ:
     case CMD_QUEUE_READ:
     case CMD_RETRY_SETTINGS_READ:
         return false;
@@ -253,7 +258,7 @@ static void step_queues(struct embedded *b, struct reply *r)
 
 static void step_status(struct embedded *b, struct reply *r)
 {
-    check_space(b);
+    embedded_check_space(b);
     r->status.writable = embedded_refuse_to_store(b, CMD_ENQUEUE).code == ERR_OK;
     engine_count(b->engine, (struct str){0}, r->status.jobs);
     r->status.memory = engine_memory(b->engine);
@@ -347,6 +352,9 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
     case CMD_STATUS:
         step_status(b, r);
         return;
+    case CMD_METER:
+        embedded_meter(b, r);
+        return;
     case CMD_CRON_PUT:
     case CMD_CRON_READ:
     case CMD_CRON_SWITCH:
@@ -356,6 +364,9 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
     case CMD_POLICY_PUT:
     case CMD_POLICY_READ:
     case CMD_POLICY_REMOVE:
+    case CMD_CATEGORIES_PUT:
+    case CMD_CATEGORIES_READ:
+    case CMD_CATEGORIES_REMOVE:
     case CMD_QUEUE_PUT:
     case CMD_QUEUE_READ:
     case CMD_RETRY_SETTINGS_PUT:
@@ -386,6 +397,8 @@ static void submit(struct backend *base, const struct command *c)
     struct err refused = stores(c->kind) ? embedded_refuse_to_store(b, c->kind) : err_none();
     if (refused.code == ERR_OK)
         refused = embedded_policy_check(b, c);
+    if (refused.code == ERR_OK && c->kind == CMD_ENQUEUE)
+        refused = engine_depend_check(b->engine, b->now, c->enqueue.specs, c->enqueue.count);
     if (refused.code != ERR_OK) {
         embedded_effect(b, c->done, c->ctx)->err = refused;
         return;
@@ -467,6 +480,7 @@ static struct turn *seal(struct embedded *b)
     if (t->batch.count > 0) {
         b->committing = t;
         b->building = free_turn(b);
+        embedded_meter_sealed(b, t);
         store_commit(b->env.store, &t->batch, b->settings.sync);
         return NULL;
     }
@@ -478,7 +492,7 @@ static struct turn *seal(struct embedded *b)
 
 static struct err advance(struct embedded *b)
 {
-    check_space(b);
+    embedded_check_space(b);
     if (b->ahead.cursor && b->now.ms - b->ahead.opened.ms > AHEAD_MAX_MS)
         embedded_ahead_close(b);
     /* Ticks are new work: they get as little of the reserve as an enqueue does. */
@@ -488,6 +502,9 @@ static struct err advance(struct embedded *b)
     TRY(embedded_events_purge(b, &more_events));
     b->more_due |= more_events;
     TRY(embedded_scan_step(b));
+    bool more;
+    TRY(engine_settle(b->engine, b->now, SETTLE_PER_TURN, &more));
+    b->more_due |= more;
     b->starved = (uint64_t)b->free_space < b->settings.min_free_space / 2;
     if (b->starved) {
         struct err why = no_space(b);
@@ -515,6 +532,7 @@ struct err embedded_turn(struct backend *base)
         if (durable->rewrote)
             embedded_ahead_close(b);
         embedded_events_durable(b, durable);
+        embedded_meter_durable(b, durable);
     }
     if (b->health == HEALTH_FAILED)
         try_reopen(b);
@@ -624,6 +642,7 @@ struct err embedded_new(const struct embedded_settings *settings, const struct e
     list_init(&b->folds);
     list_init(&b->events.reads);
     b->lanes.seed = rng_next(&b->env.rng);
+    b->meter = meter_new(settings->metrics_queues, rng_next(&b->env.rng));
     embedded_refresh_now(b);
     struct err err = embedded_recover(b);
     if (err.code != ERR_OK) {
@@ -652,6 +671,7 @@ void embedded_free(struct backend *base)
     embedded_takers_free_all(b);
     engine_free(b->engine);
     policies_free(b->policies);
+    meter_free(b->meter);
     eventlog_writer_fini(&b->events.writer);
     embedded_event_reads_free_all(b);
     buf_fini(&b->scratch);

@@ -32,6 +32,7 @@ struct turn {
     bool rewrote;        /* a job's first record */
     uint64_t last_event; /* number of the newest of its events; 0: it has none */
     uint64_t events[EVENT_COUNT];
+    int64_t sealed_at; /* env.ticks */
 };
 
 /* One being built, one on its way to disk, one whose replies are leaving: a reply's
@@ -112,6 +113,9 @@ struct embedded {
     struct policies *policies;
     struct ahead ahead;
     struct events events;
+    struct meter *meter;
+    struct histogram commit_times, commit_sizes;
+    uint64_t commit_bytes;
     struct buf scratch; /* for reads from the store */
 };
 
@@ -133,6 +137,8 @@ struct backend_claim {
 };
 
 /* embedded.c */
+/* Makes sure that b->free_space is not older than a moment. */
+void embedded_check_space(struct embedded *b);
 struct engine *embedded_engine_new(struct embedded *b);
 struct reply *embedded_effect(struct embedded *b, reply_fn done, void *ctx);
 /* The next effect of the turn that is being built, still empty. */
@@ -183,6 +189,11 @@ void embedded_event_read_cancel(struct backend *base, struct event_read *r);
 void embedded_event_reads_serve(struct embedded *b);
 /* Forgets all without an answer. */
 void embedded_event_reads_free_all(struct embedded *b);
+
+/* embedded_meter.c */
+void embedded_meter_sealed(struct embedded *b, struct turn *t);
+void embedded_meter_durable(struct embedded *b, const struct turn *t);
+void embedded_meter(struct embedded *b, struct reply *r);
 
 /* embedded_port.c */
 struct port embedded_port(struct embedded *b);

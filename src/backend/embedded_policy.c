@@ -45,6 +45,15 @@ void embedded_policy(struct embedded *b, const struct command *c, struct reply *
     case CMD_POLICY_REMOVE:
         r->err = policies_remove(b->policies, what->name);
         return;
+    case CMD_CATEGORIES_PUT:
+        r->err = policies_categories_put(b->policies, &put, a, &r->document);
+        return;
+    case CMD_CATEGORIES_READ:
+        r->err = policies_categories_read(b->policies, what->name, a, &r->document);
+        return;
+    case CMD_CATEGORIES_REMOVE:
+        r->err = policies_categories_remove(b->policies, what->name);
+        return;
     case CMD_QUEUE_PUT:
         r->err = policies_queue_put(b->policies, what->name, what->text, a, &r->document);
         return;
@@ -83,8 +92,15 @@ static size_t effective(void *ctx, struct str queue, struct str added, struct ar
     return policies_effective(b->policies, queue, added, a, list, settings);
 }
 
+static size_t categorizers(void *ctx, struct arena *a, const struct categorizer *const **list)
+{
+    struct embedded *b = ctx;
+    return policies_categorizers(b->policies, a, list);
+}
+
 void embedded_policy_port(struct port *port)
 {
+    port->categorizers = categorizers;
     port->policies = effective;
 }
 

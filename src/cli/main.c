@@ -18,7 +18,7 @@ static const char exit_codes[] =
     "lease was lost\n"
     "  2  what was given is wrong: an option, a payload, a line of bulk input\n"
     "  3  the server cannot be reached\n"
-    "  4  there is no such job, cron group or entry, retry policy or queue\n";
+    "  4  there is no such job, cron group or entry, policy or other resource\n";
 
 static const char about[] =
     "tenax keeps jobs until they are done: queues on disk, retries with backoff, and a record of "

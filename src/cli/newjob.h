@@ -20,6 +20,9 @@ struct enqueue_args {
     const char *unique_key;
     int unique_while; /* index into queued|active|exists */
     const char *batch_key, *batch_when, *batch_fold;
+    const char *depends_on;  /* ids, separated by commas */
+    int depends_when;        /* index into all_completed|all_ended */
+    int on_dependency_death; /* index into block|run|die */
     bool bulk;
     int64_t batch;
 };
@@ -37,6 +40,9 @@ enum newjob_field {
     NEWJOB_UNIQUE_KEY,
     NEWJOB_UNIQUE_WHILE,
     NEWJOB_BATCH,
+    NEWJOB_DEPENDS_ON,
+    NEWJOB_WHEN,
+    NEWJOB_ON_DEATH,
     NEWJOB_FIELDS
 };
 

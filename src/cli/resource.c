@@ -8,6 +8,7 @@
 #include "base/must.h"
 #include "cli/input.h"
 #include "core/job.h"
+#include "policy/category_document.h"
 #include "policy/fields.h"
 #include "policy/policy_document.h"
 
@@ -53,18 +54,73 @@ static void cell(struct table *t, struct str text)
     table_add(t, text.len ? TABLE_PLAIN : TABLE_FAINT, text.len ? text : STR("-"));
 }
 
+/* --- documents that the server keeps as they are --- */
+
+/* What there is to say of one. Its text is what the server would write, without a version: what has
+ * the same text means the same. */
+struct essence {
+    struct str name, text;
+    int64_t version;
+};
+
+typedef bool essence_fn(const struct document_node *root, struct arena *a, struct essence *e,
+                        struct document_fault *fault);
+
+static bool read_whole(essence_fn *essence, const struct document_node *root, struct arena *a,
+                       struct resource *r, struct document_fault *fault)
+{
+    struct essence e;
+    r->body = json_of(root, a);
+    if (!essence(root, a, &e, fault))
+        return false;
+    r->name = e.name;
+    return true;
+}
+
+static bool whole_exists(const struct document_node *answer)
+{
+    (void)answer;
+    return true;
+}
+
+static bool same_whole(essence_fn *essence, const struct resource *r,
+                       const struct document_node *answer, struct arena *a)
+{
+    struct document_fault fault;
+    struct essence mine, theirs;
+    return essence(resource_tree(r->body, a), a, &mine, &fault) &&
+           essence(answer, a, &theirs, &fault) && str_eq(mine.text, theirs.text) &&
+           (mine.version == 0 || mine.version == theirs.version);
+}
+
+static const struct document_node *whole_document(const struct document_node *answer,
+                                                  struct arena *a)
+{
+    (void)a;
+    return answer;
+}
+
+/* How many rules it has, or that it is broken. */
+static void rules_cell(const struct document_node *spec, struct table *t)
+{
+    const struct document_node *rules = spec ? document_member(spec, "rules") : NULL;
+    if (!spec)
+        table_add(t, TABLE_BAD, STR("broken"));
+    else
+        table_print(t, TABLE_PLAIN, "%zu", rules ? rules->count : 0);
+}
+
 /* --- retry policies --- */
 
-/* As the server would write it, without its version: what has the same text means the same. */
-static bool policy_essence(const struct document_node *root, struct arena *a, struct str *name,
-                           struct str *essence, int64_t *version, struct document_fault *fault)
+static bool policy_essence(const struct document_node *root, struct arena *a, struct essence *e,
+                           struct document_fault *fault)
 {
     struct policy_document d;
     if (!policy_document_read(root, &d, fault))
         return false;
-    *name = arena_copy(a, d.policy.name);
-    *version = d.resource_version;
-    *essence = json_of(policy_document_tree(&d.policy, 0, a), a);
+    e->name = arena_copy(a, d.policy.name);
+    e->version = d.resource_version;
+    e->text = json_of(policy_document_tree(&d.policy, 0, a), a);
     policy_document_free(&d);
     return true;
 }
@@ -72,34 +128,13 @@ static bool policy_essence(const struct document_node *root, struct arena *a, st
 static bool read_policy(const struct document_node *root, struct arena *a, struct resource *r,
                         struct document_fault *fault)
 {
-    struct str essence;
-    int64_t version;
-    r->body = json_of(root, a);
-    return policy_essence(root, a, &r->name, &essence, &version, fault);
-}
-
-static bool policy_exists(const struct document_node *answer)
-{
-    (void)answer;
-    return true;
+    return read_whole(policy_essence, root, a, r, fault);
 }
 
 static bool same_policy(const struct resource *r, const struct document_node *answer,
                         struct arena *a)
 {
-    struct document_fault fault;
-    struct str name, mine, theirs;
-    int64_t stated, present;
-    return policy_essence(resource_tree(r->body, a), a, &name, &mine, &stated, &fault) &&
-           policy_essence(answer, a, &name, &theirs, &present, &fault) && str_eq(mine, theirs) &&
-           (stated == 0 || stated == present);
-}
-
-static const struct document_node *policy_document(const struct document_node *answer,
-                                                   struct arena *a)
-{
-    (void)a;
-    return answer;
+    return same_whole(policy_essence, r, answer, a);
 }
 
 static const char *const policy_headers[] = {"NAME",           ">RULES",   ">RETRY LIMIT",
@@ -109,14 +144,66 @@ static void policy_row(const struct document_node *answer, struct table *t)
 {
     const struct document_node *metadata = document_member(answer, "metadata");
     const struct document_node *spec = document_member(answer, "spec");
-    const struct document_node *rules = spec ? document_member(spec, "rules") : NULL;
     cell(t, scalar(metadata, "name"));
-    if (!spec)
-        table_add(t, TABLE_BAD, STR("broken"));
-    else
-        table_print(t, TABLE_PLAIN, "%zu", rules ? rules->count : 0);
+    rules_cell(spec, t);
     cell(t, scalar(spec, "retryLimit"));
     cell(t, scalar(spec, "defaultAction"));
+    cell(t, scalar(metadata, "resourceVersion"));
+}
+
+/* --- failure categories --- */
+
+static bool categories_essence(const struct document_node *root, struct arena *a, struct essence *e,
+                               struct document_fault *fault)
+{
+    struct category_document d;
+    if (!category_document_read(root, &d, fault))
+        return false;
+    e->name = arena_copy(a, d.categorizer.name);
+    e->version = d.resource_version;
+    e->text = json_of(category_document_tree(&d.categorizer, 0, a), a);
+    category_document_free(&d);
+    return true;
+}
+
+static bool read_categories(const struct document_node *root, struct arena *a, struct resource *r,
+                            struct document_fault *fault)
+{
+    return read_whole(categories_essence, root, a, r, fault);
+}
+
+static bool same_categories(const struct resource *r, const struct document_node *answer,
+                            struct arena *a)
+{
+    return same_whole(categories_essence, r, answer, a);
+}
+
+static const char *const categories_headers[] = {"NAME", ">RULES", "CATEGORIES", ">VERSION", NULL};
+
+/* Each category once, in the order of its first rule. */
+static void categories_cell(const struct document_node *spec, struct table *t)
+{
+    struct buf b = {0};
+    const struct document_node *rules = spec ? document_member(spec, "rules") : NULL;
+    for (const struct document_node *n = rules ? rules->first : NULL; n; n = n->next) {
+        struct str category = scalar(n, "category");
+        const struct document_node *before = rules->first;
+        while (before != n && !str_eq(scalar(before, "category"), category))
+            before = before->next;
+        if (before == n)
+            buf_print(&b, "%s%.*s", b.len ? "," : "", STR_ARG(category));
+    }
+    cell(t, buf_view(&b));
+    buf_fini(&b);
+}
+
+static void categories_row(const struct document_node *answer, struct table *t)
+{
+    const struct document_node *metadata = document_member(answer, "metadata");
+    const struct document_node *spec = document_member(answer, "spec");
+    cell(t, scalar(metadata, "name"));
+    rules_cell(spec, t);
+    categories_cell(spec, t);
     cell(t, scalar(metadata, "resourceVersion"));
 }
 
@@ -257,11 +344,23 @@ static const struct resource_kind kinds[] = {
      .items = "items",
      .can_post = true,
      .read = read_policy,
-     .exists = policy_exists,
+     .exists = whole_exists,
      .same = same_policy,
-     .document = policy_document,
+     .document = whole_document,
      .headers = policy_headers,
      .row = policy_row},
+    {.kind = CATEGORY_DOCUMENT_KIND,
+     .word = "failurecategories",
+     .words = "failurecategories",
+     .path = "/failure-categories",
+     .items = "items",
+     .can_post = true,
+     .read = read_categories,
+     .exists = whole_exists,
+     .same = same_categories,
+     .document = whole_document,
+     .headers = categories_headers,
+     .row = categories_row},
     {.kind = "Queue",
      .word = "queue",
      .words = "queues",
@@ -321,7 +420,7 @@ static bool refuse_kind(const struct document_node *root, struct document_fault 
     struct fields_at top = {.node = root}, at = {&top, STR("kind"), 0, kind ? kind : root};
     struct buf words = {0};
     for (size_t i = 0; i < KINDS; i++)
-        buf_print(&words, "%s%s", i ? " or " : "", kinds[i].kind);
+        buf_print(&words, "%s%s", i == 0 ? "" : i + 1 < KINDS ? ", " : " or ", kinds[i].kind);
     fields_refuse(&f, &at, kind ? ERR_BAD_VALUE : ERR_MISSING_FIELD, "%.*s",
                   STR_ARG(buf_view(&words)));
     buf_fini(&words);

@@ -2,9 +2,9 @@
 #ifndef CLI_RESOURCE_H
 #define CLI_RESOURCE_H
 
-/* What files describe and commands manage in the manner of kubectl: retry policies and
- * queues, each a document with apiVersion, kind, metadata and spec. A kind is one row of a table
- * (resource.c); the verbs (resources.c) know no kind by name. */
+/* What files describe and commands manage in the manner of kubectl: retry policies,
+ * failure categories and queues, each a document with apiVersion, kind, metadata and spec. A kind
+ * is one row of a table (resource.c); the verbs (resources.c) know no kind by name. */
 
 #include "cli/client.h"
 #include "policy/document.h"

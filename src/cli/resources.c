@@ -44,14 +44,15 @@ static const struct option_def get_options[] = {
 };
 
 #define DOCUMENTS                                                                                  \
-    "A document has apiVersion (tenax.dev/v1), kind (RetryPolicy or Queue), metadata with a name " \
-    "and a spec; in YAML a line of --- stands between two. Nothing is sent if anything is wrong "  \
+    "A document has apiVersion (tenax.dev/v1), kind (RetryPolicy, FailureCategories or Queue), "   \
+    "metadata with a name and a spec; in YAML a line of --- stands between two. Nothing is sent "  \
+    "if anything is wrong "                                                                        \
     "with one of them."
 
 const struct subcommand create_command = {
     .name = "create",
     .usage = "-f FILE | queue NAME [--retry-policy NAMES]",
-    .summary = "make retry policies and queues that are not there yet",
+    .summary = "make policies, failure categories and queues that are not there",
     .about = DOCUMENTS "\nWhat there is already is refused, and the others are made.",
     .examples = "  tenax create -f policies.yaml\n"
                 "  tenax create queue ml --retry-policy infra,ml-training\n",
@@ -62,7 +63,7 @@ const struct subcommand create_command = {
 const struct subcommand apply_command = {
     .name = "apply",
     .usage = "-f FILE | queue NAME [--retry-policy NAMES]",
-    .summary = "make retry policies and queues what a file says",
+    .summary = "make policies, failure categories and queues what a file says",
     .about = DOCUMENTS "\nWhat is not there is created, what differs is changed, and the rest is "
                        "left as it is; so it can be repeated as often as you like.",
     .examples = "  tenax apply -f policies.yaml -f queues.yaml\n"
@@ -74,7 +75,7 @@ const struct subcommand apply_command = {
 const struct subcommand update_command = {
     .name = "update",
     .usage = "-f FILE | queue NAME [--retry-policy NAMES]",
-    .summary = "change retry policies and queues that are there",
+    .summary = "change policies, failure categories and queues that are there",
     .about = DOCUMENTS "\nWhat is not there is refused. A metadata.resourceVersion must be the "
                        "present one: so nobody's change is overwritten unseen.",
     .examples = "  tenax get retrypolicy infra -o yaml > infra.yaml\n"
@@ -86,9 +87,9 @@ const struct subcommand update_command = {
 const struct subcommand get_command = {
     .name = "get",
     .usage = "KIND [NAME...] | -f FILE",
-    .summary = "show retry policies and queues",
-    .about = "KIND is retrypolicy or queue, or either in the plural. With --output yaml or json "
-             "the documents are printed as they could be applied again.",
+    .summary = "show policies, failure categories and queues",
+    .about = "KIND is retrypolicy, failurecategories or queue, or one in the plural. With --output "
+             "yaml or json the documents are printed as they could be applied again.",
     .examples = "  tenax get retrypolicies\n"
                 "  tenax get retrypolicy infra -o yaml\n"
                 "  tenax get queue ml -o json\n",
@@ -484,8 +485,9 @@ int get_main(int argc, char **argv)
         return code;
     if (!args.files.count == !o.rest_count)
         return command_usage(&get_command, "%s",
-                             o.rest_count ? "either -f or words, not both"
-                                          : "what? retrypolicies, queues, or -f FILE");
+                             o.rest_count
+                                 ? "either -f or words, not both"
+                                 : "what? retrypolicies, failurecategories, queues, or -f FILE");
     code = client_open(&c, &get_command, &args.client);
     if (code != CLI_OK)
         return code;

@@ -12,7 +12,7 @@
 #include "core/matcher.h"
 
 struct categorize_rule {
-    struct matcher match;   /* states no categories */
+    struct matcher match;   /* first, as in every rule (policy/fields.h); states no categories */
     struct str category;    /* not empty */
     struct str subcategory; /* or empty */
     struct str hint;        /* for a person: what to do about it; or empty */
@@ -29,8 +29,9 @@ struct categorize_verdict {
     bool over_match_limit;              /* a pattern gave up: it counted as no match */
 };
 
-/* Whether a category that the worker itself gave comes first is for the caller to say. */
-struct categorize_verdict categorize(const struct categorizer *c, const struct failure *failure,
-                                     const struct pod_report *pod);
+/* Looks at their rules in the order of the list. Whether a category that the worker itself gave
+ * comes first is for the caller to say. */
+struct categorize_verdict categorize(const struct categorizer *const *list, size_t count,
+                                     const struct failure *failure);
 
 #endif

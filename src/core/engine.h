@@ -67,7 +67,8 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
 void engine_configure(struct engine *e, const struct engine_settings *settings);
 void engine_free(struct engine *e);
 
-/* --- recovery: events, every stored job once, every stored take, then engine_restored --- */
+/* --- recovery: events, every stored job once, every stored take and end, then engine_restored ---
+ */
 
 /* Unless nothing has ever happened: the number of the next event, from 1, and the mark. */
 void engine_restore_events(struct engine *e, uint64_t next, struct event_mark mark);
@@ -76,6 +77,7 @@ void engine_restore_events(struct engine *e, uint64_t next, struct event_mark ma
 void engine_restore_job(struct engine *e, const struct job *job, const struct job_extent *extent,
                         instant now);
 void engine_restore_take(struct engine *e, uint64_t seq, instant at, struct take take);
+void engine_restore_ended(struct engine *e, uint64_t seq, struct id id, enum depend_end end);
 /* Ends recovery: runs that a stop of the server cut off are recorded as lost. Writes. */
 NODISCARD struct err engine_restored(struct engine *e, instant now);
 
@@ -104,6 +106,11 @@ struct enqueued {
  * specs[i] or, of a duplicate, in the arena. */
 NODISCARD struct err engine_enqueue(struct engine *e, instant now, const struct enqueue *specs,
                                     size_t count, struct arena *a, struct enqueued *out);
+
+/* ERR_UNPROCESSABLE if the jobs that these wait for are not all there; to be asked before
+ * engine_enqueue, in the same turn. */
+NODISCARD struct err engine_depend_check(struct engine *e, instant now, const struct enqueue *specs,
+                                         size_t count);
 
 /* The job into which an enqueue with this batch key may be folded: open, ready, and never
  * handed out so far. `now` has it without payload; `stored` is its first record, with payload. */
@@ -169,6 +176,7 @@ enum patch_field {
     PATCH_BACKOFF = 16,
     PATCH_COMPLETED = 32,
     PATCH_DEAD = 64,
+    PATCH_FREE = 128, /* it waits for no jobs any more */
 };
 
 struct patch {
@@ -221,6 +229,9 @@ void engine_taker_pause(struct engine *e, struct taker *t, bool paused);
 
 /* Fires what is due by now, at most `most` of it; *more if some is left. */
 NODISCARD struct err engine_advance(struct engine *e, instant now, size_t most, bool *more);
+/* Tells jobs of the end of those they wait for, at most `most` of them; *more if some are left. To
+ * be called after all else that may end jobs, and before the turn is committed. */
+NODISCARD struct err engine_settle(struct engine *e, instant now, size_t most, bool *more);
 /* Hands out ready jobs to takers, and writes down what streams were given. */
 NODISCARD struct err engine_dispatch(struct engine *e, instant now, struct arena *a);
 /* When engine_advance has something to do next; false: never. */
@@ -248,6 +259,10 @@ void engine_count(const struct engine *e, struct str queue, uint64_t counts[STAT
 /* Calls each(ctx, name) for every queue that has jobs, in name order. */
 void engine_each_queue(const struct engine *e, struct arena *a,
                        void (*each)(void *ctx, struct str name), void *ctx);
+
+/* The same in no order, with the counts. */
+void engine_each_count(const struct engine *e,
+                       void (*each)(void *ctx, struct str name, const uint64_t *counts), void *ctx);
 
 /* The number that the next event will get. */
 uint64_t engine_next_event(const struct engine *e);

@@ -143,6 +143,9 @@ struct engine {
     struct idmap waits;  /* claims that wait, by id {0, ticket} */
     struct idmap avoids; /* waiting jobs that must stay off a node, by id */
     uint64_t avoid_serial;
+    struct btree waiting_for; /* major: hash of a job that others wait for; those that do */
+    struct list settling;     /* ends of jobs of which not all were told that wait for them */
+    uint64_t settle_seq;      /* of the next record of such an end */
     struct list dirty, hungry, all_waiters, takers;
     uint64_t next_event;
     struct event_mark mark;
@@ -254,6 +257,29 @@ void engine_crons_free(struct crons *c);
 struct err engine_cron_due(struct engine *e, instant now, struct id id);
 void engine_crons_restored(struct engine *e, instant now);
 void engine_crons_check(const struct engine *e);
+
+/* engine_depend.c */
+/* A job that has just been made: what it waits for, and whether it is blocked. earlier are the
+ * jobs of the same request that come before it. */
+struct err engine_depend_begin(struct engine *e, instant now, const struct enqueued *earlier,
+                               struct arena *a, struct job *job);
+/* Those of ids that a job that is brought back is to wait for again. */
+struct err engine_depend_again(struct engine *e, instant now, struct str ids, struct arena *a,
+                               struct str *waits_for);
+/* Blocked jobs: into and out of the index. */
+void engine_blocked_add(struct engine *e, struct queue *q, const struct job *job);
+void engine_blocked_remove(struct engine *e, struct queue *q, const struct job *job);
+/* A job that was blocked and waits for nothing more: from now on scheduled or ready. */
+void engine_unblock(struct engine *e, instant now, struct queue *q, struct job *job);
+/* A job has ended: those who wait for it are told by engine_settle. */
+void engine_depend_ended(struct engine *e, struct id id, enum depend_end end);
+void engine_depend_fini(struct engine *e);
+
+/* engine_change.c */
+/* Ends a job that waits, for the reason in its state: dead. */
+void engine_end_waiting(struct engine *e, instant now, struct job *job,
+                        const struct job_extent *extent, enum event event,
+                        enum resolution resolution);
 
 /* engine_note.c */
 void engine_note_drop(struct engine *e, struct live *l, enum note_kind kind);

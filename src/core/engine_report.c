@@ -4,8 +4,9 @@
 
 #include <stdio.h>
 
-#include "base/must.h"
 #include "base/duration.h"
+#include "base/must.h"
+#include "core/categorize.h"
 #include "core/engine_internal.h"
 #include "core/job_fields.h"
 #include "core/tally.h"
@@ -108,6 +109,7 @@ static void finish(struct engine *e, instant now, struct live *l, enum event eve
     s->status = lifecycle_move(STATUS_IN_FLIGHT, event);
     must(lifecycle_is_terminal(s->status));
     tell(e, now, l, event, s, ruling, retention.ms <= 0);
+    engine_depend_ended(e, l->id, s->status == STATUS_COMPLETED ? DEPEND_COMPLETED : DEPEND_DEAD);
     struct id id = l->id;
     struct queue *q = l->queue;
     struct job_extent extent = extent_of(l);
@@ -244,6 +246,8 @@ static struct decision decide(struct engine *e, instant now, const struct retry_
     }
     size_t used = tally_counts(d.extras.retry_counts, a, &counts);
     struct policy_verdict v = policy_evaluate(list, n, settings, f, counts, used, &e->rng);
+    if (v.over_match_limit && e->port.meter)
+        e->port.meter->pattern_give_ups++;
     adopt(e, &d, &v, v.policy >= 0 ? list[v.policy] : NULL, r, f, now, a);
     return d;
 }
@@ -345,6 +349,22 @@ static struct err load_record(struct engine *e, const struct live *l, struct are
     return e->port.load_job(e->port.ctx, l->id, l->has_state ? PORT_STATE : 0, a, job, &extent);
 }
 
+/* A worker that knows better says so; else the categorizers look at what it reported. Texts are
+ * borrowed from them for the call. */
+static void name_category(struct engine *e, struct failure *f, struct arena *a)
+{
+    const struct categorizer *const *list;
+    if (f->category.len || !e->port.categorizers)
+        return;
+    size_t n = e->port.categorizers(e->port.ctx, a, &list);
+    const struct categorize_rule *rule = n ? categorize(list, n, f).rule : NULL;
+    if (!rule)
+        return;
+    f->category = rule->category;
+    f->subcategory = rule->subcategory;
+    f->hint = rule->hint;
+}
+
 struct err engine_fail(struct engine *e, instant now, const struct failure_report *r,
                        struct arena *a, struct job *job)
 {
@@ -355,6 +375,7 @@ struct err engine_fail(struct engine *e, instant now, const struct failure_repor
     struct failure failure = r->failure;
     if (failure.node.len == 0)
         failure.node = job->state.extras.node;
+    name_category(e, &failure, a);
     struct retry_request request = {
         .job = job, .outcome = OUTCOME_FAILED, .kill = r->kill, .retry_at = r->retry_at};
     struct decision d = decide(e, now, &request, &failure, a);

@@ -297,6 +297,9 @@ static struct err start_run(struct engine *e, instant now, struct arena *a, stru
 
     struct job_event ev = engine_live_event(e, EVENT_TAKE, l);
     ev.from = STATUS_READY;
+    /* One that came back without a failure still has the ready_at of its first wait. */
+    bool again = instant_is_set(s->dequeued_at) && s->ready_at.ms < s->dequeued_at.ms;
+    ev.since = again ? INSTANT_NONE : s->ready_at;
     engine_changed(e, now, &ev);
     s->status = lifecycle_move(STATUS_READY, EVENT_TAKE);
     s->dequeued_at = now;

@@ -36,7 +36,8 @@ enum resolution {
     RESOLUTION_FAILED,
     RESOLUTION_CLAIM_EXPIRED,
     RESOLUTION_CANCELED,
-    RESOLUTION_POISON, /* too many runs in a row ended with their worker lost */
+    RESOLUTION_POISON,     /* too many runs in a row ended with their worker lost */
+    RESOLUTION_DEPENDENCY, /* a job that it waited for is dead or was deleted */
     RESOLUTION_COUNT
 };
 
@@ -53,6 +54,9 @@ struct job_batch {
  * its row in core/job_fields.def. */
 struct job_options {
     struct str retry_policies; /* names that the job adds, as "a,b" */
+    struct str depends_on;     /* the jobs it waits for (core/depend.h) */
+    uint64_t depend_when;      /* enum depend_when */
+    uint64_t depend_death;     /* enum depend_death */
 };
 
 /* What only some jobs carry along as they change. Zeroed: nothing. Every member has its row in
@@ -67,6 +71,7 @@ struct job_extras {
     instant grace_end;     /* over then at the latest */
     instant backoff_end;   /* what is waited for besides */
     instant terminated_at; /* the run is known to have ended */
+    struct str waits_for;  /* those of depends_on that still keep it blocked */
     uint64_t notes;        /* which there are: bits NOTE_BIT */
 };
 
@@ -171,9 +176,13 @@ struct failure {
     int32_t signal;    /* that ended it; 0: none */
     span run_time;     /* as the worker measured it; negative: not given */
     enum condition condition;
-    struct str node;                           /* where it ran; empty: not given */
-    struct str termination_message;            /* of the process as a whole */
-    struct str category, subcategory;          /* given by the worker or a categorizer */
+    struct str node;                  /* where it ran; empty: not given */
+    struct str termination_message;   /* of the process as a whole */
+    struct str category, subcategory; /* given by the worker or a categorizer */
+    struct str hint;                  /* of the categorizer: what to do about it */
+    struct str pod_error;             /* why the cluster could not run it */
+    const struct str *pod_events;     /* what it said of the pod: "FailedMount: ..." */
+    size_t pod_event_count;
     const struct container_result *containers; /* in the order they were given */
     size_t container_count;
 };

@@ -97,8 +97,8 @@ static bool message_holds(const struct matcher *m, struct matcher_subject *s)
 
 static bool event_holds(const struct matcher *m, struct matcher_subject *s)
 {
-    for (size_t i = 0; i < s->pod.event_count; i++)
-        if (is_found(m->pod_event, s->pod.events[i], s))
+    for (size_t i = 0; i < s->failure->pod_event_count; i++)
+        if (is_found(m->pod_event, s->failure->pod_events[i], s))
             return true;
     return false;
 }
@@ -106,7 +106,7 @@ static bool event_holds(const struct matcher *m, struct matcher_subject *s)
 bool matcher_holds(const struct matcher *m, struct matcher_subject *s)
 {
     return facts_hold(m, s->failure) && (!m->message || message_holds(m, s)) &&
-           (!m->pod_error || is_found(m->pod_error, s->pod.error, s)) &&
+           (!m->pod_error || is_found(m->pod_error, s->failure->pod_error, s)) &&
            (!m->pod_event || event_holds(m, s));
 }
 

@@ -34,17 +34,9 @@ struct matcher {
 
 #define MATCHER_CONDITION(c) (1u << (c))
 
-/* What the cluster said of a pod beside what its containers did. */
-struct pod_report {
-    struct str error;         /* why it could not be run; empty: not given */
-    const struct str *events; /* their texts: "FailedMount: ..." */
-    size_t event_count;
-};
-
 /* A failure to be looked at by any number of matchers. */
 struct matcher_subject {
     const struct failure *failure;
-    struct pod_report pod;
     /* Patterns that gave up; each counted as no match. After MATCHER_GIVE_UPS_MAX no
      * further pattern is tried: that bounds what one hostile text can cost. */
     unsigned gave_up;

@@ -34,8 +34,8 @@ struct policy_affinity {
 };
 
 struct policy_rule {
+    struct matcher match;      /* first, as in every rule (policy/fields.h) */
     enum policy_action action; /* POLICY_RETRY or POLICY_FAIL */
-    struct matcher match;
     /* What overrides the policy. */
     int64_t retry_limit;  /* or POLICY_NO_LIMIT */
     struct curve backoff; /* CURVE_NONE: not stated */

@@ -23,92 +23,41 @@ static bool rule_hint(struct fields *f, const struct fields_at *at, void *into)
     return fields_text(f, at, HINT_MAX, &((struct categorize_rule *)into)->hint);
 }
 
-static bool rule_exit_codes(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_exit_codes(f, at, &((struct categorize_rule *)into)->match);
-}
-
-static bool rule_conditions(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_conditions(f, at, &((struct categorize_rule *)into)->match);
-}
-
-static bool rule_message(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_pattern(f, at, &((struct categorize_rule *)into)->match.message);
-}
-
-static bool rule_pod_error(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_pattern(f, at, &((struct categorize_rule *)into)->match.pod_error);
-}
-
-static bool rule_pod_event(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_pattern(f, at, &((struct categorize_rule *)into)->match.pod_event);
-}
-
-static bool rule_container(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_label(f, at, &((struct categorize_rule *)into)->match.container);
-}
-
-static bool rule_include_init(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_bool(f, at, &((struct categorize_rule *)into)->match.include_init);
-}
-
 static const struct field rule_fields[] = {
     {"category", rule_category, true},
     {"subcategory", rule_subcategory, false},
     {"hint", rule_hint, false},
-    {"onExitCodes", rule_exit_codes, false},
-    {"onConditions", rule_conditions, false},
-    {"onTerminationMessage", rule_message, false},
-    {"onPodError", rule_pod_error, false},
-    {"onPodEvent", rule_pod_event, false},
-    {"containerName", rule_container, false},
-    {"includeInitContainers", rule_include_init, false},
+    {"onExitCodes", fields_exit_codes, false},
+    {"onConditions", fields_conditions, false},
+    {"onTerminationMessage", fields_message, false},
+    {"onPodError", fields_pod_error, false},
+    {"onPodEvent", fields_pod_event, false},
+    {"containerName", fields_container, false},
+    {"includeInitContainers", fields_include_init, false},
 };
 
-static bool read_rule(struct fields *f, const struct fields_at *at, struct categorize_rule *rules)
+static bool states(const struct matcher *m)
 {
-    struct categorize_rule *rule = &rules[at->index];
-    const struct matcher *m = &rule->match;
-    *rule = (struct categorize_rule){0};
-    if (!fields_read(f, at, rule_fields, COUNT(rule_fields), rule))
-        return false;
-    if (m->exit_operator == MATCHER_NO_CODES && !m->conditions && !m->message && !m->pod_error &&
-        !m->pod_event)
-        return fields_refuse(f, at, ERR_MISSING_FIELD,
-                             "at least one of onExitCodes, onConditions, onTerminationMessage, "
-                             "onPodError and onPodEvent");
-    uint64_t key = matcher_key(m);
-    for (size_t i = 0; i < at->index; i++)
-        if (matcher_key(&rules[i].match) == key)
-            return fields_refuse(f, at, ERR_BAD_VALUE,
-                                 "matchers of its own: spec.rules[%zu] has the same, so this rule "
-                                 "would never be reached",
-                                 i);
-    return true;
+    return m->exit_operator != MATCHER_NO_CODES || m->conditions || m->message || m->pod_error ||
+           m->pod_event;
 }
 
 static bool spec_rules(struct fields *f, const struct fields_at *at, void *into)
 {
     struct categorizer *c = into;
-    if (!fields_expect(f, at, DOCUMENT_LIST, "a list of rules"))
-        return false;
-    if (at->node->count == 0)
-        return fields_refuse(f, at, ERR_BAD_VALUE, "at least one rule");
-    if (at->node->count > FIELDS_RULES_MAX)
-        return fields_refuse(f, at, ERR_TOO_MANY, "at most %d rules", FIELDS_RULES_MAX);
-    struct categorize_rule *rules = arena_get(f->arena, at->node->count * sizeof *rules);
-    for (struct fields_at each = {0}; fields_each(at, &each);)
-        if (!read_rule(f, &each, rules))
-            return false;
-    c->rules = rules;
-    c->rule_count = at->node->count;
-    return true;
+    struct fields_rules rules = {
+        .size = sizeof(struct categorize_rule),
+        .table = rule_fields,
+        .table_count = COUNT(rule_fields),
+        .states = states,
+        .what_to_state = "at least one of onExitCodes, onConditions, onTerminationMessage, "
+                         "onPodError and onPodEvent",
+        .empty = "at least one rule",
+    };
+    bool good = fields_rules(f, at, &rules);
+    c->rules = rules.rules;
+    c->rule_count = rules.count;
+    return good;
 }
 
 /* --- the categorizer --- */
@@ -122,7 +71,7 @@ static void own_texts(struct categorizer *c, struct arena *a)
         r->category = arena_copy(a, r->category);
         r->subcategory = arena_copy(a, r->subcategory);
         r->hint = arena_copy(a, r->hint);
-        r->match.container = arena_copy(a, r->match.container);
+        fields_own_matcher(&r->match, a);
     }
 }
 

@@ -92,10 +92,35 @@ NODISCARD bool fields_frame(struct fields *f, const struct fields_at *at,
 struct document_node *fields_frame_tree(struct arena *a, struct document_node *root,
                                         const struct fields_frame *frame);
 
-/* The matchers of a rule are members among others: these read one each into a struct matcher. */
-bool fields_exit_codes(struct fields *f, const struct fields_at *at, struct matcher *m);
-bool fields_conditions(struct fields *f, const struct fields_at *at, struct matcher *m);
-bool fields_categories(struct fields *f, const struct fields_at *at, struct matcher *m);
+/* The matchers of a rule are members among others. Every rule has its struct matcher as its first
+ * member, so that these rows read into a rule of whatever kind. */
+bool fields_exit_codes(struct fields *f, const struct fields_at *at, void *rule);
+bool fields_conditions(struct fields *f, const struct fields_at *at, void *rule);
+bool fields_message(struct fields *f, const struct fields_at *at, void *rule);
+bool fields_categories(struct fields *f, const struct fields_at *at, void *rule);
+bool fields_pod_error(struct fields *f, const struct fields_at *at, void *rule);
+bool fields_pod_event(struct fields *f, const struct fields_at *at, void *rule);
+bool fields_container(struct fields *f, const struct fields_at *at, void *rule);
+bool fields_include_init(struct fields *f, const struct fields_at *at, void *rule);
+
+/* A list of rules, each of that size, in the arena. */
+struct fields_rules {
+    size_t size;
+    const struct field *table; /* of a rule's members */
+    size_t table_count;
+    void (*begin)(void *rule);               /* makes an empty one; NULL: zeros do */
+    void (*end)(void *rule);                 /* once it is read; NULL: nothing */
+    bool (*states)(const struct matcher *m); /* a matcher that may stand in such a rule */
+    const char *what_to_state;               /* "at least one of ..." */
+    const char *empty;                       /* what is expected instead of an empty list */
+    void *rules;                             /* the result */
+    size_t count;
+};
+/* Each must state something, and none the same as an earlier one, for it would never be reached. */
+NODISCARD bool fields_rules(struct fields *f, const struct fields_at *at, struct fields_rules *r);
+/* Copies what a matcher keeps of the tree. */
+void fields_own_matcher(struct matcher *m, struct arena *a);
+
 void fields_add_matchers(struct arena *a, struct document_node *rule, const struct matcher *m);
 struct document_node *fields_span_tree(struct arena *a, span d);
 

@@ -54,17 +54,18 @@ static bool read_values(struct fields *f, const struct fields_at *at, void *into
     return true;
 }
 
-bool fields_exit_codes(struct fields *f, const struct fields_at *at, struct matcher *m)
+bool fields_exit_codes(struct fields *f, const struct fields_at *at, void *rule)
 {
     static const struct field table[] = {{"operator", read_operator, true},
                                          {"values", read_values, true}};
-    return fields_read(f, at, table, 2, m);
+    return fields_read(f, at, table, 2, (struct matcher *)rule);
 }
 
 #define CONDITIONS "OOMKilled, Evicted, Preempted, DeadlineExceeded or Unschedulable"
 
-bool fields_conditions(struct fields *f, const struct fields_at *at, struct matcher *m)
+bool fields_conditions(struct fields *f, const struct fields_at *at, void *rule)
 {
+    struct matcher *m = rule;
     if (!expect_list(f, at, "a list of " CONDITIONS, CONDITION_COUNT))
         return false;
     for (struct fields_at each = {0}; fields_each(at, &each);) {
@@ -80,8 +81,9 @@ bool fields_conditions(struct fields *f, const struct fields_at *at, struct matc
     return true;
 }
 
-bool fields_categories(struct fields *f, const struct fields_at *at, struct matcher *m)
+bool fields_categories(struct fields *f, const struct fields_at *at, void *rule)
 {
+    struct matcher *m = rule;
     if (!expect_list(f, at, "a list of categories", FIELDS_CATEGORIES_MAX))
         return false;
     struct str *list = arena_get(f->arena, at->node->count * sizeof *list);
@@ -95,6 +97,82 @@ bool fields_categories(struct fields *f, const struct fields_at *at, struct matc
     m->categories = list;
     m->category_count = at->node->count;
     return true;
+}
+
+bool fields_message(struct fields *f, const struct fields_at *at, void *rule)
+{
+    return fields_pattern(f, at, &((struct matcher *)rule)->message);
+}
+
+bool fields_pod_error(struct fields *f, const struct fields_at *at, void *rule)
+{
+    return fields_pattern(f, at, &((struct matcher *)rule)->pod_error);
+}
+
+bool fields_pod_event(struct fields *f, const struct fields_at *at, void *rule)
+{
+    return fields_pattern(f, at, &((struct matcher *)rule)->pod_event);
+}
+
+bool fields_container(struct fields *f, const struct fields_at *at, void *rule)
+{
+    return fields_label(f, at, &((struct matcher *)rule)->container);
+}
+
+bool fields_include_init(struct fields *f, const struct fields_at *at, void *rule)
+{
+    return fields_bool(f, at, &((struct matcher *)rule)->include_init);
+}
+
+/* --- rules --- */
+
+static void *rule_at(const struct fields_rules *r, size_t i)
+{
+    return (char *)r->rules + i * r->size;
+}
+
+static bool read_rule(struct fields *f, const struct fields_at *at, const struct fields_rules *r)
+{
+    void *rule = rule_at(r, at->index);
+    if (r->begin)
+        r->begin(rule);
+    if (!fields_read(f, at, r->table, r->table_count, rule))
+        return false;
+    if (!r->states(rule))
+        return fields_refuse(f, at, ERR_MISSING_FIELD, "%s", r->what_to_state);
+    uint64_t key = matcher_key(rule);
+    for (size_t i = 0; i < at->index; i++)
+        if (matcher_key(rule_at(r, i)) == key)
+            return fields_refuse(f, at, ERR_BAD_VALUE,
+                                 "matchers of its own: spec.rules[%zu] has the same, so this rule "
+                                 "would never be reached",
+                                 i);
+    if (r->end)
+        r->end(rule);
+    return true;
+}
+
+bool fields_rules(struct fields *f, const struct fields_at *at, struct fields_rules *r)
+{
+    if (!fields_expect(f, at, DOCUMENT_LIST, "a list of rules"))
+        return false;
+    if (at->node->count == 0)
+        return fields_refuse(f, at, ERR_BAD_VALUE, "%s", r->empty);
+    if (at->node->count > FIELDS_RULES_MAX)
+        return fields_refuse(f, at, ERR_TOO_MANY, "at most %d rules", FIELDS_RULES_MAX);
+    r->rules = arena_zero(f->arena, at->node->count * r->size);
+    for (struct fields_at each = {0}; fields_each(at, &each);)
+        if (!read_rule(f, &each, r))
+            return false;
+    r->count = at->node->count;
+    return true;
+}
+
+void fields_own_matcher(struct matcher *m, struct arena *a)
+{
+    m->container = arena_copy(a, m->container);
+    for (size_t i = 0; i < m->category_count; i++)
+        ((struct str *)m->categories)[i] = arena_copy(a, m->categories[i]);
 }
 
 /* --- writing --- */

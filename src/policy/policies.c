@@ -6,19 +6,12 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/must.h"
-#include "base/strmap.h"
+#include "policy/category_document.h"
 #include "policy/policy_document.h"
 #include "policy/settings_document.h"
 
 #define GLOBAL_MAX_DEFAULT 20
 #define NAME_ARG(name)     (int)((name).len < 64 ? (name).len : 64), (name).at
-
-struct item {
-    struct str name; /* owned by the map */
-    uint64_t version;
-    struct policy_document document; /* iff why is empty */
-    char why[256];                   /* it cannot be read any more, or empty */
-};
 
 struct attached {
     struct str queue, names;
@@ -27,9 +20,8 @@ struct attached {
 
 struct policies {
     struct policies_sink sink;
-    struct strmap items; /* of struct item */
-    struct item **sorted;
-    size_t count, cap;
+    struct shelf *policies;   /* of struct policy_document */
+    struct shelf *categories; /* of struct category_document */
     struct attached **queues;
     size_t queue_count, queue_cap;
     struct policy_settings settings;
@@ -38,32 +30,102 @@ struct policies {
     uint64_t version; /* the last that was given */
 };
 
+static bool parse_policy(struct str text, enum document_format format, void *doc,
+                         struct document_fault *fault)
+{
+    return policy_document_parse(text, format, doc, fault);
+}
+
+static void free_policy(void *doc)
+{
+    policy_document_free(doc);
+}
+
+static struct str name_of_policy(const void *doc)
+{
+    return ((const struct policy_document *)doc)->policy.name;
+}
+
+static int64_t version_of_policy(const void *doc)
+{
+    return ((const struct policy_document *)doc)->resource_version;
+}
+
+static struct document_node *tree_of_policy(const void *doc, int64_t version, struct arena *a)
+{
+    return policy_document_tree(&((const struct policy_document *)doc)->policy, version, a);
+}
+
+static const struct shelf_kind policy_kind = {.kind = POLICIES_POLICY,
+                                              .kind_name = POLICY_DOCUMENT_KIND,
+                                              .one = "retry policy",
+                                              .many = "retry policies",
+                                              .size = sizeof(struct policy_document),
+                                              .most = POLICIES_MAX,
+                                              .parse = parse_policy,
+                                              .free = free_policy,
+                                              .name = name_of_policy,
+                                              .version = version_of_policy,
+                                              .tree = tree_of_policy};
+
+static bool parse_categories(struct str text, enum document_format format, void *doc,
+                             struct document_fault *fault)
+{
+    return category_document_parse(text, format, doc, fault);
+}
+
+static void free_categories(void *doc)
+{
+    category_document_free(doc);
+}
+
+static struct str name_of_categories(const void *doc)
+{
+    return ((const struct category_document *)doc)->categorizer.name;
+}
+
+static int64_t version_of_categories(const void *doc)
+{
+    return ((const struct category_document *)doc)->resource_version;
+}
+
+static struct document_node *tree_of_categories(const void *doc, int64_t version, struct arena *a)
+{
+    return category_document_tree(&((const struct category_document *)doc)->categorizer, version,
+                                  a);
+}
+
+static const struct shelf_kind categories_kind = {.kind = POLICIES_CATEGORIES,
+                                                  .kind_name = CATEGORY_DOCUMENT_KIND,
+                                                  .one = "list of failure categories",
+                                                  .many = "lists of failure categories",
+                                                  .size = sizeof(struct category_document),
+                                                  .most = POLICIES_CATEGORIES_MAX,
+                                                  .parse = parse_categories,
+                                                  .free = free_categories,
+                                                  .name = name_of_categories,
+                                                  .version = version_of_categories,
+                                                  .tree = tree_of_categories};
+
 struct policies *policies_new(bool enabled, const struct policies_sink *sink)
 {
     struct policies *p = ALLOC(struct policies);
     p->sink = *sink;
+    p->policies = shelf_new(&policy_kind, sink, &p->version);
+    p->categories = shelf_new(&categories_kind, sink, &p->version);
     p->settings =
         (struct policy_settings){.enabled = enabled, .global_max_retries = GLOBAL_MAX_DEFAULT};
     return p;
-}
-
-static void free_item(struct item *it)
-{
-    if (!it->why[0])
-        policy_document_free(&it->document);
-    free(it);
 }
 
 void policies_free(struct policies *p)
 {
     if (!p)
         return;
-    for (size_t i = 0; i < p->count; i++)
-        free_item(p->sorted[i]);
+    shelf_free(p->policies);
+    shelf_free(p->categories);
     for (size_t i = 0; i < p->queue_count; i++)
         free(p->queues[i]);
-    strmap_fini(&p->items);
-    free(p->sorted);
     free(p->queues);
     free(p->change);
     free(p);
@@ -99,152 +161,69 @@ static bool has_name(struct str names, struct str name)
 
 /* --- the policies --- */
 
-static int compare(struct str x, struct str y)
-{
-    int c = memcmp(x.at, y.at, x.len < y.len ? x.len : y.len);
-    return c ? c : (x.len > y.len) - (x.len < y.len);
-}
-
-static void insert(struct policies *p, struct str name, struct item *it)
-{
-    if (p->count == p->cap) {
-        p->cap = p->cap ? p->cap * 2 : 16;
-        p->sorted = alloc_resize(p->sorted, p->cap * sizeof(struct item *));
-    }
-    it->name = strmap_put(&p->items, name, it);
-    size_t i = p->count++;
-    for (; i > 0 && compare(it->name, p->sorted[i - 1]->name) < 0; i--)
-        p->sorted[i] = p->sorted[i - 1];
-    p->sorted[i] = it;
-}
-
-static void forget(struct policies *p, struct item *it)
-{
-    size_t i = 0;
-    while (p->sorted[i] != it)
-        i++;
-    p->count--;
-    memmove(&p->sorted[i], &p->sorted[i + 1], (p->count - i) * sizeof(struct item *));
-    must(strmap_remove(&p->items, it->name) == it);
-    free_item(it);
-}
-
-static void write_item(const struct item *it, struct buf *b, struct arena *a)
-{
-    if (!it->why[0]) {
-        document_write_json(policy_document_tree(&it->document.policy, (int64_t)it->version, a), b);
-        return;
-    }
-    buf_lit(b, "{\"kind\":\"" POLICY_DOCUMENT_KIND "\",\"metadata\":{\"name\":");
-    json_write_string(b, it->name);
-    buf_print(b, ",\"resourceVersion\":%llu},\"broken\":", (unsigned long long)it->version);
-    json_write_string(b, str_from(it->why));
-    buf_byte(b, '}');
-}
-
-static struct err check_put(const struct policies *p, const struct policies_put *put,
-                            const struct policy_document *d, const struct item *old)
-{
-    struct str name = d->policy.name;
-    if (put->name.len && !str_eq(name, put->name))
-        return err_make(ERR_BAD_VALUE, "metadata.name: expected the one in the path, '%.*s'",
-                        NAME_ARG(put->name));
-    if (put->create && old)
-        return err_make(ERR_CONFLICT, "there is a retry policy '%.*s' already", NAME_ARG(name));
-    if (d->resource_version && !old)
-        return err_make(ERR_CONFLICT,
-                        "metadata.resourceVersion: there is no retry policy '%.*s' any more",
-                        NAME_ARG(name));
-    if (d->resource_version && (uint64_t)d->resource_version != old->version)
-        return err_make(ERR_CONFLICT, "metadata.resourceVersion: it is %llu by now, not %lld",
-                        (unsigned long long)old->version, (long long)d->resource_version);
-    if (!old && p->count >= POLICIES_MAX)
-        return err_make(ERR_TOO_MANY, "there are at most %d retry policies", POLICIES_MAX);
-    return err_none();
-}
-
-/* Takes over the document. */
-static struct item *adopt(struct policies *p, struct policy_document *d, struct item *old)
-{
-    struct item *it = old;
-    if (!it) {
-        it = ALLOC(struct item);
-        insert(p, d->policy.name, it);
-    } else if (!it->why[0]) {
-        policy_document_free(&it->document);
-    }
-    it->why[0] = '\0';
-    it->document = *d;
-    it->version = ++p->version;
-    return it;
-}
-
 struct err policies_put(struct policies *p, const struct policies_put *put, struct arena *a,
                         struct str *json)
 {
-    struct policy_document d;
-    struct document_fault fault = {0};
-    if (!policy_document_parse(put->text, put->format, &d, &fault))
-        return document_fault_err(&fault);
-    struct item *old = strmap_get(&p->items, d.policy.name);
-    struct err err = check_put(p, put, &d, old);
-    if (err.code != ERR_OK) {
-        policy_document_free(&d);
-        return err;
-    }
-    struct item *it = adopt(p, &d, old);
-    struct buf b = {0};
-    write_item(it, &b, a);
-    *json = own(&b, a);
-    p->sink.put(p->sink.ctx, POLICIES_POLICY, it->name, it->version, *json);
-    return err_none();
+    return shelf_put(p->policies, put, a, json);
 }
 
 struct err policies_read(const struct policies *p, struct str name, struct arena *a,
                          struct str *json)
 {
-    struct buf b = {0};
-    if (name.len) {
-        const struct item *it = strmap_get(&p->items, name);
-        if (!it)
-            return err_make(ERR_NOT_FOUND, "there is no retry policy '%.*s'", NAME_ARG(name));
-        write_item(it, &b, a);
-    } else {
-        buf_lit(&b, "{\"items\":[");
-        for (size_t i = 0; i < p->count; i++) {
-            if (i)
-                buf_byte(&b, ',');
-            write_item(p->sorted[i], &b, a);
-        }
-        buf_lit(&b, "]}");
-    }
-    *json = own(&b, a);
-    return err_none();
+    return shelf_read(p->policies, name, a, json);
 }
 
 struct err policies_remove(struct policies *p, struct str name)
 {
-    struct item *it = strmap_get(&p->items, name);
-    if (!it)
-        return err_make(ERR_NOT_FOUND, "there is no retry policy '%.*s'", NAME_ARG(name));
     for (size_t i = 0; i < p->queue_count; i++)
         if (has_name(p->queues[i]->names, name))
             return err_make(ERR_CONFLICT, "the queue '%.*s' has this retry policy",
                             NAME_ARG(p->queues[i]->queue));
-    if (str_eq(p->settings.default_policy, name))
+    if (name.len && str_eq(p->settings.default_policy, name))
         return err_make(ERR_CONFLICT, "this retry policy is the default of the settings");
-    p->sink.put(p->sink.ctx, POLICIES_POLICY, name, 0, (struct str){0});
-    forget(p, it);
-    return err_none();
+    return shelf_remove(p->policies, name);
 }
 
 struct err policies_check_names(const struct policies *p, struct str names)
 {
     for (struct str name; next_name(&names, &name);)
-        if (!strmap_get(&p->items, name))
+        if (!shelf_has(p->policies, name))
             return err_make(ERR_UNPROCESSABLE, "retry_policies: there is no retry policy '%.*s'",
                             NAME_ARG(name));
     return err_none();
+}
+
+/* --- failure categories --- */
+
+struct err policies_categories_put(struct policies *p, const struct policies_put *put,
+                                   struct arena *a, struct str *json)
+{
+    return shelf_put(p->categories, put, a, json);
+}
+
+struct err policies_categories_read(const struct policies *p, struct str name, struct arena *a,
+                                    struct str *json)
+{
+    return shelf_read(p->categories, name, a, json);
+}
+
+struct err policies_categories_remove(struct policies *p, struct str name)
+{
+    return shelf_remove(p->categories, name);
+}
+
+size_t policies_categorizers(const struct policies *p, struct arena *a,
+                             const struct categorizer *const **list)
+{
+    size_t n = 0, count = shelf_count(p->categories);
+    const struct categorizer **out = arena_get(a, (count + 1) * sizeof(struct categorizer *));
+    for (size_t i = 0; i < count; i++) {
+        const struct category_document *d = shelf_at(p->categories, i);
+        if (d)
+            out[n++] = &d->categorizer;
+    }
+    *list = out;
+    return n;
 }
 
 /* --- queues --- */
@@ -374,7 +353,7 @@ struct err policies_settings_put(struct policies *p, struct str text, struct str
 {
     struct policy_settings s = p->settings;
     TRY(read_settings(text, a, &s));
-    if (s.default_policy.len && !strmap_get(&p->items, s.default_policy))
+    if (s.default_policy.len && !shelf_has(p->policies, s.default_policy))
         return err_make(ERR_UNPROCESSABLE, "defaultPolicyName: there is no retry policy '%.*s'",
                         NAME_ARG(s.default_policy));
     struct str old = settings_json(&p->settings, a), new = settings_json(&s, a);
@@ -400,27 +379,6 @@ void policies_settings_read(const struct policies *p, struct arena *a, struct st
 
 /* --- recovery --- */
 
-static struct err restore_policy(struct policies *p, struct str name, uint64_t version,
-                                 struct str body)
-{
-    struct document_fault fault = {0};
-    struct item *it = ALLOC(struct item);
-    struct err err = err_none();
-    if (!policy_document_parse(body, DOCUMENT_JSON, &it->document, &fault))
-        err = document_fault_err(&fault);
-    else if (!str_eq(it->document.policy.name, name))
-        err = err_make(ERR_CORRUPT, "it says that it has another name");
-    if (err.code != ERR_OK) {
-        if (it->document.policy.name.len)
-            policy_document_free(&it->document);
-        memcpy(it->why, err.msg, sizeof err.msg < sizeof it->why ? sizeof err.msg : sizeof it->why);
-        it->why[sizeof it->why - 1] = '\0';
-    }
-    it->version = version;
-    insert(p, name, it);
-    return err;
-}
-
 static struct err restore_settings(struct policies *p, struct str body)
 {
     struct arena memory = {0};
@@ -439,7 +397,9 @@ struct err policies_restore(struct policies *p, char kind, struct str name, uint
         p->version = version;
     switch (kind) {
     case POLICIES_POLICY:
-        return restore_policy(p, name, version, body);
+        return shelf_restore(p->policies, name, version, body);
+    case POLICIES_CATEGORIES:
+        return shelf_restore(p->categories, name, version, body);
     case POLICIES_QUEUE:
         attach(p, name, body);
         return err_none();
@@ -461,9 +421,9 @@ static void add_named(const struct policies *p, struct str names, const struct p
                       size_t *n)
 {
     for (struct str name; next_name(&names, &name);) {
-        const struct item *it = strmap_get(&p->items, name);
-        if (it && !it->why[0])
-            list[(*n)++] = &it->document.policy;
+        const struct policy_document *d = shelf_get(p->policies, name);
+        if (d)
+            list[(*n)++] = &d->policy;
     }
 }
 

@@ -2,29 +2,26 @@
 #ifndef POLICY_POLICIES_H
 #define POLICY_POLICIES_H
 
-/* The retry policies that there are, kept parsed; which queues have which of them; and the
- * settings that can be changed at run time. All three are resources: a kind, a name, a
- * version and a body of text, which the owner stores and brings back at a restart. What is
+/* The retry policies and the failure categories that there are, kept parsed; which queues have
+ * which policies; and the settings that can be changed at run time. All are resources: a kind, a
+ * name, a version and a body of text, which the owner stores and brings back at a restart. What is
  * refused changes nothing. No I/O, no log. */
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "core/categorize.h"
 #include "core/policy.h"
-#include "policy/document.h"
+#include "policy/shelf.h"
 
 /* The kinds are on disk. */
-#define POLICIES_POLICY   'p' /* body: the policy's canonical JSON */
-#define POLICIES_QUEUE    'q' /* body: "a,b" */
-#define POLICIES_SETTINGS 's' /* no name; body: JSON */
-#define POLICIES_CHANGE   'c' /* no name; body: the last change of the settings as JSON */
+#define POLICIES_POLICY     'p' /* body: the policy's canonical JSON */
+#define POLICIES_QUEUE      'q' /* body: "a,b" */
+#define POLICIES_SETTINGS   's' /* no name; body: JSON */
+#define POLICIES_CHANGE     'c' /* no name; body: the last change of the settings as JSON */
+#define POLICIES_CATEGORIES 'f' /* body: canonical JSON */
 
-#define POLICIES_MAX 1000
-
-struct policies_sink {
-    void *ctx;
-    /* body.at == NULL: the resource is gone. */
-    void (*put)(void *ctx, char kind, struct str name, uint64_t version, struct str body);
-};
+#define POLICIES_MAX            1000
+#define POLICIES_CATEGORIES_MAX 100
 
 struct policies;
 /* enabled: unless the settings were ever put. */
@@ -32,16 +29,10 @@ struct policies *policies_new(bool enabled, const struct policies_sink *sink);
 void policies_free(struct policies *p);
 
 /* A stored resource. An error is to be logged, no more: what cannot be read any more counts as
- * absent, and a policy is shown as broken. */
+ * absent, and a document is shown as broken. */
 NODISCARD struct err policies_restore(struct policies *p, char kind, struct str name,
                                       uint64_t version, struct str body);
 
-struct policies_put {
-    struct str name; /* that it must have; empty: any */
-    struct str text;
-    enum document_format format;
-    bool create; /* ERR_CONFLICT if there is one of that name */
-};
 /* Adds or replaces a policy. The document's resourceVersion, if it states one, must be the present
  * one: ERR_CONFLICT. All answers are JSON in the arena. */
 NODISCARD struct err policies_put(struct policies *p, const struct policies_put *put,
@@ -51,6 +42,16 @@ NODISCARD struct err policies_read(const struct policies *p, struct str name, st
                                    struct str *json);
 /* ERR_NOT_FOUND; ERR_CONFLICT while a queue or the settings name it. */
 NODISCARD struct err policies_remove(struct policies *p, struct str name);
+
+/* The same for failure categories. */
+NODISCARD struct err policies_categories_put(struct policies *p, const struct policies_put *put,
+                                             struct arena *a, struct str *json);
+NODISCARD struct err policies_categories_read(const struct policies *p, struct str name,
+                                              struct arena *a, struct str *json);
+NODISCARD struct err policies_categories_remove(struct policies *p, struct str name);
+/* Those that can be applied, in the order of their names. Valid until the next change. */
+size_t policies_categorizers(const struct policies *p, struct arena *a,
+                             const struct categorizer *const **list);
 
 /* Says which policies a queue has; names is "a,b". ERR_UNPROCESSABLE if one does not exist. */
 NODISCARD struct err policies_queue_put(struct policies *p, struct str queue, struct str names,

@@ -92,36 +92,6 @@ static bool rule_action(struct fields *f, const struct fields_at *at, void *into
     return read_action(f, at, &((struct policy_rule *)into)->action);
 }
 
-static bool rule_exit_codes(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_exit_codes(f, at, &((struct policy_rule *)into)->match);
-}
-
-static bool rule_conditions(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_conditions(f, at, &((struct policy_rule *)into)->match);
-}
-
-static bool rule_message(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_pattern(f, at, &((struct policy_rule *)into)->match.message);
-}
-
-static bool rule_categories(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_categories(f, at, &((struct policy_rule *)into)->match);
-}
-
-static bool rule_container(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_label(f, at, &((struct policy_rule *)into)->match.container);
-}
-
-static bool rule_include_init(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_bool(f, at, &((struct policy_rule *)into)->match.include_init);
-}
-
 static bool rule_limit(struct fields *f, const struct fields_at *at, void *into)
 {
     return fields_int(f, at, 0, JOB_RETRY_LIMIT_MAX, &((struct policy_rule *)into)->retry_limit);
@@ -139,65 +109,52 @@ static bool rule_affinity(struct fields *f, const struct fields_at *at, void *in
 
 static const struct field rule_fields[] = {
     {"action", rule_action, true},
-    {"onExitCodes", rule_exit_codes, false},
-    {"onConditions", rule_conditions, false},
-    {"onTerminationMessage", rule_message, false},
-    {"onFailureCategory", rule_categories, false},
-    {"containerName", rule_container, false},
-    {"includeInitContainers", rule_include_init, false},
+    {"onExitCodes", fields_exit_codes, false},
+    {"onConditions", fields_conditions, false},
+    {"onTerminationMessage", fields_message, false},
+    {"onFailureCategory", fields_categories, false},
+    {"containerName", fields_container, false},
+    {"includeInitContainers", fields_include_init, false},
     {"retryLimit", rule_limit, false},
     {"backoff", rule_backoff, false},
     {"antiAffinity", rule_affinity, false},
 };
 
-/* Without one it would match every failure, and no later rule would ever be asked. */
-static bool check_matchers(struct fields *f, const struct fields_at *at,
-                           const struct policy_rule *rule)
+static void begin_rule(void *rule)
 {
-    const struct matcher *m = &rule->match;
-    if (m->exit_operator != MATCHER_NO_CODES || m->conditions || m->message || m->category_count)
-        return true;
-    return fields_refuse(f, at, ERR_MISSING_FIELD,
-                         "at least one of onExitCodes, onConditions, onTerminationMessage and "
-                         "onFailureCategory (what to do with any other failure is "
-                         "spec.defaultAction)");
+    *(struct policy_rule *)rule = (struct policy_rule){.retry_limit = POLICY_NO_LIMIT};
 }
 
-static bool read_rule(struct fields *f, const struct fields_at *at, struct policy_rule *rules)
+static void end_rule(void *rule)
 {
-    struct policy_rule *rule = &rules[at->index];
-    *rule = (struct policy_rule){.retry_limit = POLICY_NO_LIMIT};
-    if (!fields_read(f, at, rule_fields, COUNT(rule_fields), rule) || !check_matchers(f, at, rule))
-        return false;
-    rule->key = policy_rule_key(rule);
-    uint64_t match = matcher_key(&rule->match);
-    for (size_t i = 0; i < at->index; i++)
-        if (matcher_key(&rules[i].match) == match)
-            return fields_refuse(f, at, ERR_BAD_VALUE,
-                                 "matchers of its own: spec.rules[%zu] has the same, so this rule "
-                                 "would never be reached",
-                                 i);
-    return true;
+    ((struct policy_rule *)rule)->key = policy_rule_key(rule);
+}
+
+/* Without one it would match every failure, and no later rule would ever be asked. */
+static bool states(const struct matcher *m)
+{
+    return m->exit_operator != MATCHER_NO_CODES || m->conditions || m->message || m->category_count;
 }
 
 static bool spec_rules(struct fields *f, const struct fields_at *at, void *into)
 {
     struct policy *p = into;
-    if (!fields_expect(f, at, DOCUMENT_LIST, "a list of rules"))
-        return false;
-    if (at->node->count == 0)
-        return fields_refuse(f, at, ERR_BAD_VALUE,
-                             "at least one rule (leave rules out if only defaultAction is to "
-                             "decide)");
-    if (at->node->count > FIELDS_RULES_MAX)
-        return fields_refuse(f, at, ERR_TOO_MANY, "at most %d rules", FIELDS_RULES_MAX);
-    struct policy_rule *rules = arena_get(f->arena, at->node->count * sizeof *rules);
-    for (struct fields_at each = {0}; fields_each(at, &each);)
-        if (!read_rule(f, &each, rules))
-            return false;
-    p->rules = rules;
-    p->rule_count = at->node->count;
-    return true;
+    struct fields_rules rules = {
+        .size = sizeof(struct policy_rule),
+        .table = rule_fields,
+        .table_count = COUNT(rule_fields),
+        .begin = begin_rule,
+        .end = end_rule,
+        .states = states,
+        .what_to_state = "at least one of onExitCodes, onConditions, onTerminationMessage and "
+                         "onFailureCategory (what to do with any other failure is "
+                         "spec.defaultAction)",
+        .empty = "at least one rule (leave rules out if only defaultAction is to decide)",
+    };
+    bool good = fields_rules(f, at, &rules);
+    p->rules = rules.rules;
+    p->rule_count = rules.count;
+    return good;
 }
 
 /* --- the policy --- */
@@ -240,12 +197,8 @@ static void own_texts(struct policy *p, struct arena *a)
 {
     p->name = arena_copy(a, p->name);
     struct policy_rule *rules = (struct policy_rule *)p->rules;
-    for (size_t i = 0; i < p->rule_count; i++) {
-        struct matcher *m = &rules[i].match;
-        m->container = arena_copy(a, m->container);
-        for (size_t j = 0; j < m->category_count; j++)
-            ((struct str *)m->categories)[j] = arena_copy(a, m->categories[j]);
-    }
+    for (size_t i = 0; i < p->rule_count; i++)
+        fields_own_matcher(&rules[i].match, a);
 }
 
 bool policy_document_read(const struct document_node *root, struct policy_document *out,

@@ -28,12 +28,14 @@
  *            grace period in ms or 0, text reason,
  *            text message, text error type, text backtrace, zigzag exit code,
  *            zigzag signal, opt run time ms, byte condition, text node, text termination
- *            message, text category, text subcategory, varint count of containers, then for
+ *            message, text category, text subcategory, text hint, text pod error, varint count
+ *            of pod events, then for each a text; varint count of containers, then for
  *            each: text name, byte 1 if it is an init container, zigzag exit code, text
  *            reason, text message
  *   NOTE     byte version, varint run, opt at, double value, text text
  *   TAKES    byte version, opt at, varint count, then for each: id as 16 bytes
  *            big-endian, varint run
+ *   ENDED    byte version, id as 16 bytes big-endian, byte how it ended
  *   PAUSE    byte 0 or 1: paused, opt paused_at, opt resumed_at
  *   CRON GROUP  byte version, text name, PAUSE
  *   CRON ENTRY  byte version, id of the group as 16 bytes big-endian, varint position, text
@@ -54,7 +56,7 @@ _Static_assert(STATUS_BLOCKED == 0 && STATUS_SCHEDULED == 1 && STATUS_READY == 2
                    STATUS_IN_FLIGHT == 3 && STATUS_COMPLETED == 4 && STATUS_DEAD == 5,
                "stored statuses keep their numbers");
 _Static_assert(RESOLUTION_NONE == 0 && RESOLUTION_FAILED == 1 && RESOLUTION_CLAIM_EXPIRED == 2 &&
-                   RESOLUTION_CANCELED == 3 && RESOLUTION_POISON == 4,
+                   RESOLUTION_CANCELED == 3 && RESOLUTION_POISON == 4 && RESOLUTION_DEPENDENCY == 5,
                "stored resolutions keep their numbers");
 _Static_assert(OUTCOME_RUNNING == 0 && OUTCOME_COMPLETED == 1 && OUTCOME_FAILED == 2 &&
                    OUTCOME_EXPIRED == 3 && OUTCOME_LOST == 4 && OUTCOME_RETURNED == 5 &&
@@ -68,6 +70,10 @@ _Static_assert(CONDITION_NONE == 0 && CONDITION_OOM_KILLED == 1 && CONDITION_EVI
                "stored conditions keep their numbers");
 _Static_assert(NOTE_PROGRESS == 0 && NOTE_CHECKPOINT == 1 && NOTE_RESULT == 2,
                "stored notes keep their numbers");
+_Static_assert(DEPEND_COMPLETED == 0 && DEPEND_DEAD == 1 && DEPEND_REMOVED == 2 &&
+                   DEPEND_ALL_COMPLETED == 0 && DEPEND_ALL_ENDED == 1 && DEPEND_BLOCK == 0 &&
+                   DEPEND_RUN == 1 && DEPEND_DIE == 2,
+               "what is stored of dependencies keeps its numbers");
 _Static_assert(CURVE_NONE == 0 && CURVE_POWER == 1, "stored shapes keep their numbers");
 
 struct err record_check_format(struct str value)
@@ -214,6 +220,11 @@ static void write_failure(struct writer *w, const struct failure *f)
     writer_text(w, f->termination_message);
     writer_text(w, f->category);
     writer_text(w, f->subcategory);
+    writer_text(w, f->hint);
+    writer_text(w, f->pod_error);
+    writer_varint(w, f->pod_event_count);
+    for (size_t i = 0; i < f->pod_event_count; i++)
+        writer_text(w, f->pod_events[i]);
     writer_varint(w, f->container_count);
     for (size_t i = 0; i < f->container_count; i++)
         write_container(w, &f->containers[i]);
@@ -261,6 +272,13 @@ static void write_takes(struct writer *w, instant at, const struct take *takes, 
         write_id(w, takes[i].id);
         writer_varint(w, takes[i].run);
     }
+}
+
+static void write_ended(struct writer *w, struct id id, enum depend_end end)
+{
+    writer_byte(w, VERSION);
+    write_id(w, id);
+    writer_byte(w, end);
 }
 
 static void write_pause(struct writer *w, const struct cron_pause *p)
@@ -362,6 +380,11 @@ void record_put_takes(struct batch *b, uint64_t seq, instant at, const struct ta
                       size_t count)
 {
     PUT(b, record_takes_key(seq), write_takes(w, at, takes, count));
+}
+
+void record_put_ended(struct batch *b, uint64_t seq, struct id id, enum depend_end end)
+{
+    PUT(b, record_ended_key(seq), write_ended(w, id, end));
 }
 
 void record_put_cron_group(struct batch *b, const struct cron_group *group)
@@ -552,6 +575,18 @@ static void read_container(struct reader *r, struct container_result *c)
     c->condition = job_condition_of_container(c->reason);
 }
 
+static void read_events(struct reader *r, struct arena *a, struct failure *f)
+{
+    /* An event takes at least a byte. */
+    f->pod_event_count = reader_varint(r, "count of pod events", reader_left(r));
+    if (f->pod_event_count == 0)
+        return;
+    struct str *events = arena_zero(a, f->pod_event_count * sizeof *events);
+    f->pod_events = events;
+    for (size_t i = 0; i < f->pod_event_count && !r->bad; i++)
+        events[i] = reader_text(r, "pod event");
+}
+
 static void read_failure(struct reader *r, struct arena *a, struct failure *f)
 {
     f->message = reader_text(r, "message");
@@ -565,6 +600,9 @@ static void read_failure(struct reader *r, struct arena *a, struct failure *f)
     f->termination_message = reader_text(r, "termination message");
     f->category = reader_text(r, "category");
     f->subcategory = reader_text(r, "subcategory");
+    f->hint = reader_text(r, "hint");
+    f->pod_error = reader_text(r, "pod error");
+    read_events(r, a, f);
     /* A container takes at least 5 bytes: what is left bounds their number. */
     f->container_count = reader_varint(r, "count of containers", reader_left(r) / 5);
     if (f->container_count == 0)
@@ -633,6 +671,15 @@ struct err record_read_takes(struct str value, instant *at, void (*each)(void *c
     for (uint64_t i = 0; i < count; i++)
         each(ctx, read_take(&again));
     return err_none();
+}
+
+struct err record_read_ended(struct str value, struct id *id, enum depend_end *end)
+{
+    struct reader r = begin(value);
+    TRY(read_version(&r, "ended"));
+    *id = read_id(&r);
+    *end = (enum depend_end)reader_byte(&r, "end", DEPEND_ENDS - 1);
+    return finish(&r, "ended");
 }
 
 static struct cron_pause read_pause(struct reader *r)

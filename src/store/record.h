@@ -13,6 +13,7 @@
  *   'R' id run      a run that has ended
  *   'O' id kind     what a worker left with it: progress, checkpoint, result
  *   'T' seq         jobs handed to streams by one batch, whose runs have not all ended
+ *   'W' seq         a job that has ended while others wait to be told so
  *   'C' id          a cron group
  *   'E' id          an entry of a cron group: all but its clock
  *   'N' id          the clock of that entry: its next tick
@@ -43,6 +44,7 @@ struct record_key record_state_key(struct id id);
 struct record_key record_run_key(struct id id, uint32_t run);
 struct record_key record_note_key(struct id id, enum note_kind kind);
 struct record_key record_takes_key(uint64_t seq);
+struct record_key record_ended_key(uint64_t seq);
 struct record_key record_cron_group_key(struct id id);
 struct record_key record_cron_entry_key(struct id id);
 struct record_key record_cron_clock_key(struct id id);
@@ -60,6 +62,7 @@ bool record_key_is_state(struct str key, struct id *id);
 bool record_key_is_run(struct str key, struct id *id, uint32_t *run);
 bool record_key_is_note(struct str key, struct id *id, enum note_kind *kind);
 bool record_key_is_takes(struct str key, uint64_t *seq);
+bool record_key_is_ended(struct str key, uint64_t *seq);
 bool record_key_is_cron_group(struct str key, struct id *id);
 bool record_key_is_cron_entry(struct str key, struct id *id);
 bool record_key_is_cron_clock(struct str key, struct id *id);
@@ -78,6 +81,7 @@ void record_put_run(struct batch *b, struct id id, const struct run *run);
 void record_put_note(struct batch *b, struct id id, enum note_kind kind, const struct note *note);
 void record_put_takes(struct batch *b, uint64_t seq, instant at, const struct take *takes,
                       size_t count);
+void record_put_ended(struct batch *b, uint64_t seq, struct id id, enum depend_end end);
 void record_put_cron_group(struct batch *b, const struct cron_group *group);
 void record_put_cron_entry(struct batch *b, const struct cron_entry *entry);
 void record_put_cron_clock(struct batch *b, struct id id, const struct cron_clock *clock);
@@ -91,12 +95,13 @@ NODISCARD struct err record_read_job(struct str value, struct id id, struct job 
                                      bool *payload_apart);
 NODISCARD struct err record_read_payload(struct str value, struct str *payload);
 NODISCARD struct err record_read_state(struct str value, struct job_state *state);
-/* The list of containers lies in the arena. */
+/* The lists of containers and of events lie in the arena. */
 NODISCARD struct err record_read_run(struct str value, struct arena *a, struct run *run);
 NODISCARD struct err record_read_note(struct str value, struct note *note);
 /* Calls each(ctx, take) for all of them. */
 NODISCARD struct err record_read_takes(struct str value, instant *at,
                                        void (*each)(void *ctx, struct take t), void *ctx);
+NODISCARD struct err record_read_ended(struct str value, struct id *id, enum depend_end *end);
 NODISCARD struct err record_read_cron_group(struct str value, struct id id,
                                             struct cron_group *group);
 /* All but the clock, which is cleared. */

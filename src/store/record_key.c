@@ -56,12 +56,22 @@ struct record_key record_note_key(struct id id, enum note_kind kind)
     return k;
 }
 
-struct record_key record_takes_key(uint64_t seq)
+static struct record_key key_of_seq(char kind, uint64_t seq)
 {
     struct record_key k = {.len = 9};
-    k.bytes[0] = 'T';
+    k.bytes[0] = kind;
     put_big_endian(k.bytes + 1, seq, 8);
     return k;
+}
+
+struct record_key record_takes_key(uint64_t seq)
+{
+    return key_of_seq('T', seq);
+}
+
+struct record_key record_ended_key(uint64_t seq)
+{
+    return key_of_seq('W', seq);
 }
 
 struct record_key record_cron_group_key(struct id id)
@@ -173,10 +183,20 @@ bool record_key_is_note(struct str key, struct id *id, enum note_kind *kind)
     return true;
 }
 
-bool record_key_is_takes(struct str key, uint64_t *seq)
+static bool is_seq_key(struct str key, char kind, uint64_t *seq)
 {
-    if (!is_kind(key, 'T', 9))
+    if (!is_kind(key, kind, 9))
         return false;
     *seq = get_big_endian(key.at + 1, 8);
     return true;
+}
+
+bool record_key_is_takes(struct str key, uint64_t *seq)
+{
+    return is_seq_key(key, 'T', seq);
+}
+
+bool record_key_is_ended(struct str key, uint64_t *seq)
+{
+    return is_seq_key(key, 'W', seq);
 }

@@ -160,6 +160,32 @@ static void delete_takes(void *ctx, uint64_t seq)
     t->seq = 0;
 }
 
+static void put_ended(void *ctx, uint64_t seq, struct id id, enum depend_end end)
+{
+    struct rig *r = ctx;
+    size_t i = 0;
+    while (!id_is_none(r->ended[i].id))
+        assert_true(++i < sizeof r->ended / sizeof *r->ended);
+    r->ended[i] = (struct rig_ended){seq, id, end};
+}
+
+static void delete_ended(void *ctx, uint64_t seq)
+{
+    struct rig *r = ctx;
+    size_t i = 0;
+    while (id_is_none(r->ended[i].id) || r->ended[i].seq != seq)
+        assert_true(++i < sizeof r->ended / sizeof *r->ended);
+    r->ended[i].id = (struct id){0};
+}
+
+size_t rig_ended_count(const struct rig *r)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof r->ended / sizeof *r->ended; i++)
+        n += !id_is_none(r->ended[i].id);
+    return n;
+}
+
 /* The extent must say all that there is, or bytes would stay in the store for ever. */
 static void delete_job(void *ctx, struct id id, const struct job_extent *extent)
 {
@@ -287,6 +313,8 @@ static void start_engine(struct rig *r)
                         .load_note = load_note,
                         .put_takes = put_takes,
                         .delete_takes = delete_takes,
+                        .put_ended = put_ended,
+                        .delete_ended = delete_ended,
                         .delete_job = delete_job,
                         .put_event = put_event,
                         .policies = policies};
@@ -373,6 +401,9 @@ void rig_restart(struct rig *r)
     start_engine(r);
     restore_jobs(r);
     restore_takes(r);
+    for (size_t i = 0; i < sizeof r->ended / sizeof *r->ended; i++)
+        if (!id_is_none(r->ended[i].id))
+            engine_restore_ended(r->e, r->ended[i].seq, r->ended[i].id, r->ended[i].end);
     assert_ok(engine_restored(r->e, r->now));
     engine_check(r->e);
 }
@@ -457,6 +488,8 @@ void rig_turn(struct rig *r)
     bool more;
     assert_ok(engine_advance(r->e, r->now, SIZE_MAX, &more));
     assert_false(more);
+    assert_ok(engine_settle(r->e, r->now, r->settle_most ? r->settle_most : SIZE_MAX, &more));
+    assert_int_equal(more, rig_ended_count(r) > 0);
     arena_reset(&r->turn);
     assert_ok(engine_dispatch(r->e, r->now, &r->turn));
     r->mark = engine_event_mark(r->e);

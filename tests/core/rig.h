@@ -60,11 +60,17 @@ struct rig_handout {
 struct rig {
     struct engine *e;
     struct engine_settings settings;
+    size_t settle_most; /* in one turn; 0: all */
     instant now;
     uint64_t seed;
     /* the port */
     struct idmap records, replayed; /* struct rig_replay */
     struct rig_takes takes[RIG_TAKES_MAX];
+    struct rig_ended {
+        uint64_t seq;
+        struct id id; /* none: free */
+        enum depend_end end;
+    } ended[8];
     struct arena strings;
     unsigned writes;
     struct job_event *events; /* all of them, their strings in the arena */
@@ -124,6 +130,7 @@ enum status rig_status(struct rig *r, struct id id); /* STATUS_GONE if it is not
 /* The record of a run that has ended. */
 const struct run *rig_run(const struct rig *r, struct id id, uint32_t index);
 const struct rig_record *rig_record(const struct rig *r, struct id id);
+size_t rig_ended_count(const struct rig *r); /* ends that others are yet to be told of */
 size_t rig_takes_count(const struct rig *r); /* takes records that the port holds */
 uint64_t rig_count(const struct rig *r, const char *queue, enum status s);
 

@@ -39,31 +39,49 @@ static int tear_down(void **state)
     return 0;
 }
 
-static int rule_for(struct failure f, const struct pod_report *pod)
+static int rule_for(struct failure f)
 {
-    struct categorize_verdict v = categorize(&categorizer, &f, pod);
+    const struct categorizer *list[] = {&categorizer};
+    struct categorize_verdict v = categorize(list, 1, &f);
     return v.rule ? (int)(v.rule - rules) : -1;
 }
 
 static void the_first_rule_that_holds_names_the_category(void **state)
 {
     (void)state;
-    assert_int_equal(rule_for((struct failure){.exit_code = 75}, NULL), 0);
+    assert_int_equal(rule_for((struct failure){.exit_code = 75}), 0);
     assert_int_equal(
-        rule_for((struct failure){.exit_code = 74, .termination_message = STR("Xid 79")}, NULL), 0);
+        rule_for((struct failure){.exit_code = 74, .termination_message = STR("Xid 79")}), 0);
     assert_int_equal(
-        rule_for((struct failure){.exit_code = 1, .termination_message = STR("Xid 79")}, NULL), 1);
-    assert_int_equal(rule_for((struct failure){.exit_code = 1}, NULL), -1);
+        rule_for((struct failure){.exit_code = 1, .termination_message = STR("Xid 79")}), 1);
+    assert_int_equal(rule_for((struct failure){.exit_code = 1}), -1);
 }
 
 static void what_the_cluster_said_of_the_pod_is_looked_at(void **state)
 {
     (void)state;
     const struct str events[] = {STR("Pulled: ok"), STR("FailedMount: volume")};
-    struct pod_report pod = {STR("ErrImagePull"), events, 2};
-    assert_int_equal(rule_for((struct failure){.exit_code = 1}, &pod), 2);
-    pod.event_count = 1;
-    assert_int_equal(rule_for((struct failure){.exit_code = 1}, &pod), 3);
+    struct failure f = {.exit_code = 1,
+                        .pod_error = STR("ErrImagePull"),
+                        .pod_events = events,
+                        .pod_event_count = 2};
+    assert_int_equal(rule_for(f), 2);
+    f.pod_event_count = 1;
+    assert_int_equal(rule_for(f), 3);
+}
+
+static void those_of_an_earlier_categorizer_come_first(void **state)
+{
+    (void)state;
+    const struct categorize_rule own = {
+        .match = {.exit_operator = MATCHER_IN, .exit_codes = gpu_codes, .exit_code_count = 1},
+        .category = STR("mine")};
+    const struct categorizer first = {STR("a"), &own, 1};
+    const struct categorizer *list[] = {&first, &categorizer};
+    const struct failure both = {.exit_code = 74}, later = {.exit_code = 75};
+    assert_ptr_equal(categorize(list, 2, &both).rule, &own);
+    assert_ptr_equal(categorize(list, 2, &later).rule, &rules[0]);
+    assert_null(categorize(list, 0, &both).rule);
 }
 
 static void a_pattern_that_gives_up_is_told(void **state)
@@ -77,7 +95,8 @@ static void a_pattern_that_gives_up_is_told(void **state)
     struct categorize_rule rule = {.match = {.message = p}, .category = STR("x")};
     struct categorizer c = {STR("c"), &rule, 1};
     struct failure f = {.termination_message = {text, sizeof text}};
-    struct categorize_verdict v = categorize(&c, &f, NULL);
+    const struct categorizer *list[] = {&c};
+    struct categorize_verdict v = categorize(list, 1, &f);
     assert_true(!v.rule && v.over_match_limit);
     pattern_free(p);
 }
@@ -87,6 +106,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_first_rule_that_holds_names_the_category),
         cmocka_unit_test(what_the_cluster_said_of_the_pod_is_looked_at),
+        cmocka_unit_test(those_of_an_earlier_categorizer_come_first),
         cmocka_unit_test(a_pattern_that_gives_up_is_told),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

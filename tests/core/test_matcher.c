@@ -213,16 +213,18 @@ static void pod_errors_and_events_are_searched(void **state)
     assert_int_equal(pattern_new(STR("ErrImagePull"), &error).code, ERR_OK);
     assert_int_equal(pattern_new(STR("^FailedMount"), &event).code, ERR_OK);
     const struct str events[] = {STR("Pulled: image"), STR("FailedMount: volume data")};
-    struct failure f = {.exit_code = 1};
-    struct matcher_subject s = {
-        .failure = &f, .pod = {STR("main: ErrImagePull"), events, 2}, .gave_up = 0};
+    struct failure f = {.exit_code = 1,
+                        .pod_error = STR("main: ErrImagePull"),
+                        .pod_events = events,
+                        .pod_event_count = 2};
+    struct matcher_subject s = {.failure = &f, .gave_up = 0};
     struct matcher m = {.pod_error = error, .pod_event = event};
     assert_true(matcher_holds(&m, &s));
-    s.pod.event_count = 1;
+    f.pod_event_count = 1;
     assert_false(matcher_holds(&m, &s));
     m.pod_event = NULL;
     assert_true(matcher_holds(&m, &s));
-    s.pod.error = STR("");
+    f.pod_error = STR("");
     assert_false(matcher_holds(&m, &s));
     pattern_free(error);
     pattern_free(event);

@@ -17,6 +17,7 @@ const { Ledger } = require('./lib/ledger.js');
 const { Load, runLoad, drain, QUEUES } = require('./lib/load.js');
 const { Random, seedFromEnv } = require('./lib/random.js');
 const { Server } = require('./lib/server.js');
+const { Side } = require('./lib/side.js');
 const { auditJobs, auditCounts, auditRuns } = require('./lib/audit.js');
 
 const KILLS = Number(process.env.KILLS || 52);
@@ -26,6 +27,7 @@ class Harness {
   constructor(seed) {
     this.random = new Random(seed);
     this.ledger = new Ledger();
+    this.side = new Side(this.ledger, this.random);
     this.root = fs.mkdtempSync(path.join(os.tmpdir(), 'tenax-crash-'));
     this.pocket = []; // runs with a lease that nobody has reported yet
     this.kills = this.loadKills = 0;
@@ -65,6 +67,8 @@ class Harness {
     this.check();
     if (counts) await auditCounts(conn, this.ledger, QUEUES);
     await auditRuns(conn, this.ledger, counts ? jobs : this.sample(jobs));
+    this.check();
+    await this.side.audit(conn);
     this.check();
     conn.close();
   }
@@ -109,7 +113,7 @@ class Harness {
     if (random.chance(0.7)) await this.audit(port, false);
     const load = new Load(port, ledger, random, this.keepByDefault);
     server.exited.then(() => load.end());
-    const work = runLoad(load, this.pocket, this.oldRuns());
+    const work = Promise.all([runLoad(load, this.pocket, this.oldRuns()), this.side.run(load)]);
     await delay(random.range(20, 400));
     if (random.chance(0.5)) await this.news();
     await this.kill(server);
@@ -125,6 +129,9 @@ class Harness {
     await this.audit(port, true);
     await drain(new Load(port, this.ledger, this.random, this.keepByDefault));
     this.check();
+    const conn = new Connection(port);
+    await this.side.finish(conn);
+    conn.close();
     await this.audit(port, true);
     await this.kill(server);
     this.ledger.nextRound();
@@ -150,7 +157,8 @@ test(`no acknowledged job is lost or done twice over ${KILLS} SIGKILLs`, async (
   }
   fs.rmSync(harness.root, { recursive: true });
   const seconds = ((performance.now() - began) / 1000).toFixed(1);
+  const counts = { ...ledger.counts, ...harness.side.counts };
   t.diagnostic(`${harness.kills} kills, ${harness.loadKills} of them under load, ` +
-    `${seconds} s; ${JSON.stringify(ledger.counts)}`);
-  for (const [what, n] of Object.entries(ledger.counts)) assert.ok(n > 0, `${what} never happened`);
+    `${seconds} s; ${JSON.stringify(counts)}`);
+  for (const [what, n] of Object.entries(counts)) assert.ok(n > 0, `${what} never happened`);
 });

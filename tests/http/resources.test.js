@@ -189,7 +189,7 @@ describe('resources', () => {
         for (const [text, words] of [
             [ALL.replace('Evicted]', 'evicted]'), /line 7, column 49: spec\.rules\[0\]\.onCond/],
             [ALL.replace('retryPolicies', 'policies'), /input: line 22, column 3: spec\.policies: .*retryP/],
-            [ALL.replace('kind: Queue', 'kind: Job'), /kind: expected RetryPolicy or Queue/],
+            [ALL.replace('kind: Queue', 'kind: Job'), /kind: expected RetryPolicy, FailureCategories or Queue/],
             [ALL.replace('name: ml}', 'name: "a,b"}'), /line 20, column 18: .*name/],
             [ALL + '---\nmetadata: {name: none}\n', /line 24, column 1: kind/],
             [ALL.replace('kind: Queue', 'kind: [Queue'), /line 1\d|line 2\d/],

@@ -56,13 +56,13 @@ static void a_categorizer_is_read_and_applied(void **state)
     struct container_result main = {
         .name = STR("main"), .exit_code = 74, .message = STR("NVRM: Xid 79 ...")};
     struct failure f = {.containers = &main, .container_count = 1};
-    struct categorize_verdict v = categorize(c, &f, NULL);
+    struct categorize_verdict v = categorize(&c, 1, &f);
     assert_ptr_equal(v.rule, &c->rules[0]);
     assert_true(str_eq(v.rule->category, STR("gpu")));
     assert_true(str_eq(v.rule->subcategory, STR("xid-79")));
     assert_true(str_eq(v.rule->hint, STR("the GPU fell off the bus; drain the node")));
-    struct pod_report pod = {.error = STR("main: ErrImagePull")};
-    assert_ptr_equal(categorize(c, &(struct failure){.exit_code = 1}, &pod).rule, &c->rules[1]);
+    struct failure pull = {.exit_code = 1, .pod_error = STR("main: ErrImagePull")};
+    assert_ptr_equal(categorize(&c, 1, &pull).rule, &c->rules[1]);
     category_document_free(&d);
 }
 

@@ -81,6 +81,7 @@ static struct job bare_job(void)
     };
 }
 
+static const struct str EVENTS[] = {{"Pulled", 6}, {"FailedMount: x", 14}};
 static const struct container_result CONTAINERS[] = {
     {.name = STR("main"),
      .exit_code = 137,
@@ -114,6 +115,10 @@ static struct run full_run(void)
                     .termination_message = STR("tm"),
                     .category = STR("c"),
                     .subcategory = STR("s"),
+                    .hint = STR("h"),
+                    .pod_error = STR("pe"),
+                    .pod_events = EVENTS,
+                    .pod_event_count = 2,
                     .containers = CONTAINERS,
                     .container_count = 2},
     };
@@ -228,6 +233,11 @@ static void assert_same_run(const struct run *a, const struct run *b)
     assert_same(a->failure.termination_message, b->failure.termination_message);
     assert_same(a->failure.category, b->failure.category);
     assert_same(a->failure.subcategory, b->failure.subcategory);
+    assert_same(a->failure.hint, b->failure.hint);
+    assert_same(a->failure.pod_error, b->failure.pod_error);
+    assert_int_equal(a->failure.pod_event_count, b->failure.pod_event_count);
+    for (size_t i = 0; i < a->failure.pod_event_count; i++)
+        assert_same(a->failure.pod_events[i], b->failure.pod_events[i]);
     assert_int_equal(a->failure.container_count, b->failure.container_count);
     for (size_t i = 0; i < a->failure.container_count; i++) {
         const struct container_result *x = &a->failure.containers[i];
@@ -651,9 +661,10 @@ static void a_count_beyond_the_record_is_corrupt(void **state)
     "72657472792032206f662033ffffffffffffffffff0186d095ffbc3102773101026b3102026e3100"
 #define GOLDEN_RUN                                                                                 \
     "010202773181d095ffbc3182d095ffbc3183d095ffbc31020384d095ffbc31050377687904626f6f6d"           \
-    "014503610a620d12d30902026e3102746d0163017302046d61696e009202094f4f4d4b696c6c6564016d"         \
-    "016901000000"
-#define GOLDEN_BARE_RUN "0100000000000000000000000000000000000000000000"
+    "014503610a620d12d30902026e3102746d0163017301680270650206"                                     \
+    "50756c6c65640e4661696c65644d6f756e743a207802046d61696e00"                                     \
+    "9202094f4f4d4b696c6c6564016d016901000000"
+#define GOLDEN_BARE_RUN "0100000000000000000000000000000000000000000000000000"
 #define GOLDEN_TAKES                                                                               \
     "0181d095ffbc31020123456789abcdeffedcba987654321000000000000000000100000000000000"             \
     "02ac02"

@@ -5,6 +5,7 @@
 // delay or a lease that ends) may change anything meanwhile.
 
 const { OUTCOME, reports, mayBeDeleted, mayBeGone } = require('./ledger.js');
+const { QUERY } = require('./queues.js');
 
 /* While no client is at work nothing is on its way: whatever is handed out later is wrong. */
 const NO_RUN = -1;
@@ -12,9 +13,9 @@ const NO_RUN = -1;
 const STATUSES = ['blocked', 'scheduled', 'ready', 'in_flight', 'completed', 'dead'];
 
 /** Every job over all pages of GET /jobs, in id order. */
-async function walk(conn, ledger) {
+async function walk(conn, ledger, query = '') {
   const jobs = [];
-  for (let path = '/jobs?limit=2000'; path; ) {
+  for (let path = `/jobs?limit=2000${query}`; path; ) {
     const { status, body } = await conn.get(path);
     if (status !== 200) {
       ledger.fail(null, `GET ${path} answered ${status}: ${JSON.stringify(body)}`);
@@ -35,8 +36,8 @@ async function count(conn, query) {
 
 /** Checks every job that is there, and every job that should be. */
 async function auditJobs(conn, ledger) {
-  const jobs = await walk(conn, ledger);
-  const total = await count(conn, '');
+  const jobs = await walk(conn, ledger, `&${QUERY}`);
+  const total = await count(conn, `?${QUERY}`);
   if (total !== jobs.length)
     ledger.fail(null, `GET /jobs/count says ${total}, the pages have ${jobs.length}`);
   const present = new Set();
@@ -101,13 +102,13 @@ function checkBulks(ledger) {
  * requests: what counts is a walk with the same counts before and after it. */
 async function auditCounts(conn, ledger, queues) {
   const queries = [
-    ...STATUSES.map((s) => [`?status=${s}`, (job) => job.status === s]),
+    ...STATUSES.map((s) => [`?status=${s}&${QUERY}`, (job) => job.status === s]),
     ...queues.map((q) => [`?queue=${q}`, (job) => job.queue === q]),
   ];
   const ask = async () => Promise.all(queries.map(([query]) => count(conn, query)));
   for (let tries = 0; tries < 50 && !ledger.violation; tries++) {
     const before = await ask();
-    const jobs = await walk(conn, ledger);
+    const jobs = await walk(conn, ledger, `&${QUERY}`);
     const after = await ask();
     if (before.some((n, i) => n !== after[i])) continue;
     for (const [i, [query, matches]] of queries.entries()) {

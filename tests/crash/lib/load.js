@@ -6,8 +6,8 @@
 
 const { Connection, Stream, Lost } = require('./client.js');
 const { mayBeGone } = require('./ledger.js');
+const { QUEUES, QUERY } = require('./queues.js');
 
-const QUEUES = ['mail', 'image', 'report', 'a-longer-name/with.parts'];
 const HOUR = 3600000;
 /* Enqueuers wait while more than this is unfinished, and stop at so many jobs per round: what
  * matters is how many crashes the jobs meet. */
@@ -295,6 +295,7 @@ async function claimWorker(load, pocket) {
   await untilLost(async () => {
     while (!load.over) {
       const { status, body } = await post(conn, '/jobs/claim', {
+        queues: QUEUES,
         count: random.range(1, 20),
         lease_ms: random.pick(LEASES),
         wait_ms: 100,
@@ -333,12 +334,12 @@ async function runLoad(load, pocket, old) {
     enqueuer(load, 16, enqueueOne),
     enqueuer(load, 1, enqueueMany),
     enqueuer(load, 2, enqueueMany),
-    streamWorker(load, 'prefetch=10', succeed),
+    streamWorker(load, `prefetch=10&${QUERY}`, succeed),
     streamWorker(load, 'prefetch=5&queue=mail,image', without),
-    streamWorker(load, 'prefetch=20', mixed),
-    bulkWorker(load, 'prefetch=200'),
-    idleWorker(load, 'prefetch=10'),
-    leaver(load, 'prefetch=15'),
+    streamWorker(load, `prefetch=20&${QUERY}`, mixed),
+    bulkWorker(load, `prefetch=200&${QUERY}`),
+    idleWorker(load, `prefetch=10&${QUERY}`),
+    leaver(load, `prefetch=15&${QUERY}`),
     claimWorker(load, pocket),
     claimWorker(load, pocket),
     survivor(load, old),
@@ -350,9 +351,10 @@ async function drain(load) {
   const { ledger, port } = load;
   const conn = new Connection(port);
   const left = async () =>
-    (await conn.get('/jobs/count?status=ready,scheduled,in_flight')).body.count;
+    (await conn.get(`/jobs/count?status=ready,scheduled,in_flight&${QUERY}`)).body.count;
   while (!ledger.violation && (await left()) > 0) {
-    const { body } = await post(conn, '/jobs/claim', { count: 500, lease_ms: 30000, wait_ms: 200 });
+    const claim = { queues: QUEUES, count: 500, lease_ms: 30000, wait_ms: 200 };
+    const { body } = await post(conn, '/jobs/claim', claim);
     const runs = body.jobs.map((job) => ledger.handed(job, 'claim')).filter(Boolean);
     await Promise.all(runs.map((run) => succeed(load, conn, run)));
   }

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "policy/shelf.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/must.h"
+#include "base/strmap.h"
+
+#define NAME_ARG(name) (int)((name).len < 64 ? (name).len : 64), (name).at
+
+struct item {
+    struct str name; /* owned by the map */
+    uint64_t version;
+    void *doc;     /* iff why is empty */
+    char why[256]; /* it cannot be read any more, or empty */
+};
+
+struct shelf {
+    const struct shelf_kind *kind;
+    struct policies_sink sink;
+    uint64_t *version;
+    struct strmap items; /* of struct item */
+    struct item **sorted;
+    size_t count, cap;
+};
+
+struct shelf *shelf_new(const struct shelf_kind *kind, const struct policies_sink *sink,
+                        uint64_t *version)
+{
+    struct shelf *s = ALLOC(struct shelf);
+    s->kind = kind;
+    s->sink = *sink;
+    s->version = version;
+    return s;
+}
+
+static void free_doc(const struct shelf *s, void *doc)
+{
+    if (!doc)
+        return;
+    s->kind->free(doc);
+    free(doc);
+}
+
+static void free_item(const struct shelf *s, struct item *it)
+{
+    free_doc(s, it->doc);
+    free(it);
+}
+
+void shelf_free(struct shelf *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->count; i++)
+        free_item(s, s->sorted[i]);
+    strmap_fini(&s->items);
+    free(s->sorted);
+    free(s);
+}
+
+/* --- items --- */
+
+static int compare(struct str x, struct str y)
+{
+    int c = memcmp(x.at, y.at, x.len < y.len ? x.len : y.len);
+    return c ? c : (x.len > y.len) - (x.len < y.len);
+}
+
+static struct item *insert(struct shelf *s, struct str name)
+{
+    struct item *it = ALLOC(struct item);
+    if (s->count == s->cap) {
+        s->cap = s->cap ? s->cap * 2 : 16;
+        s->sorted = alloc_resize(s->sorted, s->cap * sizeof(struct item *));
+    }
+    it->name = strmap_put(&s->items, name, it);
+    size_t i = s->count++;
+    for (; i > 0 && compare(it->name, s->sorted[i - 1]->name) < 0; i--)
+        s->sorted[i] = s->sorted[i - 1];
+    s->sorted[i] = it;
+    return it;
+}
+
+static void forget(struct shelf *s, struct item *it)
+{
+    size_t i = 0;
+    while (s->sorted[i] != it)
+        i++;
+    s->count--;
+    memmove(&s->sorted[i], &s->sorted[i + 1], (s->count - i) * sizeof(struct item *));
+    must(strmap_remove(&s->items, it->name) == it);
+    free_item(s, it);
+}
+
+static void write_item(const struct shelf *s, const struct item *it, struct buf *b, struct arena *a)
+{
+    if (it->doc) {
+        document_write_json(s->kind->tree(it->doc, (int64_t)it->version, a), b);
+        return;
+    }
+    buf_print(b, "{\"kind\":\"%s\",\"metadata\":{\"name\":", s->kind->kind_name);
+    json_write_string(b, it->name);
+    buf_print(b, ",\"resourceVersion\":%llu},\"broken\":", (unsigned long long)it->version);
+    json_write_string(b, str_from(it->why));
+    buf_byte(b, '}');
+}
+
+/* --- reading --- */
+
+static struct err no_such(const struct shelf *s, struct str name)
+{
+    return err_make(ERR_NOT_FOUND, "there is no %s '%.*s'", s->kind->one, NAME_ARG(name));
+}
+
+struct err shelf_read(const struct shelf *s, struct str name, struct arena *a, struct str *json)
+{
+    struct buf b = {0};
+    if (name.len) {
+        const struct item *it = strmap_get(&s->items, name);
+        if (!it)
+            return no_such(s, name);
+        write_item(s, it, &b, a);
+    } else {
+        buf_lit(&b, "{\"items\":[");
+        for (size_t i = 0; i < s->count; i++) {
+            if (i)
+                buf_byte(&b, ',');
+            write_item(s, s->sorted[i], &b, a);
+        }
+        buf_lit(&b, "]}");
+    }
+    *json = arena_copy(a, buf_view(&b));
+    buf_fini(&b);
+    return err_none();
+}
+
+bool shelf_has(const struct shelf *s, struct str name)
+{
+    return strmap_get(&s->items, name) != NULL;
+}
+
+const void *shelf_get(const struct shelf *s, struct str name)
+{
+    const struct item *it = strmap_get(&s->items, name);
+    return it ? it->doc : NULL;
+}
+
+size_t shelf_count(const struct shelf *s)
+{
+    return s->count;
+}
+
+const void *shelf_at(const struct shelf *s, size_t i)
+{
+    must(i < s->count);
+    return s->sorted[i]->doc;
+}
+
+/* --- changing --- */
+
+static struct err check_put(const struct shelf *s, const struct policies_put *put, struct str name,
+                            int64_t stated, const struct item *old)
+{
+    const char *one = s->kind->one;
+    if (put->name.len && !str_eq(name, put->name))
+        return err_make(ERR_BAD_VALUE, "metadata.name: expected the one in the path, '%.*s'",
+                        NAME_ARG(put->name));
+    if (put->create && old)
+        return err_make(ERR_CONFLICT, "there is a %s '%.*s' already", one, NAME_ARG(name));
+    if (stated && !old)
+        return err_make(ERR_CONFLICT, "metadata.resourceVersion: there is no %s '%.*s' any more",
+                        one, NAME_ARG(name));
+    if (stated && (uint64_t)stated != old->version)
+        return err_make(ERR_CONFLICT, "metadata.resourceVersion: it is %llu by now, not %lld",
+                        (unsigned long long)old->version, (long long)stated);
+    if (!old && s->count >= s->kind->most)
+        return err_make(ERR_TOO_MANY, "there are at most %zu %s", s->kind->most, s->kind->many);
+    return err_none();
+}
+
+/* A document of its own memory, or NULL with a fault. */
+static void *parse(const struct shelf *s, struct str text, enum document_format format,
+                   struct document_fault *fault)
+{
+    void *doc = alloc_zero(s->kind->size);
+    if (s->kind->parse(text, format, doc, fault))
+        return doc;
+    free(doc);
+    return NULL;
+}
+
+struct err shelf_put(struct shelf *s, const struct policies_put *put, struct arena *a,
+                     struct str *json)
+{
+    struct document_fault fault = {0};
+    void *doc = parse(s, put->text, put->format, &fault);
+    if (!doc)
+        return document_fault_err(&fault);
+    struct item *it = strmap_get(&s->items, s->kind->name(doc));
+    struct err err = check_put(s, put, s->kind->name(doc), s->kind->version(doc), it);
+    if (err.code != ERR_OK) {
+        free_doc(s, doc);
+        return err;
+    }
+    if (!it)
+        it = insert(s, s->kind->name(doc));
+    free_doc(s, it->doc);
+    it->doc = doc;
+    it->why[0] = '\0';
+    it->version = ++*s->version;
+    struct buf b = {0};
+    write_item(s, it, &b, a);
+    *json = arena_copy(a, buf_view(&b));
+    buf_fini(&b);
+    s->sink.put(s->sink.ctx, s->kind->kind, it->name, it->version, *json);
+    return err_none();
+}
+
+struct err shelf_remove(struct shelf *s, struct str name)
+{
+    struct item *it = strmap_get(&s->items, name);
+    if (!it)
+        return no_such(s, name);
+    s->sink.put(s->sink.ctx, s->kind->kind, name, 0, (struct str){0});
+    forget(s, it);
+    return err_none();
+}
+
+struct err shelf_restore(struct shelf *s, struct str name, uint64_t version, struct str body)
+{
+    struct document_fault fault = {0};
+    struct err err = err_none();
+    void *doc = parse(s, body, DOCUMENT_JSON, &fault);
+    if (!doc) {
+        err = document_fault_err(&fault);
+    } else if (!str_eq(s->kind->name(doc), name)) {
+        err = err_make(ERR_CORRUPT, "it says that it has another name");
+        free_doc(s, doc);
+        doc = NULL;
+    }
+    struct item *it = insert(s, name);
+    it->version = version;
+    it->doc = doc;
+    if (err.code != ERR_OK) {
+        memcpy(it->why, err.msg, sizeof err.msg < sizeof it->why ? sizeof err.msg : sizeof it->why);
+        it->why[sizeof it->why - 1] = '\0';
+    }
+    return err;
+}
