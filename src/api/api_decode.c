@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "api/api_internal.h"
+#include "base/quantity.h"
 #include "base/must.h"
 
 /* --- values --- */
@@ -295,8 +296,8 @@ struct err api_field_policies(struct json_cursor *c, struct arena *a, void *out)
 struct job_fields {
     struct enqueue spec;
     /* where these objects begin, to be read afterwards */
-    struct json_cursor backoff, retention, batch;
-    bool has_backoff, has_retention, has_batch;
+    struct json_cursor backoff, retention, batch, resources;
+    bool has_backoff, has_retention, has_batch, has_resources;
 };
 
 static struct err mark(struct json_cursor *c, struct json_cursor *at, bool *has)
@@ -328,6 +329,31 @@ static struct err mark_batch(struct json_cursor *c, struct arena *a, void *out)
     return mark(c, &f->batch, &f->has_batch);
 }
 
+static struct err mark_resources(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct job_fields *f = out;
+    (void)a;
+    return mark(c, &f->resources, &f->has_resources);
+}
+
+/* As text, or as a number of bytes. */
+static struct err read_quantity(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct json_cursor at = *c;
+    struct str text;
+    struct json_string s;
+    if (json_read_string(c, &s).code == ERR_OK) {
+        TRY(json_text(s, a, &text));
+    } else {
+        *c = at;
+        TRY(json_skip(c, &text));
+    }
+    if (quantity_parse(text, out))
+        return err_none();
+    return err_make(ERR_BAD_VALUE, QUANTITY_EXPECTED ", not '%.*s'",
+                    (int)(text.len < 32 ? text.len : 32), text.at);
+}
+
 #define SPEC(member) offsetof(struct job_fields, spec.member)
 
 static const struct field job_table[] = {
@@ -342,6 +368,7 @@ static const struct field job_table[] = {
     {"unique_key", false, read_unique_key, SPEC(unique_key), true},
     {"unique_while", false, read_unique_while, SPEC(unique_while), true},
     {"batch", false, mark_batch, 0, true},
+    {"resources", false, mark_resources, 0, true},
     {"retry_policies", false, api_field_policies, SPEC(options.retry_policies), true},
     {"depends_on", false, api_field_depends_on, SPEC(options.depends_on), true},
     {"when", false, api_field_depend_when, SPEC(options.depend_when), true},
@@ -363,6 +390,10 @@ static const struct field batch_table[] = {
     {"key", true, read_batch_key, offsetof(struct job_batch, key)},
     {"when", true, read_expression, offsetof(struct job_batch, when)},
     {"fold", true, read_expression, offsetof(struct job_batch, fold)},
+};
+
+static const struct field resources_table[] = {
+    {"memory", false, read_quantity, offsetof(struct job_options, memory), true},
 };
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
@@ -397,6 +428,11 @@ struct err api_decode_job(const struct api *a, struct json_cursor *c, struct are
         err = api_decode_object(a, &f.batch, arena, batch_table, COUNT(batch_table), &f.spec.batch);
     if (err.code != ERR_OK)
         return api_in_field(err, "batch");
+    if (f.has_resources)
+        err = api_decode_object(a, &f.resources, arena, resources_table, COUNT(resources_table),
+                                &f.spec.options);
+    if (err.code != ERR_OK)
+        return api_in_field(err, "resources");
     if (f.has_batch && f.spec.unique_while)
         return err_make(ERR_BAD_VALUE, "a job has a batch or a unique_key, not both");
     TRY(api_check_depends(&f.spec));

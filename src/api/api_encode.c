@@ -3,6 +3,7 @@
 /* From replies to JSON. */
 
 #include "api/api_internal.h"
+#include "base/quantity.h"
 #include "core/tally.h"
 
 void api_encode_id(struct buf *b, struct id id)
@@ -159,6 +160,18 @@ static void encode_grace(struct buf *b, const struct job_state *s)
     buf_byte(b, '}');
 }
 
+static uint64_t memory_of(const struct job *job)
+{
+    return job->state.extras.memory ? job->state.extras.memory : job->options.memory;
+}
+
+static void encode_memory(struct buf *b, const char *name, uint64_t bytes)
+{
+    buf_print(b, ",\"%s\":{\"memory\":\"", name);
+    quantity_write(b, bytes);
+    buf_lit(b, "\"}");
+}
+
 void api_encode_options(struct buf *b, const struct job *job)
 {
     api_encode_depends(b, &job->options);
@@ -166,6 +179,8 @@ void api_encode_options(struct buf *b, const struct job *job)
         KEY(b, "retry_policies");
         encode_names(b, job->options.retry_policies);
     }
+    if (job->options.memory)
+        encode_memory(b, "resources", memory_of(job));
     if (job->retry_limit != RETRY_LIMIT_DEFAULT)
         INT_MEMBER(b, "retry_limit", job->retry_limit);
     if (job->backoff.shape != CURVE_NONE)
@@ -214,6 +229,8 @@ static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
     if (s->extras.avoid_node.len)
         encode_avoid(b, &s->extras);
     api_encode_options(b, job);
+    if (s->extras.memory)
+        encode_memory(b, "grown_from", job->options.memory);
     if (job->batch.key.len)
         encode_batch(b, &job->batch);
     if (!(how & ENCODE_PAYLOAD))

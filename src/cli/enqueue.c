@@ -38,6 +38,8 @@ static const struct option_def options[] = {
      .help = "do not add the job while another one has this key; its id is printed instead"},
     {"unique-while", "SCOPE", OPTION_CHOICE, AT(unique_while), .choices = "queued|active|exists",
      .def = "queued", .help = "how long the key keeps others out"},
+    {"memory", "AMOUNT", OPTION_TEXT, AT(memory),
+     .help = "memory that its runs need, as 512Mi or 4Gi; a retry policy may grow it"},
     {"batch-key", "KEY", OPTION_TEXT, AT(batch_key),
      .help =
          "fold the payload into that of a waiting job with this key, if there is one; its id is "

@@ -6,6 +6,7 @@
 
 #include "base/duration.h"
 #include "base/id.h"
+#include "base/quantity.h"
 #include "base/utf8.h"
 #include "cli/view.h"
 #include "cli/when.h"
@@ -24,6 +25,7 @@ static const char *const keys[NEWJOB_FIELDS] = {
     "depends_on",
     "when",
     "on_dependency_death",
+    "resources",
 };
 
 static struct err set_name(struct buf *b, const char *key, const char *name)
@@ -73,6 +75,17 @@ static struct err set_backoff(struct buf *b, const char *text)
     buf_print(b, "\"backoff\":{\"base_ms\":%lld,\"exponent\":", (long long)base.ms);
     json_write_double(b, exponent);
     buf_print(b, ",\"jitter_ms\":%lld}", (long long)jitter.ms);
+    return err_none();
+}
+
+static struct err set_memory(struct buf *b, const char *text)
+{
+    uint64_t bytes;
+    if (!text)
+        return err_none();
+    if (!quantity_parse(str_from(text), &bytes))
+        return err_make(ERR_USAGE, "option '--memory': '%.40s' is not " QUANTITY_EXPECTED, text);
+    buf_print(b, "\"resources\":{\"memory\":\"%s\"}", text);
     return err_none();
 }
 
@@ -171,6 +184,7 @@ struct err newjob_init(struct newjob_defaults *d, const struct enqueue_args *arg
     TRY(set_name(&d->member[NEWJOB_UNIQUE_KEY], "unique_key", args->unique_key));
     if (args->unique_key)
         TRY(set_name(&d->member[NEWJOB_UNIQUE_WHILE], "unique_while", scopes[args->unique_while]));
+    TRY(set_memory(&d->member[NEWJOB_RESOURCES], args->memory));
     TRY(set_depends(d, args, o));
     return set_batch(&d->member[NEWJOB_BATCH], args);
 }

@@ -18,7 +18,8 @@ struct enqueue_args {
     const char *backoff;
     span retain_completed, retain_dead;
     const char *unique_key;
-    int unique_while; /* index into queued|active|exists */
+    int unique_while;   /* index into queued|active|exists */
+    const char *memory; /* as Kubernetes writes it: 4Gi */
     const char *batch_key, *batch_when, *batch_fold;
     const char *depends_on;  /* ids, separated by commas */
     int depends_when;        /* index into all_completed|all_ended */
@@ -43,6 +44,7 @@ enum newjob_field {
     NEWJOB_DEPENDS_ON,
     NEWJOB_WHEN,
     NEWJOB_ON_DEATH,
+    NEWJOB_RESOURCES,
     NEWJOB_FIELDS
 };
 

@@ -6,6 +6,7 @@
 
 #include "base/duration.h"
 #include "base/must.h"
+#include "base/quantity.h"
 #include "core/categorize.h"
 #include "core/engine_internal.h"
 #include "core/job_fields.h"
@@ -206,6 +207,38 @@ static void adopt(const struct engine *e, struct decision *d, const struct polic
     add_words(d->verdict.reason, ", not on the same node");
 }
 
+/* The memory of the retry. What was grown is kept over retries by other rules (a preemption, say)
+ * unless the rule that grew it said otherwise. */
+static void grow(struct decision *d, const struct policy_rule *rule, const struct job *job)
+{
+    struct job_extras *x = &d->extras;
+    if (!rule || rule->memory.max == 0) {
+        if (x->memory_fleeting)
+            x->memory = x->memory_fleeting = 0;
+        return;
+    }
+    uint64_t before = x->memory ? x->memory : job->options.memory;
+    if (before == 0) {
+        add_words(d->verdict.reason, ", memory as it was: the job states none");
+        return;
+    }
+    struct buf words = {0};
+    uint64_t after = policy_grow(&rule->memory, before);
+    buf_str(&words, after > before ? STR(", memory from ") : STR(", memory stays "));
+    quantity_write(&words, before);
+    if (after > before) {
+        buf_lit(&words, " to ");
+        quantity_write(&words, after);
+        x->memory = after;
+        x->memory_fleeting = rule->memory.fleeting;
+    } else {
+        buf_lit(&words, ", the most");
+    }
+    buf_byte(&words, '\0');
+    add_words(d->verdict.reason, words.at);
+    buf_fini(&words);
+}
+
 _Static_assert(sizeof((struct verdict){0}.reason) == sizeof((struct policy_verdict){0}.reason),
                "both reasons have the same room");
 
@@ -241,6 +274,7 @@ static struct decision decide(struct engine *e, instant now, const struct retry_
                              &settings);
     if (n == 0) {
         d.verdict = retry_decide(r, &e->settings.retry, now, &e->rng);
+        grow(&d, NULL, job);
         d.ruling = ruling_of_limits(e, r, &d.verdict);
         return d;
     }
@@ -249,6 +283,8 @@ static struct decision decide(struct engine *e, instant now, const struct retry_
     if (v.over_match_limit && e->port.meter)
         e->port.meter->pattern_give_ups++;
     adopt(e, &d, &v, v.policy >= 0 ? list[v.policy] : NULL, r, f, now, a);
+    if (v.retry)
+        grow(&d, v.rule >= 0 ? &list[v.policy]->rules[v.rule] : NULL, job);
     return d;
 }
 
