@@ -129,7 +129,7 @@ static struct err read_priority(struct json_cursor *c, struct arena *a, void *ou
     return err_none();
 }
 
-static struct err read_retry_limit(struct json_cursor *c, struct arena *a, void *out)
+struct err api_field_retry_limit(struct json_cursor *c, struct arena *a, void *out)
 {
     (void)a;
     int64_t v;
@@ -308,6 +308,13 @@ static struct err mark(struct json_cursor *c, struct json_cursor *at, bool *has)
     return json_skip(c, &raw);
 }
 
+struct err api_field_object(struct json_cursor *c, struct arena *a, void *object_field)
+{
+    struct object_field *f = object_field;
+    (void)a;
+    return mark(c, &f->at, &f->given);
+}
+
 static struct err mark_backoff(struct json_cursor *c, struct arena *a, void *out)
 {
     struct job_fields *f = out;
@@ -362,7 +369,7 @@ static const struct field job_table[] = {
     {"payload", true, api_field_any, SPEC(payload)},
     {"priority", false, read_priority, SPEC(priority), true},
     {"ready_at", false, api_field_instant, SPEC(ready_at), true},
-    {"retry_limit", false, read_retry_limit, SPEC(retry_limit), true},
+    {"retry_limit", false, api_field_retry_limit, SPEC(retry_limit), true},
     {"backoff", false, mark_backoff, 0, true},
     {"retention", false, mark_retention, 0, true},
     {"unique_key", false, read_unique_key, SPEC(unique_key), true},
@@ -398,6 +405,13 @@ static const struct field resources_table[] = {
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
+struct err api_decode_backoff(const struct api *a, struct json_cursor *c, struct arena *arena,
+                              struct curve *out)
+{
+    out->shape = CURVE_POWER;
+    return api_decode_object(a, c, arena, backoff_table, COUNT(backoff_table), out);
+}
+
 struct err api_decode_job(const struct api *a, struct json_cursor *c, struct arena *arena,
                           struct enqueue *out)
 {
@@ -413,9 +427,7 @@ struct err api_decode_job(const struct api *a, struct json_cursor *c, struct are
         f.spec.unique_while = UNIQUE_QUEUED;
     struct err err = err_none();
     if (f.has_backoff) {
-        f.spec.backoff.shape = CURVE_POWER;
-        err = api_decode_object(a, &f.backoff, arena, backoff_table, COUNT(backoff_table),
-                                &f.spec.backoff);
+        err = api_decode_backoff(a, &f.backoff, arena, &f.spec.backoff);
         if (err.code != ERR_OK)
             return api_in_field(err, "backoff");
     }
@@ -480,7 +492,7 @@ static struct err patch_retry_limit(struct json_cursor *c, struct arena *a, void
     p->set |= PATCH_RETRY_LIMIT;
     p->retry_limit = RETRY_LIMIT_DEFAULT;
     TRY(json_take_null(c, &clear));
-    return clear ? err_none() : read_retry_limit(c, a, &p->retry_limit);
+    return clear ? err_none() : api_field_retry_limit(c, a, &p->retry_limit);
 }
 
 static struct err patch_backoff(struct json_cursor *c, struct arena *a, void *out)
@@ -570,9 +582,7 @@ static struct err decode_patch(const struct api *a, const struct http_request *r
     TRY(api_decode_body(a, req, patch_table, COUNT(patch_table), false, &f));
     struct err err = err_none();
     if (f.has_backoff) {
-        f.patch.backoff.shape = CURVE_POWER;
-        err = api_decode_object(a, &f.backoff, req->arena, backoff_table, COUNT(backoff_table),
-                                &f.patch.backoff);
+        err = api_decode_backoff(a, &f.backoff, req->arena, &f.patch.backoff);
         if (err.code != ERR_OK)
             return api_in_field(err, "backoff");
     }

@@ -66,9 +66,8 @@ void api_encode_token(struct buf *b, uint64_t token)
             buf_lit(b, "null");                                                                    \
     } while (0)
 
-static void encode_backoff(struct buf *b, const struct curve *c)
+void api_encode_backoff(struct buf *b, const struct curve *c)
 {
-    KEY(b, "backoff");
     buf_lit(b, "{\"base_ms\":");
     buf_int(b, c->base.ms);
     KEY(b, "exponent");
@@ -107,7 +106,7 @@ static void encode_batch(struct buf *b, const struct job_batch *batch)
     buf_byte(b, '}');
 }
 
-static void encode_names(struct buf *b, struct str names)
+void api_encode_names(struct buf *b, struct str names)
 {
     struct str name;
     buf_byte(b, '[');
@@ -177,14 +176,16 @@ void api_encode_options(struct buf *b, const struct job *job)
     api_encode_depends(b, &job->options);
     if (job->options.retry_policies.len) {
         KEY(b, "retry_policies");
-        encode_names(b, job->options.retry_policies);
+        api_encode_names(b, job->options.retry_policies);
     }
     if (job->options.memory)
         encode_memory(b, "resources", memory_of(job));
     if (job->retry_limit != RETRY_LIMIT_DEFAULT)
         INT_MEMBER(b, "retry_limit", job->retry_limit);
-    if (job->backoff.shape != CURVE_NONE)
-        encode_backoff(b, &job->backoff);
+    if (job->backoff.shape != CURVE_NONE) {
+        KEY(b, "backoff");
+        api_encode_backoff(b, &job->backoff);
+    }
     if (job->completed_retention.ms >= 0 || job->dead_retention.ms >= 0)
         encode_retention(b, job);
     if (job->unique_while) {

@@ -332,7 +332,7 @@ static struct err read_param(struct str name, struct str value, struct arena *ar
         return err_make(ERR_BAD_VALUE, "%.*s is given without a value",
                         (int)(name.len < 32 ? name.len : 32), name.at);
     if (str_eq(name, STR("since"))) {
-        TRY(api_param_number(value, "since", 0, INT64_MAX, &since));
+        TRY(api_read_number(value, "since", 0, INT64_MAX, &since));
         c->since = (uint64_t)since;
         return err_none();
     }
@@ -359,7 +359,7 @@ static struct err read_last_id(const struct http_request *req, struct consumer *
     int64_t since;
     if (req->last_event_id.len == 0)
         return err_none();
-    TRY(api_param_number(req->last_event_id, "Last-Event-ID", 0, INT64_MAX, &since));
+    TRY(api_read_number(req->last_event_id, "Last-Event-ID", 0, INT64_MAX, &since));
     c->since = (uint64_t)since;
     return err_none();
 }

@@ -119,7 +119,7 @@ struct err embedded_refuse_to_store(struct embedded *b, enum command_kind kind)
     if (kind != CMD_ENQUEUE && kind != CMD_CRON_PUT)
         reserve /= 2;
     if (kind == CMD_REMOVE || kind == CMD_REMOVE_WHERE || kind == CMD_CRON_REMOVE ||
-        (uint64_t)b->free_space >= reserve)
+        kind == CMD_QUEUE_REMOVE || (uint64_t)b->free_space >= reserve)
         return err_none();
     return no_space(b);
 }
@@ -145,6 +145,7 @@ static bool stores(enum command_kind kind)
     case CMD_CATEGORIES_PUT:
     case CMD_CATEGORIES_REMOVE:
     case CMD_QUEUE_PUT:
+    case CMD_QUEUE_REMOVE:
     case CMD_RETRY_SETTINGS_PUT:
     case CMD_PATCH:
     case CMD_PATCH_WHERE:
@@ -163,6 +164,7 @@ static bool stores(enum command_kind kind)
     case CMD_POLICY_READ:
     case CMD_CATEGORIES_READ:
     case CMD_QUEUE_READ:
+    case CMD_QUEUE_LIST:
     case CMD_RETRY_SETTINGS_READ:
         return false;
     }
@@ -367,11 +369,15 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
     case CMD_CATEGORIES_PUT:
     case CMD_CATEGORIES_READ:
     case CMD_CATEGORIES_REMOVE:
-    case CMD_QUEUE_PUT:
-    case CMD_QUEUE_READ:
     case CMD_RETRY_SETTINGS_PUT:
     case CMD_RETRY_SETTINGS_READ:
         embedded_policy(b, c, r);
+        return;
+    case CMD_QUEUE_PUT:
+    case CMD_QUEUE_READ:
+    case CMD_QUEUE_LIST:
+    case CMD_QUEUE_REMOVE:
+        embedded_queue(b, c, r);
         return;
     case CMD_LIST:
     case CMD_COUNT:

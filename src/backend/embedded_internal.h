@@ -263,6 +263,12 @@ void embedded_cron(struct embedded *b, const struct command *c, struct reply *r)
 void embedded_cron_port(struct port *port);
 struct err embedded_cron_recover(struct embedded *b);
 
+/* embedded_queue.c */
+void embedded_queue(struct embedded *b, const struct command *c, struct reply *r);
+void embedded_queue_port(struct port *port);
+/* Before the jobs. */
+struct err embedded_queue_recover(struct embedded *b);
+
 /* embedded_policy.c */
 void embedded_policy(struct embedded *b, const struct command *c, struct reply *r);
 /* ERR_UNPROCESSABLE if jobs to be added name policies that do not exist. */

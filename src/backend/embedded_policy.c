@@ -54,12 +54,6 @@ void embedded_policy(struct embedded *b, const struct command *c, struct reply *
     case CMD_CATEGORIES_REMOVE:
         r->err = policies_categories_remove(b->policies, what->name);
         return;
-    case CMD_QUEUE_PUT:
-        r->err = policies_queue_put(b->policies, what->name, what->text, a, &r->document);
-        return;
-    case CMD_QUEUE_READ:
-        policies_queue_read(b->policies, what->name, a, &r->document);
-        return;
     case CMD_RETRY_SETTINGS_PUT:
         put_settings(b, what, r);
         return;

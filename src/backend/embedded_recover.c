@@ -126,6 +126,7 @@ struct err embedded_recover(struct embedded *b)
     TRY(check_format(b));
     TRY(embedded_events_recover(b));
     TRY(embedded_policy_recover(b));
+    TRY(embedded_queue_recover(b));
     TRY(read_all(b));
     /* A store that cannot be written keeps its cut-off runs until it can be. */
     if (b->health != HEALTH_GOOD)

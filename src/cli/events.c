@@ -33,7 +33,8 @@ static const struct option_def options[] = {
     {"type", "NAME,…", OPTION_TEXT, AT(type), .help = "only of jobs of these types"},
     {"job", "ID,…", OPTION_TEXT, AT(job), .help = "only of these jobs"},
     {"event", "NAME,…", OPTION_TEXT, AT(event),
-     .help = "only these: job_enqueued, job_ready, job_postponed, job_taken, job_completed, "
+     .help = "only these: job_enqueued, job_blocked, job_unblocked, job_ready, job_postponed, "
+             "job_taken, job_completed, "
              "job_requeued, job_returned, job_dead, job_rerun, job_deleted"},
     CLIENT_OPTIONS(struct events_args),
     {0},

@@ -36,6 +36,7 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
     list_init(&e->hungry);
     list_init(&e->all_waiters);
     list_init(&e->takers);
+    list_init(&e->spent);
     return e;
 }
 
@@ -65,6 +66,7 @@ void engine_free(struct engine *e)
         if (!e->queues[i])
             continue;
         btree_fini(&e->queues[i]->ready);
+        engine_limits_free(e->queues[i]->limits);
         engine_avoid_queue_fini(e->queues[i]);
         free(e->queues[i]);
     }
@@ -465,6 +467,9 @@ static struct err fire(struct engine *e, instant now, struct btree_entry due)
     }
     case DUE_PURGE:
         return purge(e, now, id, q);
+    case DUE_RATE:
+        engine_limits_due(e, now, q);
+        return err_none();
     case DUE_WAIT:
     case DUE_CRON:
     case DUE_AVOID:
@@ -619,10 +624,7 @@ void engine_count(const struct engine *e, struct str queue, uint64_t counts[STAT
 
 static int compare_names(const void *a, const void *b)
 {
-    struct str x = *(const struct str *)a, y = *(const struct str *)b;
-    size_t n = x.len < y.len ? x.len : y.len;
-    int c = memcmp(x.at, y.at, n);
-    return c ? c : (x.len > y.len) - (x.len < y.len);
+    return str_cmp(*(const struct str *)a, *(const struct str *)b);
 }
 
 void engine_each_queue(const struct engine *e, struct arena *a,
@@ -691,6 +693,7 @@ static void check_queue(const struct engine *e, const struct queue *q)
     must(has == q->has_head);
     must(!has || (first.hi == q->head.hi && first.lo == q->head.lo));
     btree_check(&q->ready);
+    engine_limits_check(q);
     must(q->dirty || !is_awaited(q, &q->waiters));
     must(q->dirty || !is_awaited(q, &e->all_waiters));
 }

@@ -26,6 +26,7 @@
 #include "core/event.h"
 #include "core/job.h"
 #include "core/port.h"
+#include "core/queue.h"
 #include "core/retry.h"
 
 struct engine;
@@ -67,12 +68,15 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
 void engine_configure(struct engine *e, const struct engine_settings *settings);
 void engine_free(struct engine *e);
 
-/* --- recovery: events, every stored job once, every stored take and end, then engine_restored ---
- */
+/* --- recovery: events, every stored queue, every stored job once, every stored take and end, then
+ * engine_restored --- */
 
 /* Unless nothing has ever happened: the number of the next event, from 1, and the mark. */
 void engine_restore_events(struct engine *e, uint64_t next, struct event_mark mark);
 
+/* Queues come before jobs. */
+void engine_restore_queue(struct engine *e, struct str name, const struct queue_record *record,
+                          instant now);
 /* The job without payload, as stored. */
 void engine_restore_job(struct engine *e, const struct job *job, const struct job_extent *extent,
                         instant now);
@@ -199,6 +203,28 @@ NODISCARD struct err engine_cancel(struct engine *e, instant now, struct id id, 
 /* Brings a dead job back with a new retry budget, ready at `at` or now. */
 NODISCARD struct err engine_rerun(struct engine *e, instant now, struct id id, instant at,
                                   struct arena *a, struct job *job);
+
+/* --- settings of queues --- */
+
+/* Sets all of them; they count at once. ERR_TOO_MANY beyond QUEUE_SETTINGS_MAX. */
+NODISCARD struct err engine_queue_put(struct engine *e, instant now, struct str name,
+                                      const struct queue_settings *settings);
+/* Forgets them. ERR_NOT_FOUND if there are none, ERR_CONFLICT while jobs wait or run in it. */
+NODISCARD struct err engine_queue_remove(struct engine *e, struct str name);
+
+struct queue_view {
+    struct str name;
+    bool configured; /* it has settings; else they are the default */
+    struct queue_settings settings;
+    uint64_t counts[STATUS_COUNT];
+    span oldest_age; /* since the enqueue of the oldest ready job; negative: there is none */
+};
+/* Any name: a queue need not be there. Takes time with the number of priorities in use. */
+void engine_queue_view(const struct engine *e, instant now, struct str name, struct queue_view *v);
+/* The next `limit` queues that have jobs or settings, in name order after `from` (empty: from the
+ * start); *more if there are others. They and their names lie in the arena. */
+size_t engine_queue_page(const struct engine *e, instant now, struct str from, size_t limit,
+                         struct arena *a, struct queue_view **views, bool *more);
 
 /* --- takers: streams and claims --- */
 

@@ -37,6 +37,8 @@ static void patch_live(struct engine *e, struct live *l, const struct job *job)
     struct queue *q = engine_queue_get(e, job->queue);
     old->counts[STATUS_IN_FLIGHT]--;
     q->counts[STATUS_IN_FLIGHT]++;
+    engine_queue_refresh(e, old);
+    engine_queue_refresh(e, q);
     l->queue = q;
     l->priority = job->state.priority;
     l->ready_at = job->state.ready_at;
@@ -123,7 +125,7 @@ void engine_end_waiting(struct engine *e, instant now, struct job *job,
     struct job_state *s = &job->state;
     struct queue *q = engine_queue_find(e, job->queue);
     must(q);
-    span retention = job->dead_retention.ms >= 0 ? job->dead_retention : e->settings.dead_retention;
+    span retention = engine_limits_dead(e, q, job->dead_retention);
     struct unique_ref u = engine_unique_ref(e, job);
     enum status from = engine_forget(e, now, q, job);
     engine_avoid_end(e, job->id);
@@ -156,7 +158,9 @@ struct err engine_cancel(struct engine *e, instant now, struct id id, struct are
         return err_make(ERR_UNPROCESSABLE, "the job is %s already",
                         lifecycle_status_name(s->status));
     struct live *l = idmap_get(&e->live, id);
-    span retention = job->dead_retention.ms >= 0 ? job->dead_retention : e->settings.dead_retention;
+    struct queue *q = engine_queue_find(e, job->queue);
+    must(q);
+    span retention = engine_limits_dead(e, q, job->dead_retention);
     s->reason = STR("dead: canceled by a command");
     if (l) {
         engine_call_off(e, now, l, s, retention);

@@ -33,6 +33,7 @@ struct job_extent {
 struct categorizer;
 struct policy;
 struct policy_settings;
+struct queue_record;
 struct cron_group;
 struct cron_entry;
 struct cron_clock;
@@ -78,6 +79,8 @@ struct port {
     void (*delete_cron_entry)(void *ctx, struct id id); /* with its clock */
     /* The zone, valid as long as the engine; NULL if it is not known. Empty: the system's. */
     const struct cron_zone *(*zone)(void *ctx, struct str name);
+    /* What people set for a queue, and where its rate stands; NULL: nothing any more. */
+    void (*put_queue)(void *ctx, struct str name, const struct queue_record *record);
     /* The retry policies that are effective for a job of that queue that adds those named,
      * "a,b"; none if they are switched off. NULL: there are never any. Valid for the call. */
     size_t (*policies)(void *ctx, struct str queue, struct str added, struct arena *a,

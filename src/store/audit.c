@@ -242,6 +242,18 @@ static bool look_at_resource(struct audit *a, struct str key, struct str value)
     return true;
 }
 
+static bool look_at_queue(struct audit *a, struct str key, struct str value)
+{
+    struct str name;
+    struct queue_record queue;
+    if (!record_key_is_queue(key, &name))
+        return false;
+    struct err e = record_read_queue(value, &queue);
+    if (e.code != ERR_OK)
+        tell_broken(a, NO_JOB, &e);
+    return true;
+}
+
 static struct err read_events(struct str value, uint64_t first, struct eventlog_head *head)
 {
     struct eventlog_reader r;
@@ -289,7 +301,7 @@ static void look_at(struct audit *a, struct str key, struct str value)
 {
     static bool (*const looks[])(struct audit *, struct str, struct str) = {
         look_at_job,  look_at_payload,  look_at_state, look_at_run,    look_at_note,  look_at_takes,
-        look_at_cron, look_at_resource, look_at_meta,  look_at_events, look_at_ended,
+        look_at_cron, look_at_resource, look_at_meta,  look_at_events, look_at_ended, look_at_queue,
     };
     a->counts->records++;
     a->counts->bytes += key.len + value.len;

@@ -17,6 +17,7 @@
  *   'C' id          a cron group
  *   'E' id          an entry of a cron group: all but its clock
  *   'N' id          the clock of that entry: its next tick
+ *   'Q' name        what people set for a queue, and where its rate stands
  *   'D' kind name   a resource that people manage: a retry policy, a queue's, the settings
  *   'V' number      events; see store/eventlog.h
  *   'M' name        facts of the store itself
@@ -27,11 +28,13 @@
 #include "core/crons.h"
 #include "core/job.h"
 #include "core/port.h"
+#include "core/queue.h"
 #include "store/batch.h"
 
 #define RECORD_APART_MIN        4096
 #define RECORD_KEY_MAX          32
 #define RECORD_RESOURCE_KEY_MAX (JOB_NAME_MAX + 2)
+#define RECORD_QUEUE_KEY_MAX    (JOB_NAME_MAX + 1)
 
 struct record_key {
     char bytes[RECORD_KEY_MAX];
@@ -51,6 +54,7 @@ struct record_key record_cron_clock_key(struct id id);
 struct record_key record_meta_key(struct str name);
 /* In the room given, for names are long. */
 struct str record_resource_key(char kind, struct str name, char room[RECORD_RESOURCE_KEY_MAX]);
+struct str record_queue_key(struct str name, char room[RECORD_QUEUE_KEY_MAX]);
 static inline struct str record_key_view(const struct record_key *k)
 {
     return (struct str){k->bytes, k->len};
@@ -67,6 +71,7 @@ bool record_key_is_cron_group(struct str key, struct id *id);
 bool record_key_is_cron_entry(struct str key, struct id *id);
 bool record_key_is_cron_clock(struct str key, struct id *id);
 bool record_key_is_resource(struct str key, char *kind, struct str *name);
+bool record_key_is_queue(struct str key, struct str *name);
 
 /* The fact that says how everything is laid out, and its value as this program writes it. */
 #define RECORD_FORMAT_KEY STR("format")
@@ -85,6 +90,7 @@ void record_put_ended(struct batch *b, uint64_t seq, struct id id, enum depend_e
 void record_put_cron_group(struct batch *b, const struct cron_group *group);
 void record_put_cron_entry(struct batch *b, const struct cron_entry *entry);
 void record_put_cron_clock(struct batch *b, struct id id, const struct cron_clock *clock);
+void record_put_queue(struct batch *b, struct str name, const struct queue_record *queue);
 void record_put_resource(struct batch *b, char kind, struct str name, uint64_t version,
                          struct str body);
 
@@ -108,6 +114,7 @@ NODISCARD struct err record_read_cron_group(struct str value, struct id id,
 NODISCARD struct err record_read_cron_entry(struct str value, struct id id,
                                             struct cron_entry *entry);
 NODISCARD struct err record_read_cron_clock(struct str value, struct cron_clock *clock);
+NODISCARD struct err record_read_queue(struct str value, struct queue_record *queue);
 NODISCARD struct err record_read_resource(struct str value, uint64_t *version, struct str *body);
 
 #endif

@@ -99,6 +99,14 @@ struct str record_resource_key(char kind, struct str name, char room[RECORD_RESO
     return (struct str){room, name.len + 2};
 }
 
+struct str record_queue_key(struct str name, char room[RECORD_QUEUE_KEY_MAX])
+{
+    must(name.len > 0 && name.len < RECORD_QUEUE_KEY_MAX);
+    room[0] = 'Q';
+    memcpy(room + 1, name.at, name.len);
+    return (struct str){room, name.len + 1};
+}
+
 struct record_key record_meta_key(struct str name)
 {
     must(name.len > 0 && name.len < RECORD_KEY_MAX);
@@ -157,6 +165,14 @@ bool record_key_is_resource(struct str key, char *kind, struct str *name)
         return false;
     *kind = key.at[1];
     *name = (struct str){key.at + 2, key.len - 2};
+    return true;
+}
+
+bool record_key_is_queue(struct str key, struct str *name)
+{
+    if (key.len < 2 || key.at[0] != 'Q')
+        return false;
+    *name = (struct str){key.at + 1, key.len - 1};
     return true;
 }
 

@@ -200,6 +200,26 @@ static void delete_job(void *ctx, struct id id, const struct job_extent *extent)
     free(record);
 }
 
+static void put_queue(void *ctx, struct str name, const struct queue_record *record)
+{
+    struct rig *r = ctx;
+    struct rig_queue *q = r->queues, *free_one = NULL;
+    r->writes++;
+    for (; q < r->queues + sizeof r->queues / sizeof *r->queues; q++) {
+        if (str_eq(q->name, name))
+            break;
+        if (!q->name.len)
+            free_one = q;
+    }
+    if (q == r->queues + sizeof r->queues / sizeof *r->queues)
+        q = free_one;
+    assert_non_null(q);
+    assert_true(record || q->name.len);
+    *q = (struct rig_queue){0};
+    if (record)
+        *q = (struct rig_queue){arena_copy(&r->strings, name), *record};
+}
+
 /* Every event continues what the ones before it say of the job. */
 static void replay(struct rig *r, const struct job_event *ev)
 {
@@ -316,6 +336,7 @@ static void start_engine(struct rig *r)
                         .put_ended = put_ended,
                         .delete_ended = delete_ended,
                         .delete_job = delete_job,
+                        .put_queue = put_queue,
                         .put_event = put_event,
                         .policies = policies};
     struct engine_sink sink = {.ctx = r, .deliver = deliver, .claimed = claimed};
@@ -399,6 +420,9 @@ void rig_restart(struct rig *r)
 {
     engine_free(r->e);
     start_engine(r);
+    for (size_t i = 0; i < sizeof r->queues / sizeof *r->queues; i++)
+        if (r->queues[i].name.len)
+            engine_restore_queue(r->e, r->queues[i].name, &r->queues[i].record, r->now);
     restore_jobs(r);
     restore_takes(r);
     for (size_t i = 0; i < sizeof r->ended / sizeof *r->ended; i++)
@@ -447,6 +471,11 @@ struct id rig_add_later(struct rig *r, const char *queue, span delay)
     struct enqueue spec = rig_spec(queue);
     spec.ready_at = instant_add(r->now, delay);
     return rig_add_spec(r, &spec);
+}
+
+void rig_set_queue(struct rig *r, const char *queue, struct queue_settings settings)
+{
+    assert_ok(engine_queue_put(r->e, r->now, str_from(queue), &settings));
 }
 
 /* --- takers --- */

@@ -40,6 +40,11 @@ struct rig_takes {
     size_t count;
 };
 
+struct rig_queue {
+    struct str name; /* empty: free */
+    struct queue_record record;
+};
+
 /* What the events so far make of a job. */
 struct rig_replay {
     struct id id;
@@ -66,6 +71,7 @@ struct rig {
     /* the port */
     struct idmap records, replayed; /* struct rig_replay */
     struct rig_takes takes[RIG_TAKES_MAX];
+    struct rig_queue queues[8];
     struct rig_ended {
         uint64_t seq;
         struct id id; /* none: free */
@@ -98,6 +104,15 @@ struct id rig_add_later(struct rig *r, const char *queue, span delay);
 /* The spec behind those, to be changed and enqueued. */
 struct enqueue rig_spec(const char *queue);
 struct id rig_add_spec(struct rig *r, const struct enqueue *spec);
+
+/* Sets the queue, all else by default. */
+#define rig_set(r, queue, ...)                                                                     \
+    rig_set_queue((r), (queue),                                                                    \
+                  (struct queue_settings){.retry_limit = RETRY_LIMIT_DEFAULT,                      \
+                                          .completed_retention = RETENTION_DEFAULT,                \
+                                          .dead_retention = RETENTION_DEFAULT,                     \
+                                          __VA_ARGS__})
+void rig_set_queue(struct rig *r, const char *queue, struct queue_settings settings);
 
 /* Takers. The address of the name is what rig_handout.taker holds. queue NULL: all. */
 struct taker *rig_stream(struct rig *r, const char *name, const char *queue, uint32_t prefetch);
