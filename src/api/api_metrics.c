@@ -113,30 +113,37 @@ static void histogram(struct text *t, const struct histogram *h, const struct hi
 /* --- jobs --- */
 
 #define BIT(event) (1u << EVENT_##event)
-_Static_assert(EVENT_COUNT <= 32, "a set of events is 32 bits");
 
+/* X(name, events, help): each event is in one of them at least. */
+#define EVENT_COUNTERS(X)                                                                          \
+    X("enqueued", BIT(ENQUEUE) | BIT(ENQUEUE_LATER) | BIT(ENQUEUE_BLOCKED), "Jobs added.")         \
+    X("blocked", BIT(BLOCK) | BIT(ENQUEUE_BLOCKED), "Jobs that began to wait for other jobs.")     \
+    X("unblocked", BIT(UNBLOCK), "Jobs that had no other job left to wait for.")                   \
+    X("postponed", BIT(POSTPONE), "Jobs that were given another time.")                            \
+    X("due", BIT(DUE), "Scheduled jobs that became ready.")                                        \
+    X("taken", BIT(TAKE), "Runs: jobs handed to a worker.")                                        \
+    X("completed", BIT(SUCCEED), "Jobs that a worker reported as done.")                           \
+    X("failed", BIT(RETRY) | BIT(RETRY_NOW) | BIT(EXHAUST) | BIT(POISON),                          \
+      "Runs that failed, whatever became of their jobs; leases that ran out among them.")          \
+    X("retried", BIT(RETRY) | BIT(RETRY_NOW), "Runs that failed and are to be tried again.")       \
+    X("dead", BIT(EXHAUST) | BIT(POISON) | BIT(ABANDON),                                           \
+      "Jobs given up: no retry was left or wanted, or a job that they waited for has died.")       \
+    X("canceled", BIT(CANCEL), "Jobs called off by a command.")                                    \
+    X("returned", BIT(RETURN), "Runs given back, or whose stream closed, without a failure.")      \
+    X("rerun", BIT(RERUN), "Dead jobs brought back by a command.")                                 \
+    X("deleted", BIT(REMOVE), "Jobs deleted by a command.")                                        \
+    X("purged", BIT(PURGE), "Ended jobs deleted as their retention was over.")
+
+#define COUNTER_ROW(name, events, help) {"tenax_jobs_" name, events, help},
 static const struct {
     const char *name;
     unsigned events;
     const char *help;
-} event_counters[] = {
-    {"tenax_jobs_enqueued", BIT(ENQUEUE) | BIT(ENQUEUE_LATER), "Jobs added."},
-    {"tenax_jobs_due", BIT(DUE), "Scheduled jobs that became ready as their time came."},
-    {"tenax_jobs_taken", BIT(TAKE), "Runs: jobs handed to a worker."},
-    {"tenax_jobs_completed", BIT(SUCCEED), "Jobs that a worker reported as done."},
-    {"tenax_jobs_failed", BIT(RETRY) | BIT(RETRY_NOW) | BIT(EXHAUST) | BIT(POISON),
-     "Runs that failed, whatever became of their jobs; leases that ran out among them."},
-    {"tenax_jobs_retried", BIT(RETRY) | BIT(RETRY_NOW),
-     "Runs that failed and are to be tried again."},
-    {"tenax_jobs_dead", BIT(EXHAUST) | BIT(POISON),
-     "Jobs given up: no retry was left, or was not wanted."},
-    {"tenax_jobs_canceled", BIT(CANCEL), "Jobs called off by a command."},
-    {"tenax_jobs_returned", BIT(RETURN),
-     "Runs given back, or whose stream closed, without a failure."},
-    {"tenax_jobs_rerun", BIT(RERUN), "Dead jobs brought back by a command."},
-    {"tenax_jobs_deleted", BIT(REMOVE), "Jobs deleted by a command."},
-    {"tenax_jobs_purged", BIT(PURGE), "Ended jobs deleted as their retention was over."},
-};
+} event_counters[] = {EVENT_COUNTERS(COUNTER_ROW)};
+
+#define COUNTER_BITS(name, events, help) | (events)
+_Static_assert((0 EVENT_COUNTERS(COUNTER_BITS)) == (1u << EVENT_COUNT) - 1,
+               "every event of lifecycle.def is counted");
 
 /* The row that queues beyond the limit share. */
 static struct str name_of(const struct meter *m, uint32_t row)
@@ -221,8 +228,8 @@ static void add_policies(struct text *t, const struct meter *m)
         sample_end(t, true, (double)r->retries);
     }
     counter(t, "tenax_policy_pattern_give_ups",
-            "Failures at which a regular expression of a rule went over its budget and counted as "
-            "no match.",
+            "Times that a regular expression of a policy or a category went over its budget for a "
+            "failure and counted as no match.",
             (double)m->pattern_give_ups);
 }
 

@@ -29,6 +29,7 @@ const struct catalog_row catalog[] = {
     {&jobs_command, jobs_main},
     {&events_command, events_main},
     {&job_command, job_main},
+    {&explain_command, explain_main},
     {&queues_command, queues_main},
     HEADING("Changing"),
     {&retry_command, retry_main},

@@ -108,7 +108,7 @@ void engine_due_passed(struct engine *e, instant now, const struct queue *q, str
     struct job job = {.id = {due.hi, due.lo}, .queue = q->name};
     job.type = e->types[DUE_VAL_TYPE(due.val)];
     struct job_event ev = engine_event(EVENT_DUE, STATUS_SCHEDULED, &job);
-    ev.ready_at.ms = (int64_t)due.major;
+    ev.ready_at.ms = ev.since.ms = (int64_t)due.major;
     engine_changed(e, now, &ev);
 }
 

@@ -241,6 +241,12 @@ static void grow(struct decision *d, const struct policy_rule *rule, const struc
 _Static_assert(sizeof((struct verdict){0}.reason) == sizeof((struct policy_verdict){0}.reason),
                "both reasons have the same room");
 
+static void count_give_up(struct engine *e, bool gave_up)
+{
+    if (gave_up && e->port.meter)
+        e->port.meter->pattern_give_ups++;
+}
+
 /* What retry_decide went by, unless it was a word of the worker. */
 static struct ruling ruling_of_limits(const struct retry_defaults *defaults,
                                       const struct retry_request *r, const struct verdict *v)
@@ -280,8 +286,7 @@ static struct decision decide(struct engine *e, instant now, const struct queue 
     }
     size_t used = tally_counts(d.extras.retry_counts, a, &counts);
     struct policy_verdict v = policy_evaluate(list, n, settings, f, counts, used, &e->rng);
-    if (v.over_match_limit && e->port.meter)
-        e->port.meter->pattern_give_ups++;
+    count_give_up(e, v.over_match_limit);
     adopt(e, &d, &v, v.policy >= 0 ? list[v.policy] : NULL, r, f, now, a);
     if (v.retry)
         grow(&d, v.rule >= 0 ? &list[v.policy]->rules[v.rule] : NULL, job);
@@ -392,7 +397,11 @@ static void name_category(struct engine *e, struct failure *f, struct arena *a)
     if (f->category.len || !e->port.categorizers)
         return;
     size_t n = e->port.categorizers(e->port.ctx, a, &list);
-    const struct categorize_rule *rule = n ? categorize(list, n, f).rule : NULL;
+    struct categorize_verdict v = {0};
+    if (n)
+        v = categorize(list, n, f);
+    count_give_up(e, v.over_match_limit);
+    const struct categorize_rule *rule = v.rule;
     if (!rule)
         return;
     f->category = rule->category;

@@ -313,7 +313,7 @@ static struct err start_run(struct engine *e, instant now, struct arena *a, stru
     ev.from = STATUS_READY;
     /* One that came back without a failure still has the ready_at of its first wait. */
     bool again = instant_is_set(s->dequeued_at) && s->ready_at.ms < s->dequeued_at.ms;
-    ev.since = again ? INSTANT_NONE : s->ready_at;
+    ev.since = again ? INSTANT_NONE : instant_max(s->ready_at, id_time(id));
     engine_changed(e, now, &ev);
     s->status = lifecycle_move(STATUS_READY, EVENT_TAKE);
     s->dequeued_at = now;

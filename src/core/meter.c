@@ -66,14 +66,14 @@ static void count_retry(struct meter *m, const struct ruling *r)
 void meter_event(struct meter *m, const struct job_event *ev)
 {
     meter_queue(m, ev->queue)->events[ev->event]++;
-    if (ev->event == EVENT_DUE && instant_is_set(ev->ready_at))
-        histogram_add(&m->lateness, &meter_times, ev->at.ms - ev->ready_at.ms);
     if (ev->event == EVENT_RETRY || ev->event == EVENT_RETRY_NOW)
         count_retry(m, &ev->ruling);
     if (!instant_is_set(ev->since))
         return;
     int64_t took = ev->at.ms - ev->since.ms;
-    if (ev->event == EVENT_TAKE)
+    if (ev->event == EVENT_DUE)
+        histogram_add(&m->lateness, &meter_times, took);
+    else if (ev->event == EVENT_TAKE)
         histogram_add(&m->waits, &meter_times, took);
     else if (ev->from == STATUS_IN_FLIGHT && ev->event != EVENT_POSTPONE)
         histogram_add(ev->event == EVENT_SUCCEED ? &m->runs_good : &m->runs_bad, &meter_times,

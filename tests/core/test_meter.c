@@ -120,7 +120,7 @@ static void durations_go_where_they_belong(void **state)
         assert_int_equal(cases[i].where->sum, sum + 10000 - cases[i].since);
     }
     struct job_event due = event_of(EVENT_DUE, STR("q"));
-    due.ready_at.ms = 9980;
+    due.since.ms = 9980;
     meter_event(m, &due);
     assert_int_equal(m->lateness.sum, 20);
     meter_free(m);

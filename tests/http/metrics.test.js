@@ -129,6 +129,33 @@ describe('what happens to jobs', () => {
             assert.ok(grown(histogram) >= 0 && grown(histogram) <= limit, histogram);
     });
 
+    it('is_not_late_if_a_command_chose_a_time_in_the_past', async () => {
+        const queue = queueName();
+        const { id } = await server.enqueue({ queue, ready_at: Date.now() + 3600000 });
+        const before_ = await scrape(server);
+        assert.equal((await server.patch(`/jobs/${id}`, { ready_at: 1000 })).status, 200);
+        const started = Date.now();
+        await server.claimOne(queue);
+        const m = await scrape(server);
+        const grown = (key) => value(m, key) - value(before_, key);
+        assert.equal(grown('tenax_job_lateness_seconds_count'), 0);
+        assert.equal(grown('tenax_job_wait_seconds_count'), 1);
+        assert.ok(grown('tenax_job_wait_seconds_sum') <= (Date.now() - started) / 1000 + 1);
+    });
+
+    it('is_counted_if_it_waits_for_other_jobs', async () => {
+        const queue = queueName();
+        const first = await server.enqueue({ queue });
+        await server.enqueue({ queue, depends_on: [first.id] });
+        assert.equal(jobs(await scrape(server), queue, 'blocked'), 1);
+        await server.claimOne(queue);
+        await post(server, `/jobs/${first.id}/success`, {});
+        const m = await scrape(server);
+        for (const [what, want] of Object.entries({ enqueued: 2, blocked: 1, unblocked: 1 }))
+            assert.equal(count(m, what, queue), want, what);
+        assert.equal(jobs(m, queue, 'ready'), 1);
+    });
+
     it('has_no_wait_when_it_comes_back_without_a_failure', async () => {
         const queue = queueName();
         await server.enqueue({ queue });
