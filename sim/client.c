@@ -383,7 +383,7 @@ static void read_one(struct sim *s)
         ticket_submit(t, &c);
         return;
     }
-    struct ticket *t = ticket_new(s, CMD_READ, 1);
+    struct ticket *t = ticket_new(s, sim_chance(s, 25) ? CMD_EXPLAIN : CMD_READ, 1);
     ticket_about(t, 0, m, 0);
     struct command c = {.id = m->id};
     ticket_submit(t, &c);
