@@ -649,6 +649,10 @@ void client_step(struct sim *s)
         change_something(s);
         return;
     }
+    if (s->profile.limits && sim_chance(s, 4)) {
+        limit_step(s);
+        return;
+    }
     if (s->profile.graces && sim_chance(s, 5)) {
         grace_step(s);
         return;
