@@ -16,6 +16,7 @@ static const struct route routes[] = {
     {HTTP_GET, "/jobs/take", api_take},
     {HTTP_GET, "/events", api_events},
     {HTTP_POST, "/jobs/claim", api_claim},
+    {HTTP_DELETE, "/jobs/claim", api_claim_withdraw},
     {HTTP_POST, "/jobs/{id}/success", api_success},
     {HTTP_POST, "/jobs/success", api_success_bulk},
     {HTTP_POST, "/jobs/{id}/failure", api_failure},
@@ -56,6 +57,7 @@ static const struct route routes[] = {
     {HTTP_DELETE, "/crons/{group}/entries/{entry}", api_cron_remove},
     {HTTP_GET, "/retry-policies", api_policies},
     {HTTP_POST, "/retry-policies", api_policy_create},
+    {HTTP_POST, "/retry-policies/simulate", api_policy_simulate},
     {HTTP_GET, "/retry-policies/{name}", api_policy_read},
     {HTTP_PUT, "/retry-policies/{name}", api_policy_put},
     {HTTP_DELETE, "/retry-policies/{name}", api_policy_remove},
@@ -79,6 +81,7 @@ struct api *api_new(struct backend *backend, const struct api_settings *settings
     a->backend = backend;
     a->settings = *settings;
     list_init(&a->streams);
+    list_init(&a->claims);
     a->backup = api_backup_new(a);
     a->events = api_events_new(a);
     return a;

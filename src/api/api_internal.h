@@ -15,6 +15,7 @@ struct api {
     struct backend *backend;
     struct api_settings settings;
     struct list streams; /* struct take_stream.node, api_take.c */
+    struct list claims;  /* struct claim_call.node, likewise */
     struct buf scratch;  /* a body being encoded */
     struct buf packed;   /* the same as MessagePack */
     struct buf unpacked; /* a request's body that came as MessagePack */
@@ -44,6 +45,7 @@ void api_take(ROUTE_ARGS);
 void api_events(ROUTE_ARGS);
 void api_openapi(ROUTE_ARGS);
 void api_claim(ROUTE_ARGS);
+void api_claim_withdraw(ROUTE_ARGS);
 void api_success(ROUTE_ARGS);
 void api_success_bulk(ROUTE_ARGS);
 void api_failure(ROUTE_ARGS);
@@ -87,6 +89,7 @@ void api_policy_create(ROUTE_ARGS);
 void api_policy_read(ROUTE_ARGS);
 void api_policy_put(ROUTE_ARGS);
 void api_policy_remove(ROUTE_ARGS);
+void api_policy_simulate(ROUTE_ARGS);
 void api_categories(ROUTE_ARGS);
 void api_categories_create(ROUTE_ARGS);
 void api_categories_put(ROUTE_ARGS);
@@ -233,6 +236,9 @@ void api_submit_for_id(struct api *a, struct http_exchange *x, const struct http
                        const struct route_params *params, enum command_kind kind, reply_fn done);
 
 /* api_report.c */
+/* The body of a failure report. */
+struct err api_decode_failure(const struct api *a, struct json_cursor *c, struct arena *arena,
+                              struct failure_report *out);
 /* A reply_fn that answers 200 with the job of the reply, without payload. */
 void api_reply_job(void *call, const struct reply *r);
 

@@ -163,6 +163,7 @@ static bool stores(enum command_kind kind)
     case CMD_METER:
     case CMD_CRON_READ:
     case CMD_POLICY_READ:
+    case CMD_POLICY_SIMULATE:
     case CMD_CATEGORIES_READ:
     case CMD_QUEUE_READ:
     case CMD_QUEUE_LIST:
@@ -369,6 +370,7 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
         return;
     case CMD_POLICY_PUT:
     case CMD_POLICY_READ:
+    case CMD_POLICY_SIMULATE:
     case CMD_POLICY_REMOVE:
     case CMD_CATEGORIES_PUT:
     case CMD_CATEGORIES_READ:
@@ -409,6 +411,8 @@ static void submit(struct backend *base, const struct command *c)
         refused = embedded_policy_check(b, c);
     if (refused.code == ERR_OK && c->kind == CMD_ENQUEUE)
         refused = engine_depend_check(b->engine, b->now, c->enqueue.specs, c->enqueue.count);
+    if (refused.code == ERR_OK && c->kind == CMD_ENQUEUE)
+        refused = engine_gang_check(b->engine, c->enqueue.specs, c->enqueue.count);
     if (refused.code != ERR_OK) {
         embedded_effect(b, c->done, c->ctx)->err = refused;
         return;
