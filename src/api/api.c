@@ -14,6 +14,7 @@ static const struct route routes[] = {
     {HTTP_POST, "/jobs", api_enqueue},
     {HTTP_POST, "/jobs/bulk", api_enqueue_bulk},
     {HTTP_GET, "/jobs/take", api_take},
+    {HTTP_GET, "/events", api_events},
     {HTTP_POST, "/jobs/claim", api_claim},
     {HTTP_DELETE, "/jobs/claim", api_claim_withdraw},
     {HTTP_POST, "/jobs/{id}/success", api_success},
@@ -56,6 +57,7 @@ static const struct route routes[] = {
     {HTTP_DELETE, "/crons/{group}/entries/{entry}", api_cron_remove},
     {HTTP_GET, "/retry-policies", api_policies},
     {HTTP_POST, "/retry-policies", api_policy_create},
+    {HTTP_POST, "/retry-policies/simulate", api_policy_simulate},
     {HTTP_GET, "/retry-policies/{name}", api_policy_read},
     {HTTP_PUT, "/retry-policies/{name}", api_policy_put},
     {HTTP_DELETE, "/retry-policies/{name}", api_policy_remove},
@@ -68,6 +70,7 @@ static const struct route routes[] = {
     {HTTP_PUT, "/settings/retry", api_retry_settings_put},
     {HTTP_GET, "/health", api_health},
     {HTTP_GET, "/version", api_version},
+    {HTTP_GET, "/openapi.json", api_openapi},
     {HTTP_GET, "/metrics", api_metrics},
     {HTTP_POST, "/backup", api_backup, .admin = true},
 };
@@ -80,6 +83,7 @@ struct api *api_new(struct backend *backend, const struct api_settings *settings
     list_init(&a->streams);
     list_init(&a->claims);
     a->backup = api_backup_new(a);
+    a->events = api_events_new(a);
     return a;
 }
 
@@ -97,6 +101,7 @@ void api_free(struct api *a)
 {
     must(list_is_empty(&a->streams));
     api_backup_free(a->backup);
+    api_events_free(a->events);
     buf_fini(&a->scratch);
     buf_fini(&a->packed);
     buf_fini(&a->unpacked);

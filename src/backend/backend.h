@@ -19,7 +19,7 @@
 #include "core/engine.h"
 #include "core/explain.h"
 #include "core/job.h"
-#include "policy/document.h"
+#include "policy/simulate.h"
 
 #define BACKEND_PAGE_MAX 2000
 
@@ -54,7 +54,8 @@ enum command_kind {
     CMD_POLICY_PUT,   /* reply.document; as are READ and CMD_RETRY_… */
     CMD_POLICY_READ,  /* of no name: all of them */
     CMD_POLICY_REMOVE,
-    CMD_CATEGORIES_PUT, /* failure categories; as the three before */
+    CMD_POLICY_SIMULATE, /* reply.simulated; changes nothing */
+    CMD_CATEGORIES_PUT,  /* failure categories; as the three before */
     CMD_CATEGORIES_READ,
     CMD_CATEGORIES_REMOVE,
     CMD_QUEUE_PUT,  /* reply.queues[0] afterwards */
@@ -87,7 +88,9 @@ struct list_command {
     struct id from; /* exclusive; none: from the start */
     bool backwards;
     uint32_t limit;
-    bool dry_run;              /* _WHERE: change nothing; reply.jobs is a sample of limit jobs */
+    uint32_t look_max; /* LIST: after so many jobs looked at it ends with reply.more; 0: never */
+    bool no_payload;   /* LIST: payloads are not needed */
+    bool dry_run;      /* _WHERE: change nothing; reply.jobs is a sample of limit jobs */
     const struct patch *patch; /* CMD_PATCH_WHERE */
     uint32_t per_second; /* CMD_RERUN_WHERE: how many become ready in a second; 0: all at once */
 };
@@ -141,6 +144,14 @@ struct resource_command {
     bool create; /* POLICY_PUT, CATEGORIES_PUT: there must be none of that name */
 };
 
+/* What a draft would make of the failures of one job; see policy/simulate.h. */
+struct simulate_command {
+    const struct policy *const *drafts;
+    size_t draft_count;
+    const struct document_node *settings; /* that are a draft, too; checked; NULL: none */
+    struct simulate_job what;
+};
+
 /* Of commits: durations in microseconds from when a batch is closed until the loop hears that
  * it is on the disk; sizes in records. */
 extern const struct histogram_scale backend_commit_times, backend_commit_sizes;
@@ -177,6 +188,7 @@ struct reply {
     struct cron_view *cron;
     struct explanation *explanation;
     struct str document; /* JSON */
+    const struct simulate_result *simulated;
     struct queue_shown *queues;
     const struct backend_meter *meter;
     struct {
@@ -220,7 +232,8 @@ struct command {
         struct list_command list; /* LIST, COUNT and all _WHERE */
         struct runs_command runs;
         struct cron_put cron_put;
-        struct cron_command cron;         /* CRON_READ, CRON_SWITCH, CRON_REMOVE */
+        struct cron_command cron; /* CRON_READ, CRON_SWITCH, CRON_REMOVE */
+        struct simulate_command simulate;
         struct resource_command resource; /* CMD_POLICY_*, CMD_CATEGORIES_* … CMD_RETRY_* */
         struct queue_command queue;       /* CMD_QUEUE_* */
     };
@@ -255,6 +268,25 @@ struct claim_spec {
     void *ctx;
 };
 
+/* A look into the log of events. Only what is durable is told. */
+struct event_page {
+    struct err err;     /* ERR_STOPPING, ERR_STORE, ERR_CORRUPT; then there is no more than that */
+    uint64_t since;     /* as it was asked for */
+    uint64_t missed_to; /* those from since + 1 to this one are not kept any more; 0: none */
+    const struct job_event *events; /* in a row */
+    size_t count;
+    uint64_t last; /* the newest that the page covers: what to ask for next */
+    bool more;     /* further ones are durable */
+};
+struct event_read;
+struct event_read_spec {
+    uint64_t since; /* events after this number, see backend_events_place */
+    uint32_t limit;
+    bool wait; /* until there is one */
+    void (*done)(void *ctx, const struct event_page *page);
+    void *ctx;
+};
+
 struct backend;
 struct backend_vt {
     void (*submit)(struct backend *b, const struct command *c);
@@ -264,6 +296,10 @@ struct backend_vt {
     void (*stream_pause)(struct backend *b, struct backend_stream *s, bool paused);
     struct backend_claim *(*claim)(struct backend *b, const struct claim_spec *spec);
     void (*claim_cancel)(struct backend *b, struct backend_claim *c);
+    struct err (*events_place)(struct backend *b, uint64_t *since);
+    struct err (*events)(struct backend *b, const struct event_read_spec *spec,
+                         struct event_read **out);
+    void (*events_cancel)(struct backend *b, struct event_read *r);
 };
 
 /* First member of every implementation. */
@@ -298,6 +334,28 @@ static inline void backend_stream_pause(struct backend *b, struct backend_stream
 static inline struct backend_claim *backend_claim(struct backend *b, const struct claim_spec *spec)
 {
     return b->vt->claim(b, spec);
+}
+
+/* Where somebody begins who wants events after that number, or, of EVENTS_NEWEST, those to come.
+ * ERR_BAD_VALUE if there has been no such event yet; ERR_STOPPING. */
+#define EVENTS_NEWEST UINT64_MAX
+NODISCARD static inline struct err backend_events_place(struct backend *b, uint64_t *since)
+{
+    return b->vt->events_place(b, since);
+}
+
+/* spec->done is called exactly once, not from in here; the handle is valid until then.
+ * Errors as above. */
+NODISCARD static inline struct err
+backend_events(struct backend *b, const struct event_read_spec *spec, struct event_read **out)
+{
+    return b->vt->events(b, spec, out);
+}
+
+/* Gives up; done is not called. */
+static inline void backend_events_cancel(struct backend *b, struct event_read *r)
+{
+    b->vt->events_cancel(b, r);
 }
 
 /* Stops waiting. Jobs that were already handed out still come to done; otherwise it is called with

@@ -163,6 +163,7 @@ static bool stores(enum command_kind kind)
     case CMD_METER:
     case CMD_CRON_READ:
     case CMD_POLICY_READ:
+    case CMD_POLICY_SIMULATE:
     case CMD_CATEGORIES_READ:
     case CMD_QUEUE_READ:
     case CMD_QUEUE_LIST:
@@ -369,6 +370,7 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
         return;
     case CMD_POLICY_PUT:
     case CMD_POLICY_READ:
+    case CMD_POLICY_SIMULATE:
     case CMD_POLICY_REMOVE:
     case CMD_CATEGORIES_PUT:
     case CMD_CATEGORIES_READ:
@@ -409,6 +411,8 @@ static void submit(struct backend *base, const struct command *c)
         refused = embedded_policy_check(b, c);
     if (refused.code == ERR_OK && c->kind == CMD_ENQUEUE)
         refused = engine_depend_check(b->engine, b->now, c->enqueue.specs, c->enqueue.count);
+    if (refused.code == ERR_OK && c->kind == CMD_ENQUEUE)
+        refused = engine_gang_check(b->engine, c->enqueue.specs, c->enqueue.count);
     if (refused.code != ERR_OK) {
         embedded_effect(b, c->done, c->ctx)->err = refused;
         return;
@@ -555,6 +559,7 @@ struct err embedded_turn(struct backend *base)
         release(b, durable, NULL);
     if (read_only)
         release(b, read_only, NULL);
+    embedded_event_reads_serve(b);
     return err_none();
 }
 
@@ -611,6 +616,9 @@ static const struct backend_vt vt = {
     .stream_pause = embedded_stream_pause,
     .claim = embedded_claim,
     .claim_cancel = embedded_claim_cancel,
+    .events_place = embedded_event_place,
+    .events = embedded_event_read,
+    .events_cancel = embedded_event_read_cancel,
 };
 
 struct engine *embedded_engine_new(struct embedded *b)
@@ -646,6 +654,7 @@ struct err embedded_new(const struct embedded_settings *settings, const struct e
     list_init(&b->asking);
     list_init(&b->asks);
     list_init(&b->folds);
+    list_init(&b->events.reads);
     b->lanes.seed = rng_next(&b->env.rng);
     b->meter = meter_new(settings->metrics_queues, rng_next(&b->env.rng));
     embedded_refresh_now(b);
@@ -678,6 +687,7 @@ void embedded_free(struct backend *base)
     policies_free(b->policies);
     meter_free(b->meter);
     eventlog_writer_fini(&b->events.writer);
+    embedded_event_reads_free_all(b);
     buf_fini(&b->scratch);
     free(b);
 }

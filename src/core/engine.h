@@ -106,6 +106,10 @@ struct enqueued {
     bool folded;    /* not added: its payload went into this job's */
 };
 
+/* ERR_UNPROCESSABLE if a gang has no seat for one of these, or another cardinality. To be asked
+ * before engine_enqueue, which takes it for granted. */
+NODISCARD struct err engine_gang_check(const struct engine *e, const struct enqueue *specs,
+                                       size_t count);
 /* Adds count jobs, all or none; out[i] is what became of specs[i], its strings borrowed from
  * specs[i] or, of a duplicate, in the arena. */
 NODISCARD struct err engine_enqueue(struct engine *e, instant now, const struct enqueue *specs,
@@ -220,6 +224,9 @@ struct queue_view {
     span oldest_age; /* since the enqueue of the oldest ready job; negative: there is none */
 };
 /* Any name: a queue need not be there. Takes time with the number of priorities in use. */
+/* What goes for a job of that queue that states no backoff or retry limit of its own: the queue's
+ * or the engine's. */
+struct retry_defaults engine_queue_retry(const struct engine *e, struct str name);
 void engine_queue_view(const struct engine *e, instant now, struct str name, struct queue_view *v);
 /* The next `limit` queues that have jobs or settings, in name order after `from` (empty: from the
  * start); *more if there are others. They and their names lie in the arena. */
