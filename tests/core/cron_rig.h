@@ -69,6 +69,7 @@ void cron_rig_flip(struct cron_rig *r, const char *entry, enum cron_switch to);
 
 #define assert_jobs(r, n)     assert_int_equal((r)->disk.jobs, (n))
 #define assert_at(t, from, d) assert_int_equal((t).ms, (from).ms + (d))
-#define CRON_RIG_TEST(name)   cmocka_unit_test_setup_teardown(name, cron_rig_setup, cron_rig_teardown)
+
+#define CRON_RIG_TEST(name) cmocka_unit_test_setup_teardown(name, cron_rig_setup, cron_rig_teardown)
 
 #endif
