@@ -29,6 +29,7 @@ const struct catalog_row catalog[] = {
     {&jobs_command, jobs_main},
     {&job_command, job_main},
     {&queues_command, queues_main},
+    {&top_command, top_main},
     HEADING("Changing"),
     {&retry_command, retry_main},
     {&cancel_command, cancel_main},

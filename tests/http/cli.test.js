@@ -14,7 +14,7 @@ const { Server, begin, makeDir, ownAddress, queueName, run, until, useServer } =
 
 const UNKNOWN = '0'.repeat(24) + '1';
 const HOUR = 3600000;
-const COMMANDS = ['serve', 'enqueue', 'work', 'jobs', 'job', 'queues', 'retry', 'cancel', 'patch',
+const COMMANDS = ['serve', 'enqueue', 'work', 'jobs', 'job', 'queues', 'top', 'retry', 'cancel', 'patch',
     'delete', 'create', 'apply', 'get', 'update', 'policy', 'queue', 'retry-settings', 'crons', 'cron', 'backup', 'restore', 'check', 'tls', 'version'];
 
 // What `tenax ARGS` says to this server; it must end with that code.
