@@ -237,7 +237,10 @@ static void fail(struct sim *s, struct mjob *m, uint64_t token)
     static const int32_t codes[] = {0, 1, 2, 137};
     e->exit_code = codes[sim_draw(s, 4)];
     e->condition = (enum condition)sim_draw(s, CONDITION_PREEMPTED + 1);
+    if (s->profile.graces && e->condition == CONDITION_PREEMPTED && sim_chance(s, 70))
+        e->grace.ms = 1 + (int64_t)sim_draw(s, 20000);
     struct command c = {.fail = {.ref = {m->id, token},
+                                 .grace = e->grace,
                                  .failure = {.message = STR("it broke"),
                                              .run_time = {-1},
                                              .exit_code = e->exit_code,
@@ -639,6 +642,10 @@ void client_step(struct sim *s)
     }
     if (sim_chance(s, s->profile.changes)) {
         change_something(s);
+        return;
+    }
+    if (s->profile.graces && sim_chance(s, 5)) {
+        grace_step(s);
         return;
     }
     if (s->profile.policies && sim_chance(s, 2)) {

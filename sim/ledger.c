@@ -55,7 +55,7 @@ struct mjob *ledger_add(struct ledger *l, const struct enqueue *spec, unsigned q
                          ? (unsigned)(spec->options.retry_policies.at[1] - '0') + 1
                          : 0;
     m->batch = spec->batch.key.len ? (unsigned)(spec->batch.key.at[1] - '0') : 0;
-    m->blind_renewal = INSTANT_NONE;
+    m->blind_renewal = m->terminated_at = INSTANT_NONE;
     m->exists = MAYBE;
     if (l->count == l->cap) {
         l->cap = l->cap ? l->cap * 2 : 64;
@@ -78,7 +78,7 @@ static int32_t limit_of(const struct ledger *l, const struct mjob *m)
 
 bool ledger_limit_is_open(const struct ledger *l, const struct mjob *m)
 {
-    return l->has_policies || m->patched & PATCH_RETRY_LIMIT;
+    return l->has_policies || l->settings.lost_worker_limit || m->patched & PATCH_RETRY_LIMIT;
 }
 
 static span retention_of(const struct ledger *l, const struct mjob *m, enum status s)
@@ -214,6 +214,9 @@ bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s,
     }
     if (s != STATUS_DEAD)
         return false;
+    /* Streams may have lost it without being told that they had it. */
+    if (l->settings.lost_worker_limit)
+        return true;
     for (size_t i = 0; i < m->run_count; i++)
         failures +=
             m->runs[i].index >= m->first_run && may_have_expired(m, &m->runs[i], now, (span){0});
@@ -239,7 +242,8 @@ static bool may_be_purged(const struct ledger *l, const struct mjob *m, instant 
     for (size_t i = 0; may_be_dead && i < m->run_count; i++)
         if (may_have_expired(m, &m->runs[i], now, dead))
             return true;
-    return may_be_dead && (m->ghosts || l->claims) && instant_add(m->asked_at, dead).ms <= now.ms;
+    bool unseen = m->ghosts || l->claims || l->settings.lost_worker_limit;
+    return may_be_dead && unseen && instant_add(m->asked_at, dead).ms <= now.ms;
 }
 
 enum certainty ledger_there(const struct ledger *l, const struct mjob *m, instant now)

@@ -67,6 +67,7 @@ struct mend {
     instant retry_at;
     int32_t exit_code;
     enum condition condition;
+    span grace; /* the run may go on for so long */
 };
 
 struct mstream;
@@ -126,11 +127,12 @@ struct mjob {
     size_t run_count, run_cap;
     struct mend *ends;
     size_t end_count, end_cap;
-    unsigned adds_policy; /* from 1; 0: none */
-    bool late;            /* enqueued some time after it was asked for, when all was evaluated */
-    unsigned batch;       /* batch key; 0: none. What follows is about batched jobs */
-    bool shut;            /* nothing is to be folded into it, for it waits for its time */
-    uint64_t *items;      /* numbers of those in its payload, as far as it was ever seen */
+    instant terminated_at; /* since when somebody may have said that a preempted run has ended */
+    unsigned adds_policy;  /* from 1; 0: none */
+    bool late;             /* enqueued some time after it was asked for, when all was evaluated */
+    unsigned batch;        /* batch key; 0: none. What follows is about batched jobs */
+    bool shut;             /* nothing is to be folded into it, for it waits for its time */
+    uint64_t *items;       /* numbers of those in its payload, as far as it was ever seen */
     size_t item_count, item_cap;
     uint64_t final_seq; /* since when it is handed out and must not change; 0: never */
     struct mjob *in;    /* in whose payload it was seen; its own: it is a job */
@@ -215,6 +217,9 @@ size_t ledger_setting_asked(struct ledger *l, bool enabled, int64_t most, instan
 void ledger_setting_acked(struct ledger *l, size_t setting);
 void ledger_settings_lost(struct ledger *l);
 void ledger_policy_audit(const struct ledger *l, const struct mjob *m, const struct job *job,
+                         const struct reply *runs);
+/* Runs in a row that lost their worker: as many as are allowed, and no more. */
+void ledger_poison_audit(const struct ledger *l, const struct mjob *m, const struct job *job,
                          const struct reply *runs);
 /* Whether not only the retry limit that is known says when a job is dead. */
 bool ledger_limit_is_open(const struct ledger *l, const struct mjob *m);

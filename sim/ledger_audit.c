@@ -3,16 +3,31 @@
 /* Judges a job by all that the server says of it. */
 
 #include <math.h>
+#include <string.h>
 
 #include "base/must.h"
 #include "ledger.h"
 #include "trace.h"
+
+/* A retry that waits for the end of a preempted run. */
+static bool waits_for_end(const struct run *run)
+{
+    return run->grace_end.ms > 0 && run->retry_at.ms == run->grace_end.ms;
+}
+
+static bool is_poisoned(const struct run *run)
+{
+    static const char words[] = "dead: its worker was lost in ";
+    return run->reason.len > sizeof words && memcmp(run->reason.at, words, sizeof words - 1) == 0;
+}
 
 static bool is_retry_in_window(const struct ledger *l, const struct mjob *m, const struct run *run)
 {
     const struct curve *c =
         m->backoff.shape != CURVE_NONE ? &m->backoff : &l->settings.retry.backoff;
     double waited = (double)(run->retry_at.ms - run->ended_at.ms);
+    if (waits_for_end(run)) /* which takes longer than the backoff */
+        return true;
     /* A rerun begins to count anew. */
     for (uint32_t i = m->rerun_ever ? 1 : run->attempt; i <= run->attempt; i++) {
         double n = i, least = (double)c->base.ms + pow(n, c->exponent) * 1000.0;
@@ -32,10 +47,14 @@ static bool is_verdict_of(const struct ledger *l, const struct mjob *m, const st
                           const struct run *run)
 {
     bool retry = instant_is_set(run->retry_at);
+    instant grace_end = instant_add(e->at, e->grace);
     if (e->kill)
         return !retry;
+    if (retry && e->grace.ms &&
+        (run->grace_end.ms != grace_end.ms || run->retry_at.ms < grace_end.ms))
+        return false;
     if (instant_is_set(e->retry_at))
-        return run->retry_at.ms == e->retry_at.ms;
+        return run->retry_at.ms == e->retry_at.ms || waits_for_end(run);
     if (l->has_policies)
         return true; /* judged apart */
     if (m->rerun_ever || m->patched & PATCH_RETRY_LIMIT)
@@ -177,7 +196,9 @@ static void check_run(const struct ledger *l, const struct mjob *m, const struct
         const struct run *before = &runs[i - 1];
         PROMISE(run->taken_at.ms >= before->ended_at.ms &&
                     (!instant_is_set(before->retry_at) || m->patched & PATCH_READY_AT ||
-                     m->rerun_ever || run->taken_at.ms >= before->retry_at.ms),
+                     m->rerun_ever || run->taken_at.ms >= before->retry_at.ms ||
+                     (waits_for_end(before) && instant_is_set(m->terminated_at) &&
+                      run->taken_at.ms >= m->terminated_at.ms)),
                 "READY_AT", "job %lu: run %u began too early", m->serial, run->index);
     }
     if (known)
@@ -201,9 +222,55 @@ static enum status status_after(const struct mjob *m, const struct run *last,
         return STATUS_COMPLETED;
     if (last && last->outcome == OUTCOME_CANCELED)
         return STATUS_DEAD;
-    if (last && last->attempt && !instant_is_set(last->retry_at))
+    if (last && (last->attempt || is_poisoned(last)) && !instant_is_set(last->retry_at))
         return STATUS_DEAD;
     return s->ready_at.ms <= now.ms ? STATUS_READY : STATUS_SCHEDULED;
+}
+
+/* Whether a start of the server may have come upon the lease when it was over: whoever did not
+ * renew it is no lost worker then. */
+static bool may_have_lapsed(const struct ledger *l, const struct run *run)
+{
+    /* A failed commit is followed by one, be it a while later. */
+    if (instant_is_set(l->lost_at) && run->ended_at.ms > run->lease_end.ms)
+        return true;
+    for (size_t i = 0; i < l->boot_count; i++)
+        if (l->boots[i].ms >= run->lease_end.ms && l->boots[i].ms <= run->ended_at.ms)
+            return true;
+    return false;
+}
+
+void ledger_poison_audit(const struct ledger *l, const struct mjob *m, const struct job *job,
+                         const struct reply *runs)
+{
+    static const char closed[] = "the worker's stream closed";
+    uint32_t least = 0, most = 0, limit = l->settings.lost_worker_limit;
+    PROMISE(limit || job->state.resolution != RESOLUTION_POISON, "POISON", "job %lu is poison",
+            m->serial);
+    for (size_t i = 0; i < runs->count && limit; i++) {
+        const struct run *run = &runs->runs[i];
+        bool poisoned = is_poisoned(run);
+        bool gone = poisoned || memmem(run->reason.at, run->reason.len, closed, sizeof closed - 1);
+        if (run->outcome == OUTCOME_LOST) {
+            least += gone;
+            most += gone;
+        } else if (run->outcome == OUTCOME_EXPIRED) {
+            most++;
+            least += !may_have_lapsed(l, run) || poisoned;
+        } else {
+            least = most = 0;
+        }
+        /* A rerun begins to count anew; nothing in the runs says when. */
+        if (m->rerun_ever)
+            least = poisoned ? limit : 0;
+        PROMISE(!poisoned || (most >= limit && !instant_is_set(run->retry_at)), "POISON",
+                "job %lu: run %u is called poison after %u losses of %u", m->serial, run->index,
+                most, limit);
+        PROMISE(poisoned || least < limit, "POISON", "job %lu goes on after %u losses of %u",
+                m->serial, least, limit);
+        if (poisoned)
+            least = most = 0; /* what follows is after a rerun */
+    }
 }
 
 /* Attempts are numbered from 1; the newest retry says when the job is ready. */
@@ -211,6 +278,7 @@ static void check_attempts(const struct mjob *m, const struct job *job, const st
 {
     uint32_t attempts = 0;
     instant ready_at = m->ready_at;
+    bool shortened = false;
     for (size_t i = 0; i < runs->count; i++) {
         const struct run *run = &runs->runs[i];
         bool counts = run->outcome == OUTCOME_FAILED || run->outcome == OUTCOME_EXPIRED;
@@ -218,10 +286,16 @@ static void check_attempts(const struct mjob *m, const struct job *job, const st
                 m->serial, run->index, run->attempt);
         if (instant_is_set(run->retry_at))
             ready_at = run->retry_at;
+        if (waits_for_end(run) && instant_is_set(m->terminated_at))
+            shortened = true;
+        if (waits_for_end(run) && job->state.extras.terminated_at.ms)
+            PROMISE(i + 1 < runs->count || job->state.ready_at.ms <= run->retry_at.ms, "GRACE",
+                    "job %lu waits longer for run %u, which has ended", m->serial, run->index);
     }
     PROMISE(job->state.attempts == attempts, "RETRY", "job %lu counts %u attempts of %u", m->serial,
             job->state.attempts, attempts);
-    PROMISE(m->rerun_ever || m->patched & PATCH_READY_AT || job->state.ready_at.ms == ready_at.ms,
+    PROMISE(m->rerun_ever || m->patched & PATCH_READY_AT || shortened ||
+                job->state.ready_at.ms == ready_at.ms,
             "READY_AT", "job %lu has another ready_at", m->serial);
 }
 
@@ -301,6 +375,7 @@ void ledger_audit(struct ledger *l, struct mjob *m, const struct reply *read,
         check_run(l, m, runs->runs, i, runs->count);
     check_attempts(m, job, runs);
     ledger_policy_audit(l, m, job, runs);
+    ledger_poison_audit(l, m, job, runs);
     const struct run *last = runs->count ? &runs->runs[runs->count - 1] : NULL;
     ledger_clear_up(l, m, job);
     PROMISE(job->state.forgiven == m->forgiven, "RERUN", "job %lu: %u attempts are forgiven",

@@ -206,7 +206,9 @@ static bool is_by_policy(const struct ledger *l, const struct mjob *m, const str
         return !retry && run->reason.len > 5 && memcmp(run->reason.at, "dead:", 5) == 0;
     return retry && said.by_policy && (int)said.policy == d.policy && said.slot == d.slot &&
            said.count == d.count && said.limit == d.limit &&
-           run->retry_at.ms == run->ended_at.ms + d.delay;
+           run->retry_at.ms == (run->ended_at.ms + d.delay > run->grace_end.ms
+                                    ? run->ended_at.ms + d.delay
+                                    : run->grace_end.ms);
 }
 
 static void check_verdict(const struct ledger *l, const struct mjob *m, const struct run *run,
@@ -248,7 +250,8 @@ void ledger_policy_audit(const struct ledger *l, const struct mjob *m, const str
         struct said said = read_reason(run);
         PROMISE(!said.by_policy || said.count <= said.limit, "POLICY",
                 "job %lu: run %u: retry %ld of %ld", m->serial, run->index, said.count, said.limit);
-        bool worker = has_words(run, "when the worker asked") || has_words(run, "killed by the");
+        bool worker = has_words(run, "when the worker asked") || has_words(run, "killed by the") ||
+                      has_words(run, "its worker was lost");
         bool failed = run->outcome == OUTCOME_FAILED || run->outcome == OUTCOME_EXPIRED;
         if (!failed || worker || !exact)
             continue;

@@ -36,6 +36,7 @@ static struct profile some_profile(struct sim *s)
         .folds = sim_chance(s, 60) ? 0 : 20 + (unsigned)sim_draw(s, 70),
     };
     p.cron_unique = sim_chance(s, 50) ? UNIQUE_NONE : (enum unique)sim_draw(s, UNIQUE_COUNT);
+    p.graces = sim_chance(s, 30);
     p.policies = sim_chance(s, 35);
     p.bulks = !p.crons && sim_chance(s, 40);
     return p;
@@ -51,6 +52,7 @@ static struct embedded_settings some_settings(struct sim *s)
                                          .jitter = {(int64_t)sim_draw(s, 500)}}},
                    .completed_retention = {sim_chance(s, 50) ? 0 : 60 * 1000},
                    .dead_retention = {sim_chance(s, 30) ? 0 : 86400 * 1000},
+                   .lost_worker_limit = sim_chance(s, 70) ? 0 : 1 + (uint32_t)sim_draw(s, 4),
                    .cron_skip_missed = sim_chance(s, 40)},
         .sync = s->profile.sync,
         .event_retention = {sim_chance(s, 20) ? 0 : (int64_t)1000 * 86400 * 1000},

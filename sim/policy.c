@@ -95,12 +95,12 @@ static void check_ok(struct ticket *t, const struct reply *r)
     PROMISE(r->err.code == ERR_OK, "POLICY", "#%lu: %s", t->serial, r->err.msg);
 }
 
-static void put(struct sim *s, enum command_kind kind, struct str name, struct str text)
+static void put(struct sim *s, enum command_kind kind, const struct command *c)
 {
     struct ticket *t = ticket_new(s, kind, 0);
     t->then = check_ok;
-    struct command c = {.resource = {.name = name, .text = text, .format = DOCUMENT_JSON}};
-    ticket_submit(t, &c);
+    struct command copy = *c;
+    ticket_submit(t, &copy);
 }
 
 static void put_policies(struct sim *s)
@@ -109,7 +109,9 @@ static void put_policies(struct sim *s)
         struct buf b = {0};
         make_up(s, &s->ledger.policies[i]);
         write(&s->ledger.policies[i], i, &b);
-        put(s, CMD_POLICY_PUT, names[i], buf_view(&b));
+        struct command c = {
+            .resource = {.name = names[i], .text = buf_view(&b), .format = DOCUMENT_JSON}};
+        put(s, CMD_POLICY_PUT, &c);
         buf_fini(&b);
     }
 }
@@ -121,7 +123,10 @@ static void put_queues(struct sim *s)
     for (unsigned q = 0; q < s->profile.queues; q++) {
         unsigned which = (unsigned)sim_draw(s, 4);
         memcpy(s->ledger.queue_policies[q], meant[which], sizeof meant[which]);
-        put(s, CMD_QUEUE_PUT, sim_queue_name(q), lists[which]);
+        struct command c = {.queue = {.name = sim_queue_name(q),
+                                      .set = QUEUE_POLICIES,
+                                      .retry_policies = lists[which]}};
+        put(s, CMD_QUEUE_PUT, &c);
     }
 }
 

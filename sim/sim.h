@@ -29,6 +29,7 @@ struct profile {
     unsigned queues, priorities;
     enum unique cron_unique; /* what the jobs of one cron entry keep out */
     bool crons;              /* jobs come on ticks; then nobody removes many at once */
+    bool graces;             /* preempted runs that go on for a while */
     bool policies;           /* retry policies, and settings that change */
     bool bulks;              /* an operator changes many at once */
     unsigned changes;        /* percent of steps in which an operator changes a job */
@@ -134,6 +135,7 @@ struct ticket {
     uint64_t serial;
     enum command_kind kind;
     bool is_claim, answered, canceled;
+    bool waits;     /* terminated: the job waits for that run, for certain */
     size_t setting; /* of retrying */
     bool dry;       /* a change of many, only tried */
     bool batched;   /* enqueue: with batch keys */
@@ -182,6 +184,11 @@ void policy_set_up(struct sim *s);
 /* Changes the settings. */
 void policy_step(struct sim *s);
 struct str policy_name(unsigned policy);
+
+/* --- grace.c: runs that were preempted --- */
+/* That one of them has ended, if there is one. */
+void grace_step(struct sim *s);
+void grace_judge(struct ticket *t, const struct reply *r);
 
 /* --- bulk.c: changes of many --- */
 void bulk_step(struct sim *s);

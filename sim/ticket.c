@@ -457,6 +457,9 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_LIST:
         judge_page(t, r);
         return;
+    case CMD_TERMINATED:
+        grace_judge(t, r);
+        return;
     case CMD_PATCH_WHERE:
     case CMD_RERUN_WHERE:
         bulk_judge(t, r);
@@ -470,12 +473,12 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_RERUN:
         change_judge_rerun(t, r);
         return;
-    case CMD_TERMINATED: /* not driven */
     case CMD_PROGRESS:
     case CMD_COUNT:
     case CMD_RUNS:
     case CMD_QUEUES:
     case CMD_STATUS:
+    case CMD_METER:
     case CMD_CRON_PUT:
     case CMD_CRON_READ:
     case CMD_CRON_SWITCH:
@@ -489,6 +492,8 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_CATEGORIES_REMOVE:
     case CMD_QUEUE_PUT:
     case CMD_QUEUE_READ:
+    case CMD_QUEUE_LIST:
+    case CMD_QUEUE_REMOVE:
     case CMD_RETRY_SETTINGS_PUT:
     case CMD_RETRY_SETTINGS_READ:
         return;

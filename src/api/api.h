@@ -12,13 +12,23 @@
 
 struct api;
 
+/* What only the owner of the process knows, for GET /metrics. */
+#define API_LISTENERS 2
+struct api_machine {
+    struct http_stats listeners[API_LISTENERS]; /* the primary one, the admin one */
+    uint64_t resident_bytes, open_fds, max_fds;
+    double cpu_seconds, start_seconds, uptime_seconds;
+};
+
 struct api_settings {
     bool strict; /* refuse fields and parameters that are not known, instead of ignoring them */
     /* Writes a backup to the sink, on a thread of its own, and returns when it is done or the
      * sink has failed. NULL: POST /backup is refused. */
     struct err (*backup)(void *ctx, const struct sink *sink);
     void *backup_ctx;
-    uv_loop_t *loop; /* only needed for backups */
+    uv_loop_t *loop;                                     /* only needed for backups */
+    void (*machine)(void *ctx, struct api_machine *out); /* NULL: nothing is known */
+    void *machine_ctx;
 };
 
 struct api *api_new(struct backend *backend, const struct api_settings *settings);

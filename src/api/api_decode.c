@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "api/api_internal.h"
+#include "base/quantity.h"
 #include "base/must.h"
 
 /* --- values --- */
@@ -128,7 +129,7 @@ static struct err read_priority(struct json_cursor *c, struct arena *a, void *ou
     return err_none();
 }
 
-static struct err read_retry_limit(struct json_cursor *c, struct arena *a, void *out)
+struct err api_field_retry_limit(struct json_cursor *c, struct arena *a, void *out)
 {
     (void)a;
     int64_t v;
@@ -193,7 +194,9 @@ struct err api_in_field(struct err e, const char *name)
 {
     char inner[sizeof e.msg];
     memcpy(inner, e.msg, sizeof inner);
-    snprintf(e.msg, sizeof e.msg, "%s: %.*s", name, (int)(sizeof e.msg - 40), inner);
+    /* "jobs" and "[3]: …" are "jobs[3]: …". */
+    snprintf(e.msg, sizeof e.msg, "%s%s%.*s", name, inner[0] == '[' ? "" : ": ",
+             (int)(sizeof e.msg - 40), inner);
     return e;
 }
 
@@ -293,8 +296,8 @@ struct err api_field_policies(struct json_cursor *c, struct arena *a, void *out)
 struct job_fields {
     struct enqueue spec;
     /* where these objects begin, to be read afterwards */
-    struct json_cursor backoff, retention, batch;
-    bool has_backoff, has_retention, has_batch;
+    struct json_cursor backoff, retention, batch, resources;
+    bool has_backoff, has_retention, has_batch, has_resources;
 };
 
 static struct err mark(struct json_cursor *c, struct json_cursor *at, bool *has)
@@ -303,6 +306,13 @@ static struct err mark(struct json_cursor *c, struct json_cursor *at, bool *has)
     *at = *c;
     *has = true;
     return json_skip(c, &raw);
+}
+
+struct err api_field_object(struct json_cursor *c, struct arena *a, void *object_field)
+{
+    struct object_field *f = object_field;
+    (void)a;
+    return mark(c, &f->at, &f->given);
 }
 
 static struct err mark_backoff(struct json_cursor *c, struct arena *a, void *out)
@@ -326,6 +336,31 @@ static struct err mark_batch(struct json_cursor *c, struct arena *a, void *out)
     return mark(c, &f->batch, &f->has_batch);
 }
 
+static struct err mark_resources(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct job_fields *f = out;
+    (void)a;
+    return mark(c, &f->resources, &f->has_resources);
+}
+
+/* As text, or as a number of bytes. */
+static struct err read_quantity(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct json_cursor at = *c;
+    struct str text;
+    struct json_string s;
+    if (json_read_string(c, &s).code == ERR_OK) {
+        TRY(json_text(s, a, &text));
+    } else {
+        *c = at;
+        TRY(json_skip(c, &text));
+    }
+    if (quantity_parse(text, out))
+        return err_none();
+    return err_make(ERR_BAD_VALUE, QUANTITY_EXPECTED ", not '%.*s'",
+                    (int)(text.len < 32 ? text.len : 32), text.at);
+}
+
 #define SPEC(member) offsetof(struct job_fields, spec.member)
 
 static const struct field job_table[] = {
@@ -334,13 +369,17 @@ static const struct field job_table[] = {
     {"payload", true, api_field_any, SPEC(payload)},
     {"priority", false, read_priority, SPEC(priority), true},
     {"ready_at", false, api_field_instant, SPEC(ready_at), true},
-    {"retry_limit", false, read_retry_limit, SPEC(retry_limit), true},
+    {"retry_limit", false, api_field_retry_limit, SPEC(retry_limit), true},
     {"backoff", false, mark_backoff, 0, true},
     {"retention", false, mark_retention, 0, true},
     {"unique_key", false, read_unique_key, SPEC(unique_key), true},
     {"unique_while", false, read_unique_while, SPEC(unique_while), true},
     {"batch", false, mark_batch, 0, true},
+    {"resources", false, mark_resources, 0, true},
     {"retry_policies", false, api_field_policies, SPEC(options.retry_policies), true},
+    {"depends_on", false, api_field_depends_on, SPEC(options.depends_on), true},
+    {"when", false, api_field_depend_when, SPEC(options.depend_when), true},
+    {"on_dependency_death", false, api_field_depend_death, SPEC(options.depend_death), true},
 };
 
 static const struct field backoff_table[] = {
@@ -360,7 +399,18 @@ static const struct field batch_table[] = {
     {"fold", true, read_expression, offsetof(struct job_batch, fold)},
 };
 
+static const struct field resources_table[] = {
+    {"memory", false, read_quantity, offsetof(struct job_options, memory), true},
+};
+
 #define COUNT(table) (sizeof(table) / sizeof *(table))
+
+struct err api_decode_backoff(const struct api *a, struct json_cursor *c, struct arena *arena,
+                              struct curve *out)
+{
+    out->shape = CURVE_POWER;
+    return api_decode_object(a, c, arena, backoff_table, COUNT(backoff_table), out);
+}
 
 struct err api_decode_job(const struct api *a, struct json_cursor *c, struct arena *arena,
                           struct enqueue *out)
@@ -377,9 +427,7 @@ struct err api_decode_job(const struct api *a, struct json_cursor *c, struct are
         f.spec.unique_while = UNIQUE_QUEUED;
     struct err err = err_none();
     if (f.has_backoff) {
-        f.spec.backoff.shape = CURVE_POWER;
-        err = api_decode_object(a, &f.backoff, arena, backoff_table, COUNT(backoff_table),
-                                &f.spec.backoff);
+        err = api_decode_backoff(a, &f.backoff, arena, &f.spec.backoff);
         if (err.code != ERR_OK)
             return api_in_field(err, "backoff");
     }
@@ -392,8 +440,14 @@ struct err api_decode_job(const struct api *a, struct json_cursor *c, struct are
         err = api_decode_object(a, &f.batch, arena, batch_table, COUNT(batch_table), &f.spec.batch);
     if (err.code != ERR_OK)
         return api_in_field(err, "batch");
+    if (f.has_resources)
+        err = api_decode_object(a, &f.resources, arena, resources_table, COUNT(resources_table),
+                                &f.spec.options);
+    if (err.code != ERR_OK)
+        return api_in_field(err, "resources");
     if (f.has_batch && f.spec.unique_while)
         return err_make(ERR_BAD_VALUE, "a job has a batch or a unique_key, not both");
+    TRY(api_check_depends(&f.spec));
     *out = f.spec;
     return err;
 }
@@ -438,7 +492,7 @@ static struct err patch_retry_limit(struct json_cursor *c, struct arena *a, void
     p->set |= PATCH_RETRY_LIMIT;
     p->retry_limit = RETRY_LIMIT_DEFAULT;
     TRY(json_take_null(c, &clear));
-    return clear ? err_none() : read_retry_limit(c, a, &p->retry_limit);
+    return clear ? err_none() : api_field_retry_limit(c, a, &p->retry_limit);
 }
 
 static struct err patch_backoff(struct json_cursor *c, struct arena *a, void *out)
@@ -487,10 +541,23 @@ static struct err patch_dead(struct json_cursor *c, struct arena *a, void *out)
     return patch_span(c, PATCH_DEAD, p, &p->dead_retention);
 }
 
+/* Which jobs a job waits for is settled when it is enqueued, but it may be let go. */
+static struct err patch_depends(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch *p = out;
+    bool none;
+    (void)a;
+    p->set |= PATCH_FREE;
+    TRY(json_take_null(c, &none));
+    return none ? err_none()
+                : err_make(ERR_BAD_VALUE, "only null, which lets the job wait for no other");
+}
+
 static const struct field patch_table[] = {
-    {"queue", false, patch_queue, 0},       {"priority", false, patch_priority, 0},
-    {"ready_at", false, patch_ready_at, 0}, {"retry_limit", false, patch_retry_limit, 0},
-    {"backoff", false, patch_backoff, 0},   {"retention", false, patch_retention, 0},
+    {"depends_on", false, patch_depends, 0},      {"queue", false, patch_queue, 0},
+    {"priority", false, patch_priority, 0},       {"ready_at", false, patch_ready_at, 0},
+    {"retry_limit", false, patch_retry_limit, 0}, {"backoff", false, patch_backoff, 0},
+    {"retention", false, patch_retention, 0},
 };
 
 static const struct field patch_retention_table[] = {
@@ -515,9 +582,7 @@ static struct err decode_patch(const struct api *a, const struct http_request *r
     TRY(api_decode_body(a, req, patch_table, COUNT(patch_table), false, &f));
     struct err err = err_none();
     if (f.has_backoff) {
-        f.patch.backoff.shape = CURVE_POWER;
-        err = api_decode_object(a, &f.backoff, req->arena, backoff_table, COUNT(backoff_table),
-                                &f.patch.backoff);
+        err = api_decode_backoff(a, &f.backoff, req->arena, &f.patch.backoff);
         if (err.code != ERR_OK)
             return api_in_field(err, "backoff");
     }

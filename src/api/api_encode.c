@@ -3,6 +3,7 @@
 /* From replies to JSON. */
 
 #include "api/api_internal.h"
+#include "base/quantity.h"
 #include "core/tally.h"
 
 void api_encode_id(struct buf *b, struct id id)
@@ -65,9 +66,8 @@ void api_encode_token(struct buf *b, uint64_t token)
             buf_lit(b, "null");                                                                    \
     } while (0)
 
-static void encode_backoff(struct buf *b, const struct curve *c)
+void api_encode_backoff(struct buf *b, const struct curve *c)
 {
-    KEY(b, "backoff");
     buf_lit(b, "{\"base_ms\":");
     buf_int(b, c->base.ms);
     KEY(b, "exponent");
@@ -106,7 +106,7 @@ static void encode_batch(struct buf *b, const struct job_batch *batch)
     buf_byte(b, '}');
 }
 
-static void encode_names(struct buf *b, struct str names)
+void api_encode_names(struct buf *b, struct str names)
 {
     struct str name;
     buf_byte(b, '[');
@@ -159,16 +159,33 @@ static void encode_grace(struct buf *b, const struct job_state *s)
     buf_byte(b, '}');
 }
 
+static uint64_t memory_of(const struct job *job)
+{
+    return job->state.extras.memory ? job->state.extras.memory : job->options.memory;
+}
+
+static void encode_memory(struct buf *b, const char *name, uint64_t bytes)
+{
+    buf_print(b, ",\"%s\":{\"memory\":\"", name);
+    quantity_write(b, bytes);
+    buf_lit(b, "\"}");
+}
+
 void api_encode_options(struct buf *b, const struct job *job)
 {
+    api_encode_depends(b, &job->options);
     if (job->options.retry_policies.len) {
         KEY(b, "retry_policies");
-        encode_names(b, job->options.retry_policies);
+        api_encode_names(b, job->options.retry_policies);
     }
+    if (job->options.memory)
+        encode_memory(b, "resources", memory_of(job));
     if (job->retry_limit != RETRY_LIMIT_DEFAULT)
         INT_MEMBER(b, "retry_limit", job->retry_limit);
-    if (job->backoff.shape != CURVE_NONE)
-        encode_backoff(b, &job->backoff);
+    if (job->backoff.shape != CURVE_NONE) {
+        KEY(b, "backoff");
+        api_encode_backoff(b, &job->backoff);
+    }
     if (job->completed_retention.ms >= 0 || job->dead_retention.ms >= 0)
         encode_retention(b, job);
     if (job->unique_while) {
@@ -206,9 +223,15 @@ static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
         encode_counts(b, s->extras.retry_counts);
     if (s->extras.grace_token)
         encode_grace(b, s);
+    if (s->status == STATUS_BLOCKED) {
+        KEY(b, "waits_for");
+        api_encode_ids(b, s->extras.waits_for);
+    }
     if (s->extras.avoid_node.len)
         encode_avoid(b, &s->extras);
     api_encode_options(b, job);
+    if (s->extras.memory)
+        encode_memory(b, "grown_from", job->options.memory);
     if (job->batch.key.len)
         encode_batch(b, &job->batch);
     if (!(how & ENCODE_PAYLOAD))

@@ -59,8 +59,14 @@ void api_runs(ROUTE_ARGS);
 void api_errors(ROUTE_ARGS);
 void api_error_of_attempt(ROUTE_ARGS);
 void api_queues(ROUTE_ARGS);
+void api_queue_create(ROUTE_ARGS);
+void api_queue_read(ROUTE_ARGS);
+void api_queue_put(ROUTE_ARGS);
+void api_queue_patch(ROUTE_ARGS);
+void api_queue_remove(ROUTE_ARGS);
 void api_health(ROUTE_ARGS);
 void api_version(ROUTE_ARGS);
+void api_metrics(ROUTE_ARGS);
 void api_crons(ROUTE_ARGS);
 void api_crons_remove(ROUTE_ARGS);
 void api_cron_read(ROUTE_ARGS);
@@ -79,8 +85,6 @@ void api_categories_create(ROUTE_ARGS);
 void api_categories_put(ROUTE_ARGS);
 void api_categories_read(ROUTE_ARGS);
 void api_categories_remove(ROUTE_ARGS);
-void api_queue_read(ROUTE_ARGS);
-void api_queue_put(ROUTE_ARGS);
 void api_retry_settings(ROUTE_ARGS);
 void api_retry_settings_put(ROUTE_ARGS);
 void api_backup(ROUTE_ARGS);
@@ -157,6 +161,17 @@ struct err api_field_instant(struct json_cursor *c, struct arena *a, void *t);
 struct err api_field_span(struct json_cursor *c, struct arena *a, void *d);
 struct err api_field_token(struct json_cursor *c, struct arena *a, void *u64);
 struct err api_field_i32(struct json_cursor *c, struct arena *a, void *i32);
+struct err api_field_retry_limit(struct json_cursor *c, struct arena *a, void *i32);
+/* An object that is read afterwards, for tables do not know the api: it begins at `at`, which
+ * stays as it is for null. */
+struct object_field {
+    struct json_cursor at;
+    bool given;
+};
+struct err api_field_object(struct json_cursor *c, struct arena *a, void *object_field);
+/* A backoff with all its members. */
+struct err api_decode_backoff(const struct api *a, struct json_cursor *c, struct arena *arena,
+                              struct curve *out);
 
 #define API_POLICIES_MAX 32
 struct err api_field_policies(struct json_cursor *c, struct arena *a, void *str);
@@ -165,6 +180,16 @@ struct name_list {
     const struct str *at;
     size_t count;
 };
+
+/* api_depend.c */
+/* depends_on, packed as in core/depend.h; when and on_dependency_death, as numbers. */
+struct err api_field_depends_on(struct json_cursor *c, struct arena *a, void *str);
+struct err api_field_depend_when(struct json_cursor *c, struct arena *a, void *u64);
+struct err api_field_depend_death(struct json_cursor *c, struct arena *a, void *u64);
+/* Whether these fit together, and with the rest. */
+struct err api_check_depends(const struct enqueue *spec);
+void api_encode_depends(struct buf *b, const struct job_options *o);
+void api_encode_ids(struct buf *b, struct str ids);
 
 /* api_notes.c */
 /* The members of a report that leave something with the job. progress and checkpoint read into
@@ -181,6 +206,8 @@ void api_encode_checkpoint(struct buf *b, const struct note *n, unsigned how);
 void api_encode_notes(struct buf *b, const struct job_notes *notes);
 
 /* api_query.c */
+/* A whole number of a parameter; name is for the error. */
+struct err api_read_number(struct str text, const char *name, int64_t lo, int64_t hi, int64_t *v);
 enum params { PARAMS_FILTER, PARAMS_PAGE, PARAMS_CHANGE, PARAMS_RETRY };
 struct list_params {
     struct list_command list;
@@ -211,6 +238,10 @@ struct err api_check_lease(span lease);
 /* api_encode.c */
 /* What a job was given beyond the server's defaults: `,"retry_limit":3` and so on. */
 void api_encode_options(struct buf *b, const struct job *job);
+/* {"base_ms": …} */
+void api_encode_backoff(struct buf *b, const struct curve *c);
+/* "a,b" as a list. */
+void api_encode_names(struct buf *b, struct str names);
 enum encode { ENCODE_PAYLOAD = 1, ENCODE_ONE_LINE = 2 };
 void api_encode_job(struct buf *b, const struct job *job, unsigned how);
 /* The same with what workers left with it. */

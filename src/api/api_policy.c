@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Retry policies and failure categories, the queues that have policies, and the settings of
- * retrying. */
+/* Retry policies and failure categories, and the settings of retrying. */
 
 #include <stdio.h>
 #include <strings.h>
@@ -150,26 +149,6 @@ void api_categories_read(ROUTE_ARGS)
 void api_categories_remove(ROUTE_ARGS)
 {
     do_named(ctx, x, req, params, CMD_CATEGORIES_REMOVE, api_reply_empty);
-}
-
-void api_queue_read(ROUTE_ARGS)
-{
-    struct command c = {
-        .kind = CMD_QUEUE_READ, .done = on_document, .resource.name = params->at[0]};
-    struct err err = job_check_name(params->at[0], "a queue");
-    submit(ctx, x, req, &c, err.code == ERR_OK ? api_check_media(req) : err);
-}
-
-void api_queue_put(ROUTE_ARGS)
-{
-    static const struct field table[] = {
-        {"retry_policies", true, api_field_policies, offsetof(struct resource_command, text)}};
-    struct command c = {.kind = CMD_QUEUE_PUT, .done = on_document};
-    struct err err = job_check_name(params->at[0], "a queue");
-    if (err.code == ERR_OK)
-        err = api_decode_body(ctx, req, table, 1, false, &c.resource);
-    c.resource.name = params->at[0];
-    submit(ctx, x, req, &c, err);
 }
 
 void api_retry_settings(ROUTE_ARGS)

@@ -20,7 +20,7 @@ static bool is_digits(struct str text)
 }
 
 /* Digits only: what else JSON calls a whole number ("1e2", " 1") is more likely a mistake here. */
-static struct err read_number(struct str text, const char *name, int64_t lo, int64_t hi, int64_t *v)
+struct err api_read_number(struct str text, const char *name, int64_t lo, int64_t hi, int64_t *v)
 {
     struct json_cursor c = json_open(text);
     if (is_digits(text) && json_read_int(&c, lo, hi, v).code == ERR_OK &&
@@ -80,9 +80,9 @@ static struct err read_range(struct str text, const char *name, struct range *r)
     struct str hi = lo;
     if (dots)
         hi = (struct str){dots + 2, text.len - lo.len - 2};
-    if (lo.len && read_number(lo, name, 0, INSTANT_MAX_MS, &r->lo).code != ERR_OK)
+    if (lo.len && api_read_number(lo, name, 0, INSTANT_MAX_MS, &r->lo).code != ERR_OK)
         return bad_range(text, name);
-    if (hi.len && read_number(hi, name, 0, INSTANT_MAX_MS, &r->hi).code != ERR_OK)
+    if (hi.len && api_read_number(hi, name, 0, INSTANT_MAX_MS, &r->hi).code != ERR_OK)
         return bad_range(text, name);
     if ((!lo.len && !hi.len) || r->lo > r->hi)
         return bad_range(text, name);
@@ -127,7 +127,7 @@ static struct err read_paging(struct str name, struct str value, struct list_com
     *known = str_eq(name, STR("limit"));
     if (!*known)
         return err_none();
-    TRY(read_number(value, "limit", 1, BACKEND_PAGE_MAX, &limit));
+    TRY(api_read_number(value, "limit", 1, BACKEND_PAGE_MAX, &limit));
     l->limit = (uint32_t)limit;
     return err_none();
 }
@@ -154,7 +154,7 @@ static struct err read_change(struct str name, struct str value, enum params kin
     *known = kind == PARAMS_RETRY && str_eq(name, STR("rate"));
     if (!*known)
         return err_none();
-    TRY(read_number(value, "rate", 1, 1000000, &rate));
+    TRY(api_read_number(value, "rate", 1, 1000000, &rate));
     l->per_second = (uint32_t)rate;
     return err_none();
 }
@@ -385,11 +385,11 @@ static struct err read_run_params(const struct http_request *req, enum unknown u
             return err_none();
         TRY(api_param_once(name, list_names, &seen));
         if (str_eq(name, STR("from")))
-            TRY(read_number(value, "from", 0, UINT32_MAX, &c->from));
+            TRY(api_read_number(value, "from", 0, UINT32_MAX, &c->from));
         else if (str_eq(name, STR("order")))
             TRY(read_order(value, &c->backwards));
         else if (str_eq(name, STR("limit"))) {
-            TRY(read_number(value, "limit", 1, BACKEND_PAGE_MAX, &limit));
+            TRY(api_read_number(value, "limit", 1, BACKEND_PAGE_MAX, &limit));
             c->limit = (uint32_t)limit;
         } else if (unknown == UNKNOWN_REFUSED)
             return err_make(ERR_UNKNOWN_FIELD, "unknown parameter '%.*s'",
@@ -509,7 +509,7 @@ void api_error_of_attempt(ROUTE_ARGS)
     if (err.code == ERR_OK)
         err = api_path_id(params->at[0], &c.runs.id);
     if (err.code == ERR_OK)
-        err = read_number(params->at[1], "attempt", 1, UINT32_MAX, &call->attempt);
+        err = api_read_number(params->at[1], "attempt", 1, UINT32_MAX, &call->attempt);
     if (err.code != ERR_OK) {
         api_reply_error(x, &err, NULL);
         return;

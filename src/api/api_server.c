@@ -1,25 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the server says of itself: queues, health, version. */
+/* What the server says of itself: health, version. */
 
 #include "api/api_internal.h"
-
-static void on_queues(void *ctx, const struct reply *r)
-{
-    struct call *c = ctx;
-    if (api_reply_failed(c->x, r))
-        return;
-    struct buf *b = &c->api->scratch;
-    b->len = 0;
-    buf_lit(b, "{\"queues\":[");
-    for (size_t i = 0; i < r->count; i++) {
-        if (i)
-            buf_byte(b, ',');
-        json_write_string(b, r->names[i]);
-    }
-    buf_lit(b, "]}");
-    api_reply_json(c->x, 200, b);
-}
 
 static void submit(struct api *a, struct http_exchange *x, const struct http_request *req,
                    enum command_kind kind, reply_fn done)
@@ -30,12 +13,6 @@ static void submit(struct api *a, struct http_exchange *x, const struct http_req
         api_reply_error(x, &err, NULL);
     else
         backend_submit(a->backend, &c);
-}
-
-void api_queues(ROUTE_ARGS)
-{
-    (void)params;
-    submit(ctx, x, req, CMD_QUEUES, on_queues);
 }
 
 static void on_status(void *ctx, const struct reply *r)

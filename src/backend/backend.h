@@ -44,19 +44,22 @@ enum command_kind {
     CMD_RUNS,         /* reply.runs */
     CMD_QUEUES,       /* reply.names of queues that have jobs, in order */
     CMD_STATUS,       /* reply.status */
+    CMD_METER,        /* reply.meter */
     CMD_CRON_PUT,     /* reply.cron */
     CMD_CRON_READ,    /* reply.cron; of no group: reply.names, in order */
     CMD_CRON_SWITCH,  /* reply.cron: the group or the entry */
     CMD_CRON_REMOVE,  /* reply.count */
-    CMD_POLICY_PUT,   /* reply.document; as are all that follow but REMOVE */
+    CMD_POLICY_PUT,   /* reply.document; as are READ and CMD_RETRY_… */
     CMD_POLICY_READ,  /* of no name: all of them */
     CMD_POLICY_REMOVE,
     CMD_POLICY_SIMULATE, /* reply.simulated; changes nothing */
     CMD_CATEGORIES_PUT,  /* failure categories; as the three before */
     CMD_CATEGORIES_READ,
     CMD_CATEGORIES_REMOVE,
-    CMD_QUEUE_PUT, /* which retry policies a queue has */
-    CMD_QUEUE_READ,
+    CMD_QUEUE_PUT,  /* reply.queues[0] afterwards */
+    CMD_QUEUE_READ, /* reply.queues[0]; any name will do */
+    CMD_QUEUE_LIST, /* reply.queues and reply.more */
+    CMD_QUEUE_REMOVE,
     CMD_RETRY_SETTINGS_PUT,
     CMD_RETRY_SETTINGS_READ,
 };
@@ -104,10 +107,36 @@ struct cron_command {
     enum cron_switch to; /* SWITCH */
 };
 
+/* Settings of a queue. */
+enum queue_field {
+    QUEUE_PAUSED = 1,
+    QUEUE_CONCURRENCY = 2,
+    QUEUE_PER_KEY = 4,
+    QUEUE_RATE = 8,
+    QUEUE_RETRY_LIMIT = 16,
+    QUEUE_BACKOFF = 32,
+    QUEUE_COMPLETED = 64,
+    QUEUE_DEAD = 128,
+    QUEUE_POLICIES = 256,
+    QUEUE_ALL = 511,
+};
+struct queue_command {
+    struct str name; /* LIST: where the last page ended, or empty */
+    unsigned set;    /* PUT: bits of enum queue_field; the others stay as they are */
+    struct queue_settings settings;
+    struct str retry_policies; /* names that exist, as "a,b" */
+    bool create;               /* PUT: ERR_CONFLICT if it has settings */
+    uint32_t limit;            /* LIST */
+};
+struct queue_shown {
+    struct queue_view view;
+    struct str retry_policies; /* "a,b" */
+};
+
 /* A document that people manage; see policy/policies.h. */
 struct resource_command {
-    struct str name; /* of the document or the queue */
-    struct str text; /* the document; of QUEUE_PUT "a,b" */
+    struct str name; /* of the document */
+    struct str text; /* the document */
     struct str by;   /* RETRY_SETTINGS_PUT: who asks, or empty */
     enum document_format format;
     bool create; /* POLICY_PUT, CATEGORIES_PUT: there must be none of that name */
@@ -119,6 +148,24 @@ struct simulate_command {
     size_t draft_count;
     const struct document_node *settings; /* that are a draft, too; checked; NULL: none */
     struct simulate_job what;
+};
+
+/* Of commits: durations in microseconds from when a batch is closed until the loop hears that
+ * it is on the disk; sizes in records. */
+extern const struct histogram_scale backend_commit_times, backend_commit_sizes;
+
+/* What GET /metrics tells of. */
+struct backend_meter {
+    const struct meter *counts;
+    const uint64_t (*jobs)[STATUS_COUNT]; /* by the rows of counts->queues, the shared one last */
+    struct histogram commit_times, commit_sizes;
+    uint64_t commit_bytes; /* of keys and values, all in all */
+    bool writable;
+    uint64_t disk_bytes;
+    int64_t disk_free; /* bytes */
+    struct engine_memory memory;
+    uint64_t streams, claims; /* that wait for jobs */
+    uint64_t newest_event;
 };
 
 struct reply {
@@ -139,6 +186,8 @@ struct reply {
     struct cron_view *cron;
     struct str document; /* JSON */
     const struct simulate_result *simulated;
+    struct queue_shown *queues;
+    const struct backend_meter *meter;
     struct {
         bool writable; /* commands that store are accepted */
         uint64_t jobs[STATUS_COUNT];
@@ -183,6 +232,7 @@ struct command {
         struct cron_command cron; /* CRON_READ, CRON_SWITCH, CRON_REMOVE */
         struct simulate_command simulate;
         struct resource_command resource; /* CMD_POLICY_*, CMD_CATEGORIES_* … CMD_RETRY_* */
+        struct queue_command queue;       /* CMD_QUEUE_* */
     };
     /* What a worker leaves with its report, or NULL: SUCCEED, FAIL, RENEW, PROGRESS, RELEASE. All
      * of the command is applied or nothing. */

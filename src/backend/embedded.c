@@ -13,6 +13,7 @@
 #include "store/record.h"
 
 #define DUE_PER_TURN       1000
+#define SETTLE_PER_TURN    1000
 #define SPACE_CHECK_MS     100
 #define REOPEN_INTERVAL_MS 1000
 #define AHEAD_MAX_MS       1000 /* an open cursor keeps old files alive */
@@ -90,7 +91,7 @@ static void release(struct embedded *b, struct turn *t, const struct err *failed
 
 /* --- commands --- */
 
-static void check_space(struct embedded *b)
+void embedded_check_space(struct embedded *b)
 {
     if (b->free_space >= 0 && b->now.ms - b->free_space_at.ms < SPACE_CHECK_MS)
         return;
@@ -111,14 +112,14 @@ struct err embedded_refuse_to_store(struct embedded *b, enum command_kind kind)
 {
     if (b->health == HEALTH_FAILED)
         return b->failure;
-    check_space(b);
+    embedded_check_space(b);
     /* Reports get the lower half of the reserve: finishing work frees space, new
      * work takes it. Removals are always welcome. */
     uint64_t reserve = b->settings.min_free_space;
     if (kind != CMD_ENQUEUE && kind != CMD_CRON_PUT)
         reserve /= 2;
     if (kind == CMD_REMOVE || kind == CMD_REMOVE_WHERE || kind == CMD_CRON_REMOVE ||
-        (uint64_t)b->free_space >= reserve)
+        kind == CMD_QUEUE_REMOVE || (uint64_t)b->free_space >= reserve)
         return err_none();
     return no_space(b);
 }
@@ -144,6 +145,7 @@ static bool stores(enum command_kind kind)
     case CMD_CATEGORIES_PUT:
     case CMD_CATEGORIES_REMOVE:
     case CMD_QUEUE_PUT:
+    case CMD_QUEUE_REMOVE:
     case CMD_RETRY_SETTINGS_PUT:
     case CMD_PATCH:
     case CMD_PATCH_WHERE:
@@ -157,11 +159,13 @@ static bool stores(enum command_kind kind)
     case CMD_RUNS:
     case CMD_QUEUES:
     case CMD_STATUS:
+    case CMD_METER:
     case CMD_CRON_READ:
     case CMD_POLICY_READ:
     case CMD_POLICY_SIMULATE:
     case CMD_CATEGORIES_READ:
     case CMD_QUEUE_READ:
+    case CMD_QUEUE_LIST:
     case CMD_RETRY_SETTINGS_READ:
         return false;
     }
@@ -257,7 +261,7 @@ static void step_queues(struct embedded *b, struct reply *r)
 
 static void step_status(struct embedded *b, struct reply *r)
 {
-    check_space(b);
+    embedded_check_space(b);
     r->status.writable = embedded_refuse_to_store(b, CMD_ENQUEUE).code == ERR_OK;
     engine_count(b->engine, (struct str){0}, r->status.jobs);
     r->status.memory = engine_memory(b->engine);
@@ -351,6 +355,9 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
     case CMD_STATUS:
         step_status(b, r);
         return;
+    case CMD_METER:
+        embedded_meter(b, r);
+        return;
     case CMD_CRON_PUT:
     case CMD_CRON_READ:
     case CMD_CRON_SWITCH:
@@ -364,11 +371,15 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
     case CMD_CATEGORIES_PUT:
     case CMD_CATEGORIES_READ:
     case CMD_CATEGORIES_REMOVE:
-    case CMD_QUEUE_PUT:
-    case CMD_QUEUE_READ:
     case CMD_RETRY_SETTINGS_PUT:
     case CMD_RETRY_SETTINGS_READ:
         embedded_policy(b, c, r);
+        return;
+    case CMD_QUEUE_PUT:
+    case CMD_QUEUE_READ:
+    case CMD_QUEUE_LIST:
+    case CMD_QUEUE_REMOVE:
+        embedded_queue(b, c, r);
         return;
     case CMD_LIST:
     case CMD_COUNT:
@@ -394,6 +405,8 @@ static void submit(struct backend *base, const struct command *c)
     struct err refused = stores(c->kind) ? embedded_refuse_to_store(b, c->kind) : err_none();
     if (refused.code == ERR_OK)
         refused = embedded_policy_check(b, c);
+    if (refused.code == ERR_OK && c->kind == CMD_ENQUEUE)
+        refused = engine_depend_check(b->engine, b->now, c->enqueue.specs, c->enqueue.count);
     if (refused.code != ERR_OK) {
         embedded_effect(b, c->done, c->ctx)->err = refused;
         return;
@@ -475,6 +488,7 @@ static struct turn *seal(struct embedded *b)
     if (t->batch.count > 0) {
         b->committing = t;
         b->building = free_turn(b);
+        embedded_meter_sealed(b, t);
         store_commit(b->env.store, &t->batch, b->settings.sync);
         return NULL;
     }
@@ -486,7 +500,7 @@ static struct turn *seal(struct embedded *b)
 
 static struct err advance(struct embedded *b)
 {
-    check_space(b);
+    embedded_check_space(b);
     if (b->ahead.cursor && b->now.ms - b->ahead.opened.ms > AHEAD_MAX_MS)
         embedded_ahead_close(b);
     /* Ticks are new work: they get as little of the reserve as an enqueue does. */
@@ -496,6 +510,9 @@ static struct err advance(struct embedded *b)
     TRY(embedded_events_purge(b, &more_events));
     b->more_due |= more_events;
     TRY(embedded_scan_step(b));
+    bool more;
+    TRY(engine_settle(b->engine, b->now, SETTLE_PER_TURN, &more));
+    b->more_due |= more;
     b->starved = (uint64_t)b->free_space < b->settings.min_free_space / 2;
     if (b->starved) {
         struct err why = no_space(b);
@@ -523,6 +540,7 @@ struct err embedded_turn(struct backend *base)
         if (durable->rewrote)
             embedded_ahead_close(b);
         embedded_events_durable(b, durable);
+        embedded_meter_durable(b, durable);
     }
     if (b->health == HEALTH_FAILED)
         try_reopen(b);
@@ -627,6 +645,7 @@ struct err embedded_new(const struct embedded_settings *settings, const struct e
     list_init(&b->asks);
     list_init(&b->folds);
     b->lanes.seed = rng_next(&b->env.rng);
+    b->meter = meter_new(settings->metrics_queues, rng_next(&b->env.rng));
     embedded_refresh_now(b);
     struct err err = embedded_recover(b);
     if (err.code != ERR_OK) {
@@ -655,6 +674,7 @@ void embedded_free(struct backend *base)
     embedded_takers_free_all(b);
     engine_free(b->engine);
     policies_free(b->policies);
+    meter_free(b->meter);
     eventlog_writer_fini(&b->events.writer);
     buf_fini(&b->scratch);
     free(b);

@@ -23,6 +23,7 @@ struct embedded_settings {
     uint64_t event_max_bytes;  /* that they may take on the disk, about */
     uint64_t min_free_space; /* bytes; below it nothing new is accepted, below half of it nothing at
                                 all */
+    uint32_t metrics_queues; /* at most so many have counts of their own */
 };
 
 /* Opens and recovers. ERR_CORRUPT, ERR_VERSION, ERR_STORE. */

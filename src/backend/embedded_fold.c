@@ -275,7 +275,9 @@ static struct job own_job(struct arena *a, const struct job *job)
     own.batch.key = arena_copy(a, job->batch.key);
     own.batch.when = arena_copy(a, job->batch.when);
     own.batch.fold = arena_copy(a, job->batch.fold);
+    own.options = job_options_copy(a, &job->options);
     own.state.reason = arena_copy(a, job->state.reason);
+    own.state.extras = job_extras_copy(a, &job->state.extras);
     own.payload = (struct str){0};
     return own;
 }
@@ -412,7 +414,7 @@ static void leave(struct fold *f)
 
 static void finish(struct fold *f, struct err err)
 {
-    if (err.code == ERR_UNPROCESSABLE && f->count > 1)
+    if (err.code == ERR_UNPROCESSABLE && f->count > 1 && f->at < f->count)
         err = err_make(err.code, "jobs[%zu]: %s", f->at, err.msg);
     embedded_effect(f->b, f->done, f->ctx)->err = err;
     leave(f);
@@ -427,6 +429,8 @@ static void go_on(struct fold *f)
             return;
         if (err.code == ERR_OK)
             err = embedded_refuse_to_store(f->b, CMD_ENQUEUE);
+        if (err.code == ERR_OK)
+            err = engine_depend_check(f->b->engine, f->b->now, f->specs, f->count);
         if (err.code == ERR_OK)
             err = holds(f, &still);
         if (err.code == ERR_OK && !still && ++f->plans == FOLD_PLANS_MAX)

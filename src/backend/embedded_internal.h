@@ -32,6 +32,7 @@ struct turn {
     bool rewrote;        /* a job's first record */
     uint64_t last_event; /* number of the newest of its events; 0: it has none */
     uint64_t events[EVENT_COUNT];
+    int64_t sealed_at; /* env.ticks */
 };
 
 /* One being built, one on its way to disk, one whose replies are leaving: a reply's
@@ -111,6 +112,9 @@ struct embedded {
     struct policies *policies;
     struct ahead ahead;
     struct events events;
+    struct meter *meter;
+    struct histogram commit_times, commit_sizes;
+    uint64_t commit_bytes;
     struct buf scratch; /* for reads from the store */
 };
 
@@ -132,6 +136,8 @@ struct backend_claim {
 };
 
 /* embedded.c */
+/* Makes sure that b->free_space is not older than a moment. */
+void embedded_check_space(struct embedded *b);
 struct engine *embedded_engine_new(struct embedded *b);
 struct reply *embedded_effect(struct embedded *b, reply_fn done, void *ctx);
 /* The next effect of the turn that is being built, still empty. */
@@ -172,6 +178,11 @@ void embedded_events_durable(struct embedded *b, const struct turn *t);
 struct err embedded_events_purge(struct embedded *b, bool *more);
 /* When there is something to purge next; false: not foreseen. */
 bool embedded_events_due(const struct embedded *b, instant *at);
+
+/* embedded_meter.c */
+void embedded_meter_sealed(struct embedded *b, struct turn *t);
+void embedded_meter_durable(struct embedded *b, const struct turn *t);
+void embedded_meter(struct embedded *b, struct reply *r);
 
 /* embedded_port.c */
 struct port embedded_port(struct embedded *b);
@@ -240,6 +251,12 @@ void embedded_runs(struct embedded *b, const struct runs_command *c, struct repl
 void embedded_cron(struct embedded *b, const struct command *c, struct reply *r);
 void embedded_cron_port(struct port *port);
 struct err embedded_cron_recover(struct embedded *b);
+
+/* embedded_queue.c */
+void embedded_queue(struct embedded *b, const struct command *c, struct reply *r);
+void embedded_queue_port(struct port *port);
+/* Before the jobs. */
+struct err embedded_queue_recover(struct embedded *b);
 
 /* embedded_policy.c */
 void embedded_policy(struct embedded *b, const struct command *c, struct reply *r);

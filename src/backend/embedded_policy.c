@@ -35,7 +35,8 @@ static void simulate(struct embedded *b, const struct simulate_command *c, struc
     struct arena *a = &b->building->arena;
     struct simulate_result *result = ARENA_NEW(a, struct simulate_result);
     const struct policies_draft draft = {c->drafts, c->draft_count, c->settings};
-    r->err = policies_simulate(b->policies, &draft, &c->what, &b->settings.engine.retry, a, result);
+    struct retry_defaults defaults = engine_queue_retry(b->engine, c->what.job->queue);
+    r->err = policies_simulate(b->policies, &draft, &c->what, &defaults, a, result);
     r->simulated = result;
 }
 
@@ -65,12 +66,6 @@ void embedded_policy(struct embedded *b, const struct command *c, struct reply *
         return;
     case CMD_CATEGORIES_REMOVE:
         r->err = policies_categories_remove(b->policies, what->name);
-        return;
-    case CMD_QUEUE_PUT:
-        r->err = policies_queue_put(b->policies, what->name, what->text, a, &r->document);
-        return;
-    case CMD_QUEUE_READ:
-        policies_queue_read(b->policies, what->name, a, &r->document);
         return;
     case CMD_RETRY_SETTINGS_PUT:
         put_settings(b, what, r);

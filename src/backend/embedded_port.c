@@ -232,6 +232,17 @@ static void delete_takes(void *ctx, uint64_t seq)
     delete_key(ctx, record_takes_key(seq));
 }
 
+static void put_ended(void *ctx, uint64_t seq, struct id id, enum depend_end end)
+{
+    struct embedded *b = ctx;
+    record_put_ended(&b->building->batch, seq, id, end);
+}
+
+static void delete_ended(void *ctx, uint64_t seq)
+{
+    delete_key(ctx, record_ended_key(seq));
+}
+
 static void delete_job(void *ctx, struct id id, const struct job_extent *extent)
 {
     struct embedded *b = ctx;
@@ -251,6 +262,7 @@ struct port embedded_port(struct embedded *b)
 {
     struct port port = {
         .ctx = b,
+        .meter = b->meter,
         .load_job = load_job,
         .put_job = put_job,
         .rewrite_job = rewrite_job,
@@ -261,10 +273,13 @@ struct port embedded_port(struct embedded *b)
         .load_note = load_note,
         .put_takes = put_takes,
         .delete_takes = delete_takes,
+        .put_ended = put_ended,
+        .delete_ended = delete_ended,
         .delete_job = delete_job,
     };
     embedded_cron_port(&port);
     embedded_policy_port(&port);
+    embedded_queue_port(&port);
     embedded_events_port(&port);
     return port;
 }

@@ -84,6 +84,23 @@ static struct err restore_takes(struct embedded *b, struct store_cursor *c)
     return err_none();
 }
 
+static struct err restore_ended(struct embedded *b, struct store_cursor *c)
+{
+    struct store *s = b->env.store;
+    struct record_key first = record_ended_key(0);
+    store_cursor_seek(c, s, record_key_view(&first), false);
+    struct str key, value;
+    uint64_t seq;
+    for (; store_cursor_at(c, s, &key, &value) && record_key_is_ended(key, &seq);
+         store_cursor_step(c, s, false)) {
+        struct id id;
+        enum depend_end end;
+        TRY(record_read_ended(value, &id, &end));
+        engine_restore_ended(b->engine, seq, id, end);
+    }
+    return err_none();
+}
+
 static struct err read_all(struct embedded *b)
 {
     struct store *s = b->env.store;
@@ -91,6 +108,8 @@ static struct err read_all(struct embedded *b)
     struct err err = restore_jobs(b, jobs, states);
     if (err.code == ERR_OK)
         err = restore_takes(b, jobs);
+    if (err.code == ERR_OK)
+        err = restore_ended(b, jobs);
     if (err.code == ERR_OK)
         err = embedded_cron_recover(b);
     struct err read = store_cursor_free(jobs, s);
@@ -107,6 +126,7 @@ struct err embedded_recover(struct embedded *b)
     TRY(check_format(b));
     TRY(embedded_events_recover(b));
     TRY(embedded_policy_recover(b));
+    TRY(embedded_queue_recover(b));
     TRY(read_all(b));
     /* A store that cannot be written keeps its cut-off runs until it can be. */
     if (b->health != HEALTH_GOOD)

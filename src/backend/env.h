@@ -13,6 +13,8 @@
 struct env {
     instant (*now)(void *ctx); /* never goes back */
     void *ctx;
+    int64_t (*ticks)(
+        void *ctx); /* microseconds of a clock that goes evenly; NULL: no commit is timed */
     struct rng rng;
     struct store *store; /* borrowed */
     struct zones *zones; /* borrowed; NULL: UTC is the only zone */

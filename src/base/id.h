@@ -53,6 +53,12 @@ static inline int id_cmp(struct id a, struct id b)
     return a.lo < b.lo ? -1 : a.lo > b.lo;
 }
 
+/* When it was made, by the clock of that time. */
+static inline instant id_time(struct id a)
+{
+    return (instant){(int64_t)(a.hi >> 16)};
+}
+
 static inline bool id_is_none(struct id a)
 {
     return a.hi == 0 && a.lo == 0;

@@ -27,4 +27,12 @@ static inline bool str_eq(struct str a, struct str b)
     return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
 }
 
+/* In the order of the bytes. */
+static inline int str_cmp(struct str a, struct str b)
+{
+    size_t n = a.len < b.len ? a.len : b.len;
+    int c = n ? memcmp(a.at, b.at, n) : 0;
+    return c ? c : (a.len > b.len) - (a.len < b.len);
+}
+
 #endif

@@ -38,6 +38,8 @@ static const struct option_def options[] = {
      .help = "do not add the job while another one has this key; its id is printed instead"},
     {"unique-while", "SCOPE", OPTION_CHOICE, AT(unique_while), .choices = "queued|active|exists",
      .def = "queued", .help = "how long the key keeps others out"},
+    {"memory", "AMOUNT", OPTION_TEXT, AT(memory),
+     .help = "memory that its runs need, as 512Mi or 4Gi; a retry policy may grow it"},
     {"batch-key", "KEY", OPTION_TEXT, AT(batch_key),
      .help =
          "fold the payload into that of a waiting job with this key, if there is one; its id is "
@@ -46,6 +48,15 @@ static const struct option_def options[] = {
      .help = "only while this is true of $existing and $new, the payloads; else a new job waits"},
     {"batch-fold", "JQ", OPTION_TEXT, AT(batch_fold),
      .help = "what becomes of them, as in '$existing + $new'"},
+    {"depends-on", "ID[,ID]", OPTION_TEXT, AT(depends_on),
+     .help = "the job waits until these have completed"},
+    {"depends-when", "WHEN", OPTION_CHOICE, AT(depends_when), .choices = "all_completed|all_ended",
+     .def = "all_completed",
+     .help = "until they have completed, or until they have ended in whatever way"},
+    {"on-dependency-death", "WHAT", OPTION_CHOICE, AT(on_dependency_death),
+     .choices = "block|run|die", .def = "block",
+     .help =
+         "if one of them dies: wait for someone to retry it, do as if it had completed, or die"},
     {"bulk", NULL, OPTION_SWITCH, AT(bulk),
      .help = "read many jobs, one JSON object a line, from standard input or --file"},
     {"batch", "COUNT", OPTION_INT, AT(batch), .min = 1, .max = 100000, .def = "1000",

@@ -77,6 +77,46 @@ static void write_overrides(struct buf *out, struct str job)
     }
 }
 
+/* "03f… 03g…" */
+static void write_waits(struct client *c, struct buf *out, struct str job)
+{
+    struct buf ids = {0};
+    struct view_list l = view_list(view_get(job, "waits_for"));
+    for (struct str item; view_next(&l, &item);) {
+        if (ids.len)
+            buf_byte(&ids, ' ');
+        buf_add(&ids, item.at + 1, item.len - 2); /* an id needs no escapes */
+    }
+    fact(out, "waits for", arena_copy(&c->arena, buf_view(&ids)));
+    buf_fini(&ids);
+}
+
+static void write_value(struct buf *out, const char *name, struct str value)
+{
+    if (!value.len)
+        return;
+    buf_print(out, "%-10s ", name);
+    view_pretty(out, value, 11);
+    buf_byte(out, '\n');
+}
+
+/* What its workers left: "40 % page 4 of 10". */
+static void write_notes(struct client *c, struct buf *out, struct str job)
+{
+    struct str progress = view_get(job, "progress");
+    struct str value = view_text(&c->arena, progress, "value");
+    if (value.len) {
+        struct json_cursor cursor = json_open(value);
+        double share = 0;
+        if (json_read_double(&cursor, 0, 1, &share).code == ERR_OK)
+            buf_print(out, "progress   %.0f %% ", share * 100);
+        table_harmless(out, view_text(&c->arena, progress, "note"));
+        buf_byte(out, '\n');
+    }
+    write_value(out, "checkpoint", view_get(job, "checkpoint"));
+    write_value(out, "result", view_get(job, "result"));
+}
+
 static void write_facts(struct client *c, struct buf *out, struct str job)
 {
     static const struct {
@@ -102,13 +142,10 @@ static void write_facts(struct client *c, struct buf *out, struct str job)
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
         fact_time(out, times[i].name, view_time(job, times[i].key), c->now);
     write_overrides(out, job);
+    write_waits(c, out, job);
+    write_notes(c, out, job);
     struct str payload = view_get(job, "payload");
-    buf_lit(out, "payload    ");
-    struct buf pretty = {0};
-    view_pretty(&pretty, payload.len ? payload : STR("null"), 11);
-    buf_str(out, buf_view(&pretty));
-    buf_fini(&pretty);
-    buf_lit(out, "\n");
+    write_value(out, "payload", payload.len ? payload : STR("null"));
 }
 
 static enum table_style outcome_style(struct str outcome)

@@ -5,13 +5,27 @@
 #include <stdlib.h>
 
 #include "base/duration.h"
+#include "base/id.h"
+#include "base/quantity.h"
 #include "base/utf8.h"
 #include "cli/view.h"
 #include "cli/when.h"
 
 static const char *const keys[NEWJOB_FIELDS] = {
-    "queue",   "type",      "priority",   "ready_at",     "retry_limit",
-    "backoff", "retention", "unique_key", "unique_while", "batch",
+    "queue",
+    "type",
+    "priority",
+    "ready_at",
+    "retry_limit",
+    "backoff",
+    "retention",
+    "unique_key",
+    "unique_while",
+    "batch",
+    "depends_on",
+    "when",
+    "on_dependency_death",
+    "resources",
 };
 
 static struct err set_name(struct buf *b, const char *key, const char *name)
@@ -70,6 +84,17 @@ static struct err set_backoff(struct buf *b, const char *text)
     return err_none();
 }
 
+static struct err set_memory(struct buf *b, const char *text)
+{
+    uint64_t bytes;
+    if (!text)
+        return err_none();
+    if (!quantity_parse(str_from(text), &bytes))
+        return err_make(ERR_USAGE, "option '--memory': '%.40s' is not " QUANTITY_EXPECTED, text);
+    buf_print(b, "\"resources\":{\"memory\":\"%s\"}", text);
+    return err_none();
+}
+
 static void set_retention(struct buf *b, const struct enqueue_args *args, const struct options *o)
 {
     bool completed = OPTION_GIVEN(o, struct enqueue_args, retain_completed);
@@ -107,6 +132,44 @@ static struct err set_batch(struct buf *b, const struct enqueue_args *args)
     return err_none();
 }
 
+/* "a,b" as "depends_on":["a","b"]. */
+static struct err set_depends(struct newjob_defaults *d, const struct enqueue_args *args,
+                              const struct options *o)
+{
+    static const char *const whens[] = {"all_completed", "all_ended"};
+    static const char *const deaths[] = {"block", "run", "die"};
+    struct buf *b = &d->member[NEWJOB_DEPENDS_ON];
+    bool when = OPTION_GIVEN(o, struct enqueue_args, depends_when);
+    bool death = OPTION_GIVEN(o, struct enqueue_args, on_dependency_death);
+    if (when)
+        buf_print(&d->member[NEWJOB_WHEN], "\"when\":\"%s\"", whens[args->depends_when]);
+    if (death)
+        buf_print(&d->member[NEWJOB_ON_DEATH], "\"on_dependency_death\":\"%s\"",
+                  deaths[args->on_dependency_death]);
+    if (!args->depends_on)
+        return (when || death) && !args->bulk
+                   ? err_make(ERR_USAGE, "--depends-when and --on-dependency-death say more about "
+                                         "--depends-on; give that, too")
+                   : err_none();
+    buf_lit(b, "\"depends_on\":[");
+    for (const char *at = args->depends_on, *comma;; at = comma + 1) {
+        comma = strchr(at, ',');
+        struct str text = {at, comma ? (size_t)(comma - at) : strlen(at)};
+        struct id id;
+        if (id_parse(text, &id).code != ERR_OK)
+            return err_make(ERR_USAGE,
+                            "option '--depends-on': '%.*s' is not a job id, which has 25 letters "
+                            "and digits",
+                            (int)(text.len < 40 ? text.len : 40), text.at);
+        json_write_string(b, text);
+        if (!comma)
+            break;
+        buf_byte(b, ',');
+    }
+    buf_byte(b, ']');
+    return err_none();
+}
+
 struct err newjob_init(struct newjob_defaults *d, const struct enqueue_args *args,
                        const struct options *o, instant now)
 {
@@ -127,6 +190,8 @@ struct err newjob_init(struct newjob_defaults *d, const struct enqueue_args *arg
     TRY(set_name(&d->member[NEWJOB_UNIQUE_KEY], "unique_key", args->unique_key));
     if (args->unique_key)
         TRY(set_name(&d->member[NEWJOB_UNIQUE_WHILE], "unique_while", scopes[args->unique_while]));
+    TRY(set_memory(&d->member[NEWJOB_RESOURCES], args->memory));
+    TRY(set_depends(d, args, o));
     return set_batch(&d->member[NEWJOB_BATCH], args);
 }
 
@@ -150,6 +215,26 @@ void newjob_single(struct buf *b, const struct newjob_defaults *d, struct str pa
     buf_lit(b, "}");
 }
 
+/* A number would name a job by its place in a request; which lines share one is not for their
+ * writer to know. */
+static struct err check_depends(struct json_cursor c)
+{
+    enum json_type type;
+    bool more;
+    if (json_enter_array(&c).code != ERR_OK)
+        return err_none(); /* whatever it is, the server says what is wrong with it */
+    for (;;) {
+        TRY(json_next_element(&c, &more));
+        if (!more)
+            return err_none();
+        TRY(json_peek(&c, &type));
+        if (type == JSON_NUMBER)
+            return err_at(ERR_BAD_VALUE, (int64_t)c.pos,
+                          "depends_on: lines can name jobs by their ids only");
+        TRY(json_skip(&c, NULL));
+    }
+}
+
 /* Marks which fields a line has itself, and whether it has a payload. */
 static struct err scan_line(struct str line, bool has[NEWJOB_FIELDS], bool *payload)
 {
@@ -164,6 +249,8 @@ static struct err scan_line(struct str line, bool has[NEWJOB_FIELDS], bool *payl
         for (size_t i = 0; i < NEWJOB_FIELDS; i++)
             has[i] |= str_eq(key.raw, str_from(keys[i]));
         *payload |= str_eq(key.raw, STR("payload"));
+        if (str_eq(key.raw, STR("depends_on")))
+            TRY(check_depends(c));
         TRY(json_skip(&c, NULL));
     }
 }

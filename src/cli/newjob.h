@@ -19,8 +19,12 @@ struct enqueue_args {
     const char *backoff;
     span retain_completed, retain_dead;
     const char *unique_key;
-    int unique_while; /* index into queued|active|exists */
+    int unique_while;   /* index into queued|active|exists */
+    const char *memory; /* as Kubernetes writes it: 4Gi */
     const char *batch_key, *batch_when, *batch_fold;
+    const char *depends_on;  /* ids, separated by commas */
+    int depends_when;        /* index into all_completed|all_ended */
+    int on_dependency_death; /* index into block|run|die */
     bool bulk;
     int64_t batch;
 };
@@ -38,6 +42,10 @@ enum newjob_field {
     NEWJOB_UNIQUE_KEY,
     NEWJOB_UNIQUE_WHILE,
     NEWJOB_BATCH,
+    NEWJOB_DEPENDS_ON,
+    NEWJOB_WHEN,
+    NEWJOB_ON_DEATH,
+    NEWJOB_RESOURCES,
     NEWJOB_FIELDS
 };
 

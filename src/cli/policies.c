@@ -63,7 +63,7 @@ int queue_main(int argc, char **argv)
         input_names(&c.call.body, args.policies);
         buf_lit(&c.call.body, "}");
     }
-    code = ask(&c, args.policies ? "PUT" : "GET", "/queues", o.rest[0]);
+    code = ask(&c, args.policies ? "PATCH" : "GET", "/queues", o.rest[0]);
     if (code == CLI_OK)
         client_print_answer(&c);
     client_close(&c);

@@ -27,7 +27,8 @@ const struct subcommand queues_command = {
     .options = options,
 };
 
-static const char *const statuses[] = {"scheduled", "ready", "in_flight", "completed", "dead"};
+static const char *const statuses[] = {"blocked",   "scheduled", "ready",
+                                       "in_flight", "completed", "dead"};
 #define STATUSES (sizeof statuses / sizeof *statuses)
 
 struct queue_line {
@@ -56,8 +57,8 @@ static int count_jobs(struct client *c, struct queue_line *q)
 static void write_table(struct client *c, const struct queue_line *lines, size_t n, struct buf *out)
 {
     struct table t;
-    static const char *const headers[] = {"QUEUE",      ">SCHEDULED", ">READY", ">IN FLIGHT",
-                                          ">COMPLETED", ">DEAD",      NULL};
+    static const char *const headers[] = {"QUEUE",      ">BLOCKED",   ">SCHEDULED", ">READY",
+                                          ">IN FLIGHT", ">COMPLETED", ">DEAD",      NULL};
     table_init(&t, headers);
     for (size_t i = 0; i < n; i++) {
         table_add(&t, TABLE_PLAIN, lines[i].name);

@@ -16,6 +16,7 @@
 #include "backend/embedded.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "cli/machine.h"
 #include "cli/notify.h"
 #include "cli/retry_section.h"
 #include "cli/settings.h"
@@ -44,6 +45,8 @@ struct server {
     instant due_at; /* what the timer is set for */
     bool due_set;
     instant last_now;
+    instant started;
+    int64_t started_ticks; /* env_ticks */
     struct store *store;
     struct zones *zones;
     struct pool *jq;
@@ -73,6 +76,14 @@ static instant env_now(void *ctx)
     if (ms > s->last_now.ms)
         s->last_now.ms = ms;
     return s->last_now;
+}
+
+static int64_t env_ticks(void *ctx)
+{
+    (void)ctx;
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
 }
 
 static uint64_t random_seed(void)
@@ -229,6 +240,7 @@ static struct embedded_settings backend_settings(const struct settings *set)
         .retry_policy_enabled = set->retry_policy_enabled,
         .sync = set->commit_mode == SETTINGS_FSYNC,
         .event_retention = set->event_retention,
+        .metrics_queues = (uint32_t)set->metrics_queues,
         .event_max_bytes = set->event_max_bytes,
         .min_free_space = set->min_free_space};
 }
@@ -327,6 +339,19 @@ static struct err backup(void *ctx, const struct sink *sink)
     return snapshot_write(s->store, s->settings.root_dir, (instant){real_ms()}, sink);
 }
 
+/* For GET /metrics. */
+static void read_machine(void *ctx, struct api_machine *m)
+{
+    const struct server *s = ctx;
+    const struct listener *listeners[API_LISTENERS] = {&s->primary, &s->admin};
+    for (int i = 0; i < API_LISTENERS; i++)
+        if (listeners[i]->http)
+            http_server_stats(listeners[i]->http, &m->listeners[i]);
+    machine_read(m);
+    m->start_seconds = (double)s->started.ms / 1000;
+    m->uptime_seconds = (double)(env_ticks(NULL) - s->started_ticks) / 1e6;
+}
+
 static void open_jq(struct server *s)
 {
     struct pool_settings jq = pool_defaults();
@@ -340,6 +365,7 @@ static struct err open_backend(struct server *s)
 {
     const struct settings *set = &s->settings;
     struct env env = {.now = env_now,
+                      .ticks = env_ticks,
                       .ctx = s,
                       .rng = rng_from_seed(random_seed()),
                       .store = s->store,
@@ -488,8 +514,12 @@ static struct err start(struct server *s)
     s->zones = zones_new();
     open_jq(s);
     TRY(open_backend(s));
-    struct api_settings api = {
-        .strict = s->settings.strict, .backup = backup, .backup_ctx = s, .loop = &s->loop};
+    struct api_settings api = {.strict = s->settings.strict,
+                               .backup = backup,
+                               .backup_ctx = s,
+                               .loop = &s->loop,
+                               .machine = read_machine,
+                               .machine_ctx = s};
     s->api = api_new(s->backend, &api);
     apply_section(s);
     return open_listeners(s);
@@ -506,6 +536,8 @@ int serve_main(int argc, char **argv)
     if (!settings_load(argc, argv, &s.settings, &s.code))
         return s.code;
     log_set((enum log_level)s.settings.log_level, (enum log_format)s.settings.log_format);
+    s.started.ms = real_ms();
+    s.started_ticks = env_ticks(NULL);
     open_loop(&s);
     struct err err = start(&s);
     if (err.code != ERR_OK) {

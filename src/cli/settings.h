@@ -38,6 +38,7 @@ struct settings {
     span backoff_jitter;
     span retain_completed;
     span retain_dead;
+    int64_t metrics_queues;
     span event_retention;
     uint64_t event_max_bytes;
     int cron_missed;           /* enum settings_cron_missed */

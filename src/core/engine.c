@@ -31,10 +31,12 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
     e->mark.at = INSTANT_NONE;
     e->type_names.seed = e->queue_names.seed;
     e->crons = engine_crons_new(e->queue_names.seed);
+    list_init(&e->settling);
     list_init(&e->dirty);
     list_init(&e->hungry);
     list_init(&e->all_waiters);
     list_init(&e->takers);
+    list_init(&e->spent);
     return e;
 }
 
@@ -64,6 +66,7 @@ void engine_free(struct engine *e)
         if (!e->queues[i])
             continue;
         btree_fini(&e->queues[i]->ready);
+        engine_limits_free(e->queues[i]->limits);
         engine_avoid_queue_fini(e->queues[i]);
         free(e->queues[i]);
     }
@@ -75,6 +78,7 @@ void engine_free(struct engine *e)
     btree_fini(&e->ended[0]);
     btree_fini(&e->ended[1]);
     btree_fini(&e->unique);
+    engine_depend_fini(e);
     engine_fold_fini(e);
     engine_avoid_fini(e);
     idmap_fini(&e->live);
@@ -161,6 +165,9 @@ void engine_restore_job(struct engine *e, const struct job *job, const struct jo
         engine_ended_add(e, s->status, job->id, s->purge_at, q);
         return;
     case STATUS_BLOCKED:
+        engine_total_move(e, STATUS_GONE, s->status);
+        engine_blocked_add(e, q, job);
+        return;
     case STATUS_COUNT:
         break;
     }
@@ -220,8 +227,10 @@ enum status engine_forget(struct engine *e, instant now, struct queue *q, const 
         engine_deadline_remove(e, s->purge_at, job->id);
         q->counts[s->status]--;
         return s->status;
-    case STATUS_IN_FLIGHT:
     case STATUS_BLOCKED:
+        engine_blocked_remove(e, q, job);
+        return s->status;
+    case STATUS_IN_FLIGHT:
     case STATUS_COUNT:
         break;
     }
@@ -340,13 +349,17 @@ static void add_job(struct engine *e, instant now, const struct job *job)
     const struct job_state *s = &job->state;
     e->port.put_job(e->port.ctx, job);
     struct queue *q = engine_queue_get(e, job->queue);
-    bool later = s->status == STATUS_SCHEDULED;
-    struct job_event ev =
-        engine_event(later ? EVENT_ENQUEUE_LATER : EVENT_ENQUEUE, STATUS_GONE, job);
-    ev.ready_at = later ? s->ready_at : INSTANT_NONE;
+    enum event event = s->status == STATUS_BLOCKED     ? EVENT_ENQUEUE_BLOCKED
+                       : s->status == STATUS_SCHEDULED ? EVENT_ENQUEUE_LATER
+                                                       : EVENT_ENQUEUE;
+    struct job_event ev = engine_event(event, STATUS_GONE, job);
+    ev.ready_at = s->status == STATUS_READY ? INSTANT_NONE : s->ready_at;
     engine_changed(e, now, &ev);
-    engine_wait_add(e, q, s->priority, job->id, false, s->ready_at, now,
-                    later ? engine_type(e, q, job->type) : 0);
+    if (s->status == STATUS_BLOCKED)
+        engine_blocked_add(e, q, job);
+    else
+        engine_wait_add(e, q, s->priority, job->id, false, s->ready_at, now,
+                        s->status == STATUS_SCHEDULED ? engine_type(e, q, job->type) : 0);
     if (job->unique_while)
         engine_unique_move(e, engine_unique_ref(e, job), job->id, STATUS_GONE, s->status);
     if (job->batch.open) {
@@ -365,6 +378,8 @@ struct err engine_enqueue(struct engine *e, instant now, const struct enqueue *s
         if (out[i].duplicate)
             continue;
         out[i].job = job_of(e, now, &specs[i]);
+        if (specs[i].options.depends_on.len)
+            TRY(engine_depend_begin(e, now, out, a, &out[i].job));
         add_job(e, now, &out[i].job);
         out[i].job.payload = (struct str){0};
     }
@@ -385,6 +400,8 @@ struct err engine_remove(struct engine *e, instant now, struct id id)
         struct job_event ev =
             l ? engine_live_event(e, EVENT_REMOVE, l) : engine_event(EVENT_REMOVE, from, &job);
         engine_changed(e, now, &ev);
+        if (!lifecycle_is_terminal(job.state.status))
+            engine_depend_ended(e, id, DEPEND_REMOVED);
         e->port.delete_job(e->port.ctx, id, &extent);
         engine_unique_move(e, engine_unique_ref(e, &job), id, job.state.status, STATUS_GONE);
         engine_fold_close(e, &job);
@@ -450,6 +467,9 @@ static struct err fire(struct engine *e, instant now, struct btree_entry due)
     }
     case DUE_PURGE:
         return purge(e, now, id, q);
+    case DUE_RATE:
+        engine_limits_due(e, now, q);
+        return err_none();
     case DUE_WAIT:
     case DUE_CRON:
     case DUE_AVOID:
@@ -604,10 +624,7 @@ void engine_count(const struct engine *e, struct str queue, uint64_t counts[STAT
 
 static int compare_names(const void *a, const void *b)
 {
-    struct str x = *(const struct str *)a, y = *(const struct str *)b;
-    size_t n = x.len < y.len ? x.len : y.len;
-    int c = memcmp(x.at, y.at, n);
-    return c ? c : (x.len > y.len) - (x.len < y.len);
+    return str_cmp(*(const struct str *)a, *(const struct str *)b);
 }
 
 void engine_each_queue(const struct engine *e, struct arena *a,
@@ -628,16 +645,26 @@ void engine_each_queue(const struct engine *e, struct arena *a,
         each(ctx, names[i]);
 }
 
+void engine_each_count(const struct engine *e,
+                       void (*each)(void *ctx, struct str name, const uint64_t *counts), void *ctx)
+{
+    for (uint32_t i = 0; i < e->queue_cap; i++)
+        if (e->queues[i])
+            each(ctx, e->queues[i]->name, e->queues[i]->counts);
+}
+
 struct engine_memory engine_memory(const struct engine *e)
 {
-    struct engine_memory m = {.waiting_bytes = e->deadlines.bytes + engine_avoid_bytes(e),
+    struct engine_memory m = {.waiting_bytes =
+                                  e->deadlines.bytes + e->waiting_for.bytes + engine_avoid_bytes(e),
                               .in_flight_bytes = e->live.count * sizeof(struct live) +
                                                  e->live.cap * sizeof(struct idmap_slot)};
     for (uint32_t i = 0; i < e->queue_cap; i++) {
         const struct queue *q = e->queues[i];
         if (!q)
             continue;
-        m.waiting_jobs += q->counts[STATUS_READY] + q->counts[STATUS_SCHEDULED];
+        m.waiting_jobs +=
+            q->counts[STATUS_READY] + q->counts[STATUS_SCHEDULED] + q->counts[STATUS_BLOCKED];
         m.waiting_bytes += q->ready.bytes + sizeof *q;
     }
     return m;
@@ -666,6 +693,7 @@ static void check_queue(const struct engine *e, const struct queue *q)
     must(has == q->has_head);
     must(!has || (first.hi == q->head.hi && first.lo == q->head.lo));
     btree_check(&q->ready);
+    engine_limits_check(q);
     must(q->dirty || !is_awaited(q, &q->waiters));
     must(q->dirty || !is_awaited(q, &e->all_waiters));
 }
@@ -701,5 +729,6 @@ void engine_check(const struct engine *e)
     must(held <= in_flight);
     btree_check(&e->deadlines);
     check_totals(e);
+    btree_check(&e->waiting_for);
     engine_crons_check(e);
 }

@@ -26,6 +26,7 @@
 #include "core/event.h"
 #include "core/job.h"
 #include "core/port.h"
+#include "core/queue.h"
 #include "core/retry.h"
 
 struct engine;
@@ -67,15 +68,20 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
 void engine_configure(struct engine *e, const struct engine_settings *settings);
 void engine_free(struct engine *e);
 
-/* --- recovery: events, every stored job once, every stored take, then engine_restored --- */
+/* --- recovery: events, every stored queue, every stored job once, every stored take and end, then
+ * engine_restored --- */
 
 /* Unless nothing has ever happened: the number of the next event, from 1, and the mark. */
 void engine_restore_events(struct engine *e, uint64_t next, struct event_mark mark);
 
+/* Queues come before jobs. */
+void engine_restore_queue(struct engine *e, struct str name, const struct queue_record *record,
+                          instant now);
 /* The job without payload, as stored. */
 void engine_restore_job(struct engine *e, const struct job *job, const struct job_extent *extent,
                         instant now);
 void engine_restore_take(struct engine *e, uint64_t seq, instant at, struct take take);
+void engine_restore_ended(struct engine *e, uint64_t seq, struct id id, enum depend_end end);
 /* Ends recovery: runs that a stop of the server cut off are recorded as lost. Writes. */
 NODISCARD struct err engine_restored(struct engine *e, instant now);
 
@@ -104,6 +110,11 @@ struct enqueued {
  * specs[i] or, of a duplicate, in the arena. */
 NODISCARD struct err engine_enqueue(struct engine *e, instant now, const struct enqueue *specs,
                                     size_t count, struct arena *a, struct enqueued *out);
+
+/* ERR_UNPROCESSABLE if the jobs that these wait for are not all there; to be asked before
+ * engine_enqueue, in the same turn. */
+NODISCARD struct err engine_depend_check(struct engine *e, instant now, const struct enqueue *specs,
+                                         size_t count);
 
 /* The job into which an enqueue with this batch key may be folded: open, ready, and never
  * handed out so far. `now` has it without payload; `stored` is its first record, with payload. */
@@ -169,6 +180,7 @@ enum patch_field {
     PATCH_BACKOFF = 16,
     PATCH_COMPLETED = 32,
     PATCH_DEAD = 64,
+    PATCH_FREE = 128, /* it waits for no jobs any more */
 };
 
 struct patch {
@@ -191,6 +203,31 @@ NODISCARD struct err engine_cancel(struct engine *e, instant now, struct id id, 
 /* Brings a dead job back with a new retry budget, ready at `at` or now. */
 NODISCARD struct err engine_rerun(struct engine *e, instant now, struct id id, instant at,
                                   struct arena *a, struct job *job);
+
+/* --- settings of queues --- */
+
+/* Sets all of them; they count at once. ERR_TOO_MANY beyond QUEUE_SETTINGS_MAX. */
+NODISCARD struct err engine_queue_put(struct engine *e, instant now, struct str name,
+                                      const struct queue_settings *settings);
+/* Forgets them. ERR_NOT_FOUND if there are none, ERR_CONFLICT while jobs wait or run in it. */
+NODISCARD struct err engine_queue_remove(struct engine *e, struct str name);
+
+struct queue_view {
+    struct str name;
+    bool configured; /* it has settings; else they are the default */
+    struct queue_settings settings;
+    uint64_t counts[STATUS_COUNT];
+    span oldest_age; /* since the enqueue of the oldest ready job; negative: there is none */
+};
+/* Any name: a queue need not be there. Takes time with the number of priorities in use. */
+/* What goes for a job of that queue that states no backoff or retry limit of its own: the queue's
+ * or the engine's. */
+struct retry_defaults engine_queue_retry(const struct engine *e, struct str name);
+void engine_queue_view(const struct engine *e, instant now, struct str name, struct queue_view *v);
+/* The next `limit` queues that have jobs or settings, in name order after `from` (empty: from the
+ * start); *more if there are others. They and their names lie in the arena. */
+size_t engine_queue_page(const struct engine *e, instant now, struct str from, size_t limit,
+                         struct arena *a, struct queue_view **views, bool *more);
 
 /* --- takers: streams and claims --- */
 
@@ -221,6 +258,9 @@ void engine_taker_pause(struct engine *e, struct taker *t, bool paused);
 
 /* Fires what is due by now, at most `most` of it; *more if some is left. */
 NODISCARD struct err engine_advance(struct engine *e, instant now, size_t most, bool *more);
+/* Tells jobs of the end of those they wait for, at most `most` of them; *more if some are left. To
+ * be called after all else that may end jobs, and before the turn is committed. */
+NODISCARD struct err engine_settle(struct engine *e, instant now, size_t most, bool *more);
 /* Hands out ready jobs to takers, and writes down what streams were given. */
 NODISCARD struct err engine_dispatch(struct engine *e, instant now, struct arena *a);
 /* When engine_advance has something to do next; false: never. */
@@ -248,6 +288,10 @@ void engine_count(const struct engine *e, struct str queue, uint64_t counts[STAT
 /* Calls each(ctx, name) for every queue that has jobs, in name order. */
 void engine_each_queue(const struct engine *e, struct arena *a,
                        void (*each)(void *ctx, struct str name), void *ctx);
+
+/* The same in no order, with the counts. */
+void engine_each_count(const struct engine *e,
+                       void (*each)(void *ctx, struct str name, const uint64_t *counts), void *ctx);
 
 /* The number that the next event will get. */
 uint64_t engine_next_event(const struct engine *e);

@@ -178,6 +178,8 @@ bool engine_is_before(const struct btree_entry *a, const struct btree_entry *b)
 bool engine_ready_first(const struct queue *q, struct str node, struct btree_entry *first)
 {
     struct btree_entry head;
+    if (q->limits && !engine_limits_allow(q->limits))
+        return false;
     bool found = btree_first(&q->ready, first);
     bool has = q->shun_heads.count && btree_first(&q->shun_heads, &head);
     if (has && node.len) {

@@ -37,6 +37,8 @@ static void patch_live(struct engine *e, struct live *l, const struct job *job)
     struct queue *q = engine_queue_get(e, job->queue);
     old->counts[STATUS_IN_FLIGHT]--;
     q->counts[STATUS_IN_FLIGHT]++;
+    engine_queue_refresh(e, old);
+    engine_queue_refresh(e, q);
     l->queue = q;
     l->priority = job->state.priority;
     l->ready_at = job->state.ready_at;
@@ -47,6 +49,23 @@ static void patch_live(struct engine *e, struct live *l, const struct job *job)
         engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, q->index));
     }
     l->has_state = true;
+    engine_queue_drop_if_unused(e, old);
+}
+
+static void patch_blocked(struct engine *e, instant now, struct queue *old, const struct job *was,
+                          struct job *job, bool free)
+{
+    struct job_state *s = &job->state;
+    struct queue *q = engine_queue_get(e, job->queue);
+    engine_blocked_remove(e, old, was);
+    s->status = lifecycle_move(s->status, EVENT_POSTPONE);
+    engine_rescheduled(e, now, STATUS_BLOCKED, was->state.ready_at, job);
+    if (free) {
+        s->extras.waits_for = (struct str){0};
+        engine_unblock(e, now, q, job);
+    } else {
+        engine_blocked_add(e, q, job);
+    }
     engine_queue_drop_if_unused(e, old);
 }
 
@@ -85,6 +104,8 @@ struct err engine_patch(struct engine *e, instant now, struct id id, const struc
     apply(p, now, &stored);
     if (l)
         patch_live(e, l, &stored);
+    else if (was.state.status == STATUS_BLOCKED)
+        patch_blocked(e, now, q, &was, &stored, p->set & PATCH_FREE);
     else
         patch_waiting(e, now, q, &was, &stored);
     if (p->set & PATCH_FIRST)
@@ -97,6 +118,36 @@ struct err engine_patch(struct engine *e, instant now, struct id id, const struc
 
 /* --- cancel --- */
 
+void engine_end_waiting(struct engine *e, instant now, struct job *job,
+                        const struct job_extent *extent, enum event event,
+                        enum resolution resolution)
+{
+    struct job_state *s = &job->state;
+    struct queue *q = engine_queue_find(e, job->queue);
+    must(q);
+    span retention = engine_limits_dead(e, q, job->dead_retention);
+    struct unique_ref u = engine_unique_ref(e, job);
+    enum status from = engine_forget(e, now, q, job);
+    engine_avoid_end(e, job->id);
+    engine_fold_close(e, job);
+    engine_depend_ended(e, job->id, DEPEND_DEAD);
+    s->status = lifecycle_move(from, event);
+    s->resolution = resolution;
+    struct job_event ev = engine_event(event, from, job);
+    ev.reason = s->reason;
+    ev.removed = retention.ms <= 0;
+    engine_changed(e, now, &ev);
+    engine_unique_move(e, u, job->id, from, retention.ms > 0 ? s->status : STATUS_GONE);
+    if (retention.ms > 0) {
+        s->purge_at = instant_add(now, retention);
+        e->port.put_state(e->port.ctx, job->id, s);
+        engine_ended_add(e, s->status, job->id, s->purge_at, q);
+    } else {
+        e->port.delete_job(e->port.ctx, job->id, extent);
+        engine_queue_drop_if_unused(e, q);
+    }
+}
+
 struct err engine_cancel(struct engine *e, instant now, struct id id, struct arena *a,
                          struct job *job)
 {
@@ -107,33 +158,15 @@ struct err engine_cancel(struct engine *e, instant now, struct id id, struct are
         return err_make(ERR_UNPROCESSABLE, "the job is %s already",
                         lifecycle_status_name(s->status));
     struct live *l = idmap_get(&e->live, id);
-    span retention = job->dead_retention.ms >= 0 ? job->dead_retention : e->settings.dead_retention;
+    struct queue *q = engine_queue_find(e, job->queue);
+    must(q);
+    span retention = engine_limits_dead(e, q, job->dead_retention);
     s->reason = STR("dead: canceled by a command");
     if (l) {
         engine_call_off(e, now, l, s, retention);
         return err_none();
     }
-    struct queue *q = engine_queue_find(e, job->queue);
-    must(q);
-    struct unique_ref u = engine_unique_ref(e, job);
-    enum status from = engine_forget(e, now, q, job);
-    engine_avoid_end(e, id);
-    engine_fold_close(e, job);
-    s->status = lifecycle_move(from, EVENT_CANCEL);
-    s->resolution = RESOLUTION_CANCELED;
-    struct job_event ev = engine_event(EVENT_CANCEL, from, job);
-    ev.reason = s->reason;
-    ev.removed = retention.ms <= 0;
-    engine_changed(e, now, &ev);
-    engine_unique_move(e, u, id, from, retention.ms > 0 ? s->status : STATUS_GONE);
-    if (retention.ms > 0) {
-        s->purge_at = instant_add(now, retention);
-        e->port.put_state(e->port.ctx, id, s);
-        engine_ended_add(e, s->status, id, s->purge_at, q);
-    } else {
-        e->port.delete_job(e->port.ctx, id, &extent);
-        engine_queue_drop_if_unused(e, q);
-    }
+    engine_end_waiting(e, now, job, &extent, EVENT_CANCEL, RESOLUTION_CANCELED);
     return err_none();
 }
 
@@ -149,7 +182,9 @@ struct err engine_rerun(struct engine *e, instant now, struct id id, instant at,
         return err_make(ERR_UNPROCESSABLE, "the job is %s; only a dead job can be retried",
                         lifecycle_status_name(s->status));
     struct queue *q = engine_queue_find(e, job->queue);
+    struct job_extras extras = {.notes = s->extras.notes};
     must(q);
+    TRY(engine_depend_again(e, now, s->extras.waits_for, a, &extras.waits_for));
     engine_forget(e, now, q, job);
     s->ready_at = instant_max(at, now);
     struct job_event ev = engine_event(EVENT_RERUN, STATUS_DEAD, job);
@@ -157,20 +192,25 @@ struct err engine_rerun(struct engine *e, instant now, struct id id, instant at,
     ev.reason = STR("brought back by a command");
     engine_changed(e, now, &ev);
     s->status = lifecycle_move(STATUS_DEAD, EVENT_RERUN);
-    if (s->ready_at.ms <= now.ms) {
-        ev = engine_event(EVENT_DUE, s->status, job);
+    if (extras.waits_for.len || s->ready_at.ms <= now.ms) {
+        enum event next = extras.waits_for.len ? EVENT_BLOCK : EVENT_DUE;
+        ev = engine_event(next, s->status, job);
         ev.ready_at = s->ready_at;
         engine_changed(e, now, &ev);
-        s->status = lifecycle_move(s->status, EVENT_DUE);
+        s->status = lifecycle_move(s->status, next);
     }
     s->resolution = RESOLUTION_NONE;
     s->purge_at = INSTANT_NONE;
     s->forgiven = s->attempts; /* a whole new budget; the attempts stay on record */
     s->losses = 0;
-    s->extras = (struct job_extras){.notes = s->extras.notes};
+    s->extras = extras;
     s->reason = STR("brought back by a command");
     e->port.put_state(e->port.ctx, id, s);
     engine_unique_move(e, engine_unique_ref(e, job), id, STATUS_DEAD, s->status);
-    engine_wait_add(e, q, s->priority, id, true, s->ready_at, now, engine_type(e, q, job->type));
+    if (s->status == STATUS_BLOCKED)
+        engine_blocked_add(e, q, job);
+    else
+        engine_wait_add(e, q, s->priority, id, true, s->ready_at, now,
+                        engine_type(e, q, job->type));
     return err_none();
 }

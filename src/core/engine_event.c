@@ -20,6 +20,7 @@ struct job_event engine_event(enum event event, enum status from, const struct j
                               .from = from,
                               .run = -1,
                               .ready_at = INSTANT_NONE,
+                              .since = INSTANT_NONE,
                               .ruling = RULING_NONE};
 }
 
@@ -33,6 +34,7 @@ struct job_event engine_live_event(const struct engine *e, enum event event, con
                               .run = l->run,
                               .attempt = l->attempts + 1,
                               .ready_at = INSTANT_NONE,
+                              .since = l->taken_at,
                               .worker = {l->worker->bytes, l->worker->len},
                               .ruling = RULING_NONE};
 }
@@ -62,6 +64,8 @@ void engine_changed(struct engine *e, instant now, const struct job_event *what)
             ev.type = job.type;
     }
     e->port.put_event(e->port.ctx, &ev);
+    if (e->port.meter)
+        meter_event(e->port.meter, &ev);
     arena_fini(&scratch);
 }
 
@@ -104,7 +108,7 @@ void engine_due_passed(struct engine *e, instant now, const struct queue *q, str
     struct job job = {.id = {due.hi, due.lo}, .queue = q->name};
     job.type = e->types[DUE_VAL_TYPE(due.val)];
     struct job_event ev = engine_event(EVENT_DUE, STATUS_SCHEDULED, &job);
-    ev.ready_at.ms = (int64_t)due.major;
+    ev.ready_at.ms = ev.since.ms = (int64_t)due.major;
     engine_changed(e, now, &ev);
 }
 

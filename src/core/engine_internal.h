@@ -9,6 +9,7 @@
 #include "base/list.h"
 #include "base/strmap.h"
 #include "core/engine.h"
+#include "core/queue.h"
 
 struct queue {
     struct str name;         /* owned by engine->queue_names */
@@ -17,13 +18,23 @@ struct queue {
     struct btree shun_heads; /* the first of each of the following; see engine_avoid.c */
     struct list shuns;       /* the ready jobs that are to stay off a node, by node */
     struct btree_entry head; /* what engine->heads holds for this queue */
-    bool has_head;
-    bool dirty; /* in engine->dirty: got ready jobs in this turn */
+    bool has_head;           /* false also if it has ready jobs, but may hand out none */
+    bool dirty;              /* in engine->dirty: got ready jobs in this turn */
     uint64_t counts[STATUS_COUNT];
     uint32_t subs;       /* takers that name this queue */
     uint32_t type;       /* the one seen last, in engine->types; 0: none */
     struct list waiters; /* struct sub.node, oldest ticket first */
     struct list dirty_node;
+    struct queue_limits *limits; /* NULL: people have set nothing for it */
+};
+
+/* What people set for a queue, and where its limits stand. */
+struct queue_limits {
+    struct queue_settings set;
+    struct bucket bucket; /* iff set.rate */
+    instant wake;         /* a DUE_RATE deadline, or none: there is a token */
+    struct queue *queue;
+    struct list spent; /* in engine->spent: its bucket is to be stored with this turn */
 };
 
 /* In the val of a ready entry: a state record exists. */
@@ -34,7 +45,7 @@ struct queue {
 
 /* The val of a deadline: what is due, so that firing it reads nothing back. Of DUE_READY also
  * the type, and whether consumers of events were told before a restart. */
-enum due_kind { DUE_READY, DUE_LEASE, DUE_PURGE, DUE_WAIT, DUE_CRON, DUE_AVOID };
+enum due_kind { DUE_READY, DUE_LEASE, DUE_PURGE, DUE_WAIT, DUE_CRON, DUE_AVOID, DUE_RATE };
 #define DUE_VAL(kind, state, priority, queue)                                                      \
     ((uint64_t)(kind) | (uint64_t)(state) << 3 | (uint64_t)(priority) << 16 |                      \
      (uint64_t)(queue) << 32)
@@ -133,7 +144,7 @@ struct engine {
     struct strmap queue_names;
     struct queue **queues; /* by index; NULL: free */
     uint32_t queue_count, queue_cap;
-    struct btree heads;     /* the first ready job of every queue; val: its index */
+    struct btree heads;     /* the first job of every queue that may hand one out; val: its index */
     struct btree deadlines; /* major: milliseconds since the epoch */
     struct btree ended[2];  /* ids of completed, dead */
     struct btree unique;    /* major: hash of a unique key; the jobs that hold it */
@@ -143,7 +154,12 @@ struct engine {
     struct idmap waits;  /* claims that wait, by id {0, ticket} */
     struct idmap avoids; /* waiting jobs that must stay off a node, by id */
     uint64_t avoid_serial;
+    struct btree waiting_for; /* major: hash of a job that others wait for; those that do */
+    struct list settling;     /* ends of jobs of which not all were told that wait for them */
+    uint64_t settle_seq;      /* of the next record of such an end */
     struct list dirty, hungry, all_waiters, takers;
+    struct list spent;    /* struct queue_limits.spent */
+    uint32_t limit_count; /* queues that have limits */
     uint64_t next_event;
     struct event_mark mark;
     uint64_t totals[STATUS_COUNT]; /* as the events say; see engine_check */
@@ -163,6 +179,8 @@ struct engine {
 /* engine_queue.c */
 struct queue *engine_queue_find(const struct engine *e, struct str name);
 struct queue *engine_queue_get(struct engine *e, struct str name);
+/* Its limits allow something else than before. */
+void engine_queue_refresh(struct engine *e, struct queue *q);
 /* Forgets a queue that nothing refers to any more. */
 void engine_queue_drop_if_unused(struct engine *e, struct queue *q);
 void engine_ready_add(struct engine *e, struct queue *q, uint16_t priority, struct id id,
@@ -175,6 +193,23 @@ void engine_deadline_add(struct engine *e, instant at, struct id id, uint64_t va
 void engine_deadline_remove(struct engine *e, instant at, struct id id);
 void engine_ended_add(struct engine *e, enum status s, struct id id, instant purge_at,
                       struct queue *q);
+
+/* engine_limits.c */
+/* Whether it may hand out a job, and how many at most. */
+bool engine_limits_allow(const struct queue_limits *l);
+uint64_t engine_limits_room(const struct queue_limits *l);
+/* A job of that queue is being handed out. */
+void engine_limits_draw(struct engine *e, instant now, struct queue_limits *l);
+/* The deadline of its next token. */
+void engine_limits_due(struct engine *e, instant now, struct queue *q);
+/* At the end of a turn's hand-outs. */
+void engine_limits_flush(struct engine *e);
+void engine_limits_free(struct queue_limits *l);
+void engine_limits_check(const struct queue *q);
+/* What applies to a job of that queue which gives none of its own. */
+struct retry_defaults engine_limits_retry(const struct engine *e, const struct queue *q);
+span engine_limits_completed(const struct engine *e, const struct queue *q, span own);
+span engine_limits_dead(const struct engine *e, const struct queue *q, span own);
 
 /* engine.c */
 /* Takes a job that is not in flight out of the index it is in. Returns its status, which by now
@@ -233,7 +268,8 @@ bool engine_avoid_add(struct engine *e, struct queue *q, struct btree_entry entr
 bool engine_avoid_remove(struct engine *e, struct queue *q, struct btree_entry entry);
 bool engine_avoid_is_ready(const struct engine *e, struct id id);
 bool engine_is_before(const struct btree_entry *a, const struct btree_entry *b);
-/* The first ready job for a taker on that node, or on any if it is empty. */
+/* The first ready job for a taker on that node, or on any if it is empty; none if the queue may
+ * hand out nothing. */
 bool engine_ready_first(const struct queue *q, struct str node, struct btree_entry *first);
 void engine_avoid_check(const struct queue *q);
 uint64_t engine_avoid_bytes(const struct engine *e);
@@ -254,6 +290,29 @@ void engine_crons_free(struct crons *c);
 struct err engine_cron_due(struct engine *e, instant now, struct id id);
 void engine_crons_restored(struct engine *e, instant now);
 void engine_crons_check(const struct engine *e);
+
+/* engine_depend.c */
+/* A job that has just been made: what it waits for, and whether it is blocked. earlier are the
+ * jobs of the same request that come before it. */
+struct err engine_depend_begin(struct engine *e, instant now, const struct enqueued *earlier,
+                               struct arena *a, struct job *job);
+/* Those of ids that a job that is brought back is to wait for again. */
+struct err engine_depend_again(struct engine *e, instant now, struct str ids, struct arena *a,
+                               struct str *waits_for);
+/* Blocked jobs: into and out of the index. */
+void engine_blocked_add(struct engine *e, struct queue *q, const struct job *job);
+void engine_blocked_remove(struct engine *e, struct queue *q, const struct job *job);
+/* A job that was blocked and waits for nothing more: from now on scheduled or ready. */
+void engine_unblock(struct engine *e, instant now, struct queue *q, struct job *job);
+/* A job has ended: those who wait for it are told by engine_settle. */
+void engine_depend_ended(struct engine *e, struct id id, enum depend_end end);
+void engine_depend_fini(struct engine *e);
+
+/* engine_change.c */
+/* Ends a job that waits, for the reason in its state: dead. */
+void engine_end_waiting(struct engine *e, instant now, struct job *job,
+                        const struct job_extent *extent, enum event event,
+                        enum resolution resolution);
 
 /* engine_note.c */
 void engine_note_drop(struct engine *e, struct live *l, enum note_kind kind);

@@ -48,6 +48,8 @@ struct queue *engine_queue_get(struct engine *e, struct str name)
 
 static bool is_unused(const struct queue *q)
 {
+    if (q->limits)
+        return false;
     for (int s = 0; s < STATUS_COUNT; s++)
         if (q->counts[s])
             return false;
@@ -69,7 +71,8 @@ void engine_queue_drop_if_unused(struct engine *e, struct queue *q)
 }
 
 /* Keeps engine->heads in step with the first entry of the queue's ready order, so
- * that a taker of all queues finds its best job without asking each queue. */
+ * that a taker of all queues finds its best job without asking each queue. A queue that may hand
+ * out nothing has no head: nobody looks at it until it may. */
 static void update_head(struct engine *e, struct queue *q)
 {
     struct btree_entry first;
@@ -88,6 +91,22 @@ static void update_head(struct engine *e, struct queue *q)
     must(btree_put(&e->heads, q->head));
 }
 
+static void mark_dirty(struct engine *e, struct queue *q)
+{
+    if (q->dirty)
+        return;
+    q->dirty = true;
+    list_append(&e->dirty, &q->dirty_node);
+}
+
+void engine_queue_refresh(struct engine *e, struct queue *q)
+{
+    bool had = q->has_head;
+    update_head(e, q);
+    if (q->has_head && !had)
+        mark_dirty(e, q);
+}
+
 static struct btree_entry ready_entry(uint16_t priority, struct id id, bool has_state)
 {
     return (struct btree_entry){priority, id.hi, id.lo, has_state ? READY_VAL_STATE : 0};
@@ -103,10 +122,7 @@ void engine_ready_add(struct engine *e, struct queue *q, uint16_t priority, stru
     if (!q->has_head || entry.major < q->head.major ||
         (entry.major == q->head.major && id_cmp(id, (struct id){q->head.hi, q->head.lo}) < 0))
         update_head(e, q);
-    if (!q->dirty) {
-        q->dirty = true;
-        list_append(&e->dirty, &q->dirty_node);
-    }
+    mark_dirty(e, q);
 }
 
 bool engine_ready_remove(struct engine *e, struct queue *q, uint16_t priority, struct id id)

@@ -6,6 +6,7 @@
 
 #include "base/duration.h"
 #include "base/must.h"
+#include "base/quantity.h"
 #include "core/categorize.h"
 #include "core/engine_internal.h"
 #include "core/job_fields.h"
@@ -109,6 +110,7 @@ static void finish(struct engine *e, instant now, struct live *l, enum event eve
     s->status = lifecycle_move(STATUS_IN_FLIGHT, event);
     must(lifecycle_is_terminal(s->status));
     tell(e, now, l, event, s, ruling, retention.ms <= 0);
+    engine_depend_ended(e, l->id, s->status == STATUS_COMPLETED ? DEPEND_COMPLETED : DEPEND_DEAD);
     struct id id = l->id;
     struct queue *q = l->queue;
     struct job_extent extent = extent_of(l);
@@ -151,8 +153,7 @@ struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
     char words[RETRY_REASON_MAX];
     snprintf(words, sizeof words, "completed at attempt %u", l->attempts + 1);
     s.reason = str_from(words);
-    span retention =
-        l->completed_retention.ms >= 0 ? l->completed_retention : e->settings.completed_retention;
+    span retention = engine_limits_completed(e, l->queue, l->completed_retention);
     struct run run = run_of(l, now, OUTCOME_COMPLETED, s.reason);
     finish(e, now, l, EVENT_SUCCEED, &s, &run, NULL, retention);
     return err_none();
@@ -205,27 +206,65 @@ static void adopt(const struct engine *e, struct decision *d, const struct polic
     add_words(d->verdict.reason, ", not on the same node");
 }
 
+/* The memory of the retry. What was grown is kept over retries by other rules (a preemption, say)
+ * unless the rule that grew it said otherwise. */
+static void grow(struct decision *d, const struct policy_rule *rule, const struct job *job)
+{
+    struct job_extras *x = &d->extras;
+    if (!rule || rule->memory.max == 0) {
+        if (x->memory_fleeting)
+            x->memory = x->memory_fleeting = 0;
+        return;
+    }
+    uint64_t before = x->memory ? x->memory : job->options.memory;
+    if (before == 0) {
+        add_words(d->verdict.reason, ", memory as it was: the job states none");
+        return;
+    }
+    struct buf words = {0};
+    uint64_t after = policy_grow(&rule->memory, before);
+    buf_str(&words, after > before ? STR(", memory from ") : STR(", memory stays "));
+    quantity_write(&words, before);
+    if (after > before) {
+        buf_lit(&words, " to ");
+        quantity_write(&words, after);
+        x->memory = after;
+        x->memory_fleeting = rule->memory.fleeting;
+    } else {
+        buf_lit(&words, ", the most");
+    }
+    buf_byte(&words, '\0');
+    add_words(d->verdict.reason, words.at);
+    buf_fini(&words);
+}
+
 _Static_assert(sizeof((struct verdict){0}.reason) == sizeof((struct policy_verdict){0}.reason),
                "both reasons have the same room");
 
+static void count_give_up(struct engine *e, bool gave_up)
+{
+    if (gave_up && e->port.meter)
+        e->port.meter->pattern_give_ups++;
+}
+
 /* What retry_decide went by, unless it was a word of the worker. */
-static struct ruling ruling_of_limits(const struct engine *e, const struct retry_request *r,
-                                      const struct verdict *v)
+static struct ruling ruling_of_limits(const struct retry_defaults *defaults,
+                                      const struct retry_request *r, const struct verdict *v)
 {
     const struct job *job = r->job;
     if (r->kill || instant_is_set(r->retry_at))
         return RULING_NONE;
     return (struct ruling){.rule = -1,
                            .count = job->state.attempts - job->state.forgiven + (v->retry ? 1 : 0),
-                           .limit = job->retry_limit == RETRY_LIMIT_DEFAULT
-                                        ? e->settings.retry.limit
-                                        : job->retry_limit};
+                           .limit = job->retry_limit == RETRY_LIMIT_DEFAULT ? defaults->limit
+                                                                            : job->retry_limit};
 }
 
 /* A word of the worker comes first; then the retry policies, if any is effective; then the job's
- * and the server's own limits. */
-static struct decision decide(struct engine *e, instant now, const struct retry_request *r,
-                              const struct failure *f, struct arena *a)
+ * own limits, the queue's and the server's. */
+static struct decision decide(struct engine *e, instant now, const struct queue *q,
+                              const struct retry_request *r, const struct failure *f,
+                              struct arena *a)
 {
     const struct job *job = r->job;
     struct decision d = {.extras = job_extras_copy(a, &job->state.extras)};
@@ -239,13 +278,18 @@ static struct decision decide(struct engine *e, instant now, const struct retry_
         n = e->port.policies(e->port.ctx, job->queue, job->options.retry_policies, a, &list,
                              &settings);
     if (n == 0) {
-        d.verdict = retry_decide(r, &e->settings.retry, now, &e->rng);
-        d.ruling = ruling_of_limits(e, r, &d.verdict);
+        struct retry_defaults defaults = engine_limits_retry(e, q);
+        d.verdict = retry_decide(r, &defaults, now, &e->rng);
+        grow(&d, NULL, job);
+        d.ruling = ruling_of_limits(&defaults, r, &d.verdict);
         return d;
     }
     size_t used = tally_counts(d.extras.retry_counts, a, &counts);
     struct policy_verdict v = policy_evaluate(list, n, settings, f, counts, used, &e->rng);
+    count_give_up(e, v.over_match_limit);
     adopt(e, &d, &v, v.policy >= 0 ? list[v.policy] : NULL, r, f, now, a);
+    if (v.retry)
+        grow(&d, v.rule >= 0 ? &list[v.policy]->rules[v.rule] : NULL, job);
     return d;
 }
 
@@ -319,9 +363,8 @@ static void fail(struct engine *e, instant now, struct live *l, const struct dec
     run.grace_end = s.extras.grace_end;
 
     if (!v->retry) {
-        span retention =
-            job->dead_retention.ms >= 0 ? job->dead_retention : e->settings.dead_retention;
-        finish(e, now, l, event, &s, &run, &d->ruling, retention);
+        finish(e, now, l, event, &s, &run, &d->ruling,
+               engine_limits_dead(e, l->queue, job->dead_retention));
     } else {
         struct id id = l->id;
         struct queue *q = l->queue;
@@ -354,7 +397,11 @@ static void name_category(struct engine *e, struct failure *f, struct arena *a)
     if (f->category.len || !e->port.categorizers)
         return;
     size_t n = e->port.categorizers(e->port.ctx, a, &list);
-    const struct categorize_rule *rule = n ? categorize(list, n, f).rule : NULL;
+    struct categorize_verdict v = {0};
+    if (n)
+        v = categorize(list, n, f);
+    count_give_up(e, v.over_match_limit);
+    const struct categorize_rule *rule = v.rule;
     if (!rule)
         return;
     f->category = rule->category;
@@ -375,7 +422,7 @@ struct err engine_fail(struct engine *e, instant now, const struct failure_repor
     name_category(e, &failure, a);
     struct retry_request request = {
         .job = job, .outcome = OUTCOME_FAILED, .kill = r->kill, .retry_at = r->retry_at};
-    struct decision d = decide(e, now, &request, &failure, a);
+    struct decision d = decide(e, now, l->queue, &request, &failure, a);
     if (d.verdict.retry && r->grace.ms > 0)
         wait_for_end(&d, now, l, r->grace);
     fail(e, now, l, &d, OUTCOME_FAILED, &failure, job);
@@ -442,7 +489,7 @@ struct err engine_expire(struct engine *e, instant now, struct live *l)
         failure.node = job.state.extras.node;
         struct retry_request request = {
             .job = &job, .outcome = OUTCOME_EXPIRED, .retry_at = INSTANT_NONE};
-        struct decision d = decide(e, now, &request, &failure, &scratch);
+        struct decision d = decide(e, now, l->queue, &request, &failure, &scratch);
         if (is_poison(e, losses_of_expired(l))) {
             d = (struct decision){poisoned(losses_of_expired(l)), job.state.extras, RULING_NONE};
             d.extras.avoid_node = (struct str){0};
@@ -514,7 +561,7 @@ void engine_lose(struct engine *e, instant now, struct live *l)
     s.reason = str_from(v.reason);
     struct run run = run_of(l, now, OUTCOME_LOST, s.reason);
     finish(e, now, l, EVENT_POISON, &s, &run, NULL,
-           l->dead_retention.ms >= 0 ? l->dead_retention : e->settings.dead_retention);
+           engine_limits_dead(e, l->queue, l->dead_retention));
 }
 
 struct err engine_release(struct engine *e, instant now, struct run_ref ref)

@@ -39,6 +39,8 @@ struct live *engine_live_new(struct engine *e, struct id id, struct queue *q)
     list_init(&l->held);
     idmap_put(&e->live, id, l);
     q->counts[STATUS_IN_FLIGHT]++;
+    if (q->limits)
+        engine_queue_refresh(e, q);
     return l;
 }
 
@@ -61,6 +63,8 @@ void engine_live_end(struct engine *e, struct live *l)
 {
     must(idmap_remove(&e->live, l->id) == l);
     l->queue->counts[STATUS_IN_FLIGHT]--;
+    if (l->queue->limits)
+        engine_queue_refresh(e, l->queue);
     if (instant_is_set(l->lease_end))
         engine_deadline_remove(e, l->lease_end, l->id);
     leave_group(e, l);
@@ -150,6 +154,14 @@ static struct taker *next_waiter(struct engine *e, struct queue *q)
     return named->taker->ticket < any->taker->ticket ? named->taker : any->taker;
 }
 
+static size_t jobs_to_hand_out(const struct queue *q)
+{
+    if (!q->has_head)
+        return 0;
+    uint64_t room = q->limits ? engine_limits_room(q->limits) : UINT64_MAX;
+    return q->counts[STATUS_READY] < room ? q->counts[STATUS_READY] : room;
+}
+
 /* Wakes those who wait for a queue that got ready jobs; false if there is nobody to wake. */
 static bool wake_waiters(struct engine *e)
 {
@@ -159,7 +171,7 @@ static bool wake_waiters(struct engine *e)
         /* One taker per job: should a taker have room for more, the others find
          * nothing and wait again. */
         struct taker *t;
-        for (uint64_t jobs = q->counts[STATUS_READY]; jobs > 0 && (t = next_waiter(e, q)); jobs--) {
+        for (uint64_t jobs = jobs_to_hand_out(q); jobs > 0 && (t = next_waiter(e, q)); jobs--) {
             leave_mood(e, t);
             become_hungry(e, t);
             woken = true;
@@ -270,6 +282,8 @@ static struct err start_run(struct engine *e, instant now, struct arena *a, stru
     must(engine_ready_remove(e, q, (uint16_t)entry.major, id));
     engine_avoid_end(e, id);
     engine_fold_close(e, &h->job);
+    if (q->limits)
+        engine_limits_draw(e, now, q->limits);
 
     struct live *l = engine_live_new(e, id, q);
     l->token = rng_next(&e->rng) | 1;
@@ -297,6 +311,9 @@ static struct err start_run(struct engine *e, instant now, struct arena *a, stru
 
     struct job_event ev = engine_live_event(e, EVENT_TAKE, l);
     ev.from = STATUS_READY;
+    /* One that came back without a failure still has the ready_at of its first wait. */
+    bool again = instant_is_set(s->dequeued_at) && s->ready_at.ms < s->dequeued_at.ms;
+    ev.since = again ? INSTANT_NONE : instant_max(s->ready_at, id_time(id));
     engine_changed(e, now, &ev);
     s->status = lifecycle_move(STATUS_READY, EVENT_TAKE);
     s->dequeued_at = now;
@@ -333,7 +350,7 @@ static void answer_claim(struct engine *e, struct taker *t)
 /* Gives t one job; *got is false if there is none for it. */
 static struct err feed(struct engine *e, instant now, struct arena *a, struct taker *t, bool *got)
 {
-    struct queue *q;
+    struct queue *q = NULL;
     struct btree_entry entry;
     *got = best_for(e, t, &q, &entry);
     if (!*got)
@@ -404,6 +421,7 @@ struct err engine_dispatch(struct engine *e, instant now, struct arena *a)
     } while (woken);
     forget_dirty(e);
     flush_takes(e, now);
+    engine_limits_flush(e);
     return err_none();
 }
 

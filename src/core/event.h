@@ -34,8 +34,11 @@ struct job_event {
     int64_t run;          /* which run began, ended or was under way; negative: none */
     uint32_t attempt;     /* which attempt that run was, from 1; 0: no run */
     instant ready_at;     /* of a job that waits for a time, or that is tried again; or none */
-    struct str worker;    /* of the run */
-    struct str reason;    /* in words, or empty */
+    instant since;     /* of a job whose time has come: that time; of a run that begins: since when
+                        * the job was ready, if that is known; of one that ends: when it began; or
+                        * none. Not kept in the log */
+    struct str worker; /* of the run */
+    struct str reason; /* in words, or empty */
     struct ruling ruling; /* of a failure */
 };
 

@@ -34,6 +34,8 @@ const char *job_resolution_name(enum resolution r)
         return "claim-expired";
     case RESOLUTION_CANCELED:
         return "canceled";
+    case RESOLUTION_DEPENDENCY:
+        return "dependency-dead";
     case RESOLUTION_POISON:
         return "poison";
     case RESOLUTION_COUNT:

@@ -36,7 +36,8 @@ enum resolution {
     RESOLUTION_FAILED,
     RESOLUTION_CLAIM_EXPIRED,
     RESOLUTION_CANCELED,
-    RESOLUTION_POISON, /* too many runs in a row ended with their worker lost */
+    RESOLUTION_POISON,     /* too many runs in a row ended with their worker lost */
+    RESOLUTION_DEPENDENCY, /* a job that it waited for is dead or was deleted */
     RESOLUTION_COUNT
 };
 
@@ -53,6 +54,10 @@ struct job_batch {
  * its row in core/job_fields.def. */
 struct job_options {
     struct str retry_policies; /* names that the job adds, as "a,b" */
+    uint64_t memory;           /* bytes that its runs need; 0: it does not say */
+    struct str depends_on;     /* the jobs it waits for (core/depend.h) */
+    uint64_t depend_when;      /* enum depend_when */
+    uint64_t depend_death;     /* enum depend_death */
 };
 
 /* What only some jobs carry along as they change. Zeroed: nothing. Every member has its row in
@@ -67,7 +72,11 @@ struct job_extras {
     instant grace_end;     /* over then at the latest */
     instant backoff_end;   /* what is waited for besides */
     instant terminated_at; /* the run is known to have ended */
-    uint64_t notes;        /* which there are: bits NOTE_BIT */
+    struct str waits_for;  /* those of depends_on that still keep it blocked */
+    /* What a rule has made of the memory that the job asked for. */
+    uint64_t memory;          /* bytes; 0: it is as it was */
+    uint64_t memory_fleeting; /* 1: only until a rule that grows no memory retries the job */
+    uint64_t notes;           /* which there are: bits NOTE_BIT */
 };
 
 /* What changes during a job's life; stored apart from what does not. */

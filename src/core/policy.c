@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/policy.h"
 
+#include <math.h>
+
 #include "base/buf.h"
 #include "base/duration.h"
 #include "base/must.h"
+#include "base/quantity.h"
 
 /* Who decides, and by what. */
 struct choice {
@@ -27,6 +30,24 @@ uint64_t policy_rule_key(const struct policy_rule *rule)
 uint64_t policy_name_hash(struct str name)
 {
     return off_reserved(matcher_hash(name));
+}
+
+/* Whole mebibytes, where there are any: nobody wants to read more digits. */
+static uint64_t round_up(double bytes)
+{
+    const double step = bytes > 1 << 20 ? 1 << 20 : 1;
+    return (uint64_t)(ceil(bytes / step) * step);
+}
+
+uint64_t policy_grow(const struct policy_memory *m, uint64_t memory)
+{
+    must(m->max > 0 && m->max <= QUANTITY_MAX && memory <= QUANTITY_MAX);
+    double most = (double)m->max;
+    double grown = m->factor > 0 ? (double)memory * m->factor : (double)memory + (double)m->add;
+    uint64_t next = grown >= most ? m->max : m->factor > 0 ? round_up(grown) : memory + m->add;
+    if (next > m->max)
+        next = m->max;
+    return next > memory ? next : memory;
 }
 
 /* --- who decides --- */

@@ -33,6 +33,14 @@ struct policy_affinity {
     span required_for; /* how long the retry must stay off the node; later it only should */
 };
 
+/* How a retry's memory grows. */
+struct policy_memory {
+    double factor; /* over 1; 0: by `add` */
+    uint64_t add;  /* bytes; 0: by `factor` */
+    uint64_t max;  /* bytes, never grown beyond; 0: it does not grow */
+    bool fleeting; /* gone when a rule that grows no memory retries the job */
+};
+
 struct policy_rule {
     struct matcher match;      /* first, as in every rule (policy/fields.h) */
     enum policy_action action; /* POLICY_RETRY or POLICY_FAIL */
@@ -40,6 +48,7 @@ struct policy_rule {
     int64_t retry_limit;  /* or POLICY_NO_LIMIT */
     struct curve backoff; /* CURVE_NONE: not stated */
     struct policy_affinity affinity;
+    struct policy_memory memory;
     /* Identity of the rule for its count: a hash of action and matchers, so that a count survives
      * edits of limits and the moving of rules within a policy. Set by whoever makes the rule
      * with policy_rule_key. No two rules of a policy have the same. */
@@ -110,6 +119,9 @@ int64_t policy_limit(const struct policy *policy, const struct policy_rule *rule
                      const struct policy_settings *settings);
 const struct curve *policy_backoff(const struct policy *policy, const struct policy_rule *rule,
                                    const struct policy_settings *settings);
+
+/* What a job with so much memory is to have next; never less. */
+uint64_t policy_grow(const struct policy_memory *m, uint64_t memory);
 
 /* Neither is ever 0 or POLICY_DEFAULT_SLOT. Both are stored with jobs. */
 uint64_t policy_rule_key(const struct policy_rule *rule);

@@ -10,7 +10,9 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "core/event.h"
+#include "core/depend.h"
 #include "core/job.h"
+#include "core/meter.h"
 
 /* A job handed to a stream: kept until its run has ended, so that a restart can tell
  * what was under way. One record holds all that one batch handed out. */
@@ -31,6 +33,7 @@ struct job_extent {
 struct categorizer;
 struct policy;
 struct policy_settings;
+struct queue_record;
 struct cron_group;
 struct cron_entry;
 struct cron_clock;
@@ -43,6 +46,7 @@ struct cron_zone;
 
 struct port {
     void *ctx;
+    struct meter *meter; /* counts what happens; NULL: nobody wants to know */
     /* ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORE. extent->runs_ended and notes are what the state says.
      */
     struct err (*load_job)(void *ctx, struct id id, unsigned want, struct arena *a, struct job *out,
@@ -60,6 +64,9 @@ struct port {
                             struct note *out);
     void (*put_takes)(void *ctx, uint64_t seq, instant at, const struct take *takes, size_t count);
     void (*delete_takes)(void *ctx, uint64_t seq);
+    /* A job that has ended while not all were told that wait for it. */
+    void (*put_ended)(void *ctx, uint64_t seq, struct id id, enum depend_end end);
+    void (*delete_ended)(void *ctx, uint64_t seq);
     void (*delete_job)(void *ctx, struct id id, const struct job_extent *extent);
     /* Adds to the log of events; the strings are borrowed for the call. */
     void (*put_event)(void *ctx, const struct job_event *event);
@@ -72,6 +79,8 @@ struct port {
     void (*delete_cron_entry)(void *ctx, struct id id); /* with its clock */
     /* The zone, valid as long as the engine; NULL if it is not known. Empty: the system's. */
     const struct cron_zone *(*zone)(void *ctx, struct str name);
+    /* What people set for a queue, and where its rate stands; NULL: nothing any more. */
+    void (*put_queue)(void *ctx, struct str name, const struct queue_record *record);
     /* The retry policies that are effective for a job of that queue that adds those named,
      * "a,b"; none if they are switched off. NULL: there are never any. Valid for the call. */
     size_t (*policies)(void *ctx, struct str queue, struct str added, struct arena *a,

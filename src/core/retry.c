@@ -10,7 +10,7 @@
 
 struct retry_defaults retry_defaults(void)
 {
-    return (struct retry_defaults){25, curve_default()};
+    return (struct retry_defaults){.limit = 25, .backoff = curve_default()};
 }
 
 static void set_reason(struct verdict *v, const struct buf *words)
@@ -91,6 +91,8 @@ struct verdict retry_decide(const struct retry_request *r, const struct retry_de
      * new run at once. */
     if (r->outcome == OUTCOME_EXPIRED)
         return retry_then(now, now, "the lease ran out", failures, limit);
-    return retry_then(instant_add(now, delay), now, own ? "own backoff" : "default backoff",
-                      failures, limit);
+    const char *whose = own                  ? "own backoff"
+                        : defaults->of_queue ? "backoff of the queue"
+                                             : "default backoff";
+    return retry_then(instant_add(now, delay), now, whose, failures, limit);
 }

@@ -4,7 +4,7 @@
 
 /* What becomes of a job whose run failed. A pure function of its arguments. Who
  * decides, in this order: an explicit word of the worker (kill, retry_at); the
- * job's own or the server's backoff and retry limit. */
+ * job's own, the queue's or the server's backoff and retry limit. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,6 +18,7 @@
 struct retry_defaults {
     int32_t limit; /* retries after the first failure */
     struct curve backoff;
+    bool of_queue; /* this backoff was set for the job's queue; else it is the server's */
 };
 
 /* Seed 003: 25 retries on curve_default(). */

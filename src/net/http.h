@@ -90,6 +90,13 @@ void http_server_drain(struct http_server *s, void (*done)(void *ctx), void *ctx
 void http_server_close(struct http_server *s);
 int http_server_connections(const struct http_server *s);
 
+#define HTTP_CLASSES 6
+struct http_stats {
+    uint64_t connections, accepted;
+    uint64_t replies[HTTP_CLASSES]; /* of the handler, by the first digit of the status */
+};
+void http_server_stats(const struct http_server *s, struct http_stats *out);
+
 /* Answers and ends the exchange; x must not be used afterwards. The bytes are copied. An
  * empty body with status 204 or 304 sends no Content-Length. If the peer is gone by now,
  * nothing happens. `extra` is NULL or further header lines, each ended by CRLF. */

@@ -125,10 +125,17 @@ const char *server_date(struct http_server *s)
     return s->date;
 }
 
+static void count_reply(struct http_server *s, int status)
+{
+    must(status >= 100 && status / 100 < HTTP_CLASSES);
+    s->stats.replies[status / 100]++;
+}
+
 void http_reply(struct http_exchange *x, int status, struct str content_type, struct str body,
                 const char *extra)
 {
     must(x->state == EXCHANGE_PENDING);
+    count_reply(x->server, status);
     if (x->conn)
         x->conn->protocol->reply(x, status, content_type, body, extra);
     else
@@ -139,6 +146,7 @@ void http_stream_begin(struct http_exchange *x, int status, struct str content_t
                        void (*closed)(void *ctx), void *ctx)
 {
     must(x->state == EXCHANGE_PENDING && closed);
+    count_reply(x->server, status);
     x->state = EXCHANGE_STREAM;
     x->closed = closed;
     x->stream_ctx = ctx;
@@ -274,6 +282,7 @@ static void on_connection(uv_stream_t *listener, int status)
     bool full = s->conns.count >= s->settings.connections_max;
     bool crowded = s->conns.count >= s->settings.connections_max + REFUSED_MAX;
     struct conn *c = conn_accept(&s->conns, listener, &http1_conn);
+    s->stats.accepted += c != NULL;
     if (c && crowded)
         conn_abort(c);
     else if (c && full)
@@ -372,6 +381,12 @@ int http_server_port(const struct http_server *s)
 int http_server_connections(const struct http_server *s)
 {
     return s->conns.count;
+}
+
+void http_server_stats(const struct http_server *s, struct http_stats *out)
+{
+    *out = s->stats;
+    out->connections = (uint64_t)s->conns.count;
 }
 
 static void stop_listening(struct http_server *s)

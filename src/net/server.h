@@ -53,8 +53,9 @@ struct http_server {
     int spare_count;
     int live; /* exchanges that are neither spare nor freed */
     char date[REPLY_DATE_LEN];
-    uint64_t date_at;   /* the loop's time in seconds when it was made */
-    uint64_t warned_at; /* when the last failure to accept was logged */
+    uint64_t date_at;        /* the loop's time in seconds when it was made */
+    uint64_t warned_at;      /* when the last failure to accept was logged */
+    struct http_stats stats; /* but for connections */
     bool draining, closing;
     void (*drained)(void *ctx);
     void *drained_ctx;

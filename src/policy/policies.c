@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/json.h"
 #include "base/must.h"
+#include "base/strmap.h"
 #include "policy/category_document.h"
 #include "policy/policy_document.h"
 #include "policy/settings_document.h"
@@ -14,7 +15,7 @@
 #define NAME_ARG(name)     (int)((name).len < 64 ? (name).len : 64), (name).at
 
 struct attached {
-    struct str queue, names;
+    struct str names;
     char bytes[];
 };
 
@@ -22,8 +23,7 @@ struct policies {
     struct policies_sink sink;
     struct shelf *policies;   /* of struct policy_document */
     struct shelf *categories; /* of struct category_document */
-    struct attached **queues;
-    size_t queue_count, queue_cap;
+    struct strmap queues;     /* of struct attached */
     struct policy_settings settings;
     char default_name[64];
     char *change;     /* JSON, or NULL */
@@ -124,9 +124,10 @@ void policies_free(struct policies *p)
         return;
     shelf_free(p->policies);
     shelf_free(p->categories);
-    for (size_t i = 0; i < p->queue_count; i++)
-        free(p->queues[i]);
-    free(p->queues);
+    for (size_t i = 0; i < p->queues.cap; i++)
+        if (p->queues.slots[i].key)
+            free(p->queues.slots[i].val);
+    strmap_fini(&p->queues);
     free(p->change);
     free(p);
 }
@@ -173,12 +174,26 @@ struct err policies_read(const struct policies *p, struct str name, struct arena
     return shelf_read(p->policies, name, a, json);
 }
 
+/* The first queue by name is told, so that the answer does not depend on chance. */
+static struct err check_unused(const struct policies *p, struct str name)
+{
+    struct str first = {0};
+    for (size_t i = 0; i < p->queues.cap; i++) {
+        const struct strmap_slot *slot = &p->queues.slots[i];
+        if (!slot->key || !has_name(((const struct attached *)slot->val)->names, name))
+            continue;
+        struct str queue = {slot->key, slot->len};
+        if (!first.at || str_cmp(queue, first) < 0)
+            first = queue;
+    }
+    if (!first.at)
+        return err_none();
+    return err_make(ERR_CONFLICT, "the queue '%.*s' has this retry policy", NAME_ARG(first));
+}
+
 struct err policies_remove(struct policies *p, struct str name)
 {
-    for (size_t i = 0; i < p->queue_count; i++)
-        if (has_name(p->queues[i]->names, name))
-            return err_make(ERR_CONFLICT, "the queue '%.*s' has this retry policy",
-                            NAME_ARG(p->queues[i]->queue));
+    TRY(check_unused(p, name));
     if (name.len && str_eq(p->settings.default_policy, name))
         return err_make(ERR_CONFLICT, "this retry policy is the default of the settings");
     return shelf_remove(p->policies, name);
@@ -228,67 +243,32 @@ size_t policies_categorizers(const struct policies *p, struct arena *a,
 
 /* --- queues --- */
 
-static size_t find_queue(const struct policies *p, struct str queue)
-{
-    size_t i = 0;
-    while (i < p->queue_count && !str_eq(p->queues[i]->queue, queue))
-        i++;
-    return i;
-}
-
 static void attach(struct policies *p, struct str queue, struct str names)
 {
-    size_t i = find_queue(p, queue);
-    if (i < p->queue_count) {
-        free(p->queues[i]);
-        p->queues[i] = p->queues[--p->queue_count];
-    }
+    free(strmap_remove(&p->queues, queue));
     if (names.len == 0)
         return;
-    if (p->queue_count == p->queue_cap) {
-        p->queue_cap = p->queue_cap ? p->queue_cap * 2 : 16;
-        p->queues = alloc_resize(p->queues, p->queue_cap * sizeof(struct attached *));
-    }
-    struct attached *q = alloc_get(sizeof *q + queue.len + names.len);
-    memcpy(q->bytes, queue.at, queue.len);
-    memcpy(q->bytes + queue.len, names.at, names.len);
-    q->queue = (struct str){q->bytes, queue.len};
-    q->names = (struct str){q->bytes + queue.len, names.len};
-    p->queues[p->queue_count++] = q;
+    struct attached *q = alloc_get(sizeof *q + names.len);
+    memcpy(q->bytes, names.at, names.len);
+    q->names = (struct str){q->bytes, names.len};
+    strmap_put(&p->queues, queue, q);
 }
 
-static struct str names_of(const struct policies *p, struct str queue)
+struct str policies_queue_names(const struct policies *p, struct str queue)
 {
-    size_t i = find_queue(p, queue);
-    return i < p->queue_count ? p->queues[i]->names : (struct str){0};
+    const struct attached *q = strmap_get(&p->queues, queue);
+    return q ? q->names : (struct str){0};
 }
 
-struct err policies_queue_put(struct policies *p, struct str queue, struct str names,
-                              struct arena *a, struct str *json)
+struct err policies_queue_put(struct policies *p, struct str queue, struct str names)
 {
     TRY(policies_check_names(p, names));
+    if (str_eq(names, policies_queue_names(p, queue)))
+        return err_none();
     attach(p, queue, names);
     p->sink.put(p->sink.ctx, POLICIES_QUEUE, queue, ++p->version,
                 names.len ? names : (struct str){0});
-    policies_queue_read(p, queue, a, json);
     return err_none();
-}
-
-void policies_queue_read(const struct policies *p, struct str queue, struct arena *a,
-                         struct str *json)
-{
-    struct buf b = {0};
-    struct str names = names_of(p, queue), name;
-    buf_lit(&b, "{\"name\":");
-    json_write_string(&b, queue);
-    buf_lit(&b, ",\"retry_policies\":[");
-    for (bool first = true; next_name(&names, &name); first = false) {
-        if (!first)
-            buf_byte(&b, ',');
-        json_write_string(&b, name);
-    }
-    buf_lit(&b, "]}");
-    *json = own(&b, a);
 }
 
 /* --- settings --- */
@@ -442,7 +422,7 @@ size_t policies_effective(const struct policies *p, struct str queue, struct str
     size_t n = 0;
     if (!p->settings.enabled)
         return 0;
-    struct str names = names_of(p, queue);
+    struct str names = policies_queue_names(p, queue);
     const struct policy **out =
         arena_get(a, (count_names(names) + count_names(added) + 1) * sizeof(struct policy *));
     add_named(p, names, out, &n);
@@ -480,7 +460,7 @@ struct err policies_simulate(const struct policies *p, const struct policies_dra
                              const struct simulate_job *what, const struct retry_defaults *defaults,
                              struct arena *a, struct simulate_result *out)
 {
-    struct str queue = names_of(p, what->job->queue), added = what->job->options.retry_policies;
+    struct str queue = policies_queue_names(p, what->job->queue), added = what->job->options.retry_policies;
     struct policy_settings settings = p->settings;
     struct document_fault fault = {0};
     if (draft->settings && !settings_document_read(draft->settings, "settings", &settings, &fault))

@@ -55,10 +55,9 @@ size_t policies_categorizers(const struct policies *p, struct arena *a,
                              const struct categorizer *const **list);
 
 /* Says which policies a queue has; names is "a,b". ERR_UNPROCESSABLE if one does not exist. */
-NODISCARD struct err policies_queue_put(struct policies *p, struct str queue, struct str names,
-                                        struct arena *a, struct str *json);
-void policies_queue_read(const struct policies *p, struct str queue, struct arena *a,
-                         struct str *json);
+NODISCARD struct err policies_queue_put(struct policies *p, struct str queue, struct str names);
+/* "a,b"; valid until the next change. */
+struct str policies_queue_names(const struct policies *p, struct str queue);
 
 /* Changes the settings that the text names. by: who asks, or empty. */
 NODISCARD struct err policies_settings_put(struct policies *p, struct str text, struct str by,

@@ -4,10 +4,12 @@
 #include <stdio.h>
 
 #include "base/must.h"
+#include "base/quantity.h"
 #include "policy/document_internal.h"
 #include "policy/fields.h"
 
 #define MULTIPLIER_MOST 1000.0
+#define FACTOR_MOST     100.0
 #define COUNT(array)    (sizeof(array) / sizeof *(array))
 
 /* --- backoff and affinity: of a policy and of a rule --- */
@@ -107,6 +109,68 @@ static bool rule_affinity(struct fields *f, const struct fields_at *at, void *in
     return read_affinity(f, at, &((struct policy_rule *)into)->affinity);
 }
 
+static bool read_factor(struct fields *f, const struct fields_at *at, void *into)
+{
+    double *factor = &((struct policy_memory *)into)->factor;
+    return fields_double(f, at, 1.0, FACTOR_MOST, factor) &&
+           (*factor > 1 || fields_refuse(f, at, ERR_BAD_VALUE, "more than 1"));
+}
+
+static bool read_quantity(struct fields *f, const struct fields_at *at, uint64_t *bytes)
+{
+    enum document_type type = at->node->type;
+    bool text = type == DOCUMENT_STRING || type == DOCUMENT_NUMBER;
+    return (text && quantity_parse(at->node->text, bytes)) ||
+           fields_refuse(f, at, text ? ERR_BAD_VALUE : ERR_BAD_TYPE, QUANTITY_EXPECTED);
+}
+
+static bool read_add(struct fields *f, const struct fields_at *at, void *into)
+{
+    return read_quantity(f, at, &((struct policy_memory *)into)->add);
+}
+
+static bool read_most(struct fields *f, const struct fields_at *at, void *into)
+{
+    return read_quantity(f, at, &((struct policy_memory *)into)->max);
+}
+
+static bool read_sticky(struct fields *f, const struct fields_at *at, void *into)
+{
+    bool sticky = true;
+    if (!fields_bool(f, at, &sticky))
+        return false;
+    ((struct policy_memory *)into)->fleeting = !sticky;
+    return true;
+}
+
+static bool read_memory(struct fields *f, const struct fields_at *at, void *into)
+{
+    static const struct field table[] = {{"factor", read_factor, false},
+                                         {"add", read_add, false},
+                                         {"max", read_most, true},
+                                         {"sticky", read_sticky, false}};
+    struct policy_memory *m = into;
+    if (!fields_read(f, at, table, COUNT(table), m))
+        return false;
+    return (m->factor > 0) != (m->add > 0) ||
+           fields_refuse(f, at, ERR_BAD_VALUE, "factor or add, and not both");
+}
+
+static bool rule_mutations(struct fields *f, const struct fields_at *at, void *into)
+{
+    static const struct field table[] = {{"memory", read_memory, true}};
+    return fields_read(f, at, table, 1, &((struct policy_rule *)into)->memory);
+}
+
+/* What is done to a retry of a rule that never retries. */
+static bool check_mutations(struct fields *f, const struct fields_at *at,
+                            const struct policy_rule *rule)
+{
+    struct fields_at place = {at, STR("mutations"), 0, document_member(at->node, "mutations")};
+    return rule->action == POLICY_RETRY || rule->memory.max == 0 ||
+           fields_refuse(f, &place, ERR_BAD_VALUE, "nothing here: the action is Fail");
+}
+
 static const struct field rule_fields[] = {
     {"action", rule_action, true},
     {"onExitCodes", fields_exit_codes, false},
@@ -118,6 +182,7 @@ static const struct field rule_fields[] = {
     {"retryLimit", rule_limit, false},
     {"backoff", rule_backoff, false},
     {"antiAffinity", rule_affinity, false},
+    {"mutations", rule_mutations, false},
 };
 
 static void begin_rule(void *rule)
@@ -154,6 +219,8 @@ static bool spec_rules(struct fields *f, const struct fields_at *at, void *into)
     bool good = fields_rules(f, at, &rules);
     p->rules = rules.rules;
     p->rule_count = rules.count;
+    for (struct fields_at each = {0}; good && fields_each(at, &each);)
+        good = check_mutations(f, &each, &p->rules[each.index]);
     return good;
 }
 
@@ -275,6 +342,28 @@ static void add_overrides(struct document_node *to, int64_t limit, const struct 
         document_add(n, "requiredFor", fields_span_tree(a, affinity->required_for));
 }
 
+static void add_quantity(struct document_node *to, const char *name, uint64_t bytes,
+                         struct arena *a)
+{
+    struct buf b = {0};
+    quantity_write(&b, bytes);
+    document_add(to, name, document_string(a, arena_copy(a, buf_view(&b))));
+    buf_fini(&b);
+}
+
+static void add_mutations(struct document_node *to, const struct policy_memory *m, struct arena *a)
+{
+    struct document_node *n = document_add(to, "mutations", document_map(a));
+    n = document_add(n, "memory", document_map(a));
+    if (m->factor > 0)
+        document_add(n, "factor", document_double(a, m->factor));
+    else
+        add_quantity(n, "add", m->add, a);
+    add_quantity(n, "max", m->max, a);
+    if (m->fleeting)
+        document_add(n, "sticky", document_bool(a, false));
+}
+
 struct document_node *policy_document_tree(const struct policy *p, int64_t resource_version,
                                            struct arena *a)
 {
@@ -293,6 +382,8 @@ struct document_node *policy_document_tree(const struct policy *p, int64_t resou
         add_action(rule, "action", r->action, a);
         fields_add_matchers(a, rule, &r->match);
         add_overrides(rule, r->retry_limit, &r->backoff, &r->affinity, a);
+        if (r->memory.max)
+            add_mutations(rule, &r->memory, a);
     }
     return root;
 }

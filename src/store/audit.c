@@ -196,6 +196,19 @@ static bool look_at_takes(struct audit *a, struct str key, struct str value)
     return true;
 }
 
+static bool look_at_ended(struct audit *a, struct str key, struct str value)
+{
+    uint64_t seq;
+    struct id id;
+    enum depend_end end;
+    if (!record_key_is_ended(key, &seq))
+        return false;
+    struct err e = record_read_ended(value, &id, &end);
+    if (e.code != ERR_OK)
+        tell_broken(a, NO_JOB, &e);
+    return true;
+}
+
 static bool look_at_cron(struct audit *a, struct str key, struct str value)
 {
     struct id id;
@@ -224,6 +237,18 @@ static bool look_at_resource(struct audit *a, struct str key, struct str value)
     if (!record_key_is_resource(key, &kind, &name))
         return false;
     struct err e = record_read_resource(value, &version, &body);
+    if (e.code != ERR_OK)
+        tell_broken(a, NO_JOB, &e);
+    return true;
+}
+
+static bool look_at_queue(struct audit *a, struct str key, struct str value)
+{
+    struct str name;
+    struct queue_record queue;
+    if (!record_key_is_queue(key, &name))
+        return false;
+    struct err e = record_read_queue(value, &queue);
     if (e.code != ERR_OK)
         tell_broken(a, NO_JOB, &e);
     return true;
@@ -275,8 +300,8 @@ static bool look_at_meta(struct audit *a, struct str key, struct str value)
 static void look_at(struct audit *a, struct str key, struct str value)
 {
     static bool (*const looks[])(struct audit *, struct str, struct str) = {
-        look_at_job,   look_at_payload, look_at_state,    look_at_run,  look_at_note,
-        look_at_takes, look_at_cron,    look_at_resource, look_at_meta, look_at_events,
+        look_at_job,  look_at_payload,  look_at_state, look_at_run,    look_at_note,  look_at_takes,
+        look_at_cron, look_at_resource, look_at_meta,  look_at_events, look_at_ended, look_at_queue,
     };
     a->counts->records++;
     a->counts->bytes += key.len + value.len;
@@ -409,6 +434,9 @@ static const char *fault_of(const struct job_state *s)
             return "it is dead, but it does not say why or until when it is kept";
         break;
     case STATUS_BLOCKED:
+        if (s->extras.waits_for.len == 0 || s->extras.waits_for.len % DEPEND_ID_LEN)
+            return "it is blocked, but waits for no job";
+        break;
     case STATUS_COUNT:
         return "it has a status that this version does not use";
     }
@@ -484,7 +512,8 @@ static void match_job(struct audit *a, struct sides *s, struct id id, struct str
     if (has_state) {
         readable = record_read_state(value, &job.state).code == ERR_OK;
         side_step(a, &s->states);
-    } else if (job.state.status != STATUS_READY && job.state.status != STATUS_SCHEDULED) {
+    } else if (job.state.status != STATUS_READY && job.state.status != STATUS_SCHEDULED &&
+               job.state.status != STATUS_BLOCKED) {
         tell(a, AUDIT_BAD_STATE, id, "it was enqueued as %s",
              lifecycle_status_name(job.state.status));
     }

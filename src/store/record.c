@@ -35,6 +35,7 @@
  *   NOTE     byte version, varint run, opt at, double value, text text
  *   TAKES    byte version, opt at, varint count, then for each: id as 16 bytes
  *            big-endian, varint run
+ *   ENDED    byte version, id as 16 bytes big-endian, byte how it ended
  *   PAUSE    byte 0 or 1: paused, opt paused_at, opt resumed_at
  *   CRON GROUP  byte version, text name, PAUSE
  *   CRON ENTRY  byte version, id of the group as 16 bytes big-endian, varint position, text
@@ -42,6 +43,10 @@
  *            retry_limit, backoff as in JOB, opt completed retention ms, opt dead retention
  *            ms, unique scope and key as in JOB, text payload, FIELDS of job_options
  *   CRON CLOCK  byte version, opt next_at, opt last_at, PAUSE
+ *   QUEUE    byte version, byte 1 if it is paused, varint concurrency, varint concurrency per
+ *            key, varint count of the rate and, if that is not 0, varint burst, varint ms, varint
+ *            level of its bucket, opt time of that; opt retry_limit, backoff as in JOB, opt
+ *            completed retention ms, opt dead retention ms
  *   RESOURCE byte version, varint resource version, text body
  *
  * There is one encoding of a value and nothing follows it: a reader refuses all else. */
@@ -55,7 +60,7 @@ _Static_assert(STATUS_BLOCKED == 0 && STATUS_SCHEDULED == 1 && STATUS_READY == 2
                    STATUS_IN_FLIGHT == 3 && STATUS_COMPLETED == 4 && STATUS_DEAD == 5,
                "stored statuses keep their numbers");
 _Static_assert(RESOLUTION_NONE == 0 && RESOLUTION_FAILED == 1 && RESOLUTION_CLAIM_EXPIRED == 2 &&
-                   RESOLUTION_CANCELED == 3 && RESOLUTION_POISON == 4,
+                   RESOLUTION_CANCELED == 3 && RESOLUTION_POISON == 4 && RESOLUTION_DEPENDENCY == 5,
                "stored resolutions keep their numbers");
 _Static_assert(OUTCOME_RUNNING == 0 && OUTCOME_COMPLETED == 1 && OUTCOME_FAILED == 2 &&
                    OUTCOME_EXPIRED == 3 && OUTCOME_LOST == 4 && OUTCOME_RETURNED == 5 &&
@@ -69,6 +74,10 @@ _Static_assert(CONDITION_NONE == 0 && CONDITION_OOM_KILLED == 1 && CONDITION_EVI
                "stored conditions keep their numbers");
 _Static_assert(NOTE_PROGRESS == 0 && NOTE_CHECKPOINT == 1 && NOTE_RESULT == 2,
                "stored notes keep their numbers");
+_Static_assert(DEPEND_COMPLETED == 0 && DEPEND_DEAD == 1 && DEPEND_REMOVED == 2 &&
+                   DEPEND_ALL_COMPLETED == 0 && DEPEND_ALL_ENDED == 1 && DEPEND_BLOCK == 0 &&
+                   DEPEND_RUN == 1 && DEPEND_DIE == 2,
+               "what is stored of dependencies keeps its numbers");
 _Static_assert(CURVE_NONE == 0 && CURVE_POWER == 1, "stored shapes keep their numbers");
 
 struct err record_check_format(struct str value)
@@ -269,6 +278,13 @@ static void write_takes(struct writer *w, instant at, const struct take *takes, 
     }
 }
 
+static void write_ended(struct writer *w, struct id id, enum depend_end end)
+{
+    writer_byte(w, VERSION);
+    write_id(w, id);
+    writer_byte(w, end);
+}
+
 static void write_pause(struct writer *w, const struct cron_pause *p)
 {
     writer_byte(w, p->paused);
@@ -327,6 +343,32 @@ static void write_resource(struct writer *w, uint64_t version, struct str body)
     writer_text(w, body);
 }
 
+static void write_rate(struct writer *w, const struct rate *r, const struct bucket *b)
+{
+    writer_varint(w, r->count);
+    if (!rate_is_set(r))
+        return;
+    must(b->level >= 0);
+    writer_varint(w, r->burst);
+    writer_varint(w, (uint64_t)r->per.ms);
+    writer_varint(w, (uint64_t)b->level);
+    writer_opt(w, b->at.ms);
+}
+
+static void write_queue(struct writer *w, const struct queue_record *q)
+{
+    const struct queue_settings *s = &q->settings;
+    writer_byte(w, VERSION);
+    writer_byte(w, s->paused);
+    writer_varint(w, s->concurrency);
+    writer_varint(w, s->concurrency_per_key);
+    write_rate(w, &s->rate, &q->bucket);
+    writer_opt(w, s->retry_limit);
+    write_curve(w, &s->backoff);
+    writer_opt(w, s->completed_retention.ms);
+    writer_opt(w, s->dead_retention.ms);
+}
+
 /* Puts a record under key: call is what writes it, with the writer as its `w`. */
 #define PUT(batch, key, call)                                                                      \
     do {                                                                                           \
@@ -370,6 +412,11 @@ void record_put_takes(struct batch *b, uint64_t seq, instant at, const struct ta
     PUT(b, record_takes_key(seq), write_takes(w, at, takes, count));
 }
 
+void record_put_ended(struct batch *b, uint64_t seq, struct id id, enum depend_end end)
+{
+    PUT(b, record_ended_key(seq), write_ended(w, id, end));
+}
+
 void record_put_cron_group(struct batch *b, const struct cron_group *group)
 {
     PUT(b, record_cron_group_key(group->id), write_cron_group(w, group));
@@ -383,6 +430,16 @@ void record_put_cron_entry(struct batch *b, const struct cron_entry *entry)
 void record_put_cron_clock(struct batch *b, struct id id, const struct cron_clock *clock)
 {
     PUT(b, record_cron_clock_key(id), write_cron_clock(w, clock));
+}
+
+void record_put_queue(struct batch *b, struct str name, const struct queue_record *queue)
+{
+    char room[RECORD_QUEUE_KEY_MAX];
+    struct writer count = {0};
+    write_queue(&count, queue);
+    struct writer fill = {batch_put_room(b, record_queue_key(name, room), count.len), 0};
+    write_queue(&fill, queue);
+    must(fill.len == count.len);
 }
 
 void record_put_resource(struct batch *b, char kind, struct str name, uint64_t version,
@@ -656,6 +713,15 @@ struct err record_read_takes(struct str value, instant *at, void (*each)(void *c
     return err_none();
 }
 
+struct err record_read_ended(struct str value, struct id *id, enum depend_end *end)
+{
+    struct reader r = begin(value);
+    TRY(read_version(&r, "ended"));
+    *id = read_id(&r);
+    *end = (enum depend_end)reader_byte(&r, "end", DEPEND_ENDS - 1);
+    return finish(&r, "ended");
+}
+
 static struct cron_pause read_pause(struct reader *r)
 {
     struct cron_pause p;
@@ -708,6 +774,37 @@ struct err record_read_cron_clock(struct str value, struct cron_clock *clock)
     clock->last_at = reader_instant(&r, "last_at");
     clock->pause = read_pause(&r);
     return finish(&r, "cron clock");
+}
+
+static void read_rate(struct reader *r, struct rate *rate, struct bucket *b)
+{
+    *rate = (struct rate){.count = (uint32_t)reader_varint(r, "rate", RATE_COUNT_MAX)};
+    *b = (struct bucket){0};
+    if (!rate_is_set(rate))
+        return;
+    rate->burst = (uint32_t)reader_varint(r, "burst", RATE_COUNT_MAX);
+    rate->per.ms = (int64_t)reader_varint(r, "span of the rate", (uint64_t)RATE_PER_MAX.ms);
+    b->level = (int64_t)reader_varint(r, "level", INT64_MAX);
+    b->at = reader_instant(r, "time of the level");
+    if (rate->burst == 0 || rate->per.ms == 0 || !instant_is_set(b->at))
+        reader_fault(r, "rate");
+}
+
+struct err record_read_queue(struct str value, struct queue_record *queue)
+{
+    struct reader r = begin(value);
+    struct queue_settings *s = &queue->settings;
+    TRY(read_version(&r, "queue"));
+    s->paused = reader_byte(&r, "pause", 1);
+    s->concurrency = (uint32_t)reader_varint(&r, "concurrency", QUEUE_CONCURRENCY_MAX);
+    s->concurrency_per_key =
+        (uint32_t)reader_varint(&r, "concurrency per key", QUEUE_CONCURRENCY_MAX);
+    read_rate(&r, &s->rate, &queue->bucket);
+    s->retry_limit = (int32_t)reader_opt(&r, "retry limit", JOB_RETRY_LIMIT_MAX);
+    read_curve(&r, &s->backoff);
+    s->completed_retention = reader_span(&r, "completed retention");
+    s->dead_retention = reader_span(&r, "dead retention");
+    return finish(&r, "queue");
 }
 
 struct err record_read_resource(struct str value, uint64_t *version, struct str *body)

@@ -13,9 +13,11 @@
  *   'R' id run      a run that has ended
  *   'O' id kind     what a worker left with it: progress, checkpoint, result
  *   'T' seq         jobs handed to streams by one batch, whose runs have not all ended
+ *   'W' seq         a job that has ended while others wait to be told so
  *   'C' id          a cron group
  *   'E' id          an entry of a cron group: all but its clock
  *   'N' id          the clock of that entry: its next tick
+ *   'Q' name        what people set for a queue, and where its rate stands
  *   'D' kind name   a resource that people manage: a retry policy, a queue's, the settings
  *   'V' number      events; see store/eventlog.h
  *   'M' name        facts of the store itself
@@ -26,11 +28,13 @@
 #include "core/crons.h"
 #include "core/job.h"
 #include "core/port.h"
+#include "core/queue.h"
 #include "store/batch.h"
 
 #define RECORD_APART_MIN        4096
 #define RECORD_KEY_MAX          32
 #define RECORD_RESOURCE_KEY_MAX (JOB_NAME_MAX + 2)
+#define RECORD_QUEUE_KEY_MAX    (JOB_NAME_MAX + 1)
 
 struct record_key {
     char bytes[RECORD_KEY_MAX];
@@ -43,12 +47,14 @@ struct record_key record_state_key(struct id id);
 struct record_key record_run_key(struct id id, uint32_t run);
 struct record_key record_note_key(struct id id, enum note_kind kind);
 struct record_key record_takes_key(uint64_t seq);
+struct record_key record_ended_key(uint64_t seq);
 struct record_key record_cron_group_key(struct id id);
 struct record_key record_cron_entry_key(struct id id);
 struct record_key record_cron_clock_key(struct id id);
 struct record_key record_meta_key(struct str name);
 /* In the room given, for names are long. */
 struct str record_resource_key(char kind, struct str name, char room[RECORD_RESOURCE_KEY_MAX]);
+struct str record_queue_key(struct str name, char room[RECORD_QUEUE_KEY_MAX]);
 static inline struct str record_key_view(const struct record_key *k)
 {
     return (struct str){k->bytes, k->len};
@@ -60,10 +66,12 @@ bool record_key_is_state(struct str key, struct id *id);
 bool record_key_is_run(struct str key, struct id *id, uint32_t *run);
 bool record_key_is_note(struct str key, struct id *id, enum note_kind *kind);
 bool record_key_is_takes(struct str key, uint64_t *seq);
+bool record_key_is_ended(struct str key, uint64_t *seq);
 bool record_key_is_cron_group(struct str key, struct id *id);
 bool record_key_is_cron_entry(struct str key, struct id *id);
 bool record_key_is_cron_clock(struct str key, struct id *id);
 bool record_key_is_resource(struct str key, char *kind, struct str *name);
+bool record_key_is_queue(struct str key, struct str *name);
 
 /* The fact that says how everything is laid out, and its value as this program writes it. */
 #define RECORD_FORMAT_KEY STR("format")
@@ -78,9 +86,11 @@ void record_put_run(struct batch *b, struct id id, const struct run *run);
 void record_put_note(struct batch *b, struct id id, enum note_kind kind, const struct note *note);
 void record_put_takes(struct batch *b, uint64_t seq, instant at, const struct take *takes,
                       size_t count);
+void record_put_ended(struct batch *b, uint64_t seq, struct id id, enum depend_end end);
 void record_put_cron_group(struct batch *b, const struct cron_group *group);
 void record_put_cron_entry(struct batch *b, const struct cron_entry *entry);
 void record_put_cron_clock(struct batch *b, struct id id, const struct cron_clock *clock);
+void record_put_queue(struct batch *b, struct str name, const struct queue_record *queue);
 void record_put_resource(struct batch *b, char kind, struct str name, uint64_t version,
                          struct str body);
 
@@ -97,12 +107,14 @@ NODISCARD struct err record_read_note(struct str value, struct note *note);
 /* Calls each(ctx, take) for all of them. */
 NODISCARD struct err record_read_takes(struct str value, instant *at,
                                        void (*each)(void *ctx, struct take t), void *ctx);
+NODISCARD struct err record_read_ended(struct str value, struct id *id, enum depend_end *end);
 NODISCARD struct err record_read_cron_group(struct str value, struct id id,
                                             struct cron_group *group);
 /* All but the clock, which is cleared. */
 NODISCARD struct err record_read_cron_entry(struct str value, struct id id,
                                             struct cron_entry *entry);
 NODISCARD struct err record_read_cron_clock(struct str value, struct cron_clock *clock);
+NODISCARD struct err record_read_queue(struct str value, struct queue_record *queue);
 NODISCARD struct err record_read_resource(struct str value, uint64_t *version, struct str *body);
 
 #endif

@@ -56,12 +56,22 @@ struct record_key record_note_key(struct id id, enum note_kind kind)
     return k;
 }
 
-struct record_key record_takes_key(uint64_t seq)
+static struct record_key key_of_seq(char kind, uint64_t seq)
 {
     struct record_key k = {.len = 9};
-    k.bytes[0] = 'T';
+    k.bytes[0] = kind;
     put_big_endian(k.bytes + 1, seq, 8);
     return k;
+}
+
+struct record_key record_takes_key(uint64_t seq)
+{
+    return key_of_seq('T', seq);
+}
+
+struct record_key record_ended_key(uint64_t seq)
+{
+    return key_of_seq('W', seq);
 }
 
 struct record_key record_cron_group_key(struct id id)
@@ -87,6 +97,14 @@ struct str record_resource_key(char kind, struct str name, char room[RECORD_RESO
     if (name.len)
         memcpy(room + 2, name.at, name.len);
     return (struct str){room, name.len + 2};
+}
+
+struct str record_queue_key(struct str name, char room[RECORD_QUEUE_KEY_MAX])
+{
+    must(name.len > 0 && name.len < RECORD_QUEUE_KEY_MAX);
+    room[0] = 'Q';
+    memcpy(room + 1, name.at, name.len);
+    return (struct str){room, name.len + 1};
 }
 
 struct record_key record_meta_key(struct str name)
@@ -150,6 +168,14 @@ bool record_key_is_resource(struct str key, char *kind, struct str *name)
     return true;
 }
 
+bool record_key_is_queue(struct str key, struct str *name)
+{
+    if (key.len < 2 || key.at[0] != 'Q')
+        return false;
+    *name = (struct str){key.at + 1, key.len - 1};
+    return true;
+}
+
 bool record_key_is_state(struct str key, struct id *id)
 {
     return is_id_key(key, 'S', id);
@@ -173,10 +199,20 @@ bool record_key_is_note(struct str key, struct id *id, enum note_kind *kind)
     return true;
 }
 
-bool record_key_is_takes(struct str key, uint64_t *seq)
+static bool is_seq_key(struct str key, char kind, uint64_t *seq)
 {
-    if (!is_kind(key, 'T', 9))
+    if (!is_kind(key, kind, 9))
         return false;
     *seq = get_big_endian(key.at + 1, 8);
     return true;
+}
+
+bool record_key_is_takes(struct str key, uint64_t *seq)
+{
+    return is_seq_key(key, 'T', seq);
+}
+
+bool record_key_is_ended(struct str key, uint64_t *seq)
+{
+    return is_seq_key(key, 'W', seq);
 }

@@ -160,6 +160,32 @@ static void delete_takes(void *ctx, uint64_t seq)
     t->seq = 0;
 }
 
+static void put_ended(void *ctx, uint64_t seq, struct id id, enum depend_end end)
+{
+    struct rig *r = ctx;
+    size_t i = 0;
+    while (!id_is_none(r->ended[i].id))
+        assert_true(++i < sizeof r->ended / sizeof *r->ended);
+    r->ended[i] = (struct rig_ended){seq, id, end};
+}
+
+static void delete_ended(void *ctx, uint64_t seq)
+{
+    struct rig *r = ctx;
+    size_t i = 0;
+    while (id_is_none(r->ended[i].id) || r->ended[i].seq != seq)
+        assert_true(++i < sizeof r->ended / sizeof *r->ended);
+    r->ended[i].id = (struct id){0};
+}
+
+size_t rig_ended_count(const struct rig *r)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < sizeof r->ended / sizeof *r->ended; i++)
+        n += !id_is_none(r->ended[i].id);
+    return n;
+}
+
 /* The extent must say all that there is, or bytes would stay in the store for ever. */
 static void delete_job(void *ctx, struct id id, const struct job_extent *extent)
 {
@@ -172,6 +198,26 @@ static void delete_job(void *ctx, struct id id, const struct job_extent *extent)
     for (uint32_t i = 0; i < RIG_RUNS_MAX; i++)
         assert_true(i < extent->runs_ended || !record->has_run[i]);
     free(record);
+}
+
+static void put_queue(void *ctx, struct str name, const struct queue_record *record)
+{
+    struct rig *r = ctx;
+    struct rig_queue *q = r->queues, *free_one = NULL;
+    r->writes++;
+    for (; q < r->queues + sizeof r->queues / sizeof *r->queues; q++) {
+        if (str_eq(q->name, name))
+            break;
+        if (!q->name.len)
+            free_one = q;
+    }
+    if (q == r->queues + sizeof r->queues / sizeof *r->queues)
+        q = free_one;
+    assert_non_null(q);
+    assert_true(record || q->name.len);
+    *q = (struct rig_queue){0};
+    if (record)
+        *q = (struct rig_queue){arena_copy(&r->strings, name), *record};
 }
 
 /* Every event continues what the ones before it say of the job. */
@@ -287,7 +333,10 @@ static void start_engine(struct rig *r)
                         .load_note = load_note,
                         .put_takes = put_takes,
                         .delete_takes = delete_takes,
+                        .put_ended = put_ended,
+                        .delete_ended = delete_ended,
                         .delete_job = delete_job,
+                        .put_queue = put_queue,
                         .put_event = put_event,
                         .policies = policies};
     struct engine_sink sink = {.ctx = r, .deliver = deliver, .claimed = claimed};
@@ -371,8 +420,14 @@ void rig_restart(struct rig *r)
 {
     engine_free(r->e);
     start_engine(r);
+    for (size_t i = 0; i < sizeof r->queues / sizeof *r->queues; i++)
+        if (r->queues[i].name.len)
+            engine_restore_queue(r->e, r->queues[i].name, &r->queues[i].record, r->now);
     restore_jobs(r);
     restore_takes(r);
+    for (size_t i = 0; i < sizeof r->ended / sizeof *r->ended; i++)
+        if (!id_is_none(r->ended[i].id))
+            engine_restore_ended(r->e, r->ended[i].seq, r->ended[i].id, r->ended[i].end);
     assert_ok(engine_restored(r->e, r->now));
     engine_check(r->e);
 }
@@ -418,6 +473,11 @@ struct id rig_add_later(struct rig *r, const char *queue, span delay)
     return rig_add_spec(r, &spec);
 }
 
+void rig_set_queue(struct rig *r, const char *queue, struct queue_settings settings)
+{
+    assert_ok(engine_queue_put(r->e, r->now, str_from(queue), &settings));
+}
+
 /* --- takers --- */
 
 static struct taker *open_taker(struct rig *r, const char *name, const char *queue,
@@ -457,6 +517,8 @@ void rig_turn(struct rig *r)
     bool more;
     assert_ok(engine_advance(r->e, r->now, SIZE_MAX, &more));
     assert_false(more);
+    assert_ok(engine_settle(r->e, r->now, r->settle_most ? r->settle_most : SIZE_MAX, &more));
+    assert_int_equal(more, rig_ended_count(r) > 0);
     arena_reset(&r->turn);
     assert_ok(engine_dispatch(r->e, r->now, &r->turn));
     r->mark = engine_event_mark(r->e);

@@ -40,6 +40,11 @@ struct rig_takes {
     size_t count;
 };
 
+struct rig_queue {
+    struct str name; /* empty: free */
+    struct queue_record record;
+};
+
 /* What the events so far make of a job. */
 struct rig_replay {
     struct id id;
@@ -60,11 +65,18 @@ struct rig_handout {
 struct rig {
     struct engine *e;
     struct engine_settings settings;
+    size_t settle_most; /* in one turn; 0: all */
     instant now;
     uint64_t seed;
     /* the port */
     struct idmap records, replayed; /* struct rig_replay */
     struct rig_takes takes[RIG_TAKES_MAX];
+    struct rig_queue queues[8];
+    struct rig_ended {
+        uint64_t seq;
+        struct id id; /* none: free */
+        enum depend_end end;
+    } ended[8];
     struct arena strings;
     unsigned writes;
     struct job_event *events; /* all of them, their strings in the arena */
@@ -92,6 +104,15 @@ struct id rig_add_later(struct rig *r, const char *queue, span delay);
 /* The spec behind those, to be changed and enqueued. */
 struct enqueue rig_spec(const char *queue);
 struct id rig_add_spec(struct rig *r, const struct enqueue *spec);
+
+/* Sets the queue, all else by default. */
+#define rig_set(r, queue, ...)                                                                     \
+    rig_set_queue((r), (queue),                                                                    \
+                  (struct queue_settings){.retry_limit = RETRY_LIMIT_DEFAULT,                      \
+                                          .completed_retention = RETENTION_DEFAULT,                \
+                                          .dead_retention = RETENTION_DEFAULT,                     \
+                                          __VA_ARGS__})
+void rig_set_queue(struct rig *r, const char *queue, struct queue_settings settings);
 
 /* Takers. The address of the name is what rig_handout.taker holds. queue NULL: all. */
 struct taker *rig_stream(struct rig *r, const char *name, const char *queue, uint32_t prefetch);
@@ -124,6 +145,7 @@ enum status rig_status(struct rig *r, struct id id); /* STATUS_GONE if it is not
 /* The record of a run that has ended. */
 const struct run *rig_run(const struct rig *r, struct id id, uint32_t index);
 const struct rig_record *rig_record(const struct rig *r, struct id id);
+size_t rig_ended_count(const struct rig *r); /* ends that others are yet to be told of */
 size_t rig_takes_count(const struct rig *r); /* takes records that the port holds */
 uint64_t rig_count(const struct rig *r, const char *queue, enum status s);
 

@@ -52,7 +52,7 @@ describe('a path', () => {
             [`/jobs/${id}/runs`]: ['GET, HEAD', ['POST', 'DELETE']],
             [`/jobs/${id}/errors`]: ['GET, HEAD', ['POST']],
             [`/jobs/${id}/errors/1`]: ['GET, HEAD', ['DELETE']],
-            '/queues': ['GET, HEAD', ['POST', 'DELETE']],
+            '/queues': ['GET, HEAD, POST', ['PUT', 'DELETE']],
             '/health': ['GET, HEAD', ['POST']],
             '/version': ['GET, HEAD', ['DELETE']],
         };

@@ -516,6 +516,8 @@ static void memory_of_half_sent_bodies_is_bounded(void **state)
     for (int i = 0; i < 16; i++)
         ids[i] = h2_begin(&h, "/none", (struct str){text, sizeof text});
     size_t sent = 0, before;
+    /* On a busy machine nothing may move for a while. */
+    H2_AWAIT(f, &h, h2_stream(&h, ids[0])->sent == sizeof text);
     do { /* until the server takes no more */
         before = sent;
         h2_settle(f, &h);
@@ -524,7 +526,6 @@ static void memory_of_half_sent_bodies_is_bounded(void **state)
             sent += h2_stream(&h, ids[i])->sent;
     } while (sent > before);
     assert_true(sent < 2 * sizeof text + 16 * 256 * 1024);
-    assert_int_equal(h2_stream(&h, ids[0])->sent, sizeof text);
     h2_close(f, &h);
 }
 

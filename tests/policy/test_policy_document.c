@@ -284,6 +284,82 @@ static void a_name_is_a_dns_label(void **state)
     }
 }
 
+/* A rule with this field; the place of the fault is left out. */
+static void check_rule_refused(const char *action, const char *field, const char *expected)
+{
+    struct buf spec = {0}, words = {0};
+    buf_print(&spec, "  rules:\n    - {action: %s, onConditions: [OOMKilled], %s}\n", action,
+              field);
+    buf_byte(&spec, '\0');
+    char *text = with_spec(spec.at);
+    struct policy_document d;
+    struct document_fault fault;
+    assert_false(policy_document_parse(str_from(text), DOCUMENT_ANY, &d, &fault));
+    document_fault_write(&fault, &words);
+    buf_byte(&words, '\0');
+    const char *colon = strstr(words.at, ": ");
+    assert_non_null(colon);
+    assert_string_equal(colon + 2, expected);
+    free(text);
+    buf_fini(&spec);
+    buf_fini(&words);
+}
+
+static void a_bad_mutation_is_refused_with_its_path(void **state)
+{
+    (void)state;
+    check_rule_refused("Retry", "mutations: {memory: {factor: 2, add: 1Gi, max: 8Gi}}",
+                       "spec.rules[0].mutations.memory: expected factor or add, and not both, "
+                       "found a mapping");
+    check_rule_refused("Retry", "mutations: {memory: {max: 8Gi}}",
+                       "spec.rules[0].mutations.memory: expected factor or add, and not both, "
+                       "found a mapping");
+    check_rule_refused("Retry", "mutations: {memory: {factor: 2}}",
+                       "spec.rules[0].mutations.memory.max: expected this field, found nothing");
+    check_rule_refused("Retry", "mutations: {memory: {factor: 1, max: 8Gi}}",
+                       "spec.rules[0].mutations.memory.factor: expected more than 1, found 1");
+    check_rule_refused("Retry", "mutations: {memory: {factor: 101, max: 8Gi}}",
+                       "spec.rules[0].mutations.memory.factor: expected a number from 1 to 100, "
+                       "found 101");
+    check_rule_refused("Retry", "mutations: {memory: {add: 1GB, max: 8Gi}}",
+                       "spec.rules[0].mutations.memory.add: expected an amount like 512Mi, 4Gi, "
+                       "1.5Gi or 500M, from 1 byte to 1Ei, found \"1GB\"");
+    check_rule_refused("Retry", "mutations: {memory: {add: 1Gi, max: 8Gi, sticky: maybe}}",
+                       "spec.rules[0].mutations.memory.sticky: expected true or false, found "
+                       "\"maybe\"");
+    check_rule_refused("Retry", "mutations: {}",
+                       "spec.rules[0].mutations.memory: expected this field, found nothing");
+    check_rule_refused(
+        "Retry", "mutations: {cpu: 2}",
+        "spec.rules[0].mutations.cpu: expected one of the fields memory, found \"cpu\"");
+    check_rule_refused("Fail", "mutations: {memory: {add: 1Gi, max: 8Gi}}",
+                       "spec.rules[0].mutations: expected nothing here: the action is Fail, found "
+                       "a mapping");
+}
+
+static void mutations_are_written_as_they_were_read(void **state)
+{
+    (void)state;
+    char *text = with_spec("  rules:\n"
+                           "    - {action: Retry, onConditions: [OOMKilled], mutations: {memory: "
+                           "{factor: 1.5, max: 32768Mi}}}\n"
+                           "    - {action: Retry, onConditions: [Evicted], mutations: {memory: "
+                           "{add: 500M, max: 1Ti, sticky: false}}}\n");
+    struct policy_document d = accepted(text);
+    const struct policy_memory *m = &d.policy.rules[0].memory, *n = &d.policy.rules[1].memory;
+    assert_true(m->factor == 1.5 && m->add == 0 && m->max == (uint64_t)32 << 30 && !m->fleeting);
+    assert_true(n->factor == 0 && n->add == 500000000 && n->max == (uint64_t)1 << 40);
+    assert_true(n->fleeting);
+    char *json = canonical(&d, true);
+    assert_non_null(strstr(json, "\"mutations\": {\"memory\": {\"factor\": 1.5, \"max\": "
+                                 "\"32Gi\"}}"));
+    assert_non_null(strstr(json, "\"mutations\": {\"memory\": {\"add\": \"500M\", \"max\": "
+                                 "\"1Ti\", \"sticky\": false}}"));
+    free(json);
+    free(text);
+    policy_document_free(&d);
+}
+
 static void a_bad_spec_is_refused_with_path_and_place(void **state)
 {
     (void)state;
@@ -469,6 +545,8 @@ int main(void)
         cmocka_unit_test(a_bad_frame_is_refused),
         cmocka_unit_test(a_name_is_a_dns_label),
         cmocka_unit_test(a_bad_spec_is_refused_with_path_and_place),
+        cmocka_unit_test(a_bad_mutation_is_refused_with_its_path),
+        cmocka_unit_test(mutations_are_written_as_they_were_read),
         cmocka_unit_test(a_bad_backoff_is_refused),
         cmocka_unit_test(a_bad_rule_is_refused),
         cmocka_unit_test(bad_exit_codes_are_refused),

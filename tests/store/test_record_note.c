@@ -79,12 +79,37 @@ static void what_is_no_note_is_corrupt(void **state)
     batch_fini(&b);
 }
 
+static void an_end_that_others_wait_for_is_read_back(void **state)
+{
+    (void)state;
+    struct batch b = {0};
+    char text[100] = "";
+    uint64_t seq;
+    struct id id;
+    enum depend_end end;
+    record_put_ended(&b, 0x0102, ID, DEPEND_REMOVED);
+    struct record_key key = record_ended_key(0x0102);
+    assert_true(record_key_is_ended(record_key_view(&key), &seq) && seq == 0x0102);
+    assert_false(record_key_is_takes(record_key_view(&key), &seq));
+    hex(record_key_view(&key), text);
+    assert_string_equal(text, "570000000000000102");
+    struct str value = batch_find(&b, record_key_view(&key))->value;
+    hex(value, text);
+    assert_string_equal(text, "010123456789abcdeffedcba987654321002");
+    assert_ok(record_read_ended(value, &id, &end));
+    assert_true(id_eq(id, ID) && end == DEPEND_REMOVED);
+    for (size_t len = 0; len < value.len; len++)
+        assert_code(record_read_ended((struct str){value.at, len}, &id, &end), ERR_CORRUPT);
+    batch_fini(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_note_has_these_bytes_and_is_read_back),
         cmocka_unit_test(keys_tell_the_notes_of_a_job_apart),
         cmocka_unit_test(what_is_no_note_is_corrupt),
+        cmocka_unit_test(an_end_that_others_wait_for_is_read_back),
     };
     return cmocka_run_group_tests_name("record_note", tests, NULL, NULL);
 }

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* GET /metrics: what the server counts, in the text format of Prometheus (0.0.4), or in
+ * OpenMetrics 1.0 for who prefers it. docs/metrics.md explains each; a test compares. */
+
+#include <math.h>
+#include <stdio.h>
+
+#include "api/api_internal.h"
+
+struct text {
+    struct buf *b;
+    bool open_metrics;
+    const char *name; /* of the family that is being written, without _total */
+};
+
+/* --- writing --- */
+
+/* Begins a family: its samples follow. type: counter, gauge or histogram. */
+static void family(struct text *t, const char *name, const char *type, const char *help)
+{
+    const char *suffix = !t->open_metrics && strcmp(type, "counter") == 0 ? "_total" : "";
+    t->name = name;
+    buf_print(t->b, "# HELP %s%s %s\n# TYPE %s%s %s\n", name, suffix, help, name, suffix, type);
+}
+
+/* Numbers as both formats have them; whole ones without a fraction. */
+static void add_number(struct buf *b, double v)
+{
+    if (isinf(v))
+        buf_lit(b, "+Inf");
+    else
+        buf_print(b, "%.15g", v);
+}
+
+static void sample_begin(struct text *t, const char *suffix)
+{
+    buf_print(t->b, "%s%s", t->name, suffix);
+}
+
+/* The n-th label of a sample, from 0; its value may be anything. */
+static void label(struct text *t, int n, const char *name, struct str value)
+{
+    buf_print(t->b, "%c%s=\"", n ? ',' : '{', name);
+    for (size_t i = 0; i < value.len; i++) {
+        char c = value.at[i];
+        if (c == '\n')
+            buf_lit(t->b, "\\n");
+        else if (c == '"' || c == '\\')
+            buf_print(t->b, "\\%c", c);
+        else
+            buf_byte(t->b, c);
+    }
+    buf_byte(t->b, '"');
+}
+
+static void sample_end(struct text *t, bool labelled, double value)
+{
+    buf_str(t->b, labelled ? STR("} ") : STR(" "));
+    add_number(t->b, value);
+    buf_byte(t->b, '\n');
+}
+
+static void gauge(struct text *t, const char *name, const char *help, double value)
+{
+    family(t, name, "gauge", help);
+    sample_begin(t, "");
+    sample_end(t, false, value);
+}
+
+static void counter(struct text *t, const char *name, const char *help, double value)
+{
+    family(t, name, "counter", help);
+    sample_begin(t, "_total");
+    sample_end(t, false, value);
+}
+
+static void bucket(struct text *t, const char *label_name, const char *label_value, double upto,
+                   uint64_t count)
+{
+    char le[32];
+    if (isinf(upto))
+        snprintf(le, sizeof le, "+Inf");
+    else
+        snprintf(le, sizeof le, "%.9g%s", upto, t->open_metrics && upto == floor(upto) ? ".0" : "");
+    sample_begin(t, "_bucket");
+    if (label_name)
+        label(t, 0, label_name, str_from(label_value));
+    label(t, label_name != NULL, "le", str_from(le));
+    sample_end(t, true, (double)count);
+}
+
+/* One histogram of a family; label_name may be NULL. */
+static void histogram(struct text *t, const struct histogram *h, const struct histogram_scale *s,
+                      const char *label_name, const char *label_value)
+{
+    uint64_t count = 0;
+    for (size_t i = 0; i <= s->count; i++) {
+        count += h->in[i];
+        bucket(t, label_name, label_value,
+               i < s->count ? (double)s->upto[i] * s->unit : (double)INFINITY, count);
+    }
+    const double values[] = {(double)h->sum * s->unit, (double)count};
+    static const char *const suffixes[] = {"_sum", "_count"};
+    for (int i = 0; i < 2; i++) {
+        sample_begin(t, suffixes[i]);
+        if (label_name)
+            label(t, 0, label_name, str_from(label_value));
+        sample_end(t, label_name != NULL, values[i]);
+    }
+}
+
+/* --- jobs --- */
+
+#define BIT(event) (1u << EVENT_##event)
+
+/* X(name, events, help): each event is in one of them at least. */
+#define EVENT_COUNTERS(X)                                                                          \
+    X("enqueued", BIT(ENQUEUE) | BIT(ENQUEUE_LATER) | BIT(ENQUEUE_BLOCKED), "Jobs added.")         \
+    X("blocked", BIT(BLOCK) | BIT(ENQUEUE_BLOCKED), "Jobs that began to wait for other jobs.")     \
+    X("unblocked", BIT(UNBLOCK), "Jobs that had no other job left to wait for.")                   \
+    X("postponed", BIT(POSTPONE), "Jobs that were given another time.")                            \
+    X("due", BIT(DUE), "Scheduled jobs that became ready.")                                        \
+    X("taken", BIT(TAKE), "Runs: jobs handed to a worker.")                                        \
+    X("completed", BIT(SUCCEED), "Jobs that a worker reported as done.")                           \
+    X("failed", BIT(RETRY) | BIT(RETRY_NOW) | BIT(EXHAUST) | BIT(POISON),                          \
+      "Runs that failed, whatever became of their jobs; leases that ran out among them.")          \
+    X("retried", BIT(RETRY) | BIT(RETRY_NOW), "Runs that failed and are to be tried again.")       \
+    X("dead", BIT(EXHAUST) | BIT(POISON) | BIT(ABANDON),                                           \
+      "Jobs given up: no retry was left or wanted, or a job that they waited for has died.")       \
+    X("canceled", BIT(CANCEL), "Jobs called off by a command.")                                    \
+    X("returned", BIT(RETURN), "Runs given back, or whose stream closed, without a failure.")      \
+    X("rerun", BIT(RERUN), "Dead jobs brought back by a command.")                                 \
+    X("deleted", BIT(REMOVE), "Jobs deleted by a command.")                                        \
+    X("purged", BIT(PURGE), "Ended jobs deleted as their retention was over.")
+
+#define COUNTER_ROW(name, events, help) {"tenax_jobs_" name, events, help},
+static const struct {
+    const char *name;
+    unsigned events;
+    const char *help;
+} event_counters[] = {EVENT_COUNTERS(COUNTER_ROW)};
+
+#define COUNTER_BITS(name, events, help) | (events)
+_Static_assert((0 EVENT_COUNTERS(COUNTER_BITS)) == (1u << EVENT_COUNT) - 1,
+               "every event of lifecycle.def is counted");
+
+/* The row that queues beyond the limit share. */
+static struct str name_of(const struct meter *m, uint32_t row)
+{
+    return row < m->queues_max ? m->queues[row].name : STR("(other)");
+}
+
+static uint64_t sum_events(const struct meter_queue *q, unsigned events)
+{
+    uint64_t n = 0;
+    for (int e = 0; e < EVENT_COUNT; e++)
+        if (events >> e & 1)
+            n += q->events[e];
+    return n;
+}
+
+/* The next row that is in use, from row on; the shared one only if anything was put there. */
+static bool next_row(const struct backend_meter *r, uint32_t *row)
+{
+    const struct meter *m = r->counts;
+    if (*row >= m->queue_count && *row < m->queues_max)
+        *row = m->queues_max;
+    if (*row < m->queues_max)
+        return true;
+    uint64_t any = sum_events(&m->queues[m->queues_max], ~0u);
+    for (int s = 0; s < STATUS_COUNT; s++)
+        any += r->jobs[m->queues_max][s];
+    return *row == m->queues_max && any;
+}
+
+static void add_queues(struct text *t, const struct backend_meter *r)
+{
+    family(t, "tenax_jobs", "gauge", "Jobs by queue and status.");
+    for (uint32_t row = 0; next_row(r, &row); row++) {
+        for (unsigned s = 0; s < STATUS_COUNT; s++) {
+            sample_begin(t, "");
+            label(t, 0, "queue", name_of(r->counts, row));
+            label(t, 1, "status", str_from(lifecycle_status_name((enum status)s)));
+            sample_end(t, true, (double)r->jobs[row][s]);
+        }
+    }
+    for (size_t i = 0; i < sizeof event_counters / sizeof *event_counters; i++) {
+        family(t, event_counters[i].name, "counter", event_counters[i].help);
+        for (uint32_t row = 0; next_row(r, &row); row++) {
+            sample_begin(t, "_total");
+            label(t, 0, "queue", name_of(r->counts, row));
+            sample_end(t, true,
+                       (double)sum_events(&r->counts->queues[row], event_counters[i].events));
+        }
+    }
+}
+
+static void add_times(struct text *t, const struct meter *m)
+{
+    family(t, "tenax_job_wait_seconds", "histogram",
+           "Time between a job's becoming ready and its being handed to a worker.");
+    histogram(t, &m->waits, &meter_times, NULL, NULL);
+    family(t, "tenax_job_run_seconds", "histogram", "How long runs took, by how they ended.");
+    histogram(t, &m->runs_good, &meter_times, "outcome", "success");
+    histogram(t, &m->runs_bad, &meter_times, "outcome", "other");
+    family(t, "tenax_job_lateness_seconds", "histogram",
+           "Time between a scheduled job's ready_at and its being ready.");
+    histogram(t, &m->lateness, &meter_times, NULL, NULL);
+}
+
+static void add_policies(struct text *t, const struct meter *m)
+{
+    family(t, "tenax_policy_retries", "counter",
+           "Retries that rules of retry policies granted; rules count from 0, default is the "
+           "policy's default action.");
+    for (uint32_t i = 0; i <= METER_RULES_MAX; i++) {
+        const struct meter_rule *r = &m->rules[i];
+        char rule[16] = "default";
+        if (r->retries == 0)
+            continue;
+        if (r->rule >= 0)
+            snprintf(rule, sizeof rule, "%d", (int)r->rule);
+        bool shared = i == METER_RULES_MAX;
+        sample_begin(t, "_total");
+        label(t, 0, "policy", shared ? STR("(other)") : r->policy);
+        label(t, 1, "rule", shared ? STR("") : str_from(rule));
+        sample_end(t, true, (double)r->retries);
+    }
+    counter(t, "tenax_policy_pattern_give_ups",
+            "Times that a regular expression of a policy or a category went over its budget for a "
+            "failure and counted as no match.",
+            (double)m->pattern_give_ups);
+}
+
+/* --- the machine --- */
+
+static void add_store(struct text *t, const struct backend_meter *r)
+{
+    family(t, "tenax_commit_seconds", "histogram",
+           "Time from closing a batch until it was known to be on the disk.");
+    histogram(t, &r->commit_times, &backend_commit_times, NULL, NULL);
+    family(t, "tenax_commit_records", "histogram", "Records in a batch, deletions included.");
+    histogram(t, &r->commit_sizes, &backend_commit_sizes, NULL, NULL);
+    counter(t, "tenax_commit_bytes", "Bytes of keys and values committed.",
+            (double)r->commit_bytes);
+    gauge(t, "tenax_store_bytes", "Size of the store on the disk.", (double)r->disk_bytes);
+    gauge(t, "tenax_disk_free_bytes", "Room on the disk of the root directory.",
+          (double)r->disk_free);
+    gauge(t, "tenax_writable", "Whether new jobs are accepted; 0 while the disk is full.",
+          r->writable);
+    gauge(t, "tenax_index_bytes", "Memory for the index of waiting jobs.",
+          (double)r->memory.waiting_bytes);
+    gauge(t, "tenax_event_number", "Number of the newest event.", (double)r->newest_event);
+}
+
+static void listeners(struct text *t, const struct api_machine *m, const char *name,
+                      const char *type, const char *help,
+                      uint64_t (*get)(const struct http_stats *))
+{
+    static const char *const names[] = {"primary", "admin"};
+    family(t, name, type, help);
+    for (int i = 0; i < API_LISTENERS; i++) {
+        sample_begin(t, strcmp(type, "counter") == 0 ? "_total" : "");
+        label(t, 0, "listener", str_from(names[i]));
+        sample_end(t, true, (double)get(&m->listeners[i]));
+    }
+}
+
+static uint64_t open_of(const struct http_stats *s)
+{
+    return s->connections;
+}
+
+static uint64_t accepted_of(const struct http_stats *s)
+{
+    return s->accepted;
+}
+
+static void add_http(struct text *t, const struct api_machine *m, const struct backend_meter *r)
+{
+    listeners(t, m, "tenax_connections", "gauge", "Open connections.", open_of);
+    listeners(t, m, "tenax_connections_accepted", "counter", "Connections accepted.", accepted_of);
+    family(t, "tenax_http_responses", "counter", "Requests answered, by class of status.");
+    for (int class = 2; class < HTTP_CLASSES; class ++) {
+        uint64_t n = 0;
+        for (int i = 0; i < API_LISTENERS; i++)
+            n += m->listeners[i].replies[class];
+        char code[8];
+        snprintf(code, sizeof code, "%dxx", class);
+        sample_begin(t, "_total");
+        label(t, 0, "code", str_from(code));
+        sample_end(t, true, (double)n);
+    }
+    gauge(t, "tenax_take_streams", "Open streams of jobs.", (double)r->streams);
+    gauge(t, "tenax_claims_waiting", "Claims that wait for a job.", (double)r->claims);
+}
+
+/* Under the names that all of Prometheus' own libraries use. */
+static void add_process(struct text *t, const struct api_machine *m)
+{
+    family(t, "tenax_build_info", "gauge", "Always 1; its label is the version.");
+    sample_begin(t, "");
+    label(t, 0, "version", STR(TENAX_VERSION));
+    sample_end(t, true, 1);
+    gauge(t, "tenax_uptime_seconds", "Time since the start of the server.", m->uptime_seconds);
+    gauge(t, "process_start_time_seconds", "When the server started, since 1970.",
+          m->start_seconds);
+    counter(t, "process_cpu_seconds", "Processor time used.", m->cpu_seconds);
+    gauge(t, "process_resident_memory_bytes", "Memory in use.", (double)m->resident_bytes);
+    gauge(t, "process_open_fds", "Open file descriptors.", (double)m->open_fds);
+    gauge(t, "process_max_fds", "File descriptors that may be open.", (double)m->max_fds);
+}
+
+/* --- the endpoint --- */
+
+static const char plain_type[] = "text/plain; version=0.0.4; charset=utf-8";
+static const char open_type[] = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/* Prometheus asks for what it prefers and takes either. */
+static bool wants_open_metrics(struct str accept)
+{
+    const struct str type = STR("application/openmetrics-text");
+    return accept.len >= type.len && memmem(accept.at, accept.len, type.at, type.len);
+}
+
+struct metrics_call {
+    struct call call; /* must be first */
+    bool open_metrics;
+};
+
+static void on_meter(void *ctx, const struct reply *r)
+{
+    struct metrics_call *c = ctx;
+    struct api *a = c->call.api;
+    if (api_reply_failed(c->call.x, r))
+        return;
+    struct text t = {.b = &a->scratch, .open_metrics = c->open_metrics};
+    t.b->len = 0;
+    add_queues(&t, r->meter);
+    add_times(&t, r->meter->counts);
+    add_policies(&t, r->meter->counts);
+    add_store(&t, r->meter);
+    if (a->settings.machine) {
+        struct api_machine machine = {0};
+        a->settings.machine(a->settings.machine_ctx, &machine);
+        add_http(&t, &machine, r->meter);
+        add_process(&t, &machine);
+    }
+    if (t.open_metrics)
+        buf_lit(t.b, "# EOF\n");
+    http_reply(c->call.x, 200, str_from(t.open_metrics ? open_type : plain_type), buf_view(t.b),
+               NULL);
+}
+
+void api_metrics(ROUTE_ARGS)
+{
+    (void)params;
+    struct metrics_call *call = arena_get(req->arena, sizeof *call);
+    *call = (struct metrics_call){.call = {.api = ctx, .x = x},
+                                  .open_metrics = wants_open_metrics(req->accept)};
+    struct command c = {.kind = CMD_METER, .done = on_meter, .ctx = call};
+    backend_submit(call->call.api->backend, &c);
+}

@@ -1,0 +1,477 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Queues: their names, and each with its settings and how it stands. */
+
+#include "api/api_internal.h"
+
+#define LIMIT_DEFAULT 50
+
+/* --- answers --- */
+
+static void write_limit(struct buf *b, const char *name, uint32_t most)
+{
+    buf_print(b, ",\"%s\":", name);
+    if (most)
+        buf_int(b, most);
+    else
+        buf_lit(b, "null");
+}
+
+static void write_rate(struct buf *b, const struct rate *r)
+{
+    buf_lit(b, ",\"rate\":");
+    if (rate_is_set(r))
+        buf_print(b, "{\"count\":%u,\"per_ms\":%lld,\"burst\":%u}", r->count, (long long)r->per.ms,
+                  r->burst);
+    else
+        buf_lit(b, "null");
+}
+
+static void write_span(struct buf *b, span d)
+{
+    if (d.ms >= 0)
+        buf_int(b, d.ms);
+    else
+        buf_lit(b, "null");
+}
+
+static void write_defaults(struct buf *b, const struct queue_settings *s)
+{
+    buf_lit(b, ",\"retry_limit\":");
+    if (s->retry_limit != RETRY_LIMIT_DEFAULT)
+        buf_int(b, s->retry_limit);
+    else
+        buf_lit(b, "null");
+    buf_lit(b, ",\"backoff\":");
+    if (s->backoff.shape != CURVE_NONE)
+        api_encode_backoff(b, &s->backoff);
+    else
+        buf_lit(b, "null");
+    buf_lit(b, ",\"retention\":{\"completed_ms\":");
+    write_span(b, s->completed_retention);
+    buf_lit(b, ",\"dead_ms\":");
+    write_span(b, s->dead_retention);
+    buf_byte(b, '}');
+}
+
+static void write_queue(struct buf *b, const struct queue_shown *q)
+{
+    const struct queue_settings *s = &q->view.settings;
+    buf_lit(b, "{\"name\":");
+    json_write_string(b, q->view.name);
+    buf_print(b, ",\"configured\":%s,\"paused\":%s", q->view.configured ? "true" : "false",
+              s->paused ? "true" : "false");
+    write_limit(b, "concurrency", s->concurrency);
+    write_limit(b, "concurrency_per_key", s->concurrency_per_key);
+    write_rate(b, &s->rate);
+    write_defaults(b, s);
+    buf_lit(b, ",\"retry_policies\":");
+    api_encode_names(b, q->retry_policies);
+    buf_lit(b, ",\"jobs\":{");
+    for (unsigned i = 0; i < STATUS_COUNT; i++)
+        buf_print(b, "%s\"%s\":%llu", i ? "," : "", lifecycle_status_name((enum status)i),
+                  (unsigned long long)q->view.counts[i]);
+    buf_lit(b, "},\"oldest_ready_age_ms\":");
+    write_span(b, q->view.oldest_age);
+    buf_byte(b, '}');
+}
+
+static void reply_queue(struct call *c, const struct reply *r, int status)
+{
+    if (api_reply_failed(c->x, r))
+        return;
+    struct buf *b = &c->api->scratch;
+    b->len = 0;
+    write_queue(b, r->queues);
+    api_reply_json(c->x, status, b);
+}
+
+static void on_queue(void *ctx, const struct reply *r)
+{
+    reply_queue(ctx, r, 200);
+}
+
+static void on_created(void *ctx, const struct reply *r)
+{
+    reply_queue(ctx, r, 201);
+}
+
+/* --- settings from a body --- */
+
+/* null is a value here, the default; so every field reads it itself. */
+struct queue_fields {
+    struct queue_command queue; /* must be first */
+    struct object_field rate, backoff, retention;
+};
+
+/* Notes that the field is there; *clear if it is null. */
+static struct err meet(struct json_cursor *c, void *out, unsigned fields, bool *clear)
+{
+    ((struct queue_command *)out)->set |= fields;
+    return json_take_null(c, clear);
+}
+
+static struct err read_paused(struct json_cursor *c, struct arena *a, void *out)
+{
+    bool clear;
+    TRY(meet(c, out, QUEUE_PAUSED, &clear));
+    return clear ? err_none()
+                 : api_field_bool(c, a, &((struct queue_command *)out)->settings.paused);
+}
+
+static struct err read_limit(struct json_cursor *c, uint32_t *most)
+{
+    int64_t v;
+    TRY(json_read_int(c, 1, QUEUE_CONCURRENCY_MAX, &v));
+    *most = (uint32_t)v;
+    return err_none();
+}
+
+static struct err read_concurrency(struct json_cursor *c, struct arena *a, void *out)
+{
+    bool clear;
+    (void)a;
+    TRY(meet(c, out, QUEUE_CONCURRENCY, &clear));
+    return clear ? err_none() : read_limit(c, &((struct queue_command *)out)->settings.concurrency);
+}
+
+static struct err read_per_key(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct queue_command *q = out;
+    bool clear;
+    (void)a;
+    TRY(meet(c, out, QUEUE_PER_KEY, &clear));
+    return clear ? err_none() : read_limit(c, &q->settings.concurrency_per_key);
+}
+
+static struct err read_rate(struct json_cursor *c, struct arena *a, void *out)
+{
+    bool clear;
+    TRY(meet(c, out, QUEUE_RATE, &clear));
+    return clear ? err_none() : api_field_object(c, a, &((struct queue_fields *)out)->rate);
+}
+
+static struct err read_retry_limit(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct queue_command *q = out;
+    bool clear;
+    TRY(meet(c, out, QUEUE_RETRY_LIMIT, &clear));
+    return clear ? err_none() : api_field_retry_limit(c, a, &q->settings.retry_limit);
+}
+
+static struct err read_backoff(struct json_cursor *c, struct arena *a, void *out)
+{
+    bool clear;
+    TRY(meet(c, out, QUEUE_BACKOFF, &clear));
+    return clear ? err_none() : api_field_object(c, a, &((struct queue_fields *)out)->backoff);
+}
+
+static struct err read_retention(struct json_cursor *c, struct arena *a, void *out)
+{
+    bool clear;
+    TRY(json_take_null(c, &clear));
+    if (!clear)
+        return api_field_object(c, a, &((struct queue_fields *)out)->retention);
+    ((struct queue_command *)out)->set |= QUEUE_COMPLETED | QUEUE_DEAD;
+    return err_none();
+}
+
+static struct err read_policies(struct json_cursor *c, struct arena *a, void *out)
+{
+    bool clear;
+    TRY(meet(c, out, QUEUE_POLICIES, &clear));
+    return clear ? err_none()
+                 : api_field_policies(c, a, &((struct queue_command *)out)->retry_policies);
+}
+
+static struct err read_name(struct json_cursor *c, struct arena *a, void *out)
+{
+    return api_field_name(c, a, &((struct queue_command *)out)->name);
+}
+
+static struct err pass_over(struct json_cursor *c, struct arena *a, void *out)
+{
+    (void)a;
+    (void)out;
+    return json_skip(c, NULL);
+}
+
+static const struct field queue_table[] = {
+    {"name", false, read_name, 0},
+    {"paused", false, read_paused, 0},
+    {"concurrency", false, read_concurrency, 0},
+    {"concurrency_per_key", false, read_per_key, 0},
+    {"rate", false, read_rate, 0},
+    {"retry_limit", false, read_retry_limit, 0},
+    {"backoff", false, read_backoff, 0},
+    {"retention", false, read_retention, 0},
+    {"retry_policies", false, read_policies, 0},
+    /* of an answer that is sent back */
+    {"configured", false, pass_over, 0},
+    {"jobs", false, pass_over, 0},
+    {"oldest_ready_age_ms", false, pass_over, 0},
+};
+
+static struct err read_tokens(struct json_cursor *c, struct arena *a, void *out)
+{
+    int64_t v;
+    (void)a;
+    TRY(json_read_int(c, 1, RATE_COUNT_MAX, &v));
+    *(uint32_t *)out = (uint32_t)v;
+    return err_none();
+}
+
+static struct err read_per(struct json_cursor *c, struct arena *a, void *out)
+{
+    (void)a;
+    return json_read_int(c, 1, RATE_PER_MAX.ms, &((span *)out)->ms);
+}
+
+static const struct field rate_table[] = {
+    {"count", true, read_tokens, offsetof(struct rate, count)},
+    {"per_ms", true, read_per, offsetof(struct rate, per)},
+    {"burst", false, read_tokens, offsetof(struct rate, burst), true},
+};
+
+static struct err read_completed(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct queue_command *q = out;
+    bool clear;
+    TRY(meet(c, out, QUEUE_COMPLETED, &clear));
+    return clear ? err_none() : api_field_span(c, a, &q->settings.completed_retention);
+}
+
+static struct err read_dead(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct queue_command *q = out;
+    bool clear;
+    TRY(meet(c, out, QUEUE_DEAD, &clear));
+    return clear ? err_none() : api_field_span(c, a, &q->settings.dead_retention);
+}
+
+static const struct field retention_table[] = {
+    {"completed_ms", false, read_completed, 0},
+    {"dead_ms", false, read_dead, 0},
+};
+
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+
+static struct err decode_objects(const struct api *a, struct arena *arena, struct queue_fields *f)
+{
+    struct queue_settings *s = &f->queue.settings;
+    struct err err = err_none();
+    if (f->rate.given)
+        err = api_decode_object(a, &f->rate.at, arena, rate_table, COUNT(rate_table), &s->rate);
+    if (err.code != ERR_OK)
+        return api_in_field(err, "rate");
+    if (f->rate.given && s->rate.burst == 0)
+        s->rate.burst = s->rate.count;
+    if (f->backoff.given)
+        err = api_decode_backoff(a, &f->backoff.at, arena, &s->backoff);
+    if (err.code != ERR_OK)
+        return api_in_field(err, "backoff");
+    if (f->retention.given)
+        err = api_decode_object(a, &f->retention.at, arena, retention_table, COUNT(retention_table),
+                                &f->queue);
+    return err.code == ERR_OK ? err : api_in_field(err, "retention");
+}
+
+/* name: of the path, or empty if the body must have it. */
+static struct err decode(const struct api *a, const struct http_request *req, struct str name,
+                         struct queue_command *out)
+{
+    struct queue_fields f = {.queue.settings = QUEUE_SETTINGS_DEFAULT};
+    TRY(api_decode_body(a, req, queue_table, COUNT(queue_table), false, &f));
+    TRY(decode_objects(a, req->arena, &f));
+    if (f.queue.name.len == 0 && name.len == 0)
+        return err_make(ERR_MISSING_FIELD, "name is required");
+    if (f.queue.name.len && name.len && !str_eq(f.queue.name, name))
+        return err_make(ERR_BAD_VALUE, "name: expected the one in the path, '%.*s'",
+                        (int)(name.len < 64 ? name.len : 64), name.at);
+    if (name.len)
+        f.queue.name = name;
+    *out = f.queue;
+    return err_none();
+}
+
+/* --- endpoints --- */
+
+static void submit(struct api *a, struct http_exchange *x, const struct http_request *req,
+                   struct command *c, struct err err)
+{
+    if (err.code != ERR_OK) {
+        api_reply_error(x, &err, NULL);
+        return;
+    }
+    c->ctx = api_call(a, x, req);
+    backend_submit(a->backend, c);
+}
+
+void api_queue_create(ROUTE_ARGS)
+{
+    (void)params;
+    struct command c = {.kind = CMD_QUEUE_PUT, .done = on_created};
+    struct err err = decode(ctx, req, (struct str){0}, &c.queue);
+    c.queue.create = true;
+    c.queue.set = QUEUE_ALL;
+    submit(ctx, x, req, &c, err);
+}
+
+static void change(struct api *a, struct http_exchange *x, const struct http_request *req,
+                   struct str name, unsigned set)
+{
+    struct command c = {.kind = CMD_QUEUE_PUT, .done = on_queue};
+    struct err err = job_check_name(name, "a queue");
+    if (err.code == ERR_OK)
+        err = decode(a, req, name, &c.queue);
+    c.queue.set |= set;
+    submit(a, x, req, &c, err);
+}
+
+void api_queue_put(ROUTE_ARGS)
+{
+    change(ctx, x, req, params->at[0], QUEUE_ALL);
+}
+
+void api_queue_patch(ROUTE_ARGS)
+{
+    change(ctx, x, req, params->at[0], 0);
+}
+
+static void ask(struct api *a, struct http_exchange *x, const struct http_request *req,
+                struct str name, enum command_kind kind, reply_fn done)
+{
+    struct command c = {.kind = kind, .done = done, .queue.name = name};
+    struct err err = job_check_name(name, "a queue");
+    submit(a, x, req, &c, err.code == ERR_OK ? api_check_media(req) : err);
+}
+
+void api_queue_read(ROUTE_ARGS)
+{
+    ask(ctx, x, req, params->at[0], CMD_QUEUE_READ, on_queue);
+}
+
+void api_queue_remove(ROUTE_ARGS)
+{
+    ask(ctx, x, req, params->at[0], CMD_QUEUE_REMOVE, api_reply_empty);
+}
+
+/* --- lists --- */
+
+static void on_names(void *ctx, const struct reply *r)
+{
+    struct call *c = ctx;
+    if (api_reply_failed(c->x, r))
+        return;
+    struct buf *b = &c->api->scratch;
+    b->len = 0;
+    buf_lit(b, "{\"queues\":[");
+    for (size_t i = 0; i < r->count; i++) {
+        if (i)
+            buf_byte(b, ',');
+        json_write_string(b, r->names[i]);
+    }
+    buf_lit(b, "]}");
+    api_reply_json(c->x, 200, b);
+}
+
+struct page_call {
+    struct call call; /* must be first */
+    struct str from;
+    uint32_t limit;
+};
+
+static void write_link(struct buf *b, const struct page_call *p, struct str from)
+{
+    buf_lit(b, "\"/queues?details=true");
+    if (from.len) {
+        buf_lit(b, "&from=");
+        query_write(b, from);
+    }
+    buf_print(b, "&limit=%u\"", p->limit);
+}
+
+static void on_page(void *ctx, const struct reply *r)
+{
+    struct page_call *p = ctx;
+    if (api_reply_failed(p->call.x, r))
+        return;
+    struct buf *b = &p->call.api->scratch;
+    b->len = 0;
+    buf_lit(b, "{\"queues\":[");
+    for (size_t i = 0; i < r->count; i++) {
+        if (i)
+            buf_byte(b, ',');
+        write_queue(b, &r->queues[i]);
+    }
+    buf_lit(b, "],\"pages\":{\"self\":");
+    write_link(b, p, p->from);
+    buf_lit(b, ",\"next\":");
+    if (r->more)
+        write_link(b, p, r->queues[r->count - 1].view.name);
+    else
+        buf_lit(b, "null");
+    buf_lit(b, "}}");
+    api_reply_json(p->call.x, 200, b);
+}
+
+struct list_query {
+    bool details;
+    struct str from;
+    int64_t limit;
+};
+
+static struct err read_query(const struct api *a, const struct http_request *req,
+                             struct list_query *l)
+{
+    static const char *const names[] = {"details", "from", "limit", NULL};
+    struct query_cursor q = query_open(req->query, req->arena);
+    struct str name, value;
+    unsigned seen = 0;
+    *l = (struct list_query){.limit = LIMIT_DEFAULT};
+    for (bool more;;) {
+        TRY(query_next(&q, &more, &name, &value));
+        if (!more)
+            return err_none();
+        TRY(api_param_once(name, names, &seen));
+        if (str_eq(name, STR("details"))) {
+            l->details = str_eq(value, STR("true"));
+            if (!l->details && !str_eq(value, STR("false")))
+                return err_make(ERR_BAD_VALUE, "details is true or false");
+        } else if (str_eq(name, STR("from"))) {
+            TRY(job_check_name(value, "from"));
+            l->from = value;
+        } else if (str_eq(name, STR("limit"))) {
+            TRY(api_read_number(value, "limit", 1, BACKEND_PAGE_MAX, &l->limit));
+        } else if (a->settings.strict) {
+            return err_make(ERR_UNKNOWN_FIELD, "unknown parameter '%.*s'",
+                            (int)(name.len < 64 ? name.len : 64), name.at);
+        }
+    }
+}
+
+void api_queues(ROUTE_ARGS)
+{
+    (void)params;
+    struct api *a = ctx;
+    struct list_query l;
+    struct err err = api_check_media(req);
+    if (err.code == ERR_OK)
+        err = read_query(a, req, &l);
+    if (err.code != ERR_OK) {
+        api_reply_error(x, &err, NULL);
+        return;
+    }
+    if (!l.details) {
+        struct command c = {.kind = CMD_QUEUES, .done = on_names, .ctx = api_call(a, x, req)};
+        backend_submit(a->backend, &c);
+        return;
+    }
+    struct page_call *p = ARENA_NEW(req->arena, struct page_call);
+    *p = (struct page_call){{a, x}, arena_copy(req->arena, l.from), (uint32_t)l.limit};
+    struct command c = {.kind = CMD_QUEUE_LIST,
+                        .done = on_page,
+                        .ctx = p,
+                        .queue = {.name = l.from, .limit = p->limit}};
+    backend_submit(a->backend, &c);
+}

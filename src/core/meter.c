@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "core/meter.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/must.h"
+
+static const int64_t times[] = {1,      5,       10,      25,       50,      100,   250,
+                                500,    1000,    2500,    5000,     10000,   30000, 60000,
+                                300000, 1800000, 3600000, 21600000, 86400000};
+const struct histogram_scale meter_times = HISTOGRAM_SCALE(times, 0.001);
+_Static_assert(sizeof times / sizeof *times <= HISTOGRAM_BUCKETS_MAX, "there is room");
+
+struct meter *meter_new(uint32_t queues_max, uint64_t seed)
+{
+    struct meter *m = ALLOC(struct meter);
+    m->queues_max = queues_max;
+    m->queues = alloc_zero((queues_max + 1) * sizeof *m->queues);
+    m->queue_names.seed = seed;
+    return m;
+}
+
+void meter_free(struct meter *m)
+{
+    if (!m)
+        return;
+    for (uint32_t i = 0; i < m->rule_count; i++)
+        free((void *)(uintptr_t)m->rules[i].policy.at);
+    strmap_fini(&m->queue_names);
+    free(m->queues);
+    free(m);
+}
+
+struct meter_queue *meter_queue(struct meter *m, struct str name)
+{
+    if (m->last && str_eq(m->last->name, name))
+        return m->last;
+    struct meter_queue *q = strmap_get(&m->queue_names, name);
+    if (!q && m->queue_count < m->queues_max) {
+        q = &m->queues[m->queue_count++];
+        q->name = strmap_put(&m->queue_names, name, q);
+    }
+    if (!q)
+        return &m->queues[m->queues_max];
+    m->last = q;
+    return q;
+}
+
+static void count_retry(struct meter *m, const struct ruling *r)
+{
+    if (r->policy.len == 0)
+        return;
+    uint32_t i = 0;
+    while (i < m->rule_count &&
+           (m->rules[i].rule != r->rule || !str_eq(m->rules[i].policy, r->policy)))
+        i++;
+    if (i == m->rule_count && i < METER_RULES_MAX) {
+        m->rules[i].policy = (struct str){alloc_text(r->policy.at, r->policy.len), r->policy.len};
+        m->rules[i].rule = r->rule;
+        m->rule_count++;
+    }
+    m->rules[i].retries++;
+}
+
+void meter_event(struct meter *m, const struct job_event *ev)
+{
+    meter_queue(m, ev->queue)->events[ev->event]++;
+    if (ev->event == EVENT_RETRY || ev->event == EVENT_RETRY_NOW)
+        count_retry(m, &ev->ruling);
+    if (!instant_is_set(ev->since))
+        return;
+    int64_t took = ev->at.ms - ev->since.ms;
+    if (ev->event == EVENT_DUE)
+        histogram_add(&m->lateness, &meter_times, took);
+    else if (ev->event == EVENT_TAKE)
+        histogram_add(&m->waits, &meter_times, took);
+    else if (ev->from == STATUS_IN_FLIGHT && ev->event != EVENT_POSTPONE)
+        histogram_add(ev->event == EVENT_SUCCEED ? &m->runs_good : &m->runs_bad, &meter_times,
+                      took);
+}

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Records of queues: what is written is read back, and nothing else is. */
+
+#include "store/record.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "store/cm.h"
+
+static const struct queue_record full = {
+    .settings =
+        {.paused = true,
+         .concurrency = 300,
+         .concurrency_per_key = 2,
+         .rate = {.count = 100, .burst = 20, .per = {1000}},
+         .retry_limit = 3,
+         .backoff = {.shape = CURVE_POWER, .base = {15000}, .exponent = 4.0, .jitter = {30000}},
+         .completed_retention = {0},
+         .dead_retention = {5}},
+    .bucket = {.level = 19500, .at = {1700000000000}},
+};
+
+static struct str put(struct batch *b, const struct queue_record *q)
+{
+    char room[RECORD_QUEUE_KEY_MAX];
+    record_put_queue(b, STR("q"), q);
+    const struct batch_op *op = batch_find(b, record_queue_key(STR("q"), room));
+    assert_non_null(op);
+    return op->value;
+}
+
+static void assert_same(const struct queue_record *a, const struct queue_record *b)
+{
+    const struct queue_settings *x = &a->settings, *y = &b->settings;
+    assert_int_equal(x->paused, y->paused);
+    assert_int_equal(x->concurrency, y->concurrency);
+    assert_int_equal(x->concurrency_per_key, y->concurrency_per_key);
+    assert_true(rate_eq(&x->rate, &y->rate));
+    assert_int_equal(a->bucket.level, b->bucket.level);
+    assert_int_equal(a->bucket.at.ms, b->bucket.at.ms);
+    assert_int_equal(x->retry_limit, y->retry_limit);
+    assert_int_equal(x->backoff.shape, y->backoff.shape);
+    assert_int_equal(x->backoff.base.ms, y->backoff.base.ms);
+    assert_true(x->backoff.exponent == y->backoff.exponent);
+    assert_int_equal(x->backoff.jitter.ms, y->backoff.jitter.ms);
+    assert_int_equal(x->completed_retention.ms, y->completed_retention.ms);
+    assert_int_equal(x->dead_retention.ms, y->dead_retention.ms);
+}
+
+static void every_setting_is_read_back(void **state)
+{
+    struct queue_record back;
+    assert_int_equal(record_read_queue(put(*state, &full), &back).code, ERR_OK);
+    assert_same(&full, &back);
+}
+
+static void the_defaults_are_read_back(void **state)
+{
+    const struct queue_record none = {.settings = QUEUE_SETTINGS_DEFAULT};
+    struct queue_record back;
+    assert_int_equal(record_read_queue(put(*state, &none), &back).code, ERR_OK);
+    assert_same(&none, &back);
+}
+
+static void damage_is_corrupt_and_a_newer_version_is_told_apart(void **state)
+{
+    struct str value = put(*state, &full);
+    struct queue_record back;
+    char bytes[128];
+    assert_true(value.len < sizeof bytes);
+    memcpy(bytes, value.at, value.len);
+    for (size_t n = 0; n < value.len; n++)
+        assert_int_equal(record_read_queue((struct str){bytes, n}, &back).code, ERR_CORRUPT);
+    bytes[value.len] = 0;
+    assert_int_equal(record_read_queue((struct str){bytes, value.len + 1}, &back).code,
+                     ERR_CORRUPT);
+    bytes[1] = 2; /* neither paused nor not */
+    assert_int_equal(record_read_queue((struct str){bytes, value.len}, &back).code, ERR_CORRUPT);
+    bytes[0] = 2;
+    assert_int_equal(record_read_queue((struct str){bytes, value.len}, &back).code, ERR_VERSION);
+}
+
+static void a_rate_without_time_is_corrupt(void **state)
+{
+    struct queue_record bad = full, back;
+    bad.settings.rate.per.ms = 0;
+    assert_int_equal(record_read_queue(put(*state, &bad), &back).code, ERR_CORRUPT);
+}
+
+static void version_1_has_these_bytes(void **state)
+{
+    struct str value = put(*state, &full);
+    char hex[256];
+    assert_true(value.len * 2 < sizeof hex);
+    for (size_t i = 0; i < value.len; i++)
+        snprintf(hex + i * 2, 3, "%02x", (unsigned char)value.at[i]);
+    assert_string_equal(hex, "0101ac0202"
+                             "6414e807"
+                             "ac9801"
+                             "81d095ffbc31"
+                             "0401b0ea010000000000001040e0d403"
+                             "0106");
+}
+
+static void a_key_has_the_name_of_its_queue(void **state)
+{
+    (void)state;
+    char room[RECORD_QUEUE_KEY_MAX];
+    struct str key = record_queue_key(STR("mail"), room), name;
+    assert_true(str_eq(key, STR("Qmail")));
+    assert_true(record_key_is_queue(key, &name) && str_eq(name, STR("mail")));
+    assert_false(record_key_is_queue(STR("Q"), &name));
+    assert_false(record_key_is_queue(STR("Dqmail"), &name));
+}
+
+static int set_up(void **state)
+{
+    static struct batch b;
+    batch_reset(&b);
+    *state = &b;
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    batch_fini(*state);
+    memset(*state, 0, sizeof(struct batch));
+    return 0;
+}
+
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(every_setting_is_read_back),
+        T(the_defaults_are_read_back),
+        T(damage_is_corrupt_and_a_newer_version_is_told_apart),
+        T(a_rate_without_time_is_corrupt),
+        T(version_1_has_these_bytes),
+        T(a_key_has_the_name_of_its_queue),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
