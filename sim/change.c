@@ -10,6 +10,8 @@ struct patch change_some_patch(struct sim *s, unsigned *queue)
     struct patch p = {.set = 1 + (unsigned)sim_draw(s, 15), .ready_at = INSTANT_NONE};
     *queue = (unsigned)sim_draw(s, s->profile.queues);
     p.queue = sim_queue_name(*queue);
+    if (s->profile.deps && sim_chance(s, 20))
+        p.set |= PATCH_FREE;
     p.priority = (uint16_t)sim_draw(s, 4);
     p.retry_limit = (int32_t)sim_draw(s, 4) - 1;
     if (sim_chance(s, 60))
@@ -91,9 +93,11 @@ void change_judge_patch(struct ticket *t, const struct reply *r)
                 "PATCH", "#%lu: another queue", t->serial);
         PROMISE(!(set & PATCH_PRIORITY) || st->priority == t->patch.priority, "PATCH",
                 "#%lu: another priority", t->serial);
-        PROMISE(!(set & PATCH_READY_AT) || st->ready_at.ms == at.ms, "PATCH",
+        bool set_free = set & PATCH_FREE && at.ms < t->at.ms && st->ready_at.ms == t->at.ms;
+        PROMISE(!(set & PATCH_READY_AT) || set_free || st->ready_at.ms == at.ms, "PATCH",
                 "#%lu: another ready_at", t->serial);
         PROMISE(st->status == STATUS_IN_FLIGHT ||
+                    (st->status == STATUS_BLOCKED && !(set & PATCH_FREE)) ||
                     st->status == (st->ready_at.ms <= t->at.ms ? STATUS_READY : STATUS_SCHEDULED),
                 "PATCH", "#%lu: job %lu is %s", t->serial, m->serial,
                 lifecycle_status_name(st->status));
@@ -156,7 +160,8 @@ void change_judge_rerun(struct ticket *t, const struct reply *r)
     PROMISE(!t->ended || t->ended_as == STATUS_DEAD, "I4", "#%lu: job %lu was completed", t->serial,
             m->serial);
     PROMISE(t->live[0] != YES, "I3", "#%lu: job %lu was in flight", t->serial, m->serial);
-    PROMISE(st->status == STATUS_READY && st->resolution == RESOLUTION_NONE &&
+    bool waits = st->status == STATUS_BLOCKED && m->dep_count;
+    PROMISE((st->status == STATUS_READY || waits) && st->resolution == RESOLUTION_NONE &&
                 !instant_is_set(st->purge_at),
             "RERUN", "#%lu: job %lu is %s", t->serial, m->serial,
             lifecycle_status_name(st->status));

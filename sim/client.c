@@ -133,6 +133,7 @@ static bool is_key_held(const struct sim *s, const struct enqueue *specs, size_t
 static void enqueue(struct sim *s)
 {
     static char texts[SPECS_MAX][PAYLOAD_LARGE];
+    static struct some_deps deps[SPECS_MAX];
     struct enqueue specs[SPECS_MAX];
     size_t count = sim_chance(s, 60) ? 1 : 1 + sim_draw(s, SPECS_MAX);
     struct ticket *t = ticket_new(s, CMD_ENQUEUE, count);
@@ -147,7 +148,11 @@ static void enqueue(struct sim *s)
         /* What is evaluated first is stored later: whoever holds a key may let go till then. */
         t->batched |= specs[i].batch.key.len > 0;
         t->held[i] = !folds && is_key_held(s, specs, i);
+        deps[i].count = 0;
+        if (s->profile.deps && !folds)
+            depend_some(s, t, specs, i, &deps[i]);
         t->jobs[i] = ledger_add(&s->ledger, &specs[i], queue, type, group, s->now);
+        depend_note(t, &specs[i], i, &deps[i]);
         t->jobs[i]->may_vanish = s->sweeps > 0;
     }
     for (size_t i = 0; t->batched && i < count; i++) {

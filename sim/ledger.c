@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "ledger.h"
 
+#include "core/depend.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -165,6 +167,8 @@ void ledger_acked(struct ledger *l, struct mjob *m, const struct job *job, insta
     if (!id_eq(m->id, job->id))
         bind(l, m, job->id);
     check_values(l, m, job, false);
+    PROMISE(job->state.status != STATUS_BLOCKED || m->dep_count, "DEPEND",
+            "job %lu is blocked by nothing", m->serial);
     PROMISE(m->late || job->state.status ==
                            (m->ready_at.ms <= m->asked_at.ms ? STATUS_READY : STATUS_SCHEDULED),
             "VALUE", "job %lu was enqueued as %s", m->serial,
@@ -215,7 +219,7 @@ bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s,
     if (s != STATUS_DEAD)
         return false;
     /* Streams may have lost it without being told that they had it. */
-    if (l->settings.lost_worker_limit)
+    if (l->settings.lost_worker_limit || (m->dep_count && m->depend_death == DEPEND_DIE))
         return true;
     for (size_t i = 0; i < m->run_count; i++)
         failures +=
@@ -242,7 +246,7 @@ static bool may_be_purged(const struct ledger *l, const struct mjob *m, instant 
     for (size_t i = 0; may_be_dead && i < m->run_count; i++)
         if (may_have_expired(m, &m->runs[i], now, dead))
             return true;
-    bool unseen = m->ghosts || l->claims || l->settings.lost_worker_limit;
+    bool unseen = m->ghosts || l->claims || l->settings.lost_worker_limit || m->dep_count;
     return may_be_dead && unseen && instant_add(m->asked_at, dead).ms <= now.ms;
 }
 
@@ -351,6 +355,7 @@ static void check_handout(const struct ledger *l, const struct mjob *m, const st
                           const struct mstream *s, span lease, instant now)
 {
     const struct job_state *st = &h->job.state;
+    ledger_depend_handed(l, m, now);
     PROMISE(!m->ended_seq || ledger_is_foggy(m), "I4", "job %lu was handed out though it is %s",
             m->serial, lifecycle_status_name(m->ended));
     PROMISE(st->status == STATUS_IN_FLIGHT && st->runs == h->run + 1, "I3",

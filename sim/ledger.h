@@ -128,11 +128,16 @@ struct mjob {
     struct mend *ends;
     size_t end_count, end_cap;
     instant terminated_at; /* since when somebody may have said that a preempted run has ended */
-    unsigned adds_policy;  /* from 1; 0: none */
-    bool late;             /* enqueued some time after it was asked for, when all was evaluated */
-    unsigned batch;        /* batch key; 0: none. What follows is about batched jobs */
-    bool shut;             /* nothing is to be folded into it, for it waits for its time */
-    uint64_t *items;       /* numbers of those in its payload, as far as it was ever seen */
+    struct mjob *deps[3];  /* that it waits for */
+    unsigned dep_count, depend_when, depend_death;
+    bool freed;                 /* somebody may have said that it waits for nothing more */
+    unsigned waits_for;         /* by the audit that goes on: bits of deps */
+    enum resolution resolution; /* likewise */
+    unsigned adds_policy;       /* from 1; 0: none */
+    bool late;       /* enqueued some time after it was asked for, when all was evaluated */
+    unsigned batch;  /* batch key; 0: none. What follows is about batched jobs */
+    bool shut;       /* nothing is to be folded into it, for it waits for its time */
+    uint64_t *items; /* numbers of those in its payload, as far as it was ever seen */
     size_t item_count, item_cap;
     uint64_t final_seq; /* since when it is handed out and must not change; 0: never */
     struct mjob *in;    /* in whose payload it was seen; its own: it is a job */
@@ -211,6 +216,13 @@ void ledger_folded(struct ledger *l, struct mjob *item, const struct job *job, u
 void ledger_refused(struct mjob *item);
 void ledger_fold_check_groups(const struct ledger *l);
 void ledger_folds_lost(struct ledger *l);
+
+/* --- jobs that wait for others, in ledger_depend.c --- */
+void ledger_depend_handed(const struct ledger *l, const struct mjob *m, instant now);
+/* The job as it was read in this audit. */
+void ledger_depend_note(struct mjob *m, const struct job *job);
+/* After an audit of all. */
+void ledger_depend_check(const struct ledger *l, instant now);
 
 /* --- retry policies, in ledger_policy.c --- */
 size_t ledger_setting_asked(struct ledger *l, bool enabled, int64_t most, instant now);

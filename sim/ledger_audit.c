@@ -213,6 +213,10 @@ static enum status status_after(const struct mjob *m, const struct run *last,
 {
     if (last && last->index < m->first_run)
         last = NULL;
+    if (s->status == STATUS_BLOCKED)
+        return STATUS_BLOCKED; /* judged apart, as is whoever dies with another */
+    if (s->status == STATUS_DEAD && s->resolution == RESOLUTION_DEPENDENCY)
+        return STATUS_DEAD;
     if (s->status == STATUS_DEAD && s->resolution == RESOLUTION_CANCELED)
         return STATUS_DEAD; /* that somebody canceled it is judged apart */
 
@@ -357,7 +361,7 @@ void ledger_check_status(struct ledger *l, struct mjob *m, const struct job *job
     }
     PROMISE(s != STATUS_DEAD || job->state.reason.len, "REASON", "job %lu is dead without a reason",
             m->serial);
-    PROMISE(s != STATUS_BLOCKED, "VALUE", "job %lu is blocked", m->serial);
+    PROMISE(s != STATUS_BLOCKED || m->dep_count, "DEPEND", "job %lu is blocked", m->serial);
 }
 
 void ledger_audit(struct ledger *l, struct mjob *m, const struct reply *read,
@@ -388,6 +392,9 @@ void ledger_audit(struct ledger *l, struct mjob *m, const struct reply *read,
     m->may_vanish = m->removals > 0;
     if (lifecycle_is_terminal(expected))
         ledger_ended(l, m, expected, last ? last->ended_at : now);
-    if (expected == STATUS_DEAD && job->state.resolution == RESOLUTION_CANCELED)
+    ledger_depend_note(m, job);
+    bool ended_waiting = job->state.resolution == RESOLUTION_CANCELED ||
+                         job->state.resolution == RESOLUTION_DEPENDENCY;
+    if (expected == STATUS_DEAD && ended_waiting)
         m->purge_at = job->state.purge_at; /* it may have had no run to end */
 }

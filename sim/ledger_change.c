@@ -11,6 +11,7 @@ void ledger_patch_asked(struct mjob *m, const struct patch *p, unsigned queue)
     m->patching++;
     m->loose |= p->set;
     m->patched |= p->set;
+    m->freed |= (p->set & PATCH_FREE) != 0;
     if (p->set & PATCH_QUEUE)
         m->queues_asked |= 1u << queue;
     if (p->set & PATCH_PRIORITY)

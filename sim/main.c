@@ -38,7 +38,8 @@ static struct profile some_profile(struct sim *s)
     p.cron_unique = sim_chance(s, 50) ? UNIQUE_NONE : (enum unique)sim_draw(s, UNIQUE_COUNT);
     p.graces = sim_chance(s, 30);
     p.policies = sim_chance(s, 35);
-    p.bulks = !p.crons && sim_chance(s, 40);
+    p.deps = sim_chance(s, 25);
+    p.bulks = !p.crons && !p.deps && sim_chance(s, 40);
     return p;
 }
 

@@ -125,7 +125,7 @@ struct pair {
     bool found;
     struct reply reply;
     struct job copy;
-    char counts[256];
+    char counts[256], waits_for[64];
 };
 
 static void take_read(struct ticket *t, const struct reply *r)
@@ -144,12 +144,17 @@ static void take_read(struct ticket *t, const struct reply *r)
     ledger_fold_whole(&s->ledger, p->job, r->jobs[0].payload);
     p->reply = *r;
     p->copy = r->jobs[0];
-    /* Only numbers, counts of retries and whether there is a reason outlive the answer. */
+    /* Only numbers, some lists and whether there is a reason outlive the answer. */
     struct str *counts = &p->copy.state.extras.retry_counts;
     must(counts->len <= sizeof p->counts);
     if (counts->len)
         memcpy(p->counts, counts->at, counts->len);
     counts->at = p->counts;
+    struct str *waits_for = &p->copy.state.extras.waits_for;
+    must(waits_for->len <= sizeof p->waits_for);
+    if (waits_for->len)
+        memcpy(p->waits_for, waits_for->at, waits_for->len);
+    waits_for->at = p->waits_for;
     p->copy.state.reason.at = p->copy.state.reason.len ? "?" : NULL;
     p->copy.state.reason.len = p->copy.state.reason.len != 0;
     p->reply.jobs = &p->copy;
@@ -225,6 +230,7 @@ static void check_all(struct sim *s)
     ledger_check_groups(l);
     ledger_fold_check_groups(l);
     ledger_check_holders(l);
+    ledger_depend_check(l, s->now);
     check_counts(s, &w);
     struct ticket *t = ticket_new(s, CMD_QUEUES, 0);
     struct command c = {0};
@@ -360,6 +366,25 @@ static uint64_t unfinished(struct sim *s)
     return n;
 }
 
+/* Those that wait for what will not come. Each removal may set others free. */
+static void remove_blocked(struct sim *s)
+{
+    struct ledger *l = &s->ledger;
+    for (size_t n = 0; n < l->count; n++) {
+        struct mjob *m = l->jobs[n];
+        if (!m->seen || m->status != STATUS_BLOCKED)
+            continue;
+        struct ticket *t = ticket_new(s, CMD_REMOVE, 1);
+        ticket_about(t, 0, m, 0);
+        m->removals++;
+        m->may_vanish = true;
+        struct command c = {.id = m->id};
+        ticket_submit(t, &c);
+    }
+    sim_run_until(s, instant_add(s->now, (span){(int64_t)60 * 86400 * 1000}));
+    check_all(s);
+}
+
 void quiet_finish(struct sim *s)
 {
     s->quiet = s->working = true;
@@ -378,6 +403,7 @@ void quiet_finish(struct sim *s)
     sim_run_until(s, instant_add(s->now, (span){(int64_t)60 * 86400 * 1000}));
     PROMISE(unfinished(s) == 0, "I5", "%lu jobs did not come to their end", unfinished(s));
     check_all(s);
+    remove_blocked(s);
     PROMISE(list_is_empty(&s->tickets), "REPLY", "a command was never answered");
     char kinds[64];
     uint64_t left = disk_records(s->disk, kinds, sizeof kinds);

@@ -29,6 +29,7 @@ struct profile {
     unsigned queues, priorities;
     enum unique cron_unique; /* what the jobs of one cron entry keep out */
     bool crons;              /* jobs come on ticks; then nobody removes many at once */
+    bool deps;               /* jobs that wait for others */
     bool graces;             /* preempted runs that go on for a while */
     bool policies;           /* retry policies, and settings that change */
     bool bulks;              /* an operator changes many at once */
@@ -135,10 +136,11 @@ struct ticket {
     uint64_t serial;
     enum command_kind kind;
     bool is_claim, answered, canceled;
-    bool waits;     /* terminated: the job waits for that run, for certain */
-    size_t setting; /* of retrying */
-    bool dry;       /* a change of many, only tried */
-    bool batched;   /* enqueue: with batch keys */
+    bool waits;        /* terminated: the job waits for that run, for certain */
+    bool needs_others; /* enqueue: jobs that may be gone are waited for */
+    size_t setting;    /* of retrying */
+    bool dry;          /* a change of many, only tried */
+    bool batched;      /* enqueue: with batch keys */
     instant at;
     uint64_t batch;               /* the newest batch that had begun */
     struct mjob **jobs;           /* what it is about */
@@ -189,6 +191,19 @@ struct str policy_name(unsigned policy);
 /* That one of them has ended, if there is one. */
 void grace_step(struct sim *s);
 void grace_judge(struct ticket *t, const struct reply *r);
+
+/* --- depend.c: jobs that wait for others --- */
+/* Lets the i-th of an enqueue wait, maybe, for earlier ones of it or for whatever there is. bytes:
+ * room for the ids. Afterwards depend_note, once all of them are in the ledger. */
+struct some_deps {
+    struct mjob *jobs[3];
+    size_t earlier[3]; /* instead of jobs */
+    unsigned count;
+    uint8_t bytes[48];
+};
+void depend_some(struct sim *s, struct ticket *t, struct enqueue *specs, size_t i,
+                 struct some_deps *d);
+void depend_note(struct ticket *t, const struct enqueue *spec, size_t i, const struct some_deps *d);
 
 /* --- bulk.c: changes of many --- */
 void bulk_step(struct sim *s);

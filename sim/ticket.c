@@ -147,7 +147,10 @@ static void judge_refused(struct ticket *t, enum err_code code)
 {
     if (is_of_the_store(code))
         return;
-    PROMISE(t->batched && (code == ERR_UNPROCESSABLE || code == ERR_BUSY || code == ERR_INTERNAL),
+    /* Those that it was to wait for may be gone. */
+    bool lacks = t->needs_others && code == ERR_UNPROCESSABLE;
+    PROMISE(lacks || (t->batched &&
+                      (code == ERR_UNPROCESSABLE || code == ERR_BUSY || code == ERR_INTERNAL)),
             "REPLY", "#%lu: answer %s", t->serial, err_wire(code));
     for (size_t i = 0; i < t->count; i++)
         ledger_refused(t->jobs[i]);
@@ -476,6 +479,7 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_PROGRESS:
     case CMD_COUNT:
     case CMD_RUNS:
+    case CMD_EXPLAIN:
     case CMD_QUEUES:
     case CMD_STATUS:
     case CMD_METER:

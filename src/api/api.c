@@ -26,6 +26,7 @@ static const struct route routes[] = {
     {HTTP_GET, "/jobs", api_list},
     {HTTP_GET, "/jobs/count", api_count},
     {HTTP_GET, "/jobs/{id}/runs", api_runs},
+    {HTTP_GET, "/jobs/{id}/explain", api_explain},
     {HTTP_GET, "/jobs/{id}/errors", api_errors},
     {HTTP_GET, "/jobs/{id}/errors/{attempt}", api_error_of_attempt},
     {HTTP_DELETE, "/jobs/{id}", api_remove},

@@ -57,6 +57,7 @@ void api_retry_where(ROUTE_ARGS);
 void api_reset(ROUTE_ARGS);
 void api_runs(ROUTE_ARGS);
 void api_errors(ROUTE_ARGS);
+void api_explain(ROUTE_ARGS);
 void api_error_of_attempt(ROUTE_ARGS);
 void api_queues(ROUTE_ARGS);
 void api_queue_create(ROUTE_ARGS);

@@ -17,6 +17,7 @@
 #include "base/err.h"
 #include "core/crons.h"
 #include "core/engine.h"
+#include "core/explain.h"
 #include "core/job.h"
 #include "policy/simulate.h"
 
@@ -42,6 +43,7 @@ enum command_kind {
     CMD_RERUN,        /* reply.jobs[0] */
     CMD_RERUN_WHERE,  /* reply.count */
     CMD_RUNS,         /* reply.runs */
+    CMD_EXPLAIN,      /* reply.explanation */
     CMD_QUEUES,       /* reply.names of queues that have jobs, in order */
     CMD_STATUS,       /* reply.status */
     CMD_METER,        /* reply.meter */
@@ -184,6 +186,7 @@ struct reply {
     uint64_t token;
     instant lease_end;
     struct cron_view *cron;
+    struct explanation *explanation;
     struct str document; /* JSON */
     const struct simulate_result *simulated;
     struct queue_shown *queues;
@@ -221,7 +224,7 @@ struct command {
             struct run_ref run;
             span lease;
         } renew;
-        struct id id; /* REMOVE, READ, CANCEL, RERUN */
+        struct id id; /* REMOVE, READ, EXPLAIN, CANCEL, RERUN */
         struct {
             struct id id;
             const struct patch *patch;

@@ -157,6 +157,7 @@ static bool stores(enum command_kind kind)
     case CMD_LIST:
     case CMD_COUNT:
     case CMD_RUNS:
+    case CMD_EXPLAIN:
     case CMD_QUEUES:
     case CMD_STATUS:
     case CMD_METER:
@@ -348,6 +349,9 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
         return;
     case CMD_RUNS:
         embedded_runs(b, &c->runs, r);
+        return;
+    case CMD_EXPLAIN:
+        embedded_explain(b, c->id, r);
         return;
     case CMD_QUEUES:
         step_queues(b, r);

@@ -246,6 +246,7 @@ void embedded_scan_abort_all(struct embedded *b, const struct err *why);
 /* Forgets all scans without an answer. */
 void embedded_scan_free_all(struct embedded *b);
 void embedded_runs(struct embedded *b, const struct runs_command *c, struct reply *r);
+void embedded_explain(struct embedded *b, struct id id, struct reply *r);
 
 /* embedded_cron.c */
 void embedded_cron(struct embedded *b, const struct command *c, struct reply *r);

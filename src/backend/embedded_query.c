@@ -490,3 +490,20 @@ void embedded_runs(struct embedded *b, const struct runs_command *c, struct repl
         full = add_run(c, r, &run);
     }
 }
+
+/* The newest run that has ended, if any has, is the backend's to add. */
+void embedded_explain(struct embedded *b, struct id id, struct reply *r)
+{
+    struct arena *a = &b->building->arena;
+    struct explanation *x = ARENA_NEW(a, struct explanation);
+    struct job_extent extent;
+    r->err = engine_explain(b->engine, b->now, id, a, x, &extent);
+    if (r->err.code == ERR_OK && !x->has_run && extent.runs_ended) {
+        r->err = embedded_load_run(b, id, extent.runs_ended - 1, a, &x->run);
+        x->has_run = r->err.code == ERR_OK;
+    }
+    if (r->err.code != ERR_OK)
+        return;
+    explain_sum_up(x, b->now, a);
+    r->explanation = x;
+}

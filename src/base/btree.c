@@ -501,6 +501,18 @@ bool btree_before(const struct btree *t, struct btree_entry key, struct btree_en
     return true;
 }
 
+size_t btree_rank(const struct btree *t, struct btree_entry key, size_t most)
+{
+    size_t n = 0;
+    for (struct leaf *l = t->root ? first_leaf(t) : NULL; l && n < most; l = l->next) {
+        unsigned here = rank(l, key_of(&key));
+        n += here;
+        if (here < l->head.count)
+            break;
+    }
+    return n < most ? n : most;
+}
+
 /* ---- Checking ---- */
 
 /* What a walk over all nodes has seen so far. */

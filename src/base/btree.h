@@ -41,6 +41,9 @@ bool btree_first(const struct btree *t, struct btree_entry *out);
 bool btree_at_least(const struct btree *t, struct btree_entry key, struct btree_entry *out);
 bool btree_after(const struct btree *t, struct btree_entry key, struct btree_entry *out);
 bool btree_before(const struct btree *t, struct btree_entry key, struct btree_entry *out);
+/* How many entries have a key < key, but no more than `most` are counted: the work is bounded by
+ * that. */
+size_t btree_rank(const struct btree *t, struct btree_entry key, size_t most);
 /* Checks every structural promise of the tree (order, counts, links) with
  * must(); for tests and the simulator. */
 void btree_check(const struct btree *t);

@@ -28,6 +28,7 @@ const struct catalog_row catalog[] = {
     HEADING("Looking"),
     {&jobs_command, jobs_main},
     {&job_command, job_main},
+    {&explain_command, explain_main},
     {&queues_command, queues_main},
     {&top_command, top_main},
     HEADING("Changing"),

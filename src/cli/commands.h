@@ -9,15 +9,16 @@
 #include "cli/command.h"
 
 extern const struct subcommand enqueue_command, work_command, jobs_command, job_command,
-    queues_command, version_command, tls_command, retry_command, cancel_command, patch_command,
-    delete_command, backup_command, restore_command, check_command, crons_command, cron_command,
-    policy_command, queue_command, retry_settings_command, create_command, top_command, apply_command,
-    get_command, update_command, completion_command;
+    explain_command, queues_command, version_command, tls_command, retry_command, cancel_command,
+    patch_command, delete_command, backup_command, restore_command, check_command, crons_command,
+    cron_command, policy_command, queue_command, retry_settings_command, create_command,
+    apply_command, get_command, update_command, completion_command, top_command;
 
 int enqueue_main(int argc, char **argv);
 int work_main(int argc, char **argv);
 int jobs_main(int argc, char **argv);
 int job_main(int argc, char **argv);
+int explain_main(int argc, char **argv);
 int queues_main(int argc, char **argv);
 int tls_main(int argc, char **argv);
 /* The page of `tenax tls WORD`, or NULL. */

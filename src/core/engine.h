@@ -274,6 +274,11 @@ NODISCARD struct err engine_read(struct engine *e, instant now, struct id id, bo
 /* What workers left with a job that was just read. */
 NODISCARD struct err engine_read_notes(struct engine *e, const struct job *job, struct arena *a,
                                        struct job_notes *notes);
+/* Gathers why the job is where it is, but for its newest run, unless that is live;
+ * explain_sum_up is the caller's. ERR_NOT_FOUND. */
+struct explanation;
+NODISCARD struct err engine_explain(struct engine *e, instant now, struct id id, struct arena *a,
+                                    struct explanation *x, struct job_extent *extent);
 /* The live run of a job; false if there is none. Strings live as long as the run. */
 bool engine_live_run(const struct engine *e, struct id id, struct run *run, uint64_t *token);
 /* The next id in id order after (before, if backwards) `from` among the jobs with that

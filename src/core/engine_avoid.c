@@ -192,6 +192,24 @@ bool engine_ready_first(const struct queue *q, struct str node, struct btree_ent
     return btree_first(&of_head(head.val)->ready, first);
 }
 
+size_t engine_ready_rank(const struct queue *q, struct btree_entry place, size_t most)
+{
+    size_t n = btree_rank(&q->ready, place, most);
+    for (const struct list *l = q->shuns.next; l != &q->shuns && n < most; l = l->next)
+        n += btree_rank(&LIST_OF(l, const struct shun, node)->ready, place, most - n);
+    return n;
+}
+
+bool engine_avoid_of(const struct engine *e, struct id id, struct str *node, instant *until)
+{
+    const struct avoid *v = find(e, id);
+    if (!v)
+        return false;
+    *node = (struct str){v->name, v->name_len};
+    *until = v->until;
+    return true;
+}
+
 uint64_t engine_avoid_bytes(const struct engine *e)
 {
     return e->avoids.count * (sizeof(struct avoid) + sizeof(struct btree_entry)) +

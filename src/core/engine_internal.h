@@ -271,6 +271,10 @@ bool engine_is_before(const struct btree_entry *a, const struct btree_entry *b);
 /* The first ready job for a taker on that node, or on any if it is empty; none if the queue may
  * hand out nothing. */
 bool engine_ready_first(const struct queue *q, struct str node, struct btree_entry *first);
+/* How many ready jobs of the queue come before that place, but no more than `most`. */
+size_t engine_ready_rank(const struct queue *q, struct btree_entry place, size_t most);
+/* Which node a waiting job must stay off, and until when; false: none. */
+bool engine_avoid_of(const struct engine *e, struct id id, struct str *node, instant *until);
 void engine_avoid_check(const struct queue *q);
 uint64_t engine_avoid_bytes(const struct engine *e);
 void engine_avoid_queue_fini(struct queue *q);

@@ -93,6 +93,17 @@ static void assert_lookups(const struct model *m, const struct btree *t, uint64_
     assert_answer(m, found, got, downwards(m, (int64_t)n - 1));
 }
 
+static void assert_rank(const struct model *m, const struct btree *t, uint64_t n)
+{
+    size_t before = 0;
+    for (uint64_t i = 0; i < n; i++)
+        before += m->live[i];
+    assert_int_equal(btree_rank(t, entry(n, 0), SIZE_MAX), before);
+    assert_int_equal(btree_rank(t, entry(n, 0), before), before);
+    assert_int_equal(btree_rank(t, entry(n, 0), 100), before < 100 ? before : 100);
+    assert_int_equal(btree_rank(t, entry(n, 0), 0), 0);
+}
+
 static void assert_same(const struct model *m, const struct btree *t)
 {
     btree_check(t);
@@ -138,6 +149,8 @@ static void run_seed(uint64_t seed)
             else
                 model_remove(m, &t, n);
             assert_lookups(m, &t, rng_below(&r, KEYS));
+            if (step % 50 == 0)
+                assert_rank(m, &t, rng_below(&r, KEYS));
         }
         assert_same(m, &t);
         sweep(m, &t, &r);

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Enqueues of jobs that wait for others. */
+
+#include "core/depend.h"
+#include "sim.h"
+
+#include <string.h>
+
+/* One of the newest that is known to have been there. */
+static struct mjob *some_earlier(struct sim *s)
+{
+    struct ledger *l = &s->ledger;
+    for (int tries = 0; tries < 4 && l->count; tries++) {
+        size_t back = sim_draw(s, l->count < 20 ? l->count : 20);
+        struct mjob *m = l->jobs[l->count - 1 - back];
+        if (!id_is_none(m->id))
+            return m;
+    }
+    return NULL;
+}
+
+void depend_some(struct sim *s, struct ticket *t, struct enqueue *specs, size_t i,
+                 struct some_deps *d)
+{
+    if (!sim_chance(s, 40))
+        return;
+    unsigned most = 1 + (unsigned)sim_draw(s, 3);
+    for (unsigned n = 0; n < most; n++) {
+        struct id id;
+        d->jobs[d->count] = NULL;
+        size_t place = i ? sim_draw(s, i) : 0;
+        /* One that is a duplicate would stand for the job that has its key. */
+        if (i && sim_chance(s, 50) && !specs[place].unique_while) {
+            d->earlier[d->count] = place;
+            id = depend_earlier((uint32_t)place);
+        } else {
+            struct mjob *m = some_earlier(s);
+            if (!m)
+                continue;
+            d->jobs[d->count] = m;
+            id = m->id;
+            t->needs_others |= ledger_there(&s->ledger, m, s->now) != YES;
+        }
+        id_encode(id, d->bytes + d->count * DEPEND_ID_LEN);
+        d->count++;
+    }
+    struct job_options *o = &specs[i].options;
+    o->depends_on = (struct str){(const char *)d->bytes, d->count * DEPEND_ID_LEN};
+    o->depend_when = sim_draw(s, 2);
+    o->depend_death = sim_draw(s, 3);
+}
+
+void depend_note(struct ticket *t, const struct enqueue *spec, size_t i, const struct some_deps *d)
+{
+    struct mjob *m = t->jobs[i];
+    for (unsigned n = 0; n < d->count; n++) {
+        struct mjob *dep = d->jobs[n] ? d->jobs[n] : t->jobs[d->earlier[n]];
+        bool twice = false;
+        for (unsigned k = 0; k < m->dep_count; k++)
+            twice |= m->deps[k] == dep;
+        if (!twice)
+            m->deps[m->dep_count++] = dep;
+    }
+    m->depend_when = (unsigned)spec->options.depend_when;
+    m->depend_death = (unsigned)spec->options.depend_death;
+    if (m->dep_count) {
+        m->late = true;
+        m->patched |= PATCH_READY_AT; /* when they end is not known before */
+    }
+}

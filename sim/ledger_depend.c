@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Jobs that wait for others. DEPEND: none runs before those that it names may have ended as it
+ * asked, none is forgotten when they have, and what a blocked job says that it waits for is exactly
+ * what it has to wait for. */
+
+#include "core/depend.h"
+#include "ledger.h"
+#include "trace.h"
+
+/* Whether the death or removal of one of its jobs is as good as its completion. */
+static bool takes_any_end(const struct mjob *m)
+{
+    return m->depend_when == DEPEND_ALL_ENDED || m->depend_death == DEPEND_RUN;
+}
+
+static bool may_be_gone(const struct ledger *l, const struct mjob *d, instant now)
+{
+    return ledger_there(l, d, now) != YES;
+}
+
+/* Whether what it waits for of d may have come. */
+static bool may_be_met(const struct ledger *l, const struct mjob *m, const struct mjob *d,
+                       instant now)
+{
+    /* Brought back, and completed or dead before that; or brought back itself, when what was gone
+     * counted no more. */
+    if (d->rerun_ever || (m->rerun_ever && may_be_gone(l, d, now)) || m->freed)
+        return true;
+    if (ledger_may_end(l, d, STATUS_COMPLETED, now))
+        return true;
+    return takes_any_end(m) &&
+           (ledger_may_end(l, d, STATUS_DEAD, now) || d->may_vanish || d->gone_seq);
+}
+
+void ledger_depend_handed(const struct ledger *l, const struct mjob *m, instant now)
+{
+    for (unsigned i = 0; i < m->dep_count; i++)
+        PROMISE(may_be_met(l, m, m->deps[i], now), "DEPEND",
+                "job %lu was handed out before job %lu, which it waits for", m->serial,
+                m->deps[i]->serial);
+}
+
+/* Whether d, as the audit found it, still keeps m waiting; MAYBE: nobody knows how it ended. */
+static enum certainty is_unmet(const struct ledger *l, const struct mjob *m, const struct mjob *d,
+                               instant now)
+{
+    if (d->seen && d->status == STATUS_COMPLETED)
+        return NO;
+    if (d->seen && d->status == STATUS_DEAD)
+        return takes_any_end(m) ? NO : m->depend_death == DEPEND_DIE && !m->rerun_ever ? NO : YES;
+    if (d->seen)
+        return YES;
+    if (takes_any_end(m) || (d->ended_seq && d->ended == STATUS_COMPLETED && !d->rerun_ever &&
+                             !ledger_is_foggy(d) && !d->may_vanish))
+        return NO;
+    (void)l;
+    (void)now;
+    return MAYBE;
+}
+
+static const struct mjob *dep_by_id(const struct mjob *m, struct id id)
+{
+    for (unsigned i = 0; i < m->dep_count; i++)
+        if (id_eq(m->deps[i]->id, id))
+            return m->deps[i];
+    return NULL;
+}
+
+/* The ids as the server keeps them: 16 bytes each. */
+void ledger_depend_note(struct mjob *m, const struct job *job)
+{
+    struct str ids = job->state.extras.waits_for;
+    m->waits_for = 0;
+    for (size_t i = 0; i < depend_count(ids); i++) {
+        const struct mjob *d = dep_by_id(m, depend_at(ids, i));
+        PROMISE(d, "DEPEND", "job %lu waits for a job that it never named", m->serial);
+        for (unsigned k = 0; k < m->dep_count; k++)
+            m->waits_for |= (unsigned)(m->deps[k] == d) << k;
+    }
+    m->resolution = job->state.resolution;
+}
+
+void ledger_depend_check(const struct ledger *l, instant now)
+{
+    for (size_t i = 0; i < l->count; i++) {
+        const struct mjob *m = l->jobs[i];
+        if (!m->seen)
+            continue;
+        bool blocked = m->status == STATUS_BLOCKED;
+        PROMISE(!blocked || m->waits_for, "DEPEND", "job %lu is blocked by nothing", m->serial);
+        PROMISE(m->resolution != RESOLUTION_DEPENDENCY ||
+                    (m->dep_count && m->depend_death == DEPEND_DIE),
+                "DEPEND", "job %lu died with a job that it does not depend on", m->serial);
+        for (unsigned k = 0; k < m->dep_count; k++) {
+            const struct mjob *d = m->deps[k];
+            bool waits = blocked && m->waits_for >> k & 1;
+            PROMISE(!waits || is_unmet(l, m, d, now) != NO, "DEPEND",
+                    "job %lu was forgotten: it waits for job %lu", m->serial, d->serial);
+            PROMISE(waits || m->status == STATUS_DEAD || may_be_met(l, m, d, now), "DEPEND",
+                    "job %lu is %s before job %lu has ended", m->serial,
+                    lifecycle_status_name(m->status), d->serial);
+        }
+    }
+}

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The facts of an explanation (core/explain.h): nothing is changed, and nothing is gone through
+ * that grows with the number of jobs. */
+
+#include <stdio.h>
+
+#include "base/duration.h"
+#include "base/must.h"
+#include "core/depend.h"
+#include "core/engine_internal.h"
+#include "core/explain.h"
+
+static void duration_of(span d, char text[32])
+{
+    struct buf b = {0};
+    duration_write(&b, d);
+    snprintf(text, 32, "%.*s", STR_ARG(buf_view(&b)));
+    buf_fini(&b);
+}
+
+/* --- blocked --- */
+
+/* What there is to say of a job that another one waits for. */
+static const char *status_of(struct engine *e, instant now, struct id id)
+{
+    struct arena scratch = {0};
+    struct job job;
+    struct job_extent extent;
+    struct err err = engine_read(e, now, id, false, &scratch, &job, &extent);
+    arena_fini(&scratch);
+    return err.code == ERR_OK ? lifecycle_status_name(job.state.status) : "gone";
+}
+
+/* Names a dead one if there is one, for that will not end by itself. */
+static void explain_depends(struct engine *e, instant now, struct arena *a, struct explanation *x)
+{
+    struct str ids = x->job.state.extras.waits_for;
+    size_t count = depend_count(ids);
+    const char *status = NULL;
+    struct id named = {0};
+    for (size_t i = 0; i < count; i++) {
+        const char *s = status_of(e, now, depend_at(ids, i));
+        bool dead = s == lifecycle_status_name(STATUS_DEAD);
+        if (i > 0 && !dead)
+            continue;
+        named = depend_at(ids, i);
+        status = s;
+        if (dead)
+            break;
+    }
+    if (!status)
+        return;
+    char text[ID_TEXT_LEN];
+    id_format(named, text);
+    const char *end = x->job.options.depend_when == DEPEND_ALL_ENDED ? "ended" : "completed";
+    if (count == 1)
+        explain_add(x, a, OBSTACLE_DEPENDENCY, INSTANT_NONE,
+                    "it waits until job %.25s has %s, which is %s", text, end, status);
+    else
+        explain_add(x, a, OBSTACLE_DEPENDENCY, INSTANT_NONE,
+                    "it waits until %zu jobs have %s, among them %.25s, which is %s", count, end,
+                    text, status);
+}
+
+/* --- limits of the queue --- */
+
+static void explain_limits(const struct queue *q, struct arena *a, struct explanation *x)
+{
+    const struct queue_limits *l = q ? q->limits : NULL;
+    if (!l)
+        return;
+    uint64_t flying = q->counts[STATUS_IN_FLIGHT];
+    if (l->set.paused)
+        explain_add(x, a, OBSTACLE_PAUSE, INSTANT_NONE, "its queue is paused");
+    if (x->job.state.status != STATUS_READY)
+        return; /* by its time these may be over */
+    if (l->set.concurrency && flying >= l->set.concurrency)
+        explain_add(x, a, OBSTACLE_CONCURRENCY, INSTANT_NONE,
+                    "%llu of its queue are in flight, and its limit is %u",
+                    (unsigned long long)flying, l->set.concurrency);
+    if (instant_is_set(l->wake))
+        explain_add(x, a, OBSTACLE_RATE, l->wake,
+                    "its queue has handed out as many as its rate allows for now");
+}
+
+/* --- scheduled --- */
+
+static void explain_time(const struct engine *e, instant now, struct arena *a,
+                         struct explanation *x)
+{
+    const struct job_state *s = &x->job.state;
+    char wait[32];
+    duration_of(instant_diff(instant_max(s->ready_at, now), now), wait);
+    if (instant_is_set(s->extras.grace_end))
+        explain_add(x, a, OBSTACLE_TIME, s->ready_at,
+                    "its time comes in %s, or earlier if its preempted run is reported to have "
+                    "ended",
+                    wait);
+    else
+        explain_add(x, a, OBSTACLE_TIME, s->ready_at, "its time comes in %s", wait);
+    explain_limits(engine_queue_find(e, x->job.queue), a, x);
+}
+
+/* --- ready --- */
+
+static bool asks_for(const struct taker *t, const struct queue *q)
+{
+    for (size_t i = 0; i < t->sub_count; i++)
+        if (!t->subs[i].queue || t->subs[i].queue == q)
+            return true;
+    return false;
+}
+
+static bool has_room(const struct taker *t)
+{
+    return !t->paused && (t->claim ? t->got_count : t->held_count) < t->limit;
+}
+
+static void count_workers(const struct engine *e, const struct queue *q, struct str shunned,
+                          struct explanation *x)
+{
+    for (const struct list *n = e->takers.next; n != &e->takers; n = n->next) {
+        const struct taker *t = LIST_OF(n, const struct taker, all);
+        if (!asks_for(t, q))
+            continue;
+        x->workers++;
+        if (!has_room(t))
+            continue;
+        x->with_room++;
+        x->shunned += shunned.len && str_eq((struct str){t->node->bytes, t->node->len}, shunned);
+    }
+}
+
+static void explain_workers(struct arena *a, struct explanation *x)
+{
+    if (x->workers == 0)
+        explain_add(x, a, OBSTACLE_NO_WORKER, INSTANT_NONE,
+                    "no stream is open for its queue and no claim waits for it");
+    else if (x->with_room == 0 && x->workers == 1)
+        explain_add(x, a, OBSTACLE_BUSY, INSTANT_NONE,
+                    "the only stream for its queue has as many jobs as it asked for");
+    else if (x->with_room == 0)
+        explain_add(x, a, OBSTACLE_BUSY, INSTANT_NONE,
+                    "all %u streams for its queue have as many jobs as they asked for", x->workers);
+}
+
+static void explain_ready(struct engine *e, instant now, struct arena *a, struct explanation *x)
+{
+    const struct queue *q = engine_queue_find(e, x->job.queue);
+    struct btree_entry place = {x->job.state.priority, x->job.id.hi, x->job.id.lo, 0};
+    struct str node;
+    instant until;
+    must(q);
+    if (!engine_avoid_of(e, x->job.id, &node, &until))
+        node = (struct str){0};
+    explain_limits(q, a, x);
+    count_workers(e, q, node, x);
+    explain_workers(a, x);
+    if (node.len && x->with_room && x->shunned == x->with_room) {
+        char wait[32];
+        duration_of(instant_diff(instant_max(until, now), now), wait);
+        explain_add(x, a, OBSTACLE_NODE, until,
+                    "it must stay off node '%.*s' for another %s, and whoever has room is there",
+                    STR_ARG(node), wait);
+    }
+    x->ahead = engine_ready_rank(q, place, EXPLAIN_AHEAD_MAX);
+    if (x->ahead)
+        explain_add(x, a, OBSTACLE_PLACE, INSTANT_NONE, "%s%llu job%s of its queue come%s first",
+                    x->ahead == EXPLAIN_AHEAD_MAX ? "at least " : "", (unsigned long long)x->ahead,
+                    x->ahead == 1 ? "" : "s", x->ahead == 1 ? "s" : "");
+}
+
+struct err engine_explain(struct engine *e, instant now, struct id id, struct arena *a,
+                          struct explanation *x, struct job_extent *extent)
+{
+    uint64_t token;
+    *x = (struct explanation){0};
+    TRY(engine_read(e, now, id, false, a, &x->job, extent));
+    x->has_run = engine_live_run(e, id, &x->run, &token);
+    if (x->has_run) {
+        x->run.worker = arena_copy(a, x->run.worker);
+        x->run.failure.node = arena_copy(a, x->run.failure.node);
+    }
+    if (x->job.state.status == STATUS_BLOCKED)
+        explain_depends(e, now, a, x);
+    else if (x->job.state.status == STATUS_SCHEDULED)
+        explain_time(e, now, a, x);
+    else if (x->job.state.status == STATUS_READY)
+        explain_ready(e, now, a, x);
+    return err_none();
+}
