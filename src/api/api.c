@@ -15,6 +15,7 @@ static const struct route routes[] = {
     {HTTP_POST, "/jobs/bulk", api_enqueue_bulk},
     {HTTP_GET, "/jobs/take", api_take},
     {HTTP_POST, "/jobs/claim", api_claim},
+    {HTTP_DELETE, "/jobs/claim", api_claim_withdraw},
     {HTTP_POST, "/jobs/{id}/success", api_success},
     {HTTP_POST, "/jobs/success", api_success_bulk},
     {HTTP_POST, "/jobs/{id}/failure", api_failure},
@@ -78,6 +79,7 @@ struct api *api_new(struct backend *backend, const struct api_settings *settings
     a->backend = backend;
     a->settings = *settings;
     list_init(&a->streams);
+    list_init(&a->claims);
     a->backup = api_backup_new(a);
     return a;
 }

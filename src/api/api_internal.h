@@ -15,6 +15,7 @@ struct api {
     struct backend *backend;
     struct api_settings settings;
     struct list streams; /* struct take_stream.node, api_take.c */
+    struct list claims;  /* struct claim_call.node, likewise */
     struct buf scratch;  /* a body being encoded */
     struct buf packed;   /* the same as MessagePack */
     struct buf unpacked; /* a request's body that came as MessagePack */
@@ -37,6 +38,7 @@ void api_enqueue(ROUTE_ARGS);
 void api_enqueue_bulk(ROUTE_ARGS);
 void api_take(ROUTE_ARGS);
 void api_claim(ROUTE_ARGS);
+void api_claim_withdraw(ROUTE_ARGS);
 void api_success(ROUTE_ARGS);
 void api_success_bulk(ROUTE_ARGS);
 void api_failure(ROUTE_ARGS);

@@ -187,7 +187,9 @@ void api_heartbeat(struct api *a)
 /* --- claims --- */
 
 struct claim_call {
+    struct list node; /* in api->claims */
     struct api *api;
+    struct str worker;
     struct http_exchange *x;
     struct backend_claim *claim;
     bool gone; /* the peer has hung up */
@@ -230,6 +232,7 @@ static void on_claimed(void *ctx, const struct reply *r)
 {
     struct claim_call *c = ctx;
     c->claim = NULL;
+    list_unlink(&c->node);
     http_on_gone(c->x, NULL, NULL);
     if (c->gone && r->err.code == ERR_OK)
         give_back(c->api, r);
@@ -292,6 +295,9 @@ void api_claim(ROUTE_ARGS)
     struct claim_call *c = ARENA_NEW(req->arena, struct claim_call);
     c->api = a;
     c->x = x;
+    c->worker = arena_copy(req->arena, f.worker);
+    list_init(&c->node);
+    list_append(&a->claims, &c->node);
     struct claim_spec spec = {.queues = f.queues.at,
                               .queue_count = f.queues.count,
                               .count = (uint32_t)f.count,
@@ -303,4 +309,51 @@ void api_claim(ROUTE_ARGS)
                               .ctx = c};
     c->claim = backend_claim(a->backend, &spec);
     http_on_gone(x, on_claimer_gone, c);
+}
+
+static struct err read_withdrawal(const struct http_request *req, struct str *worker)
+{
+    static const char *const names[] = {"worker", NULL};
+    struct query_cursor c = query_open(req->query, req->arena);
+    struct str name, value;
+    unsigned seen = 0;
+    bool more;
+    TRY(api_check_media(req));
+    for (;;) {
+        TRY(query_next(&c, &more, &name, &value));
+        if (!more)
+            break;
+        TRY(api_param_once(name, names, &seen));
+        if (!str_eq(name, STR("worker")))
+            return err_make(ERR_UNKNOWN_FIELD, "unknown parameter '%.*s'",
+                            (int)(name.len < 64 ? name.len : 64), name.at);
+        *worker = value;
+    }
+    return seen ? job_check_name(*worker, "worker")
+                : err_make(ERR_MISSING_FIELD, "worker is required: whose claims are to end");
+}
+
+/* Each is answered at once: with what it has been given by now, mostly nothing. */
+void api_claim_withdraw(ROUTE_ARGS)
+{
+    (void)params;
+    struct api *a = ctx;
+    struct str worker;
+    unsigned withdrawn = 0;
+    struct err err = read_withdrawal(req, &worker);
+    if (err.code != ERR_OK) {
+        api_reply_error(x, &err, NULL);
+        return;
+    }
+    for (struct list *n = a->claims.next; n != &a->claims; n = n->next) {
+        struct claim_call *c = LIST_OF(n, struct claim_call, node);
+        if (!c->claim || !str_eq(c->worker, worker))
+            continue;
+        backend_claim_cancel(a->backend, c->claim);
+        withdrawn++;
+    }
+    struct buf *b = &a->scratch;
+    b->len = 0;
+    buf_print(b, "{\"withdrawn\":%u}", withdrawn);
+    api_reply_json(x, 200, b);
 }

@@ -13,6 +13,7 @@
 #include "base/alloc.h"
 #include "base/duration.h"
 #include "base/must.h"
+#include "cli/client.h"
 #include "cli/command.h"
 #include "cli/report.h"
 #include "cli/view.h"
@@ -21,6 +22,7 @@
 #define CLAIM_WAIT   ((span){10000}) /* how long a claim may wait for a job */
 #define CLAIM_EXTRA  ((span){15000}) /* what is allowed on top for its answer */
 #define TERM_TO_KILL ((span){5000})
+#define CLAIM_GRACE  ((span){2000}) /* for the answer to a claim that was withdrawn */
 #define BACKOFF_MAX  ((span){2000})
 #define FAR          ((span){3600 * 1000})
 
@@ -139,8 +141,24 @@ static void take_jobs(struct worker *w)
     w->idle = n == 0;
 }
 
+/* Asks for the answer of the claim that waits: whatever it brings is given back. Just to hang up
+ * might lose a job on its way here, until its lease ends. */
+static void withdraw_claim(struct worker *w)
+{
+    struct buf path = {0};
+    if (!w->claim.busy)
+        return;
+    buf_lit(&path, "/jobs/claim");
+    client_query(&path, "worker", w->args->name);
+    call_start(&w->withdraw, w->multi, "DELETE", client_path(&path), CLAIM_GRACE);
+    buf_fini(&path);
+    w->claim_end = when_after(w->now, CLAIM_GRACE);
+}
+
 static void claimed(struct worker *w, enum call_result r)
 {
+    if (w->stop != STOP_NO && r != CALL_DONE)
+        return;
     worker_note(w, &w->claim, r);
     if (r == CALL_DONE) {
         w->claim_tries = 0;
@@ -179,9 +197,7 @@ static void stop_further(struct worker *w)
     struct buf grace = {0};
     switch (++w->stop) {
     case STOP_WAITING:
-        /* A claim that is answered this very moment may be lost by this; its jobs
-         * come back when their leases end. */
-        call_abort(&w->claim, w->multi);
+        withdraw_claim(w);
         w->stop_at = when_after(w->now, w->args->grace);
         duration_write(&grace, w->args->grace);
         if (taken)
@@ -198,6 +214,7 @@ static void stop_further(struct worker *w)
         break;
     default:
         w->stop = STOP_NOW;
+        call_abort(&w->claim, w->multi);
         for (size_t i = 0; i < w->slot_count; i++)
             slot_abandon(&w->slots[i]);
     }
@@ -214,6 +231,12 @@ static void read_signals(struct worker *w)
 
 static void turn_stop(struct worker *w, mono *next)
 {
+    if (w->stop != STOP_NO && w->claim.busy) {
+        if (w->claim_end.ns <= w->now.ns)
+            call_abort(&w->claim, w->multi);
+        else if (w->claim_end.ns < next->ns)
+            *next = w->claim_end;
+    }
     /* After SIGKILL nothing is left but reports, which end with their leases. */
     if (w->stop != STOP_WAITING && w->stop != STOP_TERM)
         return;
@@ -246,7 +269,7 @@ static mono turn(struct worker *w)
 
 static bool is_done(const struct worker *w)
 {
-    if (count_taken(w))
+    if (count_taken(w) || (w->stop != STOP_NO && w->claim.busy))
         return false;
     return w->stop != STOP_NO || w->refused || (w->args->once && count_done(w)) ||
            (w->args->drain && w->idle);
@@ -268,7 +291,7 @@ static bool finish_calls(struct worker *w)
         any = true;
         if (c->owner)
             slot_called(c->owner, r);
-        else
+        else if (c == &w->claim)
             claimed(w, r);
     }
     return any;
@@ -334,6 +357,7 @@ static void open_worker(struct worker *w, const struct worker_args *args)
         s->call.owner = s;
     }
     call_init(&w->claim, args->url, &args->tls);
+    call_init(&w->withdraw, args->url, &args->tls);
 }
 
 static void close_worker(struct worker *w)
@@ -349,7 +373,9 @@ static void close_worker(struct worker *w)
     }
     rmdir(w->notes_base);
     call_abort(&w->claim, w->multi);
+    call_abort(&w->withdraw, w->multi);
     call_fini(&w->claim);
+    call_fini(&w->withdraw);
     free(w->slots);
     close(w->signals);
     curl_multi_cleanup(w->multi);

@@ -74,8 +74,9 @@ struct worker {
     char notes_base[NOTES_DIR_MAX];
     struct slot *slots;
     size_t slot_count;
-    struct call claim;
+    struct call claim, withdraw;
     mono claim_at;
+    mono claim_end; /* once stopping: an answer is not waited for any longer */
     unsigned claim_tries;
     bool idle;    /* the last claim brought nothing; only --drain looks at it */
     bool down;    /* the server could not be reached, and this was said */

@@ -24,6 +24,7 @@ struct story {
     int claim_trouble;  /* what the first claims get instead: a status, a FAKE_… */
     int claim_troubles; /* how many */
     int renew;          /* status of a renewal; 0: 200 */
+    bool stop_on_claim; /* the worker is told to stop while it waits for the first claim */
     int stop_on_renew;  /* the worker is told to stop at this renewal, from 1 */
     int wake;           /* then a line is written here, unless it is 0 */
     int report_trouble, report_troubles;
@@ -43,6 +44,8 @@ static void keep(struct buf *b, const char *body)
 static int on_claim(struct story *t, const char *body, struct buf *answer)
 {
     keep(&t->claim, body);
+    if (t->stop_on_claim && t->claims == 0)
+        kill(getpid(), SIGTERM);
     if (t->claims++ < t->claim_troubles) {
         buf_lit(answer, "{\"error\":\"not now\",\"code\":\"busy\"}");
         return t->claim_trouble;
@@ -248,6 +251,19 @@ static void stopping_waits_for_what_ends_in_time(void **state)
     end_story(&t, &a);
 }
 
+/* Should the worker be so slow that it sees the answer first, the job is done instead. */
+static void stopping_returns_a_job_that_is_on_its_way(void **state)
+{
+    (void)state;
+    struct story t = {.jobs = 1, .stop_on_claim = true};
+    struct arena a = {0};
+    assert_int_equal(RUN(&t, "true", .grace = {60000}), CLI_OK);
+    assert_int_equal(t.claims, 1);
+    assert_int_equal(t.releases + t.successes, 1);
+    assert_int_equal(t.failures, 0);
+    end_story(&t, &a);
+}
+
 static void a_report_is_repeated_until_it_is_taken(void **state)
 {
     (void)state;
@@ -422,6 +438,7 @@ int main(void)
         cmocka_unit_test(a_lease_that_cannot_be_renewed_ends_the_command),
         cmocka_unit_test(stopping_returns_what_does_not_end_in_time),
         cmocka_unit_test(stopping_waits_for_what_ends_in_time),
+        cmocka_unit_test(stopping_returns_a_job_that_is_on_its_way),
         cmocka_unit_test(a_report_is_repeated_until_it_is_taken),
         cmocka_unit_test(a_report_of_a_run_that_is_over_is_not_repeated),
         cmocka_unit_test(a_report_is_given_up_when_the_lease_ends),

@@ -125,6 +125,30 @@ describe('a claim', () => {
     });
 });
 
+describe('a claim that waits', () => {
+    const server = useServer();
+
+    it('ends_at_the_word_of_its_worker', async () => {
+        const queue = queueName();
+        const claim = (worker) => server.post('/jobs/claim',
+            { queues: [queue], wait_ms: 60000, worker });
+        const [mine, another] = [claim('w 1'), claim('w2')];
+        await until(async () =>
+            (await server.delete('/jobs/claim?worker=w%201')).json.withdrawn === 1, 'it waits');
+        assert.deepEqual((await mine).json, { jobs: [] });
+        const { id } = await server.enqueue({ queue });
+        assert.equal((await another).json.jobs[0].id, id, 'that of another worker goes on');
+        assert.deepEqual((await server.delete('/jobs/claim?worker=w2')).json, { withdrawn: 0 });
+    });
+
+    it('is_named_by_its_worker', async () => {
+        assertError(await server.delete('/jobs/claim'), 400, 'missing_field', /worker/);
+        assertError(await server.delete('/jobs/claim?worker='), 400, 'bad_name');
+        assertError(await server.delete('/jobs/claim?worker=a&worker=b'), 400, 'duplicate_field');
+        assertError(await server.delete('/jobs/claim?queue=a'), 400, 'unknown_field');
+    });
+});
+
 describe('a claim of all queues', () => {
     const server = useServer();
 

@@ -224,6 +224,16 @@ describe('tenax work', () => {
             ['completed', 'page 7\n', undefined]);
     });
 
+    it('withdraws_its_claim_when_it_is_told_to_stop', async () => {
+        const worker = work(['--queue', queueName(), '--name', 'waits', '--', 'true']);
+        await until(async () =>
+            (await server.delete('/jobs/claim?worker=waits')).json.withdrawn === 1, 'it claims');
+        worker.child.kill('SIGTERM');
+        const end = await worker.ended;
+        assert.deepEqual([end.code, end.signal], [0, null], worker.stderr);
+        assert.doesNotMatch(worker.stderr, /down|STOP|LOST/);
+    });
+
     it('reports_a_failure_with_its_exit_status_and_the_end_of_standard_error', async () => {
         const { id, queue } = await server.enqueue({ queue: queueName() });
         const { stderr } = await tenax(['work', '--queue', queue, '--once', '--', 'sh', '-c',
