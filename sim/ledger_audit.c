@@ -141,6 +141,7 @@ static void check_outcome(const struct ledger *l, const struct mjob *m, const st
         PROMISE(is_explained(l, m, known, run, END_CANCEL), "CANCEL",
                 "job %lu: nobody canceled run %u", m->serial, run->index);
         return;
+    case OUTCOME_GANG: /* no job here is in a gang */
     case OUTCOME_COUNT:
         break;
     }

@@ -82,6 +82,8 @@ static struct err decode_template(const struct api *a, struct arena *arena, stru
         err = err_make(ERR_BAD_VALUE, "batch: the jobs of a cron entry cannot be batched");
     if (err.code == ERR_OK && e->spec.job.options.depends_on.len)
         err = err_make(ERR_BAD_VALUE, "depends_on: the jobs of a cron entry wait for no others");
+    if (err.code == ERR_OK && e->spec.job.options.gang.len)
+        err = err_make(ERR_BAD_VALUE, "gang: each tick of a cron entry makes one job");
     return err.code == ERR_OK ? err : api_in_field(err, "job");
 }
 

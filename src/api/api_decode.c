@@ -296,8 +296,8 @@ struct err api_field_policies(struct json_cursor *c, struct arena *a, void *out)
 struct job_fields {
     struct enqueue spec;
     /* where these objects begin, to be read afterwards */
-    struct json_cursor backoff, retention, batch, resources;
-    bool has_backoff, has_retention, has_batch, has_resources;
+    struct json_cursor backoff, retention, batch, resources, gang;
+    bool has_backoff, has_retention, has_batch, has_resources, has_gang;
 };
 
 static struct err mark(struct json_cursor *c, struct json_cursor *at, bool *has)
@@ -343,6 +343,22 @@ static struct err mark_resources(struct json_cursor *c, struct arena *a, void *o
     return mark(c, &f->resources, &f->has_resources);
 }
 
+static struct err mark_gang(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct job_fields *f = out;
+    (void)a;
+    return mark(c, &f->gang, &f->has_gang);
+}
+
+static struct err read_cardinality(struct json_cursor *c, struct arena *a, void *out)
+{
+    (void)a;
+    int64_t v;
+    TRY(json_read_int(c, 1, JOB_GANG_MAX, &v));
+    *(uint64_t *)out = (uint64_t)v;
+    return err_none();
+}
+
 /* As text, or as a number of bytes. */
 static struct err read_quantity(struct json_cursor *c, struct arena *a, void *out)
 {
@@ -376,6 +392,7 @@ static const struct field job_table[] = {
     {"unique_while", false, read_unique_while, SPEC(unique_while), true},
     {"batch", false, mark_batch, 0, true},
     {"resources", false, mark_resources, 0, true},
+    {"gang", false, mark_gang, 0, true},
     {"retry_policies", false, api_field_policies, SPEC(options.retry_policies), true},
     {"depends_on", false, api_field_depends_on, SPEC(options.depends_on), true},
     {"when", false, api_field_depend_when, SPEC(options.depend_when), true},
@@ -397,6 +414,11 @@ static const struct field batch_table[] = {
     {"key", true, read_batch_key, offsetof(struct job_batch, key)},
     {"when", true, read_expression, offsetof(struct job_batch, when)},
     {"fold", true, read_expression, offsetof(struct job_batch, fold)},
+};
+
+static const struct field gang_table[] = {
+    {"id", true, api_field_name, offsetof(struct job_options, gang)},
+    {"cardinality", true, read_cardinality, offsetof(struct job_options, gang_size)},
 };
 
 static const struct field resources_table[] = {
@@ -445,6 +467,13 @@ struct err api_decode_job(const struct api *a, struct json_cursor *c, struct are
                                 &f.spec.options);
     if (err.code != ERR_OK)
         return api_in_field(err, "resources");
+    if (f.has_gang)
+        err = api_decode_object(a, &f.gang, arena, gang_table, COUNT(gang_table), &f.spec.options);
+    if (err.code != ERR_OK)
+        return api_in_field(err, "gang");
+    if (f.has_gang && (f.has_batch || f.spec.unique_while))
+        return err_make(ERR_BAD_VALUE,
+                        "gang: its members are jobs of their own, without a batch or a unique_key");
     if (f.has_batch && f.spec.unique_while)
         return err_make(ERR_BAD_VALUE, "a job has a batch or a unique_key, not both");
     TRY(api_check_depends(&f.spec));

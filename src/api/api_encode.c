@@ -171,6 +171,22 @@ static void encode_memory(struct buf *b, const char *name, uint64_t bytes)
     buf_lit(b, "\"}");
 }
 
+static void encode_gang(struct buf *b, const struct job *job)
+{
+    KEY(b, "gang");
+    buf_lit(b, "{\"id\":");
+    json_write_string(b, job->options.gang);
+    INT_MEMBER(b, "cardinality", job->options.gang_size);
+    INT_MEMBER(b, "generation", job->state.extras.gang_generation);
+    if (job->gang_members) {
+        INT_MEMBER(b, "members", job->gang_members);
+        INT_MEMBER(b, "active", job->gang_active);
+    }
+    if (job->state.extras.gang_alone)
+        buf_lit(b, ",\"alone\":true");
+    buf_byte(b, '}');
+}
+
 void api_encode_options(struct buf *b, const struct job *job)
 {
     api_encode_depends(b, &job->options);
@@ -230,6 +246,8 @@ static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
     if (s->extras.avoid_node.len)
         encode_avoid(b, &s->extras);
     api_encode_options(b, job);
+    if (job->options.gang.len)
+        encode_gang(b, job);
     if (s->extras.memory)
         encode_memory(b, "grown_from", job->options.memory);
     if (job->batch.key.len)

@@ -411,6 +411,8 @@ static void submit(struct backend *base, const struct command *c)
         refused = embedded_policy_check(b, c);
     if (refused.code == ERR_OK && c->kind == CMD_ENQUEUE)
         refused = engine_depend_check(b->engine, b->now, c->enqueue.specs, c->enqueue.count);
+    if (refused.code == ERR_OK && c->kind == CMD_ENQUEUE)
+        refused = engine_gang_check(b->engine, c->enqueue.specs, c->enqueue.count);
     if (refused.code != ERR_OK) {
         embedded_effect(b, c->done, c->ctx)->err = refused;
         return;

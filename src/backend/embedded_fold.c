@@ -432,6 +432,8 @@ static void go_on(struct fold *f)
         if (err.code == ERR_OK)
             err = engine_depend_check(f->b->engine, f->b->now, f->specs, f->count);
         if (err.code == ERR_OK)
+            err = engine_gang_check(f->b->engine, f->specs, f->count);
+        if (err.code == ERR_OK)
             err = holds(f, &still);
         if (err.code == ERR_OK && !still && ++f->plans == FOLD_PLANS_MAX)
             err = err_make(ERR_BUSY, "workers were quicker %u times; try again", f->plans);

@@ -36,6 +36,8 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
     list_init(&e->hungry);
     list_init(&e->all_waiters);
     list_init(&e->takers);
+    list_init(&e->full_gangs);
+    e->gangs.seed = e->queue_names.seed;
     list_init(&e->spent);
     return e;
 }
@@ -81,6 +83,7 @@ void engine_free(struct engine *e)
     engine_depend_fini(e);
     engine_fold_fini(e);
     engine_avoid_fini(e);
+    engine_gang_fini(e);
     idmap_fini(&e->live);
     idmap_fini(&e->waits);
     free(e->takes);
@@ -149,6 +152,7 @@ void engine_restore_job(struct engine *e, const struct job *job, const struct jo
     switch (s->status) {
     case STATUS_SCHEDULED:
     case STATUS_READY:
+        engine_gang_join(e, job);
         engine_avoid(e, now, job->id, &s->extras);
         restore_waiting(e, job, extent->has_state, q, now);
         /* One that was changed since stands alone from a restart on. */
@@ -158,6 +162,7 @@ void engine_restore_job(struct engine *e, const struct job *job, const struct jo
     case STATUS_IN_FLIGHT:
         engine_total_move(e, STATUS_GONE, s->status);
         restore_lease(e, now, job, extent, q);
+        engine_gang_join(e, job);
         return;
     case STATUS_COMPLETED:
     case STATUS_DEAD:
@@ -166,6 +171,7 @@ void engine_restore_job(struct engine *e, const struct job *job, const struct jo
         return;
     case STATUS_BLOCKED:
         engine_total_move(e, STATUS_GONE, s->status);
+        engine_gang_join(e, job);
         engine_blocked_add(e, q, job);
         return;
     case STATUS_COUNT:
@@ -274,6 +280,7 @@ static struct err end_cut_off_run(struct engine *e, instant now, const struct re
         s->dequeued_at = r->at;
         s->runs++;
         engine_grace_clear(&s->extras);
+        engine_gang_back(e, now, job.id, s->ready_at, &s->extras);
         s->reason = s->status == STATUS_READY
                         ? STR("ready again: the server stopped while a worker held it")
                         : STR("scheduled again: the server stopped while a worker held it");
@@ -355,6 +362,7 @@ static void add_job(struct engine *e, instant now, const struct job *job)
     struct job_event ev = engine_event(event, STATUS_GONE, job);
     ev.ready_at = s->status == STATUS_READY ? INSTANT_NONE : s->ready_at;
     engine_changed(e, now, &ev);
+    engine_gang_join(e, job);
     if (s->status == STATUS_BLOCKED)
         engine_blocked_add(e, q, job);
     else
@@ -516,7 +524,7 @@ static bool is_in_ready_order(const struct engine *e, const struct job *job)
 {
     const struct queue *q = engine_queue_find(e, job->queue);
     struct btree_entry key = {job->state.priority, job->id.hi, job->id.lo, 0}, found;
-    if (q && engine_avoid_is_ready(e, job->id))
+    if (engine_avoid_is_ready(e, job->id) || engine_gang_is_ready(e, job->id))
         return true;
     return q && btree_at_least(&q->ready, key, &found) && found.major == key.major &&
            found.hi == key.hi && found.lo == key.lo;
@@ -531,6 +539,7 @@ struct err engine_read(struct engine *e, instant now, struct id id, bool with_pa
         return not_found(id);
     if (err.code != ERR_OK)
         return err;
+    engine_gang_read(e, job);
     struct job_state *s = &job->state;
     const struct live *l = idmap_get(&e->live, id);
     if (l) {
@@ -731,4 +740,5 @@ void engine_check(const struct engine *e)
     check_totals(e);
     btree_check(&e->waiting_for);
     engine_crons_check(e);
+    engine_gang_checks(e);
 }

@@ -106,6 +106,10 @@ struct enqueued {
     bool folded;    /* not added: its payload went into this job's */
 };
 
+/* ERR_UNPROCESSABLE if a gang has no seat for one of these, or another cardinality. To be asked
+ * before engine_enqueue, which takes it for granted. */
+NODISCARD struct err engine_gang_check(const struct engine *e, const struct enqueue *specs,
+                                       size_t count);
 /* Adds count jobs, all or none; out[i] is what became of specs[i], its strings borrowed from
  * specs[i] or, of a duplicate, in the arena. */
 NODISCARD struct err engine_enqueue(struct engine *e, instant now, const struct enqueue *specs,

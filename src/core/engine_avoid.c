@@ -156,6 +156,12 @@ bool engine_avoid_is_ready(const struct engine *e, struct id id)
     return v && v->shun;
 }
 
+bool engine_avoid_forbids(const struct engine *e, struct id id, struct str node)
+{
+    const struct avoid *v = find(e, id);
+    return v && node.len && str_eq((struct str){v->name, v->name_len}, node);
+}
+
 void engine_avoid_due(struct engine *e, uint64_t val)
 {
     struct avoid *v = of_deadline(val);
@@ -218,7 +224,7 @@ uint64_t engine_avoid_bytes(const struct engine *e)
 
 void engine_avoid_check(const struct queue *q)
 {
-    size_t ready = q->ready.count, shuns = 0;
+    uint64_t ready = q->ready.count + q->gang_ready, shuns = 0;
     for (const struct list *n = q->shuns.next; n != &q->shuns; n = n->next, shuns++) {
         const struct shun *s = LIST_OF(n, const struct shun, node);
         must(s->ready.count > 0);

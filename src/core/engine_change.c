@@ -182,7 +182,9 @@ struct err engine_rerun(struct engine *e, instant now, struct id id, instant at,
         return err_make(ERR_UNPROCESSABLE, "the job is %s; only a dead job can be retried",
                         lifecycle_status_name(s->status));
     struct queue *q = engine_queue_find(e, job->queue);
-    struct job_extras extras = {.notes = s->extras.notes};
+    struct job_extras extras = {.notes = s->extras.notes,
+                                .gang_generation = s->extras.gang_generation,
+                                .gang_alone = job->options.gang.len > 0};
     must(q);
     TRY(engine_depend_again(e, now, s->extras.waits_for, a, &extras.waits_for));
     engine_forget(e, now, q, job);

@@ -16,6 +16,8 @@ struct queue {
     uint32_t index;          /* in engine->queues */
     struct btree ready;      /* major: priority; val: see READY_VAL_STATE */
     struct btree shun_heads; /* the first of each of the following; see engine_avoid.c */
+    uint64_t gang_ready;     /* ready jobs that lie in their gangs; see engine_gang.c */
+    uint32_t planned, plan_round;
     struct list shuns;       /* the ready jobs that are to stay off a node, by node */
     struct btree_entry head; /* what engine->heads holds for this queue */
     bool has_head;           /* false also if it has ready jobs, but may hand out none */
@@ -117,7 +119,8 @@ struct taker {
     struct list all; /* in engine->takers */
     bool claim, paused;
     uint32_t limit, held_count;
-    struct list held; /* struct live.held */
+    uint32_t planned, plan_round; /* members of a gang it is to get; see engine_gang.c */
+    struct list held;             /* struct live.held */
     span lease;
     instant wait_end;
     bool wait_armed;     /* a DUE_WAIT deadline exists */
@@ -154,6 +157,10 @@ struct engine {
     struct idmap waits;  /* claims that wait, by id {0, ticket} */
     struct idmap avoids; /* waiting jobs that must stay off a node, by id */
     uint64_t avoid_serial;
+    struct strmap gangs;       /* id → struct gang * */
+    struct idmap gang_members; /* those that have not ended */
+    struct list full_gangs;    /* that may be handed out, first place first */
+    uint32_t plan_round;
     struct btree waiting_for; /* major: hash of a job that others wait for; those that do */
     struct list settling;     /* ends of jobs of which not all were told that wait for them */
     uint64_t settle_seq;      /* of the next record of such an end */
@@ -198,6 +205,9 @@ void engine_ended_add(struct engine *e, enum status s, struct id id, instant pur
 /* Whether it may hand out a job, and how many at most. */
 bool engine_limits_allow(const struct queue_limits *l);
 uint64_t engine_limits_room(const struct queue_limits *l);
+/* How many members of a gang may be handed out: one token of the rate does for all of them, for a
+ * gang that had to save them up would wait while other jobs take each as it comes. */
+uint64_t engine_limits_gang_room(const struct queue_limits *l);
 /* A job of that queue is being handed out. */
 void engine_limits_draw(struct engine *e, instant now, struct queue_limits *l);
 /* The deadline of its next token. */
@@ -268,6 +278,8 @@ bool engine_avoid_add(struct engine *e, struct queue *q, struct btree_entry entr
 bool engine_avoid_remove(struct engine *e, struct queue *q, struct btree_entry entry);
 bool engine_avoid_is_ready(const struct engine *e, struct id id);
 bool engine_is_before(const struct btree_entry *a, const struct btree_entry *b);
+/* Whether the job must stay off that node. */
+bool engine_avoid_forbids(const struct engine *e, struct id id, struct str node);
 /* The first ready job for a taker on that node, or on any if it is empty; none if the queue may
  * hand out nothing. */
 bool engine_ready_first(const struct queue *q, struct str node, struct btree_entry *first);
@@ -280,7 +292,37 @@ uint64_t engine_avoid_bytes(const struct engine *e);
 void engine_avoid_queue_fini(struct queue *q);
 void engine_avoid_fini(struct engine *e);
 
+/* engine_gang.c */
+/* A job that has not ended, before it is in any order. */
+void engine_gang_join(struct engine *e, const struct job *job);
+/* It ends or is deleted. */
+void engine_gang_leave(struct engine *e, struct id id);
+/* Adds a ready job to, or takes it from, its gang; false if it has none. */
+bool engine_gang_add(struct engine *e, struct queue *q, struct btree_entry entry);
+bool engine_gang_remove(struct engine *e, struct queue *q, struct btree_entry entry);
+bool engine_gang_is_ready(const struct engine *e, struct id id);
+void engine_gang_taken(struct engine *e, struct id id);
+/* A run has ended and the job is to be tried again at ready_at: so are the others of its gang, as
+ * the next generation. Completes the state to be stored. */
+void engine_gang_back(struct engine *e, instant now, struct id id, instant ready_at,
+                      struct job_extras *x);
+/* The same for one of the others. */
+void engine_gang_recalled(struct engine *e, const struct live *l, struct job_extras *x);
+/* Hands out gangs for which there is room: those whose place is before that of any other job or,
+ * if last, all. */
+struct err engine_gangs_dispatch(struct engine *e, instant now, struct arena *a, bool last);
+void engine_gang_read(const struct engine *e, struct job *job);
+/* Makes *err say so if the token is that of a run that the gang ended. */
+void engine_gang_stale(const struct job_extras *x, struct run_ref ref, struct err *err);
+void engine_gang_checks(const struct engine *e);
+void engine_gang_fini(struct engine *e);
+
 /* engine_take.c */
+uint32_t engine_taker_room(const struct taker *t);
+/* Hands a ready job to t, which has room; to be followed by engine_taker_settle. */
+struct err engine_give(struct engine *e, instant now, struct arena *a, struct taker *t,
+                       struct queue *q, struct btree_entry entry);
+void engine_taker_settle(struct engine *e, instant now, struct taker *t);
 void engine_live_end(struct engine *e, struct live *l);
 struct live *engine_live_new(struct engine *e, struct id id, struct queue *q);
 struct worker_name *engine_worker_new(struct str name);

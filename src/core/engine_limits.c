@@ -36,6 +36,11 @@ uint64_t engine_limits_room(const struct queue_limits *l)
     return tokens < room ? tokens : room;
 }
 
+uint64_t engine_limits_gang_room(const struct queue_limits *l)
+{
+    return engine_limits_room(l) > 0 ? free_slots(l) : 0;
+}
+
 bool engine_limits_allow(const struct queue_limits *l)
 {
     return engine_limits_room(l) > 0;
@@ -61,7 +66,8 @@ void engine_limits_draw(struct engine *e, instant now, struct queue_limits *l)
     if (!rate_is_set(&l->set.rate))
         return;
     bucket_refill(&l->bucket, &l->set.rate, now);
-    bucket_take(&l->bucket, &l->set.rate);
+    if (bucket_tokens(&l->bucket, &l->set.rate) > 0) /* or a gang has taken them all */
+        bucket_take(&l->bucket, &l->set.rate);
     set_wake(e, l);
     if (list_is_empty(&l->spent))
         list_append(&e->spent, &l->spent);

@@ -116,7 +116,7 @@ void engine_ready_add(struct engine *e, struct queue *q, uint16_t priority, stru
                       bool has_state)
 {
     struct btree_entry entry = ready_entry(priority, id, has_state);
-    if (!engine_avoid_add(e, q, entry))
+    if (!engine_gang_add(e, q, entry) && !engine_avoid_add(e, q, entry))
         must(btree_put(&q->ready, entry));
     q->counts[STATUS_READY]++;
     if (!q->has_head || entry.major < q->head.major ||
@@ -128,7 +128,8 @@ void engine_ready_add(struct engine *e, struct queue *q, uint16_t priority, stru
 bool engine_ready_remove(struct engine *e, struct queue *q, uint16_t priority, struct id id)
 {
     struct btree_entry entry = ready_entry(priority, id, false);
-    if (!btree_remove(&q->ready, entry, NULL) && !engine_avoid_remove(e, q, entry))
+    if (!btree_remove(&q->ready, entry, NULL) && !engine_avoid_remove(e, q, entry) &&
+        !engine_gang_remove(e, q, entry))
         return false;
     q->counts[STATUS_READY]--;
     if (q->head.hi == id.hi && q->head.lo == id.lo)

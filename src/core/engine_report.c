@@ -26,13 +26,20 @@ struct err engine_find_run(struct engine *e, instant now, struct run_ref ref, st
     }
     char text[ID_TEXT_LEN];
     id_format(ref.id, text);
-    if (l)
-        return err_make(ERR_STALE, "job %.25s has run %u by now; this token is of an earlier one",
-                        text, l->run);
+    if (l) {
+        struct err err =
+            err_make(ERR_STALE, "job %.25s has run %u by now; this token is of an earlier one",
+                     text, l->run);
+        if (l->extras)
+            engine_gang_stale(l->extras, ref, &err);
+        return err;
+    }
     struct arena scratch = {0};
     struct job job;
     struct job_extent extent;
     struct err found = engine_read(e, now, ref.id, false, &scratch, &job, &extent);
+    if (found.code == ERR_OK)
+        engine_gang_stale(&job.state.extras, ref, &found);
     arena_fini(&scratch);
     if (found.code != ERR_OK)
         return found;
@@ -370,6 +377,7 @@ static void fail(struct engine *e, instant now, struct live *l, const struct dec
         struct queue *q = l->queue;
         uint32_t type = l->type;
         s.status = lifecycle_move(STATUS_IN_FLIGHT, event);
+        engine_gang_back(e, now, id, s.ready_at, &s.extras);
         tell(e, now, l, event, &s, &d->ruling, false);
         e->port.put_run(e->port.ctx, id, &run);
         e->port.put_state(e->port.ctx, id, &s);
@@ -525,7 +533,11 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
 {
     struct job_state s = state_of(l);
     s.status = engine_returned(l->ready_at, l->taken_at, now);
-    s.losses = outcome == OUTCOME_LOST ? l->losses : 0;
+    s.losses = outcome == OUTCOME_LOST || outcome == OUTCOME_GANG ? l->losses : 0;
+    if (outcome == OUTCOME_GANG)
+        engine_gang_recalled(e, l, &s.extras);
+    else
+        engine_gang_back(e, now, l->id, s.ready_at, &s.extras);
     char words[RETRY_REASON_MAX];
     snprintf(words, sizeof words, "%s again: %s", lifecycle_status_name(s.status), reason);
     s.reason = str_from(words);

@@ -159,7 +159,8 @@ static size_t jobs_to_hand_out(const struct queue *q)
     if (!q->has_head)
         return 0;
     uint64_t room = q->limits ? engine_limits_room(q->limits) : UINT64_MAX;
-    return q->counts[STATUS_READY] < room ? q->counts[STATUS_READY] : room;
+    uint64_t ready = q->counts[STATUS_READY] - q->gang_ready;
+    return ready < room ? ready : room;
 }
 
 /* Wakes those who wait for a queue that got ready jobs; false if there is nobody to wake. */
@@ -281,6 +282,7 @@ static struct err start_run(struct engine *e, instant now, struct arena *a, stru
         TRY(e->port.load_note(e->port.ctx, id, NOTE_CHECKPOINT, a, &h->checkpoint));
     must(engine_ready_remove(e, q, (uint16_t)entry.major, id));
     engine_avoid_end(e, id);
+    engine_gang_taken(e, id);
     engine_fold_close(e, &h->job);
     if (q->limits)
         engine_limits_draw(e, now, q->limits);
@@ -347,14 +349,14 @@ static void answer_claim(struct engine *e, struct taker *t)
     free_taker(e, t);
 }
 
-/* Gives t one job; *got is false if there is none for it. */
-static struct err feed(struct engine *e, instant now, struct arena *a, struct taker *t, bool *got)
+uint32_t engine_taker_room(const struct taker *t)
 {
-    struct queue *q = NULL;
-    struct btree_entry entry;
-    *got = best_for(e, t, &q, &entry);
-    if (!*got)
-        return err_none();
+    return has_room(t) ? t->limit - t->held_count - t->got_count : 0;
+}
+
+struct err engine_give(struct engine *e, instant now, struct arena *a, struct taker *t,
+                       struct queue *q, struct btree_entry entry)
+{
     if (t->claim) {
         if (!t->got)
             t->got = arena_get(a, t->limit * sizeof *t->got);
@@ -368,6 +370,15 @@ static struct err feed(struct engine *e, instant now, struct arena *a, struct ta
     return err_none();
 }
 
+/* Gives t one job; *got is false if there is none for it. */
+static struct err feed(struct engine *e, instant now, struct arena *a, struct taker *t, bool *got)
+{
+    struct queue *q = NULL;
+    struct btree_entry entry;
+    *got = best_for(e, t, &q, &entry);
+    return *got ? engine_give(e, now, a, t, q, entry) : err_none();
+}
+
 /* After t got nothing, or is full. */
 static void settle(struct engine *e, instant now, struct taker *t)
 {
@@ -376,6 +387,16 @@ static void settle(struct engine *e, instant now, struct taker *t)
         answer_claim(e, t);
     else if (!full)
         become_waiting(e, t);
+}
+
+/* One that waited goes on as one that is hungry, or is done. */
+void engine_taker_settle(struct engine *e, instant now, struct taker *t)
+{
+    leave_mood(e, t);
+    if (has_room(t))
+        become_hungry(e, t);
+    else
+        settle(e, now, t);
 }
 
 static void flush_takes(struct engine *e, instant now)
@@ -413,12 +434,15 @@ static struct err feed_hungry(struct engine *e, instant now, struct arena *a)
 struct err engine_dispatch(struct engine *e, instant now, struct arena *a)
 {
     bool woken;
+    TRY(engine_gangs_dispatch(e, now, a, false));
     do {
         woken = wake_waiters(e);
         TRY(feed_hungry(e, now, a));
         /* A taker that was woken for one queue may have found a better job in
          * another: then someone else must be woken for the first. */
     } while (woken);
+    TRY(engine_gangs_dispatch(e, now, a, true));
+    TRY(feed_hungry(e, now, a)); /* claims that got some of a gang are to be answered */
     forget_dirty(e);
     flush_takes(e, now);
     engine_limits_flush(e);

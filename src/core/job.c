@@ -17,7 +17,7 @@ const char *job_outcome_name(enum outcome o)
         [OUTCOME_RUNNING] = "running",   [OUTCOME_COMPLETED] = "completed",
         [OUTCOME_FAILED] = "failed",     [OUTCOME_EXPIRED] = "claim-expired",
         [OUTCOME_LOST] = "worker-lost",  [OUTCOME_RETURNED] = "returned",
-        [OUTCOME_CANCELED] = "canceled",
+        [OUTCOME_CANCELED] = "canceled", [OUTCOME_GANG] = "gang-retried",
     };
     must(o < OUTCOME_COUNT);
     return names[o];

@@ -21,6 +21,7 @@
 #define JOB_BATCH_KEY_MAX    1024  /* bytes */
 #define JOB_BATCH_EXPR_MAX   16384 /* bytes of each expression */
 #define JOB_PRIORITY_DEFAULT 32768
+#define JOB_GANG_MAX         1000 /* members */
 #define JOB_RETRY_LIMIT_MAX  1000000
 
 #define JOB_NOTE_MAX          65536 /* bytes of JSON of a checkpoint or a result */
@@ -55,6 +56,8 @@ struct job_batch {
 struct job_options {
     struct str retry_policies; /* names that the job adds, as "a,b" */
     uint64_t memory;           /* bytes that its runs need; 0: it does not say */
+    struct str gang;           /* of which it is a member (core/engine_gang.c) */
+    uint64_t gang_size;        /* cardinality of the gang, iff there is one */
     struct str depends_on;     /* the jobs it waits for (core/depend.h) */
     uint64_t depend_when;      /* enum depend_when */
     uint64_t depend_death;     /* enum depend_death */
@@ -76,6 +79,9 @@ struct job_extras {
     /* What a rule has made of the memory that the job asked for. */
     uint64_t memory;          /* bytes; 0: it is as it was */
     uint64_t memory_fleeting; /* 1: only until a rule that grows no memory retries the job */
+    uint64_t gang_generation; /* how often its gang has been tried again */
+    uint64_t gang_token;      /* of its newest run that was ended for that */
+    uint64_t gang_alone;      /* 1: it was brought back by hand, and waits for no other member */
     uint64_t notes;           /* which there are: bits NOTE_BIT */
 };
 
@@ -123,6 +129,7 @@ struct job {
     struct job_batch batch;
     struct job_options options;
     struct job_state state;
+    uint32_t gang_members, gang_active; /* of its gang, those in flight; only from engine_read */
 };
 
 /* What workers leave with a job; stored beside it. These numbers are on disk. */
@@ -150,6 +157,7 @@ enum outcome {
     OUTCOME_LOST,     /* the worker's stream broke, or the server stopped under it */
     OUTCOME_RETURNED, /* the worker gave the job back */
     OUTCOME_CANCELED, /* the job was called off */
+    OUTCOME_GANG,     /* ended because another member of its gang is tried again */
     OUTCOME_COUNT
 };
 

@@ -460,7 +460,8 @@ struct err policies_simulate(const struct policies *p, const struct policies_dra
                              const struct simulate_job *what, const struct retry_defaults *defaults,
                              struct arena *a, struct simulate_result *out)
 {
-    struct str queue = policies_queue_names(p, what->job->queue), added = what->job->options.retry_policies;
+    struct str queue = policies_queue_names(p, what->job->queue),
+               added = what->job->options.retry_policies;
     struct policy_settings settings = p->settings;
     struct document_fault fault = {0};
     if (draft->settings && !settings_document_read(draft->settings, "settings", &settings, &fault))

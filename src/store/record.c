@@ -64,7 +64,7 @@ _Static_assert(RESOLUTION_NONE == 0 && RESOLUTION_FAILED == 1 && RESOLUTION_CLAI
                "stored resolutions keep their numbers");
 _Static_assert(OUTCOME_RUNNING == 0 && OUTCOME_COMPLETED == 1 && OUTCOME_FAILED == 2 &&
                    OUTCOME_EXPIRED == 3 && OUTCOME_LOST == 4 && OUTCOME_RETURNED == 5 &&
-                   OUTCOME_CANCELED == 6,
+                   OUTCOME_CANCELED == 6 && OUTCOME_GANG == 7,
                "stored outcomes keep their numbers");
 _Static_assert(UNIQUE_NONE == 0 && UNIQUE_QUEUED == 1 && UNIQUE_ACTIVE == 2 && UNIQUE_EXISTS == 3,
                "stored scopes keep their numbers");

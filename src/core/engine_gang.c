@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Gangs: jobs that are handed out together or not at all (seed 004). A gang is known by its id.
+ * It forms when as many members as its cardinality says are ready, and all of them are handed out
+ * in one turn, so that one batch says so or none. From then on whoever of them has not ended
+ * belongs together: when the run of one is to be tried again, the others' runs are ended too,
+ * and all come back as the next generation.
+ *
+ * Ready members lie in no order of a queue but in their gang, which is `full` when it may be handed
+ * out. Members cost memory each, which jobs without a gang do not.
+ *
+ * On disk a member has its id, cardinality and generation; that its gang has formed follows from
+ * its having run. */
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/must.h"
+#include "core/engine_internal.h"
+
+struct gang {
+    struct list full;         /* in engine->full_gangs: all that belong to it are ready */
+    struct btree_entry place; /* iff full: of its first member; the order of that list */
+    struct str name;          /* owned by engine->gangs */
+    uint64_t size, generation;
+    bool formed;
+    struct list members;
+    uint32_t count, ready, live;
+};
+
+struct gang_member {
+    struct list node;
+    struct gang *gang;
+    struct id id;
+    uint64_t generation; /* in which it was handed out last */
+    bool ready, live;
+    struct queue *queue;      /* while ready */
+    struct btree_entry entry; /* while ready */
+    struct taker *plan;       /* who is to get it; only within a dispatch */
+};
+
+static struct gang_member *find(const struct engine *e, struct id id)
+{
+    return e->gang_members.count ? idmap_get(&e->gang_members, id) : NULL;
+}
+
+/* Keeps engine->full_gangs in step. */
+static void update(struct engine *e, struct gang *g)
+{
+    bool complete = g->formed || g->count == g->size;
+    list_unlink(&g->full);
+    if (!complete || g->count == 0 || g->ready < g->count)
+        return;
+    struct list *n = g->members.next;
+    g->place = LIST_OF(n, struct gang_member, node)->entry;
+    for (; n != &g->members; n = n->next) {
+        const struct gang_member *m = LIST_OF(n, struct gang_member, node);
+        if (engine_is_before(&m->entry, &g->place))
+            g->place = m->entry;
+    }
+    struct list *before = e->full_gangs.next;
+    while (before != &e->full_gangs &&
+           engine_is_before(&LIST_OF(before, struct gang, full)->place, &g->place))
+        before = before->next;
+    list_append(before, &g->full); /* in front of it */
+}
+
+/* --- members come and go --- */
+
+void engine_gang_join(struct engine *e, const struct job *job)
+{
+    const struct job_options *o = &job->options;
+    const struct job_state *s = &job->state;
+    if (o->gang.len == 0 || s->extras.gang_alone)
+        return;
+    struct gang *g = strmap_get(&e->gangs, o->gang);
+    if (!g) {
+        g = ALLOC(struct gang);
+        g->name = strmap_put(&e->gangs, o->gang, g);
+        g->size = o->gang_size;
+        list_init(&g->full);
+        list_init(&g->members);
+    }
+    struct gang_member *m = ALLOC(struct gang_member);
+    m->gang = g;
+    m->id = job->id;
+    m->generation = s->extras.gang_generation;
+    m->live = s->status == STATUS_IN_FLIGHT;
+    list_init(&m->node);
+    list_append(&g->members, &m->node);
+    idmap_put(&e->gang_members, m->id, m);
+    g->count++;
+    g->live += m->live;
+    if (m->generation > g->generation)
+        g->generation = m->generation;
+    if (s->runs > 0)
+        g->formed = true;
+    update(e, g);
+}
+
+void engine_gang_leave(struct engine *e, struct id id)
+{
+    struct gang_member *m = find(e, id);
+    if (!m)
+        return;
+    must(!m->ready);
+    struct gang *g = m->gang;
+    must(idmap_remove(&e->gang_members, id) == m);
+    list_unlink(&m->node);
+    g->count--;
+    g->live -= m->live;
+    free(m);
+    update(e, g);
+    if (g->count > 0)
+        return;
+    must(strmap_remove(&e->gangs, g->name) == g);
+    free(g);
+}
+
+bool engine_gang_add(struct engine *e, struct queue *q, struct btree_entry entry)
+{
+    struct gang_member *m = find(e, (struct id){entry.hi, entry.lo});
+    if (!m)
+        return false;
+    must(!m->ready && !m->live);
+    m->ready = true;
+    m->queue = q;
+    m->entry = entry;
+    q->gang_ready++;
+    m->gang->ready++;
+    update(e, m->gang);
+    return true;
+}
+
+bool engine_gang_remove(struct engine *e, struct queue *q, struct btree_entry entry)
+{
+    struct gang_member *m = find(e, (struct id){entry.hi, entry.lo});
+    if (!m || !m->ready || m->queue != q || m->entry.major != entry.major)
+        return false;
+    m->ready = false;
+    q->gang_ready--;
+    m->gang->ready--;
+    update(e, m->gang);
+    return true;
+}
+
+bool engine_gang_is_ready(const struct engine *e, struct id id)
+{
+    const struct gang_member *m = find(e, id);
+    return m && m->ready;
+}
+
+void engine_gang_taken(struct engine *e, struct id id)
+{
+    struct gang_member *m = find(e, id);
+    if (!m)
+        return;
+    m->live = true;
+    m->generation = m->gang->generation;
+    m->gang->live++;
+    m->gang->formed = true;
+}
+
+/* --- generations --- */
+
+/* The others of the generation that is over. */
+static void recall_others(struct engine *e, instant now, struct gang *g, instant ready_at)
+{
+    for (struct list *n = g->members.next; n != &g->members; n = n->next) {
+        struct gang_member *o = LIST_OF(n, struct gang_member, node);
+        struct live *l = o->live ? idmap_get(&e->live, o->id) : NULL;
+        if (!l)
+            continue;
+        o->live = false;
+        g->live--;
+        l->ready_at = instant_max(l->ready_at, ready_at);
+        engine_return(e, now, l, OUTCOME_GANG, "another member of its gang is tried again");
+    }
+}
+
+void engine_gang_back(struct engine *e, instant now, struct id id, instant ready_at,
+                      struct job_extras *x)
+{
+    struct gang_member *m = find(e, id);
+    if (!m)
+        return;
+    struct gang *g = m->gang;
+    g->live -= m->live;
+    m->live = false;
+    g->formed = true;
+    /* Who comes back later than the first of its generation changes nothing for the others. */
+    if (m->generation == g->generation) {
+        g->generation++;
+        recall_others(e, now, g, ready_at);
+    }
+    m->generation = g->generation;
+    x->gang_generation = g->generation;
+}
+
+void engine_gang_recalled(struct engine *e, const struct live *l, struct job_extras *x)
+{
+    struct gang_member *m = find(e, l->id);
+    must(m && !m->live);
+    m->generation = m->gang->generation;
+    x->gang_generation = m->generation;
+    x->gang_token = l->token;
+}
+
+/* --- handing out --- */
+
+static bool serves(const struct taker *t, const struct queue *q)
+{
+    for (size_t i = 0; i < t->sub_count; i++)
+        if (!t->subs[i].queue || t->subs[i].queue == q)
+            return true;
+    return false;
+}
+
+/* The first taker with room for one more that may have this member. */
+static struct taker *taker_for(struct engine *e, const struct gang_member *m)
+{
+    for (struct list *n = e->takers.next; n != &e->takers; n = n->next) {
+        struct taker *t = LIST_OF(n, struct taker, all);
+        uint32_t planned = t->plan_round == e->plan_round ? t->planned : 0;
+        if (engine_taker_room(t) > planned && serves(t, m->queue) &&
+            !engine_avoid_forbids(e, m->id, (struct str){t->node->bytes, t->node->len}))
+            return t;
+    }
+    return NULL;
+}
+
+/* Whether the limits of the queue allow one more. */
+static bool may_leave(const struct engine *e, const struct queue *q)
+{
+    uint32_t planned = q->plan_round == e->plan_round ? q->planned : 0;
+    return !q->limits || engine_limits_gang_room(q->limits) > planned;
+}
+
+/* Finds a taker for every member; false if there is not enough room. */
+static bool plan(struct engine *e, struct gang *g)
+{
+    e->plan_round++;
+    for (struct list *n = g->members.next; n != &g->members; n = n->next) {
+        struct gang_member *m = LIST_OF(n, struct gang_member, node);
+        struct queue *q = m->queue;
+        struct taker *t = may_leave(e, q) ? taker_for(e, m) : NULL;
+        if (!t)
+            return false;
+        q->planned = q->plan_round == e->plan_round ? q->planned + 1 : 1;
+        q->plan_round = e->plan_round;
+        t->planned = t->plan_round == e->plan_round ? t->planned + 1 : 1;
+        t->plan_round = e->plan_round;
+        m->plan = t;
+    }
+    return true;
+}
+
+static struct err hand_out(struct engine *e, instant now, struct arena *a, struct gang *g)
+{
+    size_t count = 0;
+    struct taker **takers = arena_get(a, g->count * sizeof *takers);
+    for (struct list *n = g->members.next; n != &g->members; n = n->next) {
+        struct gang_member *m = LIST_OF(n, struct gang_member, node);
+        struct taker *t = m->plan;
+        if (t->plan_round == e->plan_round) /* met for the first time */
+            takers[count++] = t;
+        t->plan_round = 0;
+        TRY(engine_give(e, now, a, t, m->queue, m->entry));
+    }
+    for (size_t i = 0; i < count; i++)
+        engine_taker_settle(e, now, takers[i]);
+    return err_none();
+}
+
+static uint64_t room_of_all(const struct engine *e)
+{
+    uint64_t room = 0;
+    for (const struct list *n = e->takers.next; n != &e->takers; n = n->next)
+        room += engine_taker_room(LIST_OF(n, const struct taker, all));
+    return room;
+}
+
+struct err engine_gangs_dispatch(struct engine *e, instant now, struct arena *a, bool last)
+{
+    if (list_is_empty(&e->full_gangs))
+        return err_none();
+    uint64_t room = room_of_all(e);
+    struct btree_entry head;
+    bool others = btree_first(&e->heads, &head);
+    for (struct list *n = e->full_gangs.next, *next; n != &e->full_gangs; n = next) {
+        next = n->next;
+        struct gang *g = LIST_OF(n, struct gang, full);
+        if (!last && others && engine_is_before(&head, &g->place))
+            break;
+        if (g->count > room || !plan(e, g))
+            continue;
+        room -= g->count;
+        TRY(hand_out(e, now, a, g));
+    }
+    return err_none();
+}
+
+/* --- looking --- */
+
+struct seats {
+    uint64_t size, taken;
+};
+
+static struct err check_seat(const struct engine *e, const struct job_options *o,
+                             struct strmap *seen, struct arena *a)
+{
+    const struct gang *g = strmap_get(&e->gangs, o->gang);
+    struct seats *s = strmap_get(seen, o->gang);
+    if (!s) {
+        s = ARENA_NEW(a, struct seats);
+        s->size = g ? g->size : o->gang_size;
+        s->taken = g ? g->count : 0;
+        strmap_put(seen, o->gang, s);
+    }
+    if (g && g->formed)
+        return err_make(ERR_UNPROCESSABLE,
+                        "gang '%.*s' has been handed out; its id is free when all its members "
+                        "have ended",
+                        STR_ARG(o->gang));
+    if (s->size != o->gang_size)
+        return err_make(ERR_UNPROCESSABLE, "gang '%.*s' has a cardinality of %llu, not %llu",
+                        STR_ARG(o->gang), (unsigned long long)s->size,
+                        (unsigned long long)o->gang_size);
+    if (s->taken == s->size)
+        return err_make(ERR_UNPROCESSABLE, "gang '%.*s' has all of its %llu members",
+                        STR_ARG(o->gang), (unsigned long long)s->size);
+    s->taken++;
+    return err_none();
+}
+
+struct err engine_gang_check(const struct engine *e, const struct enqueue *specs, size_t count)
+{
+    struct strmap seen = {.seed = e->gangs.seed};
+    struct arena scratch = {0};
+    struct err err = err_none();
+    for (size_t i = 0; i < count && err.code == ERR_OK; i++)
+        if (specs[i].options.gang.len)
+            err = check_seat(e, &specs[i].options, &seen, &scratch);
+    strmap_fini(&seen);
+    arena_fini(&scratch);
+    return err;
+}
+
+void engine_gang_read(const struct engine *e, struct job *job)
+{
+    const struct gang_member *m = find(e, job->id);
+    job->gang_members = m ? m->gang->count : 0;
+    job->gang_active = m ? m->gang->live : 0;
+}
+
+void engine_gang_stale(const struct job_extras *x, struct run_ref ref, struct err *err)
+{
+    if (ref.token && ref.token == x->gang_token)
+        *err = err_make(ERR_STALE_GANG,
+                        "this run was ended: another member of its gang is tried again, and all "
+                        "of them as generation %llu",
+                        (unsigned long long)x->gang_generation);
+}
+
+void engine_gang_checks(const struct engine *e)
+{
+    size_t members = 0;
+    for (size_t i = 0; i < e->gangs.cap; i++) {
+        const struct gang *g = e->gangs.slots[i].key ? e->gangs.slots[i].val : NULL;
+        if (!g)
+            continue;
+        uint32_t count = 0, ready = 0, live = 0;
+        for (const struct list *n = g->members.next; n != &g->members; n = n->next, count++) {
+            const struct gang_member *m = LIST_OF(n, const struct gang_member, node);
+            must(m->live == (idmap_get(&e->live, m->id) != NULL));
+            must(!m->live || m->generation == g->generation);
+            ready += m->ready;
+            live += m->live;
+        }
+        must(count > 0 && count == g->count && ready == g->ready && live == g->live);
+        must(g->formed || live == 0);
+        must(live == 0 || ready == 0); /* together or not at all */
+        must(list_is_empty(&g->full) != (ready == count && (g->formed || count == g->size)));
+        members += count;
+    }
+    must(members == e->gang_members.count);
+}
+
+/* --- the end --- */
+
+void engine_gang_fini(struct engine *e)
+{
+    for (size_t i = 0; i < e->gang_members.cap; i++)
+        free(e->gang_members.slots[i].val);
+    for (size_t i = 0; i < e->gangs.cap; i++)
+        if (e->gangs.slots[i].key)
+            free(e->gangs.slots[i].val);
+    idmap_fini(&e->gang_members);
+    strmap_fini(&e->gangs);
+}

@@ -1,0 +1,429 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Gangs: together or not at all, and tried again together. */
+
+#include "rig.h"
+
+#define R      struct rig *r = *state
+#define SECOND 1000
+
+static int setup(void **state)
+{
+    rig_setup(state);
+    R;
+    r->settings.retry = (struct retry_defaults){3, {CURVE_POWER, {9 * SECOND}, 1, {0}, {-1}}};
+    r->settings.dead_retention = (span){3600 * SECOND};
+    rig_restart(r);
+    return 0;
+}
+
+#define GANG_TEST(name) cmocka_unit_test_setup_teardown(name, setup, rig_teardown)
+
+static struct enqueue member(const char *queue, const char *gang, uint64_t size)
+{
+    struct enqueue spec = rig_spec(queue);
+    spec.options.gang = str_from(gang);
+    spec.options.gang_size = size;
+    return spec;
+}
+
+static struct id add(struct rig *r, uint64_t size)
+{
+    struct enqueue spec = member("q", "g", size);
+    assert_ok(engine_gang_check(r->e, &spec, 1));
+    return rig_add_spec(r, &spec);
+}
+
+static uint64_t generation(struct rig *r, struct id id)
+{
+    return rig_read(r, id)->state.extras.gang_generation;
+}
+
+static uint64_t token_of(const struct rig *r, struct id id)
+{
+    for (size_t i = 0; i < r->got_count; i++)
+        if (id_eq(r->got[i].id, id))
+            return r->got[i].token;
+    fail();
+    return 0;
+}
+
+/* --- handing out --- */
+
+static void an_incomplete_gang_is_not_handed_out(void **state)
+{
+    R;
+    struct id a = add(r, 3), b = add(r, 3);
+    rig_stream(r, "w", "q", 10);
+    rig_turn(r);
+    assert_int_equal(r->got_count, 0);
+    assert_int_equal(rig_status(r, a), STATUS_READY);
+    assert_int_equal(rig_count(r, "q", STATUS_READY), 2);
+    struct id c = add(r, 3);
+    rig_turn(r);
+    rig_assert_got(r, a, b, c);
+    assert_int_equal(rig_read(r, a)->gang_active, 3);
+}
+
+static void a_gang_waits_until_all_of_it_has_room(void **state)
+{
+    R;
+    struct id a = add(r, 3), b = add(r, 3), c = add(r, 3);
+    struct id plain = rig_add(r, "q");
+    struct taker *t = rig_stream(r, "w", "q", 2);
+    rig_turn(r);
+    rig_assert_got(r, plain); /* what is behind it goes on meanwhile */
+    rig_clear(r);
+    rig_succeed(r, plain);
+    rig_turn(r);
+    assert_int_equal(r->got_count, 0);
+    rig_stream(r, "x", "q", 1);
+    rig_turn(r);
+    rig_assert_got(r, a, b, c); /* across takers */
+    assert_string_equal(r->got[0].taker, "w");
+    assert_string_equal(r->got[2].taker, "x");
+    (void)t;
+}
+
+static void a_claim_with_room_gets_it_whole(void **state)
+{
+    R;
+    struct id a = add(r, 2), b = add(r, 2);
+    rig_claim(r, "small", "q", 1, (span){0});
+    rig_turn(r);
+    assert_int_equal(r->claim_count, 1);
+    assert_int_equal(r->claim_sizes[0], 0);
+    rig_claim(r, "big", "q", 5, (span){0});
+    rig_turn(r);
+    rig_assert_got(r, a, b);
+    assert_int_equal(r->claim_count, 2);
+    assert_int_equal(r->claim_sizes[1], 2);
+}
+
+static void claims_that_wait_get_it_together(void **state)
+{
+    R;
+    rig_claim(r, "w", "q", 1, (span){60 * SECOND});
+    rig_claim(r, "x", "q", 1, (span){60 * SECOND});
+    rig_turn(r);
+    struct id a = add(r, 3), b = add(r, 3), c = add(r, 3);
+    rig_turn(r);
+    assert_int_equal(r->got_count, 0);
+    rig_claim(r, "y", "q", 1, (span){60 * SECOND});
+    rig_turn(r);
+    rig_assert_got(r, a, b, c);
+    assert_int_equal(r->claim_count, 3);
+}
+
+static void its_place_is_that_of_its_first_member(void **state)
+{
+    R;
+    struct id a = add(r, 2), plain = rig_add(r, "q"), b = add(r, 2);
+    struct id urgent = rig_add_priority(r, "q", 1);
+    rig_stream(r, "w", "q", 2);
+    rig_turn(r);
+    rig_assert_got(r, urgent, plain); /* no room for two is left */
+    rig_succeed(r, urgent);
+    rig_succeed(r, plain);
+    rig_clear(r);
+    struct id later = rig_add(r, "q");
+    rig_turn(r);
+    rig_assert_got(r, a, b);
+    assert_int_equal(rig_status(r, later), STATUS_READY);
+}
+
+static void members_on_two_queues_go_to_takers_of_both(void **state)
+{
+    R;
+    struct enqueue specs[] = {member("q", "g", 2), member("p", "g", 2)};
+    struct id a = rig_add_spec(r, &specs[0]), b = rig_add_spec(r, &specs[1]);
+    rig_stream(r, "w", "q", 5);
+    rig_turn(r);
+    assert_int_equal(r->got_count, 0);
+    rig_stream(r, "x", "p", 5);
+    rig_turn(r);
+    rig_assert_got(r, a, b);
+}
+
+static void put_limits(struct rig *r, uint32_t concurrency, uint32_t burst, bool paused)
+{
+    struct queue_settings s = QUEUE_SETTINGS_DEFAULT;
+    s.concurrency = concurrency;
+    s.paused = paused;
+    if (burst)
+        s.rate = (struct rate){1, burst, {SECOND}};
+    assert_ok(engine_queue_put(r->e, r->now, STR("q"), &s));
+}
+
+static void the_limits_of_its_queue_must_have_room_for_all_of_it(void **state)
+{
+    R;
+    put_limits(r, 2, 0, false);
+    struct id a = add(r, 3), b = add(r, 3), c = add(r, 3);
+    rig_stream(r, "w", "q", 10);
+    rig_turn(r);
+    assert_int_equal(r->got_count, 0);
+    put_limits(r, 3, 0, true);
+    rig_turn(r);
+    assert_int_equal(r->got_count, 0);
+    put_limits(r, 3, 0, false);
+    rig_turn(r);
+    rig_assert_got(r, a, b, c);
+}
+
+static void one_token_of_the_rate_does_for_a_gang(void **state)
+{
+    R;
+    put_limits(r, 0, 1, false);
+    struct id first = rig_add(r, "q");
+    rig_stream(r, "w", "q", 10);
+    rig_turn(r);
+    struct id a = add(r, 2), b = add(r, 2);
+    rig_turn(r);
+    rig_assert_got(r, first);
+    rig_clear(r);
+    rig_turn_after(r, SECOND);
+    rig_assert_got(r, a, b);
+    rig_add(r, "q");
+    rig_clear(r);
+    rig_turn_after(r, SECOND - 1);
+    assert_int_equal(r->got_count, 0);
+    rig_turn_after(r, 1);
+    assert_int_equal(r->got_count, 1);
+}
+
+/* --- generations --- */
+
+static void one_that_is_retried_takes_the_others_along(void **state)
+{
+    R;
+    struct id a = add(r, 3), b = add(r, 3), c = add(r, 3);
+    rig_stream(r, "w", "q", 10);
+    rig_turn(r);
+    uint64_t stale = token_of(r, c);
+    struct job job = rig_fail(r, b);
+    assert_int_equal(job.state.ready_at.ms, r->now.ms + 10 * SECOND);
+    const struct id all[] = {a, b, c};
+    for (int i = 0; i < 3; i++) {
+        const struct job *j = rig_read(r, all[i]);
+        assert_int_equal(j->state.status, STATUS_SCHEDULED);
+        assert_int_equal(j->state.ready_at.ms, r->now.ms + 10 * SECOND);
+        assert_int_equal(j->state.extras.gang_generation, 1);
+        assert_int_equal(j->state.attempts, i == 1); /* counted once */
+        assert_int_equal(j->gang_active, 0);
+        assert_int_equal(rig_run(r, all[i], 0)->outcome, i == 1 ? OUTCOME_FAILED : OUTCOME_GANG);
+    }
+    assert_code(engine_succeed(r->e, r->now, (struct run_ref){c, stale}), ERR_STALE_GANG);
+    rig_clear(r);
+    rig_turn_after(r, 10 * SECOND);
+    rig_assert_got(r, a, b, c);
+    assert_code(engine_succeed(r->e, r->now, (struct run_ref){c, stale}), ERR_STALE_GANG);
+    assert_code(engine_succeed(r->e, r->now, (struct run_ref){c, stale ^ 2}), ERR_STALE);
+    assert_int_equal(rig_read(r, a)->gang_active, 3);
+    rig_succeed(r, c);
+    assert_int_equal(rig_read(r, a)->gang_active, 2);
+}
+
+static void one_that_has_ended_is_not_waited_for(void **state)
+{
+    R;
+    struct id a = add(r, 3), b = add(r, 3), c = add(r, 3);
+    rig_stream(r, "w", "q", 10);
+    rig_turn(r);
+    rig_succeed(r, a);
+    rig_fail(r, b);
+    rig_clear(r);
+    rig_turn_after(r, 10 * SECOND);
+    rig_assert_got(r, b, c);
+    rig_restart(r);
+    rig_stream(r, "w", "q", 10);
+    rig_clear(r);
+    rig_turn(r);
+    rig_assert_got(r, b, c);
+    assert_int_equal(generation(r, b), 2);
+}
+
+static void one_that_is_dead_leaves_the_others_alone(void **state)
+{
+    R;
+    r->settings.retry.limit = 0;
+    rig_restart(r);
+    struct id a = add(r, 2), b = add(r, 2);
+    rig_stream(r, "w", "q", 10);
+    rig_turn(r);
+    assert_int_equal(rig_fail(r, a).state.status, STATUS_DEAD);
+    assert_int_equal(rig_status(r, b), STATUS_IN_FLIGHT);
+    assert_int_equal(generation(r, b), 0);
+    rig_succeed(r, b);
+}
+
+static void a_lost_stream_begins_one_generation_however_many_it_held(void **state)
+{
+    R;
+    struct id a = add(r, 3), b = add(r, 3), c = add(r, 3);
+    struct taker *t = rig_stream(r, "w", "q", 2);
+    rig_claim(r, "x", "q", 1, (span){0});
+    rig_turn(r);
+    rig_assert_got(r, a, b, c);
+    engine_taker_close(r->e, r->now, t, TAKER_GONE);
+    engine_check(r->e);
+    const struct id all[] = {a, b, c};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(rig_status(r, all[i]), STATUS_READY);
+        assert_int_equal(generation(r, all[i]), 1);
+        assert_int_equal(rig_read(r, all[i])->state.attempts, 0);
+    }
+}
+
+static void a_lease_that_runs_out_takes_the_others_along(void **state)
+{
+    R;
+    struct id a = add(r, 2), b = add(r, 2);
+    rig_stream(r, "w", "q", 1);
+    rig_claim(r, "x", "q", 1, (span){0});
+    rig_turn(r);
+    rig_assert_got(r, a, b);
+    rig_clear(r);
+    rig_turn_after(r, RIG_LEASE.ms);
+    assert_int_equal(generation(r, a), 1);
+    assert_int_equal(generation(r, b), 1);
+    assert_int_equal(r->got_count, 0); /* one place is not enough */
+    rig_stream(r, "y", "q", 1);
+    rig_turn(r);
+    rig_assert_got(r, a, b);
+}
+
+static void a_crash_under_streams_and_claims_is_one_generation(void **state)
+{
+    R;
+    struct id a = add(r, 3), b = add(r, 3), c = add(r, 3);
+    rig_stream(r, "w", "q", 2);
+    rig_claim(r, "x", "q", 1, (span){0});
+    rig_turn(r);
+    uint64_t claimed = token_of(r, c);
+    rig_restart(r);
+    rig_turn(r);
+    const struct id all[] = {a, b, c};
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(rig_status(r, all[i]), STATUS_READY);
+        assert_int_equal(generation(r, all[i]), 1);
+    }
+    assert_code(engine_succeed(r->e, r->now, (struct run_ref){c, claimed}), ERR_STALE_GANG);
+    rig_clear(r);
+    rig_stream(r, "w", "q", 3);
+    rig_turn(r);
+    rig_assert_got(r, a, b, c);
+}
+
+static void claims_alone_outlive_a_restart_together(void **state)
+{
+    R;
+    struct id a = add(r, 2), b = add(r, 2);
+    rig_claim(r, "x", "q", 2, (span){0});
+    rig_turn(r);
+    uint64_t ta = token_of(r, a), tb = token_of(r, b);
+    rig_restart(r);
+    assert_ok(engine_succeed(r->e, r->now, (struct run_ref){a, ta}));
+    assert_ok(engine_succeed(r->e, r->now, (struct run_ref){b, tb}));
+}
+
+static void an_incomplete_gang_is_incomplete_after_a_restart(void **state)
+{
+    R;
+    struct id a = add(r, 2);
+    rig_restart(r);
+    rig_stream(r, "w", "q", 5);
+    rig_turn(r);
+    assert_int_equal(r->got_count, 0);
+    struct id b = add(r, 2);
+    rig_turn(r);
+    rig_assert_got(r, a, b);
+}
+
+/* --- seats --- */
+
+static void a_gang_has_as_many_seats_as_its_cardinality(void **state)
+{
+    R;
+    struct enqueue two = member("q", "g", 2), three = member("q", "g", 3);
+    struct enqueue specs[] = {two, two, two};
+    assert_code(engine_gang_check(r->e, specs, 3), ERR_UNPROCESSABLE);
+    assert_ok(engine_gang_check(r->e, specs, 2));
+    struct enqueue mixed[] = {two, three};
+    assert_code(engine_gang_check(r->e, mixed, 2), ERR_UNPROCESSABLE);
+    struct id a = add(r, 2);
+    assert_code(engine_gang_check(r->e, &three, 1), ERR_UNPROCESSABLE);
+    assert_code(engine_gang_check(r->e, specs, 2), ERR_UNPROCESSABLE);
+    struct id b = add(r, 2);
+    assert_code(engine_gang_check(r->e, &two, 1), ERR_UNPROCESSABLE);
+    struct job job;
+    assert_ok(engine_cancel(r->e, r->now, b, &r->strings, &job));
+    b = add(r, 2); /* the seat was free again */
+    rig_stream(r, "w", "q", 5);
+    rig_turn(r);
+    rig_assert_got(r, a, b);
+    rig_succeed(r, a);
+    assert_code(engine_gang_check(r->e, &two, 1), ERR_UNPROCESSABLE);
+    rig_succeed(r, b);
+    assert_ok(engine_gang_check(r->e, &three, 1)); /* the id is free */
+}
+
+static void a_member_that_is_put_off_holds_the_others_up(void **state)
+{
+    R;
+    struct id a = add(r, 2), b = add(r, 2);
+    struct patch p = {.set = PATCH_READY_AT | PATCH_QUEUE,
+                      .queue = STR("p"),
+                      .ready_at = instant_add(r->now, (span){5 * SECOND})};
+    struct job job;
+    assert_ok(engine_patch(r->e, r->now, a, &p, &r->strings, &job));
+    rig_stream(r, "w", NULL, 5);
+    rig_turn(r);
+    assert_int_equal(r->got_count, 0);
+    rig_turn_after(r, 5 * SECOND);
+    rig_assert_got(r, a, b);
+}
+
+static void a_member_brought_back_by_hand_comes_alone(void **state)
+{
+    R;
+    struct id a = add(r, 2), b = add(r, 2);
+    rig_stream(r, "w", "q", 5);
+    rig_turn(r);
+    struct job job;
+    assert_ok(engine_cancel(r->e, r->now, a, &r->strings, &job));
+    rig_clear(r);
+    assert_ok(engine_rerun(r->e, r->now, a, r->now, &r->strings, &job));
+    rig_turn(r);
+    rig_assert_got(r, a);
+    rig_fail(r, b);
+    assert_int_equal(rig_status(r, a), STATUS_IN_FLIGHT);
+    rig_restart(r);
+    assert_int_equal(rig_status(r, a), STATUS_READY);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        GANG_TEST(an_incomplete_gang_is_not_handed_out),
+        GANG_TEST(a_gang_waits_until_all_of_it_has_room),
+        GANG_TEST(a_claim_with_room_gets_it_whole),
+        GANG_TEST(claims_that_wait_get_it_together),
+        GANG_TEST(its_place_is_that_of_its_first_member),
+        GANG_TEST(members_on_two_queues_go_to_takers_of_both),
+        GANG_TEST(the_limits_of_its_queue_must_have_room_for_all_of_it),
+        GANG_TEST(one_token_of_the_rate_does_for_a_gang),
+        GANG_TEST(one_that_is_retried_takes_the_others_along),
+        GANG_TEST(one_that_has_ended_is_not_waited_for),
+        GANG_TEST(one_that_is_dead_leaves_the_others_alone),
+        GANG_TEST(a_lost_stream_begins_one_generation_however_many_it_held),
+        GANG_TEST(a_lease_that_runs_out_takes_the_others_along),
+        GANG_TEST(a_crash_under_streams_and_claims_is_one_generation),
+        GANG_TEST(claims_alone_outlive_a_restart_together),
+        GANG_TEST(an_incomplete_gang_is_incomplete_after_a_restart),
+        GANG_TEST(a_gang_has_as_many_seats_as_its_cardinality),
+        GANG_TEST(a_member_that_is_put_off_holds_the_others_up),
+        GANG_TEST(a_member_brought_back_by_hand_comes_alone),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

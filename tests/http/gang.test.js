@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// Gangs: jobs that are handed out together or not at all, and tried again together.
+
+const assert = require('node:assert/strict');
+const { describe, it } = require('node:test');
+const { assertError, queueName, until, useServer } = require('./harness');
+
+let gangs = 0;
+const newGang = (cardinality) => ({ id: `gang-${++gangs}`, cardinality });
+const NO_BACKOFF = { base_ms: 0, exponent: 0, jitter_ms: 0 };
+
+function specs(queue, gang, count, fields = {}) {
+    return Array.from({ length: count }, () => ({
+        queue, type: 't', payload: null, gang, ...fields,
+    }));
+}
+
+async function enqueue(server, queue, gang, count, fields) {
+    const res = await server.post('/jobs/bulk', { jobs: specs(queue, gang, count, fields) });
+    assert.equal(res.status, 201, res.text);
+    return res.json.jobs.map((job) => job.id);
+}
+
+const idsOf = (jobs) => jobs.map((job) => job.id).sort();
+const claim = (server, queue, count, fields) =>
+    server.claim({ queues: [queue], count, ...fields });
+
+async function outcomes(server, id) {
+    return (await server.runs(id)).map((run) => run.outcome);
+}
+
+describe('a gang', () => {
+    const server = useServer();
+
+    it('is_handed_out_once_it_is_complete', async () => {
+        const queue = queueName();
+        const gang = newGang(3);
+        const first = await enqueue(server, queue, gang, 2);
+        assert.deepEqual(await claim(server, queue, 9), []);
+        const waiting = await server.job(first[0]);
+        assert.equal(waiting.status, 'ready');
+        assert.deepEqual(waiting.gang, { ...gang, generation: 0, members: 2, active: 0 });
+        const last = await enqueue(server, queue, gang, 1);
+        const jobs = await claim(server, queue, 9);
+        assert.deepEqual(idsOf(jobs), [...first, ...last].sort());
+        assert.deepEqual(jobs[0].gang, { ...gang, generation: 0 });
+        assert.equal((await server.job(first[0])).gang.active, 3);
+    });
+
+    it('is_not_handed_out_in_part', async () => {
+        const queue = queueName();
+        const ids = await enqueue(server, queue, newGang(3), 3);
+        assert.deepEqual(await claim(server, queue, 2), []);
+        const other = await server.enqueue({ queue });
+        assert.deepEqual(idsOf(await claim(server, queue, 2)), [other.id]);
+        assert.deepEqual(idsOf(await claim(server, queue, 3)), ids.sort());
+    });
+
+    it('goes_to_several_takers_that_have_room_together', async () => {
+        const queue = queueName();
+        const waits = claim(server, queue, 1, { wait_ms: 60000 });
+        const stream = await server.take(`?queue=${queue}&prefetch=2`);
+        const ids = await enqueue(server, queue, newGang(3), 3);
+        const got = [...(await waits).map((job) => job.id), ...(await stream.nextIds(2))];
+        assert.deepEqual(got.sort(), ids.sort());
+        stream.close();
+    });
+
+    it('is_tried_again_as_a_whole_and_counted_once', async () => {
+        const queue = queueName();
+        const gang = newGang(3);
+        const ids = await enqueue(server, queue, gang, 3, { backoff: NO_BACKOFF });
+        const [a, b, c] = await claim(server, queue, 3);
+        const res = await server.post(`/jobs/${b.id}/failure`, { message: 'm', token: b.token });
+        assert.equal(res.status, 200, res.text);
+        for (const job of [a, b, c]) {
+            const now = await server.job(job.id);
+            assert.deepEqual(now.gang, { ...gang, generation: 1, members: 3, active: 0 });
+            assert.equal(now.attempts, job === b ? 1 : 0);
+            assert.deepEqual(await outcomes(server, job.id),
+                [job === b ? 'failed' : 'gang-retried']);
+        }
+        const [run] = await server.runs(a.id);
+        assert.match(run.reason, /another member of its gang is tried again$/);
+        for (const [verb, body] of [['success', {}], ['renew', {}], ['release', {}],
+            ['failure', { message: 'm' }]]) {
+            const late = await server.post(`/jobs/${a.id}/${verb}`, { token: a.token, ...body });
+            assertError(late, 409, 'stale_gang', /as generation 1$/);
+        }
+        // `b` ended by itself.
+        assertError(await server.post(`/jobs/${b.id}/success`, { token: b.token }), 409,
+            'stale_token');
+        const again = await claim(server, queue, 9, { wait_ms: 30000 });
+        assert.deepEqual(idsOf(again), ids.sort());
+        assertError(await server.post(`/jobs/${a.id}/success`, { token: a.token }), 409,
+            'stale_gang');
+        for (const job of again) {
+            assert.equal(job.gang.generation, 1);
+            const done = await server.post(`/jobs/${job.id}/success`, { token: job.token });
+            assert.equal(done.status, 204, done.text);
+        }
+    });
+
+    it('whose_stream_breaks_is_tried_again_as_a_whole', async () => {
+        const queue = queueName();
+        const ids = await enqueue(server, queue, newGang(3), 3);
+        const stream = await server.take(`?queue=${queue}&prefetch=2`);
+        const [claimed] = await claim(server, queue, 1, { wait_ms: 30000 });
+        await stream.nextIds(2);
+        stream.close();
+        await until(async () => (await server.job(claimed.id)).status === 'ready', 'it is back');
+        assert.deepEqual(await outcomes(server, claimed.id), ['gang-retried']);
+        const again = await claim(server, queue, 3);
+        assert.deepEqual(idsOf(again), ids.sort());
+        assert.deepEqual(again.map((job) => job.gang.generation), [1, 1, 1]);
+    });
+
+    it('outlives_a_crash_whole', async () => {
+        const queue = queueName();
+        const waiting = newGang(2);
+        await enqueue(server, queue, newGang(2), 2, { type: 'claimed' });
+        const held = await claim(server, queue, 2);
+        const streamed = await enqueue(server, queue, newGang(2), 2);
+        const stream = await server.take(`?queue=${queue}&prefetch=2`);
+        await stream.nextIds(2);
+        const [lonely] = await enqueue(server, queue, waiting, 1);
+        await server.signal('SIGKILL');
+        await server.start();
+        // Claims are held on; the streams are cut off, and their gang comes back together.
+        for (const job of held) {
+            const res = await server.post(`/jobs/${job.id}/success`, { token: job.token });
+            assert.equal(res.status, 204, res.text);
+        }
+        const again = await claim(server, queue, 9);
+        assert.deepEqual(idsOf(again), streamed.sort());
+        assert.deepEqual(again.map((job) => job.gang.generation), [1, 1]);
+        assert.equal((await server.job(lonely)).status, 'ready');
+        const [late] = await enqueue(server, queue, waiting, 1);
+        assert.deepEqual(idsOf(await claim(server, queue, 9)), [lonely, late].sort());
+    });
+
+    it('has_as_many_seats_as_its_cardinality', async () => {
+        const queue = queueName();
+        const gang = newGang(2);
+        const bulk = (list) => server.post('/jobs/bulk', { jobs: list });
+        assertError(await bulk(specs(queue, gang, 3)), 422, 'unprocessable', /all of its 2/);
+        const count = await server.get(`/jobs/count?queue=${queue}`);
+        assert.equal(count.json.count, 0, 'all or none');
+        await enqueue(server, queue, gang, 1);
+        assertError(await bulk(specs(queue, { ...gang, cardinality: 3 }, 1)), 422,
+            'unprocessable', /cardinality of 2, not 3/);
+        await enqueue(server, queue, gang, 1);
+        assertError(await bulk(specs(queue, gang, 1)), 422, 'unprocessable', /all of its 2/);
+        const jobs = await claim(server, queue, 2);
+        await server.post(`/jobs/${jobs[0].id}/success`);
+        assertError(await bulk(specs(queue, gang, 1)), 422, 'unprocessable', /handed out/);
+        await server.post(`/jobs/${jobs[1].id}/success`);
+        await enqueue(server, queue, { ...gang, cardinality: 5 }, 1);
+    });
+
+    it('is_refused_where_it_makes_no_sense', async () => {
+        const post = (fields) => server.post('/jobs', {
+            queue: 'q', type: 't', payload: null, ...fields,
+        });
+        const gang = newGang(2);
+        for (const [fields, code, where] of [
+            [{ gang: { id: 'x' } }, 'missing_field', /^gang: cardinality/],
+            [{ gang: { cardinality: 2 } }, 'missing_field', /^gang: id/],
+            [{ gang: { id: 'x', cardinality: 0 } }, 'bad_value', /^gang: cardinality/],
+            [{ gang: { id: 'x', cardinality: 1001 } }, 'bad_value', /^gang: cardinality/],
+            [{ gang: { id: '', cardinality: 2 } }, 'bad_name', /^gang: id/],
+            [{ gang: 'x' }, 'wrong_type', /^gang/],
+            [{ gang, unique_key: 'k' }, 'bad_value', /^gang: /],
+            [{ gang, batch: { key: 'k', when: '1', fold: '2' } }, 'bad_value', /^gang: /],
+        ])
+            assertError(await post(fields), 400, code, where);
+        const res = await server.request('PUT', '/crons/with-gang', {
+            entries: [{
+                name: 'e', expression: '0 0 1 1 *',
+                job: { queue: 'q', type: 't', payload: null, gang },
+            }],
+        });
+        assertError(res, 400, 'bad_value', /gang: /);
+    });
+});
