@@ -92,7 +92,7 @@ static void explain_time(const struct engine *e, instant now, struct arena *a,
     const struct job_state *s = &x->job.state;
     char wait[32];
     duration_of(instant_diff(instant_max(s->ready_at, now), now), wait);
-    if (instant_is_set(s->extras.grace_end))
+    if (s->extras.grace_token)
         explain_add(x, a, OBSTACLE_TIME, s->ready_at,
                     "its time comes in %s, or earlier if its preempted run is reported to have "
                     "ended",

@@ -299,6 +299,20 @@ class Server {
         return taker;
     }
 
+    // Opens a stream of events, which come in the place of jobs.
+    async events(query = '', headers = {}) {
+        const stream = new Taker(this, query, headers, '/events');
+        await stream.opened;
+        return stream;
+    }
+
+    // All events that there are, of those that the query lets through.
+    async history(query = '') {
+        const res = await this.get(`/events?since=0&follow=false${query}`);
+        assert.equal(res.status, 200, res.text);
+        return res.text.split('\n').filter(Boolean).map((line) => JSON.parse(line));
+    }
+
     // A bare connection; see Wire.
     async wire() {
         const wire = new Wire(this);
@@ -342,9 +356,9 @@ function assertError(res, status, code, sentence) {
         assert.match(res.json.error, sentence);
 }
 
-// The jobs of one GET /jobs/take as they come.
+// The jobs of one GET /jobs/take as they come, or what else comes in lines.
 class Taker {
-    constructor(server, query, headers) {
+    constructor(server, query, headers, target = '/jobs/take') {
         this.jobs = []; // not asked for yet
         this.lines = []; // of all jobs
         this.beats = 0;
@@ -352,7 +366,7 @@ class Taker {
         this.rest = '';
         this.over = false;
         this.req = http.get({
-            host: server.host, port: server.port, path: `/jobs/take${query}`, agent: false, headers,
+            host: server.host, port: server.port, path: target + query, agent: false, headers,
         });
         this.opened = within(new Promise((resolve, reject) => {
             this.req.on('error', (err) => { this.end(); reject(err); });
