@@ -70,6 +70,7 @@ static const struct route routes[] = {
     {HTTP_PUT, "/settings/retry", api_retry_settings_put},
     {HTTP_GET, "/health", api_health},
     {HTTP_GET, "/version", api_version},
+    {HTTP_GET, "/openapi.json", api_openapi},
     {HTTP_GET, "/metrics", api_metrics},
     {HTTP_POST, "/backup", api_backup, .admin = true},
 };

@@ -21,6 +21,7 @@
 /* A page's time is this part of the time that may go to pages. */
 #define PAGE_SHARE   20
 #define PAUSE_MAX_NS ((uint64_t)100 * 1000 * 1000)
+#define GATHER_NS    ((uint64_t)20 * 1000) /* for each event that came */
 
 enum format { FORMAT_LINES, FORMAT_SSE, FORMAT_PACKED, FORMATS };
 
@@ -198,6 +199,17 @@ static void write_page(struct consumer *c, const struct event_page *p)
         want(c);
 }
 
+/* At the newest event it is also the longer the more came at once: a busy server then sends one
+ * large page in the place of many small ones, which cost each consumer a system call. */
+static uint64_t pause_after(const struct event_page *p, uint64_t spent)
+{
+    uint64_t pause = spent * (PAGE_SHARE - 1);
+    uint64_t gather = p->more ? 0 : p->count * GATHER_NS;
+    if (pause < gather)
+        pause = gather;
+    return pause < PAUSE_MAX_NS ? pause : PAUSE_MAX_NS;
+}
+
 static void on_page(void *ctx, const struct event_page *p)
 {
     struct look *look = ctx;
@@ -214,8 +226,7 @@ static void on_page(void *ctx, const struct event_page *p)
     free(look);
     for (int f = 0; f < FORMATS; f++)
         h->shared[f].len = 0;
-    uint64_t spent = (uv_hrtime() - began) * (PAGE_SHARE - 1);
-    h->free_at = uv_hrtime() + (spent < PAUSE_MAX_NS ? spent : PAUSE_MAX_NS);
+    h->free_at = uv_hrtime() + pause_after(p, uv_hrtime() - began);
     h->writing = false;
     ask_soon(h);
 }

@@ -34,11 +34,16 @@ struct call {
     void *ctx, struct http_exchange *x, const struct http_request *req,                            \
         const struct route_params *params
 
+/* docs/openapi.json; made by tools/embed.py. */
+extern const char api_openapi_text[];
+extern const size_t api_openapi_text_len;
+
 /* One handler per endpoint. */
 void api_enqueue(ROUTE_ARGS);
 void api_enqueue_bulk(ROUTE_ARGS);
 void api_take(ROUTE_ARGS);
 void api_events(ROUTE_ARGS);
+void api_openapi(ROUTE_ARGS);
 void api_claim(ROUTE_ARGS);
 void api_claim_withdraw(ROUTE_ARGS);
 void api_success(ROUTE_ARGS);

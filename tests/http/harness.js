@@ -25,6 +25,20 @@ const { before, after } = require('node:test');
 const BIN = path.resolve(process.env.TENAX_BIN || path.join(__dirname, '../../build/tenax'));
 const DEADLINE_MS = 30000; // ends what hangs; nothing that works comes near it
 
+// The document of the API, if what reads it is installed (tools/setup test): then every answer
+// has to be as it says.
+function loadOpenapi() {
+    try {
+        return require('./openapi');
+    } catch (err) {
+        if (err.code !== 'MODULE_NOT_FOUND')
+            throw err;
+        return null;
+    }
+}
+
+const openapi = loadOpenapi();
+
 const running = new Set();
 process.on('exit', () => {
     for (const child of running)
@@ -241,7 +255,10 @@ class Server {
             req.on('response', (res) => resolve(collect(res)));
             req.end(bytes);
         });
-        return within(answer, `${method} ${target} is answered`);
+        return within(answer, `${method} ${target} is answered`).then((res) => {
+            openapi?.check(method, target, res);
+            return res;
+        });
     }
 
     get(target, headers) {
