@@ -33,8 +33,7 @@ struct top {
     bool polls;      /* the server has no events: asked every now and then instead */
     mono stream_at;  /* when to open it again */
     mono next_poll;
-    bool down; /* the server does not answer */
-    mono down_since;
+    bool down;     /* the server does not answer */
     char why[200]; /* it does not */
     /* What the user does. */
     enum top_mode mode;

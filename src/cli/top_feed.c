@@ -115,8 +115,6 @@ static void went_down(struct top *t, const struct call *c)
     call_explain(c, &why);
     snprintf(t->why, sizeof t->why, "%.*s", STR_ARG(buf_view(&why)));
     buf_fini(&why);
-    if (!t->down)
-        t->down_since = when_mono();
     t->down = t->dirty = true;
 }
 

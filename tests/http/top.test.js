@@ -8,7 +8,7 @@ const { execFileSync } = require('node:child_process');
 const fs = require('node:fs');
 const http = require('node:http');
 const path = require('node:path');
-const { after, afterEach, before, describe, it } = require('node:test');
+const { after, afterEach, describe, it } = require('node:test');
 const { BIN, Server, makeDir, queueName, run, useServer } = require('./harness');
 
 const DEADLINE_MS = 30000;
@@ -67,7 +67,6 @@ class Screen {
 // Stands between top and a server: answers as told, or passes on.
 class Between {
     constructor(server) {
-        this.held = [];
         this.answer = () => false;
         this.http = http.createServer((req, res) => {
             if (this.answer(req, res))
