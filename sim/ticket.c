@@ -489,6 +489,7 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_CRON_REMOVE:
     case CMD_POLICY_PUT:
     case CMD_POLICY_READ:
+    case CMD_POLICY_SIMULATE:
     case CMD_POLICY_REMOVE:
     case CMD_CATEGORIES_PUT:
     case CMD_CATEGORIES_READ:

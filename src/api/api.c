@@ -56,6 +56,7 @@ static const struct route routes[] = {
     {HTTP_DELETE, "/crons/{group}/entries/{entry}", api_cron_remove},
     {HTTP_GET, "/retry-policies", api_policies},
     {HTTP_POST, "/retry-policies", api_policy_create},
+    {HTTP_POST, "/retry-policies/simulate", api_policy_simulate},
     {HTTP_GET, "/retry-policies/{name}", api_policy_read},
     {HTTP_PUT, "/retry-policies/{name}", api_policy_put},
     {HTTP_DELETE, "/retry-policies/{name}", api_policy_remove},

@@ -82,6 +82,7 @@ void api_policy_create(ROUTE_ARGS);
 void api_policy_read(ROUTE_ARGS);
 void api_policy_put(ROUTE_ARGS);
 void api_policy_remove(ROUTE_ARGS);
+void api_policy_simulate(ROUTE_ARGS);
 void api_categories(ROUTE_ARGS);
 void api_categories_create(ROUTE_ARGS);
 void api_categories_put(ROUTE_ARGS);
@@ -223,6 +224,9 @@ void api_submit_for_id(struct api *a, struct http_exchange *x, const struct http
                        const struct route_params *params, enum command_kind kind, reply_fn done);
 
 /* api_report.c */
+/* The body of a failure report. */
+struct err api_decode_failure(const struct api *a, struct json_cursor *c, struct arena *arena,
+                              struct failure_report *out);
 /* A reply_fn that answers 200 with the job of the reply, without payload. */
 void api_reply_job(void *call, const struct reply *r);
 

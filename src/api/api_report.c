@@ -287,6 +287,17 @@ static const struct field failure_table[] = {
     {"checkpoint", false, api_field_checkpoint, offsetof(struct failure_body, left)},
 };
 
+struct err api_decode_failure(const struct api *a, struct json_cursor *c, struct arena *arena,
+                              struct failure_report *out)
+{
+    struct failure_body body = {.report = *out};
+    TRY(api_decode_object(a, c, arena, failure_table, COUNT(failure_table), &body));
+    if (body.has_containers)
+        TRY(read_containers(a, arena, &body));
+    *out = body.report;
+    return err_none();
+}
+
 static struct err check_grace(const struct failure_report *r)
 {
     if (r->grace.ms && r->failure.condition != CONDITION_PREEMPTED)

@@ -19,7 +19,7 @@
 #include "core/engine.h"
 #include "core/explain.h"
 #include "core/job.h"
-#include "policy/document.h"
+#include "policy/simulate.h"
 
 #define BACKEND_PAGE_MAX 2000
 
@@ -54,7 +54,8 @@ enum command_kind {
     CMD_POLICY_PUT,   /* reply.document; as are READ and CMD_RETRY_… */
     CMD_POLICY_READ,  /* of no name: all of them */
     CMD_POLICY_REMOVE,
-    CMD_CATEGORIES_PUT, /* failure categories; as the three before */
+    CMD_POLICY_SIMULATE, /* reply.simulated; changes nothing */
+    CMD_CATEGORIES_PUT,  /* failure categories; as the three before */
     CMD_CATEGORIES_READ,
     CMD_CATEGORIES_REMOVE,
     CMD_QUEUE_PUT,  /* reply.queues[0] afterwards */
@@ -87,7 +88,9 @@ struct list_command {
     struct id from; /* exclusive; none: from the start */
     bool backwards;
     uint32_t limit;
-    bool dry_run;              /* _WHERE: change nothing; reply.jobs is a sample of limit jobs */
+    uint32_t look_max; /* LIST: after so many jobs looked at it ends with reply.more; 0: never */
+    bool no_payload;   /* LIST: payloads are not needed */
+    bool dry_run;      /* _WHERE: change nothing; reply.jobs is a sample of limit jobs */
     const struct patch *patch; /* CMD_PATCH_WHERE */
     uint32_t per_second; /* CMD_RERUN_WHERE: how many become ready in a second; 0: all at once */
 };
@@ -141,6 +144,14 @@ struct resource_command {
     bool create; /* POLICY_PUT, CATEGORIES_PUT: there must be none of that name */
 };
 
+/* What a draft would make of the failures of one job; see policy/simulate.h. */
+struct simulate_command {
+    const struct policy *const *drafts;
+    size_t draft_count;
+    const struct document_node *settings; /* that are a draft, too; checked; NULL: none */
+    struct simulate_job what;
+};
+
 /* Of commits: durations in microseconds from when a batch is closed until the loop hears that
  * it is on the disk; sizes in records. */
 extern const struct histogram_scale backend_commit_times, backend_commit_sizes;
@@ -177,6 +188,7 @@ struct reply {
     struct cron_view *cron;
     struct explanation *explanation;
     struct str document; /* JSON */
+    const struct simulate_result *simulated;
     struct queue_shown *queues;
     const struct backend_meter *meter;
     struct {
@@ -220,7 +232,8 @@ struct command {
         struct list_command list; /* LIST, COUNT and all _WHERE */
         struct runs_command runs;
         struct cron_put cron_put;
-        struct cron_command cron;         /* CRON_READ, CRON_SWITCH, CRON_REMOVE */
+        struct cron_command cron; /* CRON_READ, CRON_SWITCH, CRON_REMOVE */
+        struct simulate_command simulate;
         struct resource_command resource; /* CMD_POLICY_*, CMD_CATEGORIES_* … CMD_RETRY_* */
         struct queue_command queue;       /* CMD_QUEUE_* */
     };

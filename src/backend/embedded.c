@@ -163,6 +163,7 @@ static bool stores(enum command_kind kind)
     case CMD_METER:
     case CMD_CRON_READ:
     case CMD_POLICY_READ:
+    case CMD_POLICY_SIMULATE:
     case CMD_CATEGORIES_READ:
     case CMD_QUEUE_READ:
     case CMD_QUEUE_LIST:
@@ -369,6 +370,7 @@ static void step(struct embedded *b, const struct command *c, struct reply *r)
         return;
     case CMD_POLICY_PUT:
     case CMD_POLICY_READ:
+    case CMD_POLICY_SIMULATE:
     case CMD_POLICY_REMOVE:
     case CMD_CATEGORIES_PUT:
     case CMD_CATEGORIES_READ:

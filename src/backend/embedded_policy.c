@@ -30,6 +30,16 @@ static void put_settings(struct embedded *b, const struct resource_command *c, s
                  STR_ARG(r->document), STR_ARG(old));
 }
 
+static void simulate(struct embedded *b, const struct simulate_command *c, struct reply *r)
+{
+    struct arena *a = &b->building->arena;
+    struct simulate_result *result = ARENA_NEW(a, struct simulate_result);
+    const struct policies_draft draft = {c->drafts, c->draft_count, c->settings};
+    struct retry_defaults defaults = engine_queue_retry(b->engine, c->what.job->queue);
+    r->err = policies_simulate(b->policies, &draft, &c->what, &defaults, a, result);
+    r->simulated = result;
+}
+
 void embedded_policy(struct embedded *b, const struct command *c, struct reply *r)
 {
     struct arena *a = &b->building->arena;
@@ -44,6 +54,9 @@ void embedded_policy(struct embedded *b, const struct command *c, struct reply *
         return;
     case CMD_POLICY_REMOVE:
         r->err = policies_remove(b->policies, what->name);
+        return;
+    case CMD_POLICY_SIMULATE:
+        simulate(b, &c->simulate, r);
         return;
     case CMD_CATEGORIES_PUT:
         r->err = policies_categories_put(b->policies, &put, a, &r->document);

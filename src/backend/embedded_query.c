@@ -204,7 +204,8 @@ struct err embedded_scan_read(struct embedded *b, struct scan *scan, struct id i
     /* Only what stays goes into the scan's memory, or a filter that few jobs match would
      * gather all the others' payloads there. */
     if (*wanted && keep)
-        err = engine_read(b->engine, b->now, id, true, &scan->arena, job, &extent);
+        err =
+            engine_read(b->engine, b->now, id, !scan->list.no_payload, &scan->arena, job, &extent);
     /* Gone since the index or the cursor was asked: not an error. */
     return err.code == ERR_NOT_FOUND ? err_none() : err;
 }
@@ -245,6 +246,7 @@ static struct err walk_on(struct embedded *b, struct scan *scan, struct arena *s
     struct id next;
     struct err err = err_none();
     walk_open(&w, b, scan, scratch);
+    uint32_t most = scan->list.look_max;
     for (int i = 0; i < SLICE && !scan->ended && err.code == ERR_OK; i++) {
         if (scan->chunk && embedded_chunk_is_due(scan))
             break;
@@ -257,6 +259,8 @@ static struct err walk_on(struct embedded *b, struct scan *scan, struct arena *s
         }
         err = look_at(b, scan, next, scratch);
         scan->at = next;
+        if (most && ++scan->looked == most)
+            scan->ended = scan->reply.more = true;
     }
     struct err closed = walk_close(&w);
     return err.code == ERR_OK ? closed : err;

@@ -57,24 +57,30 @@ static struct err set_ready_at(struct buf *b, const struct enqueue_args *args,
     return err_none();
 }
 
-/* "15s,4,30s" */
-static struct err set_backoff(struct buf *b, const char *text)
+struct err newjob_curve(const char *text, struct curve *c)
 {
-    if (!text)
-        return err_none();
     const char *first = strchr(text, ','), *second = first ? strchr(first + 1, ',') : NULL;
-    span base, jitter;
     char *end = NULL;
-    double exponent = first ? strtod(first + 1, &end) : -1;
-    if (!second || end == first + 1 || end != second || !isfinite(exponent) || exponent < 0 ||
-        duration_parse((struct str){text, (size_t)(first - text)}, &base).code != ERR_OK ||
-        duration_parse(str_from(second + 1), &jitter).code != ERR_OK)
+    *c = (struct curve){.shape = CURVE_POWER};
+    c->exponent = first ? strtod(first + 1, &end) : -1;
+    if (!second || end == first + 1 || end != second || !isfinite(c->exponent) || c->exponent < 0 ||
+        duration_parse((struct str){text, (size_t)(first - text)}, &c->base).code != ERR_OK ||
+        duration_parse(str_from(second + 1), &c->jitter).code != ERR_OK)
         return err_make(ERR_USAGE,
                         "option '--backoff': '%.60s' is not BASE,EXPONENT,JITTER, as in 15s,4,30s",
                         text);
-    buf_print(b, "\"backoff\":{\"base_ms\":%lld,\"exponent\":", (long long)base.ms);
-    json_write_double(b, exponent);
-    buf_print(b, ",\"jitter_ms\":%lld}", (long long)jitter.ms);
+    return err_none();
+}
+
+static struct err set_backoff(struct buf *b, const char *text)
+{
+    struct curve c;
+    if (!text)
+        return err_none();
+    TRY(newjob_curve(text, &c));
+    buf_print(b, "\"backoff\":{\"base_ms\":%lld,\"exponent\":", (long long)c.base.ms);
+    json_write_double(b, c.exponent);
+    buf_print(b, ",\"jitter_ms\":%lld}", (long long)c.jitter.ms);
     return err_none();
 }
 

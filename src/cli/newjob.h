@@ -6,6 +6,7 @@
  * from a line of bulk input. */
 
 #include "cli/client.h"
+#include "core/curve.h"
 
 struct enqueue_args {
     struct client_args client;
@@ -57,6 +58,9 @@ struct newjob_defaults {
 NODISCARD struct err newjob_init(struct newjob_defaults *d, const struct enqueue_args *args,
                                  const struct options *o, instant now);
 void newjob_fini(struct newjob_defaults *d);
+
+/* "15s,4,30s" */
+NODISCARD struct err newjob_curve(const char *text, struct curve *c);
 
 /* Adds the JSON object of a job with this payload, which is valid JSON. */
 void newjob_single(struct buf *b, const struct newjob_defaults *d, struct str payload);

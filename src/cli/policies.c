@@ -1,39 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* policy, queue, retry-settings: retry policies and who has them. */
+/* queue, retry-settings: who has retry policies, and what holds for all of them. */
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/duration.h"
+#include "cli/client.h"
 #include "cli/commands.h"
 #include "cli/input.h"
-#include "cli/resources.h"
 #include "cli/view.h"
-
-struct policy_args {
-    struct client_args client;
-    struct option_list files;
-};
-
-static const struct option_def policy_options[] = {
-    {"file", "FILE", OPTION_LIST, offsetof(struct policy_args, files),
-     .help = "YAML or JSON with one policy or more; - is standard input", .letter = 'f'},
-    CLIENT_OPTIONS(struct policy_args),
-    {0},
-};
-
-const struct subcommand policy_command = {
-    .name = "policy",
-    .usage = "apply --file FILE | get [NAME] | delete NAME",
-    .summary = "put, show or delete retry policies",
-    .about = "apply and delete are `tenax apply` and `tenax delete retrypolicy`; get prints JSON.",
-    .examples = "  tenax policy apply --file policies.yaml\n"
-                "  tenax policy get nightly\n"
-                "  tenax policy delete nightly\n",
-    .options = policy_options,
-    .words = "apply|get|delete",
-};
 
 struct queue_args {
     struct client_args client;
@@ -64,53 +40,6 @@ static int ask(struct client *c, const char *method, const char *below, const ch
         client_segment(&path, str_from(name));
     int code = client_ask(c, method, client_path(&path));
     buf_fini(&path);
-    return code;
-}
-
-/* --- policy --- */
-
-/* NULL if the words fit together, else what is wrong. */
-static const char *check(const struct policy_args *args, const struct options *o)
-{
-    const char *verb = o->rest_count ? o->rest[0] : "";
-    if (strcmp(verb, "apply") == 0)
-        return args->files.count && o->rest_count == 1 ? NULL : "apply which file? --file FILE";
-    if (args->files.count)
-        return "--file is for apply";
-    if (strcmp(verb, "get") == 0)
-        return o->rest_count <= 2 ? NULL : "get takes one name or none";
-    if (strcmp(verb, "delete") == 0)
-        return o->rest_count == 2 && *o->rest[1] ? NULL : "delete which policy?";
-    return "apply, get or delete is meant";
-}
-
-int policy_main(int argc, char **argv)
-{
-    struct policy_args args = {0};
-    struct options o;
-    struct client c;
-    int code;
-    if (!command_begin(&policy_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
-        return code;
-    const char *wrong = check(&args, &o);
-    if (wrong)
-        return command_usage(&policy_command, "%s", wrong);
-    code = client_open(&c, &policy_command, &args.client);
-    if (code != CLI_OK)
-        return code;
-    const char *name = o.rest_count == 2 ? o.rest[1] : NULL;
-    if (strcmp(o.rest[0], "apply") == 0) {
-        code = resources_files(&c, RESOURCES_APPLY, &args.files, false);
-    } else if (strcmp(o.rest[0], "get") == 0) {
-        code = ask(&c, "GET", "/retry-policies", name);
-        if (code == CLI_OK)
-            client_print_answer(&c);
-    } else {
-        struct resources list = {0};
-        resource_add(&list, resource_kind_of(STR("retrypolicy")), str_from(name), &c.arena);
-        code = resources_do(&c, RESOURCES_DELETE, &list, false);
-    }
-    client_close(&c);
     return code;
 }
 

@@ -212,15 +212,55 @@ static void categories_row(const struct document_node *answer, struct table *t)
 /* What a queue may have, in documents and in the API. */
 static const struct {
     const char *member, *api;
-} queue_members[] = {{"retryPolicies", "retry_policies"}};
+} queue_members[] = {{"retryPolicies", "retry_policies"},
+                     {"paused", "paused"},
+                     {"concurrency", "concurrency"},
+                     {"concurrencyPerKey", "concurrency_per_key"},
+                     {"rate", "rate"},
+                     {"retryLimit", "retry_limit"},
+                     {"backoff", "backoff"},
+                     {"retention", "retention"}};
 
 #define QUEUE_MEMBERS (sizeof queue_members / sizeof *queue_members)
 
-static struct document_node *copy_of(const struct document_node *n, struct arena *a)
+/* "perMs" of documents is "per_ms" of the API. */
+static struct str snake(struct str key, struct arena *a)
+{
+    struct buf b = {0};
+    for (size_t i = 0; i < key.len; i++) {
+        bool upper = key.at[i] >= 'A' && key.at[i] <= 'Z';
+        if (upper)
+            buf_byte(&b, '_');
+        buf_byte(&b, (char)(upper ? key.at[i] - 'A' + 'a' : key.at[i]));
+    }
+    return own(&b, a);
+}
+
+static struct str camel(struct str key, struct arena *a)
+{
+    struct buf b = {0};
+    for (size_t i = 0; i < key.len; i++) {
+        bool next =
+            key.at[i] == '_' && i + 1 < key.len && key.at[i + 1] >= 'a' && key.at[i + 1] <= 'z';
+        buf_byte(&b, next ? (char)(key.at[i + 1] - 'a' + 'A') : key.at[i]);
+        i += next;
+    }
+    return own(&b, a);
+}
+
+/* A copy whose members have their names in the other spelling. */
+static struct document_node *copy_of(const struct document_node *n,
+                                     struct str (*spell)(struct str key, struct arena *a),
+                                     struct arena *a)
 {
     struct document_node *copy = ARENA_NEW(a, struct document_node);
     *copy = *n;
-    copy->next = NULL;
+    copy->next = copy->first = copy->last = NULL;
+    copy->count = 0;
+    for (const struct document_node *c = n->first; c; c = c->next) {
+        struct document_node *child = document_add(copy, "", copy_of(c, spell, a));
+        child->key = spell(c->key, a);
+    }
     return copy;
 }
 
@@ -229,7 +269,7 @@ static bool keep_member(struct fields *f, const struct fields_at *at, void *body
     size_t i = 0;
     while (!str_eq(at->name, str_from(queue_members[i].member)))
         i++;
-    document_add(body, queue_members[i].api, copy_of(at->node, f->arena));
+    document_add(body, queue_members[i].api, copy_of(at->node, snake, f->arena));
     return true;
 }
 
@@ -241,8 +281,7 @@ static bool read_spec(struct fields *f, const struct fields_at *at, struct resou
         table[i] = (struct field){queue_members[i].member, keep_member, false};
     if (!fields_read(f, at, table, QUEUE_MEMBERS, body))
         return false;
-    if (!document_member(body, "retry_policies"))
-        document_add(body, "retry_policies", document_list(f->arena));
+    document_add(body, "name", document_string(f->arena, r->name));
     r->body = json_of(body, f->arena);
     return true;
 }
@@ -253,9 +292,11 @@ static bool read_queue(const struct document_node *root, struct arena *a, struct
     struct fields f = {.arena = a, .fault = fault};
     struct fields_at at = {.node = root};
     struct fields_frame frame = {.kind = "Queue", .any_name = true};
-    if (!fields_frame(&f, &at, &frame) || !read_spec(&f, &frame.spec, r))
+    if (!fields_frame(&f, &at, &frame))
         return false;
     r->name = frame.name;
+    if (!read_spec(&f, &frame.spec, r))
+        return false;
     struct err e = job_check_name(frame.name, "metadata.name");
     if (e.code == ERR_OK)
         return true;
@@ -268,33 +309,68 @@ static bool read_queue(const struct document_node *root, struct arena *a, struct
 /* Whether it says something: the opposite is as good as leaving it out. */
 static bool says(const struct document_node *n)
 {
-    return n && n->type != DOCUMENT_NULL && !(n->type == DOCUMENT_LIST && n->count == 0) &&
-           !(n->type == DOCUMENT_BOOL && str_eq(n->text, STR("false")));
-}
-
-static bool queue_exists(const struct document_node *answer)
-{
-    for (size_t i = 0; i < QUEUE_MEMBERS; i++)
-        if (says(document_member(answer, queue_members[i].api)))
+    if (!n || n->type == DOCUMENT_NULL)
+        return false;
+    if (n->type == DOCUMENT_BOOL)
+        return str_eq(n->text, STR("true"));
+    if (n->type != DOCUMENT_LIST && n->type != DOCUMENT_MAP)
+        return true;
+    for (const struct document_node *c = n->first; c; c = c->next)
+        if (n->type == DOCUMENT_LIST || says(c))
             return true;
     return false;
 }
 
-static bool equal(const struct document_node *x, const struct document_node *y)
+static bool queue_exists(const struct document_node *answer)
 {
-    if (x->type != y->type || x->count != y->count || !str_eq(x->text, y->text))
-        return false;
-    const struct document_node *other = y->first;
+    return str_eq(scalar(answer, "configured"), STR("true"));
+}
+
+static bool queue_is_in_use(const struct document_node *answer)
+{
+    const struct document_node *jobs = document_member(answer, "jobs");
+    for (const struct document_node *n = jobs ? jobs->first : NULL; n; n = n->next)
+        if (!str_eq(n->text, STR("0")))
+            return true;
+    return queue_exists(answer);
+}
+
+/* As one of the two that states no more than is needed would be filled up: a burst that is not
+ * given is the count. */
+static bool is_default(const struct document_node *member, const struct document_node *of)
+{
+    return !says(member) ||
+           (str_eq(member->key, STR("burst")) && str_eq(member->text, scalar(of, "count")));
+}
+
+static bool equal(const struct document_node *x, const struct document_node *y);
+
+/* What either has, the other has or need not have. */
+static bool holds(const struct document_node *x, const struct document_node *y)
+{
     for (const struct document_node *n = x->first; n; n = n->next) {
         char key[64];
         snprintf(key, sizeof key, "%.*s", STR_ARG(n->key));
-        const struct document_node *twin =
-            x->type == DOCUMENT_MAP ? document_member(y, key) : other;
-        if (!twin || !equal(n, twin))
+        const struct document_node *twin = document_member(y, key);
+        if (twin ? !equal(n, twin) && (says(n) || says(twin)) : !is_default(n, x))
             return false;
-        other = other ? other->next : NULL;
     }
     return true;
+}
+
+static bool equal(const struct document_node *x, const struct document_node *y)
+{
+    if (x->type != y->type || !str_eq(x->text, y->text))
+        return false;
+    if (x->type == DOCUMENT_MAP)
+        return holds(x, y) && holds(y, x);
+    const struct document_node *other = y->first;
+    for (const struct document_node *n = x->first; n; n = n->next) {
+        if (!other || !equal(n, other))
+            return false;
+        other = other->next;
+    }
+    return !other;
 }
 
 static bool same_queue(const struct resource *r, const struct document_node *answer,
@@ -304,6 +380,8 @@ static bool same_queue(const struct resource *r, const struct document_node *ans
     for (size_t i = 0; i < QUEUE_MEMBERS; i++) {
         const struct document_node *mine = document_member(body, queue_members[i].api);
         const struct document_node *theirs = document_member(answer, queue_members[i].api);
+        if (r->partial && !mine)
+            continue;
         if (says(mine) != says(theirs) || (says(mine) && !equal(mine, theirs)))
             return false;
     }
@@ -319,17 +397,30 @@ static const struct document_node *queue_document(const struct document_node *an
     for (size_t i = 0; i < QUEUE_MEMBERS; i++) {
         const struct document_node *n = document_member(answer, queue_members[i].api);
         if (says(n))
-            document_add(spec, queue_members[i].member, copy_of(n, a));
+            document_add(spec, queue_members[i].member, copy_of(n, camel, a));
     }
     return root;
 }
 
-static const char *const queue_headers[] = {"NAME", "RETRY POLICIES", NULL};
+static const char *const queue_headers[] = {"NAME",   "STATE",      ">CONCURRENCY",   ">RATE",
+                                            ">READY", ">IN FLIGHT", "RETRY POLICIES", NULL};
 
 static void queue_row(const struct document_node *answer, struct table *t)
 {
     struct arena a = {0};
+    const struct document_node *rate = document_member(answer, "rate");
+    const struct document_node *jobs = document_member(answer, "jobs");
+    bool paused = says(document_member(answer, "paused"));
     cell(t, scalar(answer, "name"));
+    table_add(t, paused ? TABLE_WAIT : TABLE_GOOD, paused ? STR("paused") : STR("running"));
+    cell(t, scalar(answer, "concurrency"));
+    if (says(rate))
+        table_print(t, TABLE_PLAIN, "%.*s per %.*s ms", STR_ARG(scalar(rate, "count")),
+                    STR_ARG(scalar(rate, "per_ms")));
+    else
+        cell(t, STR(""));
+    cell(t, scalar(jobs, "ready"));
+    cell(t, scalar(jobs, "in_flight"));
     cell(t, join(document_member(answer, "retry_policies"), &a));
     arena_fini(&a);
 }
@@ -342,7 +433,6 @@ static const struct resource_kind kinds[] = {
      .words = "retrypolicies",
      .path = "/retry-policies",
      .items = "items",
-     .can_post = true,
      .read = read_policy,
      .exists = whole_exists,
      .same = same_policy,
@@ -354,7 +444,6 @@ static const struct resource_kind kinds[] = {
      .words = "failurecategories",
      .path = "/failure-categories",
      .items = "items",
-     .can_post = true,
      .read = read_categories,
      .exists = whole_exists,
      .same = same_categories,
@@ -365,15 +454,16 @@ static const struct resource_kind kinds[] = {
      .word = "queue",
      .words = "queues",
      .path = "/queues",
+     .query = "?details=true&limit=2000",
      .items = "queues",
-     .listed_by_name = true,
+     .from_words = true,
      .read = read_queue,
      .exists = queue_exists,
+     .shown = queue_is_in_use,
      .same = same_queue,
      .document = queue_document,
      .headers = queue_headers,
-     .row = queue_row,
-     .clear = "{\"retry_policies\":[]}"},
+     .row = queue_row},
 };
 
 #define KINDS (sizeof kinds / sizeof *kinds)

@@ -12,24 +12,24 @@
 struct resource;
 
 struct resource_kind {
-    const char *kind;    /* in documents: "RetryPolicy" */
-    const char *word;    /* on the command line and in messages: "retrypolicy" */
-    const char *words;   /* of several; `tenax get` takes either */
-    const char *path;    /* "/retry-policies"; one has its name behind a slash */
-    const char *items;   /* the member of the answer to GET path that lists them */
-    bool listed_by_name; /* ... by their names, not as a whole */
-    bool can_post;       /* POST path makes one and refuses what is there */
+    const char *kind;  /* in documents: "RetryPolicy" */
+    const char *word;  /* on the command line and in messages: "retrypolicy" */
+    const char *words; /* of several; `tenax get` takes either */
+    const char *path;  /* "/retry-policies"; one has its name behind a slash */
+    const char *items; /* the member of the answer to GET path that lists them */
+    const char *query; /* what a list of them is asked for with, or NULL; it comes in pages */
+    bool from_words;   /* `tenax create queue ml` makes one */
     /* Checks a document and fills in name, body and version. */
     bool (*read)(const struct document_node *root, struct arena *a, struct resource *r,
                  struct document_fault *fault);
     /* Whether the server's answer is such a resource, and whether it is what r says. */
     bool (*exists)(const struct document_node *answer);
+    bool (*shown)(const struct document_node *answer); /* by get, though nobody made it; or NULL */
     bool (*same)(const struct resource *r, const struct document_node *answer, struct arena *a);
     /* The answer as a document that could be applied. */
     const struct document_node *(*document)(const struct document_node *answer, struct arena *a);
     const char *const *headers; /* of its table, and a row of it */
     void (*row)(const struct document_node *answer, struct table *t);
-    const char *clear; /* what a PUT says to take it away; NULL: DELETE does */
 };
 
 /* One that a file or the command line names. Texts are the arena's that it was read into. */
@@ -37,6 +37,7 @@ struct resource {
     const struct resource_kind *kind;
     struct str name;
     struct str body;  /* JSON, to be PUT; empty: only the name is known */
+    bool partial;     /* the body: what it leaves out is to stay as it is */
     const char *file; /* where it is from; NULL: the command line */
     uint32_t line;    /* there */
     struct resource *next;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/json.h"
 #include "cli/commands.h"
 #include "cli/input.h"
 
@@ -108,8 +109,9 @@ static const char *path_of(struct buf *path, const struct resource_kind *kind, s
     return client_path(path);
 }
 
-/* What the server has, or NULL. */
-static int find(struct client *c, const struct resource *r, const struct document_node **answer)
+/* What the server has, or NULL; to be shown is more than to be there. */
+static int find(struct client *c, const struct resource *r, bool to_show,
+                const struct document_node **answer)
 {
     struct buf path = {0};
     bool found;
@@ -121,7 +123,8 @@ static int find(struct client *c, const struct resource *r, const struct documen
     /* Copied: the next answer takes this one's place. */
     const struct document_node *tree =
         resource_tree(arena_copy(&c->arena, client_answer(c)), &c->arena);
-    *answer = r->kind->exists(tree) ? tree : NULL;
+    bool there = to_show && r->kind->shown ? r->kind->shown(tree) : r->kind->exists(tree);
+    *answer = there ? tree : NULL;
     return CLI_OK;
 }
 
@@ -190,7 +193,7 @@ static int put(struct client *c, enum resources_verb verb, const struct resource
                bool first)
 {
     const struct document_node *now;
-    int code = find(c, r, &now);
+    int code = find(c, r, false, &now);
     if (code != CLI_OK)
         return code;
     if (verb == RESOURCES_CREATE && now)
@@ -201,7 +204,7 @@ static int put(struct client *c, enum resources_verb verb, const struct resource
                        : r->kind->same(r, now, &c->arena) ? "unchanged"
                                                           : "configured";
     /* POST and not PUT: between the question and now someone else may have made one. */
-    const char *method = verb == RESOURCES_CREATE && r->kind->can_post ? "POST" : "PUT";
+    const char *method = verb == RESOURCES_CREATE ? "POST" : r->partial ? "PATCH" : "PUT";
     if (!dry_run && strcmp(what, "unchanged") != 0)
         code = send_to(c, method, r, r->body);
     if (code == CLI_OK)
@@ -212,12 +215,11 @@ static int put(struct client *c, enum resources_verb verb, const struct resource
 static int take_away(struct client *c, const struct resource *r, bool dry_run, bool first)
 {
     const struct document_node *now;
-    int code = find(c, r, &now);
+    int code = find(c, r, false, &now);
     if (code == CLI_OK && !now)
         return refuse(c, r, CLI_NOT_FOUND, "is not there");
     if (code == CLI_OK && !dry_run)
-        code = r->kind->clear ? send_to(c, "PUT", r, str_from(r->kind->clear))
-                              : send_to(c, "DELETE", r, (struct str){0});
+        code = send_to(c, "DELETE", r, (struct str){0});
     if (code == CLI_OK)
         tell(c, r, "deleted", dry_run, first);
     return code;
@@ -293,7 +295,7 @@ static int get_named(struct client *c, const struct resources *list)
     int code = CLI_OK;
     for (const struct resource *r = list->first; r; r = r->next) {
         const struct document_node *now;
-        int one = find(c, r, &now);
+        int one = find(c, r, true, &now);
         if (one == CLI_OK && now)
             show(c, &s, r->kind, now);
         else if (one == CLI_OK)
@@ -304,26 +306,37 @@ static int get_named(struct client *c, const struct resources *list)
     return code;
 }
 
+/* Shows a page; *next is the path of the one after it, or empty. */
+static int get_page(struct client *c, const struct resource_kind *kind, struct buf *next,
+                    struct shown *s)
+{
+    int code = client_ask(c, "GET", client_path(next));
+    next->len = 0;
+    if (code != CLI_OK)
+        return code;
+    const struct document_node *page =
+        resource_tree(arena_copy(&c->arena, client_answer(c)), &c->arena);
+    const struct document_node *items = document_member(page, kind->items);
+    const struct document_node *pages = document_member(page, "pages");
+    for (const struct document_node *n = items ? items->first : NULL; n; n = n->next)
+        show(c, s, kind, n);
+    struct str path = pages ? document_text(pages, "next") : STR("");
+    if (path.len && path.at[0] == '/')
+        buf_str(next, path);
+    return CLI_OK;
+}
+
 static int get_all(struct client *c, const struct resource_kind *kind)
 {
     struct shown s = {0};
     struct buf path = {0};
-    int code = client_ask(c, "GET", path_of(&path, kind, (struct str){0}));
+    int code;
+    buf_str(&path, str_from(kind->path));
+    buf_str(&path, str_from(kind->query ? kind->query : ""));
+    do
+        code = get_page(c, kind, &path, &s);
+    while (code == CLI_OK && path.len);
     buf_fini(&path);
-    if (code != CLI_OK)
-        return code;
-    const struct document_node *items = document_member(
-        resource_tree(arena_copy(&c->arena, client_answer(c)), &c->arena), kind->items);
-    for (const struct document_node *n = items ? items->first : NULL; n && code == CLI_OK;
-         n = n->next) {
-        const struct document_node *one = n;
-        if (kind->listed_by_name) {
-            const struct resource r = {.kind = kind, .name = n->text};
-            code = find(c, &r, &one);
-        }
-        if (code == CLI_OK && one)
-            show(c, &s, kind, one);
-    }
     if (s.count == 0 && code == CLI_OK && c->args.output == CLIENT_TABLE)
         fprintf(stderr, "There are no %s.\n", kind->words);
     end_show(c, &s, true);
@@ -418,16 +431,18 @@ static int from_words(struct client *c, const struct resources_args *args, struc
         return code;
     if (all)
         return command_usage(c->command, "which %s? give its name", all->word);
-    struct buf body = {0};
-    buf_lit(&body, "{\"retry_policies\":");
-    input_names(&body, args->retry_policy ? args->retry_policy : "");
-    buf_lit(&body, "}");
-    struct str kept = arena_copy(&c->arena, buf_view(&body));
-    buf_fini(&body);
     for (struct resource *r = list->first; r; r = r->next) {
-        if (!r->kind->listed_by_name)
+        struct buf body = {0};
+        if (!r->kind->from_words)
             return command_usage(c->command, "a %s comes from a file: -f FILE", r->kind->word);
-        r->body = kept;
+        buf_lit(&body, "{\"name\":");
+        json_write_string(&body, r->name);
+        buf_lit(&body, ",\"retry_policies\":");
+        input_names(&body, args->retry_policy ? args->retry_policy : "");
+        buf_lit(&body, "}");
+        r->body = arena_copy(&c->arena, buf_view(&body));
+        r->partial = true;
+        buf_fini(&body);
     }
     if (!args->retry_policy)
         return command_usage(c->command, "what is it to have? --retry-policy NAMES");

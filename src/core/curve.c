@@ -19,12 +19,8 @@ static span exponential(const struct curve *c, uint32_t n)
     return (span){(int64_t)(ms < most ? ms : most)};
 }
 
-span curve_delay(const struct curve *c, uint32_t n, struct rng *rng)
+static span power(const struct curve *c, uint32_t n, double chance)
 {
-    must(c->shape != CURVE_NONE && n > 0);
-    double chance = rng_unit(rng);
-    if (c->shape == CURVE_EXPONENTIAL)
-        return exponential(c, n);
     /* n^E counts seconds: read as milliseconds, the default window would be four
      * hours instead of 25 days. */
     double grown_ms = pow((double)n, c->exponent) * 1000.0;
@@ -32,4 +28,21 @@ span curve_delay(const struct curve *c, uint32_t n, struct rng *rng)
     if (!(ms < (double)SPAN_MAX_MS))
         return (span){SPAN_MAX_MS};
     return (span){(int64_t)ms};
+}
+
+static span delay_at(const struct curve *c, uint32_t n, double chance)
+{
+    must(c->shape != CURVE_NONE && n > 0);
+    return c->shape == CURVE_EXPONENTIAL ? exponential(c, n) : power(c, n, chance);
+}
+
+span curve_delay(const struct curve *c, uint32_t n, struct rng *rng)
+{
+    return delay_at(c, n, rng_unit(rng));
+}
+
+void curve_range(const struct curve *c, uint32_t n, span *least, span *most)
+{
+    *least = delay_at(c, n, 0);
+    *most = delay_at(c, n, 1);
 }

@@ -27,4 +27,7 @@ struct curve curve_default(void);
  * capped at SPAN_MAX_MS. */
 span curve_delay(const struct curve *c, uint32_t n, struct rng *rng);
 
+/* Between what that delay lies, whatever the draw. */
+void curve_range(const struct curve *c, uint32_t n, span *least, span *most);
+
 #endif

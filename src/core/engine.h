@@ -224,6 +224,9 @@ struct queue_view {
     span oldest_age; /* since the enqueue of the oldest ready job; negative: there is none */
 };
 /* Any name: a queue need not be there. Takes time with the number of priorities in use. */
+/* What goes for a job of that queue that states no backoff or retry limit of its own: the queue's
+ * or the engine's. */
+struct retry_defaults engine_queue_retry(const struct engine *e, struct str name);
 void engine_queue_view(const struct engine *e, instant now, struct str name, struct queue_view *v);
 /* The next `limit` queues that have jobs or settings, in name order after `from` (empty: from the
  * start); *more if there are others. They and their names lie in the arena. */

@@ -196,6 +196,12 @@ struct retry_defaults engine_limits_retry(const struct engine *e, const struct q
     return d;
 }
 
+struct retry_defaults engine_queue_retry(const struct engine *e, struct str name)
+{
+    const struct queue *q = engine_queue_find(e, name);
+    return q ? engine_limits_retry(e, q) : e->settings.retry;
+}
+
 span engine_limits_completed(const struct engine *e, const struct queue *q, span own)
 {
     if (own.ms < 0 && q->limits)

@@ -83,22 +83,23 @@ static void first_default(const struct policy *const *policies, size_t n, struct
 
 /* --- rule ?? policy ?? global --- */
 
-static int64_t limit_of(const struct choice *c, const struct policy_settings *settings)
+int64_t policy_limit(const struct policy *policy, const struct policy_rule *rule,
+                     const struct policy_settings *settings)
 {
-    if (c->rule && c->rule->retry_limit != POLICY_NO_LIMIT)
-        return c->rule->retry_limit;
-    if (c->policy && c->policy->retry_limit != POLICY_NO_LIMIT)
-        return c->policy->retry_limit;
+    if (rule && rule->retry_limit != POLICY_NO_LIMIT)
+        return rule->retry_limit;
+    if (policy && policy->retry_limit != POLICY_NO_LIMIT)
+        return policy->retry_limit;
     return settings->global_max_retries;
 }
 
-static const struct curve *backoff_of(const struct choice *c,
-                                      const struct policy_settings *settings)
+const struct curve *policy_backoff(const struct policy *policy, const struct policy_rule *rule,
+                                   const struct policy_settings *settings)
 {
-    if (c->rule && c->rule->backoff.shape != CURVE_NONE)
-        return &c->rule->backoff;
-    if (c->policy && c->policy->backoff.shape != CURVE_NONE)
-        return &c->policy->backoff;
+    if (rule && rule->backoff.shape != CURVE_NONE)
+        return &rule->backoff;
+    if (policy && policy->backoff.shape != CURVE_NONE)
+        return &policy->backoff;
     return &settings->default_backoff;
 }
 
@@ -239,10 +240,10 @@ struct policy_verdict policy_evaluate(const struct policy *const *policies, size
     if (!first_match(policies, policy_count, &subject, &v, &c))
         first_default(policies, policy_count, &v, &c);
     v.over_match_limit = subject.gave_up > 0;
-    v.limit = limit_of(&c, settings);
+    v.limit = policy_limit(c.policy, c.rule, settings);
     v.total = sum(counts, count_count);
     find_slot(&c, counts, count_count, &v);
-    span delay = draw_delay(backoff_of(&c, settings), v.count + 1, rng);
+    span delay = draw_delay(policy_backoff(c.policy, c.rule, settings), v.count + 1, rng);
 
     struct buf words = {0};
     if (c.action == POLICY_FAIL) {

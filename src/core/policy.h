@@ -113,6 +113,13 @@ struct policy_verdict policy_evaluate(const struct policy *const *policies, size
                                       const struct policy_count *counts, size_t count_count,
                                       struct rng *rng);
 
+/* What holds for a rule, or, if it is NULL, for the policy's default action: rule ?? policy ??
+ * global. CURVE_NONE: at once. */
+int64_t policy_limit(const struct policy *policy, const struct policy_rule *rule,
+                     const struct policy_settings *settings);
+const struct curve *policy_backoff(const struct policy *policy, const struct policy_rule *rule,
+                                   const struct policy_settings *settings);
+
 /* What a job with so much memory is to have next; never less. */
 uint64_t policy_grow(const struct policy_memory *m, uint64_t memory);
 

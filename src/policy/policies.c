@@ -433,3 +433,48 @@ size_t policies_effective(const struct policies *p, struct str queue, struct str
     *settings = &p->settings;
     return n;
 }
+
+/* --- simulation --- */
+
+static const struct policy *draft_of(const struct policies_draft *d, struct str name)
+{
+    for (size_t i = 0; i < d->count; i++)
+        if (str_eq(d->list[i]->name, name))
+            return d->list[i];
+    return NULL;
+}
+
+static void add_drafted(const struct policies *p, const struct policies_draft *d, struct str names,
+                        const struct policy **list, size_t *n)
+{
+    for (struct str name; next_name(&names, &name);) {
+        const struct policy *draft = draft_of(d, name);
+        if (draft)
+            list[(*n)++] = draft;
+        else
+            add_named(p, name, list, n);
+    }
+}
+
+struct err policies_simulate(const struct policies *p, const struct policies_draft *draft,
+                             const struct simulate_job *what, const struct retry_defaults *defaults,
+                             struct arena *a, struct simulate_result *out)
+{
+    struct str queue = policies_queue_names(p, what->job->queue),
+               added = what->job->options.retry_policies;
+    struct policy_settings settings = p->settings;
+    struct document_fault fault = {0};
+    if (draft->settings && !settings_document_read(draft->settings, "settings", &settings, &fault))
+        return document_fault_err(&fault);
+    const struct policy **list = arena_get(
+        a, (count_names(queue) + count_names(added) + draft->count) * sizeof(struct policy *));
+    struct simulate_rules drafted = {list, 0, &settings}, today = {.settings = &p->settings};
+    add_drafted(p, draft, queue, list, &drafted.count);
+    for (size_t i = 0; i < draft->count; i++)
+        if (!has_name(queue, draft->list[i]->name) && !has_name(added, draft->list[i]->name))
+            list[drafted.count++] = draft->list[i];
+    add_drafted(p, draft, added, list, &drafted.count);
+    today.count = policies_effective(p, what->job->queue, added, a, &today.list, &today.settings);
+    simulate_run(what, &drafted, &today, defaults, a, out);
+    return err_none();
+}

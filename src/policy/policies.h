@@ -12,6 +12,7 @@
 #include "core/categorize.h"
 #include "core/policy.h"
 #include "policy/shelf.h"
+#include "policy/simulate.h"
 
 /* The kinds are on disk. */
 #define POLICIES_POLICY     'p' /* body: the policy's canonical JSON */
@@ -70,5 +71,17 @@ NODISCARD struct err policies_check_names(const struct policies *p, struct str n
 size_t policies_effective(const struct policies *p, struct str queue, struct str added,
                           struct arena *a, const struct policy *const **list,
                           const struct policy_settings **settings);
+
+struct policies_draft {
+    const struct policy *const *list; /* each of another name */
+    size_t count;
+    const struct document_node *settings; /* or NULL */
+};
+/* What of a job's failures would come if the drafts stood for the policies of their names, or,
+ * where those are not in effect, were the last ones of the queue; as if policies were enabled. */
+NODISCARD struct err policies_simulate(const struct policies *p, const struct policies_draft *draft,
+                                       const struct simulate_job *what,
+                                       const struct retry_defaults *defaults, struct arena *a,
+                                       struct simulate_result *out);
 
 #endif

@@ -157,9 +157,25 @@ static void one_draw_is_made_whatever_the_outcome(void **state)
     }
 }
 
+static void the_range_holds_every_draw(void **state)
+{
+    (void)state;
+    struct curve curves[] = {curve_default(), {CURVE_EXPONENTIAL, {1000}, 3, {0}, {5000}}};
+    struct rng rng = rng_from_seed(7);
+    for (size_t i = 0; i < sizeof curves / sizeof *curves; i++)
+        for (uint32_t n = 1; n <= RETRIES; n++) {
+            span least, most;
+            curve_range(&curves[i], n, &least, &most);
+            int64_t drawn = curve_delay(&curves[i], n, &rng).ms;
+            assert_in_range(drawn, least.ms, most.ms);
+            assert_true((least.ms == most.ms) == (curves[i].jitter.ms == 0));
+        }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_range_holds_every_draw),
         cmocka_unit_test(chance_is_what_it_is_set_to),
         cmocka_unit_test(the_default_allows_25_retries),
         cmocka_unit_test(the_default_schedule_without_jitter_is_pinned),

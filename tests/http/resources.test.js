@@ -56,7 +56,8 @@ describe('resources', () => {
 
     // What is left from a test that failed must not fail the next one.
     async function clear() {
-        await server.request('PUT', '/queues/ml', { retry_policies: [] });
+        await server.post('/reset');
+        await server.delete('/queues/ml');
         await server.delete('/retry-policies/infra');
         await server.delete('/retry-policies/ml-training');
     }
@@ -155,7 +156,7 @@ describe('resources', () => {
     it('are_deleted_by_file_and_by_name_and_jobs_are_not', async () => {
         await clear();
         await tenax(['create', '-f', all]);
-        const { id } = await server.enqueue({ queue: 'ml' });
+        const { id } = await server.enqueue({ queue: 'ml2' });
         const used = await tenax(['delete', 'retrypolicy', 'infra'], { code: 1 });
         assert.match(used.stderr, /the queue 'ml' has this retry policy/);
         assert.equal((await tenax(['delete', '-f', all])).stdout,
@@ -218,9 +219,35 @@ describe('resources', () => {
         assert.equal((await tenax(['create', ...args])).stdout, 'queue/ml created\n');
         assert.match((await tenax(['create', ...args], { code: 1 })).stderr, /is there already/);
         const get = (await tenax(['get', 'queue', 'ml'])).stdout;
-        assert.match(get, /^ml +infra,ml-training$/m);
+        assert.match(get, /^ml +running .* infra,ml-training$/m);
         assert.equal((await tenax(['update', 'queue', 'ml', '--retry-policy', 'infra', '-o',
             'yaml'])).stdout.split('\n').at(-2), '  retryPolicies: [infra]');
+    });
+
+    it('of_a_queue_have_all_its_settings_and_keep_what_words_leave_out', async () => {
+        await clear();
+        const spec = 'spec: {paused: true, concurrency: 5, rate: {count: 3, perMs: 1000}, retryLimit: 2,'
+            + ' retention: {deadMs: 5000}, backoff: {baseMs: 1, exponent: 2, jitterMs: 0}}\n';
+        const input = QUEUE.replace(/spec:[^]*/, spec);
+        assert.equal((await tenax(['create', '-f', '-'], { input })).stdout, 'queue/ml created\n');
+        assert.equal((await tenax(['apply', '-f', '-'], { input })).stdout, 'queue/ml unchanged\n');
+        const yaml = (await tenax(['get', 'queue', 'ml', '-o', 'yaml'])).stdout;
+        assert.match(yaml, /perMs: 1000/);
+        assert.equal((await tenax(['apply', '-f', '-'], { input: yaml })).stdout,
+            'queue/ml unchanged\n');
+        await tenax(['create', '-f', '-'], { input: INFRA });
+        await tenax(['update', 'queue', 'ml', '--retry-policy', 'infra']);
+        const queue = (await server.get('/queues/ml')).json;
+        assert.deepEqual([queue.concurrency, queue.paused, queue.retry_policies],
+            [5, true, ['infra']]);
+        assert.match((await tenax(['get', 'queues'])).stdout, /^ml +paused +5 +3 per 1000 ms /m);
+        const bad = await tenax(['apply', '-f', '-'],
+            { input: input.replace('concurrency: 5', 'concurrency: 0'), code: 1 });
+        assert.match(bad.stderr, /concurrency/);
+        const less = input.replace('concurrency: 5, ', '');
+        assert.equal((await tenax(['apply', '-f', '-'], { input: less })).stdout,
+            'queue/ml configured\n');
+        assert.equal((await server.get('/queues/ml')).json.concurrency, null);
     });
 
     it('are_not_guessed', async () => {

@@ -1,0 +1,382 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* POST /retry-policies/simulate: what a draft would have made of failures, those that are
+ * stored or those in the request. One job at a time goes to the backend, so that other
+ * requests come in between. */
+
+#include <stdio.h>
+
+#include "api/api_internal.h"
+#include "policy/policy_document.h"
+#include "policy/settings_document.h"
+
+#define FAILURES_DEFAULT 100
+#define FAILURES_MAX     1000
+#define DRAFTS_MAX       API_POLICIES_MAX
+/* Jobs looked at for those that have failed, newest first. */
+#define LOOK_MAX 200000
+
+#define COUNT(table) (sizeof(table) / sizeof *(table))
+
+struct sums {
+    uint64_t retries, dead, window_max;
+    bool more;
+};
+
+struct simulation {
+    struct call call; /* must be first */
+    struct arena *arena;
+    struct policy_document drafts[DRAFTS_MAX];
+    const struct policy *policies[DRAFTS_MAX];
+    size_t draft_count;
+    const struct document_node *settings; /* or NULL */
+    struct name_list queues, types;
+    int64_t limit;
+    /* Jobs that are stored, or one for each failure that was given. */
+    struct job *jobs;
+    struct run *given; /* NULL: stored ones */
+    size_t job_count, next;
+    bool truncated;
+    struct buf out;
+    size_t told, failures; /* jobs and failures in out */
+    struct sums draft, today;
+    uint64_t lost; /* completed jobs that the draft would have given up on before */
+};
+
+static void step(struct simulation *s);
+
+/* --- the end --- */
+
+static void release(struct simulation *s)
+{
+    for (size_t i = 0; i < s->draft_count; i++)
+        policy_document_free(&s->drafts[i]);
+    buf_fini(&s->out);
+}
+
+static void fail(struct simulation *s, const struct err *err)
+{
+    api_reply_error(s->call.x, err, NULL);
+    release(s);
+}
+
+static void add_sums(struct buf *b, const char *name, const struct sums *t)
+{
+    buf_print(b, ",\"%s\":{\"retries\":%llu,\"more\":%s,\"dead\":%llu,\"window_ms\":%llu}", name,
+              (unsigned long long)t->retries, t->more ? "true" : "false",
+              (unsigned long long)t->dead, (unsigned long long)t->window_max);
+}
+
+static void finish(struct simulation *s)
+{
+    struct buf *b = &s->out;
+    buf_print(b, "],\"summary\":{\"jobs\":%zu,\"failures\":%zu,\"truncated\":%s", s->told,
+              s->failures, s->truncated ? "true" : "false");
+    add_sums(b, "draft", &s->draft);
+    add_sums(b, "today", &s->today);
+    buf_print(b, ",\"extra_attempts\":%lld,\"lost_completions\":%llu}}",
+              (long long)(s->draft.retries - s->today.retries), (unsigned long long)s->lost);
+    api_reply_json(s->call.x, 200, b);
+    release(s);
+}
+
+/* --- one job --- */
+
+static void sum_up(struct sums *t, const struct simulate_side *side)
+{
+    t->retries += side->retries;
+    t->dead += side->dead;
+    t->more |= side->more;
+    if ((uint64_t)side->window.ms > t->window_max)
+        t->window_max = (uint64_t)side->window.ms;
+}
+
+static void on_simulated(void *ctx, const struct reply *r)
+{
+    struct simulation *s = ctx;
+    if (r->err.code != ERR_OK) {
+        fail(s, &r->err);
+        return;
+    }
+    const struct simulate_result *result = r->simulated;
+    buf_str(&s->out, s->told++ ? STR(",\n") : STR(""));
+    buf_str(&s->out, result->json);
+    sum_up(&s->draft, &result->draft);
+    sum_up(&s->today, &result->today);
+    bool completed = !s->given && s->jobs[s->next - 1].state.status == STATUS_COMPLETED;
+    s->lost += completed && result->draft.died_early && !result->today.died_early;
+    step(s);
+}
+
+static void judge(struct simulation *s, const struct run *runs, size_t count)
+{
+    const struct job *job = &s->jobs[s->next++];
+    struct command c = {.kind = CMD_POLICY_SIMULATE, .done = on_simulated, .ctx = s};
+    c.simulate = (struct simulate_command){
+        .drafts = s->policies,
+        .draft_count = s->draft_count,
+        .settings = s->settings,
+        .what = {.job = job,
+                 .failed = runs,
+                 .failures = count,
+                 .completed = job->state.status == STATUS_COMPLETED,
+                 .stored = !s->given},
+    };
+    s->failures += count;
+    backend_submit(s->call.api->backend, &c);
+}
+
+static void on_runs(void *ctx, const struct reply *r)
+{
+    struct simulation *s = ctx;
+    if (r->err.code == ERR_OK && r->count) {
+        s->truncated |= r->more;
+        judge(s, r->runs, r->count);
+        return;
+    }
+    s->next++;
+    if (r->err.code == ERR_OK || r->err.code == ERR_NOT_FOUND)
+        step(s); /* deleted meanwhile */
+    else
+        fail(s, &r->err);
+}
+
+static void step(struct simulation *s)
+{
+    size_t left = (size_t)s->limit - s->failures;
+    if (s->next == s->job_count || left == 0) {
+        s->truncated |= s->next < s->job_count;
+        finish(s);
+        return;
+    }
+    if (s->given) {
+        judge(s, &s->given[s->next], 1);
+        return;
+    }
+    struct command c = {.kind = CMD_RUNS, .done = on_runs, .ctx = s};
+    c.runs = (struct runs_command){
+        .id = s->jobs[s->next].id, .failures_only = true, .from = -1, .limit = (uint32_t)left};
+    backend_submit(s->call.api->backend, &c);
+}
+
+/* --- the jobs --- */
+
+static void on_jobs(void *ctx, const struct reply *r)
+{
+    struct simulation *s = ctx;
+    if (r->err.code != ERR_OK) {
+        fail(s, &r->err);
+        return;
+    }
+    s->jobs = arena_zero(s->arena, r->count * sizeof *s->jobs + 1);
+    for (size_t i = 0; i < r->count; i++) {
+        struct job *job = &s->jobs[s->job_count++];
+        *job = (struct job){.id = r->jobs[i].id, .state.status = r->jobs[i].state.status};
+        job->queue = arena_copy(s->arena, r->jobs[i].queue);
+        job->type = arena_copy(s->arena, r->jobs[i].type);
+        job->retry_limit = r->jobs[i].retry_limit;
+        job->backoff = r->jobs[i].backoff;
+        job->options.retry_policies = arena_copy(s->arena, r->jobs[i].options.retry_policies);
+    }
+    s->truncated = r->more;
+    step(s);
+}
+
+static void find_jobs(struct simulation *s)
+{
+    struct command c = {.kind = CMD_LIST, .done = on_jobs, .ctx = s};
+    c.list = (struct list_command){
+        .backwards = true, .limit = (uint32_t)s->limit, .look_max = LOOK_MAX, .no_payload = true};
+    c.list.filter.queues = s->queues.at;
+    c.list.filter.queue_count = s->queues.count;
+    c.list.filter.types = s->types.at;
+    c.list.filter.type_count = s->types.count;
+    c.list.filter.attempts = (struct range){true, 1, UINT32_MAX};
+    backend_submit(s->call.api->backend, &c);
+}
+
+/* --- the request --- */
+
+struct body {
+    struct str policies, settings;
+    struct json_cursor failures;
+    bool has_failures;
+    struct name_list queues, types;
+    int64_t limit;
+};
+
+static struct err read_limit(struct json_cursor *c, struct arena *a, void *out)
+{
+    (void)a;
+    return json_read_int(c, 1, FAILURES_MAX, out);
+}
+
+static struct err mark_failures(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct body *b = out;
+    b->failures = *c;
+    b->has_failures = true;
+    return api_field_any(c, a, NULL);
+}
+
+static const struct field body_table[] = {
+    {"policies", true, api_field_any, offsetof(struct body, policies)},
+    {"settings", false, api_field_any, offsetof(struct body, settings), true},
+    {"queues", false, api_field_names, offsetof(struct body, queues), true},
+    {"types", false, api_field_names, offsetof(struct body, types), true},
+    {"limit", false, read_limit, offsetof(struct body, limit), true},
+    {"failures", false, mark_failures, 0, true},
+};
+
+static struct err read_document(struct str json, struct arena *a, const struct document_node **root)
+{
+    struct document_list list;
+    struct document_fault fault = {0};
+    if (document_read(json, DOCUMENT_JSON, a, &list, &fault) && document_only(&list, root, &fault))
+        return err_none();
+    return document_fault_err(&fault);
+}
+
+/* A fault has its place in the part, not in the body; its path says enough. */
+static struct err part_err(struct document_fault *fault)
+{
+    fault->line = fault->column = 0;
+    return document_fault_err(fault);
+}
+
+static struct err read_drafts(struct simulation *s, struct str json)
+{
+    const struct document_node *root;
+    TRY(read_document(json, s->arena, &root));
+    if (root->type != DOCUMENT_LIST || root->count == 0 || root->count > DRAFTS_MAX)
+        return err_make(ERR_BAD_VALUE, "policies: expected a list of 1 to %d retry policies",
+                        DRAFTS_MAX);
+    for (const struct document_node *n = root->first; n; n = n->next) {
+        struct document_fault fault = {0};
+        char where[32];
+        snprintf(where, sizeof where, "policies[%zu]", s->draft_count);
+        if (!policy_document_read(n, &s->drafts[s->draft_count], &fault))
+            return api_in_field(part_err(&fault), where);
+        const struct policy *p = &s->drafts[s->draft_count].policy;
+        s->policies[s->draft_count++] = p;
+        for (size_t i = 0; i + 1 < s->draft_count; i++)
+            if (str_eq(s->policies[i]->name, p->name))
+                return err_make(ERR_BAD_VALUE, "%s: policies[%zu] has the same name", where, i);
+    }
+    return err_none();
+}
+
+static struct err read_settings(struct simulation *s, struct str json)
+{
+    struct policy_settings scratch = {0};
+    struct document_fault fault = {0};
+    if (!json.len)
+        return err_none();
+    TRY(read_document(json, s->arena, &s->settings));
+    if (settings_document_read(s->settings, "settings", &scratch, &fault))
+        return err_none();
+    return part_err(&fault);
+}
+
+/* {"queue", "retry_policies", "failure": {as in a report}} */
+struct given {
+    struct str queue, policies;
+    struct json_cursor failure;
+};
+
+static struct err mark_failure(struct json_cursor *c, struct arena *a, void *out)
+{
+    ((struct given *)out)->failure = *c;
+    return api_field_any(c, a, NULL);
+}
+
+static const struct field given_table[] = {
+    {"queue", false, api_field_name, offsetof(struct given, queue), true},
+    {"retry_policies", false, api_field_policies, offsetof(struct given, policies), true},
+    {"failure", true, mark_failure, 0},
+};
+
+static struct err read_given(struct simulation *s, struct json_cursor *c, struct job *job,
+                             struct run *run)
+{
+    struct given g = {0};
+    struct failure_report report = {.retry_at = INSTANT_NONE, .failure.run_time = {-1}};
+    const struct api *a = s->call.api;
+    TRY(api_decode_object(a, c, s->arena, given_table, COUNT(given_table), &g));
+    TRY(api_decode_failure(a, &g.failure, s->arena, &report));
+    *job = (struct job){.queue = g.queue, .retry_limit = RETRY_LIMIT_DEFAULT};
+    job->options.retry_policies = g.policies;
+    *run = (struct run){.outcome = OUTCOME_FAILED, .failure = report.failure};
+    return err_none();
+}
+
+static struct err read_failures(struct simulation *s, struct json_cursor *c)
+{
+    size_t cap = 0;
+    s->given = arena_get(s->arena, 1);
+    struct err err = json_enter_array(c);
+    for (bool more = true; err.code == ERR_OK;) {
+        err = json_next_element(c, &more);
+        if (err.code != ERR_OK || !more)
+            break;
+        if (s->job_count == FAILURES_MAX)
+            return err_make(ERR_TOO_MANY, "failures: at most %d", FAILURES_MAX);
+        if (s->job_count == cap) {
+            const struct job *jobs = s->jobs;
+            const struct run *runs = s->given;
+            cap = cap ? cap * 2 : 16;
+            s->jobs = arena_get(s->arena, cap * sizeof *s->jobs);
+            s->given = arena_get(s->arena, cap * sizeof *s->given);
+            if (s->job_count) {
+                memcpy(s->jobs, jobs, s->job_count * sizeof *jobs);
+                memcpy(s->given, runs, s->job_count * sizeof *runs);
+            }
+        }
+        char where[32];
+        snprintf(where, sizeof where, "failures[%zu]", s->job_count);
+        err = read_given(s, c, &s->jobs[s->job_count], &s->given[s->job_count]);
+        if (err.code != ERR_OK)
+            return api_in_field(err, where);
+        s->job_count++;
+    }
+    return err.code == ERR_OK ? err : api_in_field(err, "failures");
+}
+
+static struct err read_body(struct simulation *s, const struct http_request *req)
+{
+    struct body b = {.limit = FAILURES_DEFAULT};
+    TRY(api_decode_body(s->call.api, req, body_table, COUNT(body_table), false, &b));
+    TRY(read_drafts(s, b.policies));
+    TRY(read_settings(s, b.settings));
+    s->queues = b.queues;
+    s->types = b.types;
+    s->limit = b.limit;
+    if (!b.has_failures)
+        return err_none();
+    if (b.queues.count || b.types.count)
+        return err_make(ERR_BAD_VALUE, "queues and types are about stored failures; failures that "
+                                       "are given say which queue is meant");
+    s->limit = FAILURES_MAX;
+    return read_failures(s, &b.failures);
+}
+
+void api_policy_simulate(ROUTE_ARGS)
+{
+    (void)params;
+    struct simulation *s = ARENA_NEW(req->arena, struct simulation);
+    /* The texts are needed for longer than this call. */
+    struct http_request kept = *req;
+    kept.body = arena_copy(req->arena, req->body);
+    s->call = (struct call){ctx, x};
+    s->arena = req->arena;
+    struct err err = read_body(s, &kept);
+    if (err.code != ERR_OK) {
+        fail(s, &err);
+        return;
+    }
+    buf_lit(&s->out, "{\"jobs\":[");
+    if (s->given)
+        step(s);
+    else
+        find_jobs(s);
+}

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLI_POLICY_PLAN_H
+#define CLI_POLICY_PLAN_H
+
+/* `tenax policy simulate` and `schedule`: what policies would do, before they are applied. */
+
+#include "cli/client.h"
+
+struct policy_plan {
+    struct option_list files; /* of policies */
+    const char *queue, *type; /* "a,b", or NULL */
+    int64_t limit;
+    const char *failures; /* a file, or NULL: those that the server has stored */
+    int64_t global_max;   /* negative: the server's; of schedule: 20 */
+    const char *backoff;  /* of a job, "15s,4,30s", or NULL */
+    int64_t retry_limit;  /* of it */
+};
+
+/* Both return an enum cli_exit. */
+int policy_plan_simulate(struct client *c, const struct policy_plan *p);
+int policy_plan_schedule(struct client *c, const struct policy_plan *p);
+
+#endif

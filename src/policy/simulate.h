@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef POLICY_SIMULATE_H
+#define POLICY_SIMULATE_H
+
+/* What other policies would have made of failures that have happened: each failure of a job is
+ * judged by the engine's own evaluation, once with a draft and once with what holds today, with
+ * counts that begin at 0. Changes nothing. */
+
+#include "base/arena.h"
+#include "core/policy.h"
+#include "core/retry.h"
+#include "policy/document.h"
+
+/* Who decides on one side. count == 0: nobody; the job's own or the server's backoff and limit
+ * do. */
+struct simulate_rules {
+    const struct policy *const *list;
+    size_t count;
+    const struct policy_settings *settings;
+};
+
+struct simulate_job {
+    const struct job *job;    /* its own backoff and limit count, its state does not */
+    const struct run *failed; /* in order */
+    size_t failures;
+    bool completed; /* it needed no further attempt */
+    bool stored;    /* it has an id, and its runs have numbers, times and recorded reasons */
+};
+
+#define SIMULATE_MORE_MAX 100
+
+/* What comes of one job on one side. */
+struct simulate_side {
+    bool dead;        /* at one of its failures, or, if it is not completed, by failing on */
+    bool died_early;  /* before or at the last of them: of a completed job, what it lost by that */
+    bool more;        /* it would go on for more than SIMULATE_MORE_MAX further retries */
+    uint32_t retries; /* in all, if it goes on failing like the last time until it is dead */
+    span window;      /* of all their delays together */
+};
+
+struct simulate_result {
+    struct simulate_side draft, today;
+    struct str json; /* in the arena: {"job", "queue", "failures": [...], "draft", "today" ...} */
+};
+
+void simulate_run(const struct simulate_job *what, const struct simulate_rules *draft,
+                  const struct simulate_rules *today, const struct retry_defaults *defaults,
+                  struct arena *a, struct simulate_result *out);
+
+#endif

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// What a draft of a retry policy would make of failures: POST /retry-policies/simulate and
+// `tenax policy simulate` and `schedule`.
+
+const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const path = require('node:path');
+const { after, describe, it } = require('node:test');
+const { assertError, makeDir, queueName, run, useServer } = require('./harness');
+
+const policy = (name, spec) => ({
+    apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy', metadata: { name }, spec,
+});
+const OOM = policy('memory', {
+    backoff: { initialDelay: '10s', maxDelay: '1m' },
+    rules: [
+        { action: 'Retry', onConditions: ['OOMKilled'], retryLimit: 3 },
+        { action: 'Fail', onExitCodes: { operator: 'In', values: [86] } },
+    ],
+});
+
+describe('a simulation', () => {
+    const server = useServer();
+    const dir = makeDir();
+    after(() => fs.rmSync(dir, { recursive: true }));
+
+    async function simulate(body) {
+        const res = await server.post('/retry-policies/simulate', body);
+        assert.equal(res.status, 200, res.text);
+        return res.json;
+    }
+
+    // A job that fails with each of these reports in turn.
+    async function failing(queue, reports, fields = {}) {
+        const { id } = await server.enqueue({ queue, ...fields });
+        for (const report of reports) {
+            await server.claimOne(queue);
+            const res = await server.post(`/jobs/${id}/failure`,
+                { message: 'm', retry_at: 0, ...report });
+            assert.equal(res.status, 200, res.text);
+        }
+        return id;
+    }
+
+    it('judges_stored_failures_beside_today_and_changes_nothing', async () => {
+        const queue = queueName();
+        const oom = await failing(queue, [{ condition: 'OOMKilled', exit_code: 137 },
+            { condition: 'OOMKilled', exit_code: 137 }]);
+        const fatal = await failing(queue, [{ exit_code: 86 }], { retry_limit: 2, priority: 1 });
+        const before = await server.runs(oom);
+        const { jobs, summary } = await simulate({ policies: [OOM], queues: [queue] });
+        assert.deepEqual(jobs.map((job) => job.job), [fatal, oom]); // the newest first
+        const [first, second] = jobs[1].failures;
+        assert.deepEqual([first.run, first.condition, first.exit_code], [0, 'OOMKilled', 137]);
+        assert.equal(first.recorded, before[0].reason);
+        assert.deepEqual([first.draft.action, first.draft.policy, first.draft.rule,
+            first.draft.count, first.draft.limit, first.draft.delay_ms],
+        ['Retry', 'memory', 1, 1, 3, 10000]);
+        assert.match(first.draft.reason, /^retry 1 of 3 by rule 1 of policy memory \(OOMKilled\)/);
+        assert.match(first.today.reason, /^retry 1 of 25, default backoff, in /);
+        assert.equal(second.draft.delay_ms, 20000);
+        // If it goes on: 10 + 20 + 40 s and dead, against the server's 25 retries in 25 days.
+        assert.deepEqual(jobs[1].draft, { retries: 3, more: false, dead: true, window_ms: 70000 });
+        assert.equal(jobs[1].today.retries, 25);
+        assert.ok(jobs[1].today.window_ms > 24 * 86400000);
+        assert.equal(jobs[1].extra_attempts, -22);
+        assert.equal(jobs[0].failures[0].draft.action, 'Fail');
+        assert.equal(jobs[0].today.retries, 2);
+        assert.deepEqual([summary.jobs, summary.failures, summary.truncated], [2, 3, false]);
+        assert.deepEqual([summary.draft.retries, summary.today.retries, summary.extra_attempts],
+            [3, 27, -24]);
+        assert.deepEqual(await server.runs(oom), before);
+        assert.deepEqual((await server.get('/retry-policies')).json.items, []);
+    });
+
+    it('tells_of_completed_jobs_that_would_have_been_given_up', async () => {
+        const queue = queueName();
+        const id = await failing(queue, [{ exit_code: 86 }, { exit_code: 86 }],
+            { retention: { completed_ms: 600000 } });
+        await server.claimOne(queue);
+        assert.equal((await server.post(`/jobs/${id}/success`)).status, 204);
+        const { jobs, summary } = await simulate({ policies: [OOM], queues: [queue] });
+        assert.equal(jobs[0].completed, true);
+        assert.equal(jobs[0].failures[1].draft, null); // it would not have come so far
+        assert.deepEqual(jobs[0].today.retries, 2); // and needed no more
+        assert.equal(summary.lost_completions, 1);
+    });
+
+    it('takes_the_draft_for_the_policy_of_its_name_or_behind_those_of_the_queue', async () => {
+        const queue = queueName();
+        const put = async (name, spec) => assert.equal((await server.request('PUT',
+            `/retry-policies/${name}`, policy(name, spec))).status, 200);
+        await put('first', { rules: [{ action: 'Retry', onExitCodes: { operator: 'In',
+            values: [1] }, retryLimit: 5 }] });
+        await server.request('PUT', `/queues/${queue}`, { retry_policies: ['first'] });
+        await server.request('PUT', '/settings/retry', { enabled: true });
+        const failures = [1, 2].map((exit_code) => ({ queue, failure: { message: 'm', exit_code } }));
+        const behind = policy('behind', { rules: [{ action: 'Retry', retryLimit: 7,
+            onExitCodes: { operator: 'In', values: [1, 2] } }] });
+        const added = await simulate({ policies: [behind], failures });
+        assert.deepEqual(added.jobs.map((job) => job.failures[0].draft.policy), ['first', 'behind']);
+        assert.deepEqual(added.jobs.map((job) => job.draft.retries), [5, 7]);
+        assert.deepEqual(added.jobs.map((job) => job.today.retries), [5, 0]);
+        assert.equal(added.summary.extra_attempts, 7);
+        const instead = await simulate({ policies: [policy('first', { defaultAction: 'Fail' })],
+            failures });
+        assert.deepEqual(instead.jobs.map((job) => job.draft.retries), [0, 0]);
+        const capped = await simulate({ policies: [behind], failures,
+            settings: { globalMaxRetries: 3 } });
+        assert.deepEqual(capped.jobs.map((job) => job.draft.retries), [3, 3]);
+        assert.deepEqual(capped.jobs.map((job) => job.today.retries), [5, 0]);
+        const named = await simulate({ policies: [behind],
+            failures: [{ queue: 'other', retry_policies: ['first'], ...failures[0] }] });
+        assert.equal(named.jobs[0].failures[0].today.policy, 'first');
+        await server.request('PUT', '/settings/retry', { enabled: false });
+    });
+
+    it('agrees_with_what_the_engine_then_does', async () => {
+        const queue = queueName();
+        const reports = [{ condition: 'OOMKilled' }, { condition: 'OOMKilled' }, { exit_code: 86 }];
+        await failing(queue, reports);
+        const draft = policy('real', { ...OOM.spec, backoff: { initialDelay: '0s' } });
+        const { jobs } = await simulate({ policies: [draft], queues: [queue] });
+        const wanted = jobs[0].failures.map((failure) => failure.draft.reason);
+        const real = queueName();
+        await server.request('PUT', '/retry-policies/real', draft);
+        await server.request('PUT', `/queues/${real}`, { retry_policies: ['real'] });
+        await server.request('PUT', '/settings/retry', { enabled: true });
+        const { id } = await server.enqueue({ queue: real });
+        for (const report of reports) {
+            await server.claimOne(real);
+            await server.post(`/jobs/${id}/failure`, { message: 'm', ...report });
+        }
+        assert.deepEqual((await server.runs(id)).map((r) => r.reason), wanted);
+        await server.request('PUT', '/settings/retry', { enabled: false });
+    });
+
+    it('is_bounded', async () => {
+        const queue = queueName();
+        for (let i = 0; i < 3; i++)
+            await failing(queue, [{}, {}], { priority: 10 - i });
+        const { jobs, summary } = await simulate({ policies: [OOM], queues: [queue], limit: 3 });
+        assert.deepEqual([jobs.length, summary.failures, summary.truncated], [2, 3, true]);
+        const much = policy('much', { defaultAction: 'Retry', retryLimit: 1000000 });
+        const endless = await simulate({ policies: [much],
+            settings: { globalMaxRetries: 1000000 }, failures: [{ failure: { message: 'm' } }] });
+        assert.equal(endless.jobs[0].draft.more, true);
+        assert.equal(endless.jobs[0].draft.retries, 101);
+    });
+
+    it('is_refused_with_the_path_of_the_fault', async () => {
+        for (const [body, words] of [
+            [{}, /^policies is required/],
+            [{ policies: [] }, /^policies: /],
+            [{ policies: [OOM, OOM] }, /^policies\[1\]: .*same name/],
+            [{ policies: [policy('x', { rules: [{ action: 'Maybe' }] })] },
+                /^policies\[0\]: spec\.rules\[0\]\.action/],
+            [{ policies: [OOM], settings: { globalMaxRetries: -1 } },
+                /^settings\.globalMaxRetries/],
+            [{ policies: [OOM], limit: 0 }, /^limit/],
+            [{ policies: [OOM], failures: [{}] }, /^failures\[0\]: failure is required/],
+            [{ policies: [OOM], failures: [{ failure: {} }] }, /^failures\[0\]: message/],
+            [{ policies: [OOM], failures: [{ failure: { message: 'm', condition: 'x' } }] },
+                /^failures\[0\]: condition/],
+            [{ policies: [OOM], failures: {} }, /^failures/],
+            [{ policies: [OOM], failures: [], queues: ['q'] }, /^queues and types/],
+        ]) {
+            const res = await server.post('/retry-policies/simulate', body);
+            assert.equal(res.status, 400, res.text);
+            assert.match(res.json.error, words);
+        }
+        assertError(await server.post('/retry-policies/simulate', '{"policies":'), 400, 'bad_json');
+        const none = await simulate({ policies: [OOM], failures: [] });
+        assert.deepEqual([none.jobs, none.summary.failures], [[], 0]);
+    });
+
+    const cli = (args, input = '') =>
+        run(['policy', ...args], { TENAX_URL: server.url() }, input);
+    const write = (name, text) => {
+        const file = path.join(dir, name);
+        fs.writeFileSync(file, text);
+        return file;
+    };
+
+    it('is_printed_as_a_table', async () => {
+        const queue = queueName();
+        const id = await failing(queue, [{ condition: 'OOMKilled' }, { exit_code: 86 }]);
+        const file = write('memory.json', JSON.stringify(OOM));
+        let end = await cli(['simulate', '-f', file, '--queue', queue]);
+        assert.equal(end.code, 0, end.stderr);
+        const lines = end.stdout.split('\n');
+        assert.match(lines[0], /^JOB +QUEUE +RUN +FAILURE +TODAY +DRAFT$/);
+        assert.match(lines[1], new RegExp(`^${id} +${queue} +0 +OOMKilled: m +retry in .*`
+            + 'retry 1 of 3 in 10 s, memory rule 1$'));
+        assert.match(lines[2], / 1 +exit 86: m +retry .* dead, memory rule 2$/);
+        assert.match(end.stdout, /2 failures of 1 job\. If they go on/);
+        assert.match(end.stdout, /That is 24 attempts fewer\./);
+        end = await cli(['simulate', '-f', file, '--queue', queue, '-o', 'json']);
+        assert.equal(JSON.parse(end.stdout).summary.failures, 2);
+        end = await cli(['simulate', '-f', file, '--failures', '-', '--global-max-retries', '0'],
+            JSON.stringify([{ failure: { message: 'm', condition: 'OOMKilled' } }]));
+        assert.match(end.stdout, /dead, memory rule 1/);
+        end = await cli(['simulate', '-f', file, '--queue', 'nobodys']);
+        assert.match(end.stderr, /no failures to judge/);
+        assert.equal((await cli(['simulate'])).code, 2);
+    });
+
+    it('of_a_schedule_needs_no_server', async () => {
+        const file = write('schedule.yaml', `apiVersion: tenax.dev/v1
+kind: RetryPolicy
+metadata: {name: p}
+spec:
+  defaultAction: Retry
+  retryLimit: 40
+  backoff: {initialDelay: 30s, maxDelay: 5m, multiplier: 3}
+  rules:
+    - {action: Retry, onConditions: [Evicted], retryLimit: 2, backoff: {initialDelay: 0s}}
+    - {action: Fail, onConditions: [OOMKilled]}
+`);
+        const offline = (...args) => run(['policy', 'schedule', ...args, '--url',
+            'http://127.0.0.1:1']);
+        let end = await offline('-f', file, '--global-max-retries', '35');
+        assert.equal(end.code, 0, end.stderr);
+        assert.match(end.stdout, /^p, rule 1 \(Evicted\): 2 retries\nRETRY +WAIT +IN ALL\n +1 +0 ms/);
+        assert.match(end.stdout, /^p, rule 2 \(OOMKilled\): 0 retries$/m);
+        assert.match(end.stdout, /^p, default action .*: 35 retries$/m);
+        assert.match(end.stdout, /^ +3 +4 min 30 s +6 min 30 s$/m);
+        assert.match(end.stdout, /^and 5 more; in all 2 h 47 min$/m);
+        end = await offline('-f', file, '-o', 'json');
+        const [rule, fail, rest] = JSON.parse(end.stdout);
+        assert.deepEqual([rule.rule, rule.delays_ms], [1, [[0, 0], [0, 0]]]);
+        assert.deepEqual([fail.limit, fail.delays_ms], [0, []]);
+        assert.deepEqual([rest.rule, rest.limit, rest.delays_ms.length], [0, 20, 20]);
+        end = await offline('--backoff', '15s,4,30s');
+        assert.match(end.stdout, /^a job's own backoff: 25 retries$/m);
+        assert.match(end.stdout, /^ +1 +16 s +46 s +16 s +46 s$/m);
+        assert.match(end.stdout, /^ +25 +.* 24 d .* 2[56] d /m);
+        assert.equal((await offline()).code, 2);
+        assert.equal((await offline('--backoff', '1')).code, 2);
+    });
+});
