@@ -27,6 +27,7 @@ const struct catalog_row catalog[] = {
     {&cron_command, cron_main},
     HEADING("Looking"),
     {&jobs_command, jobs_main},
+    {&events_command, events_main},
     {&job_command, job_main},
     {&explain_command, explain_main},
     {&queues_command, queues_main},
