@@ -31,6 +31,7 @@ const struct catalog_row catalog[] = {
     {&job_command, job_main},
     {&explain_command, explain_main},
     {&queues_command, queues_main},
+    {&top_command, top_main},
     HEADING("Changing"),
     {&retry_command, retry_main},
     {&cancel_command, cancel_main},

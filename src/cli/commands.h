@@ -34,6 +34,8 @@ int check_main(int argc, char **argv);
 int policy_main(int argc, char **argv);
 int retry_settings_main(int argc, char **argv);
 int queue_main(int argc, char **argv);
+extern const struct subcommand top_command;
+int top_main(int argc, char **argv);
 int create_main(int argc, char **argv);
 int apply_main(int argc, char **argv);
 int get_main(int argc, char **argv);
