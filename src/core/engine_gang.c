@@ -389,7 +389,9 @@ void engine_gang_checks(const struct engine *e)
         }
         must(count > 0 && count == g->count && ready == g->ready && live == g->live);
         must(g->formed || live == 0);
-        must(live == 0 || ready == 0); /* together or not at all */
+        /* Together or not at all; but runs that were cut off end only when the store can be
+         * written again. */
+        must(live == 0 || ready == 0 || e->restored_count > 0);
         must(list_is_empty(&g->full) != (ready == count && (g->formed || count == g->size)));
         members += count;
     }

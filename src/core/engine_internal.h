@@ -348,9 +348,9 @@ void engine_crons_check(const struct engine *e);
  * jobs of the same request that come before it. */
 struct err engine_depend_begin(struct engine *e, instant now, const struct enqueued *earlier,
                                struct arena *a, struct job *job);
-/* Those of ids that a job that is brought back is to wait for again. */
-struct err engine_depend_again(struct engine *e, instant now, struct str ids, struct arena *a,
-                               struct str *waits_for);
+/* Those it waited for when it died that a job that is brought back is to wait for again. */
+struct err engine_depend_again(struct engine *e, instant now, const struct job *job,
+                               struct arena *a, struct str *waits_for);
 /* Blocked jobs: into and out of the index. */
 void engine_blocked_add(struct engine *e, struct queue *q, const struct job *job);
 void engine_blocked_remove(struct engine *e, struct queue *q, const struct job *job);
