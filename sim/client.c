@@ -649,6 +649,10 @@ void client_step(struct sim *s)
         change_something(s);
         return;
     }
+    if (s->profile.gangs && sim_chance(s, 12)) {
+        gang_enqueue(s);
+        return;
+    }
     if (s->profile.limits && sim_chance(s, 4)) {
         limit_step(s);
         return;

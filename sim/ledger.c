@@ -301,6 +301,8 @@ enum certainty ledger_live(const struct mjob *m, const struct mrun *r, instant n
         return NO;
     if (ledger_is_foggy(m) || r->doubt || r->end_asked || m->may_vanish || m->exists != YES)
         return MAYBE;
+    if (m->gang) /* another's failure may have ended it */
+        return MAYBE;
     return !r->stream && r->lease_min.ms <= now.ms ? MAYBE : YES;
 }
 

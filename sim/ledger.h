@@ -150,11 +150,14 @@ struct mjob {
     bool freed;                 /* somebody may have said that it waits for nothing more */
     unsigned waits_for;         /* by the audit that goes on: bits of deps */
     enum resolution resolution; /* likewise */
-    unsigned adds_policy;       /* from 1; 0: none */
-    bool late;       /* enqueued some time after it was asked for, when all was evaluated */
-    unsigned batch;  /* batch key; 0: none. What follows is about batched jobs */
-    bool shut;       /* nothing is to be folded into it, for it waits for its time */
-    uint64_t *items; /* numbers of those in its payload, as far as it was ever seen */
+    unsigned gang, gang_size;   /* number from 1; 0: none */
+    uint64_t gang_generation;   /* by the audit that goes on, as is what follows */
+    instant dequeued_at;
+    unsigned adds_policy; /* from 1; 0: none */
+    bool late;            /* enqueued some time after it was asked for, when all was evaluated */
+    unsigned batch;       /* batch key; 0: none. What follows is about batched jobs */
+    bool shut;            /* nothing is to be folded into it, for it waits for its time */
+    uint64_t *items;      /* numbers of those in its payload, as far as it was ever seen */
     size_t item_count, item_cap;
     uint64_t final_seq; /* since when it is handed out and must not change; 0: never */
     struct mjob *in;    /* in whose payload it was seen; its own: it is a job */

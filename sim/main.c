@@ -41,6 +41,11 @@ static struct profile some_profile(struct sim *s)
     p.policies = sim_chance(s, 35);
     p.deps = sim_chance(s, 25);
     p.bulks = !p.crons && !p.deps && sim_chance(s, 40);
+    p.gangs = sim_chance(s, 15);
+    if (p.gangs) {
+        p.changes = p.folds = 0;
+        p.bulks = p.deps = p.limits = p.policies = p.graces = false;
+    }
     return p;
 }
 

@@ -195,7 +195,8 @@ static void check_not_stuck(struct sim *s, const struct tally *w)
     for (unsigned q = 0; q < s->profile.queues; q++) {
         struct mlimit limit = limit_read(s, q);
         /* Whether there is a token only time can tell. */
-        stuck[q] = w->statuses[q][STATUS_READY] && limit_room(&limit) > 0 && !limit.rate;
+        stuck[q] = w->statuses[q][STATUS_READY] && limit_room(&limit) > 0 && !limit.rate &&
+                   !s->profile.gangs;
     }
     for (unsigned i = 0; i < STREAMS; i++) {
         const struct mstream *st = s->streams[i];
@@ -237,6 +238,7 @@ static void check_all(struct sim *s)
     ledger_fold_check_groups(l);
     ledger_check_holders(l);
     ledger_depend_check(l, s->now);
+    gang_audit(s);
     check_counts(s, &w);
     struct ticket *t = ticket_new(s, CMD_QUEUES, 0);
     struct command c = {0};
@@ -358,7 +360,7 @@ void quiet_order(struct sim *s)
     unsigned queues = (unsigned)sim_draw(s, 1u << s->profile.queues);
     struct queue_set set = sim_queue_set(queues);
     struct order o = {.sim = s};
-    bool rated = false;
+    bool rated = s->profile.gangs; /* they come in another order */
     for (unsigned q = 0; q < s->profile.queues; q++) {
         struct mlimit limit = limit_read(s, q);
         o.room[q] = limit_room(&limit);
@@ -430,9 +432,13 @@ void quiet_finish(struct sim *s)
     sim_pump(s);
     for (unsigned i = 0; i < 3; i++)
         client_open_stream(s, i, i == 2 ? 0 : 1 + (unsigned)sim_draw(s, 15),
-                           1 + (uint32_t)sim_draw(s, 4));
+                           (s->profile.gangs ? 4 : 1) + (uint32_t)sim_draw(s, 4));
     /* Ready times and retries are days away at most, retention weeks. */
     sim_run_until(s, instant_add(s->now, (span){(int64_t)60 * 86400 * 1000}));
+    if (s->profile.gangs) {
+        check_all(s);
+        gang_remove_incomplete(s);
+    }
     PROMISE(unfinished(s) == 0, "I5", "%lu jobs did not come to their end", unfinished(s));
     check_all(s);
     remove_blocked(s);

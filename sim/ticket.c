@@ -200,6 +200,11 @@ static void check_report_code(const struct ticket *t, enum err_code code)
                 t->serial, m->serial);
         check_there(t, 0, true);
         return;
+    case ERR_STALE_GANG:
+        PROMISE(t->token && m->gang && live != YES, "GANG",
+                "#%lu: job %lu was called another generation of its gang", t->serial, m->serial);
+        check_there(t, 0, true);
+        return;
     case ERR_NOT_IN_FLIGHT:
         PROMISE(!t->token && live != YES, "I3", "#%lu: job %lu is in flight and was refused",
                 t->serial, m->serial);
@@ -447,7 +452,8 @@ static void judge_claim(struct ticket *t, const struct reply *r)
         bool ordered =
             before->state.priority < h->job.state.priority ||
             (before->state.priority == h->job.state.priority && id_cmp(before->id, h->job.id) < 0);
-        PROMISE(ordered, "ORDER", "#%lu: jobs of one claim are out of order", t->serial);
+        PROMISE(ordered || s->profile.gangs, "ORDER", "#%lu: jobs of one claim are out of order",
+                t->serial);
     }
 }
 
