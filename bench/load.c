@@ -26,6 +26,7 @@ static const char usage[] =
     "  --jobs N         100000                    --seconds S      instead of --jobs\n"
     "  --batch N        1000, jobs in a bulk enqueue or claim\n"
     "  --streams N      1, take streams           --prefetch N     4000, of each stream\n"
+    "  --consumers N    0, streams of events that are read beside enqueues\n"
     "  --ackers N       4, connections that report success, claim or fill in\n"
     "  --acks N         1000, ids in a report at most; 1 reports each job by itself\n"
     "  --rate R         1000, jobs a second that latency starts, or that fall due\n"
@@ -111,6 +112,7 @@ static bool read_option(struct load_options *o, const char *name, const char *va
         {"--batch", &o->batch, 1, 1e5},
         {"--streams", &o->streams, 1, 10000},
         {"--queues", &o->queues, 1, 1e6},
+        {"--consumers", &o->consumers, 0, 10000},
         {"--prefetch", &o->prefetch, 1, 1e6},
         {"--ackers", &o->ackers, 1, 10000},
         {"--acks", &o->acks, 1, 1e5},

@@ -21,14 +21,15 @@ struct load_options {
     uint64_t depth;       /* requests on a connection without an answer */
     uint64_t jobs;        /* how many, unless seconds is set */
     double seconds;
-    uint64_t batch;    /* jobs in one bulk or claim request */
-    uint64_t streams;  /* take streams */
-    uint64_t prefetch; /* of each stream */
-    uint64_t ackers;   /* connections that report success */
-    uint64_t acks;     /* ids in one report at most; 1: the request for a single job */
-    double rate;       /* jobs a second that latency starts, or that fall due */
-    uint64_t payload;  /* bytes of a payload, its braces included */
-    uint64_t timeout;  /* seconds */
+    uint64_t batch;     /* jobs in one bulk or claim request */
+    uint64_t streams;   /* take streams */
+    uint64_t consumers; /* of events, beside enqueues */
+    uint64_t prefetch;  /* of each stream */
+    uint64_t ackers;    /* connections that report success */
+    uint64_t acks;      /* ids in one report at most; 1: the request for a single job */
+    double rate;        /* jobs a second that latency starts, or that fall due */
+    uint64_t payload;   /* bytes of a payload, its braces included */
+    uint64_t timeout;   /* seconds */
     bool json;
 };
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "consumers.h"
 #include "load.h"
 #include "request.h"
 
@@ -67,6 +68,8 @@ static void run(struct enqueue *e, const struct load_options *o, unsigned depth,
 {
     crew_init(&e->crew, o->timeout * 1000000000u);
     open_peers(e, o, depth);
+    struct consumers consumers;
+    consumers_open(&consumers, &e->crew, o);
     uint64_t began = e->crew.now = crew_clock();
     e->stop_at = o->seconds > 0 ? began + (uint64_t)(o->seconds * 1e9) : UINT64_MAX;
     e->limit = o->seconds > 0 ? UINT64_MAX : o->jobs;
@@ -77,6 +80,9 @@ static void run(struct enqueue *e, const struct load_options *o, unsigned depth,
     }
     load_pace(l, e->crew.done, e->crew.now - began);
     load_times(l, "request", &e->times);
+    if (o->consumers)
+        load_number(l, "events", (double)consumers.events, 0);
+    consumers_close(&consumers);
     for (size_t i = 0; i < o->connections; i++)
         crew_leave(&e->peers[i]);
     free(e->peers);

@@ -472,6 +472,11 @@ write_json() {
     } >"$json_file"
 }
 
+# What a row may not fall below that is at most 10 % slower than another.
+within_tenth() { # ROW
+    calc %.0f "$(median "$1.jobs_per_s") * 0.9"
+}
+
 machine
 fsync_row
 print_fsync
@@ -488,6 +493,12 @@ if command -v h2load >/dev/null; then
 else
     echo "enqueue over HTTP/2: not run, h2load is not installed (Debian: nghttp2-client)"
 fi
+enqueue_row events0 enqueue --depth 4
+print_row events0 "enqueue, 64 x 4, no consumer" ""
+enqueue_row events10 enqueue --depth 4 --consumers 10
+print_row events10 "  10 consumers of events" "$(within_tenth events0)"
+enqueue_row events100 enqueue --depth 4 --consumers 100
+print_row events100 "  100 consumers of events" ""
 enqueue_row bulk bulk --connections 8
 print_row bulk "bulk enqueue, 1000 each" 400000
 empty_row take drain

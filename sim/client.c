@@ -383,7 +383,7 @@ static void read_one(struct sim *s)
         ticket_submit(t, &c);
         return;
     }
-    struct ticket *t = ticket_new(s, CMD_READ, 1);
+    struct ticket *t = ticket_new(s, sim_chance(s, 25) ? CMD_EXPLAIN : CMD_READ, 1);
     ticket_about(t, 0, m, 0);
     struct command c = {.id = m->id};
     ticket_submit(t, &c);
@@ -647,6 +647,14 @@ void client_step(struct sim *s)
     }
     if (sim_chance(s, s->profile.changes)) {
         change_something(s);
+        return;
+    }
+    if (s->profile.gangs && sim_chance(s, 12)) {
+        gang_enqueue(s);
+        return;
+    }
+    if (s->profile.limits && sim_chance(s, 4)) {
+        limit_step(s);
         return;
     }
     if (s->profile.graces && sim_chance(s, 5)) {

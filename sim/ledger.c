@@ -28,6 +28,7 @@ void ledger_fini(struct ledger *l)
     free(l->jobs);
     free(l->tokens);
     free(l->boots);
+    ledger_limits_free(l);
     free(l->settings_seen);
     idmap_fini(&l->by_id);
 }
@@ -300,6 +301,8 @@ enum certainty ledger_live(const struct mjob *m, const struct mrun *r, instant n
         return NO;
     if (ledger_is_foggy(m) || r->doubt || r->end_asked || m->may_vanish || m->exists != YES)
         return MAYBE;
+    if (m->gang) /* another's failure may have ended it */
+        return MAYBE;
     return !r->stream && r->lease_min.ms <= now.ms ? MAYBE : YES;
 }
 
@@ -407,6 +410,7 @@ void ledger_handed(struct ledger *l, const struct handout *h, struct mstream *s,
             r->end_asked = true;
     if (!s && m->blind_renewal.ms >= r->taken_at.ms)
         r->lease_min = r->taken_at;
+    ledger_limit_handed(l, (unsigned)(h->job.queue.at[1] - '0'), r->taken_at, now);
     PROMISE(!s || ledger_held(l, s) <= s->prefetch, "PREFETCH", "stream %lu holds %u jobs of %u",
             s->serial, ledger_held(l, s), s->prefetch);
 }
@@ -500,6 +504,7 @@ void ledger_tail_lost(struct ledger *l)
         return;
     ledger_folds_lost(l);
     ledger_settings_lost(l);
+    ledger_limits_lost(l);
     for (size_t i = 0; i < l->count; i++) {
         struct mjob *m = l->jobs[i];
         if (m->exists == YES && m->seq > l->safe_seq)

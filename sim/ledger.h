@@ -55,6 +55,23 @@ struct msetting {
     uint64_t seq; /* of the acknowledgement, or 0 */
 };
 
+/* What somebody set for a queue. */
+#define LIMITED 4 /* queues */
+struct mlimit {
+    bool paused;
+    uint64_t concurrency;        /* 0: any number */
+    int64_t rate, per_ms, burst; /* rate 0: none */
+    uint64_t in_flight;          /* of limit_read */
+    instant at;
+    uint64_t seq; /* of the acknowledgement, or 0 */
+};
+struct mlimits {
+    struct mlimit *asked;
+    size_t count, cap;
+    instant *taken; /* hand-outs since the last of them, as far as it is certain */
+    size_t taken_count, taken_cap;
+};
+
 /* A report that would end a run. */
 struct mend {
     enum end_kind kind;
@@ -133,11 +150,14 @@ struct mjob {
     bool freed;                 /* somebody may have said that it waits for nothing more */
     unsigned waits_for;         /* by the audit that goes on: bits of deps */
     enum resolution resolution; /* likewise */
-    unsigned adds_policy;       /* from 1; 0: none */
-    bool late;       /* enqueued some time after it was asked for, when all was evaluated */
-    unsigned batch;  /* batch key; 0: none. What follows is about batched jobs */
-    bool shut;       /* nothing is to be folded into it, for it waits for its time */
-    uint64_t *items; /* numbers of those in its payload, as far as it was ever seen */
+    unsigned gang, gang_size;   /* number from 1; 0: none */
+    uint64_t gang_generation;   /* by the audit that goes on, as is what follows */
+    instant dequeued_at;
+    unsigned adds_policy; /* from 1; 0: none */
+    bool late;            /* enqueued some time after it was asked for, when all was evaluated */
+    unsigned batch;       /* batch key; 0: none. What follows is about batched jobs */
+    bool shut;            /* nothing is to be folded into it, for it waits for its time */
+    uint64_t *items;      /* numbers of those in its payload, as far as it was ever seen */
     size_t item_count, item_cap;
     uint64_t final_seq; /* since when it is handed out and must not change; 0: never */
     struct mjob *in;    /* in whose payload it was seen; its own: it is a job */
@@ -171,6 +191,7 @@ struct ledger {
     bool has_policies;
     struct mpolicy policies[POLICIES];
     unsigned queue_policies[4][2], default_policy; /* from 1; 0: none */
+    struct mlimits limits[LIMITED];
     struct msetting *settings_seen;
     size_t setting_count, setting_cap;
     instant *boots;
@@ -223,6 +244,17 @@ void ledger_depend_handed(const struct ledger *l, const struct mjob *m, instant 
 void ledger_depend_note(struct mjob *m, const struct job *job);
 /* After an audit of all. */
 void ledger_depend_check(const struct ledger *l, instant now);
+
+/* --- limits of queues, in ledger_limit.c --- */
+size_t ledger_limit_asked(struct ledger *l, unsigned queue, const struct mlimit *limit,
+                          instant now);
+void ledger_limit_acked(struct ledger *l, unsigned queue, size_t limit);
+void ledger_limits_lost(struct ledger *l);
+void ledger_limits_free(struct ledger *l);
+/* A job of the queue was handed out at that time. */
+void ledger_limit_handed(struct ledger *l, unsigned queue, instant at, instant now);
+/* The queue says that these are in force. */
+void ledger_limit_check(struct ledger *l, unsigned queue, const struct mlimit *is, instant now);
 
 /* --- retry policies, in ledger_policy.c --- */
 size_t ledger_setting_asked(struct ledger *l, bool enabled, int64_t most, instant now);

@@ -141,7 +141,9 @@ static void check_outcome(const struct ledger *l, const struct mjob *m, const st
         PROMISE(is_explained(l, m, known, run, END_CANCEL), "CANCEL",
                 "job %lu: nobody canceled run %u", m->serial, run->index);
         return;
-    case OUTCOME_GANG: /* no job here is in a gang */
+    case OUTCOME_GANG:
+        PROMISE(m->gang, "GANG", "job %lu: run %u ended for a gang", m->serial, run->index);
+        return;
     case OUTCOME_COUNT:
         break;
     }
@@ -158,8 +160,8 @@ static void check_unknown(const struct ledger *l, const struct mjob *m, const st
     if (instant_is_set(run->lease_end))
         PROMISE(lost, "REPLY", "job %lu: run %u was leased to nobody", m->serial, run->index);
     else
-        PROMISE(lost || ended_first || run->outcome == OUTCOME_LOST, "REPLY",
-                "job %lu: run %u was delivered to nobody", m->serial, run->index);
+        PROMISE(lost || ended_first || run->outcome == OUTCOME_LOST || run->outcome == OUTCOME_GANG,
+                "REPLY", "job %lu: run %u was delivered to nobody", m->serial, run->index);
 }
 
 /* What was acknowledged about the run must be what is stored. */
@@ -262,7 +264,7 @@ void ledger_poison_audit(const struct ledger *l, const struct mjob *m, const str
         } else if (run->outcome == OUTCOME_EXPIRED) {
             most++;
             least += !may_have_lapsed(l, run) || poisoned;
-        } else {
+        } else if (run->outcome != OUTCOME_GANG) { /* which says nothing of its worker */
             least = most = 0;
         }
         /* A rerun begins to count anew; nothing in the runs says when. */
@@ -371,6 +373,8 @@ void ledger_audit(struct ledger *l, struct mjob *m, const struct reply *read,
     const struct job *job = &read->jobs[0];
     m->status = job->state.status;
     m->run_total = job->state.runs;
+    m->gang_generation = job->state.extras.gang_generation;
+    m->dequeued_at = job->state.dequeued_at;
     ledger_check_status(l, m, job, now);
     PROMISE(!runs->more && job->state.runs == runs->count, "I3", "job %lu has %u runs, %zu listed",
             m->serial, job->state.runs, runs->count);

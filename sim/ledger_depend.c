@@ -64,6 +64,10 @@ static const struct mjob *dep_by_id(const struct mjob *m, struct id id)
     for (unsigned i = 0; i < m->dep_count; i++)
         if (id_eq(m->deps[i]->id, id))
             return m->deps[i];
+    /* One of the same request whose id nobody was ever told. */
+    for (unsigned i = 0; i < m->dep_count; i++)
+        if (id_is_none(m->deps[i]->id))
+            return m->deps[i];
     return NULL;
 }
 

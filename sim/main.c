@@ -36,10 +36,16 @@ static struct profile some_profile(struct sim *s)
         .folds = sim_chance(s, 60) ? 0 : 20 + (unsigned)sim_draw(s, 70),
     };
     p.cron_unique = sim_chance(s, 50) ? UNIQUE_NONE : (enum unique)sim_draw(s, UNIQUE_COUNT);
+    p.limits = sim_chance(s, 30);
     p.graces = sim_chance(s, 30);
     p.policies = sim_chance(s, 35);
     p.deps = sim_chance(s, 25);
     p.bulks = !p.crons && !p.deps && sim_chance(s, 40);
+    p.gangs = sim_chance(s, 15);
+    if (p.gangs) {
+        p.changes = p.folds = 0;
+        p.bulks = p.deps = p.limits = p.policies = p.graces = false;
+    }
     return p;
 }
 

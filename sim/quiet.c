@@ -191,18 +191,25 @@ static void audit_job(struct sim *s, struct mjob *m)
 /* A ready job whose taker waits with room is stuck. */
 static void check_not_stuck(struct sim *s, const struct tally *w)
 {
+    bool stuck[QUEUES] = {0};
+    for (unsigned q = 0; q < s->profile.queues; q++) {
+        struct mlimit limit = limit_read(s, q);
+        /* Whether there is a token only time can tell. */
+        stuck[q] = w->statuses[q][STATUS_READY] && limit_room(&limit) > 0 && !limit.rate &&
+                   !s->profile.gangs;
+    }
     for (unsigned i = 0; i < STREAMS; i++) {
         const struct mstream *st = s->streams[i];
         if (!st || st->paused || ledger_held(&s->ledger, st) >= st->prefetch)
             continue;
         for (unsigned q = 0; q < QUEUES; q++)
-            PROMISE((st->queues && !(st->queues >> q & 1)) || !w->statuses[q][STATUS_READY], "I5",
+            PROMISE((st->queues && !(st->queues >> q & 1)) || !stuck[q], "I5",
                     "queue %u has ready jobs, and stream %lu has room", q, st->serial);
     }
     for (unsigned i = 0; i < CLAIMS; i++) {
         const struct ticket *t = s->claims[i].ticket;
         for (unsigned q = 0; t && q < QUEUES; q++)
-            PROMISE((t->queues && !(t->queues >> q & 1)) || !w->statuses[q][STATUS_READY], "I5",
+            PROMISE((t->queues && !(t->queues >> q & 1)) || !stuck[q], "I5",
                     "queue %u has ready jobs, and claim #%lu waits", q, t->serial);
         PROMISE(!t || t->until.ms > s->now.ms, "I5", "the wait of claim #%lu is over", t->serial);
     }
@@ -231,6 +238,7 @@ static void check_all(struct sim *s)
     ledger_fold_check_groups(l);
     ledger_check_holders(l);
     ledger_depend_check(l, s->now);
+    gang_audit(s);
     check_counts(s, &w);
     struct ticket *t = ticket_new(s, CMD_QUEUES, 0);
     struct command c = {0};
@@ -285,10 +293,26 @@ struct order {
     struct {
         struct id id;
         uint16_t priority;
+        unsigned queue;
     } ready[ORDER_MAX];
     size_t count;
     uint32_t asked;
+    uint64_t room[QUEUES];
 };
+
+/* What is beyond the room of its queue stays where it is. */
+static void leave_out_the_limited(struct order *o)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < o->count; i++) {
+        uint64_t *room = &o->room[o->ready[i].queue];
+        if (*room == 0)
+            continue;
+        *room -= *room != UINT64_MAX;
+        o->ready[kept++] = o->ready[i];
+    }
+    o->count = kept;
+}
 
 static void take_ready(struct ticket *t, const struct reply *r)
 {
@@ -300,7 +324,9 @@ static void take_ready(struct ticket *t, const struct reply *r)
             o->ready[at] = o->ready[at - 1];
         o->ready[at].id = r->jobs[i].id;
         o->ready[at].priority = r->jobs[i].state.priority;
+        o->ready[at].queue = (unsigned)(r->jobs[i].queue.at[1] - '0');
     }
+    leave_out_the_limited(o);
 }
 
 static void check_claimed(struct ticket *t, const struct reply *r)
@@ -334,6 +360,12 @@ void quiet_order(struct sim *s)
     unsigned queues = (unsigned)sim_draw(s, 1u << s->profile.queues);
     struct queue_set set = sim_queue_set(queues);
     struct order o = {.sim = s};
+    bool rated = s->profile.gangs; /* they come in another order */
+    for (unsigned q = 0; q < s->profile.queues; q++) {
+        struct mlimit limit = limit_read(s, q);
+        o.room[q] = limit_room(&limit);
+        rated |= limit.rate != 0;
+    }
     struct ticket *t = ticket_new(s, CMD_LIST, 0);
     struct command c = {.list = {.filter = {.queues = set.names,
                                             .queue_count = set.count,
@@ -343,7 +375,7 @@ void quiet_order(struct sim *s)
     t->ctx = &o;
     ticket_submit(t, &c);
     sim_pump(s);
-    if (slot < CLAIMS) {
+    if (slot < CLAIMS && !rated) {
         o.asked = 1 + (uint32_t)sim_draw(s, 8);
         trace_line("order of queues %x, %zu ready", queues, o.count);
         client_claim(s, slot, queues, o.asked, (span){1000}, (span){0});
@@ -393,18 +425,25 @@ void quiet_finish(struct sim *s)
     s->may_fail = false;
     trace_line("finish");
     cron_remove_all(s);
+    if (s->profile.limits)
+        limit_unpause(s);
     sim_pump(s);
     client_leave(s);
     sim_pump(s);
     for (unsigned i = 0; i < 3; i++)
         client_open_stream(s, i, i == 2 ? 0 : 1 + (unsigned)sim_draw(s, 15),
-                           1 + (uint32_t)sim_draw(s, 4));
+                           (s->profile.gangs ? 4 : 1) + (uint32_t)sim_draw(s, 4));
     /* Ready times and retries are days away at most, retention weeks. */
     sim_run_until(s, instant_add(s->now, (span){(int64_t)60 * 86400 * 1000}));
+    if (s->profile.gangs) {
+        check_all(s);
+        gang_remove_incomplete(s);
+    }
     PROMISE(unfinished(s) == 0, "I5", "%lu jobs did not come to their end", unfinished(s));
     check_all(s);
     remove_blocked(s);
     PROMISE(list_is_empty(&s->tickets), "REPLY", "a command was never answered");
+    limit_remove_all(s);
     char kinds[64];
     uint64_t left = disk_records(s->disk, kinds, sizeof kinds);
     PROMISE(left == 0, "I2", "%lu records are left of jobs that are gone: %s", left, kinds);

@@ -29,6 +29,8 @@ struct profile {
     unsigned queues, priorities;
     enum unique cron_unique; /* what the jobs of one cron entry keep out */
     bool crons;              /* jobs come on ticks; then nobody removes many at once */
+    bool gangs;              /* jobs that are handed out together; then little else happens */
+    bool limits;             /* queues that are paused or limited */
     bool deps;               /* jobs that wait for others */
     bool graces;             /* preempted runs that go on for a while */
     bool policies;           /* retry policies, and settings that change */
@@ -77,6 +79,9 @@ struct sim {
     bool may_fail; /* errors of the store are to be expected */
     bool stopping;
     unsigned boots;
+    struct {
+        unsigned number, size, left; /* of the newest; members that were not asked for so far */
+    } gang;
     instant booted_at;
     instant put_at[CRONS]; /* when each cron entry was last asked for, or none */
     bool arrived;          /* something came from outside since the last turn */
@@ -204,6 +209,23 @@ struct some_deps {
 void depend_some(struct sim *s, struct ticket *t, struct enqueue *specs, size_t i,
                  struct some_deps *d);
 void depend_note(struct ticket *t, const struct enqueue *spec, size_t i, const struct some_deps *d);
+
+/* --- gang.c --- */
+void gang_enqueue(struct sim *s);
+/* After an audit of all. */
+void gang_audit(const struct sim *s);
+void gang_remove_incomplete(struct sim *s);
+
+/* --- limit.c: settings of queues --- */
+void limit_step(struct sim *s);
+/* So that all can come to its end; other limits stay. */
+void limit_unpause(struct sim *s);
+/* What is in force, in silence. */
+struct mlimit limit_read(struct sim *s, unsigned queue);
+/* How many jobs may be handed out, but for the rate. */
+uint64_t limit_room(const struct mlimit *limit);
+/* Of queues that have no jobs any more. */
+void limit_remove_all(struct sim *s);
 
 /* --- bulk.c: changes of many --- */
 void bulk_step(struct sim *s);

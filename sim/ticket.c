@@ -200,6 +200,11 @@ static void check_report_code(const struct ticket *t, enum err_code code)
                 t->serial, m->serial);
         check_there(t, 0, true);
         return;
+    case ERR_STALE_GANG:
+        PROMISE(t->token && m->gang && live != YES, "GANG",
+                "#%lu: job %lu was called another generation of its gang", t->serial, m->serial);
+        check_there(t, 0, true);
+        return;
     case ERR_NOT_IN_FLIGHT:
         PROMISE(!t->token && live != YES, "I3", "#%lu: job %lu is in flight and was refused",
                 t->serial, m->serial);
@@ -354,6 +359,30 @@ static void judge_read(struct ticket *t, const struct reply *r)
                r->jobs[0].state.attempts);
 }
 
+static void judge_explain(struct ticket *t, const struct reply *r)
+{
+    struct sim *s = t->sim;
+    if (is_of_the_store(r->err.code))
+        return;
+    check_there(t, 0, r->err.code == ERR_OK);
+    if (r->err.code != ERR_OK) {
+        PROMISE(r->err.code == ERR_NOT_FOUND, "REPLY", "#%lu: answer %s", t->serial,
+                err_wire(r->err.code));
+        return;
+    }
+    const struct explanation *x = r->explanation;
+    enum status status = x->job.state.status;
+    struct mjob *m = ledger_see(&s->ledger, &x->job, false, s->now);
+    PROMISE(m == t->jobs[0], "VALUE", "#%lu: another job was explained", t->serial);
+    bool runs = x->has_run && x->run.outcome == OUTCOME_RUNNING;
+    bool waits = status == STATUS_BLOCKED || status == STATUS_SCHEDULED;
+    PROMISE(runs == (status == STATUS_IN_FLIGHT), "VALUE", "#%lu: the run of job %lu", t->serial,
+            m->serial);
+    PROMISE(!waits || x->obstacle_count > 0, "VALUE", "#%lu: job %lu waits for nothing", t->serial,
+            m->serial);
+    trace_line("  job %lu: %.*s", m->serial, STR_ARG(x->summary));
+}
+
 static void end_walk(struct sim *s)
 {
     for (size_t i = 0; i < s->ledger.count; i++) {
@@ -423,7 +452,8 @@ static void judge_claim(struct ticket *t, const struct reply *r)
         bool ordered =
             before->state.priority < h->job.state.priority ||
             (before->state.priority == h->job.state.priority && id_cmp(before->id, h->job.id) < 0);
-        PROMISE(ordered, "ORDER", "#%lu: jobs of one claim are out of order", t->serial);
+        PROMISE(ordered || s->profile.gangs, "ORDER", "#%lu: jobs of one claim are out of order",
+                t->serial);
     }
 }
 
@@ -457,6 +487,9 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_READ:
         judge_read(t, r);
         return;
+    case CMD_EXPLAIN:
+        judge_explain(t, r);
+        return;
     case CMD_LIST:
         judge_page(t, r);
         return;
@@ -479,7 +512,6 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_PROGRESS:
     case CMD_COUNT:
     case CMD_RUNS:
-    case CMD_EXPLAIN:
     case CMD_QUEUES:
     case CMD_STATUS:
     case CMD_METER:

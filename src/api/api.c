@@ -14,6 +14,7 @@ static const struct route routes[] = {
     {HTTP_POST, "/jobs", api_enqueue},
     {HTTP_POST, "/jobs/bulk", api_enqueue_bulk},
     {HTTP_GET, "/jobs/take", api_take},
+    {HTTP_GET, "/events", api_events},
     {HTTP_POST, "/jobs/claim", api_claim},
     {HTTP_DELETE, "/jobs/claim", api_claim_withdraw},
     {HTTP_POST, "/jobs/{id}/success", api_success},
@@ -69,6 +70,7 @@ static const struct route routes[] = {
     {HTTP_PUT, "/settings/retry", api_retry_settings_put},
     {HTTP_GET, "/health", api_health},
     {HTTP_GET, "/version", api_version},
+    {HTTP_GET, "/openapi.json", api_openapi},
     {HTTP_GET, "/metrics", api_metrics},
     {HTTP_POST, "/backup", api_backup, .admin = true},
 };
@@ -81,6 +83,7 @@ struct api *api_new(struct backend *backend, const struct api_settings *settings
     list_init(&a->streams);
     list_init(&a->claims);
     a->backup = api_backup_new(a);
+    a->events = api_events_new(a);
     return a;
 }
 
@@ -98,6 +101,7 @@ void api_free(struct api *a)
 {
     must(list_is_empty(&a->streams));
     api_backup_free(a->backup);
+    api_events_free(a->events);
     buf_fini(&a->scratch);
     buf_fini(&a->packed);
     buf_fini(&a->unpacked);

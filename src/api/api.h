@@ -26,7 +26,7 @@ struct api_settings {
      * sink has failed. NULL: POST /backup is refused. */
     struct err (*backup)(void *ctx, const struct sink *sink);
     void *backup_ctx;
-    uv_loop_t *loop;                                     /* only needed for backups */
+    uv_loop_t *loop;
     void (*machine)(void *ctx, struct api_machine *out); /* NULL: nothing is known */
     void *machine_ctx;
 };

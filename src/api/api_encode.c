@@ -391,3 +391,57 @@ void api_encode_error(struct buf *b, const struct run *run)
     encode_what(b, f);
     buf_byte(b, '}');
 }
+
+static void encode_ruling(struct buf *b, const struct ruling *r)
+{
+    if (r->limit < 0)
+        return;
+    TEXT_MEMBER(b, "policy", r->policy);
+    if (r->policy.len && r->rule >= 0)
+        INT_MEMBER(b, "rule", r->rule + 1); /* as the words of a reason count them */
+    INT_MEMBER(b, "count", r->count);
+    INT_MEMBER(b, "limit", r->limit);
+}
+
+static void encode_status(struct buf *b, enum status s)
+{
+    if (s == STATUS_GONE)
+        buf_lit(b, "null");
+    else
+        json_write_string(b, str_from(lifecycle_status_name(s)));
+}
+
+void api_encode_event(struct buf *b, const struct job_event *ev)
+{
+    bool again = ev->event == EVENT_RETRY || ev->event == EVENT_RETRY_NOW;
+    buf_lit(b, "{\"event\":");
+    json_write_string(b, str_from(lifecycle_event_kind(ev->event)));
+    INT_MEMBER(b, "number", ev->number);
+    INT_MEMBER(b, "at", ev->at.ms);
+    KEY(b, "id");
+    api_encode_id(b, ev->id);
+    TEXT_OR_NULL(b, "queue", ev->queue);
+    TEXT_OR_NULL(b, "type", ev->type);
+    KEY(b, "cause");
+    json_write_string(b, str_from(lifecycle_event_name(ev->event)));
+    KEY(b, "from");
+    encode_status(b, ev->from);
+    KEY(b, "to");
+    encode_status(b, ev->to);
+    if (ev->removed)
+        buf_lit(b, ",\"removed\":true");
+    if (ev->run >= 0) {
+        INT_MEMBER(b, "run", ev->run);
+        INT_MEMBER(b, "attempt", ev->attempt);
+    }
+    TEXT_MEMBER(b, "worker", ev->worker);
+    TEXT_MEMBER(b, "reason", ev->reason);
+    if (again) {
+        INSTANT_MEMBER(b, "retry_at", ev->ready_at);
+        INT_MEMBER(b, "delay_ms", ev->ready_at.ms - ev->at.ms);
+    } else {
+        INSTANT_MEMBER(b, "ready_at", ev->ready_at);
+    }
+    encode_ruling(b, &ev->ruling);
+    buf_byte(b, '}');
+}

@@ -21,6 +21,7 @@ struct api {
     struct buf unpacked; /* a request's body that came as MessagePack */
     struct str body;     /* the request's own one, while its handler is called */
     struct api_backup *backup;
+    struct api_events *events;
 };
 
 /* A request that waits for the backend; lives in the request's arena. */
@@ -33,10 +34,16 @@ struct call {
     void *ctx, struct http_exchange *x, const struct http_request *req,                            \
         const struct route_params *params
 
+/* docs/openapi.json; made by tools/embed.py. */
+extern const char api_openapi_text[];
+extern const size_t api_openapi_text_len;
+
 /* One handler per endpoint. */
 void api_enqueue(ROUTE_ARGS);
 void api_enqueue_bulk(ROUTE_ARGS);
 void api_take(ROUTE_ARGS);
+void api_events(ROUTE_ARGS);
+void api_openapi(ROUTE_ARGS);
 void api_claim(ROUTE_ARGS);
 void api_claim_withdraw(ROUTE_ARGS);
 void api_success(ROUTE_ARGS);
@@ -93,6 +100,9 @@ void api_retry_settings_put(ROUTE_ARGS);
 void api_backup(ROUTE_ARGS);
 
 /* api_backup.c: NULL without a source of backups. stop waits for the thread. */
+struct api_events *api_events_new(struct api *a);
+void api_events_heartbeat(struct api_events *h);
+void api_events_free(struct api_events *h);
 struct api_backup *api_backup_new(struct api *a);
 void api_backup_stop(struct api_backup *b);
 void api_backup_free(struct api_backup *b);
@@ -219,6 +229,8 @@ struct list_params {
 /* The parameters that say which jobs, and of a page or of a change in bulk which and how. */
 struct err api_read_params(const struct api *a, const struct http_request *req, enum params kind,
                            struct list_params *p);
+struct err api_param_ids(struct str list, struct arena *arena, const struct id **ids,
+                         size_t *count);
 /* Submits a command that has nothing but an id. */
 void api_submit_for_id(struct api *a, struct http_exchange *x, const struct http_request *req,
                        const struct route_params *params, enum command_kind kind, reply_fn done);
@@ -255,6 +267,7 @@ void api_encode_enqueued(struct buf *b, const struct enqueued *e);
 void api_encode_handout(struct buf *b, const struct handout *h, unsigned how);
 void api_encode_run(struct buf *b, const struct run *run);
 void api_encode_error(struct buf *b, const struct run *run);
+void api_encode_event(struct buf *b, const struct job_event *ev);
 void api_encode_id(struct buf *b, struct id id);
 void api_encode_token(struct buf *b, uint64_t token);
 

@@ -212,7 +212,7 @@ static void add_times(struct text *t, const struct meter *m)
 static void add_policies(struct text *t, const struct meter *m)
 {
     family(t, "tenax_policy_retries", "counter",
-           "Retries that rules of retry policies granted; rules count from 0, default is the "
+           "Retries that rules of retry policies granted; rules count from 1, default is the "
            "policy's default action.");
     for (uint32_t i = 0; i <= METER_RULES_MAX; i++) {
         const struct meter_rule *r = &m->rules[i];
@@ -220,7 +220,7 @@ static void add_policies(struct text *t, const struct meter *m)
         if (r->retries == 0)
             continue;
         if (r->rule >= 0)
-            snprintf(rule, sizeof rule, "%d", (int)r->rule);
+            snprintf(rule, sizeof rule, "%d", (int)r->rule + 1);
         bool shared = i == METER_RULES_MAX;
         sample_begin(t, "_total");
         label(t, 0, "policy", shared ? STR("(other)") : r->policy);

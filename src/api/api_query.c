@@ -54,14 +54,14 @@ static struct err read_statuses(struct str list, unsigned *statuses)
     return err_none();
 }
 
-static struct err read_ids(struct str list, struct arena *arena, struct job_filter *f)
+struct err api_param_ids(struct str list, struct arena *arena, const struct id **out, size_t *count)
 {
     struct id *ids = arena_get(arena, (list.len / ID_TEXT_LEN + 1) * sizeof *ids);
     struct str item;
-    f->ids = ids;
-    f->id_count = 0;
+    *out = ids;
+    *count = 0;
     while (query_item(&list, &item))
-        TRY(id_parse(item, &ids[f->id_count++]));
+        TRY(id_parse(item, &ids[(*count)++]));
     return err_none();
 }
 
@@ -94,7 +94,7 @@ static struct err read_filter(struct str name, struct str value, struct arena *a
 {
     *known = true;
     if (str_eq(name, STR("id")))
-        return read_ids(value, arena, f);
+        return api_param_ids(value, arena, &f->ids, &f->id_count);
     if (str_eq(name, STR("queue")))
         return api_decode_names(value, "queue", arena, &f->queues, &f->queue_count);
     if (str_eq(name, STR("type")))

@@ -48,3 +48,16 @@ void api_version(ROUTE_ARGS)
     buf_lit(b, "{\"version\":\"" TENAX_VERSION "\",\"server\":\"tenax\"}");
     api_reply_json(x, 200, b);
 }
+
+void api_openapi(ROUTE_ARGS)
+{
+    (void)ctx;
+    (void)params;
+    struct err err = api_check_media(req);
+    if (err.code != ERR_OK) {
+        api_reply_error(x, &err, NULL);
+        return;
+    }
+    const struct buf text = {.at = (char *)api_openapi_text, .len = api_openapi_text_len};
+    api_reply_json(x, 200, &text);
+}

@@ -182,6 +182,7 @@ void api_heartbeat(struct api *a)
         if (t->stream && !http_backlogged(t->x))
             http_stream_write(t->x, t->packed ? STR("\0\0\0\0") : STR("\n"));
     }
+    api_events_heartbeat(a->events);
 }
 
 /* --- claims --- */

@@ -268,6 +268,25 @@ struct claim_spec {
     void *ctx;
 };
 
+/* A look into the log of events. Only what is durable is told. */
+struct event_page {
+    struct err err;     /* ERR_STOPPING, ERR_STORE, ERR_CORRUPT; then there is no more than that */
+    uint64_t since;     /* as it was asked for */
+    uint64_t missed_to; /* those from since + 1 to this one are not kept any more; 0: none */
+    const struct job_event *events; /* in a row */
+    size_t count;
+    uint64_t last; /* the newest that the page covers: what to ask for next */
+    bool more;     /* further ones are durable */
+};
+struct event_read;
+struct event_read_spec {
+    uint64_t since; /* events after this number, see backend_events_place */
+    uint32_t limit;
+    bool wait; /* until there is one */
+    void (*done)(void *ctx, const struct event_page *page);
+    void *ctx;
+};
+
 struct backend;
 struct backend_vt {
     void (*submit)(struct backend *b, const struct command *c);
@@ -277,6 +296,10 @@ struct backend_vt {
     void (*stream_pause)(struct backend *b, struct backend_stream *s, bool paused);
     struct backend_claim *(*claim)(struct backend *b, const struct claim_spec *spec);
     void (*claim_cancel)(struct backend *b, struct backend_claim *c);
+    struct err (*events_place)(struct backend *b, uint64_t *since);
+    struct err (*events)(struct backend *b, const struct event_read_spec *spec,
+                         struct event_read **out);
+    void (*events_cancel)(struct backend *b, struct event_read *r);
 };
 
 /* First member of every implementation. */
@@ -311,6 +334,28 @@ static inline void backend_stream_pause(struct backend *b, struct backend_stream
 static inline struct backend_claim *backend_claim(struct backend *b, const struct claim_spec *spec)
 {
     return b->vt->claim(b, spec);
+}
+
+/* Where somebody begins who wants events after that number, or, of EVENTS_NEWEST, those to come.
+ * ERR_BAD_VALUE if there has been no such event yet; ERR_STOPPING. */
+#define EVENTS_NEWEST UINT64_MAX
+NODISCARD static inline struct err backend_events_place(struct backend *b, uint64_t *since)
+{
+    return b->vt->events_place(b, since);
+}
+
+/* spec->done is called exactly once, not from in here; the handle is valid until then.
+ * Errors as above. */
+NODISCARD static inline struct err
+backend_events(struct backend *b, const struct event_read_spec *spec, struct event_read **out)
+{
+    return b->vt->events(b, spec, out);
+}
+
+/* Gives up; done is not called. */
+static inline void backend_events_cancel(struct backend *b, struct event_read *r)
+{
+    b->vt->events_cancel(b, r);
 }
 
 /* Stops waiting. Jobs that were already handed out still come to done; otherwise it is called with

@@ -559,6 +559,7 @@ struct err embedded_turn(struct backend *base)
         release(b, durable, NULL);
     if (read_only)
         release(b, read_only, NULL);
+    embedded_event_reads_serve(b);
     return err_none();
 }
 
@@ -620,6 +621,9 @@ static const struct backend_vt vt = {
     .stream_pause = embedded_stream_pause,
     .claim = embedded_claim,
     .claim_cancel = embedded_claim_cancel,
+    .events_place = embedded_event_place,
+    .events = embedded_event_read,
+    .events_cancel = embedded_event_read_cancel,
 };
 
 struct engine *embedded_engine_new(struct embedded *b)
@@ -655,6 +659,7 @@ struct err embedded_new(const struct embedded_settings *settings, const struct e
     list_init(&b->asking);
     list_init(&b->asks);
     list_init(&b->folds);
+    list_init(&b->events.reads);
     b->lanes.seed = rng_next(&b->env.rng);
     b->meter = meter_new(settings->metrics_queues, rng_next(&b->env.rng));
     embedded_refresh_now(b);
@@ -687,6 +692,7 @@ void embedded_free(struct backend *base)
     policies_free(b->policies);
     meter_free(b->meter);
     eventlog_writer_fini(&b->events.writer);
+    embedded_event_reads_free_all(b);
     buf_fini(&b->scratch);
     free(b);
 }

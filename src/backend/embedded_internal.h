@@ -70,6 +70,8 @@ struct events {
     instant oldest_at;
     uint64_t durable;             /* number of the newest durable event */
     uint64_t counts[EVENT_COUNT]; /* durable since the start */
+    struct list reads;            /* struct event_read.node, oldest first */
+    struct arena page;
 };
 
 /* A cursor that walks along while jobs are handed out in order; see embedded_port.c. */
@@ -178,6 +180,16 @@ void embedded_events_durable(struct embedded *b, const struct turn *t);
 struct err embedded_events_purge(struct embedded *b, bool *more);
 /* When there is something to purge next; false: not foreseen. */
 bool embedded_events_due(const struct embedded *b, instant *at);
+
+/* embedded_event_reads.c */
+struct err embedded_event_place(struct backend *base, uint64_t *since);
+struct err embedded_event_read(struct backend *base, const struct event_read_spec *spec,
+                               struct event_read **out);
+void embedded_event_read_cancel(struct backend *base, struct event_read *r);
+/* Answers those that can be. */
+void embedded_event_reads_serve(struct embedded *b);
+/* Forgets all without an answer. */
+void embedded_event_reads_free_all(struct embedded *b);
 
 /* embedded_meter.c */
 void embedded_meter_sealed(struct embedded *b, struct turn *t);

@@ -128,8 +128,11 @@ static void add_option(struct buf *b, const struct option_def *d)
     buf_lit(b, "\\fB\\-\\-");
     add_verbatim(b, str_from(d->flag));
     buf_lit(b, "\\fR");
-    if (d->value)
-        buf_print(b, " \\fI%s\\fR", d->value);
+    if (d->value) {
+        buf_lit(b, " \\fI");
+        add_verbatim(b, str_from(d->value));
+        buf_lit(b, "\\fR");
+    }
     buf_byte(b, '\n');
     add_prose(b, str_from(d->help));
     buf_lit(b, ".\n");

@@ -187,7 +187,7 @@ struct err engine_rerun(struct engine *e, instant now, struct id id, instant at,
                                 .gang_generation = s->extras.gang_generation,
                                 .gang_alone = job->options.gang.len > 0};
     must(q);
-    TRY(engine_depend_again(e, now, s->extras.waits_for, a, &extras.waits_for));
+    TRY(engine_depend_again(e, now, job, a, &extras.waits_for));
     engine_forget(e, now, q, job);
     s->ready_at = instant_max(at, now);
     struct job_event ev = engine_event(EVENT_RERUN, STATUS_DEAD, job);

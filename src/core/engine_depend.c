@@ -187,16 +187,17 @@ struct err engine_depend_begin(struct engine *e, instant now, const struct enque
     return err_none();
 }
 
-struct err engine_depend_again(struct engine *e, instant now, struct str ids, struct arena *a,
-                               struct str *waits_for)
+struct err engine_depend_again(struct engine *e, instant now, const struct job *job,
+                               struct arena *a, struct str *waits_for)
 {
+    struct str ids = job->state.extras.waits_for;
     *waits_for = depend_new(a, depend_count(ids));
     for (size_t i = 0; i < depend_count(ids); i++) {
         enum status status;
         struct err err = status_now(e, now, depend_at(ids, i), &status);
         if (err.code != ERR_OK && err.code != ERR_NOT_FOUND)
             return err;
-        if (err.code == ERR_OK && status != STATUS_COMPLETED)
+        if (err.code == ERR_OK && !is_met(&job->options, status))
             depend_add(waits_for, depend_at(ids, i));
     }
     return err_none();

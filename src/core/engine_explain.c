@@ -92,7 +92,7 @@ static void explain_time(const struct engine *e, instant now, struct arena *a,
     const struct job_state *s = &x->job.state;
     char wait[32];
     duration_of(instant_diff(instant_max(s->ready_at, now), now), wait);
-    if (instant_is_set(s->extras.grace_end))
+    if (s->extras.grace_token && !s->extras.terminated_at.ms)
         explain_add(x, a, OBSTACLE_TIME, s->ready_at,
                     "its time comes in %s, or earlier if its preempted run is reported to have "
                     "ended",
@@ -145,6 +145,25 @@ static void explain_workers(struct arena *a, struct explanation *x)
                     "all %u streams for its queue have as many jobs as they asked for", x->workers);
 }
 
+static void explain_gang(const struct engine *e, struct arena *a, struct explanation *x)
+{
+    struct gang_view g;
+    if (!engine_gang_view(e, x->job.id, &g))
+        return;
+    if (g.members < g.size)
+        explain_add(x, a, OBSTACLE_GANG, INSTANT_NONE, "its gang has %u of its %llu members",
+                    g.members, (unsigned long long)g.size);
+    else if (g.ready < g.members)
+        explain_add(x, a, OBSTACLE_GANG, INSTANT_NONE,
+                    "%u of the %u members of its gang are not ready yet", g.members - g.ready,
+                    g.members);
+    else
+        explain_add(x, a, OBSTACLE_GANG, INSTANT_NONE,
+                    "the %u members of its gang are handed out together, and there is no room for "
+                    "all of them at once",
+                    g.members);
+}
+
 static void explain_ready(struct engine *e, instant now, struct arena *a, struct explanation *x)
 {
     const struct queue *q = engine_queue_find(e, x->job.queue);
@@ -157,6 +176,7 @@ static void explain_ready(struct engine *e, instant now, struct arena *a, struct
     explain_limits(q, a, x);
     count_workers(e, q, node, x);
     explain_workers(a, x);
+    explain_gang(e, a, x);
     if (node.len && x->with_room && x->shunned == x->with_room) {
         char wait[32];
         duration_of(instant_diff(instant_max(until, now), now), wait);

@@ -353,6 +353,16 @@ void engine_gang_read(const struct engine *e, struct job *job)
     job->gang_active = m ? m->gang->live : 0;
 }
 
+bool engine_gang_view(const struct engine *e, struct id id, struct gang_view *v)
+{
+    const struct gang_member *m = find(e, id);
+    if (!m || !m->ready)
+        return false;
+    const struct gang *g = m->gang;
+    *v = (struct gang_view){g->count, g->ready, g->formed ? g->count : g->size};
+    return true;
+}
+
 void engine_gang_stale(const struct job_extras *x, struct run_ref ref, struct err *err)
 {
     if (ref.token && ref.token == x->gang_token)
@@ -379,7 +389,9 @@ void engine_gang_checks(const struct engine *e)
         }
         must(count > 0 && count == g->count && ready == g->ready && live == g->live);
         must(g->formed || live == 0);
-        must(live == 0 || ready == 0); /* together or not at all */
+        /* Together or not at all; but runs that were cut off end only when the store can be
+         * written again. */
+        must(live == 0 || ready == 0 || e->restored_count > 0);
         must(list_is_empty(&g->full) != (ready == count && (g->formed || count == g->size)));
         members += count;
     }

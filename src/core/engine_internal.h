@@ -344,6 +344,12 @@ void engine_gang_recalled(struct engine *e, const struct live *l, struct job_ext
 /* Hands out gangs for which there is room: those whose place is before that of any other job or,
  * if last, all. */
 struct err engine_gangs_dispatch(struct engine *e, instant now, struct arena *a, bool last);
+/* Of a ready member: how many there are, how many there must be, how many are ready. */
+struct gang_view {
+    uint32_t members, ready;
+    uint64_t size;
+};
+bool engine_gang_view(const struct engine *e, struct id id, struct gang_view *v);
 void engine_gang_read(const struct engine *e, struct job *job);
 /* Makes *err say so if the token is that of a run that the gang ended. */
 void engine_gang_stale(const struct job_extras *x, struct run_ref ref, struct err *err);
@@ -375,9 +381,9 @@ void engine_crons_check(const struct engine *e);
  * jobs of the same request that come before it. */
 struct err engine_depend_begin(struct engine *e, instant now, const struct enqueued *earlier,
                                struct arena *a, struct job *job);
-/* Those of ids that a job that is brought back is to wait for again. */
-struct err engine_depend_again(struct engine *e, instant now, struct str ids, struct arena *a,
-                               struct str *waits_for);
+/* Those it waited for when it died that a job that is brought back is to wait for again. */
+struct err engine_depend_again(struct engine *e, instant now, const struct job *job,
+                               struct arena *a, struct str *waits_for);
 /* Blocked jobs: into and out of the index. */
 void engine_blocked_add(struct engine *e, struct queue *q, const struct job *job);
 void engine_blocked_remove(struct engine *e, struct queue *q, const struct job *job);

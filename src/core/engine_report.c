@@ -208,7 +208,7 @@ static void adopt(const struct engine *e, struct decision *d, const struct polic
     if (!v->avoid_node || f->node.len == 0)
         return;
     span required = v->avoid_for.ms >= 0 ? v->avoid_for : e->settings.avoid_required;
-    d->extras.avoid_node = f->node;
+    d->extras.avoid_node = arena_copy(a, f->node); /* it may be the run's, which ends now */
     d->extras.avoid_until = instant_add(d->verdict.at, required);
     add_words(d->verdict.reason, ", not on the same node");
 }

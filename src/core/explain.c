@@ -21,6 +21,7 @@ const char *explain_kind_name(enum obstacle_kind k)
         [OBSTACLE_RATE] = "rate",
         [OBSTACLE_PLACE] = "place",
         [OBSTACLE_NO_WORKER] = "no_worker",
+        [OBSTACLE_GANG] = "gang",
         [OBSTACLE_BUSY] = "busy_workers",
     };
     must(k < OBSTACLE_KINDS);
@@ -53,6 +54,19 @@ static instant waits_since(const struct explanation *x)
     return x->job.state.status == STATUS_READY ? instant_max(since, x->job.state.ready_at) : since;
 }
 
+/* Who is called off while waiting has no run that ended then. */
+static bool died_waiting(const struct explanation *x)
+{
+    switch (x->job.state.resolution) {
+    case RESOLUTION_CANCELED:
+        return !x->has_run || x->run.outcome != OUTCOME_CANCELED;
+    case RESOLUTION_DEPENDENCY:
+        return true;
+    default:
+        return !x->has_run;
+    }
+}
+
 static instant since(const struct explanation *x)
 {
     switch (x->job.state.status) {
@@ -61,7 +75,7 @@ static instant since(const struct explanation *x)
     case STATUS_COMPLETED:
         return x->job.state.completed_at;
     case STATUS_DEAD:
-        return x->has_run ? x->run.ended_at : INSTANT_NONE;
+        return died_waiting(x) ? INSTANT_NONE : x->run.ended_at;
     default:
         return waits_since(x);
     }
@@ -108,7 +122,7 @@ static void sum_up_run(const struct explanation *x, instant now, struct buf *b)
     buf_lit(b, " unless it renews it");
 }
 
-static void sum_up_dead(struct explanation *x, struct buf *b, struct arena *a)
+static void sum_up_dead(struct explanation *x, struct buf *b)
 {
     const char *kind = job_resolution_name(x->job.state.resolution);
     buf_str(b, x->job.state.reason.len ? x->job.state.reason : STR("dead"));
@@ -119,7 +133,6 @@ static void sum_up_dead(struct explanation *x, struct buf *b, struct arena *a)
                           "retries, until it is purged");
     if (kind)
         buf_print(b, " (%s)", kind);
-    (void)a;
 }
 
 void explain_sum_up(struct explanation *x, instant now, struct arena *a)
@@ -135,7 +148,7 @@ void explain_sum_up(struct explanation *x, instant now, struct arena *a)
         buf_str(&b, x->job.state.reason.len ? x->job.state.reason : STR("completed"));
         break;
     case STATUS_DEAD:
-        sum_up_dead(x, &b, a);
+        sum_up_dead(x, &b);
         break;
     default:
         sum_up_waiting(x, &b);

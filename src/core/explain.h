@@ -20,6 +20,7 @@ enum obstacle_kind {
     OBSTACLE_RATE,        /* its queue has handed out as many as it may for now */
     OBSTACLE_PLACE,       /* others of its queue come first */
     OBSTACLE_NO_WORKER,   /* nobody asks for jobs of its queue */
+    OBSTACLE_GANG,        /* its gang is incomplete, or finds no room for all of it */
     OBSTACLE_BUSY,        /* who does has as many as it asked for */
     OBSTACLE_KINDS
 };

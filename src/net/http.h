@@ -46,9 +46,10 @@ enum http_method {
  * lives until the exchange is replied to (for a stream: until it is closed). */
 struct http_request {
     enum http_method method;
-    struct str path;                            /* still percent-encoded, without the query */
-    struct str query;                           /* without the '?'; empty if there is none */
-    struct str content_type, accept, worker_id; /* header values, empty if absent; Worker-Id */
+    struct str path;  /* still percent-encoded, without the query */
+    struct str query; /* without the '?'; empty if there is none */
+    /* Header values, empty if absent: Worker-Id, Last-Event-ID. */
+    struct str content_type, accept, worker_id, last_event_id;
     struct str body;
     struct arena *arena;
 };

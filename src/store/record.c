@@ -3,8 +3,7 @@
 
 #include "base/must.h"
 #include "core/job_fields.h"
-#include "store/reader.h"
-#include "store/writer.h"
+#include "store/record_parts.h"
 
 /* The bytes of version 1; the parts are those of store/writer.h.
  *
@@ -50,8 +49,6 @@
  *   RESOURCE byte version, varint resource version, text body
  *
  * There is one encoding of a value and nothing follows it: a reader refuses all else. */
-
-#define VERSION 1
 
 enum { BATCH_NONE, BATCH_OPEN, BATCH_CLOSED };
 
@@ -171,7 +168,7 @@ static void write_batch(struct writer *w, const struct job_batch *b)
 
 static void write_job(struct writer *w, const struct job *job)
 {
-    writer_byte(w, VERSION);
+    writer_byte(w, RECORD_VERSION);
     writer_text(w, job->queue);
     writer_text(w, job->type);
     writer_opt(w, job->retry_limit);
@@ -191,13 +188,13 @@ static void write_job(struct writer *w, const struct job *job)
 
 static void write_payload(struct writer *w, struct str payload)
 {
-    writer_byte(w, VERSION);
+    writer_byte(w, RECORD_VERSION);
     writer_text(w, payload);
 }
 
 static void write_state_record(struct writer *w, const struct job_state *s)
 {
-    writer_byte(w, VERSION);
+    writer_byte(w, RECORD_VERSION);
     write_state(w, s);
 }
 
@@ -237,7 +234,7 @@ static void write_failure(struct writer *w, const struct failure *f)
 static void write_run(struct writer *w, const struct run *r)
 {
     must(r->outcome < OUTCOME_COUNT);
-    writer_byte(w, VERSION);
+    writer_byte(w, RECORD_VERSION);
     writer_varint(w, r->index);
     writer_text(w, r->worker);
     writer_opt(w, r->taken_at.ms);
@@ -251,40 +248,6 @@ static void write_run(struct writer *w, const struct run *r)
     write_failure(w, &r->failure);
 }
 
-static void write_id(struct writer *w, struct id id)
-{
-    uint8_t bytes[16];
-    id_encode(id, bytes);
-    writer_bytes(w, bytes, sizeof bytes);
-}
-
-static void write_note(struct writer *w, const struct note *n)
-{
-    writer_byte(w, VERSION);
-    writer_varint(w, n->run);
-    writer_opt(w, n->at.ms);
-    writer_double(w, n->value);
-    writer_text(w, n->text);
-}
-
-static void write_takes(struct writer *w, instant at, const struct take *takes, size_t count)
-{
-    writer_byte(w, VERSION);
-    writer_opt(w, at.ms);
-    writer_varint(w, count);
-    for (size_t i = 0; i < count; i++) {
-        write_id(w, takes[i].id);
-        writer_varint(w, takes[i].run);
-    }
-}
-
-static void write_ended(struct writer *w, struct id id, enum depend_end end)
-{
-    writer_byte(w, VERSION);
-    write_id(w, id);
-    writer_byte(w, end);
-}
-
 static void write_pause(struct writer *w, const struct cron_pause *p)
 {
     writer_byte(w, p->paused);
@@ -294,7 +257,7 @@ static void write_pause(struct writer *w, const struct cron_pause *p)
 
 static void write_cron_group(struct writer *w, const struct cron_group *g)
 {
-    writer_byte(w, VERSION);
+    writer_byte(w, RECORD_VERSION);
     writer_text(w, g->name);
     write_pause(w, &g->pause);
 }
@@ -308,8 +271,8 @@ static void write_cron_entry(struct writer *w, const struct cron_entry *c)
 {
     const struct enqueue *job = &c->job;
     must(!instant_is_set(job->ready_at));
-    writer_byte(w, VERSION);
-    write_id(w, c->group);
+    writer_byte(w, RECORD_VERSION);
+    writer_id(w, c->group);
     writer_varint(w, c->position);
     writer_text(w, c->name);
     writer_text(w, c->expression);
@@ -330,7 +293,7 @@ static void write_cron_entry(struct writer *w, const struct cron_entry *c)
 
 static void write_cron_clock(struct writer *w, const struct cron_clock *c)
 {
-    writer_byte(w, VERSION);
+    writer_byte(w, RECORD_VERSION);
     writer_opt(w, c->next_at.ms);
     writer_opt(w, c->last_at.ms);
     write_pause(w, &c->pause);
@@ -338,7 +301,7 @@ static void write_cron_clock(struct writer *w, const struct cron_clock *c)
 
 static void write_resource(struct writer *w, uint64_t version, struct str body)
 {
-    writer_byte(w, VERSION);
+    writer_byte(w, RECORD_VERSION);
     writer_varint(w, version);
     writer_text(w, body);
 }
@@ -358,7 +321,7 @@ static void write_rate(struct writer *w, const struct rate *r, const struct buck
 static void write_queue(struct writer *w, const struct queue_record *q)
 {
     const struct queue_settings *s = &q->settings;
-    writer_byte(w, VERSION);
+    writer_byte(w, RECORD_VERSION);
     writer_byte(w, s->paused);
     writer_varint(w, s->concurrency);
     writer_varint(w, s->concurrency_per_key);
@@ -369,67 +332,39 @@ static void write_queue(struct writer *w, const struct queue_record *q)
     writer_opt(w, s->dead_retention.ms);
 }
 
-/* Puts a record under key: call is what writes it, with the writer as its `w`. */
-#define PUT(batch, key, call)                                                                      \
-    do {                                                                                           \
-        struct record_key key_ = (key);                                                            \
-        struct writer count_ = {0}, *w = &count_;                                                  \
-        call;                                                                                      \
-        struct writer fill_ = {batch_put_room(batch, record_key_view(&key_), count_.len), 0};      \
-        w = &fill_;                                                                                \
-        call;                                                                                      \
-        must(fill_.len == count_.len);                                                             \
-    } while (0)
-
 bool record_put_job(struct batch *b, const struct job *job)
 {
     must(job->payload.at != NULL);
-    PUT(b, record_job_key(job->id), write_job(w, job));
+    RECORD_PUT(b, record_job_key(job->id), write_job(w, job));
     if (!goes_apart(job))
         return false;
-    PUT(b, record_payload_key(job->id), write_payload(w, job->payload));
+    RECORD_PUT(b, record_payload_key(job->id), write_payload(w, job->payload));
     return true;
 }
 
 void record_put_state(struct batch *b, struct id id, const struct job_state *state)
 {
-    PUT(b, record_state_key(id), write_state_record(w, state));
+    RECORD_PUT(b, record_state_key(id), write_state_record(w, state));
 }
 
 void record_put_run(struct batch *b, struct id id, const struct run *run)
 {
-    PUT(b, record_run_key(id, run->index), write_run(w, run));
-}
-
-void record_put_note(struct batch *b, struct id id, enum note_kind kind, const struct note *note)
-{
-    PUT(b, record_note_key(id, kind), write_note(w, note));
-}
-
-void record_put_takes(struct batch *b, uint64_t seq, instant at, const struct take *takes,
-                      size_t count)
-{
-    PUT(b, record_takes_key(seq), write_takes(w, at, takes, count));
-}
-
-void record_put_ended(struct batch *b, uint64_t seq, struct id id, enum depend_end end)
-{
-    PUT(b, record_ended_key(seq), write_ended(w, id, end));
+    RECORD_PUT(b, record_run_key(id, run->index), write_run(w, run));
 }
 
 void record_put_cron_group(struct batch *b, const struct cron_group *group)
 {
-    PUT(b, record_cron_group_key(group->id), write_cron_group(w, group));
+    RECORD_PUT(b, record_cron_group_key(group->id), write_cron_group(w, group));
 }
 
 void record_put_cron_entry(struct batch *b, const struct cron_entry *entry)
 {
-    PUT(b, record_cron_entry_key(entry->id), write_cron_entry(w, entry));
+    RECORD_PUT(b, record_cron_entry_key(entry->id), write_cron_entry(w, entry));
 }
 
 void record_put_cron_clock(struct batch *b, struct id id, const struct cron_clock *clock)
 {
-    PUT(b, record_cron_clock_key(id), write_cron_clock(w, clock));
+    RECORD_PUT(b, record_cron_clock_key(id), write_cron_clock(w, clock));
 }
 
 void record_put_queue(struct batch *b, struct str name, const struct queue_record *queue)
@@ -455,36 +390,6 @@ void record_put_resource(struct batch *b, char kind, struct str name, uint64_t v
 }
 
 /* --- reading --- */
-
-static struct reader begin(struct str value)
-{
-    return (struct reader){.value = value};
-}
-
-/* Reads the version, which decides how the rest is read; there is one so far. */
-NODISCARD static struct err read_version(struct reader *r, const char *what)
-{
-    unsigned version = reader_byte(r, "version", UINT8_MAX);
-    if (version > VERSION)
-        return err_make(ERR_VERSION,
-                        "a %s record has version %u and was written by a newer tenax; this one, "
-                        "tenax " TENAX_VERSION ", knows up to version %d: use the newer one",
-                        what, version, VERSION);
-    if (version == 0)
-        return err_at(ERR_CORRUPT, 0, "a %s record has no version", what);
-    return err_none();
-}
-
-NODISCARD static struct err finish(struct reader *r, const char *what)
-{
-    if (r->bad)
-        return err_at(ERR_CORRUPT, (int64_t)r->pos, "a %s record of %zu bytes is broken at its %s",
-                      what, r->value.len, r->bad);
-    if (reader_left(r) > 0)
-        return err_at(ERR_CORRUPT, (int64_t)r->pos, "a %s record has %zu bytes too many", what,
-                      reader_left(r));
-    return err_none();
-}
 
 static void read_field(struct reader *r, const struct job_field *f, void *at)
 {
@@ -569,8 +474,8 @@ static void read_batch(struct reader *r, struct job_batch *b)
 
 struct err record_read_job(struct str value, struct id id, struct job *job, bool *payload_apart)
 {
-    struct reader r = begin(value);
-    TRY(read_version(&r, "job"));
+    struct reader r = record_begin(value);
+    TRY(record_check_version(&r, "job"));
     job->id = id;
     job->queue = reader_text(&r, "queue");
     job->type = reader_text(&r, "type");
@@ -586,23 +491,23 @@ struct err record_read_job(struct str value, struct id id, struct job *job, bool
     read_state(&r, &job->state);
     *payload_apart = reader_byte(&r, "payload", 1);
     job->payload = *payload_apart ? (struct str){NULL, 0} : reader_text(&r, "payload");
-    return finish(&r, "job");
+    return record_finish(&r, "job");
 }
 
 struct err record_read_payload(struct str value, struct str *payload)
 {
-    struct reader r = begin(value);
-    TRY(read_version(&r, "payload"));
+    struct reader r = record_begin(value);
+    TRY(record_check_version(&r, "payload"));
     *payload = reader_text(&r, "payload");
-    return finish(&r, "payload");
+    return record_finish(&r, "payload");
 }
 
 struct err record_read_state(struct str value, struct job_state *state)
 {
-    struct reader r = begin(value);
-    TRY(read_version(&r, "state"));
+    struct reader r = record_begin(value);
+    TRY(record_check_version(&r, "state"));
     read_state(&r, state);
-    return finish(&r, "state");
+    return record_finish(&r, "state");
 }
 
 static void read_container(struct reader *r, struct container_result *c)
@@ -655,8 +560,8 @@ static void read_failure(struct reader *r, struct arena *a, struct failure *f)
 
 struct err record_read_run(struct str value, struct arena *a, struct run *run)
 {
-    struct reader r = begin(value);
-    TRY(read_version(&r, "run"));
+    struct reader r = record_begin(value);
+    TRY(record_check_version(&r, "run"));
     run->index = (uint32_t)reader_varint(&r, "index", UINT32_MAX);
     run->worker = reader_text(&r, "worker");
     run->taken_at = reader_instant(&r, "taken_at");
@@ -669,57 +574,7 @@ struct err record_read_run(struct str value, struct arena *a, struct run *run)
     run->reason = reader_text(&r, "reason");
     run->failure = (struct failure){0};
     read_failure(&r, a, &run->failure);
-    return finish(&r, "run");
-}
-
-static struct id read_id(struct reader *r)
-{
-    const char *id = reader_bytes(r, "id", 16);
-    return id ? id_decode((const uint8_t *)id) : (struct id){0};
-}
-
-static struct take read_take(struct reader *r)
-{
-    struct take t = {.id = read_id(r)};
-    t.run = (uint32_t)reader_varint(r, "run", UINT32_MAX);
-    return t;
-}
-
-struct err record_read_note(struct str value, struct note *note)
-{
-    struct reader r = begin(value);
-    TRY(read_version(&r, "note"));
-    note->run = (uint32_t)reader_varint(&r, "run", UINT32_MAX);
-    note->at = reader_instant(&r, "at");
-    note->value = reader_double(&r, "value");
-    note->text = reader_text(&r, "text");
-    return finish(&r, "note");
-}
-
-struct err record_read_takes(struct str value, instant *at, void (*each)(void *ctx, struct take t),
-                             void *ctx)
-{
-    struct reader r = begin(value);
-    TRY(read_version(&r, "takes"));
-    *at = reader_instant(&r, "at");
-    uint64_t count = reader_varint(&r, "count", UINT64_MAX);
-    struct reader again = r;
-    for (uint64_t i = 0; i < count && !r.bad; i++)
-        read_take(&r);
-    TRY(finish(&r, "takes"));
-    /* Only now: the caller acts on no part of a broken record. */
-    for (uint64_t i = 0; i < count; i++)
-        each(ctx, read_take(&again));
-    return err_none();
-}
-
-struct err record_read_ended(struct str value, struct id *id, enum depend_end *end)
-{
-    struct reader r = begin(value);
-    TRY(read_version(&r, "ended"));
-    *id = read_id(&r);
-    *end = (enum depend_end)reader_byte(&r, "end", DEPEND_ENDS - 1);
-    return finish(&r, "ended");
+    return record_finish(&r, "run");
 }
 
 static struct cron_pause read_pause(struct reader *r)
@@ -733,20 +588,20 @@ static struct cron_pause read_pause(struct reader *r)
 
 struct err record_read_cron_group(struct str value, struct id id, struct cron_group *group)
 {
-    struct reader r = begin(value);
-    TRY(read_version(&r, "cron group"));
+    struct reader r = record_begin(value);
+    TRY(record_check_version(&r, "cron group"));
     group->id = id;
     group->name = reader_text(&r, "name");
     group->pause = read_pause(&r);
-    return finish(&r, "cron group");
+    return record_finish(&r, "cron group");
 }
 
 struct err record_read_cron_entry(struct str value, struct id id, struct cron_entry *entry)
 {
-    struct reader r = begin(value);
-    TRY(read_version(&r, "cron entry"));
+    struct reader r = record_begin(value);
+    TRY(record_check_version(&r, "cron entry"));
     *entry = (struct cron_entry){.id = id, .job.ready_at = INSTANT_NONE};
-    entry->group = read_id(&r);
+    entry->group = reader_id(&r);
     entry->position = (uint32_t)reader_varint(&r, "position", UINT32_MAX);
     entry->name = reader_text(&r, "name");
     entry->expression = reader_text(&r, "expression");
@@ -763,17 +618,17 @@ struct err record_read_cron_entry(struct str value, struct id id, struct cron_en
         entry->job.unique_key = reader_text(&r, "unique key");
     entry->job.payload = reader_text(&r, "payload");
     read_fields(&r, &job_option_fields, &entry->job.options);
-    return finish(&r, "cron entry");
+    return record_finish(&r, "cron entry");
 }
 
 struct err record_read_cron_clock(struct str value, struct cron_clock *clock)
 {
-    struct reader r = begin(value);
-    TRY(read_version(&r, "cron clock"));
+    struct reader r = record_begin(value);
+    TRY(record_check_version(&r, "cron clock"));
     clock->next_at = reader_instant(&r, "next_at");
     clock->last_at = reader_instant(&r, "last_at");
     clock->pause = read_pause(&r);
-    return finish(&r, "cron clock");
+    return record_finish(&r, "cron clock");
 }
 
 static void read_rate(struct reader *r, struct rate *rate, struct bucket *b)
@@ -792,9 +647,9 @@ static void read_rate(struct reader *r, struct rate *rate, struct bucket *b)
 
 struct err record_read_queue(struct str value, struct queue_record *queue)
 {
-    struct reader r = begin(value);
+    struct reader r = record_begin(value);
     struct queue_settings *s = &queue->settings;
-    TRY(read_version(&r, "queue"));
+    TRY(record_check_version(&r, "queue"));
     s->paused = reader_byte(&r, "pause", 1);
     s->concurrency = (uint32_t)reader_varint(&r, "concurrency", QUEUE_CONCURRENCY_MAX);
     s->concurrency_per_key =
@@ -804,14 +659,14 @@ struct err record_read_queue(struct str value, struct queue_record *queue)
     read_curve(&r, &s->backoff);
     s->completed_retention = reader_span(&r, "completed retention");
     s->dead_retention = reader_span(&r, "dead retention");
-    return finish(&r, "queue");
+    return record_finish(&r, "queue");
 }
 
 struct err record_read_resource(struct str value, uint64_t *version, struct str *body)
 {
-    struct reader r = begin(value);
-    TRY(read_version(&r, "resource"));
+    struct reader r = record_begin(value);
+    TRY(record_check_version(&r, "resource"));
     *version = reader_varint(&r, "resource version", INT64_MAX);
     *body = reader_text(&r, "body");
-    return finish(&r, "resource");
+    return record_finish(&r, "resource");
 }

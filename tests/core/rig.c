@@ -93,6 +93,7 @@ static void put_run(void *ctx, struct id id, const struct run *run)
     *copy = *run;
     copy->worker = arena_copy(&r->strings, run->worker);
     copy->reason = arena_copy(&r->strings, run->reason);
+    copy->failure.node = arena_copy(&r->strings, run->failure.node);
     copy->failure.message = arena_copy(&r->strings, run->failure.message);
     copy->failure.error_type = arena_copy(&r->strings, run->failure.error_type);
     copy->failure.backtrace = arena_copy(&r->strings, run->failure.backtrace);

@@ -164,9 +164,12 @@ static void rerun(struct model *m, struct model_job *j)
     if (j->runs == RUNS_MAX)
         return;
     assert_ok(engine_rerun(m->rig->e, m->rig->now, j->id, m->rig->now, &m->rig->strings, &job));
-    for (size_t i = j->wait_count; i-- > 0;)
-        if (j->waits_for[i]->status == STATUS_GONE || j->waits_for[i]->status == STATUS_COMPLETED)
+    bool any_end = j->when == DEPEND_ALL_ENDED || j->death == DEPEND_RUN;
+    for (size_t i = j->wait_count; i-- > 0;) {
+        enum status s = j->waits_for[i]->status;
+        if (s == STATUS_GONE || s == STATUS_COMPLETED || (s == STATUS_DEAD && any_end))
             drop(j, i);
+    }
     j->status = j->wait_count ? STATUS_BLOCKED : STATUS_READY;
 }
 

@@ -145,7 +145,7 @@ describe('a job that waits for its time', () => {
             [['time', job.ready_at]]);
         assert.equal(answer.earliest_at, job.ready_at);
         assert.ok(answer.since < job.ready_at);
-        assert.match(answer.summary, /^scheduled: its time comes in (59 min|1 h)/);
+        assert.match(answer.summary, /^scheduled: its time comes in (59 min|1 h)[^,;]*$/);
         assert.ok(!('position' in answer));
     });
 
@@ -157,6 +157,7 @@ describe('a job that waits for its time', () => {
         const answer = await explain(server, id);
         assert.equal(answer.reason, failed.reason);
         assert.match(answer.reason, /^retry 1 of 25/);
+        assert.match(answer.summary, /^scheduled: its time comes in [^,;]*$/);
         assert.equal(answer.since, failed.failed_at);
         assert.equal(answer.earliest_at, failed.ready_at);
         assert.deepEqual(answer.newest_run, (await server.runs(id))[0]);

@@ -42,7 +42,11 @@ describe('a gang', () => {
         const waiting = await server.job(first[0]);
         assert.equal(waiting.status, 'ready');
         assert.deepEqual(waiting.gang, { ...gang, generation: 0, members: 2, active: 0 });
+        const why = await server.get(`/jobs/${first[0]}/explain`);
+        assert.match(why.json.summary, /its gang has 2 of its 3 members/);
         const last = await enqueue(server, queue, gang, 1);
+        const still = await server.get(`/jobs/${first[0]}/explain`);
+        assert.match(still.json.summary, /the 3 members of its gang are handed out together/);
         const jobs = await claim(server, queue, 9);
         assert.deepEqual(idsOf(jobs), [...first, ...last].sort());
         assert.deepEqual(jobs[0].gang, { ...gang, generation: 0 });

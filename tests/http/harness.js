@@ -25,6 +25,20 @@ const { before, after } = require('node:test');
 const BIN = path.resolve(process.env.TENAX_BIN || path.join(__dirname, '../../build/tenax'));
 const DEADLINE_MS = 30000; // ends what hangs; nothing that works comes near it
 
+// The document of the API, if what reads it is installed (tools/setup test): then every answer
+// has to be as it says.
+function loadOpenapi() {
+    try {
+        return require('./openapi');
+    } catch (err) {
+        if (err.code !== 'MODULE_NOT_FOUND')
+            throw err;
+        return null;
+    }
+}
+
+const openapi = loadOpenapi();
+
 const running = new Set();
 process.on('exit', () => {
     for (const child of running)
@@ -241,7 +255,10 @@ class Server {
             req.on('response', (res) => resolve(collect(res)));
             req.end(bytes);
         });
-        return within(answer, `${method} ${target} is answered`);
+        return within(answer, `${method} ${target} is answered`).then((res) => {
+            openapi?.check(method, target, res);
+            return res;
+        });
     }
 
     get(target, headers) {
@@ -299,6 +316,20 @@ class Server {
         return taker;
     }
 
+    // Opens a stream of events, which come in the place of jobs.
+    async events(query = '', headers = {}) {
+        const stream = new Taker(this, query, headers, '/events');
+        await stream.opened;
+        return stream;
+    }
+
+    // All events that there are, of those that the query lets through.
+    async history(query = '') {
+        const res = await this.get(`/events?since=0&follow=false${query}`);
+        assert.equal(res.status, 200, res.text);
+        return res.text.split('\n').filter(Boolean).map((line) => JSON.parse(line));
+    }
+
     // A bare connection; see Wire.
     async wire() {
         const wire = new Wire(this);
@@ -342,9 +373,9 @@ function assertError(res, status, code, sentence) {
         assert.match(res.json.error, sentence);
 }
 
-// The jobs of one GET /jobs/take as they come.
+// The jobs of one GET /jobs/take as they come, or what else comes in lines.
 class Taker {
-    constructor(server, query, headers) {
+    constructor(server, query, headers, target = '/jobs/take') {
         this.jobs = []; // not asked for yet
         this.lines = []; // of all jobs
         this.beats = 0;
@@ -352,7 +383,7 @@ class Taker {
         this.rest = '';
         this.over = false;
         this.req = http.get({
-            host: server.host, port: server.port, path: `/jobs/take${query}`, agent: false, headers,
+            host: server.host, port: server.port, path: target + query, agent: false, headers,
         });
         this.opened = within(new Promise((resolve, reject) => {
             this.req.on('error', (err) => { this.end(); reject(err); });

@@ -198,7 +198,7 @@ describe('what rules of policies decide', () => {
         await failOnce('counted', {});
         const m = await scrape(server);
         const rule = (n) => m.get(`tenax_policy_retries_total{policy="counted",rule="${n}"}`);
-        assert.deepEqual([rule(0), rule(1), rule('default')], [undefined, 2, 1]);
+        assert.deepEqual([rule(1), rule(2), rule('default')], [undefined, 2, 1]);
         assert.equal(value(m, 'tenax_policy_pattern_give_ups_total'), 0);
     });
 

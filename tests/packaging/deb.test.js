@@ -22,7 +22,7 @@ dpkg -i /tenax.deb >&2
 id -un tenax
 stat -c '%U %G %a' /var/lib/tenax
 stat -c '%U %a' /etc/tenax/tenax.env
-deb-systemd-helper --quiet is-enabled tenax.service && echo enabled
+test -L /etc/systemd/system/multi-user.target.wants/tenax.service && echo enabled
 tenax version
 
 step serve

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What people set for queues. LIMIT: nothing is handed out of a paused queue, no more than its
+ * concurrency is in flight, and in no span of time more is handed out than its rate lets flow in
+ * and its burst saves up; what was acknowledged is in force. A request whose answer was lost may or
+ * may not be. */
+
+#include "ledger.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "trace.h"
+
+size_t ledger_limit_asked(struct ledger *l, unsigned queue, const struct mlimit *limit, instant now)
+{
+    struct mlimits *q = &l->limits[queue];
+    if (q->count == q->cap) {
+        q->cap = q->cap ? q->cap * 2 : 16;
+        q->asked = alloc_resize(q->asked, q->cap * sizeof *q->asked);
+    }
+    q->asked[q->count] = *limit;
+    q->asked[q->count].at = now;
+    q->asked[q->count].seq = 0;
+    q->taken_count = 0; /* from now on another rate may count */
+    return q->count++;
+}
+
+void ledger_limit_acked(struct ledger *l, unsigned queue, size_t limit)
+{
+    l->limits[queue].asked[limit].seq = l->seq++;
+}
+
+void ledger_limits_lost(struct ledger *l)
+{
+    for (unsigned q = 0; q < LIMITED; q++)
+        for (size_t i = 0; i < l->limits[q].count; i++)
+            if (l->limits[q].asked[i].seq > l->safe_seq)
+                l->limits[q].asked[i].seq = 0;
+}
+
+void ledger_limits_free(struct ledger *l)
+{
+    for (unsigned q = 0; q < LIMITED; q++) {
+        free(l->limits[q].asked);
+        free(l->limits[q].taken);
+    }
+}
+
+static bool may_be_in_force(const struct mlimits *q, size_t i, instant at)
+{
+    if (q->asked[i].at.ms > at.ms)
+        return false;
+    for (size_t k = i + 1; k < q->count; k++)
+        if (q->asked[k].seq && q->asked[k].at.ms < at.ms)
+            return false;
+    return true;
+}
+
+/* Whether the first one of all, which nobody asked for, may be. */
+static bool may_be_unset(const struct mlimits *q, instant at)
+{
+    for (size_t k = 0; k < q->count; k++)
+        if (q->asked[k].seq && q->asked[k].at.ms < at.ms)
+            return false;
+    return true;
+}
+
+/* Jobs of the queue that are in flight for certain, but for what patches may have moved. */
+static uint64_t in_flight(const struct ledger *l, unsigned queue, instant now)
+{
+    uint64_t n = 0;
+    for (size_t i = 0; i < l->count; i++) {
+        const struct mjob *m = l->jobs[i];
+        if (m->queue != queue || m->patched & PATCH_QUEUE || !m->run_count)
+            continue;
+        n += ledger_live(m, &m->runs[m->run_count - 1], now) == YES;
+    }
+    return n;
+}
+
+static void check_rate(struct mlimits *q, unsigned queue, const struct mlimit *limit)
+{
+    const instant *taken = q->taken;
+    int64_t last = taken[q->taken_count - 1].ms;
+    for (size_t i = 0; i < q->taken_count; i++) {
+        int64_t n = (int64_t)(q->taken_count - i), ms = last - taken[i].ms;
+        PROMISE((n - limit->burst) * limit->per_ms <= ms * limit->rate, "LIMIT",
+                "queue %u handed out %ld in %ld ms; its rate is %ld in %ld ms, at most %ld at once",
+                queue, (long)n, (long)ms, (long)limit->rate, (long)limit->per_ms,
+                (long)limit->burst);
+    }
+}
+
+/* Counted only while there is no doubt about the rate, and since when. */
+static void note_taken(struct ledger *l, unsigned queue, instant at)
+{
+    struct mlimits *q = &l->limits[queue];
+    const struct mlimit *limit = q->count ? &q->asked[q->count - 1] : NULL;
+    bool known = l->sync && limit && limit->seq && limit->at.ms < at.ms && limit->rate;
+    if (!known || (q->taken_count && q->taken[q->taken_count - 1].ms > at.ms))
+        return;
+    if (q->taken_count == q->taken_cap) {
+        q->taken_cap = q->taken_cap ? q->taken_cap * 2 : 64;
+        q->taken = alloc_resize(q->taken, q->taken_cap * sizeof *q->taken);
+    }
+    q->taken[q->taken_count++] = at;
+    check_rate(q, queue, limit);
+}
+
+void ledger_limit_handed(struct ledger *l, unsigned queue, instant at, instant now)
+{
+    const struct mlimits *q = &l->limits[queue];
+    if (q->count == 0)
+        return;
+    bool paused = !may_be_unset(q, at), full = paused;
+    uint64_t n = full ? in_flight(l, queue, now) : 0;
+    for (size_t i = 0; i < q->count; i++) {
+        const struct mlimit *limit = &q->asked[i];
+        if (!may_be_in_force(q, i, at))
+            continue;
+        paused &= limit->paused;
+        full &= limit->concurrency && n > limit->concurrency;
+    }
+    PROMISE(!paused, "LIMIT", "queue %u is paused and a job of it was handed out", queue);
+    PROMISE(!full, "LIMIT", "%lu jobs of queue %u are in flight", n, queue);
+    note_taken(l, queue, at);
+}
+
+void ledger_limit_check(struct ledger *l, unsigned queue, const struct mlimit *is, instant now)
+{
+    const struct mlimits *q = &l->limits[queue];
+    bool unset = !is->paused && !is->concurrency && !is->rate;
+    bool fits = unset && may_be_unset(q, now);
+    for (size_t i = 0; i < q->count && !fits; i++) {
+        const struct mlimit *limit = &q->asked[i];
+        fits = may_be_in_force(q, i, now) && limit->paused == is->paused &&
+               limit->concurrency == is->concurrency && limit->rate == is->rate &&
+               (!is->rate || (limit->per_ms == is->per_ms && limit->burst == is->burst));
+    }
+    PROMISE(fits, "LIMIT", "queue %u has limits that are not in force", queue);
+}

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What happens to jobs, as it happens. Events come as server-sent events, which carry their
+ * number beside them: after a broken connection it goes on where it was. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "cli/client.h"
+#include "cli/commands.h"
+#include "cli/view.h"
+#include "cli/when.h"
+
+#define RETRY_MS 1000
+
+struct events_args {
+    struct client_args client;
+    const char *queue, *type, *job, *event;
+    int64_t since;
+    bool follow;
+};
+
+#define AT(field) .offset = offsetof(struct events_args, field)
+
+static const struct option_def options[] = {
+    {"follow", NULL, OPTION_SWITCH, AT(follow), .letter = 'f',
+     .help = "go on with what happens from now on, until interrupted; without --since only that"},
+    {"since", "NUMBER", OPTION_INT, AT(since), .max = INT64_MAX,
+     .help = "begin after the event with this number; 0: with the oldest that is kept"},
+    {"queue", "NAME,…", OPTION_TEXT, AT(queue), .help = "only of jobs in these queues"},
+    {"type", "NAME,…", OPTION_TEXT, AT(type), .help = "only of jobs of these types"},
+    {"job", "ID,…", OPTION_TEXT, AT(job), .help = "only of these jobs"},
+    {"event", "NAME,…", OPTION_TEXT, AT(event),
+     .help = "only these: job_enqueued, job_blocked, job_unblocked, job_ready, job_postponed, "
+             "job_taken, job_completed, "
+             "job_requeued, job_returned, job_dead, job_rerun, job_deleted"},
+    CLIENT_OPTIONS(struct events_args),
+    {0},
+};
+
+const struct subcommand events_command = {
+    .name = "events",
+    .usage = "[OPTIONS]",
+    .summary = "show what happens to jobs",
+    .about = "Prints a line for each change of a job's status: when, which, where it went and why. "
+             "Without --follow it ends with the newest. The server keeps events for a while "
+             "(--event-retention, --event-max-bytes); where some are gone a line says so. If the "
+             "connection breaks, --follow goes on where it was once the server is there again.\n"
+             "With --output json each event is one line of JSON.",
+    .examples = "  tenax events --follow --queue mail\n"
+                "  tenax events --event job_requeued,job_dead\n"
+                "  tenax events --output json --since 0 | jq -r .reason\n",
+    .options = options,
+};
+
+struct reader {
+    struct client client;
+    struct buf line; /* of the answer, not whole yet */
+    struct buf out;
+    long long last; /* the number of the newest event that it knows of; negative: none */
+};
+
+/* --- showing --- */
+
+static void add_text(struct reader *r, struct str event, const char *key, const char *before)
+{
+    struct str text = view_text(&r->client.arena, event, key);
+    if (text.len == 0)
+        return;
+    buf_str(&r->out, str_from(before));
+    table_harmless(&r->out, text);
+}
+
+static void show_gap(struct reader *r, struct str event)
+{
+    int64_t from = 0, to = 0;
+    view_int(event, "from", &from);
+    view_int(event, "to", &to);
+    buf_print(&r->out, "events %lld to %lld are not kept any more\n", (long long)from,
+              (long long)to);
+}
+
+static void show(struct reader *r, struct str event)
+{
+    struct arena *a = &r->client.arena;
+    struct str kind = view_text(a, event, "event");
+    if (str_eq(kind, STR("gap"))) {
+        show_gap(r, event);
+        return;
+    }
+    when_clock(&r->out, view_time(event, "at"));
+    buf_print(&r->out, "  %-13.*s  ", STR_ARG(kind));
+    table_harmless(&r->out, view_text(a, event, "id"));
+    add_text(r, event, "queue", "  ");
+    add_text(r, event, "type", " ");
+    add_text(r, event, "from", "  ");
+    add_text(r, event, "to", view_get(event, "from").len ? " -> " : "  ");
+    add_text(r, event, "run", "  run ");
+    add_text(r, event, "worker", " by ");
+    add_text(r, event, "reason", ": ");
+    buf_byte(&r->out, '\n');
+    arena_reset(a);
+}
+
+/* --- reading --- */
+
+static void take_line(struct reader *r, struct str line)
+{
+    if (line.len > 4 && memcmp(line.at, "id: ", 4) == 0)
+        r->last = strtoll(line.at + 4, NULL, 10);
+    if (line.len <= 6 || memcmp(line.at, "data: ", 6) != 0)
+        return;
+    struct str event = {line.at + 6, line.len - 6};
+    if (view_check(event, NULL).code != ERR_OK)
+        return;
+    if (r->client.args.output == CLIENT_TABLE) {
+        show(r, event);
+        return;
+    }
+    json_write_one_line(&r->out, event);
+    buf_byte(&r->out, '\n');
+}
+
+static void take_lines(struct reader *r)
+{
+    size_t taken = 0;
+    const char *end;
+    while ((end = memchr(r->line.at + taken, '\n', r->line.len - taken))) {
+        struct str line = {r->line.at + taken, (size_t)(end - r->line.at) - taken};
+        r->line.at[taken + line.len] = '\0'; /* for strtoll */
+        take_line(r, line);
+        taken += line.len + 1;
+    }
+    buf_drop(&r->line, taken);
+}
+
+static size_t receive(char *at, size_t size, size_t n, void *to)
+{
+    struct reader *r = to;
+    long status = 0;
+    curl_easy_getinfo(r->client.call.curl, CURLINFO_RESPONSE_CODE, &status);
+    if (status != 200) { /* a sentence that says why */
+        buf_add(&r->client.call.answer, at, size * n);
+        return size * n;
+    }
+    buf_add(&r->line, at, size * n);
+    take_lines(r);
+    command_print(stdout, &r->out);
+    fflush(stdout);
+    return ferror(stdout) ? 0 : size * n;
+}
+
+static void build_path(const struct reader *r, const struct events_args *args, struct buf *path)
+{
+    path->len = 0;
+    buf_lit(path, "/events");
+    client_query(path, "follow", args->follow ? "true" : "false");
+    client_query(path, "queue", args->queue);
+    client_query(path, "type", args->type);
+    client_query(path, "job", args->job);
+    client_query(path, "event", args->event);
+    if (r->last >= 0)
+        buf_print(path, "&since=%lld", r->last);
+}
+
+/* Once, until the connection ends. */
+static enum call_result read_stream(struct reader *r, const struct events_args *args)
+{
+    struct buf path = {0};
+    build_path(r, args, &path);
+    r->line.len = 0;
+    enum call_result result = call_wait(&r->client.call, "GET", client_path(&path), (span){0});
+    buf_fini(&path);
+    return result;
+}
+
+static void pause_ms(long ms)
+{
+    struct timespec t = {ms / 1000, ms % 1000 * 1000000};
+    nanosleep(&t, NULL);
+}
+
+static int refuse(const struct reader *r, enum call_result result)
+{
+    struct buf why = {0};
+    call_explain(&r->client.call, &why);
+    fprintf(stderr, "tenax events: %.*s\n", STR_ARG(buf_view(&why)));
+    buf_fini(&why);
+    return result == CALL_UNREACHABLE ? CLI_UNREACHABLE : CLI_REFUSED;
+}
+
+/* A stream that once was there is asked for again. */
+static int follow(struct reader *r, const struct events_args *args)
+{
+    bool told = false, connected = false;
+    for (;;) {
+        enum call_result result = read_stream(r, args);
+        if (ferror(stdout))
+            return CLI_OK; /* whoever read it has enough */
+        connected |= r->client.call.status == 200 || r->last >= 0;
+        bool again = result == CALL_DONE || result == CALL_UNREACHABLE || result == CALL_TRY_LATER;
+        if (result == CALL_DONE)
+            told = false;
+        if (!connected || !again)
+            return refuse(r, result);
+        if (!told)
+            fprintf(stderr, "tenax events: the connection has ended; going on after event %lld\n",
+                    r->last);
+        told = true;
+        pause_ms(RETRY_MS);
+    }
+}
+
+static int show_history(struct reader *r, const struct events_args *args)
+{
+    enum call_result result = read_stream(r, args);
+    return result == CALL_DONE || ferror(stdout) ? CLI_OK : refuse(r, result);
+}
+
+static void prepare(struct reader *r)
+{
+    CURL *curl = r->client.call.curl;
+    curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, receive);
+    curl_easy_setopt(curl, CURLOPT_WRITEDATA, r);
+    /* The server's heartbeats are more frequent than that. */
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+    curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME,
+                     (long)((r->client.args.timeout.ms + 999) / 1000));
+}
+
+static int events(struct reader *r, const struct events_args *args)
+{
+    struct curl_slist *headers = curl_slist_append(NULL, "Accept: text/event-stream");
+    prepare(r);
+    curl_easy_setopt(r->client.call.curl, CURLOPT_HTTPHEADER, headers);
+    int code = args->follow ? follow(r, args) : show_history(r, args);
+    curl_slist_free_all(headers);
+    return code;
+}
+
+int events_main(int argc, char **argv)
+{
+    struct events_args args = {0};
+    struct options o;
+    struct reader r = {.last = -1};
+    int code;
+    if (!command_begin(&events_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+        return code;
+    if (o.rest_count)
+        return command_usage(&events_command, "unexpected '%s'", o.rest[0]);
+    code = client_open(&r.client, &events_command, &args.client);
+    if (code != CLI_OK)
+        return code;
+    if (OPTION_GIVEN(&o, struct events_args, since) || !args.follow)
+        r.last = args.since;
+    code = events(&r, &args);
+    client_close(&r.client);
+    buf_fini(&r.line);
+    buf_fini(&r.out);
+    return code;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Records of what happens around a job: what its workers left, who was handed it by a stream, who
+ * is yet to be told of its end. Their bytes are described in record.c. */
+
+#include "store/record.h"
+
+#include "store/record_parts.h"
+
+static void write_note(struct writer *w, const struct note *n)
+{
+    writer_byte(w, RECORD_VERSION);
+    writer_varint(w, n->run);
+    writer_opt(w, n->at.ms);
+    writer_double(w, n->value);
+    writer_text(w, n->text);
+}
+
+static void write_takes(struct writer *w, instant at, const struct take *takes, size_t count)
+{
+    writer_byte(w, RECORD_VERSION);
+    writer_opt(w, at.ms);
+    writer_varint(w, count);
+    for (size_t i = 0; i < count; i++) {
+        writer_id(w, takes[i].id);
+        writer_varint(w, takes[i].run);
+    }
+}
+
+static void write_ended(struct writer *w, struct id id, enum depend_end end)
+{
+    writer_byte(w, RECORD_VERSION);
+    writer_id(w, id);
+    writer_byte(w, end);
+}
+
+void record_put_note(struct batch *b, struct id id, enum note_kind kind, const struct note *note)
+{
+    RECORD_PUT(b, record_note_key(id, kind), write_note(w, note));
+}
+
+void record_put_takes(struct batch *b, uint64_t seq, instant at, const struct take *takes,
+                      size_t count)
+{
+    RECORD_PUT(b, record_takes_key(seq), write_takes(w, at, takes, count));
+}
+
+void record_put_ended(struct batch *b, uint64_t seq, struct id id, enum depend_end end)
+{
+    RECORD_PUT(b, record_ended_key(seq), write_ended(w, id, end));
+}
+
+struct err record_read_note(struct str value, struct note *note)
+{
+    struct reader r = record_begin(value);
+    TRY(record_check_version(&r, "note"));
+    note->run = (uint32_t)reader_varint(&r, "run", UINT32_MAX);
+    note->at = reader_instant(&r, "at");
+    note->value = reader_double(&r, "value");
+    note->text = reader_text(&r, "text");
+    return record_finish(&r, "note");
+}
+
+static struct take read_take(struct reader *r)
+{
+    struct take t = {.id = reader_id(r)};
+    t.run = (uint32_t)reader_varint(r, "run", UINT32_MAX);
+    return t;
+}
+
+struct err record_read_takes(struct str value, instant *at, void (*each)(void *ctx, struct take t),
+                             void *ctx)
+{
+    struct reader r = record_begin(value);
+    TRY(record_check_version(&r, "takes"));
+    *at = reader_instant(&r, "at");
+    uint64_t count = reader_varint(&r, "count", UINT64_MAX);
+    struct reader again = r;
+    for (uint64_t i = 0; i < count && !r.bad; i++)
+        read_take(&r);
+    TRY(record_finish(&r, "takes"));
+    /* Only now: the caller acts on no part of a broken record. */
+    for (uint64_t i = 0; i < count; i++)
+        each(ctx, read_take(&again));
+    return err_none();
+}
+
+struct err record_read_ended(struct str value, struct id *id, enum depend_end *end)
+{
+    struct reader r = record_begin(value);
+    TRY(record_check_version(&r, "ended"));
+    *id = reader_id(&r);
+    *end = (enum depend_end)reader_byte(&r, "end", DEPEND_ENDS - 1);
+    return record_finish(&r, "ended");
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STORE_RECORD_PARTS_H
+#define STORE_RECORD_PARTS_H
+
+/* What the files that write and read records share. */
+
+#include "base/err.h"
+#include "base/id.h"
+#include "base/must.h"
+#include "store/reader.h"
+#include "store/record.h"
+#include "store/writer.h"
+
+/* The newest version of every record: its first byte. */
+#define RECORD_VERSION 1
+
+/* Puts a record under key: call is what writes it, with the writer as its `w`. */
+#define RECORD_PUT(batch, key, call)                                                               \
+    do {                                                                                           \
+        struct record_key key_ = (key);                                                            \
+        struct writer count_ = {0}, *w = &count_;                                                  \
+        call;                                                                                      \
+        struct writer fill_ = {batch_put_room(batch, record_key_view(&key_), count_.len), 0};      \
+        w = &fill_;                                                                                \
+        call;                                                                                      \
+        must(fill_.len == count_.len);                                                             \
+    } while (0)
+
+static inline void writer_id(struct writer *w, struct id id)
+{
+    uint8_t bytes[16];
+    id_encode(id, bytes);
+    writer_bytes(w, bytes, sizeof bytes);
+}
+
+static inline struct id reader_id(struct reader *r)
+{
+    const char *id = reader_bytes(r, "id", 16);
+    return id ? id_decode((const uint8_t *)id) : (struct id){0};
+}
+
+static inline struct reader record_begin(struct str value)
+{
+    return (struct reader){.value = value};
+}
+
+/* Reads the version, which decides how the rest is read; there is one so far. */
+NODISCARD static inline struct err record_check_version(struct reader *r, const char *what)
+{
+    unsigned version = reader_byte(r, "version", UINT8_MAX);
+    if (version > RECORD_VERSION)
+        return err_make(ERR_VERSION,
+                        "a %s record has version %u and was written by a newer tenax; this one, "
+                        "tenax " TENAX_VERSION ", knows up to version %d: use the newer one",
+                        what, version, RECORD_VERSION);
+    if (version == 0)
+        return err_at(ERR_CORRUPT, 0, "a %s record has no version", what);
+    return err_none();
+}
+
+NODISCARD static inline struct err record_finish(struct reader *r, const char *what)
+{
+    if (r->bad)
+        return err_at(ERR_CORRUPT, (int64_t)r->pos, "a %s record of %zu bytes is broken at its %s",
+                      what, r->value.len, r->bad);
+    if (reader_left(r) > 0)
+        return err_at(ERR_CORRUPT, (int64_t)r->pos, "a %s record has %zu bytes too many", what,
+                      reader_left(r));
+    return err_none();
+}
+
+#endif

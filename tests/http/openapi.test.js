@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// docs/openapi.json: valid, complete, and served. That answers are as it says is checked with
+// every request of every other test (harness.js).
+
+const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const path = require('node:path');
+const { describe, it } = require('node:test');
+const { Server, assertError, queueName, useServer } = require('./harness');
+const { METHODS, check, document, schemaAt } = require('./openapi');
+
+const EVENT = ['components', 'schemas', 'Event'];
+
+describe('docs/openapi.json', () => {
+    const server = useServer();
+
+    it('is_valid_OpenAPI_3.1', async () => {
+        const { Validator } = await import('@seriousme/openapi-schema-validator');
+        const validator = new Validator();
+        const { valid, errors } = await validator.validate(structuredClone(document));
+        assert.ok(valid, JSON.stringify(errors));
+        assert.equal(validator.version, '3.1');
+    });
+
+    it('has_every_route_and_no_other', () => {
+        const source = fs.readFileSync(path.join(__dirname, '../../src/api/api.c'), 'utf8');
+        const routes = [...source.matchAll(/\{HTTP_([A-Z]+), "([^"]+)"/g)].map((m) => `${m[1]} ${m[2]}`);
+        assert.ok(routes.length > 50);
+        const described = Object.entries(document.paths).flatMap(([target, item]) =>
+            METHODS.filter((method) => item[method])
+                .map((method) => `${method.toUpperCase()} ${target}`));
+        assert.deepEqual(described.sort(), routes.sort());
+    });
+
+    it('names_every_parameter_of_a_path', () => {
+        for (const [target, item] of Object.entries(document.paths))
+            for (const method of METHODS.filter((name) => item[name])) {
+                const named = (item[method].parameters ?? []).filter((p) => p.in === 'path');
+                assert.deepEqual(named.map((p) => `{${p.name}}`), target.match(/\{\w+\}/g) ?? [],
+                    `${method} ${target}`);
+            }
+    });
+
+    it('is_what_the_server_gives', async () => {
+        const res = await server.get('/openapi.json');
+        assert.equal(res.headers['content-type'], 'application/json');
+        assert.deepEqual(res.json, document);
+        assertError(await server.post('/openapi.json', {}), 405, 'method_not_allowed');
+    });
+
+    it('says_what_an_event_is', async () => {
+        const queue = queueName();
+        const { id } = await server.enqueue({ queue, retry_limit: 0 });
+        await server.claimOne(queue, { worker: 'w' });
+        await server.post(`/jobs/${id}/failure`, { message: 'no' });
+        await server.delete(`/jobs/${id}`);
+        const events = await server.history(`&queue=${queue}`);
+        assert.equal(events.length, 4);
+        const valid = schemaAt(EVENT);
+        for (const event of events)
+            assert.ok(valid(event), JSON.stringify([event, valid.errors]));
+    });
+
+    it('names_every_event', () => {
+        const table = fs.readFileSync(path.join(__dirname, '../../src/core/lifecycle.def'), 'utf8');
+        const kinds = [...table.matchAll(/^EVENT\(\w+, *"\w+", *"(\w+)"/gm)].map((m) => m[1]);
+        assert.deepEqual([...document.components.schemas.Event.properties.event.enum].sort(),
+            [...new Set(kinds)].sort());
+    });
+
+    it('is_held_against_answers', () => {
+        const answer = (status, json) => ({
+            status, json, bytes: Buffer.from('x'), headers: { 'content-type': 'application/json' },
+        });
+        check('GET', '/jobs/count?queue=a', answer(200, { count: 3 }));
+        check('GET', '/no/such/path', answer(404, { error: 'e', code: 'c' }));
+        for (const [method, target, status, json] of [
+            ['GET', '/jobs/count', 200, { count: 'three' }],
+            ['GET', '/jobs/count', 200, { count: 3, more: true }],
+            ['GET', '/jobs/count', 202, { count: 3 }],
+            ['GET', '/jobs/count', 404, { error: 'without a code' }],
+            ['GET', '/no/such/path', 200, {}],
+        ])
+            assert.throws(() => check(method, target, answer(status, json)), /docs\/openapi\.json/);
+    });
+});
+
+describe('a server that is asked for its description at the admin listener', () => {
+    it('gives_it', async (t) => {
+        const server = new Server();
+        await server.start();
+        t.after(() => server.clean());
+        assert.deepEqual((await server.admin('GET', '/openapi.json')).json, document);
+    });
+});

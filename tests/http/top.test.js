@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// `tenax top` in a real terminal: tmux runs it, types, and shows its screen.
+
+const assert = require('node:assert/strict');
+const { execFileSync } = require('node:child_process');
+const fs = require('node:fs');
+const http = require('node:http');
+const path = require('node:path');
+const { after, afterEach, describe, it } = require('node:test');
+const { BIN, Server, makeDir, queueName, run, useServer } = require('./harness');
+
+const DEADLINE_MS = 30000;
+const dir = makeDir();
+const socket = path.join(dir, 'tmux');
+let names = 0;
+
+function tmux(...args) {
+    return execFileSync('tmux', ['-S', socket, '-f', '/dev/null', ...args],
+        { encoding: 'utf8', stdio: ['ignore', 'pipe', 'pipe'] });
+}
+
+// One `tenax top` in a terminal of its own.
+class Screen {
+    constructor(url, { width = 80, height = 24, env = 'NO_COLOR=1' } = {}) {
+        this.name = `t${++names}`;
+        // remain-on-exit: how it ended is to be seen, too.
+        tmux('new-session', '-d', '-s', this.name, '-x', `${width}`, '-y', `${height}`,
+            `stty -echo; read go; env ${env} ${BIN} top --url ${url}; echo "ended with $?"; read x`);
+        tmux('send-keys', '-t', this.name, 'Enter');
+    }
+
+    text() {
+        return tmux('capture-pane', '-p', '-t', this.name);
+    }
+
+    keys(...keys) {
+        tmux('send-keys', '-t', this.name, ...keys);
+    }
+
+    type(text) {
+        tmux('send-keys', '-l', '-t', this.name, text);
+    }
+
+    // Waits until the screen matches, and returns it.
+    async shows(...patterns) {
+        const end = Date.now() + DEADLINE_MS;
+        for (;;) {
+            const text = this.text();
+            if (patterns.every((p) => p.test(text)))
+                return text;
+            assert.ok(Date.now() < end, `the screen never showed ${patterns}:\n${text}`);
+            await new Promise((resolve) => setTimeout(resolve, 50));
+        }
+    }
+
+    resize(width, height) {
+        tmux('resize-window', '-t', this.name, '-x', `${width}`, '-y', `${height}`);
+    }
+
+    close() {
+        tmux('kill-session', '-t', this.name);
+    }
+}
+
+// Stands between top and a server: answers as told, or passes on.
+class Between {
+    constructor(server) {
+        this.answer = () => false;
+        this.http = http.createServer((req, res) => {
+            if (this.answer(req, res))
+                return;
+            const on = http.request({ host: server.host, port: server.port, path: req.url,
+                method: req.method, headers: req.headers }, (from) => {
+                res.writeHead(from.statusCode, from.headers);
+                from.pipe(res);
+            });
+            on.on('error', () => res.destroy());
+            res.on('close', () => on.destroy());
+            req.pipe(on);
+        });
+    }
+
+    async start() {
+        await new Promise((resolve) => this.http.listen(0, '127.0.0.1', resolve));
+        this.url = `http://127.0.0.1:${this.http.address().port}`;
+        return this;
+    }
+
+    stop() {
+        this.http.closeAllConnections?.();
+        this.http.close();
+    }
+}
+
+describe('tenax top', () => {
+    const server = useServer();
+    let screen;
+    afterEach(() => {
+        screen?.close();
+        screen = null;
+    });
+    after(() => {
+        try {
+            tmux('kill-server');
+        } catch (e) { /* its last session has ended it */ }
+        fs.rmSync(dir, { recursive: true, force: true });
+    });
+
+    async function reset() {
+        assert.equal((await server.post('/reset')).status, 204);
+    }
+
+    async function dead(queue) {
+        const { id } = await server.enqueue({ queue });
+        await server.claimOne(queue, { worker_id: 'w-1' });
+        const res = await server.post(`/jobs/${id}/failure`,
+            { message: 'smtp is down', kill: true });
+        assert.equal(res.status, 200, res.text);
+        return id;
+    }
+
+    it('shows_counts_and_jobs_on_80_by_24_and_follows_what_happens', async () => {
+        await reset();
+        screen = new Screen(server.url());
+        await screen.shows(/in flight 0 +ready 0 +scheduled 0 +dead 0/, /nothing/);
+        const { id } = await server.enqueue({ queue: 'mail', type: 'welcome' });
+        await screen.shows(/ready 1 /);
+        screen.keys('2');
+        const text = await screen.shows(new RegExp(`^ ${id} mail +welcome +0 `, 'm'));
+        const lines = text.split('\n').slice(0, 24);
+        assert.match(lines[0], /^ tenax top {2}http:/);
+        assert.match(lines[3], /^\[=+\]$/);
+        assert.equal(lines[3].length, 80);
+        assert.match(lines[23], /^ q quit .*\? help/);
+        await server.claimOne('mail');
+        await screen.shows(/in flight 1 +ready 0/, /^ +nothing/m);
+        screen.keys('1');
+        await screen.shows(new RegExp(`^ ${id} mail .* taken`, 'm'));
+        await server.enqueue({ queue: 'later', ready_at: Date.now() + 3600000 });
+        screen.keys('3');
+        await screen.shows(/^ \w{25} later +test +0 +in (59|60) min|in 1 h/m, /scheduled 1/);
+    });
+
+    it('shows_the_runs_of_a_job_with_their_reasons', async () => {
+        await reset();
+        const id = await dead('mail');
+        screen = new Screen(server.url());
+        screen.keys('4');
+        await screen.shows(new RegExp(id));
+        screen.keys('Enter');
+        const text = await screen.shows(new RegExp(`job ${id}`), /run 0 +failed/);
+        assert.match(text, /^ status +dead$/m);
+        assert.match(text, /run 0 +failed.*smtp is down/);
+        assert.match(text, /dead: killed by the worker/);
+        screen.keys('Escape');
+        await screen.shows(/^(?![^]*status +dead)/);
+    });
+
+    it('deletes_only_what_is_confirmed', async () => {
+        await reset();
+        const id = await dead('mail');
+        screen = new Screen(server.url());
+        screen.keys('4');
+        await screen.shows(new RegExp(id));
+        screen.keys('d');
+        await screen.shows(new RegExp(`Delete job ${id}\\? \\(y/n\\)`));
+        screen.keys('n');
+        await screen.shows(/nothing was changed/);
+        assert.equal((await server.job(id)).status, 'dead');
+        screen.keys('d');
+        await screen.shows(/Delete job/);
+        screen.keys('y');
+        await screen.shows(new RegExp(`deleted ${id}`), /dead 0/, /^ +nothing/m);
+        assert.equal((await server.get(`/jobs/${id}`)).status, 404);
+    });
+
+    it('retries_dead_jobs_after_a_question', async () => {
+        await reset();
+        const ids = [await dead('mail'), await dead('mail')];
+        screen = new Screen(server.url());
+        screen.keys('4');
+        await screen.shows(new RegExp(ids[0]), new RegExp(ids[1]));
+        screen.keys('r');
+        await screen.shows(new RegExp(`Retry job ${ids[1]}`)); // the newest is the first
+        screen.keys('y');
+        await screen.shows(new RegExp(`retried ${ids[1]}`), /ready 1 .*dead 1/);
+        assert.equal((await server.job(ids[1])).status, 'ready');
+        screen.keys('2');
+        await screen.shows(/\[2 Ready\]/, new RegExp(`^ ${ids[1]}`, 'm'));
+        screen.keys('r');
+        await screen.shows(/only dead jobs are retried/);
+        screen.keys('5');
+        await screen.shows(/^ mail/m);
+        screen.keys('r');
+        await screen.shows(/Retry all dead jobs of mail\?/);
+        screen.keys('y');
+        await screen.shows(/ready 2 .*dead 0/);
+    });
+
+    it('searches_by_queue_type_id_and_payload', async () => {
+        await reset();
+        const jobs = {};
+        for (const [queue, type] of [['alpha', 'one'], ['beta', 'two']])
+            jobs[queue] = (await server.enqueue({ queue, type, payload: { to: queue } })).id;
+        screen = new Screen(server.url());
+        screen.keys('2');
+        await screen.shows(new RegExp(jobs.alpha), new RegExp(jobs.beta));
+        const only = (queue) => screen.shows(
+            new RegExp(`^(?=[^]*${jobs[queue]})(?![^]*${jobs[queue === 'alpha' ? 'beta' : 'alpha']})`));
+        for (const [words, queue] of [['alpha', 'alpha'], ['type:two', 'beta'],
+            ['.to == "alpha"', 'alpha'], [jobs.beta, 'beta']]) {
+            screen.keys('/', 'C-u');
+            screen.type(words);
+            await screen.shows(new RegExp(`^ /${words.slice(0, 5)}.*_$`, 'm'));
+            screen.keys('Enter');
+            await only(queue);
+        }
+        screen.keys('/', 'C-u');
+        screen.type('nobody');
+        screen.keys('Enter');
+        await screen.shows(/nothing matches; queue:NAME/);
+        screen.keys('Escape');
+        await screen.shows(new RegExp(jobs.alpha), new RegExp(jobs.beta));
+        screen.keys('/', 'C-u');
+        screen.type('.[');
+        screen.keys('Enter');
+        await screen.shows(/HTTP 400/);
+    });
+
+    it('lists_queues_and_leads_to_their_jobs', async () => {
+        await reset();
+        const { id } = await server.enqueue({ queue: 'alpha' });
+        await server.enqueue({ queue: 'beta' });
+        screen = new Screen(server.url());
+        screen.keys('5');
+        await screen.shows(/^ alpha/m, /^ beta/m);
+        screen.keys('Enter');
+        const text = await screen.shows(new RegExp(id), /\/queue:alpha/);
+        assert.doesNotMatch(text, /beta/);
+    });
+
+    it('moves_through_long_lists_and_pages', async () => {
+        await reset();
+        const jobs = Array.from({ length: 150 }, (_, i) => ({ queue: 'long', type: `t${i}`,
+            payload: null }));
+        assert.equal((await server.post('/jobs/bulk', { jobs })).status, 201);
+        screen = new Screen(server.url());
+        screen.keys('2');
+        const at = (type) => screen.shows(new RegExp(`long +${type} `));
+        await at('t0');
+        screen.keys('End');
+        await at('t99');
+        screen.keys('n');
+        await at('t100');
+        screen.keys('n');
+        await screen.shows(/this is the last page/);
+        screen.keys('p');
+        await at('t0');
+        screen.keys('p');
+        await screen.shows(/this is the first page/);
+    });
+
+    it('fits_each_size_of_the_window', async () => {
+        await reset();
+        const { id } = await server.enqueue({ queue: 'wide', type: 'a-rather-long-name-of-a-type' });
+        screen = new Screen(server.url());
+        screen.keys('2');
+        await screen.shows(new RegExp(id));
+        screen.resize(132, 40);
+        let text = await screen.shows(/a-rather-long-name-of-a-type/, /^\[=+\]$/m);
+        assert.equal(text.split('\n')[3].length, 132);
+        assert.match(text.split('\n')[39], /^ q quit/);
+        screen.resize(30, 8);
+        await screen.shows(/too small/);
+        screen.resize(80, 24);
+        text = await screen.shows(new RegExp(id), /^\[=+\]$/m);
+        assert.equal(text.split('\n')[3].length, 80);
+    });
+
+    it('explains_its_keys_and_ends_in_good_order', async () => {
+        screen = new Screen(server.url());
+        screen.keys('?');
+        await screen.shows(/retry the dead job/);
+        screen.keys('x');
+        await screen.shows(/^(?![^]*retry the dead job)[^]*\[1 In flight\]/);
+        screen.keys('q');
+        await screen.shows(/ended with 0/);
+        const piped = await run(['top', '--url', server.url()]);
+        assert.equal(piped.code, 2);
+        assert.match(piped.stderr, /needs a terminal/);
+    });
+
+    it('goes_on_while_the_server_is_away_and_when_it_is_back', async () => {
+        const other = new Server();
+        try {
+            await other.start();
+            const { port } = other;
+            await other.enqueue({ queue: 'kept' });
+            screen = new Screen(other.url());
+            await screen.shows(/ready 1 /);
+            await other.stop();
+            await screen.shows(/NO ANSWER, trying again/, /connection refused/);
+            screen.keys('?'); // it is not frozen
+            await screen.shows(/retry the dead job/);
+            screen.keys('x');
+            await other.start({ args: ['--port', `${port}`] });
+            await screen.shows(/connected again/, /ready 1 /);
+            await other.enqueue({ queue: 'kept' });
+            await screen.shows(/ready 2 /);
+            assert.doesNotMatch(screen.text(), /NO ANSWER/);
+        } finally {
+            await other.clean();
+        }
+    });
+
+    it('does_not_freeze_when_answers_take_long', async () => {
+        await reset();
+        const between = await new Between(server).start();
+        try {
+            const held = [];
+            between.answer = (req, res) => held.push([req, res]) > 0;
+            screen = new Screen(between.url);
+            await screen.shows(/waiting for the server, [1-9]/);
+            screen.keys('4');
+            screen.keys('?');
+            await screen.shows(/retry the dead job/);
+            screen.keys('x');
+            await screen.shows(/\[4 Dead\]/);
+            screen.keys('q');
+            await screen.shows(/ended with 0/);
+            for (const [, res] of held)
+                res.destroy();
+        } finally {
+            between.stop();
+        }
+    });
+
+    it('reads_all_again_when_events_were_missed', async () => {
+        await reset();
+        const between = await new Between(server).start();
+        try {
+            let stream;
+            const asked = [];
+            between.answer = (req, res) => {
+                if (!req.url.startsWith('/events'))
+                    return false;
+                asked.push(req.url);
+                res.writeHead(200, { 'content-type': 'application/x-ndjson' });
+                res.write('\n');
+                stream = res;
+                return true;
+            };
+            screen = new Screen(between.url);
+            await screen.shows(/ live$/m, /in 0\.0\/s +taken 0\.0\/s +done 0\.0\/s +failed 0\.0\/s/);
+            for (let i = 0; i < 90; i++)
+                stream.write(`{"event":"job_enqueued","number":${i + 1},"id":"x","to":"ready"}\n`);
+            await screen.shows(/in [1-9]\d*\.\d\/s/);
+            stream.write('{"event":"gap","from":91,"to":500}\n');
+            await screen.shows(/some events were missed; all is read again/);
+            stream.end();
+            const { id } = await server.enqueue({ queue: queueName() });
+            screen.keys('2');
+            await screen.shows(new RegExp(id), / live$/m);
+            assert.equal(asked.at(-1), '/events?since=500');
+        } finally {
+            between.stop();
+        }
+    });
+});
