@@ -159,6 +159,15 @@ static struct err read_unique_key(struct json_cursor *c, struct arena *a, void *
     return err_make(ERR_BAD_VALUE, "1 to %d bytes, not %zu", JOB_UNIQUE_KEY_MAX, key->len);
 }
 
+static struct err read_concurrency_key(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct str *key = out;
+    TRY(api_field_text(c, a, key));
+    if (key->len > 0 && key->len <= JOB_CONCURRENCY_KEY_MAX)
+        return err_none();
+    return err_make(ERR_BAD_VALUE, "1 to %d bytes, not %zu", JOB_CONCURRENCY_KEY_MAX, key->len);
+}
+
 static struct err read_unique_while(struct json_cursor *c, struct arena *a, void *out)
 {
     struct str name;
@@ -377,6 +386,7 @@ static const struct field job_table[] = {
     {"batch", false, mark_batch, 0, true},
     {"resources", false, mark_resources, 0, true},
     {"retry_policies", false, api_field_policies, SPEC(options.retry_policies), true},
+    {"concurrency_key", false, read_concurrency_key, SPEC(options.concurrency_key), true},
     {"depends_on", false, api_field_depends_on, SPEC(options.depends_on), true},
     {"when", false, api_field_depend_when, SPEC(options.depend_when), true},
     {"on_dependency_death", false, api_field_depend_death, SPEC(options.depend_death), true},

@@ -568,11 +568,16 @@ static bool next_due(const struct embedded *b, instant *at)
     return true;
 }
 
+static bool again(const struct embedded *b)
+{
+    return b->health == HEALTH_GOOD && engine_dispatch_again(b->engine);
+}
+
 bool embedded_next_due(const struct backend *base, instant *at)
 {
     const struct embedded *b = (const struct embedded *)base;
     bool work = b->building->batch.count || b->building->count || b->events.writer.count ||
-                b->more_due || b->stirred;
+                b->more_due || b->stirred || (!b->starved && again(b));
     if ((work && !b->committing) || !list_is_empty(&b->scans)) {
         *at = b->now;
         return true;

@@ -38,6 +38,8 @@ static const struct option_def options[] = {
      .help = "do not add the job while another one has this key; its id is printed instead"},
     {"unique-while", "SCOPE", OPTION_CHOICE, AT(unique_while), .choices = "queued|active|exists",
      .def = "queued", .help = "how long the key keeps others out"},
+    {"concurrency-key", "KEY", OPTION_TEXT, AT(concurrency_key),
+     .help = "jobs of a queue with the same key can be limited together; see `tenax queue`"},
     {"memory", "AMOUNT", OPTION_TEXT, AT(memory),
      .help = "memory that its runs need, as 512Mi or 4Gi; a retry policy may grow it"},
     {"batch-key", "KEY", OPTION_TEXT, AT(batch_key),

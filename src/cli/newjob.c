@@ -12,19 +12,13 @@
 #include "cli/when.h"
 
 static const char *const keys[NEWJOB_FIELDS] = {
-    "queue",
-    "type",
-    "priority",
-    "ready_at",
-    "retry_limit",
-    "backoff",
-    "retention",
-    "unique_key",
-    "unique_while",
-    "batch",
-    "depends_on",
-    "when",
-    "on_dependency_death",
+    "queue",        "type",
+    "priority",     "ready_at",
+    "retry_limit",  "backoff",
+    "retention",    "unique_key",
+    "unique_while", "concurrency_key",
+    "batch",        "depends_on",
+    "when",         "on_dependency_death",
     "resources",
 };
 
@@ -184,6 +178,7 @@ struct err newjob_init(struct newjob_defaults *d, const struct enqueue_args *arg
     TRY(set_name(&d->member[NEWJOB_UNIQUE_KEY], "unique_key", args->unique_key));
     if (args->unique_key)
         TRY(set_name(&d->member[NEWJOB_UNIQUE_WHILE], "unique_while", scopes[args->unique_while]));
+    TRY(set_name(&d->member[NEWJOB_CONCURRENCY_KEY], "concurrency_key", args->concurrency_key));
     TRY(set_memory(&d->member[NEWJOB_RESOURCES], args->memory));
     TRY(set_depends(d, args, o));
     return set_batch(&d->member[NEWJOB_BATCH], args);

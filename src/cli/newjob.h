@@ -18,7 +18,8 @@ struct enqueue_args {
     const char *backoff;
     span retain_completed, retain_dead;
     const char *unique_key;
-    int unique_while;   /* index into queued|active|exists */
+    int unique_while; /* index into queued|active|exists */
+    const char *concurrency_key;
     const char *memory; /* as Kubernetes writes it: 4Gi */
     const char *batch_key, *batch_when, *batch_fold;
     const char *depends_on;  /* ids, separated by commas */
@@ -40,6 +41,7 @@ enum newjob_field {
     NEWJOB_RETENTION,
     NEWJOB_UNIQUE_KEY,
     NEWJOB_UNIQUE_WHILE,
+    NEWJOB_CONCURRENCY_KEY,
     NEWJOB_BATCH,
     NEWJOB_DEPENDS_ON,
     NEWJOB_WHEN,

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* policy, queue, retry-settings: retry policies and who has them. */
+/* policy, retry-settings: retry policies, and whether they decide. */
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/duration.h"
 #include "cli/commands.h"
-#include "cli/input.h"
 #include "cli/resources.h"
 #include "cli/view.h"
 
@@ -33,27 +32,6 @@ const struct subcommand policy_command = {
                 "  tenax policy delete nightly\n",
     .options = policy_options,
     .words = "apply|get|delete",
-};
-
-struct queue_args {
-    struct client_args client;
-    const char *policies;
-};
-
-static const struct option_def queue_options[] = {
-    {"retry-policy", "NAMES", OPTION_TEXT, offsetof(struct queue_args, policies),
-     .help = "the retry policies of all its jobs, as a,b; an empty text takes them away"},
-    CLIENT_OPTIONS(struct queue_args),
-    {0},
-};
-
-const struct subcommand queue_command = {
-    .name = "queue",
-    .usage = "NAME [--retry-policy NAMES]",
-    .summary = "show or set the retry policies of a queue",
-    .about = "Prints JSON.",
-    .examples = "  tenax queue render --retry-policy machines,memory\n",
-    .options = queue_options,
 };
 
 static int ask(struct client *c, const char *method, const char *below, const char *name)
@@ -110,33 +88,6 @@ int policy_main(int argc, char **argv)
         resource_add(&list, resource_kind_of(STR("retrypolicy")), str_from(name), &c.arena);
         code = resources_do(&c, RESOURCES_DELETE, &list, false);
     }
-    client_close(&c);
-    return code;
-}
-
-/* --- queue --- */
-
-int queue_main(int argc, char **argv)
-{
-    struct queue_args args = {0};
-    struct options o;
-    struct client c;
-    int code;
-    if (!command_begin(&queue_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
-        return code;
-    if (o.rest_count != 1 || !*o.rest[0])
-        return command_usage(&queue_command, "which queue? `tenax queues` lists them");
-    code = client_open(&c, &queue_command, &args.client);
-    if (code != CLI_OK)
-        return code;
-    if (args.policies) {
-        buf_lit(&c.call.body, "{\"retry_policies\":");
-        input_names(&c.call.body, args.policies);
-        buf_lit(&c.call.body, "}");
-    }
-    code = ask(&c, args.policies ? "PATCH" : "GET", "/queues", o.rest[0]);
-    if (code == CLI_OK)
-        client_print_answer(&c);
     client_close(&c);
     return code;
 }

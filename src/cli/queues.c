@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/duration.h"
 #include "cli/client.h"
 #include "cli/commands.h"
 #include "cli/view.h"
@@ -20,8 +21,10 @@ const struct subcommand queues_command = {
     .name = "queues",
     .usage = "[OPTIONS]",
     .summary = "list the queues and how many jobs they hold",
-    .about = "Prints a line for each queue with its number of jobs in each status. A queue exists "
-             "while it holds jobs; there is nothing to create.",
+    .about =
+        "Prints a line for each queue with its number of jobs in each status and what limits it. "
+        "A queue needs no creation: it is there while it holds jobs, or once `tenax queue` has "
+        "set something for it.",
     .examples = "  tenax queues\n"
                 "  tenax queues --output json | jq '.[] | select(.dead > 0)'\n",
     .options = options,
@@ -32,94 +35,142 @@ static const char *const statuses[] = {"blocked",   "scheduled", "ready",
 #define STATUSES (sizeof statuses / sizeof *statuses)
 
 struct queue_line {
-    struct str name; /* in the client's arena */
+    struct str name;                               /* these in the client's arena */
+    struct str paused, concurrency, per_key, rate; /* JSON, or empty */
     int64_t counts[STATUSES];
 };
 
-static int count_jobs(struct client *c, struct queue_line *q)
+struct queue_lines {
+    struct queue_line *at;
+    size_t count, cap;
+};
+
+static void write_rate(struct buf *b, struct str rate)
 {
-    char *name = alloc_text(q->name.at, q->name.len);
-    int code = CLI_OK;
-    for (size_t i = 0; i < STATUSES && code == CLI_OK; i++) {
-        struct buf path = {0};
-        buf_lit(&path, "/jobs/count");
-        client_query(&path, "queue", name);
-        client_query(&path, "status", statuses[i]);
-        code = client_ask(c, "GET", client_path(&path));
-        if (code == CLI_OK && !view_int(client_answer(c), "count", &q->counts[i]))
-            q->counts[i] = 0;
-        buf_fini(&path);
-    }
-    free(name);
-    return code;
+    int64_t count = 0, per = 0;
+    if (!view_int(rate, "count", &count) || !view_int(rate, "per_ms", &per))
+        return;
+    buf_print(b, "%s%lld per ", b->len ? ", " : "", (long long)count);
+    duration_write(b, (span){per});
 }
 
-static void write_table(struct client *c, const struct queue_line *lines, size_t n, struct buf *out)
+/* "paused, 20 at once, 2 per key, 100 per 1 s" */
+static void write_limits(struct buf *b, const struct queue_line *q)
+{
+    if (str_eq(q->paused, STR("true")))
+        buf_lit(b, "paused");
+    if (q->concurrency.len)
+        buf_print(b, "%s%.*s at once", b->len ? ", " : "", STR_ARG(q->concurrency));
+    if (q->per_key.len)
+        buf_print(b, "%s%.*s per key", b->len ? ", " : "", STR_ARG(q->per_key));
+    if (q->rate.len)
+        write_rate(b, q->rate);
+}
+
+static void write_table(struct client *c, const struct queue_lines *l, struct buf *out)
 {
     struct table t;
-    static const char *const headers[] = {"QUEUE",      ">BLOCKED",   ">SCHEDULED", ">READY",
-                                          ">IN FLIGHT", ">COMPLETED", ">DEAD",      NULL};
+    struct buf limits = {0};
+    static const char *const headers[] = {"QUEUE",  ">BLOCKED",   ">SCHEDULED",
+                                          ">READY", ">IN FLIGHT", ">COMPLETED",
+                                          ">DEAD",  "LIMITS",     NULL};
     table_init(&t, headers);
-    for (size_t i = 0; i < n; i++) {
-        table_add(&t, TABLE_PLAIN, lines[i].name);
+    for (size_t i = 0; i < l->count; i++) {
+        const struct queue_line *q = &l->at[i];
+        table_add(&t, TABLE_PLAIN, q->name);
         for (size_t s = 0; s < STATUSES; s++)
-            table_print(
-                &t, lines[i].counts[s] ? client_status_style(str_from(statuses[s])) : TABLE_FAINT,
-                "%lld", (long long)lines[i].counts[s]);
+            table_print(&t, q->counts[s] ? client_status_style(str_from(statuses[s])) : TABLE_FAINT,
+                        "%lld", (long long)q->counts[s]);
+        limits.len = 0;
+        write_limits(&limits, q);
+        table_add(&t, str_eq(q->paused, STR("true")) ? TABLE_WAIT : TABLE_PLAIN, buf_view(&limits));
     }
     table_write(&t, out, c->colour, 0);
     table_fini(&t);
+    buf_fini(&limits);
 }
 
-static void write_json(const struct queue_line *lines, size_t n, struct buf *out)
+static void write_member(struct buf *out, const char *name, struct str json)
+{
+    buf_print(out, ",\"%s\":", name);
+    buf_str(out, json.len ? json : STR("null"));
+}
+
+static void write_json(const struct queue_lines *l, struct buf *out)
 {
     buf_lit(out, "[");
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < l->count; i++) {
+        const struct queue_line *q = &l->at[i];
         buf_str(out, i ? STR(",\n {\"queue\":") : STR("{\"queue\":"));
-        json_write_string(out, lines[i].name);
+        json_write_string(out, q->name);
         for (size_t s = 0; s < STATUSES; s++)
-            buf_print(out, ",\"%s\":%lld", statuses[s], (long long)lines[i].counts[s]);
+            buf_print(out, ",\"%s\":%lld", statuses[s], (long long)q->counts[s]);
+        write_member(out, "paused", q->paused);
+        write_member(out, "concurrency", q->concurrency);
+        write_member(out, "concurrency_per_key", q->per_key);
+        write_member(out, "rate", q->rate);
         buf_lit(out, "}");
     }
     buf_lit(out, "]\n");
 }
 
-static size_t collect(struct client *c, struct queue_line **lines)
+/* Copies, as the next answer takes this one's place. */
+static struct str keep(struct client *c, struct str item, const char *name)
 {
-    size_t n = 0, cap = 0;
-    struct view_list l = view_list(view_get(client_answer(c), "queues"));
-    for (struct str item; view_next(&l, &item);) {
-        struct json_cursor cursor = json_open(item);
-        struct json_string s;
-        struct str name;
-        if (json_read_string(&cursor, &s).code != ERR_OK ||
-            json_text(s, &c->arena, &name).code != ERR_OK)
-            continue;
-        if (n == cap)
-            *lines = alloc_resize(*lines, (cap = cap ? cap * 2 : 16) * sizeof **lines);
-        /* Copied, as the next answer takes this one's place. */
-        (*lines)[n++] = (struct queue_line){.name = arena_copy(&c->arena, name)};
+    return arena_copy(&c->arena, view_get(item, name));
+}
+
+static void collect(struct client *c, struct queue_lines *l)
+{
+    struct view_list list = view_list(view_get(client_answer(c), "queues"));
+    for (struct str item; view_next(&list, &item);) {
+        if (l->count == l->cap)
+            l->at = alloc_resize(l->at, (l->cap = l->cap ? l->cap * 2 : 16) * sizeof *l->at);
+        struct queue_line *q = &l->at[l->count++];
+        *q = (struct queue_line){.name = arena_copy(&c->arena, view_text(&c->arena, item, "name")),
+                                 .paused = keep(c, item, "paused"),
+                                 .concurrency = keep(c, item, "concurrency"),
+                                 .per_key = keep(c, item, "concurrency_per_key"),
+                                 .rate = keep(c, item, "rate")};
+        struct str jobs = view_get(item, "jobs");
+        for (size_t s = 0; s < STATUSES; s++)
+            if (!view_int(jobs, statuses[s], &q->counts[s]))
+                q->counts[s] = 0;
     }
-    return n;
+}
+
+/* All pages. */
+static int fetch(struct client *c, struct queue_lines *l)
+{
+    struct buf path = {0};
+    buf_lit(&path, "/queues?details=true&limit=1000");
+    int code = CLI_OK;
+    while (path.len && code == CLI_OK) {
+        code = client_ask(c, "GET", client_path(&path));
+        path.len = 0;
+        if (code != CLI_OK)
+            break;
+        collect(c, l);
+        buf_str(&path, view_text(&c->arena, view_get(client_answer(c), "pages"), "next"));
+    }
+    buf_fini(&path);
+    return code;
 }
 
 static int list_queues(struct client *c)
 {
-    struct queue_line *lines = NULL;
-    int code = client_ask(c, "GET", "/queues");
-    size_t n = code == CLI_OK ? collect(c, &lines) : 0;
-    for (size_t i = 0; i < n && code == CLI_OK; i++)
-        code = count_jobs(c, &lines[i]);
+    struct queue_lines l = {0};
     struct buf out = {0};
+    int code = fetch(c, &l);
     if (code == CLI_OK && c->args.output == CLIENT_JSON)
-        write_json(lines, n, &out);
-    else if (code == CLI_OK && n)
-        write_table(c, lines, n, &out);
+        write_json(&l, &out);
+    else if (code == CLI_OK && l.count)
+        write_table(c, &l, &out);
     else if (code == CLI_OK)
         fputs("There are no jobs in any queue.\n", stderr);
     command_print(stdout, &out);
     buf_fini(&out);
-    free(lines);
+    free(l.at);
     return code;
 }
 

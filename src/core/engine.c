@@ -37,6 +37,7 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
     list_init(&e->all_waiters);
     list_init(&e->takers);
     list_init(&e->spent);
+    list_init(&e->owing);
     return e;
 }
 
@@ -66,6 +67,7 @@ void engine_free(struct engine *e)
         if (!e->queues[i])
             continue;
         btree_fini(&e->queues[i]->ready);
+        btree_fini(&e->queues[i]->parked);
         engine_limits_free(e->queues[i]->limits);
         engine_avoid_queue_fini(e->queues[i]);
         free(e->queues[i]);
@@ -82,6 +84,7 @@ void engine_free(struct engine *e)
     engine_fold_fini(e);
     engine_avoid_fini(e);
     idmap_fini(&e->live);
+    engine_keys_fini(e);
     idmap_fini(&e->waits);
     free(e->takes);
     free(e->restored);
@@ -116,6 +119,7 @@ static void restore_lease(struct engine *e, instant now, const struct job *job,
     l->unique = engine_unique_ref(e, job);
     l->type = engine_type(e, q, job->type);
     l->extras = job_extras_new(&s->extras);
+    l->key = engine_key_begin(e, q, job);
     engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, q->index));
 }
 
@@ -190,7 +194,11 @@ static enum status take_out(struct engine *e, struct queue *q, const struct job 
                             struct btree_entry *due)
 {
     const struct job_state *s = &job->state;
-    if (engine_ready_remove(e, q, s->priority, job->id))
+    if (engine_ready_remove(e, q, s->priority, job->id)) {
+        engine_key_left(e, q, job);
+        return STATUS_READY;
+    }
+    if (engine_key_unpark(e, q, job))
         return STATUS_READY;
     *due = (struct btree_entry){(uint64_t)s->ready_at.ms, job->id.hi, job->id.lo, 0};
     must(btree_remove(&e->deadlines, *due, due));
@@ -494,6 +502,11 @@ struct err engine_advance(struct engine *e, instant now, size_t most, bool *more
     return err_none();
 }
 
+bool engine_dispatch_again(const struct engine *e)
+{
+    return engine_keys_tired(e);
+}
+
 bool engine_next_due(const struct engine *e, instant *at)
 {
     struct btree_entry due;
@@ -516,7 +529,7 @@ static bool is_in_ready_order(const struct engine *e, const struct job *job)
 {
     const struct queue *q = engine_queue_find(e, job->queue);
     struct btree_entry key = {job->state.priority, job->id.hi, job->id.lo, 0}, found;
-    if (q && engine_avoid_is_ready(e, job->id))
+    if (q && (engine_avoid_is_ready(e, job->id) || engine_key_is_parked(e, q, job)))
         return true;
     return q && btree_at_least(&q->ready, key, &found) && found.major == key.major &&
            found.hi == key.hi && found.lo == key.lo;
@@ -665,7 +678,7 @@ struct engine_memory engine_memory(const struct engine *e)
             continue;
         m.waiting_jobs +=
             q->counts[STATUS_READY] + q->counts[STATUS_SCHEDULED] + q->counts[STATUS_BLOCKED];
-        m.waiting_bytes += q->ready.bytes + sizeof *q;
+        m.waiting_bytes += q->ready.bytes + q->parked.bytes + sizeof *q;
     }
     return m;
 }
@@ -694,6 +707,7 @@ static void check_queue(const struct engine *e, const struct queue *q)
     must(!has || (first.hi == q->head.hi && first.lo == q->head.lo));
     btree_check(&q->ready);
     engine_limits_check(q);
+    engine_keys_check(q);
     must(q->dirty || !is_awaited(q, &q->waiters));
     must(q->dirty || !is_awaited(q, &e->all_waiters));
 }

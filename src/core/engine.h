@@ -258,8 +258,10 @@ NODISCARD struct err engine_advance(struct engine *e, instant now, size_t most, 
 /* Tells jobs of the end of those they wait for, at most `most` of them; *more if some are left. To
  * be called after all else that may end jobs, and before the turn is committed. */
 NODISCARD struct err engine_settle(struct engine *e, instant now, size_t most, bool *more);
-/* Hands out ready jobs to takers, and writes down what streams were given. */
+/* Hands out ready jobs to takers, and writes down what streams were given. A bounded time: if
+ * engine_dispatch_again says so, there is more to do in the next turn, which need not wait. */
 NODISCARD struct err engine_dispatch(struct engine *e, instant now, struct arena *a);
+bool engine_dispatch_again(const struct engine *e);
 /* When engine_advance has something to do next; false: never. */
 bool engine_next_due(const struct engine *e, instant *at);
 

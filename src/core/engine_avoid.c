@@ -218,7 +218,7 @@ uint64_t engine_avoid_bytes(const struct engine *e)
 
 void engine_avoid_check(const struct queue *q)
 {
-    size_t ready = q->ready.count, shuns = 0;
+    size_t ready = q->ready.count + q->parked.count, shuns = 0;
     for (const struct list *n = q->shuns.next; n != &q->shuns; n = n->next, shuns++) {
         const struct shun *s = LIST_OF(n, const struct shun, node);
         must(s->ready.count > 0);

@@ -40,6 +40,7 @@ static void patch_live(struct engine *e, struct live *l, const struct job *job)
     engine_queue_refresh(e, old);
     engine_queue_refresh(e, q);
     l->queue = q;
+    l->key = engine_key_move(e, l->key, q);
     l->priority = job->state.priority;
     l->ready_at = job->state.ready_at;
     l->completed_retention = job->completed_retention;

@@ -26,6 +26,9 @@ struct queue {
     struct list waiters; /* struct sub.node, oldest ticket first */
     struct list dirty_node;
     struct queue_limits *limits; /* NULL: people have set nothing for it */
+    struct btree parked;         /* ready jobs whose key is full; see engine_keys.c */
+    struct list slots;           /* of its keys that are in use */
+    uint32_t full_keys;          /* of these */
 };
 
 /* What people set for a queue, and where its limits stand. */
@@ -95,6 +98,7 @@ struct live {
     struct worker_name *worker;
     struct unique_ref unique;
     struct job_extras *extras; /* in one block; NULL: none */
+    struct key_slot *key;      /* NULL: it has no concurrency key */
 };
 
 struct sub {
@@ -160,6 +164,10 @@ struct engine {
     struct list dirty, hungry, all_waiters, takers;
     struct list spent;    /* struct queue_limits.spent */
     uint32_t limit_count; /* queues that have limits */
+    struct idmap keys;    /* struct key_slot by {queue index + 1, hash} */
+    struct list owing;    /* those with jobs to be brought back */
+    uint64_t key_number;  /* of the newest */
+    size_t moves;         /* of parked jobs, in this dispatch */
     uint64_t next_event;
     struct event_mark mark;
     uint64_t totals[STATUS_COUNT]; /* as the events say; see engine_check */
@@ -210,6 +218,31 @@ void engine_limits_check(const struct queue *q);
 struct retry_defaults engine_limits_retry(const struct engine *e, const struct queue *q);
 span engine_limits_completed(const struct engine *e, const struct queue *q, span own);
 span engine_limits_dead(const struct engine *e, const struct queue *q, span own);
+
+/* engine_keys.c */
+struct key_slot;
+/* A job of that queue is in flight from now on; NULL if it has no key. */
+struct key_slot *engine_key_begin(struct engine *e, struct queue *q, const struct job *job);
+/* One job with that key is no longer in flight. */
+void engine_key_end(struct engine *e, struct key_slot *k);
+/* A job in flight goes to another queue; any of the two may be NULL. */
+struct key_slot *engine_key_move(struct engine *e, struct key_slot *from, struct queue *q);
+/* Looks at the job that is the next to be handed out: parks it if its key is full. */
+struct err engine_key_check(struct engine *e, struct queue *q, struct btree_entry entry,
+                            bool *parked);
+/* Takes a job out of the order of its key; false if it is not parked. */
+bool engine_key_unpark(struct engine *e, struct queue *q, const struct job *job);
+/* A ready job was taken out of the ready order, and not to be handed out. */
+void engine_key_left(struct engine *e, const struct queue *q, const struct job *job);
+bool engine_key_is_parked(const struct engine *e, const struct queue *q, const struct job *job);
+/* Brings back what is owed, at the beginning of a dispatch. */
+void engine_keys_pay(struct engine *e);
+/* So many jobs were moved in this dispatch that the rest must wait for the next. */
+bool engine_keys_tired(const struct engine *e);
+/* The limit of the queue has changed. */
+void engine_keys_limited(struct engine *e, struct queue *q);
+void engine_keys_fini(struct engine *e);
+void engine_keys_check(const struct queue *q);
 
 /* engine.c */
 /* Takes a job that is not in flight out of the index it is in. Returns its status, which by now

@@ -133,7 +133,10 @@ struct err engine_queue_put(struct engine *e, instant now, struct str name,
     struct queue_limits *l = q->limits ? q->limits : limits_new(e, q);
     if (!rate_eq(&l->set.rate, &settings->rate))
         bucket_change(&l->bucket, &l->set.rate, &settings->rate, now);
+    bool other_keys = l->set.concurrency_per_key != settings->concurrency_per_key;
     l->set = *settings;
+    if (other_keys)
+        engine_keys_limited(e, q);
     set_wake(e, l);
     engine_queue_refresh(e, q);
     store(e, l);
@@ -206,7 +209,7 @@ span engine_limits_dead(const struct engine *e, const struct queue *q, span own)
 
 /* --- reading --- */
 
-/* The lowest id of all: the first one of each priority is a candidate. */
+/* The lowest id of all: the first one of each priority (and key) is a candidate. */
 static struct id oldest_of(const struct btree *t)
 {
     struct id oldest = {0};
@@ -220,13 +223,20 @@ static struct id oldest_of(const struct btree *t)
     return oldest;
 }
 
+static struct id older(struct id a, struct id b)
+{
+    if (id_is_none(a) || id_is_none(b))
+        return id_is_none(a) ? b : a;
+    return id_cmp(a, b) < 0 ? a : b;
+}
+
 static void view_of(const struct queue *q, instant now, struct queue_view *v)
 {
     memcpy(v->counts, q->counts, sizeof v->counts);
     v->configured = q->limits != NULL;
     if (q->limits)
         v->settings = q->limits->set;
-    struct id oldest = oldest_of(&q->ready);
+    struct id oldest = older(oldest_of(&q->ready), oldest_of(&q->parked));
     if (!id_is_none(oldest))
         v->oldest_age = instant_diff(instant_max(now, id_time(oldest)), id_time(oldest));
 }

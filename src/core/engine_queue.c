@@ -43,6 +43,7 @@ struct queue *engine_queue_get(struct engine *e, struct str name)
     list_init(&q->waiters);
     list_init(&q->shuns);
     list_init(&q->dirty_node);
+    list_init(&q->slots);
     return q;
 }
 
@@ -60,9 +61,10 @@ void engine_queue_drop_if_unused(struct engine *e, struct queue *q)
 {
     if (!is_unused(q))
         return;
-    must(!q->has_head && list_is_empty(&q->waiters));
+    must(!q->has_head && list_is_empty(&q->waiters) && list_is_empty(&q->slots));
     list_unlink(&q->dirty_node);
     btree_fini(&q->ready);
+    btree_fini(&q->parked);
     engine_avoid_queue_fini(q);
     e->queues[q->index] = NULL;
     e->queue_count--;

@@ -63,6 +63,8 @@ void engine_live_end(struct engine *e, struct live *l)
 {
     must(idmap_remove(&e->live, l->id) == l);
     l->queue->counts[STATUS_IN_FLIGHT]--;
+    if (l->key)
+        engine_key_end(e, l->key);
     if (l->queue->limits)
         engine_queue_refresh(e, l->queue);
     if (instant_is_set(l->lease_end))
@@ -159,7 +161,8 @@ static size_t jobs_to_hand_out(const struct queue *q)
     if (!q->has_head)
         return 0;
     uint64_t room = q->limits ? engine_limits_room(q->limits) : UINT64_MAX;
-    return q->counts[STATUS_READY] < room ? q->counts[STATUS_READY] : room;
+    uint64_t jobs = q->counts[STATUS_READY] - q->parked.count;
+    return jobs < room ? jobs : room;
 }
 
 /* Wakes those who wait for a queue that got ready jobs; false if there is nobody to wake. */
@@ -307,6 +310,7 @@ static struct err start_run(struct engine *e, instant now, struct arena *a, stru
     s->extras.node = arena_copy(a, node_of(t));
     engine_grace_clear(&s->extras);
     l->extras = job_extras_new(&s->extras);
+    l->key = engine_key_begin(e, q, &h->job);
     engine_unique_move(e, l->unique, id, STATUS_READY, STATUS_IN_FLIGHT);
 
     struct job_event ev = engine_live_event(e, EVENT_TAKE, l);
@@ -347,12 +351,25 @@ static void answer_claim(struct engine *e, struct taker *t)
     free_taker(e, t);
 }
 
+/* The best job that may be handed out. Those before it whose keys are full are parked. */
+static struct err choose(struct engine *e, struct taker *t, struct queue **q,
+                         struct btree_entry *entry, bool *found)
+{
+    for (bool parked = true; parked;) {
+        *found = !engine_keys_tired(e) && best_for(e, t, q, entry);
+        if (!*found)
+            return err_none();
+        TRY(engine_key_check(e, *q, *entry, &parked));
+    }
+    return err_none();
+}
+
 /* Gives t one job; *got is false if there is none for it. */
 static struct err feed(struct engine *e, instant now, struct arena *a, struct taker *t, bool *got)
 {
     struct queue *q = NULL;
     struct btree_entry entry;
-    *got = best_for(e, t, &q, &entry);
+    TRY(choose(e, t, &q, &entry, got));
     if (!*got)
         return err_none();
     if (t->claim) {
@@ -391,12 +408,25 @@ static void flush_takes(struct engine *e, instant now)
     e->take_count = 0;
 }
 
+/* What claims have got must leave with this turn. */
+static void answer_what_was_got(struct engine *e)
+{
+    for (struct list *n = e->hungry.next, *next; n != &e->hungry; n = next) {
+        struct taker *t = LIST_OF(n, struct taker, hungry);
+        next = n->next;
+        if (t->got_count > 0)
+            answer_claim(e, t);
+    }
+}
+
 static struct err feed_hungry(struct engine *e, instant now, struct arena *a)
 {
     while (!list_is_empty(&e->hungry)) {
         struct taker *t = LIST_OF(e->hungry.next, struct taker, hungry);
         bool got;
         TRY(feed(e, now, a, t, &got));
+        if (!got && engine_keys_tired(e))
+            return err_none();
         list_unlink(&t->hungry);
         /* To the end of the line after each job: takers with much room do not
          * starve the others. */
@@ -413,13 +443,17 @@ static struct err feed_hungry(struct engine *e, instant now, struct arena *a)
 struct err engine_dispatch(struct engine *e, instant now, struct arena *a)
 {
     bool woken;
+    engine_keys_pay(e);
     do {
         woken = wake_waiters(e);
         TRY(feed_hungry(e, now, a));
         /* A taker that was woken for one queue may have found a better job in
          * another: then someone else must be woken for the first. */
-    } while (woken);
-    forget_dirty(e);
+    } while (woken && !engine_keys_tired(e));
+    if (engine_keys_tired(e))
+        answer_what_was_got(e);
+    else
+        forget_dirty(e);
     flush_takes(e, now);
     engine_limits_flush(e);
     return err_none();

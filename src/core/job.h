@@ -16,12 +16,13 @@
 #include "core/curve.h"
 #include "core/lifecycle.h"
 
-#define JOB_NAME_MAX         255 /* bytes of a queue's, type's or worker's name */
-#define JOB_UNIQUE_KEY_MAX   1024
-#define JOB_BATCH_KEY_MAX    1024  /* bytes */
-#define JOB_BATCH_EXPR_MAX   16384 /* bytes of each expression */
-#define JOB_PRIORITY_DEFAULT 32768
-#define JOB_RETRY_LIMIT_MAX  1000000
+#define JOB_NAME_MAX            255 /* bytes of a queue's, type's or worker's name */
+#define JOB_UNIQUE_KEY_MAX      1024
+#define JOB_CONCURRENCY_KEY_MAX 255   /* bytes */
+#define JOB_BATCH_KEY_MAX       1024  /* bytes */
+#define JOB_BATCH_EXPR_MAX      16384 /* bytes of each expression */
+#define JOB_PRIORITY_DEFAULT    32768
+#define JOB_RETRY_LIMIT_MAX     1000000
 
 #define JOB_NOTE_MAX          65536 /* bytes of JSON of a checkpoint or a result */
 #define JOB_PROGRESS_NOTE_MAX 1024
@@ -53,11 +54,12 @@ struct job_batch {
 /* What only some jobs say of themselves when they are enqueued. Zeroed: nothing. Every member has
  * its row in core/job_fields.def. */
 struct job_options {
-    struct str retry_policies; /* names that the job adds, as "a,b" */
-    uint64_t memory;           /* bytes that its runs need; 0: it does not say */
-    struct str depends_on;     /* the jobs it waits for (core/depend.h) */
-    uint64_t depend_when;      /* enum depend_when */
-    uint64_t depend_death;     /* enum depend_death */
+    struct str retry_policies;  /* names that the job adds, as "a,b" */
+    uint64_t memory;            /* bytes that its runs need; 0: it does not say */
+    struct str concurrency_key; /* jobs of a queue that may be limited together */
+    struct str depends_on;      /* the jobs it waits for (core/depend.h) */
+    uint64_t depend_when;       /* enum depend_when */
+    uint64_t depend_death;      /* enum depend_death */
 };
 
 /* What only some jobs carry along as they change. Zeroed: nothing. Every member has its row in

@@ -78,7 +78,7 @@ struct rig {
         enum depend_end end;
     } ended[8];
     struct arena strings;
-    unsigned writes;
+    unsigned writes, reads;
     struct job_event *events; /* all of them, their strings in the arena */
     size_t event_count, event_cap;
     struct event_mark mark;

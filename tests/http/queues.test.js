@@ -5,7 +5,7 @@
 
 const assert = require('node:assert/strict');
 const { after, before, describe, it } = require('node:test');
-const { Server, assertError, queueName, until, useServer } = require('./harness');
+const { Server, assertError, queueName, run, until, useServer } = require('./harness');
 
 const NONE = {
     configured: false, paused: false, concurrency: null, concurrency_per_key: null, rate: null,
@@ -278,6 +278,117 @@ describe('a limit of jobs in flight', () => {
         await Promise.all(Array.from({ length: 12 }, worker));
         assert.ok(most >= 2 && most <= 4, `${most} at once`);
         assert.deepEqual((await read(server, queue)).jobs, NONE.jobs);
+    });
+});
+
+describe('a limit of jobs in flight with the same key', () => {
+    const server = useServer();
+    const keyed = (queue, key) => server.enqueue({ queue, concurrency_key: key });
+
+    it('lets_no_job_of_another_key_wait', async () => {
+        const queue = queueName();
+        await put(server, queue, { concurrency_per_key: 1 });
+        const [a1, a2, b1] = [await keyed(queue, 'a'), await keyed(queue, 'a'), await keyed(queue, 'b')];
+        const [free] = await fill(server, queue, 1);
+        assert.deepEqual([a1.concurrency_key, a2.status], ['a', 'ready']);
+        const stream = await server.take(`?queue=${queue}&prefetch=2`);
+        assert.deepEqual(await stream.nextIds(2), [a1.id, b1.id]);
+        const [got] = await server.claim({ queues: [queue], count: 9 });
+        assert.equal(got.id, free);
+        assert.deepEqual(await server.claim({ queues: [queue], count: 9 }), []);
+        assert.deepEqual((await read(server, queue)).jobs, { ...NONE.jobs, ready: 1, in_flight: 3 });
+        const next = server.claimOne(queue, { wait_ms: 20000 });
+        stream.close(); // a1 is ready again, and before a2
+        assert.equal((await next).id, a1.id);
+        await server.post(`/jobs/${a1.id}/success`);
+        assert.deepEqual(ids(await server.claim({ queues: [queue], count: 9 })), [a2.id, b1.id]);
+    });
+
+    it('is_taken_away_or_raised_at_once', async () => {
+        const queue = queueName();
+        await put(server, queue, { concurrency_per_key: 1 });
+        const made = await fill(server, queue, 6, { concurrency_key: 'k' });
+        const got = async () => ids(await server.claim({ queues: [queue], count: 9 }));
+        assert.deepEqual(await got(), made.slice(0, 1));
+        await patch(server, queue, { concurrency_per_key: 3 });
+        assert.deepEqual(await got(), made.slice(1, 3));
+        assert.equal((await server.delete(`/jobs/${made[3]}`)).status, 204);
+        await patch(server, queue, { concurrency_per_key: null });
+        assert.deepEqual(await got(), made.slice(4));
+    });
+
+    it('counts_leases_after_a_restart', async () => {
+        const own = new Server();
+        await own.start();
+        try {
+            await put(own, 'q', { concurrency_per_key: 1 });
+            const made = await fill(own, 'q', 3, { concurrency_key: 'k' });
+            const [job] = await own.claim({ queues: ['q'], count: 3, lease_ms: 600000 });
+            await own.signal('SIGKILL');
+            await own.start();
+            assert.deepEqual(await own.claim({ queues: ['q'], count: 3 }), []);
+            await own.post(`/jobs/${job.id}/success`, { token: job.token });
+            assert.deepEqual(ids(await own.claim({ queues: ['q'], count: 3 })), [made[1]]);
+        } finally {
+            await own.clean();
+        }
+    });
+
+    it('refuses_keys_that_are_too_long_or_empty', async () => {
+        for (const key of ['', 'k'.repeat(256)])
+            assertError(await server.post('/jobs', { queue: 'q', type: 't', payload: 1,
+                concurrency_key: key }), 400, 'bad_value', /^concurrency_key: /);
+        assertError(await server.post('/jobs', { queue: 'q', type: 't', payload: 1,
+            concurrency_key: 1 }), 400, 'wrong_type', /^concurrency_key: /);
+    });
+});
+
+describe('tenax queue and queues', () => {
+    const server = useServer();
+    const cli = (...args) => run([...args, '--url', server.url()]);
+
+    it('set_show_list_and_forget', async () => {
+        let end = await cli('queue', 'mail/a', '--pause', '--concurrency', '20', '--rate', '100/1s',
+            '--burst', '10', '--concurrency-per-key', '2', '--retry-limit', '3', '--retain-dead', '7d');
+        assert.equal(end.code, 0, end.stderr);
+        assert.deepEqual(await read(server, 'mail/a'), { name: 'mail/a', ...NONE, configured: true,
+            paused: true, concurrency: 20, concurrency_per_key: 2,
+            rate: { count: 100, per_ms: 1000, burst: 10 }, retry_limit: 3,
+            retention: { completed_ms: null, dead_ms: 604800000 } });
+        await server.enqueue({ queue: 'busy' });
+        end = await cli('queues');
+        assert.match(end.stdout, /^mail\/a .* paused, 20 at once, 2 per key, 100 per 1 s$/m);
+        assert.match(end.stdout, /^busy +0 +0 +1 +0 +0 +0 *$/m);
+        end = await cli('queues', '--output', 'json');
+        const [busy, mail] = JSON.parse(end.stdout);
+        assert.deepEqual([busy.ready, busy.paused, mail.concurrency], [1, false, 20]);
+        end = await cli('queue', 'mail/a', '--resume', '--concurrency', 'none', '--rate', 'none');
+        assert.equal(end.code, 0, end.stderr);
+        end = await cli('queue', 'mail/a', '--output', 'json');
+        const now = JSON.parse(end.stdout);
+        assert.deepEqual([now.paused, now.concurrency, now.rate, now.concurrency_per_key],
+            [false, null, null, 2]);
+        end = await cli('queue', 'mail/a', '--delete');
+        assert.equal(end.code, 0, end.stderr);
+        assert.equal((await read(server, 'mail/a')).configured, false);
+    });
+
+    it('give_a_job_its_key', async () => {
+        const end = await cli('enqueue', '--queue', 'k', '--type', 't', '--concurrency-key', 'ada', '1');
+        assert.equal(end.code, 0, end.stderr);
+        assert.equal((await server.claimOne('k')).concurrency_key, 'ada');
+    });
+
+    it('say_what_is_wrong', async () => {
+        for (const args of [['--pause', '--resume'], ['--concurrency', 'x'], ['--rate', '5'],
+            ['--rate', 'x/1s'], ['--rate', '5/x'], ['--burst', '3'], ['--rate', '5/1s', '--burst', 'x'],
+            ['--retain-dead', 'x'], ['--delete', '--pause']]) {
+            const end = await cli('queue', 'wrong', ...args);
+            assert.equal(end.code, 2, `${args}: ${end.stderr}`);
+        }
+        const end = await cli('queue', 'wrong', '--concurrency', '0');
+        assert.equal(end.code, 1);
+        assert.match(end.stderr, /concurrency: expected a whole number from 1/);
     });
 });
 

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* queue: shows a queue, and changes what is set for it. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/duration.h"
+#include "cli/client.h"
+#include "cli/commands.h"
+#include "cli/input.h"
+
+struct queue_args {
+    struct client_args client;
+    bool pause, resume, remove;
+    const char *concurrency, *per_key, *rate, *burst, *retry_limit, *retain_completed, *retain_dead;
+    const char *policies;
+};
+
+#define AT(field) offsetof(struct queue_args, field)
+
+static const struct option_def queue_options[] = {
+    {"pause", NULL, OPTION_SWITCH, AT(pause), .help = "hand out nothing; what runs goes on"},
+    {"resume", NULL, OPTION_SWITCH, AT(resume), .help = "hand out again"},
+    {"concurrency", "N", OPTION_TEXT, AT(concurrency),
+     .help = "most jobs in flight; none: any number"},
+    {"concurrency-per-key", "N", OPTION_TEXT, AT(per_key),
+     .help = "most of them with the same concurrency key; none: any number"},
+    {"rate", "N/TIME", OPTION_TEXT, AT(rate),
+     .help = "most jobs started in a time, as in 100/1s; none: any number"},
+    {"burst", "N", OPTION_TEXT, AT(burst),
+     .help = "with --rate: how many that were not used can be saved up; N of the rate by default"},
+    {"retry-limit", "N", OPTION_TEXT, AT(retry_limit),
+     .help = "of jobs that give none; none: the server's"},
+    {"retain-completed", "TIME", OPTION_TEXT, AT(retain_completed),
+     .help = "of jobs that give none; none: the server's"},
+    {"retain-dead", "TIME", OPTION_TEXT, AT(retain_dead),
+     .help = "of jobs that give none; none: the server's"},
+    {"retry-policy", "NAMES", OPTION_TEXT, AT(policies),
+     .help = "the retry policies of all its jobs, as a,b; an empty text takes them away"},
+    {"delete", NULL, OPTION_SWITCH, AT(remove),
+     .help = "forget all that is set; refused while jobs wait or run in it"},
+    CLIENT_OPTIONS(struct queue_args),
+    {0},
+};
+
+const struct subcommand queue_command = {
+    .name = "queue",
+    .usage = "NAME [OPTIONS]",
+    .summary = "show a queue, pause it, or set its limits",
+    .about = "Prints JSON. What is not given stays as it is; the word none takes a setting away. "
+             "Everything counts at once, and is kept over restarts.",
+    .examples = "  tenax queue mail\n"
+                "  tenax queue mail --pause\n"
+                "  tenax queue mail --resume --concurrency 20 --rate 100/1s --burst 10\n"
+                "  tenax queue render --retry-policy machines,memory\n",
+    .options = queue_options,
+};
+
+static void add_key(struct buf *b, const char *name)
+{
+    buf_print(b, "%s\"%s\":", b->len ? "," : "{", name);
+}
+
+static bool is_none(const char *text)
+{
+    return strcmp(text, "none") == 0;
+}
+
+/* A whole number; whether it is within its range is the server's to say. */
+static bool is_number(const char *text, size_t len)
+{
+    return len > 0 && len < 10 && strspn(text, "0123456789") >= len && (text[0] != '0' || len == 1);
+}
+
+static bool add_number(struct buf *b, const char *name, const char *value)
+{
+    if (!value)
+        return true;
+    add_key(b, name);
+    buf_str(b, is_none(value) ? STR("null") : str_from(value));
+    return is_none(value) || is_number(value, strlen(value));
+}
+
+static bool add_span(struct buf *b, const char *name, const char *value)
+{
+    span d;
+    buf_print(b, "\"%s\":", name);
+    if (is_none(value)) {
+        buf_lit(b, "null");
+        return true;
+    }
+    if (duration_parse(str_from(value), &d).code != ERR_OK)
+        return false;
+    buf_int(b, d.ms);
+    return true;
+}
+
+/* "100/1s" */
+static bool add_rate(struct buf *b, const char *rate, const char *burst)
+{
+    if (!rate)
+        return !burst;
+    add_key(b, "rate");
+    if (is_none(rate)) {
+        buf_lit(b, "null");
+        return !burst;
+    }
+    size_t n = strcspn(rate, "/");
+    span per;
+    if (!rate[n] || !is_number(rate, n) || (burst && !is_number(burst, strlen(burst))) ||
+        duration_parse(str_from(rate + n + 1), &per).code != ERR_OK)
+        return false;
+    buf_print(b, "{\"count\":%.*s,\"per_ms\":%lld", (int)n, rate, (long long)per.ms);
+    if (burst)
+        buf_print(b, ",\"burst\":%s", burst);
+    buf_byte(b, '}');
+    return true;
+}
+
+static bool add_retention(struct buf *b, const struct queue_args *args)
+{
+    if (!args->retain_completed && !args->retain_dead)
+        return true;
+    add_key(b, "retention");
+    buf_byte(b, '{');
+    if (args->retain_completed && !add_span(b, "completed_ms", args->retain_completed))
+        return false;
+    if (args->retain_completed && args->retain_dead)
+        buf_byte(b, ',');
+    if (args->retain_dead && !add_span(b, "dead_ms", args->retain_dead))
+        return false;
+    buf_byte(b, '}');
+    return true;
+}
+
+/* NULL, or what is wrong. An empty body: nothing is to change. */
+static const char *write_body(const struct queue_args *args, struct buf *b)
+{
+    if (args->pause && args->resume)
+        return "--pause and --resume exclude each other";
+    if (args->pause || args->resume) {
+        add_key(b, "paused");
+        buf_str(b, args->pause ? STR("true") : STR("false"));
+    }
+    if (!add_number(b, "concurrency", args->concurrency))
+        return "--concurrency is a number or none";
+    if (!add_number(b, "concurrency_per_key", args->per_key))
+        return "--concurrency-per-key is a number or none";
+    if (!add_rate(b, args->rate, args->burst))
+        return args->rate ? "--rate is N/TIME as in 100/1s, or none; --burst is a number"
+                          : "--burst goes with --rate";
+    if (!add_number(b, "retry_limit", args->retry_limit))
+        return "--retry-limit is a number or none";
+    if (!add_retention(b, args))
+        return "--retain-completed and --retain-dead are durations as in 7d, or none";
+    if (args->policies) {
+        add_key(b, "retry_policies");
+        input_names(b, args->policies);
+    }
+    if (args->remove && b->len)
+        return "--delete goes with no other change";
+    if (b->len)
+        buf_byte(b, '}');
+    return NULL;
+}
+
+static int ask(struct client *c, const char *method, const char *name)
+{
+    struct buf path = {0};
+    buf_lit(&path, "/queues");
+    client_segment(&path, str_from(name));
+    int code = client_ask(c, method, client_path(&path));
+    buf_fini(&path);
+    return code;
+}
+
+int queue_main(int argc, char **argv)
+{
+    struct queue_args args = {0};
+    struct options o;
+    struct client c;
+    int code;
+    if (!command_begin(&queue_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+        return code;
+    if (o.rest_count != 1 || !*o.rest[0])
+        return command_usage(&queue_command, "which queue? `tenax queues` lists them");
+    code = client_open(&c, &queue_command, &args.client);
+    if (code != CLI_OK)
+        return code;
+    const char *wrong = write_body(&args, &c.call.body);
+    if (wrong) {
+        code = command_usage(&queue_command, "%s", wrong);
+    } else if (args.remove) {
+        code = ask(&c, "DELETE", o.rest[0]);
+        if (code == CLI_OK)
+            fprintf(stderr, "Forgot what was set for the queue %s.\n", o.rest[0]);
+    } else {
+        code = ask(&c, c.call.body.len ? "PATCH" : "GET", o.rest[0]);
+        if (code == CLI_OK)
+            client_print_answer(&c);
+    }
+    client_close(&c);
+    return code;
+}

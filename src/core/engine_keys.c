@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Limits of jobs in flight that have the same concurrency key.
+ *
+ * A key costs memory only while a job with it is in flight or parked. The key of a waiting job is
+ * not known before it is the next to be handed out; if its key is full then, it is parked: taken
+ * out of the ready order, so that it holds nobody up, and put in that of its key. Whenever a place
+ * of its key gets free the first one parked is owed a place in the ready order. What is owed is
+ * paid at the next hand-outs. So while jobs of a key are parked, those of them that are in flight,
+ * ready or owed are at least as many as the limit, and none is ever forgotten. Keys are told apart
+ * by a hash of 64 bits with a secret seed. */
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/must.h"
+#include "core/engine_internal.h"
+
+/* Moves of parked jobs in one dispatch: each is a read or less. */
+#define MOVES_MAX 1000
+
+struct key_slot {
+    struct queue *queue;
+    struct list node;  /* in queue->slots */
+    struct list owing; /* in engine->owing iff owed > 0 */
+    uint64_t hash;
+    uint64_t number; /* unlike that of any other slot; below 2^48 */
+    uint32_t live;   /* jobs in flight */
+    size_t parked;
+    size_t owed; /* at most `parked` of them are to be ready again */
+};
+
+static struct id slot_key(const struct queue *q, uint64_t hash)
+{
+    return (struct id){(uint64_t)q->index + 1, hash};
+}
+
+static uint64_t hash_of(const struct engine *e, const struct job *job)
+{
+    return strmap_hash(e->unique_seed, job->options.concurrency_key);
+}
+
+static struct key_slot *find(const struct engine *e, const struct queue *q, const struct job *job)
+{
+    if (!job->options.concurrency_key.len || list_is_empty(&q->slots))
+        return NULL;
+    return idmap_get(&e->keys, slot_key(q, hash_of(e, job)));
+}
+
+static struct key_slot *slot_get(struct engine *e, struct queue *q, uint64_t hash)
+{
+    struct key_slot *k = idmap_get(&e->keys, slot_key(q, hash));
+    if (k)
+        return k;
+    k = ALLOC(struct key_slot);
+    k->queue = q;
+    k->hash = hash;
+    k->number = ++e->key_number;
+    list_init(&k->node);
+    list_init(&k->owing);
+    list_append(&q->slots, &k->node);
+    idmap_put(&e->keys, slot_key(q, hash), k);
+    return k;
+}
+
+static void drop_if_unused(struct engine *e, struct key_slot *k)
+{
+    if (k->live || k->parked)
+        return;
+    list_unlink(&k->node);
+    list_unlink(&k->owing);
+    must(idmap_remove(&e->keys, slot_key(k->queue, k->hash)) == k);
+    free(k);
+}
+
+static uint32_t limit_of(const struct queue *q)
+{
+    return q->limits ? q->limits->set.concurrency_per_key : 0;
+}
+
+static bool is_full(const struct key_slot *k)
+{
+    uint32_t limit = limit_of(k->queue);
+    return limit && k->live >= limit;
+}
+
+static void owe(struct engine *e, struct key_slot *k, size_t places)
+{
+    k->owed += places;
+    if (k->owed > k->parked)
+        k->owed = k->parked;
+    if (k->owed && list_is_empty(&k->owing))
+        list_append(&e->owing, &k->owing);
+}
+
+/* --- jobs in flight --- */
+
+struct key_slot *engine_key_begin(struct engine *e, struct queue *q, const struct job *job)
+{
+    if (!job->options.concurrency_key.len)
+        return NULL;
+    struct key_slot *k = slot_get(e, q, hash_of(e, job));
+    k->live++;
+    q->full_keys += k->live == limit_of(q);
+    return k;
+}
+
+void engine_key_end(struct engine *e, struct key_slot *k)
+{
+    must(k->live > 0);
+    k->queue->full_keys -= k->live == limit_of(k->queue);
+    k->live--;
+    if (!is_full(k))
+        owe(e, k, 1);
+    drop_if_unused(e, k);
+}
+
+struct key_slot *engine_key_move(struct engine *e, struct key_slot *from, struct queue *q)
+{
+    if (!from || from->queue == q)
+        return from;
+    struct key_slot *to = slot_get(e, q, from->hash);
+    to->live++;
+    q->full_keys += to->live == limit_of(q);
+    engine_key_end(e, from);
+    return to;
+}
+
+/* --- parking --- */
+
+static struct btree_entry parked_entry(const struct key_slot *k, uint16_t priority, struct id id,
+                                       uint64_t val)
+{
+    return (struct btree_entry){k->number << 16 | priority, id.hi, id.lo, val};
+}
+
+struct err engine_key_check(struct engine *e, struct queue *q, struct btree_entry entry,
+                            bool *parked)
+{
+    struct arena scratch = {0};
+    struct job job;
+    struct job_extent extent;
+    struct id id = {entry.hi, entry.lo};
+    *parked = false;
+    if (q->full_keys == 0)
+        return err_none();
+    unsigned want = entry.val & READY_VAL_STATE ? PORT_STATE : 0;
+    struct err err = e->port.load_job(e->port.ctx, id, want, &scratch, &job, &extent);
+    struct key_slot *k = err.code == ERR_OK ? find(e, q, &job) : NULL;
+    if (k && is_full(k)) {
+        must(engine_ready_remove(e, q, (uint16_t)entry.major, id));
+        must(btree_put(&q->parked,
+                       parked_entry(k, (uint16_t)entry.major, id, entry.val & READY_VAL_STATE)));
+        q->counts[STATUS_READY]++;
+        k->parked++;
+        e->moves++;
+        *parked = true;
+    }
+    arena_fini(&scratch);
+    return err;
+}
+
+/* The first of the key's parked jobs is ready to be handed out again. */
+static void bring_back(struct engine *e, struct key_slot *k)
+{
+    struct queue *q = k->queue;
+    struct btree_entry first;
+    must(btree_at_least(&q->parked, (struct btree_entry){k->number << 16, 0, 0, 0}, &first));
+    must(first.major >> 16 == k->number);
+    must(btree_remove(&q->parked, first, NULL));
+    q->counts[STATUS_READY]--;
+    k->parked--;
+    k->owed--;
+    e->moves++;
+    engine_ready_add(e, q, (uint16_t)first.major, (struct id){first.hi, first.lo},
+                     first.val & READY_VAL_STATE);
+}
+
+void engine_keys_pay(struct engine *e)
+{
+    e->moves = 0;
+    while (!list_is_empty(&e->owing) && !engine_keys_tired(e)) {
+        struct key_slot *k = LIST_OF(e->owing.next, struct key_slot, owing);
+        while (k->owed && !engine_keys_tired(e))
+            bring_back(e, k);
+        if (k->owed)
+            return;
+        list_unlink(&k->owing);
+        drop_if_unused(e, k);
+    }
+}
+
+bool engine_keys_tired(const struct engine *e)
+{
+    return e->moves >= MOVES_MAX;
+}
+
+bool engine_key_unpark(struct engine *e, struct queue *q, const struct job *job)
+{
+    struct key_slot *k = find(e, q, job);
+    if (!k || !btree_remove(&q->parked, parked_entry(k, job->state.priority, job->id, 0), NULL))
+        return false;
+    q->counts[STATUS_READY]--;
+    k->parked--;
+    if (k->owed > k->parked)
+        k->owed = k->parked;
+    if (!k->owed)
+        list_unlink(&k->owing);
+    drop_if_unused(e, k);
+    return true;
+}
+
+void engine_key_left(struct engine *e, const struct queue *q, const struct job *job)
+{
+    struct key_slot *k = find(e, q, job);
+    if (k && !is_full(k))
+        owe(e, k, 1);
+}
+
+bool engine_key_is_parked(const struct engine *e, const struct queue *q, const struct job *job)
+{
+    const struct key_slot *k = find(e, q, job);
+    if (!k)
+        return false;
+    struct btree_entry key = parked_entry(k, job->state.priority, job->id, 0), found;
+    return btree_at_least(&q->parked, key, &found) && found.major == key.major &&
+           found.hi == key.hi && found.lo == key.lo;
+}
+
+/* --- another limit --- */
+
+void engine_keys_limited(struct engine *e, struct queue *q)
+{
+    uint32_t limit = limit_of(q);
+    q->full_keys = 0;
+    for (struct list *n = q->slots.next; n != &q->slots; n = n->next) {
+        struct key_slot *k = LIST_OF(n, struct key_slot, node);
+        q->full_keys += limit && k->live >= limit;
+        if (!is_full(k))
+            owe(e, k, limit ? limit - k->live : k->parked);
+    }
+}
+
+/* --- the end, and the check --- */
+
+void engine_keys_fini(struct engine *e)
+{
+    for (size_t i = 0; i < e->keys.cap; i++)
+        free(e->keys.slots[i].val);
+    idmap_fini(&e->keys);
+}
+
+void engine_keys_check(const struct queue *q)
+{
+    size_t parked = 0, full = 0;
+    for (const struct list *n = q->slots.next; n != &q->slots; n = n->next) {
+        const struct key_slot *k = LIST_OF(n, const struct key_slot, node);
+        must(k->live || k->parked);
+        must(k->owed <= k->parked && (k->owed > 0) == !list_is_empty(&k->owing));
+        parked += k->parked;
+        full += is_full(k);
+    }
+    must(parked == q->parked.count);
+    must(full == q->full_keys);
+    btree_check(&q->parked);
+}
