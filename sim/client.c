@@ -85,6 +85,9 @@ static struct enqueue some_spec(struct sim *s, unsigned *queue, unsigned *type)
         spec.unique_key = keys[1 + sim_draw(s, KEYS)];
         spec.unique_while = (enum unique)(UNIQUE_QUEUED + sim_draw(s, 3));
     }
+    static const struct str ckeys[CKEYS] = {{"c1", 2}, {"c2", 2}, {"c3", 2}};
+    if (s->profile.limits && sim_chance(s, 50))
+        spec.options.concurrency_key = ckeys[sim_draw(s, CKEYS)];
     if (s->profile.policies && sim_chance(s, 30))
         spec.options.retry_policies = policy_name((unsigned)sim_draw(s, POLICIES));
     if (sim_chance(s, 50))

@@ -54,6 +54,8 @@ struct mjob *ledger_add(struct ledger *l, const struct enqueue *spec, unsigned q
     m->payload = (struct str){alloc_text(spec->payload.at, spec->payload.len), spec->payload.len};
     m->key = spec->unique_while ? (unsigned)(spec->unique_key.at[1] - '0') : 0;
     m->unique_while = spec->unique_while;
+    const struct str *ckey = &spec->options.concurrency_key;
+    m->ckey = ckey->len ? (unsigned)(ckey->at[1] - '0') : 0;
     m->adds_policy = spec->options.retry_policies.len
                          ? (unsigned)(spec->options.retry_policies.at[1] - '0') + 1
                          : 0;
@@ -410,7 +412,7 @@ void ledger_handed(struct ledger *l, const struct handout *h, struct mstream *s,
             r->end_asked = true;
     if (!s && m->blind_renewal.ms >= r->taken_at.ms)
         r->lease_min = r->taken_at;
-    ledger_limit_handed(l, (unsigned)(h->job.queue.at[1] - '0'), r->taken_at, now);
+    ledger_limit_handed(l, m, (unsigned)(h->job.queue.at[1] - '0'), r->taken_at, now);
     PROMISE(!s || ledger_held(l, s) <= s->prefetch, "PREFETCH", "stream %lu holds %u jobs of %u",
             s->serial, ledger_held(l, s), s->prefetch);
 }

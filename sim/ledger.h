@@ -57,11 +57,12 @@ struct msetting {
 
 /* What somebody set for a queue. */
 #define LIMITED 4 /* queues */
+#define CKEYS   3 /* concurrency keys, from 1 */
 struct mlimit {
     bool paused;
-    uint64_t concurrency;        /* 0: any number */
-    int64_t rate, per_ms, burst; /* rate 0: none */
-    uint64_t in_flight;          /* of limit_read */
+    uint64_t concurrency, per_key; /* 0: any number */
+    int64_t rate, per_ms, burst;   /* rate 0: none */
+    uint64_t in_flight;            /* of limit_read */
     instant at;
     uint64_t seq; /* of the acknowledgement, or 0 */
 };
@@ -147,6 +148,7 @@ struct mjob {
     instant terminated_at; /* since when somebody may have said that a preempted run has ended */
     struct mjob *deps[3];  /* that it waits for */
     unsigned dep_count, depend_when, depend_death;
+    unsigned ckey;              /* concurrency key; 0: none */
     bool freed;                 /* somebody may have said that it waits for nothing more */
     unsigned waits_for;         /* by the audit that goes on: bits of deps */
     enum resolution resolution; /* likewise */
@@ -251,8 +253,11 @@ size_t ledger_limit_asked(struct ledger *l, unsigned queue, const struct mlimit 
 void ledger_limit_acked(struct ledger *l, unsigned queue, size_t limit);
 void ledger_limits_lost(struct ledger *l);
 void ledger_limits_free(struct ledger *l);
-/* A job of the queue was handed out at that time. */
-void ledger_limit_handed(struct ledger *l, unsigned queue, instant at, instant now);
+/* A job was handed out of the queue at that time. */
+void ledger_limit_handed(struct ledger *l, const struct mjob *m, unsigned queue, instant at,
+                         instant now);
+/* After an audit of all: whether a job of the queue is ready that its key does not hold back. */
+bool ledger_limit_has_ready(const struct ledger *l, unsigned queue, const struct mlimit *limit);
 /* The queue says that these are in force. */
 void ledger_limit_check(struct ledger *l, unsigned queue, const struct mlimit *is, instant now);
 

@@ -66,13 +66,15 @@ static bool may_be_unset(const struct mlimits *q, instant at)
     return true;
 }
 
-/* Jobs of the queue that are in flight for certain, but for what patches may have moved. */
-static uint64_t in_flight(const struct ledger *l, unsigned queue, instant now)
+/* Jobs of the queue, with that key if it is not 0, that are in flight for certain, but for what
+ * patches may have moved. */
+static uint64_t in_flight(const struct ledger *l, unsigned queue, unsigned key, instant now)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < l->count; i++) {
         const struct mjob *m = l->jobs[i];
-        if (m->queue != queue || m->patched & PATCH_QUEUE || !m->run_count)
+        if (m->queue != queue || (key && m->ckey != key) || m->patched & PATCH_QUEUE ||
+            !m->run_count)
             continue;
         n += ledger_live(m, &m->runs[m->run_count - 1], now) == YES;
     }
@@ -108,34 +110,57 @@ static void note_taken(struct ledger *l, unsigned queue, instant at)
     check_rate(q, queue, limit);
 }
 
-void ledger_limit_handed(struct ledger *l, unsigned queue, instant at, instant now)
+bool ledger_limit_has_ready(const struct ledger *l, unsigned queue, const struct mlimit *limit)
+{
+    uint64_t live[CKEYS + 1] = {0};
+    bool ready[CKEYS + 1] = {0};
+    for (size_t i = 0; i < l->count; i++) {
+        const struct mjob *m = l->jobs[i];
+        if (!m->seen || m->queue != queue)
+            continue;
+        live[m->ckey] += m->status == STATUS_IN_FLIGHT;
+        ready[m->ckey] |= m->status == STATUS_READY;
+    }
+    bool any = ready[0];
+    for (unsigned key = 1; key <= CKEYS; key++)
+        any |= ready[key] && (!limit->per_key || live[key] < limit->per_key);
+    return any;
+}
+
+void ledger_limit_handed(struct ledger *l, const struct mjob *m, unsigned queue, instant at,
+                         instant now)
 {
     const struct mlimits *q = &l->limits[queue];
     if (q->count == 0)
         return;
-    bool paused = !may_be_unset(q, at), full = paused;
-    uint64_t n = full ? in_flight(l, queue, now) : 0;
+    bool paused = !may_be_unset(q, at), full = paused, key_full = paused && m->ckey;
+    uint64_t n = full ? in_flight(l, queue, 0, now) : 0;
+    uint64_t of_key = key_full ? in_flight(l, queue, m->ckey, now) : 0;
     for (size_t i = 0; i < q->count; i++) {
         const struct mlimit *limit = &q->asked[i];
         if (!may_be_in_force(q, i, at))
             continue;
         paused &= limit->paused;
         full &= limit->concurrency && n > limit->concurrency;
+        key_full &= limit->per_key && of_key > limit->per_key;
     }
     PROMISE(!paused, "LIMIT", "queue %u is paused and a job of it was handed out", queue);
     PROMISE(!full, "LIMIT", "%lu jobs of queue %u are in flight", n, queue);
+    PROMISE(!key_full, "LIMIT", "%lu jobs of queue %u and key %u are in flight", of_key, queue,
+            m->ckey);
     note_taken(l, queue, at);
 }
 
 void ledger_limit_check(struct ledger *l, unsigned queue, const struct mlimit *is, instant now)
 {
     const struct mlimits *q = &l->limits[queue];
-    bool unset = !is->paused && !is->concurrency && !is->rate;
+    bool unset = !is->paused && !is->concurrency && !is->per_key && !is->rate;
     bool fits = unset && may_be_unset(q, now);
     for (size_t i = 0; i < q->count && !fits; i++) {
         const struct mlimit *limit = &q->asked[i];
         fits = may_be_in_force(q, i, now) && limit->paused == is->paused &&
-               limit->concurrency == is->concurrency && limit->rate == is->rate &&
+               limit->concurrency == is->concurrency && limit->per_key == is->per_key &&
+               limit->rate == is->rate &&
                (!is->rate || (limit->per_ms == is->per_ms && limit->burst == is->burst));
     }
     PROMISE(fits, "LIMIT", "queue %u has limits that are not in force", queue);

@@ -19,14 +19,16 @@ static void put(struct sim *s, unsigned queue, const struct mlimit *limit)
     t->then = settle;
     t->queues = queue;
     t->setting = ledger_limit_asked(&s->ledger, queue, limit, s->now);
-    trace_line("  queue %u: paused %d, concurrency %ld, rate %ld in %ld, burst %ld", queue,
-               limit->paused, (long)limit->concurrency, (long)limit->rate, (long)limit->per_ms,
-               (long)limit->burst);
-    struct command c = {.queue = {.name = sim_queue_name(queue),
-                                  .set = QUEUE_PAUSED | QUEUE_CONCURRENCY | QUEUE_RATE,
-                                  .settings = QUEUE_SETTINGS_DEFAULT}};
+    trace_line("  queue %u: paused %d, concurrency %ld, per key %ld, rate %ld in %ld, burst %ld",
+               queue, limit->paused, (long)limit->concurrency, (long)limit->per_key,
+               (long)limit->rate, (long)limit->per_ms, (long)limit->burst);
+    struct command c = {
+        .queue = {.name = sim_queue_name(queue),
+                  .set = QUEUE_PAUSED | QUEUE_CONCURRENCY | QUEUE_PER_KEY | QUEUE_RATE,
+                  .settings = QUEUE_SETTINGS_DEFAULT}};
     c.queue.settings.paused = limit->paused;
     c.queue.settings.concurrency = (uint32_t)limit->concurrency;
+    c.queue.settings.concurrency_per_key = (uint32_t)limit->per_key;
     c.queue.settings.rate = (struct rate){
         (uint32_t)limit->rate, (uint32_t)limit->burst, {limit->rate ? limit->per_ms : 0}};
     ticket_submit(t, &c);
@@ -37,6 +39,8 @@ void limit_step(struct sim *s)
     struct mlimit limit = {.paused = sim_chance(s, 20)};
     if (sim_chance(s, 50))
         limit.concurrency = 1 + sim_draw(s, 4);
+    if (sim_chance(s, 50))
+        limit.per_key = 1 + sim_draw(s, 3);
     if (sim_chance(s, 40)) {
         limit.rate = 1 + (int64_t)sim_draw(s, 5);
         limit.per_ms = 1 + (int64_t)sim_draw(s, 3000);
@@ -48,7 +52,7 @@ void limit_step(struct sim *s)
 void limit_unpause(struct sim *s)
 {
     for (unsigned q = 0; q < s->profile.queues; q++) {
-        struct mlimit limit = {.concurrency = 1 + sim_draw(s, 3)};
+        struct mlimit limit = {.concurrency = 1 + sim_draw(s, 3), .per_key = sim_draw(s, 3)};
         limit.rate = (int64_t)sim_draw(s, 3);
         limit.per_ms = limit.burst = limit.rate ? 1 + (int64_t)sim_draw(s, 2000) : 0;
         put(s, q, &limit);
@@ -64,6 +68,7 @@ static void take_limits(struct ticket *t, const struct reply *r)
     const struct queue_settings *set = &r->queues[0].view.settings;
     *limit = (struct mlimit){.paused = set->paused,
                              .concurrency = set->concurrency,
+                             .per_key = set->concurrency_per_key,
                              .rate = set->rate.count,
                              .per_ms = set->rate.per.ms,
                              .burst = set->rate.burst};

@@ -196,7 +196,7 @@ static void check_not_stuck(struct sim *s, const struct tally *w)
         struct mlimit limit = limit_read(s, q);
         /* Whether there is a token only time can tell. */
         stuck[q] = w->statuses[q][STATUS_READY] && limit_room(&limit) > 0 && !limit.rate &&
-                   !s->profile.gangs;
+                   !s->profile.gangs && ledger_limit_has_ready(&s->ledger, q, &limit);
     }
     for (unsigned i = 0; i < STREAMS; i++) {
         const struct mstream *st = s->streams[i];
@@ -293,11 +293,12 @@ struct order {
     struct {
         struct id id;
         uint16_t priority;
-        unsigned queue;
+        unsigned queue, key;
     } ready[ORDER_MAX];
     size_t count;
     uint32_t asked;
-    uint64_t room[QUEUES];
+    uint64_t room[QUEUES], key_room[QUEUES][CKEYS + 1];
+    bool cut; /* there are more than these */
 };
 
 /* What is beyond the room of its queue stays where it is. */
@@ -306,9 +307,11 @@ static void leave_out_the_limited(struct order *o)
     size_t kept = 0;
     for (size_t i = 0; i < o->count; i++) {
         uint64_t *room = &o->room[o->ready[i].queue];
-        if (*room == 0)
+        uint64_t *key_room = &o->key_room[o->ready[i].queue][o->ready[i].key];
+        if (*room == 0 || *key_room == 0)
             continue;
         *room -= *room != UINT64_MAX;
+        *key_room -= *key_room != UINT64_MAX;
         o->ready[kept++] = o->ready[i];
     }
     o->count = kept;
@@ -317,14 +320,24 @@ static void leave_out_the_limited(struct order *o)
 static void take_ready(struct ticket *t, const struct reply *r)
 {
     struct order *o = t->ctx;
+    o->cut = r->more;
     for (size_t i = 0; i < r->count; i++) {
+        unsigned queue = (unsigned)(r->jobs[i].queue.at[1] - '0');
+        struct str name = r->jobs[i].options.concurrency_key;
+        unsigned key = name.len ? (unsigned)(name.at[1] - '0') : 0;
+        if (r->jobs[i].state.status == STATUS_IN_FLIGHT) {
+            uint64_t *room = &o->key_room[queue][key];
+            *room -= *room != UINT64_MAX && *room > 0;
+            continue;
+        }
         size_t at = o->count++;
         /* Ids come in their order; only the priority sorts. */
         for (; at > 0 && o->ready[at - 1].priority > r->jobs[i].state.priority; at--)
             o->ready[at] = o->ready[at - 1];
         o->ready[at].id = r->jobs[i].id;
         o->ready[at].priority = r->jobs[i].state.priority;
-        o->ready[at].queue = (unsigned)(r->jobs[i].queue.at[1] - '0');
+        o->ready[at].queue = queue;
+        o->ready[at].key = key;
     }
     leave_out_the_limited(o);
 }
@@ -364,18 +377,21 @@ void quiet_order(struct sim *s)
     for (unsigned q = 0; q < s->profile.queues; q++) {
         struct mlimit limit = limit_read(s, q);
         o.room[q] = limit_room(&limit);
+        for (unsigned key = 0; key <= CKEYS; key++)
+            o.key_room[q][key] = key && limit.per_key ? limit.per_key : UINT64_MAX;
         rated |= limit.rate != 0;
     }
     struct ticket *t = ticket_new(s, CMD_LIST, 0);
-    struct command c = {.list = {.filter = {.queues = set.names,
-                                            .queue_count = set.count,
-                                            .statuses = 1u << STATUS_READY},
-                                 .limit = ORDER_MAX}};
+    struct command c = {
+        .list = {.filter = {.queues = set.names,
+                            .queue_count = set.count,
+                            .statuses = 1u << STATUS_READY | 1u << STATUS_IN_FLIGHT},
+                 .limit = ORDER_MAX}};
     t->then = take_ready;
     t->ctx = &o;
     ticket_submit(t, &c);
     sim_pump(s);
-    if (slot < CLAIMS && !rated) {
+    if (slot < CLAIMS && !rated && !o.cut) {
         o.asked = 1 + (uint32_t)sim_draw(s, 8);
         trace_line("order of queues %x, %zu ready", queues, o.count);
         client_claim(s, slot, queues, o.asked, (span){1000}, (span){0});
