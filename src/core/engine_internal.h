@@ -124,7 +124,11 @@ struct taker {
     bool claim, paused;
     uint32_t limit, held_count;
     uint32_t planned, plan_round; /* members of a gang it is to get; see engine_gang.c */
-    struct list held;             /* struct live.held */
+    /* Within one search there: who led to it, and the next of those that are full. */
+    uint64_t plan_search;
+    struct gang_member *plan_for;
+    struct taker *plan_next;
+    struct list held; /* struct live.held */
     span lease;
     instant wait_end;
     bool wait_armed;     /* a DUE_WAIT deadline exists */
@@ -165,6 +169,7 @@ struct engine {
     struct idmap gang_members; /* those that have not ended */
     struct list full_gangs;    /* that may be handed out, first place first */
     uint32_t plan_round;
+    uint64_t plan_search;     /* see struct taker */
     struct btree waiting_for; /* major: hash of a job that others wait for; those that do */
     struct list settling;     /* ends of jobs of which not all were told that wait for them */
     uint64_t settle_seq;      /* of the next record of such an end */
