@@ -216,17 +216,61 @@ static bool serves(const struct taker *t, const struct queue *q)
     return false;
 }
 
-/* The first taker with room for one more that may have this member. */
-static struct taker *taker_for(struct engine *e, const struct gang_member *m)
+static uint32_t planned_of(const struct engine *e, const struct taker *t)
+{
+    return t->plan_round == e->plan_round ? t->planned : 0;
+}
+
+static void plan_one_more(const struct engine *e, struct taker *t)
+{
+    t->planned = planned_of(e, t) + 1;
+    t->plan_round = e->plan_round;
+}
+
+/* Looks at the takers that may have this member and were not reached in this search yet, and puts
+ * them behind the last of `reached`. Returns the first that has room for one more, or NULL. */
+static struct taker *reach(struct engine *e, struct gang_member *m, struct taker **last)
 {
     for (struct list *n = e->takers.next; n != &e->takers; n = n->next) {
         struct taker *t = LIST_OF(n, struct taker, all);
-        uint32_t planned = t->plan_round == e->plan_round ? t->planned : 0;
-        if (engine_taker_room(t) > planned && serves(t, m->queue) &&
-            !engine_avoid_forbids(e, m->id, (struct str){t->node->bytes, t->node->len}))
+        if (t->plan_search == e->plan_search || engine_taker_room(t) == 0 || !serves(t, m->queue) ||
+            engine_avoid_forbids(e, m->id, (struct str){t->node->bytes, t->node->len}))
+            continue;
+        t->plan_search = e->plan_search;
+        t->plan_for = m;
+        if (engine_taker_room(t) > planned_of(e, t))
             return t;
+        t->plan_next = NULL;
+        (*last)->plan_next = t;
+        *last = t;
     }
     return NULL;
+}
+
+/* Finds a taker for one more member. Where those that may have it are full by now, one of the
+ * members that they were to get moves to another taker, which may push on a third: takers differ in
+ * their queues and nodes, and whoever could go anywhere must not keep out who could not. */
+static bool place(struct engine *e, struct gang *g, struct gang_member *m)
+{
+    struct taker first = {0}, *last = &first;
+    e->plan_search++;
+    struct taker *t = reach(e, m, &last);
+    for (struct taker *full = first.plan_next; full && !t; full = full->plan_next)
+        for (struct list *n = g->members.next; n != &m->node && !t; n = n->next) {
+            struct gang_member *o = LIST_OF(n, struct gang_member, node);
+            if (o->plan == full)
+                t = reach(e, o, &last);
+        }
+    if (!t)
+        return false;
+    plan_one_more(e, t);
+    for (struct gang_member *moved = NULL; moved != m;) {
+        moved = t->plan_for;
+        struct taker *was = moved->plan;
+        moved->plan = t;
+        t = was;
+    }
+    return true;
 }
 
 /* Whether the limits of the queue allow one more. */
@@ -236,21 +280,18 @@ static bool may_leave(const struct engine *e, const struct queue *q)
     return !q->limits || engine_limits_gang_room(q->limits) > planned;
 }
 
-/* Finds a taker for every member; false if there is not enough room. */
+/* Finds a taker for every member, if there are such that have room for all of them. */
 static bool plan(struct engine *e, struct gang *g)
 {
     e->plan_round++;
     for (struct list *n = g->members.next; n != &g->members; n = n->next) {
         struct gang_member *m = LIST_OF(n, struct gang_member, node);
         struct queue *q = m->queue;
-        struct taker *t = may_leave(e, q) ? taker_for(e, m) : NULL;
-        if (!t)
+        m->plan = NULL;
+        if (!may_leave(e, q) || !place(e, g, m))
             return false;
         q->planned = q->plan_round == e->plan_round ? q->planned + 1 : 1;
         q->plan_round = e->plan_round;
-        t->planned = t->plan_round == e->plan_round ? t->planned + 1 : 1;
-        t->plan_round = e->plan_round;
-        m->plan = t;
     }
     return true;
 }

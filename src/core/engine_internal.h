@@ -124,7 +124,11 @@ struct taker {
     bool claim, paused;
     uint32_t limit, held_count;
     uint32_t planned, plan_round; /* members of a gang it is to get; see engine_gang.c */
-    struct list held;             /* struct live.held */
+    /* Within one search there: who led to it, and the next of those that are full. */
+    uint64_t plan_search;
+    struct gang_member *plan_for;
+    struct taker *plan_next;
+    struct list held; /* struct live.held */
     span lease;
     instant wait_end;
     bool wait_armed;     /* a DUE_WAIT deadline exists */
@@ -165,6 +169,7 @@ struct engine {
     struct idmap gang_members; /* those that have not ended */
     struct list full_gangs;    /* that may be handed out, first place first */
     uint32_t plan_round;
+    uint64_t plan_search;     /* see struct taker */
     struct btree waiting_for; /* major: hash of a job that others wait for; those that do */
     struct list settling;     /* ends of jobs of which not all were told that wait for them */
     uint64_t settle_seq;      /* of the next record of such an end */
@@ -245,6 +250,12 @@ bool engine_key_unpark(struct engine *e, struct queue *q, const struct job *job)
 /* A ready job was taken out of the ready order, and not to be handed out. */
 void engine_key_left(struct engine *e, const struct queue *q, const struct job *job);
 bool engine_key_is_parked(const struct engine *e, const struct queue *q, const struct job *job);
+/* Whether as many jobs with its key are in flight as may be; *live is how many are. */
+bool engine_key_is_full(const struct engine *e, const struct queue *q, const struct job *job,
+                        uint32_t *live);
+/* How many parked jobs with its key come before it, but no more than `most`. */
+size_t engine_key_rank(const struct engine *e, const struct queue *q, const struct job *job,
+                       size_t most);
 /* Brings back what is owed, at the beginning of a dispatch. */
 void engine_keys_pay(struct engine *e);
 /* So many jobs were moved in this dispatch that the rest must wait for the next. */

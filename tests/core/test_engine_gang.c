@@ -145,6 +145,55 @@ static void members_on_two_queues_go_to_takers_of_both(void **state)
     rig_assert_got(r, a, b);
 }
 
+/* Whoever could go anywhere must not keep out who could not. */
+static void members_move_over_for_one_that_has_less_choice(void **state)
+{
+    R;
+    rig_stream(r, "any", NULL, 1);
+    rig_stream(r, "x", "q", 1);
+    struct enqueue specs[] = {member("q", "g", 2), member("p", "g", 2)};
+    struct id a = rig_add_spec(r, &specs[0]), b = rig_add_spec(r, &specs[1]);
+    rig_turn(r);
+    rig_assert_got(r, a, b);
+    assert_string_equal(r->got[0].taker, "x");
+    assert_string_equal(r->got[1].taker, "any");
+}
+
+static void a_member_pushes_on_another_that_pushes_on_a_third(void **state)
+{
+    R;
+    static const struct policy_rule away = {
+        .action = POLICY_RETRY,
+        .match = {.conditions = MATCHER_CONDITION(CONDITION_EVICTED)},
+        .retry_limit = POLICY_NO_LIMIT,
+        .affinity = {POLICY_AFFINITY_NODE},
+        .key = 5};
+    static const struct policy policy = {
+        .name = STR("p"), .retry_limit = POLICY_NO_LIMIT, .rules = &away, .rule_count = 1};
+    r->policy = &policy;
+    r->policy_settings = (struct policy_settings){.enabled = true, .global_max_retries = 20};
+    r->settings.avoid_required = (span){60 * SECOND};
+    rig_restart(r);
+    struct enqueue elsewhere = member("p", "g", 3);
+    struct id a = add(r, 3), b = add(r, 3), c = rig_add_spec(r, &elsewhere);
+    struct taker *t = rig_stream_on(r, "n2", NULL, 3);
+    rig_turn(r);
+    const struct failure evicted = {
+        .run_time = {-1}, .condition = CONDITION_EVICTED, .node = STR("n2")};
+    rig_fail_with(r, a, &evicted);
+    engine_taker_close(r->e, r->now, t, TAKER_GONE);
+    rig_stream(r, "any", NULL, 1);
+    rig_stream_on(r, "n1", "q", 1);
+    rig_turn(r);
+    rig_clear(r);
+    rig_stream_on(r, "n2", "q", 1);
+    rig_turn(r);
+    rig_assert_got(r, a, b, c);
+    assert_string_equal(r->got[0].taker, "n1");
+    assert_string_equal(r->got[1].taker, "n2");
+    assert_string_equal(r->got[2].taker, "any");
+}
+
 static void put_limits(struct rig *r, uint32_t concurrency, uint32_t burst, bool paused)
 {
     struct queue_settings s = QUEUE_SETTINGS_DEFAULT;
@@ -411,6 +460,8 @@ int main(void)
         GANG_TEST(claims_that_wait_get_it_together),
         GANG_TEST(its_place_is_that_of_its_first_member),
         GANG_TEST(members_on_two_queues_go_to_takers_of_both),
+        GANG_TEST(members_move_over_for_one_that_has_less_choice),
+        GANG_TEST(a_member_pushes_on_another_that_pushes_on_a_third),
         GANG_TEST(the_limits_of_its_queue_must_have_room_for_all_of_it),
         GANG_TEST(one_token_of_the_rate_does_for_a_gang),
         GANG_TEST(one_that_is_retried_takes_the_others_along),
