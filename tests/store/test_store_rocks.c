@@ -570,7 +570,7 @@ static void a_reader_finds_damage_in_the_middle_of_the_log(void **state)
     assert_code(rocks_open_reader(*state, 8 << 20, &reader), ERR_CORRUPT);
 }
 
-/* RocksDB would take it for the end of the log, and what was acknowledged after it would be gone. */
+/* RocksDB takes it for the end of the log; what was acknowledged after it would be gone. */
 static void damage_that_a_whole_batch_follows_is_no_end_of_the_log(void **state)
 {
     struct store *s;
