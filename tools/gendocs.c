@@ -1,14 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Prints the documents that come from tables of the program, so that none can say
- * something else than the program does: gendocs lifecycle | errors | settings. */
+ * something else than the program does: gendocs lifecycle | errors | settings. And the words of
+ * those tables that documents written by hand have, too: gendocs vocabulary. tools/vocabulary.py
+ * compares. */
 
 #include <stdio.h>
 #include <string.h>
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "base/must.h"
 #include "cli/settings.h"
+#include "core/depend.h"
+#include "core/explain.h"
+#include "core/job.h"
 #include "core/lifecycle.h"
 
 #define GENERATED(source)                                                                          \
@@ -92,13 +98,66 @@ static void write_settings(struct buf *b)
     options_markdown(b, settings_command.options);
 }
 
+/* --- vocabulary --- */
+
+/* A function of its own for each, for their arguments have different types. */
+#define WORD(name, call)                                                                           \
+    static const char *name(int i)                                                                 \
+    {                                                                                              \
+        return call;                                                                               \
+    }
+WORD(status_word, lifecycle_status_name((enum status)i))
+WORD(event_word, lifecycle_event_kind((enum event)i))
+WORD(cause_word, lifecycle_event_name((enum event)i))
+WORD(outcome_word, job_outcome_name((enum outcome)i))
+WORD(resolution_word, job_resolution_name((enum resolution)i))
+WORD(condition_word, job_condition_name((enum condition)i))
+WORD(unique_word, job_unique_name((enum unique)i))
+WORD(when_word, depend_when_name((enum depend_when)i))
+WORD(death_word, depend_death_name((enum depend_death)i))
+WORD(explain_word, explain_kind_name((enum obstacle_kind)i))
+WORD(error_word, i == ERR_OK ? NULL : err_wire((enum err_code)i))
+
+/* A line for each table: its name, and its words. */
+static void write_vocabulary(struct buf *b)
+{
+    static const struct {
+        const char *name;
+        int count;
+        const char *(*word)(int i); /* NULL: the first may stand for none of them */
+    } tables[] = {
+        {"status", STATUS_COUNT, status_word},
+        {"event", EVENT_COUNT, event_word},
+        {"cause", EVENT_COUNT, cause_word},
+        {"outcome", OUTCOME_COUNT, outcome_word},
+        {"resolution", RESOLUTION_COUNT, resolution_word},
+        {"condition", CONDITION_COUNT, condition_word},
+        {"unique_while", UNIQUE_COUNT, unique_word},
+        {"when", DEPEND_WHENS, when_word},
+        {"on_dependency_death", DEPEND_DEATHS, death_word},
+        {"explain", OBSTACLE_KINDS, explain_word},
+        {"error", ERR_COUNT, error_word},
+    };
+    for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
+        buf_print(b, "%s", tables[t].name);
+        for (int i = 0; i < tables[t].count; i++) {
+            const char *word = tables[t].word(i);
+            must(word || i == 0);
+            buf_print(b, "%s%s", word ? " " : "", word ? word : "");
+        }
+        buf_lit(b, "\n");
+    }
+}
+
 int main(int argc, char **argv)
 {
     const struct {
         const char *name;
         void (*write)(struct buf *b);
-    } documents[] = {
-        {"lifecycle", write_lifecycle}, {"errors", write_errors}, {"settings", write_settings}};
+    } documents[] = {{"lifecycle", write_lifecycle},
+                     {"errors", write_errors},
+                     {"settings", write_settings},
+                     {"vocabulary", write_vocabulary}};
     for (size_t i = 0; argc == 2 && i < sizeof documents / sizeof *documents; i++) {
         if (strcmp(argv[1], documents[i].name) != 0)
             continue;
@@ -108,6 +167,6 @@ int main(int argc, char **argv)
         buf_fini(&b);
         return written ? 0 : 1;
     }
-    fprintf(stderr, "usage: gendocs lifecycle|errors|settings\n");
+    fprintf(stderr, "usage: gendocs lifecycle|errors|settings|vocabulary\n");
     return 2;
 }

@@ -3,8 +3,8 @@
 
 #include "base/must.h"
 
-static const char *const when_names[] = {"all_completed", "all_ended"};
-static const char *const death_names[] = {"block", "run", "die"};
+static const char *const when_names[DEPEND_WHENS] = {"all_completed", "all_ended"};
+static const char *const death_names[DEPEND_DEATHS] = {"block", "run", "die"};
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 

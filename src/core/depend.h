@@ -16,6 +16,7 @@
 enum depend_when {
     DEPEND_ALL_COMPLETED, /* all of them have completed */
     DEPEND_ALL_ENDED,     /* or are dead, or were deleted */
+    DEPEND_WHENS
 };
 
 /* What the death of one of them means. These numbers are on disk. */
@@ -23,6 +24,7 @@ enum depend_death {
     DEPEND_BLOCK, /* it waits on: the dead one may be brought back */
     DEPEND_RUN,   /* the same as if that one had completed */
     DEPEND_DIE,   /* it goes dead, too */
+    DEPEND_DEATHS
 };
 
 /* How one of them came to its end. These numbers are on disk. */

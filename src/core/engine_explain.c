@@ -65,7 +65,20 @@ static void explain_depends(struct engine *e, instant now, struct arena *a, stru
 
 /* --- limits of the queue --- */
 
-static void explain_limits(const struct queue *q, struct arena *a, struct explanation *x)
+static void explain_key(const struct engine *e, const struct queue *q, struct arena *a,
+                        struct explanation *x)
+{
+    uint32_t live;
+    if (engine_key_is_full(e, q, &x->job, &live))
+        explain_add(x, a, OBSTACLE_KEY, INSTANT_NONE,
+                    "%u with its concurrency key '%.*s' are in flight, and the limit of its queue "
+                    "is %u per key",
+                    live, STR_ARG(x->job.options.concurrency_key),
+                    q->limits->set.concurrency_per_key);
+}
+
+static void explain_limits(const struct engine *e, const struct queue *q, struct arena *a,
+                           struct explanation *x)
 {
     const struct queue_limits *l = q ? q->limits : NULL;
     if (!l)
@@ -79,6 +92,7 @@ static void explain_limits(const struct queue *q, struct arena *a, struct explan
         explain_add(x, a, OBSTACLE_CONCURRENCY, INSTANT_NONE,
                     "%llu of its queue are in flight, and its limit is %u",
                     (unsigned long long)flying, l->set.concurrency);
+    explain_key(e, q, a, x);
     if (instant_is_set(l->wake))
         explain_add(x, a, OBSTACLE_RATE, l->wake,
                     "its queue has handed out as many as its rate allows for now");
@@ -99,7 +113,7 @@ static void explain_time(const struct engine *e, instant now, struct arena *a,
                     wait);
     else
         explain_add(x, a, OBSTACLE_TIME, s->ready_at, "its time comes in %s", wait);
-    explain_limits(engine_queue_find(e, x->job.queue), a, x);
+    explain_limits(e, engine_queue_find(e, x->job.queue), a, x);
 }
 
 /* --- ready --- */
@@ -173,7 +187,7 @@ static void explain_ready(struct engine *e, instant now, struct arena *a, struct
     must(q);
     if (!engine_avoid_of(e, x->job.id, &node, &until))
         node = (struct str){0};
-    explain_limits(q, a, x);
+    explain_limits(e, q, a, x);
     count_workers(e, q, node, x);
     explain_workers(a, x);
     explain_gang(e, a, x);
@@ -185,6 +199,7 @@ static void explain_ready(struct engine *e, instant now, struct arena *a, struct
                     STR_ARG(node), wait);
     }
     x->ahead = engine_ready_rank(q, place, EXPLAIN_AHEAD_MAX);
+    x->ahead += engine_key_rank(e, q, &x->job, EXPLAIN_AHEAD_MAX - x->ahead);
     if (x->ahead)
         explain_add(x, a, OBSTACLE_PLACE, INSTANT_NONE, "%s%llu job%s of its queue come%s first",
                     x->ahead == EXPLAIN_AHEAD_MAX ? "at least " : "", (unsigned long long)x->ahead,

@@ -250,6 +250,12 @@ bool engine_key_unpark(struct engine *e, struct queue *q, const struct job *job)
 /* A ready job was taken out of the ready order, and not to be handed out. */
 void engine_key_left(struct engine *e, const struct queue *q, const struct job *job);
 bool engine_key_is_parked(const struct engine *e, const struct queue *q, const struct job *job);
+/* Whether as many jobs with its key are in flight as may be; *live is how many are. */
+bool engine_key_is_full(const struct engine *e, const struct queue *q, const struct job *job,
+                        uint32_t *live);
+/* How many parked jobs with its key come before it, but no more than `most`. */
+size_t engine_key_rank(const struct engine *e, const struct queue *q, const struct job *job,
+                       size_t most);
 /* Brings back what is owed, at the beginning of a dispatch. */
 void engine_keys_pay(struct engine *e);
 /* So many jobs were moved in this dispatch that the rest must wait for the next. */

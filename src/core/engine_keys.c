@@ -7,7 +7,8 @@
  * out of the ready order, so that it holds nobody up, and put in that of its key. Whenever a place
  * of its key gets free the first one parked is owed a place in the ready order. What is owed is
  * paid at the next hand-outs. So while jobs of a key are parked, those of them that are in flight,
- * ready or owed are at least as many as the limit, and none is ever forgotten. Keys are told apart
+ * ready or owed are at least as many as the limit, and none is ever forgotten. One that must stay
+ * off a node does not pay for a place, for there may be nobody else to take it. Keys are told apart
  * by a hash of 64 bits with a secret seed. */
 
 #include <stdlib.h>
@@ -168,12 +169,13 @@ static void bring_back(struct engine *e, struct key_slot *k)
     must(btree_at_least(&q->parked, (struct btree_entry){k->number << 16, 0, 0, 0}, &first));
     must(first.major >> 16 == k->number);
     must(btree_remove(&q->parked, first, NULL));
+    struct id id = {first.hi, first.lo};
     q->counts[STATUS_READY]--;
     k->parked--;
-    k->owed--;
     e->moves++;
-    engine_ready_add(e, q, (uint16_t)first.major, (struct id){first.hi, first.lo},
-                     first.val & READY_VAL_STATE);
+    engine_ready_add(e, q, (uint16_t)first.major, id, first.val & READY_VAL_STATE);
+    if (!engine_avoid_is_ready(e, id) || k->owed > k->parked)
+        k->owed--;
 }
 
 void engine_keys_pay(struct engine *e)
@@ -225,6 +227,29 @@ bool engine_key_is_parked(const struct engine *e, const struct queue *q, const s
     struct btree_entry key = parked_entry(k, job->state.priority, job->id, 0), found;
     return btree_at_least(&q->parked, key, &found) && found.major == key.major &&
            found.hi == key.hi && found.lo == key.lo;
+}
+
+size_t engine_key_rank(const struct engine *e, const struct queue *q, const struct job *job,
+                       size_t most)
+{
+    const struct key_slot *k = find(e, q, job);
+    if (!k)
+        return 0;
+    struct btree_entry place = parked_entry(k, job->state.priority, job->id, 0);
+    struct btree_entry at = {k->number << 16, 0, 0, 0};
+    size_t n = 0;
+    bool more = btree_at_least(&q->parked, at, &at);
+    for (; more && n < most && engine_is_before(&at, &place); n++)
+        more = btree_after(&q->parked, at, &at);
+    return n;
+}
+
+bool engine_key_is_full(const struct engine *e, const struct queue *q, const struct job *job,
+                        uint32_t *live)
+{
+    const struct key_slot *k = find(e, q, job);
+    *live = k ? k->live : 0;
+    return k && is_full(k);
 }
 
 /* --- another limit --- */

@@ -18,6 +18,7 @@ const char *explain_kind_name(enum obstacle_kind k)
         [OBSTACLE_NODE] = "node",
         [OBSTACLE_PAUSE] = "pause",
         [OBSTACLE_CONCURRENCY] = "concurrency",
+        [OBSTACLE_KEY] = "concurrency_key",
         [OBSTACLE_RATE] = "rate",
         [OBSTACLE_PLACE] = "place",
         [OBSTACLE_NO_WORKER] = "no_worker",

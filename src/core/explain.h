@@ -17,6 +17,7 @@ enum obstacle_kind {
     OBSTACLE_NODE,        /* it must stay off a node */
     OBSTACLE_PAUSE,       /* its queue is paused */
     OBSTACLE_CONCURRENCY, /* as many of its queue are in flight as may be */
+    OBSTACLE_KEY,         /* as many with its concurrency key are */
     OBSTACLE_RATE,        /* its queue has handed out as many as it may for now */
     OBSTACLE_PLACE,       /* others of its queue come first */
     OBSTACLE_NO_WORKER,   /* nobody asks for jobs of its queue */

@@ -476,6 +476,52 @@ static void a_job_in_flight_that_moves_frees_its_key_and_fills_that_of_the_other
     rig_assert_got(r, a, b, c);
 }
 
+/* Lets the job in flight fail so that it is tried again at once, but not on that node. */
+static void evict(struct rig *r, struct id id, const char *node)
+{
+    const struct failure f = {.message = STR("evicted"),
+                              .run_time = {-1},
+                              .condition = CONDITION_EVICTED,
+                              .node = str_from(node)};
+    rig_fail_with(r, id, &f);
+}
+
+static void a_job_that_nobody_may_have_leaves_its_place_to_the_next_of_its_key(void **state)
+{
+    R;
+    static const struct policy_rule away = {
+        .action = POLICY_RETRY,
+        .match = {.conditions = MATCHER_CONDITION(CONDITION_EVICTED)},
+        .retry_limit = POLICY_NO_LIMIT,
+        .affinity = {POLICY_AFFINITY_NODE},
+        .key = 5};
+    const struct policy policy = {
+        .name = STR("p"), .retry_limit = POLICY_NO_LIMIT, .rules = &away, .rule_count = 1};
+    r->settings.avoid_required = (span){600000};
+    r->policy = &policy;
+    r->policy_settings = (struct policy_settings){.enabled = true, .global_max_retries = 100};
+    rig_restart(r);
+    rig_set(r, "q", .concurrency_per_key = 1);
+    struct id first = add_key(r, "q", "k"), second = add_key(r, "q", "k");
+    struct id third = add_key(r, "q", "k");
+    rig_stream_on(r, "a", "q", 10);
+    rig_turn(r);
+    evict(r, first, "a");
+    rig_turn(r);
+    rig_assert_got(r, first, second);
+    struct taker *other = rig_stream_on(r, "b", "q", 10); /* finds the first, whose key is full */
+    rig_turn(r);
+    engine_taker_close(r->e, r->now, other, TAKER_GONE);
+    rig_succeed(r, second);
+    rig_turn(r);
+    rig_assert_got(r, first, second, third);
+    rig_stream_on(r, "b", "q", 10);
+    rig_turn(r);
+    rig_succeed(r, third);
+    rig_turn(r);
+    rig_assert_got(r, first, second, third, first);
+}
+
 /* The first claim must not take as long as there are jobs that it cannot have. */
 static void many_jobs_of_a_full_key_are_passed_over_in_slices(void **state)
 {
@@ -697,6 +743,7 @@ int main(void)
         TEST(a_job_that_was_to_come_back_and_is_deleted_gives_its_place_to_the_next),
         TEST(a_limit_of_keys_counts_at_once_and_over_a_restart),
         TEST(a_job_in_flight_that_moves_frees_its_key_and_fills_that_of_the_other_queue),
+        TEST(a_job_that_nobody_may_have_leaves_its_place_to_the_next_of_its_key),
         TEST(many_jobs_of_a_full_key_are_passed_over_in_slices),
         TEST(no_key_is_exceeded_and_none_is_forgotten),
         TEST(the_queues_retry_settings_come_between_the_jobs_and_the_servers),

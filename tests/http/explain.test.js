@@ -239,6 +239,27 @@ describe('a job of a queue with limits', () => {
         assert.deepEqual(kinds(await explain(server, id)), ['no_worker']);
     });
 
+    it('waits_for_one_of_its_key_to_end', async () => {
+        const queue = await limit({ concurrency_per_key: 1 });
+        const made = [];
+        for (let i = 0; i < 3; i++)
+            made.push(await server.enqueue({ queue, concurrency_key: 'ada' }));
+        const other = await server.enqueue({ queue, concurrency_key: 'bob' });
+        const stream = await server.take(`?queue=${queue}&prefetch=9`);
+        assert.deepEqual(await stream.nextIds(2), [made[0].id, other.id]);
+        const [next, last] = [await explain(server, made[1].id), await explain(server, made[2].id)];
+        assert.deepEqual(kinds(next), ['concurrency_key']);
+        assert.equal(next.summary, "ready: 1 with its concurrency key 'ada' are in flight, and the " +
+            'limit of its queue is 1 per key');
+        assert.deepEqual([next.earliest_at, next.position, last.position], [null, 1, 2]);
+        assert.deepEqual(kinds(last), ['concurrency_key', 'place']);
+        await server.request('PUT', `/queues/${queue}`, { concurrency_per_key: 2 });
+        assert.deepEqual(await stream.nextIds(1), [made[1].id]);
+        assert.match((await explain(server, made[2].id)).summary,
+            /^ready: 2 with its concurrency key 'ada' are in flight, and .* is 2 per key$/);
+        stream.close();
+    });
+
     it('waits_for_the_rate_to_allow_another', async () => {
         const queue = await limit({ rate: { count: 1, per_ms: HOUR, burst: 1 } });
         await server.enqueue({ queue });

@@ -75,12 +75,13 @@ describe('docs/openapi.json', () => {
             status, json, bytes: Buffer.from('x'), headers: { 'content-type': 'application/json' },
         });
         check('GET', '/jobs/count?queue=a', answer(200, { count: 3 }));
-        check('GET', '/no/such/path', answer(404, { error: 'e', code: 'c' }));
+        check('GET', '/no/such/path', answer(404, { error: 'e', code: 'no_such_path' }));
         for (const [method, target, status, json] of [
             ['GET', '/jobs/count', 200, { count: 'three' }],
             ['GET', '/jobs/count', 200, { count: 3, more: true }],
             ['GET', '/jobs/count', 202, { count: 3 }],
             ['GET', '/jobs/count', 404, { error: 'without a code' }],
+            ['GET', '/jobs/count', 404, { error: 'with a code of its own', code: 'c' }],
             ['GET', '/no/such/path', 200, {}],
         ])
             assert.throws(() => check(method, target, answer(status, json)), /docs\/openapi\.json/);
