@@ -14,7 +14,8 @@
 
 #define CHECKPOINT_IN     "checkpoint.in"
 #define RESULT            "result"
-#define PATH_ROOM         (NOTES_DIR_MAX + 20)
+#define MESSAGE           "termination-message"
+#define PATH_ROOM         (NOTES_DIR_MAX + 24)
 #define PROGRESS_MAX      4096
 #define PROGRESS_NOTE_MAX 1000
 
@@ -87,7 +88,7 @@ struct err notes_open(struct notes *n, const char *base, struct str id, int64_t 
 
 void notes_close(struct notes *n)
 {
-    static const char *const names[] = {CHECKPOINT_IN, RESULT};
+    static const char *const names[] = {CHECKPOINT_IN, RESULT, MESSAGE};
     char path[PATH_ROOM];
     if (!n->dir[0])
         return;
@@ -106,10 +107,9 @@ void notes_close(struct notes *n)
 void notes_environment(const struct notes *n, struct arena *a, char *env[NOTES_VARIABLES])
 {
     static const char *const names[NOTES_VARIABLES][2] = {
-        {"TENAX_CHECKPOINT_IN", CHECKPOINT_IN},
-        {"TENAX_CHECKPOINT_OUT", "checkpoint.out"},
-        {"TENAX_PROGRESS", "progress"},
-        {"TENAX_RESULT", RESULT},
+        {"TENAX_CHECKPOINT_IN", CHECKPOINT_IN}, {"TENAX_CHECKPOINT_OUT", "checkpoint.out"},
+        {"TENAX_PROGRESS", "progress"},         {"TENAX_RESULT", RESULT},
+        {"TENAX_TERMINATION_MESSAGE", MESSAGE},
     };
     for (size_t i = 0; i < NOTES_VARIABLES; i++) {
         char path[PATH_ROOM];
@@ -261,5 +261,16 @@ void notes_write_result(const struct notes *n, struct buf *body)
     path_of(n, RESULT, path);
     if (n->dir[0] && read_file(path, NOTES_VALUE_MAX, &text, &st) && text.len)
         add_value(body, buf_view(&text), RESULT);
+    buf_fini(&text);
+}
+
+void notes_write_message(const struct notes *n, struct buf *body)
+{
+    char path[PATH_ROOM];
+    struct buf text = {0};
+    struct stat st;
+    path_of(n, MESSAGE, path);
+    if (n->dir[0] && read_file(path, NOTES_MESSAGE_MAX, &text, &st) && text.len)
+        report_text(body, "termination_message", report_cut(buf_view(&text), NOTES_MESSAGE_MAX));
     buf_fini(&text);
 }

@@ -9,10 +9,11 @@
  *   TENAX_CHECKPOINT_OUT  what the next run is to get, should there be one
  *   TENAX_PROGRESS        a number from 0 to 1 and, after a space, a note
  *   TENAX_RESULT          what a successful run is to leave with the job
+ *   TENAX_TERMINATION_MESSAGE  why it fails, in words that rules of retry policies look at
  *
- * The last three are not there until the command makes them, and are read when they have
- * changed. What is a JSON object, array, number or literal is sent as that; anything else
- * as a string, so that a checkpoint comes back as it was written. */
+ * The last four are not there until the command makes them, and are read when they have
+ * changed or, of the last two, at the end. What is a JSON object, array, number or literal is sent
+ * as that; anything else as a string, so that a checkpoint comes back as it was written. */
 
 #include <sys/stat.h>
 
@@ -20,9 +21,10 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-#define NOTES_VARIABLES 4
-#define NOTES_DIR_MAX   300
-#define NOTES_VALUE_MAX 65536 /* bytes of JSON that the server accepts */
+#define NOTES_VARIABLES   5
+#define NOTES_DIR_MAX     300
+#define NOTES_VALUE_MAX   65536 /* bytes of JSON that the server accepts */
+#define NOTES_MESSAGE_MAX 4096  /* bytes of a termination message, as in Kubernetes */
 
 enum notes_file { NOTES_PROGRESS, NOTES_CHECKPOINT, NOTES_WATCHED };
 
@@ -50,6 +52,8 @@ void notes_write_news(struct notes *n, struct buf *body);
 void notes_taken(struct notes *n);
 /* Adds `,"result":…` if the command left one. */
 void notes_write_result(const struct notes *n, struct buf *body);
+/* Adds `,"termination_message":…` if the command left one; of a long one the beginning. */
+void notes_write_message(const struct notes *n, struct buf *body);
 /* Removes the folder. */
 void notes_close(struct notes *n);
 

@@ -47,8 +47,7 @@ static struct str last_line(struct str text)
     return (struct str){nl + 1, text.len - before};
 }
 
-/* Cuts at a character's border. */
-static struct str at_most(struct str s, size_t max)
+struct str report_cut(struct str s, size_t max)
 {
     if (s.len <= max)
         return s;
@@ -66,7 +65,7 @@ static struct str tail_of(const struct child *c)
     return s;
 }
 
-static void add_member(struct buf *body, const char *key, struct str text)
+void report_text(struct buf *body, const char *key, struct str text)
 {
     struct buf valid = {0};
     add_valid(&valid, text);
@@ -78,7 +77,7 @@ static void add_member(struct buf *body, const char *key, struct str text)
 void report_failure(struct buf *body, struct str token, const struct child *c, span timeout,
                     bool kill)
 {
-    struct str tail = tail_of(c), line = at_most(last_line(tail), LAST_LINE_MAX);
+    struct str tail = tail_of(c), line = report_cut(last_line(tail), LAST_LINE_MAX);
     struct buf message = {0};
     if (timeout.ms > 0) {
         buf_lit(&message, "timed out after ");
@@ -92,13 +91,13 @@ void report_failure(struct buf *body, struct str token, const struct child *c, s
     }
     buf_lit(body, "{\"token\":");
     buf_str(body, token);
-    add_member(body, "message", buf_view(&message));
+    report_text(body, "message", buf_view(&message));
     buf_print(body, ",\"error_type\":\"%s\"",
               timeout.ms > 0           ? "Timeout"
               : WIFSIGNALED(c->status) ? "Signal"
                                        : "ExitStatus");
     if (tail.len)
-        add_member(body, "backtrace", tail);
+        report_text(body, "backtrace", tail);
     if (WIFSIGNALED(c->status))
         buf_print(body, ",\"signal\":%d", WTERMSIG(c->status));
     else
@@ -112,7 +111,7 @@ void report_no_start(struct buf *body, struct str token, const char *why)
 {
     buf_lit(body, "{\"token\":");
     buf_str(body, token);
-    add_member(body, "message", str_from(why));
+    report_text(body, "message", str_from(why));
     buf_lit(body, ",\"error_type\":\"CannotStart\"}");
 }
 

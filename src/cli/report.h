@@ -15,6 +15,11 @@ void report_failure(struct buf *body, struct str token, const struct child *c, s
 /* A failure to start the command at all. */
 void report_no_start(struct buf *body, struct str token, const char *why);
 
+/* Adds `,"key":"text"`, with every byte that is not UTF-8 replaced. */
+void report_text(struct buf *body, const char *key, struct str text);
+/* At most so many bytes of it, cut between characters. */
+struct str report_cut(struct str s, size_t max);
+
 /* How it ended in few words: "exit status 3", "signal 9 (Killed)". */
 void report_ending(struct buf *b, int status);
 

@@ -152,6 +152,8 @@ static void begin_report(struct slot *s, enum slot_report report)
         b->len = 0;
         buf_print(b, "{\"token\":%.*s", STR_ARG(s->token));
     }
+    if (report == REPORT_FAILURE)
+        notes_write_message(&s->notes, b);
     if (report == REPORT_SUCCESS)
         notes_write_result(&s->notes, b);
     else

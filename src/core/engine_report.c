@@ -448,6 +448,12 @@ static void bring_forward(struct engine *e, instant now, struct job *job, instan
     instant was = s->ready_at;
     engine_forget(e, now, q, job);
     s->ready_at = instant_max(ready_at, now);
+    if (s->extras.avoid_node.len) {
+        /* That is said from when it is ready on. */
+        s->extras.avoid_until = instant_add(s->extras.avoid_until, instant_diff(s->ready_at, was));
+        engine_avoid_end(e, job->id);
+        engine_avoid(e, now, job->id, &s->extras);
+    }
     s->status = lifecycle_move(s->status, EVENT_POSTPONE);
     if (s->ready_at.ms <= now.ms)
         s->status = lifecycle_move(s->status, EVENT_DUE);

@@ -57,6 +57,14 @@ static bool category_holds(const struct matcher *m, struct str category)
     return false;
 }
 
+/* Of the failure as a whole. A process that a signal ended has no code of its own; shells and
+ * clusters say 128 and its number for it, and so do those who write rules. */
+static int32_t exit_code_of(const struct failure *f)
+{
+    bool by_signal = f->exit_code == 0 && f->signal > 0 && f->signal < 128;
+    return by_signal ? 128 + f->signal : f->exit_code;
+}
+
 /* What takes no search. */
 static bool facts_hold(const struct matcher *m, const struct failure *f)
 {
@@ -67,7 +75,7 @@ static bool facts_hold(const struct matcher *m, const struct failure *f)
     if (m->container.len && !failed && !only_message)
         return false;
     if (m->exit_operator != MATCHER_NO_CODES && !exit_code_holds(m, failed ? failed->exit_code
-                                                                    : own  ? f->exit_code
+                                                                    : own  ? exit_code_of(f)
                                                                            : 0))
         return false;
     if (m->conditions && !condition_holds(m, f, failed))

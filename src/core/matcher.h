@@ -53,7 +53,8 @@ struct matcher_subject {
  *   whatever the containers say, unless the matcher names a container.
  * - Messages are those of all containers, whether they failed or not.
  * - Init containers are passed over, also by a matcher that names one, without include_init.
- * - Exit code 0 means that there is none: it never matches, NotIn included.
+ * - Exit code 0 means that there is none: it never matches, NotIn included. A failure without
+ *   containers that says which signal ended the process, and no exit code, has 128 + signal.
  * - The category, the pod's error and its events are those of the failure as a whole. */
 bool matcher_holds(const struct matcher *m, struct matcher_subject *s);
 

@@ -174,6 +174,15 @@ struct err policies_read(const struct policies *p, struct str name, struct arena
     return shelf_read(p->policies, name, a, json);
 }
 
+/* The version of what is gone must not be given again after a restart: whoever has seen it would
+ * overwrite another one of the same name. */
+static struct err remove_from(struct policies *p, struct shelf *s, struct str name)
+{
+    TRY(shelf_remove(s, name));
+    p->sink.put(p->sink.ctx, POLICIES_VERSION, (struct str){0}, p->version, STR("-"));
+    return err_none();
+}
+
 /* The first queue by name is told, so that the answer does not depend on chance. */
 static struct err check_unused(const struct policies *p, struct str name)
 {
@@ -196,7 +205,7 @@ struct err policies_remove(struct policies *p, struct str name)
     TRY(check_unused(p, name));
     if (name.len && str_eq(p->settings.default_policy, name))
         return err_make(ERR_CONFLICT, "this retry policy is the default of the settings");
-    return shelf_remove(p->policies, name);
+    return remove_from(p, p->policies, name);
 }
 
 struct err policies_check_names(const struct policies *p, struct str names)
@@ -224,7 +233,7 @@ struct err policies_categories_read(const struct policies *p, struct str name, s
 
 struct err policies_categories_remove(struct policies *p, struct str name)
 {
-    return shelf_remove(p->categories, name);
+    return remove_from(p, p->categories, name);
 }
 
 size_t policies_categorizers(const struct policies *p, struct arena *a,
@@ -340,7 +349,9 @@ struct err policies_settings_put(struct policies *p, struct str text, struct str
     p->version++;
     set_settings(p, &s);
     p->sink.put(p->sink.ctx, POLICIES_SETTINGS, (struct str){0}, p->version, new);
-    note_change(p, old, new, by, now);
+    /* Whoever only confirms what holds must not take the place of who made it so. */
+    if (!p->change || !str_eq(old, new))
+        note_change(p, old, new, by, now);
     policies_settings_read(p, a, json);
     return err_none();
 }
@@ -385,6 +396,8 @@ struct err policies_restore(struct policies *p, char kind, struct str name, uint
         return err_none();
     case POLICIES_SETTINGS:
         return restore_settings(p, body);
+    case POLICIES_VERSION:
+        return err_none();
     case POLICIES_CHANGE:
         if (body.len == 0)
             return err_make(ERR_CORRUPT, "it is empty");
@@ -456,6 +469,26 @@ static void add_drafted(const struct policies *p, const struct policies_draft *d
     }
 }
 
+/* Failures that were given have the categories that they would get if they were reported now;
+ * stored ones keep what they have. */
+static const struct run *categorized(const struct policies *p, const struct simulate_job *what,
+                                     struct arena *a)
+{
+    const struct categorizer *const *list;
+    size_t n = what->stored ? 0 : policies_categorizers(p, a, &list);
+    if (n == 0)
+        return what->failed;
+    struct run *runs = arena_get(a, what->failures * sizeof *runs);
+    memcpy(runs, what->failed, what->failures * sizeof *runs);
+    for (size_t i = 0; i < what->failures; i++) {
+        struct failure *f = &runs[i].failure;
+        const struct categorize_rule *rule = f->category.len ? NULL : categorize(list, n, f).rule;
+        if (rule)
+            f->category = rule->category;
+    }
+    return runs;
+}
+
 struct err policies_simulate(const struct policies *p, const struct policies_draft *draft,
                              const struct simulate_job *what, const struct retry_defaults *defaults,
                              struct arena *a, struct simulate_result *out)
@@ -475,6 +508,8 @@ struct err policies_simulate(const struct policies *p, const struct policies_dra
             list[drafted.count++] = draft->list[i];
     add_drafted(p, draft, added, list, &drafted.count);
     today.count = policies_effective(p, what->job->queue, added, a, &today.list, &today.settings);
-    simulate_run(what, &drafted, &today, defaults, a, out);
+    struct simulate_job judged = *what;
+    judged.failed = categorized(p, what, a);
+    simulate_run(&judged, &drafted, &today, defaults, a, out);
     return err_none();
 }

@@ -20,6 +20,7 @@
 #define POLICIES_SETTINGS   's' /* no name; body: JSON */
 #define POLICIES_CHANGE     'c' /* no name; body: the last change of the settings as JSON */
 #define POLICIES_CATEGORIES 'f' /* body: canonical JSON */
+#define POLICIES_VERSION    'v' /* no name; its version: the last that was given when one went */
 
 #define POLICIES_MAX            1000
 #define POLICIES_CATEGORIES_MAX 100

@@ -355,6 +355,33 @@ static void a_result_goes_with_the_success(void **state)
     }
 }
 
+static void a_termination_message_goes_with_the_failure(void **state)
+{
+    (void)state;
+    static char long_one[NOTES_MESSAGE_MAX + 1];
+    memset(long_one, 'a', NOTES_MESSAGE_MAX);
+    const char *cases[][2] = {
+        {"echo 'disk: TRANSIENT' > $TENAX_TERMINATION_MESSAGE; exit 3", "disk: TRANSIENT\n"},
+        {"printf 'a\\377b' > $TENAX_TERMINATION_MESSAGE; exit 3", "a\xef\xbf\xbd"
+                                                                  "b"},
+        {"head -c 5000 /dev/zero | tr '\\0' a > $TENAX_TERMINATION_MESSAGE; exit 3", long_one},
+        {": > $TENAX_TERMINATION_MESSAGE; exit 3", ""},
+        {"exit 3", ""},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct story t = {.jobs = 1};
+        struct arena a = {0};
+        assert_int_equal(RUN(&t, cases[i][0], .once = true), CLI_REFUSED);
+        assert_true(str_eq(member(&a, &t, "termination_message"), str_from(cases[i][1])));
+        end_story(&t, &a);
+    }
+    struct story fine = {.jobs = 1};
+    struct arena a = {0};
+    assert_int_equal(RUN(&fine, "echo x > $TENAX_TERMINATION_MESSAGE", .once = true), CLI_OK);
+    assert_true(str_eq(buf_view(&fine.report), STR("{\"token\":\"tok\"}")));
+    end_story(&fine, &a);
+}
+
 static void a_checkpoint_comes_back_as_it_was_written(void **state)
 {
     (void)state;
@@ -446,6 +473,7 @@ int main(void)
         cmocka_unit_test(a_claim_that_is_refused_ends_the_worker),
         cmocka_unit_test(draining_ends_when_nothing_is_left),
         cmocka_unit_test(a_result_goes_with_the_success),
+        cmocka_unit_test(a_termination_message_goes_with_the_failure),
         cmocka_unit_test(a_checkpoint_comes_back_as_it_was_written),
         cmocka_unit_test(progress_and_checkpoint_go_with_a_renewal_once),
         cmocka_unit_test(progress_that_is_none_is_not_sent),

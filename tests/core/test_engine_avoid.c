@@ -174,6 +174,80 @@ static void a_backoff_comes_before_the_time_of_avoiding(void **state)
     rig_assert_got(r, id);
 }
 
+/* The node of the most recent failed run only, and only if the rule of that retry says so. */
+static void what_an_earlier_retry_was_to_avoid_is_forgotten(void **state)
+{
+    R;
+    const struct policy_rule rules[] = {
+        away,
+        {.action = POLICY_RETRY,
+         .match.conditions = MATCHER_CONDITION(CONDITION_OOM_KILLED),
+         .retry_limit = POLICY_NO_LIMIT,
+         .key = 6}};
+    struct policy p = policy;
+    p.rules = rules;
+    p.rule_count = 2;
+    r->policy = &p;
+    struct id id = evicted(r, "q", "a");
+    struct taker *t = rig_stream_on(r, "b", "q", 1);
+    rig_turn(r);
+    evict(r, id, "b");
+    assert_true(str_eq(rig_read(r, id)->state.extras.avoid_node, STR("b")));
+    engine_taker_close(r->e, r->now, t, TAKER_GONE);
+    rig_clear(r);
+    rig_stream_on(r, "a", "q", 1);
+    rig_turn(r);
+    rig_assert_got(r, id);
+    const struct failure oom = {
+        .run_time = {-1}, .condition = CONDITION_OOM_KILLED, .node = STR("a")};
+    rig_fail_with(r, id, &oom);
+    assert_int_equal(rig_read(r, id)->state.extras.avoid_node.len, 0);
+    assert_int_equal(rig_read(r, id)->state.extras.avoid_until.ms, 0);
+    rig_clear(r);
+    rig_turn(r);
+    rig_assert_got(r, id); /* where it was */
+    r->policy = NULL;
+}
+
+static struct id preempted(struct rig *r, int64_t grace_ms, struct run_ref *ref)
+{
+    struct id id = rig_add(r, "q");
+    struct taker *t = rig_stream_on(r, "a", "q", 1);
+    rig_turn(r);
+    *ref = (struct run_ref){id, r->got[r->got_count - 1].token};
+    const struct failure_report report = {
+        .ref = *ref,
+        .failure = {.condition = CONDITION_EVICTED, .run_time = {-1}, .node = STR("a")},
+        .retry_at = INSTANT_NONE,
+        .grace = {grace_ms}};
+    struct job job;
+    assert_ok(engine_fail(r->e, r->now, &report, &r->strings, &job));
+    engine_taker_close(r->e, r->now, t, TAKER_GONE);
+    rig_turn(r);
+    rig_clear(r);
+    return id;
+}
+
+static void the_time_begins_when_the_preempted_run_has_made_way(void **state)
+{
+    R;
+    struct run_ref ref;
+    struct job job;
+    struct id id = preempted(r, MINUTE, &ref);
+    assert_int_equal(rig_read(r, id)->state.extras.avoid_until.ms,
+                     r->now.ms + MINUTE + REQUIRED.ms);
+    rig_turn_after(r, 1000);
+    assert_ok(engine_terminated(r->e, r->now, ref, 0, &r->strings, &job));
+    assert_int_equal(rig_read(r, id)->state.extras.avoid_until.ms, r->now.ms + REQUIRED.ms);
+    rig_stream_on(r, "a", "q", 1);
+    rig_turn_after(r, REQUIRED.ms - 1);
+    assert_int_equal(r->got_count, 0);
+    rig_restart(r);
+    rig_stream_on(r, "a", "q", 1);
+    rig_turn_after(r, 1);
+    rig_assert_got(r, id);
+}
+
 static void the_policy_says_how_long_if_it_does(void **state)
 {
     R;
@@ -254,6 +328,8 @@ int main(void)
         AVOID_TEST(jobs_of_many_nodes_keep_their_order),
         AVOID_TEST(a_restart_does_not_forget_the_node),
         AVOID_TEST(a_backoff_comes_before_the_time_of_avoiding),
+        AVOID_TEST(what_an_earlier_retry_was_to_avoid_is_forgotten),
+        AVOID_TEST(the_time_begins_when_the_preempted_run_has_made_way),
         AVOID_TEST(the_policy_says_how_long_if_it_does),
         AVOID_TEST(the_node_of_the_taker_counts_if_the_report_names_none),
         AVOID_TEST(what_becomes_of_it_while_it_waits_leaves_no_trace),

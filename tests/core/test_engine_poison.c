@@ -98,6 +98,34 @@ static void a_run_that_ends_in_another_way_begins_the_count_anew(void **state)
     assert_int_equal(rig_status(r, id), STATUS_DEAD);
 }
 
+/* A run that was ended because of another member says nothing of the job. */
+static void what_its_gang_does_leaves_the_count_as_it_is(void **state)
+{
+    R;
+    limit(r, 2);
+    struct enqueue spec = rig_spec("q");
+    spec.options.gang = STR("g");
+    spec.options.gang_size = 2;
+    struct id id = rig_add_spec(r, &spec), other = rig_add_spec(r, &spec);
+    /* Its own stream breaks, then the other one fails, then its own breaks again. */
+    for (int i = 0; i < 3; i++) {
+        struct taker *mine = rig_stream(r, "w", "q", 1), *its = rig_stream(r, "x", "q", 1);
+        rig_clear(r);
+        rig_turn(r);
+        rig_assert_got(r, id, other);
+        if (i == 1)
+            rig_fail(r, other);
+        engine_taker_close(r->e, r->now, mine, TAKER_GONE);
+        if (i == 2)
+            break;
+        assert_int_equal(rig_read(r, id)->state.losses, 1);
+        engine_taker_close(r->e, r->now, its, TAKER_GONE);
+        rig_turn_after(r, 86400000);
+    }
+    assert_poison(r, id, "dead: its worker was lost in 2 runs in a row");
+    assert_int_equal(rig_read(r, other)->state.losses, 0);
+}
+
 static void a_stop_of_the_server_does_not_count_against_its_jobs(void **state)
 {
     R;
@@ -191,6 +219,7 @@ int main(void)
         TEST(a_job_that_lost_too_many_streams_in_a_row_is_dead),
         TEST(leases_that_ran_out_and_broken_streams_count_together),
         TEST(a_run_that_ends_in_another_way_begins_the_count_anew),
+        TEST(what_its_gang_does_leaves_the_count_as_it_is),
         TEST(a_stop_of_the_server_does_not_count_against_its_jobs),
         TEST(a_stop_of_the_server_keeps_the_losses_so_far),
         TEST(a_lease_that_ran_out_while_the_server_was_down_does_not_count),

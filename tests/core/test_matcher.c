@@ -60,6 +60,21 @@ static void exit_code_0_never_matches(void **state)
     assert_false(holds(MATCHER(NOT_IN, ONLY("main")), FAILURE(POD({NAMED("main")}))));
 }
 
+static void a_signal_is_the_exit_code_that_shells_give_it(void **state)
+{
+    (void)state;
+    assert_true(holds(MATCHER(IN), FAILURE(.signal = 9)));
+    assert_true(holds(MATCHER(IN), FAILURE(.signal = 15)));
+    assert_false(holds(MATCHER(IN), FAILURE(.signal = 11)));
+    assert_true(holds(MATCHER(NOT_IN), FAILURE(.signal = 11)));
+    assert_false(holds(MATCHER(IN), FAILURE(.signal = 9, .exit_code = 1)));
+    assert_false(holds(MATCHER(NOT_IN), FAILURE(.signal = -1)));
+    assert_false(holds(MATCHER(NOT_IN), FAILURE(.signal = INT32_MAX)));
+    /* Containers say it themselves. */
+    assert_false(holds(MATCHER(IN), FAILURE(POD({NAMED("main"), .exit_code = 1}), .signal = 9)));
+    assert_false(holds(MATCHER(IN, ONLY("main")), FAILURE(.signal = 9)));
+}
+
 static void each_condition_matches_itself_only(void **state)
 {
     (void)state;
@@ -329,6 +344,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(an_exit_code_in_the_list_matches_in_and_not_notin),
         cmocka_unit_test(exit_code_0_never_matches),
+        cmocka_unit_test(a_signal_is_the_exit_code_that_shells_give_it),
         cmocka_unit_test(each_condition_matches_itself_only),
         cmocka_unit_test(a_category_of_the_list_matches),
         cmocka_unit_test(a_message_is_searched_anywhere),

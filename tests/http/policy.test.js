@@ -26,6 +26,37 @@ const EVICTED = {
     }],
 };
 
+// As the specification writes it.
+const ML_TRAINING = `apiVersion: armadaproject.io/v1
+kind: RetryPolicy
+metadata:
+  name: ml-training
+spec:
+  retryLimit: 5
+  defaultAction: Fail
+  backoff:
+    initialDelay: 0s
+  antiAffinity:
+    mode: none
+  rules:
+    - action: Retry
+      onConditions:
+        - Preempted
+        - Evicted
+      antiAffinity:
+        mode: node
+    - action: Retry
+      onConditions:
+        - OOMKilled
+      retryLimit: 3
+    - action: Retry
+      onExitCodes:
+        operator: In
+        values: [137]
+    - action: Retry
+      onFailureCategory: [cuda_error, infiniband_error]
+`;
+
 async function putPolicy(server, name, spec) {
     const res = await put(server, `/retry-policies/${name}`, policy(name, spec));
     assert.equal(res.status, 200, res.text);
@@ -235,6 +266,95 @@ describe('a job with retry policies', () => {
         const { id } = await server.enqueue({ queue });
         await server.claimOne(queue);
         assert.equal((await fail(server, id, { kill: true })).status, 'dead');
+        await putPolicy(server, 'never', { defaultAction: 'Fail' });
+        await attach(server, queue, ['never']);
+        const other = await server.enqueue({ queue });
+        await server.claimOne(queue);
+        const later = await fail(server, other.id, { retry_at: Date.now() + 3600000 });
+        assert.equal(later.status, 'scheduled');
+        assert.equal(later.retry_counts, undefined);
+    });
+
+    it('has_those_of_the_specification_in_their_order_with_their_own_counts', async () => {
+        await putPolicy(server, 'infra', {
+            retryLimit: 10,
+            rules: [{ action: 'Retry', onConditions: ['Preempted', 'Evicted'] }],
+        });
+        await put(server, '/retry-policies/ml-training', ML_TRAINING,
+            { 'content-type': 'application/yaml' });
+        await putPolicy(server, 'extra-retry', {
+            rules: [
+                { action: 'Retry', onConditions: ['OOMKilled'], retryLimit: 100 },
+                { action: 'Retry', onConditions: ['Unschedulable'], retryLimit: 1 },
+            ],
+        });
+        const queue = queueName();
+        await attach(server, queue, ['infra', 'ml-training']);
+        const { id } = await server.enqueue({ queue, retry_policies: ['extra-retry'] });
+        // Retries until it is dead, by failures of these kinds in turn; each in its words.
+        async function failures(condition, times, words) {
+            for (let n = 1; n <= times; n++) {
+                await server.claimOne(queue);
+                const job = await fail(server, id, { condition });
+                assert.equal(job.status, 'ready', job.reason);
+                assert.ok(job.reason.startsWith(`retry ${n} of ${words}`), job.reason);
+            }
+        }
+        await failures('Preempted', 10, '10 by rule 1 of policy infra');
+        await failures('OOMKilled', 3, '3 by rule 2 of policy ml-training');
+        await failures('Unschedulable', 1, '1 by rule 2 of policy extra-retry');
+        assert.deepEqual((await server.job(id)).retry_counts.map((c) => [c.policy, c.count]),
+            [['infra', 10], ['ml-training', 3], ['extra-retry', 1]]);
+        await server.claimOne(queue);
+        assert.match((await fail(server, id, { condition: 'OOMKilled' })).reason,
+            /^dead: rule 2 of policy ml-training \(OOMKilled\) allows 3 retries$/);
+        assert.equal((await server.post(`/jobs/${id}/retry`)).status, 200);
+        await server.claimOne(queue);
+        assert.match((await fail(server, id, { exit_code: 1 })).reason,
+            /^dead: no rule matched and policy ml-training says Fail$/);
+    });
+
+    it('has_a_sidecar_that_is_not_worth_it_and_a_main_container_that_is', async () => {
+        await putPolicy(server, 'sidecar', {
+            rules: [
+                { action: 'Retry', containerName: 'main',
+                    onExitCodes: { operator: 'In', values: [137] } },
+                { action: 'Fail', containerName: 'log-shipper', onConditions: ['OOMKilled'] },
+                { action: 'Retry', onConditions: ['OOMKilled'] },
+            ],
+        });
+        const queue = queueName();
+        await attach(server, queue, ['sidecar']);
+        const killed = { exit_code: 137, reason: 'OOMKilled' };
+        for (const [containers, words] of [
+            [[{ name: 'main', ...killed }, { name: 'log-shipper', exit_code: 0 }],
+                /^retry 1 of 20 by rule 1 /],
+            [[{ name: 'log-shipper', ...killed }, { name: 'main', exit_code: 0 }],
+                /^dead: rule 2 .* says Fail/],
+            [[{ name: 'proxy', ...killed }, { name: 'main', exit_code: 1 }],
+                /^retry 1 of 20 by rule 3 /],
+            [[{ name: 'setup', init: true, ...killed }], /^dead: no rule matched/],
+        ]) {
+            const { id } = await server.enqueue({ queue });
+            await server.claimOne(queue);
+            const job = await fail(server, id, { containers });
+            assert.match(job.reason, words);
+            await server.delete(`/jobs/${id}`);
+        }
+    });
+
+    it('may_have_been_ended_by_a_signal', async () => {
+        await putPolicy(server, 'signals', {
+            rules: [{ action: 'Retry', onExitCodes: { operator: 'In', values: [137] } }],
+        });
+        const queue = queueName();
+        await attach(server, queue, ['signals']);
+        for (const [signal, status] of [[9, 'ready'], [11, 'dead']]) {
+            const { id } = await server.enqueue({ queue });
+            await server.claimOne(queue);
+            assert.equal((await fail(server, id, { signal })).status, status);
+            await server.delete(`/jobs/${id}`);
+        }
     });
 
     it('dies_at_its_next_failure_once_the_kill_switch_is_thrown', async () => {
@@ -264,6 +384,42 @@ describe('a job with retry policies', () => {
         await server.claimOne(queue);
         assert.match((await fail(server, id)).reason, /policy default says Fail/);
         await change(server, { defaultPolicyName: null });
+    });
+
+    // Whatever there is of policies: while they are off, everything is as if they were not there.
+    it('behaves_as_if_there_were_none_while_they_are_switched_off', async () => {
+        const none = queueName(), all = queueName();
+        await putPolicy(server, 'everything', {
+            retryLimit: 9, defaultAction: 'Retry', antiAffinity: { mode: 'node' },
+            rules: [{ action: 'Fail', onExitCodes: { operator: 'In', values: [7] } },
+                { action: 'Retry', onConditions: ['OOMKilled'],
+                    mutations: { memory: { factor: 2, max: '8Gi' } } }],
+        });
+        await attach(server, all, ['everything']);
+        await change(server, { enabled: false, globalMaxRetries: 0, defaultPolicyName: 'everything' });
+        const fields = { backoff: { base_ms: 0, exponent: 0, jitter_ms: 0 }, retry_limit: 3,
+            resources: { memory: '1Gi' } };
+        const reports = [{ exit_code: 7 }, { condition: 'OOMKilled', node: 'n1' },
+            { condition: 'Evicted', node: 'n1' }, { condition: 'Preempted', node: 'n1' }];
+        // All that is told of a job and its runs, but for what differs between any two jobs.
+        async function story(queue, more) {
+            const told = [];
+            const { id } = await server.enqueue({ queue, ...fields, ...more });
+            const strip = (value) => JSON.parse(JSON.stringify(value), (key, v) => (
+                /_at$|^id$|^queue$|^token$|^retry_policies$/.test(key) ? undefined : v));
+            for (const report of reports) {
+                const job = await server.claimOne(queue, { node: 'n1', wait_ms: 20000 });
+                told.push(strip(job), strip(await fail(server, id, report)));
+            }
+            told.push(strip(await server.runs(id)), strip(await server.job(id)));
+            return told;
+        }
+        const [plain, other] = await Promise.all(
+            [story(none), story(all, { retry_policies: ['everything'] })]);
+        assert.equal(plain.at(-1).status, 'dead');
+        assert.match(plain.at(-1).reason, /^dead: all 3 retries are used up$/);
+        assert.deepEqual(other, plain);
+        await change(server, { enabled: true, globalMaxRetries: 20, defaultPolicyName: null });
     });
 
     it('is_a_plain_job_while_policies_are_switched_off', async () => {
@@ -323,6 +479,12 @@ for (const signal of ['SIGTERM', 'SIGKILL'])
             assert.deepEqual(now.retry_policies, ['kept']);
             const next = await putPolicy(server, 'kept', EVICTED);
             assert.ok(next.metadata.resourceVersion > before_[0].items[0].metadata.resourceVersion);
+            const gone = await putPolicy(server, 'gone', EVICTED);
+            assert.equal((await server.delete('/retry-policies/gone')).status, 204);
+            await server.signal(signal);
+            await server.start();
+            const again = await putPolicy(server, 'gone', EVICTED);
+            assert.ok(again.metadata.resourceVersion > gone.metadata.resourceVersion);
         });
     });
 

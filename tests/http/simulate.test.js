@@ -117,6 +117,27 @@ describe('a simulation', () => {
         await server.request('PUT', '/settings/retry', { enabled: false });
     });
 
+    it('names_failures_that_are_given_as_a_report_would_be_named', async () => {
+        const categories = {
+            apiVersion: 'tenax.dev/v1', kind: 'FailureCategories', metadata: { name: 'gpu' },
+            spec: { rules: [{ category: 'gpu', onExitCodes: { operator: 'In', values: [74] } }] },
+        };
+        assert.equal((await server.post('/failure-categories', categories)).status, 201);
+        const draft = policy('devices', { retryLimit: 2,
+            rules: [{ action: 'Retry', onFailureCategory: ['gpu'] }] });
+        const { jobs } = await simulate({ policies: [draft], failures: [
+            { failure: { message: 'm', exit_code: 74 } },
+            { failure: { message: 'm', exit_code: 74, category: 'mine' } }] });
+        assert.deepEqual(jobs.map((job) => [job.failures[0].category, job.draft.retries]),
+            [['gpu', 2], ['mine', 0]]);
+        // Stored ones keep what they were given when they happened.
+        const queue = queueName();
+        await failing(queue, [{ exit_code: 74 }]);
+        assert.equal((await server.delete('/failure-categories/gpu')).status, 204);
+        const stored = await simulate({ policies: [draft], queues: [queue] });
+        assert.equal(stored.jobs[0].draft.retries, 2);
+    });
+
     it('agrees_with_what_the_engine_then_does', async () => {
         const queue = queueName();
         const reports = [{ condition: 'OOMKilled' }, { condition: 'OOMKilled' }, { exit_code: 86 }];

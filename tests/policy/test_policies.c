@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Which policies apply to a job, what is stored of all that people set, and what comes back of it.
+ */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "policy/policies.h"
+
+#define MOST 32
+
+/* Policies over a store that is an array. */
+struct world {
+    struct policies *p;
+    struct arena memory;
+    struct kept {
+        char kind;
+        struct str name, body;
+        uint64_t version;
+    } kept[MOST];
+    size_t count;
+};
+
+static struct world w;
+
+static void keep(void *ctx, char kind, struct str name, uint64_t version, struct str body)
+{
+    (void)ctx;
+    size_t i = 0;
+    while (i < w.count && (w.kept[i].kind != kind || !str_eq(w.kept[i].name, name)))
+        i++;
+    if (body.at) {
+        assert_true(i < MOST);
+        w.kept[i] =
+            (struct kept){kind, arena_copy(&w.memory, name), arena_copy(&w.memory, body), version};
+        w.count += i == w.count;
+    } else if (i < w.count) {
+        w.kept[i] = w.kept[--w.count];
+    }
+}
+
+static void start(bool enabled)
+{
+    const struct policies_sink sink = {NULL, keep};
+    w.p = policies_new(enabled, &sink);
+}
+
+static void restart(bool enabled)
+{
+    policies_free(w.p);
+    start(enabled);
+    for (size_t i = 0; i < w.count; i++) {
+        const struct kept *k = &w.kept[i];
+        struct err err = policies_restore(w.p, k->kind, k->name, k->version, k->body);
+        assert_int_equal(err.code, ERR_OK);
+    }
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    w = (struct world){0};
+    start(true);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    policies_free(w.p);
+    arena_fini(&w.memory);
+    return 0;
+}
+
+#define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+static bool has(struct str text, const char *part)
+{
+    return memmem(text.at, text.len, part, strlen(part)) != NULL;
+}
+
+static enum err_code put(const char *yaml, struct str *json)
+{
+    struct str answer;
+    const struct policies_put what = {.text = str_from(yaml), .format = DOCUMENT_YAML};
+    return policies_put(w.p, &what, &w.memory, json ? json : &answer).code;
+}
+
+static void put_named(const char *name, const char *spec)
+{
+    struct buf b = {0};
+    buf_print(&b, "{apiVersion: tenax.dev/v1, kind: RetryPolicy, metadata: {name: %s}, spec: %s}",
+              name, spec);
+    buf_byte(&b, '\0');
+    assert_int_equal(put(b.at, NULL), ERR_OK);
+    buf_fini(&b);
+}
+
+static enum err_code set(const char *json, const char *by, int64_t at, struct str *answer)
+{
+    struct str now;
+    return policies_settings_put(w.p, str_from(json), str_from(by), (instant){at}, &w.memory,
+                                 answer ? answer : &now)
+        .code;
+}
+
+static void assert_effective(const char *queue, const char *added, const char *expected)
+{
+    const struct policy *const *list;
+    const struct policy_settings *settings;
+    struct buf names = {0};
+    size_t n =
+        policies_effective(w.p, str_from(queue), str_from(added), &w.memory, &list, &settings);
+    for (size_t i = 0; i < n; i++)
+        buf_print(&names, "%s%.*s", i ? "," : "", STR_ARG(list[i]->name));
+    buf_byte(&names, '\0');
+    assert_string_equal(names.at, expected);
+    buf_fini(&names);
+}
+
+/* --- resolution, as the specification has it --- */
+
+static void the_jobs_policies_come_behind_those_of_its_queue(void **state)
+{
+    (void)state;
+    put_named("infra", "{retryLimit: 10, rules: [{action: Retry, onConditions: [Preempted]}]}");
+    put_named("ml-training", "{rules: [{action: Retry, onConditions: [OOMKilled]}]}");
+    put_named("extra-retry", "{rules: [{action: Retry, onConditions: [Unschedulable]}]}");
+    put_named("default", "{defaultAction: Fail}");
+    assert_int_equal(set("{\"defaultPolicyName\": \"default\"}", "", 1, NULL), ERR_OK);
+    assert_int_equal(policies_queue_put(w.p, STR("ml-queue"), STR("infra,ml-training")).code,
+                     ERR_OK);
+    assert_effective("ml-queue", "extra-retry", "infra,ml-training,extra-retry");
+    assert_effective("ml-queue", "", "infra,ml-training");
+    assert_effective("other", "extra-retry", "extra-retry");
+    assert_effective("other", "", "default"); /* only if neither specifies anything */
+    restart(true);
+    assert_effective("ml-queue", "extra-retry", "infra,ml-training,extra-retry");
+    assert_effective("other", "", "default");
+}
+
+static void switched_off_none_applies(void **state)
+{
+    (void)state;
+    put_named("infra", "{defaultAction: Retry}");
+    assert_int_equal(policies_queue_put(w.p, STR("q"), STR("infra")).code, ERR_OK);
+    assert_effective("q", "infra", "infra,infra");
+    restart(false); /* off unless said otherwise: the settings were never changed */
+    assert_effective("q", "infra", "");
+    assert_int_equal(set("{\"enabled\": true}", "", 1, NULL), ERR_OK);
+    assert_effective("q", "", "infra");
+    restart(false); /* from then on what was set has the say */
+    assert_effective("q", "", "infra");
+}
+
+static void one_that_is_deleted_is_passed_over(void **state)
+{
+    (void)state;
+    put_named("infra", "{defaultAction: Retry}");
+    assert_effective("q", "gone,infra", "infra");
+    assert_effective("q", "gone", "");
+}
+
+/* --- what cannot be read any more --- */
+
+static void a_broken_document_decides_nothing_and_can_be_replaced(void **state)
+{
+    (void)state;
+    static const char *const bodies[] = {"", "{", "[]", "{\"kind\": \"RetryPolicy\"}",
+                                         "{\"apiVersion\": \"tenax.dev/v1\", \"kind\": "
+                                         "\"RetryPolicy\", \"metadata\": {\"name\": \"else\"}, "
+                                         "\"spec\": {\"defaultAction\": \"Retry\"}}"};
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        struct str json;
+        policies_free(w.p);
+        start(true);
+        assert_int_not_equal(
+            policies_restore(w.p, POLICIES_POLICY, STR("infra"), 7, str_from(bodies[i])).code,
+            ERR_OK);
+        assert_int_equal(policies_restore(w.p, POLICIES_QUEUE, STR("q"), 8, STR("infra")).code,
+                         ERR_OK);
+        assert_effective("q", "", "");
+        assert_int_equal(policies_read(w.p, STR("infra"), &w.memory, &json).code, ERR_OK);
+        assert_true(has(json, "\"broken\""));
+        put_named("infra", "{defaultAction: Retry}");
+        assert_effective("q", "", "infra");
+    }
+    assert_int_not_equal(
+        policies_restore(w.p, POLICIES_SETTINGS, (struct str){0}, 9, STR("?")).code, ERR_OK);
+    assert_int_not_equal(policies_restore(w.p, 'X', STR("x"), 9, STR("?")).code, ERR_OK);
+}
+
+/* --- versions --- */
+
+static void a_version_is_never_given_twice_also_after_a_restart(void **state)
+{
+    (void)state;
+    static const char yaml[] = "{apiVersion: tenax.dev/v1, kind: RetryPolicy, metadata: {name: p}, "
+                               "spec: {defaultAction: Fail}}";
+    static const char seen[] = "{apiVersion: tenax.dev/v1, kind: RetryPolicy, metadata: {name: p, "
+                               "resourceVersion: 2}, spec: {defaultAction: Retry}}";
+    struct str json;
+    assert_int_equal(put(yaml, NULL), ERR_OK);
+    assert_int_equal(put(yaml, &json), ERR_OK);
+    assert_true(has(json, "\"resourceVersion\": 2"));
+    assert_int_equal(policies_remove(w.p, STR("p")).code, ERR_OK);
+    restart(true);
+    assert_int_equal(put(yaml, &json), ERR_OK);
+    assert_true(has(json, "\"resourceVersion\": 3"));
+    /* Whoever saw the one before must not overwrite it. */
+    assert_int_equal(put(seen, NULL), ERR_CONFLICT);
+}
+
+/* --- who changed the settings --- */
+
+static void the_last_change_is_that_which_changed_something(void **state)
+{
+    (void)state;
+    struct str json;
+    assert_int_equal(set("{\"globalMaxRetries\": 5}", "alice", 100, NULL), ERR_OK);
+    assert_int_equal(set("{\"globalMaxRetries\": 5}", "bob", 200, &json), ERR_OK);
+    assert_true(has(json, "\"at\":100,\"by\":\"alice\""));
+    assert_int_equal(set("{\"globalMaxRetries\": 6}", "carol", 300, &json), ERR_OK);
+    assert_true(has(json, "\"at\":300,\"by\":\"carol\""));
+    restart(true);
+    policies_settings_read(w.p, &w.memory, &json);
+    assert_true(has(json, "\"at\":300,\"by\":\"carol\""));
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        WORLD_TEST(the_jobs_policies_come_behind_those_of_its_queue),
+        WORLD_TEST(switched_off_none_applies),
+        WORLD_TEST(one_that_is_deleted_is_passed_over),
+        WORLD_TEST(a_broken_document_decides_nothing_and_can_be_replaced),
+        WORLD_TEST(a_version_is_never_given_twice_also_after_a_restart),
+        WORLD_TEST(the_last_change_is_that_which_changed_something),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
