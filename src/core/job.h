@@ -22,8 +22,8 @@
 #define JOB_BATCH_KEY_MAX       1024  /* bytes */
 #define JOB_BATCH_EXPR_MAX      16384 /* bytes of each expression */
 #define JOB_PRIORITY_DEFAULT    32768
-#define JOB_GANG_MAX            1000 /* members */
-#define JOB_RETRY_LIMIT_MAX     1000000
+#define JOB_GANG_MAX            1000      /* members */
+#define JOB_RETRY_LIMIT_MAX     INT32_MAX /* which is how clients say "always" */
 
 #define JOB_NOTE_MAX          65536 /* bytes of JSON of a checkpoint or a result */
 #define JOB_PROGRESS_NOTE_MAX 1024

@@ -22,7 +22,8 @@
 #include "core/job.h"
 #include "core/matcher.h"
 
-#define POLICY_NO_LIMIT (-1) /* not stated: the next level decides */
+#define POLICY_NO_LIMIT    (-1) /* not stated: the next level decides */
+#define POLICY_RETRIES_MAX 1000000
 
 enum policy_action { POLICY_ACTION_NONE, POLICY_RETRY, POLICY_FAIL };
 enum policy_affinity_mode { POLICY_AFFINITY_UNSET, POLICY_AFFINITY_NONE, POLICY_AFFINITY_NODE };

@@ -96,7 +96,7 @@ static bool rule_action(struct fields *f, const struct fields_at *at, void *into
 
 static bool rule_limit(struct fields *f, const struct fields_at *at, void *into)
 {
-    return fields_int(f, at, 0, JOB_RETRY_LIMIT_MAX, &((struct policy_rule *)into)->retry_limit);
+    return fields_int(f, at, 0, POLICY_RETRIES_MAX, &((struct policy_rule *)into)->retry_limit);
 }
 
 static bool rule_backoff(struct fields *f, const struct fields_at *at, void *into)
@@ -228,7 +228,7 @@ static bool spec_rules(struct fields *f, const struct fields_at *at, void *into)
 
 static bool spec_limit(struct fields *f, const struct fields_at *at, void *into)
 {
-    return fields_int(f, at, 0, JOB_RETRY_LIMIT_MAX, &((struct policy *)into)->retry_limit);
+    return fields_int(f, at, 0, POLICY_RETRIES_MAX, &((struct policy *)into)->retry_limit);
 }
 
 static bool spec_default(struct fields *f, const struct fields_at *at, void *into)

@@ -12,7 +12,7 @@ static bool read_enabled(struct fields *f, const struct fields_at *at, void *int
 static bool read_max(struct fields *f, const struct fields_at *at, void *into)
 {
     struct policy_settings *s = into;
-    return fields_int(f, at, 0, JOB_RETRY_LIMIT_MAX, &s->global_max_retries);
+    return fields_int(f, at, 0, POLICY_RETRIES_MAX, &s->global_max_retries);
 }
 
 static bool read_default(struct fields *f, const struct fields_at *at, void *into)

@@ -36,6 +36,17 @@ describe('one job is enqueued', () => {
         assert.deepEqual(await server.job(id), { ...res.json, payload: [1] });
     });
 
+    it('with_as_many_retries_as_a_client_can_say', async () => {
+        const retry_limit = 2147483647;
+        const job = await server.enqueue({ queue: queueName(), retry_limit });
+        assert.equal(job.retry_limit, retry_limit);
+        const other = await server.enqueue({ queue: queueName() });
+        const patched = await server.patch(`/jobs/${other.id}`, { retry_limit });
+        assert.equal(patched.json.retry_limit, retry_limit, patched.text);
+        const queue = await server.request('PUT', `/queues/${queueName()}`, { retry_limit });
+        assert.equal(queue.json.retry_limit, retry_limit, queue.text);
+    });
+
     it('with_null_for_every_optional_field', async () => {
         const res = await server.post('/jobs', {
             queue: 'mail', type: 't', payload: null, priority: null, ready_at: null,
