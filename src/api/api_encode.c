@@ -278,15 +278,8 @@ void api_encode_job_with_notes(struct buf *b, const struct job *job, const struc
 void api_encode_enqueued(struct buf *b, const struct enqueued *e)
 {
     encode_open_job(b, &e->job, 0);
-    if (e->job.unique_while) {
-        KEY(b, "duplicate");
-        buf_str(b, e->duplicate ? STR("true") : STR("false"));
-    }
-    if (e->job.batch.key.len) {
-        KEY(b, "folded");
-        buf_str(b, e->folded ? STR("true") : STR("false"));
-    }
-    buf_byte(b, '}');
+    buf_str(b, e->duplicate ? STR(",\"duplicate\":true") : STR(",\"duplicate\":false"));
+    buf_str(b, e->folded ? STR(",\"folded\":true}") : STR(",\"folded\":false}"));
 }
 
 void api_encode_handout(struct buf *b, const struct handout *h, unsigned how)

@@ -148,7 +148,7 @@ describe('many batched enqueues in one request', () => {
         assert.equal(res.status, 201, res.text);
         const [a, b, c, d, e] = res.json.jobs;
         assert.deepEqual([a, c, d, e].map((job) => job.folded), [true, true, false, true]);
-        assert.equal(b.folded, undefined);
+        assert.equal(b.folded, false);
         assert.equal(a.id, first.id);
         assert.equal(c.id, first.id);
         assert.equal(e.id, d.id);
@@ -239,9 +239,10 @@ describe('a batch that cannot be', () => {
     });
 
     it('is_absent_if_it_is_null', async () => {
-        const job = await server.enqueue({ queue: queueName(), batch: null });
+        const { json: job } = await server.post('/jobs',
+            { queue: queueName(), type: 't', payload: 1, batch: null });
         assert.equal(job.batch, undefined);
-        assert.equal(job.folded, undefined);
+        assert.equal(job.folded, false);
     });
 });
 

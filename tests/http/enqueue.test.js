@@ -5,7 +5,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { assertError, queueName, useServer } = require('./harness');
+const { assertError, jobOf, queueName, useServer } = require('./harness');
 
 const ID = /^[0-9a-z]{25}$/;
 
@@ -20,7 +20,8 @@ describe('one job is enqueued', () => {
         assert.match(id, ID);
         assert.ok(readyAt >= from && readyAt <= Date.now(), `ready now: ${readyAt}`);
         assert.deepEqual(rest,
-            { queue: 'mail', type: 'welcome', priority: 32768, status: 'ready', attempts: 0 });
+            { queue: 'mail', type: 'welcome', priority: 32768, status: 'ready', attempts: 0,
+                duplicate: false, folded: false });
     });
 
     it('with_every_optional_field', async () => {
@@ -31,9 +32,9 @@ describe('one job is enqueued', () => {
         };
         const res = await server.post('/jobs', { ...fields, payload: [1] });
         assert.equal(res.status, 201);
-        const { id, ...rest } = res.json;
+        const { id, ...rest } = jobOf(res.json);
         assert.deepEqual(rest, { ...fields, status: 'scheduled', attempts: 0 });
-        assert.deepEqual(await server.job(id), { ...res.json, payload: [1] });
+        assert.deepEqual(await server.job(id), { ...jobOf(res.json), payload: [1] });
     });
 
     it('with_as_many_retries_as_a_client_can_say', async () => {
@@ -55,7 +56,8 @@ describe('one job is enqueued', () => {
         });
         assert.equal(res.status, 201, res.text);
         assert.deepEqual(Object.keys(res.json).sort(),
-            ['attempts', 'id', 'priority', 'queue', 'ready_at', 'status', 'type']);
+            ['attempts', 'duplicate', 'folded', 'id', 'priority', 'queue', 'ready_at', 'status',
+                'type']);
         assert.equal(res.json.priority, 32768);
         assert.equal(res.json.status, 'ready');
     });

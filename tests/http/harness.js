@@ -129,6 +129,11 @@ function ownAddress() {
     return `127.${1 + (pid >> 15) % 250}.${(pid >> 7) & 255}.${1 + (pid & 127)}`;
 }
 
+// The job that the answer to an enqueue shows, without what only such an answer says.
+function jobOf({ duplicate, folded, ...job }) {
+    return job;
+}
+
 let names = 0;
 
 // A name that no other test of this file uses.
@@ -281,7 +286,7 @@ class Server {
     async enqueue(fields) {
         const res = await this.post('/jobs', { type: 'test', payload: null, ...fields });
         assert.equal(res.status, 201, res.text);
-        return res.json;
+        return jobOf(res.json);
     }
 
     // Claims up to count jobs of a queue and returns them.
@@ -609,6 +614,6 @@ function useServer(options) {
 }
 
 module.exports = {
-    BIN, Server, Taker, Wire, assertError, begin, makeDir, ownAddress, queueName, rawGet, rawPost, run, until,
-    useServer, within,
+    BIN, Server, Taker, Wire, assertError, begin, jobOf, makeDir, ownAddress, queueName, rawGet, rawPost, run,
+    until, useServer, within,
 };

@@ -5,7 +5,7 @@
 
 const assert = require('node:assert/strict');
 const { after, before, describe, it } = require('node:test');
-const { Server, assertError, queueName, until, useServer } = require('./harness');
+const { Server, assertError, jobOf, queueName, until, useServer } = require('./harness');
 
 const HOUR = 3600000;
 const KEEP = { completed_ms: HOUR, dead_ms: HOUR };
@@ -66,14 +66,16 @@ describe('a unique key', () => {
         assert.equal(second.status, 200);
         assert.deepEqual(second.json, { ...first.json, duplicate: true });
         assert.equal((await server.get('/jobs/count?queue=elsewhere')).json.count, 0);
-        const { duplicate, ...job } = first.json;
+        const job = jobOf(first.json);
+        assert.equal(first.json.folded, false);
         assert.deepEqual(await server.job(job.id), { ...job, payload: { a: 1 } });
     });
 
     it('is_not_told_of_jobs_that_have_none', async () => {
-        const job = await server.enqueue({ queue: queueName() });
-        for (const member of ['duplicate', 'unique_key', 'unique_while'])
+        const { json: job } = await server.post('/jobs', { queue: 'q', type: 't', payload: 1 });
+        for (const member of ['unique_key', 'unique_while'])
             assert.ok(!(member in job), member);
+        assert.equal(job.duplicate, false);
         assert.ok(!('unique_key' in await server.enqueue({
             queue: queueName(), unique_key: null, unique_while: null,
         })));
@@ -226,7 +228,7 @@ describe('unique keys in a bulk enqueue', () => {
         });
         assert.equal(res.status, 201);
         const { jobs } = res.json;
-        assert.deepEqual(jobs.map((job) => job.duplicate), [true, false, true, undefined]);
+        assert.deepEqual(jobs.map((job) => job.duplicate), [true, false, true, false]);
         assert.equal(jobs[0].id, old.id);
         assert.equal(jobs[2].id, jobs[1].id);
         assert.equal((await server.get('/jobs/count')).json.count, 3);
