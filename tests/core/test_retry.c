@@ -176,7 +176,7 @@ static void the_largest_numbers_fit(void **state)
     struct verdict v = decide_failed(&job);
     assert_true(v.retry);
     assert_int_equal(v.at.ms, NOW.ms + SPAN_MAX_MS);
-    assert_string_equal(v.reason, "retry 1000000 of 1000000, own backoff, in 3257812 d 6 h");
+    assert_string_equal(v.reason, "retry 2147483647 of 2147483647, own backoff, in 3257812 d 6 h");
 }
 
 /* Or editing one job would shift every later draw of a simulation. */
