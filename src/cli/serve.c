@@ -247,8 +247,7 @@ static struct embedded_settings backend_settings(const struct settings *set)
 
 static void start_heartbeat(struct server *s)
 {
-    int64_t ms = s->settings.heartbeat_interval.ms;
-    uint64_t beat = ms > 0 ? (uint64_t)ms : 3000;
+    uint64_t beat = (uint64_t)s->settings.heartbeat_interval.ms;
     uv_timer_start(&s->heartbeat, on_heartbeat, beat, beat);
 }
 

@@ -147,6 +147,8 @@ describe('tenax enqueue', () => {
             [['--queue', 'q', '--type', 't', '--backoff', '1s,2', '1'], /'--backoff'/],
             [['--queue', 'q', '--type', 't', '--unique-while', 'ever', '1'], /queued\|active\|exists/],
             [['--bulk', '--text'], /exclude each other/],
+            [['--queue', 'q', '--type', 't', '--unique-while', 'active', '1'], /--unique-key; give that/],
+            [['--queue', 'q', '--type', 't', '--retry-limit', '1000001', '1'], /0 to 1000000/],
             [['--bulk', 'word'], /--bulk reads jobs/],
         ]) {
             const { stdout, stderr } = await tenax(['enqueue', ...args], { code: 2 });
@@ -489,6 +491,8 @@ describe('tenax jobs, job and queues', () => {
         assert.match((await tenax(['job', UNKNOWN, '--delete'], { code: 4 })).stderr, /no job/);
         for (const args of [['--status', 'gone'], ['--priority', '9..1'], ['--attempts', 'x']])
             assert.match((await tenax(['jobs', ...args], { code: 1 })).stderr, /HTTP 400, bad_value/);
+        assert.match((await tenax(['jobs', '--priority', '9..1'], { code: 1 })).stderr,
+            /priority begins after its end: '9\.\.1'/);
     });
 });
 
@@ -611,7 +615,10 @@ describe('tenax version and help', () => {
 
     it('explain_every_command_in_lines_of_80', async () => {
         const overview = (await tenax(['help'])).stdout;
-        assert.equal((await tenax(['--help'])).stdout, overview);
+        for (const args of [['--help'], ['help', 'help'], ['help', '--help'], ['help', '-h']])
+            assert.equal((await tenax(args)).stdout, overview);
+        for (const line of lines(overview))
+            assert.ok([...line].length <= 80, line);
         const named = [...overview.matchAll(/^ {2}([a-z-]+) {2,}\S/gm)].map((match) => match[1]);
         assert.deepEqual(named.filter((name) => name !== 'help').sort(), [...COMMANDS].sort());
         for (const command of COMMANDS) {
@@ -621,14 +628,14 @@ describe('tenax version and help', () => {
                 assert.equal((await tenax(args)).stdout, page);
             assert.match(page, /^Examples:\n {2}\S/m);
             for (const line of lines(page.slice(0, page.indexOf('\nExamples:'))))
-                assert.ok([...line].length <= 80, `${command}: ${line}`);
+                assert.ok([...line].length <= 80 && !line.endsWith(' '), `${command}: '${line}'`);
         }
     });
 
     it('list_the_exit_codes', async () => {
         const { stdout } = await tenax(['help', 'exit-codes']);
-        for (const code of [0, 1, 2, 3, 4])
-            assert.match(stdout, new RegExp(`^ {2}${code} {2}\\S`, 'm'));
+        for (const code of [0, 1, 2, 3, 4, 74])
+            assert.match(stdout, new RegExp(`^ {2}${code} {1,2}\\S`, 'm'));
     });
 
     it('guess_what_was_meant', async () => {
@@ -642,6 +649,9 @@ describe('tenax version and help', () => {
                     new RegExp(`unknown command '${typo}'; did you mean '${command}'\\?`));
         assert.match((await tenax(['frobnicate'], { code: 2 })).stderr,
             /unknown command 'frobnicate'\n/);
+        for (const command of ['jobs', 'policy'])
+            assert.match((await tenax(['help', command, 'frobnicate'], { code: 2 })).stderr,
+                new RegExp(`'${command}' has no action 'frobnicate'\n\`tenax help ${command}\``));
     });
 });
 
