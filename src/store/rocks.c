@@ -184,6 +184,21 @@ static rocksdb_options_t *options_new(rocksdb_cache_t *cache)
 
 /* --- opening --- */
 
+/* A log level above all levels has no name, so every opening leaves half a file of options
+ * behind, which RocksDB does not remove. What stays for once does no harm. */
+static void sweep_options(const char *dir)
+{
+    DIR *d = opendir(dir);
+    const struct dirent *file;
+    while (d && (file = readdir(d))) {
+        const char *dot = strrchr(file->d_name, '.');
+        if (dot && strcmp(dot, ".dbtmp") == 0 && strncmp(file->d_name, "OPTIONS-", 8) == 0)
+            unlinkat(dirfd(d), file->d_name, 0);
+    }
+    if (d)
+        closedir(d);
+}
+
 NODISCARD static struct err open_db(struct rocks *r)
 {
     char *text = NULL;
@@ -197,6 +212,8 @@ NODISCARD static struct err open_db(struct rocks *r)
     }
     if (text)
         r->db = NULL;
+    else
+        sweep_options(r->dir);
     return err_of(r, text, ERR_IO);
 }
 
