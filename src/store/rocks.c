@@ -264,10 +264,13 @@ NODISCARD static struct err check_room(const struct rocks *r, int64_t need)
     if (r->db)
         rocksdb_property_int(r->db, "rocksdb.cur-size-all-mem-tables", &in_memory);
     int64_t room = free_space(r);
-    if (room - (int64_t)in_memory >= need)
+    need += (int64_t)in_memory;
+    if (room >= need)
         return err_none();
-    return err_make(ERR_DISK_FULL, "%s has %lld bytes left on its disk, too few to go on", r->dir,
-                    (long long)room);
+    return err_make(ERR_DISK_FULL,
+                    "the disk has %lld KiB left, and %lld KiB are needed to write out what is in "
+                    "memory",
+                    (long long)(room >> 10), (long long)(need >> 10));
 }
 
 /* Whatever goes wrong while writing is ERR_STORE, but for a full disk. */
