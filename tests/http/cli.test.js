@@ -226,6 +226,18 @@ describe('tenax work', () => {
             ['completed', 'page 7\n', undefined]);
     });
 
+    it('keeps_its_connections_from_the_command', async () => {
+        const { queue } = await server.enqueue({ queue: queueName() });
+        const { stdout } = await tenax(['work', '--queue', queue, '--once', '--', 'sh', '-c',
+            'for fd in /proc/$$/fd/*; do readlink $fd; done; cat /proc/net/tcp']);
+        const port = server.url().split(':').pop();
+        assert.ok(stdout.includes(Number(port).toString(16).toUpperCase().padStart(4, '0')), stdout);
+        const connections = lines(stdout).map((line) => line.trim().split(/ +/)).filter((words) =>
+            /^\d+:$/.test(words[0])).map((words) => words[9]);
+        for (const [, inode] of stdout.matchAll(/socket:\[(\d+)\]/g))
+            assert.ok(!connections.includes(inode), stdout);
+    });
+
     it('withdraws_its_claim_when_it_is_told_to_stop', async () => {
         const worker = work(['--queue', queueName(), '--name', 'waits', '--', 'true']);
         await until(async () =>
