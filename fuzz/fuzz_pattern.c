@@ -24,12 +24,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     must(str_eq(pattern_text(p), text));
     struct str subject = {end ? end + 1 : NULL, end ? size - text.len - 1 : 0};
-    enum pattern_match m = pattern_search(p, subject);
-    must(pattern_search(p, subject) == m);
+    uint64_t steps = PATTERN_STEPS_MAX, again = PATTERN_STEPS_MAX;
+    enum pattern_match m = pattern_search(p, subject, &steps);
+    must(pattern_search(p, subject, &again) == m && again == steps);
+    /* With as much as it took it is decided the same way, with less it gives up. */
+    uint64_t took = PATTERN_STEPS_MAX - steps, less = took - 1;
+    must(m == PATTERN_GAVE_UP || pattern_search(p, subject, &took) == m);
+    must(pattern_search(p, subject, &less) == PATTERN_GAVE_UP);
     if (subject.len) {
         for (size_t i = 0; i < sizeof repeated; i++)
             repeated[i] = subject.at[i % subject.len];
-        (void)pattern_search(p, (struct str){repeated, sizeof repeated});
+        steps = PATTERN_STEPS_MAX;
+        (void)pattern_search(p, (struct str){repeated, sizeof repeated}, &steps);
     }
     pattern_free(p);
     return 0;

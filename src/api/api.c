@@ -51,6 +51,7 @@ static const struct route routes[] = {
     {HTTP_PUT, "/crons/{group}", api_cron_put},
     {HTTP_PATCH, "/crons/{group}", api_cron_patch},
     {HTTP_DELETE, "/crons/{group}", api_cron_remove},
+    {HTTP_POST, "/crons/{group}/entries", api_cron_entry_add},
     {HTTP_GET, "/crons/{group}/entries/{entry}", api_cron_read},
     {HTTP_PUT, "/crons/{group}/entries/{entry}", api_cron_entry_put},
     {HTTP_PATCH, "/crons/{group}/entries/{entry}", api_cron_patch},

@@ -157,13 +157,11 @@ static struct err decode_group(const struct api *a, const struct http_request *r
 }
 
 static struct err decode_entry(const struct api *a, const struct http_request *req,
-                               struct str entry, struct cron_put *put)
+                               struct cron_put *put)
 {
     struct entry_body body = {0};
     TRY(api_decode_body(a, req, entry_table, COUNT(entry_table), false, &body));
     TRY(decode_template(a, req->arena, &body));
-    if (!str_eq(body.spec.name, entry))
-        return err_make(ERR_BAD_VALUE, "name: it must be the one in the path");
     struct cron_spec *spec = ARENA_NEW(req->arena, struct cron_spec);
     *spec = body.spec;
     put->entries = spec;
@@ -250,15 +248,24 @@ static void on_group(void *ctx, const struct reply *r)
     api_reply_json(c->x, 200, b);
 }
 
-static void on_entry(void *ctx, const struct reply *r)
+static void reply_entry(const struct call *c, int status, const struct reply *r)
 {
-    struct call *c = ctx;
     if (api_reply_failed(c->x, r))
         return;
     struct buf *b = &c->api->scratch;
     b->len = 0;
     encode_entry(b, &r->cron->entries[0]);
-    api_reply_json(c->x, 200, b);
+    api_reply_json(c->x, status, b);
+}
+
+static void on_entry(void *ctx, const struct reply *r)
+{
+    reply_entry(ctx, 200, r);
+}
+
+static void on_entry_added(void *ctx, const struct reply *r)
+{
+    reply_entry(ctx, 201, r);
 }
 
 static void on_names(void *ctx, const struct reply *r)
@@ -366,11 +373,26 @@ void api_cron_put(ROUTE_ARGS)
     submit(ctx, x, req, &c, err.code == ERR_OK ? decode_group(ctx, req, &c.cron_put) : err);
 }
 
+static struct err begin_entry(const struct api *a, const struct http_request *req, struct str group,
+                              struct cron_put *put)
+{
+    put->group = group;
+    TRY(cron_check_name(group, "the name of a cron group"));
+    return decode_entry(a, req, put);
+}
+
 void api_cron_entry_put(ROUTE_ARGS)
 {
     struct command c = {.kind = CMD_CRON_PUT, .done = on_entry};
-    struct err err = cron_check_name(params->at[0], "the name of a cron group");
-    c.cron_put.group = params->at[0];
-    submit(ctx, x, req, &c,
-           err.code == ERR_OK ? decode_entry(ctx, req, params->at[1], &c.cron_put) : err);
+    struct err err = begin_entry(ctx, req, params->at[0], &c.cron_put);
+    if (err.code == ERR_OK && !str_eq(c.cron_put.entries[0].name, params->at[1]))
+        err = err_make(ERR_BAD_VALUE, "name: it must be the one in the path");
+    submit(ctx, x, req, &c, err);
+}
+
+/* Whoever adds must hear of an entry that is there already instead of replacing it. */
+void api_cron_entry_add(ROUTE_ARGS)
+{
+    struct command c = {.kind = CMD_CRON_PUT, .done = on_entry_added, .cron_put.fresh = true};
+    submit(ctx, x, req, &c, begin_entry(ctx, req, params->at[0], &c.cron_put));
 }

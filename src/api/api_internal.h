@@ -84,6 +84,7 @@ void api_cron_put(ROUTE_ARGS);
 void api_cron_patch(ROUTE_ARGS);
 void api_cron_remove(ROUTE_ARGS);
 void api_cron_entry_put(ROUTE_ARGS);
+void api_cron_entry_add(ROUTE_ARGS);
 void api_policies(ROUTE_ARGS);
 void api_policy_create(ROUTE_ARGS);
 void api_policy_read(ROUTE_ARGS);

@@ -163,6 +163,9 @@ void api_retry_settings_put(ROUTE_ARGS)
     (void)params;
     struct command c = {.kind = CMD_RETRY_SETTINGS_PUT, .done = on_document};
     struct err err = read_format(req, &c.resource.format);
+    /* It is kept, and shown as JSON. */
+    if (err.code == ERR_OK && req->worker_id.len)
+        err = job_check_name(req->worker_id, "Worker-Id");
     c.resource.text = req->body;
     c.resource.by = req->worker_id;
     submit(ctx, x, req, &c, err);

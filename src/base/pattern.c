@@ -11,8 +11,11 @@
 /* PCRE2 counts its match limit afresh at every start position, so it alone would allow 64 Ki
  * times as much. What bounds a whole search is this budget: compiled with PCRE2_AUTO_CALLOUT, the
  * matcher reports before each item of the pattern, which costs one, and each byte that it moved
- * since the last report (by a run like [ab]* it moves without a report) costs one too. */
-#define STEPS_MAX 5000000
+ * since the last report (by a run like [ab]* it moves without a report) costs one too. To begin
+ * costs something as well, for there may be thousands of searches without a report: what PCRE2
+ * finds out of a text by itself, it finds many bytes at a time. */
+#define STEPS_TO_BEGIN  16
+#define BYTES_IN_A_STEP 32
 /* Backtracking is kept on the heap. These bound what one search may hold. */
 #define HEAP_MAX_KIB 8192
 #define DEPTH_MAX    50000
@@ -25,7 +28,7 @@ struct pattern {
 };
 
 struct meter {
-    uint64_t steps;
+    uint64_t steps, most;
     size_t position;
 };
 
@@ -35,7 +38,7 @@ static int count_step(pcre2_callout_block *at, void *ctx)
     size_t now = at->current_position;
     m->steps += 1 + (now > m->position ? now - m->position : m->position - now);
     m->position = now;
-    return m->steps > STEPS_MAX ? PCRE2_ERROR_CALLOUT : 0;
+    return m->steps > m->most ? PCRE2_ERROR_CALLOUT : 0;
 }
 
 static struct err bad_pattern(int code, size_t offset)
@@ -104,9 +107,20 @@ struct str pattern_text(const struct pattern *p)
     return p->text;
 }
 
-enum pattern_match pattern_search(const struct pattern *p, struct str text)
+static void use_up(uint64_t *steps, uint64_t used)
 {
-    struct meter meter = {0};
+    *steps -= used < *steps ? used : *steps;
+}
+
+enum pattern_match pattern_search(const struct pattern *p, struct str text, uint64_t *steps)
+{
+    size_t len = text.len < PATTERN_TEXT_MAX ? text.len : PATTERN_TEXT_MAX;
+    struct meter meter = {.steps = STEPS_TO_BEGIN + len / BYTES_IN_A_STEP,
+                          .most = *steps < PATTERN_STEPS_MAX ? *steps : PATTERN_STEPS_MAX};
+    if (meter.steps > meter.most) {
+        use_up(steps, meter.steps);
+        return PATTERN_GAVE_UP;
+    }
     pcre2_match_context *context = pcre2_match_context_create(NULL);
     pcre2_match_data *data = pcre2_match_data_create(1, NULL);
     must(context && data);
@@ -114,10 +128,10 @@ enum pattern_match pattern_search(const struct pattern *p, struct str text)
     pcre2_set_depth_limit(context, DEPTH_MAX);
     pcre2_set_match_limit(context, MATCH_MAX);
     pcre2_set_callout(context, count_step, &meter);
-    size_t len = text.len < PATTERN_TEXT_MAX ? text.len : PATTERN_TEXT_MAX;
     int rc = pcre2_match(p->code, (PCRE2_SPTR)(text.at ? text.at : ""), len, 0, 0, data, context);
     pcre2_match_data_free(data);
     pcre2_match_context_free(context);
+    use_up(steps, meter.steps);
     /* 0: a match with more groups than data has room for. Any other failure than "no match" is a
      * limit, or a pattern that recurses without end. */
     if (rc >= 0)

@@ -13,12 +13,14 @@
  * ends the text. (?i), (?s), (?m) and (?x) change that as usual. */
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "base/err.h"
 #include "base/str.h"
 
 #define PATTERN_LENGTH_MAX 2048              /* bytes of a pattern */
 #define PATTERN_TEXT_MAX   ((size_t)1 << 16) /* bytes of a text that are looked at */
+#define PATTERN_STEPS_MAX  5000000           /* that one search may take */
 
 struct pattern;
 
@@ -31,7 +33,9 @@ void pattern_free(struct pattern *p); /* NULL is fine */
 /* The text it was compiled from; valid as long as the pattern. */
 struct str pattern_text(const struct pattern *p);
 /* Anywhere in the text, as Go's MatchString; at most its first PATTERN_TEXT_MAX bytes are
- * looked at. Bytes that are not valid UTF-8 match nothing, and no match extends over them. */
-enum pattern_match pattern_search(const struct pattern *p, struct str text);
+ * looked at. Bytes that are not valid UTF-8 match nothing, and no match extends over them.
+ * steps: how many this search and those after it may take together; lowered by what it took. One
+ * that would take more of them than are left gives up, and they are used up. */
+enum pattern_match pattern_search(const struct pattern *p, struct str text, uint64_t *steps);
 
 #endif

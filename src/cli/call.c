@@ -113,6 +113,12 @@ void call_init(struct call *c, const char *url, const struct call_tls *tls)
     curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, c->headers);
 }
 
+void call_header(struct call *c, const char *line)
+{
+    c->headers = curl_slist_append(c->headers, line);
+    curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, c->headers);
+}
+
 void call_fini(struct call *c)
 {
     curl_easy_cleanup(c->curl);

@@ -49,6 +49,8 @@ const char *call_bad_url(const char *url);
 void call_init(struct call *c, const char *url, const struct call_tls *tls);
 void call_fini(struct call *c);
 
+/* Adds a header, "Name: value", to all further requests. */
+void call_header(struct call *c, const char *line);
 /* Sends c->body (nothing for GET and DELETE) and waits for the answer. */
 enum call_result call_wait(struct call *c, const char *method, const char *path, span timeout);
 

@@ -235,6 +235,18 @@ static void write_category(struct buf *out, struct arena *a, struct str error)
     buf_byte(out, '\n');
 }
 
+/* Its first line: what rules of retry policies look at. */
+static void write_termination(struct buf *out, struct arena *a, struct str error)
+{
+    struct str text = view_text(a, error, "termination_message");
+    const char *nl = text.len ? memchr(text.at, '\n', text.len) : NULL;
+    if (text.len == 0)
+        return;
+    buf_lit(out, "    termination message: ");
+    table_harmless(out, nl ? (struct str){text.at, (size_t)(nl - text.at)} : text);
+    buf_byte(out, '\n');
+}
+
 static void write_errors(struct client *c, struct buf *out, struct str errors)
 {
     struct arena *a = &c->arena;
@@ -249,6 +261,7 @@ static void write_errors(struct client *c, struct buf *out, struct str errors)
         table_harmless(out, view_text(a, error, "message"));
         buf_byte(out, '\n');
         write_block(out, view_text(a, error, "backtrace"));
+        write_termination(out, a, error);
         write_category(out, a, error);
     }
 }

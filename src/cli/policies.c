@@ -2,8 +2,11 @@
 
 /* retry-settings: what holds for all retry policies. */
 
+#include <ctype.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/duration.h"
 #include "cli/client.h"
@@ -80,6 +83,24 @@ static void add_backoff(struct buf *b, const char *value)
     buf_fini(&object);
 }
 
+/* Says who asks, for the record of the last change: user@host. */
+static void sign(struct client *c)
+{
+    char host[65] = "", user[65], line[160];
+    gethostname(host, sizeof host - 1);
+    const struct passwd *entry = getpwuid(getuid());
+    if (entry)
+        snprintf(user, sizeof user, "%s", entry->pw_name);
+    else
+        snprintf(user, sizeof user, "%u", (unsigned)getuid());
+    int n = snprintf(line, sizeof line, "Worker-Id: %s@%s", user, host);
+    /* Names of a directory, as DOMAIN\user, may have what names here must not. */
+    for (char *at = line + strlen("Worker-Id: "); at < line + n; at++)
+        if (!isalnum((unsigned char)*at) && !strchr("@._-+", *at))
+            *at = '_';
+    call_header(&c->call, line);
+}
+
 int retry_settings_main(int argc, char **argv)
 {
     struct settings_args args = {0};
@@ -99,8 +120,10 @@ int retry_settings_main(int argc, char **argv)
     add_member(body, "defaultPolicyName", args.policy, true);
     add_backoff(body, args.backoff);
     bool change = body->len > 0;
-    if (change)
+    if (change) {
         buf_byte(body, '}');
+        sign(&c);
+    }
     code = ask(&c, change ? "PUT" : "GET", "/settings/retry", NULL);
     if (code == CLI_OK)
         client_print_answer(&c);

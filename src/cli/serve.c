@@ -326,6 +326,7 @@ static struct err open_store(struct server *s)
 {
     struct rocks_settings rocks = {.dir = s->settings.root_dir,
                                    .cache_bytes = s->settings.cache_size,
+                                   .lossy = s->settings.commit_mode == SETTINGS_BUFFERED,
                                    .notify = notify,
                                    .ctx = s};
     TRY(rocks_open(&rocks, &s->store));

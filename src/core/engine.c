@@ -678,8 +678,8 @@ void engine_each_count(const struct engine *e,
 
 struct engine_memory engine_memory(const struct engine *e)
 {
-    struct engine_memory m = {.waiting_bytes =
-                                  e->deadlines.bytes + e->waiting_for.bytes + engine_avoid_bytes(e),
+    struct engine_memory m = {.waiting_bytes = e->deadlines.bytes + e->waiting_for.bytes +
+                                               engine_avoid_bytes(e) + engine_keys_bytes(e),
                               .in_flight_bytes = e->live.count * sizeof(struct live) +
                                                  e->live.cap * sizeof(struct idmap_slot)};
     for (uint32_t i = 0; i < e->queue_cap; i++) {

@@ -364,6 +364,15 @@ static struct err check_twice(const struct cron_put *put)
     return err_none();
 }
 
+static struct err check_fresh(const struct cron_put *put, const struct plan *plans)
+{
+    for (size_t i = 0; put->fresh && i < put->count; i++)
+        if (plans[i].old)
+            return err_make(ERR_CONFLICT, "the cron group '%.*s' has an entry '%.*s' already",
+                            NAME_ARG(put->group), NAME_ARG(put->entries[i].name));
+    return err_none();
+}
+
 static struct err check_limits(const struct engine *e, const struct set *s,
                                const struct cron_put *put, const struct plan *plans)
 {
@@ -479,6 +488,7 @@ struct err engine_cron_put(struct engine *e, instant now, const struct cron_put 
     for (size_t i = 0; i < put->count; i++)
         TRY(make_plan(e, now, s, &put->entries[i], a, &plans[i]));
     TRY(check_twice(put));
+    TRY(check_fresh(put, plans));
     TRY(check_limits(e, s, put, plans));
     apply(e, now, s, put, plans);
     struct str only = put->whole ? (struct str){0} : put->entries[0].name;

@@ -262,6 +262,7 @@ void engine_keys_pay(struct engine *e);
 bool engine_keys_tired(const struct engine *e);
 /* The limit of the queue has changed. */
 void engine_keys_limited(struct engine *e, struct queue *q);
+uint64_t engine_keys_bytes(const struct engine *e);
 void engine_keys_fini(struct engine *e);
 void engine_keys_check(const struct queue *q);
 

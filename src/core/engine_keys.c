@@ -275,6 +275,11 @@ void engine_keys_fini(struct engine *e)
     idmap_fini(&e->keys);
 }
 
+uint64_t engine_keys_bytes(const struct engine *e)
+{
+    return e->keys.count * sizeof(struct key_slot) + e->keys.cap * sizeof(struct idmap_slot);
+}
+
 void engine_keys_check(const struct queue *q)
 {
     size_t parked = 0, full = 0;

@@ -87,7 +87,9 @@ static bool is_found(const struct pattern *p, struct str text, struct matcher_su
 {
     if (text.len == 0 || s->gave_up >= MATCHER_GIVE_UPS_MAX)
         return false;
-    enum pattern_match m = pattern_search(p, text);
+    uint64_t left = MATCHER_STEPS_MAX - s->steps;
+    enum pattern_match m = pattern_search(p, text, &left);
+    s->steps = MATCHER_STEPS_MAX - left;
     s->gave_up += m == PATTERN_GAVE_UP;
     return m == PATTERN_YES;
 }

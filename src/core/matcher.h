@@ -38,11 +38,15 @@ struct matcher {
 struct matcher_subject {
     const struct failure *failure;
     /* Patterns that gave up; each counted as no match. After MATCHER_GIVE_UPS_MAX no
-     * further pattern is tried: that bounds what one hostile text can cost. */
+     * further pattern is tried. */
     unsigned gave_up;
+    /* What all searches so far took. Many that are each decided just in time would hold up the
+     * server as one that never is; without steps a search gives up. */
+    uint64_t steps;
 };
 
 #define MATCHER_GIVE_UPS_MAX 4
+#define MATCHER_STEPS_MAX    ((uint64_t)MATCHER_GIVE_UPS_MAX * PATTERN_STEPS_MAX)
 
 /* - A failure that names no containers is matched by its own exit code, condition and
  *   termination message, by matchers that name no container.

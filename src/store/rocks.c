@@ -14,7 +14,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "base/must.h"
+#include "store/wal.h"
 
 #define MIB ((uint64_t)1024 * 1024)
 
@@ -44,6 +46,7 @@ enum phase {
 struct rocks {
     struct store base;
     char *dir;
+    bool lossy;
     void (*notify)(void *ctx);
     void *ctx;
 
@@ -215,6 +218,34 @@ NODISCARD static struct err open_db(struct rocks *r)
     else
         sweep_options(r->dir);
     return err_of(r, text, ERR_IO);
+}
+
+/* Lets go of the logs: all that counts of them is in tables then. */
+static void flush(struct rocks *r)
+{
+    rocksdb_flushoptions_t *o = rocksdb_flushoptions_create();
+    char *text = NULL;
+    rocksdb_flush(r->db, o, &text);
+    rocksdb_flushoptions_destroy(o);
+    /* Then the next start finds the hole again, and says so again. */
+    rocksdb_free(text);
+}
+
+NODISCARD static struct err check_log(struct rocks *r)
+{
+    bool hole;
+    TRY(wal_goes_on(r->dir, rocksdb_get_latest_sequence_number(r->db), &hole));
+    if (!hole)
+        return err_none();
+    if (!r->lossy)
+        return err_make(ERR_CORRUPT,
+                        "the log in %s is damaged: what was acknowledged after the damage would be "
+                        "lost; restore a backup, or start once with --commit-mode buffered, which "
+                        "goes on with what comes before it",
+                        r->dir);
+    log_warn("the log in %s is damaged, and what was committed after the damage is lost", r->dir);
+    flush(r);
+    return err_none();
 }
 
 /* A handle that needs to write nothing, so that reads go on while the disk is full. */
@@ -612,6 +643,7 @@ static struct rocks *rocks_alloc(const struct rocks_settings *settings)
 {
     struct rocks *r = ALLOC(struct rocks);
     r->dir = alloc_text(settings->dir, strlen(settings->dir));
+    r->lossy = settings->lossy;
     r->notify = settings->notify;
     r->ctx = settings->ctx;
     r->cache = rocksdb_cache_create_lru(settings->cache_bytes);
@@ -634,6 +666,7 @@ NODISCARD static struct err open_and_start(struct rocks *r)
         return err_make(errno == ENOSPC ? ERR_DISK_FULL : ERR_IO, "cannot make %s: %s", r->dir,
                         strerror(errno));
     TRY(open_db(r));
+    TRY(check_log(r));
     int no = pthread_create(&r->thread, NULL, commit_thread, r);
     if (no != 0)
         return err_make(ERR_IO, "cannot start a thread: %s", strerror(no));

@@ -17,6 +17,9 @@
 struct rocks_settings {
     const char *dir;      /* made if absent; locked against a second process: ERR_LOCKED */
     uint64_t cache_bytes; /* block cache */
+    /* Commits were not synced: after a power cut the log may have holes, and what lies behind
+     * one is given up. Otherwise a hole is damage: ERR_CORRUPT. */
+    bool lossy;
     void (*notify)(void *ctx);
     void *ctx;
 };

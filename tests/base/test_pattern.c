@@ -21,7 +21,8 @@ static enum pattern_match search_bytes(const char *pattern, struct str text)
     if (e.code != ERR_OK)
         fail_msg("%s: %s", pattern, e.msg);
     clock_t from = clock();
-    enum pattern_match m = pattern_search(p, text);
+    uint64_t steps = PATTERN_STEPS_MAX;
+    enum pattern_match m = pattern_search(p, text, &steps);
     assert_true(clock() - from < (clock_t)PATIENCE_S * CLOCKS_PER_SEC);
     pattern_free(p);
     return m;
@@ -184,6 +185,33 @@ static void ordinary_patterns_are_decided_on_long_texts(void **state)
     free((char *)text.at);
 }
 
+static void searches_share_what_they_may_take(void **state)
+{
+    (void)state;
+    struct pattern *p;
+    struct str text = repeated('a', 1000, "");
+    assert_int_equal(pattern_new(STR("[ab].*[x-z]"), &p).code, ERR_OK);
+    uint64_t steps = PATTERN_STEPS_MAX;
+    assert_int_equal(pattern_search(p, text, &steps), PATTERN_NO);
+    uint64_t took = PATTERN_STEPS_MAX - steps;
+    assert_in_range(took, 1000 * 1000 / 2, PATTERN_STEPS_MAX - 1);
+    steps = 3 * took - 1;
+    assert_int_equal(pattern_search(p, text, &steps), PATTERN_NO);
+    assert_int_equal(pattern_search(p, text, &steps), PATTERN_NO);
+    assert_int_equal(steps, took - 1);
+    assert_int_equal(pattern_search(p, text, &steps), PATTERN_GAVE_UP);
+    assert_int_equal(steps, 0);
+    assert_int_equal(pattern_search(p, STR(""), &steps), PATTERN_GAVE_UP);
+    pattern_free(p);
+    /* To find without a report that it is not there costs something, too. */
+    steps = UINT64_MAX;
+    assert_int_equal(pattern_new(STR("needle"), &p).code, ERR_OK);
+    assert_int_equal(pattern_search(p, text, &steps), PATTERN_NO);
+    assert_in_range(UINT64_MAX - steps, 16, 1000);
+    pattern_free(p);
+    free((char *)text.at);
+}
+
 static void the_text_of_a_pattern_is_kept(void **state)
 {
     (void)state;
@@ -208,6 +236,7 @@ int main(void)
         cmocka_unit_test(a_catastrophic_pattern_gives_up_in_bounded_time),
         cmocka_unit_test(a_pattern_that_recurses_without_end_gives_up),
         cmocka_unit_test(ordinary_patterns_are_decided_on_long_texts),
+        cmocka_unit_test(searches_share_what_they_may_take),
         cmocka_unit_test(the_text_of_a_pattern_is_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

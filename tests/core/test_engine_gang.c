@@ -194,6 +194,58 @@ static void a_member_pushes_on_another_that_pushes_on_a_third(void **state)
     assert_string_equal(r->got[2].taker, "any");
 }
 
+/* Whether the members from the i-th on, whose queues these are, find room: by trying everything. */
+static bool fits(const char *const *queues, size_t i, size_t n, const char *const *serves,
+                 uint32_t *room, size_t takers)
+{
+    for (size_t t = 0; i < n && t < takers; t++) {
+        if (room[t] == 0 || (serves[t] && strcmp(serves[t], queues[i]) != 0))
+            continue;
+        room[t]--;
+        bool good = fits(queues, i + 1, n, serves, room, takers);
+        room[t]++;
+        if (good)
+            return true;
+    }
+    return i == n;
+}
+
+static void a_gang_is_handed_out_exactly_when_it_fits(void **state)
+{
+    R;
+    static const char *const names[] = {"p", "q", "s", NULL};
+    unsigned handed_out = 0, rounds = 400;
+    struct rng rng = rng_from_seed(3);
+    for (unsigned round = 0; round < rounds; round++) {
+        enum { MOST = 5 };
+        const char *queues[MOST], *serves[MOST];
+        uint32_t room[MOST];
+        struct taker *takers[MOST];
+        struct id ids[MOST];
+        size_t n = 2 + rng_below(&rng, MOST - 1), count = 1 + rng_below(&rng, MOST);
+        for (size_t t = 0; t < count; t++) {
+            serves[t] = names[rng_below(&rng, 4)];
+            room[t] = 1 + (uint32_t)rng_below(&rng, 2);
+            takers[t] = rig_stream(r, "w", serves[t], room[t]);
+        }
+        for (size_t i = 0; i < n; i++) {
+            queues[i] = names[rng_below(&rng, 3)];
+            struct enqueue spec = member(queues[i], "g", n);
+            ids[i] = rig_add_spec(r, &spec);
+        }
+        rig_clear(r);
+        rig_turn(r);
+        bool expected = fits(queues, 0, n, serves, room, count);
+        assert_int_equal(r->got_count, expected ? n : 0);
+        handed_out += expected;
+        for (size_t i = 0; i < n; i++)
+            assert_ok(engine_remove(r->e, r->now, ids[i]));
+        for (size_t t = 0; t < count; t++)
+            engine_taker_close(r->e, r->now, takers[t], TAKER_GONE);
+    }
+    assert_in_range(handed_out, rounds / 10, rounds - rounds / 10); /* neither side is trivial */
+}
+
 static void put_limits(struct rig *r, uint32_t concurrency, uint32_t burst, bool paused)
 {
     struct queue_settings s = QUEUE_SETTINGS_DEFAULT;
@@ -462,6 +514,7 @@ int main(void)
         GANG_TEST(members_on_two_queues_go_to_takers_of_both),
         GANG_TEST(members_move_over_for_one_that_has_less_choice),
         GANG_TEST(a_member_pushes_on_another_that_pushes_on_a_third),
+        GANG_TEST(a_gang_is_handed_out_exactly_when_it_fits),
         GANG_TEST(the_limits_of_its_queue_must_have_room_for_all_of_it),
         GANG_TEST(one_token_of_the_rate_does_for_a_gang),
         GANG_TEST(one_that_is_retried_takes_the_others_along),

@@ -267,6 +267,34 @@ static void hostile_texts_use_up_the_patience_of_a_subject(void **state)
     pattern_free(good);
 }
 
+/* Each of them is decided just in time. */
+static void many_slow_searches_use_it_up_too(void **state)
+{
+    (void)state;
+    enum { CONTAINERS = 100 };
+    static char text[1000];
+    static struct container_result containers[CONTAINERS];
+    memset(text, 'a', sizeof text);
+    for (size_t i = 0; i < CONTAINERS; i++)
+        containers[i] = CONTAINER(NAMED("main"), .message = {text, sizeof text});
+    struct pattern *slow, *quick;
+    assert_int_equal(pattern_new(STR("[ab].*[x-z]"), &slow).code, ERR_OK);
+    assert_int_equal(pattern_new(STR("aa"), &quick).code, ERR_OK);
+    struct failure f = {.containers = containers, .container_count = CONTAINERS};
+    struct matcher_subject s = {.failure = &f};
+    assert_false(matcher_holds(&MATCHER(.message = slow), &s));
+    assert_int_equal(s.gave_up, MATCHER_GIVE_UPS_MAX);
+    assert_int_equal(s.steps, MATCHER_STEPS_MAX);
+    assert_false(matcher_holds(&MATCHER(.message = quick), &s));
+    f.container_count = 3;
+    s = (struct matcher_subject){.failure = &f};
+    assert_false(matcher_holds(&MATCHER(.message = slow), &s));
+    assert_true(matcher_holds(&MATCHER(.message = quick), &s));
+    assert_int_equal(s.gave_up, 0);
+    pattern_free(slow);
+    pattern_free(quick);
+}
+
 static void the_key_is_of_what_is_matched_not_of_its_order(void **state)
 {
     (void)state;
@@ -358,6 +386,7 @@ int main(void)
         cmocka_unit_test(a_condition_of_the_pod_matches_whatever_its_containers_say),
         cmocka_unit_test(pod_errors_and_events_are_searched),
         cmocka_unit_test(hostile_texts_use_up_the_patience_of_a_subject),
+        cmocka_unit_test(many_slow_searches_use_it_up_too),
         cmocka_unit_test(the_key_is_of_what_is_matched_not_of_its_order),
         cmocka_unit_test(keys_are_those_that_are_stored_already),
         cmocka_unit_test(a_matcher_is_put_into_words),

@@ -238,6 +238,16 @@ describe('tenax work', () => {
             assert.ok(!connections.includes(inode), stdout);
     });
 
+    it('tells_the_termination_message_that_its_command_leaves', async () => {
+        const { id, queue } = await server.enqueue({ queue: queueName() });
+        await tenax(['work', '--queue', queue, '--once', '--', 'sh', '-c',
+            'printf "TRANSIENT: no seat\\nleft" > "$TENAX_TERMINATION_MESSAGE"; exit 3'],
+        { code: 1 });
+        assert.equal((await server.runs(id))[0].termination_message, 'TRANSIENT: no seat\nleft');
+        assert.match((await tenax(['job', id])).stdout,
+            /\n {4}termination message: TRANSIENT: no seat\n/);
+    });
+
     it('withdraws_its_claim_when_it_is_told_to_stop', async () => {
         const worker = work(['--queue', queueName(), '--name', 'waits', '--', 'true']);
         await until(async () =>

@@ -187,6 +187,24 @@ describe('cron groups', () => {
         assertError(await server.delete('/crons/single'), 404, 'not_found');
     });
 
+    it('are_added_but_never_replaced_by_a_post', async () => {
+        const post = (fields) => server.post('/crons/added/entries', entry(fields));
+        const res = await post({ name: 'b' });
+        assert.equal(res.status, 201, res.text);
+        assert.deepEqual(res.json, (await server.get('/crons/added/entries/b')).json);
+        assert.equal((await post({ name: 'a', paused: true })).json.paused, true);
+
+        const other = { name: 'b', expression: '1 1 1 1 *' };
+        assertError(await post(other), 409, 'conflict', /'b'/);
+        const group = await getGroup(server, 'added');
+        assert.deepEqual(group.entries.map((one) => one.name), ['b', 'a']);
+        assert.deepEqual(group.entries[0], res.json);
+
+        assertError(await post({ name: '' }), 400, 'bad_name');
+        assertError(await post({ expression: 'x' }), 400, 'bad_cron');
+        assertError(await server.post('/crons/%01/entries', entry()), 400, 'bad_name');
+    });
+
     it('may_have_any_names_that_are_text', async () => {
         const group = encodeURIComponent('größe/{1}, *'), name = 'täglich? [um 6]';
         await putGroup(server, group, [entry({ name })]);

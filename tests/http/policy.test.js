@@ -376,6 +376,18 @@ describe('a job with retry policies', () => {
         await change(server, { globalMaxRetries: 20 });
     });
 
+    it('has_settings_that_only_somebody_with_a_name_changes', async () => {
+        const before_ = (await server.get('/settings/retry')).json;
+        for (const name of ['\xff', 'a,b', 'n'.repeat(256)]) {
+            const headers = { 'worker-id': name, 'content-type': 'application/json' };
+            const res = await put(server, '/settings/retry',
+                Buffer.from('{"globalMaxRetries": 1}'), headers);
+            assert.equal(res.status, 400, res.text);
+            assert.match(res.json.error, /^Worker-Id /);
+        }
+        assert.deepEqual((await server.get('/settings/retry')).json, before_);
+    });
+
     it('has_the_default_policy_if_there_is_no_other', async () => {
         const queue = queueName();
         await putPolicy(server, 'default', { defaultAction: 'Fail' });
@@ -525,6 +537,7 @@ describe('tenax policy and queue', () => {
         end = await cli('retry-settings', '--output', 'json');
         const now = JSON.parse(end.stdout);
         assert.deepEqual([now.enabled, now.globalMaxRetries], [true, 3]);
+        assert.match(now.lastChange.by, /^[\w.+-]+@[\w.+-]*$/); // who pulled the emergency stop
         for (const [given, delay] of [['10s', '10s'], ['{"initialDelay": "5s"}', '5s']]) {
             end = await cli('retry-settings', '--default-backoff', given, '-o', 'json');
             assert.equal(JSON.parse(end.stdout).defaultBackoff.initialDelay, delay);

@@ -553,18 +553,101 @@ static void a_reader_sees_all_and_changes_nothing(void **state)
     store_close(s);
 }
 
-/* Opening for use passes over it as the end of the log; looking must not. */
+/* --- damage in the log --- */
+
+/* Three batches of one key and one length, so that each takes a third of the log. */
+static off_t make_log(const char *dir, char log[256])
+{
+    struct store *s = open_rocks(dir);
+    scratch_put(s, "a", "first-value");
+    scratch_put(s, "b", "other-value");
+    scratch_put(s, "c", "third-value");
+    store_close(s);
+    name_in(log, 256, dir, "000004.log");
+    struct stat st;
+    must(stat(log, &st) == 0 && st.st_size % 3 == 0);
+    return st.st_size / 3;
+}
+
+static void damage(const char *log, off_t at)
+{
+    int fd = open(log, O_RDWR);
+    must(fd >= 0 && pwrite(fd, "X", 1, at) == 1 && close(fd) == 0);
+}
+
+static struct err try_open_lossy(const char *dir, struct store **s)
+{
+    struct rocks_settings settings = {
+        .dir = dir, .cache_bytes = 8 << 20, .lossy = true, .notify = no_notice};
+    return rocks_open(&settings, s);
+}
+
 static void a_reader_finds_damage_in_the_middle_of_the_log(void **state)
 {
-    struct store *s = open_rocks(*state), *reader;
-    for (int i = 0; i < 3; i++)
-        scratch_put(s, "a", "some-value");
-    store_close(s);
+    struct store *reader;
     char log[256];
-    name_in(log, sizeof log, *state, "000004.log");
-    int fd = open(log, O_RDWR);
-    must(fd >= 0 && pwrite(fd, "X", 1, 40) == 1 && close(fd) == 0);
+    make_log(*state, log);
+    damage(log, 40);
     assert_code(rocks_open_reader(*state, 8 << 20, &reader), ERR_CORRUPT);
+}
+
+/* RocksDB takes it for the end of the log; what was acknowledged after it would be gone. */
+static void damage_that_a_whole_batch_follows_is_no_end_of_the_log(void **state)
+{
+    struct store *s;
+    char log[256];
+    off_t batch = make_log(*state, log);
+    damage(log, batch + 20);
+    assert_code(try_open(*state, &s), ERR_CORRUPT);
+    assert_code(try_open(*state, &s), ERR_CORRUPT); /* nor is it the second time */
+}
+
+static void a_later_log_is_one_that_goes_on(void **state)
+{
+    char log[256];
+    off_t batch = make_log(*state, log);
+    struct store *s = open_rocks(*state);
+    scratch_put(s, "d", "in another log");
+    store_close(s);
+    damage(log, 2 * batch + 20);
+    assert_code(try_open(*state, &s), ERR_CORRUPT);
+    must(truncate(log, 2 * batch + 20) == 0);
+    assert_code(try_open(*state, &s), ERR_CORRUPT);
+}
+
+static void what_was_being_written_when_the_power_went_is_the_end_of_the_log(void **state)
+{
+    char log[256];
+    off_t batch = make_log(*state, log);
+    damage(log, 2 * batch + 20);
+    for (int i = 0; i < 2; i++) {
+        struct store *s = open_rocks(*state);
+        scratch_expect(s, "b", "other-value");
+        scratch_expect(s, "c", NULL);
+        scratch_put(s, "d", i ? "2" : "1");
+        store_close(s);
+    }
+    must(truncate(log, 2 * batch + 10) == 0);
+    struct store *s = open_rocks(*state);
+    scratch_expect(s, "b", "other-value");
+    scratch_expect(s, "d", "2");
+    store_close(s);
+}
+
+static void where_commits_were_not_synced_a_hole_is_given_up_for_good(void **state)
+{
+    struct store *s;
+    char log[256];
+    off_t batch = make_log(*state, log);
+    damage(log, batch + 20);
+    assert_ok(try_open_lossy(*state, &s));
+    scratch_expect(s, "a", "first-value");
+    scratch_expect(s, "b", NULL);
+    scratch_expect(s, "c", NULL);
+    store_close(s);
+    s = open_rocks(*state);
+    scratch_expect(s, "a", "first-value");
+    store_close(s);
 }
 
 static void a_lock_keeps_servers_out_and_is_kept_out_by_them(void **state)
@@ -599,6 +682,10 @@ static int run_own_tests(void)
         T(a_snapshot_where_there_is_something_fails_and_the_store_goes_on),
         T(a_reader_sees_all_and_changes_nothing),
         T(a_reader_finds_damage_in_the_middle_of_the_log),
+        T(damage_that_a_whole_batch_follows_is_no_end_of_the_log),
+        T(a_later_log_is_one_that_goes_on),
+        T(what_was_being_written_when_the_power_went_is_the_end_of_the_log),
+        T(where_commits_were_not_synced_a_hole_is_given_up_for_good),
         T(a_lock_keeps_servers_out_and_is_kept_out_by_them),
     };
 #undef T
