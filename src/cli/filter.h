@@ -19,7 +19,7 @@ struct filter_args {
     }
 #define FILTER_OPTIONS(holder)                                                                     \
     FILTER_ROW(holder, "status", "STATUS", status,                                                 \
-               "only these: blocked, scheduled, ready, in_flight, completed, dead; separate "        \
+               "only these: blocked, scheduled, ready, in_flight, completed, dead; separate "      \
                "several by commas"),                                                               \
         FILTER_ROW(holder, "queue", "QUEUE", queue, "only of these queues"),                       \
         FILTER_ROW(holder, "type", "TYPE", type, "only of these types"),                           \

@@ -53,8 +53,7 @@ static const struct option_def table[] = {
      .env = "TENAX_COMMIT_MODE", .alias = "ZIZQ_DEFAULT_COMMIT_MODE", .def = "fsync",
      .help = "acknowledge once the data is on disk, or sooner, which is faster but loses the last "
              "moments in a power cut"},
-    {"default-retry-limit", "COUNT", OPTION_INT, AT(retry_limit),
-     .max = JOB_RETRY_LIMIT_MAX,
+    {"default-retry-limit", "COUNT", OPTION_INT, AT(retry_limit), .max = JOB_RETRY_LIMIT_MAX,
      ENV_BOTH("DEFAULT_RETRY_LIMIT"), .def = "25",
      .help = "how often a failed job is retried before it is dead", .live = true},
     {"default-backoff-base", "DURATION", OPTION_SPAN, AT(backoff_base),
@@ -203,8 +202,10 @@ static struct err check_times(const struct settings *s)
         const char *flag;
         span value;
     } times[] = {
-        {"--heartbeat-interval", s->heartbeat_interval}, {"--header-timeout", s->header_timeout},
-        {"--body-timeout", s->body_timeout},             {"--idle-timeout", s->idle_timeout},
+        {"--heartbeat-interval", s->heartbeat_interval},
+        {"--header-timeout", s->header_timeout},
+        {"--body-timeout", s->body_timeout},
+        {"--idle-timeout", s->idle_timeout},
         {"--jq-time-limit", s->jq_time_limit},
     };
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)

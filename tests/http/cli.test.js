@@ -128,8 +128,13 @@ describe('tenax enqueue', () => {
         const { stderr } = await tenax(['enqueue', '--bulk', '--queue', 'refused', '--type', 't'],
             { input: '{"payload": 1}\n{"payload": 2, "priority": -1}\n', code: 1 });
         assert.match(stderr, /jobs\[1\]: priority: .*HTTP 400, bad_value/);
-        assert.match(stderr, /Lines 1 to 2 were not stored/);
+        assert.match(stderr, /jobs\[1\] is line 2\. Lines 1 to 2 were not stored/);
         assert.equal((await server.get('/jobs/count?queue=refused')).json.count, 0);
+        const later = await tenax(['enqueue', '--bulk', '--queue', 'refused', '--type', 't', '--batch', '2'],
+            { input: '{"payload": 1}\n\n{"payload": 2}\n{"payload": 3}\n\n{"payload": 4, "queue": "a*"}\n',
+                code: 1 });
+        assert.match(later.stderr, /jobs\[1\] is line 6\. Lines 4 to 6 were not stored/);
+        assert.equal((await server.get('/jobs/count?queue=refused')).json.count, 2);
     });
 
     it('refuses_what_cannot_be_meant', async () => {
