@@ -183,8 +183,8 @@ static void a_retry_limit_is_at_most_what_a_job_may_ask_for(void **state)
     int code = 0;
     assert_false(LOAD(&s, &code, "--default-retry-limit", "4294967295"));
     assert_int_equal(code, CLI_USAGE);
-    assert_false(LOAD(&s, &code, "--default-retry-limit", "1000001"));
-    assert_true(LOAD(&s, &code, "--default-retry-limit", "1000000"));
+    assert_false(LOAD(&s, &code, "--default-retry-limit", "2147483648"));
+    assert_true(LOAD(&s, &code, "--default-retry-limit", "2147483647"));
 }
 
 static void a_time_of_nothing_is_refused_where_it_would_end_everything(void **state)
