@@ -265,8 +265,7 @@ static struct embedded_settings backend_settings(const struct settings *set)
 
 static void start_heartbeat(struct server *s)
 {
-    int64_t ms = s->settings.heartbeat_interval.ms;
-    uint64_t beat = ms > 0 ? (uint64_t)ms : 3000;
+    uint64_t beat = (uint64_t)s->settings.heartbeat_interval.ms;
     uv_timer_start(&s->heartbeat, on_heartbeat, beat, beat);
 }
 
@@ -545,6 +544,18 @@ static struct err start(struct server *s)
     return open_listeners(s);
 }
 
+static void log_start(const struct server *s)
+{
+    uint64_t counts[STATUS_COUNT], jobs = 0;
+    engine_count(embedded_engine(s->backend), (struct str){0}, counts);
+    for (int i = 0; i < STATUS_COUNT; i++)
+        jobs += counts[i];
+    log_info("tenax " TENAX_VERSION " is ready after %lld ms, with %llu jobs in %s%s",
+             (long long)(env_ticks(NULL) - s->started_ticks) / 1000, (unsigned long long)jobs,
+             s->settings.root_dir,
+             s->settings.commit_mode == SETTINGS_FSYNC ? "" : "; commits are buffered");
+}
+
 int serve_main(int argc, char **argv)
 {
     /* One loop thread and one commit thread: more arenas only scatter memory. Large
@@ -565,12 +576,15 @@ int serve_main(int argc, char **argv)
         s.code = err.code == ERR_USAGE ? CLI_USAGE : CLI_REFUSED;
     } else {
         start_loop(&s);
+        log_start(&s);
         announce_all(&s);
         notify_manager("READY=1");
         turn(&s);
         uv_run(&s.loop, UV_RUN_DEFAULT);
     }
     close_all(&s);
+    if (err.code == ERR_OK)
+        log_info("stopped");
     if (s.api && s.code == 0)
         api_free(s.api);
     settings_free(&s.settings);

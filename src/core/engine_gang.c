@@ -206,6 +206,37 @@ void engine_gang_recalled(struct engine *e, const struct live *l, struct job_ext
     x->gang_token = l->token;
 }
 
+static struct err forward(struct engine *e, instant now, struct id id, instant was,
+                          instant ready_at)
+{
+    struct arena scratch = {0};
+    struct job job;
+    struct job_extent extent;
+    struct err err = engine_read(e, now, id, false, &scratch, &job, &extent);
+    if (err.code == ERR_OK && job.state.status == STATUS_SCHEDULED &&
+        job.state.ready_at.ms == was.ms) {
+        engine_bring_forward(e, now, &job, ready_at);
+        e->port.put_state(e->port.ctx, id, &job.state);
+    }
+    arena_fini(&scratch);
+    return err;
+}
+
+struct err engine_gang_forward(struct engine *e, instant now, struct id id, instant was,
+                               instant ready_at)
+{
+    const struct gang_member *m = find(e, id);
+    if (!m)
+        return err_none();
+    const struct gang *g = m->gang;
+    for (struct list *n = g->members.next; n != &g->members; n = n->next) {
+        const struct gang_member *o = LIST_OF(n, struct gang_member, node);
+        if (o != m && !o->ready && !o->live)
+            TRY(forward(e, now, o->id, was, ready_at));
+    }
+    return err_none();
+}
+
 /* --- handing out --- */
 
 static bool serves(const struct taker *t, const struct queue *q)

@@ -353,6 +353,10 @@ void engine_gang_back(struct engine *e, instant now, struct id id, instant ready
                       struct job_extras *x);
 /* The same for one of the others. */
 void engine_gang_recalled(struct engine *e, const struct live *l, struct job_extras *x);
+/* The retry of this job has come forward: so do the others of its gang that wait for the same time.
+ * Who was put off, or waits for a time of its own, stays. */
+NODISCARD struct err engine_gang_forward(struct engine *e, instant now, struct id id, instant was,
+                                         instant ready_at);
 /* Hands out gangs for which there is room: those whose place is before that of any other job or,
  * if last, all. */
 struct err engine_gangs_dispatch(struct engine *e, instant now, struct arena *a, bool last);
@@ -426,6 +430,8 @@ void engine_call_off(struct engine *e, instant now, struct live *l, struct job_s
 /* What a run leaves behind whose attempt does not count: a job that is ready or, if a patch put it
  * off meanwhile, scheduled. */
 enum status engine_returned(instant ready_at, instant taken_at, instant now);
+/* The wait of a scheduled job is over sooner than was said. Its state is the caller's to store. */
+void engine_bring_forward(struct engine *e, instant now, struct job *job, instant ready_at);
 /* Nothing is waited for any more but ready_at. */
 void engine_grace_clear(struct job_extras *x);
 /* The stream that held the run has broken. */

@@ -439,8 +439,7 @@ struct err engine_fail(struct engine *e, instant now, const struct failure_repor
     return err_none();
 }
 
-/* The wait of a job is over sooner than was said. */
-static void bring_forward(struct engine *e, instant now, struct job *job, instant ready_at)
+void engine_bring_forward(struct engine *e, instant now, struct job *job, instant ready_at)
 {
     struct job_state *s = &job->state;
     struct queue *q = engine_queue_find(e, job->queue);
@@ -477,14 +476,16 @@ struct err engine_terminated(struct engine *e, instant now, struct run_ref ref, 
     if (s->extras.terminated_at.ms)
         return err_none();
     s->extras.terminated_at = now;
-    if (s->status == STATUS_SCHEDULED && s->extras.backoff_end.ms < s->ready_at.ms)
-        bring_forward(e, now, job, s->extras.backoff_end);
+    instant was = s->ready_at;
+    bool sooner = s->status == STATUS_SCHEDULED && s->extras.backoff_end.ms < was.ms;
+    if (sooner)
+        engine_bring_forward(e, now, job, s->extras.backoff_end);
     char words[RETRY_REASON_MAX];
     snprintf(words, sizeof words, "%.*s", STR_ARG(s->reason));
     add_words(words, "; it has ended");
     s->reason = arena_copy(a, str_from(words));
     e->port.put_state(e->port.ctx, ref.id, s);
-    return err_none();
+    return sooner ? engine_gang_forward(e, now, ref.id, was, s->ready_at) : err_none();
 }
 
 struct err engine_expire(struct engine *e, instant now, struct live *l)

@@ -476,7 +476,7 @@ struct err record_read_job(struct str value, struct id id, struct job *job, bool
 {
     struct reader r = record_begin(value);
     TRY(record_check_version(&r, "job"));
-    job->id = id;
+    *job = (struct job){.id = id}; /* also what no record has */
     job->queue = reader_text(&r, "queue");
     job->type = reader_text(&r, "type");
     job->retry_limit = (int32_t)reader_opt(&r, "retry limit", INT32_MAX);
@@ -486,7 +486,6 @@ struct err record_read_job(struct str value, struct id id, struct job *job, bool
     job->unique_while = (enum unique)reader_byte(&r, "unique scope", UNIQUE_COUNT - 1);
     job->unique_key = job->unique_while ? reader_text(&r, "unique key") : (struct str){0};
     read_batch(&r, &job->batch);
-    job->options = (struct job_options){0};
     read_fields(&r, &job_option_fields, &job->options);
     read_state(&r, &job->state);
     *payload_apart = reader_byte(&r, "payload", 1);

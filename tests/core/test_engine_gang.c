@@ -325,6 +325,44 @@ static void one_that_is_retried_takes_the_others_along(void **state)
     assert_int_equal(rig_read(r, a)->gang_active, 2);
 }
 
+/* A retry that need not wait for the end of a preempted run any more is a retry of all of them. */
+static void the_others_come_forward_with_one_whose_old_run_has_ended(void **state)
+{
+    R;
+    struct id a = add(r, 4), b = add(r, 4), c = add(r, 4), put_off = add(r, 4);
+    rig_stream(r, "w", "q", 10);
+    rig_turn(r);
+    const struct patch later = {.set = PATCH_READY_AT,
+                                .ready_at = instant_add(r->now, (span){90 * SECOND})};
+    struct job job;
+    assert_ok(engine_patch(r->e, r->now, put_off, &later, &r->strings, &job));
+    const struct failure_report report = {
+        .ref = {b, token_of(r, b)},
+        .failure = {.condition = CONDITION_PREEMPTED, .run_time = {-1}},
+        .retry_at = INSTANT_NONE,
+        .grace = {60 * SECOND}};
+    assert_ok(engine_fail(r->e, r->now, &report, &r->strings, &job));
+    const struct id all[] = {a, b, c};
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(rig_read(r, all[i])->state.ready_at.ms, r->now.ms + 60 * SECOND);
+    rig_turn_after(r, SECOND);
+    assert_ok(engine_terminated(r->e, r->now, report.ref, 0, &r->strings, &job));
+    rig_restart(r);
+    for (int i = 0; i < 3; i++) { /* what is left of the backoff of 10 s */
+        assert_int_equal(rig_read(r, all[i])->state.ready_at.ms, r->now.ms + 9 * SECOND);
+        assert_int_equal(rig_status(r, all[i]), STATUS_SCHEDULED);
+    }
+    assert_int_equal(rig_read(r, put_off)->state.ready_at.ms, later.ready_at.ms);
+    rig_stream(r, "w", "q", 10);
+    rig_clear(r);
+    rig_turn_after(r, 9 * SECOND);
+    for (int i = 0; i < 3; i++)
+        assert_int_equal(rig_status(r, all[i]), STATUS_READY);
+    assert_int_equal(r->got_count, 0);
+    rig_turn_after(r, 80 * SECOND);
+    rig_assert_got(r, a, b, c, put_off);
+}
+
 static void one_that_has_ended_is_not_waited_for(void **state)
 {
     R;
@@ -518,6 +556,7 @@ int main(void)
         GANG_TEST(the_limits_of_its_queue_must_have_room_for_all_of_it),
         GANG_TEST(one_token_of_the_rate_does_for_a_gang),
         GANG_TEST(one_that_is_retried_takes_the_others_along),
+        GANG_TEST(the_others_come_forward_with_one_whose_old_run_has_ended),
         GANG_TEST(one_that_has_ended_is_not_waited_for),
         GANG_TEST(one_that_is_dead_leaves_the_others_alone),
         GANG_TEST(a_lost_stream_begins_one_generation_however_many_it_held),

@@ -432,9 +432,12 @@ static void check_job(const struct job *in)
     assert_false(record_put_job(&b, in));
     struct job out;
     bool apart;
+    memset(&out, 0xa5, sizeof out);
     assert_ok(record_read_job(value_of(&b, record_job_key(in->id)), in->id, &out, &apart));
     assert_false(apart);
     assert_same_job(in, &out);
+    assert_int_equal(out.gang_members, 0); /* is not of the record, and nobody's guess */
+    assert_int_equal(out.gang_active, 0);
     assert_same(in->payload, out.payload);
     batch_fini(&b);
 }
