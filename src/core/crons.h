@@ -76,9 +76,10 @@ struct cron_view {
 NODISCARD struct err cron_check_name(struct str name, const char *what);
 
 /* Makes the group, or brings it up to date; all or nothing. Entries that are the same as
- * before keep everything, others begin anew; the next tick is after now. *out: the entries
- * of the group if put->whole, else those that were put. ERR_BAD_CRON, ERR_BAD_ZONE,
- * ERR_BAD_NAME, ERR_BAD_VALUE, ERR_TOO_MANY; ERR_CONFLICT if put->fresh. */
+ * before keep everything, others their last tick and their pause; the next tick of one with other
+ * times is after now. *out: the entries of the group if put->whole, else those that were put.
+ * ERR_BAD_CRON, ERR_BAD_ZONE, ERR_BAD_NAME, ERR_BAD_VALUE, ERR_TOO_MANY; ERR_CONFLICT if
+ * put->fresh. */
 NODISCARD struct err engine_cron_put(struct engine *e, instant now, const struct cron_put *put,
                                      struct arena *a, struct cron_view *out);
 /* ERR_NOT_FOUND. entry empty: all. */

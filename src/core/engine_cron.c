@@ -304,7 +304,8 @@ struct plan {
     const struct cron_zone *zone;
     instant next;
     struct item *old; /* of that name, or NULL */
-    bool same;        /* as it is stored */
+    bool same_times;  /* the expression and the zone are as stored */
+    bool same;        /* and all else */
 };
 
 static bool same_curve(const struct curve *a, const struct curve *b)
@@ -348,8 +349,9 @@ static struct err make_plan(struct engine *e, instant now, const struct set *s,
         return err_none();
     struct cron_entry old;
     TRY(load(e, p->old, a, &old));
-    p->same = p->old->zone == p->zone && str_eq(old.expression, spec->expression) &&
-              str_eq(old.zone, spec->zone) && same_job(&old.job, &spec->job);
+    p->same_times = p->old->zone == p->zone && str_eq(old.expression, spec->expression) &&
+                    str_eq(old.zone, spec->zone);
+    p->same = p->same_times && same_job(&old.job, &spec->job);
     return err_none();
 }
 
@@ -408,19 +410,22 @@ static void apply_entry(struct engine *e, instant now, struct set *s, const stru
 {
     struct item *it = p->old;
     bool moved = it && it->position != position;
-    if (!it)
+    if (!it) {
         it = item_add(e, s, id_next(&e->ids, now, &e->rng), spec->name, position);
+        it->clock = (struct cron_clock){p->next, INSTANT_NONE, running};
+    }
     it->position = position;
     it->kept = true;
-    if (!p->same) {
+    /* Whoever deploys another expression or job did not say that what is paused may run. */
+    if (!p->same_times) {
         it->cron = p->cron;
         it->zone = p->zone;
-        it->clock = (struct cron_clock){p->next, INSTANT_NONE, running};
+        it->clock.next_at = p->next;
         arm(e, it, p->next);
     }
     if (!p->same || moved)
         put_entry(e, it, spec);
-    if (turn(&it->clock.pause, now, spec->paused) || !p->same)
+    if (turn(&it->clock.pause, now, spec->paused) || !p->same_times)
         put_clock(e, it);
 }
 

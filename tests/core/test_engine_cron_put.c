@@ -100,7 +100,8 @@ static void change_unique(struct cron_spec *s)
     s->job.unique_key = STR("k");
 }
 
-static void an_entry_that_changed_begins_anew(void **state)
+/* What somebody paused is not resumed by whoever deploys another version of it. */
+static void an_entry_that_changed_keeps_its_pause_and_its_clock(void **state)
 {
     struct cron_rig *r = *state;
     static void (*const changes[])(struct cron_spec * s) = {
@@ -115,13 +116,21 @@ static void an_entry_that_changed_begins_anew(void **state)
         cron_rig_put(r, &s, 1);
         cron_rig_turn_after(r, HOUR);
         cron_rig_flip(r, "a", CRON_PAUSE);
-        assert_true(instant_is_set(cron_rig_read_entry(r, "a").clock.last_at));
+        struct cron_clock before = cron_rig_read_entry(r, "a").clock;
+        assert_true(instant_is_set(before.last_at));
         changes[i](&s);
         struct cron_entry e = cron_rig_put(r, &s, 1).entries[0];
         assert_true(id_eq(e.id, id));
-        assert_false(instant_is_set(e.clock.last_at));
-        assert_false(e.clock.pause.paused);
+        assert_int_equal(e.clock.last_at.ms, before.last_at.ms);
+        assert_true(e.clock.pause.paused);
         assert_true(e.clock.next_at.ms > r->now.ms);
+        if (i > 1) /* neither the expression nor the zone */
+            assert_int_equal(e.clock.next_at.ms, before.next_at.ms);
+        cron_rig_crash(r);
+        e = cron_rig_read_entry(r, "a");
+        assert_true(e.clock.pause.paused);
+        assert_int_equal(e.clock.last_at.ms, before.last_at.ms);
+        cron_rig_flip(r, "a", CRON_RESUME);
     }
 }
 
@@ -171,8 +180,10 @@ static void one_entry_is_put_without_touching_the_others(void **state)
     assert_int_equal(v.count, 3);
     assert_true(str_eq(v.entries[0].name, STR("b")) && str_eq(v.entries[1].name, STR("a")) &&
                 str_eq(v.entries[2].name, STR("c")));
-    assert_false(instant_is_set(v.entries[0].clock.last_at));
-    assert_true(instant_is_set(v.entries[1].clock.last_at));
+    for (size_t i = 0; i < 3; i++) {
+        assert_true(instant_is_set(v.entries[i].clock.last_at));
+        assert_int_equal(str_eq(v.entries[i].job.payload, STR("2")), i == 0);
+    }
 }
 
 static void a_put_with_one_bad_entry_changes_nothing(void **state)
@@ -305,7 +316,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CRON_RIG_TEST(the_same_put_again_writes_nothing),
         CRON_RIG_TEST(a_put_pauses_and_resumes_what_it_keeps),
-        CRON_RIG_TEST(an_entry_that_changed_begins_anew),
+        CRON_RIG_TEST(an_entry_that_changed_keeps_its_pause_and_its_clock),
         CRON_RIG_TEST(entries_that_are_not_named_are_removed_and_the_order_is_that_of_the_put),
         CRON_RIG_TEST(one_entry_is_put_without_touching_the_others),
         CRON_RIG_TEST(a_put_with_one_bad_entry_changes_nothing),

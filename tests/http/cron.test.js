@@ -145,6 +145,21 @@ describe('cron groups', () => {
         assertError(await server.get('/crons/again/entries/a'), 404, 'not_found');
     });
 
+    it('stay_paused_whatever_else_of_them_is_put', async () => {
+        await putGroup(server, 'still', [entry()]);
+        const paused = (await patch(server, '/crons/still/entries/e', { paused: true })).json;
+        const job = { queue: 'never', type: 'other', payload: 1 };
+        const other = (await putGroup(server, 'still', [entry({ job })])).entries[0];
+        assert.deepEqual(other, { ...paused, job: { ...paused.job, ...job } });
+        const later = await put(server, '/crons/still/entries/e',
+            entry({ expression: '0 0 2 1 *' }));
+        assert.equal(later.json.paused_at, paused.paused_at);
+        assert.ok(later.json.paused && later.json.next_enqueue_at > paused.next_enqueue_at);
+        const on = await putGroup(server, 'still', [entry({ paused: false })]);
+        assert.equal(on.entries[0].paused, false);
+        await server.delete('/crons/still');
+    });
+
     it('are_paused_and_resumed', async () => {
         const queue = queueName('paused');
         const before = Date.now();
