@@ -40,6 +40,7 @@ struct server {
     uv_async_t wake;     /* the commit thread: a batch is done */
     uv_check_t after_io; /* a turn of the backend after every round of I/O */
     uv_timer_t due;      /* the next deadline */
+    uv_idle_t at_once;   /* runs while the next turn need not wait for anything */
     uv_timer_t heartbeat;
     uv_timer_t drain_limit;
     uv_signal_t sigterm, sigint, sighup;
@@ -109,19 +110,36 @@ static void stop_if_drained(struct server *s)
 
 static void on_due(uv_timer_t *t);
 
+static void on_at_once(uv_idle_t *i)
+{
+    (void)i;
+}
+
+static void forget_due(struct server *s)
+{
+    uv_timer_stop(&s->due);
+    s->due_set = false;
+}
+
+/* A turn that is due already follows the next round of I/O, which does not wait then. A timer would
+ * not do: one of 0 ms that is started by itself runs again and again before any I/O. */
 static void set_due(struct server *s)
 {
     instant at;
-    if (!embedded_next_due(s->backend, &at)) {
-        uv_timer_stop(&s->due);
-        s->due_set = false;
+    bool some = embedded_next_due(s->backend, &at);
+    int64_t wait = some ? at.ms - env_now(s).ms : 1;
+    if (wait <= 0)
+        uv_idle_start(&s->at_once, on_at_once);
+    else
+        uv_idle_stop(&s->at_once);
+    if (!some || wait <= 0) {
+        forget_due(s);
         return;
     }
     if (s->due_set && s->due_at.ms == at.ms)
         return;
-    int64_t wait = at.ms - env_now(s).ms;
     /* Not longer than a second at a time, for the wall clock may be set forward. */
-    wait = wait < 0 ? 0 : wait > 1000 ? 1000 : wait;
+    wait = wait > 1000 ? 1000 : wait;
     uv_update_time(&s->loop);
     uv_timer_start(&s->due, on_due, (uint64_t)wait, 0);
     s->due_at = at;
@@ -441,6 +459,7 @@ static void open_loop(struct server *s)
     uv_async_init(&s->loop, &s->wake, on_wake);
     uv_check_init(&s->loop, &s->after_io);
     uv_timer_init(&s->loop, &s->due);
+    uv_idle_init(&s->loop, &s->at_once);
     uv_timer_init(&s->loop, &s->heartbeat);
     uv_timer_init(&s->loop, &s->drain_limit);
     uv_signal_init(&s->loop, &s->sigterm);
