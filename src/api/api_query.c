@@ -84,8 +84,11 @@ static struct err read_range(struct str text, const char *name, struct range *r)
         return bad_range(text, name);
     if (hi.len && api_read_number(hi, name, 0, INSTANT_MAX_MS, &r->hi).code != ERR_OK)
         return bad_range(text, name);
-    if ((!lo.len && !hi.len) || r->lo > r->hi)
+    if (!lo.len && !hi.len)
         return bad_range(text, name);
+    if (r->lo > r->hi)
+        return err_make(ERR_BAD_VALUE, "%s begins after its end: '%.*s'", name,
+                        (int)(text.len < 48 ? text.len : 48), text.at);
     return err_none();
 }
 

@@ -101,6 +101,7 @@ static void on_simulated(void *ctx, const struct reply *r)
     const struct simulate_result *result = r->simulated;
     buf_str(&s->out, s->told++ ? STR(",\n") : STR(""));
     buf_str(&s->out, result->json);
+    s->truncated |= result->truncated;
     sum_up(&s->draft, &result->draft);
     sum_up(&s->today, &result->today);
     bool completed = !s->given && s->jobs[s->next - 1].state.status == STATUS_COMPLETED;

@@ -554,6 +554,7 @@ struct err embedded_turn(struct backend *base)
         TRY(advance(b));
     else
         TRY(embedded_scan_step(b));
+    embedded_room_tell(b);
     struct turn *read_only = seal(b);
     if (durable)
         release(b, durable, NULL);

@@ -84,6 +84,9 @@ struct ahead {
 
 enum health { HEALTH_GOOD, HEALTH_FAILED };
 
+/* What the disk allows, the best first. */
+enum room { ROOM_ENOUGH, ROOM_LOW, ROOM_STARVED, ROOM_FAILED };
+
 struct embedded {
     struct backend backend; /* must be first */
     struct embedded_settings settings;
@@ -107,6 +110,8 @@ struct embedded {
     instant now;          /* of this turn */
     int64_t free_space;
     instant free_space_at;
+    enum room told; /* to the log, and when */
+    instant told_at;
     bool more_due, stopping;
     bool stirred;    /* a taker came or was resumed since the last turn */
     bool starved;    /* nothing is handed out for lack of space on the disk */
@@ -147,6 +152,10 @@ struct effect *embedded_effect_add(struct embedded *b);
 void embedded_refresh_now(struct embedded *b);
 /* Why a command that stores is not accepted now, if so. */
 struct err embedded_refuse_to_store(struct embedded *b, enum command_kind kind);
+
+/* embedded_room.c */
+/* Once per turn. */
+void embedded_room_tell(struct embedded *b);
 
 /* embedded_takers.c */
 struct engine_sink embedded_sink(struct embedded *b);

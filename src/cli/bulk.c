@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/duration.h"
 #include "cli/view.h"
 #include "cli/when.h"
@@ -20,6 +21,7 @@ struct bulk {
     int64_t batch_max;
     int64_t line;       /* number of the line read last, from 1 */
     int64_t first_line; /* of the batch being filled; 0: it is empty */
+    int64_t *lines;     /* of the jobs in it */
     int64_t in_batch, sent;
     bool progress;
     mono started, shown;
@@ -61,6 +63,21 @@ static void print_created(struct client *c)
     buf_fini(&out);
 }
 
+/* The server counts jobs from the beginning of the batch; a person looks for a line. */
+static void print_bad_line(const struct bulk *k)
+{
+    struct arena a = {0};
+    struct str error = view_text(&a, client_answer(k->client), "error");
+    char text[40], *end;
+    snprintf(text, sizeof text, "%.*s", error.len < 39 ? (int)error.len : 39, error.at);
+    if (strncmp(text, "jobs[", 5) == 0) {
+        long long at = strtoll(text + 5, &end, 10);
+        if (*end == ']' && at >= 0 && at < k->in_batch)
+            fprintf(stderr, "jobs[%lld] is line %lld. ", at, (long long)k->lines[at]);
+    }
+    arena_fini(&a);
+}
+
 static int send_batch(struct bulk *k)
 {
     struct buf *body = &k->client->call.body;
@@ -70,6 +87,8 @@ static int send_batch(struct bulk *k)
     int code = client_ask(k->client, "POST", "/jobs/bulk");
     if (code != CLI_OK) {
         show_progress(k, true);
+        if (code == CLI_REFUSED)
+            print_bad_line(k);
         fprintf(stderr, "Lines %lld to %lld %s.\n", (long long)k->first_line, (long long)k->line,
                 code == CLI_UNREACHABLE && k->client->call.code != CURLE_COULDNT_CONNECT
                     ? "may have been stored or not"
@@ -119,8 +138,9 @@ static int take_line(struct bulk *k, struct str line)
     struct err e = newjob_from_line(body, k->defaults, line);
     if (e.code != ERR_OK)
         return bad_line(k, line, &e);
-    if (!k->in_batch++)
+    if (!k->in_batch)
         k->first_line = k->line;
+    k->lines[k->in_batch++] = k->line;
     if (k->in_batch >= k->batch_max || body->len >= BODY_ENOUGH)
         return send_batch(k);
     return CLI_OK;
@@ -133,6 +153,7 @@ int bulk_run(struct client *c, const struct enqueue_args *args, const struct new
         .client = c,
         .defaults = d,
         .batch_max = args->batch,
+        .lines = alloc_get((size_t)args->batch * sizeof(int64_t)),
         .progress = isatty(STDERR_FILENO) == 1,
         .started = when_mono(),
     };
@@ -155,5 +176,6 @@ int bulk_run(struct client *c, const struct enqueue_args *args, const struct new
     fprintf(stderr, "%.*s%s\n", STR_ARG(buf_view(&summary)),
             code == CLI_OK ? "" : "; stopped by the error above");
     buf_fini(&summary);
+    free(k.lines);
     return code;
 }

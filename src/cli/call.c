@@ -2,6 +2,7 @@
 #include "cli/call.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -65,6 +66,15 @@ static size_t take_answer(char *at, size_t size, size_t n, void *to)
     return size * n;
 }
 
+/* A command that a worker runs shall not hold the worker's connections: if it went on after the
+ * worker, the server would not see that the worker is gone. */
+static int close_on_exec(void *ctx, curl_socket_t fd, curlsocktype purpose)
+{
+    (void)ctx;
+    (void)purpose;
+    return fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 ? CURL_SOCKOPT_OK : CURL_SOCKOPT_ERROR;
+}
+
 static void use_certificates(CURL *curl, const char *url, const struct call_tls *tls)
 {
     if (tls->ca_cert)
@@ -86,6 +96,7 @@ void call_init(struct call *c, const char *url, const struct call_tls *tls)
     must(c->curl);
     curl_easy_setopt(c->curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(c->curl, CURLOPT_ERRORBUFFER, c->why);
+    curl_easy_setopt(c->curl, CURLOPT_SOCKOPTFUNCTION, close_on_exec);
     curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, take_answer);
     curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, &c->answer);
     curl_easy_setopt(c->curl, CURLOPT_PRIVATE, c);

@@ -10,6 +10,7 @@
 #include "cli/newjob.h"
 #include "cli/view.h"
 #include "cli/when.h"
+#include "core/job.h"
 
 #define AT(field) .offset = offsetof(struct enqueue_args, field)
 
@@ -26,7 +27,7 @@ static const struct option_def options[] = {
      .help = "not before this time, as 2030-01-31T09:00:00Z or milliseconds since 1970"},
     {"priority", "NUMBER", OPTION_INT, AT(priority), .max = 65535,
      .help = "0 is the most urgent, 65535 the least; the server's default is 32768"},
-    {"retry-limit", "COUNT", OPTION_INT, AT(retry_limit), .max = UINT32_MAX,
+    {"retry-limit", "COUNT", OPTION_INT, AT(retry_limit), .max = JOB_RETRY_LIMIT_MAX,
      .help = "how often to retry after failures, instead of the server's default"},
     {"backoff", "BASE,EXPONENT,JITTER", OPTION_TEXT, AT(backoff),
      .help = "the wait before a retry, instead of the server's default; as in 15s,4,30s"},

@@ -19,8 +19,8 @@ struct filter_args {
     }
 #define FILTER_OPTIONS(holder)                                                                     \
     FILTER_ROW(holder, "status", "STATUS", status,                                                 \
-               "only these: scheduled, ready, in_flight, completed, dead; separate several by "    \
-               "commas"),                                                                          \
+               "only these: blocked, scheduled, ready, in_flight, completed, dead; separate "      \
+               "several by commas"),                                                               \
         FILTER_ROW(holder, "queue", "QUEUE", queue, "only of these queues"),                       \
         FILTER_ROW(holder, "type", "TYPE", type, "only of these types"),                           \
         FILTER_ROW(holder, "priority", "RANGE", priority,                                          \

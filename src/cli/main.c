@@ -18,7 +18,8 @@ static const char exit_codes[] =
     "lease was lost\n"
     "  2  what was given is wrong: an option, a payload, a line of bulk input\n"
     "  3  the server cannot be reached\n"
-    "  4  there is no such job, cron group or entry, policy or other resource\n";
+    "  4  there is no such job, cron group or entry, policy or other resource\n"
+    "  74 `tenax serve`: the disk failed under a commit; starting it again recovers\n";
 
 static const char about[] =
     "tenax keeps jobs until they are done: queues on disk, retries with backoff, and a record of "
@@ -29,6 +30,13 @@ static const char examples[] =
     "  tenax enqueue --queue mail --type welcome '{\"to\": \"ada@example.org\"}'\n"
     "  tenax work --queue mail -- sh -c 'echo \"Dear $(jq -r .to)\"'\n";
 
+static void print_line(struct buf *b, const struct subcommand *page)
+{
+    buf_print(b, "  %-15s ", page->name);
+    options_wrap(b, str_from(page->summary), 18, 18, 80);
+    buf_byte(b, '\n');
+}
+
 static void print_overview(FILE *f)
 {
     struct buf b = {0};
@@ -36,7 +44,7 @@ static void print_overview(FILE *f)
     buf_lit(&b, "\n\nUsage:\n  tenax COMMAND [OPTIONS]\n");
     for (size_t i = 0; i < catalog_count; i++)
         if (catalog[i].page)
-            buf_print(&b, "  %-15s %s\n", catalog[i].page->name, catalog[i].page->summary);
+            print_line(&b, catalog[i].page);
         else
             buf_print(&b, "\n%s:\n", catalog[i].heading);
     buf_print(&b,
@@ -74,7 +82,8 @@ static void print_name(void *ctx, const struct subcommand *page)
 static bool help_in_general(const char *word)
 {
     struct buf b = {0};
-    if (!word || strcmp(word, "help") == 0)
+    if (!word || strcmp(word, "help") == 0 || strcmp(word, "--help") == 0 ||
+        strcmp(word, "-h") == 0)
         print_overview(stdout);
     else if (strcmp(word, "exit-codes") == 0)
         fputs(exit_codes, stdout);
@@ -89,6 +98,13 @@ static bool help_in_general(const char *word)
     return true;
 }
 
+static int no_such_action(const struct subcommand *page, const char *word)
+{
+    fprintf(stderr, "tenax help: '%s' has no action '%.60s'\n`tenax help %s` explains it.\n",
+            page->name, word, page->name);
+    return CLI_USAGE;
+}
+
 /* `tenax help NAME [ACTION] [--markdown | --man]`; tools make the documentation and the
  * manual pages with the latter, and with --list the list of what there is. */
 static int help_main(int argc, char **argv)
@@ -100,6 +116,8 @@ static int help_main(int argc, char **argv)
         return unknown_command(argv[1]);
     const struct subcommand *page = row->page;
     const struct subcommand *action = argc > 2 && page->page_of ? page->page_of(argv[2]) : NULL;
+    if (argc > 2 && !action && strncmp(argv[2], "--", 2) != 0)
+        return no_such_action(page, argv[2]);
     page = action ? action : page;
     struct buf b = {0};
     const char *form = argv[argc - 1];

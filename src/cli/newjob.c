@@ -182,6 +182,8 @@ struct err newjob_init(struct newjob_defaults *d, const struct enqueue_args *arg
     set_retention(&d->member[NEWJOB_RETENTION], args, o);
     static const char *const scopes[] = {"queued", "active", "exists"};
     TRY(set_name(&d->member[NEWJOB_UNIQUE_KEY], "unique_key", args->unique_key));
+    if (!args->unique_key && OPTION_GIVEN(o, struct enqueue_args, unique_while))
+        return err_make(ERR_USAGE, "--unique-while says more about --unique-key; give that, too");
     if (args->unique_key)
         TRY(set_name(&d->member[NEWJOB_UNIQUE_WHILE], "unique_while", scopes[args->unique_while]));
     TRY(set_name(&d->member[NEWJOB_CONCURRENCY_KEY], "concurrency_key", args->concurrency_key));

@@ -492,9 +492,10 @@ void options_help(struct buf *b, const struct option_def *defs, size_t width)
         write_spelling(&left, d);
         buf_str(&right, str_from(d->help));
         write_facts(&right, d);
-        buf_print(b, "  %-*.*s", (int)(column - 2), STR_ARG(buf_view(&left)));
         if (left.len + 4 > column)
-            buf_print(b, "\n%*s", (int)column, "");
+            buf_print(b, "  %.*s\n%*s", STR_ARG(buf_view(&left)), (int)column, "");
+        else
+            buf_print(b, "  %-*.*s", (int)(column - 2), STR_ARG(buf_view(&left)));
         options_wrap(b, buf_view(&right), column, column, width);
         buf_byte(b, '\n');
     }

@@ -39,6 +39,7 @@ struct server {
     uv_async_t wake;     /* the commit thread: a batch is done */
     uv_check_t after_io; /* a turn of the backend after every round of I/O */
     uv_timer_t due;      /* the next deadline */
+    uv_idle_t at_once;   /* runs while the next turn need not wait for anything */
     uv_timer_t heartbeat;
     uv_timer_t drain_limit;
     uv_signal_t sigterm, sigint, sighup;
@@ -108,19 +109,36 @@ static void stop_if_drained(struct server *s)
 
 static void on_due(uv_timer_t *t);
 
+static void on_at_once(uv_idle_t *i)
+{
+    (void)i;
+}
+
+static void forget_due(struct server *s)
+{
+    uv_timer_stop(&s->due);
+    s->due_set = false;
+}
+
+/* A turn that is due already follows the next round of I/O, which does not wait then. A timer would
+ * not do: one of 0 ms that is started by itself runs again and again before any I/O. */
 static void set_due(struct server *s)
 {
     instant at;
-    if (!embedded_next_due(s->backend, &at)) {
-        uv_timer_stop(&s->due);
-        s->due_set = false;
+    bool some = embedded_next_due(s->backend, &at);
+    int64_t wait = some ? at.ms - env_now(s).ms : 1;
+    if (wait <= 0)
+        uv_idle_start(&s->at_once, on_at_once);
+    else
+        uv_idle_stop(&s->at_once);
+    if (!some || wait <= 0) {
+        forget_due(s);
         return;
     }
     if (s->due_set && s->due_at.ms == at.ms)
         return;
-    int64_t wait = at.ms - env_now(s).ms;
     /* Not longer than a second at a time, for the wall clock may be set forward. */
-    wait = wait < 0 ? 0 : wait > 1000 ? 1000 : wait;
+    wait = wait > 1000 ? 1000 : wait;
     uv_update_time(&s->loop);
     uv_timer_start(&s->due, on_due, (uint64_t)wait, 0);
     s->due_at = at;
@@ -247,8 +265,7 @@ static struct embedded_settings backend_settings(const struct settings *set)
 
 static void start_heartbeat(struct server *s)
 {
-    int64_t ms = s->settings.heartbeat_interval.ms;
-    uint64_t beat = ms > 0 ? (uint64_t)ms : 3000;
+    uint64_t beat = (uint64_t)s->settings.heartbeat_interval.ms;
     uv_timer_start(&s->heartbeat, on_heartbeat, beat, beat);
 }
 
@@ -441,6 +458,7 @@ static void open_loop(struct server *s)
     uv_async_init(&s->loop, &s->wake, on_wake);
     uv_check_init(&s->loop, &s->after_io);
     uv_timer_init(&s->loop, &s->due);
+    uv_idle_init(&s->loop, &s->at_once);
     uv_timer_init(&s->loop, &s->heartbeat);
     uv_timer_init(&s->loop, &s->drain_limit);
     uv_signal_init(&s->loop, &s->sigterm);
@@ -526,6 +544,18 @@ static struct err start(struct server *s)
     return open_listeners(s);
 }
 
+static void log_start(const struct server *s)
+{
+    uint64_t counts[STATUS_COUNT], jobs = 0;
+    engine_count(embedded_engine(s->backend), (struct str){0}, counts);
+    for (int i = 0; i < STATUS_COUNT; i++)
+        jobs += counts[i];
+    log_info("tenax " TENAX_VERSION " is ready after %lld ms, with %llu jobs in %s%s",
+             (long long)(env_ticks(NULL) - s->started_ticks) / 1000, (unsigned long long)jobs,
+             s->settings.root_dir,
+             s->settings.commit_mode == SETTINGS_FSYNC ? "" : "; commits are buffered");
+}
+
 int serve_main(int argc, char **argv)
 {
     /* One loop thread and one commit thread: more arenas only scatter memory. Large
@@ -546,12 +576,15 @@ int serve_main(int argc, char **argv)
         s.code = err.code == ERR_USAGE ? CLI_USAGE : CLI_REFUSED;
     } else {
         start_loop(&s);
+        log_start(&s);
         announce_all(&s);
         notify_manager("READY=1");
         turn(&s);
         uv_run(&s.loop, UV_RUN_DEFAULT);
     }
     close_all(&s);
+    if (err.code == ERR_OK)
+        log_info("stopped");
     if (s.api && s.code == 0)
         api_free(s.api);
     settings_free(&s.settings);

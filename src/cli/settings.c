@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "core/job.h"
 
 /* Less than jq needs for itself. */
 #define JQ_MEMORY_MIN (16 << 20)
@@ -52,7 +53,7 @@ static const struct option_def table[] = {
      .env = "TENAX_COMMIT_MODE", .alias = "ZIZQ_DEFAULT_COMMIT_MODE", .def = "fsync",
      .help = "acknowledge once the data is on disk, or sooner, which is faster but loses the last "
              "moments in a power cut"},
-    {"default-retry-limit", "COUNT", OPTION_INT, AT(retry_limit), .max = UINT32_MAX,
+    {"default-retry-limit", "COUNT", OPTION_INT, AT(retry_limit), .max = JOB_RETRY_LIMIT_MAX,
      ENV_BOTH("DEFAULT_RETRY_LIMIT"), .def = "25",
      .help = "how often a failed job is retried before it is dead", .live = true},
     {"default-backoff-base", "DURATION", OPTION_SPAN, AT(backoff_base),
@@ -115,7 +116,7 @@ static const struct option_def table[] = {
     {"header-timeout", "DURATION", OPTION_SPAN, AT(header_timeout), ENV("HEADER_TIMEOUT"),
      .def = "10s", .help = "how long a client may take to send the head of a request"},
     {"body-timeout", "DURATION", OPTION_SPAN, AT(body_timeout), ENV("BODY_TIMEOUT"), .def = "30s",
-     .help = "how long it may take to send the body"},
+     .help = "how long it may pause while it sends the body"},
     {"idle-timeout", "DURATION", OPTION_SPAN, AT(idle_timeout), ENV("IDLE_TIMEOUT"), .def = "75s",
      .help = "how long a connection may stay open between requests"},
     {"min-free-space", "SIZE", OPTION_SIZE, AT(min_free_space), ENV("MIN_FREE_SPACE"),
@@ -194,6 +195,25 @@ static const char *fault_of_listeners(const struct settings *s)
     return fault ? fault : fault_of_tls(&s->admin_tls);
 }
 
+/* A time of nothing would end every connection at once, or beat without a pause. */
+static struct err check_times(const struct settings *s)
+{
+    const struct {
+        const char *flag;
+        span value;
+    } times[] = {
+        {"--heartbeat-interval", s->heartbeat_interval},
+        {"--header-timeout", s->header_timeout},
+        {"--body-timeout", s->body_timeout},
+        {"--idle-timeout", s->idle_timeout},
+        {"--jq-time-limit", s->jq_time_limit},
+    };
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        if (times[i].value.ms == 0)
+            return err_make(ERR_USAGE, "%s must be longer than 0", times[i].flag);
+    return err_none();
+}
+
 /* What is wrong with settings that are right one by one, or none. */
 static struct err check(const struct settings *s, const struct options *o)
 {
@@ -205,8 +225,7 @@ static struct err check(const struct settings *s, const struct options *o)
                         missing);
     if (fault)
         return err_make(ERR_USAGE, "%s", fault);
-    if (s->jq_time_limit.ms == 0)
-        return err_make(ERR_USAGE, "--jq-time-limit must be longer than 0");
+    TRY(check_times(s));
     if (s->jq_memory_limit < JQ_MEMORY_MIN)
         return err_make(ERR_USAGE, "--jq-memory-limit must be 16MiB or more");
     return err_none();

@@ -352,14 +352,21 @@ static void answer_claim(struct engine *e, struct taker *t)
     free_taker(e, t);
 }
 
-/* The best job that may be handed out. Those before it whose keys are full are parked. */
+enum choice { CHOICE_NONE, CHOICE_JOB, CHOICE_LATER };
+
+/* The best job that may be handed out. Those before it whose keys are full are parked; if they are
+ * too many for one dispatch, it will be known later. */
 static struct err choose(struct engine *e, struct taker *t, struct queue **q,
-                         struct btree_entry *entry, bool *found)
+                         struct btree_entry *entry, enum choice *choice)
 {
     for (bool parked = true; parked;) {
-        *found = !engine_keys_tired(e) && best_for(e, t, q, entry);
-        if (!*found)
+        *choice = best_for(e, t, q, entry) ? CHOICE_JOB : CHOICE_NONE;
+        if (*choice == CHOICE_NONE)
             return err_none();
+        if ((*q)->full_keys > 0 && engine_keys_tired(e)) {
+            *choice = CHOICE_LATER;
+            return err_none();
+        }
         TRY(engine_key_check(e, *q, *entry, &parked));
     }
     return err_none();
@@ -386,13 +393,14 @@ struct err engine_give(struct engine *e, instant now, struct arena *a, struct ta
     return err_none();
 }
 
-/* Gives t one job; *got is false if there is none for it. */
-static struct err feed(struct engine *e, instant now, struct arena *a, struct taker *t, bool *got)
+/* Gives t one job, if there is one for it. */
+static struct err feed(struct engine *e, instant now, struct arena *a, struct taker *t,
+                       enum choice *choice)
 {
     struct queue *q = NULL;
     struct btree_entry entry;
-    TRY(choose(e, t, &q, &entry, got));
-    return *got ? engine_give(e, now, a, t, q, entry) : err_none();
+    TRY(choose(e, t, &q, &entry, choice));
+    return *choice == CHOICE_JOB ? engine_give(e, now, a, t, q, entry) : err_none();
 }
 
 /* After t got nothing, or is full. */
@@ -439,25 +447,41 @@ static void answer_what_was_got(struct engine *e)
     }
 }
 
+static void move_all(struct list *from, struct list *to)
+{
+    while (!list_is_empty(from)) {
+        struct list *n = from->next;
+        list_unlink(n);
+        list_append(to, n);
+    }
+}
+
+/* Those whose job will be known later stay hungry, and hold up nobody else. */
 static struct err feed_hungry(struct engine *e, instant now, struct arena *a)
 {
-    while (!list_is_empty(&e->hungry)) {
+    struct list later;
+    struct err err = err_none();
+    list_init(&later);
+    while (err.code == ERR_OK && !list_is_empty(&e->hungry)) {
         struct taker *t = LIST_OF(e->hungry.next, struct taker, hungry);
-        bool got;
-        TRY(feed(e, now, a, t, &got));
-        if (!got && engine_keys_tired(e))
-            return err_none();
+        enum choice choice;
+        err = feed(e, now, a, t, &choice);
+        if (err.code != ERR_OK)
+            break;
         list_unlink(&t->hungry);
         /* To the end of the line after each job: takers with much room do not
          * starve the others. */
-        if (got && has_room(t)) {
+        if (choice == CHOICE_LATER) {
+            list_append(&later, &t->hungry);
+        } else if (choice == CHOICE_JOB && has_room(t)) {
             list_append(&e->hungry, &t->hungry);
-            continue;
+        } else {
+            t->mood = TAKER_IDLE;
+            settle(e, now, t);
         }
-        t->mood = TAKER_IDLE;
-        settle(e, now, t);
     }
-    return err_none();
+    move_all(&later, &e->hungry);
+    return err;
 }
 
 struct err engine_dispatch(struct engine *e, instant now, struct arena *a)
@@ -470,7 +494,7 @@ struct err engine_dispatch(struct engine *e, instant now, struct arena *a)
         TRY(feed_hungry(e, now, a));
         /* A taker that was woken for one queue may have found a better job in
          * another: then someone else must be woken for the first. */
-    } while (woken && !engine_keys_tired(e));
+    } while (woken);
     TRY(engine_gangs_dispatch(e, now, a, true));
     TRY(feed_hungry(e, now, a)); /* claims that got some of a gang are to be answered */
     if (engine_keys_tired(e))

@@ -240,6 +240,7 @@ struct policy_verdict policy_evaluate(const struct policy *const *policies, size
     if (!first_match(policies, policy_count, &subject, &v, &c))
         first_default(policies, policy_count, &v, &c);
     v.over_match_limit = subject.gave_up > 0;
+    v.steps = subject.steps;
     v.limit = policy_limit(c.policy, c.rule, settings);
     v.total = sum(counts, count_count);
     find_slot(&c, counts, count_count, &v);

@@ -381,6 +381,19 @@ static struct err restore_settings(struct policies *p, struct str body)
     return err;
 }
 
+static struct err restore_change(struct policies *p, struct str body)
+{
+    struct arena memory = {0};
+    struct document_fault fault = {0};
+    struct document_list list;
+    bool good = document_read(body, DOCUMENT_JSON, &memory, &list, &fault);
+    arena_fini(&memory);
+    if (!good)
+        return document_fault_err(&fault);
+    set_change(p, body);
+    return err_none();
+}
+
 struct err policies_restore(struct policies *p, char kind, struct str name, uint64_t version,
                             struct str body)
 {
@@ -399,10 +412,7 @@ struct err policies_restore(struct policies *p, char kind, struct str name, uint
     case POLICIES_VERSION:
         return err_none();
     case POLICIES_CHANGE:
-        if (body.len == 0)
-            return err_make(ERR_CORRUPT, "it is empty");
-        set_change(p, body);
-        return err_none();
+        return restore_change(p, body);
     default:
         return err_make(ERR_CORRUPT, "there are no resources of this kind");
     }

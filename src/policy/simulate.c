@@ -5,6 +5,8 @@
 #include "base/must.h"
 
 #define MESSAGE_SHOWN_MAX 200
+/* Of searches for one job, which the server's other requests have to wait for. */
+#define STEPS_MAX (2 * MATCHER_STEPS_MAX)
 
 /* One side while the failures go by. */
 struct side {
@@ -16,8 +18,8 @@ struct side {
     struct policy_count *counts;
     size_t used, room;
     uint32_t attempts;
-    bool over;    /* dead: nothing more is asked */
-    bool gave_up; /* a pattern did: to ask again and again would cost too much */
+    bool over;       /* dead: nothing more is asked */
+    uint64_t *steps; /* that the searches of both sides took */
     struct simulate_side out;
 };
 
@@ -59,7 +61,7 @@ static void judge(struct side *s, const struct run *run, struct answer *v)
         v->retry = v->policy.retry;
         v->delay = v->policy.delay;
         v->reason = v->policy.reason;
-        s->gave_up |= v->policy.over_match_limit;
+        *s->steps += v->policy.steps;
         if (v->retry)
             keep_count(s, v->policy.slot);
     } else {
@@ -154,7 +156,7 @@ static void go_on(struct side *s)
     if (!s->over && !s->what->completed) {
         const struct run *last = &s->what->failed[s->what->failures - 1];
         struct answer v;
-        for (int i = 0; i < SIMULATE_MORE_MAX && !s->over && !s->gave_up; i++)
+        for (int i = 0; i < SIMULATE_MORE_MAX && !s->over && *s->steps < STEPS_MAX; i++)
             judge(s, last, &v);
         s->out.more = !s->over;
     }
@@ -191,11 +193,13 @@ void simulate_run(const struct simulate_job *what, const struct simulate_rules *
                   struct arena *a, struct simulate_result *out)
 {
     must(what->failures > 0);
-    struct side d = {draft, defaults, what, a, rng_from_seed(1)};
-    struct side t = {today, defaults, what, a, rng_from_seed(1)};
+    uint64_t steps = 0;
+    struct side d = {draft, defaults, what, a, rng_from_seed(1), .steps = &steps};
+    struct side t = {today, defaults, what, a, rng_from_seed(1), .steps = &steps};
     struct buf b = {0};
+    size_t i = 0;
     add_job(&b, what);
-    for (size_t i = 0; i < what->failures; i++) {
+    for (; i < what->failures && steps < STEPS_MAX; i++) {
         if (i)
             buf_byte(&b, ',');
         add_failure(&b, &what->failed[i], i, what->stored);
@@ -209,6 +213,6 @@ void simulate_run(const struct simulate_job *what, const struct simulate_rules *
     add_outcome(&b, "draft", &d.out);
     add_outcome(&b, "today", &t.out);
     buf_print(&b, ",\"extra_attempts\":%lld}", (long long)d.out.retries - t.out.retries);
-    *out = (struct simulate_result){d.out, t.out, arena_copy(a, buf_view(&b))};
+    *out = (struct simulate_result){d.out, t.out, i < what->failures, arena_copy(a, buf_view(&b))};
     buf_fini(&b);
 }

@@ -40,6 +40,7 @@ struct simulate_side {
 
 struct simulate_result {
     struct simulate_side draft, today;
+    bool truncated;  /* its failures were not all looked at: patterns took too long */
     struct str json; /* in the arena: {"job", "queue", "failures": [...], "draft", "today" ...} */
 };
 

@@ -187,6 +187,21 @@ static rocksdb_options_t *options_new(rocksdb_cache_t *cache)
 
 /* --- opening --- */
 
+/* A log level above all levels has no name, so every opening leaves half a file of options
+ * behind, which RocksDB does not remove. What stays for once does no harm. */
+static void sweep_options(const char *dir)
+{
+    DIR *d = opendir(dir);
+    const struct dirent *file;
+    while (d && (file = readdir(d))) {
+        const char *dot = strrchr(file->d_name, '.');
+        if (dot && strcmp(dot, ".dbtmp") == 0 && strncmp(file->d_name, "OPTIONS-", 8) == 0)
+            unlinkat(dirfd(d), file->d_name, 0);
+    }
+    if (d)
+        closedir(d);
+}
+
 NODISCARD static struct err open_db(struct rocks *r)
 {
     char *text = NULL;
@@ -200,6 +215,8 @@ NODISCARD static struct err open_db(struct rocks *r)
     }
     if (text)
         r->db = NULL;
+    else
+        sweep_options(r->dir);
     return err_of(r, text, ERR_IO);
 }
 
@@ -278,10 +295,13 @@ NODISCARD static struct err check_room(const struct rocks *r, int64_t need)
     if (r->db)
         rocksdb_property_int(r->db, "rocksdb.cur-size-all-mem-tables", &in_memory);
     int64_t room = free_space(r);
-    if (room - (int64_t)in_memory >= need)
+    need += (int64_t)in_memory;
+    if (room >= need)
         return err_none();
-    return err_make(ERR_DISK_FULL, "%s has %lld bytes left on its disk, too few to go on", r->dir,
-                    (long long)room);
+    return err_make(ERR_DISK_FULL,
+                    "the disk has %lld KiB left, and %lld KiB are needed to write out what is in "
+                    "memory",
+                    (long long)(room >> 10), (long long)(need >> 10));
 }
 
 /* Whatever goes wrong while writing is ERR_STORE, but for a full disk. */

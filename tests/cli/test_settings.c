@@ -176,6 +176,31 @@ static void a_stray_word_is_refused(void **state)
     assert_int_equal(code, CLI_USAGE);
 }
 
+static void a_retry_limit_is_at_most_what_a_job_may_ask_for(void **state)
+{
+    (void)state;
+    struct settings s;
+    int code = 0;
+    assert_false(LOAD(&s, &code, "--default-retry-limit", "4294967295"));
+    assert_int_equal(code, CLI_USAGE);
+    assert_false(LOAD(&s, &code, "--default-retry-limit", "1000001"));
+    assert_true(LOAD(&s, &code, "--default-retry-limit", "1000000"));
+}
+
+static void a_time_of_nothing_is_refused_where_it_would_end_everything(void **state)
+{
+    (void)state;
+    struct settings s;
+    int code = 0;
+    char *const flags[] = {"--heartbeat-interval", "--header-timeout", "--body-timeout",
+                           "--idle-timeout", "--jq-time-limit"};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        assert_false(LOAD(&s, &code, flags[i], "0"));
+        assert_int_equal(code, CLI_USAGE);
+        assert_true(LOAD(&s, &code, flags[i], "1ms"));
+    }
+}
+
 #define TEST(name) cmocka_unit_test_setup(name, forget_variables)
 
 int main(void)
@@ -190,6 +215,8 @@ int main(void)
         TEST(files_of_tls_come_in_sets),
         TEST(the_admin_listener_is_wanted_where_someone_said_so),
         TEST(a_stray_word_is_refused),
+        TEST(a_retry_limit_is_at_most_what_a_job_may_ask_for),
+        TEST(a_time_of_nothing_is_refused_where_it_would_end_everything),
     };
     return cmocka_run_group_tests_name("cli/settings", tests, NULL, NULL);
 }

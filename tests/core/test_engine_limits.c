@@ -548,6 +548,34 @@ static void many_jobs_of_a_full_key_are_passed_over_in_slices(void **state)
     }
 }
 
+static void nobody_else_waits_while_jobs_of_a_full_key_are_passed_over(void **state)
+{
+    R;
+    rig_set(r, "q", .concurrency_per_key = 1);
+    struct id a = add_key(r, "q", "a");
+    for (int i = 0; i < 2500; i++)
+        add_key(r, "q", "a");
+    struct id first = rig_add(r, "other");
+    rig_stream(r, "w", "q", 5);
+    rig_stream(r, "x", "other", 5);
+    rig_turn(r);
+    assert_true(engine_dispatch_again(r->e));
+    rig_assert_got(r, a, first);
+    struct id second = rig_add(r, "other");
+    rig_turn(r);
+    assert_true(engine_dispatch_again(r->e));
+    rig_assert_got(r, a, first, second);
+    while (engine_dispatch_again(r->e))
+        rig_turn(r);
+    rig_set(r, "q", .concurrency_per_key = 0); /* they come back by and by, too */
+    struct id third = rig_add(r, "other");
+    rig_turn(r);
+    bool got = false;
+    for (size_t i = 0; i < r->got_count; i++)
+        got |= id_eq(r->got[i].id, third);
+    assert_true(got && engine_dispatch_again(r->e));
+}
+
 /* Whatever happens to jobs and limits, no key has too many jobs in flight, none waits without a
  * reason, and in the end all of them were handed out. */
 static void no_key_is_exceeded_and_none_is_forgotten(void **state)
@@ -745,6 +773,7 @@ int main(void)
         TEST(a_job_in_flight_that_moves_frees_its_key_and_fills_that_of_the_other_queue),
         TEST(a_job_that_nobody_may_have_leaves_its_place_to_the_next_of_its_key),
         TEST(many_jobs_of_a_full_key_are_passed_over_in_slices),
+        TEST(nobody_else_waits_while_jobs_of_a_full_key_are_passed_over),
         TEST(no_key_is_exceeded_and_none_is_forgotten),
         TEST(the_queues_retry_settings_come_between_the_jobs_and_the_servers),
         TEST(the_queues_retention_comes_between_the_jobs_and_the_servers),

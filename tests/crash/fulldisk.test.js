@@ -76,6 +76,16 @@ class Site {
     }
   }
 
+  /** Until the log says so. */
+  async logged(words) {
+    const end = performance.now() + RESUME_MS;
+    while (!words.test(this.server.stderr)) {
+      assert.ok(performance.now() < end, `${words} is not in the log: ${this.server.stderr}`);
+      await this.health(); // a look at the disk
+      await delay(20);
+    }
+  }
+
   /** Everything acknowledged is there, and nothing that was refused. */
   async checkJobs() {
     const failures = [];
@@ -205,9 +215,12 @@ function define(prefix) {
       const claim = await site.conn.post('/jobs/claim', {});
       assertRefusal(claim, /left|space/);
 
+      await site.logged(/warn  nothing can be stored, .* (left|space)/);
+
       disk.empty();
       t.diagnostic(`resumed after ${Math.round(await site.resumed())} ms`);
       await assertHealthy(site);
+      await site.logged(/warn  the disk has \d+ MiB left: jobs are accepted again/);
       await site.checkJobs();
       await site.kill();
       await site.start();

@@ -128,8 +128,13 @@ describe('tenax enqueue', () => {
         const { stderr } = await tenax(['enqueue', '--bulk', '--queue', 'refused', '--type', 't'],
             { input: '{"payload": 1}\n{"payload": 2, "priority": -1}\n', code: 1 });
         assert.match(stderr, /jobs\[1\]: priority: .*HTTP 400, bad_value/);
-        assert.match(stderr, /Lines 1 to 2 were not stored/);
+        assert.match(stderr, /jobs\[1\] is line 2\. Lines 1 to 2 were not stored/);
         assert.equal((await server.get('/jobs/count?queue=refused')).json.count, 0);
+        const later = await tenax(['enqueue', '--bulk', '--queue', 'refused', '--type', 't', '--batch', '2'],
+            { input: '{"payload": 1}\n\n{"payload": 2}\n{"payload": 3}\n\n{"payload": 4, "queue": "a*"}\n',
+                code: 1 });
+        assert.match(later.stderr, /jobs\[1\] is line 6\. Lines 4 to 6 were not stored/);
+        assert.equal((await server.get('/jobs/count?queue=refused')).json.count, 2);
     });
 
     it('refuses_what_cannot_be_meant', async () => {
@@ -147,6 +152,8 @@ describe('tenax enqueue', () => {
             [['--queue', 'q', '--type', 't', '--backoff', '1s,2', '1'], /'--backoff'/],
             [['--queue', 'q', '--type', 't', '--unique-while', 'ever', '1'], /queued\|active\|exists/],
             [['--bulk', '--text'], /exclude each other/],
+            [['--queue', 'q', '--type', 't', '--unique-while', 'active', '1'], /--unique-key; give that/],
+            [['--queue', 'q', '--type', 't', '--retry-limit', '1000001', '1'], /0 to 1000000/],
             [['--bulk', 'word'], /--bulk reads jobs/],
         ]) {
             const { stdout, stderr } = await tenax(['enqueue', ...args], { code: 2 });
@@ -222,6 +229,18 @@ describe('tenax work', () => {
         const done = await server.job(id);
         assert.deepEqual([done.status, done.result, done.checkpoint],
             ['completed', 'page 7\n', undefined]);
+    });
+
+    it('keeps_its_connections_from_the_command', async () => {
+        const { queue } = await server.enqueue({ queue: queueName() });
+        const { stdout } = await tenax(['work', '--queue', queue, '--once', '--', 'sh', '-c',
+            'for fd in /proc/$$/fd/*; do readlink $fd; done; cat /proc/net/tcp']);
+        const port = server.url().split(':').pop();
+        assert.ok(stdout.includes(Number(port).toString(16).toUpperCase().padStart(4, '0')), stdout);
+        const connections = lines(stdout).map((line) => line.trim().split(/ +/)).filter((words) =>
+            /^\d+:$/.test(words[0])).map((words) => words[9]);
+        for (const [, inode] of stdout.matchAll(/socket:\[(\d+)\]/g))
+            assert.ok(!connections.includes(inode), stdout);
     });
 
     it('tells_the_termination_message_that_its_command_leaves', async () => {
@@ -499,6 +518,8 @@ describe('tenax jobs, job and queues', () => {
         assert.match((await tenax(['job', UNKNOWN, '--delete'], { code: 4 })).stderr, /no job/);
         for (const args of [['--status', 'gone'], ['--priority', '9..1'], ['--attempts', 'x']])
             assert.match((await tenax(['jobs', ...args], { code: 1 })).stderr, /HTTP 400, bad_value/);
+        assert.match((await tenax(['jobs', '--priority', '9..1'], { code: 1 })).stderr,
+            /priority begins after its end: '9\.\.1'/);
     });
 });
 
@@ -621,7 +642,10 @@ describe('tenax version and help', () => {
 
     it('explain_every_command_in_lines_of_80', async () => {
         const overview = (await tenax(['help'])).stdout;
-        assert.equal((await tenax(['--help'])).stdout, overview);
+        for (const args of [['--help'], ['help', 'help'], ['help', '--help'], ['help', '-h']])
+            assert.equal((await tenax(args)).stdout, overview);
+        for (const line of lines(overview))
+            assert.ok([...line].length <= 80, line);
         const named = [...overview.matchAll(/^ {2}([a-z-]+) {2,}\S/gm)].map((match) => match[1]);
         assert.deepEqual(named.filter((name) => name !== 'help').sort(), [...COMMANDS].sort());
         for (const command of COMMANDS) {
@@ -631,14 +655,14 @@ describe('tenax version and help', () => {
                 assert.equal((await tenax(args)).stdout, page);
             assert.match(page, /^Examples:\n {2}\S/m);
             for (const line of lines(page.slice(0, page.indexOf('\nExamples:'))))
-                assert.ok([...line].length <= 80, `${command}: ${line}`);
+                assert.ok([...line].length <= 80 && !line.endsWith(' '), `${command}: '${line}'`);
         }
     });
 
     it('list_the_exit_codes', async () => {
         const { stdout } = await tenax(['help', 'exit-codes']);
-        for (const code of [0, 1, 2, 3, 4])
-            assert.match(stdout, new RegExp(`^ {2}${code} {2}\\S`, 'm'));
+        for (const code of [0, 1, 2, 3, 4, 74])
+            assert.match(stdout, new RegExp(`^ {2}${code} {1,2}\\S`, 'm'));
     });
 
     it('guess_what_was_meant', async () => {
@@ -652,6 +676,9 @@ describe('tenax version and help', () => {
                     new RegExp(`unknown command '${typo}'; did you mean '${command}'\\?`));
         assert.match((await tenax(['frobnicate'], { code: 2 })).stderr,
             /unknown command 'frobnicate'\n/);
+        for (const command of ['jobs', 'policy'])
+            assert.match((await tenax(['help', command, 'frobnicate'], { code: 2 })).stderr,
+                new RegExp(`'${command}' has no action 'frobnicate'\n\`tenax help ${command}\``));
     });
 });
 

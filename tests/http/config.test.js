@@ -174,4 +174,24 @@ describe('a configuration file', () => {
             assert.equal((await settings(server)).globalMaxRetries, 7);
         });
     });
+
+    it('moves_the_limit_of_the_disk_and_the_log_says_when_it_is_passed', async () => {
+        const room = 'log-level: info\nheartbeat-interval: 20ms\nmin-free-space: ';
+        await withServer(`${room}0\n`, {}, async (server) => {
+            await until(() => /info {2}tenax \d.* is ready after \d+ ms, with 0 jobs in /.test(server.stderr),
+                'it says that it is ready');
+            fs.writeFileSync(file, `${room}9000000GiB\n`);
+            server.child.kill('SIGHUP');
+            await until(() => /warn {2}the disk has \d+ MiB left, .*nothing is stored/.test(server.stderr),
+                'it says that there is too little room');
+            assert.equal((await server.post('/jobs', { queue: 'q', type: 't', payload: 1 })).status, 507);
+            fs.writeFileSync(file, `${room}0\n`);
+            server.child.kill('SIGHUP');
+            await until(() => /left: jobs are accepted again/.test(server.stderr), 'there is room');
+            await server.enqueue({ queue: 'q' });
+            assert.equal(server.stderr.match(/the disk has/g).length, 2, server.stderr);
+            await server.stop();
+            await until(() => /SIGTERM: draining\n.*info {2}stopped\n$/.test(server.stderr), 'it is over');
+        });
+    });
 });

@@ -4,7 +4,7 @@
 // Looking at jobs, counting and deleting them; queues, health and version.
 
 const assert = require('node:assert/strict');
-const { describe, it } = require('node:test');
+const { before, describe, it } = require('node:test');
 const { assertError, queueName, repeat, useServer } = require('./harness');
 
 const UNKNOWN = '0'.repeat(24) + '1';
@@ -323,6 +323,31 @@ describe('deleting many jobs', () => {
         assert.equal(await count(server, ''), 0);
         assert.deepEqual((await server.get('/queues')).json, { queues: [] });
     });
+});
+
+describe('a command that has to look at very many jobs', () => {
+    const server = useServer();
+
+    before(async () => {
+        const jobs = Array.from({ length: 5000 }, () => ({ queue: 'q', type: 't', payload: null }));
+        for (let i = 0; i < 8; i++)
+            assert.equal((await server.post('/jobs/bulk', { jobs })).status, 201);
+    });
+
+    for (const [method, target, answer] of [
+        ['GET', '/jobs/count?type=other', { count: 0 }],
+        ['DELETE', '/jobs?type=t', { deleted: 40000 }],
+    ])
+        it(`does_not_hold_up_others_while_it_does: ${method} ${target}`, async () => {
+            let over = false, served = 0;
+            const all = server.request(method, target).finally(() => { over = true; });
+            while (!over) {
+                assert.equal((await server.get('/version')).status, 200);
+                served += !over;
+            }
+            assert.deepEqual((await all).json, answer);
+            assert.ok(served >= 5, `${served} requests were answered meanwhile`);
+        });
 });
 
 describe('what the server says of itself', () => {

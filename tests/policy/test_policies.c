@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "policy/policies.h"
+#include "policy/policy_document.h"
 
 #define MOST 32
 
@@ -194,6 +195,59 @@ static void a_broken_document_decides_nothing_and_can_be_replaced(void **state)
     assert_int_not_equal(policies_restore(w.p, 'X', STR("x"), 9, STR("?")).code, ERR_OK);
 }
 
+static void a_record_of_the_last_change_that_is_no_json_is_not_shown(void **state)
+{
+    (void)state;
+    static const char *const bodies[] = {"", "{", "{\"at\":1,\"by\":\"\xff\"}"};
+    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+        struct str json;
+        struct err err =
+            policies_restore(w.p, POLICIES_CHANGE, (struct str){0}, 7, str_from(bodies[i]));
+        assert_int_not_equal(err.code, ERR_OK);
+        policies_settings_read(w.p, &w.memory, &json);
+        assert_true(has(json, "\"lastChange\":null"));
+    }
+}
+
+/* --- simulation --- */
+
+static void a_simulation_is_bounded_however_slow_its_patterns_are(void **state)
+{
+    (void)state;
+    enum { FAILURES = 300 };
+    static char text[1000];
+    static struct run runs[FAILURES];
+    struct policy_document draft;
+    struct document_fault fault;
+    memset(text, 'a', sizeof text);
+    for (size_t i = 0; i < FAILURES; i++)
+        runs[i] = (struct run){.outcome = OUTCOME_FAILED,
+                               .failure.termination_message = {text, sizeof text}};
+    assert_true(policy_document_parse(
+        STR("{apiVersion: tenax.dev/v1, kind: RetryPolicy, metadata: {name: slow}, spec: "
+            "{defaultAction: Retry, retryLimit: 1000000, rules: [{action: Fail, "
+            "onTerminationMessage: {pattern: '[ab].*[x-z]'}}]}}"),
+        DOCUMENT_YAML, &draft, &fault));
+    assert_int_equal(set("{\"globalMaxRetries\": 1000000}", "", 1, NULL), ERR_OK);
+    const struct policy *const drafts[] = {&draft.policy};
+    const struct policies_draft what = {drafts, 1, NULL};
+    const struct retry_defaults defaults = retry_defaults();
+    struct job job = {.queue = STR("q"), .retry_limit = 1000000};
+    struct simulate_job judged = {.job = &job, .failed = runs, .failures = FAILURES};
+    struct simulate_result out;
+    assert_int_equal(policies_simulate(w.p, &what, &judged, &defaults, &w.memory, &out).code,
+                     ERR_OK);
+    assert_true(out.truncated && out.draft.more);
+    assert_in_range(out.draft.retries, 2, FAILURES / 2);
+    /* Nor does it go on for ever with one. */
+    judged.failures = 1;
+    assert_int_equal(policies_simulate(w.p, &what, &judged, &defaults, &w.memory, &out).code,
+                     ERR_OK);
+    assert_true(!out.truncated && out.draft.more);
+    assert_in_range(out.draft.retries, 2, SIMULATE_MORE_MAX / 2);
+    policy_document_free(&draft);
+}
+
 /* --- versions --- */
 
 static void a_version_is_never_given_twice_also_after_a_restart(void **state)
@@ -238,6 +292,8 @@ int main(void)
         WORLD_TEST(switched_off_none_applies),
         WORLD_TEST(one_that_is_deleted_is_passed_over),
         WORLD_TEST(a_broken_document_decides_nothing_and_can_be_replaced),
+        WORLD_TEST(a_record_of_the_last_change_that_is_no_json_is_not_shown),
+        WORLD_TEST(a_simulation_is_bounded_however_slow_its_patterns_are),
         WORLD_TEST(a_version_is_never_given_twice_also_after_a_restart),
         WORLD_TEST(the_last_change_is_that_which_changed_something),
     };

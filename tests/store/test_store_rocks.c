@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/rocks.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -73,6 +74,26 @@ static void a_closed_store_opens_with_all_it_had(void **state)
     s = open_rocks(dir);
     scratch_expect(s, "a", "1");
     store_close(s);
+}
+
+static unsigned count_leftovers(const char *dir)
+{
+    DIR *d = opendir(dir);
+    must(d);
+    unsigned n = 0;
+    for (const struct dirent *file; (file = readdir(d));)
+        n += strstr(file->d_name, "tmp") != NULL;
+    closedir(d);
+    return n;
+}
+
+static void opening_again_and_again_leaves_nothing_behind(void **state)
+{
+    const char *dir = *state;
+    for (int i = 0; i < 3; i++) {
+        store_close(open_rocks(dir));
+        assert_int_equal(count_leftovers(dir), 0);
+    }
 }
 
 /* --- lock --- */
@@ -645,6 +666,7 @@ static int run_own_tests(void)
 #define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         T(a_closed_store_opens_with_all_it_had),
+        T(opening_again_and_again_leaves_nothing_behind),
         T(a_second_process_is_told_that_the_store_is_locked),
         T(a_second_store_in_one_process_is_locked_out),
         T(a_folder_that_cannot_be_made_is_an_io_error),
