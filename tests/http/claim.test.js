@@ -5,14 +5,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { Server, assertError, queueName, rawPost, until, useServer } = require('./harness');
-
-async function enqueueMany(server, count, job) {
-    const jobs = Array.from({ length: count }, () => ({ type: 'test', payload: null, ...job }));
-    const res = await server.post('/jobs/bulk', { jobs });
-    assert.equal(res.status, 201, res.text);
-    return res.json.jobs.map((j) => j.id);
-}
+const { Server, assertError, queueName, rawPost, repeat, until, useServer } = require('./harness');
 
 function ids(jobs) {
     return jobs.map((job) => job.id);
@@ -42,8 +35,8 @@ describe('a claim', () => {
 
     it('gives_as_many_as_asked_for_in_order', async () => {
         const queue = queueName();
-        const late = await enqueueMany(server, 3, { queue, priority: 9 });
-        const early = await enqueueMany(server, 3, { queue, priority: 1 });
+        const late = await server.enqueueMany(repeat(3, { queue, priority: 9 }));
+        const early = await server.enqueueMany(repeat(3, { queue, priority: 1 }));
         const first = await server.claim({ queues: [queue], count: 4 });
         assert.deepEqual(ids(first), [...early, late[0]]);
         assert.equal(new Set(first.map((job) => job.token)).size, 4, 'a token each');
@@ -53,7 +46,7 @@ describe('a claim', () => {
 
     it('gives_one_for_thirty_seconds_unless_it_says_otherwise', async () => {
         const queue = queueName();
-        const [id] = await enqueueMany(server, 2, { queue });
+        const [id] = await server.enqueueMany(repeat(2, { queue }));
         const [job, ...more] = await server.claim({ queues: [queue] });
         assert.equal(job.id, id);
         assert.deepEqual(more, []);
@@ -62,15 +55,15 @@ describe('a claim', () => {
 
     it('gives_jobs_of_its_queues_only', async () => {
         const [a, b, c] = [queueName(), queueName(), queueName()];
-        const [inA] = await enqueueMany(server, 1, { queue: a });
-        await enqueueMany(server, 1, { queue: b });
-        const [inC] = await enqueueMany(server, 1, { queue: c });
+        const [inA] = await server.enqueueMany(repeat(1, { queue: a }));
+        await server.enqueueMany(repeat(1, { queue: b }));
+        const [inC] = await server.enqueueMany(repeat(1, { queue: c }));
         assert.deepEqual(ids(await server.claim({ queues: [c, a, c], count: 9 })), [inA, inC]);
     });
 
     it('takes_the_worker_of_the_header_unless_the_body_names_one', async () => {
         const queue = queueName();
-        const jobs = await enqueueMany(server, 2, { queue });
+        const jobs = await server.enqueueMany(repeat(2, { queue }));
         const claim = (worker) => server.post('/jobs/claim',
             { queues: [queue], wait_ms: 0, worker }, { 'worker-id': 'of-header' });
         await claim(undefined);
@@ -153,9 +146,9 @@ describe('a claim of all queues', () => {
     const server = useServer();
 
     it('gives_jobs_by_priority_and_age', async () => {
-        const [a] = await enqueueMany(server, 1, { queue: 'a', priority: 2 });
-        const [b] = await enqueueMany(server, 1, { queue: 'b', priority: 1 });
-        const [c] = await enqueueMany(server, 1, { queue: 'c', priority: 2 });
+        const [a] = await server.enqueueMany(repeat(1, { queue: 'a', priority: 2 }));
+        const [b] = await server.enqueueMany(repeat(1, { queue: 'b', priority: 1 }));
+        const [c] = await server.enqueueMany(repeat(1, { queue: 'c', priority: 2 }));
         const res = await server.post('/jobs/claim', { count: 10 });
         assert.deepEqual(ids(res.json.jobs), [b, a, c]);
         assert.deepEqual((await server.post('/jobs/claim')).json, { jobs: [] },
@@ -168,6 +161,7 @@ describe('a long poll', () => {
 
     // Sends a claim on a connection of its own; resolves once the server has read it.
     async function pollOn(wire, fields) {
+        await server.get('/version'); // by now it is accepted
         await wire.sendAll(rawPost('/jobs/claim', JSON.stringify({ wait_ms: 60000, ...fields })));
         await server.get('/version');
     }
@@ -215,7 +209,7 @@ describe('a long poll', () => {
     it('shares_jobs_that_arrive_one_by_one', async () => {
         const queue = queueName();
         const polls = [1, 2, 3].map(() => server.claimOne(queue));
-        const sent = await enqueueMany(server, 3, { queue });
+        const sent = await server.enqueueMany(repeat(3, { queue }));
         assert.deepEqual(ids(await Promise.all(polls)).sort(), sent);
     });
 
@@ -406,7 +400,7 @@ describe('giving back', () => {
 
     it('makes_the_job_ready_with_attempts_unchanged', async () => {
         const queue = queueName();
-        const [id] = await enqueueMany(server, 2, { queue });
+        const [id] = await server.enqueueMany(repeat(2, { queue }));
         const { token } = await server.claimOne(queue);
         const res = await server.post(`/jobs/${id}/release`, { token });
         assert.equal(res.status, 204);

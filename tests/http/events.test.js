@@ -52,10 +52,10 @@ async function live(server, queue) {
     const { id } = await server.enqueue({
         queue, backoff: { base_ms: 1, exponent: 0, jitter_ms: 0 }, retention: KEEP,
     });
-    await server.claimOne(queue, { worker: 'w1' });
+    await server.claimOne(queue, { worker: 'w1', lease_ms: 600000 });
     const failed = await server.post(`/jobs/${id}/failure`, { message: 'no', retry_at: 1 });
     assert.equal(failed.status, 200, failed.text);
-    await server.claimOne(queue, { worker: 'w2' });
+    await server.claimOne(queue, { worker: 'w2', lease_ms: 600000 });
     assert.equal((await server.post(`/jobs/${id}/success`)).status, 204);
     return id;
 }

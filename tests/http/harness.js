@@ -141,6 +141,10 @@ function queueName(prefix = 'queue') {
     return `${prefix}-${++names}`;
 }
 
+function repeat(count, job) {
+    return Array.from({ length: count }, () => job);
+}
+
 class Server {
     // args and env are further ones; dir is made if it is not given. Requests share
     // connections unless keepAlive is false. bare: no flags but args.
@@ -289,6 +293,15 @@ class Server {
         return jobOf(res.json);
     }
 
+    // Enqueues them in one request and returns their ids.
+    async enqueueMany(jobs) {
+        const res = await this.post('/jobs/bulk', {
+            jobs: jobs.map((job) => ({ type: 'test', payload: null, ...job })),
+        });
+        assert.equal(res.status, 201, res.text);
+        return res.json.jobs.map((job) => job.id);
+    }
+
     // Claims up to count jobs of a queue and returns them.
     async claim(fields) {
         const res = await this.post('/jobs/claim', { wait_ms: 0, ...fields });
@@ -297,7 +310,7 @@ class Server {
     }
 
     async claimOne(queue, fields = {}) {
-        const jobs = await this.claim({ queues: [queue], count: 1, wait_ms: 5000, ...fields });
+        const jobs = await this.claim({ queues: [queue], count: 1, wait_ms: 20000, ...fields });
         assert.equal(jobs.length, 1, `a job to claim in ${queue}`);
         return jobs[0];
     }
@@ -502,7 +515,8 @@ class Wire {
     }
 
     // Once this has resolved, a reply to any later request on another connection is proof
-    // that the server has read these bytes: they were in its socket before that request.
+    // that the server has read these bytes, if it had accepted this connection before: they
+    // were in its socket before that request.
     sendAll(bytes) {
         return new Promise((resolve) => this.socket.write(bytes, resolve));
     }
@@ -614,6 +628,6 @@ function useServer(options) {
 }
 
 module.exports = {
-    BIN, Server, Taker, Wire, assertError, begin, jobOf, makeDir, ownAddress, queueName, rawGet, rawPost, run,
-    until, useServer, within,
+    BIN, Server, Taker, Wire, assertError, begin, jobOf, makeDir, ownAddress, queueName, rawGet, rawPost,
+    repeat, run, until, useServer, within,
 };

@@ -5,21 +5,9 @@
 
 const assert = require('node:assert/strict');
 const { before, describe, it } = require('node:test');
-const { assertError, queueName, useServer } = require('./harness');
+const { assertError, queueName, repeat, useServer } = require('./harness');
 
 const UNKNOWN = '0'.repeat(24) + '1';
-
-async function enqueueMany(server, jobs) {
-    const res = await server.post('/jobs/bulk', {
-        jobs: jobs.map((job) => ({ type: 'test', payload: null, ...job })),
-    });
-    assert.equal(res.status, 201, res.text);
-    return res.json.jobs.map((job) => job.id);
-}
-
-function repeat(count, job) {
-    return Array.from({ length: count }, () => job);
-}
 
 async function list(server, target) {
     const res = await server.get(target);
@@ -180,7 +168,7 @@ describe('the list of jobs', () => {
         });
 
     it('has_all_of_2000_and_no_more_on_a_page', async () => {
-        const ids = await enqueueMany(server, repeat(2001, { queue: 'many' }));
+        const ids = await server.enqueueMany(repeat(2001, { queue: 'many' }));
         const page = await list(server, '/jobs?queue=many&limit=2000');
         assert.deepEqual(page.jobs.map((job) => job.id), ids.slice(0, 2000));
         const rest = await list(server, page.pages.next);
@@ -195,7 +183,7 @@ describe('pages of jobs', () => {
 
     it('link_to_each_other_with_their_filters', async () => {
         const queue = 'a b&c=é+%';
-        const ids = await enqueueMany(server, repeat(5, { queue }));
+        const ids = await server.enqueueMany(repeat(5, { queue }));
         const first = await list(server,
             `/jobs?limit=2&queue=${encodeURIComponent(queue)}&status=ready`);
         assert.equal(first.pages.prev, null);
@@ -214,7 +202,7 @@ describe('pages of jobs', () => {
 
     it('end_exactly_with_the_last_job', async () => {
         const queue = queueName();
-        const ids = await enqueueMany(server, repeat(4, { queue }));
+        const ids = await server.enqueueMany(repeat(4, { queue }));
         const first = await list(server, `/jobs?queue=${queue}&limit=2`);
         const second = await list(server, first.pages.next);
         assert.deepEqual(second.jobs.map((job) => job.id), ids.slice(2));
@@ -223,7 +211,7 @@ describe('pages of jobs', () => {
 
     it('go_on_after_the_job_they_start_from_was_deleted', async () => {
         const queue = queueName();
-        const ids = await enqueueMany(server, repeat(4, { queue }));
+        const ids = await server.enqueueMany(repeat(4, { queue }));
         const first = await list(server, `/jobs?queue=${queue}&limit=2`);
         await server.delete(`/jobs/${ids[1]}`);
         assert.deepEqual(await listIds(server, first.pages.next), ids.slice(2));
@@ -245,7 +233,7 @@ describe('pages of jobs', () => {
         ['desc', '&status=dead'], ['asc', '&status=in_flight'], ['desc', '&status=in_flight']]) {
         it(`${order}${status}_skip_and_repeat_none_while_jobs_come_and_go`, async () => {
             const queue = queueName();
-            const ids = await enqueueMany(server, repeat(60, { queue }));
+            const ids = await server.enqueueMany(repeat(60, { queue }));
             const claimed = await server.claim({ queues: [queue], count: 60, lease_ms: 600000 });
             assert.equal(claimed.length, 60);
             if (status === '&status=dead')
@@ -255,7 +243,7 @@ describe('pages of jobs', () => {
             const going = ids.filter((_, i) => i % 3 === 1);
             const staying = ids.filter((_, i) => i % 3 !== 1);
             const disturb = async () => {
-                await enqueueMany(server, repeat(3, { queue }));
+                await server.enqueueMany(repeat(3, { queue }));
                 for (const id of [going.shift(), going.pop()])
                     if (id)
                         await server.delete(`/jobs/${id}`);
@@ -272,13 +260,13 @@ describe('pages of jobs', () => {
 
     it('walked_backwards_meet_the_same_jobs', async () => {
         const queue = queueName();
-        const ids = await enqueueMany(server, repeat(20, { queue }));
+        const ids = await server.enqueueMany(repeat(20, { queue }));
         let page = await list(server, `/jobs?queue=${queue}&limit=6`);
         while (page.pages.next)
             page = await list(server, page.pages.next);
         // The link leads the other way: its next pages go on to the first job.
         const last = page.jobs.map((job) => job.id);
-        const before = await walk(page.pages.prev, 'next', () => enqueueMany(server, [{ queue }]));
+        const before = await walk(page.pages.prev, 'next', () => server.enqueueMany([{ queue }]));
         assert.deepEqual([...before.reverse(), ...last], ids);
     });
 });
@@ -288,7 +276,7 @@ describe('deleting many jobs', () => {
 
     it('deletes_what_the_filters_say', async () => {
         const [a, b] = [queueName(), queueName()];
-        const ids = await enqueueMany(server, [
+        const ids = await server.enqueueMany([
             { queue: a, type: 'x' }, { queue: a, type: 'y' }, { queue: b, type: 'x' },
             { queue: a, type: 'x', ready_at: Date.now() + 60000 },
         ]);
@@ -313,7 +301,7 @@ describe('deleting many jobs', () => {
 
     it('deletes_nothing_if_a_filter_is_misspelt', async () => {
         const queue = queueName();
-        await enqueueMany(server, repeat(3, { queue }));
+        await server.enqueueMany(repeat(3, { queue }));
         const before = await count(server, '');
         const cases = {
             [`queu=${queue}`]: 'unknown_field', [`queue=${queue}&stats=dead`]: 'unknown_field',
@@ -328,7 +316,7 @@ describe('deleting many jobs', () => {
     });
 
     it('deletes_all_without_filters', async () => {
-        await enqueueMany(server, repeat(3000, { queue: 'lots' }));
+        await server.enqueueMany(repeat(3000, { queue: 'lots' }));
         const all = await count(server, '');
         assert.ok(all >= 3000);
         assert.deepEqual((await server.delete('/jobs')).json, { deleted: all });
@@ -367,7 +355,7 @@ describe('what the server says of itself', () => {
 
     it('is_its_queues', async () => {
         assert.deepEqual((await server.get('/queues')).json, { queues: [] });
-        await enqueueMany(server,
+        await server.enqueueMany(
             [{ queue: 'beta' }, { queue: 'alpha' }, { queue: 'é "x"' }, { queue: 'beta' }]);
         const { queues } = (await server.get('/queues')).json;
         assert.deepEqual([...queues].sort(), ['alpha', 'beta', 'é "x"']);
@@ -395,6 +383,20 @@ describe('what the server says of itself', () => {
     });
 });
 
+describe('a dry run of what has none', () => {
+    const server = useServer();
+
+    it('is_refused_and_changes_nothing', async () => {
+        const { id } = await server.enqueue({ queue: 'q' });
+        const refused = (res) => assertError(res, 400, 'unknown_field', /'dry_run'/);
+        refused(await server.delete(`/jobs/${id}?dry_run=true`));
+        refused(await server.post('/reset?dry_run=true'));
+        for (const action of ['cancel', 'retry', 'success'])
+            refused(await server.post(`/jobs/${id}/${action}?dry_run=true`));
+        assert.equal((await server.get(`/jobs/${id}?dry_run=true&x=1`)).json.status, 'ready');
+    });
+});
+
 describe('a strict server', () => {
     const server = useServer({ args: ['--strict'] });
 
@@ -405,5 +407,11 @@ describe('a strict server', () => {
         const { id } = await server.enqueue({ queue: 'q' });
         for (const tail of ['runs', 'errors'])
             assertError(await server.get(`/jobs/${id}/${tail}?x=1`), 400, 'unknown_field');
+        for (const tail of ['', '/explain', '/errors/1'])
+            assertError(await server.get(`/jobs/${id}${tail}?x=1`), 400, 'unknown_field', /'x'/);
+        for (const target of ['/jobs', '/jobs/bulk', '/jobs/claim', `/jobs/${id}/cancel`, '/reset'])
+            assertError(await server.post(`${target}?x=1`, {}), 400, 'unknown_field', /'x'/);
+        assertError(await server.delete(`/jobs/${id}?x=1`), 400, 'unknown_field', /'x'/);
+        assert.equal((await server.get(`/jobs/${id}?`)).json.status, 'ready');
     });
 });

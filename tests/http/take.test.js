@@ -5,21 +5,9 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { Server, assertError, queueName, rawGet, until, useServer } = require('./harness');
+const { Server, assertError, queueName, rawGet, repeat, until, useServer } = require('./harness');
 
 const BEAT = ['--heartbeat-interval', '100ms'];
-
-async function enqueueMany(server, jobs) {
-    const res = await server.post('/jobs/bulk', {
-        jobs: jobs.map((job) => ({ type: 'test', payload: null, ...job })),
-    });
-    assert.equal(res.status, 201, res.text);
-    return res.json.jobs.map((job) => job.id);
-}
-
-function repeat(count, job) {
-    return Array.from({ length: count }, () => job);
-}
 
 async function succeed(server, id) {
     const res = await server.post(`/jobs/${id}/success`);
@@ -46,7 +34,7 @@ describe('a stream of jobs', () => {
     it('gives_lower_priorities_first_and_each_in_the_order_of_enqueueing', async () => {
         const queue = queueName();
         const priorities = [500, 100, 500, 0, 100, 65535, 500];
-        const ids = await enqueueMany(server, priorities.map((priority) => ({ queue, priority })));
+        const ids = await server.enqueueMany(priorities.map((priority) => ({ queue, priority })));
         const taker = await server.take(`?queue=${queue}&prefetch=10`);
         assert.deepEqual(await taker.nextIds(7), [3, 1, 4, 0, 2, 6, 5].map((i) => ids[i]));
         taker.close();
@@ -54,7 +42,7 @@ describe('a stream of jobs', () => {
 
     it('gives_a_new_job_of_lower_priority_before_those_that_wait', async () => {
         const queue = queueName();
-        const ids = await enqueueMany(server, repeat(3, { queue, priority: 900 }));
+        const ids = await server.enqueueMany(repeat(3, { queue, priority: 900 }));
         const taker = await server.take(`?queue=${queue}`);
         assert.equal((await taker.next()).id, ids[0]);
         const urgent = await server.enqueue({ queue, priority: 500 });
@@ -67,7 +55,7 @@ describe('a stream of jobs', () => {
 
     it('gives_no_more_than_prefetch_without_a_report', async () => {
         const queue = queueName();
-        const ids = await enqueueMany(server, repeat(5, { queue }));
+        const ids = await server.enqueueMany(repeat(5, { queue }));
         const taker = await server.take(`?queue=${queue}&prefetch=2`);
         assert.deepEqual(await taker.nextIds(2), ids.slice(0, 2));
         await taker.assertQuiet();
@@ -82,7 +70,7 @@ describe('a stream of jobs', () => {
 
     it('gives_one_at_a_time_unless_asked_for_more', async () => {
         const queue = queueName();
-        const ids = await enqueueMany(server, repeat(2, { queue }));
+        const ids = await server.enqueueMany(repeat(2, { queue }));
         const taker = await server.take(`?queue=${queue}`);
         assert.equal((await taker.next()).id, ids[0]);
         await taker.assertQuiet();
@@ -91,7 +79,7 @@ describe('a stream of jobs', () => {
 
     it('gives_jobs_of_the_queues_it_names_only', async () => {
         const [a, b, c] = [queueName(), queueName(), queueName('не латиница')];
-        const ids = await enqueueMany(server,
+        const ids = await server.enqueueMany(
             [{ queue: a }, { queue: b }, { queue: c }, { queue: b }]);
         const taker = await server.take(`?queue=${a},${encodeURIComponent(c)}&prefetch=9`);
         assert.deepEqual(await taker.nextIds(2), [ids[0], ids[2]]);
@@ -101,7 +89,7 @@ describe('a stream of jobs', () => {
 
     it('orders_several_queues_by_priority_and_age_as_if_they_were_one', async () => {
         const [a, b] = [queueName(), queueName()];
-        const ids = await enqueueMany(server, [
+        const ids = await server.enqueueMany([
             { queue: a, priority: 5 }, { queue: b, priority: 5 }, { queue: b, priority: 1 },
             { queue: a, priority: 9 }, { queue: a, priority: 5 },
         ]);
@@ -152,7 +140,7 @@ describe('a stream of jobs', () => {
     it('shares_the_jobs_of_a_queue_with_another', async () => {
         const queue = queueName();
         const takers = [await server.take(`?queue=${queue}`), await server.take(`?queue=${queue}`)];
-        const ids = await enqueueMany(server, repeat(4, { queue }));
+        const ids = await server.enqueueMany(repeat(4, { queue }));
         const first = await Promise.all(takers.map((taker) => taker.next()));
         assert.deepEqual(first.map((job) => job.id).sort(), ids.slice(0, 2));
         for (const job of first)
@@ -164,7 +152,7 @@ describe('a stream of jobs', () => {
 
     it('goes_on_after_its_job_was_deleted', async () => {
         const queue = queueName();
-        const ids = await enqueueMany(server, repeat(2, { queue }));
+        const ids = await server.enqueueMany(repeat(2, { queue }));
         const taker = await server.take(`?queue=${queue}`);
         assert.equal((await taker.next()).id, ids[0]);
         assert.equal((await server.delete(`/jobs/${ids[0]}`)).status, 204);
@@ -175,7 +163,7 @@ describe('a stream of jobs', () => {
 
     it('carries_thousands_of_jobs_in_order', async () => {
         const queue = queueName();
-        const ids = await enqueueMany(server, repeat(3000, { queue, payload: 'x'.repeat(300) }));
+        const ids = await server.enqueueMany(repeat(3000, { queue, payload: 'x'.repeat(300) }));
         const taker = await server.take(`?queue=${queue}&prefetch=500`);
         for (let from = 0; from < ids.length; from += 500) {
             const part = await taker.nextIds(500);
@@ -188,7 +176,7 @@ describe('a stream of jobs', () => {
 
     it('of_a_reader_that_pauses_loses_nothing', async () => {
         const queue = queueName();
-        const ids = await enqueueMany(server, repeat(400, { queue, payload: 'x'.repeat(30000) }));
+        const ids = await server.enqueueMany(repeat(400, { queue, payload: 'x'.repeat(30000) }));
         const taker = await server.take(`?queue=${queue}&prefetch=1000`);
         taker.res.pause();
         const held = async () =>
@@ -205,7 +193,7 @@ describe('a stream that names no queue', () => {
     const server = useServer({ args: BEAT });
 
     it('gives_jobs_of_all_by_priority_and_age', async () => {
-        const ids = await enqueueMany(server, [
+        const ids = await server.enqueueMany([
             { queue: 'a', priority: 2 }, { queue: 'b', priority: 1 }, { queue: 'c', priority: 2 },
             { queue: 'b', priority: 3 }, { queue: 'a', priority: 1 },
         ]);
@@ -229,7 +217,7 @@ describe('a closed stream', () => {
 
     it('returns_its_jobs_with_attempts_unchanged', async () => {
         const queue = queueName();
-        const ids = await enqueueMany(server, repeat(3, { queue }));
+        const ids = await server.enqueueMany(repeat(3, { queue }));
         const taker = await server.take(`?queue=${queue}&prefetch=2`, { 'worker-id': 'w-1' });
         await taker.nextIds(2);
         taker.close();

@@ -9,7 +9,7 @@ const fs = require('node:fs');
 const http = require('node:http');
 const path = require('node:path');
 const { after, afterEach, describe, it } = require('node:test');
-const { BIN, Server, makeDir, queueName, run, useServer } = require('./harness');
+const { BIN, Server, makeDir, ownAddress, queueName, run, useServer } = require('./harness');
 
 const DEADLINE_MS = 30000;
 const dir = makeDir();
@@ -293,7 +293,8 @@ describe('tenax top', () => {
     });
 
     it('goes_on_while_the_server_is_away_and_when_it_is_back', async () => {
-        const other = new Server();
+        const host = ['--host', ownAddress()]; // it comes back to its port
+        const other = new Server({ args: host });
         try {
             await other.start();
             const { port } = other;
@@ -305,7 +306,7 @@ describe('tenax top', () => {
             screen.keys('?'); // it is not frozen
             await screen.shows(/retry the dead job/);
             screen.keys('x');
-            await other.start({ args: ['--port', `${port}`] });
+            await other.start({ args: [...host, '--port', `${port}`] });
             await screen.shows(/connected again/, /ready 1 /);
             await other.enqueue({ queue: 'kept' });
             await screen.shows(/ready 2 /);

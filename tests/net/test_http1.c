@@ -220,8 +220,8 @@ static void two_framings_of_a_body_are_refused(void **state)
         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\nabc",
         "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 99999999999999999999\r\n\r\nabc",
         "POST / HTTP/1.0\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-        "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n"
-        "Transfer-Encoding: identity\r\n\r\n",
+        ("POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n"
+         "Transfer-Encoding: identity\r\n\r\n"),
         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, identity\r\n\r\n",
     };
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)

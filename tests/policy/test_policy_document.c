@@ -271,8 +271,9 @@ static void a_name_is_a_dns_label(void **state)
         "a_b",
         "a.b",
         "\xc3\xa9",
-        "a1234567890123456789012345678901234567890123456789012345678901"
-        "23"};
+        ("a1234567890123456789012345678901234567890123456789012345678901"
+         "23"),
+    };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         char text[128];
         snprintf(text, sizeof text, "metadata: {name: \"%s\"}", bad[i]);
