@@ -517,6 +517,25 @@ static bool refuse_kind(const struct document_node *root, struct document_fault 
     return false;
 }
 
+/* Two of one name: which of them is meant nobody could say. */
+static bool is_first(const struct resources *list, const struct resource *r,
+                     const struct document_node *root, struct document_fault *fault)
+{
+    const struct document_node *metadata = document_member(root, "metadata");
+    const struct document_node *name = metadata ? document_member(metadata, "name") : NULL;
+    for (const struct resource *o = list->first; o != r; o = o->next) {
+        if (o->kind != r->kind || !str_eq(o->name, r->name))
+            continue;
+        struct fields f = {.fault = fault};
+        struct fields_at top = {.node = root}, at = {&top, STR("metadata"), 0, metadata};
+        struct fields_at place = {&at, STR("name"), 0, name ? name : root};
+        return fields_refuse(&f, &place, ERR_BAD_VALUE,
+                             "every %s once; this one is on line %u%s%s already", r->kind->kind,
+                             o->line, o->file ? " of " : "", o->file ? o->file : "");
+    }
+    return true;
+}
+
 static bool add_document(struct resources *list, const struct document_node *root, struct arena *a,
                          struct document_fault *fault)
 {
@@ -533,7 +552,7 @@ static bool add_document(struct resources *list, const struct document_node *roo
         if (str_eq(kind, str_from(kinds[i].kind))) {
             struct resource *r = resource_add(list, &kinds[i], (struct str){0}, a);
             r->line = root->line;
-            return kinds[i].read(root, a, r, fault);
+            return kinds[i].read(root, a, r, fault) && is_first(list, r, root, fault);
         }
     return refuse_kind(root, fault);
 }

@@ -194,12 +194,15 @@ describe('resources', () => {
             [ALL.replace('name: ml}', 'name: "a,b"}'), /line 20, column 18: .*name/],
             [ALL + '---\nmetadata: {name: none}\n', /line 24, column 1: kind/],
             [ALL.replace('kind: Queue', 'kind: [Queue'), /line 1\d|line 2\d/],
+            [ALL + '---\n' + TRAINING, /line 27, column 9: metadata\.name: .* on line 9 already/],
             ['', /there is no document in it/],
         ]) {
             const end = await tenax(['apply', '-f', '-'], { input: text, code: 2 });
             assert.match(end.stderr, words);
             assert.equal(end.stdout, '');
         }
+        const twice = await tenax(['apply', '-f', all, '-f', all], { code: 2 });
+        assert.match(twice.stderr, /on line 1 of \S+all\.yaml already, found "infra"/);
         assert.equal((await server.get('/retry-policies')).json.items.length, 0);
         const end = await tenax(['apply', '-f', path.join(dir, 'none.yaml')], { code: 2 });
         assert.match(end.stderr, /cannot read .*none\.yaml/);
