@@ -9,14 +9,15 @@
 #include "api/api_msgpack.h"
 #include "base/alloc.h"
 #include "base/must.h"
+#include "net/query.h"
 
 static const struct route routes[] = {
     {HTTP_POST, "/jobs", api_enqueue},
     {HTTP_POST, "/jobs/bulk", api_enqueue_bulk},
-    {HTTP_GET, "/jobs/take", api_take},
-    {HTTP_GET, "/events", api_events},
+    {HTTP_GET, "/jobs/take", api_take, .query = true},
+    {HTTP_GET, "/events", api_events, .query = true},
     {HTTP_POST, "/jobs/claim", api_claim},
-    {HTTP_DELETE, "/jobs/claim", api_claim_withdraw},
+    {HTTP_DELETE, "/jobs/claim", api_claim_withdraw, .query = true},
     {HTTP_POST, "/jobs/{id}/success", api_success},
     {HTTP_POST, "/jobs/success", api_success_bulk},
     {HTTP_POST, "/jobs/{id}/failure", api_failure},
@@ -25,28 +26,28 @@ static const struct route routes[] = {
     {HTTP_POST, "/jobs/{id}/progress", api_progress},
     {HTTP_POST, "/jobs/{id}/release", api_release},
     {HTTP_GET, "/jobs/{id}", api_read},
-    {HTTP_GET, "/jobs", api_list},
-    {HTTP_GET, "/jobs/count", api_count},
-    {HTTP_GET, "/jobs/{id}/runs", api_runs},
+    {HTTP_GET, "/jobs", api_list, .query = true},
+    {HTTP_GET, "/jobs/count", api_count, .query = true},
+    {HTTP_GET, "/jobs/{id}/runs", api_runs, .query = true},
     {HTTP_GET, "/jobs/{id}/explain", api_explain},
-    {HTTP_GET, "/jobs/{id}/errors", api_errors},
+    {HTTP_GET, "/jobs/{id}/errors", api_errors, .query = true},
     {HTTP_GET, "/jobs/{id}/errors/{attempt}", api_error_of_attempt},
     {HTTP_DELETE, "/jobs/{id}", api_remove},
-    {HTTP_DELETE, "/jobs", api_remove_where},
+    {HTTP_DELETE, "/jobs", api_remove_where, .query = true},
     {HTTP_PATCH, "/jobs/{id}", api_patch},
-    {HTTP_PATCH, "/jobs", api_patch_where},
+    {HTTP_PATCH, "/jobs", api_patch_where, .query = true},
     {HTTP_POST, "/jobs/{id}/cancel", api_cancel},
     {HTTP_POST, "/jobs/{id}/retry", api_retry},
-    {HTTP_POST, "/jobs/retry", api_retry_where},
+    {HTTP_POST, "/jobs/retry", api_retry_where, .query = true},
     {HTTP_POST, "/reset", api_reset},
-    {HTTP_GET, "/queues", api_queues},
+    {HTTP_GET, "/queues", api_queues, .query = true},
     {HTTP_POST, "/queues", api_queue_create},
     {HTTP_GET, "/queues/{name}", api_queue_read},
     {HTTP_PUT, "/queues/{name}", api_queue_put},
     {HTTP_PATCH, "/queues/{name}", api_queue_patch},
     {HTTP_DELETE, "/queues/{name}", api_queue_remove},
     {HTTP_GET, "/crons", api_crons},
-    {HTTP_DELETE, "/crons", api_crons_remove},
+    {HTTP_DELETE, "/crons", api_crons_remove, .query = true},
     {HTTP_GET, "/crons/{group}", api_cron_read},
     {HTTP_PUT, "/crons/{group}", api_cron_put},
     {HTTP_PATCH, "/crons/{group}", api_cron_patch},
@@ -109,6 +110,23 @@ void api_free(struct api *a)
     free(a);
 }
 
+/* Endpoints without parameters: who believes that a dry run is possible there must not lose
+ * anything, and a strict server refuses them all. */
+static struct err check_no_params(const struct api *a, const struct http_request *req)
+{
+    struct query_cursor c = query_open(req->query, req->arena);
+    struct str name, value;
+    bool more;
+    for (;;) {
+        TRY(query_next(&c, &more, &name, &value));
+        if (!more)
+            return err_none();
+        if (a->settings.strict || (req->method != HTTP_GET && str_eq(name, STR("dry_run"))))
+            return err_make(ERR_UNKNOWN_FIELD, "unknown parameter '%.*s'",
+                            (int)(name.len < 64 ? name.len : 64), name.at);
+    }
+}
+
 static void handle(struct api *a, bool admin, struct http_exchange *x,
                    const struct http_request *req)
 {
@@ -117,6 +135,8 @@ static void handle(struct api *a, bool admin, struct http_exchange *x,
     struct str allow = {0};
     struct err err =
         router_find(routes, sizeof routes / sizeof *routes, admin, req, &route, &params, &allow);
+    if (err.code == ERR_OK && !route->query && req->query.len)
+        err = check_no_params(a, req);
     if (err.code == ERR_OK) {
         route->handle(a, x, req, &params);
         return;

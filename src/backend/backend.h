@@ -142,6 +142,7 @@ struct resource_command {
     struct str by;   /* RETRY_SETTINGS_PUT: who asks, or empty */
     enum document_format format;
     bool create; /* POLICY_PUT, CATEGORIES_PUT: there must be none of that name */
+    bool ahead;  /* RETRY_SETTINGS_PUT: the default policy may be made later */
 };
 
 /* What a draft would make of the failures of one job; see policy/simulate.h. */

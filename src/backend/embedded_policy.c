@@ -24,10 +24,17 @@ static void put_settings(struct embedded *b, const struct resource_command *c, s
     struct arena *a = &b->building->arena;
     struct str old;
     policies_settings_read(b->policies, a, &old);
-    r->err = policies_settings_put(b->policies, c->text, c->by, b->now, a, &r->document);
-    if (r->err.code == ERR_OK)
-        log_warn("retry settings changed by '%.*s': %.*s, before: %.*s", STR_ARG(c->by),
-                 STR_ARG(r->document), STR_ARG(old));
+    const struct policies_settings put = {c->text, c->by, c->ahead};
+    r->err = policies_settings_put(b->policies, &put, b->now, a, &r->document);
+    if (r->err.code != ERR_OK)
+        return;
+    log_warn("retry settings changed by '%.*s': %.*s, before: %.*s", STR_ARG(c->by),
+             STR_ARG(r->document), STR_ARG(old));
+    struct str missing = policies_default_missing(b->policies);
+    if (missing.len)
+        log_warn("defaultPolicyName: there is no retry policy '%.*s' yet; until it is made, jobs "
+                 "without policies have none",
+                 STR_ARG(missing));
 }
 
 static void simulate(struct embedded *b, const struct simulate_command *c, struct reply *r)

@@ -30,6 +30,8 @@ static void submit(struct task *t, enum command_kind kind, reply_fn done)
         c.resource.text = str_from(t->section);
         c.resource.by = str_from(t->by);
         c.resource.format = DOCUMENT_JSON;
+        /* Before the first start nobody could make the policy. */
+        c.resource.ahead = t->when == RETRY_SECTION_START;
     }
     backend_submit(t->backend, &c);
 }

@@ -35,6 +35,7 @@ struct listener {
 
 struct server {
     struct settings settings;
+    int64_t connections_max; /* of each listener */
     uv_loop_t loop;
     uv_async_t wake;     /* the commit thread: a batch is done */
     uv_check_t after_io; /* a turn of the backend after every round of I/O */
@@ -407,7 +408,7 @@ static struct err open_listener(struct server *s, const char *host, int64_t port
     http.port = (int)port;
     http.streams_max = (int)set->max_streams;
     http.body_max = set->max_body;
-    http.connections_max = (int)set->max_connections;
+    http.connections_max = (int)s->connections_max;
     http.header_timeout = set->header_timeout;
     http.body_timeout = set->body_timeout;
     http.idle_timeout = set->idle_timeout;
@@ -529,6 +530,7 @@ static struct err start(struct server *s)
     const struct settings *set = &s->settings;
     TRY(check_host(set, set->host, &set->tls));
     TRY(check_host(set, set->admin_host, &set->admin_tls));
+    s->connections_max = machine_fit_connections(set->max_connections, set->connections_wanted);
     TRY(open_store(s));
     s->zones = zones_new();
     open_jq(s);

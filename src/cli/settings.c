@@ -238,6 +238,7 @@ static struct err complete(struct settings *s, struct options *o)
         TRY(config_read(s->config, o, s, &s->file));
     s->admin_wanted = OPTION_GIVEN(o, struct settings, admin_port) ||
                       OPTION_GIVEN(o, struct settings, admin_host);
+    s->connections_wanted = OPTION_GIVEN(o, struct settings, max_connections);
     return check(s, o);
 }
 

@@ -29,6 +29,7 @@ struct settings {
     struct settings_tls tls;
     const char *admin_host;
     int64_t admin_port;
+    bool connections_wanted; /* someone said how many */
     bool admin_wanted; /* someone said where: going on without would not be what they asked for */
     struct settings_tls admin_tls;
     int commit_mode; /* enum settings_commit_mode */

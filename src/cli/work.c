@@ -33,8 +33,9 @@ static const struct option_def options[] = {
      .help = "how long the server waits for a sign of life before it gives the job to another "
              "worker; renewed every third of it"},
     {"grace", "DURATION", OPTION_SPAN, AT(grace), .def = "30s",
-     .help = "how long a command may go on: at the end, before SIGTERM; and after SIGTERM, before "
-             "SIGKILL"},
+     .help =
+         "how long commands may go on when the worker ends, before SIGTERM, which SIGKILL follows "
+         "after 5 s; of one that is ended for itself, how long after SIGTERM SIGKILL comes"},
     {"once", NULL, OPTION_SWITCH, AT(once), .help = "end after one job"},
     {"drain", NULL, OPTION_SWITCH, AT(drain),
      .help = "end when no job is ready and none is running"},

@@ -18,6 +18,7 @@ struct route {
     const char *pattern; /* "/jobs/{id}/errors/{attempt}" */
     void (*handle)(void *ctx, struct http_exchange *x, const struct http_request *req,
                    const struct route_params *params);
+    bool query; /* it has parameters, and looks at them itself */
     bool admin; /* only there for who came in by the admin listener */
 };
 

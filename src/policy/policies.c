@@ -337,12 +337,20 @@ static struct str settings_json(const struct policy_settings *s, struct arena *a
     return own(&b, a);
 }
 
-struct err policies_settings_put(struct policies *p, struct str text, struct str by, instant now,
-                                 struct arena *a, struct str *json)
+struct str policies_default_missing(const struct policies *p)
+{
+    struct str name = p->settings.default_policy;
+    return name.len && !shelf_has(p->policies, name) ? name : (struct str){0};
+}
+
+struct err policies_settings_put(struct policies *p, const struct policies_settings *put,
+                                 instant now, struct arena *a, struct str *json)
 {
     struct policy_settings s = p->settings;
-    TRY(read_settings(text, a, &s));
-    if (s.default_policy.len && !shelf_has(p->policies, s.default_policy))
+    TRY(read_settings(put->text, a, &s));
+    /* One that was missing before must not stand in the way of the emergency stop. */
+    bool same = str_eq(s.default_policy, p->settings.default_policy);
+    if (!put->ahead && !same && s.default_policy.len && !shelf_has(p->policies, s.default_policy))
         return err_make(ERR_UNPROCESSABLE, "defaultPolicyName: there is no retry policy '%.*s'",
                         NAME_ARG(s.default_policy));
     struct str old = settings_json(&p->settings, a), new = settings_json(&s, a);
@@ -351,7 +359,7 @@ struct err policies_settings_put(struct policies *p, struct str text, struct str
     p->sink.put(p->sink.ctx, POLICIES_SETTINGS, (struct str){0}, p->version, new);
     /* Whoever only confirms what holds must not take the place of who made it so. */
     if (!p->change || !str_eq(old, new))
-        note_change(p, old, new, by, now);
+        note_change(p, old, new, put->by, now);
     policies_settings_read(p, a, json);
     return err_none();
 }

@@ -60,9 +60,17 @@ NODISCARD struct err policies_queue_put(struct policies *p, struct str queue, st
 /* "a,b"; valid until the next change. */
 struct str policies_queue_names(const struct policies *p, struct str queue);
 
-/* Changes the settings that the text names. by: who asks, or empty. */
-NODISCARD struct err policies_settings_put(struct policies *p, struct str text, struct str by,
+struct policies_settings {
+    struct str text;
+    struct str by; /* who asks, or empty */
+    bool ahead;    /* the default policy may be made later: until then there is none */
+};
+/* Changes the settings that the text names. ERR_UNPROCESSABLE if it names a default policy that
+ * does not exist. */
+NODISCARD struct err policies_settings_put(struct policies *p, const struct policies_settings *put,
                                            instant now, struct arena *a, struct str *json);
+/* The default policy that the settings name, if there is none of that name; else empty. */
+struct str policies_default_missing(const struct policies *p);
 void policies_settings_read(const struct policies *p, struct arena *a, struct str *json);
 
 /* ERR_UNPROCESSABLE unless all of "a,b" exist. */

@@ -105,6 +105,31 @@ describe('a configuration file', () => {
             });
     });
 
+    // A new server has no policies, so the file comes first.
+    it('may_name_a_default_policy_that_is_made_later', async () => {
+        await withServer('retryPolicy:\n  enabled: true\n  globalMaxRetries: 20\n'
+            + '  defaultPolicyName: default\n  defaultBackoff:\n    initialDelay: 0s\n'
+            + '    maxDelay: 10m\n    multiplier: 2.0\n', {}, async (server) => {
+            await until(() => /there is no retry policy 'default' yet/.test(server.stderr),
+                'it says so');
+            assert.equal((await settings(server)).defaultPolicyName, 'default');
+            const queue = queueName();
+            const reasons = [];
+            for (const made of [false, true]) {
+                if (made)
+                    assert.equal((await server.post('/retry-policies', {
+                        apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy',
+                        metadata: { name: 'default' }, spec: { defaultAction: 'Fail' },
+                    })).status, 201);
+                const { id } = await server.enqueue({ queue });
+                await server.claimOne(queue);
+                reasons.push((await server.post(`/jobs/${id}/failure`, { message: 'm' })).json.reason);
+            }
+            assert.match(reasons[0], /^retry 1 of 25, default backoff/);
+            assert.match(reasons[1], /^dead: no rule matched and policy default says Fail$/);
+        });
+    });
+
     it('is_read_again_on_SIGHUP', async () => {
         const text = 'log-level: info\nstrict: false\nretryPolicy: {globalMaxRetries: 9}\n';
         await withServer(text, {}, async (server) => {

@@ -383,6 +383,20 @@ describe('what the server says of itself', () => {
     });
 });
 
+describe('a dry run of what has none', () => {
+    const server = useServer();
+
+    it('is_refused_and_changes_nothing', async () => {
+        const { id } = await server.enqueue({ queue: 'q' });
+        const refused = (res) => assertError(res, 400, 'unknown_field', /'dry_run'/);
+        refused(await server.delete(`/jobs/${id}?dry_run=true`));
+        refused(await server.post('/reset?dry_run=true'));
+        for (const action of ['cancel', 'retry', 'success'])
+            refused(await server.post(`/jobs/${id}/${action}?dry_run=true`));
+        assert.equal((await server.get(`/jobs/${id}?dry_run=true&x=1`)).json.status, 'ready');
+    });
+});
+
 describe('a strict server', () => {
     const server = useServer({ args: ['--strict'] });
 
@@ -393,5 +407,11 @@ describe('a strict server', () => {
         const { id } = await server.enqueue({ queue: 'q' });
         for (const tail of ['runs', 'errors'])
             assertError(await server.get(`/jobs/${id}/${tail}?x=1`), 400, 'unknown_field');
+        for (const tail of ['', '/explain', '/errors/1'])
+            assertError(await server.get(`/jobs/${id}${tail}?x=1`), 400, 'unknown_field', /'x'/);
+        for (const target of ['/jobs', '/jobs/bulk', '/jobs/claim', `/jobs/${id}/cancel`, '/reset'])
+            assertError(await server.post(`${target}?x=1`, {}), 400, 'unknown_field', /'x'/);
+        assertError(await server.delete(`/jobs/${id}?x=1`), 400, 'unknown_field', /'x'/);
+        assert.equal((await server.get(`/jobs/${id}?`)).json.status, 'ready');
     });
 });

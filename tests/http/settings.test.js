@@ -4,10 +4,11 @@
 // The settings of `tenax serve`: flags, variables, which of them wins, and what is refused.
 
 const assert = require('node:assert/strict');
+const { spawn } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
 const { after, describe, it } = require('node:test');
-const { Server, makeDir, run } = require('./harness');
+const { BIN, Server, makeDir, run, until } = require('./harness');
 
 // Starts a server, gives it to use(), and ends it in good order.
 async function withServer(options, use) {
@@ -108,6 +109,42 @@ describe('a setting', () => {
             assert.ok(text.includes(`[env: TENAX_${name}]`), name);
             assert.ok(text.includes(`--${name.toLowerCase().replaceAll('_', '-')} `), name);
         }
+    });
+});
+
+describe('the limit of open files', () => {
+    // A server under such a limit, until use() is done with it.
+    async function limited(ulimit, connections, use) {
+        const dir = makeDir();
+        const child = spawn('sh', ['-c', `ulimit ${ulimit}; exec "$0" "$@"`, BIN, 'serve', '--root-dir',
+            path.join(dir, 'root'), '--port', '0', '--admin-port', '0', '--max-connections', connections]);
+        const said = { out: '', err: '' };
+        child.stdout.on('data', (bytes) => { said.out += bytes; });
+        child.stderr.on('data', (bytes) => { said.err += bytes; });
+        const ended = new Promise((resolve) => { child.on('close', resolve); });
+        try {
+            await until(() => /:\d+\n$/.test(said.out), 'it listens');
+            await use(child.pid, said);
+            child.kill('SIGTERM');
+            assert.equal(await ended, 0, said.err);
+        } finally {
+            child.kill('SIGKILL');
+            await ended;
+            fs.rmSync(dir, { recursive: true });
+        }
+    }
+
+    it('is_raised_to_what_connections_take', async () => {
+        await limited('-S -n 300', '100', (pid, said) => {
+            const [, soft] = /^Max open files +(\d+)/m.exec(fs.readFileSync(`/proc/${pid}/limits`, 'utf8'));
+            assert.equal(Number(soft), 900);
+            assert.equal(said.err, '');
+        });
+    });
+
+    it('lowers_the_number_of_connections_where_it_may_not_be_raised', async () => {
+        await limited('-n 820', '21', (pid, said) => until(
+            () => /warn .* 820 files, so it serves at most 20 clients .* not 21 /.test(said.err), 'it says so'));
     });
 });
 

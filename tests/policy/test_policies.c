@@ -104,9 +104,8 @@ static void put_named(const char *name, const char *spec)
 static enum err_code set(const char *json, const char *by, int64_t at, struct str *answer)
 {
     struct str now;
-    return policies_settings_put(w.p, str_from(json), str_from(by), (instant){at}, &w.memory,
-                                 answer ? answer : &now)
-        .code;
+    const struct policies_settings put = {str_from(json), str_from(by), false};
+    return policies_settings_put(w.p, &put, (instant){at}, &w.memory, answer ? answer : &now).code;
 }
 
 static void assert_effective(const char *queue, const char *added, const char *expected)
@@ -164,6 +163,26 @@ static void one_that_is_deleted_is_passed_over(void **state)
     put_named("infra", "{defaultAction: Retry}");
     assert_effective("q", "gone,infra", "infra");
     assert_effective("q", "gone", "");
+}
+
+static void the_default_policy_may_be_made_later_if_that_is_meant(void **state)
+{
+    (void)state;
+    struct str json;
+    assert_int_equal(set("{\"defaultPolicyName\": \"default\"}", "", 1, NULL), ERR_UNPROCESSABLE);
+    const struct policies_settings put = {STR("{\"defaultPolicyName\": \"default\"}"), STR(""),
+                                          true};
+    assert_int_equal(policies_settings_put(w.p, &put, (instant){1}, &w.memory, &json).code, ERR_OK);
+    assert_true(str_eq(policies_default_missing(w.p), STR("default")));
+    assert_effective("q", "", "");
+    /* The emergency stop works meanwhile. */
+    assert_int_equal(set("{\"globalMaxRetries\": 0}", "", 2, NULL), ERR_OK);
+    restart(true);
+    assert_effective("q", "", "");
+    put_named("default", "{defaultAction: Retry}");
+    assert_effective("q", "", "default");
+    assert_int_equal(policies_default_missing(w.p).len, 0);
+    assert_int_equal(policies_remove(w.p, STR("default")).code, ERR_CONFLICT);
 }
 
 /* --- what cannot be read any more --- */
@@ -291,6 +310,7 @@ int main(void)
         WORLD_TEST(the_jobs_policies_come_behind_those_of_its_queue),
         WORLD_TEST(switched_off_none_applies),
         WORLD_TEST(one_that_is_deleted_is_passed_over),
+        WORLD_TEST(the_default_policy_may_be_made_later_if_that_is_meant),
         WORLD_TEST(a_broken_document_decides_nothing_and_can_be_replaced),
         WORLD_TEST(a_record_of_the_last_change_that_is_no_json_is_not_shown),
         WORLD_TEST(a_simulation_is_bounded_however_slow_its_patterns_are),
