@@ -628,6 +628,7 @@ function useServer(options) {
 }
 
 module.exports = {
-    BIN, Server, Taker, Wire, assertError, begin, jobOf, makeDir, ownAddress, queueName, rawGet, rawPost,
-    repeat, run, until, useServer, within,
+    BIN, Server, Taker, Wire, assertError, begin, environment, makeDir, ownAddress, queueName, rawGet, rawPost,
+    repeat, run, running, until, useServer, within,
+    jobOf,
 };
