@@ -240,20 +240,18 @@ static void encode_group(struct buf *b, const struct cron_view *v)
 static void on_group(void *ctx, const struct reply *r)
 {
     struct call *c = ctx;
-    if (api_reply_failed(c->x, r))
+    struct buf *b = api_reply_body(c->api, c->x, r);
+    if (!b)
         return;
-    struct buf *b = &c->api->scratch;
-    b->len = 0;
     encode_group(b, r->cron);
     api_reply_json(c->x, 200, b);
 }
 
 static void reply_entry(const struct call *c, int status, const struct reply *r)
 {
-    if (api_reply_failed(c->x, r))
+    struct buf *b = api_reply_body(c->api, c->x, r);
+    if (!b)
         return;
-    struct buf *b = &c->api->scratch;
-    b->len = 0;
     encode_entry(b, &r->cron->entries[0]);
     api_reply_json(c->x, status, b);
 }
@@ -270,28 +268,15 @@ static void on_entry_added(void *ctx, const struct reply *r)
 
 static void on_names(void *ctx, const struct reply *r)
 {
-    struct call *c = ctx;
-    if (api_reply_failed(c->x, r))
-        return;
-    struct buf *b = &c->api->scratch;
-    b->len = 0;
-    buf_lit(b, "{\"crons\":[");
-    for (size_t i = 0; i < r->count; i++) {
-        if (i)
-            buf_byte(b, ',');
-        json_write_string(b, r->names[i]);
-    }
-    buf_lit(b, "]}");
-    api_reply_json(c->x, 200, b);
+    api_reply_names(ctx, r, "crons");
 }
 
 static void on_all_removed(void *ctx, const struct reply *r)
 {
     struct call *c = ctx;
-    if (api_reply_failed(c->x, r))
+    struct buf *b = api_reply_body(c->api, c->x, r);
+    if (!b)
         return;
-    struct buf *b = &c->api->scratch;
-    b->len = 0;
     buf_print(b, "{\"deleted\":%zu}", r->count);
     api_reply_json(c->x, 200, b);
 }

@@ -19,10 +19,9 @@ static void submit(struct api *a, struct http_exchange *x, const struct http_req
 static void on_enqueued(void *ctx, const struct reply *r)
 {
     struct call *c = ctx;
-    if (api_reply_failed(c->x, r))
+    struct buf *b = api_reply_body(c->api, c->x, r);
+    if (!b)
         return;
-    struct buf *b = &c->api->scratch;
-    b->len = 0;
     api_encode_enqueued(b, &r->enqueued[0]);
     bool added = !r->enqueued[0].duplicate && !r->enqueued[0].folded;
     api_reply_json(c->x, added ? 201 : 200, b);
@@ -117,10 +116,9 @@ static struct err decode_many(struct api *a, const struct http_request *req, str
 static void on_enqueued_many(void *ctx, const struct reply *r)
 {
     struct call *c = ctx;
-    if (api_reply_failed(c->x, r))
+    struct buf *b = api_reply_body(c->api, c->x, r);
+    if (!b)
         return;
-    struct buf *b = &c->api->scratch;
-    b->len = 0;
     bool added = r->count == 0;
     buf_lit(b, "{\"jobs\":[");
     for (size_t i = 0; i < r->count; i++) {

@@ -71,10 +71,9 @@ static void encode(struct buf *b, const struct explanation *x)
 static void on_explained(void *ctx, const struct reply *r)
 {
     struct call *c = ctx;
-    if (api_reply_failed(c->x, r))
+    struct buf *b = api_reply_body(c->api, c->x, r);
+    if (!b)
         return;
-    struct buf *b = &c->api->scratch;
-    b->len = 0;
     encode(b, r->explanation);
     api_reply_json(c->x, 200, b);
 }

@@ -128,6 +128,11 @@ void api_reply_error(struct http_exchange *x, const struct err *err, const char 
 void api_reply_json(struct http_exchange *x, int status, const struct buf *body);
 /* If the reply is an error, sends it and returns true. */
 bool api_reply_failed(struct http_exchange *x, const struct reply *r);
+/* An empty buffer for the body of the answer, good until the loop's next; NULL if the reply is an
+ * error, which is sent. */
+struct buf *api_reply_body(struct api *a, struct http_exchange *x, const struct reply *r);
+/* Answers with a list of names under this member, or with the error. */
+void api_reply_names(struct call *c, const struct reply *r, const char *member);
 /* A reply_fn that answers 204 or the error. */
 void api_reply_empty(void *call, const struct reply *r);
 /* ERR_BAD_MEDIA unless the body may be JSON; ERR_NOT_ACCEPTABLE unless JSON is accepted. */

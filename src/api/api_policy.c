@@ -7,26 +7,23 @@
 
 #include "api/api_internal.h"
 
+static void reply_document(struct call *c, int status, const struct reply *r)
+{
+    struct buf *b = api_reply_body(c->api, c->x, r);
+    if (!b)
+        return;
+    buf_str(b, r->document);
+    api_reply_json(c->x, status, b);
+}
+
 static void on_document(void *ctx, const struct reply *r)
 {
-    struct call *c = ctx;
-    if (api_reply_failed(c->x, r))
-        return;
-    struct buf *b = &c->api->scratch;
-    b->len = 0;
-    buf_str(b, r->document);
-    api_reply_json(c->x, 200, b);
+    reply_document(ctx, 200, r);
 }
 
 static void on_created(void *ctx, const struct reply *r)
 {
-    struct call *c = ctx;
-    if (api_reply_failed(c->x, r))
-        return;
-    struct buf *b = &c->api->scratch;
-    b->len = 0;
-    buf_str(b, r->document);
-    api_reply_json(c->x, 201, b);
+    reply_document(ctx, 201, r);
 }
 
 static void submit(struct api *a, struct http_exchange *x, const struct http_request *req,

@@ -213,10 +213,9 @@ static enum unknown strictness(const struct api *a)
 static void on_read(void *ctx, const struct reply *r)
 {
     struct call *c = ctx;
-    if (api_reply_failed(c->x, r))
+    struct buf *b = api_reply_body(c->api, c->x, r);
+    if (!b)
         return;
-    struct buf *b = &c->api->scratch;
-    b->len = 0;
     api_encode_job_with_notes(b, &r->jobs[0], r->notes);
     api_reply_json(c->x, 200, b);
 }
@@ -343,10 +342,9 @@ void api_list(ROUTE_ARGS)
 static void on_counted(void *ctx, const struct reply *r)
 {
     struct call *c = ctx;
-    if (api_reply_failed(c->x, r))
+    struct buf *b = api_reply_body(c->api, c->x, r);
+    if (!b)
         return;
-    struct buf *b = &c->api->scratch;
-    b->len = 0;
     buf_print(b, "{\"count\":%zu}", r->count);
     api_reply_json(c->x, 200, b);
 }

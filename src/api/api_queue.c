@@ -78,10 +78,9 @@ static void write_queue(struct buf *b, const struct queue_shown *q)
 
 static void reply_queue(struct call *c, const struct reply *r, int status)
 {
-    if (api_reply_failed(c->x, r))
+    struct buf *b = api_reply_body(c->api, c->x, r);
+    if (!b)
         return;
-    struct buf *b = &c->api->scratch;
-    b->len = 0;
     write_queue(b, r->queues);
     api_reply_json(c->x, status, b);
 }
@@ -360,19 +359,7 @@ void api_queue_remove(ROUTE_ARGS)
 
 static void on_names(void *ctx, const struct reply *r)
 {
-    struct call *c = ctx;
-    if (api_reply_failed(c->x, r))
-        return;
-    struct buf *b = &c->api->scratch;
-    b->len = 0;
-    buf_lit(b, "{\"queues\":[");
-    for (size_t i = 0; i < r->count; i++) {
-        if (i)
-            buf_byte(b, ',');
-        json_write_string(b, r->names[i]);
-    }
-    buf_lit(b, "]}");
-    api_reply_json(c->x, 200, b);
+    api_reply_names(ctx, r, "queues");
 }
 
 struct page_call {

@@ -133,6 +133,29 @@ bool api_reply_failed(struct http_exchange *x, const struct reply *r)
     return true;
 }
 
+struct buf *api_reply_body(struct api *a, struct http_exchange *x, const struct reply *r)
+{
+    if (api_reply_failed(x, r))
+        return NULL;
+    a->scratch.len = 0;
+    return &a->scratch;
+}
+
+void api_reply_names(struct call *c, const struct reply *r, const char *member)
+{
+    struct buf *b = api_reply_body(c->api, c->x, r);
+    if (!b)
+        return;
+    buf_print(b, "{\"%s\":[", member);
+    for (size_t i = 0; i < r->count; i++) {
+        if (i)
+            buf_byte(b, ',');
+        json_write_string(b, r->names[i]);
+    }
+    buf_lit(b, "]}");
+    api_reply_json(c->x, 200, b);
+}
+
 void api_reply_empty(void *call, const struct reply *r)
 {
     struct call *c = call;

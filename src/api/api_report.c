@@ -311,10 +311,9 @@ static struct err check_grace(const struct failure_report *r)
 void api_reply_job(void *ctx, const struct reply *r)
 {
     struct call *c = ctx;
-    if (api_reply_failed(c->x, r))
+    struct buf *b = api_reply_body(c->api, c->x, r);
+    if (!b)
         return;
-    struct buf *b = &c->api->scratch;
-    b->len = 0;
     api_encode_job(b, &r->jobs[0], 0);
     api_reply_json(c->x, 200, b);
 }
@@ -393,10 +392,9 @@ static const struct field renew_table[] = {
 static void on_renewed(void *ctx, const struct reply *r)
 {
     struct call *c = ctx;
-    if (api_reply_failed(c->x, r))
+    struct buf *b = api_reply_body(c->api, c->x, r);
+    if (!b)
         return;
-    struct buf *b = &c->api->scratch;
-    b->len = 0;
     buf_lit(b, "{\"lease_expires_at\":");
     buf_int(b, r->lease_end.ms);
     buf_byte(b, '}');

@@ -18,10 +18,9 @@ static void submit(struct api *a, struct http_exchange *x, const struct http_req
 static void on_status(void *ctx, const struct reply *r)
 {
     struct call *c = ctx;
-    if (api_reply_failed(c->x, r))
+    struct buf *b = api_reply_body(c->api, c->x, r);
+    if (!b)
         return;
-    struct buf *b = &c->api->scratch;
-    b->len = 0;
     buf_print(b, "{\"status\":\"%s\",\"jobs\":{", r->status.writable ? "ok" : "read_only");
     for (unsigned s = 0; s < STATUS_COUNT; s++)
         buf_print(b, "%s\"%s\":%llu", s ? "," : "", lifecycle_status_name((enum status)s),

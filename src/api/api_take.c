@@ -237,10 +237,9 @@ static void on_claimed(void *ctx, const struct reply *r)
     http_on_gone(c->x, NULL, NULL);
     if (c->gone && r->err.code == ERR_OK)
         give_back(c->api, r);
-    if (api_reply_failed(c->x, r))
+    struct buf *b = api_reply_body(c->api, c->x, r);
+    if (!b)
         return;
-    struct buf *b = &c->api->scratch;
-    b->len = 0;
     buf_lit(b, "{\"jobs\":[");
     for (size_t i = 0; !c->gone && i < r->count; i++) {
         if (i)

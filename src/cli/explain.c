@@ -6,8 +6,8 @@
 
 #include "cli/client.h"
 #include "cli/commands.h"
+#include "cli/jobtext.h"
 #include "cli/view.h"
-#include "cli/when.h"
 
 struct explain_args {
     struct client_args client;
@@ -29,28 +29,6 @@ const struct subcommand explain_command = {
     .options = options,
 };
 
-static void fact(struct buf *out, const char *name, struct str text)
-{
-    if (!text.len)
-        return;
-    buf_print(out, "%-10s ", name);
-    table_harmless(out, text);
-    buf_byte(out, '\n');
-}
-
-static void fact_time(struct client *c, struct buf *out, const char *name, struct str object,
-                      const char *key)
-{
-    instant t = view_time(object, key);
-    if (!instant_is_set(t))
-        return;
-    buf_print(out, "%-10s ", name);
-    when_absolute(out, t);
-    buf_lit(out, " (");
-    when_relative(out, t, c->now);
-    buf_lit(out, ")\n");
-}
-
 static void write_place(struct client *c, struct buf *out, struct str answer)
 {
     struct arena *a = &c->arena;
@@ -71,22 +49,22 @@ static void write_answer(struct client *c, struct buf *out, struct str answer)
     struct arena *a = &c->arena;
     struct str status = view_text(a, answer, "status");
     enum table_style style = client_status_style(status);
-    fact(out, "job", view_text(a, answer, "id"));
+    jobtext_fact(out, "job", view_text(a, answer, "id"));
     buf_print(out, "%-10s %s", "status", table_on(style, c->colour));
     table_harmless(out, status);
     buf_print(out, "%s\n", table_off(style, c->colour));
-    fact(out, "why", view_text(a, answer, "summary"));
-    fact_time(c, out, "since", answer, "since");
-    fact(out, "queue", view_text(a, answer, "queue"));
+    jobtext_fact(out, "why", view_text(a, answer, "summary"));
+    jobtext_fact_time(out, "since", view_time(answer, "since"), c->now);
+    jobtext_fact(out, "queue", view_text(a, answer, "queue"));
     write_place(c, out, answer);
     struct view_list l = view_list(view_get(answer, "waits_for"));
     for (struct str each; view_next(&l, &each);)
-        fact(out, "waits for", view_text(a, each, "reason"));
-    fact_time(c, out, "earliest", answer, "earliest_at");
-    fact(out, "decided", view_text(a, answer, "reason"));
-    fact(out, "hint", view_text(a, answer, "hint"));
-    fact(out, "remedy", view_text(a, answer, "remedy"));
-    fact_time(c, out, "deleted", answer, "purge_at");
+        jobtext_fact(out, "waits for", view_text(a, each, "reason"));
+    jobtext_fact_time(out, "earliest", view_time(answer, "earliest_at"), c->now);
+    jobtext_fact(out, "decided", view_text(a, answer, "reason"));
+    jobtext_fact(out, "hint", view_text(a, answer, "hint"));
+    jobtext_fact(out, "remedy", view_text(a, answer, "remedy"));
+    jobtext_fact_time(out, "deleted", view_time(answer, "purge_at"), c->now);
 }
 
 int explain_main(int argc, char **argv)

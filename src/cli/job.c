@@ -32,26 +32,6 @@ const struct subcommand job_command = {
     .options = options,
 };
 
-static void fact(struct buf *out, const char *name, struct str text)
-{
-    if (!text.len)
-        return;
-    buf_print(out, "%-10s ", name);
-    table_harmless(out, text);
-    buf_byte(out, '\n');
-}
-
-static void fact_time(struct buf *out, const char *name, instant t, instant now)
-{
-    if (!instant_is_set(t))
-        return;
-    buf_print(out, "%-10s ", name);
-    when_absolute(out, t);
-    buf_lit(out, " (");
-    when_relative(out, t, now);
-    buf_lit(out, ")\n");
-}
-
 /* Settings of the job that override the server's. */
 static void write_overrides(struct buf *out, struct str job)
 {
@@ -87,7 +67,7 @@ static void write_waits(struct client *c, struct buf *out, struct str job)
             buf_byte(&ids, ' ');
         buf_add(&ids, item.at + 1, item.len - 2); /* an id needs no escapes */
     }
-    fact(out, "waits for", arena_copy(&c->arena, buf_view(&ids)));
+    jobtext_fact(out, "waits for", arena_copy(&c->arena, buf_view(&ids)));
     buf_fini(&ids);
 }
 
@@ -129,18 +109,18 @@ static void write_facts(struct client *c, struct buf *out, struct str job)
     struct arena *a = &c->arena;
     struct str status = view_text(a, job, "status");
     enum table_style style = client_status_style(status);
-    fact(out, "job", view_text(a, job, "id"));
+    jobtext_fact(out, "job", view_text(a, job, "id"));
     buf_print(out, "%-10s %s", "status", table_on(style, c->colour));
     table_harmless(out, status);
     buf_print(out, "%s\n", table_off(style, c->colour));
-    fact(out, "why", view_text(a, job, "reason"));
-    fact(out, "queue", view_text(a, job, "queue"));
-    fact(out, "type", view_text(a, job, "type"));
-    fact(out, "priority", view_text(a, job, "priority"));
-    fact(out, "attempts", view_text(a, job, "attempts"));
-    fact(out, "retries", view_text(a, job, "retry_limit"));
+    jobtext_fact(out, "why", view_text(a, job, "reason"));
+    jobtext_fact(out, "queue", view_text(a, job, "queue"));
+    jobtext_fact(out, "type", view_text(a, job, "type"));
+    jobtext_fact(out, "priority", view_text(a, job, "priority"));
+    jobtext_fact(out, "attempts", view_text(a, job, "attempts"));
+    jobtext_fact(out, "retries", view_text(a, job, "retry_limit"));
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
-        fact_time(out, times[i].name, view_time(job, times[i].key), c->now);
+        jobtext_fact_time(out, times[i].name, view_time(job, times[i].key), c->now);
     write_overrides(out, job);
     write_waits(c, out, job);
     write_notes(c, out, job);

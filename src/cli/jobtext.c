@@ -2,6 +2,7 @@
 #include "cli/jobtext.h"
 
 #include "base/id.h"
+#include "cli/table.h"
 #include "cli/view.h"
 #include "cli/when.h"
 
@@ -23,6 +24,26 @@ void jobtext_when(struct buf *b, struct arena *a, struct str job, instant now)
         buf_str(b, str_from(moments[i].before));
         when_relative(b, t, now);
     }
+}
+
+void jobtext_fact(struct buf *out, const char *name, struct str text)
+{
+    if (!text.len)
+        return;
+    buf_print(out, "%-10s ", name);
+    table_harmless(out, text);
+    buf_byte(out, '\n');
+}
+
+void jobtext_fact_time(struct buf *out, const char *name, instant t, instant now)
+{
+    if (!instant_is_set(t))
+        return;
+    buf_print(out, "%-10s ", name);
+    when_absolute(out, t);
+    buf_lit(out, " (");
+    when_relative(out, t, now);
+    buf_lit(out, ")\n");
 }
 
 bool jobtext_is_id(const char *text)

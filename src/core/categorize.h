@@ -2,7 +2,7 @@
 #ifndef CORE_CATEGORIZE_H
 #define CORE_CATEGORIZE_H
 
-/* Gives a failure a name (seed 004 builds on it): ordered rules on exit code, condition,
+/* Gives a failure a name (policies may go by it): ordered rules on exit code, condition,
  * termination message, the pod's error and its events; the first that holds says the
  * category, so that onFailureCategory has something to match for every kind of worker. */
 

@@ -9,8 +9,8 @@
 
 enum curve_shape {
     CURVE_NONE,        /* not stated: someone else's default applies */
-    CURVE_POWER,       /* seed 003: base + n^exponent seconds + n * rand(0..jitter) */
-    CURVE_EXPONENTIAL, /* seed 004: min(base * exponent^(n-1), most); exponent is the multiplier */
+    CURVE_POWER,       /* Zizq's: base + n^exponent seconds + n * rand(0..jitter) */
+    CURVE_EXPONENTIAL, /* Armada's: min(base * exponent^(n-1), most); exponent is the multiplier */
 };
 
 struct curve {
@@ -21,7 +21,7 @@ struct curve {
     span most; /* CURVE_EXPONENTIAL: the longest delay; negative: SPAN_MAX_MS */
 };
 
-/* Server defaults of seed 003: 15 s, 4, 30 s. */
+/* Server defaults, as in Zizq: 15 s, 4, 30 s. */
 struct curve curve_default(void);
 /* The delay before retry n (from 1). Draws exactly once from rng whatever the outcome, and is
  * capped at SPAN_MAX_MS. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Jobs that are to stay off a node (seed 004: anti-affinity), until a time after which that is
+/* Jobs that are to stay off a node (anti-affinity), until a time after which that is
  * only a wish. Few jobs are, so these cost memory each; the others cost nothing.
  *
  * While such a job is ready it lies not in the ready order of its queue but in that of its queue

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Gangs: jobs that are handed out together or not at all (seed 004). A gang is known by its id.
+/* Gangs: jobs that are handed out together or not at all. A gang is known by its id.
  * It forms when as many members as its cardinality says are ready, and all of them are handed out
  * in one turn, so that one batch says so or none. From then on whoever of them has not ended
  * belongs together: when the run of one is to be tried again, the others' runs are ended too,

@@ -301,7 +301,7 @@ static struct decision decide(struct engine *e, instant now, const struct queue 
 }
 
 /* The run that was preempted may still be at work: the next one waits for its end, but no longer
- * than the grace period (seed 004: graceful shutdown). */
+ * than the grace period (a graceful shutdown). */
 static void wait_for_end(struct decision *d, instant now, const struct live *l, span grace)
 {
     struct job_extras *x = &d->extras;

@@ -32,7 +32,7 @@
 #define RETENTION_DEFAULT   ((span){-1}) /* the server's retention applies */
 
 /* Why a dead job is dead; resolution `failed` or `exception` with a reason
- * (names of Taskcluster's protocol, seed 002). */
+ * (names of Taskcluster's protocol). */
 enum resolution {
     RESOLUTION_NONE,
     RESOLUTION_FAILED,
@@ -163,7 +163,7 @@ enum outcome {
     OUTCOME_COUNT
 };
 
-/* What ended a pod or process from outside (seed 004). */
+/* What ended a pod or process from outside. */
 enum condition {
     CONDITION_NONE,
     CONDITION_OOM_KILLED,

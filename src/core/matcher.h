@@ -2,8 +2,8 @@
 #ifndef CORE_MATCHER_H
 #define CORE_MATCHER_H
 
-/* Whether a rule, of a retry policy or of the failure categories, is about a failure
- * (seed 004, "Rule Types"). Pure; everything in a matcher is borrowed from the document
+/* Whether a rule, of a retry policy or of the failure categories, is about a failure: the rule
+ * types of Armada's retry policies. Pure; everything in a matcher is borrowed from the document
  * that it was read from. */
 
 #include <stdbool.h>

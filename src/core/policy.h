@@ -2,7 +2,7 @@
 #ifndef CORE_POLICY_H
 #define CORE_POLICY_H
 
-/* Retry policies (seed 004): rules that match a failure by exit code, condition,
+/* Retry policies, as Armada has them: rules that match a failure by exit code, condition,
  * termination message or category, with budgets per rule and in total. Evaluation
  * is a pure function of policies, failure, counts, settings and chance.
  *

@@ -87,7 +87,7 @@ struct verdict retry_decide(const struct retry_request *r, const struct retry_de
         return retry_then(r->retry_at, now, "when the worker asked", failures, -1);
     if (failures > limit)
         return over_limit(r->outcome, limit);
-    /* Whoever waited for the lease to end has waited already: seed 002 makes the
+    /* Whoever waited for the lease to end has waited already: Taskcluster makes the
      * new run at once. */
     if (r->outcome == OUTCOME_EXPIRED)
         return retry_then(now, now, "the lease ran out", failures, limit);

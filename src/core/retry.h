@@ -21,7 +21,7 @@ struct retry_defaults {
     bool of_queue; /* this backoff was set for the job's queue; else it is the server's */
 };
 
-/* Seed 003: 25 retries on curve_default(). */
+/* As in Zizq: 25 retries on curve_default(). */
 struct retry_defaults retry_defaults(void);
 
 struct retry_request {

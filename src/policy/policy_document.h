@@ -2,7 +2,7 @@
 #ifndef POLICY_POLICY_DOCUMENT_H
 #define POLICY_POLICY_DOCUMENT_H
 
-/* The resource RetryPolicy (seed 004) as a document: read into a struct policy, refused
+/* The resource RetryPolicy as a document: read into a struct policy, refused
  * whole with the first fault in it, and written back in canonical form. What was
  * accepted once is accepted again when it is written and read. */
 

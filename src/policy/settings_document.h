@@ -3,7 +3,7 @@
 #define POLICY_SETTINGS_DOCUMENT_H
 
 /* The settings of retrying as a document: the body of PUT /settings/retry, and the section
- * retryPolicy of a configuration file (seed 004). */
+ * retryPolicy of a configuration file. */
 
 #include "core/policy.h"
 #include "policy/document.h"

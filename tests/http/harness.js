@@ -623,6 +623,6 @@ function useServer(options) {
 }
 
 module.exports = {
-    BIN, Server, Taker, Wire, assertError, begin, makeDir, ownAddress, queueName, rawGet, rawPost, repeat, run,
-    until, useServer, within,
+    BIN, Server, Taker, Wire, assertError, begin, environment, makeDir, ownAddress, queueName, rawGet, rawPost,
+    repeat, run, running, until, useServer, within,
 };

@@ -12,28 +12,9 @@ const http2 = require('node:http2');
 const https = require('node:https');
 const os = require('node:os');
 const path = require('node:path');
+const harness = require('./harness');
 
-const BIN = path.resolve(process.env.TENAX_BIN || path.join(__dirname, '../../build/tenax'));
-const DEADLINE_MS = 20000;
-
-const running = new Set();
-process.on('exit', () => {
-    for (const child of running)
-        child.kill('SIGKILL');
-});
-
-function within(promise, what) {
-    let timer;
-    const late = new Promise((resolve, reject) => {
-        timer = setTimeout(() => reject(new Error(`not in time: ${what}`)), DEADLINE_MS);
-    });
-    return Promise.race([promise, late]).finally(() => clearTimeout(timer));
-}
-
-function environment() {
-    return Object.fromEntries(
-        Object.entries(process.env).filter(([name]) => !/^(TENAX|ZIZQ)_/.test(name)));
-}
+const { BIN, environment, running, within } = harness;
 
 // A folder that goes with the test.
 function makeDir(t) {
@@ -44,19 +25,7 @@ function makeDir(t) {
 
 // Runs the binary to its end: {code, stdout, stderr}.
 function run(args, input = '') {
-    const child = spawn(BIN, args, { env: environment() });
-    running.add(child);
-    const out = { stdout: '', stderr: '' };
-    child.stdin.on('error', () => {});
-    child.stdin.end(input);
-    child.stdout.on('data', (bytes) => { out.stdout += bytes; });
-    child.stderr.on('data', (bytes) => { out.stderr += bytes; });
-    return within(new Promise((resolve) => {
-        child.on('close', (code) => {
-            running.delete(child);
-            resolve({ code, ...out });
-        });
-    }), `tenax ${args.join(' ')} ends`);
+    return harness.run(args, {}, input);
 }
 
 // Starts a server that is stopped with the test: {url, admin, child, lines, stderr()}.
