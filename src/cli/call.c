@@ -215,6 +215,8 @@ static void explain_unreachable(const struct call *c, struct buf *b)
         duration_write(b, connected > 0 ? c->timeout : CONNECT_TIMEOUT);
     } else if (strstr(c->why, "alert certificate required")) {
         buf_lit(b, "the server asks for a certificate: --client-cert and --client-key");
+    } else if (strstr(c->why, "wrong version number")) {
+        buf_lit(b, "what answers there does not speak TLS; a server without it is at http://");
     } else if (c->code == CURLE_GOT_NOTHING || c->code == CURLE_RECV_ERROR ||
                c->code == CURLE_SEND_ERROR || c->code == CURLE_PARTIAL_FILE) {
         buf_lit(b, "the connection broke before the answer was complete");

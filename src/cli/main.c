@@ -163,8 +163,10 @@ int main(int argc, char **argv)
     int code = dispatch(argc, argv);
     /* Output that did not arrive is a failure, unless its reader went away, as
      * with `tenax jobs | head`. */
-    if ((fflush(stdout) != 0 || ferror(stdout)) && errno != EPIPE) {
-        fprintf(stderr, "tenax: cannot write the output: %s\n", strerror(errno));
+    bool now = fflush(stdout) != 0;
+    if ((now || ferror(stdout)) && errno != EPIPE) {
+        fprintf(stderr, "tenax: cannot write the output: %s\n",
+                now ? strerror(errno) : "some of it was refused before");
         code = code == CLI_OK ? CLI_REFUSED : code;
     }
     curl_global_cleanup();

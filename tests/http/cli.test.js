@@ -631,6 +631,8 @@ describe('tenax version and help', () => {
         const { stdout } = await tenax(['version']);
         assert.match(stdout, /^tenax \d+\.\d+\.\d+\n$/);
         assert.equal((await tenax(['--version'])).stdout, stdout);
+        assert.match((await tenax(['version', '--server', '--url', server.url().replace('http', 'https')],
+            { code: 3 })).stderr, /does not speak TLS; a server without it is at http:/);
         const number = stdout.trim().slice('tenax '.length);
         assert.equal((await tenax(['version', '--server'])).stdout,
             `${stdout}server ${number} at ${server.url()}\n`);
