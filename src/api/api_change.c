@@ -8,37 +8,19 @@
 
 /* --- one job --- */
 
-/* Whoever asks for a dry run must not get a wet one. */
-static struct err check_no_params(const struct http_request *req)
-{
-    if (req->query.len == 0)
-        return err_none();
-    return err_make(ERR_UNKNOWN_FIELD, "a change of one job takes no parameters");
-}
-
-static void change_one(struct api *a, struct http_exchange *x, const struct http_request *req,
-                       const struct route_params *params, enum command_kind kind, reply_fn done)
-{
-    struct err err = check_no_params(req);
-    if (err.code == ERR_OK)
-        api_submit_for_id(a, x, req, params, kind, done);
-    else
-        api_reply_error(x, &err, NULL);
-}
-
 void api_remove(ROUTE_ARGS)
 {
-    change_one(ctx, x, req, params, CMD_REMOVE, api_reply_empty);
+    api_submit_for_id(ctx, x, req, params, CMD_REMOVE, api_reply_empty);
 }
 
 void api_cancel(ROUTE_ARGS)
 {
-    change_one(ctx, x, req, params, CMD_CANCEL, api_reply_job);
+    api_submit_for_id(ctx, x, req, params, CMD_CANCEL, api_reply_job);
 }
 
 void api_retry(ROUTE_ARGS)
 {
-    change_one(ctx, x, req, params, CMD_RERUN, api_reply_job);
+    api_submit_for_id(ctx, x, req, params, CMD_RERUN, api_reply_job);
 }
 
 void api_patch(ROUTE_ARGS)
@@ -46,9 +28,7 @@ void api_patch(ROUTE_ARGS)
     struct api *a = ctx;
     struct patch patch;
     struct command c = {.kind = CMD_PATCH, .done = api_reply_job, .ctx = api_call(a, x, req)};
-    struct err err = check_no_params(req);
-    if (err.code == ERR_OK)
-        err = api_path_id(params->at[0], &c.patch.id);
+    struct err err = api_path_id(params->at[0], &c.patch.id);
     if (err.code == ERR_OK)
         err = api_decode_patch(a, req, &patch);
     if (err.code != ERR_OK) {
@@ -168,15 +148,11 @@ void api_reset(ROUTE_ARGS)
 {
     (void)params;
     struct api *a = ctx;
-    struct list_params p;
     struct command c = {
         .kind = CMD_CRON_REMOVE, .done = on_crons_reset, .ctx = api_call(a, x, req)};
-    struct err err = api_read_params(a, req, PARAMS_RESET, &p);
+    struct err err = api_check_media(req);
     if (err.code != ERR_OK)
         api_reply_error(x, &err, NULL);
-    else if (p.list.dry_run)
-        submit(a, x, req, CMD_REMOVE_WHERE, &p, "deleted");
     else
         backend_submit(a->backend, &c);
-    buf_fini(&p.echo);
 }

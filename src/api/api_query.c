@@ -184,9 +184,7 @@ struct err api_read_params(const struct api *a, const struct http_request *req, 
         if (!more)
             return err_none();
         TRY(api_param_once(name, list_names, &seen));
-        known = false;
-        if (kind != PARAMS_RESET)
-            TRY(read_filter(name, value, req->arena, &p->list.filter, &known));
+        TRY(read_filter(name, value, req->arena, &p->list.filter, &known));
         if (known && value.len == 0)
             return err_make(ERR_BAD_VALUE, "%.*s is given without a value", STR_ARG(name));
         if (known) {
@@ -195,7 +193,7 @@ struct err api_read_params(const struct api *a, const struct http_request *req, 
         }
         if (kind == PARAMS_PAGE)
             TRY(read_paging(name, value, &p->list, &known));
-        bool change = kind == PARAMS_CHANGE || kind == PARAMS_RETRY || kind == PARAMS_RESET;
+        bool change = kind == PARAMS_CHANGE || kind == PARAMS_RETRY;
         if (change)
             TRY(read_change(name, value, kind, &p->list, &known));
         int shown = (int)(name.len < 64 ? name.len : 64);

@@ -742,21 +742,6 @@ describe('a range', () => {
         });
 });
 
-describe('a change of one job', () => {
-    const server = useServer();
-
-    it('takes_no_parameters_and_so_no_dry_run_for_a_real_one', async () => {
-        const job = await server.enqueue({ queue: queueName() });
-        const query = '?dry_run=true';
-        for (const res of [await server.delete(`/jobs/${job.id}${query}`),
-            await server.patch(`/jobs/${job.id}${query}`, { priority: 1 }),
-            await server.post(`/jobs/${job.id}/cancel${query}`),
-            await server.post(`/jobs/${job.id}/retry${query}`)])
-            assertError(res, 400, 'unknown_field');
-        assert.deepEqual(await server.job(job.id), { ...job, payload: null });
-    });
-});
-
 describe('a reset', () => {
     const server = useServer();
 
@@ -783,23 +768,6 @@ describe('a reset', () => {
         const { id } = await server.enqueue({ queue: 'held' });
         assert.equal((await taker.next()).id, id); // the stream goes on
         taker.close();
-    });
-
-    it('that_is_a_dry_run_or_was_meant_to_select_takes_nothing', async () => {
-        const { id } = await server.enqueue({ queue: 'here' });
-        await server.request('PUT', '/crons/here', { entries: [] });
-        const dry = await server.post('/reset?dry_run=true');
-        assert.equal(dry.status, 200, dry.text);
-        assert.equal(dry.json.count, await count(server, ''));
-        assert.ok(dry.json.sample.some((job) => job.id === id));
-        for (const query of ['queue=elsewhere', 'status=dead', 'limit=1', 'x'])
-            assertError(await server.post(`/reset?${query}`), 400, 'unknown_field');
-        assertError(await server.post('/reset?dry_run=1'), 400, 'bad_value');
-        await server.job(id);
-        assert.deepEqual((await server.get('/crons')).json.crons, ['here']);
-        assert.equal((await server.post('/reset?dry_run=false')).status, 204);
-        assert.deepEqual((await server.get('/crons')).json.crons, []);
-        assertError(await server.get(`/jobs/${id}`), 404, 'not_found');
     });
 
     it('of_nothing_is_fine_too', async () => {
