@@ -283,17 +283,6 @@ static void on_all_removed(void *ctx, const struct reply *r)
 
 /* --- handlers --- */
 
-static void submit(struct api *a, struct http_exchange *x, const struct http_request *req,
-                   struct command *c, struct err err)
-{
-    if (err.code != ERR_OK) {
-        api_reply_error(x, &err, NULL);
-        return;
-    }
-    c->ctx = api_call(a, x, req);
-    backend_submit(a->backend, c);
-}
-
 /* The group and the entry of the path; an empty one must not come to mean all of them. */
 static struct err read_path(const struct route_params *params, struct str *group, struct str *entry)
 {
@@ -311,7 +300,7 @@ void api_crons(ROUTE_ARGS)
 {
     (void)params;
     struct command c = {.kind = CMD_CRON_READ, .done = on_names};
-    submit(ctx, x, req, &c, api_check_media(req));
+    api_submit(ctx, x, req, &c, api_check_media(req));
 }
 
 void api_crons_remove(ROUTE_ARGS)
@@ -322,21 +311,21 @@ void api_crons_remove(ROUTE_ARGS)
     /* Whoever thinks that this filters must not lose everything. */
     if (err.code == ERR_OK && req->query.len)
         err = err_make(ERR_UNKNOWN_FIELD, "this takes no parameters: it deletes every cron group");
-    submit(ctx, x, req, &c, err);
+    api_submit(ctx, x, req, &c, err);
 }
 
 void api_cron_read(ROUTE_ARGS)
 {
     struct command c = {.kind = CMD_CRON_READ, .done = params->count > 1 ? on_entry : on_group};
     struct err err = read_path(params, &c.cron.group, &c.cron.entry);
-    submit(ctx, x, req, &c, err.code == ERR_OK ? api_check_media(req) : err);
+    api_submit(ctx, x, req, &c, err.code == ERR_OK ? api_check_media(req) : err);
 }
 
 void api_cron_remove(ROUTE_ARGS)
 {
     struct command c = {.kind = CMD_CRON_REMOVE, .done = api_reply_empty};
     struct err err = read_path(params, &c.cron.group, &c.cron.entry);
-    submit(ctx, x, req, &c, err.code == ERR_OK ? api_check_media(req) : err);
+    api_submit(ctx, x, req, &c, err.code == ERR_OK ? api_check_media(req) : err);
 }
 
 void api_cron_patch(ROUTE_ARGS)
@@ -347,7 +336,7 @@ void api_cron_patch(ROUTE_ARGS)
     struct err err = read_path(params, &c.cron.group, &c.cron.entry);
     if (err.code == ERR_OK)
         err = api_decode_body(ctx, req, table, COUNT(table), false, &c.cron);
-    submit(ctx, x, req, &c, err);
+    api_submit(ctx, x, req, &c, err);
 }
 
 void api_cron_put(ROUTE_ARGS)
@@ -355,7 +344,7 @@ void api_cron_put(ROUTE_ARGS)
     struct command c = {.kind = CMD_CRON_PUT, .done = on_group};
     struct err err = cron_check_name(params->at[0], "the name of a cron group");
     c.cron_put.group = params->at[0];
-    submit(ctx, x, req, &c, err.code == ERR_OK ? decode_group(ctx, req, &c.cron_put) : err);
+    api_submit(ctx, x, req, &c, err.code == ERR_OK ? decode_group(ctx, req, &c.cron_put) : err);
 }
 
 static struct err begin_entry(const struct api *a, const struct http_request *req, struct str group,
@@ -372,12 +361,12 @@ void api_cron_entry_put(ROUTE_ARGS)
     struct err err = begin_entry(ctx, req, params->at[0], &c.cron_put);
     if (err.code == ERR_OK && !str_eq(c.cron_put.entries[0].name, params->at[1]))
         err = err_make(ERR_BAD_VALUE, "name: it must be the one in the path");
-    submit(ctx, x, req, &c, err);
+    api_submit(ctx, x, req, &c, err);
 }
 
 /* Whoever adds must hear of an entry that is there already instead of replacing it. */
 void api_cron_entry_add(ROUTE_ARGS)
 {
     struct command c = {.kind = CMD_CRON_PUT, .done = on_entry_added, .cron_put.fresh = true};
-    submit(ctx, x, req, &c, begin_entry(ctx, req, params->at[0], &c.cron_put));
+    api_submit(ctx, x, req, &c, begin_entry(ctx, req, params->at[0], &c.cron_put));
 }

@@ -124,6 +124,10 @@ bool api_replies_packed(const struct http_exchange *x);
 /* A JSON text as MessagePack; valid until the next call. */
 struct str api_pack(struct api *a, struct str json);
 struct call *api_call(struct api *a, struct http_exchange *x, const struct http_request *req);
+/* Gives the command to the backend, with a call as what its reply is for; or answers with the error
+ * that was found while it was read. */
+void api_submit(struct api *a, struct http_exchange *x, const struct http_request *req,
+                struct command *c, struct err err);
 void api_reply_error(struct http_exchange *x, const struct err *err, const char *extra);
 void api_reply_json(struct http_exchange *x, int status, const struct buf *body);
 /* If the reply is an error, sends it and returns true. */

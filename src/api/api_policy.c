@@ -26,17 +26,6 @@ static void on_created(void *ctx, const struct reply *r)
     reply_document(ctx, 201, r);
 }
 
-static void submit(struct api *a, struct http_exchange *x, const struct http_request *req,
-                   struct command *c, struct err err)
-{
-    if (err.code != ERR_OK) {
-        api_reply_error(x, &err, NULL);
-        return;
-    }
-    c->ctx = api_call(a, x, req);
-    backend_submit(a->backend, c);
-}
-
 static bool is_yaml(struct str type)
 {
     for (size_t i = 0; i + 4 <= type.len; i++)
@@ -65,14 +54,14 @@ static void put(struct api *a, struct http_exchange *x, const struct http_reques
 {
     struct err err = read_format(req, &c->resource.format);
     c->resource.text = req->body;
-    submit(a, x, req, c, err);
+    api_submit(a, x, req, c, err);
 }
 
 void api_policies(ROUTE_ARGS)
 {
     (void)params;
     struct command c = {.kind = CMD_POLICY_READ, .done = on_document};
-    submit(ctx, x, req, &c, api_check_media(req));
+    api_submit(ctx, x, req, &c, api_check_media(req));
 }
 
 void api_policy_create(ROUTE_ARGS)
@@ -90,7 +79,7 @@ static void do_named(struct api *a, struct http_exchange *x, const struct http_r
     struct err err = api_check_media(req);
     if (c.resource.name.len == 0)
         err = err_make(ERR_NOT_FOUND, "there is none with an empty name");
-    submit(a, x, req, &c, err);
+    api_submit(a, x, req, &c, err);
 }
 
 static void put_named(struct api *a, struct http_exchange *x, const struct http_request *req,
@@ -123,7 +112,7 @@ void api_categories(ROUTE_ARGS)
 {
     (void)params;
     struct command c = {.kind = CMD_CATEGORIES_READ, .done = on_document};
-    submit(ctx, x, req, &c, api_check_media(req));
+    api_submit(ctx, x, req, &c, api_check_media(req));
 }
 
 void api_categories_create(ROUTE_ARGS)
@@ -152,7 +141,7 @@ void api_retry_settings(ROUTE_ARGS)
 {
     (void)params;
     struct command c = {.kind = CMD_RETRY_SETTINGS_READ, .done = on_document};
-    submit(ctx, x, req, &c, api_check_media(req));
+    api_submit(ctx, x, req, &c, api_check_media(req));
 }
 
 void api_retry_settings_put(ROUTE_ARGS)
@@ -165,5 +154,5 @@ void api_retry_settings_put(ROUTE_ARGS)
         err = job_check_name(req->worker_id, "Worker-Id");
     c.resource.text = req->body;
     c.resource.by = req->worker_id;
-    submit(ctx, x, req, &c, err);
+    api_submit(ctx, x, req, &c, err);
 }

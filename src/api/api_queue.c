@@ -295,17 +295,6 @@ static struct err decode(const struct api *a, const struct http_request *req, st
 
 /* --- endpoints --- */
 
-static void submit(struct api *a, struct http_exchange *x, const struct http_request *req,
-                   struct command *c, struct err err)
-{
-    if (err.code != ERR_OK) {
-        api_reply_error(x, &err, NULL);
-        return;
-    }
-    c->ctx = api_call(a, x, req);
-    backend_submit(a->backend, c);
-}
-
 void api_queue_create(ROUTE_ARGS)
 {
     (void)params;
@@ -313,7 +302,7 @@ void api_queue_create(ROUTE_ARGS)
     struct err err = decode(ctx, req, (struct str){0}, &c.queue);
     c.queue.create = true;
     c.queue.set = QUEUE_ALL;
-    submit(ctx, x, req, &c, err);
+    api_submit(ctx, x, req, &c, err);
 }
 
 static void change(struct api *a, struct http_exchange *x, const struct http_request *req,
@@ -324,7 +313,7 @@ static void change(struct api *a, struct http_exchange *x, const struct http_req
     if (err.code == ERR_OK)
         err = decode(a, req, name, &c.queue);
     c.queue.set |= set;
-    submit(a, x, req, &c, err);
+    api_submit(a, x, req, &c, err);
 }
 
 void api_queue_put(ROUTE_ARGS)
@@ -342,7 +331,7 @@ static void ask(struct api *a, struct http_exchange *x, const struct http_reques
 {
     struct command c = {.kind = kind, .done = done, .queue.name = name};
     struct err err = job_check_name(name, "a queue");
-    submit(a, x, req, &c, err.code == ERR_OK ? api_check_media(req) : err);
+    api_submit(a, x, req, &c, err.code == ERR_OK ? api_check_media(req) : err);
 }
 
 void api_queue_read(ROUTE_ARGS)

@@ -23,6 +23,17 @@ struct call *api_call(struct api *a, struct http_exchange *x, const struct http_
     return c;
 }
 
+void api_submit(struct api *a, struct http_exchange *x, const struct http_request *req,
+                struct command *c, struct err err)
+{
+    if (err.code != ERR_OK) {
+        api_reply_error(x, &err, NULL);
+        return;
+    }
+    c->ctx = api_call(a, x, req);
+    backend_submit(a->backend, c);
+}
+
 /* --- the format --- */
 
 static void empty(struct buf *b)
