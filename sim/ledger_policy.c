@@ -192,10 +192,11 @@ static bool has_words(const struct run *run, const char *words)
 static bool is_by_limits(const struct ledger *l, const struct mjob *m, const struct run *run,
                          int64_t granted)
 {
-    if (read_reason(run).by_policy || has_words(run, "policy") || has_words(run, "globalMaxRetries"))
+    if (read_reason(run).by_policy || has_words(run, "policy") ||
+        has_words(run, "globalMaxRetries"))
         return false;
-    int64_t limit = m->retry_limit == RETRY_LIMIT_DEFAULT ? l->settings.retry.limit
-                                                          : (int64_t)m->retry_limit;
+    int64_t limit =
+        m->retry_limit == RETRY_LIMIT_DEFAULT ? l->settings.retry.limit : (int64_t)m->retry_limit;
     return m->patched & PATCH_RETRY_LIMIT ||
            instant_is_set(run->retry_at) == (run->attempt - granted <= limit);
 }

@@ -52,8 +52,8 @@ static void keep_count(struct side *s, struct policy_count slot)
 static void judge_by_policies(struct side *s, const struct run *run, struct answer *v)
 {
     const struct simulate_rules *r = s->rules;
-    v->policy = policy_evaluate(r->list, r->count, r->settings, &run->failure, s->counts, s->used,
-                                &s->rng);
+    v->policy =
+        policy_evaluate(r->list, r->count, r->settings, &run->failure, s->counts, s->used, &s->rng);
     v->by = &v->policy;
     v->retry = v->policy.retry;
     v->delay = v->policy.delay;
