@@ -105,7 +105,7 @@ static void check_expired(const struct ledger *l, const struct mjob *m, const st
     PROMISE(m->rerun_ever || ledger_limit_is_open(l, m) ||
                 retry == (run->attempt <= limit_of(l, m)),
             "RETRY", "job %lu: expired run %u: retry limit not kept", m->serial, run->index);
-    PROMISE(!retry || l->has_policies || run->retry_at.ms == run->ended_at.ms, "RETRY",
+    PROMISE(!retry || run->retry_at.ms == run->ended_at.ms, "RETRY",
             "job %lu: expired run %u is not tried again at once", m->serial, run->index);
 }
 

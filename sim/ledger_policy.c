@@ -188,19 +188,29 @@ static bool has_words(const struct run *run, const char *words)
     return memmem(run->reason.at, run->reason.len, words, strlen(words)) != NULL;
 }
 
+/* The job's own retries are what is left without those that policies granted. */
+static bool is_by_limits(const struct ledger *l, const struct mjob *m, const struct run *run,
+                         int64_t granted)
+{
+    if (read_reason(run).by_policy || has_words(run, "policy") ||
+        has_words(run, "globalMaxRetries"))
+        return false;
+    int64_t limit =
+        m->retry_limit == RETRY_LIMIT_DEFAULT ? l->settings.retry.limit : (int64_t)m->retry_limit;
+    return m->patched & PATCH_RETRY_LIMIT ||
+           instant_is_set(run->retry_at) == (run->attempt - granted <= limit);
+}
+
 static bool is_by_policy(const struct ledger *l, const struct mjob *m, const struct msetting *s,
                          const struct counts *used, const struct run *run)
 {
     struct effective e = effective(l, m);
     struct said said = read_reason(run);
     bool retry = instant_is_set(run->retry_at);
-    if (!s->enabled || e.count == 0) {
-        if (said.by_policy || has_words(run, "policy") || has_words(run, "globalMaxRetries"))
-            return false;
-        int64_t limit = m->retry_limit == RETRY_LIMIT_DEFAULT ? l->settings.retry.limit
-                                                              : (int64_t)m->retry_limit;
-        return m->patched & PATCH_RETRY_LIMIT || retry == (run->attempt <= limit);
-    }
+    if (!s->enabled || e.count == 0)
+        return is_by_limits(l, m, run, 0);
+    if (run->outcome == OUTCOME_EXPIRED)
+        return is_by_limits(l, m, run, sum(used));
     struct decision d = decide(l, &e, s, used, &run->failure);
     if (!d.retry)
         return !retry && run->reason.len > 5 && memcmp(run->reason.at, "dead:", 5) == 0;

@@ -191,15 +191,13 @@ static void add_words(char reason[RETRY_REASON_MAX], const char *words)
 }
 
 static void adopt(const struct engine *e, struct decision *d, const struct policy_verdict *v,
-                  const struct policy *p, const struct retry_request *r, const struct failure *f,
-                  instant now, struct arena *a)
+                  const struct policy *p, const struct failure *f, instant now, struct arena *a)
 {
     d->verdict = (struct verdict){.retry = v->retry, .at = INSTANT_NONE};
     d->ruling = (struct ruling){p ? p->name : (struct str){0}, v->rule, v->count, v->limit};
     memcpy(d->verdict.reason, v->reason, sizeof v->reason);
     if (!v->retry) {
-        d->verdict.resolution =
-            r->outcome == OUTCOME_EXPIRED ? RESOLUTION_CLAIM_EXPIRED : RESOLUTION_FAILED;
+        d->verdict.resolution = RESOLUTION_FAILED;
         return;
     }
     const struct tally t = {p->name, v->slot.rule, v->slot.count};
@@ -262,13 +260,24 @@ static struct ruling ruling_of_limits(const struct retry_defaults *defaults,
     if (r->kill || instant_is_set(r->retry_at))
         return RULING_NONE;
     return (struct ruling){.rule = -1,
-                           .count = job->state.attempts - job->state.forgiven + (v->retry ? 1 : 0),
+                           .count = retry_failures(r) - (v->retry ? 0 : 1),
                            .limit = job->retry_limit == RETRY_LIMIT_DEFAULT ? defaults->limit
                                                                             : job->retry_limit};
 }
 
+/* By the job's own limits, the queue's and the server's. */
+static void decide_by_limits(struct engine *e, instant now, const struct queue *q,
+                             const struct retry_request *r, struct decision *d)
+{
+    struct retry_defaults defaults = engine_limits_retry(e, q);
+    d->verdict = retry_decide(r, &defaults, now, &e->rng);
+    grow(d, NULL, r->job);
+    d->ruling = ruling_of_limits(&defaults, r, &d->verdict);
+}
+
 /* A word of the worker comes first; then the retry policies, if any is effective; then the job's
- * own limits, the queue's and the server's. */
+ * own limits, the queue's and the server's. Those alone decide about a lease that ran out: policies
+ * judge what failed, and nobody knows that anything did. */
 static struct decision decide(struct engine *e, instant now, const struct queue *q,
                               const struct retry_request *r, const struct failure *f,
                               struct arena *a)
@@ -285,16 +294,19 @@ static struct decision decide(struct engine *e, instant now, const struct queue 
         n = e->port.policies(e->port.ctx, job->queue, job->options.retry_policies, a, &list,
                              &settings);
     if (n == 0) {
-        struct retry_defaults defaults = engine_limits_retry(e, q);
-        d.verdict = retry_decide(r, &defaults, now, &e->rng);
-        grow(&d, NULL, job);
-        d.ruling = ruling_of_limits(&defaults, r, &d.verdict);
+        decide_by_limits(e, now, q, r, &d);
         return d;
     }
     size_t used = tally_counts(d.extras.retry_counts, a, &counts);
+    if (r->outcome == OUTCOME_EXPIRED) {
+        struct retry_request own = *r;
+        own.by_policies = policy_total(counts, used);
+        decide_by_limits(e, now, q, &own, &d);
+        return d;
+    }
     struct policy_verdict v = policy_evaluate(list, n, settings, f, counts, used, &e->rng);
     count_give_up(e, v.over_match_limit);
-    adopt(e, &d, &v, v.policy >= 0 ? list[v.policy] : NULL, r, f, now, a);
+    adopt(e, &d, &v, v.policy >= 0 ? list[v.policy] : NULL, f, now, a);
     if (v.retry)
         grow(&d, v.rule >= 0 ? &list[v.policy]->rules[v.rule] : NULL, job);
     return d;

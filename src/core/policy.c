@@ -124,7 +124,7 @@ static span draw_delay(const struct curve *curve, uint32_t n, struct rng *rng)
 
 /* --- counts --- */
 
-static uint32_t sum(const struct policy_count *counts, size_t n)
+uint32_t policy_total(const struct policy_count *counts, size_t n)
 {
     uint32_t total = 0;
     for (size_t i = 0; i < n; i++)
@@ -242,7 +242,7 @@ struct policy_verdict policy_evaluate(const struct policy *const *policies, size
     v.over_match_limit = subject.gave_up > 0;
     v.steps = subject.steps;
     v.limit = policy_limit(c.policy, c.rule, settings);
-    v.total = sum(counts, count_count);
+    v.total = policy_total(counts, count_count);
     find_slot(&c, counts, count_count, &v);
     span delay = draw_delay(policy_backoff(c.policy, c.rule, settings), v.count + 1, rng);
 

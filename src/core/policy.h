@@ -103,6 +103,9 @@ struct policy_verdict {
     char reason[256];
 };
 
+/* All retries that these counts speak of. */
+uint32_t policy_total(const struct policy_count *counts, size_t n);
+
 /* counts: what the job has used so far (any order; slots of policies that no longer apply still
  * count towards the total). What a rule matches: see matcher_holds. A policy that is named twice
  * counts once. Nothing matched: the first policy that states a default action decides, else Fail; a

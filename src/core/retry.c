@@ -66,6 +66,15 @@ static struct verdict over_limit(enum outcome outcome, int64_t limit)
     return give_up(outcome, why);
 }
 
+uint32_t retry_failures(const struct retry_request *r)
+{
+    const struct job_state *s = &r->job->state;
+    must(s->forgiven <= s->attempts);
+    uint32_t before = s->attempts - s->forgiven;
+    /* The counts of policies are bytes from the disk: believed, but not trusted. */
+    return before > r->by_policies ? before - r->by_policies + 1 : 1;
+}
+
 struct verdict retry_decide(const struct retry_request *r, const struct retry_defaults *defaults,
                             instant now, struct rng *rng)
 {
@@ -74,8 +83,7 @@ struct verdict retry_decide(const struct retry_request *r, const struct retry_de
     bool own = job->backoff.shape != CURVE_NONE;
     const struct curve *curve = own ? &job->backoff : &defaults->backoff;
     int64_t limit = job->retry_limit == RETRY_LIMIT_DEFAULT ? defaults->limit : job->retry_limit;
-    must(job->state.forgiven <= job->state.attempts);
-    uint32_t failures = job->state.attempts - job->state.forgiven + 1;
+    uint32_t failures = retry_failures(r);
 
     /* Draw the jitter whatever the verdict, so that another verdict for one job
      * does not shift every later draw of an unrelated simulation seed. */

@@ -29,6 +29,8 @@ struct retry_request {
     enum outcome outcome;  /* OUTCOME_FAILED or OUTCOME_EXPIRED */
     bool kill;             /* the worker says: never again */
     instant retry_at;      /* the worker says: then, even past the limit; or none */
+    uint32_t by_policies;  /* of the attempts, those that policies let be retried: no part of the
+                            * job's own limit */
 };
 
 struct verdict {
@@ -37,6 +39,9 @@ struct verdict {
     enum resolution resolution;    /* of a dead job */
     char reason[RETRY_REASON_MAX]; /* for a person; never empty */
 };
+
+/* The failures that count against the limit, this one included. */
+uint32_t retry_failures(const struct retry_request *r);
 
 struct verdict retry_decide(const struct retry_request *r, const struct retry_defaults *defaults,
                             instant now, struct rng *rng);

@@ -49,35 +49,45 @@ static void keep_count(struct side *s, struct policy_count slot)
     s->counts[s->used++] = slot;
 }
 
+static void judge_by_policies(struct side *s, const struct run *run, struct answer *v)
+{
+    const struct simulate_rules *r = s->rules;
+    v->policy =
+        policy_evaluate(r->list, r->count, r->settings, &run->failure, s->counts, s->used, &s->rng);
+    v->by = &v->policy;
+    v->retry = v->policy.retry;
+    v->delay = v->policy.delay;
+    v->reason = v->policy.reason;
+    *s->steps += v->policy.steps;
+    if (v->retry)
+        keep_count(s, v->policy.slot);
+}
+
+static void judge_by_limits(struct side *s, const struct run *run, struct answer *v)
+{
+    struct job job = *s->what->job;
+    job.state.attempts = s->attempts;
+    job.state.forgiven = 0;
+    const struct retry_request request = {
+        .job = &job,
+        .outcome = run->outcome == OUTCOME_EXPIRED ? OUTCOME_EXPIRED : OUTCOME_FAILED,
+        .retry_at = INSTANT_NONE,
+        .by_policies = policy_total(s->counts, s->used)};
+    instant now = {0};
+    v->plain = retry_decide(&request, s->defaults, now, &s->rng);
+    v->retry = v->plain.retry;
+    v->delay = v->retry ? instant_diff(v->plain.at, now) : (span){0};
+    v->reason = v->plain.reason;
+}
+
 /* As engine_report.c decides, without what a worker may say. */
 static void judge(struct side *s, const struct run *run, struct answer *v)
 {
-    const struct simulate_rules *r = s->rules;
     *v = (struct answer){0};
-    if (r->count) {
-        v->policy = policy_evaluate(r->list, r->count, r->settings, &run->failure, s->counts,
-                                    s->used, &s->rng);
-        v->by = &v->policy;
-        v->retry = v->policy.retry;
-        v->delay = v->policy.delay;
-        v->reason = v->policy.reason;
-        *s->steps += v->policy.steps;
-        if (v->retry)
-            keep_count(s, v->policy.slot);
-    } else {
-        struct job job = *s->what->job;
-        job.state.attempts = s->attempts;
-        job.state.forgiven = 0;
-        const struct retry_request request = {
-            .job = &job,
-            .outcome = run->outcome == OUTCOME_EXPIRED ? OUTCOME_EXPIRED : OUTCOME_FAILED,
-            .retry_at = INSTANT_NONE};
-        instant now = {0};
-        v->plain = retry_decide(&request, s->defaults, now, &s->rng);
-        v->retry = v->plain.retry;
-        v->delay = v->retry ? instant_diff(v->plain.at, now) : (span){0};
-        v->reason = v->plain.reason;
-    }
+    if (s->rules->count && run->outcome != OUTCOME_EXPIRED)
+        judge_by_policies(s, run, v);
+    else
+        judge_by_limits(s, run, v);
     s->attempts++;
     s->over = !v->retry;
     if (v->retry) {

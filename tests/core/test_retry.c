@@ -203,6 +203,23 @@ static void every_verdict_takes_the_same_number_of_draws(void **state)
     }
 }
 
+static void what_policies_granted_is_no_part_of_the_limit(void **state)
+{
+    (void)state;
+    struct job job = job_with(1, 5);
+    struct retry_request r = EXPIRED;
+    r.by_policies = 5;
+    struct verdict v = decide(&job, r);
+    assert_true(v.retry);
+    assert_string_equal(v.reason, "retry 1 of 1, the lease ran out, at once");
+    r.by_policies = 4;
+    v = decide(&job, r);
+    assert_false(v.retry);
+    assert_string_equal(v.reason, "dead: the lease ran out and the only retry is used up");
+    r.by_policies = 9; /* more than there were attempts: a record that is not ours */
+    assert_true(decide(&job, r).retry);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -217,6 +234,7 @@ int main(void)
         cmocka_unit_test(retry_at_in_the_past_is_at_once),
         cmocka_unit_test(an_expired_lease_is_retried_at_once_and_uses_a_retry),
         cmocka_unit_test(leases_that_ran_out_too_often_say_so),
+        cmocka_unit_test(what_policies_granted_is_no_part_of_the_limit),
         cmocka_unit_test(limits_of_0_and_1_have_their_own_words),
         cmocka_unit_test(the_largest_numbers_fit),
         cmocka_unit_test(every_verdict_takes_the_same_number_of_draws),

@@ -447,18 +447,26 @@ describe('a job with retry policies', () => {
         await change(server, { enabled: true });
     });
 
-    it('is_judged_when_its_claim_expires', async () => {
+    it('is_not_judged_when_its_claim_expires', async () => {
         const queue = queueName();
-        await putPolicy(server, 'expiry', { defaultAction: 'Fail' });
+        await putPolicy(server, 'expiry', {
+            defaultAction: 'Fail', rules: [{ action: 'Retry', onConditions: ['Evicted'] }],
+        });
         await attach(server, queue, ['expiry']);
-        const { id } = await server.enqueue({ queue });
-        await server.claimOne(queue, { lease_ms: 1000 });
-        const dead = await until(async () => {
+        const { id } = await server.enqueue({ queue, retry_limit: 1 });
+        const ended = async (attempts, status) => until(async () => {
             const job = await server.job(id);
-            return job.status === 'dead' && job;
-        }, 'the claim expires');
+            return job.status === status && job.attempts === attempts && job;
+        }, `attempt ${attempts} is over`);
+        await server.claimOne(queue);
+        assert.equal((await fail(server, id, { condition: 'Evicted' })).status, 'ready');
+        await server.claimOne(queue, { lease_ms: 1000 });
+        const again = await ended(2, 'ready');
+        assert.match(again.reason, /^retry 1 of 1, the lease ran out, at once/);
+        await server.claimOne(queue, { lease_ms: 1000 });
+        const dead = await ended(3, 'dead');
         assert.equal(dead.resolution, 'claim-expired');
-        assert.match(dead.reason, /policy expiry says Fail/);
+        assert.match(dead.reason, /the lease ran out and the only retry is used up/);
     });
 });
 

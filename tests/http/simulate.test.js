@@ -8,7 +8,7 @@ const assert = require('node:assert/strict');
 const fs = require('node:fs');
 const path = require('node:path');
 const { after, describe, it } = require('node:test');
-const { assertError, makeDir, queueName, run, useServer } = require('./harness');
+const { assertError, makeDir, queueName, run, until, useServer } = require('./harness');
 
 const policy = (name, spec) => ({
     apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy', metadata: { name }, spec,
@@ -43,6 +43,21 @@ describe('a simulation', () => {
         }
         return id;
     }
+
+    it('leaves_claims_that_expired_to_the_limits_of_the_job', async () => {
+        const queue = queueName();
+        const { id } = await server.enqueue({ queue, retry_limit: 0 });
+        await server.claimOne(queue, { lease_ms: 1000 });
+        await until(async () => (await server.job(id)).status === 'dead', 'its claim expires');
+        const stored = await simulate({
+            policies: [policy('all', { defaultAction: 'Retry' })], queues: [queue],
+        });
+        const [{ draft, today }] = stored.jobs[0].failures;
+        assert.deepEqual(draft, {
+            action: 'Fail', reason: 'dead: the lease ran out and no retries are allowed',
+        });
+        assert.deepEqual(draft, today);
+    });
 
     it('judges_stored_failures_beside_today_and_changes_nothing', async () => {
         const queue = queueName();
