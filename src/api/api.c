@@ -39,7 +39,7 @@ static const struct route routes[] = {
     {HTTP_POST, "/jobs/{id}/cancel", api_cancel},
     {HTTP_POST, "/jobs/{id}/retry", api_retry},
     {HTTP_POST, "/jobs/retry", api_retry_where, .query = true},
-    {HTTP_POST, "/reset", api_reset},
+    {HTTP_POST, "/reset", api_reset, .query = true},
     {HTTP_GET, "/queues", api_queues, .query = true},
     {HTTP_POST, "/queues", api_queue_create},
     {HTTP_GET, "/queues/{name}", api_queue_read},

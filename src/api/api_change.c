@@ -79,11 +79,35 @@ static void submit(struct api *a, struct http_exchange *x, const struct http_req
     backend_submit(a->backend, &c);
 }
 
+/* Filters in a body would go unseen, and everything be changed. */
+static struct err check_no_body(const struct http_request *req)
+{
+    bool more;
+    struct json_string key;
+    if (req->body.len == 0)
+        return err_none();
+    struct json_cursor c = json_open(req->body);
+    TRY(json_enter_object(&c));
+    TRY(json_next_member(&c, &more, &key));
+    if (more)
+        return err_at(ERR_UNKNOWN_FIELD, (int64_t)key.offset,
+                      "'%.*s' belongs into the query of the URL: this takes no body",
+                      (int)(key.raw.len < 64 ? key.raw.len : 64), key.raw.at);
+    return json_close(&c);
+}
+
+static struct err read_change_of_many(const struct api *a, const struct http_request *req,
+                                      enum params kind, struct list_params *p)
+{
+    TRY(api_read_params(a, req, kind, p));
+    return check_no_body(req);
+}
+
 void api_remove_where(ROUTE_ARGS)
 {
     (void)params;
     struct list_params p;
-    struct err err = api_read_params(ctx, req, PARAMS_CHANGE, &p);
+    struct err err = read_change_of_many(ctx, req, PARAMS_CHANGE, &p);
     if (err.code == ERR_OK)
         submit(ctx, x, req, CMD_REMOVE_WHERE, &p, "deleted");
     else
@@ -122,7 +146,7 @@ void api_retry_where(ROUTE_ARGS)
 {
     (void)params;
     struct list_params p;
-    struct err err = api_read_params(ctx, req, PARAMS_RETRY, &p);
+    struct err err = read_change_of_many(ctx, req, PARAMS_RETRY, &p);
     unsigned dead = 1u << STATUS_DEAD;
     if (err.code == ERR_OK && p.list.filter.statuses && p.list.filter.statuses != dead)
         err = err_make(ERR_UNPROCESSABLE, "only dead jobs can be retried: status=dead");
@@ -148,11 +172,15 @@ void api_reset(ROUTE_ARGS)
 {
     (void)params;
     struct api *a = ctx;
+    struct list_params p;
     struct command c = {
         .kind = CMD_CRON_REMOVE, .done = on_crons_reset, .ctx = api_call(a, x, req)};
-    struct err err = api_check_media(req);
+    struct err err = read_change_of_many(a, req, PARAMS_RESET, &p);
     if (err.code != ERR_OK)
         api_reply_error(x, &err, NULL);
+    else if (p.list.dry_run)
+        submit(a, x, req, CMD_REMOVE_WHERE, &p, "deleted");
     else
         backend_submit(a->backend, &c);
+    buf_fini(&p.echo);
 }

@@ -231,7 +231,7 @@ void api_encode_notes(struct buf *b, const struct job_notes *notes);
 /* api_query.c */
 /* A whole number of a parameter; name is for the error. */
 struct err api_read_number(struct str text, const char *name, int64_t lo, int64_t hi, int64_t *v);
-enum params { PARAMS_FILTER, PARAMS_PAGE, PARAMS_CHANGE, PARAMS_RETRY };
+enum params { PARAMS_FILTER, PARAMS_PAGE, PARAMS_CHANGE, PARAMS_RETRY, PARAMS_RESET };
 struct list_params {
     struct list_command list;
     struct buf echo; /* the filters, for the links of pages; to be released by the caller */

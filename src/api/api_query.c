@@ -184,7 +184,9 @@ struct err api_read_params(const struct api *a, const struct http_request *req, 
         if (!more)
             return err_none();
         TRY(api_param_once(name, list_names, &seen));
-        TRY(read_filter(name, value, req->arena, &p->list.filter, &known));
+        known = false; /* what is reset is all there is: it has no filters */
+        if (kind != PARAMS_RESET)
+            TRY(read_filter(name, value, req->arena, &p->list.filter, &known));
         if (known && value.len == 0)
             return err_make(ERR_BAD_VALUE, "%.*s is given without a value", STR_ARG(name));
         if (known) {
@@ -193,7 +195,7 @@ struct err api_read_params(const struct api *a, const struct http_request *req, 
         }
         if (kind == PARAMS_PAGE)
             TRY(read_paging(name, value, &p->list, &known));
-        bool change = kind == PARAMS_CHANGE || kind == PARAMS_RETRY;
+        bool change = kind >= PARAMS_CHANGE;
         if (change)
             TRY(read_change(name, value, kind, &p->list, &known));
         int shown = (int)(name.len < 64 ? name.len : 64);

@@ -742,6 +742,21 @@ describe('a range', () => {
         });
 });
 
+describe('filters in a body', () => {
+    const server = useServer();
+
+    it('are_refused_where_they_would_go_unseen', async () => {
+        const { id } = await makeDead(server);
+        const body = { queue: 'another' };
+        for (const res of [await server.request('DELETE', '/jobs', body),
+            await server.post('/jobs/retry', body)])
+            assertError(res, 400, 'unknown_field', /'queue' belongs into the query of the URL/);
+        assertError(await server.post('/jobs/retry', [1]), 400, 'wrong_type');
+        assert.equal((await server.job(id)).status, 'dead');
+        assert.equal((await server.post('/jobs/retry', {})).json.retried, 1);
+    });
+});
+
 describe('a reset', () => {
     const server = useServer();
 
@@ -768,6 +783,24 @@ describe('a reset', () => {
         const { id } = await server.enqueue({ queue: 'held' });
         assert.equal((await taker.next()).id, id); // the stream goes on
         taker.close();
+    });
+
+    it('shows_what_would_go_in_a_dry_run', async () => {
+        const jobs = Array.from({ length: 12 }, () => ({ queue: 'kept', type: 't', payload: 1 }));
+        assert.equal((await server.post('/jobs/bulk', { jobs })).status, 201);
+        const before = (await server.get('/jobs/count')).json.count;
+        const { status, json } = await server.post('/reset?dry_run=true');
+        assert.equal(status, 200);
+        assert.deepEqual([json.dry_run, json.count, json.sample.length], [true, before, 10]);
+        assert.equal((await server.get('/jobs/count')).json.count, before);
+    });
+
+    it('has_no_filters', async () => {
+        for (const name of ['queue', 'status', 'id', 'rate'])
+            assertError(await server.post(`/reset?${name}=1`), 400, 'unknown_field');
+        assertError(await server.post('/reset', { queue: 'q' }), 400, 'unknown_field', /'queue'/);
+        assert.notEqual((await server.get('/jobs/count')).json.count, 0);
+        assert.equal((await server.post('/reset', {})).status, 204);
     });
 
     it('of_nothing_is_fine_too', async () => {
