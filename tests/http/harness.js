@@ -32,7 +32,7 @@ function loadOpenapi() {
     } catch (err) {
         if (err.code !== 'MODULE_NOT_FOUND')
             throw err;
-        throw new Error('the tests need modules that are not there: run tools/setup test', { cause: err });
+        throw new Error('modules of the tests are missing: run tools/setup test', { cause: err });
     }
 }
 
