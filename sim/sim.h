@@ -6,7 +6,7 @@
  * misbehaves, virtual clients, one clock that nobody else turns, and a ledger that judges.
  * Everything follows from the seed. */
 
-#include "backend/embedded.h"
+#include "backend/embedded/embedded.h"
 #include "base/list.h"
 #include "disk.h"
 #include "evaluator.h"

@@ -11,7 +11,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/must.h"
-#include "cli/settings.h"
+#include "server/settings.h"
 #include "core/depend.h"
 #include "core/explain.h"
 #include "core/job.h"
@@ -87,7 +87,7 @@ static void write_errors(struct buf *b)
 
 static void write_settings(struct buf *b)
 {
-    buf_lit(b, GENERATED("src/cli/settings.c"));
+    buf_lit(b, GENERATED("src/server/settings.c"));
     buf_lit(b, "# Settings of the server\n\n"
                "A flag of `tenax serve` wins over its variable, that over its alias, that over the "
                "file that `--config` names, and that over the default. An empty variable counts as "

@@ -7,7 +7,7 @@
 #include "base/evaluator.h"
 #include "base/rng.h"
 #include "base/units.h"
-#include "backend/zones.h"
+#include "core/cron.h"
 #include "store/store.h"
 
 struct env {
@@ -17,7 +17,10 @@ struct env {
         void *ctx); /* microseconds of a clock that goes evenly; NULL: no commit is timed */
     struct rng rng;
     struct store *store; /* borrowed */
-    struct zones *zones; /* borrowed; NULL: UTC is the only zone */
+    /* The time zone of that name, valid as long as the environment, or NULL; a function that is
+     * NULL itself: UTC is the only zone. */
+    const struct cron_zone *(*zone)(void *zones, struct str name);
+    void *zones;
     /* Of jq expressions; borrowed. NULL: whatever needs one is refused. It gives no more
      * answers once the backend is freed. */
     struct evaluator *evaluator;

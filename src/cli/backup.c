@@ -13,9 +13,9 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
-#include "cli/client.h"
+#include "client/client.h"
 #include "cli/commands.h"
-#include "cli/when.h"
+#include "client/when.h"
 #include "store/bundle.h"
 #include "store/folder.h"
 

@@ -7,8 +7,8 @@
 
 #include "base/alloc.h"
 #include "base/duration.h"
-#include "cli/view.h"
-#include "cli/when.h"
+#include "client/view.h"
+#include "client/when.h"
 
 /* A batch is sent early when its body gets this large, so that it stays below
  * the default limit of the server. */

@@ -5,8 +5,9 @@
 
 #include "base/must.h"
 #include "cli/commands.h"
-#include "cli/serve.h"
-#include "cli/settings.h"
+#include "server/serve.h"
+#include "server/settings.h"
+#include "top/top.h"
 
 #define HEADING(text)                                                                              \
     {                                                                                              \

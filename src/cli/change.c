@@ -7,9 +7,9 @@
 
 #include "cli/commands.h"
 #include "cli/filter.h"
-#include "cli/jobtext.h"
-#include "cli/resources.h"
-#include "cli/view.h"
+#include "client/jobtext.h"
+#include "cli/apply.h"
+#include "client/view.h"
 
 struct change_args {
     struct client_args client;

@@ -9,7 +9,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
-#include "cli/client.h"
+#include "client/client.h"
 #include "cli/commands.h"
 #include "store/audit.h"
 #include "store/rocks.h"

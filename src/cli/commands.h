@@ -6,7 +6,7 @@
  * functions take the arguments from the command's name on and return an enum
  * cli_exit. */
 
-#include "cli/command.h"
+#include "client/command.h"
 
 extern const struct subcommand enqueue_command, work_command, jobs_command, job_command,
     explain_command, queues_command, version_command, tls_command, retry_command, cancel_command,
@@ -34,8 +34,6 @@ int check_main(int argc, char **argv);
 int policy_main(int argc, char **argv);
 int retry_settings_main(int argc, char **argv);
 int queue_main(int argc, char **argv);
-extern const struct subcommand top_command;
-int top_main(int argc, char **argv);
 int create_main(int argc, char **argv);
 int apply_main(int argc, char **argv);
 int get_main(int argc, char **argv);

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/client.h"
+#include "client/client.h"
 #include "cli/commands.h"
-#include "cli/input.h"
-#include "cli/view.h"
-#include "cli/when.h"
+#include "client/input.h"
+#include "client/view.h"
+#include "client/when.h"
 
 struct crons_args {
     struct client_args client;

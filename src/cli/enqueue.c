@@ -5,11 +5,11 @@
 
 #include "base/utf8.h"
 #include "cli/bulk.h"
-#include "cli/client.h"
+#include "client/client.h"
 #include "cli/commands.h"
 #include "cli/newjob.h"
-#include "cli/view.h"
-#include "cli/when.h"
+#include "client/view.h"
+#include "client/when.h"
 #include "core/job.h"
 
 #define AT(field) .offset = offsetof(struct enqueue_args, field)

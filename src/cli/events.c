@@ -8,10 +8,10 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/client.h"
+#include "client/client.h"
 #include "cli/commands.h"
-#include "cli/view.h"
-#include "cli/when.h"
+#include "client/view.h"
+#include "client/when.h"
 
 #define RETRY_MS 1000
 

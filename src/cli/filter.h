@@ -5,7 +5,7 @@
 /* The options that say which jobs a command is about, the same for listing and
  * for changing them. */
 
-#include "cli/client.h"
+#include "client/client.h"
 
 struct filter_args {
     const char *status, *queue, *type, *priority, *ready_at, *attempts, *filter;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include "cli/client.h"
+#include "client/client.h"
 #include "cli/commands.h"
 #include "cli/filter.h"
-#include "cli/jobtext.h"
-#include "cli/view.h"
+#include "client/jobtext.h"
+#include "client/view.h"
 
 struct jobs_args {
     struct client_args client;

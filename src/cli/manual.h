@@ -4,7 +4,7 @@
 
 /* Manual pages, in man(7), out of the tables that the help comes from. */
 
-#include "cli/command.h"
+#include "client/command.h"
 
 /* tenax-NAME(1). */
 void manual_page(struct buf *b, const struct subcommand *c);

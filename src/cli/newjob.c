@@ -8,8 +8,8 @@
 #include "base/id.h"
 #include "base/quantity.h"
 #include "base/utf8.h"
-#include "cli/view.h"
-#include "cli/when.h"
+#include "client/view.h"
+#include "client/when.h"
 
 static const char *const keys[NEWJOB_FIELDS] = {
     "queue",        "type",

@@ -5,7 +5,7 @@
 /* The body of a job to be enqueued, put together from options and a payload or
  * from a line of bulk input. */
 
-#include "cli/client.h"
+#include "client/client.h"
 #include "core/curve.h"
 
 struct enqueue_args {

@@ -5,10 +5,10 @@
 #include <string.h>
 
 #include "base/duration.h"
-#include "cli/input.h"
+#include "client/input.h"
 #include "cli/newjob.h"
-#include "cli/resource.h"
-#include "cli/view.h"
+#include "cli/manifest.h"
+#include "client/view.h"
 #include "policy/policy_document.h"
 
 /* Only policies can be tried out. */

@@ -4,7 +4,7 @@
 
 /* `tenax policy simulate` and `schedule`: what policies would do, before they are applied. */
 
-#include "cli/client.h"
+#include "client/client.h"
 
 struct policy_plan {
     struct option_list files; /* of policies */

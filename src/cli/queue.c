@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "base/duration.h"
-#include "cli/client.h"
+#include "client/client.h"
 #include "cli/commands.h"
-#include "cli/input.h"
+#include "client/input.h"
 
 struct queue_args {
     struct client_args client;

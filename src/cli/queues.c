@@ -4,9 +4,9 @@
 
 #include "base/alloc.h"
 #include "base/duration.h"
-#include "cli/client.h"
+#include "client/client.h"
 #include "cli/commands.h"
-#include "cli/view.h"
+#include "client/view.h"
 
 struct queues_args {
     struct client_args client;

@@ -13,7 +13,7 @@
 
 #include "base/alloc.h"
 #include "cli/commands.h"
-#include "cli/when.h"
+#include "client/when.h"
 #include "store/bundle.h"
 #include "store/folder.h"
 #include "store/rocks.h"

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
-#include "cli/client.h"
+#include "client/client.h"
 #include "cli/commands.h"
-#include "cli/view.h"
+#include "client/view.h"
 
 struct version_args {
     struct client_args client;

@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include "base/utf8.h"
-#include "cli/client.h"
+#include "client/client.h"
 #include "cli/commands.h"
-#include "cli/worker.h"
+#include "worker/worker.h"
 
 struct work_args {
     struct client_args client;

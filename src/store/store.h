@@ -48,7 +48,7 @@ struct store {
 };
 
 /* Replaces *value by the value of key; *found false if there is none. Sees what is
- * durable, not what is being committed (backend/embedded.c looks there first). ERR_STORE,
+ * durable, not what is being committed (backend/embedded/embedded.c looks there first). ERR_STORE,
  * ERR_CORRUPT. */
 NODISCARD struct err store_get(struct store *s, struct str key, bool *found, struct buf *value);
 

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "backend/embedded.h"
+#include "backend/embedded/embedded.h"
 #include "store/memory.h"
 
 #define YARD_LIST_MAX 16

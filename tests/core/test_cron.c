@@ -10,7 +10,7 @@
 #include <time.h>
 #include <string.h>
 
-#include "backend/zones.h"
+#include "server/zones.h"
 #include "base/rng.h"
 #include "core/cron.h"
 

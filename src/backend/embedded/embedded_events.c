@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The log of events: written with the changes that it tells of, kept for a while. */
+
+#include "backend/embedded/embedded_internal.h"
+#include "base/must.h"
+
+/* Records looked at in one turn. */
+#define PURGE_PER_TURN 256
+/* Only over the limit by this part of it, or by a minute, something is done about it: many
+ * records at a time cost little more than one. */
+#define SLACK          64
+#define SLACK_TIME_MAX 60000
+
+/* --- writing --- */
+
+static void put_event(void *ctx, const struct job_event *ev)
+{
+    struct embedded *b = ctx;
+    struct eventlog_writer *w = &b->events.writer;
+    struct turn *t = b->building;
+    eventlog_add(w, ev);
+    t->last_event = ev->number;
+    t->events[ev->event]++;
+    if (eventlog_is_full(w))
+        embedded_events_seal(b, t);
+}
+
+void embedded_events_port(struct port *port)
+{
+    port->put_event = put_event;
+}
+
+void embedded_events_seal(struct embedded *b, struct turn *t)
+{
+    struct events *log = &b->events;
+    if (log->writer.count == 0)
+        return;
+    if (log->oldest == 0) {
+        log->oldest = log->writer.first;
+        log->oldest_at = log->writer.began;
+        log->oldest_before = log->writer.before;
+    }
+    log->newest = log->writer.first;
+    struct event_mark mark = engine_event_mark(b->engine);
+    eventlog_flush(&log->writer, &mark, &t->batch);
+}
+
+void embedded_events_durable(struct embedded *b, const struct turn *t)
+{
+    if (t->last_event == 0)
+        return;
+    b->events.durable = t->last_event;
+    for (int e = 0; e < EVENT_COUNT; e++)
+        b->events.counts[e] += t->events[e];
+}
+
+/* --- recovery --- */
+
+static struct err restore_newest(struct embedded *b, struct store_cursor *c)
+{
+    struct events *log = &b->events;
+    struct record_key end = eventlog_key(UINT64_MAX);
+    struct str key, value;
+    uint64_t first;
+    store_cursor_seek(c, b->env.store, record_key_view(&end), true);
+    if (!store_cursor_at(c, b->env.store, &key, &value) || !eventlog_key_is(key, &first))
+        return err_none();
+    struct eventlog_head head;
+    struct eventlog_reader r;
+    TRY(eventlog_open(value, first, &head, &r));
+    log->newest = first;
+    log->durable = first + head.count - 1;
+    log->writer.before = head.before + key.len + value.len;
+    engine_restore_events(b->engine, log->durable + 1, head.mark);
+    return err_none();
+}
+
+/* The oldest record that is left, from that number on. */
+static struct err find_oldest(struct embedded *b, struct store_cursor *c, uint64_t from)
+{
+    struct events *log = &b->events;
+    struct record_key start = eventlog_key(from);
+    struct str key, value;
+    store_cursor_seek(c, b->env.store, record_key_view(&start), false);
+    if (!store_cursor_at(c, b->env.store, &key, &value) || !eventlog_key_is(key, &log->oldest))
+        return err_none();
+    struct eventlog_head head;
+    struct eventlog_reader r;
+    TRY(eventlog_open(value, log->oldest, &head, &r));
+    log->oldest_before = head.before;
+    log->oldest_at = head.at;
+    return err_none();
+}
+
+struct err embedded_events_recover(struct embedded *b)
+{
+    struct events *log = &b->events;
+    eventlog_reset(&log->writer);
+    log->writer.before = log->oldest_before = 0;
+    log->oldest = log->newest = log->durable = 0;
+    struct store_cursor *c = store_cursor_new(b->env.store);
+    struct err err = restore_newest(b, c);
+    if (err.code == ERR_OK)
+        err = find_oldest(b, c, 0);
+    struct err read = store_cursor_free(c, b->env.store);
+    return err.code == ERR_OK ? read : err;
+}
+
+/* --- purging --- */
+
+static uint64_t size_of(const struct events *log)
+{
+    return log->writer.before - log->oldest_before;
+}
+
+static instant end_of_retention(const struct embedded *b)
+{
+    return instant_add(b->events.oldest_at, b->settings.event_retention);
+}
+
+bool embedded_events_due(const struct embedded *b, instant *at)
+{
+    const struct events *log = &b->events;
+    int64_t slack = b->settings.event_retention.ms / SLACK;
+    if (log->oldest == log->newest || b->health != HEALTH_GOOD || b->committing)
+        return false;
+    *at = instant_add(end_of_retention(b), (span){slack < SLACK_TIME_MAX ? slack : SLACK_TIME_MAX});
+    return true;
+}
+
+/* The next record after the oldest takes its place, if there is one that is durable. */
+static struct err drop_oldest(struct embedded *b, struct store_cursor *c, bool *dropped)
+{
+    struct events *log = &b->events;
+    struct str key, value;
+    uint64_t first;
+    *dropped = false;
+    store_cursor_step(c, b->env.store, false);
+    if (!store_cursor_at(c, b->env.store, &key, &value) || !eventlog_key_is(key, &first))
+        return err_none();
+    struct eventlog_head head;
+    struct eventlog_reader r;
+    TRY(eventlog_open(value, first, &head, &r));
+    struct record_key old = eventlog_key(log->oldest);
+    batch_delete(&b->building->batch, record_key_view(&old));
+    log->oldest = first;
+    log->oldest_at = head.at;
+    log->oldest_before = head.before;
+    *dropped = true;
+    return err_none();
+}
+
+static struct err purge(struct embedded *b, struct store_cursor *c, bool *more)
+{
+    struct events *log = &b->events;
+    struct record_key start = eventlog_key(log->oldest);
+    struct str key, value;
+    uint64_t first;
+    store_cursor_seek(c, b->env.store, record_key_view(&start), false);
+    /* It may be on its way to the disk yet. */
+    if (!store_cursor_at(c, b->env.store, &key, &value) || !eventlog_key_is(key, &first) ||
+        first != log->oldest)
+        return err_none();
+    for (int i = 0; i < PURGE_PER_TURN; i++) {
+        if (end_of_retention(b).ms > b->now.ms && size_of(log) <= b->settings.event_max_bytes)
+            return err_none();
+        bool dropped;
+        TRY(drop_oldest(b, c, &dropped));
+        if (!dropped)
+            return err_none();
+    }
+    *more = true;
+    return err_none();
+}
+
+struct err embedded_events_purge(struct embedded *b, bool *more)
+{
+    const struct events *log = &b->events;
+    uint64_t most = b->settings.event_max_bytes;
+    instant due;
+    *more = false;
+    if (!embedded_events_due(b, &due))
+        return err_none();
+    if (due.ms > b->now.ms && size_of(log) <= most + most / SLACK)
+        return err_none();
+    struct store_cursor *c = store_cursor_new(b->env.store);
+    struct err err = purge(b, c, more);
+    struct err read = store_cursor_free(c, b->env.store);
+    return err.code == ERR_OK ? read : err;
+}

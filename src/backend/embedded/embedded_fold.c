@@ -1,0 +1,549 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Enqueues of batched jobs. Whether and how a payload is folded into that of a waiting
+ * job is for the evaluator to say, which takes time; meanwhile the waiting job may be taken or
+ * changed. So an enqueue is planned first, spec by spec, without touching anything; when all
+ * answers are there the plan is compared with how things are now, and either applied as a whole in
+ * one step or made again. Enqueues that share a batch key are planned one after the other. */
+
+#include <stdlib.h>
+
+#include "backend/embedded/embedded_internal.h"
+#include "base/alloc.h"
+#include "base/json.h"
+#include "base/must.h"
+#include "base/strmap.h"
+#include "core/job_fields.h"
+
+#define FOLDS_MAX       4096       /* enqueues under way */
+#define FOLD_BYTES_MAX  (64 << 20) /* and the size of what they bring */
+#define FOLD_PLANS_MAX  8          /* tries, if workers are quicker each time */
+#define FOLD_RESULT_MAX (16 << 20)
+
+/* A job that payloads are folded into: one that waits already, or one of this enqueue. */
+struct target {
+    struct target *next;
+    const struct job *existing; /* NULL: of this enqueue */
+    size_t spec;                /* iff !existing */
+    struct str when, fold;
+    struct buf payload; /* as folded so far */
+    bool changed, sealed;
+};
+
+/* A batch key of an enqueue. */
+struct slot {
+    struct list ticket; /* in lane->tickets */
+    struct lane *lane;
+    struct fold *owner;
+    struct str key;
+    bool looked; /* the three below are set */
+    bool found;
+    struct foldable waiting; /* iff found */
+    struct target *target;   /* into which the next spec is folded, or NULL */
+};
+
+/* All enqueues under way with one batch key, in the order of their arrival. */
+struct lane {
+    struct str key; /* the map's */
+    struct list tickets;
+};
+
+struct fold {
+    struct list node; /* in embedded->folds */
+    struct embedded *b;
+    struct arena arena, plan; /* what stays; what is made again */
+    struct enqueue *specs;
+    size_t count, bytes;
+    struct slot **slots; /* of each spec, or NULL if it is not to be folded */
+    struct slot *all;
+    size_t slot_count;
+    struct target *targets;  /* of the plan */
+    struct target **becomes; /* what each spec with a slot is part of */
+    bool *folded;
+    size_t at, checked; /* the spec that is being planned; those before are known to be good */
+    unsigned plans;
+    struct ask *ask;
+    reply_fn done;
+    void *ctx;
+};
+
+/* --- lanes --- */
+
+static void lane_join(struct embedded *b, struct slot *slot)
+{
+    struct lane *lane = strmap_get(&b->lanes, slot->key);
+    if (!lane) {
+        lane = ALLOC(struct lane);
+        list_init(&lane->tickets);
+        lane->key = strmap_put(&b->lanes, slot->key, lane);
+    }
+    slot->lane = lane;
+    list_init(&slot->ticket);
+    list_append(&lane->tickets, &slot->ticket);
+}
+
+static void lane_leave(struct embedded *b, struct slot *slot)
+{
+    struct lane *lane = slot->lane;
+    list_unlink(&slot->ticket);
+    if (!list_is_empty(&lane->tickets))
+        return;
+    must(strmap_remove(&b->lanes, lane->key) == lane);
+    free(lane);
+}
+
+/* Nothing that arrived before has a key in common. */
+static bool has_its_turn(const struct fold *f)
+{
+    for (size_t i = 0; i < f->slot_count; i++)
+        if (f->all[i].lane->tickets.next != &f->all[i].ticket)
+            return false;
+    return true;
+}
+
+/* --- a plan --- */
+
+static void plan_drop(struct fold *f)
+{
+    for (struct target *t = f->targets; t; t = t->next)
+        buf_fini(&t->payload);
+    f->targets = NULL;
+    for (size_t i = 0; i < f->slot_count; i++) {
+        f->all[i].looked = f->all[i].found = false;
+        f->all[i].target = NULL;
+    }
+    for (size_t i = 0; i < f->count; i++)
+        f->folded[i] = false;
+    f->at = 0;
+    arena_reset(&f->plan);
+}
+
+static struct target *target_new(struct fold *f, const struct job_batch *batch, struct str payload)
+{
+    struct target *t = ARENA_NEW(&f->plan, struct target);
+    t->next = f->targets;
+    f->targets = t;
+    t->when = batch->when;
+    t->fold = batch->fold;
+    buf_str(&t->payload, payload);
+    return t;
+}
+
+static struct err look(struct fold *f, struct str key, struct foldable *waiting, bool *found)
+{
+    struct embedded *b = f->b;
+    /* What is read outlives the turn that is being built now. */
+    b->copy_reads = true;
+    struct err err = engine_fold_find(b->engine, b->now, key, &f->plan, waiting, found);
+    b->copy_reads = false;
+    return err;
+}
+
+static struct err look_once(struct fold *f, struct slot *slot)
+{
+    if (slot->looked)
+        return err_none();
+    TRY(look(f, slot->key, &slot->waiting, &slot->found));
+    slot->looked = true;
+    if (!slot->found)
+        return err_none();
+    slot->target = target_new(f, &slot->waiting.now.batch, slot->waiting.stored.payload);
+    slot->target->existing = &slot->waiting.stored;
+    return err_none();
+}
+
+/* The spec becomes a job of its own, open for those after it. */
+static void begin_job(struct fold *f, struct slot *slot)
+{
+    const struct enqueue *spec = &f->specs[f->at];
+    if (slot->target)
+        slot->target->sealed = true;
+    slot->target = target_new(f, &spec->batch, spec->payload);
+    slot->target->spec = f->at;
+    f->becomes[f->at] = slot->target;
+}
+
+/* --- asking --- */
+
+static void go_on(struct fold *f);
+static void finish(struct fold *f, struct err err);
+
+static void on_checked(void *owner, const struct err *err, const struct eval_answer *answers,
+                       size_t count)
+{
+    struct fold *f = owner;
+    (void)answers;
+    (void)count;
+    f->ask = NULL;
+    embedded_refresh_now(f->b);
+    if (err->code != ERR_OK) {
+        finish(f, *err);
+        return;
+    }
+    f->checked = f->at + 1;
+    go_on(f);
+}
+
+static struct err check(struct fold *f)
+{
+    const struct enqueue *spec = &f->specs[f->at];
+    struct eval_request r = {.kind = EVAL_CHECK,
+                             .exprs = {spec->batch.when, spec->batch.fold},
+                             .inputs = &spec->payload,
+                             .count = 1};
+    return embedded_ask(f->b, &r, f, on_checked, &f->ask);
+}
+
+/* What came out has to be a payload that could have been enqueued. */
+static struct err take_payload(struct target *t, struct str payload)
+{
+    if (payload.len > FOLD_RESULT_MAX)
+        return err_make(ERR_UNPROCESSABLE, "batch.fold: it makes more than %d bytes",
+                        FOLD_RESULT_MAX);
+    struct json_cursor c = json_open(payload);
+    struct err err = json_skip(&c, NULL);
+    if (err.code != ERR_OK)
+        return err_make(ERR_UNPROCESSABLE, "batch.fold: its output is no payload: %s", err.msg);
+    t->payload.len = 0;
+    buf_str(&t->payload, payload);
+    t->changed = true;
+    return err_none();
+}
+
+static void on_folded(void *owner, const struct err *failed, const struct eval_answer *answers,
+                      size_t count)
+{
+    struct fold *f = owner;
+    struct slot *slot = f->slots[f->at];
+    struct err err = *failed;
+    f->ask = NULL;
+    embedded_refresh_now(f->b);
+    if (err.code == ERR_OK) {
+        must(count == 1);
+        if (answers->truth)
+            err = take_payload(slot->target, answers->payload);
+    }
+    if (err.code != ERR_OK) {
+        finish(f, err);
+        return;
+    }
+    f->folded[f->at] = answers->truth;
+    if (answers->truth)
+        f->becomes[f->at] = slot->target;
+    else
+        begin_job(f, slot);
+    f->at++;
+    go_on(f);
+}
+
+static struct err ask_to_fold(struct fold *f, const struct target *t)
+{
+    struct str inputs[2] = {buf_view(&t->payload), f->specs[f->at].payload};
+    struct eval_request r = {
+        .kind = EVAL_FOLD, .exprs = {t->when, t->fold}, .inputs = inputs, .count = 2};
+    return embedded_ask(f->b, &r, f, on_folded, &f->ask);
+}
+
+/* --- applying --- */
+
+/* Whether all that the plan is built on is still so. What else has changed meanwhile, by a
+ * patch, is taken over: the record is written anew from it. */
+static struct err holds(struct fold *f, bool *still)
+{
+    *still = true;
+    for (size_t i = 0; i < f->slot_count && *still; i++) {
+        struct slot *slot = &f->all[i];
+        struct foldable now;
+        bool found;
+        TRY(look(f, slot->key, &now, &found));
+        *still = found == slot->found;
+        if (*still && found)
+            *still = id_eq(now.now.id, slot->waiting.now.id) &&
+                     str_eq(now.stored.payload, slot->waiting.stored.payload);
+        if (*still && found)
+            slot->waiting = now;
+    }
+    return err_none();
+}
+
+static struct job own_job(struct arena *a, const struct job *job)
+{
+    struct job own = *job;
+    own.queue = arena_copy(a, job->queue);
+    own.type = arena_copy(a, job->type);
+    own.unique_key = arena_copy(a, job->unique_key);
+    own.batch.key = arena_copy(a, job->batch.key);
+    own.batch.when = arena_copy(a, job->batch.when);
+    own.batch.fold = arena_copy(a, job->batch.fold);
+    own.options = job_options_copy(a, &job->options);
+    own.state.reason = arena_copy(a, job->state.reason);
+    own.state.extras = job_extras_copy(a, &job->state.extras);
+    own.payload = (struct str){0};
+    return own;
+}
+
+/* The specs that become jobs, with the payloads that were folded into them; places[i] is
+ * where spec i ended up. */
+static size_t list_new_jobs(struct fold *f, struct enqueue *out, size_t *places)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < f->count; i++) {
+        const struct target *t = f->slots[i] ? f->becomes[i] : NULL;
+        if (f->folded[i])
+            continue;
+        places[i] = n;
+        out[n] = f->specs[i];
+        if (t) {
+            out[n].payload = buf_view(&t->payload);
+            out[n].batch.open = !t->sealed;
+        }
+        n++;
+    }
+    return n;
+}
+
+static void rewrite_existing(struct fold *f)
+{
+    for (const struct target *t = f->targets; t; t = t->next) {
+        if (!t->existing || (!t->changed && !t->sealed))
+            continue;
+        struct job stored = *t->existing;
+        stored.payload = buf_view(&t->payload);
+        stored.batch.open = !t->sealed;
+        engine_fold_rewrite(f->b->engine, &stored);
+    }
+}
+
+static void fill_reply(struct fold *f, struct reply *r, const struct enqueued *added,
+                       const size_t *places)
+{
+    struct arena *a = &f->b->building->arena;
+    for (size_t i = 0; i < f->count; i++) {
+        const struct target *t = f->slots[i] ? f->becomes[i] : NULL;
+        if (f->folded[i] && t->existing)
+            r->enqueued[i] = (struct enqueued){.job = f->slots[i]->waiting.now};
+        else
+            r->enqueued[i] = added[f->folded[i] ? places[t->spec] : places[i]];
+        r->enqueued[i].job = own_job(a, &r->enqueued[i].job);
+        r->enqueued[i].folded = f->folded[i];
+    }
+}
+
+static void apply(struct fold *f)
+{
+    struct embedded *b = f->b;
+    struct arena *a = &b->building->arena;
+    struct enqueue *specs = arena_get(&f->plan, (f->count + 1) * sizeof *specs);
+    struct enqueued *added = arena_get(&f->plan, (f->count + 1) * sizeof *added);
+    size_t *places = arena_get(&f->plan, (f->count + 1) * sizeof *places);
+    size_t n = list_new_jobs(f, specs, places);
+    struct reply *r = embedded_effect(b, f->done, f->ctx);
+    r->err = engine_enqueue(b->engine, b->now, specs, n, a, added);
+    if (r->err.code != ERR_OK) {
+        b->broken = r->err; /* some may be in the batch already: it must not be committed */
+        return;
+    }
+    rewrite_existing(f);
+    r->count = f->count;
+    r->enqueued = arena_get(a, f->count * sizeof *r->enqueued);
+    fill_reply(f, r, added, places);
+}
+
+/* --- the course of an enqueue --- */
+
+/* True once the plan is complete; false if it waits for an answer. */
+static struct err plan(struct fold *f, bool *complete)
+{
+    *complete = false;
+    for (; f->at < f->count; f->at++) {
+        struct slot *slot = f->slots[f->at];
+        if (!f->specs[f->at].batch.key.len)
+            continue;
+        if (f->at >= f->checked)
+            return check(f);
+        if (!slot)
+            continue;
+        TRY(look_once(f, slot));
+        if (slot->target)
+            return ask_to_fold(f, slot->target);
+        begin_job(f, slot);
+    }
+    *complete = true;
+    return err_none();
+}
+
+static void fold_free(struct fold *f)
+{
+    plan_drop(f);
+    embedded_ask_cancel(f->ask);
+    list_unlink(&f->node);
+    f->b->fold_count--;
+    f->b->fold_bytes -= f->bytes;
+    arena_fini(&f->plan);
+    arena_fini(&f->arena);
+    free(f);
+}
+
+/* Begins those that have become the first with all of their keys. */
+static void begin_next(struct embedded *b)
+{
+    if (b->folds_begin)
+        return;
+    b->folds_begin = true;
+    for (bool again = true; again;) {
+        again = false;
+        for (struct list *n = b->folds.next; n != &b->folds && !again; n = n->next) {
+            struct fold *f = LIST_OF(n, struct fold, node);
+            if (f->ask || !has_its_turn(f))
+                continue;
+            go_on(f);
+            again = true; /* it may be gone, and others with it */
+        }
+    }
+    b->folds_begin = false;
+}
+
+static void leave(struct fold *f)
+{
+    struct embedded *b = f->b;
+    for (size_t i = 0; i < f->slot_count; i++)
+        lane_leave(b, &f->all[i]);
+    fold_free(f);
+    begin_next(b);
+}
+
+static void finish(struct fold *f, struct err err)
+{
+    if (err.code == ERR_UNPROCESSABLE && f->count > 1 && f->at < f->count)
+        err = err_make(err.code, "jobs[%zu]: %s", f->at, err.msg);
+    embedded_effect(f->b, f->done, f->ctx)->err = err;
+    leave(f);
+}
+
+static void go_on(struct fold *f)
+{
+    bool complete, still = false;
+    while (!still) {
+        struct err err = plan(f, &complete);
+        if (err.code == ERR_OK && !complete)
+            return;
+        if (err.code == ERR_OK)
+            err = embedded_refuse_to_store(f->b, CMD_ENQUEUE);
+        if (err.code == ERR_OK)
+            err = engine_depend_check(f->b->engine, f->b->now, f->specs, f->count);
+        if (err.code == ERR_OK)
+            err = engine_gang_check(f->b->engine, f->specs, f->count);
+        if (err.code == ERR_OK)
+            err = holds(f, &still);
+        if (err.code == ERR_OK && !still && ++f->plans == FOLD_PLANS_MAX)
+            err = err_make(ERR_BUSY, "workers were quicker %u times; try again", f->plans);
+        if (err.code != ERR_OK) {
+            finish(f, err);
+            return;
+        }
+        if (!still)
+            plan_drop(f);
+    }
+    apply(f);
+    leave(f);
+}
+
+/* --- beginning and end --- */
+
+bool embedded_fold_is_wanted(const struct command *c)
+{
+    for (size_t i = 0; i < c->enqueue.count; i++)
+        if (c->enqueue.specs[i].batch.key.len)
+            return true;
+    return false;
+}
+
+static struct enqueue own_spec(struct arena *a, const struct enqueue *spec)
+{
+    struct enqueue own = *spec;
+    own.queue = arena_copy(a, spec->queue);
+    own.type = arena_copy(a, spec->type);
+    own.payload = arena_copy(a, spec->payload);
+    own.unique_key = arena_copy(a, spec->unique_key);
+    own.batch.key = arena_copy(a, spec->batch.key);
+    own.batch.when = arena_copy(a, spec->batch.when);
+    own.batch.fold = arena_copy(a, spec->batch.fold);
+    own.options = job_options_copy(a, &spec->options);
+    own.batch.open = false;
+    return own;
+}
+
+static size_t bytes_of(const struct enqueue *spec)
+{
+    const struct job_batch *b = &spec->batch;
+    return sizeof *spec + spec->payload.len + b->key.len + b->when.len + b->fold.len;
+}
+
+static void find_slots(struct fold *f)
+{
+    struct strmap seen = {.seed = f->b->lanes.seed};
+    f->all = arena_zero(&f->arena, f->count * sizeof *f->all + 1);
+    for (size_t i = 0; i < f->count; i++) {
+        struct enqueue *spec = &f->specs[i];
+        /* Nothing is folded across a ready_at, in neither direction. */
+        bool later = instant_is_set(spec->ready_at) && spec->ready_at.ms > f->b->now.ms;
+        f->slots[i] = NULL;
+        if (!spec->batch.key.len || later)
+            continue;
+        f->slots[i] = strmap_get(&seen, spec->batch.key);
+        if (f->slots[i])
+            continue;
+        struct slot *slot = f->slots[i] = &f->all[f->slot_count++];
+        slot->owner = f;
+        slot->key = spec->batch.key;
+        strmap_put(&seen, slot->key, slot);
+        lane_join(f->b, slot);
+    }
+    strmap_fini(&seen);
+}
+
+void embedded_fold_start(struct embedded *b, const struct command *c)
+{
+    struct fold *f = ALLOC(struct fold);
+    f->b = b;
+    f->count = c->enqueue.count;
+    f->done = c->done;
+    f->ctx = c->ctx;
+    f->specs = arena_get(&f->arena, f->count * sizeof *f->specs);
+    f->slots = arena_get(&f->arena, f->count * sizeof(struct slot *));
+    f->becomes = arena_zero(&f->arena, f->count * sizeof(struct target *));
+    f->folded = arena_zero(&f->arena, f->count * sizeof *f->folded);
+    for (size_t i = 0; i < f->count; i++) {
+        f->specs[i] = own_spec(&f->arena, &c->enqueue.specs[i]);
+        f->bytes += bytes_of(&f->specs[i]);
+    }
+    list_init(&f->node);
+    list_append(&b->folds, &f->node);
+    bool full = b->fold_count >= FOLDS_MAX ||
+                (b->fold_count > 0 && b->fold_bytes + f->bytes > FOLD_BYTES_MAX);
+    b->fold_count++;
+    b->fold_bytes += f->bytes;
+    if (full) {
+        finish(f, err_make(ERR_BUSY, "%zu batched enqueues wait already", b->fold_count - 1));
+        return;
+    }
+    find_slots(f);
+    if (has_its_turn(f))
+        go_on(f);
+}
+
+void embedded_fold_abort_all(struct embedded *b, const struct err *why)
+{
+    b->folds_begin = true; /* none of them begins any more */
+    while (!list_is_empty(&b->folds))
+        finish(LIST_OF(b->folds.next, struct fold, node), *why);
+    b->folds_begin = false;
+}
+
+void embedded_fold_free_all(struct embedded *b)
+{
+    b->folds_begin = true;
+    while (!list_is_empty(&b->folds))
+        leave(LIST_OF(b->folds.next, struct fold, node));
+    strmap_fini(&b->lanes);
+}

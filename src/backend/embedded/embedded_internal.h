@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef BACKEND_EMBEDDED_EMBEDDED_INTERNAL_H
+#define BACKEND_EMBEDDED_EMBEDDED_INTERNAL_H
+
+/* What the files of the embedded backend share. */
+
+#include "backend/embedded/embedded.h"
+#include "base/evaluator.h"
+#include "base/list.h"
+#include "base/strmap.h"
+#include "policy/policies.h"
+#include "store/batch.h"
+#include "store/eventlog.h"
+#include "store/record.h"
+
+/* A reply, or a job for a stream, that leaves when its turn is durable. */
+struct effect {
+    reply_fn done; /* NULL: handout goes to stream */
+    void *ctx;
+    struct reply *reply;
+    struct backend_stream *stream;
+    const struct handout *handout;
+};
+
+/* All that is committed together. */
+struct turn {
+    struct batch batch;
+    struct arena arena; /* replies, and what they point to */
+    struct effect *effects;
+    size_t count, cap;
+    bool busy;
+    bool rewrote;        /* a job's first record */
+    uint64_t last_event; /* number of the newest of its events; 0: it has none */
+    uint64_t events[EVENT_COUNT];
+    int64_t sealed_at; /* env.ticks */
+};
+
+/* One being built, one on its way to disk, one whose replies are leaving: a reply's
+ * receiver may submit the next command at once. */
+#define TURNS 3
+
+/* A list, count or removal that may take several turns. */
+struct chunk;
+struct scan {
+    struct list node; /* in embedded->scans, or ->asking */
+    enum command_kind kind;
+    struct list_command list; /* its arrays are copies in the arena */
+    struct arena arena;
+    struct id at;    /* where the next slice goes on, exclusive */
+    uint32_t looked; /* if list.look_max */
+    bool ended;
+    instant started;
+    struct chunk *chunk; /* iff the filter has an expression */
+    struct err failed;   /* what the evaluator said last */
+    struct job *jobs;
+    size_t kept;  /* in jobs */
+    size_t bytes; /* of their payloads */
+    size_t count; /* of those that matched */
+    struct reply reply;
+    reply_fn done;
+    void *ctx;
+};
+
+/* The log of events. */
+struct events {
+    struct eventlog_writer writer; /* of the turn that is being built */
+    uint64_t oldest;               /* first number of the oldest record; 0: there is none */
+    uint64_t newest;               /* first number of the newest record, durable or not */
+    uint64_t oldest_before;        /* bytes of all records before that one */
+    instant oldest_at;
+    uint64_t durable;             /* number of the newest durable event */
+    uint64_t counts[EVENT_COUNT]; /* durable since the start */
+    struct list reads;            /* struct event_read.node, oldest first */
+    struct arena page;
+};
+
+/* A cursor that walks along while jobs are handed out in order; see embedded_port.c. */
+struct ahead {
+    struct store_cursor *cursor; /* NULL: none is open */
+    struct id last;              /* asked for most recently */
+    uint32_t in_a_row;           /* how many were asked for in ascending order */
+    instant opened;
+};
+
+enum health { HEALTH_GOOD, HEALTH_FAILED };
+
+/* What the disk allows, the best first. */
+enum room { ROOM_ENOUGH, ROOM_LOW, ROOM_STARVED, ROOM_FAILED };
+
+struct embedded {
+    struct backend backend; /* must be first */
+    struct embedded_settings settings;
+    struct env env;
+    struct engine *engine;
+    struct turn turns[TURNS];
+    struct turn *building;
+    struct turn *committing; /* NULL: no commit under way */
+    struct list streams, claims;
+    struct list scans, answered; /* under way; waiting for their reply to leave */
+    struct list asking;          /* scans that wait for the evaluator */
+    struct list asks;            /* questions to the evaluator */
+    struct list folds;           /* enqueues of batched jobs under way */
+    struct strmap lanes;         /* batch key → those of them that have it */
+    size_t fold_count, fold_bytes;
+    bool folds_begin; /* inside of begin_next */
+    enum health health;
+    struct err broken;    /* what the store says contradicts itself: the process must end */
+    struct err failure;   /* iff HEALTH_FAILED */
+    instant retry_reopen; /* iff HEALTH_FAILED */
+    instant now;          /* of this turn */
+    int64_t free_space;
+    instant free_space_at;
+    enum room told; /* to the log, and when */
+    instant told_at;
+    bool more_due, stopping;
+    bool stirred;    /* a taker came or was resumed since the last turn */
+    bool starved;    /* nothing is handed out for lack of space on the disk */
+    bool copy_reads; /* what is read must outlive the turn: no views into its batch */
+    struct policies *policies;
+    struct ahead ahead;
+    struct events events;
+    struct meter *meter;
+    struct histogram commit_times, commit_sizes;
+    uint64_t commit_bytes;
+    struct buf scratch; /* for reads from the store */
+};
+
+struct backend_stream {
+    struct list node;
+    struct taker *taker;
+    void (*deliver)(void *ctx, const struct handout *h);
+    void (*closed)(void *ctx);
+    void *ctx;
+    uint32_t pending; /* deliveries that have not been released */
+    bool open;
+};
+
+struct backend_claim {
+    struct list node;
+    struct taker *taker; /* NULL: answered */
+    reply_fn done;
+    void *ctx;
+};
+
+/* embedded.c */
+/* Makes sure that b->free_space is not older than a moment. */
+void embedded_check_space(struct embedded *b);
+struct engine *embedded_engine_new(struct embedded *b);
+struct reply *embedded_effect(struct embedded *b, reply_fn done, void *ctx);
+/* The next effect of the turn that is being built, still empty. */
+struct effect *embedded_effect_add(struct embedded *b);
+void embedded_refresh_now(struct embedded *b);
+/* Why a command that stores is not accepted now, if so. */
+struct err embedded_refuse_to_store(struct embedded *b, enum command_kind kind);
+
+/* embedded_room.c */
+/* Once per turn. */
+void embedded_room_tell(struct embedded *b);
+
+/* embedded_takers.c */
+struct engine_sink embedded_sink(struct embedded *b);
+/* Lets go of a delivery; handout is NULL if it did not become durable. */
+void embedded_stream_release(struct backend_stream *s, const struct handout *handout);
+/* Leases cannot be written down, and nobody shall wait past the end of his wait. */
+void embedded_claims_refuse(struct embedded *b, const struct err *why);
+/* The engine goes, or has closed all takers: answers the claims, with why if it is not NULL. */
+void embedded_takers_forget(struct embedded *b, const struct err *why);
+/* Ends all streams; their takers are gone. */
+void embedded_streams_end(struct embedded *b);
+/* Forgets all without an answer. */
+void embedded_takers_free_all(struct embedded *b);
+struct err embedded_stream_open(struct backend *base, const struct stream_spec *spec,
+                                struct backend_stream **out);
+void embedded_stream_close(struct backend *base, struct backend_stream *s);
+void embedded_stream_pause(struct backend *base, struct backend_stream *s, bool paused);
+struct backend_claim *embedded_claim(struct backend *base, const struct claim_spec *spec);
+void embedded_claim_cancel(struct backend *base, struct backend_claim *c);
+
+/* embedded_recover.c */
+struct err embedded_recover(struct embedded *b);
+
+/* embedded_events.c */
+void embedded_events_port(struct port *port);
+struct err embedded_events_recover(struct embedded *b);
+/* The events of the turn go into its batch. */
+void embedded_events_seal(struct embedded *b, struct turn *t);
+void embedded_events_durable(struct embedded *b, const struct turn *t);
+/* Deletes some of what has been kept for long enough; *more if some is left. */
+struct err embedded_events_purge(struct embedded *b, bool *more);
+/* When there is something to purge next; false: not foreseen. */
+bool embedded_events_due(const struct embedded *b, instant *at);
+
+/* embedded_event_reads.c */
+struct err embedded_event_place(struct backend *base, uint64_t *since);
+struct err embedded_event_read(struct backend *base, const struct event_read_spec *spec,
+                               struct event_read **out);
+void embedded_event_read_cancel(struct backend *base, struct event_read *r);
+/* Answers those that can be. */
+void embedded_event_reads_serve(struct embedded *b);
+/* Forgets all without an answer. */
+void embedded_event_reads_free_all(struct embedded *b);
+
+/* embedded_meter.c */
+void embedded_meter_sealed(struct embedded *b, struct turn *t);
+void embedded_meter_durable(struct embedded *b, const struct turn *t);
+void embedded_meter(struct embedded *b, struct reply *r);
+
+/* embedded_port.c */
+struct port embedded_port(struct embedded *b);
+/* To be called now and then, and before the store is reopened or closed. */
+void embedded_ahead_close(struct embedded *b);
+/* A run that has ended. ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORE. Its strings live in the arena. */
+/* What was written last under the key, durable or not; in the arena, or as long as this turn. */
+struct err embedded_read_key(struct embedded *b, struct record_key key, struct arena *a,
+                             bool *found, struct str *value);
+struct err embedded_load_run(struct embedded *b, struct id id, uint32_t index, struct arena *a,
+                             struct run *run);
+
+/* embedded_ask.c */
+struct ask;
+typedef void (*answer_fn)(void *owner, const struct err *err, const struct eval_answer *answers,
+                          size_t count);
+/* Asks the evaluator; fills in done and ctx of r. *out is valid until done is called.
+ * ERR_NOT_SUPPORTED if there is none, ERR_BUSY, ERR_INTERNAL: then done is not called. */
+struct err embedded_ask(struct embedded *b, struct eval_request *r, void *owner, answer_fn done,
+                        struct ask **out);
+/* The owner goes: done is not called. NULL is fine. */
+void embedded_ask_cancel(struct ask *ask);
+/* Forgets all; the evaluator must not answer any more. */
+void embedded_ask_free_all(struct embedded *b);
+
+/* embedded_fold.c */
+/* Whether any job of an enqueue is batched. */
+bool embedded_fold_is_wanted(const struct command *c);
+void embedded_fold_start(struct embedded *b, const struct command *c);
+void embedded_fold_abort_all(struct embedded *b, const struct err *why);
+/* Forgets all without an answer. */
+void embedded_fold_free_all(struct embedded *b);
+
+/* embedded_filter.c */
+struct chunk *embedded_chunk_new(struct embedded *b);
+void embedded_chunk_free(struct chunk *c);
+bool embedded_chunk_is_full(const struct chunk *c);
+/* For the payloads of what is added. */
+struct arena *embedded_chunk_arena(struct chunk *c);
+void embedded_chunk_add(struct scan *scan, const struct job *job);
+/* The walk is over; the scan is, too, unless jobs are still to be judged. */
+void embedded_chunk_at_end(struct scan *scan);
+/* Whether it is time to ask; asking takes the scan out of its turns until the answer. */
+bool embedded_chunk_is_due(const struct scan *scan);
+struct err embedded_chunk_ask(struct embedded *b, struct scan *scan);
+/* Uses those that were judged. */
+struct err embedded_chunk_use(struct embedded *b, struct scan *scan, struct arena *scratch);
+
+/* embedded_query.c */
+/* The job as it is now, with payload if the scan is to keep or judge it; *wanted is false if
+ * it is gone or does not match. */
+struct err embedded_scan_read(struct embedded *b, struct scan *scan, struct id id,
+                              struct arena *scratch, struct job *job, bool *wanted);
+/* Does to it what the scan is for; true if the scan has all it wants. */
+bool embedded_scan_use(struct embedded *b, struct scan *scan, const struct job *job,
+                       struct arena *scratch, struct err *err);
+void embedded_scan_start(struct embedded *b, const struct command *c);
+/* Works on the scans for a bounded time; they answer through effects. */
+struct err embedded_scan_step(struct embedded *b);
+void embedded_scan_abort_all(struct embedded *b, const struct err *why);
+/* Forgets all scans without an answer. */
+void embedded_scan_free_all(struct embedded *b);
+void embedded_runs(struct embedded *b, const struct runs_command *c, struct reply *r);
+void embedded_explain(struct embedded *b, struct id id, struct reply *r);
+
+/* embedded_cron.c */
+void embedded_cron(struct embedded *b, const struct command *c, struct reply *r);
+void embedded_cron_port(struct port *port);
+struct err embedded_cron_recover(struct embedded *b);
+
+/* embedded_queue.c */
+void embedded_queue(struct embedded *b, const struct command *c, struct reply *r);
+void embedded_queue_port(struct port *port);
+/* Before the jobs. */
+struct err embedded_queue_recover(struct embedded *b);
+
+/* embedded_policy.c */
+void embedded_policy(struct embedded *b, const struct command *c, struct reply *r);
+/* ERR_UNPROCESSABLE if jobs to be added name policies that do not exist. */
+struct err embedded_policy_check(const struct embedded *b, const struct command *c);
+void embedded_policy_port(struct port *port);
+struct err embedded_policy_recover(struct embedded *b);
+
+#endif

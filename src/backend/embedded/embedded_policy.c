@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Retry policies: their commands, their part of the port, and their recovery. */
+
+#include "backend/embedded/embedded_internal.h"
+#include "base/log.h"
+#include "base/must.h"
+#include "store/record.h"
+
+/* --- commands --- */
+
+static void put_resource(void *ctx, char kind, struct str name, uint64_t version, struct str body)
+{
+    struct embedded *b = ctx;
+    char room[RECORD_RESOURCE_KEY_MAX];
+    if (body.at)
+        record_put_resource(&b->building->batch, kind, name, version, body);
+    else
+        batch_delete(&b->building->batch, record_resource_key(kind, name, room));
+}
+
+static void put_settings(struct embedded *b, const struct resource_command *c, struct reply *r)
+{
+    struct arena *a = &b->building->arena;
+    struct str old;
+    policies_settings_read(b->policies, a, &old);
+    const struct policies_settings put = {c->text, c->by, c->ahead};
+    r->err = policies_settings_put(b->policies, &put, b->now, a, &r->document);
+    if (r->err.code != ERR_OK)
+        return;
+    log_warn("retry settings changed by '%.*s': %.*s, before: %.*s", STR_ARG(c->by),
+             STR_ARG(r->document), STR_ARG(old));
+    struct str missing = policies_default_missing(b->policies);
+    if (missing.len)
+        log_warn("defaultPolicyName: there is no retry policy '%.*s' yet; until it is made, jobs "
+                 "without policies have none",
+                 STR_ARG(missing));
+}
+
+static void simulate(struct embedded *b, const struct simulate_command *c, struct reply *r)
+{
+    struct arena *a = &b->building->arena;
+    struct simulate_result *result = ARENA_NEW(a, struct simulate_result);
+    const struct policies_draft draft = {c->drafts, c->draft_count, c->settings};
+    struct retry_defaults defaults = engine_queue_retry(b->engine, c->what.job->queue);
+    r->err = policies_simulate(b->policies, &draft, &c->what, &defaults, a, result);
+    r->simulated = result;
+}
+
+void embedded_policy(struct embedded *b, const struct command *c, struct reply *r)
+{
+    struct arena *a = &b->building->arena;
+    const struct resource_command *what = &c->resource;
+    const struct policies_put put = {what->name, what->text, what->format, what->create};
+    switch (c->kind) {
+    case CMD_POLICY_PUT:
+        r->err = policies_put(b->policies, &put, a, &r->document);
+        return;
+    case CMD_POLICY_READ:
+        r->err = policies_read(b->policies, what->name, a, &r->document);
+        return;
+    case CMD_POLICY_REMOVE:
+        r->err = policies_remove(b->policies, what->name);
+        return;
+    case CMD_POLICY_SIMULATE:
+        simulate(b, &c->simulate, r);
+        return;
+    case CMD_CATEGORIES_PUT:
+        r->err = policies_categories_put(b->policies, &put, a, &r->document);
+        return;
+    case CMD_CATEGORIES_READ:
+        r->err = policies_categories_read(b->policies, what->name, a, &r->document);
+        return;
+    case CMD_CATEGORIES_REMOVE:
+        r->err = policies_categories_remove(b->policies, what->name);
+        return;
+    case CMD_RETRY_SETTINGS_PUT:
+        put_settings(b, what, r);
+        return;
+    case CMD_RETRY_SETTINGS_READ:
+        policies_settings_read(b->policies, a, &r->document);
+        return;
+    default:
+        must(false);
+    }
+}
+
+struct err embedded_policy_check(const struct embedded *b, const struct command *c)
+{
+    if (c->kind == CMD_ENQUEUE)
+        for (size_t i = 0; i < c->enqueue.count; i++)
+            TRY(policies_check_names(b->policies, c->enqueue.specs[i].options.retry_policies));
+    if (c->kind == CMD_CRON_PUT)
+        for (size_t i = 0; i < c->cron_put.count; i++)
+            TRY(policies_check_names(b->policies,
+                                     c->cron_put.entries[i].job.options.retry_policies));
+    return err_none();
+}
+
+/* --- the port --- */
+
+static size_t effective(void *ctx, struct str queue, struct str added, struct arena *a,
+                        const struct policy *const **list, const struct policy_settings **settings)
+{
+    struct embedded *b = ctx;
+    return policies_effective(b->policies, queue, added, a, list, settings);
+}
+
+static size_t categorizers(void *ctx, struct arena *a, const struct categorizer *const **list)
+{
+    struct embedded *b = ctx;
+    return policies_categorizers(b->policies, a, list);
+}
+
+void embedded_policy_port(struct port *port)
+{
+    port->categorizers = categorizers;
+    port->policies = effective;
+}
+
+/* --- recovery --- */
+
+/* Whatever is wrong with one of them, the server starts: it does without. */
+static void restore(struct embedded *b, struct str key, struct str value)
+{
+    char kind;
+    struct str name, body;
+    uint64_t version;
+    must(record_key_is_resource(key, &kind, &name));
+    struct err err = record_read_resource(value, &version, &body);
+    if (err.code != ERR_OK) { /* shown as broken, for there is something of that name */
+        version = 0;
+        body = (struct str){"", 0};
+    }
+    err = policies_restore(b->policies, kind, name, version, body);
+    if (err.code != ERR_OK)
+        log_error("retry policies: '%.*s' of kind %c is stored, but cannot be read any more and "
+                  "counts as absent: %s",
+                  STR_ARG(name), kind, err.msg);
+}
+
+struct err embedded_policy_recover(struct embedded *b)
+{
+    struct policies_sink sink = {b, put_resource};
+    struct store *s = b->env.store;
+    struct str key, value, name;
+    char kind;
+    policies_free(b->policies);
+    b->policies = policies_new(b->settings.retry_policy_enabled, &sink);
+    struct store_cursor *c = store_cursor_new(s);
+    store_cursor_seek(c, s, STR("D"), false);
+    for (; store_cursor_at(c, s, &key, &value) && record_key_is_resource(key, &kind, &name);
+         store_cursor_step(c, s, false))
+        restore(b, key, value);
+    return store_cursor_free(c, s);
+}

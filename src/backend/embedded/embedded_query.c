@@ -1,0 +1,509 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Lists, counts and removals over many jobs, in slices of bounded work, so that a
+ * walk over a million jobs never holds up a report. A slice goes on after the last id it looked at,
+ * so jobs that move meanwhile are neither skipped nor met twice. */
+
+#include <stdlib.h>
+
+#include "backend/embedded/embedded_internal.h"
+#include "base/alloc.h"
+#include "base/must.h"
+#include "store/record.h"
+
+/* Jobs looked at per turn, for all scans together: about a millisecond of work. */
+#define SLICE 256
+
+/* Payloads of a page; it ends early rather than take more memory. */
+#define PAGE_BYTES_MAX ((size_t)16 << 20)
+
+#define ALL_STATUSES   ((1u << STATUS_COUNT) - 1)
+#define BIT(status)    (1u << STATUS_##status)
+#define ENDED_STATUSES (BIT(COMPLETED) | BIT(DEAD))
+
+/* --- where the next id comes from --- */
+
+enum source { SOURCE_IDS, SOURCE_ENDED, SOURCE_LIVE, SOURCE_STORE };
+
+struct walk {
+    enum source source;
+    struct embedded *b;
+    struct scan *scan;
+    struct id *live; /* of SOURCE_LIVE */
+    size_t live_count;
+    struct store_cursor *cursor; /* of SOURCE_STORE */
+};
+
+/* Narrow filters have an index; anything else walks the store. */
+static enum source source_of(const struct job_filter *f)
+{
+    unsigned statuses = f->statuses ? f->statuses : ALL_STATUSES;
+    if (f->id_count)
+        return SOURCE_IDS;
+    if ((statuses & ~ENDED_STATUSES) == 0)
+        return SOURCE_ENDED;
+    return statuses == BIT(IN_FLIGHT) ? SOURCE_LIVE : SOURCE_STORE;
+}
+
+static void walk_open(struct walk *w, struct embedded *b, struct scan *scan, struct arena *scratch)
+{
+    *w = (struct walk){.source = source_of(&scan->list.filter), .b = b, .scan = scan};
+    if (w->source == SOURCE_LIVE)
+        w->live_count = engine_live_ids(b->engine, scratch, &w->live);
+    if (w->source != SOURCE_STORE)
+        return;
+    bool back = scan->list.backwards;
+    struct id at = scan->at;
+    if (back && id_is_none(at))
+        at = (struct id){UINT64_MAX, UINT64_MAX};
+    struct record_key key = record_job_key(at);
+    w->cursor = store_cursor_new(b->env.store);
+    store_cursor_seek(w->cursor, b->env.store, record_key_view(&key), back);
+}
+
+static struct err walk_close(struct walk *w)
+{
+    return w->cursor ? store_cursor_free(w->cursor, w->b->env.store) : err_none();
+}
+
+static bool next_of(const struct id *ids, size_t count, struct id at, bool back, struct id *next)
+{
+    bool found = false;
+    for (size_t i = 0; i < count; i++) {
+        bool ahead = id_is_none(at) || (back ? id_cmp(ids[i], at) < 0 : id_cmp(ids[i], at) > 0);
+        bool nearer = !found || (back ? id_cmp(ids[i], *next) > 0 : id_cmp(ids[i], *next) < 0);
+        if (ahead && nearer) {
+            *next = ids[i];
+            found = true;
+        }
+    }
+    return found;
+}
+
+static bool next_ended(const struct walk *w, struct id *next)
+{
+    const struct list_command *l = &w->scan->list;
+    unsigned statuses = l->filter.statuses;
+    struct id ids[2];
+    size_t n = 0;
+    if (statuses & BIT(COMPLETED))
+        n += engine_next_ended(w->b->engine, STATUS_COMPLETED, w->scan->at, l->backwards, &ids[n]);
+    if (statuses & BIT(DEAD))
+        n += engine_next_ended(w->b->engine, STATUS_DEAD, w->scan->at, l->backwards, &ids[n]);
+    return next_of(ids, n, w->scan->at, l->backwards, next);
+}
+
+static bool next_stored(struct walk *w, struct id *next)
+{
+    struct store *s = w->b->env.store;
+    struct str key, value;
+    struct id at = w->scan->at;
+    for (;;) {
+        if (!store_cursor_at(w->cursor, s, &key, &value) || !record_key_is_job(key, next))
+            return false;
+        store_cursor_step(w->cursor, s, w->scan->list.backwards);
+        if (!id_eq(*next, at)) /* the seek finds `from` itself, which is exclusive */
+            return true;
+    }
+}
+
+static bool walk_next(struct walk *w, struct id *next)
+{
+    const struct list_command *l = &w->scan->list;
+    switch (w->source) {
+    case SOURCE_IDS:
+        return next_of(l->filter.ids, l->filter.id_count, w->scan->at, l->backwards, next);
+    case SOURCE_ENDED:
+        return next_ended(w, next);
+    case SOURCE_LIVE:
+        return next_of(w->live, w->live_count, w->scan->at, l->backwards, next);
+    case SOURCE_STORE:
+        return next_stored(w, next);
+    }
+    must(false);
+    return false;
+}
+
+/* --- what is done with each --- */
+
+static bool is_one_of(struct str name, const struct str *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (str_eq(name, names[i]))
+            return true;
+    return count == 0;
+}
+
+static bool in_range(const struct range *r, int64_t v)
+{
+    return !r->set || (v >= r->lo && v <= r->hi);
+}
+
+static bool matches(const struct job_filter *f, const struct job *job)
+{
+    const struct job_state *s = &job->state;
+    return (!f->statuses || f->statuses & (1u << s->status)) &&
+           in_range(&f->priority, s->priority) && in_range(&f->ready_at, s->ready_at.ms) &&
+           in_range(&f->attempts, s->attempts) &&
+           is_one_of(job->queue, f->queues, f->queue_count) &&
+           is_one_of(job->type, f->types, f->type_count);
+}
+
+/* When the next of many that are brought back is to be ready. */
+static instant rerun_at(const struct scan *scan)
+{
+    uint64_t rate = scan->list.per_second;
+    int64_t later = rate ? (int64_t)(scan->count * 1000 / rate) : 0;
+    return instant_add(scan->started, (span){later});
+}
+
+/* What a change in bulk does to one job. */
+static struct err change(struct embedded *b, struct scan *scan, struct id id, struct arena *scratch)
+{
+    struct job job;
+    switch (scan->kind) {
+    case CMD_REMOVE_WHERE:
+        return engine_remove(b->engine, b->now, id);
+    case CMD_PATCH_WHERE:
+        return engine_patch(b->engine, b->now, id, scan->list.patch, scratch, &job);
+    default:
+        must(scan->kind == CMD_RERUN_WHERE);
+        return engine_rerun(b->engine, b->now, id, rerun_at(scan), scratch, &job);
+    }
+}
+
+bool embedded_scan_use(struct embedded *b, struct scan *scan, const struct job *job,
+                       struct arena *scratch, struct err *err)
+{
+    if (scan->kind == CMD_LIST && scan->count == scan->list.limit) {
+        scan->reply.more = true;
+        return true;
+    }
+    bool keep = scan->kind == CMD_LIST || scan->list.dry_run;
+    if (scan->kind == CMD_LIST && scan->kept > 0 &&
+        scan->bytes + job->payload.len > PAGE_BYTES_MAX) {
+        scan->reply.more = true;
+        return true;
+    }
+    scan->bytes += keep ? job->payload.len : 0;
+    if (keep && scan->kept < scan->list.limit)
+        scan->jobs[scan->kept++] = *job;
+    else if (!keep && scan->kind != CMD_COUNT)
+        *err = change(b, scan, job->id, scratch);
+    scan->count++;
+    return err->code != ERR_OK;
+}
+
+struct err embedded_scan_read(struct embedded *b, struct scan *scan, struct id id,
+                              struct arena *scratch, struct job *job, bool *wanted)
+{
+    struct job_extent extent;
+    bool keep = scan->kind == CMD_LIST || (scan->list.dry_run && scan->kept < scan->list.limit);
+    struct err err = engine_read(b->engine, b->now, id, scan->chunk != NULL, scratch, job, &extent);
+    *wanted = err.code == ERR_OK && matches(&scan->list.filter, job);
+    /* Only what stays goes into the scan's memory, or a filter that few jobs match would
+     * gather all the others' payloads there. */
+    if (*wanted && keep)
+        err =
+            engine_read(b->engine, b->now, id, !scan->list.no_payload, &scan->arena, job, &extent);
+    /* Gone since the index or the cursor was asked: not an error. */
+    return err.code == ERR_NOT_FOUND ? err_none() : err;
+}
+
+/* Only the payloads of those that match in all else are kept. */
+static struct err collect(struct embedded *b, struct scan *scan, struct id id,
+                          struct arena *scratch)
+{
+    struct job job;
+    struct job_extent extent;
+    struct arena *a = embedded_chunk_arena(scan->chunk);
+    struct err err = engine_read(b->engine, b->now, id, false, scratch, &job, &extent);
+    if (err.code == ERR_NOT_FOUND)
+        return err_none();
+    if (err.code != ERR_OK || !matches(&scan->list.filter, &job))
+        return err;
+    TRY(engine_read(b->engine, b->now, id, true, a, &job, &extent));
+    embedded_chunk_add(scan, &job);
+    return err;
+}
+
+static struct err look_at(struct embedded *b, struct scan *scan, struct id id,
+                          struct arena *scratch)
+{
+    struct job job;
+    bool wanted;
+    if (scan->chunk)
+        return collect(b, scan, id, scratch);
+    struct err err = embedded_scan_read(b, scan, id, scratch, &job, &wanted);
+    if (err.code == ERR_OK && wanted)
+        scan->ended = embedded_scan_use(b, scan, &job, scratch, &err);
+    return err;
+}
+
+static struct err walk_on(struct embedded *b, struct scan *scan, struct arena *scratch)
+{
+    struct walk w;
+    struct id next;
+    struct err err = err_none();
+    walk_open(&w, b, scan, scratch);
+    uint32_t most = scan->list.look_max;
+    for (int i = 0; i < SLICE && !scan->ended && err.code == ERR_OK; i++) {
+        if (scan->chunk && embedded_chunk_is_due(scan))
+            break;
+        if (!walk_next(&w, &next)) {
+            if (scan->chunk)
+                embedded_chunk_at_end(scan);
+            else
+                scan->ended = true;
+            break;
+        }
+        err = look_at(b, scan, next, scratch);
+        scan->at = next;
+        if (most && ++scan->looked == most)
+            scan->ended = scan->reply.more = true;
+    }
+    struct err closed = walk_close(&w);
+    return err.code == ERR_OK ? closed : err;
+}
+
+static struct err slice(struct embedded *b, struct scan *scan)
+{
+    struct arena scratch = {0};
+    struct err err = scan->failed;
+    b->copy_reads = true;
+    if (err.code == ERR_OK && scan->chunk)
+        err = embedded_chunk_use(b, scan, &scratch);
+    if (err.code == ERR_OK && !scan->ended)
+        err = walk_on(b, scan, &scratch);
+    b->copy_reads = false;
+    arena_fini(&scratch);
+    return err;
+}
+
+/* --- a scan's life --- */
+
+static void scan_free(struct scan *scan)
+{
+    embedded_chunk_free(scan->chunk);
+    arena_fini(&scan->arena);
+    free(scan->jobs);
+    free(scan);
+}
+
+static void on_scan_reply(void *ctx, const struct reply *r)
+{
+    struct scan *scan = ctx;
+    scan->done(scan->ctx, r);
+    list_unlink(&scan->node);
+    scan_free(scan);
+}
+
+static void answer(struct embedded *b, struct scan *scan, struct err err)
+{
+    list_unlink(&scan->node);
+    list_append(&b->answered, &scan->node);
+    struct reply *r = embedded_effect(b, on_scan_reply, scan);
+    *r = scan->reply;
+    r->err = err;
+    r->jobs = scan->jobs;
+    r->count = scan->count;
+    r->sampled = scan->kept;
+}
+
+static const struct str *copy_names(struct arena *a, const struct str *names, size_t count)
+{
+    struct str *copies = arena_get(a, count * sizeof *copies + 1);
+    for (size_t i = 0; i < count; i++)
+        copies[i] = arena_copy(a, names[i]);
+    return copies;
+}
+
+/* Counters answer a count by queue and status without looking at a single job. */
+static bool count_at_once(struct embedded *b, const struct list_command *l, size_t *count)
+{
+    const struct job_filter *f = &l->filter;
+    if (f->id_count || f->type_count || f->expression.len || f->priority.set || f->ready_at.set ||
+        f->attempts.set)
+        return false;
+    struct str all = {0};
+    const struct str *queues = f->queue_count ? f->queues : &all;
+    size_t n = f->queue_count ? f->queue_count : 1;
+    *count = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t counts[STATUS_COUNT];
+        engine_count(b->engine, queues[i], counts);
+        for (unsigned s = 0; s < STATUS_COUNT; s++)
+            if (!f->statuses || f->statuses & (1u << s))
+                *count += counts[s];
+    }
+    return true;
+}
+
+void embedded_scan_start(struct embedded *b, const struct command *c)
+{
+    size_t count;
+    if (c->kind == CMD_COUNT && count_at_once(b, &c->list, &count)) {
+        embedded_effect(b, c->done, c->ctx)->count = count;
+        return;
+    }
+    bool keeps = c->kind == CMD_LIST || c->list.dry_run;
+    must(!keeps || (c->list.limit > 0 && c->list.limit <= BACKEND_PAGE_MAX));
+    struct scan *scan = ALLOC(struct scan);
+    scan->kind = c->kind;
+    scan->list = c->list;
+    scan->at = c->list.from;
+    scan->done = c->done;
+    scan->ctx = c->ctx;
+    scan->reply.err = err_none();
+    struct job_filter *f = &scan->list.filter;
+    f->queues = copy_names(&scan->arena, f->queues, f->queue_count);
+    f->types = copy_names(&scan->arena, f->types, f->type_count);
+    struct str ids = {(const char *)f->ids, f->id_count * sizeof *f->ids};
+    f->ids = (const void *)arena_copy(&scan->arena, ids).at;
+    if (c->list.patch) {
+        struct patch *patch = arena_get(&scan->arena, sizeof *patch);
+        *patch = *c->list.patch;
+        patch->queue = arena_copy(&scan->arena, patch->queue);
+        scan->list.patch = patch;
+    }
+    scan->started = b->now;
+    scan->failed = err_none();
+    f->expression = arena_copy(&scan->arena, f->expression);
+    if (f->expression.len)
+        scan->chunk = embedded_chunk_new(b);
+    if (keeps)
+        scan->jobs = alloc_get(c->list.limit * sizeof *scan->jobs);
+    list_init(&scan->node);
+    list_append(&b->scans, &scan->node);
+}
+
+struct err embedded_scan_step(struct embedded *b)
+{
+    if (list_is_empty(&b->scans))
+        return err_none();
+    struct scan *scan = LIST_OF(b->scans.next, struct scan, node);
+    struct err err = slice(b, scan);
+    if (err.code == ERR_OK && !scan->ended && scan->chunk && embedded_chunk_is_due(scan)) {
+        err = embedded_chunk_ask(b, scan);
+        if (err.code == ERR_OK)
+            return err;
+    }
+    if (err.code == ERR_CORRUPT)
+        return err;
+    if (err.code != ERR_OK || scan->ended) {
+        answer(b, scan, err);
+        return err_none();
+    }
+    /* In turn, so that a long one does not hold up a short one. */
+    list_unlink(&scan->node);
+    list_append(&b->scans, &scan->node);
+    return err_none();
+}
+
+static void abort_list(struct embedded *b, struct list *scans, const struct err *why)
+{
+    while (!list_is_empty(scans)) {
+        struct scan *scan = LIST_OF(scans->next, struct scan, node);
+        /* It may be waiting for an answer that finds nobody then. */
+        embedded_chunk_free(scan->chunk);
+        scan->chunk = NULL;
+        scan->count = 0;
+        answer(b, scan, *why);
+    }
+}
+
+void embedded_scan_abort_all(struct embedded *b, const struct err *why)
+{
+    abort_list(b, &b->scans, why);
+    abort_list(b, &b->asking, why);
+}
+
+static void free_list(struct list *scans)
+{
+    while (!list_is_empty(scans)) {
+        struct scan *scan = LIST_OF(scans->next, struct scan, node);
+        list_unlink(&scan->node);
+        scan_free(scan);
+    }
+}
+
+void embedded_scan_free_all(struct embedded *b)
+{
+    free_list(&b->scans);
+    free_list(&b->asking);
+    free_list(&b->answered);
+}
+
+/* --- the runs of one job --- */
+
+static int64_t run_position(const struct run *run, bool failures_only)
+{
+    return failures_only ? run->attempt : run->index;
+}
+
+static bool is_wanted(const struct runs_command *c, const struct run *run)
+{
+    if (c->failures_only && run->attempt == 0)
+        return false;
+    int64_t at = run_position(run, c->failures_only);
+    return c->from < 0 || (c->backwards ? at < c->from : at > c->from);
+}
+
+/* Adds the run if it is wanted; true if the page is full and it would have been the next. */
+static bool add_run(const struct runs_command *c, struct reply *r, const struct run *run)
+{
+    if (!is_wanted(c, run))
+        return false;
+    if (r->count == c->limit) {
+        r->more = true;
+        return true;
+    }
+    r->runs[r->count++] = *run;
+    return false;
+}
+
+void embedded_runs(struct embedded *b, const struct runs_command *c, struct reply *r)
+{
+    struct arena *a = &b->building->arena;
+    struct job job;
+    struct job_extent extent;
+    struct run run = {0};
+    must(c->limit > 0 && c->limit <= BACKEND_PAGE_MAX);
+    r->err = engine_read(b->engine, b->now, c->id, false, a, &job, &extent);
+    if (r->err.code != ERR_OK)
+        return;
+    bool has_live = engine_live_run(b->engine, c->id, &run, &r->token);
+    uint32_t count = extent.runs_ended + has_live;
+    r->runs = arena_get(a, (c->limit < count ? c->limit : count) * sizeof *r->runs + 1);
+    run.worker = has_live ? arena_copy(a, run.worker) : (struct str){0};
+    struct run live = run;
+    bool full = false;
+    for (uint32_t i = 0; i < count && !full; i++) {
+        uint32_t index = c->backwards ? count - 1 - i : i;
+        if (index == extent.runs_ended) {
+            full = add_run(c, r, &live);
+            continue;
+        }
+        r->err = embedded_load_run(b, c->id, index, a, &run);
+        if (r->err.code != ERR_OK)
+            return;
+        full = add_run(c, r, &run);
+    }
+}
+
+/* The newest run that has ended, if any has, is the backend's to add. */
+void embedded_explain(struct embedded *b, struct id id, struct reply *r)
+{
+    struct arena *a = &b->building->arena;
+    struct explanation *x = ARENA_NEW(a, struct explanation);
+    struct job_extent extent;
+    r->err = engine_explain(b->engine, b->now, id, a, x, &extent);
+    if (r->err.code == ERR_OK && !x->has_run && extent.runs_ended) {
+        r->err = embedded_load_run(b, id, extent.runs_ended - 1, a, &x->run);
+        x->has_run = r->err.code == ERR_OK;
+    }
+    if (r->err.code != ERR_OK)
+        return;
+    explain_sum_up(x, b->now, a);
+    r->explanation = x;
+}

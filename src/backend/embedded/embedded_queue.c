@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Settings of queues: their commands, their part of the port, and their recovery. */
+
+#include "backend/embedded/embedded_internal.h"
+#include "base/must.h"
+#include "store/record.h"
+
+/* --- commands --- */
+
+static void merge(struct queue_settings *to, const struct queue_settings *from, unsigned set)
+{
+    if (set & QUEUE_PAUSED)
+        to->paused = from->paused;
+    if (set & QUEUE_CONCURRENCY)
+        to->concurrency = from->concurrency;
+    if (set & QUEUE_PER_KEY)
+        to->concurrency_per_key = from->concurrency_per_key;
+    if (set & QUEUE_RATE)
+        to->rate = from->rate;
+    if (set & QUEUE_RETRY_LIMIT)
+        to->retry_limit = from->retry_limit;
+    if (set & QUEUE_BACKOFF)
+        to->backoff = from->backoff;
+    if (set & QUEUE_COMPLETED)
+        to->completed_retention = from->completed_retention;
+    if (set & QUEUE_DEAD)
+        to->dead_retention = from->dead_retention;
+}
+
+static void show(struct embedded *b, struct queue_shown *s)
+{
+    s->retry_policies =
+        arena_copy(&b->building->arena, policies_queue_names(b->policies, s->view.name));
+}
+
+static void read_one(struct embedded *b, struct str name, struct reply *r)
+{
+    struct arena *a = &b->building->arena;
+    r->queues = arena_get(a, sizeof *r->queues);
+    r->count = 1;
+    engine_queue_view(b->engine, b->now, arena_copy(a, name), &r->queues->view);
+    show(b, r->queues);
+}
+
+static struct err put(struct embedded *b, const struct queue_command *c)
+{
+    struct queue_view before;
+    engine_queue_view(b->engine, b->now, c->name, &before);
+    if (c->create && before.configured)
+        return err_make(ERR_CONFLICT, "this queue has settings already");
+    /* All that can be refused comes before anything is changed. */
+    if (c->set & QUEUE_POLICIES)
+        TRY(policies_check_names(b->policies, c->retry_policies));
+    merge(&before.settings, &c->settings, c->set);
+    TRY(engine_queue_put(b->engine, b->now, c->name, &before.settings));
+    return c->set & QUEUE_POLICIES ? policies_queue_put(b->policies, c->name, c->retry_policies)
+                                   : err_none();
+}
+
+static struct err remove_one(struct embedded *b, struct str name)
+{
+    TRY(engine_queue_remove(b->engine, name));
+    return policies_queue_put(b->policies, name, (struct str){0});
+}
+
+static void list(struct embedded *b, const struct queue_command *c, struct reply *r)
+{
+    struct arena *a = &b->building->arena;
+    struct queue_view *views;
+    r->count = engine_queue_page(b->engine, b->now, c->name, c->limit, a, &views, &r->more);
+    r->queues = arena_get(a, (r->count + 1) * sizeof *r->queues);
+    for (size_t i = 0; i < r->count; i++) {
+        r->queues[i].view = views[i];
+        show(b, &r->queues[i]);
+    }
+}
+
+void embedded_queue(struct embedded *b, const struct command *c, struct reply *r)
+{
+    switch (c->kind) {
+    case CMD_QUEUE_PUT:
+        r->err = put(b, &c->queue);
+        if (r->err.code == ERR_OK)
+            read_one(b, c->queue.name, r);
+        return;
+    case CMD_QUEUE_READ:
+        read_one(b, c->queue.name, r);
+        return;
+    case CMD_QUEUE_LIST:
+        list(b, &c->queue, r);
+        return;
+    case CMD_QUEUE_REMOVE:
+        r->err = remove_one(b, c->queue.name);
+        return;
+    default:
+        must(false);
+    }
+}
+
+/* --- the port --- */
+
+static void put_queue(void *ctx, struct str name, const struct queue_record *record)
+{
+    struct embedded *b = ctx;
+    char room[RECORD_QUEUE_KEY_MAX];
+    if (record)
+        record_put_queue(&b->building->batch, name, record);
+    else
+        batch_delete(&b->building->batch, record_queue_key(name, room));
+}
+
+void embedded_queue_port(struct port *port)
+{
+    port->put_queue = put_queue;
+}
+
+/* --- recovery --- */
+
+struct err embedded_queue_recover(struct embedded *b)
+{
+    struct store *s = b->env.store;
+    struct str key, value, name;
+    struct err err = err_none();
+    struct store_cursor *c = store_cursor_new(s);
+    store_cursor_seek(c, s, STR("Q"), false);
+    for (; err.code == ERR_OK && store_cursor_at(c, s, &key, &value) &&
+           record_key_is_queue(key, &name);
+         store_cursor_step(c, s, false)) {
+        struct queue_record record;
+        err = record_read_queue(value, &record);
+        if (err.code == ERR_OK)
+            engine_restore_queue(b->engine, name, &record, b->now);
+    }
+    struct err read = store_cursor_free(c, s);
+    return err.code == ERR_OK ? read : err;
+}

@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Recovery: reads everything once, at the start and after a failed commit. */
+
+#include "backend/embedded/embedded_internal.h"
+#include "base/must.h"
+#include "store/record.h"
+
+static struct err check_format(struct embedded *b)
+{
+    bool found;
+    struct record_key key = record_meta_key(RECORD_FORMAT_KEY);
+    TRY(store_get(b->env.store, record_key_view(&key), &found, &b->scratch));
+    if (!found) {
+        if (b->health == HEALTH_GOOD)
+            batch_put(&b->building->batch, record_key_view(&key), STR(RECORD_FORMAT));
+        return err_none();
+    }
+    return record_check_format(buf_view(&b->scratch));
+}
+
+/* Moves the cursor over states to the first id >= id; true if it is that id. */
+static bool find_state(struct store *s, struct store_cursor *states, struct id id,
+                       struct str *value)
+{
+    struct str key;
+    struct id at;
+    while (store_cursor_at(states, s, &key, value) && record_key_is_state(key, &at)) {
+        int order = id_cmp(at, id);
+        if (order >= 0)
+            return order == 0;
+        store_cursor_step(states, s, false);
+    }
+    return false;
+}
+
+static struct err restore_jobs(struct embedded *b, struct store_cursor *jobs,
+                               struct store_cursor *states)
+{
+    struct store *s = b->env.store;
+    struct record_key first = record_job_key((struct id){0});
+    store_cursor_seek(jobs, s, record_key_view(&first), false);
+    first = record_state_key((struct id){0});
+    store_cursor_seek(states, s, record_key_view(&first), false);
+    struct str key, value;
+    struct id id;
+    for (; store_cursor_at(jobs, s, &key, &value) && record_key_is_job(key, &id);
+         store_cursor_step(jobs, s, false)) {
+        struct job job;
+        struct job_extent extent = {0};
+        TRY(record_read_job(value, id, &job, &extent.payload_apart));
+        extent.has_state = find_state(s, states, id, &value);
+        if (extent.has_state)
+            TRY(record_read_state(value, &job.state));
+        extent.runs_ended = job.state.runs;
+        extent.notes = job.state.extras.notes;
+        engine_restore_job(b->engine, &job, &extent, b->now);
+    }
+    return err_none();
+}
+
+struct restoring {
+    struct engine *engine;
+    uint64_t seq;
+    instant at;
+};
+
+static void restore_take(void *ctx, struct take take)
+{
+    struct restoring *r = ctx;
+    engine_restore_take(r->engine, r->seq, r->at, take);
+}
+
+static struct err restore_takes(struct embedded *b, struct store_cursor *c)
+{
+    struct store *s = b->env.store;
+    struct record_key first = record_takes_key(0);
+    store_cursor_seek(c, s, record_key_view(&first), false);
+    struct str key, value;
+    struct restoring r = {.engine = b->engine};
+    for (; store_cursor_at(c, s, &key, &value) && record_key_is_takes(key, &r.seq);
+         store_cursor_step(c, s, false))
+        TRY(record_read_takes(value, &r.at, restore_take, &r));
+    return err_none();
+}
+
+static struct err restore_ended(struct embedded *b, struct store_cursor *c)
+{
+    struct store *s = b->env.store;
+    struct record_key first = record_ended_key(0);
+    store_cursor_seek(c, s, record_key_view(&first), false);
+    struct str key, value;
+    uint64_t seq;
+    for (; store_cursor_at(c, s, &key, &value) && record_key_is_ended(key, &seq);
+         store_cursor_step(c, s, false)) {
+        struct id id;
+        enum depend_end end;
+        TRY(record_read_ended(value, &id, &end));
+        engine_restore_ended(b->engine, seq, id, end);
+    }
+    return err_none();
+}
+
+static struct err read_all(struct embedded *b)
+{
+    struct store *s = b->env.store;
+    struct store_cursor *jobs = store_cursor_new(s), *states = store_cursor_new(s);
+    struct err err = restore_jobs(b, jobs, states);
+    if (err.code == ERR_OK)
+        err = restore_takes(b, jobs);
+    if (err.code == ERR_OK)
+        err = restore_ended(b, jobs);
+    if (err.code == ERR_OK)
+        err = embedded_cron_recover(b);
+    struct err read = store_cursor_free(jobs, s);
+    if (err.code == ERR_OK)
+        err = read;
+    read = store_cursor_free(states, s);
+    return err.code == ERR_OK ? read : err;
+}
+
+struct err embedded_recover(struct embedded *b)
+{
+    must(b->engine == NULL && b->building->batch.count == 0);
+    b->engine = embedded_engine_new(b);
+    TRY(check_format(b));
+    TRY(embedded_events_recover(b));
+    TRY(embedded_policy_recover(b));
+    TRY(embedded_queue_recover(b));
+    TRY(read_all(b));
+    /* A store that cannot be written keeps its cut-off runs until it can be. */
+    if (b->health != HEALTH_GOOD)
+        return err_none();
+    return engine_restored(b->engine, b->now);
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Streams and claims: who waits for jobs, and what the engine hands out to them. */
+
+#include "backend/embedded/embedded.h"
+
+#include <stdlib.h>
+
+#include "backend/embedded/embedded_internal.h"
+#include "base/alloc.h"
+#include "base/must.h"
+
+static struct embedded *self(struct backend *b)
+{
+    return (struct embedded *)b;
+}
+
+/* --- what the engine hands out --- */
+
+static void on_deliver(void *ctx, void *taker_ctx, const struct handout *h)
+{
+    struct embedded *b = ctx;
+    struct backend_stream *s = taker_ctx;
+    struct handout *copy = arena_get(&b->building->arena, sizeof *copy);
+    *copy = *h;
+    struct effect *fx = embedded_effect_add(b);
+    fx->stream = s;
+    fx->handout = copy;
+    s->pending++;
+}
+
+static void on_claim_reply(void *ctx, const struct reply *r)
+{
+    struct backend_claim *c = ctx;
+    list_unlink(&c->node);
+    c->done(c->ctx, r);
+    free(c);
+}
+
+static void on_claimed(void *ctx, void *taker_ctx, const struct handout *h, size_t count)
+{
+    struct embedded *b = ctx;
+    struct backend_claim *c = taker_ctx;
+    c->taker = NULL;
+    struct reply *r = embedded_effect(b, on_claim_reply, c);
+    r->count = count;
+    if (count == 0)
+        return;
+    r->handouts = arena_get(&b->building->arena, count * sizeof *h);
+    memcpy(r->handouts, h, count * sizeof *h);
+}
+
+struct engine_sink embedded_sink(struct embedded *b)
+{
+    return (struct engine_sink){.ctx = b, .deliver = on_deliver, .claimed = on_claimed};
+}
+
+/* --- streams and claims --- */
+
+static void drop_stream_if_done(struct backend_stream *s)
+{
+    if (s->open || s->pending)
+        return;
+    list_unlink(&s->node);
+    free(s);
+}
+
+void embedded_stream_release(struct backend_stream *s, const struct handout *handout)
+{
+    if (s->open && handout)
+        s->deliver(s->ctx, handout);
+    s->pending--; /* only now: the receiver may have closed the stream */
+    drop_stream_if_done(s);
+}
+
+static struct err refuse_taker(const struct embedded *b)
+{
+    if (b->stopping)
+        return err_make(ERR_STOPPING, "the server is shutting down");
+    return b->health == HEALTH_FAILED ? b->failure : err_none();
+}
+
+struct err embedded_stream_open(struct backend *base, const struct stream_spec *spec,
+                                struct backend_stream **out)
+{
+    struct embedded *b = self(base);
+    TRY(refuse_taker(b));
+    struct backend_stream *s = ALLOC(struct backend_stream);
+    struct taker_spec taker = {.queues = spec->queues,
+                               .queue_count = spec->queue_count,
+                               .limit = spec->prefetch,
+                               .worker = spec->worker,
+                               .node = spec->node};
+    s->deliver = spec->deliver;
+    s->closed = spec->closed;
+    s->ctx = spec->ctx;
+    s->open = true;
+    list_init(&s->node);
+    list_append(&b->streams, &s->node);
+    s->taker = engine_taker_open(b->engine, &taker, s);
+    b->stirred = true;
+    *out = s;
+    return err_none();
+}
+
+void embedded_stream_close(struct backend *base, struct backend_stream *s)
+{
+    struct embedded *b = self(base);
+    must(s->open);
+    embedded_refresh_now(b);
+    s->open = false;
+    struct taker *t = s->taker;
+    s->taker = NULL;
+    drop_stream_if_done(s);
+    if (t)
+        engine_taker_close(b->engine, b->now, t, TAKER_GONE);
+}
+
+void embedded_stream_pause(struct backend *base, struct backend_stream *s, bool paused)
+{
+    if (!s->taker)
+        return;
+    engine_taker_pause(self(base)->engine, s->taker, paused);
+    self(base)->stirred = true;
+}
+
+struct backend_claim *embedded_claim(struct backend *base, const struct claim_spec *spec)
+{
+    struct embedded *b = self(base);
+    embedded_refresh_now(b);
+    struct backend_claim *c = ALLOC(struct backend_claim);
+    c->done = spec->done;
+    c->ctx = spec->ctx;
+    list_init(&c->node);
+    list_append(&b->claims, &c->node);
+    struct err refused = refuse_taker(b);
+    /* Without room for the lease's record nothing is handed out, and so nobody
+     * would answer the claim either. */
+    if (refused.code == ERR_OK)
+        refused = embedded_refuse_to_store(b, CMD_RENEW);
+    if (refused.code != ERR_OK) {
+        embedded_effect(b, on_claim_reply, c)->err = refused;
+        return c;
+    }
+    struct taker_spec taker = {.queues = spec->queues,
+                               .queue_count = spec->queue_count,
+                               .limit = spec->count,
+                               .worker = spec->worker,
+                               .node = spec->node,
+                               .claim = true,
+                               .lease = spec->lease,
+                               .wait_end = instant_add(b->now, spec->wait)};
+    c->taker = engine_taker_open(b->engine, &taker, c);
+    b->stirred = true;
+    return c;
+}
+
+void embedded_claim_cancel(struct backend *base, struct backend_claim *c)
+{
+    struct embedded *b = self(base);
+    if (!c->taker)
+        return;
+    embedded_refresh_now(b);
+    engine_taker_close(b->engine, b->now, c->taker, TAKER_GONE);
+    c->taker = NULL;
+    embedded_effect(b, on_claim_reply, c);
+}
+
+/* --- the end of some or all --- */
+
+/* The claims are yet to be answered. */
+static void close_claim_takers(struct embedded *b)
+{
+    for (struct list *n = b->claims.next; n != &b->claims; n = n->next) {
+        struct backend_claim *c = LIST_OF(n, struct backend_claim, node);
+        if (c->taker)
+            engine_taker_close(b->engine, b->now, c->taker, TAKER_STOPPED);
+    }
+}
+
+/* Answers all claims that still wait. Their takers are gone or the caller's. */
+static void answer_claims(struct embedded *b, const struct err *why)
+{
+    for (struct list *n = b->claims.next; n != &b->claims; n = n->next) {
+        struct backend_claim *c = LIST_OF(n, struct backend_claim, node);
+        if (!c->taker)
+            continue;
+        c->taker = NULL;
+        struct reply *r = embedded_effect(b, on_claim_reply, c);
+        if (why)
+            r->err = *why;
+    }
+}
+
+/* Their takers are gone: whoever closes or pauses one from inside a callback must not
+ * reach for it. */
+static void forget_stream_takers(struct embedded *b)
+{
+    for (struct list *n = b->streams.next; n != &b->streams; n = n->next)
+        LIST_OF(n, struct backend_stream, node)->taker = NULL;
+}
+
+/* One at a time from a list of their own, since the receiver may close others. */
+void embedded_streams_end(struct embedded *b)
+{
+    struct list open;
+    list_init(&open);
+    while (!list_is_empty(&b->streams)) {
+        struct list *n = b->streams.next;
+        list_unlink(n);
+        list_append(&open, n);
+    }
+    while (!list_is_empty(&open)) {
+        struct backend_stream *s = LIST_OF(open.next, struct backend_stream, node);
+        list_unlink(&s->node);
+        list_append(&b->streams, &s->node);
+        if (!s->open)
+            continue;
+        s->open = false;
+        s->closed(s->ctx);
+        drop_stream_if_done(s);
+    }
+}
+
+void embedded_claims_refuse(struct embedded *b, const struct err *why)
+{
+    close_claim_takers(b);
+    answer_claims(b, why);
+}
+
+void embedded_takers_forget(struct embedded *b, const struct err *why)
+{
+    answer_claims(b, why);
+    forget_stream_takers(b);
+}
+
+void embedded_stop(struct backend *base)
+{
+    struct embedded *b = self(base);
+    if (b->stopping)
+        return;
+    b->stopping = true;
+    embedded_refresh_now(b);
+    close_claim_takers(b);
+    for (struct list *n = b->streams.next; n != &b->streams; n = n->next) {
+        struct backend_stream *s = LIST_OF(n, struct backend_stream, node);
+        if (s->taker)
+            engine_taker_close(b->engine, b->now, s->taker, TAKER_STOPPED);
+    }
+    embedded_takers_forget(b, NULL);
+    embedded_streams_end(b);
+}
+
+void embedded_takers_free_all(struct embedded *b)
+{
+    while (!list_is_empty(&b->streams)) {
+        struct backend_stream *s = LIST_OF(b->streams.next, struct backend_stream, node);
+        list_unlink(&s->node);
+        free(s);
+    }
+    while (!list_is_empty(&b->claims)) {
+        struct backend_claim *c = LIST_OF(b->claims.next, struct backend_claim, node);
+        list_unlink(&c->node);
+        free(c);
+    }
+}

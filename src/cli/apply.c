@@ -1,0 +1,518 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* create, apply, update, get, and what `delete` does to resources. */
+
+#include "cli/apply.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "cli/commands.h"
+#include "client/input.h"
+
+struct resources_args {
+    struct client_args client;
+    struct option_list files;
+    const char *retry_policy;
+    bool dry_run;
+};
+
+#define AT(field) .offset = offsetof(struct resources_args, field)
+
+#define FILE_ROW                                                                                   \
+    {                                                                                              \
+        "file", "FILE", OPTION_LIST, AT(files),                                                    \
+            .help =                                                                                \
+                "YAML or JSON with one document or more; - is standard input; may be repeated",    \
+            .letter = 'f'                                                                          \
+    }
+
+static const struct option_def change_options[] = {
+    FILE_ROW,
+    {"retry-policy", "NAMES", OPTION_TEXT, AT(retry_policy),
+     .help = "of a queue: the retry policies of all its jobs, as a,b"},
+    {"dry-run", NULL, OPTION_SWITCH, AT(dry_run),
+     .help = "change nothing on the server; say what would be done"},
+    CLIENT_OPTIONS_IN(struct resources_args, "table|json|yaml"),
+    {0},
+};
+
+static const struct option_def get_options[] = {
+    FILE_ROW,
+    CLIENT_OPTIONS_IN(struct resources_args, "table|json|yaml"),
+    {0},
+};
+
+#define DOCUMENTS                                                                                  \
+    "A document has apiVersion (tenax.dev/v1), kind (RetryPolicy, FailureCategories or Queue), "   \
+    "metadata with a name and a spec; in YAML a line of --- stands between two. Nothing is sent "  \
+    "if anything is wrong "                                                                        \
+    "with one of them."
+
+const struct subcommand create_command = {
+    .name = "create",
+    .usage = "-f FILE | queue NAME [--retry-policy NAMES]",
+    .summary = "make policies, failure categories and queues that are not there",
+    .about = DOCUMENTS "\nWhat there is already is refused, and the others are made.",
+    .examples = "  tenax create -f policies.yaml\n"
+                "  tenax create queue ml --retry-policy infra,ml-training\n",
+    .options = change_options,
+    .words = "queue",
+};
+
+const struct subcommand apply_command = {
+    .name = "apply",
+    .usage = "-f FILE | queue NAME [--retry-policy NAMES]",
+    .summary = "make policies, failure categories and queues what a file says",
+    .about = DOCUMENTS "\nWhat is not there is created, what differs is changed, and the rest is "
+                       "left as it is; so it can be repeated as often as you like.",
+    .examples = "  tenax apply -f policies.yaml -f queues.yaml\n"
+                "  sed 's/retryLimit: 3/retryLimit: 5/' policies.yaml | tenax apply -f -\n",
+    .options = change_options,
+    .words = "queue",
+};
+
+const struct subcommand update_command = {
+    .name = "update",
+    .usage = "-f FILE | queue NAME [--retry-policy NAMES]",
+    .summary = "change policies, failure categories and queues that are there",
+    .about = DOCUMENTS "\nWhat is not there is refused. A metadata.resourceVersion must be the "
+                       "present one: so nobody's change is overwritten unseen.",
+    .examples = "  tenax get retrypolicy infra -o yaml > infra.yaml\n"
+                "  tenax update -f infra.yaml\n",
+    .options = change_options,
+    .words = "queue",
+};
+
+const struct subcommand get_command = {
+    .name = "get",
+    .usage = "KIND [NAME...] | -f FILE",
+    .summary = "show policies, failure categories and queues",
+    .about = "KIND is retrypolicy, failurecategories or queue, or one in the plural. With --output "
+             "yaml or json the documents are printed as they could be applied again.",
+    .examples = "  tenax get retrypolicies\n"
+                "  tenax get retrypolicy infra -o yaml\n"
+                "  tenax get queue ml -o json\n",
+    .options = get_options,
+    .words = "retrypolicy|queue",
+};
+
+/* --- asking --- */
+
+static const char *path_of(struct buf *path, const struct resource_kind *kind, struct str name)
+{
+    path->len = 0;
+    buf_str(path, str_from(kind->path));
+    if (name.len)
+        client_segment(path, name);
+    return client_path(path);
+}
+
+/* What the server has, or NULL; to be shown is more than to be there. */
+static int find(struct client *c, const struct resource *r, bool to_show,
+                const struct document_node **answer)
+{
+    struct buf path = {0};
+    bool found;
+    int code = client_find(c, path_of(&path, r->kind, r->name), &found);
+    buf_fini(&path);
+    *answer = NULL;
+    if (code != CLI_OK || !found)
+        return code;
+    /* Copied: the next answer takes this one's place. */
+    const struct document_node *tree =
+        resource_tree(arena_copy(&c->arena, client_answer(c)), &c->arena);
+    bool there = to_show && r->kind->shown ? r->kind->shown(tree) : r->kind->exists(tree);
+    *answer = there ? tree : NULL;
+    return CLI_OK;
+}
+
+static int send_to(struct client *c, const char *method, const struct resource *r, struct str body)
+{
+    struct buf path = {0};
+    bool post = strcmp(method, "POST") == 0;
+    c->call.body.len = 0;
+    buf_str(&c->call.body, body);
+    int code = client_ask(c, method, path_of(&path, r->kind, post ? (struct str){0} : r->name));
+    buf_fini(&path);
+    return code;
+}
+
+/* --- telling --- */
+
+static void print_yaml(const struct document_node *document, bool first)
+{
+    struct buf out = {0};
+    if (!first)
+        buf_lit(&out, "---\n");
+    document_write_yaml(document, &out);
+    command_print(stdout, &out);
+    buf_fini(&out);
+}
+
+static void print_json(const struct document_node *document)
+{
+    struct buf out = {0};
+    document_write_json(document, &out);
+    buf_byte(&out, '\n');
+    command_print(stdout, &out);
+    buf_fini(&out);
+}
+
+/* "retrypolicy/infra created", or what it is now. */
+static void tell(struct client *c, const struct resource *r, const char *what, bool dry_run,
+                 bool first)
+{
+    bool table = c->args.output == CLIENT_TABLE || strcmp(what, "deleted") == 0;
+    if (table || dry_run) {
+        printf("%s/%.*s %s%s\n", r->kind->word, STR_ARG(r->name), what,
+               dry_run ? " (dry run)" : "");
+        return;
+    }
+    const struct document_node *now = r->kind->document(
+        resource_tree(arena_copy(&c->arena, client_answer(c)), &c->arena), &c->arena);
+    if (c->args.output == CLIENT_YAML)
+        print_yaml(now, first);
+    else
+        print_json(now);
+}
+
+static int refuse(struct client *c, const struct resource *r, int code, const char *why)
+{
+    fprintf(stderr, "tenax %s: ", c->command->name);
+    if (r->file)
+        fprintf(stderr, "%s, line %u: ", r->file, r->line);
+    fprintf(stderr, "%s/%.*s %s\n", r->kind->word, STR_ARG(r->name), why);
+    return code;
+}
+
+/* --- the verbs --- */
+
+static int put(struct client *c, enum resources_verb verb, const struct resource *r, bool dry_run,
+               bool first)
+{
+    const struct document_node *now;
+    int code = find(c, r, false, &now);
+    if (code != CLI_OK)
+        return code;
+    if (verb == RESOURCES_CREATE && now)
+        return refuse(c, r, CLI_REFUSED, "is there already; apply and update change it");
+    if (verb == RESOURCES_UPDATE && !now)
+        return refuse(c, r, CLI_NOT_FOUND, "is not there; apply and create make it");
+    const char *what = !now                               ? "created"
+                       : r->kind->same(r, now, &c->arena) ? "unchanged"
+                                                          : "configured";
+    /* POST and not PUT: between the question and now someone else may have made one. */
+    const char *method = verb == RESOURCES_CREATE ? "POST" : r->partial ? "PATCH" : "PUT";
+    if (!dry_run && strcmp(what, "unchanged") != 0)
+        code = send_to(c, method, r, r->body);
+    if (code == CLI_OK)
+        tell(c, r, what, dry_run, first);
+    return code;
+}
+
+static int take_away(struct client *c, const struct resource *r, bool dry_run, bool first)
+{
+    const struct document_node *now;
+    int code = find(c, r, false, &now);
+    if (code == CLI_OK && !now)
+        return refuse(c, r, CLI_NOT_FOUND, "is not there");
+    if (code == CLI_OK && !dry_run)
+        code = send_to(c, "DELETE", r, (struct str){0});
+    if (code == CLI_OK)
+        tell(c, r, "deleted", dry_run, first);
+    return code;
+}
+
+/* The last one first: a queue stands behind the policies that it names. */
+static int delete_backwards(struct client *c, const struct resource *r, bool dry_run)
+{
+    if (!r)
+        return CLI_OK;
+    int others = delete_backwards(c, r->next, dry_run);
+    int code = take_away(c, r, dry_run, false);
+    return others != CLI_OK ? others : code;
+}
+
+/* --- get --- */
+
+struct shown {
+    struct table t;
+    const struct resource_kind *kind; /* of the table's rows */
+    struct buf json;
+    size_t count;
+};
+
+static void end_table(struct client *c, struct shown *s)
+{
+    struct buf out = {0};
+    if (!s->kind)
+        return;
+    table_write(&s->t, &out, c->colour, c->width);
+    table_fini(&s->t);
+    command_print(stdout, &out);
+    buf_fini(&out);
+    s->kind = NULL;
+}
+
+static void show(struct client *c, struct shown *s, const struct resource_kind *kind,
+                 const struct document_node *answer)
+{
+    const struct document_node *document = kind->document(answer, &c->arena);
+    if (c->args.output == CLIENT_YAML) {
+        print_yaml(document, s->count == 0);
+    } else if (c->args.output == CLIENT_JSON) {
+        buf_str(&s->json, s->count ? STR(",\n ") : STR(""));
+        document_write_json(document, &s->json);
+    } else {
+        if (s->kind != kind) {
+            end_table(c, s);
+            if (s->count)
+                puts("");
+            table_init(&s->t, kind->headers);
+            s->kind = kind;
+        }
+        kind->row(answer, &s->t);
+    }
+    s->count++;
+}
+
+/* list: as a list even if there is but one, as several were asked for. */
+static void end_show(struct client *c, struct shown *s, bool list)
+{
+    end_table(c, s);
+    if (c->args.output == CLIENT_JSON && list)
+        printf("{\"kind\": \"List\", \"items\": [%.*s]}\n", STR_ARG(buf_view(&s->json)));
+    else if (c->args.output == CLIENT_JSON && s->count)
+        printf("%.*s\n", STR_ARG(buf_view(&s->json)));
+    buf_fini(&s->json);
+}
+
+static int get_named(struct client *c, const struct resources *list)
+{
+    struct shown s = {0};
+    int code = CLI_OK;
+    for (const struct resource *r = list->first; r; r = r->next) {
+        const struct document_node *now;
+        int one = find(c, r, true, &now);
+        if (one == CLI_OK && now)
+            show(c, &s, r->kind, now);
+        else if (one == CLI_OK)
+            one = refuse(c, r, CLI_NOT_FOUND, "is not there");
+        code = code == CLI_OK ? one : code;
+    }
+    end_show(c, &s, list->first != list->last);
+    return code;
+}
+
+/* Shows a page; *next is the path of the one after it, or empty. */
+static int get_page(struct client *c, const struct resource_kind *kind, struct buf *next,
+                    struct shown *s)
+{
+    int code = client_ask(c, "GET", client_path(next));
+    next->len = 0;
+    if (code != CLI_OK)
+        return code;
+    const struct document_node *page =
+        resource_tree(arena_copy(&c->arena, client_answer(c)), &c->arena);
+    const struct document_node *items = document_member(page, kind->items);
+    const struct document_node *pages = document_member(page, "pages");
+    for (const struct document_node *n = items ? items->first : NULL; n; n = n->next)
+        show(c, s, kind, n);
+    struct str path = pages ? document_text(pages, "next") : STR("");
+    if (path.len && path.at[0] == '/')
+        buf_str(next, path);
+    return CLI_OK;
+}
+
+static int get_all(struct client *c, const struct resource_kind *kind)
+{
+    struct shown s = {0};
+    struct buf path = {0};
+    int code;
+    buf_str(&path, str_from(kind->path));
+    buf_str(&path, str_from(kind->query ? kind->query : ""));
+    do
+        code = get_page(c, kind, &path, &s);
+    while (code == CLI_OK && path.len);
+    buf_fini(&path);
+    if (s.count == 0 && code == CLI_OK && c->args.output == CLIENT_TABLE)
+        fprintf(stderr, "There are no %s.\n", kind->words);
+    end_show(c, &s, true);
+    return code;
+}
+
+/* --- what the commands have in common --- */
+
+int resources_do(struct client *c, enum resources_verb verb, const struct resources *list,
+                 bool dry_run)
+{
+    if (verb == RESOURCES_GET)
+        return get_named(c, list);
+    if (verb == RESOURCES_DELETE)
+        return delete_backwards(c, list->first, dry_run);
+    int code = CLI_OK;
+    for (const struct resource *r = list->first; r; r = r->next) {
+        int one = put(c, verb, r, dry_run, r == list->first);
+        code = code == CLI_OK ? one : code;
+    }
+    return code;
+}
+
+int resources_files(struct client *c, enum resources_verb verb, const struct option_list *files,
+                    bool dry_run)
+{
+    struct resources list = {0};
+    for (size_t i = 0; i < files->count; i++) {
+        int code = resource_load(c->command, files->at[i], &c->arena, &list);
+        if (code != CLI_OK)
+            return code;
+    }
+    return resources_do(c, verb, &list, dry_run);
+}
+
+static int refuse_kind(const struct subcommand *command, const char *word)
+{
+    struct buf known = {0};
+    resource_kinds(&known);
+    command_usage(command, "'%.60s' names no kind of resource; there are %.*s", word,
+                  STR_ARG(buf_view(&known)));
+    buf_fini(&known);
+    return CLI_USAGE;
+}
+
+/* Takes "KIND/" off the front of it. */
+static const struct resource_kind *take_kind(struct str *word)
+{
+    const char *slash = word->len ? memchr(word->at, '/', word->len) : NULL;
+    if (!slash)
+        return NULL;
+    struct str kind = {word->at, (size_t)(slash - word->at)};
+    *word = (struct str){slash + 1, word->len - kind.len - 1};
+    return resource_kind_of(kind);
+}
+
+bool resources_meant(const char *word)
+{
+    return resource_kind_of((struct str){word, strcspn(word, "/")}) != NULL;
+}
+
+int resources_words(const struct subcommand *command, char **words, int count, struct arena *a,
+                    struct resources *list, const struct resource_kind **all)
+{
+    bool each = strchr(words[0], '/') != NULL;
+    *all = each ? NULL : resource_kind_of(str_from(words[0]));
+    if (!each && !*all)
+        return refuse_kind(command, words[0]);
+    for (int i = each ? 0 : 1; i < count; i++) {
+        struct str name = str_from(words[i]);
+        const struct resource_kind *kind = each ? take_kind(&name) : *all;
+        if (!kind)
+            return refuse_kind(command, words[i]);
+        if (!name.len)
+            return command_usage(command, "a name must not be empty");
+        resource_add(list, kind, name, a);
+    }
+    if (list->first)
+        *all = NULL;
+    return CLI_OK;
+}
+
+/* --- create, apply, update --- */
+
+/* A queue as the options describe it. */
+static int from_words(struct client *c, const struct resources_args *args, struct options *o,
+                      struct resources *list)
+{
+    const struct resource_kind *all;
+    int code = resources_words(c->command, o->rest, o->rest_count, &c->arena, list, &all);
+    if (code != CLI_OK)
+        return code;
+    if (all)
+        return command_usage(c->command, "which %s? give its name", all->word);
+    for (struct resource *r = list->first; r; r = r->next) {
+        struct buf body = {0};
+        if (!r->kind->from_words)
+            return command_usage(c->command, "a %s comes from a file: -f FILE", r->kind->word);
+        buf_lit(&body, "{\"name\":");
+        json_write_string(&body, r->name);
+        buf_lit(&body, ",\"retry_policies\":");
+        input_names(&body, args->retry_policy ? args->retry_policy : "");
+        buf_lit(&body, "}");
+        r->body = arena_copy(&c->arena, buf_view(&body));
+        r->partial = true;
+        buf_fini(&body);
+    }
+    if (!args->retry_policy)
+        return command_usage(c->command, "what is it to have? --retry-policy NAMES");
+    return CLI_OK;
+}
+
+static int change_main(const struct subcommand *page, enum resources_verb verb, int argc,
+                       char **argv)
+{
+    struct resources_args args = {0};
+    struct options o;
+    struct client c;
+    int code;
+    if (!command_begin(page, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+        return code;
+    if (!args.files.count == !o.rest_count)
+        return command_usage(page, "%s",
+                             o.rest_count ? "either -f or a queue, not both" : "what? -f FILE");
+    if (args.files.count && args.retry_policy)
+        return command_usage(page, "--retry-policy goes with a queue, not with -f");
+    code = client_open(&c, page, &args.client);
+    if (code != CLI_OK)
+        return code;
+    struct resources list = {0};
+    if (args.files.count)
+        code = resources_files(&c, verb, &args.files, args.dry_run);
+    else if ((code = from_words(&c, &args, &o, &list)) == CLI_OK)
+        code = resources_do(&c, verb, &list, args.dry_run);
+    client_close(&c);
+    return code;
+}
+
+int create_main(int argc, char **argv)
+{
+    return change_main(&create_command, RESOURCES_CREATE, argc, argv);
+}
+
+int apply_main(int argc, char **argv)
+{
+    return change_main(&apply_command, RESOURCES_APPLY, argc, argv);
+}
+
+int update_main(int argc, char **argv)
+{
+    return change_main(&update_command, RESOURCES_UPDATE, argc, argv);
+}
+
+int get_main(int argc, char **argv)
+{
+    struct resources_args args = {0};
+    struct options o;
+    struct client c;
+    int code;
+    if (!command_begin(&get_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+        return code;
+    if (!args.files.count == !o.rest_count)
+        return command_usage(&get_command, "%s",
+                             o.rest_count
+                                 ? "either -f or words, not both"
+                                 : "what? retrypolicies, failurecategories, queues, or -f FILE");
+    code = client_open(&c, &get_command, &args.client);
+    if (code != CLI_OK)
+        return code;
+    struct resources list = {0};
+    const struct resource_kind *all = NULL;
+    if (args.files.count)
+        code = resources_files(&c, RESOURCES_GET, &args.files, false);
+    else if ((code = resources_words(&get_command, o.rest, o.rest_count, &c.arena, &list, &all)) ==
+             CLI_OK)
+        code = all ? get_all(&c, all) : resources_do(&c, RESOURCES_GET, &list, false);
+    client_close(&c);
+    return code;
+}

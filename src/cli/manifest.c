@@ -1,0 +1,586 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/manifest.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/must.h"
+#include "client/input.h"
+#include "core/job.h"
+#include "policy/category_document.h"
+#include "policy/fields.h"
+#include "policy/policy_document.h"
+
+static struct str own(struct buf *b, struct arena *a)
+{
+    struct str s = arena_copy(a, buf_view(b));
+    buf_fini(b);
+    return s;
+}
+
+static struct str json_of(const struct document_node *n, struct arena *a)
+{
+    struct buf b = {0};
+    document_write_json(n, &b);
+    return own(&b, a);
+}
+
+const struct document_node *resource_tree(struct str json, struct arena *a)
+{
+    struct document_list list;
+    struct document_fault fault;
+    /* An answer of another server may be deeper than documents are. */
+    return document_read(json, DOCUMENT_JSON, a, &list, &fault) ? list.first : document_map(a);
+}
+
+/* Of names in words, or nothing: "a,b". */
+static struct str join(const struct document_node *list, struct arena *a)
+{
+    struct buf b = {0};
+    for (const struct document_node *n = list ? list->first : NULL; n; n = n->next)
+        buf_print(&b, "%s%.*s", n == list->first ? "" : ",", STR_ARG(n->text));
+    return own(&b, a);
+}
+
+static struct str scalar(const struct document_node *map, const char *key)
+{
+    const struct document_node *n = map ? document_member(map, key) : NULL;
+    return n && n->type != DOCUMENT_NULL ? n->text : STR("");
+}
+
+static void cell(struct table *t, struct str text)
+{
+    table_add(t, text.len ? TABLE_PLAIN : TABLE_FAINT, text.len ? text : STR("-"));
+}
+
+/* --- documents that the server keeps as they are --- */
+
+/* What there is to say of one. Its text is what the server would write, without a version: what has
+ * the same text means the same. */
+struct essence {
+    struct str name, text;
+    int64_t version;
+};
+
+typedef bool essence_fn(const struct document_node *root, struct arena *a, struct essence *e,
+                        struct document_fault *fault);
+
+static bool read_whole(essence_fn *essence, const struct document_node *root, struct arena *a,
+                       struct resource *r, struct document_fault *fault)
+{
+    struct essence e;
+    r->body = json_of(root, a);
+    if (!essence(root, a, &e, fault))
+        return false;
+    r->name = e.name;
+    return true;
+}
+
+static bool whole_exists(const struct document_node *answer)
+{
+    (void)answer;
+    return true;
+}
+
+static bool same_whole(essence_fn *essence, const struct resource *r,
+                       const struct document_node *answer, struct arena *a)
+{
+    struct document_fault fault;
+    struct essence mine, theirs;
+    return essence(resource_tree(r->body, a), a, &mine, &fault) &&
+           essence(answer, a, &theirs, &fault) && str_eq(mine.text, theirs.text) &&
+           (mine.version == 0 || mine.version == theirs.version);
+}
+
+static const struct document_node *whole_document(const struct document_node *answer,
+                                                  struct arena *a)
+{
+    (void)a;
+    return answer;
+}
+
+/* How many rules it has, or that it is broken. */
+static void rules_cell(const struct document_node *spec, struct table *t)
+{
+    const struct document_node *rules = spec ? document_member(spec, "rules") : NULL;
+    if (!spec)
+        table_add(t, TABLE_BAD, STR("broken"));
+    else
+        table_print(t, TABLE_PLAIN, "%zu", rules ? rules->count : 0);
+}
+
+/* --- retry policies --- */
+
+static bool policy_essence(const struct document_node *root, struct arena *a, struct essence *e,
+                           struct document_fault *fault)
+{
+    struct policy_document d;
+    if (!policy_document_read(root, &d, fault))
+        return false;
+    e->name = arena_copy(a, d.policy.name);
+    e->version = d.resource_version;
+    e->text = json_of(policy_document_tree(&d.policy, 0, a), a);
+    policy_document_free(&d);
+    return true;
+}
+
+static bool read_policy(const struct document_node *root, struct arena *a, struct resource *r,
+                        struct document_fault *fault)
+{
+    return read_whole(policy_essence, root, a, r, fault);
+}
+
+static bool same_policy(const struct resource *r, const struct document_node *answer,
+                        struct arena *a)
+{
+    return same_whole(policy_essence, r, answer, a);
+}
+
+static const char *const policy_headers[] = {"NAME",           ">RULES",   ">RETRY LIMIT",
+                                             "DEFAULT ACTION", ">VERSION", NULL};
+
+static void policy_row(const struct document_node *answer, struct table *t)
+{
+    const struct document_node *metadata = document_member(answer, "metadata");
+    const struct document_node *spec = document_member(answer, "spec");
+    cell(t, scalar(metadata, "name"));
+    rules_cell(spec, t);
+    cell(t, scalar(spec, "retryLimit"));
+    cell(t, scalar(spec, "defaultAction"));
+    cell(t, scalar(metadata, "resourceVersion"));
+}
+
+/* --- failure categories --- */
+
+static bool categories_essence(const struct document_node *root, struct arena *a, struct essence *e,
+                               struct document_fault *fault)
+{
+    struct category_document d;
+    if (!category_document_read(root, &d, fault))
+        return false;
+    e->name = arena_copy(a, d.categorizer.name);
+    e->version = d.resource_version;
+    e->text = json_of(category_document_tree(&d.categorizer, 0, a), a);
+    category_document_free(&d);
+    return true;
+}
+
+static bool read_categories(const struct document_node *root, struct arena *a, struct resource *r,
+                            struct document_fault *fault)
+{
+    return read_whole(categories_essence, root, a, r, fault);
+}
+
+static bool same_categories(const struct resource *r, const struct document_node *answer,
+                            struct arena *a)
+{
+    return same_whole(categories_essence, r, answer, a);
+}
+
+static const char *const categories_headers[] = {"NAME", ">RULES", "CATEGORIES", ">VERSION", NULL};
+
+/* Each category once, in the order of its first rule. */
+static void categories_cell(const struct document_node *spec, struct table *t)
+{
+    struct buf b = {0};
+    const struct document_node *rules = spec ? document_member(spec, "rules") : NULL;
+    for (const struct document_node *n = rules ? rules->first : NULL; n; n = n->next) {
+        struct str category = scalar(n, "category");
+        const struct document_node *before = rules->first;
+        while (before != n && !str_eq(scalar(before, "category"), category))
+            before = before->next;
+        if (before == n)
+            buf_print(&b, "%s%.*s", b.len ? "," : "", STR_ARG(category));
+    }
+    cell(t, buf_view(&b));
+    buf_fini(&b);
+}
+
+static void categories_row(const struct document_node *answer, struct table *t)
+{
+    const struct document_node *metadata = document_member(answer, "metadata");
+    const struct document_node *spec = document_member(answer, "spec");
+    cell(t, scalar(metadata, "name"));
+    rules_cell(spec, t);
+    categories_cell(spec, t);
+    cell(t, scalar(metadata, "resourceVersion"));
+}
+
+/* --- queues --- */
+
+/* What a queue may have, in documents and in the API. */
+static const struct {
+    const char *member, *api;
+} queue_members[] = {{"retryPolicies", "retry_policies"},
+                     {"paused", "paused"},
+                     {"concurrency", "concurrency"},
+                     {"concurrencyPerKey", "concurrency_per_key"},
+                     {"rate", "rate"},
+                     {"retryLimit", "retry_limit"},
+                     {"backoff", "backoff"},
+                     {"retention", "retention"}};
+
+#define QUEUE_MEMBERS (sizeof queue_members / sizeof *queue_members)
+
+/* "perMs" of documents is "per_ms" of the API. */
+static struct str snake(struct str key, struct arena *a)
+{
+    struct buf b = {0};
+    for (size_t i = 0; i < key.len; i++) {
+        bool upper = key.at[i] >= 'A' && key.at[i] <= 'Z';
+        if (upper)
+            buf_byte(&b, '_');
+        buf_byte(&b, (char)(upper ? key.at[i] - 'A' + 'a' : key.at[i]));
+    }
+    return own(&b, a);
+}
+
+static struct str camel(struct str key, struct arena *a)
+{
+    struct buf b = {0};
+    for (size_t i = 0; i < key.len; i++) {
+        bool next =
+            key.at[i] == '_' && i + 1 < key.len && key.at[i + 1] >= 'a' && key.at[i + 1] <= 'z';
+        buf_byte(&b, next ? (char)(key.at[i + 1] - 'a' + 'A') : key.at[i]);
+        i += next;
+    }
+    return own(&b, a);
+}
+
+/* A copy whose members have their names in the other spelling. */
+static struct document_node *copy_of(const struct document_node *n,
+                                     struct str (*spell)(struct str key, struct arena *a),
+                                     struct arena *a)
+{
+    struct document_node *copy = ARENA_NEW(a, struct document_node);
+    *copy = *n;
+    copy->next = copy->first = copy->last = NULL;
+    copy->count = 0;
+    for (const struct document_node *c = n->first; c; c = c->next) {
+        struct document_node *child = document_add(copy, "", copy_of(c, spell, a));
+        child->key = spell(c->key, a);
+    }
+    return copy;
+}
+
+static bool keep_member(struct fields *f, const struct fields_at *at, void *body)
+{
+    size_t i = 0;
+    while (!str_eq(at->name, str_from(queue_members[i].member)))
+        i++;
+    document_add(body, queue_members[i].api, copy_of(at->node, snake, f->arena));
+    return true;
+}
+
+static bool read_spec(struct fields *f, const struct fields_at *at, struct resource *r)
+{
+    struct field table[QUEUE_MEMBERS];
+    struct document_node *body = document_map(f->arena);
+    for (size_t i = 0; i < QUEUE_MEMBERS; i++)
+        table[i] = (struct field){queue_members[i].member, keep_member, false};
+    if (!fields_read(f, at, table, QUEUE_MEMBERS, body))
+        return false;
+    document_add(body, "name", document_string(f->arena, r->name));
+    r->body = json_of(body, f->arena);
+    return true;
+}
+
+static bool read_queue(const struct document_node *root, struct arena *a, struct resource *r,
+                       struct document_fault *fault)
+{
+    struct fields f = {.arena = a, .fault = fault};
+    struct fields_at at = {.node = root};
+    struct fields_frame frame = {.kind = "Queue", .any_name = true};
+    if (!fields_frame(&f, &at, &frame))
+        return false;
+    r->name = frame.name;
+    if (!read_spec(&f, &frame.spec, r))
+        return false;
+    struct err e = job_check_name(frame.name, "metadata.name");
+    if (e.code == ERR_OK)
+        return true;
+    const struct document_node *metadata = document_member(root, "metadata");
+    struct fields_at above = {&at, STR("metadata"), 0, metadata};
+    struct fields_at name = {&above, STR("name"), 0, document_member(metadata, "name")};
+    return fields_refuse(&f, &name, e.code, "the name of a queue (%s)", e.msg);
+}
+
+/* Whether it says something: the opposite is as good as leaving it out. */
+static bool says(const struct document_node *n)
+{
+    if (!n || n->type == DOCUMENT_NULL)
+        return false;
+    if (n->type == DOCUMENT_BOOL)
+        return str_eq(n->text, STR("true"));
+    if (n->type != DOCUMENT_LIST && n->type != DOCUMENT_MAP)
+        return true;
+    for (const struct document_node *c = n->first; c; c = c->next)
+        if (n->type == DOCUMENT_LIST || says(c))
+            return true;
+    return false;
+}
+
+static bool queue_exists(const struct document_node *answer)
+{
+    return str_eq(scalar(answer, "configured"), STR("true"));
+}
+
+static bool queue_is_in_use(const struct document_node *answer)
+{
+    const struct document_node *jobs = document_member(answer, "jobs");
+    for (const struct document_node *n = jobs ? jobs->first : NULL; n; n = n->next)
+        if (!str_eq(n->text, STR("0")))
+            return true;
+    return queue_exists(answer);
+}
+
+/* As one of the two that states no more than is needed would be filled up: a burst that is not
+ * given is the count. */
+static bool is_default(const struct document_node *member, const struct document_node *of)
+{
+    return !says(member) ||
+           (str_eq(member->key, STR("burst")) && str_eq(member->text, scalar(of, "count")));
+}
+
+static bool equal(const struct document_node *x, const struct document_node *y);
+
+/* What either has, the other has or need not have. */
+static bool holds(const struct document_node *x, const struct document_node *y)
+{
+    for (const struct document_node *n = x->first; n; n = n->next) {
+        char key[64];
+        snprintf(key, sizeof key, "%.*s", STR_ARG(n->key));
+        const struct document_node *twin = document_member(y, key);
+        if (twin ? !equal(n, twin) && (says(n) || says(twin)) : !is_default(n, x))
+            return false;
+    }
+    return true;
+}
+
+static bool equal(const struct document_node *x, const struct document_node *y)
+{
+    if (x->type != y->type || !str_eq(x->text, y->text))
+        return false;
+    if (x->type == DOCUMENT_MAP)
+        return holds(x, y) && holds(y, x);
+    const struct document_node *other = y->first;
+    for (const struct document_node *n = x->first; n; n = n->next) {
+        if (!other || !equal(n, other))
+            return false;
+        other = other->next;
+    }
+    return !other;
+}
+
+static bool same_queue(const struct resource *r, const struct document_node *answer,
+                       struct arena *a)
+{
+    const struct document_node *body = resource_tree(r->body, a);
+    for (size_t i = 0; i < QUEUE_MEMBERS; i++) {
+        const struct document_node *mine = document_member(body, queue_members[i].api);
+        const struct document_node *theirs = document_member(answer, queue_members[i].api);
+        if (r->partial && !mine)
+            continue;
+        if (says(mine) != says(theirs) || (says(mine) && !equal(mine, theirs)))
+            return false;
+    }
+    return true;
+}
+
+static const struct document_node *queue_document(const struct document_node *answer,
+                                                  struct arena *a)
+{
+    struct document_node *root = document_map(a);
+    struct fields_frame frame = {.kind = "Queue", .name = scalar(answer, "name")};
+    struct document_node *spec = fields_frame_tree(a, root, &frame);
+    for (size_t i = 0; i < QUEUE_MEMBERS; i++) {
+        const struct document_node *n = document_member(answer, queue_members[i].api);
+        if (says(n))
+            document_add(spec, queue_members[i].member, copy_of(n, camel, a));
+    }
+    return root;
+}
+
+static const char *const queue_headers[] = {"NAME",   "STATE",      ">CONCURRENCY",   ">RATE",
+                                            ">READY", ">IN FLIGHT", "RETRY POLICIES", NULL};
+
+static void queue_row(const struct document_node *answer, struct table *t)
+{
+    struct arena a = {0};
+    const struct document_node *rate = document_member(answer, "rate");
+    const struct document_node *jobs = document_member(answer, "jobs");
+    bool paused = says(document_member(answer, "paused"));
+    cell(t, scalar(answer, "name"));
+    table_add(t, paused ? TABLE_WAIT : TABLE_GOOD, paused ? STR("paused") : STR("running"));
+    cell(t, scalar(answer, "concurrency"));
+    if (says(rate))
+        table_print(t, TABLE_PLAIN, "%.*s per %.*s ms", STR_ARG(scalar(rate, "count")),
+                    STR_ARG(scalar(rate, "per_ms")));
+    else
+        cell(t, STR(""));
+    cell(t, scalar(jobs, "ready"));
+    cell(t, scalar(jobs, "in_flight"));
+    cell(t, join(document_member(answer, "retry_policies"), &a));
+    arena_fini(&a);
+}
+
+/* --- the kinds --- */
+
+static const struct resource_kind kinds[] = {
+    {.kind = POLICY_DOCUMENT_KIND,
+     .word = "retrypolicy",
+     .words = "retrypolicies",
+     .path = "/retry-policies",
+     .items = "items",
+     .read = read_policy,
+     .exists = whole_exists,
+     .same = same_policy,
+     .document = whole_document,
+     .headers = policy_headers,
+     .row = policy_row},
+    {.kind = CATEGORY_DOCUMENT_KIND,
+     .word = "failurecategories",
+     .words = "failurecategories",
+     .path = "/failure-categories",
+     .items = "items",
+     .read = read_categories,
+     .exists = whole_exists,
+     .same = same_categories,
+     .document = whole_document,
+     .headers = categories_headers,
+     .row = categories_row},
+    {.kind = "Queue",
+     .word = "queue",
+     .words = "queues",
+     .path = "/queues",
+     .query = "?details=true&limit=2000",
+     .items = "queues",
+     .from_words = true,
+     .read = read_queue,
+     .exists = queue_exists,
+     .shown = queue_is_in_use,
+     .same = same_queue,
+     .document = queue_document,
+     .headers = queue_headers,
+     .row = queue_row},
+};
+
+#define KINDS (sizeof kinds / sizeof *kinds)
+
+const struct resource_kind *resource_kind_of(struct str word)
+{
+    char bare[32];
+    size_t n = 0;
+    for (size_t i = 0; i < word.len && n + 1 < sizeof bare; i++)
+        if (word.at[i] != '-')
+            bare[n++] = word.at[i];
+    bare[n] = '\0';
+    for (size_t i = 0; i < KINDS; i++)
+        if (strcasecmp(bare, kinds[i].word) == 0 || strcasecmp(bare, kinds[i].words) == 0)
+            return &kinds[i];
+    return NULL;
+}
+
+void resource_kinds(struct buf *b)
+{
+    for (size_t i = 0; i < KINDS; i++)
+        buf_print(b, "%s%s", i ? ", " : "", kinds[i].word);
+}
+
+/* --- reading --- */
+
+struct resource *resource_add(struct resources *list, const struct resource_kind *kind,
+                              struct str name, struct arena *a)
+{
+    struct resource *r = ARENA_NEW(a, struct resource);
+    *r = (struct resource){.kind = kind, .name = name};
+    if (list->last)
+        list->last->next = r;
+    else
+        list->first = r;
+    list->last = r;
+    return r;
+}
+
+static bool refuse_kind(const struct document_node *root, struct document_fault *fault)
+{
+    const struct document_node *kind = document_member(root, "kind");
+    struct fields f = {.fault = fault};
+    struct fields_at top = {.node = root}, at = {&top, STR("kind"), 0, kind ? kind : root};
+    struct buf words = {0};
+    for (size_t i = 0; i < KINDS; i++)
+        buf_print(&words, "%s%s", i == 0 ? "" : i + 1 < KINDS ? ", " : " or ", kinds[i].kind);
+    fields_refuse(&f, &at, kind ? ERR_BAD_VALUE : ERR_MISSING_FIELD, "%.*s",
+                  STR_ARG(buf_view(&words)));
+    buf_fini(&words);
+    return false;
+}
+
+/* Two of one name: which of them is meant nobody could say. */
+static bool is_first(const struct resources *list, const struct resource *r,
+                     const struct document_node *root, struct document_fault *fault)
+{
+    const struct document_node *metadata = document_member(root, "metadata");
+    const struct document_node *name = metadata ? document_member(metadata, "name") : NULL;
+    for (const struct resource *o = list->first; o != r; o = o->next) {
+        if (o->kind != r->kind || !str_eq(o->name, r->name))
+            continue;
+        struct fields f = {.fault = fault};
+        struct fields_at top = {.node = root}, at = {&top, STR("metadata"), 0, metadata};
+        struct fields_at place = {&at, STR("name"), 0, name ? name : root};
+        return fields_refuse(&f, &place, ERR_BAD_VALUE,
+                             "every %s once; this one is on line %u%s%s already", r->kind->kind,
+                             o->line, o->file ? " of " : "", o->file ? o->file : "");
+    }
+    return true;
+}
+
+static bool add_document(struct resources *list, const struct document_node *root, struct arena *a,
+                         struct document_fault *fault)
+{
+    struct str kind = document_text(root, "kind");
+    const struct document_node *items = document_member(root, "items");
+    /* What `tenax get -o json` prints for several. */
+    if (str_eq(kind, STR("List")) && items && items->type == DOCUMENT_LIST) {
+        for (const struct document_node *n = items->first; n; n = n->next)
+            if (!add_document(list, n, a, fault))
+                return false;
+        return true;
+    }
+    for (size_t i = 0; i < KINDS; i++)
+        if (str_eq(kind, str_from(kinds[i].kind))) {
+            struct resource *r = resource_add(list, &kinds[i], (struct str){0}, a);
+            r->line = root->line;
+            return kinds[i].read(root, a, r, fault) && is_first(list, r, root, fault);
+        }
+    return refuse_kind(root, fault);
+}
+
+int resource_load(const struct subcommand *c, const char *file, struct arena *a,
+                  struct resources *list)
+{
+    struct buf text = {0};
+    struct document_list documents;
+    struct document_fault fault = {0};
+    int code = input_read(c, file, DOCUMENT_TEXT_MAX, &text);
+    struct resource *before = list->last;
+    const char *name = strcmp(file, "-") == 0 ? "standard input" : file;
+    if (code == CLI_OK) {
+        struct str kept = arena_copy(a, buf_view(&text)); /* the tree may point into it */
+        bool good = document_read(kept, DOCUMENT_ANY, a, &documents, &fault);
+        for (const struct document_node *n = good ? documents.first : NULL; n && good; n = n->next)
+            good = add_document(list, n, a, &fault);
+        struct err e = good ? err_none() : document_fault_err(&fault);
+        if (good && list->last == before)
+            e = err_make(ERR_USAGE, "there is no document in it");
+        if (e.code != ERR_OK) {
+            fprintf(stderr, "tenax %s: %s: %s\n", c->name, name, e.msg);
+            code = CLI_USAGE;
+        }
+    }
+    for (struct resource *r = before ? before->next : list->first; r; r = r->next)
+        r->file = name;
+    buf_fini(&text);
+    return code;
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* policy: retry policies, and what they would do. */
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/commands.h"
+#include "cli/policy_plan.h"
+#include "cli/apply.h"
+
+struct policy_args {
+    struct client_args client;
+    struct policy_plan plan;
+};
+
+#define AT(field) .offset = offsetof(struct policy_args, plan.field)
+
+static const struct option_def options[] = {
+    {"file", "FILE", OPTION_LIST, AT(files),
+     .help = "YAML or JSON with one policy or more; - is standard input", .letter = 'f'},
+    {"queue", "NAMES", OPTION_TEXT, AT(queue),
+     .help = "simulate: only failures of jobs of these queues"},
+    {"type", "NAMES", OPTION_TEXT, AT(type), .help = "simulate: only those of these types"},
+    {"limit", "COUNT", OPTION_INT, AT(limit), .min = 1, .max = 1000, .def = "100",
+     .help = "simulate: so many failures, the newest jobs first"},
+    {"failures", "FILE", OPTION_TEXT, AT(failures),
+     .help = "simulate: those of this JSON list instead of stored ones; - is standard input"},
+    {"global-max-retries", "LIMIT", OPTION_INT, AT(global_max), .min = -1, .max = 1000000,
+     .def = "-1",
+     .help = "simulate, schedule: as if that were the setting; -1 is the server's, of schedule 20"},
+    {"backoff", "B,E,J", OPTION_TEXT, AT(backoff),
+     .help = "schedule: a job's own backoff instead of policies, as 15s,4,30s"},
+    {"retry-limit", "COUNT", OPTION_INT, AT(retry_limit), .max = 1000000, .def = "25",
+     .help = "schedule: its retry limit"},
+    CLIENT_OPTIONS(struct policy_args),
+    {0},
+};
+
+const struct subcommand policy_command = {
+    .name = "policy",
+    .usage = "simulate | schedule | apply -f FILE, get [NAME], delete NAME",
+    .summary = "put, show, delete or try out retry policies",
+    .about =
+        "apply and delete are `tenax apply` and `tenax delete retrypolicy`; get prints JSON.\n"
+        "simulate judges failures that the server has stored by the policies of a file and by what "
+        "holds today, side by side: who decides, how many attempts more that makes, and how long "
+        "they take. A policy of the file stands for the one of its name, or else is added to each "
+        "queue. Nothing changes on the server.\n"
+        "schedule shows the waits before the retries of each rule until its limit, without a "
+        "server; of a job's own backoff the shortest and the longest.",
+    .examples = "  tenax policy simulate -f policies.yaml --queue render\n"
+                "  tenax policy schedule -f policies.yaml\n"
+                "  tenax policy schedule --backoff 15s,4,30s --retry-limit 25\n"
+                "  tenax policy get nightly\n",
+    .options = options,
+    .words = "simulate|schedule|apply|get|delete",
+};
+
+static int get(struct client *c, const char *name)
+{
+    struct buf path = {0};
+    buf_lit(&path, "/retry-policies");
+    if (name)
+        client_segment(&path, str_from(name));
+    int code = client_ask(c, "GET", client_path(&path));
+    buf_fini(&path);
+    if (code == CLI_OK)
+        client_print_answer(c);
+    return code;
+}
+
+static int delete (struct client *c, const char *name)
+{
+    struct resources list = {0};
+    resource_add(&list, resource_kind_of(STR("retrypolicy")), str_from(name), &c->arena);
+    return resources_do(c, RESOURCES_DELETE, &list, false);
+}
+
+static bool is(const struct options *o, const char *verb)
+{
+    return strcmp(o->rest_count ? o->rest[0] : "", verb) == 0;
+}
+
+/* NULL if the words fit together, else what is wrong. */
+static const char *check(const struct policy_plan *p, const struct options *o)
+{
+    if (is(o, "apply") || is(o, "simulate"))
+        return p->files.count && o->rest_count == 1 ? NULL : "which file? -f FILE";
+    if (is(o, "schedule"))
+        return !p->files.count == !p->backoff || o->rest_count > 1
+                   ? "schedule of what? -f FILE, or --backoff"
+                   : NULL;
+    if (p->files.count)
+        return "--file is for apply, simulate and schedule";
+    if (is(o, "get"))
+        return o->rest_count <= 2 ? NULL : "get takes one name or none";
+    if (is(o, "delete"))
+        return o->rest_count == 2 && *o->rest[1] ? NULL : "delete which policy?";
+    return "simulate, schedule, apply, get or delete is meant";
+}
+
+int policy_main(int argc, char **argv)
+{
+    struct policy_args args = {0};
+    struct options o;
+    struct client c;
+    int code;
+    if (!command_begin(&policy_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+        return code;
+    const char *wrong = check(&args.plan, &o);
+    if (wrong)
+        return command_usage(&policy_command, "%s", wrong);
+    code = client_open(&c, &policy_command, &args.client);
+    if (code != CLI_OK)
+        return code;
+    if (is(&o, "simulate"))
+        code = policy_plan_simulate(&c, &args.plan);
+    else if (is(&o, "schedule"))
+        code = policy_plan_schedule(&c, &args.plan);
+    else if (is(&o, "apply"))
+        code = resources_files(&c, RESOURCES_APPLY, &args.plan.files, false);
+    else if (is(&o, "get"))
+        code = get(&c, o.rest_count == 2 ? o.rest[1] : NULL);
+    else
+        code = delete (&c, o.rest[1]);
+    client_close(&c);
+    return code;
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* retry-settings: what holds for all retry policies. */
+
+#include <ctype.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/duration.h"
+#include "client/client.h"
+#include "cli/commands.h"
+#include "client/view.h"
+
+static int ask(struct client *c, const char *method, const char *below, const char *name)
+{
+    struct buf path = {0};
+    buf_str(&path, str_from(below));
+    if (name)
+        client_segment(&path, str_from(name));
+    int code = client_ask(c, method, client_path(&path));
+    buf_fini(&path);
+    return code;
+}
+
+struct settings_args {
+    struct client_args client;
+    const char *enabled, *most, *policy, *backoff;
+};
+
+#define AT(field) .offset = offsetof(struct settings_args, field)
+
+static const struct option_def settings_options[] = {
+    {"enabled", "true|false", OPTION_TEXT, AT(enabled), .help = "whether policies decide at all"},
+    {"global-max-retries", "LIMIT", OPTION_TEXT, AT(most),
+     .help = "most retries of a job by all policies; 0 stops them all"},
+    {"default-policy", "NAME", OPTION_TEXT, AT(policy),
+     .help = "the policy of jobs that have no other; an empty text: none"},
+    {"default-backoff", "JSON", OPTION_TEXT, AT(backoff),
+     .help = "the wait of policies that state none: {\"initialDelay\": \"10s\", \"maxDelay\": "
+             "\"5m\", \"multiplier\": 2}, or just 10s; null: retries at once"},
+    CLIENT_OPTIONS(struct settings_args),
+    {0},
+};
+
+const struct subcommand retry_settings_command = {
+    .name = "retry-settings",
+    .usage = "[OPTIONS]",
+    .summary = "show or change the settings of retry policies",
+    .about = "Prints JSON. What is not given stays as it is.",
+    .examples = "  tenax retry-settings --global-max-retries 0\n"
+                "  tenax retry-settings --default-backoff 30s\n",
+    .options = settings_options,
+};
+
+/* The server says what is wrong with a value: text that is no JSON goes as a string. */
+static void add_member(struct buf *b, const char *name, const char *value, bool text)
+{
+    struct str given = str_from(value ? value : ""), checked;
+    if (!value)
+        return;
+    buf_print(b, "%s\"%s\":", b->len ? "," : "{", name);
+    if (text || view_check(given, &checked).code != ERR_OK)
+        json_write_string(b, given);
+    else
+        buf_str(b, given);
+}
+
+/* "10s" stands for the delay alone. */
+static void add_backoff(struct buf *b, const char *value)
+{
+    span delay;
+    struct buf object = {0};
+    if (value && duration_parse(str_from(value), &delay).code == ERR_OK) {
+        buf_lit(&object, "{\"initialDelay\":");
+        json_write_string(&object, str_from(value));
+        buf_lit(&object, "}");
+        buf_byte(&object, '\0');
+        value = object.at;
+    }
+    add_member(b, "defaultBackoff", value, false);
+    buf_fini(&object);
+}
+
+/* Says who asks, for the record of the last change: user@host. */
+static void sign(struct client *c)
+{
+    char host[65] = "", user[65], line[160];
+    gethostname(host, sizeof host - 1);
+    const struct passwd *entry = getpwuid(getuid());
+    if (entry)
+        snprintf(user, sizeof user, "%s", entry->pw_name);
+    else
+        snprintf(user, sizeof user, "%u", (unsigned)getuid());
+    int n = snprintf(line, sizeof line, "Worker-Id: %s@%s", user, host);
+    /* Names of a directory, as DOMAIN\user, may have what names here must not. */
+    for (char *at = line + strlen("Worker-Id: "); at < line + n; at++)
+        if (!isalnum((unsigned char)*at) && !strchr("@._-+", *at))
+            *at = '_';
+    call_header(&c->call, line);
+}
+
+int retry_settings_main(int argc, char **argv)
+{
+    struct settings_args args = {0};
+    struct options o;
+    struct client c;
+    int code;
+    if (!command_begin(&retry_settings_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+        return code;
+    if (o.rest_count)
+        return command_usage(&retry_settings_command, "unexpected '%s'", o.rest[0]);
+    code = client_open(&c, &retry_settings_command, &args.client);
+    if (code != CLI_OK)
+        return code;
+    struct buf *body = &c.call.body;
+    add_member(body, "enabled", args.enabled, false);
+    add_member(body, "globalMaxRetries", args.most, false);
+    add_member(body, "defaultPolicyName", args.policy, true);
+    add_backoff(body, args.backoff);
+    bool change = body->len > 0;
+    if (change) {
+        buf_byte(body, '}');
+        sign(&c);
+    }
+    code = ask(&c, change ? "PUT" : "GET", "/settings/retry", NULL);
+    if (code == CLI_OK)
+        client_print_answer(&c);
+    client_close(&c);
+    return code;
+}

@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/call.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/duration.h"
+#include "base/must.h"
+#include "client/table.h"
+#include "client/view.h"
+#include "client/when.h"
+
+#define ANSWER_MAX      ((size_t)1 << 30)
+#define CONNECT_TIMEOUT ((span){5000})
+
+static bool host_of(const char *url, char *out, size_t size)
+{
+    char *host = NULL, *scheme = NULL;
+    CURLU *u = curl_url();
+    bool ok = curl_url_set(u, CURLUPART_URL, url, 0) == CURLUE_OK &&
+              curl_url_get(u, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
+              curl_url_get(u, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
+              (strcmp(scheme, "http") == 0 || strcmp(scheme, "https") == 0);
+    snprintf(out, size, "%s", ok ? host : "");
+    curl_free(host);
+    curl_free(scheme);
+    curl_url_cleanup(u);
+    return ok;
+}
+
+static bool is_loopback(const char *url)
+{
+    char host[256];
+    return host_of(url, host, sizeof host) &&
+           (strncmp(host, "127.", 4) == 0 || strcmp(host, "localhost") == 0 ||
+            strcmp(host, "[::1]") == 0);
+}
+
+const char *call_bad_url(const char *url)
+{
+    char host[256];
+    if (!host_of(url, host, sizeof host))
+        return "write it like http://127.0.0.1:7890";
+    if (strpbrk(url, "?#"))
+        return "it must not have a '?' or '#'";
+    return NULL;
+}
+
+char *call_url(const char *url)
+{
+    size_t n = strlen(url);
+    while (n && url[n - 1] == '/')
+        n--;
+    return alloc_text(url, n);
+}
+
+static size_t take_answer(char *at, size_t size, size_t n, void *to)
+{
+    struct buf *b = to;
+    if (b->len + size * n > ANSWER_MAX)
+        return 0;
+    buf_add(b, at, size * n);
+    return size * n;
+}
+
+/* A command that a worker runs shall not hold the worker's connections: if it went on after the
+ * worker, the server would not see that the worker is gone. */
+static int close_on_exec(void *ctx, curl_socket_t fd, curlsocktype purpose)
+{
+    (void)ctx;
+    (void)purpose;
+    return fcntl(fd, F_SETFD, FD_CLOEXEC) == 0 ? CURL_SOCKOPT_OK : CURL_SOCKOPT_ERROR;
+}
+
+static void use_certificates(CURL *curl, const char *url, const struct call_tls *tls)
+{
+    if (tls->ca_cert)
+        curl_easy_setopt(curl, CURLOPT_CAINFO, tls->ca_cert);
+    if (tls->client_cert)
+        curl_easy_setopt(curl, CURLOPT_SSLCERT, tls->client_cert);
+    if (tls->client_key)
+        curl_easy_setopt(curl, CURLOPT_SSLKEY, tls->client_key);
+    /* Over TLS HTTP/2 is chosen by ALPN, and several calls then share one handshake: a new one
+     * waits for a connection that is being made. Without TLS HTTP/1.1 needs less. */
+    if (strncasecmp(url, "https:", 6) != 0)
+        return;
+    curl_easy_setopt(curl, CURLOPT_PIPEWAIT, 1L);
+}
+
+void call_init(struct call *c, const char *url, const struct call_tls *tls)
+{
+    *c = (struct call){.curl = curl_easy_init(), .url = url};
+    must(c->curl);
+    curl_easy_setopt(c->curl, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(c->curl, CURLOPT_ERRORBUFFER, c->why);
+    curl_easy_setopt(c->curl, CURLOPT_SOCKOPTFUNCTION, close_on_exec);
+    curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, take_answer);
+    curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, &c->answer);
+    curl_easy_setopt(c->curl, CURLOPT_PRIVATE, c);
+    curl_easy_setopt(c->curl, CURLOPT_USERAGENT, "tenax/" TENAX_VERSION);
+    curl_easy_setopt(c->curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT.ms);
+    use_certificates(c->curl, url, tls);
+    /* A proxy set for the web must not get the requests for this very machine. */
+    if (is_loopback(url))
+        curl_easy_setopt(c->curl, CURLOPT_PROXY, "");
+    /* "Expect: 100-continue" would cost large bodies a round trip. */
+    c->headers = curl_slist_append(NULL, "Content-Type: application/json");
+    c->headers = curl_slist_append(c->headers, "Accept: application/json");
+    c->headers = curl_slist_append(c->headers, "Expect:");
+    curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, c->headers);
+}
+
+void call_header(struct call *c, const char *line)
+{
+    c->headers = curl_slist_append(c->headers, line);
+    curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, c->headers);
+}
+
+void call_fini(struct call *c)
+{
+    curl_easy_cleanup(c->curl);
+    curl_slist_free_all(c->headers);
+    buf_fini(&c->body);
+    buf_fini(&c->answer);
+    *c = (struct call){0};
+}
+
+static void prepare(struct call *c, const char *method, const char *path, span timeout)
+{
+    struct buf url = {0};
+    buf_print(&url, "%s%s", c->url, path);
+    buf_byte(&url, '\0');
+    curl_easy_setopt(c->curl, CURLOPT_URL, url.at); /* copied */
+    buf_fini(&url);
+    if (strcmp(method, "POST") == 0 || strcmp(method, "PUT") == 0 || strcmp(method, "PATCH") == 0) {
+        curl_easy_setopt(c->curl, CURLOPT_POST, 1L);
+        curl_easy_setopt(c->curl, CURLOPT_POSTFIELDS, c->body.len ? c->body.at : "");
+        curl_easy_setopt(c->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)c->body.len);
+    } else {
+        curl_easy_setopt(c->curl, CURLOPT_HTTPGET, 1L);
+    }
+    curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, method);
+    curl_easy_setopt(c->curl, CURLOPT_TIMEOUT_MS, (long)timeout.ms);
+    c->answer.len = 0;
+    c->status = 0;
+    c->why[0] = '\0';
+    c->timeout = timeout;
+    c->sent = when_mono();
+}
+
+static enum call_result judge(struct call *c, CURLcode code)
+{
+    c->code = code;
+    if (code != CURLE_OK)
+        return CALL_UNREACHABLE;
+    curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &c->status);
+    if (c->status >= 200 && c->status < 300) {
+        /* An answer that is not JSON comes from something else than a Tenax server. */
+        if (!c->answer.len || view_check(buf_view(&c->answer), NULL).code == ERR_OK)
+            return CALL_DONE;
+        return CALL_REFUSED;
+    }
+    if (c->status == 404 || c->status == 409)
+        return CALL_GONE;
+    return c->status >= 500 || c->status == 408 || c->status == 429 ? CALL_TRY_LATER : CALL_REFUSED;
+}
+
+enum call_result call_wait(struct call *c, const char *method, const char *path, span timeout)
+{
+    prepare(c, method, path, timeout);
+    return judge(c, curl_easy_perform(c->curl));
+}
+
+void call_start(struct call *c, CURLM *multi, const char *method, const char *path, span timeout)
+{
+    must(!c->busy);
+    prepare(c, method, path, timeout);
+    CURLMcode code = curl_multi_add_handle(multi, c->curl);
+    must(code == CURLM_OK);
+    c->busy = true;
+}
+
+enum call_result call_finish(struct call *c, CURLM *multi, CURLcode code)
+{
+    enum call_result r = judge(c, code);
+    call_abort(c, multi);
+    return r;
+}
+
+void call_abort(struct call *c, CURLM *multi)
+{
+    if (c->busy)
+        curl_multi_remove_handle(multi, c->curl);
+    c->busy = false;
+}
+
+static void explain_unreachable(const struct call *c, struct buf *b)
+{
+    long sys = 0;
+    curl_easy_getinfo(c->curl, CURLINFO_OS_ERRNO, &sys);
+    buf_print(b, "cannot reach %s: ", c->url);
+    if (c->code == CURLE_COULDNT_CONNECT && sys == ECONNREFUSED) {
+        buf_lit(b, "connection refused; is the server running?");
+        if (is_loopback(c->url))
+            buf_lit(b, " start it with: tenax serve");
+    } else if (c->code == CURLE_COULDNT_RESOLVE_HOST) {
+        buf_lit(b, "there is no host of that name");
+    } else if (c->code == CURLE_OPERATION_TIMEDOUT) {
+        buf_lit(b, "no answer within ");
+        double connected = 0;
+        curl_easy_getinfo(c->curl, CURLINFO_CONNECT_TIME, &connected);
+        duration_write(b, connected > 0 ? c->timeout : CONNECT_TIMEOUT);
+    } else if (strstr(c->why, "alert certificate required")) {
+        buf_lit(b, "the server asks for a certificate: --client-cert and --client-key");
+    } else if (strstr(c->why, "wrong version number")) {
+        buf_lit(b, "what answers there does not speak TLS; a server without it is at http://");
+    } else if (c->code == CURLE_GOT_NOTHING || c->code == CURLE_RECV_ERROR ||
+               c->code == CURLE_SEND_ERROR || c->code == CURLE_PARTIAL_FILE) {
+        buf_lit(b, "the connection broke before the answer was complete");
+    } else {
+        table_harmless(b, str_from(c->why[0] ? c->why : curl_easy_strerror(c->code)));
+    }
+}
+
+void call_explain(const struct call *c, struct buf *b)
+{
+    if (c->code != CURLE_OK) {
+        explain_unreachable(c, b);
+        return;
+    }
+    struct arena a = {0};
+    struct str answer = buf_view(&c->answer);
+    struct str error = {"", 0}, code = error, field = error;
+    if (view_check(answer, NULL).code == ERR_OK) {
+        error = view_text(&a, answer, "error");
+        code = view_text(&a, answer, "code");
+        field = view_text(&a, answer, "field");
+    }
+    if (error.len) {
+        table_harmless(b, error);
+        buf_print(b, " (HTTP %ld%s%.*s%s%.*s)", c->status, code.len ? ", " : "", STR_ARG(code),
+                  field.len ? ", field " : "", STR_ARG(field));
+    } else {
+        buf_print(b, "%s answered HTTP %ld without a word of Tenax; is that a Tenax server?",
+                  c->url, c->status);
+    }
+    arena_fini(&a);
+}

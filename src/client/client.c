@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/client.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/view.h"
+#include "client/when.h"
+
+int client_open(struct client *c, const struct subcommand *command, const struct client_args *args)
+{
+    const char *wrong = call_bad_url(args->url);
+    if (wrong)
+        return command_usage(command, "option '--url': '%.200s' is not the URL of a server; %s",
+                             args->url, wrong);
+    *c = (struct client){
+        .command = command,
+        .args = *args,
+        .url = call_url(args->url),
+        .colour = table_colour(stdout),
+        .width = table_terminal_width(stdout),
+        .now = when_now(),
+    };
+    call_init(&c->call, c->url, &c->args.tls);
+    return CLI_OK;
+}
+
+void client_close(struct client *c)
+{
+    call_fini(&c->call);
+    arena_fini(&c->arena);
+    free(c->url);
+}
+
+/* The exit code of a call, whose reason is told if it did not succeed. */
+static int judge(struct client *c, enum call_result r)
+{
+    if (r == CALL_DONE)
+        return CLI_OK;
+    struct buf why = {0};
+    call_explain(&c->call, &why);
+    fprintf(stderr, "tenax %s: %.*s\n", c->command->name, STR_ARG(buf_view(&why)));
+    buf_fini(&why);
+    if (r == CALL_UNREACHABLE)
+        return CLI_UNREACHABLE;
+    return c->call.status == 404 ? CLI_NOT_FOUND : CLI_REFUSED;
+}
+
+int client_ask(struct client *c, const char *method, const char *path)
+{
+    return judge(c, call_wait(&c->call, method, path, c->args.timeout));
+}
+
+int client_find(struct client *c, const char *path, bool *found)
+{
+    enum call_result r = call_wait(&c->call, "GET", path, c->args.timeout);
+    *found = r == CALL_DONE;
+    return c->call.status == 404 ? CLI_OK : judge(c, r);
+}
+
+struct str client_answer(const struct client *c)
+{
+    return buf_view(&c->call.answer);
+}
+
+void client_query(struct buf *path, const char *key, const char *value)
+{
+    if (!value)
+        return;
+    bool first = !path->len || !memchr(path->at, '?', path->len);
+    buf_print(path, "%c%s=", first ? '?' : '&', key);
+    for (const char *p = value; *p; p++) {
+        /* A comma separates names and must stay one. */
+        if (strchr("-._~,", *p) || (*p >= '0' && *p <= '9') || (*p >= 'A' && *p <= 'Z') ||
+            (*p >= 'a' && *p <= 'z'))
+            buf_byte(path, *p);
+        else
+            buf_print(path, "%%%02X", (unsigned char)*p);
+    }
+}
+
+void client_segment(struct buf *path, struct str name)
+{
+    buf_byte(path, '/');
+    for (size_t i = 0; i < name.len; i++) {
+        unsigned char c = (unsigned char)name.at[i];
+        if ((c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') ||
+            (c && strchr("-_~", c)))
+            buf_byte(path, (char)c);
+        else
+            buf_print(path, "%%%02X", c);
+    }
+}
+
+void client_print_answer(struct client *c)
+{
+    struct buf out = {0};
+    if (c->args.output == CLIENT_JSON)
+        json_write_one_line(&out, client_answer(c));
+    else
+        view_pretty(&out, client_answer(c), 0);
+    buf_byte(&out, '\n');
+    command_print(stdout, &out);
+    buf_fini(&out);
+}
+
+const char *client_path(struct buf *path)
+{
+    buf_byte(path, '\0');
+    return path->at;
+}
+
+enum table_style client_status_style(struct str status)
+{
+    if (str_eq(status, STR("completed")))
+        return TABLE_GOOD;
+    if (str_eq(status, STR("in_flight")))
+        return TABLE_BUSY;
+    if (str_eq(status, STR("dead")))
+        return TABLE_BAD;
+    return str_eq(status, STR("ready")) ? TABLE_PLAIN : TABLE_WAIT;
+}

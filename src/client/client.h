@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_CLIENT_H
+#define CLIENT_CLIENT_H
+
+/* What the commands that ask a server have in common: where it is, how to show
+ * the answer, and how a refusal becomes a message and an exit code. */
+
+#include "client/call.h"
+#include "base/arena.h"
+#include "client/command.h"
+#include "client/table.h"
+
+enum client_output { CLIENT_TABLE, CLIENT_JSON, CLIENT_YAML };
+
+struct client_args {
+    const char *url;
+    struct call_tls tls;
+    span timeout;
+    int output; /* enum client_output */
+};
+
+/* Rows of the option table of a command whose struct has a member
+ * `struct client_args client`. */
+#define CLIENT_URL_OPTION(type)                                                                    \
+    {"url",                                                                                        \
+     "URL",                                                                                        \
+     OPTION_TEXT,                                                                                  \
+     offsetof(type, client.url),                                                                   \
+     .env = "TENAX_URL",                                                                           \
+     .alias = "ZIZQ_URL",                                                                          \
+     .def = "http://127.0.0.1:7890",                                                               \
+     .help = "the server to talk to"},                                                             \
+        CLIENT_TLS_OPTIONS(type)
+#define CLIENT_TLS_OPTIONS(type)                                                                   \
+    {"ca-cert",                                                                                    \
+     "FILE",                                                                                       \
+     OPTION_TEXT,                                                                                  \
+     offsetof(type, client.tls.ca_cert),                                                           \
+     .env = "TENAX_CA_CERT",                                                                       \
+     .alias = "ZIZQ_CA_CERT",                                                                      \
+     .help = "trust servers whose certificate this CA has signed (PEM)"},                          \
+        {"client-cert",                                                                            \
+         "FILE",                                                                                   \
+         OPTION_TEXT,                                                                              \
+         offsetof(type, client.tls.client_cert),                                                   \
+         .env = "TENAX_CLIENT_CERT",                                                               \
+         .alias = "ZIZQ_CLIENT_CERT",                                                              \
+         .help = "the certificate to show to a server that asks for one (PEM)"},                   \
+    {                                                                                              \
+        "client-key", "FILE", OPTION_TEXT, offsetof(type, client.tls.client_key),                  \
+            .env = "TENAX_CLIENT_KEY", .alias = "ZIZQ_CLIENT_KEY", .help = "its private key (PEM)" \
+    }
+#define CLIENT_OPTIONS(type) CLIENT_OPTIONS_IN(type, "table|json")
+/* The same of a command that knows further forms of output. */
+#define CLIENT_OPTIONS_IN(type, formats)                                                           \
+    CLIENT_URL_OPTION(type),                                                                       \
+        {"http-timeout",                                                                           \
+         "DURATION",                                                                               \
+         OPTION_SPAN,                                                                              \
+         offsetof(type, client.timeout),                                                           \
+         .env = "TENAX_HTTP_TIMEOUT",                                                              \
+         .def = "30s",                                                                             \
+         .help = "how long to wait for an answer"},                                                \
+    {                                                                                              \
+        "output", "FORMAT", OPTION_CHOICE, offsetof(type, client.output),                          \
+            .choices = formats, .env = "TENAX_OUTPUT", .def = "table",                             \
+            .help = "for people or for programs", .letter = 'o'                                    \
+    }
+
+struct client {
+    const struct subcommand *command;
+    struct client_args args;
+    struct call call;
+    char *url;
+    struct arena arena; /* of texts taken from answers; emptied by client_close */
+    bool colour;        /* of standard output */
+    size_t width;       /* of its terminal, or 0 */
+    instant now;
+};
+
+/* CLI_OK, or CLI_USAGE when the URL is none; then there is nothing to close. */
+int client_open(struct client *c, const struct subcommand *command, const struct client_args *args);
+void client_close(struct client *c);
+
+/* One request with what is in c->call.body. CLI_OK on 2xx: the answer, valid
+ * JSON or empty, is client_answer(c) until the next request. Otherwise the
+ * reason was printed, and the exit code for it is returned. */
+int client_ask(struct client *c, const char *method, const char *path);
+struct str client_answer(const struct client *c);
+/* The same, but 404 is an answer: CLI_OK, and *found is false. */
+int client_find(struct client *c, const char *path, bool *found);
+/* Prints the answer: JSON on one line (CLIENT_JSON), or spread out. */
+void client_print_answer(struct client *c);
+
+/* Adds "&key=value" ('?' the first time) with the value percent-encoded, unless
+ * the value is NULL. The buffer starts with the path and ends without a NUL. */
+void client_query(struct buf *path, const char *key, const char *value);
+/* Adds "/name", percent-encoded. */
+void client_segment(struct buf *path, struct str name);
+/* Ends such a path with its NUL. */
+const char *client_path(struct buf *path);
+
+/* How a status looks. */
+enum table_style client_status_style(struct str status);
+
+#endif

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "client/jobtext.h"
+
+#include "base/id.h"
+#include "client/table.h"
+#include "client/view.h"
+#include "client/when.h"
+
+static const struct {
+    const char *status, *field, *before;
+} moments[] = {
+    {"scheduled", "ready_at", ""},          {"ready", "ready_at", ""},
+    {"in_flight", "dequeued_at", "taken "}, {"completed", "completed_at", "done "},
+    {"dead", "failed_at", "failed "},
+};
+
+void jobtext_when(struct buf *b, struct arena *a, struct str job, instant now)
+{
+    struct str status = view_text(a, job, "status");
+    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
+        instant t = view_time(job, moments[i].field);
+        if (!str_eq(status, str_from(moments[i].status)) || !instant_is_set(t))
+            continue;
+        buf_str(b, str_from(moments[i].before));
+        when_relative(b, t, now);
+    }
+}
+
+void jobtext_fact(struct buf *out, const char *name, struct str text)
+{
+    if (!text.len)
+        return;
+    buf_print(out, "%-10s ", name);
+    table_harmless(out, text);
+    buf_byte(out, '\n');
+}
+
+void jobtext_fact_time(struct buf *out, const char *name, instant t, instant now)
+{
+    if (!instant_is_set(t))
+        return;
+    buf_print(out, "%-10s ", name);
+    when_absolute(out, t);
+    buf_lit(out, " (");
+    when_relative(out, t, now);
+    buf_lit(out, ")\n");
+}
+
+bool jobtext_is_id(const char *text)
+{
+    struct id id;
+    return id_parse(str_from(text), &id).code == ERR_OK;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_TABLE_H
+#define CLIENT_TABLE_H
+
+/* Tables for people: columns as wide as what they hold, measured in terminal
+ * cells. Text from elsewhere is made harmless: a queue's name must not be able
+ * to move somebody's cursor. */
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "base/buf.h"
+
+enum table_style {
+    TABLE_PLAIN,
+    TABLE_GOOD, /* green */
+    TABLE_BUSY, /* cyan */
+    TABLE_WAIT, /* yellow */
+    TABLE_BAD,  /* red */
+    TABLE_FAINT,
+};
+
+#define TABLE_COLUMNS_MAX 12
+
+struct table {
+    size_t columns, cells;
+    struct buf text; /* of all cells, one after the other */
+    struct table_cell *cell;
+    size_t cap;
+    bool right[TABLE_COLUMNS_MAX]; /* numbers stand at the right of their column */
+};
+
+struct table_cell {
+    size_t start, len; /* in table.text */
+    enum table_style style;
+};
+
+/* headers ends with NULL; one that begins with '>' makes its column stand right. */
+void table_init(struct table *t, const char *const *headers);
+void table_fini(struct table *t);
+/* The next cell, row by row. */
+void table_add(struct table *t, enum table_style style, struct str text);
+void table_print(struct table *t, enum table_style style, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* Adds the table to b. With width > 0 the last column is cut off to fit it. */
+void table_write(const struct table *t, struct buf *b, bool colour, size_t width);
+
+/* Cells that a terminal needs for this text. */
+size_t table_width(struct str text);
+/* Adds text with every control character and every broken byte made visible. */
+void table_harmless(struct buf *b, struct str text);
+
+/* Whether f is a terminal whose user has not asked for no colours. */
+bool table_colour(FILE *f);
+/* Width of the terminal behind f, or 0 if it is none. */
+size_t table_terminal_width(FILE *f);
+/* The escape sequences around a styled text; empty without colour. */
+const char *table_on(enum table_style style, bool colour);
+const char *table_off(enum table_style style, bool colour);
+
+#endif

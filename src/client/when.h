@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CLIENT_WHEN_H
+#define CLIENT_WHEN_H
+
+/* Time for the programs of a person: reading the clocks, and writing and reading
+ * points in time. */
+
+#include <stdbool.h>
+
+#include "base/buf.h"
+#include "base/str.h"
+#include "base/units.h"
+
+instant when_now(void);
+/* A clock for timeouts and leases. It goes on while the machine sleeps, because
+ * the server's clock does, too. */
+mono when_mono(void);
+
+static inline int64_t when_ms_between(mono later, mono earlier)
+{
+    return (later.ns - earlier.ns) / 1000000;
+}
+
+/* At most a century later, so that no option can make it overflow. */
+static inline mono when_after(mono t, span d)
+{
+    const int64_t century_ms = INT64_C(100) * 365 * 24 * 3600 * 1000;
+    return (mono){t.ns + (d.ms < century_ms ? d.ms : century_ms) * 1000000};
+}
+
+/* "in 3 s", "2 min ago", "just now". */
+void when_relative(struct buf *b, instant t, instant now);
+/* "2026-11-21 09:00:00.125 +0100", in the local time zone. */
+void when_absolute(struct buf *b, instant t);
+/* "09:00:00", in the local time zone. */
+void when_clock(struct buf *b, instant t);
+
+/* Milliseconds since 1970, or a time of RFC 3339 with its zone; false if it is neither. */
+bool when_parse(struct str text, instant *t);
+
+#endif

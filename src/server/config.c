@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/config.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "policy/document.h"
+#include "policy/settings_document.h"
+
+#define SECTION "retryPolicy"
+
+static struct err refuse(const char *file, const struct document_node *at, bool key,
+                         const char *why)
+{
+    return err_make(ERR_USAGE, "%s: line %u, column %u: %s", file, key ? at->key_line : at->line,
+                    key ? at->key_column : at->column, why);
+}
+
+static struct err refuse_fault(const char *file, const struct document_fault *fault)
+{
+    struct err e = document_fault_err(fault);
+    return err_make(ERR_USAGE, "%s: %s", file, e.msg);
+}
+
+static struct err read_file(const char *file, struct buf *text)
+{
+    FILE *in = fopen(file, "re");
+    size_t n = 0;
+    if (in) {
+        do {
+            n = fread(buf_room(text, 16384), 1, 16384, in);
+            text->len += n;
+        } while (n && text->len <= DOCUMENT_TEXT_MAX);
+    }
+    bool good = in && !ferror(in);
+    int why = errno;
+    if (in)
+        fclose(in);
+    return good ? err_none() : err_make(ERR_USAGE, "cannot read %s: %s", file, strerror(why));
+}
+
+/* --- the section --- */
+
+static struct err read_retry(const char *file, const struct document_node *section,
+                             struct options *o, void *values, struct config *out)
+{
+    struct policy_settings s = {0};
+    struct document_fault fault = {0};
+    if (!settings_document_read(section, SECTION, &s, &fault))
+        return refuse_fault(file, &fault);
+    const struct document_node *enabled = document_member(section, "enabled");
+    bool outranked = false;
+    if (enabled) {
+        enum option_source source = options_source_of(o, CONFIG_ENABLED);
+        if (source == OPTION_FROM_FILE)
+            return refuse(file, enabled, true,
+                          SECTION ".enabled: " CONFIG_ENABLED " says the same; give one of them");
+        outranked = source > OPTION_FROM_FILE;
+        if (!outranked)
+            TRY(options_from_file(o, CONFIG_ENABLED, s.enabled ? "true" : "false", values));
+    }
+    struct document_node *kept = document_map(&out->memory);
+    for (const struct document_node *n = section->first; n; n = n->next) {
+        if (outranked && n == enabled)
+            continue;
+        struct document_node *copy = ARENA_NEW(&out->memory, struct document_node);
+        *copy = *n;
+        copy->next = NULL;
+        copy = document_add(kept, "", copy);
+        copy->key = n->key;
+    }
+    struct buf json = {0};
+    document_write_json(kept, &json);
+    out->retry = arena_copy(&out->memory, buf_view(&json));
+    buf_fini(&json);
+    return err_none();
+}
+
+/* --- the settings --- */
+
+static struct err set(const char *file, const struct document_node *n, struct options *o,
+                      void *values, struct arena *a)
+{
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", STR_ARG(n->key));
+    bool scalar =
+        n->type == DOCUMENT_BOOL || n->type == DOCUMENT_NUMBER || n->type == DOCUMENT_STRING;
+    char *text = arena_zero(a, n->text.len + 1);
+    if (n->text.len)
+        memcpy(text, n->text.at, n->text.len);
+    struct err e = options_from_file(o, name, scalar ? text : NULL, values);
+    if (e.code == ERR_OK)
+        return e;
+    return refuse(file, n, e.code == ERR_UNKNOWN_FIELD, e.msg);
+}
+
+struct err config_read(const char *file, struct options *o, void *values, struct config *out)
+{
+    *out = (struct config){0};
+    struct buf text = {0};
+    struct err err = read_file(file, &text);
+    struct str kept = arena_copy(&out->memory, buf_view(&text));
+    buf_fini(&text);
+    TRY(err);
+    struct document_list list;
+    struct document_fault fault = {0};
+    if (!document_read(kept, DOCUMENT_ANY, &out->memory, &list, &fault))
+        return refuse_fault(file, &fault);
+    const struct document_node *root;
+    if (list.count == 0) /* nothing but comments */
+        return err_none();
+    if (!document_only(&list, &root, &fault))
+        return refuse_fault(file, &fault);
+    if (root->type != DOCUMENT_MAP)
+        return refuse(file, root, false, "expected a mapping of settings");
+    const struct document_node *section = document_member(root, SECTION);
+    for (const struct document_node *n = root->first; n; n = n->next)
+        if (n != section)
+            TRY(set(file, n, o, values, &out->memory));
+    return section ? read_retry(file, section, o, values, out) : err_none();
+}
+
+void config_free(struct config *c)
+{
+    arena_fini(&c->memory);
+    *c = (struct config){0};
+}

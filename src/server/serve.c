@@ -1,0 +1,601 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The server: builds the environment (clock, chance, store), and turns the loop. */
+
+#include "server/serve.h"
+
+#include <arpa/inet.h>
+#include <malloc.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <uv.h>
+
+#include "api/api.h"
+#include "backend/embedded/embedded.h"
+#include "base/log.h"
+#include "base/must.h"
+#include "server/machine.h"
+#include "server/notify.h"
+#include "server/retry_section.h"
+#include "server/settings.h"
+#include "server/zones.h"
+#include "jq/pool.h"
+#include "net/tls.h"
+#include "store/rocks.h"
+#include "store/snapshot.h"
+
+/* How long a drain may take before what is left is cut off. */
+#define DRAIN_MS 10000
+
+struct listener {
+    struct tls_context *tls; /* NULL: plain */
+    struct http_server *http;
+};
+
+struct server {
+    struct settings settings;
+    int64_t connections_max; /* of each listener */
+    uv_loop_t loop;
+    uv_async_t wake;     /* the commit thread: a batch is done */
+    uv_check_t after_io; /* a turn of the backend after every round of I/O */
+    uv_timer_t due;      /* the next deadline */
+    uv_idle_t at_once;   /* runs while the next turn need not wait for anything */
+    uv_timer_t heartbeat;
+    uv_timer_t drain_limit;
+    uv_signal_t sigterm, sigint, sighup;
+    instant due_at; /* what the timer is set for */
+    bool due_set;
+    instant last_now;
+    instant started;
+    int64_t started_ticks; /* env_ticks */
+    struct store *store;
+    struct zones *zones;
+    struct pool *jq;
+    struct backend *backend;
+    struct api *api;
+    struct listener primary, admin;
+    bool stopping;
+    int undrained; /* listeners with connections that have not ended */
+    int code;
+};
+
+/* --- the environment --- */
+
+static int64_t real_ms(void)
+{
+    struct timespec ts;
+    clock_gettime(CLOCK_REALTIME, &ts);
+    return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+/* The wall clock, but it never goes back: a clock that is set back makes things wait, and
+ * does not undo what has happened. */
+static instant env_now(void *ctx)
+{
+    struct server *s = ctx;
+    int64_t ms = real_ms();
+    if (ms > s->last_now.ms)
+        s->last_now.ms = ms;
+    return s->last_now;
+}
+
+static int64_t env_ticks(void *ctx)
+{
+    (void)ctx;
+    struct timespec ts;
+    clock_gettime(CLOCK_MONOTONIC, &ts);
+    return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+static uint64_t random_seed(void)
+{
+    uint64_t seed;
+    must(getrandom(&seed, sizeof seed, 0) == (ssize_t)sizeof seed);
+    return seed;
+}
+
+static void notify(void *ctx)
+{
+    uv_async_send(&((struct server *)ctx)->wake);
+}
+
+/* --- turning --- */
+
+static void stop_if_drained(struct server *s)
+{
+    if (s->stopping && s->undrained == 0 && embedded_is_idle(s->backend))
+        uv_stop(&s->loop);
+}
+
+static void on_due(uv_timer_t *t);
+
+static void on_at_once(uv_idle_t *i)
+{
+    (void)i;
+}
+
+static void forget_due(struct server *s)
+{
+    uv_timer_stop(&s->due);
+    s->due_set = false;
+}
+
+/* A turn that is due already follows the next round of I/O, which does not wait then. A timer would
+ * not do: one of 0 ms that is started by itself runs again and again before any I/O. */
+static void set_due(struct server *s)
+{
+    instant at;
+    bool some = embedded_next_due(s->backend, &at);
+    int64_t wait = some ? at.ms - env_now(s).ms : 1;
+    if (wait <= 0)
+        uv_idle_start(&s->at_once, on_at_once);
+    else
+        uv_idle_stop(&s->at_once);
+    if (!some || wait <= 0) {
+        forget_due(s);
+        return;
+    }
+    if (s->due_set && s->due_at.ms == at.ms)
+        return;
+    /* Not longer than a second at a time, for the wall clock may be set forward. */
+    wait = wait > 1000 ? 1000 : wait;
+    uv_update_time(&s->loop);
+    uv_timer_start(&s->due, on_due, (uint64_t)wait, 0);
+    s->due_at = at;
+    s->due_set = true;
+}
+
+static void turn(struct server *s)
+{
+    struct err err = embedded_turn(s->backend);
+    if (err.code != ERR_OK) {
+        /* Nothing after this point may be acknowledged. A restart recovers. */
+        log_error("the store failed, stopping: %s", err.msg);
+        s->code = 74;
+        uv_stop(&s->loop);
+        return;
+    }
+    set_due(s);
+    stop_if_drained(s);
+}
+
+static void on_due(uv_timer_t *t)
+{
+    struct server *s = t->data;
+    s->due_set = false;
+    turn(s);
+}
+
+static void on_after_io(uv_check_t *c)
+{
+    turn(c->data);
+}
+
+static void on_wake(uv_async_t *w)
+{
+    turn(w->data);
+}
+
+static void on_heartbeat(uv_timer_t *t)
+{
+    api_heartbeat(((struct server *)t->data)->api);
+}
+
+/* --- stopping --- */
+
+static void on_drained(void *ctx)
+{
+    struct server *s = ctx;
+    s->undrained--;
+    stop_if_drained(s);
+}
+
+static int count_connections(const struct server *s)
+{
+    return http_server_connections(s->primary.http) +
+           (s->admin.http ? http_server_connections(s->admin.http) : 0);
+}
+
+static void drain(struct server *s, struct listener *l)
+{
+    if (!l->http)
+        return;
+    s->undrained++;
+    http_server_drain(l->http, on_drained, s);
+}
+
+static void on_drain_limit(uv_timer_t *t)
+{
+    struct server *s = t->data;
+    log_warn("%d connections did not end within %d s; closing them", count_connections(s),
+             DRAIN_MS / 1000);
+    uv_stop(&s->loop);
+}
+
+static void on_signal(uv_signal_t *h, int number)
+{
+    struct server *s = h->data;
+    if (s->stopping) {
+        uv_stop(&s->loop);
+        return;
+    }
+    log_info("%s: draining", number == SIGTERM ? "SIGTERM" : "SIGINT");
+    s->stopping = true;
+    notify_manager("STOPPING=1");
+    embedded_stop(s->backend);
+    api_stop(s->api);
+    uv_timer_start(&s->drain_limit, on_drain_limit, DRAIN_MS, 0);
+    drain(s, &s->primary);
+    drain(s, &s->admin);
+    turn(s);
+}
+
+/* --- reading again --- */
+
+static void reload(struct listener *l, const char *name)
+{
+    if (!l->tls)
+        return;
+    struct err err = tls_context_reload(l->tls);
+    if (err.code == ERR_OK)
+        log_info("SIGHUP: the %s listener has read its certificate again", name);
+    else
+        log_error("SIGHUP: the %s listener goes on with the certificate that it has: %s", name,
+                  err.msg);
+}
+
+static struct embedded_settings backend_settings(const struct settings *set)
+{
+    return (struct embedded_settings){
+        .engine = {.retry = {.limit = (int32_t)set->retry_limit,
+                             .backoff = {CURVE_POWER, set->backoff_base, set->backoff_exponent,
+                                         set->backoff_jitter}},
+                   .completed_retention = set->retain_completed,
+                   .dead_retention = set->retain_dead,
+                   .lost_worker_limit = (uint32_t)set->lost_worker_limit,
+                   .avoid_required = set->avoid_required,
+                   .cron_skip_missed = set->cron_missed == SETTINGS_CRON_SKIP},
+        .retry_policy_enabled = set->retry_policy_enabled,
+        .sync = set->commit_mode == SETTINGS_FSYNC,
+        .event_retention = set->event_retention,
+        .metrics_queues = (uint32_t)set->metrics_queues,
+        .event_max_bytes = set->event_max_bytes,
+        .min_free_space = set->min_free_space};
+}
+
+static void start_heartbeat(struct server *s)
+{
+    uint64_t beat = (uint64_t)s->settings.heartbeat_interval.ms;
+    uv_timer_start(&s->heartbeat, on_heartbeat, beat, beat);
+}
+
+/* Takes over what can change at run time, and says of the rest that it cannot. */
+static void adopt(struct server *s, const struct settings *fresh)
+{
+    for (const struct option_def *d = settings_command.options; d->flag; d++) {
+        if (!options_differ(d, &s->settings, fresh))
+            continue;
+        if (d->live)
+            options_copy(d, &s->settings, fresh);
+        else
+            log_warn("SIGHUP: '%s' of %s has changed; that takes effect when the server is started "
+                     "again",
+                     d->flag, s->settings.config);
+    }
+    log_set((enum log_level)s->settings.log_level, (enum log_format)s->settings.log_format);
+    struct embedded_settings backend = backend_settings(&s->settings);
+    embedded_configure(s->backend, &backend);
+    api_set_strict(s->api, s->settings.strict);
+    start_heartbeat(s);
+}
+
+static void reload_settings(struct server *s)
+{
+    struct settings fresh;
+    struct err err = settings_reload(&fresh);
+    if (err.code == ERR_OK) {
+        adopt(s, &fresh);
+        if (fresh.file.retry.len)
+            retry_section_apply(s->backend, s->settings.config, fresh.file.retry,
+                                RETRY_SECTION_RELOAD, NULL);
+        log_info("SIGHUP: %s has been read again", s->settings.config);
+    } else {
+        log_error("SIGHUP: nothing has changed: %s", err.msg);
+    }
+    settings_free(&fresh);
+}
+
+static void on_reload(uv_signal_t *h, int number)
+{
+    (void)number;
+    struct server *s = h->data;
+    reload(&s->primary, "primary");
+    reload(&s->admin, "admin");
+    if (s->settings.config && !s->stopping)
+        reload_settings(s);
+}
+
+/* --- starting --- */
+
+static bool is_loopback(const char *host)
+{
+    struct in_addr v4;
+    struct in6_addr v6;
+    if (inet_pton(AF_INET, host, &v4) == 1)
+        return (ntohl(v4.s_addr) >> 24) == 127;
+    if (inet_pton(AF_INET6, host, &v6) == 1)
+        return IN6_IS_ADDR_LOOPBACK(&v6);
+    return strcmp(host, "localhost") == 0;
+}
+
+/* TLS alone does not help: anyone may be its client. */
+static struct err check_host(const struct settings *s, const char *host,
+                             const struct settings_tls *tls)
+{
+    if (is_loopback(host) || tls->client_ca || s->insecure)
+        return err_none();
+    return err_make(ERR_USAGE,
+                    "other machines can reach %s, and nothing would check who asks; listen on "
+                    "127.0.0.1, ask for certificates (%stls-client-ca), or say --insecure",
+                    host, tls == &s->admin_tls ? "--admin-" : "--");
+}
+
+static struct err open_store(struct server *s)
+{
+    struct rocks_settings rocks = {.dir = s->settings.root_dir,
+                                   .cache_bytes = s->settings.cache_size,
+                                   .lossy = s->settings.commit_mode == SETTINGS_BUFFERED,
+                                   .notify = notify,
+                                   .ctx = s};
+    TRY(rocks_open(&rocks, &s->store));
+    return snapshot_sweep(s->settings.root_dir);
+}
+
+static struct err backup(void *ctx, const struct sink *sink)
+{
+    struct server *s = ctx;
+    return snapshot_write(s->store, s->settings.root_dir, (instant){real_ms()}, sink);
+}
+
+/* For GET /metrics. */
+static void read_machine(void *ctx, struct api_machine *m)
+{
+    const struct server *s = ctx;
+    const struct listener *listeners[API_LISTENERS] = {&s->primary, &s->admin};
+    for (int i = 0; i < API_LISTENERS; i++)
+        if (listeners[i]->http)
+            http_server_stats(listeners[i]->http, &m->listeners[i]);
+    machine_read(m);
+    m->start_seconds = (double)s->started.ms / 1000;
+    m->uptime_seconds = (double)(env_ticks(NULL) - s->started_ticks) / 1e6;
+}
+
+static void open_jq(struct server *s)
+{
+    struct pool_settings jq = pool_defaults();
+    jq.processes = (int)s->settings.jq_processes;
+    jq.time_limit = s->settings.jq_time_limit;
+    jq.memory_limit = s->settings.jq_memory_limit;
+    s->jq = pool_new(&s->loop, &jq);
+}
+
+static const struct cron_zone *find_zone(void *zones, struct str name)
+{
+    return zones_find(zones, name);
+}
+
+static struct err open_backend(struct server *s)
+{
+    const struct settings *set = &s->settings;
+    struct env env = {.now = env_now,
+                      .ticks = env_ticks,
+                      .ctx = s,
+                      .rng = rng_from_seed(random_seed()),
+                      .store = s->store,
+                      .zone = find_zone,
+                      .zones = s->zones,
+                      .evaluator = pool_evaluator(s->jq)};
+    struct embedded_settings settings = backend_settings(set);
+    return embedded_new(&settings, &env, &s->backend);
+}
+
+static struct err open_listener(struct server *s, const char *host, int64_t port,
+                                const struct settings_tls *tls, http_handler handler,
+                                struct listener *out)
+{
+    const struct settings *set = &s->settings;
+    struct http_settings http = http_defaults();
+    const struct tls_files files = {tls->cert, tls->key, tls->client_ca};
+    if (files.cert)
+        TRY(tls_context_new(&files, &out->tls));
+    http.tls = out->tls;
+    http.host = host;
+    http.port = (int)port;
+    http.streams_max = (int)set->max_streams;
+    http.body_max = set->max_body;
+    http.connections_max = (int)s->connections_max;
+    http.header_timeout = set->header_timeout;
+    http.body_timeout = set->body_timeout;
+    http.idle_timeout = set->idle_timeout;
+    return http_server_new(&s->loop, &http, handler, s->api, &out->http);
+}
+
+/* Two servers of one machine need two ports, and the admin port is one that nobody thinks
+ * of: who has not asked for it can do without. Everything else is as wrong as it is for the
+ * primary one. */
+static struct err open_admin(struct server *s)
+{
+    const struct settings *set = &s->settings;
+    struct err err = open_listener(s, set->admin_host, set->admin_port, &set->admin_tls,
+                                   api_handle_admin, &s->admin);
+    bool taken = err.code == ERR_IO && !(set->admin_tls.cert && !s->admin.tls);
+    if (!taken || set->admin_wanted)
+        return err;
+    log_warn("no admin listener: %s; --admin-port gives it another port, 0 any free one", err.msg);
+    return err_none();
+}
+
+static struct err open_listeners(struct server *s)
+{
+    const struct settings *set = &s->settings;
+    TRY(open_listener(s, set->host, set->port, &set->tls, api_handle, &s->primary));
+    return open_admin(s);
+}
+
+static void announce(const struct listener *l, const char *host, const char *suffix)
+{
+    bool v6 = strchr(host, ':') != NULL;
+    if (l->http)
+        printf("Listening on %s://%s%s%s:%d%s\n", l->tls ? "https" : "http", v6 ? "[" : "", host,
+               v6 ? "]" : "", http_server_port(l->http), suffix);
+}
+
+/* The primary line last: who waits for it finds both. */
+static void announce_all(const struct server *s)
+{
+    announce(&s->admin, s->settings.admin_host, " (admin)");
+    announce(&s->primary, s->settings.host, "");
+    fflush(stdout);
+}
+
+static void open_loop(struct server *s)
+{
+    uv_loop_init(&s->loop);
+    uv_async_init(&s->loop, &s->wake, on_wake);
+    uv_check_init(&s->loop, &s->after_io);
+    uv_timer_init(&s->loop, &s->due);
+    uv_idle_init(&s->loop, &s->at_once);
+    uv_timer_init(&s->loop, &s->heartbeat);
+    uv_timer_init(&s->loop, &s->drain_limit);
+    uv_signal_init(&s->loop, &s->sigterm);
+    uv_signal_init(&s->loop, &s->sigint);
+    uv_signal_init(&s->loop, &s->sighup);
+    s->wake.data = s->after_io.data = s->due.data = s->heartbeat.data = s;
+    s->drain_limit.data = s->sigterm.data = s->sigint.data = s->sighup.data = s;
+}
+
+static void start_loop(struct server *s)
+{
+    uv_check_start(&s->after_io, on_after_io);
+    start_heartbeat(s);
+    uv_signal_start(&s->sigterm, on_signal, SIGTERM);
+    uv_signal_start(&s->sigint, on_signal, SIGINT);
+    uv_signal_start(&s->sighup, on_reload, SIGHUP);
+}
+
+/* The signals stay caught to the very end: a second SIGTERM in the last moment of an orderly
+ * stop must not make it look like a crash. */
+static void close_handle(uv_handle_t *h, void *arg)
+{
+    (void)arg;
+    if (h->type == UV_SIGNAL)
+        uv_unref(h);
+    else if (!uv_is_closing(h))
+        uv_close(h, NULL);
+}
+
+static void close_all(struct server *s)
+{
+    if (s->primary.http)
+        http_server_close(s->primary.http);
+    if (s->admin.http)
+        http_server_close(s->admin.http);
+    if (s->api)
+        api_stop(s->api);
+    uv_run(&s->loop, UV_RUN_NOWAIT);
+    if (s->backend)
+        embedded_free(s->backend);
+    if (s->jq)
+        pool_close(s->jq);
+    if (s->store)
+        store_close(s->store);
+    zones_free(s->zones);
+    uv_walk(&s->loop, close_handle, NULL);
+    uv_run(&s->loop, UV_RUN_DEFAULT);
+    tls_context_free(s->primary.tls);
+    tls_context_free(s->admin.tls);
+}
+
+/* Done before anyone can ask for something. */
+static void apply_section(struct server *s)
+{
+    bool busy = false;
+    if (s->settings.file.retry.len)
+        retry_section_apply(s->backend, s->settings.config, s->settings.file.retry,
+                            RETRY_SECTION_START, &busy);
+    while (busy && s->code == 0) {
+        turn(s);
+        if (busy)
+            uv_run(&s->loop, UV_RUN_ONCE);
+    }
+}
+
+static struct err start(struct server *s)
+{
+    const struct settings *set = &s->settings;
+    TRY(check_host(set, set->host, &set->tls));
+    TRY(check_host(set, set->admin_host, &set->admin_tls));
+    s->connections_max = machine_fit_connections(set->max_connections, set->connections_wanted);
+    TRY(open_store(s));
+    s->zones = zones_new();
+    open_jq(s);
+    TRY(open_backend(s));
+    struct api_settings api = {.strict = s->settings.strict,
+                               .backup = backup,
+                               .backup_ctx = s,
+                               .loop = &s->loop,
+                               .machine = read_machine,
+                               .machine_ctx = s};
+    s->api = api_new(s->backend, &api);
+    apply_section(s);
+    return open_listeners(s);
+}
+
+static void log_start(const struct server *s)
+{
+    uint64_t counts[STATUS_COUNT], jobs = 0;
+    engine_count(embedded_engine(s->backend), (struct str){0}, counts);
+    for (int i = 0; i < STATUS_COUNT; i++)
+        jobs += counts[i];
+    log_info("tenax " TENAX_VERSION " is ready after %lld ms, with %llu jobs in %s%s",
+             (long long)(env_ticks(NULL) - s->started_ticks) / 1000, (unsigned long long)jobs,
+             s->settings.root_dir,
+             s->settings.commit_mode == SETTINGS_FSYNC ? "" : "; commits are buffered");
+}
+
+int serve_main(int argc, char **argv)
+{
+    /* One loop thread and one commit thread: more arenas only scatter memory. Large
+     * blocks come and go with every batch, so they must not go through mmap. */
+    mallopt(M_ARENA_MAX, 4);
+    mallopt(M_MMAP_THRESHOLD, 64 << 20);
+    mallopt(M_TRIM_THRESHOLD, 256 << 20);
+    static struct server s; /* the loop's signal handles outlive this call */
+    if (!settings_load(argc, argv, &s.settings, &s.code))
+        return s.code;
+    log_set((enum log_level)s.settings.log_level, (enum log_format)s.settings.log_format);
+    s.started.ms = real_ms();
+    s.started_ticks = env_ticks(NULL);
+    open_loop(&s);
+    struct err err = start(&s);
+    if (err.code != ERR_OK) {
+        fprintf(stderr, "tenax serve: %s\n", err.msg);
+        s.code = err.code == ERR_USAGE ? CLI_USAGE : CLI_REFUSED;
+    } else {
+        start_loop(&s);
+        log_start(&s);
+        announce_all(&s);
+        notify_manager("READY=1");
+        turn(&s);
+        uv_run(&s.loop, UV_RUN_DEFAULT);
+    }
+    close_all(&s);
+    if (err.code == ERR_OK)
+        log_info("stopped");
+    if (s.api && s.code == 0)
+        api_free(s.api);
+    settings_free(&s.settings);
+    return s.code;
+}

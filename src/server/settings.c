@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/settings.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "core/job.h"
+
+/* Less than jq needs for itself. */
+#define JQ_MEMORY_MIN (16 << 20)
+
+#define AT(field)      .offset = offsetof(struct settings, field)
+#define ENV(name)      .env = "TENAX_" name
+#define ENV_BOTH(name) .env = "TENAX_" name, .alias = "ZIZQ_" name
+
+static const struct option_def table[] = {
+    {"config", "FILE", OPTION_TEXT, AT(config), ENV("CONFIG"),
+     .help =
+         "read settings from this file (YAML or JSON), by the names of their flags; what a flag "
+         "or a variable says goes before it"},
+    {"root-dir", "DIR", OPTION_TEXT, AT(root_dir), ENV_BOTH("ROOT_DIR"), .def = "./tenax-root",
+     .help = "where jobs are kept; one server at a time may use it"},
+    {"host", "ADDRESS", OPTION_TEXT, AT(host), ENV_BOTH("HOST"), .def = "127.0.0.1",
+     .help = "address to listen on"},
+    {"port", "PORT", OPTION_INT, AT(port), .max = 65535, ENV_BOTH("PORT"), .def = "7890",
+     .help = "port to listen on; 0 picks a free one"},
+    {"tls-cert", "FILE", OPTION_TEXT, AT(tls.cert), ENV_BOTH("TLS_CERT"),
+     .help = "speak TLS with this certificate (PEM, with those that lead to its CA)"},
+    {"tls-key", "FILE", OPTION_TEXT, AT(tls.key), ENV_BOTH("TLS_KEY"),
+     .help = "the certificate's private key (PEM, without a passphrase)"},
+    {"tls-client-ca", "FILE", OPTION_TEXT, AT(tls.client_ca), ENV_BOTH("TLS_CLIENT_CA"),
+     .help = "only serve clients that have a certificate of this CA (PEM)"},
+    {"admin-host", "ADDRESS", OPTION_TEXT, AT(admin_host), ENV_BOTH("ADMIN_HOST"),
+     .def = "127.0.0.1", .help = "address of the admin listener"},
+    {"admin-port", "PORT", OPTION_INT, AT(admin_port), .max = 65535, ENV_BOTH("ADMIN_PORT"),
+     .def = "8901",
+     .help =
+         "port of the admin listener; 0 picks a free one; if it is taken and was not asked for, "
+         "the server does without"},
+    {"admin-tls-cert", "FILE", OPTION_TEXT, AT(admin_tls.cert), ENV_BOTH("ADMIN_TLS_CERT"),
+     .help = "speak TLS there with this certificate"},
+    {"admin-tls-key", "FILE", OPTION_TEXT, AT(admin_tls.key), ENV_BOTH("ADMIN_TLS_KEY"),
+     .help = "its private key"},
+    {"admin-tls-client-ca", "FILE", OPTION_TEXT, AT(admin_tls.client_ca),
+     ENV_BOTH("ADMIN_TLS_CLIENT_CA"),
+     .help = "only serve clients there that have a certificate of this CA"},
+    {"insecure", NULL, OPTION_SWITCH, AT(insecure), ENV("INSECURE"),
+     .help = "listen on an address that other machines can reach, although no certificate tells "
+             "who is asking; refused without this"},
+    {"commit-mode", "MODE", OPTION_CHOICE, AT(commit_mode), .choices = "fsync|buffered",
+     .env = "TENAX_COMMIT_MODE", .alias = "ZIZQ_DEFAULT_COMMIT_MODE", .def = "fsync",
+     .help = "acknowledge once the data is on disk, or sooner, which is faster but loses the last "
+             "moments in a power cut"},
+    {"default-retry-limit", "COUNT", OPTION_INT, AT(retry_limit), .max = JOB_RETRY_LIMIT_MAX,
+     ENV_BOTH("DEFAULT_RETRY_LIMIT"), .def = "25",
+     .help = "how often a failed job is retried before it is dead", .live = true},
+    {"default-backoff-base", "DURATION", OPTION_SPAN, AT(backoff_base),
+     ENV_BOTH("DEFAULT_BACKOFF_BASE"), .def = "15s",
+     .help = "B of the wait before a retry, B + a^E seconds + a * rand(0..J), where a counts the "
+             "attempts made; give all three of B, E, J or none",
+     .live = true},
+    {"default-backoff-exponent", "NUMBER", OPTION_DOUBLE, AT(backoff_exponent), .max = 100,
+     ENV_BOTH("DEFAULT_BACKOFF_EXPONENT"), .def = "4", .help = "E of that wait", .live = true},
+    {"default-backoff-jitter", "DURATION", OPTION_SPAN, AT(backoff_jitter),
+     ENV_BOTH("DEFAULT_BACKOFF_JITTER"), .def = "30s", .help = "J of that wait", .live = true},
+    {"default-completed-job-retention", "DURATION", OPTION_SPAN, AT(retain_completed),
+     ENV_BOTH("DEFAULT_COMPLETED_JOB_RETENTION"), .def = "0",
+     .help = "how long a completed job can still be looked at; 0 deletes it at once", .live = true},
+    {"default-dead-job-retention", "DURATION", OPTION_SPAN, AT(retain_dead),
+     ENV_BOTH("DEFAULT_DEAD_JOB_RETENTION"), .def = "7d",
+     .help = "how long a dead job can still be looked at", .live = true},
+    {"metrics-queues", "COUNT", OPTION_INT, AT(metrics_queues), .max = 10000, ENV("METRICS_QUEUES"),
+     .def = "200",
+     .help = "how many queues GET /metrics tells apart; those that come later are one"},
+    {"event-retention", "DURATION", OPTION_SPAN, AT(event_retention), ENV("EVENT_RETENTION"),
+     .def = "1d", .help = "how long events, of which GET /events tells, are kept", .live = true},
+    {"event-max-bytes", "SIZE", OPTION_SIZE, AT(event_max_bytes), ENV("EVENT_MAX_BYTES"),
+     .def = "256MiB", .help = "room that they may take on the disk; the oldest go first",
+     .live = true},
+    {"cron-missed", "HOW", OPTION_CHOICE, AT(cron_missed), .choices = "once|skip",
+     ENV("CRON_MISSED"), .def = "once",
+     .help = "what becomes of the ticks of a cron entry that were due while the server was down: "
+             "one job for all of them, or none"},
+    {"lost-worker-limit", "COUNT", OPTION_INT, AT(lost_worker_limit), .max = 1000000,
+     ENV("LOST_WORKER_LIMIT"), .def = "5",
+     .help = "after how many runs in a row that ended with their worker lost (its stream broke or "
+             "its lease ran out) a job is dead, whatever is left of its retries; 0: never",
+     .live = true},
+    {"avoid-node-for", "DURATION", OPTION_SPAN, AT(avoid_required), ENV("AVOID_NODE_FOR"),
+     .def = "5m",
+     .help = "how long a retry with anti-affinity is kept off the node of the failed run, if its "
+             "policy has no antiAffinity.requiredFor; then it may run there, too",
+     .live = true},
+    {"retry-policy-enabled", NULL, OPTION_SWITCH, AT(retry_policy_enabled),
+     ENV("RETRY_POLICY_ENABLED"),
+     .help = "let retry policies decide what becomes of failed jobs; what PUT /settings/retry says "
+             "goes before it"},
+    {"heartbeat-interval", "DURATION", OPTION_SPAN, AT(heartbeat_interval),
+     ENV_BOTH("HEARTBEAT_INTERVAL"), .def = "3s",
+     .help = "how often a stream of jobs with nothing to send says that it is alive", .live = true},
+    {"log-level", "LEVEL", OPTION_CHOICE, AT(log_level), .choices = "error|warn|info|debug",
+     ENV_BOTH("LOG_LEVEL"), .def = "warn", .help = "how much to log", .live = true},
+    {"log-format", "FORMAT", OPTION_CHOICE, AT(log_format), .choices = "text|json",
+     ENV_BOTH("LOG_FORMAT"), .def = "text", .help = "how log lines look", .live = true},
+    {"strict", NULL, OPTION_SWITCH, AT(strict), ENV("STRICT"),
+     .help = "refuse requests that have fields the server does not know", .live = true},
+    {"max-body", "SIZE", OPTION_SIZE, AT(max_body), ENV("MAX_BODY"), .def = "16MiB",
+     .help = "largest request body"},
+    {"max-connections", "COUNT", OPTION_INT, AT(max_connections), .min = 1, .max = 1000000,
+     ENV("MAX_CONNECTIONS"), .def = "10000", .help = "most clients at the same time"},
+    {"max-streams", "COUNT", OPTION_INT, AT(max_streams), .min = 1, .max = 100000,
+     ENV("MAX_STREAMS"), .def = "256",
+     .help = "most requests at the same time on a connection of HTTP/2"},
+    {"header-timeout", "DURATION", OPTION_SPAN, AT(header_timeout), ENV("HEADER_TIMEOUT"),
+     .def = "10s", .help = "how long a client may take to send the head of a request"},
+    {"body-timeout", "DURATION", OPTION_SPAN, AT(body_timeout), ENV("BODY_TIMEOUT"), .def = "30s",
+     .help = "how long it may pause while it sends the body"},
+    {"idle-timeout", "DURATION", OPTION_SPAN, AT(idle_timeout), ENV("IDLE_TIMEOUT"), .def = "75s",
+     .help = "how long a connection may stay open between requests"},
+    {"min-free-space", "SIZE", OPTION_SIZE, AT(min_free_space), ENV("MIN_FREE_SPACE"),
+     .def = "256MiB",
+     .help = "with less room on the disk nothing new is stored; reading and finishing go on",
+     .live = true},
+    {"cache-size", "SIZE", OPTION_SIZE, AT(cache_size), ENV_BOTH("CACHE_SIZE"), .def = "256MB",
+     .help = "memory for the cache of the store"},
+    {"jq-processes", "COUNT", OPTION_INT, AT(jq_processes), .min = 1, .max = 64,
+     ENV("JQ_PROCESSES"), .def = "2",
+     .help = "processes that evaluate jq expressions, of batched jobs and of filters; started when "
+             "first needed"},
+    {"jq-time-limit", "DURATION", OPTION_SPAN, AT(jq_time_limit), ENV("JQ_TIME_LIMIT"), .def = "1s",
+     .help = "how long one evaluation may take before it is stopped"},
+    {"jq-memory-limit", "SIZE", OPTION_SIZE, AT(jq_memory_limit), ENV("JQ_MEMORY_LIMIT"),
+     .def = "256MiB", .help = "memory that each of these processes may use"},
+    {0},
+};
+
+const struct subcommand settings_command = {
+    .name = "serve",
+    .usage = "[OPTIONS]",
+    .summary = "run the server",
+    .about =
+        "Keeps jobs on disk and hands them to workers over HTTP/1.1 and HTTP/2. Prints "
+        "`Listening on http://ADDRESS:PORT` on standard output once it is ready, before that a "
+        "line that ends in `(admin)` for the admin listener; logs go to standard error. "
+        "SIGTERM or Ctrl-C lets it finish what it has begun and end; SIGHUP makes it read "
+        "certificates and keys again, for new connections, and the file of --config. `tenax help "
+        "tls` makes some.\n"
+        "Durations are written 30s, 1.5h, 7d, or as milliseconds; sizes 64MiB, 256MB, or as "
+        "bytes. A flag wins over its variable, that over the file of --config. The names ZIZQ_… of "
+        "Zizq's server work too, "
+        "where a TENAX_… is not set.",
+    .examples = "  tenax serve\n"
+                "  tenax serve --root-dir /var/lib/tenax --port 9000\n"
+                "  tenax serve --config /etc/tenax.yaml\n"
+                "  tenax serve --tls-cert server-cert.pem --tls-key server-key.pem\n"
+                "  TENAX_LOG_LEVEL=info tenax serve --default-retry-limit 5\n",
+    .options = table,
+};
+
+/* The three are one formula: changing one of them alone gives a curve that
+ * nobody has looked at. Returns what is missing, or an empty string. */
+static const char *missing_of_backoff(const struct options *o, char *out, size_t size)
+{
+    const struct {
+        const char *flag;
+        bool given;
+    } parts[] = {
+        {"--default-backoff-base", OPTION_GIVEN(o, struct settings, backoff_base)},
+        {"--default-backoff-exponent", OPTION_GIVEN(o, struct settings, backoff_exponent)},
+        {"--default-backoff-jitter", OPTION_GIVEN(o, struct settings, backoff_jitter)},
+    };
+    int given = parts[0].given + parts[1].given + parts[2].given;
+    *out = '\0';
+    for (size_t i = 0; given && i < 3; i++) {
+        size_t used = strlen(out);
+        if (!parts[i].given)
+            snprintf(out + used, size - used, "%s%s", used ? " and " : "", parts[i].flag);
+    }
+    return out;
+}
+
+/* What is wrong with three files of a listener, or NULL. */
+static const char *fault_of_tls(const struct settings_tls *t)
+{
+    if (!t->cert != !t->key)
+        return "a certificate and its key must be given together";
+    return t->client_ca && !t->cert ? "a CA of clients needs a certificate and a key, too" : NULL;
+}
+
+static const char *fault_of_listeners(const struct settings *s)
+{
+    const char *fault = fault_of_tls(&s->tls);
+    return fault ? fault : fault_of_tls(&s->admin_tls);
+}
+
+/* A time of nothing would end every connection at once, or beat without a pause. */
+static struct err check_times(const struct settings *s)
+{
+    const struct {
+        const char *flag;
+        span value;
+    } times[] = {
+        {"--heartbeat-interval", s->heartbeat_interval},
+        {"--header-timeout", s->header_timeout},
+        {"--body-timeout", s->body_timeout},
+        {"--idle-timeout", s->idle_timeout},
+        {"--jq-time-limit", s->jq_time_limit},
+    };
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+        if (times[i].value.ms == 0)
+            return err_make(ERR_USAGE, "%s must be longer than 0", times[i].flag);
+    return err_none();
+}
+
+/* What is wrong with settings that are right one by one, or none. */
+static struct err check(const struct settings *s, const struct options *o)
+{
+    char missing[120];
+    const char *fault = fault_of_listeners(s);
+    if (*missing_of_backoff(o, missing, sizeof missing))
+        return err_make(ERR_USAGE,
+                        "the three backoff settings form one formula: %s must be given too",
+                        missing);
+    if (fault)
+        return err_make(ERR_USAGE, "%s", fault);
+    TRY(check_times(s));
+    if (s->jq_memory_limit < JQ_MEMORY_MIN)
+        return err_make(ERR_USAGE, "--jq-memory-limit must be 16MiB or more");
+    return err_none();
+}
+
+/* The file comes behind flags and variables, which have been read. */
+static struct err complete(struct settings *s, struct options *o)
+{
+    if (s->config)
+        TRY(config_read(s->config, o, s, &s->file));
+    s->admin_wanted = OPTION_GIVEN(o, struct settings, admin_port) ||
+                      OPTION_GIVEN(o, struct settings, admin_host);
+    s->connections_wanted = OPTION_GIVEN(o, struct settings, max_connections);
+    return check(s, o);
+}
+
+/* The command line, for the next reading: to parse it is to reorder it. */
+static struct {
+    int argc;
+    char **argv;
+} given;
+
+static void keep_words(int argc, char **argv)
+{
+    free(given.argv);
+    given.argc = argc;
+    given.argv = alloc_get(((size_t)argc + 1) * sizeof(char *));
+    memcpy(given.argv, argv, (size_t)argc * sizeof(char *));
+    given.argv[argc] = NULL;
+}
+
+bool settings_load(int argc, char **argv, struct settings *s, int *code)
+{
+    struct options o;
+    *s = (struct settings){0};
+    keep_words(argc, argv);
+    if (!command_begin(&settings_command, OPTIONS_ANYWHERE, argc, argv, s, &o, code))
+        return false;
+    if (o.rest_count) {
+        *code = command_usage(&settings_command, "unexpected '%s'", o.rest[0]);
+        return false;
+    }
+    struct err e = complete(s, &o);
+    if (e.code != ERR_OK)
+        *code = command_usage(&settings_command, "%s", e.msg);
+    return e.code == ERR_OK;
+}
+
+struct err settings_reload(struct settings *fresh)
+{
+    struct options o;
+    *fresh = (struct settings){0};
+    char **words = alloc_get(((size_t)given.argc + 1) * sizeof(char *));
+    memcpy(words, given.argv, ((size_t)given.argc + 1) * sizeof(char *));
+    struct err e = options_parse(table, OPTIONS_ANYWHERE, given.argc, words, fresh, &o);
+    free(words);
+    if (e.code != ERR_OK)
+        return e;
+    return complete(fresh, &o);
+}
+
+void settings_free(struct settings *s)
+{
+    config_free(&s->file);
+}

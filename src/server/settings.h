@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SERVER_SETTINGS_H
+#define SERVER_SETTINGS_H
+
+/* The settings of the server. The table behind them is the only place where a
+ * flag, a variable or a default is written down. */
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "base/units.h"
+#include "client/command.h"
+#include "server/config.h"
+
+enum settings_commit_mode { SETTINGS_FSYNC, SETTINGS_BUFFERED };
+enum settings_cron_missed { SETTINGS_CRON_ONCE, SETTINGS_CRON_SKIP };
+
+/* PEM files; NULL where none was given. */
+struct settings_tls {
+    const char *cert, *key, *client_ca;
+};
+
+struct settings {
+    const char *config; /* NULL: there is no file */
+    struct config file; /* what is in it; option values may point into it */
+    const char *root_dir;
+    const char *host;
+    int64_t port; /* 0: the system picks a free one */
+    struct settings_tls tls;
+    const char *admin_host;
+    int64_t admin_port;
+    bool connections_wanted; /* someone said how many */
+    bool admin_wanted; /* someone said where: going on without would not be what they asked for */
+    struct settings_tls admin_tls;
+    int commit_mode; /* enum settings_commit_mode */
+    int64_t retry_limit;
+    span backoff_base;
+    double backoff_exponent;
+    span backoff_jitter;
+    span retain_completed;
+    span retain_dead;
+    int64_t metrics_queues;
+    span event_retention;
+    uint64_t event_max_bytes;
+    int cron_missed;           /* enum settings_cron_missed */
+    int64_t lost_worker_limit; /* 0: none */
+    span avoid_required;
+    bool retry_policy_enabled;
+    span heartbeat_interval;
+    int log_level;  /* enum log_level */
+    int log_format; /* enum log_format */
+    bool strict;
+    uint64_t max_body;
+    int64_t max_connections;
+    int64_t max_streams;
+    span header_timeout;
+    span idle_timeout;
+    span body_timeout;
+    uint64_t min_free_space;
+    bool insecure;
+    uint64_t cache_size;
+    int64_t jq_processes;
+    span jq_time_limit;
+    uint64_t jq_memory_limit;
+};
+
+/* The help page of `tenax serve`, with the table. */
+extern const struct subcommand settings_command;
+
+/* Reads flags and environment. False when the process is to end now: help was
+ * printed, or a mistake reported; *code is then its exit code. */
+bool settings_load(int argc, char **argv, struct settings *s, int *code);
+
+/* Reads the configuration file again, with the same flags and the environment behind it. *fresh
+ * is to be released in either case. */
+NODISCARD struct err settings_reload(struct settings *fresh);
+void settings_free(struct settings *s);
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SERVER_ZONES_H
+#define SERVER_ZONES_H
+
+/* Time zones by their IANA names, from the zone files of the system, through GLib. A zone
+ * is read once and kept, so that a change of the files is seen after a restart. One thread. */
+
+#include "base/str.h"
+#include "core/cron.h"
+
+struct zones;
+
+struct zones *zones_new(void);
+void zones_free(struct zones *z);
+/* The zone, valid as long as z; an empty name means the system's (TZ, else /etc/localtime).
+ * NULL if there is none of that name. */
+const struct cron_zone *zones_find(struct zones *z, struct str name);
+
+#endif

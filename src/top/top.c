@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* top: a live view in the terminal. */
+
+#include "top/top.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* Behind the others: it has macros of common names. */
+#include <curses.h>
+
+struct top_args {
+    struct client_args client;
+};
+
+static const struct option_def options[] = {
+    CLIENT_OPTIONS(struct top_args),
+    {0},
+};
+
+const struct subcommand top_command = {
+    .name = "top",
+    .usage = "[OPTIONS]",
+    .summary = "watch queues and jobs live, in the terminal",
+    .about = "Shows how many jobs are in which status, how many come and go in a second, and the "
+             "jobs themselves; what changes on the server changes on the screen. Enter shows what "
+             "is known of a job with its runs and the reasons, d deletes it, r retries a dead one, "
+             "both after a question; / searches, ? explains the keys.\n"
+             "It never waits for the server: it says so when an answer takes long, and when there "
+             "is none it goes on trying.",
+    .examples = "  tenax top\n"
+                "  tenax top --url https://jobs.example.org:7890 --ca-cert ca-cert.pem\n",
+    .options = options,
+};
+
+static volatile sig_atomic_t told_to_end;
+
+static void on_signal(int number)
+{
+    (void)number;
+    told_to_end = 1;
+}
+
+static void run(struct top *t)
+{
+    mono drawn = {0};
+    top_model_go(&t->model, TOP_IN_FLIGHT);
+    top_feed_want(t, TOP_STALE_ALL);
+    t->dirty = true;
+    while (!t->quit && !told_to_end) {
+        /* Ages and rates change by themselves. */
+        if (t->dirty || when_ms_between(when_mono(), drawn) >= 1000) {
+            t->client.now = when_now();
+            t->dirty = false;
+            top_view_draw(t);
+            drawn = when_mono();
+        }
+        top_feed_turn(t);
+        for (int key; (key = getch()) != ERR;)
+            top_keys_take(t, key);
+    }
+}
+
+int top_main(int argc, char **argv)
+{
+    struct top_args args = {0};
+    struct options o;
+    static struct top t; /* its calls must stay where they are */
+    int code;
+    if (!command_begin(&top_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+        return code;
+    if (o.rest_count)
+        return command_usage(&top_command, "unexpected '%s'", o.rest[0]);
+    if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
+        return command_usage(&top_command, "this needs a terminal; `tenax queues` and `tenax jobs` "
+                                           "print the same into a pipe");
+    code = client_open(&t.client, &top_command, &args.client);
+    if (code != CLI_OK)
+        return code;
+    if (!top_view_open()) {
+        client_close(&t.client);
+        return command_usage(&top_command, "there is no description of this terminal ($TERM)");
+    }
+    signal(SIGTERM, on_signal);
+    signal(SIGHUP, on_signal);
+    top_feed_init(&t);
+    run(&t);
+    top_view_close();
+    top_feed_fini(&t);
+    top_model_fini(&t.model);
+    client_close(&t.client);
+    return CLI_OK;
+}

@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What `tenax top` looks like. All is drawn anew into ncurses' picture of the screen, which sends
+ * only what has changed: that is what makes it bearable on a slow line. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <wchar.h>
+
+#include "base/duration.h"
+#include "client/jobtext.h"
+#include "top/top.h"
+#include "client/view.h"
+
+/* Behind the others: it has macros of common names. */
+#include <curses.h>
+
+#define WIDTH_MIN  40
+#define HEIGHT_MIN 10
+#define LIST_AT    6    /* the first row of the list */
+#define WAIT_SHOWN 1000 /* milliseconds of waiting that are worth a word */
+
+enum colour { PLAIN, BUSY, GOOD, WAIT, BAD };
+
+static bool colours;
+
+bool top_view_open(void)
+{
+    if (!newterm(NULL, stdout, stdin))
+        return false;
+    raw();
+    noecho();
+    nodelay(stdscr, TRUE);
+    keypad(stdscr, TRUE);
+    set_escdelay(25);
+    curs_set(0);
+    const char *no = getenv("NO_COLOR");
+    colours = has_colors() && !(no && *no);
+    if (colours) {
+        start_color();
+        use_default_colors();
+        init_pair(BUSY, COLOR_CYAN, -1);
+        init_pair(GOOD, COLOR_GREEN, -1);
+        init_pair(WAIT, COLOR_YELLOW, -1);
+        init_pair(BAD, COLOR_RED, -1);
+    }
+    return true;
+}
+
+void top_view_close(void)
+{
+    endwin();
+}
+
+static attr_t look(enum colour c)
+{
+    return colours && c != PLAIN ? (attr_t)COLOR_PAIR(c) : A_NORMAL;
+}
+
+/* Writes as much of a text as fits into the cells, and blanks after it. Returns how many cells the
+ * text took. */
+static int put(int y, int x, int cells, attr_t attr, struct str text)
+{
+    struct buf safe = {0};
+    mbstate_t state = {0};
+    int used = 0;
+    table_harmless(&safe, text);
+    attrset((int)attr);
+    move(y, x);
+    for (size_t i = 0; i < safe.len;) {
+        wchar_t c;
+        size_t n = mbrtowc(&c, safe.at + i, safe.len - i, &state);
+        if (n == 0 || n > safe.len - i)
+            break;
+        int w = wcwidth(c);
+        if (w < 0 || used + w > cells)
+            break;
+        addnstr(safe.at + i, (int)n);
+        used += w;
+        i += n;
+    }
+    for (int i = used; i < cells; i++)
+        addch(' ');
+    attrset(A_NORMAL);
+    buf_fini(&safe);
+    return used;
+}
+
+static int put_z(int y, int x, int cells, attr_t attr, const char *text)
+{
+    return put(y, x, cells, attr, str_from(text));
+}
+
+/* --- the head --- */
+
+static void write_count(struct buf *b, int64_t v)
+{
+    if (v >= 10000000)
+        buf_print(b, "%lldM", (long long)(v / 1000000));
+    else if (v >= 100000)
+        buf_print(b, "%lldk", (long long)(v / 1000));
+    else
+        buf_print(b, "%lld", (long long)v);
+}
+
+static void draw_title(const struct top *t)
+{
+    struct buf right = {0};
+    span waiting = top_feed_waiting(t);
+    attr_t attr = A_REVERSE;
+    if (t->down) {
+        buf_lit(&right, "NO ANSWER, trying again ");
+        attr |= A_BOLD;
+    } else if (waiting.ms >= WAIT_SHOWN) {
+        buf_lit(&right, "waiting for the server, ");
+        duration_write(&right, (span){waiting.ms / 1000 * 1000});
+        buf_byte(&right, ' ');
+    } else {
+        buf_str(&right, t->model.live ? STR("live ")
+                        : t->polls    ? STR("every 2 s ")
+                                      : STR("connecting "));
+    }
+    int width = (int)right.len < COLS ? (int)right.len : COLS;
+    struct buf left = {0};
+    buf_print(&left, " tenax top  %s", t->client.url);
+    put(0, 0, COLS, attr, buf_view(&left));
+    put(0, COLS - width, width, attr, buf_view(&right));
+    buf_fini(&left);
+    buf_fini(&right);
+}
+
+static const struct {
+    const char *name;
+    enum colour colour;
+    char fill; /* of its part of the bar, for those who see no colours */
+} parts[] = {
+    {"in flight", BUSY, '#'}, {"ready", GOOD, '='}, {"scheduled", WAIT, '-'}, {"dead", BAD, 'x'}};
+
+static void draw_counts(struct top *t)
+{
+    int x = 1;
+    put_z(1, 0, COLS, A_NORMAL, "");
+    for (size_t i = 0; i < TOP_QUEUES; i++) {
+        struct buf b = {0};
+        buf_print(&b, "%s ", parts[i].name);
+        if (t->model.counted)
+            write_count(&b, t->model.counts[i]);
+        else
+            buf_byte(&b, '?');
+        if (x < COLS)
+            x += put(1, x, COLS - x, look(parts[i].colour) | A_BOLD, buf_view(&b)) + 2;
+        buf_fini(&b);
+    }
+}
+
+static void draw_rates(struct top *t)
+{
+    static const char *const rates[] = {"in", "taken", "done", "failed"};
+    struct buf b = {0};
+    for (size_t r = 0; r < TOP_RATES && t->model.live; r++)
+        buf_print(&b, "%s %.1f/s  ", rates[r],
+                  top_model_rate(&t->model, (enum top_rate)r, top_second()));
+    if (!t->model.live)
+        buf_lit(&b, "rates are not known");
+    put(2, 1, COLS - 1, A_NORMAL, buf_view(&b));
+    buf_fini(&b);
+}
+
+/* How the jobs are spread over the statuses. What is there at all has a cell. */
+static void draw_bar(const struct top *t)
+{
+    int64_t total = 0;
+    int width = COLS - 2, used = 0;
+    for (size_t i = 0; i < TOP_QUEUES; i++)
+        total += t->model.counts[i];
+    put_z(3, 0, COLS, A_NORMAL, "");
+    mvaddch(3, 0, '[');
+    for (size_t i = 0; i < TOP_QUEUES && total > 0; i++) {
+        int64_t count = t->model.counts[i];
+        int cells = (int)((double)count / (double)total * width + 0.5);
+        cells = count && cells == 0 ? 1 : cells;
+        for (int k = 0; k < cells && used < width; k++, used++)
+            mvaddch(3, 1 + used, (chtype)parts[i].fill | look(parts[i].colour));
+    }
+    mvaddch(3, COLS - 1, ']');
+}
+
+static void draw_tabs(const struct top *t)
+{
+    static const char *const names[] = {"1 In flight", "2 Ready", "3 Scheduled", "4 Dead",
+                                        "5 Queues"};
+    int x = 1;
+    put_z(4, 0, COLS, A_NORMAL, "");
+    for (int i = 0; i < TOP_TABS; i++) {
+        struct buf b = {0};
+        /* In brackets, too: not every terminal shows what is reversed. */
+        buf_print(&b, (int)t->model.tab == i ? "[%s]" : " %s ", names[i]);
+        attr_t attr = (int)t->model.tab == i ? A_REVERSE | A_BOLD : A_NORMAL;
+        if (x < COLS)
+            x += put(4, x, (int)b.len < COLS - x ? (int)b.len : COLS - x, attr, buf_view(&b)) + 1;
+        buf_fini(&b);
+    }
+    if (*t->model.search && x + 10 < COLS) {
+        struct buf b = {0};
+        buf_print(&b, "/%s", t->model.search);
+        put(4, x + 1, COLS - x - 1, look(WAIT) | A_BOLD, buf_view(&b));
+        buf_fini(&b);
+    }
+}
+
+/* --- the list --- */
+
+/* Where columns begin: fixed ones, and two that share what is left. */
+struct columns {
+    int queue, type, attempts, when, why;
+};
+
+static struct columns arrange(enum top_tab tab)
+{
+    int left = COLS - (TOP_ID_LEN + 2) - 4 - 16;
+    int why = tab == TOP_DEAD || tab == TOP_SCHEDULED ? left * 2 / 5 : 0;
+    int name = (left - why) / 2;
+    struct columns c;
+    c.queue = TOP_ID_LEN + 2;
+    c.type = c.queue + name;
+    c.attempts = c.type + name;
+    c.when = c.attempts + 4;
+    c.why = c.when + 16;
+    return c;
+}
+
+static void draw_cells(int y, attr_t attr, const struct columns *c, const struct str text[6])
+{
+    const int at[] = {1, c->queue, c->type, c->attempts, c->when, c->why, COLS};
+    put_z(y, 0, COLS, attr, "");
+    for (int i = 0; i < 6; i++)
+        if (at[i + 1] - at[i] > 1 && at[i] < COLS)
+            put(y, at[i], at[i + 1] - at[i] - (at[i + 1] < COLS), attr, text[i]);
+}
+
+static void draw_job(const struct top *t, int y, attr_t attr, struct str row)
+{
+    struct arena a = {0};
+    struct buf when = {0};
+    struct columns c = arrange(t->model.tab);
+    jobtext_when(&when, &a, row, t->client.now);
+    struct str id = view_text(&a, row, "id");
+    const struct str text[] = {id,
+                               view_text(&a, row, "queue"),
+                               view_text(&a, row, "type"),
+                               view_text(&a, row, "attempts"),
+                               buf_view(&when),
+                               view_text(&a, row, "reason")};
+    draw_cells(y, attr, &c, text);
+    buf_fini(&when);
+    arena_fini(&a);
+}
+
+static const char *const queue_counts[] = {"ready", "in_flight", "scheduled", "dead"};
+#define QUEUE_COLUMN 11
+
+static void draw_queue(int y, attr_t attr, struct str row)
+{
+    struct arena a = {0};
+    bool bare = row.len && row.at[0] == '"';
+    struct str name = bare ? (struct str){row.at + 1, row.len - 2} : view_text(&a, row, "name");
+    int width = COLS - 5 * QUEUE_COLUMN - 1;
+    struct str jobs = view_get(row, "jobs");
+    bool paused = str_eq(view_get(row, "paused"), STR("true"));
+    put_z(y, 0, COLS, attr, "");
+    put(y, 1, width > 10 ? width - 1 : 10, attr, name);
+    for (int i = 0; i < 5; i++) {
+        struct buf b = {0};
+        int64_t v = 0;
+        int x = (width > 10 ? width : 10) + i * QUEUE_COLUMN;
+        if (i < 4 && view_int(jobs, queue_counts[i], &v))
+            write_count(&b, v);
+        else if (i == 4 && paused)
+            buf_lit(&b, "paused");
+        else if (i == 4 && view_int(row, "oldest_ready_age_ms", &v))
+            duration_write(&b, (span){v});
+        struct buf cell = {0};
+        buf_print(&cell, "%*.*s", QUEUE_COLUMN, STR_ARG(buf_view(&b)));
+        if (x + QUEUE_COLUMN <= COLS)
+            put(y, x, QUEUE_COLUMN, attr, buf_view(&cell));
+        buf_fini(&b);
+        buf_fini(&cell);
+    }
+    arena_fini(&a);
+}
+
+static void draw_heads(const struct top *t)
+{
+    attr_t attr = A_UNDERLINE;
+    struct columns c = arrange(t->model.tab);
+    if (t->model.tab != TOP_QUEUES) {
+        const struct str text[] = {STR("JOB"), STR("QUEUE"), STR("TYPE"),
+                                   STR("TRY"), STR("WHEN"),  STR("WHY")};
+        draw_cells(5, attr, &c, text);
+        return;
+    }
+    static const char *const heads[] = {"READY", "IN FLIGHT", "SCHEDULED", "DEAD", "OLDEST"};
+    int width = COLS - 5 * QUEUE_COLUMN - 1;
+    put_z(5, 0, COLS, attr, " QUEUE");
+    for (int i = 0; i < 5; i++) {
+        char cell[QUEUE_COLUMN + 1];
+        snprintf(cell, sizeof cell, "%*s", QUEUE_COLUMN, heads[i]);
+        int x = (width > 10 ? width : 10) + i * QUEUE_COLUMN;
+        if (x + QUEUE_COLUMN <= COLS)
+            put_z(5, x, QUEUE_COLUMN, attr, cell);
+    }
+}
+
+static void draw_empty(const struct top *t)
+{
+    const char *words = !t->model.loaded ? "..."
+                        : *t->model.search
+                            ? "nothing matches; queue:NAME, type:NAME, a job's id, or a jq filter "
+                              "that begins with a dot"
+                            : "nothing";
+    put_z(LIST_AT, 1, COLS - 1, A_DIM, words);
+}
+
+static void draw_list(struct top *t, int rows)
+{
+    struct top_model *m = &t->model;
+    t->shown = (size_t)rows;
+    top_model_move(m, 0, t->shown);
+    for (int i = 0; i < rows; i++) {
+        size_t at = m->top + (size_t)i;
+        attr_t attr = at == m->selected ? A_REVERSE : t->down ? A_DIM : A_NORMAL;
+        if (at >= m->page.count || !m->loaded)
+            put_z(LIST_AT + i, 0, COLS, A_NORMAL, "");
+        else if (m->tab == TOP_QUEUES)
+            draw_queue(LIST_AT + i, attr, m->page.rows[at]);
+        else
+            draw_job(t, LIST_AT + i, attr, m->page.rows[at]);
+    }
+    if (!m->page.count || !m->loaded)
+        draw_empty(t);
+}
+
+/* --- the pane --- */
+
+static void add_fact(struct buf *b, const char *name, struct str text)
+{
+    if (text.len)
+        buf_print(b, "%-9s %.*s\n", name, STR_ARG(text));
+}
+
+static void add_run(struct buf *b, struct arena *a, struct str run)
+{
+    struct str outcome = view_text(a, run, "outcome"), worker = view_text(a, run, "worker");
+    struct str message = view_text(a, run, "message"), reason = view_text(a, run, "reason");
+    struct str failure = view_get(run, "failure");
+    if (!message.len)
+        message = view_text(a, failure, "message");
+    buf_print(b, "run %-5.*s %.*s", STR_ARG(view_text(a, run, "run")), STR_ARG(outcome));
+    if (worker.len)
+        buf_print(b, " by %.*s", STR_ARG(worker));
+    if (message.len)
+        buf_print(b, ": %.*s", STR_ARG(message));
+    buf_byte(b, '\n');
+    if (reason.len)
+        buf_print(b, "          %.*s\n", STR_ARG(reason));
+}
+
+static void write_detail(const struct top *t, struct buf *b)
+{
+    static const char *const facts[][2] = {
+        {"status", "status"},     {"why", "reason"},        {"queue", "queue"},    {"type", "type"},
+        {"priority", "priority"}, {"attempts", "attempts"}, {"payload", "payload"}};
+    struct arena a = {0};
+    struct str job = buf_view(&t->model.job);
+    if (!job.len)
+        buf_lit(b, "...\n");
+    for (size_t i = 0; i < sizeof facts / sizeof *facts && job.len; i++)
+        add_fact(b, facts[i][0], view_text(&a, job, facts[i][1]));
+    struct view_list l = view_list(view_get(buf_view(&t->model.runs), "runs"));
+    for (struct str run; view_next(&l, &run);)
+        add_run(b, &a, run);
+    arena_fini(&a);
+}
+
+static size_t count_lines(const struct buf *b)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < b->len; i++)
+        n += b->at[i] == '\n';
+    return n;
+}
+
+static void draw_detail(struct top *t, int y, int rows)
+{
+    struct buf text = {0}, head = {0};
+    buf_print(&head, " job %s ", t->model.detail);
+    put_z(y, 0, COLS, A_REVERSE, "");
+    put(y, 0, COLS, A_REVERSE, buf_view(&head));
+    write_detail(t, &text);
+    size_t lines = count_lines(&text), room = (size_t)(rows - 1);
+    if (t->model.scroll + room > lines)
+        t->model.scroll = lines > room ? lines - room : 0;
+    size_t at = 0;
+    for (size_t i = 0; i < t->model.scroll; i++)
+        at += strcspn(text.at + at, "\n") + 1;
+    buf_byte(&text, '\0');
+    for (int i = 1; i < rows; i++) {
+        size_t n = at < text.len ? strcspn(text.at + at, "\n") : 0;
+        put(y + i, 1, COLS - 1, A_NORMAL, n ? (struct str){text.at + at, n} : (struct str){"", 0});
+        at += n + (at + n < text.len && text.at[at + n] == '\n');
+    }
+    buf_fini(&text);
+    buf_fini(&head);
+}
+
+/* --- the foot --- */
+
+static void draw_foot(struct top *t)
+{
+    struct buf b = {0};
+    attr_t attr = t->bad ? look(BAD) | A_BOLD : A_NORMAL;
+    if (t->mode == TOP_MODE_SEARCH)
+        buf_print(&b, "/%s_", t->typed);
+    else if (t->mode == TOP_MODE_CONFIRM)
+        buf_print(&b, "%s", t->question);
+    else if (t->down)
+        buf_print(&b, "%s", t->why);
+    else
+        buf_print(&b, "%s", t->message);
+    if (t->mode == TOP_MODE_CONFIRM || (t->down && t->mode == TOP_MODE_LIST))
+        attr = look(t->down ? BAD : WAIT) | A_BOLD;
+    put(LINES - 2, 1, COLS - 1, attr, buf_view(&b));
+    buf_fini(&b);
+    put_z(LINES - 1, 0, COLS, A_REVERSE,
+          t->mode == TOP_MODE_SEARCH    ? " Enter search  Esc leave it"
+          : t->mode == TOP_MODE_CONFIRM ? " y yes  any other key: no"
+                                        : " q quit  1-5 tabs  Enter detail  / search  d delete  "
+                                          "r retry  n p pages  ? help");
+}
+
+static void draw_help(void)
+{
+    static const char *const lines[] = {
+        "1-5, left, right   in flight, ready, scheduled, dead, queues",
+        "up, down, PgUp, PgDn, Home, End   move in the list",
+        "n, p               the next page, the one before",
+        "Enter              what is known of a job; of a queue, its jobs",
+        "[, ]               scroll that",
+        "/                  search: a queue, type:NAME, a job's id, or a jq filter",
+        "                   about payloads that begins with a dot, as .to == \"ada\"",
+        "d                  delete the job, after a question",
+        "r                  retry the dead job, or all dead ones of the queue",
+        "Esc                leave the pane, then the search",
+        "q                  quit",
+        "",
+        "The bar: # in flight, = ready, - scheduled, x dead. Rates are those of",
+        "the last 10 seconds. Any key goes on."};
+    int n = (int)(sizeof lines / sizeof *lines);
+    for (int y = LIST_AT - 1; y < LINES - 2; y++) {
+        int i = y - LIST_AT;
+        put_z(y, 0, COLS, A_NORMAL, "");
+        put_z(y, 2, COLS - 2, A_NORMAL, i >= 0 && i < n ? lines[i] : "");
+    }
+}
+
+void top_view_draw(struct top *t)
+{
+    erase();
+    if (COLS < WIDTH_MIN || LINES < HEIGHT_MIN) {
+        put_z(0, 0, COLS, A_NORMAL, "the window is too small");
+        refresh();
+        return;
+    }
+    int rows = LINES - LIST_AT - 2;
+    int pane = *t->model.detail ? rows * 3 / 5 : 0;
+    draw_title(t);
+    draw_counts(t);
+    draw_rates(t);
+    draw_bar(t);
+    draw_tabs(t);
+    draw_heads(t);
+    draw_list(t, rows - pane);
+    if (pane)
+        draw_detail(t, LIST_AT + rows - pane, pane);
+    if (t->mode == TOP_MODE_HELP)
+        draw_help();
+    draw_foot(t);
+    refresh();
+}
