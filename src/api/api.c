@@ -121,10 +121,20 @@ static struct err check_no_params(const struct api *a, const struct http_request
         TRY(query_next(&c, &more, &name, &value));
         if (!more)
             return err_none();
-        if (a->settings.strict || (req->method != HTTP_GET && str_eq(name, STR("dry_run"))))
+        if (a->strict || (req->method != HTTP_GET && str_eq(name, STR("dry_run"))))
             return err_make(ERR_UNKNOWN_FIELD, "unknown parameter '%.*s'",
                             (int)(name.len < 64 ? name.len : 64), name.at);
     }
+}
+
+/* A client may ask for more strictness than the server's, never for less. */
+static struct err read_strictness(struct api *a, const struct http_request *req)
+{
+    a->strict = a->settings.strict || str_eq(req->strict, STR("true"));
+    if (a->strict || req->strict.len == 0 || str_eq(req->strict, STR("false")))
+        return err_none();
+    return err_make(ERR_BAD_VALUE, "Tenax-Strict is true or false, not '%.*s'",
+                    (int)(req->strict.len < 32 ? req->strict.len : 32), req->strict.at);
 }
 
 static void handle(struct api *a, bool admin, struct http_exchange *x,
@@ -133,8 +143,10 @@ static void handle(struct api *a, bool admin, struct http_exchange *x,
     const struct route *route;
     struct route_params params;
     struct str allow = {0};
-    struct err err =
-        router_find(routes, sizeof routes / sizeof *routes, admin, req, &route, &params, &allow);
+    struct err err = read_strictness(a, req);
+    if (err.code == ERR_OK)
+        err = router_find(routes, sizeof routes / sizeof *routes, admin, req, &route, &params,
+                          &allow);
     if (err.code == ERR_OK && !route->query && req->query.len)
         err = check_no_params(a, req);
     if (err.code == ERR_OK) {

@@ -228,7 +228,7 @@ static struct err read_field(struct json_cursor *c, struct arena *arena, const s
 
 static struct err unknown_field(const struct api *a, struct json_cursor *c, struct json_string key)
 {
-    if (a->settings.strict)
+    if (a->strict)
         return err_at(ERR_UNKNOWN_FIELD, (int64_t)key.offset, "unknown field '%.*s'",
                       (int)(key.raw.len < 64 ? key.raw.len : 64), key.raw.at);
     return json_skip(c, NULL);

@@ -97,7 +97,7 @@ static struct err decode_many(struct api *a, const struct http_request *req, str
         if (!more)
             break;
         if (!str_eq(key.raw, STR("jobs"))) {
-            if (a->settings.strict)
+            if (a->strict)
                 return err_at(ERR_UNKNOWN_FIELD, (int64_t)key.offset, "unknown field '%.*s'",
                               (int)(key.raw.len < 64 ? key.raw.len : 64), key.raw.at);
             TRY(json_skip(&c, NULL));

@@ -390,7 +390,7 @@ static struct err read_params(const struct api *a, const struct http_request *re
         TRY(api_param_once(name, names, &seen));
         TRY(read_param(name, value, req->arena, c, &known));
         filtered |= c->filtered;
-        if (!known && a->settings.strict)
+        if (!known && a->strict)
             return err_make(ERR_UNKNOWN_FIELD, "unknown parameter '%.*s'",
                             (int)(name.len < 64 ? name.len : 64), name.at);
     }

@@ -14,6 +14,7 @@
 struct api {
     struct backend *backend;
     struct api_settings settings;
+    bool strict;         /* of the request whose handler is called */
     struct list streams; /* struct take_stream.node, api_take.c */
     struct list claims;  /* struct claim_call.node, likewise */
     struct buf scratch;  /* a body being encoded */

@@ -200,14 +200,14 @@ struct err api_read_params(const struct api *a, const struct http_request *req, 
             TRY(read_change(name, value, kind, &p->list, &known));
         int shown = (int)(name.len < 64 ? name.len : 64);
         /* A misspelt filter must not change everything. */
-        if (!known && (change || a->settings.strict))
+        if (!known && (change || a->strict))
             return err_make(ERR_UNKNOWN_FIELD, "unknown parameter '%.*s'", shown, name.at);
     }
 }
 
 static enum unknown strictness(const struct api *a)
 {
-    return a->settings.strict ? UNKNOWN_REFUSED : UNKNOWN_IGNORED;
+    return a->strict ? UNKNOWN_REFUSED : UNKNOWN_IGNORED;
 }
 
 /* --- one job --- */

@@ -419,7 +419,7 @@ static struct err read_query(const struct api *a, const struct http_request *req
             l->from = value;
         } else if (str_eq(name, STR("limit"))) {
             TRY(api_read_number(value, "limit", 1, BACKEND_PAGE_MAX, &l->limit));
-        } else if (a->settings.strict) {
+        } else if (a->strict) {
             return err_make(ERR_UNKNOWN_FIELD, "unknown parameter '%.*s'",
                             (int)(name.len < 64 ? name.len : 64), name.at);
         }

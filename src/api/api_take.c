@@ -125,7 +125,7 @@ static struct err read_take_params(struct api *a, const struct http_request *req
             TRY(read_prefetch(value, &p->prefetch));
         else if (str_eq(name, STR("node")))
             TRY(read_node(value, &p->node));
-        else if (a->settings.strict)
+        else if (a->strict)
             return err_make(ERR_UNKNOWN_FIELD, "unknown parameter '%.*s'",
                             (int)(name.len < 64 ? name.len : 64), name.at);
     }

@@ -23,6 +23,8 @@ int client_open(struct client *c, const struct subcommand *command, const struct
         .now = when_now(),
     };
     call_init(&c->call, c->url, &c->args.tls);
+    /* A field that a person has misspelt must not be passed over, whatever the server's setting. */
+    call_header(&c->call, "Tenax-Strict: true");
     return CLI_OK;
 }
 

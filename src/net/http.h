@@ -48,8 +48,8 @@ struct http_request {
     enum http_method method;
     struct str path;  /* still percent-encoded, without the query */
     struct str query; /* without the '?'; empty if there is none */
-    /* Header values, empty if absent: Worker-Id, Last-Event-ID. */
-    struct str content_type, accept, worker_id, last_event_id;
+    /* Header values, empty if absent: Worker-Id, Last-Event-ID, Tenax-Strict. */
+    struct str content_type, accept, worker_id, last_event_id, strict;
     struct str body;
     struct arena *arena;
 };

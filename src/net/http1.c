@@ -42,7 +42,7 @@ struct http1 {
     unsigned headers, hosts;
     bool coded, chunked; /* Transfer-Encoding is there; it says exactly "chunked" */
     bool expect, empty_length;
-    struct part target, path, query, field, value, type, accept, worker, last_event;
+    struct part target, path, query, field, value, type, accept, worker, last_event, strict;
 
     const char *base;  /* where the request starts, while it is being fed */
     const char *limit; /* the end of the bytes being fed */
@@ -148,6 +148,8 @@ static void recognise(struct http1 *r, struct str name)
         r->worker = r->value;
     } else if (IS(name, "last-event-id")) {
         r->last_event = r->value;
+    } else if (IS(name, "tenax-strict")) {
+        r->strict = r->value;
     } else if (IS(name, "expect")) {
         r->expect = IS(value, "100-continue");
     } else if (IS(name, "transfer-encoding")) {
@@ -346,7 +348,7 @@ static void start_over(struct http1 *r)
     r->done = r->wait = r->coded = r->chunked = r->expect = r->empty_length = false;
     r->headers = r->hosts = 0;
     r->target.len = r->field.len = r->value.len = 0;
-    r->type.len = r->accept.len = r->worker.len = r->last_event.len = 0;
+    r->type.len = r->accept.len = r->worker.len = r->last_event.len = r->strict.len = 0;
     r->raw = r->body_len = 0;
     r->piece.len = 0;
 }
@@ -394,6 +396,7 @@ static void finish(struct http1 *r)
     q->accept = view(r, r->accept);
     q->worker_id = view(r, r->worker);
     q->last_event_id = view(r, r->last_event);
+    q->strict = view(r, r->strict);
     q->body = r->body.len ? buf_view(&r->body) : r->piece;
 }
 

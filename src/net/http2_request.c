@@ -108,6 +108,8 @@ static void recognise(struct stream *st, struct str name, struct str value)
         q->worker_id = arena_copy(a, value);
     else if (str_eq(name, STR("last-event-id")))
         q->last_event_id = arena_copy(a, value);
+    else if (str_eq(name, STR("tenax-strict")))
+        q->strict = arena_copy(a, value);
     else if (str_eq(name, STR("content-length")))
         st->length = length_of(value);
     else if (str_eq(name, STR("expect")))

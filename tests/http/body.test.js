@@ -274,3 +274,39 @@ describe('a strict server', () => {
         assert.equal(res.status, 201, res.text);
     });
 });
+
+describe('a request that asks for strictness', () => {
+    const server = useServer();
+    const STRICT = { 'tenax-strict': 'true' };
+
+    it('is_refused_for_fields_and_parameters_that_are_not_known', async () => {
+        const queue = queueName();
+        const body = { ...GOOD, queue, colour: 1 };
+        assertError(await server.post('/jobs', body, STRICT), 400, 'unknown_field', /colour/);
+        for (const target of ['/jobs?colour=1', '/queues?colour=1', '/version?colour=1'])
+            assertError(await server.get(target, STRICT), 400, 'unknown_field', /colour/);
+        assert.equal((await server.get(`/jobs/count?queue=${queue}`)).json.count, 0);
+    });
+
+    it('says_nothing_about_the_next_one', async () => {
+        for (const headers of [{}, { 'tenax-strict': 'false' }]) {
+            await server.post('/jobs', { ...GOOD, colour: 1 }, STRICT);
+            assert.equal((await server.post('/jobs', { ...GOOD, colour: 1 }, headers)).status, 201);
+        }
+    });
+
+    it('says_true_or_false', async () => {
+        for (const word of ['yes', '1', 'TRUE'])
+            assertError(await server.get('/version', { 'tenax-strict': word }), 400, 'bad_value',
+                /Tenax-Strict is true or false/);
+    });
+});
+
+describe('a request that asks a strict server for less strictness', () => {
+    const server = useServer({ args: ['--strict'] });
+
+    it('does_not_get_it', async () => {
+        assertError(await server.post('/jobs', { ...GOOD, colour: 1 }, { 'tenax-strict': 'false' }),
+            400, 'unknown_field', /colour/);
+    });
+});

@@ -24,6 +24,7 @@ const transcript = [
     () => ['POST', '/jobs', '{"queue": "a", "type": "t", "payload": 1, "ready_at": 4000000000000}'],
     () => ['POST', '/jobs', '{"queue": "a", "type": "t", "payload": }'],
     () => ['POST', '/jobs', '{"queue": "a"}'],
+    () => ['POST', '/jobs', '{"queues": "a"}', { 'tenax-strict': 'true' }],
     () => ['POST', '/jobs', '<queue>', { 'content-type': 'application/xml' }],
     () => ['POST', '/jobs', ''],
     () => ['POST', '/jobs', JSON.stringify({ queue: 'b', type: 't', payload: 'x'.repeat(400000) })],
