@@ -178,6 +178,7 @@ static void on_jobs(void *ctx, const struct reply *r)
         job->retry_limit = r->jobs[i].retry_limit;
         job->backoff = r->jobs[i].backoff;
         job->options.retry_policies = arena_copy(s->arena, r->jobs[i].options.retry_policies);
+        job->options.memory = r->jobs[i].options.memory;
     }
     s->truncated = r->more;
     step(s);

@@ -4,13 +4,11 @@
 
 #include <stdio.h>
 
-#include "base/duration.h"
 #include "base/must.h"
-#include "base/quantity.h"
 #include "core/categorize.h"
 #include "core/engine_internal.h"
 #include "core/job_fields.h"
-#include "core/tally.h"
+#include "core/verdict.h"
 
 /* The live run that a report is about.
  *
@@ -175,163 +173,24 @@ static enum event event_of(const struct verdict *v, instant now)
     return v->at.ms <= now.ms ? EVENT_RETRY_NOW : EVENT_RETRY;
 }
 
-/* What is decided, and what the state keeps of it for the next time. */
-struct decision {
-    struct verdict verdict;
-    struct job_extras extras;
-    struct ruling ruling;
-};
-
-/* Continues a reason, as far as there is room. */
-static void add_words(char reason[RETRY_REASON_MAX], const char *words)
-{
-    size_t n = strlen(reason);
-    if (n + strlen(words) < RETRY_REASON_MAX)
-        memcpy(reason + n, words, strlen(words) + 1);
-}
-
-static void adopt(const struct engine *e, struct decision *d, const struct policy_verdict *v,
-                  const struct policy *p, const struct failure *f, instant now, struct arena *a)
-{
-    d->verdict = (struct verdict){.retry = v->retry, .at = INSTANT_NONE};
-    d->ruling = (struct ruling){p ? p->name : (struct str){0}, v->rule, v->count, v->limit};
-    memcpy(d->verdict.reason, v->reason, sizeof v->reason);
-    if (!v->retry) {
-        d->verdict.resolution = RESOLUTION_FAILED;
-        return;
-    }
-    const struct tally t = {p->name, v->slot.rule, v->slot.count};
-    d->verdict.at = instant_add(now, v->delay);
-    d->extras.retry_counts = tally_set(d->extras.retry_counts, &t, a);
-    if (!v->avoid_node || f->node.len == 0)
-        return;
-    span required = v->avoid_for.ms >= 0 ? v->avoid_for : e->settings.avoid_required;
-    d->extras.avoid_node = arena_copy(a, f->node); /* it may be the run's, which ends now */
-    d->extras.avoid_until = instant_add(d->verdict.at, required);
-    add_words(d->verdict.reason, ", not on the same node");
-}
-
-/* The memory of the retry. What was grown is kept over retries by other rules (a preemption, say)
- * unless the rule that grew it said otherwise. */
-static void grow(struct decision *d, const struct policy_rule *rule, const struct job *job)
-{
-    struct job_extras *x = &d->extras;
-    if (!rule || rule->memory.max == 0) {
-        if (x->memory_fleeting)
-            x->memory = x->memory_fleeting = 0;
-        return;
-    }
-    uint64_t before = x->memory ? x->memory : job->options.memory;
-    if (before == 0) {
-        add_words(d->verdict.reason, ", memory as it was: the job states none");
-        return;
-    }
-    struct buf words = {0};
-    uint64_t after = policy_grow(&rule->memory, before);
-    buf_str(&words, after > before ? STR(", memory from ") : STR(", memory stays "));
-    quantity_write(&words, before);
-    if (after > before) {
-        buf_lit(&words, " to ");
-        quantity_write(&words, after);
-        x->memory = after;
-        x->memory_fleeting = rule->memory.fleeting;
-    } else {
-        buf_lit(&words, ", the most");
-    }
-    buf_byte(&words, '\0');
-    add_words(d->verdict.reason, words.at);
-    buf_fini(&words);
-}
-
-_Static_assert(sizeof((struct verdict){0}.reason) == sizeof((struct policy_verdict){0}.reason),
-               "both reasons have the same room");
-
 static void count_give_up(struct engine *e, bool gave_up)
 {
     if (gave_up && e->port.meter)
         e->port.meter->pattern_give_ups++;
 }
 
-/* What retry_decide went by, unless it was a word of the worker. */
-static struct ruling ruling_of_limits(const struct retry_defaults *defaults,
-                                      const struct retry_request *r, const struct verdict *v)
+static struct verdict decide(struct engine *e, instant now, const struct queue *q,
+                             const struct verdict_request *r, struct arena *a)
 {
-    const struct job *job = r->job;
-    if (r->kill || instant_is_set(r->retry_at))
-        return RULING_NONE;
-    return (struct ruling){.rule = -1,
-                           .count = retry_failures(r) - (v->retry ? 0 : 1),
-                           .limit = job->retry_limit == RETRY_LIMIT_DEFAULT ? defaults->limit
-                                                                            : job->retry_limit};
-}
-
-/* By the job's own limits, the queue's and the server's. */
-static void decide_by_limits(struct engine *e, instant now, const struct queue *q,
-                             const struct retry_request *r, struct decision *d)
-{
-    struct retry_defaults defaults = engine_limits_retry(e, q);
-    d->verdict = retry_decide(r, &defaults, now, &e->rng);
-    grow(d, NULL, r->job);
-    d->ruling = ruling_of_limits(&defaults, r, &d->verdict);
-}
-
-/* A word of the worker comes first; then the retry policies, if any is effective; then the job's
- * own limits, the queue's and the server's. Those alone decide about a lease that ran out: policies
- * judge what failed, and nobody knows that anything did. */
-static struct decision decide(struct engine *e, instant now, const struct queue *q,
-                              const struct retry_request *r, const struct failure *f,
-                              struct arena *a)
-{
-    const struct job *job = r->job;
-    struct decision d = {.extras = job_extras_copy(a, &job->state.extras)};
-    d.extras.avoid_node = (struct str){0};
-    d.extras.avoid_until = (instant){0};
-    const struct policy *const *list;
-    const struct policy_settings *settings;
-    struct policy_count *counts;
-    size_t n = 0;
-    if (!r->kill && !instant_is_set(r->retry_at) && e->port.policies)
-        n = e->port.policies(e->port.ctx, job->queue, job->options.retry_policies, a, &list,
-                             &settings);
-    if (n == 0) {
-        decide_by_limits(e, now, q, r, &d);
-        return d;
-    }
-    size_t used = tally_counts(d.extras.retry_counts, a, &counts);
-    if (r->outcome == OUTCOME_EXPIRED) {
-        struct retry_request own = *r;
-        own.by_policies = policy_total(counts, used);
-        decide_by_limits(e, now, q, &own, &d);
-        return d;
-    }
-    struct policy_verdict v = policy_evaluate(list, n, settings, f, counts, used, &e->rng);
+    struct verdict_rules rules = {.defaults = engine_limits_retry(e, q),
+                                  .avoid_required = e->settings.avoid_required};
+    if (e->port.policies)
+        rules.policy_count =
+            e->port.policies(e->port.ctx, r->job->queue, r->job->options.retry_policies, a,
+                             &rules.policies, &rules.settings);
+    struct verdict v = verdict_decide(r, &rules, now, &e->rng, a);
     count_give_up(e, v.over_match_limit);
-    adopt(e, &d, &v, v.policy >= 0 ? list[v.policy] : NULL, f, now, a);
-    if (v.retry)
-        grow(&d, v.rule >= 0 ? &list[v.policy]->rules[v.rule] : NULL, job);
-    return d;
-}
-
-/* The run that was preempted may still be at work: the next one waits for its end, but no longer
- * than the grace period (a graceful shutdown). */
-static void wait_for_end(struct decision *d, instant now, const struct live *l, span grace)
-{
-    struct job_extras *x = &d->extras;
-    x->grace_token = l->token;
-    x->grace_end = instant_add(now, grace);
-    x->backoff_end = d->verdict.at;
-    if (x->grace_end.ms <= d->verdict.at.ms)
-        return;
-    if (x->avoid_node.len)
-        x->avoid_until = instant_add(x->avoid_until, instant_diff(x->grace_end, d->verdict.at));
-    d->verdict.at = x->grace_end;
-    struct buf words = {0};
-    buf_lit(&words, ", but not before the preempted run has ended or ");
-    duration_write(&words, grace);
-    buf_lit(&words, " are over");
-    buf_byte(&words, '\0');
-    add_words(d->verdict.reason, words.at);
-    buf_fini(&words);
+    return v;
 }
 
 void engine_grace_clear(struct job_extras *x)
@@ -350,23 +209,14 @@ static bool is_poison(const struct engine *e, uint32_t losses)
     return e->settings.lost_worker_limit && losses >= e->settings.lost_worker_limit;
 }
 
-static struct verdict poisoned(uint32_t losses)
-{
-    struct verdict v = {.resolution = RESOLUTION_POISON, .at = INSTANT_NONE};
-    snprintf(v.reason, sizeof v.reason, "dead: its worker was lost in %u %s", losses,
-             losses == 1 ? "run" : "runs in a row");
-    return v;
-}
-
-/* The common end of a failure report and of an expired lease: applies the decision, in whose
+/* The common end of a failure report and of an expired lease: applies the verdict, in whose
  * memory job->state.reason then lies. */
-static void fail(struct engine *e, instant now, struct live *l, const struct decision *d,
+static void fail(struct engine *e, instant now, struct live *l, const struct verdict *v,
                  enum outcome outcome, const struct failure *failure, struct job *job)
 {
-    const struct verdict *v = &d->verdict;
     enum event event = event_of(v, now);
     struct job_state s = state_of(l);
-    s.extras = d->extras;
+    s.extras = v->extras;
     s.attempts++;
     s.failed_at = now;
     s.losses = outcome == OUTCOME_EXPIRED ? losses_of_expired(l) : 0;
@@ -382,7 +232,7 @@ static void fail(struct engine *e, instant now, struct live *l, const struct dec
     run.grace_end = s.extras.grace_end;
 
     if (!v->retry) {
-        finish(e, now, l, event, &s, &run, &d->ruling,
+        finish(e, now, l, event, &s, &run, &v->ruling,
                engine_limits_dead(e, l->queue, job->dead_retention));
     } else {
         struct id id = l->id;
@@ -390,7 +240,7 @@ static void fail(struct engine *e, instant now, struct live *l, const struct dec
         uint32_t type = l->type;
         s.status = lifecycle_move(STATUS_IN_FLIGHT, event);
         engine_gang_back(e, now, id, s.ready_at, &s.extras);
-        tell(e, now, l, event, &s, &d->ruling, false);
+        tell(e, now, l, event, &s, &v->ruling, false);
         e->port.put_run(e->port.ctx, id, &run);
         e->port.put_state(e->port.ctx, id, &s);
         engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT, s.status);
@@ -440,12 +290,15 @@ struct err engine_fail(struct engine *e, instant now, const struct failure_repor
     if (failure.node.len == 0)
         failure.node = job->state.extras.node;
     name_category(e, &failure, a);
-    struct retry_request request = {
-        .job = job, .outcome = OUTCOME_FAILED, .kill = r->kill, .retry_at = r->retry_at};
-    struct decision d = decide(e, now, l->queue, &request, &failure, a);
-    if (d.verdict.retry && r->grace.ms > 0)
-        wait_for_end(&d, now, l, r->grace);
-    fail(e, now, l, &d, OUTCOME_FAILED, &failure, job);
+    struct verdict_request request = {.job = job,
+                                      .outcome = OUTCOME_FAILED,
+                                      .failure = &failure,
+                                      .kill = r->kill,
+                                      .retry_at = r->retry_at,
+                                      .grace = r->grace,
+                                      .token = l->token};
+    struct verdict v = decide(e, now, l->queue, &request, a);
+    fail(e, now, l, &v, OUTCOME_FAILED, &failure, job);
     job->state.reason = arena_copy(a, job->state.reason);
     job->state.extras = job_extras_copy(a, &job->state.extras);
     return err_none();
@@ -493,8 +346,7 @@ struct err engine_terminated(struct engine *e, instant now, struct run_ref ref, 
     if (sooner)
         engine_bring_forward(e, now, job, s->extras.backoff_end);
     char words[RETRY_REASON_MAX];
-    snprintf(words, sizeof words, "%.*s", STR_ARG(s->reason));
-    add_words(words, "; it has ended");
+    snprintf(words, sizeof words, "%.*s; it has ended", STR_ARG(s->reason));
     s->reason = arena_copy(a, str_from(words));
     e->port.put_state(e->port.ctx, ref.id, s);
     return sooner ? engine_gang_forward(e, now, ref.id, was, s->ready_at) : err_none();
@@ -514,15 +366,12 @@ struct err engine_expire(struct engine *e, instant now, struct live *l)
             .message = str_from(words), .error_type = STR("claim-expired"), .run_time = {-1}};
         job.state = state_of(l);
         failure.node = job.state.extras.node;
-        struct retry_request request = {
-            .job = &job, .outcome = OUTCOME_EXPIRED, .retry_at = INSTANT_NONE};
-        struct decision d = decide(e, now, l->queue, &request, &failure, &scratch);
-        if (is_poison(e, losses_of_expired(l))) {
-            d = (struct decision){poisoned(losses_of_expired(l)), job.state.extras, RULING_NONE};
-            d.extras.avoid_node = (struct str){0};
-            d.extras.avoid_until = (instant){0};
-        }
-        fail(e, now, l, &d, OUTCOME_EXPIRED, &failure, &job);
+        struct verdict_request request = {
+            .job = &job, .outcome = OUTCOME_EXPIRED, .failure = &failure, .retry_at = INSTANT_NONE};
+        struct verdict v = decide(e, now, l->queue, &request, &scratch);
+        if (is_poison(e, losses_of_expired(l)))
+            v = verdict_poison(&job.state.extras, losses_of_expired(l));
+        fail(e, now, l, &v, OUTCOME_EXPIRED, &failure, &job);
     }
     arena_fini(&scratch);
     return err;
@@ -586,8 +435,8 @@ void engine_lose(struct engine *e, instant now, struct live *l)
         engine_return(e, now, l, OUTCOME_LOST, "the worker's stream closed");
         return;
     }
-    struct verdict v = poisoned(l->losses);
     struct job_state s = state_of(l);
+    struct verdict v = verdict_poison(&s.extras, l->losses);
     s.resolution = v.resolution;
     s.reason = str_from(v.reason);
     struct run run = run_of(l, now, OUTCOME_LOST, s.reason);

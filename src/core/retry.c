@@ -13,7 +13,7 @@ struct retry_defaults retry_defaults(void)
     return (struct retry_defaults){.limit = 25, .backoff = curve_default()};
 }
 
-static void set_reason(struct verdict *v, const struct buf *words)
+static void set_reason(struct retry_verdict *v, const struct buf *words)
 {
     size_t n = words->len < sizeof v->reason - 1 ? words->len : sizeof v->reason - 1;
     memcpy(v->reason, words->at, n);
@@ -30,10 +30,10 @@ static void add_delay(struct buf *b, instant at, instant now)
     duration_write(b, instant_diff(at, now));
 }
 
-static struct verdict retry_then(instant at, instant now, const char *how, uint32_t count,
-                                 int64_t limit)
+static struct retry_verdict retry_then(instant at, instant now, const char *how, uint32_t count,
+                                       int64_t limit)
 {
-    struct verdict v = {.retry = true, .at = at};
+    struct retry_verdict v = {.retry = true, .at = at};
     struct buf words = {0};
     buf_print(&words, "retry %u", count);
     if (limit >= 0)
@@ -45,16 +45,16 @@ static struct verdict retry_then(instant at, instant now, const char *how, uint3
     return v;
 }
 
-static struct verdict give_up(enum outcome outcome, const char *why)
+static struct retry_verdict give_up(enum outcome outcome, const char *why)
 {
-    struct verdict v = {.retry = false};
+    struct retry_verdict v = {.retry = false};
     v.resolution = outcome == OUTCOME_EXPIRED ? RESOLUTION_CLAIM_EXPIRED : RESOLUTION_FAILED;
     snprintf(v.reason, sizeof v.reason, "dead: %s%s",
              outcome == OUTCOME_EXPIRED ? "the lease ran out and " : "", why);
     return v;
 }
 
-static struct verdict over_limit(enum outcome outcome, int64_t limit)
+static struct retry_verdict over_limit(enum outcome outcome, int64_t limit)
 {
     char why[64];
     if (limit == 0)
@@ -75,8 +75,9 @@ uint32_t retry_failures(const struct retry_request *r)
     return before > r->by_policies ? before - r->by_policies + 1 : 1;
 }
 
-struct verdict retry_decide(const struct retry_request *r, const struct retry_defaults *defaults,
-                            instant now, struct rng *rng)
+struct retry_verdict retry_decide(const struct retry_request *r,
+                                  const struct retry_defaults *defaults, instant now,
+                                  struct rng *rng)
 {
     must(r->outcome == OUTCOME_FAILED || r->outcome == OUTCOME_EXPIRED);
     const struct job *job = r->job;

@@ -2,9 +2,9 @@
 #ifndef CORE_RETRY_H
 #define CORE_RETRY_H
 
-/* What becomes of a job whose run failed. A pure function of its arguments. Who
- * decides, in this order: an explicit word of the worker (kill, retry_at); the
- * job's own, the queue's or the server's backoff and retry limit. */
+/* What becomes of a failed job of which no retry policy decides, for core/verdict.c. A pure
+ * function of its arguments. Who decides, in this order: an explicit word of the worker (kill,
+ * retry_at); the job's own, the queue's or the server's backoff and retry limit. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -33,7 +33,7 @@ struct retry_request {
                             * job's own limit */
 };
 
-struct verdict {
+struct retry_verdict {
     bool retry;
     instant at;                    /* of the retry */
     enum resolution resolution;    /* of a dead job */
@@ -43,7 +43,8 @@ struct verdict {
 /* The failures that count against the limit, this one included. */
 uint32_t retry_failures(const struct retry_request *r);
 
-struct verdict retry_decide(const struct retry_request *r, const struct retry_defaults *defaults,
-                            instant now, struct rng *rng);
+struct retry_verdict retry_decide(const struct retry_request *r,
+                                  const struct retry_defaults *defaults, instant now,
+                                  struct rng *rng);
 
 #endif

@@ -508,7 +508,7 @@ static const struct run *categorized(const struct policies *p, const struct simu
 }
 
 struct err policies_simulate(const struct policies *p, const struct policies_draft *draft,
-                             const struct simulate_job *what, const struct retry_defaults *defaults,
+                             const struct simulate_job *what, const struct verdict_rules *own,
                              struct arena *a, struct simulate_result *out)
 {
     struct str queue = policies_queue_names(p, what->job->queue),
@@ -519,15 +519,18 @@ struct err policies_simulate(const struct policies *p, const struct policies_dra
         return document_fault_err(&fault);
     const struct policy **list = arena_get(
         a, (count_names(queue) + count_names(added) + draft->count) * sizeof(struct policy *));
-    struct simulate_rules drafted = {list, 0, &settings}, today = {.settings = &p->settings};
-    add_drafted(p, draft, queue, list, &drafted.count);
+    struct verdict_rules drafted = *own, today = *own;
+    drafted.policies = list;
+    drafted.settings = &settings;
+    add_drafted(p, draft, queue, list, &drafted.policy_count);
     for (size_t i = 0; i < draft->count; i++)
         if (!has_name(queue, draft->list[i]->name) && !has_name(added, draft->list[i]->name))
-            list[drafted.count++] = draft->list[i];
-    add_drafted(p, draft, added, list, &drafted.count);
-    today.count = policies_effective(p, what->job->queue, added, a, &today.list, &today.settings);
+            list[drafted.policy_count++] = draft->list[i];
+    add_drafted(p, draft, added, list, &drafted.policy_count);
+    today.policy_count =
+        policies_effective(p, what->job->queue, added, a, &today.policies, &today.settings);
     struct simulate_job judged = *what;
     judged.failed = categorized(p, what, a);
-    simulate_run(&judged, &drafted, &today, defaults, a, out);
+    simulate_run(&judged, &drafted, &today, a, out);
     return err_none();
 }

@@ -87,10 +87,11 @@ struct policies_draft {
     const struct document_node *settings; /* or NULL */
 };
 /* What of a job's failures would come if the drafts stood for the policies of their names, or,
- * where those are not in effect, were the last ones of the queue; as if policies were enabled. */
+ * where those are not in effect, were the last ones of the queue; as if policies were enabled.
+ * own: what goes for the job where no policy says anything; of it the policies are left out. */
 NODISCARD struct err policies_simulate(const struct policies *p, const struct policies_draft *draft,
                                        const struct simulate_job *what,
-                                       const struct retry_defaults *defaults, struct arena *a,
+                                       const struct verdict_rules *own, struct arena *a,
                                        struct simulate_result *out);
 
 #endif

@@ -10,90 +10,35 @@
 
 /* One side while the failures go by. */
 struct side {
-    const struct simulate_rules *rules;
-    const struct retry_defaults *defaults;
+    const struct verdict_rules *rules;
     const struct simulate_job *what;
     struct arena *arena;
-    struct rng rng; /* delays with jitter are one draw; the same each time one asks */
-    struct policy_count *counts;
-    size_t used, room;
-    uint32_t attempts;
+    struct rng rng;  /* delays with jitter are one draw; the same each time one asks */
+    struct job job;  /* as this side would have made it */
     bool over;       /* dead: nothing more is asked */
     uint64_t *steps; /* that the searches of both sides took */
     struct simulate_side out;
 };
 
-struct answer {
-    bool retry;
-    span delay;
-    const struct policy_verdict *by; /* NULL: no policy */
-    const char *reason;
-    struct policy_verdict policy;
-    struct verdict plain;
-};
-
-static void keep_count(struct side *s, struct policy_count slot)
+/* As the engine decides, without what a worker may say. */
+static struct verdict judge(struct side *s, const struct run *run)
 {
-    for (size_t i = 0; i < s->used; i++)
-        if (s->counts[i].policy == slot.policy && s->counts[i].rule == slot.rule) {
-            s->counts[i] = slot;
-            return;
-        }
-    if (s->used == s->room) {
-        struct policy_count *old = s->counts;
-        s->room = s->room ? s->room * 2 : 8;
-        s->counts = arena_get(s->arena, s->room * sizeof *s->counts);
-        if (s->used)
-            memcpy(s->counts, old, s->used * sizeof *old);
-    }
-    s->counts[s->used++] = slot;
-}
-
-static void judge_by_policies(struct side *s, const struct run *run, struct answer *v)
-{
-    const struct simulate_rules *r = s->rules;
-    v->policy =
-        policy_evaluate(r->list, r->count, r->settings, &run->failure, s->counts, s->used, &s->rng);
-    v->by = &v->policy;
-    v->retry = v->policy.retry;
-    v->delay = v->policy.delay;
-    v->reason = v->policy.reason;
-    *s->steps += v->policy.steps;
-    if (v->retry)
-        keep_count(s, v->policy.slot);
-}
-
-static void judge_by_limits(struct side *s, const struct run *run, struct answer *v)
-{
-    struct job job = *s->what->job;
-    job.state.attempts = s->attempts;
-    job.state.forgiven = 0;
-    const struct retry_request request = {
-        .job = &job,
+    const instant now = {0};
+    const struct verdict_request request = {
+        .job = &s->job,
         .outcome = run->outcome == OUTCOME_EXPIRED ? OUTCOME_EXPIRED : OUTCOME_FAILED,
-        .retry_at = INSTANT_NONE,
-        .by_policies = policy_total(s->counts, s->used)};
-    instant now = {0};
-    v->plain = retry_decide(&request, s->defaults, now, &s->rng);
-    v->retry = v->plain.retry;
-    v->delay = v->retry ? instant_diff(v->plain.at, now) : (span){0};
-    v->reason = v->plain.reason;
-}
-
-/* As engine_report.c decides, without what a worker may say. */
-static void judge(struct side *s, const struct run *run, struct answer *v)
-{
-    *v = (struct answer){0};
-    if (s->rules->count && run->outcome != OUTCOME_EXPIRED)
-        judge_by_policies(s, run, v);
-    else
-        judge_by_limits(s, run, v);
-    s->attempts++;
-    s->over = !v->retry;
-    if (v->retry) {
+        .failure = &run->failure,
+        .retry_at = INSTANT_NONE};
+    struct verdict v = verdict_decide(&request, s->rules, now, &s->rng, s->arena);
+    *s->steps += v.steps;
+    s->job.state.extras = v.extras;
+    s->job.state.attempts++;
+    s->over = !v.retry;
+    if (v.retry) {
         s->out.retries++;
-        s->out.window.ms += v->delay.ms;
+        s->out.window.ms += instant_diff(v.at, now).ms;
     }
+    return v;
 }
 
 /* --- what is told --- */
@@ -129,19 +74,19 @@ static void add_failure(struct buf *b, const struct run *run, size_t index, bool
         add_text(b, "recorded", run->reason);
 }
 
-static void add_answer(struct buf *b, const char *name, const struct side *s,
-                       const struct answer *v)
+static void add_answer(struct buf *b, const char *name, const struct verdict *v)
 {
+    const struct ruling *by = &v->ruling;
     buf_print(b, ",\"%s\":{\"action\":\"%s\"", name, v->retry ? "Retry" : "Fail");
-    if (v->by && v->by->policy >= 0) {
+    if (by->policy.len) {
         buf_lit(b, ",\"policy\":");
-        json_write_string(b, s->rules->list[v->by->policy]->name);
-        if (v->by->rule >= 0)
-            buf_print(b, ",\"rule\":%d", v->by->rule + 1);
-        buf_print(b, ",\"count\":%u,\"limit\":%lld", v->by->count, (long long)v->by->limit);
+        json_write_string(b, by->policy);
+        if (by->rule >= 0)
+            buf_print(b, ",\"rule\":%d", by->rule + 1);
+        buf_print(b, ",\"count\":%u,\"limit\":%lld", by->count, (long long)by->limit);
     }
     if (v->retry)
-        buf_print(b, ",\"delay_ms\":%lld", (long long)v->delay.ms);
+        buf_print(b, ",\"delay_ms\":%lld", (long long)v->at.ms);
     buf_lit(b, ",\"reason\":");
     json_write_string(b, str_from(v->reason));
     buf_byte(b, '}');
@@ -150,13 +95,12 @@ static void add_answer(struct buf *b, const char *name, const struct side *s,
 /* The verdict of one side, or null where the job would not have come so far. */
 static void add_side(struct buf *b, const char *name, struct side *s, const struct run *run)
 {
-    struct answer v;
     if (s->over) {
         buf_print(b, ",\"%s\":null", name);
         return;
     }
-    judge(s, run, &v);
-    add_answer(b, name, s, &v);
+    struct verdict v = judge(s, run);
+    add_answer(b, name, &v);
 }
 
 /* The job goes on failing as it did the last time. */
@@ -165,9 +109,8 @@ static void go_on(struct side *s)
     s->out.died_early = s->over;
     if (!s->over && !s->what->completed) {
         const struct run *last = &s->what->failed[s->what->failures - 1];
-        struct answer v;
         for (int i = 0; i < SIMULATE_MORE_MAX && !s->over && *s->steps < STEPS_MAX; i++)
-            judge(s, last, &v);
+            (void)judge(s, last);
         s->out.more = !s->over;
     }
     s->out.dead = s->over;
@@ -198,14 +141,20 @@ static void add_job(struct buf *b, const struct simulate_job *what)
     buf_lit(b, ",\"failures\":[");
 }
 
-void simulate_run(const struct simulate_job *what, const struct simulate_rules *draft,
-                  const struct simulate_rules *today, const struct retry_defaults *defaults,
-                  struct arena *a, struct simulate_result *out)
+static struct side side_of(const struct simulate_job *what, const struct verdict_rules *rules,
+                           struct arena *a, uint64_t *steps)
+{
+    struct side s = {rules, what, a, rng_from_seed(1), *what->job, .steps = steps};
+    s.job.state = (struct job_state){.ready_at = INSTANT_NONE};
+    return s;
+}
+
+void simulate_run(const struct simulate_job *what, const struct verdict_rules *draft,
+                  const struct verdict_rules *today, struct arena *a, struct simulate_result *out)
 {
     must(what->failures > 0);
     uint64_t steps = 0;
-    struct side d = {draft, defaults, what, a, rng_from_seed(1), .steps = &steps};
-    struct side t = {today, defaults, what, a, rng_from_seed(1), .steps = &steps};
+    struct side d = side_of(what, draft, a, &steps), t = side_of(what, today, a, &steps);
     struct buf b = {0};
     size_t i = 0;
     add_job(&b, what);

@@ -7,17 +7,8 @@
  * counts that begin at 0. Changes nothing. */
 
 #include "base/arena.h"
-#include "core/policy.h"
-#include "core/retry.h"
+#include "core/verdict.h"
 #include "policy/document.h"
-
-/* Who decides on one side. count == 0: nobody; the job's own or the server's backoff and limit
- * do. */
-struct simulate_rules {
-    const struct policy *const *list;
-    size_t count;
-    const struct policy_settings *settings;
-};
 
 struct simulate_job {
     const struct job *job;    /* its own backoff and limit count, its state does not */
@@ -44,8 +35,9 @@ struct simulate_result {
     struct str json; /* in the arena: {"job", "queue", "failures": [...], "draft", "today" ...} */
 };
 
-void simulate_run(const struct simulate_job *what, const struct simulate_rules *draft,
-                  const struct simulate_rules *today, const struct retry_defaults *defaults,
-                  struct arena *a, struct simulate_result *out);
+/* Without policies on a side, nobody but the job's own or the server's backoff and limit decides
+ * there. */
+void simulate_run(const struct simulate_job *what, const struct verdict_rules *draft,
+                  const struct verdict_rules *today, struct arena *a, struct simulate_result *out);
 
 #endif

@@ -15,7 +15,7 @@ static struct job job_with(int32_t limit, uint32_t attempts)
     return (struct job){.retry_limit = limit, .state = {.attempts = attempts}};
 }
 
-static struct verdict decide(const struct job *job, struct retry_request request)
+static struct retry_verdict decide(const struct job *job, struct retry_request request)
 {
     struct retry_defaults defaults = retry_defaults();
     struct rng rng = CHANCE_HALF;
@@ -51,7 +51,7 @@ static void the_default_limit_gives_up_at_the_26th_failure(void **state)
     struct job job = job_with(RETRY_LIMIT_DEFAULT, 24);
     assert_true(decide_failed(&job).retry);
     job.state.attempts = 25;
-    struct verdict v = decide_failed(&job);
+    struct retry_verdict v = decide_failed(&job);
     assert_false(v.retry);
     assert_int_equal(v.resolution, RESOLUTION_FAILED);
     assert_string_equal(v.reason, "dead: all 25 retries are used up");
@@ -61,7 +61,7 @@ static void a_failure_is_retried_after_the_default_backoff(void **state)
 {
     (void)state;
     struct job job = job_with(RETRY_LIMIT_DEFAULT, 1);
-    struct verdict v = decide_failed(&job);
+    struct retry_verdict v = decide_failed(&job);
     assert_true(v.retry);
     assert_int_equal(v.at.ms, NOW.ms + 61000);
     assert_string_equal(v.reason, "retry 2 of 25, default backoff, in 1 min 1 s");
@@ -72,7 +72,7 @@ static void the_jobs_own_backoff_and_limit_come_before_the_servers(void **state)
     (void)state;
     struct job job = job_with(3, 1);
     job.backoff = (struct curve){CURVE_POWER, {40200}, 2.0, {2000}};
-    struct verdict v = decide_failed(&job);
+    struct retry_verdict v = decide_failed(&job);
     assert_int_equal(v.at.ms, NOW.ms + 46200);
     assert_string_equal(v.reason, "retry 2 of 3, own backoff, in 46.2 s");
 }
@@ -84,7 +84,7 @@ static void kill_comes_before_retry_at(void **state)
     struct retry_request r = FAILED;
     r.kill = true;
     r.retry_at = (instant){NOW.ms + 5000};
-    struct verdict v = decide(&job, r);
+    struct retry_verdict v = decide(&job, r);
     assert_false(v.retry);
     assert_int_equal(v.resolution, RESOLUTION_FAILED);
     assert_string_equal(v.reason, "dead: killed by the worker");
@@ -105,7 +105,7 @@ static void retry_at_comes_before_the_backoff(void **state)
     struct job job = job_with(3, 0);
     struct retry_request r = FAILED;
     r.retry_at = (instant){NOW.ms + 5000};
-    struct verdict v = decide(&job, r);
+    struct retry_verdict v = decide(&job, r);
     assert_true(v.retry);
     assert_int_equal(v.at.ms, NOW.ms + 5000);
     assert_string_equal(v.reason, "retry 1, when the worker asked, in 5 s");
@@ -117,7 +117,7 @@ static void retry_at_is_granted_past_the_limit(void **state)
     struct job job = job_with(3, 7);
     struct retry_request r = FAILED;
     r.retry_at = (instant){NOW.ms + 350};
-    struct verdict v = decide(&job, r);
+    struct retry_verdict v = decide(&job, r);
     assert_true(v.retry);
     assert_int_equal(v.at.ms, NOW.ms + 350);
     assert_string_equal(v.reason, "retry 8, when the worker asked, in 350 ms");
@@ -129,7 +129,7 @@ static void retry_at_in_the_past_is_at_once(void **state)
     struct job job = job_with(3, 0);
     struct retry_request r = FAILED;
     r.retry_at = (instant){NOW.ms - 1};
-    struct verdict v = decide(&job, r);
+    struct retry_verdict v = decide(&job, r);
     assert_true(v.retry);
     assert_string_equal(v.reason, "retry 1, when the worker asked, at once");
 }
@@ -138,7 +138,7 @@ static void an_expired_lease_is_retried_at_once_and_uses_a_retry(void **state)
 {
     (void)state;
     struct job job = job_with(2, 0);
-    struct verdict v = decide_expired(&job);
+    struct retry_verdict v = decide_expired(&job);
     assert_true(v.retry);
     assert_int_equal(v.at.ms, NOW.ms);
     assert_string_equal(v.reason, "retry 1 of 2, the lease ran out, at once");
@@ -152,7 +152,7 @@ static void leases_that_ran_out_too_often_say_so(void **state)
 {
     (void)state;
     struct job job = job_with(2, 2);
-    struct verdict v = decide_expired(&job);
+    struct retry_verdict v = decide_expired(&job);
     assert_false(v.retry);
     assert_int_equal(v.resolution, RESOLUTION_CLAIM_EXPIRED);
     assert_string_equal(v.reason, "dead: the lease ran out and all 2 retries are used up");
@@ -173,7 +173,7 @@ static void the_largest_numbers_fit(void **state)
     (void)state;
     struct job job = job_with(JOB_RETRY_LIMIT_MAX, JOB_RETRY_LIMIT_MAX - 1);
     job.backoff = (struct curve){CURVE_POWER, {SPAN_MAX_MS}, 100.0, {SPAN_MAX_MS}};
-    struct verdict v = decide_failed(&job);
+    struct retry_verdict v = decide_failed(&job);
     assert_true(v.retry);
     assert_int_equal(v.at.ms, NOW.ms + SPAN_MAX_MS);
     assert_string_equal(v.reason, "retry 2147483647 of 2147483647, own backoff, in 3257812 d 6 h");
@@ -209,7 +209,7 @@ static void what_policies_granted_is_no_part_of_the_limit(void **state)
     struct job job = job_with(1, 5);
     struct retry_request r = EXPIRED;
     r.by_policies = 5;
-    struct verdict v = decide(&job, r);
+    struct retry_verdict v = decide(&job, r);
     assert_true(v.retry);
     assert_string_equal(v.reason, "retry 1 of 1, the lease ran out, at once");
     r.by_policies = 4;

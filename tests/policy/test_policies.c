@@ -250,18 +250,16 @@ static void a_simulation_is_bounded_however_slow_its_patterns_are(void **state)
     assert_int_equal(set("{\"globalMaxRetries\": 1000000}", "", 1, NULL), ERR_OK);
     const struct policy *const drafts[] = {&draft.policy};
     const struct policies_draft what = {drafts, 1, NULL};
-    const struct retry_defaults defaults = retry_defaults();
+    const struct verdict_rules own = {.defaults = retry_defaults()};
     struct job job = {.queue = STR("q"), .retry_limit = 1000000};
     struct simulate_job judged = {.job = &job, .failed = runs, .failures = FAILURES};
     struct simulate_result out;
-    assert_int_equal(policies_simulate(w.p, &what, &judged, &defaults, &w.memory, &out).code,
-                     ERR_OK);
+    assert_int_equal(policies_simulate(w.p, &what, &judged, &own, &w.memory, &out).code, ERR_OK);
     assert_true(out.truncated && out.draft.more);
     assert_in_range(out.draft.retries, 2, FAILURES / 2);
     /* Nor does it go on for ever with one. */
     judged.failures = 1;
-    assert_int_equal(policies_simulate(w.p, &what, &judged, &defaults, &w.memory, &out).code,
-                     ERR_OK);
+    assert_int_equal(policies_simulate(w.p, &what, &judged, &own, &w.memory, &out).code, ERR_OK);
     assert_true(!out.truncated && out.draft.more);
     assert_in_range(out.draft.retries, 2, SIMULATE_MORE_MAX / 2);
     policy_document_free(&draft);

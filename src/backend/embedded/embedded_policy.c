@@ -42,8 +42,9 @@ static void simulate(struct embedded *b, const struct simulate_command *c, struc
     struct arena *a = &b->building->arena;
     struct simulate_result *result = ARENA_NEW(a, struct simulate_result);
     const struct policies_draft draft = {c->drafts, c->draft_count, c->settings};
-    struct retry_defaults defaults = engine_queue_retry(b->engine, c->what.job->queue);
-    r->err = policies_simulate(b->policies, &draft, &c->what, &defaults, a, result);
+    const struct verdict_rules own = {.defaults = engine_queue_retry(b->engine, c->what.job->queue),
+                                      .avoid_required = b->settings.engine.avoid_required};
+    r->err = policies_simulate(b->policies, &draft, &c->what, &own, a, result);
     r->simulated = result;
 }
 

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_VERDICT_H
+#define CORE_VERDICT_H
+
+/* What becomes of a job whose run failed or whose lease ran out, and the sentence that says why.
+ * A pure function of the job, its failure, who may decide, the time and chance. Who decides, in
+ * this order: an explicit word of the worker (kill, retry_at); the retry policies, if any is
+ * effective for the job; the job's own, its queue's or the server's backoff and retry limit. */
+
+#include "base/arena.h"
+#include "base/rng.h"
+#include "core/event.h"
+#include "core/policy.h"
+#include "core/retry.h"
+
+/* Who may decide about a job. */
+struct verdict_rules {
+    const struct policy *const *policies; /* effective for it, in order */
+    size_t policy_count;
+    const struct policy_settings *settings; /* iff there are policies */
+    struct retry_defaults defaults;         /* its queue's, or the server's */
+    span avoid_required; /* how long a retry must stay off a node if its policy does not say */
+};
+
+struct verdict_request {
+    const struct job *job; /* with its state before this failure */
+    enum outcome outcome;  /* OUTCOME_FAILED or OUTCOME_EXPIRED */
+    const struct failure *failure;
+    bool kill;        /* the worker says: never again */
+    instant retry_at; /* the worker says: then, even past the limit; or none */
+    span grace;       /* the run was preempted and may go on for so long; 0: it has ended */
+    uint64_t token;   /* of the run, iff grace */
+};
+
+struct verdict {
+    bool retry;
+    instant at;                    /* of the retry, or none */
+    enum resolution resolution;    /* of a dead job */
+    char reason[RETRY_REASON_MAX]; /* for a person; never empty */
+    struct ruling ruling;          /* its text is that of the policy */
+    struct job_extras extras;      /* what the job's state keeps for the next time; in the arena */
+    bool over_match_limit;         /* a pattern gave up: it counted as no match */
+    uint64_t steps;                /* that the searches of patterns took */
+};
+
+/* Draws exactly once from rng whatever comes out. */
+struct verdict verdict_decide(const struct verdict_request *r, const struct verdict_rules *rules,
+                              instant now, struct rng *rng, struct arena *a);
+
+/* Of a job with these extras that has lost so many workers in a row that it is not tried again. */
+struct verdict verdict_poison(const struct job_extras *x, uint32_t losses);
+
+#endif
