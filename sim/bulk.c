@@ -149,8 +149,9 @@ static struct album read_all(struct sim *s)
         struct ticket *t = ticket_new(s, CMD_LIST, 0);
         t->then = take_page;
         t->ctx = &a;
-        struct command c = {.list = {.from = a.count ? a.snaps[a.count - 1].id : (struct id){0},
-                                     .limit = BACKEND_PAGE_MAX}};
+        struct command c = {
+            .list = {.from = {a.count > 0, a.count ? a.snaps[a.count - 1].id : (struct id){0}},
+                     .limit = BACKEND_PAGE_MAX}};
         ticket_submit(t, &c);
         sim_pump(s);
     } while (a.more);

@@ -407,7 +407,7 @@ static void walk(struct sim *s)
     t->limit = 1 + (uint32_t)sim_draw(s, 40);
     t->from = s->walk.at;
     s->walk.waiting = true;
-    struct command c = {.list = {.from = t->from, .limit = t->limit}};
+    struct command c = {.list = {.from = {!id_is_none(t->from), t->from}, .limit = t->limit}};
     ticket_submit(t, &c);
 }
 

@@ -14,7 +14,7 @@
 struct tally {
     struct sim *sim;
     bool backwards, more;
-    struct id at;
+    struct id_place at;
     size_t count;
     uint64_t statuses[QUEUES][STATUS_COUNT];
     struct events_audit *events; /* or NULL */
@@ -29,15 +29,15 @@ static void tally_page(struct ticket *t, const struct reply *r)
     for (size_t i = 0; i < r->count; i++) {
         const struct job *job = &r->jobs[i];
         struct mjob *m = ledger_see(&s->ledger, job, true, s->now);
-        int order = id_is_none(w->at) ? 1 : id_cmp(job->id, w->at);
-        PROMISE(w->backwards ? order < 0 || id_is_none(w->at) : order > 0, "LIST",
+        int order = w->at.set ? id_cmp(job->id, w->at.id) : 1;
+        PROMISE(w->backwards ? order < 0 || !w->at.set : order > 0, "LIST",
                 "#%lu: job %lu is out of order", t->serial, m->serial);
         PROMISE(ledger_there(&s->ledger, m, s->now) != NO, "I2", "job %lu is gone and listed",
                 m->serial);
         ledger_check_status(&s->ledger, m, job, s->now);
         if (w->events)
             events_see(w->events, job);
-        w->at = job->id;
+        w->at = (struct id_place){true, job->id};
         w->count++;
         w->statuses[job->queue.at[1] - '0'][job->state.status]++;
         m->seen |= !w->backwards;

@@ -118,13 +118,19 @@ static struct err read_filter(struct str name, struct str value, struct arena *a
     return err_none();
 }
 
+static struct err read_place(struct str value, struct id_place *at)
+{
+    at->set = true;
+    return id_parse(value, &at->id);
+}
+
 static struct err read_paging(struct str name, struct str value, struct list_command *l,
                               bool *known)
 {
     int64_t limit;
     *known = true;
     if (str_eq(name, STR("from")))
-        return id_parse(value, &l->from);
+        return read_place(value, &l->from);
     if (str_eq(name, STR("order")))
         return read_order(value, &l->backwards);
     *known = str_eq(name, STR("limit"));
@@ -244,7 +250,7 @@ void api_read(ROUTE_ARGS)
 
 struct page_call {
     struct call call; /* must be first */
-    struct id from;
+    struct id_place from;
     bool backwards;
     uint32_t limit;
     struct str path; /* before the '?' */
@@ -310,8 +316,8 @@ static void on_listed(void *ctx, const struct reply *r)
     }
     buf_byte(b, ']');
     char self[ID_TEXT_LEN], next[ID_TEXT_LEN], prev[ID_TEXT_LEN];
-    bool later = !id_is_none(p->from);
-    write_pages(b, p, later ? id_cursor(p->from, self) : (struct str){0},
+    bool later = p->from.set;
+    write_pages(b, p, later ? id_cursor(p->from.id, self) : (struct str){0},
                 r->more ? id_cursor(r->jobs[r->count - 1].id, next) : (struct str){0},
                 later && r->count ? id_cursor(r->jobs[0].id, prev) : (struct str){0});
     api_reply_json(p->call.x, 200, b);

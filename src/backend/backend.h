@@ -85,7 +85,7 @@ struct job_filter {
 
 struct list_command {
     struct job_filter filter;
-    struct id from; /* exclusive; none: from the start */
+    struct id_place from; /* exclusive */
     bool backwards;
     uint32_t limit;
     uint32_t look_max; /* LIST: after so many jobs looked at it ends with reply.more; 0: never */

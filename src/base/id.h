@@ -22,6 +22,13 @@ struct id {
     uint64_t hi, lo;
 };
 
+/* A place in a walk over ids: past `id`, or, if not set, where the walk begins. Clients name any id
+ * at all, so none of them can stand for "nowhere". */
+struct id_place {
+    bool set;
+    struct id id;
+};
+
 struct id_source {
     struct id last;        /* the newest id made or seen; the next one is greater */
     int64_t counter_hi_ms; /* when counter_hi was last drawn anew */

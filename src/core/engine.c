@@ -81,6 +81,7 @@ void engine_free(struct engine *e)
     btree_fini(&e->deadlines);
     btree_fini(&e->ended[0]);
     btree_fini(&e->ended[1]);
+    btree_fini(&e->live_order);
     btree_fini(&e->unique);
     engine_depend_fini(e);
     engine_fold_fini(e);
@@ -593,36 +594,23 @@ bool engine_live_run(const struct engine *e, struct id id, struct run *run, uint
     return true;
 }
 
-bool engine_next_ended(const struct engine *e, enum status s, struct id from, bool backwards,
-                       struct id *next)
+/* All entries have the major 0, so that of 1 lies behind the last. */
+bool engine_next_of(const struct engine *e, enum status s, struct id_place from, bool backwards,
+                    struct id *next)
 {
-    must(lifecycle_is_terminal(s));
-    const struct btree *t = &e->ended[s == STATUS_DEAD];
-    struct btree_entry key = {0, from.hi, from.lo, 0};
-    struct btree_entry found;
-    if (backwards && id_is_none(from))
-        key.major = 1;
-    if (!(backwards ? btree_before(t, key, &found) : btree_after(t, key, &found)))
-        return false;
-    *next = (struct id){found.hi, found.lo};
-    return true;
-}
-
-static int compare_ids(const void *a, const void *b)
-{
-    return id_cmp(*(const struct id *)a, *(const struct id *)b);
-}
-
-size_t engine_live_ids(const struct engine *e, struct arena *a, struct id **ids)
-{
-    size_t n = 0;
-    *ids = arena_get(a, (e->live.count + 1) * sizeof **ids);
-    for (size_t i = 0; i < e->live.cap; i++)
-        if (e->live.slots[i].val)
-            (*ids)[n++] = e->live.slots[i].id;
-    must(n == e->live.count);
-    qsort(*ids, n, sizeof **ids, compare_ids);
-    return n;
+    must(s == STATUS_IN_FLIGHT || lifecycle_is_terminal(s));
+    const struct btree *t = s == STATUS_IN_FLIGHT ? &e->live_order : &e->ended[s == STATUS_DEAD];
+    struct btree_entry key = {0, from.id.hi, from.id.lo, 0}, found;
+    bool any;
+    if (from.set)
+        any = backwards ? btree_before(t, key, &found) : btree_after(t, key, &found);
+    else if (backwards)
+        any = btree_before(t, (struct btree_entry){.major = 1}, &found);
+    else
+        any = btree_first(t, &found);
+    if (any)
+        *next = (struct id){found.hi, found.lo};
+    return any;
 }
 
 static void add_counts(const struct queue *q, uint64_t counts[STATUS_COUNT])
@@ -681,7 +669,8 @@ struct engine_memory engine_memory(const struct engine *e)
     struct engine_memory m = {.waiting_bytes = e->deadlines.bytes + e->waiting_for.bytes +
                                                engine_avoid_bytes(e) + engine_keys_bytes(e),
                               .in_flight_bytes = e->live.count * sizeof(struct live) +
-                                                 e->live.cap * sizeof(struct idmap_slot)};
+                                                 e->live.cap * sizeof(struct idmap_slot) +
+                                                 e->live_order.bytes};
     for (uint32_t i = 0; i < e->queue_cap; i++) {
         const struct queue *q = e->queues[i];
         if (!q)
@@ -742,7 +731,8 @@ void engine_check(const struct engine *e)
         heads += e->queues[i]->has_head;
         ended += e->queues[i]->counts[STATUS_COMPLETED] + e->queues[i]->counts[STATUS_DEAD];
     }
-    must(in_flight == e->live.count);
+    must(in_flight == e->live.count && in_flight == e->live_order.count);
+    btree_check(&e->live_order);
     must(heads == e->heads.count);
     must(ended == e->ended[0].count + e->ended[1].count);
     for (const struct list *n = e->takers.next; n != &e->takers; n = n->next) {

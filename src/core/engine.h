@@ -287,12 +287,11 @@ NODISCARD struct err engine_explain(struct engine *e, instant now, struct id id,
                                     struct explanation *x, struct job_extent *extent);
 /* The live run of a job; false if there is none. Strings live as long as the run. */
 bool engine_live_run(const struct engine *e, struct id id, struct run *run, uint64_t *token);
-/* The next id in id order after (before, if backwards) `from` among the jobs with that
- * terminal status; `from` none: the first (the last). */
-bool engine_next_ended(const struct engine *e, enum status s, struct id from, bool backwards,
-                       struct id *next);
-/* The ids of all jobs in flight in id order, in the arena. */
-size_t engine_live_ids(const struct engine *e, struct arena *a, struct id **ids);
+/* The next id in id order after (before, if backwards) `from` among the jobs with that status,
+ * which is in_flight or terminal; `from` not set: the first (the last). Takes as long for many jobs
+ * as for few. */
+bool engine_next_of(const struct engine *e, enum status s, struct id_place from, bool backwards,
+                    struct id *next);
 /* Jobs of a queue (or of all, if name is empty) by status. What is due but not fired yet counts as
  * scheduled. */
 void engine_count(const struct engine *e, struct str queue, uint64_t counts[STATUS_COUNT]);

@@ -162,8 +162,9 @@ struct engine {
     uint64_t unique_seed;
     struct strmap folds; /* batch key → struct id *: the newest open job that has it */
     struct idmap live;
-    struct idmap waits;  /* claims that wait, by id {0, ticket} */
-    struct idmap avoids; /* waiting jobs that must stay off a node, by id */
+    struct btree live_order; /* their ids */
+    struct idmap waits;      /* claims that wait, by id {0, ticket} */
+    struct idmap avoids;     /* waiting jobs that must stay off a node, by id */
     uint64_t avoid_serial;
     struct strmap gangs;       /* id → struct gang * */
     struct idmap gang_members; /* those that have not ended */

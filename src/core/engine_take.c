@@ -38,6 +38,7 @@ struct live *engine_live_new(struct engine *e, struct id id, struct queue *q)
     l->queue = q;
     list_init(&l->held);
     idmap_put(&e->live, id, l);
+    must(btree_put(&e->live_order, (struct btree_entry){.hi = id.hi, .lo = id.lo}));
     q->counts[STATUS_IN_FLIGHT]++;
     if (q->limits)
         engine_queue_refresh(e, q);
@@ -62,6 +63,7 @@ static void become_hungry(struct engine *e, struct taker *t);
 void engine_live_end(struct engine *e, struct live *l)
 {
     must(idmap_remove(&e->live, l->id) == l);
+    must(btree_remove(&e->live_order, (struct btree_entry){.hi = l->id.hi, .lo = l->id.lo}, NULL));
     l->queue->counts[STATUS_IN_FLIGHT]--;
     if (l->key)
         engine_key_end(e, l->key);

@@ -136,11 +136,10 @@ static void a_job_can_be_taken_and_ended_while_its_enqueue_is_on_its_way(void **
     struct stream s = {0};
     yard_stream(y, "q", 1, &s);
     yard_turn(y);
-    struct id *live;
-    struct arena arena = {0};
-    assert_int_equal(engine_live_ids(embedded_engine(y->b), &arena, &live), 1);
-    yard_send(y, run_cmd(CMD_SUCCEED, live[0]), &done);
-    arena_fini(&arena);
+    struct id live;
+    assert_true(engine_next_of(embedded_engine(y->b), STATUS_IN_FLIGHT, (struct id_place){0}, false,
+                               &live));
+    yard_send(y, run_cmd(CMD_SUCCEED, live), &done);
     memory_release(y->store);
     yard_turn(y);
     memory_release(y->store);

@@ -78,7 +78,7 @@ static void pages_hold_what_matches_in_order(void **state)
             assert_id(a.ids[i], ids[3 * seen++]);
         more = a.more;
         assert_int_equal(a.count, more ? 5 : 2);
-        c.list.from = a.ids[a.count - 1];
+        c.list.from = (struct id_place){true, a.ids[a.count - 1]};
     }
     assert_int_equal(seen, 67);
 }

@@ -42,18 +42,19 @@ static unsigned turns_until(struct yard *y, const struct answer *a)
 static void a_list_pages_through_all_jobs_in_id_order_both_ways(void **state)
 {
     Y;
-    struct id ids[25], from = {0};
+    struct id ids[25];
+    struct id_place from;
     struct answer a;
     for (int i = 0; i < 25; i++)
         ids[i] = yard_add(y, "q");
     for (int back = 0; back < 2; back++) {
         size_t n = 0;
-        from = (struct id){0};
+        from = (struct id_place){0};
         do {
             ask_list(y, (struct list_command){.from = from, .limit = 10, .backwards = back}, &a);
             for (size_t i = 0; i < a.count; i++, n++)
                 assert_id(a.ids[i], ids[back ? 24 - n : n]);
-            from = a.ids[a.count - 1];
+            from = (struct id_place){true, a.ids[a.count - 1]};
         } while (a.more);
         assert_int_equal(n, 25);
         assert_int_equal(a.count, 5);

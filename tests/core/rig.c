@@ -601,6 +601,18 @@ size_t rig_takes_count(const struct rig *r)
     return n;
 }
 
+size_t rig_live(struct rig *r, struct id **ids)
+{
+    struct id_place at = {0};
+    size_t n = 0;
+    *ids = arena_get(&r->strings, (rig_count(r, "", STATUS_IN_FLIGHT) + 1) * sizeof **ids);
+    while (engine_next_of(r->e, STATUS_IN_FLIGHT, at, false, &at.id)) {
+        at.set = true;
+        (*ids)[n++] = at.id;
+    }
+    return n;
+}
+
 uint64_t rig_count(const struct rig *r, const char *queue, enum status s)
 {
     uint64_t counts[STATUS_COUNT];

@@ -147,6 +147,8 @@ const struct run *rig_run(const struct rig *r, struct id id, uint32_t index);
 const struct rig_record *rig_record(const struct rig *r, struct id id);
 size_t rig_ended_count(const struct rig *r); /* ends that others are yet to be told of */
 size_t rig_takes_count(const struct rig *r); /* takes records that the port holds */
+/* The ids of all jobs in flight in id order, in the rig's arena. */
+size_t rig_live(struct rig *r, struct id **ids);
 uint64_t rig_count(const struct rig *r, const char *queue, enum status s);
 
 /* The newest event. */

@@ -586,7 +586,7 @@ static void no_key_is_exceeded_and_none_is_forgotten(void **state)
     for (int step = 0; step < 3000; step++) {
         r->got_count = r->claim_count = 0;
         struct id *ids;
-        size_t live = engine_live_ids(r->e, &r->strings, &ids);
+        size_t live = rig_live(r, &ids);
         struct id some = live ? ids[rng_next(&rng) % live] : (struct id){0};
         struct enqueue spec = rig_spec("q");
         spec.options.concurrency_key = str_from(keys[rng_next(&rng) % 4]);
@@ -625,7 +625,7 @@ static void no_key_is_exceeded_and_none_is_forgotten(void **state)
         rig_claim(r, "c", "q", 3, (span){0});
         rig_turn(r);
         struct id *ids;
-        size_t live = engine_live_ids(r->e, &r->strings, &ids);
+        size_t live = rig_live(r, &ids);
         assert_true(live > 0);
         for (size_t i = 0; i < live; i++)
             rig_succeed(r, ids[i]);

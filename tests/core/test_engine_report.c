@@ -549,6 +549,13 @@ static void advance_fires_no_more_than_it_was_told_to(void **state)
 
 /* --- walks --- */
 
+static bool walk(const struct rig *r, enum status s, const struct id *from, bool back,
+                 struct id *next)
+{
+    struct id_place at = {from != NULL, from ? *from : (struct id){0}};
+    return engine_next_of(r->e, s, at, back, next);
+}
+
 static void ended_jobs_are_walked_in_id_order_both_ways(void **state)
 {
     R;
@@ -557,30 +564,50 @@ static void ended_jobs_are_walked_in_id_order_both_ways(void **state)
     struct id a = claim_one(r, &spec), b = claim_one(r, &spec), next;
     rig_fail(r, b);
     rig_fail(r, a);
-    struct id none = {0};
-    assert_true(engine_next_ended(r->e, STATUS_DEAD, none, false, &next));
+    assert_true(walk(r, STATUS_DEAD, NULL, false, &next));
     assert_id(next, a);
-    assert_true(engine_next_ended(r->e, STATUS_DEAD, a, false, &next));
+    assert_true(walk(r, STATUS_DEAD, &a, false, &next));
     assert_id(next, b);
-    assert_false(engine_next_ended(r->e, STATUS_DEAD, b, false, &next));
-    assert_true(engine_next_ended(r->e, STATUS_DEAD, none, true, &next));
+    assert_false(walk(r, STATUS_DEAD, &b, false, &next));
+    assert_true(walk(r, STATUS_DEAD, NULL, true, &next));
     assert_id(next, b);
-    assert_true(engine_next_ended(r->e, STATUS_DEAD, b, true, &next));
+    assert_true(walk(r, STATUS_DEAD, &b, true, &next));
     assert_id(next, a);
-    assert_false(engine_next_ended(r->e, STATUS_COMPLETED, none, false, &next));
+    assert_false(walk(r, STATUS_COMPLETED, NULL, false, &next));
 }
 
-static void jobs_in_flight_are_told_in_id_order(void **state)
+static void a_walk_from_the_smallest_id_is_not_one_from_the_start(void **state)
 {
     R;
-    struct id want[20], *ids;
+    struct enqueue spec = rig_spec("q");
+    spec.retry_limit = 0;
+    struct id a = claim_one(r, &spec), next, zero = {0};
+    struct id largest = {UINT64_MAX, UINT64_MAX};
+    rig_fail(r, a);
+    assert_true(walk(r, STATUS_DEAD, &zero, false, &next));
+    assert_id(next, a);
+    assert_false(walk(r, STATUS_DEAD, &zero, true, &next));
+    assert_true(walk(r, STATUS_DEAD, &largest, true, &next));
+    assert_id(next, a);
+    assert_false(walk(r, STATUS_DEAD, &largest, false, &next));
+}
+
+static void jobs_in_flight_are_walked_in_id_order_both_ways(void **state)
+{
+    R;
+    struct id want[20], *ids, next;
     for (int i = 0; i < 20; i++)
         want[i] = rig_add_priority(r, "q", (uint16_t)(20 - i));
     rig_stream(r, "w", "q", 20);
     rig_turn(r);
-    assert_int_equal(engine_live_ids(r->e, &r->strings, &ids), 20);
+    assert_int_equal(rig_live(r, &ids), 20);
     for (int i = 0; i < 20; i++)
         assert_id(ids[i], want[i]);
+    assert_true(walk(r, STATUS_IN_FLIGHT, NULL, true, &next));
+    assert_id(next, want[19]);
+    rig_succeed(r, want[18]);
+    assert_true(walk(r, STATUS_IN_FLIGHT, &want[19], true, &next));
+    assert_id(next, want[17]);
 }
 
 static void the_live_run_of_a_job_is_told(void **state)
@@ -635,7 +662,8 @@ int main(void)
         TEST(the_next_due_time_is_the_nearest_of_all_kinds),
         TEST(advance_fires_no_more_than_it_was_told_to),
         TEST(ended_jobs_are_walked_in_id_order_both_ways),
-        TEST(jobs_in_flight_are_told_in_id_order),
+        TEST(a_walk_from_the_smallest_id_is_not_one_from_the_start),
+        TEST(jobs_in_flight_are_walked_in_id_order_both_ways),
         TEST(the_live_run_of_a_job_is_told),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -325,6 +325,85 @@ describe('deleting many jobs', () => {
     });
 });
 
+describe('ids at the ends of their range', () => {
+    const server = useServer();
+    const SMALLEST = '0'.repeat(25), LARGEST = 'f5lxx1zz5pnorynqglhzmsp33';
+    let job;
+
+    before(async () => { job = await server.enqueue({ queue: 'kept' }); });
+
+    for (const id of [SMALLEST, LARGEST]) {
+        it(`name_no_job_as_a_filter: ${id}`, async () => {
+            const both = `id=${id},${job.id}`;
+            assert.equal(await count(server, `?id=${id}`), 0);
+            assert.equal(await count(server, `?${both}`), 1);
+            for (const order of ['asc', 'desc']) {
+                assert.deepEqual(await listIds(server, `/jobs?id=${id}&order=${order}`), []);
+                assert.deepEqual(await listIds(server, `/jobs?${both}&order=${order}`), [job.id]);
+            }
+            assert.deepEqual((await server.patch(`/jobs?id=${id}`, { priority: 7 })).json,
+                { patched: 0 });
+            assert.deepEqual((await server.post(`/jobs/retry?id=${id}`)).json, { retried: 0 });
+            assert.deepEqual((await server.delete(`/jobs?id=${id}`)).json, { deleted: 0 });
+            assert.deepEqual((await server.delete(`/jobs?id=${id}&dry_run=true`)).json.deleted, 0);
+        });
+
+        it(`name_no_job_in_a_path: ${id}`, async () => {
+            for (const [method, path] of [['GET', ''], ['DELETE', ''], ['GET', '/runs'],
+                ['GET', '/errors'], ['GET', '/errors/1'], ['GET', '/explain'], ['POST', '/success'],
+                ['POST', '/cancel'], ['POST', '/retry']])
+                assertError(await server.request(method, `/jobs/${id}${path}`), 404, 'not_found');
+            assertError(await server.patch(`/jobs/${id}`, { priority: 7 }), 404, 'not_found');
+            assertError(await server.post(`/jobs/${id}/failure`, { message: 'm' }), 404,
+                'not_found');
+            assertError(await server.post('/jobs', { queue: 'q', type: 't', payload: null,
+                depends_on: [id] }), 422, 'unprocessable');
+        });
+    }
+
+    it('are_places_between_pages_like_any_other', async () => {
+        for (const status of ['', '&status=in_flight', '&status=completed,dead']) {
+            const some = status ? [] : [job.id];
+            assert.deepEqual(await listIds(server, `/jobs?from=${SMALLEST}${status}`), some);
+            assert.deepEqual(await listIds(server, `/jobs?from=${LARGEST}${status}`), []);
+            assert.deepEqual(await listIds(server, `/jobs?from=${SMALLEST}&order=desc${status}`), []);
+            assert.deepEqual(await listIds(server, `/jobs?from=${LARGEST}&order=desc${status}`), some);
+        }
+        const { pages } = await list(server, `/jobs?from=${SMALLEST}`);
+        assert.ok(pages.self.includes(`from=${SMALLEST}`));
+        assert.ok(pages.prev.includes(`from=${job.id}`));
+    });
+
+    it('come_once_however_often_they_are_given', async () => {
+        assert.deepEqual(await listIds(server, `/jobs?id=${job.id},${job.id},${job.id}`), [job.id]);
+        assert.equal(await count(server, `?id=${job.id},${job.id}`), 1);
+    });
+});
+
+describe('numbers at the ends of their range', () => {
+    const server = useServer();
+
+    it('are_numbers_or_refused', async () => {
+        const { id } = await server.enqueue({ queue: 'q', ready_at: 0 });
+        assert.equal((await server.job(id)).ready_at, 0);
+        assert.equal((await server.get('/jobs/count?ready_at=0')).json.count, 1);
+        assert.equal((await server.get('/jobs/count?priority=0..0')).json.count, 0);
+        for (const ready_at of [-1, '9223372036854775807', '9223372036854775808'])
+            assert.ok((await server.post('/jobs',
+                `{"queue":"q","type":"t","payload":1,"ready_at":${ready_at}}`)).status >= 400);
+        const { token } = await server.claimOne('q');
+        for (const none of ['0'.repeat(16), '', 'f'.repeat(16)])
+            assert.ok((await server.post(`/jobs/${id}/success`, { token: none })).status >= 400);
+        assert.equal((await server.job(id)).status, 'in_flight');
+        for (const since of ['18446744073709551615', '9223372036854775807', '-1'])
+            assertError(await server.get(`/events?since=${since}&follow=false`), 400, 'bad_value');
+        assertError(await server.get(`/jobs/${id}/runs?from=-1`), 400, 'bad_value');
+        assert.deepEqual((await server.get(`/jobs/${id}/runs?from=4294967295`)).json.runs, []);
+        assert.deepEqual((await server.get(`/jobs/${id}/runs?from=0&order=desc`)).json.runs, []);
+        assert.equal((await server.post(`/jobs/${id}/success`, { token })).status, 204);
+    });
+});
+
 describe('a command that has to look at very many jobs', () => {
     const server = useServer();
 

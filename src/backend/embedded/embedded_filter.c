@@ -20,8 +20,8 @@ struct chunk {
     struct str payloads[CHUNK_JOBS];
     bool truths[CHUNK_JOBS];
     size_t count, bytes;
-    size_t judged;    /* of them; the rest is to be collected again */
-    struct id before; /* where the scan stood when the first was collected */
+    size_t judged;          /* of them; the rest is to be collected again */
+    struct id_place before; /* where the scan stood when the first was collected */
     bool compiled, last;
     struct ask *ask;
 };
@@ -115,7 +115,7 @@ struct err embedded_chunk_ask(struct embedded *b, struct scan *scan)
 static void rewind_to(struct scan *scan, size_t i)
 {
     struct chunk *c = scan->chunk;
-    scan->at = i ? c->ids[i - 1] : c->before;
+    scan->at = i ? (struct id_place){true, c->ids[i - 1]} : c->before;
     c->last = false;
 }
 

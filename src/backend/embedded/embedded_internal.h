@@ -46,8 +46,8 @@ struct scan {
     enum command_kind kind;
     struct list_command list; /* its arrays are copies in the arena */
     struct arena arena;
-    struct id at;    /* where the next slice goes on, exclusive */
-    uint32_t looked; /* if list.look_max */
+    struct id_place at; /* where the next slice goes on, exclusive */
+    uint32_t looked;    /* if list.look_max */
     bool ended;
     instant started;
     struct chunk *chunk; /* iff the filter has an expression */

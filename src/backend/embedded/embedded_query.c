@@ -17,20 +17,19 @@
 /* Payloads of a page; it ends early rather than take more memory. */
 #define PAGE_BYTES_MAX ((size_t)16 << 20)
 
-#define ALL_STATUSES   ((1u << STATUS_COUNT) - 1)
-#define BIT(status)    (1u << STATUS_##status)
-#define ENDED_STATUSES (BIT(COMPLETED) | BIT(DEAD))
+#define ALL_STATUSES ((1u << STATUS_COUNT) - 1)
+#define BIT(status)  (1u << STATUS_##status)
+/* Those whose jobs the engine knows in id order. */
+#define INDEXED_STATUSES (BIT(IN_FLIGHT) | BIT(COMPLETED) | BIT(DEAD))
 
 /* --- where the next id comes from --- */
 
-enum source { SOURCE_IDS, SOURCE_ENDED, SOURCE_LIVE, SOURCE_STORE };
+enum source { SOURCE_IDS, SOURCE_STATUSES, SOURCE_STORE };
 
 struct walk {
     enum source source;
     struct embedded *b;
     struct scan *scan;
-    struct id *live; /* of SOURCE_LIVE */
-    size_t live_count;
     struct store_cursor *cursor; /* of SOURCE_STORE */
 };
 
@@ -40,22 +39,18 @@ static enum source source_of(const struct job_filter *f)
     unsigned statuses = f->statuses ? f->statuses : ALL_STATUSES;
     if (f->id_count)
         return SOURCE_IDS;
-    if ((statuses & ~ENDED_STATUSES) == 0)
-        return SOURCE_ENDED;
-    return statuses == BIT(IN_FLIGHT) ? SOURCE_LIVE : SOURCE_STORE;
+    return statuses & ~INDEXED_STATUSES ? SOURCE_STORE : SOURCE_STATUSES;
 }
 
-static void walk_open(struct walk *w, struct embedded *b, struct scan *scan, struct arena *scratch)
+static void walk_open(struct walk *w, struct embedded *b, struct scan *scan)
 {
     *w = (struct walk){.source = source_of(&scan->list.filter), .b = b, .scan = scan};
-    if (w->source == SOURCE_LIVE)
-        w->live_count = engine_live_ids(b->engine, scratch, &w->live);
     if (w->source != SOURCE_STORE)
         return;
     bool back = scan->list.backwards;
-    struct id at = scan->at;
-    if (back && id_is_none(at))
-        at = (struct id){UINT64_MAX, UINT64_MAX};
+    struct id at = scan->at.id;
+    if (!scan->at.set)
+        at = back ? (struct id){UINT64_MAX, UINT64_MAX} : (struct id){0};
     struct record_key key = record_job_key(at);
     w->cursor = store_cursor_new(b->env.store);
     store_cursor_seek(w->cursor, b->env.store, record_key_view(&key), back);
@@ -66,43 +61,61 @@ static struct err walk_close(struct walk *w)
     return w->cursor ? store_cursor_free(w->cursor, w->b->env.store) : err_none();
 }
 
-static bool next_of(const struct id *ids, size_t count, struct id at, bool back, struct id *next)
+/* How many of the ids, which are in order and each there once, come before that one, or are it. */
+static size_t count_upto(const struct id *ids, size_t count, struct id at, bool or_it)
 {
-    bool found = false;
-    for (size_t i = 0; i < count; i++) {
-        bool ahead = id_is_none(at) || (back ? id_cmp(ids[i], at) < 0 : id_cmp(ids[i], at) > 0);
-        bool nearer = !found || (back ? id_cmp(ids[i], *next) > 0 : id_cmp(ids[i], *next) < 0);
-        if (ahead && nearer) {
-            *next = ids[i];
-            found = true;
-        }
+    size_t lo = 0, hi = count;
+    while (lo < hi) {
+        size_t mid = lo + (hi - lo) / 2;
+        int order = id_cmp(ids[mid], at);
+        if (order < 0 || (or_it && order == 0))
+            lo = mid + 1;
+        else
+            hi = mid;
     }
-    return found;
+    return lo;
 }
 
-static bool next_ended(const struct walk *w, struct id *next)
+static bool next_given(const struct job_filter *f, struct id_place at, bool back, struct id *next)
+{
+    size_t n = f->id_count;
+    if (at.set)
+        n = count_upto(f->ids, n, at.id, !back);
+    else
+        n = back ? n : 0;
+    if (back ? n == 0 : n == f->id_count)
+        return false;
+    *next = f->ids[back ? n - 1 : n];
+    return true;
+}
+
+/* The nearest of those that the statuses have. */
+static bool next_of_statuses(const struct walk *w, struct id *next)
 {
     const struct list_command *l = &w->scan->list;
-    unsigned statuses = l->filter.statuses;
-    struct id ids[2];
-    size_t n = 0;
-    if (statuses & BIT(COMPLETED))
-        n += engine_next_ended(w->b->engine, STATUS_COMPLETED, w->scan->at, l->backwards, &ids[n]);
-    if (statuses & BIT(DEAD))
-        n += engine_next_ended(w->b->engine, STATUS_DEAD, w->scan->at, l->backwards, &ids[n]);
-    return next_of(ids, n, w->scan->at, l->backwards, next);
+    bool found = false;
+    for (unsigned s = 0; s < STATUS_COUNT; s++) {
+        struct id id;
+        if (!(l->filter.statuses & 1u << s) ||
+            !engine_next_of(w->b->engine, (enum status)s, w->scan->at, l->backwards, &id))
+            continue;
+        if (!found || (l->backwards ? id_cmp(id, *next) > 0 : id_cmp(id, *next) < 0))
+            *next = id;
+        found = true;
+    }
+    return found;
 }
 
 static bool next_stored(struct walk *w, struct id *next)
 {
     struct store *s = w->b->env.store;
     struct str key, value;
-    struct id at = w->scan->at;
+    struct id_place at = w->scan->at;
     for (;;) {
         if (!store_cursor_at(w->cursor, s, &key, &value) || !record_key_is_job(key, next))
             return false;
         store_cursor_step(w->cursor, s, w->scan->list.backwards);
-        if (!id_eq(*next, at)) /* the seek finds `from` itself, which is exclusive */
+        if (!at.set || !id_eq(*next, at.id)) /* the seek finds `from` itself, which is exclusive */
             return true;
     }
 }
@@ -112,11 +125,9 @@ static bool walk_next(struct walk *w, struct id *next)
     const struct list_command *l = &w->scan->list;
     switch (w->source) {
     case SOURCE_IDS:
-        return next_of(l->filter.ids, l->filter.id_count, w->scan->at, l->backwards, next);
-    case SOURCE_ENDED:
-        return next_ended(w, next);
-    case SOURCE_LIVE:
-        return next_of(w->live, w->live_count, w->scan->at, l->backwards, next);
+        return next_given(&l->filter, w->scan->at, l->backwards, next);
+    case SOURCE_STATUSES:
+        return next_of_statuses(w, next);
     case SOURCE_STORE:
         return next_stored(w, next);
     }
@@ -245,7 +256,7 @@ static struct err walk_on(struct embedded *b, struct scan *scan, struct arena *s
     struct walk w;
     struct id next;
     struct err err = err_none();
-    walk_open(&w, b, scan, scratch);
+    walk_open(&w, b, scan);
     uint32_t most = scan->list.look_max;
     for (int i = 0; i < SLICE && !scan->ended && err.code == ERR_OK; i++) {
         if (scan->chunk && embedded_chunk_is_due(scan))
@@ -258,7 +269,7 @@ static struct err walk_on(struct embedded *b, struct scan *scan, struct arena *s
             break;
         }
         err = look_at(b, scan, next, scratch);
-        scan->at = next;
+        scan->at = (struct id_place){true, next};
         if (most && ++scan->looked == most)
             scan->ended = scan->reply.more = true;
     }
@@ -318,6 +329,26 @@ static const struct str *copy_names(struct arena *a, const struct str *names, si
     return copies;
 }
 
+static int compare_ids(const void *a, const void *b)
+{
+    return id_cmp(*(const struct id *)a, *(const struct id *)b);
+}
+
+/* In order, each once. */
+static const struct id *copy_ids(struct arena *a, const struct id *ids, size_t *count)
+{
+    struct id *copies = arena_get(a, *count * sizeof *copies + 1);
+    size_t n = 0;
+    if (*count)
+        memcpy(copies, ids, *count * sizeof *copies);
+    qsort(copies, *count, sizeof *copies, compare_ids);
+    for (size_t i = 0; i < *count; i++)
+        if (n == 0 || !id_eq(copies[n - 1], copies[i]))
+            copies[n++] = copies[i];
+    *count = n;
+    return copies;
+}
+
 /* Counters answer a count by queue and status without looking at a single job. */
 static bool count_at_once(struct embedded *b, const struct list_command *l, size_t *count)
 {
@@ -358,8 +389,7 @@ void embedded_scan_start(struct embedded *b, const struct command *c)
     struct job_filter *f = &scan->list.filter;
     f->queues = copy_names(&scan->arena, f->queues, f->queue_count);
     f->types = copy_names(&scan->arena, f->types, f->type_count);
-    struct str ids = {(const char *)f->ids, f->id_count * sizeof *f->ids};
-    f->ids = (const void *)arena_copy(&scan->arena, ids).at;
+    f->ids = copy_ids(&scan->arena, f->ids, &f->id_count);
     if (c->list.patch) {
         struct patch *patch = arena_get(&scan->arena, sizeof *patch);
         *patch = *c->list.patch;
