@@ -473,6 +473,18 @@ void ledger_end_refused(struct mjob *m, size_t end, bool certain)
     m->ends[end].how = certain ? REFUSED : DOUBT;
 }
 
+bool ledger_was_reported(const struct mjob *m, size_t end)
+{
+    const struct mend *again = &m->ends[end];
+    for (size_t i = 0; i < m->end_count; i++) {
+        const struct mend *e = &m->ends[i];
+        bool same = !e->token || e->token == again->token; /* without one it was of any run */
+        if (i != end && same && e->kind == again->kind && e->how != REFUSED)
+            return true;
+    }
+    return false;
+}
+
 /* --- faults --- */
 
 void ledger_answers_lost(struct ledger *l, instant now, unsigned claims)

@@ -317,6 +317,8 @@ bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s,
 struct mend *ledger_ask_end(struct mjob *m, enum end_kind kind, uint64_t token, instant now);
 void ledger_end_acked(struct ledger *l, struct mjob *m, size_t end);
 void ledger_end_refused(struct mjob *m, size_t end, bool certain);
+/* Whether the same was reported of the same run before, and not refused. */
+bool ledger_was_reported(const struct mjob *m, size_t end);
 void ledger_ended(struct ledger *l, struct mjob *m, enum status s, instant at);
 void ledger_gone(struct ledger *l, struct mjob *m);
 void ledger_stream_over(struct ledger *l, const struct mstream *s);

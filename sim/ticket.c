@@ -259,6 +259,13 @@ static void judge_report(struct ticket *t, const struct reply *r)
         ledger_end_refused(m, t->ends[0], !doubt);
         return;
     }
+    if (r->repeated) {
+        PROMISE(ledger_was_reported(m, t->ends[0]), "I3",
+                "#%lu: a report of job %lu that nobody made was called repeated", t->serial,
+                m->serial);
+        ledger_end_refused(m, t->ends[0], true);
+        return;
+    }
     check_report_code(t, ERR_OK);
     ledger_end_acked(&s->ledger, m, t->ends[0]);
     if (t->kind == CMD_FAIL)
@@ -557,7 +564,7 @@ static bool has_stored(const struct ticket *t, const struct reply *r)
     case CMD_PATCH:
     case CMD_CANCEL:
     case CMD_RERUN:
-        return !t->is_claim;
+        return !t->is_claim && !r->repeated;
     case CMD_SUCCEED_MANY:
         return r->count < t->count;
     default:

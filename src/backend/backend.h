@@ -179,9 +179,10 @@ struct reply {
     struct run *runs;
     struct id *ids;
     struct str *names;
-    size_t count;            /* of whichever list is meant; or the number asked for */
-    size_t sampled;          /* of a dry run: how many are in jobs */
-    bool more;               /* a list or runs: further ones follow */
+    size_t count;   /* of whichever list is meant; or the number asked for */
+    size_t sampled; /* of a dry run: how many are in jobs */
+    bool more;      /* a list or runs: further ones follow */
+    bool repeated;  /* SUCCEED, FAIL: that run had been reported so before; nothing changed */
     struct job_notes *notes; /* CMD_READ */
     bool has_live; /* CMD_READ, CMD_RUNS: the job is in flight; its newest run's token is known */
     uint64_t token;

@@ -141,6 +141,13 @@ struct run_ref {
  * changed (promise I3). */
 NODISCARD struct err engine_succeed(struct engine *e, instant now, struct run_ref ref);
 
+/* Whether this run is the newest that ended by a report, and that was of this outcome: its worker
+ * has not heard the answer and asks again, which changes nothing. *job is the job as it is now,
+ * without payload, its strings in the arena. False without a token: anybody might have said that.
+ */
+bool engine_is_repeated(struct engine *e, instant now, struct run_ref ref, enum outcome outcome,
+                        struct arena *a, struct job *job);
+
 struct failure_report {
     struct run_ref ref;
     struct failure failure;

@@ -147,6 +147,25 @@ void engine_call_off(struct engine *e, instant now, struct live *l, struct job_s
     *s = changed;
 }
 
+bool engine_is_repeated(struct engine *e, instant now, struct run_ref ref, enum outcome outcome,
+                        struct arena *a, struct job *job)
+{
+    const struct live *l = idmap_get(&e->live, ref.id);
+    struct job_extent extent;
+    if (ref.token == 0 || (l && l->token == ref.token))
+        return false;
+    if (engine_read(e, now, ref.id, false, a, job, &extent).code != ERR_OK)
+        return false;
+    const struct job_extras *x = &job->state.extras;
+    return x->reported_token == ref.token && x->reported_outcome == outcome;
+}
+
+static void set_reported(struct job_extras *x, const struct live *l, enum outcome outcome)
+{
+    x->reported_token = l->token;
+    x->reported_outcome = outcome;
+}
+
 struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
 {
     struct live *l = NULL;
@@ -155,6 +174,7 @@ struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
     struct job_state s = state_of(l);
     s.completed_at = now;
     s.losses = 0;
+    set_reported(&s.extras, l, OUTCOME_COMPLETED);
     char words[RETRY_REASON_MAX];
     snprintf(words, sizeof words, "completed at attempt %u", l->attempts + 1);
     s.reason = str_from(words);
@@ -217,6 +237,8 @@ static void fail(struct engine *e, instant now, struct live *l, const struct ver
     enum event event = event_of(v, now);
     struct job_state s = state_of(l);
     s.extras = v->extras;
+    if (outcome == OUTCOME_FAILED)
+        set_reported(&s.extras, l, outcome);
     s.attempts++;
     s.failed_at = now;
     s.losses = outcome == OUTCOME_EXPIRED ? losses_of_expired(l) : 0;

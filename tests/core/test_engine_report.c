@@ -233,6 +233,22 @@ static void the_token_of_an_earlier_run_is_stale_while_a_later_one_goes_on(void 
     assert_int_equal(rig_status(r, id), STATUS_IN_FLIGHT);
 }
 
+static void a_repeated_report_is_known_while_its_run_was_the_last_reported(void **state)
+{
+    R;
+    struct id id = claim_plain(r);
+    struct run_ref first = {id, r->got[0].token}, other = {id, first.token + 2}, any = {.id = id};
+    struct job job;
+    assert_false(engine_is_repeated(r->e, r->now, first, OUTCOME_FAILED, &r->strings, &job));
+    rig_fail(r, id);
+    rig_restart(r);
+    assert_true(engine_is_repeated(r->e, r->now, first, OUTCOME_FAILED, &r->strings, &job));
+    assert_int_equal(job.state.status, STATUS_SCHEDULED);
+    assert_false(engine_is_repeated(r->e, r->now, first, OUTCOME_COMPLETED, &r->strings, &job));
+    assert_false(engine_is_repeated(r->e, r->now, other, OUTCOME_FAILED, &r->strings, &job));
+    assert_false(engine_is_repeated(r->e, r->now, any, OUTCOME_FAILED, &r->strings, &job));
+}
+
 static void late_ack_after_expiry_is_refused_even_when_the_job_is_completed(void **state)
 {
     R;
@@ -643,6 +659,7 @@ int main(void)
         TEST(the_right_token_is_accepted),
         TEST(a_wrong_token_is_stale_and_changes_nothing),
         TEST(the_token_of_an_earlier_run_is_stale_while_a_later_one_goes_on),
+        TEST(a_repeated_report_is_known_while_its_run_was_the_last_reported),
         TEST(late_ack_after_expiry_is_refused_even_when_the_job_is_completed),
         TEST(a_report_on_a_job_that_nobody_holds_is_not_in_flight),
         TEST(a_report_on_an_unknown_job_is_not_found),

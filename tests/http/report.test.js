@@ -5,7 +5,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { assertError, queueName, until, useServer } = require('./harness');
+const { Server, assertError, queueName, until, useServer } = require('./harness');
 
 const UNKNOWN = '0'.repeat(24) + '1';
 
@@ -251,8 +251,7 @@ describe('a failure', () => {
         assertError(await server.post(`/jobs/${id}/failure`, body), 409, 'stale_token');
         assert.equal((await server.job(id)).status, 'in_flight');
         assert.equal((await fail(server, id, { token })).attempts, 1);
-        assertError(await server.post(`/jobs/${id}/failure`, { message: 'm', token }), 409,
-            'stale_token');
+        assertError(await server.post(`/jobs/${id}/success`, { token }), 409, 'stale_token');
         assertError(await server.post(`/jobs/${id}/failure`, { message: 'm' }), 404,
             'not_in_flight');
     });
@@ -505,5 +504,54 @@ describe('the defaults of the server', () => {
         const failed = await fail(server, job.id);
         assert.equal(failed.ready_at - failed.failed_at, 1010);
         assert.match(failed.reason, /^retry 2 of 2, own backoff, /);
+    });
+});
+
+describe('a report that is repeated by the run that made it', () => {
+    const server = useServer();
+
+    it('is_answered_as_before_and_changes_nothing', async () => {
+        const retention = { completed_ms: 60000 };
+        const { id, token } = await claimNew(server, { retention });
+        const body = { token, result: { pages: 3 } };
+        assert.equal((await server.post(`/jobs/${id}/success`, body)).status, 204);
+        const [job, events] = [await server.job(id), await server.history()];
+        assert.equal((await server.post(`/jobs/${id}/success`, { token, result: 4 })).status, 204);
+        assert.deepEqual(await server.job(id), job);
+        assert.equal((await server.history()).length, events.length);
+        assertError(await server.post(`/jobs/${id}/failure`, { token, message: 'm' }), 409,
+            'stale_token');
+        assertError(await server.post(`/jobs/${id}/success`), 404, 'not_in_flight');
+    });
+
+    it('tells_of_the_job_as_it_is_by_now', async () => {
+        const { id, token, queue } = await claimNew(server);
+        const said = { message: 'm', token, retry_at: Date.now() - 1 };
+        const first = await fail(server, id, said);
+        assert.deepEqual(await fail(server, id, said), first);
+        const next = await server.claimOne(queue);
+        const now = await fail(server, id, said);
+        assert.deepEqual([now.status, now.attempts], ['in_flight', 1]);
+        assert.equal((await server.post(`/jobs/${id}/success`, { token: next.token })).status, 204);
+    });
+
+    it('is_known_after_a_restart', async (t) => {
+        const other = new Server();
+        await other.start();
+        t.after(() => other.clean());
+        const { id, token } = await claimNew(other, { retry_limit: 0 });
+        await fail(other, id, { token });
+        await other.signal('SIGKILL');
+        await other.start();
+        assert.equal((await fail(other, id, { token })).status, 'dead');
+        assert.equal((await other.runs(id)).length, 1);
+    });
+
+    it('is_stale_once_the_job_was_brought_back', async () => {
+        const { id, token } = await claimNew(server, { retry_limit: 0 });
+        await fail(server, id, { token });
+        await server.post(`/jobs/${id}/retry`);
+        assertError(await server.post(`/jobs/${id}/failure`, { message: 'm', token }), 409,
+            'stale_token');
     });
 });

@@ -287,12 +287,31 @@ static void step_change(struct embedded *b, const struct command *c, struct repl
     }
 }
 
+/* The worker's connection broke before it heard the answer, and it asks again. */
+static bool is_repeated(struct embedded *b, const struct command *c, struct reply *r)
+{
+    if (c->kind != CMD_SUCCEED && c->kind != CMD_FAIL)
+        return false;
+    struct run_ref ref = c->kind == CMD_FAIL ? c->fail.ref : c->run;
+    enum outcome outcome = c->kind == CMD_FAIL ? OUTCOME_FAILED : OUTCOME_COMPLETED;
+    struct arena *a = &b->building->arena;
+    struct job *job = arena_get(a, sizeof *job);
+    r->repeated = engine_is_repeated(b->engine, b->now, ref, outcome, a, job);
+    if (r->repeated) {
+        r->jobs = job;
+        r->count = 1;
+    }
+    return r->repeated;
+}
+
 /* The news first: they belong to the run that the report may end. A renewal changes nothing that
  * they need, and may be refused. */
 static void step_report(struct embedded *b, const struct command *c, struct reply *r)
 {
     struct engine *e = b->engine;
     struct arena *a = &b->building->arena;
+    if (is_repeated(b, c, r))
+        return;
     if (c->news && c->kind != CMD_RENEW) {
         r->err = engine_note(e, b->now, c->kind == CMD_FAIL ? c->fail.ref : c->run, c->news);
         if (r->err.code != ERR_OK)

@@ -217,6 +217,11 @@ class Ledger {
       this.fail(job, `${kind} answered ${status}: ${JSON.stringify(body)}`);
     if (!accepted && this.isSurelyLive(run, report))
       this.fail(job, `${kind} of run ${run.index} was refused (${status}) while it was live`);
+    /* The same report once more is answered as the first time. */
+    if (accepted && run.reports.some((r) => r !== report && r.kind === kind && r.status === 'acked')) {
+      report.status = 'repeated';
+      return;
+    }
     report.status = accepted ? 'acked' : 'refused';
     if (!accepted) {
       this.counts.stale++;
