@@ -7,6 +7,10 @@
 #include "base/utf8.h"
 #include "client/client.h"
 #include "cli/commands.h"
+#include "worker/child.h"
+#include "worker/executor_process.h"
+#include "worker/report.h"
+#include "worker/source_http.h"
 #include "worker/worker.h"
 
 struct work_args {
@@ -114,6 +118,37 @@ static void block_signals(void)
     sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
+static int work(const struct work_args *args, const char *url, char *const *command)
+{
+    struct source_http_args from = {.url = url,
+                                    .tls = args->client.tls,
+                                    .queues = args->queue,
+                                    .worker = args->name,
+                                    .node = args->node,
+                                    .seats = (size_t)args->concurrency};
+    struct executor_process_args by = {
+        .command = command, .worker = args->name, .url = url, .kill_exit = args->kill_exit};
+    struct worker_args w = {.queues = args->queue,
+                            .name = args->name,
+                            .concurrency = args->concurrency,
+                            .lease = args->lease,
+                            .grace = args->grace,
+                            .timeout = args->timeout,
+                            .once = args->once,
+                            .drain = args->drain};
+    struct executor *executor;
+    struct err e = executor_process_new(&by, &executor);
+    if (e.code != ERR_OK) {
+        report_line(TABLE_BAD, "STOP", "%s", e.msg);
+        return CLI_REFUSED;
+    }
+    struct source *source = source_http_new(&from);
+    int code = worker_run(&w, source, executor);
+    source_free(source);
+    executor_free(executor);
+    return code;
+}
+
 int work_main(int argc, char **argv)
 {
     struct work_args args = {0};
@@ -127,24 +162,13 @@ int work_main(int argc, char **argv)
     char host[64] = "worker", name[96];
     gethostname(host, sizeof host - 1);
     snprintf(name, sizeof name, "%s-%d", host, (int)getpid());
+    if (!args.name)
+        args.name = name;
+    if (args.once)
+        args.concurrency = 1;
     char *url = call_url(args.client.url);
-    struct worker_args w = {
-        .url = url,
-        .tls = args.client.tls,
-        .queues = args.queue,
-        .name = args.name ? args.name : name,
-        .node = args.node,
-        .concurrency = args.once ? 1 : args.concurrency,
-        .lease = args.lease,
-        .grace = args.grace,
-        .timeout = args.timeout,
-        .kill_exit = args.kill_exit,
-        .once = args.once,
-        .drain = args.drain,
-        .command = o.rest,
-    };
     block_signals();
-    code = worker_run(&w);
+    code = work(&args, url, o.rest);
     free(url);
     return code;
 }

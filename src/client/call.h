@@ -35,8 +35,7 @@ struct call {
     CURLcode code;
     span timeout;
     mono sent;
-    bool busy;   /* under way in a multi handle */
-    void *owner; /* for whoever runs the multi handle */
+    bool busy; /* under way in a multi handle */
     char why[CURL_ERROR_SIZE];
     struct curl_slist *headers;
 };

@@ -74,8 +74,7 @@ void report_text(struct buf *body, const char *key, struct str text)
     buf_fini(&valid);
 }
 
-void report_failure(struct buf *body, struct str token, const struct child *c, span timeout,
-                    bool kill)
+void report_failure(struct buf *body, const struct child *c, span timeout, bool kill)
 {
     struct str tail = tail_of(c), line = report_cut(last_line(tail), LAST_LINE_MAX);
     struct buf message = {0};
@@ -89,8 +88,6 @@ void report_failure(struct buf *body, struct str token, const struct child *c, s
         buf_lit(&message, ": ");
         buf_str(&message, line);
     }
-    buf_lit(body, "{\"token\":");
-    buf_str(body, token);
     report_text(body, "message", buf_view(&message));
     buf_print(body, ",\"error_type\":\"%s\"",
               timeout.ms > 0           ? "Timeout"
@@ -102,17 +99,15 @@ void report_failure(struct buf *body, struct str token, const struct child *c, s
         buf_print(body, ",\"signal\":%d", WTERMSIG(c->status));
     else
         buf_print(body, ",\"exit_code\":%d", WEXITSTATUS(c->status));
-    buf_print(body, ",\"run_ms\":%lld%s}", (long long)when_ms_between(c->ended, c->started),
+    buf_print(body, ",\"run_ms\":%lld%s", (long long)when_ms_between(c->ended, c->started),
               kill ? ",\"kill\":true" : "");
     buf_fini(&message);
 }
 
-void report_no_start(struct buf *body, struct str token, const char *why)
+void report_no_start(struct buf *body, const char *why)
 {
-    buf_lit(body, "{\"token\":");
-    buf_str(body, token);
     report_text(body, "message", str_from(why));
-    buf_lit(body, ",\"error_type\":\"CannotStart\"}");
+    buf_lit(body, ",\"error_type\":\"CannotStart\"");
 }
 
 void report_line(enum table_style style, const char *word, const char *fmt, ...)

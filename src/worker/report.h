@@ -8,12 +8,11 @@
 #include "worker/child.h"
 #include "client/table.h"
 
-/* A failure as the body of POST /jobs/{id}/failure. timeout > 0 says that the run
- * was ended because it took longer than that. token is JSON. */
-void report_failure(struct buf *body, struct str token, const struct child *c, span timeout,
-                    bool kill);
+/* A failure as members of the body of POST /jobs/{id}/failure, each with a comma before it.
+ * timeout > 0 says that the run was ended because it took longer than that. */
+void report_failure(struct buf *body, const struct child *c, span timeout, bool kill);
 /* A failure to start the command at all. */
-void report_no_start(struct buf *body, struct str token, const char *why);
+void report_no_start(struct buf *body, const char *why);
 
 /* Adds `,"key":"text"`, with every byte that is not UTF-8 replaced. */
 void report_text(struct buf *body, const char *key, struct str text);

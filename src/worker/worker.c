@@ -13,14 +13,11 @@
 #include "base/alloc.h"
 #include "base/duration.h"
 #include "base/must.h"
-#include "client/client.h"
 #include "client/command.h"
 #include "worker/report.h"
-#include "client/view.h"
 #include "client/when.h"
 
 #define CLAIM_WAIT   ((span){10000}) /* how long a claim may wait for a job */
-#define CLAIM_EXTRA  ((span){15000}) /* what is allowed on top for its answer */
 #define TERM_TO_KILL ((span){5000})
 #define CLAIM_GRACE  ((span){2000}) /* for the answer to a claim that was withdrawn */
 #define BACKOFF_MAX  ((span){2000})
@@ -43,21 +40,18 @@ static void hurry(struct worker *w)
             w->slots[i].renew_at = w->slots[i].report_at = w->now;
 }
 
-void worker_note(struct worker *w, const struct call *c, enum call_result r)
+void worker_note(struct worker *w, const struct source_answer *a)
 {
-    bool down = r == CALL_UNREACHABLE || r == CALL_TRY_LATER;
+    bool down = a->result == CALL_UNREACHABLE || a->result == CALL_TRY_LATER;
     if (down == w->down)
         return;
     w->down = down;
     if (!down) {
-        report_line(TABLE_GOOD, "up", "%s answers again", w->args->url);
+        report_line(TABLE_GOOD, "up", "%s answers again", w->source->name);
         hurry(w);
         return;
     }
-    struct buf why = {0};
-    call_explain(c, &why);
-    report_line(TABLE_WAIT, "down", "%.*s; trying again until it answers", STR_ARG(buf_view(&why)));
-    buf_fini(&why);
+    report_line(TABLE_WAIT, "down", "%.*s; trying again until it answers", STR_ARG(a->why));
 }
 
 static size_t count_taken(const struct worker *w)
@@ -75,43 +69,18 @@ static int64_t count_done(const struct worker *w)
 
 /* ---- claiming ------------------------------------------------------------- */
 
-/* "a,b" as "a","b" */
-static void write_queues(struct buf *b, const char *list)
-{
-    const char *between = "";
-    while (*list) {
-        size_t n = strcspn(list, ",");
-        if (n) {
-            buf_str(b, str_from(between));
-            json_write_string(b, (struct str){list, n});
-            between = ",";
-        }
-        list += n + (list[n] == ',');
-    }
-}
-
 static void claim(struct worker *w, size_t count)
 {
-    const struct worker_args *a = w->args;
-    struct buf *b = &w->claim.body;
     /* To drain means to take what is there, not to wait for more. */
-    span wait = a->drain ? (span){0} : CLAIM_WAIT;
-    b->len = 0;
-    buf_lit(b, "{\"queues\":[");
-    write_queues(b, a->queues);
-    buf_print(b, "],\"count\":%zu,\"lease_ms\":%" PRId64 ",\"worker\":", count, a->lease.ms);
-    json_write_string(b, str_from(a->name));
-    if (a->node && *a->node) {
-        buf_lit(b, ",\"node\":");
-        json_write_string(b, str_from(a->node));
-    }
-    buf_print(b, ",\"wait_ms\":%" PRId64 "}", wait.ms);
-    call_start(&w->claim, w->multi, "POST", "/jobs/claim", (span){wait.ms + CLAIM_EXTRA.ms});
+    source_claim(w->source,
+                 &(struct source_claim){.count = count,
+                                        .lease = w->args->lease,
+                                        .wait = w->args->drain ? (span){0} : CLAIM_WAIT});
 }
 
 static bool may_claim(const struct worker *w, size_t taken)
 {
-    if (w->stop != STOP_NO || w->refused || w->claim.busy || taken == w->slot_count)
+    if (w->stop != STOP_NO || w->refused || w->source->claiming || taken == w->slot_count)
         return false;
     if (w->args->once && count_done(w) + (int64_t)taken > 0)
         return false;
@@ -126,55 +95,63 @@ static struct slot *free_slot(struct worker *w)
     return NULL;
 }
 
+/* A seat for the next job of the answer; the jobs are read even when there is none. */
+static bool take_job(struct worker *w, struct slot *s)
+{
+    struct arena spare = {0};
+    struct source_job job;
+    enum source_next next = source_next(w->source, s ? &s->arena : &spare, s ? &s->job : &job);
+    arena_fini(&spare);
+    if (next == SOURCE_NONE)
+        return false;
+    if (next == SOURCE_BAD && s)
+        arena_reset(&s->arena);
+    if (next == SOURCE_BAD)
+        report_line(TABLE_BAD, "LOST", "the server sent a job without an id or a token");
+    else if (s)
+        slot_begin(s);
+    else
+        report_line(TABLE_BAD, "LOST", "the server sent more jobs than were asked for");
+    return true;
+}
+
 static void take_jobs(struct worker *w)
 {
-    struct view_list l = view_list(view_get(buf_view(&w->claim.answer), "jobs"));
     size_t n = 0;
-    for (struct str job; view_next(&l, &job); n++) {
-        struct slot *s = free_slot(w);
-        if (!s) {
-            report_line(TABLE_BAD, "LOST", "the server sent more jobs than were asked for");
-            break;
-        }
-        slot_begin(s, job);
-    }
+    while (take_job(w, free_slot(w)))
+        n++;
     w->idle = n == 0;
 }
 
-/* Asks for the answer of the claim that waits: whatever it brings is given back. Just to hang up
- * might lose a job on its way here, until its lease ends. */
 static void withdraw_claim(struct worker *w)
 {
-    struct buf path = {0};
-    if (!w->claim.busy)
+    if (!w->source->claiming)
         return;
-    buf_lit(&path, "/jobs/claim");
-    client_query(&path, "worker", w->args->name);
-    call_start(&w->withdraw, w->multi, "DELETE", client_path(&path), CLAIM_GRACE);
-    buf_fini(&path);
+    source_withdraw(w->source, CLAIM_GRACE);
     w->claim_end = when_after(w->now, CLAIM_GRACE);
 }
 
-static void claimed(struct worker *w, enum call_result r)
+static void claimed(void *ctx, const struct source_answer *a)
 {
-    if (w->stop != STOP_NO && r != CALL_DONE)
+    struct worker *w = ctx;
+    if (w->stop != STOP_NO && a->result != CALL_DONE)
         return;
-    worker_note(w, &w->claim, r);
-    if (r == CALL_DONE) {
+    worker_note(w, a);
+    if (a->result == CALL_DONE) {
         w->claim_tries = 0;
         w->claim_at = w->now;
         take_jobs(w);
-        return;
-    }
-    if (r == CALL_REFUSED || r == CALL_GONE) {
-        struct buf why = {0};
-        call_explain(&w->claim, &why);
-        report_line(TABLE_BAD, "STOP", "%.*s", STR_ARG(buf_view(&why)));
-        buf_fini(&why);
+    } else if (a->result == CALL_REFUSED || a->result == CALL_GONE) {
+        report_line(TABLE_BAD, "STOP", "%.*s", STR_ARG(a->why));
         w->refused = true;
-        return;
+    } else {
+        w->claim_at = when_after(w->now, worker_backoff(w, w->claim_tries++));
     }
-    w->claim_at = when_after(w->now, worker_backoff(w, w->claim_tries++));
+}
+
+static void answered(void *ctx, size_t seat, const struct source_answer *a)
+{
+    slot_answered(&((struct worker *)ctx)->slots[seat], a);
 }
 
 /* ---- stopping ------------------------------------------------------------- */
@@ -188,7 +165,8 @@ static void end_all(struct worker *w)
 static void kill_all(struct worker *w)
 {
     for (size_t i = 0; i < w->slot_count; i++)
-        child_signal(&w->slots[i].child, SIGKILL);
+        if (w->slots[i].execution)
+            execution_signal(w->slots[i].execution, EXECUTION_KILL);
 }
 
 static void stop_further(struct worker *w)
@@ -214,7 +192,7 @@ static void stop_further(struct worker *w)
         break;
     default:
         w->stop = STOP_NOW;
-        call_abort(&w->claim, w->multi);
+        source_claim_abort(w->source);
         for (size_t i = 0; i < w->slot_count; i++)
             slot_abandon(&w->slots[i]);
     }
@@ -231,9 +209,9 @@ static void read_signals(struct worker *w)
 
 static void turn_stop(struct worker *w, mono *next)
 {
-    if (w->stop != STOP_NO && w->claim.busy) {
+    if (w->stop != STOP_NO && w->source->claiming) {
         if (w->claim_end.ns <= w->now.ns)
-            call_abort(&w->claim, w->multi);
+            source_claim_abort(w->source);
         else if (w->claim_end.ns < next->ns)
             *next = w->claim_end;
     }
@@ -269,116 +247,85 @@ static mono turn(struct worker *w)
 
 static bool is_done(const struct worker *w)
 {
-    if (count_taken(w) || (w->stop != STOP_NO && w->claim.busy))
+    if (count_taken(w) || (w->stop != STOP_NO && w->source->claiming))
         return false;
     return w->stop != STOP_NO || w->refused || (w->args->once && count_done(w)) ||
            (w->args->drain && w->idle);
 }
 
-/* Hands finished calls to who made them; true if there was one. */
-static bool finish_calls(struct worker *w)
+static void wait_until(struct worker *w, mono t, struct pollfd *fds)
 {
-    int left, running;
-    bool any = false;
-    curl_multi_perform(w->multi, &running);
-    for (CURLMsg *m; (m = curl_multi_info_read(w->multi, &left));) {
-        struct call *c;
-        CURLcode code = m->data.result;
-        if (m->msg != CURLMSG_DONE)
-            continue;
-        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&c);
-        enum call_result r = call_finish(c, w->multi, code);
-        any = true;
-        if (c->owner)
-            slot_called(c->owner, r);
-        else if (c == &w->claim)
-            claimed(w, r);
-    }
-    return any;
-}
-
-static void wait_until(struct worker *w, mono t, struct curl_waitfd *fds)
-{
-    unsigned n = 0;
-    fds[n++] = (struct curl_waitfd){.fd = w->signals, .events = CURL_WAIT_POLLIN};
-    for (size_t i = 0; i < w->slot_count; i++) {
-        const struct child *c = &w->slots[i].child;
-        if (w->slots[i].state != SLOT_RUNNING)
-            continue;
-        if (c->in >= 0)
-            fds[n++] = (struct curl_waitfd){.fd = c->in, .events = CURL_WAIT_POLLOUT};
-        if (c->err >= 0)
-            fds[n++] = (struct curl_waitfd){.fd = c->err, .events = CURL_WAIT_POLLIN};
-    }
+    size_t n = 0;
+    fds[n++] = (struct pollfd){.fd = w->signals, .events = POLLIN};
+    for (size_t i = 0; i < w->slot_count; i++)
+        if (w->slots[i].state == SLOT_RUNNING)
+            n += execution_fds(w->slots[i].execution, fds + n);
     /* Rounded up, or the last millisecond would be spent spinning. */
     int64_t ms = (t.ns - when_mono().ns + 999999) / 1000000;
-    curl_multi_poll(w->multi, fds, n, ms < 0 ? 0 : (int)ms, NULL);
+    source_wait(w->source, fds, n, ms < 0 ? 0 : (int)ms);
 }
 
 static void loop(struct worker *w)
 {
-    struct curl_waitfd *fds = alloc_get((2 * w->slot_count + 1) * sizeof *fds);
+    struct pollfd *fds = alloc_get((EXECUTION_FDS_MAX * w->slot_count + 1) * sizeof *fds);
     for (;;) {
         w->now = when_mono();
         read_signals(w);
         mono next = turn(w);
-        bool again = finish_calls(w);
+        bool again = source_poll(w->source);
         if (is_done(w))
             break;
-        /* A finished call may have made something due. */
+        /* An answer may have made something due. */
         if (!again)
             wait_until(w, next, fds);
     }
     free(fds);
 }
 
-static void open_worker(struct worker *w, const struct worker_args *args)
+static int open_signals(void)
 {
-    uint64_t seed = 0;
     sigset_t set;
-    *w = (struct worker){.args = args, .multi = curl_multi_init()};
-    must(w->multi);
-    ssize_t got = getrandom(&seed, sizeof seed, 0);
-    must(got == sizeof seed);
-    w->rng = rng_from_seed(seed);
     sigemptyset(&set);
     sigaddset(&set, SIGCHLD);
     sigaddset(&set, SIGINT);
     sigaddset(&set, SIGTERM);
-    w->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    must(w->signals >= 0);
-    w->slot_count = (size_t)args->concurrency;
+    int fd = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+    must(fd >= 0);
+    return fd;
+}
+
+static void open_worker(struct worker *w, const struct worker_args *args, struct source *source,
+                        struct executor *executor)
+{
+    static const struct source_user user = {.claimed = claimed, .answered = answered};
+    uint64_t seed = 0;
+    ssize_t got = getrandom(&seed, sizeof seed, 0);
+    must(got == sizeof seed);
+    *w = (struct worker){.args = args,
+                         .source = source,
+                         .executor = executor,
+                         .signals = open_signals(),
+                         .rng = rng_from_seed(seed),
+                         .slot_count = (size_t)args->concurrency};
+    source->user = &user;
+    source->ctx = w;
     w->slots = alloc_zero(w->slot_count * sizeof *w->slots);
-    for (size_t i = 0; i < w->slot_count; i++) {
-        struct slot *s = &w->slots[i];
-        s->worker = w;
-        s->child.in = s->child.err = -1;
-        call_init(&s->call, args->url, &args->tls);
-        s->call.owner = s;
-    }
-    call_init(&w->claim, args->url, &args->tls);
-    call_init(&w->withdraw, args->url, &args->tls);
+    for (size_t i = 0; i < w->slot_count; i++)
+        w->slots[i] = (struct slot){.worker = w, .seat = i};
 }
 
 static void close_worker(struct worker *w)
 {
+    source_claim_abort(w->source);
     for (size_t i = 0; i < w->slot_count; i++) {
         struct slot *s = &w->slots[i];
-        call_abort(&s->call, w->multi);
-        call_fini(&s->call);
-        child_fini(&s->child);
+        source_abort(w->source, i);
+        execution_free(s->execution);
         arena_fini(&s->arena);
-        buf_fini(&s->body);
-        notes_close(&s->notes);
+        buf_fini(&s->members);
     }
-    rmdir(w->notes_base);
-    call_abort(&w->claim, w->multi);
-    call_abort(&w->withdraw, w->multi);
-    call_fini(&w->claim);
-    call_fini(&w->withdraw);
     free(w->slots);
     close(w->signals);
-    curl_multi_cleanup(w->multi);
 }
 
 static void say_goodbye(const struct worker *w)
@@ -393,18 +340,12 @@ static void say_goodbye(const struct worker *w)
     buf_fini(&b);
 }
 
-int worker_run(const struct worker_args *args)
+int worker_run(const struct worker_args *args, struct source *source, struct executor *executor)
 {
     struct worker w;
-    open_worker(&w, args);
-    struct err e = notes_base(w.notes_base);
-    if (e.code != ERR_OK) {
-        report_line(TABLE_BAD, "STOP", "%s", e.msg);
-        close_worker(&w);
-        return CLI_REFUSED;
-    }
+    open_worker(&w, args, source, executor);
     report_line(TABLE_PLAIN, "work", "%s takes jobs of %s from %s, %" PRId64 " at a time",
-                args->name, args->queues, args->url, args->concurrency);
+                args->name, args->queues, source->name, args->concurrency);
     loop(&w);
     say_goodbye(&w);
     int code = CLI_OK;

@@ -12,6 +12,9 @@
 #include "base/must.h"
 #include "client/command.h"
 #include "client/view.h"
+#include "worker/executor_process.h"
+#include "worker/notes.h"
+#include "worker/source_http.h"
 #include "worker/worker.h"
 #include "fake_server.h"
 
@@ -96,22 +99,38 @@ static int answer_request(void *context, const char *path, const char *body, str
     return t->renew ? t->renew : 200;
 }
 
-static int run_with(struct story *t, struct worker_args args, const char *script)
+/* As `tenax work` puts its parts together, but against the fake server. */
+struct setup {
+    struct worker_args worker;
+    int64_t kill_exit;
+};
+
+static int run_with(struct story *t, struct setup set, const char *script)
 {
     char *command[] = {"sh", "-c", (char *)script, NULL};
+    struct executor *executor;
     t->server = fake_server_start(answer_request, t);
-    args.url = fake_server_url(t->server);
-    args.queues = "q,r";
-    args.name = "w";
-    args.command = command;
-    args.concurrency = args.concurrency ? args.concurrency : 1;
-    args.lease = args.lease.ms ? args.lease : (span){30000};
-    int code = worker_run(&args);
+    struct worker_args *args = &set.worker;
+    args->queues = "q,r";
+    args->name = "w";
+    args->concurrency = args->concurrency ? args->concurrency : 1;
+    args->lease = args->lease.ms ? args->lease : (span){30000};
+    struct source_http_args from = {.url = fake_server_url(t->server),
+                                    .queues = args->queues,
+                                    .worker = args->name,
+                                    .seats = (size_t)args->concurrency};
+    struct executor_process_args by = {
+        .command = command, .worker = args->name, .url = from.url, .kill_exit = set.kill_exit};
+    assert_int_equal(executor_process_new(&by, &executor).code, ERR_OK);
+    struct source *source = source_http_new(&from);
+    int code = worker_run(args, source, executor);
+    source_free(source);
+    executor_free(executor);
     fake_server_stop(t->server);
     return code;
 }
 
-#define RUN(t, script, ...) run_with((t), (struct worker_args){__VA_ARGS__}, (script))
+#define RUN(t, script, ...) run_with((t), (struct setup){.worker = {__VA_ARGS__}}, (script))
 
 static struct str member(struct arena *a, const struct story *t, const char *key)
 {
@@ -174,7 +193,8 @@ static void the_kill_exit_code_kills_the_job(void **state)
     (void)state;
     struct story t = {.jobs = 1};
     struct arena a = {0};
-    assert_int_equal(RUN(&t, "exit 9", .once = true, .kill_exit = 9), CLI_REFUSED);
+    assert_int_equal(run_with(&t, (struct setup){.worker.once = true, .kill_exit = 9}, "exit 9"),
+                     CLI_REFUSED);
     assert_true(str_eq(member(&a, &t, "kill"), STR("true")));
     end_story(&t, &a);
 }

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WORKER_EXECUTOR_PROCESS_H
+#define WORKER_EXECUTOR_PROCESS_H
+
+/* Runs a command for each job: the payload is its standard input, exit status 0 is success, files
+ * that its environment names carry the rest (worker/notes.h). */
+
+#include "worker/executor.h"
+
+struct executor_process_args {
+    char *const *command;
+    const char *worker, *url; /* for the command's environment */
+    int64_t kill_exit;        /* exit code that kills the job; 0: none */
+};
+
+/* The arguments must live as long as it does. ERR_IO if there is no place for its files. Free with
+ * executor_free. */
+NODISCARD struct err executor_process_new(const struct executor_process_args *args,
+                                          struct executor **out);
+
+#endif

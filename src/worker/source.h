@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WORKER_SOURCE_H
+#define WORKER_SOURCE_H
+
+/* Where jobs come from, and where reports on them go: the seam between the loop of a worker and
+ * a server. The loop has a fixed number of seats; in each it holds at most one job, from its
+ * hand-out to the acknowledged report, and of each at most one renewal or report is under way.
+ *
+ * One thread. Nothing waits but source_wait; answers come out of source_poll, through the
+ * callbacks of the loop, which may begin the next request at once. */
+
+#include <poll.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/arena.h"
+#include "base/str.h"
+#include "base/units.h"
+#include "client/call.h"
+
+/* A job held. Its strings lie in the arena that source_next was given. */
+struct source_job {
+    struct str id, queue, type, payload;
+    struct str token;      /* of the run, as the source knows it */
+    struct str checkpoint; /* of an earlier run, JSON; or empty */
+    int64_t attempts, run, priority;
+    span lease; /* as granted: at most as long as asked for */
+};
+
+struct source_claim {
+    size_t count;
+    span lease;
+    span wait; /* how long the server may hold the answer back until there is a job */
+};
+
+/* What a report says. */
+enum source_report { SOURCE_SUCCESS, SOURCE_FAILURE, SOURCE_RELEASE };
+
+/* What became of a request; the texts are valid for the callback. */
+struct source_answer {
+    enum call_result result;
+    mono sent;       /* when the request left */
+    struct str body; /* JSON, or empty */
+    struct str why;  /* a sentence, unless result is CALL_DONE */
+};
+
+struct source_user {
+    /* If it was CALL_DONE, source_next has the jobs. */
+    void (*claimed)(void *ctx, const struct source_answer *a);
+    /* To source_renew or source_report of this seat. */
+    void (*answered)(void *ctx, size_t seat, const struct source_answer *a);
+};
+
+enum source_next {
+    SOURCE_JOB,
+    SOURCE_NONE, /* no further one */
+    SOURCE_BAD,  /* one without an id or a token; there may be further ones */
+};
+
+struct source;
+struct source_vt {
+    void (*claim)(struct source *s, const struct source_claim *c);
+    enum source_next (*next)(struct source *s, struct arena *a, struct source_job *job);
+    void (*withdraw)(struct source *s, span patience);
+    void (*claim_abort)(struct source *s);
+    void (*renew)(struct source *s, size_t seat, const struct source_job *job, span lease,
+                  struct str news);
+    void (*report)(struct source *s, size_t seat, const struct source_job *job,
+                   enum source_report what, struct str members);
+    void (*abort)(struct source *s, size_t seat);
+    bool (*poll)(struct source *s);
+    void (*wait)(struct source *s, const struct pollfd *fds, size_t count, int ms);
+    void (*free)(struct source *s);
+};
+
+/* First member of every implementation. */
+struct source {
+    const struct source_vt *vt;
+    const char *name; /* for messages: "http://127.0.0.1:7890" */
+    bool claiming;    /* a claim is under way */
+    const struct source_user *user;
+    void *ctx;
+};
+
+/* Asks for jobs; there must be no other claim under way. */
+static inline void source_claim(struct source *s, const struct source_claim *c)
+{
+    s->vt->claim(s, c);
+}
+
+/* The next job of the claim that was just answered, from within `claimed` only. */
+static inline enum source_next source_next(struct source *s, struct arena *a,
+                                           struct source_job *job)
+{
+    return s->vt->next(s, a, job);
+}
+
+/* Asks for the answer of the claim under way: whatever it brings is to be given back. Just to hang
+ * up might lose a job on its way here, until its lease ends. */
+static inline void source_withdraw(struct source *s, span patience)
+{
+    s->vt->withdraw(s, patience);
+}
+
+/* Hangs up on the claim under way, if there is one. */
+static inline void source_claim_abort(struct source *s)
+{
+    s->vt->claim_abort(s);
+}
+
+/* Moves the end of the lease to now + lease. `news` is as of execution_news. */
+static inline void source_renew(struct source *s, size_t seat, const struct source_job *job,
+                                span lease, struct str news)
+{
+    s->vt->renew(s, seat, job, lease, news);
+}
+
+/* `members` are those of the body of a report, as docs/api.md has them, each with a comma before
+ * it: `,"message":"no such host"`. */
+static inline void source_report(struct source *s, size_t seat, const struct source_job *job,
+                                 enum source_report what, struct str members)
+{
+    s->vt->report(s, seat, job, what, members);
+}
+
+/* Hangs up on what is under way for the seat, if anything is; no callback follows. */
+static inline void source_abort(struct source *s, size_t seat)
+{
+    s->vt->abort(s, seat);
+}
+
+/* Calls back for whatever has been answered; true if anything was. */
+static inline bool source_poll(struct source *s)
+{
+    return s->vt->poll(s);
+}
+
+/* Until there is an answer to look at, one of these descriptors is ready, or the time is over. */
+static inline void source_wait(struct source *s, const struct pollfd *fds, size_t count, int ms)
+{
+    s->vt->wait(s, fds, count, ms);
+}
+
+static inline void source_free(struct source *s)
+{
+    s->vt->free(s);
+}
+
+#endif

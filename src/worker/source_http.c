@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "worker/source_http.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/id.h"
+#include "base/must.h"
+#include "client/client.h"
+#include "client/view.h"
+
+#define CLAIM_EXTRA  ((span){15000}) /* what a claim is allowed on top of its wait */
+#define CALL_TIMEOUT ((span){10000})
+
+struct source_http {
+    struct source source;
+    const struct source_http_args *args;
+    CURLM *multi;
+    struct call claim, withdraw;
+    span lease; /* asked for by the claim */
+    struct view_list jobs;
+    struct call *seats;
+    struct curl_waitfd *fds;
+};
+
+static struct source_http *http_of(struct source *s)
+{
+    return (struct source_http *)s;
+}
+
+/* "a,b" as "a","b" */
+static void write_queues(struct buf *b, const char *list)
+{
+    const char *between = "";
+    while (*list) {
+        size_t n = strcspn(list, ",");
+        if (n) {
+            buf_str(b, str_from(between));
+            json_write_string(b, (struct str){list, n});
+            between = ",";
+        }
+        list += n + (list[n] == ',');
+    }
+}
+
+static void claim(struct source *s, const struct source_claim *c)
+{
+    struct source_http *h = http_of(s);
+    const struct source_http_args *a = h->args;
+    struct buf *b = &h->claim.body;
+    must(!s->claiming);
+    b->len = 0;
+    buf_lit(b, "{\"queues\":[");
+    write_queues(b, a->queues);
+    buf_print(b, "],\"count\":%zu,\"lease_ms\":%" PRId64 ",\"worker\":", c->count, c->lease.ms);
+    json_write_string(b, str_from(a->worker));
+    if (a->node && *a->node) {
+        buf_lit(b, ",\"node\":");
+        json_write_string(b, str_from(a->node));
+    }
+    buf_print(b, ",\"wait_ms\":%" PRId64 "}", c->wait.ms);
+    s->claiming = true;
+    h->lease = c->lease;
+    call_start(&h->claim, h->multi, "POST", "/jobs/claim", (span){c->wait.ms + CLAIM_EXTRA.ms});
+}
+
+/* The lease as granted: the server may have shortened what was asked for. Both times are of its
+ * clock; ours may be off. */
+static span granted(span asked, struct str job)
+{
+    instant end = view_time(job, "lease_expires_at"), start = view_time(job, "dequeued_at");
+    if (!instant_is_set(end) || !instant_is_set(start))
+        return asked;
+    span d = instant_diff(end, start);
+    return d.ms > 0 && d.ms < asked.ms ? d : asked;
+}
+
+static enum source_next next(struct source *s, struct arena *a, struct source_job *j)
+{
+    struct source_http *h = http_of(s);
+    struct str job;
+    struct id id;
+    if (!view_next(&h->jobs, &job))
+        return SOURCE_NONE;
+    job = arena_copy(a, job);
+    *j = (struct source_job){.id = view_text(a, job, "id"),
+                             .queue = view_text(a, job, "queue"),
+                             .type = view_text(a, job, "type"),
+                             .token = view_get(job, "token"),
+                             .payload = view_get(job, "payload"),
+                             .checkpoint = view_get(job, "checkpoint"),
+                             .lease = granted(h->lease, job)};
+    if (!j->payload.len)
+        j->payload = STR("null");
+    view_int(job, "attempts", &j->attempts);
+    view_int(job, "run", &j->run);
+    view_int(job, "priority", &j->priority);
+    return id_parse(j->id, &id).code == ERR_OK && j->token.len ? SOURCE_JOB : SOURCE_BAD;
+}
+
+static void withdraw(struct source *s, span patience)
+{
+    struct source_http *h = http_of(s);
+    struct buf path = {0};
+    buf_lit(&path, "/jobs/claim");
+    client_query(&path, "worker", h->args->worker);
+    call_start(&h->withdraw, h->multi, "DELETE", client_path(&path), patience);
+    buf_fini(&path);
+}
+
+static void claim_abort(struct source *s)
+{
+    struct source_http *h = http_of(s);
+    call_abort(&h->claim, h->multi);
+    s->claiming = false;
+}
+
+static void post(struct source_http *h, size_t seat, const struct source_job *job, const char *verb)
+{
+    char path[64];
+    snprintf(path, sizeof path, "/jobs/%.*s/%s", STR_ARG(job->id), verb);
+    call_start(&h->seats[seat], h->multi, "POST", path, CALL_TIMEOUT);
+}
+
+static void renew(struct source *s, size_t seat, const struct source_job *job, span lease,
+                  struct str news)
+{
+    struct source_http *h = http_of(s);
+    struct buf *b = &h->seats[seat].body;
+    b->len = 0;
+    buf_print(b, "{\"token\":%.*s,\"lease_ms\":%" PRId64 "%.*s}", STR_ARG(job->token), lease.ms,
+              STR_ARG(news));
+    post(h, seat, job, "renew");
+}
+
+static void report(struct source *s, size_t seat, const struct source_job *job,
+                   enum source_report what, struct str members)
+{
+    static const char *const verbs[] = {"success", "failure", "release"};
+    struct source_http *h = http_of(s);
+    struct buf *b = &h->seats[seat].body;
+    b->len = 0;
+    buf_print(b, "{\"token\":%.*s", STR_ARG(job->token));
+    buf_str(b, members);
+    buf_byte(b, '}');
+    post(h, seat, job, verbs[what]);
+}
+
+static void abort_seat(struct source *s, size_t seat)
+{
+    call_abort(&http_of(s)->seats[seat], http_of(s)->multi);
+}
+
+static void answer(struct source_http *h, struct call *c, enum call_result r)
+{
+    struct source *s = &h->source;
+    struct buf why = {0};
+    if (r != CALL_DONE)
+        call_explain(c, &why);
+    struct source_answer a = {
+        .result = r, .sent = c->sent, .body = buf_view(&c->answer), .why = buf_view(&why)};
+    if (c == &h->claim) {
+        s->claiming = false;
+        h->jobs = view_list(view_get(a.body, "jobs"));
+        s->user->claimed(s->ctx, &a);
+    } else if (c != &h->withdraw) {
+        s->user->answered(s->ctx, (size_t)(c - h->seats), &a);
+    }
+    buf_fini(&why);
+}
+
+static bool poll_answers(struct source *s)
+{
+    struct source_http *h = http_of(s);
+    int left, running;
+    bool any = false;
+    curl_multi_perform(h->multi, &running);
+    for (CURLMsg *m; (m = curl_multi_info_read(h->multi, &left));) {
+        struct call *c;
+        CURLcode code = m->data.result;
+        if (m->msg != CURLMSG_DONE)
+            continue;
+        curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, (char **)&c);
+        answer(h, c, call_finish(c, h->multi, code));
+        any = true;
+    }
+    return any;
+}
+
+static void wait_for(struct source *s, const struct pollfd *fds, size_t count, int ms)
+{
+    struct source_http *h = http_of(s);
+    h->fds = alloc_resize(h->fds, (count + 1) * sizeof *h->fds);
+    for (size_t i = 0; i < count; i++)
+        h->fds[i] = (struct curl_waitfd){.fd = fds[i].fd,
+                                         .events = fds[i].events == POLLOUT ? CURL_WAIT_POLLOUT
+                                                                            : CURL_WAIT_POLLIN};
+    curl_multi_poll(h->multi, h->fds, (unsigned)count, ms, NULL);
+}
+
+static void http_free(struct source *s)
+{
+    struct source_http *h = http_of(s);
+    for (size_t i = 0; i < h->args->seats; i++) {
+        call_abort(&h->seats[i], h->multi);
+        call_fini(&h->seats[i]);
+    }
+    call_abort(&h->claim, h->multi);
+    call_abort(&h->withdraw, h->multi);
+    call_fini(&h->claim);
+    call_fini(&h->withdraw);
+    curl_multi_cleanup(h->multi);
+    free(h->seats);
+    free(h->fds);
+    free(h);
+}
+
+struct source *source_http_new(const struct source_http_args *args)
+{
+    static const struct source_vt vt = {.claim = claim,
+                                        .next = next,
+                                        .withdraw = withdraw,
+                                        .claim_abort = claim_abort,
+                                        .renew = renew,
+                                        .report = report,
+                                        .abort = abort_seat,
+                                        .poll = poll_answers,
+                                        .wait = wait_for,
+                                        .free = http_free};
+    struct source_http *h = alloc_zero(sizeof *h);
+    *h = (struct source_http){.source = {.vt = &vt, .name = args->url},
+                              .args = args,
+                              .multi = curl_multi_init(),
+                              .seats = alloc_zero(args->seats * sizeof *h->seats)};
+    must(h->multi);
+    call_init(&h->claim, args->url, &args->tls);
+    call_init(&h->withdraw, args->url, &args->tls);
+    for (size_t i = 0; i < args->seats; i++)
+        call_init(&h->seats[i], args->url, &args->tls);
+    return &h->source;
+}
