@@ -18,7 +18,11 @@ struct api_machine {
     struct http_stats listeners[API_LISTENERS]; /* the primary one, the admin one */
     uint64_t resident_bytes, open_fds, max_fds;
     double cpu_seconds, start_seconds, uptime_seconds;
+    struct histogram rounds; /* of the loop, see api_round_times */
+    double round_longest_seconds, round_longest_cpu_seconds;
 };
+/* In microseconds. */
+extern const struct histogram_scale api_round_times;
 
 struct api_settings {
     bool strict; /* refuse fields and parameters that are not known, instead of ignoring them */

@@ -312,6 +312,29 @@ static void add_process(struct text *t, const struct api_machine *m)
     gauge(t, "process_max_fds", "File descriptors that may be open.", (double)m->max_fds);
 }
 
+/* --- the loop --- */
+
+static const int64_t round_times[] = {100,    200,    500,    1000,    2000,    5000,
+                                      10000,  20000,  30000,  40000,   50000,   75000,
+                                      100000, 200000, 500000, 1000000, 2000000, 10000000};
+const struct histogram_scale api_round_times = HISTOGRAM_SCALE(round_times, 1e-6);
+
+static void add_loop(struct text *t, const struct api_machine *m)
+{
+    static const char *const clocks[] = {"wall", "cpu"};
+    const double longest[] = {m->round_longest_seconds, m->round_longest_cpu_seconds};
+    family(t, "tenax_loop_seconds", "histogram",
+           "How long rounds of the loop took, without waiting; whoever asked meanwhile waited.");
+    histogram(t, &m->rounds, &api_round_times, NULL, NULL);
+    family(t, "tenax_loop_longest_seconds", "gauge",
+           "The longest round since this was asked last, by the clock and in processor time.");
+    for (int i = 0; i < 2; i++) {
+        sample_begin(t, "");
+        label(t, 0, "clock", str_from(clocks[i]));
+        sample_end(t, true, longest[i]);
+    }
+}
+
 /* --- the endpoint --- */
 
 static const char plain_type[] = "text/plain; version=0.0.4; charset=utf-8";
@@ -345,6 +368,7 @@ static void on_meter(void *ctx, const struct reply *r)
         struct api_machine machine = {0};
         a->settings.machine(a->settings.machine_ctx, &machine);
         add_http(&t, &machine, r->meter);
+        add_loop(&t, &machine);
         add_process(&t, &machine);
     }
     if (t.open_metrics)

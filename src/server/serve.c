@@ -19,6 +19,7 @@
 #include "server/machine.h"
 #include "server/notify.h"
 #include "server/retry_section.h"
+#include "server/rounds.h"
 #include "server/settings.h"
 #include "server/zones.h"
 #include "jq/pool.h"
@@ -45,6 +46,7 @@ struct server {
     uv_timer_t heartbeat;
     uv_timer_t drain_limit;
     uv_signal_t sigterm, sigint, sighup;
+    struct rounds rounds;
     instant due_at; /* what the timer is set for */
     bool due_set;
     instant last_now;
@@ -170,7 +172,9 @@ static void on_due(uv_timer_t *t)
 
 static void on_after_io(uv_check_t *c)
 {
-    turn(c->data);
+    struct server *s = c->data;
+    rounds_next(&s->rounds, &s->loop);
+    turn(s);
 }
 
 static void on_wake(uv_async_t *w)
@@ -362,12 +366,13 @@ static struct err backup(void *ctx, const struct sink *sink)
 /* For GET /metrics. */
 static void read_machine(void *ctx, struct api_machine *m)
 {
-    const struct server *s = ctx;
+    struct server *s = ctx;
     const struct listener *listeners[API_LISTENERS] = {&s->primary, &s->admin};
     for (int i = 0; i < API_LISTENERS; i++)
         if (listeners[i]->http)
             http_server_stats(listeners[i]->http, &m->listeners[i]);
     machine_read(m);
+    rounds_read(&s->rounds, m);
     m->start_seconds = (double)s->started.ms / 1000;
     m->uptime_seconds = (double)(env_ticks(NULL) - s->started_ticks) / 1e6;
 }
@@ -463,6 +468,7 @@ static void announce_all(const struct server *s)
 static void open_loop(struct server *s)
 {
     uv_loop_init(&s->loop);
+    rounds_init(&s->rounds, &s->loop);
     uv_async_init(&s->loop, &s->wake, on_wake);
     uv_check_init(&s->loop, &s->after_io);
     uv_timer_init(&s->loop, &s->due);

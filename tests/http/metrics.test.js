@@ -305,6 +305,21 @@ describe('the server', () => {
         assert.ok(age > 0 && age < 600, `${age}`);
     });
 
+    it('tells_how_long_its_loop_was_busy', async () => {
+        const longest = (m, clock) => value(m, `tenax_loop_longest_seconds{clock="${clock}"}`);
+        const before_ = await scrape(server);
+        // Some megabytes of JSON take some milliseconds.
+        await server.enqueue({ queue: 'wide', payload: Array(4000000).fill(1) });
+        const busy = await scrape(server), idle = await scrape(server);
+        assert.ok(longest(busy, 'cpu') > 0.004, `${longest(busy, 'cpu')}`);
+        assert.ok(longest(busy, 'wall') >= longest(busy, 'cpu') * 0.9);
+        assert.ok(longest(idle, 'cpu') < longest(busy, 'cpu'));
+        const grown = (le) => value(busy, `tenax_loop_seconds_bucket{le="${le}"}`) -
+            value(before_, `tenax_loop_seconds_bucket{le="${le}"}`);
+        assert.ok(grown('+Inf') > grown('0.002'));
+        assert.ok(grown('0.002') > 0, 'rounds in which it waits are short');
+    });
+
     it('serves_them_on_the_admin_listener_too', async () => {
         const text = await new Promise((resolve, reject) => {
             http.get(`${server.adminUrl}/metrics`, (res) => {

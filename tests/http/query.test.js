@@ -345,7 +345,7 @@ describe('ids at the ends of their range', () => {
                 { patched: 0 });
             assert.deepEqual((await server.post(`/jobs/retry?id=${id}`)).json, { retried: 0 });
             assert.deepEqual((await server.delete(`/jobs?id=${id}`)).json, { deleted: 0 });
-            assert.deepEqual((await server.delete(`/jobs?id=${id}&dry_run=true`)).json.deleted, 0);
+            assert.deepEqual((await server.delete(`/jobs?id=${id}&dry_run=true`)).json.count, 0);
         });
 
         it(`name_no_job_in_a_path: ${id}`, async () => {

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SERVER_ROUNDS_H
+#define SERVER_ROUNDS_H
+
+/* How long the rounds of the loop take, without the time in which it waits for something to do:
+ * whatever comes in meanwhile waits as long. Measured twice, by the clock and in processor time of
+ * the loop's thread: if only the first is long, the machine was busy with something else. */
+
+#include <uv.h>
+
+#include "api/api.h"
+
+struct rounds {
+    int64_t since_ns, idle_ns, cpu_ns; /* at the end of the last round; 0: there was none */
+    struct histogram times;            /* microseconds by the clock */
+    int64_t longest_ns, longest_cpu_ns;
+};
+
+/* Before the loop is used for anything. */
+void rounds_init(struct rounds *r, uv_loop_t *loop);
+/* Once in each round, at the same place. */
+void rounds_next(struct rounds *r, uv_loop_t *loop);
+/* Tells of them. What was longest is so since it was told last. */
+void rounds_read(struct rounds *r, struct api_machine *m);
+
+#endif
