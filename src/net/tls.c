@@ -64,6 +64,12 @@ static int no_passphrase(char *to, int size, int writing, void *ctx)
     return -1;
 }
 
+static struct err foreign_key(const struct tls_context *c)
+{
+    return err_make(ERR_IO, "the TLS key '%.80s' does not belong to the certificate '%.80s'",
+                    c->key, c->cert);
+}
+
 static struct err load_key(SSL_CTX *ssl, const struct tls_context *c)
 {
     TRY(check_readable("TLS key", c->key));
@@ -77,10 +83,19 @@ static struct err load_key(SSL_CTX *ssl, const struct tls_context *c)
                         c->key);
     if (ok != 1 && ERR_GET_REASON(ERR_peek_last_error()) == X509_R_KEY_VALUES_MISMATCH) {
         ERR_clear_error();
-        return err_make(ERR_IO, "the TLS key '%.80s' does not belong to the certificate '%.80s'",
-                        c->key, c->cert);
+        return foreign_key(c);
     }
     return ok == 1 ? err_none() : refuse("TLS key", c->key);
+}
+
+/* OpenSSL keeps a pair per kind of key, so that a certificate of one kind and a key of another
+ * do not meet before the first handshake. */
+static struct err check_pair(SSL_CTX *ssl, const struct tls_context *c)
+{
+    if (SSL_CTX_check_private_key(ssl) == 1)
+        return err_none();
+    ERR_clear_error();
+    return foreign_key(c);
 }
 
 static struct err load_pair(SSL_CTX *ssl, const struct tls_context *c)
@@ -88,7 +103,8 @@ static struct err load_pair(SSL_CTX *ssl, const struct tls_context *c)
     TRY(check_readable("TLS certificate", c->cert));
     if (SSL_CTX_use_certificate_chain_file(ssl, c->cert) != 1)
         return refuse("TLS certificate", c->cert);
-    return load_key(ssl, c);
+    TRY(load_key(ssl, c));
+    return check_pair(ssl, c);
 }
 
 /* Without a certificate of that CA there is no connection. */

@@ -4,6 +4,7 @@
 // TLS, mutual TLS, and `tenax tls`, against the real binary.
 
 const assert = require('node:assert/strict');
+const crypto = require('node:crypto');
 const fs = require('node:fs');
 const path = require('node:path');
 const test = require('node:test');
@@ -154,10 +155,15 @@ test('SIGHUP makes new connections see a new certificate', async (t) => {
     await logged(server, /read its certificate again/);
     assert.notEqual(await serial(), before);
     assert.equal((await old.ask('GET', '/version')).status, 200);
-    fs.writeFileSync(c.file('server-key.pem'), 'nonsense');
-    server.child.kill('SIGHUP');
-    await logged(server, /goes on with the certificate that it has: .*server-key\.pem/);
-    assert.notEqual(await serial(), before);
+    const { privateKey } = crypto.generateKeyPairSync('rsa', { modulusLength: 2048 });
+    const rsa = privateKey.export({ type: 'pkcs8', format: 'pem' });
+    for (const [key, complaint] of [[rsa, /that it has: .*key\.pem' does not belong/],
+        ['nonsense', /that it has: cannot use .*server-key\.pem/]]) {
+        fs.writeFileSync(c.file('server-key.pem'), key);
+        server.child.kill('SIGHUP');
+        await logged(server, complaint);
+        assert.notEqual(await serial(), before);
+    }
 });
 
 test('files that are no use are named at the start', async (t) => {
@@ -174,6 +180,10 @@ test('files that are no use are named at the start', async (t) => {
         /cannot use the TLS key '.*nonsense\.pem'/);
     assert.match(await start('server-cert.pem', 'ca-key.pem'),
         /TLS key '.*ca-key\.pem' does not belong to/);
+    const { privateKey } = crypto.generateKeyPairSync('rsa', { modulusLength: 2048 });
+    fs.writeFileSync(c.file('rsa-key.pem'), privateKey.export({ type: 'pkcs8', format: 'pem' }));
+    assert.match(await start('server-cert.pem', 'rsa-key.pem'),
+        /TLS key '.*rsa-key\.pem' does not belong to/);
     assert.match(await start('server-cert.pem', 'server-key.pem', 'nonsense.pem'),
         /cannot use the CA of clients '.*nonsense\.pem'/);
 });

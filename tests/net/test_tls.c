@@ -279,8 +279,17 @@ static void a_reload_serves_the_new_certificate_or_keeps_the_old(void **state)
     serve(t, false);
     make_server(t, "new.example.org");
     assert_int_equal(tls_context_reload(t->context).code, ERR_OK);
-    assert_int_equal(unlink(t->key), 0);
+    EVP_PKEY *other = EVP_RSA_gen(2048);
+    FILE *file = fopen(t->key, "w");
+    assert_non_null(file);
+    assert_int_equal(PEM_write_PrivateKey(file, other, NULL, NULL, 0, NULL, NULL), 1);
+    fclose(file);
+    EVP_PKEY_free(other);
     struct err e = tls_context_reload(t->context);
+    assert_int_equal(e.code, ERR_IO);
+    assert_non_null(strstr(e.msg, "does not belong to"));
+    assert_int_equal(unlink(t->key), 0);
+    e = tls_context_reload(t->context);
     assert_int_equal(e.code, ERR_IO);
     assert_non_null(strstr(e.msg, t->key));
     secure_open(t, &s, false);
