@@ -20,7 +20,7 @@ static void try_packed(struct str body)
 {
     static struct buf json, packed, again;
     json.len = packed.len = again.len = 0;
-    struct err e = api_msgpack_to_json(body, &json);
+    struct err e = api_msgpack_to_json(body, SIZE_MAX, &json);
     if (e.code != ERR_OK) {
         must(e.offset >= 0 && (size_t)e.offset <= body.len);
         must(err_status(e.code) == 400);
@@ -29,7 +29,7 @@ static void try_packed(struct str body)
     must(is_json(buf_view(&json)));
     must(api_msgpack_from_json(buf_view(&json), &packed).code == ERR_OK);
     must(packed.len <= body.len * 2 + 8); /* a float 32 becomes a float 64 */
-    must(api_msgpack_to_json(buf_view(&packed), &again).code == ERR_OK);
+    must(api_msgpack_to_json(buf_view(&packed), SIZE_MAX, &again).code == ERR_OK);
     must(json.at && again.at && str_eq(buf_view(&json), buf_view(&again)));
     for (size_t i = 0; i < 4; i++)
         must(api_msgpack_offset(body, json.len * i / 3) <= body.len);
@@ -45,7 +45,7 @@ static void try_json(struct str text)
     if (!is_json(text))
         return;
     must(e.code == ERR_OK);
-    e = api_msgpack_to_json(buf_view(&packed), &json);
+    e = api_msgpack_to_json(buf_view(&packed), SIZE_MAX, &json);
     must(e.code == ERR_OK || e.code == ERR_BAD_VALUE);
     must(e.code != ERR_OK || is_json(buf_view(&json)));
 }

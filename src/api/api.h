@@ -26,6 +26,7 @@ extern const struct histogram_scale api_round_times;
 
 struct api_settings {
     bool strict; /* refuse fields and parameters that are not known, instead of ignoring them */
+    uint64_t body_max; /* bytes of a body that came as MessagePack, once it is JSON; 0: any */
     /* Writes a backup to the sink, on a thread of its own, and returns when it is done or the
      * sink has failed. NULL: POST /backup is refused. */
     struct err (*backup)(void *ctx, const struct sink *sink);

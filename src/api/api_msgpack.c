@@ -16,6 +16,8 @@
  * Read by hand: msgpack-c nests 32 deep where JSON may 128, makes room for as many elements
  * as a header of five bytes claims, and cannot say where in the text a fault is. */
 
+#define PIECE_MAX ((size_t)64 * 1024)
+
 struct level {
     uint32_t left; /* values still to come; a map's keys count too */
     bool map;
@@ -47,6 +49,15 @@ NODISCARD static struct err read_number(struct reader *r, unsigned n, uint64_t *
     return err_none();
 }
 
+/* Where to cut a long string, which is not inside of a character. */
+static size_t piece_of(struct str s)
+{
+    size_t n = s.len < PIECE_MAX ? s.len : PIECE_MAX;
+    while (n < s.len && ((unsigned char)s.at[n] & 0xc0) == 0x80)
+        n++;
+    return n;
+}
+
 NODISCARD static struct err read_text(struct reader *r, uint64_t n)
 {
     if (r->len - r->pos < n)
@@ -56,7 +67,14 @@ NODISCARD static struct err read_text(struct reader *r, uint64_t n)
     if (good < n)
         return err_at(ERR_BAD_UTF8, (int64_t)(r->pos + good), "the string is not valid UTF-8");
     r->pos += n;
-    json_write_string(r->json, s.at ? s : STR(""));
+    buf_byte(r->json, '"');
+    /* In pieces, so that one string does not become much longer than what is allowed. */
+    while (s.len && r->json->len <= r->stop) {
+        size_t piece = piece_of(s);
+        json_write_text(r->json, (struct str){s.at, piece});
+        s = (struct str){s.at + piece, s.len - piece};
+    }
+    buf_byte(r->json, '"');
     return err_none();
 }
 
@@ -235,11 +253,13 @@ NODISCARD static struct err convert(struct reader *r)
     return err_none();
 }
 
-struct err api_msgpack_to_json(struct str body, struct buf *json)
+struct err api_msgpack_to_json(struct str body, size_t most, struct buf *json)
 {
-    struct reader r = {.at = (const unsigned char *)body.at, .len = body.len, .stop = SIZE_MAX};
+    struct reader r = {.at = (const unsigned char *)body.at, .len = body.len, .stop = most};
     r.json = json;
     TRY(convert(&r));
+    if (json->len > most)
+        return err_make(ERR_LENGTH, "as JSON the body is larger than the limit of %zu bytes", most);
     if (r.pos < r.len)
         return err_at(ERR_BAD_MSGPACK, (int64_t)r.pos, "%zu bytes follow the value", r.len - r.pos);
     return err_none();

@@ -20,8 +20,10 @@
 #include "net/http.h"
 
 /* Adds the JSON text of one MessagePack value. ERR_BAD_MSGPACK, ERR_BAD_TYPE, ERR_BAD_VALUE,
- * ERR_BAD_UTF8, ERR_TOO_DEEP, with the offset in body; json then holds an unfinished text. */
-NODISCARD struct err api_msgpack_to_json(struct str body, struct buf *json);
+ * ERR_BAD_UTF8, ERR_TOO_DEEP, with the offset in body; json then holds an unfinished text.
+ * ERR_LENGTH if the text becomes longer than `most`: it may have six times the bytes of the
+ * body. */
+NODISCARD struct err api_msgpack_to_json(struct str body, size_t most, struct buf *json);
 /* Where in body stands what became the byte at json_offset of its JSON text. */
 size_t api_msgpack_offset(struct str body, size_t json_offset);
 /* Adds the MessagePack of a JSON text that is known to be one. ERR_BAD_JSON if it is not. */

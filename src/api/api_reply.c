@@ -58,7 +58,12 @@ struct err api_unpack(struct api *a, struct http_exchange *x, const struct http_
     if (req->body.len == 0)
         return err_none();
     empty(&a->unpacked);
-    TRY(api_msgpack_to_json(req->body, &a->unpacked));
+    size_t most = a->settings.body_max ? a->settings.body_max : SIZE_MAX;
+    struct err err = api_msgpack_to_json(req->body, most, &a->unpacked);
+    if (err.code == ERR_LENGTH)
+        empty(&a->unpacked);
+    if (err.code != ERR_OK)
+        return err;
     a->body = req->body;
     out->body = buf_view(&a->unpacked);
     return err_none();

@@ -713,9 +713,8 @@ static void write_escape(struct buf *b, unsigned char c)
         buf_print(b, "\\u%04x", c);
 }
 
-void json_write_string(struct buf *b, struct str text)
+void json_write_text(struct buf *b, struct str text)
 {
-    buf_byte(b, '"');
     const char *from = text.at; /* what is not written yet */
     const char *p = from;
     const char *end = text.len ? text.at + text.len : from;
@@ -728,6 +727,12 @@ void json_write_string(struct buf *b, struct str text)
         p++;
     }
     buf_add(b, from, (size_t)(end - from));
+}
+
+void json_write_string(struct buf *b, struct str text)
+{
+    buf_byte(b, '"');
+    json_write_text(b, text);
     buf_byte(b, '"');
 }
 

@@ -101,6 +101,8 @@ NODISCARD struct err json_text(struct json_string s, struct arena *a, struct str
 /* Adds text as a JSON string with its quotes; text must be valid UTF-8. Escapes
  * only what RFC 8259 §7 demands: quote, backslash and control characters. */
 void json_write_string(struct buf *b, struct str text);
+/* The same without the quotes: a piece of a string that ends between two characters. */
+void json_write_text(struct buf *b, struct str text);
 /* Adds a finite double in the shortest form that reads back the same. */
 void json_write_double(struct buf *b, double v);
 /* Adds a valid JSON value on one line: the line breaks outside of strings become

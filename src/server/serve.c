@@ -549,6 +549,7 @@ static struct err start(struct server *s)
     open_jq(s);
     TRY(open_backend(s));
     struct api_settings api = {.strict = s->settings.strict,
+                               .body_max = s->settings.max_body,
                                .backup = backup,
                                .backup_ctx = s,
                                .loop = &s->loop,

@@ -14,7 +14,7 @@
 static struct str to_json(struct buf *b, struct str packed)
 {
     b->len = 0;
-    assert_ok(api_msgpack_to_json(packed, b));
+    assert_ok(api_msgpack_to_json(packed, SIZE_MAX, b));
     return buf_view(b);
 }
 
@@ -54,7 +54,7 @@ static void expect_packed(const char *json, struct str packed)
 static void expect_error(struct str packed, enum err_code code, int64_t offset)
 {
     struct buf b = {0};
-    struct err e = api_msgpack_to_json(packed, &b);
+    struct err e = api_msgpack_to_json(packed, SIZE_MAX, &b);
     assert_int_equal(e.code, code);
     assert_int_equal(e.offset, offset);
     buf_fini(&b);
@@ -280,6 +280,43 @@ static void what_is_broken_is_refused_with_its_place(void **state)
     expect_error(STR("\xa3\xed\xa0\x80"), ERR_BAD_UTF8, 1); /* a surrogate */
 }
 
+/* A string of control characters is six times as long in JSON: it must not be written out first. */
+static void what_grows_beyond_the_limit_is_refused_while_it_grows(void **state)
+{
+    (void)state;
+    enum { LEN = 1000000, MOST = 200000 };
+    struct buf packed = {0}, json = {0};
+    buf_add(&packed, "\xdb\x00\x0f\x42\x40", 5);
+    memset(buf_room(&packed, LEN), 1, LEN);
+    packed.len += LEN;
+    assert_int_equal(api_msgpack_to_json(buf_view(&packed), MOST, &json).code, ERR_LENGTH);
+    assert_true(json.len < 3 * MOST);
+    json.len = 0;
+    assert_ok(api_msgpack_to_json(buf_view(&packed), 6 * LEN + 2, &json));
+    assert_int_equal(json.len, 6 * LEN + 2);
+    json.len = 0;
+    assert_int_equal(api_msgpack_to_json(buf_view(&packed), 6 * LEN + 1, &json).code, ERR_LENGTH);
+    buf_fini(&packed);
+    buf_fini(&json);
+}
+
+/* 64 KiB, which strings are written by, may fall inside of a character. */
+static void long_strings_are_whole(void **state)
+{
+    (void)state;
+    struct buf packed = {0}, json = {0}, back = {0};
+    buf_add(&packed, "\xdb\x00\x03\x00\x01x", 6);
+    for (int i = 0; i < 0x30000 / 3; i++)
+        buf_lit(&packed, "\xe2\x82\xac");
+    assert_ok(api_msgpack_to_json(buf_view(&packed), SIZE_MAX, &json));
+    assert_ok(api_msgpack_from_json(buf_view(&json), &back));
+    assert_int_equal(back.len, packed.len);
+    assert_memory_equal(back.at, packed.at, packed.len);
+    buf_fini(&packed);
+    buf_fini(&json);
+    buf_fini(&back);
+}
+
 static void every_cut_is_refused(void **state)
 {
     (void)state;
@@ -288,7 +325,7 @@ static void every_cut_is_refused(void **state)
               STR("{\"queue\":\"q\",\"n\":[1,1000,100000,1.5,-1,null,{\"x\":\"yyyyyyyy\"}]}"));
     for (size_t n = 0; n < packed.len; n++) {
         json.len = 0;
-        struct err e = api_msgpack_to_json((struct str){packed.at, n}, &json);
+        struct err e = api_msgpack_to_json((struct str){packed.at, n}, SIZE_MAX, &json);
         assert_int_equal(e.code, ERR_BAD_MSGPACK);
         assert_int_equal(e.offset, n);
     }
@@ -408,6 +445,8 @@ int main(void)
         cmocka_unit_test(msgpack_c_reads_what_we_write),
         cmocka_unit_test(what_json_has_not_is_refused),
         cmocka_unit_test(what_is_broken_is_refused_with_its_place),
+        cmocka_unit_test(what_grows_beyond_the_limit_is_refused_while_it_grows),
+        cmocka_unit_test(long_strings_are_whole),
         cmocka_unit_test(every_cut_is_refused),
         cmocka_unit_test(nesting_is_limited_as_in_json),
         cmocka_unit_test(a_reply_may_nest_a_payload_of_the_greatest_depth),

@@ -283,16 +283,31 @@ describe('MessagePack', () => {
         assertRefused(res, 415, 'unsupported_media_type');
     });
 
-    it('counts_against_the_limit_of_a_body_as_it_is_sent', async () => {
+    it('counts_against_the_limit_of_a_body_as_sent_and_as_json', async () => {
         const small = await new Server({ args: ['--max-body', '1KiB'] }).start();
+        const enqueue = (payload) =>
+            ask(small, 'POST', '/jobs', { queue: 'q', type: 't', payload });
         try {
+            assert.equal((await enqueue('x'.repeat(900))).status, 201);
             // Control characters are six times as long in JSON.
-            const payload = '\u0001'.repeat(900);
-            const res = await ask(small, 'POST', '/jobs', { queue: 'q', type: 't', payload });
+            const payload = '\u0001'.repeat(160);
+            const res = await enqueue(payload);
             assert.equal(res.status, 201);
             assert.equal((await ask(small, 'GET', `/jobs/${res.value.id}`)).value.payload, payload);
+            const large = await enqueue('\u0001'.repeat(180));
+            assertRefused(large, 413, 'body_too_large');
+            assert.match(large.value.error, /as JSON .*1024/);
+            const floats = await enqueue(Array.from({ length: 100 }, () => new Float(1 / 3)));
+            assertRefused(floats, 413, 'body_too_large');
         } finally {
             await small.clean();
         }
+    });
+
+    it('of_fifteen_megabytes_does_not_become_ninety', async () => {
+        const payload = '\u0001'.repeat(15 << 20);
+        const res = await ask(server, 'POST', '/jobs', { queue: 'q', type: 't', payload });
+        assertRefused(res, 413, 'body_too_large');
+        assert.equal((await server.post('/jobs', { queue: 'q', type: 't', payload: 1 })).status, 201);
     });
 });
