@@ -48,8 +48,10 @@ struct http_request {
     enum http_method method;
     struct str path;  /* still percent-encoded, without the query */
     struct str query; /* without the '?'; empty if there is none */
-    /* Header values, empty if absent: Worker-Id, Last-Event-ID, Tenax-Strict. */
-    struct str content_type, accept, worker_id, last_event_id, strict;
+    /* Header values, empty if absent: Worker-Id, Last-Event-ID, Tenax-Strict, … */
+    struct str content_type, content_encoding, accept, worker_id, last_event_id, strict;
+    struct str host;               /* of the Host header, :authority or an absolute target */
+    struct str origin, fetch_site; /* what a browser says of the page that asks */
     struct str body;
     struct arena *arena;
 };
@@ -58,12 +60,12 @@ typedef void (*http_handler)(void *ctx, struct http_exchange *x, const struct ht
 
 struct http_settings {
     const char *host;
-    int port;            /* 0: any free one */
-    uint64_t body_max;   /* bytes; over it 413 */
-    uint64_t header_max; /* bytes of request line and headers; over it 431 (414 for the target) */
-    int connections_max; /* over it a new connection gets 503 and is closed */
-    span header_timeout; /* from the first byte of a request to the end of its headers: 408 */
-    span body_timeout;   /* the longest pause inside a body: 408 */
+    int port;               /* 0: any free one */
+    uint64_t body_max;      /* bytes; over it 413 */
+    uint64_t header_max;    /* bytes of the head but for the target; over it 431 */
+    int connections_max;    /* over it a new connection gets 503 and is closed */
+    span header_timeout;    /* from the first byte of a request to the end of its headers: 408 */
+    span body_timeout;      /* the longest pause inside a body: 408 */
     span handshake_timeout; /* of TLS: closed */
     span idle_timeout;      /* a keep-alive connection without a request: closed */
     span write_timeout;     /* a peer that does not read: closed */

@@ -7,6 +7,7 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "base/must.h"
+#include "net/chunk_ext.h"
 
 /* llhttp's enumerators have the names of ours. */
 #define HTTP_GET     LLHTTP_GET
@@ -42,7 +43,10 @@ struct http1 {
     unsigned headers, hosts;
     bool coded, chunked; /* Transfer-Encoding is there; it says exactly "chunked" */
     bool expect, empty_length;
+    bool in_size;         /* at the line of a chunk's size: llhttp gets no more than its digits */
+    struct chunk_ext ext; /* what follows them */
     struct part target, path, query, field, value, type, accept, worker, last_event, strict;
+    struct part host, origin, fetch_site, coding;
 
     const char *base;  /* where the request starts, while it is being fed */
     const char *limit; /* the end of the bytes being fed */
@@ -138,6 +142,13 @@ static void recognise(struct http1 *r, struct str name)
     struct str value = view(r, r->value);
     if (IS(name, "host")) {
         r->hosts++;
+        r->host = r->value;
+    } else if (IS(name, "origin")) {
+        r->origin = r->value;
+    } else if (IS(name, "sec-fetch-site")) {
+        r->fetch_site = r->value;
+    } else if (IS(name, "content-encoding")) {
+        r->coding = r->value;
     } else if (IS(name, "content-length")) {
         r->empty_length = value.len == 0; /* llhttp takes it for none */
     } else if (IS(name, "content-type")) {
@@ -224,8 +235,8 @@ static bool starts(struct str s, const char *lower, size_t len)
     return s.len > len && strncasecmp(s.at, lower, len) == 0;
 }
 
-/* Splits the target into path and query: origin-form, absolute-form (whose host is passed
- * over) or "*" (RFC 9112 §3.2). */
+/* Splits the target into path and query: origin-form, absolute-form (whose host goes before that
+ * of the header) or "*" (RFC 9112 §3.2). */
 static bool split_target(struct http1 *r)
 {
     struct str t = view(r, r->target);
@@ -234,8 +245,10 @@ static bool split_target(struct http1 *r)
         return false;
     if (starts(t, "http://", 7) || starts(t, "https://", 8)) {
         at = t.at[4] == ':' ? 7 : 8;
+        size_t from = at;
         while (at < t.len && t.at[at] != '/' && t.at[at] != '?')
             at++;
+        r->host = (struct part){r->target.at + from, at - from};
     } else if (*t.at != '/' && !str_eq(t, STR("*"))) {
         return false;
     }
@@ -252,7 +265,7 @@ static int on_headers_complete(llhttp_t *parser)
     parser->upgrade = 0; /* no upgrade is offered: what follows is HTTP/1.1 as before */
     if (!lines_are_plain(r, r->headers ? r->field.at : r->target.at + r->target.len))
         return fail(r, err_make(ERR_BAD_REQUEST, "a header line is folded or not ended by CRLF"));
-    if (r->head_len > r->header_max)
+    if (r->head_len > r->header_max + r->target.len)
         return fail(r, head_too_large(r));
     if (!split_target(r))
         return fail(r, err_make(ERR_BAD_REQUEST, "the request target must be a path or a URL"));
@@ -260,8 +273,9 @@ static int on_headers_complete(llhttp_t *parser)
     if (e.code != ERR_OK)
         return fail(r, e);
     r->phase = HTTP1_BODY;
+    r->in_size = r->chunked;
     r->wait = r->expect && parser->http_minor == 1 && (r->chunked || parser->content_length > 0);
-    return r->wait ? HPE_PAUSED : 0;
+    return r->wait || r->in_size ? HPE_PAUSED : 0;
 }
 
 static int too_long(struct http1 *r)
@@ -293,6 +307,14 @@ static int on_chunk_header(llhttp_t *parser)
     return parser->content_length > r->body_max - r->body_len ? too_long(r) : 0;
 }
 
+/* The line of the next size follows, unless that was the last chunk. */
+static int on_chunk_complete(llhttp_t *parser)
+{
+    struct http1 *r = parser->data;
+    r->in_size = !(parser->flags & F_TRAILING);
+    return r->in_size ? HPE_PAUSED : 0;
+}
+
 static int on_message_complete(llhttp_t *parser)
 {
     struct http1 *r = parser->data;
@@ -311,6 +333,7 @@ static const llhttp_settings_t callbacks = {
     .on_headers_complete = on_headers_complete,
     .on_body = on_body,
     .on_chunk_header = on_chunk_header,
+    .on_chunk_complete = on_chunk_complete,
     .on_message_complete = on_message_complete,
 };
 
@@ -346,9 +369,12 @@ static void start_over(struct http1 *r)
     empty(&r->body);
     r->phase = HTTP1_IDLE;
     r->done = r->wait = r->coded = r->chunked = r->expect = r->empty_length = false;
+    r->in_size = false;
+    r->ext = (struct chunk_ext){0};
     r->headers = r->hosts = 0;
     r->target.len = r->field.len = r->value.len = 0;
     r->type.len = r->accept.len = r->worker.len = r->last_event.len = r->strict.len = 0;
+    r->host.len = r->origin.len = r->fetch_site.len = r->coding.len = 0;
     r->raw = r->body_len = 0;
     r->piece.len = 0;
 }
@@ -377,7 +403,7 @@ static enum http1_event bad(struct http1 *r)
  * more than the smallest chunks need. */
 static bool too_large(struct http1 *r)
 {
-    if (r->phase == HTTP1_HEAD && r->raw > r->header_max)
+    if (r->phase == HTTP1_HEAD && r->raw > r->header_max + r->target.len)
         r->err = head_too_large(r);
     else if (r->phase == HTTP1_BODY && r->chunked && r->raw > 2 * r->header_max + 17 * r->body_len)
         r->err = err_make(ERR_HEADERS, "the chunks' framing or trailers are too large");
@@ -397,6 +423,10 @@ static void finish(struct http1 *r)
     q->worker_id = view(r, r->worker);
     q->last_event_id = view(r, r->last_event);
     q->strict = view(r, r->strict);
+    q->host = view(r, r->host);
+    q->origin = view(r, r->origin);
+    q->fetch_site = view(r, r->fetch_site);
+    q->content_encoding = view(r, r->coding);
     q->body = r->body.len ? buf_view(&r->body) : r->piece;
 }
 
@@ -408,20 +438,73 @@ static size_t count_newlines(const char *at, size_t len)
     return n;
 }
 
-/* Gives n bytes at `from` to llhttp; *used says how far it went. */
+/* Passes over the extensions of a chunk, which llhttp knows only in part (it refuses white space
+ * and escapes in them, RFC 9112 §7.1.1). *used says how far. */
+static bool skip_ext(struct http1 *r, const char *at, size_t len, size_t *used)
+{
+    for (*used = 0; *used < len && at[*used] != '\r'; ++*used)
+        if (!chunk_ext_step(&r->ext, at[*used]))
+            return false;
+    if (*used == len)
+        return true;
+    bool whole = chunk_ext_end(&r->ext);
+    r->in_size = false;
+    r->ext = (struct chunk_ext){0};
+    return whole;
+}
+
+/* How many of these bytes llhttp gets at once. */
+static size_t piece_of(const struct http1 *r, const char *at, size_t len)
+{
+    size_t n = 0;
+    if (!r->in_size)
+        return len;
+    while (r->ext.place == CHUNK_EXT_NONE && n < len && at[n] != '\r' && !chunk_ext_begins(at[n]))
+        n++;
+    return n;
+}
+
+/* Gives them to llhttp; *used says how far it went. */
+static llhttp_errno_t parse(struct http1 *r, const char *at, size_t len, size_t *used)
+{
+    llhttp_errno_t e = llhttp_execute(&r->parser, at, len);
+    *used = e == HPE_OK ? len : (size_t)(llhttp_get_error_pos(&r->parser) - at);
+    if (e == HPE_PAUSED)
+        llhttp_resume(&r->parser);
+    return e == HPE_PAUSED ? HPE_OK : e;
+}
+
+/* The same, without the extensions of chunks. */
+static llhttp_errno_t walk(struct http1 *r, const char *from, size_t n, size_t *used)
+{
+    llhttp_errno_t e = HPE_OK;
+    size_t step;
+    *used = 0;
+    while (*used < n && e == HPE_OK && !r->done && !r->wait) {
+        const char *at = from + *used;
+        size_t left = n - *used;
+        size_t piece = piece_of(r, at, left);
+        if (piece) {
+            e = parse(r, at, piece, &step);
+        } else if (!skip_ext(r, at, left, &step)) {
+            r->err = err_make(ERR_BAD_REQUEST, "malformed HTTP request: the extension of a chunk");
+            e = HPE_USER;
+        }
+        *used += step;
+    }
+    return e;
+}
+
+/* Reads n bytes at `from`; *used says how far it went. */
 static enum http1_event execute(struct http1 *r, const char *from, size_t n, size_t *used)
 {
     r->limit = from + n;
-    llhttp_errno_t e = llhttp_execute(&r->parser, from, n);
-    if (e == HPE_PAUSED_H2_UPGRADE) {
-        *used = (size_t)(llhttp_get_error_pos(&r->parser) - from);
+    llhttp_errno_t e = walk(r, from, n, used);
+    if (e == HPE_PAUSED_H2_UPGRADE)
         return HTTP1_PREFACE;
-    }
-    if (e != HPE_OK && e != HPE_PAUSED)
+    if (e != HPE_OK)
         return bad(r);
-    *used = e == HPE_OK ? n : (size_t)(llhttp_get_error_pos(&r->parser) - from);
     r->raw += *used;
-    llhttp_resume(&r->parser);
     if (too_large(r))
         return bad(r);
     if (r->done) {
@@ -456,7 +539,8 @@ enum http1_event http1_feed(struct http1 *r, const char *at, size_t len, size_t 
     r->base = before ? r->head.at : from;
     if (before && r->phase == HTTP1_HEAD) {
         /* The head came in pieces: put them together, so that each token is one span. */
-        n = n < r->header_max + 1 - before ? n : r->header_max + 1 - before;
+        uint64_t room = r->header_max + HTTP1_TARGET_MAX + 1 - before;
+        n = n < room ? n : room;
         buf_add(&r->head, from, n);
         r->base = r->head.at;
         from = r->base + before;

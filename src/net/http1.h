@@ -11,7 +11,7 @@
 
 #include "net/http.h"
 
-#define HTTP1_TARGET_MAX  8192
+#define HTTP1_TARGET_MAX  (128 * 1024)
 #define HTTP1_HEADERS_MAX 100
 
 enum http1_event {

@@ -6,6 +6,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "net/http1.h"
 #include "net/http2_internal.h"
 
 /* What a client may send of a body before it is told to go on: enough for the way there
@@ -291,7 +292,8 @@ static void new_session(struct http2 *h)
 static void greet(struct http2 *h)
 {
     const struct http_settings *set = &http2_server(h)->settings;
-    uint64_t header_max = set->header_max < UINT32_MAX ? set->header_max : UINT32_MAX;
+    uint64_t header_max = set->header_max + HTTP1_TARGET_MAX;
+    header_max = header_max < UINT32_MAX ? header_max : UINT32_MAX;
     const nghttp2_settings_entry ours[] = {
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, (uint32_t)set->streams_max},
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW},

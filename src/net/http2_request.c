@@ -138,17 +138,15 @@ int http2_on_header(nghttp2_session *session, const nghttp2_frame *frame, const 
     struct stream *st = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
     if (!st)
         return 0;
-    if (is_too_large(st, name_len, value_len)) {
+    struct str n = {(const char *)name, name_len}, v = {(const char *)value, value_len};
+    bool target = str_eq(n, STR(":path")); /* nghttp2 takes none of more than 64 KiB, packed */
+    if (is_too_large(st, name_len, target ? 0 : value_len)) {
         st->refusal = st->refusal ? st->refusal : ERR_HEADERS;
         return st->h->over ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
     }
     if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) /* trailers are passed over */
         return 0;
-    struct str n = {(const char *)name, name_len}, v = {(const char *)value, value_len};
-    if (str_eq(n, STR(":path")) && v.len > HTTP1_TARGET_MAX)
-        st->refusal = ERR_URI_LONG;
-    else
-        recognise(st, n, v);
+    recognise(st, n, v);
     return 0;
 }
 
@@ -175,9 +173,6 @@ static struct err too_long(const struct http2 *h)
 static struct err check_head(struct stream *st)
 {
     const struct http_settings *set = settings_of(st->h);
-    if (st->refusal == ERR_URI_LONG)
-        return err_make(ERR_URI_LONG, "the request target is longer than %d bytes",
-                        HTTP1_TARGET_MAX);
     if (st->fields > HTTP1_HEADERS_MAX)
         return err_make(ERR_HEADERS, "more than %d header fields", HTTP1_HEADERS_MAX);
     if (st->refusal == ERR_HEADERS)

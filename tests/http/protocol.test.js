@@ -367,9 +367,22 @@ describe('a limit', () => {
     });
 
     it('of_the_target_is_kept', async () => {
-        const fits = `/version?${'x'.repeat(8192 - '/version?'.length)}`;
+        const fits = `/version?${'x'.repeat(128 * 1024 - '/version?'.length)}`;
         assert.equal((await server.get(fits)).status, 200);
         await refused(server, rawGet(`${fits}x`), 414, 'uri_too_long');
+    });
+});
+
+describe('a list of ids in the address', () => {
+    const server = useServer();
+
+    it('may_name_two_thousand_jobs', async () => {
+        const queue = queueName();
+        const ids = await server.enqueueMany(Array.from({ length: 2000 }, () => ({ queue })));
+        const list = `/jobs/count?id=${ids.join(',')}`;
+        assert.deepEqual((await server.get(list)).json, { count: 2000 });
+        const coded = `/jobs/count?id=${ids.join('%2C')}&queue=${queue}`;
+        assert.deepEqual((await server.get(coded)).json, { count: 2000 });
     });
 });
 

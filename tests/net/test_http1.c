@@ -298,6 +298,37 @@ static void a_body_of_the_limit_is_accepted(void **state)
     buf_fini(&text);
 }
 
+/* The ends of lines are seldom where the pieces end: check_text cuts everywhere. */
+static void extensions_of_chunks_are_passed_over(void **state)
+{
+    (void)state;
+    static const char *const valid[] = {
+        ";a",          ";a=b",        ";a=\"b c\"",       " ;a",
+        "\t; a = b",   ";a =\"\"",    ";a=\"\\\"\\\\;\"", ";a;b;c=d",
+        ";a=\"b\" ;c", ";a=b ;c = d", ";a=\"\xe4\t\""};
+    static const char *const invalid[] = {
+        ";",    ";=b",     ";a=",     ";a=\"b",      " ",  " a",    ";a=b c", ";a=\"b\"c",
+        ";a b", ";a=\"\\", ";a=\x01", ";a=\"\x7f\"", ";;", ";a=b ", ";a\n"};
+    char text[200];
+    for (size_t i = 0; i < sizeof valid / sizeof *valid; i++) {
+        snprintf(text, sizeof text,
+                 "PUT /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
+                 "4%s\r\nWiki\r\n0%s\r\n\r\nGET /b HTTP/1.1\r\nHost: a\r\n\r\n",
+                 valid[i], valid[i]);
+        check_text(str_from(text), "PUT [/a] [] type[] accept[] worker[] body[Wiki]\n"
+                                   "GET [/b] [] type[] accept[] worker[] body[]\n");
+    }
+    for (size_t i = 0; i < sizeof invalid / sizeof *invalid; i++) {
+        snprintf(text, sizeof text,
+                 "PUT /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4%s\r\nWiki\r\n",
+                 invalid[i]);
+        struct buf log = transcript(str_from(text), 200, 200);
+        if (strncmp(log.at, "bad bad_request: ", 17) != 0)
+            fail_msg("4%s gave %s", invalid[i], log.at);
+        buf_fini(&log);
+    }
+}
+
 static void a_long_target_is_refused(void **state)
 {
     (void)state;
@@ -376,6 +407,7 @@ int main(void)
         cmocka_unit_test(malformed_requests_are_refused),
         cmocka_unit_test(a_body_over_the_limit_is_refused_by_its_announced_length),
         cmocka_unit_test(a_body_of_the_limit_is_accepted),
+        cmocka_unit_test(extensions_of_chunks_are_passed_over),
         cmocka_unit_test(a_long_target_is_refused),
         cmocka_unit_test(floods_of_what_is_not_body_are_refused),
         cmocka_unit_test(the_smallest_chunks_are_no_flood),
