@@ -36,8 +36,11 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
     list_init(&e->hungry);
     list_init(&e->all_waiters);
     list_init(&e->takers);
-    list_init(&e->full_gangs);
-    e->gangs.seed = e->queue_names.seed;
+    list_init(&e->fed);
+    list_init(&e->any_takers);
+    list_init(&e->gang_changes);
+    engine_gang_watch_init(&e->gang_watch);
+    e->gangs.seed = e->gang_shapes.seed = e->queue_names.seed;
     list_init(&e->spent);
     list_init(&e->owing);
     return e;
@@ -513,7 +516,7 @@ struct err engine_advance(struct engine *e, instant now, size_t most, bool *more
 
 bool engine_dispatch_again(const struct engine *e)
 {
-    return engine_keys_tired(e);
+    return engine_keys_tired(e) || engine_gangs_are_tired(e);
 }
 
 bool engine_next_due(const struct engine *e, instant *at)

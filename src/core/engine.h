@@ -276,6 +276,9 @@ NODISCARD struct err engine_settle(struct engine *e, instant now, size_t most, b
  * engine_dispatch_again says so, there is more to do in the next turn, which need not wait. */
 NODISCARD struct err engine_dispatch(struct engine *e, instant now, struct arena *a);
 bool engine_dispatch_again(const struct engine *e);
+/* How many steps of work all dispatches have taken so far for gangs that are complete: looks at a
+ * gang, a taker, a queue. For tests, which cannot go by a clock. */
+uint64_t engine_gang_steps(const struct engine *e);
 /* When engine_advance has something to do next; false: never. */
 bool engine_next_due(const struct engine *e, instant *at);
 

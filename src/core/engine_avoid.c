@@ -171,6 +171,7 @@ void engine_avoid_due(struct engine *e, uint64_t val)
         v->queue->counts[STATUS_READY]--;
         engine_ready_add(e, v->queue, v->priority, v->id, entry.val & READY_VAL_STATE);
     }
+    engine_gang_avoids_no_more(e, v->id);
     free(v);
 }
 
@@ -198,11 +199,15 @@ bool engine_ready_first(const struct queue *q, struct str node, struct btree_ent
     return btree_first(&of_head(head.val)->ready, first);
 }
 
-size_t engine_ready_rank(const struct queue *q, struct btree_entry place, size_t most)
+size_t engine_ready_rank(const struct queue *q, struct str node, struct btree_entry place,
+                         size_t most)
 {
     size_t n = btree_rank(&q->ready, place, most);
-    for (const struct list *l = q->shuns.next; l != &q->shuns && n < most; l = l->next)
-        n += btree_rank(&LIST_OF(l, const struct shun, node)->ready, place, most - n);
+    for (const struct list *l = q->shuns.next; l != &q->shuns && n < most; l = l->next) {
+        const struct shun *s = LIST_OF(l, const struct shun, node);
+        if (!node.len || !str_eq((struct str){s->name, s->name_len}, node))
+            n += btree_rank(&s->ready, place, most - n);
+    }
     return n;
 }
 

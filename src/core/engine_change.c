@@ -38,6 +38,7 @@ static void patch_live(struct engine *e, struct live *l, const struct job *job)
     old->counts[STATUS_IN_FLIGHT]--;
     q->counts[STATUS_IN_FLIGHT]++;
     engine_queue_refresh(e, old);
+    engine_gangs_limits(e, old);
     engine_queue_refresh(e, q);
     l->queue = q;
     l->key = engine_key_move(e, l->key, q);

@@ -198,7 +198,7 @@ static void explain_ready(struct engine *e, instant now, struct arena *a, struct
                     "it must stay off node '%.*s' for another %s, and whoever has room is there",
                     STR_ARG(node), wait);
     }
-    x->ahead = engine_ready_rank(q, place, EXPLAIN_AHEAD_MAX);
+    x->ahead = engine_ready_rank(q, (struct str){0}, place, EXPLAIN_AHEAD_MAX);
     x->ahead += engine_key_rank(e, q, &x->job, EXPLAIN_AHEAD_MAX - x->ahead);
     if (x->ahead)
         explain_add(x, a, OBSTACLE_PLACE, INSTANT_NONE, "%s%llu job%s of its queue come%s first",

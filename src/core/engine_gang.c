@@ -6,8 +6,8 @@
  * belongs together: when the run of one is to be tried again, the others' runs are ended too,
  * and all come back as the next generation.
  *
- * Ready members lie in no order of a queue but in their gang, which is `full` when it may be handed
- * out. Members cost memory each, which jobs without a gang do not.
+ * Ready members lie in no order of a queue but in their gang, which engine_gang_plan.c hands out
+ * when all of them are ready. Members cost memory each, which jobs without a gang do not.
  *
  * On disk a member has its id, cardinality and generation; that its gang has formed follows from
  * its having run. */
@@ -16,53 +16,20 @@
 
 #include "base/alloc.h"
 #include "base/must.h"
-#include "core/engine_internal.h"
-
-struct gang {
-    struct list full;         /* in engine->full_gangs: all that belong to it are ready */
-    struct btree_entry place; /* iff full: of its first member; the order of that list */
-    struct str name;          /* owned by engine->gangs */
-    uint64_t size, generation;
-    bool formed;
-    struct list members;
-    uint32_t count, ready, live;
-};
-
-struct gang_member {
-    struct list node;
-    struct gang *gang;
-    struct id id;
-    uint64_t generation; /* in which it was handed out last */
-    bool ready, live;
-    struct queue *queue;      /* while ready */
-    struct btree_entry entry; /* while ready */
-    struct taker *plan;       /* who is to get it; only within a dispatch */
-};
+#include "core/engine_gang_internal.h"
 
 static struct gang_member *find(const struct engine *e, struct id id)
 {
     return e->gang_members.count ? idmap_get(&e->gang_members, id) : NULL;
 }
 
-/* Keeps engine->full_gangs in step. */
+/* Whether it may be handed out has changed, or what it asks for then. */
 static void update(struct engine *e, struct gang *g)
 {
     bool complete = g->formed || g->count == g->size;
-    list_unlink(&g->full);
-    if (!complete || g->count == 0 || g->ready < g->count)
-        return;
-    struct list *n = g->members.next;
-    g->place = LIST_OF(n, struct gang_member, node)->entry;
-    for (; n != &g->members; n = n->next) {
-        const struct gang_member *m = LIST_OF(n, struct gang_member, node);
-        if (engine_is_before(&m->entry, &g->place))
-            g->place = m->entry;
-    }
-    struct list *before = e->full_gangs.next;
-    while (before != &e->full_gangs &&
-           engine_is_before(&LIST_OF(before, struct gang, full)->place, &g->place))
-        before = before->next;
-    list_append(before, &g->full); /* in front of it */
+    engine_gang_plan_remove(e, g);
+    if (complete && g->count > 0 && g->ready == g->count)
+        engine_gang_plan_add(e, g);
 }
 
 /* --- members come and go --- */
@@ -78,7 +45,6 @@ void engine_gang_join(struct engine *e, const struct job *job)
         g = ALLOC(struct gang);
         g->name = strmap_put(&e->gangs, o->gang, g);
         g->size = o->gang_size;
-        list_init(&g->full);
         list_init(&g->members);
     }
     struct gang_member *m = ALLOC(struct gang_member);
@@ -142,6 +108,13 @@ bool engine_gang_remove(struct engine *e, struct queue *q, struct btree_entry en
     m->gang->ready--;
     update(e, m->gang);
     return true;
+}
+
+void engine_gang_avoids_no_more(struct engine *e, struct id id)
+{
+    const struct gang_member *m = find(e, id);
+    if (m && m->ready)
+        update(e, m->gang);
 }
 
 bool engine_gang_is_ready(const struct engine *e, struct id id)
@@ -233,141 +206,6 @@ struct err engine_gang_forward(struct engine *e, instant now, struct id id, inst
         const struct gang_member *o = LIST_OF(n, struct gang_member, node);
         if (o != m && !o->ready && !o->live)
             TRY(forward(e, now, o->id, was, ready_at));
-    }
-    return err_none();
-}
-
-/* --- handing out --- */
-
-static bool serves(const struct taker *t, const struct queue *q)
-{
-    for (size_t i = 0; i < t->sub_count; i++)
-        if (!t->subs[i].queue || t->subs[i].queue == q)
-            return true;
-    return false;
-}
-
-static uint32_t planned_of(const struct engine *e, const struct taker *t)
-{
-    return t->plan_round == e->plan_round ? t->planned : 0;
-}
-
-static void plan_one_more(const struct engine *e, struct taker *t)
-{
-    t->planned = planned_of(e, t) + 1;
-    t->plan_round = e->plan_round;
-}
-
-/* Looks at the takers that may have this member and were not reached in this search yet, and puts
- * them behind the last of `reached`. Returns the first that has room for one more, or NULL. */
-static struct taker *reach(struct engine *e, struct gang_member *m, struct taker **last)
-{
-    for (struct list *n = e->takers.next; n != &e->takers; n = n->next) {
-        struct taker *t = LIST_OF(n, struct taker, all);
-        if (t->plan_search == e->plan_search || engine_taker_room(t) == 0 || !serves(t, m->queue) ||
-            engine_avoid_forbids(e, m->id, (struct str){t->node->bytes, t->node->len}))
-            continue;
-        t->plan_search = e->plan_search;
-        t->plan_for = m;
-        if (engine_taker_room(t) > planned_of(e, t))
-            return t;
-        t->plan_next = NULL;
-        (*last)->plan_next = t;
-        *last = t;
-    }
-    return NULL;
-}
-
-/* Finds a taker for one more member. Where those that may have it are full by now, one of the
- * members that they were to get moves to another taker, which may push on a third: takers differ in
- * their queues and nodes, and whoever could go anywhere must not keep out who could not. */
-static bool place(struct engine *e, struct gang *g, struct gang_member *m)
-{
-    struct taker first = {0}, *last = &first;
-    e->plan_search++;
-    struct taker *t = reach(e, m, &last);
-    for (struct taker *full = first.plan_next; full && !t; full = full->plan_next)
-        for (struct list *n = g->members.next; n != &m->node && !t; n = n->next) {
-            struct gang_member *o = LIST_OF(n, struct gang_member, node);
-            if (o->plan == full)
-                t = reach(e, o, &last);
-        }
-    if (!t)
-        return false;
-    plan_one_more(e, t);
-    for (struct gang_member *moved = NULL; moved != m;) {
-        moved = t->plan_for;
-        struct taker *was = moved->plan;
-        moved->plan = t;
-        t = was;
-    }
-    return true;
-}
-
-/* Whether the limits of the queue allow one more. */
-static bool may_leave(const struct engine *e, const struct queue *q)
-{
-    uint32_t planned = q->plan_round == e->plan_round ? q->planned : 0;
-    return !q->limits || engine_limits_gang_room(q->limits) > planned;
-}
-
-/* Finds a taker for every member, if there are such that have room for all of them. */
-static bool plan(struct engine *e, struct gang *g)
-{
-    e->plan_round++;
-    for (struct list *n = g->members.next; n != &g->members; n = n->next) {
-        struct gang_member *m = LIST_OF(n, struct gang_member, node);
-        struct queue *q = m->queue;
-        m->plan = NULL;
-        if (!may_leave(e, q) || !place(e, g, m))
-            return false;
-        q->planned = q->plan_round == e->plan_round ? q->planned + 1 : 1;
-        q->plan_round = e->plan_round;
-    }
-    return true;
-}
-
-static struct err hand_out(struct engine *e, instant now, struct arena *a, struct gang *g)
-{
-    size_t count = 0;
-    struct taker **takers = arena_get(a, g->count * sizeof *takers);
-    for (struct list *n = g->members.next; n != &g->members; n = n->next) {
-        struct gang_member *m = LIST_OF(n, struct gang_member, node);
-        struct taker *t = m->plan;
-        if (t->plan_round == e->plan_round) /* met for the first time */
-            takers[count++] = t;
-        t->plan_round = 0;
-        TRY(engine_give(e, now, a, t, m->queue, m->entry));
-    }
-    for (size_t i = 0; i < count; i++)
-        engine_taker_settle(e, now, takers[i]);
-    return err_none();
-}
-
-static uint64_t room_of_all(const struct engine *e)
-{
-    uint64_t room = 0;
-    for (const struct list *n = e->takers.next; n != &e->takers; n = n->next)
-        room += engine_taker_room(LIST_OF(n, const struct taker, all));
-    return room;
-}
-
-struct err engine_gangs_dispatch(struct engine *e, instant now, struct arena *a, bool last)
-{
-    if (list_is_empty(&e->full_gangs))
-        return err_none();
-    uint64_t room = room_of_all(e);
-    struct btree_entry head;
-    bool others = btree_first(&e->heads, &head);
-    for (struct list *n = e->full_gangs.next, *next; n != &e->full_gangs; n = next) {
-        next = n->next;
-        struct gang *g = LIST_OF(n, struct gang, full);
-        if (!last && others && engine_is_before(&head, &g->place))
-            break;
-        if (g->count > room || !plan(e, g))
-            continue;
-        room -= g->count;
-        TRY(hand_out(e, now, a, g));
     }
     return err_none();
 }
@@ -464,16 +302,18 @@ void engine_gang_checks(const struct engine *e)
         /* Together or not at all; but runs that were cut off end only when the store can be
          * written again. */
         must(live == 0 || ready == 0 || e->restored_count > 0);
-        must(list_is_empty(&g->full) != (ready == count && (g->formed || count == g->size)));
+        must((g->shape != NULL) == (ready == count && (g->formed || count == g->size)));
         members += count;
     }
     must(members == e->gang_members.count);
+    engine_gang_plan_check(e);
 }
 
 /* --- the end --- */
 
 void engine_gang_fini(struct engine *e)
 {
+    engine_gang_plan_fini(e);
     for (size_t i = 0; i < e->gang_members.cap; i++)
         free(e->gang_members.slots[i].val);
     for (size_t i = 0; i < e->gangs.cap; i++)

@@ -4,6 +4,7 @@
 
 /* What the files of the engine share; nobody else includes this. */
 
+#include "base/arena.h"
 #include "base/btree.h"
 #include "base/idmap.h"
 #include "base/list.h"
@@ -11,19 +12,29 @@
 #include "core/engine.h"
 #include "core/queue.h"
 
+/* Complete gangs that found no room, and wait for a taker or a limit to have more. */
+struct gang_watch {
+    struct list waits;   /* struct gang_wait.node; those that are to be told first */
+    struct list changed; /* in engine->gang_changes: they are to be told */
+    uint64_t changes;
+};
+
 struct queue {
     struct str name;         /* owned by engine->queue_names */
     uint32_t index;          /* in engine->queues */
     struct btree ready;      /* major: priority; val: see READY_VAL_STATE */
     struct btree shun_heads; /* the first of each of the following; see engine_avoid.c */
     uint64_t gang_ready;     /* ready jobs that lie in their gangs; see engine_gang.c */
-    uint32_t planned, plan_round;
+    uint64_t planned;        /* within a plan, as plan_round says */
+    uint32_t plan_round;
+    struct gang_watch gang_watch;
     struct list shuns;       /* the ready jobs that are to stay off a node, by node */
     struct btree_entry head; /* what engine->heads holds for this queue */
     bool has_head;           /* false also if it has ready jobs, but may hand out none */
     bool dirty;              /* in engine->dirty: got ready jobs in this turn */
     uint64_t counts[STATUS_COUNT];
     uint32_t subs;       /* takers that name this queue */
+    struct list takers;  /* struct sub.all of these */
     uint32_t type;       /* the one seen last, in engine->types; 0: none */
     struct list waiters; /* struct sub.node, oldest ticket first */
     struct list dirty_node;
@@ -105,6 +116,7 @@ struct live {
 
 struct sub {
     struct list node; /* in queue->waiters or engine->all_waiters while the taker waits */
+    struct list all;  /* in queue->takers or engine->any_takers */
     struct taker *taker;
     struct queue *queue; /* NULL: all queues */
 };
@@ -123,10 +135,13 @@ struct taker {
     struct list all; /* in engine->takers */
     bool claim, paused;
     uint32_t limit, held_count;
-    uint32_t planned, plan_round; /* members of a gang it is to get; see engine_gang.c */
-    /* Within one search there: who led to it, and the next of those that are full. */
+    /* Within a plan for a gang (engine_gang_plan.c): the room it has left, and what it is to get.
+     */
+    uint32_t plan_room, plan_round;
+    struct gang_share *plan_shares;
+    /* Within one search there: what led to it, and the next of those that are full. */
     uint64_t plan_search;
-    struct gang_member *plan_for;
+    struct gang_part *plan_for;
     struct taker *plan_next;
     struct list held; /* struct live.held */
     span lease;
@@ -166,21 +181,30 @@ struct engine {
     struct idmap waits;      /* claims that wait, by id {0, ticket} */
     struct idmap avoids;     /* waiting jobs that must stay off a node, by id */
     uint64_t avoid_serial;
-    struct strmap gangs;       /* id → struct gang * */
-    struct idmap gang_members; /* those that have not ended */
-    struct list full_gangs;    /* that may be handed out, first place first */
+    struct strmap gangs;              /* id → struct gang * */
+    struct idmap gang_members;        /* those that have not ended */
+    struct strmap gang_shapes;        /* see engine_gang_plan.c */
+    struct btree gangs_due;           /* shapes by the place of their first gang; val: the shape */
+    struct gang_watch gang_watch;     /* for takers of all queues */
+    struct list gang_changes;         /* struct gang_watch.changed */
+    struct btree_entry gang_place[2]; /* where a pass got tired; none: at no place */
+    bool gangs_tired;
+    uint64_t gang_steps;
+    struct arena gang_shares; /* of one plan */
     uint32_t plan_round;
     uint64_t plan_search;     /* see struct taker */
     struct btree waiting_for; /* major: hash of a job that others wait for; those that do */
     struct list settling;     /* ends of jobs of which not all were told that wait for them */
     uint64_t settle_seq;      /* of the next record of such an end */
     struct list dirty, hungry, all_waiters, takers;
-    struct list spent;    /* struct queue_limits.spent */
-    uint32_t limit_count; /* queues that have limits */
-    struct idmap keys;    /* struct key_slot by {queue index + 1, hash} */
-    struct list owing;    /* those with jobs to be brought back */
-    uint64_t key_number;  /* of the newest */
-    size_t moves;         /* of parked jobs, in this dispatch */
+    struct list fed;        /* hungry ones for which there is no job, in this dispatch */
+    struct list any_takers; /* struct sub.all of those of all queues */
+    struct list spent;      /* struct queue_limits.spent */
+    uint32_t limit_count;   /* queues that have limits */
+    struct idmap keys;      /* struct key_slot by {queue index + 1, hash} */
+    struct list owing;      /* those with jobs to be brought back */
+    uint64_t key_number;    /* of the newest */
+    size_t moves;           /* of parked jobs, in this dispatch */
     uint64_t next_event;
     struct event_mark mark;
     uint64_t totals[STATUS_COUNT]; /* as the events say; see engine_check */
@@ -219,9 +243,10 @@ void engine_ended_add(struct engine *e, enum status s, struct id id, instant pur
 /* Whether it may hand out a job, and how many at most. */
 bool engine_limits_allow(const struct queue_limits *l);
 uint64_t engine_limits_room(const struct queue_limits *l);
-/* How many members of a gang may be handed out: one token of the rate does for all of them, for a
- * gang that had to save them up would wait while other jobs take each as it comes. */
-uint64_t engine_limits_gang_room(const struct queue_limits *l);
+/* How many members of a gang may be handed out after that many other jobs: one token of the rate
+ * does for all of them, for a gang that had to save them up would wait while other jobs take each
+ * as it comes. */
+uint64_t engine_limits_gang_room(const struct queue_limits *l, uint64_t others);
 /* A job of that queue is being handed out. */
 void engine_limits_draw(struct engine *e, instant now, struct queue_limits *l);
 /* The deadline of its next token. */
@@ -329,8 +354,10 @@ bool engine_avoid_forbids(const struct engine *e, struct id id, struct str node)
 /* The first ready job for a taker on that node, or on any if it is empty; none if the queue may
  * hand out nothing. */
 bool engine_ready_first(const struct queue *q, struct str node, struct btree_entry *first);
-/* How many ready jobs of the queue come before that place, but no more than `most`. */
-size_t engine_ready_rank(const struct queue *q, struct btree_entry place, size_t most);
+/* How many ready jobs of the queue come before that place, but no more than `most`; not those that
+ * must stay off that node, if one is given. */
+size_t engine_ready_rank(const struct queue *q, struct str node, struct btree_entry place,
+                         size_t most);
 /* Which node a waiting job must stay off, and until when; false: none. */
 bool engine_avoid_of(const struct engine *e, struct id id, struct str *node, instant *until);
 void engine_avoid_check(const struct queue *q);
@@ -358,9 +385,8 @@ void engine_gang_recalled(struct engine *e, const struct live *l, struct job_ext
  * Who was put off, or waits for a time of its own, stays. */
 NODISCARD struct err engine_gang_forward(struct engine *e, instant now, struct id id, instant was,
                                          instant ready_at);
-/* Hands out gangs for which there is room: those whose place is before that of any other job or,
- * if last, all. */
-struct err engine_gangs_dispatch(struct engine *e, instant now, struct arena *a, bool last);
+/* The node that a member had to stay off is any other from now on. */
+void engine_gang_avoids_no_more(struct engine *e, struct id id);
 /* Of a ready member: how many there are, how many there must be, how many are ready. */
 struct gang_view {
     uint32_t members, ready;
@@ -372,6 +398,17 @@ void engine_gang_read(const struct engine *e, struct job *job);
 void engine_gang_stale(const struct job_extras *x, struct run_ref ref, struct err *err);
 void engine_gang_checks(const struct engine *e);
 void engine_gang_fini(struct engine *e);
+
+/* engine_gang_plan.c */
+/* Hands out the gangs for which there is room. Before other jobs are handed out (not last), takers
+ * and limits keep room for those of them that come first. */
+struct err engine_gangs_dispatch(struct engine *e, instant now, struct arena *a, bool last);
+/* So many were looked at in the last of these that the rest must wait for the next dispatch. */
+bool engine_gangs_are_tired(const struct engine *e);
+/* The taker has more room than before, or the limits of the queue have. */
+void engine_gangs_room(struct engine *e, const struct taker *t);
+void engine_gangs_limits(struct engine *e, struct queue *q);
+void engine_gang_watch_init(struct gang_watch *w);
 
 /* engine_take.c */
 uint32_t engine_taker_room(const struct taker *t);

@@ -36,9 +36,9 @@ uint64_t engine_limits_room(const struct queue_limits *l)
     return tokens < room ? tokens : room;
 }
 
-uint64_t engine_limits_gang_room(const struct queue_limits *l)
+uint64_t engine_limits_gang_room(const struct queue_limits *l, uint64_t others)
 {
-    return engine_limits_room(l) > 0 ? free_slots(l) : 0;
+    return engine_limits_room(l) > others ? free_slots(l) - others : 0;
 }
 
 bool engine_limits_allow(const struct queue_limits *l)
@@ -81,6 +81,7 @@ void engine_limits_due(struct engine *e, instant now, struct queue *q)
     bucket_refill(&l->bucket, &l->set.rate, now);
     set_wake(e, l);
     engine_queue_refresh(e, q);
+    engine_gangs_limits(e, q);
 }
 
 static void store(struct engine *e, const struct queue_limits *l)
@@ -145,6 +146,7 @@ struct err engine_queue_put(struct engine *e, instant now, struct str name,
         engine_keys_limited(e, q);
     set_wake(e, l);
     engine_queue_refresh(e, q);
+    engine_gangs_limits(e, q);
     store(e, l);
     return err_none();
 }

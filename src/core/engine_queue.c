@@ -44,6 +44,8 @@ struct queue *engine_queue_get(struct engine *e, struct str name)
     list_init(&q->shuns);
     list_init(&q->dirty_node);
     list_init(&q->slots);
+    list_init(&q->takers);
+    engine_gang_watch_init(&q->gang_watch);
     return q;
 }
 
@@ -63,6 +65,7 @@ void engine_queue_drop_if_unused(struct engine *e, struct queue *q)
         return;
     must(!q->has_head && list_is_empty(&q->waiters) && list_is_empty(&q->slots));
     list_unlink(&q->dirty_node);
+    list_unlink(&q->gang_watch.changed);
     btree_fini(&q->ready);
     btree_fini(&q->parked);
     engine_avoid_queue_fini(q);

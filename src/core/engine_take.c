@@ -67,8 +67,10 @@ void engine_live_end(struct engine *e, struct live *l)
     l->queue->counts[STATUS_IN_FLIGHT]--;
     if (l->key)
         engine_key_end(e, l->key);
-    if (l->queue->limits)
+    if (l->queue->limits) {
         engine_queue_refresh(e, l->queue);
+        engine_gangs_limits(e, l->queue);
+    }
     if (instant_is_set(l->lease_end))
         engine_deadline_remove(e, l->lease_end, l->id);
     leave_group(e, l);
@@ -76,6 +78,7 @@ void engine_live_end(struct engine *e, struct live *l)
         list_unlink(&l->held);
         l->taker->held_count--;
         become_hungry(e, l->taker);
+        engine_gangs_room(e, l->taker);
     }
     worker_unref(l->worker);
     free(l->extras);
@@ -338,6 +341,7 @@ static void free_taker(struct engine *e, struct taker *t)
     list_unlink(&t->all);
     for (size_t i = 0; i < t->sub_count; i++) {
         struct queue *q = t->subs[i].queue;
+        list_unlink(&t->subs[i].all);
         if (!q)
             continue;
         q->subs--;
@@ -458,6 +462,17 @@ static void move_all(struct list *from, struct list *to)
     }
 }
 
+/* Those for whom there is no job may still get some of a gang. */
+static void settle_fed(struct engine *e, instant now)
+{
+    while (!list_is_empty(&e->fed)) {
+        struct taker *t = LIST_OF(e->fed.next, struct taker, hungry);
+        list_unlink(&t->hungry);
+        t->mood = TAKER_IDLE;
+        settle(e, now, t);
+    }
+}
+
 /* Those whose job will be known later stay hungry, and hold up nobody else. */
 static struct err feed_hungry(struct engine *e, instant now, struct arena *a)
 {
@@ -475,8 +490,8 @@ static struct err feed_hungry(struct engine *e, instant now, struct arena *a)
          * starve the others. */
         if (choice == CHOICE_LATER) {
             list_append(&later, &t->hungry);
-        } else if (choice == CHOICE_JOB && has_room(t)) {
-            list_append(&e->hungry, &t->hungry);
+        } else if (has_room(t)) {
+            list_append(choice == CHOICE_JOB ? &e->hungry : &e->fed, &t->hungry);
         } else {
             t->mood = TAKER_IDLE;
             settle(e, now, t);
@@ -498,10 +513,14 @@ struct err engine_dispatch(struct engine *e, instant now, struct arena *a)
          * another: then someone else must be woken for the first. */
     } while (woken);
     TRY(engine_gangs_dispatch(e, now, a, true));
-    TRY(feed_hungry(e, now, a)); /* claims that got some of a gang are to be answered */
-    if (engine_keys_tired(e))
-        answer_what_was_got(e);
+    TRY(feed_hungry(e, now, a)); /* those who got some of a gang have had all else */
+    if (engine_gangs_are_tired(e))
+        move_all(&e->fed, &e->hungry); /* there may be a gang for them */
     else
+        settle_fed(e, now);
+    if (engine_dispatch_again(e))
+        answer_what_was_got(e);
+    if (!engine_keys_tired(e))
         forget_dirty(e);
     flush_takes(e, now);
     engine_limits_flush(e);
@@ -535,8 +554,11 @@ struct taker *engine_taker_open(struct engine *e, const struct taker_spec *spec,
             s->queue = engine_queue_get(e, spec->queues[i]);
             s->queue->subs++;
         }
+        list_init(&s->all);
+        list_append(s->queue ? &s->queue->takers : &e->any_takers, &s->all);
     }
     become_hungry(e, t);
+    engine_gangs_room(e, t);
     return t;
 }
 
@@ -559,10 +581,12 @@ void engine_taker_pause(struct engine *e, struct taker *t, bool paused)
     if (t->paused == paused)
         return;
     t->paused = paused;
-    if (paused)
+    if (paused) {
         leave_mood(e, t);
-    else
-        become_hungry(e, t);
+        return;
+    }
+    become_hungry(e, t);
+    engine_gangs_room(e, t);
 }
 
 void engine_wait_over(struct engine *e, uint64_t ticket)

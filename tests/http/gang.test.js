@@ -53,6 +53,16 @@ describe('a gang', () => {
         assert.equal((await server.job(first[0])).gang.active, 3);
     });
 
+    it('goes_to_a_claim_that_does_not_wait_whatever_older_jobs_there_are', async () => {
+        const queue = queueName();
+        const unwanted = await server.enqueue({ queue: queueName() }); // nobody takes it
+        const older = await server.enqueue({ queue });
+        const ids = await enqueue(server, queue, newGang(2), 2);
+        const jobs = await claim(server, queue, 3, { wait_ms: 0 });
+        assert.deepEqual(idsOf(jobs), [older.id, ...ids].sort());
+        assert.equal((await server.job(unwanted.id)).status, 'ready');
+    });
+
     it('is_not_handed_out_in_part', async () => {
         const queue = queueName();
         const ids = await enqueue(server, queue, newGang(3), 3);

@@ -1,0 +1,657 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Which gangs may be handed out, and to whom.
+ *
+ * Gangs whose members ask for the same (so many of each queue, so many of these off some node) have
+ * one shape: when one of them finds no room the others find none either, so only the first of a
+ * shape is ever planned. A shape that found no room is blocked. It is planned again when one of
+ * those queues gets a taker with more room, or more room in its limits, that were too few: how many
+ * gangs wait does not matter to anyone else.
+ *
+ * A plan is a flow: from parts (the members of a shape that are alike) to takers. Where those that
+ * may have a member are full by now, others that they were to get move to other takers, which may
+ * push on further ones: takers differ in their queues and nodes, and whoever could go anywhere must
+ * not keep out who could not. So a gang is handed out exactly when it fits. */
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/must.h"
+#include "core/engine_gang_internal.h"
+
+/* Steps of one pass over the shapes: each is a look at a taker or a shape. The rest is done in the
+ * next turn. */
+#define STEPS_MAX 50000
+
+/* One that waits for a change. */
+struct gang_wait {
+    struct list node; /* in gang_watch.waits iff the shape is blocked, and by this */
+    uint64_t seen;    /* changes before it began to wait */
+    struct gang_shape *shape;
+};
+
+/* So many of a part are to go to that taker. */
+struct gang_share {
+    struct gang_part *part;
+    struct taker *taker;
+    uint32_t count;
+    struct gang_share *next_of_part, *next_of_taker;
+};
+
+/* Members that are alike. */
+struct gang_part {
+    struct gang_wait wait; /* for its queue */
+    struct queue *queue;
+    struct str node; /* which they must stay off, or empty */
+    uint32_t count;
+    /* Within a plan: */
+    uint32_t left; /* that have no taker yet */
+    struct gang_share *shares, *last_share;
+    uint64_t search;   /* the newest that has reached it */
+    struct taker *via; /* by which: some of it were to go there */
+};
+
+struct gang_shape {
+    struct gang_wait wait; /* for takers of all queues */
+    struct str key;        /* owned by engine->gang_shapes */
+    struct btree gangs;    /* by place; val: struct gang * */
+    bool is_due;           /* in engine->gangs_due; else it is blocked */
+    struct btree_entry due;
+    size_t part_count;
+    struct gang_part parts[];
+};
+
+static bool is_same(const struct btree_entry *a, const struct btree_entry *b)
+{
+    return a->major == b->major && a->hi == b->hi && a->lo == b->lo;
+}
+
+static struct gang *first_of(const struct gang_shape *s)
+{
+    struct btree_entry first;
+    return btree_first(&s->gangs, &first) ? (struct gang *)(uintptr_t)first.val : NULL;
+}
+
+/* --- due or blocked --- */
+
+/* Keeps engine->gangs_due in step with the shape's first gang. */
+static void refresh_due(struct engine *e, struct gang_shape *s, bool due)
+{
+    const struct gang *first = first_of(s);
+    bool has = due && first;
+    if (s->is_due && has && is_same(&s->due, &first->place))
+        return;
+    if (s->is_due)
+        must(btree_remove(&e->gangs_due, s->due, NULL));
+    s->is_due = has;
+    if (!has)
+        return;
+    s->due = first->place;
+    s->due.val = (uint64_t)(uintptr_t)s;
+    must(btree_put(&e->gangs_due, s->due));
+}
+
+static void wait_for(struct gang_watch *w, struct gang_wait *wait)
+{
+    wait->seen = w->changes;
+    list_append(&w->waits, &wait->node);
+}
+
+static void wait_no_more(struct gang_shape *s)
+{
+    list_unlink(&s->wait.node);
+    for (size_t i = 0; i < s->part_count; i++)
+        list_unlink(&s->parts[i].wait.node);
+}
+
+static void make_due(struct engine *e, struct gang_shape *s)
+{
+    wait_no_more(s);
+    refresh_due(e, s, true);
+}
+
+/* After a plan that found no room: what it reached is what was too little. */
+static void block(struct engine *e, struct gang_shape *s)
+{
+    refresh_due(e, s, false);
+    wait_for(&e->gang_watch, &s->wait);
+    for (size_t i = 0; i < s->part_count; i++)
+        if (s->parts[i].search == e->plan_search)
+            wait_for(&s->parts[i].queue->gang_watch, &s->parts[i].wait);
+}
+
+static void changed(struct engine *e, struct gang_watch *w)
+{
+    if (list_is_empty(&w->waits))
+        return;
+    w->changes++;
+    if (list_is_empty(&w->changed))
+        list_append(&e->gang_changes, &w->changed);
+}
+
+void engine_gangs_room(struct engine *e, const struct taker *t)
+{
+    if (e->gang_shapes.count == 0)
+        return;
+    for (size_t i = 0; i < t->sub_count; i++) {
+        struct queue *q = t->subs[i].queue;
+        changed(e, q ? &q->gang_watch : &e->gang_watch);
+    }
+}
+
+void engine_gangs_limits(struct engine *e, struct queue *q)
+{
+    changed(e, &q->gang_watch);
+}
+
+void engine_gang_watch_init(struct gang_watch *w)
+{
+    list_init(&w->waits);
+    list_init(&w->changed);
+}
+
+static bool is_tired(const struct engine *e, uint64_t began)
+{
+    return e->gang_steps - began >= STEPS_MAX;
+}
+
+/* Those who wait for what has changed are due. Who began to wait since lies behind them. */
+static void take_notice(struct engine *e, uint64_t began)
+{
+    while (!list_is_empty(&e->gang_changes)) {
+        struct gang_watch *w = LIST_OF(e->gang_changes.next, struct gang_watch, changed);
+        while (!list_is_empty(&w->waits)) {
+            struct gang_wait *wait = LIST_OF(w->waits.next, struct gang_wait, node);
+            if (wait->seen == w->changes)
+                break;
+            if (is_tired(e, began))
+                return;
+            e->gang_steps++;
+            make_due(e, wait->shape);
+        }
+        list_unlink(&w->changed);
+    }
+}
+
+/* --- shapes --- */
+
+struct likeness {
+    struct gang_member *member;
+    struct str node;
+};
+
+static int compare_likeness(const void *a, const void *b)
+{
+    const struct likeness *x = a, *y = b;
+    if (x->member->queue->index != y->member->queue->index)
+        return x->member->queue->index < y->member->queue->index ? -1 : 1;
+    int order = str_cmp(x->node, y->node);
+    return order ? order : id_cmp(x->member->id, y->member->id);
+}
+
+static bool are_alike(const struct likeness *a, const struct likeness *b)
+{
+    return a->member->queue == b->member->queue && str_eq(a->node, b->node);
+}
+
+/* The members, those that are alike side by side. */
+static struct likeness *sort_members(const struct engine *e, const struct gang *g)
+{
+    struct likeness *all = alloc_zero(g->count * sizeof *all);
+    size_t n = 0;
+    for (struct list *l = g->members.next; l != &g->members; l = l->next) {
+        instant until;
+        all[n].member = LIST_OF(l, struct gang_member, node);
+        if (!engine_avoid_of(e, all[n].member->id, &all[n].node, &until))
+            all[n].node = (struct str){0};
+        n++;
+    }
+    qsort(all, n, sizeof *all, compare_likeness);
+    return all;
+}
+
+/* Where the part that begins at `from` ends. */
+static size_t part_end(const struct likeness *all, size_t from, size_t count)
+{
+    size_t to = from + 1;
+    while (to < count && are_alike(&all[from], &all[to]))
+        to++;
+    return to;
+}
+
+static void write_key(const struct likeness *all, size_t count, struct buf *key, size_t *parts)
+{
+    *parts = 0;
+    for (size_t i = 0, next; i < count; i = next, ++*parts) {
+        next = part_end(all, i, count);
+        const uint32_t numbers[] = {all[i].member->queue->index, (uint32_t)(next - i),
+                                    (uint32_t)all[i].node.len};
+        buf_add(key, numbers, sizeof numbers);
+        buf_str(key, all[i].node);
+    }
+}
+
+static struct gang_shape *shape_new(struct engine *e, struct str key, size_t parts,
+                                    const struct likeness *all, size_t count)
+{
+    struct gang_shape *s = alloc_zero(sizeof *s + parts * sizeof s->parts[0]);
+    s->key = strmap_put(&e->gang_shapes, key, s);
+    s->part_count = parts;
+    s->wait.shape = s;
+    list_init(&s->wait.node);
+    struct gang_part *p = s->parts;
+    size_t node = 0;
+    for (size_t i = 0, next; i < count; i = next, p++) {
+        next = part_end(all, i, count);
+        node += 3 * sizeof(uint32_t);
+        p->queue = all[i].member->queue;
+        p->count = (uint32_t)(next - i);
+        p->node = (struct str){s->key.at + node, all[i].node.len};
+        p->wait.shape = s;
+        list_init(&p->wait.node);
+        node += all[i].node.len;
+    }
+    return s;
+}
+
+static struct gang_shape *shape_get(struct engine *e, const struct gang *g)
+{
+    struct likeness *all = sort_members(e, g);
+    struct buf key = {0};
+    size_t parts;
+    write_key(all, g->count, &key, &parts);
+    struct gang_shape *s = strmap_get(&e->gang_shapes, buf_view(&key));
+    if (!s)
+        s = shape_new(e, buf_view(&key), parts, all, g->count);
+    struct gang_part *part = s->parts;
+    for (size_t i = 0, next; i < g->count; i = next, part++) {
+        next = part_end(all, i, g->count);
+        for (size_t k = i; k < next; k++)
+            all[k].member->part = part;
+    }
+    buf_fini(&key);
+    free(all);
+    return s;
+}
+
+static struct btree_entry place_of(const struct gang *g)
+{
+    struct btree_entry place = LIST_OF(g->members.next, const struct gang_member, node)->entry;
+    for (const struct list *n = g->members.next; n != &g->members; n = n->next) {
+        const struct gang_member *m = LIST_OF(n, const struct gang_member, node);
+        if (engine_is_before(&m->entry, &place))
+            place = m->entry;
+    }
+    place.val = (uint64_t)(uintptr_t)g;
+    return place;
+}
+
+void engine_gang_plan_add(struct engine *e, struct gang *g)
+{
+    must(!g->shape && g->count > 0);
+    e->gang_steps += g->count;
+    struct gang_shape *s = shape_get(e, g);
+    bool is_new = s->gangs.count == 0;
+    g->shape = s;
+    g->place = place_of(g);
+    must(btree_put(&s->gangs, g->place));
+    refresh_due(e, s, s->is_due || is_new);
+}
+
+void engine_gang_plan_remove(struct engine *e, struct gang *g)
+{
+    struct gang_shape *s = g->shape;
+    if (!s)
+        return;
+    g->shape = NULL;
+    must(btree_remove(&s->gangs, g->place, NULL));
+    refresh_due(e, s, s->is_due);
+    if (s->gangs.count > 0)
+        return;
+    wait_no_more(s);
+    must(strmap_remove(&e->gang_shapes, s->key) == s);
+    free(s);
+}
+
+/* --- plans --- */
+
+/* A search for takers for the gangs of a shape. */
+struct plan {
+    struct engine *e;
+    struct gang_shape *shape;
+    /* Takers keep room for what comes before that place, and limits do; NULL: for nothing. */
+    const struct btree_entry *place;
+    bool reserved; /* that made a difference to some taker or limit */
+    struct arena *shares;
+    struct taker *last; /* that was reached, in this search */
+};
+
+/* How many jobs that t could have from that queue come before the place, but no more than `most`.
+ */
+static uint64_t older_in(const struct queue *q, const struct taker *t,
+                         const struct btree_entry *place, uint64_t most)
+{
+    struct str node = {t->node->bytes, t->node->len};
+    struct btree_entry first;
+    if (!engine_ready_first(q, node, &first) || !engine_is_before(&first, place))
+        return 0;
+    uint64_t room = q->limits ? engine_limits_room(q->limits) : most;
+    return engine_ready_rank(q, node, *place, room < most ? room : most);
+}
+
+static uint32_t older_for(struct engine *e, const struct taker *t, const struct btree_entry *place,
+                          uint32_t most)
+{
+    uint64_t n = 0;
+    struct btree_entry head;
+    if (t->sub_count == 1 && !t->subs[0].queue) {
+        bool more = btree_first(&e->heads, &head);
+        for (; more && n < most && engine_is_before(&head, place); e->gang_steps++) {
+            n += older_in(e->queues[head.val], t, place, most - n);
+            more = btree_after(&e->heads, head, &head);
+        }
+        return (uint32_t)n;
+    }
+    for (size_t i = 0; i < t->sub_count && n < most; i++, e->gang_steps++)
+        n += older_in(t->subs[i].queue, t, place, most - n);
+    return (uint32_t)n;
+}
+
+/* How many more it can get. */
+static uint32_t room_of(struct plan *p, struct taker *t)
+{
+    if (t->plan_round != p->e->plan_round) {
+        t->plan_round = p->e->plan_round;
+        t->plan_shares = NULL;
+        t->plan_room = engine_taker_room(t);
+        uint32_t older = p->place ? older_for(p->e, t, p->place, t->plan_room) : 0;
+        p->reserved |= older > 0;
+        t->plan_room -= older;
+    }
+    return t->plan_room;
+}
+
+static struct gang_share *share_get(struct plan *p, struct gang_part *part, struct taker *t)
+{
+    struct gang_share *s = t->plan_shares;
+    while (s && s->part != part)
+        s = s->next_of_taker;
+    if (s)
+        return s;
+    s = ARENA_NEW(p->shares, struct gang_share);
+    *s = (struct gang_share){.part = part, .taker = t, .next_of_taker = t->plan_shares};
+    t->plan_shares = s;
+    if (part->shares)
+        part->last_share->next_of_part = s;
+    else
+        part->shares = s;
+    return part->last_share = s;
+}
+
+static bool may_have(const struct taker *t, const struct gang_part *part)
+{
+    return part->node.len == 0 || !str_eq((struct str){t->node->bytes, t->node->len}, part->node);
+}
+
+/* The takers of a queue: first those that name it, then those of all queues. */
+static struct sub *next_taker(const struct engine *e, const struct queue *q, const struct sub *s)
+{
+    const struct list *n = s ? s->all.next : q->takers.next;
+    if (n == &q->takers)
+        n = e->any_takers.next;
+    return n == &e->any_takers ? NULL : LIST_OF(n, struct sub, all);
+}
+
+/* Gives what is left of the part to whoever has room. */
+static void fill(struct plan *p, struct gang_part *part)
+{
+    struct sub *s = next_taker(p->e, part->queue, NULL);
+    for (; s && part->left > 0; s = next_taker(p->e, part->queue, s)) {
+        struct taker *t = s->taker;
+        p->e->gang_steps++;
+        if (engine_taker_room(t) == 0 || !may_have(t, part))
+            continue;
+        uint32_t room = room_of(p, t), n = room < part->left ? room : part->left;
+        if (n == 0)
+            continue;
+        share_get(p, part, t)->count += n;
+        t->plan_room -= n;
+        part->left -= n;
+    }
+}
+
+/* Looks at the takers that may have this part and were not reached in this search yet, and puts
+ * them behind the last. Returns the first that has room, or NULL. */
+static struct taker *reach(struct plan *p, struct gang_part *part, struct taker *via)
+{
+    part->search = p->e->plan_search;
+    part->via = via;
+    struct sub *s = next_taker(p->e, part->queue, NULL);
+    for (; s; s = next_taker(p->e, part->queue, s)) {
+        struct taker *t = s->taker;
+        p->e->gang_steps++;
+        if (t->plan_search == p->e->plan_search || engine_taker_room(t) == 0 || !may_have(t, part))
+            continue;
+        t->plan_search = p->e->plan_search;
+        t->plan_for = part;
+        t->plan_next = NULL;
+        if (room_of(p, t) > 0)
+            return t;
+        p->last->plan_next = t;
+        p->last = t;
+    }
+    return NULL;
+}
+
+/* Who has room for one more of the part, if those before it on the way there move on. */
+static struct taker *search(struct plan *p, struct gang_part *part)
+{
+    struct taker first = {0};
+    p->e->plan_search++;
+    p->last = &first;
+    struct taker *found = reach(p, part, NULL);
+    for (struct taker *full = first.plan_next; full && !found; full = full->plan_next)
+        for (struct gang_share *s = full->plan_shares; s && !found; s = s->next_of_taker)
+            if (s->count > 0 && s->part->search != p->e->plan_search)
+                found = reach(p, s->part, full);
+    p->last = NULL;
+    return found;
+}
+
+/* How many can move along the way that led to t. */
+static uint32_t width(struct plan *p, const struct gang_part *part, struct taker *t)
+{
+    uint32_t n = part->left < t->plan_room ? part->left : t->plan_room;
+    for (struct gang_part *moved = t->plan_for; moved != part; moved = t->plan_for) {
+        t = moved->via;
+        uint32_t count = share_get(p, moved, t)->count;
+        n = count < n ? count : n;
+    }
+    return n;
+}
+
+static void move_along(struct plan *p, struct gang_part *part, struct taker *t)
+{
+    uint32_t n = width(p, part, t);
+    t->plan_room -= n;
+    part->left -= n;
+    for (;;) {
+        struct gang_part *moved = t->plan_for;
+        share_get(p, moved, t)->count += n;
+        if (moved == part)
+            return;
+        t = moved->via;
+        share_get(p, moved, t)->count -= n;
+    }
+}
+
+/* Whether the limits of the part's queue have room for those of all parts on it so far. */
+static bool may_leave(struct plan *p, const struct gang_part *part)
+{
+    struct queue *q = part->queue;
+    if (q->plan_round != p->e->plan_round)
+        q->planned = 0;
+    q->plan_round = p->e->plan_round;
+    q->planned += part->count;
+    if (!q->limits)
+        return true;
+    uint64_t room = engine_limits_room(q->limits), older = 0;
+    if (p->place && room < UINT64_MAX)
+        older = engine_ready_rank(q, (struct str){0}, *p->place, room);
+    p->reserved |= older > 0;
+    return engine_limits_gang_room(q->limits, older) >= q->planned;
+}
+
+static bool place_part(struct plan *p, struct gang_part *part)
+{
+    if (!may_leave(p, part)) {
+        part->search = ++p->e->plan_search; /* that alone is to blame */
+        return false;
+    }
+    fill(p, part);
+    while (part->left > 0) {
+        struct taker *t = search(p, part);
+        if (!t)
+            return false;
+        move_along(p, part, t);
+    }
+    return true;
+}
+
+/* Finds takers for all parts, if there are such that have room for all of them. */
+static bool make_plan(struct plan *p)
+{
+    struct gang_shape *s = p->shape;
+    p->e->plan_round++;
+    arena_reset(p->shares);
+    for (size_t i = 0; i < s->part_count; i++) {
+        s->parts[i].left = s->parts[i].count;
+        s->parts[i].shares = NULL;
+    }
+    for (size_t i = 0; i < s->part_count; i++, p->e->gang_steps++)
+        if (!place_part(p, &s->parts[i]))
+            return false;
+    return true;
+}
+
+/* --- handing out --- */
+
+/* Says of each member who gets it. */
+static void assign(struct gang *g)
+{
+    for (struct list *n = g->members.next; n != &g->members; n = n->next) {
+        struct gang_member *m = LIST_OF(n, struct gang_member, node);
+        struct gang_share *s = m->part->shares;
+        while (s->count == 0)
+            s = m->part->shares = s->next_of_part;
+        s->count--;
+        m->plan = s->taker;
+    }
+}
+
+/* With the first member that goes the gang has no shape any more. */
+static struct err hand_out(struct engine *e, instant now, struct arena *a, struct gang *g)
+{
+    size_t count = 0;
+    struct taker **takers = arena_get(a, g->count * sizeof *takers);
+    assign(g);
+    for (struct list *n = g->members.next; n != &g->members; n = n->next) {
+        struct gang_member *m = LIST_OF(n, struct gang_member, node);
+        struct taker *t = m->plan;
+        if (t->plan_round == e->plan_round) /* met for the first time */
+            takers[count++] = t;
+        t->plan_round = 0;
+        TRY(engine_give(e, now, a, t, m->queue, m->entry));
+    }
+    for (size_t i = 0; i < count; i++)
+        engine_taker_settle(e, now, takers[i]);
+    return err_none();
+}
+
+static struct err try_shape(struct engine *e, instant now, struct arena *a, struct gang_shape *s,
+                            bool last)
+{
+    struct gang *g = first_of(s);
+    struct plan p = {
+        .e = e, .shape = s, .place = last ? NULL : &g->place, .shares = &e->gang_shares};
+    if (make_plan(&p))
+        return hand_out(e, now, a, g);
+    if (!p.reserved)
+        block(e, s);
+    return err_none();
+}
+
+struct err engine_gangs_dispatch(struct engine *e, instant now, struct arena *a, bool last)
+{
+    uint64_t began = e->gang_steps;
+    if (last)
+        e->gangs_tired = false;
+    if (e->gang_shapes.count == 0)
+        return err_none();
+    take_notice(e, began);
+    began = e->gang_steps;
+    if (!last && e->heads.count == 0)
+        return err_none(); /* nobody to come before */
+    /* Goes on where the last pass that got tired left off, or those behind would never be seen. */
+    struct btree_entry *at = &e->gang_place[last];
+    bool from_start = at->hi == 0;
+    struct btree_entry next;
+    while (btree_after(&e->gangs_due, *at, &next)) {
+        if (is_tired(e, began)) {
+            e->gangs_tired |= last;
+            return err_none();
+        }
+        *at = next;
+        e->gang_steps++;
+        TRY(try_shape(e, now, a, (struct gang_shape *)(uintptr_t)next.val, last));
+    }
+    *at = (struct btree_entry){0};
+    if (last)
+        e->gangs_tired = !from_start || !list_is_empty(&e->gang_changes);
+    return err_none();
+}
+
+uint64_t engine_gang_steps(const struct engine *e)
+{
+    return e->gang_steps;
+}
+
+bool engine_gangs_are_tired(const struct engine *e)
+{
+    return e->gangs_tired;
+}
+
+/* --- the check, and the end --- */
+
+void engine_gang_plan_check(const struct engine *e)
+{
+    size_t due = 0;
+    btree_check(&e->gangs_due);
+    for (size_t i = 0; i < e->gang_shapes.cap; i++) {
+        const struct gang_shape *s =
+            e->gang_shapes.slots[i].key ? e->gang_shapes.slots[i].val : NULL;
+        if (!s)
+            continue;
+        const struct gang *first = first_of(s);
+        btree_check(&s->gangs);
+        must(first && (!s->is_due || is_same(&s->due, &first->place)));
+        must(s->is_due == list_is_empty(&s->wait.node));
+        due += s->is_due;
+    }
+    must(due == e->gangs_due.count);
+}
+
+void engine_gang_plan_fini(struct engine *e)
+{
+    for (size_t i = 0; i < e->gang_shapes.cap; i++) {
+        struct gang_shape *s = e->gang_shapes.slots[i].key ? e->gang_shapes.slots[i].val : NULL;
+        if (!s)
+            continue;
+        btree_fini(&s->gangs);
+        free(s);
+    }
+    strmap_fini(&e->gang_shapes);
+    btree_fini(&e->gangs_due);
+    arena_fini(&e->gang_shares);
+}
