@@ -258,7 +258,11 @@ void ledger_poison_audit(const struct ledger *l, const struct mjob *m, const str
         const struct run *run = &runs->runs[i];
         bool poisoned = is_poisoned(run);
         bool gone = poisoned || memmem(run->reason.at, run->reason.len, closed, sizeof closed - 1);
+        span held = instant_diff(run->ended_at, run->taken_at);
         if (run->outcome == OUTCOME_LOST) {
+            gone &= held.ms >= l->settings.lost_worker_min_held.ms;
+            PROMISE(gone || !poisoned, "POISON", "job %lu is poison after %lld ms", m->serial,
+                    (long long)held.ms);
             least += gone;
             most += gone;
         } else if (run->outcome == OUTCOME_EXPIRED) {

@@ -39,6 +39,9 @@ struct engine_settings {
     /* After so many runs in a row that ended with their worker lost a job is dead, whatever is
      * left of its retries; 0: never. */
     uint32_t lost_worker_limit;
+    /* A run that a stream held for less does not count as one of these when the stream breaks: a
+     * client that just stops says nothing of its jobs. */
+    span lost_worker_min_held;
     /* How long a retry must stay off a node if its policy does not say. */
     span avoid_required;
 };

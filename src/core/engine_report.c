@@ -452,8 +452,9 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
 
 void engine_lose(struct engine *e, instant now, struct live *l)
 {
-    l->losses++;
-    if (!is_poison(e, l->losses)) {
+    bool counts = instant_diff(now, l->taken_at).ms >= e->settings.lost_worker_min_held.ms;
+    l->losses += counts;
+    if (!counts || !is_poison(e, l->losses)) {
         engine_return(e, now, l, OUTCOME_LOST, "the worker's stream closed");
         return;
     }

@@ -88,6 +88,11 @@ static const struct option_def table[] = {
      .help = "after how many runs in a row that ended with their worker lost (its stream broke or "
              "its lease ran out) a job is dead, whatever is left of its retries; 0: never",
      .live = true},
+    {"lost-worker-min-held", "DURATION", OPTION_SPAN, AT(lost_worker_min_held),
+     ENV("LOST_WORKER_MIN_HELD"), .def = "10s",
+     .help = "how long a stream must have held a job for the run to count there when the stream "
+             "breaks; runs that began by a claim always count",
+     .live = true},
     {"avoid-node-for", "DURATION", OPTION_SPAN, AT(avoid_required), ENV("AVOID_NODE_FOR"),
      .def = "5m",
      .help = "how long a retry with anti-affinity is kept off the node of the failed run, if its "

@@ -44,6 +44,7 @@ struct settings {
     uint64_t event_max_bytes;
     int cron_missed;           /* enum settings_cron_missed */
     int64_t lost_worker_limit; /* 0: none */
+    span lost_worker_min_held;
     span avoid_required;
     bool retry_policy_enabled;
     span heartbeat_interval;

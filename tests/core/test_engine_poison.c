@@ -62,6 +62,42 @@ static void a_job_that_lost_too_many_streams_in_a_row_is_dead(void **state)
     assert_int_equal(rig_status(r, id), STATUS_DEAD);
 }
 
+/* However often: a client that just stops did not fall over its job. */
+static void a_stream_that_held_it_only_for_a_moment_does_not_count(void **state)
+{
+    R;
+    r->settings.lost_worker_min_held = (span){10000};
+    limit(r, 2);
+    struct id id = rig_add(r, "q");
+    for (int i = 0; i < 5; i++)
+        break_stream(r, id);
+    assert_int_equal(rig_status(r, id), STATUS_READY);
+    assert_int_equal(rig_read(r, id)->state.losses, 0);
+    assert_int_equal(rig_run(r, id, 4)->outcome, OUTCOME_LOST);
+    for (int64_t held = 9999; held <= 10001; held++) {
+        struct taker *t = rig_stream(r, "w", "q", 1);
+        rig_turn(r);
+        rig_turn_after(r, held);
+        assert_int_equal(rig_status(r, id), STATUS_IN_FLIGHT);
+        engine_taker_close(r->e, r->now, t, TAKER_GONE);
+    }
+    assert_poison(r, id, "dead: its worker was lost in 2 runs in a row");
+}
+
+/* A claim is held until its lease is over, however short that is. */
+static void a_moment_in_between_leaves_the_count_as_it_is(void **state)
+{
+    R;
+    r->settings.lost_worker_min_held = (span){RIG_LEASE.ms + 1};
+    limit(r, 2);
+    struct id id = rig_add(r, "q");
+    let_lease_expire(r, id);
+    break_stream(r, id);
+    assert_int_equal(rig_read(r, id)->state.losses, 1);
+    let_lease_expire(r, id);
+    assert_poison(r, id, "dead: its worker was lost in 2 runs in a row");
+}
+
 static void leases_that_ran_out_and_broken_streams_count_together(void **state)
 {
     R;
@@ -217,6 +253,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_job_that_lost_too_many_streams_in_a_row_is_dead),
+        TEST(a_stream_that_held_it_only_for_a_moment_does_not_count),
+        TEST(a_moment_in_between_leaves_the_count_as_it_is),
         TEST(leases_that_ran_out_and_broken_streams_count_together),
         TEST(a_run_that_ends_in_another_way_begins_the_count_anew),
         TEST(what_its_gang_does_leaves_the_count_as_it_is),

@@ -24,8 +24,28 @@ async function letLeaseExpire(server, queue, id) {
 
 const REASON = /^dead: its worker was lost in (\d) runs in a row$/;
 
-describe('a job that loses its workers', () => {
+describe('a client that just stops', () => {
     const server = useServer();
+
+    it('does_not_kill_its_job_however_often_it_breaks_a_young_stream', async () => {
+        const queue = queueName();
+        const { id } = await server.enqueue({ queue });
+        for (let i = 0; i < 6; i++) {
+            const taker = await server.take(`?queue=${queue}`);
+            assert.equal((await taker.next()).id, id);
+            taker.close();
+            await until(async () => (await server.job(id)).status === 'ready', 'it is back');
+        }
+        assert.equal((await server.job(id)).losses, undefined);
+        const runs = await server.runs(id);
+        assert.deepEqual(runs.map((run) => run.outcome), Array(6).fill('worker-lost'));
+    });
+});
+
+const COUNT_ALL = ['--lost-worker-min-held', '0s'];
+
+describe('a job that loses its workers', () => {
+    const server = useServer({ args: COUNT_ALL });
 
     it('is_dead_after_five_broken_streams_in_a_row', async () => {
         const queue = queueName();
@@ -86,7 +106,7 @@ describe('a job that loses its workers', () => {
 
 describe('the limit of lost workers', () => {
     it('does_not_count_what_a_stop_or_a_crash_of_the_server_cuts_off', async () => {
-        const server = new Server({ args: ['--lost-worker-limit', '1'] });
+        const server = new Server({ args: [...COUNT_ALL, '--lost-worker-limit', '1'] });
         const queue = queueName();
         await server.start();
         const { id } = await server.enqueue({ queue });
@@ -108,7 +128,7 @@ describe('the limit of lost workers', () => {
     });
 
     it('may_be_switched_off', async () => {
-        const server = new Server({ args: ['--lost-worker-limit', '0'] });
+        const server = new Server({ args: [...COUNT_ALL, '--lost-worker-limit', '0'] });
         await server.start();
         const queue = queueName();
         const { id } = await server.enqueue({ queue });
