@@ -49,9 +49,9 @@ static struct profile some_profile(struct sim *s)
     return p;
 }
 
-static struct embedded_settings some_settings(struct sim *s)
+static struct backend_settings some_settings(struct sim *s)
 {
-    return (struct embedded_settings){
+    return (struct backend_settings){
         .engine = {.retry = {.limit = (int32_t)sim_draw(s, 4),
                              .backoff = {.shape = CURVE_POWER,
                                          .base = {(int64_t)sim_draw(s, 2000)},
@@ -103,7 +103,7 @@ static void free_tickets(struct list *tickets)
 
 static void end(struct sim *s)
 {
-    embedded_free(s->backend);
+    backend_free(s->backend);
     evaluator_drop_all(&s->evaluator);
     store_close(s->disk);
     ledger_fini(&s->ledger);

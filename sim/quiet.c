@@ -472,5 +472,5 @@ void quiet_finish(struct sim *s)
     s->working = false;
     client_leave(s);
     sim_pump(s);
-    PROMISE(embedded_is_idle(s->backend), "I5", "the loop has work left");
+    PROMISE(backend_is_idle(s->backend), "I5", "the loop has work left");
 }

@@ -54,7 +54,7 @@ struct sim {
     uint64_t seed;
     struct rng rng;
     struct profile profile;
-    struct embedded_settings settings;
+    struct backend_settings settings;
     instant now;
     struct store *disk;
     struct backend *backend;

@@ -58,7 +58,7 @@ void sim_crash(struct sim *s)
     disk_crash(s->disk, apply, lose);
     s->holding = false;
     unsigned claims = s->ledger.claims;
-    embedded_free(s->backend);
+    backend_free(s->backend);
     evaluator_drop_all(&s->evaluator);
     ticket_drop_all(s);
     client_cut_off(s);
@@ -74,7 +74,7 @@ void sim_turn(struct sim *s)
     uint64_t failed = disk_failed(s->disk);
     unsigned claims = s->ledger.claims;
     s->arrived = false;
-    struct err err = embedded_turn(s->backend);
+    struct err err = backend_turn(s->backend);
     if (err.code != ERR_OK) {
         trace_line("turn: %s", err_wire(err.code));
         PROMISE(s->may_fail, "I5", "a turn failed: %s", err.msg);
@@ -91,7 +91,7 @@ static bool is_turn_due(const struct sim *s)
     instant at;
     if (s->arrived || (disk_is_busy(s->disk) && !s->holding))
         return true;
-    return embedded_next_due(s->backend, &at) && at.ms <= s->now.ms;
+    return backend_next_due(s->backend, &at) && at.ms <= s->now.ms;
 }
 
 /* A loop that waits must have nothing to do: one more turn changes nothing. */
@@ -150,15 +150,15 @@ void sim_restart(struct sim *s)
     trace_line("stop");
     s->quiet = s->stopping = true;
     sim_heal(s);
-    embedded_stop(s->backend);
+    backend_stop(s->backend);
     sim_pump(s);
     s->quiet = s->stopping = false;
     /* A commit that had failed before may have ended the process first. */
     if (s->boots != boots)
         return;
-    PROMISE(embedded_is_idle(s->backend), "I5", "a stopped server has work left");
+    PROMISE(backend_is_idle(s->backend), "I5", "a stopped server has work left");
     PROMISE(list_is_empty(&s->tickets), "REPLY", "a stopped server owes answers");
-    embedded_free(s->backend);
+    backend_free(s->backend);
     evaluator_drop_all(&s->evaluator);
     disk_crash(s->disk, true, false);
     client_cut_off(s);
@@ -178,7 +178,7 @@ void sim_settle(struct sim *s)
         PROMISE(n < 100, "I5", "the store works again, but the server does not");
         sim_heal(s);
         sim_pump(s);
-        PROMISE(embedded_is_idle(s->backend), "I5", "the loop stands still with work left");
+        PROMISE(backend_is_idle(s->backend), "I5", "the loop stands still with work left");
         struct ticket *t = ticket_new(s, CMD_STATUS, 0);
         struct command c = {0};
         t->then = note_writable;
@@ -194,7 +194,7 @@ void sim_run_until(struct sim *s, instant until)
 {
     instant at;
     sim_pump(s);
-    while (embedded_next_due(s->backend, &at) && at.ms <= until.ms) {
+    while (backend_next_due(s->backend, &at) && at.ms <= until.ms) {
         if (at.ms > s->now.ms)
             s->now = at;
         sim_pump(s);

@@ -9,6 +9,7 @@
 #include "api/api_internal.h"
 #include "policy/policy_document.h"
 #include "policy/settings_document.h"
+#include "policy/simulate.h"
 
 #define FAILURES_DEFAULT 100
 #define FAILURES_MAX     1000
@@ -117,11 +118,11 @@ static void judge(struct simulation *s, const struct run *runs, size_t count)
         .drafts = s->policies,
         .draft_count = s->draft_count,
         .settings = s->settings,
-        .what = {.job = job,
-                 .failed = runs,
-                 .failures = count,
-                 .completed = job->state.status == STATUS_COMPLETED,
-                 .stored = !s->given},
+        .what = &(struct simulate_job){.job = job,
+                                       .failed = runs,
+                                       .failures = count,
+                                       .completed = job->state.status == STATUS_COMPLETED,
+                                       .stored = !s->given},
     };
     s->failures += count;
     backend_submit(s->call.api->backend, &c);

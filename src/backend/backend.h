@@ -15,143 +15,11 @@
 #include <stdint.h>
 
 #include "base/err.h"
-#include "core/crons.h"
-#include "core/engine.h"
-#include "core/explain.h"
-#include "core/job.h"
-#include "policy/simulate.h"
+#include "core/command.h"
+#include "core/engine_settings.h"
+#include "core/meter.h"
 
 #define BACKEND_PAGE_MAX 2000
-
-enum command_kind {
-    CMD_ENQUEUE,      /* reply.enqueued, in the order of the specs */
-    CMD_SUCCEED,      /* nothing but reply.err */
-    CMD_SUCCEED_MANY, /* reply.ids: those that were not in flight; the others succeeded */
-    CMD_FAIL,         /* reply.jobs[0]: the job afterwards */
-    CMD_TERMINATED,   /* reply.jobs[0] */
-    CMD_RENEW,        /* reply.lease_end */
-    CMD_PROGRESS,     /* nothing but reply.err; leaves the news */
-    CMD_RELEASE,      /* nothing but reply.err */
-    CMD_REMOVE,       /* nothing but reply.err */
-    CMD_READ,         /* reply.jobs[0], with payload, and reply.notes */
-    CMD_LIST,         /* reply.jobs, with payloads, and reply.more */
-    CMD_COUNT,        /* reply.count */
-    CMD_REMOVE_WHERE, /* reply.count: how many were removed; not atomic, in slices */
-    CMD_PATCH,        /* reply.jobs[0]: the job afterwards */
-    CMD_PATCH_WHERE,  /* reply.count; in slices, as CMD_REMOVE_WHERE */
-    CMD_CANCEL,       /* reply.jobs[0] */
-    CMD_RERUN,        /* reply.jobs[0] */
-    CMD_RERUN_WHERE,  /* reply.count */
-    CMD_RUNS,         /* reply.runs */
-    CMD_EXPLAIN,      /* reply.explanation */
-    CMD_QUEUES,       /* reply.names of queues that have jobs, in order */
-    CMD_STATUS,       /* reply.status */
-    CMD_METER,        /* reply.meter */
-    CMD_CRON_PUT,     /* reply.cron */
-    CMD_CRON_READ,    /* reply.cron; of no group: reply.names, in order */
-    CMD_CRON_SWITCH,  /* reply.cron: the group or the entry */
-    CMD_CRON_REMOVE,  /* reply.count */
-    CMD_POLICY_PUT,   /* reply.document; as are READ and CMD_RETRY_… */
-    CMD_POLICY_READ,  /* of no name: all of them */
-    CMD_POLICY_REMOVE,
-    CMD_POLICY_SIMULATE, /* reply.simulated; changes nothing */
-    CMD_CATEGORIES_PUT,  /* failure categories; as the three before */
-    CMD_CATEGORIES_READ,
-    CMD_CATEGORIES_REMOVE,
-    CMD_QUEUE_PUT,  /* reply.queues[0] afterwards */
-    CMD_QUEUE_READ, /* reply.queues[0]; any name will do */
-    CMD_QUEUE_LIST, /* reply.queues and reply.more */
-    CMD_QUEUE_REMOVE,
-    CMD_RETRY_SETTINGS_PUT,
-    CMD_RETRY_SETTINGS_READ,
-};
-
-/* Inclusive at both ends; not set: any value. */
-struct range {
-    bool set;
-    int64_t lo, hi;
-};
-
-/* Which jobs a list, a count or a removal is about; an empty list means any. */
-struct job_filter {
-    const struct id *ids;
-    size_t id_count;
-    const struct str *queues, *types;
-    size_t queue_count, type_count;
-    unsigned statuses; /* bits 1 << enum status; 0: any */
-    struct range priority, ready_at, attempts;
-    struct str expression; /* jq, about the payload; empty: none. ERR_BAD_VALUE if it is wrong */
-};
-
-struct list_command {
-    struct job_filter filter;
-    struct id_place from; /* exclusive */
-    bool backwards;
-    uint32_t limit;
-    uint32_t look_max; /* LIST: after so many jobs looked at it ends with reply.more; 0: never */
-    bool no_payload;   /* LIST: payloads are not needed */
-    bool dry_run;      /* _WHERE: change nothing; reply.jobs is a sample of limit jobs */
-    const struct patch *patch; /* CMD_PATCH_WHERE */
-    uint32_t per_second; /* CMD_RERUN_WHERE: how many become ready in a second; 0: all at once */
-};
-
-struct runs_command {
-    struct id id;
-    bool failures_only; /* those that count as attempts, by attempt */
-    bool backwards;
-    int64_t from; /* run index (attempt, if failures_only), exclusive; negative: from the start */
-    uint32_t limit;
-};
-
-/* Which group, and which entry of it; see core/crons.h for what being empty means. */
-struct cron_command {
-    struct str group, entry;
-    enum cron_switch to; /* SWITCH */
-};
-
-/* Settings of a queue. */
-enum queue_field {
-    QUEUE_PAUSED = 1,
-    QUEUE_CONCURRENCY = 2,
-    QUEUE_PER_KEY = 4,
-    QUEUE_RATE = 8,
-    QUEUE_RETRY_LIMIT = 16,
-    QUEUE_BACKOFF = 32,
-    QUEUE_COMPLETED = 64,
-    QUEUE_DEAD = 128,
-    QUEUE_POLICIES = 256,
-    QUEUE_ALL = 511,
-};
-struct queue_command {
-    struct str name; /* LIST: where the last page ended, or empty */
-    unsigned set;    /* PUT: bits of enum queue_field; the others stay as they are */
-    struct queue_settings settings;
-    struct str retry_policies; /* names that exist, as "a,b" */
-    bool create;               /* PUT: ERR_CONFLICT if it has settings */
-    uint32_t limit;            /* LIST */
-};
-struct queue_shown {
-    struct queue_view view;
-    struct str retry_policies; /* "a,b" */
-};
-
-/* A document that people manage; see policy/policies.h. */
-struct resource_command {
-    struct str name; /* of the document */
-    struct str text; /* the document */
-    struct str by;   /* RETRY_SETTINGS_PUT: who asks, or empty */
-    enum document_format format;
-    bool create; /* POLICY_PUT, CATEGORIES_PUT: there must be none of that name */
-    bool ahead;  /* RETRY_SETTINGS_PUT: the default policy may be made later */
-};
-
-/* What a draft would make of the failures of one job; see policy/simulate.h. */
-struct simulate_command {
-    const struct policy *const *drafts;
-    size_t draft_count;
-    const struct document_node *settings; /* that are a draft, too; checked; NULL: none */
-    struct simulate_job what;
-};
 
 /* Of commits: durations in microseconds from when a batch is closed until the loop hears that
  * it is on the disk; sizes in records. */
@@ -169,81 +37,6 @@ struct backend_meter {
     struct engine_memory memory;
     uint64_t streams, claims; /* that wait for jobs */
     uint64_t newest_event;
-};
-
-struct reply {
-    struct err err;
-    struct job *jobs;
-    struct enqueued *enqueued; /* CMD_ENQUEUE */
-    struct handout *handouts;
-    struct run *runs;
-    struct id *ids;
-    struct str *names;
-    size_t count;   /* of whichever list is meant; or the number asked for */
-    size_t sampled; /* of a dry run: how many are in jobs */
-    bool more;      /* a list or runs: further ones follow */
-    bool repeated;  /* SUCCEED, FAIL: that run had been reported so before; nothing changed */
-    struct job_notes *notes; /* CMD_READ */
-    bool has_live; /* CMD_READ, CMD_RUNS: the job is in flight; its newest run's token is known */
-    uint64_t token;
-    instant lease_end;
-    struct cron_view *cron;
-    struct explanation *explanation;
-    struct str document; /* JSON */
-    const struct simulate_result *simulated;
-    struct queue_shown *queues;
-    const struct backend_meter *meter;
-    struct {
-        bool writable; /* commands that store are accepted */
-        uint64_t jobs[STATUS_COUNT];
-        struct engine_memory memory;
-        uint64_t disk_bytes;
-        uint64_t events[EVENT_COUNT]; /* since the start of the server */
-        uint64_t newest_event;        /* its number; 0: there has been none */
-    } status;
-};
-
-typedef void (*reply_fn)(void *ctx, const struct reply *reply);
-
-struct command {
-    enum command_kind kind;
-    union {
-        struct {
-            const struct enqueue *specs;
-            size_t count;
-        } enqueue;
-        struct run_ref run; /* SUCCEED, PROGRESS, RELEASE */
-        struct {
-            const struct id *ids;
-            size_t count;
-        } succeed_many;
-        struct failure_report fail;
-        struct {
-            struct run_ref run;
-            uint32_t index;
-        } terminated;
-        struct {
-            struct run_ref run;
-            span lease;
-        } renew;
-        struct id id; /* REMOVE, READ, EXPLAIN, CANCEL, RERUN */
-        struct {
-            struct id id;
-            const struct patch *patch;
-        } patch;
-        struct list_command list; /* LIST, COUNT and all _WHERE */
-        struct runs_command runs;
-        struct cron_put cron_put;
-        struct cron_command cron; /* CRON_READ, CRON_SWITCH, CRON_REMOVE */
-        struct simulate_command simulate;
-        struct resource_command resource; /* CMD_POLICY_*, CMD_CATEGORIES_* … CMD_RETRY_* */
-        struct queue_command queue;       /* CMD_QUEUE_* */
-    };
-    /* What a worker leaves with its report, or NULL: SUCCEED, FAIL, RENEW, PROGRESS, RELEASE. All
-     * of the command is applied or nothing. */
-    const struct news *news;
-    reply_fn done;
-    void *ctx;
 };
 
 /* A stream of jobs. */
@@ -289,8 +82,26 @@ struct event_read_spec {
     void *ctx;
 };
 
+/* What may be set about a backend. */
+struct backend_settings {
+    struct engine_settings engine;
+    bool retry_policy_enabled; /* unless the settings of retrying were ever changed */
+    bool sync;                 /* fsync every batch */
+    span event_retention;      /* how long events are kept */
+    uint64_t event_max_bytes;  /* that they may take on the disk, about */
+    uint64_t min_free_space; /* bytes; below it nothing new is accepted, below half of it nothing at
+                                all */
+    uint32_t metrics_queues; /* at most so many have counts of their own */
+};
+
 struct backend;
 struct backend_vt {
+    void (*free)(struct backend *b);
+    void (*configure)(struct backend *b, const struct backend_settings *settings);
+    struct err (*turn)(struct backend *b);
+    bool (*next_due)(const struct backend *b, instant *at);
+    void (*stop)(struct backend *b);
+    bool (*is_idle)(const struct backend *b);
     void (*submit)(struct backend *b, const struct command *c);
     struct err (*stream_open)(struct backend *b, const struct stream_spec *spec,
                               struct backend_stream **out);
@@ -308,6 +119,49 @@ struct backend_vt {
 struct backend {
     const struct backend_vt *vt;
 };
+
+/* --- its life: whoever owns it opens it by a function of its own --- */
+
+/* Waits for a commit under way; drops what was not committed. NULL is fine. */
+static inline void backend_free(struct backend *b)
+{
+    if (b)
+        b->vt->free(b);
+}
+
+/* Changes settings while it runs: all but retry_policy_enabled and sync. */
+static inline void backend_configure(struct backend *b, const struct backend_settings *settings)
+{
+    b->vt->configure(b, settings);
+}
+
+/* Everything that can be done now: reaps the commit, releases its replies, fires what is
+ * due, hands out, commits. ERR_CORRUPT or a failed fsync: the process must end. */
+NODISCARD static inline struct err backend_turn(struct backend *b)
+{
+    return b->vt->turn(b);
+}
+
+/* When to call backend_turn at the latest though nothing arrives; false: never. An
+ * instant in the past: at once. */
+static inline bool backend_next_due(const struct backend *b, instant *at)
+{
+    return b->vt->next_due(b, at);
+}
+
+/* Refuses further streams and claims, answers waiting claims, closes streams. */
+static inline void backend_stop(struct backend *b)
+{
+    b->vt->stop(b);
+}
+
+/* Whether nothing is left to commit or to answer. */
+static inline bool backend_is_idle(const struct backend *b)
+{
+    return b->vt->is_idle(b);
+}
+
+/* --- what front ends ask of it --- */
 
 static inline void backend_submit(struct backend *b, const struct command *c)
 {

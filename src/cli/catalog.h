@@ -5,7 +5,7 @@
 /* The one list of what tenax can do. The overview, the manual and the completions of
  * shells are all read from it, so none of them can miss a command or an option. */
 
-#include "client/command.h"
+#include "client/subcommand.h"
 
 /* A heading of the overview, or a command below it. */
 struct catalog_row {

@@ -6,7 +6,7 @@
  * functions take the arguments from the command's name on and return an enum
  * cli_exit. */
 
-#include "client/command.h"
+#include "client/subcommand.h"
 
 extern const struct subcommand enqueue_command, work_command, jobs_command, job_command,
     explain_command, queues_command, version_command, tls_command, retry_command, cancel_command,

@@ -4,7 +4,7 @@
 
 /* Manual pages, in man(7), out of the tables that the help comes from. */
 
-#include "client/command.h"
+#include "client/subcommand.h"
 
 /* tenax-NAME(1). */
 void manual_page(struct buf *b, const struct subcommand *c);

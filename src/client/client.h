@@ -7,7 +7,7 @@
 
 #include "client/call.h"
 #include "base/arena.h"
-#include "client/command.h"
+#include "client/subcommand.h"
 #include "client/table.h"
 
 enum client_output { CLIENT_TABLE, CLIENT_JSON, CLIENT_YAML };

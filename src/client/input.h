@@ -5,7 +5,7 @@
 /* What commands read from files and from lists on the command line. */
 
 #include "base/buf.h"
-#include "client/command.h"
+#include "client/subcommand.h"
 
 /* Adds the file's bytes, "-" being standard input, to the buffer; what is longer than most is
  * cut somewhere behind it. CLI_OK, or CLI_USAGE after the reason was printed. */

@@ -23,6 +23,8 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/rng.h"
+#include "core/command.h"
+#include "core/engine_settings.h"
 #include "core/event.h"
 #include "core/job.h"
 #include "core/port.h"
@@ -31,29 +33,6 @@
 
 struct engine;
 struct taker;
-
-struct engine_settings {
-    struct retry_defaults retry;
-    span completed_retention, dead_retention;
-    bool cron_skip_missed; /* core/crons.h */
-    /* After so many runs in a row that ended with their worker lost a job is dead, whatever is
-     * left of its retries; 0: never. */
-    uint32_t lost_worker_limit;
-    /* A run that a stream held for less does not count as one of these when the stream breaks: a
-     * client that just stops says nothing of its jobs. */
-    span lost_worker_min_held;
-    /* How long a retry must stay off a node if its policy does not say. */
-    span avoid_required;
-};
-
-/* A job handed out. */
-struct handout {
-    struct job job;         /* with payload; status in_flight */
-    uint32_t run;           /* index of the new run */
-    uint64_t token;         /* fencing token of the run, never 0 */
-    instant lease_end;      /* or none: held by a stream */
-    struct note checkpoint; /* of an earlier run; text empty: none */
-};
 
 /* Who receives what is handed out; called only from inside engine_dispatch (and for a claim's
  * end engine_advance). h and its strings live in the arena given to engine_dispatch. */
@@ -90,25 +69,6 @@ NODISCARD struct err engine_restored(struct engine *e, instant now);
 
 /* --- commands --- */
 
-struct enqueue {
-    struct str queue, type, payload; /* checked by the caller: job_check_name, valid JSON */
-    uint16_t priority;
-    instant ready_at; /* or none: now */
-    int32_t retry_limit;
-    struct curve backoff;
-    span completed_retention, dead_retention;
-    struct str unique_key; /* iff unique_while */
-    enum unique unique_while;
-    struct job_batch batch;     /* open only if ready at once */
-    struct job_options options; /* the names in it exist */
-};
-
-struct enqueued {
-    struct job job; /* without payload */
-    bool duplicate; /* not added: this job holds the unique key */
-    bool folded;    /* not added: its payload went into this job's */
-};
-
 /* ERR_UNPROCESSABLE if a gang has no seat for one of these, or another cardinality. To be asked
  * before engine_enqueue, which takes it for granted. */
 NODISCARD struct err engine_gang_check(const struct engine *e, const struct enqueue *specs,
@@ -133,12 +93,6 @@ NODISCARD struct err engine_fold_find(struct engine *e, instant now, struct str 
 /* Replaces the first record of a job that was just found: its payload, or that it is open. */
 void engine_fold_rewrite(struct engine *e, const struct job *stored);
 
-/* Names the run that a report is about: token 0 means whatever run is live. */
-struct run_ref {
-    struct id id;
-    uint64_t token;
-};
-
 /* All reports: ERR_NOT_FOUND if there is no such job, ERR_NOT_IN_FLIGHT if no worker
  * holds it, ERR_STALE if a token was given and is not the live run's; then nothing
  * changed (promise I3). */
@@ -151,13 +105,6 @@ NODISCARD struct err engine_succeed(struct engine *e, instant now, struct run_re
 bool engine_is_repeated(struct engine *e, instant now, struct run_ref ref, enum outcome outcome,
                         struct arena *a, struct job *job);
 
-struct failure_report {
-    struct run_ref ref;
-    struct failure failure;
-    bool kill;
-    instant retry_at; /* or none */
-    span grace;       /* the run was preempted and may go on for so long; 0: it has ended */
-};
 /* *job is the job afterwards, without payload, its strings in the arena. */
 NODISCARD struct err engine_fail(struct engine *e, instant now, const struct failure_report *r,
                                  struct arena *a, struct job *job);
@@ -166,14 +113,6 @@ NODISCARD struct err engine_fail(struct engine *e, instant now, const struct fai
  * the newest run, or was given no such period. */
 NODISCARD struct err engine_terminated(struct engine *e, instant now, struct run_ref ref,
                                        uint32_t run, struct arena *a, struct job *job);
-/* What a worker leaves with its job while it holds it. */
-struct news {
-    bool has_progress, has_checkpoint;
-    double progress; /* 0 to 1 */
-    struct str progress_note;
-    struct str checkpoint; /* JSON; empty: there is to be none any more */
-    struct str result;     /* JSON; empty: none */
-};
 NODISCARD struct err engine_note(struct engine *e, instant now, struct run_ref ref,
                                  const struct news *news);
 /* Moves the end of a lease to now + lease. ERR_UNPROCESSABLE for a stream's job. */
@@ -185,27 +124,6 @@ NODISCARD struct err engine_release(struct engine *e, instant now, struct run_re
 NODISCARD struct err engine_remove(struct engine *e, instant now, struct id id);
 
 /* --- changes by people --- */
-
-enum patch_field {
-    PATCH_QUEUE = 1,
-    PATCH_PRIORITY = 2,
-    PATCH_READY_AT = 4,
-    PATCH_RETRY_LIMIT = 8,
-    PATCH_BACKOFF = 16,
-    PATCH_COMPLETED = 32,
-    PATCH_DEAD = 64,
-    PATCH_FREE = 128, /* it waits for no jobs any more */
-};
-
-struct patch {
-    unsigned set; /* bits of enum patch_field: which of the following */
-    struct str queue;
-    uint16_t priority;
-    instant ready_at; /* or none: at once */
-    int32_t retry_limit;
-    struct curve backoff;
-    span completed_retention, dead_retention;
-};
 
 /* All three: *job is the job afterwards, without payload, its strings in the arena or in p.
  * ERR_NOT_FOUND; ERR_UNPROCESSABLE if its status does not allow it. */
@@ -226,17 +144,10 @@ NODISCARD struct err engine_queue_put(struct engine *e, instant now, struct str 
 /* Forgets them. ERR_NOT_FOUND if there are none, ERR_CONFLICT while jobs wait or run in it. */
 NODISCARD struct err engine_queue_remove(struct engine *e, struct str name);
 
-struct queue_view {
-    struct str name;
-    bool configured; /* it has settings; else they are the default */
-    struct queue_settings settings;
-    uint64_t counts[STATUS_COUNT];
-    span oldest_age; /* since the enqueue of the oldest ready job; negative: there is none */
-};
-/* Any name: a queue need not be there. Takes time with the number of priorities in use. */
 /* What goes for a job of that queue that states no backoff or retry limit of its own: the queue's
  * or the engine's. */
 struct retry_defaults engine_queue_retry(const struct engine *e, struct str name);
+/* Any name: a queue need not be there. Takes time with the number of priorities in use. */
 void engine_queue_view(const struct engine *e, instant now, struct str name, struct queue_view *v);
 /* The next `limit` queues that have jobs or settings, in name order after `from` (empty: from the
  * start); *more if there are others. They and their names lie in the arena. */
@@ -321,11 +232,6 @@ uint64_t engine_next_event(const struct engine *e);
 /* To be kept with the newest event. */
 struct event_mark engine_event_mark(const struct engine *e);
 
-struct engine_memory {
-    uint64_t waiting_jobs;  /* ready and scheduled */
-    uint64_t waiting_bytes; /* index memory they take */
-    uint64_t in_flight_bytes;
-};
 struct engine_memory engine_memory(const struct engine *e);
 
 /* Checks every internal promise with must(); for tests and the simulator. */

@@ -2,7 +2,7 @@
 
 /* Cron: groups, entries, ticks. */
 
-#include "core/crons.h"
+#include "core/engine_cron.h"
 
 #include <stdlib.h>
 

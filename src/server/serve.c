@@ -107,7 +107,7 @@ static void notify(void *ctx)
 
 static void stop_if_drained(struct server *s)
 {
-    if (s->stopping && s->undrained == 0 && embedded_is_idle(s->backend))
+    if (s->stopping && s->undrained == 0 && backend_is_idle(s->backend))
         uv_stop(&s->loop);
 }
 
@@ -129,7 +129,7 @@ static void forget_due(struct server *s)
 static void set_due(struct server *s)
 {
     instant at;
-    bool some = embedded_next_due(s->backend, &at);
+    bool some = backend_next_due(s->backend, &at);
     int64_t wait = some ? at.ms - env_now(s).ms : 1;
     if (wait <= 0)
         uv_idle_start(&s->at_once, on_at_once);
@@ -151,7 +151,7 @@ static void set_due(struct server *s)
 
 static void turn(struct server *s)
 {
-    struct err err = embedded_turn(s->backend);
+    struct err err = backend_turn(s->backend);
     if (err.code != ERR_OK) {
         /* Nothing after this point may be acknowledged. A restart recovers. */
         log_error("the store failed, stopping: %s", err.msg);
@@ -228,7 +228,7 @@ static void on_signal(uv_signal_t *h, int number)
     log_info("%s: draining", number == SIGTERM ? "SIGTERM" : "SIGINT");
     s->stopping = true;
     notify_manager("STOPPING=1");
-    embedded_stop(s->backend);
+    backend_stop(s->backend);
     api_stop(s->api);
     uv_timer_start(&s->drain_limit, on_drain_limit, DRAIN_MS, 0);
     drain(s, &s->primary);
@@ -250,9 +250,9 @@ static void reload(struct listener *l, const char *name)
                   err.msg);
 }
 
-static struct embedded_settings backend_settings(const struct settings *set)
+static struct backend_settings backend_settings(const struct settings *set)
 {
-    return (struct embedded_settings){
+    return (struct backend_settings){
         .engine = {.retry = {.limit = (int32_t)set->retry_limit,
                              .backoff = {CURVE_POWER, set->backoff_base, set->backoff_exponent,
                                          set->backoff_jitter}},
@@ -290,8 +290,8 @@ static void adopt(struct server *s, const struct settings *fresh)
                      d->flag, s->settings.config);
     }
     log_set((enum log_level)s->settings.log_level, (enum log_format)s->settings.log_format);
-    struct embedded_settings backend = backend_settings(&s->settings);
-    embedded_configure(s->backend, &backend);
+    struct backend_settings backend = backend_settings(&s->settings);
+    backend_configure(s->backend, &backend);
     api_set_strict(s->api, s->settings.strict);
     start_heartbeat(s);
 }
@@ -403,7 +403,7 @@ static struct err open_backend(struct server *s)
                       .zone = find_zone,
                       .zones = s->zones,
                       .evaluator = pool_evaluator(s->jq)};
-    struct embedded_settings settings = backend_settings(set);
+    struct backend_settings settings = backend_settings(set);
     return embedded_new(&settings, &env, &s->backend);
 }
 
@@ -513,7 +513,7 @@ static void close_all(struct server *s)
         api_stop(s->api);
     uv_run(&s->loop, UV_RUN_NOWAIT);
     if (s->backend)
-        embedded_free(s->backend);
+        backend_free(s->backend);
     if (s->jq)
         pool_close(s->jq);
     if (s->store)

@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 #include "base/units.h"
-#include "client/command.h"
+#include "client/subcommand.h"
 #include "server/config.h"
 
 enum settings_commit_mode { SETTINGS_FSYNC, SETTINGS_BUFFERED };

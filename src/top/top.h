@@ -6,7 +6,7 @@
  * top_view.c draws, top_keys.c obeys. One thread; nothing in it ever waits for the server. */
 
 #include "client/client.h"
-#include "client/command.h"
+#include "client/subcommand.h"
 #include "top/top_model.h"
 #include "client/when.h"
 

@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "base/duration.h"
 #include "base/must.h"
-#include "client/command.h"
+#include "client/subcommand.h"
 #include "worker/report.h"
 #include "client/when.h"
 

@@ -191,12 +191,12 @@ static void an_idle_backend_needs_no_turn(void **state)
     Y;
     instant at;
     yard_settle(y);
-    assert_true(embedded_is_idle(y->b));
-    assert_false(embedded_next_due(y->b, &at));
+    assert_true(backend_is_idle(y->b));
+    assert_false(backend_next_due(y->b, &at));
     struct answer a = {0};
     yard_enqueue(y, "q", &a);
-    assert_false(embedded_is_idle(y->b));
-    assert_true(embedded_next_due(y->b, &at));
+    assert_false(backend_is_idle(y->b));
+    assert_true(backend_next_due(y->b, &at));
     assert_true(at.ms <= y->now.ms);
 }
 
@@ -208,7 +208,7 @@ static void a_scheduled_job_says_when_the_next_turn_is_due(void **state)
     spec.ready_at = instant_add(y->now, MINUTE);
     yard_ask(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &a);
     instant at;
-    assert_true(embedded_next_due(y->b, &at));
+    assert_true(backend_next_due(y->b, &at));
     assert_int_equal(at.ms, y->now.ms + MINUTE.ms);
     struct stream s = {0};
     yard_stream(y, "q", 1, &s);
@@ -276,7 +276,7 @@ static void a_claim_that_waits_is_answered_empty_in_time(void **state)
     yard_claim(y, "q", 1, MINUTE, &a);
     yard_settle(y);
     instant at;
-    assert_true(embedded_next_due(y->b, &at));
+    assert_true(backend_next_due(y->b, &at));
     assert_int_equal(at.ms, y->now.ms + MINUTE.ms);
     yard_turn_after(y, MINUTE.ms - 1);
     yard_turn(y);
@@ -381,8 +381,8 @@ static void stopping_closes_streams_answers_claims_and_refuses_new_ones(void **s
     yard_claim(y, "empty", 1, MINUTE, &waiting);
     yard_settle(y);
     assert_int_equal(s.count, 1);
-    embedded_stop(y->b);
-    embedded_stop(y->b);
+    backend_stop(y->b);
+    backend_stop(y->b);
     assert_int_equal(s.closed, 1);
     yard_settle(y);
     assert_int_equal(waiting.came, 1);
@@ -393,7 +393,7 @@ static void stopping_closes_streams_answers_claims_and_refuses_new_ones(void **s
     yard_settle(y);
     assert_code(late_claim.err, ERR_STOPPING);
     assert_int_equal(yard_status(y, id), STATUS_READY);
-    assert_true(embedded_is_idle(y->b));
+    assert_true(backend_is_idle(y->b));
 }
 
 static void commands_under_way_are_still_answered_while_stopping(void **state)
@@ -403,10 +403,10 @@ static void commands_under_way_are_still_answered_while_stopping(void **state)
     yard_faults(y, HOLD);
     yard_enqueue(y, "q", &a);
     yard_turn(y);
-    embedded_stop(y->b);
+    backend_stop(y->b);
     yard_enqueue(y, "q", &b);
     yard_turn(y);
-    assert_false(embedded_is_idle(y->b));
+    assert_false(backend_is_idle(y->b));
     yard_faults(y, NO_FAULTS);
     memory_release(y->store);
     yard_settle(y);
@@ -440,7 +440,7 @@ static void the_owner_of_a_stopped_stream_may_close_another_at_once(void **state
         yard_stream(y, "q", 1, &s[i]);
     }
     yard_settle(y);
-    embedded_stop(y->b);
+    backend_stop(y->b);
     yard_settle(y);
     assert_int_equal(s[0].closed + s[1].closed, 1);
 }

@@ -131,7 +131,7 @@ static void the_end_of_the_server_answers_all(void **state)
     Y;
     struct page p;
     ask(y, &p, 0, 10, true);
-    embedded_stop(y->b);
+    backend_stop(y->b);
     yard_settle(y);
     assert_int_equal(p.calls, 1);
     assert_code(p.err, ERR_STOPPING);

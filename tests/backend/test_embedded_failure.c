@@ -161,7 +161,7 @@ static void it_goes_on_by_itself_after_the_reopen(void **state)
     enqueue_in_vain(y, ERR_DISK_FULL, false, &a);
     yard_settle(y);
     instant at;
-    assert_true(embedded_next_due(y->b, &at));
+    assert_true(backend_next_due(y->b, &at));
     assert_int_equal(at.ms, y->now.ms + REOPEN_MS);
     y->now = at;
     yard_settle(y);
@@ -228,7 +228,7 @@ static void a_failure_other_than_a_full_disk_is_fatal_and_answers_nothing(void *
     Y;
     struct answer a = {0};
     enqueue_in_vain(y, ERR_STORE, false, &a);
-    assert_code(embedded_turn(y->b), ERR_STORE);
+    assert_code(backend_turn(y->b), ERR_STORE);
     assert_int_equal(a.came, 0);
 }
 
@@ -325,7 +325,7 @@ static void a_stream_gets_its_job_by_itself_when_there_is_room_again(void **stat
     assert_int_equal(s.count, 0);
     y->free_space = 1000;
     instant at;
-    assert_true(embedded_next_due(y->b, &at));
+    assert_true(backend_next_due(y->b, &at));
     assert_true(at.ms > y->now.ms);
     y->now = at;
     yard_settle(y);
@@ -352,7 +352,7 @@ static struct err open_again(struct yard *y)
     struct err err = embedded_new(&y->settings, &env, &b);
     assert_true(err.code != ERR_OK || b);
     if (b)
-        embedded_free(b);
+        backend_free(b);
     return err;
 }
 

@@ -211,7 +211,7 @@ static void other_scans_and_commands_go_on_meanwhile(void **state)
     yard_settle(y);
     assert_int_equal(quick.count, 1);
     assert_int_equal(slow.came, 0);
-    assert_false(embedded_is_idle(y->b));
+    assert_false(backend_is_idle(y->b));
     brain_settle(&brain, y);
     assert_int_equal(slow.count, 1);
 }

@@ -351,10 +351,10 @@ static void other_commands_go_on(void **state)
     yard_settle(y);
     assert_int_equal(b.came, 1);
     assert_int_equal(a.came, 0);
-    assert_false(embedded_is_idle(y->b));
+    assert_false(backend_is_idle(y->b));
     brain_settle(&brain, y);
     assert_int_equal(a.came, 1);
-    assert_true(embedded_is_idle(y->b));
+    assert_true(backend_is_idle(y->b));
 }
 
 /* --- durability --- */

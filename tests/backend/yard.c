@@ -60,13 +60,13 @@ int yard_setup(void **state)
     y->free_space = INT64_MAX;
     y->now = START;
     y->seed = 1;
-    y->settings = (struct embedded_settings){.engine = {.retry = retry_defaults(),
-                                                        .completed_retention = {0},
-                                                        .dead_retention = {7 * 24 * 3600 * 1000LL}},
-                                             .sync = true,
-                                             .event_retention = {24 * 3600 * 1000},
-                                             .event_max_bytes = 1 << 20,
-                                             .min_free_space = 1000};
+    y->settings = (struct backend_settings){.engine = {.retry = retry_defaults(),
+                                                       .completed_retention = {0},
+                                                       .dead_retention = {7 * 24 * 3600 * 1000LL}},
+                                            .sync = true,
+                                            .event_retention = {24 * 3600 * 1000},
+                                            .event_max_bytes = 1 << 20,
+                                            .min_free_space = 1000};
     open_backend(y);
     *state = y;
     return 0;
@@ -75,7 +75,7 @@ int yard_setup(void **state)
 int yard_teardown(void **state)
 {
     struct yard *y = *state;
-    embedded_free(y->b);
+    backend_free(y->b);
     store_close(y->store);
     test_free(y);
     return 0;
@@ -83,7 +83,7 @@ int yard_teardown(void **state)
 
 void yard_restart(struct yard *y)
 {
-    embedded_free(y->b);
+    backend_free(y->b);
     assert_ok(store_reopen(y->store));
     open_backend(y);
 }
@@ -96,13 +96,13 @@ void yard_crash(struct yard *y)
     open_backend(y);
     /* Only its memory is freed: it has nothing under way that it could wait for. */
     y->vt.wait = no_wait;
-    embedded_free(old);
+    backend_free(old);
     y->vt.wait = y->below->wait;
 }
 
 void yard_turn(struct yard *y)
 {
-    assert_ok(embedded_turn(y->b));
+    assert_ok(backend_turn(y->b));
     engine_check(embedded_engine(y->b));
 }
 
@@ -118,7 +118,7 @@ void yard_turn_after(struct yard *y, int64_t ms)
 static bool waits_for_evaluator(const struct yard *y)
 {
     instant at;
-    bool due = embedded_next_due(y->b, &at) && at.ms <= y->now.ms;
+    bool due = backend_next_due(y->b, &at) && at.ms <= y->now.ms;
     return !due && y->questions && *y->questions > 0;
 }
 
@@ -126,7 +126,7 @@ void yard_settle(struct yard *y)
 {
     int waited = 0;
     yard_turn(y);
-    for (int i = 0; !embedded_is_idle(y->b) && waited < TURNS_TO_ANSWER; i++) {
+    for (int i = 0; !backend_is_idle(y->b) && waited < TURNS_TO_ANSWER; i++) {
         assert_true(i < 1000);
         yard_turn(y);
         waited = waits_for_evaluator(y) ? waited + 1 : 0;

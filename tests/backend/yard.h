@@ -58,7 +58,7 @@ struct yard {
     struct store_vt vt; /* the memory store's, with the parts below put in */
     const struct store_vt *below;
     struct backend *b;
-    struct embedded_settings settings;
+    struct backend_settings settings;
     instant now;
     uint64_t seed;
     struct evaluator *evaluator; /* from the next start of the backend on */

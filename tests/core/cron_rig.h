@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "core/crons.h"
+#include "core/engine_cron.h"
 
 #define CRON_RIG_START ((instant){1767225600000}) /* 2026-01-01 00:00:00 UTC, a Thursday */
 #define MINUTE         INT64_C(60000)

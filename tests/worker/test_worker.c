@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/must.h"
-#include "client/command.h"
+#include "client/subcommand.h"
 #include "client/view.h"
 #include "worker/executor_process.h"
 #include "worker/notes.h"

@@ -9,37 +9,35 @@
 
 /* --- commands --- */
 
-static void step_read(struct embedded *b, const struct cron_command *c, struct reply *r)
+static struct cron_view *reply_view(struct embedded *b, struct reply *r)
 {
-    struct arena *a = &b->building->arena;
-    if (c->group.len == 0)
-        r->count = engine_cron_names(b->engine, a, &r->names);
-    else
-        r->err = engine_cron_read(b->engine, c->group, c->entry, a, r->cron);
+    return r->cron = arena_zero(&b->building->arena, sizeof *r->cron);
 }
 
-void embedded_cron(struct embedded *b, const struct command *c, struct reply *r)
+void embedded_cron_put(struct embedded *b, const struct command *c, struct reply *r)
+{
+    r->err =
+        engine_cron_put(b->engine, b->now, &c->cron_put, &b->building->arena, reply_view(b, r));
+}
+
+void embedded_cron_read(struct embedded *b, const struct command *c, struct reply *r)
 {
     struct arena *a = &b->building->arena;
-    struct engine *e = b->engine;
-    r->cron = arena_zero(a, sizeof *r->cron);
-    switch (c->kind) {
-    case CMD_CRON_PUT:
-        r->err = engine_cron_put(e, b->now, &c->cron_put, a, r->cron);
-        return;
-    case CMD_CRON_READ:
-        step_read(b, &c->cron, r);
-        return;
-    case CMD_CRON_SWITCH:
-        r->err =
-            engine_cron_switch(e, b->now, c->cron.group, c->cron.entry, c->cron.to, a, r->cron);
-        return;
-    case CMD_CRON_REMOVE:
-        r->err = engine_cron_remove(e, c->cron.group, c->cron.entry, &r->count);
-        return;
-    default:
-        must(false);
-    }
+    if (c->cron.group.len == 0)
+        r->count = engine_cron_names(b->engine, a, &r->names);
+    else
+        r->err = engine_cron_read(b->engine, c->cron.group, c->cron.entry, a, reply_view(b, r));
+}
+
+void embedded_cron_switch(struct embedded *b, const struct command *c, struct reply *r)
+{
+    r->err = engine_cron_switch(b->engine, b->now, c->cron.group, c->cron.entry, c->cron.to,
+                                &b->building->arena, reply_view(b, r));
+}
+
+void embedded_cron_remove(struct embedded *b, const struct command *c, struct reply *r)
+{
+    r->err = engine_cron_remove(b->engine, c->cron.group, c->cron.entry, &r->count);
 }
 
 /* --- the port --- */

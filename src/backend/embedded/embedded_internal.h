@@ -8,6 +8,7 @@
 #include "base/evaluator.h"
 #include "base/list.h"
 #include "base/strmap.h"
+#include "core/engine_cron.h"
 #include "policy/policies.h"
 #include "store/batch.h"
 #include "store/eventlog.h"
@@ -89,7 +90,7 @@ enum room { ROOM_ENOUGH, ROOM_LOW, ROOM_STARVED, ROOM_FAILED };
 
 struct embedded {
     struct backend backend; /* must be first */
-    struct embedded_settings settings;
+    struct backend_settings settings;
     struct env env;
     struct engine *engine;
     struct turn turns[TURNS];
@@ -150,14 +151,27 @@ struct reply *embedded_effect(struct embedded *b, reply_fn done, void *ctx);
 /* The next effect of the turn that is being built, still empty. */
 struct effect *embedded_effect_add(struct embedded *b);
 void embedded_refresh_now(struct embedded *b);
+/* Says how much room the disk has and that it is not enough. */
+struct err embedded_no_space(const struct embedded *b);
+
+/* embedded_command.c */
+void embedded_submit(struct backend *base, const struct command *c);
 /* Why a command that stores is not accepted now, if so. */
 struct err embedded_refuse_to_store(struct embedded *b, enum command_kind kind);
+
+/* What handles a command, in the file of its subject. The reply is its own; that of a scan, which
+ * answers later, is NULL. */
+#define COMMAND(kind, writes, shape, handler)                                                      \
+    void embedded_##handler(struct embedded *b, const struct command *c, struct reply *r);
+#include "core/commands.def"
+#undef COMMAND
 
 /* embedded_room.c */
 /* Once per turn. */
 void embedded_room_tell(struct embedded *b);
 
 /* embedded_takers.c */
+void embedded_stop(struct backend *base);
 struct engine_sink embedded_sink(struct embedded *b);
 /* Lets go of a delivery; handout is NULL if it did not become durable. */
 void embedded_stream_release(struct backend_stream *s, const struct handout *handout);
@@ -203,7 +217,6 @@ void embedded_event_reads_free_all(struct embedded *b);
 /* embedded_meter.c */
 void embedded_meter_sealed(struct embedded *b, struct turn *t);
 void embedded_meter_durable(struct embedded *b, const struct turn *t);
-void embedded_meter(struct embedded *b, struct reply *r);
 
 /* embedded_port.c */
 struct port embedded_port(struct embedded *b);
@@ -260,28 +273,22 @@ struct err embedded_scan_read(struct embedded *b, struct scan *scan, struct id i
 /* Does to it what the scan is for; true if the scan has all it wants. */
 bool embedded_scan_use(struct embedded *b, struct scan *scan, const struct job *job,
                        struct arena *scratch, struct err *err);
-void embedded_scan_start(struct embedded *b, const struct command *c);
 /* Works on the scans for a bounded time; they answer through effects. */
 struct err embedded_scan_step(struct embedded *b);
 void embedded_scan_abort_all(struct embedded *b, const struct err *why);
 /* Forgets all scans without an answer. */
 void embedded_scan_free_all(struct embedded *b);
-void embedded_runs(struct embedded *b, const struct runs_command *c, struct reply *r);
-void embedded_explain(struct embedded *b, struct id id, struct reply *r);
 
 /* embedded_cron.c */
-void embedded_cron(struct embedded *b, const struct command *c, struct reply *r);
 void embedded_cron_port(struct port *port);
 struct err embedded_cron_recover(struct embedded *b);
 
 /* embedded_queue.c */
-void embedded_queue(struct embedded *b, const struct command *c, struct reply *r);
 void embedded_queue_port(struct port *port);
 /* Before the jobs. */
 struct err embedded_queue_recover(struct embedded *b);
 
 /* embedded_policy.c */
-void embedded_policy(struct embedded *b, const struct command *c, struct reply *r);
 /* ERR_UNPROCESSABLE if jobs to be added name policies that do not exist. */
 struct err embedded_policy_check(const struct embedded *b, const struct command *c);
 void embedded_policy_port(struct port *port);

@@ -49,8 +49,9 @@ static uint64_t count_list(const struct list *all)
     return n;
 }
 
-void embedded_meter(struct embedded *b, struct reply *r)
+void embedded_meter(struct embedded *b, const struct command *c, struct reply *r)
 {
+    (void)c;
     struct arena *a = &b->building->arena;
     struct backend_meter *out = arena_get(a, sizeof *out);
     struct rows rows = {.meter = b->meter};

@@ -19,8 +19,9 @@ static void put_resource(void *ctx, char kind, struct str name, uint64_t version
         batch_delete(&b->building->batch, record_resource_key(kind, name, room));
 }
 
-static void put_settings(struct embedded *b, const struct resource_command *c, struct reply *r)
+void embedded_retry_settings_put(struct embedded *b, const struct command *command, struct reply *r)
 {
+    const struct resource_command *c = &command->resource;
     struct arena *a = &b->building->arena;
     struct str old;
     policies_settings_read(b->policies, a, &old);
@@ -37,53 +38,61 @@ static void put_settings(struct embedded *b, const struct resource_command *c, s
                  STR_ARG(missing));
 }
 
-static void simulate(struct embedded *b, const struct simulate_command *c, struct reply *r)
+void embedded_policy_simulate(struct embedded *b, const struct command *command, struct reply *r)
 {
+    const struct simulate_command *c = &command->simulate;
     struct arena *a = &b->building->arena;
     struct simulate_result *result = ARENA_NEW(a, struct simulate_result);
     const struct policies_draft draft = {c->drafts, c->draft_count, c->settings};
-    const struct verdict_rules own = {.defaults = engine_queue_retry(b->engine, c->what.job->queue),
+    const struct verdict_rules own = {.defaults =
+                                          engine_queue_retry(b->engine, c->what->job->queue),
                                       .avoid_required = b->settings.engine.avoid_required};
-    r->err = policies_simulate(b->policies, &draft, &c->what, &own, a, result);
+    r->err = policies_simulate(b->policies, &draft, c->what, &own, a, result);
     r->simulated = result;
 }
 
-void embedded_policy(struct embedded *b, const struct command *c, struct reply *r)
+void embedded_retry_settings_read(struct embedded *b, const struct command *c, struct reply *r)
 {
-    struct arena *a = &b->building->arena;
-    const struct resource_command *what = &c->resource;
-    const struct policies_put put = {what->name, what->text, what->format, what->create};
-    switch (c->kind) {
-    case CMD_POLICY_PUT:
-        r->err = policies_put(b->policies, &put, a, &r->document);
-        return;
-    case CMD_POLICY_READ:
-        r->err = policies_read(b->policies, what->name, a, &r->document);
-        return;
-    case CMD_POLICY_REMOVE:
-        r->err = policies_remove(b->policies, what->name);
-        return;
-    case CMD_POLICY_SIMULATE:
-        simulate(b, &c->simulate, r);
-        return;
-    case CMD_CATEGORIES_PUT:
-        r->err = policies_categories_put(b->policies, &put, a, &r->document);
-        return;
-    case CMD_CATEGORIES_READ:
-        r->err = policies_categories_read(b->policies, what->name, a, &r->document);
-        return;
-    case CMD_CATEGORIES_REMOVE:
-        r->err = policies_categories_remove(b->policies, what->name);
-        return;
-    case CMD_RETRY_SETTINGS_PUT:
-        put_settings(b, what, r);
-        return;
-    case CMD_RETRY_SETTINGS_READ:
-        policies_settings_read(b->policies, a, &r->document);
-        return;
-    default:
-        must(false);
-    }
+    (void)c;
+    policies_settings_read(b->policies, &b->building->arena, &r->document);
+}
+
+static struct policies_put what_to_put(const struct resource_command *c)
+{
+    return (struct policies_put){c->name, c->text, c->format, c->create};
+}
+
+void embedded_policy_put(struct embedded *b, const struct command *c, struct reply *r)
+{
+    const struct policies_put put = what_to_put(&c->resource);
+    r->err = policies_put(b->policies, &put, &b->building->arena, &r->document);
+}
+
+void embedded_policy_read(struct embedded *b, const struct command *c, struct reply *r)
+{
+    r->err = policies_read(b->policies, c->resource.name, &b->building->arena, &r->document);
+}
+
+void embedded_policy_remove(struct embedded *b, const struct command *c, struct reply *r)
+{
+    r->err = policies_remove(b->policies, c->resource.name);
+}
+
+void embedded_categories_put(struct embedded *b, const struct command *c, struct reply *r)
+{
+    const struct policies_put put = what_to_put(&c->resource);
+    r->err = policies_categories_put(b->policies, &put, &b->building->arena, &r->document);
+}
+
+void embedded_categories_read(struct embedded *b, const struct command *c, struct reply *r)
+{
+    r->err =
+        policies_categories_read(b->policies, c->resource.name, &b->building->arena, &r->document);
+}
+
+void embedded_categories_remove(struct embedded *b, const struct command *c, struct reply *r)
+{
+    r->err = policies_categories_remove(b->policies, c->resource.name);
 }
 
 struct err embedded_policy_check(const struct embedded *b, const struct command *c)

@@ -370,8 +370,9 @@ static bool count_at_once(struct embedded *b, const struct list_command *l, size
     return true;
 }
 
-void embedded_scan_start(struct embedded *b, const struct command *c)
+void embedded_scan(struct embedded *b, const struct command *c, struct reply *r)
 {
+    (void)r;
     size_t count;
     if (c->kind == CMD_COUNT && count_at_once(b, &c->list, &count)) {
         embedded_effect(b, c->done, c->ctx)->count = count;
@@ -492,8 +493,9 @@ static bool add_run(const struct runs_command *c, struct reply *r, const struct 
     return false;
 }
 
-void embedded_runs(struct embedded *b, const struct runs_command *c, struct reply *r)
+void embedded_runs(struct embedded *b, const struct command *command, struct reply *r)
 {
+    const struct runs_command *c = &command->runs;
     struct arena *a = &b->building->arena;
     struct job job;
     struct job_extent extent;
@@ -522,8 +524,9 @@ void embedded_runs(struct embedded *b, const struct runs_command *c, struct repl
 }
 
 /* The newest run that has ended, if any has, is the backend's to add. */
-void embedded_explain(struct embedded *b, struct id id, struct reply *r)
+void embedded_explain(struct embedded *b, const struct command *c, struct reply *r)
 {
+    struct id id = c->id;
     struct arena *a = &b->building->arena;
     struct explanation *x = ARENA_NEW(a, struct explanation);
     struct job_extent extent;

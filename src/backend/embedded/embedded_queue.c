@@ -64,8 +64,9 @@ static struct err remove_one(struct embedded *b, struct str name)
     return policies_queue_put(b->policies, name, (struct str){0});
 }
 
-static void list(struct embedded *b, const struct queue_command *c, struct reply *r)
+void embedded_queue_list(struct embedded *b, const struct command *command, struct reply *r)
 {
+    const struct queue_command *c = &command->queue;
     struct arena *a = &b->building->arena;
     struct queue_view *views;
     r->count = engine_queue_page(b->engine, b->now, c->name, c->limit, a, &views, &r->more);
@@ -76,26 +77,21 @@ static void list(struct embedded *b, const struct queue_command *c, struct reply
     }
 }
 
-void embedded_queue(struct embedded *b, const struct command *c, struct reply *r)
+void embedded_queue_put(struct embedded *b, const struct command *c, struct reply *r)
 {
-    switch (c->kind) {
-    case CMD_QUEUE_PUT:
-        r->err = put(b, &c->queue);
-        if (r->err.code == ERR_OK)
-            read_one(b, c->queue.name, r);
-        return;
-    case CMD_QUEUE_READ:
+    r->err = put(b, &c->queue);
+    if (r->err.code == ERR_OK)
         read_one(b, c->queue.name, r);
-        return;
-    case CMD_QUEUE_LIST:
-        list(b, &c->queue, r);
-        return;
-    case CMD_QUEUE_REMOVE:
-        r->err = remove_one(b, c->queue.name);
-        return;
-    default:
-        must(false);
-    }
+}
+
+void embedded_queue_read(struct embedded *b, const struct command *c, struct reply *r)
+{
+    read_one(b, c->queue.name, r);
+}
+
+void embedded_queue_remove(struct embedded *b, const struct command *c, struct reply *r)
+{
+    r->err = remove_one(b, c->queue.name);
 }
 
 /* --- the port --- */

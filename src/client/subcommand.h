@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef CLIENT_COMMAND_H
-#define CLIENT_COMMAND_H
+#ifndef CLIENT_SUBCOMMAND_H
+#define CLIENT_SUBCOMMAND_H
 
 /* What every command has: a page of help and an exit code from one list. */
 

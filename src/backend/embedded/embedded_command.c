@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* From a command to who handles it, by the one table of commands. */
+
+#include "backend/embedded/embedded_internal.h"
+
+enum writes { NOTHING, ADDS, CHANGES, FREES };
+enum shape { ONE, SCAN };
+
+typedef void (*handler_fn)(struct embedded *b, const struct command *c, struct reply *r);
+
+static const struct row {
+    enum writes writes;
+    enum shape shape;
+    handler_fn handle;
+} rows[COMMAND_COUNT] = {
+#define COMMAND(kind, writes, shape, handler) [CMD_##kind] = {writes, shape, embedded_##handler},
+#include "core/commands.def"
+#undef COMMAND
+};
+
+struct err embedded_refuse_to_store(struct embedded *b, enum command_kind kind)
+{
+    if (b->health == HEALTH_FAILED)
+        return b->failure;
+    embedded_check_space(b);
+    /* Reports get the lower half of the reserve: finishing work frees space, new
+     * work takes it. Removals are always welcome. */
+    uint64_t reserve = b->settings.min_free_space;
+    if (rows[kind].writes != ADDS)
+        reserve /= 2;
+    if (rows[kind].writes == FREES || (uint64_t)b->free_space >= reserve)
+        return err_none();
+    return embedded_no_space(b);
+}
+
+static struct err refuse(struct embedded *b, const struct command *c)
+{
+    if (rows[c->kind].writes != NOTHING)
+        TRY(embedded_refuse_to_store(b, c->kind));
+    TRY(embedded_policy_check(b, c));
+    if (c->kind != CMD_ENQUEUE)
+        return err_none();
+    TRY(engine_depend_check(b->engine, b->now, c->enqueue.specs, c->enqueue.count));
+    return engine_gang_check(b->engine, c->enqueue.specs, c->enqueue.count);
+}
+
+void embedded_submit(struct backend *base, const struct command *c)
+{
+    struct embedded *b = (struct embedded *)base;
+    const struct row *row = &rows[c->kind];
+    embedded_refresh_now(b);
+    struct err refused = refuse(b, c);
+    if (refused.code != ERR_OK)
+        embedded_effect(b, c->done, c->ctx)->err = refused;
+    else if (row->shape == SCAN)
+        row->handle(b, c, NULL); /* it answers in a turn of its own */
+    else if (c->kind == CMD_ENQUEUE && embedded_fold_is_wanted(c))
+        embedded_fold_start(b, c);
+    else
+        row->handle(b, c, embedded_effect(b, c->done, c->ctx));
+}

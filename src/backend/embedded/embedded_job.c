@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Commands about one job, or a few that are named. */
+
+#include "backend/embedded/embedded_internal.h"
+#include "core/job_fields.h"
+
+/* The reply outlives the request, so its names must not be the request's. */
+static void own_names(struct arena *a, struct enqueued *jobs, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        struct job *job = &jobs[i].job;
+        const struct job *last = i ? &jobs[i - 1].job : NULL;
+        if (jobs[i].duplicate)
+            continue;
+        bool same = last && str_eq(job->queue, last->queue);
+        job->queue = same ? last->queue : arena_copy(a, job->queue);
+        same = last && str_eq(job->type, last->type);
+        job->type = same ? last->type : arena_copy(a, job->type);
+        job->unique_key = arena_copy(a, job->unique_key);
+        job->options = job_options_copy(a, &job->options);
+    }
+}
+
+void embedded_enqueue(struct embedded *b, const struct command *c, struct reply *r)
+{
+    struct arena *a = &b->building->arena;
+    r->count = c->enqueue.count;
+    r->enqueued = arena_get(a, r->count * sizeof *r->enqueued);
+    r->err = engine_enqueue(b->engine, b->now, c->enqueue.specs, r->count, a, r->enqueued);
+    if (r->err.code == ERR_OK)
+        own_names(a, r->enqueued, r->count);
+    else
+        b->broken = r->err; /* some may be in the batch already: it must not be committed */
+}
+
+void embedded_read(struct embedded *b, const struct command *c, struct reply *r)
+{
+    struct id id = c->id;
+    struct arena *a = &b->building->arena;
+    struct job_extent extent;
+    struct run run;
+    r->jobs = arena_get(a, sizeof *r->jobs);
+    r->count = 1;
+    r->err = engine_read(b->engine, b->now, id, true, a, r->jobs, &extent);
+    if (r->err.code == ERR_OK && (r->has_live = engine_live_run(b->engine, id, &run, &r->token)))
+        r->lease_end = run.lease_end;
+    if (r->err.code == ERR_OK) {
+        r->notes = arena_get(a, sizeof *r->notes);
+        r->err = engine_read_notes(b->engine, r->jobs, a, r->notes);
+    }
+}
+
+struct names {
+    struct arena *arena;
+    struct str *at;
+    size_t count, cap;
+};
+
+static void add_name(void *ctx, struct str name)
+{
+    struct names *n = ctx;
+    if (n->count == n->cap) {
+        size_t cap = n->cap ? n->cap * 2 : 64;
+        struct str *at = arena_get(n->arena, cap * sizeof *at);
+        if (n->count)
+            memcpy(at, n->at, n->count * sizeof *at);
+        n->at = at;
+        n->cap = cap;
+    }
+    n->at[n->count++] = arena_copy(n->arena, name);
+}
+
+void embedded_queue_names(struct embedded *b, const struct command *c, struct reply *r)
+{
+    (void)c;
+    struct names n = {.arena = &b->building->arena};
+    engine_each_queue(b->engine, n.arena, add_name, &n);
+    r->names = n.at;
+    r->count = n.count;
+}
+
+void embedded_status(struct embedded *b, const struct command *c, struct reply *r)
+{
+    (void)c;
+    embedded_check_space(b);
+    r->status.writable = embedded_refuse_to_store(b, CMD_ENQUEUE).code == ERR_OK;
+    engine_count(b->engine, (struct str){0}, r->status.jobs);
+    r->status.memory = engine_memory(b->engine);
+    r->status.disk_bytes = store_disk_bytes(b->env.store);
+    memcpy(r->status.events, b->events.counts, sizeof r->status.events);
+    r->status.newest_event = b->events.durable;
+}
+
+/* Room for the one job of a reply. */
+static struct job *reply_job(struct embedded *b, struct reply *r)
+{
+    r->jobs = arena_get(&b->building->arena, sizeof *r->jobs);
+    r->count = 1;
+    return r->jobs;
+}
+
+void embedded_patch(struct embedded *b, const struct command *c, struct reply *r)
+{
+    struct arena *a = &b->building->arena;
+    struct patch patch = *c->patch.patch;
+    patch.queue = arena_copy(a, patch.queue);
+    r->err = engine_patch(b->engine, b->now, c->patch.id, &patch, a, reply_job(b, r));
+}
+
+void embedded_cancel(struct embedded *b, const struct command *c, struct reply *r)
+{
+    r->err = engine_cancel(b->engine, b->now, c->id, &b->building->arena, reply_job(b, r));
+}
+
+void embedded_rerun(struct embedded *b, const struct command *c, struct reply *r)
+{
+    r->err = engine_rerun(b->engine, b->now, c->id, b->now, &b->building->arena, reply_job(b, r));
+}
+
+void embedded_remove(struct embedded *b, const struct command *c, struct reply *r)
+{
+    r->err = engine_remove(b->engine, b->now, c->id);
+}
+
+/* --- reports --- */
+
+/* The worker's connection broke before it heard the answer, and it asks again. */
+static bool is_repeated(struct embedded *b, struct run_ref ref, enum outcome outcome,
+                        struct reply *r)
+{
+    struct arena *a = &b->building->arena;
+    struct job *job = arena_get(a, sizeof *job);
+    r->repeated = engine_is_repeated(b->engine, b->now, ref, outcome, a, job);
+    if (r->repeated) {
+        r->jobs = job;
+        r->count = 1;
+    }
+    return r->repeated;
+}
+
+/* News come before the report that they came with: they belong to the run that it may end. */
+static struct err note(struct embedded *b, struct run_ref run, const struct news *news)
+{
+    return news ? engine_note(b->engine, b->now, run, news) : err_none();
+}
+
+void embedded_succeed(struct embedded *b, const struct command *c, struct reply *r)
+{
+    if (is_repeated(b, c->run, OUTCOME_COMPLETED, r))
+        return;
+    r->err = note(b, c->run, c->news);
+    if (r->err.code == ERR_OK)
+        r->err = engine_succeed(b->engine, b->now, c->run);
+}
+
+void embedded_succeed_many(struct embedded *b, const struct command *c, struct reply *r)
+{
+    r->ids = arena_get(&b->building->arena, c->succeed_many.count * sizeof *r->ids + 1);
+    for (size_t i = 0; i < c->succeed_many.count; i++) {
+        struct run_ref ref = {.id = c->succeed_many.ids[i]};
+        struct err err = engine_succeed(b->engine, b->now, ref);
+        if (err.code == ERR_NOT_FOUND || err.code == ERR_NOT_IN_FLIGHT)
+            r->ids[r->count++] = ref.id;
+        else if (err.code != ERR_OK)
+            r->err = err;
+    }
+}
+
+void embedded_fail(struct embedded *b, const struct command *c, struct reply *r)
+{
+    if (is_repeated(b, c->fail.ref, OUTCOME_FAILED, r))
+        return;
+    r->err = note(b, c->fail.ref, c->news);
+    if (r->err.code == ERR_OK)
+        r->err = engine_fail(b->engine, b->now, &c->fail, &b->building->arena, reply_job(b, r));
+}
+
+void embedded_terminated(struct embedded *b, const struct command *c, struct reply *r)
+{
+    r->err = engine_terminated(b->engine, b->now, c->terminated.run, c->terminated.index,
+                               &b->building->arena, reply_job(b, r));
+}
+
+void embedded_release(struct embedded *b, const struct command *c, struct reply *r)
+{
+    r->err = note(b, c->run, c->news);
+    if (r->err.code == ERR_OK)
+        r->err = engine_release(b->engine, b->now, c->run);
+}
+
+void embedded_progress(struct embedded *b, const struct command *c, struct reply *r)
+{
+    r->err = note(b, c->run, c->news);
+}
+
+/* It changes nothing that news need, and may be refused. */
+void embedded_renew(struct embedded *b, const struct command *c, struct reply *r)
+{
+    r->err = engine_renew(b->engine, b->now, c->renew.run, c->renew.lease, &r->lease_end);
+    if (r->err.code == ERR_OK)
+        r->err = note(b, c->renew.run, c->news);
+}

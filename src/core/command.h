@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_COMMAND_H
+#define CORE_COMMAND_H
+
+/* What can be asked of whatever keeps the jobs, and what it answers: values only, so that it may
+ * be another process that is asked. commands.def lists the kinds. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "base/err.h"
+#include "core/crons.h"
+#include "core/enqueue.h"
+#include "core/event.h"
+#include "core/explain.h"
+#include "core/job.h"
+#include "core/queue.h"
+
+struct backend_meter;
+struct document_node;
+struct policy;
+struct simulate_job;
+struct simulate_result;
+
+enum command_kind {
+#define COMMAND(kind, stores, shape, handler) CMD_##kind,
+#include "core/commands.def"
+#undef COMMAND
+};
+enum {
+    COMMAND_COUNT = 0
+#define COMMAND(kind, writes, shape, handler) +1
+#include "core/commands.def"
+#undef COMMAND
+};
+
+/* Inclusive at both ends; not set: any value. */
+struct range {
+    bool set;
+    int64_t lo, hi;
+};
+
+/* Which jobs a list, a count or a removal is about; an empty list means any. */
+struct job_filter {
+    const struct id *ids;
+    size_t id_count;
+    const struct str *queues, *types;
+    size_t queue_count, type_count;
+    unsigned statuses; /* bits 1 << enum status; 0: any */
+    struct range priority, ready_at, attempts;
+    struct str expression; /* jq, about the payload; empty: none. ERR_BAD_VALUE if it is wrong */
+};
+
+struct list_command {
+    struct job_filter filter;
+    struct id_place from; /* exclusive */
+    bool backwards;
+    uint32_t limit;
+    uint32_t look_max; /* LIST: after so many jobs looked at it ends with reply.more; 0: never */
+    bool no_payload;   /* LIST: payloads are not needed */
+    bool dry_run;      /* _WHERE: change nothing; reply.jobs is a sample of limit jobs */
+    const struct patch *patch; /* CMD_PATCH_WHERE */
+    uint32_t per_second; /* CMD_RERUN_WHERE: how many become ready in a second; 0: all at once */
+};
+
+/* Names the run that a report is about: token 0 means whatever run is live. */
+struct run_ref {
+    struct id id;
+    uint64_t token;
+};
+
+struct failure_report {
+    struct run_ref ref;
+    struct failure failure;
+    bool kill;
+    instant retry_at; /* or none */
+    span grace;       /* the run was preempted and may go on for so long; 0: it has ended */
+};
+
+/* What a worker leaves with its job while it holds it. */
+struct news {
+    bool has_progress, has_checkpoint;
+    double progress; /* 0 to 1 */
+    struct str progress_note;
+    struct str checkpoint; /* JSON; empty: there is to be none any more */
+    struct str result;     /* JSON; empty: none */
+};
+
+enum patch_field {
+    PATCH_QUEUE = 1,
+    PATCH_PRIORITY = 2,
+    PATCH_READY_AT = 4,
+    PATCH_RETRY_LIMIT = 8,
+    PATCH_BACKOFF = 16,
+    PATCH_COMPLETED = 32,
+    PATCH_DEAD = 64,
+    PATCH_FREE = 128, /* it waits for no jobs any more */
+};
+
+struct patch {
+    unsigned set; /* bits of enum patch_field: which of the following */
+    struct str queue;
+    uint16_t priority;
+    instant ready_at; /* or none: at once */
+    int32_t retry_limit;
+    struct curve backoff;
+    span completed_retention, dead_retention;
+};
+
+struct runs_command {
+    struct id id;
+    bool failures_only; /* those that count as attempts, by attempt */
+    bool backwards;
+    int64_t from; /* run index (attempt, if failures_only), exclusive; negative: from the start */
+    uint32_t limit;
+};
+
+/* Which group, and which entry of it; see core/crons.h for what being empty means. */
+struct cron_command {
+    struct str group, entry;
+    enum cron_switch to; /* SWITCH */
+};
+
+/* Settings of a queue. */
+enum queue_field {
+    QUEUE_PAUSED = 1,
+    QUEUE_CONCURRENCY = 2,
+    QUEUE_PER_KEY = 4,
+    QUEUE_RATE = 8,
+    QUEUE_RETRY_LIMIT = 16,
+    QUEUE_BACKOFF = 32,
+    QUEUE_COMPLETED = 64,
+    QUEUE_DEAD = 128,
+    QUEUE_POLICIES = 256,
+    QUEUE_ALL = 511,
+};
+struct queue_command {
+    struct str name; /* LIST: where the last page ended, or empty */
+    unsigned set;    /* PUT: bits of enum queue_field; the others stay as they are */
+    struct queue_settings settings;
+    struct str retry_policies; /* names that exist, as "a,b" */
+    bool create;               /* PUT: ERR_CONFLICT if it has settings */
+    uint32_t limit;            /* LIST */
+};
+struct queue_view {
+    struct str name;
+    bool configured; /* it has settings; else they are the default */
+    struct queue_settings settings;
+    uint64_t counts[STATUS_COUNT];
+    span oldest_age; /* since the enqueue of the oldest ready job; negative: there is none */
+};
+
+struct queue_shown {
+    struct queue_view view;
+    struct str retry_policies; /* "a,b" */
+};
+
+/* How the text of a document is written; see policy/document.h. */
+enum document_format {
+    DOCUMENT_ANY, /* JSON if it begins with { and is valid as that, else YAML */
+    DOCUMENT_YAML,
+    DOCUMENT_JSON,
+};
+
+/* A document that people manage; see policy/policies.h. */
+struct resource_command {
+    struct str name; /* of the document */
+    struct str text; /* the document */
+    struct str by;   /* RETRY_SETTINGS_PUT: who asks, or empty */
+    enum document_format format;
+    bool create; /* POLICY_PUT, CATEGORIES_PUT: there must be none of that name */
+    bool ahead;  /* RETRY_SETTINGS_PUT: the default policy may be made later */
+};
+
+/* What a draft would make of the failures of one job; see policy/simulate.h. */
+struct simulate_command {
+    const struct policy *const *drafts;
+    size_t draft_count;
+    const struct document_node *settings; /* that are a draft, too; checked; NULL: none */
+    const struct simulate_job *what;
+};
+
+/* A job handed out. */
+struct handout {
+    struct job job;         /* with payload; status in_flight */
+    uint32_t run;           /* index of the new run */
+    uint64_t token;         /* fencing token of the run, never 0 */
+    instant lease_end;      /* or none: held by a stream */
+    struct note checkpoint; /* of an earlier run; text empty: none */
+};
+
+struct engine_memory {
+    uint64_t waiting_jobs;  /* ready and scheduled */
+    uint64_t waiting_bytes; /* index memory they take */
+    uint64_t in_flight_bytes;
+};
+
+struct reply {
+    struct err err;
+    struct job *jobs;
+    struct enqueued *enqueued; /* CMD_ENQUEUE */
+    struct handout *handouts;
+    struct run *runs;
+    struct id *ids;
+    struct str *names;
+    size_t count;   /* of whichever list is meant; or the number asked for */
+    size_t sampled; /* of a dry run: how many are in jobs */
+    bool more;      /* a list or runs: further ones follow */
+    bool repeated;  /* SUCCEED, FAIL: that run had been reported so before; nothing changed */
+    struct job_notes *notes; /* CMD_READ */
+    bool has_live; /* CMD_READ, CMD_RUNS: the job is in flight; its newest run's token is known */
+    uint64_t token;
+    instant lease_end;
+    struct cron_view *cron;
+    struct explanation *explanation;
+    struct str document; /* JSON */
+    const struct simulate_result *simulated;
+    struct queue_shown *queues;
+    const struct backend_meter *meter;
+    struct {
+        bool writable; /* commands that store are accepted */
+        uint64_t jobs[STATUS_COUNT];
+        struct engine_memory memory;
+        uint64_t disk_bytes;
+        uint64_t events[EVENT_COUNT]; /* since the start of the server */
+        uint64_t newest_event;        /* its number; 0: there has been none */
+    } status;
+};
+
+typedef void (*reply_fn)(void *ctx, const struct reply *reply);
+
+struct command {
+    enum command_kind kind;
+    union {
+        struct {
+            const struct enqueue *specs;
+            size_t count;
+        } enqueue;
+        struct run_ref run; /* SUCCEED, PROGRESS, RELEASE */
+        struct {
+            const struct id *ids;
+            size_t count;
+        } succeed_many;
+        struct failure_report fail;
+        struct {
+            struct run_ref run;
+            uint32_t index;
+        } terminated;
+        struct {
+            struct run_ref run;
+            span lease;
+        } renew;
+        struct id id; /* REMOVE, READ, EXPLAIN, CANCEL, RERUN */
+        struct {
+            struct id id;
+            const struct patch *patch;
+        } patch;
+        struct list_command list; /* LIST, COUNT and all _WHERE */
+        struct runs_command runs;
+        struct cron_put cron_put;
+        struct cron_command cron; /* CRON_READ, CRON_SWITCH, CRON_REMOVE */
+        struct simulate_command simulate;
+        struct resource_command resource; /* CMD_POLICY_*, CMD_CATEGORIES_* … CMD_RETRY_* */
+        struct queue_command queue;       /* CMD_QUEUE_* */
+    };
+    /* What a worker leaves with its report, or NULL: SUCCEED, FAIL, RENEW, PROGRESS, RELEASE. All
+     * of the command is applied or nothing. */
+    const struct news *news;
+    reply_fn done;
+    void *ctx;
+};
+
+#endif

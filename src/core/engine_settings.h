@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_ENGINE_SETTINGS_H
+#define CORE_ENGINE_SETTINGS_H
+
+/* What may be set about the engine, at its start and while it runs. */
+
+#include "core/retry.h"
+
+struct engine_settings {
+    struct retry_defaults retry;
+    span completed_retention, dead_retention;
+    bool cron_skip_missed; /* core/crons.h */
+    /* After so many runs in a row that ended with their worker lost a job is dead, whatever is
+     * left of its retries; 0: never. */
+    uint32_t lost_worker_limit;
+    /* A run that a stream held for less does not count as one of these when the stream breaks: a
+     * client that just stops says nothing of its jobs. */
+    span lost_worker_min_held;
+    /* How long a retry must stay off a node if its policy does not say. */
+    span avoid_required;
+};
+
+#endif

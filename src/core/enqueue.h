@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CORE_ENQUEUE_H
+#define CORE_ENQUEUE_H
+
+/* A job to be added, and what became of it. */
+
+#include "core/job.h"
+#include "core/retry.h"
+
+struct enqueue {
+    struct str queue, type, payload; /* checked by the caller: job_check_name, valid JSON */
+    uint16_t priority;
+    instant ready_at; /* or none: now */
+    int32_t retry_limit;
+    struct curve backoff;
+    span completed_retention, dead_retention;
+    struct str unique_key; /* iff unique_while */
+    enum unique unique_while;
+    struct job_batch batch;     /* open only if ready at once */
+    struct job_options options; /* the names in it exist */
+};
+
+struct enqueued {
+    struct job job; /* without payload */
+    bool duplicate; /* not added: this job holds the unique key */
+    bool folded;    /* not added: its payload went into this job's */
+};
+
+#endif
