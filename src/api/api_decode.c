@@ -305,8 +305,8 @@ struct err api_field_policies(struct json_cursor *c, struct arena *a, void *out)
 struct job_fields {
     struct enqueue spec;
     /* where these objects begin, to be read afterwards */
-    struct json_cursor backoff, retention, batch, resources, gang;
-    bool has_backoff, has_retention, has_batch, has_resources, has_gang;
+    struct json_cursor backoff, retention, batch, resources, gang, annotations;
+    bool has_backoff, has_retention, has_batch, has_resources, has_gang, has_annotations;
 };
 
 static struct err mark(struct json_cursor *c, struct json_cursor *at, bool *has)
@@ -359,6 +359,13 @@ static struct err mark_gang(struct json_cursor *c, struct arena *a, void *out)
     return mark(c, &f->gang, &f->has_gang);
 }
 
+static struct err mark_annotations(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct job_fields *f = out;
+    (void)a;
+    return mark(c, &f->annotations, &f->has_annotations);
+}
+
 static struct err read_cardinality(struct json_cursor *c, struct arena *a, void *out)
 {
     (void)a;
@@ -403,6 +410,7 @@ static const struct field job_table[] = {
     {"resources", false, mark_resources, 0, true},
     {"gang", false, mark_gang, 0, true},
     {"retry_policies", false, api_field_policies, SPEC(options.retry_policies), true},
+    {"annotations", false, mark_annotations, 0, true},
     {"concurrency_key", false, read_concurrency_key, SPEC(options.concurrency_key), true},
     {"depends_on", false, api_field_depends_on, SPEC(options.depends_on), true},
     {"when", false, api_field_depend_when, SPEC(options.depend_when), true},
@@ -481,6 +489,10 @@ struct err api_decode_job(const struct api *a, struct json_cursor *c, struct are
         err = api_decode_object(a, &f.gang, arena, gang_table, COUNT(gang_table), &f.spec.options);
     if (err.code != ERR_OK)
         return api_in_field(err, "gang");
+    if (f.has_annotations)
+        err = api_decode_annotations(a, &f.annotations, arena, &f.spec.options);
+    if (err.code != ERR_OK)
+        return api_in_field(err, "annotations");
     if (f.has_gang && f.spec.options.concurrency_key.len)
         return err_make(ERR_BAD_VALUE, "gang: its members are handed out together, or not at all; "
                                        "they have no concurrency_key");

@@ -198,6 +198,9 @@ struct err api_decode_backoff(const struct api *a, struct json_cursor *c, struct
                               struct curve *out);
 
 #define API_POLICIES_MAX 32
+/* What the annotations of a job of Armada mean here; policies are added behind those in *out. */
+struct err api_decode_annotations(const struct api *a, struct json_cursor *c, struct arena *arena,
+                                  struct job_options *out);
 struct err api_field_policies(struct json_cursor *c, struct arena *a, void *str);
 
 struct name_list {

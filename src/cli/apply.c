@@ -14,7 +14,7 @@
 struct resources_args {
     struct client_args client;
     struct option_list files;
-    const char *retry_policy;
+    const char *retry_policies, *retry_policy;
     bool dry_run;
 };
 
@@ -30,8 +30,10 @@ struct resources_args {
 
 static const struct option_def change_options[] = {
     FILE_ROW,
-    {"retry-policy", "NAMES", OPTION_TEXT, AT(retry_policy),
+    {"retry-policies", "NAMES", OPTION_TEXT, AT(retry_policies),
      .help = "of a queue: the retry policies of all its jobs, as a,b"},
+    {"retry-policy", "NAMES", OPTION_TEXT, AT(retry_policy),
+     .help = "the same as --retry-policies"},
     {"dry-run", NULL, OPTION_SWITCH, AT(dry_run),
      .help = "change nothing on the server; say what would be done"},
     CLIENT_OPTIONS_IN(struct resources_args, "table|json|yaml"),
@@ -48,22 +50,26 @@ static const struct option_def get_options[] = {
     "A document has apiVersion (tenax.dev/v1), kind (RetryPolicy, FailureCategories or Queue), "   \
     "metadata with a name and a spec; in YAML a line of --- stands between two. Nothing is sent "  \
     "if anything is wrong "                                                                        \
-    "with one of them."
+    "with one of them. Retry policies of Armada (armadaproject.io/v1beta1) are read as well. "     \
+    "With "                                                                                        \
+    "a KIND before -f, documents of any other are refused. What is valid and most likely not "     \
+    "meant is warned of on standard error."
 
 const struct subcommand create_command = {
     .name = "create",
-    .usage = "-f FILE | queue NAME [--retry-policy NAMES]",
+    .usage = "[KIND] -f FILE | queue NAME [--retry-policies NAMES]",
     .summary = "make policies, failure categories and queues that are not there",
     .about = DOCUMENTS "\nWhat there is already is refused, and the others are made.",
     .examples = "  tenax create -f policies.yaml\n"
-                "  tenax create queue ml --retry-policy infra,ml-training\n",
+                "  tenax create retry-policy -f infra.yaml\n"
+                "  tenax create queue ml --retry-policies infra,ml-training\n",
     .options = change_options,
     .words = "queue",
 };
 
 const struct subcommand apply_command = {
     .name = "apply",
-    .usage = "-f FILE | queue NAME [--retry-policy NAMES]",
+    .usage = "[KIND] -f FILE | queue NAME [--retry-policies NAMES]",
     .summary = "make policies, failure categories and queues what a file says",
     .about = DOCUMENTS "\nWhat is not there is created, what differs is changed, and the rest is "
                        "left as it is; so it can be repeated as often as you like.",
@@ -75,7 +81,7 @@ const struct subcommand apply_command = {
 
 const struct subcommand update_command = {
     .name = "update",
-    .usage = "-f FILE | queue NAME [--retry-policy NAMES]",
+    .usage = "[KIND] -f FILE | queue NAME [--retry-policies NAMES]",
     .summary = "change policies, failure categories and queues that are there",
     .about = DOCUMENTS "\nWhat is not there is refused. A metadata.resourceVersion must be the "
                        "present one: so nobody's change is overwritten unseen.",
@@ -187,6 +193,17 @@ static int refuse(struct client *c, const struct resource *r, int code, const ch
     return code;
 }
 
+static void warn(const struct client *c, const struct resource *r)
+{
+    for (const struct document_node *n = r->warnings ? r->warnings->first : NULL; n; n = n->next) {
+        fprintf(stderr, "tenax %s: ", c->command->name);
+        if (r->file)
+            fprintf(stderr, "%s, line %u: ", r->file, r->line);
+        fprintf(stderr, "warning: %s/%.*s: %.*s\n", r->kind->word, STR_ARG(r->name),
+                STR_ARG(n->text));
+    }
+}
+
 /* --- the verbs --- */
 
 static int put(struct client *c, enum resources_verb verb, const struct resource *r, bool dry_run,
@@ -200,6 +217,7 @@ static int put(struct client *c, enum resources_verb verb, const struct resource
         return refuse(c, r, CLI_REFUSED, "is there already; apply and update change it");
     if (verb == RESOURCES_UPDATE && !now)
         return refuse(c, r, CLI_NOT_FOUND, "is not there; apply and create make it");
+    warn(c, r);
     const char *what = !now                               ? "created"
                        : r->kind->same(r, now, &c->arena) ? "unchanged"
                                                           : "configured";
@@ -361,7 +379,7 @@ int resources_do(struct client *c, enum resources_verb verb, const struct resour
 }
 
 int resources_files(struct client *c, enum resources_verb verb, const struct option_list *files,
-                    bool dry_run)
+                    const struct resource_kind *only, bool dry_run)
 {
     struct resources list = {0};
     for (size_t i = 0; i < files->count; i++) {
@@ -369,6 +387,12 @@ int resources_files(struct client *c, enum resources_verb verb, const struct opt
         if (code != CLI_OK)
             return code;
     }
+    for (const struct resource *r = only ? list.first : NULL; r; r = r->next)
+        if (r->kind != only) {
+            fprintf(stderr, "tenax %s: %s, line %u: a %s, and only a %s was expected\n",
+                    c->command->name, r->file, r->line, r->kind->kind, only->kind);
+            return CLI_USAGE;
+        }
     return resources_do(c, verb, &list, dry_run);
 }
 
@@ -426,6 +450,7 @@ static int from_words(struct client *c, const struct resources_args *args, struc
                       struct resources *list)
 {
     const struct resource_kind *all;
+    const char *names = args->retry_policies ? args->retry_policies : args->retry_policy;
     int code = resources_words(c->command, o->rest, o->rest_count, &c->arena, list, &all);
     if (code != CLI_OK)
         return code;
@@ -438,14 +463,14 @@ static int from_words(struct client *c, const struct resources_args *args, struc
         buf_lit(&body, "{\"name\":");
         json_write_string(&body, r->name);
         buf_lit(&body, ",\"retry_policies\":");
-        input_names(&body, args->retry_policy ? args->retry_policy : "");
+        input_names(&body, names ? names : "");
         buf_lit(&body, "}");
         r->body = arena_copy(&c->arena, buf_view(&body));
         r->partial = true;
         buf_fini(&body);
     }
-    if (!args->retry_policy)
-        return command_usage(c->command, "what is it to have? --retry-policy NAMES");
+    if (!names)
+        return command_usage(c->command, "what is it to have? --retry-policies NAMES");
     return CLI_OK;
 }
 
@@ -458,17 +483,23 @@ static int change_main(const struct subcommand *page, enum resources_verb verb, 
     int code;
     if (!command_begin(page, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
-    if (!args.files.count == !o.rest_count)
+    /* A kind before the file, as in `create retry-policy -f FILE`. */
+    const struct resource_kind *only =
+        args.files.count && o.rest_count == 1 ? resource_kind_of(str_from(o.rest[0])) : NULL;
+    if (!args.files.count == !o.rest_count && !only)
         return command_usage(page, "%s",
                              o.rest_count ? "either -f or a queue, not both" : "what? -f FILE");
-    if (args.files.count && args.retry_policy)
-        return command_usage(page, "--retry-policy goes with a queue, not with -f");
+    if (args.retry_policies && args.retry_policy)
+        return command_usage(page, "--retry-policies and --retry-policy are the same; give one");
+    if (args.files.count && (args.retry_policies || args.retry_policy))
+        return command_usage(page, "--%s goes with a queue, not with -f",
+                             args.retry_policies ? "retry-policies" : "retry-policy");
     code = client_open(&c, page, &args.client);
     if (code != CLI_OK)
         return code;
     struct resources list = {0};
     if (args.files.count)
-        code = resources_files(&c, verb, &args.files, args.dry_run);
+        code = resources_files(&c, verb, &args.files, only, args.dry_run);
     else if ((code = from_words(&c, &args, &o, &list)) == CLI_OK)
         code = resources_do(&c, verb, &list, args.dry_run);
     client_close(&c);
@@ -509,7 +540,7 @@ int get_main(int argc, char **argv)
     struct resources list = {0};
     const struct resource_kind *all = NULL;
     if (args.files.count)
-        code = resources_files(&c, RESOURCES_GET, &args.files, false);
+        code = resources_files(&c, RESOURCES_GET, &args.files, NULL, false);
     else if ((code = resources_words(&get_command, o.rest, o.rest_count, &c.arena, &list, &all)) ==
              CLI_OK)
         code = all ? get_all(&c, all) : resources_do(&c, RESOURCES_GET, &list, false);

@@ -17,9 +17,9 @@ enum resources_verb {
 
 /* Reads all the files, or nothing happens; then does it to each document, and says so on
  * standard output. One that is refused does not keep the others from it; the exit code is
- * that of the first. */
+ * that of the first. only: documents of any other kind are refused; NULL: none are. */
 int resources_files(struct client *c, enum resources_verb verb, const struct option_list *files,
-                    bool dry_run);
+                    const struct resource_kind *only, bool dry_run);
 /* The same for one of the list. */
 int resources_do(struct client *c, enum resources_verb verb, const struct resources *list,
                  bool dry_run);

@@ -240,7 +240,7 @@ static int delete_resources(const struct change_args *args, struct options *o)
     if (code != CLI_OK)
         return code;
     if (args->files.count)
-        code = resources_files(&c, RESOURCES_DELETE, &args->files, args->dry_run);
+        code = resources_files(&c, RESOURCES_DELETE, &args->files, NULL, args->dry_run);
     else
         code = resources_words(&delete_command, o->rest, o->rest_count, &c.arena, &list, &all);
     if (all)

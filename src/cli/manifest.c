@@ -61,6 +61,7 @@ static void cell(struct table *t, struct str text)
 struct essence {
     struct str name, text;
     int64_t version;
+    const struct document_node *warnings; /* or NULL */
 };
 
 typedef bool essence_fn(const struct document_node *root, struct arena *a, struct essence *e,
@@ -69,11 +70,12 @@ typedef bool essence_fn(const struct document_node *root, struct arena *a, struc
 static bool read_whole(essence_fn *essence, const struct document_node *root, struct arena *a,
                        struct resource *r, struct document_fault *fault)
 {
-    struct essence e;
+    struct essence e = {0};
     r->body = json_of(root, a);
     if (!essence(root, a, &e, fault))
         return false;
     r->name = e.name;
+    r->warnings = e.warnings;
     return true;
 }
 
@@ -93,11 +95,22 @@ static bool same_whole(essence_fn *essence, const struct resource *r,
            (mine.version == 0 || mine.version == theirs.version);
 }
 
+/* Without what an answer to a change says beside the document. */
 static const struct document_node *whole_document(const struct document_node *answer,
                                                   struct arena *a)
 {
-    (void)a;
-    return answer;
+    if (!document_member(answer, "warnings"))
+        return answer;
+    struct document_node *bare = document_map(a);
+    for (const struct document_node *n = answer->first; n; n = n->next) {
+        if (str_eq(n->key, STR("warnings")))
+            continue;
+        struct document_node *copy = ARENA_NEW(a, struct document_node);
+        *copy = *n;
+        copy->next = NULL;
+        document_add(bare, "", copy)->key = n->key;
+    }
+    return bare;
 }
 
 /* How many rules it has, or that it is broken. */
@@ -121,6 +134,10 @@ static bool policy_essence(const struct document_node *root, struct arena *a, st
     e->name = arena_copy(a, d.policy.name);
     e->version = d.resource_version;
     e->text = json_of(policy_document_tree(&d.policy, 0, a), a);
+    struct document_node *warnings = document_list(a);
+    for (const struct document_node *n = d.warnings->first; n; n = n->next)
+        document_add(warnings, "", document_string(a, arena_copy(a, n->text)));
+    e->warnings = warnings;
     policy_document_free(&d);
     return true;
 }
@@ -522,13 +539,13 @@ static bool is_first(const struct resources *list, const struct resource *r,
                      const struct document_node *root, struct document_fault *fault)
 {
     const struct document_node *metadata = document_member(root, "metadata");
-    const struct document_node *name = metadata ? document_member(metadata, "name") : NULL;
+    const struct document_node *name = document_member(metadata ? metadata : root, "name");
     for (const struct resource *o = list->first; o != r; o = o->next) {
         if (o->kind != r->kind || !str_eq(o->name, r->name))
             continue;
         struct fields f = {.fault = fault};
         struct fields_at top = {.node = root}, at = {&top, STR("metadata"), 0, metadata};
-        struct fields_at place = {&at, STR("name"), 0, name ? name : root};
+        struct fields_at place = {metadata ? &at : &top, STR("name"), 0, name ? name : root};
         return fields_refuse(&f, &place, ERR_BAD_VALUE,
                              "every %s once; this one is on line %u%s%s already", r->kind->kind,
                              o->line, o->file ? " of " : "", o->file ? o->file : "");
@@ -571,13 +588,16 @@ int resource_load(const struct subcommand *c, const char *file, struct arena *a,
         bool good = document_read(kept, DOCUMENT_ANY, a, &documents, &fault);
         for (const struct document_node *n = good ? documents.first : NULL; n && good; n = n->next)
             good = add_document(list, n, a, &fault);
-        struct err e = good ? err_none() : document_fault_err(&fault);
-        if (good && list->last == before)
-            e = err_make(ERR_USAGE, "there is no document in it");
-        if (e.code != ERR_OK) {
-            fprintf(stderr, "tenax %s: %s: %s\n", c->name, name, e.msg);
+        struct buf why = {0};
+        if (!good)
+            document_fault_write(&fault, &why);
+        else if (list->last == before)
+            buf_lit(&why, "there is no document in it");
+        if (why.len) {
+            fprintf(stderr, "tenax %s: %s: %.*s\n", c->name, name, STR_ARG(buf_view(&why)));
             code = CLI_USAGE;
         }
+        buf_fini(&why);
     }
     for (struct resource *r = before ? before->next : list->first; r; r = r->next)
         r->file = name;

@@ -36,10 +36,11 @@ struct resource_kind {
 struct resource {
     const struct resource_kind *kind;
     struct str name;
-    struct str body;  /* JSON, to be PUT; empty: only the name is known */
-    bool partial;     /* the body: what it leaves out is to stay as it is */
-    const char *file; /* where it is from; NULL: the command line */
-    uint32_t line;    /* there */
+    struct str body;                      /* JSON, to be PUT; empty: only the name is known */
+    bool partial;                         /* the body: what it leaves out is to stay as it is */
+    const struct document_node *warnings; /* a list of texts, or NULL */
+    const char *file;                     /* where it is from; NULL: the command line */
+    uint32_t line;                        /* there */
     struct resource *next;
 };
 

@@ -119,7 +119,7 @@ int policy_main(int argc, char **argv)
     else if (is(&o, "schedule"))
         code = policy_plan_schedule(&c, &args.plan);
     else if (is(&o, "apply"))
-        code = resources_files(&c, RESOURCES_APPLY, &args.plan.files, false);
+        code = resources_files(&c, RESOURCES_APPLY, &args.plan.files, NULL, false);
     else if (is(&o, "get"))
         code = get(&c, o.rest_count == 2 ? o.rest[1] : NULL);
     else

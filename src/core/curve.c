@@ -10,13 +10,14 @@ struct curve curve_default(void)
     return (struct curve){CURVE_POWER, {15000}, 4.0, {30000}};
 }
 
-static span exponential(const struct curve *c, uint32_t n)
+static span exponential(const struct curve *c, uint32_t n, double chance)
 {
-    if (c->base.ms == 0)
-        return (span){0};
     double most = c->most.ms < 0 ? (double)SPAN_MAX_MS : (double)c->most.ms;
-    double ms = (double)c->base.ms * pow(c->exponent, (double)(n - 1));
-    return (span){(int64_t)(ms < most ? ms : most)};
+    double ms = c->base.ms ? (double)c->base.ms * pow(c->exponent, (double)(n - 1)) : 0;
+    /* Beside the longest delay too: jobs that failed together would else come back together
+     * from there on. */
+    ms = (ms < most ? ms : most) + chance * (double)c->jitter.ms;
+    return (span){ms < (double)SPAN_MAX_MS ? (int64_t)ms : SPAN_MAX_MS};
 }
 
 static span power(const struct curve *c, uint32_t n, double chance)
@@ -33,7 +34,7 @@ static span power(const struct curve *c, uint32_t n, double chance)
 static span delay_at(const struct curve *c, uint32_t n, double chance)
 {
     must(c->shape != CURVE_NONE && n > 0);
-    return c->shape == CURVE_EXPONENTIAL ? exponential(c, n) : power(c, n, chance);
+    return c->shape == CURVE_EXPONENTIAL ? exponential(c, n, chance) : power(c, n, chance);
 }
 
 span curve_delay(const struct curve *c, uint32_t n, struct rng *rng)

@@ -10,7 +10,8 @@
 enum curve_shape {
     CURVE_NONE,        /* not stated: someone else's default applies */
     CURVE_POWER,       /* Zizq's: base + n^exponent seconds + n * rand(0..jitter) */
-    CURVE_EXPONENTIAL, /* Armada's: min(base * exponent^(n-1), most); exponent is the multiplier */
+    CURVE_EXPONENTIAL, /* Armada's: min(base * exponent^(n-1), most) + rand(0..jitter); exponent
+                        * is the multiplier */
 };
 
 struct curve {

@@ -49,12 +49,27 @@ static bool condition_holds(const struct matcher *m, const struct failure *f,
            has_condition(m, f->condition);
 }
 
-static bool category_holds(const struct matcher *m, struct str category)
+static bool is_among(const struct str *list, size_t n, struct str text)
 {
-    for (size_t i = 0; i < m->category_count; i++)
-        if (str_eq(m->categories[i], category))
+    for (size_t i = 0; i < n; i++)
+        if (str_eq(list[i], text))
             return true;
     return false;
+}
+
+/* What is stated of names must be among those listed. */
+static bool names_hold(const struct matcher *m, const struct failure *f)
+{
+    return (!m->category_count || is_among(m->categories, m->category_count, f->category)) &&
+           (!m->subcategory_count ||
+            is_among(m->subcategories, m->subcategory_count, f->subcategory)) &&
+           (!m->error_type_count || is_among(m->error_types, m->error_type_count, f->error_type));
+}
+
+static bool states_more_than_message(const struct matcher *m)
+{
+    return m->exit_operator != MATCHER_NO_CODES || m->conditions || m->category_count ||
+           m->subcategory_count || m->error_type_count || m->error || m->pod_error || m->pod_event;
 }
 
 /* Of the failure as a whole. A process that a signal ended has no code of its own; shells and
@@ -70,8 +85,7 @@ static bool facts_hold(const struct matcher *m, const struct failure *f)
 {
     const struct container_result *failed = first_failed(m, f);
     bool own = f->container_count == 0 && m->container.len == 0;
-    bool only_message = m->message && m->exit_operator == MATCHER_NO_CODES && !m->conditions &&
-                        !m->category_count && !m->pod_error && !m->pod_event;
+    bool only_message = m->message && !states_more_than_message(m);
     if (m->container.len && !failed && !only_message)
         return false;
     if (m->exit_operator != MATCHER_NO_CODES && !exit_code_holds(m, failed ? failed->exit_code
@@ -80,7 +94,7 @@ static bool facts_hold(const struct matcher *m, const struct failure *f)
         return false;
     if (m->conditions && !condition_holds(m, f, failed))
         return false;
-    return m->category_count == 0 || category_holds(m, f->category);
+    return names_hold(m, f);
 }
 
 static bool is_found(const struct pattern *p, struct str text, struct matcher_subject *s)
@@ -116,6 +130,7 @@ static bool event_holds(const struct matcher *m, struct matcher_subject *s)
 bool matcher_holds(const struct matcher *m, struct matcher_subject *s)
 {
     return facts_hold(m, s->failure) && (!m->message || message_holds(m, s)) &&
+           (!m->error || is_found(m->error, s->failure->message, s)) &&
            (!m->pod_error || is_found(m->pod_error, s->failure->pod_error, s)) &&
            (!m->pod_event || event_holds(m, s));
 }
@@ -148,27 +163,110 @@ static uint64_t fold_pattern(uint64_t key, unsigned field, const struct pattern 
     return p ? fold(key, field, matcher_hash(pattern_text(p))) : key;
 }
 
+static uint64_t fold_names(uint64_t key, unsigned field, const struct str *list, size_t n)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += matcher_hash(list[i]);
+    return n ? fold(key, field, sum) : key;
+}
+
 /* The numbers of the fields are part of what is stored: add new ones, never change these. */
 uint64_t matcher_key(const struct matcher *m)
 {
-    uint64_t codes = 0, categories = 0, key = 0;
+    uint64_t codes = 0, key = 0;
     for (size_t i = 0; i < m->exit_code_count; i++)
         codes += matcher_mix((uint32_t)m->exit_codes[i]);
-    for (size_t i = 0; i < m->category_count; i++)
-        categories += matcher_hash(m->categories[i]);
     if (m->exit_operator != MATCHER_NO_CODES)
         key = fold(key, m->exit_operator == MATCHER_IN ? 1 : 2, codes);
     if (m->conditions)
         key = fold(key, 3, m->conditions);
     key = fold_pattern(key, 4, m->message);
-    if (m->category_count)
-        key = fold(key, 5, categories);
+    key = fold_names(key, 5, m->categories, m->category_count);
     if (m->container.len)
         key = fold(key, 6, matcher_hash(m->container));
     if (m->include_init)
         key = fold(key, 7, 1);
     key = fold_pattern(key, 8, m->pod_error);
-    return fold_pattern(key, 9, m->pod_event);
+    key = fold_pattern(key, 9, m->pod_event);
+    key = fold_names(key, 10, m->subcategories, m->subcategory_count);
+    key = fold_names(key, 11, m->error_types, m->error_type_count);
+    return fold_pattern(key, 12, m->error);
+}
+
+/* --- what can be told of matchers without a failure --- */
+
+/* Of what is In or NotIn a list: whether all that `narrow` admits `wide` admits too. */
+static bool codes_cover(const struct matcher *wide, const struct matcher *narrow)
+{
+    if (wide->exit_operator == MATCHER_NO_CODES)
+        return true;
+    if (narrow->exit_operator == MATCHER_NO_CODES ||
+        (narrow->exit_operator == MATCHER_NOT_IN && wide->exit_operator == MATCHER_IN))
+        return false;
+    if (narrow->exit_operator == MATCHER_IN) {
+        for (size_t i = 0; i < narrow->exit_code_count; i++)
+            if (!exit_code_holds(wide, narrow->exit_codes[i]))
+                return false;
+        return true;
+    }
+    for (size_t i = 0; i < wide->exit_code_count; i++)
+        if (exit_code_holds(narrow, wide->exit_codes[i]))
+            return false;
+    return true;
+}
+
+static bool names_cover(const struct str *wide, size_t wide_count, const struct str *narrow,
+                        size_t narrow_count)
+{
+    if (wide_count && !narrow_count)
+        return false;
+    for (size_t i = 0; wide_count && i < narrow_count; i++)
+        if (!is_among(wide, wide_count, narrow[i]))
+            return false;
+    return true;
+}
+
+static bool pattern_covers(const struct pattern *wide, const struct pattern *narrow)
+{
+    return !wide || (narrow && str_eq(pattern_text(wide), pattern_text(narrow)));
+}
+
+static bool looks_at_containers(const struct matcher *m)
+{
+    return m->exit_operator != MATCHER_NO_CODES || m->conditions || m->message || m->container.len;
+}
+
+/* The same containers are looked at, or it makes no difference to `wide` which. */
+static bool containers_cover(const struct matcher *wide, const struct matcher *narrow)
+{
+    return !looks_at_containers(wide) || (str_eq(wide->container, narrow->container) &&
+                                          wide->include_init == narrow->include_init);
+}
+
+bool matcher_covers(const struct matcher *wide, const struct matcher *narrow)
+{
+    bool conditions =
+        !wide->conditions || (narrow->conditions && !(narrow->conditions & ~wide->conditions));
+    return conditions && containers_cover(wide, narrow) && codes_cover(wide, narrow) &&
+           names_cover(wide->categories, wide->category_count, narrow->categories,
+                       narrow->category_count) &&
+           names_cover(wide->subcategories, wide->subcategory_count, narrow->subcategories,
+                       narrow->subcategory_count) &&
+           names_cover(wide->error_types, wide->error_type_count, narrow->error_types,
+                       narrow->error_type_count) &&
+           pattern_covers(wide->message, narrow->message) &&
+           pattern_covers(wide->error, narrow->error) &&
+           pattern_covers(wide->pod_error, narrow->pod_error) &&
+           pattern_covers(wide->pod_event, narrow->pod_event);
+}
+
+const char *matcher_never(const struct matcher *m)
+{
+    if (m->container.len && m->conditions &&
+        !(m->conditions & MATCHER_CONDITION(CONDITION_OOM_KILLED)))
+        return "of a container only OOMKilled is reported, and the rule names a container";
+    return NULL;
 }
 
 /* --- words --- */
@@ -199,12 +297,16 @@ static void describe_conditions(const struct matcher *m, struct buf *b)
     }
 }
 
-static void describe_categories(const struct matcher *m, struct buf *b)
+static void describe_names(const char *what, const struct str *list, size_t n, struct buf *b,
+                           size_t from)
 {
-    buf_lit(b, "category");
-    for (size_t i = 0; i < m->category_count && i < WORDS_LISTED; i++)
-        buf_print(b, "%s %.*s", i ? "," : "", STR_ARG(m->categories[i]));
-    if (m->category_count > WORDS_LISTED)
+    if (!n)
+        return;
+    begin_part(b, from);
+    buf_str(b, str_from(what));
+    for (size_t i = 0; i < n && i < WORDS_LISTED; i++)
+        buf_print(b, "%s %.*s", i ? "," : "", STR_ARG(list[i]));
+    if (n > WORDS_LISTED)
         buf_lit(b, ", ...");
 }
 
@@ -230,12 +332,11 @@ void matcher_describe(const struct matcher *m, struct buf *b)
         begin_part(b, from);
         describe_codes(m, b);
     }
-    if (m->category_count) {
-        begin_part(b, from);
-        describe_categories(m, b);
-    }
-    static const char *const names[] = {"message", "pod error", "pod event"};
-    const struct pattern *patterns[] = {m->message, m->pod_error, m->pod_event};
+    describe_names("category", m->categories, m->category_count, b, from);
+    describe_names("subcategory", m->subcategories, m->subcategory_count, b, from);
+    describe_names("error", m->error_types, m->error_type_count, b, from);
+    static const char *const names[] = {"message", "error message", "pod error", "pod event"};
+    const struct pattern *patterns[] = {m->message, m->error, m->pod_error, m->pod_event};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!patterns[i])
             continue;

@@ -26,6 +26,11 @@ struct matcher {
     const struct pattern *message; /* NULL: not stated; as are the other patterns */
     const struct str *categories;
     size_t category_count;
+    const struct str *subcategories;
+    size_t subcategory_count;
+    const struct str *error_types;
+    size_t error_type_count;
+    const struct pattern *error; /* is searched for in the error's message */
     const struct pattern *pod_error;
     const struct pattern *pod_event;
     struct str container; /* only this container; empty: not stated */
@@ -59,12 +64,18 @@ struct matcher_subject {
  * - Init containers are passed over, also by a matcher that names one, without include_init.
  * - Exit code 0 means that there is none: it never matches, NotIn included. A failure without
  *   containers that says which signal ended the process, and no exit code, has 128 + signal.
- * - The category, the pod's error and its events are those of the failure as a whole. */
+ * - The category, the error that the worker told, the pod's error and its events are those of
+ *   the failure as a whole. */
 bool matcher_holds(const struct matcher *m, struct matcher_subject *s);
 
 /* Identity of what is matched: the same for the same matchers in whatever order their lists
  * are. It is stored with jobs, so it must never change from one version to the next. */
 uint64_t matcher_key(const struct matcher *m);
+/* Whether `wide` is known to hold whenever `narrow` does: after a rule with the one, no rule with
+ * the other decides. Patterns count as alike only if their texts are the same. */
+bool matcher_covers(const struct matcher *wide, const struct matcher *narrow);
+/* Why it can never hold, in words; NULL: it may. */
+const char *matcher_never(const struct matcher *m);
 /* For a person: "Evicted, Preempted", "exit code in 137, 143; container main". */
 void matcher_describe(const struct matcher *m, struct buf *b);
 

@@ -8,6 +8,9 @@
 #include "base/must.h"
 #include "base/quantity.h"
 
+/* Of what a rule matches, in a reason: beside a name of 63 bytes the verdict has room. */
+#define DESCRIPTION_MAX 100
+
 /* Who decides, and by what. */
 struct choice {
     const struct policy *policy;    /* NULL: nobody stated anything */
@@ -139,7 +142,7 @@ static void find_slot(const struct choice *c, const struct policy_count *counts,
     if (!c->policy)
         return;
     v->slot.policy = policy_name_hash(c->policy->name);
-    v->slot.rule = c->rule ? c->rule->key : POLICY_DEFAULT_SLOT;
+    v->slot.rule = c->rule && !c->policy->counts_together ? c->rule->key : POLICY_DEFAULT_SLOT;
     for (size_t i = 0; i < n; i++)
         if (counts[i].policy == v->slot.policy && counts[i].rule == v->slot.rule)
             v->count = counts[i].count < UINT32_MAX ? counts[i].count : UINT32_MAX - 1;
@@ -147,6 +150,16 @@ static void find_slot(const struct choice *c, const struct policy_count *counts,
 
 /* --- words --- */
 
+/* As many of the first `most` bytes as are whole characters. */
+static size_t whole_characters(struct str text, size_t most)
+{
+    size_t n = text.len < most ? text.len : most;
+    while (n > 0 && n < text.len && ((unsigned char)text.at[n] & 0xc0) == 0x80)
+        n--;
+    return n;
+}
+
+/* What was decided stands behind the decider: its words are the ones to be cut. */
 static void add_decider(struct buf *b, const struct choice *c, const struct policy_verdict *v)
 {
     if (!c->rule) {
@@ -154,8 +167,11 @@ static void add_decider(struct buf *b, const struct choice *c, const struct poli
         return;
     }
     buf_print(b, "rule %d of policy %.*s (", v->rule + 1, STR_ARG(c->policy->name));
-    matcher_describe(&c->rule->match, b);
-    buf_lit(b, ")");
+    struct buf words = {0};
+    matcher_describe(&c->rule->match, &words);
+    size_t n = whole_characters(buf_view(&words), DESCRIPTION_MAX);
+    buf_print(b, "%.*s%s)", (int)n, words.at, n < words.len ? "..." : "");
+    buf_fini(&words);
 }
 
 static void add_allowed(struct buf *b, int64_t limit)
@@ -208,19 +224,16 @@ static void say_used_up(struct buf *b, const struct choice *c, const struct poli
 {
     buf_lit(b, "dead: ");
     add_decider(b, c, v);
-    buf_lit(b, " allows ");
+    buf_str(b, c->policy->counts_together ? STR(": the policy allows ") : STR(" allows "));
     add_allowed(b, v->limit);
+    if (c->policy->counts_together)
+        buf_lit(b, " in all");
 }
 
 static void set_reason(struct policy_verdict *v, const struct buf *words)
 {
-    size_t n = words->len;
-    if (n > sizeof v->reason - 1) {
-        n = sizeof v->reason - 1;
-        /* Not in the middle of a character: the reason is stored and sent as text. */
-        while (n > 0 && ((unsigned char)words->at[n] & 0xc0) == 0x80)
-            n--;
-    }
+    /* Not in the middle of a character: the reason is stored and sent as text. */
+    size_t n = whole_characters(buf_view(words), sizeof v->reason - 1);
     memcpy(v->reason, words->at, n);
     v->reason[n] = '\0';
 }

@@ -52,7 +52,8 @@ struct policy_rule {
     struct policy_memory memory;
     /* Identity of the rule for its count: a hash of action and matchers, so that a count survives
      * edits of limits and the moving of rules within a policy. Set by whoever makes the rule
-     * with policy_rule_key. No two rules of a policy have the same. */
+     * with policy_rule_key. No two rules of a policy have the same. Where rules count together
+     * it is not asked for. */
     uint64_t key;
 };
 
@@ -64,6 +65,7 @@ struct policy {
     struct policy_affinity affinity;
     const struct policy_rule *rules;
     size_t rule_count;
+    bool counts_together; /* its rules and its default have one count, under retry_limit */
 };
 
 /* The server-wide settings, changeable at run time. */

@@ -30,6 +30,7 @@ static const struct field rule_fields[] = {
     {"onExitCodes", fields_exit_codes, false},
     {"onConditions", fields_conditions, false},
     {"onTerminationMessage", fields_message, false},
+    {"onError", fields_error, false},
     {"onPodError", fields_pod_error, false},
     {"onPodEvent", fields_pod_event, false},
     {"containerName", fields_container, false},
@@ -38,8 +39,8 @@ static const struct field rule_fields[] = {
 
 static bool states(const struct matcher *m)
 {
-    return m->exit_operator != MATCHER_NO_CODES || m->conditions || m->message || m->pod_error ||
-           m->pod_event;
+    return m->exit_operator != MATCHER_NO_CODES || m->conditions || m->message || m->error ||
+           m->error_type_count || m->pod_error || m->pod_event;
 }
 
 static bool spec_rules(struct fields *f, const struct fields_at *at, void *into)
@@ -51,7 +52,7 @@ static bool spec_rules(struct fields *f, const struct fields_at *at, void *into)
         .table_count = COUNT(rule_fields),
         .states = states,
         .what_to_state = "at least one of onExitCodes, onConditions, onTerminationMessage, "
-                         "onPodError and onPodEvent",
+                         "onError, onPodError and onPodEvent",
         .empty = "at least one rule",
     };
     bool good = fields_rules(f, at, &rules);

@@ -36,25 +36,71 @@ bool document_refuse(struct document_fault *fault, enum err_code code, uint32_t 
     return false;
 }
 
-void document_fault_write(const struct document_fault *f, struct buf *b)
+static void write_place(const struct document_fault *f, struct buf *b)
 {
     if (f->line)
         buf_print(b, "line %u, column %u: ", f->line, f->column);
     if (f->path[0])
         buf_print(b, "%s: ", f->path);
-    buf_print(b, "expected %s", f->expected);
-    if (f->found[0])
-        buf_print(b, ", found %s", f->found);
+}
+
+/* The first `most` bytes of it, or fewer where a character would be cut. */
+static void write_start(struct buf *b, struct str text, size_t most)
+{
+    if (text.len <= most) {
+        buf_str(b, text);
+        return;
+    }
+    size_t n = most > 3 ? most - 3 : 0;
+    while (n && ((unsigned char)text.at[n] & 0xc0) == 0x80)
+        n--;
+    buf_str(b, (struct str){text.at, n});
+    buf_lit(b, "...");
+}
+
+static void write_fault(const struct document_fault *f, size_t expected_most, size_t found_most,
+                        struct buf *b)
+{
+    write_place(f, b);
+    buf_lit(b, "expected ");
+    write_start(b, str_from(f->expected), expected_most);
+    if (!f->found[0])
+        return;
+    buf_lit(b, ", found ");
+    write_start(b, str_from(f->found), found_most);
+}
+
+void document_fault_write(const struct document_fault *f, struct buf *b)
+{
+    write_fault(f, sizeof f->expected, sizeof f->found, b);
+}
+
+#define FOUND_LEAST 40 /* of what was found, when there is no room for all */
+
+struct err document_fault_in(const char *file, const struct document_fault *f)
+{
+    char cut[sizeof((struct err *)0)->msg];
+    const size_t words = sizeof "expected , found ";
+    size_t expected = strlen(f->expected), found = strlen(f->found);
+    struct buf b = {0};
+    if (file)
+        buf_print(&b, "%s: ", file);
+    size_t before = b.len;
+    write_place(f, &b);
+    size_t used = b.len + words, room = used < sizeof cut ? sizeof cut - used : 0;
+    b.len = before;
+    size_t kept = found < FOUND_LEAST ? found : FOUND_LEAST;
+    if (expected + kept > room)
+        expected = room > kept ? room - kept : 0;
+    write_fault(f, expected, room - expected, &b);
+    document_quote(cut, sizeof cut, buf_view(&b));
+    buf_fini(&b);
+    return err_make(f->code, "%s", cut);
 }
 
 struct err document_fault_err(const struct document_fault *f)
 {
-    struct buf words = {0};
-    document_fault_write(f, &words);
-    char cut[sizeof((struct err *)0)->msg];
-    document_quote(cut, sizeof cut, buf_view(&words));
-    buf_fini(&words);
-    return err_make(f->code, "%s", cut);
+    return document_fault_in(NULL, f);
 }
 
 /* --- reading --- */

@@ -76,7 +76,9 @@ void document_write_yaml(const struct document_node *n, struct buf *b);
 
 /* "line 7, column 15: spec.rules[2].onExitCodes.operator: expected In or NotIn, found "in"". */
 void document_fault_write(const struct document_fault *f, struct buf *b);
-/* The same as an error; what is too long for one is cut. */
+/* The same as an error, behind the name of a file (NULL: none). What is too long for one is cut
+ * where it hurts least: the place stays, and the beginnings of what was expected and found. */
+NODISCARD struct err document_fault_in(const char *file, const struct document_fault *f);
 NODISCARD struct err document_fault_err(const struct document_fault *f);
 
 /* --- building a tree, to be written --- */

@@ -7,9 +7,11 @@
 #include "base/duration.h"
 #include "base/json.h"
 #include "base/must.h"
+#include "base/quantity.h"
 #include "policy/document_internal.h"
 
 #define NAME_MAX_BYTES 63
+#define FACTOR_MOST    100.0
 #define SPAN_MOST_MS   ((int64_t)365 * 24 * 60 * 60 * 1000)
 
 /* --- faults --- */
@@ -243,7 +245,21 @@ bool fields_span(struct fields *f, const struct fields_at *at, span *v)
         "a duration with units (ms, s, m, h, d, w) like 30s or 1h30m, from 0s to 365d");
 }
 
-static bool compile(struct fields *f, const struct fields_at *at, void *into)
+bool fields_quantity(struct fields *f, const struct fields_at *at, uint64_t *bytes)
+{
+    enum document_type type = at->node->type;
+    bool text = type == DOCUMENT_STRING || type == DOCUMENT_NUMBER;
+    return (text && quantity_parse(at->node->text, bytes)) ||
+           fields_refuse(f, at, text ? ERR_BAD_VALUE : ERR_BAD_TYPE, QUANTITY_EXPECTED);
+}
+
+bool fields_factor(struct fields *f, const struct fields_at *at, double *v)
+{
+    return fields_double(f, at, 1.0, FACTOR_MOST, v) &&
+           (*v > 1 || fields_refuse(f, at, ERR_BAD_VALUE, "more than 1"));
+}
+
+bool fields_regex(struct fields *f, const struct fields_at *at, void *into)
 {
     if (!fields_expect(f, at, DOCUMENT_STRING, "a regular expression"))
         return false;
@@ -263,7 +279,7 @@ static bool compile(struct fields *f, const struct fields_at *at, void *into)
 
 bool fields_pattern(struct fields *f, const struct fields_at *at, const struct pattern **v)
 {
-    static const struct field table[] = {{"pattern", compile, true}};
+    static const struct field table[] = {{"pattern", fields_regex, true}};
     return fields_read(f, at, table, 1, v);
 }
 

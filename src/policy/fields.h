@@ -64,11 +64,17 @@ NODISCARD bool fields_text(struct fields *f, const struct fields_at *at, size_t 
                            struct str *v);
 /* RFC 1123: up to 63 lower case letters, digits and '-', which is not first or last. */
 NODISCARD bool fields_label(struct fields *f, const struct fields_at *at, struct str *v);
+/* An amount of memory, as text with a unit or as a number of bytes. */
+NODISCARD bool fields_quantity(struct fields *f, const struct fields_at *at, uint64_t *bytes);
+/* What memory grows by: over 1, at most 100. */
+NODISCARD bool fields_factor(struct fields *f, const struct fields_at *at, double *v);
 /* The index of the value among the words; expected lists them. */
 NODISCARD bool fields_word(struct fields *f, const struct fields_at *at, const char *const *words,
                            size_t n, const char *expected, size_t *v);
 /* A duration with a unit: "0s", "30s", "1h30m"; at most a year. */
 NODISCARD bool fields_span(struct fields *f, const struct fields_at *at, span *v);
+/* A regular expression, compiled; `into` is a const struct pattern *. */
+NODISCARD bool fields_regex(struct fields *f, const struct fields_at *at, void *into);
 /* {pattern: TEXT} */
 NODISCARD bool fields_pattern(struct fields *f, const struct fields_at *at,
                               const struct pattern **v);
@@ -98,6 +104,8 @@ bool fields_exit_codes(struct fields *f, const struct fields_at *at, void *rule)
 bool fields_conditions(struct fields *f, const struct fields_at *at, void *rule);
 bool fields_message(struct fields *f, const struct fields_at *at, void *rule);
 bool fields_categories(struct fields *f, const struct fields_at *at, void *rule);
+bool fields_subcategories(struct fields *f, const struct fields_at *at, void *rule);
+bool fields_error(struct fields *f, const struct fields_at *at, void *rule);
 bool fields_pod_error(struct fields *f, const struct fields_at *at, void *rule);
 bool fields_pod_event(struct fields *f, const struct fields_at *at, void *rule);
 bool fields_container(struct fields *f, const struct fields_at *at, void *rule);
@@ -105,6 +113,7 @@ bool fields_include_init(struct fields *f, const struct fields_at *at, void *rul
 
 /* A list of rules, each of that size, in the arena. */
 struct fields_rules {
+    const char *path; /* of the list; NULL: spec.rules */
     size_t size;
     const struct field *table; /* of a rule's members */
     size_t table_count;

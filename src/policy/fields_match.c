@@ -81,10 +81,15 @@ bool fields_conditions(struct fields *f, const struct fields_at *at, void *rule)
     return true;
 }
 
-bool fields_categories(struct fields *f, const struct fields_at *at, void *rule)
+/* What a list of names is called in refusals. */
+struct naming {
+    const char *list, *once;
+};
+
+static bool read_names(struct fields *f, const struct fields_at *at, const struct naming *naming,
+                       const struct str **names, size_t *n)
 {
-    struct matcher *m = rule;
-    if (!expect_list(f, at, "a list of categories", FIELDS_CATEGORIES_MAX))
+    if (!expect_list(f, at, naming->list, FIELDS_CATEGORIES_MAX))
         return false;
     struct str *list = arena_get(f->arena, at->node->count * sizeof *list);
     for (struct fields_at each = {0}; fields_each(at, &each);) {
@@ -92,11 +97,47 @@ bool fields_categories(struct fields *f, const struct fields_at *at, void *rule)
             return false;
         for (size_t i = 0; i < each.index; i++)
             if (str_eq(list[i], list[each.index]))
-                return fields_refuse(f, &each, ERR_BAD_VALUE, "every category once");
+                return fields_refuse(f, &each, ERR_BAD_VALUE, "%s", naming->once);
     }
-    m->categories = list;
-    m->category_count = at->node->count;
+    *names = list;
+    *n = at->node->count;
     return true;
+}
+
+bool fields_categories(struct fields *f, const struct fields_at *at, void *rule)
+{
+    static const struct naming naming = {"a list of categories", "every category once"};
+    struct matcher *m = rule;
+    return read_names(f, at, &naming, &m->categories, &m->category_count);
+}
+
+bool fields_subcategories(struct fields *f, const struct fields_at *at, void *rule)
+{
+    static const struct naming naming = {"a list of subcategories", "every subcategory once"};
+    struct matcher *m = rule;
+    return read_names(f, at, &naming, &m->subcategories, &m->subcategory_count);
+}
+
+static bool error_types(struct fields *f, const struct fields_at *at, void *rule)
+{
+    static const struct naming naming = {"a list of error types", "every error type once"};
+    struct matcher *m = rule;
+    return read_names(f, at, &naming, &m->error_types, &m->error_type_count);
+}
+
+static bool error_pattern(struct fields *f, const struct fields_at *at, void *rule)
+{
+    return fields_regex(f, at, &((struct matcher *)rule)->error);
+}
+
+bool fields_error(struct fields *f, const struct fields_at *at, void *rule)
+{
+    static const struct field table[] = {{"types", error_types, false},
+                                         {"pattern", error_pattern, false}};
+    const struct matcher *m = rule;
+    return fields_read(f, at, table, 2, rule) &&
+           (m->error_type_count || m->error ||
+            fields_refuse(f, at, ERR_MISSING_FIELD, "types, or a pattern, or both"));
 }
 
 bool fields_message(struct fields *f, const struct fields_at *at, void *rule)
@@ -144,9 +185,9 @@ static bool read_rule(struct fields *f, const struct fields_at *at, const struct
     for (size_t i = 0; i < at->index; i++)
         if (matcher_key(rule_at(r, i)) == key)
             return fields_refuse(f, at, ERR_BAD_VALUE,
-                                 "matchers of its own: spec.rules[%zu] has the same, so this rule "
+                                 "matchers of its own: %s[%zu] has the same, so this rule "
                                  "would never be reached",
-                                 i);
+                                 r->path ? r->path : "spec.rules", i);
     if (r->end)
         r->end(rule);
     return true;
@@ -168,11 +209,18 @@ bool fields_rules(struct fields *f, const struct fields_at *at, struct fields_ru
     return true;
 }
 
+static void own_names(const struct str *list, size_t n, struct arena *a)
+{
+    for (size_t i = 0; i < n; i++)
+        ((struct str *)list)[i] = arena_copy(a, list[i]);
+}
+
 void fields_own_matcher(struct matcher *m, struct arena *a)
 {
     m->container = arena_copy(a, m->container);
-    for (size_t i = 0; i < m->category_count; i++)
-        ((struct str *)m->categories)[i] = arena_copy(a, m->categories[i]);
+    own_names(m->categories, m->category_count, a);
+    own_names(m->subcategories, m->subcategory_count, a);
+    own_names(m->error_types, m->error_type_count, a);
 }
 
 /* --- writing --- */
@@ -205,6 +253,26 @@ static void add_pattern(struct arena *a, struct document_node *rule, const char 
     document_add(n, "pattern", document_string(a, pattern_text(p)));
 }
 
+static void add_names(struct arena *a, struct document_node *to, const char *name,
+                      const struct str *list, size_t count)
+{
+    if (!count)
+        return;
+    struct document_node *n = document_add(to, name, document_list(a));
+    for (size_t i = 0; i < count; i++)
+        document_add(n, "", document_string(a, list[i]));
+}
+
+static void add_error(struct arena *a, struct document_node *rule, const struct matcher *m)
+{
+    if (!m->error && !m->error_type_count)
+        return;
+    struct document_node *n = document_add(rule, "onError", document_map(a));
+    add_names(a, n, "types", m->error_types, m->error_type_count);
+    if (m->error)
+        document_add(n, "pattern", document_string(a, pattern_text(m->error)));
+}
+
 void fields_add_matchers(struct arena *a, struct document_node *rule, const struct matcher *m)
 {
     if (m->container.len)
@@ -218,11 +286,9 @@ void fields_add_matchers(struct arena *a, struct document_node *rule, const stru
     add_pattern(a, rule, "onTerminationMessage", m->message);
     add_pattern(a, rule, "onPodError", m->pod_error);
     add_pattern(a, rule, "onPodEvent", m->pod_event);
-    if (m->category_count == 0)
-        return;
-    struct document_node *n = document_add(rule, "onFailureCategory", document_list(a));
-    for (size_t i = 0; i < m->category_count; i++)
-        document_add(n, "", document_string(a, m->categories[i]));
+    add_names(a, rule, "onFailureCategory", m->categories, m->category_count);
+    add_names(a, rule, "onFailureSubcategory", m->subcategories, m->subcategory_count);
+    add_error(a, rule, m);
 }
 
 struct document_node *fields_span_tree(struct arena *a, span d)

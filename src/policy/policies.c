@@ -56,6 +56,11 @@ static struct document_node *tree_of_policy(const void *doc, int64_t version, st
     return policy_document_tree(&((const struct policy_document *)doc)->policy, version, a);
 }
 
+static const struct document_node *warnings_of_policy(const void *doc)
+{
+    return ((const struct policy_document *)doc)->warnings;
+}
+
 static const struct shelf_kind policy_kind = {.kind = POLICIES_POLICY,
                                               .kind_name = POLICY_DOCUMENT_KIND,
                                               .one = "retry policy",
@@ -66,6 +71,7 @@ static const struct shelf_kind policy_kind = {.kind = POLICIES_POLICY,
                                               .free = free_policy,
                                               .name = name_of_policy,
                                               .version = version_of_policy,
+                                              .warnings = warnings_of_policy,
                                               .tree = tree_of_policy};
 
 static bool parse_categories(struct str text, enum document_format format, void *doc,
@@ -343,6 +349,25 @@ struct str policies_default_missing(const struct policies *p)
     return name.len && !shelf_has(p->policies, name) ? name : (struct str){0};
 }
 
+static void write_settings(const struct policies *p, bool warn, struct arena *a, struct str *json)
+{
+    struct buf b = {0};
+    struct str missing = policies_default_missing(p);
+    document_write_json(settings_document_tree(&p->settings, a), &b);
+    must(b.len > 0 && b.at[b.len - 1] == '}');
+    b.len--;
+    buf_lit(&b, ",\"lastChange\":");
+    buf_str(&b, p->change ? str_from(p->change) : STR("null"));
+    /* The name is a label: nothing in it needs to be escaped. */
+    if (warn && missing.len)
+        buf_print(&b,
+                  ",\"warnings\":[\"defaultPolicyName: there is no retry policy '%.*s'; jobs "
+                  "without policies have none until it is made\"]",
+                  NAME_ARG(missing));
+    buf_byte(&b, '}');
+    *json = own(&b, a);
+}
+
 struct err policies_settings_put(struct policies *p, const struct policies_settings *put,
                                  instant now, struct arena *a, struct str *json)
 {
@@ -360,20 +385,13 @@ struct err policies_settings_put(struct policies *p, const struct policies_setti
     /* Whoever only confirms what holds must not take the place of who made it so. */
     if (!p->change || !str_eq(old, new))
         note_change(p, old, new, put->by, now);
-    policies_settings_read(p, a, json);
+    write_settings(p, true, a, json);
     return err_none();
 }
 
 void policies_settings_read(const struct policies *p, struct arena *a, struct str *json)
 {
-    struct buf b = {0};
-    document_write_json(settings_document_tree(&p->settings, a), &b);
-    must(b.len > 0 && b.at[b.len - 1] == '}');
-    b.len--;
-    buf_lit(&b, ",\"lastChange\":");
-    buf_str(&b, p->change ? str_from(p->change) : STR("null"));
-    buf_byte(&b, '}');
-    *json = own(&b, a);
+    write_settings(p, false, a, json);
 }
 
 /* --- recovery --- */

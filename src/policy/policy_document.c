@@ -5,11 +5,12 @@
 
 #include "base/must.h"
 #include "base/quantity.h"
+#include "policy/armada_document.h"
 #include "policy/document_internal.h"
 #include "policy/fields.h"
+#include "policy/policy_warning.h"
 
 #define MULTIPLIER_MOST 1000.0
-#define FACTOR_MOST     100.0
 #define COUNT(array)    (sizeof(array) / sizeof *(array))
 
 /* --- backoff and affinity: of a policy and of a rule --- */
@@ -24,6 +25,11 @@ static bool read_max(struct fields *f, const struct fields_at *at, void *into)
     return fields_span(f, at, &((struct curve *)into)->most);
 }
 
+static bool read_jitter(struct fields *f, const struct fields_at *at, void *into)
+{
+    return fields_span(f, at, &((struct curve *)into)->jitter);
+}
+
 static bool read_multiplier(struct fields *f, const struct fields_at *at, void *into)
 {
     return fields_double(f, at, 1.0, MULTIPLIER_MOST, &((struct curve *)into)->exponent);
@@ -33,7 +39,8 @@ bool policy_document_backoff(struct fields *f, const struct fields_at *at, struc
 {
     static const struct field table[] = {{"initialDelay", read_initial, true},
                                          {"maxDelay", read_max, false},
-                                         {"multiplier", read_multiplier, false}};
+                                         {"multiplier", read_multiplier, false},
+                                         {"jitter", read_jitter, false}};
     *c = (struct curve){.shape = CURVE_EXPONENTIAL,
                         .exponent = POLICY_DOCUMENT_MULTIPLIER,
                         .most = {POLICY_DOCUMENT_MAX_DELAY_MS}};
@@ -111,27 +118,17 @@ static bool rule_affinity(struct fields *f, const struct fields_at *at, void *in
 
 static bool read_factor(struct fields *f, const struct fields_at *at, void *into)
 {
-    double *factor = &((struct policy_memory *)into)->factor;
-    return fields_double(f, at, 1.0, FACTOR_MOST, factor) &&
-           (*factor > 1 || fields_refuse(f, at, ERR_BAD_VALUE, "more than 1"));
-}
-
-static bool read_quantity(struct fields *f, const struct fields_at *at, uint64_t *bytes)
-{
-    enum document_type type = at->node->type;
-    bool text = type == DOCUMENT_STRING || type == DOCUMENT_NUMBER;
-    return (text && quantity_parse(at->node->text, bytes)) ||
-           fields_refuse(f, at, text ? ERR_BAD_VALUE : ERR_BAD_TYPE, QUANTITY_EXPECTED);
+    return fields_factor(f, at, &((struct policy_memory *)into)->factor);
 }
 
 static bool read_add(struct fields *f, const struct fields_at *at, void *into)
 {
-    return read_quantity(f, at, &((struct policy_memory *)into)->add);
+    return fields_quantity(f, at, &((struct policy_memory *)into)->add);
 }
 
 static bool read_most(struct fields *f, const struct fields_at *at, void *into)
 {
-    return read_quantity(f, at, &((struct policy_memory *)into)->max);
+    return fields_quantity(f, at, &((struct policy_memory *)into)->max);
 }
 
 static bool read_sticky(struct fields *f, const struct fields_at *at, void *into)
@@ -177,6 +174,8 @@ static const struct field rule_fields[] = {
     {"onConditions", fields_conditions, false},
     {"onTerminationMessage", fields_message, false},
     {"onFailureCategory", fields_categories, false},
+    {"onFailureSubcategory", fields_subcategories, false},
+    {"onError", fields_error, false},
     {"containerName", fields_container, false},
     {"includeInitContainers", fields_include_init, false},
     {"retryLimit", rule_limit, false},
@@ -198,7 +197,8 @@ static void end_rule(void *rule)
 /* Without one it would match every failure, and no later rule would ever be asked. */
 static bool states(const struct matcher *m)
 {
-    return m->exit_operator != MATCHER_NO_CODES || m->conditions || m->message || m->category_count;
+    return m->exit_operator != MATCHER_NO_CODES || m->conditions || m->message ||
+           m->category_count || m->subcategory_count || m->error_type_count || m->error;
 }
 
 static bool spec_rules(struct fields *f, const struct fields_at *at, void *into)
@@ -211,8 +211,9 @@ static bool spec_rules(struct fields *f, const struct fields_at *at, void *into)
         .begin = begin_rule,
         .end = end_rule,
         .states = states,
-        .what_to_state = "at least one of onExitCodes, onConditions, onTerminationMessage and "
-                         "onFailureCategory (what to do with any other failure is "
+        .what_to_state = "at least one of onExitCodes, onConditions, onTerminationMessage, "
+                         "onFailureCategory, onFailureSubcategory and onError (what to do with any "
+                         "other failure is "
                          "spec.defaultAction)",
         .empty = "at least one rule (leave rules out if only defaultAction is to decide)",
     };
@@ -231,6 +232,16 @@ static bool spec_limit(struct fields *f, const struct fields_at *at, void *into)
     return fields_int(f, at, 0, POLICY_RETRIES_MAX, &((struct policy *)into)->retry_limit);
 }
 
+static bool spec_limit_per(struct fields *f, const struct fields_at *at, void *into)
+{
+    static const char *const words[] = {"rule", "policy"};
+    size_t which;
+    if (!fields_word(f, at, words, 2, "rule or policy", &which))
+        return false;
+    ((struct policy *)into)->counts_together = which == 1;
+    return true;
+}
+
 static bool spec_default(struct fields *f, const struct fields_at *at, void *into)
 {
     return read_action(f, at, &((struct policy *)into)->default_action);
@@ -246,14 +257,30 @@ static bool spec_affinity(struct fields *f, const struct fields_at *at, void *in
     return read_affinity(f, at, &((struct policy *)into)->affinity);
 }
 
+/* A limit of a rule would be held against what other rules have used. */
+static bool check_limits(struct fields *f, const struct fields_at *at, const struct policy *p)
+{
+    const struct document_node *rules = document_member(at->node, "rules");
+    struct fields_at list = {at, STR("rules"), 0, rules};
+    if (!p->counts_together || !rules)
+        return true;
+    for (struct fields_at each = {0}; fields_each(&list, &each);) {
+        const struct document_node *limit = document_member(each.node, "retryLimit");
+        struct fields_at place = {&each, STR("retryLimit"), 0, limit};
+        if (limit)
+            return fields_refuse(f, &place, ERR_BAD_VALUE,
+                                 "nothing here: with retryLimitPer: policy there is one limit");
+    }
+    return true;
+}
+
 static bool read_spec(struct fields *f, const struct fields_at *at, struct policy *p)
 {
-    static const struct field table[] = {{"retryLimit", spec_limit, false},
-                                         {"defaultAction", spec_default, false},
-                                         {"backoff", spec_backoff, false},
-                                         {"antiAffinity", spec_affinity, false},
-                                         {"rules", spec_rules, false}};
-    if (!fields_read(f, at, table, COUNT(table), p))
+    static const struct field table[] = {
+        {"retryLimit", spec_limit, false},      {"retryLimitPer", spec_limit_per, false},
+        {"defaultAction", spec_default, false}, {"backoff", spec_backoff, false},
+        {"antiAffinity", spec_affinity, false}, {"rules", spec_rules, false}};
+    if (!fields_read(f, at, table, COUNT(table), p) || !check_limits(f, at, p))
         return false;
     return p->rule_count > 0 || p->default_action != POLICY_ACTION_NONE ||
            fields_refuse(f, at, ERR_MISSING_FIELD, "rules, or a defaultAction, or both");
@@ -268,21 +295,32 @@ static void own_texts(struct policy *p, struct arena *a)
         fields_own_matcher(&rules[i].match, a);
 }
 
+static bool read_framed(struct fields *f, const struct fields_at *at, struct policy_document *out)
+{
+    struct fields_frame frame = {.kind = POLICY_DOCUMENT_KIND};
+    if (!fields_frame(f, at, &frame) || !read_spec(f, &frame.spec, &out->policy))
+        return false;
+    out->policy.name = frame.name;
+    out->resource_version = frame.resource_version;
+    return true;
+}
+
 bool policy_document_read(const struct document_node *root, struct policy_document *out,
                           struct document_fault *fault)
 {
     *out = (struct policy_document){.policy = {.retry_limit = POLICY_NO_LIMIT}};
     struct fields f = {.arena = &out->memory, .fault = fault};
     struct fields_at at = {.node = root};
-    struct fields_frame frame = {.kind = POLICY_DOCUMENT_KIND};
-    bool good = fields_frame(&f, &at, &frame) && read_spec(&f, &frame.spec, &out->policy);
+    bool flat = armada_document_is(root);
+    out->warnings = document_list(&out->memory);
+    bool good = flat ? armada_document_read(&f, &at, &out->policy, out->warnings)
+                     : read_framed(&f, &at, out);
     out->patterns = f.patterns;
     if (!good) {
         policy_document_free(out);
         return false;
     }
-    out->policy.name = frame.name;
-    out->resource_version = frame.resource_version;
+    policy_warning_find(out->warnings, &out->memory, &out->policy, flat ? "" : "spec.");
     own_texts(&out->policy, &out->memory);
     return true;
 }
@@ -315,6 +353,8 @@ struct document_node *policy_document_backoff_tree(const struct curve *c, struct
     document_add(n, "initialDelay", fields_span_tree(a, c->base));
     document_add(n, "maxDelay", fields_span_tree(a, c->most));
     document_add(n, "multiplier", document_double(a, c->exponent));
+    if (c->jitter.ms)
+        document_add(n, "jitter", fields_span_tree(a, c->jitter));
     return n;
 }
 
@@ -372,6 +412,8 @@ struct document_node *policy_document_tree(const struct policy *p, int64_t resou
         .kind = POLICY_DOCUMENT_KIND, .name = p->name, .resource_version = resource_version};
     struct document_node *spec = fields_frame_tree(a, root, &frame);
     add_action(spec, "defaultAction", p->default_action, a);
+    if (p->counts_together)
+        document_add(spec, "retryLimitPer", document_string(a, STR("policy")));
     add_overrides(spec, p->retry_limit, &p->backoff, &p->affinity, a);
     if (p->rule_count == 0)
         return root;

@@ -3,7 +3,8 @@
 #define POLICY_POLICY_DOCUMENT_H
 
 /* The resource RetryPolicy as a document: read into a struct policy, refused
- * whole with the first fault in it, and written back in canonical form. What was
+ * whole with the first fault in it, and written back in canonical form. Armada's released format
+ * (policy/armada_document.h) is read too. What was
  * accepted once is accepted again when it is written and read. */
 
 #include "core/policy.h"
@@ -14,7 +15,8 @@
 /* A policy with all that it points to. */
 struct policy_document {
     struct policy policy;
-    int64_t resource_version; /* metadata.resourceVersion; 0: not stated */
+    int64_t resource_version;       /* metadata.resourceVersion; 0: not stated */
+    struct document_node *warnings; /* a list of texts: what is valid and most likely not meant */
     struct arena memory;
     struct fields_pattern *patterns;
 };
@@ -36,7 +38,7 @@ struct document_node *policy_document_tree(const struct policy *p, int64_t resou
 #define POLICY_DOCUMENT_MULTIPLIER   2.0
 #define POLICY_DOCUMENT_MAX_DELAY_MS 600000
 
-/* Reads {initialDelay, maxDelay, multiplier}, as settings have it too. */
+/* Reads {initialDelay, maxDelay, multiplier, jitter}, as settings have it too. */
 struct fields;
 struct fields_at;
 NODISCARD bool policy_document_backoff(struct fields *f, const struct fields_at *at,

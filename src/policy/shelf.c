@@ -192,6 +192,19 @@ static void *parse(const struct shelf *s, struct str text, enum document_format 
     return NULL;
 }
 
+/* To the answer, not to what is stored. */
+static void add_warnings(const struct shelf *s, const void *doc, struct buf *b)
+{
+    const struct document_node *list = s->kind->warnings ? s->kind->warnings(doc) : NULL;
+    if (!list || list->count == 0)
+        return;
+    must(b->len > 0 && b->at[b->len - 1] == '}');
+    b->len--;
+    buf_lit(b, ",\"warnings\":");
+    document_write_json(list, b);
+    buf_byte(b, '}');
+}
+
 struct err shelf_put(struct shelf *s, const struct policies_put *put, struct arena *a,
                      struct str *json)
 {
@@ -213,9 +226,10 @@ struct err shelf_put(struct shelf *s, const struct policies_put *put, struct are
     it->version = ++*s->version;
     struct buf b = {0};
     write_item(s, it, &b, a);
+    s->sink.put(s->sink.ctx, s->kind->kind, it->name, it->version, buf_view(&b));
+    add_warnings(s, doc, &b);
     *json = arena_copy(a, buf_view(&b));
     buf_fini(&b);
-    s->sink.put(s->sink.ctx, s->kind->kind, it->name, it->version, *json);
     return err_none();
 }
 

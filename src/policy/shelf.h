@@ -34,6 +34,8 @@ struct shelf_kind {
     void (*free)(void *doc);
     struct str (*name)(const void *doc);
     int64_t (*version)(const void *doc); /* that it states; 0: none */
+    /* What is odd in it, as a list of texts; or NULL. */
+    const struct document_node *(*warnings)(const void *doc);
     struct document_node *(*tree)(const void *doc, int64_t version, struct arena *a);
 };
 
@@ -50,7 +52,7 @@ struct policies_put {
     bool create; /* ERR_CONFLICT if there is one of that name */
 };
 /* Adds or replaces a document. The resourceVersion that it states, if any, must be the present one:
- * ERR_CONFLICT. Answers are JSON in the arena. */
+ * ERR_CONFLICT. Answers are JSON in the arena: the document, and "warnings" if there are any. */
 NODISCARD struct err shelf_put(struct shelf *s, const struct policies_put *put, struct arena *a,
                                struct str *json);
 /* One, or with an empty name all. ERR_NOT_FOUND. */

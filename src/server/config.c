@@ -9,6 +9,7 @@
 #include "policy/settings_document.h"
 
 #define SECTION "retryPolicy"
+#define ABOVE   "scheduling"
 
 static struct err refuse(const char *file, const struct document_node *at, bool key,
                          const char *why)
@@ -19,8 +20,9 @@ static struct err refuse(const char *file, const struct document_node *at, bool 
 
 static struct err refuse_fault(const char *file, const struct document_fault *fault)
 {
-    struct err e = document_fault_err(fault);
-    return err_make(ERR_USAGE, "%s: %s", file, e.msg);
+    struct err e = document_fault_in(file, fault);
+    e.code = ERR_USAGE;
+    return e;
 }
 
 static struct err read_file(const char *file, struct buf *text)
@@ -42,12 +44,13 @@ static struct err read_file(const char *file, struct buf *text)
 
 /* --- the section --- */
 
+/* name: as the file calls it. */
 static struct err read_retry(const char *file, const struct document_node *section,
-                             struct options *o, void *values, struct config *out)
+                             const char *name, struct options *o, void *values, struct config *out)
 {
     struct policy_settings s = {0};
     struct document_fault fault = {0};
-    if (!settings_document_read(section, SECTION, &s, &fault))
+    if (!settings_document_read(section, name, &s, &fault))
         return refuse_fault(file, &fault);
     const struct document_node *enabled = document_member(section, "enabled");
     bool outranked = false;
@@ -74,6 +77,22 @@ static struct err read_retry(const char *file, const struct document_node *secti
     document_write_json(kept, &json);
     out->retry = arena_copy(&out->memory, buf_view(&json));
     buf_fini(&json);
+    return err_none();
+}
+
+/* The section where Armada's configuration has it: below scheduling. */
+static struct err find_nested(const char *file, const struct document_node *above,
+                              const struct document_node *section,
+                              const struct document_node **nested)
+{
+    if (above->type != DOCUMENT_MAP)
+        return refuse(file, above, false, "expected a mapping with " SECTION);
+    for (const struct document_node *n = above->first; n; n = n->next)
+        if (!str_eq(n->key, STR(SECTION)))
+            return refuse(file, n, true, ABOVE ": only " SECTION " is known here");
+    *nested = document_member(above, SECTION);
+    if (*nested && section)
+        return refuse(file, *nested, true, SECTION " is given twice");
     return err_none();
 }
 
@@ -114,11 +133,16 @@ struct err config_read(const char *file, struct options *o, void *values, struct
         return refuse_fault(file, &fault);
     if (root->type != DOCUMENT_MAP)
         return refuse(file, root, false, "expected a mapping of settings");
-    const struct document_node *section = document_member(root, SECTION);
+    const struct document_node *section = document_member(root, SECTION), *nested = NULL;
+    const struct document_node *above = document_member(root, ABOVE);
+    if (above)
+        TRY(find_nested(file, above, section, &nested));
     for (const struct document_node *n = root->first; n; n = n->next)
-        if (n != section)
+        if (n != section && n != above)
             TRY(set(file, n, o, values, &out->memory));
-    return section ? read_retry(file, section, o, values, out) : err_none();
+    if (nested)
+        return read_retry(file, nested, ABOVE "." SECTION, o, values, out);
+    return section ? read_retry(file, section, SECTION, o, values, out) : err_none();
 }
 
 void config_free(struct config *c)

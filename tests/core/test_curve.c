@@ -172,6 +172,21 @@ static void the_range_holds_every_draw(void **state)
         }
 }
 
+static void jitter_is_added_to_an_exponential_delay_beyond_its_maximum(void **state)
+{
+    (void)state;
+    struct curve c = {CURVE_EXPONENTIAL, {1000}, 2.0, {500}, {3000}};
+    const int64_t least[] = {1000, 2000, 3000, 3000};
+    for (uint32_t n = 1; n <= 4; n++) {
+        struct rng none = CHANCE_NONE, half = CHANCE_HALF;
+        assert_int_equal(curve_delay(&c, n, &none).ms, least[n - 1]);
+        assert_int_equal(curve_delay(&c, n, &half).ms, least[n - 1] + 250);
+    }
+    c.base = (span){0};
+    struct rng half = CHANCE_HALF;
+    assert_int_equal(curve_delay(&c, 1, &half).ms, 250);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -188,6 +203,7 @@ int main(void)
         cmocka_unit_test(a_curve_of_zeros_still_counts_seconds),
         cmocka_unit_test(huge_curves_are_capped_and_do_not_overflow),
         cmocka_unit_test(one_draw_is_made_whatever_the_outcome),
+        cmocka_unit_test(jitter_is_added_to_an_exponential_delay_beyond_its_maximum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

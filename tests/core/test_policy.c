@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/utf8.h"
 #include "core/policy.h"
 
 #define BIT(c)       MATCHER_CONDITION(CONDITION_##c)
@@ -532,22 +533,45 @@ static void a_pattern_that_gives_up_is_no_match_and_is_told(void **state)
 static void a_long_reason_is_cut_between_characters(void **state)
 {
     (void)state;
-    /* 4 categories of 82 bytes: the cut falls into them, at each offset of a character. */
+    /* 4 categories of 82 bytes: the cut falls into them, at each offset of a character; what was
+     * decided stands behind it. */
     for (size_t shift = 0; shift < 2; shift++) {
         static char name[82];
-        for (size_t i = 0; i + 1 < sizeof name; i += 2)
+        memset(name, 'x', sizeof name);
+        for (size_t i = shift; i + 1 < sizeof name; i += 2)
             memcpy(name + i, "\xc3\xa9", 2);
-        struct str list[] = {{name, 82}, {name, 80}, {name, 78}, {name, 76}};
-        struct sketch s = {{.name = shift ? STR("pp") : STR("p"), .retry_limit = 5},
+        struct str list[] = {
+            {name, 82}, {name, 80 + shift}, {name, 78 + shift}, {name, 76 + shift}};
+        struct sketch s = {{.name = STR("p"), .retry_limit = 5},
                            {{.action = POLICY_RETRY,
                              ON(.categories = list, .category_count = 4),
                              .retry_limit = POLICY_NO_LIMIT}}};
         struct trial t = TRIAL(&s);
         struct policy_verdict v = fail_with(&t, (struct failure){.category = list[0]});
-        size_t n = strlen(v.reason);
-        assert_in_range(n, sizeof v.reason - 2, sizeof v.reason - 1);
-        assert_int_equal((unsigned char)v.reason[n - 1], 0xa9);
+        const char *cut = strstr(v.reason, "...), at once");
+        assert_non_null(cut);
+        assert_int_equal((unsigned char)cut[-1], 0xa9);
+        assert_int_equal(utf8_check(str_from(v.reason)), strlen(v.reason));
     }
+}
+
+static void a_long_list_of_matchers_leaves_room_for_the_verdict(void **state)
+{
+    (void)state;
+    static char name[251];
+    memset(name, 'c', 250);
+    const struct str categories[] = {{name, 250}, {name, 249}};
+    struct sketch s = {
+        {.name = STR("a-policy-with-a-name-of-as-many-bytes-as-a-label-may-have-63-up"),
+         .retry_limit = 3},
+        {{.action = POLICY_RETRY,
+          ON(.categories = categories, .category_count = 2),
+          .retry_limit = POLICY_NO_LIMIT}}};
+    struct trial t = TRIAL(&s);
+    struct failure f = {.category = categories[0]};
+    assert_non_null(strstr(fail_with(&t, f).reason, "ccc...), at once"));
+    assert_int_equal(retries_until_dead(&t, f), 2);
+    assert_non_null(strstr(fail_with(&t, f).reason, "ccc...) allows 3 retries"));
 }
 
 int main(void)
@@ -576,6 +600,7 @@ int main(void)
         cmocka_unit_test(a_policy_that_is_named_twice_counts_once),
         cmocka_unit_test(a_pattern_that_gives_up_is_no_match_and_is_told),
         cmocka_unit_test(a_long_reason_is_cut_between_characters),
+        cmocka_unit_test(a_long_list_of_matchers_leaves_room_for_the_verdict),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

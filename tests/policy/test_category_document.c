@@ -100,13 +100,15 @@ static void a_bad_one_is_refused(void **state)
                   "line 1, column 7: kind: expected FailureCategories, found \"RetryPolicy\"");
     check_refused(FRAME "  - onConditions: [Evicted]\n",
                   "line 6, column 5: spec.rules[0].category: expected this field, found nothing");
-    check_refused(FRAME "  - category: x\n",
-                  "line 6, column 5: spec.rules[0]: expected at least one of onExitCodes, "
-                  "onConditions, onTerminationMessage, onPodError and onPodEvent, found a mapping");
-    check_refused(FRAME "  - {category: x, action: Retry}\n",
-                  "line 6, column 19: spec.rules[0].action: expected one of the fields category, "
-                  "subcategory, hint, onExitCodes, onConditions, onTerminationMessage, onPodError, "
-                  "onPodEvent, containerName, includeInitContainers, found \"action\"");
+    check_refused(
+        FRAME "  - category: x\n",
+        "line 6, column 5: spec.rules[0]: expected at least one of onExitCodes, "
+        "onConditions, onTerminationMessage, onError, onPodError and onPodEvent, found a mapping");
+    check_refused(
+        FRAME "  - {category: x, action: Retry}\n",
+        "line 6, column 19: spec.rules[0].action: expected one of the fields category, "
+        "subcategory, hint, onExitCodes, onConditions, onTerminationMessage, onError, onPodError, "
+        "onPodEvent, containerName, includeInitContainers, found \"action\"");
     check_refused(FRAME "  - {category: x, onConditions: [Evicted]}\n"
                         "  - {category: y, onConditions: [Evicted]}\n",
                   "line 7, column 5: spec.rules[1]: expected matchers of its own: spec.rules[0] "

@@ -364,9 +364,10 @@ static void mutations_are_written_as_they_were_read(void **state)
 static void a_bad_spec_is_refused_with_path_and_place(void **state)
 {
     (void)state;
-    check_spec_refused("  retryLimt: 5\n",
-                       "line 5, column 3: spec.retryLimt: expected one of the fields retryLimit, "
-                       "defaultAction, backoff, antiAffinity, rules, found \"retryLimt\"");
+    check_spec_refused(
+        "  retryLimt: 5\n",
+        "line 5, column 3: spec.retryLimt: expected one of the fields retryLimit, "
+        "retryLimitPer, defaultAction, backoff, antiAffinity, rules, found \"retryLimt\"");
     check_spec_refused("  retryLimit: -1\n", "line 5, column 15: spec.retryLimit: expected a whole "
                                              "number from 0 to 1000000, found -1");
     check_spec_refused("  retryLimit: \"5\"\n", "line 5, column 15: spec.retryLimit: expected a "
@@ -435,7 +436,8 @@ static void a_bad_rule_is_refused(void **state)
     check_spec_refused(
         "  rules:\n  - action: Retry\n    containerName: main\n",
         "line 6, column 5: spec.rules[0]: expected at least one of onExitCodes, onConditions, "
-        "onTerminationMessage and onFailureCategory (what to do with any other failure is "
+        "onTerminationMessage, onFailureCategory, onFailureSubcategory and onError (what to do "
+        "with any other failure is "
         "spec.defaultAction), found a mapping");
     check_spec_refused("  rules:\n  - {action: Retry, onConditions: [OOM]}\n",
                        "line 6, column 36: spec.rules[0].onConditions[0]: expected OOMKilled, "

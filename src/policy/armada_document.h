@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef POLICY_ARMADA_DOCUMENT_H
+#define POLICY_ARMADA_DOCUMENT_H
+
+/* The resource RetryPolicy as Armada's releases write it: apiVersion armadaproject.io/v1beta1,
+ * its fields beside apiVersion and kind instead of below metadata and spec, and rules on one
+ * category each. It is read into a struct policy like any other, and written as one: what it
+ * means, tenax.dev/v1 can say. */
+
+#include "core/policy.h"
+#include "policy/fields.h"
+
+#define ARMADA_DOCUMENT_VERSION "armadaproject.io/v1beta1"
+
+/* Whether the document is of that apiVersion and kind. */
+bool armada_document_is(const struct document_node *root);
+/* warnings: a list, to which it adds what was read and has no effect. */
+NODISCARD bool armada_document_read(struct fields *f, const struct fields_at *at, struct policy *p,
+                                    struct document_node *warnings);
+
+#endif

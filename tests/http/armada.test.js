@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// What Armada's releases write and say: their policies, annotation, configuration and commands.
+
+const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const path = require('node:path');
+const { after, describe, it } = require('node:test');
+const { Server, assertError, makeDir, run, useServer } = require('./harness');
+
+const RELEASED = `apiVersion: armadaproject.io/v1beta1
+kind: RetryPolicy
+name: gpu-batch
+retryLimit: 2
+defaultAction: Fail
+rules:
+- action: Retry
+  onCategory: gpu
+- action: Retry
+  onCategory: gpu
+  onSubcategory: lost
+- action: Retry
+  onCategory: oom
+  mutate:
+    resources:
+      memory:
+        static: 512Mi
+`;
+const NEVER = 'rules[1] can never match: rules[0] before it matches whatever it would';
+
+describe('armada', () => {
+    const server = useServer({ args: ['--retry-policy-enabled'] });
+    const dir = makeDir();
+    after(() => fs.rmSync(dir, { recursive: true }));
+
+    function write(name, text) {
+        const file = path.join(dir, name);
+        fs.writeFileSync(file, text);
+        return file;
+    }
+
+    async function tenax(args, { code = 0, input = '' } = {}) {
+        const end = await run(args, { TENAX_URL: server.url() }, input);
+        assert.equal(end.code, code, `tenax ${args.join(' ')}: ${end.stdout}${end.stderr}`);
+        return end;
+    }
+
+    // Takes the job and reports its failure; the answer is the job.
+    async function fail(queue, failure) {
+        const { id } = await server.claimOne(queue);
+        const end = await server.post(`/jobs/${id}/failure`, { message: 'no', ...failure });
+        assert.equal(end.status, 200, end.text);
+        return server.job(id);
+    }
+
+    it('commands_of_armadactl_work_on_its_own_files', async () => {
+        const file = write('policy.yaml', RELEASED);
+        let end = await tenax(['create', 'retry-policy', '-f', file]);
+        assert.equal(end.stdout, 'retrypolicy/gpu-batch created\n');
+        assert.match(end.stderr, /policy\.yaml, line 1: warning: retrypolicy\/gpu-batch: rules\[1\]/);
+        end = await tenax(['update', 'retry-policy', '-f', file]);
+        assert.equal(end.stdout, 'retrypolicy/gpu-batch unchanged\n');
+        end = await tenax(['create', 'queue', 'ml', '--retry-policies', 'gpu-batch']);
+        assert.equal(end.stdout, 'queue/ml created\n');
+        end = await tenax(['get', 'retry-policy', 'gpu-batch', '-o', 'yaml']);
+        assert.match(end.stdout, /^apiVersion: tenax\.dev\/v1$/m);
+        assert.match(end.stdout, /^ {2}retryLimitPer: policy$/m);
+        end = await tenax(['apply', '-f', '-', '-o', 'yaml'],
+            { input: RELEASED.replace('retryLimit: 2', 'retryLimit: 3') });
+        assert.doesNotMatch(end.stdout, /warnings/);
+        await tenax(['get', 'retry-policies']);
+        end = await tenax(['create', 'queue', '-f', file], { code: 2 });
+        assert.match(end.stderr, /policy\.yaml, line 1: a RetryPolicy, and only a Queue was expected/);
+        await tenax(['create', 'queue', 'x', '--retry-policies', 'a', '--retry-policy', 'b'],
+            { code: 2 });
+        await tenax(['delete', 'queue', 'ml']);
+        await tenax(['delete', 'retry-policy', 'gpu-batch']);
+    });
+
+    it('an_answer_names_what_was_most_likely_not_meant_and_what_is_stored_does_not', async () => {
+        const res = await server.request('POST', '/retry-policies', RELEASED,
+            { 'content-type': 'application/yaml' });
+        assert.equal(res.status, 201, res.text);
+        assert.deepEqual(res.json.warnings, [NEVER]);
+        const kept = (await server.get('/retry-policies/gpu-batch')).json;
+        assert.equal(kept.warnings, undefined);
+        delete res.json.warnings;
+        assert.deepEqual(res.json, kept);
+        assert.equal(kept.spec.rules[2].mutations.memory.add, '512Mi');
+    });
+
+    it('one_limit_holds_for_all_rules_of_a_released_policy', async () => {
+        await server.request('PUT', '/retry-policies/gpu-batch', RELEASED,
+            { 'content-type': 'application/yaml' });
+        await server.request('PUT', '/queues/one-limit', { retry_policies: ['gpu-batch'] });
+        await server.post('/jobs', {
+            queue: 'one-limit', type: 't', payload: 1, resources: { memory: '1Gi' },
+        });
+        let job = await fail('one-limit', { category: 'gpu' });
+        assert.equal(job.status, 'ready', job.reason);
+        job = await fail('one-limit', { category: 'oom' });
+        assert.equal(job.status, 'ready', job.reason);
+        assert.equal(job.resources.memory, '1536Mi');
+        job = await fail('one-limit', { category: 'gpu' });
+        assert.equal(job.status, 'dead');
+        assert.match(job.reason, /the policy allows 2 retries in all/);
+    });
+
+    it('the_annotation_of_a_job_adds_a_policy', async () => {
+        await server.request('PUT', '/retry-policies/gpu-batch', RELEASED,
+            { 'content-type': 'application/yaml' });
+        await server.request('PUT', '/retry-policies/errors', {
+            apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy', metadata: { name: 'errors' },
+            spec: {
+                retryLimit: 1,
+                rules: [{ action: 'Retry', onError: { types: ['IOError'], pattern: 'reset' } }],
+            },
+        });
+        const spec = { queue: 'annotated', type: 't', payload: 1 };
+        const annotations = { 'armadaproject.io/retry-policy': 'errors' };
+        const res = await server.post('/jobs', {
+            annotations, ...spec, retry_policies: ['gpu-batch'],
+        });
+        assert.equal(res.status, 201, res.text);
+        assert.deepEqual((await server.get(`/jobs/${res.json.id}`)).json.retry_policies,
+            ['gpu-batch', 'errors']);
+        const job = await fail('annotated', { error_type: 'IOError', message: 'reset by peer' });
+        assert.equal(job.status, 'ready', job.reason);
+        assert.match(job.reason, /rule 1 of policy errors \(error IOError; error message ~ "reset"\)/);
+        assertError(await server.post('/jobs', {
+            ...spec, annotations: { 'armadaproject.io/retry-policy': 'nowhere' },
+        }), 422, 'unprocessable');
+        assertError(await server.request('POST', '/jobs',
+            { ...spec, annotations: { 'armadaproject.io/owner': 'x' } },
+            { 'tenax-strict': 'true' }), 400, 'unknown_field');
+        assertError(await server.post('/jobs', { ...spec, annotations: 'errors' }), 400, 'wrong_type');
+    });
+
+    it('a_default_policy_that_is_not_there_is_warned_of_where_it_is_confirmed', async () => {
+        const file = path.join(dir, 'tenax.yaml');
+        fs.writeFileSync(file, 'scheduling:\n  retryPolicy:\n    enabled: true\n'
+            + '    defaultPolicyName: fleet\n    globalMaxRetries: 5\n');
+        const other = new Server({ args: ['--config', file] });
+        await other.start();
+        try {
+            const held = (await other.get('/settings/retry')).json;
+            assert.equal(held.globalMaxRetries, 5);
+            assert.equal(held.warnings, undefined);
+            const res = await other.request('PUT', '/settings/retry', { globalMaxRetries: 6 });
+            assert.match(res.json.warnings[0], /there is no retry policy 'fleet'/);
+            assert.match(other.stderr, /there is no retry policy 'fleet'/);
+        } finally {
+            await other.clean();
+        }
+    });
+
+    it('its_configuration_may_say_nothing_else', async () => {
+        for (const [text, words] of [
+            ['scheduling:\n  maxRetries: 3\n', /line 2, column 3: .*scheduling: only retryPolicy/],
+            ['scheduling: 1\n', /line 1, column 13: .*a mapping with retryPolicy/],
+            ['retryPolicy: {}\nscheduling:\n  retryPolicy: {}\n', /retryPolicy is given twice/],
+            ['scheduling:\n  retryPolicy: {enabled: 1}\n',
+                /line 2, column 26: scheduling\.retryPolicy\.enabled: expected true or false/],
+        ]) {
+            const end = await run(['serve', '--root-dir', path.join(dir, 'never'), '--port', '0',
+                '--config', write('bad.yaml', text)]);
+            assert.equal(end.code, 2, end.stderr);
+            assert.match(end.stderr, words);
+        }
+    });
+});
