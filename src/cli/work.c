@@ -26,7 +26,7 @@ struct work_args {
 
 static const struct option_def options[] = {
     {"queue", "QUEUE[,QUEUE]", OPTION_TEXT, AT(queue), .env = "TENAX_QUEUE",
-     .help = "the queues to take jobs from"},
+     .help = "the queues to take jobs from, in any order: priority, then age counts"},
     {"concurrency", "COUNT", OPTION_INT, AT(concurrency), .min = 1, .max = 1000,
      .env = "TENAX_CONCURRENCY", .def = "1", .help = "how many jobs to run at the same time"},
     {"timeout", "DURATION", OPTION_SPAN, AT(timeout), .def = "0",

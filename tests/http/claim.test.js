@@ -61,6 +61,19 @@ describe('a claim', () => {
         assert.deepEqual(ids(await server.claim({ queues: [c, a, c], count: 9 })), [inA, inC]);
     });
 
+    it('goes_by_priority_and_age_whatever_order_its_queues_are_named_in', async () => {
+        const [a, b] = [queueName(), queueName()];
+        const [first] = await server.enqueueMany(repeat(1, { queue: a }));
+        const [second] = await server.enqueueMany(repeat(1, { queue: b }));
+        const [third] = await server.enqueueMany(repeat(1, { queue: a }));
+        const [urgent] = await server.enqueueMany(repeat(1, { queue: b, priority: 1 }));
+        const one = async (queues) => ids(await server.claim({ queues, count: 1 }))[0];
+        assert.equal(await one([a, b]), urgent);
+        assert.equal(await one([b, a]), first);
+        assert.equal(await one([a, b]), second);
+        assert.equal(await one([b, a]), third);
+    });
+
     it('takes_the_worker_of_the_header_unless_the_body_names_one', async () => {
         const queue = queueName();
         const jobs = await server.enqueueMany(repeat(2, { queue }));
