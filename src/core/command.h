@@ -190,6 +190,11 @@ struct handout {
     struct note checkpoint; /* of an earlier run; text empty: none */
 };
 
+static inline uint64_t handout_bytes(const struct handout *h)
+{
+    return h->job.payload.len + h->checkpoint.text.len;
+}
+
 struct engine_memory {
     uint64_t waiting_jobs;  /* ready and scheduled */
     uint64_t waiting_bytes; /* index memory they take */

@@ -516,7 +516,7 @@ struct err engine_advance(struct engine *e, instant now, size_t most, bool *more
 
 bool engine_dispatch_again(const struct engine *e)
 {
-    return engine_keys_tired(e) || engine_gangs_are_tired(e);
+    return engine_keys_tired(e) || engine_gangs_are_tired(e) || engine_hand_outs_spent(e);
 }
 
 bool engine_next_due(const struct engine *e, instant *at)

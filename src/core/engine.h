@@ -159,7 +159,7 @@ size_t engine_queue_page(const struct engine *e, instant now, struct str from, s
 struct taker_spec {
     const struct str *queues; /* names; count 0 means all queues */
     size_t queue_count;
-    uint32_t limit;    /* stream: jobs in flight at a time; claim: jobs in its answer */
+    uint32_t limit;    /* stream: jobs in flight at a time; claim: jobs in its answer, at most */
     struct str worker; /* name for the record, copied */
     struct str node;   /* where its jobs will run, copied; empty: it did not say */
     bool claim;

@@ -598,7 +598,7 @@ struct err engine_gangs_dispatch(struct engine *e, instant now, struct arena *a,
     bool from_start = at->hi == 0;
     struct btree_entry next;
     while (btree_after(&e->gangs_due, *at, &next)) {
-        if (is_tired(e, began)) {
+        if (is_tired(e, began) || engine_hand_outs_spent(e)) {
             e->gangs_tired |= last;
             return err_none();
         }

@@ -205,6 +205,8 @@ struct engine {
     struct list owing;      /* those with jobs to be brought back */
     uint64_t key_number;    /* of the newest */
     size_t moves;           /* of parked jobs, in this dispatch */
+    uint64_t given;         /* work of handing out in this dispatch, in jobs; their bytes */
+    uint64_t given_bytes;
     uint64_t next_event;
     struct event_mark mark;
     uint64_t totals[STATUS_COUNT]; /* as the events say; see engine_check */
@@ -411,6 +413,8 @@ void engine_gangs_limits(struct engine *e, struct queue *q);
 void engine_gang_watch_init(struct gang_watch *w);
 
 /* engine_take.c */
+/* This dispatch has handed out as much as it may: the rest waits for the next. */
+bool engine_hand_outs_spent(const struct engine *e);
 uint32_t engine_taker_room(const struct taker *t);
 /* Hands a ready job to t, which has room; to be followed by engine_taker_settle. */
 struct err engine_give(struct engine *e, instant now, struct arena *a, struct taker *t,

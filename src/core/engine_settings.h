@@ -18,6 +18,12 @@ struct engine_settings {
     span lost_worker_min_held;
     /* How long a retry must stay off a node if its policy does not say. */
     span avoid_required;
+    /* What one dispatch hands out at most, so that a turn takes a bounded time and memory; 0: the
+     * default. It ends after the job with which it reaches the bytes. */
+    uint32_t hand_out_max;
+    uint64_t hand_out_bytes_max;
 };
+#define ENGINE_HAND_OUT_MAX       4000
+#define ENGINE_HAND_OUT_BYTES_MAX ((uint64_t)8 << 20)
 
 #endif

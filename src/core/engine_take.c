@@ -11,6 +11,9 @@
 #include "core/engine_internal.h"
 #include "core/job_fields.h"
 
+/* Queues of a taker that are looked through about as fast as one job is handed out. */
+#define SUBS_PER_STEP 100
+
 /* --- names of workers and nodes --- */
 
 struct worker_name *engine_worker_new(struct str name)
@@ -383,6 +386,21 @@ uint32_t engine_taker_room(const struct taker *t)
     return has_room(t) ? t->limit - t->held_count - t->got_count : 0;
 }
 
+bool engine_hand_outs_spent(const struct engine *e)
+{
+    const struct engine_settings *s = &e->settings;
+    uint64_t jobs = s->hand_out_max ? s->hand_out_max : ENGINE_HAND_OUT_MAX;
+    uint64_t bytes = s->hand_out_bytes_max ? s->hand_out_bytes_max : ENGINE_HAND_OUT_BYTES_MAX;
+    return e->given >= jobs || e->given_bytes >= bytes;
+}
+
+/* Choosing among very many queues is work, too. */
+static void charge(struct engine *e, const struct taker *t, const struct handout *h)
+{
+    e->given += 1 + t->sub_count / SUBS_PER_STEP;
+    e->given_bytes += handout_bytes(h);
+}
+
 struct err engine_give(struct engine *e, instant now, struct arena *a, struct taker *t,
                        struct queue *q, struct btree_entry entry)
 {
@@ -390,11 +408,12 @@ struct err engine_give(struct engine *e, instant now, struct arena *a, struct ta
         if (!t->got)
             t->got = arena_get(a, t->limit * sizeof *t->got);
         TRY(start_run(e, now, a, t, q, entry, &t->got[t->got_count]));
-        t->got_count++;
+        charge(e, t, &t->got[t->got_count++]);
         return err_none();
     }
     struct handout h;
     TRY(start_run(e, now, a, t, q, entry, &h));
+    charge(e, t, &h);
     e->sink.deliver(e->sink.ctx, t->ctx, &h);
     return err_none();
 }
@@ -479,7 +498,7 @@ static struct err feed_hungry(struct engine *e, instant now, struct arena *a)
     struct list later;
     struct err err = err_none();
     list_init(&later);
-    while (err.code == ERR_OK && !list_is_empty(&e->hungry)) {
+    while (err.code == ERR_OK && !list_is_empty(&e->hungry) && !engine_hand_outs_spent(e)) {
         struct taker *t = LIST_OF(e->hungry.next, struct taker, hungry);
         enum choice choice;
         err = feed(e, now, a, t, &choice);
@@ -504,6 +523,7 @@ static struct err feed_hungry(struct engine *e, instant now, struct arena *a)
 struct err engine_dispatch(struct engine *e, instant now, struct arena *a)
 {
     bool woken;
+    e->given = e->given_bytes = 0;
     engine_keys_pay(e);
     TRY(engine_gangs_dispatch(e, now, a, false));
     do {
@@ -511,16 +531,17 @@ struct err engine_dispatch(struct engine *e, instant now, struct arena *a)
         TRY(feed_hungry(e, now, a));
         /* A taker that was woken for one queue may have found a better job in
          * another: then someone else must be woken for the first. */
-    } while (woken);
-    TRY(engine_gangs_dispatch(e, now, a, true));
+    } while (woken && !engine_hand_outs_spent(e));
+    if (!engine_hand_outs_spent(e))
+        TRY(engine_gangs_dispatch(e, now, a, true));
     TRY(feed_hungry(e, now, a)); /* those who got some of a gang have had all else */
-    if (engine_gangs_are_tired(e))
+    if (engine_gangs_are_tired(e) || engine_hand_outs_spent(e))
         move_all(&e->fed, &e->hungry); /* there may be a gang for them */
     else
         settle_fed(e, now);
     if (engine_dispatch_again(e))
         answer_what_was_got(e);
-    if (!engine_keys_tired(e))
+    if (!engine_keys_tired(e) && !engine_hand_outs_spent(e))
         forget_dirty(e);
     flush_takes(e, now);
     engine_limits_flush(e);

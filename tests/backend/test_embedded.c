@@ -267,6 +267,40 @@ static void a_paused_stream_gets_its_job_when_it_is_resumed(void **state)
     assert_int_equal(s.count, 1);
 }
 
+static struct id add_large(struct yard *y, size_t bytes)
+{
+    char *payload = test_malloc(bytes);
+    struct answer a = {0};
+    struct enqueue spec = yard_spec("q");
+    memset(payload, '1', bytes);
+    spec.payload = (struct str){payload, bytes};
+    yard_ask(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &a);
+    test_free(payload);
+    return a.ids[0];
+}
+
+/* Nobody knows whether its peer reads: the rest stays ready for others. */
+static void a_stream_is_not_handed_much_more_than_has_left(void **state)
+{
+    Y;
+    struct stream greedy = {0}, other = {0};
+    for (int i = 0; i < 6; i++)
+        add_large(y, 600 << 10);
+    yard_faults(y, HOLD);
+    yard_stream(y, "q", 100, &greedy);
+    yard_turn(y);
+    assert_int_equal(greedy.count, 0); /* two are on their way to the disk */
+    yard_stream(y, "q", 1, &other);
+    yard_faults(y, NO_FAULTS);
+    memory_release(y->store);
+    yard_turn(y);
+    assert_int_equal(greedy.count, 2);
+    for (int i = 0; i < 10; i++)
+        yard_turn(y);
+    assert_int_equal(greedy.count, 5);
+    assert_int_equal(other.count, 1);
+}
+
 /* --- claims --- */
 
 static void a_claim_that_waits_is_answered_empty_in_time(void **state)
@@ -462,6 +496,7 @@ int main(void)
         TEST(a_stream_closed_before_its_job_was_durable_gets_nothing),
         TEST(closing_a_stream_gives_its_jobs_to_another),
         TEST(a_paused_stream_gets_its_job_when_it_is_resumed),
+        TEST(a_stream_is_not_handed_much_more_than_has_left),
         TEST(a_claim_that_waits_is_answered_empty_in_time),
         TEST(a_canceled_claim_is_answered_empty_once),
         TEST(a_claim_canceled_after_its_hand_out_still_gets_its_jobs),

@@ -288,7 +288,8 @@ static void on_deliver(void *ctx, const struct handout *h)
     struct stream *s = ctx;
     assert_true(s->count < YARD_LIST_MAX);
     assert_int_equal(s->closed, 0);
-    assert_true(str_eq(h->job.payload, STR("{\"n\":1}")));
+    if (h->job.payload.len < YARD_TEXT_MAX)
+        assert_true(str_eq(h->job.payload, STR("{\"n\":1}")));
     s->ids[s->count++] = h->job.id;
 }
 

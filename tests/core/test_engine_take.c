@@ -185,6 +185,82 @@ static void takers_with_room_take_turns(void **state)
         assert_string_equal(r->got[i].taker, want[i]);
 }
 
+static void configure(struct rig *r, uint32_t jobs, uint64_t bytes)
+{
+    r->settings.hand_out_max = jobs;
+    r->settings.hand_out_bytes_max = bytes;
+    engine_configure(r->e, &r->settings);
+}
+
+/* How many jobs one more turn hands out, and whether there is more to do. */
+static size_t hand_outs(struct rig *r, bool *again)
+{
+    rig_clear(r);
+    rig_turn(r);
+    *again = engine_dispatch_again(r->e);
+    return r->got_count;
+}
+
+static void a_turn_hands_out_a_bounded_number_of_jobs_in_order(void **state)
+{
+    R;
+    struct id ids[7];
+    bool again;
+    configure(r, 3, 0);
+    for (int i = 0; i < 7; i++)
+        ids[i] = rig_add(r, "q");
+    rig_stream(r, "a", "q", 100);
+    rig_turn(r);
+    rig_assert_got(r, ids[0], ids[1], ids[2]);
+    assert_true(engine_dispatch_again(r->e));
+    assert_int_equal(hand_outs(r, &again), 3);
+    assert_true(again);
+    assert_int_equal(hand_outs(r, &again), 1);
+    assert_id(r->got[0].id, ids[6]);
+    assert_false(again);
+}
+
+static void a_turn_hands_out_a_bounded_number_of_bytes_but_one_job_at_least(void **state)
+{
+    R;
+    bool again;
+    configure(r, 0, 15); /* the payload of each has 7 */
+    for (int i = 0; i < 5; i++)
+        rig_add(r, "q");
+    rig_stream(r, "a", "q", 100);
+    assert_int_equal(hand_outs(r, &again), 3);
+    assert_int_equal(hand_outs(r, &again), 2);
+    assert_false(again);
+    configure(r, 0, 1);
+    for (int i = 0; i < 2; i++)
+        rig_add(r, "q");
+    assert_int_equal(hand_outs(r, &again), 1);
+    assert_int_equal(hand_outs(r, &again), 1);
+}
+
+static void a_claim_gets_less_than_it_asks_for_if_more_would_be_too_much(void **state)
+{
+    R;
+    configure(r, 3, 0);
+    struct id ids[5];
+    for (int i = 0; i < 5; i++)
+        ids[i] = rig_add(r, "q");
+    rig_claim(r, "a", "q", 2, (span){0});
+    rig_claim(r, "b", "q", 5, (span){30000});
+    rig_claim(r, "c", "q", 5, (span){30000});
+    rig_claim(r, "d", "q", 5, (span){0});
+    rig_turn(r);
+    rig_assert_got(r, ids[0], ids[1], ids[2]);
+    assert_int_equal(r->claim_count, 3);
+    /* The fourth has got nothing: it is the first in the next turn. */
+    rig_clear(r);
+    rig_turn(r);
+    rig_assert_got(r, ids[3], ids[4]);
+    assert_int_equal(r->claim_count, 1);
+    assert_string_equal(r->claims[0], "d");
+    assert_int_equal(r->claim_sizes[0], 2);
+}
+
 static void who_has_waited_longest_gets_the_next_job(void **state)
 {
     R;
@@ -426,6 +502,9 @@ int main(void)
         TEST(a_stream_paused_while_full_is_not_woken_by_room),
         TEST(what_a_paused_stream_leaves_goes_to_another),
         TEST(takers_with_room_take_turns),
+        TEST(a_turn_hands_out_a_bounded_number_of_jobs_in_order),
+        TEST(a_turn_hands_out_a_bounded_number_of_bytes_but_one_job_at_least),
+        TEST(a_claim_gets_less_than_it_asks_for_if_more_would_be_too_much),
         TEST(who_has_waited_longest_gets_the_next_job),
         TEST(a_job_reaches_a_taker_of_all_queues_when_nobody_names_its_queue),
         TEST(a_claim_gets_what_is_ready_at_once_up_to_its_count),

@@ -62,7 +62,7 @@ struct reply *embedded_effect(struct embedded *b, reply_fn done, void *ctx)
     return fx->reply;
 }
 
-static void release_effect(struct effect *fx, const struct err *failed)
+static void release_effect(struct embedded *b, struct effect *fx, const struct err *failed)
 {
     if (fx->done) {
         if (failed)
@@ -70,7 +70,7 @@ static void release_effect(struct effect *fx, const struct err *failed)
         fx->done(fx->ctx, fx->reply);
         return;
     }
-    embedded_stream_release(fx->stream, failed ? NULL : fx->handout);
+    embedded_stream_release(b, fx->stream, fx->handout, failed != NULL);
 }
 
 /* Lets go of what a turn promised. Receivers may submit commands; those go into another turn. */
@@ -78,7 +78,7 @@ static void release(struct embedded *b, struct turn *t, const struct err *failed
 {
     must(t != b->building && t != b->committing);
     for (size_t i = 0; i < t->count; i++)
-        release_effect(&t->effects[i], failed);
+        release_effect(b, &t->effects[i], failed);
     t->count = 0;
     batch_reset(&t->batch);
     arena_reset(&t->arena);

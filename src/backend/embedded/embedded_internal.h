@@ -133,6 +133,9 @@ struct backend_stream {
     void (*closed)(void *ctx);
     void *ctx;
     uint32_t pending; /* deliveries that have not been released */
+    uint64_t pending_bytes;
+    bool paused; /* by the peer, who does not read */
+    bool ahead;  /* too much has not been released; both stop the taker */
     bool open;
 };
 
@@ -173,8 +176,9 @@ void embedded_room_tell(struct embedded *b);
 /* embedded_takers.c */
 void embedded_stop(struct backend *base);
 struct engine_sink embedded_sink(struct embedded *b);
-/* Lets go of a delivery; handout is NULL if it did not become durable. */
-void embedded_stream_release(struct backend_stream *s, const struct handout *handout);
+/* Lets go of a delivery, which did not become durable if it failed. */
+void embedded_stream_release(struct embedded *b, struct backend_stream *s,
+                             const struct handout *handout, bool failed);
 /* Leases cannot be written down, and nobody shall wait past the end of his wait. */
 void embedded_claims_refuse(struct embedded *b, const struct err *why);
 /* The engine goes, or has closed all takers: answers the claims, with why if it is not NULL. */

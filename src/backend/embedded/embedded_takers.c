@@ -15,7 +15,20 @@ static struct embedded *self(struct backend *b)
     return (struct embedded *)b;
 }
 
+/* Handed to a stream and not durable yet: with more it waits, for nobody knows whether its peer
+ * reads them. */
+#define STREAM_AHEAD_BYTES ((uint64_t)1 << 20)
+
 /* --- what the engine hands out --- */
+
+static void pause_taker(struct embedded *b, struct backend_stream *s)
+{
+    if (!s->taker)
+        return;
+    bool paused = s->paused || s->ahead;
+    engine_taker_pause(b->engine, s->taker, paused);
+    b->stirred |= !paused;
+}
 
 static void on_deliver(void *ctx, void *taker_ctx, const struct handout *h)
 {
@@ -27,6 +40,10 @@ static void on_deliver(void *ctx, void *taker_ctx, const struct handout *h)
     fx->stream = s;
     fx->handout = copy;
     s->pending++;
+    s->pending_bytes += handout_bytes(h);
+    s->ahead = s->pending_bytes >= STREAM_AHEAD_BYTES;
+    if (s->ahead)
+        pause_taker(b, s);
 }
 
 static void on_claim_reply(void *ctx, const struct reply *r)
@@ -65,11 +82,17 @@ static void drop_stream_if_done(struct backend_stream *s)
     free(s);
 }
 
-void embedded_stream_release(struct backend_stream *s, const struct handout *handout)
+void embedded_stream_release(struct embedded *b, struct backend_stream *s,
+                             const struct handout *handout, bool failed)
 {
-    if (s->open && handout)
+    if (s->open && !failed)
         s->deliver(s->ctx, handout);
     s->pending--; /* only now: the receiver may have closed the stream */
+    s->pending_bytes -= handout_bytes(handout);
+    if (s->ahead && s->pending_bytes < STREAM_AHEAD_BYTES) {
+        s->ahead = false;
+        pause_taker(b, s);
+    }
     drop_stream_if_done(s);
 }
 
@@ -118,10 +141,8 @@ void embedded_stream_close(struct backend *base, struct backend_stream *s)
 
 void embedded_stream_pause(struct backend *base, struct backend_stream *s, bool paused)
 {
-    if (!s->taker)
-        return;
-    engine_taker_pause(self(base)->engine, s->taker, paused);
-    self(base)->stirred = true;
+    s->paused = paused;
+    pause_taker(self(base), s);
 }
 
 struct backend_claim *embedded_claim(struct backend *base, const struct claim_spec *spec)
