@@ -115,6 +115,8 @@ def check_api(document):
         if not re.search(rf"[` ]{re.escape(path)}[`? ]", text) and f"`{short}`" not in text:
             faults.append(f"docs/api.md: does not tell of {path}")
         for parameter in (p for op in item.values() for p in op.get("parameters", [])):
+            if "$ref" in parameter:
+                parameter = document["components"]["parameters"][parameter["$ref"].split("/")[-1]]
             name = parameter["name"]
             if parameter["in"] == "query" and f"`{name}`" not in text and f"{name}=" not in text:
                 faults.append(f"docs/api.md: does not tell of the parameter {name} of {path}")

@@ -151,6 +151,9 @@ void api_retry_where(ROUTE_ARGS)
     if (err.code == ERR_OK && p.list.filter.statuses && p.list.filter.statuses != dead)
         err = err_make(ERR_UNPROCESSABLE, "only dead jobs can be retried: status=dead");
     p.list.filter.statuses = dead;
+    /* Somebody wanted those that were canceled to end. */
+    if (!p.list.filter.resolutions && !p.list.filter.id_count)
+        p.list.filter.resolutions = ~(1u << RESOLUTION_CANCELED);
     if (err.code == ERR_OK)
         submit(ctx, x, req, CMD_RERUN_WHERE, &p, "retried");
     else

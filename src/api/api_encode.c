@@ -234,6 +234,13 @@ static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
     if (resolution)
         TEXT_MEMBER(b, "resolution", str_from(resolution));
     TEXT_MEMBER(b, "reason", s->reason);
+    if (job->error.len || job->error_type.len) {
+        KEY(b, "error");
+        buf_lit(b, "{\"message\":");
+        json_write_string(b, job->error);
+        TEXT_MEMBER(b, "error_type", job->error_type);
+        buf_byte(b, '}');
+    }
     if (s->losses)
         INT_MEMBER(b, "losses", s->losses);
     if (s->extras.retry_counts.len)

@@ -54,6 +54,35 @@ static struct err read_statuses(struct str list, unsigned *statuses)
     return err_none();
 }
 
+static struct err read_resolutions(struct str list, unsigned *resolutions)
+{
+    struct str item;
+    while (query_item(&list, &item)) {
+        enum resolution r;
+        if (!job_resolution_parse(item, &r))
+            return err_make(ERR_BAD_VALUE,
+                            "there is no resolution '%.*s'; there are failed, claim-expired, "
+                            "canceled, poison and dependency-dead",
+                            (int)(item.len < 32 ? item.len : 32), item.at);
+        *resolutions |= 1u << r;
+    }
+    return err_none();
+}
+
+/* Names of workers are any text that a worker has given itself, but for commas. */
+static struct err read_workers(struct str list, struct arena *arena, struct job_filter *f)
+{
+    struct str item;
+    struct str *names = arena_get(arena, (list.len + 1) * sizeof *names);
+    f->workers = names;
+    while (query_item(&list, &item)) {
+        if (f->worker_count == API_NAMES_MAX)
+            return err_make(ERR_TOO_MANY, "worker: more than %d names", API_NAMES_MAX);
+        names[f->worker_count++] = item;
+    }
+    return err_none();
+}
+
 struct err api_param_ids(struct str list, struct arena *arena, const struct id **out, size_t *count)
 {
     struct id *ids = arena_get(arena, (list.len / ID_TEXT_LEN + 1) * sizeof *ids);
@@ -110,6 +139,16 @@ static struct err read_filter(struct str name, struct str value, struct arena *a
         return read_range(value, "ready_at", &f->ready_at);
     if (str_eq(name, STR("attempts")))
         return read_range(value, "attempts", &f->attempts);
+    if (str_eq(name, STR("resolution")))
+        return read_resolutions(value, &f->resolutions);
+    if (str_eq(name, STR("since")))
+        return api_read_number(value, "since", 0, INSTANT_MAX_MS, &f->since.ms);
+    if (str_eq(name, STR("worker")))
+        return read_workers(value, arena, f);
+    if (str_eq(name, STR("error"))) {
+        f->error = value;
+        return err_none();
+    }
     if (str_eq(name, STR("filter"))) {
         f->expression = value; /* its errors come from the backend */
         return err_none();
@@ -169,9 +208,10 @@ static struct err read_change(struct str name, struct str value, enum params kin
 }
 
 /* Given twice, one would silently win: with DELETE the wrong jobs would go. */
-static const char *const list_names[] = {"id",       "queue",    "type",   "status", "priority",
-                                         "ready_at", "attempts", "filter", "from",   "order",
-                                         "limit",    "dry_run",  "rate",   NULL};
+static const char *const list_names[] = {"id",       "queue",    "type",       "status", "priority",
+                                         "ready_at", "attempts", "resolution", "since",  "worker",
+                                         "error",    "filter",   "from",       "order",  "limit",
+                                         "dry_run",  "rate",     NULL};
 
 enum unknown { UNKNOWN_IGNORED, UNKNOWN_REFUSED };
 

@@ -67,10 +67,13 @@ const struct subcommand retry_command = {
     .usage = "ID... | FILTERS [--rate COUNT] [--dry-run]",
     .summary = "bring dead jobs back",
     .about = "A dead job that is brought back is ready at once and has all its retries again; its "
-             "earlier runs stay on record.",
+             "earlier runs stay on record.\n"
+             "Canceled jobs stay as they are unless they are named by their ids, or asked for with "
+             "--resolution canceled.",
     .examples = "  tenax retry 03fr82s077azjmurys29qjch4\n"
                 "  tenax retry --queue mail --dry-run\n"
-                "  tenax retry --queue mail --rate 50\n",
+                "  tenax retry --queue mail --rate 50\n"
+                "  tenax retry --since 2h --error ECONNREFUSED\n",
     .options = retry_options,
 };
 
@@ -175,7 +178,7 @@ static int change_many(struct client *c, const struct change *ch, const struct c
     char rate[24];
     snprintf(rate, sizeof rate, "%lld", (long long)args->rate);
     buf_str(&path, str_from(ch->many));
-    filter_query(&path, &args->filter);
+    filter_query(&path, &args->filter, c->now);
     client_query(&path, "rate", args->rate ? rate : NULL);
     client_query(&path, "dry_run", args->dry_run ? "true" : NULL);
     set_body(c, args);
@@ -214,6 +217,9 @@ static int check_args(const struct change *ch, const struct change_args *args, i
         if (code != CLI_OK)
             return code;
     }
+    struct err err = filter_check(&args->filter);
+    if (err.code != ERR_OK)
+        return command_usage(ch->page, "%s", err.msg);
     bool filtered = filter_is_given(&args->filter) || args->everything;
     if (ids && (filtered || args->dry_run))
         return command_usage(ch->page, "either ids or options that select jobs, not both");

@@ -9,6 +9,7 @@
 
 struct filter_args {
     const char *status, *queue, *type, *priority, *ready_at, *attempts, *filter;
+    const char *resolution, *since, *error, *worker;
 };
 
 /* Rows of the option table of a command whose struct has a member
@@ -28,11 +29,23 @@ struct filter_args {
         FILTER_ROW(holder, "ready-at", "RANGE", ready_at,                                          \
                    "only those ready at these times, in milliseconds since 1970"),                 \
         FILTER_ROW(holder, "attempts", "RANGE", attempts, "only those that failed so often"),      \
+        FILTER_ROW(holder, "resolution", "RESOLUTION", resolution,                                 \
+                   "only those dead like this: failed, claim-expired, canceled, poison, "          \
+                   "dependency-dead"),                                                             \
+        FILTER_ROW(holder, "since", "WHEN", since,                                                 \
+                   "only those that were enqueued, taken, failed or completed since then: 2h is "  \
+                   "two hours ago; or a time, like 2026-11-21T09:00:00Z"),                         \
+        FILTER_ROW(holder, "error", "TEXT", error,                                                 \
+                   "only those whose newest run failed with this in its message or type"),         \
+        FILTER_ROW(holder, "worker", "NAME", worker,                                               \
+                   "only those whose newest run was by one of these workers"),                     \
         FILTER_ROW(holder, "filter", "JQ", filter,                                                 \
                    "only those whose payload this jq expression is true for")
 
-/* Adds them to the path. */
-void filter_query(struct buf *path, const struct filter_args *f);
+/* ERR_USAGE if one of them cannot be meant. */
+NODISCARD struct err filter_check(const struct filter_args *f);
+/* Adds them to the path; they have been checked. now is what --since counts back from. */
+void filter_query(struct buf *path, const struct filter_args *f, instant now);
 /* Whether any was given. */
 bool filter_is_given(const struct filter_args *f);
 

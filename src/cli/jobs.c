@@ -36,6 +36,7 @@ const struct subcommand jobs_command = {
              "attempt failed, why. `tenax job ID` shows everything about one of them.\n"
              "With --output json each job is one line of JSON, with its payload.",
     .examples = "  tenax jobs --status dead\n"
+                "  tenax jobs --since 2h --error timeout --worker mail-1\n"
                 "  tenax jobs --queue mail,sms --order desc --limit 10\n"
                 "  tenax jobs --all --output json | jq -r .id\n",
     .options = options,
@@ -48,7 +49,7 @@ static void add_row(struct client *c, struct table *t, struct str job)
 {
     struct arena *a = &c->arena;
     struct str status = view_text(a, job, "status");
-    struct buf when = {0};
+    struct buf when = {0}, why = {0};
     jobtext_when(&when, a, job, c->now);
     table_add(t, TABLE_PLAIN, view_text(a, job, "id"));
     table_add(t, client_status_style(status), status);
@@ -56,7 +57,9 @@ static void add_row(struct client *c, struct table *t, struct str job)
     table_add(t, TABLE_PLAIN, view_text(a, job, "type"));
     table_add(t, TABLE_PLAIN, view_text(a, job, "attempts"));
     table_add(t, TABLE_PLAIN, buf_view(&when));
-    table_add(t, TABLE_PLAIN, view_text(a, job, "reason"));
+    jobtext_why(&why, a, job);
+    table_add(t, TABLE_PLAIN, buf_view(&why));
+    buf_fini(&why);
     buf_fini(&when);
 }
 
@@ -123,6 +126,9 @@ int jobs_main(int argc, char **argv)
     if (o.rest_count)
         return command_usage(&jobs_command, "unexpected '%s'; one job is shown by: tenax job %s",
                              o.rest[0], o.rest[0]);
+    struct err err = filter_check(&args.filter);
+    if (err.code != ERR_OK)
+        return command_usage(&jobs_command, "%s", err.msg);
     code = client_open(&c, &jobs_command, &args.client);
     if (code != CLI_OK)
         return code;
@@ -130,7 +136,7 @@ int jobs_main(int argc, char **argv)
     char limit[24];
     snprintf(limit, sizeof limit, "%lld", (long long)args.limit);
     buf_lit(&path, "/jobs");
-    filter_query(&path, &args.filter);
+    filter_query(&path, &args.filter, c.now);
     client_query(&path, "order", args.order ? "desc" : "asc");
     client_query(&path, "limit", limit);
     code = list_jobs(&c, &path, args.all);

@@ -26,6 +26,20 @@ void jobtext_when(struct buf *b, struct arena *a, struct str job, instant now)
     }
 }
 
+void jobtext_why(struct buf *b, struct arena *a, struct str job)
+{
+    struct str error = view_get(job, "error");
+    struct str type = view_text(a, error, "error_type"), message = view_text(a, error, "message");
+    buf_str(b, view_text(a, job, "reason"));
+    if (!type.len && !message.len)
+        return;
+    buf_str(b, b->len ? STR(" (") : STR("("));
+    buf_str(b, type);
+    buf_str(b, type.len && message.len ? STR(": ") : (struct str){"", 0});
+    buf_str(b, message);
+    buf_byte(b, ')');
+}
+
 void jobtext_fact(struct buf *out, const char *name, struct str text)
 {
     if (!text.len)

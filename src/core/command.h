@@ -47,7 +47,13 @@ struct job_filter {
     size_t id_count;
     const struct str *queues, *types;
     size_t queue_count, type_count;
-    unsigned statuses; /* bits 1 << enum status; 0: any */
+    unsigned statuses;    /* bits 1 << enum status; 0: any */
+    unsigned resolutions; /* bits 1 << enum resolution; 0: any */
+    instant
+        since; /* something was heard of it since: enqueued, taken, failed, completed; 0: ever */
+    const struct str *workers; /* of the newest run */
+    size_t worker_count;
+    struct str error; /* the newest run that has ended failed with this in its message or type */
     struct range priority, ready_at, attempts;
     struct str expression; /* jq, about the payload; empty: none. ERR_BAD_VALUE if it is wrong */
 };

@@ -23,6 +23,16 @@ const char *job_outcome_name(enum outcome o)
     return names[o];
 }
 
+bool job_resolution_parse(struct str name, enum resolution *r)
+{
+    for (int i = RESOLUTION_NONE + 1; i < RESOLUTION_COUNT; i++) {
+        *r = (enum resolution)i;
+        if (str_eq(name, str_from(job_resolution_name(*r))))
+            return true;
+    }
+    return false;
+}
+
 const char *job_resolution_name(enum resolution r)
 {
     switch (r) {

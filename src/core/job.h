@@ -135,6 +135,7 @@ struct job {
     struct job_options options;
     struct job_state state;
     uint32_t gang_members, gang_active; /* of its gang, those in flight; only from engine_read */
+    struct str error, error_type;       /* of the failure it died of; only in lists */
 };
 
 /* What workers leave with a job; stored beside it. These numbers are on disk. */
@@ -227,6 +228,7 @@ enum condition job_condition_of_container(struct str reason);
 const char *job_outcome_name(enum outcome o);
 /* NULL for RESOLUTION_NONE. */
 const char *job_resolution_name(enum resolution r);
+bool job_resolution_parse(struct str name, enum resolution *r);
 
 /* "queued", "active", "exists"; NULL for UNIQUE_NONE. */
 const char *job_unique_name(enum unique u);

@@ -545,7 +545,9 @@ async function enqueueDead(server, queue, howMany) {
     const { jobs } = (await server.post('/jobs/bulk', {
         jobs: Array.from({ length: howMany }, (_, i) => ({ queue, type: 't', payload: i })),
     })).json;
-    await Promise.all(jobs.map(({ id }) => post(server, `/jobs/${id}/cancel`)));
+    const held = await server.claim({ queues: [queue], count: howMany });
+    await Promise.all(held.map(({ id }) =>
+        post(server, `/jobs/${id}/failure`, { message: 'm', kill: true })));
     return jobs.map((job) => job.id);
 }
 

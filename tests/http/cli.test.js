@@ -470,7 +470,7 @@ describe('tenax jobs, job and queues', () => {
         assert.match(lines(stdout)[0], /^ID +STATUS +QUEUE +TYPE +ATTEMPTS +WHEN +WHY/);
         const [row] = rows(stdout);
         assert.deepEqual([row[1], row[2], row[3], row[4]], ['dead', 'c', 'test', '1']);
-        assert.equal(row.at(-1), 'dead: killed by the worker');
+        assert.equal(row.at(-1), 'dead: killed by the worker (Oops: boom)');
         assert.equal(stderr, '');
     });
 
@@ -529,7 +529,9 @@ describe('tenax retry, cancel, patch and delete', () => {
 
     async function makeDead(queue = queueName()) {
         const { id } = await server.enqueue({ queue });
-        await kill(server, id);
+        const held = await server.claimOne(queue);
+        await server.post(`/jobs/${held.id}/failure`, { message: 'no', kill: true });
+        assert.equal(held.id, id);
         return id;
     }
 
@@ -568,6 +570,37 @@ describe('tenax retry, cancel, patch and delete', () => {
         assert.equal((await server.get(`/jobs/count?queue=${queue}&status=ready`)).json.count, 2);
         assert.equal((await tenax(['delete', '--queue', queue])).stdout, '2 jobs deleted\n');
         assert.equal((await tenax(['delete', '--queue', queue])).stdout, '0 jobs deleted\n');
+    });
+
+    it('leave_canceled_jobs_alone_unless_asked', async () => {
+        const queue = queueName();
+        const dead = await makeDead(queue);
+        const { id } = await server.enqueue({ queue });
+        await tenax(['cancel', id]);
+        assert.equal((await tenax(['retry', '--queue', queue])).stdout, '1 job retried\n');
+        assert.deepEqual([(await server.job(dead)).status, (await server.job(id)).status],
+            ['ready', 'dead']);
+        assert.equal((await tenax(['retry', '--resolution', 'canceled'])).stdout, '1 job retried\n');
+        assert.equal((await server.job(id)).status, 'ready');
+        await tenax(['cancel', id]);
+        assert.equal((await server.post(`/jobs/retry?id=${id}`)).json.retried, 1);
+    });
+
+    it('select_by_time_error_and_worker', async () => {
+        const queue = queueName();
+        const { id } = await server.enqueue({ queue, retry_limit: 0 });
+        await server.claimOne(queue, { worker: 'w7' });
+        await server.post(`/jobs/${id}/failure`, { message: 'no route', error_type: 'Net' });
+        const args = ['--queue', queue, '--since', '1h', '--error', 'route', '--worker', 'w7'];
+        assert.match((await tenax(['jobs', ...args])).stdout,
+            /dead: no retries are allowed \(Net: no route\)$/m);
+        for (const since of ['2999-01-01T00:00:00Z', '4000000000000'])
+            assert.match((await tenax(['jobs', '--queue', queue, '--since', since])).stderr,
+                /no such jobs/);
+        assert.equal((await tenax(['retry', ...args])).stdout, '1 job retried\n');
+        for (const verb of ['jobs', 'retry'])
+            assert.match((await tenax([verb, '--since', 'noon'], { code: 2 })).stderr,
+                /'--since': 'noon' is neither how long ago/);
     });
 
     it('run_dry', async () => {

@@ -493,3 +493,72 @@ describe('a strict server', () => {
         assert.equal((await server.get(`/jobs/${id}?`)).json.status, 'ready');
     });
 });
+
+describe('a list by what became of jobs', () => {
+    const server = useServer();
+    const queue = queueName();
+    const ids = {};
+
+    // One run of the newest job, by that worker; report says how it ends.
+    async function run(name, worker, report, fields = {}) {
+        const job = await server.enqueue({ queue, retry_limit: 0, ...fields });
+        ids[name] = job.id;
+        const { id } = await server.claimOne(queue, { worker });
+        if (report)
+            assert.equal((await server.post(`/jobs/${id}/failure`, report)).status, 200);
+    }
+
+    before(async () => {
+        await run('refused', 'w1', { message: 'connect ECONNREFUSED', error_type: 'IOError' });
+        await run('long', 'w2', { message: 'é'.repeat(600) });
+        await run('later', 'w1', { message: 'timeout', retry_at: Date.now() + 600000 });
+        await run('busy', 'w3');
+        ids.canceled = (await server.enqueue({ queue })).id;
+        await server.post(`/jobs/${ids.canceled}/cancel`);
+    });
+
+    const found = async (filter) => {
+        const all = await listIds(server, `/jobs?queue=${queue}&${filter}`);
+        assert.equal(await count(server, `?queue=${queue}&${filter}`), all.length);
+        return all.map((id) => Object.keys(ids).find((name) => ids[name] === id));
+    };
+
+    it('goes_by_error_worker_resolution_and_time', async () => {
+        assert.deepEqual(await found('error=ECONN'), ['refused']);
+        assert.deepEqual(await found('error=IOError'), ['refused']);
+        assert.deepEqual(await found('error=timeout'), ['later']);
+        assert.deepEqual(await found('error=econn'), []);
+        assert.deepEqual(await found('worker=w1'), ['refused', 'later']);
+        assert.deepEqual(await found('worker=w3,w2'), ['long', 'busy']);
+        assert.deepEqual(await found('worker=w'), []);
+        assert.deepEqual(await found('resolution=canceled'), ['canceled']);
+        assert.deepEqual(await found('resolution=failed,poison'), ['refused', 'long']);
+        assert.equal((await found('since=1')).length, 5);
+        assert.deepEqual(await found(`since=${Date.now() + 60000}`), []);
+        const { failed_at } = await server.job(ids.long);
+        assert.ok((await found(`since=${failed_at}`)).includes('long'));
+        assert.ok(!(await found(`since=${failed_at + 1}`)).includes('long'));
+    });
+
+    it('goes_by_all_of_them_together_with_a_jq_expression', async () => {
+        assert.deepEqual(await found('worker=w1&error=ECONN&filter=true&since=1'), ['refused']);
+        assert.deepEqual(await found('worker=w2&error=ECONN&filter=true'), []);
+    });
+
+    it('shows_the_error_of_the_dead', async () => {
+        const { jobs } = await list(server, `/jobs?queue=${queue}`);
+        const errors = Object.fromEntries(jobs.map((job) => [job.id, job.error]));
+        assert.deepEqual(errors[ids.refused],
+            { message: 'connect ECONNREFUSED', error_type: 'IOError' });
+        assert.deepEqual(errors[ids.long], { message: 'é'.repeat(500) });
+        for (const name of ['later', 'busy', 'canceled'])
+            assert.equal(errors[ids[name]], undefined, name);
+    });
+
+    it('refuses_what_it_does_not_know', async () => {
+        for (const query of ['resolution=gone', 'resolution=', 'since=yesterday', 'since=',
+            'error=', 'worker='])
+            assertError(await server.get(`/jobs?${query}`), 400, 'bad_value');
+        assertError(await server.get('/jobs?since=1&since=2'), 400, 'duplicate_field');
+    });
+});

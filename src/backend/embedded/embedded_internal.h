@@ -269,6 +269,14 @@ struct err embedded_chunk_ask(struct embedded *b, struct scan *scan);
 /* Uses those that were judged. */
 struct err embedded_chunk_use(struct embedded *b, struct scan *scan, struct arena *scratch);
 
+/* embedded_match.c */
+/* Whether the filter means this job, as engine_read told of it without an expression's word. */
+struct err embedded_match(struct embedded *b, const struct job_filter *f, const struct job *job,
+                          const struct job_extent *extent, struct arena *scratch, bool *match);
+/* Adds the error that a dead job died of, in that arena. */
+struct err embedded_add_error(struct embedded *b, struct job *job, const struct job_extent *extent,
+                              struct arena *scratch, struct arena *a);
+
 /* embedded_query.c */
 /* The job as it is now, with payload if the scan is to keep or judge it; *wanted is false if
  * it is gone or does not match. */

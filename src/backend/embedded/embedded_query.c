@@ -137,29 +137,6 @@ static bool walk_next(struct walk *w, struct id *next)
 
 /* --- what is done with each --- */
 
-static bool is_one_of(struct str name, const struct str *names, size_t count)
-{
-    for (size_t i = 0; i < count; i++)
-        if (str_eq(name, names[i]))
-            return true;
-    return count == 0;
-}
-
-static bool in_range(const struct range *r, int64_t v)
-{
-    return !r->set || (v >= r->lo && v <= r->hi);
-}
-
-static bool matches(const struct job_filter *f, const struct job *job)
-{
-    const struct job_state *s = &job->state;
-    return (!f->statuses || f->statuses & (1u << s->status)) &&
-           in_range(&f->priority, s->priority) && in_range(&f->ready_at, s->ready_at.ms) &&
-           in_range(&f->attempts, s->attempts) &&
-           is_one_of(job->queue, f->queues, f->queue_count) &&
-           is_one_of(job->type, f->types, f->type_count);
-}
-
 /* When the next of many that are brought back is to be ready. */
 static instant rerun_at(const struct scan *scan)
 {
@@ -211,12 +188,16 @@ struct err embedded_scan_read(struct embedded *b, struct scan *scan, struct id i
     struct job_extent extent;
     bool keep = scan->kind == CMD_LIST || (scan->list.dry_run && scan->kept < scan->list.limit);
     struct err err = engine_read(b->engine, b->now, id, scan->chunk != NULL, scratch, job, &extent);
-    *wanted = err.code == ERR_OK && matches(&scan->list.filter, job);
+    *wanted = false;
+    if (err.code == ERR_OK)
+        err = embedded_match(b, &scan->list.filter, job, &extent, scratch, wanted);
     /* Only what stays goes into the scan's memory, or a filter that few jobs match would
      * gather all the others' payloads there. */
     if (*wanted && keep)
         err =
             engine_read(b->engine, b->now, id, !scan->list.no_payload, &scan->arena, job, &extent);
+    if (*wanted && keep && err.code == ERR_OK && !scan->list.no_payload)
+        err = embedded_add_error(b, job, &extent, scratch, &scan->arena);
     /* Gone since the index or the cursor was asked: not an error. */
     return err.code == ERR_NOT_FOUND ? err_none() : err;
 }
@@ -229,9 +210,12 @@ static struct err collect(struct embedded *b, struct scan *scan, struct id id,
     struct job_extent extent;
     struct arena *a = embedded_chunk_arena(scan->chunk);
     struct err err = engine_read(b->engine, b->now, id, false, scratch, &job, &extent);
+    bool wanted = false;
     if (err.code == ERR_NOT_FOUND)
         return err_none();
-    if (err.code != ERR_OK || !matches(&scan->list.filter, &job))
+    if (err.code == ERR_OK)
+        err = embedded_match(b, &scan->list.filter, &job, &extent, scratch, &wanted);
+    if (err.code != ERR_OK || !wanted)
         return err;
     TRY(engine_read(b->engine, b->now, id, true, a, &job, &extent));
     embedded_chunk_add(scan, &job);
@@ -354,7 +338,7 @@ static bool count_at_once(struct embedded *b, const struct list_command *l, size
 {
     const struct job_filter *f = &l->filter;
     if (f->id_count || f->type_count || f->expression.len || f->priority.set || f->ready_at.set ||
-        f->attempts.set)
+        f->attempts.set || f->resolutions || f->since.ms || f->worker_count || f->error.len)
         return false;
     struct str all = {0};
     const struct str *queues = f->queue_count ? f->queues : &all;
@@ -390,6 +374,8 @@ void embedded_scan(struct embedded *b, const struct command *c, struct reply *r)
     struct job_filter *f = &scan->list.filter;
     f->queues = copy_names(&scan->arena, f->queues, f->queue_count);
     f->types = copy_names(&scan->arena, f->types, f->type_count);
+    f->workers = copy_names(&scan->arena, f->workers, f->worker_count);
+    f->error = arena_copy(&scan->arena, f->error);
     f->ids = copy_ids(&scan->arena, f->ids, &f->id_count);
     if (c->list.patch) {
         struct patch *patch = arena_get(&scan->arena, sizeof *patch);

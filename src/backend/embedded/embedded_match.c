@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Which jobs a filter means, and the error that lists show of a dead one. What lies in the job
+ * itself is looked at first: a run is read only of a job that matches so far. */
+
+#include <string.h>
+
+#include "backend/embedded/embedded_internal.h"
+#include "base/utf8.h"
+
+/* Of an error that a list shows; the whole of it is with the job. */
+#define ERROR_SHOWN 1000
+
+static bool is_one_of(struct str name, const struct str *names, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (str_eq(name, names[i]))
+            return true;
+    return count == 0;
+}
+
+static bool in_range(const struct range *r, int64_t v)
+{
+    return !r->set || (v >= r->lo && v <= r->hi);
+}
+
+/* When something was last heard of it, as far as the job says. */
+static instant newest_moment(const struct job *job)
+{
+    const struct job_state *s = &job->state;
+    instant t = instant_max(id_time(job->id), s->dequeued_at);
+    return instant_max(instant_max(t, s->failed_at), s->completed_at);
+}
+
+static bool matches(const struct job_filter *f, const struct job *job)
+{
+    const struct job_state *s = &job->state;
+    return (!f->statuses || f->statuses & (1u << s->status)) &&
+           (!f->resolutions || f->resolutions & (1u << s->resolution)) &&
+           in_range(&f->priority, s->priority) && in_range(&f->ready_at, s->ready_at.ms) &&
+           in_range(&f->attempts, s->attempts) && newest_moment(job).ms >= f->since.ms &&
+           is_one_of(job->queue, f->queues, f->queue_count) &&
+           is_one_of(job->type, f->types, f->type_count);
+}
+
+static bool contains(struct str text, struct str part)
+{
+    return text.len >= part.len && memmem(text.at, text.len, part.at, part.len);
+}
+
+static bool has_error(const struct run *run, struct str part)
+{
+    return run->attempt > 0 &&
+           (contains(run->failure.message, part) || contains(run->failure.error_type, part));
+}
+
+/* The run that goes on is asked for its worker, the newest that has ended for its error. */
+struct err embedded_match(struct embedded *b, const struct job_filter *f, const struct job *job,
+                          const struct job_extent *extent, struct arena *scratch, bool *match)
+{
+    struct run live = {0}, ended = {0};
+    uint64_t token;
+    *match = matches(f, job);
+    if (!*match || (!f->worker_count && !f->error.len))
+        return err_none();
+    bool is_live = engine_live_run(b->engine, job->id, &live, &token);
+    if (extent->runs_ended && (f->error.len || !is_live))
+        TRY(embedded_load_run(b, job->id, extent->runs_ended - 1, scratch, &ended));
+    bool any = is_live || extent->runs_ended;
+    const struct run *newest = is_live ? &live : &ended;
+    *match =
+        (!f->worker_count || (any && is_one_of(newest->worker, f->workers, f->worker_count))) &&
+        (!f->error.len || has_error(&ended, f->error));
+    return err_none();
+}
+
+static struct str cut(struct str text)
+{
+    if (text.len <= ERROR_SHOWN)
+        return text;
+    text.len = ERROR_SHOWN;
+    text.len = utf8_check(text); /* up to where a character was cut through */
+    return text;
+}
+
+struct err embedded_add_error(struct embedded *b, struct job *job, const struct job_extent *extent,
+                              struct arena *scratch, struct arena *a)
+{
+    struct run run = {0};
+    if (job->state.status != STATUS_DEAD || !extent->runs_ended)
+        return err_none();
+    TRY(embedded_load_run(b, job->id, extent->runs_ended - 1, scratch, &run));
+    if (run.attempt == 0) /* it was ended by something else than a failure */
+        return err_none();
+    job->error = arena_copy(a, cut(run.failure.message));
+    job->error_type = arena_copy(a, cut(run.failure.error_type));
+    return err_none();
+}
