@@ -49,10 +49,11 @@ static void stay_down(struct sim *s)
     trace_line("down until %ld", (long)s->now.ms);
 }
 
-void sim_crash(struct sim *s)
+/* The process dies, or the machine: then the disk loses what was not synced. */
+static void crash(struct sim *s)
 {
     bool apply = sim_chance(s, 50);
-    bool lose = !s->settings.sync && sim_chance(s, 50);
+    bool lose = sim_chance(s, 50);
     trace_line("crash, batch under way %s, unsynced %s", apply ? "applied" : "dropped",
                lose ? "lost" : "kept");
     disk_crash(s->disk, apply, lose);
@@ -63,10 +64,23 @@ void sim_crash(struct sim *s)
     ticket_drop_all(s);
     client_cut_off(s);
     ledger_answers_lost(&s->ledger, s->now, claims);
-    if (lose)
+    if (lose && !s->settings.sync)
         ledger_tail_lost(&s->ledger);
     stay_down(s);
     sim_boot(s);
+}
+
+/* Often another soon after the recovery, when what it has read was written by the process that
+ * died, but work has gone on. */
+void sim_crash(struct sim *s)
+{
+    crash(s);
+    while (sim_chance(s, 25)) {
+        unsigned boots = s->boots;
+        sim_turn(s);
+        if (s->boots == boots)
+            crash(s);
+    }
 }
 
 void sim_turn(struct sim *s)

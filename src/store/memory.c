@@ -35,7 +35,10 @@ struct memory {
     struct err result;
     bool broken;       /* a commit failed; reopen is due */
     struct node *kept; /* what is there after the reopen though its commit failed */
-    bool has_kept, kept_sync;
+    bool has_kept;
+    /* What recovery has read is not synced. Syncs of later commits do not reach it, for it lies
+     * in other files, and recovery would stop where it is missing. */
+    bool adrift;
     int64_t free_space;
 };
 
@@ -235,20 +238,20 @@ static const struct item *tree_next(const struct node *n, struct str key, bool o
 /* --- commits --- */
 
 /* Makes root what reads see, and if sync what a crash leaves: a sync covers all
- * that was committed before it. */
+ * that was committed before it, since the last recovery. */
 static void publish(struct memory *m, struct node *root, bool sync)
 {
     drop(m->visible);
     m->visible = root;
-    if (sync) {
+    if (sync && !m->adrift) {
         drop(m->synced);
         m->synced = hold(root);
     }
 }
 
-static void apply(struct memory *m)
+static void apply(struct memory *m, bool sync)
 {
-    publish(m, tree_apply(hold(m->visible), m->batch), m->batch_sync);
+    publish(m, tree_apply(hold(m->visible), m->batch), sync);
 }
 
 static void keep_for_reopen(struct memory *m)
@@ -256,7 +259,6 @@ static void keep_for_reopen(struct memory *m)
     must(!m->has_kept);
     m->kept = tree_apply(hold(m->visible), m->batch);
     m->has_kept = true;
-    m->kept_sync = m->batch_sync;
 }
 
 static void end_batch(struct memory *m)
@@ -274,7 +276,7 @@ static void end_batch(struct memory *m)
         m->faults.fail_but_keep = false;
         m->broken = true;
     } else {
-        apply(m);
+        apply(m, m->batch_sync);
     }
 }
 
@@ -312,16 +314,31 @@ static void memory_wait(struct store *s)
     memory_release(s);
 }
 
-static struct err memory_reopen(struct store *s)
+static void sync_all(struct memory *m)
 {
-    struct memory *m = memory_of(s);
-    memory_release(s);
+    drop(m->synced);
+    m->synced = hold(m->visible);
+    m->adrift = false;
+}
+
+/* What recovery finds it syncs before anyone is told of it. */
+static void recover(struct memory *m)
+{
     m->batch = NULL;
     m->broken = false;
     if (m->has_kept)
-        publish(m, m->kept, m->kept_sync);
+        publish(m, m->kept, false);
     m->kept = NULL;
     m->has_kept = false;
+    m->adrift |= m->visible != m->synced;
+    if (!m->faults.recover_unsynced)
+        sync_all(m);
+}
+
+static struct err memory_reopen(struct store *s)
+{
+    memory_release(s);
+    recover(memory_of(s));
     return err_none();
 }
 
@@ -329,19 +346,19 @@ void memory_crash(struct store *s, bool apply_batch, bool lose_unsynced)
 {
     struct memory *m = memory_of(s);
     if (m->batch && !m->ended && apply_batch && !m->broken)
-        apply(m);
-    m->batch = NULL;
-    struct err e = memory_reopen(s);
-    must(e.code == ERR_OK);
-    if (lose_unsynced)
+        apply(m, lose_unsynced && m->batch_sync);
+    if (lose_unsynced) {
         publish(m, hold(m->synced), false);
+        drop(m->kept);
+        m->kept = NULL;
+        m->has_kept = m->adrift = false;
+    }
+    recover(m);
 }
 
 void memory_sync(struct store *s)
 {
-    struct memory *m = memory_of(s);
-    drop(m->synced);
-    m->synced = hold(m->visible);
+    sync_all(memory_of(s));
 }
 
 void memory_set_free_space(struct store *s, int64_t bytes)

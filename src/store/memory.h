@@ -15,6 +15,9 @@ struct memory_faults {
     enum err_code fail;
     /* ... unless this is set: then the batch is there after a reopen though its commit failed. */
     bool fail_but_keep;
+    /* Recovery does not sync what it has read, which breaks the promise of store_reopen: for tests
+     * that must find out. */
+    bool recover_unsynced;
 };
 
 struct store *memory_new(void);
@@ -25,8 +28,9 @@ void memory_release(struct store *s);
 void memory_sync(struct store *s);
 /* What store_free_space says from now on. */
 void memory_set_free_space(struct store *s, int64_t bytes);
-/* A crash: a batch under way is applied or dropped (by `apply`), unsynced commits are lost from the
- * first unsynced one on if lose_unsynced, and the store is as after store_reopen. */
+/* A crash of the process: a batch under way is applied or dropped (by `apply`). It is also one of
+ * the machine if lose_unsynced: then the unsynced commits are lost, from the first one on. The
+ * store is as after store_reopen. */
 void memory_crash(struct store *s, bool apply, bool lose_unsynced);
 
 #endif

@@ -204,6 +204,7 @@ static void sweep_options(const char *dir)
 
 NODISCARD static struct err open_db(struct rocks *r)
 {
+    TRY(wal_sync(r->dir));
     char *text = NULL;
     r->db = rocksdb_open(r->options, r->dir, &text);
     if (text && says(text, "not linked")) {
@@ -252,6 +253,8 @@ NODISCARD static struct err check_log(struct rocks *r)
 static void open_for_reads(struct rocks *r)
 {
     char *text = NULL;
+    if (wal_sync(r->dir).code != ERR_OK)
+        return; /* an answer could be of what a power cut takes */
     r->db = rocksdb_open_for_read_only(r->options, r->dir, 0, &text);
     if (text) {
         r->db = NULL;

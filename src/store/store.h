@@ -59,7 +59,8 @@ void store_commit(struct store *s, const struct batch *b, bool sync);
 bool store_reap(struct store *s, struct err *result);
 /* Blocks until store_reap would return true. Only with a batch under way. */
 void store_wait(struct store *s);
-/* Closes and opens again, as after a crash: what was not synced may be gone. */
+/* Closes and opens again, as after a crash: what was not synced may be gone. What is there
+ * afterwards is synced, as it is after the first opening: it is answered with. */
 NODISCARD struct err store_reopen(struct store *s);
 
 /* A cursor sees a consistent snapshot of what was durable when it was made. */

@@ -6,9 +6,12 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
+#include "store/folder.h"
 
 /* A log is a sequence of blocks. A record is a header (checksum, length, type) with a fragment of
  * a batch; it never crosses the end of its block. A batch begins with its sequence number and how
@@ -123,4 +126,40 @@ struct err wal_goes_on(const char *dir, uint64_t last, bool *on)
     }
     closedir(d);
     return err;
+}
+
+/* Syncs one log. What was read into memory before a sync that failed may never have reached the
+ * disk though the next sync succeeds, so the pages go: recovery reads what the disk has. */
+NODISCARD static struct err sync_log(const char *dir, int dir_fd, const char *name)
+{
+    struct buf path = {0};
+    buf_print(&path, "%s/%s", dir, name);
+    buf_byte(&path, '\0');
+    struct err err = err_none();
+    struct stat st;
+    int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
+    if (fd < 0 || fstat(fd, &st) != 0)
+        err = folder_error("open", path.at);
+    else if (st.st_size > 0 && fdatasync(fd) != 0)
+        err = folder_error("sync", path.at);
+    else
+        posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    if (fd >= 0)
+        close(fd);
+    buf_fini(&path);
+    return err;
+}
+
+struct err wal_sync(const char *dir)
+{
+    DIR *d = opendir(dir);
+    if (!d)
+        return folder_error("read", dir);
+    struct err err = err_none();
+    const struct dirent *entry;
+    while (err.code == ERR_OK && (entry = readdir(d)))
+        if (is_log(entry->d_name))
+            err = sync_log(dir, dirfd(d), entry->d_name);
+    closedir(d);
+    return err.code == ERR_OK ? folder_sync(dir) : err;
 }

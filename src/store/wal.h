@@ -17,5 +17,9 @@
 /* Whether a log in dir has a whole batch beyond the one that follows `last`, the sequence number
  * that recovery has reached. ERR_IO. */
 NODISCARD struct err wal_goes_on(const char *dir, uint64_t last, bool *on);
+/* Makes sure that all logs in dir, and their names, are on the disk. To be called before recovery:
+ * RocksDB reads what a crash of the process left with the operating system, but never syncs it, and
+ * answers rely on it from then on. ERR_DISK_FULL, ERR_IO. */
+NODISCARD struct err wal_sync(const char *dir);
 
 #endif

@@ -136,13 +136,43 @@ static void a_crash_may_take_nothing(void **state)
     scratch_expect(s, "a", "1");
 }
 
-static void what_a_crash_left_can_be_lost_by_the_next(void **state)
+static void what_recovery_has_read_no_later_crash_takes(void **state)
 {
     struct store *s = *state;
     put_unsynced(s, "a");
     memory_crash(s, false, false);
     memory_crash(s, false, true);
+    scratch_expect(s, "a", "1");
+}
+
+static void what_recovery_leaves_unsynced_takes_later_commits_along(void **state)
+{
+    struct store *s = *state;
+    put_unsynced(s, "a");
+    memory_set_faults(s, (struct memory_faults){.recover_unsynced = true});
+    memory_crash(s, false, false);
+    scratch_put(s, "b", "1");
+    memory_crash(s, false, true);
     scratch_expect(s, "a", NULL);
+    scratch_expect(s, "b", NULL);
+}
+
+static void a_batch_that_a_crash_left_with_the_system_is_synced_by_recovery(void **state)
+{
+    struct store *s = *state;
+    struct batch b = {0};
+    memory_set_faults(s, (struct memory_faults){.hold = true, .recover_unsynced = true});
+    begin_put(s, &b, "a", true);
+    memory_crash(s, true, false);
+    scratch_expect(s, "a", "1");
+    memory_crash(s, false, true);
+    scratch_expect(s, "a", NULL);
+    memory_set_faults(s, (struct memory_faults){.hold = true});
+    store_commit(s, &b, true);
+    memory_crash(s, true, false);
+    memory_crash(s, false, true);
+    scratch_expect(s, "a", "1");
+    batch_fini(&b);
 }
 
 static void a_crash_drops_or_keeps_the_batch_under_way(void **state)
@@ -194,7 +224,9 @@ int main(void)
         T(a_held_batch_can_fail),
         T(a_crash_takes_what_was_not_synced),
         T(a_crash_may_take_nothing),
-        T(what_a_crash_left_can_be_lost_by_the_next),
+        T(what_recovery_has_read_no_later_crash_takes),
+        T(what_recovery_leaves_unsynced_takes_later_commits_along),
+        T(a_batch_that_a_crash_left_with_the_system_is_synced_by_recovery),
         T(a_crash_drops_or_keeps_the_batch_under_way),
         T(a_crash_ends_a_failure),
         T(a_cursor_outlives_a_crash),

@@ -16,9 +16,10 @@ process.on('exit', () => {
 for (const signal of ['SIGINT', 'SIGTERM']) process.once(signal, () => process.exit(1));
 
 class Server {
-  constructor(rootDir, args = []) {
+  constructor(rootDir, args = [], more = {}) {
     const env = { ...process.env };
     for (const name of Object.keys(env)) if (/^(TENAX|ZIZQ)_/.test(name)) delete env[name];
+    Object.assign(env, more);
     this.stdout = '';
     this.stderr = '';
     this.started = performance.now();

@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// A root directory whose power can be cut: what was not synced is lost then. A library that is
+// preloaded into the server (powercut.c) keeps an image of what the disk has.
+
+const fs = require('node:fs');
+const path = require('node:path');
+
+const { BIN } = require('./server.js');
+
+const SHIM = path.join(path.dirname(BIN), 'tests/crash/powercut.so');
+
+class PowerCut {
+  /** The root directory is empty or does not exist. */
+  constructor(root) {
+    this.root = root;
+    this.image = `${root}.image`;
+    fs.mkdirSync(this.root, { recursive: true });
+    fs.mkdirSync(this.image, { recursive: true });
+    if (!fs.existsSync(SHIM)) throw new Error(`${SHIM} is not built`);
+  }
+
+  /** What a server needs to be told. It dies at the n-th sync that it asks for. */
+  env(killAt) {
+    const env = { LD_PRELOAD: SHIM, POWERCUT_ROOT: this.root, POWERCUT_IMAGE: this.image };
+    return killAt ? { ...env, POWERCUT_KILL_AT: String(killAt) } : env;
+  }
+
+  /** Leaves in the root directory what is on the disk. No server may run. */
+  cut() {
+    const at = (name) => path.join(this.image, name);
+    const saved = fs.existsSync(at('entries')) ? fs.readFileSync(at('entries'), 'utf8') : '';
+    const files = saved.split('\n').filter(Boolean).map((line) => {
+      const [, inode, name] = /^(\d+) (.*)$/.exec(line);
+      const content = at(`content-${inode}`);
+      return [name, fs.existsSync(content) ? fs.readFileSync(content) : Buffer.alloc(0)];
+    });
+    for (const dir of [this.root, this.image]) {
+      fs.rmSync(dir, { recursive: true });
+      fs.mkdirSync(dir);
+    }
+    /* On the disk is what was on it before. */
+    const entries = files.map(([name, bytes]) => {
+      const file = path.join(this.root, name);
+      fs.writeFileSync(file, bytes, { mode: 0o600 });
+      const { ino } = fs.statSync(file);
+      fs.writeFileSync(at(`content-${ino}`), bytes);
+      fs.linkSync(file, at(`keep-${ino}`));
+      return `${ino} ${name}\n`;
+    });
+    fs.writeFileSync(at('entries'), entries.join(''));
+  }
+
+  remove() {
+    for (const dir of [this.root, this.image]) fs.rmSync(dir, { recursive: true });
+  }
+}
+
+module.exports = { PowerCut };

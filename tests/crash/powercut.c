@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Preloaded into a server under test (LD_PRELOAD), it keeps an image of what a power cut would
+ * leave of the root directory POWERCUT_ROOT in the folder POWERCUT_IMAGE:
+ *
+ *     content-<inode>   the bytes of a file as of its last fsync or fdatasync
+ *     keep-<inode>      a hard link to the file, so that its inode is not used again
+ *     entries           "<inode> <name>" for each entry, as of the last fsync of the directory
+ *
+ * It supposes the worst: what was not synced is lost, and so is a name whose directory was not
+ * synced (sync_file_range promises nothing of either). If POWERCUT_KILL_AT is n, the process dies
+ * by SIGKILL as it asks for its n-th sync in the root directory: before anything of it has
+ * happened. */
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* A file as long as this is one that is only appended to; a shorter one is copied whole. */
+#define WHOLE_MAX ((off_t)64 * 1024)
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static long syncs;
+
+static void fail(const char *what)
+{
+    fprintf(stderr, "powercut: %s: %m\n", what);
+    abort();
+}
+
+/* Whether fd is the root directory, or a file that lies in it. */
+static bool is_ours(int fd, bool *is_root)
+{
+    char link[64], path[PATH_MAX];
+    const char *root = getenv("POWERCUT_ROOT");
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    ssize_t n = readlink(link, path, sizeof path - 1);
+    if (!root || n <= 0)
+        return false;
+    path[n] = '\0';
+    size_t len = strlen(root);
+    if (strncmp(path, root, len) != 0)
+        return false;
+    *is_root = path[len] == '\0';
+    return *is_root || (path[len] == '/' && !strchr(path + len + 1, '/'));
+}
+
+static void image_path(char path[PATH_MAX], const char *kind, ino_t inode)
+{
+    snprintf(path, PATH_MAX, "%s/%s-%lu", getenv("POWERCUT_IMAGE"), kind, (unsigned long)inode);
+}
+
+static void copy_range(int from, int to, off_t at, off_t end)
+{
+    char bytes[65536];
+    while (at < end) {
+        size_t want = end - at < (off_t)sizeof bytes ? (size_t)(end - at) : sizeof bytes;
+        ssize_t n = pread(from, bytes, want, at);
+        if (n <= 0)
+            return; /* cut shorter meanwhile */
+        if (pwrite(to, bytes, (size_t)n, at) != n)
+            fail("copy");
+        at += n;
+    }
+}
+
+/* fd may be open for writing only. */
+static void note_file(int fd, const struct stat *st)
+{
+    char path[PATH_MAX], self[64];
+    snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+    int from = open(self, O_RDONLY | O_CLOEXEC);
+    image_path(path, "keep", st->st_ino);
+    linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
+    image_path(path, "content", st->st_ino);
+    int to = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    struct stat before;
+    if (from < 0 || to < 0 || fstat(to, &before) != 0)
+        fail(path);
+    off_t at = before.st_size <= st->st_size && before.st_size > WHOLE_MAX ? before.st_size : 0;
+    copy_range(from, to, at, st->st_size);
+    if (ftruncate(to, st->st_size) != 0)
+        fail(path);
+    close(from);
+    close(to);
+}
+
+static void note_names(void)
+{
+    char path[PATH_MAX], next[PATH_MAX];
+    snprintf(path, sizeof path, "%s/entries", getenv("POWERCUT_IMAGE"));
+    snprintf(next, sizeof next, "%s/entries.next", getenv("POWERCUT_IMAGE"));
+    FILE *out = fopen(next, "we");
+    DIR *d = opendir(getenv("POWERCUT_ROOT"));
+    if (!out || !d)
+        fail(next);
+    const struct dirent *e;
+    while ((e = readdir(d)))
+        if (e->d_type == DT_REG)
+            fprintf(out, "%lu %s\n", (unsigned long)e->d_ino, e->d_name);
+    closedir(d);
+    if (fclose(out) != 0 || rename(next, path) != 0)
+        fail(path);
+}
+
+static int sync_and_note(int fd, const char *name)
+{
+    int (*real)(int) = (int (*)(int))dlsym(RTLD_NEXT, name);
+    bool is_root = false;
+    if (!is_ours(fd, &is_root))
+        return real(fd);
+    pthread_mutex_lock(&lock);
+    const char *kill_at = getenv("POWERCUT_KILL_AT");
+    if (kill_at && ++syncs == atol(kill_at))
+        raise(SIGKILL);
+    /* What is written while it syncs may come too late for it. */
+    struct stat st;
+    if (fstat(fd, &st) != 0)
+        fail("fstat");
+    int result = real(fd);
+    if (result == 0 && is_root)
+        note_names();
+    else if (result == 0)
+        note_file(fd, &st);
+    pthread_mutex_unlock(&lock);
+    return result;
+}
+
+int fsync(int fd)
+{
+    return sync_and_note(fd, "fsync");
+}
+
+int fdatasync(int fd)
+{
+    return sync_and_note(fd, "fdatasync");
+}
