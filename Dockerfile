@@ -2,11 +2,12 @@
 #
 #   docker build -t tenax .
 #   docker run -d --name tenax -v tenax:/var/lib/tenax -p 127.0.0.1:7890:7890 \
-#       -e TENAX_HOST=0.0.0.0 -e TENAX_INSECURE=1 tenax
+#       -e TENAX_HOST=0.0.0.0 -e TENAX_INSECURE=1 -e TENAX_ALLOWED_HOSTS=tenax tenax
 #
 # In a container the loopback is the container's own, so the server must listen on all
 # addresses to be reached. TENAX_INSECURE says that the network decides who may ask; with
-# certificates it is not needed, see docs/operations.md.
+# certificates it is not needed, see docs/security.md. TENAX_ALLOWED_HOSTS is the name by which
+# other containers ask for it.
 FROM debian:12-slim AS build
 WORKDIR /src
 # The packages first: they change less often than the sources.

@@ -149,6 +149,8 @@ static void handle(struct api *a, bool admin, struct http_exchange *x,
                           &allow);
     if (err.code == ERR_OK && !route->query && req->query.len)
         err = check_no_params(a, req);
+    if (err.code == ERR_OK)
+        err = api_check_body(req);
     if (err.code == ERR_OK) {
         route->handle(a, x, req, &params);
         return;
@@ -162,12 +164,10 @@ static void handle(struct api *a, bool admin, struct http_exchange *x,
 static void admit(struct api *a, bool admin, struct http_exchange *x,
                   const struct http_request *req)
 {
-    if (!api_msgpack_mentioned(req)) {
-        handle(a, admin, x, req);
-        return;
-    }
-    struct http_request json;
-    struct err err = api_unpack(a, x, req, &json);
+    struct http_request json = *req;
+    struct err err = err_none();
+    if (api_msgpack_mentioned(req))
+        err = api_unpack(a, x, req, &json);
     if (err.code == ERR_OK)
         handle(a, admin, x, &json);
     else

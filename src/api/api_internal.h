@@ -140,6 +140,9 @@ struct buf *api_reply_body(struct api *a, struct http_exchange *x, const struct 
 void api_reply_names(struct call *c, const struct reply *r, const char *member);
 /* A reply_fn that answers 204 or the error. */
 void api_reply_empty(void *call, const struct reply *r);
+/* ERR_BAD_MEDIA unless the body, if there is one, is of a type that some endpoint takes. */
+struct err api_check_body(const struct http_request *req);
+bool api_is_yaml(struct str content_type);
 /* ERR_BAD_MEDIA unless the body may be JSON; ERR_NOT_ACCEPTABLE unless JSON is accepted. */
 struct err api_check_media(const struct http_request *req);
 /* The job id of a path; ERR_NOT_FOUND if it is none, for then there is no such job. */

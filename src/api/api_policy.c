@@ -26,21 +26,13 @@ static void on_created(void *ctx, const struct reply *r)
     reply_document(ctx, 201, r);
 }
 
-static bool is_yaml(struct str type)
-{
-    for (size_t i = 0; i + 4 <= type.len; i++)
-        if (strncasecmp(type.at + i, "yaml", 4) == 0)
-            return true;
-    return false;
-}
-
-/* What a document is written in; a body of no type may be either. */
+/* What a document is written in. */
 static struct err read_format(const struct http_request *req, enum document_format *format)
 {
     struct http_request rest = *req;
-    bool yaml = is_yaml(req->content_type);
+    bool yaml = api_is_yaml(req->content_type);
     if (yaml)
-        rest.content_type = (struct str){0};
+        rest.content_type = STR("application/json");
     *format = yaml ? DOCUMENT_YAML : DOCUMENT_ANY;
     if (req->content_type.len && !yaml &&
         strncasecmp(req->content_type.at, "application/json",

@@ -43,6 +43,14 @@ static void empty(struct buf *b)
     b->len = 0;
 }
 
+static struct err check_coding(struct str coding)
+{
+    if (coding.len == 0 || (coding.len == 8 && strncasecmp(coding.at, "identity", 8) == 0))
+        return err_none();
+    return err_make(ERR_BAD_MEDIA, "the content encoding '%.*s' is not supported; send none",
+                    coding.len < 100 ? (int)coding.len : 100, coding.at);
+}
+
 struct err api_unpack(struct api *a, struct http_exchange *x, const struct http_request *req,
                       struct http_request *out)
 {
@@ -57,6 +65,7 @@ struct err api_unpack(struct api *a, struct http_exchange *x, const struct http_
     out->content_type = JSON_TYPE;
     if (req->body.len == 0)
         return err_none();
+    TRY(check_coding(req->content_encoding));
     empty(&a->unpacked);
     size_t most = a->settings.body_max ? a->settings.body_max : SIZE_MAX;
     struct err err = api_msgpack_to_json(req->body, most, &a->unpacked);
@@ -188,15 +197,65 @@ static bool mentions(struct str text, struct str lower)
     return false;
 }
 
+/* A media type without its parameters. */
+static struct str essence(struct str type)
+{
+    const char *mark = type.len ? memchr(type.at, ';', type.len) : NULL;
+    if (mark)
+        type.len = (size_t)(mark - type.at);
+    while (type.len && (type.at[type.len - 1] == ' ' || type.at[type.len - 1] == '\t'))
+        type.len--;
+    return type;
+}
+
+static bool is_one_of(struct str type, const char *const *names)
+{
+    for (; *names; names++)
+        if (type.len == strlen(*names) && strncasecmp(type.at, *names, type.len) == 0)
+            return true;
+    return false;
+}
+
+static bool is_json(struct str type)
+{
+    static const char *const names[] = {"application/json", "application/x-ndjson", "text/json",
+                                        NULL};
+    struct str t = essence(type);
+    return is_one_of(t, names) || (t.len > 17 && strncasecmp(t.at, "application/", 12) == 0 &&
+                                   strncasecmp(t.at + t.len - 5, "+json", 5) == 0);
+}
+
+bool api_is_yaml(struct str type)
+{
+    static const char *const names[] = {"application/yaml", "application/x-yaml", "text/yaml",
+                                        "text/x-yaml", NULL};
+    return is_one_of(essence(type), names);
+}
+
+static struct err bad_media(struct str type)
+{
+    return err_make(ERR_BAD_MEDIA,
+                    "a body needs the content type application/json or application/msgpack, and "
+                    "this one has %s%.*s",
+                    type.len ? "" : "none", type.len < 100 ? (int)type.len : 100, type.at);
+}
+
+/* Pages of other origins may send bodies of other types (forms, text) without asking first. */
+struct err api_check_body(const struct http_request *req)
+{
+    if (req->body.len == 0)
+        return err_none();
+    TRY(check_coding(req->content_encoding));
+    if (is_json(req->content_type) || api_msgpack_is(req->content_type) ||
+        api_is_yaml(req->content_type))
+        return err_none();
+    return bad_media(req->content_type);
+}
+
 struct err api_check_media(const struct http_request *req)
 {
-    /* curl's default for -d says "form"; the body still has to be JSON. */
-    struct str type = req->content_type;
-    if (req->body.len && type.len && !mentions(type, STR("json")) &&
-        !mentions(type, STR("application/x-www-form-urlencoded")) &&
-        !mentions(type, STR("text/plain")))
-        return err_make(ERR_BAD_MEDIA, "content type '%.*s' is not supported; send %s",
-                        STR_ARG(type), "application/json or application/msgpack");
+    if (req->body.len && !is_json(req->content_type))
+        return bad_media(req->content_type);
     struct str accept = req->accept;
     if (accept.len && !mentions(accept, STR("json")) && !mentions(accept, STR("*/*")) &&
         !mentions(accept, STR("application/*")))

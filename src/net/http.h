@@ -50,7 +50,7 @@ struct http_request {
     struct str query; /* without the '?'; empty if there is none */
     /* Header values, empty if absent: Worker-Id, Last-Event-ID, Tenax-Strict, … */
     struct str content_type, content_encoding, accept, worker_id, last_event_id, strict;
-    struct str host;               /* of the Host header, :authority or an absolute target */
+    struct str host; /* of Host, :authority or an absolute target; NULL if there is none */
     struct str origin, fetch_site; /* what a browser says of the page that asks */
     struct str body;
     struct arena *arena;
@@ -74,6 +74,9 @@ struct http_settings {
                              reading pauses (HTTP/2: answers to new requests wait) */
     int streams_max;      /* requests under way on an HTTP/2 connection; further ones are refused */
     struct tls_context *tls; /* borrowed; NULL: plain */
+    /* Names of hosts that requests may be for, beside those that are the server's in any case
+     * (net/guard.h): "a.example,*.b.example", "*": any; NULL: none. */
+    const char *allowed_hosts;
 };
 
 struct http_settings http_defaults(void);

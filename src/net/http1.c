@@ -423,7 +423,7 @@ static void finish(struct http1 *r)
     q->worker_id = view(r, r->worker);
     q->last_event_id = view(r, r->last_event);
     q->strict = view(r, r->strict);
-    q->host = view(r, r->host);
+    q->host = r->hosts || r->host.len ? view(r, r->host) : (struct str){0};
     q->origin = view(r, r->origin);
     q->fetch_site = view(r, r->fetch_site);
     q->content_encoding = view(r, r->coding);

@@ -223,7 +223,7 @@ static void serve(struct conn *c)
     r->req.arena = &x->arena;
     if (!r->keep_alive || h->draining)
         h->over = true;
-    s->handler(s->ctx, x, &r->req);
+    server_serve(s, x, &r->req);
 }
 
 static void greet(struct conn *c)

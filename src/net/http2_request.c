@@ -92,6 +92,15 @@ static int64_t length_of(struct str digits)
     return n;
 }
 
+/* Both may be there, but must not contradict each other (RFC 9113 §8.3.1). */
+static void recognise_host(struct stream *st, struct str value)
+{
+    struct str *host = &st->req.host;
+    if (host->at && !str_eq(*host, value))
+        st->refusal = ERR_BAD_REQUEST;
+    *host = arena_copy(&st->x->arena, value);
+}
+
 static void recognise(struct stream *st, struct str name, struct str value)
 {
     struct http_request *q = &st->req;
@@ -100,6 +109,14 @@ static void recognise(struct stream *st, struct str name, struct str value)
         q->method = method_of(value);
     else if (str_eq(name, STR(":path")))
         q->path = arena_copy(a, value);
+    else if (str_eq(name, STR(":authority")) || str_eq(name, STR("host")))
+        recognise_host(st, value);
+    else if (str_eq(name, STR("origin")))
+        q->origin = arena_copy(a, value);
+    else if (str_eq(name, STR("sec-fetch-site")))
+        q->fetch_site = arena_copy(a, value);
+    else if (str_eq(name, STR("content-encoding")))
+        q->content_encoding = arena_copy(a, value);
     else if (str_eq(name, STR("content-type")))
         q->content_type = arena_copy(a, value);
     else if (str_eq(name, STR("accept")))
@@ -178,6 +195,8 @@ static struct err check_head(struct stream *st)
     if (st->refusal == ERR_HEADERS)
         return err_make(ERR_HEADERS, "the header section is larger than %llu bytes",
                         (unsigned long long)set->header_max);
+    if (st->refusal == ERR_BAD_REQUEST)
+        return err_make(ERR_BAD_REQUEST, ":authority and Host name different hosts");
     if (!split_target(&st->req))
         return err_make(ERR_BAD_REQUEST, "the request target must be a path");
     if (st->length > 0 && (uint64_t)st->length > set->body_max)
@@ -281,7 +300,7 @@ static void serve(struct stream *st)
     st->served = true;
     req.body = buf_view(&st->body);
     req.arena = &st->x->arena;
-    s->handler(s->ctx, st->x, &req);
+    server_serve(s, st->x, &req);
     drop_body(st);
 }
 

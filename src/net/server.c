@@ -3,6 +3,7 @@
 
 #include <signal.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/log.h"
@@ -129,6 +130,20 @@ static void count_reply(struct http_server *s, int status)
 {
     must(status >= 100 && status / 100 < HTTP_CLASSES);
     s->stats.replies[status / 100]++;
+}
+
+void server_serve(struct http_server *s, struct http_exchange *x, const struct http_request *req)
+{
+    const struct guard_request asks = {req->host, req->origin, req->fetch_site};
+    struct err e = guard_check(&s->guard, &asks);
+    if (e.code == ERR_OK) {
+        s->handler(s->ctx, x, req);
+        return;
+    }
+    struct buf body = {0};
+    reply_error_body(&body, &e);
+    http_reply(x, err_status(e.code), STR("application/json"), buf_view(&body), NULL);
+    buf_fini(&body);
 }
 
 void http_reply(struct http_exchange *x, int status, struct str content_type, struct str body,
@@ -318,6 +333,23 @@ static int resolve(uv_loop_t *loop, const char *host, int port, struct sockaddr_
     return 0;
 }
 
+static bool is_loopback(const struct sockaddr_storage *a)
+{
+    if (a->ss_family == AF_INET6)
+        return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)a)->sin6_addr);
+    return ntohl(((const struct sockaddr_in *)a)->sin_addr.s_addr) >> 24 == 127;
+}
+
+static void set_guard(struct http_server *s, const struct sockaddr_storage *bound)
+{
+    s->guard.bound = s->settings.host;
+    s->guard.allowed = s->settings.allowed_hosts;
+    s->guard.tls = s->settings.tls;
+    s->guard.loopback = is_loopback(bound);
+    if (gethostname(s->guard.machine, sizeof s->guard.machine - 1) != 0)
+        s->guard.machine[0] = '\0';
+}
+
 static int listen_on(struct http_server *s)
 {
     struct sockaddr_storage a;
@@ -332,6 +364,7 @@ static int listen_on(struct http_server *s)
     if (e == 0)
         s->port = ntohs(a.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&a)->sin6_port
                                                 : ((struct sockaddr_in *)&a)->sin_port);
+    set_guard(s, &a);
     return e;
 }
 

@@ -9,6 +9,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "net/conn.h"
+#include "net/guard.h"
 #include "net/reply.h"
 
 enum exchange_state {
@@ -43,6 +44,7 @@ TAILQ_HEAD(exchange_queue, http_exchange);
 
 struct http_server {
     struct http_settings settings;
+    struct guard guard;
     http_handler handler;
     void *ctx;
     uv_tcp_t listener;
@@ -67,6 +69,8 @@ void exchange_free(struct http_exchange *x);
 /* The connections' end of the exchanges in q: owners of streams and those who asked are told,
  * the answered ones are freed, the others wait for their reply, which goes nowhere. */
 void exchange_orphan(struct http_server *s, struct exchange_queue *q);
+/* Hands a request to the handler, or refuses it because of who asks. */
+void server_serve(struct http_server *s, struct http_exchange *x, const struct http_request *req);
 /* The Date line of now. */
 const char *server_date(struct http_server *s);
 

@@ -6,6 +6,7 @@
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -191,6 +192,12 @@ struct err tls_context_reload(struct tls_context *context)
     SSL_CTX_free(context->ssl);
     context->ssl = fresh;
     return err_none();
+}
+
+bool tls_context_names(const struct tls_context *context, struct str name)
+{
+    X509 *cert = SSL_CTX_get0_certificate(context->ssl);
+    return cert && X509_check_host(cert, name.at, name.len, 0, NULL) == 1;
 }
 
 void tls_context_free(struct tls_context *context)

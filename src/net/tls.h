@@ -28,6 +28,9 @@ NODISCARD struct err tls_context_reload(struct tls_context *context);
 /* Connections that were made with it go on. */
 void tls_context_free(struct tls_context *context);
 
+/* Whether the certificate is for that name, which need not end in a zero byte. */
+bool tls_context_names(const struct tls_context *context, struct str name);
+
 struct tls *tls_new(struct tls_context *context);
 void tls_free(struct tls *t);
 

@@ -419,6 +419,7 @@ static struct err open_listener(struct server *s, const char *host, int64_t port
     http.tls = out->tls;
     http.host = host;
     http.port = (int)port;
+    http.allowed_hosts = set->allowed_hosts;
     http.streams_max = (int)set->max_streams;
     http.body_max = set->max_body;
     http.connections_max = (int)s->connections_max;

@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "core/job.h"
+#include "net/guard.h"
 
 /* Less than jq needs for itself. */
 #define JQ_MEMORY_MIN (16 << 20)
@@ -49,6 +50,11 @@ static const struct option_def table[] = {
     {"insecure", NULL, OPTION_SWITCH, AT(insecure), ENV("INSECURE"),
      .help = "listen on an address that other machines can reach, although no certificate tells "
              "who is asking; refused without this"},
+    {"allowed-hosts", "NAMES", OPTION_TEXT, AT(allowed_hosts), ENV("ALLOWED_HOSTS"),
+     .def = "localhost",
+     .help = "names by which the server is asked, separated by commas, such as "
+             "queue.example.org,*.svc.cluster.local (*: any), beside localhost, its address and "
+             "the names of its certificate; requests for other names are refused"},
     {"commit-mode", "MODE", OPTION_CHOICE, AT(commit_mode), .choices = "fsync|buffered",
      .env = "TENAX_COMMIT_MODE", .alias = "ZIZQ_DEFAULT_COMMIT_MODE", .def = "fsync",
      .help = "acknowledge once the data is on disk, or sooner, which is faster but loses the last "
@@ -231,6 +237,9 @@ static struct err check(const struct settings *s, const struct options *o)
     if (fault)
         return err_make(ERR_USAGE, "%s", fault);
     TRY(check_times(s));
+    struct err names = guard_check_names(s->allowed_hosts);
+    if (names.code != ERR_OK)
+        return err_make(ERR_USAGE, "--allowed-hosts: %s", names.msg);
     if (s->jq_memory_limit < JQ_MEMORY_MIN)
         return err_make(ERR_USAGE, "--jq-memory-limit must be 16MiB or more");
     return err_none();

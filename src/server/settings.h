@@ -59,6 +59,7 @@ struct settings {
     span body_timeout;
     uint64_t min_free_space;
     bool insecure;
+    const char *allowed_hosts; /* "a.example,*.b.example", beside the server's own */
     uint64_t cache_size;
     int64_t jq_processes;
     span jq_time_limit;

@@ -211,7 +211,7 @@ describe('a body that is right', () => {
     });
 
     for (const type of ['application/json', 'application/json; charset=utf-8', 'Application/JSON',
-        'application/vnd.api+json', 'application/x-www-form-urlencoded', 'text/plain'])
+        'application/vnd.api+json'])
         it(`may_be_called_${type}`, async () => {
             const res = await server.post('/jobs', GOOD, { 'content-type': type });
             assert.equal(res.status, 201, res.text);

@@ -85,7 +85,7 @@ describe('the documents', () => {
     it('name_options_that_exist', () => {
         for (const file of documents.filter((name) => name.startsWith('docs/')))
             for (const [, flag] of read(file).matchAll(/`(--[a-z][a-z-]+)(?=[` =])/g))
-                assert.ok(every.has(flag) || flag === '--zstd', `${flag} in ${file}`);
+                assert.ok(every.has(flag) || ['--zstd', '--json'].includes(flag), `${flag} in ${file}`);
     });
 
     it('are_all_found_from_the_README', () => {

@@ -608,14 +608,14 @@ class Wire {
 function rawPost(target, body, headers = '') {
     const bytes = Buffer.from(body);
     return Buffer.concat([
-        Buffer.from(`POST ${target} HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n` +
+        Buffer.from(`POST ${target} HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n` +
                     `${headers}Content-Length: ${bytes.length}\r\n\r\n`),
         bytes,
     ]);
 }
 
 function rawGet(target, headers = '') {
-    return `GET ${target} HTTP/1.1\r\nHost: x\r\n${headers}\r\n`;
+    return `GET ${target} HTTP/1.1\r\nHost: localhost\r\n${headers}\r\n`;
 }
 
 // A server for all tests of a describe block.

@@ -86,7 +86,7 @@ describe('a path', () => {
 
     it('may_be_a_whole_URL', async () => {
         const wire = await server.wire();
-        wire.send('GET http://example.org:80/version?x HTTP/1.1\r\nHost: x\r\n\r\n');
+        wire.send('GET http://localhost:80/version?x HTTP/1.1\r\nHost: localhost\r\n\r\n');
         assert.equal((await wire.response()).status, 200);
         wire.close();
     });
@@ -98,7 +98,7 @@ describe('a path', () => {
             const wire = await server.wire();
             wire.send(Buffer.concat([Buffer.from('GET '),
                 Buffer.from(target, target.includes('\xff') ? 'latin1' : 'utf8'),
-                Buffer.from(' HTTP/1.1\r\nHost: x\r\n\r\n')]));
+                Buffer.from(' HTTP/1.1\r\nHost: localhost\r\n\r\n')]));
             const res = await wire.response(); // decodes strictly
             assert.ok([400, 404].includes(res.status), `${res.status} ${res.text}`);
             assert.equal(typeof res.json.error, 'string');
@@ -221,7 +221,7 @@ describe('a request', () => {
             `/jobs/${id}/runs`]) {
             const get = await server.get(target);
             const wire = await server.wire();
-            wire.send(`HEAD ${target} HTTP/1.1\r\nHost: x\r\n\r\n`).send(rawGet('/version'));
+            wire.send(`HEAD ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`).send(rawGet('/version'));
             const res = await wire.response({ head: true });
             assert.equal(res.status, 200);
             assert.equal(Number(res.headers['content-length']), get.bytes.length, target);
@@ -246,7 +246,7 @@ describe('a request', () => {
     it('may_have_its_body_in_chunks', async () => {
         const queue = queueName();
         const body = job(queue);
-        const head = 'POST /jobs HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n' +
+        const head = 'POST /jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n' +
             'Content-Type: application/json\r\n\r\n';
         const chunks = [body.slice(0, 1), body.slice(1, 7), body.slice(7)]
             .map((part) => `${part.length.toString(16)};ext=1\r\n${part}\r\n`);
@@ -270,25 +270,25 @@ describe('a request', () => {
     const malformed = {
         no_HTTP: 'hello\r\n\r\n',
         no_version: 'GET /version\r\n\r\n',
-        another_version: 'GET /version HTTP/3.0\r\nHost: x\r\n\r\n',
+        another_version: 'GET /version HTTP/3.0\r\nHost: localhost\r\n\r\n',
         no_host: 'GET /version HTTP/1.1\r\n\r\n',
-        two_hosts: 'GET /version HTTP/1.1\r\nHost: x\r\nHost: y\r\n\r\n',
+        two_hosts: 'GET /version HTTP/1.1\r\nHost: localhost\r\nHost: y\r\n\r\n',
         a_space_before_the_colon: 'GET /version HTTP/1.1\r\nHost : x\r\n\r\n',
-        a_folded_line: 'GET /version HTTP/1.1\r\nHost: x\r\nA: b\r\n c\r\n\r\n',
+        a_folded_line: 'GET /version HTTP/1.1\r\nHost: localhost\r\nA: b\r\n c\r\n\r\n',
         lines_without_CR: 'GET /version HTTP/1.1\nHost: x\n\n',
-        a_header_without_colon: 'GET /version HTTP/1.1\r\nHost: x\r\nnonsense\r\n\r\n',
-        a_NUL: 'GET /version HTTP/1.1\r\nHost: x\r\nA: \0\r\n\r\n',
-        a_length_that_is_none: 'POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: x\r\n\r\n',
-        a_negative_length: 'POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n',
-        two_lengths: 'POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n' +
+        a_header_without_colon: 'GET /version HTTP/1.1\r\nHost: localhost\r\nnonsense\r\n\r\n',
+        a_NUL: 'GET /version HTTP/1.1\r\nHost: localhost\r\nA: \0\r\n\r\n',
+        a_length_that_is_none: 'POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: x\r\n\r\n',
+        a_negative_length: 'POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n',
+        two_lengths: 'POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n' +
             'Content-Length: 2\r\n\r\n12',
-        a_length_and_chunks: 'POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n' +
+        a_length_and_chunks: 'POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\n' +
             'Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n',
-        a_chunk_length_that_is_none: 'POST /jobs HTTP/1.1\r\nHost: x\r\n' +
+        a_chunk_length_that_is_none: 'POST /jobs HTTP/1.1\r\nHost: localhost\r\n' +
             'Transfer-Encoding: chunked\r\n\r\nxyz\r\n',
-        no_path: 'GET version HTTP/1.1\r\nHost: x\r\n\r\n',
-        a_fragment: 'GET /version#x HTTP/1.1\r\nHost: x\r\n\r\n',
-        a_space_in_the_path: 'GET /ver sion HTTP/1.1\r\nHost: x\r\n\r\n',
+        no_path: 'GET version HTTP/1.1\r\nHost: localhost\r\n\r\n',
+        a_fragment: 'GET /version#x HTTP/1.1\r\nHost: localhost\r\n\r\n',
+        a_space_in_the_path: 'GET /ver sion HTTP/1.1\r\nHost: localhost\r\n\r\n',
         TLS: Buffer.from('160301020001000200', 'hex'),
     };
     for (const [name, bytes] of Object.entries(malformed))
@@ -297,7 +297,7 @@ describe('a request', () => {
         });
 
     it('with_another_transfer_encoding_is_refused', async () => {
-        const head = 'POST /jobs HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: gzip, chunked\r\n\r\n';
+        const head = 'POST /jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip, chunked\r\n\r\n';
         await refused(server, head, 501, 'not_supported');
     });
 
@@ -329,16 +329,16 @@ describe('a limit', () => {
     });
 
     it('of_a_body_is_told_before_the_body_is_sent', async () => {
-        const head = 'POST /jobs HTTP/1.1\r\nHost: x\r\n' +
+        const head = 'POST /jobs HTTP/1.1\r\nHost: localhost\r\n' +
             'Content-Length: 18446744073709551615\r\n\r\n';
         await refused(server, head, 413, 'body_too_large');
-        const expecting = 'POST /jobs HTTP/1.1\r\nHost: x\r\nContent-Length: 1001\r\n' +
+        const expecting = 'POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1001\r\n' +
             'Expect: 100-continue\r\n\r\n';
         await refused(server, expecting, 413, 'body_too_large');
     });
 
     it('of_a_body_in_chunks_is_kept', async () => {
-        const head = 'POST /jobs HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n';
+        const head = 'POST /jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n';
         const chunk = `12c\r\n${'x'.repeat(300)}\r\n`;
         await refused(server, head + chunk.repeat(4), 413, 'body_too_large');
         await refused(server, `${head}ffffffff\r\n`, 413, 'body_too_large');
@@ -356,7 +356,7 @@ describe('a limit', () => {
 
     it('of_header_bytes_is_kept_by_a_flood_without_end', async () => {
         const wire = await server.wire();
-        wire.send('GET /version HTTP/1.1\r\nHost: x\r\nX: ');
+        wire.send('GET /version HTTP/1.1\r\nHost: localhost\r\nX: ');
         while (!wire.over && !wire.seen.length) {
             await wire.sendAll('y'.repeat(4096));
             await new Promise((resolve) => setImmediate(resolve)); // so that an answer is seen
@@ -403,7 +403,7 @@ describe('a client that is slow', () => {
     });
 
     it('with_chunks_is_refused', async () => {
-        const head = 'POST /jobs HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab';
+        const head = 'POST /jobs HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nab';
         await refused(server, head, 408, 'request_timeout');
     });
 

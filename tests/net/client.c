@@ -53,6 +53,7 @@ static void handle(void *ctx, struct http_exchange *x, const struct http_request
 void fixture_init(struct fixture *f)
 {
     *f = (struct fixture){.settings = http_defaults()};
+    f->settings.allowed_hosts = "*";
     must(uv_loop_init(&f->loop) == 0);
     must(uv_timer_init(&f->loop, &f->guard) == 0);
 }
