@@ -110,7 +110,7 @@ struct snap {
     unsigned queue, type;
     enum status status;
     struct job_state state;
-    int32_t retry_limit;
+    int64_t retry_limit;
     bool even, hit;
 };
 

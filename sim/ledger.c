@@ -76,7 +76,7 @@ struct mjob *ledger_find(const struct ledger *l, struct id id)
     return idmap_get(&l->by_id, id);
 }
 
-static int32_t limit_of(const struct ledger *l, const struct mjob *m)
+static int64_t limit_of(const struct ledger *l, const struct mjob *m)
 {
     return m->retry_limit == RETRY_LIMIT_DEFAULT ? l->settings.retry.limit : m->retry_limit;
 }

@@ -111,7 +111,7 @@ struct mjob {
     unsigned queue, type;
     uint16_t priority;
     instant asked_at, ready_at;
-    int32_t retry_limit;
+    int64_t retry_limit;
     struct curve backoff;
     span completed_retention, dead_retention;
     struct str payload;

@@ -110,21 +110,15 @@ void api_free(struct api *a)
     free(a);
 }
 
-/* Endpoints without parameters: who believes that a dry run is possible there must not lose
- * anything, and a strict server refuses them all. */
-static struct err check_no_params(const struct api *a, const struct http_request *req)
+/* Endpoints without parameters: who believes that a dry run is possible there, or a filter, must
+ * hear of it. */
+static struct err check_no_params(const struct http_request *req)
 {
     struct query_cursor c = query_open(req->query, req->arena);
     struct str name, value;
     bool more;
-    for (;;) {
-        TRY(query_next(&c, &more, &name, &value));
-        if (!more)
-            return err_none();
-        if (a->strict || (req->method != HTTP_GET && str_eq(name, STR("dry_run"))))
-            return err_make(ERR_UNKNOWN_FIELD, "unknown parameter '%.*s'",
-                            (int)(name.len < 64 ? name.len : 64), name.at);
-    }
+    TRY(query_next(&c, &more, &name, &value));
+    return more ? api_unknown_param(name) : err_none();
 }
 
 /* A client may ask for more strictness than the server's, never for less. */
@@ -148,7 +142,7 @@ static void handle(struct api *a, bool admin, struct http_exchange *x,
         err = router_find(routes, sizeof routes / sizeof *routes, admin, req, &route, &params,
                           &allow);
     if (err.code == ERR_OK && !route->query && req->query.len)
-        err = check_no_params(a, req);
+        err = check_no_params(req);
     if (err.code == ERR_OK)
         err = api_check_body(req);
     if (err.code == ERR_OK) {

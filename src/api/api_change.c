@@ -96,10 +96,10 @@ static struct err check_no_body(const struct http_request *req)
     return json_close(&c);
 }
 
-static struct err read_change_of_many(const struct api *a, const struct http_request *req,
-                                      enum params kind, struct list_params *p)
+static struct err read_change_of_many(const struct http_request *req, enum params kind,
+                                      struct list_params *p)
 {
-    TRY(api_read_params(a, req, kind, p));
+    TRY(api_read_params(req, kind, p));
     return check_no_body(req);
 }
 
@@ -107,7 +107,7 @@ void api_remove_where(ROUTE_ARGS)
 {
     (void)params;
     struct list_params p;
-    struct err err = read_change_of_many(ctx, req, PARAMS_CHANGE, &p);
+    struct err err = read_change_of_many(req, PARAMS_CHANGE, &p);
     if (err.code == ERR_OK)
         submit(ctx, x, req, CMD_REMOVE_WHERE, &p, "deleted");
     else
@@ -120,7 +120,7 @@ void api_remove_where(ROUTE_ARGS)
 static struct err read_patch_where(const struct api *a, const struct http_request *req,
                                    struct list_params *p, struct patch *patch)
 {
-    TRY(api_read_params(a, req, PARAMS_CHANGE, p));
+    TRY(api_read_params(req, PARAMS_CHANGE, p));
     if (p->list.filter.statuses & ENDED)
         return err_make(ERR_UNPROCESSABLE, "completed and dead jobs cannot be changed");
     if (!p->list.filter.statuses)
@@ -146,7 +146,7 @@ void api_retry_where(ROUTE_ARGS)
 {
     (void)params;
     struct list_params p;
-    struct err err = read_change_of_many(ctx, req, PARAMS_RETRY, &p);
+    struct err err = read_change_of_many(req, PARAMS_RETRY, &p);
     unsigned dead = 1u << STATUS_DEAD;
     if (err.code == ERR_OK && p.list.filter.statuses && p.list.filter.statuses != dead)
         err = err_make(ERR_UNPROCESSABLE, "only dead jobs can be retried: status=dead");
@@ -178,7 +178,7 @@ void api_reset(ROUTE_ARGS)
     struct list_params p;
     struct command c = {
         .kind = CMD_CRON_REMOVE, .done = on_crons_reset, .ctx = api_call(a, x, req)};
-    struct err err = read_change_of_many(a, req, PARAMS_RESET, &p);
+    struct err err = read_change_of_many(req, PARAMS_RESET, &p);
     if (err.code != ERR_OK)
         api_reply_error(x, &err, NULL);
     else if (p.list.dry_run)

@@ -156,7 +156,7 @@ static struct err decode_group(const struct api *a, const struct http_request *r
     return err_none();
 }
 
-static struct err decode_entry(const struct api *a, const struct http_request *req,
+static struct err decode_entry(const struct api *a, const struct http_request *req, struct str name,
                                struct cron_put *put)
 {
     struct entry_body body = {0};
@@ -164,6 +164,8 @@ static struct err decode_entry(const struct api *a, const struct http_request *r
     TRY(decode_template(a, req->arena, &body));
     struct cron_spec *spec = ARENA_NEW(req->arena, struct cron_spec);
     *spec = body.spec;
+    if (name.len)
+        spec->name = name;
     put->entries = spec;
     put->count = 1;
     return err_none();
@@ -336,6 +338,8 @@ void api_cron_patch(ROUTE_ARGS)
     struct err err = read_path(params, &c.cron.group, &c.cron.entry);
     if (err.code == ERR_OK)
         err = api_decode_body(ctx, req, table, COUNT(table), false, &c.cron);
+    if (err.code == ERR_OK && c.cron.to == CRON_AS_IS)
+        err = err_make(ERR_MISSING_FIELD, "paused is required");
     api_submit(ctx, x, req, &c, err);
 }
 
@@ -347,20 +351,22 @@ void api_cron_put(ROUTE_ARGS)
     api_submit(ctx, x, req, &c, err.code == ERR_OK ? decode_group(ctx, req, &c.cron_put) : err);
 }
 
+/* name: from the path, where it goes before that of the body; or empty. */
 static struct err begin_entry(const struct api *a, const struct http_request *req, struct str group,
-                              struct cron_put *put)
+                              struct str name, struct cron_put *put)
 {
     put->group = group;
     TRY(cron_check_name(group, "the name of a cron group"));
-    return decode_entry(a, req, put);
+    return decode_entry(a, req, name, put);
 }
 
 void api_cron_entry_put(ROUTE_ARGS)
 {
     struct command c = {.kind = CMD_CRON_PUT, .done = on_entry};
-    struct err err = begin_entry(ctx, req, params->at[0], &c.cron_put);
-    if (err.code == ERR_OK && !str_eq(c.cron_put.entries[0].name, params->at[1]))
-        err = err_make(ERR_BAD_VALUE, "name: it must be the one in the path");
+    struct str group, name;
+    struct err err = read_path(params, &group, &name);
+    if (err.code == ERR_OK)
+        err = begin_entry(ctx, req, group, name, &c.cron_put);
     api_submit(ctx, x, req, &c, err);
 }
 
@@ -368,5 +374,5 @@ void api_cron_entry_put(ROUTE_ARGS)
 void api_cron_entry_add(ROUTE_ARGS)
 {
     struct command c = {.kind = CMD_CRON_PUT, .done = on_entry_added, .cron_put.fresh = true};
-    api_submit(ctx, x, req, &c, begin_entry(ctx, req, params->at[0], &c.cron_put));
+    api_submit(ctx, x, req, &c, begin_entry(ctx, req, params->at[0], (struct str){0}, &c.cron_put));
 }

@@ -134,7 +134,7 @@ struct err api_field_retry_limit(struct json_cursor *c, struct arena *a, void *o
     (void)a;
     int64_t v;
     TRY(json_read_int(c, 0, JOB_RETRY_LIMIT_MAX, &v));
-    *(int32_t *)out = (int32_t)v;
+    *(int64_t *)out = v;
     return err_none();
 }
 
@@ -515,17 +515,31 @@ struct patch_fields {
     bool has_backoff, has_retention;
 };
 
+/* These have no default to go back to, and a name that no queue may have is as far from being
+ * applied; whatever is malformed or out of its range is 400, as everywhere. */
+static struct err refuse_null(struct json_cursor *c)
+{
+    bool null;
+    TRY(json_take_null(c, &null));
+    return null ? err_make(ERR_UNPROCESSABLE, "cannot be null") : err_none();
+}
+
 static struct err patch_queue(struct json_cursor *c, struct arena *a, void *out)
 {
     struct patch *p = out;
     p->set |= PATCH_QUEUE;
-    return api_field_name(c, a, &p->queue);
+    TRY(refuse_null(c));
+    struct err err = api_field_name(c, a, &p->queue);
+    if (err.code == ERR_BAD_NAME)
+        err.code = ERR_UNPROCESSABLE;
+    return err;
 }
 
 static struct err patch_priority(struct json_cursor *c, struct arena *a, void *out)
 {
     struct patch *p = out;
     p->set |= PATCH_PRIORITY;
+    TRY(refuse_null(c));
     return read_priority(c, a, &p->priority);
 }
 
@@ -619,18 +633,8 @@ static const struct field patch_retention_table[] = {
     {"dead_ms", false, patch_dead, 0},
 };
 
-/* The reference answers 422 to a patch whose values are wrong, and 400 to one that is not
- * even JSON. */
-static struct err unprocessable(struct err err)
-{
-    if (err.code == ERR_BAD_VALUE || err.code == ERR_BAD_TYPE || err.code == ERR_BAD_NAME ||
-        err.code == ERR_MISSING_FIELD)
-        err.code = ERR_UNPROCESSABLE;
-    return err;
-}
-
-static struct err decode_patch(const struct api *a, const struct http_request *req,
-                               struct patch *patch)
+struct err api_decode_patch(const struct api *a, const struct http_request *req,
+                            struct patch *patch)
 {
     struct patch_fields f = {0};
     TRY(api_decode_body(a, req, patch_table, COUNT(patch_table), false, &f));
@@ -649,12 +653,6 @@ static struct err decode_patch(const struct api *a, const struct http_request *r
     return err;
 }
 
-struct err api_decode_patch(const struct api *a, const struct http_request *req,
-                            struct patch *patch)
-{
-    return unprocessable(decode_patch(a, req, patch));
-}
-
 struct err api_decode_names(struct str list, const char *what, struct arena *arena,
                             const struct str **names, size_t *count)
 {
@@ -667,6 +665,12 @@ struct err api_decode_names(struct str list, const char *what, struct arena *are
     }
     *names = out;
     return err_none();
+}
+
+struct err api_unknown_param(struct str name)
+{
+    return err_make(ERR_UNKNOWN_FIELD, "unknown parameter '%.*s'",
+                    (int)(name.len < 64 ? name.len : 64), name.at);
 }
 
 struct err api_param_once(struct str name, const char *const *names, unsigned *seen)

@@ -375,8 +375,7 @@ static struct err read_last_id(const struct http_request *req, struct consumer *
     return err_none();
 }
 
-static struct err read_params(const struct api *a, const struct http_request *req,
-                              struct consumer *c)
+static struct err read_params(const struct http_request *req, struct consumer *c)
 {
     static const char *const names[] = {"since", "follow", "queue", "type", "job", "event", NULL};
     struct query_cursor q = query_open(arena_copy(req->arena, req->query), req->arena);
@@ -390,9 +389,8 @@ static struct err read_params(const struct api *a, const struct http_request *re
         TRY(api_param_once(name, names, &seen));
         TRY(read_param(name, value, req->arena, c, &known));
         filtered |= c->filtered;
-        if (!known && a->strict)
-            return err_make(ERR_UNKNOWN_FIELD, "unknown parameter '%.*s'",
-                            (int)(name.len < 64 ? name.len : 64), name.at);
+        if (!known)
+            return api_unknown_param(name);
     }
     c->filtered = filtered;
     return read_last_id(req, c);
@@ -410,7 +408,7 @@ static struct err open_consumer(struct api *a, struct http_exchange *x,
                                 const struct http_request *req, struct consumer *c)
 {
     TRY(read_format(x, req, &c->format));
-    TRY(read_params(a, req, c));
+    TRY(read_params(req, c));
     TRY(backend_events_place(a->backend, &c->since));
     c->told = c->since;
     return err_none();

@@ -161,6 +161,9 @@ struct err api_decode_names(struct str list, const char *what, struct arena *are
 /* ERR_DUPLICATE_FIELD if the parameter is met a second time; the names end with NULL, and
  * *seen begins as 0. */
 struct err api_param_once(struct str name, const char *const *names, unsigned *seen);
+/* ERR_UNKNOWN_FIELD. A parameter that is misspelt must not go unseen: without the filter that it
+ * was meant to be, a query shows, and a change changes, everything. */
+struct err api_unknown_param(struct str name);
 
 /* Walks an object whose members are known by name. */
 struct field {
@@ -188,7 +191,7 @@ struct err api_field_instant(struct json_cursor *c, struct arena *a, void *t);
 struct err api_field_span(struct json_cursor *c, struct arena *a, void *d);
 struct err api_field_token(struct json_cursor *c, struct arena *a, void *u64);
 struct err api_field_i32(struct json_cursor *c, struct arena *a, void *i32);
-struct err api_field_retry_limit(struct json_cursor *c, struct arena *a, void *i32);
+struct err api_field_retry_limit(struct json_cursor *c, struct arena *a, void *i64);
 /* An object that is read afterwards, for tables do not know the api: it begins at `at`, which
  * stays as it is for null. */
 struct object_field {
@@ -244,8 +247,7 @@ struct list_params {
     struct buf echo; /* the filters, for the links of pages; to be released by the caller */
 };
 /* The parameters that say which jobs, and of a page or of a change in bulk which and how. */
-struct err api_read_params(const struct api *a, const struct http_request *req, enum params kind,
-                           struct list_params *p);
+struct err api_read_params(const struct http_request *req, enum params kind, struct list_params *p);
 struct err api_param_ids(struct str list, struct arena *arena, const struct id **ids,
                          size_t *count);
 /* Submits a command that has nothing but an id. */

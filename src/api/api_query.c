@@ -83,6 +83,25 @@ static struct err read_workers(struct str list, struct arena *arena, struct job_
     return err_none();
 }
 
+static bool is_lettered(struct str text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (!strchr("0123456789abcdefghijklmnopqrstuvwxyz", text.at[i]) || !text.at[i])
+            return false;
+    return true;
+}
+
+/* 25 digits can say more than 128 bits hold. Such a text has the form of an id, and is the id of
+ * no job: it stands for the last one, which is never given out. */
+static struct err read_id(struct str text, struct id *id)
+{
+    struct err err = id_parse(text, id);
+    if (err.code == ERR_OK || text.len != ID_TEXT_LEN || !is_lettered(text))
+        return err;
+    *id = (struct id){UINT64_MAX, UINT64_MAX};
+    return err_none();
+}
+
 struct err api_param_ids(struct str list, struct arena *arena, const struct id **out, size_t *count)
 {
     struct id *ids = arena_get(arena, (list.len / ID_TEXT_LEN + 1) * sizeof *ids);
@@ -90,18 +109,19 @@ struct err api_param_ids(struct str list, struct arena *arena, const struct id *
     *out = ids;
     *count = 0;
     while (query_item(&list, &item))
-        TRY(id_parse(item, &ids[(*count)++]));
+        TRY(read_id(item, &ids[(*count)++]));
     return err_none();
 }
 
-static struct err bad_range(struct str text, const char *name)
+static struct err bad_range(struct str text, const char *name, int64_t most)
 {
-    return err_make(ERR_BAD_VALUE, "%s is a number N or a range A..B, A.. or ..B, not '%.*s'", name,
-                    (int)(text.len < 48 ? text.len : 48), text.at);
+    return err_make(ERR_BAD_VALUE,
+                    "%s is a number N up to %lld or a range A..B, A.., ..B or .., not '%.*s'", name,
+                    (long long)most, (int)(text.len < 48 ? text.len : 48), text.at);
 }
 
-/* Both ends belong to it. */
-static struct err read_range(struct str text, const char *name, struct range *r)
+/* Both ends belong to it; an end that is not said is open. */
+static struct err read_range(struct str text, const char *name, int64_t most, struct range *r)
 {
     const char *dots = memmem(text.at, text.len, "..", 2);
     *r = (struct range){.set = true, .lo = INT64_MIN, .hi = INT64_MAX};
@@ -109,12 +129,10 @@ static struct err read_range(struct str text, const char *name, struct range *r)
     struct str hi = lo;
     if (dots)
         hi = (struct str){dots + 2, text.len - lo.len - 2};
-    if (lo.len && api_read_number(lo, name, 0, INSTANT_MAX_MS, &r->lo).code != ERR_OK)
-        return bad_range(text, name);
-    if (hi.len && api_read_number(hi, name, 0, INSTANT_MAX_MS, &r->hi).code != ERR_OK)
-        return bad_range(text, name);
-    if (!lo.len && !hi.len)
-        return bad_range(text, name);
+    if (lo.len && api_read_number(lo, name, 0, most, &r->lo).code != ERR_OK)
+        return bad_range(text, name, most);
+    if (hi.len && api_read_number(hi, name, 0, most, &r->hi).code != ERR_OK)
+        return bad_range(text, name, most);
     if (r->lo > r->hi)
         return err_make(ERR_BAD_VALUE, "%s begins after its end: '%.*s'", name,
                         (int)(text.len < 48 ? text.len : 48), text.at);
@@ -134,11 +152,11 @@ static struct err read_filter(struct str name, struct str value, struct arena *a
     if (str_eq(name, STR("status")))
         return read_statuses(value, &f->statuses);
     if (str_eq(name, STR("priority")))
-        return read_range(value, "priority", &f->priority);
+        return read_range(value, "priority", UINT16_MAX, &f->priority);
     if (str_eq(name, STR("ready_at")))
-        return read_range(value, "ready_at", &f->ready_at);
+        return read_range(value, "ready_at", INSTANT_MAX_MS, &f->ready_at);
     if (str_eq(name, STR("attempts")))
-        return read_range(value, "attempts", &f->attempts);
+        return read_range(value, "attempts", UINT32_MAX, &f->attempts);
     if (str_eq(name, STR("resolution")))
         return read_resolutions(value, &f->resolutions);
     if (str_eq(name, STR("since")))
@@ -160,7 +178,7 @@ static struct err read_filter(struct str name, struct str value, struct arena *a
 static struct err read_place(struct str value, struct id_place *at)
 {
     at->set = true;
-    return id_parse(value, &at->id);
+    return read_id(value, &at->id);
 }
 
 static struct err read_paging(struct str name, struct str value, struct list_command *l,
@@ -213,11 +231,8 @@ static const char *const list_names[] = {"id",       "queue",    "type",       "
                                          "error",    "filter",   "from",       "order",  "limit",
                                          "dry_run",  "rate",     NULL};
 
-enum unknown { UNKNOWN_IGNORED, UNKNOWN_REFUSED };
-
 /* A filter that names nothing ("status=") would mean everything: it is refused. */
-struct err api_read_params(const struct api *a, const struct http_request *req, enum params kind,
-                           struct list_params *p)
+struct err api_read_params(const struct http_request *req, enum params kind, struct list_params *p)
 {
     struct query_cursor c = query_open(req->query, req->arena);
     struct str name, value;
@@ -241,19 +256,11 @@ struct err api_read_params(const struct api *a, const struct http_request *req, 
         }
         if (kind == PARAMS_PAGE)
             TRY(read_paging(name, value, &p->list, &known));
-        bool change = kind >= PARAMS_CHANGE;
-        if (change)
+        if (kind >= PARAMS_CHANGE)
             TRY(read_change(name, value, kind, &p->list, &known));
-        int shown = (int)(name.len < 64 ? name.len : 64);
-        /* A misspelt filter must not change everything. */
-        if (!known && (change || a->strict))
-            return err_make(ERR_UNKNOWN_FIELD, "unknown parameter '%.*s'", shown, name.at);
+        if (!known)
+            return api_unknown_param(name);
     }
-}
-
-static enum unknown strictness(const struct api *a)
-{
-    return a->strict ? UNKNOWN_REFUSED : UNKNOWN_IGNORED;
 }
 
 /* --- one job --- */
@@ -368,7 +375,7 @@ void api_list(ROUTE_ARGS)
     (void)params;
     struct api *a = ctx;
     struct list_params p;
-    struct err err = api_read_params(a, req, PARAMS_PAGE, &p);
+    struct err err = api_read_params(req, PARAMS_PAGE, &p);
     if (err.code == ERR_OK) {
         struct page_call *call = ARENA_NEW(req->arena, struct page_call);
         *call = (struct page_call){.call = {a, x},
@@ -402,7 +409,7 @@ void api_count(ROUTE_ARGS)
     (void)params;
     struct api *a = ctx;
     struct list_params p;
-    struct err err = api_read_params(a, req, PARAMS_FILTER, &p);
+    struct err err = api_read_params(req, PARAMS_FILTER, &p);
     if (err.code == ERR_OK) {
         struct command c = {
             .kind = CMD_COUNT, .list = p.list, .done = on_counted, .ctx = api_call(a, x, req)};
@@ -420,8 +427,7 @@ struct runs_call {
     int64_t from;
 };
 
-static struct err read_run_params(const struct http_request *req, enum unknown unknown,
-                                  struct runs_command *c)
+static struct err read_run_params(const struct http_request *req, struct runs_command *c)
 {
     struct query_cursor q = query_open(req->query, req->arena);
     struct str name, value;
@@ -440,9 +446,8 @@ static struct err read_run_params(const struct http_request *req, enum unknown u
         else if (str_eq(name, STR("limit"))) {
             TRY(api_read_number(value, "limit", 1, BACKEND_PAGE_MAX, &limit));
             c->limit = (uint32_t)limit;
-        } else if (unknown == UNKNOWN_REFUSED)
-            return err_make(ERR_UNKNOWN_FIELD, "unknown parameter '%.*s'",
-                            (int)(name.len < 64 ? name.len : 64), name.at);
+        } else
+            return api_unknown_param(name);
     }
 }
 
@@ -498,7 +503,7 @@ static void submit_runs(struct api *a, struct http_exchange *x, const struct htt
     if (err.code == ERR_OK)
         err = api_path_id(params->at[0], &c.runs.id);
     if (err.code == ERR_OK)
-        err = read_run_params(req, strictness(a), &c.runs);
+        err = read_run_params(req, &c.runs);
     if (err.code != ERR_OK) {
         api_reply_error(x, &err, NULL);
         return;

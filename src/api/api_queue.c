@@ -397,8 +397,7 @@ struct list_query {
     int64_t limit;
 };
 
-static struct err read_query(const struct api *a, const struct http_request *req,
-                             struct list_query *l)
+static struct err read_query(const struct http_request *req, struct list_query *l)
 {
     static const char *const names[] = {"details", "from", "limit", NULL};
     struct query_cursor q = query_open(req->query, req->arena);
@@ -419,9 +418,8 @@ static struct err read_query(const struct api *a, const struct http_request *req
             l->from = value;
         } else if (str_eq(name, STR("limit"))) {
             TRY(api_read_number(value, "limit", 1, BACKEND_PAGE_MAX, &l->limit));
-        } else if (a->strict) {
-            return err_make(ERR_UNKNOWN_FIELD, "unknown parameter '%.*s'",
-                            (int)(name.len < 64 ? name.len : 64), name.at);
+        } else {
+            return api_unknown_param(name);
         }
     }
 }
@@ -433,7 +431,7 @@ void api_queues(ROUTE_ARGS)
     struct list_query l;
     struct err err = api_check_media(req);
     if (err.code == ERR_OK)
-        err = read_query(a, req, &l);
+        err = read_query(req, &l);
     if (err.code != ERR_OK) {
         api_reply_error(x, &err, NULL);
         return;

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "api/api_internal.h"
+#include "base/idmap.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
@@ -71,10 +72,10 @@ void api_progress(ROUTE_ARGS)
 
 /* --- many successes --- */
 
-/* What was given as an id, so that what is none can be named in not_found. */
+/* What was given as an id, each once; what is none is kept to be named in not_found. */
 struct id_list {
-    struct str *texts;
-    struct id *ids; /* those that are ids, densely */
+    struct str *texts; /* those that are no ids */
+    struct id *ids;
     size_t count, id_count, cap;
 };
 
@@ -111,6 +112,23 @@ static struct err read_ids(struct json_cursor *c, struct arena *a, void *out)
         if (id_parse(*text, &l->ids[l->id_count]).code == ERR_OK)
             l->id_count++;
     }
+}
+
+/* Takes out what is given a second time: a job can be reported once. */
+static void keep_first(struct id_list *l)
+{
+    struct idmap seen = {0};
+    size_t kept = 0;
+    for (size_t i = 0; i < l->id_count; i++) {
+        struct id id = l->ids[i];
+        if (idmap_get(&seen, id))
+            continue;
+        idmap_put(&seen, id, l);
+        l->ids[kept++] = id;
+    }
+    l->count -= l->id_count - kept;
+    l->id_count = kept;
+    idmap_fini(&seen);
 }
 
 static const struct field ids_table[] = {
@@ -150,10 +168,13 @@ void api_success_bulk(ROUTE_ARGS)
     struct api *a = ctx;
     struct id_list l = {0};
     struct err err = api_decode_body(a, req, ids_table, COUNT(ids_table), false, &l);
+    if (err.code == ERR_OK && l.count == 0)
+        err = err_make(ERR_BAD_VALUE, "ids must not be empty");
     if (err.code != ERR_OK) {
         api_reply_error(x, &err, NULL);
         return;
     }
+    keep_first(&l);
     struct success_call *call = ARENA_NEW(req->arena, struct success_call);
     call->call = (struct call){a, x};
     call->bad_count = l.count - l.id_count;

@@ -7,7 +7,6 @@
 #include "api/api_internal.h"
 #include "base/alloc.h"
 
-#define PREFETCH_MAX 100000
 #define CLAIM_MAX    1000
 #define LEASE_MIN_MS 100
 #define LEASE_MAX_MS ((int64_t)7 * 24 * 3600 * 1000)
@@ -80,17 +79,12 @@ struct take_params {
     struct str node;
 };
 
+/* 0 means no limit: then only what the worker reads bounds what it is sent. */
 static struct err read_prefetch(struct str text, uint32_t *prefetch)
 {
-    struct json_cursor c = json_open(text);
     int64_t v;
-    struct err err = json_read_int(&c, 1, PREFETCH_MAX, &v);
-    if (err.code == ERR_OK)
-        err = json_close(&c);
-    if (err.code != ERR_OK)
-        return err_make(ERR_BAD_VALUE, "prefetch is a number from 1 to %d, not '%.*s'",
-                        PREFETCH_MAX, (int)(text.len < 32 ? text.len : 32), text.at);
-    *prefetch = (uint32_t)v;
+    TRY(api_read_number(text, "prefetch", 0, INT64_MAX, &v));
+    *prefetch = v == 0 || v > UINT32_MAX ? UINT32_MAX : (uint32_t)v;
     return err_none();
 }
 
@@ -102,8 +96,7 @@ static struct err read_node(struct str text, struct str *node)
     return err_none();
 }
 
-static struct err read_take_params(struct api *a, const struct http_request *req,
-                                   struct take_params *p)
+static struct err read_take_params(const struct http_request *req, struct take_params *p)
 {
     struct query_cursor c = query_open(req->query, req->arena);
     static const char *const names[] = {"queue", "prefetch", "node", NULL};
@@ -125,9 +118,8 @@ static struct err read_take_params(struct api *a, const struct http_request *req
             TRY(read_prefetch(value, &p->prefetch));
         else if (str_eq(name, STR("node")))
             TRY(read_node(value, &p->node));
-        else if (a->strict)
-            return err_make(ERR_UNKNOWN_FIELD, "unknown parameter '%.*s'",
-                            (int)(name.len < 64 ? name.len : 64), name.at);
+        else
+            return api_unknown_param(name);
     }
 }
 
@@ -141,7 +133,7 @@ void api_take(ROUTE_ARGS)
         api_reply_error(x, &err, "Allow: GET\r\n");
         return;
     }
-    struct err err = read_take_params(a, req, &p);
+    struct err err = read_take_params(req, &p);
     if (err.code == ERR_OK && req->worker_id.len)
         err = job_check_name(req->worker_id, "Worker-Id");
     if (err.code != ERR_OK) {
@@ -325,8 +317,7 @@ static struct err read_withdrawal(const struct http_request *req, struct str *wo
             break;
         TRY(api_param_once(name, names, &seen));
         if (!str_eq(name, STR("worker")))
-            return err_make(ERR_UNKNOWN_FIELD, "unknown parameter '%.*s'",
-                            (int)(name.len < 64 ? name.len : 64), name.at);
+            return api_unknown_param(name);
         *worker = value;
     }
     return seen ? job_check_name(*worker, "worker")

@@ -109,7 +109,7 @@ struct patch {
     struct str queue;
     uint16_t priority;
     instant ready_at; /* or none: at once */
-    int32_t retry_limit;
+    int64_t retry_limit;
     struct curve backoff;
     span completed_retention, dead_retention;
 };

@@ -64,7 +64,7 @@ struct cron_view {
     size_t count;
 };
 
-/* 1 to CRON_NAME_MAX bytes of UTF-8 without control characters. ERR_BAD_NAME, ERR_BAD_UTF8. */
+/* As job_check_name. */
 NODISCARD struct err cron_check_name(struct str name, const char *what);
 
 #endif

@@ -76,20 +76,8 @@ void engine_crons_free(struct crons *c)
 
 struct err cron_check_name(struct str name, const char *what)
 {
-    if (name.len == 0)
-        return err_make(ERR_BAD_NAME, "%s must not be empty", what);
-    if (name.len > CRON_NAME_MAX)
-        return err_make(ERR_BAD_NAME, "%s is %zu bytes long; at most %d are allowed", what,
-                        name.len, CRON_NAME_MAX);
-    for (size_t i = 0; i < name.len; i++) {
-        unsigned char c = (unsigned char)name.at[i];
-        if (c < 0x20 || c == 0x7f)
-            return err_make(ERR_BAD_NAME, "%s has a control character (0x%02x) at byte %zu", what,
-                            c, i);
-    }
-    if (utf8_check(name) != name.len)
-        return err_make(ERR_BAD_UTF8, "%s is not valid UTF-8", what);
-    return err_none();
+    _Static_assert(CRON_NAME_MAX == JOB_NAME_MAX, "both are checked by one function");
+    return job_check_name(name, what);
 }
 
 /* --- the index --- */

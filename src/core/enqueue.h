@@ -11,7 +11,7 @@ struct enqueue {
     struct str queue, type, payload; /* checked by the caller: job_check_name, valid JSON */
     uint16_t priority;
     instant ready_at; /* or none: now */
-    int32_t retry_limit;
+    int64_t retry_limit;
     struct curve backoff;
     span completed_retention, dead_retention;
     struct str unique_key; /* iff unique_while */

@@ -22,8 +22,8 @@
 #define JOB_BATCH_KEY_MAX       1024  /* bytes */
 #define JOB_BATCH_EXPR_MAX      16384 /* bytes of each expression */
 #define JOB_PRIORITY_DEFAULT    32768
-#define JOB_GANG_MAX            1000      /* members */
-#define JOB_RETRY_LIMIT_MAX     INT32_MAX /* which is how clients say "always" */
+#define JOB_GANG_MAX            1000       /* members */
+#define JOB_RETRY_LIMIT_MAX     UINT32_MAX /* which is how clients say "always" */
 
 #define JOB_NOTE_MAX          65536 /* bytes of JSON of a checkpoint or a result */
 #define JOB_PROGRESS_NOTE_MAX 1024
@@ -126,7 +126,7 @@ struct job {
     struct id id;
     struct str queue, type;
     struct str payload;   /* JSON text, byte for byte as it came; at == NULL: not loaded */
-    int32_t retry_limit;  /* retries after the first failure, or RETRY_LIMIT_DEFAULT */
+    int64_t retry_limit;  /* retries after the first failure, or RETRY_LIMIT_DEFAULT */
     struct curve backoff; /* shape CURVE_NONE: the server's default */
     span completed_retention, dead_retention; /* or RETENTION_DEFAULT */
     struct str unique_key;                    /* iff unique_while; the same for all queues */

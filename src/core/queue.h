@@ -16,7 +16,7 @@ struct queue_settings {
     uint32_t concurrency_per_key; /* of those with the same key; 0: any number */
     struct rate rate;             /* of hand-outs */
     /* Of jobs that give none of their own; where these give none, the server's. */
-    int32_t retry_limit;
+    int64_t retry_limit;
     struct curve backoff;
     span completed_retention, dead_retention;
 };

@@ -16,7 +16,7 @@
 #define RETRY_REASON_MAX 256
 
 struct retry_defaults {
-    int32_t limit; /* retries after the first failure */
+    int64_t limit; /* retries after the first failure */
     struct curve backoff;
     bool of_queue; /* this backoff was set for the job's queue; else it is the server's */
 };

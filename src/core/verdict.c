@@ -108,7 +108,7 @@ static struct ruling ruling_of_limits(const struct retry_request *r,
 {
     if (r->kill || instant_is_set(r->retry_at))
         return RULING_NONE;
-    int32_t own = r->job->retry_limit;
+    int64_t own = r->job->retry_limit;
     return (struct ruling){.rule = -1,
                            .count = retry_failures(r) - (retry ? 0 : 1),
                            .limit = own == RETRY_LIMIT_DEFAULT ? defaults->limit : own};

@@ -253,7 +253,7 @@ static void reload(struct listener *l, const char *name)
 static struct backend_settings backend_settings(const struct settings *set)
 {
     return (struct backend_settings){
-        .engine = {.retry = {.limit = (int32_t)set->retry_limit,
+        .engine = {.retry = {.limit = set->retry_limit,
                              .backoff = {CURVE_POWER, set->backoff_base, set->backoff_exponent,
                                          set->backoff_jitter}},
                    .completed_retention = set->retain_completed,

@@ -479,7 +479,7 @@ struct err record_read_job(struct str value, struct id id, struct job *job, bool
     *job = (struct job){.id = id}; /* also what no record has */
     job->queue = reader_text(&r, "queue");
     job->type = reader_text(&r, "type");
-    job->retry_limit = (int32_t)reader_opt(&r, "retry limit", INT32_MAX);
+    job->retry_limit = reader_opt(&r, "retry limit", JOB_RETRY_LIMIT_MAX);
     read_curve(&r, &job->backoff);
     job->completed_retention = reader_span(&r, "completed retention");
     job->dead_retention = reader_span(&r, "dead retention");
@@ -608,7 +608,7 @@ struct err record_read_cron_entry(struct str value, struct id id, struct cron_en
     entry->job.queue = reader_text(&r, "queue");
     entry->job.type = reader_text(&r, "type");
     entry->job.priority = (uint16_t)reader_varint(&r, "priority", UINT16_MAX);
-    entry->job.retry_limit = (int32_t)reader_opt(&r, "retry limit", INT32_MAX);
+    entry->job.retry_limit = reader_opt(&r, "retry limit", JOB_RETRY_LIMIT_MAX);
     read_curve(&r, &entry->job.backoff);
     entry->job.completed_retention = reader_span(&r, "completed retention");
     entry->job.dead_retention = reader_span(&r, "dead retention");
@@ -654,7 +654,7 @@ struct err record_read_queue(struct str value, struct queue_record *queue)
     s->concurrency_per_key =
         (uint32_t)reader_varint(&r, "concurrency per key", QUEUE_CONCURRENCY_MAX);
     read_rate(&r, &s->rate, &queue->bucket);
-    s->retry_limit = (int32_t)reader_opt(&r, "retry limit", JOB_RETRY_LIMIT_MAX);
+    s->retry_limit = reader_opt(&r, "retry limit", JOB_RETRY_LIMIT_MAX);
     read_curve(&r, &s->backoff);
     s->completed_retention = reader_span(&r, "completed retention");
     s->dead_retention = reader_span(&r, "dead retention");

@@ -10,7 +10,7 @@
 
 #define NOW ((instant){1700000000000})
 
-static struct job job_with(int32_t limit, uint32_t attempts)
+static struct job job_with(int64_t limit, uint32_t attempts)
 {
     return (struct job){.retry_limit = limit, .state = {.attempts = attempts}};
 }
@@ -176,7 +176,7 @@ static void the_largest_numbers_fit(void **state)
     struct retry_verdict v = decide_failed(&job);
     assert_true(v.retry);
     assert_int_equal(v.at.ms, NOW.ms + SPAN_MAX_MS);
-    assert_string_equal(v.reason, "retry 2147483647 of 2147483647, own backoff, in 3257812 d 6 h");
+    assert_string_equal(v.reason, "retry 4294967295 of 4294967295, own backoff, in 3257812 d 6 h");
 }
 
 /* Or editing one job would shift every later draw of a simulation. */

@@ -102,7 +102,7 @@ describe('a body', () => {
         priority: ['-1', '65536', '1.5', '1e400', '-1e400', '1e5', '99999999999999999999', '0.1e0',
             '123456789'.repeat(50)],
         ready_at: ['-1', '1e300', '281474976710657', '9223372036854775808', '1700000000000.5'],
-        retry_limit: ['-1', '2147483648', '0.5'],
+        retry_limit: ['-1', '4294967296', '0.5'],
     };
     for (const [name, values] of Object.entries(outOfRange))
         it(`with_a_${name}_out_of_range_is_refused`, async () => {

@@ -153,7 +153,7 @@ describe('tenax enqueue', () => {
             [['--queue', 'q', '--type', 't', '--unique-while', 'ever', '1'], /queued\|active\|exists/],
             [['--bulk', '--text'], /exclude each other/],
             [['--queue', 'q', '--type', 't', '--unique-while', 'active', '1'], /--unique-key; give that/],
-            [['--queue', 'q', '--type', 't', '--retry-limit', '2147483648', '1'], /0 to 2147483647/],
+            [['--queue', 'q', '--type', 't', '--retry-limit', '4294967296', '1'], /0 to 4294967295/],
             [['--bulk', 'word'], /--bulk reads jobs/],
         ]) {
             const { stdout, stderr } = await tenax(['enqueue', ...args], { code: 2 });

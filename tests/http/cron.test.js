@@ -182,8 +182,6 @@ describe('cron groups', () => {
         assert.equal(one.json.name, 'e');
         assert.equal(one.json.paused, true);
         assert.ok(one.json.paused_at > 0);
-        const nothing = await patch(server, '/crons/paused/entries/e', {});
-        assert.equal(nothing.json.paused, true);
         await server.delete('/crons/paused');
     });
 
@@ -220,8 +218,19 @@ describe('cron groups', () => {
         assertError(await server.post('/crons/%01/entries', entry()), 400, 'bad_name');
     });
 
-    it('may_have_any_names_that_are_text', async () => {
-        const group = encodeURIComponent('größe/{1}, *'), name = 'täglich? [um 6]';
+    it('have_the_name_of_the_path_whatever_the_body_says', async () => {
+        const res = await put(server, '/crons/named/entries/e', entry({ name: 'f' }));
+        assert.equal(res.status, 200, res.text);
+        assert.equal(res.json.name, 'e');
+        const group = await getGroup(server, 'named');
+        assert.deepEqual(group.entries.map((one) => one.name), ['e']);
+        const other = await putGroup(server, 'named', [], { name: 'other' });
+        assert.equal(other.name, 'named');
+        assertError(await server.get('/crons/other'), 404, 'not_found');
+    });
+
+    it('may_have_names_of_text_without_reserved_characters', async () => {
+        const group = encodeURIComponent('größe/1 & 2'), name = 'täglich (um 6)';
         await putGroup(server, group, [entry({ name })]);
         const target = `/crons/${group}/entries/${encodeURIComponent(name)}`;
         assert.equal((await server.get(target)).json.name, name);
@@ -276,8 +285,13 @@ describe('what is wrong is refused with its place and changes nothing', () => {
         await refused({ entries: [entry({ name: 'a\u0007' })] }, 400, 'bad_name');
         await refused({ entries: [entry({ name: 'x'.repeat(256) })] }, 400, 'bad_name');
         assertError(await put(server, '/crons/a%07', { entries: [] }), 400, 'bad_name');
-        assertError(await put(server, '/crons/g/entries/e', entry({ name: 'f' })), 400, 'bad_value',
-            /the one in the path/);
+        for (const c of [',', '*', '?', '[', ']', '{', '}', '\\']) {
+            const name = `a${c}b`, target = `/crons/${encodeURIComponent(name)}`;
+            await refused({ entries: [entry({ name })] }, 400, 'bad_name', /reserved/);
+            assertError(await put(server, target, { entries: [] }), 400, 'bad_name', /reserved/);
+            assertError(await put(server, `/crons/g/entries/${encodeURIComponent(name)}`, entry()),
+                400, 'bad_name', /reserved/);
+        }
     });
 
     it('members', async () => {
@@ -299,6 +313,9 @@ describe('what is wrong is refused with its place and changes nothing', () => {
         await putGroup(server, 'h', [good]);
         assertError(await patch(server, '/crons/h', { paused: 1 }), 400, 'wrong_type');
         assertError(await patch(server, '/crons/h/entries/good', 'x'), 400, 'bad_json');
+        for (const target of ['/crons/h', '/crons/h/entries/good'])
+            for (const body of [{}, { paused: null }, { pause: true }])
+                assertError(await patch(server, target, body), 400, 'missing_field', /paused/);
     });
 
     it('parameters_of_a_deletion_of_everything', async () => {

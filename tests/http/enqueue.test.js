@@ -38,7 +38,7 @@ describe('one job is enqueued', () => {
     });
 
     it('with_as_many_retries_as_a_client_can_say', async () => {
-        const retry_limit = 2147483647;
+        const retry_limit = 4294967295;
         const job = await server.enqueue({ queue: queueName(), retry_limit });
         assert.equal(job.retry_limit, retry_limit);
         const other = await server.enqueue({ queue: queueName() });

@@ -45,7 +45,7 @@ const transcript = [
     () => ['POST', '/jobs/claim', '{"queues": ["none"], "wait_ms": 50}'],
     () => ['GET', '/queues'],
     ({ ids }) => ['DELETE', `/jobs/${ids[0]}`],
-    () => ['GET', '/jobs/take?prefetch=0'],
+    () => ['GET', '/jobs/take?prefetch=x'],
     () => ['GET', '/version', undefined, { 'x-large': 'y'.repeat(40000) }],
 ];
 

@@ -233,7 +233,7 @@ describe('a server that cannot start as it is told', () => {
         [['--port', '65536'], /--port/], [['--port', 'x'], /--port/], [['--port'], /--port/],
         [['--commit-mode', 'never'], /fsync.*buffered/], [['--log-level', 'loud'], /--log-level/],
         [['--default-retry-limit', '-1'], /--default-retry-limit/],
-        [['--default-retry-limit', '4294967295'], /--default-retry-limit/],
+        [['--default-retry-limit', '4294967296'], /--default-retry-limit/],
         [['--heartbeat-interval', '3 parsecs'], /--heartbeat-interval/],
         [['--max-body', 'much'], /--max-body/], [['--max-connections', '0'], /--max-connections/],
         [['--prot', '1'], /--prot/], [['extra'], /extra/],

@@ -182,10 +182,9 @@ static void a_retry_limit_is_at_most_what_a_job_may_ask_for(void **state)
     (void)state;
     struct settings s;
     int code = 0;
-    assert_false(LOAD(&s, &code, "--default-retry-limit", "4294967295"));
+    assert_false(LOAD(&s, &code, "--default-retry-limit", "4294967296"));
     assert_int_equal(code, CLI_USAGE);
-    assert_false(LOAD(&s, &code, "--default-retry-limit", "2147483648"));
-    assert_true(LOAD(&s, &code, "--default-retry-limit", "2147483647"));
+    assert_true(LOAD(&s, &code, "--default-retry-limit", "4294967295"));
 }
 
 static void a_time_of_nothing_is_refused_where_it_would_end_everything(void **state)
