@@ -23,14 +23,12 @@
 #define PAUSE_MAX_NS ((uint64_t)100 * 1000 * 1000)
 #define GATHER_NS    ((uint64_t)20 * 1000) /* for each event that came */
 
-enum format { FORMAT_LINES, FORMAT_SSE, FORMAT_PACKED, FORMATS };
-
 struct consumer {
     struct list node; /* in api_events.consumers */
     struct list link; /* in api_events.wanting or look.members, while it asks */
     struct api_events *hub;
     struct http_exchange *x;
-    enum format format;
+    enum stream_format format;
     uint64_t since; /* the newest event that was written or passed over */
     uint64_t told;  /* of those that its peer knows the number of */
     bool follow, asking;
@@ -72,8 +70,8 @@ static void add_packed(struct api *a, struct buf *out, struct str json)
 }
 
 /* One message, as its format has it. */
-static void add_message(struct api_events *h, enum format f, uint64_t number, const char *kind,
-                        struct str json, struct buf *out)
+static void add_message(struct api_events *h, enum stream_format f, uint64_t number,
+                        const char *kind, struct str json, struct buf *out)
 {
     if (f == FORMAT_PACKED) {
         add_packed(h->api, out, json);
@@ -92,7 +90,7 @@ static void add_message(struct api_events *h, enum format f, uint64_t number, co
         buf_byte(out, '\n');
 }
 
-static void add_event(struct api_events *h, enum format f, const struct job_event *ev,
+static void add_event(struct api_events *h, enum stream_format f, const struct job_event *ev,
                       struct buf *out)
 {
     h->line.len = 0;
@@ -396,18 +394,10 @@ static struct err read_params(const struct http_request *req, struct consumer *c
     return read_last_id(req, c);
 }
 
-static struct err read_format(struct http_exchange *x, const struct http_request *req,
-                              enum format *f)
-{
-    bool sse = req->accept.len && memmem(req->accept.at, req->accept.len, "text/event-stream", 17);
-    *f = sse ? FORMAT_SSE : api_replies_packed(x) ? FORMAT_PACKED : FORMAT_LINES;
-    return sse ? err_none() : api_check_media(req);
-}
-
 static struct err open_consumer(struct api *a, struct http_exchange *x,
                                 const struct http_request *req, struct consumer *c)
 {
-    TRY(read_format(x, req, &c->format));
+    TRY(api_stream_format(x, req, &c->format));
     TRY(read_params(req, c));
     TRY(backend_events_place(a->backend, &c->since));
     c->told = c->since;
@@ -416,8 +406,6 @@ static struct err open_consumer(struct api *a, struct http_exchange *x,
 
 void api_events(ROUTE_ARGS)
 {
-    static const char *const types[FORMATS] = {"application/x-ndjson", "text/event-stream",
-                                               "application/vnd.zizq.msgpack-stream"};
     (void)params;
     struct api *a = ctx;
     if (req->method == HTTP_HEAD) {
@@ -436,7 +424,7 @@ void api_events(ROUTE_ARGS)
         return;
     }
     list_append(&a->events->consumers, &c->node);
-    http_stream_begin(x, 200, str_from(types[c->format]), on_peer_closed, c);
+    http_stream_begin(x, 200, api_stream_type(c->format), on_peer_closed, c);
     http_stream_on_drain(x, on_drained);
     if (c->format == FORMAT_SSE)
         write_place(c);

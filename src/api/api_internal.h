@@ -115,7 +115,14 @@ struct packed_call {
     bool reply; /* the reply is to be MessagePack */
 };
 
+/* How a stream comes. */
+enum stream_format { FORMAT_LINES, FORMAT_SSE, FORMAT_PACKED, FORMATS };
+
 /* api_reply.c */
+/* Which one Accept asks for, and its content type. ERR_NOT_ACCEPTABLE, ERR_BAD_MEDIA. */
+struct err api_stream_format(struct http_exchange *x, const struct http_request *req,
+                             enum stream_format *f);
+struct str api_stream_type(enum stream_format f);
 /* Turns a request that mentions MessagePack into one that does not; the reply follows its
  * Accept from here on. */
 struct err api_unpack(struct api *a, struct http_exchange *x, const struct http_request *req,

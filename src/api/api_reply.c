@@ -265,6 +265,24 @@ struct err api_check_media(const struct http_request *req)
     return err_none();
 }
 
+struct err api_stream_format(struct http_exchange *x, const struct http_request *req,
+                             enum stream_format *f)
+{
+    bool sse = req->accept.len && memmem(req->accept.at, req->accept.len, "text/event-stream", 17);
+    *f = sse ? FORMAT_SSE : api_replies_packed(x) ? FORMAT_PACKED : FORMAT_LINES;
+    return sse ? err_none() : api_check_media(req);
+}
+
+struct str api_stream_type(enum stream_format f)
+{
+    static const char *const types[FORMATS] = {
+        [FORMAT_LINES] = "application/x-ndjson",
+        [FORMAT_SSE] = "text/event-stream",
+        [FORMAT_PACKED] = "application/vnd.zizq.msgpack-stream",
+    };
+    return str_from(types[f]);
+}
+
 struct err api_path_id(struct str text, struct id *id)
 {
     if (id_parse(text, id).code == ERR_OK)

@@ -21,7 +21,7 @@ struct take_stream {
     struct api *api;
     struct http_exchange *x;
     struct backend_stream *stream; /* NULL: the backend has ended it */
-    bool packed;                   /* MessagePack */
+    enum stream_format format;
 };
 
 /* A message of a stream of MessagePack: four bytes of length, big-endian, and the value. */
@@ -38,11 +38,13 @@ static void on_deliver(void *ctx, const struct handout *h)
     struct take_stream *t = ctx;
     struct buf *b = &t->api->scratch;
     b->len = 0;
+    if (t->format == FORMAT_SSE)
+        buf_lit(b, "data: ");
     api_encode_handout(b, h, ENCODE_PAYLOAD | ENCODE_ONE_LINE);
-    if (t->packed) {
+    if (t->format == FORMAT_PACKED) {
         write_packed(t, api_pack(t->api, buf_view(b)));
     } else {
-        buf_byte(b, '\n');
+        buf_str(b, t->format == FORMAT_SSE ? STR("\n\n") : STR("\n"));
         http_stream_write(t->x, buf_view(b));
     }
     if (http_backlogged(t->x))
@@ -77,6 +79,7 @@ struct take_params {
     size_t queue_count;
     uint32_t prefetch;
     struct str node;
+    enum stream_format format;
 };
 
 /* 0 means no limit: then only what the worker reads bounds what it is sent. */
@@ -96,7 +99,8 @@ static struct err read_node(struct str text, struct str *node)
     return err_none();
 }
 
-static struct err read_take_params(const struct http_request *req, struct take_params *p)
+static struct err read_take_params(struct http_exchange *x, const struct http_request *req,
+                                   struct take_params *p)
 {
     struct query_cursor c = query_open(req->query, req->arena);
     static const char *const names[] = {"queue", "prefetch", "node", NULL};
@@ -104,7 +108,7 @@ static struct err read_take_params(const struct http_request *req, struct take_p
     bool more;
     unsigned seen = 0;
     *p = (struct take_params){.prefetch = 1};
-    TRY(api_check_media(req));
+    TRY(api_stream_format(x, req, &p->format));
     for (;;) {
         TRY(query_next(&c, &more, &name, &value));
         if (!more)
@@ -133,7 +137,7 @@ void api_take(ROUTE_ARGS)
         api_reply_error(x, &err, "Allow: GET\r\n");
         return;
     }
-    struct err err = read_take_params(req, &p);
+    struct err err = read_take_params(x, req, &p);
     if (err.code == ERR_OK && req->worker_id.len)
         err = job_check_name(req->worker_id, "Worker-Id");
     if (err.code != ERR_OK) {
@@ -143,6 +147,7 @@ void api_take(ROUTE_ARGS)
     struct take_stream *t = ALLOC(struct take_stream);
     t->api = a;
     t->x = x;
+    t->format = p.format;
     struct stream_spec spec = {.queues = p.queues,
                                .queue_count = p.queue_count,
                                .prefetch = p.prefetch,
@@ -159,20 +164,21 @@ void api_take(ROUTE_ARGS)
     }
     list_init(&t->node);
     list_append(&a->streams, &t->node);
-    t->packed = api_replies_packed(x);
-    http_stream_begin(x, 200,
-                      t->packed ? STR("application/vnd.zizq.msgpack-stream")
-                                : STR("application/x-ndjson"),
-                      on_peer_closed, t);
+    http_stream_begin(x, 200, api_stream_type(t->format), on_peer_closed, t);
     http_stream_on_drain(x, on_drained);
 }
 
 void api_heartbeat(struct api *a)
 {
+    static const struct str beats[FORMATS] = {
+        [FORMAT_LINES] = {"\n", 1},
+        [FORMAT_SSE] = {": heartbeat\n\n", 13},
+        [FORMAT_PACKED] = {"\0\0\0\0", 4},
+    };
     for (struct list *n = a->streams.next; n != &a->streams; n = n->next) {
         struct take_stream *t = LIST_OF(n, struct take_stream, node);
         if (t->stream && !http_backlogged(t->x))
-            http_stream_write(t->x, t->packed ? STR("\0\0\0\0") : STR("\n"));
+            http_stream_write(t->x, beats[t->format]);
     }
     api_events_heartbeat(a->events);
 }

@@ -352,6 +352,27 @@ describe('asking for a stream', () => {
             /Worker-Id/);
     });
 
+    it('comes_as_server_sent_events_to_who_asks_for_them', async () => {
+        const queue = queueName();
+        const { id } = await server.enqueue({ queue, payload: { text: 'a\nb' } });
+        const wire = await server.wire();
+        wire.send(rawGet(`/jobs/take?queue=${queue}`, 'Accept: text/event-stream\r\n'));
+        const head = await wire.head();
+        assert.equal(head.status, 200);
+        assert.equal(head.headers['content-type'], 'text/event-stream');
+        let text = '';
+        while (!/^: heartbeat\n\n/m.test(text)) {
+            text += await wire.bytes(parseInt(await wire.before('\r\n'), 16));
+            await wire.before('\r\n');
+        }
+        const [, data] = /^data: (.*)\n\n/.exec(text);
+        const job = JSON.parse(data);
+        assert.equal(job.id, id);
+        assert.deepEqual(job.payload, { text: 'a\nb' });
+        assert.match(job.token, /^[0-9a-f]{16}$/);
+        wire.close();
+    });
+
     it('is_refused_with_HEAD_which_could_not_show_the_jobs', async () => {
         const queue = queueName();
         const { id } = await server.enqueue({ queue });
