@@ -148,7 +148,8 @@ static void enqueue(struct sim *s)
         specs[i].payload = folds && sim_chance(s, 80)
                                ? batch_up(s, &specs[i], texts[i], PAYLOAD_LARGE)
                                : some_payload(s, texts[i], PAYLOAD_LARGE, s->ledger.count);
-        /* What is evaluated first is stored later: whoever holds a key may let go till then. */
+        /* What is evaluated or looked at first is stored later: whoever holds a key may let go till
+         * then. */
         t->batched |= specs[i].batch.key.len > 0;
         t->held[i] = !folds && is_key_held(s, specs, i);
         deps[i].count = 0;
@@ -156,9 +157,11 @@ static void enqueue(struct sim *s)
             depend_some(s, t, specs, i, &deps[i]);
         t->jobs[i] = ledger_add(&s->ledger, &specs[i], queue, type, group, s->now);
         depend_note(t, &specs[i], i, &deps[i]);
+        t->batched |= deps[i].count && s->settings.depend_slice;
         t->jobs[i]->may_vanish = s->sweeps > 0;
     }
     for (size_t i = 0; t->batched && i < count; i++) {
+        t->held[i] = false;
         t->jobs[i]->late = true;
         t->jobs[i]->patched |= PATCH_READY_AT;
     }

@@ -40,7 +40,9 @@ void depend_some(struct sim *s, struct ticket *t, struct enqueue *specs, size_t 
                 continue;
             d->jobs[d->count] = m;
             id = m->id;
-            t->needs_others |= ledger_there(&s->ledger, m, s->now) != YES;
+            /* Those that are looked at later may be gone by then. */
+            t->needs_others |=
+                s->settings.depend_slice > 0 || ledger_there(&s->ledger, m, s->now) != YES;
         }
         id_encode(id, d->bytes + d->count * DEPEND_ID_LEN);
         d->count++;

@@ -63,6 +63,7 @@ static struct backend_settings some_settings(struct sim *s)
                    .lost_worker_min_held = {sim_chance(s, 50) ? 0 : (int64_t)sim_draw(s, 20000)},
                    .cron_skip_missed = sim_chance(s, 40),
                    .hand_out_max = sim_chance(s, 60) ? 0 : 1 + (uint32_t)sim_draw(s, 8)},
+        .depend_slice = sim_chance(s, 50) ? 0 : 1 + (uint32_t)sim_draw(s, 4),
         .sync = s->profile.sync,
         .event_retention = {sim_chance(s, 20) ? 0 : (int64_t)1000 * 86400 * 1000},
         .event_max_bytes = UINT64_MAX / 2,

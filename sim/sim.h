@@ -145,7 +145,7 @@ struct ticket {
     bool needs_others; /* enqueue: jobs that may be gone are waited for */
     size_t setting;    /* of retrying */
     bool dry;          /* a change of many, only tried */
-    bool batched;      /* enqueue: with batch keys */
+    bool batched;      /* enqueue: with batch keys, or many dependencies: applied later */
     instant at;
     uint64_t batch;               /* the newest batch that had begun */
     struct mjob **jobs;           /* what it is about */

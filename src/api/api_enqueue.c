@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "api/api_internal.h"
+#include "core/depend.h"
 
 static void submit(struct api *a, struct http_exchange *x, const struct http_request *req,
                    const struct enqueue *specs, size_t count, reply_fn done)
@@ -70,11 +71,14 @@ static struct err decode_list(struct api *a, struct json_cursor *c, struct arena
                               struct specs *specs)
 {
     bool more;
+    size_t depends = 0;
     TRY(json_enter_array(c));
     for (;;) {
         TRY(json_next_element(c, &more));
         if (!more)
             return err_none();
+        if (specs->count == ENQUEUE_JOBS_MAX)
+            return err_make(ERR_TOO_MANY, "jobs: at most %d in one request", ENQUEUE_JOBS_MAX);
         struct err err = api_decode_job(a, c, arena, add_spec(specs, arena));
         if (err.code != ERR_OK) {
             char inner[sizeof err.msg];
@@ -82,6 +86,10 @@ static struct err decode_list(struct api *a, struct json_cursor *c, struct arena
             snprintf(err.msg, sizeof err.msg, "jobs[%zu]: %.*s", specs->count - 1, 170, inner);
             return err;
         }
+        depends += depend_count(specs->at[specs->count - 1].options.depends_on);
+        if (depends > ENQUEUE_DEPENDS_MAX)
+            return err_make(ERR_TOO_MANY, "jobs[%zu]: depends_on: at most %d in one request",
+                            specs->count - 1, ENQUEUE_DEPENDS_MAX);
     }
 }
 

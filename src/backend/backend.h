@@ -92,6 +92,7 @@ struct backend_settings {
     uint64_t min_free_space; /* bytes; below it nothing new is accepted, below half of it nothing at
                                 all */
     uint32_t metrics_queues; /* at most so many have counts of their own */
+    uint32_t depend_slice; /* jobs that new ones are to wait for, looked at in a turn; 0: default */
 };
 
 struct backend;

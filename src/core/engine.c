@@ -87,6 +87,7 @@ void engine_free(struct engine *e)
     btree_fini(&e->live_order);
     btree_fini(&e->unique);
     engine_depend_fini(e);
+    idmap_fini(&e->seen);
     engine_fold_fini(e);
     engine_avoid_fini(e);
     engine_gang_fini(e);

@@ -82,6 +82,19 @@ NODISCARD struct err engine_enqueue(struct engine *e, instant now, const struct 
  * engine_enqueue, in the same turn. */
 NODISCARD struct err engine_depend_check(struct engine *e, instant now, const struct enqueue *specs,
                                          size_t count);
+/* The same in steps, if they are very many: looks at `most` of them from that place on, zero at
+ * first, and moves it; at->job is count when all were seen. What was seen is kept, and counts for
+ * engine_enqueue, until as many have released it as hold it: a job that is deleted meanwhile counts
+ * as deleted right after the enqueue. */
+struct depend_place {
+    size_t job, id;
+};
+NODISCARD struct err engine_depend_look(struct engine *e, instant now, const struct enqueue *specs,
+                                        size_t count, struct depend_place *at, size_t most);
+void engine_depend_hold(struct engine *e);
+void engine_depend_release(struct engine *e);
+/* How many jobs they wait for, all in all. */
+size_t engine_depend_total(const struct enqueue *specs, size_t count);
 
 /* The job into which an enqueue with this batch key may be folded: open, ready, and never
  * handed out so far. `now` has it without payload; `stored` is its first record, with payload. */

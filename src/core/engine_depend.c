@@ -49,72 +49,14 @@ void engine_blocked_remove(struct engine *e, struct queue *q, const struct job *
 
 /* --- the beginning of a job --- */
 
-/* Whether the end of one of them, if it has come, is as good as its completion. */
+/* Whether the end of one of them, if it has come, is as good as its completion. Gone is one that
+ * was deleted before it ended. */
 static bool is_met(const struct job_options *o, enum status status)
 {
     if (status == STATUS_COMPLETED)
         return true;
-    return status == STATUS_DEAD &&
+    return (status == STATUS_DEAD || status == STATUS_GONE) &&
            (o->depend_when == DEPEND_ALL_ENDED || o->depend_death == DEPEND_RUN);
-}
-
-static struct err status_now(struct engine *e, instant now, struct id id, enum status *status)
-{
-    struct arena scratch = {0};
-    struct job job;
-    struct job_extent extent;
-    struct err err = engine_read(e, now, id, false, &scratch, &job, &extent);
-    *status = err.code == ERR_OK ? job.state.status : STATUS_GONE;
-    arena_fini(&scratch);
-    return err;
-}
-
-static struct err check_one(struct engine *e, instant now, const struct enqueue *spec, size_t place,
-                            bool batched)
-{
-    struct str ids = spec->options.depends_on;
-    for (size_t i = 0; i < depend_count(ids); i++) {
-        struct id id = depend_at(ids, i);
-        enum status status;
-        uint32_t index;
-        if (depend_is_earlier(id, &index)) {
-            if (batched)
-                return err_make(ERR_UNPROCESSABLE,
-                                "depends_on[%zu]: where some jobs are batched, only ids can name "
-                                "jobs",
-                                i);
-            if (index >= place)
-                return err_make(ERR_UNPROCESSABLE,
-                                "depends_on[%zu]: %u is not an earlier job of this request", i,
-                                index);
-            continue;
-        }
-        struct err err = status_now(e, now, id, &status);
-        if (err.code == ERR_NOT_FOUND)
-            return err_make(ERR_UNPROCESSABLE,
-                            "depends_on[%zu]: %s (one whose retention was over when it ended is "
-                            "gone, too)",
-                            i, err.msg);
-        TRY(err);
-    }
-    return err_none();
-}
-
-struct err engine_depend_check(struct engine *e, instant now, const struct enqueue *specs,
-                               size_t count)
-{
-    bool any = false, batched = false;
-    for (size_t i = 0; i < count; i++) {
-        any |= specs[i].options.depends_on.len > 0;
-        batched |= specs[i].batch.key.len > 0;
-    }
-    for (size_t i = 0; any && i < count; i++) {
-        struct err err = check_one(e, now, &specs[i], i, batched);
-        if (err.code == ERR_UNPROCESSABLE && count > 1)
-            return err_make(err.code, "jobs[%zu]: %s", i, err.msg);
-        TRY(err);
-    }
-    return err_none();
 }
 
 /* --- what is to be told to those who wait --- */
@@ -148,10 +90,10 @@ void engine_depend_ended(struct engine *e, struct id id, enum depend_end end)
     add_settling(e, &s);
 }
 
-/* The job `who` alone is to hear of a death that came before it was made. */
-static void tell_later(struct engine *e, struct id id, struct id who)
+/* The job `who` alone is to hear of an end that came before it was made. */
+static void tell_later(struct engine *e, struct id id, enum depend_end end, struct id who)
 {
-    struct settling s = {.seq = e->settle_seq++, .id = id, .end = DEPEND_DEAD, .upto = who};
+    struct settling s = {.seq = e->settle_seq++, .id = id, .end = end, .upto = who};
     s.at = who.lo ? (struct id){who.hi, who.lo - 1} : (struct id){who.hi - 1, UINT64_MAX};
     add_settling(e, &s);
 }
@@ -169,7 +111,7 @@ struct err engine_depend_begin(struct engine *e, instant now, const struct enque
             id = earlier[index].job.id;
             status = earlier[index].job.state.status;
         } else {
-            TRY(status_now(e, now, id, &status));
+            TRY(engine_depend_status(e, now, id, &status));
         }
         if (depend_has(ids, id))
             continue;
@@ -177,8 +119,8 @@ struct err engine_depend_begin(struct engine *e, instant now, const struct enque
         if (is_met(&job->options, status))
             continue;
         depend_add(&left, id);
-        if (status == STATUS_DEAD)
-            tell_later(e, id, job->id);
+        if (status == STATUS_DEAD || status == STATUS_GONE)
+            tell_later(e, id, status == STATUS_DEAD ? DEPEND_DEAD : DEPEND_REMOVED, job->id);
     }
     job->options.depends_on = ids;
     job->state.extras.waits_for = left;
@@ -194,10 +136,10 @@ struct err engine_depend_again(struct engine *e, instant now, const struct job *
     *waits_for = depend_new(a, depend_count(ids));
     for (size_t i = 0; i < depend_count(ids); i++) {
         enum status status;
-        struct err err = status_now(e, now, depend_at(ids, i), &status);
+        struct err err = engine_depend_status(e, now, depend_at(ids, i), &status);
         if (err.code != ERR_OK && err.code != ERR_NOT_FOUND)
             return err;
-        if (err.code == ERR_OK && !is_met(&job->options, status))
+        if (err.code == ERR_OK && status != STATUS_GONE && !is_met(&job->options, status))
             depend_add(waits_for, depend_at(ids, i));
     }
     return err_none();

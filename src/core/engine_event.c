@@ -65,6 +65,7 @@ void engine_changed(struct engine *e, instant now, const struct job_event *what)
     }
     if (ev.removed || ev.to == STATUS_GONE || lifecycle_is_terminal(ev.to))
         engine_gang_leave(e, ev.id);
+    engine_depend_changed(e, &ev);
     e->port.put_event(e->port.ctx, &ev);
     if (e->port.meter)
         meter_event(e->port.meter, &ev);

@@ -194,8 +194,11 @@ struct engine {
     uint32_t plan_round;
     uint64_t plan_search;     /* see struct taker */
     struct btree waiting_for; /* major: hash of a job that others wait for; those that do */
-    struct list settling;     /* ends of jobs of which not all were told that wait for them */
-    uint64_t settle_seq;      /* of the next record of such an end */
+    struct idmap
+        seen; /* status + 1 of jobs that new ones are to wait for; see engine_depend_look.c */
+    uint32_t looking;     /* those who look */
+    struct list settling; /* ends of jobs of which not all were told that wait for them */
+    uint64_t settle_seq;  /* of the next record of such an end */
     struct list dirty, hungry, all_waiters, takers;
     struct list fed;        /* hungry ones for which there is no job, in this dispatch */
     struct list any_takers; /* struct sub.all of those of all queues */
@@ -433,6 +436,14 @@ void engine_crons_free(struct crons *c);
 struct err engine_cron_due(struct engine *e, instant now, struct id id);
 void engine_crons_restored(struct engine *e, instant now);
 void engine_crons_check(const struct engine *e);
+
+/* engine_depend_look.c */
+/* Its status, as it is or as it was seen. ERR_NOT_FOUND; of one that was deleted since it was seen,
+ * before it ended, the status is gone. */
+NODISCARD struct err engine_depend_status(struct engine *e, instant now, struct id id,
+                                          enum status *status);
+/* A job that may have been seen has another status. */
+void engine_depend_changed(struct engine *e, const struct job_event *ev);
 
 /* engine_depend.c */
 /* A job that has just been made: what it waits for, and whether it is blocked. earlier are the

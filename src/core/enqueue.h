@@ -7,6 +7,10 @@
 #include "core/job.h"
 #include "core/retry.h"
 
+/* Of one request, which is applied at once: so many take some ten milliseconds. */
+#define ENQUEUE_JOBS_MAX    20000
+#define ENQUEUE_DEPENDS_MAX 50000 /* jobs that all of them wait for */
+
 struct enqueue {
     struct str queue, type, payload; /* checked by the caller: job_check_name, valid JSON */
     uint16_t priority;

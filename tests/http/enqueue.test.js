@@ -278,4 +278,20 @@ describe('many jobs are enqueued at once', () => {
         const last = res.json.jobs[4999];
         assert.equal((await server.job(last.id)).payload, 4999);
     });
+
+    it('and_they_are_not_too_many', async () => {
+        const queue = queueName();
+        const some = (length, fields = {}) => ({ jobs: Array.from({ length },
+            () => ({ queue, type: 't', payload: 1, ...fields })) });
+        assertError(await server.post('/jobs/bulk', some(20001)), 400, 'too_many',
+            /^jobs: at most 20000 in one request/);
+        const { id } = await server.enqueue({ queue: queueName() });
+        assertError(await server.post('/jobs/bulk', some(501, { depends_on: Array(100).fill(id) })),
+            400, 'too_many', /^jobs\[500\]: depends_on: at most 50000 in one request/);
+        assert.equal((await server.get(`/jobs/count?queue=${queue}`)).json.count, 0);
+        const { status, json } = await server.post('/jobs/bulk',
+            some(500, { depends_on: Array(100).fill(id) }));
+        assert.equal(status, 201);
+        assert.deepEqual((await server.job(json.jobs[499].id)).waits_for, [id]);
+    });
 });

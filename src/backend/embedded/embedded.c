@@ -131,6 +131,7 @@ static struct err fail_over(struct embedded *b, struct turn *failed, struct err 
     release(b, failed, &why);
     release(b, built, &why);
     embedded_scan_abort_all(b, &why);
+    embedded_intake_abort_all(b, &why);
     embedded_fold_abort_all(b, &why);
     embedded_streams_end(b);
     return err_none();
@@ -194,6 +195,7 @@ static struct err advance(struct embedded *b)
     TRY(embedded_events_purge(b, &more_events));
     b->more_due |= more_events;
     TRY(embedded_scan_step(b));
+    TRY(embedded_intake_step(b));
     bool more;
     TRY(engine_settle(b->engine, b->now, SETTLE_PER_TURN, &more));
     b->more_due |= more;
@@ -262,7 +264,7 @@ static bool next_due(const struct backend *base, instant *at)
     const struct embedded *b = (const struct embedded *)base;
     bool work = b->building->batch.count || b->building->count || b->events.writer.count ||
                 b->more_due || b->stirred || (!b->starved && again(b));
-    if ((work && !b->committing) || !list_is_empty(&b->scans)) {
+    if ((work && !b->committing) || !list_is_empty(&b->scans) || !list_is_empty(&b->intakes)) {
         *at = b->now;
         return true;
     }
@@ -283,7 +285,7 @@ static bool is_idle(const struct backend *base)
     const struct embedded *b = (const struct embedded *)base;
     return !b->committing && b->building->count == 0 && b->building->batch.count == 0 &&
            b->events.writer.count == 0 && list_is_empty(&b->scans) && list_is_empty(&b->asking) &&
-           list_is_empty(&b->folds);
+           list_is_empty(&b->folds) && list_is_empty(&b->intakes);
 }
 
 const struct engine *embedded_engine(const struct backend *base)
@@ -317,6 +319,7 @@ static void free_backend(struct backend *base)
         store_wait(b->env.store);
     embedded_ahead_close(b);
     embedded_scan_free_all(b);
+    embedded_intake_free_all(b);
     embedded_fold_free_all(b);
     embedded_ask_free_all(b);
     for (int i = 0; i < TURNS; i++) {
@@ -369,6 +372,7 @@ struct err embedded_new(const struct backend_settings *settings, const struct en
     list_init(&b->asking);
     list_init(&b->asks);
     list_init(&b->folds);
+    list_init(&b->intakes);
     list_init(&b->events.reads);
     b->lanes.seed = rng_next(&b->env.rng);
     b->meter = meter_new(settings->metrics_queues, rng_next(&b->env.rng));

@@ -38,25 +38,51 @@ static struct err refuse(struct embedded *b, const struct command *c)
 {
     if (rows[c->kind].writes != NOTHING)
         TRY(embedded_refuse_to_store(b, c->kind));
-    TRY(embedded_policy_check(b, c));
-    if (c->kind != CMD_ENQUEUE)
-        return err_none();
-    TRY(engine_depend_check(b->engine, b->now, c->enqueue.specs, c->enqueue.count));
-    return engine_gang_check(b->engine, c->enqueue.specs, c->enqueue.count);
+    return embedded_policy_check(b, c);
+}
+
+static void handle(struct embedded *b, const struct command *c)
+{
+    rows[c->kind].handle(b, c, embedded_effect(b, c->done, c->ctx));
+}
+
+void embedded_enqueue_checked(struct embedded *b, const struct command *c)
+{
+    struct err refused = refuse(b, c);
+    if (refused.code == ERR_OK)
+        refused = engine_gang_check(b->engine, c->enqueue.specs, c->enqueue.count);
+    if (refused.code != ERR_OK)
+        embedded_effect(b, c->done, c->ctx)->err = refused;
+    else if (embedded_fold_is_wanted(c))
+        embedded_fold_start(b, c);
+    else
+        handle(b, c);
+}
+
+static void enqueue(struct embedded *b, const struct command *c)
+{
+    if (embedded_intake_is_wanted(b, c)) {
+        embedded_intake_start(b, c);
+        return;
+    }
+    struct err err = engine_depend_check(b->engine, b->now, c->enqueue.specs, c->enqueue.count);
+    if (err.code != ERR_OK)
+        embedded_effect(b, c->done, c->ctx)->err = err;
+    else
+        embedded_enqueue_checked(b, c);
 }
 
 void embedded_submit(struct backend *base, const struct command *c)
 {
     struct embedded *b = (struct embedded *)base;
-    const struct row *row = &rows[c->kind];
     embedded_refresh_now(b);
     struct err refused = refuse(b, c);
     if (refused.code != ERR_OK)
         embedded_effect(b, c->done, c->ctx)->err = refused;
-    else if (row->shape == SCAN)
-        row->handle(b, c, NULL); /* it answers in a turn of its own */
-    else if (c->kind == CMD_ENQUEUE && embedded_fold_is_wanted(c))
-        embedded_fold_start(b, c);
+    else if (rows[c->kind].shape == SCAN)
+        rows[c->kind].handle(b, c, NULL); /* it answers in a turn of its own */
+    else if (c->kind == CMD_ENQUEUE)
+        enqueue(b, c);
     else
-        row->handle(b, c, embedded_effect(b, c->done, c->ctx));
+        handle(b, c);
 }

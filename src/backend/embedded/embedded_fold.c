@@ -65,6 +65,7 @@ struct fold {
     struct ask *ask;
     reply_fn done;
     void *ctx;
+    bool holds; /* see engine_depend_hold */
 };
 
 /* --- lanes --- */
@@ -406,6 +407,8 @@ static void begin_next(struct embedded *b)
 static void leave(struct fold *f)
 {
     struct embedded *b = f->b;
+    if (f->holds)
+        engine_depend_release(b->engine);
     for (size_t i = 0; i < f->slot_count; i++)
         lane_leave(b, &f->all[i]);
     fold_free(f);
@@ -458,21 +461,6 @@ bool embedded_fold_is_wanted(const struct command *c)
     return false;
 }
 
-static struct enqueue own_spec(struct arena *a, const struct enqueue *spec)
-{
-    struct enqueue own = *spec;
-    own.queue = arena_copy(a, spec->queue);
-    own.type = arena_copy(a, spec->type);
-    own.payload = arena_copy(a, spec->payload);
-    own.unique_key = arena_copy(a, spec->unique_key);
-    own.batch.key = arena_copy(a, spec->batch.key);
-    own.batch.when = arena_copy(a, spec->batch.when);
-    own.batch.fold = arena_copy(a, spec->batch.fold);
-    own.options = job_options_copy(a, &spec->options);
-    own.batch.open = false;
-    return own;
-}
-
 static size_t bytes_of(const struct enqueue *spec)
 {
     const struct job_batch *b = &spec->batch;
@@ -514,7 +502,8 @@ void embedded_fold_start(struct embedded *b, const struct command *c)
     f->becomes = arena_zero(&f->arena, f->count * sizeof(struct target *));
     f->folded = arena_zero(&f->arena, f->count * sizeof *f->folded);
     for (size_t i = 0; i < f->count; i++) {
-        f->specs[i] = own_spec(&f->arena, &c->enqueue.specs[i]);
+        f->specs[i] = embedded_own_spec(&f->arena, &c->enqueue.specs[i]);
+        f->specs[i].batch.open = false;
         f->bytes += bytes_of(&f->specs[i]);
     }
     list_init(&f->node);
@@ -527,6 +516,10 @@ void embedded_fold_start(struct embedded *b, const struct command *c)
         finish(f, err_make(ERR_BUSY, "%zu batched enqueues wait already", b->fold_count - 1));
         return;
     }
+    /* What they wait for was looked at; it may be very many. */
+    f->holds = engine_depend_total(f->specs, f->count) > 0;
+    if (f->holds)
+        engine_depend_hold(b->engine);
     find_slots(f);
     if (has_its_turn(f))
         go_on(f);

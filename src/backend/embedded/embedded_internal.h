@@ -103,7 +103,9 @@ struct embedded {
     struct list folds;           /* enqueues of batched jobs under way */
     struct strmap lanes;         /* batch key → those of them that have it */
     size_t fold_count, fold_bytes;
-    bool folds_begin; /* inside of begin_next */
+    bool folds_begin;    /* inside of begin_next */
+    struct list intakes; /* enqueues that wait for very many jobs, which are looked at */
+    size_t intake_count, intake_bytes;
     enum health health;
     struct err broken;    /* what the store says contradicts itself: the process must end */
     struct err failure;   /* iff HEALTH_FAILED */
@@ -161,6 +163,8 @@ struct err embedded_no_space(const struct embedded *b);
 void embedded_submit(struct backend *base, const struct command *c);
 /* Why a command that stores is not accepted now, if so. */
 struct err embedded_refuse_to_store(struct embedded *b, enum command_kind kind);
+/* An enqueue whose dependencies were looked at: it is applied, or refused for another reason. */
+void embedded_enqueue_checked(struct embedded *b, const struct command *c);
 
 /* What handles a command, in the file of its subject. The reply is its own; that of a scan, which
  * answers later, is NULL. */
@@ -245,6 +249,18 @@ struct err embedded_ask(struct embedded *b, struct eval_request *r, void *owner,
 void embedded_ask_cancel(struct ask *ask);
 /* Forgets all; the evaluator must not answer any more. */
 void embedded_ask_free_all(struct embedded *b);
+
+/* embedded_intake.c */
+/* A copy in the arena. */
+struct enqueue embedded_own_spec(struct arena *a, const struct enqueue *spec);
+/* Whether the jobs of an enqueue wait for so many that these are looked at over several turns. */
+bool embedded_intake_is_wanted(const struct embedded *b, const struct command *c);
+void embedded_intake_start(struct embedded *b, const struct command *c);
+/* Works on them for a bounded time; they answer through effects. */
+NODISCARD struct err embedded_intake_step(struct embedded *b);
+void embedded_intake_abort_all(struct embedded *b, const struct err *why);
+/* Forgets all without an answer. */
+void embedded_intake_free_all(struct embedded *b);
 
 /* embedded_fold.c */
 /* Whether any job of an enqueue is batched. */

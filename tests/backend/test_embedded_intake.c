@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Enqueues of jobs that wait for very many others, which are looked at over several turns. */
+
+#include "yard.h"
+
+#include "core/depend.h"
+
+#define Y    struct yard *y = *state
+#define DEPS 20 /* of each job */
+#define JOBS 5
+
+struct request {
+    struct id deps[DEPS];
+    char bytes[DEPS * DEPEND_ID_LEN];
+    struct enqueue specs[JOBS];
+};
+
+static int setup(void **state)
+{
+    int failed = yard_setup(state);
+    struct yard *y = *state;
+    y->settings.depend_slice = 10;
+    yard_restart(y);
+    return failed;
+}
+
+/* JOBS jobs that wait for the same ones, which are there. */
+static void make(struct yard *y, struct request *r)
+{
+    for (int i = 0; i < DEPS; i++) {
+        r->deps[i] = yard_add(y, "first");
+        id_encode(r->deps[i], (uint8_t *)r->bytes + i * DEPEND_ID_LEN);
+    }
+    for (int i = 0; i < JOBS; i++) {
+        r->specs[i] = yard_spec("then");
+        r->specs[i].options.depends_on = (struct str){r->bytes, sizeof r->bytes};
+    }
+}
+
+static void send(struct yard *y, struct request *r, struct answer *to)
+{
+    *to = (struct answer){0};
+    yard_send(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {r->specs, JOBS}}, to);
+    /* The request's memory is borrowed for the call. */
+    memset(r->bytes, 0xff, sizeof r->bytes);
+    memset(r->specs, 0xff, sizeof r->specs);
+}
+
+static unsigned turns_until(struct yard *y, const struct answer *a)
+{
+    unsigned turns = 0;
+    for (; !a->came; turns++) {
+        assert_true(turns < 100);
+        yard_turn(y);
+    }
+    return turns;
+}
+
+static void remove_job(struct yard *y, struct id id)
+{
+    struct answer a = {0};
+    yard_ask(y, (struct command){.kind = CMD_REMOVE, .id = id}, &a);
+    assert_ok(a.err);
+}
+
+static void they_take_turns_in_which_others_are_served(void **state)
+{
+    Y;
+    struct request r;
+    struct answer many, one = {0};
+    make(y, &r);
+    send(y, &r, &many);
+    yard_enqueue(y, "other", &one);
+    assert_true(turns_until(y, &one) < 4);
+    assert_int_equal(many.came, 0);
+    assert_true(turns_until(y, &many) > 4);
+    assert_ok(many.err);
+    assert_int_equal(many.count, JOBS);
+    assert_int_equal(yard_status(y, many.ids[JOBS - 1]), STATUS_BLOCKED);
+    yard_restart(y);
+    for (int i = 0; i < DEPS; i++) {
+        assert_int_equal(yard_status(y, many.ids[0]), STATUS_BLOCKED);
+        remove_job(y, r.deps[i]);
+    }
+}
+
+static void all_are_refused_if_one_of_them_waits_for_nobody(void **state)
+{
+    Y;
+    struct request r;
+    struct answer a;
+    make(y, &r);
+    remove_job(y, r.deps[DEPS - 1]);
+    send(y, &r, &a);
+    turns_until(y, &a);
+    assert_code(a.err, ERR_UNPROCESSABLE);
+    assert_ptr_equal(strstr(a.err.msg, "jobs[0]: depends_on[19]: there is no job "), a.err.msg);
+    struct answer count = {0};
+    struct str then = STR("then");
+    yard_ask(y,
+             (struct command){.kind = CMD_COUNT,
+                              .list = {.filter = {.queues = &then, .queue_count = 1}}},
+             &count);
+    assert_int_equal(count.count, 0);
+}
+
+static void what_happens_meanwhile_counts_as_if_it_came_after(void **state)
+{
+    Y;
+    struct request r;
+    struct answer a;
+    make(y, &r);
+    r.specs[0].options.depend_death = DEPEND_DIE;
+    for (int i = 1; i < JOBS; i++) /* all but the last of them */
+        r.specs[i].options.depends_on.len -= DEPEND_ID_LEN;
+    send(y, &r, &a);
+    yard_turn(y);
+    yard_turn(y);
+    yard_turn(y);
+    assert_int_equal(a.came, 0);
+    /* Each has been seen. One completes and is gone, one is deleted. */
+    struct stream s = {0};
+    struct answer done = {0};
+    yard_stream(y, "first", 1, &s);
+    while (s.count == 0)
+        yard_turn(y);
+    assert_int_equal(a.came, 0);
+    yard_send(y, (struct command){.kind = CMD_SUCCEED, .run = {.id = s.ids[0]}}, &done);
+    yard_turn(y);
+    assert_int_equal(a.came, 0);
+    struct answer removed = {0};
+    yard_send(y, (struct command){.kind = CMD_REMOVE, .id = r.deps[DEPS - 1]}, &removed);
+    turns_until(y, &a);
+    assert_ok(removed.err);
+    assert_ok(done.err);
+    assert_ok(a.err);
+    yard_settle(y);
+    assert_int_equal(yard_status(y, a.ids[0]), STATUS_DEAD);
+    assert_int_equal(yard_status(y, a.ids[2]), STATUS_BLOCKED);
+}
+
+static void a_disk_that_gets_full_ends_them(void **state)
+{
+    Y;
+    struct request r;
+    struct answer a, one = {0};
+    make(y, &r);
+    send(y, &r, &a);
+    yard_faults(y, (struct memory_faults){.fail = ERR_DISK_FULL});
+    yard_enqueue(y, "other", &one);
+    turns_until(y, &a);
+    assert_code(a.err, ERR_DISK_FULL);
+    yard_faults(y, (struct memory_faults){0});
+}
+
+static void a_server_that_stops_drops_them(void **state)
+{
+    Y;
+    struct request r;
+    struct answer a;
+    make(y, &r);
+    send(y, &r, &a);
+    yard_turn(y);
+    yard_crash(y);
+    assert_int_equal(a.came, 0);
+}
+
+#define INTAKE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, yard_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        INTAKE_TEST(they_take_turns_in_which_others_are_served),
+        INTAKE_TEST(all_are_refused_if_one_of_them_waits_for_nobody),
+        INTAKE_TEST(what_happens_meanwhile_counts_as_if_it_came_after),
+        INTAKE_TEST(a_disk_that_gets_full_ends_them),
+        INTAKE_TEST(a_server_that_stops_drops_them),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
