@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdint.h>
+#include <string.h>
 
 #include "base/must.h"
 #include "store/record.h"
@@ -26,13 +27,25 @@ static void must_equal(const struct batch *b, struct record_key key, struct str 
     must(op && op->value.at && str_eq(op->value, value));
 }
 
+/* The first version of groups and entries lacks what is empty at the end of the second. */
+static void must_follow(const struct batch *b, struct record_key key, struct str value)
+{
+    const struct batch_op *op = batch_find(b, record_key_view(&key));
+    if (value.at[0] != 1) {
+        must_equal(b, key, value);
+        return;
+    }
+    must(op && op->value.len == value.len + 1 && op->value.at[value.len] == 0);
+    must(memcmp(op->value.at + 1, value.at + 1, value.len - 1) == 0);
+}
+
 static void try_group(struct batch *b, struct str value)
 {
     struct cron_group group;
     if (!is_read(record_read_cron_group(value, ID, &group)))
         return;
     record_put_cron_group(b, &group);
-    must_equal(b, record_cron_group_key(ID), value);
+    must_follow(b, record_cron_group_key(ID), value);
 }
 
 static void try_entry(struct batch *b, struct str value)
@@ -41,7 +54,7 @@ static void try_entry(struct batch *b, struct str value)
     if (!is_read(record_read_cron_entry(value, ID, &entry)))
         return;
     record_put_cron_entry(b, &entry);
-    must_equal(b, record_cron_entry_key(ID), value);
+    must_follow(b, record_cron_entry_key(ID), value);
 }
 
 static void try_clock(struct batch *b, struct str value)

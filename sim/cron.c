@@ -14,6 +14,12 @@ static const char *const payloads[CRONS] = {"{\"c\":0}", "{\"c\":1}", "{\"c\":2}
 #define UNIQUE_ENTRY 1
 static const struct str unique_key = {"k5", 2};
 
+/* Another name for the zone there is, so that what ticks when stays known. */
+static struct str some_zone(struct sim *s)
+{
+    return sim_chance(s, 50) ? STR("UTC") : (struct str){0};
+}
+
 static void put(struct sim *s, unsigned entry)
 {
     struct cron_spec spec = {.name = str_from(names[entry]),
@@ -33,8 +39,11 @@ static void put(struct sim *s, unsigned entry)
     }
     s->put_at[entry] = s->now;
     struct ticket *t = ticket_new(s, CMD_CRON_PUT, 0);
-    struct command c = {
-        .cron_put = {.group = STR("g"), .entries = &spec, .count = 1, .whole = sim_chance(s, 20)}};
+    struct command c = {.cron_put = {.group = STR("g"),
+                                     .zone = some_zone(s),
+                                     .entries = &spec,
+                                     .count = 1,
+                                     .whole = sim_chance(s, 20)}};
     ticket_submit(t, &c);
 }
 
@@ -50,6 +59,9 @@ void cron_step(struct sim *s)
     }
     enum command_kind what = kind < 9 ? CMD_CRON_SWITCH : CMD_CRON_REMOVE;
     about.to = kind < 7 ? CRON_RESUME : CRON_PAUSE;
+    about.zone_given = !name.len && sim_chance(s, 50);
+    if (about.zone_given)
+        about.zone = some_zone(s);
     struct ticket *t = ticket_new(s, what, 0);
     struct command c = {.cron = about};
     ticket_submit(t, &c);

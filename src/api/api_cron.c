@@ -27,6 +27,16 @@ static struct err read_zone(struct json_cursor *c, struct arena *a, void *out)
     return err_none();
 }
 
+/* null takes the zone of the group away. */
+static struct err patch_zone(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct cron_command *command = out;
+    bool none;
+    command->zone_given = true;
+    TRY(json_take_null(c, &none));
+    return none ? err_none() : read_zone(c, a, &command->zone);
+}
+
 static struct err read_name(struct json_cursor *c, struct arena *a, void *out)
 {
     TRY(api_field_text(c, a, out));
@@ -89,11 +99,13 @@ static struct err decode_template(const struct api *a, struct arena *arena, stru
 
 struct group_body {
     enum cron_switch paused;
+    struct str zone;
     struct part entries;
 };
 
 static const struct field group_table[] = {
     {"paused", false, read_switch, offsetof(struct group_body, paused), true},
+    {"timezone", false, read_zone, offsetof(struct group_body, zone), true},
     {"entries", true, read_part, offsetof(struct group_body, entries)},
 };
 
@@ -150,6 +162,7 @@ static struct err decode_group(const struct api *a, const struct http_request *r
     TRY(api_decode_body(a, req, group_table, COUNT(group_table), false, &body));
     TRY(decode_entries(a, &body.entries.at, req->arena, &specs));
     put->paused = body.paused;
+    put->zone = body.zone;
     put->entries = specs.at;
     put->count = specs.count;
     put->whole = true;
@@ -227,6 +240,10 @@ static void encode_group(struct buf *b, const struct cron_view *v)
 {
     buf_lit(b, "{\"name\":");
     json_write_string(b, v->group.name);
+    if (v->group.zone.len) {
+        buf_lit(b, ",\"timezone\":");
+        json_write_string(b, v->group.zone);
+    }
     encode_pause(b, &v->group.pause);
     buf_lit(b, ",\"entries\":[");
     for (size_t i = 0; i < v->count; i++) {
@@ -333,13 +350,16 @@ void api_cron_remove(ROUTE_ARGS)
 void api_cron_patch(ROUTE_ARGS)
 {
     static const struct field table[] = {
-        {"paused", false, read_switch, offsetof(struct cron_command, to), true}};
+        {"paused", false, read_switch, offsetof(struct cron_command, to), true},
+        {"timezone", false, patch_zone, 0}};
     struct command c = {.kind = CMD_CRON_SWITCH, .done = params->count > 1 ? on_entry : on_group};
+    size_t members = params->count > 1 ? 1 : COUNT(table); /* an entry is put to be changed */
     struct err err = read_path(params, &c.cron.group, &c.cron.entry);
     if (err.code == ERR_OK)
-        err = api_decode_body(ctx, req, table, COUNT(table), false, &c.cron);
-    if (err.code == ERR_OK && c.cron.to == CRON_AS_IS)
-        err = err_make(ERR_MISSING_FIELD, "paused is required");
+        err = api_decode_body(ctx, req, table, members, false, &c.cron);
+    if (err.code == ERR_OK && c.cron.to == CRON_AS_IS && !c.cron.zone_given)
+        err =
+            err_make(ERR_MISSING_FIELD, "paused%s is required", members > 1 ? " or timezone" : "");
     api_submit(ctx, x, req, &c, err);
 }
 

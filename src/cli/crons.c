@@ -224,14 +224,18 @@ int crons_main(int argc, char **argv)
 static const char *const entry_headers[] = {"ENTRY", "STATE", "EXPRESSION", "ZONE", "NEXT",
                                             "LAST",  "QUEUE", "TYPE",       NULL};
 
-static void add_entry(struct client *c, struct table *t, struct str entry)
+/* own: the zone of the group, or empty. */
+static void add_entry(struct client *c, struct table *t, struct str entry, struct str own)
 {
     struct arena *a = &c->arena;
     struct str zone = view_text(a, entry, "timezone"), job = view_get(entry, "job");
     table_add(t, TABLE_PLAIN, view_text(a, entry, "name"));
     add_state(t, is_paused(entry));
     table_add(t, TABLE_PLAIN, view_text(a, entry, "expression"));
-    table_add(t, zone.len ? TABLE_PLAIN : TABLE_FAINT, zone.len ? zone : STR("server's"));
+    table_add(t, zone.len ? TABLE_PLAIN : TABLE_FAINT,
+              zone.len  ? zone
+              : own.len ? own
+                        : STR("server's"));
     add_when(c, t, view_time(entry, "next_enqueue_at"));
     add_when(c, t, view_time(entry, "last_enqueue_at"));
     table_add(t, TABLE_PLAIN, view_text(a, job, "queue"));
@@ -243,9 +247,10 @@ static void write_group(struct client *c, struct str group, struct buf *out)
     struct table t;
     size_t n = 0;
     table_init(&t, entry_headers);
+    struct str zone = view_text(&c->arena, group, "timezone");
     struct view_list l = view_list(view_get(group, "entries"));
     for (struct str entry; view_next(&l, &entry); n++)
-        add_entry(c, &t, entry);
+        add_entry(c, &t, entry, zone);
     if (is_paused(group))
         buf_lit(out, "The group is paused: none of its entries enqueues anything.\n");
     if (n)
@@ -274,7 +279,7 @@ static void write_entry(struct client *c, struct str entry, struct buf *out)
                                            {"resumed", "resumed_at"}};
     struct table t;
     table_init(&t, entry_headers);
-    add_entry(c, &t, entry);
+    add_entry(c, &t, entry, STR("the group's"));
     table_write(&t, out, c->colour, 0);
     table_fini(&t);
     buf_byte(out, '\n');

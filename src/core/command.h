@@ -126,6 +126,8 @@ struct runs_command {
 struct cron_command {
     struct str group, entry;
     enum cron_switch to; /* SWITCH */
+    bool zone_given;     /* SWITCH of a group: from now on its zone is this, or none if empty */
+    struct str zone;
 };
 
 /* Settings of a queue. */

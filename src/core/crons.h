@@ -22,6 +22,7 @@ struct cron_pause {
 struct cron_group {
     struct id id;
     struct str name;
+    struct str zone; /* of the entries that name none; empty: the zone of the system */
     struct cron_pause pause;
 };
 
@@ -35,7 +36,7 @@ struct cron_entry {
     struct id id, group;
     uint32_t position; /* order within the group */
     struct str name, expression;
-    struct str zone; /* empty: the zone of the system */
+    struct str zone; /* empty: the zone of the group */
     struct enqueue job;
     struct cron_clock clock; /* stored apart from the rest, which a tick does not change */
 };
@@ -50,6 +51,7 @@ struct cron_spec {
 
 struct cron_put {
     struct str group;
+    struct str zone; /* of the group, iff whole; empty: none */
     enum cron_switch paused;
     const struct cron_spec *entries;
     size_t count;

@@ -26,6 +26,7 @@ struct item {
     struct str name; /* owned */
     struct cron cron;
     const struct cron_zone *zone; /* NULL: not known, it does not tick */
+    bool inherits;                /* the zone is that of the group */
     struct cron_clock clock;
     instant armed_at; /* of its deadline, or none */
     bool kept;        /* by the put under way */
@@ -33,7 +34,7 @@ struct item {
 
 /* A group. */
 struct set {
-    struct cron_group group; /* its name is owned by crons.names */
+    struct cron_group group; /* its name is owned by crons.names; owns its zone */
     struct item **items;     /* by position */
     size_t count, cap;
 };
@@ -51,10 +52,22 @@ struct crons *engine_crons_new(uint64_t seed)
     return c;
 }
 
+static void text_free(struct str text)
+{
+    free((char *)(uintptr_t)text.at);
+}
+
 static void item_free(struct item *it)
 {
-    free((char *)(uintptr_t)it->name.at);
+    text_free(it->name);
     free(it);
+}
+
+static void set_free(struct set *s)
+{
+    text_free(s->group.zone);
+    free(s->items);
+    free(s);
 }
 
 void engine_crons_free(struct crons *c)
@@ -65,8 +78,7 @@ void engine_crons_free(struct crons *c)
             continue;
         for (size_t n = 0; n < s->count; n++)
             item_free(s->items[n]);
-        free(s->items);
-        free(s);
+        set_free(s);
     }
     strmap_fini(&c->names);
     idmap_fini(&c->sets);
@@ -82,11 +94,17 @@ struct err cron_check_name(struct str name, const char *what)
 
 /* --- the index --- */
 
+static struct str own_text(struct str text)
+{
+    return (struct str){text.len ? alloc_text(text.at, text.len) : NULL, text.len};
+}
+
 static struct set *set_add(struct engine *e, const struct cron_group *group)
 {
     struct set *s = ALLOC(struct set);
     s->group = *group;
     s->group.name = strmap_put(&e->crons->names, group->name, s);
+    s->group.zone = own_text(group->zone);
     idmap_put(&e->crons->sets, group->id, s);
     return s;
 }
@@ -151,8 +169,7 @@ static void set_drop(struct engine *e, struct set *s)
     e->port.delete_cron_group(e->port.ctx, s->group.id);
     must(idmap_remove(&e->crons->sets, s->group.id) == s);
     must(strmap_remove(&e->crons->names, s->group.name) == s);
-    free(s->items);
-    free(s);
+    set_free(s);
 }
 
 /* --- ticks --- */
@@ -239,7 +256,8 @@ struct err engine_restore_cron_entry(struct engine *e, const struct cron_entry *
     id_seen(&e->ids, entry->id);
     struct item *it = item_add(e, s, entry->id, entry->name, entry->position);
     it->cron = cron;
-    it->zone = e->port.zone(e->port.ctx, entry->zone);
+    it->inherits = entry->zone.len == 0;
+    it->zone = e->port.zone(e->port.ctx, it->inherits ? s->group.zone : entry->zone);
     it->clock = entry->clock;
     *ticks = it->zone != NULL;
     if (it->zone)
@@ -315,20 +333,29 @@ static bool same_job(const struct enqueue *a, const struct enqueue *b)
 
 #define NAME_ARG(name) (int)((name).len < 60 ? (name).len : 60), (name).at
 
+static struct err find_zone(struct engine *e, struct str name, const struct cron_zone **zone)
+{
+    *zone = e->port.zone(e->port.ctx, name);
+    if (*zone)
+        return err_none();
+    return err_make(ERR_BAD_ZONE,
+                    "there is no time zone '%.*s'; an IANA name is meant, such as Europe/Berlin",
+                    NAME_ARG(name));
+}
+
+/* group_zone: of the group once the put is done. */
 static struct err make_plan(struct engine *e, instant now, const struct set *s,
-                            const struct cron_spec *spec, struct arena *a, struct plan *p)
+                            const struct cron_spec *spec, struct str group_zone, struct arena *a,
+                            struct plan *p)
 {
     TRY(cron_check_name(spec->name, "the name of an entry"));
     TRY(cron_parse(spec->expression, &p->cron));
     if (spec->job.payload.len > CRON_PAYLOAD_MAX)
         return err_make(ERR_BAD_VALUE, "entry '%.*s': the payload has %zu bytes; %d are allowed",
                         NAME_ARG(spec->name), spec->job.payload.len, CRON_PAYLOAD_MAX);
-    p->zone = e->port.zone(e->port.ctx, spec->zone);
-    if (!p->zone)
-        return err_make(ERR_BAD_ZONE,
-                        "entry '%.*s': there is no time zone '%.*s'; an IANA name is meant, such "
-                        "as Europe/Berlin",
-                        NAME_ARG(spec->name), NAME_ARG(spec->zone));
+    struct err err = find_zone(e, spec->zone.len ? spec->zone : group_zone, &p->zone);
+    if (err.code != ERR_OK)
+        return err_make(err.code, "entry '%.*s': %s", NAME_ARG(spec->name), err.msg);
     if (!cron_next(&p->cron, p->zone, now, &p->next) || p->next.ms > now.ms + HORIZON_MS)
         return err_make(ERR_BAD_CRON, "entry '%.*s': '%.*s' never comes within the next 8 years",
                         NAME_ARG(spec->name), NAME_ARG(spec->expression));
@@ -408,6 +435,7 @@ static void apply_entry(struct engine *e, instant now, struct set *s, const stru
     if (!p->same_times) {
         it->cron = p->cron;
         it->zone = p->zone;
+        it->inherits = spec->zone.len == 0;
         it->clock.next_at = p->next;
         arm(e, it, p->next);
     }
@@ -441,15 +469,34 @@ static void settle(struct engine *e, struct set *s, bool whole)
         qsort(s->items, n, sizeof(struct item *), by_position);
 }
 
+static struct str zone_after(const struct set *s, const struct cron_put *put)
+{
+    if (put->whole)
+        return put->zone;
+    return s ? s->group.zone : (struct str){0};
+}
+
+/* True if that changed something. */
+static bool set_zone(struct set *s, struct str zone)
+{
+    if (str_eq(s->group.zone, zone))
+        return false;
+    text_free(s->group.zone);
+    s->group.zone = own_text(zone);
+    return true;
+}
+
 static struct set *apply_group(struct engine *e, instant now, struct set *s,
                                const struct cron_put *put)
 {
     bool made = !s;
+    struct str zone = zone_after(s, put);
     if (made) {
-        struct cron_group group = {id_next(&e->ids, now, &e->rng), put->group, running};
+        struct cron_group group = {id_next(&e->ids, now, &e->rng), put->group, zone, running};
         s = set_add(e, &group);
     }
-    if (turn(&s->group.pause, now, put->paused) || made)
+    bool moved = set_zone(s, zone);
+    if (turn(&s->group.pause, now, put->paused) || made || moved)
         e->port.put_cron_group(e->port.ctx, &s->group);
     return s;
 }
@@ -478,8 +525,12 @@ struct err engine_cron_put(struct engine *e, instant now, const struct cron_put 
                         CRON_GROUP_ENTRIES_MAX, put->count);
     struct set *s = strmap_get(&e->crons->names, put->group);
     struct plan *plans = arena_zero(a, put->count * sizeof *plans + 1);
+    const struct cron_zone *zone;
+    struct err err = find_zone(e, zone_after(s, put), &zone);
+    if (err.code != ERR_OK && put->whole)
+        return err_make(err.code, "timezone: %s", err.msg);
     for (size_t i = 0; i < put->count; i++)
-        TRY(make_plan(e, now, s, &put->entries[i], a, &plans[i]));
+        TRY(make_plan(e, now, s, &put->entries[i], zone_after(s, put), a, &plans[i]));
     TRY(check_twice(put));
     TRY(check_fresh(put, plans));
     TRY(check_limits(e, s, put, plans));
@@ -528,6 +579,7 @@ struct err engine_cron_read(struct engine *e, struct str group, struct str entry
         TRY(find_entry(s, entry, &only));
     out->group = s->group;
     out->group.name = arena_copy(a, s->group.name);
+    out->group.zone = arena_copy(a, s->group.zone);
     out->entries = arena_get(a, s->count * sizeof *out->entries + 1);
     if (only)
         return add_to_view(e, only, a, out);
@@ -550,6 +602,27 @@ struct err engine_cron_switch(struct engine *e, instant now, struct str group, s
         e->port.put_cron_group(e->port.ctx, &s->group);
     }
     return engine_cron_read(e, group, entry, a, out);
+}
+
+/* All that go by the zone of the group tick by the new one from now on. */
+struct err engine_cron_rezone(struct engine *e, instant now, struct str group, struct str name)
+{
+    struct set *s;
+    const struct cron_zone *zone;
+    TRY(find_set(e, group, &s));
+    TRY(find_zone(e, name, &zone));
+    if (!set_zone(s, name))
+        return err_none();
+    e->port.put_cron_group(e->port.ctx, &s->group);
+    for (size_t i = 0; i < s->count; i++) {
+        struct item *it = s->items[i];
+        if (!it->inherits || it->zone == zone)
+            continue;
+        it->zone = zone;
+        set_next(e, it, now);
+        put_clock(e, it);
+    }
+    return err_none();
 }
 
 static void remove_item(struct engine *e, struct set *s, struct item *it)

@@ -27,6 +27,9 @@ NODISCARD struct err engine_cron_put(struct engine *e, instant now, const struct
 NODISCARD struct err engine_cron_read(struct engine *e, struct str group, struct str entry,
                                       struct arena *a, struct cron_view *out);
 /* Pauses or resumes the group, or the entry if it is not empty. ERR_NOT_FOUND. */
+/* Gives the group another zone, or none if it is empty. ERR_NOT_FOUND, ERR_BAD_ZONE. */
+NODISCARD struct err engine_cron_rezone(struct engine *e, instant now, struct str group,
+                                        struct str zone);
 NODISCARD struct err engine_cron_switch(struct engine *e, instant now, struct str group,
                                         struct str entry, enum cron_switch to, struct arena *a,
                                         struct cron_view *out);

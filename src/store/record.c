@@ -36,11 +36,12 @@
  *            big-endian, varint run
  *   ENDED    byte version, id as 16 bytes big-endian, byte how it ended
  *   PAUSE    byte 0 or 1: paused, opt paused_at, opt resumed_at
- *   CRON GROUP  byte version, text name, PAUSE
+ *   CRON GROUP  byte version, text name, PAUSE; from version 2: text zone
  *   CRON ENTRY  byte version, id of the group as 16 bytes big-endian, varint position, text
  *            name, text expression, text zone, text queue, text type, varint priority, opt
  *            retry_limit, backoff as in JOB, opt completed retention ms, opt dead retention
- *            ms, unique scope and key as in JOB, text payload, FIELDS of job_options
+ *            ms, unique scope and key as in JOB, text payload, FIELDS of job_options; from
+ *            version 2: text batch key and, if it is not empty, text when, text fold
  *   CRON CLOCK  byte version, opt next_at, opt last_at, PAUSE
  *   QUEUE    byte version, byte 1 if it is paused, varint concurrency, varint concurrency per
  *            key, varint count of the rate and, if that is not 0, varint burst, varint ms, varint
@@ -255,11 +256,14 @@ static void write_pause(struct writer *w, const struct cron_pause *p)
     writer_opt(w, p->resumed_at.ms);
 }
 
+#define CRON_VERSION 2 /* of groups and entries */
+
 static void write_cron_group(struct writer *w, const struct cron_group *g)
 {
-    writer_byte(w, RECORD_VERSION);
+    writer_byte(w, CRON_VERSION);
     writer_text(w, g->name);
     write_pause(w, &g->pause);
+    writer_text(w, g->zone);
 }
 
 /* A field that is missing here would be missing in the jobs of every tick: what is not in
@@ -271,7 +275,7 @@ static void write_cron_entry(struct writer *w, const struct cron_entry *c)
 {
     const struct enqueue *job = &c->job;
     must(!instant_is_set(job->ready_at));
-    writer_byte(w, RECORD_VERSION);
+    writer_byte(w, CRON_VERSION);
     writer_id(w, c->group);
     writer_varint(w, c->position);
     writer_text(w, c->name);
@@ -289,6 +293,11 @@ static void write_cron_entry(struct writer *w, const struct cron_entry *c)
         writer_text(w, job->unique_key);
     writer_text(w, job->payload);
     write_fields(w, &job_option_fields, &job->options);
+    writer_text(w, job->batch.key);
+    if (job->batch.key.len) {
+        writer_text(w, job->batch.when);
+        writer_text(w, job->batch.fold);
+    }
 }
 
 static void write_cron_clock(struct writer *w, const struct cron_clock *c)
@@ -588,17 +597,29 @@ static struct cron_pause read_pause(struct reader *r)
 struct err record_read_cron_group(struct str value, struct id id, struct cron_group *group)
 {
     struct reader r = record_begin(value);
-    TRY(record_check_version(&r, "cron group"));
+    unsigned version;
+    TRY(record_read_version(&r, "cron group", CRON_VERSION, &version));
     group->id = id;
     group->name = reader_text(&r, "name");
     group->pause = read_pause(&r);
+    group->zone = version < 2 ? (struct str){0} : reader_text(&r, "zone");
     return record_finish(&r, "cron group");
+}
+
+static void read_cron_batch(struct reader *r, struct job_batch *b)
+{
+    b->key = reader_text(r, "batch key");
+    if (!b->key.len)
+        return;
+    b->when = reader_text(r, "when of the batch");
+    b->fold = reader_text(r, "fold of the batch");
 }
 
 struct err record_read_cron_entry(struct str value, struct id id, struct cron_entry *entry)
 {
     struct reader r = record_begin(value);
-    TRY(record_check_version(&r, "cron entry"));
+    unsigned version;
+    TRY(record_read_version(&r, "cron entry", CRON_VERSION, &version));
     *entry = (struct cron_entry){.id = id, .job.ready_at = INSTANT_NONE};
     entry->group = reader_id(&r);
     entry->position = (uint32_t)reader_varint(&r, "position", UINT32_MAX);
@@ -617,6 +638,8 @@ struct err record_read_cron_entry(struct str value, struct id id, struct cron_en
         entry->job.unique_key = reader_text(&r, "unique key");
     entry->job.payload = reader_text(&r, "payload");
     read_fields(&r, &job_option_fields, &entry->job.options);
+    if (version > 1)
+        read_cron_batch(&r, &entry->job.batch);
     return record_finish(&r, "cron entry");
 }
 

@@ -44,18 +44,26 @@ static inline struct reader record_begin(struct str value)
     return (struct reader){.value = value};
 }
 
-/* Reads the version, which decides how the rest is read; there is one so far. */
-NODISCARD static inline struct err record_check_version(struct reader *r, const char *what)
+/* Reads the version, which decides how the rest is read. */
+NODISCARD static inline struct err record_read_version(struct reader *r, const char *what,
+                                                       unsigned newest, unsigned *out)
 {
-    unsigned version = reader_byte(r, "version", UINT8_MAX);
-    if (version > RECORD_VERSION)
+    unsigned version = *out = reader_byte(r, "version", UINT8_MAX);
+    if (version > newest)
         return err_make(ERR_VERSION,
                         "a %s record has version %u and was written by a newer tenax; this one, "
-                        "tenax " TENAX_VERSION ", knows up to version %d: use the newer one",
-                        what, version, RECORD_VERSION);
+                        "tenax " TENAX_VERSION ", knows up to version %u: use the newer one",
+                        what, version, newest);
     if (version == 0)
         return err_at(ERR_CORRUPT, 0, "a %s record has no version", what);
     return err_none();
+}
+
+/* Of a kind of record that has one version so far. */
+NODISCARD static inline struct err record_check_version(struct reader *r, const char *what)
+{
+    unsigned version;
+    return record_read_version(r, what, RECORD_VERSION, &version);
 }
 
 NODISCARD static inline struct err record_finish(struct reader *r, const char *what)

@@ -229,6 +229,36 @@ describe('cron groups', () => {
         assertError(await server.get('/crons/other'), 404, 'not_found');
     });
 
+    it('tick_in_the_zone_of_the_group_unless_they_have_their_own', async () => {
+        const year = new Date().getUTCFullYear() + 1, utc = Date.UTC(year, 0, 1);
+        const entries = [entry({ name: 'tokyo' }), entry({ name: 'rome', timezone: 'Europe/Rome' })];
+        const next = (group) => group.entries.map((one) => one.next_enqueue_at);
+        const made = await putGroup(server, 'zoned', entries, { timezone: 'Asia/Tokyo' });
+        assert.equal(made.timezone, 'Asia/Tokyo');
+        assert.deepEqual(made.entries.map((one) => one.timezone), [undefined, 'Europe/Rome']);
+        assert.deepEqual(next(made), [utc - 9 * HOUR, utc - HOUR]);
+        const change = async (body) => {
+            const res = await patch(server, '/crons/zoned', body);
+            assert.equal(res.status, 200, res.text);
+            return res.json;
+        };
+        assert.deepEqual(next(await change({ paused: true })), next(made));
+        const moved = await change({ timezone: 'UTC' });
+        assert.deepEqual([moved.timezone, moved.paused, ...next(moved)],
+            ['UTC', true, utc, utc - HOUR]);
+        const one = await put(server, '/crons/zoned/entries/third', entry({ name: 'third' }));
+        assert.equal(one.json.next_enqueue_at, utc);
+        assertError(await patch(server, '/crons/zoned', { timezone: 'Mars/Olympus' }), 400,
+            'bad_time_zone');
+        assertError(await patch(server, '/crons/zoned', { timezone: '' }), 400, 'bad_time_zone');
+        assertError(await put(server, '/crons/zoned', { entries, timezone: 'Mars/Olympus' }), 400,
+            'bad_time_zone', /^timezone: /);
+        assert.equal((await getGroup(server, 'zoned')).timezone, 'UTC');
+        assert.equal((await change({ timezone: null })).timezone, undefined);
+        await change({ timezone: 'Asia/Tokyo' });
+        assert.equal((await putGroup(server, 'zoned', entries)).timezone, undefined);
+    });
+
     it('may_have_names_of_text_without_reserved_characters', async () => {
         const group = encodeURIComponent('größe/1 & 2'), name = 'täglich (um 6)';
         await putGroup(server, group, [entry({ name })]);
@@ -355,7 +385,8 @@ describe('a restart', () => {
 
     it('keeps_groups_with_all_their_state', () => withServer({}, async (server) => {
         const queue = queueName('kept');
-        await putGroup(server, 'b', [entry({ name: 'z' }), entry({ name: 'a', paused: true })]);
+        await putGroup(server, 'b', [entry({ name: 'z' }), entry({ name: 'a', paused: true })],
+            { timezone: 'Asia/Tokyo' });
         await putGroup(server, 'a', [everySecond(queue)]);
         await ticked(server, '/crons/a/entries/e');
         const paused = (await patch(server, '/crons/a', { paused: true })).json;
@@ -363,6 +394,7 @@ describe('a restart', () => {
         await server.signal('SIGKILL');
         await server.start();
         assert.deepEqual((await server.get('/crons')).json, { crons: ['a', 'b'] });
+        assert.equal(other.timezone, 'Asia/Tokyo');
         assert.deepEqual(await getGroup(server, 'b'), other);
         const again = await getGroup(server, 'a');
         assert.equal(again.paused_at, paused.paused_at);

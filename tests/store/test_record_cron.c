@@ -11,8 +11,10 @@ static const struct id GROUP = {1, 2};
 
 static struct cron_group full_group(void)
 {
-    return (struct cron_group){
-        .id = ID, .name = STR("nightly"), .pause = {true, {1700000000000}, {1700000000001}}};
+    return (struct cron_group){.id = ID,
+                               .name = STR("nightly"),
+                               .zone = STR("Asia/Tokyo"),
+                               .pause = {true, {1700000000000}, {1700000000001}}};
 }
 
 static struct cron_entry full_entry(void)
@@ -34,6 +36,7 @@ static struct cron_entry full_entry(void)
                                        .dead_retention = {5},
                                        .unique_key = STR("u"),
                                        .unique_while = UNIQUE_ACTIVE,
+                                       .batch = {STR("k"), STR("w"), STR("f"), false},
                                        .options = {.retry_policies = STR("p")}}};
 }
 
@@ -83,7 +86,7 @@ static void a_group_is_read_back(void **state)
     record_put_cron_group(b, &in);
     struct err e = record_read_cron_group(value_of(b, record_cron_group_key(ID)), ID, &out);
     assert_int_equal(e.code, ERR_OK);
-    assert_true(id_eq(out.id, ID) && str_eq(out.name, in.name));
+    assert_true(id_eq(out.id, ID) && str_eq(out.name, in.name) && str_eq(out.zone, in.zone));
     assert_same_pause(&out.pause, &in.pause);
 }
 
@@ -111,6 +114,8 @@ static void check_entry(struct batch *b, struct cron_entry in)
     assert_int_equal(x->dead_retention.ms, y->dead_retention.ms);
     assert_int_equal(x->unique_while, y->unique_while);
     assert_true(str_eq(x->unique_key, y->unique_key));
+    assert_true(str_eq(x->batch.key, y->batch.key) && str_eq(x->batch.when, y->batch.when));
+    assert_true(str_eq(x->batch.fold, y->batch.fold));
 }
 
 static void every_field_of_an_entry_is_read_back(void **state)
@@ -176,7 +181,7 @@ static void damage_is_corrupt_and_a_newer_version_is_told_apart(void **state)
         memcpy(longer, v.at, v.len);
         longer[v.len] = 0;
         assert_int_equal(kinds[i].read((struct str){longer, v.len + 1}).code, ERR_CORRUPT);
-        longer[0] = 2;
+        longer[0] = 3;
         assert_int_equal(kinds[i].read((struct str){longer, v.len}).code, ERR_VERSION);
     }
 }
@@ -211,35 +216,67 @@ static void assert_hex(struct str s, const char *expected)
     assert_string_equal(hex, expected);
 }
 
-static void version_1_has_these_bytes(void **state)
+#define ENTRY_BYTES                                                                                \
+    "00000000000000010000000000000002"                                                             \
+    "ac02"                                                                                         \
+    "0161"                                                                                         \
+    "09302036202a202a202a"                                                                         \
+    "0b4575726f70652f526f6d65"                                                                     \
+    "0171"                                                                                         \
+    "0174"                                                                                         \
+    "07"                                                                                           \
+    "04"                                                                                           \
+    "01b0ea010000000000001040e0d403"                                                               \
+    "01"                                                                                           \
+    "06"                                                                                           \
+    "020175"                                                                                       \
+    "077b2278223a317d"                                                                             \
+    "01017000"
+
+static void the_newest_versions_have_these_bytes(void **state)
 {
     struct batch *b = *state;
-    struct cron_group group = {.id = ID, .name = STR("g"), .pause = {true, {1}, INSTANT_NONE}};
+    struct cron_group group = {
+        .id = ID, .name = STR("g"), .zone = STR("z"), .pause = {true, {1}, INSTANT_NONE}};
     struct cron_entry entry = full_entry();
     struct cron_clock clock = {{300}, INSTANT_NONE, {false, INSTANT_NONE, {2}}};
     record_put_cron_group(b, &group);
     record_put_cron_entry(b, &entry);
     record_put_cron_clock(b, ID, &clock);
-    assert_hex(value_of(b, record_cron_group_key(ID)), "010167"
-                                                       "010200");
+    assert_hex(value_of(b, record_cron_group_key(ID)), "020167"
+                                                       "010200"
+                                                       "017a");
     assert_hex(value_of(b, record_cron_clock_key(ID)), "01ad0200"
                                                        "000003");
-    assert_hex(value_of(b, record_cron_entry_key(ID)), "01"
-                                                       "00000000000000010000000000000002"
-                                                       "ac02"
-                                                       "0161"
-                                                       "09302036202a202a202a"
-                                                       "0b4575726f70652f526f6d65"
-                                                       "0171"
-                                                       "0174"
-                                                       "07"
-                                                       "04"
-                                                       "01b0ea010000000000001040e0d403"
-                                                       "01"
-                                                       "06"
-                                                       "020175"
-                                                       "077b2278223a317d"
-                                                       "01017000");
+    assert_hex(value_of(b, record_cron_entry_key(ID)), "02" ENTRY_BYTES "016b"
+                                                       "0177"
+                                                       "0166");
+}
+
+static struct str from_hex(const char *hex, char *out)
+{
+    struct str s = {out, strlen(hex) / 2};
+    for (size_t i = 0; i < s.len; i++) {
+        unsigned byte;
+        assert_int_equal(sscanf(hex + 2 * i, "%2x", &byte), 1);
+        out[i] = (char)byte;
+    }
+    return s;
+}
+
+static void version_1_knew_neither_zones_of_groups_nor_batches(void **state)
+{
+    (void)state;
+    char bytes[200];
+    struct cron_group group;
+    struct cron_entry entry;
+    struct err e = record_read_cron_group(from_hex("010167010200", bytes), ID, &group);
+    assert_int_equal(e.code, ERR_OK);
+    assert_true(str_eq(group.name, STR("g")) && group.zone.len == 0 && group.pause.paused);
+    e = record_read_cron_entry(from_hex("01" ENTRY_BYTES, bytes), ID, &entry);
+    assert_int_equal(e.code, ERR_OK);
+    assert_true(str_eq(entry.zone, STR("Europe/Rome")) && entry.job.batch.key.len == 0);
+    assert_true(str_eq(entry.job.options.retry_policies, STR("p")));
 }
 
 static int set_up(void **state)
@@ -267,7 +304,8 @@ int main(void)
         T(a_clock_is_read_back),
         T(damage_is_corrupt_and_a_newer_version_is_told_apart),
         T(keys_are_read_back_as_what_they_are),
-        T(version_1_has_these_bytes),
+        T(the_newest_versions_have_these_bytes),
+        T(version_1_knew_neither_zones_of_groups_nor_batches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -31,8 +31,11 @@ void embedded_cron_read(struct embedded *b, const struct command *c, struct repl
 
 void embedded_cron_switch(struct embedded *b, const struct command *c, struct reply *r)
 {
-    r->err = engine_cron_switch(b->engine, b->now, c->cron.group, c->cron.entry, c->cron.to,
-                                &b->building->arena, reply_view(b, r));
+    if (c->cron.zone_given)
+        r->err = engine_cron_rezone(b->engine, b->now, c->cron.group, c->cron.zone);
+    if (r->err.code == ERR_OK)
+        r->err = engine_cron_switch(b->engine, b->now, c->cron.group, c->cron.entry, c->cron.to,
+                                    &b->building->arena, reply_view(b, r));
 }
 
 void embedded_cron_remove(struct embedded *b, const struct command *c, struct reply *r)
