@@ -252,7 +252,7 @@ void ledger_policy_audit(const struct ledger *l, const struct mjob *m, const str
 {
     struct counts used = {0};
     /* A rerun begins to count anew, and a patch may have moved it to a queue with others. */
-    bool exact = !m->rerun_ever && !(m->patched & PATCH_QUEUE);
+    bool exact = !m->rerun_ever && !(m->patched & PATCH_QUEUE), granted = false;
     if (!l->has_policies)
         return;
     for (size_t i = 0; i < runs->count; i++) {
@@ -263,12 +263,17 @@ void ledger_policy_audit(const struct ledger *l, const struct mjob *m, const str
         bool worker = has_words(run, "when the worker asked") || has_words(run, "killed by the") ||
                       has_words(run, "its worker was lost");
         bool failed = run->outcome == OUTCOME_FAILED || run->outcome == OUTCOME_EXPIRED;
+        if (failed)
+            granted = said.by_policy;
         if (!failed || worker || !exact)
             continue;
         check_verdict(l, m, run, &used);
         if (said.by_policy)
             used.by[said.policy][said.slot]++;
     }
+    PROMISE(m->rerun_ever || lifecycle_is_terminal(job->state.status) ||
+                granted == (job->state.extras.granted != 0),
+            "POLICY", "job %lu: whether its retry was granted is lost", m->serial);
     for (unsigned p = 0; p < POLICIES && exact; p++) {
         int64_t stored = stored_count(m, job->state.extras.retry_counts, p), replayed = 0;
         for (unsigned r = 0; r <= POLICY_RULES; r++)

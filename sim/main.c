@@ -60,6 +60,7 @@ static struct backend_settings some_settings(struct sim *s)
                    .completed_retention = {sim_chance(s, 50) ? 0 : 60 * 1000},
                    .dead_retention = {sim_chance(s, 30) ? 0 : 86400 * 1000},
                    .lost_worker_limit = sim_chance(s, 70) ? 0 : 1 + (uint32_t)sim_draw(s, 4),
+                   .retries_share = 1 + (uint32_t)sim_draw(s, 100),
                    .lost_worker_min_held = {sim_chance(s, 50) ? 0 : (int64_t)sim_draw(s, 20000)},
                    .cron_skip_missed = sim_chance(s, 40),
                    .hand_out_max = sim_chance(s, 60) ? 0 : 1 + (uint32_t)sim_draw(s, 8)},

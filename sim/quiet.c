@@ -290,31 +290,90 @@ void quiet_keys(struct sim *s)
 
 struct order {
     struct sim *sim;
-    struct {
+    struct order_job {
         struct id id;
         uint16_t priority;
         unsigned queue, key;
+        bool granted, gone;
     } ready[ORDER_MAX];
-    size_t count;
+    size_t count, claimable;
+    /* Claimed while both kinds waited in their queue at one priority: granted retries, others. */
+    int64_t given[QUEUES][2];
     uint32_t asked;
     uint64_t room[QUEUES], key_room[QUEUES][CKEYS + 1];
     bool cut; /* there are more than these */
 };
 
-/* What is beyond the room of its queue stays where it is. */
-static void leave_out_the_limited(struct order *o)
+static bool has_room(const struct order *o, const struct order_job *j)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < o->count; i++) {
-        uint64_t *room = &o->room[o->ready[i].queue];
-        uint64_t *key_room = &o->key_room[o->ready[i].queue][o->ready[i].key];
-        if (*room == 0 || *key_room == 0)
+    return !j->gone && o->room[j->queue] > 0 && o->key_room[j->queue][j->key] > 0;
+}
+
+static void take_room(struct order *o, struct order_job *j)
+{
+    uint64_t *room = &o->room[j->queue], *key_room = &o->key_room[j->queue][j->key];
+    *room -= *room != UINT64_MAX;
+    *key_room -= *key_room != UINT64_MAX;
+    j->gone = true;
+}
+
+/* What is beyond the room of its queue and key stays where it is, whichever of them that is. */
+static size_t count_claimable(struct order o)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < o.count; i++) {
+        if (!has_room(&o, &o.ready[i]))
             continue;
-        *room -= *room != UINT64_MAX;
-        *key_room -= *key_room != UINT64_MAX;
-        o->ready[kept++] = o->ready[i];
+        take_room(&o, &o.ready[i]);
+        n++;
     }
-    o->count = kept;
+    return n;
+}
+
+/* The share of granted retries: nobody but the engine knows where it stands, but that is bounded.
+ */
+static void count_share(struct order *o, const struct order_job *j)
+{
+    bool contested = false;
+    for (size_t i = 0; i < o->count; i++) {
+        const struct order_job *c = &o->ready[i];
+        contested |= has_room(o, c) && c->queue == j->queue && c->priority == j->priority &&
+                     c->granted != j->granted;
+    }
+    if (!contested) {
+        o->given[j->queue][0] = o->given[j->queue][1] = 0;
+        return;
+    }
+    int64_t share = o->sim->ledger.settings.retries_share;
+    int64_t others = (o->given[j->queue][0] += !j->granted) * share;
+    int64_t granted = (o->given[j->queue][1] += j->granted) * (100 - share);
+    PROMISE(granted <= 100 + others, "SHARE", "too many retries come before other jobs");
+    PROMISE(others <= 100 + granted, "SHARE", "too few retries come before other jobs");
+}
+
+/* Whether c had to come before j, whatever the share. */
+static bool comes_before(const struct order_job *c, const struct order_job *j)
+{
+    if (c->priority != j->priority)
+        return c->priority < j->priority;
+    if (c->granted != j->granted || (c->granted && c->queue != j->queue))
+        return false;
+    return id_cmp(c->id, j->id) < 0;
+}
+
+static void check_place(struct order *o, struct id id, size_t place)
+{
+    size_t at = 0;
+    while (at < o->count && !id_eq(o->ready[at].id, id))
+        at++;
+    struct order_job *j = &o->ready[at];
+    PROMISE(at < o->count && has_room(o, j), "ORDER", "the job claimed at place %zu may not go",
+            place);
+    for (size_t i = 0; i < o->count; i++)
+        PROMISE(!has_room(o, &o->ready[i]) || !comes_before(&o->ready[i], j), "ORDER",
+                "the job claimed at place %zu is not the first in line", place);
+    count_share(o, j);
+    take_room(o, j);
 }
 
 static void take_ready(struct ticket *t, const struct reply *r)
@@ -330,32 +389,28 @@ static void take_ready(struct ticket *t, const struct reply *r)
             *room -= *room != UINT64_MAX && *room > 0;
             continue;
         }
-        size_t at = o->count++;
-        /* Ids come in their order; only the priority sorts. */
-        for (; at > 0 && o->ready[at - 1].priority > r->jobs[i].state.priority; at--)
-            o->ready[at] = o->ready[at - 1];
-        o->ready[at].id = r->jobs[i].id;
-        o->ready[at].priority = r->jobs[i].state.priority;
-        o->ready[at].queue = queue;
-        o->ready[at].key = key;
+        o->ready[o->count++] = (struct order_job){.id = r->jobs[i].id,
+                                                  .priority = r->jobs[i].state.priority,
+                                                  .queue = queue,
+                                                  .key = key,
+                                                  .granted = r->jobs[i].state.extras.granted != 0};
     }
-    leave_out_the_limited(o);
+    o->claimable = count_claimable(*o);
 }
 
 static void check_claimed(struct ticket *t, const struct reply *r)
 {
     struct order *o = t->ctx;
     struct sim *s = o->sim;
-    size_t expected = o->count < o->asked ? o->count : o->asked;
+    size_t expected = o->claimable < o->asked ? o->claimable : o->asked;
     size_t most = s->settings.engine.hand_out_max; /* in one turn, and so to one claim */
     if (most && expected > most)
         expected = most;
     client_claim_over(s, t);
     PROMISE(r->count == expected, "I5", "%zu jobs were claimed of %zu ready, %u asked", r->count,
-            o->count, o->asked);
+            o->claimable, o->asked);
     for (size_t i = 0; i < r->count; i++) {
-        PROMISE(id_eq(r->handouts[i].job.id, o->ready[i].id), "ORDER",
-                "the job claimed at place %zu is not the first in line", i);
+        check_place(o, r->handouts[i].job.id, i);
         ledger_handed(&s->ledger, &r->handouts[i], NULL, t->lease, s->now);
     }
 }

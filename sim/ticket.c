@@ -431,6 +431,30 @@ static void judge_page(struct ticket *t, const struct reply *r)
         end_walk(s);
 }
 
+static bool is_before(const struct job *a, const struct job *b)
+{
+    if (a->state.priority != b->state.priority)
+        return a->state.priority < b->state.priority;
+    return id_cmp(a->id, b->id) < 0;
+}
+
+/* Whether the i-th may come after those before it. Granted retries of one queue are in order among
+ * themselves, and so are all other jobs; which of the two kinds comes first only the priority says,
+ * and the share (quiet_order). */
+static bool is_ordered(const struct reply *r, size_t i)
+{
+    const struct job *job = &r->handouts[i].job;
+    for (size_t k = 0; k < i; k++) {
+        const struct job *other = &r->handouts[k].job;
+        bool granted = job->state.extras.granted;
+        bool alike = granted == (other->state.extras.granted != 0) &&
+                     (!granted || str_eq(job->queue, other->queue));
+        if (alike ? !is_before(other, job) : other->state.priority > job->state.priority)
+            return false;
+    }
+    return true;
+}
+
 static void judge_claim(struct ticket *t, const struct reply *r)
 {
     struct sim *s = t->sim;
@@ -453,14 +477,8 @@ static void judge_claim(struct ticket *t, const struct reply *r)
         PROMISE(disk_has_take(s->disk, h->job.id, h->run), "I1",
                 "#%lu: job %lu left before its lease was durable", t->serial, m->serial);
         trace_line("  leased job %lu run %u token %lx", m->serial, h->run, h->token);
-        if (i == 0)
-            continue;
-        const struct job *before = &r->handouts[i - 1].job;
-        bool ordered =
-            before->state.priority < h->job.state.priority ||
-            (before->state.priority == h->job.state.priority && id_cmp(before->id, h->job.id) < 0);
-        PROMISE(ordered || s->profile.gangs, "ORDER", "#%lu: jobs of one claim are out of order",
-                t->serial);
+        PROMISE(is_ordered(r, i) || s->profile.gangs, "ORDER",
+                "#%lu: jobs of one claim are out of order", t->serial);
     }
 }
 

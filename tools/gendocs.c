@@ -60,6 +60,28 @@ static void write_moves(struct buf *b)
     buf_lit(b, "\n");
 }
 
+/* What RANK (core/engine_internal.h) says in numbers. */
+static void write_order(struct buf *b)
+{
+    buf_lit(b,
+            "\n## In what order ready jobs are handed out\n\n"
+            "One comparison decides, of `priority`, kind and id, in this order:\n\n"
+            "1. The lowest `priority` comes first.\n"
+            "2. Of one priority retries that a [policy](policies.md) granted come before all "
+            "other jobs, also before older ones that never ran.\n"
+            "3. Of one kind the job that was enqueued first comes first. Retries by a job's own "
+            "`backoff`, at the time that a worker asked for (`retry_at`) or after a lease that "
+            "ran out are jobs like any other: they keep their place by age.\n\n"
+            "A share keeps new jobs from starving: while both kinds wait in a queue at its lowest "
+            "priority, `--retries-share` of a hundred that it hands out are granted retries (75), "
+            "and the rest others. When it is the turn of others and the queue has none, its "
+            "retries are as others to workers that take jobs of other queues as well.\n\n"
+            "A retry is a granted one until its run ends: it keeps its place over a restart, a "
+            "lost worker, `release` and `PATCH`. A next failure decides anew, and a job that is "
+            "brought back by hand is none. A gang has the place of that member which comes "
+            "first.\n");
+}
+
 static void write_lifecycle(struct buf *b)
 {
     buf_lit(b, GENERATED("src/core/lifecycle.def"));
@@ -70,6 +92,7 @@ static void write_lifecycle(struct buf *b)
     buf_lit(b, "\n## Where it leads\n\nAn empty cell is refused. `gone`: the job no longer exists."
                "\n\n");
     write_moves(b);
+    write_order(b);
 }
 
 static void write_errors(struct buf *b)

@@ -138,14 +138,14 @@ static void restore_waiting(struct engine *e, const struct job *job, bool has_st
     const struct job_state *s = &job->state;
     bool told = s->status == STATUS_READY || engine_was_told(e, s->ready_at, job->id);
     if (told && s->ready_at.ms <= now.ms) {
-        engine_ready_add(e, q, s->priority, job->id, has_state);
+        engine_ready_add(e, q, engine_rank(s), job->id, has_state);
         engine_total_move(e, STATUS_GONE, STATUS_READY);
         return;
     }
     q->counts[STATUS_SCHEDULED]++;
     engine_total_move(e, STATUS_GONE, STATUS_SCHEDULED);
     engine_deadline_add(e, s->ready_at, job->id,
-                        DUE_VAL(DUE_READY, has_state, s->priority, q->index) |
+                        DUE_VAL(DUE_READY, has_state, engine_rank(s), q->index) |
                             DUE_VAL_OF_TYPE(engine_type(e, q, job->type)) |
                             (told ? DUE_VAL_TOLD : 0));
 }
@@ -205,7 +205,7 @@ static enum status take_out(struct engine *e, struct queue *q, const struct job 
                             struct btree_entry *due)
 {
     const struct job_state *s = &job->state;
-    if (engine_ready_remove(e, q, s->priority, job->id)) {
+    if (engine_ready_remove(e, q, engine_rank(s), job->id)) {
         engine_key_left(e, q, job);
         return STATUS_READY;
     }
@@ -309,9 +309,9 @@ static struct err end_cut_off_run(struct engine *e, instant now, const struct re
         e->port.put_state(e->port.ctx, job.id, s);
         tell_cut_off(e, now, &job, &run, waited);
         if (s->status == STATUS_READY)
-            engine_ready_add(e, q, s->priority, job.id, true);
+            engine_ready_add(e, q, engine_rank(s), job.id, true);
         else
-            engine_wait_add(e, q, s->priority, job.id, true, s->ready_at, now,
+            engine_wait_add(e, q, engine_rank(s), job.id, true, s->ready_at, now,
                             engine_type(e, q, job.type));
     }
     arena_fini(&scratch);
@@ -379,7 +379,7 @@ static void add_job(struct engine *e, instant now, const struct job *job)
     if (s->status == STATUS_BLOCKED)
         engine_blocked_add(e, q, job);
     else
-        engine_wait_add(e, q, s->priority, job->id, false, s->ready_at, now,
+        engine_wait_add(e, q, engine_rank(s), job->id, false, s->ready_at, now,
                         s->status == STATUS_SCHEDULED ? engine_type(e, q, job->type) : 0);
     if (job->unique_while)
         engine_unique_move(e, engine_unique_ref(e, job), job->id, STATUS_GONE, s->status);
@@ -477,7 +477,7 @@ static struct err fire(struct engine *e, instant now, struct btree_entry due)
     case DUE_READY:
         engine_due_fired(e, now, q, due);
         q->counts[STATUS_SCHEDULED]--;
-        engine_ready_add(e, q, DUE_VAL_PRIORITY(due.val), id, DUE_VAL_STATE(due.val));
+        engine_ready_add(e, q, DUE_VAL_RANK(due.val), id, DUE_VAL_STATE(due.val));
         return err_none();
     case DUE_LEASE: {
         struct live *l = idmap_get(&e->live, id);
@@ -541,7 +541,7 @@ static struct err not_found(struct id id)
 static bool is_in_ready_order(const struct engine *e, const struct job *job)
 {
     const struct queue *q = engine_queue_find(e, job->queue);
-    struct btree_entry key = {job->state.priority, job->id.hi, job->id.lo, 0}, found;
+    struct btree_entry key = {engine_rank(&job->state), job->id.hi, job->id.lo, 0}, found;
     if (q && (engine_avoid_is_ready(e, job->id) || engine_key_is_parked(e, q, job) ||
               engine_gang_is_ready(e, job->id)))
         return true;

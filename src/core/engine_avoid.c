@@ -13,11 +13,13 @@
 #include "base/must.h"
 #include "core/engine_internal.h"
 
-/* The ready jobs of a queue that are to stay off one node. Exists while there are any. */
+/* The ready jobs of a queue that are to stay off one node, granted retries apart from others.
+ * Exists while there are any. */
 struct shun {
     struct list node; /* in queue->shuns */
     struct btree ready;
     struct btree_entry head; /* what queue->shun_heads holds for it; val: its address */
+    bool granted;            /* all of them are granted retries, or none is */
     size_t name_len;
     char name[];
 };
@@ -29,7 +31,7 @@ struct avoid {
     instant until;
     struct queue *queue; /* while it is ready */
     struct shun *shun;   /* in which it lies, while it is ready */
-    uint16_t priority;
+    uint32_t rank;
     size_t name_len;
     char name[];
 };
@@ -103,14 +105,15 @@ static void update_head(struct queue *q, struct shun *s)
     must(btree_put(&q->shun_heads, s->head));
 }
 
-static struct shun *shun_get(struct queue *q, struct str name)
+static struct shun *shun_get(struct queue *q, struct str name, bool granted)
 {
     for (struct list *n = q->shuns.next; n != &q->shuns; n = n->next) {
         struct shun *s = LIST_OF(n, struct shun, node);
-        if (str_eq((struct str){s->name, s->name_len}, name))
+        if (s->granted == granted && str_eq((struct str){s->name, s->name_len}, name))
             return s;
     }
     struct shun *s = alloc_zero(sizeof *s + name.len);
+    s->granted = granted;
     s->name_len = name.len;
     memcpy(s->name, name.at, name.len);
     list_init(&s->node);
@@ -125,8 +128,8 @@ bool engine_avoid_add(struct engine *e, struct queue *q, struct btree_entry entr
         return false;
     must(!v->shun);
     v->queue = q;
-    v->priority = (uint16_t)entry.major;
-    v->shun = shun_get(q, (struct str){v->name, v->name_len});
+    v->rank = (uint32_t)entry.major;
+    v->shun = shun_get(q, (struct str){v->name, v->name_len}, !(entry.major & RANK_OTHERS));
     must(btree_put(&v->shun->ready, entry));
     update_head(q, v->shun);
     return true;
@@ -134,7 +137,7 @@ bool engine_avoid_add(struct engine *e, struct queue *q, struct btree_entry entr
 
 static struct btree_entry take_out(struct queue *q, struct avoid *v)
 {
-    struct btree_entry entry = {v->priority, v->id.hi, v->id.lo, 0};
+    struct btree_entry entry = {v->rank, v->id.hi, v->id.lo, 0};
     must(btree_remove(&v->shun->ready, entry, &entry));
     update_head(q, v->shun);
     v->shun = NULL;
@@ -144,7 +147,7 @@ static struct btree_entry take_out(struct queue *q, struct avoid *v)
 bool engine_avoid_remove(struct engine *e, struct queue *q, struct btree_entry entry)
 {
     struct avoid *v = find(e, (struct id){entry.hi, entry.lo});
-    if (!v || v->shun == NULL || v->queue != q || v->priority != entry.major)
+    if (!v || v->shun == NULL || v->queue != q || v->rank != entry.major)
         return false;
     take_out(q, v);
     return true;
@@ -169,7 +172,7 @@ void engine_avoid_due(struct engine *e, uint64_t val)
     if (v->shun) {
         struct btree_entry entry = take_out(v->queue, v);
         v->queue->counts[STATUS_READY]--;
-        engine_ready_add(e, v->queue, v->priority, v->id, entry.val & READY_VAL_STATE);
+        engine_ready_add(e, v->queue, v->rank, v->id, entry.val & READY_VAL_STATE);
     }
     engine_gang_avoids_no_more(e, v->id);
     free(v);
@@ -182,21 +185,44 @@ bool engine_is_before(const struct btree_entry *a, const struct btree_entry *b)
     return id_cmp((struct id){a->hi, a->lo}, (struct id){b->hi, b->lo}) < 0;
 }
 
-bool engine_ready_first(const struct queue *q, struct str node, struct btree_entry *first)
+static bool first_from(const struct btree *t, const struct btree_entry *from,
+                       struct btree_entry *first)
+{
+    return from ? btree_at_least(t, *from, first) : btree_first(t, first);
+}
+
+/* The first for a taker on that node: of all or, past the granted retries of the lowest priority,
+ * from that place on. Shuns whose first one lies before it hold such retries only. */
+static bool first_for(const struct queue *q, struct str node, const struct btree_entry *from,
+                      struct btree_entry *first)
 {
     struct btree_entry head;
-    if (q->limits && !engine_limits_allow(q->limits))
-        return false;
-    bool found = btree_first(&q->ready, first);
-    bool has = q->shun_heads.count && btree_first(&q->shun_heads, &head);
-    if (has && node.len) {
+    bool found = first_from(&q->ready, from, first);
+    bool has = q->shun_heads.count && first_from(&q->shun_heads, from, &head);
+    for (; has && node.len; has = btree_after(&q->shun_heads, head, &head)) {
         const struct shun *s = of_head(head.val);
-        if (str_eq((struct str){s->name, s->name_len}, node))
-            has = btree_after(&q->shun_heads, head, &head);
+        if (!str_eq((struct str){s->name, s->name_len}, node))
+            break;
     }
     if (!has || (found && engine_is_before(first, &head)))
         return found;
     return btree_first(&of_head(head.val)->ready, first);
+}
+
+bool engine_ready_first(const struct queue *q, struct str node, struct btree_entry *first)
+{
+    if (q->limits && !engine_limits_allow(q->limits))
+        return false;
+    if (!first_for(q, node, NULL, first))
+        return false;
+    if (q->retries_credit >= 0 || first->major & RANK_OTHERS)
+        return true;
+    struct btree_entry from = {.major = first->major | RANK_OTHERS}, other;
+    if (first_for(q, node, &from, &other) && other.major == from.major)
+        *first = other;
+    else
+        first->major = from.major; /* no other queue's jobs are kept waiting for it either */
+    return true;
 }
 
 size_t engine_ready_rank(const struct queue *q, struct str node, struct btree_entry place,

@@ -83,7 +83,7 @@ static void patch_waiting(struct engine *e, instant now, struct queue *old, cons
         engine_fold_close(e, job);
     engine_rescheduled(e, now, from, was->state.ready_at, job);
     struct queue *q = engine_queue_get(e, job->queue);
-    engine_wait_add(e, q, s->priority, job->id, true, s->ready_at, now,
+    engine_wait_add(e, q, engine_rank(s), job->id, true, s->ready_at, now,
                     engine_type(e, q, job->type));
     engine_queue_drop_if_unused(e, old);
 }
@@ -214,7 +214,7 @@ struct err engine_rerun(struct engine *e, instant now, struct id id, instant at,
     if (s->status == STATUS_BLOCKED)
         engine_blocked_add(e, q, job);
     else
-        engine_wait_add(e, q, s->priority, id, true, s->ready_at, now,
+        engine_wait_add(e, q, engine_rank(s), id, true, s->ready_at, now,
                         engine_type(e, q, job->type));
     return err_none();
 }

@@ -181,7 +181,7 @@ static void explain_gang(const struct engine *e, struct arena *a, struct explana
 static void explain_ready(struct engine *e, instant now, struct arena *a, struct explanation *x)
 {
     const struct queue *q = engine_queue_find(e, x->job.queue);
-    struct btree_entry place = {x->job.state.priority, x->job.id.hi, x->job.id.lo, 0};
+    struct btree_entry place = {engine_rank(&x->job.state), x->job.id.hi, x->job.id.lo, 0};
     struct str node;
     instant until;
     must(q);

@@ -22,8 +22,9 @@ struct gang_watch {
 struct queue {
     struct str name;         /* owned by engine->queue_names */
     uint32_t index;          /* in engine->queues */
-    struct btree ready;      /* major: priority; val: see READY_VAL_STATE */
+    struct btree ready;      /* major: RANK; val: see READY_VAL_STATE */
     struct btree shun_heads; /* the first of each of the following; see engine_avoid.c */
+    int32_t retries_credit;  /* below 0: it is the turn of jobs that are no granted retries */
     uint64_t gang_ready;     /* ready jobs that lie in their gangs; see engine_gang.c */
     uint64_t planned;        /* within a plan, as plan_round says */
     uint32_t plan_round;
@@ -53,6 +54,16 @@ struct queue_limits {
     struct list spent; /* in engine->spent: its bucket is to be stored with this turn */
 };
 
+/* The place of a ready job is its rank, then its id: at one priority retries that policies granted
+ * come first, then all others by age. Of 17 bits. */
+#define RANK(priority, granted) ((uint32_t)(priority) << 1 | !(granted))
+#define RANK_OTHERS             1u /* in it: no granted retry */
+#define RANK_BITS               17
+static inline uint32_t engine_rank(const struct job_state *s)
+{
+    return RANK(s->priority, s->extras.granted != 0);
+}
+
 /* In the val of a ready entry: a state record exists. */
 #define READY_VAL_STATE 1u
 
@@ -62,16 +73,16 @@ struct queue_limits {
 /* The val of a deadline: what is due, so that firing it reads nothing back. Of DUE_READY also
  * the type, and whether consumers of events were told before a restart. */
 enum due_kind { DUE_READY, DUE_LEASE, DUE_PURGE, DUE_WAIT, DUE_CRON, DUE_AVOID, DUE_RATE };
-#define DUE_VAL(kind, state, priority, queue)                                                      \
-    ((uint64_t)(kind) | (uint64_t)(state) << 3 | (uint64_t)(priority) << 16 |                      \
-     (uint64_t)(queue) << 32)
+#define DUE_VAL(kind, state, rank, queue)                                                          \
+    ((uint64_t)(kind) | (uint64_t)(state) << 3 | (uint64_t)(rank) << 16 |                          \
+     (uint64_t)(queue) << (16 + RANK_BITS))
 #define DUE_VAL_OF_TYPE(type) ((uint64_t)(type) << 4)
 #define DUE_VAL_TOLD          ((uint64_t)1 << 15)
 #define DUE_VAL_TYPE(val)     ((uint32_t)((val) >> 4) & TYPES_MAX)
 #define DUE_VAL_KIND(val)     ((enum due_kind)((val)&7))
 #define DUE_VAL_STATE(val)    (((val) >> 3) & 1)
-#define DUE_VAL_PRIORITY(val) ((uint16_t)((val) >> 16))
-#define DUE_VAL_QUEUE(val)    ((uint32_t)((val) >> 32))
+#define DUE_VAL_RANK(val)     ((uint32_t)((val) >> 16) & ((1u << RANK_BITS) - 1))
+#define DUE_VAL_QUEUE(val)    ((uint32_t)((val) >> (16 + RANK_BITS)))
 
 /* All takes of one batch; its record goes when the last of its runs has ended. */
 struct take_group {
@@ -233,12 +244,14 @@ struct queue *engine_queue_get(struct engine *e, struct str name);
 void engine_queue_refresh(struct engine *e, struct queue *q);
 /* Forgets a queue that nothing refers to any more. */
 void engine_queue_drop_if_unused(struct engine *e, struct queue *q);
-void engine_ready_add(struct engine *e, struct queue *q, uint16_t priority, struct id id,
+void engine_ready_add(struct engine *e, struct queue *q, uint32_t rank, struct id id,
                       bool has_state);
-bool engine_ready_remove(struct engine *e, struct queue *q, uint16_t priority, struct id id);
+bool engine_ready_remove(struct engine *e, struct queue *q, uint32_t rank, struct id id);
+/* The job is being handed out, which came first as what `turn` says: a rank, too. */
+void engine_ready_taken(struct engine *e, struct queue *q, uint64_t turn);
 /* A job that waits: ready, or with a deadline for its ready_at. type: see engine_type. */
-void engine_wait_add(struct engine *e, struct queue *q, uint16_t priority, struct id id,
-                     bool has_state, instant ready_at, instant now, uint32_t type);
+void engine_wait_add(struct engine *e, struct queue *q, uint32_t rank, struct id id, bool has_state,
+                     instant ready_at, instant now, uint32_t type);
 void engine_deadline_add(struct engine *e, instant at, struct id id, uint64_t val);
 void engine_deadline_remove(struct engine *e, instant at, struct id id);
 void engine_ended_add(struct engine *e, enum status s, struct id id, instant purge_at,
@@ -357,7 +370,7 @@ bool engine_is_before(const struct btree_entry *a, const struct btree_entry *b);
 /* Whether the job must stay off that node. */
 bool engine_avoid_forbids(const struct engine *e, struct id id, struct str node);
 /* The first ready job for a taker on that node, or on any if it is empty; none if the queue may
- * hand out nothing. */
+ * hand out nothing. A granted retry that comes when it is the turn of others has their rank. */
 bool engine_ready_first(const struct queue *q, struct str node, struct btree_entry *first);
 /* How many ready jobs of the queue come before that place, but no more than `most`; not those that
  * must stay off that node, if one is given. */

@@ -25,7 +25,7 @@ struct key_slot {
     struct list node;  /* in queue->slots */
     struct list owing; /* in engine->owing iff owed > 0 */
     uint64_t hash;
-    uint64_t number; /* unlike that of any other slot; below 2^48 */
+    uint64_t number; /* unlike that of any other slot; below 2^47 */
     uint32_t live;   /* jobs in flight */
     size_t parked;
     size_t owed; /* at most `parked` of them are to be ready again */
@@ -129,10 +129,10 @@ struct key_slot *engine_key_move(struct engine *e, struct key_slot *from, struct
 
 /* --- parking --- */
 
-static struct btree_entry parked_entry(const struct key_slot *k, uint16_t priority, struct id id,
+static struct btree_entry parked_entry(const struct key_slot *k, uint32_t rank, struct id id,
                                        uint64_t val)
 {
-    return (struct btree_entry){k->number << 16 | priority, id.hi, id.lo, val};
+    return (struct btree_entry){k->number << RANK_BITS | rank, id.hi, id.lo, val};
 }
 
 struct err engine_key_check(struct engine *e, struct queue *q, struct btree_entry entry,
@@ -149,9 +149,9 @@ struct err engine_key_check(struct engine *e, struct queue *q, struct btree_entr
     struct err err = e->port.load_job(e->port.ctx, id, want, &scratch, &job, &extent);
     struct key_slot *k = err.code == ERR_OK ? find(e, q, &job) : NULL;
     if (k && is_full(k)) {
-        must(engine_ready_remove(e, q, (uint16_t)entry.major, id));
-        must(btree_put(&q->parked,
-                       parked_entry(k, (uint16_t)entry.major, id, entry.val & READY_VAL_STATE)));
+        uint32_t rank = engine_rank(&job.state);
+        must(engine_ready_remove(e, q, rank, id));
+        must(btree_put(&q->parked, parked_entry(k, rank, id, entry.val & READY_VAL_STATE)));
         q->counts[STATUS_READY]++;
         k->parked++;
         e->moves++;
@@ -166,14 +166,15 @@ static void bring_back(struct engine *e, struct key_slot *k)
 {
     struct queue *q = k->queue;
     struct btree_entry first;
-    must(btree_at_least(&q->parked, (struct btree_entry){k->number << 16, 0, 0, 0}, &first));
-    must(first.major >> 16 == k->number);
+    must(btree_at_least(&q->parked, (struct btree_entry){k->number << RANK_BITS, 0, 0, 0}, &first));
+    must(first.major >> RANK_BITS == k->number);
     must(btree_remove(&q->parked, first, NULL));
     struct id id = {first.hi, first.lo};
     q->counts[STATUS_READY]--;
     k->parked--;
     e->moves++;
-    engine_ready_add(e, q, (uint16_t)first.major, id, first.val & READY_VAL_STATE);
+    uint32_t rank = (uint32_t)first.major & ((1u << RANK_BITS) - 1);
+    engine_ready_add(e, q, rank, id, first.val & READY_VAL_STATE);
     if (!engine_avoid_is_ready(e, id) || k->owed > k->parked)
         k->owed--;
 }
@@ -200,7 +201,8 @@ bool engine_keys_tired(const struct engine *e)
 bool engine_key_unpark(struct engine *e, struct queue *q, const struct job *job)
 {
     struct key_slot *k = find(e, q, job);
-    if (!k || !btree_remove(&q->parked, parked_entry(k, job->state.priority, job->id, 0), NULL))
+    if (!k ||
+        !btree_remove(&q->parked, parked_entry(k, engine_rank(&job->state), job->id, 0), NULL))
         return false;
     q->counts[STATUS_READY]--;
     k->parked--;
@@ -224,7 +226,7 @@ bool engine_key_is_parked(const struct engine *e, const struct queue *q, const s
     const struct key_slot *k = find(e, q, job);
     if (!k)
         return false;
-    struct btree_entry key = parked_entry(k, job->state.priority, job->id, 0), found;
+    struct btree_entry key = parked_entry(k, engine_rank(&job->state), job->id, 0), found;
     return btree_at_least(&q->parked, key, &found) && found.major == key.major &&
            found.hi == key.hi && found.lo == key.lo;
 }
@@ -235,8 +237,8 @@ size_t engine_key_rank(const struct engine *e, const struct queue *q, const stru
     const struct key_slot *k = find(e, q, job);
     if (!k)
         return 0;
-    struct btree_entry place = parked_entry(k, job->state.priority, job->id, 0);
-    struct btree_entry at = {k->number << 16, 0, 0, 0};
+    struct btree_entry place = parked_entry(k, engine_rank(&job->state), job->id, 0);
+    struct btree_entry at = {k->number << RANK_BITS, 0, 0, 0};
     size_t n = 0;
     bool more = btree_at_least(&q->parked, at, &at);
     for (; more && n < most && engine_is_before(&at, &place); n++)

@@ -223,7 +223,7 @@ span engine_limits_dead(const struct engine *e, const struct queue *q, span own)
 
 /* --- reading --- */
 
-/* The lowest id of all: the first one of each priority (and key) is a candidate. */
+/* The lowest id of all: the first one of each rank (and key) is a candidate. */
 static struct id oldest_of(const struct btree *t)
 {
     struct id oldest = {0};

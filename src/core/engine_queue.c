@@ -112,27 +112,26 @@ void engine_queue_refresh(struct engine *e, struct queue *q)
         mark_dirty(e, q);
 }
 
-static struct btree_entry ready_entry(uint16_t priority, struct id id, bool has_state)
+static struct btree_entry ready_entry(uint32_t rank, struct id id, bool has_state)
 {
-    return (struct btree_entry){priority, id.hi, id.lo, has_state ? READY_VAL_STATE : 0};
+    return (struct btree_entry){rank, id.hi, id.lo, has_state ? READY_VAL_STATE : 0};
 }
 
-void engine_ready_add(struct engine *e, struct queue *q, uint16_t priority, struct id id,
+void engine_ready_add(struct engine *e, struct queue *q, uint32_t rank, struct id id,
                       bool has_state)
 {
-    struct btree_entry entry = ready_entry(priority, id, has_state);
+    struct btree_entry entry = ready_entry(rank, id, has_state);
     if (!engine_gang_add(e, q, entry) && !engine_avoid_add(e, q, entry))
         must(btree_put(&q->ready, entry));
     q->counts[STATUS_READY]++;
-    if (!q->has_head || entry.major < q->head.major ||
-        (entry.major == q->head.major && id_cmp(id, (struct id){q->head.hi, q->head.lo}) < 0))
+    if (!q->has_head || engine_is_before(&entry, &q->head) || q->retries_credit < 0)
         update_head(e, q);
     mark_dirty(e, q);
 }
 
-bool engine_ready_remove(struct engine *e, struct queue *q, uint16_t priority, struct id id)
+bool engine_ready_remove(struct engine *e, struct queue *q, uint32_t rank, struct id id)
 {
-    struct btree_entry entry = ready_entry(priority, id, false);
+    struct btree_entry entry = ready_entry(rank, id, false);
     if (!btree_remove(&q->ready, entry, NULL) && !engine_avoid_remove(e, q, entry) &&
         !engine_gang_remove(e, q, entry))
         return false;
@@ -142,16 +141,27 @@ bool engine_ready_remove(struct engine *e, struct queue *q, uint16_t priority, s
     return true;
 }
 
-void engine_wait_add(struct engine *e, struct queue *q, uint16_t priority, struct id id,
-                     bool has_state, instant ready_at, instant now, uint32_t type)
+void engine_ready_taken(struct engine *e, struct queue *q, uint64_t turn)
+{
+    int32_t share = (int32_t)e->settings.retries_share, *credit = &q->retries_credit;
+    bool others_turn = *credit < 0;
+    *credit += turn & RANK_OTHERS ? share : share - 100;
+    if (*credit > share)
+        *credit = share;
+    if (others_turn != (*credit < 0))
+        update_head(e, q);
+}
+
+void engine_wait_add(struct engine *e, struct queue *q, uint32_t rank, struct id id, bool has_state,
+                     instant ready_at, instant now, uint32_t type)
 {
     if (ready_at.ms <= now.ms) {
-        engine_ready_add(e, q, priority, id, has_state);
+        engine_ready_add(e, q, rank, id, has_state);
         return;
     }
     q->counts[STATUS_SCHEDULED]++;
     engine_deadline_add(e, ready_at, id,
-                        DUE_VAL(DUE_READY, has_state, priority, q->index) | DUE_VAL_OF_TYPE(type));
+                        DUE_VAL(DUE_READY, has_state, rank, q->index) | DUE_VAL_OF_TYPE(type));
 }
 
 void engine_deadline_add(struct engine *e, instant at, struct id id, uint64_t val)

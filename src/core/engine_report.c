@@ -268,7 +268,7 @@ static void fail(struct engine *e, instant now, struct live *l, const struct ver
         engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT, s.status);
         engine_live_end(e, l);
         engine_avoid(e, now, id, &s.extras);
-        engine_wait_add(e, q, s.priority, id, true, s.ready_at, now, type);
+        engine_wait_add(e, q, engine_rank(&s), id, true, s.ready_at, now, type);
     }
     job->state = s;
 }
@@ -344,7 +344,7 @@ void engine_bring_forward(struct engine *e, instant now, struct job *job, instan
     if (s->ready_at.ms <= now.ms)
         s->status = lifecycle_move(s->status, EVENT_DUE);
     engine_rescheduled(e, now, STATUS_SCHEDULED, was, job);
-    engine_wait_add(e, q, s->priority, job->id, true, s->ready_at, now,
+    engine_wait_add(e, q, engine_rank(s), job->id, true, s->ready_at, now,
                     engine_type(e, q, job->type));
 }
 
@@ -445,9 +445,9 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
     engine_live_end(e, l);
     /* Its place is that of its first enqueue: a returned job is not a new one. */
     if (s.status == STATUS_READY)
-        engine_ready_add(e, q, s.priority, id, true);
+        engine_ready_add(e, q, engine_rank(&s), id, true);
     else
-        engine_wait_add(e, q, s.priority, id, true, s.ready_at, now, type);
+        engine_wait_add(e, q, engine_rank(&s), id, true, s.ready_at, now, type);
 }
 
 void engine_lose(struct engine *e, instant now, struct live *l)

@@ -16,6 +16,9 @@ struct engine_settings {
     /* A run that a stream held for less does not count as one of these when the stream breaks: a
      * client that just stops says nothing of its jobs. */
     span lost_worker_min_held;
+    /* Of the jobs that a queue hands out while retries that policies granted and other jobs of the
+     * same priority wait, so many in a hundred are such retries; 1 to 100. */
+    uint32_t retries_share;
     /* How long a retry must stay off a node if its policy does not say. */
     span avoid_required;
     /* What one dispatch hands out at most, so that a turn takes a bounded time and memory; 0: the

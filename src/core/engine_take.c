@@ -225,7 +225,7 @@ static bool best_of_all(struct engine *e, struct taker *t, struct queue **q,
     return found;
 }
 
-/* The job of lowest (priority, id) in the taker's queues. */
+/* The job of lowest (rank, id) in the taker's queues. */
 static bool best_for(struct engine *e, struct taker *t, struct queue **q, struct btree_entry *entry)
 {
     if (t->sub_count == 1 && !t->subs[0].queue)
@@ -290,7 +290,8 @@ static struct err start_run(struct engine *e, instant now, struct arena *a, stru
     h->checkpoint = (struct note){0};
     if (s->extras.notes & NOTE_BIT(NOTE_CHECKPOINT))
         TRY(e->port.load_note(e->port.ctx, id, NOTE_CHECKPOINT, a, &h->checkpoint));
-    must(engine_ready_remove(e, q, (uint16_t)entry.major, id));
+    must(engine_ready_remove(e, q, engine_rank(s), id));
+    engine_ready_taken(e, q, entry.major);
     engine_avoid_end(e, id);
     engine_gang_taken(e, id);
     engine_fold_close(e, &h->job);

@@ -84,6 +84,7 @@ struct job_extras {
     uint64_t gang_generation; /* how often its gang has been tried again */
     uint64_t gang_token;      /* of its newest run that was ended for that */
     uint64_t gang_alone;      /* 1: it was brought back by hand, and waits for no other member */
+    uint64_t granted;         /* 1: a policy granted the retry that it waits for, or is */
     uint64_t notes;           /* which there are: bits NOTE_BIT */
     /* The newest run that ended by a report of its worker: the same report is no news. */
     uint64_t reported_token;

@@ -37,6 +37,7 @@ static void adopt(struct verdict *v, const struct policy_verdict *by, const stru
     }
     const struct tally t = {p->name, by->slot.rule, by->slot.count};
     v->at = instant_add(now, by->delay);
+    v->extras.granted = 1;
     v->extras.retry_counts = tally_set(v->extras.retry_counts, &t, a);
     if (!by->avoid_node || f->node.len == 0)
         return;
@@ -139,6 +140,7 @@ struct verdict verdict_decide(const struct verdict_request *r, const struct verd
     struct verdict v = {.at = INSTANT_NONE, .extras = job_extras_copy(a, &job->state.extras)};
     v.extras.avoid_node = (struct str){0};
     v.extras.avoid_until = (instant){0};
+    v.extras.granted = 0;
     struct policy_count *counts = NULL;
     size_t n = r->kill || instant_is_set(r->retry_at) ? 0 : rules->policy_count;
     size_t used = n ? tally_counts(v.extras.retry_counts, a, &counts) : 0;

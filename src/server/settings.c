@@ -99,6 +99,11 @@ static const struct option_def table[] = {
      .help = "how long a stream must have held a job for the run to count there when the stream "
              "breaks; runs that began by a claim always count",
      .live = true},
+    {"retries-share", "PERCENT", OPTION_INT, AT(retries_share), .min = 1, .max = 100,
+     ENV("RETRIES_SHARE"), .def = "75",
+     .help = "retries that policies granted come before other jobs of their queue and priority: "
+             "while both wait, so many of a hundred that are handed out are such retries; 100: all",
+     .live = true},
     {"avoid-node-for", "DURATION", OPTION_SPAN, AT(avoid_required), ENV("AVOID_NODE_FOR"),
      .def = "5m",
      .help = "how long a retry with anti-affinity is kept off the node of the failed run, if its "
