@@ -230,11 +230,19 @@ bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s,
     return ledger_limit_is_open(l, m) ? failures > 0 : failures > (uint64_t)limit_of(l, m);
 }
 
+/* Whether it may go as soon as it completes: only the default keeps it, and there may be enough. */
+static bool may_be_surplus(const struct ledger *l, const struct mjob *m)
+{
+    return m->completed_retention.ms < 0 && l->settings.completed_kept_max;
+}
+
 /* Whether the retention of a terminal status that nobody was told of may be over. */
 static bool may_be_purged(const struct ledger *l, const struct mjob *m, instant now)
 {
     span completed = retention_of(l, m, STATUS_COMPLETED), dead = retention_of(l, m, STATUS_DEAD);
     bool may_be_dead = ledger_may_end(l, m, STATUS_DEAD, now);
+    if (may_be_surplus(l, m))
+        completed = (span){0};
     for (size_t i = 0; i < m->end_count; i++) {
         const struct mend *e = &m->ends[i];
         if (e->how == REFUSED || e->old)
@@ -277,6 +285,7 @@ void ledger_ended(struct ledger *l, struct mjob *m, enum status s, instant at)
     m->ended = s;
     m->ended_seq = l->seq++;
     m->purge_at = instant_add(at, retention_of(l, m, s));
+    m->may_vanish |= s == STATUS_COMPLETED && may_be_surplus(l, m);
 }
 
 void ledger_gone(struct ledger *l, struct mjob *m)

@@ -58,6 +58,7 @@ static struct backend_settings some_settings(struct sim *s)
                                          .exponent = 2,
                                          .jitter = {(int64_t)sim_draw(s, 500)}}},
                    .completed_retention = {sim_chance(s, 50) ? 0 : 60 * 1000},
+                   .completed_kept_max = sim_chance(s, 60) ? 0 : 1 + sim_draw(s, 20),
                    .dead_retention = {sim_chance(s, 30) ? 0 : 86400 * 1000},
                    .lost_worker_limit = sim_chance(s, 70) ? 0 : 1 + (uint32_t)sim_draw(s, 4),
                    .retries_share = 1 + (uint32_t)sim_draw(s, 100),

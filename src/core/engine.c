@@ -535,7 +535,11 @@ static struct err not_found(struct id id)
 {
     char text[ID_TEXT_LEN];
     id_format(id, text);
-    return err_make(ERR_NOT_FOUND, "there is no job %.25s", text);
+    return err_make(
+        ERR_NOT_FOUND,
+        "there is no job %.25s: it never was, was deleted, or has ended and is no longer "
+        "kept (retention)",
+        text);
 }
 
 static bool is_in_ready_order(const struct engine *e, const struct job *job)

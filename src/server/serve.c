@@ -257,6 +257,7 @@ static struct backend_settings backend_settings(const struct settings *set)
                              .backoff = {CURVE_POWER, set->backoff_base, set->backoff_exponent,
                                          set->backoff_jitter}},
                    .completed_retention = set->retain_completed,
+                   .completed_kept_max = (uint64_t)set->completed_kept,
                    .dead_retention = set->retain_dead,
                    .lost_worker_limit = (uint32_t)set->lost_worker_limit,
                    .lost_worker_min_held = set->lost_worker_min_held,

@@ -12,6 +12,8 @@
 /* Less than jq needs for itself. */
 #define JQ_MEMORY_MIN (16 << 20)
 
+#define COMPLETED_KEPT 1000
+
 #define AT(field)      .offset = offsetof(struct settings, field)
 #define ENV(name)      .env = "TENAX_" name
 #define ENV_BOTH(name) .env = "TENAX_" name, .alias = "ZIZQ_" name
@@ -72,8 +74,14 @@ static const struct option_def table[] = {
     {"default-backoff-jitter", "DURATION", OPTION_SPAN, AT(backoff_jitter),
      ENV_BOTH("DEFAULT_BACKOFF_JITTER"), .def = "30s", .help = "J of that wait", .live = true},
     {"default-completed-job-retention", "DURATION", OPTION_SPAN, AT(retain_completed),
-     ENV_BOTH("DEFAULT_COMPLETED_JOB_RETENTION"), .def = "0",
+     ENV_BOTH("DEFAULT_COMPLETED_JOB_RETENTION"), .def = "1h",
      .help = "how long a completed job can still be looked at; 0 deletes it at once", .live = true},
+    {"default-completed-job-limit", "COUNT", OPTION_INT, AT(completed_kept), .max = 1000000000,
+     ENV("DEFAULT_COMPLETED_JOB_LIMIT"),
+     .help = "how many completed jobs that default keeps; while there are so many, others are "
+             "deleted at once, which is faster; 0 keeps all [default: 1000, or 0 where the "
+             "retention is given]",
+     .live = true},
     {"default-dead-job-retention", "DURATION", OPTION_SPAN, AT(retain_dead),
      ENV_BOTH("DEFAULT_DEAD_JOB_RETENTION"), .def = "7d",
      .help = "how long a dead job can still be looked at", .live = true},
@@ -250,11 +258,20 @@ static struct err check(const struct settings *s, const struct options *o)
     return err_none();
 }
 
+/* Who asks for a retention wants all of the jobs kept; the server's own is for those who have just
+ * begun, and must not cost a busy queue anything. */
+static void complete_kept(struct settings *s, const struct options *o)
+{
+    if (!OPTION_GIVEN(o, struct settings, completed_kept))
+        s->completed_kept = OPTION_GIVEN(o, struct settings, retain_completed) ? 0 : COMPLETED_KEPT;
+}
+
 /* The file comes behind flags and variables, which have been read. */
 static struct err complete(struct settings *s, struct options *o)
 {
     if (s->config)
         TRY(config_read(s->config, o, s, &s->file));
+    complete_kept(s, o);
     s->admin_wanted = OPTION_GIVEN(o, struct settings, admin_port) ||
                       OPTION_GIVEN(o, struct settings, admin_host);
     s->connections_wanted = OPTION_GIVEN(o, struct settings, max_connections);

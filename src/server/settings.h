@@ -38,6 +38,7 @@ struct settings {
     double backoff_exponent;
     span backoff_jitter;
     span retain_completed;
+    int64_t completed_kept; /* 0: all */
     span retain_dead;
     int64_t metrics_queues;
     span event_retention;

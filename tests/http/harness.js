@@ -144,6 +144,12 @@ function repeat(count, job) {
     return Array.from({ length: count }, () => job);
 }
 
+// Tests say themselves which completed jobs are kept; a server that nothing is said to keeps some.
+function withRetention(env) {
+    return 'ZIZQ_DEFAULT_COMPLETED_JOB_RETENTION' in env ? env
+        : { TENAX_DEFAULT_COMPLETED_JOB_RETENTION: '0', ...env };
+}
+
 class Server {
     // args and env are further ones; dir is made if it is not given. Requests share
     // connections unless keepAlive is false. bare: no flags but args.
@@ -164,7 +170,7 @@ class Server {
             '--admin-port', '0'];
         const all = ['serve', ...own, ...args];
         const child = spawn(BIN, all, {
-            env: environment(env), stdio: ['ignore', 'pipe', 'pipe'],
+            env: environment(withRetention(env)), stdio: ['ignore', 'pipe', 'pipe'],
         });
         this.child = child;
         running.add(child);

@@ -103,3 +103,33 @@ describe('thousands of jobs that expire together', () => {
         assert.equal((await server.job(kept.id)).status, 'ready');
     });
 });
+
+describe('a server that nothing is said to about completed jobs', () => {
+    // The harness says something; these are what the server says to itself.
+    const server = useServer({
+        args: ['--default-completed-job-retention', '1h', '--default-completed-job-limit', '2'],
+    });
+
+    async function complete(fields = {}) {
+        const queue = queueName();
+        const { id } = await server.enqueue({ queue, ...fields });
+        await server.claimOne(queue);
+        assert.equal((await server.post(`/jobs/${id}/success`)).status, 204);
+        return id;
+    }
+
+    it('keeps_them_for_an_hour_but_not_without_end', async () => {
+        const kept = [await complete(), await complete()];
+        for (const id of kept) {
+            const job = await server.job(id);
+            assert.equal(job.purge_at - job.completed_at, 3600000);
+        }
+        const gone = await server.get(`/jobs/${await complete()}`);
+        assertError(gone, 404, 'not_found', /has ended and is no longer kept/);
+        const asked = await complete({ retention: { completed_ms: 60000 } });
+        assert.equal((await server.job(asked)).status, 'completed', 'whoever asks for it gets it');
+        await server.delete(`/jobs/${asked}`);
+        await server.delete(`/jobs/${kept[0]}`);
+        assert.equal((await server.job(await complete())).status, 'completed', 'there is room again');
+    });
+});

@@ -61,7 +61,8 @@ static void defaults_are_the_documented_ones(void **state)
     assert_int_equal(s.backoff_base.ms, 15000);
     assert_true(s.backoff_exponent == 4);
     assert_int_equal(s.backoff_jitter.ms, 30000);
-    assert_int_equal(s.retain_completed.ms, 0);
+    assert_int_equal(s.retain_completed.ms, 3600 * 1000);
+    assert_int_equal(s.completed_kept, 1000);
     assert_int_equal(s.retain_dead.ms, INT64_C(7) * 24 * 3600 * 1000);
     assert_int_equal(s.lost_worker_limit, 5);
     assert_int_equal(s.lost_worker_min_held.ms, 10000);

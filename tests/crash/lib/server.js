@@ -23,6 +23,7 @@ class Server {
     this.stdout = '';
     this.stderr = '';
     this.started = performance.now();
+    env.TENAX_DEFAULT_COMPLETED_JOB_RETENTION = '0';
     const own = ['--root-dir', rootDir, '--port', '0', '--admin-port', '0'];
     this.child = spawn(BIN, ['serve', ...own, ...args], {
       stdio: ['ignore', 'pipe', 'pipe'],
