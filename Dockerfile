@@ -26,6 +26,7 @@ USER tenax
 VOLUME /var/lib/tenax
 EXPOSE 7890
 STOPSIGNAL SIGTERM
-HEALTHCHECK --start-period=60s CMD ["tenax", "version", "--server"]
+COPY packaging/docker-health /usr/local/bin/docker-health
+HEALTHCHECK --start-period=60s CMD ["docker-health"]
 ENTRYPOINT ["tenax"]
 CMD ["serve"]

@@ -43,6 +43,10 @@ static const struct option_def options[] = {
      .help = "jobs of a queue with the same key can be limited together; see `tenax queue`"},
     {"memory", "AMOUNT", OPTION_TEXT, AT(memory),
      .help = "memory that its runs need, as 512Mi or 4Gi; a retry policy may grow it"},
+    {"gang", "NAME,COUNT", OPTION_TEXT, AT(gang),
+     .help = "the job is one of so many that are handed out together, or not at all"},
+    {"retry-policies", "NAME[,NAME]", OPTION_TEXT, AT(retry_policies),
+     .help = "retry policies of its own, after those of its queue; see `tenax get retrypolicies`"},
     {"batch-key", "KEY", OPTION_TEXT, AT(batch_key),
      .help =
          "fold the payload into that of a waiting job with this key, if there is one; its id is "

@@ -12,14 +12,15 @@
 #include "client/when.h"
 
 static const char *const keys[NEWJOB_FIELDS] = {
-    "queue",        "type",
-    "priority",     "ready_at",
-    "retry_limit",  "backoff",
-    "retention",    "unique_key",
-    "unique_while", "concurrency_key",
-    "batch",        "depends_on",
-    "when",         "on_dependency_death",
-    "resources",
+    "queue",          "type",
+    "priority",       "ready_at",
+    "retry_limit",    "backoff",
+    "retention",      "unique_key",
+    "unique_while",   "concurrency_key",
+    "batch",          "depends_on",
+    "when",           "on_dependency_death",
+    "resources",      "gang",
+    "retry_policies",
 };
 
 static struct err set_name(struct buf *b, const char *key, const char *name)
@@ -86,6 +87,45 @@ static struct err set_memory(struct buf *b, const char *text)
     if (!quantity_parse(str_from(text), &bytes))
         return err_make(ERR_USAGE, "option '--memory': '%.40s' is not " QUANTITY_EXPECTED, text);
     buf_print(b, "\"resources\":{\"memory\":\"%s\"}", text);
+    return err_none();
+}
+
+/* "train-7,4" */
+static struct err set_gang(struct buf *b, const char *text)
+{
+    char *end;
+    if (!text)
+        return err_none();
+    const char *comma = strrchr(text, ',');
+    long size = comma ? strtol(comma + 1, &end, 10) : 0;
+    struct str id = {text, comma ? (size_t)(comma - text) : 0};
+    if (!id.len || utf8_check(id) < id.len || comma[1] < '0' || comma[1] > '9' || *end || size < 1)
+        return err_make(ERR_USAGE,
+                        "option '--gang': '%.60s' is not the name of a gang and how many jobs it "
+                        "has, like train-7,4",
+                        text);
+    buf_lit(b, "\"gang\":{\"id\":");
+    json_write_string(b, id);
+    buf_print(b, ",\"cardinality\":%ld}", size);
+    return err_none();
+}
+
+/* "a,b" as "retry_policies":["a","b"]. */
+static struct err set_policies(struct buf *b, const char *text)
+{
+    if (!text)
+        return err_none();
+    if (utf8_check(str_from(text)) < strlen(text))
+        return err_make(ERR_USAGE, "option '--retry-policies': this is not valid UTF-8");
+    buf_lit(b, "\"retry_policies\":[");
+    for (const char *at = text, *comma;; at = comma + 1) {
+        comma = strchr(at, ',');
+        json_write_string(b, (struct str){at, comma ? (size_t)(comma - at) : strlen(at)});
+        if (!comma)
+            break;
+        buf_byte(b, ',');
+    }
+    buf_byte(b, ']');
     return err_none();
 }
 
@@ -188,6 +228,8 @@ struct err newjob_init(struct newjob_defaults *d, const struct enqueue_args *arg
         TRY(set_name(&d->member[NEWJOB_UNIQUE_WHILE], "unique_while", scopes[args->unique_while]));
     TRY(set_name(&d->member[NEWJOB_CONCURRENCY_KEY], "concurrency_key", args->concurrency_key));
     TRY(set_memory(&d->member[NEWJOB_RESOURCES], args->memory));
+    TRY(set_gang(&d->member[NEWJOB_GANG], args->gang));
+    TRY(set_policies(&d->member[NEWJOB_RETRY_POLICIES], args->retry_policies));
     TRY(set_depends(d, args, o));
     return set_batch(&d->member[NEWJOB_BATCH], args);
 }

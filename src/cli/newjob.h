@@ -23,9 +23,11 @@ struct enqueue_args {
     const char *concurrency_key;
     const char *memory; /* as Kubernetes writes it: 4Gi */
     const char *batch_key, *batch_when, *batch_fold;
-    const char *depends_on;  /* ids, separated by commas */
-    int depends_when;        /* index into all_completed|all_ended */
-    int on_dependency_death; /* index into block|run|die */
+    const char *gang;           /* ID,CARDINALITY */
+    const char *retry_policies; /* names, separated by commas */
+    const char *depends_on;     /* ids, separated by commas */
+    int depends_when;           /* index into all_completed|all_ended */
+    int on_dependency_death;    /* index into block|run|die */
     bool bulk;
     int64_t batch;
 };
@@ -48,6 +50,8 @@ enum newjob_field {
     NEWJOB_WHEN,
     NEWJOB_ON_DEATH,
     NEWJOB_RESOURCES,
+    NEWJOB_GANG,
+    NEWJOB_RETRY_POLICIES,
     NEWJOB_FIELDS
 };
 

@@ -19,6 +19,7 @@ struct work_args {
     int64_t concurrency;
     span lease, grace, timeout;
     int64_t kill_exit;
+    int category_from; /* index into stderr|termination-message */
     bool once, drain;
 };
 
@@ -33,6 +34,10 @@ static const struct option_def options[] = {
      .help = "end a command that runs longer, and report a failure; 0 lets it run"},
     {"kill-exit", "CODE", OPTION_INT, AT(kill_exit), .min = 1, .max = 255,
      .help = "exit code by which a command says that retrying is pointless: the job is dead"},
+    {"category-from", "TEXT", OPTION_CHOICE, AT(category_from),
+     .choices = "stderr|termination-message",
+     .help = "where a command that fails says what the failure is called, for retry policies: in "
+             "the last line category=NAME or category=NAME/SUBCATEGORY of this text"},
     {"lease", "DURATION", OPTION_SPAN, AT(lease), .def = "30s",
      .help = "how long the server waits for a sign of life before it gives the job to another "
              "worker; renewed every third of it"},
@@ -118,7 +123,7 @@ static void block_signals(void)
     sigprocmask(SIG_BLOCK, &set, NULL);
 }
 
-static int work(const struct work_args *args, const char *url, char *const *command)
+static int work(const struct work_args *args, const struct options *o, const char *url)
 {
     struct source_http_args from = {.url = url,
                                     .tls = args->client.tls,
@@ -127,7 +132,9 @@ static int work(const struct work_args *args, const char *url, char *const *comm
                                     .node = args->node,
                                     .seats = (size_t)args->concurrency};
     struct executor_process_args by = {
-        .command = command, .worker = args->name, .url = url, .kill_exit = args->kill_exit};
+        .command = o->rest, .worker = args->name, .url = url, .kill_exit = args->kill_exit};
+    if (OPTION_GIVEN(o, struct work_args, category_from))
+        by.category_from = args->category_from ? CATEGORY_MESSAGE : CATEGORY_STDERR;
     struct worker_args w = {.queues = args->queue,
                             .name = args->name,
                             .concurrency = args->concurrency,
@@ -168,7 +175,7 @@ int work_main(int argc, char **argv)
         args.concurrency = 1;
     char *url = call_url(args.client.url);
     block_signals();
-    code = work(&args, url, o.rest);
+    code = work(&args, &o, url);
     free(url);
     return code;
 }

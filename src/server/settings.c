@@ -12,8 +12,6 @@
 /* Less than jq needs for itself. */
 #define JQ_MEMORY_MIN (16 << 20)
 
-#define COMPLETED_KEPT 1000
-
 #define AT(field)      .offset = offsetof(struct settings, field)
 #define ENV(name)      .env = "TENAX_" name
 #define ENV_BOTH(name) .env = "TENAX_" name, .alias = "ZIZQ_" name
@@ -77,10 +75,10 @@ static const struct option_def table[] = {
      ENV_BOTH("DEFAULT_COMPLETED_JOB_RETENTION"), .def = "1h",
      .help = "how long a completed job can still be looked at; 0 deletes it at once", .live = true},
     {"default-completed-job-limit", "COUNT", OPTION_INT, AT(completed_kept), .max = 1000000000,
-     ENV("DEFAULT_COMPLETED_JOB_LIMIT"),
+     ENV("DEFAULT_COMPLETED_JOB_LIMIT"), .def = "1000",
      .help = "how many completed jobs that default keeps; while there are so many, others are "
-             "deleted at once, which is faster; 0 keeps all [default: 1000, or 0 where the "
-             "retention is given]",
+             "deleted at once, which is faster; 0 keeps all, as does a retention that is given "
+             "without this",
      .live = true},
     {"default-dead-job-retention", "DURATION", OPTION_SPAN, AT(retain_dead),
      ENV_BOTH("DEFAULT_DEAD_JOB_RETENTION"), .def = "7d",
@@ -262,8 +260,9 @@ static struct err check(const struct settings *s, const struct options *o)
  * begun, and must not cost a busy queue anything. */
 static void complete_kept(struct settings *s, const struct options *o)
 {
-    if (!OPTION_GIVEN(o, struct settings, completed_kept))
-        s->completed_kept = OPTION_GIVEN(o, struct settings, retain_completed) ? 0 : COMPLETED_KEPT;
+    if (OPTION_GIVEN(o, struct settings, retain_completed) &&
+        !OPTION_GIVEN(o, struct settings, completed_kept))
+        s->completed_kept = 0;
 }
 
 /* The file comes behind flags and variables, which have been read. */

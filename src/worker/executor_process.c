@@ -138,6 +138,17 @@ static void result(struct execution *x, struct buf *members)
     notes_write_result(&process_of(x)->notes, members);
 }
 
+static void add_category(const struct process *p, struct buf *members)
+{
+    struct buf message = {0};
+    enum executor_category from = p->owner->args->category_from;
+    if (from == CATEGORY_STDERR)
+        report_category(members, buf_view(&p->child.tail));
+    if (from == CATEGORY_MESSAGE && notes_read_message(&p->notes, &message))
+        report_category(members, buf_view(&message));
+    buf_fini(&message);
+}
+
 static void failure(struct execution *x, span timeout, struct buf *members)
 {
     struct process *p = process_of(x);
@@ -146,6 +157,7 @@ static void failure(struct execution *x, span timeout, struct buf *members)
     report_failure(members, &p->child, timeout,
                    kill_exit && WIFEXITED(status) && WEXITSTATUS(status) == kill_exit);
     notes_write_message(&p->notes, members);
+    add_category(p, members);
 }
 
 static void close_executor(struct executor *e)

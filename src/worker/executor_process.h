@@ -7,10 +7,15 @@
 
 #include "worker/executor.h"
 
+/* Where a command that fails says what its failure is called: in the last line `category=NAME` or
+ * `category=NAME/SUBCATEGORY` of that text. */
+enum executor_category { CATEGORY_SERVER, CATEGORY_STDERR, CATEGORY_MESSAGE };
+
 struct executor_process_args {
     char *const *command;
     const char *worker, *url; /* for the command's environment */
     int64_t kill_exit;        /* exit code that kills the job; 0: none */
+    enum executor_category category_from;
 };
 
 /* The arguments must live as long as it does. ERR_IO if there is no place for its files. Free with

@@ -264,13 +264,18 @@ void notes_write_result(const struct notes *n, struct buf *body)
     buf_fini(&text);
 }
 
-void notes_write_message(const struct notes *n, struct buf *body)
+bool notes_read_message(const struct notes *n, struct buf *text)
 {
     char path[PATH_ROOM];
-    struct buf text = {0};
     struct stat st;
     path_of(n, MESSAGE, path);
-    if (n->dir[0] && read_file(path, NOTES_MESSAGE_MAX, &text, &st) && text.len)
+    return n->dir[0] && read_file(path, NOTES_MESSAGE_MAX, text, &st) && text->len;
+}
+
+void notes_write_message(const struct notes *n, struct buf *body)
+{
+    struct buf text = {0};
+    if (notes_read_message(n, &text))
         report_text(body, "termination_message", report_cut(buf_view(&text), NOTES_MESSAGE_MAX));
     buf_fini(&text);
 }

@@ -54,6 +54,8 @@ void notes_taken(struct notes *n);
 void notes_write_result(const struct notes *n, struct buf *body);
 /* Adds `,"termination_message":…` if the command left one; of a long one the beginning. */
 void notes_write_message(const struct notes *n, struct buf *body);
+/* Adds it as it is; false if there is none. */
+bool notes_read_message(const struct notes *n, struct buf *text);
 /* Removes the folder. */
 void notes_close(struct notes *n);
 

@@ -13,6 +13,7 @@
 #include "client/when.h"
 
 #define LAST_LINE_MAX 300
+#define LABEL_MAX     255 /* bytes that the server accepts */
 
 void report_ending(struct buf *b, int status)
 {
@@ -102,6 +103,29 @@ void report_failure(struct buf *body, const struct child *c, span timeout, bool 
     buf_print(body, ",\"run_ms\":%lld%s", (long long)when_ms_between(c->ended, c->started),
               kill ? ",\"kill\":true" : "");
     buf_fini(&message);
+}
+
+void report_category(struct buf *body, struct str text)
+{
+    static const struct str mark = {"category=", 9};
+    struct str found = {0};
+    while (text.len) {
+        const char *nl = memchr(text.at, '\n', text.len);
+        struct str line = {text.at, nl ? (size_t)(nl - text.at) : text.len};
+        text = (struct str){line.at + line.len + (nl != NULL), text.len - line.len - (nl != NULL)};
+        while (line.len && (unsigned char)line.at[line.len - 1] <= ' ')
+            line.len--;
+        if (line.len > mark.len && memcmp(line.at, mark.at, mark.len) == 0)
+            found = (struct str){line.at + mark.len, line.len - mark.len};
+    }
+    if (!found.len || utf8_check(found) < found.len)
+        return;
+    const char *slash = memchr(found.at, '/', found.len);
+    struct str name = {found.at, slash ? (size_t)(slash - found.at) : found.len};
+    struct str sub = {found.at + name.len + 1, slash ? found.len - name.len - 1 : 0};
+    report_text(body, "category", report_cut(name, LABEL_MAX));
+    if (sub.len)
+        report_text(body, "subcategory", report_cut(sub, LABEL_MAX));
 }
 
 void report_no_start(struct buf *body, const char *why)

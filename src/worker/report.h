@@ -11,6 +11,9 @@
 /* A failure as members of the body of POST /jobs/{id}/failure, each with a comma before it.
  * timeout > 0 says that the run was ended because it took longer than that. */
 void report_failure(struct buf *body, const struct child *c, span timeout, bool kill);
+/* Adds `,"category":…` and `,"subcategory":…` as the text's last line `category=…` says; nothing if
+ * there is no such line. */
+void report_category(struct buf *body, struct str text);
 /* A failure to start the command at all. */
 void report_no_start(struct buf *body, const char *why);
 

@@ -57,6 +57,20 @@ static void every_option_has_its_member(void **state)
                       "\"payload\":{\"x\": 1}}");
 }
 
+static void a_gang_and_retry_policies_are_named(void **state)
+{
+    (void)state;
+    struct newjob_defaults d;
+    assert_int_equal(INIT(&d, "--gang", "a,b,4", "--retry-policies", "infra,memory").code, ERR_OK);
+    assert_single(&d, "{\"gang\":{\"id\":\"a,b\",\"cardinality\":4},"
+                      "\"retry_policies\":[\"infra\",\"memory\"],\"payload\":{\"x\": 1}}");
+    const char *const wrong[] = {"a", ",4", "a,", "a,0", "a,x", "a,4x", "a,-1"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        assert_int_equal(INIT(&d, "--gang", (char *)wrong[i]).code, ERR_USAGE);
+        newjob_fini(&d);
+    }
+}
+
 static void a_batch_has_all_three_parts_or_none(void **state)
 {
     (void)state;
@@ -163,6 +177,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(only_what_was_given_is_sent),
         cmocka_unit_test(every_option_has_its_member),
+        cmocka_unit_test(a_gang_and_retry_policies_are_named),
         cmocka_unit_test(a_batch_has_all_three_parts_or_none),
         cmocka_unit_test(a_delay_of_nothing_is_a_delay),
         cmocka_unit_test(bad_times_and_curves_are_refused),

@@ -315,6 +315,24 @@ describe('tenax work', () => {
         assert.equal((await server.job(other.id)).status, 'scheduled');
     });
 
+    it('says_the_category_that_the_command_has_found', async () => {
+        const run = async (from, script) => {
+            const { id, queue } = await server.enqueue({ queue: queueName(), retry_limit: 0 });
+            await tenax(['work', '--queue', queue, '--once', ...from, '--', 'sh', '-c', script],
+                { code: 1 });
+            const [{ category, subcategory }] = await server.runs(id);
+            return [category, subcategory];
+        };
+        const stderr = ['--category-from', 'stderr'];
+        const script = 'printf "category=net\\ncategory=gpu/lost\\nbye\\n" >&2; exit 1';
+        assert.deepEqual(await run(stderr, script), ['gpu', 'lost']);
+        assert.deepEqual(await run([], script), [undefined, undefined]);
+        assert.deepEqual(await run(stderr, 'echo nothing >&2; exit 1'), [undefined, undefined]);
+        assert.deepEqual(await run(['--category-from', 'termination-message'],
+            'echo category=disk > "$TENAX_TERMINATION_MESSAGE"; echo category=no >&2; exit 1'),
+        ['disk', undefined]);
+    });
+
     it('drains_its_queues_and_leaves_the_others', async () => {
         const [a, b, c] = [queueName(), queueName(), queueName()];
         const file = path.join(dir, 'drained');
