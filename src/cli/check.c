@@ -151,14 +151,19 @@ static void print_text(struct check *c)
 
 /* --- checking --- */
 
-static struct err lock(const char *dir, int *fd)
+static bool has(const char *dir, const char *name)
 {
     struct buf path = {0};
-    buf_print(&path, "%s/CURRENT", dir);
+    buf_print(&path, "%s/%s", dir, name);
     buf_byte(&path, '\0');
-    bool is_root = access(path.at, F_OK) == 0;
+    bool there = access(path.at, F_OK) == 0;
     buf_fini(&path);
-    if (!is_root)
+    return there;
+}
+
+static struct err lock(const char *dir, int *fd)
+{
+    if (!has(dir, "CURRENT") && !has(dir, "INVENTORY"))
         return err_make(ERR_USAGE, "%.150s is not a root directory: it has no file CURRENT", dir);
     return rocks_lock(dir, fd);
 }

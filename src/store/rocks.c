@@ -16,6 +16,7 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "store/inventory.h"
 #include "store/wal.h"
 
 #define MIB ((uint64_t)1024 * 1024)
@@ -33,6 +34,11 @@
 
 /* A batch larger than this takes its memory along when it is done. */
 #define KEEP_MAX ((size_t)32 * 1024 * 1024)
+
+/* The inventory is written after 1, 2, 4 .. so many commits, and whenever the tables change. */
+#define NOTE_INTERVAL_MAX 1024
+/* Each start begins a log; of so many small ones a table is made. */
+#define LOGS_MAX ((size_t)256)
 
 #define LEVELS 7
 #define SILENT 6 /* one above HEADER_LEVEL */
@@ -70,7 +76,12 @@ struct rocks {
     const struct batch *batch;
     bool sync;
     struct err result;
-    rocksdb_writebatch_t *writes; /* the thread's alone */
+    struct inventory_writer *inventory; /* NULL: it could not be made yet */
+    unsigned unnoted, note_interval;    /* commits that it does not know of */
+    uint64_t noted_version;             /* of RocksDB's tables */
+    bool note_failed;                   /* which was told */
+    bool damaged;                       /* a table could not be read */
+    rocksdb_writebatch_t *writes;       /* the thread's alone */
 };
 
 struct store_cursor {
@@ -204,7 +215,6 @@ static void sweep_options(const char *dir)
 
 NODISCARD static struct err open_db(struct rocks *r)
 {
-    TRY(wal_sync(r->dir));
     char *text = NULL;
     r->db = rocksdb_open(r->options, r->dir, &text);
     if (text && says(text, "not linked")) {
@@ -232,20 +242,70 @@ static void flush(struct rocks *r)
     rocksdb_free(text);
 }
 
-NODISCARD static struct err check_log(struct rocks *r)
+static uint64_t number_of(struct rocks *r, const char *property)
+{
+    uint64_t v = 0;
+    rocksdb_property_int(r->db, property, &v);
+    return v;
+}
+
+/* Writes down what must be there at the next start. Without it that start would believe what it
+ * finds, as it did before; so what keeps it from being written is told, and no more. */
+static void note(struct rocks *r)
+{
+    struct err e = err_none();
+    r->noted_version = number_of(r, "rocksdb.current-super-version-number");
+    if (!r->inventory)
+        e = inventory_writer_new(r->dir, &r->inventory);
+    if (e.code == ERR_OK)
+        e = inventory_write(r->inventory, rocksdb_get_latest_sequence_number(r->db), r->damaged);
+    if (e.code != ERR_OK && !r->note_failed)
+        log_warn("the inventory of what is on the disk is out of date: %s", e.msg);
+    r->note_failed = e.code != ERR_OK;
+    r->unnoted = 0;
+}
+
+static void note_commit(struct rocks *r)
+{
+    bool due = ++r->unnoted >= r->note_interval;
+    if (!due && number_of(r, "rocksdb.current-super-version-number") == r->noted_version)
+        return;
+    note(r);
+    if (due && r->note_interval < NOTE_INTERVAL_MAX)
+        r->note_interval *= 2;
+}
+
+/* A hole in the logs, if there is one, was told and is to be given up. */
+NODISCARD static struct err close_hole(struct rocks *r)
 {
     bool hole;
-    TRY(wal_goes_on(r->dir, rocksdb_get_latest_sequence_number(r->db), &hole));
-    if (!hole)
-        return err_none();
     if (!r->lossy)
-        return err_make(ERR_CORRUPT,
-                        "the log in %s is damaged: what was acknowledged after the damage would be "
-                        "lost; restore a backup, or start once with --commit-mode buffered, which "
-                        "goes on with what comes before it",
-                        r->dir);
-    log_warn("the log in %s is damaged, and what was committed after the damage is lost", r->dir);
-    flush(r);
+        return err_none();
+    TRY(wal_goes_on(r->dir, rocksdb_get_latest_sequence_number(r->db), &hole));
+    if (hole)
+        flush(r);
+    return err_none();
+}
+
+static void fold_logs(struct rocks *r)
+{
+    struct wal_file *files;
+    size_t count = 0;
+    struct err e = wal_list(r->dir, &files, &count);
+    if (e.code == ERR_OK && count > LOGS_MAX)
+        flush(r);
+    free(files);
+}
+
+NODISCARD static struct err open_checked(struct rocks *r)
+{
+    TRY(wal_sync(r->dir));
+    TRY(inventory_check(r->dir, r->lossy, &r->damaged));
+    TRY(open_db(r));
+    TRY(close_hole(r));
+    fold_logs(r);
+    r->note_interval = 1;
+    note(r);
     return err_none();
 }
 
@@ -338,6 +398,8 @@ static void commit_batch(struct rocks *r)
     if (!r->refused)
         r->result = write_batch(r, r->batch, r->sync);
     r->broken = r->result.code != ERR_OK;
+    if (!r->broken)
+        note_commit(r);
 }
 
 static void *commit_thread(void *arg)
@@ -423,9 +485,11 @@ NODISCARD static struct err renew_db(struct rocks *r)
     if (r->broken && r->refused)
         return err_none();
     close_db(r);
-    struct err e = open_db(r);
-    if (e.code != ERR_OK)
+    struct err e = open_checked(r);
+    if (e.code != ERR_OK) {
+        close_db(r);
         open_for_reads(r);
+    }
     return e;
 }
 
@@ -615,6 +679,7 @@ static uint64_t rocks_disk_bytes(struct store *s)
 static void free_all(struct rocks *r)
 {
     close_db(r);
+    inventory_writer_free(r->inventory);
     rocksdb_writebatch_destroy(r->writes);
     rocksdb_readoptions_destroy(r->reading);
     rocksdb_writeoptions_destroy(r->synced);
@@ -639,6 +704,8 @@ static void rocks_close(struct store *s)
     /* It writes a batch under way before it looks at stopping. */
     pthread_join(r->thread, NULL);
     await_snapshots(r);
+    if (!r->broken && r->unnoted)
+        note(r);
     free_all(r);
 }
 
@@ -668,8 +735,7 @@ NODISCARD static struct err open_and_start(struct rocks *r)
     if (mkdir(r->dir, 0700) != 0 && errno != EEXIST)
         return err_make(errno == ENOSPC ? ERR_DISK_FULL : ERR_IO, "cannot make %s: %s", r->dir,
                         strerror(errno));
-    TRY(open_db(r));
-    TRY(check_log(r));
+    TRY(open_checked(r));
     int no = pthread_create(&r->thread, NULL, commit_thread, r);
     if (no != 0)
         return err_make(ERR_IO, "cannot start a thread: %s", strerror(no));
@@ -746,6 +812,17 @@ static void reader_close(struct store *s)
     free_all(rocks_of(s));
 }
 
+/* What a server would refuse is refused, and what it would take for the end of the log is. */
+NODISCARD static struct err open_to_look(struct rocks *r)
+{
+    TRY(inventory_check(r->dir, false, &r->damaged));
+    char *text = NULL;
+    r->db = rocksdb_open_for_read_only(r->options, r->dir, 0, &text);
+    if (text)
+        r->db = NULL;
+    return err_of(r, text, ERR_IO);
+}
+
 struct err rocks_open_reader(const char *dir, uint64_t cache_bytes, struct store **out)
 {
     static const struct store_vt vt = {
@@ -761,18 +838,11 @@ struct err rocks_open_reader(const char *dir, uint64_t cache_bytes, struct store
     };
     struct rocks *r = rocks_alloc(&(struct rocks_settings){.dir = dir, .cache_bytes = cache_bytes});
     r->base.vt = &vt;
-    /* A log that breaks off is what a crash leaves; one that is broken inside is damage, which
-     * opening for use would pass over as the end. */
-    rocksdb_options_set_wal_recovery_mode(r->options,
-                                          rocksdb_tolerate_corrupted_tail_records_recovery);
     rocksdb_options_set_create_if_missing(r->options, 0);
     rocksdb_readoptions_set_verify_checksums(r->reading, 1);
     rocksdb_readoptions_set_fill_cache(r->reading, 0);
-    char *text = NULL;
-    r->db = rocksdb_open_for_read_only(r->options, r->dir, 0, &text);
-    struct err e = err_of(r, text, ERR_IO);
+    struct err e = open_to_look(r);
     if (e.code != ERR_OK) {
-        r->db = NULL;
         free_all(r);
         return e;
     }

@@ -12,154 +12,207 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 #include "store/folder.h"
+#include "store/rocks_log.h"
 
-/* A log is a sequence of blocks. A record is a header (checksum, length, type) with a fragment of
- * a batch; it never crosses the end of its block. A batch begins with its sequence number and how
- * many entries it has. */
-#define BLOCK        ((size_t)32768)
-#define HEADER       ((size_t)7)
+/* A batch begins with its sequence number and how many entries it has. */
 #define BATCH_HEADER ((size_t)12)
 
-enum { PADDING, FULL, FIRST, MIDDLE, LAST };
+/* --- the files --- */
 
-static uint64_t little(const unsigned char *at, unsigned bytes)
+/* 000004.log */
+static bool is_log(const char *name, uint64_t *number)
 {
-    uint64_t v = 0;
-    while (bytes--)
-        v = v << 8 | at[bytes];
-    return v;
+    char *end;
+    if (name[0] < '0' || name[0] > '9')
+        return false;
+    *number = strtoull(name, &end, 10);
+    return strcmp(end, ".log") == 0;
 }
 
-/* CRC-32C, bit by bit: it is asked for once or never. */
-static uint32_t checksum(const unsigned char *at, size_t len)
+static int compare_files(const void *a, const void *b)
 {
-    uint32_t crc = UINT32_MAX;
-    for (size_t i = 0; i < len; i++) {
-        crc ^= at[i];
-        for (int bit = 0; bit < 8; bit++)
-            crc = crc >> 1 ^ (crc & 1 ? UINT32_C(0x82f63b78) : 0);
+    const struct wal_file *x = a, *y = b;
+    return (x->number > y->number) - (x->number < y->number);
+}
+
+struct err wal_list(const char *dir, struct wal_file **files, size_t *count)
+{
+    *files = NULL;
+    *count = 0;
+    DIR *d = opendir(dir);
+    if (!d)
+        return folder_error("read", dir);
+    size_t cap = 0;
+    const struct dirent *entry;
+    while ((entry = readdir(d))) {
+        struct wal_file f;
+        struct stat st;
+        if (!is_log(entry->d_name, &f.number) || fstatat(dirfd(d), entry->d_name, &st, 0) != 0)
+            continue;
+        f.size = (uint64_t)st.st_size;
+        if (*count == cap) {
+            cap = cap ? 2 * cap : 16;
+            *files = alloc_resize(*files, cap * sizeof **files);
+        }
+        (*files)[(*count)++] = f;
     }
-    return ~crc;
+    closedir(d);
+    if (*count)
+        qsort(*files, *count, sizeof **files, compare_files);
+    return err_none();
 }
 
-/* The stored checksum is rotated and shifted, lest one of bytes that hold checksums be bad. */
-static bool is_whole(const unsigned char *record, size_t len)
+NODISCARD static struct err open_log(const char *dir, uint64_t number, int *fd)
 {
-    uint32_t crc = checksum(record + HEADER - 1, len + 1);
-    return little(record, 4) == (uint32_t)((crc >> 15 | crc << 17) + UINT32_C(0xa282ead8));
+    struct buf path = {0};
+    buf_print(&path, "%s/%06llu.log", dir, (unsigned long long)number);
+    buf_byte(&path, '\0');
+    *fd = open(path.at, O_RDONLY | O_CLOEXEC);
+    int no = errno;
+    struct err err = *fd < 0 ? folder_error("open", path.at) : err_none();
+    buf_fini(&path);
+    errno = no;
+    return err;
 }
 
-/* What a record says is believed only with its checksum, but that is computed only where it
+/* Calls look(fd, ctx) for each log with at least the number `first`, in order, while it is OK and
+ * leaves *done false. */
+NODISCARD static struct err each_log(const char *dir, uint64_t first, bool *done,
+                                     struct err (*look)(int fd, void *ctx), void *ctx)
+{
+    struct wal_file *files;
+    size_t count;
+    TRY(wal_list(dir, &files, &count));
+    struct err err = err_none();
+    for (size_t i = 0; i < count && err.code == ERR_OK && !*done; i++) {
+        int fd;
+        if (files[i].number < first || files[i].size == 0)
+            continue;
+        err = open_log(dir, files[i].number, &fd);
+        if (err.code != ERR_OK)
+            break;
+        err = look(fd, ctx);
+        close(fd);
+    }
+    free(files);
+    return err;
+}
+
+/* --- how far recovery gets --- */
+
+struct reach {
+    uint64_t *last;
+    bool done; /* a batch is missing */
+};
+
+NODISCARD static struct err reach_in(int fd, void *ctx)
+{
+    struct reach *reach = ctx;
+    struct rocks_log *log = ALLOC(struct rocks_log);
+    struct buf record = {0};
+    bool found;
+    struct err err;
+    rocks_log_init(log, fd);
+    while ((err = rocks_log_next(log, &found, &record)).code == ERR_OK && found) {
+        const unsigned char *at = (const unsigned char *)record.at;
+        if (record.len < BATCH_HEADER)
+            break;
+        uint64_t sequence = rocks_log_number(at, 8), entries = rocks_log_number(at + 8, 4);
+        reach->done = sequence > *reach->last + 1;
+        if (reach->done)
+            break;
+        if (entries && sequence + entries - 1 > *reach->last)
+            *reach->last = sequence + entries - 1;
+    }
+    buf_fini(&record);
+    free(log);
+    return err;
+}
+
+struct err wal_reach(const char *dir, uint64_t first, uint64_t *last)
+{
+    struct reach reach = {.last = last};
+    return each_log(dir, first, &reach.done, reach_in, &reach);
+}
+
+/* --- what lies behind damage --- */
+
+/* What a fragment says is believed only with its checksum, but that is computed only where it
  * matters: damage may lead astray, yet no further than to the end of the block. */
 static bool block_goes_on(const unsigned char *block, size_t size, uint64_t last)
 {
-    for (size_t at = 0; at + HEADER <= size;) {
+    for (size_t at = 0; at + ROCKS_LOG_HEADER <= size;) {
         const unsigned char *record = block + at;
-        size_t len = little(record + 4, 2);
+        const unsigned char *batch = record + ROCKS_LOG_HEADER;
+        size_t len = rocks_log_number(record + 4, 2);
         unsigned type = record[6];
-        if (type == PADDING || type > LAST || at + HEADER + len > size)
+        if (type == ROCKS_LOG_PADDING || type > ROCKS_LOG_LAST ||
+            at + ROCKS_LOG_HEADER + len > size)
             return false;
-        if ((type == FULL || type == FIRST) && len >= BATCH_HEADER &&
-            little(record + HEADER, 8) > last + 1 && little(record + HEADER + 8, 4) > 0 &&
-            is_whole(record, len))
+        if ((type == ROCKS_LOG_FULL || type == ROCKS_LOG_FIRST) && len >= BATCH_HEADER &&
+            rocks_log_number(batch, 8) > last + 1 && rocks_log_number(batch + 8, 4) > 0 &&
+            rocks_log_is_whole(record))
             return true;
-        at += HEADER + len;
+        at += ROCKS_LOG_HEADER + len;
     }
     return false;
 }
 
-NODISCARD static struct err read_block(int fd, unsigned char *block, size_t *size)
-{
-    *size = 0;
-    while (*size < BLOCK) {
-        ssize_t n = read(fd, block + *size, BLOCK - *size);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return err_make(ERR_IO, "cannot read the log: %s", strerror(errno));
-        if (n == 0)
-            break;
-        *size += (size_t)n;
-    }
-    return err_none();
-}
+struct search {
+    uint64_t last;
+    bool on;
+};
 
-NODISCARD static struct err file_goes_on(int fd, uint64_t last, bool *on)
+NODISCARD static struct err goes_on_in(int fd, void *ctx)
 {
-    unsigned char *block = alloc_get(BLOCK);
+    struct search *search = ctx;
+    unsigned char *block = alloc_get(ROCKS_LOG_BLOCK);
     struct err err;
     size_t size;
     do {
-        err = read_block(fd, block, &size);
+        err = rocks_log_read_block(fd, block, &size);
         if (err.code == ERR_OK)
-            *on = block_goes_on(block, size, last);
-    } while (err.code == ERR_OK && !*on && size == BLOCK);
+            search->on = block_goes_on(block, size, search->last);
+    } while (err.code == ERR_OK && !search->on && size == ROCKS_LOG_BLOCK);
     free(block);
     return err;
 }
 
-/* 000004.log */
-static bool is_log(const char *name)
-{
-    size_t digits = strspn(name, "0123456789");
-    return digits > 0 && strcmp(name + digits, ".log") == 0;
-}
-
 struct err wal_goes_on(const char *dir, uint64_t last, bool *on)
 {
-    *on = false;
-    DIR *d = opendir(dir);
-    if (!d)
-        return err_make(ERR_IO, "cannot read %s: %s", dir, strerror(errno));
-    struct err err = err_none();
-    struct dirent *entry;
-    while (err.code == ERR_OK && !*on && (entry = readdir(d))) {
-        if (!is_log(entry->d_name))
-            continue;
-        int fd = openat(dirfd(d), entry->d_name, O_RDONLY | O_CLOEXEC);
-        if (fd < 0) {
-            err = err_make(ERR_IO, "cannot open %s/%s: %s", dir, entry->d_name, strerror(errno));
-            break;
-        }
-        err = file_goes_on(fd, last, on);
-        close(fd);
-    }
-    closedir(d);
+    struct search search = {.last = last};
+    struct err err = each_log(dir, 0, &search.on, goes_on_in, &search);
+    *on = search.on;
     return err;
 }
 
-/* Syncs one log. What was read into memory before a sync that failed may never have reached the
- * disk though the next sync succeeds, so the pages go: recovery reads what the disk has. */
-NODISCARD static struct err sync_log(const char *dir, int dir_fd, const char *name)
+/* --- syncing --- */
+
+/* What was read into memory before a sync that failed may never have reached the disk though the
+ * next sync succeeds, so the pages go: recovery reads what the disk has. */
+NODISCARD static struct err sync_log(int fd, void *ctx)
 {
-    struct buf path = {0};
-    buf_print(&path, "%s/%s", dir, name);
-    buf_byte(&path, '\0');
-    struct err err = err_none();
-    struct stat st;
-    int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
-    if (fd < 0 || fstat(fd, &st) != 0)
-        err = folder_error("open", path.at);
-    else if (st.st_size > 0 && fdatasync(fd) != 0)
-        err = folder_error("sync", path.at);
-    else
-        posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-    if (fd >= 0)
-        close(fd);
-    buf_fini(&path);
-    return err;
+    if (fdatasync(fd) != 0)
+        return folder_error("sync a log of", ctx);
+    posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+    return err_none();
 }
 
 struct err wal_sync(const char *dir)
 {
-    DIR *d = opendir(dir);
-    if (!d)
-        return folder_error("read", dir);
-    struct err err = err_none();
-    const struct dirent *entry;
-    while (err.code == ERR_OK && (entry = readdir(d)))
-        if (is_log(entry->d_name))
-            err = sync_log(dir, dirfd(d), entry->d_name);
-    closedir(d);
-    return err.code == ERR_OK ? folder_sync(dir) : err;
+    bool never = false;
+    TRY(each_log(dir, 0, &never, sync_log, (void *)(uintptr_t)dir));
+    return folder_sync(dir);
+}
+
+struct err wal_sync_one(const char *dir, uint64_t number)
+{
+    int fd;
+    struct err err = open_log(dir, number, &fd);
+    if (err.code != ERR_OK)
+        return errno == ENOENT ? err_none() : err;
+    if (fdatasync(fd) != 0)
+        err = folder_error("sync a log of", dir);
+    close(fd);
+    return err;
 }

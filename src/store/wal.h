@@ -2,18 +2,29 @@
 #ifndef STORE_WAL_H
 #define STORE_WAL_H
 
-/* RocksDB's log, seen from outside (its format: "Write Ahead Log File Format" of RocksDB's wiki).
+/* RocksDB's logs, seen from outside.
  *
- * Its recovery ends at the first damage, without a word. After a crash that is right: the batch
- * that was being written had not been acknowledged. But each batch is synced before the next is
- * begun; so if a later one is whole, the damage came afterwards, and what it took had been
- * acknowledged. */
+ * Its recovery ends at the first damage, and passes over a log that is missing, without a word.
+ * After a crash that is right: the batch that was being written had not been acknowledged. But each
+ * batch is synced before the next is begun; so if a later one is whole, the damage came afterwards,
+ * and what it took had been acknowledged. */
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #include "base/err.h"
 
+struct wal_file {
+    uint64_t number, size;
+};
+
+/* The logs in dir by their number; *files is the caller's to free. ERR_IO. */
+NODISCARD struct err wal_list(const char *dir, struct wal_file **files, size_t *count);
+/* Raises *last, the sequence number that tables have reached, to the one that recovery from the
+ * logs with at least the number `first` gets to. Every checksum on the way is verified. ERR_IO,
+ * ERR_VERSION. */
+NODISCARD struct err wal_reach(const char *dir, uint64_t first, uint64_t *last);
 /* Whether a log in dir has a whole batch beyond the one that follows `last`, the sequence number
  * that recovery has reached. ERR_IO. */
 NODISCARD struct err wal_goes_on(const char *dir, uint64_t last, bool *on);
@@ -21,5 +32,7 @@ NODISCARD struct err wal_goes_on(const char *dir, uint64_t last, bool *on);
  * RocksDB reads what a crash of the process left with the operating system, but never syncs it, and
  * answers rely on it from then on. ERR_DISK_FULL, ERR_IO. */
 NODISCARD struct err wal_sync(const char *dir);
+/* Syncs one of them; none is fine. ERR_DISK_FULL, ERR_IO. */
+NODISCARD struct err wal_sync_one(const char *dir, uint64_t number);
 
 #endif

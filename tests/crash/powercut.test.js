@@ -18,6 +18,8 @@ const { Server } = require('./lib/server.js');
 const CUTS = Number(process.env.CUTS || 16);
 /* A start asks for fewer syncs than that. */
 const START_SYNCS_MAX = 60;
+/* So does the audit that follows it; load comes after. */
+const LOAD_SYNC = 150;
 /* Where there is no work left no commit comes, and it dies by time. */
 const LOAD_MS = 600;
 
@@ -48,7 +50,7 @@ class Outages extends Harness {
   async outage(cut) {
     const { ledger, random } = this;
     ledger.nextRound();
-    this.killAt = START_SYNCS_MAX + random.range(1, 120);
+    this.killAt = LOAD_SYNC + random.range(1, 200);
     const server = this.start();
     const port = await server.listening();
     await this.audit(port, false);

@@ -443,7 +443,7 @@ describe('checking', () => {
         const found = await check(root);
         assert.equal(found.ok, false);
         assert.equal(found.problems[0].code, 'unreadable');
-        assert.match(found.problems[0].message, /checksum mismatch/);
+        assert.match(found.problems[0].message, /is damaged/);
         const text = await run(['check', root]);
         assert.equal(text.code, 1);
         assert.match(text.stdout, /unreadable: .*\n {2}\(.*restore a backup\)\n/);
@@ -454,5 +454,65 @@ describe('checking', () => {
         const [manifest] = fs.readdirSync(root).filter((name) => name.startsWith('MANIFEST'));
         fs.rmSync(path.join(root, manifest));
         assert.equal((await check(root)).problems[0].code, 'unreadable');
+    });
+
+    // Two starts, of which each has a log with a job in it.
+    async function makeLogs() {
+        const server = new Server();
+        for (let i = 0; i < 2; i++) {
+            await server.start();
+            await server.enqueue({ queue: 'q', type: 't', payload: i });
+            await server.stop();
+        }
+        const root = path.join(server.dir, 'root');
+        dirs.push(server.dir);
+        const logs = fs.readdirSync(root).filter((name) => /^\d+\.log$/.test(name)).sort()
+            .map((name) => path.join(root, name)).filter((file) => fs.statSync(file).size > 0);
+        return { root, logs };
+    }
+
+    async function assertRefused(root, words) {
+        const before = fs.readdirSync(root).sort();
+        const found = await check(root);
+        assert.equal(found.problems[0].code, 'unreadable');
+        assert.match(found.problems[0].message, words);
+        const end = await run(['serve', '--root-dir', root, '--port', '0', '--admin-port', '0']);
+        assert.equal(end.code, 1);
+        assert.match(end.stderr, words);
+        assert.deepEqual(fs.readdirSync(root).sort(), before);
+    }
+
+    it('finds_a_log_that_is_gone_or_empty_which_serve_refuses', async () => {
+        const { root, logs } = await makeLogs();
+        for (const log of logs) {
+            const bytes = fs.readFileSync(log);
+            fs.rmSync(log);
+            await assertRefused(root, /\.log is missing/);
+            fs.writeFileSync(log, '');
+            await assertRefused(root, /\.log had \d+ bytes and has 0/);
+            fs.writeFileSync(log, bytes);
+        }
+        await assertClean(root);
+    });
+
+    it('finds_a_MANIFEST_that_has_changed_and_a_CURRENT_that_is_gone', async () => {
+        const { root } = await makeLogs();
+        const [name] = fs.readdirSync(root).filter((entry) => entry.startsWith('MANIFEST'));
+        const file = path.join(root, name), bytes = fs.readFileSync(file);
+        fs.writeFileSync(file, bytes.subarray(0, bytes.length - 1));
+        await assertRefused(root, /which names the tables, had \d+ bytes/);
+        fs.writeFileSync(file, bytes.map((byte, i) => (i === 60 ? byte ^ 1 : byte)));
+        await assertRefused(root, /which names the tables, is damaged/);
+        fs.writeFileSync(file, bytes);
+        fs.renameSync(path.join(root, 'CURRENT'), path.join(root, 'CURRENT.away'));
+        await assertRefused(root, /CURRENT is missing or old/);
+    });
+
+    it('takes_for_the_end_of_the_log_what_serve_does', async () => {
+        const { root, logs } = await makeLogs();
+        fs.appendFileSync(logs[1], Buffer.from('a batch that broke off'));
+        const before = await assertClean(root);
+        assert.equal(before.jobs.ready, 2);
+        await withServer((server) => server.assertServes(), { dir: path.dirname(root) });
     });
 });

@@ -615,10 +615,19 @@ static void a_later_log_is_one_that_goes_on(void **state)
     assert_code(try_open(*state, &s), ERR_CORRUPT);
 }
 
+/* As it is while the newest batches are not in the inventory yet. */
+static void forget_inventory(const char *dir)
+{
+    char path[256];
+    name_in(path, sizeof path, dir, "INVENTORY");
+    must(unlink(path) == 0);
+}
+
 static void what_was_being_written_when_the_power_went_is_the_end_of_the_log(void **state)
 {
     char log[256];
     off_t batch = make_log(*state, log);
+    forget_inventory(*state);
     damage(log, 2 * batch + 20);
     for (int i = 0; i < 2; i++) {
         struct store *s = open_rocks(*state);
@@ -627,6 +636,7 @@ static void what_was_being_written_when_the_power_went_is_the_end_of_the_log(voi
         scratch_put(s, "d", i ? "2" : "1");
         store_close(s);
     }
+    forget_inventory(*state);
     must(truncate(log, 2 * batch + 10) == 0);
     struct store *s = open_rocks(*state);
     scratch_expect(s, "b", "other-value");

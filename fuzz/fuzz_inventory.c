@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/must.h"
+#include "store/inventory.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* A place of the inventory. There is one encoding: what is accepted is written again to the same
+ * bytes, and zeros up to the end. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    struct inventory *inv = ALLOC(struct inventory);
+    struct err e = inventory_decode((struct str){(const char *)data, size}, inv);
+    if (e.code == ERR_OK) {
+        char *place = alloc_get(INVENTORY_PLACE);
+        inventory_encode(inv, place);
+        size_t len = 8 + data[4] + (size_t)data[5] * 256;
+        must(size >= len && memcmp(place, data, len) == 0);
+        free(place);
+    } else {
+        must(e.code == ERR_CORRUPT || e.code == ERR_VERSION);
+    }
+    free(inv);
+    return 0;
+}

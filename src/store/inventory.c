@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/inventory.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/must.h"
+#include "store/checksum.h"
+#include "store/folder.h"
+#include "store/rocks_manifest.h"
+#include "store/reader.h"
+#include "store/writer.h"
+
+#define PLACES  2
+#define VERSION 1
+#define HEADER  ((size_t)8) /* checksum and length, little-endian */
+/* How to go on all the same. */
+#define REMEDY                                                                                     \
+    "restore a backup; or remove its file " INVENTORY_FILE                                         \
+    " to go on with what is left, without what was acknowledged and is lost"
+
+static char *path_of(const char *dir, const char *name)
+{
+    struct buf path = {0};
+    buf_print(&path, "%s/%s", dir, name);
+    buf_byte(&path, '\0');
+    return path.at;
+}
+
+/* --- the file --- */
+
+static uint32_t number_at(const char *at)
+{
+    uint32_t v = 0;
+    for (int i = 3; i >= 0; i--)
+        v = v << 8 | (unsigned char)at[i];
+    return v;
+}
+
+static void put_number(char *at, uint32_t v)
+{
+    for (int i = 0; i < 4; i++)
+        at[i] = (char)(v >> (8 * i));
+}
+
+static void write_parts(struct writer *w, const struct inventory *inv)
+{
+    writer_byte(w, VERSION);
+    writer_varint(w, inv->generation);
+    writer_varint(w, inv->manifest);
+    writer_varint(w, inv->manifest_size);
+    writer_varint(w, inv->manifest_checksum);
+    writer_varint(w, inv->sequence);
+    writer_byte(w, inv->damaged);
+    writer_varint(w, inv->log_count);
+    for (size_t i = 0; i < inv->log_count; i++) {
+        writer_varint(w, inv->logs[i].number);
+        writer_varint(w, inv->logs[i].size);
+    }
+}
+
+void inventory_encode(const struct inventory *inv, char *place)
+{
+    struct writer w = {0};
+    write_parts(&w, inv);
+    must(w.len <= INVENTORY_PLACE - HEADER);
+    memset(place, 0, INVENTORY_PLACE);
+    size_t len = w.len;
+    w = (struct writer){.at = place + HEADER};
+    write_parts(&w, inv);
+    put_number(place + 4, (uint32_t)len);
+    put_number(place, checksum_add(0, place + 4, len + 4));
+}
+
+struct err inventory_decode(struct str place, struct inventory *out)
+{
+    struct err bad = err_make(ERR_CORRUPT, "the inventory is damaged");
+    size_t len = place.len < HEADER ? SIZE_MAX : number_at(place.at + 4);
+    if (place.len < HEADER || len > place.len - HEADER ||
+        checksum_add(0, place.at + 4, len + 4) != number_at(place.at))
+        return bad;
+    struct reader r = {.value = {place.at + HEADER, len}};
+    if (reader_byte(&r, "version", UINT8_MAX) != VERSION)
+        return err_make(ERR_VERSION, "the inventory was written by a newer tenax: use that one");
+    out->generation = reader_varint(&r, "generation", UINT64_MAX);
+    out->manifest = reader_varint(&r, "manifest", UINT64_MAX);
+    out->manifest_size = reader_varint(&r, "manifest size", INT64_MAX);
+    out->manifest_checksum = (uint32_t)reader_varint(&r, "checksum", UINT32_MAX);
+    out->sequence = reader_varint(&r, "sequence", UINT64_MAX);
+    out->damaged = reader_byte(&r, "damaged", 1);
+    out->log_count = reader_varint(&r, "logs", INVENTORY_LOGS);
+    for (size_t i = 0; i < out->log_count; i++) {
+        out->logs[i].number = reader_varint(&r, "log", UINT64_MAX);
+        out->logs[i].size = reader_varint(&r, "log size", INT64_MAX);
+    }
+    return r.bad || reader_left(&r) ? bad : err_none();
+}
+
+/* The newer of its places that is whole: the other may have been under way. */
+NODISCARD static struct err decode_file(const char *dir, const char *bytes, size_t len,
+                                        struct inventory *out)
+{
+    struct inventory *one = ALLOC(struct inventory);
+    struct err err =
+        err_make(ERR_CORRUPT, "the file " INVENTORY_FILE " of %.150s is damaged: " REMEDY, dir);
+    for (size_t i = 0; i < PLACES; i++) {
+        size_t at = i * INVENTORY_PLACE;
+        if (at + INVENTORY_PLACE > len)
+            break;
+        struct err e = inventory_decode((struct str){bytes + at, INVENTORY_PLACE}, one);
+        if (e.code == ERR_VERSION)
+            err = e;
+        if (e.code != ERR_OK || (err.code == ERR_OK && one->generation < out->generation))
+            continue;
+        *out = *one;
+        err = e;
+    }
+    free(one);
+    return err;
+}
+
+struct err inventory_read(const char *dir, bool *found, struct inventory *out)
+{
+    *found = false;
+    *out = (struct inventory){0};
+    char *path = path_of(dir, INVENTORY_FILE);
+    char *bytes = alloc_get(PLACES * INVENTORY_PLACE);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : pread(fd, bytes, PLACES * INVENTORY_PLACE, 0);
+    struct err err = err_none();
+    if (n >= 0)
+        err = decode_file(dir, bytes, (size_t)n, out);
+    else if (errno != ENOENT)
+        err = folder_error("read", path);
+    *found = n >= 0 && err.code == ERR_OK;
+    if (fd >= 0)
+        close(fd);
+    free(bytes);
+    free(path);
+    return err;
+}
+
+/* --- the MANIFEST --- */
+
+static char *manifest_path(const char *dir, uint64_t number)
+{
+    char name[40];
+    snprintf(name, sizeof name, "MANIFEST-%06llu", (unsigned long long)number);
+    return path_of(dir, name);
+}
+
+/* Goes on with the checksum of what comes before `from`. *end is where the file ends, if before
+ * `to`. */
+NODISCARD static struct err add_range(int fd, const char *path, uint64_t from, uint64_t to,
+                                      uint32_t *checksum, uint64_t *end)
+{
+    char bytes[16384];
+    for (*end = from; *end < to;) {
+        size_t want = to - *end < sizeof bytes ? (size_t)(to - *end) : sizeof bytes;
+        ssize_t n = pread(fd, bytes, want, (off_t)*end);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return folder_error("read", path);
+        if (n == 0)
+            break;
+        *checksum = checksum_add(*checksum, bytes, (size_t)n);
+        *end += (uint64_t)n;
+    }
+    return err_none();
+}
+
+/* Its beginning must be as it was written down. */
+NODISCARD static struct err check_manifest(const char *dir, const struct inventory *inv)
+{
+    char *path = manifest_path(dir, inv->manifest);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    uint32_t checksum = 0;
+    uint64_t end = 0;
+    struct err err = fd < 0 ? folder_error("open", path) : err_none();
+    if (fd >= 0) {
+        err = add_range(fd, path, 0, inv->manifest_size, &checksum, &end);
+        close(fd);
+    }
+    if (err.code == ERR_OK && end < inv->manifest_size)
+        err = err_make(ERR_CORRUPT,
+                       "%.150s, which names the tables, had %llu bytes and has %llu: " REMEDY, path,
+                       (unsigned long long)inv->manifest_size, (unsigned long long)end);
+    else if (err.code == ERR_OK && checksum != inv->manifest_checksum)
+        err = err_make(ERR_CORRUPT,
+                       "%.150s, which names the tables, is damaged: its first %llu bytes have "
+                       "changed: " REMEDY,
+                       path, (unsigned long long)inv->manifest_size);
+    free(path);
+    return err;
+}
+
+/* --- the logs --- */
+
+static const struct wal_file *find_log(const struct wal_file *files, size_t count, uint64_t number)
+{
+    for (size_t i = 0; i < count; i++)
+        if (files[i].number == number)
+            return &files[i];
+    return NULL;
+}
+
+/* All that were there and that tables have not taken in must still be there. */
+NODISCARD static struct err check_logs(const char *dir, const struct inventory *inv, uint64_t first)
+{
+    struct wal_file *files;
+    size_t count;
+    TRY(wal_list(dir, &files, &count));
+    struct err err = err_none();
+    for (size_t i = 0; i < inv->log_count && err.code == ERR_OK; i++) {
+        const struct wal_file *must_be = &inv->logs[i];
+        const struct wal_file *is = find_log(files, count, must_be->number);
+        if (must_be->number < first)
+            continue;
+        if (!is)
+            err = err_make(ERR_CORRUPT, "the log %.150s/%06llu.log is missing: " REMEDY, dir,
+                           (unsigned long long)must_be->number);
+        else if (is->size < must_be->size)
+            err = err_make(ERR_CORRUPT,
+                           "the log %.150s/%06llu.log had %llu bytes and has %llu: " REMEDY, dir,
+                           (unsigned long long)is->number, (unsigned long long)must_be->size,
+                           (unsigned long long)is->size);
+    }
+    free(files);
+    return err;
+}
+
+/* What was acknowledged must be what recovery gets to. */
+NODISCARD static struct err check_end(const char *dir, uint64_t sequence,
+                                      const struct rocks_manifest *m, bool lossy)
+{
+    bool goes_on;
+    uint64_t last = m->sequence;
+    TRY(wal_reach(dir, m->log, &last));
+    TRY(wal_goes_on(dir, last, &goes_on));
+    if (!goes_on && last >= sequence)
+        return err_none();
+    if (!lossy)
+        return err_make(
+            ERR_CORRUPT,
+            "the log in %.150s is damaged: what was acknowledged after the damage would "
+            "be lost; restore a backup, or start once with --commit-mode buffered, which "
+            "goes on with what comes before it",
+            dir);
+    log_warn("the log in %s is damaged, and what was committed after the damage is lost", dir);
+    return err_none();
+}
+
+NODISCARD static struct err check_against(const char *dir, bool found, const struct inventory *inv,
+                                          bool lossy)
+{
+    struct rocks_manifest m;
+    TRY(rocks_manifest_find(dir, &m));
+    if (found && m.number < inv->manifest)
+        return err_make(ERR_CORRUPT, "%.150s/CURRENT is missing or old: " REMEDY, dir);
+    /* A newer one is what the next start, which was cut off, has written. */
+    if (found && m.number == inv->manifest)
+        TRY(check_manifest(dir, inv));
+    TRY(rocks_manifest_read(dir, &m));
+    if (!m.number)
+        return err_none();
+    if (found)
+        TRY(check_logs(dir, inv, m.log));
+    return check_end(dir, found ? inv->sequence : 0, &m, lossy);
+}
+
+struct err inventory_check(const char *dir, bool lossy, bool *damaged)
+{
+    struct inventory *inv = ALLOC(struct inventory);
+    bool found;
+    struct err err = inventory_read(dir, &found, inv);
+    if (err.code == ERR_OK)
+        err = check_against(dir, found, inv, lossy);
+    *damaged = inv->damaged;
+    free(inv);
+    return err;
+}
+
+/* --- writing --- */
+
+struct inventory_writer {
+    char *dir;
+    int fd;
+    struct inventory now; /* what was written last */
+};
+
+/* A whole file at once, so that one that is there is never empty. */
+NODISCARD static struct err make_file(const char *dir, const struct inventory *inv)
+{
+    char *path = path_of(dir, INVENTORY_FILE), *partial = path_of(dir, INVENTORY_FILE ".new");
+    char *bytes = alloc_zero(PLACES * INVENTORY_PLACE);
+    inventory_encode(inv, bytes);
+    int fd = open(partial, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    struct err err = err_none();
+    if (fd < 0 ||
+        write(fd, bytes, PLACES * INVENTORY_PLACE) != (ssize_t)(PLACES * INVENTORY_PLACE) ||
+        fsync(fd) != 0 || rename(partial, path) != 0)
+        err = folder_error("make", path);
+    if (fd >= 0)
+        close(fd);
+    if (err.code == ERR_OK)
+        err = folder_sync(dir);
+    else
+        unlink(partial);
+    free(bytes);
+    free(partial);
+    free(path);
+    return err;
+}
+
+NODISCARD static struct err open_writer(struct inventory_writer *w)
+{
+    bool found;
+    TRY(inventory_read(w->dir, &found, &w->now));
+    if (!found)
+        TRY(make_file(w->dir, &w->now));
+    char *path = path_of(w->dir, INVENTORY_FILE);
+    w->fd = open(path, O_RDWR | O_CLOEXEC);
+    struct err err = w->fd < 0 ? folder_error("open", path) : err_none();
+    free(path);
+    /* The checksum that it has goes on only over what it was made of. */
+    w->now.manifest = 0;
+    return err;
+}
+
+struct err inventory_writer_new(const char *dir, struct inventory_writer **out)
+{
+    struct inventory_writer *w = ALLOC(struct inventory_writer);
+    w->dir = alloc_text(dir, strlen(dir));
+    w->fd = -1;
+    struct err err = open_writer(w);
+    if (err.code != ERR_OK) {
+        inventory_writer_free(w);
+        return err;
+    }
+    *out = w;
+    return err;
+}
+
+void inventory_writer_free(struct inventory_writer *w)
+{
+    if (!w)
+        return;
+    if (w->fd >= 0)
+        close(w->fd);
+    free(w->dir);
+    free(w);
+}
+
+NODISCARD static struct err note_manifest(struct inventory_writer *w)
+{
+    struct inventory *inv = &w->now;
+    struct rocks_manifest m;
+    TRY(rocks_manifest_find(w->dir, &m));
+    if (m.number != inv->manifest) {
+        inv->manifest = m.number;
+        inv->manifest_size = inv->manifest_checksum = 0;
+    }
+    char *path = manifest_path(w->dir, m.number);
+    struct stat st;
+    uint64_t end = 0;
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    struct err err = err_none();
+    if (fd < 0 || fdatasync(fd) != 0 || fstat(fd, &st) != 0)
+        err = folder_error("sync", path);
+    else
+        err = add_range(fd, path, inv->manifest_size, (uint64_t)st.st_size, &inv->manifest_checksum,
+                        &end);
+    if (err.code == ERR_OK)
+        inv->manifest_size = end;
+    if (fd >= 0)
+        close(fd);
+    free(path);
+    return err;
+}
+
+/* Syncs those that have changed since they were last written down. */
+NODISCARD static struct err note_logs(struct inventory_writer *w)
+{
+    struct inventory *inv = &w->now;
+    struct wal_file *files;
+    size_t count, kept = 0;
+    TRY(wal_list(w->dir, &files, &count));
+    struct err err = err_none();
+    for (size_t i = 0; i < count && err.code == ERR_OK; i++) {
+        const struct wal_file *known = find_log(inv->logs, inv->log_count, files[i].number);
+        if (files[i].size == 0 || kept == INVENTORY_LOGS)
+            continue;
+        if (!known || known->size != files[i].size)
+            err = wal_sync_one(w->dir, files[i].number);
+        files[kept++] = files[i];
+    }
+    if (err.code == ERR_OK) {
+        if (kept)
+            memcpy(inv->logs, files, kept * sizeof *files);
+        inv->log_count = kept;
+        err = folder_sync(w->dir);
+    }
+    free(files);
+    return err;
+}
+
+struct err inventory_write(struct inventory_writer *w, uint64_t sequence, bool damaged)
+{
+    TRY(note_logs(w));
+    TRY(note_manifest(w));
+    w->now.sequence = sequence;
+    w->now.damaged |= damaged;
+    w->now.generation++;
+    char *place = alloc_get(INVENTORY_PLACE);
+    inventory_encode(&w->now, place);
+    off_t at = (off_t)(w->now.generation % PLACES * INVENTORY_PLACE);
+    struct err err = err_none();
+    if (pwrite(w->fd, place, INVENTORY_PLACE, at) != (ssize_t)INVENTORY_PLACE ||
+        fdatasync(w->fd) != 0)
+        err = folder_error("write the inventory of", w->dir);
+    free(place);
+    return err;
+}

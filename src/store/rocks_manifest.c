@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/rocks_manifest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/buf.h"
+#include "store/folder.h"
+#include "store/reader.h"
+#include "store/rocks_log.h"
+
+/* The parts that a record may begin with, before those about tables. */
+enum {
+    COMPARATOR = 1,
+    LOG_NUMBER = 2,
+    NEXT_FILE = 3,
+    LAST_SEQUENCE = 4,
+    PREVIOUS_LOG = 9,
+    LOG_TO_KEEP = 10,
+    MAX_FAMILY = 203,
+    DATABASE_ID = 8193,
+};
+
+static void rise(uint64_t *to, uint64_t v)
+{
+    if (v > *to)
+        *to = v;
+}
+
+void rocks_manifest_add(struct rocks_manifest *m, struct str record)
+{
+    struct reader r = {.value = record};
+    while (!r.bad && reader_left(&r) > 0) {
+        uint64_t tag = reader_varint(&r, "tag", UINT32_MAX);
+        if (tag == COMPARATOR || tag == DATABASE_ID) {
+            reader_text(&r, "name");
+            continue;
+        }
+        bool known = tag == LOG_NUMBER || tag == NEXT_FILE || tag == LAST_SEQUENCE ||
+                     tag == PREVIOUS_LOG || tag == LOG_TO_KEEP || tag == MAX_FAMILY;
+        if (!known)
+            return;
+        uint64_t v = reader_varint(&r, "number", UINT64_MAX);
+        if (r.bad)
+            return;
+        if (tag == LOG_NUMBER || tag == LOG_TO_KEEP)
+            rise(&m->log, v);
+        else if (tag == LAST_SEQUENCE)
+            rise(&m->sequence, v);
+    }
+}
+
+struct err rocks_manifest_find(const char *dir, struct rocks_manifest *m)
+{
+    *m = (struct rocks_manifest){0};
+    struct buf path = {0};
+    buf_print(&path, "%s/CURRENT", dir);
+    buf_byte(&path, '\0');
+    char text[64] = "";
+    int fd = open(path.at, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
+    struct err err = n < 0 && errno != ENOENT ? folder_error("read", path.at) : err_none();
+    if (n >= 0) {
+        char *end;
+        bool named = strncmp(text, "MANIFEST-", 9) == 0;
+        m->number = named ? strtoull(text + 9, &end, 10) : 0;
+        if (!named || m->number == 0 || *end != '\n')
+            err = err_make(ERR_CORRUPT, "%.150s names no MANIFEST: restore a backup", path.at);
+    }
+    if (fd >= 0)
+        close(fd);
+    buf_fini(&path);
+    return err;
+}
+
+NODISCARD static struct err add_all(struct rocks_manifest *m, int fd)
+{
+    struct rocks_log *log = ALLOC(struct rocks_log);
+    struct buf record = {0};
+    rocks_log_init(log, fd);
+    bool found;
+    struct err err;
+    while ((err = rocks_log_next(log, &found, &record)).code == ERR_OK && found)
+        rocks_manifest_add(m, buf_view(&record));
+    buf_fini(&record);
+    free(log);
+    return err;
+}
+
+struct err rocks_manifest_read(const char *dir, struct rocks_manifest *m)
+{
+    TRY(rocks_manifest_find(dir, m));
+    if (!m->number)
+        return err_none();
+    struct buf path = {0};
+    buf_print(&path, "%s/MANIFEST-%06llu", dir, (unsigned long long)m->number);
+    buf_byte(&path, '\0');
+    int fd = open(path.at, O_RDONLY | O_CLOEXEC);
+    struct err err;
+    if (fd >= 0)
+        err = add_all(m, fd);
+    else if (errno == ENOENT)
+        err = err_make(ERR_CORRUPT, "%.150s is missing: restore a backup", path.at);
+    else
+        err = folder_error("open", path.at);
+    if (fd >= 0)
+        close(fd);
+    buf_fini(&path);
+    return err;
+}

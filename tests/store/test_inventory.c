@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/inventory.h"
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/must.h"
+#include "store/checksum.h"
+#include "store/cm.h"
+#include "store/rocks.h"
+#include "store/scratch.h"
+
+static void no_notice(void *ctx)
+{
+    (void)ctx;
+}
+
+static struct err try_open(const char *dir, struct store **s)
+{
+    struct rocks_settings settings = {.dir = dir, .cache_bytes = 8 << 20, .notify = no_notice};
+    return rocks_open(&settings, s);
+}
+
+static struct store *open_rocks(const char *dir)
+{
+    struct store *s = NULL;
+    assert_ok(try_open(dir, &s));
+    return s;
+}
+
+static int set_up(void **state)
+{
+    *state = scratch_make();
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    scratch_remove(*state);
+    free(*state);
+    return 0;
+}
+
+static void path_in(char out[256], const char *dir, const char *name)
+{
+    snprintf(out, 256, "%s/%s", dir, name);
+}
+
+/* --- what is in a root directory --- */
+
+/* The bytes of a file, and their number. */
+static char *read_file(const char *path, size_t *len)
+{
+    int fd = open(path, O_RDONLY);
+    struct stat st;
+    must(fd >= 0 && fstat(fd, &st) == 0);
+    *len = (size_t)st.st_size;
+    char *bytes = alloc_get(*len + 1);
+    must(read(fd, bytes, *len) == st.st_size);
+    close(fd);
+    return bytes;
+}
+
+static void write_file(const char *path, const char *bytes, size_t len)
+{
+    int fd = open(path, O_WRONLY | O_TRUNC);
+    must(fd >= 0 && write(fd, bytes, len) == (ssize_t)len && close(fd) == 0);
+}
+
+/* Of all names and contents, whatever their order. */
+static uint64_t sum_up(const char *dir)
+{
+    uint64_t sum = 0;
+    DIR *d = opendir(dir);
+    must(d);
+    for (const struct dirent *e; (e = readdir(d));) {
+        if (e->d_type != DT_REG)
+            continue;
+        char path[256];
+        size_t len;
+        path_in(path, dir, e->d_name);
+        char *bytes = read_file(path, &len);
+        sum += checksum_add(checksum_add(0, e->d_name, strlen(e->d_name)), bytes, len);
+        free(bytes);
+    }
+    closedir(d);
+    return sum;
+}
+
+static void find_manifest(char path[256], const char *dir)
+{
+    char current[256];
+    size_t len;
+    path_in(current, dir, "CURRENT");
+    char *name = read_file(current, &len);
+    name[len - 1] = '\0';
+    path_in(path, dir, name);
+    free(name);
+}
+
+/* A server and a check refuse it, with these words, and change nothing. */
+static void assert_refused(const char *dir, const char *words)
+{
+    uint64_t before = sum_up(dir);
+    struct store *s;
+    struct err e = try_open(dir, &s);
+    assert_int_equal(e.code, ERR_CORRUPT);
+    if (!strstr(e.msg, words))
+        fail_msg("'%s' does not say '%s'", e.msg, words);
+    e = rocks_open_reader(dir, 8 << 20, &s);
+    assert_int_equal(e.code, ERR_CORRUPT);
+    assert_true(sum_up(dir) == before);
+}
+
+/* Three starts, a log of each: 4, and what follows. */
+static void make_logs(const char *dir)
+{
+    const char *keys[] = {"a", "b", "c"};
+    for (int i = 0; i < 3; i++) {
+        struct store *s = open_rocks(dir);
+        scratch_put(s, keys[i], "1");
+        store_close(s);
+    }
+}
+
+static void nth_log(char path[256], const char *dir, size_t n)
+{
+    struct wal_file *files;
+    size_t count;
+    assert_ok(wal_list(dir, &files, &count));
+    for (size_t i = 0; i < count; i++)
+        if (files[i].size > 0 && n-- == 0)
+            snprintf(path, 256, "%s/%06llu.log", dir, (unsigned long long)files[i].number);
+    free(files);
+}
+
+/* Enough for tables, which are made while it goes on. */
+static void make_tables(const char *dir)
+{
+    struct store *s = open_rocks(dir);
+    struct batch b = {0};
+    for (int i = 0; i < 150; i++) {
+        char key[16];
+        snprintf(key, sizeof key, "%08d", i);
+        memset(batch_put_room(&b, str_from(key), 1 << 20), 'v', 1 << 20);
+        assert_ok(scratch_try_commit(s, &b, false));
+    }
+    batch_fini(&b);
+    store_close(s);
+}
+
+/* --- the file --- */
+
+static void a_place_is_read_as_it_was_written(void **state)
+{
+    (void)state;
+    struct inventory *in = ALLOC(struct inventory), *out = ALLOC(struct inventory);
+    *in = (struct inventory){.generation = 7,
+                             .manifest = 12,
+                             .manifest_size = 345,
+                             .manifest_checksum = 0xfedcba98u,
+                             .sequence = UINT64_MAX,
+                             .damaged = true,
+                             .log_count = INVENTORY_LOGS};
+    for (size_t i = 0; i < INVENTORY_LOGS; i++)
+        in->logs[i] = (struct wal_file){1000000000 + i, INT64_MAX};
+    char *place = alloc_get(INVENTORY_PLACE);
+    inventory_encode(in, place);
+    assert_ok(inventory_decode((struct str){place, INVENTORY_PLACE}, out));
+    assert_memory_equal(in, out, sizeof *in);
+    place[40] ^= 4;
+    assert_code(inventory_decode((struct str){place, INVENTORY_PLACE}, out), ERR_CORRUPT);
+    assert_code(inventory_decode((struct str){place, 3}, out), ERR_CORRUPT);
+    free(place);
+    free(in);
+    free(out);
+}
+
+static void checksums_are_castagnolis(void **state)
+{
+    (void)state;
+    assert_int_equal(checksum_add(0, "123456789", 9), 0xe3069283u);
+    assert_int_equal(checksum_add(checksum_add(0, "1234567890", 10), "12345", 5),
+                     checksum_add(0, "123456789012345", 15));
+}
+
+static void a_place_that_was_being_written_leaves_the_other(void **state)
+{
+    make_logs(*state);
+    char path[256];
+    size_t len;
+    struct inventory *inv = ALLOC(struct inventory);
+    bool found;
+    assert_ok(inventory_read(*state, &found, inv));
+    assert_true(found);
+    uint64_t newest = inv->generation;
+    path_in(path, *state, INVENTORY_FILE);
+    char *bytes = read_file(path, &len);
+    bytes[newest % 2 * INVENTORY_PLACE + 9] ^= 1;
+    write_file(path, bytes, len);
+    assert_ok(inventory_read(*state, &found, inv));
+    assert_int_equal(inv->generation, newest - 1);
+    store_close(open_rocks(*state));
+    bytes[(newest - 1) % 2 * INVENTORY_PLACE + 9] ^= 1;
+    write_file(path, bytes, len);
+    assert_refused(*state, "INVENTORY");
+    free(bytes);
+    free(inv);
+}
+
+/* --- what is missing --- */
+
+static void a_log_that_is_missing_is_refused(void **state)
+{
+    make_logs(*state);
+    for (size_t n = 0; n < 3; n++) {
+        char path[256], away[280];
+        nth_log(path, *state, n);
+        snprintf(away, sizeof away, "%s.away", path);
+        must(rename(path, away) == 0);
+        assert_refused(*state, "is missing");
+        must(rename(away, path) == 0);
+    }
+    store_close(open_rocks(*state));
+}
+
+static void a_log_that_is_empty_or_shorter_is_refused(void **state)
+{
+    make_logs(*state);
+    for (size_t n = 0; n < 3; n++) {
+        char path[256];
+        size_t len;
+        nth_log(path, *state, n);
+        char *bytes = read_file(path, &len);
+        write_file(path, bytes, len - 1);
+        assert_refused(*state, "bytes and has");
+        write_file(path, "", 0);
+        assert_refused(*state, "bytes and has 0");
+        write_file(path, bytes, len);
+        free(bytes);
+    }
+    struct store *s = open_rocks(*state);
+    scratch_expect(s, "a", "1");
+    scratch_expect(s, "b", "1");
+    scratch_expect(s, "c", "1");
+    store_close(s);
+}
+
+static void damage_in_the_last_batch_that_was_written_down_is_refused(void **state)
+{
+    make_logs(*state);
+    char path[256];
+    size_t len;
+    nth_log(path, *state, 2);
+    char *bytes = read_file(path, &len);
+    bytes[len - 1] ^= 1;
+    write_file(path, bytes, len);
+    assert_refused(*state, "is damaged");
+    free(bytes);
+}
+
+/* A root directory of an older tenax has no inventory, but a hole between logs is one. */
+static void a_middle_log_that_is_missing_is_noticed_without_an_inventory(void **state)
+{
+    make_logs(*state);
+    char path[256];
+    path_in(path, *state, INVENTORY_FILE);
+    must(unlink(path) == 0);
+    nth_log(path, *state, 1);
+    must(unlink(path) == 0);
+    assert_refused(*state, "is damaged");
+}
+
+static void a_root_without_an_inventory_starts_and_gets_one(void **state)
+{
+    make_logs(*state);
+    char path[256];
+    path_in(path, *state, INVENTORY_FILE);
+    must(unlink(path) == 0);
+    struct store *s = open_rocks(*state);
+    scratch_expect(s, "a", "1");
+    must(access(path, F_OK) == 0);
+    store_close(s);
+}
+
+static void a_missing_current_is_no_new_store(void **state)
+{
+    make_logs(*state);
+    char path[256];
+    path_in(path, *state, "CURRENT");
+    must(unlink(path) == 0);
+    assert_refused(*state, "CURRENT");
+}
+
+static void every_flipped_bit_of_the_manifest_is_refused(void **state)
+{
+    make_tables(*state);
+    char path[256];
+    size_t len;
+    find_manifest(path, *state);
+    char *bytes = read_file(path, &len);
+    for (size_t bit = 0; bit < 8 * len; bit += 11) {
+        bytes[bit / 8] ^= (char)(1 << bit % 8);
+        write_file(path, bytes, len);
+        bool damaged;
+        assert_code(inventory_check(*state, false, &damaged), ERR_CORRUPT);
+        bytes[bit / 8] ^= (char)(1 << bit % 8);
+    }
+    bytes[len - 20] ^= 1;
+    write_file(path, bytes, len);
+    assert_refused(*state, "is damaged");
+    bytes[len - 20] ^= 1;
+    write_file(path, bytes, len);
+    free(bytes);
+    struct store *s = open_rocks(*state);
+    struct buf value = {0};
+    bool found;
+    assert_ok(store_get(s, STR("00000000"), &found, &value));
+    assert_true(found);
+    buf_fini(&value);
+    store_close(s);
+}
+
+static void every_shorter_manifest_is_refused(void **state)
+{
+    make_tables(*state);
+    char path[256];
+    size_t len;
+    find_manifest(path, *state);
+    char *bytes = read_file(path, &len);
+    for (size_t n = 0; n < len; n++) {
+        must(truncate(path, (off_t)n) == 0);
+        bool damaged;
+        assert_code(inventory_check(*state, false, &damaged), ERR_CORRUPT);
+        write_file(path, bytes, len);
+    }
+    must(truncate(path, (off_t)len / 2) == 0);
+    assert_refused(*state, "bytes and has");
+    free(bytes);
+}
+
+static void a_log_whose_jobs_are_in_tables_may_go(void **state)
+{
+    make_tables(*state);
+    struct inventory *inv = ALLOC(struct inventory);
+    bool found;
+    store_close(open_rocks(*state));
+    assert_ok(inventory_read(*state, &found, inv));
+    assert_true(found && inv->log_count > 0 && inv->logs[0].number > 4);
+    free(inv);
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+    const struct CMUnitTest tests[] = {
+        T(a_place_is_read_as_it_was_written),
+        T(checksums_are_castagnolis),
+        T(a_place_that_was_being_written_leaves_the_other),
+        T(a_log_that_is_missing_is_refused),
+        T(a_log_that_is_empty_or_shorter_is_refused),
+        T(damage_in_the_last_batch_that_was_written_down_is_refused),
+        T(a_middle_log_that_is_missing_is_noticed_without_an_inventory),
+        T(a_root_without_an_inventory_starts_and_gets_one),
+        T(a_missing_current_is_no_new_store),
+        T(every_flipped_bit_of_the_manifest_is_refused),
+        T(every_shorter_manifest_is_refused),
+        T(a_log_whose_jobs_are_in_tables_may_go),
+    };
+#undef T
+    return cmocka_run_group_tests_name("inventory", tests, NULL, NULL);
+}
