@@ -257,7 +257,8 @@ void ledger_poison_audit(const struct ledger *l, const struct mjob *m, const str
     for (size_t i = 0; i < runs->count && limit; i++) {
         const struct run *run = &runs->runs[i];
         bool poisoned = is_poisoned(run);
-        bool gone = poisoned || memmem(run->reason.at, run->reason.len, closed, sizeof closed - 1);
+        bool gone = poisoned || (run->reason.len && memmem(run->reason.at, run->reason.len, closed,
+                                                           sizeof closed - 1));
         span held = instant_diff(run->ended_at, run->taken_at);
         if (run->outcome == OUTCOME_LOST) {
             gone &= held.ms >= l->settings.lost_worker_min_held.ms;

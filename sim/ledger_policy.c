@@ -263,8 +263,8 @@ void ledger_policy_audit(const struct ledger *l, const struct mjob *m, const str
         bool worker = has_words(run, "when the worker asked") || has_words(run, "killed by the") ||
                       has_words(run, "its worker was lost");
         bool failed = run->outcome == OUTCOME_FAILED || run->outcome == OUTCOME_EXPIRED;
-        if (failed)
-            granted = said.by_policy;
+        if (failed || run->outcome == OUTCOME_GANG)
+            granted = failed && said.by_policy;
         if (!failed || worker || !exact)
             continue;
         check_verdict(l, m, run, &used);

@@ -175,6 +175,7 @@ void engine_gang_recalled(struct engine *e, const struct live *l, struct job_ext
     struct gang_member *m = find(e, l->id);
     must(m && !m->live);
     m->generation = m->gang->generation;
+    x->granted = 0; /* what is tried again is the other one, whose place they share */
     x->gang_generation = m->generation;
     x->gang_token = l->token;
 }

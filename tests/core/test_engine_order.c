@@ -318,6 +318,25 @@ static void a_gang_of_which_one_was_granted_a_retry_comes_first(void **state)
     rig_assert_got(r, a, b);
 }
 
+/* A place that one of them had is not that of the next generation. */
+static void a_gang_that_is_tried_again_for_another_reason_goes_by_age(void **state)
+{
+    R;
+    struct enqueue spec = rig_spec("q");
+    spec.options.gang = STR("g");
+    spec.options.gang_size = 2;
+    struct id a = rig_add_spec(r, &spec), b = rig_add_spec(r, &spec);
+    rig_stream(r, "w", "q", 2);
+    rig_turn(r);
+    fail_it(r, a, NULL);
+    assert_int_equal(rig_status(r, a), STATUS_IN_FLIGHT); /* again */
+    r->policy = NULL;
+    fail_it(r, b, NULL);
+    assert_int_equal(rig_status(r, a), STATUS_IN_FLIGHT);
+    assert_int_equal(rig_read(r, a)->state.extras.granted, 0);
+    assert_int_equal(rig_read(r, b)->state.extras.granted, 0);
+}
+
 /* --- all of it, against a model --- */
 
 enum { MOST = 40 };
@@ -418,6 +437,7 @@ int main(void)
         ORDER_TEST(those_that_stay_off_a_node_come_first_for_others),
         ORDER_TEST(those_whose_key_was_full_come_back_to_their_place),
         ORDER_TEST(a_gang_of_which_one_was_granted_a_retry_comes_first),
+        ORDER_TEST(a_gang_that_is_tried_again_for_another_reason_goes_by_age),
         ORDER_TEST(the_order_is_that_of_the_model),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
