@@ -56,8 +56,8 @@ struct queue_limits {
 
 /* The place of a ready job is its rank, then its id: at one priority retries that policies granted
  * come first, then all others by age. Of 17 bits. */
-#define RANK(priority, granted) ((uint32_t)(priority) << 1 | !(granted))
 #define RANK_OTHERS             1u /* in it: no granted retry */
+#define RANK(priority, granted) ((uint32_t)(priority) << 1 | ((granted) ? 0 : RANK_OTHERS))
 #define RANK_BITS               17
 static inline uint32_t engine_rank(const struct job_state *s)
 {
