@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// Every sample of the documents is run as it stands: shell against a server, in the order of the
+// page; YAML is applied, configures a server, or is judged by promtool; JSON is sent, or held
+// against docs/openapi.json. A block of a language that is not known here fails.
+
+const assert = require('node:assert/strict');
+const { execFile, spawn, spawnSync } = require('node:child_process');
+const fs = require('node:fs');
+const path = require('node:path');
+const { after, before, describe, it } = require('node:test');
+const { BIN, Server, makeDir, until } = require('./harness');
+const { schemaAt } = require('./openapi');
+
+const SOURCE = path.join(__dirname, '../..');
+const documents = ['README.md', ...fs.readdirSync(path.join(SOURCE, 'docs'))
+    .filter((name) => name.endsWith('.md')).map((name) => `docs/${name}`)];
+
+function samplesOf(file) {
+    const text = fs.readFileSync(path.join(SOURCE, file), 'utf8');
+    return [...text.matchAll(/^```(\w*)\n([^]*?)^```$/gm)].map((match) => ({
+        language: match[1], text: match[2], line: text.slice(0, match.index).split('\n').length,
+    }));
+}
+
+// Resolves with {code, said}.
+function run(command, args, options) {
+    return new Promise((resolve) => {
+        execFile(command, args, { timeout: 120000, ...options }, (error, stdout, stderr) =>
+            resolve({ code: error?.code ?? 0, said: `${stdout}${stderr}` }));
+    });
+}
+
+const totals = {};
+
+for (const file of documents.filter((name) => samplesOf(name).length))
+    describe(`the samples of ${file}`, () => {
+        const server = new Server({ args: ['--default-completed-job-retention', '1h'] });
+        const old = new Server(); // what jobs are moved from
+        const dir = makeDir();
+        let env;
+
+        before(async () => {
+            await Promise.all([server.start(), old.start()]);
+            fs.symlinkSync(path.resolve(BIN), path.join(dir, 'tenax'));
+            fs.mkdirSync(path.join(dir, 'build'));
+            fs.symlinkSync(path.resolve(BIN), path.join(dir, 'build/tenax'));
+            fs.writeFileSync(path.join(dir, 'variables'), 'id= token=\n');
+            fs.writeFileSync(path.join(dir, 'send-mail'), '#!/bin/sh\nexec cat\n', { mode: 0o755 });
+            env = {
+                ...process.env, PATH: `${dir}:${process.env.PATH}`, TENAX_URL: server.url(), HOME: dir,
+            };
+        });
+
+        after(async () => {
+            await Promise.all([server.clean(), old.clean()]);
+            fs.rmSync(dir, { recursive: true });
+        });
+
+        // As on a machine where the servers listen where they do by default.
+        const here = (text) => text.replaceAll(':7890', `:${server.port}`)
+            .replaceAll(':7891', `:${old.port}`);
+
+        // A backup is made by the admin listener.
+        const admin = (text) => text.replace(/^(\S*tenax backup) /gm, `$1 --url ${server.adminUrl} `);
+
+        async function shell(text) {
+            // A sample goes on with the variables of those before it.
+            const script = `. ./variables\n${admin(here(text))}\ndeclare -p id token >variables`;
+            const { code, said } = await run('bash', ['-euo', 'pipefail', '-c', script],
+                { cwd: dir, env });
+            assert.equal(code, 0, said);
+            // What curl was answered; errors are answers to it.
+            assert.doesNotMatch(said, /"error":/, said);
+        }
+
+        async function yaml(text) {
+            const name = path.join(dir, 'sample.yaml');
+            fs.writeFileSync(name, text);
+            if (/^kind:/m.test(text)) {
+                const { code, said } = await run(BIN, ['apply', '-f', name], { env });
+                assert.equal(code, 0, said);
+                assert.doesNotMatch(said, /warning/i, said);
+            } else if (/^scrape_configs:/m.test(text)) {
+                fs.copyFileSync(path.join(SOURCE, 'docs/prometheus/alerts.yml'),
+                    path.join(dir, 'alerts.yml'));
+                const judged = spawnSync(path.join(SOURCE, 'tools/promtool'),
+                    [path.dirname(BIN), 'check', 'config', name], { encoding: 'utf8' });
+                assert.equal(judged.status, 0, judged.stdout + judged.stderr);
+            } else {
+                const other = new Server({ args: ['--config', name] });
+                await other.start();
+                await other.clean();
+            }
+        }
+
+        async function json(text) {
+            const value = JSON.parse(text);
+            if (value.event) {
+                const valid = schemaAt(['components', 'schemas', 'Event']);
+                assert.ok(valid(value), JSON.stringify(valid.errors));
+                return;
+            }
+            const res = await server.post(value.jobs ? '/jobs/bulk' : '/jobs', value,
+                { 'tenax-strict': 'true' });
+            assert.equal(res.status, 201, res.text);
+        }
+
+        // The worker: it does a job, and ends when it is told.
+        async function python(text) {
+            fs.writeFileSync(path.join(dir, 'worker.py'), text);
+            const { id } = await server.enqueue({ queue: 'greetings', payload: { name: 'Ada' } });
+            const bad = await server.enqueue({ queue: 'greetings', payload: {}, retry_limit: 0 });
+            const child = spawn('python3', ['worker.py'], { cwd: dir, env, stdio: 'inherit' });
+            const ended = new Promise((resolve) => { child.on('close', resolve); });
+            const status = async (which) => (await server.job(which)).status;
+            await until(async () => await status(id) === 'completed' && await status(bad.id) === 'dead');
+            child.kill('SIGTERM');
+            assert.equal(await ended, 0);
+            assert.equal((await server.job(id)).result, 'hello, Ada');
+            assert.equal((await server.runs(bad.id))[0].error_type, 'KeyError');
+        }
+
+        const kinds = {
+            sh: shell, yaml, json, python,
+            ruby: (text) => assert.ok(text), // there is none here; nothing is asked of it
+        };
+
+        if (file === 'docs/moving.md')
+            before(async () => {
+                const waits = { queue: 'old', payload: { n: 1 }, ready_at: Date.now() + 3600000 };
+                await old.enqueueMany(Array.from({ length: 700 }, () => waits));
+            });
+
+        for (const { language, text, line } of samplesOf(file))
+            it(`run_as_they_stand_at_line_${line}`, async () => {
+                totals[language] = (totals[language] ?? 0) + 1;
+                assert.ok(kinds[language], `${file}:${line}: a sample of the language '${language}'`);
+                await kinds[language](text);
+            });
+
+        if (file === 'docs/moving.md')
+            it('have_moved_every_job', async () => {
+                const { jobs } = (await server.get('/jobs?queue=old&limit=2000')).json;
+                assert.equal(jobs.length, 700);
+                assert.deepEqual(jobs[0].payload, { n: 1 });
+                assert.ok(jobs.every((job) => job.status === 'scheduled'));
+            });
+    });
+
+it('samples_of_each_kind_were_found', () => {
+    // Or nothing was run.
+    for (const language of ['sh', 'yaml', 'json', 'python'])
+        assert.ok(totals[language] > 0, language);
+});
