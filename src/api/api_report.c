@@ -4,8 +4,9 @@
 
 #include <stdio.h>
 
+#include <stdlib.h>
+
 #include "api/api_internal.h"
-#include "base/idmap.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
@@ -85,6 +86,8 @@ struct success_call {
     size_t bad_count;
 };
 
+#define IDS_MAX 100000
+
 static struct err read_ids(struct json_cursor *c, struct arena *a, void *out)
 {
     struct id_list *l = out;
@@ -94,6 +97,8 @@ static struct err read_ids(struct json_cursor *c, struct arena *a, void *out)
         TRY(json_next_element(c, &more));
         if (!more)
             return err_none();
+        if (l->count == IDS_MAX)
+            return err_make(ERR_TOO_MANY, "at most %d in one request", IDS_MAX);
         if (l->count == l->cap) {
             size_t cap = l->cap ? l->cap * 2 : 64;
             struct str *texts = arena_get(a, cap * sizeof *texts);
@@ -114,21 +119,35 @@ static struct err read_ids(struct json_cursor *c, struct arena *a, void *out)
     }
 }
 
-/* Takes out what is given a second time: a job can be reported once. */
-static void keep_first(struct id_list *l)
+struct placed {
+    struct id id;
+    size_t place;
+};
+
+static int compare_placed(const void *a, const void *b)
 {
-    struct idmap seen = {0};
+    const struct placed *x = a, *y = b;
+    int order = id_cmp(x->id, y->id);
+    return order ? order : (x->place > y->place) - (x->place < y->place);
+}
+
+/* Takes out what is given a second time: a job can be reported once. Sorted, since ids of clients
+ * in a hash table could be made to collide. */
+static void keep_first(struct id_list *l, struct arena *a)
+{
+    struct placed *sorted = arena_get(a, l->id_count * sizeof *sorted + 1);
+    bool *again = arena_zero(a, l->id_count * sizeof *again + 1);
     size_t kept = 0;
-    for (size_t i = 0; i < l->id_count; i++) {
-        struct id id = l->ids[i];
-        if (idmap_get(&seen, id))
-            continue;
-        idmap_put(&seen, id, l);
-        l->ids[kept++] = id;
-    }
+    for (size_t i = 0; i < l->id_count; i++)
+        sorted[i] = (struct placed){l->ids[i], i};
+    qsort(sorted, l->id_count, sizeof *sorted, compare_placed);
+    for (size_t i = 1; i < l->id_count; i++)
+        again[sorted[i].place] = id_eq(sorted[i - 1].id, sorted[i].id);
+    for (size_t i = 0; i < l->id_count; i++)
+        if (!again[i])
+            l->ids[kept++] = l->ids[i];
     l->count -= l->id_count - kept;
     l->id_count = kept;
-    idmap_fini(&seen);
 }
 
 static const struct field ids_table[] = {
@@ -174,7 +193,7 @@ void api_success_bulk(ROUTE_ARGS)
         api_reply_error(x, &err, NULL);
         return;
     }
-    keep_first(&l);
+    keep_first(&l, req->arena);
     struct success_call *call = ARENA_NEW(req->arena, struct success_call);
     call->call = (struct call){a, x};
     call->bad_count = l.count - l.id_count;

@@ -36,6 +36,7 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
     list_init(&e->hungry);
     list_init(&e->all_waiters);
     list_init(&e->takers);
+    list_init(&e->gone);
     list_init(&e->fed);
     list_init(&e->any_takers);
     list_init(&e->gang_changes);
@@ -503,7 +504,7 @@ static struct err fire(struct engine *e, instant now, struct btree_entry due)
 struct err engine_advance(struct engine *e, instant now, size_t most, bool *more)
 {
     struct btree_entry due;
-    *more = false;
+    *more = engine_takers_lose(e, now);
     while (btree_first(&e->deadlines, &due) && (int64_t)due.major <= now.ms) {
         if (most-- == 0) {
             *more = true;

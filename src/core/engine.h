@@ -187,7 +187,7 @@ enum taker_end {
 };
 /* A stream's jobs are ready again (attempts unchanged, the loss is recorded), or dead if they lost
  * too many workers in a row. A claim that still waits is withdrawn without an answer. The taker is
- * freed. */
+ * not to be used any more; if it held very many, engine_advance goes on with them. */
 void engine_taker_close(struct engine *e, instant now, struct taker *t, enum taker_end why);
 /* A stream whose peer does not read gets nothing more until it is resumed. */
 void engine_taker_pause(struct engine *e, struct taker *t, bool paused);

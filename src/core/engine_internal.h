@@ -143,7 +143,8 @@ struct taker {
     uint64_t ticket; /* order of waiting */
     enum taker_mood mood;
     struct list hungry;
-    struct list all; /* in engine->takers */
+    struct list all;  /* in engine->takers */
+    struct list gone; /* in engine->gone, while not all of its runs were ended */
     bool claim, paused;
     uint32_t limit, held_count;
     /* Within a plan for a gang (engine_gang_plan.c): the room it has left, and what it is to get.
@@ -210,7 +211,7 @@ struct engine {
     uint32_t looking;     /* those who look */
     struct list settling; /* ends of jobs of which not all were told that wait for them */
     uint64_t settle_seq;  /* of the next record of such an end */
-    struct list dirty, hungry, all_waiters, takers;
+    struct list dirty, hungry, all_waiters, takers, gone;
     struct list fed;        /* hungry ones for which there is no job, in this dispatch */
     struct list any_takers; /* struct sub.all of those of all queues */
     struct list spent;      /* struct queue_limits.spent */
@@ -429,6 +430,8 @@ void engine_gangs_limits(struct engine *e, struct queue *q);
 void engine_gang_watch_init(struct gang_watch *w);
 
 /* engine_take.c */
+/* Goes on with ending the runs of streams that are gone; true if some are left. */
+bool engine_takers_lose(struct engine *e, instant now);
 /* This dispatch has handed out as much as it may: the rest waits for the next. */
 bool engine_hand_outs_spent(const struct engine *e);
 uint32_t engine_taker_room(const struct taker *t);

@@ -25,7 +25,8 @@ struct engine_settings {
     /* How long a retry must stay off a node if its policy does not say. */
     span avoid_required;
     /* What one dispatch hands out at most, so that a turn takes a bounded time and memory; 0: the
-     * default. It ends after the job with which it reaches the bytes. */
+     * default. It ends after the job with which it reaches the bytes. So many runs at most end in
+     * one turn with the streams that held them, too. */
     uint32_t hand_out_max;
     uint64_t hand_out_bytes_max;
 };

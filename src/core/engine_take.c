@@ -14,6 +14,9 @@
 /* Queues of a taker that are looked through about as fast as one job is handed out. */
 #define SUBS_PER_STEP 100
 
+/* Runs of streams that are gone, ended in one turn: some milliseconds. */
+#define LOSSES_MAX 1000
+
 /* --- names of workers and nodes --- */
 
 struct worker_name *engine_worker_new(struct str name)
@@ -343,6 +346,7 @@ static void free_taker(struct engine *e, struct taker *t)
 {
     leave_mood(e, t);
     list_unlink(&t->all);
+    list_unlink(&t->gone);
     for (size_t i = 0; i < t->sub_count; i++) {
         struct queue *q = t->subs[i].queue;
         list_unlink(&t->subs[i].all);
@@ -567,6 +571,7 @@ struct taker *engine_taker_open(struct engine *e, const struct taker_spec *spec,
     list_init(&t->hungry);
     list_init(&t->held);
     list_init(&t->all);
+    list_init(&t->gone);
     list_append(&e->takers, &t->all);
     for (size_t i = 0; i < n; i++) {
         struct sub *s = &t->subs[i];
@@ -584,18 +589,43 @@ struct taker *engine_taker_open(struct engine *e, const struct taker_spec *spec,
     return t;
 }
 
+/* In one turn, as many of the runs of streams that are gone. */
+static size_t losses_max(const struct engine *e)
+{
+    return e->settings.hand_out_max ? e->settings.hand_out_max : LOSSES_MAX;
+}
+
+/* Ends runs of a stream that is gone, and forgets it with the last of them. */
+static void lose(struct engine *e, instant now, struct taker *t, size_t *most)
+{
+    for (; *most > 0 && !list_is_empty(&t->held); --*most)
+        engine_lose(e, now, LIST_OF(t->held.next, struct live, held));
+    if (list_is_empty(&t->held))
+        free_taker(e, t);
+}
+
 void engine_taker_close(struct engine *e, instant now, struct taker *t, enum taker_end why)
 {
     t->paused = true; /* ending its runs must not make it hungry */
     leave_mood(e, t);
-    while (!list_is_empty(&t->held)) {
-        struct live *l = LIST_OF(t->held.next, struct live, held);
-        if (why == TAKER_GONE)
-            engine_lose(e, now, l);
-        else
-            engine_return(e, now, l, OUTCOME_LOST, "the server stopped while a worker held it");
+    if (why == TAKER_GONE) {
+        size_t most = losses_max(e);
+        list_append(&e->gone, &t->gone);
+        lose(e, now, t, &most);
+        return;
     }
+    while (!list_is_empty(&t->held))
+        engine_return(e, now, LIST_OF(t->held.next, struct live, held), OUTCOME_LOST,
+                      "the server stopped while a worker held it");
     free_taker(e, t);
+}
+
+bool engine_takers_lose(struct engine *e, instant now)
+{
+    size_t most = losses_max(e);
+    while (most > 0 && !list_is_empty(&e->gone))
+        lose(e, now, LIST_OF(e->gone.next, struct taker, gone), &most);
+    return !list_is_empty(&e->gone);
 }
 
 void engine_taker_pause(struct engine *e, struct taker *t, bool paused)

@@ -457,6 +457,35 @@ static void a_lost_run_is_on_record_and_does_not_count_as_an_attempt(void **stat
     assert_int_equal(rig_takes_count(r), 0);
 }
 
+static void the_end_of_a_stream_with_very_many_jobs_takes_several_turns(void **state)
+{
+    R;
+    struct id ids[5];
+    for (int i = 0; i < 5; i++)
+        ids[i] = rig_add(r, "q");
+    struct taker *t = rig_stream(r, "w", "q", 5);
+    rig_turn(r);
+    rig_assert_got(r, ids[0], ids[1], ids[2], ids[3], ids[4]);
+    configure(r, 2, 0);
+    engine_taker_close(r->e, r->now, t, TAKER_GONE);
+    assert_int_equal(rig_count(r, "q", STATUS_READY), 2);
+    assert_int_equal(rig_count(r, "q", STATUS_IN_FLIGHT), 3);
+    /* What is not over yet may still be reported. */
+    struct id *live;
+    assert_int_equal(rig_live(r, &live), 3);
+    rig_succeed(r, live[1]);
+    bool more;
+    configure(r, 1, 0);
+    assert_ok(engine_advance(r->e, r->now, 10, &more));
+    assert_true(more);
+    assert_int_equal(rig_count(r, "q", STATUS_READY), 3);
+    assert_ok(engine_advance(r->e, r->now, 10, &more));
+    assert_false(more);
+    assert_int_equal(rig_count(r, "q", STATUS_READY), 4);
+    rig_turn(r);
+    assert_int_equal(rig_takes_count(r), 0);
+}
+
 static void losses_are_counted_in_a_row(void **state)
 {
     R;
@@ -518,6 +547,7 @@ int main(void)
         TEST(a_turn_with_nothing_to_do_writes_nothing),
         TEST(the_jobs_of_a_closed_stream_are_ready_again_before_newer_ones),
         TEST(a_lost_run_is_on_record_and_does_not_count_as_an_attempt),
+        TEST(the_end_of_a_stream_with_very_many_jobs_takes_several_turns),
         TEST(losses_are_counted_in_a_row),
         TEST(closing_a_stream_leaves_the_jobs_of_others),
     };

@@ -9,7 +9,7 @@
 const assert = require('node:assert/strict');
 const http = require('node:http');
 const { after, describe, it } = require('node:test');
-const { useServer, within } = require('./harness');
+const { until, useServer, within } = require('./harness');
 
 const AIM_MS = 50;
 const BOUND_MS = 5 * AIM_MS;
@@ -119,5 +119,111 @@ describe('the loop is held up by no enqueue', () => {
                 (_, k) => ids[(i * 100 + k) % ids.length]))}}`, ']}', DEPENDS_MAX / 100);
         await watch(server, `enqueue ${count} with 100 dependencies each`, () =>
             expect(201, server, 'POST', '/jobs/bulk', body));
+    });
+});
+
+// Jobs that are there already, in requests of their own.
+async function enqueue(server, count, fields) {
+    const job = `{"type":"t","payload":1,${fields}}`;
+    const ids = [];
+    for (let left = count; left > 0; left -= 5000)
+        ids.push(...idsOf(await expect(201, server, 'POST', '/jobs/bulk',
+            `{"jobs":[${Array(Math.min(5000, left)).fill(job)}]}`)));
+    return ids;
+}
+
+function claimAll(server, queue, count) {
+    return expect(200, server, 'POST', '/jobs/claim',
+        `{"queues":["${queue}"],"count":${count},"lease_ms":600000}`);
+}
+
+describe('the loop is held up by no hand-out and no report', () => {
+    const server = useServer();
+
+    it('of_very_many_jobs', async () => {
+        await enqueue(server, 100000, '"queue":"s"');
+        const take = await server.take('?queue=s&prefetch=100000');
+        await watch(server, 'a stream that gets 100000 jobs', () =>
+            take.until(() => take.jobs.length === 100000, 'all of them come'));
+        const ids = take.jobs.map((job) => job.id);
+        const unknown = (n) => 'f'.padEnd(25, '0').slice(0, 25 - 6) + String(n).padStart(6, '0');
+        const report = ids.slice(0, 50000).concat(Array.from({ length: 50000 }, (_, i) => unknown(i)));
+        const answer = await watch(server, 'success of 50000 jobs, and 50000 that are unknown', () =>
+            expect(422, server, 'POST', '/jobs/success', JSON.stringify({ ids: report })));
+        assert.deepEqual(JSON.parse(answer).not_found, report.slice(50000));
+        assert.equal((await server.get('/jobs/count?queue=s')).json.count, 50000);
+        await watch(server, 'a stream that closes with 50000 jobs', async () => {
+            take.close();
+            await until(async () =>
+                (await server.get('/jobs/count?queue=s&status=ready')).json.count === 50000);
+        });
+    });
+
+    it('of_large_ones', async () => {
+        const payload = `"${'x'.repeat(15 * 1024 * 1024)}"`;
+        for (let i = 0; i < 8; i++)
+            await expect(201, server, 'POST', '/jobs', `{"queue":"l","type":"t","payload":${payload}}`);
+        await watch(server, 'claims of 8 jobs of 15 MiB', async () => {
+            for (let got = 0; got < 8;)
+                got += idsOf(await claimAll(server, 'l', 24)).length;
+        });
+    });
+
+    it('with_a_large_failure', async () => {
+        const [id] = await enqueue(server, 1, '"queue":"f"');
+        await claimAll(server, 'f', 1);
+        await watch(server, 'failure', () => expect(200, server, 'POST', `/jobs/${id}/failure`,
+            `{"message":"${'m'.repeat(BODY_MAX / 2 - 100)}","backtrace":"${'b'.repeat(BODY_MAX / 2 - 100)}"}`));
+        await watch(server, 'its errors', () => expect(200, server, 'GET', `/jobs/${id}/errors`));
+    });
+
+    it('of_a_job_with_very_many_runs', async () => {
+        const [id] = await enqueue(server, 1, '"queue":"r"');
+        for (let i = 0; i < 5000; i++) {
+            await claimAll(server, 'r', 1);
+            await expect(204, server, 'POST', `/jobs/${id}/release`);
+        }
+        for (const query of ['runs?limit=2000', 'runs?limit=2000&order=desc', 'errors', 'runs?from=4000'])
+            await watch(server, query, () => expect(200, server, 'GET', `/jobs/${id}/${query}`));
+        await watch(server, 'delete 5000 runs', () => expect(204, server, 'DELETE', `/jobs/${id}`));
+    });
+});
+
+describe('the loop is held up by no question about very many', () => {
+    const server = useServer();
+
+    it('jobs', async () => {
+        await enqueue(server, 40000, '"queue":"j"');
+        for (let i = 0; i < 40; i++)
+            await claimAll(server, 'j', 1000);
+        for (const query of ['status=in_flight&type=none', 'type=none', 'status=ready',
+            'limit=2000', 'limit=2000&status=in_flight&order=desc', 'filter=.%3D%3D2'])
+            await watch(server, `list of ${query}`, () => expect(200, server, 'GET', `/jobs?${query}`));
+        await watch(server, 'patch 40000', () =>
+            expect(200, server, 'PATCH', '/jobs?type=t', '{"retry_limit":3}'));
+        await watch(server, 'delete 40000', () => expect(200, server, 'DELETE', '/jobs?type=t'));
+        await watch(server, 'events', () => expect(200, server, 'GET', '/events?since=0&follow=false'));
+    });
+
+    it('large_jobs', async () => {
+        const payload = `"${'x'.repeat(15 * 1024 * 1024)}"`;
+        for (let i = 0; i < 6; i++)
+            await expect(201, server, 'POST', '/jobs', `{"queue":"l","type":"t","payload":${payload}}`);
+        for (const query of ['queue=l', 'queue=l&type=none', 'filter=length%3D%3D1'])
+            await watch(server, `list of ${query}`, () => expect(200, server, 'GET', `/jobs?${query}`));
+        await watch(server, 'patch large', () => expect(200, server, 'PATCH', '/jobs?queue=l', '{"priority":3}'));
+    });
+
+    it('queues', async () => {
+        for (let k = 0; k < 5; k++)
+            await expect(201, server, 'POST', '/jobs/bulk', fill('{"jobs":[',
+                (i) => `{"queue":"queue-${k}-${i}","type":"t","payload":1}`, ']}', 20000).body);
+        await watch(server, '100000 queues', () => expect(200, server, 'GET', '/queues'));
+        await watch(server, 'metrics', () => expect(200, server, 'GET', '/metrics'));
+        await watch(server, 'health', () => expect(200, server, 'GET', '/health'));
+        await watch(server, 'claim of 1000 queues', () => expect(200, server, 'POST', '/jobs/claim',
+            JSON.stringify({ count: 1000, queues: Array.from({ length: 1000 }, (_, i) => `queue-1-${i}`) })));
+        await watch(server, 'claim of all', () => expect(200, server, 'POST', '/jobs/claim',
+            JSON.stringify({ count: 1000 })));
     });
 });

@@ -132,6 +132,7 @@ static struct err fail_over(struct embedded *b, struct turn *failed, struct err 
     release(b, built, &why);
     embedded_scan_abort_all(b, &why);
     embedded_intake_abort_all(b, &why);
+    embedded_successes_abort_all(b, &why);
     embedded_fold_abort_all(b, &why);
     embedded_streams_end(b);
     return err_none();
@@ -196,6 +197,7 @@ static struct err advance(struct embedded *b)
     b->more_due |= more_events;
     TRY(embedded_scan_step(b));
     TRY(embedded_intake_step(b));
+    embedded_successes_step(b);
     bool more;
     TRY(engine_settle(b->engine, b->now, SETTLE_PER_TURN, &more));
     b->more_due |= more;
@@ -254,6 +256,13 @@ static bool engine_or_purge_due(const struct embedded *b, instant *at)
     return true;
 }
 
+/* Something that goes on in every turn until it is done. */
+static bool has_slices(const struct embedded *b)
+{
+    return !list_is_empty(&b->scans) || !list_is_empty(&b->intakes) ||
+           !list_is_empty(&b->successes);
+}
+
 static bool again(const struct embedded *b)
 {
     return b->health == HEALTH_GOOD && engine_dispatch_again(b->engine);
@@ -264,7 +273,7 @@ static bool next_due(const struct backend *base, instant *at)
     const struct embedded *b = (const struct embedded *)base;
     bool work = b->building->batch.count || b->building->count || b->events.writer.count ||
                 b->more_due || b->stirred || (!b->starved && again(b));
-    if ((work && !b->committing) || !list_is_empty(&b->scans) || !list_is_empty(&b->intakes)) {
+    if ((work && !b->committing) || has_slices(b)) {
         *at = b->now;
         return true;
     }
@@ -284,8 +293,8 @@ static bool is_idle(const struct backend *base)
 {
     const struct embedded *b = (const struct embedded *)base;
     return !b->committing && b->building->count == 0 && b->building->batch.count == 0 &&
-           b->events.writer.count == 0 && list_is_empty(&b->scans) && list_is_empty(&b->asking) &&
-           list_is_empty(&b->folds) && list_is_empty(&b->intakes);
+           b->events.writer.count == 0 && list_is_empty(&b->asking) && list_is_empty(&b->folds) &&
+           !has_slices(b);
 }
 
 const struct engine *embedded_engine(const struct backend *base)
@@ -320,6 +329,7 @@ static void free_backend(struct backend *base)
     embedded_ahead_close(b);
     embedded_scan_free_all(b);
     embedded_intake_free_all(b);
+    embedded_successes_free_all(b);
     embedded_fold_free_all(b);
     embedded_ask_free_all(b);
     for (int i = 0; i < TURNS; i++) {
@@ -373,6 +383,7 @@ struct err embedded_new(const struct backend_settings *settings, const struct en
     list_init(&b->asks);
     list_init(&b->folds);
     list_init(&b->intakes);
+    list_init(&b->successes);
     list_init(&b->events.reads);
     b->lanes.seed = rng_next(&b->env.rng);
     b->meter = meter_new(settings->metrics_queues, rng_next(&b->env.rng));

@@ -103,8 +103,9 @@ struct embedded {
     struct list folds;           /* enqueues of batched jobs under way */
     struct strmap lanes;         /* batch key → those of them that have it */
     size_t fold_count, fold_bytes;
-    bool folds_begin;    /* inside of begin_next */
-    struct list intakes; /* enqueues that wait for very many jobs, which are looked at */
+    bool folds_begin;      /* inside of begin_next */
+    struct list successes; /* reports of very many */
+    struct list intakes;   /* enqueues that wait for very many jobs, which are looked at */
     size_t intake_count, intake_bytes;
     enum health health;
     struct err broken;    /* what the store says contradicts itself: the process must end */
@@ -261,6 +262,13 @@ NODISCARD struct err embedded_intake_step(struct embedded *b);
 void embedded_intake_abort_all(struct embedded *b, const struct err *why);
 /* Forgets all without an answer. */
 void embedded_intake_free_all(struct embedded *b);
+
+/* embedded_successes.c */
+/* Works on them for a bounded time; they answer through effects. */
+void embedded_successes_step(struct embedded *b);
+void embedded_successes_abort_all(struct embedded *b, const struct err *why);
+/* Forgets all without an answer. */
+void embedded_successes_free_all(struct embedded *b);
 
 /* embedded_fold.c */
 /* Whether any job of an enqueue is batched. */

@@ -154,19 +154,6 @@ void embedded_succeed(struct embedded *b, const struct command *c, struct reply 
         r->err = engine_succeed(b->engine, b->now, c->run);
 }
 
-void embedded_succeed_many(struct embedded *b, const struct command *c, struct reply *r)
-{
-    r->ids = arena_get(&b->building->arena, c->succeed_many.count * sizeof *r->ids + 1);
-    for (size_t i = 0; i < c->succeed_many.count; i++) {
-        struct run_ref ref = {.id = c->succeed_many.ids[i]};
-        struct err err = engine_succeed(b->engine, b->now, ref);
-        if (err.code == ERR_NOT_FOUND || err.code == ERR_NOT_IN_FLIGHT)
-            r->ids[r->count++] = ref.id;
-        else if (err.code != ERR_OK)
-            r->err = err;
-    }
-}
-
 void embedded_fail(struct embedded *b, const struct command *c, struct reply *r)
 {
     if (is_repeated(b, c->fail.ref, OUTCOME_FAILED, r))
