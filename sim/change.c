@@ -152,8 +152,9 @@ void change_judge_rerun(struct ticket *t, const struct reply *r)
     if (code == ERR_NOT_FOUND)
         check_missing(t);
     if (code == ERR_UNPROCESSABLE)
-        PROMISE(t->there[0] != YES || !t->ended || t->ended_as != STATUS_DEAD, "RERUN",
-                "#%lu: job %lu is dead and was not brought back", t->serial, m->serial);
+        PROMISE(t->there[0] != YES || !t->ended || t->ended_as != STATUS_DEAD ||
+                    (m->deadline.ms && m->deadline.ms <= t->at.ms),
+                "RERUN", "#%lu: job %lu is dead and was not brought back", t->serial, m->serial);
     if (code != ERR_OK)
         return;
     const struct job_state *st = &r->jobs[0].state;

@@ -47,6 +47,7 @@ struct mjob *ledger_add(struct ledger *l, const struct enqueue *spec, unsigned q
     m->queues_asked = 1u << queue;
     m->asked_at = now;
     m->ready_at = instant_is_set(spec->ready_at) ? spec->ready_at : now;
+    m->deadline = spec->options.deadline;
     m->retry_limit = spec->retry_limit;
     m->backoff = spec->backoff;
     m->completed_retention = spec->completed_retention;
@@ -200,12 +201,19 @@ static bool may_have_expired(const struct mjob *m, const struct mrun *r, instant
     return !r->stream && instant_add(r->lease_min, after).ms <= now.ms && !end_ok(m, r->token);
 }
 
+static bool may_have_overrun(const struct mjob *m, instant now, span after)
+{
+    return m->deadline.ms && instant_add(m->deadline, after).ms <= now.ms;
+}
+
 bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s, instant now)
 {
     if (ledger_is_foggy(m))
         return true;
     if (m->ended_seq)
         return m->ended == s;
+    if (s == STATUS_DEAD && may_have_overrun(m, now, (span){0}))
+        return true;
     uint64_t failures = m->ghosts + l->claims + m->failures;
     for (size_t i = 0; i < m->end_count; i++) {
         const struct mend *e = &m->ends[i];
@@ -257,6 +265,8 @@ static bool may_be_purged(const struct ledger *l, const struct mjob *m, instant 
     for (size_t i = 0; may_be_dead && i < m->run_count; i++)
         if (may_have_expired(m, &m->runs[i], now, dead))
             return true;
+    if (may_have_overrun(m, now, dead))
+        return true;
     bool unseen = m->ghosts || l->claims || l->settings.lost_worker_limit || m->dep_count;
     return may_be_dead && unseen && instant_add(m->asked_at, dead).ms <= now.ms;
 }
@@ -313,6 +323,8 @@ enum certainty ledger_live(const struct mjob *m, const struct mrun *r, instant n
     if (ledger_is_foggy(m) || r->doubt || r->end_asked || m->may_vanish || m->exists != YES)
         return MAYBE;
     if (m->gang) /* another's failure may have ended it */
+        return MAYBE;
+    if (may_have_overrun(m, now, (span){0}))
         return MAYBE;
     return !r->stream && r->lease_min.ms <= now.ms ? MAYBE : YES;
 }
@@ -422,11 +434,11 @@ void ledger_handed(struct ledger *l, const struct handout *h, struct mstream *s,
     if (!s && m->blind_renewal.ms >= r->taken_at.ms)
         r->lease_min = r->taken_at;
     ledger_limit_handed(l, m, (unsigned)(h->job.queue.at[1] - '0'), r->taken_at, now);
-    PROMISE(!s || ledger_held(l, s) <= s->prefetch, "PREFETCH", "stream %lu holds %u jobs of %u",
-            s->serial, ledger_held(l, s), s->prefetch);
+    PROMISE(!s || ledger_held(l, s, now) <= s->prefetch, "PREFETCH",
+            "stream %lu holds %u jobs of %u", s->serial, ledger_held(l, s, now), s->prefetch);
 }
 
-uint32_t ledger_held(const struct ledger *l, const struct mstream *s)
+uint32_t ledger_held(const struct ledger *l, const struct mstream *s, instant now)
 {
     uint32_t held = 0;
     for (size_t i = 0; i < l->count; i++) {
@@ -434,7 +446,7 @@ uint32_t ledger_held(const struct ledger *l, const struct mstream *s)
         if (m->run_count == 0)
             continue;
         const struct mrun *r = &m->runs[m->run_count - 1];
-        held += r->stream == s && ledger_live(m, r, (instant){0}) == YES;
+        held += r->stream == s && ledger_live(m, r, now) == YES;
     }
     return held;
 }

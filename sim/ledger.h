@@ -112,6 +112,7 @@ struct mjob {
     uint16_t priority;
     instant asked_at, ready_at;
     int64_t retry_limit;
+    instant deadline; /* or 0 */
     struct curve backoff;
     span completed_retention, dead_retention;
     struct str payload;
@@ -322,7 +323,7 @@ bool ledger_was_reported(const struct mjob *m, size_t end);
 void ledger_ended(struct ledger *l, struct mjob *m, enum status s, instant at);
 void ledger_gone(struct ledger *l, struct mjob *m);
 void ledger_stream_over(struct ledger *l, const struct mstream *s);
-uint32_t ledger_held(const struct ledger *l, const struct mstream *s);
+uint32_t ledger_held(const struct ledger *l, const struct mstream *s, instant now);
 
 /* Answers to claims were lost: runs that nobody knows of may exist. */
 void ledger_answers_lost(struct ledger *l, instant now, unsigned claims);

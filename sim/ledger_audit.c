@@ -141,6 +141,10 @@ static void check_outcome(const struct ledger *l, const struct mjob *m, const st
         PROMISE(is_explained(l, m, known, run, END_CANCEL), "CANCEL",
                 "job %lu: nobody canceled run %u", m->serial, run->index);
         return;
+    case OUTCOME_DEADLINE:
+        PROMISE(m->deadline.ms && run->ended_at.ms >= m->deadline.ms, "DEADLINE",
+                "job %lu: run %u ended for a deadline before it", m->serial, run->index);
+        return;
     case OUTCOME_GANG:
         PROMISE(m->gang, "GANG", "job %lu: run %u ended for a gang", m->serial, run->index);
         return;
@@ -160,7 +164,8 @@ static void check_unknown(const struct ledger *l, const struct mjob *m, const st
     if (instant_is_set(run->lease_end))
         PROMISE(lost, "REPLY", "job %lu: run %u was leased to nobody", m->serial, run->index);
     else
-        PROMISE(lost || ended_first || run->outcome == OUTCOME_LOST || run->outcome == OUTCOME_GANG,
+        PROMISE(lost || ended_first || run->outcome == OUTCOME_LOST ||
+                    run->outcome == OUTCOME_GANG || run->outcome == OUTCOME_DEADLINE,
                 "REPLY", "job %lu: run %u was delivered to nobody", m->serial, run->index);
 }
 
@@ -222,6 +227,8 @@ static enum status status_after(const struct mjob *m, const struct run *last,
         return STATUS_DEAD;
     if (s->status == STATUS_DEAD && s->resolution == RESOLUTION_CANCELED)
         return STATUS_DEAD; /* that somebody canceled it is judged apart */
+    if (s->status == STATUS_DEAD && s->resolution == RESOLUTION_DEADLINE)
+        return m->deadline.ms && m->deadline.ms <= now.ms ? STATUS_DEAD : STATUS_READY;
 
     if (last && last->outcome == OUTCOME_RUNNING)
         return STATUS_IN_FLIGHT;
@@ -404,6 +411,7 @@ void ledger_audit(struct ledger *l, struct mjob *m, const struct reply *read,
         ledger_ended(l, m, expected, last ? last->ended_at : now);
     ledger_depend_note(m, job);
     bool ended_waiting = job->state.resolution == RESOLUTION_CANCELED ||
+                         job->state.resolution == RESOLUTION_DEADLINE ||
                          job->state.resolution == RESOLUTION_DEPENDENCY;
     if (expected == STATUS_DEAD && ended_waiting)
         m->purge_at = job->state.purge_at; /* it may have had no run to end */

@@ -42,6 +42,7 @@ static struct profile some_profile(struct sim *s)
     p.deps = sim_chance(s, 25);
     p.bulks = !p.crons && !p.deps && sim_chance(s, 40);
     p.gangs = sim_chance(s, 15);
+    p.deadlines = !p.bulks && !p.folds && !p.gangs && sim_chance(s, 40);
     if (p.gangs) {
         p.changes = p.folds = 0;
         p.bulks = p.deps = p.limits = p.policies = p.graces = false;

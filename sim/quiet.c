@@ -35,6 +35,9 @@ static void tally_page(struct ticket *t, const struct reply *r)
         PROMISE(ledger_there(&s->ledger, m, s->now) != NO, "I2", "job %lu is gone and listed",
                 m->serial);
         ledger_check_status(&s->ledger, m, job, s->now);
+        PROMISE(!m->deadline.ms || m->deadline.ms > s->now.ms ||
+                    lifecycle_is_terminal(job->state.status),
+                "DEADLINE", "job %lu outlives its deadline", m->serial);
         if (w->events)
             events_see(w->events, job);
         w->at = (struct id_place){true, job->id};
@@ -200,7 +203,7 @@ static void check_not_stuck(struct sim *s, const struct tally *w)
     }
     for (unsigned i = 0; i < STREAMS; i++) {
         const struct mstream *st = s->streams[i];
-        if (!st || st->paused || ledger_held(&s->ledger, st) >= st->prefetch)
+        if (!st || st->paused || ledger_held(&s->ledger, st, s->now) >= st->prefetch)
             continue;
         for (unsigned q = 0; q < QUEUES; q++)
             PROMISE((st->queues && !(st->queues >> q & 1)) || !stuck[q], "I5",

@@ -35,6 +35,7 @@ struct profile {
     bool graces;             /* preempted runs that go on for a while */
     bool policies;           /* retry policies, and settings that change */
     bool bulks;              /* an operator changes many at once */
+    bool deadlines;          /* jobs that must have ended by some time */
     unsigned changes;        /* percent of steps in which an operator changes a job */
     unsigned folds;          /* percent of enqueues with a batch key */
     unsigned keys;           /* percent of jobs with a unique key */

@@ -28,7 +28,7 @@ void api_patch(ROUTE_ARGS)
     struct api *a = ctx;
     struct patch patch;
     struct command c = {.kind = CMD_PATCH, .done = api_reply_job, .ctx = api_call(a, x, req)};
-    struct err err = api_path_id(params->at[0], &c.patch.id);
+    struct err err = api_path_id(params->at[0], &c, &c.patch.id);
     if (err.code == ERR_OK)
         err = api_decode_patch(a, req, &patch);
     if (err.code != ERR_OK) {

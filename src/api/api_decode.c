@@ -168,6 +168,21 @@ static struct err read_concurrency_key(struct json_cursor *c, struct arena *a, v
     return err_make(ERR_BAD_VALUE, "1 to %d bytes, not %zu", JOB_CONCURRENCY_KEY_MAX, key->len);
 }
 
+static struct err read_alias(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct str *alias = out;
+    TRY(api_field_text(c, a, alias));
+    return job_check_name(*alias, "alias");
+}
+
+/* Whether it is over already is the engine's to see: it has the clock. */
+static struct err read_deadline(struct json_cursor *c, struct arena *a, void *out)
+{
+    instant *deadline = out;
+    TRY(api_field_instant(c, a, deadline));
+    return deadline->ms > 0 ? err_none() : err_make(ERR_BAD_VALUE, "a time after 1970");
+}
+
 static struct err read_unique_while(struct json_cursor *c, struct arena *a, void *out)
 {
     struct str name;
@@ -412,6 +427,8 @@ static const struct field job_table[] = {
     {"retry_policies", false, api_field_policies, SPEC(options.retry_policies), true},
     {"annotations", false, mark_annotations, 0, true},
     {"concurrency_key", false, read_concurrency_key, SPEC(options.concurrency_key), true},
+    {"alias", false, read_alias, SPEC(options.alias), true},
+    {"deadline", false, read_deadline, SPEC(options.deadline), true},
     {"depends_on", false, api_field_depends_on, SPEC(options.depends_on), true},
     {"when", false, api_field_depend_when, SPEC(options.depend_when), true},
     {"on_dependency_death", false, api_field_depend_death, SPEC(options.depend_death), true},
@@ -499,6 +516,9 @@ struct err api_decode_job(const struct api *a, struct json_cursor *c, struct are
     if (f.has_gang && (f.has_batch || f.spec.unique_while))
         return err_make(ERR_BAD_VALUE,
                         "gang: its members are jobs of their own, without a batch or a unique_key");
+    if (f.has_batch && (f.spec.options.alias.len || f.spec.options.deadline.ms))
+        return err_make(ERR_BAD_VALUE,
+                        "a job with a batch takes in others; it has neither alias nor deadline");
     if (f.has_batch && f.spec.unique_while)
         return err_make(ERR_BAD_VALUE, "a job has a batch or a unique_key, not both");
     TRY(api_check_depends(&f.spec));

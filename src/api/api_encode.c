@@ -205,6 +205,9 @@ void api_encode_options(struct buf *b, const struct job *job)
     if (job->completed_retention.ms >= 0 || job->dead_retention.ms >= 0)
         encode_retention(b, job);
     TEXT_MEMBER(b, "concurrency_key", job->options.concurrency_key);
+    TEXT_MEMBER(b, "alias", job->options.alias);
+    if (job->options.deadline.ms)
+        INT_MEMBER(b, "deadline", job->options.deadline.ms);
     if (job->unique_while) {
         TEXT_MEMBER(b, "unique_key", job->unique_key);
         TEXT_MEMBER(b, "unique_while", str_from(job_unique_name(job->unique_while)));

@@ -82,7 +82,7 @@ void api_explain(ROUTE_ARGS)
 {
     struct api *a = ctx;
     struct command c = {.kind = CMD_EXPLAIN, .done = on_explained};
-    struct err err = api_path_id(params->at[0], &c.id);
+    struct err err = api_path_id(params->at[0], &c, &c.id);
     if (err.code == ERR_OK)
         err = api_check_media(req);
     if (err.code != ERR_OK) {

@@ -153,7 +153,7 @@ bool api_is_yaml(struct str content_type);
 /* ERR_BAD_MEDIA unless the body may be JSON; ERR_NOT_ACCEPTABLE unless JSON is accepted. */
 struct err api_check_media(const struct http_request *req);
 /* The job id of a path; ERR_NOT_FOUND if it is none, for then there is no such job. */
-struct err api_path_id(struct str text, struct id *id);
+struct err api_path_id(struct str text, struct command *c, struct id *id);
 
 /* api_decode.c */
 /* Says which field an error is about; what is already a path is continued. */

@@ -128,6 +128,7 @@ static void histogram(struct text *t, const struct histogram *h, const struct hi
     X("retried", BIT(RETRY) | BIT(RETRY_NOW), "Runs that failed and are to be tried again.")       \
     X("dead", BIT(EXHAUST) | BIT(POISON) | BIT(ABANDON),                                           \
       "Jobs given up: no retry was left or wanted, or a job that they waited for has died.")       \
+    X("overrun", BIT(OVERRUN), "Jobs given up as their deadline came before they had ended.")      \
     X("canceled", BIT(CANCEL), "Jobs called off by a command.")                                    \
     X("returned", BIT(RETURN), "Runs given back, or whose stream closed, without a failure.")      \
     X("rerun", BIT(RERUN), "Dead jobs brought back by a command.")                                 \

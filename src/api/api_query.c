@@ -281,7 +281,7 @@ void api_submit_for_id(struct api *a, struct http_exchange *x, const struct http
     struct command c = {.kind = kind, .done = done, .ctx = api_call(a, x, req)};
     struct err err = api_check_media(req);
     if (err.code == ERR_OK)
-        err = api_path_id(params->at[0], &c.id);
+        err = api_path_id(params->at[0], &c, &c.id);
     if (err.code != ERR_OK)
         api_reply_error(x, &err, NULL);
     else
@@ -501,7 +501,7 @@ static void submit_runs(struct api *a, struct http_exchange *x, const struct htt
                         .done = errors ? on_errors : on_runs};
     struct err err = api_check_media(req);
     if (err.code == ERR_OK)
-        err = api_path_id(params->at[0], &c.runs.id);
+        err = api_path_id(params->at[0], &c, &c.runs.id);
     if (err.code == ERR_OK)
         err = read_run_params(req, &c.runs);
     if (err.code != ERR_OK) {
@@ -561,7 +561,7 @@ void api_error_of_attempt(ROUTE_ARGS)
                         .ctx = call};
     struct err err = api_check_media(req);
     if (err.code == ERR_OK)
-        err = api_path_id(params->at[0], &c.runs.id);
+        err = api_path_id(params->at[0], &c, &c.runs.id);
     if (err.code == ERR_OK)
         err = api_read_number(params->at[1], "attempt", 1, UINT32_MAX, &call->attempt);
     if (err.code != ERR_OK) {

@@ -283,10 +283,17 @@ struct str api_stream_type(enum stream_format f)
     return str_from(types[f]);
 }
 
-struct err api_path_id(struct str text, struct id *id)
+struct err api_path_id(struct str text, struct command *c, struct id *id)
 {
+    const struct str prefix = STR("alias:");
     if (id_parse(text, id).code == ERR_OK)
         return err_none();
-    return err_make(ERR_NOT_FOUND, "there is no job '%.*s'; a job id has 25 letters and digits",
+    if (text.len > prefix.len && memcmp(text.at, prefix.at, prefix.len) == 0) {
+        c->alias = (struct str){text.at + prefix.len, text.len - prefix.len};
+        return err_none();
+    }
+    return err_make(ERR_NOT_FOUND,
+                    "there is no job '%.*s'; a job id has 25 letters and digits, "
+                    "an alias is written alias:NAME",
                     (int)(text.len < 64 ? text.len : 64), text.at);
 }

@@ -40,7 +40,7 @@ static void submit_report(ROUTE_ARGS, enum command_kind kind, const struct field
     struct api *a = ctx;
     struct report_body body = {0};
     struct command c = {.kind = kind, .done = api_reply_empty, .ctx = api_call(a, x, req)};
-    struct err err = api_path_id(params->at[0], &c.run.id);
+    struct err err = api_path_id(params->at[0], &c, &c.run.id);
     if (err.code == ERR_OK)
         err = api_decode_body(a, req, table, count, true, &body);
     if (err.code == ERR_OK)
@@ -364,7 +364,7 @@ void api_failure(ROUTE_ARGS)
     struct command c = {.kind = CMD_FAIL, .done = api_reply_job, .ctx = api_call(a, x, req)};
     struct failure_body body = {.report = {.retry_at = INSTANT_NONE, .failure.run_time = {-1}}};
     struct id id;
-    struct err err = api_path_id(params->at[0], &id);
+    struct err err = api_path_id(params->at[0], &c, &id);
     if (err.code == ERR_OK)
         err = api_decode_body(a, req, failure_table, COUNT(failure_table), false, &body);
     if (err.code == ERR_OK && body.has_containers)
@@ -400,7 +400,7 @@ void api_terminated(ROUTE_ARGS)
     struct api *a = ctx;
     struct terminated_fields f = {0};
     struct command c = {.kind = CMD_TERMINATED, .done = api_reply_job, .ctx = api_call(a, x, req)};
-    struct err err = api_path_id(params->at[0], &c.terminated.run.id);
+    struct err err = api_path_id(params->at[0], &c, &c.terminated.run.id);
     if (err.code == ERR_OK)
         err = api_decode_body(a, req, terminated_table, COUNT(terminated_table), false, &f);
     if (err.code == ERR_OK && f.run < 0)
@@ -446,7 +446,7 @@ void api_renew(ROUTE_ARGS)
     struct api *a = ctx;
     struct renew_fields f = {.lease = {API_LEASE_MS}};
     struct command c = {.kind = CMD_RENEW, .done = on_renewed, .ctx = api_call(a, x, req)};
-    struct err err = api_path_id(params->at[0], &c.renew.run.id);
+    struct err err = api_path_id(params->at[0], &c, &c.renew.run.id);
     if (err.code == ERR_OK)
         err = api_decode_body(a, req, renew_table, COUNT(renew_table), true, &f);
     if (err.code == ERR_OK)

@@ -17,6 +17,7 @@ static const char *const keys[NEWJOB_FIELDS] = {
     "retry_limit",    "backoff",
     "retention",      "unique_key",
     "unique_while",   "concurrency_key",
+    "alias",          "deadline",
     "batch",          "depends_on",
     "when",           "on_dependency_death",
     "resources",      "gang",
@@ -49,6 +50,23 @@ static struct err set_ready_at(struct buf *b, const struct enqueue_args *args,
                         "2030-01-31T09:00:00+01:00 or milliseconds since 1970",
                         args->at);
     buf_print(b, "\"ready_at\":%lld", (long long)t.ms);
+    return err_none();
+}
+
+static struct err set_deadline(struct buf *b, const char *text, instant now)
+{
+    instant t;
+    span d;
+    if (!text)
+        return err_none();
+    if (duration_parse(str_from(text), &d).code == ERR_OK)
+        t = instant_add(now, d);
+    else if (!when_parse(str_from(text), &t))
+        return err_make(ERR_USAGE,
+                        "option '--deadline': '%.40s' is neither a duration, as 2h, nor a time, as "
+                        "2030-01-31T09:00:00Z",
+                        text);
+    buf_print(b, "\"deadline\":%lld", (long long)t.ms);
     return err_none();
 }
 
@@ -227,6 +245,8 @@ struct err newjob_init(struct newjob_defaults *d, const struct enqueue_args *arg
     if (args->unique_key)
         TRY(set_name(&d->member[NEWJOB_UNIQUE_WHILE], "unique_while", scopes[args->unique_while]));
     TRY(set_name(&d->member[NEWJOB_CONCURRENCY_KEY], "concurrency_key", args->concurrency_key));
+    TRY(set_name(&d->member[NEWJOB_ALIAS], "alias", args->alias));
+    TRY(set_deadline(&d->member[NEWJOB_DEADLINE], args->deadline, now));
     TRY(set_memory(&d->member[NEWJOB_RESOURCES], args->memory));
     TRY(set_gang(&d->member[NEWJOB_GANG], args->gang));
     TRY(set_policies(&d->member[NEWJOB_RETRY_POLICIES], args->retry_policies));

@@ -21,7 +21,9 @@ struct enqueue_args {
     const char *unique_key;
     int unique_while; /* index into queued|active|exists */
     const char *concurrency_key;
-    const char *memory; /* as Kubernetes writes it: 4Gi */
+    const char *alias;
+    const char *deadline; /* a time, or a duration from now */
+    const char *memory;   /* as Kubernetes writes it: 4Gi */
     const char *batch_key, *batch_when, *batch_fold;
     const char *gang;           /* ID,CARDINALITY */
     const char *retry_policies; /* names, separated by commas */
@@ -45,6 +47,8 @@ enum newjob_field {
     NEWJOB_UNIQUE_KEY,
     NEWJOB_UNIQUE_WHILE,
     NEWJOB_CONCURRENCY_KEY,
+    NEWJOB_ALIAS,
+    NEWJOB_DEADLINE,
     NEWJOB_BATCH,
     NEWJOB_DEPENDS_ON,
     NEWJOB_WHEN,

@@ -24,13 +24,13 @@ struct simulate_job;
 struct simulate_result;
 
 enum command_kind {
-#define COMMAND(kind, stores, shape, handler) CMD_##kind,
+#define COMMAND(kind, writes, shape, subject, handler) CMD_##kind,
 #include "core/commands.def"
 #undef COMMAND
 };
 enum {
     COMMAND_COUNT = 0
-#define COMMAND(kind, writes, shape, handler) +1
+#define COMMAND(kind, writes, shape, subject, handler) +1
 #include "core/commands.def"
 #undef COMMAND
 };
@@ -245,6 +245,7 @@ typedef void (*reply_fn)(void *ctx, const struct reply *reply);
 
 struct command {
     enum command_kind kind;
+    struct str alias; /* of the job that it is about, or empty: then its id counts */
     union {
         struct {
             const struct enqueue *specs;

@@ -87,6 +87,8 @@ void engine_free(struct engine *e)
     btree_fini(&e->ended[1]);
     btree_fini(&e->live_order);
     btree_fini(&e->unique);
+    btree_fini(&e->aliases);
+    engine_end_by_fini(e);
     engine_depend_fini(e);
     idmap_fini(&e->seen);
     engine_fold_fini(e);
@@ -157,8 +159,9 @@ void engine_restore_job(struct engine *e, const struct job *job, const struct jo
     id_seen(&e->ids, job->id);
     struct queue *q = engine_queue_get(e, job->queue);
     const struct job_state *s = &job->state;
-    if (job->unique_while)
-        engine_unique_move(e, engine_unique_ref(e, job), job->id, STATUS_GONE, s->status);
+    engine_unique_move(e, engine_unique_ref(e, job), job->id, STATUS_GONE, s->status);
+    if (!lifecycle_is_terminal(s->status))
+        engine_end_by_add(e, job);
     switch (s->status) {
     case STATUS_SCHEDULED:
     case STATUS_READY:
@@ -382,8 +385,9 @@ static void add_job(struct engine *e, instant now, const struct job *job)
     else
         engine_wait_add(e, q, engine_rank(s), job->id, false, s->ready_at, now,
                         s->status == STATUS_SCHEDULED ? engine_type(e, q, job->type) : 0);
-    if (job->unique_while)
-        engine_unique_move(e, engine_unique_ref(e, job), job->id, STATUS_GONE, s->status);
+    engine_unique_move(e, engine_unique_ref(e, job), job->id, STATUS_GONE, s->status);
+    if (!lifecycle_is_terminal(s->status))
+        engine_end_by_add(e, job);
     if (job->batch.open) {
         must(s->status == STATUS_READY);
         engine_fold_open(e, job);
@@ -397,6 +401,9 @@ struct err engine_enqueue(struct engine *e, instant now, const struct enqueue *s
         out[i].duplicate = out[i].folded = false;
         if (specs[i].unique_while)
             TRY(engine_unique_find(e, now, specs[i].unique_key, a, &out[i].job, &out[i].duplicate));
+        if (!out[i].duplicate && specs[i].options.alias.len)
+            TRY(engine_alias_find(e, now, specs[i].options.alias, a, &out[i].job,
+                                  &out[i].duplicate));
         if (out[i].duplicate)
             continue;
         out[i].job = job_of(e, now, &specs[i]);
@@ -505,6 +512,7 @@ struct err engine_advance(struct engine *e, instant now, size_t most, bool *more
 {
     struct btree_entry due;
     *more = engine_takers_lose(e, now);
+    TRY(engine_end_by_advance(e, now, &most, more));
     while (btree_first(&e->deadlines, &due) && (int64_t)due.major <= now.ms) {
         if (most-- == 0) {
             *more = true;
@@ -524,10 +532,12 @@ bool engine_dispatch_again(const struct engine *e)
 bool engine_next_due(const struct engine *e, instant *at)
 {
     struct btree_entry due;
-    if (!btree_first(&e->deadlines, &due))
-        return false;
-    at->ms = (int64_t)due.major;
-    return true;
+    bool any = engine_end_by_next(e, at);
+    if (btree_first(&e->deadlines, &due) && (!any || (int64_t)due.major < at->ms)) {
+        at->ms = (int64_t)due.major;
+        any = true;
+    }
+    return any;
 }
 
 /* --- reading --- */
@@ -675,11 +685,11 @@ void engine_each_count(const struct engine *e,
 
 struct engine_memory engine_memory(const struct engine *e)
 {
-    struct engine_memory m = {.waiting_bytes = e->deadlines.bytes + e->waiting_for.bytes +
-                                               engine_avoid_bytes(e) + engine_keys_bytes(e),
-                              .in_flight_bytes = e->live.count * sizeof(struct live) +
-                                                 e->live.cap * sizeof(struct idmap_slot) +
-                                                 e->live_order.bytes};
+    struct engine_memory m = {
+        .waiting_bytes = e->deadlines.bytes + e->end_by.bytes + e->waiting_for.bytes +
+                         engine_avoid_bytes(e) + engine_keys_bytes(e),
+        .in_flight_bytes = e->live.count * sizeof(struct live) +
+                           e->live.cap * sizeof(struct idmap_slot) + e->live_order.bytes};
     for (uint32_t i = 0; i < e->queue_cap; i++) {
         const struct queue *q = e->queues[i];
         if (!q)
@@ -751,6 +761,7 @@ void engine_check(const struct engine *e)
     }
     must(held <= in_flight);
     btree_check(&e->deadlines);
+    engine_end_by_check(e);
     check_totals(e);
     btree_check(&e->waiting_for);
     engine_crons_check(e);

@@ -222,6 +222,9 @@ NODISCARD struct err engine_read_notes(struct engine *e, const struct job *job, 
 struct explanation;
 NODISCARD struct err engine_explain(struct engine *e, instant now, struct id id, struct arena *a,
                                     struct explanation *x, struct job_extent *extent);
+/* The job that has this alias, without payload. */
+NODISCARD struct err engine_alias_find(struct engine *e, instant now, struct str alias,
+                                       struct arena *a, struct job *holder, bool *found);
 /* The live run of a job; false if there is none. Strings live as long as the run. */
 bool engine_live_run(const struct engine *e, struct id id, struct run *run, uint64_t *token);
 /* The next id in id order after (before, if backwards) `from` among the jobs with that status,

@@ -160,12 +160,10 @@ struct err engine_cancel(struct engine *e, instant now, struct id id, struct are
         return err_make(ERR_UNPROCESSABLE, "the job is %s already",
                         lifecycle_status_name(s->status));
     struct live *l = idmap_get(&e->live, id);
-    struct queue *q = engine_queue_find(e, job->queue);
-    must(q);
-    span retention = engine_limits_dead(e, q, job->dead_retention);
     s->reason = STR("dead: canceled by a command");
     if (l) {
-        engine_call_off(e, now, l, s, retention);
+        engine_call_off(e, now, l, s,
+                        &(struct call_off){EVENT_CANCEL, RESOLUTION_CANCELED, OUTCOME_CANCELED});
         return err_none();
     }
     engine_end_waiting(e, now, job, &extent, EVENT_CANCEL, RESOLUTION_CANCELED);
@@ -183,6 +181,8 @@ struct err engine_rerun(struct engine *e, instant now, struct id id, instant at,
     if (s->status != STATUS_DEAD)
         return err_make(ERR_UNPROCESSABLE, "the job is %s; only a dead job can be retried",
                         lifecycle_status_name(s->status));
+    if (job->options.deadline.ms && job->options.deadline.ms <= now.ms)
+        return err_make(ERR_UNPROCESSABLE, "the deadline of the job is over; it cannot be retried");
     struct queue *q = engine_queue_find(e, job->queue);
     struct job_extras extras = {.notes = s->extras.notes,
                                 .gang_generation = s->extras.gang_generation,
@@ -211,6 +211,7 @@ struct err engine_rerun(struct engine *e, instant now, struct id id, instant at,
     s->reason = STR("brought back by a command");
     e->port.put_state(e->port.ctx, id, s);
     engine_unique_move(e, engine_unique_ref(e, job), id, STATUS_DEAD, s->status);
+    engine_end_by_add(e, job);
     if (s->status == STATUS_BLOCKED)
         engine_blocked_add(e, q, job);
     else

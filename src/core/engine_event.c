@@ -63,8 +63,10 @@ void engine_changed(struct engine *e, instant now, const struct job_event *what)
         if (e->port.load_job(e->port.ctx, ev.id, 0, &scratch, &job, &extent).code == ERR_OK)
             ev.type = job.type;
     }
-    if (ev.removed || ev.to == STATUS_GONE || lifecycle_is_terminal(ev.to))
+    if (ev.removed || ev.to == STATUS_GONE || lifecycle_is_terminal(ev.to)) {
         engine_gang_leave(e, ev.id);
+        engine_end_by_drop(e, ev.id);
+    }
     engine_depend_changed(e, &ev);
     e->port.put_event(e->port.ctx, &ev);
     if (e->port.meter)

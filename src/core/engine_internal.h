@@ -97,10 +97,12 @@ struct worker_name {
     char bytes[];
 };
 
-/* What is needed to give a unique key back without reading the job. */
+/* What is needed to give a unique key and an alias back without reading the job. */
 struct unique_ref {
     enum unique scope;
-    uint64_t hash; /* of the key */
+    bool aliased;
+    uint64_t hash;  /* of the key */
+    uint64_t alias; /* of the alias */
 };
 
 /* A job in flight. */
@@ -186,7 +188,10 @@ struct engine {
     struct btree deadlines; /* major: milliseconds since the epoch */
     struct btree ended[2];  /* ids of completed, dead */
     struct btree unique;    /* major: hash of a unique key; the jobs that hold it */
+    struct btree aliases;   /* major: hash of an alias; the job that has it */
     uint64_t unique_seed;
+    struct btree end_by; /* major: deadline of a job that has not ended */
+    struct idmap end_by_ids;
     struct strmap folds; /* batch key → struct id *: the newest open job that has it */
     struct idmap live;
     struct btree live_order; /* their ids */
@@ -315,6 +320,17 @@ void engine_keys_check(const struct queue *q);
 /* Takes a job that is not in flight out of the index it is in. Returns its status, which by now
  * may be another one than is stored. */
 enum status engine_forget(struct engine *e, instant now, struct queue *q, const struct job *job);
+
+/* engine_end_by.c */
+/* Into the index, if the job has a deadline; and out of it, at the end of any job. */
+void engine_end_by_add(struct engine *e, const struct job *job);
+void engine_end_by_drop(struct engine *e, struct id id);
+/* Ends the jobs whose deadline has come, at most *most of them, which is lowered by their number;
+ * *more if some are left. */
+struct err engine_end_by_advance(struct engine *e, instant now, size_t *most, bool *more);
+bool engine_end_by_next(const struct engine *e, instant *at);
+void engine_end_by_fini(struct engine *e);
+void engine_end_by_check(const struct engine *e);
 
 /* engine_event.c */
 /* The change of a job's status to come, to be completed and given to engine_changed. */
@@ -493,9 +509,15 @@ struct err engine_find_run(struct engine *e, instant now, struct run_ref ref, st
 /* Stores what changed of a live job: its notes and, if it is leased, the end of its lease. */
 struct err engine_live_store(struct engine *e, struct live *l, instant lease_end);
 struct err engine_expire(struct engine *e, instant now, struct live *l);
-/* Ends a live job by a command that is not its worker's. */
+/* Ends a live job, but not by a report of its worker; s has the reason, and is the job's state
+ * afterwards. */
+struct call_off {
+    enum event event;
+    enum resolution resolution;
+    enum outcome outcome;
+};
 void engine_call_off(struct engine *e, instant now, struct live *l, struct job_state *s,
-                     span retention);
+                     const struct call_off *how);
 /* What a run leaves behind whose attempt does not count: a job that is ready or, if a patch put it
  * off meanwhile, scheduled. */
 enum status engine_returned(instant ready_at, instant taken_at, instant now);

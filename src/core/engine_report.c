@@ -135,15 +135,16 @@ static void finish(struct engine *e, instant now, struct live *l, enum event eve
 }
 
 void engine_call_off(struct engine *e, instant now, struct live *l, struct job_state *s,
-                     span retention)
+                     const struct call_off *how)
 {
     struct job_state changed = state_of(l);
-    changed.resolution = RESOLUTION_CANCELED;
+    changed.resolution = how->resolution;
     changed.reason = s->reason;
     /* As long as the caller's, unlike what the run holds. */
     changed.extras = s->extras;
-    struct run run = run_of(l, now, OUTCOME_CANCELED, s->reason);
-    finish(e, now, l, EVENT_CANCEL, &changed, &run, NULL, retention);
+    struct run run = run_of(l, now, how->outcome, s->reason);
+    span retention = engine_limits_dead(e, l->queue, l->dead_retention);
+    finish(e, now, l, how->event, &changed, &run, NULL, retention);
     *s = changed;
 }
 

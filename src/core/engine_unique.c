@@ -4,7 +4,7 @@
  * asked for, so who holds a key follows from the jobs themselves: nothing about it is stored,
  * and a lock can never outlive its job. Two jobs may come to hold one key (the first was in flight
  * when the second was enqueued, and is queued again); then others are kept out until both let go.
- */
+ * An alias is held by one job, as long as it exists. */
 
 #include "base/must.h"
 #include "core/engine_internal.h"
@@ -29,38 +29,70 @@ bool engine_unique_holds(enum unique scope, enum status status)
 
 struct unique_ref engine_unique_ref(const struct engine *e, const struct job *job)
 {
-    if (job->unique_while == UNIQUE_NONE)
-        return (struct unique_ref){UNIQUE_NONE, 0};
-    return (struct unique_ref){job->unique_while, strmap_hash(e->unique_seed, job->unique_key)};
+    struct unique_ref u = {.scope = job->unique_while, .aliased = job->options.alias.len > 0};
+    if (u.scope != UNIQUE_NONE)
+        u.hash = strmap_hash(e->unique_seed, job->unique_key);
+    if (u.aliased)
+        u.alias = strmap_hash(e->unique_seed, job->options.alias);
+    return u;
+}
+
+static void move(struct btree *tree, uint64_t hash, struct id id, bool held, bool holds)
+{
+    struct btree_entry entry = {hash, id.hi, id.lo, 0};
+    if (held && !holds)
+        must(btree_remove(tree, entry, NULL));
+    if (!held && holds)
+        must(btree_put(tree, entry));
 }
 
 void engine_unique_move(struct engine *e, struct unique_ref u, struct id id, enum status from,
                         enum status to)
 {
-    bool held = from < STATUS_COUNT && engine_unique_holds(u.scope, from);
-    bool holds = to < STATUS_COUNT && engine_unique_holds(u.scope, to);
-    struct btree_entry entry = {u.hash, id.hi, id.lo, 0};
-    if (held && !holds)
-        must(btree_remove(&e->unique, entry, NULL));
-    if (!held && holds)
-        must(btree_put(&e->unique, entry));
+    bool was = from < STATUS_COUNT, is = to < STATUS_COUNT;
+    move(&e->unique, u.hash, id, was && engine_unique_holds(u.scope, from),
+         is && engine_unique_holds(u.scope, to));
+    if (u.aliased)
+        move(&e->aliases, u.alias, id, was, is);
 }
 
-struct err engine_unique_find(struct engine *e, instant now, struct str key, struct arena *a,
-                              struct job *holder, bool *found)
+typedef bool (*has_fn)(const struct job *job, struct str key);
+
+static bool has_key(const struct job *job, struct str key)
+{
+    return str_eq(job->unique_key, key);
+}
+
+static bool has_alias(const struct job *job, struct str alias)
+{
+    return str_eq(job->options.alias, alias);
+}
+
+static struct err find(struct engine *e, instant now, const struct btree *tree, has_fn has,
+                       struct str key, struct arena *a, struct job *holder, bool *found)
 {
     uint64_t hash = strmap_hash(e->unique_seed, key);
     struct btree_entry at = {hash, 0, 0, 0};
     *found = false;
-    while (btree_after(&e->unique, at, &at) && at.major == hash) {
+    while (!*found && btree_after(tree, at, &at) && at.major == hash) {
         struct job_extent extent;
         struct err err = engine_read(e, now, (struct id){at.hi, at.lo}, false, a, holder, &extent);
         if (err.code == ERR_NOT_FOUND)
             continue; /* its retention is over: it is as good as gone */
         TRY(err);
-        *found = str_eq(holder->unique_key, key);
-        if (*found)
-            break;
+        *found = has(holder, key);
     }
     return err_none();
+}
+
+struct err engine_unique_find(struct engine *e, instant now, struct str key, struct arena *a,
+                              struct job *holder, bool *found)
+{
+    return find(e, now, &e->unique, has_key, key, a, holder, found);
+}
+
+struct err engine_alias_find(struct engine *e, instant now, struct str alias, struct arena *a,
+                             struct job *holder, bool *found)
+{
+    return find(e, now, &e->aliases, has_alias, alias, a, holder, found);
 }

@@ -26,7 +26,7 @@ struct enqueue {
 
 struct enqueued {
     struct job job; /* without payload */
-    bool duplicate; /* not added: this job holds the unique key */
+    bool duplicate; /* not added: this job holds the unique key, or has the alias */
     bool folded;    /* not added: its payload went into this job's */
 };
 

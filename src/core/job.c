@@ -14,10 +14,15 @@ enum condition job_condition_of_container(struct str reason)
 const char *job_outcome_name(enum outcome o)
 {
     static const char *const names[OUTCOME_COUNT] = {
-        [OUTCOME_RUNNING] = "running",   [OUTCOME_COMPLETED] = "completed",
-        [OUTCOME_FAILED] = "failed",     [OUTCOME_EXPIRED] = "claim-expired",
-        [OUTCOME_LOST] = "worker-lost",  [OUTCOME_RETURNED] = "returned",
-        [OUTCOME_CANCELED] = "canceled", [OUTCOME_GANG] = "gang-retried",
+        [OUTCOME_RUNNING] = "running",
+        [OUTCOME_COMPLETED] = "completed",
+        [OUTCOME_FAILED] = "failed",
+        [OUTCOME_EXPIRED] = "claim-expired",
+        [OUTCOME_LOST] = "worker-lost",
+        [OUTCOME_RETURNED] = "returned",
+        [OUTCOME_CANCELED] = "canceled",
+        [OUTCOME_GANG] = "gang-retried",
+        [OUTCOME_DEADLINE] = "deadline-exceeded",
     };
     must(o < OUTCOME_COUNT);
     return names[o];
@@ -46,6 +51,8 @@ const char *job_resolution_name(enum resolution r)
         return "canceled";
     case RESOLUTION_DEPENDENCY:
         return "dependency-dead";
+    case RESOLUTION_DEADLINE:
+        return "deadline-exceeded";
     case RESOLUTION_POISON:
         return "poison";
     case RESOLUTION_COUNT:

@@ -19,6 +19,7 @@
 #define JOB_NAME_MAX            255 /* bytes of a queue's, type's or worker's name */
 #define JOB_UNIQUE_KEY_MAX      1024
 #define JOB_CONCURRENCY_KEY_MAX 255   /* bytes */
+#define JOB_ALIAS_MAX           255   /* bytes */
 #define JOB_BATCH_KEY_MAX       1024  /* bytes */
 #define JOB_BATCH_EXPR_MAX      16384 /* bytes of each expression */
 #define JOB_PRIORITY_DEFAULT    32768
@@ -40,6 +41,7 @@ enum resolution {
     RESOLUTION_CANCELED,
     RESOLUTION_POISON,     /* too many runs in a row ended with their worker lost */
     RESOLUTION_DEPENDENCY, /* a job that it waited for is dead or was deleted */
+    RESOLUTION_DEADLINE,   /* its deadline came before it had ended */
     RESOLUTION_COUNT
 };
 
@@ -60,6 +62,9 @@ struct job_options {
     struct str gang;            /* of which it is a member (core/engine_gang.c) */
     uint64_t gang_size;         /* cardinality of the gang, iff there is one */
     struct str concurrency_key; /* jobs of a queue that may be limited together */
+    struct str alias;           /* by which it is found, too, as long as it exists; no two jobs
+                                   have the same */
+    instant deadline;           /* by which it must have ended, or 0 (core/engine_end_by.c) */
     struct str depends_on;      /* the jobs it waits for (core/depend.h) */
     uint64_t depend_when;       /* enum depend_when */
     uint64_t depend_death;      /* enum depend_death */
@@ -165,6 +170,7 @@ enum outcome {
     OUTCOME_RETURNED, /* the worker gave the job back */
     OUTCOME_CANCELED, /* the job was called off */
     OUTCOME_GANG,     /* ended because another member of its gang is tried again */
+    OUTCOME_DEADLINE, /* the job's deadline came */
     OUTCOME_COUNT
 };
 

@@ -90,8 +90,9 @@ static void the_message_names_the_field(void **state)
 static void outcomes_and_resolutions_have_their_names(void **state)
 {
     (void)state;
-    const char *const outcomes[] = {"running",     "completed", "failed",   "claim-expired",
-                                    "worker-lost", "returned",  "canceled", "gang-retried"};
+    const char *const outcomes[] = {"running",       "completed",    "failed",
+                                    "claim-expired", "worker-lost",  "returned",
+                                    "canceled",      "gang-retried", "deadline-exceeded"};
     assert_int_equal(sizeof outcomes / sizeof *outcomes, OUTCOME_COUNT);
     for (int i = 0; i < OUTCOME_COUNT; i++)
         assert_string_equal(job_outcome_name((enum outcome)i), outcomes[i]);
@@ -100,6 +101,7 @@ static void outcomes_and_resolutions_have_their_names(void **state)
     assert_string_equal(job_resolution_name(RESOLUTION_CLAIM_EXPIRED), "claim-expired");
     assert_string_equal(job_resolution_name(RESOLUTION_CANCELED), "canceled");
     assert_string_equal(job_resolution_name(RESOLUTION_POISON), "poison");
+    assert_string_equal(job_resolution_name(RESOLUTION_DEADLINE), "deadline-exceeded");
 }
 
 int main(void)

@@ -3,18 +3,24 @@
 /* From a command to who handles it, by the one table of commands. */
 
 #include "backend/embedded/embedded_internal.h"
+#include "base/must.h"
 
 enum writes { NOTHING, ADDS, CHANGES, FREES };
 enum shape { ONE, SCAN };
 
 typedef void (*handler_fn)(struct embedded *b, const struct command *c, struct reply *r);
 
+#define NONE       SIZE_MAX
+#define AT(member) offsetof(struct command, member)
+
 static const struct row {
     enum writes writes;
     enum shape shape;
+    size_t subject;
     handler_fn handle;
 } rows[COMMAND_COUNT] = {
-#define COMMAND(kind, writes, shape, handler) [CMD_##kind] = {writes, shape, embedded_##handler},
+#define COMMAND(kind, writes, shape, subject, handler)                                             \
+    [CMD_##kind] = {writes, shape, subject, embedded_##handler},
 #include "core/commands.def"
 #undef COMMAND
 };
@@ -72,17 +78,43 @@ static void enqueue(struct embedded *b, const struct command *c)
         embedded_enqueue_checked(b, c);
 }
 
-void embedded_submit(struct backend *base, const struct command *c)
+static void start(struct embedded *b, const struct command *c)
 {
-    struct embedded *b = (struct embedded *)base;
-    embedded_refresh_now(b);
-    struct err refused = refuse(b, c);
-    if (refused.code != ERR_OK)
-        embedded_effect(b, c->done, c->ctx)->err = refused;
-    else if (rows[c->kind].shape == SCAN)
+    if (rows[c->kind].shape == SCAN)
         rows[c->kind].handle(b, c, NULL); /* it answers in a turn of its own */
     else if (c->kind == CMD_ENQUEUE)
         enqueue(b, c);
     else
         handle(b, c);
+}
+
+/* Puts the id of the job with that alias in its place. */
+static struct err resolve(struct embedded *b, struct command *c)
+{
+    struct job job;
+    bool found;
+    size_t at = rows[c->kind].subject;
+    must(at != NONE);
+    TRY(engine_alias_find(b->engine, b->now, c->alias, &b->building->arena, &job, &found));
+    if (!found)
+        return err_make(ERR_NOT_FOUND, "there is no job with the alias '%.*s'", STR_ARG(c->alias));
+    memcpy((char *)c + at, &job.id, sizeof job.id);
+    return err_none();
+}
+
+void embedded_submit(struct backend *base, const struct command *c)
+{
+    struct embedded *b = (struct embedded *)base;
+    struct command known;
+    embedded_refresh_now(b);
+    struct err refused = refuse(b, c);
+    if (refused.code == ERR_OK && c->alias.len) {
+        known = *c;
+        c = &known;
+        refused = resolve(b, &known);
+    }
+    if (refused.code == ERR_OK)
+        start(b, c);
+    else
+        embedded_effect(b, c->done, c->ctx)->err = refused;
 }

@@ -169,7 +169,7 @@ void embedded_enqueue_checked(struct embedded *b, const struct command *c);
 
 /* What handles a command, in the file of its subject. The reply is its own; that of a scan, which
  * answers later, is NULL. */
-#define COMMAND(kind, writes, shape, handler)                                                      \
+#define COMMAND(kind, writes, shape, subject, handler)                                             \
     void embedded_##handler(struct embedded *b, const struct command *c, struct reply *r);
 #include "core/commands.def"
 #undef COMMAND

@@ -167,6 +167,9 @@ bool embedded_scan_use(struct embedded *b, struct scan *scan, const struct job *
         scan->reply.more = true;
         return true;
     }
+    bool over = job->options.deadline.ms && job->options.deadline.ms <= b->now.ms;
+    if (scan->kind == CMD_RERUN_WHERE && over)
+        return false; /* it cannot be brought back */
     bool keep = scan->kind == CMD_LIST || scan->list.dry_run;
     if (scan->kind == CMD_LIST && scan->kept > 0 &&
         scan->bytes + job->payload.len > PAGE_BYTES_MAX) {
