@@ -87,6 +87,7 @@ struct backend_settings {
     struct engine_settings engine;
     bool retry_policy_enabled; /* unless the settings of retrying were ever changed */
     bool sync;                 /* fsync every batch */
+    bool sync_enqueues;        /* fsync those that add jobs, at least */
     span event_retention;      /* how long events are kept */
     uint64_t event_max_bytes;  /* that they may take on the disk, about */
     uint64_t min_free_space; /* bytes; below it nothing new is accepted, below half of it nothing at
@@ -130,7 +131,7 @@ static inline void backend_free(struct backend *b)
         b->vt->free(b);
 }
 
-/* Changes settings while it runs: all but retry_policy_enabled and sync. */
+/* Changes settings while it runs: all but retry_policy_enabled, sync and sync_enqueues. */
 static inline void backend_configure(struct backend *b, const struct backend_settings *settings)
 {
     b->vt->configure(b, settings);

@@ -7,13 +7,23 @@
  * Never pass a secret. */
 
 #include <stdbool.h>
+#include <stdint.h>
+
+#include "base/str.h"
 
 enum log_level { LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 enum log_format { LOG_TEXT, LOG_JSON };
 
 void log_set(enum log_level level, enum log_format format);
 bool log_wants(enum log_level level);
+/* Where lines go instead of to standard error; seconds is when, since the epoch. Called on the
+ * thread that logs. */
+void log_to(void (*write_line)(struct str line, int64_t seconds));
 void log_write(enum log_level level, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* A line with fields of its own, for programs that look for them: names and values in turn, ended
+ * by NULL. */
+void log_fields(enum log_level level, const char *message, const char *const *fields);
 
 #define log_error(...) log_write(LOG_ERROR, __VA_ARGS__)
 #define log_warn(...)  log_write(LOG_WARN, __VA_ARGS__)

@@ -60,7 +60,7 @@ enum option_source {
     OPTION_FROM_FLAG,
 };
 
-#define OPTIONS_MAX 48
+#define OPTIONS_MAX 80
 
 struct options {
     const struct option_def *defs;

@@ -5,6 +5,7 @@
 #include "server/serve.h"
 
 #include <arpa/inet.h>
+#include <limits.h>
 #include <malloc.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "backend/embedded/embedded.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "server/logfile.h"
 #include "server/machine.h"
 #include "server/notify.h"
 #include "server/retry_section.h"
@@ -266,6 +268,7 @@ static struct backend_settings backend_settings(const struct settings *set)
                    .cron_skip_missed = set->cron_missed == SETTINGS_CRON_SKIP},
         .retry_policy_enabled = set->retry_policy_enabled,
         .sync = set->commit_mode == SETTINGS_FSYNC,
+        .sync_enqueues = set->enqueue_commit_mode == SETTINGS_FSYNC,
         .event_retention = set->event_retention,
         .metrics_queues = (uint32_t)set->metrics_queues,
         .event_max_bytes = set->event_max_bytes,
@@ -450,22 +453,29 @@ static struct err open_listeners(struct server *s)
 {
     const struct settings *set = &s->settings;
     TRY(open_listener(s, set->host, set->port, &set->tls, api_handle, &s->primary));
-    return open_admin(s);
+    return set->no_admin ? err_none() : open_admin(s);
 }
 
-static void announce(const struct listener *l, const char *host, const char *suffix)
+static void announce(const struct listener *l, const char *host, const char *api,
+                     const char *suffix)
 {
+    char addr[300];
+    const char *scheme = l->tls ? "https" : "http";
     bool v6 = strchr(host, ':') != NULL;
-    if (l->http)
-        printf("Listening on %s://%s%s%s:%d%s\n", l->tls ? "https" : "http", v6 ? "[" : "", host,
-               v6 ? "]" : "", http_server_port(l->http), suffix);
+    if (!l->http)
+        return;
+    snprintf(addr, sizeof addr, "%s%.255s%s:%d", v6 ? "[" : "", host, v6 ? "]" : "",
+             http_server_port(l->http));
+    const char *const fields[] = {"api", api, "addr", addr, "scheme", scheme, NULL};
+    log_fields(LOG_INFO, "listening", fields);
+    printf("Listening on %s://%s%s\n", scheme, addr, suffix);
 }
 
 /* The primary line last: who waits for it finds both. */
 static void announce_all(const struct server *s)
 {
-    announce(&s->admin, s->settings.admin_host, " (admin)");
-    announce(&s->primary, s->settings.host, "");
+    announce(&s->admin, s->settings.admin_host, "admin", " (admin)");
+    announce(&s->primary, s->settings.host, "primary", "");
     fflush(stdout);
 }
 
@@ -542,11 +552,29 @@ static void apply_section(struct server *s)
     }
 }
 
+static struct err begin_log(const struct settings *set)
+{
+    char dir[PATH_MAX];
+    struct logfile_settings log = {.dir = set->log_dir,
+                                   .rotation = (enum logfile_rotation)set->log_rotation,
+                                   .size_max = set->log_max_size,
+                                   .files_max = (int)set->log_max_files};
+    if (!set->log_dir && !set->log_to_disk)
+        return err_none();
+    snprintf(dir, sizeof dir, "%s/log", set->root_dir);
+    if (!set->log_dir)
+        log.dir = dir;
+    return logfile_begin(&log);
+}
+
 static struct err start(struct server *s)
 {
     const struct settings *set = &s->settings;
+    TRY(begin_log(set));
+    settings_tell();
     TRY(check_host(set, set->host, &set->tls));
-    TRY(check_host(set, set->admin_host, &set->admin_tls));
+    if (!set->no_admin)
+        TRY(check_host(set, set->admin_host, &set->admin_tls));
     s->connections_max = machine_fit_connections(set->max_connections, set->connections_wanted);
     TRY(open_store(s));
     s->zones = zones_new();

@@ -6,8 +6,10 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/log.h"
 #include "core/job.h"
 #include "net/guard.h"
+#include "server/migrate.h"
 
 /* Less than jq needs for itself. */
 #define JQ_MEMORY_MIN (16 << 20)
@@ -47,6 +49,8 @@ static const struct option_def table[] = {
     {"admin-tls-client-ca", "FILE", OPTION_TEXT, AT(admin_tls.client_ca),
      ENV_BOTH("ADMIN_TLS_CLIENT_CA"),
      .help = "only serve clients there that have a certificate of this CA"},
+    {"no-admin", NULL, OPTION_SWITCH, AT(no_admin), ENV_BOTH("NO_ADMIN"),
+     .help = "do without the admin listener"},
     {"insecure", NULL, OPTION_SWITCH, AT(insecure), ENV("INSECURE"),
      .help = "listen on an address that other machines can reach, although no certificate tells "
              "who is asking; refused without this"},
@@ -59,6 +63,10 @@ static const struct option_def table[] = {
      .env = "TENAX_COMMIT_MODE", .alias = "ZIZQ_DEFAULT_COMMIT_MODE", .def = "fsync",
      .help = "acknowledge once the data is on disk, or sooner, which is faster but loses the last "
              "moments in a power cut"},
+    {"enqueue-commit-mode", "MODE", OPTION_CHOICE, AT(enqueue_commit_mode),
+     .choices = "fsync|buffered", ENV_BOTH("ENQUEUE_COMMIT_MODE"),
+     .help = "the same for enqueues alone: fsync acknowledges them once they are on disk although "
+             "--commit-mode is buffered; what --commit-mode promises they always have"},
     {"default-retry-limit", "COUNT", OPTION_INT, AT(retry_limit), .max = JOB_RETRY_LIMIT_MAX,
      ENV_BOTH("DEFAULT_RETRY_LIMIT"), .def = "25",
      .help = "how often a failed job is retried before it is dead", .live = true},
@@ -122,10 +130,23 @@ static const struct option_def table[] = {
     {"heartbeat-interval", "DURATION", OPTION_SPAN, AT(heartbeat_interval),
      ENV_BOTH("HEARTBEAT_INTERVAL"), .def = "3s",
      .help = "how often a stream of jobs with nothing to send says that it is alive", .live = true},
-    {"log-level", "LEVEL", OPTION_CHOICE, AT(log_level), .choices = "error|warn|info|debug",
-     ENV_BOTH("LOG_LEVEL"), .def = "warn", .help = "how much to log", .live = true},
-    {"log-format", "FORMAT", OPTION_CHOICE, AT(log_format), .choices = "text|json",
-     ENV_BOTH("LOG_FORMAT"), .def = "text", .help = "how log lines look", .live = true},
+    {"log-level", "LEVEL", OPTION_CHOICE, AT(log_level), .choices = "error|warn|info|debug|trace",
+     ENV_BOTH("LOG_LEVEL"), .def = "warn", .help = "how much to log; trace is the same as debug",
+     .live = true},
+    {"log-format", "FORMAT", OPTION_CHOICE, AT(log_format), .choices = "text|json|compact|pretty",
+     ENV_BOTH("LOG_FORMAT"), .def = "text",
+     .help = "how log lines look; compact and pretty are the same as text", .live = true},
+    {"log-to-disk", NULL, OPTION_SWITCH, AT(log_to_disk), ENV_BOTH("LOG_TO_DISK"),
+     .help = "write the log to log/tenax.log in the root directory, not to standard error"},
+    {"log-dir", "DIR", OPTION_TEXT, AT(log_dir), ENV_BOTH("LOG_DIR"),
+     .help = "write it to tenax.log there"},
+    {"log-rotation", "WHEN", OPTION_CHOICE, AT(log_rotation), .choices = "daily|hourly|never",
+     ENV_BOTH("LOG_ROTATION"), .def = "daily",
+     .help = "when that file becomes tenax.log.1 and a new one begins (days and hours of UTC)"},
+    {"log-max-size", "SIZE", OPTION_SIZE, AT(log_max_size), ENV_BOTH("LOG_MAX_SIZE"),
+     .def = "100MB", .help = "and at what size"},
+    {"log-max-files", "COUNT", OPTION_INT, AT(log_max_files), .max = 10000,
+     ENV_BOTH("LOG_MAX_FILES"), .def = "10", .help = "how many of the old ones are kept"},
     {"strict", NULL, OPTION_SWITCH, AT(strict), ENV("STRICT"),
      .help = "refuse requests that have fields the server does not know", .live = true},
     {"max-body", "SIZE", OPTION_SIZE, AT(max_body), ENV("MAX_BODY"), .def = "16MiB",
@@ -155,6 +176,21 @@ static const struct option_def table[] = {
      .help = "how long one evaluation may take before it is stopped"},
     {"jq-memory-limit", "SIZE", OPTION_SIZE, AT(jq_memory_limit), ENV("JQ_MEMORY_LIMIT"),
      .def = "256MiB", .help = "memory that each of these processes may use"},
+    {"default-commit-mode", "MODE", OPTION_CHOICE, AT(default_commit_mode),
+     .choices = "fsync|buffered", ENV("DEFAULT_COMMIT_MODE"),
+     .help = "Zizq's name of --commit-mode"},
+    {"reaper-check-interval", "DURATION", OPTION_SPAN, AT(reaper_check_interval),
+     ENV_BOTH("REAPER_CHECK_INTERVAL"),
+     .help = "of Zizq, without effect: what has been kept long enough goes at its time"},
+    {"enqueue-batch-size", "COUNT", OPTION_INT, AT(enqueue_batch_size), .min = 1, .max = 1000000000,
+     ENV_BOTH("ENQUEUE_BATCH_SIZE"),
+     .help = "of Zizq, without effect: what arrives during a commit is the next one"},
+    {"complete-batch-size", "COUNT", OPTION_INT, AT(complete_batch_size), .min = 1,
+     .max = 1000000000, ENV_BOTH("COMPLETE_BATCH_SIZE"), .help = "likewise"},
+    {"license-key", "KEY", OPTION_TEXT, AT(license_key), ENV_BOTH("LICENSE_KEY"),
+     .help = "of Zizq, without effect: everything is free"},
+    {"license-key-check-interval", "DURATION", OPTION_SPAN, AT(license_check_interval),
+     ENV_BOTH("LICENSE_KEY_CHECK_INTERVAL"), .help = "likewise"},
     {0},
 };
 
@@ -265,6 +301,32 @@ static void complete_kept(struct settings *s, const struct options *o)
         s->completed_kept = 0;
 }
 
+/* What one setting means for others, and words that mean the same. */
+static struct err derive(struct settings *s, const struct options *o)
+{
+    bool mode = OPTION_GIVEN(o, struct settings, commit_mode);
+    bool old_mode = OPTION_GIVEN(o, struct settings, default_commit_mode);
+    if (mode && old_mode && s->commit_mode != s->default_commit_mode)
+        return err_make(ERR_USAGE, "--commit-mode and --default-commit-mode say different things");
+    if (old_mode)
+        s->commit_mode = s->default_commit_mode;
+    if (!OPTION_GIVEN(o, struct settings, enqueue_commit_mode))
+        s->enqueue_commit_mode = s->commit_mode;
+    if (s->log_level > LOG_DEBUG)
+        s->log_level = LOG_DEBUG;
+    if (s->log_format > LOG_JSON)
+        s->log_format = LOG_TEXT;
+    return err_none();
+}
+
+/* Of the reading at the start. */
+static struct options read_at_start;
+
+void settings_tell(void)
+{
+    migrate_tell(table, &read_at_start);
+}
+
 /* The file comes behind flags and variables, which have been read. */
 static struct err complete(struct settings *s, struct options *o)
 {
@@ -274,6 +336,7 @@ static struct err complete(struct settings *s, struct options *o)
     s->admin_wanted = OPTION_GIVEN(o, struct settings, admin_port) ||
                       OPTION_GIVEN(o, struct settings, admin_host);
     s->connections_wanted = OPTION_GIVEN(o, struct settings, max_connections);
+    TRY(derive(s, o));
     return check(s, o);
 }
 
@@ -306,6 +369,7 @@ bool settings_load(int argc, char **argv, struct settings *s, int *code)
     struct err e = complete(s, &o);
     if (e.code != ERR_OK)
         *code = command_usage(&settings_command, "%s", e.msg);
+    read_at_start = o;
     return e.code == ERR_OK;
 }
 

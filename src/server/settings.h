@@ -32,7 +32,9 @@ struct settings {
     bool connections_wanted; /* someone said how many */
     bool admin_wanted; /* someone said where: going on without would not be what they asked for */
     struct settings_tls admin_tls;
-    int commit_mode; /* enum settings_commit_mode */
+    bool no_admin;
+    int commit_mode;         /* enum settings_commit_mode */
+    int enqueue_commit_mode; /* likewise */
     int64_t retry_limit;
     span backoff_base;
     double backoff_exponent;
@@ -52,6 +54,11 @@ struct settings {
     span heartbeat_interval;
     int log_level;  /* enum log_level */
     int log_format; /* enum log_format */
+    bool log_to_disk;
+    const char *log_dir; /* NULL: <root-dir>/log, iff log_to_disk */
+    int log_rotation;    /* enum logfile_rotation */
+    uint64_t log_max_size;
+    int64_t log_max_files;
     bool strict;
     uint64_t max_body;
     int64_t max_connections;
@@ -66,6 +73,12 @@ struct settings {
     int64_t jq_processes;
     span jq_time_limit;
     uint64_t jq_memory_limit;
+    /* Understood, for those who come from Zizq; see server/migrate.h. */
+    int default_commit_mode;
+    span reaper_check_interval;
+    int64_t enqueue_batch_size, complete_batch_size;
+    const char *license_key;
+    span license_check_interval;
 };
 
 /* The help page of `tenax serve`, with the table. */
@@ -74,6 +87,9 @@ extern const struct subcommand settings_command;
 /* Reads flags and environment. False when the process is to end now: help was
  * printed, or a mistake reported; *code is then its exit code. */
 bool settings_load(int argc, char **argv, struct settings *s, int *code);
+
+/* Says in the log what of the settings has no effect. */
+void settings_tell(void);
 
 /* Reads the configuration file again, with the same flags and the environment behind it. *fresh
  * is to be released in either case. */

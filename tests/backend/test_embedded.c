@@ -184,6 +184,23 @@ static void commits_are_synced_unless_the_operator_chose_otherwise(void **state)
     assert_int_equal(y->syncs, 0);
 }
 
+static void enqueues_alone_are_synced_if_the_operator_says_so(void **state)
+{
+    Y;
+    struct answer claimed = {0};
+    y->settings.sync = false;
+    y->settings.sync_enqueues = true;
+    yard_restart(y);
+    y->syncs = y->commits = 0;
+    yard_add(y, "q");
+    assert_true(y->commits > 0);
+    assert_int_equal(y->syncs, y->commits);
+    yard_claim(y, "q", 1, (span){0}, &claimed);
+    yard_settle(y);
+    assert_int_equal(claimed.came, 1);
+    assert_true(y->commits > y->syncs);
+}
+
 /* --- when the next turn is due --- */
 
 static void an_idle_backend_needs_no_turn(void **state)
@@ -491,6 +508,7 @@ int main(void)
         TEST(a_job_can_be_taken_and_ended_while_its_enqueue_is_on_its_way),
         TEST(the_receiver_of_a_reply_may_send_the_next_command_at_once),
         TEST(commits_are_synced_unless_the_operator_chose_otherwise),
+        TEST(enqueues_alone_are_synced_if_the_operator_says_so),
         TEST(an_idle_backend_needs_no_turn),
         TEST(a_scheduled_job_says_when_the_next_turn_is_due),
         TEST(a_stream_closed_before_its_job_was_durable_gets_nothing),

@@ -82,7 +82,7 @@ static void release(struct embedded *b, struct turn *t, const struct err *failed
     t->count = 0;
     batch_reset(&t->batch);
     arena_reset(&t->arena);
-    t->busy = t->rewrote = false;
+    t->busy = t->rewrote = t->adds = false;
     t->last_event = 0;
     memset(t->events, 0, sizeof t->events);
 }
@@ -175,7 +175,8 @@ static struct turn *seal(struct embedded *b)
         b->committing = t;
         b->building = free_turn(b);
         embedded_meter_sealed(b, t);
-        store_commit(b->env.store, &t->batch, b->settings.sync);
+        store_commit(b->env.store, &t->batch,
+                     b->settings.sync || (t->adds && b->settings.sync_enqueues));
         return NULL;
     }
     if (t->count == 0)

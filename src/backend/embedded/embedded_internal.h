@@ -31,6 +31,7 @@ struct turn {
     size_t count, cap;
     bool busy;
     bool rewrote;        /* a job's first record */
+    bool adds;           /* jobs, or payloads to them */
     uint64_t last_event; /* number of the newest of its events; 0: it has none */
     uint64_t events[EVENT_COUNT];
     int64_t sealed_at; /* env.ticks */

@@ -185,6 +185,7 @@ static void delete_key(struct embedded *b, struct record_key key)
 static bool put_job(void *ctx, const struct job *job)
 {
     struct embedded *b = ctx;
+    b->building->adds = true;
     return record_put_job(&b->building->batch, job);
 }
 
@@ -193,7 +194,7 @@ static bool put_job(void *ctx, const struct job *job)
 static void rewrite_job(void *ctx, const struct job *job)
 {
     struct embedded *b = ctx;
-    b->building->rewrote = true;
+    b->building->rewrote = b->building->adds = true;
     if (!record_put_job(&b->building->batch, job))
         delete_key(b, record_payload_key(job->id)); /* it may have been large before */
 }
