@@ -169,6 +169,8 @@ static struct said read_reason(const struct run *run)
 {
     char text[200] = {0};
     struct said s = {0};
+    if (run->reason.len == 0)
+        return s; /* it goes on */
     memcpy(text, run->reason.at, run->reason.len < sizeof text ? run->reason.len : sizeof text - 1);
     unsigned rule;
     if (sscanf(text, "retry %ld of %ld by rule %u of policy p%u", &s.count, &s.limit, &rule,
@@ -185,7 +187,7 @@ static struct said read_reason(const struct run *run)
 
 static bool has_words(const struct run *run, const char *words)
 {
-    return memmem(run->reason.at, run->reason.len, words, strlen(words)) != NULL;
+    return run->reason.len && memmem(run->reason.at, run->reason.len, words, strlen(words)) != NULL;
 }
 
 /* The job's own retries are what is left without those that policies granted. */
