@@ -18,6 +18,10 @@
 struct err engine_find_run(struct engine *e, instant now, struct run_ref ref, struct live **out)
 {
     struct live *l = idmap_get(&e->live, ref.id);
+    if (l && l->taker && !list_is_empty(&l->taker->gone)) {
+        engine_lose(e, now, l); /* whose turn only has not come yet */
+        l = NULL;
+    }
     if (l && (ref.token == 0 || ref.token == l->token)) {
         *out = l;
         return err_none();
