@@ -88,6 +88,35 @@ static void a_failed_commit_closes_streams_and_answers_claims(void **state)
     assert_int_equal(runs.runs[0].outcome, OUTCOME_LOST);
 }
 
+/* Work that was left for the next turn is none while nothing can be stored. */
+static void a_full_disk_leaves_the_loop_idle_until_it_is_tried_again(void **state)
+{
+    Y;
+    struct stream s = {0};
+    struct answer a = {0};
+    instant due;
+    y->settings.engine.hand_out_max = 1; /* and so many lost runs in a turn */
+    yard_restart(y);
+    for (int i = 0; i < 5; i++)
+        yard_add(y, "s");
+    yard_stream(y, "s", 5, &s);
+    for (int i = 0; i < 20; i++)
+        yard_turn(y);
+    assert_int_equal(s.count, 5);
+    yard_faults(y, (struct memory_faults){.hold = true, .fail = ERR_DISK_FULL});
+    yard_enqueue(y, "q", &a);
+    yard_turn(y);
+    backend_stream_close(y->b, s.handle);
+    yard_turn(y);
+    memory_release(y->store);
+    yard_faults(y, NO_FAULTS);
+    yard_turn(y);
+    assert_code(a.err, ERR_DISK_FULL);
+    assert_true(backend_next_due(y->b, &due) && due.ms == y->now.ms + REOPEN_MS);
+    reopen(y);
+    assert_int_equal(count_all(y), 5);
+}
+
 static void a_job_whose_take_failed_is_not_delivered(void **state)
 {
     Y;
@@ -400,6 +429,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(a_failed_commit_answers_everything_under_way_with_its_error),
         TEST(a_failed_commit_closes_streams_and_answers_claims),
+        TEST(a_full_disk_leaves_the_loop_idle_until_it_is_tried_again),
         TEST(a_job_whose_take_failed_is_not_delivered),
         TEST(a_lease_outlives_a_failed_commit),
         TEST(while_failed_reads_go_on_and_writes_are_refused),

@@ -116,6 +116,7 @@ static struct err fail_over(struct embedded *b, struct turn *failed, struct err 
     b->failure = why;
     b->retry_reopen = instant_add(b->now, (span){REOPEN_INTERVAL_MS});
     b->free_space = -1;
+    b->more_due = false; /* of the engine that goes; nothing fires until the store is open again */
     struct turn *built = b->building;
     b->building = free_turn(b);
     embedded_takers_forget(b, &why);
