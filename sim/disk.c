@@ -111,6 +111,11 @@ static struct err reopen(struct store *s)
     return store_reopen(d->memory);
 }
 
+static struct err failure(const struct store *s)
+{
+    return store_failure(disk_of(s)->memory);
+}
+
 static struct store_cursor *cursor_new(struct store *s)
 {
     return store_cursor_new(disk_of(s)->memory);
@@ -146,6 +151,7 @@ struct store *disk_new(void)
     vt.reap = reap;
     vt.wait = wait;
     vt.reopen = reopen;
+    vt.failure = failure;
     vt.cursor_new = cursor_new;
     vt.free_space = free_space;
     vt.disk_bytes = disk_bytes;

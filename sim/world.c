@@ -67,6 +67,10 @@ static void crash(struct sim *s)
     if (lose && !s->settings.sync)
         ledger_tail_lost(&s->ledger);
     stay_down(s);
+    if (s->profile.space && sim_chance(s, 20)) {
+        trace_line("the disk is full at the start");
+        memory_break(disk_memory(s->disk), ERR_DISK_FULL);
+    }
     sim_boot(s);
 }
 

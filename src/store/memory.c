@@ -33,8 +33,9 @@ struct memory {
     const struct batch *batch; /* under way or failed, until it is reaped */
     bool batch_sync, ended;
     struct err result;
-    bool broken;       /* a commit failed; reopen is due */
-    struct node *kept; /* what is there after the reopen though its commit failed */
+    bool broken;        /* a commit failed; reopen is due */
+    struct err failure; /* iff broken */
+    struct node *kept;  /* what is there after the reopen though its commit failed */
     bool has_kept;
     /* What recovery has read is not synced. Syncs of later commits do not reach it, for it lies
      * in other files, and recovery would stop where it is missing. */
@@ -275,6 +276,7 @@ static void end_batch(struct memory *m)
         m->faults.fail = ERR_OK;
         m->faults.fail_but_keep = false;
         m->broken = true;
+        m->failure = m->result;
     } else {
         apply(m, m->batch_sync);
     }
@@ -354,6 +356,20 @@ void memory_crash(struct store *s, bool apply_batch, bool lose_unsynced)
         m->has_kept = m->adrift = false;
     }
     recover(m);
+}
+
+static struct err memory_failure(const struct store *s)
+{
+    const struct memory *m = (const struct memory *)s;
+    return m->broken ? m->failure : err_none();
+}
+
+void memory_break(struct store *s, enum err_code code)
+{
+    struct memory *m = memory_of(s);
+    must(!m->batch);
+    m->broken = true;
+    m->failure = err_make(code, "nothing can be written, as it was told");
 }
 
 void memory_sync(struct store *s)
@@ -452,6 +468,7 @@ struct store *memory_new(void)
         .reap = memory_reap,
         .wait = memory_wait,
         .reopen = memory_reopen,
+        .failure = memory_failure,
         .cursor_new = memory_cursor_new,
         .cursor_seek = memory_cursor_seek,
         .cursor_at = memory_cursor_at,

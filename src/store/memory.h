@@ -26,6 +26,8 @@ void memory_set_faults(struct store *s, struct memory_faults f);
 void memory_release(struct store *s);
 /* The operating system writes back what was handed over: no crash takes it any more. */
 void memory_sync(struct store *s);
+/* As if a commit had failed so, or the store had been opened so. No batch is under way. */
+void memory_break(struct store *s, enum err_code code);
 /* What store_free_space says from now on. */
 void memory_set_free_space(struct store *s, int64_t bytes);
 /* A crash of the process: a batch under way is applied or dropped (by `apply`). It is also one of

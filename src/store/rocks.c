@@ -71,7 +71,7 @@ struct rocks {
     unsigned snapshots; /* being made of db, which must not be closed meanwhile */
     bool closing;       /* so that no further one begins */
     /* The thread's while UNDER_WAY, else the loop's. */
-    bool broken;  /* a commit failed; reopen is due */
+    bool broken;  /* a commit failed, or the opening found no room; reopen is due */
     bool refused; /* and nothing of it was handed to RocksDB, which is as good as before */
     const struct batch *batch;
     bool sync;
@@ -81,6 +81,7 @@ struct rocks {
     uint64_t noted_version;             /* of RocksDB's tables */
     bool note_failed;                   /* which was told */
     bool damaged;                       /* a table could not be read */
+    struct err failure;                 /* iff broken, and not by a commit */
     rocksdb_writebatch_t *writes;       /* the thread's alone */
 };
 
@@ -398,6 +399,7 @@ static void commit_batch(struct rocks *r)
     if (!r->refused)
         r->result = write_batch(r, r->batch, r->sync);
     r->broken = r->result.code != ERR_OK;
+    r->failure = r->result;
     if (!r->broken)
         note_commit(r);
 }
@@ -501,6 +503,7 @@ static struct err rocks_reopen(struct store *s)
     struct err e = renew_db(r);
     bool handle_is_old = r->broken && r->refused;
     r->broken = e.code != ERR_OK;
+    r->failure = e;
     r->refused = r->broken && handle_is_old;
     pthread_mutex_lock(&r->lock);
     r->phase = IDLE;
@@ -730,12 +733,33 @@ static struct rocks *rocks_alloc(const struct rocks_settings *settings)
     return r;
 }
 
+/* What is on a disk that is full can be read. */
+NODISCARD static struct err open_or_read(struct rocks *r)
+{
+    struct err e = open_checked(r);
+    if (e.code != ERR_DISK_FULL)
+        return e;
+    close_db(r);
+    open_for_reads(r);
+    if (!r->db)
+        return e;
+    r->broken = true;
+    r->failure = e;
+    return err_none();
+}
+
+static struct err rocks_failure(const struct store *s)
+{
+    const struct rocks *r = (const struct rocks *)s;
+    return r->broken ? r->failure : err_none();
+}
+
 NODISCARD static struct err open_and_start(struct rocks *r)
 {
     if (mkdir(r->dir, 0700) != 0 && errno != EEXIST)
         return err_make(errno == ENOSPC ? ERR_DISK_FULL : ERR_IO, "cannot make %s: %s", r->dir,
                         strerror(errno));
-    TRY(open_checked(r));
+    TRY(open_or_read(r));
     int no = pthread_create(&r->thread, NULL, commit_thread, r);
     if (no != 0)
         return err_make(ERR_IO, "cannot start a thread: %s", strerror(no));
@@ -750,6 +774,7 @@ struct err rocks_open(const struct rocks_settings *settings, struct store **out)
         .reap = rocks_reap,
         .wait = rocks_wait,
         .reopen = rocks_reopen,
+        .failure = rocks_failure,
         .cursor_new = rocks_cursor_new,
         .cursor_seek = rocks_cursor_seek,
         .cursor_at = rocks_cursor_at,

@@ -24,7 +24,8 @@ struct rocks_settings {
     void *ctx;
 };
 
-/* ERR_LOCKED, ERR_CORRUPT, ERR_IO, ERR_DISK_FULL. */
+/* On a full disk what is there is opened for reading: see store_failure. ERR_LOCKED, ERR_CORRUPT,
+ * ERR_IO; ERR_DISK_FULL if not even that can be. */
 NODISCARD struct err rocks_open(const struct rocks_settings *settings, struct store **out);
 
 /* Locks a root directory against a server as long as fd is open. ERR_LOCKED, ERR_IO. The fd is

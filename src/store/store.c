@@ -26,6 +26,11 @@ struct err store_reopen(struct store *s)
     return s->vt->reopen(s);
 }
 
+struct err store_failure(const struct store *s)
+{
+    return s->vt->failure(s);
+}
+
 struct store_cursor *store_cursor_new(struct store *s)
 {
     return s->vt->cursor_new(s);

@@ -31,6 +31,7 @@ struct store_vt {
     bool (*reap)(struct store *s, struct err *result);
     void (*wait)(struct store *s);
     struct err (*reopen)(struct store *s);
+    struct err (*failure)(const struct store *s);
     struct store_cursor *(*cursor_new)(struct store *s);
     void (*cursor_seek)(struct store_cursor *c, struct str key, bool backwards);
     bool (*cursor_at)(const struct store_cursor *c, struct str *key, struct str *value);
@@ -62,6 +63,10 @@ void store_wait(struct store *s);
 /* Closes and opens again, as after a crash: what was not synced may be gone. What is there
  * afterwards is synced, as it is after the first opening: it is answered with. */
 NODISCARD struct err store_reopen(struct store *s);
+
+/* Why commits are refused until store_reopen succeeds, or ERR_OK. A store may be opened so, with
+ * ERR_DISK_FULL: all of it can be read. Not with a batch under way. */
+NODISCARD struct err store_failure(const struct store *s);
 
 /* A cursor sees a consistent snapshot of what was durable when it was made. */
 struct store_cursor *store_cursor_new(struct store *s);

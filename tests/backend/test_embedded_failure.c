@@ -252,6 +252,75 @@ static void a_second_failure_after_the_reopen_is_survived_too(void **state)
     assert_int_equal(count_all(y), 1);
 }
 
+static void a_store_that_opens_on_a_full_disk_is_read_until_there_is_room(void **state)
+{
+    Y;
+    struct id id = yard_add(y, "q");
+    struct answer a = {0};
+    yard_restart_full(y);
+    assert_int_equal(count_all(y), 1);
+    yard_enqueue(y, "q", &a);
+    yard_settle(y);
+    assert_code(a.err, ERR_DISK_FULL);
+    a = (struct answer){0};
+    yard_claim(y, "q", 1, MINUTE, &a);
+    yard_settle(y);
+    assert_code(a.err, ERR_DISK_FULL);
+    reopen(y);
+    a = (struct answer){0};
+    yard_claim(y, "q", 1, MINUTE, &a);
+    yard_settle(y);
+    assert_ok(a.err);
+    assert_true(id_eq(a.ids[0], id));
+}
+
+static unsigned gets_before_failure; /* 0: none fails */
+static struct err (*get_below)(struct store *s, struct str key, bool *found, struct buf *value);
+
+static struct err get(struct store *s, struct str key, bool *found, struct buf *value)
+{
+    if (gets_before_failure && --gets_before_failure == 0)
+        return err_make(ERR_STORE, "it cannot be read, as it was told");
+    return get_below(s, key, found, value);
+}
+
+/* Events that were counted since the start, and those that the log has. */
+static void note_events(void *ctx, const struct reply *r)
+{
+    uint64_t *counts = ctx;
+    counts[0] = 0;
+    for (int e = 0; e < EVENT_COUNT; e++)
+        counts[0] += r->status.events[e];
+    counts[1] = r->status.newest_event;
+}
+
+static void a_recovery_that_fails_half_way_leaves_no_events_behind(void **state)
+{
+    Y;
+    get_below = y->below->get;
+    y->vt.get = get;
+    for (unsigned n = 1; n < 40; n++) {
+        struct stream s = {0};
+        struct answer a = {0};
+        uint64_t counts[2] = {0, 1};
+        yard_add(y, "s");
+        yard_add(y, "s");
+        yard_stream(y, "s", 2, &s);
+        yard_settle(y);
+        enqueue_in_vain(y, ERR_DISK_FULL, false, &a);
+        yard_settle(y);
+        gets_before_failure = n;
+        y->now.ms += REOPEN_MS;
+        assert_ok(backend_turn(y->b));
+        gets_before_failure = 0;
+        reopen(y);
+        struct command c = {.kind = CMD_STATUS, .done = note_events, .ctx = counts};
+        backend_submit(y->b, &c);
+        yard_settle(y);
+        assert_int_equal(counts[0], counts[1]);
+    }
+}
+
 static void a_failure_other_than_a_full_disk_is_fatal_and_answers_nothing(void **state)
 {
     Y;
@@ -437,6 +506,8 @@ int main(void)
         TEST(it_waits_for_room_before_it_goes_on),
         TEST(a_batch_that_failed_and_yet_is_there_is_recovered_whole),
         TEST(a_second_failure_after_the_reopen_is_survived_too),
+        TEST(a_store_that_opens_on_a_full_disk_is_read_until_there_is_room),
+        TEST(a_recovery_that_fails_half_way_leaves_no_events_behind),
         TEST(a_failure_other_than_a_full_disk_is_fatal_and_answers_nothing),
         TEST(whoever_hears_of_the_failure_may_close_a_stream_at_once),
         TEST(below_the_reserve_new_work_is_refused_and_old_work_can_end),

@@ -88,6 +88,14 @@ void yard_restart(struct yard *y)
     open_backend(y);
 }
 
+void yard_restart_full(struct yard *y)
+{
+    backend_free(y->b);
+    assert_ok(store_reopen(y->store));
+    memory_break(y->store, ERR_DISK_FULL);
+    open_backend(y);
+}
+
 void yard_crash(struct yard *y)
 {
     struct backend *old = y->b;

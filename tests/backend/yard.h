@@ -84,6 +84,8 @@ void yard_settle(struct yard *y);
 void yard_faults(struct yard *y, struct memory_faults f);
 /* Ends the backend and opens another on what the store has. */
 void yard_restart(struct yard *y);
+/* The same where the store finds that the disk is full. */
+void yard_restart_full(struct yard *y);
 
 /* The same after a crash: what was on its way to the disk is lost. */
 void yard_crash(struct yard *y);

@@ -134,7 +134,7 @@ describe('SIGTERM', { concurrency: true }, () => {
       socket.on('error', () => {});
       const closed = new Promise((resolve) => socket.on('close', resolve));
       socket.resume();
-      socket.write('POST /jobs HTTP/1.1\r\nHost: tenax\r\nContent-Length: 100\r\n\r\n{"queue"');
+      socket.write('POST /jobs HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"queue"');
       const conn = new Connection(server.port);
       assert.strictEqual((await conn.get('/health')).status, 200);
       await terminate(server, { cutsOff: true });

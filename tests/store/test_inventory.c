@@ -345,6 +345,25 @@ static void every_shorter_manifest_is_refused(void **state)
     free(bytes);
 }
 
+/* The reader knows what this RocksDB writes; of another one's it says so. */
+static void a_record_of_an_unknown_type_is_told(void **state)
+{
+    make_logs(*state);
+    char path[256];
+    nth_log(path, *state, 2);
+    unsigned char record[8] = {0, 0, 0, 0, 1, 0, 9, 'x'};
+    uint32_t crc = checksum_add(0, record + 6, 2);
+    crc = (crc >> 15 | crc << 17) + 0xa282ead8u;
+    for (int i = 0; i < 4; i++)
+        record[i] = (unsigned char)(crc >> (8 * i));
+    int fd = open(path, O_WRONLY | O_APPEND);
+    must(fd >= 0 && write(fd, record, sizeof record) == sizeof record && close(fd) == 0);
+    struct store *s;
+    struct err e = try_open(*state, &s);
+    assert_int_equal(e.code, ERR_VERSION);
+    assert_non_null(strstr(e.msg, "type 9"));
+}
+
 static void a_log_whose_jobs_are_in_tables_may_go(void **state)
 {
     make_tables(*state);
@@ -371,6 +390,7 @@ int main(void)
         T(a_missing_current_is_no_new_store),
         T(every_flipped_bit_of_the_manifest_is_refused),
         T(every_shorter_manifest_is_refused),
+        T(a_record_of_an_unknown_type_is_told),
         T(a_log_whose_jobs_are_in_tables_may_go),
     };
 #undef T

@@ -73,6 +73,14 @@ static void release_effect(struct embedded *b, struct effect *fx, const struct e
     embedded_stream_release(b, fx->stream, fx->handout, failed != NULL);
 }
 
+static void forget_writes(struct turn *t)
+{
+    batch_reset(&t->batch);
+    t->rewrote = t->adds = false;
+    t->last_event = 0;
+    memset(t->events, 0, sizeof t->events);
+}
+
 /* Lets go of what a turn promised. Receivers may submit commands; those go into another turn. */
 static void release(struct embedded *b, struct turn *t, const struct err *failed)
 {
@@ -80,11 +88,9 @@ static void release(struct embedded *b, struct turn *t, const struct err *failed
     for (size_t i = 0; i < t->count; i++)
         release_effect(b, &t->effects[i], failed);
     t->count = 0;
-    batch_reset(&t->batch);
+    forget_writes(t);
     arena_reset(&t->arena);
-    t->busy = t->rewrote = t->adds = false;
-    t->last_event = 0;
-    memset(t->events, 0, sizeof t->events);
+    t->busy = false;
 }
 
 /* --- space --- */
@@ -155,7 +161,7 @@ static void try_reopen(struct embedded *b)
     b->health = HEALTH_GOOD;
     struct err err = embedded_recover(b);
     if (err.code != ERR_OK) {
-        batch_reset(&b->building->batch); /* half a recovery */
+        forget_writes(b->building); /* half a recovery */
         eventlog_reset(&b->events.writer);
         b->health = HEALTH_FAILED;
         b->failure = err;
@@ -368,6 +374,19 @@ static const struct backend_vt vt = {
     .events_cancel = embedded_event_read_cancel,
 };
 
+/* On a disk that is full it begins as it goes on after a failed commit. */
+static struct err open_as_it_is(struct embedded *b)
+{
+    b->failure = store_failure(b->env.store);
+    if (b->failure.code != ERR_OK && b->failure.code != ERR_DISK_FULL)
+        return b->failure;
+    if (b->failure.code == ERR_DISK_FULL) {
+        b->health = HEALTH_FAILED;
+        b->retry_reopen = instant_add(b->now, (span){REOPEN_INTERVAL_MS});
+    }
+    return embedded_recover(b);
+}
+
 struct err embedded_new(const struct backend_settings *settings, const struct env *env,
                         struct backend **out)
 {
@@ -390,7 +409,7 @@ struct err embedded_new(const struct backend_settings *settings, const struct en
     b->lanes.seed = rng_next(&b->env.rng);
     b->meter = meter_new(settings->metrics_queues, rng_next(&b->env.rng));
     embedded_refresh_now(b);
-    struct err err = embedded_recover(b);
+    struct err err = open_as_it_is(b);
     if (err.code != ERR_OK) {
         free_backend(&b->backend);
         return err;

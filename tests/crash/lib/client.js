@@ -94,7 +94,7 @@ class ReplyParser {
 }
 
 function head(method, path, headers, length) {
-  let text = `${method} ${path} HTTP/1.1\r\nHost: tenax\r\n`;
+  let text = `${method} ${path} HTTP/1.1\r\nHost: localhost\r\n`;
   for (const [name, value] of Object.entries(headers || {})) text += `${name}: ${value}\r\n`;
   if (length !== null) text += `Content-Type: application/json\r\nContent-Length: ${length}\r\n`;
   return `${text}\r\n`;
