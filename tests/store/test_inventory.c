@@ -371,7 +371,7 @@ static void a_log_whose_jobs_are_in_tables_may_go(void **state)
     bool found;
     store_close(open_rocks(*state));
     assert_ok(inventory_read(*state, &found, inv));
-    assert_true(found && inv->log_count > 0 && inv->logs[0].number > 4);
+    assert_true(found && (inv->log_count == 0 || inv->logs[0].number > 4));
     free(inv);
 }
 
