@@ -252,18 +252,23 @@ static uint64_t number_of(struct rocks *r, const char *property)
 
 /* Writes down what must be there at the next start. Without it that start would believe what it
  * finds, as it did before; so what keeps it from being written is told, and no more. */
-static void note(struct rocks *r)
+static void note_files(struct rocks *r, uint64_t sequence)
 {
     struct err e = err_none();
-    r->noted_version = number_of(r, "rocksdb.current-super-version-number");
     if (!r->inventory)
         e = inventory_writer_new(r->dir, &r->inventory);
     if (e.code == ERR_OK)
-        e = inventory_write(r->inventory, rocksdb_get_latest_sequence_number(r->db), r->damaged);
+        e = inventory_write(r->inventory, sequence, r->damaged);
     if (e.code != ERR_OK && !r->note_failed)
         log_warn("the inventory of what is on the disk is out of date: %s", e.msg);
     r->note_failed = e.code != ERR_OK;
     r->unnoted = 0;
+}
+
+static void note(struct rocks *r)
+{
+    r->noted_version = number_of(r, "rocksdb.current-super-version-number");
+    note_files(r, rocksdb_get_latest_sequence_number(r->db));
 }
 
 static void note_commit(struct rocks *r)
@@ -707,8 +712,12 @@ static void rocks_close(struct store *s)
     /* It writes a batch under way before it looks at stopping. */
     pthread_join(r->thread, NULL);
     await_snapshots(r);
-    if (!r->broken && r->unnoted)
-        note(r);
+    if (!r->broken) {
+        /* What goes on in the background has its end first. */
+        uint64_t sequence = rocksdb_get_latest_sequence_number(r->db);
+        close_db(r);
+        note_files(r, sequence);
+    }
     free_all(r);
 }
 
