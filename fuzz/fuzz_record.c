@@ -113,6 +113,18 @@ static void try_takes(struct batch *b, struct str value)
     must_equal(b, record_takes_key(3), value);
 }
 
+static void try_clock(struct batch *b, struct str value)
+{
+    struct record_clock clock;
+    struct err e = record_read_clock(value, &clock);
+    if (e.code != ERR_OK) {
+        check_error(&e);
+        return;
+    }
+    record_put_clock(b, &clock);
+    must_equal(b, record_clock_key(), value);
+}
+
 static void try_key(struct batch *b, struct str key)
 {
     (void)b;
@@ -140,6 +152,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     static struct batch b;
     batch_reset(&b);
+    if (data[0] == 'c') {
+        try_clock(&b, (struct str){(const char *)data + 1, size - 1});
+        return 0;
+    }
     tries[data[0] % (sizeof tries / sizeof *tries)](&b,
                                                     (struct str){(const char *)data + 1, size - 1});
     return 0;

@@ -71,6 +71,7 @@ static struct backend_settings some_settings(struct sim *s)
         .event_retention = {sim_chance(s, 20) ? 0 : (int64_t)1000 * 86400 * 1000},
         .event_max_bytes = UINT64_MAX / 2,
         .min_free_space = MIN_FREE,
+        .clock_jump_limit = {30000},
     };
 }
 
@@ -157,6 +158,12 @@ static void disturb(struct sim *s)
         sim_restart(s);
     if (p->space && sim_chance(s, 5))
         memory_set_free_space(disk_memory(s->disk), spaces[sim_draw(s, 4)]);
+    if (sim_draw(s, 100) == 0) {
+        unsigned boots = s->boots;
+        sim_turn(s); /* it knows what time it is now */
+        if (boots == s->boots)
+            sim_set_clock(s, (span){s->behind.ms ? 0 : 60000 + (int64_t)sim_draw(s, 86400 * 1000)});
+    }
     if (!p->sync && sim_chance(s, 5)) {
         trace_line("synced");
         memory_sync(disk_memory(s->disk));
@@ -257,7 +264,8 @@ int main(int argc, char **argv)
     }
     if (one == many || (many && last < seed))
         return usage();
-    log_set(LOG_ERROR, LOG_TEXT);
+    /* Of clocks that jump, above all. */
+    log_set(LOG_NONE, LOG_TEXT);
     if (many)
         return run_many(seed, last, steps);
     uint64_t hash = simulate(seed, steps, print);

@@ -57,6 +57,8 @@ struct sim {
     struct profile profile;
     struct backend_settings settings;
     instant now;
+    span behind;       /* of the wall clock; always by more than what the server waits for, or 0 */
+    instant stored_at; /* when the newest thing was asked for that is stored for certain */
     struct store *disk;
     struct backend *backend;
     struct fake_evaluator evaluator;
@@ -100,6 +102,8 @@ void events_close(struct events_audit *a);
 /* --- world.c --- */
 uint64_t sim_draw(struct sim *s, uint64_t n);
 bool sim_chance(struct sim *s, unsigned percent);
+/* How far the wall clock is behind. */
+void sim_set_clock(struct sim *s, span behind);
 void sim_boot(struct sim *s);
 /* Power or process is gone: drops the backend and starts another. */
 void sim_crash(struct sim *s);

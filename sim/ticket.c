@@ -539,6 +539,7 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_RUNS:
     case CMD_QUEUES:
     case CMD_STATUS:
+    case CMD_CLOCK_RESET:
     case CMD_METER:
     case CMD_CRON_PUT:
     case CMD_CRON_READ:
@@ -604,6 +605,8 @@ void ticket_answer(void *ctx, const struct reply *r)
     PROMISE(!is_of_the_store(r->err.code) || s->may_fail, "I5", "#%lu: the store fails", t->serial);
     if (r->err.code == ERR_OK)
         check_durable(t, has_stored(t, r));
+    if (r->err.code == ERR_OK && s->settings.sync && has_stored(t, r))
+        s->stored_at = t->at;
     if (t->then)
         t->then(t, r);
     else

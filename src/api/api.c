@@ -71,6 +71,7 @@ static const struct route routes[] = {
     {HTTP_GET, "/settings/retry", api_retry_settings},
     {HTTP_PUT, "/settings/retry", api_retry_settings_put},
     {HTTP_GET, "/health", api_health},
+    {HTTP_POST, "/clock/reset", api_clock_reset},
     {HTTP_GET, "/version", api_version},
     {HTTP_GET, "/openapi.json", api_openapi},
     {HTTP_GET, "/metrics", api_metrics},

@@ -76,6 +76,7 @@ void api_queue_put(ROUTE_ARGS);
 void api_queue_patch(ROUTE_ARGS);
 void api_queue_remove(ROUTE_ARGS);
 void api_health(ROUTE_ARGS);
+void api_clock_reset(ROUTE_ARGS);
 void api_version(ROUTE_ARGS);
 void api_metrics(ROUTE_ARGS);
 void api_crons(ROUTE_ARGS);

@@ -15,6 +15,36 @@ static void submit(struct api *a, struct http_exchange *x, const struct http_req
         backend_submit(a->backend, &c);
 }
 
+static void write_clock(struct buf *b, const struct clock_state *c)
+{
+    buf_print(b, ",\"clock\":{\"ahead_ms\":%lld,\"jump_ms\":%lld", (long long)c->ahead.ms,
+              (long long)c->jump.ms);
+    if (c->jump.ms)
+        buf_print(b, ",\"jumped_at\":%lld", (long long)c->jumped_at.ms);
+    buf_byte(b, '}');
+}
+
+static void on_clock_reset(void *ctx, const struct reply *r)
+{
+    struct call *c = ctx;
+    struct buf *b = api_reply_body(c->api, c->x, r);
+    if (!b)
+        return;
+    buf_print(b, "{\"from\":%lld,\"to\":%lld,\"corrected\":%llu}", (long long)r->clock.from.ms,
+              (long long)r->clock.to.ms, (unsigned long long)r->clock.corrected);
+    api_reply_json(c->x, 200, b);
+}
+
+void api_clock_reset(ROUTE_ARGS)
+{
+    (void)params;
+    struct command c = {.kind = CMD_CLOCK_RESET, .done = on_clock_reset};
+    struct err err = api_check_media(req);
+    if (err.code == ERR_OK && req->body.len)
+        err = api_decode_body(ctx, req, NULL, 0, true, NULL);
+    api_submit(ctx, x, req, &c, err);
+}
+
 static void on_status(void *ctx, const struct reply *r)
 {
     struct call *c = ctx;
@@ -25,9 +55,11 @@ static void on_status(void *ctx, const struct reply *r)
     for (unsigned s = 0; s < STATUS_COUNT; s++)
         buf_print(b, "%s\"%s\":%llu", s ? "," : "", lifecycle_status_name((enum status)s),
                   (unsigned long long)r->status.jobs[s]);
-    buf_print(b, "},\"index_bytes\":%llu,\"disk_bytes\":%llu}",
+    buf_print(b, "},\"index_bytes\":%llu,\"disk_bytes\":%llu",
               (unsigned long long)r->status.memory.waiting_bytes,
               (unsigned long long)r->status.disk_bytes);
+    write_clock(b, &r->status.clock);
+    buf_byte(b, '}');
     /* A balancer must send enqueues elsewhere while nothing can be stored. */
     api_reply_json(c->x, r->status.writable ? 200 : 503, b);
 }

@@ -92,6 +92,8 @@ struct backend_settings {
     uint64_t event_max_bytes;  /* that they may take on the disk, about */
     uint64_t min_free_space; /* bytes; below it nothing new is accepted, below half of it nothing at
                                 all */
+    span clock_jump_limit;   /* a clock that jumps ahead by more is told of; one that is set back by
+                                more   is not waited for */
     uint32_t metrics_queues; /* at most so many have counts of their own */
     uint32_t depend_slice; /* jobs that new ones are to wait for, looked at in a turn; 0: default */
 };

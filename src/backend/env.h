@@ -11,10 +11,10 @@
 #include "store/store.h"
 
 struct env {
-    instant (*now)(void *ctx); /* never goes back */
+    instant (*now)(void *ctx); /* the wall clock; people may set it */
     void *ctx;
-    int64_t (*ticks)(
-        void *ctx); /* microseconds of a clock that goes evenly; NULL: no commit is timed */
+    int64_t (*ticks)(void *ctx); /* microseconds of a clock that goes evenly; NULL: no commit is
+                                  * timed, and of the wall clock nobody knows how fast it goes */
     struct rng rng;
     struct store *store; /* borrowed */
     /* The time zone of that name, valid as long as the environment, or NULL; a function that is

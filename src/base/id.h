@@ -60,6 +60,14 @@ static inline int id_cmp(struct id a, struct id b)
     return a.lo < b.lo ? -1 : a.lo > b.lo;
 }
 
+/* The next larger one. */
+static inline struct id id_after(struct id a)
+{
+    a.lo++;
+    a.hi += a.lo == 0;
+    return a;
+}
+
 /* When it was made, by the clock of that time. */
 static inline instant id_time(struct id a)
 {

@@ -49,6 +49,11 @@ static inline span instant_diff(instant later, instant earlier)
     return (span){later.ms - earlier.ms};
 }
 
+static inline instant instant_min(instant a, instant b)
+{
+    return a.ms < b.ms ? a : b;
+}
+
 static inline instant instant_max(instant a, instant b)
 {
     return a.ms > b.ms ? a : b;

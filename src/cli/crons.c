@@ -13,19 +13,22 @@
 
 struct crons_args {
     struct client_args client;
-    bool del;
+    bool del, reset_clock;
 };
 
 static const struct option_def crons_options[] = {
     {"delete", NULL, OPTION_SWITCH, offsetof(struct crons_args, del),
      .help = "delete all groups with all their entries, instead of showing them"},
+    {"reset-clock", NULL, OPTION_SWITCH, offsetof(struct crons_args, reset_clock),
+     .help = "the server's clock was wrong and is right now: let time be what it says, for cron "
+             "entries and jobs alike, instead of showing the groups"},
     CLIENT_OPTIONS(struct crons_args),
     {0},
 };
 
 const struct subcommand crons_command = {
     .name = "crons",
-    .usage = "[--delete]",
+    .usage = "[--delete | --reset-clock]",
     .summary = "list the groups of jobs that are enqueued by the clock",
     .about = "Prints a line for each cron group: how many entries it has, and when the next of "
              "them is due. `tenax cron GROUP` shows a group.",
@@ -211,10 +214,17 @@ int crons_main(int argc, char **argv)
         return command_usage(&crons_command,
                              "unexpected '%s'; one group is shown by: tenax cron %s", o.rest[0],
                              o.rest[0]);
+    if (args.del && args.reset_clock)
+        return command_usage(&crons_command, "--delete or --reset-clock, not both");
     code = client_open(&c, &crons_command, &args.client);
     if (code != CLI_OK)
         return code;
-    code = args.del ? delete_all(&c) : list_groups(&c);
+    if (args.reset_clock)
+        code = client_ask(&c, "POST", "/clock/reset");
+    else
+        code = args.del ? delete_all(&c) : list_groups(&c);
+    if (args.reset_clock && code == CLI_OK)
+        client_print_answer(&c);
     client_close(&c);
     return code;
 }

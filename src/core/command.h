@@ -209,6 +209,19 @@ struct engine_memory {
     uint64_t in_flight_bytes;
 };
 
+/* The clock beside the time that jobs go by. */
+struct clock_state {
+    span ahead;        /* of that time before the clock; at most the limit of jumps: it waits */
+    span jump;         /* forward, over that limit: the newest one; 0: none */
+    instant jumped_at; /* the time that it went to */
+};
+
+/* What came of CMD_CLOCK_RESET. */
+struct clock_reply {
+    instant from, to;   /* from the time that it was to the one that it is */
+    uint64_t corrected; /* jobs */
+};
+
 struct reply {
     struct err err;
     struct job *jobs;
@@ -238,7 +251,9 @@ struct reply {
         uint64_t disk_bytes;
         uint64_t events[EVENT_COUNT]; /* since the start of the server */
         uint64_t newest_event;        /* its number; 0: there has been none */
+        struct clock_state clock;
     } status;
+    struct clock_reply clock;
 };
 
 typedef void (*reply_fn)(void *ctx, const struct reply *reply);

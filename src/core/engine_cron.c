@@ -288,6 +288,22 @@ void engine_crons_restored(struct engine *e, instant now)
             restored(e, now, e->crons->items.slots[i].val);
 }
 
+/* An entry without a zone stands still as before. */
+static void turn_back(struct engine *e, instant now, struct item *it)
+{
+    it->clock.last_at = instant_min(it->clock.last_at, now);
+    if (it->zone)
+        set_next(e, it, now);
+    put_clock(e, it);
+}
+
+void engine_cron_clock_back(struct engine *e, instant now)
+{
+    for (size_t i = 0; i < e->crons->items.cap; i++)
+        if (e->crons->items.slots[i].val)
+            turn_back(e, now, e->crons->items.slots[i].val);
+}
+
 /* --- pausing --- */
 
 /* True if that changed something. */

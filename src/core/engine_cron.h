@@ -41,6 +41,8 @@ NODISCARD struct err engine_cron_remove(struct engine *e, struct str group, stru
 size_t engine_cron_names(const struct engine *e, struct arena *a, struct str **names);
 /* While held, ticks wait: for a disk that is almost full. They are late afterwards. */
 void engine_cron_hold(struct engine *e, bool held);
+/* The clock was set back to `now`: the next tick of every entry is the first after that. */
+void engine_cron_clock_back(struct engine *e, instant now);
 
 /* Recovery: all groups, then all entries, before engine_restored. False: the zone of the
  * entry is not known (any more), so that it will not tick. ERR_CORRUPT. */

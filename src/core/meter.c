@@ -70,7 +70,8 @@ void meter_event(struct meter *m, const struct job_event *ev)
         count_retry(m, &ev->ruling);
     if (!instant_is_set(ev->since))
         return;
-    int64_t took = ev->at.ms - ev->since.ms;
+    /* An id keeps the time at which it was made, also if that clock was wrong. */
+    int64_t took = ev->at.ms > ev->since.ms ? ev->at.ms - ev->since.ms : 0;
     if (ev->event == EVENT_DUE)
         histogram_add(&m->lateness, &meter_times, took);
     else if (ev->event == EVENT_TAKE)

@@ -51,7 +51,6 @@ struct server {
     struct rounds rounds;
     instant due_at; /* what the timer is set for */
     bool due_set;
-    instant last_now;
     instant started;
     int64_t started_ticks; /* env_ticks */
     struct store *store;
@@ -74,15 +73,10 @@ static int64_t real_ms(void)
     return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
 }
 
-/* The wall clock, but it never goes back: a clock that is set back makes things wait, and
- * does not undo what has happened. */
 static instant env_now(void *ctx)
 {
-    struct server *s = ctx;
-    int64_t ms = real_ms();
-    if (ms > s->last_now.ms)
-        s->last_now.ms = ms;
-    return s->last_now;
+    (void)ctx;
+    return (instant){real_ms()};
 }
 
 static int64_t env_ticks(void *ctx)
@@ -272,6 +266,7 @@ static struct backend_settings backend_settings(const struct settings *set)
         .event_retention = set->event_retention,
         .metrics_queues = (uint32_t)set->metrics_queues,
         .event_max_bytes = set->event_max_bytes,
+        .clock_jump_limit = set->clock_jump_limit,
         .min_free_space = set->min_free_space};
 }
 

@@ -166,6 +166,11 @@ static const struct option_def table[] = {
      .def = "256MiB",
      .help = "with less room on the disk nothing new is stored; reading and finishing go on",
      .live = true},
+    {"clock-jump-limit", "DURATION", OPTION_SPAN, AT(clock_jump_limit), ENV("CLOCK_JUMP_LIMIT"),
+     .def = "5m",
+     .help = "a clock that jumps ahead by more is an error in the log and in /health; one that is "
+             "set back by more is not waited for",
+     .live = true},
     {"cache-size", "SIZE", OPTION_SIZE, AT(cache_size), ENV_BOTH("CACHE_SIZE"), .def = "256MB",
      .help = "memory for the cache of the store"},
     {"jq-processes", "COUNT", OPTION_INT, AT(jq_processes), .min = 1, .max = 64,

@@ -67,6 +67,7 @@ struct settings {
     span idle_timeout;
     span body_timeout;
     uint64_t min_free_space;
+    span clock_jump_limit;
     bool insecure;
     const char *allowed_hosts; /* "a.example,*.b.example", beside the server's own */
     uint64_t cache_size;

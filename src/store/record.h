@@ -41,6 +41,15 @@ struct record_key {
     size_t len;
 };
 
+/* What time it is, in every batch. */
+struct record_clock {
+    instant newest;
+    instant turned_at;      /* to what time it was set back last, or none */
+    uint64_t turned_events; /* number of the newest event by then */
+    instant from;           /* iff jobs are still to be corrected, or none: from what time */
+    struct id next;         /* the next one of them */
+};
+
 struct record_key record_job_key(struct id id);
 struct record_key record_payload_key(struct id id);
 struct record_key record_state_key(struct id id);
@@ -52,6 +61,7 @@ struct record_key record_cron_group_key(struct id id);
 struct record_key record_cron_entry_key(struct id id);
 struct record_key record_cron_clock_key(struct id id);
 struct record_key record_meta_key(struct str name);
+struct record_key record_clock_key(void);
 /* In the room given, for names are long. */
 struct str record_resource_key(char kind, struct str name, char room[RECORD_RESOURCE_KEY_MAX]);
 struct str record_queue_key(struct str name, char room[RECORD_QUEUE_KEY_MAX]);
@@ -90,6 +100,7 @@ void record_put_ended(struct batch *b, uint64_t seq, struct id id, enum depend_e
 void record_put_cron_group(struct batch *b, const struct cron_group *group);
 void record_put_cron_entry(struct batch *b, const struct cron_entry *entry);
 void record_put_cron_clock(struct batch *b, struct id id, const struct cron_clock *clock);
+void record_put_clock(struct batch *b, const struct record_clock *clock);
 void record_put_queue(struct batch *b, struct str name, const struct queue_record *queue);
 void record_put_resource(struct batch *b, char kind, struct str name, uint64_t version,
                          struct str body);
@@ -115,6 +126,7 @@ NODISCARD struct err record_read_cron_entry(struct str value, struct id id,
                                             struct cron_entry *entry);
 NODISCARD struct err record_read_cron_clock(struct str value, struct cron_clock *clock);
 NODISCARD struct err record_read_queue(struct str value, struct queue_record *queue);
+NODISCARD struct err record_read_clock(struct str value, struct record_clock *clock);
 NODISCARD struct err record_read_resource(struct str value, uint64_t *version, struct str *body);
 
 #endif

@@ -107,6 +107,11 @@ struct str record_queue_key(struct str name, char room[RECORD_QUEUE_KEY_MAX])
     return (struct str){room, name.len + 1};
 }
 
+struct record_key record_clock_key(void)
+{
+    return record_meta_key(STR("clock"));
+}
+
 struct record_key record_meta_key(struct str name)
 {
     must(name.len > 0 && name.len < RECORD_KEY_MAX);

@@ -93,3 +93,31 @@ struct err record_read_ended(struct str value, struct id *id, enum depend_end *e
     *end = (enum depend_end)reader_byte(&r, "end", DEPEND_ENDS - 1);
     return record_finish(&r, "ended");
 }
+
+static void write_clock(struct writer *w, const struct record_clock *c)
+{
+    writer_byte(w, RECORD_VERSION);
+    writer_opt(w, c->newest.ms);
+    writer_opt(w, c->turned_at.ms);
+    writer_varint(w, c->turned_events);
+    writer_opt(w, c->from.ms);
+    if (instant_is_set(c->from))
+        writer_id(w, c->next);
+}
+
+void record_put_clock(struct batch *b, const struct record_clock *clock)
+{
+    RECORD_PUT(b, record_clock_key(), write_clock(w, clock));
+}
+
+struct err record_read_clock(struct str value, struct record_clock *c)
+{
+    struct reader r = record_begin(value);
+    TRY(record_check_version(&r, "clock"));
+    c->newest = reader_instant(&r, "newest");
+    c->turned_at = reader_instant(&r, "turned_at");
+    c->turned_events = reader_varint(&r, "turned_events", UINT64_MAX);
+    c->from = reader_instant(&r, "from");
+    c->next = instant_is_set(c->from) ? reader_id(&r) : (struct id){0};
+    return record_finish(&r, "clock");
+}

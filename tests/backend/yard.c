@@ -31,10 +31,16 @@ static instant now(void *ctx)
     return y->now;
 }
 
+static int64_t ticks(void *ctx)
+{
+    return *((const struct yard *)ctx)->ticks;
+}
+
 struct env yard_env(struct yard *y)
 {
     return (struct env){.now = now,
                         .ctx = y,
+                        .ticks = y->ticks ? ticks : NULL,
                         .rng = rng_from_seed(y->seed++),
                         .store = y->store,
                         .evaluator = y->evaluator};

@@ -60,6 +60,7 @@ struct yard {
     struct backend *b;
     struct backend_settings settings;
     instant now;
+    int64_t *ticks; /* microseconds of a clock that nobody sets, from the next start on; or NULL */
     uint64_t seed;
     struct evaluator *evaluator; /* from the next start of the backend on */
     const size_t *questions;     /* of it that wait for the test to answer them, or NULL */

@@ -103,6 +103,40 @@ static void an_end_that_others_wait_for_is_read_back(void **state)
     batch_fini(&b);
 }
 
+static void check_clock(const struct record_clock *c, const char *golden)
+{
+    struct batch b = {0};
+    char text[120] = "";
+    struct record_clock back;
+    struct record_key key = record_clock_key();
+    hex(record_key_view(&key), text);
+    assert_string_equal(text, "4d636c6f636b");
+    record_put_clock(&b, c);
+    struct str value = batch_find(&b, record_key_view(&key))->value;
+    text[0] = '\0';
+    hex(value, text);
+    assert_string_equal(text, golden);
+    assert_int_equal(record_read_clock(value, &back).code, ERR_OK);
+    assert_int_equal(back.newest.ms, c->newest.ms);
+    assert_int_equal(back.turned_at.ms, c->turned_at.ms);
+    assert_int_equal(back.turned_events, c->turned_events);
+    assert_int_equal(back.from.ms, c->from.ms);
+    assert_true(id_eq(back.next, c->next));
+    for (size_t len = 0; len < value.len; len++)
+        assert_code(record_read_clock((struct str){value.at, len}, &back), ERR_CORRUPT);
+    batch_fini(&b);
+}
+
+static void the_bytes_of_a_clock_are_pinned(void **state)
+{
+    (void)state;
+    const struct record_clock still = {{300}, INSTANT_NONE, 0, INSTANT_NONE, {0, 0}};
+    const struct record_clock turning = {{300}, {300}, 5, {1000}, ID};
+    check_clock(&still, "01ad02000000");
+    check_clock(&turning, "01ad02ad0205e907"
+                          "0123456789abcdeffedcba9876543210");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -110,6 +144,7 @@ int main(void)
         cmocka_unit_test(keys_tell_the_notes_of_a_job_apart),
         cmocka_unit_test(what_is_no_note_is_corrupt),
         cmocka_unit_test(an_end_that_others_wait_for_is_read_back),
+        cmocka_unit_test(the_bytes_of_a_clock_are_pinned),
     };
     return cmocka_run_group_tests_name("record_note", tests, NULL, NULL);
 }

@@ -21,13 +21,6 @@ static struct embedded *self(struct backend *b)
     return (struct embedded *)b;
 }
 
-void embedded_refresh_now(struct embedded *b)
-{
-    instant now = b->env.now(b->env.ctx);
-    must(now.ms >= b->now.ms);
-    b->now = now;
-}
-
 /* --- effects --- */
 
 static struct turn *free_turn(struct embedded *b)
@@ -135,12 +128,32 @@ static struct err fail_over(struct embedded *b, struct turn *failed, struct err 
         return reopened;
     TRY(embedded_recover(b));
 
-    release(b, failed, &why);
+    if (failed)
+        release(b, failed, &why);
     release(b, built, &why);
     embedded_scan_abort_all(b, &why);
     embedded_intake_abort_all(b, &why);
     embedded_successes_abort_all(b, &why);
     embedded_fold_abort_all(b, &why);
+    embedded_streams_end(b);
+    return err_none();
+}
+
+struct err embedded_start_over(struct embedded *b, const struct err *why)
+{
+    struct turn *built = b->building;
+    must(!b->committing && built->batch.count == 0 && b->events.writer.count == 0);
+    b->building = free_turn(b);
+    embedded_takers_forget(b, why);
+    engine_free(b->engine);
+    b->engine = NULL;
+    embedded_ahead_close(b);
+    TRY(embedded_recover(b));
+    release(b, built, NULL);
+    embedded_scan_abort_all(b, why);
+    embedded_intake_abort_all(b, why);
+    embedded_successes_abort_all(b, why);
+    embedded_fold_abort_all(b, why);
     embedded_streams_end(b);
     return err_none();
 }
@@ -178,6 +191,7 @@ static struct turn *seal(struct embedded *b)
         return NULL;
     struct turn *t = b->building;
     embedded_events_seal(b, t);
+    embedded_clock_seal(b, t);
     if (t->batch.count > 0) {
         b->committing = t;
         b->building = free_turn(b);
@@ -218,6 +232,18 @@ static struct err advance(struct embedded *b)
     return engine_dispatch(b->engine, b->now, &b->building->arena);
 }
 
+/* What is under way is finished before, and nothing new is begun. */
+static struct err turn_clock_back(struct embedded *b, struct turn **durable)
+{
+    if (*durable)
+        release(b, *durable, NULL);
+    *durable = NULL;
+    if (b->committing || b->building->batch.count || b->events.writer.count)
+        return err_none();
+    struct err err = embedded_clock_turn_back(b);
+    return err.code == ERR_DISK_FULL ? fail_over(b, NULL, err) : err;
+}
+
 static struct err turn(struct backend *base)
 {
     struct embedded *b = self(base);
@@ -240,7 +266,9 @@ static struct err turn(struct backend *base)
     }
     if (b->health == HEALTH_FAILED)
         try_reopen(b);
-    if (b->health == HEALTH_GOOD)
+    if (b->clock.reset_done)
+        TRY(turn_clock_back(b, &durable));
+    else if (b->health == HEALTH_GOOD)
         TRY(advance(b));
     else
         TRY(embedded_scan_step(b));
@@ -276,11 +304,10 @@ static bool again(const struct embedded *b)
     return b->health == HEALTH_GOOD && engine_dispatch_again(b->engine);
 }
 
-static bool next_due(const struct backend *base, instant *at)
+static bool due_next(const struct embedded *b, instant *at)
 {
-    const struct embedded *b = (const struct embedded *)base;
-    bool work = b->building->batch.count || b->building->count || b->events.writer.count ||
-                b->more_due || b->stirred || (!b->starved && again(b));
+    bool work = b->clock.reset_done || b->building->batch.count || b->building->count ||
+                b->events.writer.count || b->more_due || b->stirred || (!b->starved && again(b));
     if ((work && !b->committing) || has_slices(b)) {
         *at = b->now;
         return true;
@@ -297,12 +324,26 @@ static bool next_due(const struct backend *base, instant *at)
     return true;
 }
 
+/* By the wall clock, by which the caller waits. */
+static bool next_due(const struct backend *base, instant *at)
+{
+    const struct embedded *b = (const struct embedded *)base;
+    bool due = due_next(b, at);
+    at->ms -= due ? b->clock.ahead.ms : 0;
+    return due;
+}
+
 static bool is_idle(const struct backend *base)
 {
     const struct embedded *b = (const struct embedded *)base;
-    return !b->committing && b->building->count == 0 && b->building->batch.count == 0 &&
-           b->events.writer.count == 0 && list_is_empty(&b->asking) && list_is_empty(&b->folds) &&
-           !has_slices(b);
+    return !b->committing && !b->clock.reset_done && b->building->count == 0 &&
+           b->building->batch.count == 0 && b->events.writer.count == 0 &&
+           list_is_empty(&b->asking) && list_is_empty(&b->folds) && !has_slices(b);
+}
+
+instant embedded_now(const struct backend *base)
+{
+    return ((const struct embedded *)base)->now;
 }
 
 const struct engine *embedded_engine(const struct backend *base)
@@ -324,6 +365,7 @@ static void configure(struct backend *backend, const struct backend_settings *se
     struct embedded *b = (struct embedded *)backend;
     b->settings.engine = settings->engine;
     b->settings.min_free_space = settings->min_free_space;
+    b->settings.clock_jump_limit = settings->clock_jump_limit;
     b->settings.event_retention = settings->event_retention;
     b->settings.event_max_bytes = settings->event_max_bytes;
     engine_configure(b->engine, &settings->engine);
@@ -394,6 +436,7 @@ struct err embedded_new(const struct backend_settings *settings, const struct en
     b->backend.vt = &vt;
     b->settings = *settings;
     b->env = *env;
+    b->clock.turned_at = b->clock.from = INSTANT_NONE;
     b->free_space = -1;
     b->building = free_turn(b);
     list_init(&b->streams);

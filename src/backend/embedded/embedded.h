@@ -20,6 +20,7 @@
 NODISCARD struct err embedded_new(const struct backend_settings *settings, const struct env *env,
                                   struct backend **out);
 /* For tests and the simulator. */
+instant embedded_now(const struct backend *b);
 const struct engine *embedded_engine(const struct backend *b);
 
 #endif

@@ -72,7 +72,7 @@ static struct err restore_newest(struct embedded *b, struct store_cursor *c)
     log->newest = first;
     log->durable = first + head.count - 1;
     log->writer.before = head.before + key.len + value.len;
-    engine_restore_events(b->engine, log->durable + 1, head.mark);
+    engine_restore_events(b->engine, log->durable + 1, embedded_clock_mark(b, head.mark));
     return err_none();
 }
 

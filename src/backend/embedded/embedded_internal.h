@@ -84,6 +84,31 @@ struct ahead {
     instant opened;
 };
 
+/* What time it is (embedded_clock.c). */
+struct clock {
+    bool looked;
+    instant wall;      /* the wall clock at the last look */
+    int64_t ticks;     /* of env.ticks: up to where time has passed */
+    span ahead;        /* of `now` before the wall clock */
+    span jump;         /* forward, the newest one over the limit; 0: none */
+    instant jumped_at; /* to that time */
+    /* Set back last, or none; and the newest event by then. */
+    instant turned_at;
+    uint64_t turned_events;
+    instant from;   /* iff jobs are still to be corrected, or none: the newest of the wrong times */
+    struct id next; /* the next one of them */
+    uint64_t corrected;
+    reply_fn reset_done; /* who waits for the clock to be set back; NULL: nobody */
+    void *reset_ctx;
+};
+
+/* All stored jobs from one on, each with its newest state. */
+struct embedded_walk {
+    struct store *store;
+    struct store_cursor *jobs, *states;
+    bool begun;
+};
+
 enum health { HEALTH_GOOD, HEALTH_FAILED };
 
 /* What the disk allows, the best first. */
@@ -113,6 +138,7 @@ struct embedded {
     struct err failure;   /* iff HEALTH_FAILED */
     instant retry_reopen; /* iff HEALTH_FAILED */
     instant now;          /* of this turn */
+    struct clock clock;
     int64_t free_space;
     instant free_space_at;
     enum room told; /* to the log, and when */
@@ -157,7 +183,31 @@ struct engine *embedded_engine_new(struct embedded *b);
 struct reply *embedded_effect(struct embedded *b, reply_fn done, void *ctx);
 /* The next effect of the turn that is being built, still empty. */
 struct effect *embedded_effect_add(struct embedded *b);
+/* Drops memory and recovers it from the store, while nothing is being committed: what is under way
+ * is answered with `why`, and streams are closed. */
+NODISCARD struct err embedded_start_over(struct embedded *b, const struct err *why);
+
+/* embedded_clock.c */
 void embedded_refresh_now(struct embedded *b);
+/* Adds the newest instant to what the turn is going to commit, if that is anything. */
+void embedded_clock_seal(struct embedded *b, struct turn *t);
+/* Time goes on from the newest instant that was stored; jobs whose correction was cut short are
+ * corrected. Before all other recovery. */
+NODISCARD struct err embedded_clock_recover(struct embedded *b);
+/* After all other recovery. */
+void embedded_clock_recovered(struct embedded *b);
+/* Which jobs were told that they are due, by the newest record of events. */
+struct event_mark embedded_clock_mark(const struct embedded *b, struct event_mark stored);
+/* Sets the clock back, while nothing is under way. ERR_DISK_FULL: a commit failed, and nothing has
+ * changed. ERR_STORE, ERR_CORRUPT: the process must end. */
+NODISCARD struct err embedded_clock_turn_back(struct embedded *b);
+
+/* embedded_recover.c */
+void embedded_walk_begin(struct embedded *b, struct embedded_walk *w, struct id from);
+/* False at the end, or with an error. What it reads is valid until the next call. */
+bool embedded_walk_next(struct embedded_walk *w, struct job *job, struct job_extent *extent,
+                        struct err *err);
+NODISCARD struct err embedded_walk_end(struct embedded_walk *w);
 /* Says how much room the disk has and that it is not enough. */
 struct err embedded_no_space(const struct embedded *b);
 

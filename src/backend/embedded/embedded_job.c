@@ -90,6 +90,7 @@ void embedded_status(struct embedded *b, const struct command *c, struct reply *
     r->status.disk_bytes = store_disk_bytes(b->env.store);
     memcpy(r->status.events, b->events.counts, sizeof r->status.events);
     r->status.newest_event = b->events.durable;
+    r->status.clock = (struct clock_state){b->clock.ahead, b->clock.jump, b->clock.jumped_at};
 }
 
 /* Room for the one job of a reply. */

@@ -34,41 +34,73 @@ static bool find_state(struct store *s, struct store_cursor *states, struct id i
     return false;
 }
 
-static struct err restore_jobs(struct embedded *b, struct store_cursor *jobs,
-                               struct store_cursor *states)
+void embedded_walk_begin(struct embedded *b, struct embedded_walk *w, struct id from)
 {
     struct store *s = b->env.store;
-    struct record_key first = record_job_key((struct id){0});
-    store_cursor_seek(jobs, s, record_key_view(&first), false);
-    first = record_state_key((struct id){0});
-    store_cursor_seek(states, s, record_key_view(&first), false);
+    *w = (struct embedded_walk){s, store_cursor_new(s), store_cursor_new(s), false};
+    struct record_key first = record_job_key(from);
+    store_cursor_seek(w->jobs, s, record_key_view(&first), false);
+    first = record_state_key(from);
+    store_cursor_seek(w->states, s, record_key_view(&first), false);
+}
+
+static struct err read_job(struct embedded_walk *w, struct id id, struct str value, struct job *job,
+                           struct job_extent *extent)
+{
+    *extent = (struct job_extent){0};
+    TRY(record_read_job(value, id, job, &extent->payload_apart));
+    extent->has_state = find_state(w->store, w->states, id, &value);
+    if (extent->has_state)
+        TRY(record_read_state(value, &job->state));
+    extent->runs_ended = job->state.runs;
+    extent->notes = job->state.extras.notes;
+    return err_none();
+}
+
+bool embedded_walk_next(struct embedded_walk *w, struct job *job, struct job_extent *extent,
+                        struct err *err)
+{
     struct str key, value;
     struct id id;
-    for (; store_cursor_at(jobs, s, &key, &value) && record_key_is_job(key, &id);
-         store_cursor_step(jobs, s, false)) {
-        struct job job;
-        struct job_extent extent = {0};
-        TRY(record_read_job(value, id, &job, &extent.payload_apart));
-        extent.has_state = find_state(s, states, id, &value);
-        if (extent.has_state)
-            TRY(record_read_state(value, &job.state));
-        extent.runs_ended = job.state.runs;
-        extent.notes = job.state.extras.notes;
+    if (w->begun)
+        store_cursor_step(w->jobs, w->store, false);
+    w->begun = true;
+    if (!store_cursor_at(w->jobs, w->store, &key, &value) || !record_key_is_job(key, &id))
+        return false;
+    *err = read_job(w, id, value, job, extent);
+    return err->code == ERR_OK;
+}
+
+struct err embedded_walk_end(struct embedded_walk *w)
+{
+    struct err jobs = store_cursor_free(w->jobs, w->store);
+    struct err states = store_cursor_free(w->states, w->store);
+    return jobs.code == ERR_OK ? states : jobs;
+}
+
+static struct err restore_jobs(struct embedded *b)
+{
+    struct embedded_walk w;
+    struct job job;
+    struct job_extent extent;
+    struct err err = err_none();
+    embedded_walk_begin(b, &w, (struct id){0});
+    while (embedded_walk_next(&w, &job, &extent, &err))
         engine_restore_job(b->engine, &job, &extent, b->now);
-    }
-    return err_none();
+    struct err read = embedded_walk_end(&w);
+    return err.code == ERR_OK ? read : err;
 }
 
 struct restoring {
     struct engine *engine;
     uint64_t seq;
-    instant at;
+    instant at, now;
 };
 
 static void restore_take(void *ctx, struct take take)
 {
     struct restoring *r = ctx;
-    engine_restore_take(r->engine, r->seq, r->at, take);
+    engine_restore_take(r->engine, r->seq, instant_min(r->at, r->now), take);
 }
 
 static struct err restore_takes(struct embedded *b, struct store_cursor *c)
@@ -77,7 +109,7 @@ static struct err restore_takes(struct embedded *b, struct store_cursor *c)
     struct record_key first = record_takes_key(0);
     store_cursor_seek(c, s, record_key_view(&first), false);
     struct str key, value;
-    struct restoring r = {.engine = b->engine};
+    struct restoring r = {.engine = b->engine, .now = b->now};
     for (; store_cursor_at(c, s, &key, &value) && record_key_is_takes(key, &r.seq);
          store_cursor_step(c, s, false))
         TRY(record_read_takes(value, &r.at, restore_take, &r));
@@ -104,18 +136,14 @@ static struct err restore_ended(struct embedded *b, struct store_cursor *c)
 static struct err read_all(struct embedded *b)
 {
     struct store *s = b->env.store;
-    struct store_cursor *jobs = store_cursor_new(s), *states = store_cursor_new(s);
-    struct err err = restore_jobs(b, jobs, states);
+    TRY(restore_jobs(b));
+    struct store_cursor *c = store_cursor_new(s);
+    struct err err = restore_takes(b, c);
     if (err.code == ERR_OK)
-        err = restore_takes(b, jobs);
-    if (err.code == ERR_OK)
-        err = restore_ended(b, jobs);
+        err = restore_ended(b, c);
     if (err.code == ERR_OK)
         err = embedded_cron_recover(b);
-    struct err read = store_cursor_free(jobs, s);
-    if (err.code == ERR_OK)
-        err = read;
-    read = store_cursor_free(states, s);
+    struct err read = store_cursor_free(c, s);
     return err.code == ERR_OK ? read : err;
 }
 
@@ -124,6 +152,7 @@ struct err embedded_recover(struct embedded *b)
     must(b->engine == NULL && b->building->batch.count == 0);
     b->engine = embedded_engine_new(b);
     TRY(check_format(b));
+    TRY(embedded_clock_recover(b));
     TRY(embedded_events_recover(b));
     TRY(embedded_policy_recover(b));
     TRY(embedded_queue_recover(b));
@@ -131,5 +160,7 @@ struct err embedded_recover(struct embedded *b)
     /* A store that cannot be written keeps its cut-off runs until it can be. */
     if (b->health != HEALTH_GOOD)
         return err_none();
-    return engine_restored(b->engine, b->now);
+    TRY(engine_restored(b->engine, b->now));
+    embedded_clock_recovered(b);
+    return err_none();
 }

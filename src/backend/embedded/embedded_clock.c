@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* What time it is. It never goes back, also not over a restart: the newest instant is part of every
+ * batch. A wall clock that is a little behind is waited for; one that was set back by more is
+ * not, or leases and retries would stand still: from then on time goes on from the newest instant
+ * as fast as it passes, ahead of the wall clock, until someone sets it back (CMD_CLOCK_RESET),
+ * which is done as a restart is, with the times of all jobs corrected (core/correction.h). */
+
+#include "backend/embedded/embedded_internal.h"
+#include "base/duration.h"
+#include "base/log.h"
+#include "base/must.h"
+#include "core/correction.h"
+#include "store/record.h"
+
+#define CHUNK_BYTES ((size_t)1 << 20) /* of corrected jobs in one batch */
+
+/* --- what time it is --- */
+
+static void add_time(struct buf *b, instant t)
+{
+    buf_print(b, "%lld", (long long)t.ms);
+}
+
+static void tell_jump(struct embedded *b, span leap)
+{
+    struct buf words = {0};
+    duration_write(&words, leap);
+    log_error("the clock jumped ahead by %.*s, more than --clock-jump-limit: leases that ended in "
+              "between run out, jobs that were scheduled for then are ready, and every cron entry "
+              "enqueues once for all its ticks in between; if the clock is wrong, set it right and "
+              "run `tenax crons --reset-clock`",
+              STR_ARG(buf_view(&words)));
+    buf_fini(&words);
+    b->clock.jumped_at = b->clock.wall;
+    b->clock.jump = leap;
+}
+
+static void tell_behind(const struct embedded *b)
+{
+    struct buf words = {0};
+    duration_write(&words, b->clock.ahead);
+    buf_lit(&words, " before ");
+    add_time(&words, b->now);
+    log_warn("the clock is %.*s, the newest time that is stored: time goes on from there, so what "
+             "is given as a time of day (ready_at, cron entries) comes that much early; if the "
+             "clock is right now, run `tenax crons --reset-clock`",
+             STR_ARG(buf_view(&words)));
+    buf_fini(&words);
+}
+
+/* Whole milliseconds since the last look, by a clock that nobody sets; the rest is left for the
+ * next one. */
+static int64_t passed_since(struct embedded *b)
+{
+    struct clock *c = &b->clock;
+    int64_t ticks = b->env.ticks ? b->env.ticks(b->env.ctx) : 0;
+    int64_t ms = c->looked ? (ticks - c->ticks) / 1000 : 0;
+    c->ticks = c->looked ? c->ticks + ms * 1000 : ticks;
+    return ms;
+}
+
+void embedded_refresh_now(struct embedded *b)
+{
+    struct clock *c = &b->clock;
+    instant before = c->wall;
+    int64_t passed = passed_since(b), limit = b->settings.clock_jump_limit.ms;
+    c->wall = b->env.now(b->env.ctx);
+    int64_t leap = c->wall.ms - before.ms - passed;
+    if (c->looked && b->env.ticks && leap > limit && c->wall.ms > b->now.ms)
+        tell_jump(b, (span){leap});
+    bool was_behind = c->ahead.ms > limit;
+    if (was_behind || b->now.ms + passed - c->wall.ms > limit)
+        b->now.ms += passed;
+    b->now = instant_max(b->now, c->wall);
+    c->ahead.ms = b->now.ms - c->wall.ms;
+    if (c->ahead.ms > limit && !was_behind)
+        tell_behind(b);
+    c->looked = true;
+}
+
+/* --- what is kept of it --- */
+
+static struct record_clock record_of(const struct embedded *b)
+{
+    const struct clock *c = &b->clock;
+    return (struct record_clock){b->now, c->turned_at, c->turned_events, c->from, c->next};
+}
+
+void embedded_clock_seal(struct embedded *b, struct turn *t)
+{
+    struct record_clock record = record_of(b);
+    if (t->batch.count > 0)
+        record_put_clock(&t->batch, &record);
+}
+
+struct event_mark embedded_clock_mark(const struct embedded *b, struct event_mark stored)
+{
+    const struct clock *c = &b->clock;
+    /* No event since the clock was set back: the mark is of the clock before. What is due by the
+     * time that it was set to is what was told before. */
+    if (instant_is_set(c->turned_at) && c->turned_events == b->events.durable)
+        return (struct event_mark){c->turned_at, {UINT64_MAX, UINT64_MAX}};
+    return stored;
+}
+
+/* --- correcting jobs --- */
+
+static struct err commit(struct embedded *b, struct batch *batch)
+{
+    struct err result;
+    struct record_clock record = record_of(b);
+    record_put_clock(batch, &record);
+    store_commit(b->env.store, batch, b->settings.sync);
+    store_wait(b->env.store);
+    must(store_reap(b->env.store, &result));
+    batch_reset(batch);
+    return result;
+}
+
+/* Corrects jobs from the next one on until the batch is full, or there are none left. */
+static struct err correct_some(struct embedded *b, const struct correction *c, struct batch *batch,
+                               bool *more)
+{
+    struct embedded_walk w;
+    struct job job;
+    struct job_extent extent;
+    struct err err = err_none();
+    *more = false;
+    embedded_walk_begin(b, &w, b->clock.next);
+    while (!*more && embedded_walk_next(&w, &job, &extent, &err)) {
+        if (correction_apply(c, &job.state)) {
+            record_put_state(batch, job.id, &job.state);
+            b->clock.corrected++;
+        }
+        *more = batch->bytes >= CHUNK_BYTES;
+        b->clock.next = id_after(job.id);
+    }
+    struct err read = embedded_walk_end(&w);
+    return err.code == ERR_OK ? read : err;
+}
+
+/* How far it has come is part of each batch: after a crash it goes on from there. */
+static struct err correct_jobs(struct embedded *b)
+{
+    const struct correction c = {b->clock.from, b->clock.turned_at};
+    struct batch batch = {0};
+    struct err err = err_none();
+    for (bool more = true; more && err.code == ERR_OK;) {
+        err = correct_some(b, &c, &batch, &more);
+        if (err.code == ERR_OK)
+            err = commit(b, &batch);
+    }
+    batch_fini(&batch);
+    return err;
+}
+
+/* --- recovery --- */
+
+struct err embedded_clock_recover(struct embedded *b)
+{
+    struct record_key key = record_clock_key();
+    struct record_clock record;
+    struct clock *c = &b->clock;
+    bool found;
+    TRY(store_get(b->env.store, record_key_view(&key), &found, &b->scratch));
+    if (!found)
+        return err_none();
+    TRY(record_read_clock(buf_view(&b->scratch), &record));
+    c->turned_at = record.turned_at;
+    c->turned_events = record.turned_events;
+    c->from = record.from;
+    c->next = record.next;
+    b->now = instant_max(b->now, record.newest);
+    embedded_refresh_now(b);
+    return instant_is_set(c->from) && b->health == HEALTH_GOOD ? correct_jobs(b) : err_none();
+}
+
+void embedded_clock_recovered(struct embedded *b)
+{
+    if (!instant_is_set(b->clock.from))
+        return;
+    engine_cron_clock_back(b->engine, b->now);
+    b->clock.from = INSTANT_NONE;
+    struct record_clock record = record_of(b);
+    record_put_clock(&b->building->batch, &record);
+}
+
+/* --- setting it back --- */
+
+void embedded_clock_reset(struct embedded *b, const struct command *c, struct reply *r)
+{
+    must(r == NULL && !b->clock.reset_done);
+    b->clock.reset_done = c->done;
+    b->clock.reset_ctx = c->ctx;
+}
+
+static void answer(struct embedded *b, instant from, struct err err)
+{
+    struct reply *r = embedded_effect(b, b->clock.reset_done, b->clock.reset_ctx);
+    r->err = err;
+    r->clock = (struct clock_reply){from, b->now, b->clock.corrected};
+    b->clock.reset_done = NULL;
+}
+
+/* From here on it is to be done, whatever happens. */
+static struct err decide(struct embedded *b, instant from)
+{
+    struct clock *c = &b->clock;
+    const struct clock was = *c;
+    instant before = b->now;
+    b->now = c->turned_at = instant_min(c->wall, from);
+    c->turned_events = b->events.durable;
+    c->from = from;
+    c->next = (struct id){0};
+    c->corrected = 0;
+    struct batch batch = {0};
+    struct err err = commit(b, &batch);
+    batch_fini(&batch);
+    if (err.code == ERR_OK) {
+        c->ahead = c->jump = (span){0};
+        return err;
+    }
+    *c = was;
+    b->now = before;
+    return err;
+}
+
+struct err embedded_clock_turn_back(struct embedded *b)
+{
+    must(b->clock.reset_done && !b->committing && b->building->batch.count == 0);
+    instant from = b->now;
+    struct err refused = embedded_refuse_to_store(b, CMD_CLOCK_RESET);
+    struct err err = refused.code == ERR_OK ? decide(b, from) : err_none();
+    if (refused.code != ERR_OK || err.code == ERR_DISK_FULL)
+        answer(b, from, refused.code != ERR_OK ? refused : err);
+    if (refused.code != ERR_OK)
+        return err_none();
+    TRY(err);
+    struct err why = err_make(ERR_BUSY, "the clock was set back; try again");
+    TRY(embedded_start_over(b, &why));
+    answer(b, from, err_none());
+    struct buf words = {0};
+    duration_write(&words, instant_diff(from, b->now));
+    log_warn("the clock was set back by %.*s: %llu jobs were corrected, and cron entries tick by "
+             "the time that it is now",
+             STR_ARG(buf_view(&words)), (unsigned long long)b->clock.corrected);
+    buf_fini(&words);
+    return err_none();
+}

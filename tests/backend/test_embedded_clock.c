@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Clocks that jump ahead, that are set back, and what puts things right again. */
+
+#include "yard.h"
+
+#include "store/record.h"
+
+#define Y      struct yard *y = *state
+#define SECOND 1000
+#define HOUR   3600000
+#define YEAR   (365 * 24 * (int64_t)HOUR)
+#define LIMIT  ((span){60 * SECOND})
+
+static int64_t ticks;
+
+/* With a clock that nobody sets beside the one that the test sets. */
+static void begin(struct yard *y)
+{
+    ticks = 0;
+    y->ticks = &ticks;
+    y->settings.clock_jump_limit = LIMIT;
+    yard_restart(y);
+}
+
+static void pass(struct yard *y, int64_t ms)
+{
+    y->now.ms += ms;
+    ticks += ms * 1000;
+    yard_settle(y);
+}
+
+/* --- replies --- */
+
+struct look {
+    unsigned came;
+    struct err err;
+    struct clock_state clock;
+    struct clock_reply reset;
+    struct job_state state; /* without its strings */
+    struct cron_clock cron;
+};
+
+static void on_reply(void *ctx, const struct reply *r)
+{
+    struct look *l = ctx;
+    l->came++;
+    l->err = r->err;
+    l->clock = r->status.clock;
+    l->reset = r->clock;
+    if (r->jobs && r->count)
+        l->state = r->jobs[0].state;
+    if (r->cron && r->cron->count)
+        l->cron = r->cron->entries[0].clock;
+}
+
+static struct look ask(struct yard *y, struct command c)
+{
+    struct look l = {0};
+    c.done = on_reply;
+    c.ctx = &l;
+    backend_submit(y->b, &c);
+    for (int i = 0; i < 100 && !l.came; i++)
+        yard_turn(y);
+    assert_int_equal(l.came, 1);
+    return l;
+}
+
+static struct clock_state clock_of(struct yard *y)
+{
+    return ask(y, (struct command){.kind = CMD_STATUS}).clock;
+}
+
+static struct job_state state_of(struct yard *y, struct id id)
+{
+    struct look l = ask(y, (struct command){.kind = CMD_READ, .id = id});
+    assert_ok(l.err);
+    return l.state;
+}
+
+static struct look reset(struct yard *y)
+{
+    return ask(y, (struct command){.kind = CMD_CLOCK_RESET});
+}
+
+static struct id add(struct yard *y, const char *queue, instant ready_at)
+{
+    struct enqueue spec = yard_spec(queue);
+    struct answer a = {0};
+    spec.ready_at = ready_at;
+    yard_ask(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &a);
+    assert_ok(a.err);
+    return a.ids[0];
+}
+
+static void put_cron(struct yard *y)
+{
+    struct cron_spec spec = {
+        .name = STR("e"), .expression = STR("0 * * * *"), .job = yard_spec("ticks")};
+    spec.job.ready_at = INSTANT_NONE;
+    struct look l =
+        ask(y, (struct command){
+                   .kind = CMD_CRON_PUT,
+                   .cron_put = {.group = STR("g"), .entries = &spec, .count = 1, .whole = true}});
+    assert_ok(l.err);
+}
+
+static struct cron_clock cron_clock(struct yard *y)
+{
+    return ask(y, (struct command){.kind = CMD_CRON_READ, .cron = {.group = STR("g")}}).cron;
+}
+
+/* --- what time it is --- */
+
+static void time_does_not_go_back_over_a_restart(void **state)
+{
+    Y;
+    instant start = y->now;
+    struct id id = add(y, "q", instant_add(start, (span){HOUR}));
+    y->now.ms += YEAR;
+    yard_settle(y);
+    (void)yard_add(y, "q");
+    y->now = start;
+    yard_crash(y);
+    assert_int_equal(embedded_now(y->b).ms, start.ms + YEAR);
+    assert_int_equal(yard_status(y, id), STATUS_READY);
+}
+
+static void a_clock_that_is_a_little_behind_is_waited_for(void **state)
+{
+    Y;
+    begin(y);
+    instant start = y->now;
+    y->now.ms -= 30 * SECOND;
+    yard_settle(y);
+    assert_int_equal(clock_of(y).ahead.ms, 30 * SECOND);
+    pass(y, 20 * SECOND);
+    assert_int_equal(embedded_now(y->b).ms, start.ms);
+    pass(y, 20 * SECOND);
+    assert_int_equal(embedded_now(y->b).ms, start.ms + 10 * SECOND);
+    assert_int_equal(clock_of(y).ahead.ms, 0);
+}
+
+static void a_clock_that_is_far_behind_is_not_waited_for(void **state)
+{
+    Y;
+    begin(y);
+    instant start = y->now;
+    struct id id = add(y, "q", instant_add(start, (span){10 * SECOND}));
+    y->now.ms -= HOUR;
+    yard_settle(y);
+    instant due;
+    assert_true(backend_next_due(y->b, &due)); /* by the clock that the caller waits by */
+    assert_int_equal(due.ms, y->now.ms + 10 * SECOND);
+    pass(y, 10 * SECOND);
+    assert_int_equal(yard_status(y, id), STATUS_READY);
+    assert_int_equal(clock_of(y).ahead.ms, HOUR);
+    pass(y, 2 * HOUR);
+    assert_int_equal(embedded_now(y->b).ms, start.ms + 2 * HOUR + 10 * SECOND);
+}
+
+static void a_jump_ahead_is_told(void **state)
+{
+    Y;
+    begin(y);
+    pass(y, 10 * HOUR);
+    assert_int_equal(clock_of(y).jump.ms, 0);
+    y->now.ms += HOUR;
+    yard_settle(y);
+    struct clock_state c = clock_of(y);
+    assert_int_equal(c.jump.ms, HOUR);
+    assert_int_equal(c.jumped_at.ms, y->now.ms);
+    assert_int_equal(c.ahead.ms, 0);
+}
+
+/* --- setting it back --- */
+
+struct scene {
+    instant right; /* the time that it is */
+    struct id ready, waiting, asked, leased;
+    uint64_t token;
+};
+
+/* A year too far: jobs come, one fails, one is claimed; then somebody sets the clock right. */
+static struct scene in_the_future(struct yard *y)
+{
+    struct scene s = {.right = y->now};
+    struct answer a = {0};
+    put_cron(y);
+    y->now.ms += YEAR;
+    yard_settle(y);
+    s.waiting = yard_add(y, "fails");
+    struct backend_claim *c = yard_claim(y, "fails", 1, (span){0}, &a);
+    (void)c;
+    yard_settle(y);
+    assert_int_equal(a.count, 1);
+    struct command fail = {.kind = CMD_FAIL};
+    fail.fail.ref = (struct run_ref){.id = s.waiting, .token = a.tokens[0]};
+    fail.fail.retry_at = instant_add(y->now, (span){10 * SECOND});
+    yard_ask(y, fail, &a);
+    assert_ok(a.err);
+    s.leased = yard_add(y, "claims");
+    a = (struct answer){0};
+    yard_claim(y, "claims", 1, (span){0}, &a);
+    yard_settle(y);
+    assert_int_equal(a.count, 1);
+    s.token = a.tokens[0];
+    s.ready = yard_add(y, "q");
+    s.asked = add(y, "q", instant_add(y->now, (span){YEAR}));
+    y->now = s.right;
+    yard_settle(y);
+    return s;
+}
+
+static void check_right(struct yard *y, const struct scene *s)
+{
+    assert_int_equal(state_of(y, s->ready).status, STATUS_READY);
+    assert_int_equal(state_of(y, s->waiting).status, STATUS_SCHEDULED);
+    assert_int_equal(state_of(y, s->waiting).ready_at.ms, s->right.ms + 10 * SECOND);
+    assert_int_equal(state_of(y, s->asked).status, STATUS_SCHEDULED);
+    assert_int_equal(state_of(y, s->asked).ready_at.ms, s->right.ms + 2 * YEAR);
+    assert_int_equal(state_of(y, s->leased).status, STATUS_IN_FLIGHT);
+    assert_int_equal(state_of(y, s->leased).lease_end.ms, s->right.ms + YARD_LEASE.ms);
+    struct cron_clock c = cron_clock(y);
+    assert_int_equal(c.next_at.ms, (s->right.ms / HOUR + 1) * HOUR);
+    assert_true(c.last_at.ms <= y->now.ms);
+}
+
+static void a_reset_mends_what_a_wrong_clock_has_done(void **state)
+{
+    Y;
+    struct scene s = in_the_future(y);
+    assert_int_equal(embedded_now(y->b).ms, s.right.ms + YEAR);
+    struct look l = reset(y);
+    assert_ok(l.err);
+    assert_int_equal(l.reset.from.ms, s.right.ms + YEAR);
+    assert_int_equal(l.reset.to.ms, s.right.ms);
+    assert_true(l.reset.corrected >= 3);
+    check_right(y, &s);
+    yard_crash(y);
+    assert_int_equal(embedded_now(y->b).ms, s.right.ms);
+    check_right(y, &s);
+}
+
+/* Cron entries used to be silent until the wrong time had come. */
+static size_t count_jobs(struct yard *y)
+{
+    struct answer a = {0};
+    yard_ask(y, (struct command){.kind = CMD_COUNT}, &a);
+    return a.count;
+}
+
+static void cron_ticks_by_the_time_that_it_is_set_back_to(void **state)
+{
+    Y;
+    in_the_future(y);
+    assert_ok(reset(y).err);
+    size_t before = count_jobs(y);
+    y->now.ms += HOUR;
+    yard_settle(y);
+    assert_int_equal(count_jobs(y), before + 1);
+}
+
+static void a_reset_goes_on_after_a_crash(void **state)
+{
+    Y;
+    struct scene s = in_the_future(y);
+    /* As the first batch of a reset leaves it. */
+    struct batch batch = {0};
+    struct record_clock record = {s.right, s.right, 0, instant_add(s.right, (span){YEAR}), {0, 0}};
+    record_put_clock(&batch, &record);
+    backend_free(y->b);
+    store_commit(y->store, &batch, true);
+    store_wait(y->store);
+    struct err err;
+    assert_true(store_reap(y->store, &err));
+    assert_ok(err);
+    batch_fini(&batch);
+    struct env env = yard_env(y);
+    assert_ok(embedded_new(&y->settings, &env, &y->b));
+    yard_settle(y);
+    check_right(y, &s);
+}
+
+static void a_reset_on_a_full_disk_changes_nothing(void **state)
+{
+    Y;
+    begin(y);
+    struct scene s = in_the_future(y);
+    yard_faults(y, (struct memory_faults){.fail = ERR_DISK_FULL});
+    struct look l = reset(y);
+    assert_code(l.err, ERR_DISK_FULL);
+    assert_int_equal(embedded_now(y->b).ms, s.right.ms + YEAR);
+    yard_faults(y, (struct memory_faults){0});
+    pass(y, SECOND); /* the store is opened again */
+    assert_int_equal(embedded_now(y->b).ms, s.right.ms + YEAR + SECOND);
+    assert_ok(reset(y).err);
+    check_right(y, &s);
+}
+
+/* What is asked for in between is refused, and what was asked for before is done. */
+static void a_reset_waits_for_what_is_under_way(void **state)
+{
+    Y;
+    struct scene s = in_the_future(y);
+    yard_faults(y, (struct memory_faults){.hold = true});
+    struct answer before = {0}, after = {0};
+    yard_enqueue(y, "q", &before);
+    yard_turn(y);
+    struct look l = {0};
+    struct command c = {.kind = CMD_CLOCK_RESET, .done = on_reply, .ctx = &l};
+    backend_submit(y->b, &c);
+    yard_enqueue(y, "q", &after);
+    yard_turn(y);
+    assert_int_equal(l.came, 0);
+    yard_faults(y, (struct memory_faults){0});
+    memory_release(y->store);
+    yard_settle(y);
+    assert_ok(before.err);
+    assert_code(after.err, ERR_BUSY);
+    assert_int_equal(l.came, 1);
+    assert_ok(l.err);
+    check_right(y, &s);
+    assert_int_equal(yard_status(y, before.ids[0]), STATUS_READY);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(time_does_not_go_back_over_a_restart),
+        TEST(a_clock_that_is_a_little_behind_is_waited_for),
+        TEST(a_clock_that_is_far_behind_is_not_waited_for),
+        TEST(a_jump_ahead_is_told),
+        TEST(a_reset_mends_what_a_wrong_clock_has_done),
+        TEST(cron_ticks_by_the_time_that_it_is_set_back_to),
+        TEST(a_reset_goes_on_after_a_crash),
+        TEST(a_reset_on_a_full_disk_changes_nothing),
+        TEST(a_reset_waits_for_what_is_under_way),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
