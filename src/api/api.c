@@ -132,50 +132,54 @@ static struct err read_strictness(struct api *a, const struct http_request *req)
                     (int)(req->strict.len < 32 ? req->strict.len : 32), req->strict.at);
 }
 
-static void handle(struct api *a, bool admin, struct http_exchange *x,
-                   const struct http_request *req)
+static struct err admit(struct api *a, const struct http_request *req, const struct route *route)
 {
-    const struct route *route;
-    struct route_params params;
-    struct str allow = {0};
-    struct err err = read_strictness(a, req);
-    if (err.code == ERR_OK)
-        err = router_find(routes, sizeof routes / sizeof *routes, admin, req, &route, &params,
-                          &allow);
-    if (err.code == ERR_OK && !route->query && req->query.len)
-        err = check_no_params(req);
-    if (err.code == ERR_OK)
-        err = api_check_body(req);
-    if (err.code == ERR_OK) {
-        route->handle(a, x, req, &params);
-        return;
-    }
-    char extra[128] = "";
-    if (err.code == ERR_BAD_METHOD)
-        snprintf(extra, sizeof extra, "Allow: %.*s\r\n", STR_ARG(allow));
-    api_reply_error(x, &err, extra[0] ? extra : NULL);
+    TRY(read_strictness(a, req));
+    if (!route->query && req->query.len)
+        TRY(check_no_params(req));
+    return api_check_body(req);
 }
 
-static void admit(struct api *a, bool admin, struct http_exchange *x,
-                  const struct http_request *req)
+static void serve(void *ctx, struct http_exchange *x, const struct http_request *req,
+                  const struct route *route, const struct route_params *params)
 {
+    struct api *a = ctx;
     struct http_request json = *req;
     struct err err = err_none();
     if (api_msgpack_mentioned(req))
         err = api_unpack(a, x, req, &json);
     if (err.code == ERR_OK)
-        handle(a, admin, x, &json);
+        err = admit(a, &json, route);
+    if (err.code == ERR_OK)
+        route->handle(a, x, &json, params);
     else
         api_reply_error(x, &err, NULL);
     a->body = (struct str){0};
 }
 
-void api_handle(void *ctx, struct http_exchange *x, const struct http_request *req)
+static void refuse(void *ctx, struct http_exchange *x, const struct http_request *req,
+                   const struct err *err, struct str allow)
 {
-    admit(ctx, false, x, req);
+    char extra[128] = "";
+    struct http_request bare = *req, json;
+    bare.body = (struct str){0};
+    /* For the form of the answer. */
+    if (api_msgpack_mentioned(req)) {
+        struct err ok = api_unpack(ctx, x, &bare, &json);
+        must(ok.code == ERR_OK);
+    }
+    if (err->code == ERR_BAD_METHOD)
+        snprintf(extra, sizeof extra, "Allow: %.*s\r\n", STR_ARG(allow));
+    api_reply_error(x, err, extra[0] ? extra : NULL);
 }
 
-void api_handle_admin(void *ctx, struct http_exchange *x, const struct http_request *req)
+const struct front_end *api_front_end(struct api *a)
 {
-    admit(ctx, true, x, req);
+    a->front_end = (struct front_end){.prefix = "",
+                                      .routes = routes,
+                                      .count = sizeof routes / sizeof *routes,
+                                      .serve = serve,
+                                      .refuse = refuse,
+                                      .ctx = a};
+    return &a->front_end;
 }

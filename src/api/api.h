@@ -8,7 +8,7 @@
 
 #include "backend/backend.h"
 #include "base/sink.h"
-#include "net/http.h"
+#include "net/router.h"
 
 struct api;
 
@@ -44,10 +44,8 @@ void api_free(struct api *a);
 /* Gives up a backup that is under way and waits until nothing of it is left. To be called
  * before the store is closed. */
 void api_stop(struct api *a);
-/* The http_handler of the primary listener, and that of the admin listener, which has all of
- * it and more; ctx is the api. */
-void api_handle(void *ctx, struct http_exchange *x, const struct http_request *req);
-void api_handle_admin(void *ctx, struct http_exchange *x, const struct http_request *req);
+/* To be mounted on a router; valid as long as the api. */
+const struct front_end *api_front_end(struct api *a);
 /* Sends a blank line on every open stream, so that both sides notice a dead peer. */
 void api_heartbeat(struct api *a);
 

@@ -23,6 +23,7 @@ struct api {
     struct str body;     /* the request's own one, while its handler is called */
     struct api_backup *backup;
     struct api_events *events;
+    struct front_end front_end;
 };
 
 /* A request that waits for the backend; lives in the request's arena. */

@@ -1,8 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/router.h"
 
-#include "base/buf.h"
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/must.h"
 #include "base/utf8.h"
+
+/* A segment of the paths of one front end, and what may follow it. */
+struct node {
+    struct str segment;
+    struct node *next;  /* beside it, in its parent */
+    struct node *fixed; /* the first of those that a path names */
+    struct node *param; /* any other segment; NULL: there is none such */
+    const struct route *by_method[HTTP_OTHER];
+};
+
+struct front {
+    const struct front_end *end;
+    struct str prefix;
+    struct node root;
+};
+
+struct router {
+    struct front **fronts; /* the longest prefix first */
+    size_t count;
+};
 
 /* A path and how far it is matched. */
 struct walk {
@@ -26,36 +50,137 @@ static bool is_param(struct str s)
     return s.len > 2 && s.at[0] == '{' && s.at[s.len - 1] == '}';
 }
 
-/* Compares segment by segment. *fixed gets a bit per segment, the first the highest, set
- * where the pattern names it: of two patterns that match, the greater is the closer. */
-static bool matches(const char *pattern, struct str path, unsigned *fixed, struct route_params *raw)
+/* --- the tree --- */
+
+static struct node *find_fixed(const struct node *n, struct str segment)
 {
-    struct walk p = {pattern, pattern + strlen(pattern)};
-    struct walk q = {path.at, path.at + path.len};
-    struct str want, have;
-    unsigned bit = 1u << 31;
-    *fixed = 0;
-    raw->count = 0;
-    while (next_segment(&p, &want)) {
-        if (!next_segment(&q, &have))
-            return false;
-        if (is_param(want)) {
-            if (have.len == 0 || raw->count == ROUTER_PARAMS_MAX)
-                return false;
-            raw->at[raw->count++] = have;
-        } else if (str_eq(want, have)) {
-            *fixed |= bit;
-        } else {
-            return false;
-        }
-        bit >>= 1;
-    }
-    return q.at == q.end;
+    struct node *child = n->fixed;
+    while (child && !str_eq(child->segment, segment))
+        child = child->next;
+    return child;
 }
 
-static bool serves(enum http_method route, enum http_method asked)
+static struct node *add_segment(struct node *n, struct str segment)
 {
-    return route == asked || (route == HTTP_GET && asked == HTTP_HEAD);
+    struct node *child = is_param(segment) ? n->param : find_fixed(n, segment);
+    if (child)
+        return child;
+    child = ALLOC(struct node);
+    child->segment = segment;
+    if (is_param(segment)) {
+        n->param = child;
+    } else {
+        child->next = n->fixed;
+        n->fixed = child;
+    }
+    return child;
+}
+
+static void add_route(struct node *n, const struct route *r)
+{
+    struct walk w = {r->pattern, r->pattern + strlen(r->pattern)};
+    struct str segment;
+    int params = 0;
+    while (next_segment(&w, &segment)) {
+        params += is_param(segment);
+        n = add_segment(n, segment);
+    }
+    must(w.at == w.end && params <= ROUTER_PARAMS_MAX);
+    must(r->method < HTTP_OTHER && !n->by_method[r->method]);
+    n->by_method[r->method] = r;
+}
+
+static void free_nodes(struct node *n)
+{
+    while (n) {
+        struct node *next = n->next;
+        free_nodes(n->fixed);
+        free_nodes(n->param);
+        free(n);
+        n = next;
+    }
+}
+
+struct router *router_new(void)
+{
+    return ALLOC(struct router);
+}
+
+void router_free(struct router *r)
+{
+    if (!r)
+        return;
+    for (size_t i = 0; i < r->count; i++) {
+        free_nodes(r->fronts[i]->root.fixed);
+        free_nodes(r->fronts[i]->root.param);
+        free(r->fronts[i]);
+    }
+    free(r->fronts);
+    free(r);
+}
+
+void router_mount(struct router *r, const struct front_end *f)
+{
+    struct front *front = ALLOC(struct front);
+    size_t at = r->count;
+    front->end = f;
+    front->prefix = str_from(f->prefix);
+    for (size_t i = 0; i < f->count; i++)
+        add_route(&front->root, &f->routes[i]);
+    r->fronts = alloc_resize(r->fronts, (r->count + 1) * sizeof(struct front *));
+    for (; at > 0 && r->fronts[at - 1]->prefix.len < front->prefix.len; at--)
+        r->fronts[at] = r->fronts[at - 1];
+    r->fronts[at] = front;
+    r->count++;
+    for (size_t i = 0; i < r->count; i++)
+        must(i == at || !str_eq(r->fronts[i]->prefix, front->prefix));
+}
+
+/* --- the search --- */
+
+struct search {
+    enum http_method method;
+    bool admin, elsewhere; /* elsewhere: the admin listener has that path */
+    unsigned methods;      /* of the path, a bit each */
+    const struct route *found;
+    struct route_params *params;
+};
+
+static void look(struct search *s, const struct node *n)
+{
+    for (unsigned m = 0; m < HTTP_OTHER; m++) {
+        const struct route *r = n->by_method[m];
+        if (!r)
+            continue;
+        if (r->admin && !s->admin) {
+            s->elsewhere = true;
+            continue;
+        }
+        s->methods |= 1u << m | (m == HTTP_GET ? 1u << HTTP_HEAD : 0);
+        if (m == s->method || (m == HTTP_GET && s->method == HTTP_HEAD))
+            s->found = r;
+    }
+}
+
+/* Goes on to the parameter when what is fixed has not the method: another route may. */
+static void descend(struct search *s, const struct node *n, struct walk w)
+{
+    struct str segment;
+    if (!next_segment(&w, &segment)) {
+        if (w.at == w.end)
+            look(s, n);
+        return;
+    }
+    const struct node *fixed = find_fixed(n, segment);
+    if (fixed)
+        descend(s, fixed, w);
+    if (s->found || !n->param || segment.len == 0)
+        return;
+    int depth = s->params->count++;
+    s->params->at[depth] = segment;
+    descend(s, n->param, w);
+    if (!s->found)
+        s->params->count = depth;
 }
 
 static const char *method_name(enum http_method m)
@@ -90,43 +215,67 @@ static struct err no_route(struct str path, bool elsewhere)
                     path.len < 100 ? (int)path.len : 100, path.at);
 }
 
-struct err router_find(const struct route *routes, int count, bool admin,
-                       const struct http_request *req, const struct route **found,
-                       struct route_params *params, struct str *allow)
+/* Whether the path lies below the prefix: it is it, or goes on with a slash. */
+static bool is_below(struct str path, struct str prefix)
 {
-    const struct route *best = NULL;
-    unsigned best_fixed = 0, methods = 0;
-    bool known = false, elsewhere = false;
-    for (int i = 0; i < count; i++) {
-        unsigned fixed;
-        struct route_params raw;
-        if (!matches(routes[i].pattern, req->path, &fixed, &raw))
-            continue;
-        if (routes[i].admin && !admin) {
-            elsewhere = true;
-            continue;
-        }
-        known = true;
-        methods |= 1u << routes[i].method;
-        if (routes[i].method == HTTP_GET)
-            methods |= 1u << HTTP_HEAD;
-        if (!serves(routes[i].method, req->method) || (best && fixed <= best_fixed))
-            continue;
-        best = &routes[i];
-        best_fixed = fixed;
-        *params = raw;
+    if (path.len < prefix.len || memcmp(path.at, prefix.at, prefix.len) != 0)
+        return false;
+    return prefix.len == 0 || path.len == prefix.len || path.at[prefix.len] == '/';
+}
+
+static const struct front *front_of(const struct router *r, struct str path)
+{
+    for (size_t i = 0; i < r->count; i++)
+        if (is_below(path, r->fronts[i]->prefix))
+            return r->fronts[i];
+    return NULL;
+}
+
+struct err router_find(const struct router *r, bool admin, const struct http_request *req,
+                       struct router_match *m)
+{
+    const struct front *f = front_of(r, req->path);
+    *m = (struct router_match){.front = f ? f->end : NULL};
+    struct search s = {.method = req->method, .admin = admin, .params = &m->params};
+    if (f)
+        descend(&s, &f->root,
+                (struct walk){req->path.at + f->prefix.len, req->path.at + req->path.len});
+    if (!s.methods)
+        return no_route(req->path, s.elsewhere);
+    if (!s.found) {
+        m->allow = list_methods(s.methods, req->arena);
+        return err_make(ERR_BAD_METHOD, "this path has no such method, only %.*s",
+                        STR_ARG(m->allow));
     }
-    if (!known)
-        return no_route(req->path, elsewhere);
-    if (!best) {
-        *allow = list_methods(methods, req->arena);
-        return err_make(ERR_BAD_METHOD, "this path has no such method, only %.*s", STR_ARG(*allow));
-    }
-    for (int i = 0; i < params->count; i++)
-        TRY(router_decode(params->at[i], false, req->arena, &params->at[i]));
-    *found = best;
+    for (int i = 0; i < m->params.count; i++)
+        TRY(router_decode(m->params.at[i], false, req->arena, &m->params.at[i]));
+    m->route = s.found;
     return err_none();
 }
+
+static void dispatch(struct router *r, bool admin, struct http_exchange *x,
+                     const struct http_request *req)
+{
+    struct router_match m;
+    struct err err = router_find(r, admin, req, &m);
+    must(m.front); /* one has the empty prefix */
+    if (err.code == ERR_OK)
+        m.front->serve(m.front->ctx, x, req, m.route, &m.params);
+    else
+        m.front->refuse(m.front->ctx, x, req, &err, m.allow);
+}
+
+void router_handle(void *ctx, struct http_exchange *x, const struct http_request *req)
+{
+    dispatch(ctx, false, x, req);
+}
+
+void router_handle_admin(void *ctx, struct http_exchange *x, const struct http_request *req)
+{
+    dispatch(ctx, true, x, req);
+}
+
+/* --- decoding --- */
 
 static int hex(char c)
 {

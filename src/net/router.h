@@ -2,7 +2,9 @@
 #ifndef NET_ROUTER_H
 #define NET_ROUTER_H
 
-/* Finds the endpoint of a request in one table. */
+/* Finds the endpoint of a request. Front ends are mounted on it, each with its table of routes
+ * below a prefix of its own; the tables become one tree, so that a request costs as many steps as
+ * its path has segments. It is complete before the first request. */
 
 #include "net/http.h"
 
@@ -15,22 +17,51 @@ struct route_params {
 
 struct route {
     enum http_method method;
-    const char *pattern; /* "/jobs/{id}/errors/{attempt}" */
+    const char *pattern; /* "/jobs/{id}/errors/{attempt}"; behind the prefix of its front end */
     void (*handle)(void *ctx, struct http_exchange *x, const struct http_request *req,
                    const struct route_params *params);
     bool query; /* it has parameters, and looks at them itself */
     bool admin; /* only there for who came in by the admin listener */
 };
 
-/* A fixed segment is preferred to a parameter ("/jobs/take" to "/jobs/{id}"), whatever the
- * order of the table. HEAD is answered by GET's route. ERR_NO_ROUTE if no pattern matches,
- * ERR_BAD_METHOD if one does with other methods; then *allow lists them ("GET, DELETE", static
- * or in the arena). A badly percent-encoded path is ERR_BAD_REQUEST. A trailing slash is another
- * path. Unless admin is set, routes of the admin listener count as absent; the sentence of
- * ERR_NO_ROUTE then says where they are. */
-NODISCARD struct err router_find(const struct route *routes, int count, bool admin,
-                                 const struct http_request *req, const struct route **found,
-                                 struct route_params *params, struct str *allow);
+/* What answers requests: an API in its own form, with its own words for what is wrong. */
+struct front_end {
+    const char *prefix; /* "/api/queue/v1"; "": all that no other one has */
+    const struct route *routes;
+    size_t count;
+    /* A request for one of the routes, whose `handle` is its to call. */
+    void (*serve)(void *ctx, struct http_exchange *x, const struct http_request *req,
+                  const struct route *route, const struct route_params *params);
+    /* One that it has no route for: ERR_NO_ROUTE; ERR_BAD_METHOD, then `allow` lists those that
+     * the path has ("GET, DELETE"); ERR_BAD_REQUEST. */
+    void (*refuse)(void *ctx, struct http_exchange *x, const struct http_request *req,
+                   const struct err *err, struct str allow);
+    void *ctx;
+};
+
+struct router;
+struct router *router_new(void);
+void router_free(struct router *r);
+/* f, its routes and its context must outlive the router. No two have the same prefix; no two routes
+ * of one are for the same path and method. */
+void router_mount(struct router *r, const struct front_end *f);
+
+/* The http_handlers of the primary listener, and of the admin listener; ctx is the router. */
+void router_handle(void *ctx, struct http_exchange *x, const struct http_request *req);
+void router_handle_admin(void *ctx, struct http_exchange *x, const struct http_request *req);
+
+/* What these go by. A fixed segment is preferred to a parameter ("/jobs/take" to "/jobs/{id}").
+ * HEAD is answered by GET's route. A badly percent-encoded path is ERR_BAD_REQUEST. A trailing
+ * slash is another path. Unless admin is set, routes of the admin listener count as absent; the
+ * sentence of ERR_NO_ROUTE then says where they are. */
+struct router_match {
+    const struct front_end *front; /* NULL: there is none for such a path at all */
+    const struct route *route;     /* iff there is no error */
+    struct route_params params;
+    struct str allow; /* in the request's arena */
+};
+NODISCARD struct err router_find(const struct router *r, bool admin, const struct http_request *req,
+                                 struct router_match *m);
 
 /* Percent-decodes; '+' becomes a space if plus is set (query strings). Invalid %-sequences and
  * invalid UTF-8 are ERR_BAD_REQUEST. Without anything to decode the result is s itself. */

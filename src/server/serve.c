@@ -58,6 +58,7 @@ struct server {
     struct pool *jq;
     struct backend *backend;
     struct api *api;
+    struct router *router;
     struct listener primary, admin;
     bool stopping;
     int undrained; /* listeners with connections that have not ended */
@@ -426,7 +427,7 @@ static struct err open_listener(struct server *s, const char *host, int64_t port
     http.header_timeout = set->header_timeout;
     http.body_timeout = set->body_timeout;
     http.idle_timeout = set->idle_timeout;
-    return http_server_new(&s->loop, &http, handler, s->api, &out->http);
+    return http_server_new(&s->loop, &http, handler, s->router, &out->http);
 }
 
 /* Two servers of one machine need two ports, and the admin port is one that nobody thinks
@@ -436,7 +437,7 @@ static struct err open_admin(struct server *s)
 {
     const struct settings *set = &s->settings;
     struct err err = open_listener(s, set->admin_host, set->admin_port, &set->admin_tls,
-                                   api_handle_admin, &s->admin);
+                                   router_handle_admin, &s->admin);
     bool taken = err.code == ERR_IO && !(set->admin_tls.cert && !s->admin.tls);
     if (!taken || set->admin_wanted)
         return err;
@@ -447,7 +448,7 @@ static struct err open_admin(struct server *s)
 static struct err open_listeners(struct server *s)
 {
     const struct settings *set = &s->settings;
-    TRY(open_listener(s, set->host, set->port, &set->tls, api_handle, &s->primary));
+    TRY(open_listener(s, set->host, set->port, &set->tls, router_handle, &s->primary));
     return set->no_admin ? err_none() : open_admin(s);
 }
 
@@ -583,6 +584,8 @@ static struct err start(struct server *s)
                                .machine = read_machine,
                                .machine_ctx = s};
     s->api = api_new(s->backend, &api);
+    s->router = router_new();
+    router_mount(s->router, api_front_end(s->api));
     apply_section(s);
     return open_listeners(s);
 }
@@ -630,6 +633,7 @@ int serve_main(int argc, char **argv)
         log_info("stopped");
     if (s.api && s.code == 0)
         api_free(s.api);
+    router_free(s.router);
     settings_free(&s.settings);
     return s.code;
 }

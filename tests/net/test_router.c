@@ -18,21 +18,29 @@ static const struct route routes[] = {
     {HTTP_GET, "/", NULL},
 };
 
-#define COUNT ((int)(sizeof routes / sizeof *routes))
+static const struct front_end front = {"", routes, sizeof routes / sizeof *routes, .ctx = NULL};
 
 struct answer {
     struct err err;
-    const struct route *route;
-    struct route_params params;
-    struct str allow;
+    struct router_match m;
 };
+
+static struct answer ask_of(const struct front_end *const *fronts, size_t count, bool admin,
+                            struct arena *a, enum http_method method, const char *path)
+{
+    struct answer r;
+    struct http_request req = {.method = method, .path = str_from(path), .arena = a};
+    struct router *router = router_new();
+    for (size_t i = 0; i < count; i++)
+        router_mount(router, fronts[i]);
+    r.err = router_find(router, admin, &req, &r.m);
+    router_free(router);
+    return r;
+}
 
 static struct answer ask(struct arena *a, enum http_method method, const char *path)
 {
-    struct answer r = {.allow = {"", 0}};
-    struct http_request req = {.method = method, .path = str_from(path), .arena = a};
-    r.err = router_find(routes, COUNT, false, &req, &r.route, &r.params, &r.allow);
-    return r;
+    return ask_of((const struct front_end *[]){&front}, 1, false, a, method, path);
 }
 
 static void check_found(enum http_method method, const char *path, const char *pattern)
@@ -40,7 +48,7 @@ static void check_found(enum http_method method, const char *path, const char *p
     struct arena a = {0};
     struct answer r = ask(&a, method, path);
     assert_int_equal(r.err.code, ERR_OK);
-    assert_string_equal(r.route->pattern, pattern);
+    assert_string_equal(r.m.route->pattern, pattern);
     arena_fini(&a);
 }
 
@@ -82,9 +90,9 @@ static void params_are_decoded(void **state)
     struct arena a = {0};
     struct answer r = ask(&a, HTTP_GET, "/jobs/a%2Fb+c%C3%A9/errors/1");
     assert_int_equal(r.err.code, ERR_OK);
-    assert_int_equal(r.params.count, 2);
-    assert_true(str_eq(r.params.at[0], STR("a/b+c\303\251")));
-    assert_true(str_eq(r.params.at[1], STR("1")));
+    assert_int_equal(r.m.params.count, 2);
+    assert_true(str_eq(r.m.params.at[0], STR("a/b+c\303\251")));
+    assert_true(str_eq(r.m.params.at[1], STR("1")));
     arena_fini(&a);
 }
 
@@ -104,10 +112,10 @@ static void another_method_is_told_which_there_are(void **state)
     struct arena a = {0};
     struct answer r = ask(&a, HTTP_PUT, "/jobs/abc");
     assert_int_equal(r.err.code, ERR_BAD_METHOD);
-    assert_true(str_eq(r.allow, STR("GET, HEAD, DELETE")));
+    assert_true(str_eq(r.m.allow, STR("GET, HEAD, DELETE")));
     r = ask(&a, HTTP_OTHER, "/jobs/abc/success");
     assert_int_equal(r.err.code, ERR_BAD_METHOD);
-    assert_true(str_eq(r.allow, STR("POST")));
+    assert_true(str_eq(r.m.allow, STR("POST")));
     arena_fini(&a);
 }
 
@@ -116,18 +124,40 @@ static void a_route_of_the_admin_listener_is_only_there(void **state)
     (void)state;
     static const struct route own[] = {{HTTP_POST, "/backup", NULL, .admin = true},
                                        {HTTP_GET, "/jobs", NULL}};
+    static const struct front_end f = {"", own, 2, .ctx = NULL};
+    const struct front_end *fronts[] = {&f};
     struct arena a = {0};
-    struct http_request req = {.method = HTTP_POST, .path = STR("/backup"), .arena = &a};
-    struct answer r = {0};
-    r.err = router_find(own, 2, true, &req, &r.route, &r.params, &r.allow);
+    struct answer r = ask_of(fronts, 1, true, &a, HTTP_POST, "/backup");
     assert_int_equal(r.err.code, ERR_OK);
-    assert_ptr_equal(r.route, &own[0]);
+    assert_ptr_equal(r.m.route, &own[0]);
     for (enum http_method m = HTTP_GET; m <= HTTP_OTHER; m++) {
-        req.method = m;
-        r.err = router_find(own, 2, false, &req, &r.route, &r.params, &r.allow);
+        r = ask_of(fronts, 1, false, &a, m, "/backup");
         assert_int_equal(r.err.code, ERR_NO_ROUTE);
         assert_non_null(strstr(r.err.msg, "only the admin listener"));
     }
+    arena_fini(&a);
+}
+
+static void a_front_end_has_all_below_its_prefix(void **state)
+{
+    (void)state;
+    static const struct route own[] = {{HTTP_GET, "/task/{id}", NULL}, {HTTP_GET, "", NULL}};
+    static const struct front_end f = {"/api/queue/v1", own, 2, .ctx = NULL};
+    const struct front_end *fronts[] = {&front, &f};
+    struct arena a = {0};
+    struct answer r = ask_of(fronts, 2, false, &a, HTTP_GET, "/api/queue/v1/task/x");
+    assert_int_equal(r.err.code, ERR_OK);
+    assert_ptr_equal(r.m.front, &f);
+    assert_true(str_eq(r.m.params.at[0], STR("x")));
+    r = ask_of(fronts, 2, false, &a, HTTP_GET, "/api/queue/v1");
+    assert_ptr_equal(r.m.route, &own[1]);
+    /* What it has not is its own to refuse, in its own words. */
+    r = ask_of(fronts, 2, false, &a, HTTP_GET, "/api/queue/v1/jobs");
+    assert_int_equal(r.err.code, ERR_NO_ROUTE);
+    assert_ptr_equal(r.m.front, &f);
+    r = ask_of(fronts, 2, false, &a, HTTP_GET, "/api/queue/v12/task/x");
+    assert_int_equal(r.err.code, ERR_NO_ROUTE);
+    assert_ptr_equal(r.m.front, &front);
     arena_fini(&a);
 }
 
@@ -163,6 +193,7 @@ int main(void)
         cmocka_unit_test(another_path_has_no_route),
         cmocka_unit_test(another_method_is_told_which_there_are),
         cmocka_unit_test(a_route_of_the_admin_listener_is_only_there),
+        cmocka_unit_test(a_front_end_has_all_below_its_prefix),
         cmocka_unit_test(a_badly_encoded_param_is_a_bad_request),
         cmocka_unit_test(what_needs_no_decoding_is_not_copied),
     };
