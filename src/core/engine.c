@@ -647,9 +647,7 @@ void engine_count(const struct engine *e, struct str queue, uint64_t counts[STAT
             add_counts(q, counts);
         return;
     }
-    for (uint32_t i = 0; i < e->queue_cap; i++)
-        if (e->queues[i])
-            add_counts(e->queues[i], counts);
+    memcpy(counts, e->totals, sizeof e->totals);
 }
 
 static int compare_names(const void *a, const void *b)
@@ -733,8 +731,10 @@ static void check_queue(const struct engine *e, const struct queue *q)
 /* Whoever changes a status without an event is found out here. */
 static void check_totals(const struct engine *e)
 {
-    uint64_t counts[STATUS_COUNT];
-    engine_count(e, (struct str){0}, counts);
+    uint64_t counts[STATUS_COUNT] = {0};
+    for (uint32_t i = 0; i < e->queue_cap; i++)
+        if (e->queues[i])
+            add_counts(e->queues[i], counts);
     for (int s = 0; s < STATUS_COUNT; s++)
         must(counts[s] == e->totals[s]);
 }

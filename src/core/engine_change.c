@@ -98,7 +98,8 @@ struct err engine_patch(struct engine *e, instant now, struct id id, const struc
         return err_make(ERR_UNPROCESSABLE,
                         "the job is %s; only a job that has not ended can change",
                         lifecycle_status_name(seen.state.status));
-    TRY(e->port.load_job(e->port.ctx, id, PORT_STATE | PORT_PAYLOAD, a, &stored, &extent));
+    unsigned payload = p->set & PATCH_FIRST ? PORT_PAYLOAD : 0; /* is written again */
+    TRY(e->port.load_job(e->port.ctx, id, PORT_STATE | payload, a, &stored, &extent));
     struct queue *q = engine_queue_find(e, stored.queue);
     struct live *l = idmap_get(&e->live, id);
     must(q);

@@ -432,9 +432,116 @@ static void the_runs_of_an_unknown_job_are_not_found(void **state)
     assert_code(a.err, ERR_NOT_FOUND);
 }
 
+/* --- what is large --- */
+
+#define MIB ((size_t)1 << 20)
+
+static char *large_text(size_t bytes)
+{
+    char *text = test_malloc(bytes);
+    memset(text, '1', bytes);
+    return text;
+}
+
+/* Jobs with payloads of that size. */
+static void add_large(struct yard *y, int count, size_t bytes)
+{
+    char *payload = large_text(bytes);
+    struct enqueue spec = yard_spec("large");
+    spec.payload = (struct str){payload, bytes};
+    for (int i = 0; i < count; i++) {
+        struct answer a = {0};
+        yard_ask(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &a);
+        assert_ok(a.err);
+    }
+    test_free(payload);
+}
+
+static unsigned turns_of(struct yard *y, struct command c, struct answer *a)
+{
+    *a = (struct answer){0};
+    yard_send(y, c, a);
+    unsigned turns = turns_until(y, a);
+    assert_ok(a->err);
+    return turns;
+}
+
+static void payloads_that_are_not_shown_make_no_scan_slow(void **state)
+{
+    Y;
+    struct answer a;
+    struct str queue = STR("large"), type = STR("none");
+    struct job_filter all = {.queues = &queue, .queue_count = 1};
+    struct job_filter none = {.queues = &queue, .queue_count = 1, .types = &type, .type_count = 1};
+    struct patch light = {.set = PATCH_PRIORITY, .priority = 7};
+    struct patch heavy = {.set = PATCH_RETRY_LIMIT, .retry_limit = 7};
+    add_large(y, 24, MIB);
+    assert_in_range(turns_of(y, (struct command){.kind = CMD_LIST, .list = {none, .limit = 9}}, &a),
+                    1, 3);
+    struct command patch = {.kind = CMD_PATCH_WHERE, .list = {.filter = all, .patch = &light}};
+    assert_in_range(turns_of(y, patch, &a), 1, 3);
+    assert_int_equal(a.count, 24);
+    /* It writes the payloads again: so many of them in a turn as make some megabytes. */
+    patch.list.patch = &heavy;
+    assert_in_range(turns_of(y, patch, &a), 8, 30);
+    assert_int_equal(a.count, 24);
+    struct command list = {.kind = CMD_LIST, .list = {.filter = all, .limit = 100}};
+    assert_in_range(turns_of(y, list, &a), 4, 30);
+    assert_true(a.more && a.count < 24);
+    struct command dry = {.kind = CMD_REMOVE_WHERE,
+                          .list = {.filter = all, .limit = 100, .dry_run = true}};
+    assert_in_range(turns_of(y, dry, &a), 4, 30);
+    assert_int_equal(a.count, 24);
+}
+
+static void a_page_of_runs_ends_before_it_is_too_large(void **state)
+{
+    Y;
+    char *message = large_text(6 * MIB);
+    struct enqueue spec = yard_spec("q");
+    spec.retry_limit = 25;
+    spec.backoff = (struct curve){.shape = CURVE_POWER};
+    struct answer a = {0};
+    yard_ask(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &a);
+    struct id id = a.ids[0];
+    for (int i = 0; i < 4; i++) {
+        struct answer got = {0}, failed = {0};
+        yard_turn_after(y, 100000);
+        yard_claim(y, "q", 1, (span){0}, &got);
+        yard_settle(y);
+        assert_int_equal(got.count, 1);
+        struct command c = {.kind = CMD_FAIL,
+                            .fail = {.ref = {.id = id},
+                                     .retry_at = y->now,
+                                     .failure = {.message = {message, 6 * MIB}, .run_time = {-1}}}};
+        yard_ask(y, c, &failed);
+        assert_ok(failed.err);
+    }
+    test_free(message);
+    for (int failures = 0; failures < 2; failures++) {
+        struct runs_command c = {.id = id, .failures_only = failures, .from = -1, .limit = 10};
+        ask_runs(y, c, &a);
+        assert_int_equal(a.count, 2);
+        assert_true(a.more);
+        c.from = failures ? 2 : 1;
+        ask_runs(y, c, &a);
+        assert_int_equal(a.count, 2);
+        assert_false(a.more);
+        assert_int_equal(a.runs[0].index, 2);
+        c.backwards = true;
+        c.from = failures ? 3 : 2;
+        ask_runs(y, c, &a);
+        assert_int_equal(a.count, 2);
+        assert_int_equal(a.runs[0].index, 1);
+        assert_false(a.more);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(payloads_that_are_not_shown_make_no_scan_slow),
+        TEST(a_page_of_runs_ends_before_it_is_too_large),
         TEST(a_list_pages_through_all_jobs_in_id_order_both_ways),
         TEST(a_full_last_page_says_that_nothing_follows),
         TEST(a_list_over_many_jobs_takes_several_turns),

@@ -153,7 +153,8 @@ struct embedded {
     struct meter *meter;
     struct histogram commit_times, commit_sizes;
     uint64_t commit_bytes;
-    struct buf scratch; /* for reads from the store */
+    struct buf scratch;  /* for reads from the store */
+    uint64_t bytes_read; /* of records, since the start */
 };
 
 struct backend_stream {

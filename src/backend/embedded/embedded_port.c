@@ -23,6 +23,7 @@ struct err embedded_read_key(struct embedded *b, struct record_key key, struct a
         op = batch_find(&b->committing->batch, k);
     if (op) {
         *found = op->value.at != NULL;
+        b->bytes_read += op->value.len;
         if (*found)
             /* The batch being built lives as long as the replies of this turn; the
              * one before it does not. */
@@ -30,6 +31,7 @@ struct err embedded_read_key(struct embedded *b, struct record_key key, struct a
         return err_none();
     }
     TRY(store_get(b->env.store, k, found, &b->scratch));
+    b->bytes_read += *found ? b->scratch.len : 0;
     if (*found)
         *value = arena_copy(a, buf_view(&b->scratch));
     return err_none();

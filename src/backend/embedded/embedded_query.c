@@ -14,6 +14,10 @@
 /* Jobs looked at per turn, for all scans together: about a millisecond of work. */
 #define SLICE 256
 
+/* The same in bytes that are read, and written: a slice ends after the job with which it gets
+ * there. */
+#define SLICE_BYTES ((uint64_t)4 << 20)
+
 /* Payloads of a page; it ends early rather than take more memory. */
 #define PAGE_BYTES_MAX ((size_t)16 << 20)
 
@@ -160,6 +164,15 @@ static struct err change(struct embedded *b, struct scan *scan, struct id id, st
     }
 }
 
+/* Whether the next that matches is to be shown: of a dry run only some, and not too large. The one
+ * that follows a full page is not, it only says that there are more. */
+static bool keeps_next(const struct scan *scan)
+{
+    if (scan->kind != CMD_LIST && (!scan->list.dry_run || scan->bytes >= PAGE_BYTES_MAX))
+        return false;
+    return scan->kept < scan->list.limit;
+}
+
 bool embedded_scan_use(struct embedded *b, struct scan *scan, const struct job *job,
                        struct arena *scratch, struct err *err)
 {
@@ -177,7 +190,7 @@ bool embedded_scan_use(struct embedded *b, struct scan *scan, const struct job *
         return true;
     }
     scan->bytes += keep ? job->payload.len : 0;
-    if (keep && scan->kept < scan->list.limit)
+    if (keeps_next(scan))
         scan->jobs[scan->kept++] = *job;
     else if (!keep && scan->kind != CMD_COUNT)
         *err = change(b, scan, job->id, scratch);
@@ -189,7 +202,7 @@ struct err embedded_scan_read(struct embedded *b, struct scan *scan, struct id i
                               struct arena *scratch, struct job *job, bool *wanted)
 {
     struct job_extent extent;
-    bool keep = scan->kind == CMD_LIST || (scan->list.dry_run && scan->kept < scan->list.limit);
+    bool keep = keeps_next(scan);
     struct err err = engine_read(b->engine, b->now, id, scan->chunk != NULL, scratch, job, &extent);
     *wanted = false;
     if (err.code == ERR_OK)
@@ -238,6 +251,11 @@ static struct err look_at(struct embedded *b, struct scan *scan, struct id id,
     return err;
 }
 
+static uint64_t work_done(const struct embedded *b)
+{
+    return b->bytes_read + b->building->batch.bytes;
+}
+
 static struct err walk_on(struct embedded *b, struct scan *scan, struct arena *scratch)
 {
     struct walk w;
@@ -245,7 +263,10 @@ static struct err walk_on(struct embedded *b, struct scan *scan, struct arena *s
     struct err err = err_none();
     walk_open(&w, b, scan);
     uint32_t most = scan->list.look_max;
+    uint64_t began = work_done(b);
     for (int i = 0; i < SLICE && !scan->ended && err.code == ERR_OK; i++) {
+        if (work_done(b) - began >= SLICE_BYTES)
+            break;
         if (scan->chunk && embedded_chunk_is_due(scan))
             break;
         if (!walk_next(&w, &next)) {
@@ -482,6 +503,37 @@ static bool add_run(const struct runs_command *c, struct reply *r, const struct 
     return false;
 }
 
+/* What a page of runs may have of what failures say; it ends early rather than take more. */
+static size_t bytes_of(const struct run *run)
+{
+    const struct failure *f = &run->failure;
+    return f->message.len + f->backtrace.len + f->termination_message.len + f->pod_error.len;
+}
+
+/* The first that may be wanted. A failure counts as many attempts as there were runs, or fewer. */
+static uint32_t first_run(const struct runs_command *c, uint32_t count)
+{
+    if (c->backwards)
+        return c->from < 0 || c->failures_only || c->from > count ? count : (uint32_t)c->from;
+    int64_t from = c->from < 0 ? 0 : c->from + !c->failures_only;
+    return from > count ? count : (uint32_t)from;
+}
+
+/* One that has ended. Those that are passed over take no memory. */
+static struct err look_at_run(struct embedded *b, const struct runs_command *c, uint32_t index,
+                              struct arena *a, struct run *run, bool *wanted)
+{
+    struct arena scratch = {0};
+    struct err err = embedded_load_run(b, c->id, index, &scratch, run);
+    *wanted = err.code == ERR_OK && is_wanted(c, run);
+    struct run passed = {.index = run->index, .attempt = run->attempt};
+    arena_fini(&scratch);
+    if (*wanted)
+        return embedded_load_run(b, c->id, index, a, run);
+    *run = passed;
+    return err;
+}
+
 void embedded_runs(struct embedded *b, const struct command *command, struct reply *r)
 {
     const struct runs_command *c = &command->runs;
@@ -498,17 +550,20 @@ void embedded_runs(struct embedded *b, const struct command *command, struct rep
     r->runs = arena_get(a, (c->limit < count ? c->limit : count) * sizeof *r->runs + 1);
     run.worker = has_live ? arena_copy(a, run.worker) : (struct str){0};
     struct run live = run;
-    bool full = false;
-    for (uint32_t i = 0; i < count && !full; i++) {
-        uint32_t index = c->backwards ? count - 1 - i : i;
-        if (index == extent.runs_ended) {
-            full = add_run(c, r, &live);
-            continue;
-        }
-        r->err = embedded_load_run(b, c->id, index, a, &run);
+    size_t bytes = 0;
+    uint32_t at = first_run(c, count);
+    for (bool full = false; !full && (c->backwards ? at > 0 : at < count);) {
+        uint32_t index = c->backwards ? --at : at++;
+        bool wanted = false;
+        run = live;
+        r->err =
+            index < extent.runs_ended ? look_at_run(b, c, index, a, &run, &wanted) : err_none();
         if (r->err.code != ERR_OK)
             return;
-        full = add_run(c, r, &run);
+        bytes += wanted ? bytes_of(&run) : 0;
+        bool fits = r->count == 0 || bytes <= PAGE_BYTES_MAX;
+        r->more |= !fits;
+        full = !fits || add_run(c, r, &run);
     }
 }
 
