@@ -161,7 +161,8 @@ static uint64_t sum_events(const struct meter_queue *q, unsigned events)
     return n;
 }
 
-/* The next row that is in use, from row on; the shared one only if anything was put there. */
+/* The next row that is in use, from row on; the shared one as soon as a queue could be put there,
+ * so that what it counts begins at zero. */
 static bool next_row(const struct backend_meter *r, uint32_t *row)
 {
     const struct meter *m = r->counts;
@@ -169,10 +170,7 @@ static bool next_row(const struct backend_meter *r, uint32_t *row)
         *row = m->queues_max;
     if (*row < m->queues_max)
         return true;
-    uint64_t any = sum_events(&m->queues[m->queues_max], ~0u);
-    for (int s = 0; s < STATUS_COUNT; s++)
-        any += r->jobs[m->queues_max][s];
-    return *row == m->queues_max && any;
+    return *row == m->queues_max && m->queue_count == m->queues_max;
 }
 
 static void add_queues(struct text *t, const struct backend_meter *r)
@@ -195,6 +193,77 @@ static void add_queues(struct text *t, const struct backend_meter *r)
                        (double)sum_events(&r->counts->queues[row], event_counters[i].events));
         }
     }
+}
+
+/* A number of each queue; of the shared row only where it means something. */
+static void queue_numbers(struct text *t, const struct backend_meter *r, const char *name,
+                          const char *type, const char *help, bool shared,
+                          double (*get)(const struct backend_meter *r, uint32_t row))
+{
+    family(t, name, type, help);
+    for (uint32_t row = 0; next_row(r, &row) && (shared || row < r->counts->queues_max); row++) {
+        sample_begin(t, strcmp(type, "counter") == 0 ? "_total" : "");
+        label(t, 0, "queue", name_of(r->counts, row));
+        sample_end(t, true, get(r, row));
+    }
+}
+
+static double lost_of(const struct backend_meter *r, uint32_t row)
+{
+    return (double)r->counts->queues[row].lost;
+}
+
+static double expired_of(const struct backend_meter *r, uint32_t row)
+{
+    return (double)r->counts->queues[row].expired;
+}
+
+static double oldest_of(const struct backend_meter *r, uint32_t row)
+{
+    return (double)r->queues[row].oldest_ready.ms / 1000;
+}
+
+static double paused_of(const struct backend_meter *r, uint32_t row)
+{
+    return r->queues[row].paused;
+}
+
+static double concurrency_of(const struct backend_meter *r, uint32_t row)
+{
+    uint32_t most = r->queues[row].concurrency;
+    return most ? most : (double)INFINITY;
+}
+
+/* Sum and count alone: a histogram of each queue would be most of what is sent. */
+static void add_waits(struct text *t, const struct backend_meter *r)
+{
+    family(t, "tenax_queue_wait_seconds", "summary",
+           "Time between a job's becoming ready and its being handed to a worker, by queue.");
+    for (uint32_t row = 0; next_row(r, &row); row++) {
+        const struct meter_queue *q = &r->counts->queues[row];
+        const double values[] = {(double)q->waited_ms / 1000, (double)q->waits};
+        static const char *const suffixes[] = {"_sum", "_count"};
+        for (int i = 0; i < 2; i++) {
+            sample_begin(t, suffixes[i]);
+            label(t, 0, "queue", name_of(r->counts, row));
+            sample_end(t, true, values[i]);
+        }
+    }
+}
+
+static void add_watched(struct text *t, const struct backend_meter *r)
+{
+    queue_numbers(t, r, "tenax_runs_lost", "counter",
+                  "Runs that ended as the stream of their worker broke.", true, lost_of);
+    queue_numbers(t, r, "tenax_leases_expired", "counter",
+                  "Runs that ended as their lease was not renewed.", true, expired_of);
+    queue_numbers(t, r, "tenax_queue_oldest_ready_seconds", "gauge",
+                  "How long the oldest ready job waits; 0 if there is none.", true, oldest_of);
+    queue_numbers(t, r, "tenax_queue_paused", "gauge", "Whether the queue is paused.", false,
+                  paused_of);
+    queue_numbers(t, r, "tenax_queue_concurrency", "gauge",
+                  "Most jobs in flight that the queue may have.", false, concurrency_of);
+    add_waits(t, r);
 }
 
 static void add_times(struct text *t, const struct meter *m)
@@ -248,6 +317,8 @@ static void add_store(struct text *t, const struct backend_meter *r)
     gauge(t, "tenax_store_bytes", "Size of the store on the disk.", (double)r->disk_bytes);
     gauge(t, "tenax_disk_free_bytes", "Room on the disk of the root directory.",
           (double)r->disk_free);
+    gauge(t, "tenax_disk_reserve_bytes", "With less room on the disk no jobs are accepted.",
+          (double)r->disk_reserve);
     gauge(t, "tenax_writable", "Whether new jobs are accepted; 0 while the disk is full.",
           r->writable);
     gauge(t, "tenax_index_bytes", "Memory for the index of waiting jobs.",
@@ -362,6 +433,7 @@ static void on_meter(void *ctx, const struct reply *r)
     struct text t = {.b = &a->scratch, .open_metrics = c->open_metrics};
     t.b->len = 0;
     add_queues(&t, r->meter);
+    add_watched(&t, r->meter);
     add_times(&t, r->meter->counts);
     add_policies(&t, r->meter->counts);
     add_store(&t, r->meter);

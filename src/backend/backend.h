@@ -26,14 +26,22 @@
 extern const struct histogram_scale backend_commit_times, backend_commit_sizes;
 
 /* What GET /metrics tells of. */
+struct backend_queue {
+    bool paused;
+    uint32_t concurrency; /* 0: any number */
+    span oldest_ready;    /* how long its oldest ready job waits; 0: there is none */
+};
+
 struct backend_meter {
     const struct meter *counts;
     const uint64_t (*jobs)[STATUS_COUNT]; /* by the rows of counts->queues, the shared one last */
+    const struct backend_queue *queues;   /* likewise; of the shared one only the oldest counts */
     struct histogram commit_times, commit_sizes;
     uint64_t commit_bytes; /* of keys and values, all in all */
     bool writable;
     uint64_t disk_bytes;
-    int64_t disk_free; /* bytes */
+    int64_t disk_free;     /* bytes */
+    uint64_t disk_reserve; /* bytes; with less room nothing new is stored */
     struct engine_memory memory;
     uint64_t streams, claims; /* that wait for jobs */
     uint64_t newest_event;

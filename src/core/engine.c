@@ -673,14 +673,6 @@ void engine_each_queue(const struct engine *e, struct arena *a,
         each(ctx, names[i]);
 }
 
-void engine_each_count(const struct engine *e,
-                       void (*each)(void *ctx, struct str name, const uint64_t *counts), void *ctx)
-{
-    for (uint32_t i = 0; i < e->queue_cap; i++)
-        if (e->queues[i])
-            each(ctx, e->queues[i]->name, e->queues[i]->counts);
-}
-
 struct engine_memory engine_memory(const struct engine *e)
 {
     struct engine_memory m = {

@@ -239,9 +239,18 @@ void engine_count(const struct engine *e, struct str queue, uint64_t counts[STAT
 void engine_each_queue(const struct engine *e, struct arena *a,
                        void (*each)(void *ctx, struct str name), void *ctx);
 
-/* The same in no order, with the counts. */
-void engine_each_count(const struct engine *e,
-                       void (*each)(void *ctx, struct str name, const uint64_t *counts), void *ctx);
+/* What operators watch of a queue; borrowed for the call. */
+struct queue_watch {
+    struct str name;
+    const uint64_t *counts; /* by status */
+    bool paused;
+    uint32_t concurrency; /* most jobs in flight; 0: any number */
+    instant
+        oldest_ready; /* since when the oldest of its ready jobs is ready; none: there are none */
+};
+/* All queues, in no order; of the first thousand or so it is known which job is the oldest. */
+void engine_watch(struct engine *e, instant now,
+                  void (*each)(void *ctx, const struct queue_watch *w), void *ctx);
 
 /* The number that the next event will get. */
 uint64_t engine_next_event(const struct engine *e);

@@ -99,10 +99,13 @@ static struct job_extent extent_of(const struct live *l)
 }
 
 static void tell(struct engine *e, instant now, const struct live *l, enum event event,
-                 const struct job_state *s, const struct ruling *ruling, bool removed)
+                 enum outcome outcome, const struct job_state *s, const struct ruling *ruling,
+                 bool removed)
 {
     struct job_event ev = engine_live_event(e, event, l);
     ev.reason = s->reason;
+    ev.lost = outcome == OUTCOME_LOST;
+    ev.expired = outcome == OUTCOME_EXPIRED;
     if (event == EVENT_RETRY || event == EVENT_RETRY_NOW)
         ev.ready_at = s->ready_at;
     if (ruling)
@@ -118,7 +121,7 @@ static void finish(struct engine *e, instant now, struct live *l, enum event eve
 {
     s->status = lifecycle_move(STATUS_IN_FLIGHT, event);
     must(lifecycle_is_terminal(s->status));
-    tell(e, now, l, event, s, ruling, retention.ms <= 0);
+    tell(e, now, l, event, run->outcome, s, ruling, retention.ms <= 0);
     engine_depend_ended(e, l->id, s->status == STATUS_COMPLETED ? DEPEND_COMPLETED : DEPEND_DEAD);
     struct id id = l->id;
     struct queue *q = l->queue;
@@ -267,7 +270,7 @@ static void fail(struct engine *e, instant now, struct live *l, const struct ver
         uint32_t type = l->type;
         s.status = lifecycle_move(STATUS_IN_FLIGHT, event);
         engine_gang_back(e, now, id, s.ready_at, &s.extras);
-        tell(e, now, l, event, &s, &v->ruling, false);
+        tell(e, now, l, event, outcome, &s, &v->ruling, false);
         e->port.put_run(e->port.ctx, id, &run);
         e->port.put_state(e->port.ctx, id, &s);
         engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT, s.status);
@@ -440,7 +443,7 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
     struct id id = l->id;
     struct queue *q = l->queue;
     uint32_t type = l->type;
-    tell(e, now, l, EVENT_RETURN, &s, NULL, false);
+    tell(e, now, l, EVENT_RETURN, outcome, &s, NULL, false);
     if (s.status == STATUS_SCHEDULED)
         tell_put_off(e, now, l, s.ready_at);
     e->port.put_run(e->port.ctx, id, &run);

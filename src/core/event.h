@@ -40,6 +40,7 @@ struct job_event {
     struct str worker; /* of the run */
     struct str reason; /* in words, or empty */
     struct ruling ruling; /* of a failure */
+    bool lost, expired;   /* a run ended with its stream broken, or its lease over. Not kept */
 };
 
 /* How far scheduled jobs that became ready were told of: up to this ready_at and id. */

@@ -65,18 +65,24 @@ static void count_retry(struct meter *m, const struct ruling *r)
 
 void meter_event(struct meter *m, const struct job_event *ev)
 {
-    meter_queue(m, ev->queue)->events[ev->event]++;
+    struct meter_queue *q = meter_queue(m, ev->queue);
+    q->events[ev->event]++;
+    q->lost += ev->lost;
+    q->expired += ev->expired;
     if (ev->event == EVENT_RETRY || ev->event == EVENT_RETRY_NOW)
         count_retry(m, &ev->ruling);
     if (!instant_is_set(ev->since))
         return;
     /* An id keeps the time at which it was made, also if that clock was wrong. */
     int64_t took = ev->at.ms > ev->since.ms ? ev->at.ms - ev->since.ms : 0;
-    if (ev->event == EVENT_DUE)
+    if (ev->event == EVENT_DUE) {
         histogram_add(&m->lateness, &meter_times, took);
-    else if (ev->event == EVENT_TAKE)
+    } else if (ev->event == EVENT_TAKE) {
         histogram_add(&m->waits, &meter_times, took);
-    else if (ev->from == STATUS_IN_FLIGHT && ev->event != EVENT_POSTPONE)
+        q->waited_ms += (uint64_t)took;
+        q->waits++;
+    } else if (ev->from == STATUS_IN_FLIGHT && ev->event != EVENT_POSTPONE) {
         histogram_add(ev->event == EVENT_SUCCEED ? &m->runs_good : &m->runs_bad, &meter_times,
                       took);
+    }
 }

@@ -21,6 +21,8 @@ extern const struct histogram_scale meter_times;
 struct meter_queue {
     struct str name; /* owned by the meter; of the last row: empty */
     uint64_t events[EVENT_COUNT];
+    uint64_t lost, expired;    /* runs */
+    uint64_t waited_ms, waits; /* of those in meter.waits, all in all */
 };
 
 struct meter_rule {

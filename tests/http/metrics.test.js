@@ -384,6 +384,42 @@ describe('the format', () => {
     });
 });
 
+describe('what is watched of a queue', () => {
+    const server = useServer({ args: ['--metrics-queues', '2'] });
+    const of = (samples, name, queue) => value(samples, `${name}{queue="${queue}"}`);
+
+    it('is_since_when_its_oldest_ready_job_waits_and_what_holds_it', async () => {
+        await server.enqueue({ queue: 'a', priority: 5 });
+        await server.enqueue({ queue: 'a', priority: 9 });
+        await server.patch('/queues/a', { paused: true, concurrency: 3 });
+        await server.enqueue({ queue: 'b', ready_at: Date.now() + 3600000 });
+        await until(async () =>
+            of(await scrape(server), 'tenax_queue_oldest_ready_seconds', 'a') > 0.01);
+        const m = await scrape(server);
+        assert.equal(of(m, 'tenax_queue_oldest_ready_seconds', 'b'), 0);
+        assert.deepEqual(['a', 'b'].map((q) => of(m, 'tenax_queue_paused', q)), [1, 0]);
+        assert.deepEqual(['a', 'b'].map((q) => of(m, 'tenax_queue_concurrency', q)), [3, Infinity]);
+    });
+
+    it('is_who_was_lost_and_how_long_jobs_waited', async () => {
+        const stream = await server.take('?queue=b');
+        await server.enqueue({ queue: 'b' });
+        await stream.next();
+        assert.equal(of(await scrape(server), 'tenax_runs_lost_total', 'b'), 0);
+        stream.close();
+        await until(async () => of(await scrape(server), 'tenax_runs_lost_total', 'b') === 1);
+        assert.equal(of(await scrape(server), 'tenax_leases_expired_total', 'b'), 0);
+        await server.claimOne('b', { lease_ms: 100 });
+        await until(async () => of(await scrape(server), 'tenax_leases_expired_total', 'b') === 1);
+        assert.ok(of(await scrape(server), 'tenax_queue_wait_seconds_count', 'b') >= 1);
+    });
+
+    it('begins_at_zero_for_those_that_share_a_row', async () => {
+        // The rows are taken: what the others do is counted from now on.
+        assert.equal(of(await scrape(server), 'tenax_jobs_dead_total', '(other)'), 0);
+    });
+});
+
 describe('what is made of them', () => {
     const server = useServer();
     const families = new Map(); // name → type
@@ -394,7 +430,8 @@ describe('what is made of them', () => {
         const { text } = await server.get('/metrics');
         for (const [, name, type] of text.matchAll(/^# TYPE (\S+) (\S+)$/gm)) {
             families.set(name, type);
-            for (const suffix of type === 'histogram' ? ['_bucket', '_sum', '_count'] : [''])
+            const suffixes = { histogram: ['_bucket', '_sum', '_count'], summary: ['_sum', '_count'] };
+            for (const suffix of suffixes[type] ?? [''])
                 names.add(name + suffix);
         }
     });

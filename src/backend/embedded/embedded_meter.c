@@ -30,15 +30,24 @@ void embedded_meter_durable(struct embedded *b, const struct turn *t)
 struct rows {
     struct meter *meter;
     uint64_t (*jobs)[STATUS_COUNT];
+    struct backend_queue *queues;
+    instant now;
 };
 
 /* A queue may have had no event since the start: it gets its row now. */
-static void add_counts(void *ctx, struct str name, const uint64_t *counts)
+static void add_queue(void *ctx, const struct queue_watch *w)
 {
     struct rows *rows = ctx;
-    uint64_t *row = rows->jobs[meter_queue(rows->meter, name) - rows->meter->queues];
+    ptrdiff_t row = meter_queue(rows->meter, w->name) - rows->meter->queues;
+    struct backend_queue *q = &rows->queues[row];
     for (int s = 0; s < STATUS_COUNT; s++)
-        row[s] += counts[s];
+        rows->jobs[row][s] += w->counts[s];
+    q->paused = w->paused;
+    q->concurrency = w->concurrency;
+    int64_t waits =
+        instant_is_set(w->oldest_ready) ? instant_diff(rows->now, w->oldest_ready).ms : 0;
+    if (waits > q->oldest_ready.ms)
+        q->oldest_ready.ms = waits;
 }
 
 static uint64_t count_list(const struct list *all)
@@ -54,21 +63,24 @@ void embedded_meter(struct embedded *b, const struct command *c, struct reply *r
     (void)c;
     struct arena *a = &b->building->arena;
     struct backend_meter *out = arena_get(a, sizeof *out);
-    struct rows rows = {.meter = b->meter};
+    struct rows rows = {.meter = b->meter, .now = b->now};
     size_t size = (b->meter->queues_max + 1) * sizeof *rows.jobs;
     rows.jobs = arena_get(a, size);
     memset(rows.jobs, 0, size);
-    engine_each_count(b->engine, add_counts, &rows);
+    rows.queues = arena_zero(a, (b->meter->queues_max + 1) * sizeof *rows.queues);
+    engine_watch(b->engine, b->now, add_queue, &rows);
     embedded_check_space(b);
     *out = (struct backend_meter){
         .counts = b->meter,
         .jobs = (const uint64_t(*)[STATUS_COUNT])rows.jobs,
+        .queues = rows.queues,
         .commit_times = b->commit_times,
         .commit_sizes = b->commit_sizes,
         .commit_bytes = b->commit_bytes,
         .writable = embedded_refuse_to_store(b, CMD_ENQUEUE).code == ERR_OK,
         .disk_bytes = store_disk_bytes(b->env.store),
         .disk_free = b->free_space,
+        .disk_reserve = b->settings.min_free_space,
         .memory = engine_memory(b->engine),
         .streams = count_list(&b->streams),
         .claims = count_list(&b->claims),
