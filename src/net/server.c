@@ -287,6 +287,13 @@ static void warn_of_accept(struct http_server *s, int status)
 
 /* Where no file descriptor is left, libuv accepts and drops connections with one it keeps in
  * reserve, so that this is not called again and again for the same one. */
+/* Where few files may be open those who are told that are few, too. */
+static int refused_max(const struct http_server *s)
+{
+    int some = 8 + s->settings.connections_max / 4;
+    return some < REFUSED_MAX ? some : REFUSED_MAX;
+}
+
 static void on_connection(uv_stream_t *listener, int status)
 {
     struct http_server *s = listener->data;
@@ -295,7 +302,7 @@ static void on_connection(uv_stream_t *listener, int status)
         return;
     }
     bool full = s->conns.count >= s->settings.connections_max;
-    bool crowded = s->conns.count >= s->settings.connections_max + REFUSED_MAX;
+    bool crowded = s->conns.count >= s->settings.connections_max + refused_max(s);
     struct conn *c = conn_accept(&s->conns, listener, &http1_conn);
     s->stats.accepted += c != NULL;
     if (c && crowded)

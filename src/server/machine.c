@@ -6,8 +6,10 @@
 
 #include "base/log.h"
 
-/* Files besides connections: tables of the store, clients that are told that there are too many,
- * those of the admin listener, which are few, and our own. */
+#define STORE_FILES       512
+#define ADMIN_CONNECTIONS 64
+/* Besides connections: tables of the store, clients of both listeners that are told that there are
+ * too many, clients of the admin listener, and our own with logs and helpers. */
 #define OTHER_FILES 800
 
 static uint64_t count_fds(void)
@@ -41,25 +43,41 @@ void machine_read(struct api_machine *m)
     m->open_fds = count_fds();
 }
 
-int64_t machine_fit_connections(int64_t wanted, bool asked_for)
+static rlim_t raise_limit(rlim_t need)
 {
     struct rlimit files;
-    const rlim_t need = (rlim_t)wanted + OTHER_FILES;
-    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= need)
-        return wanted;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0)
+        return need;
     rlim_t before = files.rlim_cur;
+    if (before >= need)
+        return before;
     files.rlim_cur = files.rlim_max < need ? files.rlim_max : need;
-    if (setrlimit(RLIMIT_NOFILE, &files) != 0)
-        files.rlim_cur = before;
-    if (files.rlim_cur >= need)
-        return wanted;
-    int64_t room = (int64_t)files.rlim_cur - OTHER_FILES;
-    int64_t fit = room > 0 ? room : (int64_t)files.rlim_cur / 4 + 1;
-    fit = fit < wanted ? fit : wanted;
+    return setrlimit(RLIMIT_NOFILE, &files) == 0 ? files.rlim_cur : before;
+}
+
+static int64_t least(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+struct machine_files machine_share_files(int64_t wanted, bool asked_for)
+{
+    struct machine_files share = {wanted, least(wanted, ADMIN_CONNECTIONS), STORE_FILES};
+    int64_t limit = (int64_t)raise_limit((rlim_t)wanted + OTHER_FILES);
+    int64_t room = limit - OTHER_FILES;
+    if (room >= wanted)
+        return share;
+    if (room <= 0) {
+        /* A quarter for each, and the last for the rest. */
+        room = limit / 4 + 1;
+        share.store = (int)(limit / 4);
+        share.admin_connections = least(share.admin_connections, limit / 16 + 1);
+    }
+    share.connections = least(room, wanted);
     log_write(
         asked_for ? LOG_WARN : LOG_INFO,
         "this process may open %llu files, so it serves at most %lld clients at the same time, "
         "not %lld (--max-connections); `ulimit -Hn` has the limit",
-        (unsigned long long)files.rlim_cur, (long long)fit, (long long)wanted);
-    return fit;
+        (unsigned long long)limit, (long long)share.connections, (long long)wanted);
+    return share;
 }

@@ -8,9 +8,16 @@
 
 /* Fills in memory, processor time and file descriptors; what cannot be had stays 0. */
 void machine_read(struct api_machine *m);
-/* Lets the process open as many files as that many connections take, as far as it may be let;
- * returns how many of them there is room for. If that is not all the log says so, as a warning
- * if someone asked for that many. */
-int64_t machine_fit_connections(int64_t wanted, bool asked_for);
+/* Who may have how many files open. What the store and its logs need is set aside first. */
+struct machine_files {
+    int64_t connections; /* of the primary listener */
+    int64_t admin_connections;
+    int store; /* tables that it keeps open */
+};
+
+/* Lets the process open as many files as that many connections take, as far as it may be let, and
+ * shares them out. If there is no room for all connections the log says so, as a warning if someone
+ * asked for that many. */
+struct machine_files machine_share_files(int64_t wanted, bool asked_for);
 
 #endif

@@ -39,7 +39,7 @@ struct listener {
 
 struct server {
     struct settings settings;
-    int64_t connections_max; /* of each listener */
+    struct machine_files files;
     uv_loop_t loop;
     uv_async_t wake;     /* the commit thread: a batch is done */
     uv_check_t after_io; /* a turn of the backend after every round of I/O */
@@ -352,6 +352,7 @@ static struct err open_store(struct server *s)
 {
     struct rocks_settings rocks = {.dir = s->settings.root_dir,
                                    .cache_bytes = s->settings.cache_size,
+                                   .files_max = s->files.store,
                                    .lossy = s->settings.commit_mode == SETTINGS_BUFFERED,
                                    .notify = notify,
                                    .ctx = s};
@@ -423,7 +424,8 @@ static struct err open_listener(struct server *s, const char *host, int64_t port
     http.allowed_hosts = set->allowed_hosts;
     http.streams_max = (int)set->max_streams;
     http.body_max = set->max_body;
-    http.connections_max = (int)s->connections_max;
+    bool is_admin = out == &s->admin;
+    http.connections_max = (int)(is_admin ? s->files.admin_connections : s->files.connections);
     http.header_timeout = set->header_timeout;
     http.body_timeout = set->body_timeout;
     http.idle_timeout = set->idle_timeout;
@@ -571,7 +573,7 @@ static struct err start(struct server *s)
     TRY(check_host(set, set->host, &set->tls));
     if (!set->no_admin)
         TRY(check_host(set, set->admin_host, &set->admin_tls));
-    s->connections_max = machine_fit_connections(set->max_connections, set->connections_wanted);
+    s->files = machine_share_files(set->max_connections, set->connections_wanted);
     TRY(open_store(s));
     s->zones = zones_new();
     open_jq(s);

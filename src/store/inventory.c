@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/inventory.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -286,6 +287,51 @@ struct err inventory_check(const char *dir, bool lossy, bool *damaged)
         err = check_against(dir, found, inv, lossy);
     *damaged = inv->damaged;
     free(inv);
+    return err;
+}
+
+/* --- a root directory that is none yet --- */
+
+/* What a first start that was cut off, its log, or the operating system may have left. */
+static bool is_ours(const char *name)
+{
+    static const char *const begin[] = {"LOCK",     "LOG",      "MANIFEST-",  "OPTIONS-",
+                                        "IDENTITY", "snapshot", "lost+found", INVENTORY_FILE};
+    const char *dot = strrchr(name, '.');
+    for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
+        if (strncmp(name, begin[i], strlen(begin[i])) == 0)
+            return true;
+    return name[0] == '.' || strcmp(name, "log") == 0 || (dot && strcmp(dot, ".dbtmp") == 0);
+}
+
+NODISCARD static struct err check_entry(const char *dir, const char *name)
+{
+    const char *dot = strrchr(name, '.');
+    bool digits = name[0] >= '0' && name[0] <= '9';
+    if (digits && dot && (strcmp(dot, ".log") == 0 || strcmp(dot, ".sst") == 0))
+        return err_make(ERR_CORRUPT,
+                        "%.150s has %.60s, but its file CURRENT is missing: restore a backup", dir,
+                        name);
+    if (is_ours(name))
+        return err_none();
+    return err_make(ERR_USAGE,
+                    "%.150s is no root directory, and not empty: it holds '%.60s'; name another "
+                    "folder, which is made",
+                    dir, name);
+}
+
+struct err inventory_check_new(const char *dir)
+{
+    struct rocks_manifest m;
+    TRY(rocks_manifest_find(dir, &m));
+    DIR *d = m.number ? NULL : opendir(dir);
+    if (!d)
+        return m.number ? err_none() : folder_error("read", dir);
+    struct err err = err_none();
+    const struct dirent *entry;
+    while (err.code == ERR_OK && (entry = readdir(d)))
+        err = check_entry(dir, entry->d_name);
+    closedir(d);
     return err;
 }
 

@@ -45,6 +45,10 @@ NODISCARD struct err inventory_read(const char *dir, bool *found, struct invento
  * says. ERR_CORRUPT says what is missing or damaged and what to do; ERR_IO, ERR_VERSION. */
 NODISCARD struct err inventory_check(const char *dir, bool lossy, bool *damaged);
 
+/* Whether a store may be made in dir, where there is none: not if something is in it that is not
+ * ours, or tables or logs whose CURRENT is gone. ERR_USAGE, ERR_CORRUPT, ERR_IO. */
+NODISCARD struct err inventory_check_new(const char *dir);
+
 /* Writes the inventory of a root directory in use. */
 struct inventory_writer;
 /* Makes the file if there is none. ERR_DISK_FULL, ERR_IO, ERR_CORRUPT. */

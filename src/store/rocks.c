@@ -40,6 +40,8 @@
 /* Each start begins a log; of so many small ones a table is made. */
 #define LOGS_MAX ((size_t)256)
 
+#define FILES_MAX 512
+
 #define LEVELS 7
 #define SILENT 6 /* one above HEADER_LEVEL */
 
@@ -173,7 +175,6 @@ static void set_writes(rocksdb_options_t *o)
 static void set_housekeeping(rocksdb_options_t *o)
 {
     rocksdb_options_set_create_if_missing(o, 1);
-    rocksdb_options_set_max_open_files(o, 512);
     /* Its own log stays empty, by a level above all levels: on a full disk, the second
      * line that it cannot write there ends the process if RocksDB was built with
      * assertions, as Debian's is. What goes wrong comes back as an error all the same. */
@@ -307,6 +308,7 @@ NODISCARD static struct err open_checked(struct rocks *r)
 {
     TRY(wal_sync(r->dir));
     TRY(inventory_check(r->dir, r->lossy, &r->damaged));
+    TRY(inventory_check_new(r->dir));
     TRY(open_db(r));
     TRY(close_hole(r));
     fold_logs(r);
@@ -730,6 +732,8 @@ static struct rocks *rocks_alloc(const struct rocks_settings *settings)
     r->ctx = settings->ctx;
     r->cache = rocksdb_cache_create_lru(settings->cache_bytes);
     r->options = options_new(r->cache);
+    rocksdb_options_set_max_open_files(r->options,
+                                       settings->files_max ? settings->files_max : FILES_MAX);
     r->reading = rocksdb_readoptions_create();
     r->synced = rocksdb_writeoptions_create();
     rocksdb_writeoptions_set_sync(r->synced, 1);

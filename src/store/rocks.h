@@ -17,6 +17,7 @@
 struct rocks_settings {
     const char *dir;      /* made if absent; locked against a second process: ERR_LOCKED */
     uint64_t cache_bytes; /* block cache */
+    int files_max;        /* tables that are kept open; 0: 512 */
     /* Commits were not synced: after a power cut the log may have holes, and what lies behind
      * one is given up. Otherwise a hole is damage: ERR_CORRUPT. */
     bool lossy;

@@ -6,6 +6,8 @@
 const assert = require('node:assert/strict');
 const { spawn } = require('node:child_process');
 const fs = require('node:fs');
+const http = require('node:http');
+const net = require('node:net');
 const path = require('node:path');
 const { after, describe, it } = require('node:test');
 const { BIN, Server, makeDir, run, until } = require('./harness');
@@ -145,6 +147,39 @@ describe('the limit of open files', () => {
     it('lowers_the_number_of_connections_where_it_may_not_be_raised', async () => {
         await limited('-n 820', '21', (pid, said) => until(
             () => /warn .* 820 files, so it serves at most 20 clients .* not 21 /.test(said.err), 'it says so'));
+    });
+
+    // Clients take all that they get, of both listeners; the store still begins logs and tables.
+    it('leaves_the_store_what_it_needs', async () => {
+        await limited('-n 256', '200', async (pid, said) => {
+            const ports = [...said.out.matchAll(/:(\d+)(?: \(admin\))?$/gm)].map((found) => Number(found[1]));
+            const [admin, primary] = ports;
+            const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
+            const enqueue = (payload) => new Promise((resolve, reject) => {
+                const request = http.request({ port: primary, host: '127.0.0.1', path: '/jobs', method: 'POST',
+                    agent, headers: { 'content-type': 'application/json' } }, (reply) => {
+                    reply.resume();
+                    reply.on('end', () => resolve(reply.statusCode));
+                });
+                request.on('error', reject);
+                request.end(JSON.stringify({ queue: 'q', type: 't', payload }));
+            });
+            assert.equal(await enqueue(0), 201);
+            const sockets = [];
+            for (const port of [primary, admin])
+                for (let i = 0; i < 250; i++) {
+                    const socket = net.connect(port, '127.0.0.1');
+                    socket.on('error', () => {});
+                    socket.resume();
+                    sockets.push(socket);
+                }
+            const large = 'x'.repeat(8 << 20);
+            for (let i = 0; i < 20; i++)
+                assert.equal(await enqueue(large), 201);
+            sockets.forEach((socket) => socket.destroy());
+            agent.destroy();
+            assert.doesNotMatch(said.err, /Too many open files/);
+        });
     });
 });
 

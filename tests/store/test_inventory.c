@@ -364,6 +364,36 @@ static void a_record_of_an_unknown_type_is_told(void **state)
     assert_non_null(strstr(e.msg, "type 9"));
 }
 
+static void a_folder_with_things_of_others_becomes_no_root(void **state)
+{
+    char path[256];
+    path_in(path, *state, "thesis.txt");
+    int fd = open(path, O_WRONLY | O_CREAT, 0600);
+    must(fd >= 0 && close(fd) == 0);
+    uint64_t before = sum_up(*state);
+    struct store *s;
+    struct err e = try_open(*state, &s);
+    assert_int_equal(e.code, ERR_USAGE);
+    assert_non_null(strstr(e.msg, "thesis.txt"));
+    assert_true(sum_up(*state) == before);
+    must(unlink(path) == 0);
+    make_logs(*state);
+}
+
+static void logs_without_a_current_are_no_new_root(void **state)
+{
+    make_logs(*state);
+    char path[256];
+    path_in(path, *state, "CURRENT");
+    must(unlink(path) == 0);
+    path_in(path, *state, INVENTORY_FILE);
+    must(unlink(path) == 0);
+    struct store *s;
+    struct err e = try_open(*state, &s);
+    assert_int_equal(e.code, ERR_CORRUPT);
+    assert_non_null(strstr(e.msg, "CURRENT is missing"));
+}
+
 static void a_log_whose_jobs_are_in_tables_may_go(void **state)
 {
     make_tables(*state);
@@ -391,6 +421,8 @@ int main(void)
         T(every_flipped_bit_of_the_manifest_is_refused),
         T(every_shorter_manifest_is_refused),
         T(a_record_of_an_unknown_type_is_told),
+        T(a_folder_with_things_of_others_becomes_no_root),
+        T(logs_without_a_current_are_no_new_root),
         T(a_log_whose_jobs_are_in_tables_may_go),
     };
 #undef T
