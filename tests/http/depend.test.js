@@ -143,8 +143,8 @@ describe('a job that waits for others', () => {
         assert.equal((await server.claimOne(other)).id, b.id);
         assert.equal(await statusOf(server, c.id), 'dead');
         assertError(await server.patch(`/jobs/${c.id}`, { depends_on: null }), 422, 'unprocessable');
-        assertError(await server.patch(`/jobs/${b.id}`, { depends_on: [a.id] }), 422,
-            'unprocessable', /^depends_on: only null/);
+        assertError(await server.patch(`/jobs/${b.id}`, { depends_on: [a.id] }), 400,
+            'bad_value', /^depends_on: only null/);
     });
 
     it('may_wait_for_one_that_has_completed_and_is_kept', async () => {

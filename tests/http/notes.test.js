@@ -90,8 +90,9 @@ describe('progress and checkpoint', () => {
         const stale = { token: job.token, progress: { value: 1 }, checkpoint: 2 };
         for (const verb of ['progress', 'renew', 'release'])
             assertError(await server.post(`/jobs/${job.id}/${verb}`, stale), 409, 'stale_token');
-        assertError(await server.post(`/jobs/${job.id}/failure`, { ...stale, message: 'no' }), 409,
-            'stale_token');
+        // The same report again is answered as the first time, and changes as little.
+        assert.equal((await server.post(`/jobs/${job.id}/failure`, { ...stale, message: 'no' }))
+            .status, 200);
         assertError(await server.post(`/jobs/${job.id}/success`,
             { token: job.token, result: 2 }), 409, 'stale_token');
         assert.deepEqual(notesOf(await server.job(job.id)),
