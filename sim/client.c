@@ -250,10 +250,14 @@ static void fail(struct sim *s, struct mjob *m, uint64_t token)
     static const int32_t codes[] = {0, 1, 2, 137};
     e->exit_code = codes[sim_draw(s, 4)];
     e->condition = (enum condition)sim_draw(s, CONDITION_PREEMPTED + 1);
-    if (s->profile.graces && e->condition == CONDITION_PREEMPTED && sim_chance(s, 70))
+    bool preempted = s->profile.graces && e->condition == CONDITION_PREEMPTED;
+    bool unsaid = preempted && sim_chance(s, 20);
+    if (unsaid)
+        e->grace = POLICY_GRACE;
+    else if (preempted && sim_chance(s, 70))
         e->grace.ms = 1 + (int64_t)sim_draw(s, 20000);
     struct command c = {.fail = {.ref = {m->id, token},
-                                 .grace = e->grace,
+                                 .grace = unsaid ? (span){-1} : e->grace,
                                  .failure = {.message = STR("it broke"),
                                              .run_time = {-1},
                                              .exit_code = e->exit_code,

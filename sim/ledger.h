@@ -26,7 +26,7 @@ enum end_kind { END_SUCCEED, END_FAIL, END_RELEASE, END_CANCEL };
 /* Retry policies, as the simulation made them up. */
 #define POLICIES     3
 #define POLICY_RULES 3
-#define MATCHERS     6 /* kinds of rule, see policy.c */
+#define MATCHERS     7 /* kinds of rule, see policy.c */
 
 enum maction { ACTION_NONE, ACTION_RETRY, ACTION_FAIL };
 struct mbackoff {
@@ -52,7 +52,9 @@ struct msetting {
     instant at;
     bool enabled;
     int64_t most;
-    uint64_t seq; /* of the acknowledgement, or 0 */
+    unsigned exempt;                    /* bits POLICY_EXEMPT_… */
+    enum retry_fallback when_no_policy; /* never UNSET */
+    uint64_t seq;                       /* of the acknowledgement, or 0 */
 };
 
 /* What somebody set for a queue. */
@@ -194,6 +196,7 @@ struct ledger {
     bool has_policies;
     struct mpolicy policies[POLICIES];
     unsigned queue_policies[4][2], default_policy; /* from 1; 0: none */
+    enum retry_fallback queue_fallback[4];
     struct mlimits limits[LIMITED];
     struct msetting *settings_seen;
     size_t setting_count, setting_cap;
@@ -263,7 +266,8 @@ bool ledger_limit_has_ready(const struct ledger *l, unsigned queue, const struct
 void ledger_limit_check(struct ledger *l, unsigned queue, const struct mlimit *is, instant now);
 
 /* --- retry policies, in ledger_policy.c --- */
-size_t ledger_setting_asked(struct ledger *l, bool enabled, int64_t most, instant now);
+/* Its `at` and `seq` are not looked at. */
+size_t ledger_setting_asked(struct ledger *l, const struct msetting *setting, instant now);
 void ledger_setting_acked(struct ledger *l, size_t setting);
 void ledger_settings_lost(struct ledger *l);
 void ledger_policy_audit(const struct ledger *l, const struct mjob *m, const struct job *job,

@@ -21,6 +21,11 @@ static bool is_poisoned(const struct run *run)
     return run->reason.len > sizeof words && memcmp(run->reason.at, words, sizeof words - 1) == 0;
 }
 
+static bool has_words(const struct run *run, const char *words)
+{
+    return memmem(run->reason.at, run->reason.len, words, strlen(words)) != NULL;
+}
+
 static bool is_retry_in_window(const struct ledger *l, const struct mjob *m, const struct run *run)
 {
     const struct curve *c =
@@ -53,7 +58,7 @@ static bool is_verdict_of(const struct ledger *l, const struct mjob *m, const st
     if (retry && e->grace.ms &&
         (run->grace_end.ms != grace_end.ms || run->retry_at.ms < grace_end.ms))
         return false;
-    if (instant_is_set(e->retry_at))
+    if (instant_is_set(e->retry_at) && !(l->has_policies && has_words(run, "globalMaxRetries")))
         return run->retry_at.ms == e->retry_at.ms || waits_for_end(run);
     if (l->has_policies)
         return true; /* judged apart */
@@ -105,7 +110,8 @@ static void check_expired(const struct ledger *l, const struct mjob *m, const st
     PROMISE(m->rerun_ever || ledger_limit_is_open(l, m) ||
                 retry == (run->attempt <= limit_of(l, m)),
             "RETRY", "job %lu: expired run %u: retry limit not kept", m->serial, run->index);
-    PROMISE(!retry || run->retry_at.ms == run->ended_at.ms, "RETRY",
+    bool judged = l->has_policies && has_words(run, " by rule ");
+    PROMISE(!retry || judged || run->retry_at.ms == run->ended_at.ms, "RETRY",
             "job %lu: expired run %u is not tried again at once", m->serial, run->index);
 }
 

@@ -11,20 +11,23 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "core/policy.h"
 #include "trace.h"
 
 #define DEFAULT_SLOT POLICY_RULES
 
 /* --- settings --- */
 
-size_t ledger_setting_asked(struct ledger *l, bool enabled, int64_t most, instant now)
+size_t ledger_setting_asked(struct ledger *l, const struct msetting *setting, instant now)
 {
     if (l->setting_count == l->setting_cap) {
         l->setting_cap = l->setting_cap ? l->setting_cap * 2 : 16;
         l->settings_seen =
             alloc_resize(l->settings_seen, l->setting_cap * sizeof *l->settings_seen);
     }
-    l->settings_seen[l->setting_count] = (struct msetting){now, enabled, most, 0};
+    l->settings_seen[l->setting_count] = *setting;
+    l->settings_seen[l->setting_count].at = now;
+    l->settings_seen[l->setting_count].seq = 0;
     return l->setting_count++;
 }
 
@@ -53,9 +56,10 @@ static bool may_be_in_force(const struct ledger *l, size_t i, instant at)
 
 /* --- the model --- */
 
-/* Retries so far, by rule. */
+/* Retries so far, by rule and by whom else. */
 struct counts {
     int64_t by[POLICIES][POLICY_RULES + 1];
+    int64_t asked, expired, own;
 };
 
 static int64_t sum(const struct counts *c)
@@ -65,6 +69,13 @@ static int64_t sum(const struct counts *c)
         for (unsigned r = 0; r <= POLICY_RULES; r++)
             n += c->by[p][r];
     return n;
+}
+
+/* Those that the maximum is about. */
+static int64_t total(const struct counts *c, const struct msetting *s)
+{
+    return sum(c) + c->asked + (s->exempt & POLICY_EXEMPT_OWN ? 0 : c->own) +
+           (s->exempt & POLICY_EXEMPT_EXPIRED ? 0 : c->expired);
 }
 
 static bool holds(unsigned matcher, const struct failure *f)
@@ -81,8 +92,10 @@ static bool holds(unsigned matcher, const struct failure *f)
         return f->condition == CONDITION_EVICTED;
     case 4:
         return f->condition == CONDITION_PREEMPTED || f->condition == CONDITION_OOM_KILLED;
-    default:
+    case 5:
         return code == 137 && f->condition == CONDITION_OOM_KILLED;
+    default:
+        return f->condition == CONDITION_LEASE_EXPIRED;
     }
 }
 
@@ -139,7 +152,8 @@ static struct decision decide(const struct ledger *l, const struct effective *e,
                 d.slot = r;
                 action = l->policies[e->list[i]].rules[r].action;
             }
-    for (unsigned i = 0; i < e->count && d.policy < 0; i++)
+    for (unsigned i = 0; i < e->count && d.policy < 0 && f->condition != CONDITION_LEASE_EXPIRED;
+         i++)
         if (l->policies[e->list[i]].default_action) {
             d.policy = (int)e->list[i];
             action = l->policies[e->list[i]].default_action;
@@ -152,7 +166,7 @@ static struct decision decide(const struct ledger *l, const struct effective *e,
     d.count = used->by[d.policy][d.slot] + 1;
     const struct mbackoff *b = rule && rule->backoff.stated ? &rule->backoff : &p->backoff;
     d.delay = b->stated ? delay_of(b, d.count) : 0;
-    d.retry = d.count <= d.limit && sum(used) < s->most;
+    d.retry = d.count <= d.limit && total(used, s) < s->most;
     return d;
 }
 
@@ -190,17 +204,44 @@ static bool has_words(const struct run *run, const char *words)
     return run->reason.len && memmem(run->reason.at, run->reason.len, words, strlen(words)) != NULL;
 }
 
-/* The job's own retries are what is left without those that policies granted. */
-static bool is_by_limits(const struct ledger *l, const struct mjob *m, const struct run *run,
-                         int64_t granted)
+static bool is_asked(const struct run *run)
 {
-    if (read_reason(run).by_policy || has_words(run, "policy") ||
-        has_words(run, "globalMaxRetries"))
+    return has_words(run, "when the worker asked");
+}
+
+/* Whether the settings let a retry be that no rule granted, and that is of that kind. */
+static bool allows(const struct msetting *s, const struct counts *used, unsigned kind)
+{
+    return !s->enabled || s->exempt & kind || total(used, s) < s->most;
+}
+
+static unsigned kind_of(const struct run *run)
+{
+    return is_asked(run)                     ? 0
+           : run->outcome == OUTCOME_EXPIRED ? POLICY_EXEMPT_EXPIRED
+                                             : POLICY_EXEMPT_OWN;
+}
+
+/* The job's own retries are what is left without those that policies granted. */
+static bool is_by_limits(const struct ledger *l, const struct mjob *m, const struct msetting *s,
+                         const struct counts *used, const struct run *run)
+{
+    bool retry = instant_is_set(run->retry_at);
+    if (read_reason(run).by_policy || has_words(run, "policy"))
         return false;
+    if (has_words(run, "globalMaxRetries"))
+        return !retry && !allows(s, used, kind_of(run));
     int64_t limit =
         m->retry_limit == RETRY_LIMIT_DEFAULT ? l->settings.retry.limit : (int64_t)m->retry_limit;
+    bool within = run->attempt - sum(used) <= limit;
     return m->patched & PATCH_RETRY_LIMIT ||
-           instant_is_set(run->retry_at) == (run->attempt - granted <= limit);
+           (retry ? within && allows(s, used, kind_of(run)) : !within);
+}
+
+static bool is_to_fail(const struct ledger *l, const struct mjob *m, const struct msetting *s)
+{
+    enum retry_fallback own = l->queue_fallback[m->queue];
+    return (own ? own : s->when_no_policy) == RETRY_FALLBACK_FAIL;
 }
 
 static bool is_by_policy(const struct ledger *l, const struct mjob *m, const struct msetting *s,
@@ -208,12 +249,17 @@ static bool is_by_policy(const struct ledger *l, const struct mjob *m, const str
 {
     struct effective e = effective(l, m);
     struct said said = read_reason(run);
-    bool retry = instant_is_set(run->retry_at);
-    if (!s->enabled || e.count == 0)
-        return is_by_limits(l, m, run, 0);
-    if (run->outcome == OUTCOME_EXPIRED)
-        return is_by_limits(l, m, run, sum(used));
+    bool retry = instant_is_set(run->retry_at), expired = run->outcome == OUTCOME_EXPIRED;
+    /* Whoever asked, the worker maybe, of whom a run does not tell. */
+    if (!retry && !expired && has_words(run, "globalMaxRetries"))
+        return s->enabled && total(used, s) >= s->most;
+    if (!s->enabled)
+        return is_by_limits(l, m, s, used, run);
+    if (e.count == 0 && !expired && is_to_fail(l, m, s))
+        return !retry && has_words(run, "whenNoPolicy says fail");
     struct decision d = decide(l, &e, s, used, &run->failure);
+    if (e.count == 0 || (expired && d.policy < 0))
+        return is_by_limits(l, m, s, used, run);
     if (!d.retry)
         return !retry && run->reason.len > 5 && memcmp(run->reason.at, "dead:", 5) == 0;
     return retry && said.by_policy && (int)said.policy == d.policy && said.slot == d.slot &&
@@ -223,12 +269,17 @@ static bool is_by_policy(const struct ledger *l, const struct mjob *m, const str
                                     : run->grace_end.ms);
 }
 
+static bool is_right(const struct ledger *l, const struct mjob *m, const struct msetting *s,
+                     const struct counts *used, const struct run *run)
+{
+    return is_asked(run) ? allows(s, used, 0) : is_by_policy(l, m, s, used, run);
+}
+
 static void check_verdict(const struct ledger *l, const struct mjob *m, const struct run *run,
                           const struct counts *used)
 {
     for (size_t i = 0; i < l->setting_count; i++)
-        if (may_be_in_force(l, i, run->ended_at) &&
-            is_by_policy(l, m, &l->settings_seen[i], used, run))
+        if (may_be_in_force(l, i, run->ended_at) && is_right(l, m, &l->settings_seen[i], used, run))
             return;
     PROMISE(false, "POLICY", "job %lu: run %u (exit %d, condition %d): %.*s", m->serial, run->index,
             run->failure.exit_code, run->failure.condition, STR_ARG(run->reason));
@@ -249,6 +300,20 @@ static int64_t stored_count(const struct mjob *m, struct str bytes, unsigned pol
     return n;
 }
 
+static void count(struct counts *used, const struct run *run, const struct said *said)
+{
+    if (!instant_is_set(run->retry_at))
+        return;
+    if (said->by_policy)
+        used->by[said->policy][said->slot]++;
+    else if (is_asked(run))
+        used->asked++;
+    else if (run->outcome == OUTCOME_EXPIRED)
+        used->expired++;
+    else
+        used->own++;
+}
+
 void ledger_policy_audit(const struct ledger *l, const struct mjob *m, const struct job *job,
                          const struct reply *runs)
 {
@@ -262,16 +327,14 @@ void ledger_policy_audit(const struct ledger *l, const struct mjob *m, const str
         struct said said = read_reason(run);
         PROMISE(!said.by_policy || said.count <= said.limit, "POLICY",
                 "job %lu: run %u: retry %ld of %ld", m->serial, run->index, said.count, said.limit);
-        bool worker = has_words(run, "when the worker asked") || has_words(run, "killed by the") ||
-                      has_words(run, "its worker was lost");
+        bool worker = has_words(run, "killed by the") || has_words(run, "its worker was lost");
         bool failed = run->outcome == OUTCOME_FAILED || run->outcome == OUTCOME_EXPIRED;
         if (failed || run->outcome == OUTCOME_GANG)
             granted = failed && said.by_policy;
         if (!failed || worker || !exact)
             continue;
         check_verdict(l, m, run, &used);
-        if (said.by_policy)
-            used.by[said.policy][said.slot]++;
+        count(&used, run, &said);
     }
     PROMISE(m->rerun_ever || lifecycle_is_terminal(job->state.status) ||
                 granted == (job->state.extras.granted != 0),

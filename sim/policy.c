@@ -19,6 +19,7 @@ static const char *const matchers[MATCHERS] = {
     "\"onConditions\":[\"Evicted\"]",
     "\"onConditions\":[\"Preempted\",\"OOMKilled\"]",
     "\"onExitCodes\":{\"operator\":\"In\",\"values\":[137]},\"onConditions\":[\"OOMKilled\"]",
+    "\"onConditions\":[\"LeaseExpired\",\"DeadlineExceeded\"]",
 };
 static const struct str names[POLICIES] = {{"p0", 2}, {"p1", 2}, {"p2", 2}};
 
@@ -123,8 +124,10 @@ static void put_queues(struct sim *s)
     for (unsigned q = 0; q < s->profile.queues; q++) {
         unsigned which = (unsigned)sim_draw(s, 4);
         memcpy(s->ledger.queue_policies[q], meant[which], sizeof meant[which]);
+        s->ledger.queue_fallback[q] = (enum retry_fallback)sim_draw(s, RETRY_FALLBACK_FAIL + 1);
         struct command c = {.queue = {.name = sim_queue_name(q),
-                                      .set = QUEUE_POLICIES,
+                                      .set = QUEUE_POLICIES | QUEUE_NO_POLICY,
+                                      .settings.when_no_policy = s->ledger.queue_fallback[q],
                                       .retry_policies = lists[which]}};
         put(s, CMD_QUEUE_PUT, &c);
     }
@@ -132,31 +135,81 @@ static void put_queues(struct sim *s)
 
 /* --- settings --- */
 
+/* What of a file is known to have been put into force last; UNKNOWN after a doubt. */
+enum { NONE = -1, UNKNOWN = -2 };
+
 static void settle(struct ticket *t, const struct reply *r)
 {
+    struct sim *s = t->sim;
     bool doubt = r->err.code == ERR_DISK_FULL || r->err.code == ERR_STORE;
     PROMISE(doubt || r->err.code == ERR_OK, "REPLY", "#%lu: %s", t->serial, err_wire(r->err.code));
-    if (!doubt)
-        ledger_setting_acked(&t->sim->ledger, t->setting);
+    if (t->section != NONE && s->section_asked == t->serial)
+        s->section = doubt ? UNKNOWN : t->section;
+    if (!doubt && t->settles)
+        ledger_setting_acked(&s->ledger, t->setting);
 }
 
-static void put_settings(struct sim *s, bool enabled, const char *more)
+static struct msetting some_setting(struct sim *s, bool enabled)
 {
-    char text[160];
-    int64_t most = (int64_t)sim_draw(s, sim_chance(s, 30) ? 3 : 12);
-    int n = snprintf(text, sizeof text, "{\"enabled\":%s,\"globalMaxRetries\":%ld%s}",
-                     enabled ? "true" : "false", (long)most, more);
+    return (struct msetting){.enabled = enabled,
+                             .most = (int64_t)sim_draw(s, sim_chance(s, 30) ? 3 : 12),
+                             .exempt = sim_chance(s, 60) ? 0 : (unsigned)sim_draw(s, 4),
+                             .when_no_policy =
+                                 sim_chance(s, 50) ? RETRY_FALLBACK_FAIL : RETRY_FALLBACK_DEFAULT};
+}
+
+/* section: NONE, or which one of a file it is. What a file says, and said before, changes nothing;
+ * what was said may be forgotten by a crash. */
+static void put_settings(struct sim *s, const struct msetting *m, int section, const char *more)
+{
+    static const char *const exempt[] = {"", "\"defaultBackoff\"", "\"leaseExpired\"",
+                                         "\"leaseExpired\",\"defaultBackoff\""};
+    char text[240];
+    int n = snprintf(text, sizeof text,
+                     "{\"enabled\":%s,\"globalMaxRetries\":%ld,\"globalMaxRetriesExempt\":[%s],"
+                     "\"whenNoPolicy\":\"%s\"%s}",
+                     m->enabled ? "true" : "false", (long)m->most, exempt[m->exempt],
+                     m->when_no_policy == RETRY_FALLBACK_FAIL ? "fail" : "default", more);
     struct ticket *t = ticket_new(s, CMD_RETRY_SETTINGS_PUT, 0);
+    bool same = section != NONE && section == s->section, may_be = s->section == UNKNOWN;
     t->then = settle;
-    t->setting = ledger_setting_asked(&s->ledger, enabled, most, s->now);
-    trace_line("  %.*s", n, text);
-    struct command c = {.resource = {.text = {text, (size_t)n}, .format = DOCUMENT_JSON}};
+    t->section = section;
+    if (!same) {
+        t->setting = ledger_setting_asked(&s->ledger, m, s->now);
+        t->settles = section == NONE || !may_be;
+    }
+    if (section != NONE && !same) {
+        s->section_asked = t->serial;
+        s->section = UNKNOWN;
+    }
+    trace_line("  %.*s%s", n, text, same ? ", which the file said before" : "");
+    struct command c = {.resource = {.text = {text, (size_t)n},
+                                     .format = DOCUMENT_JSON,
+                                     .from_file = section != NONE}};
     ticket_submit(t, &c);
+}
+
+#define SECTIONS 2
+
+/* A file is read again. */
+static void reload(struct sim *s)
+{
+    int section = (int)sim_draw(s, SECTIONS);
+    put_settings(s, &s->sections[section], section, "");
 }
 
 void policy_step(struct sim *s)
 {
-    put_settings(s, sim_chance(s, 80), "");
+    struct msetting m = some_setting(s, sim_chance(s, 80));
+    if (sim_chance(s, 30))
+        reload(s);
+    else
+        put_settings(s, &m, NONE, "");
+}
+
+void policy_lost(struct sim *s)
+{
+    s->section = UNKNOWN;
 }
 
 void policy_set_up(struct sim *s)
@@ -167,7 +220,11 @@ void policy_set_up(struct sim *s)
     put_queues(s);
     bool has_default = sim_chance(s, 50);
     s->ledger.default_policy = has_default ? 3 : 0;
-    put_settings(s, sim_chance(s, 80), has_default ? ",\"defaultPolicyName\":\"p2\"" : "");
+    s->section = NONE;
+    for (int i = 0; i < SECTIONS; i++)
+        s->sections[i] = some_setting(s, sim_chance(s, 80));
+    struct msetting m = some_setting(s, sim_chance(s, 80));
+    put_settings(s, &m, NONE, has_default ? ",\"defaultPolicyName\":\"p2\"" : "");
     sim_pump(s);
     memory_sync(disk_memory(s->disk));
     ledger_synced(&s->ledger);

@@ -85,6 +85,9 @@ struct sim {
     struct {
         unsigned number, size, left; /* of the newest; members that were not asked for so far */
     } gang;
+    struct msetting sections[2]; /* that a file has in turn, see policy.c */
+    int section;
+    uint64_t section_asked; /* the newest ticket that reads one */
     instant booted_at;
     instant put_at[CRONS]; /* when each cron entry was last asked for, or none */
     bool arrived;          /* something came from outside since the last turn */
@@ -149,6 +152,8 @@ struct ticket {
     bool waits;        /* terminated: the job waits for that run, for certain */
     bool needs_others; /* enqueue: jobs that may be gone are waited for */
     size_t setting;    /* of retrying */
+    bool settles;      /* it is in force once this is acknowledged */
+    int section;       /* of a file, see policy.c */
     bool dry;          /* a change of many, only tried */
     bool batched;      /* enqueue: with batch keys, or many dependencies: applied later */
     instant at;
@@ -195,6 +200,8 @@ void cron_audit(struct sim *s);
 void policy_set_up(struct sim *s);
 /* Changes the settings. */
 void policy_step(struct sim *s);
+/* The unsynced tail is gone. */
+void policy_lost(struct sim *s);
 struct str policy_name(unsigned policy);
 
 /* --- grace.c: runs that were preempted --- */

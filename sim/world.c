@@ -103,8 +103,10 @@ static void crash(struct sim *s)
     ticket_drop_all(s);
     client_cut_off(s);
     ledger_answers_lost(&s->ledger, s->now, claims);
-    if (lose && !s->settings.sync)
+    if (lose && !s->settings.sync) {
         ledger_tail_lost(&s->ledger);
+        policy_lost(s);
+    }
     stay_down(s);
     if (s->profile.space && sim_chance(s, 20)) {
         trace_line("the disk is full at the start");

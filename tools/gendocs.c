@@ -16,6 +16,7 @@
 #include "core/explain.h"
 #include "core/job.h"
 #include "core/lifecycle.h"
+#include "core/verdict.h"
 
 #define GENERATED(source)                                                                          \
     "<!-- Generated from " source " by `make docs`; edit that, not this. -->\n\n"
@@ -135,6 +136,7 @@ WORD(cause_word, lifecycle_event_name((enum event)i))
 WORD(outcome_word, job_outcome_name((enum outcome)i))
 WORD(resolution_word, job_resolution_name((enum resolution)i))
 WORD(condition_word, job_condition_name((enum condition)i))
+WORD(decider_word, verdict_decider_name((enum decider)i))
 WORD(unique_word, job_unique_name((enum unique)i))
 WORD(when_word, depend_when_name((enum depend_when)i))
 WORD(death_word, depend_death_name((enum depend_death)i))
@@ -155,6 +157,7 @@ static void write_vocabulary(struct buf *b)
         {"outcome", OUTCOME_COUNT, outcome_word},
         {"resolution", RESOLUTION_COUNT, resolution_word},
         {"condition", CONDITION_COUNT, condition_word},
+        {"decided_by", DECIDER_COUNT, decider_word},
         {"unique_while", UNIQUE_COUNT, unique_word},
         {"when", DEPEND_WHENS, when_word},
         {"on_dependency_death", DEPEND_DEATHS, death_word},

@@ -5,6 +5,7 @@
 #include "api/api_internal.h"
 #include "base/quantity.h"
 #include "core/tally.h"
+#include "core/verdict.h"
 
 void api_encode_id(struct buf *b, struct id id)
 {
@@ -397,6 +398,8 @@ void api_encode_error(struct buf *b, const struct run *run)
 
 static void encode_ruling(struct buf *b, const struct ruling *r)
 {
+    if (r->by != DECIDER_NONE)
+        TEXT_MEMBER(b, "decided_by", str_from(verdict_decider_name(r->by)));
     if (r->limit < 0)
         return;
     TEXT_MEMBER(b, "policy", r->policy);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "api/api_internal.h"
+#include "core/verdict.h"
 
 struct text {
     struct buf *b;
@@ -279,23 +280,75 @@ static void add_times(struct text *t, const struct meter *m)
     histogram(t, &m->lateness, &meter_times, NULL, NULL);
 }
 
-static void add_policies(struct text *t, const struct meter *m)
+static void rule_labels(struct text *t, const struct meter_rule *r, bool shared)
 {
+    char rule[16] = "default";
+    if (r->rule >= 0)
+        snprintf(rule, sizeof rule, "%d", (int)r->rule + 1);
+    label(t, 0, "policy", shared ? STR("(other)") : r->policy);
+    label(t, 1, "rule", shared ? STR("") : str_from(rule));
+}
+
+static void add_rules(struct text *t, const struct meter *m)
+{
+    static const struct str decisions[METER_DECISIONS] = {
+        [METER_RETRY] = {"retry", 5},
+        [METER_FAIL] = {"fail", 4},
+        [METER_RULE_LIMIT] = {"rule_limit", 10},
+        [METER_GLOBAL_MAX] = {"global_max", 10},
+    };
     family(t, "tenax_policy_retries", "counter",
            "Retries that rules of retry policies granted; rules count from 1, default is the "
            "policy's default action.");
     for (uint32_t i = 0; i <= METER_RULES_MAX; i++) {
-        const struct meter_rule *r = &m->rules[i];
-        char rule[16] = "default";
-        if (r->retries == 0)
+        if (m->rules[i].decisions[METER_RETRY] == 0)
             continue;
-        if (r->rule >= 0)
-            snprintf(rule, sizeof rule, "%d", (int)r->rule + 1);
-        bool shared = i == METER_RULES_MAX;
         sample_begin(t, "_total");
-        label(t, 0, "policy", shared ? STR("(other)") : r->policy);
-        label(t, 1, "rule", shared ? STR("") : str_from(rule));
-        sample_end(t, true, (double)r->retries);
+        rule_labels(t, &m->rules[i], i == METER_RULES_MAX);
+        sample_end(t, true, (double)m->rules[i].decisions[METER_RETRY]);
+    }
+    family(t, "tenax_policy_decisions", "counter",
+           "What rules of retry policies decided about failures that they matched.");
+    for (uint32_t i = 0; i <= METER_RULES_MAX; i++) {
+        for (unsigned d = 0; d < METER_DECISIONS; d++) {
+            if (m->rules[i].decisions[d] == 0)
+                continue;
+            sample_begin(t, "_total");
+            rule_labels(t, &m->rules[i], i == METER_RULES_MAX);
+            label(t, 2, "decision", decisions[d]);
+            sample_end(t, true, (double)m->rules[i].decisions[d]);
+        }
+    }
+}
+
+static void add_verdicts(struct text *t, const struct meter *m)
+{
+    family(t, "tenax_failure_verdicts", "counter",
+           "What was decided about failures, and by whom: the decided_by of events.");
+    for (unsigned retry = 0; retry < 2; retry++) {
+        for (unsigned d = DECIDER_NONE + 1; d < DECIDER_COUNT; d++) {
+            if (m->verdicts[retry][d] == 0)
+                continue;
+            sample_begin(t, "_total");
+            label(t, 0, "verdict", retry ? STR("retry") : STR("dead"));
+            label(t, 1, "decided_by", str_from(verdict_decider_name((enum decider)d)));
+            sample_end(t, true, (double)m->verdicts[retry][d]);
+        }
+    }
+}
+
+static void add_policies(struct text *t, const struct meter *m)
+{
+    add_rules(t, m);
+    add_verdicts(t, m);
+    family(t, "tenax_policy_missing", "counter",
+           "Failures judged without a retry policy that is named for them but is not there.");
+    for (uint32_t i = 0; i <= METER_MISSING_MAX; i++) {
+        if (m->missing[i].failures == 0)
+            continue;
+        sample_begin(t, "_total");
+        label(t, 0, "policy", i == METER_MISSING_MAX ? STR("(other)") : m->missing[i].policy);
+        sample_end(t, true, (double)m->missing[i].failures);
     }
     counter(t, "tenax_policy_pattern_give_ups",
             "Times that a regular expression of a policy or a category went over its budget for a "

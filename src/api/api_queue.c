@@ -35,6 +35,9 @@ static void write_span(struct buf *b, span d)
         buf_lit(b, "null");
 }
 
+/* From RETRY_FALLBACK_DEFAULT on. */
+static const struct str fallbacks[] = {{"default", 7}, {"fail", 4}};
+
 static void write_defaults(struct buf *b, const struct queue_settings *s)
 {
     buf_lit(b, ",\"retry_limit\":");
@@ -51,7 +54,11 @@ static void write_defaults(struct buf *b, const struct queue_settings *s)
     write_span(b, s->completed_retention);
     buf_lit(b, ",\"dead_ms\":");
     write_span(b, s->dead_retention);
-    buf_byte(b, '}');
+    buf_lit(b, "},\"when_no_policy\":");
+    if (s->when_no_policy == RETRY_FALLBACK_UNSET)
+        buf_lit(b, "null");
+    else
+        json_write_string(b, fallbacks[s->when_no_policy - 1]);
 }
 
 static void write_queue(struct buf *b, const struct queue_shown *q)
@@ -183,6 +190,24 @@ static struct err read_policies(struct json_cursor *c, struct arena *a, void *ou
                  : api_field_policies(c, a, &((struct queue_command *)out)->retry_policies);
 }
 
+static struct err read_no_policy(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct queue_command *q = out;
+    struct str word;
+    bool clear;
+    TRY(meet(c, out, QUEUE_NO_POLICY, &clear));
+    if (clear)
+        return err_none();
+    TRY(api_field_text(c, a, &word));
+    for (unsigned i = 0; i < 2; i++)
+        if (str_eq(word, fallbacks[i]))
+            q->settings.when_no_policy = (enum retry_fallback)(RETRY_FALLBACK_DEFAULT + i);
+    if (q->settings.when_no_policy != RETRY_FALLBACK_UNSET)
+        return err_none();
+    return err_make(ERR_BAD_VALUE, "expected default or fail, not '%.*s'",
+                    (int)(word.len < 32 ? word.len : 32), word.at);
+}
+
 static struct err read_name(struct json_cursor *c, struct arena *a, void *out)
 {
     return api_field_name(c, a, &((struct queue_command *)out)->name);
@@ -205,6 +230,7 @@ static const struct field queue_table[] = {
     {"backoff", false, read_backoff, 0},
     {"retention", false, read_retention, 0},
     {"retry_policies", false, read_policies, 0},
+    {"when_no_policy", false, read_no_policy, 0},
     /* of an answer that is sent back */
     {"configured", false, pass_over, 0},
     {"jobs", false, pass_over, 0},

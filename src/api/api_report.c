@@ -228,7 +228,7 @@ static struct err read_condition(struct json_cursor *c, struct arena *a, void *o
 {
     struct str name;
     TRY(api_field_text(c, a, &name));
-    if (job_condition_parse(name, out))
+    if (job_condition_parse_reported(name, out))
         return err_none();
     return err_make(ERR_BAD_VALUE,
                     "OOMKilled, Evicted, Preempted, DeadlineExceeded or Unschedulable, not '%.*s'",
@@ -340,7 +340,7 @@ struct err api_decode_failure(const struct api *a, struct json_cursor *c, struct
 
 static struct err check_grace(const struct failure_report *r)
 {
-    if (r->grace.ms && r->failure.condition != CONDITION_PREEMPTED)
+    if (r->grace.ms > 0 && r->failure.condition != CONDITION_PREEMPTED)
         return err_make(ERR_BAD_VALUE, "grace_period_ms: only with condition Preempted");
     if (r->grace.ms > GRACE_MAX_MS)
         return err_make(ERR_BAD_VALUE, "grace_period_ms: at most %lld, not %lld",
@@ -362,7 +362,8 @@ void api_failure(ROUTE_ARGS)
 {
     struct api *a = ctx;
     struct command c = {.kind = CMD_FAIL, .done = api_reply_job, .ctx = api_call(a, x, req)};
-    struct failure_body body = {.report = {.retry_at = INSTANT_NONE, .failure.run_time = {-1}}};
+    struct failure_body body = {
+        .report = {.retry_at = INSTANT_NONE, .failure.run_time = {-1}, .grace = {-1}}};
     struct id id;
     struct err err = api_path_id(params->at[0], &c, &id);
     if (err.code == ERR_OK)

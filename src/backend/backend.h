@@ -93,11 +93,13 @@ struct event_read_spec {
 /* What may be set about a backend. */
 struct backend_settings {
     struct engine_settings engine;
-    bool retry_policy_enabled; /* unless the settings of retrying were ever changed */
-    bool sync;                 /* fsync every batch */
-    bool sync_enqueues;        /* fsync those that add jobs, at least */
-    span event_retention;      /* how long events are kept */
-    uint64_t event_max_bytes;  /* that they may take on the disk, about */
+    /* Unless the settings of retrying were ever changed: */
+    bool retry_policy_enabled;
+    enum retry_fallback when_no_policy; /* UNSET: as POLICY_SETTINGS_DEFAULT */
+    bool sync;                          /* fsync every batch */
+    bool sync_enqueues;                 /* fsync those that add jobs, at least */
+    span event_retention;               /* how long events are kept */
+    uint64_t event_max_bytes;           /* that they may take on the disk, about */
     uint64_t min_free_space; /* bytes; below it nothing new is accepted, below half of it nothing at
                                 all */
     span clock_jump_limit;   /* a clock that jumps ahead by more is told of; one that is set back by
@@ -141,7 +143,7 @@ static inline void backend_free(struct backend *b)
         b->vt->free(b);
 }
 
-/* Changes settings while it runs: all but retry_policy_enabled, sync and sync_enqueues. */
+/* Changes settings while it runs: all but those of retrying, sync and sync_enqueues. */
 static inline void backend_configure(struct backend *b, const struct backend_settings *settings)
 {
     b->vt->configure(b, settings);

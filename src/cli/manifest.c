@@ -230,6 +230,7 @@ static void categories_row(const struct document_node *answer, struct table *t)
 static const struct {
     const char *member, *api;
 } queue_members[] = {{"retryPolicies", "retry_policies"},
+                     {"whenNoPolicy", "when_no_policy"},
                      {"paused", "paused"},
                      {"concurrency", "concurrency"},
                      {"concurrencyPerKey", "concurrency_per_key"},

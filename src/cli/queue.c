@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/duration.h"
+#include "base/json.h"
 #include "client/client.h"
 #include "cli/commands.h"
 #include "client/input.h"
@@ -14,7 +15,7 @@ struct queue_args {
     struct client_args client;
     bool pause, resume, remove;
     const char *concurrency, *per_key, *rate, *burst, *retry_limit, *retain_completed, *retain_dead;
-    const char *policies;
+    const char *policies, *no_policy;
 };
 
 #define AT(field) offsetof(struct queue_args, field)
@@ -38,6 +39,10 @@ static const struct option_def queue_options[] = {
      .help = "of jobs that give none; none: the server's"},
     {"retry-policy", "NAMES", OPTION_TEXT, AT(policies),
      .help = "the retry policies of all its jobs, as a,b; an empty text takes them away"},
+    {"when-no-policy", "default|fail", OPTION_TEXT, AT(no_policy),
+     .help =
+         "what becomes of failed jobs that no retry policy is in effect for, while policies are "
+         "on: the usual retries, or they fail; none: as the server has it"},
     {"delete", NULL, OPTION_SWITCH, AT(remove),
      .help = "forget all that is set; refused while jobs wait or run in it"},
     CLIENT_OPTIONS(struct queue_args),
@@ -157,6 +162,13 @@ static const char *write_body(const struct queue_args *args, struct buf *b)
     if (args->policies) {
         add_key(b, "retry_policies");
         input_names(b, args->policies);
+    }
+    if (args->no_policy) {
+        add_key(b, "when_no_policy");
+        if (is_none(args->no_policy))
+            buf_lit(b, "null");
+        else
+            json_write_string(b, str_from(args->no_policy));
     }
     if (args->remove && b->len)
         return "--delete goes with no other change";

@@ -10,6 +10,7 @@
 
 #include "base/duration.h"
 #include "client/client.h"
+#include "client/input.h"
 #include "cli/commands.h"
 #include "client/view.h"
 
@@ -26,7 +27,7 @@ static int ask(struct client *c, const char *method, const char *below, const ch
 
 struct settings_args {
     struct client_args client;
-    const char *enabled, *most, *policy, *backoff;
+    const char *enabled, *most, *exempt, *no_policy, *policy, *backoff, *grace;
 };
 
 #define AT(field) .offset = offsetof(struct settings_args, field)
@@ -34,12 +35,20 @@ struct settings_args {
 static const struct option_def settings_options[] = {
     {"enabled", "true|false", OPTION_TEXT, AT(enabled), .help = "whether policies decide at all"},
     {"global-max-retries", "LIMIT", OPTION_TEXT, AT(most),
-     .help = "most retries of a job by all policies; 0 stops them all"},
+     .help = "most retries of a job, whoever grants them; 0 stops them all"},
+    {"exempt", "WHICH", OPTION_TEXT, AT(exempt),
+     .help = "retries that the maximum is not about: defaultBackoff, leaseExpired or both, as a,b; "
+             "an empty text: none"},
+    {"when-no-policy", "default|fail", OPTION_TEXT, AT(no_policy),
+     .help = "what becomes of failed jobs that no policy is in effect for: the usual retries, or "
+             "they fail"},
     {"default-policy", "NAME", OPTION_TEXT, AT(policy),
      .help = "the policy of jobs that have no other; an empty text: none"},
     {"default-backoff", "JSON", OPTION_TEXT, AT(backoff),
      .help = "the wait of policies that state none: {\"initialDelay\": \"10s\", \"maxDelay\": "
              "\"5m\", \"multiplier\": 2}, or just 10s; null: retries at once"},
+    {"preempted-grace-period", "TIME", OPTION_TEXT, AT(grace),
+     .help = "how long a retry waits for a preempted run to end whose worker does not say"},
     CLIENT_OPTIONS(struct settings_args),
     {0},
 };
@@ -83,6 +92,14 @@ static void add_backoff(struct buf *b, const char *value)
     buf_fini(&object);
 }
 
+static void add_exempt(struct buf *b, const char *value)
+{
+    if (!value)
+        return;
+    buf_print(b, "%s\"globalMaxRetriesExempt\":", b->len ? "," : "{");
+    input_names(b, value);
+}
+
 /* Says who asks, for the record of the last change: user@host. */
 static void sign(struct client *c)
 {
@@ -117,7 +134,10 @@ int retry_settings_main(int argc, char **argv)
     struct buf *body = &c.call.body;
     add_member(body, "enabled", args.enabled, false);
     add_member(body, "globalMaxRetries", args.most, false);
+    add_exempt(body, args.exempt);
+    add_member(body, "whenNoPolicy", args.no_policy, true);
     add_member(body, "defaultPolicyName", args.policy, true);
+    add_member(body, "preemptedGracePeriod", args.grace, true);
     add_backoff(body, args.backoff);
     bool change = body->len > 0;
     if (change) {

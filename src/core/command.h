@@ -81,7 +81,7 @@ struct failure_report {
     struct failure failure;
     bool kill;
     instant retry_at; /* or none */
-    span grace;       /* the run was preempted and may go on for so long; 0: it has ended */
+    span grace;       /* the run may go on for so long; 0: it has ended; negative: not said */
 };
 
 /* What a worker leaves with its job while it holds it. */
@@ -141,7 +141,8 @@ enum queue_field {
     QUEUE_COMPLETED = 64,
     QUEUE_DEAD = 128,
     QUEUE_POLICIES = 256,
-    QUEUE_ALL = 511,
+    QUEUE_NO_POLICY = 512,
+    QUEUE_ALL = 1023,
 };
 struct queue_command {
     struct str name; /* LIST: where the last page ended, or empty */
@@ -178,7 +179,8 @@ struct resource_command {
     struct str by;   /* RETRY_SETTINGS_PUT: who asks, or empty */
     enum document_format format;
     bool create; /* POLICY_PUT, CATEGORIES_PUT: there must be none of that name */
-    bool ahead;  /* RETRY_SETTINGS_PUT: the default policy may be made later */
+    /* RETRY_SETTINGS_PUT, as in struct policies_settings: */
+    bool ahead, from_file, at_start;
 };
 
 /* What a draft would make of the failures of one job; see policy/simulate.h. */

@@ -29,7 +29,7 @@
 #include "core/job.h"
 #include "core/port.h"
 #include "core/queue.h"
-#include "core/retry.h"
+#include "core/verdict.h"
 
 struct engine;
 struct taker;
@@ -157,9 +157,8 @@ NODISCARD struct err engine_queue_put(struct engine *e, instant now, struct str 
 /* Forgets them. ERR_NOT_FOUND if there are none, ERR_CONFLICT while jobs wait or run in it. */
 NODISCARD struct err engine_queue_remove(struct engine *e, struct str name);
 
-/* What goes for a job of that queue that states no backoff or retry limit of its own: the queue's
- * or the engine's. */
-struct retry_defaults engine_queue_retry(const struct engine *e, struct str name);
+/* What goes for a failed job of that queue but for its policies: the queue's or the engine's. */
+struct verdict_rules engine_queue_rules(const struct engine *e, struct str name);
 /* Any name: a queue need not be there. Takes time with the number of priorities in use. */
 void engine_queue_view(const struct engine *e, instant now, struct str name, struct queue_view *v);
 /* The next `limit` queues that have jobs or settings, in name order after `from` (empty: from the

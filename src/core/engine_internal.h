@@ -280,7 +280,7 @@ void engine_limits_flush(struct engine *e);
 void engine_limits_free(struct queue_limits *l);
 void engine_limits_check(const struct queue *q);
 /* What applies to a job of that queue which gives none of its own. */
-struct retry_defaults engine_limits_retry(const struct engine *e, const struct queue *q);
+struct verdict_rules engine_limits_rules(const struct engine *e, const struct queue *q);
 span engine_limits_completed(const struct engine *e, const struct queue *q, span own);
 span engine_limits_dead(const struct engine *e, const struct queue *q, span own);
 

@@ -187,24 +187,26 @@ void engine_limits_check(const struct queue *q)
 
 /* --- what applies to a job --- */
 
-struct retry_defaults engine_limits_retry(const struct engine *e, const struct queue *q)
+struct verdict_rules engine_limits_rules(const struct engine *e, const struct queue *q)
 {
-    struct retry_defaults d = e->settings.retry;
-    if (!q->limits)
-        return d;
-    if (q->limits->set.retry_limit != RETRY_LIMIT_DEFAULT)
-        d.limit = q->limits->set.retry_limit;
-    if (q->limits->set.backoff.shape != CURVE_NONE) {
-        d.backoff = q->limits->set.backoff;
-        d.of_queue = true;
+    struct verdict_rules r = {.defaults = e->settings.retry,
+                              .avoid_required = e->settings.avoid_required};
+    if (!q || !q->limits)
+        return r;
+    const struct queue_settings *s = &q->limits->set;
+    r.when_no_policy = s->when_no_policy;
+    if (s->retry_limit != RETRY_LIMIT_DEFAULT)
+        r.defaults.limit = s->retry_limit;
+    if (s->backoff.shape != CURVE_NONE) {
+        r.defaults.backoff = s->backoff;
+        r.defaults.of_queue = true;
     }
-    return d;
+    return r;
 }
 
-struct retry_defaults engine_queue_retry(const struct engine *e, struct str name)
+struct verdict_rules engine_queue_rules(const struct engine *e, struct str name)
 {
-    const struct queue *q = engine_queue_find(e, name);
-    return q ? engine_limits_retry(e, q) : e->settings.retry;
+    return engine_limits_rules(e, engine_queue_find(e, name));
 }
 
 span engine_limits_completed(const struct engine *e, const struct queue *q, span own)

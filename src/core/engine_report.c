@@ -210,14 +210,13 @@ static void count_give_up(struct engine *e, bool gave_up)
 static struct verdict decide(struct engine *e, instant now, const struct queue *q,
                              const struct verdict_request *r, struct arena *a)
 {
-    struct verdict_rules rules = {.defaults = engine_limits_retry(e, q),
-                                  .avoid_required = e->settings.avoid_required};
+    struct verdict_rules rules = engine_limits_rules(e, q);
     if (e->port.policies)
-        rules.policy_count =
-            e->port.policies(e->port.ctx, r->job->queue, r->job->options.retry_policies, a,
-                             &rules.policies, &rules.settings);
+        e->port.policies(e->port.ctx, r->job->queue, r->job->options.retry_policies, a, &rules);
     struct verdict v = verdict_decide(r, &rules, now, &e->rng, a);
     count_give_up(e, v.over_match_limit);
+    if (rules.missing.len && e->port.meter)
+        meter_missing(e->port.meter, rules.missing);
     return v;
 }
 
@@ -392,10 +391,13 @@ struct err engine_expire(struct engine *e, instant now, struct live *l)
         char words[JOB_NAME_MAX + 64];
         snprintf(words, sizeof words, "claim expired: worker '%.*s' did not renew its lease",
                  (int)l->worker->len, l->worker->bytes);
-        struct failure failure = {
-            .message = str_from(words), .error_type = STR("claim-expired"), .run_time = {-1}};
+        struct failure failure = {.message = str_from(words),
+                                  .error_type = STR("claim-expired"),
+                                  .run_time = {-1},
+                                  .condition = CONDITION_LEASE_EXPIRED};
         job.state = state_of(l);
         failure.node = job.state.extras.node;
+        name_category(e, &failure, &scratch);
         struct verdict_request request = {
             .job = &job, .outcome = OUTCOME_EXPIRED, .failure = &failure, .retry_at = INSTANT_NONE};
         struct verdict v = decide(e, now, l->queue, &request, &scratch);

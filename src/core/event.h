@@ -14,12 +14,27 @@
 #include "base/units.h"
 #include "core/lifecycle.h"
 
+/* What a verdict on a failure came from. These numbers are on disk. */
+enum decider {
+    DECIDER_NONE,        /* nothing failed, or nobody wrote it down */
+    DECIDER_KILL,        /* the worker said: never again */
+    DECIDER_RETRY_AT,    /* the worker said when */
+    DECIDER_RULE,        /* what a rule of a policy says */
+    DECIDER_NO_RULE,     /* no rule matched: the default action of a policy, or Fail */
+    DECIDER_RULE_LIMIT,  /* the rule, or the default action, has no retries left */
+    DECIDER_NO_POLICY,   /* no policy is effective, and that is to fail the job */
+    DECIDER_RETRY_LIMIT, /* the retry limit and backoff of the job, its queue or the server */
+    DECIDER_GLOBAL_MAX,  /* globalMaxRetries */
+    DECIDER_COUNT
+};
+
 /* Whose budget decided about a failure. */
 struct ruling {
     struct str policy; /* empty: the job's own limits or the server's */
     int32_t rule;      /* of that policy, from 0; negative: its default action */
     uint32_t count;    /* retries that it has granted, this one included */
     int64_t limit;     /* of them; negative: nobody's budget was asked, count says nothing */
+    enum decider by;
 };
 #define RULING_NONE ((struct ruling){.limit = -1})
 

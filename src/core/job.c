@@ -65,7 +65,7 @@ const char *job_resolution_name(enum resolution r)
 static const char *const condition_names[CONDITION_COUNT] = {
     [CONDITION_OOM_KILLED] = "OOMKilled",        [CONDITION_EVICTED] = "Evicted",
     [CONDITION_PREEMPTED] = "Preempted",         [CONDITION_DEADLINE_EXCEEDED] = "DeadlineExceeded",
-    [CONDITION_UNSCHEDULABLE] = "Unschedulable",
+    [CONDITION_UNSCHEDULABLE] = "Unschedulable", [CONDITION_LEASE_EXPIRED] = "LeaseExpired",
 };
 
 const char *job_condition_name(enum condition c)
@@ -83,6 +83,11 @@ bool job_condition_parse(struct str name, enum condition *c)
         }
     }
     return false;
+}
+
+bool job_condition_parse_reported(struct str name, enum condition *c)
+{
+    return job_condition_parse(name, c) && *c != CONDITION_LEASE_EXPIRED;
 }
 
 static const char *const unique_names[UNIQUE_COUNT] = {

@@ -73,10 +73,12 @@ struct job_options {
 /* What only some jobs carry along as they change. Zeroed: nothing. Every member has its row in
  * core/job_fields.def. */
 struct job_extras {
-    struct str retry_counts; /* how often each rule has made it be retried (core/tally.h) */
-    struct str avoid_node;   /* which the next run is to stay off */
-    instant avoid_until;     /* must until then, should from then on */
-    struct str node;         /* of the newest run, if its worker said */
+    struct str retry_counts;  /* how often each rule has made it be retried (core/tally.h) */
+    uint64_t asked_retries;   /* how often a worker's retry_at has */
+    uint64_t expired_retries; /* how often a lease that ran out has, without a rule */
+    struct str avoid_node;    /* which the next run is to stay off */
+    instant avoid_until;      /* must until then, should from then on */
+    struct str node;          /* of the newest run, if its worker said */
     /* While it waits for the newest run, which was preempted, to end: */
     uint64_t grace_token;  /* of that run, or 0 */
     instant grace_end;     /* over then at the latest */
@@ -182,6 +184,7 @@ enum condition {
     CONDITION_PREEMPTED,
     CONDITION_DEADLINE_EXCEEDED,
     CONDITION_UNSCHEDULABLE,
+    CONDITION_LEASE_EXPIRED, /* said by the engine alone */
     CONDITION_COUNT
 };
 
@@ -230,6 +233,8 @@ struct run {
 /* "OOMKilled" …; NULL for CONDITION_NONE. */
 const char *job_condition_name(enum condition c);
 bool job_condition_parse(struct str name, enum condition *c);
+/* Those that a worker may report: all but CONDITION_LEASE_EXPIRED. */
+bool job_condition_parse_reported(struct str name, enum condition *c);
 /* What the reason of a container means: OOMKilled is the only condition of one. */
 enum condition job_condition_of_container(struct str reason);
 const char *job_outcome_name(enum outcome o);

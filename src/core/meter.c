@@ -27,6 +27,8 @@ void meter_free(struct meter *m)
         return;
     for (uint32_t i = 0; i < m->rule_count; i++)
         free((void *)(uintptr_t)m->rules[i].policy.at);
+    for (uint32_t i = 0; i < m->missing_count; i++)
+        free((void *)(uintptr_t)m->missing[i].policy.at);
     strmap_fini(&m->queue_names);
     free(m->queues);
     free(m);
@@ -47,8 +49,22 @@ struct meter_queue *meter_queue(struct meter *m, struct str name)
     return q;
 }
 
-static void count_retry(struct meter *m, const struct ruling *r)
+static enum meter_decision decision_of(const struct ruling *r, bool retry)
 {
+    return retry                         ? METER_RETRY
+           : r->by == DECIDER_RULE_LIMIT ? METER_RULE_LIMIT
+           : r->by == DECIDER_GLOBAL_MAX ? METER_GLOBAL_MAX
+                                         : METER_FAIL;
+}
+
+static struct str keep(struct str name)
+{
+    return (struct str){alloc_text(name.at, name.len), name.len};
+}
+
+static void count_verdict(struct meter *m, const struct ruling *r, bool retry)
+{
+    m->verdicts[retry][r->by]++;
     if (r->policy.len == 0)
         return;
     uint32_t i = 0;
@@ -56,11 +72,33 @@ static void count_retry(struct meter *m, const struct ruling *r)
            (m->rules[i].rule != r->rule || !str_eq(m->rules[i].policy, r->policy)))
         i++;
     if (i == m->rule_count && i < METER_RULES_MAX) {
-        m->rules[i].policy = (struct str){alloc_text(r->policy.at, r->policy.len), r->policy.len};
+        m->rules[i].policy = keep(r->policy);
         m->rules[i].rule = r->rule;
         m->rule_count++;
     }
-    m->rules[i].retries++;
+    m->rules[i].decisions[decision_of(r, retry)]++;
+}
+
+static void count_missing(struct meter *m, struct str name)
+{
+    uint32_t i = 0;
+    while (i < m->missing_count && !str_eq(m->missing[i].policy, name))
+        i++;
+    if (i == m->missing_count && i < METER_MISSING_MAX) {
+        m->missing[i].policy = keep(name);
+        m->missing_count++;
+    }
+    m->missing[i].failures++;
+}
+
+void meter_missing(struct meter *m, struct str names)
+{
+    while (names.len) {
+        const char *comma = memchr(names.at, ',', names.len);
+        size_t n = comma ? (size_t)(comma - names.at) : names.len, used = comma ? n + 1 : n;
+        count_missing(m, (struct str){names.at, n});
+        names = (struct str){names.at + used, names.len - used};
+    }
 }
 
 void meter_event(struct meter *m, const struct job_event *ev)
@@ -69,8 +107,9 @@ void meter_event(struct meter *m, const struct job_event *ev)
     q->events[ev->event]++;
     q->lost += ev->lost;
     q->expired += ev->expired;
-    if (ev->event == EVENT_RETRY || ev->event == EVENT_RETRY_NOW)
-        count_retry(m, &ev->ruling);
+    bool retry = ev->event == EVENT_RETRY || ev->event == EVENT_RETRY_NOW;
+    if (retry || ev->event == EVENT_EXHAUST)
+        count_verdict(m, &ev->ruling, retry);
     if (!instant_is_set(ev->since))
         return;
     /* An id keeps the time at which it was made, also if that clock was wrong. */

@@ -25,10 +25,26 @@ struct meter_queue {
     uint64_t waited_ms, waits; /* of those in meter.waits, all in all */
 };
 
+/* What a rule decided about failures that it matched. */
+enum meter_decision {
+    METER_RETRY,      /* granted */
+    METER_FAIL,       /* it says Fail */
+    METER_RULE_LIMIT, /* it has no retries left */
+    METER_GLOBAL_MAX, /* the job has none left at all */
+    METER_DECISIONS
+};
+
 struct meter_rule {
     struct str policy; /* owned by the meter; of the last row: empty */
     int32_t rule;      /* as in struct ruling */
-    uint64_t retries;
+    uint64_t decisions[METER_DECISIONS];
+};
+
+/* A policy that failures should have been judged by, but that is not there. */
+#define METER_MISSING_MAX 100
+struct meter_missing {
+    struct str policy; /* owned by the meter; of the last row: empty */
+    uint64_t failures;
 };
 
 struct meter {
@@ -38,6 +54,9 @@ struct meter {
     struct meter_queue *last; /* the one of the last event */
     struct meter_rule rules[METER_RULES_MAX + 1];
     uint32_t rule_count;
+    struct meter_missing missing[METER_MISSING_MAX + 1];
+    uint32_t missing_count;
+    uint64_t verdicts[2][DECIDER_COUNT]; /* on failures: dead, to be retried; by who decided */
     /* Of the times between becoming ready and being handed out, but not of jobs that came
      * back without a failure, of which nobody knows since when they wait again. */
     struct histogram waits;
@@ -51,6 +70,8 @@ struct meter *meter_new(uint32_t queues_max, uint64_t seed);
 void meter_free(struct meter *m); /* NULL is fine */
 /* The row of that queue, or the shared one. */
 struct meter_queue *meter_queue(struct meter *m, struct str name);
+/* A failure was judged without these policies, "a,b", for they are not there. */
+void meter_missing(struct meter *m, struct str names);
 /* What happened, with number, time and `to`. */
 void meter_event(struct meter *m, const struct job_event *ev);
 

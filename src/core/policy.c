@@ -55,13 +55,24 @@ uint64_t policy_grow(const struct policy_memory *m, uint64_t memory)
 
 /* --- who decides --- */
 
+static bool is_expired(const struct failure *f)
+{
+    return f->condition == CONDITION_LEASE_EXPIRED;
+}
+
+/* Of a lease that ran out nobody knows that anything failed. */
+static bool may_judge(const struct matcher *m, const struct failure *f)
+{
+    return !is_expired(f) || (m->conditions & MATCHER_CONDITION(CONDITION_LEASE_EXPIRED));
+}
+
 static bool first_match(const struct policy *const *policies, size_t n, struct matcher_subject *s,
                         struct policy_verdict *v, struct choice *c)
 {
     for (size_t i = 0; i < n; i++) {
         for (size_t j = 0; j < policies[i]->rule_count; j++) {
             const struct policy_rule *rule = &policies[i]->rules[j];
-            if (!matcher_holds(&rule->match, s))
+            if (!may_judge(&rule->match, s->failure) || !matcher_holds(&rule->match, s))
                 continue;
             *c = (struct choice){policies[i], rule, rule->action};
             v->policy = (int)i;
@@ -127,13 +138,18 @@ static span draw_delay(const struct curve *curve, uint32_t n, struct rng *rng)
 
 /* --- counts --- */
 
+static uint32_t add_total(uint32_t a, uint32_t b)
+{
+    uint32_t sum;
+    return __builtin_add_overflow(a, b, &sum) || sum == UINT32_MAX ? UINT32_MAX - 1 : sum;
+}
+
 uint32_t policy_total(const struct policy_count *counts, size_t n)
 {
     uint32_t total = 0;
     for (size_t i = 0; i < n; i++)
-        if (__builtin_add_overflow(total, counts[i].count, &total))
-            return UINT32_MAX - 1;
-    return total < UINT32_MAX ? total : UINT32_MAX - 1;
+        total = add_total(total, counts[i].count);
+    return total;
 }
 
 static void find_slot(const struct choice *c, const struct policy_count *counts, size_t n,
@@ -208,15 +224,15 @@ static void say_fail(struct buf *b, const struct choice *c, const struct policy_
     buf_lit(b, " says Fail");
 }
 
-static void say_total(struct buf *b, uint32_t total, int64_t most)
+void policy_say_total(struct buf *b, uint32_t total, int64_t most)
 {
     if (most == 0)
-        buf_lit(b, "dead: globalMaxRetries is 0, which stops all retries");
+        buf_lit(b, "globalMaxRetries is 0, which stops all retries");
     else if (total > most)
-        buf_print(b, "dead: %u retries in all, and globalMaxRetries now allows %lld", total,
+        buf_print(b, "%u retries in all, and globalMaxRetries now allows %lld", total,
                   (long long)most);
     else
-        buf_print(b, "dead: %u %s in all, as many as globalMaxRetries allows", total,
+        buf_print(b, "%u %s in all, as many as globalMaxRetries allows", total,
                   total == 1 ? "retry" : "retries");
 }
 
@@ -244,18 +260,19 @@ struct policy_verdict policy_evaluate(const struct policy *const *policies, size
                                       const struct policy_settings *settings,
                                       const struct failure *failure,
                                       const struct policy_count *counts, size_t count_count,
-                                      struct rng *rng)
+                                      uint32_t others, struct rng *rng)
 {
     must(settings->global_max_retries >= 0);
     struct policy_verdict v = {.policy = -1, .rule = -1};
     struct matcher_subject subject = {.failure = failure};
     struct choice c = {.action = POLICY_FAIL};
-    if (!first_match(policies, policy_count, &subject, &v, &c))
+    if (!first_match(policies, policy_count, &subject, &v, &c) && !is_expired(failure))
         first_default(policies, policy_count, &v, &c);
     v.over_match_limit = subject.gave_up > 0;
     v.steps = subject.steps;
     v.limit = policy_limit(c.policy, c.rule, settings);
-    v.total = policy_total(counts, count_count);
+    v.total = add_total(policy_total(counts, count_count), others);
+    v.decider = c.rule ? DECIDER_RULE : DECIDER_NO_RULE;
     find_slot(&c, counts, count_count, &v);
     span delay = draw_delay(policy_backoff(c.policy, c.rule, settings), v.count + 1, rng);
 
@@ -264,8 +281,11 @@ struct policy_verdict policy_evaluate(const struct policy *const *policies, size
         say_fail(&words, &c, &v);
     } else if (v.total >= settings->global_max_retries) {
         /* Before the rule's own limit: of two reasons the emergency stop is the one to tell. */
-        say_total(&words, v.total, settings->global_max_retries);
+        v.decider = DECIDER_GLOBAL_MAX;
+        buf_lit(&words, "dead: ");
+        policy_say_total(&words, v.total, settings->global_max_retries);
     } else if (v.count >= v.limit) {
+        v.decider = DECIDER_RULE_LIMIT;
         say_used_up(&words, &c, &v);
     } else {
         v.retry = true;

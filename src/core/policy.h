@@ -19,8 +19,10 @@
 #include "base/str.h"
 #include "base/units.h"
 #include "core/curve.h"
+#include "core/event.h"
 #include "core/job.h"
 #include "core/matcher.h"
+#include "core/retry.h"
 
 #define POLICY_NO_LIMIT    (-1) /* not stated: the next level decides */
 #define POLICY_RETRIES_MAX 1000000
@@ -70,11 +72,26 @@ struct policy {
 
 /* The server-wide settings, changeable at run time. */
 struct policy_settings {
-    bool enabled;                 /* for the caller: policy_evaluate does not look at it */
-    int64_t global_max_retries;   /* >= 0; 0 stops all policy retries */
+    bool enabled;
+    int64_t global_max_retries;   /* >= 0; 0 stops all retries */
     struct str default_policy;    /* name; empty: none */
     struct curve default_backoff; /* CURVE_NONE: at once */
+    /* For core/verdict.c, as is `enabled`: */
+    enum retry_fallback when_no_policy; /* UNSET counts as FAIL */
+    unsigned exempt;      /* bits POLICY_EXEMPT_…: retries that globalMaxRetries is not about */
+    span preempted_grace; /* of a preempted run whose worker does not say how long it may go on */
 };
+
+#define POLICY_EXEMPT_OWN     1u /* those by the job's own, the queue's or the server's backoff */
+#define POLICY_EXEMPT_EXPIRED 2u /* those of leases that ran out, unless a rule granted them */
+#define POLICY_GLOBAL_MAX     20
+#define POLICY_GRACE          ((span){30000})
+
+/* As they are while nobody has said anything. */
+#define POLICY_SETTINGS_DEFAULT                                                                    \
+    ((struct policy_settings){.global_max_retries = POLICY_GLOBAL_MAX,                             \
+                              .when_no_policy = RETRY_FALLBACK_FAIL,                               \
+                              .preempted_grace = POLICY_GRACE})
 
 /* How often a rule of a policy made this job be retried; stored with the job. */
 struct policy_count {
@@ -93,11 +110,13 @@ struct policy_verdict {
     struct policy_count slot; /* if retry: what to store, its count is that after this retry */
     uint32_t count;           /* retries by whoever decided; if retry, this one included */
     int64_t limit;            /* its effective limit; globalMaxRetries if no policy decided */
-    uint32_t total;           /* retries by all rules; if retry, this one included */
-    bool avoid_node;          /* the retry is not to run where this run failed */
-    span avoid_for;           /* if avoid_node: how long that is required; negative: not stated */
-    bool over_match_limit;    /* a pattern gave up: it counted as no match */
-    uint64_t steps;           /* that the searches of patterns took */
+    uint32_t total;           /* retries that count towards globalMaxRetries; if retry, this one
+                               * included */
+    enum decider decider;
+    bool avoid_node;       /* the retry is not to run where this run failed */
+    span avoid_for;        /* if avoid_node: how long that is required; negative: not stated */
+    bool over_match_limit; /* a pattern gave up: it counted as no match */
+    uint64_t steps;        /* that the searches of patterns took */
     /* For a person, valid UTF-8: "retry 2 of 3 by rule 1 of policy infra (Evicted, Preempted),
      * in 30 s"; "dead: rule 2 of policy ml-training (OOMKilled) allows 3 retries"; "dead: no rule
      * matched and policy infra says Fail"; "dead: 20 retries in all, as many as globalMaxRetries
@@ -108,8 +127,14 @@ struct policy_verdict {
 /* All retries that these counts speak of. */
 uint32_t policy_total(const struct policy_count *counts, size_t n);
 
+/* What is said of a job that has had so many retries while globalMaxRetries is that: "20 retries in
+ * all, as many as globalMaxRetries allows". */
+void policy_say_total(struct buf *b, uint32_t total, int64_t most);
+
 /* counts: what the job has used so far (any order; slots of policies that no longer apply still
- * count towards the total). What a rule matches: see matcher_holds. A policy that is named twice
+ * count towards the total); others: its retries besides, by whoever, that count towards the
+ * total. A lease that ran out is for rules that name it alone: no other rule, nor a default action,
+ * is asked. What a rule matches: see matcher_holds. A policy that is named twice
  * counts once. Nothing matched: the first policy that states a default action decides, else Fail; a
  * default Retry has a slot, a limit and a backoff of its own, the policy's. The n-th delay of
  * a backoff is for the n-th retry by the rule that decided. Draws exactly once from rng whatever
@@ -118,7 +143,7 @@ struct policy_verdict policy_evaluate(const struct policy *const *policies, size
                                       const struct policy_settings *settings,
                                       const struct failure *failure,
                                       const struct policy_count *counts, size_t count_count,
-                                      struct rng *rng);
+                                      uint32_t others, struct rng *rng);
 
 /* What holds for a rule, or, if it is NULL, for the policy's default action: rule ?? policy ??
  * global. CURVE_NONE: at once. */

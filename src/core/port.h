@@ -31,8 +31,7 @@ struct job_extent {
 };
 
 struct categorizer;
-struct policy;
-struct policy_settings;
+struct verdict_rules;
 struct queue_record;
 struct cron_group;
 struct cron_entry;
@@ -81,10 +80,11 @@ struct port {
     const struct cron_zone *(*zone)(void *ctx, struct str name);
     /* What people set for a queue, and where its rate stands; NULL: nothing any more. */
     void (*put_queue)(void *ctx, struct str name, const struct queue_record *record);
-    /* The retry policies that are effective for a job of that queue that adds those named,
-     * "a,b"; none if they are switched off. NULL: there are never any. Valid for the call. */
-    size_t (*policies)(void *ctx, struct str queue, struct str added, struct arena *a,
-                       const struct policy *const **list, const struct policy_settings **settings);
+    /* The retry policies that are effective for a job of that queue that adds those named, "a,b"
+     * (none if they are switched off), which of them are missing, and the settings: fills in that
+     * of the rules. NULL: there are never any. Valid for the call. */
+    void (*policies)(void *ctx, struct str queue, struct str added, struct arena *a,
+                     struct verdict_rules *rules);
     /* What gives failures their categories, in order. NULL: there are none. Valid for the call. */
     size_t (*categorizers)(void *ctx, struct arena *a, const struct categorizer *const **list);
 };

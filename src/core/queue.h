@@ -6,6 +6,7 @@
 
 #include "core/bucket.h"
 #include "core/job.h"
+#include "core/retry.h"
 
 #define QUEUE_CONCURRENCY_MAX 1000000
 #define QUEUE_SETTINGS_MAX    100000 /* queues that have settings */
@@ -19,6 +20,7 @@ struct queue_settings {
     int64_t retry_limit;
     struct curve backoff;
     span completed_retention, dead_retention;
+    enum retry_fallback when_no_policy; /* UNSET: the server's */
 };
 
 /* None of all that. */

@@ -15,6 +15,13 @@
 
 #define RETRY_REASON_MAX 256
 
+/* Who decides about a failure while policies are switched on and none is effective for the job. */
+enum retry_fallback {
+    RETRY_FALLBACK_UNSET,   /* of a queue: the server's */
+    RETRY_FALLBACK_DEFAULT, /* the job's own, the queue's or the server's backoff and retry limit */
+    RETRY_FALLBACK_FAIL,    /* nobody: the job fails */
+};
+
 struct retry_defaults {
     int64_t limit; /* retries after the first failure */
     struct curve backoff;

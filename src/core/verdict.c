@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/duration.h"
+#include "base/must.h"
 #include "base/quantity.h"
 #include "core/job_fields.h"
 #include "core/tally.h"
@@ -21,6 +22,22 @@ static void add_words(char reason[RETRY_REASON_MAX], const char *words)
         memcpy(reason + n, words, strlen(words) + 1);
 }
 
+const char *verdict_decider_name(enum decider d)
+{
+    static const char *const names[DECIDER_COUNT] = {
+        [DECIDER_KILL] = "kill",
+        [DECIDER_RETRY_AT] = "retry_at",
+        [DECIDER_RULE] = "rule",
+        [DECIDER_NO_RULE] = "no_rule",
+        [DECIDER_RULE_LIMIT] = "rule_limit",
+        [DECIDER_NO_POLICY] = "no_policy",
+        [DECIDER_RETRY_LIMIT] = "retry_limit",
+        [DECIDER_GLOBAL_MAX] = "global_max",
+    };
+    must(d < DECIDER_COUNT);
+    return names[d];
+}
+
 /* --- what a policy's retry brings with it --- */
 
 static void adopt(struct verdict *v, const struct policy_verdict *by, const struct policy *p,
@@ -29,7 +46,8 @@ static void adopt(struct verdict *v, const struct policy_verdict *by, const stru
     v->retry = by->retry;
     v->over_match_limit = by->over_match_limit;
     v->steps = by->steps;
-    v->ruling = (struct ruling){p ? p->name : (struct str){0}, by->rule, by->count, by->limit};
+    v->ruling =
+        (struct ruling){p ? p->name : (struct str){0}, by->rule, by->count, by->limit, by->decider};
     memcpy(v->reason, by->reason, sizeof v->reason);
     if (!by->retry) {
         v->resolution = RESOLUTION_FAILED;
@@ -101,29 +119,96 @@ static void wait_for_end(struct verdict *v, instant now, uint64_t token, span gr
     buf_fini(&words);
 }
 
+/* --- globalMaxRetries --- */
+
+/* The retries that a job has had, by whom. */
+struct had {
+    uint32_t by_rules, asked, expired, own;
+};
+
+static uint32_t take_from(uint32_t *left, uint64_t part)
+{
+    uint32_t n = part < *left ? (uint32_t)part : *left;
+    *left -= n;
+    return n;
+}
+
+/* What is stored of the parts is believed, but not trusted. */
+static struct had count_retries(const struct job_state *s, uint32_t by_rules)
+{
+    must(s->forgiven <= s->attempts);
+    struct had h = {.own = s->attempts - s->forgiven};
+    h.by_rules = take_from(&h.own, by_rules);
+    h.asked = take_from(&h.own, s->extras.asked_retries);
+    h.expired = take_from(&h.own, s->extras.expired_retries);
+    return h;
+}
+
+/* Those of them that count towards the maximum, but for those by rules. */
+static uint32_t others_of(const struct had *h, const struct policy_settings *s)
+{
+    return h->asked + (s->exempt & POLICY_EXEMPT_OWN ? 0 : h->own) +
+           (s->exempt & POLICY_EXEMPT_EXPIRED ? 0 : h->expired);
+}
+
+static bool is_exempt(const struct verdict_request *r, const struct policy_settings *s)
+{
+    if (instant_is_set(r->retry_at))
+        return false;
+    return s->exempt & (r->outcome == OUTCOME_EXPIRED ? POLICY_EXEMPT_EXPIRED : POLICY_EXEMPT_OWN);
+}
+
+/* The last word about a retry that no rule has granted. */
+static void limit_all(const struct verdict_request *r, const struct verdict_rules *rules,
+                      const struct had *h, struct verdict *v)
+{
+    const struct policy_settings *s = rules->settings;
+    if (!v->retry || !s || !s->enabled || is_exempt(r, s))
+        return;
+    uint32_t total = h->by_rules + others_of(h, s);
+    if (total < s->global_max_retries)
+        return;
+    bool expired = r->outcome == OUTCOME_EXPIRED;
+    struct buf words = {0};
+    buf_str(&words, expired ? STR("dead: the lease ran out and ") : STR("dead: "));
+    policy_say_total(&words, total, s->global_max_retries);
+    buf_byte(&words, '\0');
+    v->retry = false;
+    v->at = INSTANT_NONE;
+    v->resolution = expired ? RESOLUTION_CLAIM_EXPIRED : RESOLUTION_FAILED;
+    v->reason[0] = '\0';
+    add_words(v->reason, words.at);
+    v->ruling = (struct ruling){
+        .rule = -1, .count = total, .limit = s->global_max_retries, .by = DECIDER_GLOBAL_MAX};
+    buf_fini(&words);
+}
+
 /* --- who decides --- */
 
 /* What retry_decide went by, unless it was a word of the worker. */
 static struct ruling ruling_of_limits(const struct retry_request *r,
                                       const struct retry_defaults *defaults, bool retry)
 {
+    struct ruling word = RULING_NONE;
+    word.by = r->kill ? DECIDER_KILL : DECIDER_RETRY_AT;
     if (r->kill || instant_is_set(r->retry_at))
-        return RULING_NONE;
+        return word;
     int64_t own = r->job->retry_limit;
     return (struct ruling){.rule = -1,
                            .count = retry_failures(r) - (retry ? 0 : 1),
-                           .limit = own == RETRY_LIMIT_DEFAULT ? defaults->limit : own};
+                           .limit = own == RETRY_LIMIT_DEFAULT ? defaults->limit : own,
+                           .by = DECIDER_RETRY_LIMIT};
 }
 
 /* By a word of the worker, or the job's own limits, the queue's and the server's. */
 static void decide_by_limits(const struct verdict_request *r, const struct verdict_rules *rules,
-                             uint32_t by_policies, instant now, struct rng *rng, struct verdict *v)
+                             const struct had *h, instant now, struct rng *rng, struct verdict *v)
 {
     const struct retry_request own = {.job = r->job,
                                       .outcome = r->outcome,
                                       .kill = r->kill,
                                       .retry_at = r->retry_at,
-                                      .by_policies = by_policies};
+                                      .by_policies = h->by_rules};
     struct retry_verdict by = retry_decide(&own, &rules->defaults, now, rng);
     v->retry = by.retry;
     v->at = by.retry ? by.at : INSTANT_NONE;
@@ -131,32 +216,99 @@ static void decide_by_limits(const struct verdict_request *r, const struct verdi
     memcpy(v->reason, by.reason, sizeof v->reason);
     v->ruling = ruling_of_limits(&own, &rules->defaults, by.retry);
     grow(v, NULL, r->job);
+    limit_all(r, rules, h, v);
+    if (!v->retry)
+        return;
+    if (instant_is_set(r->retry_at))
+        v->extras.asked_retries++;
+    else if (r->outcome == OUTCOME_EXPIRED)
+        v->extras.expired_retries++;
+}
+
+/* False if a lease ran out that no rule names: then nothing was decided, and nothing drawn. */
+static bool decide_by_policies(const struct verdict_request *r, const struct verdict_rules *rules,
+                               const struct policy_count *counts, size_t used, uint32_t others,
+                               instant now, struct rng *rng, struct arena *a, struct verdict *v)
+{
+    bool expired = r->outcome == OUTCOME_EXPIRED;
+    const struct rng before = *rng;
+    struct policy_verdict by =
+        policy_evaluate(rules->policies, rules->policy_count, rules->settings, r->failure, counts,
+                        used, others, rng);
+    if (expired && by.policy < 0) {
+        *rng = before;
+        return false;
+    }
+    const struct policy *p = by.policy >= 0 ? rules->policies[by.policy] : NULL;
+    adopt(v, &by, p, r->failure, rules->avoid_required, now, a);
+    if (v->retry)
+        grow(v, by.rule >= 0 ? &p->rules[by.rule] : NULL, r->job);
+    else if (expired)
+        v->resolution = RESOLUTION_CLAIM_EXPIRED;
+    return true;
+}
+
+static bool is_to_fail(const struct verdict_rules *rules)
+{
+    enum retry_fallback f = rules->when_no_policy;
+    return (f != RETRY_FALLBACK_UNSET ? f : rules->settings->when_no_policy) !=
+           RETRY_FALLBACK_DEFAULT;
+}
+
+static void fail_without_policy(struct rng *rng, struct verdict *v)
+{
+    (void)rng_unit(rng);
+    v->resolution = RESOLUTION_FAILED;
+    v->ruling = RULING_NONE;
+    v->ruling.by = DECIDER_NO_POLICY;
+    add_words(v->reason, "dead: no retry policy is in effect, and whenNoPolicy says fail");
+}
+
+static void say_missing(struct str missing, struct verdict *v)
+{
+    bool many = memchr(missing.at, ',', missing.len) != NULL;
+    char words[RETRY_REASON_MAX];
+    snprintf(words, sizeof words,
+             many ? "; retry policies %.*s are missing" : "; retry policy %.*s is missing",
+             STR_ARG(missing));
+    add_words(v->reason, words);
+}
+
+static span grace_of(const struct verdict_request *r, const struct verdict_rules *rules)
+{
+    if (r->grace.ms >= 0)
+        return r->grace;
+    bool preempted = r->failure->condition == CONDITION_PREEMPTED;
+    return preempted && rules->settings ? rules->settings->preempted_grace : (span){0};
 }
 
 struct verdict verdict_decide(const struct verdict_request *r, const struct verdict_rules *rules,
                               instant now, struct rng *rng, struct arena *a)
 {
-    const struct job *job = r->job;
-    struct verdict v = {.at = INSTANT_NONE, .extras = job_extras_copy(a, &job->state.extras)};
+    const struct job_state *s = &r->job->state;
+    struct verdict v = {.at = INSTANT_NONE, .extras = job_extras_copy(a, &s->extras)};
     v.extras.avoid_node = (struct str){0};
     v.extras.avoid_until = (instant){0};
     v.extras.granted = 0;
-    struct policy_count *counts = NULL;
-    size_t n = r->kill || instant_is_set(r->retry_at) ? 0 : rules->policy_count;
-    size_t used = n ? tally_counts(v.extras.retry_counts, a, &counts) : 0;
-    /* Policies judge what failed, and of a lease that ran out nobody knows that anything did. */
-    if (n == 0 || r->outcome == OUTCOME_EXPIRED) {
-        decide_by_limits(r, rules, policy_total(counts, used), now, rng, &v);
-    } else {
-        struct policy_verdict by =
-            policy_evaluate(rules->policies, n, rules->settings, r->failure, counts, used, rng);
-        const struct policy *p = by.policy >= 0 ? rules->policies[by.policy] : NULL;
-        adopt(&v, &by, p, r->failure, rules->avoid_required, now, a);
-        if (v.retry)
-            grow(&v, by.rule >= 0 ? &p->rules[by.rule] : NULL, job);
-    }
-    if (v.retry && r->grace.ms > 0)
-        wait_for_end(&v, now, r->token, r->grace);
+    bool word = r->kill || instant_is_set(r->retry_at);
+    bool judged = !word && rules->settings && rules->settings->enabled;
+    struct policy_count *counts;
+    size_t used = tally_counts(v.extras.retry_counts, a, &counts);
+    struct had had = count_retries(s, policy_total(counts, used));
+    if (judged && rules->policy_count)
+        judged = decide_by_policies(r, rules, counts, used, others_of(&had, rules->settings), now,
+                                    rng, a, &v);
+    else if (judged && r->outcome == OUTCOME_FAILED && is_to_fail(rules))
+        fail_without_policy(rng, &v);
+    else
+        judged = false;
+    if (!judged)
+        decide_by_limits(r, rules, &had, now, rng, &v);
+    if (!word && rules->missing.len)
+        say_missing(rules->missing, &v);
+    span grace = grace_of(r, rules);
+    if (v.retry && grace.ms > 0)
+        wait_for_end(&v, now, r->token, grace);
     return v;
 }
 

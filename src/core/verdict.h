@@ -5,7 +5,10 @@
 /* What becomes of a job whose run failed or whose lease ran out, and the sentence that says why.
  * A pure function of the job, its failure, who may decide, the time and chance. Who decides, in
  * this order: an explicit word of the worker (kill, retry_at); the retry policies, if any is
- * effective for the job; the job's own, its queue's or the server's backoff and retry limit. */
+ * effective for the job; whenNoPolicy if they are switched on and none is; the job's own, its
+ * queue's or the server's backoff and retry limit. About a lease that ran out, rules that name
+ * it come first, and then only the job's own limits. While policies are switched on, whoever grants
+ * a retry, globalMaxRetries has the last word. */
 
 #include "base/arena.h"
 #include "base/rng.h"
@@ -17,8 +20,11 @@
 struct verdict_rules {
     const struct policy *const *policies; /* effective for it, in order */
     size_t policy_count;
-    const struct policy_settings *settings; /* iff there are policies */
-    struct retry_defaults defaults;         /* its queue's, or the server's */
+    const struct policy_settings *settings; /* NULL: there never are any */
+    struct str
+        missing; /* policies that the job is meant to have, as "a,b", but that are not there */
+    struct retry_defaults defaults;     /* its queue's, or the server's */
+    enum retry_fallback when_no_policy; /* its queue's, or UNSET */
     span avoid_required; /* how long a retry must stay off a node if its policy does not say */
 };
 
@@ -28,8 +34,8 @@ struct verdict_request {
     const struct failure *failure;
     bool kill;        /* the worker says: never again */
     instant retry_at; /* the worker says: then, even past the limit; or none */
-    span grace;       /* the run was preempted and may go on for so long; 0: it has ended */
-    uint64_t token;   /* of the run, iff grace */
+    span grace;       /* the run may go on for so long; 0: it has ended; negative: not said */
+    uint64_t token;   /* of the run */
 };
 
 struct verdict {
@@ -42,6 +48,9 @@ struct verdict {
     bool over_match_limit;         /* a pattern gave up: it counted as no match */
     uint64_t steps;                /* that the searches of patterns took */
 };
+
+/* "rule", "no_rule" ...; NULL for DECIDER_NONE. */
+const char *verdict_decider_name(enum decider d);
 
 /* Draws exactly once from rng whatever comes out. */
 struct verdict verdict_decide(const struct verdict_request *r, const struct verdict_rules *rules,

@@ -61,7 +61,7 @@ bool fields_exit_codes(struct fields *f, const struct fields_at *at, void *rule)
     return fields_read(f, at, table, 2, (struct matcher *)rule);
 }
 
-#define CONDITIONS "OOMKilled, Evicted, Preempted, DeadlineExceeded or Unschedulable"
+#define CONDITIONS "OOMKilled, Evicted, Preempted, DeadlineExceeded, Unschedulable or LeaseExpired"
 
 bool fields_conditions(struct fields *f, const struct fields_at *at, void *rule)
 {

@@ -11,8 +11,7 @@
 #include "policy/policy_document.h"
 #include "policy/settings_document.h"
 
-#define GLOBAL_MAX_DEFAULT 20
-#define NAME_ARG(name)     (int)((name).len < 64 ? (name).len : 64), (name).at
+#define NAME_ARG(name) (int)((name).len < 64 ? (name).len : 64), (name).at
 
 struct attached {
     struct str names;
@@ -26,7 +25,9 @@ struct policies {
     struct strmap queues;     /* of struct attached */
     struct policy_settings settings;
     char default_name[64];
-    char *change;     /* JSON, or NULL */
+    char *change;  /* JSON, or NULL */
+    char *section; /* of a file, as it was last applied, or NULL */
+    size_t section_len;
     uint64_t version; /* the last that was given */
 };
 
@@ -113,14 +114,15 @@ static const struct shelf_kind categories_kind = {.kind = POLICIES_CATEGORIES,
                                                   .version = version_of_categories,
                                                   .tree = tree_of_categories};
 
-struct policies *policies_new(bool enabled, const struct policies_sink *sink)
+struct policies *policies_new(const struct policy_settings *initial,
+                              const struct policies_sink *sink)
 {
+    must(initial->default_policy.len == 0);
     struct policies *p = ALLOC(struct policies);
     p->sink = *sink;
     p->policies = shelf_new(&policy_kind, sink, &p->version);
     p->categories = shelf_new(&categories_kind, sink, &p->version);
-    p->settings =
-        (struct policy_settings){.enabled = enabled, .global_max_retries = GLOBAL_MAX_DEFAULT};
+    p->settings = *initial;
     return p;
 }
 
@@ -135,6 +137,7 @@ void policies_free(struct policies *p)
             free(p->queues.slots[i].val);
     strmap_fini(&p->queues);
     free(p->change);
+    free(p->section);
     free(p);
 }
 
@@ -288,7 +291,9 @@ struct err policies_queue_put(struct policies *p, struct str queue, struct str n
 
 /* --- settings --- */
 
-static struct err read_settings(struct str text, struct arena *a, struct policy_settings *s)
+/* *section, if wanted, is what the text says, in its canonical form. */
+static struct err read_settings(struct str text, struct arena *a, struct policy_settings *s,
+                                struct str *section)
 {
     struct document_fault fault = {0};
     struct document_list list;
@@ -296,6 +301,8 @@ static struct err read_settings(struct str text, struct arena *a, struct policy_
     if (!document_read(text, DOCUMENT_ANY, a, &list, &fault) ||
         !document_only(&list, &root, &fault) || !settings_document_read(root, NULL, s, &fault))
         return document_fault_err(&fault);
+    if (section)
+        *section = settings_document_canonical(root, a);
     return err_none();
 }
 
@@ -356,6 +363,7 @@ static void write_settings(const struct policies *p, bool warn, struct arena *a,
     document_write_json(settings_document_tree(&p->settings, a), &b);
     must(b.len > 0 && b.at[b.len - 1] == '}');
     b.len--;
+    buf_print(&b, ",\"globalMaxRetriesInForce\":%s", p->settings.enabled ? "true" : "false");
     buf_lit(&b, ",\"lastChange\":");
     buf_str(&b, p->change ? str_from(p->change) : STR("null"));
     /* The name is a label: nothing in it needs to be escaped. */
@@ -368,23 +376,104 @@ static void write_settings(const struct policies *p, bool warn, struct arena *a,
     *json = own(&b, a);
 }
 
+struct str policies_changed_by(const struct policies *p, struct arena *a)
+{
+    struct document_fault fault = {0};
+    struct document_list list;
+    if (!p->change || !document_read(str_from(p->change), DOCUMENT_JSON, a, &list, &fault))
+        return (struct str){0};
+    return document_text(list.first, "by");
+}
+
+static bool begins_with(struct str s, struct str prefix)
+{
+    return s.len >= prefix.len && memcmp(s.at, prefix.at, prefix.len) == 0;
+}
+
+/* Someone else than a file had the last word. */
+static bool was_changed_by_hand(const struct policies *p, struct arena *a)
+{
+    if (!p->change)
+        return false;
+    struct str by = policies_changed_by(p, a);
+    return !begins_with(by, STR(POLICIES_AT_START)) && !begins_with(by, STR(POLICIES_AT_RELOAD));
+}
+
+static void set_section(struct policies *p, struct str section)
+{
+    free(p->section);
+    p->section = section.len ? alloc_text(section.at, section.len) : NULL;
+    p->section_len = section.len;
+}
+
+/* What of a file was last put into force; empty: nothing. */
+static void keep_section(struct policies *p, struct str section)
+{
+    struct str before = {p->section, p->section_len};
+    if (str_eq(section, before))
+        return;
+    set_section(p, section);
+    if (!section.len)
+        section.at = NULL;
+    p->sink.put(p->sink.ctx, POLICIES_SECTION, (struct str){0}, p->version, section);
+}
+
+static bool says_the_same(const struct policies *p, struct str section)
+{
+    return str_eq(section, (struct str){p->section, p->section_len});
+}
+
+/* What is to become of a change that would make `new` of `old`. */
+static enum policies_fate fate_of(const struct policies *p, const struct policies_settings *put,
+                                  struct str section, bool changes, struct arena *a)
+{
+    if (!put->from_file)
+        return POLICIES_APPLIED;
+    if (says_the_same(p, section))
+        return POLICIES_UNCHANGED;
+    /* Nobody knows whether the section is a new one. */
+    bool first = put->at_start && !p->section;
+    return first && changes && was_changed_by_hand(p, a) ? POLICIES_OVERRULED : POLICIES_APPLIED;
+}
+
+static struct err check_default(const struct policies *p, const struct policies_settings *put,
+                                struct str name)
+{
+    /* One that was missing before must not stand in the way of the emergency stop. */
+    bool same = str_eq(name, p->settings.default_policy);
+    if (put->ahead || same || !name.len || shelf_has(p->policies, name))
+        return err_none();
+    return err_make(ERR_UNPROCESSABLE, "defaultPolicyName: there is no retry policy '%.*s'",
+                    NAME_ARG(name));
+}
+
 struct err policies_settings_put(struct policies *p, const struct policies_settings *put,
-                                 instant now, struct arena *a, struct str *json)
+                                 instant now, struct arena *a, struct str *json,
+                                 enum policies_fate *fate)
 {
     struct policy_settings s = p->settings;
-    TRY(read_settings(put->text, a, &s));
-    /* One that was missing before must not stand in the way of the emergency stop. */
-    bool same = str_eq(s.default_policy, p->settings.default_policy);
-    if (!put->ahead && !same && s.default_policy.len && !shelf_has(p->policies, s.default_policy))
-        return err_make(ERR_UNPROCESSABLE, "defaultPolicyName: there is no retry policy '%.*s'",
-                        NAME_ARG(s.default_policy));
+    struct str section = {0};
+    bool none = put->from_file && !put->text.len;
+    if (!none)
+        TRY(read_settings(put->text, a, &s, put->from_file ? &section : NULL));
     struct str old = settings_json(&p->settings, a), new = settings_json(&s, a);
-    p->version++;
-    set_settings(p, &s);
-    p->sink.put(p->sink.ctx, POLICIES_SETTINGS, (struct str){0}, p->version, new);
-    /* Whoever only confirms what holds must not take the place of who made it so. */
-    if (!p->change || !str_eq(old, new))
-        note_change(p, old, new, put->by, now);
+    bool changes = !str_eq(old, new);
+    enum policies_fate f = fate_of(p, put, section, changes, a);
+    if (fate)
+        *fate = changes ? f : POLICIES_APPLIED;
+    if (f == POLICIES_APPLIED) {
+        TRY(check_default(p, put, s.default_policy));
+        if (changes || !put->from_file) {
+            p->version++;
+            set_settings(p, &s);
+            p->sink.put(p->sink.ctx, POLICIES_SETTINGS, (struct str){0}, p->version, new);
+        }
+        /* Whoever only confirms what holds must not take the place of who made it so. */
+        if (changes || (!p->change && !put->from_file))
+            note_change(p, old, new, put->by, now);
+        if (put->from_file)
+            keep_section(p, section);
+    }
     write_settings(p, true, a, json);
     return err_none();
 }
@@ -400,7 +489,7 @@ static struct err restore_settings(struct policies *p, struct str body)
 {
     struct arena memory = {0};
     struct policy_settings s = p->settings;
-    struct err err = read_settings(body, &memory, &s);
+    struct err err = read_settings(body, &memory, &s, NULL);
     if (err.code == ERR_OK)
         set_settings(p, &s);
     arena_fini(&memory);
@@ -435,6 +524,9 @@ struct err policies_restore(struct policies *p, char kind, struct str name, uint
         return err_none();
     case POLICIES_SETTINGS:
         return restore_settings(p, body);
+    case POLICIES_SECTION:
+        set_section(p, body);
+        return err_none();
     case POLICIES_VERSION:
         return err_none();
     case POLICIES_CHANGE:
@@ -446,13 +538,16 @@ struct err policies_restore(struct policies *p, char kind, struct str name, uint
 
 /* --- evaluation --- */
 
+/* What is missing is added to that list, unless it is NULL. */
 static void add_named(const struct policies *p, struct str names, const struct policy **list,
-                      size_t *n)
+                      size_t *n, struct buf *missing)
 {
     for (struct str name; next_name(&names, &name);) {
         const struct policy_document *d = shelf_get(p->policies, name);
         if (d)
             list[(*n)++] = &d->policy;
+        else if (missing && !has_name(buf_view(missing), name))
+            buf_print(missing, "%s%.*s", missing->len ? "," : "", STR_ARG(name));
     }
 }
 
@@ -464,23 +559,25 @@ static size_t count_names(struct str names)
     return n;
 }
 
-size_t policies_effective(const struct policies *p, struct str queue, struct str added,
-                          struct arena *a, const struct policy *const **list,
-                          const struct policy_settings **settings)
+void policies_effective(const struct policies *p, struct str queue, struct str added,
+                        struct arena *a, struct verdict_rules *rules)
 {
     size_t n = 0;
+    rules->settings = &p->settings;
+    rules->policy_count = 0;
     if (!p->settings.enabled)
-        return 0;
+        return;
+    struct buf missing = {0};
     struct str names = policies_queue_names(p, queue);
     const struct policy **out =
         arena_get(a, (count_names(names) + count_names(added) + 1) * sizeof(struct policy *));
-    add_named(p, names, out, &n);
-    add_named(p, added, out, &n);
+    add_named(p, names, out, &n, &missing);
+    add_named(p, added, out, &n, &missing);
     if (n == 0)
-        add_named(p, p->settings.default_policy, out, &n);
-    *list = out;
-    *settings = &p->settings;
-    return n;
+        add_named(p, p->settings.default_policy, out, &n, &missing);
+    rules->policies = out;
+    rules->policy_count = n;
+    rules->missing = own(&missing, a);
 }
 
 /* --- simulation --- */
@@ -501,7 +598,7 @@ static void add_drafted(const struct policies *p, const struct policies_draft *d
         if (draft)
             list[(*n)++] = draft;
         else
-            add_named(p, name, list, n);
+            add_named(p, name, list, n, NULL);
     }
 }
 
@@ -537,6 +634,7 @@ struct err policies_simulate(const struct policies *p, const struct policies_dra
         return document_fault_err(&fault);
     const struct policy **list = arena_get(
         a, (count_names(queue) + count_names(added) + draft->count) * sizeof(struct policy *));
+    settings.enabled = true;
     struct verdict_rules drafted = *own, today = *own;
     drafted.policies = list;
     drafted.settings = &settings;
@@ -545,8 +643,7 @@ struct err policies_simulate(const struct policies *p, const struct policies_dra
         if (!has_name(queue, draft->list[i]->name) && !has_name(added, draft->list[i]->name))
             list[drafted.policy_count++] = draft->list[i];
     add_drafted(p, draft, added, list, &drafted.policy_count);
-    today.policy_count =
-        policies_effective(p, what->job->queue, added, a, &today.policies, &today.settings);
+    policies_effective(p, what->job->queue, added, a, &today);
     struct simulate_job judged = *what;
     judged.failed = categorized(p, what, a);
     simulate_run(&judged, &drafted, &today, a, out);

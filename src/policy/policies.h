@@ -20,14 +20,16 @@
 #define POLICIES_SETTINGS   's' /* no name; body: JSON */
 #define POLICIES_CHANGE     'c' /* no name; body: the last change of the settings as JSON */
 #define POLICIES_CATEGORIES 'f' /* body: canonical JSON */
+#define POLICIES_SECTION    'x' /* no name; body: what of a file was last put into force */
 #define POLICIES_VERSION    'v' /* no name; its version: the last that was given when one went */
 
 #define POLICIES_MAX            1000
 #define POLICIES_CATEGORIES_MAX 100
 
 struct policies;
-/* enabled: unless the settings were ever put. */
-struct policies *policies_new(bool enabled, const struct policies_sink *sink);
+/* initial: the settings until others are put; without a default policy. */
+struct policies *policies_new(const struct policy_settings *initial,
+                              const struct policies_sink *sink);
 void policies_free(struct policies *p);
 
 /* A stored resource. An error is to be logged, no more: what cannot be read any more counts as
@@ -60,26 +62,43 @@ NODISCARD struct err policies_queue_put(struct policies *p, struct str queue, st
 /* "a,b"; valid until the next change. */
 struct str policies_queue_names(const struct policies *p, struct str queue);
 
+/* Who a change of the settings by a file is from. */
+#define POLICIES_AT_START  "start with "
+#define POLICIES_AT_RELOAD "reload of "
+
 struct policies_settings {
     struct str text;
-    struct str by; /* who asks, or empty */
-    bool ahead;    /* the default policy may be made later: until then there is none */
+    struct str by;  /* who asks, or empty */
+    bool ahead;     /* the default policy may be made later: until then there is none */
+    bool from_file; /* it is the section of a file, read again; empty: the file has none */
+    bool at_start;  /* with from_file: the server starts */
+};
+/* What became of the section of a file. */
+enum policies_fate {
+    POLICIES_APPLIED,
+    POLICIES_UNCHANGED, /* it says what it said when it was last applied: the settings stay */
+    POLICIES_OVERRULED, /* it would change what somebody has set by hand, maybe since: they stay */
 };
 /* Changes the settings that the text names. ERR_UNPROCESSABLE if it names a default policy that
- * does not exist. */
+ * does not exist. Of a file only a section that has changed since it was last applied takes effect,
+ * also over restarts: an emergency stop must not end with a reload or a crash. *fate, if wanted,
+ * says so where the settings would have changed. */
 NODISCARD struct err policies_settings_put(struct policies *p, const struct policies_settings *put,
-                                           instant now, struct arena *a, struct str *json);
+                                           instant now, struct arena *a, struct str *json,
+                                           enum policies_fate *fate);
+/* Who changed the settings last; empty: nobody. */
+struct str policies_changed_by(const struct policies *p, struct arena *a);
 /* The default policy that the settings name, if there is none of that name; else empty. */
 struct str policies_default_missing(const struct policies *p);
 void policies_settings_read(const struct policies *p, struct arena *a, struct str *json);
 
 /* ERR_UNPROCESSABLE unless all of "a,b" exist. */
 NODISCARD struct err policies_check_names(const struct policies *p, struct str names);
-/* Those of the queue, then those of the job; the default policy if there are none. 0 if they are
- * switched off. Valid until the next change. */
-size_t policies_effective(const struct policies *p, struct str queue, struct str added,
-                          struct arena *a, const struct policy *const **list,
-                          const struct policy_settings **settings);
+/* Fills in those of the queue, then those of the job; the default policy if there are none; none
+ * if they are switched off. Likewise what is missing of them, and the settings. Valid until the
+ * next change. */
+void policies_effective(const struct policies *p, struct str queue, struct str added,
+                        struct arena *a, struct verdict_rules *rules);
 
 struct policies_draft {
     const struct policy *const *list; /* each of another name */

@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy/settings_document.h"
 
+#include <stdio.h>
+
+#include "base/must.h"
 #include "policy/fields.h"
 #include "policy/policy_document.h"
 
@@ -31,11 +34,62 @@ static bool read_backoff(struct fields *f, const struct fields_at *at, void *int
     return at->node->type == DOCUMENT_NULL || policy_document_backoff(f, at, &s->default_backoff);
 }
 
+/* In the order of enum retry_fallback. */
+static const char *const fallbacks[] = {"default", "fail"};
+
+static bool read_no_policy(struct fields *f, const struct fields_at *at, void *into)
+{
+    size_t which;
+    if (!fields_word(f, at, fallbacks, 2, "default or fail", &which))
+        return false;
+    ((struct policy_settings *)into)->when_no_policy =
+        (enum retry_fallback)(RETRY_FALLBACK_DEFAULT + which);
+    return true;
+}
+
+/* In the order of their bits. */
+static const char *const exempt[] = {"defaultBackoff", "leaseExpired"};
+#define EXEMPT "defaultBackoff or leaseExpired"
+
+static bool read_exempt(struct fields *f, const struct fields_at *at, void *into)
+{
+    unsigned bits = 0;
+    if (!fields_expect(f, at, DOCUMENT_LIST, "a list of " EXEMPT))
+        return false;
+    for (struct fields_at each = {0}; fields_each(at, &each);) {
+        size_t which;
+        if (!fields_word(f, &each, exempt, 2, EXEMPT, &which))
+            return false;
+        if (bits & 1u << which)
+            return fields_refuse(f, &each, ERR_BAD_VALUE, "each of them once");
+        bits |= 1u << which;
+    }
+    ((struct policy_settings *)into)->exempt = bits;
+    return true;
+}
+
+static bool read_grace(struct fields *f, const struct fields_at *at, void *into)
+{
+    return fields_span(f, at, &((struct policy_settings *)into)->preempted_grace);
+}
+
+static struct document_node *exempt_tree(unsigned bits, struct arena *a)
+{
+    struct document_node *list = document_list(a);
+    for (unsigned i = 0; i < 2; i++)
+        if (bits & 1u << i)
+            document_add(list, "", document_string(a, str_from(exempt[i])));
+    return list;
+}
+
 bool settings_document_read(const struct document_node *n, const char *section,
                             struct policy_settings *s, struct document_fault *fault)
 {
     static const struct field table[] = {{"enabled", read_enabled, false},
                                          {"globalMaxRetries", read_max, false},
+                                         {"globalMaxRetriesExempt", read_exempt, false},
+                                         {"whenNoPolicy", read_no_policy, false},
+                                         {"preemptedGracePeriod", read_grace, false},
                                          {"defaultPolicyName", read_default, false},
                                          {"defaultBackoff", read_backoff, false}};
     struct fields f = {.fault = fault};
@@ -49,8 +103,37 @@ struct document_node *settings_document_tree(const struct policy_settings *s, st
     struct document_node *n = document_map(a);
     document_add(n, "enabled", document_bool(a, s->enabled));
     document_add(n, "globalMaxRetries", document_int(a, s->global_max_retries));
+    document_add(n, "globalMaxRetriesExempt", exempt_tree(s->exempt, a));
+    bool fail = s->when_no_policy != RETRY_FALLBACK_DEFAULT;
+    document_add(n, "whenNoPolicy", document_string(a, str_from(fallbacks[fail])));
+    document_add(n, "preemptedGracePeriod", fields_span_tree(a, s->preempted_grace));
     document_add(n, "defaultPolicyName", document_string(a, s->default_policy));
     if (s->default_backoff.shape != CURVE_NONE)
         document_add(n, "defaultBackoff", policy_document_backoff_tree(&s->default_backoff, a));
     return n;
+}
+
+struct str settings_document_canonical(const struct document_node *n, struct arena *a)
+{
+    struct policy_settings s = POLICY_SETTINGS_DEFAULT;
+    struct document_fault fault;
+    struct document_node *said = document_map(a);
+    must(settings_document_read(n, NULL, &s, &fault));
+    struct document_node *next, *each = settings_document_tree(&s, a)->first;
+    for (; each; each = next) {
+        char key[32];
+        next = each->next;
+        each->next = NULL;
+        snprintf(key, sizeof key, "%.*s", STR_ARG(each->key));
+        struct str name = each->key;
+        if (document_member(n, key))
+            document_add(said, "", each)->key = name;
+    }
+    if (document_member(n, "defaultBackoff") && s.default_backoff.shape == CURVE_NONE)
+        document_add(said, "defaultBackoff", document_string(a, STR("none")));
+    struct buf b = {0};
+    document_write_json(said, &b);
+    struct str text = arena_copy(a, buf_view(&b));
+    buf_fini(&b);
+    return text;
 }

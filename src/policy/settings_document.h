@@ -12,6 +12,9 @@
  * default_policy points into the tree. */
 NODISCARD bool settings_document_read(const struct document_node *n, const char *section,
                                       struct policy_settings *s, struct document_fault *fault);
+/* What a mapping that was read says, as text that is the same for all that mean the same; in the
+ * arena. */
+struct str settings_document_canonical(const struct document_node *n, struct arena *a);
 /* All of them, in the arena; its texts are the settings'. */
 struct document_node *settings_document_tree(const struct policy_settings *s, struct arena *a);
 

@@ -24,11 +24,14 @@ struct side {
 static struct verdict judge(struct side *s, const struct run *run)
 {
     const instant now = {0};
-    const struct verdict_request request = {
-        .job = &s->job,
-        .outcome = run->outcome == OUTCOME_EXPIRED ? OUTCOME_EXPIRED : OUTCOME_FAILED,
-        .failure = &run->failure,
-        .retry_at = INSTANT_NONE};
+    bool expired = run->outcome == OUTCOME_EXPIRED;
+    struct failure failure = run->failure;
+    if (expired)
+        failure.condition = CONDITION_LEASE_EXPIRED; /* older runs do not say so */
+    const struct verdict_request request = {.job = &s->job,
+                                            .outcome = expired ? OUTCOME_EXPIRED : OUTCOME_FAILED,
+                                            .failure = &failure,
+                                            .retry_at = INSTANT_NONE};
     struct verdict v = verdict_decide(&request, s->rules, now, &s->rng, s->arena);
     *s->steps += v.steps;
     s->job.state.extras = v.extras;

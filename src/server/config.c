@@ -44,6 +44,38 @@ static struct err read_file(const char *file, struct buf *text)
 
 /* --- the section --- */
 
+/* Members of the section that rows of the table stand for, too. */
+static const struct {
+    const char *member, *row;
+} rows[] = {{"enabled", CONFIG_ENABLED}, {"whenNoPolicy", CONFIG_NO_POLICY}};
+
+/* *outranked: it is such a member, and a flag or a variable says something else. */
+static struct err take_option(const char *file, const struct document_node *n,
+                              const struct policy_settings *s, struct options *o, void *values,
+                              bool *outranked)
+{
+    size_t i = 0;
+    *outranked = false;
+    while (i < sizeof rows / sizeof *rows && !str_eq(n->key, str_from(rows[i].member)))
+        i++;
+    if (i == sizeof rows / sizeof *rows)
+        return err_none();
+    enum option_source source = options_source_of(o, rows[i].row);
+    if (source == OPTION_FROM_FILE) {
+        char why[120];
+        snprintf(why, sizeof why, SECTION ".%s: %s says the same; give one of them", rows[i].member,
+                 rows[i].row);
+        return refuse(file, n, true, why);
+    }
+    *outranked = source > OPTION_FROM_FILE;
+    if (*outranked)
+        return err_none();
+    const char *word = i == 0 ? (s->enabled ? "true" : "false")
+                       : s->when_no_policy == RETRY_FALLBACK_DEFAULT ? "default"
+                                                                     : "fail";
+    return options_from_file(o, rows[i].row, word, values);
+}
+
 /* name: as the file calls it. */
 static struct err read_retry(const char *file, const struct document_node *section,
                              const char *name, struct options *o, void *values, struct config *out)
@@ -52,20 +84,11 @@ static struct err read_retry(const char *file, const struct document_node *secti
     struct document_fault fault = {0};
     if (!settings_document_read(section, name, &s, &fault))
         return refuse_fault(file, &fault);
-    const struct document_node *enabled = document_member(section, "enabled");
-    bool outranked = false;
-    if (enabled) {
-        enum option_source source = options_source_of(o, CONFIG_ENABLED);
-        if (source == OPTION_FROM_FILE)
-            return refuse(file, enabled, true,
-                          SECTION ".enabled: " CONFIG_ENABLED " says the same; give one of them");
-        outranked = source > OPTION_FROM_FILE;
-        if (!outranked)
-            TRY(options_from_file(o, CONFIG_ENABLED, s.enabled ? "true" : "false", values));
-    }
     struct document_node *kept = document_map(&out->memory);
     for (const struct document_node *n = section->first; n; n = n->next) {
-        if (outranked && n == enabled)
+        bool outranked;
+        TRY(take_option(file, n, &s, o, values, &outranked));
+        if (outranked)
             continue;
         struct document_node *copy = ARENA_NEW(&out->memory, struct document_node);
         *copy = *n;

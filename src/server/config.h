@@ -23,7 +23,8 @@ NODISCARD struct err config_read(const char *file, struct options *o, void *valu
                                  struct config *out);
 void config_free(struct config *c);
 
-/* The row of the table that retryPolicy.enabled stands for too. */
-#define CONFIG_ENABLED "retry-policy-enabled"
+/* The rows of the table that retryPolicy.enabled and retryPolicy.whenNoPolicy stand for too. */
+#define CONFIG_ENABLED   "retry-policy-enabled"
+#define CONFIG_NO_POLICY "retry-when-no-policy"
 
 #endif

@@ -262,6 +262,8 @@ static struct backend_settings backend_settings(const struct settings *set)
                    .avoid_required = set->avoid_required,
                    .cron_skip_missed = set->cron_missed == SETTINGS_CRON_SKIP},
         .retry_policy_enabled = set->retry_policy_enabled,
+        .when_no_policy = set->when_no_policy == SETTINGS_NO_POLICY_DEFAULT ? RETRY_FALLBACK_DEFAULT
+                                                                            : RETRY_FALLBACK_FAIL,
         .sync = set->commit_mode == SETTINGS_FSYNC,
         .sync_enqueues = set->enqueue_commit_mode == SETTINGS_FSYNC,
         .event_retention = set->event_retention,
@@ -303,9 +305,8 @@ static void reload_settings(struct server *s)
     struct err err = settings_reload(&fresh);
     if (err.code == ERR_OK) {
         adopt(s, &fresh);
-        if (fresh.file.retry.len)
-            retry_section_apply(s->backend, s->settings.config, fresh.file.retry,
-                                RETRY_SECTION_RELOAD, NULL);
+        retry_section_apply(s->backend, s->settings.config, fresh.file.retry, RETRY_SECTION_RELOAD,
+                            NULL);
         log_info("SIGHUP: %s has been read again", s->settings.config);
     } else {
         log_error("SIGHUP: nothing has changed: %s", err.msg);
@@ -540,7 +541,7 @@ static void close_all(struct server *s)
 static void apply_section(struct server *s)
 {
     bool busy = false;
-    if (s->settings.file.retry.len)
+    if (s->settings.config)
         retry_section_apply(s->backend, s->settings.config, s->settings.file.retry,
                             RETRY_SECTION_START, &busy);
     while (busy && s->code == 0) {

@@ -127,6 +127,12 @@ static const struct option_def table[] = {
      ENV("RETRY_POLICY_ENABLED"),
      .help = "let retry policies decide what becomes of failed jobs; what PUT /settings/retry says "
              "goes before it"},
+    {"retry-when-no-policy", "ACTION", OPTION_CHOICE, AT(when_no_policy), .choices = "fail|default",
+     ENV("RETRY_WHEN_NO_POLICY"), .def = "fail",
+     .help =
+         "while retry policies are on: what becomes of failed jobs that none is in effect for. "
+         "They fail, or default: their own backoff and retry limit or the server's decide; what "
+         "PUT /settings/retry says goes before it"},
     {"heartbeat-interval", "DURATION", OPTION_SPAN, AT(heartbeat_interval),
      ENV_BOTH("HEARTBEAT_INTERVAL"), .def = "3s",
      .help = "how often a stream of jobs with nothing to send says that it is alive", .live = true},

@@ -15,6 +15,8 @@
 enum settings_commit_mode { SETTINGS_FSYNC, SETTINGS_BUFFERED };
 enum settings_cron_missed { SETTINGS_CRON_ONCE, SETTINGS_CRON_SKIP };
 
+enum settings_no_policy { SETTINGS_NO_POLICY_FAIL, SETTINGS_NO_POLICY_DEFAULT };
+
 /* PEM files; NULL where none was given. */
 struct settings_tls {
     const char *cert, *key, *client_ca;
@@ -51,6 +53,7 @@ struct settings {
     int64_t retries_share; /* percent */
     span avoid_required;
     bool retry_policy_enabled;
+    int when_no_policy; /* enum settings_no_policy */
     span heartbeat_interval;
     int log_level;  /* enum log_level */
     int log_format; /* enum log_format */

@@ -5,7 +5,7 @@
 #include "store/reader.h"
 #include "store/writer.h"
 
-/* The bytes of version 1; see store/writer.h for the parts.
+/* The bytes of version 2; see store/writer.h for the parts.
  *
  *   EVENTS  byte version, opt time of the first event, varint count, varint bytes of all
  *           records before, opt time of the mark, id of the mark as 16 bytes big-endian, EVENTs
@@ -14,18 +14,22 @@
  *           of the id are, 16 - n bytes: the others, zigzag ms since the event before,
  *           those of queue, type, worker and reason that are not the same, as texts;
  *           if FLAG_RUN varint run, varint attempt; if FLAG_READY zigzag ms to ready_at;
- *           if FLAG_RULING text policy, zigzag rule, varint count, varint limit
+ *           if FLAG_RULING text policy, zigzag rule, varint count, varint limit;
+ *           if FLAG_DECIDER byte who decided about a failure (enum decider)
+ *
+ * Version 1 has no FLAG_DECIDER.
  *
  * Before the first event of a record all texts are empty and the id is 0. Where an event leads
  * to follows from where it comes from. */
 
-#define VERSION 1
+#define VERSION 2
 
 #define FLAG_FROM    7u /* the status before, or STATUS_GONE */
 #define FLAG_REMOVED 8u
 #define FLAG_RUN     16u
 #define FLAG_READY   32u
 #define FLAG_RULING  64u
+#define FLAG_DECIDER 128u
 
 #define ID_LEN 16
 
@@ -36,6 +40,10 @@ _Static_assert(EVENT_DUE == 0 && EVENT_POSTPONE == 1 && EVENT_TAKE == 2 && EVENT
                    EVENT_REMOVE == 10 && EVENT_PURGE == 11 && EVENT_ENQUEUE == 12 &&
                    EVENT_ENQUEUE_LATER == 13 && EVENT_POISON == 14,
                "stored events keep their numbers");
+_Static_assert(DECIDER_NONE == 0 && DECIDER_KILL == 1 && DECIDER_RETRY_AT == 2 &&
+                   DECIDER_RULE == 3 && DECIDER_NO_RULE == 4 && DECIDER_RULE_LIMIT == 5 &&
+                   DECIDER_NO_POLICY == 6 && DECIDER_RETRY_LIMIT == 7 && DECIDER_GLOBAL_MAX == 8,
+               "stored deciders keep their numbers");
 _Static_assert((unsigned)STATUS_GONE <= FLAG_FROM, "a status fits into the flags");
 
 enum { TEXT_QUEUE, TEXT_TYPE, TEXT_WORKER, TEXT_REASON, TEXTS };
@@ -89,7 +97,8 @@ static unsigned flags_of(const struct job_event *ev)
 {
     return (unsigned)ev->from | (ev->removed ? FLAG_REMOVED : 0) | (ev->run >= 0 ? FLAG_RUN : 0) |
            (instant_is_set(ev->ready_at) ? FLAG_READY : 0) |
-           (ev->ruling.limit >= 0 ? FLAG_RULING : 0);
+           (ev->ruling.limit >= 0 ? FLAG_RULING : 0) |
+           (ev->ruling.by != DECIDER_NONE ? FLAG_DECIDER : 0);
 }
 
 /* The most bytes that an event can take. */
@@ -123,6 +132,8 @@ static void write_rest(struct writer *out, const struct job_event *ev)
         writer_varint(out, ev->ruling.count);
         writer_varint(out, (uint64_t)ev->ruling.limit);
     }
+    if (ev->ruling.by != DECIDER_NONE)
+        writer_byte(out, ev->ruling.by);
 }
 
 void eventlog_add(struct eventlog_writer *w, const struct job_event *ev)
@@ -223,6 +234,7 @@ struct err eventlog_open(struct str value, uint64_t first, struct eventlog_head 
         reader_fault(&r, "its head");
     *out = (struct eventlog_reader){.value = value,
                                     .pos = r.pos,
+                                    .version = version,
                                     .left = head->count,
                                     .count = head->count,
                                     .last = {.number = first - 1}};
@@ -289,13 +301,18 @@ static void read_rest(struct reader *r, unsigned flags, struct job_event *ev)
         ev->ruling.count = (uint32_t)reader_varint(r, "a count", UINT32_MAX);
         ev->ruling.limit = (int64_t)reader_varint(r, "a limit", INT64_MAX);
     }
+    if (flags & FLAG_DECIDER) {
+        ev->ruling.by = (enum decider)reader_byte(r, "who decided", DECIDER_COUNT - 1);
+        if (ev->ruling.by == DECIDER_NONE)
+            reader_fault(r, "who decided");
+    }
 }
 
-static void read_event(struct reader *r, struct job_event *ev)
+static void read_event(struct reader *r, unsigned version, struct job_event *ev)
 {
     ev->number++;
     ev->event = (enum event)reader_byte(r, "an event", EVENT_COUNT - 1);
-    unsigned flags = reader_byte(r, "flags", 127);
+    unsigned flags = reader_byte(r, "flags", version >= 2 ? 255 : 127);
     unsigned same = reader_byte(r, "what is the same", (1u << TEXTS) - 1);
     ev->from = (enum status)(flags & FLAG_FROM);
     ev->removed = flags & FLAG_REMOVED;
@@ -317,7 +334,7 @@ struct err eventlog_next(struct eventlog_reader *log, bool *more, struct job_eve
             reader_fault(&r, "bytes after the last event");
         return r.bad ? broken(&r) : err_none();
     }
-    read_event(&r, &log->last);
+    read_event(&r, log->version, &log->last);
     if (log->left == log->count && log->last.at.ms != began.ms)
         reader_fault(&r, "the time of its first event");
     if (r.bad)

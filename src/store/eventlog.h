@@ -59,6 +59,7 @@ struct eventlog_head {
 struct eventlog_reader {
     struct str value;
     size_t pos;
+    unsigned version;
     uint32_t left, count;
     struct job_event last;
 };

@@ -47,6 +47,8 @@
  *            key, varint count of the rate and, if that is not 0, varint burst, varint ms, varint
  *            level of its bucket, opt time of that; opt retry_limit, backoff as in JOB, opt
  *            completed retention ms, opt dead retention ms
+ *            version 2, too: byte what becomes of failures that no policy is in effect for (enum
+ *            retry_fallback)
  *   RESOURCE byte version, varint resource version, text body
  *
  * There is one encoding of a value and nothing follows it: a reader refuses all else. */
@@ -68,7 +70,7 @@ _Static_assert(UNIQUE_NONE == 0 && UNIQUE_QUEUED == 1 && UNIQUE_ACTIVE == 2 && U
                "stored scopes keep their numbers");
 _Static_assert(CONDITION_NONE == 0 && CONDITION_OOM_KILLED == 1 && CONDITION_EVICTED == 2 &&
                    CONDITION_PREEMPTED == 3 && CONDITION_DEADLINE_EXCEEDED == 4 &&
-                   CONDITION_UNSCHEDULABLE == 5,
+                   CONDITION_UNSCHEDULABLE == 5 && CONDITION_LEASE_EXPIRED == 6,
                "stored conditions keep their numbers");
 _Static_assert(NOTE_PROGRESS == 0 && NOTE_CHECKPOINT == 1 && NOTE_RESULT == 2,
                "stored notes keep their numbers");
@@ -76,6 +78,8 @@ _Static_assert(DEPEND_COMPLETED == 0 && DEPEND_DEAD == 1 && DEPEND_REMOVED == 2 
                    DEPEND_ALL_COMPLETED == 0 && DEPEND_ALL_ENDED == 1 && DEPEND_BLOCK == 0 &&
                    DEPEND_RUN == 1 && DEPEND_DIE == 2,
                "what is stored of dependencies keeps its numbers");
+_Static_assert(RETRY_FALLBACK_UNSET == 0 && RETRY_FALLBACK_DEFAULT == 1 && RETRY_FALLBACK_FAIL == 2,
+               "what is stored of queues without policies keeps its numbers");
 _Static_assert(CURVE_NONE == 0 && CURVE_POWER == 1, "stored shapes keep their numbers");
 
 struct err record_check_format(struct str value)
@@ -256,7 +260,8 @@ static void write_pause(struct writer *w, const struct cron_pause *p)
     writer_opt(w, p->resumed_at.ms);
 }
 
-#define CRON_VERSION 2 /* of groups and entries */
+#define CRON_VERSION  2 /* of groups and entries */
+#define QUEUE_VERSION 2
 
 static void write_cron_group(struct writer *w, const struct cron_group *g)
 {
@@ -330,7 +335,7 @@ static void write_rate(struct writer *w, const struct rate *r, const struct buck
 static void write_queue(struct writer *w, const struct queue_record *q)
 {
     const struct queue_settings *s = &q->settings;
-    writer_byte(w, RECORD_VERSION);
+    writer_byte(w, QUEUE_VERSION);
     writer_byte(w, s->paused);
     writer_varint(w, s->concurrency);
     writer_varint(w, s->concurrency_per_key);
@@ -339,6 +344,7 @@ static void write_queue(struct writer *w, const struct queue_record *q)
     write_curve(w, &s->backoff);
     writer_opt(w, s->completed_retention.ms);
     writer_opt(w, s->dead_retention.ms);
+    writer_byte(w, s->when_no_policy);
 }
 
 bool record_put_job(struct batch *b, const struct job *job)
@@ -671,7 +677,8 @@ struct err record_read_queue(struct str value, struct queue_record *queue)
 {
     struct reader r = record_begin(value);
     struct queue_settings *s = &queue->settings;
-    TRY(record_check_version(&r, "queue"));
+    unsigned version;
+    TRY(record_read_version(&r, "queue", QUEUE_VERSION, &version));
     s->paused = reader_byte(&r, "pause", 1);
     s->concurrency = (uint32_t)reader_varint(&r, "concurrency", QUEUE_CONCURRENCY_MAX);
     s->concurrency_per_key =
@@ -681,6 +688,10 @@ struct err record_read_queue(struct str value, struct queue_record *queue)
     read_curve(&r, &s->backoff);
     s->completed_retention = reader_span(&r, "completed retention");
     s->dead_retention = reader_span(&r, "dead retention");
+    s->when_no_policy = RETRY_FALLBACK_UNSET;
+    if (version >= 2)
+        s->when_no_policy =
+            (enum retry_fallback)reader_byte(&r, "when_no_policy", RETRY_FALLBACK_FAIL);
     return record_finish(&r, "queue");
 }
 

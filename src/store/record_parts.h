@@ -11,7 +11,7 @@
 #include "store/record.h"
 #include "store/writer.h"
 
-/* The newest version of every record: its first byte. */
+/* The newest version of every record: its first byte, unless there is a number of its own. */
 #define RECORD_VERSION 1
 
 /* Puts a record under key: call is what writes it, with the writer as its `w`. */

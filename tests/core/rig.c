@@ -314,14 +314,15 @@ static void claimed(void *ctx, void *taker, const struct handout *h, size_t coun
 
 /* --- life --- */
 
-static size_t policies(void *ctx, struct str queue, struct str added, struct arena *a,
-                       const struct policy *const **list, const struct policy_settings **settings)
+static void policies(void *ctx, struct str queue, struct str added, struct arena *a,
+                     struct verdict_rules *rules)
 {
     struct rig *r = ctx;
     (void)queue, (void)added, (void)a;
-    *list = &r->policy;
-    *settings = &r->policy_settings;
-    return r->policy ? 1 : 0;
+    rules->policies = &r->policy;
+    rules->policy_count = r->policy ? 1 : 0;
+    rules->settings = &r->policy_settings;
+    rules->missing = r->policy_missing;
 }
 
 static void start_engine(struct rig *r)

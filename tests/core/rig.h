@@ -17,7 +17,7 @@
 #include "base/arena.h"
 #include "base/idmap.h"
 #include "core/engine.h"
-#include "core/policy.h"
+#include "core/verdict.h"
 
 #define RIG_RUNS_MAX  12
 #define RIG_TAKES_MAX 32
@@ -84,7 +84,8 @@ struct rig {
     struct event_mark mark;
     const struct policy *policy; /* effective for all jobs; NULL: none */
     struct policy_settings policy_settings;
-    bool forgetful; /* keeps nothing of what is enqueued: for tests of memory */
+    struct str policy_missing; /* names of policies that are not there */
+    bool forgetful;            /* keeps nothing of what is enqueued: for tests of memory */
     /* the sink */
     struct arena turn;
     struct rig_handout got[64];

@@ -30,7 +30,8 @@ static int setup(void **state)
     r->settings.retries_share = SHARE;
     r->settings.avoid_required = (span){60 * SECOND};
     r->policy = &policy;
-    r->policy_settings = (struct policy_settings){.enabled = true, .global_max_retries = 1000000};
+    r->policy_settings = (struct policy_settings){
+        .enabled = true, .global_max_retries = 1000000, .when_no_policy = RETRY_FALLBACK_DEFAULT};
     rig_restart(r);
     return 0;
 }

@@ -151,8 +151,8 @@ static void retries_are_counted_by_rule(void **state)
         meter_event(m, &ev);
     }
     assert_int_equal(m->rule_count, 3);
-    assert_int_equal(m->rules[0].retries, 1);
-    assert_int_equal(m->rules[1].retries, 2);
+    assert_int_equal(m->rules[0].decisions[METER_RETRY], 1);
+    assert_int_equal(m->rules[1].decisions[METER_RETRY], 2);
     assert_int_equal(m->rules[2].rule, -1);
     meter_free(m);
 }
@@ -167,7 +167,7 @@ static void rules_beyond_the_limit_share_one_row(void **state)
         meter_event(m, &ev);
     }
     assert_int_equal(m->rule_count, METER_RULES_MAX);
-    assert_int_equal(m->rules[METER_RULES_MAX].retries, 7);
+    assert_int_equal(m->rules[METER_RULES_MAX].decisions[METER_RETRY], 7);
     meter_free(m);
 }
 

@@ -70,7 +70,7 @@ static struct policy_verdict fail_with(struct trial *t, struct failure f)
     struct rng rng = rng_from_seed(7), one = rng_from_seed(7);
     (void)rng_next(&one);
     struct policy_verdict v = policy_evaluate(t->policies, t->policy_count, &t->settings, &f,
-                                              t->counts, t->count_count, &rng);
+                                              t->counts, t->count_count, 0, &rng);
     assert_memory_equal(&rng, &one, sizeof rng);
     assert_true(v.reason[0] != '\0');
     if (v.retry)

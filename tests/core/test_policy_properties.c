@@ -138,7 +138,7 @@ static struct policy_verdict evaluate(struct world *w, size_t policies)
     struct rng rng = rng_from_seed(1), one = rng_from_seed(1);
     (void)rng_next(&one);
     struct policy_verdict v = policy_evaluate(w->list, policies, &w->settings, &w->failure,
-                                              w->counts, w->count_count, &rng);
+                                              w->counts, w->count_count, 0, &rng);
     /* Exactly one draw, whatever the verdict. */
     assert_memory_equal(&rng, &one, sizeof rng);
     return v;

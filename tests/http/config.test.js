@@ -97,6 +97,10 @@ describe('a configuration file', () => {
                 [true, 9, '3s']);
             assert.equal(now.lastChange.by, `start with ${file}`);
         });
+        await withServer('retryPolicy: {enabled: true, whenNoPolicy: default}\n', {},
+            async (server) => assert.equal((await settings(server)).whenNoPolicy, 'default'));
+        await withServer('', { args: ['--retry-when-no-policy', 'default'] },
+            async (server) => assert.equal((await settings(server)).whenNoPolicy, 'default'));
         // A flag goes before the section, too.
         await withServer('retryPolicy: {enabled: true, globalMaxRetries: 9}\n',
             { args: ['--retry-policy-enabled=false'] }, async (server) => {
@@ -125,7 +129,7 @@ describe('a configuration file', () => {
                 await server.claimOne(queue);
                 reasons.push((await server.post(`/jobs/${id}/failure`, { message: 'm' })).json.reason);
             }
-            assert.match(reasons[0], /^retry 1 of 25, default backoff/);
+            assert.match(reasons[0], /^dead: no retry policy is in effect, .*policy default is missing$/);
             assert.match(reasons[1], /^dead: no rule matched and policy default says Fail$/);
         });
     });
@@ -179,23 +183,30 @@ describe('a configuration file', () => {
         });
     });
 
-    it('does_not_undo_what_was_changed_by_hand_until_SIGHUP', async () => {
-        const text = 'retryPolicy: {globalMaxRetries: 9}\n';
+    it('does_not_undo_what_was_changed_by_hand_until_its_section_changes', async () => {
+        const text = 'retryPolicy: {globalMaxRetries: 9, preemptedGracePeriod: 60s}\n';
         await withServer(text, {}, async (server) => {
             const put = await server.request('PUT', '/settings/retry', { globalMaxRetries: 0 },
                 { 'worker-id': 'operator' });
             assert.equal(put.status, 200);
+            const kept = /has not changed since it was last applied, .* as 'operator' has set them/;
+            await reload(server, text, kept);
+            assert.equal((await settings(server)).globalMaxRetries, 0);
+            // Other settings, and the same in other words, are no change of it.
+            await reload(server, 'log-level: info\nretryPolicy:\n  preemptedGracePeriod: 1m\n'
+                + '  globalMaxRetries: 9\n', kept);
+            assert.equal((await settings(server)).globalMaxRetries, 0);
             await server.signal('SIGKILL');
             await server.start();
             assert.equal((await settings(server)).globalMaxRetries, 0);
-            assert.match(server.stderr, /is not used: 'operator' has changed the settings since/);
-            fs.writeFileSync(file, text);
+            assert.match(server.stderr, kept);
+            fs.writeFileSync(file, text.replace('9', '8'));
             server.child.kill('SIGHUP');
-            await until(async () => (await settings(server)).globalMaxRetries === 9,
-                'the file counts');
+            await until(async () => (await settings(server)).globalMaxRetries === 8,
+                'the changed section counts');
             await server.stop();
             fs.writeFileSync(file, text.replace('9', '7'));
-            await server.start(); // the last word was the file's: it has it again
+            await server.start();
             assert.equal((await settings(server)).globalMaxRetries, 7);
         });
     });

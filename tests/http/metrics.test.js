@@ -205,6 +205,35 @@ describe('what rules of policies decide', () => {
         assert.equal(value(m, 'tenax_policy_pattern_give_ups_total'), 0);
     });
 
+    it('is_counted_by_decision_and_by_who_decided_and_events_say_so', async () => {
+        await putPolicy('decisive', {
+            rules: [{ action: 'Fail', onConditions: ['Unschedulable'] },
+                { action: 'Retry', onConditions: ['Evicted'], retryLimit: 0 },
+                { action: 'Retry', onConditions: ['OOMKilled'] }],
+        });
+        const before_ = await scrape(server);
+        const of = (m, verdict, by) => m.get(
+            `tenax_failure_verdicts_total{verdict="${verdict}",decided_by="${by}"}`) || 0;
+        const by = async (failure) => {
+            const { id } = await failOnce('decisive', failure);
+            const [event] = await server.history(`&job=${id}&event=job_dead,job_requeued`);
+            return [event.event, event.decided_by, event.policy];
+        };
+        assert.deepEqual(await by({ condition: 'Unschedulable' }), ['job_dead', 'rule', 'decisive']);
+        assert.deepEqual(await by({ condition: 'Evicted' }), ['job_dead', 'rule_limit', 'decisive']);
+        assert.deepEqual(await by({ condition: 'OOMKilled' }), ['job_requeued', 'rule', 'decisive']);
+        assert.deepEqual(await by({ exit_code: 3 }), ['job_dead', 'no_rule', undefined]);
+        assert.deepEqual(await by({ kill: true }), ['job_dead', 'kill', undefined]);
+        const m = await scrape(server);
+        const grown = (verdict, who) => of(m, verdict, who) - of(before_, verdict, who);
+        assert.deepEqual([grown('dead', 'rule'), grown('dead', 'rule_limit'), grown('retry', 'rule'),
+            grown('dead', 'no_rule'), grown('dead', 'kill')], [1, 1, 1, 1, 1]);
+        const decided = (rule, decision) => m.get(
+            `tenax_policy_decisions_total{policy="decisive",rule="${rule}",decision="${decision}"}`);
+        assert.deepEqual([decided(1, 'fail'), decided(2, 'rule_limit'), decided(3, 'retry')],
+            [1, 1, 1]);
+    });
+
     it('shows_expressions_that_go_over_their_budget', async () => {
         await putPolicy('costly', {
             defaultAction: 'Fail',
@@ -333,7 +362,8 @@ describe('the server', () => {
 });
 
 describe('the format', () => {
-    const server = useServer({ args: ['--retry-policy-enabled'] });
+    const server = useServer({ args: ['--retry-policy-enabled',
+        '--retry-when-no-policy', 'default'] });
     let text;
     const odd = 'quo"ted';
 

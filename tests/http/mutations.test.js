@@ -21,7 +21,8 @@ async function putPolicy(server, name, memory) {
 }
 
 async function fail(server, id, condition) {
-    const res = await server.post(`/jobs/${id}/failure`, { message: 'm', condition });
+    const ended = condition === 'Preempted' ? { grace_period_ms: 0 } : {};
+    const res = await server.post(`/jobs/${id}/failure`, { message: 'm', condition, ...ended });
     assert.equal(res.status, 200, res.text);
     return res.json;
 }

@@ -295,7 +295,8 @@ describe('a job with retry policies', () => {
         async function failures(condition, times, words) {
             for (let n = 1; n <= times; n++) {
                 await server.claimOne(queue);
-                const job = await fail(server, id, { condition });
+                const ended = condition === 'Preempted' ? { grace_period_ms: 0 } : {};
+                const job = await fail(server, id, { condition, ...ended });
                 assert.equal(job.status, 'ready', job.reason);
                 assert.ok(job.reason.startsWith(`retry ${n} of ${words}`), job.reason);
             }
@@ -447,6 +448,126 @@ describe('a job with retry policies', () => {
         await change(server, { enabled: true });
     });
 
+    const ended = async (id, attempts, status) => until(async () => {
+        const job = await server.job(id);
+        return job.status === status && job.attempts === attempts && job;
+    }, `attempt ${attempts} is over`);
+
+    it('that_has_none_in_effect_fails_or_is_left_to_the_usual_retries', async () => {
+        const queue = queueName();
+        async function reason() {
+            const { id } = await server.enqueue({ queue, retry_policies: ['fleeting'] });
+            await server.claimOne(queue);
+            await server.delete('/retry-policies/fleeting');
+            const from = server.stderr.length;
+            const job = await fail(server, id);
+            await server.delete(`/jobs/${id}`);
+            return [job.status, job.reason, server.stderr.slice(from)];
+        }
+        const again = () => putPolicy(server, 'fleeting', { defaultAction: 'Retry' });
+        await again();
+        const [status, words, log] = await reason();
+        assert.equal(status, 'dead');
+        assert.equal(words, 'dead: no retry policy is in effect, and whenNoPolicy says fail; '
+            + 'retry policy fleeting is missing');
+        assert.match(log, /warn {2}.*retry policy 'fleeting' is missing.*queue '/);
+        const metrics = (await server.get('/metrics')).text;
+        assert.match(metrics, /^tenax_policy_missing_total\{policy="fleeting"\} 1$/m);
+
+        await again();
+        assert.equal((await server.request('PATCH', `/queues/${queue}`,
+            { when_no_policy: 'default' })).json.when_no_policy, 'default');
+        assert.match((await reason())[1],
+            /^retry 1 of 25, default backoff, .*; retry policy fleeting is missing$/);
+        await again();
+        await server.request('PATCH', `/queues/${queue}`, { when_no_policy: null });
+        await change(server, { whenNoPolicy: 'default' });
+        assert.match((await reason())[1], /^retry 1 of 25, default backoff/);
+        await again();
+        await server.request('PATCH', `/queues/${queue}`, { when_no_policy: 'fail' });
+        assert.match((await reason())[1], /^dead: no retry policy is in effect/);
+        await change(server, { whenNoPolicy: 'fail' });
+        assertError(await server.request('PATCH', `/queues/${queue}`, { when_no_policy: 'never' }),
+            400, 'bad_value');
+        assertError(await put(server, '/settings/retry', { whenNoPolicy: 'never' }),
+            400, 'bad_value');
+    });
+
+    it('has_no_retry_by_whomever_once_the_maximum_is_reached', async () => {
+        const queue = queueName();
+        const quick = { backoff: { base_ms: 0, exponent: 0, jitter_ms: 0 } };
+        const now = await change(server, { globalMaxRetries: 2, whenNoPolicy: 'default' });
+        assert.deepEqual([now.globalMaxRetriesExempt, now.globalMaxRetriesInForce], [[], true]);
+        const { id } = await server.enqueue({ queue, ...quick });
+        await server.claimOne(queue);
+        const at = Date.now() - 1000;
+        assert.match((await fail(server, id, { retry_at: at })).reason, /when the worker asked/);
+        await server.claimOne(queue, { lease_ms: 1000 });
+        await ended(id, 2, 'ready');
+        await server.claimOne(queue);
+        const dead = await fail(server, id, { retry_at: at });
+        assert.equal(dead.reason, 'dead: 2 retries in all, as many as globalMaxRetries allows');
+
+        await change(server, { globalMaxRetries: 0 });
+        const stopped = await server.enqueue({ queue, ...quick });
+        await server.claimOne(queue, { lease_ms: 1000 });
+        const expired = await ended(stopped.id, 1, 'dead');
+        assert.equal(expired.resolution, 'claim-expired');
+        assert.match(expired.reason, /the lease ran out and globalMaxRetries is 0/);
+
+        const exempt = await change(server, { globalMaxRetriesExempt: ['defaultBackoff'] });
+        assert.deepEqual(exempt.globalMaxRetriesExempt, ['defaultBackoff']);
+        const free = await server.enqueue({ queue, ...quick });
+        await server.claimOne(queue);
+        assert.match((await fail(server, free.id)).reason, /^retry 1 of 25, own backoff/);
+        await server.claimOne(queue, { wait_ms: 20000 });
+        assert.match((await fail(server, free.id, { retry_at: at })).reason, /globalMaxRetries is 0/);
+        await change(server, {
+            globalMaxRetries: 20, globalMaxRetriesExempt: [], whenNoPolicy: 'fail' });
+    });
+
+    it('is_judged_when_its_claim_expires_by_a_rule_that_names_it', async () => {
+        const queue = queueName();
+        await putPolicy(server, 'leases', {
+            defaultAction: 'Fail', rules: [{ action: 'Retry', onConditions: ['LeaseExpired'],
+                retryLimit: 1, antiAffinity: { mode: 'node' } }],
+        });
+        await attach(server, queue, ['leases']);
+        const { id } = await server.enqueue({ queue, retry_limit: 0 });
+        await server.claimOne(queue, { lease_ms: 1000, node: 'n1' });
+        const again = await ended(id, 1, 'ready');
+        assert.match(again.reason,
+            /^retry 1 of 1 by rule 1 of policy leases \(LeaseExpired\), at once, not on the same node$/);
+        await server.claimOne(queue, { lease_ms: 1000 });
+        const dead = await ended(id, 2, 'dead');
+        assert.equal(dead.resolution, 'claim-expired');
+        assert.match(dead.reason, /^dead: rule 1 of policy leases \(LeaseExpired\) allows 1 retry$/);
+        const runs = await server.runs(id);
+        assert.deepEqual(runs.map((r) => [r.outcome, r.condition]),
+            [['claim-expired', 'LeaseExpired'], ['claim-expired', 'LeaseExpired']]);
+        // It is not a worker's to say.
+        const other = await server.enqueue({ queue });
+        await server.claimOne(queue);
+        assertError(await server.post(`/jobs/${other.id}/failure`,
+            { message: 'm', condition: 'LeaseExpired' }), 400, 'bad_value');
+    });
+
+    it('waits_for_a_preempted_run_as_long_as_the_settings_say_if_nobody_else_does', async () => {
+        const queue = queueName();
+        await putPolicy(server, 'preempted', {
+            rules: [{ action: 'Retry', onConditions: ['Preempted'] }] });
+        await attach(server, queue, ['preempted']);
+        assert.equal((await server.get('/settings/retry')).json.preemptedGracePeriod, '30s');
+        await change(server, { preemptedGracePeriod: '1h' });
+        const { id } = await server.enqueue({ queue });
+        await server.claimOne(queue);
+        const waits = await fail(server, id, { condition: 'Preempted' });
+        assert.equal(waits.status, 'scheduled');
+        assert.match(waits.reason, /not before the preempted run has ended or 1 h are over$/);
+        assert.ok(waits.ready_at - waits.failed_at === 3600000, JSON.stringify(waits));
+        await change(server, { preemptedGracePeriod: '30s' });
+    });
+
     it('is_not_judged_when_its_claim_expires', async () => {
         const queue = queueName();
         await putPolicy(server, 'expiry', {
@@ -454,17 +575,13 @@ describe('a job with retry policies', () => {
         });
         await attach(server, queue, ['expiry']);
         const { id } = await server.enqueue({ queue, retry_limit: 1 });
-        const ended = async (attempts, status) => until(async () => {
-            const job = await server.job(id);
-            return job.status === status && job.attempts === attempts && job;
-        }, `attempt ${attempts} is over`);
         await server.claimOne(queue);
         assert.equal((await fail(server, id, { condition: 'Evicted' })).status, 'ready');
         await server.claimOne(queue, { lease_ms: 1000 });
-        const again = await ended(2, 'ready');
+        const again = await ended(id, 2, 'ready');
         assert.match(again.reason, /^retry 1 of 1, the lease ran out, at once/);
         await server.claimOne(queue, { lease_ms: 1000 });
-        const dead = await ended(3, 'dead');
+        const dead = await ended(id, 3, 'dead');
         assert.equal(dead.resolution, 'claim-expired');
         assert.match(dead.reason, /the lease ran out and the only retry is used up/);
     });

@@ -10,7 +10,7 @@ const { Server, assertError, queueName, run, until, useServer } = require('./har
 const NONE = {
     configured: false, paused: false, concurrency: null, concurrency_per_key: null, rate: null,
     retry_limit: null, backoff: null, retention: { completed_ms: null, dead_ms: null },
-    retry_policies: [], oldest_ready_age_ms: null,
+    retry_policies: [], when_no_policy: null, oldest_ready_age_ms: null,
     jobs: { blocked: 0, scheduled: 0, ready: 0, in_flight: 0, completed: 0, dead: 0 },
 };
 const ALL = {

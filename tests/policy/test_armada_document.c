@@ -114,7 +114,7 @@ static struct policy_verdict judge(const struct policy_document *d, struct failu
     const struct policy *list[] = {&d->policy};
     const struct policy_settings settings = {.enabled = true, .global_max_retries = 20};
     struct rng rng = rng_from_seed(1);
-    return policy_evaluate(list, 1, &settings, &f, count, count ? 1 : 0, &rng);
+    return policy_evaluate(list, 1, &settings, &f, count, count ? 1 : 0, 0, &rng);
 }
 
 static void its_rules_match_category_and_subcategory_to_the_byte(void **state)

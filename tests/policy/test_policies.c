@@ -47,7 +47,9 @@ static void keep(void *ctx, char kind, struct str name, uint64_t version, struct
 static void start(bool enabled)
 {
     const struct policies_sink sink = {NULL, keep};
-    w.p = policies_new(enabled, &sink);
+    struct policy_settings initial = POLICY_SETTINGS_DEFAULT;
+    initial.enabled = enabled;
+    w.p = policies_new(&initial, &sink);
 }
 
 static void restart(bool enabled)
@@ -104,19 +106,18 @@ static void put_named(const char *name, const char *spec)
 static enum err_code set(const char *json, const char *by, int64_t at, struct str *answer)
 {
     struct str now;
-    const struct policies_settings put = {str_from(json), str_from(by), false};
-    return policies_settings_put(w.p, &put, (instant){at}, &w.memory, answer ? answer : &now).code;
+    const struct policies_settings put = {.text = str_from(json), .by = str_from(by)};
+    return policies_settings_put(w.p, &put, (instant){at}, &w.memory, answer ? answer : &now, NULL)
+        .code;
 }
 
 static void assert_effective(const char *queue, const char *added, const char *expected)
 {
-    const struct policy *const *list;
-    const struct policy_settings *settings;
+    struct verdict_rules rules = {0};
     struct buf names = {0};
-    size_t n =
-        policies_effective(w.p, str_from(queue), str_from(added), &w.memory, &list, &settings);
-    for (size_t i = 0; i < n; i++)
-        buf_print(&names, "%s%.*s", i ? "," : "", STR_ARG(list[i]->name));
+    policies_effective(w.p, str_from(queue), str_from(added), &w.memory, &rules);
+    for (size_t i = 0; i < rules.policy_count; i++)
+        buf_print(&names, "%s%.*s", i ? "," : "", STR_ARG(rules.policies[i]->name));
     buf_byte(&names, '\0');
     assert_string_equal(names.at, expected);
     buf_fini(&names);
@@ -170,9 +171,10 @@ static void the_default_policy_may_be_made_later_if_that_is_meant(void **state)
     (void)state;
     struct str json;
     assert_int_equal(set("{\"defaultPolicyName\": \"default\"}", "", 1, NULL), ERR_UNPROCESSABLE);
-    const struct policies_settings put = {STR("{\"defaultPolicyName\": \"default\"}"), STR(""),
-                                          true};
-    assert_int_equal(policies_settings_put(w.p, &put, (instant){1}, &w.memory, &json).code, ERR_OK);
+    const struct policies_settings put = {.text = STR("{\"defaultPolicyName\": \"default\"}"),
+                                          .ahead = true};
+    assert_int_equal(policies_settings_put(w.p, &put, (instant){1}, &w.memory, &json, NULL).code,
+                     ERR_OK);
     assert_true(str_eq(policies_default_missing(w.p), STR("default")));
     assert_effective("q", "", "");
     /* The emergency stop works meanwhile. */

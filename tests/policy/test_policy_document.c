@@ -439,16 +439,18 @@ static void a_bad_rule_is_refused(void **state)
         "onTerminationMessage, onFailureCategory, onFailureSubcategory and onError (what to do "
         "with any other failure is "
         "spec.defaultAction), found a mapping");
-    check_spec_refused("  rules:\n  - {action: Retry, onConditions: [OOM]}\n",
-                       "line 6, column 36: spec.rules[0].onConditions[0]: expected OOMKilled, "
-                       "Evicted, Preempted, DeadlineExceeded or Unschedulable, found \"OOM\"");
+    check_spec_refused(
+        "  rules:\n  - {action: Retry, onConditions: [OOM]}\n",
+        "line 6, column 36: spec.rules[0].onConditions[0]: expected OOMKilled, "
+        "Evicted, Preempted, DeadlineExceeded, Unschedulable or LeaseExpired, found \"OOM\"");
     check_spec_refused("  rules:\n  - {action: Retry, onConditions: [Evicted, Evicted]}\n",
                        "line 6, column 45: spec.rules[0].onConditions[1]: expected every condition "
                        "once, found \"Evicted\"");
-    check_spec_refused("  rules:\n  - {action: Retry, onConditions: Evicted}\n",
-                       "line 6, column 35: spec.rules[0].onConditions: expected a list of "
-                       "OOMKilled, Evicted, Preempted, DeadlineExceeded or Unschedulable, found "
-                       "\"Evicted\"");
+    check_spec_refused(
+        "  rules:\n  - {action: Retry, onConditions: Evicted}\n",
+        "line 6, column 35: spec.rules[0].onConditions: expected a list of "
+        "OOMKilled, Evicted, Preempted, DeadlineExceeded, Unschedulable or LeaseExpired, found "
+        "\"Evicted\"");
     check_spec_refused("  rules:\n  - {action: Retry, onFailureCategory: []}\n",
                        "line 6, column 40: spec.rules[0].onFailureCategory: expected a list of "
                        "categories, found an empty list");

@@ -36,7 +36,7 @@ static struct job_event retried(uint64_t number)
                               .ready_at = {1700000030007},
                               .worker = STR("w1"),
                               .reason = STR("retry 2 of 3"),
-                              .ruling = {STR("infra"), 1, 2, 3}};
+                              .ruling = {STR("infra"), 1, 2, 3, DECIDER_RULE}};
 }
 
 static struct job_event removed(uint64_t number)
@@ -75,6 +75,7 @@ static void assert_event(const struct job_event *got, const struct job_event *wa
     assert_text(got->worker, want->worker);
     assert_text(got->reason, want->reason);
     assert_text(got->ruling.policy, want->ruling.policy);
+    assert_int_equal(got->ruling.by, want->ruling.by);
     assert_int_equal(got->ruling.limit, want->ruling.limit);
     if (want->ruling.limit < 0)
         return;
@@ -148,7 +149,7 @@ static void alike_events_take_a_dozen_bytes_each(void **state)
     batch_fini(&b);
 }
 
-static void the_bytes_of_version_1_stay(void **state)
+static void the_bytes_of_version_1_are_read_still(void **state)
 {
     (void)state;
     static const char golden[] =
@@ -158,6 +159,34 @@ static void the_bytes_of_version_1_stay(void **state)
         "\x04"
         "send"
         "\x04\x73\x03\x10\x0e\x02w1\x0cretry 2 of 3\x03\x02\xe0\xd4\x03\x05infra\x02\x02\x03";
+    struct job_event list[] = {enqueued(41, 0), retried(42)}, ev;
+    struct eventlog_head head;
+    struct eventlog_reader r;
+    bool more;
+    list[1].ruling.by = DECIDER_NONE;
+    assert_int_equal(eventlog_open((struct str){golden, sizeof golden - 1}, 41, &head, &r).code,
+                     ERR_OK);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(eventlog_next(&r, &more, &ev).code, ERR_OK);
+        assert_event(&ev, &list[i]);
+    }
+    /* It knows no flag for who decided. */
+    char bytes[sizeof golden];
+    memcpy(bytes, golden, sizeof golden);
+    bytes[33] |= (char)0x80;
+    assert_int_equal(read_all((struct str){bytes, sizeof golden - 1}, 41).code, ERR_CORRUPT);
+}
+
+static void the_bytes_of_version_2_stay(void **state)
+{
+    (void)state;
+    static const char golden[] =
+        "\x02\x81\xd0\x95\xff\xbc\x31\x02\xe8\x07\xf5\xd3\x95\xff\xbc\x31"
+        "\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02"
+        "\x0c\x06\x0c\0\x01\x23\x45\x67\x89\xab\xcd\xef\xfe\xdc\xba\x98\x76\x54\x32\x10\0\x04mail"
+        "\x04"
+        "send"
+        "\x04\xf3\x03\x10\x0e\x02w1\x0cretry 2 of 3\x03\x02\xe0\xd4\x03\x05infra\x02\x02\x03\x03";
     struct job_event list[] = {enqueued(41, 0), retried(42)};
     struct batch b = {0};
     struct str value = write_all(&b, list, 2);
@@ -187,7 +216,7 @@ static void what_nobody_wrote_is_refused(void **state)
     char bytes[200];
     assert_in_range(value.len, 1, sizeof bytes - 1);
     memcpy(bytes, value.at, value.len);
-    bytes[0] = 2;
+    bytes[0] = 3;
     assert_int_equal(read_all((struct str){bytes, value.len}, 41).code, ERR_VERSION);
     memcpy(bytes, value.at, value.len);
     bytes[32] = EVENT_SUCCEED; /* a job that does not exist cannot succeed */
@@ -215,7 +244,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(events_are_read_back_as_they_were_written),
         cmocka_unit_test(alike_events_take_a_dozen_bytes_each),
-        cmocka_unit_test(the_bytes_of_version_1_stay),
+        cmocka_unit_test(the_bytes_of_version_1_are_read_still),
+        cmocka_unit_test(the_bytes_of_version_2_stay),
         cmocka_unit_test(a_record_cut_short_anywhere_is_corrupt),
         cmocka_unit_test(what_nobody_wrote_is_refused),
         cmocka_unit_test(keys_are_in_the_order_of_their_numbers),

@@ -18,7 +18,8 @@ static const struct queue_record full = {
          .retry_limit = 3,
          .backoff = {.shape = CURVE_POWER, .base = {15000}, .exponent = 4.0, .jitter = {30000}},
          .completed_retention = {0},
-         .dead_retention = {5}},
+         .dead_retention = {5},
+         .when_no_policy = RETRY_FALLBACK_FAIL},
     .bucket = {.level = 19500, .at = {1700000000000}},
 };
 
@@ -47,6 +48,7 @@ static void assert_same(const struct queue_record *a, const struct queue_record 
     assert_int_equal(x->backoff.jitter.ms, y->backoff.jitter.ms);
     assert_int_equal(x->completed_retention.ms, y->completed_retention.ms);
     assert_int_equal(x->dead_retention.ms, y->dead_retention.ms);
+    assert_int_equal(x->when_no_policy, y->when_no_policy);
 }
 
 static void every_setting_is_read_back(void **state)
@@ -78,7 +80,7 @@ static void damage_is_corrupt_and_a_newer_version_is_told_apart(void **state)
                      ERR_CORRUPT);
     bytes[1] = 2; /* neither paused nor not */
     assert_int_equal(record_read_queue((struct str){bytes, value.len}, &back).code, ERR_CORRUPT);
-    bytes[0] = 2;
+    bytes[0] = 3;
     assert_int_equal(record_read_queue((struct str){bytes, value.len}, &back).code, ERR_VERSION);
 }
 
@@ -89,19 +91,44 @@ static void a_rate_without_time_is_corrupt(void **state)
     assert_int_equal(record_read_queue(put(*state, &bad), &back).code, ERR_CORRUPT);
 }
 
-static void version_1_has_these_bytes(void **state)
+/* A value of 2 hexadecimal digits a byte. */
+static struct str bytes_of(const char *hex, char *room)
+{
+    size_t n = strlen(hex) / 2;
+    for (size_t i = 0; i < n; i++) {
+        unsigned byte;
+        assert_int_equal(sscanf(hex + 2 * i, "%2x", &byte), 1);
+        room[i] = (char)byte;
+    }
+    return (struct str){room, n};
+}
+
+static void version_1_is_read_still(void **state)
+{
+    (void)state;
+    char room[128];
+    struct queue_record back, then = full;
+    then.settings.when_no_policy = RETRY_FALLBACK_UNSET;
+    struct str value = bytes_of("0101ac02026414e807ac980181d095ffbc310401b0ea01000000000000104"
+                                "0e0d4030106",
+                                room);
+    assert_int_equal(record_read_queue(value, &back).code, ERR_OK);
+    assert_same(&then, &back);
+}
+
+static void version_2_has_these_bytes(void **state)
 {
     struct str value = put(*state, &full);
     char hex[256];
     assert_true(value.len * 2 < sizeof hex);
     for (size_t i = 0; i < value.len; i++)
         snprintf(hex + i * 2, 3, "%02x", (unsigned char)value.at[i]);
-    assert_string_equal(hex, "0101ac0202"
+    assert_string_equal(hex, "0201ac0202"
                              "6414e807"
                              "ac9801"
                              "81d095ffbc31"
                              "0401b0ea010000000000001040e0d403"
-                             "0106");
+                             "010602");
 }
 
 static void a_key_has_the_name_of_its_queue(void **state)
@@ -139,7 +166,8 @@ int main(void)
         T(the_defaults_are_read_back),
         T(damage_is_corrupt_and_a_newer_version_is_told_apart),
         T(a_rate_without_time_is_corrupt),
-        T(version_1_has_these_bytes),
+        T(version_1_is_read_still),
+        T(version_2_has_these_bytes),
         T(a_key_has_the_name_of_its_queue),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

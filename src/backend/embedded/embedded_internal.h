@@ -109,6 +109,14 @@ struct embedded_walk {
     bool begun;
 };
 
+/* Of which missing policies the log told when. */
+struct missing_told {
+    uint64_t hash; /* of their names */
+    instant at;
+};
+#define MISSING_TOLD     16
+#define MISSING_TOLD_FOR 60000 /* ms */
+
 enum health { HEALTH_GOOD, HEALTH_FAILED };
 
 /* What the disk allows, the best first. */
@@ -148,6 +156,7 @@ struct embedded {
     bool starved;    /* nothing is handed out for lack of space on the disk */
     bool copy_reads; /* what is read must outlive the turn: no views into its batch */
     struct policies *policies;
+    struct missing_told missing_told[MISSING_TOLD];
     struct ahead ahead;
     struct events events;
     struct meter *meter;

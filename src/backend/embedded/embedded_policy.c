@@ -19,18 +19,38 @@ static void put_resource(void *ctx, char kind, struct str name, uint64_t version
         batch_delete(&b->building->batch, record_resource_key(kind, name, room));
 }
 
+/* The section of a file was passed over, although the settings are not what it says. */
+static void tell_kept(struct embedded *b, const struct resource_command *c, enum policies_fate fate)
+{
+    struct str last = policies_changed_by(b->policies, &b->building->arena);
+    if (fate == POLICIES_UNCHANGED)
+        log_warn("%.*s: retryPolicy has not changed since it was last applied, so the settings "
+                 "stay as '%.*s' has set them; a changed section takes effect",
+                 STR_ARG(c->by), STR_ARG(last));
+    else
+        log_warn("%.*s: retryPolicy is not used: '%.*s' has changed the settings since; SIGHUP "
+                 "makes the file count",
+                 STR_ARG(c->by), STR_ARG(last));
+}
+
 void embedded_retry_settings_put(struct embedded *b, const struct command *command, struct reply *r)
 {
     const struct resource_command *c = &command->resource;
     struct arena *a = &b->building->arena;
     struct str old;
+    enum policies_fate fate;
     policies_settings_read(b->policies, a, &old);
-    const struct policies_settings put = {c->text, c->by, c->ahead};
-    r->err = policies_settings_put(b->policies, &put, b->now, a, &r->document);
+    const struct policies_settings put = {c->text, c->by, c->ahead, c->from_file, c->at_start};
+    r->err = policies_settings_put(b->policies, &put, b->now, a, &r->document, &fate);
     if (r->err.code != ERR_OK)
         return;
-    log_warn("retry settings changed by '%.*s': %.*s, before: %.*s", STR_ARG(c->by),
-             STR_ARG(r->document), STR_ARG(old));
+    if (fate != POLICIES_APPLIED) {
+        tell_kept(b, c, fate);
+        return;
+    }
+    if (!c->from_file || !str_eq(old, r->document))
+        log_warn("retry settings changed by '%.*s': %.*s, before: %.*s", STR_ARG(c->by),
+                 STR_ARG(r->document), STR_ARG(old));
     struct str missing = policies_default_missing(b->policies);
     if (missing.len)
         log_warn("defaultPolicyName: there is no retry policy '%.*s' yet; until it is made, jobs "
@@ -44,9 +64,7 @@ void embedded_policy_simulate(struct embedded *b, const struct command *command,
     struct arena *a = &b->building->arena;
     struct simulate_result *result = ARENA_NEW(a, struct simulate_result);
     const struct policies_draft draft = {c->drafts, c->draft_count, c->settings};
-    const struct verdict_rules own = {.defaults =
-                                          engine_queue_retry(b->engine, c->what->job->queue),
-                                      .avoid_required = b->settings.engine.avoid_required};
+    const struct verdict_rules own = engine_queue_rules(b->engine, c->what->job->queue);
     r->err = policies_simulate(b->policies, &draft, c->what, &own, a, result);
     r->simulated = result;
 }
@@ -109,11 +127,34 @@ struct err embedded_policy_check(const struct embedded *b, const struct command 
 
 /* --- the port --- */
 
-static size_t effective(void *ctx, struct str queue, struct str added, struct arena *a,
-                        const struct policy *const **list, const struct policy_settings **settings)
+/* Once in a while for each list of names: failures may come by the thousand. */
+static void tell_missing(struct embedded *b, struct str queue, struct str missing)
+{
+    uint64_t hash = policy_name_hash(missing);
+    struct missing_told *oldest = b->missing_told;
+    for (size_t i = 0; i < MISSING_TOLD; i++) {
+        struct missing_told *t = &b->missing_told[i];
+        if (t->hash == hash && b->now.ms - t->at.ms < MISSING_TOLD_FOR)
+            return;
+        if (t->hash == hash || t->at.ms < oldest->at.ms)
+            oldest = t;
+        if (t->hash == hash)
+            break;
+    }
+    *oldest = (struct missing_told){hash, b->now};
+    log_warn(
+        "retry policy '%.*s' is missing: a job of queue '%.*s' has failed that it is named for, "
+        "and is judged without it",
+        STR_ARG(missing), STR_ARG(queue));
+}
+
+static void effective(void *ctx, struct str queue, struct str added, struct arena *a,
+                      struct verdict_rules *rules)
 {
     struct embedded *b = ctx;
-    return policies_effective(b->policies, queue, added, a, list, settings);
+    policies_effective(b->policies, queue, added, a, rules);
+    if (rules->missing.len)
+        tell_missing(b, queue, rules->missing);
 }
 
 static size_t categorizers(void *ctx, struct arena *a, const struct categorizer *const **list)
@@ -155,8 +196,12 @@ struct err embedded_policy_recover(struct embedded *b)
     struct store *s = b->env.store;
     struct str key, value, name;
     char kind;
+    struct policy_settings initial = POLICY_SETTINGS_DEFAULT;
+    initial.enabled = b->settings.retry_policy_enabled;
+    if (b->settings.when_no_policy != RETRY_FALLBACK_UNSET)
+        initial.when_no_policy = b->settings.when_no_policy;
     policies_free(b->policies);
-    b->policies = policies_new(b->settings.retry_policy_enabled, &sink);
+    b->policies = policies_new(&initial, &sink);
     struct store_cursor *c = store_cursor_new(s);
     store_cursor_seek(c, s, STR("D"), false);
     for (; store_cursor_at(c, s, &key, &value) && record_key_is_resource(key, &kind, &name);

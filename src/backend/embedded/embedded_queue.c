@@ -26,6 +26,8 @@ static void merge(struct queue_settings *to, const struct queue_settings *from, 
         to->completed_retention = from->completed_retention;
     if (set & QUEUE_DEAD)
         to->dead_retention = from->dead_retention;
+    if (set & QUEUE_NO_POLICY)
+        to->when_no_policy = from->when_no_policy;
 }
 
 static void show(struct embedded *b, struct queue_shown *s)

@@ -1,0 +1,338 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Who decides about a failure, and that globalMaxRetries has the last word about every retry. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "core/tally.h"
+#include "core/verdict.h"
+
+#define NOW ((instant){1700000000000})
+
+static struct {
+    struct arena memory;
+    struct policy_rule rule;
+    struct policy policy;
+    const struct policy *list[1];
+    struct policy_settings settings;
+    struct verdict_rules rules;
+    struct job job;
+    struct failure failure;
+    struct verdict_request request;
+} w;
+
+/* A job under one policy, whose rule retries what was evicted. */
+static int set_up(void **state)
+{
+    (void)state;
+    memset(&w, 0, sizeof w);
+    w.rule = (struct policy_rule){.action = POLICY_RETRY,
+                                  .retry_limit = POLICY_NO_LIMIT,
+                                  .match.conditions = MATCHER_CONDITION(CONDITION_EVICTED)};
+    w.rule.key = policy_rule_key(&w.rule);
+    w.policy = (struct policy){
+        .name = STR("p"), .retry_limit = POLICY_NO_LIMIT, .rules = &w.rule, .rule_count = 1};
+    w.list[0] = &w.policy;
+    w.settings = POLICY_SETTINGS_DEFAULT;
+    w.settings.enabled = true;
+    w.rules = (struct verdict_rules){.policies = w.list,
+                                     .policy_count = 1,
+                                     .settings = &w.settings,
+                                     .defaults = retry_defaults()};
+    w.job = (struct job){.queue = STR("q"), .retry_limit = RETRY_LIMIT_DEFAULT};
+    w.failure = (struct failure){.run_time = {-1}};
+    w.request = (struct verdict_request){.job = &w.job,
+                                         .outcome = OUTCOME_FAILED,
+                                         .failure = &w.failure,
+                                         .retry_at = INSTANT_NONE,
+                                         .token = 7};
+    return 0;
+}
+
+static int tear_down(void **state)
+{
+    (void)state;
+    arena_fini(&w.memory);
+    return 0;
+}
+
+static struct verdict decide(void)
+{
+    struct rng rng = rng_from_seed(7), one = rng_from_seed(7);
+    (void)rng_next(&one);
+    struct verdict v = verdict_decide(&w.request, &w.rules, NOW, &rng, &w.memory);
+    assert_memory_equal(&rng, &one, sizeof rng);
+    assert_int_equal(v.retry, instant_is_set(v.at));
+    return v;
+}
+
+/* The job is retried, and its state is what it is then. */
+static void retry(void)
+{
+    struct verdict v = decide();
+    assert_true(v.retry);
+    w.job.state.extras = v.extras;
+    w.job.state.attempts++;
+}
+
+static void expire(void)
+{
+    w.request.outcome = OUTCOME_EXPIRED;
+    w.failure.condition = CONDITION_LEASE_EXPIRED;
+}
+
+#define assert_says(v, words)                                                                      \
+    do {                                                                                           \
+        if (!strstr((v).reason, (words)))                                                          \
+            fail_msg("%s lacks %s", (v).reason, (words));                                          \
+    } while (0)
+
+/* --- no policy --- */
+
+static void without_a_policy_a_failure_fails(void **state)
+{
+    (void)state;
+    w.rules.policy_count = 0;
+    struct verdict v = decide();
+    assert_false(v.retry);
+    assert_int_equal(v.resolution, RESOLUTION_FAILED);
+    assert_int_equal(v.ruling.by, DECIDER_NO_POLICY);
+    assert_string_equal(v.reason, "dead: no retry policy is in effect, and whenNoPolicy says fail");
+}
+
+static void or_is_left_to_the_usual_backoff(void **state)
+{
+    (void)state;
+    w.rules.policy_count = 0;
+    w.settings.when_no_policy = RETRY_FALLBACK_DEFAULT;
+    struct verdict v = decide();
+    assert_true(v.retry);
+    assert_int_equal(v.ruling.by, DECIDER_RETRY_LIMIT);
+    assert_says(v, "retry 1 of 25, default backoff");
+}
+
+static void a_queue_says_otherwise_than_the_server(void **state)
+{
+    (void)state;
+    w.rules.policy_count = 0;
+    w.rules.when_no_policy = RETRY_FALLBACK_DEFAULT;
+    assert_true(decide().retry);
+    w.settings.when_no_policy = RETRY_FALLBACK_DEFAULT;
+    w.rules.when_no_policy = RETRY_FALLBACK_FAIL;
+    assert_false(decide().retry);
+}
+
+static void policies_that_are_off_change_nothing(void **state)
+{
+    (void)state;
+    w.rules.policy_count = 0;
+    w.settings.enabled = false;
+    w.settings.global_max_retries = 0;
+    assert_says(decide(), "retry 1 of 25, default backoff");
+}
+
+static void what_is_missing_is_named(void **state)
+{
+    (void)state;
+    w.rules.policy_count = 0;
+    w.rules.missing = STR("gone");
+    assert_says(decide(), "whenNoPolicy says fail; retry policy gone is missing");
+    w.rules.missing = STR("a,b");
+    w.rules.policy_count = 1;
+    w.failure.condition = CONDITION_EVICTED;
+    assert_says(decide(),
+                "by rule 1 of policy p (Evicted), at once; retry policies a,b are missing");
+}
+
+static void neither_a_word_of_the_worker_nor_a_lost_lease_waits_for_a_policy(void **state)
+{
+    (void)state;
+    w.rules.policy_count = 0;
+    w.request.retry_at = (instant){NOW.ms + 5000};
+    assert_says(decide(), "when the worker asked");
+    w.request.retry_at = INSTANT_NONE;
+    expire();
+    assert_says(decide(), "retry 1 of 25, the lease ran out");
+}
+
+/* --- the last word --- */
+
+static void the_maximum_counts_retries_by_whomever(void **state)
+{
+    (void)state;
+    w.settings.global_max_retries = 4;
+    w.settings.when_no_policy = RETRY_FALLBACK_DEFAULT;
+    w.failure.condition = CONDITION_EVICTED;
+    retry(); /* by a rule */
+    w.rules.policy_count = 0;
+    retry(); /* by the usual backoff */
+    w.request.retry_at = (instant){NOW.ms + 5000};
+    retry(); /* by the worker */
+    w.request.retry_at = INSTANT_NONE;
+    expire();
+    retry(); /* by a lease that ran out */
+    assert_int_equal(w.job.state.extras.asked_retries, 1);
+    assert_int_equal(w.job.state.extras.expired_retries, 1);
+
+    struct verdict v = decide();
+    assert_false(v.retry);
+    assert_int_equal(v.resolution, RESOLUTION_CLAIM_EXPIRED);
+    assert_int_equal(v.ruling.by, DECIDER_GLOBAL_MAX);
+    assert_string_equal(v.reason, "dead: the lease ran out and 4 retries in all, as many as "
+                                  "globalMaxRetries allows");
+    set_up(NULL);
+    w.job.state.attempts = 4;
+    w.settings.global_max_retries = 4;
+    w.request.retry_at = (instant){NOW.ms + 5000};
+    assert_string_equal(decide().reason,
+                        "dead: 4 retries in all, as many as globalMaxRetries allows");
+    w.request.retry_at = INSTANT_NONE;
+    w.failure.condition = CONDITION_EVICTED;
+    v = decide();
+    assert_false(v.retry);
+    assert_int_equal(v.ruling.by, DECIDER_GLOBAL_MAX);
+    w.rules.policy_count = 0;
+    w.settings.when_no_policy = RETRY_FALLBACK_DEFAULT;
+    assert_false(decide().retry);
+}
+
+static void zero_stops_every_retry(void **state)
+{
+    (void)state;
+    w.settings.global_max_retries = 0;
+    w.settings.when_no_policy = RETRY_FALLBACK_DEFAULT;
+    w.request.retry_at = (instant){NOW.ms + 5000};
+    assert_says(decide(), "globalMaxRetries is 0, which stops all retries");
+    w.request.retry_at = INSTANT_NONE;
+    w.rules.policy_count = 0;
+    assert_says(decide(), "dead: globalMaxRetries is 0, which stops all retries");
+    expire();
+    assert_says(decide(), "dead: the lease ran out and globalMaxRetries is 0");
+}
+
+static void what_is_exempt_is_neither_stopped_nor_counted(void **state)
+{
+    (void)state;
+    w.settings.global_max_retries = 2;
+    w.settings.when_no_policy = RETRY_FALLBACK_DEFAULT;
+    w.settings.exempt = POLICY_EXEMPT_OWN | POLICY_EXEMPT_EXPIRED;
+    w.rules.policy_count = 0;
+    for (int i = 0; i < 5; i++)
+        retry();
+    expire();
+    for (int i = 0; i < 5; i++)
+        retry();
+    w.request.outcome = OUTCOME_FAILED;
+    w.request.retry_at = (instant){NOW.ms + 5000};
+    retry();
+    retry();
+    assert_false(decide().retry);
+    w.request.retry_at = INSTANT_NONE;
+    assert_true(decide().retry);
+    w.settings.exempt = POLICY_EXEMPT_EXPIRED; /* 5 retries by the usual backoff count now */
+    assert_says(decide(), "7 retries in all, and globalMaxRetries now allows 2");
+}
+
+/* --- the limit of the job itself --- */
+
+static void retries_that_policies_granted_never_count_against_the_jobs_own_limit(void **state)
+{
+    (void)state;
+    const struct tally t = {STR("p"), w.rule.key, 3};
+    w.job.retry_limit = 1;
+    w.job.state.attempts = 3;
+    w.job.state.extras.retry_counts = tally_set((struct str){0}, &t, &w.memory);
+    expire();
+    assert_says(decide(), "retry 1 of 1, the lease ran out");
+    w.rules.policy_count = 0;
+    assert_says(decide(), "retry 1 of 1, the lease ran out");
+    w.request.outcome = OUTCOME_FAILED;
+    w.failure.condition = CONDITION_NONE;
+    w.settings.enabled = false;
+    assert_says(decide(), "retry 1 of 1, default backoff");
+}
+
+/* --- leases that ran out --- */
+
+static void only_a_rule_that_names_it_judges_an_expired_lease(void **state)
+{
+    (void)state;
+    w.policy.default_action = POLICY_FAIL;
+    expire();
+    assert_says(decide(), "retry 1 of 25, the lease ran out, at once");
+    w.rule.match.conditions |= MATCHER_CONDITION(CONDITION_LEASE_EXPIRED);
+    w.rule.backoff = (struct curve){CURVE_EXPONENTIAL, {30000}, 2.0, {0}, {60000}};
+    struct verdict v = decide();
+    assert_says(v, "retry 1 of 20 by rule 1 of policy p (Evicted, LeaseExpired), in 30 s");
+    assert_int_equal(v.at.ms, NOW.ms + 30000);
+    assert_int_equal(v.extras.expired_retries, 0);
+    w.rule.action = POLICY_FAIL;
+    v = decide();
+    assert_false(v.retry);
+    assert_int_equal(v.resolution, RESOLUTION_CLAIM_EXPIRED);
+    assert_int_equal(v.ruling.by, DECIDER_RULE);
+}
+
+/* --- preempted runs --- */
+
+static void a_preempted_run_has_the_grace_period_of_the_settings_unless_it_says(void **state)
+{
+    (void)state;
+    w.rule.match.conditions = MATCHER_CONDITION(CONDITION_PREEMPTED);
+    w.failure.condition = CONDITION_PREEMPTED;
+    w.settings.preempted_grace = (span){40000};
+    w.request.grace = (span){-1};
+    struct verdict v = decide();
+    assert_int_equal(v.at.ms, NOW.ms + 40000);
+    assert_int_equal(v.extras.grace_token, 7);
+    w.request.grace = (span){0}; /* it has ended */
+    assert_int_equal(decide().at.ms, NOW.ms);
+    w.request.grace = (span){-1};
+    w.failure.condition = CONDITION_NONE;
+    w.policy.default_action = POLICY_RETRY;
+    assert_int_equal(decide().at.ms, NOW.ms);
+}
+
+/* --- who decided --- */
+
+static void no_rule_is_told_apart_from_a_rule_and_its_limit(void **state)
+{
+    (void)state;
+    assert_int_equal(decide().ruling.by, DECIDER_NO_RULE);
+    w.policy.default_action = POLICY_FAIL;
+    assert_int_equal(decide().ruling.by, DECIDER_NO_RULE);
+    w.failure.condition = CONDITION_EVICTED;
+    assert_int_equal(decide().ruling.by, DECIDER_RULE);
+    w.rule.retry_limit = 0;
+    assert_int_equal(decide().ruling.by, DECIDER_RULE_LIMIT);
+    w.request.kill = true;
+    assert_int_equal(decide().ruling.by, DECIDER_KILL);
+}
+
+#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        T(without_a_policy_a_failure_fails),
+        T(or_is_left_to_the_usual_backoff),
+        T(a_queue_says_otherwise_than_the_server),
+        T(policies_that_are_off_change_nothing),
+        T(what_is_missing_is_named),
+        T(neither_a_word_of_the_worker_nor_a_lost_lease_waits_for_a_policy),
+        T(the_maximum_counts_retries_by_whomever),
+        T(zero_stops_every_retry),
+        T(what_is_exempt_is_neither_stopped_nor_counted),
+        T(retries_that_policies_granted_never_count_against_the_jobs_own_limit),
+        T(only_a_rule_that_names_it_judges_an_expired_lease),
+        T(a_preempted_run_has_the_grace_period_of_the_settings_unless_it_says),
+        T(no_rule_is_told_apart_from_a_rule_and_its_limit),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
