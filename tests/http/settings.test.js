@@ -151,7 +151,7 @@ describe('the limit of open files', () => {
 
     // Clients take all that they get, of both listeners; the store still begins logs and tables.
     it('leaves_the_store_what_it_needs', async () => {
-        await limited('-n 256', '200', async (pid, said) => {
+        await limited('-n 80', '200', async (pid, said) => {
             const ports = [...said.out.matchAll(/:(\d+)(?: \(admin\))?$/gm)].map((found) => Number(found[1]));
             const [admin, primary] = ports;
             const agent = new http.Agent({ keepAlive: true, maxSockets: 1 });
@@ -165,17 +165,28 @@ describe('the limit of open files', () => {
                 request.end(JSON.stringify({ queue: 'q', type: 't', payload }));
             });
             assert.equal(await enqueue(0), 201);
-            const sockets = [];
-            for (const port of [primary, admin])
-                for (let i = 0; i < 250; i++) {
-                    const socket = net.connect(port, '127.0.0.1');
-                    socket.on('error', () => {});
-                    socket.resume();
-                    sockets.push(socket);
-                }
+            // Who is refused comes again at once.
+            const sockets = new Set();
+            let over = false;
+            const press = (port) => {
+                const socket = net.connect(port, '127.0.0.1');
+                sockets.add(socket);
+                socket.on('error', () => {});
+                socket.on('close', () => {
+                    sockets.delete(socket);
+                    if (!over)
+                        setImmediate(press, port);
+                });
+                socket.resume();
+            };
+            for (let i = 0; i < 100; i++) {
+                press(primary);
+                press(admin);
+            }
             const large = 'x'.repeat(8 << 20);
             for (let i = 0; i < 20; i++)
                 assert.equal(await enqueue(large), 201);
+            over = true;
             sockets.forEach((socket) => socket.destroy());
             agent.destroy();
             assert.doesNotMatch(said.err, /Too many open files/);
