@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdint.h>
 
-#include "api/api_msgpack.h"
+#include "wire/wire_msgpack.h"
 #include "base/json.h"
 #include "base/must.h"
 #include "base/utf8.h"
@@ -20,19 +20,19 @@ static void try_packed(struct str body)
 {
     static struct buf json, packed, again;
     json.len = packed.len = again.len = 0;
-    struct err e = api_msgpack_to_json(body, SIZE_MAX, &json);
+    struct err e = wire_msgpack_to_json(body, SIZE_MAX, &json);
     if (e.code != ERR_OK) {
         must(e.offset >= 0 && (size_t)e.offset <= body.len);
         must(err_status(e.code) == 400);
         return;
     }
     must(is_json(buf_view(&json)));
-    must(api_msgpack_from_json(buf_view(&json), &packed).code == ERR_OK);
+    must(wire_msgpack_from_json(buf_view(&json), &packed).code == ERR_OK);
     must(packed.len <= body.len * 2 + 8); /* a float 32 becomes a float 64 */
-    must(api_msgpack_to_json(buf_view(&packed), SIZE_MAX, &again).code == ERR_OK);
+    must(wire_msgpack_to_json(buf_view(&packed), SIZE_MAX, &again).code == ERR_OK);
     must(json.at && again.at && str_eq(buf_view(&json), buf_view(&again)));
     for (size_t i = 0; i < 4; i++)
-        must(api_msgpack_offset(body, json.len * i / 3) <= body.len);
+        must(wire_msgpack_offset(body, json.len * i / 3) <= body.len);
 }
 
 /* Valid JSON becomes MessagePack that can be read again, unless a number is beyond
@@ -41,11 +41,11 @@ static void try_json(struct str text)
 {
     static struct buf json, packed;
     json.len = packed.len = 0;
-    struct err e = api_msgpack_from_json(text, &packed);
+    struct err e = wire_msgpack_from_json(text, &packed);
     if (!is_json(text))
         return;
     must(e.code == ERR_OK);
-    e = api_msgpack_to_json(buf_view(&packed), SIZE_MAX, &json);
+    e = wire_msgpack_to_json(buf_view(&packed), SIZE_MAX, &json);
     must(e.code == ERR_OK || e.code == ERR_BAD_VALUE);
     must(e.code != ERR_OK || is_json(buf_view(&json)));
 }
@@ -60,7 +60,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     else
         try_packed(rest);
     /* Headers come from outside as well. */
-    (void)api_msgpack_preferred(rest);
-    (void)api_msgpack_is(rest);
+    (void)wire_msgpack_preferred(rest);
+    (void)wire_msgpack_is(rest);
     return 0;
 }

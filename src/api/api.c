@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "api/api_internal.h"
-#include "api/api_msgpack.h"
+#include "wire/wire_msgpack.h"
 #include "base/alloc.h"
 #include "base/must.h"
 #include "net/query.h"
@@ -146,7 +146,7 @@ static void serve(void *ctx, struct http_exchange *x, const struct http_request 
     struct api *a = ctx;
     struct http_request json = *req;
     struct err err = err_none();
-    if (api_msgpack_mentioned(req))
+    if (wire_msgpack_mentioned(req->content_type, req->accept))
         err = api_unpack(a, x, req, &json);
     if (err.code == ERR_OK)
         err = admit(a, &json, route);
@@ -164,7 +164,7 @@ static void refuse(void *ctx, struct http_exchange *x, const struct http_request
     struct http_request bare = *req, json;
     bare.body = (struct str){0};
     /* For the form of the answer. */
-    if (api_msgpack_mentioned(req)) {
+    if (wire_msgpack_mentioned(req->content_type, req->accept)) {
         struct err ok = api_unpack(ctx, x, &bare, &json);
         must(ok.code == ERR_OK);
     }

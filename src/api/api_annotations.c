@@ -58,7 +58,7 @@ static struct err read_policies(struct json_cursor *c, struct arena *a, void *ou
 {
     struct job_options *o = out;
     struct str text;
-    TRY(api_field_text(c, a, &text));
+    TRY(field_text(c, a, &text));
     return add_policies(text, a, &o->retry_policies);
 }
 
@@ -67,5 +67,5 @@ struct err api_decode_annotations(const struct api *a, struct json_cursor *c, st
 {
     static const struct field table[] = {
         {"armadaproject.io/retry-policy", false, read_policies, 0, true}};
-    return api_decode_object(a, c, arena, table, 1, out);
+    return field_read_object(a->strict, c, arena, table, 1, out);
 }

@@ -13,7 +13,7 @@
 static struct err read_switch(struct json_cursor *c, struct arena *a, void *out)
 {
     bool paused;
-    TRY(api_field_bool(c, a, &paused));
+    TRY(field_bool(c, a, &paused));
     *(enum cron_switch *)out = paused ? CRON_PAUSE : CRON_RESUME;
     return err_none();
 }
@@ -21,7 +21,7 @@ static struct err read_switch(struct json_cursor *c, struct arena *a, void *out)
 /* Empty would mean the zone of the system, which is meant by saying nothing. */
 static struct err read_zone(struct json_cursor *c, struct arena *a, void *out)
 {
-    TRY(api_field_text(c, a, out));
+    TRY(field_text(c, a, out));
     if (((struct str *)out)->len == 0)
         return err_make(ERR_BAD_ZONE, "must not be empty");
     return err_none();
@@ -39,7 +39,7 @@ static struct err patch_zone(struct json_cursor *c, struct arena *a, void *out)
 
 static struct err read_name(struct json_cursor *c, struct arena *a, void *out)
 {
-    TRY(api_field_text(c, a, out));
+    TRY(field_text(c, a, out));
     return cron_check_name(*(struct str *)out, "a name");
 }
 
@@ -65,7 +65,7 @@ static struct err read_part(struct json_cursor *c, struct arena *a, void *out)
 {
     struct part *p = out;
     p->at = *c;
-    return api_field_any(c, a, NULL);
+    return field_any(c, a, NULL);
 }
 
 struct entry_body {
@@ -97,7 +97,7 @@ static struct err decode_template(const struct api *a, struct arena *arena, stru
         err = err_make(ERR_BAD_VALUE, "depends_on: the jobs of a cron entry wait for no others");
     if (err.code == ERR_OK && e->spec.job.options.gang.len)
         err = err_make(ERR_BAD_VALUE, "gang: each tick of a cron entry makes one job");
-    return err.code == ERR_OK ? err : api_in_field(err, "job");
+    return err.code == ERR_OK ? err : field_in(err, "job");
 }
 
 struct group_body {
@@ -124,7 +124,7 @@ static struct err add_entry(const struct api *a, struct json_cursor *c, struct a
     if (specs->count == CRON_GROUP_ENTRIES_MAX)
         return err_make(ERR_TOO_MANY, "a cron group has at most %d entries",
                         CRON_GROUP_ENTRIES_MAX);
-    TRY(api_decode_object(a, c, arena, entry_table, COUNT(entry_table), &body));
+    TRY(field_read_object(a->strict, c, arena, entry_table, COUNT(entry_table), &body));
     TRY(decode_template(a, arena, &body));
     if (specs->count == specs->cap) {
         size_t cap = specs->cap ? specs->cap * 2 : 16;
@@ -143,7 +143,7 @@ static struct err decode_entries(const struct api *a, struct json_cursor *c, str
 {
     struct err err = json_enter_array(c);
     if (err.code != ERR_OK)
-        return api_in_field(err, "entries");
+        return field_in(err, "entries");
     for (;;) {
         bool more;
         TRY(json_next_element(c, &more));
@@ -153,7 +153,7 @@ static struct err decode_entries(const struct api *a, struct json_cursor *c, str
         snprintf(where, sizeof where, "entries[%zu]", specs->count);
         err = add_entry(a, c, arena, specs);
         if (err.code != ERR_OK)
-            return err.code == ERR_TOO_MANY ? err : api_in_field(err, where);
+            return err.code == ERR_TOO_MANY ? err : field_in(err, where);
     }
 }
 

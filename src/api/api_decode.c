@@ -10,23 +10,16 @@
 
 /* --- values --- */
 
-struct err api_field_text(struct json_cursor *c, struct arena *a, void *str)
-{
-    struct json_string s;
-    TRY(json_read_string(c, &s));
-    return json_text(s, a, str);
-}
-
 struct err api_field_name(struct json_cursor *c, struct arena *a, void *str)
 {
-    TRY(api_field_text(c, a, str));
+    TRY(field_text(c, a, str));
     return job_check_name(*(struct str *)str, "a name");
 }
 
 struct err api_field_label(struct json_cursor *c, struct arena *a, void *str)
 {
     struct str *text = str;
-    TRY(api_field_text(c, a, text));
+    TRY(field_text(c, a, text));
     if (text->len <= JOB_NAME_MAX)
         return err_none();
     return err_make(ERR_BAD_VALUE, "at most %d bytes, not %zu", JOB_NAME_MAX, text->len);
@@ -69,33 +62,6 @@ struct err api_field_names(struct json_cursor *c, struct arena *a, void *name_li
     return err_none();
 }
 
-struct err api_field_bool(struct json_cursor *c, struct arena *a, void *b)
-{
-    (void)a;
-    return json_read_bool(c, b);
-}
-
-struct err api_field_instant(struct json_cursor *c, struct arena *a, void *t)
-{
-    (void)a;
-    return json_read_int(c, 0, INSTANT_MAX_MS, &((instant *)t)->ms);
-}
-
-struct err api_field_span(struct json_cursor *c, struct arena *a, void *d)
-{
-    (void)a;
-    return json_read_int(c, 0, SPAN_MAX_MS, &((span *)d)->ms);
-}
-
-struct err api_field_i32(struct json_cursor *c, struct arena *a, void *i32)
-{
-    (void)a;
-    int64_t v;
-    TRY(json_read_int(c, INT32_MIN, INT32_MAX, &v));
-    *(int32_t *)i32 = (int32_t)v;
-    return err_none();
-}
-
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
@@ -106,7 +72,7 @@ static int hex_digit(char c)
 struct err api_field_token(struct json_cursor *c, struct arena *a, void *u64)
 {
     struct str text;
-    TRY(api_field_text(c, a, &text));
+    TRY(field_text(c, a, &text));
     uint64_t token = 0;
     bool good = text.len == 16;
     for (size_t i = 0; good && i < text.len; i++) {
@@ -138,12 +104,6 @@ struct err api_field_retry_limit(struct json_cursor *c, struct arena *a, void *o
     return err_none();
 }
 
-struct err api_field_any(struct json_cursor *c, struct arena *a, void *raw_str)
-{
-    (void)a;
-    return json_skip(c, raw_str);
-}
-
 static struct err read_exponent(struct json_cursor *c, struct arena *a, void *out)
 {
     (void)a;
@@ -153,7 +113,7 @@ static struct err read_exponent(struct json_cursor *c, struct arena *a, void *ou
 static struct err read_unique_key(struct json_cursor *c, struct arena *a, void *out)
 {
     struct str *key = out;
-    TRY(api_field_text(c, a, key));
+    TRY(field_text(c, a, key));
     if (key->len > 0 && key->len <= JOB_UNIQUE_KEY_MAX)
         return err_none();
     return err_make(ERR_BAD_VALUE, "1 to %d bytes, not %zu", JOB_UNIQUE_KEY_MAX, key->len);
@@ -162,7 +122,7 @@ static struct err read_unique_key(struct json_cursor *c, struct arena *a, void *
 static struct err read_concurrency_key(struct json_cursor *c, struct arena *a, void *out)
 {
     struct str *key = out;
-    TRY(api_field_text(c, a, key));
+    TRY(field_text(c, a, key));
     if (key->len > 0 && key->len <= JOB_CONCURRENCY_KEY_MAX)
         return err_none();
     return err_make(ERR_BAD_VALUE, "1 to %d bytes, not %zu", JOB_CONCURRENCY_KEY_MAX, key->len);
@@ -171,7 +131,7 @@ static struct err read_concurrency_key(struct json_cursor *c, struct arena *a, v
 static struct err read_alias(struct json_cursor *c, struct arena *a, void *out)
 {
     struct str *alias = out;
-    TRY(api_field_text(c, a, alias));
+    TRY(field_text(c, a, alias));
     return job_check_name(*alias, "alias");
 }
 
@@ -179,14 +139,14 @@ static struct err read_alias(struct json_cursor *c, struct arena *a, void *out)
 static struct err read_deadline(struct json_cursor *c, struct arena *a, void *out)
 {
     instant *deadline = out;
-    TRY(api_field_instant(c, a, deadline));
+    TRY(field_instant(c, a, deadline));
     return deadline->ms > 0 ? err_none() : err_make(ERR_BAD_VALUE, "a time after 1970");
 }
 
 static struct err read_unique_while(struct json_cursor *c, struct arena *a, void *out)
 {
     struct str name;
-    TRY(api_field_text(c, a, &name));
+    TRY(field_text(c, a, &name));
     if (job_unique_parse(name, out))
         return err_none();
     return err_make(ERR_BAD_VALUE, "queued, active or exists, not '%.*s'",
@@ -196,7 +156,7 @@ static struct err read_unique_while(struct json_cursor *c, struct arena *a, void
 static struct err read_batch_key(struct json_cursor *c, struct arena *a, void *out)
 {
     struct str *key = out;
-    TRY(api_field_text(c, a, key));
+    TRY(field_text(c, a, key));
     if (key->len > 0 && key->len <= JOB_BATCH_KEY_MAX)
         return err_none();
     return err_make(ERR_BAD_VALUE, "1 to %d bytes, not %zu", JOB_BATCH_KEY_MAX, key->len);
@@ -205,7 +165,7 @@ static struct err read_batch_key(struct json_cursor *c, struct arena *a, void *o
 static struct err read_expression(struct json_cursor *c, struct arena *a, void *out)
 {
     struct str *text = out;
-    TRY(api_field_text(c, a, text));
+    TRY(field_text(c, a, text));
     if (text->len <= JOB_BATCH_EXPR_MAX)
         return err_none();
     return err_make(ERR_BAD_VALUE, "an expression has at most %d bytes, not %zu",
@@ -214,72 +174,6 @@ static struct err read_expression(struct json_cursor *c, struct arena *a, void *
 
 /* --- objects --- */
 
-struct err api_in_field(struct err e, const char *name)
-{
-    char inner[sizeof e.msg];
-    memcpy(inner, e.msg, sizeof inner);
-    /* "jobs" and "[3]: …" are "jobs[3]: …". */
-    snprintf(e.msg, sizeof e.msg, "%s%s%.*s", name, inner[0] == '[' ? "" : ": ",
-             (int)(sizeof e.msg - 40), inner);
-    return e;
-}
-
-static const struct field *find_field(const struct field *fields, size_t count, struct str key)
-{
-    for (size_t i = 0; i < count; i++)
-        if (str_eq(key, str_from(fields[i].name)))
-            return &fields[i];
-    return NULL;
-}
-
-static struct err read_field(struct json_cursor *c, struct arena *arena, const struct field *f,
-                             void *out)
-{
-    bool was_null = false;
-    if (f->nullable)
-        TRY(json_take_null(c, &was_null));
-    return was_null ? err_none() : f->read(c, arena, (char *)out + f->offset);
-}
-
-static struct err unknown_field(const struct api *a, struct json_cursor *c, struct json_string key)
-{
-    if (a->strict)
-        return err_at(ERR_UNKNOWN_FIELD, (int64_t)key.offset, "unknown field '%.*s'",
-                      (int)(key.raw.len < 64 ? key.raw.len : 64), key.raw.at);
-    return json_skip(c, NULL);
-}
-
-struct err api_decode_object(const struct api *a, struct json_cursor *c, struct arena *arena,
-                             const struct field *fields, size_t count, void *out)
-{
-    uint64_t seen = 0;
-    must(count <= 64);
-    TRY(json_enter_object(c));
-    for (;;) {
-        bool more;
-        struct json_string key;
-        TRY(json_next_member(c, &more, &key));
-        if (!more)
-            break;
-        const struct field *f = find_field(fields, count, key.raw);
-        if (!f) {
-            TRY(unknown_field(a, c, key));
-            continue;
-        }
-        uint64_t bit = (uint64_t)1 << (f - fields);
-        if (seen & bit)
-            return err_at(ERR_DUPLICATE_FIELD, (int64_t)key.offset, "%s is given twice", f->name);
-        seen |= bit;
-        struct err err = read_field(c, arena, f, out);
-        if (err.code != ERR_OK)
-            return api_in_field(err, f->name);
-    }
-    for (size_t i = 0; i < count; i++)
-        if (fields[i].required && !(seen & ((uint64_t)1 << i)))
-            return err_make(ERR_MISSING_FIELD, "%s is required", fields[i].name);
-    return err_none();
-}
-
 struct err api_decode_body(const struct api *a, const struct http_request *req,
                            const struct field *fields, size_t count, bool empty_ok, void *out)
 {
@@ -287,7 +181,7 @@ struct err api_decode_body(const struct api *a, const struct http_request *req,
     if (empty_ok && req->body.len == 0)
         return err_none();
     struct json_cursor c = json_open(req->body);
-    TRY(api_decode_object(a, &c, req->arena, fields, count, out));
+    TRY(field_read_object(a->strict, &c, req->arena, fields, count, out));
     return json_close(&c);
 }
 
@@ -330,13 +224,6 @@ static struct err mark(struct json_cursor *c, struct json_cursor *at, bool *has)
     *at = *c;
     *has = true;
     return json_skip(c, &raw);
-}
-
-struct err api_field_object(struct json_cursor *c, struct arena *a, void *object_field)
-{
-    struct object_field *f = object_field;
-    (void)a;
-    return mark(c, &f->at, &f->given);
 }
 
 static struct err mark_backoff(struct json_cursor *c, struct arena *a, void *out)
@@ -413,9 +300,9 @@ static struct err read_quantity(struct json_cursor *c, struct arena *a, void *ou
 static const struct field job_table[] = {
     {"queue", true, api_field_name, SPEC(queue)},
     {"type", true, api_field_name, SPEC(type)},
-    {"payload", true, api_field_any, SPEC(payload)},
+    {"payload", true, field_any, SPEC(payload)},
     {"priority", false, read_priority, SPEC(priority), true},
-    {"ready_at", false, api_field_instant, SPEC(ready_at), true},
+    {"ready_at", false, field_instant, SPEC(ready_at), true},
     {"retry_limit", false, api_field_retry_limit, SPEC(retry_limit), true},
     {"backoff", false, mark_backoff, 0, true},
     {"retention", false, mark_retention, 0, true},
@@ -435,14 +322,14 @@ static const struct field job_table[] = {
 };
 
 static const struct field backoff_table[] = {
-    {"base_ms", true, api_field_span, offsetof(struct curve, base)},
+    {"base_ms", true, field_span, offsetof(struct curve, base)},
     {"exponent", true, read_exponent, offsetof(struct curve, exponent)},
-    {"jitter_ms", true, api_field_span, offsetof(struct curve, jitter)},
+    {"jitter_ms", true, field_span, offsetof(struct curve, jitter)},
 };
 
 static const struct field retention_table[] = {
-    {"completed_ms", false, api_field_span, offsetof(struct enqueue, completed_retention), true},
-    {"dead_ms", false, api_field_span, offsetof(struct enqueue, dead_retention), true},
+    {"completed_ms", false, field_span, offsetof(struct enqueue, completed_retention), true},
+    {"dead_ms", false, field_span, offsetof(struct enqueue, dead_retention), true},
 };
 
 static const struct field batch_table[] = {
@@ -466,7 +353,7 @@ struct err api_decode_backoff(const struct api *a, struct json_cursor *c, struct
                               struct curve *out)
 {
     out->shape = CURVE_POWER;
-    return api_decode_object(a, c, arena, backoff_table, COUNT(backoff_table), out);
+    return field_read_object(a->strict, c, arena, backoff_table, COUNT(backoff_table), out);
 }
 
 struct err api_decode_job(const struct api *a, struct json_cursor *c, struct arena *arena,
@@ -477,7 +364,7 @@ struct err api_decode_job(const struct api *a, struct json_cursor *c, struct are
                                     .retry_limit = RETRY_LIMIT_DEFAULT,
                                     .completed_retention = RETENTION_DEFAULT,
                                     .dead_retention = RETENTION_DEFAULT}};
-    TRY(api_decode_object(a, c, arena, job_table, COUNT(job_table), &f));
+    TRY(field_read_object(a->strict, c, arena, job_table, COUNT(job_table), &f));
     if (f.spec.unique_while && !f.spec.unique_key.len)
         return err_make(ERR_MISSING_FIELD, "unique_while needs a unique_key");
     if (f.spec.unique_key.len && !f.spec.unique_while)
@@ -486,30 +373,32 @@ struct err api_decode_job(const struct api *a, struct json_cursor *c, struct are
     if (f.has_backoff) {
         err = api_decode_backoff(a, &f.backoff, arena, &f.spec.backoff);
         if (err.code != ERR_OK)
-            return api_in_field(err, "backoff");
+            return field_in(err, "backoff");
     }
     if (f.has_retention)
-        err = api_decode_object(a, &f.retention, arena, retention_table, COUNT(retention_table),
-                                &f.spec);
+        err = field_read_object(a->strict, &f.retention, arena, retention_table,
+                                COUNT(retention_table), &f.spec);
     if (err.code != ERR_OK)
-        return api_in_field(err, "retention");
+        return field_in(err, "retention");
     if (f.has_batch)
-        err = api_decode_object(a, &f.batch, arena, batch_table, COUNT(batch_table), &f.spec.batch);
+        err = field_read_object(a->strict, &f.batch, arena, batch_table, COUNT(batch_table),
+                                &f.spec.batch);
     if (err.code != ERR_OK)
-        return api_in_field(err, "batch");
+        return field_in(err, "batch");
     if (f.has_resources)
-        err = api_decode_object(a, &f.resources, arena, resources_table, COUNT(resources_table),
+        err = field_read_object(a->strict, &f.resources, arena, resources_table,
+                                COUNT(resources_table), &f.spec.options);
+    if (err.code != ERR_OK)
+        return field_in(err, "resources");
+    if (f.has_gang)
+        err = field_read_object(a->strict, &f.gang, arena, gang_table, COUNT(gang_table),
                                 &f.spec.options);
     if (err.code != ERR_OK)
-        return api_in_field(err, "resources");
-    if (f.has_gang)
-        err = api_decode_object(a, &f.gang, arena, gang_table, COUNT(gang_table), &f.spec.options);
-    if (err.code != ERR_OK)
-        return api_in_field(err, "gang");
+        return field_in(err, "gang");
     if (f.has_annotations)
         err = api_decode_annotations(a, &f.annotations, arena, &f.spec.options);
     if (err.code != ERR_OK)
-        return api_in_field(err, "annotations");
+        return field_in(err, "annotations");
     if (f.has_gang && f.spec.options.concurrency_key.len)
         return err_make(ERR_BAD_VALUE, "gang: its members are handed out together, or not at all; "
                                        "they have no concurrency_key");
@@ -570,7 +459,7 @@ static struct err patch_ready_at(struct json_cursor *c, struct arena *a, void *o
     p->set |= PATCH_READY_AT;
     p->ready_at = INSTANT_NONE;
     TRY(json_take_null(c, &clear));
-    return clear ? err_none() : api_field_instant(c, a, &p->ready_at);
+    return clear ? err_none() : field_instant(c, a, &p->ready_at);
 }
 
 static struct err patch_retry_limit(struct json_cursor *c, struct arena *a, void *out)
@@ -662,13 +551,13 @@ struct err api_decode_patch(const struct api *a, const struct http_request *req,
     if (f.has_backoff) {
         err = api_decode_backoff(a, &f.backoff, req->arena, &f.patch.backoff);
         if (err.code != ERR_OK)
-            return api_in_field(err, "backoff");
+            return field_in(err, "backoff");
     }
     if (f.has_retention)
-        err = api_decode_object(a, &f.retention, req->arena, patch_retention_table,
+        err = field_read_object(a->strict, &f.retention, req->arena, patch_retention_table,
                                 COUNT(patch_retention_table), &f.patch);
     if (err.code != ERR_OK)
-        return api_in_field(err, "retention");
+        return field_in(err, "retention");
     *patch = f.patch;
     return err;
 }

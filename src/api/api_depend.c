@@ -21,7 +21,7 @@ static struct err read_one(struct json_cursor *c, struct arena *a, struct id *id
         *id = depend_earlier((uint32_t)index);
         return err_none();
     }
-    TRY(api_field_text(c, a, &text));
+    TRY(field_text(c, a, &text));
     if (id_parse(text, id).code == ERR_OK && id->hi != 0)
         return err_none();
     return err_make(ERR_UNPROCESSABLE, "there is no job '%.*s'; a job id has 25 letters and digits",
@@ -44,7 +44,7 @@ struct err api_field_depends_on(struct json_cursor *c, struct arena *a, void *st
         struct err err = read_one(c, a, &id);
         snprintf(where, sizeof where, "[%zu]", i);
         if (err.code != ERR_OK)
-            return api_in_field(err, where);
+            return field_in(err, where);
         depend_add(&ids, id);
     }
     *(struct str *)str = ids;
@@ -55,7 +55,7 @@ struct err api_field_depend_when(struct json_cursor *c, struct arena *a, void *u
 {
     struct str name;
     enum depend_when when;
-    TRY(api_field_text(c, a, &name));
+    TRY(field_text(c, a, &name));
     if (!depend_when_parse(name, &when))
         return err_make(ERR_BAD_VALUE, "all_completed or all_ended, not '%.*s'",
                         (int)(name.len < 32 ? name.len : 32), name.at);
@@ -67,7 +67,7 @@ struct err api_field_depend_death(struct json_cursor *c, struct arena *a, void *
 {
     struct str name;
     enum depend_death death;
-    TRY(api_field_text(c, a, &name));
+    TRY(field_text(c, a, &name));
     if (!depend_death_parse(name, &death))
         return err_make(ERR_BAD_VALUE, "block, run or die, not '%.*s'",
                         (int)(name.len < 32 ? name.len : 32), name.at);

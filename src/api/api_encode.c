@@ -26,47 +26,6 @@ void api_encode_token(struct buf *b, uint64_t token)
     buf_add(b, text, sizeof text);
 }
 
-#define KEY(b, name) buf_lit(b, ",\"" name "\":")
-
-#define INT_MEMBER(b, name, v)                                                                     \
-    do {                                                                                           \
-        KEY(b, name);                                                                              \
-        buf_int(b, (int64_t)(v));                                                                  \
-    } while (0)
-
-#define INSTANT_MEMBER(b, name, t)                                                                 \
-    do {                                                                                           \
-        if (instant_is_set(t))                                                                     \
-            INT_MEMBER(b, name, (t).ms);                                                           \
-    } while (0)
-
-#define TEXT_MEMBER(b, name, s)                                                                    \
-    do {                                                                                           \
-        if ((s).len) {                                                                             \
-            KEY(b, name);                                                                          \
-            json_write_string(b, s);                                                               \
-        }                                                                                          \
-    } while (0)
-
-/* Present with the value null where an optional member is part of the shape. */
-#define INSTANT_OR_NULL(b, name, t)                                                                \
-    do {                                                                                           \
-        KEY(b, name);                                                                              \
-        if (instant_is_set(t))                                                                     \
-            buf_int(b, (t).ms);                                                                    \
-        else                                                                                       \
-            buf_lit(b, "null");                                                                    \
-    } while (0)
-
-#define TEXT_OR_NULL(b, name, s)                                                                   \
-    do {                                                                                           \
-        KEY(b, name);                                                                              \
-        if ((s).len)                                                                               \
-            json_write_string(b, s);                                                               \
-        else                                                                                       \
-            buf_lit(b, "null");                                                                    \
-    } while (0)
-
 void api_encode_backoff(struct buf *b, const struct curve *c)
 {
     buf_lit(b, "{\"base_ms\":");

@@ -10,6 +10,8 @@
 #include "base/list.h"
 #include "net/query.h"
 #include "net/router.h"
+#include "wire/field.h"
+#include "wire/json_writer.h"
 
 struct api {
     struct backend *backend;
@@ -158,8 +160,6 @@ struct err api_check_media(const struct http_request *req);
 struct err api_path_id(struct str text, struct command *c, struct id *id);
 
 /* api_decode.c */
-/* Says which field an error is about; what is already a path is continued. */
-struct err api_in_field(struct err e, const char *name);
 struct err api_decode_job(const struct api *a, struct json_cursor *c, struct arena *arena,
                           struct enqueue *out);
 /* A list of queue names from "a,b", each once; ERR_TOO_MANY beyond API_NAMES_MAX. */
@@ -174,40 +174,16 @@ struct err api_param_once(struct str name, const char *const *names, unsigned *s
  * was meant to be, a query shows, and a change changes, everything. */
 struct err api_unknown_param(struct str name);
 
-/* Walks an object whose members are known by name. */
-struct field {
-    const char *name;
-    bool required;
-    /* Reads exactly one value into out. */
-    struct err (*read)(struct json_cursor *c, struct arena *a, void *out);
-    size_t offset; /* of the field in out */
-    bool nullable; /* null means the same as absent */
-};
-struct err api_decode_object(const struct api *a, struct json_cursor *c, struct arena *arena,
-                             const struct field *fields, size_t count, void *out);
 /* The whole body; an empty one is allowed if empty_ok, and leaves out as it is. */
 struct err api_decode_body(const struct api *a, const struct http_request *req,
                            const struct field *fields, size_t count, bool empty_ok, void *out);
 
-struct err api_field_text(struct json_cursor *c, struct arena *a, void *str);
 /* At most JOB_NAME_MAX bytes. */
 struct err api_field_label(struct json_cursor *c, struct arena *a, void *str);
 struct err api_field_name(struct json_cursor *c, struct arena *a, void *str);
 struct err api_field_names(struct json_cursor *c, struct arena *a, void *name_list);
-struct err api_field_any(struct json_cursor *c, struct arena *a, void *raw_str);
-struct err api_field_bool(struct json_cursor *c, struct arena *a, void *b);
-struct err api_field_instant(struct json_cursor *c, struct arena *a, void *t);
-struct err api_field_span(struct json_cursor *c, struct arena *a, void *d);
 struct err api_field_token(struct json_cursor *c, struct arena *a, void *u64);
-struct err api_field_i32(struct json_cursor *c, struct arena *a, void *i32);
 struct err api_field_retry_limit(struct json_cursor *c, struct arena *a, void *i64);
-/* An object that is read afterwards, for tables do not know the api: it begins at `at`, which
- * stays as it is for null. */
-struct object_field {
-    struct json_cursor at;
-    bool given;
-};
-struct err api_field_object(struct json_cursor *c, struct arena *a, void *object_field);
 /* A backoff with all its members. */
 struct err api_decode_backoff(const struct api *a, struct json_cursor *c, struct arena *arena,
                               struct curve *out);

@@ -15,7 +15,7 @@ static struct err read_fraction(struct json_cursor *c, struct arena *a, void *ou
 static struct err read_note(struct json_cursor *c, struct arena *a, void *out)
 {
     struct str *text = out;
-    TRY(api_field_text(c, a, text));
+    TRY(field_text(c, a, text));
     if (text->len <= JOB_PROGRESS_NOTE_MAX)
         return err_none();
     return err_make(ERR_BAD_VALUE, "at most %d bytes, not %zu", JOB_PROGRESS_NOTE_MAX, text->len);
@@ -63,9 +63,9 @@ struct err api_decode_news(const struct api *a, struct arena *arena, struct news
 {
     if (!f->news.has_progress)
         return err_none();
-    struct err err = api_decode_object(a, &f->progress, arena, progress_table,
+    struct err err = field_read_object(a->strict, &f->progress, arena, progress_table,
                                        sizeof progress_table / sizeof *progress_table, &f->news);
-    return err.code == ERR_OK ? err : api_in_field(err, "progress");
+    return err.code == ERR_OK ? err : field_in(err, "progress");
 }
 
 /* --- to JSON --- */

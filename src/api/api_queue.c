@@ -121,8 +121,7 @@ static struct err read_paused(struct json_cursor *c, struct arena *a, void *out)
 {
     bool clear;
     TRY(meet(c, out, QUEUE_PAUSED, &clear));
-    return clear ? err_none()
-                 : api_field_bool(c, a, &((struct queue_command *)out)->settings.paused);
+    return clear ? err_none() : field_bool(c, a, &((struct queue_command *)out)->settings.paused);
 }
 
 static struct err read_limit(struct json_cursor *c, uint32_t *most)
@@ -154,7 +153,7 @@ static struct err read_rate(struct json_cursor *c, struct arena *a, void *out)
 {
     bool clear;
     TRY(meet(c, out, QUEUE_RATE, &clear));
-    return clear ? err_none() : api_field_object(c, a, &((struct queue_fields *)out)->rate);
+    return clear ? err_none() : field_object(c, a, &((struct queue_fields *)out)->rate);
 }
 
 static struct err read_retry_limit(struct json_cursor *c, struct arena *a, void *out)
@@ -169,7 +168,7 @@ static struct err read_backoff(struct json_cursor *c, struct arena *a, void *out
 {
     bool clear;
     TRY(meet(c, out, QUEUE_BACKOFF, &clear));
-    return clear ? err_none() : api_field_object(c, a, &((struct queue_fields *)out)->backoff);
+    return clear ? err_none() : field_object(c, a, &((struct queue_fields *)out)->backoff);
 }
 
 static struct err read_retention(struct json_cursor *c, struct arena *a, void *out)
@@ -177,7 +176,7 @@ static struct err read_retention(struct json_cursor *c, struct arena *a, void *o
     bool clear;
     TRY(json_take_null(c, &clear));
     if (!clear)
-        return api_field_object(c, a, &((struct queue_fields *)out)->retention);
+        return field_object(c, a, &((struct queue_fields *)out)->retention);
     ((struct queue_command *)out)->set |= QUEUE_COMPLETED | QUEUE_DEAD;
     return err_none();
 }
@@ -198,7 +197,7 @@ static struct err read_no_policy(struct json_cursor *c, struct arena *a, void *o
     TRY(meet(c, out, QUEUE_NO_POLICY, &clear));
     if (clear)
         return err_none();
-    TRY(api_field_text(c, a, &word));
+    TRY(field_text(c, a, &word));
     for (unsigned i = 0; i < 2; i++)
         if (str_eq(word, fallbacks[i]))
             q->settings.when_no_policy = (enum retry_fallback)(RETRY_FALLBACK_DEFAULT + i);
@@ -263,7 +262,7 @@ static struct err read_completed(struct json_cursor *c, struct arena *a, void *o
     struct queue_command *q = out;
     bool clear;
     TRY(meet(c, out, QUEUE_COMPLETED, &clear));
-    return clear ? err_none() : api_field_span(c, a, &q->settings.completed_retention);
+    return clear ? err_none() : field_span(c, a, &q->settings.completed_retention);
 }
 
 static struct err read_dead(struct json_cursor *c, struct arena *a, void *out)
@@ -271,7 +270,7 @@ static struct err read_dead(struct json_cursor *c, struct arena *a, void *out)
     struct queue_command *q = out;
     bool clear;
     TRY(meet(c, out, QUEUE_DEAD, &clear));
-    return clear ? err_none() : api_field_span(c, a, &q->settings.dead_retention);
+    return clear ? err_none() : field_span(c, a, &q->settings.dead_retention);
 }
 
 static const struct field retention_table[] = {
@@ -286,19 +285,20 @@ static struct err decode_objects(const struct api *a, struct arena *arena, struc
     struct queue_settings *s = &f->queue.settings;
     struct err err = err_none();
     if (f->rate.given)
-        err = api_decode_object(a, &f->rate.at, arena, rate_table, COUNT(rate_table), &s->rate);
+        err = field_read_object(a->strict, &f->rate.at, arena, rate_table, COUNT(rate_table),
+                                &s->rate);
     if (err.code != ERR_OK)
-        return api_in_field(err, "rate");
+        return field_in(err, "rate");
     if (f->rate.given && s->rate.burst == 0)
         s->rate.burst = s->rate.count;
     if (f->backoff.given)
         err = api_decode_backoff(a, &f->backoff.at, arena, &s->backoff);
     if (err.code != ERR_OK)
-        return api_in_field(err, "backoff");
+        return field_in(err, "backoff");
     if (f->retention.given)
-        err = api_decode_object(a, &f->retention.at, arena, retention_table, COUNT(retention_table),
-                                &f->queue);
-    return err.code == ERR_OK ? err : api_in_field(err, "retention");
+        err = field_read_object(a->strict, &f->retention.at, arena, retention_table,
+                                COUNT(retention_table), &f->queue);
+    return err.code == ERR_OK ? err : field_in(err, "retention");
 }
 
 /* name: of the path, or empty if the body must have it. */

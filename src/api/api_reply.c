@@ -5,7 +5,7 @@
 #include <strings.h>
 
 #include "api/api_internal.h"
-#include "api/api_msgpack.h"
+#include "wire/wire_msgpack.h"
 #include "base/log.h"
 #include "base/utf8.h"
 
@@ -55,12 +55,12 @@ struct err api_unpack(struct api *a, struct http_exchange *x, const struct http_
                       struct http_request *out)
 {
     struct packed_call *p = ARENA_NEW(req->arena, struct packed_call);
-    *p = (struct packed_call){.api = a, .reply = api_msgpack_preferred(req->accept)};
+    *p = (struct packed_call){.api = a, .reply = wire_msgpack_preferred(req->accept)};
     http_set_note(x, p);
     *out = *req;
     if (p->reply)
         out->accept = JSON_TYPE;
-    if (!api_msgpack_is(req->content_type))
+    if (!wire_msgpack_is(req->content_type))
         return err_none();
     out->content_type = JSON_TYPE;
     if (req->body.len == 0)
@@ -68,7 +68,7 @@ struct err api_unpack(struct api *a, struct http_exchange *x, const struct http_
     TRY(check_coding(req->content_encoding));
     empty(&a->unpacked);
     size_t most = a->settings.body_max ? a->settings.body_max : SIZE_MAX;
-    struct err err = api_msgpack_to_json(req->body, most, &a->unpacked);
+    struct err err = wire_msgpack_to_json(req->body, most, &a->unpacked);
     if (err.code == ERR_LENGTH)
         empty(&a->unpacked);
     if (err.code != ERR_OK)
@@ -87,7 +87,7 @@ bool api_replies_packed(const struct http_exchange *x)
 struct str api_pack(struct api *a, struct str json)
 {
     empty(&a->packed);
-    struct err err = api_msgpack_from_json(json, &a->packed);
+    struct err err = wire_msgpack_from_json(json, &a->packed);
     if (err.code == ERR_OK)
         return buf_view(&a->packed);
     /* A payload can only have been stored as JSON. */
@@ -117,7 +117,7 @@ static int64_t offset_of(const struct http_exchange *x, const struct err *err)
     const struct packed_call *p = http_note(x);
     if (!p || !p->api->body.at)
         return err->offset;
-    return (int64_t)api_msgpack_offset(p->api->body, (size_t)err->offset);
+    return (int64_t)wire_msgpack_offset(p->api->body, (size_t)err->offset);
 }
 
 /* --- replies --- */
@@ -246,7 +246,7 @@ struct err api_check_body(const struct http_request *req)
     if (req->body.len == 0)
         return err_none();
     TRY(check_coding(req->content_encoding));
-    if (is_json(req->content_type) || api_msgpack_is(req->content_type) ||
+    if (is_json(req->content_type) || wire_msgpack_is(req->content_type) ||
         api_is_yaml(req->content_type))
         return err_none();
     return bad_media(req->content_type);

@@ -112,7 +112,7 @@ static struct err read_ids(struct json_cursor *c, struct arena *a, void *out)
             l->cap = cap;
         }
         struct str *text = &l->texts[l->count - l->id_count];
-        TRY(api_field_text(c, a, text));
+        TRY(field_text(c, a, text));
         l->count++;
         if (id_parse(*text, &l->ids[l->id_count]).code == ERR_OK)
             l->id_count++;
@@ -227,7 +227,7 @@ struct failure_body {
 static struct err read_condition(struct json_cursor *c, struct arena *a, void *out)
 {
     struct str name;
-    TRY(api_field_text(c, a, &name));
+    TRY(field_text(c, a, &name));
     if (job_condition_parse_reported(name, out))
         return err_none();
     return err_make(ERR_BAD_VALUE,
@@ -240,15 +240,15 @@ static struct err mark_containers(struct json_cursor *c, struct arena *a, void *
     struct failure_body *f = out;
     f->containers = *c;
     f->has_containers = true;
-    return api_field_any(c, a, NULL);
+    return field_any(c, a, NULL);
 }
 
 static const struct field container_table[] = {
     {"name", true, api_field_label, CONTAINER(name)},
-    {"init", false, api_field_bool, CONTAINER(init), true},
-    {"exit_code", false, api_field_i32, CONTAINER(exit_code), true},
+    {"init", false, field_bool, CONTAINER(init), true},
+    {"exit_code", false, field_i32, CONTAINER(exit_code), true},
     {"reason", false, api_field_label, CONTAINER(reason), true},
-    {"message", false, api_field_text, CONTAINER(message), true},
+    {"message", false, field_text, CONTAINER(message), true},
 };
 
 static struct err read_container(const struct api *a, struct json_cursor *c, struct arena *arena,
@@ -258,9 +258,10 @@ static struct err read_container(const struct api *a, struct json_cursor *c, str
     snprintf(where, sizeof where, "containers[%zu]", index);
     if (index == CONTAINERS_MAX)
         return err_make(ERR_TOO_MANY, "containers: at most %d", CONTAINERS_MAX);
-    struct err err = api_decode_object(a, c, arena, container_table, COUNT(container_table), out);
+    struct err err =
+        field_read_object(a->strict, c, arena, container_table, COUNT(container_table), out);
     out->condition = job_condition_of_container(out->reason);
-    return err.code == ERR_OK ? err : api_in_field(err, where);
+    return err.code == ERR_OK ? err : field_in(err, where);
 }
 
 static struct err read_containers(const struct api *a, struct arena *arena, struct failure_body *f)
@@ -270,7 +271,7 @@ static struct err read_containers(const struct api *a, struct arena *arena, stru
     struct container_result *list = arena_zero(arena, CONTAINERS_MAX * sizeof *list);
     struct err err = json_enter_array(c);
     if (err.code != ERR_OK)
-        return api_in_field(err, "containers");
+        return field_in(err, "containers");
     for (;;) {
         bool more;
         struct container_result one = {0};
@@ -299,29 +300,29 @@ static struct err read_events(struct json_cursor *c, struct arena *a, void *out)
             return err_none();
         if (failure->pod_event_count == EVENTS_MAX)
             return err_make(ERR_TOO_MANY, "at most %d", EVENTS_MAX);
-        TRY(api_field_text(c, a, &text));
+        TRY(field_text(c, a, &text));
         list[failure->pod_event_count++] = text;
     }
 }
 
 static const struct field failure_table[] = {
-    {"message", true, api_field_text, REPORT(failure.message)},
-    {"error_type", false, api_field_text, REPORT(failure.error_type), true},
-    {"backtrace", false, api_field_text, REPORT(failure.backtrace), true},
-    {"exit_code", false, api_field_i32, REPORT(failure.exit_code), true},
-    {"signal", false, api_field_i32, REPORT(failure.signal), true},
-    {"run_ms", false, api_field_span, REPORT(failure.run_time), true},
+    {"message", true, field_text, REPORT(failure.message)},
+    {"error_type", false, field_text, REPORT(failure.error_type), true},
+    {"backtrace", false, field_text, REPORT(failure.backtrace), true},
+    {"exit_code", false, field_i32, REPORT(failure.exit_code), true},
+    {"signal", false, field_i32, REPORT(failure.signal), true},
+    {"run_ms", false, field_span, REPORT(failure.run_time), true},
     {"condition", false, read_condition, REPORT(failure.condition), true},
     {"node", false, api_field_label, REPORT(failure.node), true},
-    {"termination_message", false, api_field_text, REPORT(failure.termination_message), true},
+    {"termination_message", false, field_text, REPORT(failure.termination_message), true},
     {"category", false, api_field_label, REPORT(failure.category), true},
     {"subcategory", false, api_field_label, REPORT(failure.subcategory), true},
-    {"pod_error", false, api_field_text, REPORT(failure.pod_error), true},
+    {"pod_error", false, field_text, REPORT(failure.pod_error), true},
     {"pod_events", false, read_events, 0, true},
     {"containers", false, mark_containers, 0, true},
-    {"grace_period_ms", false, api_field_span, REPORT(grace), true},
-    {"retry_at", false, api_field_instant, REPORT(retry_at), true},
-    {"kill", false, api_field_bool, REPORT(kill), true},
+    {"grace_period_ms", false, field_span, REPORT(grace), true},
+    {"retry_at", false, field_instant, REPORT(retry_at), true},
+    {"kill", false, field_bool, REPORT(kill), true},
     {"token", false, api_field_token, REPORT(ref.token), true},
     {"progress", false, api_field_progress, offsetof(struct failure_body, left), true},
     {"checkpoint", false, api_field_checkpoint, offsetof(struct failure_body, left)},
@@ -331,7 +332,7 @@ struct err api_decode_failure(const struct api *a, struct json_cursor *c, struct
                               struct failure_report *out)
 {
     struct failure_body body = {.report = *out};
-    TRY(api_decode_object(a, c, arena, failure_table, COUNT(failure_table), &body));
+    TRY(field_read_object(a->strict, c, arena, failure_table, COUNT(failure_table), &body));
     if (body.has_containers)
         TRY(read_containers(a, arena, &body));
     *out = body.report;
@@ -392,7 +393,7 @@ struct terminated_fields {
 };
 
 static const struct field terminated_table[] = {
-    {"run", true, api_field_i32, offsetof(struct terminated_fields, run)},
+    {"run", true, field_i32, offsetof(struct terminated_fields, run)},
     {"token", true, api_field_token, offsetof(struct terminated_fields, token)},
 };
 
@@ -425,7 +426,7 @@ struct renew_fields {
 
 static const struct field renew_table[] = {
     {"token", false, api_field_token, offsetof(struct renew_fields, token), true},
-    {"lease_ms", false, api_field_span, offsetof(struct renew_fields, lease), true},
+    {"lease_ms", false, field_span, offsetof(struct renew_fields, lease), true},
     {"progress", false, api_field_progress, offsetof(struct renew_fields, left), true},
     {"checkpoint", false, api_field_checkpoint, offsetof(struct renew_fields, left)},
 };

@@ -219,12 +219,12 @@ static struct err mark_failures(struct json_cursor *c, struct arena *a, void *ou
     struct body *b = out;
     b->failures = *c;
     b->has_failures = true;
-    return api_field_any(c, a, NULL);
+    return field_any(c, a, NULL);
 }
 
 static const struct field body_table[] = {
-    {"policies", true, api_field_any, offsetof(struct body, policies)},
-    {"settings", false, api_field_any, offsetof(struct body, settings), true},
+    {"policies", true, field_any, offsetof(struct body, policies)},
+    {"settings", false, field_any, offsetof(struct body, settings), true},
     {"queues", false, api_field_names, offsetof(struct body, queues), true},
     {"types", false, api_field_names, offsetof(struct body, types), true},
     {"limit", false, read_limit, offsetof(struct body, limit), true},
@@ -259,7 +259,7 @@ static struct err read_drafts(struct simulation *s, struct str json)
         char where[32];
         snprintf(where, sizeof where, "policies[%zu]", s->draft_count);
         if (!policy_document_read(n, &s->drafts[s->draft_count], &fault))
-            return api_in_field(part_err(&fault), where);
+            return field_in(part_err(&fault), where);
         const struct policy *p = &s->drafts[s->draft_count].policy;
         s->policies[s->draft_count++] = p;
         for (size_t i = 0; i + 1 < s->draft_count; i++)
@@ -290,7 +290,7 @@ struct given {
 static struct err mark_failure(struct json_cursor *c, struct arena *a, void *out)
 {
     ((struct given *)out)->failure = *c;
-    return api_field_any(c, a, NULL);
+    return field_any(c, a, NULL);
 }
 
 static const struct field given_table[] = {
@@ -305,7 +305,7 @@ static struct err read_given(struct simulation *s, struct json_cursor *c, struct
     struct given g = {0};
     struct failure_report report = {.retry_at = INSTANT_NONE, .failure.run_time = {-1}};
     const struct api *a = s->call.api;
-    TRY(api_decode_object(a, c, s->arena, given_table, COUNT(given_table), &g));
+    TRY(field_read_object(a->strict, c, s->arena, given_table, COUNT(given_table), &g));
     TRY(api_decode_failure(a, &g.failure, s->arena, &report));
     *job = (struct job){.queue = g.queue, .retry_limit = RETRY_LIMIT_DEFAULT};
     job->options.retry_policies = g.policies;
@@ -339,10 +339,10 @@ static struct err read_failures(struct simulation *s, struct json_cursor *c)
         snprintf(where, sizeof where, "failures[%zu]", s->job_count);
         err = read_given(s, c, &s->jobs[s->job_count], &s->given[s->job_count]);
         if (err.code != ERR_OK)
-            return api_in_field(err, where);
+            return field_in(err, where);
         s->job_count++;
     }
-    return err.code == ERR_OK ? err : api_in_field(err, "failures");
+    return err.code == ERR_OK ? err : field_in(err, "failures");
 }
 
 static struct err read_body(struct simulation *s, const struct http_request *req)

@@ -203,9 +203,9 @@ struct claim_fields {
 
 static const struct field claim_table[] = {
     {"queues", false, api_field_names, offsetof(struct claim_fields, queues), true},
-    {"count", false, api_field_i32, offsetof(struct claim_fields, count), true},
-    {"lease_ms", false, api_field_span, offsetof(struct claim_fields, lease), true},
-    {"wait_ms", false, api_field_span, offsetof(struct claim_fields, wait), true},
+    {"count", false, field_i32, offsetof(struct claim_fields, count), true},
+    {"lease_ms", false, field_span, offsetof(struct claim_fields, lease), true},
+    {"wait_ms", false, field_span, offsetof(struct claim_fields, wait), true},
     {"worker", false, api_field_name, offsetof(struct claim_fields, worker), true},
     {"node", false, api_field_label, offsetof(struct claim_fields, node), true},
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/api_msgpack.h"
+#include "wire/wire_msgpack.h"
 
 #include <float.h>
 #include <math.h>
@@ -14,14 +14,14 @@
 static struct str to_json(struct buf *b, struct str packed)
 {
     b->len = 0;
-    assert_ok(api_msgpack_to_json(packed, SIZE_MAX, b));
+    assert_ok(wire_msgpack_to_json(packed, SIZE_MAX, b));
     return buf_view(b);
 }
 
 static struct str from_json(struct buf *b, struct str json)
 {
     b->len = 0;
-    assert_ok(api_msgpack_from_json(json, b));
+    assert_ok(wire_msgpack_from_json(json, b));
     return buf_view(b);
 }
 
@@ -54,7 +54,7 @@ static void expect_packed(const char *json, struct str packed)
 static void expect_error(struct str packed, enum err_code code, int64_t offset)
 {
     struct buf b = {0};
-    struct err e = api_msgpack_to_json(packed, SIZE_MAX, &b);
+    struct err e = wire_msgpack_to_json(packed, SIZE_MAX, &b);
     assert_int_equal(e.code, code);
     assert_int_equal(e.offset, offset);
     buf_fini(&b);
@@ -289,13 +289,13 @@ static void what_grows_beyond_the_limit_is_refused_while_it_grows(void **state)
     buf_add(&packed, "\xdb\x00\x0f\x42\x40", 5);
     memset(buf_room(&packed, LEN), 1, LEN);
     packed.len += LEN;
-    assert_int_equal(api_msgpack_to_json(buf_view(&packed), MOST, &json).code, ERR_LENGTH);
+    assert_int_equal(wire_msgpack_to_json(buf_view(&packed), MOST, &json).code, ERR_LENGTH);
     assert_true(json.len < 3 * MOST);
     json.len = 0;
-    assert_ok(api_msgpack_to_json(buf_view(&packed), 6 * LEN + 2, &json));
+    assert_ok(wire_msgpack_to_json(buf_view(&packed), 6 * LEN + 2, &json));
     assert_int_equal(json.len, 6 * LEN + 2);
     json.len = 0;
-    assert_int_equal(api_msgpack_to_json(buf_view(&packed), 6 * LEN + 1, &json).code, ERR_LENGTH);
+    assert_int_equal(wire_msgpack_to_json(buf_view(&packed), 6 * LEN + 1, &json).code, ERR_LENGTH);
     buf_fini(&packed);
     buf_fini(&json);
 }
@@ -308,8 +308,8 @@ static void long_strings_are_whole(void **state)
     buf_add(&packed, "\xdb\x00\x03\x00\x01x", 6);
     for (int i = 0; i < 0x30000 / 3; i++)
         buf_lit(&packed, "\xe2\x82\xac");
-    assert_ok(api_msgpack_to_json(buf_view(&packed), SIZE_MAX, &json));
-    assert_ok(api_msgpack_from_json(buf_view(&json), &back));
+    assert_ok(wire_msgpack_to_json(buf_view(&packed), SIZE_MAX, &json));
+    assert_ok(wire_msgpack_from_json(buf_view(&json), &back));
     assert_int_equal(back.len, packed.len);
     assert_memory_equal(back.at, packed.at, packed.len);
     buf_fini(&packed);
@@ -325,7 +325,7 @@ static void every_cut_is_refused(void **state)
               STR("{\"queue\":\"q\",\"n\":[1,1000,100000,1.5,-1,null,{\"x\":\"yyyyyyyy\"}]}"));
     for (size_t n = 0; n < packed.len; n++) {
         json.len = 0;
-        struct err e = api_msgpack_to_json((struct str){packed.at, n}, SIZE_MAX, &json);
+        struct err e = wire_msgpack_to_json((struct str){packed.at, n}, SIZE_MAX, &json);
         assert_int_equal(e.code, ERR_BAD_MSGPACK);
         assert_int_equal(e.offset, n);
     }
@@ -372,7 +372,7 @@ static void what_is_no_json_is_refused(void **state)
         "1 2", "[1 2]", "{1:2}", "{\"a\" 1}", "x",      "]",       "[1}}", "{\"a\":1]"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct buf b = {0};
-        if (api_msgpack_from_json(str_from(bad[i]), &b).code != ERR_BAD_JSON)
+        if (wire_msgpack_from_json(str_from(bad[i]), &b).code != ERR_BAD_JSON)
             fail_msg("%s was accepted", bad[i]);
         buf_fini(&b);
     }
@@ -390,11 +390,11 @@ static void a_place_in_the_json_is_found_in_the_body(void **state)
     const char *x = strstr("{\"queue\":\"q\",\"priority\":\"x\"}", "\"x\"");
     assert_non_null(x);
     size_t offset = text.len - strlen("\"x\"}");
-    assert_int_equal(api_msgpack_offset(body, offset), 18);
-    assert_int_equal(api_msgpack_offset(body, 0), 0);
-    assert_int_equal(api_msgpack_offset(body, 1), 1);
-    assert_int_equal(api_msgpack_offset(body, 9), 7);
-    assert_int_equal(api_msgpack_offset(body, 1000), 18);
+    assert_int_equal(wire_msgpack_offset(body, offset), 18);
+    assert_int_equal(wire_msgpack_offset(body, 0), 0);
+    assert_int_equal(wire_msgpack_offset(body, 1), 1);
+    assert_int_equal(wire_msgpack_offset(body, 9), 7);
+    assert_int_equal(wire_msgpack_offset(body, 1000), 18);
     buf_fini(&json);
 }
 
@@ -403,30 +403,30 @@ static void a_place_in_the_json_is_found_in_the_body(void **state)
 static void media_types_are_told_apart(void **state)
 {
     (void)state;
-    assert_true(api_msgpack_is(STR("application/msgpack")));
-    assert_true(api_msgpack_is(STR("Application/X-MsgPack ; charset=x")));
-    assert_true(api_msgpack_is(STR("application/vnd.msgpack")));
-    assert_false(api_msgpack_is(STR("application/json")));
-    assert_false(api_msgpack_is(STR("application/msgpacked")));
-    assert_false(api_msgpack_is(STR("text/plain; x=application/msgpack")));
-    assert_false(api_msgpack_is(STR("")));
+    assert_true(wire_msgpack_is(STR("application/msgpack")));
+    assert_true(wire_msgpack_is(STR("Application/X-MsgPack ; charset=x")));
+    assert_true(wire_msgpack_is(STR("application/vnd.msgpack")));
+    assert_false(wire_msgpack_is(STR("application/json")));
+    assert_false(wire_msgpack_is(STR("application/msgpacked")));
+    assert_false(wire_msgpack_is(STR("text/plain; x=application/msgpack")));
+    assert_false(wire_msgpack_is(STR("")));
 }
 
 static void accept_prefers_what_is_best_or_first(void **state)
 {
     (void)state;
-    assert_true(api_msgpack_preferred(STR("application/msgpack")));
-    assert_true(api_msgpack_preferred(STR("application/vnd.zizq.msgpack-stream")));
-    assert_true(api_msgpack_preferred(STR("application/msgpack, application/json")));
-    assert_true(api_msgpack_preferred(STR("application/json;q=0.5,application/msgpack;q=0.9")));
-    assert_true(api_msgpack_preferred(STR("*/*;q=0.1, application/msgpack")));
-    assert_true(api_msgpack_preferred(STR("text/html, application/msgpack;q=0.1")));
-    assert_false(api_msgpack_preferred(STR("application/json, application/msgpack")));
-    assert_false(api_msgpack_preferred(STR("application/msgpack;q=0, application/json")));
-    assert_false(api_msgpack_preferred(STR("application/msgpack; q=0.2, */*;q=0.3")));
-    assert_false(api_msgpack_preferred(STR("application/msgpack;q=0")));
-    assert_false(api_msgpack_preferred(STR("")));
-    assert_false(api_msgpack_preferred(STR(",;,q")));
+    assert_true(wire_msgpack_preferred(STR("application/msgpack")));
+    assert_true(wire_msgpack_preferred(STR("application/vnd.zizq.msgpack-stream")));
+    assert_true(wire_msgpack_preferred(STR("application/msgpack, application/json")));
+    assert_true(wire_msgpack_preferred(STR("application/json;q=0.5,application/msgpack;q=0.9")));
+    assert_true(wire_msgpack_preferred(STR("*/*;q=0.1, application/msgpack")));
+    assert_true(wire_msgpack_preferred(STR("text/html, application/msgpack;q=0.1")));
+    assert_false(wire_msgpack_preferred(STR("application/json, application/msgpack")));
+    assert_false(wire_msgpack_preferred(STR("application/msgpack;q=0, application/json")));
+    assert_false(wire_msgpack_preferred(STR("application/msgpack; q=0.2, */*;q=0.3")));
+    assert_false(wire_msgpack_preferred(STR("application/msgpack;q=0")));
+    assert_false(wire_msgpack_preferred(STR("")));
+    assert_false(wire_msgpack_preferred(STR(",;,q")));
 }
 
 int main(void)

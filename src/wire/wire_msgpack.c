@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "api/api_msgpack.h"
+#include "wire/wire_msgpack.h"
 
 #include <math.h>
 #include <msgpack.h>
@@ -253,7 +253,7 @@ NODISCARD static struct err convert(struct reader *r)
     return err_none();
 }
 
-struct err api_msgpack_to_json(struct str body, size_t most, struct buf *json)
+struct err wire_msgpack_to_json(struct str body, size_t most, struct buf *json)
 {
     struct reader r = {.at = (const unsigned char *)body.at, .len = body.len, .stop = most};
     r.json = json;
@@ -265,7 +265,7 @@ struct err api_msgpack_to_json(struct str body, size_t most, struct buf *json)
     return err_none();
 }
 
-size_t api_msgpack_offset(struct str body, size_t json_offset)
+size_t wire_msgpack_offset(struct str body, size_t json_offset)
 {
     struct buf json = {0};
     struct reader r = {.at = (const unsigned char *)body.at, .len = body.len, .stop = json_offset};
@@ -511,7 +511,7 @@ NODISCARD static struct err write_all(struct writer *w)
     return peek(w) == 0 && w->pos == w->json.len ? err_none() : no_json(w);
 }
 
-struct err api_msgpack_from_json(struct str json, struct buf *out)
+struct err wire_msgpack_from_json(struct str json, struct buf *out)
 {
     struct writer w = {.json = json, .out = out};
     msgpack_packer_init(&w.pack, out, pack_bytes);
@@ -527,9 +527,9 @@ static bool mentions(struct str header)
     return header.len >= 7 && memmem(header.at, header.len, "msgpack", 7) != NULL;
 }
 
-bool api_msgpack_mentioned(const struct http_request *req)
+bool wire_msgpack_mentioned(struct str content_type, struct str accept)
 {
-    return mentions(req->content_type) || mentions(req->accept);
+    return mentions(content_type) || mentions(accept);
 }
 
 static struct str trim(struct str s)
@@ -574,7 +574,7 @@ static bool is_json(struct str type)
     return is_one_of(type, names, sizeof names / sizeof *names);
 }
 
-bool api_msgpack_is(struct str content_type)
+bool wire_msgpack_is(struct str content_type)
 {
     return is_msgpack(before(&content_type, ';'));
 }
@@ -594,7 +594,7 @@ static int quality(struct str params)
     return 1000;
 }
 
-bool api_msgpack_preferred(struct str accept)
+bool wire_msgpack_preferred(struct str accept)
 {
     int best = 0;
     bool msgpack = false;

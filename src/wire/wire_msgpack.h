@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef API_API_MSGPACK_H
-#define API_API_MSGPACK_H
+#ifndef WIRE_WIRE_MSGPACK_H
+#define WIRE_WIRE_MSGPACK_H
 
 /* MessagePack at the edge of the API: a request is turned into JSON before it is decoded, a
  * reply after it was encoded. So both formats say the same, and a payload may come as one
@@ -17,24 +17,24 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-#include "net/http.h"
+#include "base/str.h"
 
 /* Adds the JSON text of one MessagePack value. ERR_BAD_MSGPACK, ERR_BAD_TYPE, ERR_BAD_VALUE,
  * ERR_BAD_UTF8, ERR_TOO_DEEP, with the offset in body; json then holds an unfinished text.
  * ERR_LENGTH if the text becomes longer than `most`: it may have six times the bytes of the
  * body. */
-NODISCARD struct err api_msgpack_to_json(struct str body, size_t most, struct buf *json);
+NODISCARD struct err wire_msgpack_to_json(struct str body, size_t most, struct buf *json);
 /* Where in body stands what became the byte at json_offset of its JSON text. */
-size_t api_msgpack_offset(struct str body, size_t json_offset);
+size_t wire_msgpack_offset(struct str body, size_t json_offset);
 /* Adds the MessagePack of a JSON text that is known to be one. ERR_BAD_JSON if it is not. */
-NODISCARD struct err api_msgpack_from_json(struct str json, struct buf *out);
+NODISCARD struct err wire_msgpack_from_json(struct str json, struct buf *out);
 
 /* Whether a Content-Type is MessagePack's. */
-bool api_msgpack_is(struct str content_type);
+bool wire_msgpack_is(struct str content_type);
 /* Whether an Accept prefers MessagePack, by itself or as a stream, to JSON (RFC 9110 §12.5.1;
  * of equals the first). */
-bool api_msgpack_preferred(struct str accept);
+bool wire_msgpack_preferred(struct str accept);
 /* Whether either header says anything of it: if not, all of this costs nothing. */
-bool api_msgpack_mentioned(const struct http_request *req);
+bool wire_msgpack_mentioned(struct str content_type, struct str accept);
 
 #endif

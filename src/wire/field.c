@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/field.h"
+
+#include <stdio.h>
+
+#include "base/must.h"
+
+struct err field_text(struct json_cursor *c, struct arena *a, void *str)
+{
+    struct json_string s;
+    TRY(json_read_string(c, &s));
+    return json_text(s, a, str);
+}
+
+struct err field_bool(struct json_cursor *c, struct arena *a, void *b)
+{
+    (void)a;
+    return json_read_bool(c, b);
+}
+
+struct err field_instant(struct json_cursor *c, struct arena *a, void *t)
+{
+    (void)a;
+    return json_read_int(c, 0, INSTANT_MAX_MS, &((instant *)t)->ms);
+}
+
+struct err field_span(struct json_cursor *c, struct arena *a, void *d)
+{
+    (void)a;
+    return json_read_int(c, 0, SPAN_MAX_MS, &((span *)d)->ms);
+}
+
+struct err field_i32(struct json_cursor *c, struct arena *a, void *i32)
+{
+    (void)a;
+    int64_t v;
+    TRY(json_read_int(c, INT32_MIN, INT32_MAX, &v));
+    *(int32_t *)i32 = (int32_t)v;
+    return err_none();
+}
+
+struct err field_any(struct json_cursor *c, struct arena *a, void *raw_str)
+{
+    (void)a;
+    return json_skip(c, raw_str);
+}
+
+struct err field_object(struct json_cursor *c, struct arena *a, void *object_field)
+{
+    struct object_field *f = object_field;
+    (void)a;
+    f->at = *c;
+    f->given = true;
+    return json_skip(c, NULL);
+}
+
+/* --- objects --- */
+
+struct err field_in(struct err e, const char *name)
+{
+    char inner[sizeof e.msg];
+    memcpy(inner, e.msg, sizeof inner);
+    /* "jobs" and "[3]: …" are "jobs[3]: …". */
+    snprintf(e.msg, sizeof e.msg, "%s%s%.*s", name, inner[0] == '[' ? "" : ": ",
+             (int)(sizeof e.msg - 40), inner);
+    return e;
+}
+
+static const struct field *find_field(const struct field *fields, size_t count, struct str key)
+{
+    for (size_t i = 0; i < count; i++)
+        if (str_eq(key, str_from(fields[i].name)))
+            return &fields[i];
+    return NULL;
+}
+
+static struct err read_field(struct json_cursor *c, struct arena *arena, const struct field *f,
+                             void *out)
+{
+    bool was_null = false;
+    if (f->nullable)
+        TRY(json_take_null(c, &was_null));
+    return was_null ? err_none() : f->read(c, arena, (char *)out + f->offset);
+}
+
+static struct err unknown_field(bool strict, struct json_cursor *c, struct json_string key)
+{
+    if (strict)
+        return err_at(ERR_UNKNOWN_FIELD, (int64_t)key.offset, "unknown field '%.*s'",
+                      (int)(key.raw.len < 64 ? key.raw.len : 64), key.raw.at);
+    return json_skip(c, NULL);
+}
+
+struct err field_read_object(bool strict, struct json_cursor *c, struct arena *arena,
+                             const struct field *fields, size_t count, void *out)
+{
+    uint64_t seen = 0;
+    must(count <= 64);
+    TRY(json_enter_object(c));
+    for (;;) {
+        bool more;
+        struct json_string key;
+        TRY(json_next_member(c, &more, &key));
+        if (!more)
+            break;
+        const struct field *f = find_field(fields, count, key.raw);
+        if (!f) {
+            TRY(unknown_field(strict, c, key));
+            continue;
+        }
+        uint64_t bit = (uint64_t)1 << (f - fields);
+        if (seen & bit)
+            return err_at(ERR_DUPLICATE_FIELD, (int64_t)key.offset, "%s is given twice", f->name);
+        seen |= bit;
+        struct err err = read_field(c, arena, f, out);
+        if (err.code != ERR_OK)
+            return field_in(err, f->name);
+    }
+    for (size_t i = 0; i < count; i++)
+        if (fields[i].required && !(seen & ((uint64_t)1 << i)))
+            return err_make(ERR_MISSING_FIELD, "%s is required", fields[i].name);
+    return err_none();
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef WIRE_FIELD_H
+#define WIRE_FIELD_H
+
+/* JSON objects whose members are known by name, read by tables: a row per member says how its value
+ * is read and where it goes. Errors say which member they are about ("jobs[3]: priority: …"), and
+ * where it stands in the text. */
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/json.h"
+#include "base/units.h"
+
+struct field {
+    const char *name;
+    bool required;
+    /* Reads exactly one value into out. */
+    struct err (*read)(struct json_cursor *c, struct arena *a, void *out);
+    size_t offset; /* of the field in out */
+    bool nullable; /* null means the same as absent */
+};
+
+/* Reads the object that comes next, of at most 64 members that are known. ERR_UNKNOWN_FIELD, if
+ * strict, for one that is not, which is passed over else; ERR_DUPLICATE_FIELD, ERR_MISSING_FIELD,
+ * and what the values' readers say. */
+NODISCARD struct err field_read_object(bool strict, struct json_cursor *c, struct arena *arena,
+                                       const struct field *fields, size_t count, void *out);
+/* Says which field an error is about; what is already a path is continued. */
+struct err field_in(struct err e, const char *name);
+
+/* Readers for the tables. Texts lie in the arena or in the text that is read. */
+struct err field_text(struct json_cursor *c, struct arena *a, void *str);
+struct err field_bool(struct json_cursor *c, struct arena *a, void *b);
+struct err field_i32(struct json_cursor *c, struct arena *a, void *i32);
+/* Milliseconds. */
+struct err field_instant(struct json_cursor *c, struct arena *a, void *t);
+struct err field_span(struct json_cursor *c, struct arena *a, void *d);
+/* Any value, as it stands. */
+struct err field_any(struct json_cursor *c, struct arena *a, void *raw_str);
+/* An object that is read afterwards, by a table of its own: it begins at `at`, which stays as it is
+ * for null. */
+struct object_field {
+    struct json_cursor at;
+    bool given;
+};
+struct err field_object(struct json_cursor *c, struct arena *a, void *object_field);
+
+#endif
