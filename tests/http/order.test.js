@@ -9,7 +9,8 @@ const { after, before, describe, it } = require('node:test');
 const { Server, queueName, repeat } = require('./harness');
 
 describe('a retry that a policy grants', () => {
-    const server = new Server({ args: ['--retry-policy-enabled', '--retries-share', '50'] });
+    const server = new Server({ args: ['--retry-policy-enabled', '--retry-when-no-policy', 'default',
+        '--retries-share', '50'] });
     before(async () => {
         await server.start();
         const res = await server.request('PUT', '/retry-policies/again', {
