@@ -63,7 +63,7 @@ static void handle(void *ctx, struct http_exchange *x, const struct http_request
 
 static void check_books(struct http2 *h)
 {
-    uint64_t bodies = 0, replies = 0;
+    uint64_t bodies = 0, replies = 0, streamed = 0, heads = 0;
     int waiting = 0, withheld = 0;
     struct stream *st;
     TAILQ_FOREACH(st, &h->streams, link)
@@ -72,11 +72,14 @@ static void check_books(struct http2 *h)
         must(st->sent <= st->x->later.len);
         bodies += st->body.len;
         replies += st->x->state == EXCHANGE_DONE ? stream_unsent(st) : 0;
+        streamed += st->x->state == EXCHANGE_DONE ? 0 : stream_unsent(st);
+        heads += st->head_held;
         waiting += st->complete && !st->served;
         withheld += st->withheld > 0;
         must(!st->served || st->body.len == 0);
     }
     must(bodies == h->bodies && replies == h->replies);
+    must(streamed == h->streamed && heads == h->heads && h->pages == 0);
     must(waiting == h->waiting && withheld == h->withheld);
 }
 
@@ -101,6 +104,8 @@ static void open_bench(struct bench *b, unsigned plan)
     TAILQ_INIT(&s->untold);
     TAILQ_INIT(&s->spares);
     s->conns.backlog_max = 100000; /* it is never written */
+    budget_init(&s->unlimited, UINT64_MAX);
+    s->conns.budget = &s->unlimited;
     conn_set_init(&s->conns, &b->loop, s, on_freed);
     struct conn *c = b->conn = ALLOC(struct conn);
     c->set = &s->conns;

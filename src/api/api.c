@@ -157,6 +157,21 @@ static void serve(void *ctx, struct http_exchange *x, const struct http_request 
     a->body = (struct str){0};
 }
 
+/* A page of jobs: 16 MiB of payloads and one job more, and what else is known of 2,000 jobs. */
+#define PAGE_BOUND ((uint64_t)24 * 1024 * 1024)
+
+uint64_t api_reply_bound(void *ctx, const struct http_request *req)
+{
+    (void)ctx;
+    bool read = req->method == HTTP_GET || req->method == HTTP_HEAD;
+    return read && str_eq(req->path, STR("/jobs")) ? PAGE_BOUND : 0;
+}
+
+uint64_t api_gathered(void *ctx)
+{
+    return backend_gathered(((struct api *)ctx)->backend);
+}
+
 static void refuse(void *ctx, struct http_exchange *x, const struct http_request *req,
                    const struct err *err, struct str allow)
 {

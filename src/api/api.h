@@ -46,6 +46,9 @@ void api_free(struct api *a);
 void api_stop(struct api *a);
 /* To be mounted on a router; valid as long as the api. */
 const struct front_end *api_front_end(struct api *a);
+/* For http_settings; ctx is the api, replies_ctx there. */
+uint64_t api_reply_bound(void *ctx, const struct http_request *req);
+uint64_t api_gathered(void *ctx);
 /* Sends a blank line on every open stream, so that both sides notice a dead peer. */
 void api_heartbeat(struct api *a);
 

@@ -125,7 +125,7 @@ static void end(struct api_backup *b)
 static void pump(struct api_backup *b)
 {
     struct buf out = {0};
-    bool flows = b->x && (!b->streaming || !http_backlogged(b->x));
+    bool flows = b->x && (!b->streaming || !http_must_wait(b->x));
     pthread_mutex_lock(&b->lock);
     if (flows) {
         out = b->pending;

@@ -193,7 +193,7 @@ static void write_page(struct consumer *c, const struct event_page *p)
     c->since = p->last;
     if (!c->follow && !p->more)
         http_stream_end(c->x);
-    else if (!http_backlogged(c->x))
+    else if (!http_must_wait(c->x))
         want(c);
 }
 
@@ -219,7 +219,8 @@ static void on_page(void *ctx, const struct event_page *p)
         struct consumer *c = LIST_OF(look->members.next, struct consumer, link);
         list_unlink(&c->link);
         c->asking = false;
-        write_page(c, p);
+        if (p->err.code != ERR_OK || !http_must_wait(c->x))
+            write_page(c, p); /* else on_drained asks again */
     }
     free(look);
     for (int f = 0; f < FORMATS; f++)

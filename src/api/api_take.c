@@ -47,7 +47,7 @@ static void on_deliver(void *ctx, const struct handout *h)
         buf_str(b, t->format == FORMAT_SSE ? STR("\n\n") : STR("\n"));
         http_stream_write(t->x, buf_view(b));
     }
-    if (http_backlogged(t->x))
+    if (http_must_wait(t->x))
         backend_stream_pause(t->api->backend, t->stream, true);
 }
 
@@ -166,6 +166,8 @@ void api_take(ROUTE_ARGS)
     list_append(&a->streams, &t->node);
     http_stream_begin(x, 200, api_stream_type(t->format), on_peer_closed, t);
     http_stream_on_drain(x, on_drained);
+    if (http_must_wait(x))
+        backend_stream_pause(a->backend, t->stream, true);
 }
 
 void api_heartbeat(struct api *a)
@@ -233,13 +235,15 @@ static void on_claimed(void *ctx, const struct reply *r)
     c->claim = NULL;
     list_unlink(&c->node);
     http_on_gone(c->x, NULL, NULL);
-    if (c->gone && r->err.code == ERR_OK)
+    /* Who asks and asks, but does not read, holds no jobs and fills no memory with them. */
+    bool returned = c->gone || http_is_overloaded(c->x);
+    if (returned && r->err.code == ERR_OK)
         give_back(c->api, r);
     struct buf *b = api_reply_body(c->api, c->x, r);
     if (!b)
         return;
     buf_lit(b, "{\"jobs\":[");
-    for (size_t i = 0; !c->gone && i < r->count; i++) {
+    for (size_t i = 0; !returned && i < r->count; i++) {
         if (i)
             buf_byte(b, ',');
         api_encode_handout(b, &r->handouts[i], ENCODE_PAYLOAD);

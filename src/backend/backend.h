@@ -117,6 +117,7 @@ struct backend_vt {
     void (*stop)(struct backend *b);
     bool (*is_idle)(const struct backend *b);
     void (*submit)(struct backend *b, const struct command *c);
+    uint64_t (*gathered)(const struct backend *b);
     struct err (*stream_open)(struct backend *b, const struct stream_spec *spec,
                               struct backend_stream **out);
     void (*stream_close)(struct backend *b, struct backend_stream *s);
@@ -176,6 +177,13 @@ static inline bool backend_is_idle(const struct backend *b)
 }
 
 /* --- what front ends ask of it --- */
+
+/* Bytes of replies that commands were given at once, in all that were submitted so far. What is
+ * gathered over several turns (lists, folds, claims) is not in it. */
+static inline uint64_t backend_gathered(const struct backend *b)
+{
+    return b->vt->gathered(b);
+}
 
 static inline void backend_submit(struct backend *b, const struct command *c)
 {

@@ -50,6 +50,7 @@ void *arena_get(struct arena *a, size_t n)
         b->cap = cap;
         b->next = a->head;
         a->head = b;
+        a->before += a->used;
         a->used = 0;
         a->total += cap;
     }

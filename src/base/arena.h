@@ -14,6 +14,7 @@ struct arena_block;
 struct arena {
     struct arena_block *head; /* the block being filled */
     size_t used;              /* bytes taken from head */
+    size_t before;            /* and from the others */
     size_t total;             /* bytes held in all blocks */
 };
 
@@ -21,6 +22,11 @@ void arena_fini(struct arena *a);
 /* Empties the arena but keeps one block, so that a steady load does not go
  * back to malloc. */
 void arena_reset(struct arena *a);
+/* Bytes taken from it, roughly. */
+static inline size_t arena_used(const struct arena *a)
+{
+    return a->before + a->used;
+}
 /* n bytes, aligned for any type, not cleared. */
 void *arena_get(struct arena *a, size_t n) __attribute__((returns_nonnull));
 void *arena_zero(struct arena *a, size_t n) __attribute__((returns_nonnull));

@@ -18,8 +18,8 @@ char *buf_room(struct buf *b, size_t n)
 {
     if (b->cap - b->len < n) {
         size_t cap = b->cap ? b->cap * 2 : 256;
-        while (cap < b->len + n)
-            cap *= 2;
+        if (cap < b->len + n) /* what is large comes in one piece as a rule: not a byte more */
+            cap = b->len + n;
         b->at = alloc_resize(b->at, cap);
         b->cap = cap;
     }

@@ -91,6 +91,7 @@ static void on_closed(uv_handle_t *handle)
     struct conn *c = handle->data;
     struct conn_set *set = c->set;
     c->protocol->closed(c);
+    budget_forget(c);
     if (c->dirty)
         TAILQ_REMOVE(&set->dirty, c, dirty_link);
     if (c->waking)
@@ -157,12 +158,14 @@ static void check_drained(struct conn *c)
 static void on_written(uv_write_t *req, int status)
 {
     struct conn *c = req->data;
+    c->left += c->sending.len;
     c->sending.len = 0;
     if (status < 0) {
         conn_abort(c);
         return;
     }
     give_back(c->set, &c->sending);
+    budget_count(c);
     touch(c);
 }
 
@@ -192,12 +195,14 @@ static void send_out(struct conn *c, struct buf *out)
     size_t len = out->len < WRITE_MAX ? out->len : WRITE_MAX;
     uv_buf_t all = uv_buf_init(out->at, (unsigned)len);
     int n = uv_try_write(stream_of(c), &all, 1);
-    if (n < 0 && n != UV_EAGAIN)
+    if (n < 0 && n != UV_EAGAIN) {
         conn_abort(c);
-    else if (n >= 0 && (size_t)n == out->len)
+    } else if (n >= 0 && (size_t)n == out->len) {
+        c->left += out->len;
         give_back(c->set, out);
-    else
+    } else {
         send_rest(c, out, n < 0 ? 0 : (size_t)n);
+    }
 }
 
 /* While the socket is busy nothing is encrypted, so that output waits in one place. */
@@ -226,6 +231,7 @@ static void flush(struct conn *c)
         send_out(c, out);
     if (c->finishing && !c->out.len && !c->wire.len && !c->sending.len && !c->closing)
         linger(c);
+    budget_count(c);
     check_drained(c);
 }
 
@@ -336,7 +342,7 @@ struct conn *conn_accept(struct conn_set *set, uv_stream_t *listener, const stru
     if (set->count++ == 0)
         uv_timer_start(&set->tick, on_tick, set->tick_ms, set->tick_ms);
     LIST_INSERT_HEAD(&set->all, c, link);
-    c->opened_at = uv_now(set->loop);
+    c->opened_at = c->moved_at = uv_now(set->loop);
     if (set->tls)
         c->tls = tls_new(set->tls);
     p->open(c);
@@ -412,6 +418,10 @@ static void tick(struct conn *c, uint64_t now)
     check_progress(c, now);
     bool too_late = (c->lingering && now >= c->linger_until) ||
                     (shaking_hands && now - c->opened_at >= (uint64_t)c->set->handshake_timeout.ms);
+    if (budget_is_blocked_by(c, now)) {
+        log_debug("closing a connection that does not read while others wait for memory");
+        too_late = true;
+    }
     if (too_late)
         conn_abort(c);
     else if (!shaking_hands && !c->closing && !c->finishing)

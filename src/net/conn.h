@@ -18,6 +18,7 @@
 
 #include "base/buf.h"
 #include "base/units.h"
+#include "net/budget.h"
 #include "net/http.h"
 
 struct conn;
@@ -29,7 +30,7 @@ struct protocol {
     void (*input)(struct conn *c, const char *at, size_t len);
     /* The peer will send no more; it may still read. */
     void (*input_end)(struct conn *c);
-    /* At the start of a loop turn, after conn_wake. */
+    /* At the start of a loop turn, after conn_wake, or because the budget has room. */
     void (*wake)(struct conn *c);
     /* Last chance to add output before this turn's write. */
     void (*before_write)(struct conn *c);
@@ -41,6 +42,8 @@ struct protocol {
     void (*drain)(struct conn *c);
     /* Answer with an error although nothing was asked, then end. */
     void (*refuse)(struct conn *c, struct err e);
+    /* Bytes that wait to be sent and are not in the connection's own buffers yet. */
+    uint64_t (*held)(const struct conn *c);
     /* The socket is gone, or another protocol takes over; release c->state. */
     void (*closed)(struct conn *c);
 
@@ -61,7 +64,7 @@ struct conn {
     const struct protocol *protocol;
     void *state;
     LIST_ENTRY(conn) link;
-    TAILQ_ENTRY(conn) dirty_link, wake_link;
+    TAILQ_ENTRY(conn) dirty_link, wake_link, room_link;
     struct tls *tls;    /* NULL: none */
     struct buf out;     /* gathered in this turn */
     struct buf wire;    /* with TLS: what becomes of it */
@@ -73,7 +76,14 @@ struct conn {
     uint64_t opened_at;
     uint64_t read_at; /* when bytes last arrived */
     uint64_t linger_until;
-    bool dirty, waking; /* in set->dirty, in set->wakers */
+    uint64_t owed;            /* bytes of answers that are being made; their size is known */
+    uint64_t reserved;        /* and of those whose size is not: its bound */
+    uint64_t counted;         /* of the budget, for what waits to be sent */
+    uint64_t left;            /* bytes that the socket has taken */
+    uint64_t moved, moved_at; /* see budget_is_blocked_by */
+    bool wants_room;          /* in budget->waiting */
+    bool stream_waits;        /* a stream, too: it is to be told when there is room */
+    bool dirty, waking;       /* in set->dirty, in set->wakers */
     bool reading;
     bool input_ended; /* the peer has shut down its side */
     bool congested;   /* was over the limit of unsent bytes, drained() is due */
@@ -108,6 +118,7 @@ struct conn_set {
     span write_timeout;
     span handshake_timeout;
     uint64_t backlog_max;
+    struct http_budget *budget;     /* borrowed */
     struct tls_context *tls;        /* borrowed; NULL: connections are plain */
     const struct protocol *h2;      /* of connections that choose it in the TLS handshake */
     char *input;                    /* what is read lands here; no connection keeps it */

@@ -58,6 +58,8 @@ struct http_request {
 
 typedef void (*http_handler)(void *ctx, struct http_exchange *x, const struct http_request *req);
 
+struct http_budget; /* net/budget.h */
+
 struct http_settings {
     const char *host;
     int port;               /* 0: any free one */
@@ -73,13 +75,24 @@ struct http_settings {
     uint64_t backlog_max; /* unsent bytes of a connection; beyond it http_backlogged is true and
                              reading pauses (HTTP/2: answers to new requests wait) */
     int streams_max;      /* requests under way on an HTTP/2 connection; further ones are refused */
-    struct tls_context *tls; /* borrowed; NULL: plain */
+    struct tls_context *tls;    /* borrowed; NULL: plain */
+    struct http_budget *budget; /* borrowed, may be shared; NULL: no limit of that kind */
+    /* The bound of an answer whose size is not known once the handler has returned, such as a page
+     * that is gathered over several turns; 0: it is. NULL: it always is. */
+    uint64_t (*reply_bound)(void *ctx, const struct http_request *req);
+    /* Bytes that the handler has gathered for answers so far, since ever; NULL: not known. */
+    uint64_t (*gathered)(void *ctx);
+    void *replies_ctx; /* of both */
     /* Names of hosts that requests may be for, beside those that are the server's in any case
      * (net/guard.h): "a.example,*.b.example", "*": any; NULL: none. */
     const char *allowed_hosts;
 };
 
 struct http_settings http_defaults(void);
+
+/* To be freed after the servers that share it are gone. */
+struct http_budget *http_budget_new(uint64_t bytes);
+void http_budget_free(struct http_budget *budget);
 
 /* Binds, listens and serves handler(ctx, …) on the loop. ERR_IO if the address cannot be
  * had (the message names it and why). Writing to a connection that its peer has closed must
@@ -126,6 +139,13 @@ void http_stream_abort(struct http_exchange *x);
  * stream a quarter of that. When they have drained to half, drained(ctx) of the stream is
  * called, if set. */
 bool http_backlogged(const struct http_exchange *x);
+/* The same, or all connections together hold too much that is not read; drained(ctx) is called in
+ * that case, too. To be asked before much is written. */
+bool http_must_wait(const struct http_exchange *x);
+/* So much waits already for this peer, or for all, that a large answer had better not be made. */
+bool http_is_overloaded(const struct http_exchange *x);
+/* The peer has gone: nobody will see the answer, which is due all the same. */
+bool http_is_gone(const struct http_exchange *x);
 void http_stream_on_drain(struct http_exchange *x, void (*drained)(void *ctx));
 /* Called once if the peer goes away before http_reply of a long-pending exchange (a long poll), so
  * that its owner can give up early; x stays valid until it is replied to, also from inside

@@ -18,10 +18,14 @@
 
 struct state {
     struct http1 *reader;
-    struct exchange_queue queue; /* in the order of their requests */
-    int waiting;                 /* length of the queue */
-    int streams;                 /* of these, how many are streams */
-    struct buf aside;            /* input not looked at yet, from aside_at on */
+    struct exchange_queue queue;  /* in the order of their requests */
+    int waiting;                  /* length of the queue */
+    int streams;                  /* of these, how many are streams */
+    uint64_t later;               /* bytes of answers that wait for earlier ones */
+    struct http_exchange *parked; /* of the queue, waits for memory before it is handed on */
+    struct http_request request;  /* the parked one, in its arena */
+    uint64_t bound;               /* of its answer */
+    struct buf aside;             /* input not looked at yet, from aside_at on */
     size_t aside_at;
     bool over;         /* no further request will be read; input is thrown away */
     bool draining;     /* the next request, if one is under way, is the last */
@@ -53,8 +57,10 @@ static bool has_aside(const struct state *h)
 /* A stream has the connection to itself, and the requests and replies in memory are limited. */
 static bool is_blocked(struct conn *c)
 {
+    const struct http_settings *t = &server_of(c)->settings;
     struct state *h = c->state;
-    return h->streams || h->waiting >= server_of(c)->settings.pipeline_max || conn_congested(c);
+    return h->streams || h->parked || h->waiting >= t->pipeline_max ||
+           h->later + c->owed > t->backlog_max || conn_congested(c) || !server_has_room(c, 0);
 }
 
 /* Ends the connection if nothing is under way and nothing more can come. */
@@ -77,7 +83,7 @@ static void settle(struct conn *c)
 static void unblock(struct conn *c)
 {
     struct state *h = c->state;
-    if (!h->over && (has_aside(h) || !c->reading))
+    if (h->parked || (!h->over && (has_aside(h) || !c->reading)))
         conn_wake(c);
 }
 
@@ -107,6 +113,7 @@ static void advance(struct conn *c)
         exchange_free(x);
         struct http_exchange *next = TAILQ_FIRST(&h->queue);
         if (next && next->later.len) {
+            h->later -= next->later.len;
             close_chunk(next, &next->later);
             buf_str(conn_out(c), buf_view(&next->later));
             next->later.len = 0;
@@ -142,9 +149,12 @@ static struct reply_head head_of(struct http_exchange *x, int status, struct str
 static void reply(struct http_exchange *x, int status, struct str type, struct str body,
                   const char *extra)
 {
+    struct state *h = x->conn->state;
     struct reply_head head = head_of(x, status, type);
     head.extra = extra;
+    h->later -= x->later.len;
     reply_add(output_of(x), &head, body, x->no_body);
+    h->later += x->later.len;
     x->state = EXCHANGE_DONE;
     advance(x->conn);
 }
@@ -171,7 +181,9 @@ static void stream_begin(struct http_exchange *x, int status, struct str type)
         h->over = true;
     struct reply_head head = head_of(x, status, type);
     head.chunked = !x->old;
+    h->later -= x->later.len;
     reply_open(output_of(x), &head);
+    h->later += x->later.len;
     /* Who has shut down its side and waits for a stream without end is taken for gone. */
     if (x->conn->input_ended)
         conn_abort(x->conn);
@@ -181,13 +193,16 @@ static void stream_write(struct http_exchange *x, struct str bytes)
 {
     if (x->no_body || bytes.len == 0)
         return;
+    struct state *h = x->conn->state;
     struct buf *out = output_of(x);
+    h->later -= x->later.len;
     if (!x->old && !x->chunk) {
         x->chunk = out->len + 1;
         buf_room(out, CHUNK_HEAD);
         out->len += CHUNK_HEAD;
     }
     buf_str(out, bytes);
+    h->later += x->later.len;
 }
 
 static void stream_end(struct http_exchange *x)
@@ -195,9 +210,11 @@ static void stream_end(struct http_exchange *x)
     struct conn *c = x->conn;
     struct state *h = c->state;
     struct buf *out = output_of(x);
+    h->later -= x->later.len;
     close_chunk(x, out);
     if (!x->old && !x->no_body)
         buf_lit(out, "0\r\n\r\n");
+    h->later += x->later.len;
     h->streams--;
     x->state = EXCHANGE_DONE;
     advance(c);
@@ -211,6 +228,33 @@ static void stream_abort(struct http_exchange *x)
 
 /* -- requests --------------------------------------------------------------- */
 
+/* Keeps it until there is room for its answer. Only few kinds of requests are, with few bytes. */
+static void park(struct state *h, struct http_exchange *x, const struct http_request *req,
+                 uint64_t bound)
+{
+    h->parked = x;
+    h->bound = bound;
+    h->request = *req;
+    struct http_request *q = &h->request;
+    struct str *const spans[] = {&q->path,       &q->query,  &q->content_type, &q->content_encoding,
+                                 &q->accept,     &q->origin, &q->worker_id,    &q->last_event_id,
+                                 &q->fetch_site, &q->strict, &q->body};
+    for (size_t i = 0; i < sizeof spans / sizeof *spans; i++)
+        *spans[i] = arena_copy(&x->arena, *spans[i]);
+    if (q->host.at)
+        q->host = arena_copy(&x->arena, q->host);
+}
+
+static void serve_parked(struct conn *c)
+{
+    struct state *h = c->state;
+    if (!h->parked || !server_has_room(c, h->bound))
+        return;
+    struct http_exchange *x = h->parked;
+    h->parked = NULL;
+    server_serve(server_of(c), x, &h->request, h->bound);
+}
+
 static void serve(struct conn *c)
 {
     struct state *h = c->state;
@@ -223,7 +267,11 @@ static void serve(struct conn *c)
     r->req.arena = &x->arena;
     if (!r->keep_alive || h->draining)
         h->over = true;
-    server_serve(s, x, &r->req);
+    uint64_t bound = server_reply_bound(s, &r->req);
+    if (server_has_room(c, bound))
+        server_serve(s, x, &r->req, bound);
+    else
+        park(h, x, &r->req, bound);
 }
 
 static void greet(struct conn *c)
@@ -277,7 +325,8 @@ static void input(struct conn *c, const char *at, size_t len)
         if (!is_blocked(c))
             conn_wake(c);
     }
-    if (h->aside.len >= ASIDE_MAX || (is_blocked(c) && !h->streams && !h->over))
+    /* While a request is parked reading goes on for a while, so that a reset is noticed. */
+    if (h->aside.len >= ASIDE_MAX || (!h->parked && is_blocked(c) && !h->streams && !h->over))
         conn_read(c, false);
 }
 
@@ -337,6 +386,11 @@ static void input_end(struct conn *c)
 static void wake(struct conn *c)
 {
     struct state *h = c->state;
+    struct http_exchange *first = TAILQ_FIRST(&h->queue);
+    if (c->stream_waits && first && first->state == EXCHANGE_STREAM && first->drained)
+        first->drained(first->stream_ctx);
+    c->stream_waits = false;
+    serve_parked(c);
     c->read_at = h->began_at = uv_now(c->set->loop); /* the pause was not the client's */
     if (has_aside(h) && !h->over) {
         h->aside_at += read_requests(c, h->aside.at + h->aside_at, h->aside.len - h->aside_at);
@@ -382,6 +436,12 @@ static void drain(struct conn *c)
     settle(c);
 }
 
+static uint64_t held(const struct conn *c)
+{
+    const struct state *h = c->state;
+    return h->later;
+}
+
 static void open_state(struct conn *c)
 {
     struct state *h = ALLOC(struct state);
@@ -395,6 +455,10 @@ static void open_state(struct conn *c)
 static void closed(struct conn *c)
 {
     struct state *h = c->state;
+    if (h->parked) { /* nobody has begun to answer it */
+        TAILQ_REMOVE(&h->queue, h->parked, link);
+        exchange_free(h->parked);
+    }
     exchange_orphan(server_of(c), &h->queue);
     http1_free(h->reader);
     buf_fini(&h->aside);
@@ -412,6 +476,7 @@ const struct protocol http1_conn = {
     .tick = tick,
     .drain = drain,
     .refuse = refuse,
+    .held = held,
     .closed = closed,
     .reply = reply,
     .stream_begin = stream_begin,

@@ -13,6 +13,8 @@
  * and back at some speed, little enough to have it once per stream. */
 #define STREAM_WINDOW     (256 * 1024)
 #define CONNECTION_WINDOW (1024 * 1024)
+/* CONTINUATION. */
+#define FRAME_KNOWN_MAX 9
 
 void http2_end(struct http2 *h, uint32_t code)
 {
@@ -38,7 +40,7 @@ static int64_t cost_of(const nghttp2_frame_hd *hd)
     case NGHTTP2_HEADERS:
         return 0;
     case NGHTTP2_DATA:
-        return hd->length || (hd->flags & NGHTTP2_FLAG_END_STREAM) ? 0 : COST_EMPTY_DATA;
+        return 0; /* see spend_on_data */
     case NGHTTP2_PRIORITY:
         return COST_PRIORITY;
     case NGHTTP2_RST_STREAM:
@@ -56,13 +58,21 @@ static int64_t cost_of(const nghttp2_frame_hd *hd)
     }
 }
 
+/* Data without a byte of a body: empty, padding alone, or for a stream that is none. */
+static void spend_on_data(struct http2 *h, const nghttp2_frame_hd *hd, size_t padding)
+{
+    if (hd->length <= padding && !(hd->flags & NGHTTP2_FLAG_END_STREAM))
+        http2_spend(h, COST_EMPTY_DATA);
+}
+
 static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, void *ctx)
 {
-    (void)session;
     struct http2 *h = ctx;
     if (hd->type != NGHTTP2_CONTINUATION)
         h->in_head = false;
     int64_t cost = cost_of(hd);
+    if (hd->type == NGHTTP2_DATA && !nghttp2_session_get_stream_user_data(session, hd->stream_id))
+        cost = COST_EMPTY_DATA;
     if (cost)
         http2_spend(h, cost);
     /* What else was read is not looked at. */
@@ -75,6 +85,8 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     h->in_head = false;
     if (frame->hd.type != NGHTTP2_HEADERS && frame->hd.type != NGHTTP2_DATA)
         return 0;
+    if (frame->hd.type == NGHTTP2_DATA)
+        spend_on_data(h, &frame->hd, frame->data.padlen);
     struct stream *st = nghttp2_session_get_stream_user_data(session, frame->hd.stream_id);
     if (!st)
         return 0;
@@ -83,6 +95,19 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
         http2_request_done(st);
     return h->conn->closing ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
+}
+
+/* Frames of types that nobody knows are passed over (RFC 9113 §4.1), but they are to be paid for.
+ */
+static int on_unknown_frame(nghttp2_session *session, void **payload, const nghttp2_frame_hd *hd,
+                            void *ctx)
+{
+    (void)session;
+    (void)payload;
+    (void)hd;
+    struct http2 *h = ctx;
+    http2_spend(h, COST_UNKNOWN);
+    return h->over ? NGHTTP2_ERR_CALLBACK_FAILURE : NGHTTP2_ERR_CANCEL;
 }
 
 static int on_bad_frame(nghttp2_session *session, const nghttp2_frame *frame, int code, void *ctx)
@@ -190,8 +215,24 @@ static void input_end(struct conn *c)
 
 static void wake(struct conn *c)
 {
+    struct http2 *h = c->state;
+    struct stream *st;
+    if (c->stream_waits) {
+        c->stream_waits = false;
+        TAILQ_FOREACH(st, &h->streams, link)
+        st->congested = st->congested || st->x->state == EXCHANGE_STREAM;
+        http2_tell_drained(h);
+    }
+    if (h->waiting)
+        conn_out(c);
     if (c->input_ended)
-        tell_gone(c->state);
+        tell_gone(h);
+}
+
+static uint64_t held(const struct conn *c)
+{
+    const struct http2 *h = c->state;
+    return h->replies + h->streamed;
 }
 
 /* Whether a window has been shut before the rest of a body for so long. Who has windows but
@@ -268,6 +309,7 @@ static void set_callbacks(nghttp2_session_callbacks *cb)
     nghttp2_session_callbacks_set_on_header_callback(cb, http2_on_header);
     nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, http2_on_data);
     nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
+    nghttp2_session_callbacks_set_unpack_extension_callback(cb, on_unknown_frame);
     nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(cb, on_bad_frame);
     nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
     http2_set_send_callbacks(cb);
@@ -283,6 +325,8 @@ static void new_session(struct http2 *h)
     must(e == 0);
     set_callbacks(callbacks);
     nghttp2_option_set_no_auto_window_update(option, 1);
+    for (unsigned type = FRAME_KNOWN_MAX + 1; type <= UINT8_MAX; type++)
+        nghttp2_option_set_user_recv_extension_type(option, (uint8_t)type);
     e = nghttp2_session_server_new2(&h->session, callbacks, h, option);
     must(e == 0);
     nghttp2_option_del(option);
@@ -358,6 +402,7 @@ const struct protocol http2_conn = {
     .tick = tick,
     .drain = drain,
     .refuse = refuse,
+    .held = held,
     .closed = closed,
     .reply = http2_reply,
     .stream_begin = http2_stream_begin,

@@ -37,6 +37,8 @@ struct stream {
     struct http_request req; /* spans in the exchange's arena */
     struct buf body;
     uint64_t head_size;
+    uint64_t bound;   /* of its answer, once complete */
+    size_t head_held; /* bytes of the head in memory, part of h->heads */
     unsigned fields;
     int64_t length;        /* Content-Length, or -1 */
     enum err_code refusal; /* ERR_OK, or why it will be refused once the head is there */
@@ -61,16 +63,19 @@ struct http2 {
     struct stream_queue spares;  /* ended, with small buffers, for reuse */
     int spare_count;
     struct calm calm;
-    uint64_t bodies;  /* bytes of requests held */
-    uint64_t replies; /* unsent bytes of replies; streams are not counted */
-    int waiting;      /* complete requests that wait until fewer are unsent */
-    int withheld;     /* streams that wait for their window */
-    bool in_head;     /* in the middle of a header section */
-    uint64_t head_at; /* since when */
-    uint64_t idle_at; /* when the last stream ended */
-    uint64_t sent_at; /* when bytes of any body last left */
-    bool drain_due;   /* some stream's drained() */
-    bool over;        /* the last GOAWAY is on its way: input is thrown away */
+    uint64_t bodies;   /* bytes of requests held */
+    uint64_t heads;    /* and of their heads */
+    uint64_t replies;  /* unsent bytes of replies; streams are not counted */
+    uint64_t streamed; /* those of streams */
+    int waiting;       /* complete requests that wait until fewer are unsent, or for memory */
+    int pages;         /* of these, those whose answers are not known in size */
+    int withheld;      /* streams that wait for their window */
+    bool in_head;      /* in the middle of a header section */
+    uint64_t head_at;  /* since when */
+    uint64_t idle_at;  /* when the last stream ended */
+    uint64_t sent_at;  /* when bytes of any body last left */
+    bool drain_due;    /* some stream's drained() */
+    bool over;         /* the last GOAWAY is on its way: input is thrown away */
 };
 
 static inline struct http_server *http2_server(const struct http2 *h)

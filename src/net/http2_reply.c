@@ -108,6 +108,8 @@ static void note_sent(struct stream *st, size_t len)
     st->progress_at = h->sent_at = http2_now(h);
     if (st->x->state == EXCHANGE_DONE)
         h->replies -= len;
+    else
+        h->streamed -= len;
     if (st->sent == later->len) {
         st->sent = later->len = 0;
         if (later->cap > LATER_KEEP_MAX)
@@ -239,6 +241,7 @@ void http2_stream_write(struct http_exchange *x, struct str bytes)
     if (stream_unsent(st) == 0)
         st->progress_at = http2_now(st->h);
     buf_str(&x->later, bytes);
+    st->h->streamed += bytes.len;
     nghttp2_session_resume_data(st->h->session, st->id);
     conn_out(st->h->conn);
 }
@@ -248,6 +251,7 @@ void http2_stream_end(struct http_exchange *x)
     struct stream *st = x->stream;
     x->state = EXCHANGE_DONE;
     st->h->replies += stream_unsent(st);
+    st->h->streamed -= stream_unsent(st);
     nghttp2_session_resume_data(st->h->session, st->id);
     conn_out(st->h->conn);
 }

@@ -11,6 +11,7 @@
 #include "net/reply.h"
 
 #define SPARES_MAX    64
+#define HEADS_MAX     ((uint64_t)1024 * 1024)
 #define BODY_KEEP_MAX ((size_t)4 * 1024)
 
 static const struct http_settings *settings_of(const struct http2 *h)
@@ -136,6 +137,17 @@ static void recognise(struct stream *st, struct str name, struct str value)
 /* A few bytes can name a large entry of the compression table again and again: what counts is
  * what becomes of them. They are read on all the same, for the table is the connection's; but
  * not without end. */
+/* Heads in memory: any number of requests can be begun, or wait. */
+static bool has_room_for_head(struct stream *st, size_t len)
+{
+    struct http2 *h = st->h;
+    if (h->heads + len > HEADS_MAX && h->heads > st->head_held)
+        return false;
+    st->head_held += len;
+    h->heads += len;
+    return true;
+}
+
 static bool is_too_large(struct stream *st, size_t name_len, size_t value_len)
 {
     uint64_t most = settings_of(st->h)->header_max;
@@ -163,7 +175,10 @@ int http2_on_header(nghttp2_session *session, const nghttp2_frame *frame, const 
     }
     if (frame->headers.cat != NGHTTP2_HCAT_REQUEST) /* trailers are passed over */
         return 0;
-    recognise(st, n, v);
+    if (has_room_for_head(st, v.len))
+        recognise(st, n, v);
+    else
+        st->refusal = st->refusal ? st->refusal : ERR_BUSY;
     return 0;
 }
 
@@ -195,6 +210,8 @@ static struct err check_head(struct stream *st)
     if (st->refusal == ERR_HEADERS)
         return err_make(ERR_HEADERS, "the header section is larger than %llu bytes",
                         (unsigned long long)set->header_max);
+    if (st->refusal == ERR_BUSY)
+        return err_make(ERR_BUSY, "the requests that wait on this connection are too large");
     if (st->refusal == ERR_BAD_REQUEST)
         return err_make(ERR_BAD_REQUEST, ":authority and Host name different hosts");
     if (!split_target(&st->req))
@@ -271,6 +288,12 @@ int http2_on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uin
     return 0;
 }
 
+static void stop_waiting(struct stream *st)
+{
+    st->h->waiting--;
+    st->h->pages -= st->bound > 0;
+}
+
 static void drop_body(struct stream *st)
 {
     st->h->bodies -= st->body.len;
@@ -300,29 +323,51 @@ static void serve(struct stream *st)
     st->served = true;
     req.body = buf_view(&st->body);
     req.arena = &st->x->arena;
-    server_serve(s, st->x, &req);
+    server_serve(s, st->x, &req, st->bound);
     drop_body(st);
 }
 
 /* A peer that asks and asks but does not read must not fill our memory with answers. */
+static bool may_be_served(const struct stream *st, uint64_t most)
+{
+    struct http2 *h = st->h;
+    return h->replies + h->conn->owed <= most && server_has_room(h->conn, st->bound);
+}
+
 void http2_request_done(struct stream *st)
 {
+    struct http2 *h = st->h;
     st->complete = true;
     if (st->served)
         return;
-    if (st->h->waiting || st->h->replies > settings_of(st->h)->backlog_max)
-        st->h->waiting++;
-    else
+    st->bound = server_reply_bound(http2_server(h), &st->req);
+    bool first = st->bound || h->waiting == h->pages;
+    if (first && may_be_served(st, settings_of(h)->backlog_max)) {
         serve(st);
+        return;
+    }
+    h->waiting++;
+    h->pages += st->bound > 0;
 }
 
-static struct stream *find_waiting(struct http2 *h)
+/* The first that waits; those with large answers wait apart, so that others need not. */
+static struct stream *find_waiting(struct http2 *h, bool page)
 {
     struct stream *st;
     TAILQ_FOREACH(st, &h->streams, link)
-    if (st->complete && !st->served)
+    if (st->complete && !st->served && (st->bound > 0) == page)
         break;
     return st;
+}
+
+static void serve_waiting(struct http2 *h, bool page)
+{
+    struct stream *st;
+    while (!h->conn->closing && (st = find_waiting(h, page)) &&
+           may_be_served(st, settings_of(h)->backlog_max / 2)) {
+        stop_waiting(st);
+        serve(st);
+    }
 }
 
 static void give_windows(struct http2 *h)
@@ -338,12 +383,10 @@ static void give_windows(struct http2 *h)
 
 void http2_go_on(struct http2 *h)
 {
-    while (h->waiting && h->replies <= settings_of(h)->backlog_max / 2 && !h->conn->closing) {
-        struct stream *st = find_waiting(h);
-        must(st);
-        h->waiting--;
-        serve(st);
-    }
+    if (h->waiting > h->pages)
+        serve_waiting(h, false);
+    if (h->pages)
+        serve_waiting(h, true);
     if (h->withheld)
         give_windows(h);
 }
@@ -358,9 +401,12 @@ void http2_forget(struct stream *st)
     struct exchange_queue gone = TAILQ_HEAD_INITIALIZER(gone);
     TAILQ_REMOVE(&h->streams, st, link);
     if (st->complete && !st->served)
-        h->waiting--;
+        stop_waiting(st);
     if (x->state == EXCHANGE_DONE)
         h->replies -= stream_unsent(st);
+    else
+        h->streamed -= stream_unsent(st);
+    h->heads -= st->head_held;
     drop_body(st);
     if (TAILQ_EMPTY(&h->streams))
         h->idle_at = http2_now(h);

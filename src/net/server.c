@@ -17,6 +17,10 @@
 /* Connections over the limit that may wait to read their 503; more are closed without. */
 #define REFUSED_MAX 64
 #define BACKLOG     1024
+/* Answers of unknown size that a connection may have made for it at a time. */
+#define PAGES_MAX 4
+/* Bytes that wait for a peer, beyond which it is not handed further jobs. */
+#define UNREAD_MAX ((uint64_t)8 * 1024 * 1024)
 
 struct http_settings http_defaults(void)
 {
@@ -56,9 +60,38 @@ struct http_exchange *exchange_new(struct http_server *s, struct conn *c)
 
 static void release_if_over(struct http_server *s);
 
+static void owe(struct http_exchange *x, uint64_t owed, uint64_t reserved)
+{
+    x->owed += owed;
+    x->reserved += reserved;
+    x->conn->owed += owed;
+    x->conn->reserved += reserved;
+    budget_add(x->conn->set->budget, owed + reserved);
+}
+
+/* Its connection counts it no longer; the budget does as long as it is being made. */
+static void disown(struct http_exchange *x)
+{
+    if (!x->conn)
+        return;
+    x->conn->owed -= x->owed;
+    x->conn->reserved -= x->reserved;
+}
+
+/* It is made, or will not be. */
+static void settle(struct http_exchange *x)
+{
+    disown(x);
+    budget_release(x->server->conns.budget, x->owed + x->reserved);
+    x->owed = x->reserved = 0;
+}
+
 void exchange_free(struct http_exchange *x)
 {
     struct http_server *s = x->server;
+    settle(x);
+    if (s->serving == x)
+        s->serving = NULL;
     if (x->untold)
         TAILQ_REMOVE(&s->untold, x, link);
     if (x->later.cap > LATER_KEEP_MAX)
@@ -103,6 +136,7 @@ void exchange_orphan(struct http_server *s, struct exchange_queue *q)
     struct http_exchange *x;
     while ((x = TAILQ_FIRST(q))) {
         TAILQ_REMOVE(q, x, link);
+        disown(x);
         x->conn = NULL;
         if (x->state == EXCHANGE_DONE) {
             exchange_free(x);
@@ -132,12 +166,39 @@ static void count_reply(struct http_server *s, int status)
     s->stats.replies[status / 100]++;
 }
 
-void server_serve(struct http_server *s, struct http_exchange *x, const struct http_request *req)
+uint64_t server_reply_bound(const struct http_server *s, const struct http_request *req)
+{
+    return s->settings.reply_bound ? s->settings.reply_bound(s->settings.replies_ctx, req) : 0;
+}
+
+bool server_has_room(struct conn *c, uint64_t bound)
+{
+    if (bound && c->reserved && c->reserved + bound > PAGES_MAX * bound)
+        return false; /* it is woken when one of its answers is there */
+    return budget_has_room(c, bound);
+}
+
+/* What it takes to answer is known as soon as the handler has read it, or bounded. */
+static void hand_on(struct http_server *s, struct http_exchange *x, const struct http_request *req,
+                    uint64_t bound)
+{
+    uint64_t before = s->settings.gathered ? s->settings.gathered(s->settings.replies_ctx) : 0;
+    owe(x, 0, bound);
+    s->serving = x;
+    s->handler(s->ctx, x, req);
+    bool pending = s->serving == x && x->state == EXCHANGE_PENDING && x->conn;
+    s->serving = NULL;
+    if (pending && s->settings.gathered)
+        owe(x, s->settings.gathered(s->settings.replies_ctx) - before, 0);
+}
+
+void server_serve(struct http_server *s, struct http_exchange *x, const struct http_request *req,
+                  uint64_t bound)
 {
     const struct guard_request asks = {req->host, req->origin, req->fetch_site};
     struct err e = guard_check(&s->guard, &asks);
     if (e.code == ERR_OK) {
-        s->handler(s->ctx, x, req);
+        hand_on(s, x, req, bound);
         return;
     }
     struct buf body = {0};
@@ -151,10 +212,14 @@ void http_reply(struct http_exchange *x, int status, struct str content_type, st
 {
     must(x->state == EXCHANGE_PENDING);
     count_reply(x->server, status);
-    if (x->conn)
-        x->conn->protocol->reply(x, status, content_type, body, extra);
-    else
+    settle(x);
+    struct conn *c = x->conn;
+    if (!c) {
         exchange_free(x);
+        return;
+    }
+    c->protocol->reply(x, status, content_type, body, extra);
+    budget_count(c);
 }
 
 void http_stream_begin(struct http_exchange *x, int status, struct str content_type,
@@ -162,6 +227,7 @@ void http_stream_begin(struct http_exchange *x, int status, struct str content_t
 {
     must(x->state == EXCHANGE_PENDING && closed);
     count_reply(x->server, status);
+    settle(x);
     x->state = EXCHANGE_STREAM;
     x->closed = closed;
     x->stream_ctx = ctx;
@@ -177,8 +243,11 @@ void http_stream_begin(struct http_exchange *x, int status, struct str content_t
 void http_stream_write(struct http_exchange *x, struct str bytes)
 {
     must(x->state == EXCHANGE_STREAM);
-    if (x->conn)
-        x->conn->protocol->stream_write(x, bytes);
+    struct conn *c = x->conn;
+    if (!c)
+        return;
+    c->protocol->stream_write(x, bytes);
+    budget_count(c);
 }
 
 void http_stream_end(struct http_exchange *x)
@@ -213,6 +282,40 @@ bool http_backlogged(const struct http_exchange *x)
 {
     /* The protocol notes who asked; what the caller holds stays as it was. */
     return x->conn && x->conn->protocol->backlogged((struct http_exchange *)x);
+}
+
+bool http_must_wait(const struct http_exchange *x)
+{
+    if (http_backlogged(x))
+        return true;
+    if (!x->conn || budget_has_room(x->conn, 0))
+        return false;
+    x->conn->stream_waits = true;
+    return true;
+}
+
+bool http_is_overloaded(const struct http_exchange *x)
+{
+    const struct conn *c = x->conn;
+    const struct http_budget *b = x->server->conns.budget;
+    return c && (c->counted + c->owed > UNREAD_MAX || b->held >= b->most);
+}
+
+bool http_is_gone(const struct http_exchange *x)
+{
+    return !x->conn;
+}
+
+struct http_budget *http_budget_new(uint64_t bytes)
+{
+    struct http_budget *b = ALLOC(struct http_budget);
+    budget_init(b, bytes);
+    return b;
+}
+
+void http_budget_free(struct http_budget *budget)
+{
+    free(budget);
 }
 
 void http_stream_on_drain(struct http_exchange *x, void (*drained)(void *ctx))
@@ -395,6 +498,8 @@ struct err http_server_new(uv_loop_t *loop, const struct http_settings *settings
     s->conns.tick_ms = tick_of(settings);
     s->conns.write_timeout = settings->write_timeout;
     s->conns.backlog_max = settings->backlog_max;
+    budget_init(&s->unlimited, UINT64_MAX);
+    s->conns.budget = settings->budget ? settings->budget : &s->unlimited;
     s->conns.handshake_timeout = settings->handshake_timeout;
     s->conns.tls = settings->tls;
     s->conns.h2 = &http2_conn;

@@ -25,12 +25,13 @@ struct http_exchange {
     struct http_server *server;
     struct conn *conn; /* NULL: the peer has gone */
     enum exchange_state state;
-    bool untold;      /* in server->untold */
-    bool no_body;     /* the answer to HEAD */
-    bool old;         /* HTTP/1.0: a stream ends with the connection */
-    size_t chunk;     /* 1 + where the open chunk starts in its output; 0: none is open */
-    struct buf later; /* what must wait: for the replies of earlier requests, for a window */
-    void *stream;     /* of HTTP/2 */
+    bool untold;             /* in server->untold */
+    bool no_body;            /* the answer to HEAD */
+    bool old;                /* HTTP/1.0: a stream ends with the connection */
+    uint64_t owed, reserved; /* while it is pending; part of those of conn and of the budget */
+    size_t chunk;            /* 1 + where the open chunk starts in its output; 0: none is open */
+    struct buf later;        /* what must wait: for the replies of earlier requests, for a window */
+    void *stream;            /* of HTTP/2 */
     struct arena arena;
     void (*gone)(void *ctx);
     void *gone_ctx;
@@ -51,6 +52,8 @@ struct http_server {
     bool listening; /* the listener's handle is not closed yet */
     int port;
     struct conn_set conns;
+    struct http_budget unlimited;  /* without one in the settings */
+    struct http_exchange *serving; /* by the handler, as long as it is not answered */
     struct exchange_queue untold, spares;
     int spare_count;
     int live; /* exchanges that are neither spare nor freed */
@@ -69,8 +72,14 @@ void exchange_free(struct http_exchange *x);
 /* The connections' end of the exchanges in q: owners of streams and those who asked are told,
  * the answered ones are freed, the others wait for their reply, which goes nowhere. */
 void exchange_orphan(struct http_server *s, struct exchange_queue *q);
+/* The bound of its answer, if its size is not known at once. */
+uint64_t server_reply_bound(const struct http_server *s, const struct http_request *req);
+/* Whether a request with such an answer may be handed on now; else the connection is woken when
+ * that may have changed. */
+bool server_has_room(struct conn *c, uint64_t bound);
 /* Hands a request to the handler, or refuses it because of who asks. */
-void server_serve(struct http_server *s, struct http_exchange *x, const struct http_request *req);
+void server_serve(struct http_server *s, struct http_exchange *x, const struct http_request *req,
+                  uint64_t bound);
 /* The Date line of now. */
 const char *server_date(struct http_server *s);
 

@@ -59,6 +59,7 @@ struct server {
     struct backend *backend;
     struct api *api;
     struct router *router;
+    struct http_budget *replies; /* of both listeners */
     struct listener primary, admin;
     bool stopping;
     int undrained; /* listeners with connections that have not ended */
@@ -423,6 +424,10 @@ static struct err open_listener(struct server *s, const char *host, int64_t port
     http.host = host;
     http.port = (int)port;
     http.allowed_hosts = set->allowed_hosts;
+    http.budget = s->replies;
+    http.reply_bound = api_reply_bound;
+    http.gathered = api_gathered;
+    http.replies_ctx = s->api;
     http.streams_max = (int)set->max_streams;
     http.body_max = set->max_body;
     bool is_admin = out == &s->admin;
@@ -451,6 +456,7 @@ static struct err open_admin(struct server *s)
 static struct err open_listeners(struct server *s)
 {
     const struct settings *set = &s->settings;
+    s->replies = http_budget_new(set->reply_memory);
     TRY(open_listener(s, set->host, set->port, &set->tls, router_handle, &s->primary));
     return set->no_admin ? err_none() : open_admin(s);
 }
@@ -535,6 +541,7 @@ static void close_all(struct server *s)
     uv_run(&s->loop, UV_RUN_DEFAULT);
     tls_context_free(s->primary.tls);
     tls_context_free(s->admin.tls);
+    http_budget_free(s->replies);
 }
 
 /* Done before anyone can ask for something. */

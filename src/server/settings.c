@@ -12,7 +12,8 @@
 #include "server/migrate.h"
 
 /* Less than jq needs for itself. */
-#define JQ_MEMORY_MIN (16 << 20)
+#define REPLY_MEMORY_MIN (32 << 20)
+#define JQ_MEMORY_MIN    (16 << 20)
 
 #define AT(field)      .offset = offsetof(struct settings, field)
 #define ENV(name)      .env = "TENAX_" name
@@ -157,6 +158,9 @@ static const struct option_def table[] = {
      .help = "refuse requests that have fields the server does not know", .live = true},
     {"max-body", "SIZE", OPTION_SIZE, AT(max_body), ENV("MAX_BODY"), .def = "16MiB",
      .help = "largest request body"},
+    {"reply-memory", "SIZE", OPTION_SIZE, AT(reply_memory), ENV("REPLY_MEMORY"), .def = "256MiB",
+     .help = "memory for answers that are being made or are not read yet, of all clients together; "
+             "beyond it requests wait"},
     {"max-connections", "COUNT", OPTION_INT, AT(max_connections), .min = 1, .max = 1000000,
      ENV("MAX_CONNECTIONS"), .def = "10000", .help = "most clients at the same time"},
     {"max-streams", "COUNT", OPTION_INT, AT(max_streams), .min = 1, .max = 100000,
@@ -298,6 +302,8 @@ static struct err check(const struct settings *s, const struct options *o)
     struct err names = guard_check_names(s->allowed_hosts);
     if (names.code != ERR_OK)
         return err_make(ERR_USAGE, "--allowed-hosts: %s", names.msg);
+    if (s->reply_memory < REPLY_MEMORY_MIN)
+        return err_make(ERR_USAGE, "--reply-memory must be 32MiB or more");
     if (s->jq_memory_limit < JQ_MEMORY_MIN)
         return err_make(ERR_USAGE, "--jq-memory-limit must be 16MiB or more");
     return err_none();

@@ -64,6 +64,7 @@ struct settings {
     int64_t log_max_files;
     bool strict;
     uint64_t max_body;
+    uint64_t reply_memory;
     int64_t max_connections;
     int64_t max_streams;
     span header_timeout;

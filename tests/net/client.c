@@ -92,6 +92,7 @@ void fixture_fini(struct fixture *f)
     uv_close((uv_handle_t *)&f->guard, NULL);
     uv_run(&f->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&f->loop), 0);
+    http_budget_free(f->settings.budget);
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)

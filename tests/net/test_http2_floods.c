@@ -58,7 +58,10 @@ static void floods_of_control_frames_end_the_connection(void **state)
         {NGHTTP2_PING, 0, "12345678", 8},
         {NGHTTP2_PRIORITY, 1, "\0\0\0\3\1", 5},
         {NGHTTP2_WINDOW_UPDATE, 0, "\0\0\0\1", 4},
-
+        {0x0a, 0, "", 0}, /* types that this server does not know */
+        {0x10, 0, "12345678", 8},
+        {0x42, 0, "", 0},
+        {0xff, 1, "12345678", 8},
     };
     for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
         struct buf b = {0};
@@ -80,6 +83,20 @@ static void empty_data_frames_end_the_connection(void **state)
     h2_frame(&b, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, fields, sizeof fields);
     for (int n = 0; n < 20000; n++)
         h2_frame(&b, NGHTTP2_DATA, 0, 1, NULL, 0);
+    check_flood(f, &b);
+    assert_int_equal(f->served, 0);
+}
+
+static void data_frames_of_padding_alone_end_the_connection(void **state)
+{
+    struct fixture *f = *state;
+    fixture_serve(f);
+    struct buf b = {0};
+    static const char fields[] = {(char)0x83, (char)0x86, (char)0x84, 0x01, 0x01, 'a'};
+    h2_preface(&b);
+    h2_frame(&b, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, 1, fields, sizeof fields);
+    for (int n = 0; n < 20000; n++)
+        h2_frame(&b, NGHTTP2_DATA, NGHTTP2_FLAG_PADDED, 1, "\3\0\0\0", 4);
     check_flood(f, &b);
     assert_int_equal(f->served, 0);
 }
@@ -142,6 +159,7 @@ int main(void)
         TEST(rapid_resets_end_the_connection),
         TEST(floods_of_control_frames_end_the_connection),
         TEST(empty_data_frames_end_the_connection),
+        TEST(data_frames_of_padding_alone_end_the_connection),
         TEST(continuations_without_end_end_the_connection),
         TEST(header_bombs_end_the_connection),
         TEST(malformed_requests_in_a_row_end_the_connection),

@@ -375,6 +375,49 @@ static void an_address_in_use_is_told(void **state)
     assert_int_equal(http_server_new(&f->loop, &taken, NULL, NULL, &second).code, ERR_IO);
 }
 
+static uint64_t bound_of_held(void *ctx, const struct http_request *req)
+{
+    (void)ctx;
+    return str_eq(req->path, STR("/held")) ? 1000 : 0;
+}
+
+/* No answer is begun that there would be no room for; those of a known size are not held up, and
+ * those that nobody waits for any more are not begun at all. */
+static void requests_wait_until_there_is_memory_for_their_answers(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.budget = http_budget_new(1500);
+    f->settings.reply_bound = bound_of_held;
+    fixture_serve(f);
+    struct client c[4];
+    for (int i = 0; i < 4; i++)
+        client_open(f, &c[i]);
+    client_send(&c[0], GET("/held"));
+    AWAIT(f, f->held_count == 1);
+    client_send(&c[1], POST("5", "small") GET("/held") POST("4", "last"));
+    client_send(&c[2], GET("/held"));
+    client_expect(f, &c[1], "\r\n\r\nsmall");
+    client_send(&c[3], POST("5", "other"));
+    client_expect(f, &c[3], "\r\n\r\nother");
+    fixture_settle(f);
+    assert_int_equal(f->held_count, 1);
+    assert_int_equal(f->served, 3);
+    struct linger reset = {1, 0};
+    assert_int_equal(setsockopt(c[2].fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset), 0);
+    client_close(f, &c[2]);
+    AWAIT(f, http_server_connections(f->server) == 3);
+    answer(f->held[0], "first");
+    client_expect(f, &c[0], "\r\n\r\nfirst");
+    AWAIT(f, f->held_count == 2);
+    answer(f->held[1], "second");
+    client_expect(f, &c[1], "\r\n\r\nsecond");
+    client_expect(f, &c[1], "\r\n\r\nlast");
+    assert_int_equal(f->held_count, 2);
+    client_close(f, &c[0]);
+    client_close(f, &c[1]);
+    client_close(f, &c[3]);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -400,6 +443,7 @@ int main(void)
         TEST(draining_answers_what_is_under_way_and_closes_the_rest),
         TEST(draining_an_idle_server_is_done_at_once),
         TEST(an_address_in_use_is_told),
+        TEST(requests_wait_until_there_is_memory_for_their_answers),
     };
     return cmocka_run_group_tests_name("server", tests, NULL, NULL);
 }

@@ -406,6 +406,7 @@ static const struct backend_vt vt = {
     .stop = embedded_stop,
     .is_idle = is_idle,
     .submit = embedded_submit,
+    .gathered = embedded_gathered,
     .stream_open = embedded_stream_open,
     .stream_close = embedded_stream_close,
     .stream_pause = embedded_stream_pause,

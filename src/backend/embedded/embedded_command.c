@@ -49,9 +49,16 @@ static struct err refuse(struct embedded *b, const struct command *c)
     return embedded_policy_check(b, c);
 }
 
+/* A payload may be the batch's own, and still is to be written out for each who asked. */
 static void handle(struct embedded *b, const struct command *c)
 {
-    rows[c->kind].handle(b, c, embedded_effect(b, c->done, c->ctx));
+    struct reply *r = embedded_effect(b, c->done, c->ctx);
+    size_t before = arena_used(&b->building->arena);
+    rows[c->kind].handle(b, c, r);
+    size_t bytes = arena_used(&b->building->arena) - before;
+    if (c->kind == CMD_READ && r->err.code == ERR_OK && bytes < r->jobs->payload.len)
+        bytes += r->jobs->payload.len;
+    b->gathered += bytes;
 }
 
 void embedded_enqueue_checked(struct embedded *b, const struct command *c)
@@ -119,4 +126,9 @@ void embedded_submit(struct backend *base, const struct command *c)
         start(b, c);
     else
         embedded_effect(b, c->done, c->ctx)->err = refused;
+}
+
+uint64_t embedded_gathered(const struct backend *base)
+{
+    return ((const struct embedded *)base)->gathered;
 }

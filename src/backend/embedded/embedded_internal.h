@@ -164,6 +164,7 @@ struct embedded {
     uint64_t commit_bytes;
     struct buf scratch;  /* for reads from the store */
     uint64_t bytes_read; /* of records, since the start */
+    uint64_t gathered;   /* bytes of replies, see backend_gathered */
 };
 
 struct backend_stream {
@@ -223,6 +224,7 @@ struct err embedded_no_space(const struct embedded *b);
 
 /* embedded_command.c */
 void embedded_submit(struct backend *base, const struct command *c);
+uint64_t embedded_gathered(const struct backend *base);
 /* Why a command that stores is not accepted now, if so. */
 struct err embedded_refuse_to_store(struct embedded *b, enum command_kind kind);
 /* An enqueue whose dependencies were looked at: it is applied, or refused for another reason. */

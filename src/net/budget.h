@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef NET_BUDGET_H
+#define NET_BUDGET_H
+
+/* Memory for what was asked for and is not read yet, of all connections of the listeners that share
+ * it. Counted are bytes that a connection has not sent, answers that are being made and whose
+ * size is known, and the bounds of those whose size is not. Beyond the limit requests wait
+ * before they are handed on, and streams before they are written to; so it may be passed by one
+ * answer of unknown size at most. Loop thread only. */
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/queue.h>
+
+struct conn;
+TAILQ_HEAD(budget_queue, conn);
+
+struct http_budget {
+    uint64_t most; /* bytes */
+    uint64_t held;
+    struct budget_queue waiting; /* conn.room_link, the first has waited longest */
+    uint64_t full_since;         /* loop time since when some wait; 0: there is room */
+};
+
+void budget_init(struct http_budget *b, uint64_t most);
+void budget_add(struct http_budget *b, uint64_t bytes);
+/* Once a quarter is free those who wait are woken (conn_wake), and ask again. */
+void budget_release(struct http_budget *b, uint64_t bytes);
+
+/* Counts what the connection holds now. */
+void budget_count(struct conn *c);
+/* Whether there is room for so much more; else the connection's protocol->wake is called when
+ * there may be. */
+bool budget_has_room(struct conn *c, uint64_t bytes);
+/* The connection is gone. */
+void budget_forget(struct conn *c);
+/* Others have waited for room for a while, and this one has read next to nothing of what it
+ * holds all that time. Asked a few times a second. */
+bool budget_is_blocked_by(struct conn *c, uint64_t now);
+
+#endif
