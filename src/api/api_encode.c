@@ -204,6 +204,9 @@ static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
         TEXT_MEMBER(b, "error_type", job->error_type);
         buf_byte(b, '}');
     }
+    TEXT_MEMBER(b, "worker", job->worker);
+    if (job->has_progress)
+        api_encode_progress(b, &job->progress);
     if (s->losses)
         INT_MEMBER(b, "losses", s->losses);
     if (s->extras.retry_counts.len)

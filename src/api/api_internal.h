@@ -220,6 +220,7 @@ struct err api_field_progress(struct json_cursor *c, struct arena *a, void *news
 struct err api_field_checkpoint(struct json_cursor *c, struct arena *a, void *news_fields);
 struct err api_field_result(struct json_cursor *c, struct arena *a, void *str);
 struct err api_decode_news(const struct api *a, struct arena *arena, struct news_fields *f);
+void api_encode_progress(struct buf *b, const struct note *n);
 void api_encode_checkpoint(struct buf *b, const struct note *n, unsigned how);
 void api_encode_notes(struct buf *b, const struct job_notes *notes);
 

@@ -80,7 +80,7 @@ void api_encode_checkpoint(struct buf *b, const struct note *n, unsigned how)
     buf_print(b, ",\"checkpoint_run\":%u", n->run);
 }
 
-static void encode_progress(struct buf *b, const struct note *n)
+void api_encode_progress(struct buf *b, const struct note *n)
 {
     buf_lit(b, ",\"progress\":{\"value\":");
     json_write_double(b, n->value);
@@ -94,7 +94,7 @@ static void encode_progress(struct buf *b, const struct note *n)
 void api_encode_notes(struct buf *b, const struct job_notes *notes)
 {
     if (notes->has & NOTE_BIT(NOTE_PROGRESS))
-        encode_progress(b, &notes->at[NOTE_PROGRESS]);
+        api_encode_progress(b, &notes->at[NOTE_PROGRESS]);
     if (notes->has & NOTE_BIT(NOTE_CHECKPOINT))
         api_encode_checkpoint(b, &notes->at[NOTE_CHECKPOINT], 0);
     if (notes->has & NOTE_BIT(NOTE_RESULT)) {

@@ -130,22 +130,6 @@ enum unique {
     UNIQUE_COUNT
 };
 
-struct job {
-    struct id id;
-    struct str queue, type;
-    struct str payload;   /* JSON text, byte for byte as it came; at == NULL: not loaded */
-    int64_t retry_limit;  /* retries after the first failure, or RETRY_LIMIT_DEFAULT */
-    struct curve backoff; /* shape CURVE_NONE: the server's default */
-    span completed_retention, dead_retention; /* or RETENTION_DEFAULT */
-    struct str unique_key;                    /* iff unique_while; the same for all queues */
-    enum unique unique_while;
-    struct job_batch batch;
-    struct job_options options;
-    struct job_state state;
-    uint32_t gang_members, gang_active; /* of its gang, those in flight; only from engine_read */
-    struct str error, error_type;       /* of the failure it died of; only in lists */
-};
-
 /* What workers leave with a job; stored beside it. These numbers are on disk. */
 enum note_kind { NOTE_PROGRESS, NOTE_CHECKPOINT, NOTE_RESULT, NOTE_KINDS };
 #define NOTE_BIT(kind) ((uint64_t)1 << (kind))
@@ -160,6 +144,25 @@ struct note {
 struct job_notes {
     uint64_t has; /* bits NOTE_BIT */
     struct note at[NOTE_KINDS];
+};
+
+struct job {
+    struct id id;
+    struct str queue, type;
+    struct str payload;   /* JSON text, byte for byte as it came; at == NULL: not loaded */
+    int64_t retry_limit;  /* retries after the first failure, or RETRY_LIMIT_DEFAULT */
+    struct curve backoff; /* shape CURVE_NONE: the server's default */
+    span completed_retention, dead_retention; /* or RETENTION_DEFAULT */
+    struct str unique_key;                    /* iff unique_while; the same for all queues */
+    enum unique unique_while;
+    struct job_batch batch;
+    struct job_options options;
+    struct job_state state;
+    uint32_t gang_members, gang_active; /* of its gang, those in flight; only from engine_read */
+    /* Only in lists: of the failure it died of; of its run, while it is in flight. */
+    struct str error, error_type, worker;
+    bool has_progress;
+    struct note progress;
 };
 
 /* How a run ended. */

@@ -43,6 +43,7 @@ struct top {
     enum top_mode mode;
     char typed[128];             /* TOP_MODE_SEARCH */
     char method[8], target[512]; /* TOP_MODE_CONFIRM: the request that is to be confirmed */
+    char body[32];               /* likewise; empty: none */
     char question[200], done[200];
     char message[200];
     bool bad; /* the message is of something that did not work */

@@ -90,6 +90,7 @@ void top_feed_act(struct top *t)
     if (r->call.busy)
         return;
     r->call.body.len = 0;
+    buf_str(&r->call.body, str_from(t->body));
     start(t, TOP_ASK_ACTION, t->method, t->target);
     snprintf(t->message, sizeof t->message, "asking the server ...");
     t->bad = false;

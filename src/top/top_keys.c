@@ -83,7 +83,9 @@ static void open_detail(struct top *t)
 
 /* --- changes --- */
 
-static void confirm(struct top *t, const char *method, const char *verb, const char *done)
+/* What is to be asked of the selected job: method and the path after its own. */
+static void confirm(struct top *t, const char *method, const char *after, const char *verb,
+                    const char *done)
 {
     struct buf name = {0}, path = {0};
     const char *id = top_model_name(&t->model, &name);
@@ -92,7 +94,8 @@ static void confirm(struct top *t, const char *method, const char *verb, const c
     } else {
         buf_lit(&path, "/jobs");
         client_segment(&path, str_from(id));
-        buf_str(&path, strcmp(method, "POST") == 0 ? STR("/retry") : STR(""));
+        buf_str(&path, str_from(after));
+        t->body[0] = '\0';
         snprintf(t->method, sizeof t->method, "%s", method);
         snprintf(t->target, sizeof t->target, "%s", client_path(&path));
         snprintf(t->question, sizeof t->question, "%s job %s? (y/n)", verb, id);
@@ -110,6 +113,7 @@ static void confirm_queue(struct top *t)
     if (*queue) {
         buf_lit(&path, "/jobs/retry");
         client_query(&path, "queue", queue);
+        t->body[0] = '\0';
         snprintf(t->method, sizeof t->method, "POST");
         snprintf(t->target, sizeof t->target, "%s", client_path(&path));
         snprintf(t->question, sizeof t->question, "Retry all dead jobs of %.100s? (y/n)", queue);
@@ -129,7 +133,7 @@ static void retry(struct top *t)
     else if (status.len && !str_eq(status, STR("dead")))
         say(t, true, "only dead jobs are retried");
     else
-        confirm(t, "POST", "Retry", "retried");
+        confirm(t, "POST", "/retry", "Retry", "retried");
     arena_fini(&a);
 }
 
@@ -138,7 +142,48 @@ static void delete_selected(struct top *t)
     if (t->model.tab == TOP_QUEUES)
         say(t, true, "a job is deleted, not a queue: Enter shows the jobs of one");
     else
-        confirm(t, "DELETE", "Delete", "deleted");
+        confirm(t, "DELETE", "", "Delete", "deleted");
+}
+
+static void cancel(struct top *t)
+{
+    struct arena a = {0};
+    struct str status = view_text(&a, top_model_row(&t->model), "status");
+    if (t->model.tab == TOP_QUEUES)
+        say(t, true, "a job is canceled, not a queue: s stops a queue");
+    else if (str_eq(status, STR("dead")) || str_eq(status, STR("completed")))
+        say(t, true, "it has ended already");
+    else
+        confirm(t, "POST", "/cancel", "Cancel", "canceled");
+    arena_fini(&a);
+}
+
+/* Of the queue itself, or of the selected job's. */
+static void pause_queue(struct top *t)
+{
+    struct arena a = {0};
+    struct buf name = {0}, path = {0};
+    struct str row = top_model_row(&t->model), queue = view_text(&a, row, "queue");
+    bool paused = str_eq(view_get(row, "paused"), STR("true"));
+    if (t->model.tab == TOP_QUEUES)
+        queue = str_from(top_model_name(&t->model, &name));
+    if (!queue.len) {
+        say(t, false, "nothing is selected");
+    } else {
+        buf_lit(&path, "/queues");
+        client_segment(&path, queue);
+        snprintf(t->method, sizeof t->method, "PATCH");
+        snprintf(t->target, sizeof t->target, "%s", client_path(&path));
+        snprintf(t->body, sizeof t->body, "{\"paused\":%s}", paused ? "false" : "true");
+        snprintf(t->question, sizeof t->question, "%s the queue %.*s? (y/n)",
+                 paused ? "Resume" : "Pause", (int)(queue.len < 100 ? queue.len : 100), queue.at);
+        snprintf(t->done, sizeof t->done, "%s %.*s", paused ? "resumed" : "paused",
+                 (int)(queue.len < 100 ? queue.len : 100), queue.at);
+        t->mode = TOP_MODE_CONFIRM;
+    }
+    buf_fini(&name);
+    buf_fini(&path);
+    arena_fini(&a);
 }
 
 static void take_confirm(struct top *t, int key)
@@ -258,6 +303,8 @@ static void take_list(struct top *t, int key)
     case '3':
     case '4':
     case '5':
+    case '6':
+    case '7':
         go(t, key - '1');
         return;
     case '\n':
@@ -277,6 +324,12 @@ static void take_list(struct top *t, int key)
         return;
     case 'r':
         retry(t);
+        return;
+    case 'c':
+        cancel(t);
+        return;
+    case 's':
+        pause_queue(t);
         return;
     case 'n':
         turn_page(t, true);

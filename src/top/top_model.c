@@ -12,11 +12,12 @@
 
 #define PAGE_LIMIT "100"
 
-static const char *const statuses[] = {"in_flight", "ready", "scheduled", "dead"};
+static const char *const statuses[TOP_TABS] = {"in_flight", "ready",   "scheduled", "dead",
+                                               NULL,        "blocked", "completed"};
 
 const char *top_tab_status(enum top_tab tab)
 {
-    return tab < TOP_QUEUES ? statuses[tab] : NULL;
+    return statuses[tab];
 }
 
 void top_model_fini(struct top_model *m)
@@ -34,8 +35,8 @@ void top_model_fini(struct top_model *m)
 void top_model_counts(struct top_model *m, struct str json)
 {
     struct str jobs = view_get(json, "jobs");
-    for (size_t i = 0; i < TOP_QUEUES; i++)
-        if (!view_int(jobs, statuses[i], &m->counts[i]))
+    for (size_t i = 0; i < TOP_TABS; i++)
+        if (!statuses[i] || !view_int(jobs, statuses[i], &m->counts[i]))
             m->counts[i] = 0;
     m->counted = true;
 }
@@ -228,7 +229,8 @@ static void set_path(struct top_model *m)
             client_query(&path, "id", m->search);
         } else {
             client_query(&path, "status", statuses[m->tab]);
-            client_query(&path, "order", m->tab == TOP_DEAD ? "desc" : NULL);
+            bool ended = m->tab == TOP_DEAD || m->tab == TOP_DONE;
+            client_query(&path, "order", ended ? "desc" : NULL);
             add_search(&path, m->search);
         }
     }

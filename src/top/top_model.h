@@ -9,7 +9,16 @@
 #include "base/str.h"
 #include "base/units.h"
 
-enum top_tab { TOP_IN_FLIGHT, TOP_READY, TOP_SCHEDULED, TOP_DEAD, TOP_QUEUES, TOP_TABS };
+enum top_tab {
+    TOP_IN_FLIGHT,
+    TOP_READY,
+    TOP_SCHEDULED,
+    TOP_DEAD,
+    TOP_QUEUES,
+    TOP_BLOCKED,
+    TOP_DONE,
+    TOP_TABS
+};
 enum top_rate { TOP_ENQUEUED, TOP_TAKEN, TOP_COMPLETED, TOP_FAILED, TOP_RATES };
 
 #define TOP_SECONDS 10 /* that rates are an average of */
@@ -25,7 +34,7 @@ struct top_page {
 
 struct top_model {
     enum top_tab tab;
-    int64_t counts[TOP_QUEUES]; /* of the statuses that have a tab */
+    int64_t counts[TOP_TABS]; /* of the statuses; TOP_QUEUES is none */
     bool counted;
     int64_t buckets[TOP_RATES][TOP_SECONDS];
     int64_t second; /* that the newest bucket is of */

@@ -18,6 +18,7 @@
 
 #define WIDTH_MIN  40
 #define HEIGHT_MIN 10
+#define WIDTH_FULL 72   /* with less, words are cut and columns left out */
 #define LIST_AT    6    /* the first row of the list */
 #define WAIT_SHOWN 1000 /* milliseconds of waiting that are worth a word */
 
@@ -92,6 +93,11 @@ static int put_z(int y, int x, int cells, attr_t attr, const char *text)
     return put(y, x, cells, attr, str_from(text));
 }
 
+static bool is_narrow(void)
+{
+    return COLS < WIDTH_FULL;
+}
+
 /* --- the head --- */
 
 static void write_count(struct buf *b, int64_t v)
@@ -134,22 +140,27 @@ static const struct {
     const char *name;
     enum colour colour;
     char fill; /* of its part of the bar, for those who see no colours */
-} parts[] = {
-    {"in flight", BUSY, '#'}, {"ready", GOOD, '='}, {"scheduled", WAIT, '-'}, {"dead", BAD, 'x'}};
+    enum top_tab tab;
+} parts[] = {{"in flight", BUSY, '#', TOP_IN_FLIGHT}, {"ready", GOOD, '=', TOP_READY},
+             {"scheduled", WAIT, '-', TOP_SCHEDULED}, {"dead", BAD, 'x', TOP_DEAD},
+             {"blocked", WAIT, '.', TOP_BLOCKED},     {"done", PLAIN, '+', TOP_DONE}};
+#define PARTS     (sizeof parts / sizeof *parts)
+#define PARTS_BAR 5 /* those who have ended well are no load */
 
 static void draw_counts(struct top *t)
 {
     int x = 1;
     put_z(1, 0, COLS, A_NORMAL, "");
-    for (size_t i = 0; i < TOP_QUEUES; i++) {
+    for (size_t i = 0; i < PARTS; i++) {
         struct buf b = {0};
-        buf_print(&b, "%s ", parts[i].name);
+        buf_print(&b, "%.*s ", is_narrow() ? 4 : 20, parts[i].name);
         if (t->model.counted)
-            write_count(&b, t->model.counts[i]);
+            write_count(&b, t->model.counts[parts[i].tab]);
         else
             buf_byte(&b, '?');
         if (x < COLS)
-            x += put(1, x, COLS - x, look(parts[i].colour) | A_BOLD, buf_view(&b)) + 2;
+            x += put(1, x, COLS - x, look(parts[i].colour) | A_BOLD, buf_view(&b)) +
+                 (is_narrow() ? 1 : 2);
         buf_fini(&b);
     }
 }
@@ -165,6 +176,13 @@ static void draw_rates(struct top *t)
         buf_lit(&b, "rates are not known");
     put(2, 1, COLS - 1, A_NORMAL, buf_view(&b));
     buf_fini(&b);
+    if (*t->model.search) {
+        struct buf search = {0};
+        buf_print(&search, "/%s ", t->model.search);
+        int width = (int)search.len < COLS / 2 ? (int)search.len : COLS / 2;
+        put(2, COLS - width, width, look(WAIT) | A_BOLD, buf_view(&search));
+        buf_fini(&search);
+    }
 }
 
 /* How the jobs are spread over the statuses. What is there at all has a cell. */
@@ -172,12 +190,12 @@ static void draw_bar(const struct top *t)
 {
     int64_t total = 0;
     int width = COLS - 2, used = 0;
-    for (size_t i = 0; i < TOP_QUEUES; i++)
-        total += t->model.counts[i];
+    for (size_t i = 0; i < PARTS_BAR; i++)
+        total += t->model.counts[parts[i].tab];
     put_z(3, 0, COLS, A_NORMAL, "");
     mvaddch(3, 0, '[');
-    for (size_t i = 0; i < TOP_QUEUES && total > 0; i++) {
-        int64_t count = t->model.counts[i];
+    for (size_t i = 0; i < PARTS_BAR && total > 0; i++) {
+        int64_t count = t->model.counts[parts[i].tab];
         int cells = (int)((double)count / (double)total * width + 0.5);
         cells = count && cells == 0 ? 1 : cells;
         for (int k = 0; k < cells && used < width; k++, used++)
@@ -188,77 +206,136 @@ static void draw_bar(const struct top *t)
 
 static void draw_tabs(const struct top *t)
 {
-    static const char *const names[] = {"1 In flight", "2 Ready", "3 Scheduled", "4 Dead",
-                                        "5 Queues"};
-    int x = 1;
+    static const char *const names[] = {"1 In flight", "2 Ready",   "3 Scheduled", "4 Dead",
+                                        "5 Queues",    "6 Blocked", "7 Done"};
+    int x = is_narrow() ? 0 : 1;
     put_z(4, 0, COLS, A_NORMAL, "");
     for (int i = 0; i < TOP_TABS; i++) {
         struct buf b = {0};
         /* In brackets, too: not every terminal shows what is reversed. */
-        buf_print(&b, (int)t->model.tab == i ? "[%s]" : " %s ", names[i]);
+        bool here = (int)t->model.tab == i;
+        /* Where there is little room the others are numbers. */
+        buf_print(&b, here ? "[%.*s]" : " %.*s ", is_narrow() && !here ? 1 : 20, names[i]);
         attr_t attr = (int)t->model.tab == i ? A_REVERSE | A_BOLD : A_NORMAL;
         if (x < COLS)
             x += put(4, x, (int)b.len < COLS - x ? (int)b.len : COLS - x, attr, buf_view(&b)) + 1;
-        buf_fini(&b);
-    }
-    if (*t->model.search && x + 10 < COLS) {
-        struct buf b = {0};
-        buf_print(&b, "/%s", t->model.search);
-        put(4, x + 1, COLS - x - 1, look(WAIT) | A_BOLD, buf_view(&b));
         buf_fini(&b);
     }
 }
 
 /* --- the list --- */
 
-/* Where columns begin: fixed ones, and two that share what is left. */
+/* Where columns begin. Names share what the fixed ones leave, up to what is enough for them; the
+ * last column gets all the rest, in which the reason has room. */
 struct columns {
-    int queue, type, attempts, when, why;
+    int at[7]; /* of id, queue, type, attempts, when, worker or reason; and the end */
 };
 
-static struct columns arrange(enum top_tab tab)
+#define NAME_WIDE 40
+#define WHEN_WIDE 16
+
+/* Cells that the names of the page need: queues and types. */
+static int name_widths[2];
+
+static void measure_names(const struct top_page *p)
 {
-    int left = COLS - (TOP_ID_LEN + 2) - 4 - 16;
-    int why = tab == TOP_DEAD || tab == TOP_SCHEDULED ? left * 2 / 5 : 0;
-    int name = (left - why) / 2;
-    struct columns c;
-    c.queue = TOP_ID_LEN + 2;
-    c.type = c.queue + name;
-    c.attempts = c.type + name;
-    c.when = c.attempts + 4;
-    c.why = c.when + 16;
+    static const char *const keys[] = {"queue", "type"};
+    for (int k = 0; k < 2; k++) {
+        name_widths[k] = 6;
+        for (size_t i = 0; i < p->count; i++) {
+            struct arena a = {0};
+            int width = (int)table_width(view_text(&a, p->rows[i], keys[k])) + 1;
+            name_widths[k] = width > name_widths[k] ? width : name_widths[k];
+            arena_fini(&a);
+        }
+    }
+}
+
+static int smaller(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+static struct columns arrange(void)
+{
+    bool narrow = is_narrow();
+    int id = narrow ? 9 : TOP_ID_LEN + 2;
+    int attempts = narrow ? 0 : 4, when = narrow ? 13 : WHEN_WIDE;
+    int most = smaller(NAME_WIDE, (COLS - id - attempts - when) * (narrow ? 10 : 7) / 20);
+    struct columns c = {{1, id}};
+    c.at[2] = id + smaller(name_widths[0], most);
+    c.at[3] = narrow ? c.at[2] : c.at[2] + smaller(name_widths[1], most);
+    c.at[4] = c.at[3] + attempts;
+    c.at[5] = c.at[4] + when;
+    c.at[6] = COLS;
     return c;
 }
 
 static void draw_cells(int y, attr_t attr, const struct columns *c, const struct str text[6])
 {
-    const int at[] = {1, c->queue, c->type, c->attempts, c->when, c->why, COLS};
     put_z(y, 0, COLS, attr, "");
-    for (int i = 0; i < 6; i++)
-        if (at[i + 1] - at[i] > 1 && at[i] < COLS)
-            put(y, at[i], at[i + 1] - at[i] - (at[i + 1] < COLS), attr, text[i]);
+    for (int i = 0; i < 6; i++) {
+        int room = c->at[i + 1] - c->at[i];
+        if (room > 1 && c->at[i] < COLS)
+            put(y, c->at[i], room - (c->at[i + 1] < COLS), attr, text[i]);
+    }
+}
+
+/* Who has it, how far it says it is, and what it says. */
+static void write_run(struct buf *b, struct arena *a, struct str row)
+{
+    struct str progress = view_get(row, "progress"), value = view_get(progress, "value");
+    struct str note = view_text(a, progress, "note");
+    buf_str(b, view_text(a, row, "worker"));
+    if (value.len) {
+        char number[32];
+        snprintf(number, sizeof number, "%.*s", (int)(value.len < 31 ? value.len : 31), value.at);
+        buf_print(b, " %.0f %%", strtod(number, NULL) * 100);
+    }
+    if (note.len)
+        buf_print(b, " %.*s", STR_ARG(note));
+}
+
+/* How long it has been running, counted on while nothing is asked. */
+static void write_elapsed(struct buf *b, const struct top *t, struct str row)
+{
+    instant taken = view_time(row, "dequeued_at");
+    int64_t ms = instant_is_set(taken) ? t->client.now.ms - taken.ms : 0;
+    buf_lit(b, "for ");
+    duration_write(b, (span){ms > 0 ? ms / 1000 * 1000 : 0});
 }
 
 static void draw_job(const struct top *t, int y, attr_t attr, struct str row)
 {
     struct arena a = {0};
-    struct buf when = {0};
-    struct columns c = arrange(t->model.tab);
-    jobtext_when(&when, &a, row, t->client.now);
+    struct buf when = {0}, last = {0};
+    struct columns c = arrange();
+    bool runs = str_eq(view_text(&a, row, "status"), STR("in_flight"));
+    if (runs)
+        write_elapsed(&when, t, row);
+    else
+        jobtext_when(&when, &a, row, t->client.now);
+    if (runs)
+        write_run(&last, &a, row);
+    else
+        jobtext_why(&last, &a, row);
     struct str id = view_text(&a, row, "id");
+    if (is_narrow() && id.len > 7) /* its end tells jobs apart that came together */
+        id = (struct str){id.at + id.len - 7, 7};
     const struct str text[] = {id,
                                view_text(&a, row, "queue"),
                                view_text(&a, row, "type"),
                                view_text(&a, row, "attempts"),
                                buf_view(&when),
-                               view_text(&a, row, "reason")};
+                               buf_view(&last)};
     draw_cells(y, attr, &c, text);
     buf_fini(&when);
+    buf_fini(&last);
     arena_fini(&a);
 }
 
 static const char *const queue_counts[] = {"ready", "in_flight", "scheduled", "dead"};
-#define QUEUE_COLUMN 11
+#define QUEUE_COLUMN (is_narrow() ? 7 : 11)
 
 static void draw_queue(int y, attr_t attr, struct str row)
 {
@@ -293,18 +370,21 @@ static void draw_queue(int y, attr_t attr, struct str row)
 static void draw_heads(const struct top *t)
 {
     attr_t attr = A_UNDERLINE;
-    struct columns c = arrange(t->model.tab);
+    struct columns c = arrange();
     if (t->model.tab != TOP_QUEUES) {
+        bool runs = t->model.tab == TOP_IN_FLIGHT;
         const struct str text[] = {STR("JOB"), STR("QUEUE"), STR("TYPE"),
-                                   STR("TRY"), STR("WHEN"),  STR("WHY")};
+                                   STR("TRY"), STR("WHEN"),  runs ? STR("WORKER") : STR("WHY")};
         draw_cells(5, attr, &c, text);
         return;
     }
-    static const char *const heads[] = {"READY", "IN FLIGHT", "SCHEDULED", "DEAD", "OLDEST"};
+    static const char *const wide[] = {"READY", "IN FLIGHT", "SCHEDULED", "DEAD", "OLDEST"};
+    static const char *const narrow[] = {"READY", "RUN", "SCHED", "DEAD", "OLDEST"};
+    const char *const *heads = is_narrow() ? narrow : wide;
     int width = COLS - 5 * QUEUE_COLUMN - 1;
     put_z(5, 0, COLS, attr, " QUEUE");
     for (int i = 0; i < 5; i++) {
-        char cell[QUEUE_COLUMN + 1];
+        char cell[16];
         snprintf(cell, sizeof cell, "%*s", QUEUE_COLUMN, heads[i]);
         int x = (width > 10 ? width : 10) + i * QUEUE_COLUMN;
         if (x + QUEUE_COLUMN <= COLS)
@@ -435,14 +515,15 @@ static void draw_foot(struct top *t)
     put_z(LINES - 1, 0, COLS, A_REVERSE,
           t->mode == TOP_MODE_SEARCH    ? " Enter search  Esc leave it"
           : t->mode == TOP_MODE_CONFIRM ? " y yes  any other key: no"
-                                        : " q quit  1-5 tabs  Enter detail  / search  d delete  "
-                                          "r retry  n p pages  ? help");
+          : is_narrow()                 ? " q quit  1-7 tabs  / search  ? help"
+                                        : " q quit  1-7 tabs  Enter detail  / search  c cancel  "
+                                          "r retry  s pause  ? help");
 }
 
 static void draw_help(void)
 {
     static const char *const lines[] = {
-        "1-5, left, right   in flight, ready, scheduled, dead, queues",
+        "1-7, left, right   in flight, ready, scheduled, dead, queues, blocked, done",
         "up, down, PgUp, PgDn, Home, End   move in the list",
         "n, p               the next page, the one before",
         "Enter              what is known of a job; of a queue, its jobs",
@@ -450,12 +531,14 @@ static void draw_help(void)
         "/                  search: a queue, type:NAME, a job's id, or a jq filter",
         "                   about payloads that begins with a dot, as .to == \"ada\"",
         "d                  delete the job, after a question",
+        "c                  cancel the job, after a question",
         "r                  retry the dead job, or all dead ones of the queue",
+        "s                  stop the queue (of the job), or let it go on",
         "Esc                leave the pane, then the search",
         "q                  quit",
         "",
-        "The bar: # in flight, = ready, - scheduled, x dead. Rates are those of",
-        "the last 10 seconds. Any key goes on."};
+        "The bar: # in flight, = ready, - scheduled, x dead, . blocked. Rates are",
+        "those of the last 10 seconds. Any key goes on."};
     int n = (int)(sizeof lines / sizeof *lines);
     for (int y = LIST_AT - 1; y < LINES - 2; y++) {
         int i = y - LIST_AT;
@@ -479,6 +562,7 @@ void top_view_draw(struct top *t)
     draw_rates(t);
     draw_bar(t);
     draw_tabs(t);
+    measure_names(&t->model.page);
     draw_heads(t);
     draw_list(t, rows - pane);
     if (pane)

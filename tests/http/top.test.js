@@ -137,7 +137,7 @@ describe('tenax top', () => {
         await server.claimOne('mail');
         await screen.shows(/in flight 1 +ready 0/, /^ +nothing/m);
         screen.keys('1');
-        await screen.shows(new RegExp(`^ ${id} mail .* taken`, 'm'));
+        await screen.shows(new RegExp(`^ ${id} mail .* for \\d`, 'm'));
         await server.enqueue({ queue: 'later', ready_at: Date.now() + 3600000 });
         screen.keys('3');
         await screen.shows(/^ \w{25} later +test +0 +in (59|60) min|in 1 h/m, /scheduled 1/);
@@ -260,6 +260,87 @@ describe('tenax top', () => {
         await at('t0');
         screen.keys('p');
         await screen.shows(/this is the first page/);
+    });
+
+    it('shows_who_has_a_job_for_how_long_and_how_far_it_is', async () => {
+        await reset();
+        const { id } = await server.enqueue({ queue: 'video', type: 'encode' });
+        const { token } = await server.claimOne('video', { worker: 'render-7' });
+        await server.post(`/jobs/${id}/progress`, { token, progress: { value: 0.4, note: 'page 40' } });
+        screen = new Screen(server.url(), { width: 100 });
+        const text = await screen.shows(new RegExp(
+            `^ ${id} video +encode +0 +for \\d+ m?s +render-7 40 % page 40`, 'm'), /JOB .* WORKER/);
+        assert.match(text, /for \d+ m?s/);
+        await screen.shows(/for [1-9]\d* s +render-7/);
+    });
+
+    it('shows_blocked_and_completed_jobs', async () => {
+        await reset();
+        const keep = { completed_ms: 600000 };
+        const { id } = await server.enqueue({ queue: 'a', retention: keep });
+        const blocked = await server.enqueue({ queue: 'b', depends_on: [id] });
+        screen = new Screen(server.url());
+        await screen.shows(/blocked 1 +done 0/);
+        screen.keys('6');
+        await screen.shows(/\[6 Blocked\]/, new RegExp(`^ ${blocked.id} b `, 'm'));
+        const { token } = await server.claimOne('a');
+        await server.post(`/jobs/${id}/success`, { token });
+        await screen.shows(/blocked 0 +done 1/);
+        screen.keys('7');
+        await screen.shows(/\[7 Done\]/, new RegExp(`^ ${id} a .* completed at`, 'm'));
+    });
+
+    it('cancels_jobs_and_stops_queues_after_a_question', async () => {
+        await reset();
+        const { id } = await server.enqueue({ queue: 'mail' });
+        screen = new Screen(server.url());
+        screen.keys('2');
+        await screen.shows(new RegExp(id));
+        screen.keys('s');
+        await screen.shows(/Pause the queue mail\? \(y\/n\)/);
+        screen.keys('y');
+        await screen.shows(/paused mail/);
+        assert.equal((await server.get('/queues/mail')).json.paused, true);
+        screen.keys('5');
+        await screen.shows(/^ mail .* paused/m);
+        screen.keys('s');
+        await screen.shows(/Resume the queue mail\?/);
+        screen.keys('y');
+        await screen.shows(/resumed mail/);
+        assert.equal((await server.get('/queues/mail')).json.paused, false);
+        screen.keys('2');
+        await screen.shows(new RegExp(id));
+        screen.keys('c');
+        await screen.shows(new RegExp(`Cancel job ${id}\\?`));
+        screen.keys('y');
+        await screen.shows(new RegExp(`canceled ${id}`), /dead 1/);
+        assert.equal((await server.job(id)).resolution, 'canceled');
+    });
+
+    it('is_readable_on_40_by_10', async () => {
+        await reset();
+        const id = await dead('mail');
+        await server.enqueue({ queue: 'mail', type: 'welcome' });
+        screen = new Screen(server.url(), { width: 40, height: 10 });
+        screen.keys('4');
+        let text = await screen.shows(new RegExp(`^ ${id.slice(-7)} mail .*failed`, 'm'));
+        const lines = text.split('\n');
+        assert.ok(lines.every((line) => line.length <= 40));
+        assert.match(lines[1], /^ in f 0 read 1 sche 0 dead 1 bloc 0 done/);
+        assert.match(lines[4], /^ 1 {2,3}2 {2,3}3 {1,3}\[4 Dead\] {1,3}5 {2,3}6 {2,3}7/);
+        assert.match(lines[9], /^ q quit.*\? help/);
+        assert.match(text, /dead: k/, 'the reason has what is left');
+        screen.keys('5');
+        text = await screen.shows(/^ mail +1 +0 +0/m);
+        assert.match(text, /READY +RUN/);
+    });
+
+    it('gives_the_reason_the_width_that_is_free', async () => {
+        await reset();
+        await dead('mail');
+        screen = new Screen(server.url(), { width: 132 });
+        screen.keys('4');
+        await screen.shows(/dead: killed by the worker \(smtp is down\)/);
     });
 
     it('fits_each_size_of_the_window', async () => {

@@ -360,7 +360,7 @@ struct err embedded_chunk_use(struct embedded *b, struct scan *scan, struct aren
 /* Whether the filter means this job, as engine_read told of it without an expression's word. */
 struct err embedded_match(struct embedded *b, const struct job_filter *f, const struct job *job,
                           const struct job_extent *extent, struct arena *scratch, bool *match);
-/* Adds the error that a dead job died of, in that arena. */
+/* Adds the error that a dead job died of, or who has one in flight, in that arena. */
 struct err embedded_add_error(struct embedded *b, struct job *job, const struct job_extent *extent,
                               struct arena *scratch, struct arena *a);
 

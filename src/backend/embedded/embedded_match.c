@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Which jobs a filter means, and the error that lists show of a dead one. What lies in the job
+/* Which jobs a filter means, and what lists show of their runs. What lies in the job
  * itself is looked at first: a run is read only of a job that matches so far. */
 
 #include <string.h>
@@ -83,10 +83,29 @@ static struct str cut(struct str text)
     return text;
 }
 
+static struct err add_run(struct embedded *b, struct job *job, struct arena *a)
+{
+    struct run run = {0};
+    struct job_notes notes;
+    uint64_t token;
+    if (engine_live_run(b->engine, job->id, &run, &token))
+        job->worker = arena_copy(a, run.worker);
+    job->has_progress = job->state.extras.notes & NOTE_BIT(NOTE_PROGRESS);
+    if (!job->has_progress)
+        return err_none();
+    struct job only = *job;
+    only.state.extras.notes = NOTE_BIT(NOTE_PROGRESS);
+    TRY(engine_read_notes(b->engine, &only, a, &notes));
+    job->progress = notes.at[NOTE_PROGRESS];
+    return err_none();
+}
+
 struct err embedded_add_error(struct embedded *b, struct job *job, const struct job_extent *extent,
                               struct arena *scratch, struct arena *a)
 {
     struct run run = {0};
+    if (job->state.status == STATUS_IN_FLIGHT)
+        return add_run(b, job, a);
     if (job->state.status != STATUS_DEAD || !extent->runs_ended)
         return err_none();
     TRY(embedded_load_run(b, job->id, extent->runs_ended - 1, scratch, &run));
