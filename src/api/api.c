@@ -76,6 +76,7 @@ static const struct route routes[] = {
     {HTTP_GET, "/openapi.json", api_openapi},
     {HTTP_GET, "/metrics", api_metrics},
     {HTTP_POST, "/backup", api_backup, .admin = true},
+    {HTTP_POST, "/compact", api_compact, .admin = true},
 };
 
 struct api *api_new(struct backend *backend, const struct api_settings *settings)
@@ -86,6 +87,7 @@ struct api *api_new(struct backend *backend, const struct api_settings *settings
     list_init(&a->streams);
     list_init(&a->claims);
     a->backup = api_backup_new(a);
+    a->compact = api_compact_new(a);
     a->events = api_events_new(a);
     return a;
 }
@@ -98,12 +100,14 @@ void api_set_strict(struct api *a, bool strict)
 void api_stop(struct api *a)
 {
     api_backup_stop(a->backup);
+    api_compact_stop(a->compact);
 }
 
 void api_free(struct api *a)
 {
     must(list_is_empty(&a->streams));
     api_backup_free(a->backup);
+    api_compact_free(a->compact);
     api_events_free(a->events);
     buf_fini(&a->scratch);
     buf_fini(&a->packed);

@@ -31,6 +31,10 @@ struct api_settings {
      * sink has failed. NULL: POST /backup is refused. */
     struct err (*backup)(void *ctx, const struct sink *sink);
     void *backup_ctx;
+    /* Rewrites the tables without what was deleted, likewise on a thread of its own; compact_stop
+     * has it return soon. NULL: POST /compact is refused. Both get backup_ctx. */
+    struct err (*compact)(void *ctx);
+    void (*compact_stop)(void *ctx);
     uv_loop_t *loop;
     void (*machine)(void *ctx, struct api_machine *out); /* NULL: nothing is known */
     void *machine_ctx;

@@ -24,6 +24,7 @@ struct api {
     struct buf unpacked; /* a request's body that came as MessagePack */
     struct str body;     /* the request's own one, while its handler is called */
     struct api_backup *backup;
+    struct api_compact *compact;
     struct api_events *events;
     struct front_end front_end;
 };
@@ -104,6 +105,7 @@ void api_categories_remove(ROUTE_ARGS);
 void api_retry_settings(ROUTE_ARGS);
 void api_retry_settings_put(ROUTE_ARGS);
 void api_backup(ROUTE_ARGS);
+void api_compact(ROUTE_ARGS);
 
 /* api_backup.c: NULL without a source of backups. stop waits for the thread. */
 struct api_events *api_events_new(struct api *a);
@@ -112,6 +114,10 @@ void api_events_free(struct api_events *h);
 struct api_backup *api_backup_new(struct api *a);
 void api_backup_stop(struct api_backup *b);
 void api_backup_free(struct api_backup *b);
+/* api_compact.c: likewise. */
+struct api_compact *api_compact_new(struct api *a);
+void api_compact_stop(struct api_compact *c);
+void api_compact_free(struct api_compact *c);
 
 /* The note of an exchange that speaks MessagePack in one direction or both. */
 struct packed_call {

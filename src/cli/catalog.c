@@ -20,6 +20,7 @@ const struct catalog_row catalog[] = {
     {&backup_command, backup_main},
     {&restore_command, restore_main},
     {&check_command, check_main},
+    {&compact_command, compact_main},
     {&tls_command, tls_main},
     HEADING("Putting jobs in, running them"),
     {&enqueue_command, enqueue_main},

@@ -12,7 +12,7 @@ extern const struct subcommand enqueue_command, work_command, jobs_command, job_
     explain_command, queues_command, version_command, tls_command, retry_command, cancel_command,
     patch_command, delete_command, backup_command, restore_command, check_command, crons_command,
     cron_command, policy_command, queue_command, retry_settings_command, create_command,
-    apply_command, get_command, update_command, completion_command, events_command;
+    apply_command, get_command, update_command, completion_command, events_command, compact_command;
 
 int enqueue_main(int argc, char **argv);
 int work_main(int argc, char **argv);
@@ -30,6 +30,7 @@ int patch_main(int argc, char **argv);
 int delete_main(int argc, char **argv);
 int backup_main(int argc, char **argv);
 int restore_main(int argc, char **argv);
+int compact_main(int argc, char **argv);
 int check_main(int argc, char **argv);
 int policy_main(int argc, char **argv);
 int retry_settings_main(int argc, char **argv);

@@ -368,6 +368,16 @@ static struct err backup(void *ctx, const struct sink *sink)
     return snapshot_write(s->store, s->settings.root_dir, (instant){real_ms()}, sink);
 }
 
+static struct err compact(void *ctx)
+{
+    return store_compact(((struct server *)ctx)->store);
+}
+
+static void compact_stop(void *ctx)
+{
+    store_compact_stop(((struct server *)ctx)->store);
+}
+
 /* For GET /metrics. */
 static void read_machine(void *ctx, struct api_machine *m)
 {
@@ -590,6 +600,8 @@ static struct err start(struct server *s)
                                .body_max = s->settings.max_body,
                                .backup = backup,
                                .backup_ctx = s,
+                               .compact = compact,
+                               .compact_stop = compact_stop,
                                .loop = &s->loop,
                                .machine = read_machine,
                                .machine_ctx = s};

@@ -72,6 +72,7 @@ struct rocks {
     bool stopping;
     unsigned snapshots; /* being made of db, which must not be closed meanwhile */
     bool closing;       /* so that no further one begins */
+    bool compact_stopped;
     /* The thread's while UNDER_WAY, else the loop's. */
     bool broken;  /* a commit failed, or the opening found no room; reopen is due */
     bool refused; /* and nothing of it was handed to RocksDB, which is as good as before */
@@ -481,6 +482,8 @@ static void await_snapshots(struct rocks *r)
 {
     pthread_mutex_lock(&r->lock);
     r->closing = true;
+    if (r->db)
+        rocksdb_disable_manual_compaction(r->db); /* of this handle, which is to go */
     while (r->snapshots)
         pthread_cond_wait(&r->unused, &r->lock);
     pthread_mutex_unlock(&r->lock);
@@ -661,6 +664,49 @@ static struct err rocks_snapshot(struct store *s, const char *dir)
     return e;
 }
 
+/* --- compaction --- */
+
+/* The handle stays for as long as this is true; ended by release. */
+static bool hold(struct rocks *r)
+{
+    pthread_mutex_lock(&r->lock);
+    bool can = !r->closing && !r->stopping && !r->compact_stopped && r->db;
+    r->snapshots += can;
+    pthread_mutex_unlock(&r->lock);
+    return can;
+}
+
+static void release(struct rocks *r)
+{
+    pthread_mutex_lock(&r->lock);
+    if (--r->snapshots == 0)
+        pthread_cond_signal(&r->unused);
+    pthread_mutex_unlock(&r->lock);
+}
+
+static struct err rocks_compact(struct store *s)
+{
+    struct rocks *r = rocks_of(s);
+    if (!hold(r))
+        return err_make(ERR_STORE, "the store is being recovered or closed; try again");
+    rocksdb_compact_range(r->db, NULL, 0, NULL, 0);
+    pthread_mutex_lock(&r->lock);
+    bool stopped = r->compact_stopped || r->closing;
+    pthread_mutex_unlock(&r->lock);
+    release(r);
+    return stopped ? err_make(ERR_STOPPING, "compacting was given up") : err_none();
+}
+
+static void rocks_compact_stop(struct store *s)
+{
+    struct rocks *r = rocks_of(s);
+    pthread_mutex_lock(&r->lock);
+    r->compact_stopped = true;
+    if (r->db)
+        rocksdb_disable_manual_compaction(r->db);
+    pthread_mutex_unlock(&r->lock);
+}
+
 /* --- room --- */
 
 static int64_t rocks_free_space(struct store *s)
@@ -796,6 +842,8 @@ struct err rocks_open(const struct rocks_settings *settings, struct store **out)
         .free_space = rocks_free_space,
         .disk_bytes = rocks_disk_bytes,
         .snapshot = rocks_snapshot,
+        .compact = rocks_compact,
+        .compact_stop = rocks_compact_stop,
         .close = rocks_close,
     };
     struct rocks *r = rocks_alloc(settings);

@@ -67,6 +67,19 @@ uint64_t store_disk_bytes(struct store *s)
     return s->vt->disk_bytes(s);
 }
 
+struct err store_compact(struct store *s)
+{
+    if (!s->vt->compact)
+        return err_make(ERR_NOT_SUPPORTED, "this store has no tables");
+    return s->vt->compact(s);
+}
+
+void store_compact_stop(struct store *s)
+{
+    if (s->vt->compact_stop)
+        s->vt->compact_stop(s);
+}
+
 struct err store_snapshot(struct store *s, const char *dir)
 {
     if (!s->vt->snapshot)

@@ -40,6 +40,8 @@ struct store_vt {
     int64_t (*free_space)(struct store *s);
     uint64_t (*disk_bytes)(struct store *s);
     struct err (*snapshot)(struct store *s, const char *dir); /* NULL: it cannot */
+    struct err (*compact)(struct store *s);                   /* likewise */
+    void (*compact_stop)(struct store *s);
     void (*close)(struct store *s);
 };
 
@@ -88,6 +90,11 @@ uint64_t store_disk_bytes(struct store *s);
  * on; it blocks, and store_reopen and store_close wait for it. ERR_DISK_FULL, ERR_STORE,
  * ERR_IO, ERR_NOT_SUPPORTED. */
 NODISCARD struct err store_snapshot(struct store *s, const char *dir);
+/* Rewrites the tables without what was deleted. May be called as store_snapshot is, and blocks.
+ * ERR_STORE, ERR_STOPPING, ERR_NOT_SUPPORTED. */
+NODISCARD struct err store_compact(struct store *s);
+/* Makes those under way, and all to come, return soon. On any thread. */
+void store_compact_stop(struct store *s);
 /* Waits for a batch under way, closes, frees. */
 void store_close(struct store *s);
 

@@ -135,3 +135,32 @@ describe('the log', () => {
         fs.rmSync(dir, { recursive: true });
     });
 });
+
+describe('compacting', () => {
+    it('gives_back_room_and_loses_nothing', () => withServer({}, async (server) => {
+        const size = () => fs.readdirSync(path.join(server.dir, 'root'))
+            .reduce((sum, name) => {
+                const st = fs.statSync(path.join(server.dir, 'root', name));
+                return sum + (name.endsWith('.sst') ? st.size : 0);
+            }, 0);
+        const payload = 'x'.repeat(50000);
+        const [kept] = await server.enqueueMany([{ queue: 'kept', payload }]);
+        await server.enqueueMany(Array.from({ length: 200 }, () => ({ queue: 'q', payload })));
+        const post = () => fetch(`${server.adminUrl}/compact`, { method: 'POST' });
+        assert.equal((await post()).status, 204);
+        const before = size();
+        await server.delete('/jobs?queue=q');
+        const [one, two] = await Promise.all([post(), post()]);
+        assert.ok([one.status, two.status].includes(204));
+        assert.ok([204, 503].includes(one.status) && [204, 503].includes(two.status));
+        assert.equal((await post()).status, 204);
+        assert.ok(size() < before, `${size()} < ${before}`);
+        assert.equal((await server.post('/compact')).status, 404);
+        await server.signal('SIGKILL');
+        await server.start();
+        assert.equal((await server.job(kept)).payload, payload);
+        const res = await run(['compact', '--url', server.adminUrl]);
+        assert.equal(res.code, 0, res.stderr);
+        assert.match(res.stderr, /compacted/);
+    }));
+});

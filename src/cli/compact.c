@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* tenax compact: POST /compact. */
+
+#include <stdio.h>
+
+#include "cli/commands.h"
+#include "client/client.h"
+
+struct compact_args {
+    struct client_args client;
+};
+
+static const struct option_def options[] = {
+    {"url", "URL", OPTION_TEXT, offsetof(struct compact_args, client.url), .env = "TENAX_ADMIN_URL",
+     .alias = "ZIZQ_ADMIN_URL", .def = "http://127.0.0.1:8901",
+     .help = "the admin listener of the server"},
+    CLIENT_TLS_OPTIONS(struct compact_args),
+    {"http-timeout", "DURATION", OPTION_SPAN, offsetof(struct compact_args, client.timeout),
+     .env = "TENAX_HTTP_TIMEOUT", .def = "1h", .help = "how long to wait until it is done"},
+    {0},
+};
+
+const struct subcommand compact_command = {
+    .name = "compact",
+    .usage = "[OPTIONS]",
+    .summary = "have a running server give back room on its disk",
+    .about =
+        "Asks the server, at its admin listener, to rewrite its tables without what was deleted, "
+        "and waits until it has. The server does that by itself in time; this is for after very "
+        "many deletions, when the room is wanted at once. It goes on serving meanwhile.",
+    .examples = "  tenax compact\n"
+                "  tenax compact --url http://127.0.0.1:9001\n",
+    .options = options,
+};
+
+int compact_main(int argc, char **argv)
+{
+    struct compact_args args = {0};
+    struct options o;
+    struct client c;
+    int code;
+    if (!command_begin(&compact_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+        return code;
+    if (o.rest_count)
+        return command_usage(&compact_command, "unexpected '%s'", o.rest[0]);
+    code = client_open(&c, &compact_command, &args.client);
+    if (code != CLI_OK)
+        return code;
+    code = client_ask(&c, "POST", "/compact");
+    if (code == CLI_OK)
+        fputs("The tables are compacted.\n", stderr);
+    client_close(&c);
+    return code;
+}
