@@ -137,9 +137,9 @@ static void answer(struct fake_evaluator *e, struct question *q)
     s->arrived = true;
     s->calling = true;
     if (err.code == ERR_OK)
-        r->done(r->ctx, &err, answers, count);
+        r->done(r->ctx, &err, answers, count, (span){0});
     else
-        r->done(r->ctx, &err, NULL, 0);
+        r->done(r->ctx, &err, NULL, 0, (span){0});
     s->calling = false;
     buf_fini(&payload);
 }

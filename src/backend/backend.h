@@ -102,6 +102,7 @@ struct backend_settings {
     uint64_t event_max_bytes;           /* that they may take on the disk, about */
     uint64_t min_free_space; /* bytes; below it nothing new is accepted, below half of it nothing at
                                 all */
+    span jq_request_limit;   /* how long jq expressions may run for one request; 0: any time */
     span clock_jump_limit;   /* a clock that jumps ahead by more is told of; one that is set back by
                                 more   is not waited for */
     uint32_t metrics_queues; /* at most so many have counts of their own */

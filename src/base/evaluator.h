@@ -10,6 +10,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "base/units.h"
 
 enum eval_kind {
     /* exprs[0] is a predicate, each input a payload (its `.`); an answer for each input. It
@@ -31,17 +32,23 @@ struct eval_answer {
 
 struct eval_request {
     enum eval_kind kind;
+    /* What is left of the time that expressions may run for the client's request that this is a
+     * part of; 0: any. */
+    span left;
     struct str exprs[2];
     const struct str *inputs; /* valid JSON */
     size_t count;
-    /* ERR_UNPROCESSABLE: the expression is wrong, failed, or went over a limit; ERR_INTERNAL:
-     * the evaluator broke down. */
-    void (*done)(void *ctx, const struct err *err, const struct eval_answer *answers, size_t count);
+    /* spent: how long the expressions ran, without the wait before. ERR_UNPROCESSABLE: the
+     * expression is wrong, failed, or went over a limit; ERR_INTERNAL: the evaluator broke down. */
+    void (*done)(void *ctx, const struct err *err, const struct eval_answer *answers, size_t count,
+                 span spent);
     void *ctx;
 };
 
 struct evaluator {
-    /* Borrows the request for the call. done is called exactly once, never from inside the
+    /* Questions of different clients' requests take turns; a client's request has one at a time.
+     * Filters never keep the others waiting: for those there is always room and a process.
+     * Borrows the request for the call. done is called exactly once, never from inside the
      * call; or not at all if an error is returned: ERR_BUSY, ERR_INTERNAL. */
     struct err (*submit)(struct evaluator *e, const struct eval_request *r);
 };

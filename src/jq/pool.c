@@ -16,15 +16,24 @@
 
 /* A request that waits or is worked on. */
 struct task {
-    struct list node; /* in pool->queue while it waits */
+    struct list node; /* in a line while it waits */
     struct buf frame;
     struct eval_answer *answers;
     size_t expected, count; /* answers there will be, and are */
     bool is_fold;
     uint64_t affinity; /* the same for the same expressions */
     bool again;        /* it ran out of memory in a process that was not fresh */
-    void (*done)(void *ctx, const struct err *err, const struct eval_answer *answers, size_t count);
+    bool is_filter;
+    span left; /* for all of it; 0: any */
+    void (*done)(void *ctx, const struct err *err, const struct eval_answer *answers, size_t count,
+                 span spent);
     void *ctx;
+};
+
+/* Tasks that wait, in the order in which they came. */
+struct line {
+    struct list tasks;
+    size_t count, bytes;
 };
 
 enum mood {
@@ -35,7 +44,7 @@ enum mood {
     HELPER_ENDING, /* killed, or its pipe broke: its exit is waited for */
 };
 
-enum end_cause { END_BY_ITSELF, END_TIME, END_SIZE };
+enum end_cause { END_BY_ITSELF, END_TIME, END_BUDGET, END_SIZE };
 
 struct helper {
     struct pool *pool;
@@ -49,6 +58,8 @@ struct helper {
     int signal;
     struct buf said; /* not yet understood */
     struct task *task;
+    uint64_t began;   /* when the task did, by uv_hrtime; 0: not yet */
+    bool over_budget; /* iff the clock runs: that is what ends then */
     uint64_t served;
 };
 
@@ -56,8 +67,8 @@ struct pool {
     struct evaluator evaluator; /* must be first */
     uv_loop_t *loop;
     struct pool_settings settings;
-    struct list queue;
-    size_t queued, queued_bytes;
+    struct line filters, others;
+    int count; /* of helpers: one more than processes, for others than filters */
     bool closing;
     int open_handles; /* while closing */
     struct helper helpers[];
@@ -108,17 +119,40 @@ static struct task *task_new(const struct eval_request *r)
     t->expected = r->kind == EVAL_FILTER ? r->count : r->kind == EVAL_FOLD ? 1 : 0;
     t->answers = alloc_zero((t->expected + 1) * sizeof *t->answers);
     t->is_fold = r->kind == EVAL_FOLD;
+    t->is_filter = r->kind == EVAL_FILTER;
+    t->left = r->left;
     t->affinity = hash_of(r);
     t->done = r->done;
     t->ctx = r->ctx;
     return t;
 }
 
-static void finish(struct task *t, const struct err *err)
+static void finish(struct task *t, const struct err *err, span spent)
 {
     bool good = err->code == ERR_OK;
-    t->done(t->ctx, err, good ? t->answers : NULL, good ? t->count : 0);
+    t->done(t->ctx, err, good ? t->answers : NULL, good ? t->count : 0, spent);
     task_free(t);
+}
+
+static struct line *line_of(struct pool *p, const struct task *t)
+{
+    return t->is_filter ? &p->filters : &p->others;
+}
+
+static void line_add(struct line *l, struct task *t, bool first)
+{
+    list_append(first ? l->tasks.next : &l->tasks, &t->node);
+    l->count++;
+    l->bytes += t->frame.len;
+}
+
+static struct task *line_take(struct line *l)
+{
+    struct task *t = LIST_OF(l->tasks.next, struct task, node);
+    list_unlink(&t->node);
+    l->count--;
+    l->bytes -= t->frame.len;
+    return t;
 }
 
 /* --- the life of a process --- */
@@ -139,7 +173,8 @@ static void end(struct helper *h, enum end_cause cause)
  * which a turn of the backend follows. */
 static void on_clock(uv_timer_t *t)
 {
-    end(t->data, END_TIME);
+    struct helper *h = t->data;
+    end(h, h->over_budget ? END_BUDGET : END_TIME);
 }
 
 static void set_clock(struct helper *h, span limit)
@@ -148,12 +183,35 @@ static void set_clock(struct helper *h, span limit)
     uv_timer_start(&h->clock, on_clock, (uint64_t)limit.ms, 0);
 }
 
+/* Of the task; begun when its process has begun to read it. */
+static span spent_by(const struct helper *h)
+{
+    return (span){h->began ? (int64_t)((uv_hrtime() - h->began) / 1000000) : 0};
+}
+
+/* For the next answer. */
+static void set_task_clock(struct helper *h)
+{
+    span limit = h->pool->settings.time_limit, all = h->task->left;
+    if (!h->began)
+        h->began = uv_hrtime();
+    int64_t left = all.ms - spent_by(h).ms;
+    h->over_budget = all.ms > 0 && left < limit.ms;
+    if (h->over_budget)
+        limit.ms = left > 0 ? left : 0;
+    set_clock(h, limit);
+}
+
 static struct err error_of(const struct helper *h)
 {
     const struct pool_settings *s = &h->pool->settings;
     if (h->cause == END_TIME)
         return err_make(ERR_UNPROCESSABLE, "the expression ran longer than %lld ms and was stopped",
                         (long long)s->time_limit.ms);
+    if (h->cause == END_BUDGET)
+        return err_make(
+            ERR_UNPROCESSABLE,
+            "the expressions of this request ran too long, all in all, and were stopped");
     if (h->cause == END_SIZE)
         return err_make(ERR_UNPROCESSABLE, "the expression makes more than %zu bytes",
                         s->answer_max);
@@ -174,18 +232,19 @@ static void after_end(struct helper *h)
     struct task *t = h->task;
     bool again = t && h->exit_code == FRAME_EXIT_MEMORY && h->served > 0 && !t->again;
     struct err err = error_of(h);
+    span spent = spent_by(h);
     h->mood = HELPER_NONE;
     h->task = NULL;
+    h->began = 0;
+    h->over_budget = false;
     h->said.len = 0;
     if (again) {
         /* What earlier expressions left behind may have been the trouble. */
         t->again = true;
         t->count = 0;
-        list_append(p->queue.next, &t->node);
-        p->queued++;
-        p->queued_bytes += t->frame.len;
+        line_add(line_of(p, t), t, true);
     } else if (t) {
-        finish(t, &err);
+        finish(t, &err, spent);
     }
     pump(p);
 }
@@ -194,7 +253,7 @@ static void pool_handle_closed(struct pool *p)
 {
     if (--p->open_handles > 0)
         return;
-    for (int i = 0; i < p->settings.processes; i++)
+    for (int i = 0; i < p->count; i++)
         buf_fini(&p->helpers[i].said);
     free(p);
 }
@@ -236,12 +295,15 @@ static void complete(struct helper *h, const struct err *err)
 {
     struct task *t = h->task;
     struct buf said = h->said;
+    span spent = spent_by(h);
     h->said = (struct buf){0};
     h->task = NULL;
+    h->began = 0;
+    h->over_budget = false;
     h->mood = HELPER_IDLE;
     h->served++;
     uv_timer_stop(&h->clock);
-    finish(t, err);
+    finish(t, err, spent);
     buf_fini(&said);
     pump(h->pool);
 }
@@ -260,7 +322,7 @@ static bool understand(struct helper *h, enum frame_kind kind, struct str body)
     if (kind == FRAME_READY) {
         h->mood = h->task ? HELPER_BUSY : HELPER_IDLE;
         if (h->task)
-            set_clock(h, h->pool->settings.time_limit);
+            set_task_clock(h);
         else
             uv_timer_stop(&h->clock);
         return false;
@@ -352,7 +414,7 @@ static void on_read(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
     }
     h->said.len += (size_t)n;
     if (h->mood == HELPER_BUSY)
-        set_clock(h, h->pool->settings.time_limit);
+        set_task_clock(h);
     listen_to(h);
 }
 
@@ -423,45 +485,61 @@ static void give(struct helper *h)
         free(w);
 }
 
-static struct helper *with_mood(struct pool *p, enum mood mood)
+/* Of the first `most`. */
+static struct helper *with_mood(struct pool *p, int most, enum mood mood)
 {
-    for (int i = 0; i < p->settings.processes; i++)
+    for (int i = 0; i < most; i++)
         if (p->helpers[i].mood == mood)
             return &p->helpers[i];
     return NULL;
 }
 
-/* The one that has compiled the expression most likely, if it has nothing to do. */
+/* The one that has compiled the expression most likely, if it has nothing to do. The last one is
+ * never given a filter: batched enqueues shall not wait for those. */
 static struct helper *choose(struct pool *p, const struct task *t)
 {
-    struct helper *h = &p->helpers[t->affinity % (uint64_t)p->settings.processes];
+    int most = p->settings.processes;
+    struct helper *h = &p->helpers[t->affinity % (uint64_t)most];
     if (h->mood == HELPER_IDLE || h->mood == HELPER_NONE)
         return h;
-    h = with_mood(p, HELPER_IDLE);
-    return h ? h : with_mood(p, HELPER_NONE);
+    h = with_mood(p, most, HELPER_IDLE);
+    if (!h)
+        h = with_mood(p, most, HELPER_NONE);
+    if (h || t->is_filter)
+        return h;
+    h = with_mood(p, p->count, HELPER_IDLE);
+    return h ? h : with_mood(p, p->count, HELPER_NONE);
+}
+
+static void begin(struct helper *h, struct task *t)
+{
+    h->task = t;
+    if (h->mood == HELPER_NONE) {
+        /* If it cannot start, its handles close and the task is answered then. */
+        struct err err = start(h);
+        if (err.code != ERR_OK)
+            return;
+    } else {
+        h->mood = HELPER_BUSY;
+        set_task_clock(h);
+    }
+    give(h);
+}
+
+static bool pump_line(struct pool *p, struct line *l)
+{
+    if (list_is_empty(&l->tasks))
+        return false;
+    struct helper *h = choose(p, LIST_OF(l->tasks.next, struct task, node));
+    if (!h)
+        return false;
+    begin(h, line_take(l));
+    return true;
 }
 
 static void pump(struct pool *p)
 {
-    while (!p->closing && !list_is_empty(&p->queue)) {
-        struct task *t = LIST_OF(p->queue.next, struct task, node);
-        struct helper *h = choose(p, t);
-        if (!h)
-            return;
-        list_unlink(&t->node);
-        p->queued--;
-        p->queued_bytes -= t->frame.len;
-        h->task = t;
-        if (h->mood == HELPER_NONE) {
-            /* If it cannot start, its handles close and the task is answered then. */
-            struct err err = start(h);
-            if (err.code != ERR_OK)
-                continue;
-        } else {
-            h->mood = HELPER_BUSY;
-            set_clock(h, p->settings.time_limit);
-        }
-        give(h);
+    while (!p->closing && (pump_line(p, &p->others) || pump_line(p, &p->filters))) {
     }
 }
 
@@ -471,15 +549,14 @@ static struct err submit(struct evaluator *e, const struct eval_request *r)
 {
     struct pool *p = (struct pool *)e;
     struct task *t = task_new(r);
-    bool full = p->queued >= p->settings.queue_max ||
-                (p->queued > 0 && p->queued_bytes + t->frame.len > p->settings.queue_bytes);
+    struct line *l = line_of(p, t);
+    bool full = l->count >= p->settings.queue_max ||
+                (l->count > 0 && l->bytes + t->frame.len > p->settings.queue_bytes);
     if (full) {
         task_free(t);
-        return err_make(ERR_BUSY, "%zu jq expressions wait already", p->queued);
+        return err_make(ERR_BUSY, "%zu jq expressions wait already", l->count);
     }
-    list_append(&p->queue, &t->node);
-    p->queued++;
-    p->queued_bytes += t->frame.len;
+    line_add(l, t, false);
     pump(p);
     return err_none();
 }
@@ -487,13 +564,15 @@ static struct err submit(struct evaluator *e, const struct eval_request *r)
 struct pool *pool_new(uv_loop_t *loop, const struct pool_settings *settings)
 {
     must(settings->processes > 0 && settings->processes <= PROCESSES_MAX);
-    size_t helpers = (size_t)settings->processes * sizeof(struct helper);
-    struct pool *p = alloc_zero(sizeof *p + helpers);
+    int count = settings->processes + 1;
+    struct pool *p = alloc_zero(sizeof *p + (size_t)count * sizeof(struct helper));
+    p->count = count;
     p->evaluator.submit = submit;
     p->loop = loop;
     p->settings = *settings;
-    list_init(&p->queue);
-    for (int i = 0; i < settings->processes; i++) {
+    list_init(&p->filters.tasks);
+    list_init(&p->others.tasks);
+    for (int i = 0; i < count; i++) {
         struct helper *h = &p->helpers[i];
         h->pool = p;
         h->clock.data = h;
@@ -514,12 +593,11 @@ static void close_handle(struct helper *h, uv_handle_t *handle)
 void pool_close(struct pool *p)
 {
     p->closing = true;
-    while (!list_is_empty(&p->queue)) {
-        struct task *t = LIST_OF(p->queue.next, struct task, node);
-        list_unlink(&t->node);
-        task_free(t);
-    }
-    for (int i = 0; i < p->settings.processes; i++) {
+    while (!list_is_empty(&p->filters.tasks))
+        task_free(line_take(&p->filters));
+    while (!list_is_empty(&p->others.tasks))
+        task_free(line_take(&p->others));
+    for (int i = 0; i < p->count; i++) {
         struct helper *h = &p->helpers[i];
         if (h->task)
             task_free(h->task);
@@ -543,7 +621,7 @@ struct evaluator *pool_evaluator(struct pool *p)
 int pool_pids(const struct pool *p, int *pids, int most)
 {
     int n = 0;
-    for (int i = 0; i < p->settings.processes && n < most; i++)
+    for (int i = 0; i < p->count && n < most; i++)
         if (p->helpers[i].mood != HELPER_NONE && p->helpers[i].mood != HELPER_ENDING)
             pids[n++] = p->helpers[i].process.pid;
     return n;

@@ -2,10 +2,11 @@
 #ifndef JQ_POOL_H
 #define JQ_POOL_H
 
-/* A few processes that run jq expressions (jq/helper.h), and the queue before them.
- * Each is started when it is first needed and again after it has ended, for whatever
- * reason: one that takes too long is ended by SIGKILL, and its request is answered with an error.
- * Runs on the loop thread; nothing of an expression ever does. */
+/* A few processes that run jq expressions (jq/helper.h), and the queues before them: one of
+ * filters, which never have all of the processes, and one of all else, which comes first. Each is
+ * started when it is first needed and again after it has ended, for whatever reason: one that takes
+ * too long is ended by SIGKILL, and its request is answered with an error. Runs on the loop thread;
+ * nothing of an expression ever does. */
 
 #include <uv.h>
 
@@ -15,11 +16,11 @@
 struct pool;
 
 struct pool_settings {
-    const char *program; /* NULL: this binary */
-    int processes;
+    const char *program;   /* NULL: this binary */
+    int processes;         /* and one more, for others than filters, while these are busy */
     span time_limit;       /* of one run of an expression, and of compiling it */
     uint64_t memory_limit; /* bytes, of each process */
-    size_t queue_max;      /* requests that may wait; further ones are ERR_BUSY */
+    size_t queue_max;      /* requests that may wait in each queue; further ones are ERR_BUSY */
     size_t queue_bytes;    /* and their size */
     size_t answer_max;     /* bytes of what a fold makes */
 };

@@ -270,6 +270,9 @@ static struct backend_settings backend_settings(const struct settings *set)
         .event_retention = set->event_retention,
         .metrics_queues = (uint32_t)set->metrics_queues,
         .event_max_bytes = set->event_max_bytes,
+        .jq_request_limit = {set->jq_request_limit.ms > set->jq_time_limit.ms
+                                 ? set->jq_request_limit.ms
+                                 : set->jq_time_limit.ms},
         .clock_jump_limit = set->clock_jump_limit,
         .min_free_space = set->min_free_space};
 }

@@ -186,9 +186,14 @@ static const struct option_def table[] = {
     {"jq-processes", "COUNT", OPTION_INT, AT(jq_processes), .min = 1, .max = 64,
      ENV("JQ_PROCESSES"), .def = "2",
      .help = "processes that evaluate jq expressions, of batched jobs and of filters; started when "
-             "first needed"},
+             "first needed; while filters keep all of them busy, one more for batched jobs"},
     {"jq-time-limit", "DURATION", OPTION_SPAN, AT(jq_time_limit), ENV("JQ_TIME_LIMIT"), .def = "1s",
      .help = "how long one evaluation may take before it is stopped"},
+    {"jq-request-limit", "DURATION", OPTION_SPAN, AT(jq_request_limit), ENV("JQ_REQUEST_LIMIT"),
+     .def = "10s",
+     .help = "how long they may run for one request, all in all, without the time that they wait; "
+             "at least --jq-time-limit",
+     .live = true},
     {"jq-memory-limit", "SIZE", OPTION_SIZE, AT(jq_memory_limit), ENV("JQ_MEMORY_LIMIT"),
      .def = "256MiB", .help = "memory that each of these processes may use"},
     {"default-commit-mode", "MODE", OPTION_CHOICE, AT(default_commit_mode),
@@ -280,6 +285,7 @@ static struct err check_times(const struct settings *s)
         {"--body-timeout", s->body_timeout},
         {"--idle-timeout", s->idle_timeout},
         {"--jq-time-limit", s->jq_time_limit},
+        {"--jq-request-limit", s->jq_request_limit},
     };
     for (size_t i = 0; i < sizeof times / sizeof *times; i++)
         if (times[i].value.ms == 0)

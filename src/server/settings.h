@@ -76,7 +76,7 @@ struct settings {
     const char *allowed_hosts; /* "a.example,*.b.example", beside the server's own */
     uint64_t cache_size;
     int64_t jq_processes;
-    span jq_time_limit;
+    span jq_time_limit, jq_request_limit;
     uint64_t jq_memory_limit;
     /* Understood, for those who come from Zizq; see server/migrate.h. */
     int default_commit_mode;

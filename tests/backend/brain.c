@@ -76,7 +76,7 @@ static void answer(struct brain *brain, size_t place)
                                                 : strstr(r->inputs[i].at, r->exprs[0].at) != NULL;
     if (r->kind == EVAL_FOLD && answers[0].truth)
         answers[0].payload = join(r, text);
-    r->done(r->ctx, &err, answers, err.code == ERR_OK ? count : 0);
+    r->done(r->ctx, &err, answers, err.code == ERR_OK ? count : 0, brain->takes);
     test_free(q);
 }
 

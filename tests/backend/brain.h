@@ -27,6 +27,7 @@ struct brain {
     size_t count;      /* that wait */
     size_t asked;      /* ever */
     bool busy;         /* refuse */
+    span takes;        /* that every answer says it took */
     enum err_code ill; /* answer everything with this error, if not ERR_OK */
 };
 

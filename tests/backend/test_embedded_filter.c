@@ -242,6 +242,61 @@ static void a_busy_evaluator_is_an_error(void **state)
     assert_code(ask(*state, about(CMD_COUNT, "1")).err, ERR_BUSY);
 }
 
+/* Other requests have their turn between two questions. */
+static void a_slow_expression_is_asked_of_one_payload_at_a_time(void **state)
+{
+    struct yard *y = *state;
+    struct id ids[8];
+    add_many(y, 8, ids);
+    brain.takes = (span){1000};
+    struct answer a = {0};
+    yard_send(y, about(CMD_COUNT, "odd"), &a);
+    size_t most = 0;
+    for (yard_settle(y); brain.count; yard_settle(y)) {
+        size_t count = brain.questions[0]->request.count;
+        if (brain.asked > 2) /* it is known to be slow */
+            most = count > most ? count : most;
+        brain_answer(&brain);
+    }
+    assert_ok(a.err);
+    assert_int_equal(a.count, 3);
+    assert_int_equal(most, 1);
+}
+
+static void a_fast_expression_is_asked_of_many_at_a_time(void **state)
+{
+    struct yard *y = *state;
+    struct id ids[200];
+    add_many(y, 200, ids);
+    struct answer a = {0};
+    yard_send(y, about(CMD_COUNT, "odd"), &a);
+    size_t most = 0;
+    for (yard_settle(y); brain.count; yard_settle(y)) {
+        size_t count = brain.questions[0]->request.count;
+        most = count > most ? count : most;
+        brain_answer(&brain);
+    }
+    assert_int_equal(a.count, 67);
+    assert_int_equal(most, 64);
+}
+
+static void a_request_has_a_limit_of_time_for_all_its_payloads(void **state)
+{
+    struct yard *y = *state;
+    struct id ids[8];
+    y->settings.jq_request_limit = (span){2500};
+    yard_restart(y);
+    add_many(y, 8, ids);
+    brain.takes = (span){1000};
+    struct answer a = ask(y, about(CMD_COUNT, "odd"));
+    assert_code(a.err, ERR_UNPROCESSABLE);
+    assert_non_null(strstr(a.err.msg, "all in all"));
+    brain.takes = (span){10};
+    a = ask(y, about(CMD_COUNT, "odd"));
+    assert_ok(a.err);
+    assert_int_equal(a.count, 3);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -258,6 +313,9 @@ int main(void)
         FILTER_TEST(other_scans_and_commands_go_on_meanwhile),
         FILTER_TEST(a_failed_commit_answers_scans_that_wait_for_the_evaluator),
         FILTER_TEST(a_busy_evaluator_is_an_error),
+        FILTER_TEST(a_slow_expression_is_asked_of_one_payload_at_a_time),
+        FILTER_TEST(a_fast_expression_is_asked_of_many_at_a_time),
+        FILTER_TEST(a_request_has_a_limit_of_time_for_all_its_payloads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

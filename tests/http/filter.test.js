@@ -164,3 +164,41 @@ describe('a filter that goes too far', () => {
         assert.equal((await server.get(`/jobs/count?queue=${queue}`)).json.count, 1);
     });
 });
+
+describe('slow filters', () => {
+    const server = useServer({ args: ['--jq-processes', '1', '--jq-time-limit', '60s'] });
+
+    it('do_not_keep_a_batched_enqueue_waiting', async () => {
+        const queue = queueName();
+        await fill(server, queue, [1, 2, 3]);
+        let ended = 0;
+        const note = () => { ended++; };
+        // They run until the server is stopped.
+        for (let i = 0; i < 6; i++)
+            server.get(filtered('/jobs', queue, 'def f: f; f')).then(note, note);
+        const job = {
+            queue: queueName(), type: 't', payload: [1],
+            batch: { key: 'k', when: 'true', fold: '$existing + $new' },
+        };
+        assert.equal((await server.post('/jobs', job)).status, 201);
+        const res = await server.post('/jobs', { ...job, payload: [2] });
+        assert.equal(res.status, 200, res.text);
+        assert.deepEqual((await server.job(res.json.id)).payload, [1, 2]);
+        assert.equal(ended, 0);
+        await server.signal('SIGKILL');
+    });
+});
+
+describe('a filter that takes long in all', () => {
+    const server = useServer({
+        args: ['--jq-time-limit', '1s', '--jq-request-limit', '1s'],
+    });
+
+    it('is_stopped_at_the_limit_of_a_request', async () => {
+        const queue = queueName();
+        await fill(server, queue, numbers(2000));
+        const res = await server.get(filtered('/jobs/count', queue,
+            '[limit(50000; repeat(1))] | length == 0'));
+        assertError(res, 422, 'unprocessable', /all in all/);
+    });
+});

@@ -29,14 +29,16 @@ struct result {
     bool done;
     struct err err;
     size_t count;
+    span spent;
     bool truths[200];
     char payload[200];
 };
 
 static void on_done(void *ctx, const struct err *err, const struct eval_answer *answers,
-                    size_t count)
+                    size_t count, span spent)
 {
     struct result *r = ctx;
+    r->spent = spent;
     assert_false(r->done);
     r->done = true;
     r->err = *err;
@@ -459,6 +461,63 @@ static void many_expressions_stay_within_the_limit_of_memory(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
+#define ENDLESS "def f: f; f"
+
+static struct err ask_within(struct fixture *f, span left, const struct str *inputs, size_t count,
+                             struct result *r)
+{
+    *r = (struct result){0};
+    struct eval_request req = {.kind = EVAL_FILTER,
+                               .left = left,
+                               .exprs = {STR("[limit(20000; repeat(1))] | length > 0")},
+                               .inputs = inputs,
+                               .count = count,
+                               .done = on_done,
+                               .ctx = r};
+    return evaluator_submit(pool_evaluator(f->pool), &req);
+}
+
+static void slow_filters_leave_a_process_and_room_in_the_queue_to_folds(void **state)
+{
+    (void)state;
+    for (int processes = 1; processes <= 2; processes++) {
+        struct fixture f;
+        struct pool_settings s = settings();
+        s.processes = processes;
+        s.queue_max = 3;
+        open_with(&f, s);
+        struct result slow[5], more;
+        struct str input = STR("1");
+        for (int i = 0; i < processes + 3; i++)
+            assert_int_equal(ask(&f, EVAL_FILTER, ENDLESS, "", &input, 1, &slow[i]).code, ERR_OK);
+        assert_int_equal(ask(&f, EVAL_FILTER, ".", "", &input, 1, &more).code, ERR_BUSY);
+        struct result r = fold(&f, "true", "$existing + $new", "[1]", "[2]");
+        assert_int_equal(r.err.code, ERR_OK);
+        assert_string_equal(r.payload, "[1,2]");
+        for (int i = 0; i < processes + 3; i++)
+            assert_false(slow[i].done);
+        close_fixture(&f);
+    }
+}
+
+/* Each payload stays far below its own limit. */
+static void what_is_left_for_the_request_is_a_limit_for_all_payloads(void **state)
+{
+    struct fixture *f = *state;
+    static struct str inputs[2000];
+    for (size_t i = 0; i < 2000; i++)
+        inputs[i] = STR("1");
+    struct result r;
+    assert_int_equal(ask_within(f, (span){100}, inputs, 2000, &r).code, ERR_OK);
+    wait_for(f, &r);
+    assert_refused(&r, "all in all");
+    assert_true(r.spent.ms >= 100);
+    assert_int_equal(ask_within(f, (span){0}, inputs, 20, &r).code, ERR_OK);
+    wait_for(f, &r);
+    assert_int_equal(r.err.code, ERR_OK);
+    assert_int_equal(r.count, 20);
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "jq-helper") == 0)
@@ -484,6 +543,8 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_pool_closes_in_the_middle_of_work),
         cmocka_unit_test(an_expression_is_compiled_once),
         cmocka_unit_test(many_expressions_stay_within_the_limit_of_memory),
+        TEST(slow_filters_leave_a_process_and_room_in_the_queue_to_folds),
+        TEST(what_is_left_for_the_request_is_a_limit_for_all_payloads),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

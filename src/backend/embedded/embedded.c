@@ -366,6 +366,7 @@ static void configure(struct backend *backend, const struct backend_settings *se
     b->settings.engine = settings->engine;
     b->settings.min_free_space = settings->min_free_space;
     b->settings.clock_jump_limit = settings->clock_jump_limit;
+    b->settings.jq_request_limit = settings->jq_request_limit;
     b->settings.event_retention = settings->event_retention;
     b->settings.event_max_bytes = settings->event_max_bytes;
     engine_configure(b->engine, &settings->engine);

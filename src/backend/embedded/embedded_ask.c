@@ -14,20 +14,27 @@ struct ask {
 };
 
 static void on_answer(void *ctx, const struct err *err, const struct eval_answer *answers,
-                      size_t count)
+                      size_t count, span spent)
 {
     struct ask *ask = ctx;
     list_unlink(&ask->node);
     if (ask->owner)
-        ask->done(ask->owner, err, answers, count);
+        ask->done(ask->owner, err, answers, count, spent);
     free(ask);
 }
 
-struct err embedded_ask(struct embedded *b, struct eval_request *r, void *owner, answer_fn done,
-                        struct ask **out)
+struct err embedded_ask(struct embedded *b, struct eval_request *r, span spent, void *owner,
+                        answer_fn done, struct ask **out)
 {
+    span limit = b->settings.jq_request_limit;
     if (!b->env.evaluator)
         return err_make(ERR_NOT_SUPPORTED, "this server cannot evaluate jq expressions");
+    if (limit.ms > 0 && spent.ms >= limit.ms)
+        return err_make(ERR_UNPROCESSABLE,
+                        "the expressions of this request ran for %lld ms, all in all; at most "
+                        "%lld ms are allowed (--jq-request-limit)",
+                        (long long)spent.ms, (long long)limit.ms);
+    r->left.ms = limit.ms > 0 ? limit.ms - spent.ms : 0;
     struct ask *ask = ALLOC(struct ask);
     ask->owner = owner;
     ask->done = done;

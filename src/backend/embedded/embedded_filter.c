@@ -10,7 +10,10 @@
 #include "base/alloc.h"
 #include "base/must.h"
 
+/* Slow expressions judge fewer payloads at a time, so that all requests have their turn. */
 #define CHUNK_JOBS  64
+#define CHUNK_FIRST 4
+#define CHUNK_MS    100 /* what it is to take */
 #define CHUNK_BYTES (1 << 20)
 
 struct chunk {
@@ -19,6 +22,7 @@ struct chunk {
     struct id ids[CHUNK_JOBS];
     struct str payloads[CHUNK_JOBS];
     bool truths[CHUNK_JOBS];
+    size_t most; /* to be judged at a time */
     size_t count, bytes;
     size_t judged;          /* of them; the rest is to be collected again */
     struct id_place before; /* where the scan stood when the first was collected */
@@ -30,6 +34,7 @@ struct chunk *embedded_chunk_new(struct embedded *b)
 {
     struct chunk *c = ALLOC(struct chunk);
     c->b = b;
+    c->most = CHUNK_FIRST;
     return c;
 }
 
@@ -44,7 +49,7 @@ void embedded_chunk_free(struct chunk *c)
 
 bool embedded_chunk_is_full(const struct chunk *c)
 {
-    return c->count == CHUNK_JOBS || c->bytes >= CHUNK_BYTES;
+    return c->count >= c->most || c->bytes >= CHUNK_BYTES;
 }
 
 struct arena *embedded_chunk_arena(struct chunk *c)
@@ -63,9 +68,17 @@ void embedded_chunk_add(struct scan *scan, const struct job *job)
     c->bytes += job->payload.len;
 }
 
+/* At most four times as many as the last time, for the next payloads may take longer. */
+static void adapt(struct chunk *c, span spent)
+{
+    size_t fit = spent.ms > 0 ? c->count * CHUNK_MS / (size_t)spent.ms : CHUNK_JOBS;
+    size_t most = c->most * 4 < CHUNK_JOBS ? c->most * 4 : CHUNK_JOBS;
+    c->most = fit < 1 ? 1 : fit < most ? fit : most;
+}
+
 /* The scan goes on in the next turn, with the answer or to its end. */
 static void on_judged(void *owner, const struct err *err, const struct eval_answer *answers,
-                      size_t count)
+                      size_t count, span spent)
 {
     struct scan *scan = owner;
     struct chunk *c = scan->chunk;
@@ -73,6 +86,7 @@ static void on_judged(void *owner, const struct err *err, const struct eval_answ
     list_unlink(&scan->node);
     list_append(&c->b->scans, &scan->node);
     scan->failed = *err;
+    scan->spent.ms += spent.ms;
     if (err->code != ERR_OK) {
         /* What does not even compile is a mistake in the request. */
         if (!c->compiled && err->code == ERR_UNPROCESSABLE)
@@ -84,6 +98,8 @@ static void on_judged(void *owner, const struct err *err, const struct eval_answ
     for (size_t i = 0; i < count; i++)
         c->truths[i] = answers[i].truth;
     c->judged = count;
+    if (count)
+        adapt(c, spent);
 }
 
 bool embedded_chunk_is_due(const struct scan *scan)
@@ -105,7 +121,7 @@ struct err embedded_chunk_ask(struct embedded *b, struct scan *scan)
                              .exprs = {scan->list.filter.expression},
                              .inputs = c->payloads,
                              .count = c->count};
-    TRY(embedded_ask(b, &r, scan, on_judged, &c->ask));
+    TRY(embedded_ask(b, &r, scan->spent, scan, on_judged, &c->ask));
     list_unlink(&scan->node);
     list_append(&b->asking, &scan->node);
     return err_none();

@@ -62,6 +62,7 @@ struct fold {
     bool *folded;
     size_t at, checked; /* the spec that is being planned; those before are known to be good */
     unsigned plans;
+    span spent; /* how long its expressions ran */
     struct ask *ask;
     reply_fn done;
     void *ctx;
@@ -170,9 +171,10 @@ static void go_on(struct fold *f);
 static void finish(struct fold *f, struct err err);
 
 static void on_checked(void *owner, const struct err *err, const struct eval_answer *answers,
-                       size_t count)
+                       size_t count, span spent)
 {
     struct fold *f = owner;
+    f->spent.ms += spent.ms;
     (void)answers;
     (void)count;
     f->ask = NULL;
@@ -192,7 +194,7 @@ static struct err check(struct fold *f)
                              .exprs = {spec->batch.when, spec->batch.fold},
                              .inputs = &spec->payload,
                              .count = 1};
-    return embedded_ask(f->b, &r, f, on_checked, &f->ask);
+    return embedded_ask(f->b, &r, f->spent, f, on_checked, &f->ask);
 }
 
 /* What came out has to be a payload that could have been enqueued. */
@@ -212,9 +214,10 @@ static struct err take_payload(struct target *t, struct str payload)
 }
 
 static void on_folded(void *owner, const struct err *failed, const struct eval_answer *answers,
-                      size_t count)
+                      size_t count, span spent)
 {
     struct fold *f = owner;
+    f->spent.ms += spent.ms;
     struct slot *slot = f->slots[f->at];
     struct err err = *failed;
     f->ask = NULL;
@@ -242,7 +245,7 @@ static struct err ask_to_fold(struct fold *f, const struct target *t)
     struct str inputs[2] = {buf_view(&t->payload), f->specs[f->at].payload};
     struct eval_request r = {
         .kind = EVAL_FOLD, .exprs = {t->when, t->fold}, .inputs = inputs, .count = 2};
-    return embedded_ask(f->b, &r, f, on_folded, &f->ask);
+    return embedded_ask(f->b, &r, f->spent, f, on_folded, &f->ask);
 }
 
 /* --- applying --- */

@@ -54,6 +54,7 @@ struct scan {
     instant started;
     struct chunk *chunk; /* iff the filter has an expression */
     struct err failed;   /* what the evaluator said last */
+    span spent;          /* how long its expressions ran */
     struct job *jobs;
     size_t kept;  /* in jobs */
     size_t bytes; /* of their payloads */
@@ -304,11 +305,13 @@ struct err embedded_load_run(struct embedded *b, struct id id, uint32_t index, s
 /* embedded_ask.c */
 struct ask;
 typedef void (*answer_fn)(void *owner, const struct err *err, const struct eval_answer *answers,
-                          size_t count);
+                          size_t count, span spent);
 /* Asks the evaluator; fills in done and ctx of r. *out is valid until done is called.
  * ERR_NOT_SUPPORTED if there is none, ERR_BUSY, ERR_INTERNAL: then done is not called. */
-struct err embedded_ask(struct embedded *b, struct eval_request *r, void *owner, answer_fn done,
-                        struct ask **out);
+/* Of what may run for one request, `spent` has run; without any of it left the answer is an error.
+ */
+struct err embedded_ask(struct embedded *b, struct eval_request *r, span spent, void *owner,
+                        answer_fn done, struct ask **out);
 /* The owner goes: done is not called. NULL is fine. */
 void embedded_ask_cancel(struct ask *ask);
 /* Forgets all; the evaluator must not answer any more. */
