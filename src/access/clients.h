@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ACCESS_CLIENTS_H
+#define ACCESS_CLIENTS_H
+
+/* Who may use the server: clients from a file,
+ *
+ *     [{"clientId": "ci/worker", "accessToken": "…", "scopes": ["queue:*"],
+ *       "expires": "2027-01-01T00:00:00Z"}]
+ *
+ * A client without "expires", or with null, does not expire. Reading is strict: an unknown or
+ * repeated member, a second client of the same id, or anything behind the list is an error.
+ * No error ever quotes an access token. */
+
+#include <stddef.h>
+
+#include "access/scopes.h"
+#include "base/err.h"
+#include "base/str.h"
+#include "base/units.h"
+
+#define CLIENTS_FILE_MAX ((size_t)16 << 20) /* bytes */
+#define CLIENTS_MAX      100000
+#define CLIENT_ID_MAX    1024
+#define CLIENT_TOKEN_MIN 22 /* as in Taskcluster: 22 to 66 of A–Z a–z 0–9 _ - */
+#define CLIENT_TOKEN_MAX 66
+
+/* Everything lives as long as the set. */
+struct access_client {
+    struct str id;    /* of A–Z a–z 0–9 ! @ / : . + | _ - */
+    struct str token; /* secret */
+    struct scope_set scopes;
+    instant expires; /* INSTANT_NONE: never */
+};
+
+struct clients;
+
+/* Reads a text; `name` is what messages call it, with line and column: "clients.json: line 3,
+ * column 20: [1].scopes[0]: …". */
+NODISCARD struct err clients_read(struct str text, const char *name, struct clients **out);
+/* Reads a file. *clients (NULL: none yet) is replaced if all is well, and stays as it is otherwise.
+ * ERR_IO if the file cannot be read. */
+NODISCARD struct err clients_load(const char *path, struct clients **clients);
+void clients_free(struct clients *c);
+
+size_t clients_count(const struct clients *c);
+/* NULL if there is none, also for a set that is NULL. Expired clients are found, too. */
+const struct access_client *clients_find(const struct clients *c, struct str id);
+
+/* Whether it is the id of a client by its characters and length. */
+bool client_id_valid(struct str id);
+
+#endif

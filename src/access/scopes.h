@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ACCESS_SCOPES_H
+#define ACCESS_SCOPES_H
+
+/* Scopes as Taskcluster has them: a scope is a text of printable ASCII characters that permits one
+ * thing, or, if it ends in '*', all things that begin with what is before the star. There is no
+ * other pattern.
+ *
+ * A scope a satisfies b if they are equal, or if a is P* and b begins with P. That is transitive,
+ * which is why a set needs to keep only those of its scopes that no other of them satisfies. */
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/arena.h"
+#include "base/err.h"
+#include "base/str.h"
+
+#define SCOPE_LENGTH_MAX 2048 /* bytes: the name of an artifact, which has up to 1024, fits */
+#define SCOPES_MAX       4096 /* in a set */
+
+/* Normalised: sorted, and none satisfies another. All zero is the empty set. */
+struct scope_set {
+    const struct str *at;
+    size_t count;
+};
+
+/* ERR_BAD_VALUE, with the offset of the fault, if it has a character that is not printable ASCII,
+ * ends in more than one star (which would permit more when it is handed on than it does itself),
+ * or is too long. The empty scope is one. */
+NODISCARD struct err scope_check(struct str scope);
+bool scope_satisfies(struct str have, struct str want);
+
+/* A set of scopes in any order, also with duplicates. Its array lives in the arena, its texts stay
+ * where they are. ERR_TOO_MANY if there are more than SCOPES_MAX, or the error of scope_check;
+ * *bad, if wanted, is then the index of the scope at fault. */
+NODISCARD struct err scope_set_make(const struct str *scopes, size_t count, struct arena *a,
+                                    struct scope_set *out, size_t *bad);
+/* The same with texts of its own. */
+struct scope_set scope_set_copy(const struct scope_set *s, struct arena *a);
+
+/* Whether one of them satisfies it. O(log n). */
+bool scope_set_satisfies(const struct scope_set *s, struct str want);
+/* Whether each of `want` is satisfied. */
+bool scope_set_covers(const struct scope_set *s, const struct scope_set *want);
+
+#endif
