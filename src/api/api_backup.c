@@ -170,15 +170,12 @@ static struct err start(struct api_backup *b, struct http_exchange *x)
     return err_make(ERR_INTERNAL, "cannot start a thread: %s", strerror(no));
 }
 
-void api_backup(ROUTE_ARGS)
+void api_backup(struct api *a, const struct api_request *r)
 {
-    (void)req;
-    (void)params;
-    struct api *a = ctx;
-    struct err err =
-        a->backup ? start(a->backup, x) : err_make(ERR_NOT_SUPPORTED, "this server has no backups");
+    struct err err = a->backup ? start(a->backup, r->x)
+                               : err_make(ERR_NOT_SUPPORTED, "this server has no backups");
     if (err.code != ERR_OK)
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
 }
 
 /* --- beginning and end --- */

@@ -8,31 +8,30 @@
 
 /* --- one job --- */
 
-void api_remove(ROUTE_ARGS)
+void api_remove(struct api *a, const struct api_request *r)
 {
-    api_submit_for_id(ctx, x, req, params, CMD_REMOVE, api_reply_empty);
+    api_submit_for_id(a, r, CMD_REMOVE, api_reply_empty);
 }
 
-void api_cancel(ROUTE_ARGS)
+void api_cancel(struct api *a, const struct api_request *r)
 {
-    api_submit_for_id(ctx, x, req, params, CMD_CANCEL, api_reply_job);
+    api_submit_for_id(a, r, CMD_CANCEL, api_reply_job);
 }
 
-void api_retry(ROUTE_ARGS)
+void api_retry(struct api *a, const struct api_request *r)
 {
-    api_submit_for_id(ctx, x, req, params, CMD_RERUN, api_reply_job);
+    api_submit_for_id(a, r, CMD_RERUN, api_reply_job);
 }
 
-void api_patch(ROUTE_ARGS)
+void api_patch(struct api *a, const struct api_request *r)
 {
-    struct api *a = ctx;
     struct patch patch;
-    struct command c = {.kind = CMD_PATCH, .done = api_reply_job, .ctx = api_call(a, x, req)};
-    struct err err = api_path_id(params->at[0], &c, &c.patch.id);
+    struct command c = {.kind = CMD_PATCH, .done = api_reply_job, .ctx = api_call(a, r)};
+    struct err err = api_path_id(r->params->at[0], &c, &c.patch.id);
     if (err.code == ERR_OK)
-        err = api_decode_patch(a, req, &patch);
+        err = api_decode_patch(a, r->http, &patch);
     if (err.code != ERR_OK) {
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
         return;
     }
     c.patch.patch = &patch;
@@ -69,11 +68,11 @@ static void on_changed(void *ctx, const struct reply *r)
     api_reply_json(c->call.x, 200, b);
 }
 
-static void submit(struct api *a, struct http_exchange *x, const struct http_request *req,
-                   enum command_kind kind, struct list_params *p, const char *name)
+static void submit(struct api *a, const struct api_request *r, enum command_kind kind,
+                   struct list_params *p, const char *name)
 {
-    struct change_call *call = ARENA_NEW(req->arena, struct change_call);
-    *call = (struct change_call){{a, x}, name, p->list.dry_run};
+    struct change_call *call = ARENA_NEW(r->http->arena, struct change_call);
+    *call = (struct change_call){{a, r->x}, name, p->list.dry_run};
     p->list.limit = SAMPLE;
     struct command c = {.kind = kind, .list = p->list, .done = on_changed, .ctx = call};
     backend_submit(a->backend, &c);
@@ -103,15 +102,14 @@ static struct err read_change_of_many(const struct http_request *req, enum param
     return check_no_body(req);
 }
 
-void api_remove_where(ROUTE_ARGS)
+void api_remove_where(struct api *a, const struct api_request *r)
 {
-    (void)params;
     struct list_params p;
-    struct err err = read_change_of_many(req, PARAMS_CHANGE, &p);
+    struct err err = read_change_of_many(r->http, PARAMS_CHANGE, &p);
     if (err.code == ERR_OK)
-        submit(ctx, x, req, CMD_REMOVE_WHERE, &p, "deleted");
+        submit(a, r, CMD_REMOVE_WHERE, &p, "deleted");
     else
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
     buf_fini(&p.echo);
 }
 
@@ -129,24 +127,22 @@ static struct err read_patch_where(const struct api *a, const struct http_reques
     return api_decode_patch(a, req, patch);
 }
 
-void api_patch_where(ROUTE_ARGS)
+void api_patch_where(struct api *a, const struct api_request *r)
 {
-    (void)params;
     struct list_params p = {0};
     struct patch patch;
-    struct err err = read_patch_where(ctx, req, &p, &patch);
+    struct err err = read_patch_where(a, r->http, &p, &patch);
     if (err.code == ERR_OK)
-        submit(ctx, x, req, CMD_PATCH_WHERE, &p, "patched");
+        submit(a, r, CMD_PATCH_WHERE, &p, "patched");
     else
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
     buf_fini(&p.echo);
 }
 
-void api_retry_where(ROUTE_ARGS)
+void api_retry_where(struct api *a, const struct api_request *r)
 {
-    (void)params;
     struct list_params p;
-    struct err err = read_change_of_many(req, PARAMS_RETRY, &p);
+    struct err err = read_change_of_many(r->http, PARAMS_RETRY, &p);
     unsigned dead = 1u << STATUS_DEAD;
     if (err.code == ERR_OK && p.list.filter.statuses && p.list.filter.statuses != dead)
         err = err_make(ERR_UNPROCESSABLE, "only dead jobs can be retried: status=dead");
@@ -155,9 +151,9 @@ void api_retry_where(ROUTE_ARGS)
     if (!p.list.filter.resolutions && !p.list.filter.id_count)
         p.list.filter.resolutions = ~(1u << RESOLUTION_CANCELED);
     if (err.code == ERR_OK)
-        submit(ctx, x, req, CMD_RERUN_WHERE, &p, "retried");
+        submit(a, r, CMD_RERUN_WHERE, &p, "retried");
     else
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
     buf_fini(&p.echo);
 }
 
@@ -171,18 +167,15 @@ static void on_crons_reset(void *ctx, const struct reply *r)
     backend_submit(call->api->backend, &c);
 }
 
-void api_reset(ROUTE_ARGS)
+void api_reset(struct api *a, const struct api_request *r)
 {
-    (void)params;
-    struct api *a = ctx;
     struct list_params p;
-    struct command c = {
-        .kind = CMD_CRON_REMOVE, .done = on_crons_reset, .ctx = api_call(a, x, req)};
-    struct err err = read_change_of_many(req, PARAMS_RESET, &p);
+    struct command c = {.kind = CMD_CRON_REMOVE, .done = on_crons_reset, .ctx = api_call(a, r)};
+    struct err err = read_change_of_many(r->http, PARAMS_RESET, &p);
     if (err.code != ERR_OK)
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
     else if (p.list.dry_run)
-        submit(a, x, req, CMD_REMOVE_WHERE, &p, "deleted");
+        submit(a, r, CMD_REMOVE_WHERE, &p, "deleted");
     else
         backend_submit(a->backend, &c);
     buf_fini(&p.echo);

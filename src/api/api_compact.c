@@ -66,15 +66,12 @@ static struct err start(struct api_compact *c, struct http_exchange *x)
     return err_none();
 }
 
-void api_compact(ROUTE_ARGS)
+void api_compact(struct api *a, const struct api_request *r)
 {
-    (void)req;
-    (void)params;
-    struct api *a = ctx;
-    struct err err = a->compact ? start(a->compact, x)
+    struct err err = a->compact ? start(a->compact, r->x)
                                 : err_make(ERR_NOT_SUPPORTED, "this server has no tables");
     if (err.code != ERR_OK)
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
 }
 
 /* --- beginning and end --- */

@@ -318,60 +318,59 @@ static struct err read_path(const struct route_params *params, struct str *group
     return err_none();
 }
 
-void api_crons(ROUTE_ARGS)
+void api_crons(struct api *a, const struct api_request *r)
 {
-    (void)params;
     struct command c = {.kind = CMD_CRON_READ, .done = on_names};
-    api_submit(ctx, x, req, &c, api_check_media(req));
+    api_submit(a, r, &c, api_check_media(r->http));
 }
 
-void api_crons_remove(ROUTE_ARGS)
+void api_crons_remove(struct api *a, const struct api_request *r)
 {
-    (void)params;
     struct command c = {.kind = CMD_CRON_REMOVE, .done = on_all_removed};
-    struct err err = api_check_media(req);
+    struct err err = api_check_media(r->http);
     /* Whoever thinks that this filters must not lose everything. */
-    if (err.code == ERR_OK && req->query.len)
+    if (err.code == ERR_OK && r->http->query.len)
         err = err_make(ERR_UNKNOWN_FIELD, "this takes no parameters: it deletes every cron group");
-    api_submit(ctx, x, req, &c, err);
+    api_submit(a, r, &c, err);
 }
 
-void api_cron_read(ROUTE_ARGS)
+void api_cron_read(struct api *a, const struct api_request *r)
 {
-    struct command c = {.kind = CMD_CRON_READ, .done = params->count > 1 ? on_entry : on_group};
-    struct err err = read_path(params, &c.cron.group, &c.cron.entry);
-    api_submit(ctx, x, req, &c, err.code == ERR_OK ? api_check_media(req) : err);
+    struct command c = {.kind = CMD_CRON_READ, .done = r->params->count > 1 ? on_entry : on_group};
+    struct err err = read_path(r->params, &c.cron.group, &c.cron.entry);
+    api_submit(a, r, &c, err.code == ERR_OK ? api_check_media(r->http) : err);
 }
 
-void api_cron_remove(ROUTE_ARGS)
+void api_cron_remove(struct api *a, const struct api_request *r)
 {
     struct command c = {.kind = CMD_CRON_REMOVE, .done = api_reply_empty};
-    struct err err = read_path(params, &c.cron.group, &c.cron.entry);
-    api_submit(ctx, x, req, &c, err.code == ERR_OK ? api_check_media(req) : err);
+    struct err err = read_path(r->params, &c.cron.group, &c.cron.entry);
+    api_submit(a, r, &c, err.code == ERR_OK ? api_check_media(r->http) : err);
 }
 
-void api_cron_patch(ROUTE_ARGS)
+void api_cron_patch(struct api *a, const struct api_request *r)
 {
     static const struct field table[] = {
         {"paused", false, read_switch, offsetof(struct cron_command, to), true},
         {"timezone", false, patch_zone, 0}};
-    struct command c = {.kind = CMD_CRON_SWITCH, .done = params->count > 1 ? on_entry : on_group};
-    size_t members = params->count > 1 ? 1 : COUNT(table); /* an entry is put to be changed */
-    struct err err = read_path(params, &c.cron.group, &c.cron.entry);
+    struct command c = {.kind = CMD_CRON_SWITCH,
+                        .done = r->params->count > 1 ? on_entry : on_group};
+    size_t members = r->params->count > 1 ? 1 : COUNT(table); /* an entry is put to be changed */
+    struct err err = read_path(r->params, &c.cron.group, &c.cron.entry);
     if (err.code == ERR_OK)
-        err = api_decode_body(ctx, req, table, members, false, &c.cron);
+        err = api_decode_body(a, r->http, table, members, false, &c.cron);
     if (err.code == ERR_OK && c.cron.to == CRON_AS_IS && !c.cron.zone_given)
         err =
             err_make(ERR_MISSING_FIELD, "paused%s is required", members > 1 ? " or timezone" : "");
-    api_submit(ctx, x, req, &c, err);
+    api_submit(a, r, &c, err);
 }
 
-void api_cron_put(ROUTE_ARGS)
+void api_cron_put(struct api *a, const struct api_request *r)
 {
     struct command c = {.kind = CMD_CRON_PUT, .done = on_group};
-    struct err err = cron_check_name(params->at[0], "the name of a cron group");
-    c.cron_put.group = params->at[0];
-    api_submit(ctx, x, req, &c, err.code == ERR_OK ? decode_group(ctx, req, &c.cron_put) : err);
+    struct err err = cron_check_name(r->params->at[0], "the name of a cron group");
+    c.cron_put.group = r->params->at[0];
+    api_submit(a, r, &c, err.code == ERR_OK ? decode_group(a, r->http, &c.cron_put) : err);
 }
 
 /* name: from the path, where it goes before that of the body; or empty. */
@@ -383,19 +382,19 @@ static struct err begin_entry(const struct api *a, const struct http_request *re
     return decode_entry(a, req, name, put);
 }
 
-void api_cron_entry_put(ROUTE_ARGS)
+void api_cron_entry_put(struct api *a, const struct api_request *r)
 {
     struct command c = {.kind = CMD_CRON_PUT, .done = on_entry};
     struct str group, name;
-    struct err err = read_path(params, &group, &name);
+    struct err err = read_path(r->params, &group, &name);
     if (err.code == ERR_OK)
-        err = begin_entry(ctx, req, group, name, &c.cron_put);
-    api_submit(ctx, x, req, &c, err);
+        err = begin_entry(a, r->http, group, name, &c.cron_put);
+    api_submit(a, r, &c, err);
 }
 
 /* Whoever adds must hear of an entry that is there already instead of replacing it. */
-void api_cron_entry_add(ROUTE_ARGS)
+void api_cron_entry_add(struct api *a, const struct api_request *r)
 {
     struct command c = {.kind = CMD_CRON_PUT, .done = on_entry_added, .cron_put.fresh = true};
-    api_submit(ctx, x, req, &c, begin_entry(ctx, req, params->at[0], (struct str){0}, &c.cron_put));
+    api_submit(a, r, &c, begin_entry(a, r->http, r->params->at[0], (struct str){0}, &c.cron_put));
 }

@@ -7,13 +7,13 @@
 #include "api/api_internal.h"
 #include "core/depend.h"
 
-static void submit(struct api *a, struct http_exchange *x, const struct http_request *req,
-                   const struct enqueue *specs, size_t count, reply_fn done)
+static void submit(struct api *a, const struct api_request *r, const struct enqueue *specs,
+                   size_t count, reply_fn done)
 {
     struct command c = {.kind = CMD_ENQUEUE,
                         .enqueue = {.specs = specs, .count = count},
                         .done = done,
-                        .ctx = api_call(a, x, req)};
+                        .ctx = api_call(a, r)};
     backend_submit(a->backend, &c);
 }
 
@@ -36,15 +36,14 @@ static struct err decode_one(struct api *a, const struct http_request *req, stru
     return json_close(&c);
 }
 
-void api_enqueue(ROUTE_ARGS)
+void api_enqueue(struct api *a, const struct api_request *r)
 {
-    (void)params;
     struct enqueue spec;
-    struct err err = decode_one(ctx, req, &spec);
+    struct err err = decode_one(a, r->http, &spec);
     if (err.code != ERR_OK)
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
     else
-        submit(ctx, x, req, &spec, 1, on_enqueued);
+        submit(a, r, &spec, 1, on_enqueued);
 }
 
 /* --- many --- */
@@ -139,13 +138,12 @@ static void on_enqueued_many(void *ctx, const struct reply *r)
     api_reply_json(c->x, added ? 201 : 200, b);
 }
 
-void api_enqueue_bulk(ROUTE_ARGS)
+void api_enqueue_bulk(struct api *a, const struct api_request *r)
 {
-    (void)params;
     struct specs specs = {0};
-    struct err err = decode_many(ctx, req, &specs);
+    struct err err = decode_many(a, r->http, &specs);
     if (err.code != ERR_OK)
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
     else
-        submit(ctx, x, req, specs.at, specs.count, on_enqueued_many);
+        submit(a, r, specs.at, specs.count, on_enqueued_many);
 }

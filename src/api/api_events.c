@@ -395,38 +395,35 @@ static struct err read_params(const struct http_request *req, struct consumer *c
     return read_last_id(req, c);
 }
 
-static struct err open_consumer(struct api *a, struct http_exchange *x,
-                                const struct http_request *req, struct consumer *c)
+static struct err open_consumer(struct api *a, const struct api_request *r, struct consumer *c)
 {
-    TRY(api_stream_format(x, req, &c->format));
-    TRY(read_params(req, c));
+    TRY(api_stream_format(r->x, r->http, &c->format));
+    TRY(read_params(r->http, c));
     TRY(backend_events_place(a->backend, &c->since));
     c->told = c->since;
     return err_none();
 }
 
-void api_events(ROUTE_ARGS)
+void api_events(struct api *a, const struct api_request *r)
 {
-    (void)params;
-    struct api *a = ctx;
-    if (req->method == HTTP_HEAD) {
+    if (r->http->method == HTTP_HEAD) {
         struct err err = err_make(ERR_BAD_METHOD, "this path has no such method, only GET");
-        api_reply_error(x, &err, "Allow: GET\r\n");
+        api_reply_error(r->x, &err, "Allow: GET\r\n");
         return;
     }
     struct consumer *c = ALLOC(struct consumer);
-    *c = (struct consumer){.hub = a->events, .x = x, .since = EVENTS_NEWEST, .follow = true};
+    *c = (struct consumer){.hub = a->events, .x = r->x, .since = EVENTS_NEWEST, .follow = true};
     list_init(&c->node);
     list_init(&c->link);
-    struct err err = open_consumer(a, x, req, c);
+    struct err err = open_consumer(a, r, c);
     if (err.code != ERR_OK) {
         free(c);
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
         return;
     }
     list_append(&a->events->consumers, &c->node);
-    http_stream_begin(x, 200, api_stream_type(c->format), on_peer_closed, c);
-    http_stream_on_drain(x, on_drained);
+    http_stream_begin(r->x, 200, api_stream_type(c->format), on_peer_closed, c);
+    http_stream_on_drain(r->x, on_drained);
     if (c->format == FORMAT_SSE)
         write_place(c);
     want(c);

@@ -78,17 +78,16 @@ static void on_explained(void *ctx, const struct reply *r)
     api_reply_json(c->x, 200, b);
 }
 
-void api_explain(ROUTE_ARGS)
+void api_explain(struct api *a, const struct api_request *r)
 {
-    struct api *a = ctx;
     struct command c = {.kind = CMD_EXPLAIN, .done = on_explained};
-    struct err err = api_path_id(params->at[0], &c, &c.id);
+    struct err err = api_path_id(r->params->at[0], &c, &c.id);
     if (err.code == ERR_OK)
-        err = api_check_media(req);
+        err = api_check_media(r->http);
     if (err.code != ERR_OK) {
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
         return;
     }
-    c.ctx = api_call(a, x, req);
+    c.ctx = api_call(a, r);
     backend_submit(a->backend, &c);
 }

@@ -35,77 +35,80 @@ struct call {
     struct http_exchange *x;
 };
 
-#define ROUTE_ARGS                                                                                 \
-    void *ctx, struct http_exchange *x, const struct http_request *req,                            \
-        const struct route_params *params
+/* What its handler is given of a request; valid while the handler runs. */
+struct api_request {
+    struct http_exchange *x;
+    const struct http_request *http;
+    const struct route_params *params; /* of its path */
+};
 
 /* docs/openapi.json; made by tools/embed.py. */
 extern const char api_openapi_text[];
 extern const size_t api_openapi_text_len;
 
 /* One handler per endpoint. */
-void api_enqueue(ROUTE_ARGS);
-void api_enqueue_bulk(ROUTE_ARGS);
-void api_take(ROUTE_ARGS);
-void api_events(ROUTE_ARGS);
-void api_openapi(ROUTE_ARGS);
-void api_claim(ROUTE_ARGS);
-void api_claim_withdraw(ROUTE_ARGS);
-void api_success(ROUTE_ARGS);
-void api_success_bulk(ROUTE_ARGS);
-void api_failure(ROUTE_ARGS);
-void api_terminated(ROUTE_ARGS);
-void api_renew(ROUTE_ARGS);
-void api_progress(ROUTE_ARGS);
-void api_release(ROUTE_ARGS);
-void api_read(ROUTE_ARGS);
-void api_list(ROUTE_ARGS);
-void api_count(ROUTE_ARGS);
-void api_remove(ROUTE_ARGS);
-void api_remove_where(ROUTE_ARGS);
-void api_patch(ROUTE_ARGS);
-void api_patch_where(ROUTE_ARGS);
-void api_cancel(ROUTE_ARGS);
-void api_retry(ROUTE_ARGS);
-void api_retry_where(ROUTE_ARGS);
-void api_reset(ROUTE_ARGS);
-void api_runs(ROUTE_ARGS);
-void api_errors(ROUTE_ARGS);
-void api_explain(ROUTE_ARGS);
-void api_error_of_attempt(ROUTE_ARGS);
-void api_queues(ROUTE_ARGS);
-void api_queue_create(ROUTE_ARGS);
-void api_queue_read(ROUTE_ARGS);
-void api_queue_put(ROUTE_ARGS);
-void api_queue_patch(ROUTE_ARGS);
-void api_queue_remove(ROUTE_ARGS);
-void api_health(ROUTE_ARGS);
-void api_clock_reset(ROUTE_ARGS);
-void api_version(ROUTE_ARGS);
-void api_metrics(ROUTE_ARGS);
-void api_crons(ROUTE_ARGS);
-void api_crons_remove(ROUTE_ARGS);
-void api_cron_read(ROUTE_ARGS);
-void api_cron_put(ROUTE_ARGS);
-void api_cron_patch(ROUTE_ARGS);
-void api_cron_remove(ROUTE_ARGS);
-void api_cron_entry_put(ROUTE_ARGS);
-void api_cron_entry_add(ROUTE_ARGS);
-void api_policies(ROUTE_ARGS);
-void api_policy_create(ROUTE_ARGS);
-void api_policy_read(ROUTE_ARGS);
-void api_policy_put(ROUTE_ARGS);
-void api_policy_remove(ROUTE_ARGS);
-void api_policy_simulate(ROUTE_ARGS);
-void api_categories(ROUTE_ARGS);
-void api_categories_create(ROUTE_ARGS);
-void api_categories_put(ROUTE_ARGS);
-void api_categories_read(ROUTE_ARGS);
-void api_categories_remove(ROUTE_ARGS);
-void api_retry_settings(ROUTE_ARGS);
-void api_retry_settings_put(ROUTE_ARGS);
-void api_backup(ROUTE_ARGS);
-void api_compact(ROUTE_ARGS);
+void api_enqueue(struct api *a, const struct api_request *r);
+void api_enqueue_bulk(struct api *a, const struct api_request *r);
+void api_take(struct api *a, const struct api_request *r);
+void api_events(struct api *a, const struct api_request *r);
+void api_openapi(struct api *a, const struct api_request *r);
+void api_claim(struct api *a, const struct api_request *r);
+void api_claim_withdraw(struct api *a, const struct api_request *r);
+void api_success(struct api *a, const struct api_request *r);
+void api_success_bulk(struct api *a, const struct api_request *r);
+void api_failure(struct api *a, const struct api_request *r);
+void api_terminated(struct api *a, const struct api_request *r);
+void api_renew(struct api *a, const struct api_request *r);
+void api_progress(struct api *a, const struct api_request *r);
+void api_release(struct api *a, const struct api_request *r);
+void api_read(struct api *a, const struct api_request *r);
+void api_list(struct api *a, const struct api_request *r);
+void api_count(struct api *a, const struct api_request *r);
+void api_remove(struct api *a, const struct api_request *r);
+void api_remove_where(struct api *a, const struct api_request *r);
+void api_patch(struct api *a, const struct api_request *r);
+void api_patch_where(struct api *a, const struct api_request *r);
+void api_cancel(struct api *a, const struct api_request *r);
+void api_retry(struct api *a, const struct api_request *r);
+void api_retry_where(struct api *a, const struct api_request *r);
+void api_reset(struct api *a, const struct api_request *r);
+void api_runs(struct api *a, const struct api_request *r);
+void api_errors(struct api *a, const struct api_request *r);
+void api_explain(struct api *a, const struct api_request *r);
+void api_error_of_attempt(struct api *a, const struct api_request *r);
+void api_queues(struct api *a, const struct api_request *r);
+void api_queue_create(struct api *a, const struct api_request *r);
+void api_queue_read(struct api *a, const struct api_request *r);
+void api_queue_put(struct api *a, const struct api_request *r);
+void api_queue_patch(struct api *a, const struct api_request *r);
+void api_queue_remove(struct api *a, const struct api_request *r);
+void api_health(struct api *a, const struct api_request *r);
+void api_clock_reset(struct api *a, const struct api_request *r);
+void api_version(struct api *a, const struct api_request *r);
+void api_metrics(struct api *a, const struct api_request *r);
+void api_crons(struct api *a, const struct api_request *r);
+void api_crons_remove(struct api *a, const struct api_request *r);
+void api_cron_read(struct api *a, const struct api_request *r);
+void api_cron_put(struct api *a, const struct api_request *r);
+void api_cron_patch(struct api *a, const struct api_request *r);
+void api_cron_remove(struct api *a, const struct api_request *r);
+void api_cron_entry_put(struct api *a, const struct api_request *r);
+void api_cron_entry_add(struct api *a, const struct api_request *r);
+void api_policies(struct api *a, const struct api_request *r);
+void api_policy_create(struct api *a, const struct api_request *r);
+void api_policy_read(struct api *a, const struct api_request *r);
+void api_policy_put(struct api *a, const struct api_request *r);
+void api_policy_remove(struct api *a, const struct api_request *r);
+void api_policy_simulate(struct api *a, const struct api_request *r);
+void api_categories(struct api *a, const struct api_request *r);
+void api_categories_create(struct api *a, const struct api_request *r);
+void api_categories_put(struct api *a, const struct api_request *r);
+void api_categories_read(struct api *a, const struct api_request *r);
+void api_categories_remove(struct api *a, const struct api_request *r);
+void api_retry_settings(struct api *a, const struct api_request *r);
+void api_retry_settings_put(struct api *a, const struct api_request *r);
+void api_backup(struct api *a, const struct api_request *r);
+void api_compact(struct api *a, const struct api_request *r);
 
 /* api_backup.c: NULL without a source of backups. stop waits for the thread. */
 struct api_events *api_events_new(struct api *a);
@@ -141,11 +144,10 @@ struct err api_unpack(struct api *a, struct http_exchange *x, const struct http_
 bool api_replies_packed(const struct http_exchange *x);
 /* A JSON text as MessagePack; valid until the next call. */
 struct str api_pack(struct api *a, struct str json);
-struct call *api_call(struct api *a, struct http_exchange *x, const struct http_request *req);
+struct call *api_call(struct api *a, const struct api_request *r);
 /* Gives the command to the backend, with a call as what its reply is for; or answers with the error
  * that was found while it was read. */
-void api_submit(struct api *a, struct http_exchange *x, const struct http_request *req,
-                struct command *c, struct err err);
+void api_submit(struct api *a, const struct api_request *r, struct command *c, struct err err);
 void api_reply_error(struct http_exchange *x, const struct err *err, const char *extra);
 void api_reply_json(struct http_exchange *x, int status, const struct buf *body);
 /* If the reply is an error, sends it and returns true. */
@@ -243,8 +245,8 @@ struct err api_read_params(const struct http_request *req, enum params kind, str
 struct err api_param_ids(struct str list, struct arena *arena, const struct id **ids,
                          size_t *count);
 /* Submits a command that has nothing but an id. */
-void api_submit_for_id(struct api *a, struct http_exchange *x, const struct http_request *req,
-                       const struct route_params *params, enum command_kind kind, reply_fn done);
+void api_submit_for_id(struct api *a, const struct api_request *r, enum command_kind kind,
+                       reply_fn done);
 
 /* api_report.c */
 /* The body of a failure report. */

@@ -503,12 +503,11 @@ static void on_meter(void *ctx, const struct reply *r)
                NULL);
 }
 
-void api_metrics(ROUTE_ARGS)
+void api_metrics(struct api *a, const struct api_request *r)
 {
-    (void)params;
-    struct metrics_call *call = arena_get(req->arena, sizeof *call);
-    *call = (struct metrics_call){.call = {.api = ctx, .x = x},
-                                  .open_metrics = wants_open_metrics(req->accept)};
+    struct metrics_call *call = arena_get(r->http->arena, sizeof *call);
+    *call = (struct metrics_call){.call = {.api = a, .x = r->x},
+                                  .open_metrics = wants_open_metrics(r->http->accept)};
     struct command c = {.kind = CMD_METER, .done = on_meter, .ctx = call};
     backend_submit(call->call.api->backend, &c);
 }

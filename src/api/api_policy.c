@@ -41,110 +41,102 @@ static struct err read_format(const struct http_request *req, enum document_form
     return api_check_media(&rest);
 }
 
-static void put(struct api *a, struct http_exchange *x, const struct http_request *req,
-                struct command *c)
+static void put(struct api *a, const struct api_request *r, struct command *c)
 {
-    struct err err = read_format(req, &c->resource.format);
-    c->resource.text = req->body;
-    api_submit(a, x, req, c, err);
+    struct err err = read_format(r->http, &c->resource.format);
+    c->resource.text = r->http->body;
+    api_submit(a, r, c, err);
 }
 
-void api_policies(ROUTE_ARGS)
+void api_policies(struct api *a, const struct api_request *r)
 {
-    (void)params;
     struct command c = {.kind = CMD_POLICY_READ, .done = on_document};
-    api_submit(ctx, x, req, &c, api_check_media(req));
+    api_submit(a, r, &c, api_check_media(r->http));
 }
 
-void api_policy_create(ROUTE_ARGS)
+void api_policy_create(struct api *a, const struct api_request *r)
 {
-    (void)params;
     struct command c = {.kind = CMD_POLICY_PUT, .done = on_created, .resource.create = true};
-    put(ctx, x, req, &c);
+    put(a, r, &c);
 }
 
 /* What is done to the one that the path names. An empty name must not come to mean all. */
-static void do_named(struct api *a, struct http_exchange *x, const struct http_request *req,
-                     const struct route_params *params, enum command_kind kind, reply_fn done)
+static void do_named(struct api *a, const struct api_request *r, enum command_kind kind,
+                     reply_fn done)
 {
-    struct command c = {.kind = kind, .done = done, .resource.name = params->at[0]};
-    struct err err = api_check_media(req);
+    struct command c = {.kind = kind, .done = done, .resource.name = r->params->at[0]};
+    struct err err = api_check_media(r->http);
     if (c.resource.name.len == 0)
         err = err_make(ERR_NOT_FOUND, "there is none with an empty name");
-    api_submit(a, x, req, &c, err);
+    api_submit(a, r, &c, err);
 }
 
-static void put_named(struct api *a, struct http_exchange *x, const struct http_request *req,
-                      const struct route_params *params, enum command_kind kind)
+static void put_named(struct api *a, const struct api_request *r, enum command_kind kind)
 {
-    struct command c = {.kind = kind, .done = on_document, .resource.name = params->at[0]};
+    struct command c = {.kind = kind, .done = on_document, .resource.name = r->params->at[0]};
     struct err err = err_make(ERR_NOT_FOUND, "there is none with an empty name");
     if (c.resource.name.len)
-        put(a, x, req, &c);
+        put(a, r, &c);
     else
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
 }
 
-void api_policy_put(ROUTE_ARGS)
+void api_policy_put(struct api *a, const struct api_request *r)
 {
-    put_named(ctx, x, req, params, CMD_POLICY_PUT);
+    put_named(a, r, CMD_POLICY_PUT);
 }
 
-void api_policy_read(ROUTE_ARGS)
+void api_policy_read(struct api *a, const struct api_request *r)
 {
-    do_named(ctx, x, req, params, CMD_POLICY_READ, on_document);
+    do_named(a, r, CMD_POLICY_READ, on_document);
 }
 
-void api_policy_remove(ROUTE_ARGS)
+void api_policy_remove(struct api *a, const struct api_request *r)
 {
-    do_named(ctx, x, req, params, CMD_POLICY_REMOVE, api_reply_empty);
+    do_named(a, r, CMD_POLICY_REMOVE, api_reply_empty);
 }
 
-void api_categories(ROUTE_ARGS)
+void api_categories(struct api *a, const struct api_request *r)
 {
-    (void)params;
     struct command c = {.kind = CMD_CATEGORIES_READ, .done = on_document};
-    api_submit(ctx, x, req, &c, api_check_media(req));
+    api_submit(a, r, &c, api_check_media(r->http));
 }
 
-void api_categories_create(ROUTE_ARGS)
+void api_categories_create(struct api *a, const struct api_request *r)
 {
-    (void)params;
     struct command c = {.kind = CMD_CATEGORIES_PUT, .done = on_created, .resource.create = true};
-    put(ctx, x, req, &c);
+    put(a, r, &c);
 }
 
-void api_categories_put(ROUTE_ARGS)
+void api_categories_put(struct api *a, const struct api_request *r)
 {
-    put_named(ctx, x, req, params, CMD_CATEGORIES_PUT);
+    put_named(a, r, CMD_CATEGORIES_PUT);
 }
 
-void api_categories_read(ROUTE_ARGS)
+void api_categories_read(struct api *a, const struct api_request *r)
 {
-    do_named(ctx, x, req, params, CMD_CATEGORIES_READ, on_document);
+    do_named(a, r, CMD_CATEGORIES_READ, on_document);
 }
 
-void api_categories_remove(ROUTE_ARGS)
+void api_categories_remove(struct api *a, const struct api_request *r)
 {
-    do_named(ctx, x, req, params, CMD_CATEGORIES_REMOVE, api_reply_empty);
+    do_named(a, r, CMD_CATEGORIES_REMOVE, api_reply_empty);
 }
 
-void api_retry_settings(ROUTE_ARGS)
+void api_retry_settings(struct api *a, const struct api_request *r)
 {
-    (void)params;
     struct command c = {.kind = CMD_RETRY_SETTINGS_READ, .done = on_document};
-    api_submit(ctx, x, req, &c, api_check_media(req));
+    api_submit(a, r, &c, api_check_media(r->http));
 }
 
-void api_retry_settings_put(ROUTE_ARGS)
+void api_retry_settings_put(struct api *a, const struct api_request *r)
 {
-    (void)params;
     struct command c = {.kind = CMD_RETRY_SETTINGS_PUT, .done = on_document};
-    struct err err = read_format(req, &c.resource.format);
+    struct err err = read_format(r->http, &c.resource.format);
     /* It is kept, and shown as JSON. */
-    if (err.code == ERR_OK && req->worker_id.len)
-        err = job_check_name(req->worker_id, "Worker-Id");
-    c.resource.text = req->body;
-    c.resource.by = req->worker_id;
-    api_submit(ctx, x, req, &c, err);
+    if (err.code == ERR_OK && r->http->worker_id.len)
+        err = job_check_name(r->http->worker_id, "Worker-Id");
+    c.resource.text = r->http->body;
+    c.resource.by = r->http->worker_id;
+    api_submit(a, r, &c, err);
 }

@@ -275,22 +275,22 @@ static void on_read(void *ctx, const struct reply *r)
     api_reply_json(c->x, 200, b);
 }
 
-void api_submit_for_id(struct api *a, struct http_exchange *x, const struct http_request *req,
-                       const struct route_params *params, enum command_kind kind, reply_fn done)
+void api_submit_for_id(struct api *a, const struct api_request *r, enum command_kind kind,
+                       reply_fn done)
 {
-    struct command c = {.kind = kind, .done = done, .ctx = api_call(a, x, req)};
-    struct err err = api_check_media(req);
+    struct command c = {.kind = kind, .done = done, .ctx = api_call(a, r)};
+    struct err err = api_check_media(r->http);
     if (err.code == ERR_OK)
-        err = api_path_id(params->at[0], &c, &c.id);
+        err = api_path_id(r->params->at[0], &c, &c.id);
     if (err.code != ERR_OK)
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
     else
         backend_submit(a->backend, &c);
 }
 
-void api_read(ROUTE_ARGS)
+void api_read(struct api *a, const struct api_request *r)
 {
-    api_submit_for_id(ctx, x, req, params, CMD_READ, on_read);
+    api_submit_for_id(a, r, CMD_READ, on_read);
 }
 
 /* --- pages of jobs --- */
@@ -370,24 +370,22 @@ static void on_listed(void *ctx, const struct reply *r)
     api_reply_json(p->call.x, 200, b);
 }
 
-void api_list(ROUTE_ARGS)
+void api_list(struct api *a, const struct api_request *r)
 {
-    (void)params;
-    struct api *a = ctx;
     struct list_params p;
-    struct err err = api_read_params(req, PARAMS_PAGE, &p);
+    struct err err = api_read_params(r->http, PARAMS_PAGE, &p);
     if (err.code == ERR_OK) {
-        struct page_call *call = ARENA_NEW(req->arena, struct page_call);
-        *call = (struct page_call){.call = {a, x},
+        struct page_call *call = ARENA_NEW(r->http->arena, struct page_call);
+        *call = (struct page_call){.call = {a, r->x},
                                    .from = p.list.from,
                                    .backwards = p.list.backwards,
                                    .limit = p.list.limit,
                                    .path = STR("/jobs"),
-                                   .echo = arena_copy(req->arena, buf_view(&p.echo))};
+                                   .echo = arena_copy(r->http->arena, buf_view(&p.echo))};
         struct command c = {.kind = CMD_LIST, .list = p.list, .done = on_listed, .ctx = call};
         backend_submit(a->backend, &c);
     } else {
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
     }
     buf_fini(&p.echo);
 }
@@ -404,18 +402,16 @@ static void on_counted(void *ctx, const struct reply *r)
     api_reply_json(c->x, 200, b);
 }
 
-void api_count(ROUTE_ARGS)
+void api_count(struct api *a, const struct api_request *r)
 {
-    (void)params;
-    struct api *a = ctx;
     struct list_params p;
-    struct err err = api_read_params(req, PARAMS_FILTER, &p);
+    struct err err = api_read_params(r->http, PARAMS_FILTER, &p);
     if (err.code == ERR_OK) {
         struct command c = {
-            .kind = CMD_COUNT, .list = p.list, .done = on_counted, .ctx = api_call(a, x, req)};
+            .kind = CMD_COUNT, .list = p.list, .done = on_counted, .ctx = api_call(a, r)};
         backend_submit(a->backend, &c);
     } else {
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
     }
     buf_fini(&p.echo);
 }
@@ -493,39 +489,38 @@ static void on_errors(void *ctx, const struct reply *r)
     reply_runs(ctx, r, true);
 }
 
-static void submit_runs(struct api *a, struct http_exchange *x, const struct http_request *req,
-                        const struct route_params *params, bool errors)
+static void submit_runs(struct api *a, const struct api_request *r, bool errors)
 {
     struct command c = {.kind = CMD_RUNS,
                         .runs = {.failures_only = errors, .from = -1, .limit = LIMIT_DEFAULT},
                         .done = errors ? on_errors : on_runs};
-    struct err err = api_check_media(req);
+    struct err err = api_check_media(r->http);
     if (err.code == ERR_OK)
-        err = api_path_id(params->at[0], &c, &c.runs.id);
+        err = api_path_id(r->params->at[0], &c, &c.runs.id);
     if (err.code == ERR_OK)
-        err = read_run_params(req, &c.runs);
+        err = read_run_params(r->http, &c.runs);
     if (err.code != ERR_OK) {
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
         return;
     }
-    struct runs_call *call = ARENA_NEW(req->arena, struct runs_call);
-    call->page = (struct page_call){.call = {a, x},
+    struct runs_call *call = ARENA_NEW(r->http->arena, struct runs_call);
+    call->page = (struct page_call){.call = {a, r->x},
                                     .backwards = c.runs.backwards,
                                     .limit = c.runs.limit,
-                                    .path = arena_copy(req->arena, req->path)};
+                                    .path = arena_copy(r->http->arena, r->http->path)};
     call->from = c.runs.from;
     c.ctx = call;
     backend_submit(a->backend, &c);
 }
 
-void api_runs(ROUTE_ARGS)
+void api_runs(struct api *a, const struct api_request *r)
 {
-    submit_runs(ctx, x, req, params, false);
+    submit_runs(a, r, false);
 }
 
-void api_errors(ROUTE_ARGS)
+void api_errors(struct api *a, const struct api_request *r)
 {
-    submit_runs(ctx, x, req, params, true);
+    submit_runs(a, r, true);
 }
 
 struct attempt_call {
@@ -550,22 +545,21 @@ static void on_attempt(void *ctx, const struct reply *r)
     api_reply_json(c->call.x, 200, b);
 }
 
-void api_error_of_attempt(ROUTE_ARGS)
+void api_error_of_attempt(struct api *a, const struct api_request *r)
 {
-    struct api *a = ctx;
-    struct attempt_call *call = ARENA_NEW(req->arena, struct attempt_call);
-    call->call = (struct call){a, x};
+    struct attempt_call *call = ARENA_NEW(r->http->arena, struct attempt_call);
+    call->call = (struct call){a, r->x};
     struct command c = {.kind = CMD_RUNS,
                         .runs = {.failures_only = true, .limit = 1},
                         .done = on_attempt,
                         .ctx = call};
-    struct err err = api_check_media(req);
+    struct err err = api_check_media(r->http);
     if (err.code == ERR_OK)
-        err = api_path_id(params->at[0], &c, &c.runs.id);
+        err = api_path_id(r->params->at[0], &c, &c.runs.id);
     if (err.code == ERR_OK)
-        err = api_read_number(params->at[1], "attempt", 1, UINT32_MAX, &call->attempt);
+        err = api_read_number(r->params->at[1], "attempt", 1, UINT32_MAX, &call->attempt);
     if (err.code != ERR_OK) {
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
         return;
     }
     c.runs.from = call->attempt - 1;

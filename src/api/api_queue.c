@@ -321,53 +321,51 @@ static struct err decode(const struct api *a, const struct http_request *req, st
 
 /* --- endpoints --- */
 
-void api_queue_create(ROUTE_ARGS)
+void api_queue_create(struct api *a, const struct api_request *r)
 {
-    (void)params;
     struct command c = {.kind = CMD_QUEUE_PUT, .done = on_created};
-    struct err err = decode(ctx, req, (struct str){0}, &c.queue);
+    struct err err = decode(a, r->http, (struct str){0}, &c.queue);
     c.queue.create = true;
     c.queue.set = QUEUE_ALL;
-    api_submit(ctx, x, req, &c, err);
+    api_submit(a, r, &c, err);
 }
 
-static void change(struct api *a, struct http_exchange *x, const struct http_request *req,
-                   struct str name, unsigned set)
+static void change(struct api *a, const struct api_request *r, struct str name, unsigned set)
 {
     struct command c = {.kind = CMD_QUEUE_PUT, .done = on_queue};
     struct err err = job_check_name(name, "a queue");
     if (err.code == ERR_OK)
-        err = decode(a, req, name, &c.queue);
+        err = decode(a, r->http, name, &c.queue);
     c.queue.set |= set;
-    api_submit(a, x, req, &c, err);
+    api_submit(a, r, &c, err);
 }
 
-void api_queue_put(ROUTE_ARGS)
+void api_queue_put(struct api *a, const struct api_request *r)
 {
-    change(ctx, x, req, params->at[0], QUEUE_ALL);
+    change(a, r, r->params->at[0], QUEUE_ALL);
 }
 
-void api_queue_patch(ROUTE_ARGS)
+void api_queue_patch(struct api *a, const struct api_request *r)
 {
-    change(ctx, x, req, params->at[0], 0);
+    change(a, r, r->params->at[0], 0);
 }
 
-static void ask(struct api *a, struct http_exchange *x, const struct http_request *req,
-                struct str name, enum command_kind kind, reply_fn done)
+static void ask(struct api *a, const struct api_request *r, struct str name, enum command_kind kind,
+                reply_fn done)
 {
     struct command c = {.kind = kind, .done = done, .queue.name = name};
     struct err err = job_check_name(name, "a queue");
-    api_submit(a, x, req, &c, err.code == ERR_OK ? api_check_media(req) : err);
+    api_submit(a, r, &c, err.code == ERR_OK ? api_check_media(r->http) : err);
 }
 
-void api_queue_read(ROUTE_ARGS)
+void api_queue_read(struct api *a, const struct api_request *r)
 {
-    ask(ctx, x, req, params->at[0], CMD_QUEUE_READ, on_queue);
+    ask(a, r, r->params->at[0], CMD_QUEUE_READ, on_queue);
 }
 
-void api_queue_remove(ROUTE_ARGS)
+void api_queue_remove(struct api *a, const struct api_request *r)
 {
-    ask(ctx, x, req, params->at[0], CMD_QUEUE_REMOVE, api_reply_empty);
+    ask(a, r, r->params->at[0], CMD_QUEUE_REMOVE, api_reply_empty);
 }
 
 /* --- lists --- */
@@ -450,25 +448,23 @@ static struct err read_query(const struct http_request *req, struct list_query *
     }
 }
 
-void api_queues(ROUTE_ARGS)
+void api_queues(struct api *a, const struct api_request *r)
 {
-    (void)params;
-    struct api *a = ctx;
     struct list_query l;
-    struct err err = api_check_media(req);
+    struct err err = api_check_media(r->http);
     if (err.code == ERR_OK)
-        err = read_query(req, &l);
+        err = read_query(r->http, &l);
     if (err.code != ERR_OK) {
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
         return;
     }
     if (!l.details) {
-        struct command c = {.kind = CMD_QUEUES, .done = on_names, .ctx = api_call(a, x, req)};
+        struct command c = {.kind = CMD_QUEUES, .done = on_names, .ctx = api_call(a, r)};
         backend_submit(a->backend, &c);
         return;
     }
-    struct page_call *p = ARENA_NEW(req->arena, struct page_call);
-    *p = (struct page_call){{a, x}, arena_copy(req->arena, l.from), (uint32_t)l.limit};
+    struct page_call *p = ARENA_NEW(r->http->arena, struct page_call);
+    *p = (struct page_call){{a, r->x}, arena_copy(r->http->arena, l.from), (uint32_t)l.limit};
     struct command c = {.kind = CMD_QUEUE_LIST,
                         .done = on_page,
                         .ctx = p,

@@ -15,22 +15,21 @@
 /* What a large body may leave behind in memory. */
 #define KEEP_MAX ((size_t)1024 * 1024)
 
-struct call *api_call(struct api *a, struct http_exchange *x, const struct http_request *req)
+struct call *api_call(struct api *a, const struct api_request *r)
 {
-    struct call *c = ARENA_NEW(req->arena, struct call);
+    struct call *c = ARENA_NEW(r->http->arena, struct call);
     c->api = a;
-    c->x = x;
+    c->x = r->x;
     return c;
 }
 
-void api_submit(struct api *a, struct http_exchange *x, const struct http_request *req,
-                struct command *c, struct err err)
+void api_submit(struct api *a, const struct api_request *r, struct command *c, struct err err)
 {
     if (err.code != ERR_OK) {
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
         return;
     }
-    c->ctx = api_call(a, x, req);
+    c->ctx = api_call(a, r);
     backend_submit(a->backend, c);
 }
 

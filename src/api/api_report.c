@@ -34,21 +34,20 @@ static bool has_news(const struct news *n)
     return n->has_progress || n->has_checkpoint || n->result.len;
 }
 
-static void submit_report(ROUTE_ARGS, enum command_kind kind, const struct field *table,
-                          size_t count)
+static void submit_report(struct api *a, const struct api_request *r, enum command_kind kind,
+                          const struct field *table, size_t count)
 {
-    struct api *a = ctx;
     struct report_body body = {0};
-    struct command c = {.kind = kind, .done = api_reply_empty, .ctx = api_call(a, x, req)};
-    struct err err = api_path_id(params->at[0], &c, &c.run.id);
+    struct command c = {.kind = kind, .done = api_reply_empty, .ctx = api_call(a, r)};
+    struct err err = api_path_id(r->params->at[0], &c, &c.run.id);
     if (err.code == ERR_OK)
-        err = api_decode_body(a, req, table, count, true, &body);
+        err = api_decode_body(a, r->http, table, count, true, &body);
     if (err.code == ERR_OK)
-        err = api_decode_news(a, req->arena, &body.left);
+        err = api_decode_news(a, r->http->arena, &body.left);
     if (err.code == ERR_OK && kind == CMD_PROGRESS && !has_news(&body.left.news))
         err = err_make(ERR_MISSING_FIELD, "progress or checkpoint is required");
     if (err.code != ERR_OK) {
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
         return;
     }
     c.run.token = body.token;
@@ -56,19 +55,19 @@ static void submit_report(ROUTE_ARGS, enum command_kind kind, const struct field
     backend_submit(a->backend, &c);
 }
 
-void api_success(ROUTE_ARGS)
+void api_success(struct api *a, const struct api_request *r)
 {
-    submit_report(ctx, x, req, params, CMD_SUCCEED, success_table, COUNT(success_table));
+    submit_report(a, r, CMD_SUCCEED, success_table, COUNT(success_table));
 }
 
-void api_release(ROUTE_ARGS)
+void api_release(struct api *a, const struct api_request *r)
 {
-    submit_report(ctx, x, req, params, CMD_RELEASE, progress_table, COUNT(progress_table));
+    submit_report(a, r, CMD_RELEASE, progress_table, COUNT(progress_table));
 }
 
-void api_progress(ROUTE_ARGS)
+void api_progress(struct api *a, const struct api_request *r)
 {
-    submit_report(ctx, x, req, params, CMD_PROGRESS, progress_table, COUNT(progress_table));
+    submit_report(a, r, CMD_PROGRESS, progress_table, COUNT(progress_table));
 }
 
 /* --- many successes --- */
@@ -181,25 +180,23 @@ static void on_successes(void *ctx, const struct reply *r)
     api_reply_json(c->call.x, 422, b);
 }
 
-void api_success_bulk(ROUTE_ARGS)
+void api_success_bulk(struct api *a, const struct api_request *r)
 {
-    (void)params;
-    struct api *a = ctx;
     struct id_list l = {0};
-    struct err err = api_decode_body(a, req, ids_table, COUNT(ids_table), false, &l);
+    struct err err = api_decode_body(a, r->http, ids_table, COUNT(ids_table), false, &l);
     if (err.code == ERR_OK && l.count == 0)
         err = err_make(ERR_BAD_VALUE, "ids must not be empty");
     if (err.code != ERR_OK) {
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
         return;
     }
-    keep_first(&l, req->arena);
-    struct success_call *call = ARENA_NEW(req->arena, struct success_call);
-    call->call = (struct call){a, x};
+    keep_first(&l, r->http->arena);
+    struct success_call *call = ARENA_NEW(r->http->arena, struct success_call);
+    call->call = (struct call){a, r->x};
     call->bad_count = l.count - l.id_count;
-    call->bad = arena_get(req->arena, call->bad_count * sizeof *call->bad + 1);
+    call->bad = arena_get(r->http->arena, call->bad_count * sizeof *call->bad + 1);
     for (size_t i = 0; i < call->bad_count; i++)
-        call->bad[i] = arena_copy(req->arena, l.texts[i]);
+        call->bad[i] = arena_copy(r->http->arena, l.texts[i]);
     struct command c = {.kind = CMD_SUCCEED_MANY,
                         .succeed_many = {.ids = l.ids, .count = l.id_count},
                         .done = on_successes,
@@ -359,24 +356,23 @@ void api_reply_job(void *ctx, const struct reply *r)
     api_reply_json(c->x, 200, b);
 }
 
-void api_failure(ROUTE_ARGS)
+void api_failure(struct api *a, const struct api_request *r)
 {
-    struct api *a = ctx;
-    struct command c = {.kind = CMD_FAIL, .done = api_reply_job, .ctx = api_call(a, x, req)};
+    struct command c = {.kind = CMD_FAIL, .done = api_reply_job, .ctx = api_call(a, r)};
     struct failure_body body = {
         .report = {.retry_at = INSTANT_NONE, .failure.run_time = {-1}, .grace = {-1}}};
     struct id id;
-    struct err err = api_path_id(params->at[0], &c, &id);
+    struct err err = api_path_id(r->params->at[0], &c, &id);
     if (err.code == ERR_OK)
-        err = api_decode_body(a, req, failure_table, COUNT(failure_table), false, &body);
+        err = api_decode_body(a, r->http, failure_table, COUNT(failure_table), false, &body);
     if (err.code == ERR_OK && body.has_containers)
-        err = read_containers(a, req->arena, &body);
+        err = read_containers(a, r->http->arena, &body);
     if (err.code == ERR_OK)
         err = check_grace(&body.report);
     if (err.code == ERR_OK)
-        err = api_decode_news(a, req->arena, &body.left);
+        err = api_decode_news(a, r->http->arena, &body.left);
     if (err.code != ERR_OK) {
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
         return;
     }
     c.news = has_news(&body.left.news) ? &body.left.news : NULL;
@@ -397,18 +393,17 @@ static const struct field terminated_table[] = {
     {"token", true, api_field_token, offsetof(struct terminated_fields, token)},
 };
 
-void api_terminated(ROUTE_ARGS)
+void api_terminated(struct api *a, const struct api_request *r)
 {
-    struct api *a = ctx;
     struct terminated_fields f = {0};
-    struct command c = {.kind = CMD_TERMINATED, .done = api_reply_job, .ctx = api_call(a, x, req)};
-    struct err err = api_path_id(params->at[0], &c, &c.terminated.run.id);
+    struct command c = {.kind = CMD_TERMINATED, .done = api_reply_job, .ctx = api_call(a, r)};
+    struct err err = api_path_id(r->params->at[0], &c, &c.terminated.run.id);
     if (err.code == ERR_OK)
-        err = api_decode_body(a, req, terminated_table, COUNT(terminated_table), false, &f);
+        err = api_decode_body(a, r->http, terminated_table, COUNT(terminated_table), false, &f);
     if (err.code == ERR_OK && f.run < 0)
         err = err_make(ERR_BAD_VALUE, "run: a number from 0, not %d", f.run);
     if (err.code != ERR_OK) {
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
         return;
     }
     c.terminated.run.token = f.token;
@@ -443,20 +438,19 @@ static void on_renewed(void *ctx, const struct reply *r)
     api_reply_json(c->x, 200, b);
 }
 
-void api_renew(ROUTE_ARGS)
+void api_renew(struct api *a, const struct api_request *r)
 {
-    struct api *a = ctx;
     struct renew_fields f = {.lease = {API_LEASE_MS}};
-    struct command c = {.kind = CMD_RENEW, .done = on_renewed, .ctx = api_call(a, x, req)};
-    struct err err = api_path_id(params->at[0], &c, &c.renew.run.id);
+    struct command c = {.kind = CMD_RENEW, .done = on_renewed, .ctx = api_call(a, r)};
+    struct err err = api_path_id(r->params->at[0], &c, &c.renew.run.id);
     if (err.code == ERR_OK)
-        err = api_decode_body(a, req, renew_table, COUNT(renew_table), true, &f);
+        err = api_decode_body(a, r->http, renew_table, COUNT(renew_table), true, &f);
     if (err.code == ERR_OK)
         err = api_check_lease(f.lease);
     if (err.code == ERR_OK)
-        err = api_decode_news(a, req->arena, &f.left);
+        err = api_decode_news(a, r->http->arena, &f.left);
     if (err.code != ERR_OK) {
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
         return;
     }
     c.renew.run.token = f.token;

@@ -4,13 +4,13 @@
 
 #include "api/api_internal.h"
 
-static void submit(struct api *a, struct http_exchange *x, const struct http_request *req,
-                   enum command_kind kind, reply_fn done)
+static void submit(struct api *a, const struct api_request *r, enum command_kind kind,
+                   reply_fn done)
 {
-    struct command c = {.kind = kind, .done = done, .ctx = api_call(a, x, req)};
-    struct err err = api_check_media(req);
+    struct command c = {.kind = kind, .done = done, .ctx = api_call(a, r)};
+    struct err err = api_check_media(r->http);
     if (err.code != ERR_OK)
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
     else
         backend_submit(a->backend, &c);
 }
@@ -35,14 +35,13 @@ static void on_clock_reset(void *ctx, const struct reply *r)
     api_reply_json(c->x, 200, b);
 }
 
-void api_clock_reset(ROUTE_ARGS)
+void api_clock_reset(struct api *a, const struct api_request *r)
 {
-    (void)params;
     struct command c = {.kind = CMD_CLOCK_RESET, .done = on_clock_reset};
-    struct err err = api_check_media(req);
-    if (err.code == ERR_OK && req->body.len)
-        err = api_decode_body(ctx, req, NULL, 0, true, NULL);
-    api_submit(ctx, x, req, &c, err);
+    struct err err = api_check_media(r->http);
+    if (err.code == ERR_OK && r->http->body.len)
+        err = api_decode_body(a, r->http, NULL, 0, true, NULL);
+    api_submit(a, r, &c, err);
 }
 
 static void on_status(void *ctx, const struct reply *r)
@@ -64,31 +63,27 @@ static void on_status(void *ctx, const struct reply *r)
     api_reply_json(c->x, r->status.writable ? 200 : 503, b);
 }
 
-void api_health(ROUTE_ARGS)
+void api_health(struct api *a, const struct api_request *r)
 {
-    (void)params;
-    submit(ctx, x, req, CMD_STATUS, on_status);
+    submit(a, r, CMD_STATUS, on_status);
 }
 
-void api_version(ROUTE_ARGS)
+void api_version(struct api *a, const struct api_request *r)
 {
-    (void)req;
-    (void)params;
-    struct buf *b = &((struct api *)ctx)->scratch;
+    struct buf *b = &a->scratch;
     b->len = 0;
     buf_lit(b, "{\"version\":\"" TENAX_VERSION "\",\"server\":\"tenax\"}");
-    api_reply_json(x, 200, b);
+    api_reply_json(r->x, 200, b);
 }
 
-void api_openapi(ROUTE_ARGS)
+void api_openapi(struct api *a, const struct api_request *r)
 {
-    (void)ctx;
-    (void)params;
-    struct err err = api_check_media(req);
+    (void)a;
+    struct err err = api_check_media(r->http);
     if (err.code != ERR_OK) {
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
         return;
     }
     const struct buf text = {.at = (char *)api_openapi_text, .len = api_openapi_text_len};
-    api_reply_json(x, 200, &text);
+    api_reply_json(r->x, 200, &text);
 }

@@ -363,15 +363,14 @@ static struct err read_body(struct simulation *s, const struct http_request *req
     return read_failures(s, &b.failures);
 }
 
-void api_policy_simulate(ROUTE_ARGS)
+void api_policy_simulate(struct api *a, const struct api_request *r)
 {
-    (void)params;
-    struct simulation *s = ARENA_NEW(req->arena, struct simulation);
+    struct simulation *s = ARENA_NEW(r->http->arena, struct simulation);
     /* The texts are needed for longer than this call. */
-    struct http_request kept = *req;
-    kept.body = arena_copy(req->arena, req->body);
-    s->call = (struct call){ctx, x};
-    s->arena = req->arena;
+    struct http_request kept = *r->http;
+    kept.body = arena_copy(r->http->arena, r->http->body);
+    s->call = (struct call){a, r->x};
+    s->arena = r->http->arena;
     struct err err = read_body(s, &kept);
     if (err.code != ERR_OK) {
         fail(s, &err);

@@ -127,31 +127,29 @@ static struct err read_take_params(struct http_exchange *x, const struct http_re
     }
 }
 
-void api_take(ROUTE_ARGS)
+void api_take(struct api *a, const struct api_request *r)
 {
-    (void)params;
-    struct api *a = ctx;
     struct take_params p;
-    if (req->method == HTTP_HEAD) { /* it would take jobs and show them to nobody */
+    if (r->http->method == HTTP_HEAD) { /* it would take jobs and show them to nobody */
         struct err err = err_make(ERR_BAD_METHOD, "this path has no such method, only GET");
-        api_reply_error(x, &err, "Allow: GET\r\n");
+        api_reply_error(r->x, &err, "Allow: GET\r\n");
         return;
     }
-    struct err err = read_take_params(x, req, &p);
-    if (err.code == ERR_OK && req->worker_id.len)
-        err = job_check_name(req->worker_id, "Worker-Id");
+    struct err err = read_take_params(r->x, r->http, &p);
+    if (err.code == ERR_OK && r->http->worker_id.len)
+        err = job_check_name(r->http->worker_id, "Worker-Id");
     if (err.code != ERR_OK) {
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
         return;
     }
     struct take_stream *t = ALLOC(struct take_stream);
     t->api = a;
-    t->x = x;
+    t->x = r->x;
     t->format = p.format;
     struct stream_spec spec = {.queues = p.queues,
                                .queue_count = p.queue_count,
                                .prefetch = p.prefetch,
-                               .worker = req->worker_id,
+                               .worker = r->http->worker_id,
                                .node = p.node,
                                .deliver = on_deliver,
                                .closed = on_backend_closed,
@@ -159,14 +157,14 @@ void api_take(ROUTE_ARGS)
     err = backend_stream_open(a->backend, &spec, &t->stream);
     if (err.code != ERR_OK) {
         free(t);
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
         return;
     }
     list_init(&t->node);
     list_append(&a->streams, &t->node);
-    http_stream_begin(x, 200, api_stream_type(t->format), on_peer_closed, t);
-    http_stream_on_drain(x, on_drained);
-    if (http_must_wait(x))
+    http_stream_begin(r->x, 200, api_stream_type(t->format), on_peer_closed, t);
+    http_stream_on_drain(r->x, on_drained);
+    if (http_must_wait(r->x))
         backend_stream_pause(a->backend, t->stream, true);
 }
 
@@ -279,25 +277,23 @@ static struct err check_claim(const struct claim_fields *f)
     return err_none();
 }
 
-void api_claim(ROUTE_ARGS)
+void api_claim(struct api *a, const struct api_request *r)
 {
-    (void)params;
-    struct api *a = ctx;
-    struct claim_fields f = {.count = 1, .lease = {API_LEASE_MS}, .worker = req->worker_id};
-    struct err err =
-        api_decode_body(a, req, claim_table, sizeof claim_table / sizeof *claim_table, true, &f);
+    struct claim_fields f = {.count = 1, .lease = {API_LEASE_MS}, .worker = r->http->worker_id};
+    struct err err = api_decode_body(a, r->http, claim_table,
+                                     sizeof claim_table / sizeof *claim_table, true, &f);
     if (err.code == ERR_OK && f.worker.len)
         err = job_check_name(f.worker, "worker");
     if (err.code == ERR_OK)
         err = check_claim(&f);
     if (err.code != ERR_OK) {
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
         return;
     }
-    struct claim_call *c = ARENA_NEW(req->arena, struct claim_call);
+    struct claim_call *c = ARENA_NEW(r->http->arena, struct claim_call);
     c->api = a;
-    c->x = x;
-    c->worker = arena_copy(req->arena, f.worker);
+    c->x = r->x;
+    c->worker = arena_copy(r->http->arena, f.worker);
     list_init(&c->node);
     list_append(&a->claims, &c->node);
     struct claim_spec spec = {.queues = f.queues.at,
@@ -310,7 +306,7 @@ void api_claim(ROUTE_ARGS)
                               .done = on_claimed,
                               .ctx = c};
     c->claim = backend_claim(a->backend, &spec);
-    http_on_gone(x, on_claimer_gone, c);
+    http_on_gone(r->x, on_claimer_gone, c);
 }
 
 static struct err read_withdrawal(const struct http_request *req, struct str *worker)
@@ -335,15 +331,13 @@ static struct err read_withdrawal(const struct http_request *req, struct str *wo
 }
 
 /* Each is answered at once: with what it has been given by now, mostly nothing. */
-void api_claim_withdraw(ROUTE_ARGS)
+void api_claim_withdraw(struct api *a, const struct api_request *r)
 {
-    (void)params;
-    struct api *a = ctx;
     struct str worker;
     unsigned withdrawn = 0;
-    struct err err = read_withdrawal(req, &worker);
+    struct err err = read_withdrawal(r->http, &worker);
     if (err.code != ERR_OK) {
-        api_reply_error(x, &err, NULL);
+        api_reply_error(r->x, &err, NULL);
         return;
     }
     for (struct list *n = a->claims.next; n != &a->claims; n = n->next) {
@@ -356,5 +350,5 @@ void api_claim_withdraw(ROUTE_ARGS)
     struct buf *b = &a->scratch;
     b->len = 0;
     buf_print(b, "{\"withdrawn\":%u}", withdrawn);
-    api_reply_json(x, 200, b);
+    api_reply_json(r->x, 200, b);
 }

@@ -126,7 +126,7 @@ void router_mount(struct router *r, const struct front_end *f)
     front->end = f;
     front->prefix = str_from(f->prefix);
     for (size_t i = 0; i < f->count; i++)
-        add_route(&front->root, &f->routes[i]);
+        add_route(&front->root, f->route(i));
     r->fronts = alloc_resize(r->fronts, (r->count + 1) * sizeof(struct front *));
     for (; at > 0 && r->fronts[at - 1]->prefix.len < front->prefix.len; at--)
         r->fronts[at] = r->fronts[at - 1];

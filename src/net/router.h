@@ -2,9 +2,9 @@
 #ifndef NET_ROUTER_H
 #define NET_ROUTER_H
 
-/* Finds the endpoint of a request. Front ends are mounted on it, each with its table of routes
- * below a prefix of its own; the tables become one tree, so that a request costs as many steps as
- * its path has segments. It is complete before the first request. */
+/* Finds the route of a request. Front ends are mounted on the router, each with its routes below a
+ * prefix of its own; the routes of a front end become a tree, so that a request costs as many steps
+ * as its path has segments. All are mounted before the first request. */
 
 #include "net/http.h"
 
@@ -18,18 +18,16 @@ struct route_params {
 struct route {
     enum http_method method;
     const char *pattern; /* "/jobs/{id}/errors/{attempt}"; behind the prefix of its front end */
-    void (*handle)(void *ctx, struct http_exchange *x, const struct http_request *req,
-                   const struct route_params *params);
-    bool query; /* it has parameters, and looks at them itself */
-    bool admin; /* only there for who came in by the admin listener */
+    bool admin;          /* only the admin listener has it */
 };
 
-/* What answers requests: an API in its own form, with its own words for what is wrong. */
+/* What answers requests: an API in its own form, with its own words for what is wrong. What serves
+ * a route is for the front end to know: its routes are members of records of its own. */
 struct front_end {
     const char *prefix; /* "/api/queue/v1"; "": all that no other one has */
-    const struct route *routes;
-    size_t count;
-    /* A request for one of the routes, whose `handle` is its to call. */
+    size_t count;       /* of its routes */
+    const struct route *(*route)(size_t i);
+    /* Serves a request for one of the routes. */
     void (*serve)(void *ctx, struct http_exchange *x, const struct http_request *req,
                   const struct route *route, const struct route_params *params);
     /* One that it has no route for: ERR_NO_ROUTE; ERR_BAD_METHOD, then `allow` lists those that
