@@ -35,4 +35,10 @@ static inline int str_cmp(struct str a, struct str b)
     return c ? c : (a.len > b.len) - (a.len < b.len);
 }
 
+/* The same for qsort and bsearch over struct str. */
+static inline int str_cmp_at(const void *a, const void *b)
+{
+    return str_cmp(*(const struct str *)a, *(const struct str *)b);
+}
+
 #endif

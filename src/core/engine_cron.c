@@ -681,13 +681,6 @@ struct err engine_cron_remove(struct engine *e, struct str group, struct str ent
     return err_none();
 }
 
-static int compare_names(const void *a, const void *b)
-{
-    struct str x = *(const struct str *)a, y = *(const struct str *)b;
-    int c = memcmp(x.at, y.at, x.len < y.len ? x.len : y.len);
-    return c ? c : (x.len > y.len) - (x.len < y.len);
-}
-
 size_t engine_cron_names(const struct engine *e, struct arena *a, struct str **names)
 {
     size_t n = 0;
@@ -698,7 +691,7 @@ size_t engine_cron_names(const struct engine *e, struct arena *a, struct str **n
             (*names)[n++] = arena_copy(a, s->group.name);
     }
     if (n)
-        qsort(*names, n, sizeof **names, compare_names);
+        qsort(*names, n, sizeof **names, str_cmp_at);
     return n;
 }
 

@@ -246,10 +246,12 @@ struct engine {
 /* engine_queue.c */
 struct queue *engine_queue_find(const struct engine *e, struct str name);
 struct queue *engine_queue_get(struct engine *e, struct str name);
-/* Its limits allow something else than before. */
-void engine_queue_refresh(struct engine *e, struct queue *q);
 /* Forgets a queue that nothing refers to any more. */
 void engine_queue_drop_if_unused(struct engine *e, struct queue *q);
+
+/* engine_order.c */
+/* The limits of the queue allow something else than before. */
+void engine_queue_refresh(struct engine *e, struct queue *q);
 void engine_ready_add(struct engine *e, struct queue *q, uint32_t rank, struct id id,
                       bool has_state);
 bool engine_ready_remove(struct engine *e, struct queue *q, uint32_t rank, struct id id);
@@ -262,6 +264,15 @@ void engine_deadline_add(struct engine *e, instant at, struct id id, uint64_t va
 void engine_deadline_remove(struct engine *e, instant at, struct id id);
 void engine_ended_add(struct engine *e, enum status s, struct id id, instant purge_at,
                       struct queue *q);
+/* Takes a job that is ready or scheduled out of the ready order or, with *due, out of the
+ * deadlines. Returns which it was. */
+enum status engine_wait_remove(struct engine *e, struct queue *q, const struct job *job,
+                               struct btree_entry *due);
+/* Takes a job that is not in flight out of the index it is in. Returns its status, which by now
+ * may be another one than is stored. */
+enum status engine_forget(struct engine *e, instant now, struct queue *q, const struct job *job);
+/* Whether the job is ready: in the ready order, parked, or with its gang. */
+bool engine_is_in_order(const struct engine *e, const struct job *job);
 
 /* engine_limits.c */
 /* Whether it may hand out a job, and how many at most. */
@@ -275,14 +286,19 @@ uint64_t engine_limits_gang_room(const struct queue_limits *l, uint64_t others);
 void engine_limits_draw(struct engine *e, instant now, struct queue_limits *l);
 /* The deadline of its next token. */
 void engine_limits_due(struct engine *e, instant now, struct queue *q);
+/* Sets the deadline of the next token anew, after the rate or its bucket has changed. */
+void engine_limits_wake(struct engine *e, struct queue_limits *l);
+void engine_limits_store(struct engine *e, const struct queue_limits *l);
 /* At the end of a turn's hand-outs. */
 void engine_limits_flush(struct engine *e);
-void engine_limits_free(struct queue_limits *l);
 void engine_limits_check(const struct queue *q);
+
+/* engine_queue_settings.c */
+void engine_limits_free(struct queue_limits *l);
 /* What applies to a job of that queue which gives none of its own. */
-struct verdict_rules engine_limits_rules(const struct engine *e, const struct queue *q);
-span engine_limits_completed(const struct engine *e, const struct queue *q, span own);
-span engine_limits_dead(const struct engine *e, const struct queue *q, span own);
+struct verdict_rules engine_rules_of(const struct engine *e, const struct queue *q);
+span engine_retention_completed(const struct engine *e, const struct queue *q, span own);
+span engine_retention_dead(const struct engine *e, const struct queue *q, span own);
 
 /* engine_keys.c */
 struct key_slot;
@@ -315,11 +331,6 @@ void engine_keys_limited(struct engine *e, struct queue *q);
 uint64_t engine_keys_bytes(const struct engine *e);
 void engine_keys_fini(struct engine *e);
 void engine_keys_check(const struct queue *q);
-
-/* engine.c */
-/* Takes a job that is not in flight out of the index it is in. Returns its status, which by now
- * may be another one than is stored. */
-enum status engine_forget(struct engine *e, instant now, struct queue *q, const struct job *job);
 
 /* engine_end_by.c */
 /* Into the index, if the job has a deadline; and out of it, at the end of any job. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Queues, the ready order and the deadlines. */
+/* Queues: by name, and as people see them. */
 
 #include <stdlib.h>
 
@@ -75,113 +75,69 @@ void engine_queue_drop_if_unused(struct engine *e, struct queue *q)
     free(q);
 }
 
-/* Keeps engine->heads in step with the first entry of the queue's ready order, so
- * that a taker of all queues finds its best job without asking each queue. A queue that may hand
- * out nothing has no head: nobody looks at it until it may. */
-static void update_head(struct engine *e, struct queue *q)
+/* The lowest id of all: the first one of each rank (and key) is a candidate. */
+static struct id oldest_of(const struct btree *t)
 {
-    struct btree_entry first;
-    bool has = engine_ready_first(q, (struct str){0}, &first);
-    bool same = has && q->has_head && first.major == q->head.major && first.hi == q->head.hi &&
-                first.lo == q->head.lo;
-    if (same)
-        return;
-    if (q->has_head)
-        must(btree_remove(&e->heads, q->head, NULL));
-    q->has_head = has;
-    if (!has)
-        return;
-    q->head = first;
-    q->head.val = q->index;
-    must(btree_put(&e->heads, q->head));
-}
-
-static void mark_dirty(struct engine *e, struct queue *q)
-{
-    if (q->dirty)
-        return;
-    q->dirty = true;
-    list_append(&e->dirty, &q->dirty_node);
-}
-
-void engine_queue_refresh(struct engine *e, struct queue *q)
-{
-    bool had = q->has_head;
-    update_head(e, q);
-    if (q->has_head && !had)
-        mark_dirty(e, q);
-}
-
-static struct btree_entry ready_entry(uint32_t rank, struct id id, bool has_state)
-{
-    return (struct btree_entry){rank, id.hi, id.lo, has_state ? READY_VAL_STATE : 0};
-}
-
-void engine_ready_add(struct engine *e, struct queue *q, uint32_t rank, struct id id,
-                      bool has_state)
-{
-    struct btree_entry entry = ready_entry(rank, id, has_state);
-    if (!engine_gang_add(e, q, entry) && !engine_avoid_add(e, q, entry))
-        must(btree_put(&q->ready, entry));
-    q->counts[STATUS_READY]++;
-    if (!q->has_head || engine_is_before(&entry, &q->head) || q->retries_credit < 0)
-        update_head(e, q);
-    mark_dirty(e, q);
-}
-
-bool engine_ready_remove(struct engine *e, struct queue *q, uint32_t rank, struct id id)
-{
-    struct btree_entry entry = ready_entry(rank, id, false);
-    if (!btree_remove(&q->ready, entry, NULL) && !engine_avoid_remove(e, q, entry) &&
-        !engine_gang_remove(e, q, entry))
-        return false;
-    q->counts[STATUS_READY]--;
-    if (q->head.hi == id.hi && q->head.lo == id.lo)
-        update_head(e, q);
-    return true;
-}
-
-void engine_ready_taken(struct engine *e, struct queue *q, uint64_t turn)
-{
-    int32_t share = (int32_t)e->settings.retries_share, *credit = &q->retries_credit;
-    bool others_turn = *credit < 0;
-    *credit += turn & RANK_OTHERS ? share : share - 100;
-    if (*credit > share)
-        *credit = share;
-    if (others_turn != (*credit < 0))
-        update_head(e, q);
-}
-
-void engine_wait_add(struct engine *e, struct queue *q, uint32_t rank, struct id id, bool has_state,
-                     instant ready_at, instant now, uint32_t type)
-{
-    if (ready_at.ms <= now.ms) {
-        engine_ready_add(e, q, rank, id, has_state);
-        return;
+    struct id oldest = {0};
+    struct btree_entry key = {0}, found;
+    while (btree_at_least(t, key, &found)) {
+        struct id id = {found.hi, found.lo};
+        if (id_is_none(oldest) || id_cmp(id, oldest) < 0)
+            oldest = id;
+        key.major = found.major + 1;
     }
-    q->counts[STATUS_SCHEDULED]++;
-    engine_deadline_add(e, ready_at, id,
-                        DUE_VAL(DUE_READY, has_state, rank, q->index) | DUE_VAL_OF_TYPE(type));
+    return oldest;
 }
 
-void engine_deadline_add(struct engine *e, instant at, struct id id, uint64_t val)
+static struct id older(struct id a, struct id b)
 {
-    must(at.ms >= 0);
-    must(btree_put(&e->deadlines, (struct btree_entry){(uint64_t)at.ms, id.hi, id.lo, val}));
+    if (id_is_none(a) || id_is_none(b))
+        return id_is_none(a) ? b : a;
+    return id_cmp(a, b) < 0 ? a : b;
 }
 
-void engine_deadline_remove(struct engine *e, instant at, struct id id)
+static void view_of(const struct queue *q, instant now, struct queue_view *v)
 {
-    must(at.ms >= 0);
-    struct btree_entry key = {(uint64_t)at.ms, id.hi, id.lo, 0};
-    must(btree_remove(&e->deadlines, key, NULL));
+    memcpy(v->counts, q->counts, sizeof v->counts);
+    v->configured = q->limits != NULL;
+    if (q->limits)
+        v->settings = q->limits->set;
+    struct id oldest = older(oldest_of(&q->ready), oldest_of(&q->parked));
+    if (!id_is_none(oldest))
+        v->oldest_age = instant_diff(instant_max(now, id_time(oldest)), id_time(oldest));
 }
 
-void engine_ended_add(struct engine *e, enum status s, struct id id, instant purge_at,
-                      struct queue *q)
+void engine_queue_view(const struct engine *e, instant now, struct str name, struct queue_view *v)
 {
-    must(lifecycle_is_terminal(s));
-    must(btree_put(&e->ended[s == STATUS_DEAD], (struct btree_entry){0, id.hi, id.lo, q->index}));
-    q->counts[s]++;
-    engine_deadline_add(e, purge_at, id, DUE_VAL(DUE_PURGE, 1, 0, q->index));
+    const struct queue *q = engine_queue_find(e, name);
+    *v = (struct queue_view){.name = name, .settings = QUEUE_SETTINGS_DEFAULT, .oldest_age = {-1}};
+    if (q)
+        view_of(q, now, v);
+}
+
+static bool is_shown(const struct queue *q)
+{
+    uint64_t jobs = 0;
+    for (int s = 0; s < STATUS_COUNT; s++)
+        jobs += q->counts[s];
+    return jobs > 0 || q->limits;
+}
+
+size_t engine_queue_page(const struct engine *e, instant now, struct str from, size_t limit,
+                         struct arena *a, struct queue_view **views, bool *more)
+{
+    struct str *names = arena_get(a, (e->queue_count + 1) * sizeof *names);
+    size_t n = 0;
+    for (uint32_t i = 0; i < e->queue_cap; i++) {
+        const struct queue *q = e->queues[i];
+        if (q && is_shown(q) && (from.len == 0 || str_cmp(q->name, from) > 0))
+            names[n++] = q->name;
+    }
+    qsort(names, n, sizeof *names, str_cmp_at);
+    *more = n > limit;
+    n = *more ? limit : n;
+    *views = arena_get(a, (n + 1) * sizeof **views);
+    for (size_t i = 0; i < n; i++)
+        engine_queue_view(e, now, arena_copy(a, names[i]), &(*views)[i]);
+    return n;
 }

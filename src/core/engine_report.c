@@ -150,7 +150,7 @@ void engine_call_off(struct engine *e, instant now, struct live *l, struct job_s
     /* As long as the caller's, unlike what the run holds. */
     changed.extras = s->extras;
     struct run run = run_of(l, now, how->outcome, s->reason);
-    span retention = engine_limits_dead(e, l->queue, l->dead_retention);
+    span retention = engine_retention_dead(e, l->queue, l->dead_retention);
     finish(e, now, l, how->event, &changed, &run, NULL, retention);
     *s = changed;
 }
@@ -186,7 +186,7 @@ struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
     char words[RETRY_REASON_MAX];
     snprintf(words, sizeof words, "completed at attempt %u", l->attempts + 1);
     s.reason = str_from(words);
-    span retention = engine_limits_completed(e, l->queue, l->completed_retention);
+    span retention = engine_retention_completed(e, l->queue, l->completed_retention);
     struct run run = run_of(l, now, OUTCOME_COMPLETED, s.reason);
     finish(e, now, l, EVENT_SUCCEED, &s, &run, NULL, retention);
     return err_none();
@@ -210,7 +210,7 @@ static void count_give_up(struct engine *e, bool gave_up)
 static struct verdict decide(struct engine *e, instant now, const struct queue *q,
                              const struct verdict_request *r, struct arena *a)
 {
-    struct verdict_rules rules = engine_limits_rules(e, q);
+    struct verdict_rules rules = engine_rules_of(e, q);
     if (e->port.policies)
         e->port.policies(e->port.ctx, r->job->queue, r->job->options.retry_policies, a, &rules);
     struct verdict v = verdict_decide(r, &rules, now, &e->rng, a);
@@ -262,7 +262,7 @@ static void fail(struct engine *e, instant now, struct live *l, const struct ver
 
     if (!v->retry) {
         finish(e, now, l, event, &s, &run, &v->ruling,
-               engine_limits_dead(e, l->queue, job->dead_retention));
+               engine_retention_dead(e, l->queue, job->dead_retention));
     } else {
         struct id id = l->id;
         struct queue *q = l->queue;
@@ -474,7 +474,7 @@ void engine_lose(struct engine *e, instant now, struct live *l)
     s.reason = str_from(v.reason);
     struct run run = run_of(l, now, OUTCOME_LOST, s.reason);
     finish(e, now, l, EVENT_POISON, &s, &run, NULL,
-           engine_limits_dead(e, l->queue, l->dead_retention));
+           engine_retention_dead(e, l->queue, l->dead_retention));
 }
 
 struct err engine_release(struct engine *e, instant now, struct run_ref ref)

@@ -1,228 +1,315 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Concurrency keys among all that may happen to jobs: in every turn no key has more jobs in flight
- * than its limit allowed when they were handed out, and no stream with room is left without a
- * job that it may have. */
+/* Limits of jobs in flight that have the same concurrency key. */
 
-#include "base/rng.h"
 #include "rig.h"
 
-#define JOBS  25 /* at a time; the rig takes no more handed out in a turn than RIG_TAKES_MAX */
-#define STEPS 10000
+#define R struct rig *r = *state
 
-static const struct policy_rule away = {
-    .action = POLICY_RETRY,
-    .match = {.conditions = MATCHER_CONDITION(CONDITION_EVICTED)},
-    .retry_limit = POLICY_NO_LIMIT,
-    .affinity = {POLICY_AFFINITY_NODE},
-    .key = 5};
-
-static const struct policy policy = {
-    .name = STR("p"), .retry_limit = POLICY_NO_LIMIT, .rules = &away, .rule_count = 1};
-
-static const char *const queues[] = {"q", "p"};
-static const char *const nodes[] = {"a", "b", ""};
-static const char *const keys[] = {"k", "k", "l", ""};
-
-struct world {
-    struct rig *r;
-    struct rng rng;
-    struct id jobs[JOBS];
-    size_t count;
-    uint32_t limits[2];
-    struct taker *takers[3]; /* streams by node; NULL: none there */
-    uint32_t asked[3];       /* jobs for a claim there, in this turn */
-};
-
-static size_t draw(struct world *w, size_t below)
+static struct id add_key(struct rig *r, const char *queue, const char *key)
 {
-    return rng_next(&w->rng) % below;
+    struct enqueue spec = rig_spec(queue);
+    spec.options.concurrency_key = str_from(key);
+    return rig_add_spec(r, &spec);
 }
 
-/* --- what is there --- */
-
-static size_t live_with(const struct world *w, const struct job *like)
+static void a_full_key_holds_up_its_own_jobs_only(void **state)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < w->count; i++) {
-        const struct job *job = rig_read(w->r, w->jobs[i]);
-        n += job && job->state.status == STATUS_IN_FLIGHT && str_eq(job->queue, like->queue) &&
-             str_eq(job->options.concurrency_key, like->options.concurrency_key);
+    R;
+    rig_set(r, "q", .concurrency_per_key = 1);
+    struct id a1 = add_key(r, "q", "a"), a2 = add_key(r, "q", "a"), a3 = add_key(r, "q", "a");
+    struct id b1 = add_key(r, "q", "b"), none = rig_add(r, "q"), b2 = add_key(r, "q", "b");
+    rig_stream(r, "w", "q", 10);
+    rig_turn(r);
+    rig_assert_got(r, a1, b1, none);
+    assert_int_equal(rig_status(r, a2), STATUS_READY);
+    assert_int_equal(rig_count(r, "q", STATUS_READY), 3);
+    rig_succeed(r, a1);
+    rig_turn(r);
+    rig_assert_got(r, a1, b1, none, a2);
+    rig_succeed(r, b1);
+    rig_succeed(r, a2);
+    rig_turn(r);
+    rig_assert_got(r, a1, b1, none, a2, a3, b2);
+}
+
+static void a_parked_job_is_not_looked_at_again(void **state)
+{
+    R;
+    rig_set(r, "q", .concurrency_per_key = 1);
+    struct id a = add_key(r, "q", "a");
+    for (int i = 0; i < 20; i++)
+        add_key(r, "q", "a");
+    rig_stream(r, "w", "q", 50);
+    rig_turn(r);
+    rig_assert_got(r, a);
+    unsigned reads = r->reads;
+    for (int i = 0; i < 10; i++) {
+        struct id other = rig_add(r, "q");
+        rig_turn(r);
+        assert_id(r->got[r->got_count - 1].id, other);
     }
-    return n;
+    assert_in_range(r->reads - reads, 10, 20); /* each of the others twice at most */
 }
 
-static uint32_t limit_of(const struct world *w, const struct job *job)
+static void parked_jobs_come_back_in_their_order(void **state)
 {
-    uint32_t limit = w->limits[!str_eq(job->queue, STR("q"))];
-    return job->options.concurrency_key.len ? limit : 0;
+    R;
+    rig_set(r, "q", .concurrency_per_key = 1);
+    struct id first = add_key(r, "q", "a"), late = add_key(r, "q", "a");
+    struct enqueue spec = rig_spec("q");
+    spec.options.concurrency_key = STR("a");
+    spec.priority = 1;
+    rig_stream(r, "w", "q", 10);
+    rig_turn(r);
+    struct id urgent = rig_add_spec(r, &spec);
+    rig_turn(r);
+    rig_assert_got(r, first);
+    rig_succeed(r, first);
+    rig_turn(r);
+    rig_assert_got(r, first, urgent);
+    rig_succeed(r, urgent);
+    rig_turn(r);
+    rig_assert_got(r, first, urgent, late);
 }
 
-static bool may_have(const struct world *w, const char *node, const struct job *job)
+static void a_job_that_was_to_come_back_and_is_deleted_gives_its_place_to_the_next(void **state)
 {
-    const struct job_extras *x = &job->state.extras;
-    uint32_t limit = limit_of(w, job);
-    bool shunned =
-        *node && str_eq(x->avoid_node, str_from(node)) && x->avoid_until.ms > w->r->now.ms;
-    return job->state.status == STATUS_READY && !shunned && (!limit || live_with(w, job) < limit);
+    R;
+    rig_set(r, "q", .concurrency_per_key = 1);
+    struct id a = add_key(r, "q", "a"), b = add_key(r, "q", "a"), c = add_key(r, "q", "a");
+    struct id d = add_key(r, "q", "a");
+    rig_claim(r, "c", "q", 5, (span){0});
+    rig_turn(r);
+    rig_assert_got(r, a);
+    assert_ok(engine_remove(r->e, r->now, d)); /* parked itself */
+    rig_succeed(r, a);
+    rig_turn(r); /* b is back, and nobody takes it */
+    assert_ok(engine_remove(r->e, r->now, b));
+    rig_claim(r, "d", "q", 5, (span){0});
+    rig_turn(r);
+    rig_turn(r);
+    rig_stream(r, "w", "q", 5);
+    rig_turn(r);
+    assert_int_equal(rig_status(r, c), STATUS_IN_FLIGHT);
+    assert_int_equal(rig_status(r, d), STATUS_GONE);
 }
 
-/* All streams have room, and so had a claim that got less than it asked for: whatever is left waits
- * for a reason. */
-static void check(const struct world *w)
+static void a_limit_of_keys_counts_at_once_and_over_a_restart(void **state)
 {
-    bool wants[3];
-    for (size_t n = 0; n < 3; n++)
-        wants[n] = w->takers[n] || (w->asked[n] && w->r->claim_sizes[0] < w->asked[n]);
-    for (size_t i = 0; i < w->count; i++) {
-        const struct job *job = rig_read(w->r, w->jobs[i]);
-        for (size_t n = 0; job && n < 3; n++)
-            assert_false(wants[n] && may_have(w, nodes[n], job));
-    }
-    for (size_t i = 0; i < w->r->got_count; i++) {
-        const struct job *job = rig_read(w->r, w->r->got[i].id);
-        if (job && job->state.status == STATUS_IN_FLIGHT && limit_of(w, job))
-            assert_true(live_with(w, job) <= limit_of(w, job));
-    }
+    R;
+    struct id id[6];
+    for (int i = 0; i < 6; i++)
+        id[i] = add_key(r, "q", "a");
+    rig_claim(r, "c", "q", 2, (span){0});
+    rig_turn(r);
+    rig_set(r, "q", .concurrency_per_key = 1);
+    rig_stream(r, "w", "q", 10);
+    rig_turn(r);
+    rig_succeed(r, id[0]);
+    rig_turn(r);
+    rig_assert_got(r, id[0], id[1]);
+    rig_restart(r);
+    rig_stream(r, "w", "q", 10);
+    rig_turn(r);
+    rig_assert_got(r, id[0], id[1]);
+    rig_set(r, "q", .concurrency_per_key = 3);
+    rig_turn(r);
+    rig_assert_got(r, id[0], id[1], id[2], id[3]);
+    rig_set(r, "q", .concurrency_per_key = 0);
+    rig_turn(r);
+    rig_assert_got(r, id[0], id[1], id[2], id[3], id[4], id[5]);
 }
 
-/* --- what happens --- */
-
-static void add(struct world *w)
+static void a_job_in_flight_that_moves_frees_its_key_and_fills_that_of_the_other_queue(void **state)
 {
-    struct enqueue spec = rig_spec(queues[draw(w, 4) == 0]);
-    spec.options.concurrency_key = str_from(keys[draw(w, 4)]);
-    spec.priority = (uint16_t)draw(w, 3);
-    if (w->count < JOBS)
-        w->jobs[w->count++] = rig_add_spec(w->r, &spec);
+    R;
+    rig_set(r, "from", .concurrency_per_key = 1);
+    rig_set(r, "to", .concurrency_per_key = 1);
+    struct id a = add_key(r, "from", "k"), b = add_key(r, "from", "k");
+    rig_stream(r, "w", "from", 10);
+    rig_turn(r);
+    const struct patch patch = {.set = PATCH_QUEUE, .queue = STR("to")};
+    struct job job;
+    assert_ok(engine_patch(r->e, r->now, a, &patch, &r->strings, &job));
+    struct id c = add_key(r, "to", "k");
+    rig_stream(r, "x", "to", 10);
+    rig_turn(r);
+    rig_assert_got(r, a, b);
+    rig_succeed(r, a);
+    rig_turn(r);
+    rig_assert_got(r, a, b, c);
 }
 
-static void end_run(struct world *w, struct id id)
+/* Lets the job in flight fail so that it is tried again at once, but not on that node. */
+static void evict(struct rig *r, struct id id, const char *node)
 {
-    struct rig *r = w->r;
     const struct failure f = {.message = STR("evicted"),
                               .run_time = {-1},
                               .condition = CONDITION_EVICTED,
-                              .node = str_from(nodes[draw(w, 2)])};
-    size_t how = draw(w, 4);
-    if (how == 0)
-        assert_ok(engine_release(r->e, r->now, (struct run_ref){.id = id}));
-    else if (how == 1)
-        rig_fail_with(r, id, &f);
-    else
-        rig_succeed(r, id);
+                              .node = str_from(node)};
+    rig_fail_with(r, id, &f);
 }
 
-static void change(struct world *w, size_t at)
+static void a_job_that_nobody_may_have_leaves_its_place_to_the_next_of_its_key(void **state)
 {
-    struct rig *r = w->r;
-    struct job job;
-    const struct patch patch = {
-        .set = draw(w, 2) ? PATCH_QUEUE : PATCH_PRIORITY | PATCH_READY_AT,
-        .queue = str_from(queues[draw(w, 2)]),
-        .priority = (uint16_t)draw(w, 3),
-        .ready_at = instant_add(r->now, (span){(int64_t)draw(w, 50)}),
-    };
-    if (draw(w, 3) == 0)
-        assert_ok(engine_remove(r->e, r->now, w->jobs[at]));
-    else
-        assert_ok(engine_patch(r->e, r->now, w->jobs[at], &patch, &r->strings, &job));
+    R;
+    static const struct policy_rule away = {
+        .action = POLICY_RETRY,
+        .match = {.conditions = MATCHER_CONDITION(CONDITION_EVICTED)},
+        .retry_limit = POLICY_NO_LIMIT,
+        .affinity = {POLICY_AFFINITY_NODE},
+        .key = 5};
+    const struct policy policy = {
+        .name = STR("p"), .retry_limit = POLICY_NO_LIMIT, .rules = &away, .rule_count = 1};
+    r->settings.avoid_required = (span){600000};
+    r->policy = &policy;
+    r->policy_settings = (struct policy_settings){.enabled = true, .global_max_retries = 100};
+    rig_restart(r);
+    rig_set(r, "q", .concurrency_per_key = 1);
+    struct id first = add_key(r, "q", "k"), second = add_key(r, "q", "k");
+    struct id third = add_key(r, "q", "k");
+    rig_stream_on(r, "a", "q", 10);
+    rig_turn(r);
+    evict(r, first, "a");
+    rig_turn(r);
+    rig_assert_got(r, first, second);
+    struct taker *other = rig_stream_on(r, "b", "q", 10); /* finds the first, whose key is full */
+    rig_turn(r);
+    engine_taker_close(r->e, r->now, other, TAKER_GONE);
+    rig_succeed(r, second);
+    rig_turn(r);
+    rig_assert_got(r, first, second, third);
+    rig_stream_on(r, "b", "q", 10);
+    rig_turn(r);
+    rig_succeed(r, third);
+    rig_turn(r);
+    rig_assert_got(r, first, second, third, first);
 }
 
-static void come_or_go(struct world *w)
+/* The first claim must not take as long as there are jobs that it cannot have. */
+static void many_jobs_of_a_full_key_are_passed_over_in_slices(void **state)
 {
-    size_t n = draw(w, 3);
-    bool often = w->takers[n] || draw(w, 3) == 0;
-    if (!often)
-        return;
-    if (w->takers[n])
-        engine_taker_close(w->r->e, w->r->now, w->takers[n], TAKER_STOPPED);
-    w->takers[n] = w->takers[n] ? NULL : rig_stream_on(w->r, nodes[n], NULL, 1000);
-}
-
-static void ask(struct world *w)
-{
-    size_t n = draw(w, 3);
-    if (w->asked[0] || w->asked[1] || w->asked[2])
-        return;
-    w->asked[n] = 1 + (uint32_t)draw(w, 3);
-    struct taker_spec spec = {.limit = w->asked[n],
-                              .claim = true,
-                              .lease = RIG_LEASE,
-                              .wait_end = w->r->now,
-                              .node = str_from(nodes[n])};
-    engine_taker_open(w->r->e, &spec, w);
-}
-
-static void limit(struct world *w)
-{
-    size_t q = draw(w, 2);
-    w->limits[q] = (uint32_t)(draw(w, 8) ? 1 + draw(w, 3) : 0);
-    rig_set(w->r, queues[q], .concurrency_per_key = w->limits[q]);
-}
-
-static void step(struct world *w)
-{
-    struct rig *r = w->r;
-    size_t at = w->count ? draw(w, w->count) : 0;
-    enum status status = w->count ? rig_status(r, w->jobs[at]) : STATUS_GONE;
-    size_t what = draw(w, 40);
-    if (what < 12)
-        add(w);
-    else if (what < 22 && status == STATUS_IN_FLIGHT)
-        end_run(w, w->jobs[at]);
-    else if (what < 29 && status != STATUS_GONE)
-        change(w, at);
-    else if (what < 34)
-        ask(w);
-    else if (what < 38)
-        limit(w);
-    else if (what == 38)
-        come_or_go(w);
-    else if (draw(w, 20) == 0) {
-        rig_restart(r);
-        memset(w->asked, 0, sizeof w->asked);
-        memset(w->takers, 0, sizeof w->takers);
+    R;
+    rig_set(r, "q", .concurrency_per_key = 1);
+    struct id a = add_key(r, "q", "a");
+    for (int i = 0; i < 2500; i++)
+        add_key(r, "q", "a");
+    struct id other = rig_add(r, "q");
+    rig_claim(r, "c", "q", 5, (span){0});
+    rig_turn(r);
+    rig_assert_got(r, a); /* the claim leaves with what it has got */
+    assert_true(engine_dispatch_again(r->e));
+    rig_stream(r, "w", "q", 5);
+    for (int turns = 0; engine_dispatch_again(r->e); turns++) {
+        assert_true(turns < 10);
+        rig_turn(r);
+    }
+    rig_assert_got(r, a, other);
+    rig_set(r, "q", .concurrency_per_key = 0);
+    for (int turns = 0; r->got_count < 6; turns++) {
+        assert_true(turns < 10);
+        rig_turn(r);
     }
 }
 
-/* The rig keeps so many runs of a job, and no more. */
-static void forget_old(struct world *w)
+static void nobody_else_waits_while_jobs_of_a_full_key_are_passed_over(void **state)
 {
-    size_t kept = 0;
-    for (size_t i = 0; i < w->count; i++) {
-        const struct job *job = rig_read(w->r, w->jobs[i]);
-        if (job && job->state.runs > RIG_RUNS_MAX - 2)
-            assert_ok(engine_remove(w->r->e, w->r->now, w->jobs[i]));
-        else if (job)
-            w->jobs[kept++] = w->jobs[i];
-    }
-    w->count = kept;
+    R;
+    rig_set(r, "q", .concurrency_per_key = 1);
+    struct id a = add_key(r, "q", "a");
+    for (int i = 0; i < 2500; i++)
+        add_key(r, "q", "a");
+    struct id first = rig_add(r, "other");
+    rig_stream(r, "w", "q", 5);
+    rig_stream(r, "x", "other", 5);
+    rig_turn(r);
+    assert_true(engine_dispatch_again(r->e));
+    rig_assert_got(r, a, first);
+    struct id second = rig_add(r, "other");
+    rig_turn(r);
+    assert_true(engine_dispatch_again(r->e));
+    rig_assert_got(r, a, first, second);
+    while (engine_dispatch_again(r->e))
+        rig_turn(r);
+    rig_set(r, "q", .concurrency_per_key = 0); /* they come back by and by, too */
+    struct id third = rig_add(r, "other");
+    rig_turn(r);
+    bool got = false;
+    for (size_t i = 0; i < r->got_count; i++)
+        got |= id_eq(r->got[i].id, third);
+    assert_true(got && engine_dispatch_again(r->e));
 }
 
-static void no_key_is_exceeded_and_no_job_waits_without_a_reason(void **state)
+/* Whatever happens to jobs and limits, no key has too many jobs in flight, none waits without a
+ * reason, and in the end all of them were handed out. */
+static void no_key_is_exceeded_and_none_is_forgotten(void **state)
 {
-    struct world w = {.r = *state, .rng = rng_from_seed(11)};
-    w.r->settings.avoid_required = (span){2000};
-    w.r->policy = &policy;
-    w.r->policy_settings = (struct policy_settings){.enabled = true, .global_max_retries = 10000};
-    rig_restart(w.r);
-    for (int i = 0; i < STEPS; i++) {
-        rig_clear(w.r);
-        memset(w.asked, 0, sizeof w.asked);
-        for (size_t n = 1 + draw(&w, 3); n > 0; n--)
-            step(&w);
-        rig_turn_after(w.r, (int64_t)draw(&w, 20));
-        check(&w);
-        forget_old(&w);
+    R;
+    static const char *const keys[] = {"a", "b", "c", ""};
+    struct rng rng = rng_from_seed(7);
+    for (int step = 0; step < 3000; step++) {
+        r->got_count = r->claim_count = 0;
+        struct id *ids;
+        size_t live = rig_live(r, &ids);
+        struct id some = live ? ids[rng_next(&rng) % live] : (struct id){0};
+        struct enqueue spec = rig_spec("q");
+        spec.options.concurrency_key = str_from(keys[rng_next(&rng) % 4]);
+        spec.priority = (uint16_t)(rng_next(&rng) % 3);
+        struct enqueued out;
+        switch (rng_next(&rng) % 8) {
+        case 0:
+        case 1:
+        case 2:
+            assert_ok(engine_enqueue(r->e, r->now, &spec, 1, &r->strings, &out));
+            if (rng_next(&rng) % 8 == 0)
+                assert_ok(engine_remove(r->e, r->now, out.job.id));
+            break;
+        case 3:
+        case 4:
+            if (live)
+                rig_succeed(r, some);
+            break;
+        case 5:
+            if (live)
+                assert_ok(engine_release(r->e, r->now, (struct run_ref){.id = some}));
+            break;
+        case 6:
+            rig_set(r, "q", .concurrency_per_key = (uint32_t)(rng_next(&rng) % 3));
+            break;
+        default:
+            rig_claim(r, "c", "q", 1 + (uint32_t)(rng_next(&rng) % 3), (span){0});
+        }
+        rig_turn(r);
+    }
+    rig_set(r, "q", .concurrency_per_key = 1);
+    for (int step = 0; rig_count(r, "q", STATUS_READY) + rig_count(r, "q", STATUS_IN_FLIGHT);
+         step++) {
+        assert_true(step < 5000);
+        r->got_count = r->claim_count = 0;
+        rig_claim(r, "c", "q", 3, (span){0});
+        rig_turn(r);
+        struct id *ids;
+        size_t live = rig_live(r, &ids);
+        assert_true(live > 0);
+        for (size_t i = 0; i < live; i++)
+            rig_succeed(r, ids[i]);
     }
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(no_key_is_exceeded_and_no_job_waits_without_a_reason,
-                                        rig_setup, rig_teardown),
+        TEST(a_full_key_holds_up_its_own_jobs_only),
+        TEST(a_parked_job_is_not_looked_at_again),
+        TEST(parked_jobs_come_back_in_their_order),
+        TEST(a_job_that_was_to_come_back_and_is_deleted_gives_its_place_to_the_next),
+        TEST(a_limit_of_keys_counts_at_once_and_over_a_restart),
+        TEST(a_job_in_flight_that_moves_frees_its_key_and_fills_that_of_the_other_queue),
+        TEST(a_job_that_nobody_may_have_leaves_its_place_to_the_next_of_its_key),
+        TEST(many_jobs_of_a_full_key_are_passed_over_in_slices),
+        TEST(nobody_else_waits_while_jobs_of_a_full_key_are_passed_over),
+        TEST(no_key_is_exceeded_and_none_is_forgotten),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The check of what must hold between the indexes of the engine. */
+
+#include "base/must.h"
+#include "core/engine_internal.h"
+
+/* Whether one of them waits although the queue has a job for it. */
+static bool is_awaited(const struct queue *q, const struct list *waiters)
+{
+    for (const struct list *n = waiters->next; n != waiters; n = n->next) {
+        struct btree_entry first;
+        const struct taker *t = LIST_OF(n, const struct sub, node)->taker;
+        if (engine_ready_first(q, (struct str){t->node->bytes, t->node->len}, &first))
+            return true;
+    }
+    return false;
+}
+
+static void check_queue(const struct engine *e, const struct queue *q)
+{
+    struct btree_entry first;
+    must(e->queues[q->index] == q);
+    engine_avoid_check(q);
+    bool has = engine_ready_first(q, (struct str){0}, &first);
+    must(has == q->has_head);
+    must(!has || (first.hi == q->head.hi && first.lo == q->head.lo));
+    btree_check(&q->ready);
+    engine_limits_check(q);
+    engine_keys_check(q);
+    must(q->dirty || !is_awaited(q, &q->waiters));
+    must(q->dirty || !is_awaited(q, &e->all_waiters));
+}
+
+/* Whoever changes a status without an event is found out here. */
+static void check_totals(const struct engine *e)
+{
+    uint64_t counts[STATUS_COUNT] = {0};
+    for (uint32_t i = 0; i < e->queue_cap; i++)
+        if (e->queues[i])
+            for (int s = 0; s < STATUS_COUNT; s++)
+                counts[s] += e->queues[i]->counts[s];
+    for (int s = 0; s < STATUS_COUNT; s++)
+        must(counts[s] == e->totals[s]);
+}
+
+void engine_check(const struct engine *e)
+{
+    size_t in_flight = 0, held = 0, heads = 0, ended = 0;
+    for (uint32_t i = 0; i < e->queue_cap; i++) {
+        if (!e->queues[i])
+            continue;
+        check_queue(e, e->queues[i]);
+        in_flight += e->queues[i]->counts[STATUS_IN_FLIGHT];
+        heads += e->queues[i]->has_head;
+        ended += e->queues[i]->counts[STATUS_COMPLETED] + e->queues[i]->counts[STATUS_DEAD];
+    }
+    must(in_flight == e->live.count && in_flight == e->live_order.count);
+    btree_check(&e->live_order);
+    must(heads == e->heads.count);
+    must(ended == e->ended[0].count + e->ended[1].count);
+    for (const struct list *n = e->takers.next; n != &e->takers; n = n->next) {
+        const struct taker *t = LIST_OF(n, const struct taker, all);
+        must(t->held_count <= t->limit);
+        held += t->held_count;
+    }
+    must(held <= in_flight);
+    btree_check(&e->deadlines);
+    engine_end_by_check(e);
+    check_totals(e);
+    btree_check(&e->waiting_for);
+    engine_crons_check(e);
+    engine_gang_checks(e);
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Reading: a job as it is now, its live run, counts and sizes. */
+
+#include <stdlib.h>
+
+#include "base/must.h"
+#include "core/engine_internal.h"
+#include "core/job_fields.h"
+
+static struct err not_found(struct id id)
+{
+    char text[ID_TEXT_LEN];
+    id_format(id, text);
+    return err_make(
+        ERR_NOT_FOUND,
+        "there is no job %.25s: it never was, was deleted, or has ended and is no longer "
+        "kept (retention)",
+        text);
+}
+
+struct err engine_read(struct engine *e, instant now, struct id id, bool with_payload,
+                       struct arena *a, struct job *job, struct job_extent *extent)
+{
+    unsigned want = PORT_STATE | (with_payload ? PORT_PAYLOAD : 0);
+    struct err err = e->port.load_job(e->port.ctx, id, want, a, job, extent);
+    if (err.code == ERR_NOT_FOUND)
+        return not_found(id);
+    if (err.code != ERR_OK)
+        return err;
+    engine_gang_read(e, job);
+    struct job_state *s = &job->state;
+    const struct live *l = idmap_get(&e->live, id);
+    if (l) {
+        s->status = STATUS_IN_FLIGHT;
+        s->extras = l->extras ? job_extras_copy(a, l->extras) : (struct job_extras){0};
+        s->dequeued_at = l->taken_at;
+        s->runs = l->run + 1;
+        extent->runs_ended = l->run;
+        return err;
+    }
+    must(s->status != STATUS_IN_FLIGHT);
+    if (lifecycle_is_terminal(s->status) && s->purge_at.ms <= now.ms)
+        return not_found(id);
+    if (s->status == STATUS_SCHEDULED && s->ready_at.ms <= now.ms)
+        s->status = lifecycle_move(STATUS_SCHEDULED, EVENT_DUE);
+    else if (s->status == STATUS_READY && s->ready_at.ms > now.ms && !engine_is_in_order(e, job))
+        s->status = STATUS_SCHEDULED; /* the clock went back over a restart */
+    return err;
+}
+
+bool engine_live_run(const struct engine *e, struct id id, struct run *run, uint64_t *token)
+{
+    const struct live *l = idmap_get(&e->live, id);
+    if (!l)
+        return false;
+    *run = (struct run){
+        .index = l->run,
+        .worker = {l->worker->bytes, l->worker->len},
+        .taken_at = l->taken_at,
+        .lease_end = l->lease_end,
+        .ended_at = INSTANT_NONE,
+        .outcome = OUTCOME_RUNNING,
+        .retry_at = INSTANT_NONE,
+        .failure = {.run_time = {-1}, .node = l->extras ? l->extras->node : (struct str){0}},
+    };
+    *token = l->token;
+    return true;
+}
+
+/* All entries have the major 0, so that of 1 lies behind the last. */
+bool engine_next_of(const struct engine *e, enum status s, struct id_place from, bool backwards,
+                    struct id *next)
+{
+    must(s == STATUS_IN_FLIGHT || lifecycle_is_terminal(s));
+    const struct btree *t = s == STATUS_IN_FLIGHT ? &e->live_order : &e->ended[s == STATUS_DEAD];
+    struct btree_entry key = {0, from.id.hi, from.id.lo, 0}, found;
+    bool any;
+    if (from.set)
+        any = backwards ? btree_before(t, key, &found) : btree_after(t, key, &found);
+    else if (backwards)
+        any = btree_before(t, (struct btree_entry){.major = 1}, &found);
+    else
+        any = btree_first(t, &found);
+    if (any)
+        *next = (struct id){found.hi, found.lo};
+    return any;
+}
+
+static void add_counts(const struct queue *q, uint64_t counts[STATUS_COUNT])
+{
+    for (int s = 0; s < STATUS_COUNT; s++)
+        counts[s] += q->counts[s];
+}
+
+void engine_count(const struct engine *e, struct str queue, uint64_t counts[STATUS_COUNT])
+{
+    memset(counts, 0, STATUS_COUNT * sizeof *counts);
+    if (queue.len) {
+        const struct queue *q = engine_queue_find(e, queue);
+        if (q)
+            add_counts(q, counts);
+        return;
+    }
+    memcpy(counts, e->totals, sizeof e->totals);
+}
+
+void engine_each_queue(const struct engine *e, struct arena *a,
+                       void (*each)(void *ctx, struct str name), void *ctx)
+{
+    struct str *names = arena_get(a, (e->queue_count + 1) * sizeof *names);
+    size_t n = 0;
+    for (uint32_t i = 0; i < e->queue_cap; i++) {
+        const struct queue *q = e->queues[i];
+        uint64_t jobs = 0;
+        for (int s = 0; q && s < STATUS_COUNT; s++)
+            jobs += q->counts[s];
+        if (jobs)
+            names[n++] = q->name;
+    }
+    qsort(names, n, sizeof *names, str_cmp_at);
+    for (size_t i = 0; i < n; i++)
+        each(ctx, names[i]);
+}
+
+struct engine_memory engine_memory(const struct engine *e)
+{
+    struct engine_memory m = {
+        .waiting_bytes = e->deadlines.bytes + e->end_by.bytes + e->waiting_for.bytes +
+                         engine_avoid_bytes(e) + engine_keys_bytes(e),
+        .in_flight_bytes = e->live.count * sizeof(struct live) +
+                           e->live.cap * sizeof(struct idmap_slot) + e->live_order.bytes};
+    for (uint32_t i = 0; i < e->queue_cap; i++) {
+        const struct queue *q = e->queues[i];
+        if (!q)
+            continue;
+        m.waiting_jobs +=
+            q->counts[STATUS_READY] + q->counts[STATUS_SCHEDULED] + q->counts[STATUS_BLOCKED];
+        m.waiting_bytes += q->ready.bytes + q->parked.bytes + sizeof *q;
+    }
+    return m;
+}

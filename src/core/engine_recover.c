@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Recovery: the indexes made again from what is stored, and the runs that a stop cut off. */
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/must.h"
+#include "core/engine_internal.h"
+#include "core/job_fields.h"
+
+static void restore_lease(struct engine *e, instant now, const struct job *job,
+                          const struct job_extent *x, struct queue *q)
+{
+    const struct job_state *s = &job->state;
+    must(s->runs > 0 && instant_is_set(s->lease_end));
+    struct live *l = engine_live_new(e, job->id, q);
+    l->token = s->token;
+    l->ready_at = s->ready_at;
+    l->failed_at = s->failed_at;
+    l->taken_at = s->dequeued_at;
+    l->lease_end = s->lease_end;
+    l->lapsed = s->lease_end.ms <= now.ms;
+    l->completed_retention = job->completed_retention;
+    l->dead_retention = job->dead_retention;
+    l->run = s->runs - 1;
+    l->attempts = s->attempts;
+    l->forgiven = s->forgiven;
+    l->losses = s->losses;
+    l->priority = s->priority;
+    l->has_state = true;
+    l->payload_apart = x->payload_apart;
+    l->worker = engine_worker_new(s->worker);
+    l->unique = engine_unique_ref(e, job);
+    l->type = engine_type(e, q, job->type);
+    l->extras = job_extras_new(&s->extras);
+    l->key = engine_key_begin(e, q, job);
+    engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, q->index));
+}
+
+/* One whose time has come, but of which nobody was told, fires when the turns begin. */
+static void restore_waiting(struct engine *e, const struct job *job, bool has_state,
+                            struct queue *q, instant now)
+{
+    const struct job_state *s = &job->state;
+    bool told = s->status == STATUS_READY || engine_was_told(e, s->ready_at, job->id);
+    if (told && s->ready_at.ms <= now.ms) {
+        engine_ready_add(e, q, engine_rank(s), job->id, has_state);
+        engine_total_move(e, STATUS_GONE, STATUS_READY);
+        return;
+    }
+    q->counts[STATUS_SCHEDULED]++;
+    engine_total_move(e, STATUS_GONE, STATUS_SCHEDULED);
+    engine_deadline_add(e, s->ready_at, job->id,
+                        DUE_VAL(DUE_READY, has_state, engine_rank(s), q->index) |
+                            DUE_VAL_OF_TYPE(engine_type(e, q, job->type)) |
+                            (told ? DUE_VAL_TOLD : 0));
+}
+
+void engine_restore_job(struct engine *e, const struct job *job, const struct job_extent *extent,
+                        instant now)
+{
+    id_seen(&e->ids, job->id);
+    struct queue *q = engine_queue_get(e, job->queue);
+    const struct job_state *s = &job->state;
+    engine_unique_move(e, engine_unique_ref(e, job), job->id, STATUS_GONE, s->status);
+    if (!lifecycle_is_terminal(s->status))
+        engine_end_by_add(e, job);
+    switch (s->status) {
+    case STATUS_SCHEDULED:
+    case STATUS_READY:
+        engine_gang_join(e, job);
+        engine_avoid(e, now, job->id, &s->extras);
+        restore_waiting(e, job, extent->has_state, q, now);
+        /* One that was changed since stands alone from a restart on. */
+        if (job->batch.open && s->runs == 0 && !extent->has_state)
+            engine_fold_open(e, job);
+        return;
+    case STATUS_IN_FLIGHT:
+        engine_total_move(e, STATUS_GONE, s->status);
+        restore_lease(e, now, job, extent, q);
+        engine_gang_join(e, job);
+        return;
+    case STATUS_COMPLETED:
+    case STATUS_DEAD:
+        engine_total_move(e, STATUS_GONE, s->status);
+        engine_ended_add(e, s->status, job->id, s->purge_at, q);
+        return;
+    case STATUS_BLOCKED:
+        engine_total_move(e, STATUS_GONE, s->status);
+        engine_gang_join(e, job);
+        engine_blocked_add(e, q, job);
+        return;
+    case STATUS_COUNT:
+        break;
+    }
+    must(false);
+}
+
+void engine_restore_take(struct engine *e, uint64_t seq, instant at, struct take take)
+{
+    if (e->restored_count == e->restored_cap) {
+        e->restored_cap = e->restored_cap ? e->restored_cap * 2 : 64;
+        e->restored = alloc_resize(e->restored, e->restored_cap * sizeof *e->restored);
+    }
+    e->restored[e->restored_count++] = (struct restored_take){seq, at, take};
+    if (seq >= e->take_seq)
+        e->take_seq = seq + 1;
+}
+
+/* It waits in an index, since its stored status never said in_flight; but consumers of events
+ * know that it was. */
+static void tell_cut_off(struct engine *e, instant now, const struct job *job,
+                         const struct run *run, enum status waited)
+{
+    engine_total_move(e, waited, STATUS_IN_FLIGHT);
+    struct job_event ev = engine_event(EVENT_RETURN, STATUS_IN_FLIGHT, job);
+    ev.run = run->index;
+    ev.attempt = job->state.attempts + 1;
+    ev.reason = run->reason;
+    engine_changed(e, now, &ev);
+    if (job->state.status != STATUS_SCHEDULED)
+        return;
+    ev = engine_event(EVENT_POSTPONE, STATUS_READY, job);
+    ev.ready_at = job->state.ready_at;
+    engine_changed(e, now, &ev);
+}
+
+/* A stream held this run when the server stopped. */
+static struct err end_cut_off_run(struct engine *e, instant now, const struct restored_take *r)
+{
+    struct arena scratch = {0};
+    struct job job;
+    struct job_extent extent;
+    struct err err = e->port.load_job(e->port.ctx, r->take.id, PORT_STATE, &scratch, &job, &extent);
+    struct job_state *s = &job.state;
+    bool over = err.code == ERR_NOT_FOUND || (err.code == ERR_OK && s->runs != r->take.run);
+    if (err.code == ERR_OK && !over) {
+        struct queue *q = engine_queue_get(e, job.queue);
+        struct btree_entry due;
+        enum status waited = engine_wait_remove(e, q, &job, &due);
+        engine_fold_close(e, &job);
+        s->status = engine_returned(s->ready_at, r->at, now);
+        s->dequeued_at = r->at;
+        s->runs++;
+        engine_grace_clear(&s->extras);
+        engine_gang_back(e, now, job.id, s->ready_at, &s->extras);
+        s->reason = s->status == STATUS_READY
+                        ? STR("ready again: the server stopped while a worker held it")
+                        : STR("scheduled again: the server stopped while a worker held it");
+        struct run run = {.index = r->take.run,
+                          .taken_at = r->at,
+                          .lease_end = INSTANT_NONE,
+                          .ended_at = now,
+                          .outcome = OUTCOME_LOST,
+                          .retry_at = INSTANT_NONE,
+                          .reason = s->reason,
+                          .failure = {.run_time = {-1}}};
+        e->port.put_run(e->port.ctx, job.id, &run);
+        e->port.put_state(e->port.ctx, job.id, s);
+        tell_cut_off(e, now, &job, &run, waited);
+        if (s->status == STATUS_READY)
+            engine_ready_add(e, q, engine_rank(s), job.id, true);
+        else
+            engine_wait_add(e, q, engine_rank(s), job.id, true, s->ready_at, now,
+                            engine_type(e, q, job.type));
+    }
+    arena_fini(&scratch);
+    return over ? err_none() : err;
+}
+
+struct err engine_restored(struct engine *e, instant now)
+{
+    uint64_t seq = 0;
+    for (size_t i = 0; i < e->restored_count; i++) {
+        const struct restored_take *r = &e->restored[i];
+        TRY(end_cut_off_run(e, now, r));
+        if (r->seq != seq)
+            e->port.delete_takes(e->port.ctx, r->seq);
+        seq = r->seq;
+    }
+    free(e->restored);
+    e->restored = NULL;
+    e->restored_count = e->restored_cap = 0;
+    engine_crons_restored(e, now);
+    return err_none();
+}
