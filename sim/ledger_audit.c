@@ -126,6 +126,14 @@ static void check_outcome(const struct ledger *l, const struct mjob *m, const st
         PROMISE(is_explained(l, m, known, run, END_SUCCEED), "I3",
                 "job %lu: nobody completed run %u", m->serial, run->index);
         return;
+    case OUTCOME_WORKER_SHUTDOWN:
+    case OUTCOME_INTERMITTENT_TASK:
+    case OUTCOME_MALFORMED_PAYLOAD:
+    case OUTCOME_RESOURCE_UNAVAILABLE:
+    case OUTCOME_INTERNAL_ERROR:
+    case OUTCOME_SUPERSEDED:
+        PROMISE(false, "VALUE", "job %lu: nobody reports %s", m->serial, name);
+        return;
     case OUTCOME_FAILED:
         PROMISE(is_explained(l, m, known, run, END_FAIL), "RETRY",
                 "job %lu: run %u: no report explains the verdict", m->serial, run->index);

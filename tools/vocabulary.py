@@ -27,6 +27,7 @@ TABLE_OF = {
     "to": "status",
     "event": "event",
     "outcome": "outcome",
+    "exception": "outcome",
     "condition": "condition",
     "decided_by": "decided_by",
     "unique_while": "unique_while",
@@ -39,7 +40,9 @@ OF_NO_TABLE = {
     "status": {"ok", "read_only"},  # of GET /health
 }
 
-NOT_SAID = {"condition": {"LeaseExpired"}}
+NOT_SAID = {"condition": {"LeaseExpired"},
+            "exception": {"running", "completed", "failed", "claim-expired", "worker-lost", "returned",
+                          "canceled", "gang-retried", "deadline-exceeded"}}
 
 # Lists in documents: file, what surrounds them, table. The words are those between backticks that
 # are in no parentheses; of the rows of a table, the first. Behind that, what is left out.

@@ -302,6 +302,18 @@ static struct err read_events(struct json_cursor *c, struct arena *a, void *out)
     }
 }
 
+static struct err read_exception(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct str name;
+    TRY(field_text(c, a, &name));
+    if (job_exception_parse(name, out))
+        return err_none();
+    return err_make(ERR_BAD_VALUE,
+                    "worker-shutdown, intermittent-task, malformed-payload, resource-unavailable, "
+                    "internal-error or superseded, not '%.*s'",
+                    (int)(name.len < 64 ? name.len : 64), name.at);
+}
+
 static const struct field failure_table[] = {
     {"message", true, field_text, REPORT(failure.message)},
     {"error_type", false, field_text, REPORT(failure.error_type), true},
@@ -310,6 +322,7 @@ static const struct field failure_table[] = {
     {"signal", false, field_i32, REPORT(failure.signal), true},
     {"run_ms", false, field_span, REPORT(failure.run_time), true},
     {"condition", false, read_condition, REPORT(failure.condition), true},
+    {"exception", false, read_exception, REPORT(exception), true},
     {"node", false, api_field_label, REPORT(failure.node), true},
     {"termination_message", false, field_text, REPORT(failure.termination_message), true},
     {"category", false, api_field_label, REPORT(failure.category), true},

@@ -309,7 +309,8 @@ static struct err read_given(struct simulation *s, struct json_cursor *c, struct
     TRY(api_decode_failure(a, &g.failure, s->arena, &report));
     *job = (struct job){.queue = g.queue, .retry_limit = RETRY_LIMIT_DEFAULT};
     job->options.retry_policies = g.policies;
-    *run = (struct run){.outcome = OUTCOME_FAILED, .failure = report.failure};
+    *run = (struct run){.outcome = report.exception ? report.exception : OUTCOME_FAILED,
+                        .failure = report.failure};
     return err_none();
 }
 

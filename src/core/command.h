@@ -79,6 +79,7 @@ struct run_ref {
 struct failure_report {
     struct run_ref ref;
     struct failure failure;
+    enum outcome exception; /* or 0: the work itself failed */
     bool kill;
     instant retry_at; /* or none */
     span grace;       /* the run may go on for so long; 0: it has ended; negative: not said */

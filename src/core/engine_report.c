@@ -244,7 +244,7 @@ static void fail(struct engine *e, instant now, struct live *l, const struct ver
     enum event event = event_of(v, now);
     struct job_state s = state_of(l);
     s.extras = v->extras;
-    if (outcome == OUTCOME_FAILED)
+    if (outcome != OUTCOME_EXPIRED)
         set_reported(&s.extras, l, outcome);
     s.attempts++;
     s.failed_at = now;
@@ -312,6 +312,7 @@ struct err engine_fail(struct engine *e, instant now, const struct failure_repor
                        struct arena *a, struct job *job)
 {
     struct live *l = NULL;
+    enum outcome outcome = r->exception ? r->exception : OUTCOME_FAILED;
     TRY(engine_find_run(e, now, r->ref, &l));
     TRY(load_record(e, l, a, job));
     job->state = state_of(l);
@@ -320,14 +321,14 @@ struct err engine_fail(struct engine *e, instant now, const struct failure_repor
         failure.node = job->state.extras.node;
     name_category(e, &failure, a);
     struct verdict_request request = {.job = job,
-                                      .outcome = OUTCOME_FAILED,
+                                      .outcome = outcome,
                                       .failure = &failure,
                                       .kill = r->kill,
                                       .retry_at = r->retry_at,
                                       .grace = r->grace,
                                       .token = l->token};
     struct verdict v = decide(e, now, l->queue, &request, a);
-    fail(e, now, l, &v, OUTCOME_FAILED, &failure, job);
+    fail(e, now, l, &v, outcome, &failure, job);
     job->state.reason = arena_copy(a, job->state.reason);
     job->state.extras = job_extras_copy(a, &job->state.extras);
     return err_none();

@@ -23,6 +23,12 @@ const char *job_outcome_name(enum outcome o)
         [OUTCOME_CANCELED] = "canceled",
         [OUTCOME_GANG] = "gang-retried",
         [OUTCOME_DEADLINE] = "deadline-exceeded",
+        [OUTCOME_WORKER_SHUTDOWN] = "worker-shutdown",
+        [OUTCOME_INTERMITTENT_TASK] = "intermittent-task",
+        [OUTCOME_MALFORMED_PAYLOAD] = "malformed-payload",
+        [OUTCOME_RESOURCE_UNAVAILABLE] = "resource-unavailable",
+        [OUTCOME_INTERNAL_ERROR] = "internal-error",
+        [OUTCOME_SUPERSEDED] = "superseded",
     };
     must(o < OUTCOME_COUNT);
     return names[o];
@@ -38,9 +44,40 @@ bool job_resolution_parse(struct str name, enum resolution *r)
     return false;
 }
 
+bool job_outcome_is_exception(enum outcome o)
+{
+    return o >= OUTCOME_WORKER_SHUTDOWN && o <= OUTCOME_SUPERSEDED;
+}
+
+bool job_exception_parse(struct str name, enum outcome *o)
+{
+    for (int i = OUTCOME_WORKER_SHUTDOWN; i <= OUTCOME_SUPERSEDED; i++) {
+        if (str_eq(name, str_from(job_outcome_name((enum outcome)i)))) {
+            *o = (enum outcome)i;
+            return true;
+        }
+    }
+    return false;
+}
+
+enum resolution job_outcome_resolution(enum outcome o)
+{
+    if (job_outcome_is_exception(o))
+        return (enum resolution)(RESOLUTION_WORKER_SHUTDOWN + (o - OUTCOME_WORKER_SHUTDOWN));
+    return o == OUTCOME_EXPIRED ? RESOLUTION_CLAIM_EXPIRED : RESOLUTION_FAILED;
+}
+
 const char *job_resolution_name(enum resolution r)
 {
     switch (r) {
+    case RESOLUTION_WORKER_SHUTDOWN:
+    case RESOLUTION_INTERMITTENT_TASK:
+    case RESOLUTION_MALFORMED_PAYLOAD:
+    case RESOLUTION_RESOURCE_UNAVAILABLE:
+    case RESOLUTION_INTERNAL_ERROR:
+    case RESOLUTION_SUPERSEDED:
+        return job_outcome_name(
+            (enum outcome)(OUTCOME_WORKER_SHUTDOWN + (r - RESOLUTION_WORKER_SHUTDOWN)));
     case RESOLUTION_NONE:
         return NULL;
     case RESOLUTION_FAILED:

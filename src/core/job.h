@@ -42,6 +42,13 @@ enum resolution {
     RESOLUTION_POISON,     /* too many runs in a row ended with their worker lost */
     RESOLUTION_DEPENDENCY, /* a job that it waited for is dead or was deleted */
     RESOLUTION_DEADLINE,   /* its deadline came before it had ended */
+    /* An exception that the worker reported, see enum outcome. */
+    RESOLUTION_WORKER_SHUTDOWN,
+    RESOLUTION_INTERMITTENT_TASK,
+    RESOLUTION_MALFORMED_PAYLOAD,
+    RESOLUTION_RESOURCE_UNAVAILABLE,
+    RESOLUTION_INTERNAL_ERROR,
+    RESOLUTION_SUPERSEDED,
     RESOLUTION_COUNT
 };
 
@@ -176,6 +183,15 @@ enum outcome {
     OUTCOME_CANCELED, /* the job was called off */
     OUTCOME_GANG,     /* ended because another member of its gang is tried again */
     OUTCOME_DEADLINE, /* the job's deadline came */
+    /* Exceptions: the worker reports that it was not the work itself that failed (reasons of
+     * Taskcluster's protocol). After the first two another run may do better; the others are final.
+     */
+    OUTCOME_WORKER_SHUTDOWN,
+    OUTCOME_INTERMITTENT_TASK,
+    OUTCOME_MALFORMED_PAYLOAD,
+    OUTCOME_RESOURCE_UNAVAILABLE,
+    OUTCOME_INTERNAL_ERROR,
+    OUTCOME_SUPERSEDED,
     OUTCOME_COUNT
 };
 
@@ -241,6 +257,11 @@ bool job_condition_parse_reported(struct str name, enum condition *c);
 /* What the reason of a container means: OOMKilled is the only condition of one. */
 enum condition job_condition_of_container(struct str reason);
 const char *job_outcome_name(enum outcome o);
+/* An exception that a worker may report: "worker-shutdown" … */
+bool job_outcome_is_exception(enum outcome o);
+bool job_exception_parse(struct str name, enum outcome *o);
+/* Of a job that dies by such a run, or by OUTCOME_FAILED or OUTCOME_EXPIRED. */
+enum resolution job_outcome_resolution(enum outcome o);
 /* NULL for RESOLUTION_NONE. */
 const char *job_resolution_name(enum resolution r);
 bool job_resolution_parse(struct str name, enum resolution *r);

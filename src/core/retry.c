@@ -48,7 +48,7 @@ static struct retry_verdict retry_then(instant at, instant now, const char *how,
 static struct retry_verdict give_up(enum outcome outcome, const char *why)
 {
     struct retry_verdict v = {.retry = false};
-    v.resolution = outcome == OUTCOME_EXPIRED ? RESOLUTION_CLAIM_EXPIRED : RESOLUTION_FAILED;
+    v.resolution = job_outcome_resolution(outcome);
     snprintf(v.reason, sizeof v.reason, "dead: %s%s",
              outcome == OUTCOME_EXPIRED ? "the lease ran out and " : "", why);
     return v;
@@ -75,11 +75,19 @@ uint32_t retry_failures(const struct retry_request *r)
     return before > r->by_policies ? before - r->by_policies + 1 : 1;
 }
 
+/* Another worker would find the same. */
+static bool is_final(enum outcome o)
+{
+    return job_outcome_is_exception(o) && o != OUTCOME_WORKER_SHUTDOWN &&
+           o != OUTCOME_INTERMITTENT_TASK;
+}
+
 struct retry_verdict retry_decide(const struct retry_request *r,
                                   const struct retry_defaults *defaults, instant now,
                                   struct rng *rng)
 {
-    must(r->outcome == OUTCOME_FAILED || r->outcome == OUTCOME_EXPIRED);
+    must(r->outcome == OUTCOME_FAILED || r->outcome == OUTCOME_EXPIRED ||
+         job_outcome_is_exception(r->outcome));
     const struct job *job = r->job;
     bool own = job->backoff.shape != CURVE_NONE;
     const struct curve *curve = own ? &job->backoff : &defaults->backoff;
@@ -94,12 +102,16 @@ struct retry_verdict retry_decide(const struct retry_request *r,
         return give_up(r->outcome, "killed by the worker");
     if (instant_is_set(r->retry_at))
         return retry_then(r->retry_at, now, "when the worker asked", failures, -1);
+    if (is_final(r->outcome))
+        return give_up(r->outcome, job_outcome_name(r->outcome));
     if (failures > limit)
         return over_limit(r->outcome, limit);
     /* Whoever waited for the lease to end has waited already: Taskcluster makes the
      * new run at once. */
     if (r->outcome == OUTCOME_EXPIRED)
         return retry_then(now, now, "the lease ran out", failures, limit);
+    if (job_outcome_is_exception(r->outcome))
+        return retry_then(now, now, job_outcome_name(r->outcome), failures, limit);
     const char *whose = own                  ? "own backoff"
                         : defaults->of_queue ? "backoff of the queue"
                                              : "default backoff";

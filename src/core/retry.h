@@ -33,7 +33,7 @@ struct retry_defaults retry_defaults(void);
 
 struct retry_request {
     const struct job *job; /* with the attempts before this failure */
-    enum outcome outcome;  /* OUTCOME_FAILED or OUTCOME_EXPIRED */
+    enum outcome outcome;  /* OUTCOME_FAILED, OUTCOME_EXPIRED or an exception */
     bool kill;             /* the worker says: never again */
     instant retry_at;      /* the worker says: then, even past the limit; or none */
     uint32_t by_policies;  /* of the attempts, those that policies let be retried: no part of the

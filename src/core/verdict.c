@@ -304,6 +304,8 @@ struct verdict verdict_decide(const struct verdict_request *r, const struct verd
         judged = false;
     if (!judged)
         decide_by_limits(r, rules, &had, now, rng, &v);
+    if (v.resolution == RESOLUTION_FAILED)
+        v.resolution = job_outcome_resolution(r->outcome);
     if (!word && rules->missing.len)
         say_missing(rules->missing, &v);
     span grace = grace_of(r, rules);

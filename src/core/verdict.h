@@ -30,7 +30,7 @@ struct verdict_rules {
 
 struct verdict_request {
     const struct job *job; /* with its state before this failure */
-    enum outcome outcome;  /* OUTCOME_FAILED or OUTCOME_EXPIRED */
+    enum outcome outcome;  /* OUTCOME_FAILED, OUTCOME_EXPIRED or an exception */
     const struct failure *failure;
     bool kill;        /* the worker says: never again */
     instant retry_at; /* the worker says: then, even past the limit; or none */

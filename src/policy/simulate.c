@@ -28,10 +28,8 @@ static struct verdict judge(struct side *s, const struct run *run)
     struct failure failure = run->failure;
     if (expired)
         failure.condition = CONDITION_LEASE_EXPIRED; /* older runs do not say so */
-    const struct verdict_request request = {.job = &s->job,
-                                            .outcome = expired ? OUTCOME_EXPIRED : OUTCOME_FAILED,
-                                            .failure = &failure,
-                                            .retry_at = INSTANT_NONE};
+    const struct verdict_request request = {
+        .job = &s->job, .outcome = run->outcome, .failure = &failure, .retry_at = INSTANT_NONE};
     struct verdict v = verdict_decide(&request, s->rules, now, &s->rng, s->arena);
     *s->steps += v.steps;
     s->job.state.extras = v.extras;

@@ -60,11 +60,18 @@ _Static_assert(STATUS_BLOCKED == 0 && STATUS_SCHEDULED == 1 && STATUS_READY == 2
                    STATUS_IN_FLIGHT == 3 && STATUS_COMPLETED == 4 && STATUS_DEAD == 5,
                "stored statuses keep their numbers");
 _Static_assert(RESOLUTION_NONE == 0 && RESOLUTION_FAILED == 1 && RESOLUTION_CLAIM_EXPIRED == 2 &&
-                   RESOLUTION_CANCELED == 3 && RESOLUTION_POISON == 4 && RESOLUTION_DEPENDENCY == 5,
+                   RESOLUTION_CANCELED == 3 && RESOLUTION_POISON == 4 &&
+                   RESOLUTION_DEPENDENCY == 5 && RESOLUTION_DEADLINE == 6 &&
+                   RESOLUTION_WORKER_SHUTDOWN == 7 && RESOLUTION_INTERMITTENT_TASK == 8 &&
+                   RESOLUTION_MALFORMED_PAYLOAD == 9 && RESOLUTION_RESOURCE_UNAVAILABLE == 10 &&
+                   RESOLUTION_INTERNAL_ERROR == 11 && RESOLUTION_SUPERSEDED == 12,
                "stored resolutions keep their numbers");
 _Static_assert(OUTCOME_RUNNING == 0 && OUTCOME_COMPLETED == 1 && OUTCOME_FAILED == 2 &&
                    OUTCOME_EXPIRED == 3 && OUTCOME_LOST == 4 && OUTCOME_RETURNED == 5 &&
-                   OUTCOME_CANCELED == 6 && OUTCOME_GANG == 7,
+                   OUTCOME_CANCELED == 6 && OUTCOME_GANG == 7 && OUTCOME_DEADLINE == 8 &&
+                   OUTCOME_WORKER_SHUTDOWN == 9 && OUTCOME_INTERMITTENT_TASK == 10 &&
+                   OUTCOME_MALFORMED_PAYLOAD == 11 && OUTCOME_RESOURCE_UNAVAILABLE == 12 &&
+                   OUTCOME_INTERNAL_ERROR == 13 && OUTCOME_SUPERSEDED == 14,
                "stored outcomes keep their numbers");
 _Static_assert(UNIQUE_NONE == 0 && UNIQUE_QUEUED == 1 && UNIQUE_ACTIVE == 2 && UNIQUE_EXISTS == 3,
                "stored scopes keep their numbers");

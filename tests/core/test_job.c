@@ -87,12 +87,40 @@ static void the_message_names_the_field(void **state)
     assert_string_equal(job_check_name(STR(""), "worker").msg, "worker must not be empty");
 }
 
+static void an_exception_is_known_by_its_name_and_resolves_its_job(void **state)
+{
+    (void)state;
+    for (int i = 0; i < OUTCOME_COUNT; i++) {
+        enum outcome o = (enum outcome)i, parsed = OUTCOME_COUNT;
+        bool is = job_exception_parse(str_from(job_outcome_name(o)), &parsed);
+        assert_int_equal(is, job_outcome_is_exception(o));
+        assert_int_equal(parsed, is ? o : OUTCOME_COUNT);
+        if (is)
+            assert_string_equal(job_resolution_name(job_outcome_resolution(o)),
+                                job_outcome_name(o));
+    }
+    assert_int_equal(job_outcome_resolution(OUTCOME_FAILED), RESOLUTION_FAILED);
+    assert_int_equal(job_outcome_resolution(OUTCOME_EXPIRED), RESOLUTION_CLAIM_EXPIRED);
+}
+
 static void outcomes_and_resolutions_have_their_names(void **state)
 {
     (void)state;
-    const char *const outcomes[] = {"running",       "completed",    "failed",
-                                    "claim-expired", "worker-lost",  "returned",
-                                    "canceled",      "gang-retried", "deadline-exceeded"};
+    const char *const outcomes[] = {"running",
+                                    "completed",
+                                    "failed",
+                                    "claim-expired",
+                                    "worker-lost",
+                                    "returned",
+                                    "canceled",
+                                    "gang-retried",
+                                    "deadline-exceeded",
+                                    "worker-shutdown",
+                                    "intermittent-task",
+                                    "malformed-payload",
+                                    "resource-unavailable",
+                                    "internal-error",
+                                    "superseded"};
     assert_int_equal(sizeof outcomes / sizeof *outcomes, OUTCOME_COUNT);
     for (int i = 0; i < OUTCOME_COUNT; i++)
         assert_string_equal(job_outcome_name((enum outcome)i), outcomes[i]);
@@ -114,6 +142,7 @@ int main(void)
         cmocka_unit_test(each_control_character_is_refused),
         cmocka_unit_test(broken_utf8_is_refused),
         cmocka_unit_test(the_message_names_the_field),
+        cmocka_unit_test(an_exception_is_known_by_its_name_and_resolves_its_job),
         cmocka_unit_test(outcomes_and_resolutions_have_their_names),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

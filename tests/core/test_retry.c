@@ -220,6 +220,37 @@ static void what_policies_granted_is_no_part_of_the_limit(void **state)
     assert_true(decide(&job, r).retry);
 }
 
+static void exceptions_that_may_pass_are_retried_at_once_while_retries_are_left(void **state)
+{
+    (void)state;
+    for (int o = OUTCOME_WORKER_SHUTDOWN; o <= OUTCOME_INTERMITTENT_TASK; o++) {
+        struct job job = job_with(1, 0);
+        struct retry_request r = {.outcome = (enum outcome)o, .retry_at = INSTANT_NONE};
+        struct retry_verdict v = decide(&job, r);
+        assert_true(v.retry);
+        assert_int_equal(v.at.ms, NOW.ms);
+        assert_non_null(strstr(v.reason, job_outcome_name((enum outcome)o)));
+        job.state.attempts = 1;
+        v = decide(&job, r);
+        assert_false(v.retry);
+        assert_int_equal(v.resolution, job_outcome_resolution((enum outcome)o));
+    }
+}
+
+static void other_exceptions_are_final_unless_the_worker_says_when(void **state)
+{
+    (void)state;
+    for (int o = OUTCOME_MALFORMED_PAYLOAD; o <= OUTCOME_SUPERSEDED; o++) {
+        struct job job = job_with(5, 0);
+        struct retry_request r = {.outcome = (enum outcome)o, .retry_at = INSTANT_NONE};
+        struct retry_verdict v = decide(&job, r);
+        assert_false(v.retry);
+        assert_int_equal(v.resolution, job_outcome_resolution((enum outcome)o));
+        r.retry_at = NOW;
+        assert_true(decide(&job, r).retry);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -235,6 +266,8 @@ int main(void)
         cmocka_unit_test(an_expired_lease_is_retried_at_once_and_uses_a_retry),
         cmocka_unit_test(leases_that_ran_out_too_often_say_so),
         cmocka_unit_test(what_policies_granted_is_no_part_of_the_limit),
+        cmocka_unit_test(exceptions_that_may_pass_are_retried_at_once_while_retries_are_left),
+        cmocka_unit_test(other_exceptions_are_final_unless_the_worker_says_when),
         cmocka_unit_test(limits_of_0_and_1_have_their_own_words),
         cmocka_unit_test(the_largest_numbers_fit),
         cmocka_unit_test(every_verdict_takes_the_same_number_of_draws),

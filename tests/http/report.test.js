@@ -558,3 +558,36 @@ describe('a report that is repeated by the run that made it', () => {
             'stale_token');
     });
 });
+
+describe('an exception', () => {
+    const server = useServer();
+
+    it('that_may_pass_is_tried_again_at_once_while_retries_are_left', async () => {
+        const { id, queue } = await claimNew(server, { retry_limit: 1 });
+        const job = await fail(server, id, { exception: 'worker-shutdown' });
+        assert.equal(job.status, 'ready');
+        await server.claimOne(queue);
+        const dead = await fail(server, id, { exception: 'intermittent-task' });
+        assert.deepEqual([dead.status, dead.resolution], ['dead', 'intermittent-task']);
+        assert.deepEqual((await server.runs(id)).map((run) => run.outcome),
+            ['worker-shutdown', 'intermittent-task']);
+    });
+
+    it('that_is_final_kills_the_job_which_says_why', async () => {
+        for (const exception of ['malformed-payload', 'resource-unavailable', 'internal-error',
+            'superseded']) {
+            const { id, token } = await claimNew(server);
+            const job = await fail(server, id, { exception, token });
+            assert.deepEqual([job.status, job.resolution], ['dead', exception]);
+            assert.match(job.reason, new RegExp(exception));
+            assert.equal((await fail(server, id, { exception, token })).resolution, exception);
+        }
+    });
+
+    it('has_one_of_six_names', async () => {
+        const { id } = await claimNew(server);
+        for (const exception of ['canceled', 'deadline-exceeded', 'failed', ''])
+            assertError(await server.post(`/jobs/${id}/failure`, { message: 'm', exception }), 400,
+                'bad_value', /exception/);
+    });
+});

@@ -157,7 +157,8 @@ void embedded_succeed(struct embedded *b, const struct command *c, struct reply 
 
 void embedded_fail(struct embedded *b, const struct command *c, struct reply *r)
 {
-    if (is_repeated(b, c->fail.ref, OUTCOME_FAILED, r))
+    enum outcome outcome = c->fail.exception ? c->fail.exception : OUTCOME_FAILED;
+    if (is_repeated(b, c->fail.ref, outcome, r))
         return;
     r->err = note(b, c->fail.ref, c->news);
     if (r->err.code == ERR_OK)
