@@ -27,8 +27,11 @@ static void note(struct buf *log, const struct http1_request *r)
     must(q->path.len > 0);
     must(q->path.at[0] == '/' || str_eq(q->path, STR("*")));
     buf_int(log, q->method);
-    const struct str parts[] = {q->path,   q->query,     q->content_type,
-                                q->accept, q->worker_id, q->body};
+    const struct str parts[] = {q->path, q->query, q->body
+#define HEADER(name, member) , q->member
+#include "net/http_headers.def"
+#undef HEADER
+    };
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         add(log, parts[i]);
     buf_int(log, r->keep_alive);

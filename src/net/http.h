@@ -48,10 +48,10 @@ struct http_request {
     enum http_method method;
     struct str path;  /* still percent-encoded, without the query */
     struct str query; /* without the '?'; empty if there is none */
-    /* Header values, empty if absent: Worker-Id, Last-Event-ID, Tenax-Strict, … */
-    struct str content_type, content_encoding, accept, worker_id, last_event_id, strict;
-    struct str host; /* of Host, :authority or an absolute target; NULL if there is none */
-    struct str origin, fetch_site; /* what a browser says of the page that asks */
+    /* Values of headers, a member each; {NULL, 0} if the header is absent. */
+#define HEADER(name, member) struct str member;
+#include "net/http_headers.def"
+#undef HEADER
     struct str body;
     struct arena *arena;
 };

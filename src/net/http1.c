@@ -8,6 +8,7 @@
 #include "base/buf.h"
 #include "base/must.h"
 #include "net/chunk_ext.h"
+#include "net/http_headers.h"
 
 /* llhttp's enumerators have the names of ours. */
 #define HTTP_GET     LLHTTP_GET
@@ -45,8 +46,9 @@ struct http1 {
     bool expect, empty_length;
     bool in_size;         /* at the line of a chunk's size: llhttp gets no more than its digits */
     struct chunk_ext ext; /* what follows them */
-    struct part target, path, query, field, value, type, accept, worker, last_event, strict;
-    struct part host, origin, fetch_site, coding;
+    struct part target, path, query, field, value;
+    struct part kept[HTTP_HEADERS]; /* values */
+    unsigned given;                 /* which of them are there, a bit each */
 
     const char *base;  /* where the request starts, while it is being fed */
     const char *limit; /* the end of the bytes being fed */
@@ -140,27 +142,13 @@ static bool is_word(struct str s, const char *lower, size_t len)
 static void recognise(struct http1 *r, struct str name)
 {
     struct str value = view(r, r->value);
-    if (IS(name, "host")) {
-        r->hosts++;
-        r->host = r->value;
-    } else if (IS(name, "origin")) {
-        r->origin = r->value;
-    } else if (IS(name, "sec-fetch-site")) {
-        r->fetch_site = r->value;
-    } else if (IS(name, "content-encoding")) {
-        r->coding = r->value;
+    enum http_header h = http_header_find(name);
+    r->hosts += h == HEADER_host;
+    if (h < HTTP_HEADERS) {
+        r->kept[h] = r->value;
+        r->given |= 1u << h;
     } else if (IS(name, "content-length")) {
         r->empty_length = value.len == 0; /* llhttp takes it for none */
-    } else if (IS(name, "content-type")) {
-        r->type = r->value;
-    } else if (IS(name, "accept")) {
-        r->accept = r->value;
-    } else if (IS(name, "worker-id")) {
-        r->worker = r->value;
-    } else if (IS(name, "last-event-id")) {
-        r->last_event = r->value;
-    } else if (IS(name, "tenax-strict")) {
-        r->strict = r->value;
     } else if (IS(name, "expect")) {
         r->expect = IS(value, "100-continue");
     } else if (IS(name, "transfer-encoding")) {
@@ -235,8 +223,8 @@ static bool starts(struct str s, const char *lower, size_t len)
     return s.len > len && strncasecmp(s.at, lower, len) == 0;
 }
 
-/* Splits the target into path and query: origin-form, absolute-form (whose host goes before that
- * of the header) or "*" (RFC 9112 §3.2). */
+/* Splits the target into path and query: origin-form, absolute-form (whose host overrides that of
+ * the header) or "*" (RFC 9112 §3.2). */
 static bool split_target(struct http1 *r)
 {
     struct str t = view(r, r->target);
@@ -248,7 +236,9 @@ static bool split_target(struct http1 *r)
         size_t from = at;
         while (at < t.len && t.at[at] != '/' && t.at[at] != '?')
             at++;
-        r->host = (struct part){r->target.at + from, at - from};
+        r->kept[HEADER_host] = (struct part){r->target.at + from, at - from};
+        if (at > from)
+            r->given |= 1u << HEADER_host;
     } else if (*t.at != '/' && !str_eq(t, STR("*"))) {
         return false;
     }
@@ -371,10 +361,8 @@ static void start_over(struct http1 *r)
     r->done = r->wait = r->coded = r->chunked = r->expect = r->empty_length = false;
     r->in_size = false;
     r->ext = (struct chunk_ext){0};
-    r->headers = r->hosts = 0;
+    r->headers = r->hosts = r->given = 0;
     r->target.len = r->field.len = r->value.len = 0;
-    r->type.len = r->accept.len = r->worker.len = r->last_event.len = r->strict.len = 0;
-    r->host.len = r->origin.len = r->fetch_site.len = r->coding.len = 0;
     r->raw = r->body_len = 0;
     r->piece.len = 0;
 }
@@ -418,15 +406,8 @@ static void finish(struct http1 *r)
     q->method = method_of(r->parser.method);
     q->path = r->path.len ? view(r, r->path) : STR("/");
     q->query = view(r, r->query);
-    q->content_type = view(r, r->type);
-    q->accept = view(r, r->accept);
-    q->worker_id = view(r, r->worker);
-    q->last_event_id = view(r, r->last_event);
-    q->strict = view(r, r->strict);
-    q->host = r->hosts || r->host.len ? view(r, r->host) : (struct str){0};
-    q->origin = view(r, r->origin);
-    q->fetch_site = view(r, r->fetch_site);
-    q->content_encoding = view(r, r->coding);
+    for (enum http_header h = 0; h < HTTP_HEADERS; h++)
+        *http_header_value(q, h) = r->given & 1u << h ? view(r, r->kept[h]) : (struct str){0};
     q->body = r->body.len ? buf_view(&r->body) : r->piece;
 }
 

@@ -8,6 +8,7 @@
 #include "base/must.h"
 #include "net/http1.h"
 #include "net/http2_internal.h"
+#include "net/http_headers.h"
 #include "net/reply.h"
 
 #define SPARES_MAX    64
@@ -106,28 +107,15 @@ static void recognise(struct stream *st, struct str name, struct str value)
 {
     struct http_request *q = &st->req;
     struct arena *a = &st->x->arena;
+    enum http_header h = http_header_find(name);
     if (str_eq(name, STR(":method")))
         q->method = method_of(value);
     else if (str_eq(name, STR(":path")))
         q->path = arena_copy(a, value);
-    else if (str_eq(name, STR(":authority")) || str_eq(name, STR("host")))
+    else if (str_eq(name, STR(":authority")) || h == HEADER_host)
         recognise_host(st, value);
-    else if (str_eq(name, STR("origin")))
-        q->origin = arena_copy(a, value);
-    else if (str_eq(name, STR("sec-fetch-site")))
-        q->fetch_site = arena_copy(a, value);
-    else if (str_eq(name, STR("content-encoding")))
-        q->content_encoding = arena_copy(a, value);
-    else if (str_eq(name, STR("content-type")))
-        q->content_type = arena_copy(a, value);
-    else if (str_eq(name, STR("accept")))
-        q->accept = arena_copy(a, value);
-    else if (str_eq(name, STR("worker-id")))
-        q->worker_id = arena_copy(a, value);
-    else if (str_eq(name, STR("last-event-id")))
-        q->last_event_id = arena_copy(a, value);
-    else if (str_eq(name, STR("tenax-strict")))
-        q->strict = arena_copy(a, value);
+    else if (h < HTTP_HEADERS)
+        *http_header_value(q, h) = arena_copy(a, value);
     else if (str_eq(name, STR("content-length")))
         st->length = length_of(value);
     else if (str_eq(name, STR("expect")))

@@ -24,12 +24,41 @@ static void on_stream_closed(void *ctx)
     f->stream = NULL;
 }
 
+const char *const header_names[] = {
+#define HEADER(name, member) name,
+#include "net/http_headers.def"
+#undef HEADER
+    NULL};
+
+const char *header_sample(const char *name)
+{
+    if (strcmp(name, "host") == 0)
+        return "a";
+    if (strcmp(name, "origin") == 0)
+        return "http://a";
+    return strcmp(name, "sec-fetch-site") == 0 ? "none" : name;
+}
+
+static void reply_headers(struct http_exchange *x, const struct http_request *req)
+{
+    struct buf b = {0};
+#define HEADER(name, member)                                                                       \
+    if (req->member.at)                                                                            \
+        buf_print(&b, "%s: %.*s\n", name, STR_ARG(req->member));
+#include "net/http_headers.def"
+#undef HEADER
+    http_reply(x, 200, STR("text/plain"), buf_view(&b), NULL);
+    buf_fini(&b);
+}
+
 static void handle(void *ctx, struct http_exchange *x, const struct http_request *req)
 {
     struct fixture *f = ctx;
     f->served++;
     if (str_eq(req->path, STR("/echo"))) {
         http_reply(x, 200, STR("text/plain"), req->body, "X-Extra: 1\r\n");
+    } else if (str_eq(req->path, STR("/headers"))) {
+        reply_headers(x, req);
     } else if (str_eq(req->path, STR("/held"))) {
         assert_true(f->held_count < HELD_MAX);
         f->held[f->held_count++] = x;

@@ -24,7 +24,8 @@ struct client {
 
 #define HELD_MAX 8
 
-/* What the test's handler did: /echo answers with the body, /held keeps the exchange,
+/* What the test's handler did: /echo answers with the body, /headers with "name: value\n" for each
+ * header that the request keeps, /held keeps the exchange,
  * /stream begins a stream, /large answers with a megabyte, /close closes the server. */
 struct fixture {
     uv_loop_t loop;
@@ -41,6 +42,11 @@ struct fixture {
     int done;    /* of http_server_drain's done() */
     bool server_closed;
 };
+
+/* The headers that requests keep, then NULL. */
+extern const char *const header_names[];
+/* A value for one, which the server lets pass. */
+const char *header_sample(const char *name);
 
 /* Settings may be changed between the two. */
 void fixture_init(struct fixture *f);

@@ -60,6 +60,25 @@ static void a_request_is_answered(void **state)
     h2_close(f, &h);
 }
 
+static void each_header_of_the_table_reaches_the_handler(void **state)
+{
+    struct fixture *f = *state;
+    struct h2_client h;
+    open_client(f, &h);
+    for (size_t i = 0; header_names[i]; i++) {
+        const char *name = header_names[i], *value = header_sample(name);
+        char field[64], want[64];
+        snprintf(field, sizeof field, "%s: %s", name, value);
+        snprintf(want, sizeof want, "%s\n", field);
+        int32_t id = h2_request(&h, "GET", "/headers", field, (struct str){0});
+        H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
+        assert_int_equal(h2_stream(&h, id)->status, 200);
+        assert_true(has(&h2_stream(&h, id)->body, want));
+        assert_true(has(&h2_stream(&h, id)->body, "host: a\n")); /* :authority */
+    }
+    h2_close(f, &h);
+}
+
 static void no_content_has_no_length(void **state)
 {
     struct fixture *f = *state;
@@ -665,6 +684,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_request_is_answered),
+        TEST(each_header_of_the_table_reaches_the_handler),
         TEST(no_content_has_no_length),
         TEST(head_has_the_length_and_no_body),
         TEST(bodies_larger_than_any_window_pass_both_ways),

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <sys/socket.h>
 
@@ -40,6 +41,31 @@ static void a_request_is_answered(void **state)
                   " GMT\r\nContent-Type: text/plain\r\nX-Extra: 1\r\n"
                   "Content-Length: 5\r\n\r\nhello");
     assert_int_equal(http_server_connections(f->server), 1);
+    client_close(f, &c);
+}
+
+/* In lower case and in upper case. */
+static void each_header_of_the_table_reaches_the_handler(void **state)
+{
+    struct fixture *f = *state;
+    fixture_serve(f);
+    struct client c;
+    client_open(f, &c);
+    for (size_t i = 0; header_names[i]; i++) {
+        const char *name = header_names[i], *value = header_sample(name);
+        bool host = strcmp(name, "host") == 0;
+        char upper[32] = "", text[256], want[128];
+        for (size_t n = 0; name[n]; n++)
+            upper[n] = (char)toupper(name[n]);
+        snprintf(text, sizeof text, "GET /headers HTTP/1.1\r\n%s%s: %s \r\n\r\n",
+                 host ? "" : "Host: a\r\n", i % 2 ? name : upper, value);
+        snprintf(want, sizeof want, "%s: %s\n", name, value);
+        client_send(&c, text);
+        client_expect(f, &c, want);
+    }
+    /* None of them is left for the next request. */
+    client_send(&c, GET("/headers"));
+    client_expect(f, &c, "Content-Length: 8\r\n\r\nhost: a\n");
     client_close(f, &c);
 }
 
@@ -424,6 +450,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(a_request_is_answered),
+        TEST(each_header_of_the_table_reaches_the_handler),
         TEST(one_connection_serves_many_requests),
         TEST(replies_keep_the_order_of_the_requests),
         TEST(requests_over_pipeline_max_wait_their_turn),

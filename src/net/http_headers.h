@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef NET_HTTP_HEADERS_H
+#define NET_HTTP_HEADERS_H
+
+/* The headers of net/http_headers.def, as the readers of HTTP/1.1 and HTTP/2 look them up. */
+
+#include "net/http.h"
+
+enum http_header {
+#define HEADER(name, member) HEADER_##member,
+#include "net/http_headers.def"
+#undef HEADER
+    HTTP_HEADERS /* their number; and: a header that is not kept */
+};
+
+/* Which one has this name, in any case of its letters. */
+enum http_header http_header_find(struct str name);
+/* Where a request keeps its value. */
+struct str *http_header_value(struct http_request *q, enum http_header h);
+
+#endif
