@@ -8,7 +8,7 @@
 #include "net/http1.h"
 #include "net/http2.h"
 #include "net/reply.h"
-#include "net/server.h"
+#include "net/http_internal.h"
 
 /* Input put aside while requests wait; beyond it reading stops. */
 #define ASIDE_MAX ((size_t)64 * 1024)

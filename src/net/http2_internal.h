@@ -13,7 +13,7 @@
 
 #include "net/calm.h"
 #include "net/conn.h"
-#include "net/server.h"
+#include "net/http_internal.h"
 
 /* What they cost of the peer's calm (net/calm.h). */
 #define COST_SETTINGS     40

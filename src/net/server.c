@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "net/server.h"
+#include "net/http_internal.h"
 
 #include <signal.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef NET_SERVER_H
-#define NET_SERVER_H
+#ifndef NET_HTTP_INTERNAL_H
+#define NET_HTTP_INTERNAL_H
 
 /* What the parts of the HTTP server know of each other: the server, and an
  * exchange from the request to the last byte of its reply. Users of the server
