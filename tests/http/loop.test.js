@@ -10,6 +10,7 @@ const assert = require('node:assert/strict');
 const http = require('node:http');
 const { after, describe, it } = require('node:test');
 const { until, useServer, within } = require('./harness');
+const { pack } = require('./msgpack');
 
 const AIM_MS = 50;
 const BOUND_MS = 5 * AIM_MS;
@@ -225,5 +226,95 @@ describe('the loop is held up by no question about very many', () => {
             JSON.stringify({ count: 1000, queues: Array.from({ length: 1000 }, (_, i) => `queue-1-${i}`) })));
         await watch(server, 'claim of all', () => expect(200, server, 'POST', '/jobs/claim',
             JSON.stringify({ count: 1000 })));
+    });
+});
+
+describe('the loop is held up by no other kind of request', () => {
+    const server = useServer();
+    const policy = (name, rules) => JSON.stringify({ apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy',
+        metadata: { name }, spec: { rules } });
+
+    it('about_crons', async () => {
+        const job = `{"queue":"c","type":"t","payload":"${'x'.repeat(14 * 1024)}"}`;
+        const { body } = fill('{"entries":[', (i) =>
+            `{"name":"e${i}","expression":"0 0 1 1 *","job":${job}}`, ']}', 1000);
+        for (const what of ['a new group', 'the same again'])
+            await watch(server, `1000 cron entries, ${what}`, () =>
+                expect(200, server, 'PUT', '/crons/g', body));
+        for (const group of ['h', 'i', 'j', 'k', 'l', 'm', 'n', 'o', 'p'])
+            await expect(200, server, 'PUT', `/crons/${group}`, body.replaceAll('x'.repeat(14 * 1024), ''));
+        await watch(server, 'a group of 14 MB', () => expect(200, server, 'GET', '/crons/g'));
+        await watch(server, 'pause 1000', () =>
+            expect(200, server, 'PATCH', '/crons/g', '{"paused":true}'));
+        await watch(server, 'another zone for 1000', () =>
+            expect(200, server, 'PATCH', '/crons/g', '{"timezone":"Asia/Tokyo"}'));
+        await watch(server, 'delete 10000 entries', () => expect(200, server, 'DELETE', '/crons'));
+    });
+
+    it('about_policies', async () => {
+        const pattern = '(a+)+b'.padEnd(2000, 'c');
+        const rules = Array.from({ length: 256 }, (_, i) => ({ action: 'Retry',
+            onTerminationMessage: { pattern: `${pattern}${i}` } }));
+        await watch(server, 'a policy of 256 patterns', () =>
+            expect(201, server, 'POST', '/retry-policies', policy('p', rules)));
+        for (let i = 0; i < 999; i++)
+            await expect(201, server, 'POST', '/retry-policies', policy(`q${i}`, [{ action: 'Retry',
+                onExitCodes: { operator: 'In', values: [i % 255 + 1] } }]));
+        await watch(server, 'all 1000 policies', () => expect(200, server, 'GET', '/retry-policies'));
+        const ids = await enqueue(server, 200, '"queue":"pol","retry_limit":3');
+        await claimAll(server, 'pol', 200);
+        for (const id of ids)
+            await expect(200, server, 'POST', `/jobs/${id}/failure`, JSON.stringify({
+                message: 'm', termination_message: 'a'.repeat(60000), kill: true }));
+        await watch(server, 'simulate 256 patterns over 200 failures', () =>
+            expect(200, server, 'POST', '/retry-policies/simulate', JSON.stringify({
+                policies: [JSON.parse(policy('p', rules))], where: { queues: ['pol'] } })));
+    });
+
+    it('of_batched_jobs', async () => {
+        const { body, count } = fill('{"jobs":[', (i) => '{"queue":"f","type":"t","payload":[1],' +
+            `"batch":{"key":"k${i % 50}","when":"true","fold":"$existing + $new"}}`, ']}', 2000);
+        await watch(server, `enqueue ${count} batched`, () =>
+            expect(201, server, 'POST', '/jobs/bulk', body));
+        const large = JSON.stringify('x'.repeat(4 * 1024 * 1024));
+        for (let i = 0; i < 3; i++)
+            await watch(server, 'enqueue a large batched one', async () => {
+                await ask(server, 'POST', '/jobs', `{"queue":"f","type":"t","payload":[${large}],` +
+                    '"batch":{"key":"l","when":"true","fold":"$existing + $new"}}');
+            });
+    });
+
+    it('in_MessagePack', async () => {
+        const jobs = Array.from({ length: JOBS_MAX }, () => ({ queue: 'm', type: 't', payload: 1 }));
+        const body = pack({ jobs });
+        const headers = { 'content-type': 'application/msgpack', accept: 'application/msgpack' };
+        await watch(server, `enqueue ${JOBS_MAX} in MessagePack`, async () => {
+            const res = await server.request('POST', '/jobs/bulk', body, headers);
+            assert.equal(res.status, 201);
+        });
+    });
+
+    it('about_everything_that_is_there', async () => {
+        const [id] = await enqueue(server, 100000, '"queue":"all"');
+        await watch(server, 'explain', () => expect(200, server, 'GET', `/jobs/${id}/explain`));
+        await watch(server, 'a dry run of a deletion', () =>
+            expect(200, server, 'DELETE', '/jobs?queue=all&dry_run=true'));
+        await claimAll(server, 'all', 1000);
+        await watch(server, 'retry of none among many', () =>
+            expect(200, server, 'POST', '/jobs/retry?queue=all'));
+        const { json: { jobs: [held] } } = await server.post('/jobs/claim', { queues: ['all'],
+            count: 1, lease_ms: 60000 });
+        await watch(server, 'renew', () => expect(200, server, 'POST', `/jobs/${held.id}/renew`,
+            JSON.stringify({ token: held.token, lease_ms: 60000,
+                checkpoint: 'x'.repeat(60000) })));
+        await watch(server, 'backup', async () => {
+            const res = await server.admin('POST', '/backup');
+            assert.equal(res.status, 200);
+        });
+        await watch(server, 'compaction', async () => {
+            const { status } = await server.admin('POST', '/compact');
+            assert.ok(status >= 200 && status < 300, String(status));
+        });
+        await watch(server, 'reset of 100000', () => expect(204, server, 'POST', '/reset'));
     });
 });
