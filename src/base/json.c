@@ -5,11 +5,9 @@
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
-#ifdef __SSE2__
-#include <emmintrin.h>
-#endif
 
 #include "base/decimal.h"
+#include "base/json_internal.h"
 #include "base/must.h"
 #include "base/utf8.h"
 
@@ -40,29 +38,11 @@ static const unsigned char value_kinds[256] = {
 
 static const bool is_space[256] = {[' '] = true, ['\t'] = true, ['\n'] = true, ['\r'] = true};
 
-/* What may stand in a string as it is and needs no look at the next byte. */
-static const bool is_plain[256] = {
-    [0x20 ... 0x21] = true,
-    [0x23 ... 0x5b] = true,
-    [0x5d ... 0x7f] = true,
-};
-
 /* What may stand after a backslash. */
 static const bool is_escape[256] = {
     ['"'] = true, ['\\'] = true, ['/'] = true, ['b'] = true, ['f'] = true,
     ['n'] = true, ['r'] = true,  ['t'] = true, ['u'] = true,
 };
-
-static const bool is_hex[256] = {
-    ['0' ... '9'] = true,
-    ['a' ... 'f'] = true,
-    ['A' ... 'F'] = true,
-};
-
-static inline unsigned char byte_at(const char *p)
-{
-    return (unsigned char)*p;
-}
 
 static inline bool is_digit(const char *p, const char *end)
 {
@@ -90,8 +70,8 @@ static void describe(char *out, size_t size, const char *at, const char *end)
         snprintf(out, size, "a single quote");
     else if (*at == '\n' || *at == '\r')
         snprintf(out, size, "a line break");
-    else if (byte_at(at) < 0x20 || byte_at(at) > 0x7e)
-        snprintf(out, size, "byte 0x%02x", byte_at(at));
+    else if (json_byte_at(at) < 0x20 || json_byte_at(at) > 0x7e)
+        snprintf(out, size, "byte 0x%02x", json_byte_at(at));
     else
         snprintf(out, size, "'%c'", *at);
 }
@@ -115,46 +95,9 @@ __attribute__((cold, noinline)) static struct err report(struct json_cursor *c,
 static inline const char *space_end(const char *p, const char *end)
 {
     /* Between tokens there is mostly nothing, and that must cost next to nothing. */
-    if (p < end && byte_at(p) > ' ')
+    if (p < end && json_byte_at(p) > ' ')
         return p;
-    while (p < end && is_space[byte_at(p)])
-        p++;
-    return p;
-}
-
-/* The first byte of [p, end) that is not plain. */
-static inline const char *plain_end(const char *p, const char *end)
-{
-#ifdef __SSE2__
-    const __m128i quote = _mm_set1_epi8('"');
-    const __m128i backslash = _mm_set1_epi8('\\');
-    const __m128i blank = _mm_set1_epi8(' ');
-    for (; end - p >= 16; p += 16) {
-        __m128i v = _mm_loadu_si128((const __m128i *)p);
-        /* The comparison is signed: bytes from 0x80 up count as below the blank. */
-        __m128i stop = _mm_or_si128(_mm_or_si128(_mm_cmpeq_epi8(v, quote), //
-                                                 _mm_cmpeq_epi8(v, backslash)),
-                                    _mm_cmplt_epi8(v, blank));
-        int mask = _mm_movemask_epi8(stop);
-        if (mask)
-            return p + __builtin_ctz((unsigned)mask);
-    }
-#else
-    const uint64_t ones = UINT64_C(0x0101010101010101);
-    for (; end - p >= 8; p += 8) {
-        uint64_t v;
-        memcpy(&v, p, 8);
-        uint64_t quote = v ^ ones * '"';
-        uint64_t backslash = v ^ ones * '\\';
-        /* The top bit of each byte: set somewhere iff there is something to stop
-         * for. Borrows may set more of them, so the loop below finds the place. */
-        uint64_t stop = ((quote - ones) & ~quote) | ((backslash - ones) & ~backslash) |
-                        ((v - ones * ' ') & ~v) | v;
-        if (stop & ones * 0x80)
-            break;
-    }
-#endif
-    while (p < end && is_plain[byte_at(p)])
+    while (p < end && is_space[json_byte_at(p)])
         p++;
     return p;
 }
@@ -163,12 +106,12 @@ static inline const char *plain_end(const char *p, const char *end)
 static const char *escape_end(const char *p, const char *end, struct fault *f)
 {
     p++;
-    if (p == end || !is_escape[byte_at(p)])
+    if (p == end || !is_escape[json_byte_at(p)])
         return fail(f, ERR_BAD_JSON, p, "one of \" \\ / b f n r t u after a backslash");
     if (*p++ != 'u')
         return p;
     for (int i = 0; i < 4; i++, p++) {
-        if (p == end || !is_hex[byte_at(p)])
+        if (p == end || !json_is_hex[json_byte_at(p)])
             return fail(f, ERR_BAD_JSON, p, "four hexadecimal digits after \\u");
     }
     return p;
@@ -179,7 +122,7 @@ static inline const char *string_end(const char *p, const char *end, bool *escap
 {
     *escaped = false;
     while (p) {
-        p = plain_end(p, end);
+        p = json_plain_end(p, end);
         if (p == end)
             return fail(f, ERR_BAD_JSON, p, "a double quote at the end of a string");
         if (*p == '"')
@@ -187,7 +130,7 @@ static inline const char *string_end(const char *p, const char *end, bool *escap
         if (*p == '\\') {
             *escaped = true;
             p = escape_end(p, end, f);
-        } else if (byte_at(p) < 0x20) {
+        } else if (json_byte_at(p) < 0x20) {
             return fail(f, ERR_BAD_JSON, p, "control characters in a string to be escaped");
         } else {
             size_t n = utf8_run((struct str){p, (size_t)(end - p)});
@@ -243,7 +186,7 @@ static const char *word_end(const char *p, const char *end, struct fault *f)
 /* Passes a value that is neither an array nor an object. */
 static inline const char *scalar_end(const char *p, const char *end, struct fault *f)
 {
-    unsigned char kind = p < end ? value_kinds[byte_at(p)] : NO_VALUE;
+    unsigned char kind = p < end ? value_kinds[json_byte_at(p)] : NO_VALUE;
     bool escaped;
     switch (kind) {
     case IS(JSON_STRING):
@@ -362,7 +305,7 @@ static inline const char *next_token(struct json_cursor *c)
 
 static inline bool at_kind(const char *p, const char *end, enum json_type type)
 {
-    return p < end && value_kinds[byte_at(p)] == IS(type);
+    return p < end && value_kinds[json_byte_at(p)] == IS(type);
 }
 
 /* What stands at the cursor is not of the type that was wanted. */
@@ -387,7 +330,7 @@ struct err json_close(struct json_cursor *c)
 struct err json_peek(struct json_cursor *c, enum json_type *type)
 {
     const char *p = next_token(c);
-    unsigned char kind = p < text_end(c) ? value_kinds[byte_at(p)] : NO_VALUE;
+    unsigned char kind = p < text_end(c) ? value_kinds[json_byte_at(p)] : NO_VALUE;
     if (kind == NO_VALUE)
         return report(c, &(struct fault){ERR_BAD_JSON, p, "a value"});
     *type = (enum json_type)(kind - 1);
@@ -593,167 +536,4 @@ struct err json_read_double(struct json_cursor *c, double lo, double hi, double 
     decimal_text(fmin(hi, DBL_MAX), to);
     return err_at(ERR_BAD_VALUE, offset, "expected a number from %s to %s, found %.*s%s", from, to,
                   QUOTE_ARG(raw));
-}
-
-/* ---- Escapes ---- */
-
-/* The value of four hexadecimal digits. */
-static unsigned hex4(const char *p)
-{
-    unsigned v = 0;
-    for (int i = 0; i < 4; i++) {
-        unsigned char c = byte_at(p + i);
-        must(is_hex[c]);
-        v = v << 4 | (c <= '9' ? c - (unsigned)'0' : (c | 0x20) - (unsigned)'a' + 10);
-    }
-    return v;
-}
-
-static char *encode(char *to, unsigned u)
-{
-    if (u < 0x80) {
-        *to++ = (char)u;
-        return to;
-    }
-    if (u < 0x800) {
-        *to++ = (char)(0xc0 | u >> 6);
-    } else {
-        if (u < 0x10000) {
-            *to++ = (char)(0xe0 | u >> 12);
-        } else {
-            *to++ = (char)(0xf0 | u >> 18);
-            *to++ = (char)(0x80 | (u >> 12 & 0x3f));
-        }
-        *to++ = (char)(0x80 | (u >> 6 & 0x3f));
-    }
-    *to++ = (char)(0x80 | (u & 0x3f));
-    return to;
-}
-
-/* Reads \uXXXX, or two of them that are a pair, from *p on. False, with *p where
- * it was, if it is half a pair. */
-static bool unicode_escape(const char **p, const char *end, unsigned *u)
-{
-    must(end - *p >= 6);
-    *u = hex4(*p + 2);
-    if (*u < 0xd800 || *u > 0xdfff) {
-        *p += 6;
-        return true;
-    }
-    if (*u > 0xdbff || end - *p < 12 || memcmp(*p + 6, "\\u", 2) != 0)
-        return false;
-    unsigned low = hex4(*p + 8);
-    if (low < 0xdc00 || low > 0xdfff)
-        return false;
-    *u = 0x10000 + ((*u - 0xd800) << 10) + (low - 0xdc00);
-    *p += 12;
-    return true;
-}
-
-static char simple_escape(char c)
-{
-    switch (c) {
-    case 'b':
-        return '\b';
-    case 'f':
-        return '\f';
-    case 'n':
-        return '\n';
-    case 'r':
-        return '\r';
-    case 't':
-        return '\t';
-    default:
-        return c;
-    }
-}
-
-struct err json_text(struct json_string s, struct arena *a, struct str *text)
-{
-    *text = s.raw;
-    if (!s.escaped)
-        return err_none();
-    /* No escape is shorter than what it stands for. */
-    char *start = arena_get(a, s.raw.len);
-    char *to = start;
-    const char *end = s.raw.at + s.raw.len;
-    for (const char *p = s.raw.at; p < end;) {
-        if (*p != '\\') {
-            *to++ = *p++;
-            continue;
-        }
-        must(end - p >= 2);
-        unsigned u;
-        if (p[1] != 'u') {
-            *to++ = simple_escape(p[1]);
-            p += 2;
-        } else if (unicode_escape(&p, end, &u)) {
-            to = encode(to, u);
-        } else {
-            return err_at(ERR_BAD_UTF8, (int64_t)s.offset + (p - s.raw.at),
-                          "%.6s is half of a surrogate pair and stands for no character", p);
-        }
-    }
-    *text = (struct str){start, (size_t)(to - start)};
-    return err_none();
-}
-
-/* ---- Writing ---- */
-
-static void write_escape(struct buf *b, unsigned char c)
-{
-    static const char letters[] = {
-        ['\b'] = 'b', ['\t'] = 't', ['\n'] = 'n',  ['\f'] = 'f',
-        ['\r'] = 'r', ['"'] = '"',  ['\\'] = '\\',
-    };
-    char letter = letters[c];
-    if (letter)
-        buf_add(b, (char[]){'\\', letter}, 2);
-    else
-        buf_print(b, "\\u%04x", c);
-}
-
-void json_write_text(struct buf *b, struct str text)
-{
-    const char *from = text.at; /* what is not written yet */
-    const char *p = from;
-    const char *end = text.len ? text.at + text.len : from;
-    while ((p = plain_end(p, end)) < end) {
-        if (byte_at(p) < 0x80) {
-            buf_add(b, from, (size_t)(p - from));
-            write_escape(b, byte_at(p));
-            from = p + 1;
-        }
-        p++;
-    }
-    buf_add(b, from, (size_t)(end - from));
-}
-
-void json_write_string(struct buf *b, struct str text)
-{
-    buf_byte(b, '"');
-    json_write_text(b, text);
-    buf_byte(b, '"');
-}
-
-void json_write_double(struct buf *b, double v)
-{
-    must(isfinite(v));
-    char text[DECIMAL_TEXT_MAX];
-    decimal_text(v, text);
-    buf_str(b, str_from(text));
-}
-
-/* A line break in a string is always escaped: so every raw one is white space. */
-void json_write_one_line(struct buf *b, struct str value)
-{
-    if (value.len == 0)
-        return;
-    size_t start = b->len;
-    buf_str(b, value);
-    for (const char *c = "\n\r"; *c; c++) {
-        char *p = b->at + start;
-        while ((p = memchr(p, *c, (size_t)(b->at + b->len - p))))
-            *p++ = ' ';
-    }
 }

@@ -121,7 +121,7 @@ static void write_field(struct writer *w, const struct job_field *f, const void 
     }
 }
 
-static void write_fields(struct writer *w, const struct job_fields *fields, const void *from)
+void record_write_fields(struct writer *w, const struct job_fields *fields, const void *from)
 {
     for (size_t i = 0; i < fields->count; i++)
         if (job_field_is_set(&fields->at[i], from))
@@ -148,10 +148,10 @@ static void write_state(struct writer *w, const struct job_state *s)
     writer_varint(w, s->token);
     writer_opt(w, s->lease_end.ms);
     writer_text(w, s->worker);
-    write_fields(w, &job_extra_fields, &s->extras);
+    record_write_fields(w, &job_extra_fields, &s->extras);
 }
 
-static void write_curve(struct writer *w, const struct curve *c)
+void record_write_curve(struct writer *w, const struct curve *c)
 {
     writer_byte(w, c->shape);
     if (c->shape == CURVE_NONE)
@@ -184,14 +184,14 @@ static void write_job(struct writer *w, const struct job *job)
     writer_text(w, job->queue);
     writer_text(w, job->type);
     writer_opt(w, job->retry_limit);
-    write_curve(w, &job->backoff);
+    record_write_curve(w, &job->backoff);
     writer_opt(w, job->completed_retention.ms);
     writer_opt(w, job->dead_retention.ms);
     writer_byte(w, job->unique_while);
     if (job->unique_while)
         writer_text(w, job->unique_key);
     write_batch(w, &job->batch);
-    write_fields(w, &job_option_fields, &job->options);
+    record_write_fields(w, &job_option_fields, &job->options);
     write_state(w, &job->state);
     writer_byte(w, goes_apart(job));
     if (!goes_apart(job))
@@ -260,100 +260,6 @@ static void write_run(struct writer *w, const struct run *r)
     write_failure(w, &r->failure);
 }
 
-static void write_pause(struct writer *w, const struct cron_pause *p)
-{
-    writer_byte(w, p->paused);
-    writer_opt(w, p->paused_at.ms);
-    writer_opt(w, p->resumed_at.ms);
-}
-
-#define CRON_VERSION  2 /* of groups and entries */
-#define QUEUE_VERSION 2
-
-static void write_cron_group(struct writer *w, const struct cron_group *g)
-{
-    writer_byte(w, CRON_VERSION);
-    writer_text(w, g->name);
-    write_pause(w, &g->pause);
-    writer_text(w, g->zone);
-}
-
-/* A field that is missing here would be missing in the jobs of every tick: what is not in
- * struct job_options must be stored here, or be refused in an entry. */
-_Static_assert(sizeof(void *) != 8 || sizeof(struct enqueue) - sizeof(struct job_options) == 208,
-               "a new field of struct enqueue must be stored with a cron entry, or refused in it");
-
-static void write_cron_entry(struct writer *w, const struct cron_entry *c)
-{
-    const struct enqueue *job = &c->job;
-    must(!instant_is_set(job->ready_at));
-    writer_byte(w, CRON_VERSION);
-    writer_id(w, c->group);
-    writer_varint(w, c->position);
-    writer_text(w, c->name);
-    writer_text(w, c->expression);
-    writer_text(w, c->zone);
-    writer_text(w, job->queue);
-    writer_text(w, job->type);
-    writer_varint(w, job->priority);
-    writer_opt(w, job->retry_limit);
-    write_curve(w, &job->backoff);
-    writer_opt(w, job->completed_retention.ms);
-    writer_opt(w, job->dead_retention.ms);
-    writer_byte(w, job->unique_while);
-    if (job->unique_while)
-        writer_text(w, job->unique_key);
-    writer_text(w, job->payload);
-    write_fields(w, &job_option_fields, &job->options);
-    writer_text(w, job->batch.key);
-    if (job->batch.key.len) {
-        writer_text(w, job->batch.when);
-        writer_text(w, job->batch.fold);
-    }
-}
-
-static void write_cron_clock(struct writer *w, const struct cron_clock *c)
-{
-    writer_byte(w, RECORD_VERSION);
-    writer_opt(w, c->next_at.ms);
-    writer_opt(w, c->last_at.ms);
-    write_pause(w, &c->pause);
-}
-
-static void write_resource(struct writer *w, uint64_t version, struct str body)
-{
-    writer_byte(w, RECORD_VERSION);
-    writer_varint(w, version);
-    writer_text(w, body);
-}
-
-static void write_rate(struct writer *w, const struct rate *r, const struct bucket *b)
-{
-    writer_varint(w, r->count);
-    if (!rate_is_set(r))
-        return;
-    must(b->level >= 0);
-    writer_varint(w, r->burst);
-    writer_varint(w, (uint64_t)r->per.ms);
-    writer_varint(w, (uint64_t)b->level);
-    writer_opt(w, b->at.ms);
-}
-
-static void write_queue(struct writer *w, const struct queue_record *q)
-{
-    const struct queue_settings *s = &q->settings;
-    writer_byte(w, QUEUE_VERSION);
-    writer_byte(w, s->paused);
-    writer_varint(w, s->concurrency);
-    writer_varint(w, s->concurrency_per_key);
-    write_rate(w, &s->rate, &q->bucket);
-    writer_opt(w, s->retry_limit);
-    write_curve(w, &s->backoff);
-    writer_opt(w, s->completed_retention.ms);
-    writer_opt(w, s->dead_retention.ms);
-    writer_byte(w, s->when_no_policy);
-}
-
 bool record_put_job(struct batch *b, const struct job *job)
 {
     must(job->payload.at != NULL);
@@ -372,43 +278,6 @@ void record_put_state(struct batch *b, struct id id, const struct job_state *sta
 void record_put_run(struct batch *b, struct id id, const struct run *run)
 {
     RECORD_PUT(b, record_run_key(id, run->index), write_run(w, run));
-}
-
-void record_put_cron_group(struct batch *b, const struct cron_group *group)
-{
-    RECORD_PUT(b, record_cron_group_key(group->id), write_cron_group(w, group));
-}
-
-void record_put_cron_entry(struct batch *b, const struct cron_entry *entry)
-{
-    RECORD_PUT(b, record_cron_entry_key(entry->id), write_cron_entry(w, entry));
-}
-
-void record_put_cron_clock(struct batch *b, struct id id, const struct cron_clock *clock)
-{
-    RECORD_PUT(b, record_cron_clock_key(id), write_cron_clock(w, clock));
-}
-
-void record_put_queue(struct batch *b, struct str name, const struct queue_record *queue)
-{
-    char room[RECORD_QUEUE_KEY_MAX];
-    struct writer count = {0};
-    write_queue(&count, queue);
-    struct writer fill = {batch_put_room(b, record_queue_key(name, room), count.len), 0};
-    write_queue(&fill, queue);
-    must(fill.len == count.len);
-}
-
-void record_put_resource(struct batch *b, char kind, struct str name, uint64_t version,
-                         struct str body)
-{
-    char room[RECORD_RESOURCE_KEY_MAX];
-    struct str key = record_resource_key(kind, name, room);
-    struct writer count = {0};
-    write_resource(&count, version, body);
-    struct writer fill = {batch_put_room(b, key, count.len), 0};
-    write_resource(&fill, version, body);
-    must(fill.len == count.len);
 }
 
 /* --- reading --- */
@@ -433,7 +302,7 @@ static void read_field(struct reader *r, const struct job_field *f, void *at)
 
 /* Into a struct that is zeroed. A field that is there has a value, or the same struct would have
  * two encodings. */
-static void read_fields(struct reader *r, const struct job_fields *fields, void *to)
+void record_read_fields(struct reader *r, const struct job_fields *fields, void *to)
 {
     uint64_t number = reader_varint(r, "fields", UINT32_MAX);
     for (size_t i = 0; number && i < fields->count; i++) {
@@ -468,10 +337,10 @@ static void read_state(struct reader *r, struct job_state *s)
     s->lease_end = reader_instant(r, "lease_end");
     s->worker = reader_text(r, "worker");
     s->extras = (struct job_extras){0};
-    read_fields(r, &job_extra_fields, &s->extras);
+    record_read_fields(r, &job_extra_fields, &s->extras);
 }
 
-static void read_curve(struct reader *r, struct curve *c)
+void record_read_curve(struct reader *r, struct curve *c)
 {
     *c = (struct curve){.shape = (enum curve_shape)reader_byte(r, "backoff", CURVE_POWER)};
     if (c->shape == CURVE_NONE)
@@ -502,13 +371,13 @@ struct err record_read_job(struct str value, struct id id, struct job *job, bool
     job->queue = reader_text(&r, "queue");
     job->type = reader_text(&r, "type");
     job->retry_limit = reader_opt(&r, "retry limit", JOB_RETRY_LIMIT_MAX);
-    read_curve(&r, &job->backoff);
+    record_read_curve(&r, &job->backoff);
     job->completed_retention = reader_span(&r, "completed retention");
     job->dead_retention = reader_span(&r, "dead retention");
     job->unique_while = (enum unique)reader_byte(&r, "unique scope", UNIQUE_COUNT - 1);
     job->unique_key = job->unique_while ? reader_text(&r, "unique key") : (struct str){0};
     read_batch(&r, &job->batch);
-    read_fields(&r, &job_option_fields, &job->options);
+    record_read_fields(&r, &job_option_fields, &job->options);
     read_state(&r, &job->state);
     *payload_apart = reader_byte(&r, "payload", 1);
     job->payload = *payload_apart ? (struct str){NULL, 0} : reader_text(&r, "payload");
@@ -596,117 +465,4 @@ struct err record_read_run(struct str value, struct arena *a, struct run *run)
     run->failure = (struct failure){0};
     read_failure(&r, a, &run->failure);
     return record_finish(&r, "run");
-}
-
-static struct cron_pause read_pause(struct reader *r)
-{
-    struct cron_pause p;
-    p.paused = reader_byte(r, "pause", 1);
-    p.paused_at = reader_instant(r, "paused_at");
-    p.resumed_at = reader_instant(r, "resumed_at");
-    return p;
-}
-
-struct err record_read_cron_group(struct str value, struct id id, struct cron_group *group)
-{
-    struct reader r = record_begin(value);
-    unsigned version;
-    TRY(record_read_version(&r, "cron group", CRON_VERSION, &version));
-    group->id = id;
-    group->name = reader_text(&r, "name");
-    group->pause = read_pause(&r);
-    group->zone = version < 2 ? (struct str){0} : reader_text(&r, "zone");
-    return record_finish(&r, "cron group");
-}
-
-static void read_cron_batch(struct reader *r, struct job_batch *b)
-{
-    b->key = reader_text(r, "batch key");
-    if (!b->key.len)
-        return;
-    b->when = reader_text(r, "when of the batch");
-    b->fold = reader_text(r, "fold of the batch");
-}
-
-struct err record_read_cron_entry(struct str value, struct id id, struct cron_entry *entry)
-{
-    struct reader r = record_begin(value);
-    unsigned version;
-    TRY(record_read_version(&r, "cron entry", CRON_VERSION, &version));
-    *entry = (struct cron_entry){.id = id, .job.ready_at = INSTANT_NONE};
-    entry->group = reader_id(&r);
-    entry->position = (uint32_t)reader_varint(&r, "position", UINT32_MAX);
-    entry->name = reader_text(&r, "name");
-    entry->expression = reader_text(&r, "expression");
-    entry->zone = reader_text(&r, "zone");
-    entry->job.queue = reader_text(&r, "queue");
-    entry->job.type = reader_text(&r, "type");
-    entry->job.priority = (uint16_t)reader_varint(&r, "priority", UINT16_MAX);
-    entry->job.retry_limit = reader_opt(&r, "retry limit", JOB_RETRY_LIMIT_MAX);
-    read_curve(&r, &entry->job.backoff);
-    entry->job.completed_retention = reader_span(&r, "completed retention");
-    entry->job.dead_retention = reader_span(&r, "dead retention");
-    entry->job.unique_while = (enum unique)reader_byte(&r, "unique scope", UNIQUE_COUNT - 1);
-    if (entry->job.unique_while)
-        entry->job.unique_key = reader_text(&r, "unique key");
-    entry->job.payload = reader_text(&r, "payload");
-    read_fields(&r, &job_option_fields, &entry->job.options);
-    if (version > 1)
-        read_cron_batch(&r, &entry->job.batch);
-    return record_finish(&r, "cron entry");
-}
-
-struct err record_read_cron_clock(struct str value, struct cron_clock *clock)
-{
-    struct reader r = record_begin(value);
-    TRY(record_check_version(&r, "cron clock"));
-    clock->next_at = reader_instant(&r, "next_at");
-    clock->last_at = reader_instant(&r, "last_at");
-    clock->pause = read_pause(&r);
-    return record_finish(&r, "cron clock");
-}
-
-static void read_rate(struct reader *r, struct rate *rate, struct bucket *b)
-{
-    *rate = (struct rate){.count = (uint32_t)reader_varint(r, "rate", RATE_COUNT_MAX)};
-    *b = (struct bucket){0};
-    if (!rate_is_set(rate))
-        return;
-    rate->burst = (uint32_t)reader_varint(r, "burst", RATE_COUNT_MAX);
-    rate->per.ms = (int64_t)reader_varint(r, "span of the rate", (uint64_t)RATE_PER_MAX.ms);
-    b->level = (int64_t)reader_varint(r, "level", INT64_MAX);
-    b->at = reader_instant(r, "time of the level");
-    if (rate->burst == 0 || rate->per.ms == 0 || !instant_is_set(b->at))
-        reader_fault(r, "rate");
-}
-
-struct err record_read_queue(struct str value, struct queue_record *queue)
-{
-    struct reader r = record_begin(value);
-    struct queue_settings *s = &queue->settings;
-    unsigned version;
-    TRY(record_read_version(&r, "queue", QUEUE_VERSION, &version));
-    s->paused = reader_byte(&r, "pause", 1);
-    s->concurrency = (uint32_t)reader_varint(&r, "concurrency", QUEUE_CONCURRENCY_MAX);
-    s->concurrency_per_key =
-        (uint32_t)reader_varint(&r, "concurrency per key", QUEUE_CONCURRENCY_MAX);
-    read_rate(&r, &s->rate, &queue->bucket);
-    s->retry_limit = reader_opt(&r, "retry limit", JOB_RETRY_LIMIT_MAX);
-    read_curve(&r, &s->backoff);
-    s->completed_retention = reader_span(&r, "completed retention");
-    s->dead_retention = reader_span(&r, "dead retention");
-    s->when_no_policy = RETRY_FALLBACK_UNSET;
-    if (version >= 2)
-        s->when_no_policy =
-            (enum retry_fallback)reader_byte(&r, "when_no_policy", RETRY_FALLBACK_FAIL);
-    return record_finish(&r, "queue");
-}
-
-struct err record_read_resource(struct str value, uint64_t *version, struct str *body)
-{
-    struct reader r = record_begin(value);
-    TRY(record_check_version(&r, "resource"));
-    *version = reader_varint(&r, "resource version", INT64_MAX);
-    *body = reader_text(&r, "body");
-    return record_finish(&r, "resource");
 }

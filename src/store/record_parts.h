@@ -7,6 +7,8 @@
 #include "base/err.h"
 #include "base/id.h"
 #include "base/must.h"
+#include "core/curve.h"
+#include "core/job_fields.h"
 #include "store/reader.h"
 #include "store/record.h"
 #include "store/writer.h"
@@ -76,5 +78,11 @@ NODISCARD static inline struct err record_finish(struct reader *r, const char *w
                       reader_left(r));
     return err_none();
 }
+
+/* FIELDS, as record.c describes them, and a backoff. */
+void record_write_fields(struct writer *w, const struct job_fields *fields, const void *from);
+void record_read_fields(struct reader *r, const struct job_fields *fields, void *to);
+void record_write_curve(struct writer *w, const struct curve *c);
+void record_read_curve(struct reader *r, struct curve *c);
 
 #endif

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Records of queues and resources. Their bytes are described in record.c. */
+
+#include "store/record.h"
+
+#include "base/must.h"
+#include "store/record_parts.h"
+
+#define QUEUE_VERSION 2
+
+static void write_resource(struct writer *w, uint64_t version, struct str body)
+{
+    writer_byte(w, RECORD_VERSION);
+    writer_varint(w, version);
+    writer_text(w, body);
+}
+
+static void write_rate(struct writer *w, const struct rate *r, const struct bucket *b)
+{
+    writer_varint(w, r->count);
+    if (!rate_is_set(r))
+        return;
+    must(b->level >= 0);
+    writer_varint(w, r->burst);
+    writer_varint(w, (uint64_t)r->per.ms);
+    writer_varint(w, (uint64_t)b->level);
+    writer_opt(w, b->at.ms);
+}
+
+static void write_queue(struct writer *w, const struct queue_record *q)
+{
+    const struct queue_settings *s = &q->settings;
+    writer_byte(w, QUEUE_VERSION);
+    writer_byte(w, s->paused);
+    writer_varint(w, s->concurrency);
+    writer_varint(w, s->concurrency_per_key);
+    write_rate(w, &s->rate, &q->bucket);
+    writer_opt(w, s->retry_limit);
+    record_write_curve(w, &s->backoff);
+    writer_opt(w, s->completed_retention.ms);
+    writer_opt(w, s->dead_retention.ms);
+    writer_byte(w, s->when_no_policy);
+}
+
+void record_put_queue(struct batch *b, struct str name, const struct queue_record *queue)
+{
+    char room[RECORD_QUEUE_KEY_MAX];
+    struct writer count = {0};
+    write_queue(&count, queue);
+    struct writer fill = {batch_put_room(b, record_queue_key(name, room), count.len), 0};
+    write_queue(&fill, queue);
+    must(fill.len == count.len);
+}
+
+void record_put_resource(struct batch *b, char kind, struct str name, uint64_t version,
+                         struct str body)
+{
+    char room[RECORD_RESOURCE_KEY_MAX];
+    struct str key = record_resource_key(kind, name, room);
+    struct writer count = {0};
+    write_resource(&count, version, body);
+    struct writer fill = {batch_put_room(b, key, count.len), 0};
+    write_resource(&fill, version, body);
+    must(fill.len == count.len);
+}
+
+static void read_rate(struct reader *r, struct rate *rate, struct bucket *b)
+{
+    *rate = (struct rate){.count = (uint32_t)reader_varint(r, "rate", RATE_COUNT_MAX)};
+    *b = (struct bucket){0};
+    if (!rate_is_set(rate))
+        return;
+    rate->burst = (uint32_t)reader_varint(r, "burst", RATE_COUNT_MAX);
+    rate->per.ms = (int64_t)reader_varint(r, "span of the rate", (uint64_t)RATE_PER_MAX.ms);
+    b->level = (int64_t)reader_varint(r, "level", INT64_MAX);
+    b->at = reader_instant(r, "time of the level");
+    if (rate->burst == 0 || rate->per.ms == 0 || !instant_is_set(b->at))
+        reader_fault(r, "rate");
+}
+
+struct err record_read_queue(struct str value, struct queue_record *queue)
+{
+    struct reader r = record_begin(value);
+    struct queue_settings *s = &queue->settings;
+    unsigned version;
+    TRY(record_read_version(&r, "queue", QUEUE_VERSION, &version));
+    s->paused = reader_byte(&r, "pause", 1);
+    s->concurrency = (uint32_t)reader_varint(&r, "concurrency", QUEUE_CONCURRENCY_MAX);
+    s->concurrency_per_key =
+        (uint32_t)reader_varint(&r, "concurrency per key", QUEUE_CONCURRENCY_MAX);
+    read_rate(&r, &s->rate, &queue->bucket);
+    s->retry_limit = reader_opt(&r, "retry limit", JOB_RETRY_LIMIT_MAX);
+    record_read_curve(&r, &s->backoff);
+    s->completed_retention = reader_span(&r, "completed retention");
+    s->dead_retention = reader_span(&r, "dead retention");
+    s->when_no_policy = RETRY_FALLBACK_UNSET;
+    if (version >= 2)
+        s->when_no_policy =
+            (enum retry_fallback)reader_byte(&r, "when_no_policy", RETRY_FALLBACK_FAIL);
+    return record_finish(&r, "queue");
+}
+
+struct err record_read_resource(struct str value, uint64_t *version, struct str *body)
+{
+    struct reader r = record_begin(value);
+    TRY(record_check_version(&r, "resource"));
+    *version = reader_varint(&r, "resource version", INT64_MAX);
+    *body = reader_text(&r, "body");
+    return record_finish(&r, "resource");
+}

@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* A handle of RocksDB: how it is set up, what its errors mean, and its end. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/alloc.h"
+#include "base/must.h"
+#include "store/rocks_internal.h"
+
+/* What the C API has no function for. A restart leaves what the log holds in memory,
+ * as it was before, rather than write it out: faster, and it takes no room on a disk that
+ * may be full. */
+#define MORE_OPTIONS "avoid_flush_during_recovery=true"
+
+#define FILES_MAX 512
+
+#define LEVELS 7
+#define SILENT 6 /* one above HEADER_LEVEL */
+
+/* --- errors --- */
+
+bool rocks_says(const char *text, const char *part)
+{
+    return strstr(text, part) != NULL;
+}
+
+/* The C API tells errors apart by their text alone. */
+static enum err_code code_of(const char *text, enum err_code otherwise)
+{
+    if (rocks_says(text, "No space left on device") || rocks_says(text, "Disk quota exceeded"))
+        return ERR_DISK_FULL;
+    if (rocks_says(text, "lock hold by current process") ||
+        (rocks_says(text, "While lock file") && rocks_says(text, "temporarily unavailable")))
+        return ERR_LOCKED;
+    if (rocks_says(text, "Corruption"))
+        return ERR_CORRUPT;
+    return otherwise;
+}
+
+struct err rocks_err(struct rocks *r, char *text, enum err_code otherwise)
+{
+    if (!text)
+        return err_none();
+    enum err_code code = code_of(text, otherwise);
+    struct err e = code == ERR_LOCKED
+                       ? err_make(code, "%s is locked: is another server using it?", r->dir)
+                       : err_make(code, "%s", text);
+    rocksdb_free(text);
+    return e;
+}
+
+/* --- options --- */
+
+void rocks_set_compression(rocksdb_options_t *o, bool lz4)
+{
+    int levels[LEVELS];
+    /* What is young is mostly deleted before it is old: compressing it is for nothing. */
+    for (int i = 0; i < LEVELS; i++)
+        levels[i] = lz4 && i >= 2 ? rocksdb_lz4_compression : rocksdb_no_compression;
+    rocksdb_options_set_compression_per_level(o, levels, LEVELS);
+}
+
+static void set_tables(rocksdb_options_t *o, rocksdb_cache_t *cache)
+{
+    rocksdb_block_based_table_options_t *t = rocksdb_block_based_options_create();
+    rocksdb_block_based_options_set_block_cache(t, cache);
+    rocksdb_block_based_options_set_block_size(t, 16 * 1024);
+    rocksdb_block_based_options_set_format_version(t, 5);
+    rocksdb_block_based_options_set_filter_policy(t, rocksdb_filterpolicy_create_bloom_full(10));
+    /* In the cache, so that cache_bytes bounds them too. */
+    rocksdb_block_based_options_set_cache_index_and_filter_blocks(t, 1);
+    rocksdb_block_based_options_set_pin_l0_filter_and_index_blocks_in_cache(t, 1);
+    rocksdb_options_set_block_based_table_factory(o, t);
+    rocksdb_block_based_options_destroy(t);
+}
+
+static void set_writes(rocksdb_options_t *o)
+{
+    rocksdb_options_set_write_buffer_size(o, 64 * MIB);
+    rocksdb_options_set_max_write_buffer_number(o, 3);
+    rocksdb_options_set_max_background_jobs(o, 2);
+    rocksdb_options_set_level_compaction_dynamic_level_bytes(o, 1);
+    rocksdb_options_set_max_total_wal_size(o, 256 * MIB);
+    rocksdb_options_set_bytes_per_sync(o, MIB);
+    rocksdb_options_set_wal_recovery_mode(o, rocksdb_point_in_time_recovery);
+    /* There is one writer: nothing to be concurrent with. */
+    rocksdb_options_set_allow_concurrent_memtable_write(o, 0);
+    rocksdb_options_set_enable_write_thread_adaptive_yield(o, 0);
+    /* A queue deletes what it wrote, from the front. Without this a scan from the front
+     * would pass over the tombstones of all jobs that ever were. */
+    rocksdb_options_add_compact_on_deletion_collector_factory(o, 1024, 512);
+}
+
+static void set_housekeeping(rocksdb_options_t *o)
+{
+    rocksdb_options_set_create_if_missing(o, 1);
+    /* Its own log stays empty, by a level above all levels: on a full disk, the second
+     * line that it cannot write there ends the process if RocksDB was built with
+     * assertions, as Debian's is. What goes wrong comes back as an error all the same. */
+    rocksdb_options_set_info_log_level(o, SILENT);
+    rocksdb_options_set_keep_log_file_num(o, 1);
+    rocksdb_options_set_stats_dump_period_sec(o, 0);
+}
+
+static rocksdb_options_t *options_new(rocksdb_cache_t *cache)
+{
+    rocksdb_options_t *base = rocksdb_options_create();
+    set_housekeeping(base);
+    set_writes(base);
+    set_tables(base, cache);
+    rocks_set_compression(base, true);
+    rocksdb_options_t *full = rocksdb_options_create();
+    char *text = NULL;
+    rocksdb_get_options_from_string(base, MORE_OPTIONS, full, &text);
+    must(text == NULL);
+    rocksdb_options_destroy(base);
+    return full;
+}
+
+/* --- the handle --- */
+
+void rocks_close_db(struct rocks *r)
+{
+    must(r->cursors == 0 && r->snapshots == 0);
+    if (r->db)
+        rocksdb_close(r->db);
+    r->db = NULL;
+}
+
+void rocks_free(struct rocks *r)
+{
+    rocks_close_db(r);
+    inventory_writer_free(r->inventory);
+    rocksdb_writebatch_destroy(r->writes);
+    rocksdb_readoptions_destroy(r->reading);
+    rocksdb_writeoptions_destroy(r->synced);
+    rocksdb_writeoptions_destroy(r->buffered);
+    rocksdb_options_destroy(r->options);
+    rocksdb_cache_destroy(r->cache);
+    pthread_cond_destroy(&r->to_thread);
+    pthread_cond_destroy(&r->to_loop);
+    pthread_cond_destroy(&r->unused);
+    pthread_mutex_destroy(&r->lock);
+    free(r->dir);
+    free(r);
+}
+
+struct rocks *rocks_new(const struct rocks_settings *settings)
+{
+    struct rocks *r = ALLOC(struct rocks);
+    r->dir = alloc_text(settings->dir, strlen(settings->dir));
+    r->lossy = settings->lossy;
+    r->notify = settings->notify;
+    r->ctx = settings->ctx;
+    r->cache = rocksdb_cache_create_lru(settings->cache_bytes);
+    r->options = options_new(r->cache);
+    rocksdb_options_set_max_open_files(r->options,
+                                       settings->files_max ? settings->files_max : FILES_MAX);
+    r->reading = rocksdb_readoptions_create();
+    r->synced = rocksdb_writeoptions_create();
+    rocksdb_writeoptions_set_sync(r->synced, 1);
+    r->buffered = rocksdb_writeoptions_create();
+    r->writes = rocksdb_writebatch_create();
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_cond_init(&r->to_thread, NULL);
+    pthread_cond_init(&r->to_loop, NULL);
+    pthread_cond_init(&r->unused, NULL);
+    return r;
+}

@@ -1,0 +1,101 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STORE_ROCKS_INTERNAL_H
+#define STORE_ROCKS_INTERNAL_H
+
+/* What the files of the store in RocksDB share. */
+
+#include <pthread.h>
+#include <rocksdb/c.h>
+
+#include "store/batch.h"
+#include "store/inventory.h"
+#include "store/rocks.h"
+
+#define MIB ((uint64_t)1024 * 1024)
+
+/* Room on the disk that commits leave alone, beyond what is in memory and not yet in tables:
+ * RocksDB must be able to write that out, or it could not even be opened again. After a
+ * refusal it takes a little more, so that not every second commit fails. */
+#define SPARE_ROOM  ((int64_t)(4 * MIB))
+#define REOPEN_ROOM ((int64_t)(8 * MIB))
+
+enum phase {
+    IDLE,
+    UNDER_WAY, /* a batch waits for the thread or is being written */
+    ENDED,     /* result waits for store_reap */
+};
+
+struct rocks {
+    struct store base;
+    char *dir;
+    bool lossy;
+    void (*notify)(void *ctx);
+    void *ctx;
+
+    rocksdb_cache_t *cache;
+    rocksdb_options_t *options;
+    rocksdb_readoptions_t *reading;
+    rocksdb_writeoptions_t *synced, *buffered;
+    rocksdb_t *db;    /* changes only while phase is not UNDER_WAY; NULL: nothing to read from */
+    unsigned cursors; /* open ones; they must not outlive db */
+
+    pthread_t thread;
+    pthread_mutex_t lock; /* of phase, stopping, snapshots and closing */
+    pthread_cond_t to_thread, to_loop, unused;
+    enum phase phase;
+    bool stopping;
+    unsigned snapshots; /* being made of db, which must not be closed meanwhile */
+    bool closing;       /* so that no further one begins */
+    bool compact_stopped;
+    /* The thread's while UNDER_WAY, else the loop's. */
+    bool broken;  /* a commit failed, or the opening found no room; reopen is due */
+    bool refused; /* and nothing of it was handed to RocksDB, which is as good as before */
+    const struct batch *batch;
+    bool sync;
+    struct err result;
+    struct inventory_writer *inventory; /* NULL: it could not be made yet */
+    unsigned unnoted, note_interval;    /* commits that it does not know of */
+    uint64_t noted_version;             /* of RocksDB's tables */
+    bool note_failed;                   /* which was told */
+    bool damaged;                       /* a table could not be read */
+    struct err failure;                 /* iff broken, and not by a commit */
+    rocksdb_writebatch_t *writes;       /* the thread's alone */
+};
+
+static inline struct rocks *rocks_of(struct store *s)
+{
+    return (struct rocks *)s;
+}
+
+/* rocks_handle.c */
+/* The handle and all that belongs to it but the database; freed by rocks_free, which closes that
+ * as well. */
+struct rocks *rocks_new(const struct rocks_settings *settings);
+void rocks_free(struct rocks *r);
+void rocks_set_compression(rocksdb_options_t *o, bool lz4);
+void rocks_close_db(struct rocks *r);
+/* Turns RocksDB's error, if there is one, into ours, and frees it. */
+NODISCARD struct err rocks_err(struct rocks *r, char *text, enum err_code otherwise);
+bool rocks_says(const char *text, const char *part);
+
+/* rocks_read.c: functions of struct store_vt */
+struct err rocks_get(struct store *s, struct str key, bool *found, struct buf *value);
+struct store_cursor *rocks_cursor_new(struct store *s);
+void rocks_cursor_seek(struct store_cursor *c, struct str key, bool backwards);
+bool rocks_cursor_at(const struct store_cursor *c, struct str *key, struct str *value);
+void rocks_cursor_step(struct store_cursor *c, bool backwards);
+struct err rocks_cursor_free(struct store_cursor *c);
+
+/* rocks_room.c */
+/* ERR_DISK_FULL unless the disk has so many bytes beyond what is in memory. */
+NODISCARD struct err rocks_check_room(const struct rocks *r, int64_t need);
+/* Functions of struct store_vt. */
+int64_t rocks_free_space(struct store *s);
+uint64_t rocks_disk_bytes(struct store *s);
+
+/* rocks_snapshot.c: functions of struct store_vt, called on other threads */
+struct err rocks_snapshot(struct store *s, const char *dir);
+struct err rocks_compact(struct store *s);
+void rocks_compact_stop(struct store *s);
+
+#endif

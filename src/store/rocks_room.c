@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* How much room the disk has, and how much of it the store takes. */
+
+#include <dirent.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+
+#include "store/rocks_internal.h"
+
+static int64_t free_space(const struct rocks *r)
+{
+    struct statvfs v;
+    /* A file system that does not say is taken to have room: a write will tell. */
+    if (statvfs(r->dir, &v) != 0)
+        return INT64_MAX;
+    return (int64_t)(v.f_bavail * v.f_frsize);
+}
+
+struct err rocks_check_room(const struct rocks *r, int64_t need)
+{
+    uint64_t in_memory = 0;
+    if (r->db)
+        rocksdb_property_int(r->db, "rocksdb.cur-size-all-mem-tables", &in_memory);
+    int64_t room = free_space(r);
+    need += (int64_t)in_memory;
+    if (room >= need)
+        return err_none();
+    return err_make(ERR_DISK_FULL,
+                    "the disk has %lld KiB left, and %lld KiB are needed to write out what is in "
+                    "memory",
+                    (long long)(room >> 10), (long long)(need >> 10));
+}
+
+int64_t rocks_free_space(struct store *s)
+{
+    return free_space(rocks_of(s));
+}
+
+uint64_t rocks_disk_bytes(struct store *s)
+{
+    DIR *d = opendir(rocks_of(s)->dir);
+    if (!d)
+        return 0;
+    uint64_t sum = 0;
+    const struct dirent *file;
+    while ((file = readdir(d))) {
+        struct stat st;
+        if (fstatat(dirfd(d), file->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && S_ISREG(st.st_mode))
+            sum += (uint64_t)st.st_size;
+    }
+    closedir(d);
+    return sum;
+}
