@@ -220,7 +220,7 @@ static void check_right(struct yard *y, const struct scene *s)
     assert_int_equal(state_of(y, s->asked).status, STATUS_SCHEDULED);
     assert_int_equal(state_of(y, s->asked).ready_at.ms, s->right.ms + 2 * YEAR);
     assert_int_equal(state_of(y, s->leased).status, STATUS_IN_FLIGHT);
-    assert_int_equal(state_of(y, s->leased).lease_end.ms, s->right.ms + YARD_LEASE.ms);
+    assert_int_equal(state_of(y, s->leased).lease_end.ms, s->right.ms + ANSWERS_LEASE.ms);
     struct cron_clock c = cron_clock(y);
     assert_int_equal(c.next_at.ms, (s->right.ms / HOUR + 1) * HOUR);
     assert_true(c.last_at.ms <= y->now.ms);

@@ -39,55 +39,6 @@ static uint64_t count_all(struct yard *y)
 
 /* --- a failed commit --- */
 
-static void a_failed_commit_answers_everything_under_way_with_its_error(void **state)
-{
-    Y;
-    struct answer committing = {0}, built = {0}, read = {0}, list = {0};
-    yard_faults(y, (struct memory_faults){.hold = true, .fail = ERR_DISK_FULL});
-    yard_enqueue(y, "q", &committing);
-    yard_turn(y);
-    yard_enqueue(y, "q", &built);
-    yard_send(y, (struct command){.kind = CMD_QUEUES}, &read);
-    yard_send(y, (struct command){.kind = CMD_LIST, .list = {.limit = 10}}, &list);
-    memory_release(y->store);
-    yard_faults(y, NO_FAULTS);
-    yard_settle(y);
-    assert_int_equal(committing.came, 1);
-    assert_code(committing.err, ERR_DISK_FULL);
-    assert_int_equal(built.came, 1);
-    assert_code(built.err, ERR_DISK_FULL);
-    assert_int_equal(read.came, 1);
-    assert_code(read.err, ERR_DISK_FULL);
-    assert_int_equal(list.came, 1);
-    assert_code(list.err, ERR_DISK_FULL);
-    reopen(y);
-    assert_int_equal(count_all(y), 0);
-}
-
-static void a_failed_commit_closes_streams_and_answers_claims(void **state)
-{
-    Y;
-    struct id held = yard_add(y, "s");
-    struct stream s = {0};
-    struct answer waiting = {0}, a = {0};
-    yard_stream(y, "s", 1, &s);
-    yard_claim(y, "empty", 1, MINUTE, &waiting);
-    yard_settle(y);
-    assert_int_equal(s.count, 1);
-    enqueue_in_vain(y, ERR_DISK_FULL, false, &a);
-    yard_settle(y);
-    assert_int_equal(s.closed, 1);
-    assert_int_equal(waiting.came, 1);
-    assert_code(waiting.err, ERR_DISK_FULL);
-    assert_int_equal(yard_status(y, held), STATUS_READY);
-    reopen(y);
-    struct answer runs;
-    yard_ask(y, (struct command){.kind = CMD_RUNS, .runs = {.id = held, .from = -1, .limit = 9}},
-             &runs);
-    assert_int_equal(runs.count, 1);
-    assert_int_equal(runs.runs[0].outcome, OUTCOME_LOST);
-}
-
 /* Work that was left for the next turn is none while nothing can be stored. */
 static void a_full_disk_leaves_the_loop_idle_until_it_is_tried_again(void **state)
 {
@@ -117,42 +68,6 @@ static void a_full_disk_leaves_the_loop_idle_until_it_is_tried_again(void **stat
     assert_int_equal(count_all(y), 5);
 }
 
-static void a_job_whose_take_failed_is_not_delivered(void **state)
-{
-    Y;
-    struct id id = yard_add(y, "q");
-    struct stream s = {0};
-    struct answer claim = {0};
-    yard_faults(y, FULL);
-    yard_stream(y, "q", 1, &s);
-    yard_settle(y);
-    assert_int_equal(s.count, 0);
-    assert_int_equal(s.closed, 1);
-    reopen(y);
-    yard_faults(y, FULL);
-    yard_claim(y, "q", 1, MINUTE, &claim);
-    yard_settle(y);
-    assert_int_equal(claim.came, 1);
-    assert_code(claim.err, ERR_DISK_FULL);
-    assert_int_equal(claim.count, 0);
-    reopen(y);
-    assert_int_equal(yard_status(y, id), STATUS_READY);
-}
-
-static void a_lease_outlives_a_failed_commit(void **state)
-{
-    Y;
-    struct id id = yard_add(y, "l");
-    struct answer claim = {0}, a = {0};
-    yard_claim(y, "l", 1, MINUTE, &claim);
-    yard_settle(y);
-    enqueue_in_vain(y, ERR_DISK_FULL, false, &a);
-    yard_settle(y);
-    reopen(y);
-    yard_ask(y, (struct command){.kind = CMD_SUCCEED, .run = {id, claim.tokens[0]}}, &a);
-    assert_ok(a.err);
-}
-
 static void while_failed_reads_go_on_and_writes_are_refused(void **state)
 {
     Y;
@@ -180,27 +95,6 @@ static void while_failed_reads_go_on_and_writes_are_refused(void **state)
     yard_settle(y);
     assert_code(claim.err, ERR_DISK_FULL);
     assert_int_equal(count_all(y), 1);
-}
-
-static void it_goes_on_by_itself_after_the_reopen(void **state)
-{
-    Y;
-    struct id id = yard_add(y, "q");
-    struct answer a = {0};
-    enqueue_in_vain(y, ERR_DISK_FULL, false, &a);
-    yard_settle(y);
-    instant at;
-    assert_true(backend_next_due(y->b, &at));
-    assert_int_equal(at.ms, y->now.ms + REOPEN_MS);
-    y->now = at;
-    yard_settle(y);
-    struct stream s = {0};
-    yard_stream(y, "q", 10, &s);
-    struct id more = yard_add(y, "q");
-    yard_settle(y);
-    assert_int_equal(s.count, 2);
-    assert_id(s.ids[0], id);
-    assert_id(s.ids[1], more);
 }
 
 static void it_waits_for_room_before_it_goes_on(void **state)
@@ -328,41 +222,6 @@ static void a_failure_other_than_a_full_disk_is_fatal_and_answers_nothing(void *
     enqueue_in_vain(y, ERR_STORE, false, &a);
     assert_code(backend_turn(y->b), ERR_STORE);
     assert_int_equal(a.came, 0);
-}
-
-struct pair {
-    struct yard *y;
-    struct stream *stream;
-};
-
-static void close_stream(void *ctx)
-{
-    struct pair *p = ctx;
-    if (p->stream->closed || !p->stream->handle)
-        return;
-    backend_stream_close(p->y->b, p->stream->handle);
-    p->stream->handle = NULL;
-}
-
-static void whoever_hears_of_the_failure_may_close_a_stream_at_once(void **state)
-{
-    Y;
-    yard_add(y, "q");
-    yard_add(y, "q");
-    struct stream s[2] = {0};
-    struct pair p[2] = {{y, &s[1]}, {y, &s[0]}};
-    struct answer a = {.then = close_stream, .ctx = &p[0]};
-    for (int i = 0; i < 2; i++) {
-        s[i].on_closed = close_stream;
-        s[i].ctx = &p[i];
-        yard_stream(y, "q", 1, &s[i]);
-    }
-    yard_settle(y);
-    enqueue_in_vain(y, ERR_DISK_FULL, false, &a);
-    yard_settle(y);
-    assert_int_equal(s[0].closed + s[1].closed, 1);
-    reopen(y);
-    assert_int_equal(count_all(y), 2);
 }
 
 /* --- a disk that gets full --- */
@@ -496,20 +355,14 @@ static void a_run_that_is_missing_is_corruption(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        TEST(a_failed_commit_answers_everything_under_way_with_its_error),
-        TEST(a_failed_commit_closes_streams_and_answers_claims),
         TEST(a_full_disk_leaves_the_loop_idle_until_it_is_tried_again),
-        TEST(a_job_whose_take_failed_is_not_delivered),
-        TEST(a_lease_outlives_a_failed_commit),
         TEST(while_failed_reads_go_on_and_writes_are_refused),
-        TEST(it_goes_on_by_itself_after_the_reopen),
         TEST(it_waits_for_room_before_it_goes_on),
         TEST(a_batch_that_failed_and_yet_is_there_is_recovered_whole),
         TEST(a_second_failure_after_the_reopen_is_survived_too),
         TEST(a_store_that_opens_on_a_full_disk_is_read_until_there_is_room),
         TEST(a_recovery_that_fails_half_way_leaves_no_events_behind),
         TEST(a_failure_other_than_a_full_disk_is_fatal_and_answers_nothing),
-        TEST(whoever_hears_of_the_failure_may_close_a_stream_at_once),
         TEST(below_the_reserve_new_work_is_refused_and_old_work_can_end),
         TEST(below_half_the_reserve_only_removals_are_accepted),
         TEST(a_stream_gets_its_job_by_itself_when_there_is_room_again),

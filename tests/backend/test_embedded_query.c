@@ -39,42 +39,6 @@ static unsigned turns_until(struct yard *y, const struct answer *a)
     return turns;
 }
 
-static void a_list_pages_through_all_jobs_in_id_order_both_ways(void **state)
-{
-    Y;
-    struct id ids[25];
-    struct id_place from;
-    struct answer a;
-    for (int i = 0; i < 25; i++)
-        ids[i] = yard_add(y, "q");
-    for (int back = 0; back < 2; back++) {
-        size_t n = 0;
-        from = (struct id_place){0};
-        do {
-            ask_list(y, (struct list_command){.from = from, .limit = 10, .backwards = back}, &a);
-            for (size_t i = 0; i < a.count; i++, n++)
-                assert_id(a.ids[i], ids[back ? 24 - n : n]);
-            from = (struct id_place){true, a.ids[a.count - 1]};
-        } while (a.more);
-        assert_int_equal(n, 25);
-        assert_int_equal(a.count, 5);
-    }
-}
-
-static void a_full_last_page_says_that_nothing_follows(void **state)
-{
-    Y;
-    struct answer a;
-    for (int i = 0; i < 10; i++)
-        yard_add(y, "q");
-    ask_list(y, (struct list_command){.limit = 10}, &a);
-    assert_int_equal(a.count, 10);
-    assert_false(a.more);
-    ask_list(y, (struct list_command){.limit = 9}, &a);
-    assert_int_equal(a.count, 9);
-    assert_true(a.more);
-}
-
 static void a_list_over_many_jobs_takes_several_turns(void **state)
 {
     Y;
@@ -269,34 +233,6 @@ static void removed_jobs_leave_nothing_but_events_in_the_store(void **state)
     assert_in_range(store_disk_bytes(y->store), empty, empty + 1000);
 }
 
-static void success_of_many_names_those_that_were_not_in_flight(void **state)
-{
-    Y;
-    struct id held = yard_add(y, "q"), ready = yard_add(y, "other");
-    struct answer claim = {0}, a;
-    yard_claim(y, "q", 1, (span){0}, &claim);
-    yard_settle(y);
-    const struct id ids[] = {ready, held, {7, 7}, held};
-    yard_ask(y, (struct command){.kind = CMD_SUCCEED_MANY, .succeed_many = {ids, 4}}, &a);
-    assert_ok(a.err);
-    assert_int_equal(a.count, 3);
-    assert_id(a.ids[0], ready);
-    assert_id(a.ids[1], ids[2]);
-    assert_id(a.ids[2], held); /* the second time */
-    assert_int_equal(yard_status(y, held), STATUS_GONE);
-}
-
-static void queues_that_have_jobs_are_named_in_order(void **state)
-{
-    Y;
-    struct answer a;
-    yard_add(y, "b");
-    yard_add(y, "a");
-    yard_add(y, "b");
-    yard_ask(y, (struct command){.kind = CMD_QUEUES}, &a);
-    assert_string_equal(a.names, "a b ");
-}
-
 /* --- runs --- */
 
 /* Runs 0 to 5 of a job: failed, released, failed, released, failed, still running. */
@@ -423,15 +359,6 @@ static void a_patch_counts_however_many_jobs_are_read_around_it(void **state)
     assert_int_equal(answers[PATCHED - 1].status, STATUS_SCHEDULED);
 }
 
-static void the_runs_of_an_unknown_job_are_not_found(void **state)
-{
-    Y;
-    struct answer a;
-    yard_ask(y, (struct command){.kind = CMD_RUNS, .runs = {.id = {7, 7}, .from = -1, .limit = 1}},
-             &a);
-    assert_code(a.err, ERR_NOT_FOUND);
-}
-
 /* --- what is large --- */
 
 #define MIB ((size_t)1 << 20)
@@ -542,8 +469,6 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(payloads_that_are_not_shown_make_no_scan_slow),
         TEST(a_page_of_runs_ends_before_it_is_too_large),
-        TEST(a_list_pages_through_all_jobs_in_id_order_both_ways),
-        TEST(a_full_last_page_says_that_nothing_follows),
         TEST(a_list_over_many_jobs_takes_several_turns),
         TEST(a_short_list_is_not_held_up_by_a_long_one),
         TEST(a_list_meets_no_job_twice_that_moves_meanwhile),
@@ -553,12 +478,9 @@ int main(void)
         TEST(counts_by_type_look_at_every_job),
         TEST(a_removal_by_filter_takes_what_it_names_and_nothing_else),
         TEST(removed_jobs_leave_nothing_but_events_in_the_store),
-        TEST(success_of_many_names_those_that_were_not_in_flight),
-        TEST(queues_that_have_jobs_are_named_in_order),
         TEST(all_runs_are_told_the_live_one_included),
         TEST(runs_are_paged_both_ways),
         TEST(failures_only_are_counted_by_attempt_from_1),
-        TEST(the_runs_of_an_unknown_job_are_not_found),
         TEST(a_patch_counts_however_many_jobs_are_read_around_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

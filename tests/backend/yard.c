@@ -152,97 +152,11 @@ void yard_faults(struct yard *y, struct memory_faults f)
     memory_set_faults(y->store, f);
 }
 
-/* --- replies --- */
-
-static void copy_text(char *to, struct str text)
-{
-    assert_true(text.len < YARD_TEXT_MAX);
-    if (text.len)
-        memcpy(to, text.at, text.len);
-    to[text.len] = '\0';
-}
-
-static void copy_names(struct answer *a, const struct reply *r)
-{
-    for (size_t i = 0; i < r->count; i++) {
-        size_t used = strlen(a->names);
-        snprintf(a->names + used, sizeof a->names - used, "%.*s ", STR_ARG(r->names[i]));
-    }
-}
-
-static void copy_runs(struct answer *a, const struct reply *r)
-{
-    for (size_t i = 0; i < r->count && i < YARD_LIST_MAX; i++) {
-        a->runs[i] = r->runs[i];
-        snprintf(a->reason, sizeof a->reason, "%.*s", STR_ARG(r->runs[i].reason));
-        a->runs[i].reason = a->runs[i].worker = (struct str){0};
-        a->runs[i].failure = (struct failure){0};
-    }
-}
-
-static void copy_jobs(struct answer *a, const struct reply *r)
-{
-    for (size_t i = 0; i < r->count && i < YARD_LIST_MAX; i++)
-        a->ids[i] = r->jobs[i].id;
-    if (r->count == 0)
-        return;
-    a->status = r->jobs[0].state.status;
-    a->attempts = r->jobs[0].state.attempts;
-    if (r->jobs[0].payload.len < YARD_TEXT_MAX)
-        copy_text(a->payload, r->jobs[0].payload);
-}
-
-static void copy_handouts(struct answer *a, const struct reply *r)
-{
-    for (size_t i = 0; i < r->count && i < YARD_LIST_MAX; i++) {
-        a->ids[i] = r->handouts[i].job.id;
-        a->tokens[i] = r->handouts[i].token;
-    }
-    if (r->count > 0 && r->handouts[0].job.payload.len < YARD_TEXT_MAX)
-        copy_text(a->payload, r->handouts[0].job.payload);
-}
-
-static void on_reply(void *ctx, const struct reply *r)
-{
-    struct answer *a = ctx;
-    assert_int_equal(a->came, 0);
-    a->came++;
-    a->err = r->err;
-    a->count = r->count;
-    a->more = r->more;
-    a->has_live = r->has_live;
-    a->token = r->token;
-    a->lease_end = r->lease_end;
-    a->writable = r->status.writable;
-    memcpy(a->jobs, r->status.jobs, sizeof a->jobs);
-    if (r->err.code == ERR_OK && r->jobs)
-        copy_jobs(a, r);
-    else if (r->err.code == ERR_OK && r->enqueued)
-        for (size_t i = 0; i < r->count && i < YARD_LIST_MAX; i++) {
-            a->ids[i] = r->enqueued[i].job.id;
-            a->folded[i] = r->enqueued[i].folded;
-        }
-    else if (r->err.code == ERR_OK && r->handouts)
-        copy_handouts(a, r);
-    else if (r->runs)
-        copy_runs(a, r);
-    else if (r->names)
-        copy_names(a, r);
-    else if (r->ids)
-        for (size_t i = 0; i < r->count && i < YARD_LIST_MAX; i++)
-            a->ids[i] = r->ids[i];
-    if (a->then)
-        a->then(a->ctx);
-}
-
 /* --- commands --- */
 
 void yard_send(struct yard *y, struct command c, struct answer *to)
 {
-    c.done = on_reply;
-    c.ctx = to;
-    backend_submit(y->b, &c);
-    assert_int_equal(to->came, 0); /* never from inside the call */
+    answers_send(y->b, c, to);
 }
 
 void yard_ask(struct yard *y, struct command c, struct answer *to)
@@ -255,14 +169,7 @@ void yard_ask(struct yard *y, struct command c, struct answer *to)
 
 struct enqueue yard_spec(const char *queue)
 {
-    return (struct enqueue){.queue = str_from(queue),
-                            .type = STR("t"),
-                            .payload = STR("{\"n\":1}"),
-                            .priority = JOB_PRIORITY_DEFAULT,
-                            .ready_at = INSTANT_NONE,
-                            .retry_limit = RETRY_LIMIT_DEFAULT,
-                            .completed_retention = RETENTION_DEFAULT,
-                            .dead_retention = RETENTION_DEFAULT};
+    return answers_spec(queue);
 }
 
 void yard_enqueue(struct yard *y, const char *queue, struct answer *to)
@@ -297,35 +204,9 @@ enum status yard_status(struct yard *y, struct id id)
 
 /* --- takers --- */
 
-static void on_deliver(void *ctx, const struct handout *h)
-{
-    struct stream *s = ctx;
-    assert_true(s->count < YARD_LIST_MAX);
-    assert_int_equal(s->closed, 0);
-    if (h->job.payload.len < YARD_TEXT_MAX)
-        assert_true(str_eq(h->job.payload, STR("{\"n\":1}")));
-    s->ids[s->count++] = h->job.id;
-}
-
-static void on_closed(void *ctx)
-{
-    struct stream *s = ctx;
-    s->closed++;
-    if (s->on_closed)
-        s->on_closed(s->ctx);
-}
-
 struct err yard_try_stream(struct yard *y, const char *queue, uint32_t prefetch, struct stream *to)
 {
-    struct str names[] = {str_from(queue)};
-    struct stream_spec spec = {.queues = names,
-                               .queue_count = queue ? 1 : 0,
-                               .prefetch = prefetch,
-                               .worker = STR("w"),
-                               .deliver = on_deliver,
-                               .closed = on_closed,
-                               .ctx = to};
-    return backend_stream_open(y->b, &spec, &to->handle);
+    return answers_stream(y->b, queue, prefetch, to);
 }
 
 void yard_stream(struct yard *y, const char *queue, uint32_t prefetch, struct stream *to)
@@ -336,14 +217,5 @@ void yard_stream(struct yard *y, const char *queue, uint32_t prefetch, struct st
 struct backend_claim *yard_claim(struct yard *y, const char *queue, uint32_t count, span wait,
                                  struct answer *to)
 {
-    struct str names[] = {str_from(queue)};
-    struct claim_spec spec = {.queues = names,
-                              .queue_count = 1,
-                              .count = count,
-                              .worker = STR("w"),
-                              .lease = YARD_LEASE,
-                              .wait = wait,
-                              .done = on_reply,
-                              .ctx = to};
-    return backend_claim(y->b, &spec);
+    return answers_claim(y->b, queue, count, wait, to);
 }

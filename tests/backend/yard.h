@@ -5,53 +5,9 @@
 /* The embedded backend on a memory store, with a clock that only the test moves
  * and a record of every reply, delivery and commit. */
 
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <cmocka.h>
-
-#include <stdbool.h>
-#include <stdio.h>
-#include <string.h>
-
+#include "answers.h"
 #include "backend/embedded/embedded.h"
 #include "store/memory.h"
-
-#define YARD_LIST_MAX 16
-#define YARD_TEXT_MAX 64
-
-/* What came back of one command. Zero-initialised before it is sent. */
-struct answer {
-    unsigned came; /* how often */
-    struct err err;
-    size_t count;
-    bool more, has_live;
-    uint64_t token;
-    instant lease_end;
-    struct id ids[YARD_LIST_MAX]; /* of jobs, handouts or ids, whichever there are */
-    uint64_t tokens[YARD_LIST_MAX];
-    bool folded[YARD_LIST_MAX]; /* of an enqueue */
-    enum status status;         /* of the first job */
-    uint32_t attempts;
-    char payload[YARD_TEXT_MAX];    /* of the first job */
-    char names[YARD_TEXT_MAX];      /* each followed by a space */
-    struct run runs[YARD_LIST_MAX]; /* without strings */
-    char reason[160];               /* of the last run */
-    bool writable;
-    uint64_t jobs[STATUS_COUNT];
-    void (*then)(void *ctx); /* called from inside the reply */
-    void *ctx;
-};
-
-struct stream {
-    struct backend_stream *handle;
-    struct id ids[YARD_LIST_MAX];
-    size_t count;
-    unsigned closed;
-    void (*on_closed)(void *ctx);
-    void *ctx;
-};
 
 struct yard {
     struct store *store;
@@ -108,10 +64,4 @@ void yard_stream(struct yard *y, const char *queue, uint32_t prefetch, struct st
 struct err yard_try_stream(struct yard *y, const char *queue, uint32_t prefetch, struct stream *to);
 struct backend_claim *yard_claim(struct yard *y, const char *queue, uint32_t count, span wait,
                                  struct answer *to);
-#define YARD_LEASE ((span){60000})
-
-#define assert_code(expr, want) assert_int_equal((expr).code, (want))
-#define assert_ok(expr)         assert_code((expr), ERR_OK)
-#define assert_id(a, b)         assert_true(id_eq((a), (b)))
-
 #endif

@@ -545,10 +545,10 @@ void embedded_runs(struct embedded *b, const struct command *command, struct rep
     r->err = engine_read(b->engine, b->now, c->id, false, a, &job, &extent);
     if (r->err.code != ERR_OK)
         return;
-    bool has_live = engine_live_run(b->engine, c->id, &run, &r->token);
-    uint32_t count = extent.runs_ended + has_live;
+    r->has_live = engine_live_run(b->engine, c->id, &run, &r->token);
+    uint32_t count = extent.runs_ended + r->has_live;
     r->runs = arena_get(a, (c->limit < count ? c->limit : count) * sizeof *r->runs + 1);
-    run.worker = has_live ? arena_copy(a, run.worker) : (struct str){0};
+    run.worker = r->has_live ? arena_copy(a, run.worker) : (struct str){0};
     struct run live = run;
     size_t bytes = 0;
     uint32_t at = first_run(c, count);

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TESTS_BACKEND_ANSWERS_H
+#define TESTS_BACKEND_ANSWERS_H
+
+/* Tests as a front end: they send commands through backend.h, open streams and claims, and keep
+ * what comes back. */
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "backend/backend.h"
+
+#define ANSWER_LIST_MAX 16
+#define ANSWER_TEXT_MAX 64
+
+/* What came back of one command. Zero-initialised before it is sent. */
+struct answer {
+    unsigned came; /* how often */
+    struct err err;
+    size_t count;
+    bool more, has_live;
+    uint64_t token;
+    instant lease_end;
+    struct id ids[ANSWER_LIST_MAX]; /* of jobs, handouts or ids, whichever there are */
+    uint64_t tokens[ANSWER_LIST_MAX];
+    bool folded[ANSWER_LIST_MAX]; /* of an enqueue */
+    enum status status;           /* of the first job */
+    uint32_t attempts;
+    char payload[ANSWER_TEXT_MAX];    /* of the first job */
+    char names[ANSWER_TEXT_MAX];      /* each followed by a space */
+    struct run runs[ANSWER_LIST_MAX]; /* without strings */
+    char reason[160];                 /* of the last run */
+    bool writable;
+    uint64_t jobs[STATUS_COUNT];
+    void (*then)(void *ctx); /* called from inside the reply */
+    void *ctx;
+};
+
+struct stream {
+    struct backend_stream *handle;
+    struct id ids[ANSWER_LIST_MAX];
+    size_t count;
+    unsigned closed;
+    void (*on_closed)(void *ctx);
+    void *ctx;
+};
+
+/* Fills in the answer at ctx; a second reply fails the test. */
+void answers_on_reply(void *answer, const struct reply *r);
+/* Sends a command; `to` is filled in when the reply comes. */
+void answers_send(struct backend *b, struct command c, struct answer *to);
+
+/* A job with the payload {"n":1}; all else is the default. */
+struct enqueue answers_spec(const char *queue);
+
+/* Opens a stream; a NULL queue means all queues. `to` is filled in as jobs come. */
+struct err answers_stream(struct backend *b, const char *queue, uint32_t prefetch,
+                          struct stream *to);
+struct backend_claim *answers_claim(struct backend *b, const char *queue, uint32_t count, span wait,
+                                    struct answer *to);
+#define ANSWERS_LEASE ((span){60000})
+
+#define assert_code(expr, want) assert_int_equal((expr).code, (want))
+#define assert_ok(expr)         assert_code((expr), ERR_OK)
+#define assert_id(a, b)         assert_true(id_eq((a), (b)))
+
+#endif

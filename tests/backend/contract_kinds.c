@@ -1,0 +1,563 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Every kind of command, by an example of each: it is answered exactly once, with what
+ * commands.def says, and not before what it stores is durable. */
+
+#include "contract_fixture.h"
+#include "policy/simulate.h"
+
+#define F      struct fixture *f = *state
+#define MINUTE ((span){60000})
+
+#define POLICY                                                                                     \
+    "{\"apiVersion\":\"tenax.dev/v1\",\"kind\":\"RetryPolicy\",\"metadata\":{\"name\":\"p\"},"     \
+    "\"spec\":{\"rules\":[{\"action\":\"Fail\",\"onExitCodes\":{\"operator\":\"In\",\"values\":"   \
+    "[42]}}]}}"
+#define CATEGORIES                                                                                 \
+    "{\"apiVersion\":\"tenax.dev/"                                                                 \
+    "v1\",\"kind\":\"FailureCategories\",\"metadata\":{\"name\":\"c\"},\"spec\":{\"rules\":[{"     \
+    "\"category\":\"full\",\"onExitCodes\":{\"operator\":\"In\",\"values\":[42]}}]}}"
+
+/* A command and what it points to. */
+struct parts {
+    struct command c;
+    struct enqueue spec;
+    struct cron_spec cron;
+    struct patch patch;
+    struct news news;
+    struct id ids[2];
+    struct job job;
+    struct run run;
+    struct simulate_job simulate;
+};
+
+struct example {
+    void (*make)(struct fixture *f, struct parts *p); /* all of the command but its kind */
+    bool (*holds)(const struct reply *r);             /* NULL: it says nothing but reply.err */
+};
+
+/* --- what they are about --- */
+
+static struct run_ref held(struct fixture *f, struct id *id)
+{
+    struct answer claim = {0};
+    *id = fixture_add(f, "held");
+    fixture_claim(f, "held", 1, (span){0}, &claim);
+    fixture_settle(f);
+    assert_int_equal(claim.count, 1);
+    return (struct run_ref){*id, claim.tokens[0]};
+}
+
+static void must_do(struct fixture *f, struct command c)
+{
+    struct answer a;
+    fixture_ask(f, c, &a);
+    assert_ok(a.err);
+}
+
+static void put_cron(struct fixture *f, struct parts *p)
+{
+    (void)f;
+    p->cron = (struct cron_spec){
+        .name = STR("e"), .expression = STR("0 * * * *"), .job = answers_spec("ticks")};
+    p->c.cron_put =
+        (struct cron_put){.group = STR("g"), .entries = &p->cron, .count = 1, .whole = true};
+}
+
+static void with_cron(struct fixture *f, struct parts *p)
+{
+    struct parts put = {.c.kind = CMD_CRON_PUT};
+    put_cron(f, &put);
+    must_do(f, put.c);
+    p->c.cron = (struct cron_command){.group = STR("g")};
+}
+
+static void put_policy(struct fixture *f, struct parts *p)
+{
+    (void)f;
+    p->c.resource.text = STR(POLICY);
+}
+
+static void put_categories(struct fixture *f, struct parts *p)
+{
+    (void)f;
+    p->c.resource.text = STR(CATEGORIES);
+}
+
+static void with_policy(struct fixture *f, struct parts *p)
+{
+    must_do(f, (struct command){.kind = CMD_POLICY_PUT, .resource.text = STR(POLICY)});
+    p->c.resource.name = STR("p");
+}
+
+static void with_categories(struct fixture *f, struct parts *p)
+{
+    must_do(f, (struct command){.kind = CMD_CATEGORIES_PUT, .resource.text = STR(CATEGORIES)});
+    p->c.resource.name = STR("c");
+}
+
+/* --- how each is asked --- */
+
+static void nothing(struct fixture *f, struct parts *p)
+{
+    (void)f;
+    (void)p;
+}
+
+static void enqueue(struct fixture *f, struct parts *p)
+{
+    (void)f;
+    p->spec = answers_spec("q");
+    p->c.enqueue.specs = &p->spec;
+    p->c.enqueue.count = 1;
+}
+
+static void run(struct fixture *f, struct parts *p)
+{
+    p->c.run = held(f, &p->ids[0]);
+}
+
+static void progress(struct fixture *f, struct parts *p)
+{
+    run(f, p);
+    p->news = (struct news){.has_progress = true, .progress = 0.5};
+    p->c.news = &p->news;
+}
+
+static void succeed_many(struct fixture *f, struct parts *p)
+{
+    (void)held(f, &p->ids[0]);
+    p->ids[1] = fixture_add(f, "q");
+    p->c.succeed_many.ids = p->ids;
+    p->c.succeed_many.count = 2;
+}
+
+static void report_failure(struct fixture *f, struct parts *p)
+{
+    p->c.fail = (struct failure_report){.ref = held(f, &p->ids[0]),
+                                        .failure = {.message = STR("no"), .run_time = {-1}},
+                                        .retry_at = INSTANT_NONE};
+}
+
+static void terminated(struct fixture *f, struct parts *p)
+{
+    struct parts first = {.c.kind = CMD_FAIL};
+    report_failure(f, &first);
+    first.c.fail.failure.condition = CONDITION_PREEMPTED;
+    first.c.fail.grace = MINUTE;
+    must_do(f, first.c);
+    p->c.terminated.run = first.c.fail.ref;
+}
+
+static void renew(struct fixture *f, struct parts *p)
+{
+    p->c.renew.run = held(f, &p->ids[0]);
+    p->c.renew.lease = MINUTE;
+}
+
+static void of_job(struct fixture *f, struct parts *p)
+{
+    p->c.id = fixture_add(f, "q");
+}
+
+static void of_dead_job(struct fixture *f, struct parts *p)
+{
+    p->c.id = fixture_add(f, "q");
+    must_do(f, (struct command){.kind = CMD_CANCEL, .id = p->c.id});
+}
+
+static void of_jobs(struct fixture *f, struct parts *p)
+{
+    (void)fixture_add(f, "q");
+    p->c.list.limit = 10;
+}
+
+static void of_dead_jobs(struct fixture *f, struct parts *p)
+{
+    of_dead_job(f, p);
+    p->c.list = (struct list_command){.filter.statuses = 1u << STATUS_DEAD};
+}
+
+static void patch_where(struct fixture *f, struct parts *p)
+{
+    of_jobs(f, p);
+    p->patch = (struct patch){.set = PATCH_PRIORITY, .priority = 7};
+    p->c.list.patch = &p->patch;
+}
+
+static void patch(struct fixture *f, struct parts *p)
+{
+    p->patch = (struct patch){.set = PATCH_PRIORITY, .priority = 7};
+    p->c.patch.id = fixture_add(f, "q");
+    p->c.patch.patch = &p->patch;
+}
+
+static void runs(struct fixture *f, struct parts *p)
+{
+    (void)held(f, &p->ids[0]);
+    p->c.runs = (struct runs_command){.id = p->ids[0], .from = -1, .limit = 10};
+}
+
+static void switch_cron(struct fixture *f, struct parts *p)
+{
+    with_cron(f, p);
+    p->c.cron.to = CRON_PAUSE;
+}
+
+static void simulate(struct fixture *f, struct parts *p)
+{
+    (void)f;
+    p->job = (struct job){.queue = STR("q"), .retry_limit = RETRY_LIMIT_DEFAULT};
+    p->run = (struct run){.outcome = OUTCOME_FAILED, .failure.run_time = {-1}};
+    p->simulate = (struct simulate_job){.job = &p->job, .failed = &p->run, .failures = 1};
+    p->c.simulate.what = &p->simulate;
+}
+
+static void queue_put(struct fixture *f, struct parts *p)
+{
+    (void)f;
+    p->c.queue = (struct queue_command){.name = STR("q"), .set = QUEUE_PAUSED, .limit = 10};
+    p->c.queue.settings = QUEUE_SETTINGS_DEFAULT;
+    p->c.queue.settings.paused = true;
+}
+
+static void with_queue(struct fixture *f, struct parts *p)
+{
+    struct parts put = {.c.kind = CMD_QUEUE_PUT};
+    queue_put(f, &put);
+    must_do(f, put.c);
+    p->c.queue = (struct queue_command){.name = STR("q")};
+}
+
+static void queue_list(struct fixture *f, struct parts *p)
+{
+    with_queue(f, p);
+    p->c.queue = (struct queue_command){.limit = 10};
+}
+
+static void put_settings(struct fixture *f, struct parts *p)
+{
+    (void)f;
+    p->c.resource.text = STR("{\"globalMaxRetries\":7}");
+    p->c.resource.by = STR("w");
+}
+
+/* --- what each is answered --- */
+
+static bool one_enqueued(const struct reply *r)
+{
+    return r->count == 1 && r->enqueued[0].job.state.status == STATUS_READY;
+}
+
+static bool one_left_out(const struct reply *r)
+{
+    return r->count == 1 && r->ids;
+}
+
+static bool one_attempt(const struct reply *r)
+{
+    return r->count == 1 && r->jobs[0].state.attempts == 1;
+}
+
+static bool a_lease(const struct reply *r)
+{
+    return r->lease_end.ms > 0;
+}
+
+static bool a_payload(const struct reply *r)
+{
+    return r->count == 1 && str_eq(r->jobs[0].payload, STR("{\"n\":1}")) && r->notes;
+}
+
+static bool one_job(const struct reply *r)
+{
+    return r->count == 1 && str_eq(r->jobs[0].queue, STR("q"));
+}
+
+static bool one_counted(const struct reply *r)
+{
+    return r->count == 1;
+}
+
+static bool of_priority(const struct reply *r)
+{
+    return r->count == 1 && r->jobs[0].state.priority == 7;
+}
+
+static bool a_canceled_job(const struct reply *r)
+{
+    return r->count == 1 && r->jobs[0].state.status == STATUS_DEAD;
+}
+
+static bool a_ready_job(const struct reply *r)
+{
+    return r->count == 1 && r->jobs[0].state.status == STATUS_READY;
+}
+
+static bool one_run(const struct reply *r)
+{
+    return r->count == 1 && r->runs[0].outcome == OUTCOME_RUNNING && r->has_live;
+}
+
+static bool an_explanation(const struct reply *r)
+{
+    return r->explanation->summary.len > 0;
+}
+
+static bool one_name(const struct reply *r)
+{
+    return r->count == 1 && str_eq(r->names[0], STR("q"));
+}
+
+static bool a_status(const struct reply *r)
+{
+    return r->status.writable && r->status.jobs[STATUS_READY] == 1;
+}
+
+static bool a_time(const struct reply *r)
+{
+    return r->clock.to.ms > 0;
+}
+
+static bool a_meter(const struct reply *r)
+{
+    return r->meter->counts && r->meter->writable;
+}
+
+static bool a_cron(const struct reply *r)
+{
+    return r->cron->count == 1 && str_eq(r->cron->group.name, STR("g"));
+}
+
+static bool a_paused_cron(const struct reply *r)
+{
+    return r->cron->group.pause.paused;
+}
+
+static bool a_document(const struct reply *r)
+{
+    return r->document.len > 0;
+}
+
+static bool a_simulation(const struct reply *r)
+{
+    return (r->simulated->draft.dead || r->simulated->draft.more) && r->simulated->today.dead;
+}
+
+static bool a_queue(const struct reply *r)
+{
+    return r->count == 1 && r->queues[0].view.settings.paused;
+}
+
+static const struct example examples[COMMAND_COUNT] = {
+    [CMD_ENQUEUE] = {enqueue, one_enqueued},
+    [CMD_SUCCEED] = {run, NULL},
+    [CMD_SUCCEED_MANY] = {succeed_many, one_left_out},
+    [CMD_FAIL] = {report_failure, one_attempt},
+    [CMD_TERMINATED] = {terminated, one_attempt},
+    [CMD_RENEW] = {renew, a_lease},
+    [CMD_PROGRESS] = {progress, NULL},
+    [CMD_RELEASE] = {run, NULL},
+    [CMD_REMOVE] = {of_job, NULL},
+    [CMD_READ] = {of_job, a_payload},
+    [CMD_LIST] = {of_jobs, one_job},
+    [CMD_COUNT] = {of_jobs, one_counted},
+    [CMD_REMOVE_WHERE] = {of_jobs, one_counted},
+    [CMD_PATCH] = {patch, of_priority},
+    [CMD_PATCH_WHERE] = {patch_where, one_counted},
+    [CMD_CANCEL] = {of_job, a_canceled_job},
+    [CMD_RERUN] = {of_dead_job, a_ready_job},
+    [CMD_RERUN_WHERE] = {of_dead_jobs, one_counted},
+    [CMD_RUNS] = {runs, one_run},
+    [CMD_EXPLAIN] = {of_job, an_explanation},
+    [CMD_QUEUES] = {of_jobs, one_name},
+    [CMD_STATUS] = {of_jobs, a_status},
+    [CMD_CLOCK_RESET] = {nothing, a_time},
+    [CMD_METER] = {nothing, a_meter},
+    [CMD_CRON_PUT] = {put_cron, a_cron},
+    [CMD_CRON_READ] = {with_cron, a_cron},
+    [CMD_CRON_SWITCH] = {switch_cron, a_paused_cron},
+    [CMD_CRON_REMOVE] = {with_cron, one_counted},
+    [CMD_POLICY_PUT] = {put_policy, a_document},
+    [CMD_POLICY_READ] = {with_policy, a_document},
+    [CMD_POLICY_REMOVE] = {with_policy, NULL},
+    [CMD_POLICY_SIMULATE] = {simulate, a_simulation},
+    [CMD_CATEGORIES_PUT] = {put_categories, a_document},
+    [CMD_CATEGORIES_READ] = {with_categories, a_document},
+    [CMD_CATEGORIES_REMOVE] = {with_categories, NULL},
+    [CMD_QUEUE_PUT] = {queue_put, a_queue},
+    [CMD_QUEUE_READ] = {with_queue, a_queue},
+    [CMD_QUEUE_LIST] = {queue_list, a_queue},
+    [CMD_QUEUE_REMOVE] = {with_queue, NULL},
+    [CMD_RETRY_SETTINGS_PUT] = {put_settings, a_document},
+    [CMD_RETRY_SETTINGS_READ] = {nothing, a_document},
+};
+
+/* --- the tests --- */
+
+#define STORES_NOTHING false
+#define STORES_ADDS    true
+#define STORES_CHANGES true
+#define STORES_FREES   true
+
+static const struct {
+    const char *name;
+    bool stores;
+} kinds[COMMAND_COUNT] = {
+#define COMMAND(kind, writes, shape, subject, handler) {#kind, STORES_##writes},
+#include "core/commands.def"
+#undef COMMAND
+};
+
+struct outcome_of {
+    const struct example *example;
+    unsigned came;
+    struct err err;
+    bool as_said;
+};
+
+static void on_reply(void *ctx, const struct reply *r)
+{
+    struct outcome_of *o = ctx;
+    o->came++;
+    o->err = r->err;
+    o->as_said = r->err.code != ERR_OK || !o->example->holds || o->example->holds(r);
+}
+
+/* Asks the example of a kind, which is made before by `make`. */
+static void submit(struct fixture *f, enum command_kind kind, struct parts *p, struct outcome_of *o)
+{
+    *o = (struct outcome_of){.example = &examples[kind]};
+    p->c.kind = kind;
+    p->c.done = on_reply;
+    p->c.ctx = o;
+    backend_submit(f->b, &p->c);
+    if (o->came)
+        fail_msg("%s was answered from inside of backend_submit", kinds[kind].name);
+}
+
+static void expect(const struct outcome_of *o, enum command_kind kind, enum err_code code)
+{
+    if (o->came != 1)
+        fail_msg("%s was answered %u times", kinds[kind].name, o->came);
+    if (o->err.code != code)
+        fail_msg("%s: code %d instead of %d: %s", kinds[kind].name, o->err.code, code, o->err.msg);
+    if (!o->as_said)
+        fail_msg("%s was not answered with what commands.def says", kinds[kind].name);
+}
+
+static void every_kind_has_an_example(void **state)
+{
+    (void)state;
+    for (int k = 0; k < COMMAND_COUNT; k++)
+        if (!examples[k].make)
+            fail_msg("there is no example of %s", kinds[k].name);
+}
+
+static void for_each_kind(void (*check)(struct fixture *f, enum command_kind kind, struct parts *p))
+{
+    for (int k = 0; k < COMMAND_COUNT; k++) {
+        void *state;
+        struct parts p = {.c.kind = (enum command_kind)k};
+        fixture_setup(&state);
+        examples[k].make(state, &p);
+        check(state, (enum command_kind)k, &p);
+        fixture_teardown(&state);
+    }
+}
+
+static void is_answered_once(struct fixture *f, enum command_kind kind, struct parts *p)
+{
+    struct outcome_of o;
+    submit(f, kind, p, &o);
+    memset(p, 0x5a, sizeof *p); /* it was borrowed for the call */
+    fixture_settle(f);
+    fixture_settle(f);
+    expect(&o, kind, ERR_OK);
+}
+
+static void every_kind_is_answered_exactly_once(void **state)
+{
+    (void)state;
+    for_each_kind(is_answered_once);
+}
+
+/* CLOCK_RESET has nothing to store while the clock is right. */
+static bool stores(enum command_kind kind)
+{
+    return kinds[kind].stores && kind != CMD_CLOCK_RESET;
+}
+
+static void waits_for_the_disk(struct fixture *f, enum command_kind kind, struct parts *p)
+{
+    struct outcome_of o;
+    if (!stores(kind))
+        return;
+    fixture_hold(f, true);
+    submit(f, kind, p, &o);
+    for (int i = 0; i < 5; i++)
+        fixture_turn(f);
+    if (o.came)
+        fail_msg("%s was answered before it was durable", kinds[kind].name);
+    fixture_hold(f, false);
+    fixture_settle(f);
+    expect(&o, kind, ERR_OK);
+}
+
+static void no_kind_that_stores_is_answered_before_it_is_durable(void **state)
+{
+    (void)state;
+    for_each_kind(waits_for_the_disk);
+}
+
+static void is_answered_on_a_full_disk(struct fixture *f, enum command_kind kind, struct parts *p)
+{
+    struct outcome_of o;
+    struct answer vain = {0};
+    fixture_fill(f, true);
+    fixture_enqueue(f, "vain", &vain);
+    fixture_settle(f);
+    assert_code(vain.err, ERR_DISK_FULL);
+    submit(f, kind, p, &o);
+    fixture_settle(f);
+    o.as_said |= kind == CMD_METER || kind == CMD_STATUS; /* which say that nothing is stored */
+    expect(&o, kind, kinds[kind].stores ? ERR_DISK_FULL : ERR_OK);
+}
+
+static void on_a_full_disk_kinds_that_store_are_refused_and_others_answered(void **state)
+{
+    (void)state;
+    for_each_kind(is_answered_on_a_full_disk);
+}
+
+static void is_answered_while_stopping(struct fixture *f, enum command_kind kind, struct parts *p)
+{
+    struct outcome_of o;
+    backend_stop(f->b);
+    submit(f, kind, p, &o);
+    fixture_settle(f);
+    expect(&o, kind, ERR_OK);
+}
+
+static void every_kind_is_still_answered_while_it_stops(void **state)
+{
+    (void)state;
+    for_each_kind(is_answered_while_stopping);
+}
+
+int contract_kinds(bool with_full_disk)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_kind_has_an_example),
+        cmocka_unit_test(every_kind_is_answered_exactly_once),
+        cmocka_unit_test(every_kind_is_still_answered_while_it_stops),
+        cmocka_unit_test(no_kind_that_stores_is_answered_before_it_is_durable),
+    };
+    const struct CMUnitTest full[] = {
+        cmocka_unit_test(on_a_full_disk_kinds_that_store_are_refused_and_others_answered),
+    };
+    int failed = cmocka_run_group_tests_name("kinds of commands", tests, NULL, NULL);
+    if (with_full_disk)
+        failed += cmocka_run_group_tests_name("kinds of commands, full disk", full, NULL, NULL);
+    return failed;
+}
