@@ -24,13 +24,15 @@
 #include "base/units.h"
 
 #define ACCESS_NONCES_MAX    ((size_t)1 << 20)
+#define ACCESS_KEY_MIN       32 /* bytes */
 #define ACCESS_CHALLENGE_MAX 160
 
 struct access_settings {
     span window;       /* between a client's clock and the server's; HAWK_WINDOW is usual */
     size_t nonces_max; /* ACCESS_NONCES_MAX is usual */
     /* The server as the issuer of credentials: a name that no client may have, and a key of
-     * at least 32 random bytes that must outlive a restart, for credentials in use do. Copied. */
+     * at least ACCESS_KEY_MIN random bytes that must outlive a restart, for credentials in use do.
+     * Copied. */
     struct str issuer;
     struct str issuer_key;
     uint64_t seed; /* unpredictable */

@@ -39,6 +39,50 @@ bool scope_satisfies(struct str have, struct str want)
     return ends_in_star(have) ? begins_with(want, stem(have)) : str_eq(have, want);
 }
 
+/* --- reading --- */
+
+static struct err count_elements(struct json_cursor c, size_t *count)
+{
+    TRY(json_enter_array(&c));
+    for (*count = 0;; ++*count) {
+        bool more;
+        TRY(json_next_element(&c, &more));
+        if (!more)
+            return err_none();
+        TRY(json_skip(&c, NULL));
+    }
+}
+
+static struct err read_scope(struct json_cursor *c, struct arena *a, struct str *scope)
+{
+    struct json_string s;
+    TRY(json_read_string(c, &s));
+    TRY(json_text(s, a, scope));
+    struct err err = scope_check(*scope);
+    if (err.code != ERR_OK)
+        err.offset += (int64_t)s.offset;
+    return err;
+}
+
+struct err scopes_read(struct json_cursor *c, struct arena *a, const struct str **scopes,
+                       size_t *count)
+{
+    TRY(count_elements(*c, count));
+    if (*count > SCOPES_MAX)
+        return err_at(ERR_TOO_MANY, (int64_t)c->pos, "at most %d scopes", SCOPES_MAX);
+    struct str *list = arena_get(a, (*count + 1) * sizeof *list);
+    bool more;
+    TRY(json_enter_array(c));
+    for (size_t i = 0;; i++) {
+        TRY(json_next_element(c, &more));
+        if (!more)
+            break;
+        TRY(read_scope(c, a, &list[i]));
+    }
+    *scopes = list;
+    return err_none();
+}
+
 /* --- sets --- */
 
 /* By the text before a star; with a star first, then without. So a scope P* stands directly before

@@ -14,6 +14,7 @@
 
 #include "base/arena.h"
 #include "base/err.h"
+#include "base/json.h"
 #include "base/str.h"
 
 #define SCOPE_LENGTH_MAX 2048 /* bytes: the name of an artifact, which has up to 1024, fits */
@@ -36,7 +37,11 @@ bool scope_satisfies(struct str have, struct str want);
  * *bad, if wanted, is then the index of the scope at fault. */
 NODISCARD struct err scope_set_make(const struct str *scopes, size_t count, struct arena *a,
                                     struct scope_set *out, size_t *bad);
-/* The same with texts of its own. */
+/* Reads a JSON array of scopes, in their order, into the arena. ERR_TOO_MANY, an error of the
+ * cursor, or one of scope_check with its offset in the cursor's text. */
+NODISCARD struct err scopes_read(struct json_cursor *c, struct arena *a, const struct str **scopes,
+                                 size_t *count);
+/* A set with texts of its own. */
 struct scope_set scope_set_copy(const struct scope_set *s, struct arena *a);
 
 /* Whether one of them satisfies it. O(log n). */

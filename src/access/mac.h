@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef ACCESS_MAC_H
+#define ACCESS_MAC_H
+
+/* HMAC-SHA256, and how secrets are compared. */
+
+#include <stdbool.h>
+
+#include "base/str.h"
+
+#define MAC_BYTES  32
+#define MAC_BASE64 44
+
+void mac_make(struct str key, struct str text, unsigned char mac[MAC_BYTES]);
+/* The same in Base64, with padding. */
+void mac_make_base64(struct str key, struct str text, char mac[MAC_BASE64]);
+/* Whether they are equal, in a time that depends on their lengths only. */
+bool mac_same(struct str a, struct str b);
+
+#endif
