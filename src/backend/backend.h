@@ -25,7 +25,7 @@
  * it is on the disk; sizes in records. */
 extern const struct histogram_scale backend_commit_times, backend_commit_sizes;
 
-/* What GET /metrics tells of. */
+/* What GET /metrics shows. */
 struct backend_queue {
     bool paused;
     uint32_t concurrency; /* 0: any number */
@@ -71,7 +71,7 @@ struct claim_spec {
     void *ctx;
 };
 
-/* A look into the log of events. Only what is durable is told. */
+/* A page of the log of events. It shows only what is durable. */
 struct event_page {
     struct err err;     /* ERR_STOPPING, ERR_STORE, ERR_CORRUPT; then there is no more than that */
     uint64_t since;     /* as it was asked for */
@@ -103,8 +103,8 @@ struct backend_settings {
     uint64_t min_free_space; /* bytes; below it nothing new is accepted, below half of it nothing at
                                 all */
     span jq_request_limit;   /* how long jq expressions may run for one request; 0: any time */
-    span clock_jump_limit;   /* a clock that jumps ahead by more is told of; one that is set back by
-                                more   is not waited for */
+    span clock_jump_limit;   /* a clock that jumps ahead by more is logged; one that is set back by
+                                more is not waited for */
     uint32_t metrics_queues; /* at most so many have counts of their own */
     uint32_t depend_slice; /* jobs that new ones are to wait for, looked at in a turn; 0: default */
 };

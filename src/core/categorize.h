@@ -26,7 +26,7 @@ struct categorizer {
 
 struct categorize_verdict {
     const struct categorize_rule *rule; /* NULL: none holds */
-    bool over_match_limit;              /* a pattern gave up: it counted as no match */
+    bool over_match_limit; /* a pattern reached its match limit: it counted as no match */
 };
 
 /* Looks at their rules in the order of the list. Whether a category that the worker itself gave

@@ -32,17 +32,17 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
     e->crons = engine_crons_new(e->queue_names.seed);
     list_init(&e->settling);
     list_init(&e->dirty);
-    list_init(&e->hungry);
+    list_init(&e->pending);
     list_init(&e->all_waiters);
     list_init(&e->takers);
     list_init(&e->gone);
-    list_init(&e->fed);
+    list_init(&e->unserved);
     list_init(&e->any_takers);
     list_init(&e->gang_changes);
     engine_gang_watch_init(&e->gang_watch);
     e->gangs.seed = e->gang_shapes.seed = e->queue_names.seed;
-    list_init(&e->spent);
-    list_init(&e->owing);
+    list_init(&e->drawn);
+    list_init(&e->releases);
     return e;
 }
 
@@ -289,7 +289,8 @@ struct err engine_advance(struct engine *e, instant now, size_t most, bool *more
 
 bool engine_dispatch_again(const struct engine *e)
 {
-    return engine_keys_tired(e) || engine_gangs_are_tired(e) || engine_hand_outs_spent(e);
+    return engine_keys_budget_spent(e) || engine_gangs_budget_spent(e) ||
+           engine_hand_outs_budget_spent(e);
 }
 
 bool engine_next_due(const struct engine *e, instant *at)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Jobs that are to stay off a node (anti-affinity), until a time after which that is
- * only a wish. Few jobs are, so these cost memory each; the others cost nothing.
+/* Jobs that must stay off a node (anti-affinity) until a certain time. Each of them costs memory;
+ * jobs without a node to avoid cost nothing.
  *
- * While such a job is ready it lies not in the ready order of its queue but in that of its queue
- * and node. A taker on a node has the first of all of them but its own node's, which one further
- * order, of their heads, gives in two steps however many there are. */
+ * While such a job is ready it is not in the ready order of its queue but in that of its queue and
+ * node. The next job for a taker on a node is the first in all of these orders but its own node's;
+ * a further order, of their heads, finds it in two steps however many orders there are. */
 
 #include <stdlib.h>
 
@@ -15,10 +15,10 @@
 
 /* The ready jobs of a queue that are to stay off one node, granted retries apart from others.
  * Exists while there are any. */
-struct shun {
-    struct list node; /* in queue->shuns */
+struct avoid_order {
+    struct list node; /* in queue->avoid_orders */
     struct btree ready;
-    struct btree_entry head; /* what queue->shun_heads holds for it; val: its address */
+    struct btree_entry head; /* what queue->avoid_heads holds for it; val: its address */
     bool granted;            /* all of them are granted retries, or none is */
     size_t name_len;
     char name[];
@@ -29,8 +29,8 @@ struct avoid {
     struct id id;
     uint64_t serial;
     instant until;
-    struct queue *queue; /* while it is ready */
-    struct shun *shun;   /* in which it lies, while it is ready */
+    struct queue *queue;       /* while it is ready */
+    struct avoid_order *order; /* that it is in, while it is ready */
     uint32_t rank;
     size_t name_len;
     char name[];
@@ -54,9 +54,9 @@ static struct avoid *of_deadline(uint64_t val)
     return (struct avoid *)(uintptr_t)(val & ~(uint64_t)7);
 }
 
-static struct shun *of_head(uint64_t val)
+static struct avoid_order *of_head(uint64_t val)
 {
-    return (struct shun *)(uintptr_t)val;
+    return (struct avoid_order *)(uintptr_t)val;
 }
 
 void engine_avoid(struct engine *e, instant now, struct id id, const struct job_extras *x)
@@ -83,7 +83,7 @@ void engine_avoid_end(struct engine *e, struct id id)
     struct avoid *v = find(e, id);
     if (!v)
         return;
-    must(!v->shun);
+    must(!v->order);
     engine_deadline_remove(e, v->until, deadline_id(v));
     must(idmap_remove(&e->avoids, id) == v);
     free(v);
@@ -91,10 +91,10 @@ void engine_avoid_end(struct engine *e, struct id id)
 
 /* --- the orders of a queue --- */
 
-static void update_head(struct queue *q, struct shun *s)
+static void update_head(struct queue *q, struct avoid_order *s)
 {
     if (s->head.val)
-        must(btree_remove(&q->shun_heads, s->head, NULL));
+        must(btree_remove(&q->avoid_heads, s->head, NULL));
     if (!btree_first(&s->ready, &s->head)) {
         list_unlink(&s->node);
         btree_fini(&s->ready);
@@ -102,22 +102,22 @@ static void update_head(struct queue *q, struct shun *s)
         return;
     }
     s->head.val = (uint64_t)(uintptr_t)s;
-    must(btree_put(&q->shun_heads, s->head));
+    must(btree_put(&q->avoid_heads, s->head));
 }
 
-static struct shun *shun_get(struct queue *q, struct str name, bool granted)
+static struct avoid_order *order_get(struct queue *q, struct str name, bool granted)
 {
-    for (struct list *n = q->shuns.next; n != &q->shuns; n = n->next) {
-        struct shun *s = LIST_OF(n, struct shun, node);
+    for (struct list *n = q->avoid_orders.next; n != &q->avoid_orders; n = n->next) {
+        struct avoid_order *s = LIST_OF(n, struct avoid_order, node);
         if (s->granted == granted && str_eq((struct str){s->name, s->name_len}, name))
             return s;
     }
-    struct shun *s = alloc_zero(sizeof *s + name.len);
+    struct avoid_order *s = alloc_zero(sizeof *s + name.len);
     s->granted = granted;
     s->name_len = name.len;
     memcpy(s->name, name.at, name.len);
     list_init(&s->node);
-    list_append(&q->shuns, &s->node);
+    list_append(&q->avoid_orders, &s->node);
     return s;
 }
 
@@ -126,28 +126,28 @@ bool engine_avoid_add(struct engine *e, struct queue *q, struct btree_entry entr
     struct avoid *v = find(e, (struct id){entry.hi, entry.lo});
     if (!v)
         return false;
-    must(!v->shun);
+    must(!v->order);
     v->queue = q;
     v->rank = (uint32_t)entry.major;
-    v->shun = shun_get(q, (struct str){v->name, v->name_len}, !(entry.major & RANK_OTHERS));
-    must(btree_put(&v->shun->ready, entry));
-    update_head(q, v->shun);
+    v->order = order_get(q, (struct str){v->name, v->name_len}, !(entry.major & RANK_OTHERS));
+    must(btree_put(&v->order->ready, entry));
+    update_head(q, v->order);
     return true;
 }
 
 static struct btree_entry take_out(struct queue *q, struct avoid *v)
 {
     struct btree_entry entry = {v->rank, v->id.hi, v->id.lo, 0};
-    must(btree_remove(&v->shun->ready, entry, &entry));
-    update_head(q, v->shun);
-    v->shun = NULL;
+    must(btree_remove(&v->order->ready, entry, &entry));
+    update_head(q, v->order);
+    v->order = NULL;
     return entry;
 }
 
 bool engine_avoid_remove(struct engine *e, struct queue *q, struct btree_entry entry)
 {
     struct avoid *v = find(e, (struct id){entry.hi, entry.lo});
-    if (!v || v->shun == NULL || v->queue != q || v->rank != entry.major)
+    if (!v || v->order == NULL || v->queue != q || v->rank != entry.major)
         return false;
     take_out(q, v);
     return true;
@@ -156,7 +156,7 @@ bool engine_avoid_remove(struct engine *e, struct queue *q, struct btree_entry e
 bool engine_avoid_is_ready(const struct engine *e, struct id id)
 {
     const struct avoid *v = find(e, id);
-    return v && v->shun;
+    return v && v->order;
 }
 
 bool engine_avoid_forbids(const struct engine *e, struct id id, struct str node)
@@ -169,7 +169,7 @@ void engine_avoid_due(struct engine *e, uint64_t val)
 {
     struct avoid *v = of_deadline(val);
     must(idmap_remove(&e->avoids, v->id) == v);
-    if (v->shun) {
+    if (v->order) {
         struct btree_entry entry = take_out(v->queue, v);
         v->queue->counts[STATUS_READY]--;
         engine_ready_add(e, v->queue, v->rank, v->id, entry.val & READY_VAL_STATE);
@@ -192,15 +192,15 @@ static bool first_from(const struct btree *t, const struct btree_entry *from,
 }
 
 /* The first for a taker on that node: of all or, past the granted retries of the lowest priority,
- * from that place on. Shuns whose first one lies before it hold such retries only. */
+ * from that place on. Orders whose first entry is before it hold such retries only. */
 static bool first_for(const struct queue *q, struct str node, const struct btree_entry *from,
                       struct btree_entry *first)
 {
     struct btree_entry head;
     bool found = first_from(&q->ready, from, first);
-    bool has = q->shun_heads.count && first_from(&q->shun_heads, from, &head);
-    for (; has && node.len; has = btree_after(&q->shun_heads, head, &head)) {
-        const struct shun *s = of_head(head.val);
+    bool has = q->avoid_heads.count && first_from(&q->avoid_heads, from, &head);
+    for (; has && node.len; has = btree_after(&q->avoid_heads, head, &head)) {
+        const struct avoid_order *s = of_head(head.val);
         if (!str_eq((struct str){s->name, s->name_len}, node))
             break;
     }
@@ -229,8 +229,9 @@ size_t engine_ready_rank(const struct queue *q, struct str node, struct btree_en
                          size_t most)
 {
     size_t n = btree_rank(&q->ready, place, most);
-    for (const struct list *l = q->shuns.next; l != &q->shuns && n < most; l = l->next) {
-        const struct shun *s = LIST_OF(l, const struct shun, node);
+    for (const struct list *l = q->avoid_orders.next; l != &q->avoid_orders && n < most;
+         l = l->next) {
+        const struct avoid_order *s = LIST_OF(l, const struct avoid_order, node);
         if (!node.len || !str_eq((struct str){s->name, s->name_len}, node))
             n += btree_rank(&s->ready, place, most - n);
     }
@@ -255,14 +256,15 @@ uint64_t engine_avoid_bytes(const struct engine *e)
 
 void engine_avoid_check(const struct queue *q)
 {
-    uint64_t ready = q->ready.count + q->parked.count + q->gang_ready, shuns = 0;
-    for (const struct list *n = q->shuns.next; n != &q->shuns; n = n->next, shuns++) {
-        const struct shun *s = LIST_OF(n, const struct shun, node);
+    uint64_t ready = q->ready.count + q->parked.count + q->gang_ready, orders = 0;
+    for (const struct list *n = q->avoid_orders.next; n != &q->avoid_orders;
+         n = n->next, orders++) {
+        const struct avoid_order *s = LIST_OF(n, const struct avoid_order, node);
         must(s->ready.count > 0);
         btree_check(&s->ready);
         ready += s->ready.count;
     }
-    must(shuns == q->shun_heads.count);
+    must(orders == q->avoid_heads.count);
     must(ready == q->counts[STATUS_READY]);
 }
 
@@ -270,13 +272,13 @@ void engine_avoid_check(const struct queue *q)
 
 void engine_avoid_queue_fini(struct queue *q)
 {
-    while (!list_is_empty(&q->shuns)) {
-        struct shun *s = LIST_OF(q->shuns.next, struct shun, node);
+    while (!list_is_empty(&q->avoid_orders)) {
+        struct avoid_order *s = LIST_OF(q->avoid_orders.next, struct avoid_order, node);
         list_unlink(&s->node);
         btree_fini(&s->ready);
         free(s);
     }
-    btree_fini(&q->shun_heads);
+    btree_fini(&q->avoid_heads);
 }
 
 void engine_avoid_fini(struct engine *e)

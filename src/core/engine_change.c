@@ -163,8 +163,8 @@ struct err engine_cancel(struct engine *e, instant now, struct id id, struct are
     struct live *l = idmap_get(&e->live, id);
     s->reason = STR("dead: canceled by a command");
     if (l) {
-        engine_call_off(e, now, l, s,
-                        &(struct call_off){EVENT_CANCEL, RESOLUTION_CANCELED, OUTCOME_CANCELED});
+        engine_abort_run(e, now, l, s,
+                         &(struct run_abort){EVENT_CANCEL, RESOLUTION_CANCELED, OUTCOME_CANCELED});
         return err_none();
     }
     engine_end_waiting(e, now, job, &extent, EVENT_CANCEL, RESOLUTION_CANCELED);

@@ -59,15 +59,15 @@ static bool is_met(const struct job_options *o, enum status status)
            (o->depend_when == DEPEND_ALL_ENDED || o->depend_death == DEPEND_RUN);
 }
 
-/* --- what is to be told to those who wait --- */
+/* --- ends of which dependants are to be notified --- */
 
-/* A job has ended; those who wait for it are told in the order of their ids. */
+/* A job has ended; those who wait for it are notified in the order of their ids. */
 struct settling {
     struct list node; /* in engine->settling */
     uint64_t seq;     /* of its record */
     struct id id;
     enum depend_end end;
-    struct id at, upto; /* told last; the last to be told */
+    struct id at, upto; /* notified last; the last to be notified */
     bool stored;
 };
 
@@ -90,8 +90,8 @@ void engine_depend_ended(struct engine *e, struct id id, enum depend_end end)
     add_settling(e, &s);
 }
 
-/* The job `who` alone is to hear of an end that came before it was made. */
-static void tell_later(struct engine *e, struct id id, enum depend_end end, struct id who)
+/* Notifies the job `who` alone, of an end that came before it was enqueued. */
+static void notify_later(struct engine *e, struct id id, enum depend_end end, struct id who)
 {
     struct settling s = {.seq = e->settle_seq++, .id = id, .end = end, .upto = who};
     s.at = who.lo ? (struct id){who.hi, who.lo - 1} : (struct id){who.hi - 1, UINT64_MAX};
@@ -120,7 +120,7 @@ struct err engine_depend_begin(struct engine *e, instant now, const struct enque
             continue;
         depend_add(&left, id);
         if (status == STATUS_DEAD || status == STATUS_GONE)
-            tell_later(e, id, status == STATUS_DEAD ? DEPEND_DEAD : DEPEND_REMOVED, job->id);
+            notify_later(e, id, status == STATUS_DEAD ? DEPEND_DEAD : DEPEND_REMOVED, job->id);
     }
     job->options.depends_on = ids;
     job->state.extras.waits_for = left;
@@ -164,7 +164,7 @@ void engine_depend_fini(struct engine *e)
     btree_fini(&e->waiting_for);
 }
 
-/* --- telling them --- */
+/* --- notifying dependants --- */
 
 static const char *words_of(enum depend_end end)
 {
@@ -190,7 +190,7 @@ void engine_unblock(struct engine *e, instant now, struct queue *q, struct job *
                     engine_type(e, q, job->type));
 }
 
-/* One thing less to wait for. */
+/* The job no longer waits for `id`. */
 static void meet(struct engine *e, instant now, struct queue *q, struct id id, struct job *job,
                  struct arena *a)
 {
@@ -203,13 +203,13 @@ static void meet(struct engine *e, instant now, struct queue *q, struct id id, s
         q->counts[STATUS_BLOCKED]--;
         engine_unblock(e, now, q, job);
     } else if (s->reason.len && memmem(s->reason.at, s->reason.len, text, sizeof text)) {
-        s->reason = (struct str){0}; /* that it is dead, as was said, is no longer so */
+        s->reason = (struct str){0}; /* "blocked: job ... is dead" no longer holds */
     }
     e->port.put_state(e->port.ctx, job->id, s);
 }
 
-static void tell_one(struct engine *e, instant now, const struct settling *t, struct job *job,
-                     const struct job_extent *extent, struct arena *a)
+static void notify_one(struct engine *e, instant now, const struct settling *t, struct job *job,
+                       const struct job_extent *extent, struct arena *a)
 {
     const struct job_options *o = &job->options;
     struct queue *q = engine_queue_find(e, job->queue);
@@ -230,8 +230,8 @@ static void tell_one(struct engine *e, instant now, const struct settling *t, st
         e->port.put_state(e->port.ctx, job->id, &job->state);
 }
 
-/* The index says that this job may wait for it; what it says itself counts. */
-static struct err tell(struct engine *e, instant now, const struct settling *t, struct id who)
+/* The index only says that this job may wait for it; its own state decides. */
+static struct err notify(struct engine *e, instant now, const struct settling *t, struct id who)
 {
     struct arena scratch = {0};
     struct job job;
@@ -239,13 +239,13 @@ static struct err tell(struct engine *e, instant now, const struct settling *t, 
     struct err err = e->port.load_job(e->port.ctx, who, PORT_STATE, &scratch, &job, &extent);
     if (err.code == ERR_OK && job.state.status == STATUS_BLOCKED &&
         depend_has(job.state.extras.waits_for, t->id))
-        tell_one(e, now, t, &job, &extent, &scratch);
+        notify_one(e, now, t, &job, &extent, &scratch);
     arena_fini(&scratch);
     return err;
 }
 
-/* Those who wait, from where it was left off; false if that was the last of them. */
-static bool next_to_tell(const struct engine *e, const struct settling *t, struct id *who)
+/* The next job that waits for it; false if there is none left. */
+static bool next_to_notify(const struct engine *e, const struct settling *t, struct id *who)
 {
     struct btree_entry next, at = pair_of(e, t->id, t->at);
     if (!btree_after(&e->waiting_for, at, &next) || next.major != at.major)
@@ -257,12 +257,12 @@ static bool next_to_tell(const struct engine *e, const struct settling *t, struc
 static struct err settle(struct engine *e, instant now, struct settling *t, size_t *most)
 {
     struct id who;
-    while (*most > 0 && next_to_tell(e, t, &who)) {
-        TRY(tell(e, now, t, who));
+    while (*most > 0 && next_to_notify(e, t, &who)) {
+        TRY(notify(e, now, t, who));
         t->at = who;
         --*most;
     }
-    if (*most == 0 && next_to_tell(e, t, &who))
+    if (*most == 0 && next_to_notify(e, t, &who))
         return err_none();
     if (t->stored)
         e->port.delete_ended(e->port.ctx, t->seq);

@@ -43,8 +43,8 @@ static struct err overrun(struct engine *e, instant now, struct id id, struct ar
     job.state.reason = STR("dead: its deadline came before it had ended");
     struct live *l = idmap_get(&e->live, id);
     if (l)
-        engine_call_off(e, now, l, &job.state,
-                        &(struct call_off){EVENT_OVERRUN, RESOLUTION_DEADLINE, OUTCOME_DEADLINE});
+        engine_abort_run(e, now, l, &job.state,
+                         &(struct run_abort){EVENT_OVERRUN, RESOLUTION_DEADLINE, OUTCOME_DEADLINE});
     else
         engine_end_waiting(e, now, &job, &extent, EVENT_OVERRUN, RESOLUTION_DEADLINE);
     return err_none();

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Changes of status. All of them pass engine_changed, which numbers them and puts them into
- * the batch of the change itself: an event is never lost, and never told of what did not become
- * durable.
+/* Changes of status. Each of them goes through engine_changed, which numbers it and puts it into
+ * the batch of the change itself: so no event is lost, and none says what did not become durable.
  *
- * A scheduled job becomes ready without a write but that of its event. So that a restart knows
- * which of those whose time has come were told of, the mark says how far the deadlines have
- * been worked off, which happens in the order of (time, id); it is stored with the events. */
+ * A scheduled job becomes ready without a write but that of its event. Deadlines fire in the order
+ * of (time, id); the mark, which is stored with the events, says up to which one they have. From it
+ * a restart knows which of the jobs that are due were announced as ready. */
 
 #include "base/must.h"
 #include "core/engine_internal.h"
@@ -106,7 +105,7 @@ uint32_t engine_type(struct engine *e, struct queue *q, struct str name)
 
 void engine_due_passed(struct engine *e, instant now, const struct queue *q, struct btree_entry due)
 {
-    if (due.val & DUE_VAL_TOLD) {
+    if (due.val & DUE_VAL_ANNOUNCED) {
         engine_total_move(e, STATUS_SCHEDULED, STATUS_READY);
         return;
     }
@@ -121,11 +120,11 @@ void engine_due_fired(struct engine *e, instant now, const struct queue *q, stru
 {
     engine_due_passed(e, now, q, due);
     struct event_mark m = {{(int64_t)due.major}, {due.hi, due.lo}};
-    if (!engine_was_told(e, m.at, m.id))
+    if (!engine_was_announced(e, m.at, m.id))
         e->mark = m;
 }
 
-bool engine_was_told(const struct engine *e, instant ready_at, struct id id)
+bool engine_was_announced(const struct engine *e, instant ready_at, struct id id)
 {
     if (ready_at.ms != e->mark.at.ms)
         return ready_at.ms < e->mark.at.ms;

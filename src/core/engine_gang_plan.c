@@ -151,7 +151,7 @@ void engine_gang_watch_init(struct gang_watch *w)
     list_init(&w->changed);
 }
 
-static bool is_tired(const struct engine *e, uint64_t began)
+static bool budget_spent(const struct engine *e, uint64_t began)
 {
     return e->gang_steps - began >= STEPS_MAX;
 }
@@ -165,7 +165,7 @@ static void take_notice(struct engine *e, uint64_t began)
             struct gang_wait *wait = LIST_OF(w->waits.next, struct gang_wait, node);
             if (wait->seen == w->changes)
                 break;
-            if (is_tired(e, began))
+            if (budget_spent(e, began))
                 return;
             e->gang_steps++;
             make_due(e, wait->shape);
@@ -586,20 +586,21 @@ struct err engine_gangs_dispatch(struct engine *e, instant now, struct arena *a,
 {
     uint64_t began = e->gang_steps;
     if (last)
-        e->gangs_tired = false;
+        e->gangs_budget_spent = false;
     if (e->gang_shapes.count == 0)
         return err_none();
     take_notice(e, began);
     began = e->gang_steps;
     if (!last && e->heads.count == 0)
         return err_none(); /* nobody to come before */
-    /* Goes on where the last pass that got tired left off, or those behind would never be seen. */
+    /* Goes on where the last incomplete pass stopped, or gangs behind that would never be looked
+     * at. */
     struct btree_entry *at = &e->gang_place[last];
     bool from_start = at->hi == 0;
     struct btree_entry next;
     while (btree_after(&e->gangs_due, *at, &next)) {
-        if (is_tired(e, began) || engine_hand_outs_spent(e)) {
-            e->gangs_tired |= last;
+        if (budget_spent(e, began) || engine_hand_outs_budget_spent(e)) {
+            e->gangs_budget_spent |= last;
             return err_none();
         }
         *at = next;
@@ -608,7 +609,7 @@ struct err engine_gangs_dispatch(struct engine *e, instant now, struct arena *a,
     }
     *at = (struct btree_entry){0};
     if (last)
-        e->gangs_tired = !from_start || !list_is_empty(&e->gang_changes);
+        e->gangs_budget_spent = !from_start || !list_is_empty(&e->gang_changes);
     return err_none();
 }
 
@@ -617,9 +618,9 @@ uint64_t engine_gang_steps(const struct engine *e)
     return e->gang_steps;
 }
 
-bool engine_gangs_are_tired(const struct engine *e)
+bool engine_gangs_budget_spent(const struct engine *e)
 {
-    return e->gangs_tired;
+    return e->gangs_budget_spent;
 }
 
 /* --- the check, and the end --- */

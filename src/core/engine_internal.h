@@ -14,25 +14,25 @@
 
 /* Complete gangs that found no room, and wait for a taker or a limit to have more. */
 struct gang_watch {
-    struct list waits;   /* struct gang_wait.node; those that are to be told first */
-    struct list changed; /* in engine->gang_changes: they are to be told */
+    struct list waits;   /* struct gang_wait.node; those to be looked at first */
+    struct list changed; /* in engine->gang_changes: its waits are to be looked at */
     uint64_t changes;
 };
 
 struct queue {
-    struct str name;         /* owned by engine->queue_names */
-    uint32_t index;          /* in engine->queues */
-    struct btree ready;      /* major: RANK; val: see READY_VAL_STATE */
-    struct btree shun_heads; /* the first of each of the following; see engine_avoid.c */
-    int32_t retries_credit;  /* below 0: it is the turn of jobs that are no granted retries */
-    uint64_t gang_ready;     /* ready jobs that lie in their gangs; see engine_gang.c */
-    uint64_t planned;        /* within a plan, as plan_round says */
+    struct str name;          /* owned by engine->queue_names */
+    uint32_t index;           /* in engine->queues */
+    struct btree ready;       /* major: RANK; val: see READY_VAL_STATE */
+    struct btree avoid_heads; /* the first of each of the following; see engine_avoid.c */
+    int32_t retries_credit;   /* below 0: it is the turn of jobs that are no granted retries */
+    uint64_t gang_ready;      /* ready jobs that lie in their gangs; see engine_gang.c */
+    uint64_t planned;         /* within a plan, as plan_round says */
     uint32_t plan_round;
     struct gang_watch gang_watch;
-    struct list shuns;       /* the ready jobs that are to stay off a node, by node */
-    struct btree_entry head; /* what engine->heads holds for this queue */
-    bool has_head;           /* false also if it has ready jobs, but may hand out none */
-    bool dirty;              /* in engine->dirty: got ready jobs in this turn */
+    struct list avoid_orders; /* ready jobs that must stay off a node, by node */
+    struct btree_entry head;  /* what engine->heads holds for this queue */
+    bool has_head;            /* false also if it has ready jobs, but may hand out none */
+    bool dirty;               /* in engine->dirty: got ready jobs in this turn */
     uint64_t counts[STATUS_COUNT];
     uint32_t subs;       /* takers that name this queue */
     struct list takers;  /* struct sub.all of these */
@@ -51,7 +51,7 @@ struct queue_limits {
     struct bucket bucket; /* iff set.rate */
     instant wake;         /* a DUE_RATE deadline, or none: there is a token */
     struct queue *queue;
-    struct list spent; /* in engine->spent: its bucket is to be stored with this turn */
+    struct list drawn; /* in engine->drawn: its bucket is to be stored with this turn */
 };
 
 /* The place of a ready job is its rank, then its id: at one priority retries that policies granted
@@ -71,13 +71,13 @@ static inline uint32_t engine_rank(const struct job_state *s)
 #define TYPES_MAX 2047
 
 /* The val of a deadline: what is due, so that firing it reads nothing back. Of DUE_READY also
- * the type, and whether consumers of events were told before a restart. */
+ * the type, and whether that the job is ready was announced before a restart. */
 enum due_kind { DUE_READY, DUE_LEASE, DUE_PURGE, DUE_WAIT, DUE_CRON, DUE_AVOID, DUE_RATE };
 #define DUE_VAL(kind, state, rank, queue)                                                          \
     ((uint64_t)(kind) | (uint64_t)(state) << 3 | (uint64_t)(rank) << 16 |                          \
      (uint64_t)(queue) << (16 + RANK_BITS))
 #define DUE_VAL_OF_TYPE(type) ((uint64_t)(type) << 4)
-#define DUE_VAL_TOLD          ((uint64_t)1 << 15)
+#define DUE_VAL_ANNOUNCED     ((uint64_t)1 << 15)
 #define DUE_VAL_TYPE(val)     ((uint32_t)((val) >> 4) & TYPES_MAX)
 #define DUE_VAL_KIND(val)     ((enum due_kind)((val)&7))
 #define DUE_VAL_STATE(val)    (((val) >> 3) & 1)
@@ -134,17 +134,17 @@ struct sub {
     struct queue *queue; /* NULL: all queues */
 };
 
-enum taker_mood {
+enum taker_state {
     TAKER_IDLE,    /* full, or paused */
-    TAKER_HUNGRY,  /* in engine->hungry: may get something this turn */
+    TAKER_PENDING, /* in engine->pending: may get something this turn */
     TAKER_WAITING, /* has room, but its queues are empty */
 };
 
 struct taker {
     void *ctx;
     uint64_t ticket; /* order of waiting */
-    enum taker_mood mood;
-    struct list hungry;
+    enum taker_state state;
+    struct list pending;
     struct list all;  /* in engine->takers */
     struct list gone; /* in engine->gone, while not all of its runs were ended */
     bool claim, paused;
@@ -198,14 +198,15 @@ struct engine {
     struct idmap waits;      /* claims that wait, by id {0, ticket} */
     struct idmap avoids;     /* waiting jobs that must stay off a node, by id */
     uint64_t avoid_serial;
-    struct strmap gangs;              /* id → struct gang * */
-    struct idmap gang_members;        /* those that have not ended */
-    struct strmap gang_shapes;        /* see engine_gang_plan.c */
-    struct btree gangs_due;           /* shapes by the place of their first gang; val: the shape */
-    struct gang_watch gang_watch;     /* for takers of all queues */
-    struct list gang_changes;         /* struct gang_watch.changed */
-    struct btree_entry gang_place[2]; /* where a pass got tired; none: at no place */
-    bool gangs_tired;
+    struct strmap gangs;          /* id → struct gang * */
+    struct idmap gang_members;    /* those that have not ended */
+    struct strmap gang_shapes;    /* see engine_gang_plan.c */
+    struct btree gangs_due;       /* shapes by the place of their first gang; val: the shape */
+    struct gang_watch gang_watch; /* for takers of all queues */
+    struct list gang_changes;     /* struct gang_watch.changed */
+    struct btree_entry
+        gang_place[2]; /* where a pass stopped, its budget spent; none: it was complete */
+    bool gangs_budget_spent;
     uint64_t gang_steps;
     struct arena gang_shares; /* of one plan */
     uint32_t plan_round;
@@ -214,15 +215,15 @@ struct engine {
     struct idmap
         seen; /* status + 1 of jobs that new ones are to wait for; see engine_depend_look.c */
     uint32_t looking;     /* those who look */
-    struct list settling; /* ends of jobs of which not all were told that wait for them */
+    struct list settling; /* ends of jobs of which not all dependants were notified */
     uint64_t settle_seq;  /* of the next record of such an end */
-    struct list dirty, hungry, all_waiters, takers, gone;
-    struct list fed;        /* hungry ones for which there is no job, in this dispatch */
+    struct list dirty, pending, all_waiters, takers, gone;
+    struct list unserved;   /* pending takers for which there was no job in this dispatch */
     struct list any_takers; /* struct sub.all of those of all queues */
-    struct list spent;      /* struct queue_limits.spent */
+    struct list drawn;      /* struct queue_limits.drawn */
     uint32_t limit_count;   /* queues that have limits */
     struct idmap keys;      /* struct key_slot by {queue index + 1, hash} */
-    struct list owing;      /* those with jobs to be brought back */
+    struct list releases;   /* struct key_slot.release: keys with parked jobs to be released */
     uint64_t key_number;    /* of the newest */
     size_t moves;           /* of parked jobs, in this dispatch */
     uint64_t given;         /* work of handing out in this dispatch, in jobs; their bytes */
@@ -322,10 +323,10 @@ bool engine_key_is_full(const struct engine *e, const struct queue *q, const str
 /* How many parked jobs with its key come before it, but no more than `most`. */
 size_t engine_key_rank(const struct engine *e, const struct queue *q, const struct job *job,
                        size_t most);
-/* Brings back what is owed, at the beginning of a dispatch. */
-void engine_keys_pay(struct engine *e);
-/* So many jobs were moved in this dispatch that the rest must wait for the next. */
-bool engine_keys_tired(const struct engine *e);
+/* Moves parked jobs whose key has room back to the ready order, at the beginning of a dispatch. */
+void engine_keys_release(struct engine *e);
+/* This dispatch has moved as many parked jobs as it may: the rest waits for the next. */
+bool engine_keys_budget_spent(const struct engine *e);
 /* The limit of the queue has changed. */
 void engine_keys_limited(struct engine *e, struct queue *q);
 uint64_t engine_keys_bytes(const struct engine *e);
@@ -361,8 +362,8 @@ uint32_t engine_type(struct engine *e, struct queue *q, struct str name);
 void engine_due_fired(struct engine *e, instant now, const struct queue *q, struct btree_entry due);
 void engine_due_passed(struct engine *e, instant now, const struct queue *q,
                        struct btree_entry due);
-/* Whether it was told before a restart that the job is ready. */
-bool engine_was_told(const struct engine *e, instant ready_at, struct id id);
+/* Whether it was announced before a restart that the job is ready. */
+bool engine_was_announced(const struct engine *e, instant ready_at, struct id id);
 
 /* engine_unique.c */
 bool engine_unique_holds(enum unique scope, enum status status);
@@ -449,8 +450,8 @@ void engine_gang_fini(struct engine *e);
 /* Hands out the gangs for which there is room. Before other jobs are handed out (not last), takers
  * and limits keep room for those of them that come first. */
 struct err engine_gangs_dispatch(struct engine *e, instant now, struct arena *a, bool last);
-/* So many were looked at in the last of these that the rest must wait for the next dispatch. */
-bool engine_gangs_are_tired(const struct engine *e);
+/* This dispatch has looked at as many gangs as it may: the rest waits for the next. */
+bool engine_gangs_budget_spent(const struct engine *e);
 /* The taker has more room than before, or the limits of the queue have. */
 void engine_gangs_room(struct engine *e, const struct taker *t);
 void engine_gangs_limits(struct engine *e, struct queue *q);
@@ -460,7 +461,7 @@ void engine_gang_watch_init(struct gang_watch *w);
 /* Goes on with ending the runs of streams that are gone; true if some are left. */
 bool engine_takers_lose(struct engine *e, instant now);
 /* This dispatch has handed out as much as it may: the rest waits for the next. */
-bool engine_hand_outs_spent(const struct engine *e);
+bool engine_hand_outs_budget_spent(const struct engine *e);
 uint32_t engine_taker_room(const struct taker *t);
 /* Hands a ready job to t, which has room; to be followed by engine_taker_settle. */
 struct err engine_give(struct engine *e, instant now, struct arena *a, struct taker *t,
@@ -501,7 +502,7 @@ void engine_blocked_add(struct engine *e, struct queue *q, const struct job *job
 void engine_blocked_remove(struct engine *e, struct queue *q, const struct job *job);
 /* A job that was blocked and waits for nothing more: from now on scheduled or ready. */
 void engine_unblock(struct engine *e, instant now, struct queue *q, struct job *job);
-/* A job has ended: those who wait for it are told by engine_settle. */
+/* A job has ended: engine_settle notifies those who wait for it. */
 void engine_depend_ended(struct engine *e, struct id id, enum depend_end end);
 void engine_depend_fini(struct engine *e);
 
@@ -520,15 +521,15 @@ struct err engine_find_run(struct engine *e, instant now, struct run_ref ref, st
 /* Stores what changed of a live job: its notes and, if it is leased, the end of its lease. */
 struct err engine_live_store(struct engine *e, struct live *l, instant lease_end);
 struct err engine_expire(struct engine *e, instant now, struct live *l);
-/* Ends a live job, but not by a report of its worker; s has the reason, and is the job's state
- * afterwards. */
-struct call_off {
+/* Ends a job in flight for good, but not by a report of its worker. s has the reason, and is the
+ * job's state afterwards. */
+struct run_abort {
     enum event event;
     enum resolution resolution;
     enum outcome outcome;
 };
-void engine_call_off(struct engine *e, instant now, struct live *l, struct job_state *s,
-                     const struct call_off *how);
+void engine_abort_run(struct engine *e, instant now, struct live *l, struct job_state *s,
+                      const struct run_abort *how);
 /* What a run leaves behind whose attempt does not count: a job that is ready or, if a patch put it
  * off meanwhile, scheduled. */
 enum status engine_returned(instant ready_at, instant taken_at, instant now);

@@ -3,13 +3,13 @@
 /* Limits of jobs in flight that have the same concurrency key.
  *
  * A key costs memory only while a job with it is in flight or parked. The key of a waiting job is
- * not known before it is the next to be handed out; if its key is full then, it is parked: taken
- * out of the ready order, so that it holds nobody up, and put in that of its key. Whenever a place
- * of its key gets free the first one parked is owed a place in the ready order. What is owed is
- * paid at the next hand-outs. So while jobs of a key are parked, those of them that are in flight,
- * ready or owed are at least as many as the limit, and none is ever forgotten. One that must stay
- * off a node does not pay for a place, for there may be nobody else to take it. Keys are told apart
- * by a hash of 64 bits with a secret seed. */
+ * not known before the job is the next to be handed out. If the key is full then, the job is
+ * parked: it leaves the ready order, so that it does not block other jobs, and enters the order of
+ * its key. Each end of a run of that key allows one parked job to be released, which moves it back
+ * to the ready order; the next dispatch does that. So while jobs of a key are parked, at least as
+ * many of its jobs as the limit are in flight, ready or to be released, and no parked job is
+ * forgotten. A released job that must stay off a node does not use up the release, for there may be
+ * no taker that may have it. Keys are identified by a 64-bit hash with a secret seed. */
 
 #include <stdlib.h>
 
@@ -22,13 +22,13 @@
 
 struct key_slot {
     struct queue *queue;
-    struct list node;  /* in queue->slots */
-    struct list owing; /* in engine->owing iff owed > 0 */
+    struct list node;    /* in queue->slots */
+    struct list release; /* in engine->releases iff to_release > 0 */
     uint64_t hash;
     uint64_t number; /* unlike that of any other slot; below 2^47 */
     uint32_t live;   /* jobs in flight */
     size_t parked;
-    size_t owed; /* at most `parked` of them are to be ready again */
+    size_t to_release; /* parked jobs that are to be ready again; at most `parked` */
 };
 
 static struct id slot_key(const struct queue *q, uint64_t hash)
@@ -58,7 +58,7 @@ static struct key_slot *slot_get(struct engine *e, struct queue *q, uint64_t has
     k->hash = hash;
     k->number = ++e->key_number;
     list_init(&k->node);
-    list_init(&k->owing);
+    list_init(&k->release);
     list_append(&q->slots, &k->node);
     idmap_put(&e->keys, slot_key(q, hash), k);
     return k;
@@ -69,7 +69,7 @@ static void drop_if_unused(struct engine *e, struct key_slot *k)
     if (k->live || k->parked)
         return;
     list_unlink(&k->node);
-    list_unlink(&k->owing);
+    list_unlink(&k->release);
     must(idmap_remove(&e->keys, slot_key(k->queue, k->hash)) == k);
     free(k);
 }
@@ -85,13 +85,13 @@ static bool is_full(const struct key_slot *k)
     return limit && k->live >= limit;
 }
 
-static void owe(struct engine *e, struct key_slot *k, size_t places)
+static void release_later(struct engine *e, struct key_slot *k, size_t places)
 {
-    k->owed += places;
-    if (k->owed > k->parked)
-        k->owed = k->parked;
-    if (k->owed && list_is_empty(&k->owing))
-        list_append(&e->owing, &k->owing);
+    k->to_release += places;
+    if (k->to_release > k->parked)
+        k->to_release = k->parked;
+    if (k->to_release && list_is_empty(&k->release))
+        list_append(&e->releases, &k->release);
 }
 
 /* --- jobs in flight --- */
@@ -112,7 +112,7 @@ void engine_key_end(struct engine *e, struct key_slot *k)
     k->queue->full_keys -= k->live == limit_of(k->queue);
     k->live--;
     if (!is_full(k))
-        owe(e, k, 1);
+        release_later(e, k, 1);
     drop_if_unused(e, k);
 }
 
@@ -161,8 +161,8 @@ struct err engine_key_check(struct engine *e, struct queue *q, struct btree_entr
     return err;
 }
 
-/* The first of the key's parked jobs is ready to be handed out again. */
-static void bring_back(struct engine *e, struct key_slot *k)
+/* Moves the first parked job of the key back to the ready order. */
+static void release_first(struct engine *e, struct key_slot *k)
 {
     struct queue *q = k->queue;
     struct btree_entry first;
@@ -175,25 +175,25 @@ static void bring_back(struct engine *e, struct key_slot *k)
     e->moves++;
     uint32_t rank = (uint32_t)first.major & ((1u << RANK_BITS) - 1);
     engine_ready_add(e, q, rank, id, first.val & READY_VAL_STATE);
-    if (!engine_avoid_is_ready(e, id) || k->owed > k->parked)
-        k->owed--;
+    if (!engine_avoid_is_ready(e, id) || k->to_release > k->parked)
+        k->to_release--;
 }
 
-void engine_keys_pay(struct engine *e)
+void engine_keys_release(struct engine *e)
 {
     e->moves = 0;
-    while (!list_is_empty(&e->owing) && !engine_keys_tired(e)) {
-        struct key_slot *k = LIST_OF(e->owing.next, struct key_slot, owing);
-        while (k->owed && !engine_keys_tired(e))
-            bring_back(e, k);
-        if (k->owed)
+    while (!list_is_empty(&e->releases) && !engine_keys_budget_spent(e)) {
+        struct key_slot *k = LIST_OF(e->releases.next, struct key_slot, release);
+        while (k->to_release && !engine_keys_budget_spent(e))
+            release_first(e, k);
+        if (k->to_release)
             return;
-        list_unlink(&k->owing);
+        list_unlink(&k->release);
         drop_if_unused(e, k);
     }
 }
 
-bool engine_keys_tired(const struct engine *e)
+bool engine_keys_budget_spent(const struct engine *e)
 {
     return e->moves >= MOVES_MAX;
 }
@@ -206,10 +206,10 @@ bool engine_key_unpark(struct engine *e, struct queue *q, const struct job *job)
         return false;
     q->counts[STATUS_READY]--;
     k->parked--;
-    if (k->owed > k->parked)
-        k->owed = k->parked;
-    if (!k->owed)
-        list_unlink(&k->owing);
+    if (k->to_release > k->parked)
+        k->to_release = k->parked;
+    if (!k->to_release)
+        list_unlink(&k->release);
     drop_if_unused(e, k);
     return true;
 }
@@ -218,7 +218,7 @@ void engine_key_left(struct engine *e, const struct queue *q, const struct job *
 {
     struct key_slot *k = find(e, q, job);
     if (k && !is_full(k))
-        owe(e, k, 1);
+        release_later(e, k, 1);
 }
 
 bool engine_key_is_parked(const struct engine *e, const struct queue *q, const struct job *job)
@@ -264,7 +264,7 @@ void engine_keys_limited(struct engine *e, struct queue *q)
         struct key_slot *k = LIST_OF(n, struct key_slot, node);
         q->full_keys += limit && k->live >= limit;
         if (!is_full(k))
-            owe(e, k, limit ? limit - k->live : k->parked);
+            release_later(e, k, limit ? limit - k->live : k->parked);
     }
 }
 
@@ -288,7 +288,7 @@ void engine_keys_check(const struct queue *q)
     for (const struct list *n = q->slots.next; n != &q->slots; n = n->next) {
         const struct key_slot *k = LIST_OF(n, const struct key_slot, node);
         must(k->live || k->parked);
-        must(k->owed <= k->parked && (k->owed > 0) == !list_is_empty(&k->owing));
+        must(k->to_release <= k->parked && (k->to_release > 0) == !list_is_empty(&k->release));
         parked += k->parked;
         full += is_full(k);
     }

@@ -65,8 +65,8 @@ void engine_limits_draw(struct engine *e, instant now, struct queue_limits *l)
     if (bucket_tokens(&l->bucket, &l->set.rate) > 0) /* or a gang has taken them all */
         bucket_take(&l->bucket, &l->set.rate);
     engine_limits_wake(e, l);
-    if (list_is_empty(&l->spent))
-        list_append(&e->spent, &l->spent);
+    if (list_is_empty(&l->drawn))
+        list_append(&e->drawn, &l->drawn);
 }
 
 void engine_limits_due(struct engine *e, instant now, struct queue *q)
@@ -88,9 +88,9 @@ void engine_limits_store(struct engine *e, const struct queue_limits *l)
 
 void engine_limits_flush(struct engine *e)
 {
-    while (!list_is_empty(&e->spent)) {
-        struct queue_limits *l = LIST_OF(e->spent.next, struct queue_limits, spent);
-        list_unlink(&l->spent);
+    while (!list_is_empty(&e->drawn)) {
+        struct queue_limits *l = LIST_OF(e->drawn.next, struct queue_limits, drawn);
+        list_unlink(&l->drawn);
         engine_limits_store(e, l);
     }
 }
@@ -103,7 +103,7 @@ void engine_limits_check(const struct queue *q)
     if (!l)
         return;
     bool has_rate = rate_is_set(&l->set.rate);
-    must(l->queue == q && list_is_empty(&l->spent));
+    must(l->queue == q && list_is_empty(&l->drawn));
     must(instant_is_set(l->wake) == (has_rate && bucket_tokens(&l->bucket, &l->set.rate) == 0));
     must(!has_rate || l->bucket.level <= (int64_t)l->set.rate.burst * l->set.rate.per.ms);
 }

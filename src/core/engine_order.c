@@ -141,8 +141,9 @@ static enum status forget_waiting(struct engine *e, instant now, struct queue *q
     struct btree_entry due;
     if (engine_wait_remove(e, q, job, &due) == STATUS_READY)
         return STATUS_READY;
-    /* One that waits again as the clock went back is ready to those who were told. */
-    if (s->ready_at.ms > now.ms && !(due.val & DUE_VAL_TOLD))
+    /* After the clock went back, a job that was announced as ready stays so for consumers of
+     * events. */
+    if (s->ready_at.ms > now.ms && !(due.val & DUE_VAL_ANNOUNCED))
         return STATUS_SCHEDULED;
     engine_due_passed(e, now, q, due);
     return STATUS_READY;

@@ -41,7 +41,7 @@ struct queue *engine_queue_get(struct engine *e, struct str name)
     e->queues[q->index] = q;
     e->queue_count++;
     list_init(&q->waiters);
-    list_init(&q->shuns);
+    list_init(&q->avoid_orders);
     list_init(&q->dirty_node);
     list_init(&q->slots);
     list_init(&q->takers);

@@ -14,7 +14,7 @@ static struct queue_limits *limits_new(struct engine *e, struct queue *q)
     l->set = QUEUE_SETTINGS_DEFAULT;
     l->wake = INSTANT_NONE;
     l->queue = q;
-    list_init(&l->spent);
+    list_init(&l->drawn);
     q->limits = l;
     e->limit_count++;
     return l;
@@ -72,7 +72,7 @@ struct err engine_queue_remove(struct engine *e, struct str name)
                         (unsigned long long)jobs);
     q->limits->set.rate = (struct rate){0};
     engine_limits_wake(e, q->limits);
-    must(list_is_empty(&q->limits->spent)); /* it is flushed with the turn that drew */
+    must(list_is_empty(&q->limits->drawn)); /* it is flushed with the turn that drew */
     e->port.put_queue(e->port.ctx, q->name, NULL);
     engine_limits_free(q->limits);
     q->limits = NULL;

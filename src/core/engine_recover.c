@@ -38,13 +38,13 @@ static void restore_lease(struct engine *e, instant now, const struct job *job,
     engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, q->index));
 }
 
-/* One whose time has come, but of which nobody was told, fires when the turns begin. */
+/* One whose time has come, but of which nobody was announced, fires when the turns begin. */
 static void restore_waiting(struct engine *e, const struct job *job, bool has_state,
                             struct queue *q, instant now)
 {
     const struct job_state *s = &job->state;
-    bool told = s->status == STATUS_READY || engine_was_told(e, s->ready_at, job->id);
-    if (told && s->ready_at.ms <= now.ms) {
+    bool announced = s->status == STATUS_READY || engine_was_announced(e, s->ready_at, job->id);
+    if (announced && s->ready_at.ms <= now.ms) {
         engine_ready_add(e, q, engine_rank(s), job->id, has_state);
         engine_total_move(e, STATUS_GONE, STATUS_READY);
         return;
@@ -54,7 +54,7 @@ static void restore_waiting(struct engine *e, const struct job *job, bool has_st
     engine_deadline_add(e, s->ready_at, job->id,
                         DUE_VAL(DUE_READY, has_state, engine_rank(s), q->index) |
                             DUE_VAL_OF_TYPE(engine_type(e, q, job->type)) |
-                            (told ? DUE_VAL_TOLD : 0));
+                            (announced ? DUE_VAL_ANNOUNCED : 0));
 }
 
 void engine_restore_job(struct engine *e, const struct job *job, const struct job_extent *extent,
@@ -110,8 +110,8 @@ void engine_restore_take(struct engine *e, uint64_t seq, instant at, struct take
 
 /* It waits in an index, since its stored status never said in_flight; but consumers of events
  * know that it was. */
-static void tell_cut_off(struct engine *e, instant now, const struct job *job,
-                         const struct run *run, enum status waited)
+static void announce_cut_off(struct engine *e, instant now, const struct job *job,
+                             const struct run *run, enum status waited)
 {
     engine_total_move(e, waited, STATUS_IN_FLIGHT);
     struct job_event ev = engine_event(EVENT_RETURN, STATUS_IN_FLIGHT, job);
@@ -158,7 +158,7 @@ static struct err end_cut_off_run(struct engine *e, instant now, const struct re
                           .failure = {.run_time = {-1}}};
         e->port.put_run(e->port.ctx, job.id, &run);
         e->port.put_state(e->port.ctx, job.id, s);
-        tell_cut_off(e, now, &job, &run, waited);
+        announce_cut_off(e, now, &job, &run, waited);
         if (s->status == STATUS_READY)
             engine_ready_add(e, q, engine_rank(s), job.id, true);
         else

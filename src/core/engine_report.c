@@ -98,9 +98,9 @@ static struct job_extent extent_of(const struct live *l)
                                .notes = l->extras ? l->extras->notes : 0};
 }
 
-static void tell(struct engine *e, instant now, const struct live *l, enum event event,
-                 enum outcome outcome, const struct job_state *s, const struct ruling *ruling,
-                 bool removed)
+static void announce(struct engine *e, instant now, const struct live *l, enum event event,
+                     enum outcome outcome, const struct job_state *s, const struct ruling *ruling,
+                     bool removed)
 {
     struct job_event ev = engine_live_event(e, event, l);
     ev.reason = s->reason;
@@ -121,7 +121,7 @@ static void finish(struct engine *e, instant now, struct live *l, enum event eve
 {
     s->status = lifecycle_move(STATUS_IN_FLIGHT, event);
     must(lifecycle_is_terminal(s->status));
-    tell(e, now, l, event, run->outcome, s, ruling, retention.ms <= 0);
+    announce(e, now, l, event, run->outcome, s, ruling, retention.ms <= 0);
     engine_depend_ended(e, l->id, s->status == STATUS_COMPLETED ? DEPEND_COMPLETED : DEPEND_DEAD);
     struct id id = l->id;
     struct queue *q = l->queue;
@@ -141,8 +141,8 @@ static void finish(struct engine *e, instant now, struct live *l, enum event eve
     engine_queue_drop_if_unused(e, q);
 }
 
-void engine_call_off(struct engine *e, instant now, struct live *l, struct job_state *s,
-                     const struct call_off *how)
+void engine_abort_run(struct engine *e, instant now, struct live *l, struct job_state *s,
+                      const struct run_abort *how)
 {
     struct job_state changed = state_of(l);
     changed.resolution = how->resolution;
@@ -201,9 +201,9 @@ static enum event event_of(const struct verdict *v, instant now)
     return v->at.ms <= now.ms ? EVENT_RETRY_NOW : EVENT_RETRY;
 }
 
-static void count_give_up(struct engine *e, bool gave_up)
+static void count_match_limit(struct engine *e, bool reached)
 {
-    if (gave_up && e->port.meter)
+    if (reached && e->port.meter)
         e->port.meter->pattern_give_ups++;
 }
 
@@ -214,7 +214,7 @@ static struct verdict decide(struct engine *e, instant now, const struct queue *
     if (e->port.policies)
         e->port.policies(e->port.ctx, r->job->queue, r->job->options.retry_policies, a, &rules);
     struct verdict v = verdict_decide(r, &rules, now, &e->rng, a);
-    count_give_up(e, v.over_match_limit);
+    count_match_limit(e, v.over_match_limit);
     if (rules.missing.len && e->port.meter)
         meter_missing(e->port.meter, rules.missing);
     return v;
@@ -269,7 +269,7 @@ static void fail(struct engine *e, instant now, struct live *l, const struct ver
         uint32_t type = l->type;
         s.status = lifecycle_move(STATUS_IN_FLIGHT, event);
         engine_gang_back(e, now, id, s.ready_at, &s.extras);
-        tell(e, now, l, event, outcome, &s, &v->ruling, false);
+        announce(e, now, l, event, outcome, &s, &v->ruling, false);
         e->port.put_run(e->port.ctx, id, &run);
         e->port.put_state(e->port.ctx, id, &s);
         engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT, s.status);
@@ -299,7 +299,7 @@ static void name_category(struct engine *e, struct failure *f, struct arena *a)
     struct categorize_verdict v = {0};
     if (n)
         v = categorize(list, n, f);
-    count_give_up(e, v.over_match_limit);
+    count_match_limit(e, v.over_match_limit);
     const struct categorize_rule *rule = v.rule;
     if (!rule)
         return;
@@ -418,7 +418,8 @@ enum status engine_returned(instant ready_at, instant taken_at, instant now)
 }
 
 /* It was, by a patch, while it was in flight. */
-static void tell_put_off(struct engine *e, instant now, const struct live *l, instant ready_at)
+static void announce_postponed(struct engine *e, instant now, const struct live *l,
+                               instant ready_at)
 {
     struct job_event ev = engine_live_event(e, EVENT_POSTPONE, l);
     ev.from = STATUS_READY;
@@ -446,9 +447,9 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
     struct id id = l->id;
     struct queue *q = l->queue;
     uint32_t type = l->type;
-    tell(e, now, l, EVENT_RETURN, outcome, &s, NULL, false);
+    announce(e, now, l, EVENT_RETURN, outcome, &s, NULL, false);
     if (s.status == STATUS_SCHEDULED)
-        tell_put_off(e, now, l, s.ready_at);
+        announce_postponed(e, now, l, s.ready_at);
     e->port.put_run(e->port.ctx, id, &run);
     e->port.put_state(e->port.ctx, id, &s);
     engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT, s.status);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Takers: who gets which ready job. A taker with room is hungry in the turn in
- * which something may have changed for it, and waits otherwise. After a dispatch
- * no queue has both a ready job and a taker that waits for it (promise I5). */
+/* Takers: who gets which ready job. A taker with room is pending in a turn in which something may
+ * have changed for it, and waits otherwise. After a dispatch no queue has both a ready job and a
+ * taker that waits for it (promise I5). */
 
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@
 /* Queues of a taker that are looked through about as fast as one job is handed out. */
 #define SUBS_PER_STEP 100
 
-/* Runs of streams that are gone, ended in one turn: some milliseconds. */
+/* Runs of closed streams that are ended in one turn: some milliseconds. */
 #define LOSSES_MAX 1000
 
 /* --- names of workers and nodes --- */
@@ -63,9 +63,8 @@ static void leave_group(struct engine *e, struct live *l)
     free(g);
 }
 
-static void become_hungry(struct engine *e, struct taker *t);
+static void become_pending(struct engine *e, struct taker *t);
 
-/* Forgets a run. What becomes of the job is the caller's word. */
 void engine_live_end(struct engine *e, struct live *l)
 {
     must(idmap_remove(&e->live, l->id) == l);
@@ -83,7 +82,7 @@ void engine_live_end(struct engine *e, struct live *l)
     if (l->taker) {
         list_unlink(&l->held);
         l->taker->held_count--;
-        become_hungry(e, l->taker);
+        become_pending(e, l->taker);
         engine_gangs_room(e, l->taker);
     }
     worker_unref(l->worker);
@@ -91,12 +90,12 @@ void engine_live_end(struct engine *e, struct live *l)
     free(l);
 }
 
-/* --- moods --- */
+/* --- states of takers --- */
 
-static void leave_mood(struct engine *e, struct taker *t)
+static void become_idle(struct engine *e, struct taker *t)
 {
-    list_unlink(&t->hungry);
-    if (t->mood == TAKER_WAITING) {
+    list_unlink(&t->pending);
+    if (t->state == TAKER_WAITING) {
         for (size_t i = 0; i < t->sub_count; i++)
             list_unlink(&t->subs[i].node);
     }
@@ -105,7 +104,7 @@ static void leave_mood(struct engine *e, struct taker *t)
         must(idmap_remove(&e->waits, (struct id){0, t->ticket}) == t);
         t->wait_armed = false;
     }
-    t->mood = TAKER_IDLE;
+    t->state = TAKER_IDLE;
 }
 
 static bool has_room(const struct taker *t)
@@ -113,18 +112,18 @@ static bool has_room(const struct taker *t)
     return !t->paused && t->held_count + t->got_count < t->limit;
 }
 
-static void become_hungry(struct engine *e, struct taker *t)
+static void become_pending(struct engine *e, struct taker *t)
 {
-    if (t->mood != TAKER_IDLE || !has_room(t))
+    if (t->state != TAKER_IDLE || !has_room(t))
         return;
-    t->mood = TAKER_HUNGRY;
-    list_append(&e->hungry, &t->hungry);
+    t->state = TAKER_PENDING;
+    list_append(&e->pending, &t->pending);
 }
 
 static void become_waiting(struct engine *e, struct taker *t)
 {
-    leave_mood(e, t);
-    t->mood = TAKER_WAITING;
+    become_idle(e, t);
+    t->state = TAKER_WAITING;
     t->ticket = ++e->tickets;
     for (size_t i = 0; i < t->sub_count; i++) {
         struct sub *s = &t->subs[i];
@@ -143,7 +142,8 @@ static struct str node_of(const struct taker *t)
     return (struct str){t->node->bytes, t->node->len};
 }
 
-/* The oldest for whom the queue has a job: all its jobs may have to stay off a taker's node. */
+/* The oldest waiter that the queue has a job for: all its jobs may have to stay off a taker's node.
+ */
 static struct sub *oldest_waiter(const struct queue *q, const struct list *waiters)
 {
     for (struct list *n = waiters->next; n != waiters; n = n->next) {
@@ -155,7 +155,7 @@ static struct sub *oldest_waiter(const struct queue *q, const struct list *waite
     return NULL;
 }
 
-/* Whoever has waited longest for this queue, by its name or for all queues. */
+/* The taker that has waited longest for this queue, by its name or for all queues. */
 static struct taker *next_waiter(struct engine *e, struct queue *q)
 {
     struct sub *named = oldest_waiter(q, &q->waiters);
@@ -176,7 +176,7 @@ static size_t jobs_to_hand_out(const struct queue *q)
     return ready < room ? ready : room;
 }
 
-/* Wakes those who wait for a queue that got ready jobs; false if there is nobody to wake. */
+/* Wakes takers that wait for a queue that got ready jobs; false if there are none. */
 static bool wake_waiters(struct engine *e)
 {
     bool woken = false;
@@ -186,8 +186,8 @@ static bool wake_waiters(struct engine *e)
          * nothing and wait again. */
         struct taker *t;
         for (uint64_t jobs = jobs_to_hand_out(q); jobs > 0 && (t = next_waiter(e, q)); jobs--) {
-            leave_mood(e, t);
-            become_hungry(e, t);
+            become_idle(e, t);
+            become_pending(e, t);
             woken = true;
         }
     }
@@ -262,8 +262,8 @@ static void note_take(struct engine *e, struct live *l)
     e->group->live++;
 }
 
-/* A claim is a promise that outlives this process, so it is written down whole; a
- * stream dies with us, and its jobs only need to be known as cut off. */
+/* A claim outlives this process, so its lease is stored with the job's state. A stream ends with
+ * the process; of its jobs it is enough to store that they were taken. */
 static void hold(struct engine *e, struct taker *t, struct live *l, struct handout *h)
 {
     if (!t->claim) {
@@ -344,7 +344,7 @@ static struct err start_run(struct engine *e, instant now, struct arena *a, stru
 
 static void free_taker(struct engine *e, struct taker *t)
 {
-    leave_mood(e, t);
+    become_idle(e, t);
     list_unlink(&t->all);
     list_unlink(&t->gone);
     for (size_t i = 0; i < t->sub_count; i++) {
@@ -377,7 +377,7 @@ static struct err choose(struct engine *e, struct taker *t, struct queue **q,
         *choice = best_for(e, t, q, entry) ? CHOICE_JOB : CHOICE_NONE;
         if (*choice == CHOICE_NONE)
             return err_none();
-        if ((*q)->full_keys > 0 && engine_keys_tired(e)) {
+        if ((*q)->full_keys > 0 && engine_keys_budget_spent(e)) {
             *choice = CHOICE_LATER;
             return err_none();
         }
@@ -391,7 +391,7 @@ uint32_t engine_taker_room(const struct taker *t)
     return has_room(t) ? t->limit - t->held_count - t->got_count : 0;
 }
 
-bool engine_hand_outs_spent(const struct engine *e)
+bool engine_hand_outs_budget_spent(const struct engine *e)
 {
     const struct engine_settings *s = &e->settings;
     uint64_t jobs = s->hand_out_max ? s->hand_out_max : ENGINE_HAND_OUT_MAX;
@@ -424,8 +424,8 @@ struct err engine_give(struct engine *e, instant now, struct arena *a, struct ta
 }
 
 /* Gives t one job, if there is one for it. */
-static struct err feed(struct engine *e, instant now, struct arena *a, struct taker *t,
-                       enum choice *choice)
+static struct err serve_one(struct engine *e, instant now, struct arena *a, struct taker *t,
+                            enum choice *choice)
 {
     struct queue *q = NULL;
     struct btree_entry entry;
@@ -443,12 +443,11 @@ static void settle(struct engine *e, instant now, struct taker *t)
         become_waiting(e, t);
 }
 
-/* One that waited goes on as one that is hungry, or is done. */
 void engine_taker_settle(struct engine *e, instant now, struct taker *t)
 {
-    leave_mood(e, t);
+    become_idle(e, t);
     if (has_room(t))
-        become_hungry(e, t);
+        become_pending(e, t);
     else
         settle(e, now, t);
 }
@@ -466,11 +465,11 @@ static void flush_takes(struct engine *e, instant now)
     e->take_count = 0;
 }
 
-/* What claims have got must leave with this turn. */
+/* A claim that got jobs is answered with this turn, although more may come. */
 static void answer_what_was_got(struct engine *e)
 {
-    for (struct list *n = e->hungry.next, *next; n != &e->hungry; n = next) {
-        struct taker *t = LIST_OF(n, struct taker, hungry);
+    for (struct list *n = e->pending.next, *next; n != &e->pending; n = next) {
+        struct taker *t = LIST_OF(n, struct taker, pending);
         next = n->next;
         if (t->got_count > 0)
             answer_claim(e, t);
@@ -486,42 +485,43 @@ static void move_all(struct list *from, struct list *to)
     }
 }
 
-/* Those for whom there is no job may still get some of a gang. */
-static void settle_fed(struct engine *e, instant now)
+/* Takers for whom there was no job may still have got members of a gang. */
+static void settle_unserved(struct engine *e, instant now)
 {
-    while (!list_is_empty(&e->fed)) {
-        struct taker *t = LIST_OF(e->fed.next, struct taker, hungry);
-        list_unlink(&t->hungry);
-        t->mood = TAKER_IDLE;
+    while (!list_is_empty(&e->unserved)) {
+        struct taker *t = LIST_OF(e->unserved.next, struct taker, pending);
+        list_unlink(&t->pending);
+        t->state = TAKER_IDLE;
         settle(e, now, t);
     }
 }
 
-/* Those whose job will be known later stay hungry, and hold up nobody else. */
-static struct err feed_hungry(struct engine *e, instant now, struct arena *a)
+/* Serves pending takers in turn. One whose job will be known later stays pending, and does not hold
+ * up the others. */
+static struct err serve_pending(struct engine *e, instant now, struct arena *a)
 {
     struct list later;
     struct err err = err_none();
     list_init(&later);
-    while (err.code == ERR_OK && !list_is_empty(&e->hungry) && !engine_hand_outs_spent(e)) {
-        struct taker *t = LIST_OF(e->hungry.next, struct taker, hungry);
+    while (err.code == ERR_OK && !list_is_empty(&e->pending) && !engine_hand_outs_budget_spent(e)) {
+        struct taker *t = LIST_OF(e->pending.next, struct taker, pending);
         enum choice choice;
-        err = feed(e, now, a, t, &choice);
+        err = serve_one(e, now, a, t, &choice);
         if (err.code != ERR_OK)
             break;
-        list_unlink(&t->hungry);
-        /* To the end of the line after each job: takers with much room do not
+        list_unlink(&t->pending);
+        /* To the end of the list after each job, so that takers with much room do not
          * starve the others. */
         if (choice == CHOICE_LATER) {
-            list_append(&later, &t->hungry);
+            list_append(&later, &t->pending);
         } else if (has_room(t)) {
-            list_append(choice == CHOICE_JOB ? &e->hungry : &e->fed, &t->hungry);
+            list_append(choice == CHOICE_JOB ? &e->pending : &e->unserved, &t->pending);
         } else {
-            t->mood = TAKER_IDLE;
+            t->state = TAKER_IDLE;
             settle(e, now, t);
         }
     }
-    move_all(&later, &e->hungry);
+    move_all(&later, &e->pending);
     return err;
 }
 
@@ -529,24 +529,24 @@ struct err engine_dispatch(struct engine *e, instant now, struct arena *a)
 {
     bool woken;
     e->given = e->given_bytes = 0;
-    engine_keys_pay(e);
+    engine_keys_release(e);
     TRY(engine_gangs_dispatch(e, now, a, false));
     do {
         woken = wake_waiters(e);
-        TRY(feed_hungry(e, now, a));
+        TRY(serve_pending(e, now, a));
         /* A taker that was woken for one queue may have found a better job in
          * another: then someone else must be woken for the first. */
-    } while (woken && !engine_hand_outs_spent(e));
-    if (!engine_hand_outs_spent(e))
+    } while (woken && !engine_hand_outs_budget_spent(e));
+    if (!engine_hand_outs_budget_spent(e))
         TRY(engine_gangs_dispatch(e, now, a, true));
-    TRY(feed_hungry(e, now, a)); /* those who got some of a gang have had all else */
-    if (engine_gangs_are_tired(e) || engine_hand_outs_spent(e))
-        move_all(&e->fed, &e->hungry); /* there may be a gang for them */
+    TRY(serve_pending(e, now, a)); /* takers that got members of a gang and have room left */
+    if (engine_gangs_budget_spent(e) || engine_hand_outs_budget_spent(e))
+        move_all(&e->unserved, &e->pending); /* there may be a gang for them */
     else
-        settle_fed(e, now);
+        settle_unserved(e, now);
     if (engine_dispatch_again(e))
         answer_what_was_got(e);
-    if (!engine_keys_tired(e) && !engine_hand_outs_spent(e))
+    if (!engine_keys_budget_spent(e) && !engine_hand_outs_budget_spent(e))
         forget_dirty(e);
     flush_takes(e, now);
     engine_limits_flush(e);
@@ -568,7 +568,7 @@ struct taker *engine_taker_open(struct engine *e, const struct taker_spec *spec,
     t->worker = engine_worker_new(spec->worker);
     t->node = engine_worker_new(spec->node);
     t->sub_count = n;
-    list_init(&t->hungry);
+    list_init(&t->pending);
     list_init(&t->held);
     list_init(&t->all);
     list_init(&t->gone);
@@ -584,18 +584,18 @@ struct taker *engine_taker_open(struct engine *e, const struct taker_spec *spec,
         list_init(&s->all);
         list_append(s->queue ? &s->queue->takers : &e->any_takers, &s->all);
     }
-    become_hungry(e, t);
+    become_pending(e, t);
     engine_gangs_room(e, t);
     return t;
 }
 
-/* In one turn, as many of the runs of streams that are gone. */
+/* How many runs of closed streams are ended in one turn. */
 static size_t losses_max(const struct engine *e)
 {
     return e->settings.hand_out_max ? e->settings.hand_out_max : LOSSES_MAX;
 }
 
-/* Ends runs of a stream that is gone, and forgets it with the last of them. */
+/* Ends runs of a closed stream, and frees it with the last of them. */
 static void lose(struct engine *e, instant now, struct taker *t, size_t *most)
 {
     for (; *most > 0 && !list_is_empty(&t->held); --*most)
@@ -606,8 +606,8 @@ static void lose(struct engine *e, instant now, struct taker *t, size_t *most)
 
 void engine_taker_close(struct engine *e, instant now, struct taker *t, enum taker_end why)
 {
-    t->paused = true; /* ending its runs must not make it hungry */
-    leave_mood(e, t);
+    t->paused = true; /* so that ending its runs does not make it pending */
+    become_idle(e, t);
     if (why == TAKER_GONE) {
         size_t most = losses_max(e);
         list_append(&e->gone, &t->gone);
@@ -634,17 +634,17 @@ void engine_taker_pause(struct engine *e, struct taker *t, bool paused)
         return;
     t->paused = paused;
     if (paused) {
-        leave_mood(e, t);
+        become_idle(e, t);
         return;
     }
-    become_hungry(e, t);
+    become_pending(e, t);
     engine_gangs_room(e, t);
 }
 
 void engine_wait_over(struct engine *e, uint64_t ticket)
 {
     struct taker *t = idmap_remove(&e->waits, (struct id){0, ticket});
-    must(t && t->claim && t->mood == TAKER_WAITING);
+    must(t && t->claim && t->state == TAKER_WAITING);
     t->wait_armed = false; /* the deadline is gone: it has just fired */
     answer_claim(e, t);
 }

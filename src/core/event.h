@@ -58,7 +58,7 @@ struct job_event {
     bool lost, expired;   /* a run ended with its stream broken, or its lease over. Not kept */
 };
 
-/* How far scheduled jobs that became ready were told of: up to this ready_at and id. */
+/* Up to which ready_at and id scheduled jobs were announced as ready. */
 struct event_mark {
     instant at; /* or none: not one so far */
     struct id id;

@@ -55,7 +55,7 @@ static instant waits_since(const struct explanation *x)
     return x->job.state.status == STATUS_READY ? instant_max(since, x->job.state.ready_at) : since;
 }
 
-/* Who is called off while waiting has no run that ended then. */
+/* A job that is canceled while it waits has no run that ended then. */
 static bool died_waiting(const struct explanation *x)
 {
     switch (x->job.state.resolution) {

@@ -180,7 +180,7 @@ enum outcome {
     OUTCOME_EXPIRED,  /* the lease ran out: exception/claim-expired */
     OUTCOME_LOST,     /* the worker's stream broke, or the server stopped under it */
     OUTCOME_RETURNED, /* the worker gave the job back */
-    OUTCOME_CANCELED, /* the job was called off */
+    OUTCOME_CANCELED, /* the job was canceled */
     OUTCOME_GANG,     /* ended because another member of its gang is tried again */
     OUTCOME_DEADLINE, /* the job's deadline came */
     /* Exceptions: the worker reports that it was not the work itself that failed (reasons of

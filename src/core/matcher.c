@@ -194,7 +194,7 @@ uint64_t matcher_key(const struct matcher *m)
     return fold_pattern(key, 12, m->error);
 }
 
-/* --- what can be told of matchers without a failure --- */
+/* --- what matchers say without a failure --- */
 
 /* Of what is In or NotIn a list: whether all that `narrow` admits `wide` admits too. */
 static bool codes_cover(const struct matcher *wide, const struct matcher *narrow)

@@ -42,11 +42,11 @@ struct matcher {
 /* A failure to be looked at by any number of matchers. */
 struct matcher_subject {
     const struct failure *failure;
-    /* Patterns that gave up; each counted as no match. After MATCHER_GIVE_UPS_MAX no
-     * further pattern is tried. */
+    /* Patterns that reached their match limit; each counted as no match. After MATCHER_GIVE_UPS_MAX
+     * no further pattern is tried. */
     unsigned gave_up;
-    /* What all searches so far took. Many that are each decided just in time would hold up the
-     * server as one that never is; without steps a search gives up. */
+    /* What all searches so far took. Many searches that each end just below their limit would block
+     * the server as long as an endless one; when no steps are left a search fails. */
     uint64_t steps;
 };
 
@@ -64,7 +64,7 @@ struct matcher_subject {
  * - Init containers are passed over, also by a matcher that names one, without include_init.
  * - Exit code 0 means that there is none: it never matches, NotIn included. A failure without
  *   containers that says which signal ended the process, and no exit code, has 128 + signal.
- * - The category, the error that the worker told, the pod's error and its events are those of
+ * - The category, the error that the worker reported, the pod's error and its events are those of
  *   the failure as a whole. */
 bool matcher_holds(const struct matcher *m, struct matcher_subject *s);
 

@@ -115,7 +115,7 @@ struct policy_verdict {
     enum decider decider;
     bool avoid_node;       /* the retry is not to run where this run failed */
     span avoid_for;        /* if avoid_node: how long that is required; negative: not stated */
-    bool over_match_limit; /* a pattern gave up: it counted as no match */
+    bool over_match_limit; /* a pattern reached its match limit: it counted as no match */
     uint64_t steps;        /* that the searches of patterns took */
     /* For a person, valid UTF-8: "retry 2 of 3 by rule 1 of policy infra (Evicted, Preempted),
      * in 30 s"; "dead: rule 2 of policy ml-training (OOMKilled) allows 3 retries"; "dead: no rule

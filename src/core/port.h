@@ -63,7 +63,7 @@ struct port {
                             struct note *out);
     void (*put_takes)(void *ctx, uint64_t seq, instant at, const struct take *takes, size_t count);
     void (*delete_takes)(void *ctx, uint64_t seq);
-    /* A job that has ended while not all were told that wait for it. */
+    /* A job that has ended while some jobs that wait for it have not been notified. */
     void (*put_ended)(void *ctx, uint64_t seq, struct id id, enum depend_end end);
     void (*delete_ended)(void *ctx, uint64_t seq);
     void (*delete_job)(void *ctx, struct id id, const struct job_extent *extent);

@@ -45,7 +45,7 @@ static struct retry_verdict retry_then(instant at, instant now, const char *how,
     return v;
 }
 
-static struct retry_verdict give_up(enum outcome outcome, const char *why)
+static struct retry_verdict dead_verdict(enum outcome outcome, const char *why)
 {
     struct retry_verdict v = {.retry = false};
     v.resolution = job_outcome_resolution(outcome);
@@ -63,7 +63,7 @@ static struct retry_verdict over_limit(enum outcome outcome, int64_t limit)
         snprintf(why, sizeof why, "the only retry is used up");
     else
         snprintf(why, sizeof why, "all %lld retries are used up", (long long)limit);
-    return give_up(outcome, why);
+    return dead_verdict(outcome, why);
 }
 
 uint32_t retry_failures(const struct retry_request *r)
@@ -99,11 +99,11 @@ struct retry_verdict retry_decide(const struct retry_request *r,
     span delay = curve_delay(curve, failures, rng);
 
     if (r->kill)
-        return give_up(r->outcome, "killed by the worker");
+        return dead_verdict(r->outcome, "killed by the worker");
     if (instant_is_set(r->retry_at))
         return retry_then(r->retry_at, now, "when the worker asked", failures, -1);
     if (is_final(r->outcome))
-        return give_up(r->outcome, job_outcome_name(r->outcome));
+        return dead_verdict(r->outcome, job_outcome_name(r->outcome));
     if (failures > limit)
         return over_limit(r->outcome, limit);
     /* Whoever waited for the lease to end has waited already: Taskcluster makes the

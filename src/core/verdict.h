@@ -45,7 +45,7 @@ struct verdict {
     char reason[RETRY_REASON_MAX]; /* for a person; never empty */
     struct ruling ruling;          /* its text is that of the policy */
     struct job_extras extras;      /* what the job's state keeps for the next time; in the arena */
-    bool over_match_limit;         /* a pattern gave up: it counted as no match */
+    bool over_match_limit;         /* a pattern reached its match limit: it counted as no match */
     uint64_t steps;                /* that the searches of patterns took */
 };
 

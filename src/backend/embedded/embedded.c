@@ -251,7 +251,7 @@ static struct err turn(struct backend *base)
     struct err result;
     TRY(b->broken);
     embedded_refresh_now(b);
-    b->stirred = false;
+    b->wake_needed = false;
     if (b->committing && store_reap(b->env.store, &result)) {
         durable = b->committing;
         b->committing = NULL;
@@ -272,7 +272,7 @@ static struct err turn(struct backend *base)
         TRY(advance(b));
     else
         TRY(embedded_scan_step(b));
-    embedded_room_tell(b);
+    embedded_room_log(b);
     struct turn *read_only = seal(b);
     if (durable)
         release(b, durable, NULL);
@@ -307,7 +307,8 @@ static bool again(const struct embedded *b)
 static bool due_next(const struct embedded *b, instant *at)
 {
     bool work = b->clock.reset_done || b->building->batch.count || b->building->count ||
-                b->events.writer.count || b->more_due || b->stirred || (!b->starved && again(b));
+                b->events.writer.count || b->more_due || b->wake_needed ||
+                (!b->starved && again(b));
     if ((work && !b->committing) || has_slices(b)) {
         *at = b->now;
         return true;

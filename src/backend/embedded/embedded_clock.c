@@ -22,7 +22,7 @@ static void add_time(struct buf *b, instant t)
     buf_print(b, "%lld", (long long)t.ms);
 }
 
-static void tell_jump(struct embedded *b, span leap)
+static void log_jump(struct embedded *b, span leap)
 {
     struct buf words = {0};
     duration_write(&words, leap);
@@ -36,7 +36,7 @@ static void tell_jump(struct embedded *b, span leap)
     b->clock.jump = leap;
 }
 
-static void tell_behind(const struct embedded *b)
+static void log_behind(const struct embedded *b)
 {
     struct buf words = {0};
     duration_write(&words, b->clock.ahead);
@@ -68,14 +68,14 @@ void embedded_refresh_now(struct embedded *b)
     c->wall = b->env.now(b->env.ctx);
     int64_t leap = c->wall.ms - before.ms - passed;
     if (c->looked && b->env.ticks && leap > limit && c->wall.ms > b->now.ms)
-        tell_jump(b, (span){leap});
+        log_jump(b, (span){leap});
     bool was_behind = c->ahead.ms > limit;
     if (was_behind || b->now.ms + passed - c->wall.ms > limit)
         b->now.ms += passed;
     b->now = instant_max(b->now, c->wall);
     c->ahead.ms = b->now.ms - c->wall.ms;
     if (c->ahead.ms > limit && !was_behind)
-        tell_behind(b);
+        log_behind(b);
     c->looked = true;
 }
 
@@ -98,7 +98,7 @@ struct event_mark embedded_clock_mark(const struct embedded *b, struct event_mar
 {
     const struct clock *c = &b->clock;
     /* No event since the clock was set back: the mark is of the clock before. What is due by the
-     * time that it was set to is what was told before. */
+     * time that it was set to is what was announced before. */
     if (instant_is_set(c->turned_at) && c->turned_events == b->events.durable)
         return (struct event_mark){c->turned_at, {UINT64_MAX, UINT64_MAX}};
     return stored;

@@ -46,7 +46,7 @@ struct err embedded_event_read(struct backend *base, const struct event_read_spe
     r->spec.since = since;
     list_init(&r->node);
     list_append(&b->events.reads, &r->node);
-    b->stirred |= !spec->wait || since < b->events.durable;
+    b->wake_needed |= !spec->wait || since < b->events.durable;
     *out = r;
     return err_none();
 }

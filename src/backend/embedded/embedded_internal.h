@@ -110,13 +110,13 @@ struct embedded_walk {
     bool begun;
 };
 
-/* Of which missing policies the log told when. */
-struct missing_told {
+/* When missing policies were logged last. */
+struct missing_logged {
     uint64_t hash; /* of their names */
     instant at;
 };
-#define MISSING_TOLD     16
-#define MISSING_TOLD_FOR 60000 /* ms */
+#define MISSING_LOGGED_MAX 16
+#define MISSING_LOGGED_MS  60000 /* ms */
 
 enum health { HEALTH_GOOD, HEALTH_FAILED };
 
@@ -150,14 +150,15 @@ struct embedded {
     struct clock clock;
     int64_t free_space;
     instant free_space_at;
-    enum room told; /* to the log, and when */
-    instant told_at;
+    enum room room_logged; /* last, and when */
+    instant room_logged_at;
     bool more_due, stopping;
-    bool stirred;    /* a taker came or was resumed since the last turn */
-    bool starved;    /* nothing is handed out for lack of space on the disk */
-    bool copy_reads; /* what is read must outlive the turn: no views into its batch */
+    bool wake_needed; /* a taker came or was resumed, or a read of events came, since the last turn
+                       */
+    bool starved;     /* nothing is handed out for lack of space on the disk */
+    bool copy_reads;  /* what is read must outlive the turn: no views into its batch */
     struct policies *policies;
-    struct missing_told missing_told[MISSING_TOLD];
+    struct missing_logged missing_logged[MISSING_LOGGED_MAX];
     struct ahead ahead;
     struct events events;
     struct meter *meter;
@@ -208,7 +209,7 @@ void embedded_clock_seal(struct embedded *b, struct turn *t);
 NODISCARD struct err embedded_clock_recover(struct embedded *b);
 /* After all other recovery. */
 void embedded_clock_recovered(struct embedded *b);
-/* Which jobs were told that they are due, by the newest record of events. */
+/* Which jobs were announced as due, by the newest record of events. */
 struct event_mark embedded_clock_mark(const struct embedded *b, struct event_mark stored);
 /* Sets the clock back, while nothing is under way. ERR_DISK_FULL: a commit failed, and nothing has
  * changed. ERR_STORE, ERR_CORRUPT: the process must end. */
@@ -240,7 +241,7 @@ void embedded_enqueue_checked(struct embedded *b, const struct command *c);
 
 /* embedded_room.c */
 /* Once per turn. */
-void embedded_room_tell(struct embedded *b);
+void embedded_room_log(struct embedded *b);
 
 /* embedded_takers.c */
 void embedded_stop(struct backend *base);
@@ -295,10 +296,10 @@ void embedded_meter_durable(struct embedded *b, const struct turn *t);
 struct port embedded_port(struct embedded *b);
 /* To be called now and then, and before the store is reopened or closed. */
 void embedded_ahead_close(struct embedded *b);
-/* A run that has ended. ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORE. Its strings live in the arena. */
 /* What was written last under the key, durable or not; in the arena, or as long as this turn. */
 struct err embedded_read_key(struct embedded *b, struct record_key key, struct arena *a,
                              bool *found, struct str *value);
+/* A run that has ended. ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORE. Its strings live in the arena. */
 struct err embedded_load_run(struct embedded *b, struct id id, uint32_t index, struct arena *a,
                              struct run *run);
 
@@ -306,10 +307,9 @@ struct err embedded_load_run(struct embedded *b, struct id id, uint32_t index, s
 struct ask;
 typedef void (*answer_fn)(void *owner, const struct err *err, const struct eval_answer *answers,
                           size_t count, span spent);
-/* Asks the evaluator; fills in done and ctx of r. *out is valid until done is called.
+/* Asks the evaluator; fills in done and ctx of r. *out is valid until done is called. `spent` is
+ * how long expressions have run for this request already; with no time left the answer is an error.
  * ERR_NOT_SUPPORTED if there is none, ERR_BUSY, ERR_INTERNAL: then done is not called. */
-/* Of what may run for one request, `spent` has run; without any of it left the answer is an error.
- */
 struct err embedded_ask(struct embedded *b, struct eval_request *r, span spent, void *owner,
                         answer_fn done, struct ask **out);
 /* The owner goes: done is not called. NULL is fine. */
@@ -360,7 +360,7 @@ struct err embedded_chunk_ask(struct embedded *b, struct scan *scan);
 struct err embedded_chunk_use(struct embedded *b, struct scan *scan, struct arena *scratch);
 
 /* embedded_match.c */
-/* Whether the filter means this job, as engine_read told of it without an expression's word. */
+/* Whether the filter matches this job, as engine_read gave it, apart from its expression. */
 struct err embedded_match(struct embedded *b, const struct job_filter *f, const struct job *job,
                           const struct job_extent *extent, struct arena *scratch, bool *match);
 /* Adds the error that a dead job died of, or who has one in flight, in that arena. */

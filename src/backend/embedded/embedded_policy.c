@@ -20,7 +20,7 @@ static void put_resource(void *ctx, char kind, struct str name, uint64_t version
 }
 
 /* The section of a file was passed over, although the settings are not what it says. */
-static void tell_kept(struct embedded *b, const struct resource_command *c, enum policies_fate fate)
+static void log_kept(struct embedded *b, const struct resource_command *c, enum policies_fate fate)
 {
     struct str last = policies_changed_by(b->policies, &b->building->arena);
     if (fate == POLICIES_UNCHANGED)
@@ -45,7 +45,7 @@ void embedded_retry_settings_put(struct embedded *b, const struct command *comma
     if (r->err.code != ERR_OK)
         return;
     if (fate != POLICIES_APPLIED) {
-        tell_kept(b, c, fate);
+        log_kept(b, c, fate);
         return;
     }
     if (!c->from_file || !str_eq(old, r->document))
@@ -128,20 +128,20 @@ struct err embedded_policy_check(const struct embedded *b, const struct command 
 /* --- the port --- */
 
 /* Once in a while for each list of names: failures may come by the thousand. */
-static void tell_missing(struct embedded *b, struct str queue, struct str missing)
+static void log_missing(struct embedded *b, struct str queue, struct str missing)
 {
     uint64_t hash = policy_name_hash(missing);
-    struct missing_told *oldest = b->missing_told;
-    for (size_t i = 0; i < MISSING_TOLD; i++) {
-        struct missing_told *t = &b->missing_told[i];
-        if (t->hash == hash && b->now.ms - t->at.ms < MISSING_TOLD_FOR)
+    struct missing_logged *oldest = b->missing_logged;
+    for (size_t i = 0; i < MISSING_LOGGED_MAX; i++) {
+        struct missing_logged *t = &b->missing_logged[i];
+        if (t->hash == hash && b->now.ms - t->at.ms < MISSING_LOGGED_MS)
             return;
         if (t->hash == hash || t->at.ms < oldest->at.ms)
             oldest = t;
         if (t->hash == hash)
             break;
     }
-    *oldest = (struct missing_told){hash, b->now};
+    *oldest = (struct missing_logged){hash, b->now};
     log_warn(
         "retry policy '%.*s' is missing: a job of queue '%.*s' has failed that it is named for, "
         "and is judged without it",
@@ -154,7 +154,7 @@ static void effective(void *ctx, struct str queue, struct str added, struct aren
     struct embedded *b = ctx;
     policies_effective(b->policies, queue, added, a, rules);
     if (rules->missing.len)
-        tell_missing(b, queue, rules->missing);
+        log_missing(b, queue, rules->missing);
 }
 
 static size_t categorizers(void *ctx, struct arena *a, const struct categorizer *const **list)

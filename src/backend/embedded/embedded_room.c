@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Whether the disk lets jobs be stored, told to the log when it changes: who operates the server
- * must not have to hear of it from clients. */
+/* Logs when the disk begins or ceases to have room for jobs, so that operators do not have to hear
+ * of it from clients. */
 
 #include "backend/embedded/embedded_internal.h"
 #include "base/log.h"
 
-/* Good news wait, so that a disk at the edge of the limit does not fill the log. */
-#define CALM_MS 5000
+/* An improvement is logged only after this time, so that a disk at the edge of the limit does not
+ * fill the log. */
+#define QUIET_MS 5000
 
 static enum room room_of(const struct embedded *b)
 {
@@ -18,7 +19,7 @@ static enum room room_of(const struct embedded *b)
     return (uint64_t)b->free_space >= b->settings.min_free_space / 2 ? ROOM_LOW : ROOM_STARVED;
 }
 
-static void tell(const struct embedded *b, enum room room)
+static void log_room(const struct embedded *b, enum room room)
 {
     long long left = (long long)(b->free_space >> 20);
     unsigned long long reserve = b->settings.min_free_space >> 20;
@@ -44,12 +45,13 @@ static void tell(const struct embedded *b, enum room room)
     }
 }
 
-void embedded_room_tell(struct embedded *b)
+void embedded_room_log(struct embedded *b)
 {
     enum room room = room_of(b);
-    if (room == b->told || (room < b->told && b->now.ms - b->told_at.ms < CALM_MS))
+    if (room == b->room_logged ||
+        (room < b->room_logged && b->now.ms - b->room_logged_at.ms < QUIET_MS))
         return;
-    tell(b, room);
-    b->told = room;
-    b->told_at = b->now;
+    log_room(b, room);
+    b->room_logged = room;
+    b->room_logged_at = b->now;
 }

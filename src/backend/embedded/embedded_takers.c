@@ -27,7 +27,7 @@ static void pause_taker(struct embedded *b, struct backend_stream *s)
         return;
     bool paused = s->paused || s->ahead;
     engine_taker_pause(b->engine, s->taker, paused);
-    b->stirred |= !paused;
+    b->wake_needed |= !paused;
 }
 
 static void on_deliver(void *ctx, void *taker_ctx, const struct handout *h)
@@ -121,7 +121,7 @@ struct err embedded_stream_open(struct backend *base, const struct stream_spec *
     list_init(&s->node);
     list_append(&b->streams, &s->node);
     s->taker = engine_taker_open(b->engine, &taker, s);
-    b->stirred = true;
+    b->wake_needed = true;
     *out = s;
     return err_none();
 }
@@ -172,7 +172,7 @@ struct backend_claim *embedded_claim(struct backend *base, const struct claim_sp
                                .lease = spec->lease,
                                .wait_end = instant_add(b->now, spec->wait)};
     c->taker = engine_taker_open(b->engine, &taker, c);
-    b->stirred = true;
+    b->wake_needed = true;
     return c;
 }
 
