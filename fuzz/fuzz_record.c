@@ -125,6 +125,20 @@ static void try_clock(struct batch *b, struct str value)
     must_equal(b, record_clock_key(), value);
 }
 
+static void try_history(struct batch *b, struct str value)
+{
+    struct history_entry entry;
+    struct arena memory = {0};
+    struct err e = record_read_history(value, &memory, &entry);
+    if (e.code != ERR_OK) {
+        check_error(&e);
+    } else {
+        record_put_history(b, 7, &entry);
+        must_equal(b, record_history_key(7), value);
+    }
+    arena_fini(&memory);
+}
+
 static void try_key(struct batch *b, struct str key)
 {
     (void)b;
@@ -140,6 +154,8 @@ static void try_key(struct batch *b, struct str key)
         again = record_run_key(id, run);
     else if (record_key_is_takes(key, &seq))
         again = record_takes_key(seq);
+    else if (record_key_is_history(key, &seq))
+        again = record_history_key(seq);
     must(again.len == 0 || str_eq(record_key_view(&again), key));
 }
 
@@ -154,6 +170,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     batch_reset(&b);
     if (data[0] == 'c') {
         try_clock(&b, (struct str){(const char *)data + 1, size - 1});
+        return 0;
+    }
+    if (data[0] == 'h') {
+        try_history(&b, (struct str){(const char *)data + 1, size - 1});
         return 0;
     }
     tries[data[0] % (sizeof tries / sizeof *tries)](&b,

@@ -23,8 +23,8 @@ bool disk_has_take(const struct store *disk, struct id id, uint32_t run);
 /* What the next reopens do. */
 void disk_fail_reopens(struct store *disk, unsigned count);
 void disk_crash(struct store *disk, bool apply, bool lose_unsynced);
-/* Records of whatever kind, but for events, facts about the store itself and documents of
- * people. */
+/* Records of whatever kind, but for events, the failure history, facts about the store itself and
+ * documents of people. */
 uint64_t disk_records(struct store *disk, char *kinds, size_t cap);
 
 #endif

@@ -32,7 +32,7 @@ static void replay(struct idmap *jobs, const struct job_event *ev)
         free(idmap_remove(jobs, ev->id));
 }
 
-static void replay_record(struct idmap *jobs, uint64_t first, struct str value, uint64_t *next)
+static void replay_record(struct events_audit *a, uint64_t first, struct str value, uint64_t *next)
 {
     struct eventlog_head head;
     struct eventlog_reader r;
@@ -44,24 +44,26 @@ static void replay_record(struct idmap *jobs, uint64_t first, struct str value, 
         must(eventlog_next(&r, &more, &ev).code == ERR_OK);
         if (!more)
             break;
-        if (jobs)
-            replay(jobs, &ev);
+        if (a->all) {
+            replay(&a->jobs, &ev);
+            history_expect(&a->history, &ev);
+        }
     }
     *next = first + head.count;
 }
 
 /* Returns how many records there are. */
-static size_t read_log(struct sim *s, struct idmap *jobs)
+static size_t read_log(struct sim *s, struct events_audit *a)
 {
     struct store_cursor *c = store_cursor_new(s->disk);
     struct record_key start = eventlog_key(0);
     struct str key, value;
-    uint64_t first, next = jobs ? 1 : 0;
+    uint64_t first, next = a->all ? 1 : 0;
     size_t records = 0;
     for (store_cursor_seek(c, s->disk, record_key_view(&start), false);
          store_cursor_at(c, s->disk, &key, &value) && eventlog_key_is(key, &first);
          store_cursor_step(c, s->disk, false), records++)
-        replay_record(jobs, first, value, &next);
+        replay_record(a, first, value, &next);
     must(store_cursor_free(c, s->disk).code == ERR_OK);
     PROMISE(records == 0 || next == engine_next_event(embedded_engine(s->backend)), "EVENTS",
             "the next event would not be %lu", next);
@@ -71,7 +73,8 @@ static size_t read_log(struct sim *s, struct idmap *jobs)
 void events_open(struct sim *s, struct events_audit *a)
 {
     *a = (struct events_audit){.all = s->settings.event_retention.ms > 0};
-    size_t records = read_log(s, a->all ? &a->jobs : NULL);
+    a->history.all = a->all;
+    size_t records = read_log(s, a);
     PROMISE(a->all || records <= 1, "EVENTS", "%zu records that are too old are left", records);
 }
 

@@ -50,6 +50,13 @@ static struct profile some_profile(struct sim *s)
     return p;
 }
 
+/* From none to all that happen. */
+static uint64_t history_size(uint64_t seed)
+{
+    static const uint64_t sizes[] = {0, 1, 3, 10, 1000, 5, 20};
+    return sizes[seed % (sizeof sizes / sizeof *sizes)];
+}
+
 static struct backend_settings some_settings(struct sim *s)
 {
     return (struct backend_settings){
@@ -70,6 +77,7 @@ static struct backend_settings some_settings(struct sim *s)
         .sync = s->profile.sync,
         .event_retention = {sim_chance(s, 20) ? 0 : (int64_t)1000 * 86400 * 1000},
         .event_max_bytes = UINT64_MAX / 2,
+        .failure_history = history_size(s->seed),
         .min_free_space = MIN_FREE,
         .clock_jump_limit = {30000},
     };

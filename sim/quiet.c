@@ -228,6 +228,7 @@ static void check_all(struct sim *s)
     events_open(s, &events);
     walk_all(s, &w);
     events_close(&events);
+    history_close(s, &events.history);
     walk_all(s, &back);
     PROMISE(w.count == back.count, "LIST", "%zu jobs forwards, %zu backwards", w.count, back.count);
     for (size_t i = 0; i < l->count; i++) {

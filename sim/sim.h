@@ -93,10 +93,26 @@ struct sim {
     bool arrived;          /* something came from outside since the last turn */
 };
 
+/* --- history.c --- */
+struct history_expected {
+    struct id id;
+    uint32_t run, attempt;
+    bool succeeded, maybe;
+};
+struct history_audit {
+    struct history_expected *at;
+    size_t count, cap;
+    bool all; /* no event was deleted as too old */
+};
+/* One event after the other; then close holds what is there against them. */
+void history_expect(struct history_audit *a, const struct job_event *ev);
+void history_close(struct sim *s, struct history_audit *a);
+
 /* --- events.c: open, then see each job that is there, then close --- */
 struct events_audit {
     struct idmap jobs;
     bool all; /* none was deleted as too old */
+    struct history_audit history;
 };
 void events_open(struct sim *s, struct events_audit *a);
 void events_see(struct events_audit *a, const struct job *job);

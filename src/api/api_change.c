@@ -157,13 +157,32 @@ void api_retry_where(struct api *a, const struct api_request *r)
     buf_fini(&p.echo);
 }
 
+static void on_history_reset(void *ctx, const struct reply *r);
+
+/* The failure history goes in steps. */
+static void on_jobs_reset(void *ctx, const struct reply *r)
+{
+    struct call *call = ctx;
+    struct command c = {.kind = CMD_HISTORY_CLEAR, .done = on_history_reset, .ctx = call};
+    if (!api_reply_failed(call->x, r))
+        backend_submit(call->api->backend, &c);
+}
+
+static void on_history_reset(void *ctx, const struct reply *r)
+{
+    if (r->err.code == ERR_OK && r->more)
+        on_jobs_reset(ctx, r);
+    else
+        api_reply_empty(ctx, r);
+}
+
 /* Crons first, so that none of them adds a job behind the back of the removal. */
 static void on_crons_reset(void *ctx, const struct reply *r)
 {
     struct call *call = ctx;
     if (api_reply_failed(call->x, r))
         return;
-    struct command c = {.kind = CMD_REMOVE_WHERE, .done = api_reply_empty, .ctx = call};
+    struct command c = {.kind = CMD_REMOVE_WHERE, .done = on_jobs_reset, .ctx = call};
     backend_submit(call->api->backend, &c);
 }
 

@@ -21,6 +21,7 @@ struct backend_meter;
 struct document_node;
 struct policy;
 struct simulate_job;
+struct history_entry;
 struct simulate_result;
 
 enum command_kind {
@@ -192,6 +193,20 @@ struct simulate_command {
     const struct simulate_job *what;
 };
 
+/* A part of the failure history (core/history.h), the newest first. */
+struct history_command {
+    uint64_t below; /* only entries before this number; 0: from the newest on */
+    uint32_t limit; /* at most HISTORY_PAGE_MAX */
+};
+#define HISTORY_PAGE_MAX 256
+
+struct history_page {
+    const struct history_entry *entries;
+    size_t count;
+    uint64_t kept; /* entries in all */
+    uint64_t next; /* what `below` is to be for the next page; 0: there are no further ones */
+};
+
 /* A job handed out. */
 struct handout {
     struct job job;         /* with payload; status in_flight */
@@ -245,6 +260,7 @@ struct reply {
     struct explanation *explanation;
     struct str document; /* JSON */
     const struct simulate_result *simulated;
+    const struct history_page *history;
     struct queue_shown *queues;
     const struct backend_meter *meter;
     struct {
@@ -293,6 +309,7 @@ struct command {
         struct cron_put cron_put;
         struct cron_command cron; /* CRON_READ, CRON_SWITCH, CRON_REMOVE */
         struct simulate_command simulate;
+        struct history_command history;   /* CMD_HISTORY_READ */
         struct resource_command resource; /* CMD_POLICY_*, CMD_CATEGORIES_* … CMD_RETRY_* */
         struct queue_command queue;       /* CMD_QUEUE_* */
     };

@@ -7,6 +7,7 @@
 #include "base/must.h"
 #include "core/categorize.h"
 #include "core/engine_internal.h"
+#include "core/history.h"
 #include "core/job_fields.h"
 #include "core/verdict.h"
 
@@ -174,6 +175,41 @@ static void set_reported(struct job_extras *x, const struct live *l, enum outcom
     x->reported_outcome = outcome;
 }
 
+/* The job of a run, without its payload; its state is the run's to say. */
+static struct err load_record(struct engine *e, const struct live *l, struct arena *a,
+                              struct job *job)
+{
+    struct job_extent extent;
+    return e->port.load_job(e->port.ctx, l->id, l->has_state ? PORT_STATE : 0, a, job, &extent);
+}
+
+/* The history says of the failures before that they were got over. */
+static void note_success(struct engine *e, instant now, const struct live *l)
+{
+    if (!e->port.put_history || l->attempts == 0)
+        return;
+    struct history_entry entry = {.succeeded = true, .run.ended_at = now};
+    struct arena scratch = {0};
+    struct job stored, *job = &entry.job;
+    job->id = l->id;
+    job->queue = l->queue->name;
+    job->type = e->types[l->type];
+    job->state.attempts = l->attempts;
+    if (job->type.len == 0 && load_record(e, l, &scratch, &stored).code == ERR_OK)
+        job->type = stored.type;
+    e->port.put_history(e->port.ctx, &entry);
+    arena_fini(&scratch);
+}
+
+static void note_failure(struct engine *e, const struct job *job, const struct run *run)
+{
+    if (!e->port.put_history)
+        return;
+    struct history_entry entry = {.job = *job, .run = *run};
+    entry.job.state.attempts = run->attempt;
+    e->port.put_history(e->port.ctx, &entry);
+}
+
 struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
 {
     struct live *l = NULL;
@@ -188,6 +224,7 @@ struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
     s.reason = str_from(words);
     span retention = engine_retention_completed(e, l->queue, l->completed_retention);
     struct run run = run_of(l, now, OUTCOME_COMPLETED, s.reason);
+    note_success(e, now, l);
     finish(e, now, l, EVENT_SUCCEED, &s, &run, NULL, retention);
     return err_none();
 }
@@ -259,6 +296,7 @@ static void fail(struct engine *e, instant now, struct live *l, const struct ver
     run.attempt = s.attempts;
     run.retry_at = v->retry ? v->at : INSTANT_NONE;
     run.grace_end = s.extras.grace_end;
+    note_failure(e, job, &run);
 
     if (!v->retry) {
         finish(e, now, l, event, &s, &run, &v->ruling,
@@ -278,14 +316,6 @@ static void fail(struct engine *e, instant now, struct live *l, const struct ver
         engine_wait_add(e, q, engine_rank(&s), id, true, s.ready_at, now, type);
     }
     job->state = s;
-}
-
-/* The job of a run, without its payload; its state is the run's to say. */
-static struct err load_record(struct engine *e, const struct live *l, struct arena *a,
-                              struct job *job)
-{
-    struct job_extent extent;
-    return e->port.load_job(e->port.ctx, l->id, l->has_state ? PORT_STATE : 0, a, job, &extent);
 }
 
 /* A worker that knows better says so; else the categorizers look at what it reported. Texts are

@@ -37,6 +37,7 @@ struct cron_group;
 struct cron_entry;
 struct cron_clock;
 struct cron_zone;
+struct history_entry;
 
 #define PORT_PAYLOAD 1u /* the payload too */
 /* Its newest state, not only the one it was enqueued with. Without this the first record may be
@@ -69,6 +70,8 @@ struct port {
     void (*delete_job)(void *ctx, struct id id, const struct job_extent *extent);
     /* Adds to the log of events; the strings are borrowed for the call. */
     void (*put_event)(void *ctx, const struct job_event *event);
+    /* Adds to the failure history, borrowed for the call. NULL: there is none. */
+    void (*put_history)(void *ctx, const struct history_entry *entry);
     /* Cron (core/crons.h). An entry is loaded, and put, without its clock. */
     struct err (*load_cron_entry)(void *ctx, struct id id, struct arena *a, struct cron_entry *out);
     void (*put_cron_group)(void *ctx, const struct cron_group *group);

@@ -273,6 +273,7 @@ static struct backend_settings backend_settings(const struct settings *set)
         .jq_request_limit = {set->jq_request_limit.ms > set->jq_time_limit.ms
                                  ? set->jq_request_limit.ms
                                  : set->jq_time_limit.ms},
+        .failure_history = (uint64_t)set->failure_history,
         .clock_jump_limit = set->clock_jump_limit,
         .min_free_space = set->min_free_space};
 }

@@ -100,6 +100,11 @@ static const struct option_def table[] = {
     {"event-max-bytes", "SIZE", OPTION_SIZE, AT(event_max_bytes), ENV("EVENT_MAX_BYTES"),
      .def = "256MiB", .help = "room that they may take on the disk; the oldest go first",
      .live = true},
+    {"failure-history", "COUNT", OPTION_INT, AT(failure_history), .max = 1000000,
+     ENV("FAILURE_HISTORY"), .def = "10000",
+     .help = "so many failures, and successes after them, are remembered when their jobs are gone, "
+             "for `tenax policy simulate`; the oldest go first; 0: none",
+     .live = true},
     {"cron-missed", "HOW", OPTION_CHOICE, AT(cron_missed), .choices = "once|skip",
      ENV("CRON_MISSED"), .def = "once",
      .help = "what becomes of the ticks of a cron entry that were due while the server was down: "

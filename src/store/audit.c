@@ -41,6 +41,7 @@ struct audit {
     struct {
         uint64_t number, before; /* as the record so far says of the next one; 0: none so far */
     } events;
+    uint64_t history; /* number of the entry before; 0: none so far */
 };
 
 static void tell(struct audit *a, enum audit_kind kind, struct id job, const char *fmt, ...)
@@ -286,6 +287,24 @@ static bool look_at_events(struct audit *a, struct str key, struct str value)
     return true;
 }
 
+static bool look_at_history(struct audit *a, struct str key, struct str value)
+{
+    uint64_t number;
+    struct history_entry entry;
+    struct arena memory = {0};
+    if (!record_key_is_history(key, &number))
+        return false;
+    struct err e = record_read_history(value, &memory, &entry);
+    arena_fini(&memory);
+    if (e.code != ERR_OK)
+        tell_broken(a, NO_JOB, &e);
+    else if (a->history && number != a->history + 1)
+        tell(a, AUDIT_BROKEN, NO_JOB, "entry %llu of the failure history follows on entry %llu",
+             (unsigned long long)number, (unsigned long long)a->history);
+    a->history = number;
+    return true;
+}
+
 static bool look_at_meta(struct audit *a, struct str key, struct str value)
 {
     struct record_key format = record_meta_key(RECORD_FORMAT_KEY);
@@ -300,8 +319,9 @@ static bool look_at_meta(struct audit *a, struct str key, struct str value)
 static void look_at(struct audit *a, struct str key, struct str value)
 {
     static bool (*const looks[])(struct audit *, struct str, struct str) = {
-        look_at_job,  look_at_payload,  look_at_state, look_at_run,    look_at_note,  look_at_takes,
-        look_at_cron, look_at_resource, look_at_meta,  look_at_events, look_at_ended, look_at_queue,
+        look_at_job,   look_at_payload, look_at_state,    look_at_run,  look_at_note,
+        look_at_takes, look_at_cron,    look_at_resource, look_at_meta, look_at_events,
+        look_at_ended, look_at_queue,   look_at_history,
     };
     a->counts->records++;
     a->counts->bytes += key.len + value.len;

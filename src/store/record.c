@@ -50,6 +50,10 @@
  *            version 2, too: byte what becomes of failures that no policy is in effect for (enum
  *            retry_fallback)
  *   RESOURCE byte version, varint resource version, text body
+ *   HISTORY  byte version, byte 1 if the job succeeded, its id as 16 bytes big-endian, text queue,
+ *            text type, varint failures so far, opt at; of a failure also: opt retry_limit,
+ *            backoff as in JOB, text retry policies, varint memory, varint index of the run, byte
+ *            outcome, text reason, and from text message on as in RUN
  *
  * There is one encoding of a value and nothing follows it: a reader refuses all else. */
 
@@ -219,7 +223,7 @@ static void write_container(struct writer *w, const struct container_result *c)
     writer_text(w, c->message);
 }
 
-static void write_failure(struct writer *w, const struct failure *f)
+void record_write_failure(struct writer *w, const struct failure *f)
 {
     must(f->condition < CONDITION_COUNT);
     writer_text(w, f->message);
@@ -257,7 +261,7 @@ static void write_run(struct writer *w, const struct run *r)
     writer_opt(w, r->retry_at.ms);
     writer_varint(w, (uint64_t)r->grace_end.ms);
     writer_text(w, r->reason);
-    write_failure(w, &r->failure);
+    record_write_failure(w, &r->failure);
 }
 
 bool record_put_job(struct batch *b, const struct job *job)
@@ -422,7 +426,7 @@ static void read_events(struct reader *r, struct arena *a, struct failure *f)
         events[i] = reader_text(r, "pod event");
 }
 
-static void read_failure(struct reader *r, struct arena *a, struct failure *f)
+void record_read_failure(struct reader *r, struct arena *a, struct failure *f)
 {
     f->message = reader_text(r, "message");
     f->error_type = reader_text(r, "error type");
@@ -463,6 +467,6 @@ struct err record_read_run(struct str value, struct arena *a, struct run *run)
     run->grace_end.ms = (int64_t)reader_varint(&r, "grace_end", INT64_MAX);
     run->reason = reader_text(&r, "reason");
     run->failure = (struct failure){0};
-    read_failure(&r, a, &run->failure);
+    record_read_failure(&r, a, &run->failure);
     return record_finish(&r, "run");
 }

@@ -19,6 +19,7 @@
  *   'N' id          the clock of that entry: its next tick
  *   'Q' name        what people set for a queue, and where its rate stands
  *   'D' kind name   a resource that people manage: a retry policy, a queue's, the settings
+ *   'F' number      the failure history: a failure of a job, or its success after failures
  *   'V' number      events; see store/eventlog.h
  *   'M' name        facts of the store itself
  */
@@ -26,6 +27,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "core/crons.h"
+#include "core/history.h"
 #include "core/job.h"
 #include "core/port.h"
 #include "core/queue.h"
@@ -60,6 +62,7 @@ struct record_key record_ended_key(uint64_t seq);
 struct record_key record_cron_group_key(struct id id);
 struct record_key record_cron_entry_key(struct id id);
 struct record_key record_cron_clock_key(struct id id);
+struct record_key record_history_key(uint64_t number);
 struct record_key record_meta_key(struct str name);
 struct record_key record_clock_key(void);
 /* In the room given, for names are long. */
@@ -77,6 +80,7 @@ bool record_key_is_run(struct str key, struct id *id, uint32_t *run);
 bool record_key_is_note(struct str key, struct id *id, enum note_kind *kind);
 bool record_key_is_takes(struct str key, uint64_t *seq);
 bool record_key_is_ended(struct str key, uint64_t *seq);
+bool record_key_is_history(struct str key, uint64_t *number);
 bool record_key_is_cron_group(struct str key, struct id *id);
 bool record_key_is_cron_entry(struct str key, struct id *id);
 bool record_key_is_cron_clock(struct str key, struct id *id);
@@ -97,6 +101,7 @@ void record_put_note(struct batch *b, struct id id, enum note_kind kind, const s
 void record_put_takes(struct batch *b, uint64_t seq, instant at, const struct take *takes,
                       size_t count);
 void record_put_ended(struct batch *b, uint64_t seq, struct id id, enum depend_end end);
+void record_put_history(struct batch *b, uint64_t number, const struct history_entry *entry);
 void record_put_cron_group(struct batch *b, const struct cron_group *group);
 void record_put_cron_entry(struct batch *b, const struct cron_entry *entry);
 void record_put_cron_clock(struct batch *b, struct id id, const struct cron_clock *clock);
@@ -119,6 +124,9 @@ NODISCARD struct err record_read_note(struct str value, struct note *note);
 NODISCARD struct err record_read_takes(struct str value, instant *at,
                                        void (*each)(void *ctx, struct take t), void *ctx);
 NODISCARD struct err record_read_ended(struct str value, struct id *id, enum depend_end *end);
+/* The list of containers lies in the arena. */
+NODISCARD struct err record_read_history(struct str value, struct arena *a,
+                                         struct history_entry *entry);
 NODISCARD struct err record_read_cron_group(struct str value, struct id id,
                                             struct cron_group *group);
 /* All but the clock, which is cleared. */

@@ -74,6 +74,11 @@ struct record_key record_ended_key(uint64_t seq)
     return key_of_seq('W', seq);
 }
 
+struct record_key record_history_key(uint64_t number)
+{
+    return key_of_seq('F', number);
+}
+
 struct record_key record_cron_group_key(struct id id)
 {
     return key_of_id('C', id);
@@ -220,4 +225,9 @@ bool record_key_is_takes(struct str key, uint64_t *seq)
 bool record_key_is_ended(struct str key, uint64_t *seq)
 {
     return is_seq_key(key, 'W', seq);
+}
+
+bool record_key_is_history(struct str key, uint64_t *number)
+{
+    return is_seq_key(key, 'F', number);
 }

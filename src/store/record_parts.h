@@ -84,5 +84,8 @@ void record_write_fields(struct writer *w, const struct job_fields *fields, cons
 void record_read_fields(struct reader *r, const struct job_fields *fields, void *to);
 void record_write_curve(struct writer *w, const struct curve *c);
 void record_read_curve(struct reader *r, struct curve *c);
+/* As in RUN. The lists of containers and of events lie in the arena. */
+void record_write_failure(struct writer *w, const struct failure *f);
+void record_read_failure(struct reader *r, struct arena *a, struct failure *f);
 
 #endif

@@ -19,6 +19,7 @@ int fixture_setup(void **state)
         .sync = true,
         .event_retention = {24 * HOUR_MS},
         .event_max_bytes = 1 << 20,
+        .failure_history = 10,
         .min_free_space = 1000};
     struct fixture *f = test_calloc(1, sizeof *f);
     f->rig = drv->open(&settings);

@@ -4,6 +4,7 @@
  * commands.def says, and not before what it stores is durable. */
 
 #include "contract_fixture.h"
+#include "core/history.h"
 #include "policy/simulate.h"
 
 #define F      struct fixture *f = *state
@@ -164,6 +165,16 @@ static void of_dead_job(struct fixture *f, struct parts *p)
 {
     p->c.id = fixture_add(f, "q");
     must_do(f, (struct command){.kind = CMD_CANCEL, .id = p->c.id});
+}
+
+static void with_failure(struct fixture *f, struct parts *p)
+{
+    struct failure_report r = {.failure = {.message = STR("m"), .run_time = {-1}},
+                               .retry_at = INSTANT_NONE};
+    struct id id;
+    r.ref = held(f, &id);
+    must_do(f, (struct command){.kind = CMD_FAIL, .fail = r});
+    p->c.history.limit = 10; /* of HISTORY_READ */
 }
 
 static void of_jobs(struct fixture *f, struct parts *p)
@@ -344,6 +355,12 @@ static bool a_simulation(const struct reply *r)
     return (r->simulated->draft.dead || r->simulated->draft.more) && r->simulated->today.dead;
 }
 
+static bool a_failure(const struct reply *r)
+{
+    const struct history_page *h = r->history;
+    return h->kept == 1 && h->count == 1 && str_eq(h->entries[0].run.failure.message, STR("m"));
+}
+
 static bool a_queue(const struct reply *r)
 {
     return r->count == 1 && r->queues[0].view.settings.paused;
@@ -382,6 +399,8 @@ static const struct example examples[COMMAND_COUNT] = {
     [CMD_POLICY_READ] = {with_policy, a_document},
     [CMD_POLICY_REMOVE] = {with_policy, NULL},
     [CMD_POLICY_SIMULATE] = {simulate, a_simulation},
+    [CMD_HISTORY_READ] = {with_failure, a_failure},
+    [CMD_HISTORY_CLEAR] = {with_failure, NULL},
     [CMD_CATEGORIES_PUT] = {put_categories, a_document},
     [CMD_CATEGORIES_READ] = {with_categories, a_document},
     [CMD_CATEGORIES_REMOVE] = {with_categories, NULL},

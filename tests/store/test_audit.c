@@ -417,6 +417,36 @@ static void events_that_do_not_decode_are_found(void **state)
     assert_problem(*state, AUDIT_BROKEN, (struct id){0, 0});
 }
 
+static void put_history(struct store *s, uint64_t number)
+{
+    struct batch b = {0};
+    struct history_entry h = {.job = {.id = ID, .queue = STR("q"), .state.attempts = 1},
+                              .succeeded = true};
+    record_put_history(&b, number, &h);
+    scratch_commit(s, &b);
+    batch_fini(&b);
+}
+
+static void a_failure_history_outlives_its_jobs(void **state)
+{
+    put_history(*state, 7);
+    put_history(*state, 8);
+    assert_clean(*state);
+}
+
+static void a_hole_in_the_failure_history_is_found(void **state)
+{
+    put_history(*state, 7);
+    put_history(*state, 9);
+    assert_problem(*state, AUDIT_BROKEN, (struct id){0, 0});
+}
+
+static void an_entry_of_the_failure_history_that_does_not_decode_is_found(void **state)
+{
+    put_raw(*state, record_history_key(7), STR("\1\1\1"));
+    assert_problem(*state, AUDIT_BROKEN, (struct id){0, 0});
+}
+
 #define TEST(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -445,6 +475,9 @@ int main(void)
         TEST(a_log_of_events_without_its_beginning_is_fine),
         TEST(a_hole_in_the_log_of_events_is_found),
         TEST(events_that_do_not_decode_are_found),
+        TEST(a_failure_history_outlives_its_jobs),
+        TEST(a_hole_in_the_failure_history_is_found),
+        TEST(an_entry_of_the_failure_history_that_does_not_decode_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -217,6 +217,7 @@ static struct err advance(struct embedded *b)
     bool more_events;
     TRY(embedded_events_purge(b, &more_events));
     b->more_due |= more_events;
+    b->more_due |= embedded_history_trim(b);
     TRY(embedded_scan_step(b));
     TRY(embedded_intake_step(b));
     embedded_successes_step(b);
@@ -370,6 +371,8 @@ static void configure(struct backend *backend, const struct backend_settings *se
     b->settings.jq_request_limit = settings->jq_request_limit;
     b->settings.event_retention = settings->event_retention;
     b->settings.event_max_bytes = settings->event_max_bytes;
+    b->settings.failure_history = settings->failure_history;
+    b->more_due = true; /* some of what is kept may be too much now */
     engine_configure(b->engine, &settings->engine);
 }
 

@@ -77,6 +77,11 @@ struct events {
     struct arena page;
 };
 
+/* The failure history: entries oldest .. next - 1 are kept. */
+struct history {
+    uint64_t oldest, next;
+};
+
 /* A cursor that walks along while jobs are handed out in order; see embedded_port.c. */
 struct ahead {
     struct store_cursor *cursor; /* NULL: none is open */
@@ -161,6 +166,7 @@ struct embedded {
     struct missing_logged missing_logged[MISSING_LOGGED_MAX];
     struct ahead ahead;
     struct events events;
+    struct history history;
     struct meter *meter;
     struct histogram commit_times, commit_sizes;
     uint64_t commit_bytes;
@@ -277,6 +283,12 @@ void embedded_events_durable(struct embedded *b, const struct turn *t);
 struct err embedded_events_purge(struct embedded *b, bool *more);
 /* When there is something to purge next; false: not foreseen. */
 bool embedded_events_due(const struct embedded *b, instant *at);
+
+/* embedded_history.c */
+void embedded_history_port(struct port *port);
+NODISCARD struct err embedded_history_recover(struct embedded *b);
+/* Deletes some of what is over the limit, which may have become lower; true if some is left. */
+bool embedded_history_trim(struct embedded *b);
 
 /* embedded_event_reads.c */
 struct err embedded_event_place(struct backend *base, uint64_t *since);

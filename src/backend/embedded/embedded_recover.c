@@ -154,6 +154,7 @@ struct err embedded_recover(struct embedded *b)
     TRY(check_format(b));
     TRY(embedded_clock_recover(b));
     TRY(embedded_events_recover(b));
+    TRY(embedded_history_recover(b));
     TRY(embedded_policy_recover(b));
     TRY(embedded_queue_recover(b));
     TRY(read_all(b));
