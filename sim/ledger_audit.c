@@ -262,6 +262,10 @@ static bool may_have_lapsed(const struct ledger *l, const struct run *run)
     /* A failed commit is followed by one, be it a while later. */
     if (instant_is_set(l->lost_at) && run->ended_at.ms > run->lease_end.ms)
         return true;
+    /* Or in the very moment when the lease is over. */
+    if (instant_is_set(l->lost_at) && l->lost_at.ms >= run->taken_at.ms &&
+        run->ended_at.ms == run->lease_end.ms)
+        return true;
     for (size_t i = 0; i < l->boot_count; i++)
         if (l->boots[i].ms >= run->lease_end.ms && l->boots[i].ms <= run->ended_at.ms)
             return true;

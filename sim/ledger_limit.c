@@ -2,8 +2,8 @@
 
 /* What people set for queues. LIMIT: nothing is handed out of a paused queue, no more than its
  * concurrency is in flight, and in no span of time more is handed out than its rate lets flow in
- * and its burst saves up; what was acknowledged is in force. A request whose answer was lost may or
- * may not be. */
+ * and its burst saves up; over all queues no more are in flight than the settings say; what was
+ * acknowledged is in force. A request whose answer was lost may or may not be. */
 
 #include "ledger.h"
 
@@ -81,6 +81,16 @@ static uint64_t in_flight(const struct ledger *l, unsigned queue, unsigned key, 
     return n;
 }
 
+static void check_in_flight(const struct ledger *l, instant now)
+{
+    uint64_t n = 0, most = l->settings.in_flight_max;
+    for (size_t i = 0; most && i < l->count; i++) {
+        const struct mjob *m = l->jobs[i];
+        n += m->run_count && ledger_live(m, &m->runs[m->run_count - 1], now) == YES;
+    }
+    PROMISE(n <= most, "LIMIT", "%lu jobs are in flight in all; the limit is %lu", n, most);
+}
+
 static void check_rate(struct mlimits *q, unsigned queue, const struct mlimit *limit)
 {
     const instant *taken = q->taken;
@@ -131,6 +141,7 @@ void ledger_limit_handed(struct ledger *l, const struct mjob *m, unsigned queue,
                          instant now)
 {
     const struct mlimits *q = &l->limits[queue];
+    check_in_flight(l, now);
     if (q->count == 0)
         return;
     bool paused = !may_be_unset(q, at), full = paused, key_full = paused && m->ckey;

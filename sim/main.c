@@ -59,8 +59,12 @@ static uint64_t history_size(uint64_t seed)
 
 static struct backend_settings some_settings(struct sim *s)
 {
+    uint64_t in_flight_max = sim_chance(s, 70) ? 0 : 1 + sim_draw(s, 6);
+    if (s->profile.gangs && in_flight_max)
+        in_flight_max += 3; /* the largest gang has to fit */
     return (struct backend_settings){
-        .engine = {.retry = {.limit = (int32_t)sim_draw(s, 4),
+        .engine = {.in_flight_max = in_flight_max,
+                   .retry = {.limit = (int32_t)sim_draw(s, 4),
                              .backoff = {.shape = CURVE_POWER,
                                          .base = {(int64_t)sim_draw(s, 2000)},
                                          .exponent = 2,

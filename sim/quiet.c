@@ -191,10 +191,24 @@ static void audit_job(struct sim *s, struct mjob *m)
     sim_pump(s);
 }
 
+/* How many more may be in flight, of all queues. */
+static uint64_t in_flight_room(const struct sim *s, uint64_t in_flight)
+{
+    uint64_t most = s->settings.engine.in_flight_max;
+    if (most == 0)
+        return UINT64_MAX;
+    return in_flight < most ? most - in_flight : 0;
+}
+
 /* A ready job whose taker waits with room is stuck. */
 static void check_not_stuck(struct sim *s, const struct tally *w)
 {
     bool stuck[QUEUES] = {0};
+    uint64_t in_flight = 0;
+    for (unsigned q = 0; q < s->profile.queues; q++)
+        in_flight += w->statuses[q][STATUS_IN_FLIGHT];
+    if (in_flight_room(s, in_flight) == 0)
+        return;
     for (unsigned q = 0; q < s->profile.queues; q++) {
         struct mlimit limit = limit_read(s, q);
         /* Whether there is a token only time can tell. */
@@ -304,13 +318,14 @@ struct order {
     /* Claimed while both kinds waited in their queue at one priority: granted retries, others. */
     int64_t given[QUEUES][2];
     uint32_t asked;
-    uint64_t room[QUEUES], key_room[QUEUES][CKEYS + 1];
+    uint64_t all_room, room[QUEUES], key_room[QUEUES][CKEYS + 1];
     bool cut; /* there are more than these */
 };
 
 static bool has_room(const struct order *o, const struct order_job *j)
 {
-    return !j->gone && o->room[j->queue] > 0 && o->key_room[j->queue][j->key] > 0;
+    return !j->gone && o->all_room > 0 && o->room[j->queue] > 0 &&
+           o->key_room[j->queue][j->key] > 0;
 }
 
 static void take_room(struct order *o, struct order_job *j)
@@ -318,6 +333,7 @@ static void take_room(struct order *o, struct order_job *j)
     uint64_t *room = &o->room[j->queue], *key_room = &o->key_room[j->queue][j->key];
     *room -= *room != UINT64_MAX;
     *key_room -= *key_room != UINT64_MAX;
+    o->all_room -= o->all_room != UINT64_MAX;
     j->gone = true;
 }
 
@@ -436,7 +452,9 @@ void quiet_order(struct sim *s)
     struct queue_set set = sim_queue_set(queues);
     struct order o = {.sim = s};
     bool rated = s->profile.gangs; /* they come in another order */
+    uint64_t in_flight = 0;
     for (unsigned q = 0; q < s->profile.queues; q++) {
+        in_flight += count_of(s, sim_queue_name(q), 1u << STATUS_IN_FLIGHT, false);
         struct mlimit limit = limit_read(s, q);
         o.room[q] = limit_room(&limit);
         for (unsigned key = 0; key <= CKEYS; key++)
@@ -451,6 +469,7 @@ void quiet_order(struct sim *s)
                  .limit = ORDER_MAX}};
     t->then = take_ready;
     t->ctx = &o;
+    o.all_room = in_flight_room(s, in_flight);
     ticket_submit(t, &c);
     sim_pump(s);
     if (slot < CLAIMS && !rated && !o.cut) {

@@ -264,6 +264,8 @@ static void add_watched(struct text *t, const struct backend_meter *r)
                   paused_of);
     queue_numbers(t, r, "tenax_queue_concurrency", "gauge",
                   "Most jobs in flight that the queue may have.", false, concurrency_of);
+    gauge(t, "tenax_in_flight_limit", "Most jobs in flight that all queues may have together.",
+          r->in_flight_max ? (double)r->in_flight_max : (double)INFINITY);
     add_waits(t, r);
 }
 

@@ -44,6 +44,7 @@ struct backend_meter {
     uint64_t disk_reserve; /* bytes; with less room nothing new is stored */
     struct engine_memory memory;
     uint64_t streams, claims; /* that wait for jobs */
+    uint64_t in_flight_max;   /* of all queues; 0: any number */
     uint64_t newest_event;
 };
 

@@ -12,6 +12,7 @@
 void engine_configure(struct engine *e, const struct engine_settings *settings)
 {
     e->settings = *settings;
+    engine_in_flight_changed(e);
 }
 
 struct engine *engine_new(const struct engine_settings *settings, const struct port *port,
@@ -37,9 +38,11 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
     list_init(&e->takers);
     list_init(&e->gone);
     list_init(&e->unserved);
+    list_init(&e->stalled);
     list_init(&e->any_takers);
     list_init(&e->gang_changes);
     engine_gang_watch_init(&e->gang_watch);
+    engine_gang_watch_init(&e->gang_in_flight);
     e->gangs.seed = e->gang_shapes.seed = e->queue_names.seed;
     list_init(&e->drawn);
     list_init(&e->releases);

@@ -98,6 +98,15 @@ static void explain_limits(const struct engine *e, const struct queue *q, struct
                     "its queue has handed out as many as its rate allows for now");
 }
 
+static void explain_in_flight(const struct engine *e, struct arena *a, struct explanation *x)
+{
+    if (engine_in_flight_room(e) == 0)
+        explain_add(x, a, OBSTACLE_IN_FLIGHT, INSTANT_NONE,
+                    "%llu jobs are in flight in all, and the server's limit is %llu",
+                    (unsigned long long)e->live.count,
+                    (unsigned long long)e->settings.in_flight_max);
+}
+
 /* --- scheduled --- */
 
 static void explain_time(const struct engine *e, instant now, struct arena *a,
@@ -188,6 +197,7 @@ static void explain_ready(struct engine *e, instant now, struct arena *a, struct
     if (!engine_avoid_of(e, x->job.id, &node, &until))
         node = (struct str){0};
     explain_limits(e, q, a, x);
+    explain_in_flight(e, a, x);
     count_workers(e, q, node, x);
     explain_workers(a, x);
     explain_gang(e, a, x);

@@ -98,6 +98,12 @@ static void wait_for(struct gang_watch *w, struct gang_wait *wait)
     list_append(&w->waits, &wait->node);
 }
 
+static void block_in_flight(struct engine *e, struct gang_shape *s)
+{
+    refresh_due(e, s, false);
+    wait_for(&e->gang_in_flight, &s->wait);
+}
+
 static void wait_no_more(struct gang_shape *s)
 {
     list_unlink(&s->wait.node);
@@ -143,6 +149,11 @@ void engine_gangs_room(struct engine *e, const struct taker *t)
 void engine_gangs_limits(struct engine *e, struct queue *q)
 {
     changed(e, &q->gang_watch);
+}
+
+void engine_gangs_in_flight(struct engine *e)
+{
+    changed(e, &e->gang_in_flight);
 }
 
 void engine_gang_watch_init(struct gang_watch *w)
@@ -519,6 +530,28 @@ static bool place_part(struct plan *p, struct gang_part *part)
     return true;
 }
 
+/* Whether so many more may be in flight, after all that comes before the place. */
+static bool may_fly(struct plan *p, uint64_t count)
+{
+    struct engine *e = p->e;
+    uint64_t room = engine_in_flight_room(e), older = 0;
+    struct btree_entry head;
+    if (room == UINT64_MAX)
+        return true;
+    if (room < count)
+        return false;
+    bool more = p->place && btree_first(&e->heads, &head);
+    for (; more && older < room && engine_is_before(&head, p->place); e->gang_steps++) {
+        const struct queue *q = e->queues[head.val];
+        uint64_t most = q->limits ? engine_limits_room(q->limits) : UINT64_MAX;
+        most = most < room - older ? most : room - older;
+        older += engine_ready_rank(q, (struct str){0}, *p->place, most);
+        more = btree_after(&e->heads, head, &head);
+    }
+    p->reserved |= older > 0;
+    return room - older >= count;
+}
+
 /* Finds takers for all parts, if there are such that have room for all of them. */
 static bool make_plan(struct plan *p)
 {
@@ -575,9 +608,12 @@ static struct err try_shape(struct engine *e, instant now, struct arena *a, stru
     struct gang *g = first_of(s);
     struct plan p = {
         .e = e, .shape = s, .place = last ? NULL : &g->place, .shares = &e->gang_shares};
-    if (make_plan(&p))
+    bool flies = may_fly(&p, g->count);
+    if (flies && make_plan(&p))
         return hand_out(e, now, a, g);
-    if (!p.reserved)
+    if (!flies && !p.reserved)
+        block_in_flight(e, s);
+    else if (!p.reserved)
         block(e, s);
     return err_none();
 }

@@ -198,12 +198,13 @@ struct engine {
     struct idmap waits;      /* claims that wait, by id {0, ticket} */
     struct idmap avoids;     /* waiting jobs that must stay off a node, by id */
     uint64_t avoid_serial;
-    struct strmap gangs;          /* id → struct gang * */
-    struct idmap gang_members;    /* those that have not ended */
-    struct strmap gang_shapes;    /* see engine_gang_plan.c */
-    struct btree gangs_due;       /* shapes by the place of their first gang; val: the shape */
-    struct gang_watch gang_watch; /* for takers of all queues */
-    struct list gang_changes;     /* struct gang_watch.changed */
+    struct strmap gangs;              /* id → struct gang * */
+    struct idmap gang_members;        /* those that have not ended */
+    struct strmap gang_shapes;        /* see engine_gang_plan.c */
+    struct btree gangs_due;           /* shapes by the place of their first gang; val: the shape */
+    struct gang_watch gang_watch;     /* for takers of all queues */
+    struct gang_watch gang_in_flight; /* for fewer jobs in flight, whatever their queue */
+    struct list gang_changes;         /* struct gang_watch.changed */
     struct btree_entry
         gang_place[2]; /* where a pass stopped, its budget spent; none: it was complete */
     bool gangs_budget_spent;
@@ -219,6 +220,7 @@ struct engine {
     uint64_t settle_seq;  /* of the next record of such an end */
     struct list dirty, pending, all_waiters, takers, gone;
     struct list unserved;   /* pending takers for which there was no job in this dispatch */
+    struct list stalled;    /* pending takers that wait until fewer are in flight, oldest first */
     struct list any_takers; /* struct sub.all of those of all queues */
     struct list drawn;      /* struct queue_limits.drawn */
     uint32_t limit_count;   /* queues that have limits */
@@ -300,6 +302,12 @@ void engine_limits_free(struct queue_limits *l);
 struct verdict_rules engine_rules_of(const struct engine *e, const struct queue *q);
 span engine_retention_completed(const struct engine *e, const struct queue *q, span own);
 span engine_retention_dead(const struct engine *e, const struct queue *q, span own);
+
+/* engine_in_flight.c */
+/* How many more jobs may be in flight, of whatever queue. */
+uint64_t engine_in_flight_room(const struct engine *e);
+/* There are fewer in flight than before, or the limit is another one. */
+void engine_in_flight_changed(struct engine *e);
 
 /* engine_keys.c */
 struct key_slot;
@@ -455,6 +463,8 @@ bool engine_gangs_budget_spent(const struct engine *e);
 /* The taker has more room than before, or the limits of the queue have. */
 void engine_gangs_room(struct engine *e, const struct taker *t);
 void engine_gangs_limits(struct engine *e, struct queue *q);
+/* There are fewer jobs in flight, or more may be. */
+void engine_gangs_in_flight(struct engine *e);
 void engine_gang_watch_init(struct gang_watch *w);
 
 /* engine_take.c */

@@ -29,6 +29,9 @@ struct engine_settings {
      * one turn with the streams that held them, too. */
     uint32_t hand_out_max;
     uint64_t hand_out_bytes_max;
+    /* No more jobs are in flight at a time, over all queues; 0: no limit. Lowering it takes none
+     * away. */
+    uint64_t in_flight_max;
 };
 #define ENGINE_HAND_OUT_MAX       4000
 #define ENGINE_HAND_OUT_BYTES_MAX ((uint64_t)8 << 20)

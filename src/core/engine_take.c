@@ -76,6 +76,7 @@ void engine_live_end(struct engine *e, struct live *l)
         engine_queue_refresh(e, l->queue);
         engine_gangs_limits(e, l->queue);
     }
+    engine_in_flight_changed(e);
     if (instant_is_set(l->lease_end))
         engine_deadline_remove(e, l->lease_end, l->id);
     leave_group(e, l);
@@ -120,20 +121,26 @@ static void become_pending(struct engine *e, struct taker *t)
     list_append(&e->pending, &t->pending);
 }
 
+/* A claim waits for as long as it said, whatever for. */
+static void arm_wait(struct engine *e, struct taker *t)
+{
+    t->ticket = ++e->tickets;
+    if (!t->claim)
+        return;
+    struct id key = {0, t->ticket};
+    engine_deadline_add(e, t->wait_end, key, DUE_VAL(DUE_WAIT, 0, 0, 0));
+    idmap_put(&e->waits, key, t);
+    t->wait_armed = true;
+}
+
 static void become_waiting(struct engine *e, struct taker *t)
 {
     become_idle(e, t);
     t->state = TAKER_WAITING;
-    t->ticket = ++e->tickets;
+    arm_wait(e, t);
     for (size_t i = 0; i < t->sub_count; i++) {
         struct sub *s = &t->subs[i];
         list_append(s->queue ? &s->queue->waiters : &e->all_waiters, &s->node);
-    }
-    if (t->claim) {
-        struct id key = {0, t->ticket};
-        engine_deadline_add(e, t->wait_end, key, DUE_VAL(DUE_WAIT, 0, 0, 0));
-        idmap_put(&e->waits, key, t);
-        t->wait_armed = true;
     }
 }
 
@@ -192,6 +199,20 @@ static bool wake_waiters(struct engine *e)
         }
     }
     return woken;
+}
+
+/* While no more may be in flight: whoever may have one of these jobs later stands in line for a
+ * place, so that nobody has to look for them when there is one. */
+static void wake_all_waiters(struct engine *e)
+{
+    for (struct list *n = e->dirty.next; n != &e->dirty; n = n->next) {
+        struct queue *q = LIST_OF(n, struct queue, dirty_node);
+        struct taker *t;
+        while (q->has_head && (t = next_waiter(e, q))) {
+            become_idle(e, t);
+            become_pending(e, t);
+        }
+    }
 }
 
 static void forget_dirty(struct engine *e)
@@ -496,15 +517,43 @@ static void settle_unserved(struct engine *e, instant now)
     }
 }
 
+/* No more may be in flight: those with room stand in line, but for claims that are due. */
+static void stall(struct engine *e, instant now)
+{
+    wake_all_waiters(e);
+    while (!list_is_empty(&e->pending)) {
+        struct taker *t = LIST_OF(e->pending.next, struct taker, pending);
+        if (t->claim && (t->got_count > 0 || t->wait_end.ms <= now.ms)) {
+            answer_claim(e, t);
+            continue;
+        }
+        list_unlink(&t->pending);
+        list_append(&e->stalled, &t->pending);
+        if (!t->wait_armed)
+            arm_wait(e, t);
+    }
+}
+
+static bool may_give(const struct engine *e)
+{
+    return !engine_hand_outs_budget_spent(e) && engine_in_flight_room(e) > 0;
+}
+
+static struct taker *next_pending(const struct engine *e)
+{
+    const struct list *from = list_is_empty(&e->stalled) ? &e->pending : &e->stalled;
+    return list_is_empty(from) ? NULL : LIST_OF(from->next, struct taker, pending);
+}
+
 /* Serves pending takers in turn. One whose job will be known later stays pending, and does not hold
  * up the others. */
 static struct err serve_pending(struct engine *e, instant now, struct arena *a)
 {
     struct list later;
     struct err err = err_none();
+    struct taker *t;
     list_init(&later);
-    while (err.code == ERR_OK && !list_is_empty(&e->pending) && !engine_hand_outs_budget_spent(e)) {
-        struct taker *t = LIST_OF(e->pending.next, struct taker, pending);
+    while (err.code == ERR_OK && may_give(e) && (t = next_pending(e))) {
         enum choice choice;
         err = serve_one(e, now, a, t, &choice);
         if (err.code != ERR_OK)
@@ -536,7 +585,7 @@ struct err engine_dispatch(struct engine *e, instant now, struct arena *a)
         TRY(serve_pending(e, now, a));
         /* A taker that was woken for one queue may have found a better job in
          * another: then someone else must be woken for the first. */
-    } while (woken && !engine_hand_outs_budget_spent(e));
+    } while (woken && may_give(e));
     if (!engine_hand_outs_budget_spent(e))
         TRY(engine_gangs_dispatch(e, now, a, true));
     TRY(serve_pending(e, now, a)); /* takers that got members of a gang and have room left */
@@ -544,7 +593,9 @@ struct err engine_dispatch(struct engine *e, instant now, struct arena *a)
         move_all(&e->unserved, &e->pending); /* there may be a gang for them */
     else
         settle_unserved(e, now);
-    if (engine_dispatch_again(e))
+    if (engine_in_flight_room(e) == 0)
+        stall(e, now);
+    else if (engine_dispatch_again(e))
         answer_what_was_got(e);
     if (!engine_keys_budget_spent(e) && !engine_hand_outs_budget_spent(e))
         forget_dirty(e);
@@ -644,7 +695,7 @@ void engine_taker_pause(struct engine *e, struct taker *t, bool paused)
 void engine_wait_over(struct engine *e, uint64_t ticket)
 {
     struct taker *t = idmap_remove(&e->waits, (struct id){0, ticket});
-    must(t && t->claim && t->state == TAKER_WAITING);
+    must(t && t->claim && t->state != TAKER_IDLE && t->got_count == 0);
     t->wait_armed = false; /* the deadline is gone: it has just fired */
     answer_claim(e, t);
 }

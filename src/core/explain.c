@@ -19,6 +19,7 @@ const char *explain_kind_name(enum obstacle_kind k)
         [OBSTACLE_PAUSE] = "pause",
         [OBSTACLE_CONCURRENCY] = "concurrency",
         [OBSTACLE_KEY] = "concurrency_key",
+        [OBSTACLE_IN_FLIGHT] = "global_in_flight",
         [OBSTACLE_RATE] = "rate",
         [OBSTACLE_PLACE] = "place",
         [OBSTACLE_NO_WORKER] = "no_worker",

@@ -18,6 +18,7 @@ enum obstacle_kind {
     OBSTACLE_PAUSE,       /* its queue is paused */
     OBSTACLE_CONCURRENCY, /* as many of its queue are in flight as may be */
     OBSTACLE_KEY,         /* as many with its concurrency key are */
+    OBSTACLE_IN_FLIGHT,   /* as many of all queues are */
     OBSTACLE_RATE,        /* its queue has handed out as many as it may for now */
     OBSTACLE_PLACE,       /* others of its queue come first */
     OBSTACLE_NO_WORKER,   /* nobody asks for jobs of its queue */

@@ -259,6 +259,7 @@ static struct backend_settings backend_settings(const struct settings *set)
                    .dead_retention = set->retain_dead,
                    .lost_worker_limit = (uint32_t)set->lost_worker_limit,
                    .lost_worker_min_held = set->lost_worker_min_held,
+                   .in_flight_max = (uint64_t)set->in_flight_max,
                    .retries_share = (uint32_t)set->retries_share,
                    .avoid_required = set->avoid_required,
                    .cron_skip_missed = set->cron_missed == SETTINGS_CRON_SKIP},

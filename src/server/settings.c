@@ -119,6 +119,11 @@ static const struct option_def table[] = {
      .help = "how long a stream must have held a job for the run to count there when the stream "
              "breaks; runs that began by a claim always count",
      .live = true},
+    {"global-in-flight-limit", "COUNT", OPTION_INT, AT(in_flight_max), .max = 1000000000,
+     ENV_BOTH("GLOBAL_IN_FLIGHT_LIMIT"), .def = "0",
+     .help = "how many jobs may be in flight at a time, of all queues and workers together; those "
+             "beyond a lower limit go on; 0: any number",
+     .live = true},
     {"retries-share", "PERCENT", OPTION_INT, AT(retries_share), .min = 1, .max = 100,
      ENV("RETRIES_SHARE"), .def = "75",
      .help = "retries that policies granted come before other jobs of their queue and priority: "

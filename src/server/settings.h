@@ -51,6 +51,7 @@ struct settings {
     int cron_missed;           /* enum settings_cron_missed */
     int64_t lost_worker_limit; /* 0: none */
     span lost_worker_min_held;
+    int64_t in_flight_max; /* 0: any number */
     int64_t retries_share; /* percent */
     span avoid_required;
     bool retry_policy_enabled;

@@ -161,6 +161,29 @@ describe('a configuration file', () => {
         });
     });
 
+    it('bounds_the_jobs_in_flight_anew_on_SIGHUP', async () => {
+        await withServer('log-level: info\nglobal-in-flight-limit: 1\n', {}, async (server) => {
+            const [a, b] = [queueName(), queueName()];
+            const first = await server.enqueue({ queue: a });
+            const second = await server.enqueue({ queue: b });
+            const stream = await server.take(`?queue=${a},${b}&prefetch=5`);
+            assert.equal((await stream.next()).id, first.id);
+            const why = (await server.get(`/jobs/${second.id}/explain`)).json;
+            assert.deepEqual(why.waits_for.map((o) => o.kind), ['global_in_flight']);
+            assert.match((await server.get('/metrics')).text, /^tenax_in_flight_limit 1$/m);
+            await reload(server, 'log-level: info\nglobal-in-flight-limit: 2\n', /has been read again/);
+            assert.equal((await stream.next()).id, second.id);
+            const third = await server.enqueue({ queue: a });
+            await reload(server, 'log-level: info\nglobal-in-flight-limit: 1\n', /has been read again/);
+            assert.equal((await server.job(first.id)).status, 'in_flight');
+            await server.post(`/jobs/${first.id}/success`);
+            assert.equal((await server.job(third.id)).status, 'ready');
+            await server.post(`/jobs/${second.id}/success`);
+            assert.equal((await stream.next()).id, third.id);
+            stream.close();
+        });
+    });
+
     it('that_is_bad_on_SIGHUP_changes_nothing', async () => {
         const text = 'strict: true\nretryPolicy: {globalMaxRetries: 9}\n';
         await withServer(text, {}, async (server) => {

@@ -84,6 +84,7 @@ void embedded_meter(struct embedded *b, const struct command *c, struct reply *r
         .memory = engine_memory(b->engine),
         .streams = count_list(&b->streams),
         .claims = count_list(&b->claims),
+        .in_flight_max = b->settings.engine.in_flight_max,
         .newest_event = b->events.durable,
     };
     r->meter = out;
