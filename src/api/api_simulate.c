@@ -57,8 +57,9 @@ static void release(struct simulation *s)
 
 static void fail(struct simulation *s, const struct err *err)
 {
-    api_reply_error(s->call.x, err, NULL);
-    release(s);
+    struct http_exchange *x = s->call.x;
+    release(s); /* it lies in the request's memory, which goes with the reply */
+    api_reply_error(x, err, NULL);
 }
 
 static void add_sums(struct buf *b, const char *name, const struct sums *t)
@@ -77,8 +78,12 @@ static void finish(struct simulation *s)
     add_sums(b, "today", &s->today);
     buf_print(b, ",\"extra_attempts\":%lld,\"lost_completions\":%llu}}",
               (long long)(s->draft.retries - s->today.retries), (unsigned long long)s->lost);
-    api_reply_json(s->call.x, 200, b);
+    struct http_exchange *x = s->call.x;
+    struct buf body = *b;
+    *b = (struct buf){0};
     release(s);
+    api_reply_json(x, 200, &body);
+    buf_fini(&body);
 }
 
 /* --- one job --- */

@@ -44,7 +44,8 @@ describe('progress and checkpoint', () => {
         assert.ok(progress.at >= from && progress.at <= Date.now());
         assert.deepEqual(progress, { value: 0.4, note: 'page 4', run: 0, at: progress.at });
         const page = await server.get(`/jobs?queue=${job.queue}`);
-        assert.deepEqual(notesOf(page.json.jobs[0]), NONE, 'a list leaves them out');
+        assert.deepEqual(notesOf(page.json.jobs[0]), { ...NONE, progress },
+            'a list has how far a run is, and leaves out the rest');
     });
 
     it('may_be_reported_without_a_renewal_for_a_stream_too', async () => {

@@ -44,6 +44,18 @@ describe('a simulation', () => {
         return id;
     }
 
+    it('of_very_many_large_failures_is_answered_whole', async () => {
+        const queue = queueName();
+        for (let i = 0; i < 40; i++)
+            await failing(queue, [{ termination_message: 'x'.repeat(60000), retry_at: undefined,
+                kill: true }]);
+        const { jobs, summary } = await simulate({ policies: [policy('p', {
+            rules: Array.from({ length: 200 }, (_, i) => ({ action: 'Retry',
+                onTerminationMessage: { pattern: 'x'.repeat(1000 + i) } })) })],
+        queues: [queue] });
+        assert.deepEqual([jobs.length, summary.jobs, summary.failures], [40, 40, 40]);
+    });
+
     it('leaves_claims_that_expired_to_the_limits_of_the_job', async () => {
         const queue = queueName();
         const { id } = await server.enqueue({ queue, retry_limit: 0 });
