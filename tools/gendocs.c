@@ -2,8 +2,9 @@
 
 /* Prints the documents that come from tables of the program, so that none can say
  * something else than the program does: gendocs lifecycle | errors | settings. And the words of
- * those tables that documents written by hand have, too: gendocs vocabulary. tools/vocabulary.py
- * compares. */
+ * those tables that documents written by hand have, too: gendocs vocabulary, which
+ * tools/vocabulary.py compares; and the table of endpoints: gendocs routes, of which
+ * tools/openapi.py makes docs/openapi.json. */
 
 #include <stdio.h>
 #include <string.h>
@@ -12,6 +13,7 @@
 #include "base/err.h"
 #include "base/must.h"
 #include "server/settings.h"
+#include "api/api.h"
 #include "core/depend.h"
 #include "core/explain.h"
 #include "core/job.h"
@@ -183,7 +185,8 @@ int main(int argc, char **argv)
     } documents[] = {{"lifecycle", write_lifecycle},
                      {"errors", write_errors},
                      {"settings", write_settings},
-                     {"vocabulary", write_vocabulary}};
+                     {"vocabulary", write_vocabulary},
+                     {"routes", api_write_routes}};
     for (size_t i = 0; argc == 2 && i < sizeof documents / sizeof *documents; i++) {
         if (strcmp(argv[1], documents[i].name) != 0)
             continue;
@@ -193,6 +196,6 @@ int main(int argc, char **argv)
         buf_fini(&b);
         return written ? 0 : 1;
     }
-    fprintf(stderr, "usage: gendocs lifecycle|errors|settings|vocabulary\n");
+    fprintf(stderr, "usage: gendocs lifecycle|errors|settings|vocabulary|routes\n");
     return 2;
 }

@@ -5,86 +5,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "api/api_internal.h"
+#include "api/api_routes.h"
 #include "wire/wire_msgpack.h"
 #include "base/alloc.h"
 #include "base/must.h"
 #include "net/query.h"
-
-/* An endpoint: its route, and what serves it. */
-struct endpoint {
-    struct route route; /* must be first */
-    void (*handle)(struct api *a, const struct api_request *r);
-    bool query; /* it has parameters, and looks at them itself */
-};
-
-static const struct endpoint endpoints[] = {
-    {{HTTP_POST, "/jobs"}, api_enqueue},
-    {{HTTP_POST, "/jobs/bulk"}, api_enqueue_bulk},
-    {{HTTP_GET, "/jobs/take"}, api_take, .query = true},
-    {{HTTP_GET, "/events"}, api_events, .query = true},
-    {{HTTP_POST, "/jobs/claim"}, api_claim},
-    {{HTTP_DELETE, "/jobs/claim"}, api_claim_withdraw, .query = true},
-    {{HTTP_POST, "/jobs/{id}/success"}, api_success},
-    {{HTTP_POST, "/jobs/success"}, api_success_bulk},
-    {{HTTP_POST, "/jobs/{id}/failure"}, api_failure},
-    {{HTTP_POST, "/jobs/{id}/terminated"}, api_terminated},
-    {{HTTP_POST, "/jobs/{id}/renew"}, api_renew},
-    {{HTTP_POST, "/jobs/{id}/progress"}, api_progress},
-    {{HTTP_POST, "/jobs/{id}/release"}, api_release},
-    {{HTTP_GET, "/jobs/{id}"}, api_read},
-    {{HTTP_GET, "/jobs"}, api_list, .query = true},
-    {{HTTP_GET, "/jobs/count"}, api_count, .query = true},
-    {{HTTP_GET, "/jobs/{id}/runs"}, api_runs, .query = true},
-    {{HTTP_GET, "/jobs/{id}/explain"}, api_explain},
-    {{HTTP_GET, "/jobs/{id}/errors"}, api_errors, .query = true},
-    {{HTTP_GET, "/jobs/{id}/errors/{attempt}"}, api_error_of_attempt},
-    {{HTTP_DELETE, "/jobs/{id}"}, api_remove},
-    {{HTTP_DELETE, "/jobs"}, api_remove_where, .query = true},
-    {{HTTP_PATCH, "/jobs/{id}"}, api_patch},
-    {{HTTP_PATCH, "/jobs"}, api_patch_where, .query = true},
-    {{HTTP_POST, "/jobs/{id}/cancel"}, api_cancel},
-    {{HTTP_POST, "/jobs/{id}/retry"}, api_retry},
-    {{HTTP_POST, "/jobs/retry"}, api_retry_where, .query = true},
-    {{HTTP_POST, "/reset"}, api_reset, .query = true},
-    {{HTTP_GET, "/queues"}, api_queues, .query = true},
-    {{HTTP_POST, "/queues"}, api_queue_create},
-    {{HTTP_GET, "/queues/{name}"}, api_queue_read},
-    {{HTTP_PUT, "/queues/{name}"}, api_queue_put},
-    {{HTTP_PATCH, "/queues/{name}"}, api_queue_patch},
-    {{HTTP_DELETE, "/queues/{name}"}, api_queue_remove},
-    {{HTTP_GET, "/crons"}, api_crons},
-    {{HTTP_DELETE, "/crons"}, api_crons_remove, .query = true},
-    {{HTTP_GET, "/crons/{group}"}, api_cron_read},
-    {{HTTP_PUT, "/crons/{group}"}, api_cron_put},
-    {{HTTP_PATCH, "/crons/{group}"}, api_cron_patch},
-    {{HTTP_DELETE, "/crons/{group}"}, api_cron_remove},
-    {{HTTP_POST, "/crons/{group}/entries"}, api_cron_entry_add},
-    {{HTTP_GET, "/crons/{group}/entries/{entry}"}, api_cron_read},
-    {{HTTP_PUT, "/crons/{group}/entries/{entry}"}, api_cron_entry_put},
-    {{HTTP_PATCH, "/crons/{group}/entries/{entry}"}, api_cron_patch},
-    {{HTTP_DELETE, "/crons/{group}/entries/{entry}"}, api_cron_remove},
-    {{HTTP_GET, "/retry-policies"}, api_policies},
-    {{HTTP_POST, "/retry-policies"}, api_policy_create},
-    {{HTTP_POST, "/retry-policies/simulate"}, api_policy_simulate},
-    {{HTTP_GET, "/retry-policies/{name}"}, api_policy_read},
-    {{HTTP_PUT, "/retry-policies/{name}"}, api_policy_put},
-    {{HTTP_DELETE, "/retry-policies/{name}"}, api_policy_remove},
-    {{HTTP_GET, "/failure-categories"}, api_categories},
-    {{HTTP_POST, "/failure-categories"}, api_categories_create},
-    {{HTTP_GET, "/failure-categories/{name}"}, api_categories_read},
-    {{HTTP_PUT, "/failure-categories/{name}"}, api_categories_put},
-    {{HTTP_DELETE, "/failure-categories/{name}"}, api_categories_remove},
-    {{HTTP_GET, "/settings/retry"}, api_retry_settings},
-    {{HTTP_PUT, "/settings/retry"}, api_retry_settings_put},
-    {{HTTP_GET, "/health"}, api_health},
-    {{HTTP_POST, "/clock/reset"}, api_clock_reset},
-    {{HTTP_GET, "/version"}, api_version},
-    {{HTTP_GET, "/openapi.json"}, api_openapi},
-    {{HTTP_GET, "/metrics"}, api_metrics},
-    {{HTTP_POST, "/backup", .admin = true}, api_backup},
-    {{HTTP_POST, "/compact", .admin = true}, api_compact},
-};
 
 struct api *api_new(struct backend *backend, const struct api_settings *settings)
 {
@@ -146,7 +71,7 @@ static struct err read_strictness(struct api *a, const struct http_request *req)
 static struct err admit(struct api *a, const struct http_request *req, const struct endpoint *e)
 {
     TRY(read_strictness(a, req));
-    if (!e->query && req->query.len)
+    if (!e->params && req->query.len)
         TRY(check_no_params(req));
     return api_check_body(req);
 }
@@ -203,13 +128,13 @@ static void refuse(void *ctx, struct http_exchange *x, const struct http_request
 
 static const struct route *route_at(size_t i)
 {
-    return &endpoints[i].route;
+    return &api_endpoints[i].route;
 }
 
 const struct front_end *api_front_end(struct api *a)
 {
     a->front_end = (struct front_end){.prefix = "",
-                                      .count = sizeof endpoints / sizeof *endpoints,
+                                      .count = api_endpoint_count,
                                       .route = route_at,
                                       .serve = serve,
                                       .refuse = refuse,

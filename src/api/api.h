@@ -7,6 +7,7 @@
  * Tenax adds to it (docs/api.md). Runs on the loop thread; keeps no job. */
 
 #include "backend/backend.h"
+#include "base/buf.h"
 #include "base/sink.h"
 #include "net/router.h"
 
@@ -50,6 +51,8 @@ void api_free(struct api *a);
 void api_stop(struct api *a);
 /* To be mounted on a router; valid as long as the api. */
 const struct front_end *api_front_end(struct api *a);
+/* The table of endpoints as JSON, for tools/openapi.py. */
+void api_write_routes(struct buf *b);
 /* For http_settings; ctx is the api, replies_ctx there. */
 uint64_t api_reply_bound(void *ctx, const struct http_request *req);
 uint64_t api_gathered(void *ctx);

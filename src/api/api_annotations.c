@@ -2,7 +2,7 @@
 
 /* What jobs of Armada say by annotations. */
 
-#include "api/api_internal.h"
+#include "api/api_routes.h"
 
 /* Takes the first name off "a,b". */
 static struct str next_name(struct str *names)
@@ -62,10 +62,17 @@ static struct err read_policies(struct json_cursor *c, struct arena *a, void *ou
     return add_policies(text, a, &o->retry_policies);
 }
 
+static const struct field annotations_table[] = {
+    {"armadaproject.io/retry-policy", false, read_policies, 0, true,
+     "string: retry policies, as a,b; they come behind those in retry_policies"},
+};
+const struct api_body api_annotations_body = {.name = "NewAnnotations",
+                                              API_FIELDS(annotations_table),
+                                              .doc = "object: what jobs of Armada say"};
+
 struct err api_decode_annotations(const struct api *a, struct json_cursor *c, struct arena *arena,
                                   struct job_options *out)
 {
-    static const struct field table[] = {
-        {"armadaproject.io/retry-policy", false, read_policies, 0, true}};
-    return field_read_object(a->strict, c, arena, table, 1, out);
+    const struct api_body *b = &api_annotations_body;
+    return field_read_object(a->strict, c, arena, b->fields, b->count, out);
 }

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "api/api_internal.h"
+#include "api/api_routes.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
@@ -74,12 +74,16 @@ struct entry_body {
 };
 
 static const struct field entry_table[] = {
-    {"name", true, read_name, offsetof(struct entry_body, spec.name)},
-    {"expression", true, read_expression, offsetof(struct entry_body, spec.expression)},
-    {"timezone", false, read_zone, offsetof(struct entry_body, spec.zone), true},
-    {"paused", false, read_switch, offsetof(struct entry_body, spec.paused), true},
-    {"job", true, read_part, offsetof(struct entry_body, job)},
+    {"name", true, read_name, offsetof(struct entry_body, spec.name),
+     .doc = "string 1..255: of the entry"},
+    {"expression", true, read_expression, offsetof(struct entry_body, spec.expression),
+     .doc = "string: five or six fields"},
+    {"timezone", false, read_zone, offsetof(struct entry_body, spec.zone), true, "string"},
+    {"paused", false, read_switch, offsetof(struct entry_body, spec.paused), true, "boolean"},
+    {"job", true, read_part, offsetof(struct entry_body, job),
+     .doc = "NewJob: a template; see docs/cron.md"},
 };
+const struct api_body api_cron_entry_body = {.name = "NewCronEntry", API_FIELDS(entry_table)};
 
 static struct err decode_template(const struct api *a, struct arena *arena, struct entry_body *e)
 {
@@ -107,10 +111,12 @@ struct group_body {
 };
 
 static const struct field group_table[] = {
-    {"paused", false, read_switch, offsetof(struct group_body, paused), true},
-    {"timezone", false, read_zone, offsetof(struct group_body, zone), true},
-    {"entries", true, read_part, offsetof(struct group_body, entries)},
+    {"paused", false, read_switch, offsetof(struct group_body, paused), true, "boolean"},
+    {"timezone", false, read_zone, offsetof(struct group_body, zone), true,
+     "string: of the entries that name none"},
+    {"entries", true, read_part, offsetof(struct group_body, entries), .doc = "NewCronEntry[]"},
 };
+const struct api_body api_cron_group_body = {API_FIELDS(group_table)};
 
 struct specs {
     struct cron_spec *at;
@@ -348,20 +354,26 @@ void api_cron_remove(struct api *a, const struct api_request *r)
     api_submit(a, r, &c, err.code == ERR_OK ? api_check_media(r->http) : err);
 }
 
+static const struct field switch_table[] = {
+    {"paused", false, read_switch, offsetof(struct cron_command, to), true, "boolean"},
+    {"timezone", false, patch_zone, 0, .doc = "string?: null takes it away"},
+};
+const struct api_body api_cron_switch_body = {API_FIELDS(switch_table)};
+/* An entry is put to be changed. */
+const struct api_body api_cron_entry_switch_body = {.fields = switch_table, .count = 1};
+
 void api_cron_patch(struct api *a, const struct api_request *r)
 {
-    static const struct field table[] = {
-        {"paused", false, read_switch, offsetof(struct cron_command, to), true},
-        {"timezone", false, patch_zone, 0}};
     struct command c = {.kind = CMD_CRON_SWITCH,
                         .done = r->params->count > 1 ? on_entry : on_group};
-    size_t members = r->params->count > 1 ? 1 : COUNT(table); /* an entry is put to be changed */
+    const struct api_body *b =
+        r->params->count > 1 ? &api_cron_entry_switch_body : &api_cron_switch_body;
     struct err err = read_path(r->params, &c.cron.group, &c.cron.entry);
     if (err.code == ERR_OK)
-        err = api_decode_body(a, r->http, table, members, false, &c.cron);
+        err = api_decode_body(a, r->http, b->fields, b->count, false, &c.cron);
     if (err.code == ERR_OK && c.cron.to == CRON_AS_IS && !c.cron.zone_given)
         err =
-            err_make(ERR_MISSING_FIELD, "paused%s is required", members > 1 ? " or timezone" : "");
+            err_make(ERR_MISSING_FIELD, "paused%s is required", b->count > 1 ? " or timezone" : "");
     api_submit(a, r, &c, err);
 }
 

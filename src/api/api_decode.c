@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "api/api_internal.h"
+#include "api/api_routes.h"
 #include "base/quantity.h"
 #include "base/must.h"
 
@@ -298,54 +298,79 @@ static struct err read_quantity(struct json_cursor *c, struct arena *a, void *ou
 #define SPEC(member) offsetof(struct job_fields, spec.member)
 
 static const struct field job_table[] = {
-    {"queue", true, api_field_name, SPEC(queue)},
-    {"type", true, api_field_name, SPEC(type)},
-    {"payload", true, field_any, SPEC(payload)},
-    {"priority", false, read_priority, SPEC(priority), true},
-    {"ready_at", false, field_instant, SPEC(ready_at), true},
-    {"retry_limit", false, api_field_retry_limit, SPEC(retry_limit), true},
-    {"backoff", false, mark_backoff, 0, true},
-    {"retention", false, mark_retention, 0, true},
-    {"unique_key", false, read_unique_key, SPEC(unique_key), true},
-    {"unique_while", false, read_unique_while, SPEC(unique_while), true},
-    {"batch", false, mark_batch, 0, true},
-    {"resources", false, mark_resources, 0, true},
-    {"gang", false, mark_gang, 0, true},
-    {"retry_policies", false, api_field_policies, SPEC(options.retry_policies), true},
-    {"annotations", false, mark_annotations, 0, true},
-    {"concurrency_key", false, read_concurrency_key, SPEC(options.concurrency_key), true},
-    {"alias", false, read_alias, SPEC(options.alias), true},
-    {"deadline", false, read_deadline, SPEC(options.deadline), true},
-    {"depends_on", false, api_field_depends_on, SPEC(options.depends_on), true},
-    {"when", false, api_field_depend_when, SPEC(options.depend_when), true},
-    {"on_dependency_death", false, api_field_depend_death, SPEC(options.depend_death), true},
+    {"queue", true, api_field_name, SPEC(queue), .doc = "string 1..255: where"},
+    {"type", true, api_field_name, SPEC(type), .doc = "string 1..255: what"},
+    {"payload", true, field_any, SPEC(payload), .doc = "any: any JSON"},
+    {"priority", false, read_priority, SPEC(priority), true, "integer 0..65535: lower goes first"},
+    {"ready_at", false, field_instant, SPEC(ready_at), true,
+     "integer 0..: not before, milliseconds since 1970 (UTC)"},
+    {"retry_limit", false, api_field_retry_limit, SPEC(retry_limit), true, "integer 0..4294967295"},
+    {"backoff", false, mark_backoff, 0, true, "Backoff"},
+    {"retention", false, mark_retention, 0, true, "NewRetention"},
+    {"unique_key", false, read_unique_key, SPEC(unique_key), true, "string 1..1024"},
+    {"unique_while", false, read_unique_while, SPEC(unique_while), true,
+     "string (queued|active|exists)"},
+    {"batch", false, mark_batch, 0, true, "Batch"},
+    {"resources", false, mark_resources, 0, true, "NewResources"},
+    {"gang", false, mark_gang, 0, true, "NewGang"},
+    {"retry_policies", false, api_field_policies, SPEC(options.retry_policies), true, "string[]"},
+    {"annotations", false, mark_annotations, 0, true, "NewAnnotations"},
+    {"concurrency_key", false, read_concurrency_key, SPEC(options.concurrency_key), true, "string"},
+    {"alias", false, read_alias, SPEC(options.alias), true, "string"},
+    {"deadline", false, read_deadline, SPEC(options.deadline), true,
+     "integer 1..: by when it has to be done, milliseconds since 1970 (UTC)"},
+    {"depends_on", false, api_field_depends_on, SPEC(options.depends_on), true,
+     "JobId[]: jobs to wait for"},
+    {"when", false, api_field_depend_when, SPEC(options.depend_when), true,
+     "string (all_completed|all_ended)"},
+    {"on_dependency_death", false, api_field_depend_death, SPEC(options.depend_death), true,
+     "string (block|run|die)"},
 };
+const struct api_body api_job_body = {.name = "NewJob", API_FIELDS(job_table)};
 
 static const struct field backoff_table[] = {
-    {"base_ms", true, field_span, offsetof(struct curve, base)},
-    {"exponent", true, read_exponent, offsetof(struct curve, exponent)},
-    {"jitter_ms", true, field_span, offsetof(struct curve, jitter)},
+    {"base_ms", true, field_span, offsetof(struct curve, base), .doc = "integer 0.."},
+    {"exponent", true, read_exponent, offsetof(struct curve, exponent), .doc = "number"},
+    {"jitter_ms", true, field_span, offsetof(struct curve, jitter), .doc = "integer 0.."},
 };
+const struct api_body api_backoff_body = {
+    .name = "Backoff",
+    API_FIELDS(backoff_table),
+    .closed = true,
+    .doc = "object: the wait before a retry: base + attempt^exponent seconds + attempt * "
+           "rand(0..jitter)"};
 
 static const struct field retention_table[] = {
-    {"completed_ms", false, field_span, offsetof(struct enqueue, completed_retention), true},
-    {"dead_ms", false, field_span, offsetof(struct enqueue, dead_retention), true},
+    {"completed_ms", false, field_span, offsetof(struct enqueue, completed_retention), true,
+     "integer 0.."},
+    {"dead_ms", false, field_span, offsetof(struct enqueue, dead_retention), true, "integer 0.."},
 };
+const struct api_body api_retention_body = {.name = "NewRetention",
+                                            API_FIELDS(retention_table),
+                                            .doc = "object: how long an ended job is kept"};
 
 static const struct field batch_table[] = {
-    {"key", true, read_batch_key, offsetof(struct job_batch, key)},
-    {"when", true, read_expression, offsetof(struct job_batch, when)},
-    {"fold", true, read_expression, offsetof(struct job_batch, fold)},
+    {"key", true, read_batch_key, offsetof(struct job_batch, key), .doc = "string"},
+    {"when", true, read_expression, offsetof(struct job_batch, when),
+     .doc = "string: jq: whether to fold"},
+    {"fold", true, read_expression, offsetof(struct job_batch, fold),
+     .doc = "string: jq: into what"},
 };
+const struct api_body api_batch_body = {.name = "Batch", API_FIELDS(batch_table), .closed = true};
 
 static const struct field gang_table[] = {
-    {"id", true, api_field_name, offsetof(struct job_options, gang)},
-    {"cardinality", true, read_cardinality, offsetof(struct job_options, gang_size)},
+    {"id", true, api_field_name, offsetof(struct job_options, gang), .doc = "string 1..255"},
+    {"cardinality", true, read_cardinality, offsetof(struct job_options, gang_size),
+     .doc = "integer 1.."},
 };
+const struct api_body api_gang_body = {.name = "NewGang", API_FIELDS(gang_table)};
 
 static const struct field resources_table[] = {
-    {"memory", false, read_quantity, offsetof(struct job_options, memory), true},
+    {"memory", false, read_quantity, offsetof(struct job_options, memory), true,
+     "string: a quantity: \"2Gi\""},
 };
+const struct api_body api_resources_body = {
+    .name = "NewResources", API_FIELDS(resources_table), .doc = "object: what a run needs"};
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
@@ -531,16 +556,23 @@ static struct err patch_depends(struct json_cursor *c, struct arena *a, void *ou
 }
 
 static const struct field patch_table[] = {
-    {"depends_on", false, patch_depends, 0},      {"queue", false, patch_queue, 0},
-    {"priority", false, patch_priority, 0},       {"ready_at", false, patch_ready_at, 0},
-    {"retry_limit", false, patch_retry_limit, 0}, {"backoff", false, patch_backoff, 0},
-    {"retention", false, patch_retention, 0},
+    {"depends_on", false, patch_depends, 0, .doc = "null: the job waits for no other any more"},
+    {"queue", false, patch_queue, 0, .doc = "string 1..255"},
+    {"priority", false, patch_priority, 0, .doc = "integer 0..65535?"},
+    {"ready_at", false, patch_ready_at, 0,
+     .doc = "integer 0..?: not before, milliseconds since 1970 (UTC)"},
+    {"retry_limit", false, patch_retry_limit, 0, .doc = "integer 0..4294967295?"},
+    {"backoff", false, patch_backoff, 0, .doc = "Backoff?"},
+    {"retention", false, patch_retention, 0, .doc = "PatchedRetention?"},
 };
+const struct api_body api_patch_body = {API_FIELDS(patch_table)};
 
 static const struct field patch_retention_table[] = {
-    {"completed_ms", false, patch_completed, 0},
-    {"dead_ms", false, patch_dead, 0},
+    {"completed_ms", false, patch_completed, 0, .doc = "integer 0..?"},
+    {"dead_ms", false, patch_dead, 0, .doc = "integer 0..?"},
 };
+const struct api_body api_patch_retention_body = {.name = "PatchedRetention",
+                                                  API_FIELDS(patch_retention_table)};
 
 struct err api_decode_patch(const struct api *a, const struct http_request *req,
                             struct patch *patch)
@@ -582,13 +614,13 @@ struct err api_unknown_param(struct str name)
                     (int)(name.len < 64 ? name.len : 64), name.at);
 }
 
-struct err api_param_once(struct str name, const char *const *names, unsigned *seen)
+struct err api_param_once(struct str name, const struct api_param *params, unsigned *seen)
 {
-    for (unsigned i = 0; names[i]; i++) {
-        if (!str_eq(name, str_from(names[i])))
+    for (unsigned i = 0; params[i].name; i++) {
+        if (params[i].header || !str_eq(name, str_from(params[i].name)))
             continue;
         if (*seen & 1u << i)
-            return err_make(ERR_DUPLICATE_FIELD, "the parameter %s is given twice", names[i]);
+            return err_make(ERR_DUPLICATE_FIELD, "the parameter %s is given twice", params[i].name);
         *seen |= 1u << i;
     }
     return err_none();

@@ -4,8 +4,10 @@
 
 #include <stdio.h>
 
-#include "api/api_internal.h"
+#include "api/api_routes.h"
 #include "core/depend.h"
+
+#define COUNT(table) (sizeof(table) / sizeof *(table))
 
 static void submit(struct api *a, const struct api_request *r, const struct enqueue *specs,
                    size_t count, reply_fn done)
@@ -49,6 +51,7 @@ void api_enqueue(struct api *a, const struct api_request *r)
 /* --- many --- */
 
 struct specs {
+    const struct api *api;
     struct enqueue *at;
     size_t count, cap;
 };
@@ -66,9 +69,9 @@ static struct enqueue *add_spec(struct specs *s, struct arena *arena)
     return &s->at[s->count++];
 }
 
-static struct err decode_list(struct api *a, struct json_cursor *c, struct arena *arena,
-                              struct specs *specs)
+static struct err read_jobs(struct json_cursor *c, struct arena *arena, void *out)
 {
+    struct specs *specs = out;
     bool more;
     size_t depends = 0;
     TRY(json_enter_array(c));
@@ -77,48 +80,23 @@ static struct err decode_list(struct api *a, struct json_cursor *c, struct arena
         if (!more)
             return err_none();
         if (specs->count == ENQUEUE_JOBS_MAX)
-            return err_make(ERR_TOO_MANY, "jobs: at most %d in one request", ENQUEUE_JOBS_MAX);
-        struct err err = api_decode_job(a, c, arena, add_spec(specs, arena));
-        if (err.code != ERR_OK) {
-            char inner[sizeof err.msg];
-            memcpy(inner, err.msg, sizeof inner);
-            snprintf(err.msg, sizeof err.msg, "jobs[%zu]: %.*s", specs->count - 1, 170, inner);
-            return err;
-        }
+            return err_make(ERR_TOO_MANY, "at most %d in one request", ENQUEUE_JOBS_MAX);
+        char where[24];
+        snprintf(where, sizeof where, "[%zu]", specs->count);
+        struct err err = api_decode_job(specs->api, c, arena, add_spec(specs, arena));
+        if (err.code != ERR_OK)
+            return field_in(err, where);
         depends += depend_count(specs->at[specs->count - 1].options.depends_on);
         if (depends > ENQUEUE_DEPENDS_MAX)
-            return err_make(ERR_TOO_MANY, "jobs[%zu]: depends_on: at most %d in one request",
-                            specs->count - 1, ENQUEUE_DEPENDS_MAX);
+            return err_make(ERR_TOO_MANY, "%s: depends_on: at most %d in one request", where,
+                            ENQUEUE_DEPENDS_MAX);
     }
 }
 
-static struct err decode_many(struct api *a, const struct http_request *req, struct specs *specs)
-{
-    TRY(api_check_media(req));
-    struct json_cursor c = json_open(req->body);
-    bool more, seen = false;
-    struct json_string key;
-    TRY(json_enter_object(&c));
-    for (;;) {
-        TRY(json_next_member(&c, &more, &key));
-        if (!more)
-            break;
-        if (!str_eq(key.raw, STR("jobs"))) {
-            if (a->strict)
-                return err_at(ERR_UNKNOWN_FIELD, (int64_t)key.offset, "unknown field '%.*s'",
-                              (int)(key.raw.len < 64 ? key.raw.len : 64), key.raw.at);
-            TRY(json_skip(&c, NULL));
-            continue;
-        }
-        if (seen)
-            return err_at(ERR_DUPLICATE_FIELD, (int64_t)key.offset, "jobs is given twice");
-        seen = true;
-        TRY(decode_list(a, &c, req->arena, specs));
-    }
-    if (!seen)
-        return err_make(ERR_MISSING_FIELD, "jobs is required");
-    return json_close(&c);
-}
+static const struct field bulk_table[] = {
+    {"jobs", true, read_jobs, 0, .doc = "NewJob[..20000]"},
+};
+const struct api_body api_bulk_body = {API_FIELDS(bulk_table)};
 
 static void on_enqueued_many(void *ctx, const struct reply *r)
 {
@@ -140,8 +118,8 @@ static void on_enqueued_many(void *ctx, const struct reply *r)
 
 void api_enqueue_bulk(struct api *a, const struct api_request *r)
 {
-    struct specs specs = {0};
-    struct err err = decode_many(a, r->http, &specs);
+    struct specs specs = {.api = a};
+    struct err err = api_decode_body(a, r->http, bulk_table, COUNT(bulk_table), false, &specs);
     if (err.code != ERR_OK)
         api_reply_error(r->x, &err, NULL);
     else

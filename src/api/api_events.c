@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "api/api_internal.h"
+#include "api/api_routes.h"
 #include "base/alloc.h"
 #include "base/must.h"
 
@@ -374,9 +374,18 @@ static struct err read_last_id(const struct http_request *req, struct consumer *
     return err_none();
 }
 
+const struct api_param api_events_params[] = {
+    {"since", "integer 0..: begin after the event with this number; 0: with the oldest"},
+    {"follow", "boolean: false: end with the newest"},
+    {"queue", "string: one, or a list a,b"},
+    {"type", "string: one, or a list a,b"},
+    {"job", "string: ids, a,b"},
+    {"event", "string: names of events, a,b"},
+    {"Last-Event-ID", "integer 0..: overrides since", .header = true},
+    {NULL, NULL}};
+
 static struct err read_params(const struct http_request *req, struct consumer *c)
 {
-    static const char *const names[] = {"since", "follow", "queue", "type", "job", "event", NULL};
     struct query_cursor q = query_open(arena_copy(req->arena, req->query), req->arena);
     struct str name, value;
     bool more, known, filtered = false;
@@ -385,7 +394,7 @@ static struct err read_params(const struct http_request *req, struct consumer *c
         TRY(query_next(&q, &more, &name, &value));
         if (!more)
             break;
-        TRY(api_param_once(name, names, &seen));
+        TRY(api_param_once(name, api_events_params, &seen));
         TRY(read_param(name, value, req->arena, c, &known));
         filtered |= c->filtered;
         if (!known)

@@ -175,9 +175,6 @@ struct err api_decode_job(const struct api *a, struct json_cursor *c, struct are
 struct err api_decode_names(struct str list, const char *what, struct arena *arena,
                             const struct str **names, size_t *count);
 
-/* ERR_DUPLICATE_FIELD if the parameter is met a second time; the names end with NULL, and
- * *seen begins as 0. */
-struct err api_param_once(struct str name, const char *const *names, unsigned *seen);
 /* ERR_UNKNOWN_FIELD. A parameter that is misspelt must not go unseen: without the filter that it
  * was meant to be, a query shows, and a change changes, everything. */
 struct err api_unknown_param(struct str name);

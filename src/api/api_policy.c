@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <strings.h>
 
-#include "api/api_internal.h"
+#include "api/api_routes.h"
+
+const struct api_body api_document_body = {.doc = "object"};
 
 static void reply_document(struct call *c, int status, const struct reply *r)
 {

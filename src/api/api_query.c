@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "api/api_internal.h"
+#include "api/api_routes.h"
 #include "base/must.h"
 
 #define LIMIT_DEFAULT 50
@@ -225,11 +225,43 @@ static struct err read_change(struct str name, struct str value, enum params kin
     return err_none();
 }
 
-/* Given twice, one would silently win: with DELETE the wrong jobs would go. */
-static const char *const list_names[] = {"id",       "queue",    "type",       "status", "priority",
-                                         "ready_at", "attempts", "resolution", "since",  "worker",
-                                         "error",    "filter",   "from",       "order",  "limit",
-                                         "dry_run",  "rate",     NULL};
+#define LIST  "string: one, or a list a,b"
+#define RANGE "string: N, A..B, A.., ..B or .."
+#define FILTER_PARAMS                                                                              \
+    {"id", LIST}, {"queue", LIST}, {"type", LIST}, {"status", LIST}, {"priority", RANGE},          \
+        {"ready_at", RANGE}, {"attempts", RANGE},                                                  \
+        {"resolution", "string: how dead jobs ended, separated by commas"},                        \
+        {"since", "integer 0..: only jobs that were enqueued, taken, failed or completed since "   \
+                  "then, milliseconds since 1970 (UTC)"},                                          \
+        {"error", "string: only jobs whose newest run that has ended failed with this text in "    \
+                  "its message or error type"},                                                    \
+        {"worker", "string: only jobs whose newest run is or was by one of these workers, "        \
+                   "separated by commas"},                                                         \
+    {                                                                                              \
+        "filter", "string: a jq expression about the payload"                                      \
+    }
+#define PAGE_PARAMS                                                                                \
+    {"order", "string (asc|desc): by id"}, {"limit", "integer 1..2000: of a page"},                \
+    {                                                                                              \
+        "from", "string: an id, exclusive"                                                         \
+    }
+#define DRY_RUN "boolean: change nothing, answer with count and sample of the jobs"
+
+const struct api_param api_filter_params[] = {FILTER_PARAMS, {NULL, NULL}};
+const struct api_param api_page_params[] = {FILTER_PARAMS, PAGE_PARAMS, {NULL, NULL}};
+const struct api_param api_change_params[] = {FILTER_PARAMS, {"dry_run", DRY_RUN}, {NULL, NULL}};
+const struct api_param api_retry_params[] = {FILTER_PARAMS,
+                                             {"dry_run", DRY_RUN},
+                                             {"rate", "integer 1..1000000: how many a second "
+                                                      "become ready"},
+                                             {NULL, NULL}};
+const struct api_param api_reset_params[] = {{"dry_run", DRY_RUN}, {NULL, NULL}};
+
+static const struct api_param *const params_of[] = {
+    [PARAMS_FILTER] = api_filter_params, [PARAMS_PAGE] = api_page_params,
+    [PARAMS_CHANGE] = api_change_params, [PARAMS_RETRY] = api_retry_params,
+    [PARAMS_RESET] = api_reset_params,
+};
 
 /* A filter that names nothing ("status=") would mean everything: it is refused. */
 struct err api_read_params(const struct http_request *req, enum params kind, struct list_params *p)
@@ -244,7 +276,8 @@ struct err api_read_params(const struct http_request *req, enum params kind, str
         TRY(query_next(&c, &more, &name, &value));
         if (!more)
             return err_none();
-        TRY(api_param_once(name, list_names, &seen));
+        /* Given twice, one would silently win: with DELETE the wrong jobs would go. */
+        TRY(api_param_once(name, params_of[kind], &seen));
         known = false; /* what is reset is all there is: it has no filters */
         if (kind != PARAMS_RESET)
             TRY(read_filter(name, value, req->arena, &p->list.filter, &known));
@@ -423,6 +456,8 @@ struct runs_call {
     int64_t from;
 };
 
+const struct api_param api_runs_params[] = {PAGE_PARAMS, {NULL, NULL}};
+
 static struct err read_run_params(const struct http_request *req, struct runs_command *c)
 {
     struct query_cursor q = query_open(req->query, req->arena);
@@ -434,7 +469,7 @@ static struct err read_run_params(const struct http_request *req, struct runs_co
         TRY(query_next(&q, &more, &name, &value));
         if (!more)
             return err_none();
-        TRY(api_param_once(name, list_names, &seen));
+        TRY(api_param_once(name, api_runs_params, &seen));
         if (str_eq(name, STR("from")))
             TRY(api_read_number(value, "from", 0, UINT32_MAX, &c->from));
         else if (str_eq(name, STR("order")))

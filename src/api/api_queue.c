@@ -2,7 +2,7 @@
 
 /* Queues: their names, and each with its settings and how it stands. */
 
-#include "api/api_internal.h"
+#include "api/api_routes.h"
 
 #define LIMIT_DEFAULT 50
 
@@ -220,21 +220,23 @@ static struct err pass_over(struct json_cursor *c, struct arena *a, void *out)
 }
 
 static const struct field queue_table[] = {
-    {"name", false, read_name, 0},
-    {"paused", false, read_paused, 0},
-    {"concurrency", false, read_concurrency, 0},
-    {"concurrency_per_key", false, read_per_key, 0},
-    {"rate", false, read_rate, 0},
-    {"retry_limit", false, read_retry_limit, 0},
-    {"backoff", false, read_backoff, 0},
-    {"retention", false, read_retention, 0},
-    {"retry_policies", false, read_policies, 0},
-    {"when_no_policy", false, read_no_policy, 0},
+    {"name", false, read_name, 0, .doc = "string 1..255: of the queue"},
+    {"paused", false, read_paused, 0, .doc = "boolean?"},
+    {"concurrency", false, read_concurrency, 0, .doc = "integer 1..?"},
+    {"concurrency_per_key", false, read_per_key, 0, .doc = "integer 1..?"},
+    {"rate", false, read_rate, 0, .doc = "QueueRate?"},
+    {"retry_limit", false, read_retry_limit, 0, .doc = "integer 0..4294967295?"},
+    {"backoff", false, read_backoff, 0, .doc = "Backoff?"},
+    {"retention", false, read_retention, 0, .doc = "QueueRetention?"},
+    {"retry_policies", false, read_policies, 0, .doc = "string[]?"},
+    {"when_no_policy", false, read_no_policy, 0, .doc = "string /^(default|fail)$/?"},
     /* of an answer that is sent back */
-    {"configured", false, pass_over, 0},
-    {"jobs", false, pass_over, 0},
-    {"oldest_ready_age_ms", false, pass_over, 0},
+    {"configured", false, pass_over, 0,
+     .doc = "any: of an answer that is sent back; without effect"},
+    {"jobs", false, pass_over, 0, .doc = "any: likewise"},
+    {"oldest_ready_age_ms", false, pass_over, 0, .doc = "any: likewise"},
 };
+const struct api_body api_queue_body = {.name = "QueueSettings", API_FIELDS(queue_table)};
 
 static struct err read_tokens(struct json_cursor *c, struct arena *a, void *out)
 {
@@ -252,10 +254,11 @@ static struct err read_per(struct json_cursor *c, struct arena *a, void *out)
 }
 
 static const struct field rate_table[] = {
-    {"count", true, read_tokens, offsetof(struct rate, count)},
-    {"per_ms", true, read_per, offsetof(struct rate, per)},
-    {"burst", false, read_tokens, offsetof(struct rate, burst), true},
+    {"count", true, read_tokens, offsetof(struct rate, count), .doc = "integer 1.."},
+    {"per_ms", true, read_per, offsetof(struct rate, per), .doc = "integer 1.."},
+    {"burst", false, read_tokens, offsetof(struct rate, burst), true, "integer 1.."},
 };
+const struct api_body api_rate_body = {.name = "QueueRate", API_FIELDS(rate_table)};
 
 static struct err read_completed(struct json_cursor *c, struct arena *a, void *out)
 {
@@ -274,9 +277,11 @@ static struct err read_dead(struct json_cursor *c, struct arena *a, void *out)
 }
 
 static const struct field retention_table[] = {
-    {"completed_ms", false, read_completed, 0},
-    {"dead_ms", false, read_dead, 0},
+    {"completed_ms", false, read_completed, 0, .doc = "integer 0..?"},
+    {"dead_ms", false, read_dead, 0, .doc = "integer 0..?"},
 };
+const struct api_body api_queue_retention_body = {.name = "QueueRetention",
+                                                  API_FIELDS(retention_table)};
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
@@ -421,9 +426,14 @@ struct list_query {
     int64_t limit;
 };
 
+const struct api_param api_queues_params[] = {
+    {"details", "boolean: whether the queues themselves are wanted"},
+    {"limit", "integer 1..2000: of a page"},
+    {"from", "string: a name, exclusive"},
+    {NULL, NULL}};
+
 static struct err read_query(const struct http_request *req, struct list_query *l)
 {
-    static const char *const names[] = {"details", "from", "limit", NULL};
     struct query_cursor q = query_open(req->query, req->arena);
     struct str name, value;
     unsigned seen = 0;
@@ -432,7 +442,7 @@ static struct err read_query(const struct http_request *req, struct list_query *
         TRY(query_next(&q, &more, &name, &value));
         if (!more)
             return err_none();
-        TRY(api_param_once(name, names, &seen));
+        TRY(api_param_once(name, api_queues_params, &seen));
         if (str_eq(name, STR("details"))) {
             l->details = str_eq(value, STR("true"));
             if (!l->details && !str_eq(value, STR("false")))

@@ -6,7 +6,7 @@
 
 #include <stdlib.h>
 
-#include "api/api_internal.h"
+#include "api/api_routes.h"
 
 #define COUNT(table) (sizeof(table) / sizeof *(table))
 
@@ -19,15 +19,21 @@ struct report_body {
 #define BODY(member) offsetof(struct report_body, member)
 
 static const struct field success_table[] = {
-    {"token", false, api_field_token, BODY(token), true},
-    {"result", false, api_field_result, BODY(left.news.result), true},
+    {"token", false, api_field_token, BODY(token), true,
+     "string /^[0-9a-f]{16}$/: of the run; without it whatever run is live"},
+    {"result", false, api_field_result, BODY(left.news.result), true, "any: kept with the job"},
 };
+const struct api_body api_success_body = {API_FIELDS(success_table), .optional = true};
 
 static const struct field progress_table[] = {
-    {"token", false, api_field_token, BODY(token), true},
-    {"progress", false, api_field_progress, BODY(left), true},
-    {"checkpoint", false, api_field_checkpoint, BODY(left)},
+    {"token", false, api_field_token, BODY(token), true,
+     "string /^[0-9a-f]{16}$/: of the run; without it whatever run is live"},
+    {"progress", false, api_field_progress, BODY(left), true,
+     "number,object: how far it is: a number from 0 to 1, or with a note"},
+    {"checkpoint", false, api_field_checkpoint, BODY(left), .doc = "any: for the next run"},
 };
+const struct api_body api_progress_body = {API_FIELDS(progress_table)};
+const struct api_body api_release_body = {API_FIELDS(progress_table), .optional = true};
 
 static bool has_news(const struct news *n)
 {
@@ -150,8 +156,9 @@ static void keep_first(struct id_list *l, struct arena *a)
 }
 
 static const struct field ids_table[] = {
-    {"ids", true, read_ids, 0},
+    {"ids", true, read_ids, 0, .doc = "string[]"},
 };
+const struct api_body api_ids_body = {API_FIELDS(ids_table)};
 
 static void on_successes(void *ctx, const struct reply *r)
 {
@@ -241,12 +248,13 @@ static struct err mark_containers(struct json_cursor *c, struct arena *a, void *
 }
 
 static const struct field container_table[] = {
-    {"name", true, api_field_label, CONTAINER(name)},
-    {"init", false, field_bool, CONTAINER(init), true},
-    {"exit_code", false, field_i32, CONTAINER(exit_code), true},
-    {"reason", false, api_field_label, CONTAINER(reason), true},
-    {"message", false, field_text, CONTAINER(message), true},
+    {"name", true, api_field_label, CONTAINER(name), .doc = "string 1..255"},
+    {"init", false, field_bool, CONTAINER(init), true, "boolean"},
+    {"exit_code", false, field_i32, CONTAINER(exit_code), true, "integer"},
+    {"reason", false, api_field_label, CONTAINER(reason), true, "string"},
+    {"message", false, field_text, CONTAINER(message), true, "string"},
 };
+const struct api_body api_container_body = {.name = "FailedContainer", API_FIELDS(container_table)};
 
 static struct err read_container(const struct api *a, struct json_cursor *c, struct arena *arena,
                                  size_t index, struct container_result *out)
@@ -315,28 +323,37 @@ static struct err read_exception(struct json_cursor *c, struct arena *a, void *o
 }
 
 static const struct field failure_table[] = {
-    {"message", true, field_text, REPORT(failure.message)},
-    {"error_type", false, field_text, REPORT(failure.error_type), true},
-    {"backtrace", false, field_text, REPORT(failure.backtrace), true},
-    {"exit_code", false, field_i32, REPORT(failure.exit_code), true},
-    {"signal", false, field_i32, REPORT(failure.signal), true},
-    {"run_ms", false, field_span, REPORT(failure.run_time), true},
-    {"condition", false, read_condition, REPORT(failure.condition), true},
-    {"exception", false, read_exception, REPORT(exception), true},
-    {"node", false, api_field_label, REPORT(failure.node), true},
-    {"termination_message", false, field_text, REPORT(failure.termination_message), true},
-    {"category", false, api_field_label, REPORT(failure.category), true},
-    {"subcategory", false, api_field_label, REPORT(failure.subcategory), true},
-    {"pod_error", false, field_text, REPORT(failure.pod_error), true},
-    {"pod_events", false, read_events, 0, true},
-    {"containers", false, mark_containers, 0, true},
-    {"grace_period_ms", false, field_span, REPORT(grace), true},
-    {"retry_at", false, field_instant, REPORT(retry_at), true},
-    {"kill", false, field_bool, REPORT(kill), true},
-    {"token", false, api_field_token, REPORT(ref.token), true},
-    {"progress", false, api_field_progress, offsetof(struct failure_body, left), true},
-    {"checkpoint", false, api_field_checkpoint, offsetof(struct failure_body, left)},
+    {"message", true, field_text, REPORT(failure.message), .doc = "string"},
+    {"error_type", false, field_text, REPORT(failure.error_type), true, "string"},
+    {"backtrace", false, field_text, REPORT(failure.backtrace), true, "string"},
+    {"exit_code", false, field_i32, REPORT(failure.exit_code), true, "integer"},
+    {"signal", false, field_i32, REPORT(failure.signal), true, "integer"},
+    {"run_ms", false, field_span, REPORT(failure.run_time), true, "integer 0..: how long it ran"},
+    {"condition", false, read_condition, REPORT(failure.condition), true,
+     "string (OOMKilled|Evicted|Preempted|DeadlineExceeded|Unschedulable)"},
+    {"exception", false, read_exception, REPORT(exception), true,
+     "string "
+     "(worker-shutdown|intermittent-task|malformed-payload|resource-unavailable|internal-error|"
+     "superseded): it was not the work that failed"},
+    {"node", false, api_field_label, REPORT(failure.node), true, "string: where it ran"},
+    {"termination_message", false, field_text, REPORT(failure.termination_message), true, "string"},
+    {"category", false, api_field_label, REPORT(failure.category), true, "string"},
+    {"subcategory", false, api_field_label, REPORT(failure.subcategory), true, "string"},
+    {"pod_error", false, field_text, REPORT(failure.pod_error), true, "string"},
+    {"pod_events", false, read_events, 0, true, "string[]"},
+    {"containers", false, mark_containers, 0, true, "FailedContainer[]"},
+    {"grace_period_ms", false, field_span, REPORT(grace), true, "integer 0.."},
+    {"retry_at", false, field_instant, REPORT(retry_at), true,
+     "integer 0..: not before, milliseconds since 1970 (UTC)"},
+    {"kill", false, field_bool, REPORT(kill), true, "boolean: no retry"},
+    {"token", false, api_field_token, REPORT(ref.token), true,
+     "string /^[0-9a-f]{16}$/: of the run; without it whatever run is live"},
+    {"progress", false, api_field_progress, offsetof(struct failure_body, left), true,
+     "number,object: how far it is: a number from 0 to 1, or with a note"},
+    {"checkpoint", false, api_field_checkpoint, offsetof(struct failure_body, left),
+     .doc = "any: for the next run"},
 };
+const struct api_body api_failure_body = {.name = "Failure", API_FIELDS(failure_table)};
 
 struct err api_decode_failure(const struct api *a, struct json_cursor *c, struct arena *arena,
                               struct failure_report *out)
@@ -402,9 +419,11 @@ struct terminated_fields {
 };
 
 static const struct field terminated_table[] = {
-    {"run", true, field_i32, offsetof(struct terminated_fields, run)},
-    {"token", true, api_field_token, offsetof(struct terminated_fields, token)},
+    {"run", true, field_i32, offsetof(struct terminated_fields, run), .doc = "integer 0.."},
+    {"token", true, api_field_token, offsetof(struct terminated_fields, token),
+     .doc = "string /^[0-9a-f]{16}$/: of the run"},
 };
+const struct api_body api_terminated_body = {API_FIELDS(terminated_table)};
 
 void api_terminated(struct api *a, const struct api_request *r)
 {
@@ -433,11 +452,16 @@ struct renew_fields {
 };
 
 static const struct field renew_table[] = {
-    {"token", false, api_field_token, offsetof(struct renew_fields, token), true},
-    {"lease_ms", false, field_span, offsetof(struct renew_fields, lease), true},
-    {"progress", false, api_field_progress, offsetof(struct renew_fields, left), true},
-    {"checkpoint", false, api_field_checkpoint, offsetof(struct renew_fields, left)},
+    {"token", false, api_field_token, offsetof(struct renew_fields, token), true,
+     "string /^[0-9a-f]{16}$/: of the run; without it whatever run is live"},
+    {"lease_ms", false, field_span, offsetof(struct renew_fields, lease), true,
+     "integer 100..604800000"},
+    {"progress", false, api_field_progress, offsetof(struct renew_fields, left), true,
+     "number,object: how far it is: a number from 0 to 1, or with a note"},
+    {"checkpoint", false, api_field_checkpoint, offsetof(struct renew_fields, left),
+     .doc = "any: for the next run"},
 };
+const struct api_body api_renew_body = {API_FIELDS(renew_table), .optional = true};
 
 static void on_renewed(void *ctx, const struct reply *r)
 {

@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-#include "api/api_internal.h"
+#include "api/api_routes.h"
 #include "policy/policy_document.h"
 #include "policy/settings_document.h"
 #include "policy/simulate.h"
@@ -228,13 +228,15 @@ static struct err mark_failures(struct json_cursor *c, struct arena *a, void *ou
 }
 
 static const struct field body_table[] = {
-    {"policies", true, field_any, offsetof(struct body, policies)},
-    {"settings", false, field_any, offsetof(struct body, settings), true},
-    {"queues", false, api_field_names, offsetof(struct body, queues), true},
-    {"types", false, api_field_names, offsetof(struct body, types), true},
-    {"limit", false, read_limit, offsetof(struct body, limit), true},
-    {"failures", false, mark_failures, 0, true},
+    {"policies", true, field_any, offsetof(struct body, policies),
+     .doc = "object[]: retry policies"},
+    {"settings", false, field_any, offsetof(struct body, settings), true, "object: of retrying"},
+    {"queues", false, api_field_names, offsetof(struct body, queues), true, "string[]"},
+    {"types", false, api_field_names, offsetof(struct body, types), true, "string[]"},
+    {"limit", false, read_limit, offsetof(struct body, limit), true, "integer 1.."},
+    {"failures", false, mark_failures, 0, true, "SimulatedFailure[]: instead of jobs that failed"},
 };
+const struct api_body api_simulate_body = {API_FIELDS(body_table)};
 
 static struct err read_document(struct str json, struct arena *a, const struct document_node **root)
 {
@@ -299,10 +301,12 @@ static struct err mark_failure(struct json_cursor *c, struct arena *a, void *out
 }
 
 static const struct field given_table[] = {
-    {"queue", false, api_field_name, offsetof(struct given, queue), true},
-    {"retry_policies", false, api_field_policies, offsetof(struct given, policies), true},
-    {"failure", true, mark_failure, 0},
+    {"queue", false, api_field_name, offsetof(struct given, queue), true, "string 1..255"},
+    {"retry_policies", false, api_field_policies, offsetof(struct given, policies), true,
+     "string[]"},
+    {"failure", true, mark_failure, 0, .doc = "Failure"},
 };
+const struct api_body api_given_body = {.name = "SimulatedFailure", API_FIELDS(given_table)};
 
 static struct err read_given(struct simulation *s, struct json_cursor *c, struct job *job,
                              struct run *run)

@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-#include "api/api_internal.h"
+#include "api/api_routes.h"
 #include "base/alloc.h"
 
 #define CLAIM_MAX    1000
@@ -99,11 +99,17 @@ static struct err read_node(struct str text, struct str *node)
     return err_none();
 }
 
+const struct api_param api_take_params[] = {
+    {"queue", "string: one, or a list a,b, whose order does not count; without it all"},
+    {"prefetch", "integer 0..: jobs in flight at a time, 1 unless said; 0: no limit"},
+    {"node", "string 1..255: where the worker is"},
+    {"Worker-Id", "string: who takes", .header = true},
+    {NULL, NULL}};
+
 static struct err read_take_params(struct http_exchange *x, const struct http_request *req,
                                    struct take_params *p)
 {
     struct query_cursor c = query_open(req->query, req->arena);
-    static const char *const names[] = {"queue", "prefetch", "node", NULL};
     struct str name, value;
     bool more;
     unsigned seen = 0;
@@ -113,7 +119,7 @@ static struct err read_take_params(struct http_exchange *x, const struct http_re
         TRY(query_next(&c, &more, &name, &value));
         if (!more)
             return err_none();
-        TRY(api_param_once(name, names, &seen));
+        TRY(api_param_once(name, api_take_params, &seen));
         if (str_eq(name, STR("queue")) && value.len == 0) /* would be all of them */
             return err_make(ERR_BAD_VALUE, "queue is given without a value");
         if (str_eq(name, STR("queue")))
@@ -202,13 +208,17 @@ struct claim_fields {
 };
 
 static const struct field claim_table[] = {
-    {"queues", false, api_field_names, offsetof(struct claim_fields, queues), true},
-    {"count", false, field_i32, offsetof(struct claim_fields, count), true},
-    {"lease_ms", false, field_span, offsetof(struct claim_fields, lease), true},
-    {"wait_ms", false, field_span, offsetof(struct claim_fields, wait), true},
-    {"worker", false, api_field_name, offsetof(struct claim_fields, worker), true},
-    {"node", false, api_field_label, offsetof(struct claim_fields, node), true},
+    {"queues", false, api_field_names, offsetof(struct claim_fields, queues), true,
+     "string[]: their order does not count: priority, then age does; without it all"},
+    {"count", false, field_i32, offsetof(struct claim_fields, count), true, "integer 1..1000"},
+    {"lease_ms", false, field_span, offsetof(struct claim_fields, lease), true,
+     "integer 100..604800000"},
+    {"wait_ms", false, field_span, offsetof(struct claim_fields, wait), true, "integer 0..300000"},
+    {"worker", false, api_field_name, offsetof(struct claim_fields, worker), true, "string 1..255"},
+    {"node", false, api_field_label, offsetof(struct claim_fields, node), true,
+     "string 1..255: where the worker is"},
 };
+const struct api_body api_claim_body = {API_FIELDS(claim_table), .optional = true};
 
 static void ignore_reply(void *ctx, const struct reply *r)
 {
@@ -309,9 +319,10 @@ void api_claim(struct api *a, const struct api_request *r)
     http_on_gone(r->x, on_claimer_gone, c);
 }
 
+const struct api_param api_withdraw_params[] = {{"worker", "string: its name"}, {NULL, NULL}};
+
 static struct err read_withdrawal(const struct http_request *req, struct str *worker)
 {
-    static const char *const names[] = {"worker", NULL};
     struct query_cursor c = query_open(req->query, req->arena);
     struct str name, value;
     unsigned seen = 0;
@@ -321,7 +332,7 @@ static struct err read_withdrawal(const struct http_request *req, struct str *wo
         TRY(query_next(&c, &more, &name, &value));
         if (!more)
             break;
-        TRY(api_param_once(name, names, &seen));
+        TRY(api_param_once(name, api_withdraw_params, &seen));
         if (!str_eq(name, STR("worker")))
             return api_unknown_param(name);
         *worker = value;

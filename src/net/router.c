@@ -183,7 +183,7 @@ static void descend(struct search *s, const struct node *n, struct walk w)
         s->params->count = depth;
 }
 
-static const char *method_name(enum http_method m)
+const char *router_method_name(enum http_method m)
 {
     static const char *const names[] = {
         [HTTP_GET] = "GET",         [HTTP_HEAD] = "HEAD",   [HTTP_POST] = "POST",
@@ -201,7 +201,7 @@ static struct str list_methods(unsigned set, struct arena *a)
     for (unsigned m = 0; m < HTTP_OTHER; m++) {
         if (!(set & 1u << m))
             continue;
-        const char *name = method_name((enum http_method)m);
+        const char *name = router_method_name((enum http_method)m);
         n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", n ? ", " : "", name);
     }
     return arena_copy(a, (struct str){text, n});

@@ -10,6 +10,9 @@
 
 #define ROUTER_PARAMS_MAX 4
 
+/* "GET"; empty for HTTP_OTHER. */
+const char *router_method_name(enum http_method m);
+
 struct route_params {
     int count;
     struct str at[ROUTER_PARAMS_MAX]; /* percent-decoded, in the request's arena */

@@ -16,9 +16,23 @@ struct field {
     bool required;
     /* Reads exactly one value into out. */
     struct err (*read)(struct json_cursor *c, struct arena *a, void *out);
-    size_t offset; /* of the field in out */
-    bool nullable; /* null means the same as absent */
+    size_t offset;   /* of the field in out */
+    bool nullable;   /* null means the same as absent */
+    const char *doc; /* "TYPE: MEANING" or "TYPE", for the description of the API; see below */
 };
+
+/* How tables say of what type a value is; tools/openapi.py turns it into a schema.
+ *
+ *   any, boolean, object, string, integer, number, null; with a comma between them: one of these
+ *   integer 1..1000, integer 0..                    limits
+ *   string 1..255                                   its length
+ *   string (a|b)                                    one of these words
+ *   string /^[0-9a-f]{16}$/                         a pattern
+ *   Name                                            the schema of that name
+ *   Name[], string[], Name[..100]                   a list of such values, of at most so many
+ *   Name?, string 1..255?                           such a value or null
+ *
+ * That a field is required or nullable is said by its row, not here. */
 
 /* Reads the object that comes next, of at most 64 members that are known. ERR_UNKNOWN_FIELD, if
  * strict, for one that is not, which is passed over else; ERR_DUPLICATE_FIELD, ERR_MISSING_FIELD,

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef API_API_ROUTES_H
+#define API_API_ROUTES_H
+
+/* The endpoints of the Jobs API, in one table: what serves them, and what they take and answer.
+ * The program reads requests by it; docs/openapi.json is made from it (`make docs`).
+ *
+ * A `doc` is "TYPE: MEANING", with types as in wire/field.h. */
+
+#include "api/api_internal.h"
+
+/* A parameter of the query, or a header. Lists of them end with one that has no name. */
+struct api_param {
+    const char *name, *doc;
+    bool header;
+};
+
+struct api_body {
+    const char *name;           /* of its schema, if others refer to it */
+    const struct field *fields; /* NULL: doc says what it is */
+    size_t count;
+    const char *doc;
+    bool optional; /* a request may come without it */
+    bool closed;   /* answers have it, too, with these members and no other */
+};
+
+#define API_FIELDS(table) .fields = (table), .count = sizeof(table) / sizeof *(table)
+
+struct api_answer {
+    int status;
+    const char *doc; /* "none: …": no body; "@Name": a response of docs/openapi.base.json */
+};
+
+struct endpoint {
+    struct route route; /* must be first */
+    void (*handle)(struct api *a, const struct api_request *r);
+    const char *id, *summary;
+    const struct api_param *params; /* NULL: it has none, and a query is refused */
+    const struct api_body *body;    /* NULL: none */
+    struct api_answer answers[3];
+    const char *more; /* what the summary leaves out */
+};
+
+extern const struct endpoint api_endpoints[];
+extern const size_t api_endpoint_count;
+
+/* ERR_DUPLICATE_FIELD if a parameter of the query is met a second time; *seen begins as 0. */
+struct err api_param_once(struct str name, const struct api_param *params, unsigned *seen);
+
+/* Each beside what reads it. */
+extern const struct api_param api_filter_params[], api_page_params[], api_change_params[],
+    api_retry_params[], api_reset_params[], api_runs_params[];          /* api_query.c */
+extern const struct api_param api_take_params[], api_withdraw_params[]; /* api_take.c */
+extern const struct api_param api_events_params[];
+extern const struct api_param api_queues_params[];
+
+extern const struct api_body api_job_body, api_backoff_body, api_retention_body, api_batch_body,
+    api_resources_body, api_gang_body, api_patch_body, api_patch_retention_body; /* api_decode.c */
+extern const struct api_body api_annotations_body;
+extern const struct api_body api_bulk_body;
+extern const struct api_body api_claim_body;
+extern const struct api_body api_success_body, api_ids_body, api_failure_body, api_container_body,
+    api_terminated_body, api_renew_body, api_progress_body, api_release_body; /* api_report.c */
+extern const struct api_body api_queue_body, api_rate_body, api_queue_retention_body;
+extern const struct api_body api_cron_group_body, api_cron_switch_body, api_cron_entry_body,
+    api_cron_entry_switch_body;
+extern const struct api_body api_document_body; /* api_policy.c */
+extern const struct api_body api_simulate_body, api_given_body;
+
+#endif
