@@ -31,8 +31,8 @@ struct access_settings {
     span window;       /* between a client's clock and the server's; HAWK_WINDOW is usual */
     size_t nonces_max; /* ACCESS_NONCES_MAX is usual */
     /* The server as the issuer of credentials: a name that no client may have, and a key of
-     * at least ACCESS_KEY_MIN random bytes that must outlive a restart, for credentials in use do.
-     * Copied. */
+     * at least ACCESS_KEY_MIN random bytes that must outlive a restart, for credentials in use do
+     * (access/issuer_key.h). Copied. */
     struct str issuer;
     struct str issuer_key;
     uint64_t seed; /* unpredictable */
