@@ -439,7 +439,7 @@ static void on_deliver(void *ctx, const struct handout *h)
 {
     struct mstream *st = ctx;
     struct sim *s = st->sim;
-    PROMISE(st->open, "REPLY", "a job for stream %lu, which is closed", st->serial);
+    PROMISE(st->open && st->opened, "REPLY", "a job for stream %lu, which is not open", st->serial);
     PROMISE(!s->calling, "REPLY", "a delivery from inside the call");
     ledger_handed(&s->ledger, h, st, (span){0}, s->now);
     struct mjob *m = ledger_find(&s->ledger, h->job.id);
@@ -470,6 +470,19 @@ static void on_closed(void *ctx)
     client_react(st->sim);
 }
 
+static void on_opened(void *ctx, const struct err *err)
+{
+    struct mstream *st = ctx;
+    trace_line("stream %lu is open: %d", st->serial, err->code);
+    PROMISE(st->open && !st->opened && !st->sim->calling, "REPLY", "stream %lu was opened twice",
+            st->serial);
+    PROMISE(err->code == ERR_OK || st->sim->may_fail || st->sim->stopping, "I5", "no stream: %s",
+            err->msg);
+    st->opened = true;
+    if (err->code != ERR_OK)
+        stream_over(st);
+}
+
 static void keep_stream(struct sim *s, struct mstream *st)
 {
     if (s->stream_count == s->stream_cap) {
@@ -490,18 +503,15 @@ void client_open_stream(struct sim *s, unsigned slot, unsigned queues, uint32_t 
                                .queue_count = set.count,
                                .prefetch = prefetch,
                                .worker = STR("streamer"),
+                               .opened = on_opened,
                                .deliver = on_deliver,
                                .closed = on_closed,
                                .ctx = st};
     s->arrived = true;
     s->calling = true;
-    struct err err = backend_stream_open(s->backend, &spec, &st->handle);
+    st->handle = backend_stream_open(s->backend, &spec);
     s->calling = false;
-    trace_line("open stream %lu of %u, queues %x: %d", st->serial, prefetch, queues, err.code);
-    if (err.code != ERR_OK) {
-        PROMISE(s->may_fail, "I5", "no stream: %s", err.msg);
-        return;
-    }
+    trace_line("open stream %lu of %u, queues %x", st->serial, prefetch, queues);
     st->open = true;
     s->streams[slot] = st;
 }

@@ -176,8 +176,8 @@ struct mjob {
 struct mstream {
     uint64_t serial;
     uint32_t prefetch;
-    unsigned queues; /* bits; 0: all */
-    bool open, paused;
+    unsigned queues;           /* bits; 0: all */
+    bool open, opened, paused; /* opened: it was told so */
     struct backend_stream *handle;
     struct sim *sim;
 };

@@ -243,23 +243,16 @@ static struct look *look_at(struct api_events *h, uint64_t since, bool wait)
     list_init(&l->members);
     struct event_read_spec spec = {
         .since = since, .limit = PAGE_EVENTS, .wait = wait, .done = on_page, .ctx = l};
-    if (backend_events(h->api->backend, &spec, &l->read).code != ERR_OK) {
-        free(l);
-        return NULL;
-    }
+    l->read = backend_events(h->api->backend, &spec);
     list_append(&h->looks, &l->node);
     return l;
 }
 
-/* Its place is one that the log has reached, so only a server that stops says no. */
 static void ask(struct consumer *c)
 {
     struct look *l = look_at(c->hub, c->since, c->follow);
     list_unlink(&c->link);
-    if (l)
-        list_append(&l->members, &c->link);
-    else
-        http_stream_end(c->x);
+    list_append(&l->members, &c->link);
 }
 
 static void ask_all(struct api_events *h)
@@ -404,13 +397,32 @@ static struct err read_params(const struct http_request *req, struct consumer *c
     return read_last_id(req, c);
 }
 
-static struct err open_consumer(struct api *a, const struct api_request *r, struct consumer *c)
+static struct err read_request(const struct api_request *r, struct consumer *c)
 {
     TRY(api_stream_format(r->x, r->http, &c->format));
-    TRY(read_params(r->http, c));
-    TRY(backend_events_place(a->backend, &c->since));
-    c->told = c->since;
-    return err_none();
+    return read_params(r->http, c);
+}
+
+/* It is known where it begins. */
+static void on_place(void *ctx, const struct reply *r)
+{
+    struct consumer *c = ctx;
+    bool refused = r->err.code != ERR_OK;
+    if (refused || http_is_gone(c->x)) {
+        if (refused)
+            api_reply_error(c->x, &r->err, NULL);
+        else
+            http_reply(c->x, 200, api_stream_type(c->format), (struct str){0}, NULL);
+        free(c);
+        return;
+    }
+    c->since = c->told = r->events_since;
+    list_append(&c->hub->consumers, &c->node);
+    http_stream_begin(c->x, 200, api_stream_type(c->format), on_peer_closed, c);
+    http_stream_on_drain(c->x, on_drained);
+    if (c->format == FORMAT_SSE)
+        write_place(c);
+    want(c);
 }
 
 void api_events(struct api *a, const struct api_request *r)
@@ -424,18 +436,15 @@ void api_events(struct api *a, const struct api_request *r)
     *c = (struct consumer){.hub = a->events, .x = r->x, .since = EVENTS_NEWEST, .follow = true};
     list_init(&c->node);
     list_init(&c->link);
-    struct err err = open_consumer(a, r, c);
+    struct err err = read_request(r, c);
     if (err.code != ERR_OK) {
         free(c);
         api_reply_error(r->x, &err, NULL);
         return;
     }
-    list_append(&a->events->consumers, &c->node);
-    http_stream_begin(r->x, 200, api_stream_type(c->format), on_peer_closed, c);
-    http_stream_on_drain(r->x, on_drained);
-    if (c->format == FORMAT_SSE)
-        write_place(c);
-    want(c);
+    struct command place = {
+        .kind = CMD_EVENTS_PLACE, .events_since = c->since, .done = on_place, .ctx = c};
+    backend_submit(a->backend, &place);
 }
 
 void api_events_heartbeat(struct api_events *h)

@@ -74,6 +74,28 @@ static void on_peer_closed(void *ctx)
     free(t);
 }
 
+static void on_opened(void *ctx, const struct err *err)
+{
+    struct take_stream *t = ctx;
+    struct api *a = t->api;
+    if (err->code != ERR_OK) {
+        api_reply_error(t->x, err, NULL);
+        free(t);
+        return;
+    }
+    if (http_is_gone(t->x)) {
+        backend_stream_close(a->backend, t->stream);
+        http_reply(t->x, 200, api_stream_type(t->format), (struct str){0}, NULL);
+        free(t);
+        return;
+    }
+    list_append(&a->streams, &t->node);
+    http_stream_begin(t->x, 200, api_stream_type(t->format), on_peer_closed, t);
+    http_stream_on_drain(t->x, on_drained);
+    if (http_must_wait(t->x))
+        backend_stream_pause(a->backend, t->stream, true);
+}
+
 struct take_params {
     const struct str *queues;
     size_t queue_count;
@@ -157,21 +179,12 @@ void api_take(struct api *a, const struct api_request *r)
                                .prefetch = p.prefetch,
                                .worker = r->http->worker_id,
                                .node = p.node,
+                               .opened = on_opened,
                                .deliver = on_deliver,
                                .closed = on_backend_closed,
                                .ctx = t};
-    err = backend_stream_open(a->backend, &spec, &t->stream);
-    if (err.code != ERR_OK) {
-        free(t);
-        api_reply_error(r->x, &err, NULL);
-        return;
-    }
     list_init(&t->node);
-    list_append(&a->streams, &t->node);
-    http_stream_begin(r->x, 200, api_stream_type(t->format), on_peer_closed, t);
-    http_stream_on_drain(r->x, on_drained);
-    if (http_must_wait(r->x))
-        backend_stream_pause(a->backend, t->stream, true);
+    t->stream = backend_stream_open(a->backend, &spec);
 }
 
 void api_heartbeat(struct api *a)

@@ -55,6 +55,9 @@ struct stream_spec {
     size_t queue_count;
     uint32_t prefetch;
     struct str worker, node;
+    /* Called once, before anything else. ERR_STOPPING, ERR_STORE, ERR_DISK_FULL: the stream is
+     * refused and freed. */
+    void (*opened)(void *ctx, const struct err *err);
     void (*deliver)(void *ctx, const struct handout *h);
     void (*closed)(void *ctx); /* the backend ends it; the stream is freed then */
     void *ctx;
@@ -84,7 +87,7 @@ struct event_page {
 };
 struct event_read;
 struct event_read_spec {
-    uint64_t since; /* events after this number, see backend_events_place */
+    uint64_t since; /* events after this number; CMD_EVENTS_PLACE gives one */
     uint32_t limit;
     bool wait; /* until there is one */
     void (*done)(void *ctx, const struct event_page *page);
@@ -122,15 +125,12 @@ struct backend_vt {
     bool (*is_idle)(const struct backend *b);
     void (*submit)(struct backend *b, const struct command *c);
     uint64_t (*gathered)(const struct backend *b);
-    struct err (*stream_open)(struct backend *b, const struct stream_spec *spec,
-                              struct backend_stream **out);
+    struct backend_stream *(*stream_open)(struct backend *b, const struct stream_spec *spec);
     void (*stream_close)(struct backend *b, struct backend_stream *s);
     void (*stream_pause)(struct backend *b, struct backend_stream *s, bool paused);
     struct backend_claim *(*claim)(struct backend *b, const struct claim_spec *spec);
     void (*claim_cancel)(struct backend *b, struct backend_claim *c);
-    struct err (*events_place)(struct backend *b, uint64_t *since);
-    struct err (*events)(struct backend *b, const struct event_read_spec *spec,
-                         struct event_read **out);
+    struct event_read *(*events)(struct backend *b, const struct event_read_spec *spec);
     void (*events_cancel)(struct backend *b, struct event_read *r);
 };
 
@@ -194,14 +194,15 @@ static inline void backend_submit(struct backend *b, const struct command *c)
     b->vt->submit(b, c);
 }
 
-/* ERR_STOPPING, ERR_STORE, ERR_DISK_FULL. */
-NODISCARD static inline struct err
-backend_stream_open(struct backend *b, const struct stream_spec *spec, struct backend_stream **out)
+/* Calls spec->opened later, never from in here. The handle is valid until the stream is refused or
+ * closed, by whichever side. */
+static inline struct backend_stream *backend_stream_open(struct backend *b,
+                                                         const struct stream_spec *spec)
 {
-    return b->vt->stream_open(b, spec, out);
+    return b->vt->stream_open(b, spec);
 }
 
-/* The peer has gone: its jobs become ready again; no callback follows. */
+/* The peer has gone: its jobs become ready again; no callback follows, not even opened. */
 static inline void backend_stream_close(struct backend *b, struct backend_stream *s)
 {
     b->vt->stream_close(b, s);
@@ -218,20 +219,11 @@ static inline struct backend_claim *backend_claim(struct backend *b, const struc
     return b->vt->claim(b, spec);
 }
 
-/* Where somebody begins who wants events after that number, or, of EVENTS_NEWEST, those to come.
- * ERR_BAD_VALUE if there has been no such event yet; ERR_STOPPING. */
-#define EVENTS_NEWEST UINT64_MAX
-NODISCARD static inline struct err backend_events_place(struct backend *b, uint64_t *since)
+/* spec->done is called exactly once, not from in here; the handle is valid until then. */
+static inline struct event_read *backend_events(struct backend *b,
+                                                const struct event_read_spec *spec)
 {
-    return b->vt->events_place(b, since);
-}
-
-/* spec->done is called exactly once, not from in here; the handle is valid until then.
- * Errors as above. */
-NODISCARD static inline struct err
-backend_events(struct backend *b, const struct event_read_spec *spec, struct event_read **out)
-{
-    return b->vt->events(b, spec, out);
+    return b->vt->events(b, spec);
 }
 
 /* Gives up; done is not called. */

@@ -273,7 +273,11 @@ struct reply {
         struct clock_state clock;
     } status;
     struct clock_reply clock;
+    uint64_t events_since; /* EVENTS_PLACE */
 };
+
+/* In the place of a number of an event: that of the newest one. */
+#define EVENTS_NEWEST UINT64_MAX
 
 typedef void (*reply_fn)(void *ctx, const struct reply *reply);
 
@@ -299,7 +303,8 @@ struct command {
             struct run_ref run;
             span lease;
         } renew;
-        struct id id; /* REMOVE, READ, EXPLAIN, CANCEL, RERUN */
+        uint64_t events_since; /* EVENTS_PLACE: a number, or EVENTS_NEWEST */
+        struct id id;          /* REMOVE, READ, EXPLAIN, CANCEL, RERUN */
         struct {
             struct id id;
             const struct patch *patch;

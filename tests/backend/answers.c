@@ -60,6 +60,7 @@ void answers_on_reply(void *ctx, const struct reply *r)
     a->count = r->count;
     a->more = r->more;
     a->has_live = r->has_live;
+    a->events_since = r->events_since;
     a->token = r->token;
     a->lease_end = r->lease_end;
     a->writable = r->status.writable;
@@ -108,9 +109,20 @@ struct enqueue answers_spec(const char *queue)
 
 /* --- takers --- */
 
+static void on_opened(void *ctx, const struct err *err)
+{
+    struct stream *s = ctx;
+    assert_int_equal(s->opened, 0);
+    assert_int_equal(s->closed, 0);
+    s->opened++;
+    s->refused = *err;
+}
+
 static void on_deliver(void *ctx, const struct handout *h)
 {
     struct stream *s = ctx;
+    assert_int_equal(s->opened, 1);
+    assert_ok(s->refused);
     assert_true(s->count < ANSWER_LIST_MAX);
     assert_int_equal(s->closed, 0);
     if (h->job.payload.len < ANSWER_TEXT_MAX)
@@ -126,18 +138,19 @@ static void on_closed(void *ctx)
         s->on_closed(s->ctx);
 }
 
-struct err answers_stream(struct backend *b, const char *queue, uint32_t prefetch,
-                          struct stream *to)
+void answers_stream(struct backend *b, const char *queue, uint32_t prefetch, struct stream *to)
 {
     struct str names[] = {str_from(queue)};
     struct stream_spec spec = {.queues = names,
                                .queue_count = queue ? 1 : 0,
                                .prefetch = prefetch,
                                .worker = STR("w"),
+                               .opened = on_opened,
                                .deliver = on_deliver,
                                .closed = on_closed,
                                .ctx = to};
-    return backend_stream_open(b, &spec, &to->handle);
+    to->handle = backend_stream_open(b, &spec);
+    assert_int_equal(to->opened, 0); /* never from inside the call */
 }
 
 struct backend_claim *answers_claim(struct backend *b, const char *queue, uint32_t count, span wait,

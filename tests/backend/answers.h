@@ -25,6 +25,7 @@ struct answer {
     unsigned came; /* how often */
     struct err err;
     size_t count;
+    uint64_t events_since;
     bool more, has_live;
     uint64_t token;
     instant lease_end;
@@ -45,6 +46,8 @@ struct answer {
 
 struct stream {
     struct backend_stream *handle;
+    unsigned opened; /* how often it was said to be open, or refused */
+    struct err refused;
     struct id ids[ANSWER_LIST_MAX];
     size_t count;
     unsigned closed;
@@ -61,8 +64,7 @@ void answers_send(struct backend *b, struct command c, struct answer *to);
 struct enqueue answers_spec(const char *queue);
 
 /* Opens a stream; a NULL queue means all queues. `to` is filled in as jobs come. */
-struct err answers_stream(struct backend *b, const char *queue, uint32_t prefetch,
-                          struct stream *to);
+void answers_stream(struct backend *b, const char *queue, uint32_t prefetch, struct stream *to);
 struct backend_claim *answers_claim(struct backend *b, const char *queue, uint32_t count, span wait,
                                     struct answer *to);
 #define ANSWERS_LEASE ((span){60000})

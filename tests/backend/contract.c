@@ -148,6 +148,40 @@ static void a_stream_closed_before_its_job_was_durable_gets_nothing(void **state
     assert_int_equal(fixture_status(f, id), STATUS_READY);
 }
 
+static void a_stream_is_opened_once_and_before_its_jobs(void **state)
+{
+    F;
+    struct stream s = {0};
+    fixture_add(f, "q");
+    fixture_stream(f, "q", 1, &s);
+    fixture_settle(f);
+    assert_int_equal(s.opened, 1);
+    assert_ok(s.refused);
+    assert_int_equal(s.count, 1);
+}
+
+static void a_stream_closed_before_it_is_opened_hears_nothing(void **state)
+{
+    F;
+    struct stream s = {0};
+    fixture_stream(f, "q", 1, &s);
+    backend_stream_close(f->b, s.handle);
+    fixture_settle(f);
+    assert_int_equal(s.opened + s.closed, 0);
+}
+
+static void a_stream_that_is_opening_when_it_stops_is_refused(void **state)
+{
+    F;
+    struct stream s = {0};
+    fixture_stream(f, "q", 1, &s);
+    backend_stop(f->b);
+    fixture_settle(f);
+    assert_int_equal(s.opened, 1);
+    assert_code(s.refused, ERR_STOPPING);
+    assert_int_equal(s.closed, 0);
+}
+
 static void closing_a_stream_gives_its_jobs_to_another(void **state)
 {
     F;
@@ -439,6 +473,9 @@ static int turns(void)
         FIXTURE_TEST(an_idle_backend_needs_no_turn),
         FIXTURE_TEST(a_scheduled_job_says_when_the_next_turn_is_due),
         FIXTURE_TEST(a_stream_closed_before_its_job_was_durable_gets_nothing),
+        FIXTURE_TEST(a_stream_is_opened_once_and_before_its_jobs),
+        FIXTURE_TEST(a_stream_closed_before_it_is_opened_hears_nothing),
+        FIXTURE_TEST(a_stream_that_is_opening_when_it_stops_is_refused),
         FIXTURE_TEST(closing_a_stream_gives_its_jobs_to_another),
         FIXTURE_TEST(a_paused_stream_gets_its_job_when_it_is_resumed),
         FIXTURE_TEST(a_claim_that_waits_is_answered_empty_in_time),

@@ -35,13 +35,17 @@ static void on_page(void *ctx, const struct event_page *p)
 static struct event_read *ask(struct fixture *f, struct page *p, uint64_t since, uint32_t limit,
                               bool wait)
 {
-    struct event_read *read;
     struct event_read_spec spec = {
         .since = since, .limit = limit, .wait = wait, .done = on_page, .ctx = p};
     *p = (struct page){0};
-    assert_ok(backend_events(f->b, &spec, &read));
+    struct event_read *read = backend_events(f->b, &spec);
     assert_int_equal(p->calls, 0);
     return read;
+}
+
+static void ask_place(struct fixture *f, uint64_t since, struct answer *a)
+{
+    fixture_ask(f, (struct command){.kind = CMD_EVENTS_PLACE, .events_since = since}, a);
 }
 
 static void a_page_has_what_comes_after_a_number(void **state)
@@ -109,10 +113,15 @@ static void nobody_begins_after_what_has_not_been(void **state)
     F;
     fixture_add(f, "q");
     fixture_settle(f);
-    uint64_t newest = EVENTS_NEWEST, beyond = 2;
-    assert_ok(backend_events_place(f->b, &newest));
-    assert_int_equal(newest, 1);
-    assert_code(backend_events_place(f->b, &beyond), ERR_BAD_VALUE);
+    struct answer a;
+    ask_place(f, EVENTS_NEWEST, &a);
+    assert_ok(a.err);
+    assert_int_equal(a.events_since, 1);
+    ask_place(f, 0, &a);
+    assert_ok(a.err);
+    assert_int_equal(a.events_since, 0);
+    ask_place(f, 2, &a);
+    assert_code(a.err, ERR_BAD_VALUE);
 }
 
 static void one_can_take_back_the_question_of_another(void **state)
@@ -136,8 +145,13 @@ static void the_end_of_the_server_answers_all(void **state)
     fixture_settle(f);
     assert_int_equal(p.calls, 1);
     assert_code(p.err, ERR_STOPPING);
-    uint64_t since = 0;
-    assert_code(backend_events_place(f->b, &since), ERR_STOPPING);
+    ask(f, &p, 0, 10, true);
+    fixture_settle(f);
+    assert_int_equal(p.calls, 1);
+    assert_code(p.err, ERR_STOPPING);
+    struct answer a;
+    ask_place(f, 0, &a);
+    assert_code(a.err, ERR_STOPPING);
 }
 
 static void what_was_purged_is_said_to_be_missing(void **state)

@@ -40,6 +40,7 @@ void fixture_enqueue(struct fixture *f, const char *queue, struct answer *to);
 struct id fixture_add(struct fixture *f, const char *queue);
 enum status fixture_status(struct fixture *f, struct id id); /* STATUS_GONE if it is not there */
 uint64_t fixture_count(struct fixture *f);                   /* all jobs */
+/* Opens a stream and turns until it is open or refused; the other one does not turn. */
 struct err fixture_try_stream(struct fixture *f, const char *queue, uint32_t prefetch,
                               struct stream *to);
 void fixture_stream(struct fixture *f, const char *queue, uint32_t prefetch, struct stream *to);

@@ -206,12 +206,15 @@ enum status yard_status(struct yard *y, struct id id)
 
 struct err yard_try_stream(struct yard *y, const char *queue, uint32_t prefetch, struct stream *to)
 {
-    return answers_stream(y->b, queue, prefetch, to);
+    yard_stream(y, queue, prefetch, to);
+    yard_settle(y);
+    assert_int_equal(to->opened, 1);
+    return to->refused;
 }
 
 void yard_stream(struct yard *y, const char *queue, uint32_t prefetch, struct stream *to)
 {
-    assert_ok(yard_try_stream(y, queue, prefetch, to));
+    answers_stream(y->b, queue, prefetch, to);
 }
 
 struct backend_claim *yard_claim(struct yard *y, const char *queue, uint32_t count, span wait,

@@ -417,7 +417,6 @@ static const struct backend_vt vt = {
     .stream_pause = embedded_stream_pause,
     .claim = embedded_claim,
     .claim_cancel = embedded_claim_cancel,
-    .events_place = embedded_event_place,
     .events = embedded_event_read,
     .events_cancel = embedded_event_read_cancel,
 };

@@ -20,35 +20,27 @@ static struct embedded *self(struct backend *b)
     return (struct embedded *)b;
 }
 
-struct err embedded_event_place(struct backend *base, uint64_t *since)
+void embedded_events_place(struct embedded *b, const struct command *c, struct reply *r)
 {
-    const struct embedded *b = self(base);
-    uint64_t newest = b->events.durable;
+    uint64_t newest = b->events.durable, since = c->events_since;
+    r->events_since = since == EVENTS_NEWEST ? newest : since;
     if (b->stopping)
-        return err_make(ERR_STOPPING, "the server is shutting down");
-    if (*since == EVENTS_NEWEST)
-        *since = newest;
-    if (*since <= newest)
-        return err_none();
-    return err_make(ERR_BAD_VALUE, "there is no event %llu; the newest has number %llu",
-                    (unsigned long long)*since, (unsigned long long)newest);
+        r->err = err_make(ERR_STOPPING, "the server is shutting down");
+    else if (r->events_since > newest)
+        r->err = err_make(ERR_BAD_VALUE, "there is no event %llu; the newest has number %llu",
+                          (unsigned long long)since, (unsigned long long)newest);
 }
 
-struct err embedded_event_read(struct backend *base, const struct event_read_spec *spec,
-                               struct event_read **out)
+struct event_read *embedded_event_read(struct backend *base, const struct event_read_spec *spec)
 {
     struct embedded *b = self(base);
-    uint64_t since = spec->since;
     must(spec->limit > 0);
-    TRY(embedded_event_place(base, &since));
     struct event_read *r = ALLOC(struct event_read);
     r->spec = *spec;
-    r->spec.since = since;
     list_init(&r->node);
     list_append(&b->events.reads, &r->node);
-    b->wake_needed |= !spec->wait || since < b->events.durable;
-    *out = r;
-    return err_none();
+    b->wake_needed |= !spec->wait || spec->since < b->events.durable || b->stopping;
+    return r;
 }
 
 void embedded_event_read_cancel(struct backend *base, struct event_read *r)

@@ -178,6 +178,7 @@ struct embedded {
 struct backend_stream {
     struct list node;
     struct taker *taker;
+    void (*opened)(void *ctx, const struct err *err);
     void (*deliver)(void *ctx, const struct handout *h);
     void (*closed)(void *ctx);
     void *ctx;
@@ -186,6 +187,8 @@ struct backend_stream {
     bool paused; /* by the peer, who does not read */
     bool ahead;  /* too much has not been released; both stop the taker */
     bool open;
+    bool opening;       /* opened() is to be called, unless it is closed before */
+    struct err refused; /* iff opening: with which error */
 };
 
 struct backend_claim {
@@ -263,8 +266,7 @@ void embedded_takers_forget(struct embedded *b, const struct err *why);
 void embedded_streams_end(struct embedded *b);
 /* Forgets all without an answer. */
 void embedded_takers_free_all(struct embedded *b);
-struct err embedded_stream_open(struct backend *base, const struct stream_spec *spec,
-                                struct backend_stream **out);
+struct backend_stream *embedded_stream_open(struct backend *base, const struct stream_spec *spec);
 void embedded_stream_close(struct backend *base, struct backend_stream *s);
 void embedded_stream_pause(struct backend *base, struct backend_stream *s, bool paused);
 struct backend_claim *embedded_claim(struct backend *base, const struct claim_spec *spec);
@@ -291,9 +293,7 @@ NODISCARD struct err embedded_history_recover(struct embedded *b);
 bool embedded_history_trim(struct embedded *b);
 
 /* embedded_event_reads.c */
-struct err embedded_event_place(struct backend *base, uint64_t *since);
-struct err embedded_event_read(struct backend *base, const struct event_read_spec *spec,
-                               struct event_read **out);
+struct event_read *embedded_event_read(struct backend *base, const struct event_read_spec *spec);
 void embedded_event_read_cancel(struct backend *base, struct event_read *r);
 /* Answers those that can be. */
 void embedded_event_reads_serve(struct embedded *b);

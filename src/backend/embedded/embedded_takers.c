@@ -76,7 +76,7 @@ struct engine_sink embedded_sink(struct embedded *b)
 
 static void drop_stream_if_done(struct backend_stream *s)
 {
-    if (s->open || s->pending)
+    if (s->open || s->opening || s->pending)
         return;
     list_unlink(&s->node);
     free(s);
@@ -96,34 +96,54 @@ void embedded_stream_release(struct embedded *b, struct backend_stream *s,
     drop_stream_if_done(s);
 }
 
+static struct err stopping(void)
+{
+    return err_make(ERR_STOPPING, "the server is shutting down");
+}
+
 static struct err refuse_taker(const struct embedded *b)
 {
     if (b->stopping)
-        return err_make(ERR_STOPPING, "the server is shutting down");
+        return stopping();
     return b->health == HEALTH_FAILED ? b->failure : err_none();
 }
 
-struct err embedded_stream_open(struct backend *base, const struct stream_spec *spec,
-                                struct backend_stream **out)
+/* Opening stores nothing, so a commit that failed does not refuse it: the stream is closed then,
+ * as are all. */
+static void on_stream_opened(void *ctx, const struct reply *r)
+{
+    (void)r;
+    struct backend_stream *s = ctx;
+    bool told = s->open;
+    s->open &= s->refused.code == ERR_OK;
+    if (told)
+        s->opened(s->ctx, &s->refused);
+    s->opening = false; /* only now: the receiver may have closed the stream */
+    drop_stream_if_done(s);
+}
+
+struct backend_stream *embedded_stream_open(struct backend *base, const struct stream_spec *spec)
 {
     struct embedded *b = self(base);
-    TRY(refuse_taker(b));
     struct backend_stream *s = ALLOC(struct backend_stream);
     struct taker_spec taker = {.queues = spec->queues,
                                .queue_count = spec->queue_count,
                                .limit = spec->prefetch,
                                .worker = spec->worker,
                                .node = spec->node};
+    s->opened = spec->opened;
     s->deliver = spec->deliver;
     s->closed = spec->closed;
     s->ctx = spec->ctx;
-    s->open = true;
+    s->open = s->opening = true;
     list_init(&s->node);
     list_append(&b->streams, &s->node);
-    s->taker = engine_taker_open(b->engine, &taker, s);
+    s->refused = refuse_taker(b);
+    embedded_effect(b, on_stream_opened, s);
+    if (s->refused.code == ERR_OK)
+        s->taker = engine_taker_open(b->engine, &taker, s);
     b->wake_needed = true;
-    *out = s;
-    return err_none();
+    return s;
 }
 
 void embedded_stream_close(struct backend *base, struct backend_stream *s)
@@ -235,7 +255,9 @@ void embedded_streams_end(struct embedded *b)
         struct backend_stream *s = LIST_OF(open.next, struct backend_stream, node);
         list_unlink(&s->node);
         list_append(&b->streams, &s->node);
-        if (!s->open)
+        if (s->opening && b->stopping)
+            s->refused = stopping(); /* which it is told instead */
+        if (!s->open || s->opening)
             continue;
         s->open = false;
         s->closed(s->ctx);
