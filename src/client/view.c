@@ -82,61 +82,70 @@ static void new_line(struct buf *b, size_t spaces)
     buf_print(b, "\n%*s", (int)spaces, "");
 }
 
-/* Length of the string that starts at s.at[0] == '"', quotes included. */
-static size_t string_length(struct str s)
-{
-    size_t i = 1;
-    while (i < s.len && s.at[i] != '"')
-        i += s.at[i] == '\\' ? 2 : 1;
-    return i < s.len ? i + 1 : s.len;
-}
+static struct err write_value(struct buf *b, struct json_cursor *c, size_t indent);
 
-static bool is_space(char c)
+static struct err write_object(struct buf *b, struct json_cursor *c, size_t indent)
 {
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
-}
-
-/* Adds an opening bracket; returns how many bytes of v it stands for, so that an
- * empty container stays on its line. */
-static size_t open_bracket(struct buf *b, struct str v, size_t *indent)
-{
-    size_t i = 1;
-    while (i < v.len && is_space(v.at[i]))
-        i++;
-    buf_byte(b, v.at[0]);
-    if (i < v.len && (v.at[i] == ']' || v.at[i] == '}')) {
-        buf_byte(b, v.at[i]);
-        return i + 1;
+    bool more;
+    struct json_string key;
+    TRY(json_enter_object(c));
+    TRY(json_next_member(c, &more, &key));
+    buf_byte(b, '{');
+    while (more) {
+        new_line(b, indent + 2);
+        buf_print(b, "\"%.*s\": ", STR_ARG(key.raw));
+        TRY(write_value(b, c, indent + 2));
+        TRY(json_next_member(c, &more, &key));
+        if (more)
+            buf_byte(b, ',');
+        else
+            new_line(b, indent);
     }
-    *indent += 2;
-    new_line(b, *indent);
-    return i;
+    buf_byte(b, '}');
+    return err_none();
+}
+
+static struct err write_array(struct buf *b, struct json_cursor *c, size_t indent)
+{
+    bool more;
+    TRY(json_enter_array(c));
+    TRY(json_next_element(c, &more));
+    buf_byte(b, '[');
+    while (more) {
+        new_line(b, indent + 2);
+        TRY(write_value(b, c, indent + 2));
+        TRY(json_next_element(c, &more));
+        if (more)
+            buf_byte(b, ',');
+        else
+            new_line(b, indent);
+    }
+    buf_byte(b, ']');
+    return err_none();
+}
+
+static struct err write_value(struct buf *b, struct json_cursor *c, size_t indent)
+{
+    enum json_type type;
+    struct str raw;
+    TRY(json_peek(c, &type));
+    if (type == JSON_OBJECT)
+        return write_object(b, c, indent);
+    if (type == JSON_ARRAY)
+        return write_array(b, c, indent);
+    TRY(json_skip(c, &raw));
+    buf_str(b, raw);
+    return err_none();
 }
 
 void view_pretty(struct buf *b, struct str v, size_t indent)
 {
-    while (v.len) {
-        size_t n = 1;
-        char c = v.at[0];
-        if (c == '"') {
-            n = string_length(v);
-            buf_add(b, v.at, n);
-        } else if (c == '{' || c == '[') {
-            n = open_bracket(b, v, &indent);
-        } else if (c == '}' || c == ']') {
-            indent -= 2;
-            new_line(b, indent);
-            buf_byte(b, c);
-        } else if (c == ',') {
-            buf_byte(b, c);
-            new_line(b, indent);
-        } else if (c == ':') {
-            buf_lit(b, ": ");
-        } else if (!is_space(c)) {
-            buf_byte(b, c);
-        }
-        v = (struct str){v.at + n, v.len - n};
-    }
+    size_t before = b->len;
+    struct json_cursor c = json_open(v);
+    if (write_value(b, &c, indent).code == ERR_OK && json_close(&c).code == ERR_OK)
+        return;
+    b->len = before;
+    buf_str(b, v);
 }
 
 void view_position(struct str text, size_t offset, size_t *line, size_t *column)

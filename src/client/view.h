@@ -40,7 +40,7 @@ struct view_list view_list(struct str array);
 bool view_next(struct view_list *l, struct str *item);
 
 /* Adds the value spread over lines, indented by two spaces per level after the
- * first line's indent; scalars keep their bytes. */
+ * first line's indent; scalars keep their bytes. What is not JSON is added as it stands. */
 void view_pretty(struct buf *b, struct str value, size_t indent);
 
 /* Line and column (in characters), from 1, of a byte offset. */

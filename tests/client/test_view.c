@@ -86,6 +86,14 @@ static void pretty_text_leaves_strings_alone(void **state)
     assert_pretty(STR("\"{\\\"a\\\":[1, 2]\\\\\""), 0, "\"{\\\"a\\\":[1, 2]\\\\\"");
 }
 
+static void what_is_not_json_is_shown_as_it_stands(void **state)
+{
+    (void)state;
+    assert_pretty(STR("{\"a\": [1, oops"), 0, "{\"a\": [1, oops");
+    assert_pretty(STR("{} {}"), 0, "{} {}");
+    assert_pretty(STR(""), 0, "");
+}
+
 static void positions_count_lines_and_characters(void **state)
 {
     (void)state;
@@ -117,6 +125,7 @@ int main(void)
         cmocka_unit_test(an_array_is_walked_item_by_item),
         cmocka_unit_test(pretty_text_has_a_line_for_each_member),
         cmocka_unit_test(pretty_text_leaves_strings_alone),
+        cmocka_unit_test(what_is_not_json_is_shown_as_it_stands),
         cmocka_unit_test(positions_count_lines_and_characters),
         cmocka_unit_test(a_check_refuses_what_follows_a_value),
     };
