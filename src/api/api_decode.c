@@ -381,6 +381,56 @@ struct err api_decode_backoff(const struct api *a, struct json_cursor *c, struct
     return field_read_object(a->strict, c, arena, backoff_table, COUNT(backoff_table), out);
 }
 
+/* A member of a job that is an object of its own. */
+static struct err read_part(const struct api *a, bool has, struct json_cursor *from,
+                            struct arena *arena, const struct field *table, size_t count,
+                            const char *name, void *to)
+{
+    if (!has)
+        return err_none();
+    struct err err = field_read_object(a->strict, from, arena, table, count, to);
+    return err.code == ERR_OK ? err : field_in(err, name);
+}
+
+static struct err read_parts(const struct api *a, struct job_fields *f, struct arena *arena)
+{
+    struct enqueue *spec = &f->spec;
+    if (f->has_backoff)
+        spec->backoff.shape = CURVE_POWER;
+    TRY(read_part(a, f->has_backoff, &f->backoff, arena, backoff_table, COUNT(backoff_table),
+                  "backoff", &spec->backoff));
+    TRY(read_part(a, f->has_retention, &f->retention, arena, retention_table,
+                  COUNT(retention_table), "retention", spec));
+    TRY(read_part(a, f->has_batch, &f->batch, arena, batch_table, COUNT(batch_table), "batch",
+                  &spec->batch));
+    TRY(read_part(a, f->has_resources, &f->resources, arena, resources_table,
+                  COUNT(resources_table), "resources", &spec->options));
+    TRY(read_part(a, f->has_gang, &f->gang, arena, gang_table, COUNT(gang_table), "gang",
+                  &spec->options));
+    if (!f->has_annotations)
+        return err_none();
+    struct err err = api_decode_annotations(a, &f->annotations, arena, &spec->options);
+    return err.code == ERR_OK ? err : field_in(err, "annotations");
+}
+
+/* What a job may not have at once. */
+static struct err check_parts(const struct job_fields *f)
+{
+    const struct enqueue *spec = &f->spec;
+    if (f->has_gang && spec->options.concurrency_key.len)
+        return err_make(ERR_BAD_VALUE, "gang: its members are handed out together, or not at all; "
+                                       "they have no concurrency_key");
+    if (f->has_gang && (f->has_batch || spec->unique_while))
+        return err_make(ERR_BAD_VALUE,
+                        "gang: its members are jobs of their own, without a batch or a unique_key");
+    if (f->has_batch && (spec->options.alias.len || spec->options.deadline.ms))
+        return err_make(ERR_BAD_VALUE,
+                        "a job with a batch takes in others; it has neither alias nor deadline");
+    if (f->has_batch && spec->unique_while)
+        return err_make(ERR_BAD_VALUE, "a job has a batch or a unique_key, not both");
+    return api_check_depends(spec);
+}
+
 struct err api_decode_job(const struct api *a, struct json_cursor *c, struct arena *arena,
                           struct enqueue *out)
 {
@@ -394,50 +444,10 @@ struct err api_decode_job(const struct api *a, struct json_cursor *c, struct are
         return err_make(ERR_MISSING_FIELD, "unique_while needs a unique_key");
     if (f.spec.unique_key.len && !f.spec.unique_while)
         f.spec.unique_while = UNIQUE_QUEUED;
-    struct err err = err_none();
-    if (f.has_backoff) {
-        err = api_decode_backoff(a, &f.backoff, arena, &f.spec.backoff);
-        if (err.code != ERR_OK)
-            return field_in(err, "backoff");
-    }
-    if (f.has_retention)
-        err = field_read_object(a->strict, &f.retention, arena, retention_table,
-                                COUNT(retention_table), &f.spec);
-    if (err.code != ERR_OK)
-        return field_in(err, "retention");
-    if (f.has_batch)
-        err = field_read_object(a->strict, &f.batch, arena, batch_table, COUNT(batch_table),
-                                &f.spec.batch);
-    if (err.code != ERR_OK)
-        return field_in(err, "batch");
-    if (f.has_resources)
-        err = field_read_object(a->strict, &f.resources, arena, resources_table,
-                                COUNT(resources_table), &f.spec.options);
-    if (err.code != ERR_OK)
-        return field_in(err, "resources");
-    if (f.has_gang)
-        err = field_read_object(a->strict, &f.gang, arena, gang_table, COUNT(gang_table),
-                                &f.spec.options);
-    if (err.code != ERR_OK)
-        return field_in(err, "gang");
-    if (f.has_annotations)
-        err = api_decode_annotations(a, &f.annotations, arena, &f.spec.options);
-    if (err.code != ERR_OK)
-        return field_in(err, "annotations");
-    if (f.has_gang && f.spec.options.concurrency_key.len)
-        return err_make(ERR_BAD_VALUE, "gang: its members are handed out together, or not at all; "
-                                       "they have no concurrency_key");
-    if (f.has_gang && (f.has_batch || f.spec.unique_while))
-        return err_make(ERR_BAD_VALUE,
-                        "gang: its members are jobs of their own, without a batch or a unique_key");
-    if (f.has_batch && (f.spec.options.alias.len || f.spec.options.deadline.ms))
-        return err_make(ERR_BAD_VALUE,
-                        "a job with a batch takes in others; it has neither alias nor deadline");
-    if (f.has_batch && f.spec.unique_while)
-        return err_make(ERR_BAD_VALUE, "a job has a batch or a unique_key, not both");
-    TRY(api_check_depends(&f.spec));
+    TRY(read_parts(a, &f, arena));
+    TRY(check_parts(&f));
     *out = f.spec;
-    return err;
+    return err_none();
 }
 
 /* --- a patch --- */

@@ -174,16 +174,20 @@ void api_encode_options(struct buf *b, const struct job *job)
     }
 }
 
-/* The members without the closing brace. */
-static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
+static void encode_error(struct buf *b, const struct job *job)
 {
-    const struct job_state *s = &job->state;
-    buf_lit(b, "{\"id\":");
-    api_encode_id(b, job->id);
-    KEY(b, "queue");
-    json_write_string(b, job->queue);
-    KEY(b, "type");
-    json_write_string(b, job->type);
+    if (!job->error.len && !job->error_type.len)
+        return;
+    KEY(b, "error");
+    buf_lit(b, "{\"message\":");
+    json_write_string(b, job->error);
+    TEXT_MEMBER(b, "error_type", job->error_type);
+    buf_byte(b, '}');
+}
+
+/* Where the job is, and since when. */
+static void encode_state(struct buf *b, const struct job_state *s)
+{
     INT_MEMBER(b, "priority", s->priority);
     KEY(b, "status");
     json_write_string(b, str_from(lifecycle_status_name(s->status)));
@@ -197,16 +201,11 @@ static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
     if (resolution)
         TEXT_MEMBER(b, "resolution", str_from(resolution));
     TEXT_MEMBER(b, "reason", s->reason);
-    if (job->error.len || job->error_type.len) {
-        KEY(b, "error");
-        buf_lit(b, "{\"message\":");
-        json_write_string(b, job->error);
-        TEXT_MEMBER(b, "error_type", job->error_type);
-        buf_byte(b, '}');
-    }
-    TEXT_MEMBER(b, "worker", job->worker);
-    if (job->has_progress)
-        api_encode_progress(b, &job->progress);
+}
+
+/* What its retries, its dependencies and its node have left in its state. */
+static void encode_extras(struct buf *b, const struct job_state *s)
+{
     if (s->losses)
         INT_MEMBER(b, "losses", s->losses);
     if (s->extras.retry_counts.len)
@@ -219,6 +218,24 @@ static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
     }
     if (s->extras.avoid_node.len)
         encode_avoid(b, &s->extras);
+}
+
+/* The members without the closing brace. */
+static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
+{
+    const struct job_state *s = &job->state;
+    buf_lit(b, "{\"id\":");
+    api_encode_id(b, job->id);
+    KEY(b, "queue");
+    json_write_string(b, job->queue);
+    KEY(b, "type");
+    json_write_string(b, job->type);
+    encode_state(b, s);
+    encode_error(b, job);
+    TEXT_MEMBER(b, "worker", job->worker);
+    if (job->has_progress)
+        api_encode_progress(b, &job->progress);
+    encode_extras(b, s);
     api_encode_options(b, job);
     if (job->options.gang.len)
         encode_gang(b, job);

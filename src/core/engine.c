@@ -181,53 +181,66 @@ struct err engine_enqueue(struct engine *e, instant now, const struct enqueue *s
     return err_none();
 }
 
+/* Of a job as engine_read gives it. */
+static void remove_job(struct engine *e, instant now, const struct job *job,
+                       const struct job_extent *extent)
+{
+    struct id id = job->id;
+    struct live *l = idmap_get(&e->live, id);
+    struct queue *q = engine_queue_find(e, job->queue);
+    must(q);
+    enum status from = l ? STATUS_IN_FLIGHT : engine_forget(e, now, q, job);
+    struct job_event ev =
+        l ? engine_live_event(e, EVENT_REMOVE, l) : engine_event(EVENT_REMOVE, from, job);
+    engine_changed(e, now, &ev);
+    if (!lifecycle_is_terminal(job->state.status))
+        engine_depend_ended(e, id, DEPEND_REMOVED);
+    e->port.delete_job(e->port.ctx, id, extent);
+    engine_unique_move(e, engine_unique_ref(e, job), id, job->state.status, STATUS_GONE);
+    engine_fold_close(e, job);
+    if (l)
+        engine_live_end(e, l);
+    engine_avoid_end(e, id);
+    engine_queue_drop_if_unused(e, q);
+}
+
 struct err engine_remove(struct engine *e, instant now, struct id id)
 {
     struct arena scratch = {0};
     struct job job;
     struct job_extent extent;
     struct err err = engine_read(e, now, id, false, &scratch, &job, &extent);
-    if (err.code == ERR_OK) {
-        struct live *l = idmap_get(&e->live, id);
-        struct queue *q = engine_queue_find(e, job.queue);
-        must(q);
-        enum status from = l ? STATUS_IN_FLIGHT : engine_forget(e, now, q, &job);
-        struct job_event ev =
-            l ? engine_live_event(e, EVENT_REMOVE, l) : engine_event(EVENT_REMOVE, from, &job);
-        engine_changed(e, now, &ev);
-        if (!lifecycle_is_terminal(job.state.status))
-            engine_depend_ended(e, id, DEPEND_REMOVED);
-        e->port.delete_job(e->port.ctx, id, &extent);
-        engine_unique_move(e, engine_unique_ref(e, &job), id, job.state.status, STATUS_GONE);
-        engine_fold_close(e, &job);
-        if (l)
-            engine_live_end(e, l);
-        engine_avoid_end(e, id);
-        engine_queue_drop_if_unused(e, q);
-    }
+    if (err.code == ERR_OK)
+        remove_job(e, now, &job, &extent);
     arena_fini(&scratch);
     return err;
 }
 
 /* --- time --- */
 
+static void purge_job(struct engine *e, instant now, struct queue *q, const struct job *job,
+                      const struct job_extent *extent)
+{
+    struct id id = job->id;
+    enum status s = job->state.status;
+    struct job_event ev = engine_event(EVENT_PURGE, s, job);
+    engine_changed(e, now, &ev);
+    must(btree_remove(&e->ended[s == STATUS_DEAD], (struct btree_entry){0, id.hi, id.lo, 0}, NULL));
+    q->counts[s]--;
+    engine_unique_move(e, engine_unique_ref(e, job), id, s, STATUS_GONE);
+    e->port.delete_job(e->port.ctx, id, extent);
+    engine_queue_drop_if_unused(e, q);
+}
+
+/* The retention of a job that has ended is over. */
 static struct err purge(struct engine *e, instant now, struct id id, struct queue *q)
 {
     struct arena scratch = {0};
     struct job job;
     struct job_extent extent;
     struct err err = e->port.load_job(e->port.ctx, id, PORT_STATE, &scratch, &job, &extent);
-    if (err.code == ERR_OK) {
-        enum status s = job.state.status;
-        struct job_event ev = engine_event(EVENT_PURGE, s, &job);
-        engine_changed(e, now, &ev);
-        must(btree_remove(&e->ended[s == STATUS_DEAD], (struct btree_entry){0, id.hi, id.lo, 0},
-                          NULL));
-        q->counts[s]--;
-        engine_unique_move(e, engine_unique_ref(e, &job), id, s, STATUS_GONE);
-        e->port.delete_job(e->port.ctx, id, &extent);
-        engine_queue_drop_if_unused(e, q);
-    }
+    if (err.code == ERR_OK)
+        purge_job(e, now, q, &job, &extent);
     arena_fini(&scratch);
     return err;
 }

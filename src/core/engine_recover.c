@@ -126,47 +126,57 @@ static void announce_cut_off(struct engine *e, instant now, const struct job *jo
     engine_changed(e, now, &ev);
 }
 
-/* A stream held this run when the server stopped. */
+static struct run cut_off_run(const struct restored_take *r, instant now, struct str reason)
+{
+    return (struct run){.index = r->take.run,
+                        .taken_at = r->at,
+                        .lease_end = INSTANT_NONE,
+                        .ended_at = now,
+                        .outcome = OUTCOME_LOST,
+                        .retry_at = INSTANT_NONE,
+                        .reason = reason,
+                        .failure = {.run_time = {-1}}};
+}
+
+/* Records the lost run, and lets the job wait again. */
+static void return_cut_off(struct engine *e, instant now, const struct restored_take *r,
+                           struct job *job)
+{
+    struct job_state *s = &job->state;
+    struct queue *q = engine_queue_get(e, job->queue);
+    struct btree_entry due;
+    enum status waited = engine_wait_remove(e, q, job, &due);
+    engine_fold_close(e, job);
+    s->status = engine_returned(s->ready_at, r->at, now);
+    s->dequeued_at = r->at;
+    s->runs++;
+    engine_grace_clear(&s->extras);
+    engine_gang_back(e, now, job->id, s->ready_at, &s->extras);
+    s->reason = s->status == STATUS_READY
+                    ? STR("ready again: the server stopped while a worker held it")
+                    : STR("scheduled again: the server stopped while a worker held it");
+    struct run run = cut_off_run(r, now, s->reason);
+    e->port.put_run(e->port.ctx, job->id, &run);
+    e->port.put_state(e->port.ctx, job->id, s);
+    announce_cut_off(e, now, job, &run, waited);
+    if (s->status == STATUS_READY)
+        engine_ready_add(e, q, engine_rank(s), job->id, true);
+    else
+        engine_wait_add(e, q, engine_rank(s), job->id, true, s->ready_at, now,
+                        engine_type(e, q, job->type));
+}
+
+/* A stream held this run when the server stopped; the run may have ended, and the job be gone. */
 static struct err end_cut_off_run(struct engine *e, instant now, const struct restored_take *r)
 {
     struct arena scratch = {0};
     struct job job;
     struct job_extent extent;
     struct err err = e->port.load_job(e->port.ctx, r->take.id, PORT_STATE, &scratch, &job, &extent);
-    struct job_state *s = &job.state;
-    bool over = err.code == ERR_NOT_FOUND || (err.code == ERR_OK && s->runs != r->take.run);
-    if (err.code == ERR_OK && !over) {
-        struct queue *q = engine_queue_get(e, job.queue);
-        struct btree_entry due;
-        enum status waited = engine_wait_remove(e, q, &job, &due);
-        engine_fold_close(e, &job);
-        s->status = engine_returned(s->ready_at, r->at, now);
-        s->dequeued_at = r->at;
-        s->runs++;
-        engine_grace_clear(&s->extras);
-        engine_gang_back(e, now, job.id, s->ready_at, &s->extras);
-        s->reason = s->status == STATUS_READY
-                        ? STR("ready again: the server stopped while a worker held it")
-                        : STR("scheduled again: the server stopped while a worker held it");
-        struct run run = {.index = r->take.run,
-                          .taken_at = r->at,
-                          .lease_end = INSTANT_NONE,
-                          .ended_at = now,
-                          .outcome = OUTCOME_LOST,
-                          .retry_at = INSTANT_NONE,
-                          .reason = s->reason,
-                          .failure = {.run_time = {-1}}};
-        e->port.put_run(e->port.ctx, job.id, &run);
-        e->port.put_state(e->port.ctx, job.id, s);
-        announce_cut_off(e, now, &job, &run, waited);
-        if (s->status == STATUS_READY)
-            engine_ready_add(e, q, engine_rank(s), job.id, true);
-        else
-            engine_wait_add(e, q, engine_rank(s), job.id, true, s->ready_at, now,
-                            engine_type(e, q, job.type));
-    }
+    if (err.code == ERR_OK && job.state.runs == r->take.run)
+        return_cut_off(e, now, r, &job);
     arena_fini(&scratch);
-    return over ? err_none() : err;
+    return err.code == ERR_NOT_FOUND ? err_none() : err;
 }
 
 struct err engine_restored(struct engine *e, instant now)

@@ -273,12 +273,30 @@ static bool is_poison(const struct engine *e, uint32_t losses)
     return e->settings.lost_worker_limit && losses >= e->settings.lost_worker_limit;
 }
 
+/* Ends the run; the job waits for its retry, at s->ready_at. */
+static void try_again(struct engine *e, instant now, struct live *l, struct job_state *s,
+                      const struct run *run, const struct verdict *v)
+{
+    enum event event = event_of(v, now);
+    struct id id = l->id;
+    struct queue *q = l->queue;
+    uint32_t type = l->type;
+    s->status = lifecycle_move(STATUS_IN_FLIGHT, event);
+    engine_gang_back(e, now, id, s->ready_at, &s->extras);
+    announce(e, now, l, event, run->outcome, s, &v->ruling, false);
+    e->port.put_run(e->port.ctx, id, run);
+    e->port.put_state(e->port.ctx, id, s);
+    engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT, s->status);
+    engine_live_end(e, l);
+    engine_avoid(e, now, id, &s->extras);
+    engine_wait_add(e, q, engine_rank(s), id, true, s->ready_at, now, type);
+}
+
 /* The common end of a failure report and of an expired lease: applies the verdict, in whose
  * memory job->state.reason then lies. */
 static void fail(struct engine *e, instant now, struct live *l, const struct verdict *v,
                  enum outcome outcome, const struct failure *failure, struct job *job)
 {
-    enum event event = event_of(v, now);
     struct job_state s = state_of(l);
     s.extras = v->extras;
     if (outcome != OUTCOME_EXPIRED)
@@ -298,23 +316,11 @@ static void fail(struct engine *e, instant now, struct live *l, const struct ver
     run.grace_end = s.extras.grace_end;
     note_failure(e, job, &run);
 
-    if (!v->retry) {
-        finish(e, now, l, event, &s, &run, &v->ruling,
+    if (v->retry)
+        try_again(e, now, l, &s, &run, v);
+    else
+        finish(e, now, l, event_of(v, now), &s, &run, &v->ruling,
                engine_retention_dead(e, l->queue, job->dead_retention));
-    } else {
-        struct id id = l->id;
-        struct queue *q = l->queue;
-        uint32_t type = l->type;
-        s.status = lifecycle_move(STATUS_IN_FLIGHT, event);
-        engine_gang_back(e, now, id, s.ready_at, &s.extras);
-        announce(e, now, l, event, outcome, &s, &v->ruling, false);
-        e->port.put_run(e->port.ctx, id, &run);
-        e->port.put_state(e->port.ctx, id, &s);
-        engine_unique_move(e, l->unique, id, STATUS_IN_FLIGHT, s.status);
-        engine_live_end(e, l);
-        engine_avoid(e, now, id, &s.extras);
-        engine_wait_add(e, q, engine_rank(&s), id, true, s.ready_at, now, type);
-    }
     job->state = s;
 }
 
@@ -412,30 +418,35 @@ struct err engine_terminated(struct engine *e, instant now, struct run_ref ref, 
     return sooner ? engine_gang_forward(e, now, ref.id, was, s->ready_at) : err_none();
 }
 
+/* Judges a run whose lease is over as failed with the condition LeaseExpired. */
+static void expire(struct engine *e, instant now, struct live *l, struct job *job, struct arena *a)
+{
+    char words[JOB_NAME_MAX + 64];
+    snprintf(words, sizeof words, "claim expired: worker '%.*s' did not renew its lease",
+             (int)l->worker->len, l->worker->bytes);
+    struct failure failure = {.message = str_from(words),
+                              .error_type = STR("claim-expired"),
+                              .run_time = {-1},
+                              .condition = CONDITION_LEASE_EXPIRED};
+    job->state = state_of(l);
+    failure.node = job->state.extras.node;
+    name_category(e, &failure, a);
+    struct verdict_request request = {
+        .job = job, .outcome = OUTCOME_EXPIRED, .failure = &failure, .retry_at = INSTANT_NONE};
+    struct verdict v = decide(e, now, l->queue, &request, a);
+    if (is_poison(e, losses_of_expired(l)))
+        v = verdict_poison(&job->state.extras, losses_of_expired(l));
+    fail(e, now, l, &v, OUTCOME_EXPIRED, &failure, job);
+}
+
 struct err engine_expire(struct engine *e, instant now, struct live *l)
 {
     must(instant_is_set(l->lease_end) && l->lease_end.ms <= now.ms);
     struct arena scratch = {0};
     struct job job;
     struct err err = load_record(e, l, &scratch, &job);
-    if (err.code == ERR_OK) {
-        char words[JOB_NAME_MAX + 64];
-        snprintf(words, sizeof words, "claim expired: worker '%.*s' did not renew its lease",
-                 (int)l->worker->len, l->worker->bytes);
-        struct failure failure = {.message = str_from(words),
-                                  .error_type = STR("claim-expired"),
-                                  .run_time = {-1},
-                                  .condition = CONDITION_LEASE_EXPIRED};
-        job.state = state_of(l);
-        failure.node = job.state.extras.node;
-        name_category(e, &failure, &scratch);
-        struct verdict_request request = {
-            .job = &job, .outcome = OUTCOME_EXPIRED, .failure = &failure, .retry_at = INSTANT_NONE};
-        struct verdict v = decide(e, now, l->queue, &request, &scratch);
-        if (is_poison(e, losses_of_expired(l)))
-            v = verdict_poison(&job.state.extras, losses_of_expired(l));
-        fail(e, now, l, &v, OUTCOME_EXPIRED, &failure, &job);
-    }
+    if (err.code == ERR_OK)
+        expire(e, now, l, &job, &scratch);
     arena_fini(&scratch);
     return err;
 }

@@ -303,56 +303,84 @@ static void hold(struct engine *e, struct taker *t, struct live *l, struct hando
     l->has_state = true;
 }
 
-static struct err start_run(struct engine *e, instant now, struct arena *a, struct taker *t,
-                            struct queue *q, struct btree_entry entry, struct handout *h)
+/* The job with payload and, if there is one, its checkpoint. */
+static struct err load_handout(struct engine *e, struct arena *a, struct btree_entry entry,
+                               struct handout *h, struct job_extent *extent)
 {
     struct id id = {entry.hi, entry.lo};
-    struct job_extent extent;
     unsigned want = PORT_PAYLOAD | (entry.val & READY_VAL_STATE ? PORT_STATE : 0);
-    struct job_state *s = &h->job.state;
-    TRY(e->port.load_job(e->port.ctx, id, want, a, &h->job, &extent));
+    TRY(e->port.load_job(e->port.ctx, id, want, a, &h->job, extent));
     h->checkpoint = (struct note){0};
-    if (s->extras.notes & NOTE_BIT(NOTE_CHECKPOINT))
+    if (h->job.state.extras.notes & NOTE_BIT(NOTE_CHECKPOINT))
         TRY(e->port.load_note(e->port.ctx, id, NOTE_CHECKPOINT, a, &h->checkpoint));
-    must(engine_ready_remove(e, q, engine_rank(s), id));
-    engine_ready_taken(e, q, entry.major);
-    engine_avoid_end(e, id);
-    engine_gang_taken(e, id);
-    engine_fold_close(e, &h->job);
+    return err_none();
+}
+
+/* Takes the job out of all that a ready job is in, and charges the limits of its queue. */
+static void leave_ready(struct engine *e, instant now, struct queue *q, const struct job *job,
+                        uint64_t turn)
+{
+    must(engine_ready_remove(e, q, engine_rank(&job->state), job->id));
+    engine_ready_taken(e, q, turn);
+    engine_avoid_end(e, job->id);
+    engine_gang_taken(e, job->id);
+    engine_fold_close(e, job);
     if (q->limits)
         engine_limits_draw(e, now, q->limits);
+}
 
-    struct live *l = engine_live_new(e, id, q);
+/* The run that begins now; what the job's state no longer says once it runs is cleared in it. */
+static struct live *live_of(struct engine *e, instant now, struct arena *a, const struct taker *t,
+                            struct queue *q, struct job *job, const struct job_extent *extent)
+{
+    struct job_state *s = &job->state;
+    struct live *l = engine_live_new(e, job->id, q);
     l->token = rng_next(&e->rng) | 1;
     l->taken_at = now;
     l->lease_end = INSTANT_NONE;
     l->ready_at = s->ready_at;
     l->failed_at = s->failed_at;
-    l->completed_retention = h->job.completed_retention;
-    l->dead_retention = h->job.dead_retention;
+    l->completed_retention = job->completed_retention;
+    l->dead_retention = job->dead_retention;
     l->run = s->runs;
     l->attempts = s->attempts;
     l->forgiven = s->forgiven;
     l->losses = s->losses;
     l->priority = s->priority;
-    l->has_state = extent.has_state;
-    l->payload_apart = extent.payload_apart;
+    l->has_state = extent->has_state;
+    l->payload_apart = extent->payload_apart;
     l->worker = t->worker;
     l->worker->refs++;
-    l->unique = engine_unique_ref(e, &h->job);
-    l->type = engine_type(e, q, h->job.type);
+    l->unique = engine_unique_ref(e, job);
+    l->type = engine_type(e, q, job->type);
     s->extras.node = arena_copy(a, node_of(t));
     engine_grace_clear(&s->extras);
     l->extras = job_extras_new(&s->extras);
-    l->key = engine_key_begin(e, q, &h->job);
-    engine_unique_move(e, l->unique, id, STATUS_READY, STATUS_IN_FLIGHT);
+    l->key = engine_key_begin(e, q, job);
+    engine_unique_move(e, l->unique, job->id, STATUS_READY, STATUS_IN_FLIGHT);
+    return l;
+}
 
+static void announce_take(struct engine *e, instant now, const struct live *l,
+                          const struct job_state *s)
+{
     struct job_event ev = engine_live_event(e, EVENT_TAKE, l);
     ev.from = STATUS_READY;
     /* One that came back without a failure still has the ready_at of its first wait. */
     bool again = instant_is_set(s->dequeued_at) && s->ready_at.ms < s->dequeued_at.ms;
-    ev.since = again ? INSTANT_NONE : instant_max(s->ready_at, id_time(id));
+    ev.since = again ? INSTANT_NONE : instant_max(s->ready_at, id_time(l->id));
     engine_changed(e, now, &ev);
+}
+
+static struct err start_run(struct engine *e, instant now, struct arena *a, struct taker *t,
+                            struct queue *q, struct btree_entry entry, struct handout *h)
+{
+    struct job_extent extent;
+    struct job_state *s = &h->job.state;
+    TRY(load_handout(e, a, entry, h, &extent));
+    leave_ready(e, now, q, &h->job, entry.major);
+    struct live *l = live_of(e, now, a, t, q, &h->job, &extent);
+    announce_take(e, now, l, s);
     s->status = lifecycle_move(STATUS_READY, EVENT_TAKE);
     s->dequeued_at = now;
     s->runs++;

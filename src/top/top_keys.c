@@ -293,43 +293,46 @@ static bool take_motion(struct top *t, int key)
     }
 }
 
-static void take_list(struct top *t, int key)
+/* What is done with the selected job or its queue; false: the key means something else. */
+static bool take_action(struct top *t, int key)
 {
-    if (take_motion(t, key))
-        return;
     switch (key) {
-    case '1':
-    case '2':
-    case '3':
-    case '4':
-    case '5':
-    case '6':
-    case '7':
-        go(t, key - '1');
-        return;
     case '\n':
     case '\r':
     case KEY_ENTER:
         open_detail(t);
+        return true;
+    case 'd':
+    case KEY_DC:
+        delete_selected(t);
+        return true;
+    case 'r':
+        retry(t);
+        return true;
+    case 'c':
+        cancel(t);
+        return true;
+    case 's':
+        pause_queue(t);
+        return true;
+    default:
+        return false;
+    }
+}
+
+static void take_list(struct top *t, int key)
+{
+    if (take_motion(t, key) || take_action(t, key))
+        return;
+    switch (key) {
+    case '1' ... '7':
+        go(t, key - '1');
         return;
     case KEY_ESCAPE:
         escape(t);
         return;
     case '/':
         begin_search(t);
-        return;
-    case 'd':
-    case KEY_DC:
-        delete_selected(t);
-        return;
-    case 'r':
-        retry(t);
-        return;
-    case 'c':
-        cancel(t);
-        return;
-    case 's':
-        pause_queue(t);
         return;
     case 'n':
         turn_page(t, true);

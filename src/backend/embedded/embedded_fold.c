@@ -426,27 +426,33 @@ static void finish(struct fold *f, struct err err)
     leave(f);
 }
 
+/* Plans what is left to plan. *complete: all of it is planned; *still: and the jobs are as they
+ * were planned for, so that it may be applied. */
+static struct err plan_and_check(struct fold *f, bool *complete, bool *still)
+{
+    TRY(plan(f, complete));
+    if (!*complete)
+        return err_none();
+    TRY(embedded_refuse_to_store(f->b, CMD_ENQUEUE));
+    TRY(engine_depend_check(f->b->engine, f->b->now, f->specs, f->count));
+    TRY(engine_gang_check(f->b->engine, f->specs, f->count));
+    TRY(holds(f, still));
+    if (!*still && ++f->plans == FOLD_PLANS_MAX)
+        return err_make(ERR_BUSY, "workers were quicker %u times; try again", f->plans);
+    return err_none();
+}
+
 static void go_on(struct fold *f)
 {
     bool complete, still = false;
     while (!still) {
-        struct err err = plan(f, &complete);
-        if (err.code == ERR_OK && !complete)
-            return;
-        if (err.code == ERR_OK)
-            err = embedded_refuse_to_store(f->b, CMD_ENQUEUE);
-        if (err.code == ERR_OK)
-            err = engine_depend_check(f->b->engine, f->b->now, f->specs, f->count);
-        if (err.code == ERR_OK)
-            err = engine_gang_check(f->b->engine, f->specs, f->count);
-        if (err.code == ERR_OK)
-            err = holds(f, &still);
-        if (err.code == ERR_OK && !still && ++f->plans == FOLD_PLANS_MAX)
-            err = err_make(ERR_BUSY, "workers were quicker %u times; try again", f->plans);
+        struct err err = plan_and_check(f, &complete, &still);
         if (err.code != ERR_OK) {
             finish(f, err);
             return;
         }
+        if (!complete)
+            return;
         if (!still)
             plan_drop(f);
     }
