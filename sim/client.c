@@ -37,7 +37,7 @@ struct queue_set sim_queue_set(unsigned bits)
     return set;
 }
 
-static unsigned some_queues(struct sim *s)
+unsigned sim_some_queues(struct sim *s)
 {
     return sim_chance(s, 30) ? 0 : 1 + (unsigned)sim_draw(s, (1u << s->profile.queues) - 1);
 }
@@ -422,7 +422,7 @@ static void walk(struct sim *s)
 
 static void list_some(struct sim *s)
 {
-    struct queue_set set = sim_queue_set(some_queues(s));
+    struct queue_set set = sim_queue_set(sim_some_queues(s));
     bool count = sim_chance(s, 20);
     struct ticket *t = ticket_new(s, count ? CMD_COUNT : CMD_LIST, 0);
     t->limit = 1 + (uint32_t)sim_draw(s, 20);
@@ -532,7 +532,7 @@ static void touch_stream(struct sim *s)
     unsigned slot = (unsigned)sim_draw(s, STREAMS);
     struct mstream *st = s->streams[slot];
     if (!st) {
-        client_open_stream(s, slot, some_queues(s), 1 + (uint32_t)sim_draw(s, 6));
+        client_open_stream(s, slot, sim_some_queues(s), 1 + (uint32_t)sim_draw(s, 6));
         return;
     }
     if (sim_chance(s, 40)) {
@@ -545,68 +545,6 @@ static void touch_stream(struct sim *s)
     backend_stream_pause(s->backend, st->handle, st->paused);
 }
 
-/* --- claims --- */
-
-void client_claim(struct sim *s, unsigned slot, unsigned queues, uint32_t count, span lease,
-                  span wait)
-{
-    struct ticket *t = ticket_new(s, CMD_STATUS, 0);
-    t->is_claim = true;
-    t->limit = count;
-    t->lease = lease;
-    t->queues = queues;
-    t->until = instant_add(s->now, wait);
-    s->claims[slot].ticket = t;
-    s->ledger.claims++;
-    struct queue_set set = sim_queue_set(queues);
-    struct claim_spec spec = {.queues = set.names,
-                              .queue_count = set.count,
-                              .count = count,
-                              .worker = STR("claimer"),
-                              .lease = lease,
-                              .wait = wait,
-                              .done = ticket_answer,
-                              .ctx = t};
-    trace_line("claim #%lu of %u, queues %x, lease %ld, wait %ld", t->serial, count, queues,
-               lease.ms, wait.ms);
-    s->arrived = true;
-    s->calling = true;
-    s->claims[slot].handle = backend_claim(s->backend, &spec);
-    s->calling = false;
-}
-
-void client_claim_over(struct sim *s, const struct ticket *t)
-{
-    for (unsigned i = 0; i < CLAIMS; i++)
-        if (s->claims[i].ticket == t)
-            s->claims[i] = (struct mclaim){0};
-    s->ledger.claims--;
-}
-
-static void cancel_claim(struct sim *s, unsigned slot)
-{
-    struct mclaim *c = &s->claims[slot];
-    trace_line("cancel #%lu", c->ticket->serial);
-    c->ticket->canceled = true;
-    s->arrived = true;
-    s->calling = true;
-    backend_claim_cancel(s->backend, c->handle);
-    s->calling = false;
-}
-
-static void touch_claim(struct sim *s)
-{
-    unsigned slot = (unsigned)sim_draw(s, CLAIMS);
-    if (s->claims[slot].ticket) {
-        if (sim_chance(s, 30))
-            cancel_claim(s, slot);
-        return;
-    }
-    span lease = {1 + (int64_t)sim_draw(s, sim_chance(s, 50) ? 500 : 60000)};
-    span wait = {sim_chance(s, 40) ? 0 : (int64_t)sim_draw(s, 20000)};
-    client_claim(s, slot, some_queues(s), 1 + (uint32_t)sim_draw(s, 5), lease, wait);
-}
-
 /* --- comings and goings --- */
 
 void client_react(struct sim *s)
@@ -615,7 +553,7 @@ void client_react(struct sim *s)
         return;
     switch (sim_draw(s, 5)) {
     case 0:
-        touch_claim(s);
+        client_touch_claim(s);
         return;
     case 1:
         touch_stream(s);
@@ -635,7 +573,7 @@ void client_leave(struct sim *s)
             close_stream(s->streams[i]);
     for (unsigned i = 0; i < CLAIMS; i++)
         if (s->claims[i].ticket && !s->claims[i].ticket->canceled)
-            cancel_claim(s, i);
+            client_cancel_claim(s, i);
 }
 
 void client_cut_off(struct sim *s)
@@ -701,7 +639,7 @@ void client_step(struct sim *s)
     else if (choice < 72)
         touch_stream(s);
     else if (choice < 84)
-        touch_claim(s);
+        client_touch_claim(s);
     else if (choice < 90)
         read_one(s);
     else if (choice < 94)

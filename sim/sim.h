@@ -152,6 +152,11 @@ void client_open_stream(struct sim *s, unsigned slot, unsigned queues, uint32_t 
 void client_claim(struct sim *s, unsigned slot, unsigned queues, uint32_t count, span lease,
                   span wait);
 void client_claim_over(struct sim *s, const struct ticket *t);
+/* Makes a claim, or now and then cancels one. */
+void client_touch_claim(struct sim *s);
+void client_cancel_claim(struct sim *s, unsigned slot);
+/* Bits of queues, drawn; 0: all of them. */
+unsigned sim_some_queues(struct sim *s);
 /* Asks for a job of every unique key; false: there are none. */
 bool client_enqueue_keys(struct sim *s, enum unique scope);
 void client_succeed(struct sim *s, struct mjob *m, uint64_t token);

@@ -68,4 +68,15 @@ void h2_head(struct buf *b, int32_t id, bool open);
  * returns its code. Fails if the server takes them all and does not. */
 uint32_t h2_flood(struct fixture *f, struct client *c, struct str bytes);
 
+/* What was received is that text, or has it somewhere. */
+static inline void h2_assert_text(const struct buf *b, const char *text)
+{
+    assert_true(str_eq(buf_view(b), str_from(text)));
+}
+
+static inline bool h2_has(const struct buf *b, const char *text)
+{
+    return memmem(b->at, b->len, text, strlen(text)) != NULL;
+}
+
 #endif

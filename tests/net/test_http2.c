@@ -23,16 +23,6 @@ static void answer(struct http_exchange *x, const char *body)
     http_reply(x, 200, STR("text/plain"), str_from(body), NULL);
 }
 
-static void assert_text(const struct buf *b, const char *text)
-{
-    assert_true(str_eq(buf_view(b), str_from(text)));
-}
-
-static bool has(const struct buf *b, const char *text)
-{
-    return memmem(b->at, b->len, text, strlen(text)) != NULL;
-}
-
 static void open_client(struct fixture *f, struct h2_client *h)
 {
     fixture_serve(f);
@@ -51,12 +41,12 @@ static void a_request_is_answered(void **state)
     struct h2_stream *st = h2_stream(&h, id);
     assert_int_equal(st->status, 200);
     assert_int_equal(st->code, NGHTTP2_NO_ERROR);
-    assert_text(&st->body, "hello");
-    assert_true(has(&st->head, "content-type: text/plain\n"));
-    assert_true(has(&st->head, "content-length: 5\n"));
-    assert_true(has(&st->head, "x-extra: 1\n"));
-    assert_true(has(&st->head, "date: "));
-    assert_true(has(&st->head, " GMT\n"));
+    h2_assert_text(&st->body, "hello");
+    assert_true(h2_has(&st->head, "content-type: text/plain\n"));
+    assert_true(h2_has(&st->head, "content-length: 5\n"));
+    assert_true(h2_has(&st->head, "x-extra: 1\n"));
+    assert_true(h2_has(&st->head, "date: "));
+    assert_true(h2_has(&st->head, " GMT\n"));
     h2_close(f, &h);
 }
 
@@ -73,8 +63,8 @@ static void each_header_of_the_table_reaches_the_handler(void **state)
         int32_t id = h2_request(&h, "GET", "/headers", field, (struct str){0});
         H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
         assert_int_equal(h2_stream(&h, id)->status, 200);
-        assert_true(has(&h2_stream(&h, id)->body, want));
-        assert_true(has(&h2_stream(&h, id)->body, "host: a\n")); /* :authority */
+        assert_true(h2_has(&h2_stream(&h, id)->body, want));
+        assert_true(h2_has(&h2_stream(&h, id)->body, "host: a\n")); /* :authority */
     }
     h2_close(f, &h);
 }
@@ -87,7 +77,7 @@ static void no_content_has_no_length(void **state)
     int32_t id = h2_get(&h, "/none");
     H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
     assert_int_equal(h2_stream(&h, id)->status, 204);
-    assert_false(has(&h2_stream(&h, id)->head, "content-length"));
+    assert_false(h2_has(&h2_stream(&h, id)->head, "content-length"));
     h2_close(f, &h);
 }
 
@@ -99,7 +89,7 @@ static void head_has_the_length_and_no_body(void **state)
     int32_t id = h2_request(&h, "HEAD", "/large", NULL, (struct str){0});
     H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
     assert_int_equal(h2_stream(&h, id)->status, 200);
-    assert_true(has(&h2_stream(&h, id)->head, "content-length: 1048576\n"));
+    assert_true(h2_has(&h2_stream(&h, id)->head, "content-length: 1048576\n"));
     assert_int_equal(h2_stream(&h, id)->body.len, 0);
     h2_close(f, &h);
 }
@@ -131,7 +121,7 @@ static void replies_leave_in_any_order(void **state)
     assert_false(h2_stream(&h, first)->answered);
     answer(f->held[0], "first");
     H2_AWAIT(f, &h, h2_stream(&h, first)->closed);
-    assert_text(&h2_stream(&h, first)->body, "first");
+    h2_assert_text(&h2_stream(&h, first)->body, "first");
     h2_close(f, &h);
 }
 
@@ -219,7 +209,7 @@ static void a_stream_arrives_as_it_is_written(void **state)
     http_stream_end(f->stream);
     assert_int_equal(f->closed, 1);
     H2_AWAIT(f, &h, st->closed);
-    assert_text(&st->body, "one\ntwo\nthree\n");
+    h2_assert_text(&st->body, "one\ntwo\nthree\n");
     assert_int_equal(st->code, NGHTTP2_NO_ERROR);
     assert_int_equal(f->closed, 1);
     h2_close(f, &h);
@@ -278,14 +268,14 @@ static void aborting_a_stream_resets_it_alone(void **state)
     assert_int_equal(f->closed, 0);
     H2_AWAIT(f, &h, h2_stream(&h, first)->closed);
     assert_int_equal(h2_stream(&h, first)->code, NGHTTP2_INTERNAL_ERROR);
-    assert_text(&h2_stream(&h, first)->body, "half");
+    h2_assert_text(&h2_stream(&h, first)->body, "half");
     assert_int_equal(f->closed, 1);
 
     http_stream_write(whole, STR("two\n"));
     http_stream_end(whole);
     H2_AWAIT(f, &h, h2_stream(&h, second)->closed);
     assert_int_equal(h2_stream(&h, second)->code, NGHTTP2_NO_ERROR);
-    assert_text(&h2_stream(&h, second)->body, "one\ntwo\n");
+    h2_assert_text(&h2_stream(&h, second)->body, "one\ntwo\n");
     assert_int_equal(f->closed, 2);
     int32_t next = h2_get(&h, "/none");
     H2_AWAIT(f, &h, h2_stream(&h, next)->closed);
@@ -396,7 +386,7 @@ static void who_resets_a_waiting_request_is_gone(void **state)
     answer(f->held[0], "nobody hears it");
     answer(f->held[1], "somebody does");
     H2_AWAIT(f, &h, h2_stream(&h, other)->closed);
-    assert_text(&h2_stream(&h, other)->body, "somebody does");
+    h2_assert_text(&h2_stream(&h, other)->body, "somebody does");
     assert_int_equal(f->gone, 1);
     h2_close(f, &h);
 }
@@ -430,214 +420,6 @@ static void closing_the_server_inside_a_handler_is_safe(void **state)
     H2_AWAIT(f, &h, h.c.ended);
     assert_int_equal(f->served, 2);
     h2_close(f, &h);
-}
-
-/* -- limits ----------------------------------------------------------------- */
-
-static void check_refusal(struct fixture *f, struct h2_client *h, int32_t id, int status,
-                          const char *code)
-{
-    H2_AWAIT(f, h, h2_stream(h, id)->closed);
-    assert_int_equal(h2_stream(h, id)->status, status);
-    assert_true(has(&h2_stream(h, id)->body, code));
-    assert_int_equal(h2_stream(h, id)->code, NGHTTP2_NO_ERROR);
-}
-
-static void a_body_over_the_limit_is_refused_by_its_length(void **state)
-{
-    struct fixture *f = *state;
-    f->settings.body_max = 1000;
-    struct h2_client h;
-    open_client(f, &h);
-    int32_t id = h2_request(&h, "POST", "/echo", "content-length: 1001", STR("x"));
-    h2_stream(&h, id)->hold = true;
-    check_refusal(f, &h, id, 413, "\"body_too_large\"");
-    assert_int_equal(f->served, 0);
-    h2_close(f, &h);
-}
-
-static void a_body_without_a_length_is_refused_once_it_is_over(void **state)
-{
-    struct fixture *f = *state;
-    f->settings.body_max = 1000;
-    struct h2_client h;
-    open_client(f, &h);
-    static char text[1001];
-    int32_t fits = h2_request(&h, "POST", "/echo", NULL, (struct str){text, 1000});
-    int32_t id = h2_begin(&h, "/echo", (struct str){text, 1001});
-    check_refusal(f, &h, id, 413, "\"body_too_large\"");
-    H2_AWAIT(f, &h, h2_stream(&h, fits)->closed);
-    assert_int_equal(h2_stream(&h, fits)->status, 200);
-    assert_int_equal(f->served, 1);
-    h2_close(f, &h);
-}
-
-static void large_heads_are_refused(void **state)
-{
-    struct fixture *f = *state;
-    f->settings.header_max = 20000;
-    struct h2_client h;
-    open_client(f, &h);
-    static char field[21000] = "x: ", path[60000] = "/none?";
-    memset(field + 3, 'y', 20500);
-    memset(path + 6, 'z', sizeof path - 7);
-    int32_t id = h2_request(&h, "GET", "/echo", field, (struct str){0});
-    check_refusal(f, &h, id, 431, "\"headers_too_large\"");
-    id = h2_get(&h, "/none#fragment");
-    check_refusal(f, &h, id, 400, "\"bad_request\"");
-    assert_int_equal(f->served, 0);
-    id = h2_get(&h, path);
-    H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
-    assert_int_equal(h2_stream(&h, id)->status, 204);
-    h2_close(f, &h);
-}
-
-static void requests_over_streams_max_are_refused(void **state)
-{
-    struct fixture *f = *state;
-    f->settings.streams_max = 2;
-    struct h2_client h;
-    open_client(f, &h);
-    h2_get(&h, "/held");
-    h2_get(&h, "/held");
-    int32_t id = h2_get(&h, "/held"); /* sent before the server has said how many */
-    H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
-    assert_int_equal(h2_stream(&h, id)->code, NGHTTP2_REFUSED_STREAM);
-    assert_int_equal(f->held_count, 2);
-    answer(f->held[0], "");
-    answer(f->held[1], "");
-    h2_close(f, &h);
-}
-
-static void half_sent_bodies_do_not_block_each_other(void **state)
-{
-    struct fixture *f = *state;
-    f->settings.body_max = 1000000;
-    struct h2_client h;
-    open_client(f, &h);
-    static char text[900000];
-    int32_t ids[8];
-    for (int i = 0; i < 8; i++)
-        ids[i] = h2_request(&h, "POST", "/none", NULL, (struct str){text, sizeof text});
-    H2_AWAIT(f, &h, h.closed == 8);
-    for (int i = 0; i < 8; i++)
-        assert_int_equal(h2_stream(&h, ids[i])->status, 204);
-    h2_close(f, &h);
-}
-
-static void memory_of_half_sent_bodies_is_bounded(void **state)
-{
-    struct fixture *f = *state;
-    f->settings.body_max = 1000000;
-    struct h2_client h;
-    open_client(f, &h);
-    static char text[1000000];
-    int32_t ids[16];
-    for (int i = 0; i < 16; i++)
-        ids[i] = h2_begin(&h, "/none", (struct str){text, sizeof text});
-    size_t sent = 0, before;
-    /* On a busy machine nothing may move for a while. */
-    H2_AWAIT(f, &h, h2_stream(&h, ids[0])->sent == sizeof text);
-    do { /* until the server takes no more */
-        before = sent;
-        h2_settle(f, &h);
-        sent = 0;
-        for (int i = 0; i < 16; i++)
-            sent += h2_stream(&h, ids[i])->sent;
-    } while (sent > before);
-    assert_true(sent < 2 * sizeof text + 16 * 256 * 1024);
-    h2_close(f, &h);
-}
-
-/* -- time ------------------------------------------------------------------- */
-
-static void a_slow_body_times_out(void **state)
-{
-    struct fixture *f = *state;
-    f->settings.body_timeout.ms = 40;
-    struct h2_client h;
-    open_client(f, &h);
-    int32_t id = h2_begin(&h, "/echo", STR("ab"));
-    check_refusal(f, &h, id, 408, "\"request_timeout\"");
-    id = h2_get(&h, "/none");
-    H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
-    assert_int_equal(h2_stream(&h, id)->status, 204);
-    h2_close(f, &h);
-}
-
-static void a_slow_head_ends_the_connection(void **state)
-{
-    struct fixture *f = *state;
-    f->settings.header_timeout.ms = 40;
-    fixture_serve(f);
-    struct client c;
-    struct buf b = {0};
-    client_open(f, &c);
-    h2_preface(&b);
-    h2_head(&b, 1, true);
-    assert_int_equal(h2_flood(f, &c, buf_view(&b)), NGHTTP2_ENHANCE_YOUR_CALM);
-    buf_fini(&b);
-    client_close(f, &c);
-}
-
-static void an_idle_connection_is_ended(void **state)
-{
-    struct fixture *f = *state;
-    f->settings.idle_timeout.ms = 40;
-    struct h2_client h;
-    open_client(f, &h);
-    int32_t id = h2_get(&h, "/none");
-    H2_AWAIT(f, &h, h.c.ended);
-    assert_true(h2_stream(&h, id)->closed);
-    assert_true(h.goaway);
-    assert_int_equal(h.code, NGHTTP2_NO_ERROR);
-    h2_close(f, &h);
-}
-
-static void waiting_for_a_reply_is_not_idle(void **state)
-{
-    struct fixture *f = *state;
-    f->settings.idle_timeout.ms = 40;
-    struct h2_client h, idle;
-    open_client(f, &h);
-    int32_t id = h2_get(&h, "/held");
-    H2_AWAIT(f, &h, f->held_count == 1);
-    h2_open(f, &idle, (struct h2_options){0});
-    H2_AWAIT(f, &idle, idle.c.ended); /* later than the other would have been */
-    answer(f->held[0], "here");
-    H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
-    assert_int_equal(h2_stream(&h, id)->status, 200);
-    h2_close(f, &idle);
-    h2_close(f, &h);
-}
-
-static void on_done(void *ctx)
-{
-    struct fixture *f = ctx;
-    f->done++;
-}
-
-static void draining_says_goaway_and_answers_what_is_under_way(void **state)
-{
-    struct fixture *f = *state;
-    struct h2_client h, idle;
-    open_client(f, &h);
-    h2_open(f, &idle, (struct h2_options){0});
-    int32_t id = h2_get(&h, "/held");
-    H2_AWAIT(f, &h, f->held_count == 1);
-    h2_settle(f, &idle);
-    http_server_drain(f->server, on_done, f);
-    H2_AWAIT(f, &idle, idle.c.ended);
-    assert_true(idle.goaway);
-    H2_AWAIT(f, &h, h.goaway);
-    assert_int_equal(h.code, NGHTTP2_NO_ERROR);
-    assert_int_equal(f->done, 0);
-    answer(f->held[0], "the last");
-    H2_AWAIT(f, &h, h.c.ended);
-    assert_text(&h2_stream(&h, id)->body, "the last");
-    h2_close(f, &h);
-    h2_close(f, &idle);
-    AWAIT(f, f->done == 1);
 }
 
 /* -- a peer that means harm ------------------------------------------------- */
@@ -704,17 +486,6 @@ int main(void)
         TEST(who_resets_a_waiting_request_is_gone),
         TEST(all_requests_of_a_lost_connection_are_gone),
         TEST(closing_the_server_inside_a_handler_is_safe),
-        TEST(a_body_over_the_limit_is_refused_by_its_length),
-        TEST(a_body_without_a_length_is_refused_once_it_is_over),
-        TEST(large_heads_are_refused),
-        TEST(requests_over_streams_max_are_refused),
-        TEST(half_sent_bodies_do_not_block_each_other),
-        TEST(memory_of_half_sent_bodies_is_bounded),
-        TEST(a_slow_body_times_out),
-        TEST(a_slow_head_ends_the_connection),
-        TEST(an_idle_connection_is_ended),
-        TEST(waiting_for_a_reply_is_not_idle),
-        TEST(draining_says_goaway_and_answers_what_is_under_way),
         TEST(replies_that_are_not_read_are_not_piled_up),
         TEST(a_stream_that_is_not_read_is_reset),
     };

@@ -10,6 +10,9 @@
 
 #include <cmocka.h>
 
+#include "base/buf.h"
+#include "base/err.h"
+
 #define assert_ok(expr)                                                                            \
     do {                                                                                           \
         struct err ok_ = (expr);                                                                   \
@@ -25,5 +28,15 @@
         assert_int_equal(s_.len, literal_.len);                                                    \
         assert_memory_equal(s_.at, literal_.at, literal_.len);                                     \
     } while (0)
+
+static inline void assert_hex(struct str s, const char *expected)
+{
+    struct buf hex = {0};
+    for (size_t i = 0; i < s.len; i++)
+        buf_print(&hex, "%02x", (unsigned char)s.at[i]);
+    buf_byte(&hex, '\0');
+    assert_string_equal(hex.at, expected);
+    buf_fini(&hex);
+}
 
 #endif

@@ -3,12 +3,14 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/must.h"
 #include "store/cm.h"
+#include "store/rocks.h"
 
 char *scratch_make(void)
 {
@@ -62,4 +64,43 @@ void scratch_expect(struct store *s, const char *key, const char *value)
         assert_memory_equal(got.at ? got.at : "", value, got.len);
     }
     buf_fini(&got);
+}
+
+void scratch_name_in(char *out, size_t size, const char *dir, const char *name)
+{
+    snprintf(out, size, "%s/%s", dir, name);
+}
+
+void scratch_no_notice(void *ctx)
+{
+    (void)ctx;
+}
+
+struct err scratch_try_open(const char *dir, struct store **s)
+{
+    struct rocks_settings settings = {
+        .dir = dir, .cache_bytes = 8 << 20, .notify = scratch_no_notice, .ctx = NULL};
+    return rocks_open(&settings, s);
+}
+
+struct store *scratch_open_rocks(const char *dir)
+{
+    struct store *s = NULL;
+    struct err e = scratch_try_open(dir, &s);
+    if (e.code != ERR_OK)
+        fprintf(stderr, "%s: %s\n", err_wire(e.code), e.msg);
+    return s;
+}
+
+int scratch_set_up(void **state)
+{
+    *state = scratch_make();
+    return 0;
+}
+
+int scratch_tear_down(void **state)
+{
+    scratch_remove(*state);
+    free(*state);
+    return 0;
 }

@@ -18,4 +18,14 @@ void scratch_put(struct store *s, const char *key, const char *value);
 /* The key has this value; NULL: it is not there. */
 void scratch_expect(struct store *s, const char *key, const char *value);
 
+/* Tests of a store in RocksDB whose state is the name of a scratch folder. */
+int scratch_set_up(void **state);
+int scratch_tear_down(void **state);
+void scratch_name_in(char *out, size_t size, const char *dir, const char *name);
+/* For a store whose notices nobody waits for. */
+void scratch_no_notice(void *ctx);
+struct err scratch_try_open(const char *dir, struct store **s);
+/* The same; NULL if it fails, which is printed. */
+struct store *scratch_open_rocks(const char *dir);
+
 #endif

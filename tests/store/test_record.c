@@ -150,16 +150,6 @@ static struct str value_of(const struct batch *b, struct record_key key)
     return op->value;
 }
 
-static void assert_hex(struct str s, const char *expected)
-{
-    struct buf hex = {0};
-    for (size_t i = 0; i < s.len; i++)
-        buf_print(&hex, "%02x", (unsigned char)s.at[i]);
-    buf_byte(&hex, '\0');
-    assert_string_equal(hex.at, expected);
-    buf_fini(&hex);
-}
-
 static void assert_same(struct str a, struct str b)
 {
     assert_int_equal(a.len, b.len);
@@ -348,80 +338,6 @@ static int tear_down(void **state)
     batch_fini(*state);
     free(*state);
     return 0;
-}
-
-/* --- keys --- */
-
-static void keys_have_the_bytes_of_the_header(void **state)
-{
-    (void)state;
-    struct record_key k = record_job_key(ID);
-    assert_hex(record_key_view(&k), "4a0123456789abcdeffedcba9876543210");
-    k = record_payload_key(ID);
-    assert_hex(record_key_view(&k), "500123456789abcdeffedcba9876543210");
-    k = record_state_key(ID);
-    assert_hex(record_key_view(&k), "530123456789abcdeffedcba9876543210");
-    k = record_run_key(ID, 0x01020304);
-    assert_hex(record_key_view(&k), "520123456789abcdeffedcba987654321001020304");
-    k = record_takes_key(0x0102030405060708u);
-    assert_hex(record_key_view(&k), "540102030405060708");
-    k = record_meta_key(STR("format"));
-    assert_str(record_key_view(&k), "Mformat");
-}
-
-static void keys_are_read_back(void **state)
-{
-    (void)state;
-    struct id id = {0};
-    uint32_t run = 0;
-    uint64_t seq = 0;
-    struct record_key k = record_job_key(ID);
-    assert_true(record_key_is_job(record_key_view(&k), &id));
-    assert_true(id_eq(id, ID));
-    k = record_state_key(ID);
-    id = (struct id){0};
-    assert_true(record_key_is_state(record_key_view(&k), &id));
-    assert_true(id_eq(id, ID));
-    k = record_run_key(ID, 0xfffffffe);
-    id = (struct id){0};
-    assert_true(record_key_is_run(record_key_view(&k), &id, &run));
-    assert_true(id_eq(id, ID));
-    assert_int_equal(run, 0xfffffffe);
-    k = record_takes_key(UINT64_MAX);
-    assert_true(record_key_is_takes(record_key_view(&k), &seq));
-    assert_true(seq == UINT64_MAX);
-}
-
-static void a_key_of_another_kind_or_length_is_refused(void **state)
-{
-    (void)state;
-    struct id id;
-    uint32_t run;
-    uint64_t seq;
-    struct record_key job = record_job_key(ID), runs = record_run_key(ID, 1);
-    struct str j = record_key_view(&job), r = record_key_view(&runs);
-    assert_false(record_key_is_state(j, &id));
-    assert_false(record_key_is_run(j, &id, &run));
-    assert_false(record_key_is_takes(j, &seq));
-    assert_false(record_key_is_job(r, &id));
-    assert_false(record_key_is_job((struct str){j.at, j.len - 1}, &id));
-    assert_false(record_key_is_run((struct str){r.at, r.len - 1}, &id, &run));
-    assert_false(record_key_is_job(STR(""), &id));
-}
-
-static void byte_order_of_keys_is_the_order_of_ids_and_runs(void **state)
-{
-    (void)state;
-    const struct id ids[] = {{0, 0}, {0, 255}, {0, 256}, {1, 0}, {255, 9}, {256, 1}};
-    for (size_t i = 1; i < sizeof ids / sizeof *ids; i++) {
-        struct record_key a = record_job_key(ids[i - 1]), b = record_job_key(ids[i]);
-        assert_true(memcmp(a.bytes, b.bytes, a.len) < 0);
-        a = record_run_key(ids[i - 1], 0xffff);
-        b = record_run_key(ids[i], 0);
-        assert_true(memcmp(a.bytes, b.bytes, a.len) < 0);
-    }
-    struct record_key a = record_run_key(ID, 255), b = record_run_key(ID, 256);
-    assert_true(memcmp(a.bytes, b.bytes, a.len) < 0);
 }
 
 /* --- round trips --- */
@@ -695,10 +611,6 @@ int main(void)
 {
 #define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
     const struct CMUnitTest tests[] = {
-        T(keys_have_the_bytes_of_the_header),
-        T(keys_are_read_back),
-        T(a_key_of_another_kind_or_length_is_refused),
-        T(byte_order_of_keys_is_the_order_of_ids_and_runs),
         T(every_field_of_a_job_is_read_back),
         T(a_large_payload_lies_apart),
         T(a_payload_of_the_limit_lies_inside),

@@ -207,15 +207,6 @@ static void keys_are_read_back_as_what_they_are(void **state)
     assert_int_equal(clock.bytes[0], 'N');
 }
 
-static void assert_hex(struct str s, const char *expected)
-{
-    char hex[1024];
-    assert_true(s.len * 2 < sizeof hex);
-    for (size_t i = 0; i < s.len; i++)
-        snprintf(hex + i * 2, 3, "%02x", (unsigned char)s.at[i]);
-    assert_string_equal(hex, expected);
-}
-
 #define ENTRY_BYTES                                                                                \
     "00000000000000010000000000000002"                                                             \
     "ac02"                                                                                         \

@@ -24,27 +24,6 @@
 /* Tests that need a second process start this program again: RocksDB's threads do
  * not survive a fork. */
 
-static void no_notice(void *ctx)
-{
-    (void)ctx;
-}
-
-static struct err try_open(const char *dir, struct store **s)
-{
-    struct rocks_settings settings = {
-        .dir = dir, .cache_bytes = 8 << 20, .notify = no_notice, .ctx = NULL};
-    return rocks_open(&settings, s);
-}
-
-static struct store *open_rocks(const char *dir)
-{
-    struct store *s = NULL;
-    struct err e = try_open(dir, &s);
-    if (e.code != ERR_OK)
-        fprintf(stderr, "%s: %s\n", err_wire(e.code), e.msg);
-    return s;
-}
-
 static pid_t start_again(const char *role, const char *dir, int out)
 {
     pid_t pid = fork();
@@ -68,10 +47,10 @@ static int exit_status(pid_t pid)
 static void a_closed_store_opens_with_all_it_had(void **state)
 {
     const char *dir = *state;
-    struct store *s = open_rocks(dir);
+    struct store *s = scratch_open_rocks(dir);
     scratch_put(s, "a", "1");
     store_close(s);
-    s = open_rocks(dir);
+    s = scratch_open_rocks(dir);
     scratch_expect(s, "a", "1");
     store_close(s);
 }
@@ -91,7 +70,7 @@ static void opening_again_and_again_leaves_nothing_behind(void **state)
 {
     const char *dir = *state;
     for (int i = 0; i < 3; i++) {
-        store_close(open_rocks(dir));
+        store_close(scratch_open_rocks(dir));
         assert_int_equal(count_leftovers(dir), 0);
     }
 }
@@ -101,7 +80,7 @@ static void opening_again_and_again_leaves_nothing_behind(void **state)
 static int child_open(const char *dir)
 {
     struct store *s;
-    struct err e = try_open(dir, &s);
+    struct err e = scratch_try_open(dir, &s);
     if (e.code != ERR_OK && !strstr(e.msg, dir))
         return 100;
     return e.code == ERR_LOCKED ? 1 : 0;
@@ -110,7 +89,7 @@ static int child_open(const char *dir)
 static void a_second_process_is_told_that_the_store_is_locked(void **state)
 {
     const char *dir = *state;
-    struct store *s = open_rocks(dir);
+    struct store *s = scratch_open_rocks(dir);
     assert_int_equal(exit_status(start_again("open", dir, -1)), 1);
     store_close(s);
     assert_int_equal(exit_status(start_again("open", dir, -1)), 0);
@@ -119,8 +98,8 @@ static void a_second_process_is_told_that_the_store_is_locked(void **state)
 static void a_second_store_in_one_process_is_locked_out(void **state)
 {
     const char *dir = *state;
-    struct store *s = open_rocks(dir), *second;
-    assert_code(try_open(dir, &second), ERR_LOCKED);
+    struct store *s = scratch_open_rocks(dir), *second;
+    assert_code(scratch_try_open(dir, &second), ERR_LOCKED);
     store_close(s);
 }
 
@@ -130,7 +109,7 @@ static void a_folder_that_cannot_be_made_is_an_io_error(void **state)
 {
     (void)state;
     struct store *s;
-    struct err e = try_open("/dev/null/store", &s);
+    struct err e = scratch_try_open("/dev/null/store", &s);
     assert_int_equal(e.code, ERR_IO);
     assert_non_null(strstr(e.msg, "/dev/null/store"));
 }
@@ -138,13 +117,13 @@ static void a_folder_that_cannot_be_made_is_an_io_error(void **state)
 static void a_damaged_store_is_corrupt(void **state)
 {
     const char *dir = *state;
-    struct store *s = open_rocks(dir);
+    struct store *s = scratch_open_rocks(dir);
     scratch_put(s, "a", "1");
     store_close(s);
     char path[256];
     snprintf(path, sizeof path, "%s/CURRENT", dir);
     assert_int_equal(truncate(path, 3), 0);
-    assert_code(try_open(dir, &s), ERR_CORRUPT);
+    assert_code(scratch_try_open(dir, &s), ERR_CORRUPT);
 }
 
 /* --- kill -9 --- */
@@ -186,7 +165,7 @@ static unsigned count_batches(struct store *s)
  * standard output once it is durable. */
 static int child_commit(const char *dir)
 {
-    struct store *s = open_rocks(dir);
+    struct store *s = scratch_open_rocks(dir);
     must(s);
     struct batch b = {0};
     for (unsigned batch = count_batches(s);; batch++) {
@@ -226,7 +205,7 @@ static void what_was_durable_survives_kill_9(void **state)
     const char *dir = *state;
     for (int round = 0; round < 12; round++) {
         unsigned reported = kill_in_mid_commits(dir, 5 + round * 13);
-        struct store *s = open_rocks(dir);
+        struct store *s = scratch_open_rocks(dir);
         assert_non_null(s);
         unsigned there = count_batches(s);
         store_close(s);
@@ -256,7 +235,7 @@ static void limit_files(rlim_t bytes)
 static void after_a_failed_commit_reads_go_on_and_a_reopen_heals(void **state)
 {
     const char *dir = *state;
-    struct store *s = open_rocks(dir);
+    struct store *s = scratch_open_rocks(dir);
     scratch_put(s, "a", "1");
     signal(SIGXFSZ, SIG_IGN);
     limit_files(1 << 20);
@@ -278,7 +257,7 @@ static void after_a_failed_commit_reads_go_on_and_a_reopen_heals(void **state)
 static void a_store_that_cannot_be_written_on_reopen_is_still_read(void **state)
 {
     const char *dir = *state;
-    struct store *s = open_rocks(dir);
+    struct store *s = scratch_open_rocks(dir);
     scratch_put(s, "a", "1");
     signal(SIGXFSZ, SIG_IGN);
     limit_files(0);
@@ -296,7 +275,7 @@ static void a_store_that_cannot_be_written_on_reopen_is_still_read(void **state)
 static void a_store_that_is_damaged_on_reopen_says_so_on_every_read(void **state)
 {
     const char *dir = *state;
-    struct store *s = open_rocks(dir);
+    struct store *s = scratch_open_rocks(dir);
     scratch_put(s, "a", "1");
     char current[256], aside[256];
     snprintf(current, sizeof current, "%s/CURRENT", dir);
@@ -369,7 +348,7 @@ static int child_disk_full(const char *dir)
     must(fd >= 0 && posix_fallocate(fd, 0, 8 << 20) == 0);
     close(fd);
 
-    struct store *s = open_rocks(store_dir);
+    struct store *s = scratch_open_rocks(store_dir);
     must(s);
     enum err_code how;
     unsigned durable = fill_disk(s, &how);
@@ -404,19 +383,6 @@ static void a_full_disk_loses_nothing_and_service_resumes(void **state)
         skip();
     }
     assert_int_equal(status, 0);
-}
-
-static int set_up(void **state)
-{
-    *state = scratch_make();
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    scratch_remove(*state);
-    free(*state);
-    return 0;
 }
 
 struct bell {
@@ -456,20 +422,15 @@ static void a_notice_comes_for_every_batch(void **state)
 
 /* --- snapshots, and stores opened to be looked at --- */
 
-static void name_in(char *out, size_t size, const char *dir, const char *name)
-{
-    snprintf(out, size, "%s/%s", dir, name);
-}
-
 static void a_snapshot_has_what_was_durable_and_opens_as_a_store(void **state)
 {
     char copy[256];
-    name_in(copy, sizeof copy, *state, "snapshot");
-    struct store *s = open_rocks(*state);
+    scratch_name_in(copy, sizeof copy, *state, "snapshot");
+    struct store *s = scratch_open_rocks(*state);
     scratch_put(s, "before", "1");
     assert_ok(store_snapshot(s, copy));
     scratch_put(s, "after", "2");
-    struct store *c = open_rocks(copy);
+    struct store *c = scratch_open_rocks(copy);
     scratch_expect(c, "before", "1");
     scratch_expect(c, "after", NULL);
     store_close(c);
@@ -495,8 +456,8 @@ static void *take_snapshot(void *ctx)
 static void a_snapshot_made_while_batches_are_committed_splits_none(void **state)
 {
     char copy[256];
-    name_in(copy, sizeof copy, *state, "snapshot");
-    struct store *s = open_rocks(*state);
+    scratch_name_in(copy, sizeof copy, *state, "snapshot");
+    struct store *s = scratch_open_rocks(*state);
     struct writing w = {s, copy, err_none()};
     pthread_t thread;
     must(pthread_create(&thread, NULL, take_snapshot, &w) == 0);
@@ -511,7 +472,7 @@ static void a_snapshot_made_while_batches_are_committed_splits_none(void **state
     batch_fini(&b);
     must(pthread_join(thread, NULL) == 0);
     assert_ok(w.result);
-    struct store *c = open_rocks(copy);
+    struct store *c = scratch_open_rocks(copy);
     struct buf one = {0}, two = {0};
     bool found_one, found_two;
     assert_ok(store_get(c, STR("one"), &found_one, &one));
@@ -528,8 +489,8 @@ static void a_snapshot_made_while_batches_are_committed_splits_none(void **state
 static void a_snapshot_where_there_is_something_fails_and_the_store_goes_on(void **state)
 {
     char copy[256];
-    name_in(copy, sizeof copy, *state, "snapshot");
-    struct store *s = open_rocks(*state);
+    scratch_name_in(copy, sizeof copy, *state, "snapshot");
+    struct store *s = scratch_open_rocks(*state);
     must(mkdir(copy, 0700) == 0);
     assert_code(store_snapshot(s, copy), ERR_IO);
     must(rmdir(copy) == 0);
@@ -541,124 +502,19 @@ static void a_snapshot_where_there_is_something_fails_and_the_store_goes_on(void
 
 static void a_reader_sees_all_and_changes_nothing(void **state)
 {
-    struct store *s = open_rocks(*state), *reader;
+    struct store *s = scratch_open_rocks(*state), *reader;
     scratch_put(s, "a", "1");
     store_close(s);
     assert_ok(rocks_open_reader(*state, 8 << 20, &reader));
     scratch_expect(reader, "a", "1");
     scratch_expect(reader, "b", NULL);
     store_close(reader);
-    s = open_rocks(*state);
+    s = scratch_open_rocks(*state);
     scratch_expect(s, "a", "1");
     store_close(s);
 }
 
-/* --- damage in the log --- */
-
-/* Three batches of one key and one length, so that each takes a third of the log. */
-static off_t make_log(const char *dir, char log[256])
-{
-    struct store *s = open_rocks(dir);
-    scratch_put(s, "a", "first-value");
-    scratch_put(s, "b", "other-value");
-    scratch_put(s, "c", "third-value");
-    store_close(s);
-    name_in(log, 256, dir, "000004.log");
-    struct stat st;
-    must(stat(log, &st) == 0 && st.st_size % 3 == 0);
-    return st.st_size / 3;
-}
-
-static void damage(const char *log, off_t at)
-{
-    int fd = open(log, O_RDWR);
-    must(fd >= 0 && pwrite(fd, "X", 1, at) == 1 && close(fd) == 0);
-}
-
-static struct err try_open_lossy(const char *dir, struct store **s)
-{
-    struct rocks_settings settings = {
-        .dir = dir, .cache_bytes = 8 << 20, .lossy = true, .notify = no_notice};
-    return rocks_open(&settings, s);
-}
-
-static void a_reader_finds_damage_in_the_middle_of_the_log(void **state)
-{
-    struct store *reader;
-    char log[256];
-    make_log(*state, log);
-    damage(log, 40);
-    assert_code(rocks_open_reader(*state, 8 << 20, &reader), ERR_CORRUPT);
-}
-
-/* RocksDB takes it for the end of the log; what was acknowledged after it would be gone. */
-static void damage_that_a_whole_batch_follows_is_no_end_of_the_log(void **state)
-{
-    struct store *s;
-    char log[256];
-    off_t batch = make_log(*state, log);
-    damage(log, batch + 20);
-    assert_code(try_open(*state, &s), ERR_CORRUPT);
-    assert_code(try_open(*state, &s), ERR_CORRUPT); /* nor is it the second time */
-}
-
-static void a_later_log_is_one_that_goes_on(void **state)
-{
-    char log[256];
-    off_t batch = make_log(*state, log);
-    struct store *s = open_rocks(*state);
-    scratch_put(s, "d", "in another log");
-    store_close(s);
-    damage(log, 2 * batch + 20);
-    assert_code(try_open(*state, &s), ERR_CORRUPT);
-    must(truncate(log, 2 * batch + 20) == 0);
-    assert_code(try_open(*state, &s), ERR_CORRUPT);
-}
-
-/* As it is while the newest batches are not in the inventory yet. */
-static void forget_inventory(const char *dir)
-{
-    char path[256];
-    name_in(path, sizeof path, dir, "INVENTORY");
-    must(unlink(path) == 0);
-}
-
-static void what_was_being_written_when_the_power_went_is_the_end_of_the_log(void **state)
-{
-    char log[256];
-    off_t batch = make_log(*state, log);
-    forget_inventory(*state);
-    damage(log, 2 * batch + 20);
-    for (int i = 0; i < 2; i++) {
-        struct store *s = open_rocks(*state);
-        scratch_expect(s, "b", "other-value");
-        scratch_expect(s, "c", NULL);
-        scratch_put(s, "d", i ? "2" : "1");
-        store_close(s);
-    }
-    forget_inventory(*state);
-    must(truncate(log, 2 * batch + 10) == 0);
-    struct store *s = open_rocks(*state);
-    scratch_expect(s, "b", "other-value");
-    scratch_expect(s, "d", "2");
-    store_close(s);
-}
-
-static void where_commits_were_not_synced_a_hole_is_given_up_for_good(void **state)
-{
-    struct store *s;
-    char log[256];
-    off_t batch = make_log(*state, log);
-    damage(log, batch + 20);
-    assert_ok(try_open_lossy(*state, &s));
-    scratch_expect(s, "a", "first-value");
-    scratch_expect(s, "b", NULL);
-    scratch_expect(s, "c", NULL);
-    store_close(s);
-    s = open_rocks(*state);
-    scratch_expect(s, "a", "first-value");
-    store_close(s);
-}
+/* --- locks of tools --- */
 
 static void a_lock_keeps_servers_out_and_is_kept_out_by_them(void **state)
 {
@@ -673,7 +529,7 @@ static void a_lock_keeps_servers_out_and_is_kept_out_by_them(void **state)
 
 static int run_own_tests(void)
 {
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define T(test) cmocka_unit_test_setup_teardown(test, scratch_set_up, scratch_tear_down)
     const struct CMUnitTest tests[] = {
         T(a_closed_store_opens_with_all_it_had),
         T(opening_again_and_again_leaves_nothing_behind),
@@ -691,11 +547,6 @@ static int run_own_tests(void)
         T(a_snapshot_made_while_batches_are_committed_splits_none),
         T(a_snapshot_where_there_is_something_fails_and_the_store_goes_on),
         T(a_reader_sees_all_and_changes_nothing),
-        T(a_reader_finds_damage_in_the_middle_of_the_log),
-        T(damage_that_a_whole_batch_follows_is_no_end_of_the_log),
-        T(a_later_log_is_one_that_goes_on),
-        T(what_was_being_written_when_the_power_went_is_the_end_of_the_log),
-        T(where_commits_were_not_synced_a_hole_is_given_up_for_good),
         T(a_lock_keeps_servers_out_and_is_kept_out_by_them),
     };
 #undef T
@@ -710,6 +561,6 @@ int main(int argc, char **argv)
         return child_commit(argv[2]);
     if (argc == 3 && strcmp(argv[1], "disk_full") == 0)
         return child_disk_full(argv[2]);
-    int failures = contract_run("store_rocks", open_rocks);
+    int failures = contract_run("store_rocks", scratch_open_rocks);
     return failures + run_own_tests();
 }

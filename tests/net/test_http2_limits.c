@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Limits of an HTTP/2 connection in memory and in time. */
+
+#include "h2_client.h"
+
+static int setup(void **state)
+{
+    struct fixture *f = calloc(1, sizeof *f);
+    fixture_init(f);
+    *state = f;
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    fixture_fini(*state);
+    free(*state);
+    return 0;
+}
+
+static void answer(struct http_exchange *x, const char *body)
+{
+    http_reply(x, 200, STR("text/plain"), str_from(body), NULL);
+}
+
+static void open_client(struct fixture *f, struct h2_client *h)
+{
+    fixture_serve(f);
+    h2_open(f, h, (struct h2_options){0});
+}
+
+/* -- limits ----------------------------------------------------------------- */
+
+static void check_refusal(struct fixture *f, struct h2_client *h, int32_t id, int status,
+                          const char *code)
+{
+    H2_AWAIT(f, h, h2_stream(h, id)->closed);
+    assert_int_equal(h2_stream(h, id)->status, status);
+    assert_true(h2_has(&h2_stream(h, id)->body, code));
+    assert_int_equal(h2_stream(h, id)->code, NGHTTP2_NO_ERROR);
+}
+
+static void a_body_over_the_limit_is_refused_by_its_length(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.body_max = 1000;
+    struct h2_client h;
+    open_client(f, &h);
+    int32_t id = h2_request(&h, "POST", "/echo", "content-length: 1001", STR("x"));
+    h2_stream(&h, id)->hold = true;
+    check_refusal(f, &h, id, 413, "\"body_too_large\"");
+    assert_int_equal(f->served, 0);
+    h2_close(f, &h);
+}
+
+static void a_body_without_a_length_is_refused_once_it_is_over(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.body_max = 1000;
+    struct h2_client h;
+    open_client(f, &h);
+    static char text[1001];
+    int32_t fits = h2_request(&h, "POST", "/echo", NULL, (struct str){text, 1000});
+    int32_t id = h2_begin(&h, "/echo", (struct str){text, 1001});
+    check_refusal(f, &h, id, 413, "\"body_too_large\"");
+    H2_AWAIT(f, &h, h2_stream(&h, fits)->closed);
+    assert_int_equal(h2_stream(&h, fits)->status, 200);
+    assert_int_equal(f->served, 1);
+    h2_close(f, &h);
+}
+
+static void large_heads_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.header_max = 20000;
+    struct h2_client h;
+    open_client(f, &h);
+    static char field[21000] = "x: ", path[60000] = "/none?";
+    memset(field + 3, 'y', 20500);
+    memset(path + 6, 'z', sizeof path - 7);
+    int32_t id = h2_request(&h, "GET", "/echo", field, (struct str){0});
+    check_refusal(f, &h, id, 431, "\"headers_too_large\"");
+    id = h2_get(&h, "/none#fragment");
+    check_refusal(f, &h, id, 400, "\"bad_request\"");
+    assert_int_equal(f->served, 0);
+    id = h2_get(&h, path);
+    H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
+    assert_int_equal(h2_stream(&h, id)->status, 204);
+    h2_close(f, &h);
+}
+
+static void requests_over_streams_max_are_refused(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.streams_max = 2;
+    struct h2_client h;
+    open_client(f, &h);
+    h2_get(&h, "/held");
+    h2_get(&h, "/held");
+    int32_t id = h2_get(&h, "/held"); /* sent before the server has said how many */
+    H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
+    assert_int_equal(h2_stream(&h, id)->code, NGHTTP2_REFUSED_STREAM);
+    assert_int_equal(f->held_count, 2);
+    answer(f->held[0], "");
+    answer(f->held[1], "");
+    h2_close(f, &h);
+}
+
+static void half_sent_bodies_do_not_block_each_other(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.body_max = 1000000;
+    struct h2_client h;
+    open_client(f, &h);
+    static char text[900000];
+    int32_t ids[8];
+    for (int i = 0; i < 8; i++)
+        ids[i] = h2_request(&h, "POST", "/none", NULL, (struct str){text, sizeof text});
+    H2_AWAIT(f, &h, h.closed == 8);
+    for (int i = 0; i < 8; i++)
+        assert_int_equal(h2_stream(&h, ids[i])->status, 204);
+    h2_close(f, &h);
+}
+
+static void memory_of_half_sent_bodies_is_bounded(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.body_max = 1000000;
+    struct h2_client h;
+    open_client(f, &h);
+    static char text[1000000];
+    int32_t ids[16];
+    for (int i = 0; i < 16; i++)
+        ids[i] = h2_begin(&h, "/none", (struct str){text, sizeof text});
+    size_t sent = 0, before;
+    /* On a busy machine nothing may move for a while. */
+    H2_AWAIT(f, &h, h2_stream(&h, ids[0])->sent == sizeof text);
+    do { /* until the server takes no more */
+        before = sent;
+        h2_settle(f, &h);
+        sent = 0;
+        for (int i = 0; i < 16; i++)
+            sent += h2_stream(&h, ids[i])->sent;
+    } while (sent > before);
+    assert_true(sent < 2 * sizeof text + 16 * 256 * 1024);
+    h2_close(f, &h);
+}
+
+/* -- time ------------------------------------------------------------------- */
+
+static void a_slow_body_times_out(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.body_timeout.ms = 40;
+    struct h2_client h;
+    open_client(f, &h);
+    int32_t id = h2_begin(&h, "/echo", STR("ab"));
+    check_refusal(f, &h, id, 408, "\"request_timeout\"");
+    id = h2_get(&h, "/none");
+    H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
+    assert_int_equal(h2_stream(&h, id)->status, 204);
+    h2_close(f, &h);
+}
+
+static void a_slow_head_ends_the_connection(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.header_timeout.ms = 40;
+    fixture_serve(f);
+    struct client c;
+    struct buf b = {0};
+    client_open(f, &c);
+    h2_preface(&b);
+    h2_head(&b, 1, true);
+    assert_int_equal(h2_flood(f, &c, buf_view(&b)), NGHTTP2_ENHANCE_YOUR_CALM);
+    buf_fini(&b);
+    client_close(f, &c);
+}
+
+static void an_idle_connection_is_ended(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.idle_timeout.ms = 40;
+    struct h2_client h;
+    open_client(f, &h);
+    int32_t id = h2_get(&h, "/none");
+    H2_AWAIT(f, &h, h.c.ended);
+    assert_true(h2_stream(&h, id)->closed);
+    assert_true(h.goaway);
+    assert_int_equal(h.code, NGHTTP2_NO_ERROR);
+    h2_close(f, &h);
+}
+
+static void waiting_for_a_reply_is_not_idle(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.idle_timeout.ms = 40;
+    struct h2_client h, idle;
+    open_client(f, &h);
+    int32_t id = h2_get(&h, "/held");
+    H2_AWAIT(f, &h, f->held_count == 1);
+    h2_open(f, &idle, (struct h2_options){0});
+    H2_AWAIT(f, &idle, idle.c.ended); /* later than the other would have been */
+    answer(f->held[0], "here");
+    H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
+    assert_int_equal(h2_stream(&h, id)->status, 200);
+    h2_close(f, &idle);
+    h2_close(f, &h);
+}
+
+static void on_done(void *ctx)
+{
+    struct fixture *f = ctx;
+    f->done++;
+}
+
+static void draining_says_goaway_and_answers_what_is_under_way(void **state)
+{
+    struct fixture *f = *state;
+    struct h2_client h, idle;
+    open_client(f, &h);
+    h2_open(f, &idle, (struct h2_options){0});
+    int32_t id = h2_get(&h, "/held");
+    H2_AWAIT(f, &h, f->held_count == 1);
+    h2_settle(f, &idle);
+    http_server_drain(f->server, on_done, f);
+    H2_AWAIT(f, &idle, idle.c.ended);
+    assert_true(idle.goaway);
+    H2_AWAIT(f, &h, h.goaway);
+    assert_int_equal(h.code, NGHTTP2_NO_ERROR);
+    assert_int_equal(f->done, 0);
+    answer(f->held[0], "the last");
+    H2_AWAIT(f, &h, h.c.ended);
+    h2_assert_text(&h2_stream(&h, id)->body, "the last");
+    h2_close(f, &h);
+    h2_close(f, &idle);
+    AWAIT(f, f->done == 1);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(a_body_over_the_limit_is_refused_by_its_length),
+        TEST(a_body_without_a_length_is_refused_once_it_is_over),
+        TEST(large_heads_are_refused),
+        TEST(requests_over_streams_max_are_refused),
+        TEST(half_sent_bodies_do_not_block_each_other),
+        TEST(memory_of_half_sent_bodies_is_bounded),
+        TEST(a_slow_body_times_out),
+        TEST(a_slow_head_ends_the_connection),
+        TEST(an_idle_connection_is_ended),
+        TEST(waiting_for_a_reply_is_not_idle),
+        TEST(draining_says_goaway_and_answers_what_is_under_way),
+    };
+    return cmocka_run_group_tests_name("net/http2_limits", tests, NULL, NULL);
+}

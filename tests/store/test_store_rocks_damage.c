@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Damage in the log of a store in RocksDB: what is an end of it, and what is a hole. */
+
+#include "store/rocks.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/must.h"
+#include "store/cm.h"
+#include "store/scratch.h"
+
+/* Three batches of one key and one length, so that each takes a third of the log. */
+static off_t make_log(const char *dir, char log[256])
+{
+    struct store *s = scratch_open_rocks(dir);
+    scratch_put(s, "a", "first-value");
+    scratch_put(s, "b", "other-value");
+    scratch_put(s, "c", "third-value");
+    store_close(s);
+    scratch_name_in(log, 256, dir, "000004.log");
+    struct stat st;
+    must(stat(log, &st) == 0 && st.st_size % 3 == 0);
+    return st.st_size / 3;
+}
+
+static void damage(const char *log, off_t at)
+{
+    int fd = open(log, O_RDWR);
+    must(fd >= 0 && pwrite(fd, "X", 1, at) == 1 && close(fd) == 0);
+}
+
+static struct err try_open_lossy(const char *dir, struct store **s)
+{
+    struct rocks_settings settings = {
+        .dir = dir, .cache_bytes = 8 << 20, .lossy = true, .notify = scratch_no_notice};
+    return rocks_open(&settings, s);
+}
+
+static void a_reader_finds_damage_in_the_middle_of_the_log(void **state)
+{
+    struct store *reader;
+    char log[256];
+    make_log(*state, log);
+    damage(log, 40);
+    assert_code(rocks_open_reader(*state, 8 << 20, &reader), ERR_CORRUPT);
+}
+
+/* RocksDB takes it for the end of the log; what was acknowledged after it would be gone. */
+static void damage_that_a_whole_batch_follows_is_no_end_of_the_log(void **state)
+{
+    struct store *s;
+    char log[256];
+    off_t batch = make_log(*state, log);
+    damage(log, batch + 20);
+    assert_code(scratch_try_open(*state, &s), ERR_CORRUPT);
+    assert_code(scratch_try_open(*state, &s), ERR_CORRUPT); /* nor is it the second time */
+}
+
+static void a_later_log_is_one_that_goes_on(void **state)
+{
+    char log[256];
+    off_t batch = make_log(*state, log);
+    struct store *s = scratch_open_rocks(*state);
+    scratch_put(s, "d", "in another log");
+    store_close(s);
+    damage(log, 2 * batch + 20);
+    assert_code(scratch_try_open(*state, &s), ERR_CORRUPT);
+    must(truncate(log, 2 * batch + 20) == 0);
+    assert_code(scratch_try_open(*state, &s), ERR_CORRUPT);
+}
+
+/* As it is while the newest batches are not in the inventory yet. */
+static void forget_inventory(const char *dir)
+{
+    char path[256];
+    scratch_name_in(path, sizeof path, dir, "INVENTORY");
+    must(unlink(path) == 0);
+}
+
+static void what_was_being_written_when_the_power_went_is_the_end_of_the_log(void **state)
+{
+    char log[256];
+    off_t batch = make_log(*state, log);
+    forget_inventory(*state);
+    damage(log, 2 * batch + 20);
+    for (int i = 0; i < 2; i++) {
+        struct store *s = scratch_open_rocks(*state);
+        scratch_expect(s, "b", "other-value");
+        scratch_expect(s, "c", NULL);
+        scratch_put(s, "d", i ? "2" : "1");
+        store_close(s);
+    }
+    forget_inventory(*state);
+    must(truncate(log, 2 * batch + 10) == 0);
+    struct store *s = scratch_open_rocks(*state);
+    scratch_expect(s, "b", "other-value");
+    scratch_expect(s, "d", "2");
+    store_close(s);
+}
+
+static void where_commits_were_not_synced_a_hole_is_given_up_for_good(void **state)
+{
+    struct store *s;
+    char log[256];
+    off_t batch = make_log(*state, log);
+    damage(log, batch + 20);
+    assert_ok(try_open_lossy(*state, &s));
+    scratch_expect(s, "a", "first-value");
+    scratch_expect(s, "b", NULL);
+    scratch_expect(s, "c", NULL);
+    store_close(s);
+    s = scratch_open_rocks(*state);
+    scratch_expect(s, "a", "first-value");
+    store_close(s);
+}
+
+int main(void)
+{
+#define T(test) cmocka_unit_test_setup_teardown(test, scratch_set_up, scratch_tear_down)
+    const struct CMUnitTest tests[] = {
+        T(a_reader_finds_damage_in_the_middle_of_the_log),
+        T(damage_that_a_whole_batch_follows_is_no_end_of_the_log),
+        T(a_later_log_is_one_that_goes_on),
+        T(what_was_being_written_when_the_power_went_is_the_end_of_the_log),
+        T(where_commits_were_not_synced_a_hole_is_given_up_for_good),
+    };
+#undef T
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
