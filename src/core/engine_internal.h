@@ -468,18 +468,39 @@ void engine_gangs_in_flight(struct engine *e);
 void engine_gang_watch_init(struct gang_watch *w);
 
 /* engine_take.c */
-/* Goes on with ending the runs of streams that are gone; true if some are left. */
-bool engine_takers_lose(struct engine *e, instant now);
 /* This dispatch has handed out as much as it may: the rest waits for the next. */
 bool engine_hand_outs_budget_spent(const struct engine *e);
-uint32_t engine_taker_room(const struct taker *t);
 /* Hands a ready job to t, which has room; to be followed by engine_taker_settle. */
 struct err engine_give(struct engine *e, instant now, struct arena *a, struct taker *t,
                        struct queue *q, struct btree_entry entry);
-void engine_taker_settle(struct engine *e, instant now, struct taker *t);
-void engine_live_end(struct engine *e, struct live *l);
 struct live *engine_live_new(struct engine *e, struct id id, struct queue *q);
+/* Forgets a run. What becomes of the job is up to the caller. */
+void engine_live_end(struct engine *e, struct live *l);
+
+/* engine_taker.c */
 struct worker_name *engine_worker_new(struct str name);
+void engine_worker_unref(struct worker_name *w);
+static inline struct str engine_taker_node(const struct taker *t)
+{
+    return (struct str){t->node->bytes, t->node->len};
+}
+bool engine_taker_has_room(const struct taker *t);
+uint32_t engine_taker_room(const struct taker *t);
+/* Neither pending nor waiting any more. */
+void engine_taker_idle(struct engine *e, struct taker *t);
+/* Pending, if it is idle and has room. */
+void engine_taker_pending(struct engine *e, struct taker *t);
+/* Gives a taker its ticket and, if it is a claim, the deadline of its wait. */
+void engine_taker_arm(struct engine *e, struct taker *t);
+/* After an idle taker got all that there is for it: a claim is answered if it is over, and a taker
+ * with room waits. */
+void engine_taker_rest(struct engine *e, instant now, struct taker *t);
+/* After a taker got members of a gang: pending if it has room left, else as engine_taker_rest. */
+void engine_taker_settle(struct engine *e, instant now, struct taker *t);
+/* Answers the claim with what it got, and frees it. */
+void engine_claim_answer(struct engine *e, struct taker *t);
+/* Goes on with ending the runs of streams that are gone; true if some are left. */
+bool engine_takers_lose(struct engine *e, instant now);
 void engine_wait_over(struct engine *e, uint64_t ticket);
 void engine_takers_free(struct engine *e);
 

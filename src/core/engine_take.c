@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Takers: who gets which ready job. A taker with room is pending in a turn in which something may
- * have changed for it, and waits otherwise. After a dispatch no queue has both a ready job and a
- * taker that waits for it (promise I5). */
+/* Handing out: which taker gets which ready job. A taker with room is pending in a turn in which
+ * something may have changed for it, and waits otherwise. After a dispatch no queue has both a
+ * ready job and a taker that waits for it (promise I5). */
 
 #include <stdlib.h>
 
@@ -13,27 +13,6 @@
 
 /* Queues of a taker that are looked through about as fast as one job is handed out. */
 #define SUBS_PER_STEP 100
-
-/* Runs of closed streams that are ended in one turn: some milliseconds. */
-#define LOSSES_MAX 1000
-
-/* --- names of workers and nodes --- */
-
-struct worker_name *engine_worker_new(struct str name)
-{
-    struct worker_name *w = alloc_get(sizeof *w + name.len);
-    w->refs = 1;
-    w->len = name.len;
-    if (name.len)
-        memcpy(w->bytes, name.at, name.len);
-    return w;
-}
-
-static void worker_unref(struct worker_name *w)
-{
-    if (--w->refs == 0)
-        free(w);
-}
 
 /* --- runs --- */
 
@@ -63,8 +42,6 @@ static void leave_group(struct engine *e, struct live *l)
     free(g);
 }
 
-static void become_pending(struct engine *e, struct taker *t);
-
 void engine_live_end(struct engine *e, struct live *l)
 {
     must(idmap_remove(&e->live, l->id) == l);
@@ -83,80 +60,23 @@ void engine_live_end(struct engine *e, struct live *l)
     if (l->taker) {
         list_unlink(&l->held);
         l->taker->held_count--;
-        become_pending(e, l->taker);
+        engine_taker_pending(e, l->taker);
         engine_gangs_room(e, l->taker);
     }
-    worker_unref(l->worker);
+    engine_worker_unref(l->worker);
     free(l->extras);
     free(l);
 }
 
-/* --- states of takers --- */
+/* --- waking --- */
 
-static void become_idle(struct engine *e, struct taker *t)
-{
-    list_unlink(&t->pending);
-    if (t->state == TAKER_WAITING) {
-        for (size_t i = 0; i < t->sub_count; i++)
-            list_unlink(&t->subs[i].node);
-    }
-    if (t->wait_armed) {
-        engine_deadline_remove(e, t->wait_end, (struct id){0, t->ticket});
-        must(idmap_remove(&e->waits, (struct id){0, t->ticket}) == t);
-        t->wait_armed = false;
-    }
-    t->state = TAKER_IDLE;
-}
-
-static bool has_room(const struct taker *t)
-{
-    return !t->paused && t->held_count + t->got_count < t->limit;
-}
-
-static void become_pending(struct engine *e, struct taker *t)
-{
-    if (t->state != TAKER_IDLE || !has_room(t))
-        return;
-    t->state = TAKER_PENDING;
-    list_append(&e->pending, &t->pending);
-}
-
-/* A claim waits for as long as it said, whatever for. */
-static void arm_wait(struct engine *e, struct taker *t)
-{
-    t->ticket = ++e->tickets;
-    if (!t->claim)
-        return;
-    struct id key = {0, t->ticket};
-    engine_deadline_add(e, t->wait_end, key, DUE_VAL(DUE_WAIT, 0, 0, 0));
-    idmap_put(&e->waits, key, t);
-    t->wait_armed = true;
-}
-
-static void become_waiting(struct engine *e, struct taker *t)
-{
-    become_idle(e, t);
-    t->state = TAKER_WAITING;
-    arm_wait(e, t);
-    for (size_t i = 0; i < t->sub_count; i++) {
-        struct sub *s = &t->subs[i];
-        list_append(s->queue ? &s->queue->waiters : &e->all_waiters, &s->node);
-    }
-}
-
-static struct str node_of(const struct taker *t)
-{
-    return (struct str){t->node->bytes, t->node->len};
-}
-
-/* The oldest waiter that the queue has a job for: all its jobs may have to stay off a taker's node.
- */
+/* The oldest waiter that the queue has a job for: they may all have to stay off a waiter's node. */
 static struct sub *oldest_waiter(const struct queue *q, const struct list *waiters)
 {
     for (struct list *n = waiters->next; n != waiters; n = n->next) {
         struct sub *s = LIST_OF(n, struct sub, node);
         struct btree_entry first;
-        if (engine_ready_first(q, node_of(s->taker), &first))
+        if (engine_ready_first(q, engine_taker_node(s->taker), &first))
             return s;
     }
     return NULL;
@@ -193,8 +113,8 @@ static bool wake_waiters(struct engine *e)
          * nothing and wait again. */
         struct taker *t;
         for (uint64_t jobs = jobs_to_hand_out(q); jobs > 0 && (t = next_waiter(e, q)); jobs--) {
-            become_idle(e, t);
-            become_pending(e, t);
+            engine_taker_idle(e, t);
+            engine_taker_pending(e, t);
             woken = true;
         }
     }
@@ -209,8 +129,8 @@ static void wake_all_waiters(struct engine *e)
         struct queue *q = LIST_OF(n, struct queue, dirty_node);
         struct taker *t;
         while (q->has_head && (t = next_waiter(e, q))) {
-            become_idle(e, t);
-            become_pending(e, t);
+            engine_taker_idle(e, t);
+            engine_taker_pending(e, t);
         }
     }
 }
@@ -236,7 +156,7 @@ static bool best_of_all(struct engine *e, struct taker *t, struct queue **q,
     while (more && (!found || engine_is_before(&head, entry))) {
         struct btree_entry first;
         struct queue *one = e->queues[head.val];
-        if (engine_ready_first(one, node_of(t), &first) &&
+        if (engine_ready_first(one, engine_taker_node(t), &first) &&
             (!found || engine_is_before(&first, entry))) {
             *entry = first;
             *q = one;
@@ -257,7 +177,7 @@ static bool best_for(struct engine *e, struct taker *t, struct queue **q, struct
     bool found = false;
     for (size_t i = 0; i < t->sub_count; i++) {
         struct btree_entry first;
-        if (!engine_ready_first(t->subs[i].queue, node_of(t), &first))
+        if (!engine_ready_first(t->subs[i].queue, engine_taker_node(t), &first))
             continue;
         if (!found || engine_is_before(&first, entry)) {
             *entry = first;
@@ -353,7 +273,7 @@ static struct live *live_of(struct engine *e, instant now, struct arena *a, cons
     l->worker->refs++;
     l->unique = engine_unique_ref(e, job);
     l->type = engine_type(e, q, job->type);
-    s->extras.node = arena_copy(a, node_of(t));
+    s->extras.node = arena_copy(a, engine_taker_node(t));
     engine_grace_clear(&s->extras);
     l->extras = job_extras_new(&s->extras);
     l->key = engine_key_begin(e, q, job);
@@ -391,30 +311,6 @@ static struct err start_run(struct engine *e, instant now, struct arena *a, stru
     return err_none();
 }
 
-static void free_taker(struct engine *e, struct taker *t)
-{
-    become_idle(e, t);
-    list_unlink(&t->all);
-    list_unlink(&t->gone);
-    for (size_t i = 0; i < t->sub_count; i++) {
-        struct queue *q = t->subs[i].queue;
-        list_unlink(&t->subs[i].all);
-        if (!q)
-            continue;
-        q->subs--;
-        engine_queue_drop_if_unused(e, q);
-    }
-    worker_unref(t->worker);
-    worker_unref(t->node);
-    free(t);
-}
-
-static void answer_claim(struct engine *e, struct taker *t)
-{
-    e->sink.claimed(e->sink.ctx, t->ctx, t->got, t->got_count);
-    free_taker(e, t);
-}
-
 enum choice { CHOICE_NONE, CHOICE_JOB, CHOICE_LATER };
 
 /* The best job that may be handed out. Those before it whose keys are full are parked; if they are
@@ -433,11 +329,6 @@ static struct err choose(struct engine *e, struct taker *t, struct queue **q,
         TRY(engine_key_check(e, *q, *entry, &parked));
     }
     return err_none();
-}
-
-uint32_t engine_taker_room(const struct taker *t)
-{
-    return has_room(t) ? t->limit - t->held_count - t->got_count : 0;
 }
 
 bool engine_hand_outs_budget_spent(const struct engine *e)
@@ -482,25 +373,6 @@ static struct err serve_one(struct engine *e, instant now, struct arena *a, stru
     return *choice == CHOICE_JOB ? engine_give(e, now, a, t, q, entry) : err_none();
 }
 
-/* After t got nothing, or is full. */
-static void settle(struct engine *e, instant now, struct taker *t)
-{
-    bool full = !has_room(t);
-    if (t->claim && (full || t->got_count > 0 || t->wait_end.ms <= now.ms))
-        answer_claim(e, t);
-    else if (!full)
-        become_waiting(e, t);
-}
-
-void engine_taker_settle(struct engine *e, instant now, struct taker *t)
-{
-    become_idle(e, t);
-    if (has_room(t))
-        become_pending(e, t);
-    else
-        settle(e, now, t);
-}
-
 static void flush_takes(struct engine *e, instant now)
 {
     if (!e->group)
@@ -521,7 +393,7 @@ static void answer_what_was_got(struct engine *e)
         struct taker *t = LIST_OF(n, struct taker, pending);
         next = n->next;
         if (t->got_count > 0)
-            answer_claim(e, t);
+            engine_claim_answer(e, t);
     }
 }
 
@@ -541,7 +413,7 @@ static void settle_unserved(struct engine *e, instant now)
         struct taker *t = LIST_OF(e->unserved.next, struct taker, pending);
         list_unlink(&t->pending);
         t->state = TAKER_IDLE;
-        settle(e, now, t);
+        engine_taker_rest(e, now, t);
     }
 }
 
@@ -552,13 +424,13 @@ static void stall(struct engine *e, instant now)
     while (!list_is_empty(&e->pending)) {
         struct taker *t = LIST_OF(e->pending.next, struct taker, pending);
         if (t->claim && (t->got_count > 0 || t->wait_end.ms <= now.ms)) {
-            answer_claim(e, t);
+            engine_claim_answer(e, t);
             continue;
         }
         list_unlink(&t->pending);
         list_append(&e->stalled, &t->pending);
         if (!t->wait_armed)
-            arm_wait(e, t);
+            engine_taker_arm(e, t);
     }
 }
 
@@ -591,11 +463,11 @@ static struct err serve_pending(struct engine *e, instant now, struct arena *a)
          * starve the others. */
         if (choice == CHOICE_LATER) {
             list_append(&later, &t->pending);
-        } else if (has_room(t)) {
+        } else if (engine_taker_has_room(t)) {
             list_append(choice == CHOICE_JOB ? &e->pending : &e->unserved, &t->pending);
         } else {
             t->state = TAKER_IDLE;
-            settle(e, now, t);
+            engine_taker_rest(e, now, t);
         }
     }
     move_all(&later, &e->pending);
@@ -630,111 +502,4 @@ struct err engine_dispatch(struct engine *e, instant now, struct arena *a)
     flush_takes(e, now);
     engine_limits_flush(e);
     return err_none();
-}
-
-/* --- opening and closing --- */
-
-struct taker *engine_taker_open(struct engine *e, const struct taker_spec *spec, void *taker_ctx)
-{
-    must(spec->limit > 0);
-    size_t n = spec->queue_count ? spec->queue_count : 1;
-    struct taker *t = alloc_zero(sizeof *t + n * sizeof(struct sub));
-    t->ctx = taker_ctx;
-    t->claim = spec->claim;
-    t->limit = spec->limit;
-    t->lease = spec->lease;
-    t->wait_end = spec->wait_end;
-    t->worker = engine_worker_new(spec->worker);
-    t->node = engine_worker_new(spec->node);
-    t->sub_count = n;
-    list_init(&t->pending);
-    list_init(&t->held);
-    list_init(&t->all);
-    list_init(&t->gone);
-    list_append(&e->takers, &t->all);
-    for (size_t i = 0; i < n; i++) {
-        struct sub *s = &t->subs[i];
-        s->taker = t;
-        list_init(&s->node);
-        if (spec->queue_count) {
-            s->queue = engine_queue_get(e, spec->queues[i]);
-            s->queue->subs++;
-        }
-        list_init(&s->all);
-        list_append(s->queue ? &s->queue->takers : &e->any_takers, &s->all);
-    }
-    become_pending(e, t);
-    engine_gangs_room(e, t);
-    return t;
-}
-
-/* How many runs of closed streams are ended in one turn. */
-static size_t losses_max(const struct engine *e)
-{
-    return e->settings.hand_out_max ? e->settings.hand_out_max : LOSSES_MAX;
-}
-
-/* Ends runs of a closed stream, and frees it with the last of them. */
-static void lose(struct engine *e, instant now, struct taker *t, size_t *most)
-{
-    for (; *most > 0 && !list_is_empty(&t->held); --*most)
-        engine_lose(e, now, LIST_OF(t->held.next, struct live, held));
-    if (list_is_empty(&t->held))
-        free_taker(e, t);
-}
-
-void engine_taker_close(struct engine *e, instant now, struct taker *t, enum taker_end why)
-{
-    t->paused = true; /* so that ending its runs does not make it pending */
-    become_idle(e, t);
-    if (why == TAKER_GONE) {
-        size_t most = losses_max(e);
-        list_append(&e->gone, &t->gone);
-        lose(e, now, t, &most);
-        return;
-    }
-    while (!list_is_empty(&t->held))
-        engine_return(e, now, LIST_OF(t->held.next, struct live, held), OUTCOME_LOST,
-                      "the server stopped while a worker held it");
-    free_taker(e, t);
-}
-
-bool engine_takers_lose(struct engine *e, instant now)
-{
-    size_t most = losses_max(e);
-    while (most > 0 && !list_is_empty(&e->gone))
-        lose(e, now, LIST_OF(e->gone.next, struct taker, gone), &most);
-    return !list_is_empty(&e->gone);
-}
-
-void engine_taker_pause(struct engine *e, struct taker *t, bool paused)
-{
-    if (t->paused == paused)
-        return;
-    t->paused = paused;
-    if (paused) {
-        become_idle(e, t);
-        return;
-    }
-    become_pending(e, t);
-    engine_gangs_room(e, t);
-}
-
-void engine_wait_over(struct engine *e, uint64_t ticket)
-{
-    struct taker *t = idmap_remove(&e->waits, (struct id){0, ticket});
-    must(t && t->claim && t->state != TAKER_IDLE && t->got_count == 0);
-    t->wait_armed = false; /* the deadline is gone: it has just fired */
-    answer_claim(e, t);
-}
-
-void engine_takers_free(struct engine *e)
-{
-    while (!list_is_empty(&e->takers)) {
-        struct taker *t = LIST_OF(e->takers.next, struct taker, all);
-        list_unlink(&t->all);
-        worker_unref(t->worker);
-        worker_unref(t->node);
-        free(t);
-    }
 }

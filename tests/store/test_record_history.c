@@ -34,14 +34,6 @@ static struct str put(struct batch *b, uint64_t number, const struct history_ent
     return batch_find(b, record_key_view(&key))->value;
 }
 
-static void assert_hex(struct str bytes, const char *golden)
-{
-    char text[400] = "";
-    for (size_t i = 0; i < bytes.len; i++)
-        sprintf(text + 2 * i, "%02x", (unsigned char)bytes.at[i]);
-    assert_string_equal(text, golden);
-}
-
 static void a_failure_has_these_bytes_and_is_read_back(void **state)
 {
     (void)state;
