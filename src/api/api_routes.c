@@ -281,7 +281,7 @@ const struct endpoint api_endpoints[] = {
      "simulateRetryPolicies",
      "What a draft of a policy would make of failures",
      .body = &api_simulate_body,
-     .answers = {{200, "object: verdict by verdict; see docs/policies.md"}}},
+     .answers = {{200, "Simulation: verdict by verdict; see docs/policies.md"}}},
     {{HTTP_GET, "/retry-policies/{name}"},
      api_policy_read,
      "getRetryPolicy",

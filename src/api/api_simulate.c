@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* POST /retry-policies/simulate: what a draft would have made of failures, those that are
- * stored or those in the request. One job at a time goes to the backend, so that other
- * requests come in between. */
+/* POST /retry-policies/simulate: what a draft would have made of failures, those that are known or
+ * those in the request. Known are those of stored jobs and those of the failure history, which are
+ * partly the same: a job that is stored counts as it is there, all others as the history has them.
+ * One job at a time goes to the backend, so that other requests come in between. */
 
 #include <stdio.h>
 
+#include "api/api_history.h"
 #include "api/api_routes.h"
 #include "policy/policy_document.h"
 #include "policy/settings_document.h"
@@ -33,10 +35,13 @@ struct simulation {
     const struct document_node *settings; /* or NULL */
     struct name_list queues, types;
     int64_t limit;
-    /* Jobs that are stored, or one for each failure that was given. */
+    /* Those of the history, in its order, and then further ones that are stored; or one for each
+     * failure that was given. */
     struct job *jobs;
-    struct run *given; /* NULL: stored ones */
+    struct run *given; /* NULL: known ones */
     size_t job_count, next;
+    struct api_history history;
+    uint64_t deleted, cut; /* jobs that only it knows; of these, those that it knows in part */
     bool truncated;
     struct buf out;
     size_t told, failures; /* jobs and failures in out */
@@ -53,6 +58,7 @@ static void release(struct simulation *s)
     for (size_t i = 0; i < s->draft_count; i++)
         policy_document_free(&s->drafts[i]);
     buf_fini(&s->out);
+    api_history_fini(&s->history);
 }
 
 static void fail(struct simulation *s, const struct err *err)
@@ -69,6 +75,13 @@ static void add_sums(struct buf *b, const char *name, const struct sums *t)
               (unsigned long long)t->dead, (unsigned long long)t->window_max);
 }
 
+static void add_history(struct buf *b, const struct simulation *s)
+{
+    buf_print(b, ",\"history\":{\"kept\":%llu,\"looked_at\":%llu,\"deleted\":%llu,\"cut\":%llu}",
+              (unsigned long long)s->history.kept, (unsigned long long)s->history.looked_at,
+              (unsigned long long)s->deleted, (unsigned long long)s->cut);
+}
+
 static void finish(struct simulation *s)
 {
     struct buf *b = &s->out;
@@ -76,8 +89,11 @@ static void finish(struct simulation *s)
               s->failures, s->truncated ? "true" : "false");
     add_sums(b, "draft", &s->draft);
     add_sums(b, "today", &s->today);
-    buf_print(b, ",\"extra_attempts\":%lld,\"lost_completions\":%llu}}",
+    buf_print(b, ",\"extra_attempts\":%lld,\"lost_completions\":%llu",
               (long long)(s->draft.retries - s->today.retries), (unsigned long long)s->lost);
+    if (!s->given)
+        add_history(b, s);
+    buf_lit(b, "}}");
     struct http_exchange *x = s->call.x;
     struct buf body = *b;
     *b = (struct buf){0};
@@ -115,7 +131,7 @@ static void on_simulated(void *ctx, const struct reply *r)
     step(s);
 }
 
-static void judge(struct simulation *s, const struct run *runs, size_t count)
+static void judge(struct simulation *s, const struct run *runs, size_t count, bool deleted)
 {
     const struct job *job = &s->jobs[s->next++];
     struct command c = {.kind = CMD_POLICY_SIMULATE, .done = on_simulated, .ctx = s};
@@ -127,10 +143,28 @@ static void judge(struct simulation *s, const struct run *runs, size_t count)
                                        .failed = runs,
                                        .failures = count,
                                        .completed = job->state.status == STATUS_COMPLETED,
-                                       .stored = !s->given},
+                                       .stored = !s->given,
+                                       .deleted = deleted},
     };
     s->failures += count;
     backend_submit(s->call.api->backend, &c);
+}
+
+/* The job is not stored. Without its first failures nobody knows what its others would have been
+ * judged by. */
+static void judge_deleted(struct simulation *s)
+{
+    const struct api_history_job *j = s->next < s->history.count ? s->history.jobs[s->next] : NULL;
+    size_t left = (size_t)s->limit - s->failures;
+    if (j && j->found == j->wanted) {
+        s->deleted++;
+        s->truncated |= j->wanted > left;
+        judge(s, j->runs, j->wanted < left ? j->wanted : left, true);
+        return;
+    }
+    s->cut += j != NULL;
+    s->next++;
+    step(s);
 }
 
 static void on_runs(void *ctx, const struct reply *r)
@@ -138,14 +172,12 @@ static void on_runs(void *ctx, const struct reply *r)
     struct simulation *s = ctx;
     if (r->err.code == ERR_OK && r->count) {
         s->truncated |= r->more;
-        judge(s, r->runs, r->count);
-        return;
-    }
-    s->next++;
-    if (r->err.code == ERR_OK || r->err.code == ERR_NOT_FOUND)
-        step(s); /* deleted meanwhile */
-    else
+        judge(s, r->runs, r->count, false);
+    } else if (r->err.code == ERR_OK || r->err.code == ERR_NOT_FOUND) {
+        judge_deleted(s);
+    } else {
         fail(s, &r->err);
+    }
 }
 
 static void step(struct simulation *s)
@@ -157,7 +189,7 @@ static void step(struct simulation *s)
         return;
     }
     if (s->given) {
-        judge(s, &s->given[s->next], 1);
+        judge(s, &s->given[s->next], 1, false);
         return;
     }
     struct command c = {.kind = CMD_RUNS, .done = on_runs, .ctx = s};
@@ -168,6 +200,18 @@ static void step(struct simulation *s)
 
 /* --- the jobs --- */
 
+static struct job own_job(struct arena *a, const struct job *from)
+{
+    struct job job = {.id = from->id, .state.status = from->state.status};
+    job.queue = arena_copy(a, from->queue);
+    job.type = arena_copy(a, from->type);
+    job.retry_limit = from->retry_limit;
+    job.backoff = from->backoff;
+    job.options.retry_policies = arena_copy(a, from->options.retry_policies);
+    job.options.memory = from->options.memory;
+    return job;
+}
+
 static void on_jobs(void *ctx, const struct reply *r)
 {
     struct simulation *s = ctx;
@@ -175,23 +219,27 @@ static void on_jobs(void *ctx, const struct reply *r)
         fail(s, &r->err);
         return;
     }
-    s->jobs = arena_zero(s->arena, r->count * sizeof *s->jobs + 1);
+    const struct api_history *h = &s->history;
+    s->jobs = arena_zero(s->arena, (h->count + r->count) * sizeof *s->jobs + 1);
     for (size_t i = 0; i < r->count; i++) {
-        struct job *job = &s->jobs[s->job_count++];
-        *job = (struct job){.id = r->jobs[i].id, .state.status = r->jobs[i].state.status};
-        job->queue = arena_copy(s->arena, r->jobs[i].queue);
-        job->type = arena_copy(s->arena, r->jobs[i].type);
-        job->retry_limit = r->jobs[i].retry_limit;
-        job->backoff = r->jobs[i].backoff;
-        job->options.retry_policies = arena_copy(s->arena, r->jobs[i].options.retry_policies);
-        job->options.memory = r->jobs[i].options.memory;
+        struct api_history_job *known = api_history_find(h, r->jobs[i].id);
+        struct job *job = known ? &known->job : &s->jobs[h->count + s->job_count++];
+        *job = own_job(s->arena, &r->jobs[i]);
     }
-    s->truncated = r->more;
+    for (size_t i = 0; i < h->count; i++)
+        s->jobs[i] = h->jobs[i]->job;
+    s->job_count += h->count;
+    s->truncated = r->more || h->more;
     step(s);
 }
 
-static void find_jobs(struct simulation *s)
+static void on_history(void *ctx, const struct err *err)
 {
+    struct simulation *s = ctx;
+    if (err->code != ERR_OK) {
+        fail(s, err);
+        return;
+    }
     struct command c = {.kind = CMD_LIST, .done = on_jobs, .ctx = s};
     c.list = (struct list_command){
         .backwards = true, .limit = (uint32_t)s->limit, .look_max = LOOK_MAX, .no_payload = true};
@@ -201,6 +249,19 @@ static void find_jobs(struct simulation *s)
     c.list.filter.type_count = s->types.count;
     c.list.filter.attempts = (struct range){true, 1, UINT32_MAX};
     backend_submit(s->call.api->backend, &c);
+}
+
+static void find_jobs(struct simulation *s)
+{
+    struct api_history *h = &s->history;
+    h->backend = s->call.api->backend;
+    h->arena = s->arena;
+    h->queues = s->queues;
+    h->types = s->types;
+    h->limit = (size_t)s->limit;
+    h->done = on_history;
+    h->ctx = s;
+    api_history_read(h);
 }
 
 /* --- the request --- */

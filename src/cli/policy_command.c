@@ -23,9 +23,9 @@ static const struct option_def options[] = {
      .help = "simulate: only failures of jobs of these queues"},
     {"type", "NAMES", OPTION_TEXT, AT(type), .help = "simulate: only those of these types"},
     {"limit", "COUNT", OPTION_INT, AT(limit), .min = 1, .max = 1000, .def = "100",
-     .help = "simulate: so many failures, the newest jobs first"},
+     .help = "simulate: so many failures; the jobs that failed last come first"},
     {"failures", "FILE", OPTION_TEXT, AT(failures),
-     .help = "simulate: those of this JSON list instead of stored ones; - is standard input"},
+     .help = "simulate: those of this JSON list instead of known ones; - is standard input"},
     {"global-max-retries", "LIMIT", OPTION_INT, AT(global_max), .min = -1, .max = 1000000,
      .def = "-1",
      .help = "simulate, schedule: as if that were the setting; -1 is the server's, of schedule 20"},
@@ -43,8 +43,9 @@ const struct subcommand policy_command = {
     .summary = "put, show, delete or try out retry policies",
     .about =
         "apply and delete are `tenax apply` and `tenax delete retrypolicy`; get prints JSON.\n"
-        "simulate judges failures that the server has stored by the policies of a file and by what "
-        "holds today, side by side: who decides, how many attempts more that makes, and how long "
+        "simulate judges failures that the server knows of, also of jobs that succeeded and were "
+        "deleted since (serve --failure-history), by the policies of a file and by what holds "
+        "today, side by side: who decides, how many attempts more that makes, and how long "
         "they take. A policy of the file stands for the one of its name, or else is added to each "
         "queue. Nothing changes on the server.\n"
         "schedule shows the waits before the retries of each rule until its limit, without a "

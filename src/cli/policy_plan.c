@@ -153,6 +153,24 @@ static void write_side(struct buf *out, const char *name, struct str side)
     buf_byte(out, '\n');
 }
 
+/* Of failures that were given there is none. */
+static void write_history(struct str h, struct buf *out)
+{
+    int64_t kept = 0, looked_at = 0, deleted = 0, cut = 0;
+    if (!view_int(h, "kept", &kept) || !view_int(h, "looked_at", &looked_at))
+        return;
+    (void)view_int(h, "deleted", &deleted);
+    (void)view_int(h, "cut", &cut);
+    buf_print(out,
+              "%lld of the jobs %s deleted by now. Looked at %lld of %lld entries of the failure "
+              "history.\n",
+              (long long)deleted, deleted == 1 ? "is" : "are", (long long)looked_at,
+              (long long)kept);
+    if (cut)
+        buf_print(out, "%lld more %s left out: the history has lost the first failures.\n",
+                  (long long)cut, cut == 1 ? "job is" : "jobs are");
+}
+
 static void write_summary(struct str s, struct buf *out)
 {
     int64_t jobs = 0, failures = 0, extra = 0, lost = 0;
@@ -171,6 +189,7 @@ static void write_summary(struct str s, struct buf *out)
     if (lost)
         buf_print(out, "%lld completed %s would have been given up before.\n", (long long)lost,
                   lost == 1 ? "job" : "jobs");
+    write_history(view_get(s, "history"), out);
 }
 
 static void show(struct client *c)

@@ -132,6 +132,8 @@ static void add_job(struct buf *b, const struct simulate_job *what)
         id_format(what->job->id, id);
         buf_print(b, "\"job\":\"%.*s\",\"completed\":%s,", ID_TEXT_LEN, id,
                   what->completed ? "true" : "false");
+        if (what->deleted)
+            buf_lit(b, "\"deleted\":true,");
     }
     buf_lit(b, "\"queue\":");
     json_write_string(b, what->job->queue);

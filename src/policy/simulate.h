@@ -16,6 +16,7 @@ struct simulate_job {
     size_t failures;
     bool completed; /* it needed no further attempt */
     bool stored;    /* it has an id, and its runs have numbers, times and recorded reasons */
+    bool deleted;   /* it was stored once */
 };
 
 #define SIMULATE_MORE_MAX 100

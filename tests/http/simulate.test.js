@@ -8,7 +8,7 @@ const assert = require('node:assert/strict');
 const fs = require('node:fs');
 const path = require('node:path');
 const { after, describe, it } = require('node:test');
-const { assertError, makeDir, queueName, run, until, useServer } = require('./harness');
+const { Server, assertError, makeDir, queueName, run, until, useServer } = require('./harness');
 
 const policy = (name, spec) => ({
     apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy', metadata: { name }, spec,
@@ -287,5 +287,192 @@ spec:
         assert.match(end.stdout, /^ +25 +.* 24 d .* 2[56] d /m);
         assert.equal((await offline()).code, 2);
         assert.equal((await offline('--backoff', '1')).code, 2);
+    });
+});
+
+describe('the failure history', () => {
+    // A job that fails with each of these exit codes in turn and then succeeds, and is gone.
+    async function recovering(server, queue, codes, fields = {}) {
+        const { id } = await server.enqueue({ queue, retention: { completed_ms: 0 }, ...fields });
+        await fails(server, queue, id, codes);
+        await server.claimOne(queue);
+        assert.equal((await server.post(`/jobs/${id}/success`)).status, 204);
+        assert.equal((await server.get(`/jobs/${id}`)).status, 404);
+        return id;
+    }
+
+    async function fails(server, queue, id, codes) {
+        for (const exit_code of codes) {
+            await server.claimOne(queue);
+            const res = await server.post(`/jobs/${id}/failure`,
+                { message: `exit ${exit_code}`, exit_code, retry_at: 0 });
+            assert.equal(res.status, 200, res.text);
+        }
+    }
+
+    async function simulate(server, body) {
+        const res = await server.post('/retry-policies/simulate', { policies: [OOM], ...body });
+        assert.equal(res.status, 200, res.text);
+        return res.json;
+    }
+
+    async function within(args, body) {
+        const server = new Server({ args });
+        try {
+            await server.start();
+            await body(server);
+        } finally {
+            await server.clean();
+        }
+    }
+
+    const ids = (answer) => answer.jobs.map((job) => job.job);
+
+    describe('of a server', () => {
+        const server = useServer();
+
+        it('shows_jobs_that_failed_succeeded_and_were_deleted', async () => {
+            const queue = queueName();
+            const id = await recovering(server, queue, [86, 7], { type: 'render', retry_limit: 5 });
+            const { jobs, summary } = await simulate(server, { queues: [queue] });
+            assert.deepEqual(ids({ jobs }), [id]);
+            const [job] = jobs;
+            assert.deepEqual([job.queue, job.type, job.completed, job.deleted],
+                [queue, 'render', true, true]);
+            assert.deepEqual(job.failures.map((f) => [f.run, f.exit_code, f.message]),
+                [[0, 86, 'exit 86'], [1, 7, 'exit 7']]);
+            assert.match(job.failures[1].recorded, /worker asked/);
+            assert.ok(job.failures[0].ended_at <= job.failures[1].ended_at);
+            // Its own limit: 5 retries; the draft gives it up at its first failure.
+            assert.match(job.failures[0].today.reason, /^retry 1 of 5/);
+            assert.equal(job.failures[0].draft.action, 'Fail');
+            assert.equal(job.failures[1].draft, null);
+            assert.equal(summary.lost_completions, 1);
+            assert.equal(summary.history.deleted, 1);
+            assert.equal(summary.history.cut, 0);
+            assert.equal(summary.history.kept, summary.history.looked_at);
+        });
+
+        it('counts_no_job_twice', async () => {
+            const queue = queueName();
+            const kept = await recovering(server, queue, [86]);
+            const { id: waiting } = await server.enqueue({ queue, type: 'other' });
+            await fails(server, queue, waiting, [3, 86]);
+            const { id: stored } = await server.enqueue(
+                { queue, priority: 1, retention: { completed_ms: 600000 } });
+            await fails(server, queue, stored, [3]);
+            await server.claimOne(queue);
+            assert.equal((await server.post(`/jobs/${stored}/success`)).status, 204);
+            const all = await simulate(server, { queues: [queue] });
+            assert.deepEqual(ids(all), [stored, waiting, kept]);
+            assert.deepEqual(all.jobs.map((job) => job.failures.length), [1, 2, 1]);
+            assert.deepEqual(all.jobs.map((job) => [job.completed, job.deleted ?? false]),
+                [[true, false], [false, false], [true, true]]);
+            assert.deepEqual([all.summary.jobs, all.summary.failures, all.summary.truncated],
+                [3, 4, false]);
+            assert.equal(all.summary.history.deleted, 1);
+            const some = await simulate(server, { queues: [queue], types: ['other'] });
+            assert.deepEqual(ids(some), [waiting]);
+            const few = await simulate(server, { queues: [queue], limit: 2 });
+            assert.deepEqual(ids(few), [stored, waiting]);
+            assert.deepEqual([few.summary.failures, few.summary.truncated], [2, true]);
+        });
+
+        it('is_told_of_on_the_command_line', async () => {
+            const queue = queueName();
+            const dir = makeDir();
+            const id = await recovering(server, queue, [86, 86]);
+            const file = path.join(dir, 'p.json');
+            fs.writeFileSync(file, JSON.stringify(OOM));
+            const end = await run(['policy', 'simulate', '-f', file, '--queue', queue],
+                { TENAX_URL: server.url() });
+            fs.rmSync(dir, { recursive: true });
+            assert.equal(end.code, 0, end.stderr);
+            assert.match(end.stdout, new RegExp(`^${id} `, 'm'));
+            assert.match(end.stdout, /^1 of the jobs is deleted by now\. Looked at \d+ of \d+ entries of the failure history\.$/m);
+            assert.match(end.stdout, /^1 completed job would have been given up before\.$/m);
+        });
+
+        it('goes_with_a_reset', async () => {
+            const queue = queueName();
+            await recovering(server, queue, [1]);
+            assert.equal((await server.post('/reset')).status, 204);
+            const { jobs, summary } = await simulate(server, {});
+            assert.deepEqual([jobs, summary.history.kept], [[], 0]);
+        });
+    });
+
+    it('is_bounded_and_leaves_out_jobs_whose_first_failures_are_gone', async () => {
+        await within(['--failure-history', '4'], async (server) => {
+            const first = await recovering(server, 'q', [1, 2]); // 3 entries
+            assert.deepEqual(ids(await simulate(server)), [first]);
+            const second = await recovering(server, 'q', [3]);
+            const { jobs, summary } = await simulate(server);
+            assert.deepEqual(ids({ jobs }), [second]);
+            assert.deepEqual(summary.history, { kept: 4, looked_at: 4, deleted: 1, cut: 1 });
+        });
+    });
+
+    it('is_not_kept_if_nobody_wants_it', async () => {
+        await within(['--failure-history', '0'], async (server) => {
+            await recovering(server, 'q', [1]);
+            const { jobs, summary } = await simulate(server);
+            assert.deepEqual([jobs, summary.history.kept], [[], 0]);
+            const { id } = await server.enqueue({ queue: 'q' });
+            await fails(server, 'q', id, [1]);
+            assert.deepEqual(ids(await simulate(server)), [id]); // it is stored
+        });
+    });
+
+    it('outlives_a_restart_a_kill_and_a_backup_and_shrinks_with_its_limit', async () => {
+        await within([], async (server) => {
+            const first = await recovering(server, 'q', [1, 2]);
+            const second = await recovering(server, 'q', [3]);
+            const before = await simulate(server);
+            assert.deepEqual(ids(before), [second, first]);
+            for (const signal of ['SIGKILL', 'SIGTERM']) {
+                await server.signal(signal);
+                await server.start();
+                assert.deepEqual(await simulate(server), before);
+            }
+            const copy = makeDir();
+            const file = path.join(copy, 'backup');
+            let end = await run(['backup', '--url', server.adminUrl, file]);
+            assert.equal(end.code, 0, end.stderr);
+            end = await run(['restore', file, '--root-dir', path.join(copy, 'root')]);
+            assert.equal(end.code, 0, end.stderr);
+            end = await run(['check', path.join(copy, 'root')]);
+            assert.equal(end.code, 0, end.stdout);
+            const restored = new Server({ dir: copy });
+            await restored.start();
+            assert.deepEqual(await simulate(restored), before);
+            await restored.clean();
+            fs.rmSync(copy, { recursive: true });
+            await server.signal('SIGTERM');
+            await server.start({ args: ['--failure-history', '2'] });
+            const after = await simulate(server);
+            assert.deepEqual(ids(after), [second]);
+            assert.equal(after.summary.history.kept, 2);
+        });
+    });
+
+    it('has_texts_of_bounded_size', async () => {
+        await within([], async (server) => {
+            const { id } = await server.enqueue({ queue: 'q', retention: { completed_ms: 0 } });
+            await server.claimOne('q');
+            const long = 'x'.repeat(100000);
+            const match = (pattern) => policy('texts', { rules: [
+                { action: 'Fail', onTerminationMessage: { pattern } }] });
+            assert.equal((await server.post(`/jobs/${id}/failure`, { message: long, backtrace: long,
+                termination_message: `begin${long}end`, exit_code: 3, retry_at: 0 })).status, 200);
+            await server.claimOne('q');
+            assert.equal((await server.post(`/jobs/${id}/success`)).status, 204);
+            const reasons = [];
+            for (const pattern of ['^begin', 'end$']) {
+                const { jobs } = await simulate(server, { policies: [match(pattern)] });
+                reasons.push(jobs[0].failures[0].draft.policy);
+            }
+            assert.deepEqual(reasons, ['texts', undefined]);
+        });
     });
 });
