@@ -96,7 +96,7 @@ describe('the Debian package', () => {
         const { stdout } = spawnSync('dpkg-deb', ['--contents', deb], { encoding: 'utf8' });
         for (const file of ['./usr/bin/tenax', './usr/share/man/man1/tenax-serve.1.gz',
             './lib/systemd/system/tenax.service', './etc/tenax/tenax.env',
-            './usr/share/doc/tenax/openapi.json.gz', './usr/share/doc/tenax/grafana/tenax.json.gz',
+            './usr/share/doc/tenax/openapi.json', './usr/share/doc/tenax/grafana/tenax.json',
             './usr/share/doc/tenax/alerts.yml',
             './usr/share/bash-completion/completions/tenax', './usr/share/zsh/site-functions/_tenax'])
             assert.ok(stdout.split('\n').some((line) => line.endsWith(` ${file}`)), file);

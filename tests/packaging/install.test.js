@@ -141,7 +141,7 @@ describe('completion in bash', () => {
         ['the_choices_of_an_option', ['serve', '--commit-mode', ''], ['fsync', 'buffered']],
         ['what_fits_of_the_choices', ['serve', '--commit-mode', 'b'], ['buffered']],
         ['choices_after_an_equals_sign', ['serve', '--log-level', '='],
-            ['error', 'warn', 'info', 'debug']],
+            ['error', 'warn', 'info', 'debug', 'trace']],
         ['choices_that_fit_after_it', ['serve', '--log-level', '=', 'd'], ['debug']],
         ['folders_where_one_is_asked_for', ['serve', '--root-dir', 'pack'], ['packaging']],
         ['files_where_one_is_asked_for', ['enqueue', '--file', 'READ'], ['README.md']],
