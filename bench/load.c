@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "base/array.h"
+
 static const char usage[] =
     "usage: load MODE [options]\n"
     "\n"
@@ -60,7 +62,7 @@ void load_times(struct load_line *l, const char *name, const struct hist *h)
         const char *name;
         double share;
     } points[] = {{"p50", 0.5}, {"p90", 0.9}, {"p99", 0.99}, {"p999", 0.999}, {"max", 1}};
-    for (size_t i = 0; i < sizeof points / sizeof *points; i++) {
+    for (size_t i = 0; i < COUNT(points); i++) {
         char full[64];
         snprintf(full, sizeof full, "%s_%s_us", name, points[i].name);
         load_number(l, full, (double)hist_at(h, points[i].share) / 1e3, 1);
@@ -119,7 +121,7 @@ static bool read_option(struct load_options *o, const char *name, const char *va
         {"--payload", &o->payload, 2, 1e6},
         {"--timeout", &o->timeout, 1, 86400},
     };
-    for (size_t i = 0; i < sizeof counts / sizeof *counts; i++)
+    for (size_t i = 0; i < COUNT(counts); i++)
         if (strcmp(name, counts[i].name) == 0) {
             *counts[i].to = (uint64_t)read_number(name, value, counts[i].lo, counts[i].hi);
             return true;
@@ -167,7 +169,7 @@ static int get(const struct load_options *o)
 
 static int run_mode(const char *mode, const struct load_options *o)
 {
-    for (size_t i = 0; i < sizeof modes / sizeof *modes; i++) {
+    for (size_t i = 0; i < COUNT(modes); i++) {
         if (strcmp(mode, modes[i].name) != 0)
             continue;
         struct load_line l = {.json = o->json};

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "answer.h"
+#include "base/array.h"
 
 /* Reads all answers of a text whose bytes arrive in two parts, cut at `cut`, into
  * "status:body;" each. */
@@ -75,7 +76,7 @@ static void what_is_not_http_is_broken(void **state)
         STR("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nzz\r\n"),
         STR("HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1\r\nab\r\n"),
     };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    for (size_t i = 0; i < COUNT(texts); i++) {
         struct answer a = {0};
         enum answer_step step;
         answer_feed(&a, texts[i], &step);

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "hist.h"
 
 static struct hist *fresh(void)
@@ -50,7 +51,7 @@ static void percentiles_of_an_even_spread_are_its_shares(void **state)
     for (uint64_t v = 1; v <= 100000; v++)
         hist_add(h, v);
     const double shares[] = {0.001, 0.5, 0.9, 0.99, 0.999};
-    for (size_t i = 0; i < sizeof shares / sizeof *shares; i++) {
+    for (size_t i = 0; i < COUNT(shares); i++) {
         double exact = shares[i] * 100000, got = (double)hist_at(h, shares[i]);
         assert_true(got >= exact && got <= exact * 1.01);
     }

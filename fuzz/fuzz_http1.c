@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/buf.h"
 #include "base/must.h"
 #include "net/http1.h"
@@ -32,7 +33,7 @@ static void note(struct buf *log, const struct http1_request *r)
 #include "net/http_headers.def"
 #undef HEADER
     };
-    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+    for (size_t i = 0; i < COUNT(parts); i++)
         add(log, parts[i]);
     buf_int(log, r->keep_alive);
     buf_int(log, r->old);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdint.h>
 
+#include "base/array.h"
 #include "base/must.h"
 #include "store/record.h"
 
@@ -176,7 +177,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         try_history(&b, (struct str){(const char *)data + 1, size - 1});
         return 0;
     }
-    tries[data[0] % (sizeof tries / sizeof *tries)](&b,
-                                                    (struct str){(const char *)data + 1, size - 1});
+    tries[data[0] % COUNT(tries)](&b, (struct str){(const char *)data + 1, size - 1});
     return 0;
 }

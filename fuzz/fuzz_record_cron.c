@@ -2,6 +2,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "base/must.h"
 #include "store/record.h"
 
@@ -74,7 +75,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     static struct batch b;
     batch_reset(&b);
-    tries[data[0] % (sizeof tries / sizeof *tries)](&b,
-                                                    (struct str){(const char *)data + 1, size - 1});
+    tries[data[0] % COUNT(tries)](&b, (struct str){(const char *)data + 1, size - 1});
     return 0;
 }

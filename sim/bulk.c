@@ -127,10 +127,7 @@ static void take_page(struct ticket *t, const struct reply *r)
     for (size_t i = 0; i < r->count; i++) {
         const struct job *job = &r->jobs[i];
         ledger_see(&t->sim->ledger, job, true, t->sim->now);
-        if (a->count == a->cap) {
-            a->cap = a->cap ? a->cap * 2 : 64;
-            a->snaps = alloc_resize(a->snaps, a->cap * sizeof *a->snaps);
-        }
+        ALLOC_GROW(a->snaps, a->count, a->cap, 64);
         a->snaps[a->count++] = (struct snap){.id = job->id,
                                              .queue = (unsigned)(job->queue.at[1] - '0'),
                                              .type = (unsigned)(job->type.at[1] - '0'),

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "sim.h"
 #include "store/memory.h"
 #include "trace.h"
@@ -63,7 +64,7 @@ static instant some_ready_at(struct sim *s)
 static span some_retention(struct sim *s)
 {
     static const int64_t choices[] = {-1, -1, 0, 1, 5000, 3600 * 1000, 2 * 86400 * 1000};
-    return (span){choices[sim_draw(s, sizeof choices / sizeof *choices)]};
+    return (span){choices[sim_draw(s, COUNT(choices))]};
 }
 
 static struct enqueue some_spec(struct sim *s, unsigned *queue, unsigned *type)
@@ -77,7 +78,7 @@ static struct enqueue some_spec(struct sim *s, unsigned *queue, unsigned *type)
         .type = type_names[*type],
         .priority = priorities[sim_draw(s, s->profile.priorities)],
         .ready_at = some_ready_at(s),
-        .retry_limit = limits[sim_draw(s, sizeof limits / sizeof *limits)],
+        .retry_limit = limits[sim_draw(s, COUNT(limits))],
         .completed_retention = some_retention(s),
         .dead_retention = some_retention(s),
     };
@@ -485,10 +486,7 @@ static void on_opened(void *ctx, const struct err *err)
 
 static void keep_stream(struct sim *s, struct mstream *st)
 {
-    if (s->stream_count == s->stream_cap) {
-        s->stream_cap = s->stream_cap ? s->stream_cap * 2 : 16;
-        s->all_streams = alloc_resize(s->all_streams, s->stream_cap * sizeof(struct mstream *));
-    }
+    ALLOC_GROW(s->all_streams, s->stream_count, s->stream_cap, 16);
     s->all_streams[s->stream_count++] = st;
 }
 

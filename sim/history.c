@@ -18,10 +18,7 @@ void history_expect(struct history_audit *a, const struct job_event *ev)
     bool succeeded = ev->event == EVENT_SUCCEED && ev->attempt > 1;
     if (ev->from != STATUS_IN_FLIGHT || (!failed && !succeeded))
         return;
-    if (a->count == a->cap) {
-        a->cap = a->cap ? 2 * a->cap : 64;
-        a->at = alloc_resize(a->at, a->cap * sizeof *a->at);
-    }
+    ALLOC_GROW(a->at, a->count, a->cap, 64);
     /* A job that lost too many workers is dead by a lease that ran out, which is a failure, or by a
      * stream that broke, which is none. */
     a->at[a->count++] = (struct history_expected){ev->id, (uint32_t)ev->run, ev->attempt, succeeded,

@@ -63,10 +63,7 @@ struct mjob *ledger_add(struct ledger *l, const struct enqueue *spec, unsigned q
     m->batch = spec->batch.key.len ? (unsigned)(spec->batch.key.at[1] - '0') : 0;
     m->blind_renewal = m->terminated_at = INSTANT_NONE;
     m->exists = MAYBE;
-    if (l->count == l->cap) {
-        l->cap = l->cap ? l->cap * 2 : 64;
-        l->jobs = alloc_resize(l->jobs, l->cap * sizeof(struct mjob *));
-    }
+    ALLOC_GROW(l->jobs, l->count, l->cap, 64);
     l->jobs[l->count++] = m;
     ledger_bulk_join(l, m);
     return m;
@@ -341,10 +338,7 @@ static void note_token(struct ledger *l, uint64_t token)
             hi = mid;
     }
     PROMISE(lo == l->token_count || l->tokens[lo] != token, "I3", "a token was given twice");
-    if (l->token_count == l->token_cap) {
-        l->token_cap = l->token_cap ? l->token_cap * 2 : 256;
-        l->tokens = alloc_resize(l->tokens, l->token_cap * sizeof *l->tokens);
-    }
+    ALLOC_GROW(l->tokens, l->token_count, l->token_cap, 256);
     memmove(l->tokens + lo + 1, l->tokens + lo, (l->token_count - lo) * sizeof *l->tokens);
     l->tokens[lo] = token;
     l->token_count++;
@@ -412,10 +406,7 @@ void ledger_handed(struct ledger *l, const struct handout *h, struct mstream *s,
     note_token(l, h->token);
     check_handout(l, m, h, s, lease, now);
     end_earlier_runs(l, m, h, h->job.state.dequeued_at);
-    if (m->run_count == m->run_cap) {
-        m->run_cap = m->run_cap ? m->run_cap * 2 : 4;
-        m->runs = alloc_resize(m->runs, m->run_cap * sizeof *m->runs);
-    }
+    ALLOC_GROW(m->runs, m->run_count, m->run_cap, 4);
     struct mrun *r = &m->runs[m->run_count++];
     *r = (struct mrun){.index = h->run,
                        .token = h->token,
@@ -463,10 +454,7 @@ void ledger_stream_over(struct ledger *l, const struct mstream *s)
 
 struct mend *ledger_ask_end(struct mjob *m, enum end_kind kind, uint64_t token, instant now)
 {
-    if (m->end_count == m->end_cap) {
-        m->end_cap = m->end_cap ? m->end_cap * 2 : 4;
-        m->ends = alloc_resize(m->ends, m->end_cap * sizeof *m->ends);
-    }
+    ALLOC_GROW(m->ends, m->end_count, m->end_cap, 4);
     struct mend *e = &m->ends[m->end_count++];
     *e = (struct mend){.kind = kind, .token = token, .at = now, .retry_at = INSTANT_NONE};
     for (size_t i = 0; i < m->run_count; i++)

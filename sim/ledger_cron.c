@@ -15,10 +15,7 @@ int64_t ledger_cron_period(unsigned entry)
 
 void ledger_booted(struct ledger *l, instant now)
 {
-    if (l->boot_count == l->boot_cap) {
-        l->boot_cap = l->boot_cap ? l->boot_cap * 2 : 16;
-        l->boots = alloc_resize(l->boots, l->boot_cap * sizeof *l->boots);
-    }
+    ALLOC_GROW(l->boots, l->boot_count, l->boot_cap, 16);
     l->boots[l->boot_count++] = now;
 }
 

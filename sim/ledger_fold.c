@@ -27,10 +27,7 @@ static uint64_t number(const struct mjob *m, const char **at, const char *end, c
 
 static void keep_item(struct mjob *m, uint64_t serial)
 {
-    if (m->item_count == m->item_cap) {
-        m->item_cap = m->item_cap ? m->item_cap * 2 : 4;
-        m->items = alloc_resize(m->items, m->item_cap * sizeof *m->items);
-    }
+    ALLOC_GROW(m->items, m->item_count, m->item_cap, 4);
     m->items[m->item_count++] = serial;
 }
 

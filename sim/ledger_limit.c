@@ -15,10 +15,7 @@
 size_t ledger_limit_asked(struct ledger *l, unsigned queue, const struct mlimit *limit, instant now)
 {
     struct mlimits *q = &l->limits[queue];
-    if (q->count == q->cap) {
-        q->cap = q->cap ? q->cap * 2 : 16;
-        q->asked = alloc_resize(q->asked, q->cap * sizeof *q->asked);
-    }
+    ALLOC_GROW(q->asked, q->count, q->cap, 16);
     q->asked[q->count] = *limit;
     q->asked[q->count].at = now;
     q->asked[q->count].seq = 0;
@@ -112,10 +109,7 @@ static void note_taken(struct ledger *l, unsigned queue, instant at)
     bool known = l->sync && limit && limit->seq && limit->at.ms < at.ms && limit->rate;
     if (!known || (q->taken_count && q->taken[q->taken_count - 1].ms > at.ms))
         return;
-    if (q->taken_count == q->taken_cap) {
-        q->taken_cap = q->taken_cap ? q->taken_cap * 2 : 64;
-        q->taken = alloc_resize(q->taken, q->taken_cap * sizeof *q->taken);
-    }
+    ALLOC_GROW(q->taken, q->taken_count, q->taken_cap, 64);
     q->taken[q->taken_count++] = at;
     check_rate(q, queue, limit);
 }

@@ -20,11 +20,7 @@
 
 size_t ledger_setting_asked(struct ledger *l, const struct msetting *setting, instant now)
 {
-    if (l->setting_count == l->setting_cap) {
-        l->setting_cap = l->setting_cap ? l->setting_cap * 2 : 16;
-        l->settings_seen =
-            alloc_resize(l->settings_seen, l->setting_cap * sizeof *l->settings_seen);
-    }
+    ALLOC_GROW(l->settings_seen, l->setting_count, l->setting_cap, 16);
     l->settings_seen[l->setting_count] = *setting;
     l->settings_seen[l->setting_count].at = now;
     l->settings_seen[l->setting_count].seq = 0;

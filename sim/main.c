@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/log.h"
 #include "sim.h"
 #include "store/memory.h"
@@ -54,7 +55,7 @@ static struct profile some_profile(struct sim *s)
 static uint64_t history_size(uint64_t seed)
 {
     static const uint64_t sizes[] = {0, 1, 3, 10, 1000, 5, 20};
-    return sizes[seed % (sizeof sizes / sizeof *sizes)];
+    return sizes[seed % COUNT(sizes)];
 }
 
 static struct backend_settings some_settings(struct sim *s)

@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "access/mac.h"
+#include "base/array.h"
 #include "base/base64.h"
 #include "base/buf.h"
 #include "base/must.h"
@@ -69,7 +70,7 @@ static const struct {
 
 static struct str *find_attribute(struct hawk_attributes *h, struct str name)
 {
-    for (size_t i = 0; i < sizeof attributes / sizeof attributes[0]; i++)
+    for (size_t i = 0; i < COUNT(attributes); i++)
         if (str_eq(name, str_from(attributes[i].name)))
             return (struct str *)(void *)((char *)h + attributes[i].place);
     return NULL;

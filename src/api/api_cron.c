@@ -5,8 +5,7 @@
 #include <stdio.h>
 
 #include "api/api_routes.h"
-
-#define COUNT(table) (sizeof(table) / sizeof *(table))
+#include "base/array.h"
 
 /* --- decoding --- */
 
@@ -132,14 +131,7 @@ static struct err add_entry(const struct api *a, struct json_cursor *c, struct a
                         CRON_GROUP_ENTRIES_MAX);
     TRY(field_read_object(a->strict, c, arena, entry_table, COUNT(entry_table), &body));
     TRY(decode_template(a, arena, &body));
-    if (specs->count == specs->cap) {
-        size_t cap = specs->cap ? specs->cap * 2 : 16;
-        struct cron_spec *at = arena_get(arena, cap * sizeof *at);
-        if (specs->count)
-            memcpy(at, specs->at, specs->count * sizeof *at);
-        specs->at = at;
-        specs->cap = cap;
-    }
+    ARENA_GROW(arena, specs->at, specs->count, specs->cap, 16);
     specs->at[specs->count++] = body.spec;
     return err_none();
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "api/api_routes.h"
+#include "base/array.h"
 #include "base/quantity.h"
 #include "base/must.h"
 
@@ -371,8 +372,6 @@ static const struct field resources_table[] = {
 };
 const struct api_body api_resources_body = {
     .name = "NewResources", API_FIELDS(resources_table), .doc = "object: what a run needs"};
-
-#define COUNT(table) (sizeof(table) / sizeof *(table))
 
 struct err api_decode_backoff(const struct api *a, struct json_cursor *c, struct arena *arena,
                               struct curve *out)

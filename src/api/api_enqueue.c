@@ -5,9 +5,8 @@
 #include <stdio.h>
 
 #include "api/api_routes.h"
+#include "base/array.h"
 #include "core/depend.h"
-
-#define COUNT(table) (sizeof(table) / sizeof *(table))
 
 static void submit(struct api *a, const struct api_request *r, const struct enqueue *specs,
                    size_t count, reply_fn done)
@@ -58,14 +57,7 @@ struct specs {
 
 static struct enqueue *add_spec(struct specs *s, struct arena *arena)
 {
-    if (s->count == s->cap) {
-        size_t cap = s->cap ? s->cap * 2 : 16;
-        struct enqueue *at = arena_get(arena, cap * sizeof *at);
-        if (s->count)
-            memcpy(at, s->at, s->count * sizeof *at);
-        s->at = at;
-        s->cap = cap;
-    }
+    ARENA_GROW(arena, s->at, s->count, s->cap, 16);
     return &s->at[s->count++];
 }
 

@@ -232,7 +232,7 @@ static void on_page(void *ctx, const struct event_page *p)
 
 static struct look *look_at(struct api_events *h, uint64_t since, bool wait)
 {
-    for (struct list *n = h->looks.next; n != &h->looks; n = n->next) {
+    LIST_EACH (n, &h->looks) {
         struct look *l = LIST_OF(n, struct look, node);
         if (l->since == since && l->wait == wait)
             return l;
@@ -449,7 +449,7 @@ void api_events(struct api *a, const struct api_request *r)
 
 void api_events_heartbeat(struct api_events *h)
 {
-    for (struct list *n = h->consumers.next; n != &h->consumers; n = n->next) {
+    LIST_EACH (n, &h->consumers) {
         struct consumer *c = LIST_OF(n, struct consumer, node);
         if (http_backlogged(c->x))
             continue;

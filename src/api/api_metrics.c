@@ -7,6 +7,7 @@
 #include <stdio.h>
 
 #include "api/api_internal.h"
+#include "base/array.h"
 #include "core/verdict.h"
 
 struct text {
@@ -185,7 +186,7 @@ static void add_queues(struct text *t, const struct backend_meter *r)
             sample_end(t, true, (double)r->jobs[row][s]);
         }
     }
-    for (size_t i = 0; i < sizeof event_counters / sizeof *event_counters; i++) {
+    for (size_t i = 0; i < COUNT(event_counters); i++) {
         family(t, event_counters[i].name, "counter", event_counters[i].help);
         for (uint32_t row = 0; next_row(r, &row); row++) {
             sample_begin(t, "_total");

@@ -3,6 +3,7 @@
 /* What workers leave with their jobs: progress, checkpoints, results. */
 
 #include "api/api_internal.h"
+#include "base/array.h"
 
 /* --- from JSON --- */
 
@@ -64,7 +65,7 @@ struct err api_decode_news(const struct api *a, struct arena *arena, struct news
     if (!f->news.has_progress)
         return err_none();
     struct err err = field_read_object(a->strict, &f->progress, arena, progress_table,
-                                       sizeof progress_table / sizeof *progress_table, &f->news);
+                                       COUNT(progress_table), &f->news);
     return err.code == ERR_OK ? err : field_in(err, "progress");
 }
 

@@ -3,6 +3,7 @@
 /* Queues: their names, and each with its settings and how it stands. */
 
 #include "api/api_routes.h"
+#include "base/array.h"
 
 #define LIMIT_DEFAULT 50
 
@@ -282,8 +283,6 @@ static const struct field retention_table[] = {
 };
 const struct api_body api_queue_retention_body = {.name = "QueueRetention",
                                                   API_FIELDS(retention_table)};
-
-#define COUNT(table) (sizeof(table) / sizeof *(table))
 
 static struct err decode_objects(const struct api *a, struct arena *arena, struct queue_fields *f)
 {

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 
 #include "api/api_routes.h"
-
-#define COUNT(table) (sizeof(table) / sizeof *(table))
+#include "base/array.h"
 
 /* A report of no more than a token and what the worker leaves with the job. */
 struct report_body {
@@ -106,14 +105,9 @@ static struct err read_ids(struct json_cursor *c, struct arena *a, void *out)
             return err_make(ERR_TOO_MANY, "at most %d in one request", IDS_MAX);
         if (l->count == l->cap) {
             size_t cap = l->cap ? l->cap * 2 : 64;
-            struct str *texts = arena_get(a, cap * sizeof *texts);
-            struct id *ids = arena_get(a, cap * sizeof *ids);
-            if (l->count) {
-                memcpy(texts, l->texts, l->count * sizeof *texts);
-                memcpy(ids, l->ids, l->id_count * sizeof *ids);
-            }
-            l->texts = texts;
-            l->ids = ids;
+            l->texts =
+                arena_resize(a, l->texts, l->count * sizeof *l->texts, cap * sizeof *l->texts);
+            l->ids = arena_resize(a, l->ids, l->id_count * sizeof *l->ids, cap * sizeof *l->ids);
             l->cap = cap;
         }
         struct str *text = &l->texts[l->count - l->id_count];

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/api_routes.h"
+#include "base/array.h"
 
 /* It takes none, and says so in its own words. */
 static const struct api_param api_no_params[] = {{NULL, NULL, false}};
@@ -375,7 +376,7 @@ const struct endpoint api_endpoints[] = {
      "Give back room on the disk; at the admin listener only",
      .answers = {{204, "none: the tables are rewritten without what was deleted"}}},
 };
-const size_t api_endpoint_count = sizeof api_endpoints / sizeof *api_endpoints;
+const size_t api_endpoint_count = COUNT(api_endpoints);
 
 /* --- as JSON, for tools/openapi.py --- */
 
@@ -484,7 +485,7 @@ void api_write_routes(struct buf *b)
         write_endpoint(b, &api_endpoints[i]);
     }
     buf_lit(b, "],\"schemas\":[");
-    for (size_t i = 0; i < sizeof schemas / sizeof *schemas; i++) {
+    for (size_t i = 0; i < COUNT(schemas); i++) {
         buf_print(b, "%s", i ? ",\n" : "\n");
         write_body(b, schemas[i]);
     }

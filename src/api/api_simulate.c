@@ -9,6 +9,7 @@
 
 #include "api/api_history.h"
 #include "api/api_routes.h"
+#include "base/array.h"
 #include "policy/policy_document.h"
 #include "policy/settings_document.h"
 #include "policy/simulate.h"
@@ -18,8 +19,6 @@
 #define DRAFTS_MAX       API_POLICIES_MAX
 /* Jobs looked at for those that have failed, newest first. */
 #define LOOK_MAX 200000
-
-#define COUNT(table) (sizeof(table) / sizeof *(table))
 
 struct sums {
     uint64_t retries, dead, window_max;
@@ -396,15 +395,10 @@ static struct err read_failures(struct simulation *s, struct json_cursor *c)
         if (s->job_count == FAILURES_MAX)
             return err_make(ERR_TOO_MANY, "failures: at most %d", FAILURES_MAX);
         if (s->job_count == cap) {
-            const struct job *jobs = s->jobs;
-            const struct run *runs = s->given;
+            const size_t job = sizeof *s->jobs, run = sizeof *s->given, n = s->job_count;
             cap = cap ? cap * 2 : 16;
-            s->jobs = arena_get(s->arena, cap * sizeof *s->jobs);
-            s->given = arena_get(s->arena, cap * sizeof *s->given);
-            if (s->job_count) {
-                memcpy(s->jobs, jobs, s->job_count * sizeof *jobs);
-                memcpy(s->given, runs, s->job_count * sizeof *runs);
-            }
+            s->jobs = arena_resize(s->arena, s->jobs, n * job, cap * job);
+            s->given = arena_resize(s->arena, s->given, n * run, cap * run);
         }
         char where[32];
         snprintf(where, sizeof where, "failures[%zu]", s->job_count);

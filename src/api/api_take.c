@@ -6,6 +6,7 @@
 
 #include "api/api_routes.h"
 #include "base/alloc.h"
+#include "base/array.h"
 
 #define CLAIM_MAX    1000
 #define LEASE_MIN_MS 100
@@ -194,7 +195,7 @@ void api_heartbeat(struct api *a)
         [FORMAT_SSE] = {": heartbeat\n\n", 13},
         [FORMAT_PACKED] = {"\0\0\0\0", 4},
     };
-    for (struct list *n = a->streams.next; n != &a->streams; n = n->next) {
+    LIST_EACH (n, &a->streams) {
         struct take_stream *t = LIST_OF(n, struct take_stream, node);
         if (t->stream && !http_backlogged(t->x))
             http_stream_write(t->x, beats[t->format]);
@@ -303,8 +304,7 @@ static struct err check_claim(const struct claim_fields *f)
 void api_claim(struct api *a, const struct api_request *r)
 {
     struct claim_fields f = {.count = 1, .lease = {API_LEASE_MS}, .worker = r->http->worker_id};
-    struct err err = api_decode_body(a, r->http, claim_table,
-                                     sizeof claim_table / sizeof *claim_table, true, &f);
+    struct err err = api_decode_body(a, r->http, claim_table, COUNT(claim_table), true, &f);
     if (err.code == ERR_OK && f.worker.len)
         err = job_check_name(f.worker, "worker");
     if (err.code == ERR_OK)
@@ -364,7 +364,7 @@ void api_claim_withdraw(struct api *a, const struct api_request *r)
         api_reply_error(r->x, &err, NULL);
         return;
     }
-    for (struct list *n = a->claims.next; n != &a->claims; n = n->next) {
+    LIST_EACH (n, &a->claims) {
         struct claim_call *c = LIST_OF(n, struct claim_call, node);
         if (!c->claim || !str_eq(c->worker, worker))
             continue;

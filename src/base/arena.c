@@ -64,6 +64,12 @@ void *arena_zero(struct arena *a, size_t n)
     return memset(arena_get(a, n), 0, n);
 }
 
+void *arena_resize(struct arena *a, const void *old, size_t len, size_t n)
+{
+    void *p = arena_get(a, n);
+    return len ? memcpy(p, old, len) : p;
+}
+
 struct str arena_copy(struct arena *a, struct str s)
 {
     if (s.len == 0)

@@ -30,7 +30,19 @@ static inline size_t arena_used(const struct arena *a)
 /* n bytes, aligned for any type, not cleared. */
 void *arena_get(struct arena *a, size_t n) __attribute__((returns_nonnull));
 void *arena_zero(struct arena *a, size_t n) __attribute__((returns_nonnull));
+/* n bytes that begin with the given ones, which stay where they are. */
+void *arena_resize(struct arena *a, const void *old, size_t len, size_t n)
+    __attribute__((returns_nonnull));
 struct str arena_copy(struct arena *a, struct str s);
+
+/* ALLOC_GROW for an array in an arena: what a full one leaves behind goes with the arena. */
+#define ARENA_GROW(a, at, count, cap, first)                                                       \
+    do {                                                                                           \
+        if ((count) == (cap)) {                                                                    \
+            (cap) = (cap) ? (cap)*2 : (first);                                                     \
+            (at) = arena_resize((a), (at), (count) * sizeof *(at), (cap) * sizeof *(at));          \
+        }                                                                                          \
+    } while (0)
 
 #define ARENA_NEW(a, type) ((type *)arena_zero((a), sizeof(type)))
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/duration.h"
 
+#include "base/array.h"
+
 /* At most so many bytes of a bad text are quoted in a message. */
 #define QUOTE_MAX 40
 /* Further digits of a fraction are below a millisecond of any unit. */
@@ -26,8 +28,6 @@ static const struct unit size_units[] = {
     {{"KB", 2}, 1000},     {{"MB", 2}, 1000 * 1000}, {{"GB", 2}, 1000 * 1000 * 1000},
     {{"KiB", 3}, 1 << 10}, {{"MiB", 3}, 1 << 20},    {{"GiB", 3}, 1 << 30},
 };
-
-#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static const struct unit *take_unit(struct str *text, const struct unit *units, size_t n)
 {

@@ -8,6 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/array.h"
+
 #define HISTOGRAM_BUCKETS_MAX 24
 
 /* What histograms of one kind have in common. */
@@ -25,7 +27,7 @@ struct histogram {
 /* The bounds of an array. */
 #define HISTOGRAM_SCALE(bounds, unit_)                                                             \
     {                                                                                              \
-        .upto = (bounds), .count = sizeof(bounds) / sizeof *(bounds), .unit = (unit_)              \
+        .upto = (bounds), .count = COUNT(bounds), .unit = (unit_)                                  \
     }
 
 static inline void histogram_add(struct histogram *h, const struct histogram_scale *s,

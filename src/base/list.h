@@ -37,6 +37,10 @@ static inline void list_unlink(struct list *node)
     list_init(node);
 }
 
+/* Each node of the list, from the first. The body must not take out the node that it is given. */
+#define LIST_EACH(node, head)                                                                      \
+    for (struct list *node = (head)->next; node != (head); node = node->next)
+
 /* The struct that holds the node as the named member. */
 #define LIST_OF(node, type, member) ((type *)(void *)((char *)(node)-offsetof(type, member)))
 

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "base/array.h"
+
 static const struct {
     char suffix[3];
     uint64_t unit;
@@ -21,7 +23,6 @@ static const struct {
     {"k", 1000},
     {"", 1},
 };
-#define COUNT (sizeof units / sizeof *units)
 
 static bool is_digit(char c)
 {
@@ -55,7 +56,7 @@ bool quantity_parse(struct str text, uint64_t *bytes)
     long double v;
     if (!read_number(&text, &v))
         return false;
-    for (size_t i = 0; i < COUNT; i++) {
+    for (size_t i = 0; i < COUNT(units); i++) {
         if (!str_eq(text, str_from(units[i].suffix)))
             continue;
         /* What a decimal fraction is off by in binary is not a part of a byte. */
@@ -72,8 +73,8 @@ bool quantity_parse(struct str text, uint64_t *bytes)
 
 void quantity_write(struct buf *b, uint64_t bytes)
 {
-    size_t best = COUNT - 1;
-    for (size_t i = 0; i < COUNT; i++)
+    size_t best = COUNT(units) - 1;
+    for (size_t i = 0; i < COUNT(units); i++)
         if (bytes % units[i].unit == 0 && bytes / units[i].unit > 0 &&
             units[i].unit > units[best].unit)
             best = i;

@@ -17,6 +17,9 @@ struct str {
 /* For printf's "%.*s". */
 #define STR_ARG(s) (int)(s).len, (s).at ? (s).at : ""
 
+/* For "'%.*s'" in a message: at most 64 bytes of a name that a client gave. */
+#define NAME_ARG(name) (int)((name).len < 64 ? (name).len : 64), (name).at
+
 static inline struct str str_from(const char *z)
 {
     return (struct str){z, z ? strlen(z) : 0};

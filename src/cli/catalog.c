@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/array.h"
 #include "base/must.h"
 #include "cli/commands.h"
 #include "server/serve.h"
@@ -52,7 +53,7 @@ const struct catalog_row catalog[] = {
     {&completion_command, completion_main},
 };
 
-const size_t catalog_count = sizeof catalog / sizeof *catalog;
+const size_t catalog_count = COUNT(catalog);
 
 const struct catalog_row *catalog_find(const char *name)
 {

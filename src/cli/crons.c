@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "client/client.h"
 #include "cli/commands.h"
 #include "client/input.h"
@@ -293,7 +294,7 @@ static void write_entry(struct client *c, struct str entry, struct buf *out)
     table_write(&t, out, c->colour, 0);
     table_fini(&t);
     buf_byte(out, '\n');
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+    for (size_t i = 0; i < COUNT(times); i++)
         write_time(c, out, times[i][0], view_time(entry, times[i][1]));
     buf_lit(out, "job        ");
     struct buf pretty = {0};

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include <stdio.h>
 
+#include "base/array.h"
 #include "base/duration.h"
 #include "client/client.h"
 #include "cli/commands.h"
@@ -119,7 +120,7 @@ static void write_facts(struct client *c, struct buf *out, struct str job)
     jobtext_fact(out, "priority", view_text(a, job, "priority"));
     jobtext_fact(out, "attempts", view_text(a, job, "attempts"));
     jobtext_fact(out, "retries", view_text(a, job, "retry_limit"));
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+    for (size_t i = 0; i < COUNT(times); i++)
         jobtext_fact_time(out, times[i].name, view_time(job, times[i].key), c->now);
     write_overrides(out, job);
     write_waits(c, out, job);

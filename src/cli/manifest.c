@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/array.h"
 #include "base/must.h"
 #include "client/input.h"
 #include "core/job.h"
@@ -239,7 +240,7 @@ static const struct {
                      {"backoff", "backoff"},
                      {"retention", "retention"}};
 
-#define QUEUE_MEMBERS (sizeof queue_members / sizeof *queue_members)
+#define QUEUE_MEMBERS COUNT(queue_members)
 
 /* "perMs" of documents is "per_ms" of the API. */
 static struct str snake(struct str key, struct arena *a)
@@ -484,7 +485,7 @@ static const struct resource_kind kinds[] = {
      .row = queue_row},
 };
 
-#define KINDS (sizeof kinds / sizeof *kinds)
+#define KINDS COUNT(kinds)
 
 const struct resource_kind *resource_kind_of(struct str word)
 {

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/duration.h"
 #include "client/client.h"
 #include "cli/commands.h"
@@ -32,7 +33,7 @@ const struct subcommand queues_command = {
 
 static const char *const statuses[] = {"blocked",   "scheduled", "ready",
                                        "in_flight", "completed", "dead"};
-#define STATUSES (sizeof statuses / sizeof *statuses)
+#define STATUSES COUNT(statuses)
 
 struct queue_line {
     struct str name;                               /* these in the client's arena */
@@ -124,8 +125,7 @@ static void collect(struct client *c, struct queue_lines *l)
 {
     struct view_list list = view_list(view_get(client_answer(c), "queues"));
     for (struct str item; view_next(&list, &item);) {
-        if (l->count == l->cap)
-            l->at = alloc_resize(l->at, (l->cap = l->cap ? l->cap * 2 : 16) * sizeof *l->at);
+        ALLOC_GROW(l->at, l->count, l->cap, 16);
         struct queue_line *q = &l->at[l->count++];
         *q = (struct queue_line){.name = arena_copy(&c->arena, view_text(&c->arena, item, "name")),
                                  .paused = keep(c, item, "paused"),

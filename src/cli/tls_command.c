@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/array.h"
 #include "cli/certs.h"
 #include "cli/commands.h"
 
@@ -294,7 +295,7 @@ static const struct {
 
 const struct subcommand *tls_page(const char *word)
 {
-    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
+    for (size_t i = 0; i < COUNT(actions); i++)
         if (strcmp(word, actions[i].word) == 0)
             return actions[i].page;
     return NULL;
@@ -320,7 +321,7 @@ int tls_main(int argc, char **argv)
 {
     if (argc < 2)
         return command_usage(&tls_command, "say what to make: init, ca, server-cert, client-cert");
-    for (size_t i = 0; i < sizeof actions / sizeof *actions; i++)
+    for (size_t i = 0; i < COUNT(actions); i++)
         if (strcmp(argv[1], actions[i].word) == 0)
             return run_action(i, argc - 1, argv + 1);
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {

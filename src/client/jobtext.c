@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "client/jobtext.h"
 
+#include "base/array.h"
 #include "base/id.h"
 #include "client/table.h"
 #include "client/view.h"
@@ -17,7 +18,7 @@ static const struct {
 void jobtext_when(struct buf *b, struct arena *a, struct str job, instant now)
 {
     struct str status = view_text(a, job, "status");
-    for (size_t i = 0; i < sizeof moments / sizeof *moments; i++) {
+    for (size_t i = 0; i < COUNT(moments); i++) {
         instant t = view_time(job, moments[i].field);
         if (!str_eq(status, str_from(moments[i].status)) || !instant_is_set(t))
             continue;

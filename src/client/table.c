@@ -75,10 +75,7 @@ void table_harmless(struct buf *b, struct str text)
 
 static void finish_cell(struct table *t, enum table_style style, size_t start)
 {
-    if (t->cells == t->cap) {
-        t->cap = t->cap ? t->cap * 2 : 64;
-        t->cell = alloc_resize(t->cell, t->cap * sizeof *t->cell);
-    }
+    ALLOC_GROW(t->cell, t->cells, t->cap, 64);
     t->cell[t->cells++] = (struct table_cell){start, t->text.len - start, style};
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/correction.h"
 
+#include "base/array.h"
 #include "base/must.h"
 
 /* Of what has happened. */
@@ -29,9 +30,9 @@ bool correction_apply(const struct correction *c, struct job_state *s)
     instant *awaited[] = {&s->purge_at, &s->lease_end, &s->extras.avoid_until, &s->extras.grace_end,
                           &s->extras.backoff_end};
     bool changed = false;
-    for (size_t i = 0; i < sizeof happened / sizeof *happened; i++)
+    for (size_t i = 0; i < COUNT(happened); i++)
         changed |= clamp(c, happened[i]);
-    for (size_t i = 0; i < sizeof awaited / sizeof *awaited; i++)
+    for (size_t i = 0; i < COUNT(awaited); i++)
         changed |= keep_rest(c, awaited[i]);
     if (s->attempts > 0 || s->ready_at.ms <= c->from.ms)
         changed |= keep_rest(c, &s->ready_at);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/depend.h"
 
+#include "base/array.h"
 #include "base/must.h"
 
 static const char *const when_names[DEPEND_WHENS] = {"all_completed", "all_ended"};
 static const char *const death_names[DEPEND_DEATHS] = {"block", "run", "die"};
-
-#define COUNT(table) (sizeof(table) / sizeof *(table))
 
 static bool find(struct str name, const char *const *names, size_t count, size_t *at)
 {

@@ -85,10 +85,7 @@ struct cron_item *engine_cron_find_item(const struct cron_set *s, struct str nam
 /* Keeps the items of a group in the order of their positions. */
 static void place(struct cron_set *s, struct cron_item *it)
 {
-    if (s->count == s->cap) {
-        s->cap = s->cap ? s->cap * 2 : 8;
-        s->items = alloc_resize(s->items, s->cap * sizeof(struct cron_item *));
-    }
+    ALLOC_GROW(s->items, s->count, s->cap, 8);
     size_t i = s->count++;
     for (; i > 0 && s->items[i - 1]->position > it->position; i--)
         s->items[i] = s->items[i - 1];
@@ -288,7 +285,7 @@ struct err engine_cron_find_zone(struct engine *e, struct str name, const struct
         return err_none();
     return err_make(ERR_BAD_ZONE,
                     "there is no time zone '%.*s'; an IANA name is meant, such as Europe/Berlin",
-                    CRON_NAME_ARG(name));
+                    NAME_ARG(name));
 }
 
 bool engine_cron_set_zone(struct cron_set *s, struct str zone)
@@ -307,7 +304,7 @@ static struct err find_set(const struct engine *e, struct str name, struct cron_
     *s = strmap_get(&e->crons->names, name);
     if (*s)
         return err_none();
-    return err_make(ERR_NOT_FOUND, "there is no cron group '%.*s'", CRON_NAME_ARG(name));
+    return err_make(ERR_NOT_FOUND, "there is no cron group '%.*s'", NAME_ARG(name));
 }
 
 static struct err find_entry(const struct cron_set *s, struct str name, struct cron_item **it)
@@ -316,7 +313,7 @@ static struct err find_entry(const struct cron_set *s, struct str name, struct c
     if (*it)
         return err_none();
     return err_make(ERR_NOT_FOUND, "the cron group '%.*s' has no entry '%.*s'",
-                    CRON_NAME_ARG(s->group.name), CRON_NAME_ARG(name));
+                    NAME_ARG(s->group.name), NAME_ARG(name));
 }
 
 static struct err add_to_view(struct engine *e, const struct cron_item *it, struct arena *a,

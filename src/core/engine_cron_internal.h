@@ -8,9 +8,7 @@
 #include "core/engine_cron.h"
 #include "core/engine_internal.h"
 
-/* For printf's "%.*s". */
-#define CRON_NAME_ARG(name) (int)((name).len < 60 ? (name).len : 60), (name).at
-#define CRON_RUNNING        ((struct cron_pause){false, INSTANT_NONE, INSTANT_NONE})
+#define CRON_RUNNING ((struct cron_pause){false, INSTANT_NONE, INSTANT_NONE})
 
 struct cron_set;
 

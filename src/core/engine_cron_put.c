@@ -48,13 +48,13 @@ static struct err make_plan(struct engine *e, instant now, const struct cron_set
     TRY(cron_parse(spec->expression, &p->cron));
     if (spec->job.payload.len > CRON_PAYLOAD_MAX)
         return err_make(ERR_BAD_VALUE, "entry '%.*s': the payload has %zu bytes; %d are allowed",
-                        CRON_NAME_ARG(spec->name), spec->job.payload.len, CRON_PAYLOAD_MAX);
+                        NAME_ARG(spec->name), spec->job.payload.len, CRON_PAYLOAD_MAX);
     struct err err = engine_cron_find_zone(e, spec->zone.len ? spec->zone : group_zone, &p->zone);
     if (err.code != ERR_OK)
-        return err_make(err.code, "entry '%.*s': %s", CRON_NAME_ARG(spec->name), err.msg);
+        return err_make(err.code, "entry '%.*s': %s", NAME_ARG(spec->name), err.msg);
     if (!cron_next(&p->cron, p->zone, now, &p->next) || p->next.ms > now.ms + HORIZON_MS)
         return err_make(ERR_BAD_CRON, "entry '%.*s': '%.*s' never comes within the next 8 years",
-                        CRON_NAME_ARG(spec->name), CRON_NAME_ARG(spec->expression));
+                        NAME_ARG(spec->name), NAME_ARG(spec->expression));
     p->old = s ? engine_cron_find_item(s, spec->name) : NULL;
     if (!p->old)
         return err_none();
@@ -73,7 +73,7 @@ static struct err check_twice(const struct cron_put *put)
             if (str_eq(put->entries[i].name, put->entries[n].name))
                 return err_make(ERR_BAD_VALUE,
                                 "entries[%zu] and entries[%zu] have one name, '%.*s'", n, i,
-                                CRON_NAME_ARG(put->entries[i].name));
+                                NAME_ARG(put->entries[i].name));
     return err_none();
 }
 
@@ -82,7 +82,7 @@ static struct err check_fresh(const struct cron_put *put, const struct plan *pla
     for (size_t i = 0; put->fresh && i < put->count; i++)
         if (plans[i].old)
             return err_make(ERR_CONFLICT, "the cron group '%.*s' has an entry '%.*s' already",
-                            CRON_NAME_ARG(put->group), CRON_NAME_ARG(put->entries[i].name));
+                            NAME_ARG(put->group), NAME_ARG(put->entries[i].name));
     return err_none();
 }
 

@@ -99,10 +99,7 @@ void engine_restore_job(struct engine *e, const struct job *job, const struct jo
 
 void engine_restore_take(struct engine *e, uint64_t seq, instant at, struct take take)
 {
-    if (e->restored_count == e->restored_cap) {
-        e->restored_cap = e->restored_cap ? e->restored_cap * 2 : 64;
-        e->restored = alloc_resize(e->restored, e->restored_cap * sizeof *e->restored);
-    }
+    ALLOC_GROW(e->restored, e->restored_count, e->restored_cap, 64);
     e->restored[e->restored_count++] = (struct restored_take){seq, at, take};
     if (seq >= e->take_seq)
         e->take_seq = seq + 1;

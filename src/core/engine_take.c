@@ -194,10 +194,7 @@ static void note_take(struct engine *e, struct live *l)
         e->group = ALLOC(struct take_group);
         e->group->seq = e->take_seq++;
     }
-    if (e->take_count == e->take_cap) {
-        e->take_cap = e->take_cap ? e->take_cap * 2 : 64;
-        e->takes = alloc_resize(e->takes, e->take_cap * sizeof *e->takes);
-    }
+    ALLOC_GROW(e->takes, e->take_count, e->take_cap, 64);
     e->takes[e->take_count++] = (struct take){l->id, l->run};
     l->group = e->group;
     e->group->live++;

@@ -2,6 +2,7 @@
 #include "core/job_fields.h"
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/must.h"
 
 #define OPTION(number, kind, member, words)                                                        \
@@ -18,8 +19,8 @@ static const struct job_field extras[] = {
 };
 #undef EXTRA
 
-const struct job_fields job_option_fields = {options, sizeof options / sizeof *options};
-const struct job_fields job_extra_fields = {extras, sizeof extras / sizeof *extras};
+const struct job_fields job_option_fields = {options, COUNT(options)};
+const struct job_fields job_extra_fields = {extras, COUNT(extras)};
 
 static const void *member(const struct job_field *f, const void *from)
 {

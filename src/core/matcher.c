@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "core/matcher.h"
 
+#include "base/array.h"
+
 /* A person reads the first few of a long list, and the start of a long pattern. */
 #define WORDS_LISTED  4
 #define WORDS_PATTERN 40
@@ -337,7 +339,7 @@ void matcher_describe(const struct matcher *m, struct buf *b)
     describe_names("error", m->error_types, m->error_type_count, b, from);
     static const char *const names[] = {"message", "error message", "pod error", "pod event"};
     const struct pattern *patterns[] = {m->message, m->error, m->pod_error, m->pod_event};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < COUNT(names); i++) {
         if (!patterns[i])
             continue;
         begin_part(b, from);

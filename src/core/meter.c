@@ -4,13 +4,14 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/must.h"
 
 static const int64_t times[] = {1,      5,       10,      25,       50,      100,   250,
                                 500,    1000,    2500,    5000,     10000,   30000, 60000,
                                 300000, 1800000, 3600000, 21600000, 86400000};
 const struct histogram_scale meter_times = HISTOGRAM_SCALE(times, 0.001);
-_Static_assert(sizeof times / sizeof *times <= HISTOGRAM_BUCKETS_MAX, "there is room");
+_Static_assert(COUNT(times) <= HISTOGRAM_BUCKETS_MAX, "there is room");
 
 struct meter *meter_new(uint32_t queues_max, uint64_t seed)
 {

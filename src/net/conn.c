@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/log.h"
 #include "base/must.h"
 #include "net/tls.h"
@@ -182,7 +183,7 @@ static void send_rest(struct conn *c, struct buf *out, size_t done)
     unsigned count = 0;
     for (size_t at = done; at < c->sending.len; at += WRITE_MAX) {
         size_t left = c->sending.len - at;
-        must(count < sizeof rest / sizeof *rest);
+        must(count < COUNT(rest));
         rest[count++] =
             uv_buf_init(c->sending.at + at, (unsigned)(left < WRITE_MAX ? left : WRITE_MAX));
     }

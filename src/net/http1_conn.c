@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/must.h"
 #include "net/http1.h"
 #include "net/http2.h"
@@ -239,7 +240,7 @@ static void park(struct state *h, struct http_exchange *x, const struct http_req
     struct str *const spans[] = {&q->path,       &q->query,  &q->content_type, &q->content_encoding,
                                  &q->accept,     &q->origin, &q->worker_id,    &q->last_event_id,
                                  &q->fetch_site, &q->strict, &q->body};
-    for (size_t i = 0; i < sizeof spans / sizeof *spans; i++)
+    for (size_t i = 0; i < COUNT(spans); i++)
         *spans[i] = arena_copy(&x->arena, *spans[i]);
     if (q->host.at)
         q->host = arena_copy(&x->arena, q->host);

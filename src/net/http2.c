@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/log.h"
 #include "base/must.h"
 #include "net/http1.h"
@@ -344,8 +345,7 @@ static void greet(struct http2 *h)
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, (uint32_t)header_max},
         {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
     };
-    int e =
-        nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, ours, sizeof ours / sizeof *ours);
+    int e = nghttp2_submit_settings(h->session, NGHTTP2_FLAG_NONE, ours, COUNT(ours));
     must(e == 0);
     e = nghttp2_session_set_local_window_size(h->session, NGHTTP2_FLAG_NONE, 0, CONNECTION_WINDOW);
     must(e == 0);

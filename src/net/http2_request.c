@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/must.h"
 #include "net/http1.h"
 #include "net/http2_internal.h"
@@ -78,7 +79,7 @@ static enum http_method method_of(struct str name)
         {{"PUT", 3}, HTTP_PUT},         {{"PATCH", 5}, HTTP_PATCH}, {{"DELETE", 6}, HTTP_DELETE},
         {{"OPTIONS", 7}, HTTP_OPTIONS},
     };
-    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+    for (size_t i = 0; i < COUNT(methods); i++)
         if (str_eq(methods[i].name, name))
             return methods[i].method;
     return HTTP_OTHER;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/log.h"
 #include "base/must.h"
 #include "net/http1_conn.h"
@@ -423,7 +424,7 @@ static uint64_t tick_of(const struct http_settings *t)
     int64_t least = t->header_timeout.ms;
     const int64_t others[] = {t->body_timeout.ms, t->idle_timeout.ms, t->write_timeout.ms,
                               t->handshake_timeout.ms};
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    for (size_t i = 0; i < COUNT(others); i++)
         least = others[i] < least ? others[i] : least;
     least /= 4;
     return least < 5 ? 5 : least > 500 ? 500 : (uint64_t)least;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy/armada_document.h"
 
+#include "base/array.h"
 #include "base/quantity.h"
 #include "policy/policy_document.h"
 #include "policy/policy_warning.h"
-
-#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 /* --- what a retry is changed by --- */
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy/category_document.h"
 
+#include "base/array.h"
 #include "policy/fields.h"
 
-#define HINT_MAX     1024
-#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define HINT_MAX 1024
 
 /* --- rules --- */
 

@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/array.h"
 #include "base/json.h"
 #include "base/must.h"
 #include "base/utf8.h"
@@ -342,7 +343,7 @@ static bool is_reserved_word(struct str s)
 {
     static const char *const words[] = {"y",    "n",     "yes",  "no",  "on", "off",
                                         "true", "false", "null", "nan", "inf"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    for (size_t i = 0; i < COUNT(words); i++)
         if (s.len == strlen(words[i]) && strncasecmp(s.at, words[i], s.len) == 0)
             return true;
     return false;

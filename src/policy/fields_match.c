@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "base/array.h"
 #include "policy/fields.h"
 
 #define EXIT_CODE_MOST 255
@@ -299,7 +300,7 @@ struct document_node *fields_span_tree(struct arena *a, span d)
     } units[] = {{"h", 3600000}, {"m", 60000}, {"s", 1000}, {"ms", 1}};
     struct buf b = {0};
     int64_t rest = d.ms;
-    for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
+    for (size_t i = 0; i < COUNT(units); i++) {
         if (rest / units[i].ms > 0)
             buf_print(&b, "%lld%s", (long long)(rest / units[i].ms), units[i].name);
         rest %= units[i].ms;

@@ -11,8 +11,6 @@
 #include "policy/policy_document.h"
 #include "policy/settings_document.h"
 
-#define NAME_ARG(name) (int)((name).len < 64 ? (name).len : 64), (name).at
-
 struct attached {
     struct str names;
     char bytes[];

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/array.h"
 #include "base/must.h"
 #include "base/quantity.h"
 #include "policy/armada_document.h"
@@ -11,7 +12,6 @@
 #include "policy/policy_warning.h"
 
 #define MULTIPLIER_MOST 1000.0
-#define COUNT(array)    (sizeof(array) / sizeof *(array))
 
 /* --- backoff and affinity: of a policy and of a rule --- */
 

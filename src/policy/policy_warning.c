@@ -4,6 +4,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/array.h"
+
 void policy_warning_add(struct document_node *list, struct arena *a, const char *format, ...)
 {
     char words[320];
@@ -46,7 +48,7 @@ static void check_action(struct document_node *list, struct arena *a, const stru
     } fields[] = {{"retryLimit", r->retry_limit != POLICY_NO_LIMIT},
                   {"backoff", r->backoff.shape != CURVE_NONE},
                   {"antiAffinity", r->affinity.mode != POLICY_AFFINITY_UNSET}};
-    for (size_t j = 0; r->action == POLICY_FAIL && j < sizeof fields / sizeof *fields; j++)
+    for (size_t j = 0; r->action == POLICY_FAIL && j < COUNT(fields); j++)
         if (fields[j].stated)
             policy_warning_add(list, a, "%srules[%zu].%s has no effect: the action is Fail", spec,
                                i, fields[j].name);

@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 
+#include "base/array.h"
 #include "base/must.h"
 #include "policy/fields.h"
 #include "policy/policy_document.h"
@@ -95,7 +96,7 @@ bool settings_document_read(const struct document_node *n, const char *section,
     struct fields f = {.fault = fault};
     struct fields_at top = {.node = n};
     struct fields_at below = {&top, str_from(section), 0, n};
-    return fields_read(&f, section ? &below : &top, table, sizeof table / sizeof *table, s);
+    return fields_read(&f, section ? &below : &top, table, COUNT(table), s);
 }
 
 struct document_node *settings_document_tree(const struct policy_settings *s, struct arena *a)

@@ -8,8 +8,6 @@
 #include "base/must.h"
 #include "base/strmap.h"
 
-#define NAME_ARG(name) (int)((name).len < 64 ? (name).len : 64), (name).at
-
 struct item {
     struct str name; /* owned by the map */
     uint64_t version;
@@ -63,22 +61,13 @@ void shelf_free(struct shelf *s)
 
 /* --- items --- */
 
-static int compare(struct str x, struct str y)
-{
-    int c = memcmp(x.at, y.at, x.len < y.len ? x.len : y.len);
-    return c ? c : (x.len > y.len) - (x.len < y.len);
-}
-
 static struct item *insert(struct shelf *s, struct str name)
 {
     struct item *it = ALLOC(struct item);
-    if (s->count == s->cap) {
-        s->cap = s->cap ? s->cap * 2 : 16;
-        s->sorted = alloc_resize(s->sorted, s->cap * sizeof(struct item *));
-    }
+    ALLOC_GROW(s->sorted, s->count, s->cap, 16);
     it->name = strmap_put(&s->items, name, it);
     size_t i = s->count++;
-    for (; i > 0 && compare(it->name, s->sorted[i - 1]->name) < 0; i--)
+    for (; i > 0 && str_cmp(it->name, s->sorted[i - 1]->name) < 0; i--)
         s->sorted[i] = s->sorted[i - 1];
     s->sorted[i] = it;
     return it;

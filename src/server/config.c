@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "policy/document.h"
 #include "policy/settings_document.h"
 
@@ -56,9 +57,9 @@ static struct err take_option(const char *file, const struct document_node *n,
 {
     size_t i = 0;
     *outranked = false;
-    while (i < sizeof rows / sizeof *rows && !str_eq(n->key, str_from(rows[i].member)))
+    while (i < COUNT(rows) && !str_eq(n->key, str_from(rows[i].member)))
         i++;
-    if (i == sizeof rows / sizeof *rows)
+    if (i == COUNT(rows))
         return err_none();
     enum option_source source = options_source_of(o, rows[i].row);
     if (source == OPTION_FROM_FILE) {

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/log.h"
 
 /* Options of Zizq's server, and what there is instead. */
@@ -41,8 +42,6 @@ static const char *const of_clients[] = {"ZIZQ_URL",
                                          "ZIZQ_ADMIN_TLS_CA",
                                          "ZIZQ_ADMIN_TLS_CLIENT_CERT",
                                          "ZIZQ_ADMIN_TLS_CLIENT_KEY"};
-
-#define COUNT(table) (sizeof(table) / sizeof *(table))
 
 static const char *why_settled(const char *flag)
 {

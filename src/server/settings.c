@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/log.h"
 #include "core/job.h"
 #include "net/guard.h"
@@ -297,7 +298,7 @@ static struct err check_times(const struct settings *s)
         {"--jq-time-limit", s->jq_time_limit},
         {"--jq-request-limit", s->jq_request_limit},
     };
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++)
+    for (size_t i = 0; i < COUNT(times); i++)
         if (times[i].value.ms == 0)
             return err_make(ERR_USAGE, "%s must be longer than 0", times[i].flag);
     return err_none();

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/array.h"
 #include "base/json.h"
 #include "base/must.h"
 #include "store/eventlog.h"
@@ -325,7 +326,7 @@ static void look_at(struct audit *a, struct str key, struct str value)
     };
     a->counts->records++;
     a->counts->bytes += key.len + value.len;
-    for (size_t i = 0; i < sizeof looks / sizeof *looks; i++)
+    for (size_t i = 0; i < COUNT(looks); i++)
         if (looks[i](a, key, value))
             return;
     unsigned first = key.len ? (unsigned char)key.at[0] : 0;
@@ -512,7 +513,7 @@ static void match_notes(struct audit *a, struct side *notes, struct id id, uint6
 static void pass_sides(struct audit *a, struct sides *s, struct id id)
 {
     struct side *all[] = {&s->payloads, &s->states, &s->runs, &s->notes};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < COUNT(all); i++) {
         struct str value;
         while (side_find(a, all[i], &id, &value))
             side_step(a, all[i]);
@@ -571,7 +572,7 @@ static void match_all(struct audit *a)
     for (; side_at(a, &s.jobs, &id, &run, &value); side_step(a, &s.jobs))
         match_job(a, &s, id, value);
     struct side *all[] = {&s.jobs, &s.payloads, &s.states, &s.runs, &s.notes};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < COUNT(all); i++) {
         if (i > 0)
             side_find(a, all[i], NULL, &value);
         side_close(a, all[i]);

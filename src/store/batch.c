@@ -142,10 +142,7 @@ static void grow_index(struct batch *b)
 static struct batch_op *add_op(struct batch *b, struct str key)
 {
     must(b->count < UINT32_MAX);
-    if (b->count == b->cap) {
-        b->cap = b->cap ? b->cap * 2 : INDEX_CAP_MIN / 2;
-        b->ops = alloc_resize(b->ops, b->cap * sizeof *b->ops);
-    }
+    ALLOC_GROW(b->ops, b->count, b->cap, INDEX_CAP_MIN / 2);
     char *copy = take_room(b, key.len);
     if (key.len)
         memcpy(copy, key.at, key.len);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/buf.h"
 #include "base/log.h"
 #include "base/must.h"
@@ -298,7 +299,7 @@ static bool is_ours(const char *name)
     static const char *const begin[] = {"LOCK",     "LOG",      "MANIFEST-",  "OPTIONS-",
                                         "IDENTITY", "snapshot", "lost+found", INVENTORY_FILE};
     const char *dot = strrchr(name, '.');
-    for (size_t i = 0; i < sizeof begin / sizeof *begin; i++)
+    for (size_t i = 0; i < COUNT(begin); i++)
         if (strncmp(name, begin[i], strlen(begin[i])) == 0)
             return true;
     return name[0] == '.' || strcmp(name, "log") == 0 || (dot && strcmp(dot, ".dbtmp") == 0);

@@ -74,13 +74,6 @@ static void item_drop(struct item *it)
         free(it);
 }
 
-static int compare(struct str a, struct str b)
-{
-    size_t n = a.len < b.len ? a.len : b.len;
-    int c = n ? memcmp(a.at, b.at, n) : 0;
-    return c ? c : (a.len > b.len) - (a.len < b.len);
-}
-
 static uint64_t priority_of(struct str key)
 {
     uint64_t h = 0xcbf29ce484222325u;
@@ -147,7 +140,7 @@ static struct node *tree_put(struct node *n, struct item *it)
         return n;
     }
     n = own(n);
-    int c = compare(it->key, n->item->key);
+    int c = str_cmp(it->key, n->item->key);
     if (c == 0) {
         item_drop(n->item);
         n->item = it;
@@ -181,7 +174,7 @@ static struct node *join(struct node *a, struct node *b)
 static const struct item *tree_find(const struct node *n, struct str key)
 {
     while (n) {
-        int c = compare(key, n->item->key);
+        int c = str_cmp(key, n->item->key);
         if (c == 0)
             return n->item;
         n = c < 0 ? n->left : n->right;
@@ -194,7 +187,7 @@ static struct node *tree_remove(struct node *n, struct str key)
 {
     must(n != NULL);
     n = own(n);
-    int c = compare(key, n->item->key);
+    int c = str_cmp(key, n->item->key);
     if (c < 0) {
         n->left = tree_remove(n->left, key);
         return n;
@@ -227,7 +220,7 @@ static const struct item *tree_next(const struct node *n, struct str key, bool o
 {
     const struct item *best = NULL;
     while (n) {
-        int c = compare(n->item->key, key);
+        int c = str_cmp(n->item->key, key);
         bool fits = backwards ? c < 0 : c > 0 || (c == 0 && or_equal);
         if (fits)
             best = n->item;

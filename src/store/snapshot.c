@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/snapshot.h"
 
+#include "base/array.h"
 #include "base/buf.h"
 #include "store/bundle.h"
 #include "store/folder.h"
@@ -20,7 +21,7 @@ struct err snapshot_sweep(const char *root_dir)
 {
     struct buf path = {0};
     struct err e = err_none();
-    for (size_t i = 0; i < sizeof names / sizeof *names && e.code == ERR_OK; i++)
+    for (size_t i = 0; i < COUNT(names) && e.code == ERR_OK; i++)
         e = folder_remove(path_of(&path, root_dir, names[i]));
     buf_fini(&path);
     return e;

@@ -50,10 +50,7 @@ struct err wal_list(const char *dir, struct wal_file **files, size_t *count)
         if (!is_log(entry->d_name, &f.number) || fstatat(dirfd(d), entry->d_name, &st, 0) != 0)
             continue;
         f.size = (uint64_t)st.st_size;
-        if (*count == cap) {
-            cap = cap ? 2 * cap : 16;
-            *files = alloc_resize(*files, cap * sizeof **files);
-        }
+        ALLOC_GROW(*files, *count, cap, 16);
         (*files)[(*count)++] = f;
     }
     closedir(d);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "client/client.h"
 #include "client/jobtext.h"
 #include "client/view.h"
@@ -76,7 +77,7 @@ static void count_event(struct top_model *m, struct str event, struct str cause,
     advance(m, second);
     for (size_t i = 0; i < TOP_FAILED; i++)
         m->buckets[i][at] += is(event, kinds[i]);
-    for (size_t i = 0; i < sizeof failures / sizeof *failures; i++)
+    for (size_t i = 0; i < COUNT(failures); i++)
         m->buckets[TOP_FAILED][at] += is(cause, failures[i]);
 }
 
@@ -144,10 +145,7 @@ bool top_model_shows(const struct top_model *m, struct str row)
 
 static void add_row(struct top_page *p, struct str row)
 {
-    if (p->count == p->cap) {
-        p->cap = p->cap ? p->cap * 2 : 64;
-        p->rows = alloc_resize(p->rows, p->cap * sizeof *p->rows);
-    }
+    ALLOC_GROW(p->rows, p->count, p->cap, 64);
     p->rows[p->count++] = row;
 }
 

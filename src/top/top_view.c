@@ -8,6 +8,7 @@
 #include <string.h>
 #include <wchar.h>
 
+#include "base/array.h"
 #include "base/duration.h"
 #include "client/jobtext.h"
 #include "top/top.h"
@@ -144,7 +145,7 @@ static const struct {
 } parts[] = {{"in flight", BUSY, '#', TOP_IN_FLIGHT}, {"ready", GOOD, '=', TOP_READY},
              {"scheduled", WAIT, '-', TOP_SCHEDULED}, {"dead", BAD, 'x', TOP_DEAD},
              {"blocked", WAIT, '.', TOP_BLOCKED},     {"done", PLAIN, '+', TOP_DONE}};
-#define PARTS     (sizeof parts / sizeof *parts)
+#define PARTS     COUNT(parts)
 #define PARTS_BAR 5 /* those who have ended well are no load */
 
 static void draw_counts(struct top *t)
@@ -455,7 +456,7 @@ static void write_detail(const struct top *t, struct buf *b)
     struct str job = buf_view(&t->model.job);
     if (!job.len)
         buf_lit(b, "...\n");
-    for (size_t i = 0; i < sizeof facts / sizeof *facts && job.len; i++)
+    for (size_t i = 0; i < COUNT(facts) && job.len; i++)
         add_fact(b, facts[i][0], view_text(&a, job, facts[i][1]));
     struct view_list l = view_list(view_get(buf_view(&t->model.runs), "runs"));
     for (struct str run; view_next(&l, &run);)
@@ -539,7 +540,7 @@ static void draw_help(void)
         "",
         "The bar: # in flight, = ready, - scheduled, x dead, . blocked. Rates are",
         "those of the last 10 seconds. Any key goes on."};
-    int n = (int)(sizeof lines / sizeof *lines);
+    int n = (int)COUNT(lines);
     for (int y = LIST_AT - 1; y < LINES - 2; y++) {
         int i = y - LIST_AT;
         put_z(y, 0, COLS, A_NORMAL, "");

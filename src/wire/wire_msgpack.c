@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/arena.h"
+#include "base/array.h"
 #include "base/json.h"
 #include "base/must.h"
 #include "base/utf8.h"
@@ -564,14 +565,14 @@ static bool is_msgpack(struct str type)
     static const char *const names[] = {"application/msgpack", "application/x-msgpack",
                                         "application/vnd.msgpack",
                                         "application/vnd.zizq.msgpack-stream"};
-    return is_one_of(type, names, sizeof names / sizeof *names);
+    return is_one_of(type, names, COUNT(names));
 }
 
 static bool is_json(struct str type)
 {
     static const char *const names[] = {"application/json", "application/x-ndjson", "application/*",
                                         "*/*"};
-    return is_one_of(type, names, sizeof names / sizeof *names);
+    return is_one_of(type, names, COUNT(names));
 }
 
 bool wire_msgpack_is(struct str content_type)

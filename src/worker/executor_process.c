@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/must.h"
 #include "worker/child.h"
 #include "worker/notes.h"
@@ -65,7 +66,7 @@ static struct err start_child(struct process *p, const struct source_job *job, s
     };
     TRY(notes_open(&p->notes, p->owner->notes_base, job->id, job->run, job->checkpoint));
     notes_environment(&p->notes, a, extra + 8);
-    char **env = child_environment(extra, sizeof extra / sizeof *extra);
+    char **env = child_environment(extra, COUNT(extra));
     struct err e = child_start(&p->child, args->command, env, job->payload);
     free(env);
     return e;

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/json.h"
 #include "base/utf8.h"
 #include "worker/report.h"
@@ -92,7 +93,7 @@ void notes_close(struct notes *n)
     char path[PATH_ROOM];
     if (!n->dir[0])
         return;
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < COUNT(names); i++) {
         path_of(n, names[i], path);
         unlink(path);
     }

@@ -13,6 +13,7 @@
 
 #include "access/access.h"
 #include "access/hawk.h"
+#include "base/array.h"
 #include "base/base64.h"
 #include "base/rng.h"
 #include "vectors.h"
@@ -458,7 +459,7 @@ static void a_strange_ext_is_refused(void **state)
                                           "{\"certificate\":" TEMP_CERTIFICATE "}",
                                           "{\"certificate\":" UNNAMED_CERTIFICATE
                                           ",\"certificate\":" UNNAMED_CERTIFICATE "}"};
-    for (size_t i = 0; i < sizeof strange / sizeof strange[0]; i++)
+    for (size_t i = 0; i < COUNT(strange); i++)
         check_refused(signed_by(STR(ID), STR(KEY), strange[i], "n"), ERR_BAD_CREDENTIALS);
     check_accepted(signed_by(STR(ID), STR(KEY), "{\"other\":[{}],\"certificate\":null}", "n"));
     assert_true(may("queue:x"));

@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "access/scope_expr.h"
+#include "base/array.h"
 
 static const struct scope_expr create_task = SCOPE_ALL_OF(
     SCOPE_EACH("scope", "scopes", "<scope>"), SCOPE_EACH("route", "routes", "queue:route:<route>"),
@@ -33,7 +34,7 @@ static const struct scope_param params[] = {
     {"taskQueueId", {"p/w", 3}},
     {"taskId", {"<schedulerId>", 13}},
 };
-static const struct scope_params all = {params, sizeof params / sizeof params[0]};
+static const struct scope_params all = {params, COUNT(params)};
 
 static struct arena arena;
 

@@ -9,10 +9,9 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "base/json.h"
 #include "json_walk.h"
-
-#define COUNT(table) (sizeof(table) / sizeof *(table))
 
 static inline void assert_ok(struct err e)
 {

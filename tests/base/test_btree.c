@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/btree.h"
 #include "base/rng.h"
 
@@ -250,7 +251,7 @@ static void a_queue_keeps_its_order_and_its_size(void **state)
 {
     (void)state;
     const uint64_t depths[] = {1, 2, 20, 47, 48, 62, 63, 64, 126, 1000};
-    for (size_t d = 0; d < sizeof depths / sizeof *depths; d++) {
+    for (size_t d = 0; d < COUNT(depths); d++) {
         struct btree t = {0};
         for (uint64_t i = 0; i < 20000; i++) {
             assert_true(btree_put(&t, (struct btree_entry){0, i, 0, i}));

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "base/buf.h"
 
 static void assert_holds(const struct buf *b, const char *want)
@@ -124,7 +125,7 @@ static void numbers_are_decimal(void **state)
         {INT64_MAX, "9223372036854775807"},
         {INT64_MIN, "-9223372036854775808"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         struct buf b = {0};
         buf_int(&b, cases[i].v);
         assert_holds(&b, cases[i].text);

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "base/duration.h"
 
 static void durations_are_read(void **state)
@@ -39,7 +40,7 @@ static void durations_are_read(void **state)
         {"0.5y", 15768000000},
         {"8925y", 281458800000000},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         span d = {-7};
         struct err e = duration_parse(str_from(cases[i].text), &d);
         if (e.code != ERR_OK)
@@ -58,7 +59,7 @@ static void what_is_no_duration_is_refused(void **state)
         "5H",  "5min", "5sec",  "1h30",   "30 1h", "inf",   "nan",        "Infinity",
         "1e3", "1e3s", "0x10",  "1,5s",   "5s,",   "1h-5m", "5\xc2\xb5s",
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         span d = {-7};
         struct err e = duration_parse(str_from(cases[i]), &d);
         if (e.code != ERR_BAD_VALUE)
@@ -90,7 +91,7 @@ static void a_duration_over_the_maximum_is_refused(void **state)
         "99999999999999999999999999999999999999999999999999s",
         "18446744073709551615y18446744073709551615y18446744073709551615y",
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         span d = {-7};
         struct err e = duration_parse(str_from(cases[i]), &d);
         assert_int_equal(e.code, ERR_BAD_VALUE);
@@ -163,7 +164,7 @@ static void durations_are_written_for_people(void **state)
         {-725000, "-12 min 5 s"},
         {INT64_MIN, "-106751991167 d 7 h"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         struct buf b = {0};
         duration_write(&b, (span){cases[i].ms});
         buf_byte(&b, '\0');
@@ -190,7 +191,7 @@ static void sizes_are_read(void **state)
         {"4GiB", 4294967296},
         {"17179869183GiB", 18446744072635809792u},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         uint64_t n = 7;
         assert_int_equal(duration_parse_size(str_from(cases[i].text), &n).code, ERR_OK);
         assert_int_equal(n, cases[i].bytes);
@@ -217,7 +218,7 @@ static void what_is_no_size_is_refused(void **state)
         "18446744073709551616",
         "17179869184GiB",
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         uint64_t n = 7;
         struct err e = duration_parse_size(str_from(cases[i]), &n);
         assert_int_equal(e.code, ERR_BAD_VALUE);

@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/array.h"
 #include "base/err.h"
 
 static void success_has_code_ok(void **state)
@@ -98,7 +99,7 @@ static void known_codes_have_their_status_and_advice(void **state)
         {ERR_BUSY, "busy", 503, true},
         {ERR_DISK_FULL, "disk_full", 507, true},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         assert_string_equal(err_wire(cases[i].code), cases[i].wire);
         assert_int_equal(err_status(cases[i].code), cases[i].status);
         assert_int_equal(err_retryable(cases[i].code), cases[i].retryable);

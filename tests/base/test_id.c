@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "base/id.h"
 
 #define NOW         ((instant){1700000000000})
@@ -27,7 +28,7 @@ static const struct {
     {{0x10e425c56daffabc, 0x35c1000000000000}, "1000000000000000000000000"},
     {{UINT64_MAX, UINT64_MAX}, "f5lxx1zz5pnorynqglhzmsp33"},
 };
-#define GOLDEN (sizeof golden / sizeof *golden)
+#define GOLDEN COUNT(golden)
 
 static uint64_t ms_of(struct id id)
 {
@@ -97,7 +98,7 @@ static void what_is_no_id_is_refused(void **state)
         STR("g000000000000000000000000"),
         STR("zzzzzzzzzzzzzzzzzzzzzzzzz"),
     };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < COUNT(bad); i++) {
         struct id id = {1, 2};
         struct err e = id_parse(bad[i], &id);
         assert_int_equal(e.code, ERR_BAD_ID);
@@ -233,7 +234,7 @@ static void ids_increase_when_the_clock_goes_back(void **state)
     struct rng r = rng_from_seed(4);
     struct id last = id_next(&s, NOW, &r);
     const int64_t back[] = {1, 999, 1000, 10000, 3600000, 1700000000000};
-    for (size_t i = 0; i < sizeof back / sizeof *back; i++)
+    for (size_t i = 0; i < COUNT(back); i++)
         for (int n = 0; n < 1000; n++) {
             struct id id = id_next(&s, (instant){NOW.ms - back[i]}, &r);
             assert_true(id_cmp(id, last) > 0);
@@ -263,7 +264,7 @@ static void ids_go_on_after_the_newest_seen(void **state)
     struct rng r = rng_from_seed(6);
     /* Seen ids of the past, of this very millisecond, and of a clock that was fast. */
     const int64_t ahead[] = {-5000, -1, 0, 1, 5000, 86400000};
-    for (size_t i = 0; i < sizeof ahead / sizeof *ahead; i++) {
+    for (size_t i = 0; i < COUNT(ahead); i++) {
         struct id_source s = {0};
         struct id seen = with((uint64_t)(NOW.ms + ahead[i]), COUNTER_MAX, COUNTER_MAX);
         id_seen(&s, seen);

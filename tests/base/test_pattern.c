@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/pattern.h"
 
 /* What a search may take of the processor, with room for sanitizers and a busy machine; without a
@@ -155,7 +156,7 @@ static void a_catastrophic_pattern_gives_up_in_bounded_time(void **state)
         "[ab]+[cd]",
     };
     struct str text = repeated('a', PATTERN_TEXT_MAX - 1, "!");
-    for (size_t i = 0; i < sizeof patterns / sizeof *patterns; i++)
+    for (size_t i = 0; i < COUNT(patterns); i++)
         if (search_bytes(patterns[i], text) != PATTERN_GAVE_UP)
             fail_msg("%s did not give up", patterns[i]);
     free((char *)text.at);

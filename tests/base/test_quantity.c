@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#define COUNT(rows) (sizeof(rows) / sizeof *(rows))
+#include "base/array.h"
 
 static void amounts_are_read_as_kubernetes_writes_them(void **state)
 {

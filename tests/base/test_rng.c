@@ -7,6 +7,7 @@
 
 #include <stdbool.h>
 
+#include "base/array.h"
 #include "base/rng.h"
 
 static void seed_1_gives_the_known_numbers(void **state)
@@ -15,7 +16,7 @@ static void seed_1_gives_the_known_numbers(void **state)
     const uint64_t want[] = {0xb3f2af6d0fc710c5, 0x853b559647364cea, 0x92f89756082a4514,
                              0x642e1c7bc266a3a7, 0xb27a48e29a233673, 0x24c123126ffda722};
     struct rng r = rng_from_seed(1);
-    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+    for (size_t i = 0; i < COUNT(want); i++)
         assert_int_equal(rng_next(&r), want[i]);
 }
 
@@ -24,7 +25,7 @@ static void seed_0_is_a_seed_like_any_other(void **state)
     (void)state;
     const uint64_t want[] = {0x99ec5f36cb75f2b4, 0xbf6e1f784956452a, 0x1a5f849d4933e6e0};
     struct rng r = rng_from_seed(0);
-    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+    for (size_t i = 0; i < COUNT(want); i++)
         assert_int_equal(rng_next(&r), want[i]);
 }
 
@@ -33,7 +34,7 @@ static void seed_1_gives_the_known_numbers_below_1000(void **state)
     (void)state;
     const uint64_t want[] = {702, 520, 574, 391, 697, 143};
     struct rng r = rng_from_seed(1);
-    for (size_t i = 0; i < sizeof want / sizeof *want; i++)
+    for (size_t i = 0; i < COUNT(want); i++)
         assert_int_equal(rng_below(&r, 1000), want[i]);
 }
 

@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "base/utf8.h"
 
 static void well_formed_text_is_accepted_whole(void **state)
@@ -21,7 +22,7 @@ static void well_formed_text_is_accepted_whole(void **state)
         "\xef\xbb\xbf a byte order mark is a character",
         "\xef\xb7\x90\xef\xbf\xbe non-characters are characters",
     };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    for (size_t i = 0; i < COUNT(texts); i++)
         assert_int_equal(utf8_check(str_from(texts[i])), strlen(texts[i]));
     assert_int_equal(utf8_check((struct str){NULL, 0}), 0);
     assert_int_equal(utf8_check((struct str){"\0\0", 2}), 2);
@@ -61,7 +62,7 @@ static void a_malformed_sequence_is_found_at_its_first_byte(void **state)
         "\xfe",
         "\xff",
     };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < COUNT(bad); i++) {
         for (size_t before = 0; before <= 20; before++) {
             char text[32];
             memset(text, 'x', before);

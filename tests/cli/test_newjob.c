@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "cli/commands.h"
 #include "cli/newjob.h"
 
@@ -65,7 +66,7 @@ static void a_gang_and_retry_policies_are_named(void **state)
     assert_single(&d, "{\"gang\":{\"id\":\"a,b\",\"cardinality\":4},"
                       "\"retry_policies\":[\"infra\",\"memory\"],\"payload\":{\"x\": 1}}");
     const char *const wrong[] = {"a", ",4", "a,", "a,0", "a,x", "a,4x", "a,-1"};
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+    for (size_t i = 0; i < COUNT(wrong); i++) {
         assert_int_equal(INIT(&d, "--gang", (char *)wrong[i]).code, ERR_USAGE);
         newjob_fini(&d);
     }
@@ -114,7 +115,7 @@ static void bad_times_and_curves_are_refused(void **state)
     newjob_fini(&d);
     char *const curves[] = {"1s",        "1s,2",   "1s,,3s",    "1s,x,3s", "1s,-1,3s",
                             "1s,inf,3s", "a,2,3s", "1s,2,3s,4", ",,"};
-    for (size_t i = 0; i < sizeof curves / sizeof *curves; i++) {
+    for (size_t i = 0; i < COUNT(curves); i++) {
         if (INIT(&d, "--backoff", curves[i]).code != ERR_USAGE)
             fail_msg("%s was taken for a curve", curves[i]);
         newjob_fini(&d);

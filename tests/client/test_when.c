@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "client/when.h"
 
 static int64_t parsed(const char *text)
@@ -59,7 +60,7 @@ static void what_is_no_time_is_refused(void **state)
         "1970-01-01T00:00:00+01:00",
         "2026-3-13T08:53:47Z",
     };
-    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+    for (size_t i = 0; i < COUNT(wrong); i++)
         if (parsed(wrong[i]) != -1)
             fail_msg("%s was read as a time", wrong[i]);
 }

@@ -246,10 +246,7 @@ static void put_event(void *ctx, const struct job_event *ev)
     assert_int_equal(ev->at.ms, r->now.ms);
     assert_true(ev->queue.len && ev->type.len);
     replay(r, ev);
-    if (r->event_count == r->event_cap) {
-        r->event_cap = r->event_cap ? r->event_cap * 2 : 64;
-        r->events = alloc_resize(r->events, r->event_cap * sizeof *r->events);
-    }
+    ALLOC_GROW(r->events, r->event_count, r->event_cap, 64);
     struct job_event *copy = &r->events[r->event_count++];
     *copy = *ev;
     copy->queue = arena_copy(&r->strings, ev->queue);

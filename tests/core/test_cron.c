@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "server/zones.h"
+#include "base/array.h"
 #include "base/rng.h"
 #include "core/cron.h"
 
@@ -75,7 +76,7 @@ static void check_rows(const struct row *rows, size_t count)
     zones_free(zones);
 }
 
-#define CHECK(rows) check_rows((rows), sizeof(rows) / sizeof *(rows))
+#define CHECK(rows) check_rows((rows), COUNT(rows))
 
 static void ticks_in_utc(void **state)
 {
@@ -350,7 +351,7 @@ static void what_never_comes_has_no_next_tick(void **state)
 {
     (void)state;
     static const char *const never[] = {"0 0 30 2 *", "0 0 31 2,4,6,9,11 *", "0 0 30,31 feb ?"};
-    for (size_t i = 0; i < sizeof never / sizeof *never; i++) {
+    for (size_t i = 0; i < COUNT(never); i++) {
         struct cron c = parsed(never[i]);
         instant next;
         assert_false(cron_next(&c, &cron_utc, at("2026-01-01 00:00:00"), &next));
@@ -393,7 +394,7 @@ static void zones_agree_with_the_c_library(void **state)
         "Africa/Casablanca", "Asia/Tehran",       "Pacific/Apia",
         "Antarctica/Troll",  "America/Sao_Paulo", "UTC"};
     struct zones *zones = zones_new();
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+    for (size_t i = 0; i < COUNT(names); i++) {
         setenv("TZ", names[i], 1);
         tzset();
         const struct cron_zone *zone = zones_find(zones, str_from(names[i]));
@@ -440,7 +441,7 @@ static void what_is_no_zone_is_not_found(void **state)
                                       "Europe/../UTC",   "Europe/Berlin ", "\xc3\xa9",
                                       "Europe:Berlin",   "utc+1"};
     struct zones *zones = zones_new();
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    for (size_t i = 0; i < COUNT(bad); i++)
         if (zones_find(zones, str_from(bad[i])))
             fail_msg("'%s' is taken for a zone", bad[i]);
     assert_null(zones_find(zones, (struct str){"UTC\0x", 5}));
@@ -498,7 +499,7 @@ static void mistakes_are_named_with_their_field_and_place(void **state)
         {"\xc3\xa9 * * * *", "minute: byte 0xc3 is not expected here", 0},
         {"* *\n* * * *", "hour: byte 0x0a is not expected here", 3},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+    for (size_t i = 0; i < COUNT(rows); i++) {
         struct cron c;
         struct err e = cron_parse(str_from(rows[i].text), &c);
         if (e.code != ERR_BAD_CRON || e.offset != rows[i].offset || !strstr(e.msg, rows[i].message))

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "chance.h"
 #include "core/curve.h"
 #include "core/retry.h"
@@ -134,7 +135,7 @@ static void huge_curves_are_capped_and_do_not_overflow(void **state)
         {CURVE_POWER, {15000}, 4.0, {SPAN_MAX_MS}},
         {CURVE_POWER, {SPAN_MAX_MS}, 100.0, {SPAN_MAX_MS}},
     };
-    for (size_t i = 0; i < sizeof huge / sizeof *huge; i++) {
+    for (size_t i = 0; i < COUNT(huge); i++) {
         struct rng rng = CHANCE_MOST;
         assert_int_equal(curve_delay(&huge[i], UINT32_MAX, &rng).ms, SPAN_MAX_MS);
     }
@@ -149,7 +150,7 @@ static void one_draw_is_made_whatever_the_outcome(void **state)
     (void)state;
     const struct curve curves[] = {
         curve_default(), {CURVE_POWER, {0}, 0.0, {0}}, {CURVE_POWER, {SPAN_MAX_MS}, 100.0, {1}}};
-    for (size_t i = 0; i < sizeof curves / sizeof *curves; i++) {
+    for (size_t i = 0; i < COUNT(curves); i++) {
         struct rng used = rng_from_seed(5), once = rng_from_seed(5);
         curve_delay(&curves[i], 9, &used);
         rng_next(&once);
@@ -162,7 +163,7 @@ static void the_range_holds_every_draw(void **state)
     (void)state;
     struct curve curves[] = {curve_default(), {CURVE_EXPONENTIAL, {1000}, 3, {0}, {5000}}};
     struct rng rng = rng_from_seed(7);
-    for (size_t i = 0; i < sizeof curves / sizeof *curves; i++)
+    for (size_t i = 0; i < COUNT(curves); i++)
         for (uint32_t n = 1; n <= RETRIES; n++) {
             span least, most;
             curve_range(&curves[i], n, &least, &most);

@@ -2,6 +2,7 @@
 
 /* Commands of people: patch, cancel, rerun. */
 
+#include "base/array.h"
 #include "rig.h"
 
 #define R    struct rig *r = *state
@@ -255,7 +256,7 @@ static void a_canceled_job_is_dead_whatever_it_was(void **state)
     struct taker *t;
     const struct id ids[] = {held(r, true, &t), held(r, false, &t), rig_add(r, "other"),
                              rig_add_later(r, "other", HOUR)};
-    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+    for (size_t i = 0; i < COUNT(ids); i++) {
         struct job job = canceled(r, ids[i]);
         assert_int_equal(job.state.status, STATUS_DEAD);
         assert_int_equal(job.state.resolution, RESOLUTION_CANCELED);
@@ -268,7 +269,7 @@ static void a_canceled_job_is_dead_whatever_it_was(void **state)
     rig_turn(r);
     assert_int_equal(rig_takes_count(r), 0);
     rig_restart(r);
-    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+    for (size_t i = 0; i < COUNT(ids); i++)
         assert_int_equal(rig_status(r, ids[i]), STATUS_DEAD);
 }
 
@@ -291,7 +292,7 @@ static void a_canceled_job_without_retention_is_gone(void **state)
     rig_restart(r);
     struct taker *t;
     const struct id ids[] = {held(r, true, &t), held(r, false, &t), rig_add(r, "other")};
-    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++) {
+    for (size_t i = 0; i < COUNT(ids); i++) {
         assert_int_equal(canceled(r, ids[i]).state.status, STATUS_DEAD);
         assert_null(rig_record(r, ids[i]));
     }
@@ -365,7 +366,7 @@ static void only_a_dead_job_comes_back(void **state)
     const struct id ids[] = {done, held(r, true, &t), rig_add(r, "other"),
                              rig_add_later(r, "other", HOUR)};
     struct job job;
-    for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
+    for (size_t i = 0; i < COUNT(ids); i++)
         assert_code(engine_rerun(r->e, r->now, ids[i], r->now, &r->strings, &job),
                     ERR_UNPROCESSABLE);
 }

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 
 /* --- put --- */
 
@@ -111,7 +112,7 @@ static void an_entry_that_changed_keeps_its_pause_and_its_clock(void **state)
     struct cron_spec s = cron_rig_spec("a", "0 * * * *");
     cron_rig_put(r, &s, 1);
     struct id id = cron_rig_read_entry(r, "a").id;
-    for (size_t i = 0; i < sizeof changes / sizeof *changes; i++) {
+    for (size_t i = 0; i < COUNT(changes); i++) {
         s = cron_rig_spec("a", "0 * * * *");
         cron_rig_put(r, &s, 1);
         cron_rig_turn_after(r, HOUR);

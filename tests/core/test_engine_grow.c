@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "base/array.h"
 #include "base/quantity.h"
 #include "rig.h"
 
@@ -159,7 +160,7 @@ static void growth_is_never_a_loss_nor_beyond_the_most(void **state)
         {{.factor = 100, .max = QUANTITY_MAX}, QUANTITY_MAX - 1, QUANTITY_MAX},
         {{.add = QUANTITY_MAX, .max = QUANTITY_MAX}, 1, QUANTITY_MAX},
     };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+    for (size_t i = 0; i < COUNT(rows); i++)
         assert_int_equal(policy_grow(&rows[i].by, rows[i].before), rows[i].after);
 }
 

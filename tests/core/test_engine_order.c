@@ -5,6 +5,7 @@
 
 #include "rig.h"
 
+#include "base/array.h"
 #include "base/must.h"
 
 #define R      struct rig *r = *state
@@ -209,7 +210,7 @@ static void new_jobs_get_what_the_share_leaves(void **state)
         uint32_t share;
         unsigned retries, longest;
     } cases[] = {{75, 75, 1}, {50, 50, 1}, {90, 90, 1}, {25, 25, 3}, {100, 100, 0}, {1, 1, 99}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         unsigned longest, n = retries_of(r, cases[i].share, 100, &longest);
         assert_in_range(n, cases[i].retries ? cases[i].retries - 1 : 0, cases[i].retries + 2);
         assert_true(longest <= cases[i].longest + 1);

@@ -2,6 +2,7 @@
 
 /* What is still true after a restart. */
 
+#include "base/array.h"
 #include "rig.h"
 
 #define R    struct rig *r = *state
@@ -250,7 +251,7 @@ static void every_status_can_be_removed_after_the_clock_has_gone_back(void **sta
     r->now.ms -= 5 * HOUR.ms;
     rig_restart(r);
     const struct id all[] = {completed, dead, leased, streamed, ready, scheduled};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < COUNT(all); i++) {
         assert_ok(engine_remove(r->e, r->now, all[i]));
         engine_check(r->e);
     }

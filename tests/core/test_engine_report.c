@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "rig.h"
 
 #define R    struct rig *r = *state
@@ -405,7 +406,7 @@ static void a_job_can_be_removed_in_every_status(void **state)
     const struct id all[] = {completed, dead, leased, streamed, ready, scheduled};
     const enum status statuses[] = {STATUS_COMPLETED, STATUS_DEAD,  STATUS_IN_FLIGHT,
                                     STATUS_IN_FLIGHT, STATUS_READY, STATUS_SCHEDULED};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < COUNT(all); i++) {
         assert_int_equal(rig_status(r, all[i]), statuses[i]);
         assert_ok(engine_remove(r->e, r->now, all[i]));
         assert_int_equal(rig_status(r, all[i]), STATUS_GONE);

@@ -2,6 +2,7 @@
 
 /* Who gets which job, when: streams and claims. */
 
+#include "base/array.h"
 #include "rig.h"
 
 #define R struct rig *r = *state
@@ -271,7 +272,7 @@ static void who_has_waited_longest_gets_the_next_job(void **state)
     rig_stream(r, "third", "q", 10);
     rig_turn(r);
     const char *const want[] = {"first", "second", "third", "first", "second"};
-    for (size_t i = 0; i < sizeof want / sizeof *want; i++) {
+    for (size_t i = 0; i < COUNT(want); i++) {
         rig_clear(r);
         rig_add(r, "q");
         rig_turn(r);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "core/explain.h"
 
 static const instant ENQUEUED = {1000}, ENDED = {5000}, NOW = {9000};
@@ -89,7 +90,7 @@ static void what_does_not_wait_has_no_earliest_moment(void **state)
 {
     (void)state;
     static const enum status all[] = {STATUS_IN_FLIGHT, STATUS_COMPLETED, STATUS_DEAD};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+    for (size_t i = 0; i < COUNT(all); i++) {
         struct arena a = {0};
         struct explanation x = of(all[i]);
         run_ended(&x, OUTCOME_RUNNING);

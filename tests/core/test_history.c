@@ -7,6 +7,7 @@
 
 #include <string.h>
 
+#include "base/array.h"
 #include "core/history.h"
 
 static void what_policies_look_at_is_kept_and_the_rest_is_not(void **state)
@@ -69,7 +70,7 @@ static void all_texts_together_are_bounded_and_names_are_never_cut(void **state)
     static struct container_result many[1000];
     memset(text, 'x', sizeof text);
     struct str large = {text, sizeof text}, name = {text, 60};
-    for (size_t i = 0; i < sizeof many / sizeof *many; i++)
+    for (size_t i = 0; i < COUNT(many); i++)
         many[i] = (struct container_result){.name = name, .reason = STR("Error"), .message = large};
     struct failure f = {.message = large, .containers = many, .container_count = 1000};
     struct failure got = history_cut(&f, &a);

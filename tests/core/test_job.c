@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "core/job.h"
 
 #define assert_name_ok(name)         assert_int_equal(job_check_name((name), "queue").code, ERR_OK)
@@ -77,7 +78,7 @@ static void broken_utf8_is_refused(void **state)
 {
     (void)state;
     const char *const broken[] = {"\xff", "a\xc3", "\xc0\xaf", "\xed\xa0\x80", "\xe2\x9c"};
-    for (size_t i = 0; i < sizeof broken / sizeof *broken; i++)
+    for (size_t i = 0; i < COUNT(broken); i++)
         assert_bad(str_from(broken[i]), ERR_BAD_UTF8, "queue is not valid UTF-8");
 }
 
@@ -121,7 +122,7 @@ static void outcomes_and_resolutions_have_their_names(void **state)
                                     "resource-unavailable",
                                     "internal-error",
                                     "superseded"};
-    assert_int_equal(sizeof outcomes / sizeof *outcomes, OUTCOME_COUNT);
+    assert_int_equal(COUNT(outcomes), OUTCOME_COUNT);
     for (int i = 0; i < OUTCOME_COUNT; i++)
         assert_string_equal(job_outcome_name((enum outcome)i), outcomes[i]);
     assert_null(job_resolution_name(RESOLUTION_NONE));

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "core/lifecycle.h"
 
 /* The rows of the table again, as a list: the expectation of every test here. */
@@ -17,7 +18,7 @@ static const struct {
 #include "core/lifecycle.def"
 #undef MOVE
 };
-#define ROWS (sizeof rows / sizeof *rows)
+#define ROWS COUNT(rows)
 
 static bool in_table(enum status from, enum event event, enum status *to)
 {
@@ -93,7 +94,7 @@ static void only_a_job_in_flight_can_succeed_fail_or_be_returned(void **state)
                                   EVENT_RETURN};
     enum status to;
     for (int s = 0; s < STATUS_COUNT; s++)
-        for (size_t i = 0; i < sizeof reports / sizeof *reports; i++)
+        for (size_t i = 0; i < COUNT(reports); i++)
             assert_int_equal(lifecycle_next((enum status)s, reports[i], &to),
                              s == STATUS_IN_FLIGHT);
 }
@@ -102,7 +103,7 @@ static void names_of_statuses_are_read_back(void **state)
 {
     (void)state;
     const char *const names[] = {"blocked", "scheduled", "ready", "in_flight", "completed", "dead"};
-    assert_int_equal(sizeof names / sizeof *names, STATUS_COUNT);
+    assert_int_equal(COUNT(names), STATUS_COUNT);
     for (int s = 0; s < STATUS_COUNT; s++) {
         enum status back = STATUS_GONE;
         assert_string_equal(lifecycle_status_name((enum status)s), names[s]);

@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "core/matcher.h"
 
 #define BIT(c) MATCHER_CONDITION(CONDITION_##c)
@@ -311,7 +312,7 @@ static void the_key_is_of_what_is_matched_not_of_its_order(void **state)
         {.exit_operator = MATCHER_IN, .exit_codes = kill_or_term, .exit_code_count = 1},
         {.include_init = false},
     };
-    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+    for (size_t i = 0; i < COUNT(others); i++)
         for (size_t j = 0; j < i; j++) {
             assert_true(matcher_key(&others[i]) != matcher_key(&a));
             assert_true(matcher_key(&others[i]) != matcher_key(&others[j]));

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <stdio.h>
 
+#include "base/array.h"
 #include "core/meter.h"
 
 static struct job_event event_of(enum event event, struct str queue)
@@ -34,7 +35,7 @@ static void a_value_on_a_bound_belongs_below_it(void **state)
     const struct histogram_scale scale = HISTOGRAM_SCALE(bounds, 1);
     struct histogram h = {0};
     const int64_t values[] = {0, 10, 11, 100, 101, INT64_MAX - 300, -5};
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++)
+    for (size_t i = 0; i < COUNT(values); i++)
         histogram_add(&h, &scale, values[i]);
     assert_int_equal(h.in[0], 3);
     assert_int_equal(h.in[1], 2);
@@ -109,7 +110,7 @@ static void durations_go_where_they_belong(void **state)
         {EVENT_EXHAUST, STATUS_IN_FLIGHT, 7000, &m->runs_bad},
         {EVENT_RETRY, STATUS_IN_FLIGHT, 9999, &m->runs_bad},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         uint64_t before = total_of(cases[i].where);
         int64_t sum = cases[i].where->sum;
         struct job_event ev = event_of(cases[i].event, STR("q"));
@@ -145,7 +146,7 @@ static void retries_are_counted_by_rule(void **state)
                                      {STR("p"), -1, 1, 3},
                                      {STR("p"), 1, 2, 3},
                                      {{0}, -1, 1, 3}};
-    for (size_t i = 0; i < sizeof rulings / sizeof *rulings; i++) {
+    for (size_t i = 0; i < COUNT(rulings); i++) {
         struct job_event ev = event_of(EVENT_RETRY, STR("q"));
         ev.ruling = rulings[i];
         meter_event(m, &ev);

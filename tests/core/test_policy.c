@@ -5,12 +5,12 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "base/utf8.h"
 #include "core/policy.h"
 
-#define BIT(c)       MATCHER_CONDITION(CONDITION_##c)
-#define ON(...)      .match = {__VA_ARGS__}
-#define COUNT(array) (sizeof(array) / sizeof *(array))
+#define BIT(c)  MATCHER_CONDITION(CONDITION_##c)
+#define ON(...) .match = {__VA_ARGS__}
 
 /* Policies under test are written down without their keys and end with an empty rule. */
 struct sketch {

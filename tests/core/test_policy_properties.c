@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "core/policy.h"
 
 #define SEEDS        400
@@ -16,7 +17,6 @@
 #define RULES_MAX    6
 #define CODES_MAX    3
 #define SLOTS_MAX    (POLICIES_MAX * (RULES_MAX + 1))
-#define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static const struct str categories[] = {{"cuda", 4}, {"net", 3}, {"disk", 4}};
 static const struct str containers[] = {{"main", 4}, {"side", 4}};

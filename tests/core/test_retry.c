@@ -5,6 +5,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "chance.h"
 #include "core/retry.h"
 
@@ -196,7 +197,7 @@ static void every_verdict_takes_the_same_number_of_draws(void **state)
     struct retry_defaults defaults = retry_defaults();
     struct rng once = rng_from_seed(9);
     rng_next(&once);
-    for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
+    for (size_t i = 0; i < COUNT(requests); i++) {
         struct rng rng = rng_from_seed(9);
         retry_decide(&requests[i], &defaults, NOW, &rng);
         assert_memory_equal(&rng, &once, sizeof rng);

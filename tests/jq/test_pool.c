@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/array.h"
 #include "jq/helper.h"
 #include "jq/pool.h"
 #include "jq/program.h"
@@ -189,7 +190,7 @@ static void syntax_errors_are_told_in_jqs_words(void **state)
         {"include \"a\"; .", "syntax error"},
         {"def f: 1;", "syntax error"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         struct result r = filter(*state, cases[i].expr, "1");
         assert_refused(&r, cases[i].words);
     }
@@ -200,7 +201,7 @@ static void brackets_in_strings_and_comments_do_not_count(void **state)
     static const char *const good[] = {"\")\" | length == 1", "true # )",
                                        "\"a\\\")\" == \"a\\\")\"",
                                        "\"\\(\")\" + \"(\")\" == \")(\"", "(def f: 1; f) == 1"};
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+    for (size_t i = 0; i < COUNT(good); i++) {
         struct result r = filter(*state, good[i], "1");
         assert_int_equal(r.err.code, ERR_OK);
         assert_true(r.truths[0]);
@@ -241,7 +242,7 @@ static void a_check_runs_both_expressions(void **state)
         {"1, error(\"x\")", "1", "batch.when: x"},
         {"true", "error({a: 1})", "batch.fold: {\"a\":1}"},
     };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < COUNT(bad); i++) {
         struct result r = check(*state, bad[i].when, bad[i].how, "[1]");
         assert_refused(&r, bad[i].words);
     }
@@ -265,7 +266,7 @@ static void an_expression_sees_nothing_of_the_world(void **state)
         "(try (\"a\" | modulemeta) catch .) == \"there are no modules\"",
         "(try halt catch .) == \"halted\"",
         "(try (\"x\" | halt_error) catch .) == \"x\""};
-    for (size_t i = 0; i < sizeof nothing / sizeof *nothing; i++) {
+    for (size_t i = 0; i < COUNT(nothing); i++) {
         struct result r = filter(*state, nothing[i], "null");
         if (r.err.code != ERR_OK || !r.truths[0])
             fail_msg("%s: %s", nothing[i], r.err.code == ERR_OK ? "false" : r.err.msg);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "net/guard.h"
 
 static const struct guard local = {.bound = "127.0.0.1", .loopback = true, .machine = "box.lan"};
@@ -19,7 +20,7 @@ static enum err_code of_host(const struct guard *g, const char *host)
 }
 
 #define CHECK_HOSTS(guard, hosts, want)                                                            \
-    for (size_t i = 0; i < sizeof(hosts) / sizeof *(hosts); i++)                                   \
+    for (size_t i = 0; i < COUNT(hosts); i++)                                                      \
         if (of_host((guard), (hosts)[i]) != (want))                                                \
     fail_msg("%s: %d", (hosts)[i], of_host((guard), (hosts)[i]))
 
@@ -116,7 +117,7 @@ static void pages_of_this_server_may_ask_and_no_others(void **state)
         {"localhost:7890", "http://", false},
         {"192.0.2.1", "http://[192.0.2.1]", false},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         enum err_code want = cases[i].same ? ERR_OK : ERR_ORIGIN;
         if (of_page(cases[i].host, cases[i].origin, "") != want)
             fail_msg("%s to %s", cases[i].origin, cases[i].host);
@@ -135,9 +136,9 @@ static void names_are_checked_before_they_are_used(void **state)
     static const char *const good[] = {"*", "a", "a.example, *.b.example,c_d-1", "192.0.2.1"};
     static const char *const bad[] = {
         "http://a.example", "a.example:7890", "a,,b", "*a", "a.*.example", "*.", "a example", ","};
-    for (size_t i = 0; i < sizeof good / sizeof *good; i++)
+    for (size_t i = 0; i < COUNT(good); i++)
         assert_int_equal(guard_check_names(good[i]).code, ERR_OK);
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+    for (size_t i = 0; i < COUNT(bad); i++)
         if (guard_check_names(bad[i]).code != ERR_BAD_VALUE)
             fail_msg("%s", bad[i]);
     assert_int_equal(guard_check_names(NULL).code, ERR_OK);

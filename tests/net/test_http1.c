@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "base/buf.h"
 #include "net/http1.h"
 
@@ -224,7 +225,7 @@ static void two_framings_of_a_body_are_refused(void **state)
          "Transfer-Encoding: identity\r\n\r\n"),
         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked, identity\r\n\r\n",
     };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    for (size_t i = 0; i < COUNT(texts); i++)
         check_refused(texts[i], "bad_request");
 }
 
@@ -269,7 +270,7 @@ static void malformed_requests_are_refused(void **state)
         "POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nab\r\n",
         "\026\003\001\002",
     };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+    for (size_t i = 0; i < COUNT(texts); i++)
         check_refused(texts[i], "bad_request");
 }
 
@@ -310,7 +311,7 @@ static void extensions_of_chunks_are_passed_over(void **state)
         ";",    ";=b",     ";a=",     ";a=\"b",      " ",  " a",    ";a=b c", ";a=\"b\"c",
         ";a b", ";a=\"\\", ";a=\x01", ";a=\"\x7f\"", ";;", ";a=b ", ";a\n"};
     char text[200];
-    for (size_t i = 0; i < sizeof valid / sizeof *valid; i++) {
+    for (size_t i = 0; i < COUNT(valid); i++) {
         snprintf(text, sizeof text,
                  "PUT /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n"
                  "4%s\r\nWiki\r\n0%s\r\n\r\nGET /b HTTP/1.1\r\nHost: a\r\n\r\n",
@@ -318,7 +319,7 @@ static void extensions_of_chunks_are_passed_over(void **state)
         check_text(str_from(text), "PUT [/a] [] type[] accept[] worker[] body[Wiki]\n"
                                    "GET [/b] [] type[] accept[] worker[] body[]\n");
     }
-    for (size_t i = 0; i < sizeof invalid / sizeof *invalid; i++) {
+    for (size_t i = 0; i < COUNT(invalid); i++) {
         snprintf(text, sizeof text,
                  "PUT /a HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n4%s\r\nWiki\r\n",
                  invalid[i]);
@@ -366,7 +367,7 @@ static void floods_of_what_is_not_body_are_refused(void **state)
     snprintf(trailers, sizeof trailers, "%s0\r\n", chunked);
     char extension[128];
     snprintf(extension, sizeof extension, "%s1;", chunked);
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+    for (size_t i = 0; i < COUNT(sizes); i++) {
         check_flood("GET / HTTP/1.1\r\nHost: a\r\n", "a:\r\n", sizes[i]);
         check_flood("GET / HTTP/1.1\r\nHost: a\r\nX: ", "xxxxxxx", sizes[i]);
         check_flood(trailers, "a: b\r\n", sizes[i]);

@@ -2,6 +2,7 @@
 
 /* What makes work and is of no use ends an HTTP/2 connection. */
 
+#include "base/array.h"
 #include "h2_client.h"
 
 static int setup(void **state)
@@ -63,7 +64,7 @@ static void floods_of_control_frames_end_the_connection(void **state)
         {0x42, 0, "", 0},
         {0xff, 1, "12345678", 8},
     };
-    for (size_t i = 0; i < sizeof frames / sizeof *frames; i++) {
+    for (size_t i = 0; i < COUNT(frames); i++) {
         struct buf b = {0};
         h2_preface(&b);
         for (int n = 0; n < 20000; n++)

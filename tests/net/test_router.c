@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "net/router.h"
 
 static const struct route routes[] = {
@@ -23,7 +24,7 @@ static const struct route *route_at(size_t i)
     return &routes[i];
 }
 
-static const struct front_end front = {"", sizeof routes / sizeof *routes, route_at, .ctx = NULL};
+static const struct front_end front = {"", COUNT(routes), route_at, .ctx = NULL};
 
 struct answer {
     struct err err;
@@ -107,7 +108,7 @@ static void another_path_has_no_route(void **state)
     static const char *const paths[] = {
         "/job", "/jobs/",        "/jobs//success", "/jobs/a/success/", "//", "*",
         "",     "/jobs/a/b/c/d", "/JOBS"};
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+    for (size_t i = 0; i < COUNT(paths); i++)
         check_error(HTTP_GET, paths[i], ERR_NO_ROUTE);
 }
 
@@ -180,7 +181,7 @@ static void a_badly_encoded_param_is_a_bad_request(void **state)
     (void)state;
     static const char *const paths[] = {"/jobs/%", "/jobs/%4", "/jobs/%4g", "/jobs/%ff",
                                         "/jobs/%c3%28"};
-    for (size_t i = 0; i < sizeof paths / sizeof *paths; i++)
+    for (size_t i = 0; i < COUNT(paths); i++)
         check_error(HTTP_GET, paths[i], ERR_BAD_REQUEST);
 }
 

@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "cli/certs.h"
 #include "net/tls.h"
 
@@ -50,7 +51,7 @@ static int setup(void **state)
         const char *name;
     } files[] = {{t->ca_cert, "ca.pem"}, {t->ca_key, "ca-key.pem"}, {t->cert, "cert.pem"},
                  {t->key, "key.pem"},    {t->client_cert, "c.pem"}, {t->client_key, "c-key.pem"}};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    for (size_t i = 0; i < COUNT(files); i++)
         snprintf(files[i].path, sizeof t->key, "%s/%s", t->dir, files[i].name);
     const struct certs_pair ca = {t->ca_cert, t->ca_key};
     make(&(struct certs_spec){CERTS_CA, "test", NULL, 0, 7}, NULL, t->ca_cert, t->ca_key);
@@ -66,7 +67,7 @@ static int teardown(void **state)
     fixture_fini(&t->f);
     tls_context_free(t->context);
     const char *files[] = {t->ca_cert, t->ca_key, t->cert, t->key, t->client_cert, t->client_key};
-    for (size_t i = 0; i < sizeof files / sizeof *files; i++)
+    for (size_t i = 0; i < COUNT(files); i++)
         unlink(files[i]);
     rmdir(t->dir);
     free(t);

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "policy/policy_document.h"
 
 #define HEAD "apiVersion: armadaproject.io/v1beta1\nkind: RetryPolicy\n"
@@ -126,7 +127,7 @@ static void its_rules_match_category_and_subcategory_to_the_byte(void **state)
         int rule;
     } cases[] = {{"user-error", "x", 0}, {"gpu", "lost", 1}, {"gpu", "Lost", -1}, {"gpu", "", -1},
                  {"GPU", "lost", -1},    {"oom", "", 2},     {"oom", "any", 2}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         struct failure f = {.category = str_from(cases[i].category),
                             .subcategory = str_from(cases[i].subcategory)};
         assert_int_equal(judge(&d, f, NULL).rule, cases[i].rule);
@@ -235,7 +236,7 @@ static void an_error_of_a_worker_is_matched_by_type_and_message(void **state)
     } cases[] = {{"TypeError", "timeout", 0}, {"IOError", "Reset by peer", 1},
                  {"IOError", "no space", -1}, {"OSError", "reset by peer", -1},
                  {"", "a timeout", 2},        {"valueerror", "", -1}};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         struct failure f = {.error_type = str_from(cases[i].type),
                             .message = str_from(cases[i].message)};
         assert_int_equal(judge(&d, f, NULL).rule, cases[i].rule);

@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "policy/document.h"
 
 /* All documents of a text as JSON, one a line; or the fault. */
@@ -58,7 +59,7 @@ static void numbers_that_json_has_not_are_refused(void **state)
     (void)state;
     static const char *const numbers[] = {"0x1F", "0o17",  "+5",   "007",   ".5",   "5.",
                                           ".inf", "-.INF", ".nan", "1e999", "1.2.3"};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+    for (size_t i = 0; i < COUNT(numbers); i++) {
         char text[32], fault[160];
         snprintf(text, sizeof text, "a: %s", numbers[i]);
         snprintf(fault, sizeof fault,
@@ -200,7 +201,7 @@ static void what_is_written_as_yaml_reads_back_the_same(void **state)
         "\"\xf0\x9f\x98\x80 \xc3\xa9\"",
         "7",
     };
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+    for (size_t i = 0; i < COUNT(texts); i++) {
         struct arena a = {0};
         struct document_list list;
         struct document_fault fault;

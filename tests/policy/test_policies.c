@@ -9,6 +9,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "policy/policies.h"
 #include "policy/policy_document.h"
 
@@ -196,7 +197,7 @@ static void a_broken_document_decides_nothing_and_can_be_replaced(void **state)
                                          "{\"apiVersion\": \"tenax.dev/v1\", \"kind\": "
                                          "\"RetryPolicy\", \"metadata\": {\"name\": \"else\"}, "
                                          "\"spec\": {\"defaultAction\": \"Retry\"}}"};
-    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+    for (size_t i = 0; i < COUNT(bodies); i++) {
         struct str json;
         policies_free(w.p);
         start(true);
@@ -220,7 +221,7 @@ static void a_record_of_the_last_change_that_is_no_json_is_not_shown(void **stat
 {
     (void)state;
     static const char *const bodies[] = {"", "{", "{\"at\":1,\"by\":\"\xff\"}"};
-    for (size_t i = 0; i < sizeof bodies / sizeof *bodies; i++) {
+    for (size_t i = 0; i < COUNT(bodies); i++) {
         struct str json;
         struct err err =
             policies_restore(w.p, POLICIES_CHANGE, (struct str){0}, 7, str_from(bodies[i]));

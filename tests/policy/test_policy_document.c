@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "policy/policy_document.h"
 
 #define BIT(c) MATCHER_CONDITION(CONDITION_##c)
@@ -274,7 +275,7 @@ static void a_name_is_a_dns_label(void **state)
         ("a1234567890123456789012345678901234567890123456789012345678901"
          "23"),
     };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < COUNT(bad); i++) {
         char text[128];
         snprintf(text, sizeof text, "metadata: {name: \"%s\"}", bad[i]);
         struct policy_document d;
@@ -402,7 +403,7 @@ static void a_bad_backoff_is_refused(void **state)
     const char *duration = "expected a duration with units (ms, s, m, h, d, w) like 30s or 1h30m, "
                            "from 0s to 365d";
     static const char *const bad[] = {"-5s", "5", "366d", "1x", "99999999999999999999h", "\"\""};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < COUNT(bad); i++) {
         char spec[128], fault[256];
         bool quoted = bad[i][0] == '"', number = strcmp(bad[i], "5") == 0;
         snprintf(spec, sizeof spec, "  backoff: {initialDelay: %s}\n", bad[i]);
@@ -476,7 +477,7 @@ static void bad_exit_codes_are_refused(void **state)
     check_spec_refused(EXIT("{operator: In}"),
                        "line 7, column 18: " PLACE ".values: expected this field, found nothing");
     static const char *const bad[] = {"0", "-1", "256", "1.5"};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < COUNT(bad); i++) {
         char spec[128], fault[128];
         snprintf(spec, sizeof spec, EXIT("{operator: In, values: [137, %s]}"), bad[i]);
         snprintf(fault, sizeof fault,

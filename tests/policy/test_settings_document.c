@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "policy/settings_document.h"
 
 static bool read(const char *text, const char *section, struct policy_settings *s, struct arena *a,
@@ -45,7 +46,7 @@ static void a_fault_names_the_section(void **state)
         {"{enable: true}", "retryPolicy.enable"},
         {"[]", "retryPolicy"},
     };
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < COUNT(bad); i++) {
         struct arena a = {0};
         struct document_fault fault;
         struct policy_settings s = {0};

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "base/log.h"
 #include "server/migrate.h"
 #include "server/settings.h"
@@ -200,7 +201,7 @@ static void a_time_of_nothing_is_refused_where_it_would_end_everything(void **st
     int code = 0;
     char *const flags[] = {"--heartbeat-interval", "--header-timeout", "--body-timeout",
                            "--idle-timeout", "--jq-time-limit"};
-    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+    for (size_t i = 0; i < COUNT(flags); i++) {
         assert_false(LOAD(&s, &code, flags[i], "0"));
         assert_int_equal(code, CLI_USAGE);
         assert_true(LOAD(&s, &code, flags[i], "1ms"));

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/array.h"
 #include "base/rng.h"
 #include "store/cm.h"
 #include "store/scratch.h"
@@ -193,7 +194,7 @@ static void a_cursor_walks_in_byte_order(void **state)
 {
     struct fixture *f = *state;
     const char *keys[] = {"b", "a", "ab", "\xff", "B", "\x01", "aa", "\x80"};
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+    for (size_t i = 0; i < COUNT(keys); i++)
         put(f, keys[i], "v");
     commit(f);
     expect_seek(f->s, "", false, "\x01 B a aa ab b \x80 \xff ");

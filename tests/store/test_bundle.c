@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/buf.h"
 #include "base/must.h"
 #include "store/cm.h"
@@ -225,7 +226,7 @@ static struct buf forge(const struct entry *entries, size_t count)
 #define expect_forged(expected, ...)                                                               \
     do {                                                                                           \
         const struct entry entries_[] = {__VA_ARGS__};                                             \
-        struct buf b_ = forge(entries_, sizeof entries_ / sizeof *entries_);                       \
+        struct buf b_ = forge(entries_, COUNT(entries_));                                          \
         assert_int_equal(code_of(buf_view(&b_)), expected);                                        \
         buf_fini(&b_);                                                                             \
     } while (0)
@@ -244,7 +245,7 @@ static void names_that_lead_elsewhere_are_refused(void **state)
         "tenax-root/a/X",  "tenax-root/.X",   "tenax-root/", "/etc/passwd",
         "tenax-root/a b",  "tenax-root/a\\b",
     };
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    for (size_t i = 0; i < COUNT(names); i++)
         expect_forged(ERR_CORRUPT, {names[i], "x"}, MANIFEST("1", LINE_X));
 }
 

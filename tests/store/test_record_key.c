@@ -2,6 +2,7 @@
 
 /* Keys of records. */
 
+#include "base/array.h"
 #include "store/record.h"
 
 #include "store/cm.h"
@@ -69,7 +70,7 @@ static void byte_order_of_keys_is_the_order_of_ids_and_runs(void **state)
 {
     (void)state;
     const struct id ids[] = {{0, 0}, {0, 255}, {0, 256}, {1, 0}, {255, 9}, {256, 1}};
-    for (size_t i = 1; i < sizeof ids / sizeof *ids; i++) {
+    for (size_t i = 1; i < COUNT(ids); i++) {
         struct record_key a = record_job_key(ids[i - 1]), b = record_job_key(ids[i]);
         assert_true(memcmp(a.bytes, b.bytes, a.len) < 0);
         a = record_run_key(ids[i - 1], 0xffff);

@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "top/top_model.h"
 
 #define ID1 "03h9wu3rpcpyzb7739rynr4a1"
@@ -152,7 +153,7 @@ static void a_search_becomes_a_query(void **state)
     };
     struct top_model m = {0};
     top_model_go(&m, TOP_READY);
-    for (size_t i = 0; i < sizeof searches / sizeof *searches; i++) {
+    for (size_t i = 0; i < COUNT(searches); i++) {
         top_model_search(&m, searches[i][0]);
         assert_string_equal(m.path, searches[i][1]);
     }

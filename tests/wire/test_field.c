@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <cmocka.h>
 
+#include "base/array.h"
 #include "wire/field.h"
 
 struct thing {
@@ -29,7 +30,7 @@ static struct err read_thing(const char *text, bool strict, struct thing *out)
     struct arena a = {0};
     struct json_cursor c = json_open(str_from(text));
     *out = (struct thing){.at = INSTANT_NONE};
-    struct err err = field_read_object(strict, &c, &a, table, sizeof table / sizeof *table, out);
+    struct err err = field_read_object(strict, &c, &a, table, COUNT(table), out);
     if (err.code == ERR_OK)
         err = json_close(&c);
     arena_fini(&a);
@@ -78,7 +79,7 @@ static void what_is_wrong_is_named(void **state)
         {"[]", ERR_BAD_TYPE, "object"},
         {"{\"name\":\"n\"", ERR_BAD_JSON, ""},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         struct thing t;
         struct err err = read_thing(cases[i].text, true, &t);
         assert_int_equal(err.code, cases[i].code);

@@ -6,6 +6,7 @@
 #include <msgpack.h>
 #include <stdlib.h>
 
+#include "base/array.h"
 #include "base/json.h"
 #include "store/cm.h"
 
@@ -126,7 +127,7 @@ static void floats_come_back_bit_by_bit(void **state)
     const double values[] = {DBL_MAX,       DBL_MIN, 5e-324,  -DBL_MAX,
                              1e15,          1e16,    1e17,    1e21,
                              123456789.125, M_PI,    1.0 / 3, 9007199254740992.0};
-    for (size_t i = 0; i < sizeof values / sizeof *values; i++) {
+    for (size_t i = 0; i < COUNT(values); i++) {
         uint64_t bits;
         memcpy(&bits, &values[i], 8);
         char packed[9] = {(char)0xcb};
@@ -370,7 +371,7 @@ static void what_is_no_json_is_refused(void **state)
     const char *const bad[] = {
         "",    "[",     "[1",    "[1,",       "{\"a\"", "{\"a\":", "\"a",  "\"\\",     "nul",
         "1 2", "[1 2]", "{1:2}", "{\"a\" 1}", "x",      "]",       "[1}}", "{\"a\":1]"};
-    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
+    for (size_t i = 0; i < COUNT(bad); i++) {
         struct buf b = {0};
         if (wire_msgpack_from_json(str_from(bad[i]), &b).code != ERR_BAD_JSON)
             fail_msg("%s was accepted", bad[i]);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/must.h"
 #include "client/subcommand.h"
 #include "client/view.h"
@@ -365,7 +366,7 @@ static void a_result_goes_with_the_success(void **state)
         {"head -c 65537 /dev/zero | tr '\\0' 1 > $TENAX_RESULT", "{\"token\":\"tok\"}"},
         {"echo 1 > $TENAX_CHECKPOINT_OUT", "{\"token\":\"tok\"}"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         struct story t = {.jobs = 1};
         struct arena a = {0};
         assert_int_equal(RUN(&t, cases[i].script, .once = true), CLI_OK);
@@ -388,7 +389,7 @@ static void a_termination_message_goes_with_the_failure(void **state)
         {": > $TENAX_TERMINATION_MESSAGE; exit 3", ""},
         {"exit 3", ""},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         struct story t = {.jobs = 1};
         struct arena a = {0};
         assert_int_equal(RUN(&t, cases[i][0], .once = true), CLI_REFUSED);
@@ -410,7 +411,7 @@ static void a_checkpoint_comes_back_as_it_was_written(void **state)
         {"\"checkpoint\":{\"at\": 1e400}", "{\"at\": 1e400}"},
         {NULL, ""},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         struct story t = {.jobs = 1, .checkpoint = cases[i][0]};
         struct arena a = {0};
         assert_int_equal(RUN(&t,
@@ -453,7 +454,7 @@ static void progress_that_is_none_is_not_sent(void **state)
 {
     (void)state;
     static const char *const cases[] = {"1.1", "1e9", "half", "40%%", "0.4x note", "0.4 \\377"};
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < COUNT(cases); i++) {
         struct story t = {.jobs = 1};
         struct arena a = {0};
         char script[100];

@@ -36,10 +36,7 @@ static struct turn *free_turn(struct embedded *b)
 struct effect *embedded_effect_add(struct embedded *b)
 {
     struct turn *t = b->building;
-    if (t->count == t->cap) {
-        t->cap = t->cap ? t->cap * 2 : 256;
-        t->effects = alloc_resize(t->effects, t->cap * sizeof *t->effects);
-    }
+    ALLOC_GROW(t->effects, t->count, t->cap, 256);
     struct effect *fx = &t->effects[t->count++];
     *fx = (struct effect){0};
     return fx;

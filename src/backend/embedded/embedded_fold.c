@@ -396,12 +396,13 @@ static void begin_next(struct embedded *b)
     b->folds_begin = true;
     for (bool again = true; again;) {
         again = false;
-        for (struct list *n = b->folds.next; n != &b->folds && !again; n = n->next) {
+        LIST_EACH (n, &b->folds) {
             struct fold *f = LIST_OF(n, struct fold, node);
             if (f->ask || !has_its_turn(f))
                 continue;
             go_on(f);
             again = true; /* it may be gone, and others with it */
+            break;
         }
     }
     b->folds_begin = false;

@@ -60,14 +60,7 @@ struct names {
 static void add_name(void *ctx, struct str name)
 {
     struct names *n = ctx;
-    if (n->count == n->cap) {
-        size_t cap = n->cap ? n->cap * 2 : 64;
-        struct str *at = arena_get(n->arena, cap * sizeof *at);
-        if (n->count)
-            memcpy(at, n->at, n->count * sizeof *at);
-        n->at = at;
-        n->cap = cap;
-    }
+    ARENA_GROW(n->arena, n->at, n->count, n->cap, 64);
     n->at[n->count++] = arena_copy(n->arena, name);
 }
 

@@ -53,7 +53,7 @@ static void add_queue(void *ctx, const struct queue_watch *w)
 static uint64_t count_list(const struct list *all)
 {
     uint64_t n = 0;
-    for (const struct list *l = all->next; l != all; l = l->next)
+    LIST_EACH (node, all)
         n++;
     return n;
 }

@@ -212,7 +212,7 @@ void embedded_claim_cancel(struct backend *base, struct backend_claim *c)
 /* The claims are yet to be answered. */
 static void close_claim_takers(struct embedded *b)
 {
-    for (struct list *n = b->claims.next; n != &b->claims; n = n->next) {
+    LIST_EACH (n, &b->claims) {
         struct backend_claim *c = LIST_OF(n, struct backend_claim, node);
         if (c->taker)
             engine_taker_close(b->engine, b->now, c->taker, TAKER_STOPPED);
@@ -222,7 +222,7 @@ static void close_claim_takers(struct embedded *b)
 /* Answers all claims that still wait. Their takers are gone or the caller's. */
 static void answer_claims(struct embedded *b, const struct err *why)
 {
-    for (struct list *n = b->claims.next; n != &b->claims; n = n->next) {
+    LIST_EACH (n, &b->claims) {
         struct backend_claim *c = LIST_OF(n, struct backend_claim, node);
         if (!c->taker)
             continue;
@@ -237,7 +237,7 @@ static void answer_claims(struct embedded *b, const struct err *why)
  * reach for it. */
 static void forget_stream_takers(struct embedded *b)
 {
-    for (struct list *n = b->streams.next; n != &b->streams; n = n->next)
+    LIST_EACH (n, &b->streams)
         LIST_OF(n, struct backend_stream, node)->taker = NULL;
 }
 
@@ -285,7 +285,7 @@ void embedded_stop(struct backend *base)
     b->stopping = true;
     embedded_refresh_now(b);
     close_claim_takers(b);
-    for (struct list *n = b->streams.next; n != &b->streams; n = n->next) {
+    LIST_EACH (n, &b->streams) {
         struct backend_stream *s = LIST_OF(n, struct backend_stream, node);
         if (s->taker)
             engine_taker_close(b->engine, b->now, s->taker, TAKER_STOPPED);
