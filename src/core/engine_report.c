@@ -229,15 +229,6 @@ struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
     return err_none();
 }
 
-static enum event event_of(const struct verdict *v, instant now)
-{
-    if (v->resolution == RESOLUTION_POISON)
-        return EVENT_POISON;
-    if (!v->retry)
-        return EVENT_EXHAUST;
-    return v->at.ms <= now.ms ? EVENT_RETRY_NOW : EVENT_RETRY;
-}
-
 static void count_match_limit(struct engine *e, bool reached)
 {
     if (reached && e->port.meter)
@@ -268,16 +259,11 @@ static uint32_t losses_of_expired(const struct live *l)
     return l->losses + !l->lapsed;
 }
 
-static bool is_poison(const struct engine *e, uint32_t losses)
-{
-    return e->settings.lost_worker_limit && losses >= e->settings.lost_worker_limit;
-}
-
 /* Ends the run; the job waits for its retry, at s->ready_at. */
 static void try_again(struct engine *e, instant now, struct live *l, struct job_state *s,
                       const struct run *run, const struct verdict *v)
 {
-    enum event event = event_of(v, now);
+    enum event event = verdict_event(v, now);
     struct id id = l->id;
     struct queue *q = l->queue;
     uint32_t type = l->type;
@@ -319,7 +305,7 @@ static void fail(struct engine *e, instant now, struct live *l, const struct ver
     if (v->retry)
         try_again(e, now, l, &s, &run, v);
     else
-        finish(e, now, l, event_of(v, now), &s, &run, &v->ruling,
+        finish(e, now, l, verdict_event(v, now), &s, &run, &v->ruling,
                engine_retention_dead(e, l->queue, job->dead_retention));
     job->state = s;
 }
@@ -434,7 +420,7 @@ static void expire(struct engine *e, instant now, struct live *l, struct job *jo
     struct verdict_request request = {
         .job = job, .outcome = OUTCOME_EXPIRED, .failure = &failure, .retry_at = INSTANT_NONE};
     struct verdict v = decide(e, now, l->queue, &request, a);
-    if (is_poison(e, losses_of_expired(l)))
+    if (verdict_is_poison(e->settings.lost_worker_limit, losses_of_expired(l)))
         v = verdict_poison(&job->state.extras, losses_of_expired(l));
     fail(e, now, l, &v, OUTCOME_EXPIRED, &failure, job);
 }
@@ -507,7 +493,7 @@ void engine_lose(struct engine *e, instant now, struct live *l)
 {
     bool counts = instant_diff(now, l->taken_at).ms >= e->settings.lost_worker_min_held.ms;
     l->losses += counts;
-    if (!counts || !is_poison(e, l->losses)) {
+    if (!counts || !verdict_is_poison(e->settings.lost_worker_limit, l->losses)) {
         engine_return(e, now, l, OUTCOME_LOST, "the worker's stream closed");
         return;
     }

@@ -314,6 +314,11 @@ struct verdict verdict_decide(const struct verdict_request *r, const struct verd
     return v;
 }
 
+bool verdict_is_poison(uint32_t lost_worker_limit, uint32_t losses)
+{
+    return lost_worker_limit && losses >= lost_worker_limit;
+}
+
 struct verdict verdict_poison(const struct job_extras *x, uint32_t losses)
 {
     struct verdict v = {
@@ -323,4 +328,13 @@ struct verdict verdict_poison(const struct job_extras *x, uint32_t losses)
     snprintf(v.reason, sizeof v.reason, "dead: its worker was lost in %u %s", losses,
              losses == 1 ? "run" : "runs in a row");
     return v;
+}
+
+enum event verdict_event(const struct verdict *v, instant now)
+{
+    if (v->resolution == RESOLUTION_POISON)
+        return EVENT_POISON;
+    if (!v->retry)
+        return EVENT_EXHAUST;
+    return v->at.ms <= now.ms ? EVENT_RETRY_NOW : EVENT_RETRY;
 }

@@ -56,7 +56,12 @@ const char *verdict_decider_name(enum decider d);
 struct verdict verdict_decide(const struct verdict_request *r, const struct verdict_rules *rules,
                               instant now, struct rng *rng, struct arena *a);
 
-/* Of a job with these extras that has lost so many workers in a row that it is not tried again. */
+/* Whether a job that has lost so many workers in a row is not tried again. A limit of 0: never. */
+bool verdict_is_poison(uint32_t lost_worker_limit, uint32_t losses);
+/* The verdict about such a job, which has these extras. */
 struct verdict verdict_poison(const struct job_extras *x, uint32_t losses);
+
+/* The event by which the verdict moves a job that is in flight. */
+enum event verdict_event(const struct verdict *v, instant now);
 
 #endif

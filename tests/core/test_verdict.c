@@ -315,6 +315,30 @@ static void no_rule_is_told_apart_from_a_rule_and_its_limit(void **state)
     assert_int_equal(decide().ruling.by, DECIDER_KILL);
 }
 
+/* --- what a verdict does --- */
+
+static void a_verdict_moves_a_job_by_one_event(void **state)
+{
+    (void)state;
+    const instant now = {1000};
+    struct verdict retry = {.retry = true, .at = {1000}}, later = {.retry = true, .at = {1001}};
+    struct verdict dead = {.at = INSTANT_NONE, .resolution = RESOLUTION_FAILED};
+    struct job_extras none = {0};
+    struct verdict poison = verdict_poison(&none, 3);
+    assert_int_equal(verdict_event(&retry, now), EVENT_RETRY_NOW);
+    assert_int_equal(verdict_event(&later, now), EVENT_RETRY);
+    assert_int_equal(verdict_event(&dead, now), EVENT_EXHAUST);
+    assert_int_equal(verdict_event(&poison, now), EVENT_POISON);
+}
+
+static void without_a_limit_no_job_is_poison(void **state)
+{
+    (void)state;
+    assert_false(verdict_is_poison(0, UINT32_MAX));
+    assert_false(verdict_is_poison(3, 2));
+    assert_true(verdict_is_poison(3, 3));
+}
+
 #define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
 
 int main(void)
@@ -333,6 +357,8 @@ int main(void)
         T(only_a_rule_that_names_it_judges_an_expired_lease),
         T(a_preempted_run_has_the_grace_period_of_the_settings_unless_it_says),
         T(no_rule_is_told_apart_from_a_rule_and_its_limit),
+        T(a_verdict_moves_a_job_by_one_event),
+        T(without_a_limit_no_job_is_poison),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
