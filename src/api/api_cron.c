@@ -89,10 +89,6 @@ static struct err decode_template(const struct api *a, struct arena *arena, stru
     struct err err = api_decode_job(a, &e->job.at, arena, &e->spec.job);
     if (err.code == ERR_OK && instant_is_set(e->spec.job.ready_at))
         err = err_make(ERR_BAD_VALUE, "ready_at: the jobs of a cron entry are ready at its ticks");
-    /* A tick has nobody to evaluate for it, and folding ticks into each other is what
-     * unique_key does. */
-    if (err.code == ERR_OK && e->spec.job.batch.key.len)
-        err = err_make(ERR_BAD_VALUE, "batch: the jobs of a cron entry cannot be batched");
     const struct job_options *o = &e->spec.job.options;
     if (err.code == ERR_OK && (o->alias.len || o->deadline.ms))
         err = err_make(ERR_BAD_VALUE, "the jobs of a cron entry have neither alias nor deadline");
@@ -215,6 +211,8 @@ static void encode_template(struct buf *b, const struct enqueue *job)
     json_write_string(b, job->type);
     buf_print(b, ",\"priority\":%u", job->priority);
     api_encode_options(b, &options);
+    if (job->batch.key.len)
+        api_encode_batch(b, &job->batch);
     buf_lit(b, ",\"payload\":");
     buf_str(b, job->payload);
     buf_byte(b, '}');

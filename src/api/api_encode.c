@@ -54,7 +54,7 @@ static void encode_retention(struct buf *b, const struct job *job)
     buf_byte(b, '}');
 }
 
-static void encode_batch(struct buf *b, const struct job_batch *batch)
+void api_encode_batch(struct buf *b, const struct job_batch *batch)
 {
     KEY(b, "batch");
     buf_lit(b, "{\"key\":");
@@ -242,7 +242,7 @@ static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
     if (s->extras.memory)
         encode_memory(b, "grown_from", job->options.memory);
     if (job->batch.key.len)
-        encode_batch(b, &job->batch);
+        api_encode_batch(b, &job->batch);
     if (!(how & ENCODE_PAYLOAD))
         return;
     KEY(b, "payload");

@@ -262,6 +262,7 @@ struct err api_check_lease(span lease);
 
 /* api_encode.c */
 /* What a job was given beyond the server's defaults: `,"retry_limit":3` and so on. */
+void api_encode_batch(struct buf *b, const struct job_batch *batch);
 void api_encode_options(struct buf *b, const struct job *job);
 /* {"base_ms": …} */
 void api_encode_backoff(struct buf *b, const struct curve *c);

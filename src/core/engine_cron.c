@@ -108,6 +108,7 @@ struct cron_item *engine_cron_item_add(struct engine *e, struct cron_set *s, str
 
 void engine_cron_arm(struct engine *e, struct cron_item *it, instant at)
 {
+    it->tick = 0; /* one whose job is to come does not count any more */
     if (instant_is_set(it->armed_at))
         engine_deadline_remove(e, it->armed_at, it->id);
     it->armed_at = at;
@@ -160,18 +161,38 @@ struct err engine_cron_load(struct engine *e, const struct cron_item *it, struct
     return e->port.load_cron_entry(e->port.ctx, it->id, a, out);
 }
 
+/* The tick is over. All that were missed until now have become this one. */
+static void step(struct engine *e, instant now, struct cron_item *it)
+{
+    set_next(e, it, instant_max(now, it->clock.next_at));
+    engine_cron_put_clock(e, it);
+}
+
+/* The job of a batched entry comes later, and with it the next tick: until then this one is due,
+ * and so it is after a crash. */
 static struct err enqueue(struct engine *e, instant now, struct cron_item *it)
 {
     struct arena scratch = {0};
     struct cron_entry entry;
     struct enqueued job; /* or the one that holds its unique key: the tick is done as well */
     struct err err = engine_cron_load(e, it, &scratch, &entry);
-    if (err.code == ERR_OK)
+    if (err.code == ERR_OK && entry.job.batch.key.len) {
+        it->tick = ++e->crons->ticks;
+        e->sink.tick(e->sink.ctx, it->id, it->tick, &entry.job);
+    } else if (err.code == ERR_OK) {
         err = engine_enqueue(e, now, &entry.job, 1, &scratch, &job);
-    if (err.code == ERR_OK)
-        it->clock.last_at = now;
+        if (err.code == ERR_OK) {
+            it->clock.last_at = now;
+            step(e, now, it);
+        }
+    }
     arena_fini(&scratch);
     return err;
+}
+
+static bool is_paused(const struct cron_item *it)
+{
+    return it->clock.pause.paused || it->set->group.pause.paused;
 }
 
 struct err engine_cron_due(struct engine *e, instant now, struct id id)
@@ -183,12 +204,36 @@ struct err engine_cron_due(struct engine *e, instant now, struct id id)
         engine_cron_arm(e, it, instant_add(now, (span){HOLD_CHECK_MS}));
         return err_none();
     }
-    if (!it->clock.pause.paused && !it->set->group.pause.paused)
-        TRY(enqueue(e, now, it));
-    /* After now: all ticks that were missed have become this one. */
-    set_next(e, it, instant_max(now, it->clock.next_at));
-    engine_cron_put_clock(e, it);
+    if (!is_paused(it))
+        return enqueue(e, now, it);
+    step(e, now, it);
     return err_none();
+}
+
+bool engine_cron_awaits(struct engine *e, instant now, struct id entry, uint64_t number)
+{
+    struct cron_item *it = idmap_get(&e->crons->items, entry);
+    if (!it || it->tick != number)
+        return false;
+    if (!is_paused(it))
+        return true;
+    step(e, now, it);
+    return false;
+}
+
+void engine_cron_ticked(struct engine *e, instant now, struct id entry)
+{
+    struct cron_item *it = idmap_get(&e->crons->items, entry);
+    must(it && it->tick);
+    it->clock.last_at = now;
+    step(e, now, it);
+}
+
+void engine_cron_put_off(struct engine *e, instant now, struct id entry)
+{
+    struct cron_item *it = idmap_get(&e->crons->items, entry);
+    must(it && it->tick);
+    engine_cron_arm(e, it, instant_add(now, (span){HOLD_CHECK_MS}));
 }
 
 void engine_cron_hold(struct engine *e, bool held)

@@ -39,6 +39,13 @@ NODISCARD struct err engine_cron_remove(struct engine *e, struct str group, stru
                                         size_t *removed);
 /* The names of all groups in order, in the arena. */
 size_t engine_cron_names(const struct engine *e, struct arena *a, struct str **names);
+/* A tick of which engine_sink.tick has told: whether its job is still to come, for meanwhile the
+ * entry may be gone, or have other times; of one that was paused meanwhile the tick passes. */
+bool engine_cron_awaits(struct engine *e, instant now, struct id entry, uint64_t number);
+/* Its job is in the batch of this very step, and so is the next tick from here on. */
+void engine_cron_ticked(struct engine *e, instant now, struct id entry);
+/* Its job cannot be stored now: the tick comes again. */
+void engine_cron_put_off(struct engine *e, instant now, struct id entry);
 /* While held, ticks wait: for a disk that is almost full. They are late afterwards. */
 void engine_cron_hold(struct engine *e, bool held);
 /* The clock was set back to `now`: the next tick of every entry is the first after that. */

@@ -23,6 +23,7 @@ struct cron_item {
     bool inherits;                /* the zone is that of the group */
     struct cron_clock clock;
     instant armed_at; /* of its deadline, or none */
+    uint64_t tick;    /* of which engine_sink.tick was told, and whose job is to come; 0: none */
     bool kept;        /* by the put under way */
 };
 
@@ -37,6 +38,7 @@ struct crons {
     struct strmap names; /* of struct cron_set */
     struct idmap sets, items;
     bool held;
+    uint64_t ticks; /* that were told of */
 };
 
 struct cron_set *engine_cron_set_add(struct engine *e, const struct cron_group *group);

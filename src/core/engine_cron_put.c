@@ -29,6 +29,11 @@ static bool same_curve(const struct curve *a, const struct curve *b)
                                        a->jitter.ms == b->jitter.ms));
 }
 
+static bool same_batch(const struct job_batch *a, const struct job_batch *b)
+{
+    return str_eq(a->key, b->key) && str_eq(a->when, b->when) && str_eq(a->fold, b->fold);
+}
+
 static bool same_job(const struct enqueue *a, const struct enqueue *b)
 {
     return str_eq(a->queue, b->queue) && str_eq(a->type, b->type) &&
@@ -36,7 +41,8 @@ static bool same_job(const struct enqueue *a, const struct enqueue *b)
            a->retry_limit == b->retry_limit && same_curve(&a->backoff, &b->backoff) &&
            a->completed_retention.ms == b->completed_retention.ms &&
            a->dead_retention.ms == b->dead_retention.ms && a->unique_while == b->unique_while &&
-           str_eq(a->unique_key, b->unique_key) && job_options_eq(&a->options, &b->options);
+           str_eq(a->unique_key, b->unique_key) && same_batch(&a->batch, &b->batch) &&
+           job_options_eq(&a->options, &b->options);
 }
 
 /* group_zone: of the group once the put is done. */

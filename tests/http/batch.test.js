@@ -40,6 +40,34 @@ async function count(server, queue) {
     return (await server.get(`/jobs/count?queue=${queue}`)).json.count;
 }
 
+describe('a batched cron entry', () => {
+    const server = useServer(PATIENT);
+    const put = (queue, job) => server.request('PUT', `/crons/${queue}/entries/e`,
+        { name: 'e', expression: '* * * * * *', job });
+
+    it('folds_its_ticks_into_the_job_that_waits', async () => {
+        const queue = queueName();
+        const first = await added(server, batched(queue, ['a']));
+        const res = await put(queue, batched(queue, ['tick']));
+        assert.equal(res.status, 200, res.text);
+        assert.deepEqual(res.json.job.batch, first.batch);
+        const job = await until(async () => {
+            const now = await server.job(first.id);
+            return now.payload.ids.length === 3 && now;
+        }, 'two ticks are folded');
+        assert.deepEqual(job.payload.ids, ['a', 'tick', 'tick']);
+        assert.equal((await server.get(`/crons/${queue}`)).json.entries[0].job.batch.key, queue);
+        await server.request('DELETE', `/crons/${queue}`);
+    });
+
+    it('is_refused_if_its_expressions_fail', async () => {
+        const queue = queueName();
+        const job = batched(queue, ['a'], { batch: { fold: '$existing | nonsense' } });
+        assertError(await put(queue, job), 422, 'unprocessable', /entries|nonsense/);
+        assert.equal((await server.get(`/crons/${queue}`)).status, 404);
+    });
+});
+
 describe('a batched enqueue', () => {
     const server = useServer(PATIENT);
 

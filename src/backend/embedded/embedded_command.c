@@ -93,6 +93,8 @@ static void start(struct embedded *b, const struct command *c)
         rows[c->kind].handle(b, c, NULL); /* it answers in a turn of its own */
     else if (c->kind == CMD_ENQUEUE)
         enqueue(b, c);
+    else if (c->kind == CMD_CRON_PUT && embedded_fold_is_wanted_by_put(&c->cron_put))
+        embedded_fold_start_put(b, c);
     else
         handle(b, c);
 }

@@ -4,13 +4,16 @@
  * job is for the evaluator to say, which takes time; meanwhile the waiting job may be taken or
  * changed. So an enqueue is planned first, spec by spec, without touching anything; when all
  * answers are there the plan is compared with how things are now, and either applied as a whole in
- * one step or made again. Enqueues that share a batch key are planned one after the other. */
+ * one step or made again. Enqueues that share a batch key are planned one after the other. The
+ * ticks of batched cron entries go the same way, and so do the expressions of entries that are put.
+ */
 
 #include <stdlib.h>
 
 #include "backend/embedded/embedded_internal.h"
 #include "base/alloc.h"
 #include "base/json.h"
+#include "base/log.h"
 #include "base/must.h"
 #include "base/strmap.h"
 #include "core/job_fields.h"
@@ -67,6 +70,11 @@ struct fold {
     reply_fn done;
     void *ctx;
     bool holds; /* see engine_depend_hold */
+    /* Of a tick of a cron entry: its number. */
+    struct id entry;
+    uint64_t tick;
+    /* Of a put of cron entries, whose jobs the specs are: only their expressions are run. */
+    const struct cron_put *put;
 };
 
 /* --- lanes --- */
@@ -333,14 +341,50 @@ static void fill_reply(struct fold *f, struct reply *r, const struct enqueued *a
     }
 }
 
+static void apply_put(struct fold *f)
+{
+    struct embedded *b = f->b;
+    struct reply *r = embedded_effect(b, f->done, f->ctx);
+    struct command c = {.kind = CMD_CRON_PUT, .cron_put = *f->put};
+    embedded_cron_put(b, &c, r);
+}
+
+/* The job of a tick and the next tick are one batch (promise I8). */
+static void apply_tick(struct fold *f, const struct enqueue *specs, size_t n)
+{
+    struct embedded *b = f->b;
+    struct enqueued added;
+    struct err err = engine_enqueue(b->engine, b->now, specs, n, &f->plan, &added);
+    if (err.code != ERR_OK) {
+        b->broken = err;
+        return;
+    }
+    rewrite_existing(f);
+    engine_cron_ticked(b->engine, b->now, f->entry);
+}
+
+static bool is_awaited(const struct fold *f)
+{
+    return engine_cron_awaits(f->b->engine, f->b->now, f->entry, f->tick);
+}
+
 static void apply(struct fold *f)
 {
     struct embedded *b = f->b;
     struct arena *a = &b->building->arena;
+    if (f->put) {
+        apply_put(f);
+        return;
+    }
     struct enqueue *specs = arena_get(&f->plan, (f->count + 1) * sizeof *specs);
     struct enqueued *added = arena_get(&f->plan, (f->count + 1) * sizeof *added);
     size_t *places = arena_get(&f->plan, (f->count + 1) * sizeof *places);
     size_t n = list_new_jobs(f, specs, places);
+    if (f->tick) {
+        if (is_awaited(f))
+            apply_tick(f, specs, n);
+        return;
+    }
     struct reply *r = embedded_effect(b, f->done, f->ctx);
     r->err = engine_enqueue(b->engine, b->now, specs, n, a, added);
     if (r->err.code != ERR_OK) {
@@ -419,9 +463,33 @@ static void leave(struct fold *f)
     begin_next(b);
 }
 
+/* A tick that cannot be folded is not lost. */
+static void finish_tick(struct fold *f, const struct err *err)
+{
+    struct embedded *b = f->b;
+    if (!is_awaited(f))
+        return;
+    if (err->code == ERR_BUSY || embedded_refuse_to_store(b, CMD_ENQUEUE).code != ERR_OK) {
+        engine_cron_put_off(b->engine, b->now, f->entry);
+        return;
+    }
+    log_warn("cron: a tick becomes a job of its own, not folded into batch '%.*s' of queue '%.*s': "
+             "%s",
+             STR_ARG(f->specs->batch.key), STR_ARG(f->specs->queue), err->msg);
+    plan_drop(f);
+    apply_tick(f, f->specs, 1);
+}
+
 static void finish(struct fold *f, struct err err)
 {
-    if (err.code == ERR_UNPROCESSABLE && f->count > 1 && f->at < f->count)
+    if (f->tick) {
+        finish_tick(f, &err);
+        leave(f);
+        return;
+    }
+    if (f->put && err.code == ERR_UNPROCESSABLE && f->at < f->count)
+        err = err_make(err.code, "entries[%zu]: job: %s", f->at, err.msg);
+    else if (err.code == ERR_UNPROCESSABLE && f->count > 1 && f->at < f->count)
         err = err_make(err.code, "jobs[%zu]: %s", f->at, err.msg);
     embedded_effect(f->b, f->done, f->ctx)->err = err;
     leave(f);
@@ -434,7 +502,7 @@ static struct err plan_and_check(struct fold *f, bool *complete, bool *still)
     TRY(plan(f, complete));
     if (!*complete)
         return err_none();
-    TRY(embedded_refuse_to_store(f->b, CMD_ENQUEUE));
+    TRY(embedded_refuse_to_store(f->b, f->put ? CMD_CRON_PUT : CMD_ENQUEUE));
     TRY(engine_depend_check(f->b->engine, f->b->now, f->specs, f->count));
     TRY(engine_gang_check(f->b->engine, f->specs, f->count));
     TRY(holds(f, still));
@@ -500,23 +568,29 @@ static void find_slots(struct fold *f)
     strmap_fini(&seen);
 }
 
-void embedded_fold_start(struct embedded *b, const struct command *c)
+static struct fold *fold_new(struct embedded *b, size_t count)
 {
     struct fold *f = ALLOC(struct fold);
     f->b = b;
-    f->count = c->enqueue.count;
-    f->done = c->done;
-    f->ctx = c->ctx;
+    f->count = count;
     f->specs = arena_get(&f->arena, f->count * sizeof *f->specs);
-    f->slots = arena_get(&f->arena, f->count * sizeof(struct slot *));
+    f->slots = arena_zero(&f->arena, f->count * sizeof(struct slot *));
     f->becomes = arena_zero(&f->arena, f->count * sizeof(struct target *));
     f->folded = arena_zero(&f->arena, f->count * sizeof *f->folded);
-    for (size_t i = 0; i < f->count; i++) {
-        f->specs[i] = embedded_own_spec(&f->arena, &c->enqueue.specs[i]);
-        f->specs[i].batch.open = false;
-        f->bytes += bytes_of(&f->specs[i]);
-    }
     list_init(&f->node);
+    return f;
+}
+
+static void own_spec(struct fold *f, size_t i, const struct enqueue *spec)
+{
+    f->specs[i] = embedded_own_spec(&f->arena, spec);
+    f->specs[i].batch.open = false;
+    f->bytes += bytes_of(&f->specs[i]);
+}
+
+static void begin(struct fold *f)
+{
+    struct embedded *b = f->b;
     list_append(&b->folds, &f->node);
     bool full = b->fold_count >= FOLDS_MAX ||
                 (b->fold_count > 0 && b->fold_bytes + f->bytes > FOLD_BYTES_MAX);
@@ -530,16 +604,81 @@ void embedded_fold_start(struct embedded *b, const struct command *c)
     f->holds = engine_depend_total(f->specs, f->count) > 0;
     if (f->holds)
         engine_depend_hold(b->engine);
-    find_slots(f);
+    if (!f->put)
+        find_slots(f);
     if (has_its_turn(f))
         go_on(f);
+}
+
+void embedded_fold_start(struct embedded *b, const struct command *c)
+{
+    struct fold *f = fold_new(b, c->enqueue.count);
+    f->done = c->done;
+    f->ctx = c->ctx;
+    for (size_t i = 0; i < f->count; i++)
+        own_spec(f, i, &c->enqueue.specs[i]);
+    begin(f);
+}
+
+void embedded_fold_tick(void *ctx, struct id entry, uint64_t number, const struct enqueue *job)
+{
+    struct fold *f = fold_new(ctx, 1);
+    f->entry = entry;
+    f->tick = number;
+    f->checked = 1; /* when it was put */
+    own_spec(f, 0, job);
+    begin(f);
+}
+
+/* --- puts of cron entries --- */
+
+bool embedded_fold_is_wanted_by_put(const struct cron_put *put)
+{
+    for (size_t i = 0; i < put->count; i++)
+        if (put->entries[i].job.batch.key.len)
+            return true;
+    return false;
+}
+
+static struct cron_put *own_put(struct arena *a, const struct cron_put *put)
+{
+    struct cron_put *own = ARENA_NEW(a, struct cron_put);
+    struct cron_spec *entries = arena_get(a, put->count * sizeof *entries);
+    *own = *put;
+    own->group = arena_copy(a, put->group);
+    own->zone = arena_copy(a, put->zone);
+    own->entries = entries;
+    for (size_t i = 0; i < put->count; i++) {
+        entries[i] = put->entries[i];
+        entries[i].name = arena_copy(a, put->entries[i].name);
+        entries[i].expression = arena_copy(a, put->entries[i].expression);
+        entries[i].zone = arena_copy(a, put->entries[i].zone);
+        entries[i].job = embedded_own_spec(a, &put->entries[i].job);
+    }
+    return own;
+}
+
+void embedded_fold_start_put(struct embedded *b, const struct command *c)
+{
+    struct fold *f = fold_new(b, c->cron_put.count);
+    f->done = c->done;
+    f->ctx = c->ctx;
+    f->put = own_put(&f->arena, &c->cron_put);
+    for (size_t i = 0; i < f->count; i++)
+        own_spec(f, i, &f->put->entries[i].job);
+    begin(f);
 }
 
 void embedded_fold_abort_all(struct embedded *b, const struct err *why)
 {
     b->folds_begin = true; /* none of them begins any more */
-    while (!list_is_empty(&b->folds))
-        finish(LIST_OF(b->folds.next, struct fold, node), *why);
+    while (!list_is_empty(&b->folds)) {
+        struct fold *f = LIST_OF(b->folds.next, struct fold, node);
+        if (f->tick)
+            leave(f); /* it is still due in the engine that was recovered */
+        else
+            finish(f, *why);
+    }
     b->folds_begin = false;
 }
 

@@ -352,6 +352,12 @@ void embedded_successes_free_all(struct embedded *b);
 /* Whether any job of an enqueue is batched. */
 bool embedded_fold_is_wanted(const struct command *c);
 void embedded_fold_start(struct embedded *b, const struct command *c);
+/* A tick of a cron entry, as engine_sink.tick says. If its expressions fail it becomes a job of its
+ * own, of which the log tells. */
+void embedded_fold_tick(void *ctx, struct id entry, uint64_t number, const struct enqueue *job);
+/* Whether any entry of a put is batched: then its expressions are run once before it is applied. */
+bool embedded_fold_is_wanted_by_put(const struct cron_put *put);
+void embedded_fold_start_put(struct embedded *b, const struct command *c);
 void embedded_fold_abort_all(struct embedded *b, const struct err *why);
 /* Forgets all without an answer. */
 void embedded_fold_free_all(struct embedded *b);

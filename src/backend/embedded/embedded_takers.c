@@ -69,7 +69,8 @@ static void on_claimed(void *ctx, void *taker_ctx, const struct handout *h, size
 
 struct engine_sink embedded_sink(struct embedded *b)
 {
-    return (struct engine_sink){.ctx = b, .deliver = on_deliver, .claimed = on_claimed};
+    return (struct engine_sink){
+        .ctx = b, .deliver = on_deliver, .claimed = on_claimed, .tick = embedded_fold_tick};
 }
 
 /* --- streams and claims --- */
