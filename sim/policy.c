@@ -8,6 +8,9 @@
 #include <string.h>
 
 #include "base/buf.h"
+#include "base/must.h"
+#include "policy/policy_document.h"
+#include "policy/settings_document.h"
 #include "sim.h"
 #include "store/memory.h"
 #include "trace.h"
@@ -110,9 +113,13 @@ static void put_policies(struct sim *s)
         struct buf b = {0};
         make_up(s, &s->ledger.policies[i]);
         write(&s->ledger.policies[i], i, &b);
-        struct command c = {
-            .resource = {.name = names[i], .text = buf_view(&b), .format = DOCUMENT_JSON}};
+        struct policy_document d;
+        struct document_fault fault = {0};
+        bool good = policy_document_parse(buf_view(&b), DOCUMENT_JSON, &d, &fault);
+        must(good);
+        struct command c = {.resource = {.name = names[i], .policy = &d.policy}};
         put(s, CMD_POLICY_PUT, &c);
+        policy_document_free(&d);
         buf_fini(&b);
     }
 }
@@ -183,10 +190,14 @@ static void put_settings(struct sim *s, const struct msetting *m, int section, c
         s->section = UNKNOWN;
     }
     trace_line("  %.*s%s", n, text, same ? ", which the file said before" : "");
-    struct command c = {.resource = {.text = {text, (size_t)n},
-                                     .format = DOCUMENT_JSON,
-                                     .from_file = section != NONE}};
+    struct arena tree = {0};
+    struct policy_change change;
+    struct document_fault fault = {0};
+    bool good = settings_document_parse((struct str){text, (size_t)n}, &tree, &change, &fault);
+    must(good);
+    struct command c = {.retry_settings = {.change = &change, .from_file = section != NONE}};
     ticket_submit(t, &c);
+    arena_fini(&tree);
 }
 
 #define SECTIONS 2

@@ -6,26 +6,21 @@
 #include <strings.h>
 
 #include "api/api_routes.h"
+#include "base/must.h"
+#include "policy/category_document.h"
+#include "policy/policy_document.h"
+#include "policy/settings_document.h"
 
 const struct api_body api_document_body = {.doc = "object"};
 
-static void reply_document(struct call *c, int status, const struct reply *r)
+static void on_document(void *ctx, const struct reply *r)
 {
+    struct call *c = ctx;
     struct buf *b = api_reply_body(c->api, c->x, r);
     if (!b)
         return;
     buf_str(b, r->document);
-    api_reply_json(c->x, status, b);
-}
-
-static void on_document(void *ctx, const struct reply *r)
-{
-    reply_document(ctx, 200, r);
-}
-
-static void on_created(void *ctx, const struct reply *r)
-{
-    reply_document(ctx, 201, r);
+    api_reply_json(c->x, 200, b);
 }
 
 /* What a document is written in. */
@@ -43,11 +38,71 @@ static struct err read_format(const struct http_request *req, enum document_form
     return api_check_media(&rest);
 }
 
-static void put(struct api *a, const struct api_request *r, struct command *c)
+/* A document that is put, and read: it is of one of the kinds. */
+struct put {
+    struct call call; /* must be first */
+    int status;       /* of the answer */
+    struct policy_document policy;
+    struct category_document categories;
+};
+
+static void release(struct put *p)
 {
-    struct err err = read_format(r->http, &c->resource.format);
-    c->resource.text = r->http->body;
-    api_submit(a, r, c, err);
+    policy_document_free(&p->policy);
+    category_document_free(&p->categories);
+}
+
+/* What is odd about a document that was accepted. */
+static void add_warnings(struct buf *b, const struct document_node *list)
+{
+    if (!list || list->count == 0)
+        return;
+    must(b->len > 0 && b->at[b->len - 1] == '}');
+    b->len--;
+    buf_lit(b, ",\"warnings\":");
+    document_write_json(list, b);
+    buf_byte(b, '}');
+}
+
+static void on_put(void *ctx, const struct reply *r)
+{
+    struct put *p = ctx;
+    struct buf *b = api_reply_body(p->call.api, p->call.x, r);
+    if (b) {
+        buf_str(b, r->document);
+        add_warnings(b, p->policy.warnings);
+        api_reply_json(p->call.x, p->status, b);
+    }
+    release(p);
+}
+
+static struct err read_body(const struct http_request *req, struct command *c, struct put *p)
+{
+    enum document_format format;
+    struct document_fault fault = {0};
+    TRY(read_format(req, &format));
+    bool is_policy = c->kind == CMD_POLICY_PUT;
+    if (!(is_policy ? policy_document_parse(req->body, format, &p->policy, &fault)
+                    : category_document_parse(req->body, format, &p->categories, &fault)))
+        return document_fault_err(&fault);
+    c->resource.policy = &p->policy.policy;
+    c->resource.categories = &p->categories.categorizer;
+    c->resource.version = is_policy ? p->policy.resource_version : p->categories.resource_version;
+    return err_none();
+}
+
+static void put(struct api *a, const struct api_request *r, struct command *c, int status)
+{
+    struct put *p = ARENA_NEW(r->http->arena, struct put);
+    p->call = (struct call){a, r->x};
+    p->status = status;
+    c->done = on_put;
+    c->ctx = p;
+    struct err err = read_body(r->http, c, p);
+    if (err.code == ERR_OK)
+        backend_submit(a->backend, c);
+    else
+        api_reply_error(r->x, &err, NULL);
 }
 
 void api_policies(struct api *a, const struct api_request *r)
@@ -58,8 +113,8 @@ void api_policies(struct api *a, const struct api_request *r)
 
 void api_policy_create(struct api *a, const struct api_request *r)
 {
-    struct command c = {.kind = CMD_POLICY_PUT, .done = on_created, .resource.create = true};
-    put(a, r, &c);
+    struct command c = {.kind = CMD_POLICY_PUT, .resource.create = true};
+    put(a, r, &c, 201);
 }
 
 /* What is done to the one that the path names. An empty name must not come to mean all. */
@@ -75,10 +130,10 @@ static void do_named(struct api *a, const struct api_request *r, enum command_ki
 
 static void put_named(struct api *a, const struct api_request *r, enum command_kind kind)
 {
-    struct command c = {.kind = kind, .done = on_document, .resource.name = r->params->at[0]};
+    struct command c = {.kind = kind, .resource.name = r->params->at[0]};
     struct err err = err_make(ERR_NOT_FOUND, "there is none with an empty name");
     if (c.resource.name.len)
-        put(a, r, &c);
+        put(a, r, &c, 200);
     else
         api_reply_error(r->x, &err, NULL);
 }
@@ -106,8 +161,8 @@ void api_categories(struct api *a, const struct api_request *r)
 
 void api_categories_create(struct api *a, const struct api_request *r)
 {
-    struct command c = {.kind = CMD_CATEGORIES_PUT, .done = on_created, .resource.create = true};
-    put(a, r, &c);
+    struct command c = {.kind = CMD_CATEGORIES_PUT, .resource.create = true};
+    put(a, r, &c, 201);
 }
 
 void api_categories_put(struct api *a, const struct api_request *r)
@@ -131,14 +186,24 @@ void api_retry_settings(struct api *a, const struct api_request *r)
     api_submit(a, r, &c, api_check_media(r->http));
 }
 
+static struct err read_settings(const struct http_request *req, struct policy_change *change)
+{
+    enum document_format format;
+    struct document_fault fault = {0};
+    TRY(read_format(req, &format));
+    /* It is kept, and shown as JSON. */
+    if (req->worker_id.len)
+        TRY(job_check_name(req->worker_id, "Worker-Id"));
+    return settings_document_parse(req->body, req->arena, change, &fault)
+               ? err_none()
+               : document_fault_err(&fault);
+}
+
 void api_retry_settings_put(struct api *a, const struct api_request *r)
 {
+    struct policy_change change;
     struct command c = {.kind = CMD_RETRY_SETTINGS_PUT, .done = on_document};
-    struct err err = read_format(r->http, &c.resource.format);
-    /* It is kept, and shown as JSON. */
-    if (err.code == ERR_OK && r->http->worker_id.len)
-        err = job_check_name(r->http->worker_id, "Worker-Id");
-    c.resource.text = r->http->body;
-    c.resource.by = r->http->worker_id;
-    api_submit(a, r, &c, err);
+    c.retry_settings.change = &change;
+    c.retry_settings.by = r->http->worker_id;
+    api_submit(a, r, &c, read_settings(r->http, &change));
 }

@@ -31,7 +31,8 @@ struct simulation {
     struct policy_document drafts[DRAFTS_MAX];
     const struct policy *policies[DRAFTS_MAX];
     size_t draft_count;
-    const struct document_node *settings; /* or NULL */
+    struct policy_change settings;
+    bool has_settings;
     struct name_list queues, types;
     int64_t limit;
     /* Those of the history, in its order, and then further ones that are stored; or one for each
@@ -137,7 +138,7 @@ static void judge(struct simulation *s, const struct run *runs, size_t count, bo
     c.simulate = (struct simulate_command){
         .drafts = s->policies,
         .draft_count = s->draft_count,
-        .settings = s->settings,
+        .settings = s->has_settings ? &s->settings : NULL,
         .what = &(struct simulate_job){.job = job,
                                        .failed = runs,
                                        .failures = count,
@@ -338,12 +339,13 @@ static struct err read_drafts(struct simulation *s, struct str json)
 
 static struct err read_settings(struct simulation *s, struct str json)
 {
-    struct policy_settings scratch = {0};
+    const struct document_node *root;
     struct document_fault fault = {0};
     if (!json.len)
         return err_none();
-    TRY(read_document(json, s->arena, &s->settings));
-    if (settings_document_read(s->settings, "settings", &scratch, &fault))
+    TRY(read_document(json, s->arena, &root));
+    s->has_settings = settings_document_read(root, "settings", &s->settings, &fault);
+    if (s->has_settings)
         return err_none();
     return part_err(&fault);
 }

@@ -18,8 +18,9 @@
 #include "core/queue.h"
 
 struct backend_meter;
-struct document_node;
+struct categorizer;
 struct policy;
+struct policy_change;
 struct simulate_job;
 struct history_entry;
 struct simulate_result;
@@ -167,21 +168,19 @@ struct queue_shown {
     struct str retry_policies; /* "a,b" */
 };
 
-/* How the text of a document is written; see policy/document.h. */
-enum document_format {
-    DOCUMENT_ANY, /* JSON if it begins with { and is valid as that, else YAML */
-    DOCUMENT_YAML,
-    DOCUMENT_JSON,
+/* A retry policy or a list of failure categories, which people manage by its name. */
+struct resource_command {
+    struct str name;                      /* PUT: that it must have; empty: any */
+    const struct policy *policy;          /* POLICY_PUT */
+    const struct categorizer *categories; /* CATEGORIES_PUT */
+    int64_t version; /* PUT: the present one, of whoever replaces no other; 0: any */
+    bool create;     /* PUT: there must be none of that name */
 };
 
-/* A document that people manage; see policy/policies.h. */
-struct resource_command {
-    struct str name; /* of the document */
-    struct str text; /* the document */
-    struct str by;   /* RETRY_SETTINGS_PUT: who asks, or empty */
-    enum document_format format;
-    bool create; /* POLICY_PUT, CATEGORIES_PUT: there must be none of that name */
-    /* RETRY_SETTINGS_PUT, as in struct policies_settings: */
+/* RETRY_SETTINGS_PUT; see policy/policies.h. */
+struct retry_settings_command {
+    const struct policy_change *change; /* NULL: the file has no section */
+    struct str by;                      /* who asks, or empty */
     bool ahead, from_file, at_start;
 };
 
@@ -189,7 +188,7 @@ struct resource_command {
 struct simulate_command {
     const struct policy *const *drafts;
     size_t draft_count;
-    const struct document_node *settings; /* that are a draft, too; checked; NULL: none */
+    const struct policy_change *settings; /* that are a draft, too; NULL: none */
     const struct simulate_job *what;
 };
 
@@ -315,8 +314,9 @@ struct command {
         struct cron_command cron; /* CRON_READ, CRON_SWITCH, CRON_REMOVE */
         struct simulate_command simulate;
         struct history_command history;   /* CMD_HISTORY_READ */
-        struct resource_command resource; /* CMD_POLICY_*, CMD_CATEGORIES_* … CMD_RETRY_* */
-        struct queue_command queue;       /* CMD_QUEUE_* */
+        struct resource_command resource; /* CMD_POLICY_*, CMD_CATEGORIES_* */
+        struct retry_settings_command retry_settings;
+        struct queue_command queue; /* CMD_QUEUE_* */
     };
     /* What a worker leaves with its report, or NULL: SUCCEED, FAIL, RENEW, PROGRESS, RELEASE. All
      * of the command is applied or nothing. */

@@ -299,3 +299,21 @@ struct policy_verdict policy_evaluate(const struct policy *const *policies, size
     buf_fini(&words);
     return v;
 }
+
+void policy_settings_change(struct policy_settings *s, const struct policy_change *c)
+{
+    if (c->set & POLICY_SET_ENABLED)
+        s->enabled = c->to.enabled;
+    if (c->set & POLICY_SET_MAX)
+        s->global_max_retries = c->to.global_max_retries;
+    if (c->set & POLICY_SET_EXEMPT)
+        s->exempt = c->to.exempt;
+    if (c->set & POLICY_SET_NO_POLICY)
+        s->when_no_policy = c->to.when_no_policy;
+    if (c->set & POLICY_SET_GRACE)
+        s->preempted_grace = c->to.preempted_grace;
+    if (c->set & POLICY_SET_DEFAULT)
+        s->default_policy = c->to.default_policy;
+    if (c->set & POLICY_SET_BACKOFF)
+        s->default_backoff = c->to.default_backoff;
+}

@@ -93,6 +93,23 @@ struct policy_settings {
                               .when_no_policy = RETRY_FALLBACK_FAIL,                               \
                               .preempted_grace = POLICY_GRACE})
 
+/* Which settings a change states. */
+enum policy_setting {
+    POLICY_SET_ENABLED = 1,
+    POLICY_SET_MAX = 2,
+    POLICY_SET_EXEMPT = 4,
+    POLICY_SET_NO_POLICY = 8,
+    POLICY_SET_GRACE = 16,
+    POLICY_SET_DEFAULT = 32,
+    POLICY_SET_BACKOFF = 64,
+};
+struct policy_change {
+    unsigned set; /* bits of enum policy_setting; the others stay as they are */
+    struct policy_settings to;
+};
+
+void policy_settings_change(struct policy_settings *s, const struct policy_change *c);
+
 /* How often a rule of a policy made this job be retried; stored with the job. */
 struct policy_count {
     uint64_t policy; /* policy_name_hash */

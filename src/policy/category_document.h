@@ -11,8 +11,8 @@
 
 /* A categorizer with all that it points to. */
 struct category_document {
-    struct categorizer categorizer;
-    int64_t resource_version; /* metadata.resourceVersion; 0: not stated */
+    struct categorizer categorizer; /* must be first, see policy/shelf.h */
+    int64_t resource_version;       /* metadata.resourceVersion; 0: not stated */
     struct arena memory;
     struct fields_pattern *patterns;
 };

@@ -14,12 +14,18 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
-#include "core/command.h"
 
 #define DOCUMENT_TEXT_MAX     ((size_t)1 << 20) /* bytes of a text with all its documents */
 #define DOCUMENT_DEPTH_MAX    32
 #define DOCUMENT_CHILDREN_MAX 1024 /* of a list or mapping */
 #define DOCUMENT_COUNT_MAX    1024 /* documents in a text */
+
+/* How a text is written. */
+enum document_format {
+    DOCUMENT_ANY, /* JSON if it begins with { and is valid as that, else YAML */
+    DOCUMENT_YAML,
+    DOCUMENT_JSON,
+};
 
 enum document_type {
     DOCUMENT_NULL,

@@ -40,24 +40,14 @@ static void free_policy(void *doc)
     policy_document_free(doc);
 }
 
-static struct str name_of_policy(const void *doc)
+static struct str name_of_policy(const void *value)
 {
-    return ((const struct policy_document *)doc)->policy.name;
+    return ((const struct policy *)value)->name;
 }
 
-static int64_t version_of_policy(const void *doc)
+static struct document_node *tree_of_policy(const void *value, int64_t version, struct arena *a)
 {
-    return ((const struct policy_document *)doc)->resource_version;
-}
-
-static struct document_node *tree_of_policy(const void *doc, int64_t version, struct arena *a)
-{
-    return policy_document_tree(&((const struct policy_document *)doc)->policy, version, a);
-}
-
-static const struct document_node *warnings_of_policy(const void *doc)
-{
-    return ((const struct policy_document *)doc)->warnings;
+    return policy_document_tree(value, version, a);
 }
 
 static const struct shelf_kind policy_kind = {.kind = POLICIES_POLICY,
@@ -69,8 +59,6 @@ static const struct shelf_kind policy_kind = {.kind = POLICIES_POLICY,
                                               .parse = parse_policy,
                                               .free = free_policy,
                                               .name = name_of_policy,
-                                              .version = version_of_policy,
-                                              .warnings = warnings_of_policy,
                                               .tree = tree_of_policy};
 
 static bool parse_categories(struct str text, enum document_format format, void *doc,
@@ -84,20 +72,14 @@ static void free_categories(void *doc)
     category_document_free(doc);
 }
 
-static struct str name_of_categories(const void *doc)
+static struct str name_of_categories(const void *value)
 {
-    return ((const struct category_document *)doc)->categorizer.name;
+    return ((const struct categorizer *)value)->name;
 }
 
-static int64_t version_of_categories(const void *doc)
+static struct document_node *tree_of_categories(const void *value, int64_t version, struct arena *a)
 {
-    return ((const struct category_document *)doc)->resource_version;
-}
-
-static struct document_node *tree_of_categories(const void *doc, int64_t version, struct arena *a)
-{
-    return category_document_tree(&((const struct category_document *)doc)->categorizer, version,
-                                  a);
+    return category_document_tree(value, version, a);
 }
 
 static const struct shelf_kind categories_kind = {.kind = POLICIES_CATEGORIES,
@@ -109,7 +91,6 @@ static const struct shelf_kind categories_kind = {.kind = POLICIES_CATEGORIES,
                                                   .parse = parse_categories,
                                                   .free = free_categories,
                                                   .name = name_of_categories,
-                                                  .version = version_of_categories,
                                                   .tree = tree_of_categories};
 
 struct policies *policies_new(const struct policy_settings *initial,
@@ -289,21 +270,6 @@ struct err policies_queue_put(struct policies *p, struct str queue, struct str n
 
 /* --- settings --- */
 
-/* *section, if wanted, is what the text says, in its canonical form. */
-static struct err read_settings(struct str text, struct arena *a, struct policy_settings *s,
-                                struct str *section)
-{
-    struct document_fault fault = {0};
-    struct document_list list;
-    const struct document_node *root;
-    if (!document_read(text, DOCUMENT_ANY, a, &list, &fault) ||
-        !document_only(&list, &root, &fault) || !settings_document_read(root, NULL, s, &fault))
-        return document_fault_err(&fault);
-    if (section)
-        *section = settings_document_canonical(root, a);
-    return err_none();
-}
-
 static void set_settings(struct policies *p, const struct policy_settings *s)
 {
     must(s->default_policy.len < sizeof p->default_name);
@@ -451,9 +417,11 @@ struct err policies_settings_put(struct policies *p, const struct policies_setti
 {
     struct policy_settings s = p->settings;
     struct str section = {0};
-    bool none = put->from_file && !put->text.len;
-    if (!none)
-        TRY(read_settings(put->text, a, &s, put->from_file ? &section : NULL));
+    must(put->change || put->from_file);
+    if (put->change)
+        policy_settings_change(&s, put->change);
+    if (put->change && put->from_file)
+        section = settings_document_canonical(put->change, a);
     struct str old = settings_json(&p->settings, a), new = settings_json(&s, a);
     bool changes = !str_eq(old, new);
     enum policies_fate f = fate_of(p, put, section, changes, a);
@@ -487,9 +455,15 @@ static struct err restore_settings(struct policies *p, struct str body)
 {
     struct arena memory = {0};
     struct policy_settings s = p->settings;
-    struct err err = read_settings(body, &memory, &s, NULL);
-    if (err.code == ERR_OK)
+    struct policy_change change;
+    struct document_fault fault = {0};
+    struct err err = err_none();
+    if (settings_document_parse(body, &memory, &change, &fault)) {
+        policy_settings_change(&s, &change);
         set_settings(p, &s);
+    } else {
+        err = document_fault_err(&fault);
+    }
     arena_fini(&memory);
     return err;
 }
@@ -627,9 +601,8 @@ struct err policies_simulate(const struct policies *p, const struct policies_dra
     struct str queue = policies_queue_names(p, what->job->queue),
                added = what->job->options.retry_policies;
     struct policy_settings settings = p->settings;
-    struct document_fault fault = {0};
-    if (draft->settings && !settings_document_read(draft->settings, "settings", &settings, &fault))
-        return document_fault_err(&fault);
+    if (draft->settings)
+        policy_settings_change(&settings, draft->settings);
     const struct policy **list = arena_get(
         a, (count_names(queue) + count_names(added) + draft->count) * sizeof(struct policy *));
     settings.enabled = true;

@@ -37,8 +37,7 @@ void policies_free(struct policies *p);
 NODISCARD struct err policies_restore(struct policies *p, char kind, struct str name,
                                       uint64_t version, struct str body);
 
-/* Adds or replaces a policy. The document's resourceVersion, if it states one, must be the present
- * one: ERR_CONFLICT. All answers are JSON in the arena. */
+/* Adds or replaces a policy; the value is a struct policy. All answers are JSON in the arena. */
 NODISCARD struct err policies_put(struct policies *p, const struct policies_put *put,
                                   struct arena *a, struct str *json);
 /* One, or with an empty name all in the order of their names. ERR_NOT_FOUND. */
@@ -47,7 +46,7 @@ NODISCARD struct err policies_read(const struct policies *p, struct str name, st
 /* ERR_NOT_FOUND; ERR_CONFLICT while a queue or the settings name it. */
 NODISCARD struct err policies_remove(struct policies *p, struct str name);
 
-/* The same for failure categories. */
+/* The same for failure categories; the value is a struct categorizer. */
 NODISCARD struct err policies_categories_put(struct policies *p, const struct policies_put *put,
                                              struct arena *a, struct str *json);
 NODISCARD struct err policies_categories_read(const struct policies *p, struct str name,
@@ -67,10 +66,10 @@ struct str policies_queue_names(const struct policies *p, struct str queue);
 #define POLICIES_AT_RELOAD "reload of "
 
 struct policies_settings {
-    struct str text;
-    struct str by;  /* who asks, or empty */
+    const struct policy_change *change; /* NULL, with from_file: the file has no section */
+    struct str by;                      /* who asks, or empty */
     bool ahead;     /* the default policy may be made later: until then there is none */
-    bool from_file; /* it is the section of a file, read again; empty: the file has none */
+    bool from_file; /* it is the section of a file, read again */
     bool at_start;  /* with from_file: the server starts */
 };
 /* What became of the section of a file. */
@@ -79,7 +78,7 @@ enum policies_fate {
     POLICIES_UNCHANGED, /* it says what it said when it was last applied: the settings stay */
     POLICIES_OVERRULED, /* it would change what somebody has set by hand, maybe since: they stay */
 };
-/* Changes the settings that the text names. ERR_UNPROCESSABLE if it names a default policy that
+/* Changes the settings that are stated. ERR_UNPROCESSABLE if it names a default policy that
  * does not exist. Of a file only a section that has changed since it was last applied takes effect,
  * also over restarts: an emergency stop must not end with a reload or a crash. *fate, if wanted,
  * says so where the settings would have changed. */
@@ -103,7 +102,7 @@ void policies_effective(const struct policies *p, struct str queue, struct str a
 struct policies_draft {
     const struct policy *const *list; /* each of another name */
     size_t count;
-    const struct document_node *settings; /* or NULL */
+    const struct policy_change *settings; /* or NULL */
 };
 /* What of a job's failures would come if the drafts stood for the policies of their names, or,
  * where those are not in effect, were the last ones of the queue; as if policies were enabled.

@@ -14,7 +14,7 @@
 
 /* A policy with all that it points to. */
 struct policy_document {
-    struct policy policy;
+    struct policy policy;           /* must be first, see policy/shelf.h */
     int64_t resource_version;       /* metadata.resourceVersion; 0: not stated */
     struct document_node *warnings; /* a list of texts: what is valid and most likely not meant */
     struct arena memory;

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy/settings_document.h"
 
-#include <stdio.h>
-
 #include "base/array.h"
-#include "base/must.h"
 #include "policy/fields.h"
 #include "policy/policy_document.h"
 
@@ -83,20 +80,39 @@ static struct document_node *exempt_tree(unsigned bits, struct arena *a)
     return list;
 }
 
+/* In the order of the bits of enum policy_setting. */
+static const struct field settings[] = {
+    {"enabled", read_enabled, false},
+    {"globalMaxRetries", read_max, false},
+    {"globalMaxRetriesExempt", read_exempt, false},
+    {"whenNoPolicy", read_no_policy, false},
+    {"preemptedGracePeriod", read_grace, false},
+    {"defaultPolicyName", read_default, false},
+    {"defaultBackoff", read_backoff, false},
+};
+
 bool settings_document_read(const struct document_node *n, const char *section,
-                            struct policy_settings *s, struct document_fault *fault)
+                            struct policy_change *out, struct document_fault *fault)
 {
-    static const struct field table[] = {{"enabled", read_enabled, false},
-                                         {"globalMaxRetries", read_max, false},
-                                         {"globalMaxRetriesExempt", read_exempt, false},
-                                         {"whenNoPolicy", read_no_policy, false},
-                                         {"preemptedGracePeriod", read_grace, false},
-                                         {"defaultPolicyName", read_default, false},
-                                         {"defaultBackoff", read_backoff, false}};
     struct fields f = {.fault = fault};
     struct fields_at top = {.node = n};
     struct fields_at below = {&top, str_from(section), 0, n};
-    return fields_read(&f, section ? &below : &top, table, COUNT(table), s);
+    *out = (struct policy_change){.to = POLICY_SETTINGS_DEFAULT};
+    if (!fields_read(&f, section ? &below : &top, settings, COUNT(settings), &out->to))
+        return false;
+    for (unsigned i = 0; i < COUNT(settings); i++)
+        if (document_member(n, settings[i].name))
+            out->set |= 1u << i;
+    return true;
+}
+
+bool settings_document_parse(struct str text, struct arena *a, struct policy_change *out,
+                             struct document_fault *fault)
+{
+    struct document_list list;
+    const struct document_node *root;
+    return document_read(text, DOCUMENT_ANY, a, &list, fault) &&
+           document_only(&list, &root, fault) && settings_document_read(root, NULL, out, fault);
 }
 
 struct document_node *settings_document_tree(const struct policy_settings *s, struct arena *a)
@@ -114,23 +130,26 @@ struct document_node *settings_document_tree(const struct policy_settings *s, st
     return n;
 }
 
-struct str settings_document_canonical(const struct document_node *n, struct arena *a)
+static bool is_stated(const struct policy_change *c, struct str key)
 {
-    struct policy_settings s = POLICY_SETTINGS_DEFAULT;
-    struct document_fault fault;
+    for (unsigned i = 0; i < COUNT(settings); i++)
+        if (str_eq(key, str_from(settings[i].name)))
+            return c->set & 1u << i;
+    return false;
+}
+
+struct str settings_document_canonical(const struct policy_change *c, struct arena *a)
+{
     struct document_node *said = document_map(a);
-    must(settings_document_read(n, NULL, &s, &fault));
-    struct document_node *next, *each = settings_document_tree(&s, a)->first;
+    struct document_node *next, *each = settings_document_tree(&c->to, a)->first;
     for (; each; each = next) {
-        char key[32];
+        struct str name = each->key;
         next = each->next;
         each->next = NULL;
-        snprintf(key, sizeof key, "%.*s", STR_ARG(each->key));
-        struct str name = each->key;
-        if (document_member(n, key))
+        if (is_stated(c, name))
             document_add(said, "", each)->key = name;
     }
-    if (document_member(n, "defaultBackoff") && s.default_backoff.shape == CURVE_NONE)
+    if (c->set & POLICY_SET_BACKOFF && c->to.default_backoff.shape == CURVE_NONE)
         document_add(said, "defaultBackoff", document_string(a, STR("none")));
     struct buf b = {0};
     document_write_json(said, &b);

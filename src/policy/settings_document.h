@@ -8,13 +8,15 @@
 #include "core/policy.h"
 #include "policy/document.h"
 
-/* Changes what the mapping names. section is what faults call it; NULL: the document as a whole.
+/* Reads what the mapping states. section is what faults call it; NULL: the document as a whole.
  * default_policy points into the tree. */
 NODISCARD bool settings_document_read(const struct document_node *n, const char *section,
-                                      struct policy_settings *s, struct document_fault *fault);
-/* What a mapping that was read says, as text that is the same for all that mean the same; in the
- * arena. */
-struct str settings_document_canonical(const struct document_node *n, struct arena *a);
+                                      struct policy_change *out, struct document_fault *fault);
+/* Reads a text that is such a mapping; its tree lives in the arena. */
+NODISCARD bool settings_document_parse(struct str text, struct arena *a, struct policy_change *out,
+                                       struct document_fault *fault);
+/* What a change states, as text that is the same for all that mean the same; in the arena. */
+struct str settings_document_canonical(const struct policy_change *c, struct arena *a);
 /* All of them, in the arena; its texts are the settings'. */
 struct document_node *settings_document_tree(const struct policy_settings *s, struct arena *a);
 

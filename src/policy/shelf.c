@@ -181,44 +181,36 @@ static void *parse(const struct shelf *s, struct str text, enum document_format 
     return NULL;
 }
 
-/* To the answer, not to what is stored. */
-static void add_warnings(const struct shelf *s, const void *doc, struct buf *b)
+/* The canonical form of a value, which is accepted again as whatever it was read from was. */
+static struct str canonical(const struct shelf *s, const void *value, uint64_t version,
+                            struct arena *a)
 {
-    const struct document_node *list = s->kind->warnings ? s->kind->warnings(doc) : NULL;
-    if (!list || list->count == 0)
-        return;
-    must(b->len > 0 && b->at[b->len - 1] == '}');
-    b->len--;
-    buf_lit(b, ",\"warnings\":");
-    document_write_json(list, b);
-    buf_byte(b, '}');
+    struct buf b = {0};
+    document_write_json(s->kind->tree(value, (int64_t)version, a), &b);
+    struct str text = arena_copy(a, buf_view(&b));
+    buf_fini(&b);
+    return text;
 }
 
 struct err shelf_put(struct shelf *s, const struct policies_put *put, struct arena *a,
                      struct str *json)
 {
     struct document_fault fault = {0};
-    void *doc = parse(s, put->text, put->format, &fault);
+    struct str name = s->kind->name(put->value);
+    struct item *it = strmap_get(&s->items, name);
+    TRY(check_put(s, put, name, put->version, it));
+    struct str text = canonical(s, put->value, *s->version + 1, a);
+    void *doc = parse(s, text, DOCUMENT_JSON, &fault);
     if (!doc)
         return document_fault_err(&fault);
-    struct item *it = strmap_get(&s->items, s->kind->name(doc));
-    struct err err = check_put(s, put, s->kind->name(doc), s->kind->version(doc), it);
-    if (err.code != ERR_OK) {
-        free_doc(s, doc);
-        return err;
-    }
     if (!it)
-        it = insert(s, s->kind->name(doc));
+        it = insert(s, name);
     free_doc(s, it->doc);
     it->doc = doc;
     it->why[0] = '\0';
     it->version = ++*s->version;
-    struct buf b = {0};
-    write_item(s, it, &b, a);
-    s->sink.put(s->sink.ctx, s->kind->kind, it->name, it->version, buf_view(&b));
-    add_warnings(s, doc, &b);
-    *json = arena_copy(a, buf_view(&b));
-    buf_fini(&b);
+    s->sink.put(s->sink.ctx, s->kind->kind, it->name, it->version, text);
+    *json = text;
     return err_none();
 }
 

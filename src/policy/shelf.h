@@ -32,11 +32,9 @@ struct shelf_kind {
     bool (*parse)(struct str text, enum document_format format, void *doc,
                   struct document_fault *fault);
     void (*free)(void *doc);
-    struct str (*name)(const void *doc);
-    int64_t (*version)(const void *doc); /* that it states; 0: none */
-    /* What is odd in it, as a list of texts; or NULL. */
-    const struct document_node *(*warnings)(const void *doc);
-    struct document_node *(*tree)(const void *doc, int64_t version, struct arena *a);
+    /* A document begins with its value. */
+    struct str (*name)(const void *value);
+    struct document_node *(*tree)(const void *value, int64_t version, struct arena *a);
 };
 
 struct shelf;
@@ -46,13 +44,12 @@ struct shelf *shelf_new(const struct shelf_kind *kind, const struct policies_sin
 void shelf_free(struct shelf *s);
 
 struct policies_put {
-    struct str name; /* that it must have; empty: any */
-    struct str text;
-    enum document_format format;
-    bool create; /* ERR_CONFLICT if there is one of that name */
+    struct str name;   /* that it must have; empty: any */
+    const void *value; /* of the document; copied */
+    int64_t version;   /* that it states, or 0; if it is not the present one, ERR_CONFLICT */
+    bool create;       /* ERR_CONFLICT if there is one of that name */
 };
-/* Adds or replaces a document. The resourceVersion that it states, if any, must be the present one:
- * ERR_CONFLICT. Answers are JSON in the arena: the document, and "warnings" if there are any. */
+/* Adds or replaces a document. Answers are JSON in the arena. */
 NODISCARD struct err shelf_put(struct shelf *s, const struct policies_put *put, struct arena *a,
                                struct str *json);
 /* One, or with an empty name all. ERR_NOT_FOUND. */

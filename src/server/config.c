@@ -81,14 +81,14 @@ static struct err take_option(const char *file, const struct document_node *n,
 static struct err read_retry(const char *file, const struct document_node *section,
                              const char *name, struct options *o, void *values, struct config *out)
 {
-    struct policy_settings s = {0};
+    struct policy_change change;
     struct document_fault fault = {0};
-    if (!settings_document_read(section, name, &s, &fault))
+    if (!settings_document_read(section, name, &change, &fault))
         return refuse_fault(file, &fault);
     struct document_node *kept = document_map(&out->memory);
     for (const struct document_node *n = section->first; n; n = n->next) {
         bool outranked;
-        TRY(take_option(file, n, &s, o, values, &outranked));
+        TRY(take_option(file, n, &change.to, o, values, &outranked));
         if (outranked)
             continue;
         struct document_node *copy = ARENA_NEW(&out->memory, struct document_node);

@@ -6,20 +6,22 @@
 
 #include "base/alloc.h"
 #include "base/log.h"
+#include "base/must.h"
 #include "base/utf8.h"
 #include "policy/policies.h"
+#include "policy/settings_document.h"
 
 struct task {
     const char *file;
     bool *busy;
+    bool has_section;
     char by[280];
-    char section[];
 };
 
 static void on_put(void *ctx, const struct reply *r)
 {
     struct task *t = ctx;
-    if (r->err.code != ERR_OK && *t->section)
+    if (r->err.code != ERR_OK && t->has_section)
         log_error("retryPolicy of %s is refused, and the settings stay as they are: %s", t->file,
                   r->err.msg);
     if (t->busy)
@@ -33,20 +35,23 @@ void retry_section_apply(struct backend *b, const char *file, struct str section
     bool start = when == RETRY_SECTION_START;
     if (busy)
         *busy = true;
-    struct task *t = alloc_get(sizeof *t + section.len + 1);
-    *t = (struct task){.file = file, .busy = busy};
+    struct task *t = ALLOC(struct task);
+    *t = (struct task){.file = file, .busy = busy, .has_section = section.len > 0};
     snprintf(t->by, sizeof t->by, "%s%.250s", start ? POLICIES_AT_START : POLICIES_AT_RELOAD, file);
     t->by[utf8_check(str_from(t->by))] = '\0'; /* it may be cut inside a character */
-    if (section.len)
-        memcpy(t->section, section.at, section.len);
-    t->section[section.len] = '\0';
     struct command c = {.kind = CMD_RETRY_SETTINGS_PUT, .done = on_put, .ctx = t};
-    c.resource.text = str_from(t->section);
-    c.resource.by = str_from(t->by);
-    c.resource.format = DOCUMENT_JSON;
-    c.resource.from_file = true;
-    c.resource.at_start = start;
-    /* Before the first start nobody could make the policy. */
-    c.resource.ahead = start;
+    struct arena tree = {0};
+    struct policy_change change;
+    struct document_fault fault = {0};
+    /* Whoever read the file has checked its section. */
+    bool good = section.len == 0 || settings_document_parse(section, &tree, &change, &fault);
+    must(good);
+    /* Before the first start nobody could make the policy: it may be made later. */
+    c.retry_settings = (struct retry_settings_command){.change = section.len ? &change : NULL,
+                                                       .by = str_from(t->by),
+                                                       .ahead = start,
+                                                       .from_file = true,
+                                                       .at_start = start};
     backend_submit(b, &c);
+    arena_fini(&tree);
 }

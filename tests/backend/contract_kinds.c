@@ -5,19 +5,27 @@
 
 #include "contract_fixture.h"
 #include "core/history.h"
+#include "core/categorize.h"
+#include "core/policy.h"
 #include "policy/simulate.h"
 
 #define F      struct fixture *f = *state
 #define MINUTE ((span){60000})
 
-#define POLICY                                                                                     \
-    "{\"apiVersion\":\"tenax.dev/v1\",\"kind\":\"RetryPolicy\",\"metadata\":{\"name\":\"p\"},"     \
-    "\"spec\":{\"rules\":[{\"action\":\"Fail\",\"onExitCodes\":{\"operator\":\"In\",\"values\":"   \
-    "[42]}}]}}"
-#define CATEGORIES                                                                                 \
-    "{\"apiVersion\":\"tenax.dev/"                                                                 \
-    "v1\",\"kind\":\"FailureCategories\",\"metadata\":{\"name\":\"c\"},\"spec\":{\"rules\":[{"     \
-    "\"category\":\"full\",\"onExitCodes\":{\"operator\":\"In\",\"values\":[42]}}]}}"
+/* A policy and a list of categories with one rule each. */
+static const int32_t codes[] = {42};
+#define ON_CODE                                                                                    \
+    {                                                                                              \
+        .exit_operator = MATCHER_IN, .exit_codes = codes, .exit_code_count = 1                     \
+    }
+static const struct policy_rule rules[] = {
+    {.match = ON_CODE, .action = POLICY_FAIL, .retry_limit = POLICY_NO_LIMIT}};
+static const struct policy policy = {
+    .name = {"p", 1}, .retry_limit = POLICY_NO_LIMIT, .rules = rules, .rule_count = 1};
+static const struct categorize_rule category_rules[] = {
+    {.match = ON_CODE, .category = {"full", 4}}};
+static const struct categorizer categories = {
+    .name = {"c", 1}, .rules = category_rules, .rule_count = 1};
 
 /* A command and what it points to. */
 struct parts {
@@ -25,6 +33,7 @@ struct parts {
     struct enqueue spec;
     struct cron_spec cron;
     struct patch patch;
+    struct policy_change change;
     struct news news;
     struct id ids[2];
     struct job job;
@@ -76,24 +85,24 @@ static void with_cron(struct fixture *f, struct parts *p)
 static void put_policy(struct fixture *f, struct parts *p)
 {
     (void)f;
-    p->c.resource.text = STR(POLICY);
+    p->c.resource.policy = &policy;
 }
 
 static void put_categories(struct fixture *f, struct parts *p)
 {
     (void)f;
-    p->c.resource.text = STR(CATEGORIES);
+    p->c.resource.categories = &categories;
 }
 
 static void with_policy(struct fixture *f, struct parts *p)
 {
-    must_do(f, (struct command){.kind = CMD_POLICY_PUT, .resource.text = STR(POLICY)});
+    must_do(f, (struct command){.kind = CMD_POLICY_PUT, .resource.policy = &policy});
     p->c.resource.name = STR("p");
 }
 
 static void with_categories(struct fixture *f, struct parts *p)
 {
-    must_do(f, (struct command){.kind = CMD_CATEGORIES_PUT, .resource.text = STR(CATEGORIES)});
+    must_do(f, (struct command){.kind = CMD_CATEGORIES_PUT, .resource.categories = &categories});
     p->c.resource.name = STR("c");
 }
 
@@ -255,8 +264,9 @@ static void queue_list(struct fixture *f, struct parts *p)
 static void put_settings(struct fixture *f, struct parts *p)
 {
     (void)f;
-    p->c.resource.text = STR("{\"globalMaxRetries\":7}");
-    p->c.resource.by = STR("w");
+    p->change = (struct policy_change){POLICY_SET_MAX, {.global_max_retries = 7}};
+    p->c.retry_settings.change = &p->change;
+    p->c.retry_settings.by = STR("w");
 }
 
 /* --- what each is answered --- */

@@ -12,6 +12,7 @@
 #include "base/array.h"
 #include "policy/policies.h"
 #include "policy/policy_document.h"
+#include "policy/settings_document.h"
 
 #define MOST 32
 
@@ -90,8 +91,14 @@ static bool has(struct str text, const char *part)
 static enum err_code put(const char *yaml, struct str *json)
 {
     struct str answer;
-    const struct policies_put what = {.text = str_from(yaml), .format = DOCUMENT_YAML};
-    return policies_put(w.p, &what, &w.memory, json ? json : &answer).code;
+    struct policy_document d;
+    struct document_fault fault = {0};
+    if (!policy_document_parse(str_from(yaml), DOCUMENT_YAML, &d, &fault))
+        return fault.code;
+    const struct policies_put what = {.value = &d.policy, .version = d.resource_version};
+    enum err_code code = policies_put(w.p, &what, &w.memory, json ? json : &answer).code;
+    policy_document_free(&d);
+    return code;
 }
 
 static void put_named(const char *name, const char *spec)
@@ -107,7 +114,11 @@ static void put_named(const char *name, const char *spec)
 static enum err_code set(const char *json, const char *by, int64_t at, struct str *answer)
 {
     struct str now;
-    const struct policies_settings put = {.text = str_from(json), .by = str_from(by)};
+    struct policy_change change;
+    struct document_fault fault = {0};
+    if (!settings_document_parse(str_from(json), &w.memory, &change, &fault))
+        return fault.code;
+    const struct policies_settings put = {.change = &change, .by = str_from(by)};
     return policies_settings_put(w.p, &put, (instant){at}, &w.memory, answer ? answer : &now, NULL)
         .code;
 }
@@ -172,8 +183,8 @@ static void the_default_policy_may_be_made_later_if_that_is_meant(void **state)
     (void)state;
     struct str json;
     assert_int_equal(set("{\"defaultPolicyName\": \"default\"}", "", 1, NULL), ERR_UNPROCESSABLE);
-    const struct policies_settings put = {.text = STR("{\"defaultPolicyName\": \"default\"}"),
-                                          .ahead = true};
+    const struct policy_change change = {POLICY_SET_DEFAULT, {.default_policy = STR("default")}};
+    const struct policies_settings put = {.change = &change, .ahead = true};
     assert_int_equal(policies_settings_put(w.p, &put, (instant){1}, &w.memory, &json, NULL).code,
                      ERR_OK);
     assert_true(str_eq(policies_default_missing(w.p), STR("default")));

@@ -14,7 +14,11 @@ static bool read(const char *text, const char *section, struct policy_settings *
 {
     struct document_list list;
     assert_true(document_read(str_from(text), DOCUMENT_YAML, a, &list, fault));
-    return settings_document_read(list.first, section, s, fault);
+    struct policy_change change;
+    bool good = settings_document_read(list.first, section, &change, fault);
+    if (good)
+        policy_settings_change(s, &change);
+    return good;
 }
 
 static void what_is_not_named_stays(void **state)

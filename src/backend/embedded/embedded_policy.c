@@ -20,7 +20,8 @@ static void put_resource(void *ctx, char kind, struct str name, uint64_t version
 }
 
 /* The section of a file was passed over, although the settings are not what it says. */
-static void log_kept(struct embedded *b, const struct resource_command *c, enum policies_fate fate)
+static void log_kept(struct embedded *b, const struct retry_settings_command *c,
+                     enum policies_fate fate)
 {
     struct str last = policies_changed_by(b->policies, &b->building->arena);
     if (fate == POLICIES_UNCHANGED)
@@ -35,12 +36,12 @@ static void log_kept(struct embedded *b, const struct resource_command *c, enum 
 
 void embedded_retry_settings_put(struct embedded *b, const struct command *command, struct reply *r)
 {
-    const struct resource_command *c = &command->resource;
+    const struct retry_settings_command *c = &command->retry_settings;
     struct arena *a = &b->building->arena;
     struct str old;
     enum policies_fate fate;
     policies_settings_read(b->policies, a, &old);
-    const struct policies_settings put = {c->text, c->by, c->ahead, c->from_file, c->at_start};
+    const struct policies_settings put = {c->change, c->by, c->ahead, c->from_file, c->at_start};
     r->err = policies_settings_put(b->policies, &put, b->now, a, &r->document, &fate);
     if (r->err.code != ERR_OK)
         return;
@@ -75,14 +76,14 @@ void embedded_retry_settings_read(struct embedded *b, const struct command *c, s
     policies_settings_read(b->policies, &b->building->arena, &r->document);
 }
 
-static struct policies_put what_to_put(const struct resource_command *c)
+static struct policies_put what_to_put(const struct resource_command *c, const void *value)
 {
-    return (struct policies_put){c->name, c->text, c->format, c->create};
+    return (struct policies_put){c->name, value, c->version, c->create};
 }
 
 void embedded_policy_put(struct embedded *b, const struct command *c, struct reply *r)
 {
-    const struct policies_put put = what_to_put(&c->resource);
+    const struct policies_put put = what_to_put(&c->resource, c->resource.policy);
     r->err = policies_put(b->policies, &put, &b->building->arena, &r->document);
 }
 
@@ -98,7 +99,7 @@ void embedded_policy_remove(struct embedded *b, const struct command *c, struct 
 
 void embedded_categories_put(struct embedded *b, const struct command *c, struct reply *r)
 {
-    const struct policies_put put = what_to_put(&c->resource);
+    const struct policies_put put = what_to_put(&c->resource, c->resource.categories);
     r->err = policies_categories_put(b->policies, &put, &b->building->arena, &r->document);
 }
 
