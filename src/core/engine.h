@@ -49,14 +49,14 @@ struct engine_sink {
 
 struct engine *engine_new(const struct engine_settings *settings, const struct port *port,
                           const struct engine_sink *sink, struct rng rng);
-/* From now on these count; what was decided stays. */
+/* Changes the settings. They apply from now on; what was decided stays. */
 void engine_configure(struct engine *e, const struct engine_settings *settings);
 void engine_free(struct engine *e);
 
 /* --- recovery: events, every stored queue, every stored job once, every stored take and end, then
  * engine_restored --- */
 
-/* Unless nothing has ever happened: the number of the next event, from 1, and the mark. */
+/* The number of the next event, from 1, and the mark. Not called if there never was an event. */
 void engine_restore_events(struct engine *e, uint64_t next, struct event_mark mark);
 
 /* Queues come before jobs. */
@@ -72,8 +72,8 @@ NODISCARD struct err engine_restored(struct engine *e, instant now);
 
 /* --- commands --- */
 
-/* ERR_UNPROCESSABLE if a gang has no seat for one of these, or another cardinality. To be asked
- * before engine_enqueue, which takes it for granted. */
+/* ERR_UNPROCESSABLE if a gang has no room for one of these jobs, or another cardinality. To be
+ * called before engine_enqueue, which assumes that it succeeded. */
 NODISCARD struct err engine_gang_check(const struct engine *e, const struct enqueue *specs,
                                        size_t count);
 /* Adds count jobs, all or none; out[i] is what became of specs[i], its strings borrowed from
@@ -81,22 +81,23 @@ NODISCARD struct err engine_gang_check(const struct engine *e, const struct enqu
 NODISCARD struct err engine_enqueue(struct engine *e, instant now, const struct enqueue *specs,
                                     size_t count, struct arena *a, struct enqueued *out);
 
-/* ERR_UNPROCESSABLE if the jobs that these wait for are not all there; to be asked before
- * engine_enqueue, in the same turn. */
+/* ERR_UNPROCESSABLE if not all jobs exist that these wait for. To be called before engine_enqueue,
+ * in the same turn. */
 NODISCARD struct err engine_depend_check(struct engine *e, instant now, const struct enqueue *specs,
                                          size_t count);
-/* The same in steps, if they are very many: looks at `most` of them from that place on, zero at
- * first, and moves it; at->job is count when all were seen. What was seen is kept, and counts for
- * engine_enqueue, until as many have released it as hold it: a job that is deleted meanwhile counts
- * as deleted right after the enqueue. */
+/* Where engine_depend_look goes on; zero at first. */
 struct depend_place {
     size_t job, id;
 };
+/* The same in steps, for very many jobs: looks at `most` of them from *at on, which it moves;
+ * at->job is count when all were seen. What was seen is kept for engine_enqueue while anybody holds
+ * it (engine_depend_hold): a job that is deleted meanwhile counts as deleted right after the
+ * enqueue. */
 NODISCARD struct err engine_depend_look(struct engine *e, instant now, const struct enqueue *specs,
                                         size_t count, struct depend_place *at, size_t most);
 void engine_depend_hold(struct engine *e);
 void engine_depend_release(struct engine *e);
-/* How many jobs they wait for, all in all. */
+/* How many jobs these wait for, counted with repetition. */
 size_t engine_depend_total(const struct enqueue *specs, size_t count);
 
 /* The job into which an enqueue with this batch key may be folded: open, ready, and never
@@ -114,10 +115,9 @@ void engine_fold_rewrite(struct engine *e, const struct job *stored);
  * changed (promise I3). */
 NODISCARD struct err engine_succeed(struct engine *e, instant now, struct run_ref ref);
 
-/* Whether this run is the newest that ended by a report, and that was of this outcome: its worker
- * has not heard the answer and asks again, which changes nothing. *job is the job as it is now,
- * without payload, its strings in the arena. False without a token: anybody might have said that.
- */
+/* Whether this run is the newest that ended by a report, and the report was of this outcome: then
+ * its worker did not get the answer and repeats the report, which changes nothing. *job is the job
+ * as it is now, without payload, its strings in the arena. Without a token always false. */
 bool engine_is_repeated(struct engine *e, instant now, struct run_ref ref, enum outcome outcome,
                         struct arena *a, struct job *job);
 
@@ -145,7 +145,8 @@ NODISCARD struct err engine_remove(struct engine *e, instant now, struct id id);
  * ERR_NOT_FOUND; ERR_UNPROCESSABLE if its status does not allow it. */
 NODISCARD struct err engine_patch(struct engine *e, instant now, struct id id,
                                   const struct patch *p, struct arena *a, struct job *job);
-/* Ends a job that has not ended: dead, resolution canceled. Its worker's report will be stale. */
+/* Cancels a job that has not ended: it is dead, with resolution canceled, and its worker's report
+ * will be refused as stale. */
 NODISCARD struct err engine_cancel(struct engine *e, instant now, struct id id, struct arena *a,
                                    struct job *job);
 /* Brings a dead job back with a new retry budget, ready at `at` or now. */
@@ -154,15 +155,15 @@ NODISCARD struct err engine_rerun(struct engine *e, instant now, struct id id, i
 
 /* --- settings of queues --- */
 
-/* Sets all of them; they count at once. ERR_TOO_MANY beyond QUEUE_SETTINGS_MAX. */
+/* Sets all of them; they apply at once. ERR_TOO_MANY beyond QUEUE_SETTINGS_MAX. */
 NODISCARD struct err engine_queue_put(struct engine *e, instant now, struct str name,
                                       const struct queue_settings *settings);
 /* Forgets them. ERR_NOT_FOUND if there are none, ERR_CONFLICT while jobs wait or run in it. */
 NODISCARD struct err engine_queue_remove(struct engine *e, struct str name);
 
-/* What goes for a failed job of that queue but for its policies: the queue's or the engine's. */
+/* The rules for a failed job of that queue, without policies: the queue's or the engine's. */
 struct verdict_rules engine_queue_rules(const struct engine *e, struct str name);
-/* Any name: a queue need not be there. Takes time with the number of priorities in use. */
+/* The queue need not exist. Takes time in proportion to the number of priorities in use. */
 void engine_queue_view(const struct engine *e, instant now, struct str name, struct queue_view *v);
 /* The next `limit` queues that have jobs or settings, in name order after `from` (empty: from the
  * start); *more if there are others. They and their names lie in the arena. */
@@ -198,17 +199,18 @@ void engine_taker_pause(struct engine *e, struct taker *t, bool paused);
 
 /* Fires what is due by now, at most `most` of it; *more if some is left. */
 NODISCARD struct err engine_advance(struct engine *e, instant now, size_t most, bool *more);
-/* Tells jobs of the end of those they wait for, at most `most` of them; *more if some are left. To
- * be called after all else that may end jobs, and before the turn is committed. */
+/* Notifies jobs of the end of those they wait for, at most `most` of them; *more if some are left.
+ * To be called after everything that may end jobs, and before the turn is committed. */
 NODISCARD struct err engine_settle(struct engine *e, instant now, size_t most, bool *more);
-/* Hands out ready jobs to takers, and writes down what streams were given. A bounded time: if
- * engine_dispatch_again says so, there is more to do in the next turn, which need not wait. */
+/* Hands out ready jobs to takers, and stores which ones streams were given. Takes a bounded time:
+ * what is left is done in the next turn. */
 NODISCARD struct err engine_dispatch(struct engine *e, instant now, struct arena *a);
+/* Whether something is left, so that the next turn should come at once. */
 bool engine_dispatch_again(const struct engine *e);
-/* How many steps of work all dispatches have taken so far for gangs that are complete: looks at a
- * gang, a taker, a queue. For tests, which cannot go by a clock. */
+/* How many gangs, takers and queues all dispatches have looked at so far for complete gangs. For
+ * tests, which cannot measure time. */
 uint64_t engine_gang_steps(const struct engine *e);
-/* When engine_advance has something to do next; false: never. */
+/* When engine_advance will have something to do next; false: never. */
 bool engine_next_due(const struct engine *e, instant *at);
 
 /* --- reading --- */
@@ -216,15 +218,15 @@ bool engine_next_due(const struct engine *e, instant *at);
 /* The job as it is now. ERR_NOT_FOUND also if its retention is over. */
 NODISCARD struct err engine_read(struct engine *e, instant now, struct id id, bool with_payload,
                                  struct arena *a, struct job *job, struct job_extent *extent);
-/* What workers left with a job that was just read. */
+/* Reads the notes that workers left with a job that was just read. */
 NODISCARD struct err engine_read_notes(struct engine *e, const struct job *job, struct arena *a,
                                        struct job_notes *notes);
-/* Gathers why the job is where it is, but for its newest run, unless that is live;
- * explain_sum_up is the caller's. ERR_NOT_FOUND. */
+/* Gathers why the job has its status. It leaves its newest run, unless that is live, and
+ * explain_sum_up to the caller. ERR_NOT_FOUND. */
 struct explanation;
 NODISCARD struct err engine_explain(struct engine *e, instant now, struct id id, struct arena *a,
                                     struct explanation *x, struct job_extent *extent);
-/* The job that has this alias, without payload. */
+/* Finds the job that has this alias, without payload. */
 NODISCARD struct err engine_alias_find(struct engine *e, instant now, struct str alias,
                                        struct arena *a, struct job *holder, bool *found);
 /* The live run of a job; false if there is none. Strings live as long as the run. */
@@ -256,7 +258,7 @@ void engine_watch(struct engine *e, instant now,
 
 /* The number that the next event will get. */
 uint64_t engine_next_event(const struct engine *e);
-/* To be kept with the newest event. */
+/* The mark, to be stored with the newest event. */
 struct event_mark engine_event_mark(const struct engine *e);
 
 struct engine_memory engine_memory(const struct engine *e);

@@ -253,14 +253,15 @@ struct queue *engine_queue_get(struct engine *e, struct str name);
 void engine_queue_drop_if_unused(struct engine *e, struct queue *q);
 
 /* engine_order.c */
-/* The limits of the queue allow something else than before. */
+/* Brings the head of the queue up to date after a change of what its limits allow. */
 void engine_queue_refresh(struct engine *e, struct queue *q);
 void engine_ready_add(struct engine *e, struct queue *q, uint32_t rank, struct id id,
                       bool has_state);
 bool engine_ready_remove(struct engine *e, struct queue *q, uint32_t rank, struct id id);
-/* The job is being handed out, which came first as what `turn` says: a rank, too. */
+/* Accounts for a job that is handed out: `turn` is the rank by which it was the first. */
 void engine_ready_taken(struct engine *e, struct queue *q, uint64_t turn);
-/* A job that waits: ready, or with a deadline for its ready_at. type: see engine_type. */
+/* Adds a job that waits: to the ready order or, if ready_at is still to come, to the deadlines. For
+ * type see engine_type. */
 void engine_wait_add(struct engine *e, struct queue *q, uint32_t rank, struct id id, bool has_state,
                      instant ready_at, instant now, uint32_t type);
 void engine_deadline_add(struct engine *e, instant at, struct id id, uint64_t val);
@@ -278,54 +279,54 @@ enum status engine_forget(struct engine *e, instant now, struct queue *q, const 
 bool engine_is_in_order(const struct engine *e, const struct job *job);
 
 /* engine_limits.c */
-/* Whether it may hand out a job, and how many at most. */
+/* Whether the queue may hand out a job; and how many at most. */
 bool engine_limits_allow(const struct queue_limits *l);
 uint64_t engine_limits_room(const struct queue_limits *l);
-/* How many members of a gang may be handed out after that many other jobs: one token of the rate
- * does for all of them, for a gang that had to save them up would wait while other jobs take each
- * as it comes. */
+/* How many members of a gang may be handed out after `others` other jobs. One token of the rate is
+ * enough for the whole gang: if it had to collect one per member, other jobs would take each token
+ * as it comes, and the gang would wait for ever. */
 uint64_t engine_limits_gang_room(const struct queue_limits *l, uint64_t others);
-/* A job of that queue is being handed out. */
+/* Takes a token for a job of that queue that is handed out. */
 void engine_limits_draw(struct engine *e, instant now, struct queue_limits *l);
-/* The deadline of its next token. */
+/* The deadline of the next token has fired. */
 void engine_limits_due(struct engine *e, instant now, struct queue *q);
 /* Sets the deadline of the next token anew, after the rate or its bucket has changed. */
 void engine_limits_wake(struct engine *e, struct queue_limits *l);
 void engine_limits_store(struct engine *e, const struct queue_limits *l);
-/* At the end of a turn's hand-outs. */
+/* Stores the buckets from which this turn has drawn. */
 void engine_limits_flush(struct engine *e);
 void engine_limits_check(const struct queue *q);
 
 /* engine_queue_settings.c */
 void engine_limits_free(struct queue_limits *l);
-/* What applies to a job of that queue which gives none of its own. */
+/* What applies to jobs of that queue that give none of their own: rules of retrying, retention. */
 struct verdict_rules engine_rules_of(const struct engine *e, const struct queue *q);
 span engine_retention_completed(const struct engine *e, const struct queue *q, span own);
 span engine_retention_dead(const struct engine *e, const struct queue *q, span own);
 
 /* engine_in_flight.c */
-/* How many more jobs may be in flight, of whatever queue. */
+/* How many more jobs may be in flight, in all queues together. */
 uint64_t engine_in_flight_room(const struct engine *e);
-/* There are fewer in flight than before, or the limit is another one. */
+/* To be called when fewer jobs are in flight than before, or the limit has changed. */
 void engine_in_flight_changed(struct engine *e);
 
 /* engine_keys.c */
 struct key_slot;
-/* A job of that queue is in flight from now on; NULL if it has no key. */
+/* Counts a job that is in flight from now on; NULL if it has no key. */
 struct key_slot *engine_key_begin(struct engine *e, struct queue *q, const struct job *job);
-/* One job with that key is no longer in flight. */
+/* Counts a job with that key that is no longer in flight. */
 void engine_key_end(struct engine *e, struct key_slot *k);
-/* A job in flight goes to another queue; any of the two may be NULL. */
+/* Moves a job in flight to another queue; both keys, the old and the new, may be NULL. */
 struct key_slot *engine_key_move(struct engine *e, struct key_slot *from, struct queue *q);
-/* Looks at the job that is the next to be handed out: parks it if its key is full. */
+/* Parks the job that is the next to be handed out, if its key is full. */
 struct err engine_key_check(struct engine *e, struct queue *q, struct btree_entry entry,
                             bool *parked);
 /* Takes a job out of the order of its key; false if it is not parked. */
 bool engine_key_unpark(struct engine *e, struct queue *q, const struct job *job);
-/* A ready job was taken out of the ready order, and not to be handed out. */
+/* To be called when a ready job leaves the ready order without being handed out. */
 void engine_key_left(struct engine *e, const struct queue *q, const struct job *job);
 bool engine_key_is_parked(const struct engine *e, const struct queue *q, const struct job *job);
-/* Whether as many jobs with its key are in flight as may be; *live is how many are. */
+/* Whether the limit of its key is reached; *live is how many jobs with that key are in flight. */
 bool engine_key_is_full(const struct engine *e, const struct queue *q, const struct job *job,
                         uint32_t *live);
 /* How many parked jobs with its key come before it, but no more than `most`. */
@@ -335,14 +336,15 @@ size_t engine_key_rank(const struct engine *e, const struct queue *q, const stru
 void engine_keys_release(struct engine *e);
 /* This dispatch has moved as many parked jobs as it may: the rest waits for the next. */
 bool engine_keys_budget_spent(const struct engine *e);
-/* The limit of the queue has changed. */
+/* To be called when the limit of keys of the queue has changed. */
 void engine_keys_limited(struct engine *e, struct queue *q);
 uint64_t engine_keys_bytes(const struct engine *e);
 void engine_keys_fini(struct engine *e);
 void engine_keys_check(const struct queue *q);
 
 /* engine_end_by.c */
-/* Into the index, if the job has a deadline; and out of it, at the end of any job. */
+/* Adds the job to the index, if it has a deadline; and removes it when it has ended, whether or not
+ * it had one. */
 void engine_end_by_add(struct engine *e, const struct job *job);
 void engine_end_by_drop(struct engine *e, struct id id);
 /* Ends the jobs whose deadline has come, at most *most of them, which is lowered by their number;
@@ -353,20 +355,22 @@ void engine_end_by_fini(struct engine *e);
 void engine_end_by_check(const struct engine *e);
 
 /* engine_event.c */
-/* The change of a job's status to come, to be completed and given to engine_changed. */
+/* Begins the event of a change of a job's status; the caller completes it and gives it to
+ * engine_changed. */
 struct job_event engine_event(enum event event, enum status from, const struct job *job);
-/* The same of a job in flight, with its run. */
+/* The same for a job in flight, with its run. */
 struct job_event engine_live_event(const struct engine *e, enum event event, const struct live *l);
-/* Every change of a status passes here, before the job is deleted, if it is. Fills in number,
- * time and `to`. */
+/* Records a change of a status: every one goes through here, before the job is deleted, if it is.
+ * Fills in number, time and `to`. */
 void engine_changed(struct engine *e, instant now, const struct job_event *what);
-/* Tells of a job that waits with another ready_at than it was, if that changes something. */
+/* Records that a waiting job has another ready_at than before, if its status or its wait changes.
+ */
 void engine_rescheduled(struct engine *e, instant now, enum status from, instant was,
                         const struct job *job);
-/* A change that needs no telling. */
+/* Counts a change of a status that is no event. */
 void engine_total_move(struct engine *e, enum status from, enum status to);
 uint32_t engine_type(struct engine *e, struct queue *q, struct str name);
-/* The time of a scheduled job has come: the deadline fired, or was taken out late. */
+/* Record that a scheduled job is ready: its deadline has fired, or was taken out after its time. */
 void engine_due_fired(struct engine *e, instant now, const struct queue *q, struct btree_entry due);
 void engine_due_passed(struct engine *e, instant now, const struct queue *q,
                        struct btree_entry due);
@@ -376,27 +380,27 @@ bool engine_was_announced(const struct engine *e, instant ready_at, struct id id
 /* engine_unique.c */
 bool engine_unique_holds(enum unique scope, enum status status);
 struct unique_ref engine_unique_ref(const struct engine *e, const struct job *job);
-/* Takes or gives back a job's key as its status changes; STATUS_GONE stands for both "not
- * yet" and "no longer". */
+/* Takes or gives back the job's unique key and alias as its status changes. STATUS_GONE stands for
+ * both "not yet" and "no longer". */
 void engine_unique_move(struct engine *e, struct unique_ref u, struct id id, enum status from,
                         enum status to);
-/* The oldest job that holds key. */
+/* Finds the oldest job that holds the key. */
 struct err engine_unique_find(struct engine *e, instant now, struct str key, struct arena *a,
                               struct job *holder, bool *found);
 
 /* engine_fold.c */
 void engine_fold_open(struct engine *e, const struct job *job);
-/* The job is handed out or deleted. */
+/* To be called when the job is handed out or deleted. */
 void engine_fold_close(struct engine *e, const struct job *job);
 void engine_fold_fini(struct engine *e);
 
 /* engine_avoid.c */
-/* From now on a job that waits, or is about to, must stay off the node that its state names, if
- * the time for that is not over. */
+/* Keeps a job that waits, or is about to, off the node that its state names, unless the time for
+ * that is over. */
 void engine_avoid(struct engine *e, instant now, struct id id, const struct job_extras *x);
-/* The job does not wait any more, and is in no order. */
+/* To be called when the job does not wait any more, and is in no order. */
 void engine_avoid_end(struct engine *e, struct id id);
-/* The time is over. */
+/* The time for which a job had to stay off its node is over. */
 void engine_avoid_due(struct engine *e, uint64_t val);
 /* Adds a ready job to, or takes it from, the order of those that avoid its node; false if it avoids
  * none. */
@@ -406,14 +410,15 @@ bool engine_avoid_is_ready(const struct engine *e, struct id id);
 bool engine_is_before(const struct btree_entry *a, const struct btree_entry *b);
 /* Whether the job must stay off that node. */
 bool engine_avoid_forbids(const struct engine *e, struct id id, struct str node);
-/* The first ready job for a taker on that node, or on any if it is empty; none if the queue may
- * hand out nothing. A granted retry that comes when it is the turn of others has their rank. */
+/* Finds the first ready job for a taker on that node, or on any node if it is empty; false if there
+ * is none, or the queue may hand out nothing. If it is the turn of other jobs than granted retries
+ * and there are only such retries, the first of these gets the rank of the others. */
 bool engine_ready_first(const struct queue *q, struct str node, struct btree_entry *first);
-/* How many ready jobs of the queue come before that place, but no more than `most`; not those that
- * must stay off that node, if one is given. */
+/* How many ready jobs of the queue come before that place, but no more than `most`. Jobs that must
+ * stay off `node` are not counted, if it is given. */
 size_t engine_ready_rank(const struct queue *q, struct str node, struct btree_entry place,
                          size_t most);
-/* Which node a waiting job must stay off, and until when; false: none. */
+/* Which node a waiting job must stay off, and until when; false if there is none. */
 bool engine_avoid_of(const struct engine *e, struct id id, struct str *node, instant *until);
 void engine_avoid_check(const struct queue *q);
 uint64_t engine_avoid_bytes(const struct engine *e);
@@ -421,49 +426,49 @@ void engine_avoid_queue_fini(struct queue *q);
 void engine_avoid_fini(struct engine *e);
 
 /* engine_gang.c */
-/* A job that has not ended, before it is in any order. */
+/* Adds a job that has not ended to its gang, before it is in any order. */
 void engine_gang_join(struct engine *e, const struct job *job);
-/* It ends or is deleted. */
+/* To be called when it ends or is deleted. */
 void engine_gang_leave(struct engine *e, struct id id);
 /* Adds a ready job to, or takes it from, its gang; false if it has none. */
 bool engine_gang_add(struct engine *e, struct queue *q, struct btree_entry entry);
 bool engine_gang_remove(struct engine *e, struct queue *q, struct btree_entry entry);
 bool engine_gang_is_ready(const struct engine *e, struct id id);
 void engine_gang_taken(struct engine *e, struct id id);
-/* A run has ended and the job is to be tried again at ready_at: so are the others of its gang, as
- * the next generation. Completes the state to be stored. */
+/* To be called when a run has ended and the job will be tried again at ready_at: the whole gang is,
+ * as its next generation. Completes the state to be stored. */
 void engine_gang_back(struct engine *e, instant now, struct id id, instant ready_at,
                       struct job_extras *x);
-/* The same for one of the others. */
+/* The same for another member, whose run the gang has ended. */
 void engine_gang_recalled(struct engine *e, const struct live *l, struct job_extras *x);
-/* The retry of this job has come forward: so do the others of its gang that wait for the same time.
- * Who was put off, or waits for a time of its own, stays. */
+/* To be called when the retry of this job comes sooner: so do those of its gang that wait for the
+ * same time. Members that were postponed, or wait for a time of their own, stay. */
 NODISCARD struct err engine_gang_forward(struct engine *e, instant now, struct id id, instant was,
                                          instant ready_at);
-/* The node that a member had to stay off is any other from now on. */
+/* To be called when a member may run on any node again. */
 void engine_gang_avoids_no_more(struct engine *e, struct id id);
-/* Of a ready member: how many there are, how many there must be, how many are ready. */
+/* The gang of a ready member: how many members there are, must be, and are ready. */
 struct gang_view {
     uint32_t members, ready;
     uint64_t size;
 };
 bool engine_gang_view(const struct engine *e, struct id id, struct gang_view *v);
 void engine_gang_read(const struct engine *e, struct job *job);
-/* Makes *err say so if the token is that of a run that the gang ended. */
+/* If the token is that of a run which the gang ended, makes *err say so. */
 void engine_gang_stale(const struct job_extras *x, struct run_ref ref, struct err *err);
 void engine_gang_checks(const struct engine *e);
 void engine_gang_fini(struct engine *e);
 
 /* engine_gang_plan.c */
-/* Hands out the gangs for which there is room. Before other jobs are handed out (not last), takers
- * and limits keep room for those of them that come first. */
+/* Hands out the gangs for which there is room. It is called twice in a dispatch: before other jobs
+ * are handed out, when gangs leave room for the jobs that come before them, and after (last). */
 struct err engine_gangs_dispatch(struct engine *e, instant now, struct arena *a, bool last);
 /* This dispatch has looked at as many gangs as it may: the rest waits for the next. */
 bool engine_gangs_budget_spent(const struct engine *e);
-/* The taker has more room than before, or the limits of the queue have. */
+/* To be called when a taker, or the limits of a queue, have more room than before. */
 void engine_gangs_room(struct engine *e, const struct taker *t);
 void engine_gangs_limits(struct engine *e, struct queue *q);
-/* There are fewer jobs in flight, or more may be. */
+/* To be called when fewer jobs are in flight than before, or more may be. */
 void engine_gangs_in_flight(struct engine *e);
 void engine_gang_watch_init(struct gang_watch *w);
 
@@ -499,7 +504,7 @@ void engine_taker_rest(struct engine *e, instant now, struct taker *t);
 void engine_taker_settle(struct engine *e, instant now, struct taker *t);
 /* Answers the claim with what it got, and frees it. */
 void engine_claim_answer(struct engine *e, struct taker *t);
-/* Goes on with ending the runs of streams that are gone; true if some are left. */
+/* Goes on with ending the runs of streams that are closed; true if some are left. */
 bool engine_takers_lose(struct engine *e, instant now);
 void engine_wait_over(struct engine *e, uint64_t ticket);
 void engine_takers_free(struct engine *e);
@@ -507,38 +512,39 @@ void engine_takers_free(struct engine *e);
 /* engine_cron.c */
 struct crons *engine_crons_new(uint64_t seed);
 void engine_crons_free(struct crons *c);
-/* The tick of an entry. */
+/* The tick of an entry has come. */
 struct err engine_cron_due(struct engine *e, instant now, struct id id);
 void engine_crons_restored(struct engine *e, instant now);
 void engine_crons_check(const struct engine *e);
 
 /* engine_depend_look.c */
-/* Its status, as it is or as it was seen. ERR_NOT_FOUND; of one that was deleted since it was seen,
- * before it ended, the status is gone. */
+/* The status of a job, as it is or as it was when engine_depend_look saw it; STATUS_GONE if it was
+ * deleted since, before it ended. ERR_NOT_FOUND. */
 NODISCARD struct err engine_depend_status(struct engine *e, instant now, struct id id,
                                           enum status *status);
-/* A job that may have been seen has another status. */
+/* To be called when a job that may have been seen has another status. */
 void engine_depend_changed(struct engine *e, const struct job_event *ev);
 
 /* engine_depend.c */
-/* A job that has just been made: what it waits for, and whether it is blocked. earlier are the
- * jobs of the same request that come before it. */
+/* Finds out what a new job waits for, and whether it is blocked. `earlier` are the jobs of the same
+ * request that come before it. */
 struct err engine_depend_begin(struct engine *e, instant now, const struct enqueued *earlier,
                                struct arena *a, struct job *job);
-/* Those it waited for when it died that a job that is brought back is to wait for again. */
+/* Of the jobs that a dead job waited for when it died, those that it must wait for again when it is
+ * rerun. */
 struct err engine_depend_again(struct engine *e, instant now, const struct job *job,
                                struct arena *a, struct str *waits_for);
-/* Blocked jobs: into and out of the index. */
+/* Add a blocked job to the index of who waits for whom, and remove it. */
 void engine_blocked_add(struct engine *e, struct queue *q, const struct job *job);
 void engine_blocked_remove(struct engine *e, struct queue *q, const struct job *job);
-/* A job that was blocked and waits for nothing more: from now on scheduled or ready. */
+/* Makes a blocked job that waits for no other any more scheduled or ready. */
 void engine_unblock(struct engine *e, instant now, struct queue *q, struct job *job);
-/* A job has ended: engine_settle notifies those who wait for it. */
+/* To be called when a job has ended: engine_settle will notify those who wait for it. */
 void engine_depend_ended(struct engine *e, struct id id, enum depend_end end);
 void engine_depend_fini(struct engine *e);
 
 /* engine_change.c */
-/* Ends a job that waits, for the reason in its state: dead. */
+/* Makes a waiting job dead, for the reason in its state. */
 void engine_end_waiting(struct engine *e, instant now, struct job *job,
                         const struct job_extent *extent, enum event event,
                         enum resolution resolution);
@@ -547,28 +553,30 @@ void engine_end_waiting(struct engine *e, instant now, struct job *job,
 void engine_note_drop(struct engine *e, struct live *l, enum note_kind kind);
 
 /* engine_report.c */
-/* The live run that a report is about. */
+/* Finds the live run that a report is about; errors as for all reports (engine.h). */
 struct err engine_find_run(struct engine *e, instant now, struct run_ref ref, struct live **out);
 /* Stores what changed of a live job: its notes and, if it is leased, the end of its lease. */
 struct err engine_live_store(struct engine *e, struct live *l, instant lease_end);
 struct err engine_expire(struct engine *e, instant now, struct live *l);
-/* Ends a job in flight for good, but not by a report of its worker. s has the reason, and is the
- * job's state afterwards. */
+/* How engine_abort_run ends a job. */
 struct run_abort {
     enum event event;
     enum resolution resolution;
     enum outcome outcome;
 };
+/* Ends a job in flight for good, but not by a report of its worker. s has the reason, and is the
+ * job's state afterwards. */
 void engine_abort_run(struct engine *e, instant now, struct live *l, struct job_state *s,
                       const struct run_abort *how);
-/* What a run leaves behind whose attempt does not count: a job that is ready or, if a patch put it
- * off meanwhile, scheduled. */
+/* The status of a job after a run whose attempt does not count: ready or, if a patch postponed it
+ * meanwhile, scheduled. */
 enum status engine_returned(instant ready_at, instant taken_at, instant now);
-/* The wait of a scheduled job is over sooner than was said. Its state is the caller's to store. */
+/* Makes a scheduled job ready sooner, at ready_at. The caller stores its state. */
 void engine_bring_forward(struct engine *e, instant now, struct job *job, instant ready_at);
-/* Nothing is waited for any more but ready_at. */
+/* Clears the grace period: the job waits for nothing but ready_at. */
 void engine_grace_clear(struct job_extras *x);
-/* The stream that held the run has broken. */
+/* Ends a run whose stream has broken: the job is ready again or, if it lost too many workers, dead.
+ */
 void engine_lose(struct engine *e, instant now, struct live *l);
 /* Records the end of a run whose attempt does not count, and lets the job wait again. */
 void engine_return(struct engine *e, instant now, struct live *l, enum outcome outcome,
