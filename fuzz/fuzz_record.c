@@ -140,6 +140,19 @@ static void try_history(struct batch *b, struct str value)
     arena_fini(&memory);
 }
 
+static void try_apart(struct batch *b, struct str value)
+{
+    const struct id id = {1, 2};
+    struct record_apart apart;
+    struct err e = record_read_apart(value, &apart);
+    if (e.code != ERR_OK) {
+        check_error(&e);
+        return;
+    }
+    record_put_apart(b, id, &apart);
+    must_equal(b, record_apart_key(id), value);
+}
+
 static void try_key(struct batch *b, struct str key)
 {
     (void)b;
@@ -155,6 +168,8 @@ static void try_key(struct batch *b, struct str key)
         again = record_run_key(id, run);
     else if (record_key_is_takes(key, &seq))
         again = record_takes_key(seq);
+    else if (record_key_is_apart(key, &id))
+        again = record_apart_key(id);
     else if (record_key_is_history(key, &seq))
         again = record_history_key(seq);
     must(again.len == 0 || str_eq(record_key_view(&again), key));
@@ -171,6 +186,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     batch_reset(&b);
     if (data[0] == 'c') {
         try_clock(&b, (struct str){(const char *)data + 1, size - 1});
+        return 0;
+    }
+    if (data[0] == 'x') {
+        try_apart(&b, (struct str){(const char *)data + 1, size - 1});
         return 0;
     }
     if (data[0] == 'h') {

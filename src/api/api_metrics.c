@@ -379,6 +379,9 @@ static void add_store(struct text *t, const struct backend_meter *r)
           r->writable);
     gauge(t, "tenax_index_bytes", "Memory for the index of waiting jobs.",
           (double)r->memory.waiting_bytes);
+    gauge(t, "tenax_store_damaged_jobs",
+          "Jobs that were set apart, as a part of them was lost by damage to the disk.",
+          (double)r->damaged_jobs);
     gauge(t, "tenax_event_number", "Number of the newest event.", (double)r->newest_event);
 }
 

@@ -57,6 +57,9 @@ static void on_status(void *ctx, const struct reply *r)
     buf_print(b, "},\"index_bytes\":%llu,\"disk_bytes\":%llu",
               (unsigned long long)r->status.memory.waiting_bytes,
               (unsigned long long)r->status.disk_bytes);
+    buf_print(b, ",\"damaged\":{\"jobs\":%llu,\"tables\":%llu}",
+              (unsigned long long)r->status.damaged_jobs,
+              (unsigned long long)r->status.damaged_tables);
     write_clock(b, &r->status.clock);
     buf_byte(b, '}');
     /* A balancer must send enqueues elsewhere while nothing can be stored. */

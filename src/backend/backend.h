@@ -46,6 +46,7 @@ struct backend_meter {
     uint64_t streams, claims; /* that wait for jobs */
     uint64_t in_flight_max;   /* of all queues; 0: any number */
     uint64_t newest_event;
+    uint64_t damaged_jobs; /* that were set apart */
 };
 
 /* A stream of jobs. */
@@ -155,7 +156,8 @@ static inline void backend_configure(struct backend *b, const struct backend_set
 }
 
 /* Everything that can be done now: reaps the commit, releases its replies, fires what is
- * due, hands out, commits. ERR_CORRUPT or a failed fsync: the process must end. */
+ * due, hands out, commits. Damage is set apart, as after a failed commit; ERR_CORRUPT that cannot
+ * be, or a failed fsync: the process must end. */
 NODISCARD static inline struct err backend_turn(struct backend *b)
 {
     return b->vt->turn(b);

@@ -269,6 +269,8 @@ struct reply {
         uint64_t disk_bytes;
         uint64_t events[EVENT_COUNT]; /* since the start of the server */
         uint64_t newest_event;        /* its number; 0: there has been none */
+        uint64_t damaged_jobs;        /* that were set apart */
+        uint64_t damaged_tables;      /* files of the store that were */
         struct clock_state clock;
     } status;
     struct clock_reply clock;

@@ -139,6 +139,10 @@ NODISCARD struct err engine_release(struct engine *e, instant now, struct run_re
 /* Deletes a job in whatever status. ERR_NOT_FOUND. */
 NODISCARD struct err engine_remove(struct engine *e, instant now, struct id id);
 
+/* A job that the engine does not know, as the port did not find it, will never be there: those who
+ * wait for it are told as if it had been deleted. */
+void engine_gone(struct engine *e, struct id id);
+
 /* --- changes by people --- */
 
 /* All three: *job is the job afterwards, without payload, its strings in the arena or in p.

@@ -90,6 +90,11 @@ void engine_depend_ended(struct engine *e, struct id id, enum depend_end end)
     add_settling(e, &s);
 }
 
+void engine_gone(struct engine *e, struct id id)
+{
+    engine_depend_ended(e, id, DEPEND_REMOVED);
+}
+
 /* Notifies the job `who` alone, of an end that came before it was enqueued. */
 static void notify_later(struct engine *e, struct id id, enum depend_end end, struct id who)
 {

@@ -39,6 +39,7 @@ struct audit {
     struct audit_counts *counts;
     struct buf scratch;
     bool readable;
+    uint64_t apart; /* jobs that were set apart */
     struct {
         uint64_t number, before; /* as the record so far says of the next one; 0: none so far */
     } events;
@@ -185,6 +186,24 @@ static void pass_take(void *ctx, struct take t)
     (void)t;
 }
 
+static bool look_at_apart(struct audit *a, struct str key, struct str value)
+{
+    struct id id;
+    struct record_apart apart;
+    if (!record_key_is_apart(key, &id))
+        return false;
+    a->apart++;
+    struct err e = record_read_apart(value, &apart);
+    if (e.code != ERR_OK)
+        tell_broken(a, id, &e);
+    else if (apart.table)
+        tell(a, AUDIT_APART, id, "its %s was lost with %06llu.sst", record_apart_name(apart.part),
+             (unsigned long long)apart.table);
+    else
+        tell(a, AUDIT_APART, id, "its %s is lost", record_apart_name(apart.part));
+    return true;
+}
+
 static bool look_at_takes(struct audit *a, struct str key, struct str value)
 {
     uint64_t seq;
@@ -320,9 +339,9 @@ static bool look_at_meta(struct audit *a, struct str key, struct str value)
 static void look_at(struct audit *a, struct str key, struct str value)
 {
     static bool (*const looks[])(struct audit *, struct str, struct str) = {
-        look_at_job,   look_at_payload, look_at_state,    look_at_run,  look_at_note,
-        look_at_takes, look_at_cron,    look_at_resource, look_at_meta, look_at_events,
-        look_at_ended, look_at_queue,   look_at_history,
+        look_at_job,   look_at_payload, look_at_state,    look_at_run,   look_at_note,
+        look_at_takes, look_at_cron,    look_at_resource, look_at_meta,  look_at_events,
+        look_at_ended, look_at_queue,   look_at_history,  look_at_apart,
     };
     a->counts->records++;
     a->counts->bytes += key.len + value.len;
@@ -402,6 +421,16 @@ static void side_step(struct audit *a, struct side *s)
     store_cursor_step(s->cursor, a->store, false);
 }
 
+/* Which was told. */
+static bool is_apart(struct audit *a, struct id id)
+{
+    bool found;
+    struct record_key key = record_apart_key(id);
+    if (!a->apart)
+        return false;
+    return store_get(a->store, record_key_view(&key), &found, &a->scratch).code == ERR_OK && found;
+}
+
 /* Moves to the first record of the job `to`, or past its place; true if there is one. Those
  * passed belong to no job. To the end, if `to` is NULL. */
 static bool side_find(struct audit *a, struct side *s, const struct id *to, struct str *value)
@@ -412,7 +441,8 @@ static bool side_find(struct audit *a, struct side *s, const struct id *to, stru
         int order = to ? id_cmp(id, *to) : -1;
         if (order >= 0)
             return order == 0;
-        tell(a, AUDIT_ORPHAN, id, "there is a %s record, but no such job", s->what);
+        if (!is_apart(a, id))
+            tell(a, AUDIT_ORPHAN, id, "there is a %s record, but no such job", s->what);
     }
     return false;
 }
@@ -524,7 +554,7 @@ static void match_job(struct audit *a, struct sides *s, struct id id, struct str
 {
     struct job job;
     bool apart;
-    if (record_read_job(value, id, &job, &apart).code != ERR_OK) {
+    if (is_apart(a, id) || record_read_job(value, id, &job, &apart).code != ERR_OK) {
         pass_sides(a, s, id);
         return;
     }

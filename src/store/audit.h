@@ -11,11 +11,15 @@
 
 /* AUDIT(name, wire name, what it means for whoever keeps the jobs) */
 #define AUDIT_TABLE(AUDIT)                                                                         \
-    AUDIT(UNREADABLE, "unreadable",                                                                \
-          "bytes of the files changed on the disk; no server can read past them: restore a "       \
-          "backup")                                                                                \
+    AUDIT(                                                                                         \
+        UNREADABLE, "unreadable",                                                                  \
+        "bytes of the files changed on the disk; a server sets the jobs in them apart, and goes "  \
+        "on without them: restore a backup")                                                       \
+    AUDIT(APART, "set_apart",                                                                      \
+          "a part of the job was lost by damage to the disk: restore a backup, or delete it")      \
     AUDIT(NEWER, "newer", "it was written by a newer tenax: use that one, nothing is broken")      \
-    AUDIT(BROKEN, "broken_record", "a record is not what was written; a server stops at it")       \
+    AUDIT(BROKEN, "broken_record",                                                                 \
+          "a record is not what was written; a server sets its job apart, or stops at it")         \
     AUDIT(UNKNOWN, "unknown_record", "a record of a kind that this tenax does not know")           \
     AUDIT(ORPHAN, "orphan", "a record belongs to no job; it takes room and does no harm")          \
     AUDIT(PAYLOAD_MISSING, "payload_missing", "the job can be neither handed out nor looked at")   \

@@ -22,6 +22,7 @@
  *   'F' number      the failure history: a failure of a job, or its success after failures
  *   'V' number      events; see store/eventlog.h
  *   'M' name        facts of the store itself
+ *   'X' id          a job that was set apart, as a part of it could not be read
  */
 
 #include "base/arena.h"
@@ -43,6 +44,13 @@ struct record_key {
     size_t len;
 };
 
+/* What of a job that was set apart is lost. */
+enum apart_part { APART_JOB, APART_STATE, APART_PAYLOAD, APART_NOTE, APART_PARTS };
+struct record_apart {
+    enum apart_part part; /* the first that was found to be */
+    uint64_t table;       /* the number of the file that it was in; 0: not known */
+};
+
 /* What time it is, in every batch. */
 struct record_clock {
     instant newest;
@@ -57,6 +65,7 @@ struct record_key record_payload_key(struct id id);
 struct record_key record_state_key(struct id id);
 struct record_key record_run_key(struct id id, uint32_t run);
 struct record_key record_note_key(struct id id, enum note_kind kind);
+struct record_key record_apart_key(struct id id);
 struct record_key record_takes_key(uint64_t seq);
 struct record_key record_ended_key(uint64_t seq);
 struct record_key record_cron_group_key(struct id id);
@@ -78,6 +87,7 @@ bool record_key_is_payload(struct str key, struct id *id);
 bool record_key_is_state(struct str key, struct id *id);
 bool record_key_is_run(struct str key, struct id *id, uint32_t *run);
 bool record_key_is_note(struct str key, struct id *id, enum note_kind *kind);
+bool record_key_is_apart(struct str key, struct id *id);
 bool record_key_is_takes(struct str key, uint64_t *seq);
 bool record_key_is_ended(struct str key, uint64_t *seq);
 bool record_key_is_history(struct str key, uint64_t *number);
@@ -86,6 +96,9 @@ bool record_key_is_cron_entry(struct str key, struct id *id);
 bool record_key_is_cron_clock(struct str key, struct id *id);
 bool record_key_is_resource(struct str key, char *kind, struct str *name);
 bool record_key_is_queue(struct str key, struct str *name);
+
+/* How it is called in messages. */
+const char *record_apart_name(enum apart_part part);
 
 /* The fact that says how everything is laid out, and its value as this program writes it. */
 #define RECORD_FORMAT_KEY STR("format")
@@ -106,6 +119,7 @@ void record_put_cron_group(struct batch *b, const struct cron_group *group);
 void record_put_cron_entry(struct batch *b, const struct cron_entry *entry);
 void record_put_cron_clock(struct batch *b, struct id id, const struct cron_clock *clock);
 void record_put_clock(struct batch *b, const struct record_clock *clock);
+void record_put_apart(struct batch *b, struct id id, const struct record_apart *apart);
 void record_put_queue(struct batch *b, struct str name, const struct queue_record *queue);
 void record_put_resource(struct batch *b, char kind, struct str name, uint64_t version,
                          struct str body);
@@ -135,6 +149,7 @@ NODISCARD struct err record_read_cron_entry(struct str value, struct id id,
 NODISCARD struct err record_read_cron_clock(struct str value, struct cron_clock *clock);
 NODISCARD struct err record_read_queue(struct str value, struct queue_record *queue);
 NODISCARD struct err record_read_clock(struct str value, struct record_clock *clock);
+NODISCARD struct err record_read_apart(struct str value, struct record_apart *apart);
 NODISCARD struct err record_read_resource(struct str value, uint64_t *version, struct str *body);
 
 #endif

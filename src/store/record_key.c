@@ -41,6 +41,11 @@ struct record_key record_state_key(struct id id)
     return key_of_id('S', id);
 }
 
+struct record_key record_apart_key(struct id id)
+{
+    return key_of_id('X', id);
+}
+
 struct record_key record_run_key(struct id id, uint32_t run)
 {
     struct record_key k = key_of_id('R', id);
@@ -189,6 +194,11 @@ bool record_key_is_queue(struct str key, struct str *name)
 bool record_key_is_state(struct str key, struct id *id)
 {
     return is_id_key(key, 'S', id);
+}
+
+bool record_key_is_apart(struct str key, struct id *id)
+{
+    return is_id_key(key, 'X', id);
 }
 
 bool record_key_is_run(struct str key, struct id *id, uint32_t *run)

@@ -13,6 +13,7 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "store/rocks_internal.h"
+#include "store/rocks_mend.h"
 #include "store/wal.h"
 
 /* A batch larger than this takes its memory along when it is done. */
@@ -55,7 +56,23 @@ NODISCARD static struct err open_db(struct rocks *r)
         r->db = NULL;
     else
         sweep_options(r->dir);
-    return rocks_err(r, text, ERR_IO);
+    return rocks_err_of_tables(r, text, ERR_IO);
+}
+
+/* Tables that are found damaged while they are mended have their turn after that; each goes. */
+NODISCARD static struct err open_mended(struct rocks *r)
+{
+    struct err e = err_none();
+    while (r->hurt || (e = open_db(r)).code != ERR_OK) {
+        if (!r->hurt)
+            return e;
+        uint64_t table = r->hurt;
+        r->hurt = 0;
+        r->damaged = true;
+        TRY(rocks_mend(r->dir, r->options, table));
+        sweep_options(r->dir);
+    }
+    return e;
 }
 
 /* Lets go of the logs: all that counts of them is in tables then. */
@@ -134,7 +151,8 @@ NODISCARD static struct err open_checked(struct rocks *r)
     TRY(wal_sync(r->dir));
     TRY(inventory_check(r->dir, r->lossy, &r->damaged));
     TRY(inventory_check_new(r->dir));
-    TRY(open_db(r));
+    TRY(rocks_mend_sweep(r->dir));
+    TRY(open_mended(r));
     TRY(close_hole(r));
     fold_logs(r);
     r->note_interval = 1;
@@ -168,7 +186,7 @@ static void fill_writes(rocksdb_writebatch_t *w, const struct batch *b)
     }
 }
 
-/* Whatever goes wrong while writing is ERR_STORE, but for a full disk. */
+/* Whatever goes wrong while writing is ERR_STORE, but for a full disk, and a damaged table. */
 NODISCARD static struct err write_batch(struct rocks *r, const struct batch *b, bool sync)
 {
     fill_writes(r->writes, b);
@@ -179,8 +197,9 @@ NODISCARD static struct err write_batch(struct rocks *r, const struct batch *b, 
         rocksdb_writebatch_destroy(r->writes);
         r->writes = rocksdb_writebatch_create();
     }
-    struct err e = rocks_err(r, text, ERR_STORE);
-    if (e.code != ERR_OK && e.code != ERR_DISK_FULL)
+    /* RocksDB writes nothing more after it has met damage in the background. */
+    struct err e = rocks_err_of_tables(r, text, ERR_STORE);
+    if (e.code != ERR_OK && e.code != ERR_DISK_FULL && !r->hurt)
         e.code = ERR_STORE;
     return e;
 }
@@ -286,7 +305,7 @@ NODISCARD static struct err renew_db(struct rocks *r)
 {
     if (r->broken)
         TRY(rocks_check_room(r, REOPEN_ROOM));
-    if (r->broken && r->refused)
+    if (r->broken && r->refused && !r->hurt)
         return err_none();
     rocks_close_db(r);
     struct err e = open_checked(r);
@@ -350,6 +369,15 @@ NODISCARD static struct err open_or_read(struct rocks *r)
     return err_none();
 }
 
+static void rocks_damage(struct store *s, struct store_damage *out)
+{
+    struct rocks *r = rocks_of(s);
+    pthread_mutex_lock(&r->lock);
+    out->found = r->hurt != 0;
+    pthread_mutex_unlock(&r->lock);
+    out->tables = r->damaged ? rocks_mend_kept(r->dir) : 0;
+}
+
 static struct err rocks_failure(const struct store *s)
 {
     const struct rocks *r = (const struct rocks *)s;
@@ -377,6 +405,7 @@ struct err rocks_open(const struct rocks_settings *settings, struct store **out)
         .wait = rocks_wait,
         .reopen = rocks_reopen,
         .failure = rocks_failure,
+        .damage = rocks_damage,
         .cursor_new = rocks_cursor_new,
         .cursor_seek = rocks_cursor_seek,
         .cursor_at = rocks_cursor_at,

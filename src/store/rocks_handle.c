@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/must.h"
+#include "store/rocks_error.h"
 #include "store/rocks_internal.h"
 
 /* What the C API has no function for. A restart leaves what the log holds in memory,
@@ -26,29 +27,23 @@ bool rocks_says(const char *text, const char *part)
     return strstr(text, part) != NULL;
 }
 
-/* The C API tells errors apart by their text alone. */
-static enum err_code code_of(const char *text, enum err_code otherwise)
-{
-    if (rocks_says(text, "No space left on device") || rocks_says(text, "Disk quota exceeded"))
-        return ERR_DISK_FULL;
-    if (rocks_says(text, "lock hold by current process") ||
-        (rocks_says(text, "While lock file") && rocks_says(text, "temporarily unavailable")))
-        return ERR_LOCKED;
-    if (rocks_says(text, "Corruption"))
-        return ERR_CORRUPT;
-    return otherwise;
-}
-
 struct err rocks_err(struct rocks *r, char *text, enum err_code otherwise)
 {
-    if (!text)
-        return err_none();
-    enum err_code code = code_of(text, otherwise);
-    struct err e = code == ERR_LOCKED
-                       ? err_make(code, "%s is locked: is another server using it?", r->dir)
-                       : err_make(code, "%s", text);
-    rocksdb_free(text);
+    struct err e = rocks_error(text, otherwise);
+    if (e.code == ERR_LOCKED)
+        return err_make(ERR_LOCKED, "%s is locked: is another server using it?", r->dir);
     return e;
+}
+
+struct err rocks_err_of_tables(struct rocks *r, char *text, enum err_code otherwise)
+{
+    uint64_t table = text ? rocks_error_table(text) : 0;
+    if (table) {
+        pthread_mutex_lock(&r->lock);
+        r->hurt = table;
+        pthread_mutex_unlock(&r->lock);
+    }
+    return rocks_err(r, text, otherwise);
 }
 
 /* --- options --- */

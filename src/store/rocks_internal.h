@@ -40,7 +40,7 @@ struct rocks {
     unsigned cursors; /* open ones; they must not outlive db */
 
     pthread_t thread;
-    pthread_mutex_t lock; /* of phase, stopping, snapshots and closing */
+    pthread_mutex_t lock; /* of phase, stopping, snapshots, closing and hurt */
     pthread_cond_t to_thread, to_loop, unused;
     enum phase phase;
     bool stopping;
@@ -58,6 +58,7 @@ struct rocks {
     uint64_t noted_version;             /* of RocksDB's tables */
     bool note_failed;                   /* which was told */
     bool damaged;                       /* a table could not be read */
+    uint64_t hurt;                      /* such a table, still to be mended; 0: none. By lock */
     struct err failure;                 /* iff broken, and not by a commit */
     rocksdb_writebatch_t *writes;       /* the thread's alone */
 };
@@ -76,6 +77,8 @@ void rocks_set_compression(rocksdb_options_t *o, bool lz4);
 void rocks_close_db(struct rocks *r);
 /* Turns RocksDB's error, if there is one, into ours, and frees it. */
 NODISCARD struct err rocks_err(struct rocks *r, char *text, enum err_code otherwise);
+/* The same of what reads tables: one that is damaged is mended when the store is opened next. */
+NODISCARD struct err rocks_err_of_tables(struct rocks *r, char *text, enum err_code otherwise);
 bool rocks_says(const char *text, const char *part);
 
 /* rocks_read.c: functions of struct store_vt */

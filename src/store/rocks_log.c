@@ -16,11 +16,30 @@ uint64_t rocks_log_number(const unsigned char *at, unsigned bytes)
 }
 
 /* The stored checksum is rotated and shifted, lest one of bytes that hold checksums be bad. */
+static uint32_t checksum_of(const unsigned char *fragment, size_t len)
+{
+    uint32_t crc = checksum_add(0, fragment + ROCKS_LOG_HEADER - 1, len + 1);
+    return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
 bool rocks_log_is_whole(const unsigned char *fragment)
 {
     size_t len = rocks_log_number(fragment + 4, 2);
-    uint32_t crc = checksum_add(0, fragment + ROCKS_LOG_HEADER - 1, len + 1);
-    return rocks_log_number(fragment, 4) == (uint32_t)((crc >> 15 | crc << 17) + 0xa282ead8u);
+    return rocks_log_number(fragment, 4) == checksum_of(fragment, len);
+}
+
+void rocks_log_add(struct buf *out, enum rocks_log_type type, struct str bytes)
+{
+    unsigned char *at = (unsigned char *)buf_room(out, ROCKS_LOG_HEADER + bytes.len);
+    at[4] = (unsigned char)bytes.len;
+    at[5] = (unsigned char)(bytes.len >> 8);
+    at[6] = (unsigned char)type;
+    if (bytes.len)
+        memcpy(at + ROCKS_LOG_HEADER, bytes.at, bytes.len);
+    uint32_t checksum = checksum_of(at, bytes.len);
+    for (int i = 0; i < 4; i++)
+        at[i] = (unsigned char)(checksum >> (8 * i));
+    out->len += ROCKS_LOG_HEADER + bytes.len;
 }
 
 struct err rocks_log_read_block(int fd, unsigned char *block, size_t *size)

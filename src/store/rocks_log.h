@@ -35,6 +35,8 @@ void rocks_log_init(struct rocks_log *log, int fd);
 NODISCARD struct err rocks_log_next(struct rocks_log *log, bool *found, struct buf *record);
 /* Whether a fragment has the checksum that it says; it is as long as its header says. */
 bool rocks_log_is_whole(const unsigned char *fragment);
+/* Adds a fragment, of at most a block with its header. */
+void rocks_log_add(struct buf *out, enum rocks_log_type type, struct str bytes);
 /* An unsigned little-endian number. */
 uint64_t rocks_log_number(const unsigned char *at, unsigned bytes);
 /* Reads a block, less at the end of the file. ERR_IO. */

@@ -12,6 +12,7 @@
 #include "store/folder.h"
 #include "store/reader.h"
 #include "store/rocks_log.h"
+#include "store/writer.h"
 
 /* The parts that a record may begin with, before those about tables. */
 enum {
@@ -19,6 +20,7 @@ enum {
     LOG_NUMBER = 2,
     NEXT_FILE = 3,
     LAST_SEQUENCE = 4,
+    DELETED_FILE = 6,
     PREVIOUS_LOG = 9,
     LOG_TO_KEEP = 10,
     MAX_FAMILY = 203,
@@ -109,6 +111,62 @@ struct err rocks_manifest_read(const char *dir, struct rocks_manifest *m)
         err = folder_error("open", path.at);
     if (fd >= 0)
         close(fd);
+    buf_fini(&path);
+    return err;
+}
+
+/* Fragments of one record, for the place that they come to. */
+static void add_fragments(struct buf *out, uint64_t at, struct str record)
+{
+    for (bool first = true; first || record.len;) {
+        size_t left = ROCKS_LOG_BLOCK - (at + out->len) % ROCKS_LOG_BLOCK;
+        if (left < ROCKS_LOG_HEADER) {
+            buf_add(out, "\0\0\0\0\0\0", left);
+            continue;
+        }
+        size_t len = left - ROCKS_LOG_HEADER < record.len ? left - ROCKS_LOG_HEADER : record.len;
+        bool last = len == record.len;
+        rocks_log_add(out,
+                      first ? (last ? ROCKS_LOG_FULL : ROCKS_LOG_FIRST)
+                            : (last ? ROCKS_LOG_LAST : ROCKS_LOG_MIDDLE),
+                      (struct str){record.at, len});
+        record.at += len;
+        record.len -= len;
+        first = false;
+    }
+}
+
+NODISCARD static struct err append(const char *path, struct str record)
+{
+    struct buf bytes = {0};
+    int fd = open(path, O_WRONLY | O_CLOEXEC);
+    off_t end = fd < 0 ? -1 : lseek(fd, 0, SEEK_END);
+    if (end >= 0)
+        add_fragments(&bytes, (uint64_t)end, record);
+    struct err err = err_none();
+    if (end < 0 || pwrite(fd, bytes.at, bytes.len, end) != (ssize_t)bytes.len || fsync(fd) != 0)
+        err = folder_error("write to", path);
+    if (fd >= 0)
+        close(fd);
+    buf_fini(&bytes);
+    return err;
+}
+
+struct err rocks_manifest_drop(const char *dir, unsigned level, uint64_t table)
+{
+    struct rocks_manifest m;
+    TRY(rocks_manifest_find(dir, &m));
+    if (!m.number)
+        return err_make(ERR_CORRUPT, "%.150s/CURRENT is missing", dir);
+    char bytes[32];
+    struct writer w = {bytes, 0};
+    writer_varint(&w, DELETED_FILE);
+    writer_varint(&w, level);
+    writer_varint(&w, table);
+    struct buf path = {0};
+    buf_print(&path, "%s/MANIFEST-%06llu", dir, (unsigned long long)m.number);
+    buf_byte(&path, '\0');
+    struct err err = append(path.at, (struct str){bytes, w.len});
     buf_fini(&path);
     return err;
 }

@@ -2,7 +2,8 @@
 #ifndef STORE_ROCKS_MANIFEST_H
 #define STORE_ROCKS_MANIFEST_H
 
-/* What RocksDB's MANIFEST, the list of its changes of tables, says of its logs. */
+/* What RocksDB's MANIFEST, the list of its changes of tables, says of its logs, and one word to it.
+ */
 
 #include <stdint.h>
 
@@ -21,5 +22,8 @@ NODISCARD struct err rocks_manifest_find(const char *dir, struct rocks_manifest 
 NODISCARD struct err rocks_manifest_read(const char *dir, struct rocks_manifest *m);
 /* Takes in one of its records. What does not concern logs is passed over. */
 void rocks_manifest_add(struct rocks_manifest *m, struct str record);
+/* Adds a record, as RocksDB does, by which a table is none of its own any more, and syncs it.
+ * Nobody has the root directory open. ERR_CORRUPT, ERR_IO, ERR_DISK_FULL. */
+NODISCARD struct err rocks_manifest_drop(const char *dir, unsigned level, uint64_t table);
 
 #endif

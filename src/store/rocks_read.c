@@ -33,7 +33,7 @@ struct err rocks_get(struct store *s, struct str key, bool *found, struct buf *v
         *found = true;
         rocksdb_pinnableslice_destroy(p);
     }
-    return rocks_err(r, text, ERR_STORE);
+    return rocks_err_of_tables(r, text, ERR_STORE);
 }
 
 struct store_cursor *rocks_cursor_new(struct store *s)
@@ -92,7 +92,7 @@ struct err rocks_cursor_free(struct store_cursor *c)
     if (c->it) {
         char *text = NULL;
         rocksdb_iter_get_error(c->it, &text);
-        e = rocks_err(r, text, ERR_STORE);
+        e = rocks_err_of_tables(r, text, ERR_STORE);
         rocksdb_iter_destroy(c->it);
     } else {
         e = err_make(ERR_STORE, "the store in %s could not be reopened", r->dir);

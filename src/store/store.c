@@ -31,6 +31,13 @@ struct err store_failure(const struct store *s)
     return s->vt->failure(s);
 }
 
+void store_damage(struct store *s, struct store_damage *out)
+{
+    *out = (struct store_damage){0};
+    if (s->vt->damage)
+        s->vt->damage(s, out);
+}
+
 struct store_cursor *store_cursor_new(struct store *s)
 {
     return s->vt->cursor_new(s);

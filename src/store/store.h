@@ -25,6 +25,13 @@
 struct store;
 struct store_cursor;
 
+/* Bytes of tables that are not what was written. A read or a commit that meets them is ERR_CORRUPT;
+ * the next store_reopen sets them apart, with the keys that they had, and the rest can be read. */
+struct store_damage {
+    bool found;      /* and not set apart yet */
+    uint64_t tables; /* that were set apart so far, and are kept */
+};
+
 struct store_vt {
     struct err (*get)(struct store *s, struct str key, bool *found, struct buf *value);
     void (*commit)(struct store *s, const struct batch *b, bool sync);
@@ -32,6 +39,7 @@ struct store_vt {
     void (*wait)(struct store *s);
     struct err (*reopen)(struct store *s);
     struct err (*failure)(const struct store *s);
+    void (*damage)(struct store *s, struct store_damage *out); /* NULL: there is none */
     struct store_cursor *(*cursor_new)(struct store *s);
     void (*cursor_seek)(struct store_cursor *c, struct str key, bool backwards);
     bool (*cursor_at)(const struct store_cursor *c, struct str *key, struct str *value);
@@ -58,7 +66,8 @@ NODISCARD struct err store_get(struct store *s, struct str key, bool *found, str
 /* Begins to make the batch durable: on disk by fsync if sync, else handed to the
  * operating system. */
 void store_commit(struct store *s, const struct batch *b, bool sync);
-/* Whether the batch under way has come to its end, and how: ERR_DISK_FULL, ERR_STORE. */
+/* Whether the batch under way has come to its end, and how: ERR_DISK_FULL, ERR_STORE, ERR_CORRUPT.
+ */
 bool store_reap(struct store *s, struct err *result);
 /* Blocks until store_reap would return true. Only with a batch under way. */
 void store_wait(struct store *s);
@@ -69,6 +78,9 @@ NODISCARD struct err store_reopen(struct store *s);
 /* Why commits are refused until store_reopen succeeds, or ERR_OK. A store may be opened so, with
  * ERR_DISK_FULL: all of it can be read. Not with a batch under way. */
 NODISCARD struct err store_failure(const struct store *s);
+
+/* A look into a folder: not for every turn. */
+void store_damage(struct store *s, struct store_damage *out);
 
 /* A cursor sees a consistent snapshot of what was durable when it was made. */
 struct store_cursor *store_cursor_new(struct store *s);

@@ -323,12 +323,127 @@ static void a_newer_format_is_refused_at_the_start(void **state)
     assert_code(open_again(y), ERR_VERSION);
 }
 
-static void a_broken_record_is_refused_at_the_start(void **state)
+static void a_broken_record_that_is_no_jobs_is_refused_at_the_start(void **state)
 {
     Y;
-    struct record_key key = record_job_key(yard_add(y, "q"));
+    yard_add(y, "q");
+    struct record_key key = record_takes_key(5);
     put_raw(y, record_key_view(&key), STR("\x01rubbish"));
     assert_code(open_again(y), ERR_CORRUPT);
+}
+
+/* --- jobs that are set apart --- */
+
+static void delete_raw(struct yard *y, struct record_key key)
+{
+    struct batch b = {0};
+    struct err err;
+    batch_delete(&b, record_key_view(&key));
+    y->below->commit(y->store, &b, true);
+    assert_true(store_reap(y->store, &err));
+    batch_fini(&b);
+}
+
+static void expect_apart(struct yard *y, struct id id)
+{
+    struct answer a;
+    yard_read(y, id, &a);
+    assert_code(a.err, ERR_DAMAGED);
+    yard_ask(y, (struct command){.kind = CMD_CANCEL, .id = id}, &a);
+    assert_code(a.err, ERR_DAMAGED);
+}
+
+static void jobs_with_broken_or_missing_parts_are_set_apart_at_the_start(void **state)
+{
+    Y;
+    struct id first = yard_add(y, "q"), good = yard_add(y, "q"), job = yard_add(y, "q"),
+              last = yard_add(y, "q");
+    struct answer a;
+    yard_ask(y, (struct command){.kind = CMD_CANCEL, .id = job}, &a);
+    struct record_key key = record_job_key(first);
+    put_raw(y, record_key_view(&key), STR("\x01rubbish"));
+    delete_raw(y, record_job_key(job)); /* its state is left */
+    key = record_state_key(last);
+    put_raw(y, record_key_view(&key), STR("\x01rubbish"));
+    for (int i = 0; i < 2; i++) {
+        yard_restart(y);
+        expect_apart(y, first);
+        expect_apart(y, job);
+        expect_apart(y, last);
+        assert_int_equal(yard_status(y, good), STATUS_READY);
+        assert_int_equal(count_all(y), 1);
+    }
+    struct answer claimed = {0};
+    yard_claim(y, "q", 9, (span){0}, &claimed);
+    yard_settle(y);
+    assert_int_equal(claimed.count, 1);
+    assert_id(claimed.ids[0], good);
+    yard_ask(y, (struct command){.kind = CMD_REMOVE, .id = job}, &a);
+    assert_ok(a.err);
+    yard_restart(y);
+    yard_read(y, job, &a);
+    assert_code(a.err, ERR_NOT_FOUND);
+    expect_apart(y, last);
+}
+
+/* Found by who reads it, or as it is handed out. */
+static void a_payload_that_is_missing_sets_its_job_apart(void **state)
+{
+    Y;
+    static char large[RECORD_APART_MIN + 100];
+    memset(large, '1', sizeof large);
+    struct enqueue spec = yard_spec("q");
+    spec.payload = (struct str){large, sizeof large};
+    struct id ids[3];
+    struct answer a;
+    for (int i = 0; i < 3; i++) {
+        yard_ask(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {.specs = &spec, .count = 1}},
+                 &a);
+        assert_ok(a.err);
+        ids[i] = a.ids[0];
+    }
+    delete_raw(y, record_payload_key(ids[0]));
+    delete_raw(y, record_payload_key(ids[1]));
+    yard_read(y, ids[1], &a);
+    assert_code(a.err, ERR_DAMAGED);
+    expect_apart(y, ids[1]);
+    struct answer waiting = {0}, again = {0};
+    yard_claim(y, "q", 9, (span){0}, &waiting);
+    yard_settle(y);
+    assert_int_equal(waiting.came, 1);
+    assert_code(waiting.err, ERR_STORE); /* and is asked again */
+    expect_apart(y, ids[0]);
+    yard_claim(y, "q", 9, (span){0}, &again);
+    yard_settle(y);
+    assert_int_equal(again.count, 1);
+    assert_id(again.ids[0], ids[2]);
+    yard_restart(y);
+    expect_apart(y, ids[0]);
+    expect_apart(y, ids[1]);
+}
+
+static void those_who_wait_for_a_job_that_is_set_apart_hear_of_its_deletion(void **state)
+{
+    Y;
+    struct id awaited = yard_add(y, "q");
+    char ids[DEPEND_ID_LEN];
+    id_encode(awaited, (uint8_t *)ids);
+    struct enqueue spec = yard_spec("q");
+    spec.options.depends_on = (struct str){ids, sizeof ids};
+    spec.options.depend_when = DEPEND_ALL_ENDED;
+    struct answer a;
+    yard_ask(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {.specs = &spec, .count = 1}}, &a);
+    assert_ok(a.err);
+    struct id waits = a.ids[0];
+    struct record_key key = record_job_key(awaited);
+    put_raw(y, record_key_view(&key), STR("\x01rubbish"));
+    yard_restart(y);
+    expect_apart(y, awaited);
+    assert_int_equal(yard_status(y, waits), STATUS_BLOCKED);
+    yard_ask(y, (struct command){.kind = CMD_REMOVE, .id = awaited}, &a);
+    assert_ok(a.err);
+    yard_settle(y);
+    assert_int_equal(yard_status(y, waits), STATUS_READY);
 }
 
 static void a_run_that_is_missing_is_corruption(void **state)
@@ -367,7 +482,10 @@ int main(void)
         TEST(below_half_the_reserve_only_removals_are_accepted),
         TEST(a_stream_gets_its_job_by_itself_when_there_is_room_again),
         TEST(a_newer_format_is_refused_at_the_start),
-        TEST(a_broken_record_is_refused_at_the_start),
+        TEST(a_broken_record_that_is_no_jobs_is_refused_at_the_start),
+        TEST(jobs_with_broken_or_missing_parts_are_set_apart_at_the_start),
+        TEST(a_payload_that_is_missing_sets_its_job_apart),
+        TEST(those_who_wait_for_a_job_that_is_set_apart_hear_of_its_deletion),
         TEST(a_run_that_is_missing_is_corruption),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -137,6 +137,29 @@ static void the_bytes_of_a_clock_are_pinned(void **state)
                           "0123456789abcdeffedcba9876543210");
 }
 
+static void what_is_lost_of_a_job_is_read_back(void **state)
+{
+    (void)state;
+    struct batch b = {0};
+    char text[100] = "";
+    struct id id;
+    struct record_apart apart = {APART_PAYLOAD, 300}, back;
+    record_put_apart(&b, ID, &apart);
+    struct record_key key = record_apart_key(ID);
+    hex(record_key_view(&key), text);
+    assert_string_equal(text, "580123456789abcdeffedcba9876543210");
+    assert_true(record_key_is_apart(record_key_view(&key), &id) && id_eq(id, ID));
+    struct str value = batch_find(&b, record_key_view(&key))->value;
+    text[0] = '\0';
+    hex(value, text);
+    assert_string_equal(text, "0102ac02");
+    assert_ok(record_read_apart(value, &back));
+    assert_true(back.part == APART_PAYLOAD && back.table == 300);
+    for (size_t len = 0; len < value.len; len++)
+        assert_code(record_read_apart((struct str){value.at, len}, &back), ERR_CORRUPT);
+    batch_fini(&b);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -145,6 +168,7 @@ int main(void)
         cmocka_unit_test(what_is_no_note_is_corrupt),
         cmocka_unit_test(an_end_that_others_wait_for_is_read_back),
         cmocka_unit_test(the_bytes_of_a_clock_are_pinned),
+        cmocka_unit_test(what_is_lost_of_a_job_is_read_back),
     };
     return cmocka_run_group_tests_name("record_note", tests, NULL, NULL);
 }

@@ -8,6 +8,7 @@
 
 #include "backend/embedded/embedded_internal.h"
 #include "base/alloc.h"
+#include "base/log.h"
 #include "base/must.h"
 
 #define DUE_PER_TURN       1000
@@ -52,11 +53,20 @@ struct reply *embedded_effect(struct embedded *b, reply_fn done, void *ctx)
     return fx->reply;
 }
 
+/* Who asked for what is damaged need not ask again. */
+static struct err error_for(const struct reply *r, const struct err *failed)
+{
+    if (r->err.code != ERR_CORRUPT)
+        return *failed;
+    return err_make(ERR_DAMAGED, "what was asked for could not be read from the disk: it is lost, "
+                                 "and is being set apart; the log says more");
+}
+
 static void release_effect(struct embedded *b, struct effect *fx, const struct err *failed)
 {
     if (fx->done) {
         if (failed)
-            *fx->reply = (struct reply){.err = *failed};
+            *fx->reply = (struct reply){.err = error_for(fx->reply, failed)};
         fx->done(fx->ctx, fx->reply);
         return;
     }
@@ -110,6 +120,7 @@ static struct err fail_over(struct embedded *b, struct turn *failed, struct err 
 {
     b->health = HEALTH_FAILED;
     b->failure = why;
+    b->hurt = false;
     b->retry_reopen = instant_add(b->now, (span){REOPEN_INTERVAL_MS});
     b->free_space = -1;
     b->more_due = false; /* of the engine that goes; nothing fires until the store is open again */
@@ -123,6 +134,8 @@ static struct err fail_over(struct embedded *b, struct turn *failed, struct err 
     struct err reopened = store_reopen(b->env.store);
     if (reopened.code != ERR_OK && reopened.code != ERR_DISK_FULL)
         return reopened;
+    if (reopened.code == ERR_OK && why.code == ERR_STORE)
+        b->health = HEALTH_GOOD; /* damage; there is room */
     TRY(embedded_recover(b));
 
     if (failed)
@@ -134,6 +147,44 @@ static struct err fail_over(struct embedded *b, struct turn *failed, struct err 
     embedded_fold_abort_all(b, &why);
     embedded_streams_end(b);
     return err_none();
+}
+
+/* Sets apart what was found damaged. A commit under way comes to its end before. */
+static struct err heal(struct embedded *b)
+{
+    struct turn *t = b->committing;
+    struct err result = err_none();
+    struct err why = err_make(ERR_STORE, "damage to the disk is being set apart; try again");
+    log_warn("%s", "damage was found while serving: everything is read again, to set it apart");
+    if (t) {
+        store_wait(b->env.store);
+        must(store_reap(b->env.store, &result));
+        b->committing = NULL;
+        if (result.code != ERR_OK && result.code != ERR_DISK_FULL && result.code != ERR_CORRUPT)
+            return result;
+    }
+    if (t && result.code == ERR_OK) {
+        embedded_events_durable(b, t);
+        embedded_meter_durable(b, t);
+        release(b, t, NULL);
+        t = NULL;
+    }
+    return fail_over(b, t, result.code == ERR_DISK_FULL ? result : why);
+}
+
+/* Damage that can be set apart ends nothing but the turn. */
+static struct err mended(struct embedded *b, struct turn **durable, struct err err)
+{
+    if (err.code != ERR_CORRUPT || !embedded_can_heal(b))
+        return err;
+    if (b->health == HEALTH_FAILED) {
+        b->hurt = false; /* there is no room to; when there is, all is read again */
+        return err_none();
+    }
+    if (*durable)
+        release(b, *durable, NULL);
+    *durable = NULL;
+    return heal(b);
 }
 
 struct err embedded_start_over(struct embedded *b, const struct err *why)
@@ -255,6 +306,10 @@ static struct err turn(struct backend *base)
         b->committing = NULL;
         if (result.code == ERR_DISK_FULL)
             return fail_over(b, durable, result);
+        if (result.code == ERR_CORRUPT && embedded_can_heal(b))
+            return fail_over(
+                b, durable,
+                err_make(ERR_STORE, "damage to the disk is being set apart; try again"));
         if (result.code != ERR_OK)
             return result;
         if (durable->rewrote)
@@ -264,12 +319,17 @@ static struct err turn(struct backend *base)
     }
     if (b->health == HEALTH_FAILED)
         try_reopen(b);
-    if (b->clock.reset_done)
+    if (b->hurt)
+        return mended(b, &durable, err_make(ERR_CORRUPT, "damage to the disk"));
+    if (b->clock.reset_done) {
         TRY(turn_clock_back(b, &durable));
-    else if (b->health == HEALTH_GOOD)
-        TRY(advance(b));
-    else
-        TRY(embedded_scan_step(b));
+    } else {
+        struct err err = b->health == HEALTH_GOOD ? advance(b) : embedded_scan_step(b);
+        if (err.code == ERR_OK && b->hurt)
+            err = err_make(ERR_CORRUPT, "damage to the disk");
+        if (err.code != ERR_OK)
+            return mended(b, &durable, err);
+    }
     embedded_room_log(b);
     struct turn *read_only = seal(b);
     if (durable)
@@ -304,7 +364,7 @@ static bool again(const struct embedded *b)
 
 static bool due_next(const struct embedded *b, instant *at)
 {
-    bool work = b->clock.reset_done || b->building->batch.count || b->building->count ||
+    bool work = b->hurt || b->clock.reset_done || b->building->batch.count || b->building->count ||
                 b->events.writer.count || b->more_due || b->wake_needed ||
                 (!b->starved && again(b));
     if ((work && !b->committing) || has_slices(b)) {
@@ -391,6 +451,7 @@ static void free_backend(struct backend *base)
         free(t->effects);
     }
     embedded_takers_free_all(b);
+    embedded_damage_fini(b);
     engine_free(b->engine);
     policies_free(b->policies);
     meter_free(b->meter);

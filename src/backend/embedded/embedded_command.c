@@ -49,12 +49,27 @@ static struct err refuse(struct embedded *b, const struct command *c)
     return embedded_policy_check(b, c);
 }
 
+/* A job that was set apart is not there for those who handle commands. */
+static void judge(struct embedded *b, const struct command *c, struct reply *r)
+{
+    struct id id;
+    embedded_met(b, &r->err);
+    if ((r->err.code != ERR_NOT_FOUND && r->err.code != ERR_NOT_IN_FLIGHT) ||
+        rows[c->kind].subject == NONE)
+        return;
+    memcpy(&id, (const char *)c + rows[c->kind].subject, sizeof id);
+    if (embedded_is_apart(b, id))
+        r->err = c->kind == CMD_REMOVE ? embedded_apart_remove(b, id) : embedded_apart_error(b, id);
+}
+
 /* A payload may be the batch's own, and still is to be written out for each who asked. */
 static void handle(struct embedded *b, const struct command *c)
 {
     struct reply *r = embedded_effect(b, c->done, c->ctx);
     size_t before = arena_used(&b->building->arena);
     rows[c->kind].handle(b, c, r);
+    if (r->err.code != ERR_OK)
+        judge(b, c, r);
     size_t bytes = arena_used(&b->building->arena) - before;
     if (c->kind == CMD_READ && r->err.code == ERR_OK && bytes < r->jobs->payload.len)
         bytes += r->jobs->payload.len;
@@ -82,7 +97,7 @@ static void enqueue(struct embedded *b, const struct command *c)
     }
     struct err err = engine_depend_check(b->engine, b->now, c->enqueue.specs, c->enqueue.count);
     if (err.code != ERR_OK)
-        embedded_effect(b, c->done, c->ctx)->err = err;
+        embedded_effect(b, c->done, c->ctx)->err = embedded_met(b, &err);
     else
         embedded_enqueue_checked(b, c);
 }
@@ -127,7 +142,7 @@ void embedded_submit(struct backend *base, const struct command *c)
     if (refused.code == ERR_OK)
         start(b, c);
     else
-        embedded_effect(b, c->done, c->ctx)->err = refused;
+        embedded_effect(b, c->done, c->ctx)->err = embedded_met(b, &refused);
 }
 
 uint64_t embedded_gathered(const struct backend *base)

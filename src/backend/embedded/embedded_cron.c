@@ -132,10 +132,18 @@ static struct err recover_entry(struct embedded *b, struct cron_entry *entry)
     bool found, ticks;
     struct record_key key = record_cron_clock_key(entry->id);
     TRY(store_get(b->env.store, record_key_view(&key), &found, &b->scratch));
-    if (!found)
-        return err_make(ERR_CORRUPT, "a cron entry has no clock in the store");
-    TRY(record_read_cron_clock(buf_view(&b->scratch), &entry->clock));
-    TRY(engine_restore_cron_entry(b->engine, entry, &ticks));
+    struct err err = err_make(ERR_CORRUPT, "its clock is missing");
+    if (found)
+        err = record_read_cron_clock(buf_view(&b->scratch), &entry->clock);
+    if (err.code == ERR_OK)
+        err = engine_restore_cron_entry(b->engine, entry, &ticks);
+    if (err.code == ERR_CORRUPT) {
+        /* It is as good as not there, and may be defined again. */
+        log_error("cron entry '%.*s' is damaged and stands still: %s; define it again",
+                  STR_ARG(entry->name), err.msg);
+        return err_none();
+    }
+    TRY(err);
     if (!ticks)
         log_warn("cron entry '%.*s' stands still: there is no time zone '%.*s' here",
                  STR_ARG(entry->name), STR_ARG(entry->zone));

@@ -98,6 +98,13 @@ static struct err read_records(struct embedded *b, struct store_cursor *c, uint6
         if (!store_cursor_at(c, s, &key, &value) || !eventlog_key_is(key, &first))
             return err_make(ERR_CORRUPT, "the log of events ends before number %llu",
                             (unsigned long long)b->events.durable);
+        if (first > p->last + 1 && first > start) {
+            /* What damage has taken is not kept any more. */
+            if (p->count)
+                return err_none();
+            p->missed_to = p->last = first - 1;
+            start = first;
+        }
         TRY(read_record(b, first, value, start, limit, p, list));
     }
     return err_none();
@@ -132,6 +139,7 @@ static void answer(struct embedded *b, struct event_read *r)
     free(r);
     p.err = b->stopping ? err_make(ERR_STOPPING, "the server is shutting down")
                         : read_page(b, &spec, &p);
+    embedded_met(b, &p.err);
     spec.done(spec.ctx, &p);
     arena_reset(&b->events.page);
 }

@@ -388,7 +388,9 @@ static void apply(struct fold *f)
     struct reply *r = embedded_effect(b, f->done, f->ctx);
     r->err = engine_enqueue(b->engine, b->now, specs, n, a, added);
     if (r->err.code != ERR_OK) {
-        b->broken = r->err; /* some may be in the batch already: it must not be committed */
+        embedded_met(b, &r->err);
+        if (!b->hurt)
+            b->broken = r->err; /* some may be in the batch already: it must not be committed */
         return;
     }
     rewrite_existing(f);

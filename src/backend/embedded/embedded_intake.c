@@ -104,10 +104,8 @@ struct err embedded_intake_step(struct embedded *b)
         return err_none();
     struct intake *in = LIST_OF(b->intakes.next, struct intake, node);
     struct err err = engine_depend_look(b->engine, b->now, in->specs, in->count, &in->at, slice(b));
-    if (err.code == ERR_CORRUPT)
-        return err;
     if (err.code != ERR_OK) {
-        refuse(b, in, err);
+        refuse(b, in, embedded_met(b, &err));
         return err_none();
     }
     if (in->at.job < in->count) {

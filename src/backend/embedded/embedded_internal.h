@@ -108,11 +108,29 @@ struct clock {
     void *reset_ctx;
 };
 
+/* Jobs that were set apart, by id (embedded_damage.c). Kept when all other memory is dropped. */
+struct damaged_job {
+    struct id id;
+    struct record_apart apart;
+    bool stored; /* its record is, or is on its way */
+};
+struct damage {
+    struct damaged_job *jobs;
+    size_t count, cap;
+    size_t fresh;    /* found since the last recovery; they are still in indexes */
+    uint64_t tables; /* that the store has set apart */
+};
+
 /* All stored jobs from one on, each with its newest state. */
 struct embedded_walk {
+    struct embedded *b;
     struct store *store;
     struct store_cursor *jobs, *states;
     bool begun;
+    bool seen; /* the state that `states` stands at: of this job */
+    struct id state;
+    struct id *orphans; /* of states without a job */
+    size_t orphan_count, orphan_cap;
 };
 
 /* When missing policies were logged last. */
@@ -165,6 +183,8 @@ struct embedded {
     struct policies *policies;
     struct missing_logged missing_logged[MISSING_LOGGED_MAX];
     struct ahead ahead;
+    struct damage damage;
+    bool hurt; /* a command met damage, and may have left things half done */
     struct events events;
     struct history history;
     struct meter *meter;
@@ -223,6 +243,24 @@ struct event_mark embedded_clock_mark(const struct embedded *b, struct event_mar
 /* Sets the clock back, while nothing is under way. ERR_DISK_FULL: a commit failed, and nothing has
  * changed. ERR_STORE, ERR_CORRUPT: the process must end. */
 NODISCARD struct err embedded_clock_turn_back(struct embedded *b);
+
+/* embedded_damage.c */
+bool embedded_is_apart(const struct embedded *b, struct id id);
+/* A part of the job is missing or broken. It is set apart from the next recovery on. */
+void embedded_set_apart(struct embedded *b, struct id id, enum apart_part part);
+/* Of a job that is: why nothing can be done with it. */
+struct err embedded_apart_error(const struct embedded *b, struct id id);
+/* Deletes all that there is of it. */
+NODISCARD struct err embedded_apart_remove(struct embedded *b, struct id id);
+/* Before all that reads jobs; after all of it. */
+NODISCARD struct err embedded_damage_recover(struct embedded *b);
+void embedded_damage_recovered(struct embedded *b);
+/* An error on its way to who asked: if it is damage that can be set apart, that is done in the next
+ * turn, and nothing of this one is committed. */
+struct err embedded_met(struct embedded *b, const struct err *err);
+/* Whether damage was found that the next recovery sets apart. */
+bool embedded_can_heal(struct embedded *b);
+void embedded_damage_fini(struct embedded *b);
 
 /* embedded_recover.c */
 void embedded_walk_begin(struct embedded *b, struct embedded_walk *w, struct id from);

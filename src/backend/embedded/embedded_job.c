@@ -30,7 +30,7 @@ void embedded_enqueue(struct embedded *b, const struct command *c, struct reply 
     r->err = engine_enqueue(b->engine, b->now, c->enqueue.specs, r->count, a, r->enqueued);
     if (r->err.code == ERR_OK)
         own_names(a, r->enqueued, r->count);
-    else
+    else if (r->err.code != ERR_CORRUPT || !embedded_can_heal(b))
         b->broken = r->err; /* some may be in the batch already: it must not be committed */
 }
 
@@ -83,6 +83,8 @@ void embedded_status(struct embedded *b, const struct command *c, struct reply *
     r->status.disk_bytes = store_disk_bytes(b->env.store);
     memcpy(r->status.events, b->events.counts, sizeof r->status.events);
     r->status.newest_event = b->events.durable;
+    r->status.damaged_jobs = b->damage.count;
+    r->status.damaged_tables = b->damage.tables;
     r->status.clock = (struct clock_state){b->clock.ahead, b->clock.jump, b->clock.jumped_at};
 }
 

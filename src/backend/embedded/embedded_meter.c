@@ -85,6 +85,7 @@ void embedded_meter(struct embedded *b, const struct command *c, struct reply *r
         .streams = count_list(&b->streams),
         .claims = count_list(&b->claims),
         .in_flight_max = b->settings.engine.in_flight_max,
+        .damaged_jobs = b->damage.count,
         .newest_event = b->events.durable,
     };
     r->meter = out;

@@ -123,14 +123,21 @@ static struct err missing(struct id id, const char *what)
     return err_make(ERR_CORRUPT, "job %.25s: its %s is missing from the store", text, what);
 }
 
+/* What of a job is missing or does not decode sets it apart. */
+static struct err judge(struct embedded *b, struct id id, enum apart_part part, struct err err)
+{
+    if (err.code == ERR_CORRUPT)
+        embedded_set_apart(b, id, part);
+    return err;
+}
+
 static struct err load_payload(struct embedded *b, struct id id, struct arena *a, struct job *job)
 {
     bool found;
     struct str value;
     TRY(embedded_read_key(b, record_payload_key(id), a, &found, &value));
-    if (!found)
-        return missing(id, "payload");
-    return record_read_payload(value, &job->payload);
+    struct err err = found ? record_read_payload(value, &job->payload) : missing(id, "payload");
+    return judge(b, id, APART_PAYLOAD, err);
 }
 
 static struct err load_job(void *ctx, struct id id, unsigned want, struct arena *a, struct job *job,
@@ -142,15 +149,15 @@ static struct err load_job(void *ctx, struct id id, unsigned want, struct arena 
     *extent = (struct job_extent){0};
     TRY(want & PORT_STATE ? embedded_read_key(b, record_job_key(id), a, &found, &value)
                           : read_job_record(b, id, a, &found, &value));
-    if (!found)
+    if (!found || embedded_is_apart(b, id))
         return err_make(ERR_NOT_FOUND, "there is no such job");
-    TRY(record_read_job(value, id, job, &extent->payload_apart));
+    TRY(judge(b, id, APART_JOB, record_read_job(value, id, job, &extent->payload_apart)));
     if ((want & PORT_PAYLOAD) && extent->payload_apart)
         TRY(load_payload(b, id, a, job));
     if (want & PORT_STATE) {
         TRY(embedded_read_key(b, record_state_key(id), a, &extent->has_state, &value));
         if (extent->has_state)
-            TRY(record_read_state(value, &job->state));
+            TRY(judge(b, id, APART_STATE, record_read_state(value, &job->state)));
     }
     extent->runs_ended = job->state.runs;
     extent->notes = job->state.extras.notes;
@@ -163,7 +170,7 @@ static struct err load_note(void *ctx, struct id id, enum note_kind kind, struct
     bool found;
     struct str value;
     TRY(embedded_read_key(ctx, record_note_key(id, kind), a, &found, &value));
-    return found ? record_read_note(value, note) : missing(id, "note");
+    return judge(ctx, id, APART_NOTE, found ? record_read_note(value, note) : missing(id, "note"));
 }
 
 struct err embedded_load_run(struct embedded *b, struct id id, uint32_t index, struct arena *a,

@@ -238,11 +238,34 @@ static struct err collect(struct embedded *b, struct scan *scan, struct id id,
     return err;
 }
 
+/* Whether one must look at a job for more than its id, queue and status. */
+static bool looks_into_jobs(const struct job_filter *f)
+{
+    return f->type_count || f->expression.len || f->priority.set || f->ready_at.set ||
+           f->attempts.set || f->resolutions || f->since.ms || f->worker_count || f->error.len;
+}
+
+/* Jobs that were set apart are deleted by their ids, or with all that there is. */
+static bool deletes_apart(const struct scan *scan)
+{
+    const struct job_filter *f = &scan->list.filter;
+    return scan->kind == CMD_REMOVE_WHERE && !scan->list.dry_run && !f->queue_count &&
+           !f->statuses && !looks_into_jobs(f);
+}
+
+static struct err delete_apart(struct embedded *b, struct scan *scan, struct id id)
+{
+    scan->count++;
+    return embedded_apart_remove(b, id);
+}
+
 static struct err look_at(struct embedded *b, struct scan *scan, struct id id,
                           struct arena *scratch)
 {
     struct job job;
     bool wanted;
+    if (deletes_apart(scan) && embedded_is_apart(b, id))
+        return delete_apart(b, scan, id);
     if (scan->chunk)
         return collect(b, scan, id, scratch);
     struct err err = embedded_scan_read(b, scan, id, scratch, &job, &wanted);
@@ -270,6 +293,11 @@ static struct err walk_on(struct embedded *b, struct scan *scan, struct arena *s
         if (scan->chunk && embedded_chunk_is_due(scan))
             break;
         if (!walk_next(&w, &next)) {
+            const struct damage *d = &b->damage;
+            if (deletes_apart(scan) && !scan->list.filter.id_count && d->count) {
+                err = delete_apart(b, scan, d->jobs[d->count - 1].id);
+                continue;
+            }
             if (scan->chunk)
                 embedded_chunk_at_end(scan);
             else
@@ -361,8 +389,7 @@ static const struct id *copy_ids(struct arena *a, const struct id *ids, size_t *
 static bool count_at_once(struct embedded *b, const struct list_command *l, size_t *count)
 {
     const struct job_filter *f = &l->filter;
-    if (f->id_count || f->type_count || f->expression.len || f->priority.set || f->ready_at.set ||
-        f->attempts.set || f->resolutions || f->since.ms || f->worker_count || f->error.len)
+    if (f->id_count || looks_into_jobs(f))
         return false;
     struct str all = {0};
     const struct str *queues = f->queue_count ? f->queues : &all;
@@ -429,10 +456,8 @@ struct err embedded_scan_step(struct embedded *b)
         if (err.code == ERR_OK)
             return err;
     }
-    if (err.code == ERR_CORRUPT)
-        return err;
     if (err.code != ERR_OK || scan->ended) {
-        answer(b, scan, err);
+        answer(b, scan, embedded_met(b, &err));
         return err_none();
     }
     /* In turn, so that a long one does not hold up a short one. */

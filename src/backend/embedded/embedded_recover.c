@@ -2,7 +2,10 @@
 
 /* Recovery: reads everything once, at the start and after a failed commit. */
 
+#include <stdlib.h>
+
 #include "backend/embedded/embedded_internal.h"
+#include "base/alloc.h"
 #include "base/must.h"
 #include "store/record.h"
 
@@ -19,17 +22,28 @@ static struct err check_format(struct embedded *b)
     return record_check_format(buf_view(&b->scratch));
 }
 
-/* Moves the cursor over states to the first id >= id; true if it is that id. */
-static bool find_state(struct store *s, struct store_cursor *states, struct id id,
-                       struct str *value)
+static void add_orphan(struct embedded_walk *w, struct id id)
+{
+    if (w->orphan_count == w->orphan_cap) {
+        w->orphan_cap = w->orphan_cap ? w->orphan_cap * 2 : 64;
+        w->orphans = alloc_resize(w->orphans, w->orphan_cap * sizeof *w->orphans);
+    }
+    w->orphans[w->orphan_count++] = id;
+}
+
+/* Moves the cursor over states to the first id >= *id, or, without one, to the end; true if it is
+ * that id. States of no job have lost it. */
+static bool find_state(struct embedded_walk *w, const struct id *id, struct str *value)
 {
     struct str key;
     struct id at;
-    while (store_cursor_at(states, s, &key, value) && record_key_is_state(key, &at)) {
-        int order = id_cmp(at, id);
+    while (store_cursor_at(w->states, w->store, &key, value) && record_key_is_state(key, &at)) {
+        int order = id ? id_cmp(at, *id) : -1;
         if (order >= 0)
             return order == 0;
-        store_cursor_step(states, s, false);
+        if (!w->seen || !id_eq(at, w->state))
+            add_orphan(w, at);
+        store_cursor_step(w->states, w->store, false);
     }
     return false;
 }
@@ -37,21 +51,33 @@ static bool find_state(struct store *s, struct store_cursor *states, struct id i
 void embedded_walk_begin(struct embedded *b, struct embedded_walk *w, struct id from)
 {
     struct store *s = b->env.store;
-    *w = (struct embedded_walk){s, store_cursor_new(s), store_cursor_new(s), false};
+    *w = (struct embedded_walk){
+        .b = b, .store = s, .jobs = store_cursor_new(s), .states = store_cursor_new(s)};
     struct record_key first = record_job_key(from);
     store_cursor_seek(w->jobs, s, record_key_view(&first), false);
     first = record_state_key(from);
     store_cursor_seek(w->states, s, record_key_view(&first), false);
 }
 
+/* What does not decode is damage to the job, unless a newer version wrote it. */
+static struct err judge(struct embedded_walk *w, struct id id, enum apart_part part, struct err err)
+{
+    if (err.code == ERR_CORRUPT)
+        embedded_set_apart(w->b, id, part);
+    return err;
+}
+
 static struct err read_job(struct embedded_walk *w, struct id id, struct str value, struct job *job,
                            struct job_extent *extent)
 {
+    struct str state;
     *extent = (struct job_extent){0};
-    TRY(record_read_job(value, id, job, &extent->payload_apart));
-    extent->has_state = find_state(w->store, w->states, id, &value);
+    extent->has_state = find_state(w, &id, &state);
+    w->seen = extent->has_state;
+    w->state = id;
+    TRY(judge(w, id, APART_JOB, record_read_job(value, id, job, &extent->payload_apart)));
     if (extent->has_state)
-        TRY(record_read_state(value, &job->state));
+        TRY(judge(w, id, APART_STATE, record_read_state(state, &job->state)));
     extent->runs_ended = job->state.runs;
     extent->notes = job->state.extras.notes;
     return err_none();
@@ -62,19 +88,30 @@ bool embedded_walk_next(struct embedded_walk *w, struct job *job, struct job_ext
 {
     struct str key, value;
     struct id id;
-    if (w->begun)
-        store_cursor_step(w->jobs, w->store, false);
-    w->begun = true;
-    if (!store_cursor_at(w->jobs, w->store, &key, &value) || !record_key_is_job(key, &id))
-        return false;
-    *err = read_job(w, id, value, job, extent);
-    return err->code == ERR_OK;
+    for (;;) {
+        if (w->begun)
+            store_cursor_step(w->jobs, w->store, false);
+        w->begun = true;
+        if (!store_cursor_at(w->jobs, w->store, &key, &value) || !record_key_is_job(key, &id)) {
+            find_state(w, NULL, &value);
+            return false;
+        }
+        *err = read_job(w, id, value, job, extent);
+        if (!embedded_is_apart(w->b, id))
+            return err->code == ERR_OK;
+        *err = err_none();
+    }
 }
 
 struct err embedded_walk_end(struct embedded_walk *w)
 {
     struct err jobs = store_cursor_free(w->jobs, w->store);
     struct err states = store_cursor_free(w->states, w->store);
+    /* If the walk ended where nothing could be read any more, they are none. */
+    bool whole = jobs.code == ERR_OK && states.code == ERR_OK;
+    for (size_t i = 0; whole && i < w->orphan_count; i++)
+        embedded_set_apart(w->b, w->orphans[i], APART_JOB);
+    free(w->orphans);
     return jobs.code == ERR_OK ? states : jobs;
 }
 
@@ -147,21 +184,54 @@ static struct err read_all(struct embedded *b)
     return err.code == ERR_OK ? read : err;
 }
 
-struct err embedded_recover(struct embedded *b)
+static struct err recover(struct embedded *b)
 {
     must(b->engine == NULL && b->building->batch.count == 0);
     b->engine = embedded_engine_new(b);
     TRY(check_format(b));
+    TRY(embedded_damage_recover(b));
     TRY(embedded_clock_recover(b));
     TRY(embedded_events_recover(b));
     TRY(embedded_history_recover(b));
     TRY(embedded_policy_recover(b));
     TRY(embedded_queue_recover(b));
     TRY(read_all(b));
+    embedded_damage_recovered(b);
     /* A store that cannot be written keeps its cut-off runs until it can be. */
     if (b->health != HEALTH_GOOD)
         return err_none();
     TRY(engine_restored(b->engine, b->now));
     embedded_clock_recovered(b);
     return err_none();
+}
+
+/* Half a recovery. */
+static void forget_recovery(struct embedded *b)
+{
+    batch_reset(&b->building->batch);
+    eventlog_reset(&b->events.writer);
+    engine_free(b->engine);
+    b->engine = NULL;
+}
+
+/* Damaged tables are set apart one after the other, as they are met, and so are jobs. */
+struct err embedded_recover(struct embedded *b)
+{
+    for (;;) {
+        size_t fresh = b->damage.fresh;
+        struct err err = recover(b);
+        if (err.code != ERR_CORRUPT)
+            return err;
+        struct store_damage damage;
+        store_damage(b->env.store, &damage);
+        if (!damage.found && b->damage.fresh == fresh)
+            return err;
+        forget_recovery(b);
+        if (damage.found)
+            err = store_reopen(b->env.store);
+        if (damage.found && err.code != ERR_OK) {
+            b->engine = embedded_engine_new(b); /* an empty one, for who goes on without */
+            return err;
+        }
+    }
 }

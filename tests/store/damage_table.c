@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* damage_table ROOT_DIR block|end|make: writes all of a root directory that nobody uses into tables
+ * and damages the largest one: a byte in its middle, or the last one, without which none of it can
+ * be read; or leaves it as it is. Prints its path. For tests over the real binary. */
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/must.h"
+#include "store/tables.h"
+
+int main(int argc, char **argv)
+{
+    if (argc != 3) {
+        fputs("damage_table ROOT_DIR block|end|make\n", stderr);
+        return 2;
+    }
+    size_t size;
+    tables_make(argv[1], strcmp(argv[2], "end") != 0);
+    char *path = tables_largest(argv[1], &size);
+    must(path);
+    if (strcmp(argv[2], "make") != 0)
+        tables_flip(path, strcmp(argv[2], "end") == 0 ? -1 : (long)size / 2);
+    puts(path);
+    free(path);
+    return 0;
+}
