@@ -95,7 +95,7 @@ void events_close(struct events_audit *a)
         struct known *k = a->jobs.slots[i].val;
         /* What has outlived its retention is not listed any more. */
         PROMISE(!k || k->listed || lifecycle_is_terminal(k->status), "EVENTS",
-                "events tell of a job that is not there");
+                "events report a job that does not exist");
         free(k);
     }
     idmap_fini(&a->jobs);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The failure history against the log of events: after whatever crashes it holds exactly the newest
- * failures and successes after failures that events tell of, in their order. */
+ * failures and successes after failures that events report, in their order. */
 
 #include <stdlib.h>
 
@@ -45,7 +45,7 @@ static void see_entry(struct walk *w, const struct history_entry *h)
     while (w->left && at[w->left - 1].maybe && !is_it(&at[w->left - 1], h))
         w->left--;
     PROMISE(w->left && is_it(&at[w->left - 1], h), "HISTORY",
-            "entry %lu from the newest is not what events tell of", w->seen);
+            "entry %lu from the newest is not what events report", w->seen);
     w->left--;
 }
 

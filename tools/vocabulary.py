@@ -3,7 +3,7 @@
 #
 # vocabulary.py GENDOCS SOURCE: holds the enumerations of docs/openapi.json, and the lists in other
 # documents that are written by hand, against the tables of the program. Every enumeration must be
-# one of a table, or be named here as one that no table has. And docs/api.md has to tell of every
+# one of a table, or be named here as one that no table has. And docs/api.md has to mention every
 # path and parameter of docs/openapi.json, which a test over HTTP holds against the table of routes.
 
 import json
@@ -122,13 +122,13 @@ def check_api(document):
     for path, item in document["paths"].items():
         short = "…/" + "/".join(path.split("/")[3:])
         if not re.search(rf"[` ]{re.escape(path)}[`? ]", text) and f"`{short}`" not in text:
-            faults.append(f"docs/api.md: does not tell of {path}")
+            faults.append(f"docs/api.md: does not mention {path}")
         for parameter in (p for op in item.values() for p in op.get("parameters", [])):
             if "$ref" in parameter:
                 parameter = document["components"]["parameters"][parameter["$ref"].split("/")[-1]]
             name = parameter["name"]
             if parameter["in"] == "query" and f"`{name}`" not in text and f"{name}=" not in text:
-                faults.append(f"docs/api.md: does not tell of the parameter {name} of {path}")
+                faults.append(f"docs/api.md: does not mention the parameter {name} of {path}")
 
 
 with open(source / "docs/openapi.json", encoding="utf-8") as f:

@@ -50,7 +50,7 @@ static struct key key_of(const struct btree_entry *e)
     return (struct key){e->major, e->hi, e->lo};
 }
 
-/* Without branches: in a search they could not be foretold. */
+/* Without branches: the processor could not predict them in a search. */
 static bool less(struct key a, struct key b)
 {
     unsigned __int128 x = (unsigned __int128)a.hi << 64 | a.lo;

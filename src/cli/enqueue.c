@@ -45,7 +45,7 @@ static const struct option_def options[] = {
      .help = "find the job by alias:NAME, too, as long as it exists; if there is a job with this "
              "alias, its id is printed and none is added"},
     {"deadline", "TIME", OPTION_TEXT, AT(deadline),
-     .help = "give the job up if it has not ended by then: a duration, as 2h, or a time, as "
+     .help = "the job is dead if it has not ended by then: a duration, as 2h, or a time, as "
              "2030-01-31T09:00:00Z"},
     {"memory", "AMOUNT", OPTION_TEXT, AT(memory),
      .help = "memory that its runs need, as 512Mi or 4Gi; a retry policy may grow it"},

@@ -35,7 +35,7 @@ void client_close(struct client *c)
     free(c->url);
 }
 
-/* The exit code of a call, whose reason is told if it did not succeed. */
+/* The exit code of a call; says on standard error why it did not succeed. */
 static int judge(struct client *c, enum call_result r)
 {
     if (r == CALL_DONE)

@@ -6,7 +6,8 @@
  * /settings/retry is, with a record of the change.
  *
  * Only a section that has changed since it was last applied takes effect, at a start and on SIGHUP
- * alike: what someone has changed since, an emergency stop maybe, goes before one that has not. */
+ * alike: an unchanged section must not undo what someone has set meanwhile, an emergency stop
+ * maybe. */
 
 #include "backend/backend.h"
 

@@ -20,7 +20,7 @@ struct rounds {
 void rounds_init(struct rounds *r, uv_loop_t *loop);
 /* Once in each round, at the same place. */
 void rounds_next(struct rounds *r, uv_loop_t *loop);
-/* Tells of them. What was longest is so since it was told last. */
+/* Reports them. The longest is that since the last report. */
 void rounds_read(struct rounds *r, struct api_machine *m);
 
 #endif

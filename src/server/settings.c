@@ -22,9 +22,8 @@
 
 static const struct option_def table[] = {
     {"config", "FILE", OPTION_TEXT, AT(config), ENV("CONFIG"),
-     .help =
-         "read settings from this file (YAML or JSON), by the names of their flags; what a flag "
-         "or a variable says goes before it"},
+     .help = "read settings from this file (YAML or JSON), by the names of their flags; a flag "
+             "or a variable overrides it"},
     {"root-dir", "DIR", OPTION_TEXT, AT(root_dir), ENV_BOTH("ROOT_DIR"), .def = "./tenax-root",
      .help = "where jobs are kept; one server at a time may use it"},
     {"host", "ADDRESS", OPTION_TEXT, AT(host), ENV_BOTH("HOST"), .def = "127.0.0.1",
@@ -41,9 +40,8 @@ static const struct option_def table[] = {
      .def = "127.0.0.1", .help = "address of the admin listener"},
     {"admin-port", "PORT", OPTION_INT, AT(admin_port), .max = 65535, ENV_BOTH("ADMIN_PORT"),
      .def = "8901",
-     .help =
-         "port of the admin listener; 0 picks a free one; if it is taken and was not asked for, "
-         "the server does without"},
+     .help = "port of the admin listener; 0 picks a free one; if the default is taken, "
+             "the server runs without an admin listener"},
     {"admin-tls-cert", "FILE", OPTION_TEXT, AT(admin_tls.cert), ENV_BOTH("ADMIN_TLS_CERT"),
      .help = "speak TLS there with this certificate"},
     {"admin-tls-key", "FILE", OPTION_TEXT, AT(admin_tls.key), ENV_BOTH("ADMIN_TLS_KEY"),
@@ -52,10 +50,10 @@ static const struct option_def table[] = {
      ENV_BOTH("ADMIN_TLS_CLIENT_CA"),
      .help = "only serve clients there that have a certificate of this CA"},
     {"no-admin", NULL, OPTION_SWITCH, AT(no_admin), ENV_BOTH("NO_ADMIN"),
-     .help = "do without the admin listener"},
+     .help = "start no admin listener"},
     {"insecure", NULL, OPTION_SWITCH, AT(insecure), ENV("INSECURE"),
-     .help = "listen on an address that other machines can reach, although no certificate tells "
-             "who is asking; refused without this"},
+     .help = "listen on an address that other machines can reach, without client "
+             "certificates; refused unless this is given"},
     {"allowed-hosts", "NAMES", OPTION_TEXT, AT(allowed_hosts), ENV("ALLOWED_HOSTS"),
      .def = "localhost",
      .help = "names by which the server is asked, separated by commas, such as "
@@ -137,14 +135,14 @@ static const struct option_def table[] = {
      .live = true},
     {"retry-policy-enabled", NULL, OPTION_SWITCH, AT(retry_policy_enabled),
      ENV("RETRY_POLICY_ENABLED"),
-     .help = "let retry policies decide what becomes of failed jobs; what PUT /settings/retry says "
-             "goes before it"},
+     .help = "let retry policies decide what becomes of failed jobs; PUT /settings/retry overrides "
+             "it"},
     {"retry-when-no-policy", "ACTION", OPTION_CHOICE, AT(when_no_policy), .choices = "fail|default",
      ENV("RETRY_WHEN_NO_POLICY"), .def = "fail",
-     .help =
-         "while retry policies are on: what becomes of failed jobs that none is in effect for. "
-         "They fail, or default: their own backoff and retry limit or the server's decide; what "
-         "PUT /settings/retry says goes before it"},
+     .help = "while retry policies are on: what becomes of failed jobs that no policy is in effect "
+             "for. "
+             "fail: they die; default: their own backoff and retry limit, or the server's, decide. "
+             "PUT /settings/retry overrides it"},
     {"heartbeat-interval", "DURATION", OPTION_SPAN, AT(heartbeat_interval),
      ENV_BOTH("HEARTBEAT_INTERVAL"), .def = "3s",
      .help = "how often a stream of jobs with nothing to send says that it is alive", .live = true},

@@ -75,7 +75,7 @@ describe('a configuration file', () => {
         await refused('a: b: c\n', /line 1/);
         await refused('- port\n', /a mapping of settings/);
         await refused('default-backoff-base: 1s\n', /--default-backoff-exponent/);
-        await refused('port: many\n', /port/, ['--port', '0']); // also where a flag goes before it
+        await refused('port: many\n', /port/, ['--port', '0']); // also where a flag overrides it
         const end = await run(['serve', '--config', path.join(dir, 'none.yaml')]);
         assert.equal(end.code, 2);
         assert.match(end.stderr, /cannot read .*none\.yaml/);
@@ -101,7 +101,7 @@ describe('a configuration file', () => {
             async (server) => assert.equal((await settings(server)).whenNoPolicy, 'default'));
         await withServer('', { args: ['--retry-when-no-policy', 'default'] },
             async (server) => assert.equal((await settings(server)).whenNoPolicy, 'default'));
-        // A flag goes before the section, too.
+        // A flag overrides the section, too.
         await withServer('retryPolicy: {enabled: true, globalMaxRetries: 9}\n',
             { args: ['--retry-policy-enabled=false'] }, async (server) => {
                 const now = await settings(server);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 
-// Looking at jobs, counting and deleting them; queues, health and version.
+// Reading jobs, counting and deleting them; queues, health and version.
 
 const assert = require('node:assert/strict');
 const { before, describe, it } = require('node:test');
