@@ -9,6 +9,7 @@
 
 #include "api/api_history.h"
 #include "api/api_routes.h"
+#include "api/api_simulate.h"
 #include "base/array.h"
 #include "policy/policy_document.h"
 #include "policy/settings_document.h"
@@ -41,7 +42,8 @@ struct simulation {
     struct run *given; /* NULL: known ones */
     size_t job_count, next;
     struct api_history history;
-    uint64_t deleted, cut; /* jobs that only it knows; of these, those that it knows in part */
+    struct simulate_job asked; /* of the command under way; its failures are not kept */
+    uint64_t deleted, cut;     /* jobs that only it knows; of these, those that it knows in part */
     bool truncated;
     struct buf out;
     size_t told, failures; /* jobs and failures in out */
@@ -122,29 +124,30 @@ static void on_simulated(void *ctx, const struct reply *r)
     }
     const struct simulate_result *result = r->simulated;
     buf_str(&s->out, s->told++ ? STR(",\n") : STR(""));
-    buf_str(&s->out, result->json);
+    api_simulate_encode(&s->out, &s->asked, result);
     s->truncated |= result->truncated;
     sum_up(&s->draft, &result->draft);
     sum_up(&s->today, &result->today);
-    bool completed = !s->given && s->jobs[s->next - 1].state.status == STATUS_COMPLETED;
-    s->lost += completed && result->draft.died_early && !result->today.died_early;
+    s->lost += s->asked.completed && result->draft.died_early && !result->today.died_early;
     step(s);
 }
 
 static void judge(struct simulation *s, const struct run *runs, size_t count, bool deleted)
 {
     const struct job *job = &s->jobs[s->next++];
+    s->asked = (struct simulate_job){.job = job,
+                                     .completed = job->state.status == STATUS_COMPLETED,
+                                     .stored = !s->given,
+                                     .deleted = deleted};
+    struct simulate_job what = s->asked;
+    what.failed = runs;
+    what.failures = count;
     struct command c = {.kind = CMD_POLICY_SIMULATE, .done = on_simulated, .ctx = s};
     c.simulate = (struct simulate_command){
         .drafts = s->policies,
         .draft_count = s->draft_count,
         .settings = s->has_settings ? &s->settings : NULL,
-        .what = &(struct simulate_job){.job = job,
-                                       .failed = runs,
-                                       .failures = count,
-                                       .completed = job->state.status == STATUS_COMPLETED,
-                                       .stored = !s->given,
-                                       .deleted = deleted},
+        .what = &what,
     };
     s->failures += count;
     backend_submit(s->call.api->backend, &c);

@@ -30,10 +30,29 @@ struct simulate_side {
     span window;      /* of all their delays together */
 };
 
+/* What one side says to one failure. */
+struct simulate_verdict {
+    bool asked; /* else the job would not have come so far, and the rest says nothing */
+    bool retry;
+    span delay; /* of the retry */
+    struct ruling ruling;
+    struct str reason;
+};
+
+#define SIMULATE_TEXT_MAX 200
+
+struct simulate_step {
+    struct run run; /* categorized; texts are cut to SIMULATE_TEXT_MAX bytes, and it has no others
+                     * than message, error type, category, termination message and reason */
+    struct simulate_verdict draft, today;
+};
+
+/* All of it lives in the arena. */
 struct simulate_result {
     struct simulate_side draft, today;
-    bool truncated;  /* its failures were not all looked at: patterns took too long */
-    struct str json; /* in the arena: {"job", "queue", "failures": [...], "draft", "today" ...} */
+    bool truncated; /* its failures were not all looked at: patterns took too long */
+    const struct simulate_step *steps;
+    size_t count;
 };
 
 /* Without policies on a side, nobody but the job's own or the server's backoff and limit decides

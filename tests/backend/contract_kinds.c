@@ -373,7 +373,8 @@ static bool a_document(const struct reply *r)
 
 static bool a_simulation(const struct reply *r)
 {
-    return (r->simulated->draft.dead || r->simulated->draft.more) && r->simulated->today.dead;
+    return r->simulated->count == 1 && r->simulated->steps[0].today.asked &&
+           (r->simulated->draft.dead || r->simulated->draft.more) && r->simulated->today.dead;
 }
 
 static bool a_failure(const struct reply *r)
