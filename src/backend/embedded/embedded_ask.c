@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Questions to the evaluator. Its answer may come after whoever asked has gone. */
+/* Questions to the evaluator. An answer may come after its owner was freed. */
 
 #include <stdlib.h>
 

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What time it is. It never goes back, also not over a restart: the newest instant is part of every
- * batch. A wall clock that is a little behind is waited for; one that was set back by more is
- * not, or leases and retries would stand still: from then on time goes on from the newest instant
- * as fast as it passes, ahead of the wall clock, until someone sets it back (CMD_CLOCK_RESET),
- * which is done as a restart is, with the times of all jobs corrected (core/correction.h). */
+/* What time it is. Time never goes back, not even over a restart: the newest instant is part of
+ * every batch. If the wall clock is a little behind, time stands still until it has caught up. If
+ * it was set back by more, waiting would stop all leases and retries: then time goes on from the
+ * newest instant at its usual pace, ahead of the wall clock, until somebody sets it back
+ * (CMD_CLOCK_RESET). That works like a restart, and corrects the times of all jobs
+ * (core/correction.h). */
 
 #include "backend/embedded/embedded_internal.h"
 #include "base/duration.h"

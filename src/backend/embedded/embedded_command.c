@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* From a command to who handles it, by the one table of commands. */
+/* Finds the handler of each command in the one table of commands. */
 
 #include "backend/embedded/embedded_internal.h"
 #include "base/must.h"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Reading the log of events. There is one way, for what is old and for what has just happened:
- * a page from the store, of events that are durable. Nothing is kept in memory for whoever reads.
- */
+/* Reads of the log of events. Old and new events are read in the same way: a page from the store,
+ * of events that are durable. No reader costs memory between its pages. */
 
 #include <stdlib.h>
 

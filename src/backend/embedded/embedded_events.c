@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The log of events: written with the changes that it tells of, kept for a while. */
+/* The log of events: stored in one batch with the changes themselves, and kept for a while. */
 
 #include "backend/embedded/embedded_internal.h"
 #include "base/must.h"
 
 /* Records looked at in one turn. */
 #define PURGE_PER_TURN 256
-/* Only over the limit by this part of it, or by a minute, something is done about it: many
- * records at a time cost little more than one. */
+/* Records are deleted only when the limit is exceeded by this part of it, or by a minute: to delete
+ * many at a time costs little more than one. */
 #define SLACK          64
 #define SLACK_TIME_MAX 60000
 

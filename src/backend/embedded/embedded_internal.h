@@ -219,24 +219,26 @@ struct backend_claim {
 };
 
 /* embedded.c */
-/* Makes sure that b->free_space is not older than a moment. */
+/* Reads b->free_space anew, unless it was read a moment ago. */
 void embedded_check_space(struct embedded *b);
 struct engine *embedded_engine_new(struct embedded *b);
+/* A reply of the turn that is being built, to be filled in; done gets it when the turn is durable.
+ */
 struct reply *embedded_effect(struct embedded *b, reply_fn done, void *ctx);
 /* The next effect of the turn that is being built, still empty. */
 struct effect *embedded_effect_add(struct embedded *b);
-/* Drops memory and recovers it from the store, while nothing is being committed: what is under way
- * is answered with `why`, and streams are closed. */
+/* Drops memory and recovers it from the store, while nothing is being committed. Commands under way
+ * are answered with `why`, and streams are closed. */
 NODISCARD struct err embedded_start_over(struct embedded *b, const struct err *why);
 
 /* embedded_clock.c */
 void embedded_refresh_now(struct embedded *b);
 /* Adds the newest instant to what the turn is going to commit, if that is anything. */
 void embedded_clock_seal(struct embedded *b, struct turn *t);
-/* Time goes on from the newest instant that was stored; jobs whose correction was cut short are
- * corrected. Before all other recovery. */
+/* Lets time go on from the newest instant that was stored, and finishes a correction of jobs that
+ * was cut short. To be called before all other recovery. */
 NODISCARD struct err embedded_clock_recover(struct embedded *b);
-/* After all other recovery. */
+/* To be called after all other recovery. */
 void embedded_clock_recovered(struct embedded *b);
 /* Which jobs were announced as due, by the newest record of events. */
 struct event_mark embedded_clock_mark(const struct embedded *b, struct event_mark stored);
@@ -268,15 +270,15 @@ void embedded_walk_begin(struct embedded *b, struct embedded_walk *w, struct id 
 bool embedded_walk_next(struct embedded_walk *w, struct job *job, struct job_extent *extent,
                         struct err *err);
 NODISCARD struct err embedded_walk_end(struct embedded_walk *w);
-/* Says how much room the disk has and that it is not enough. */
+/* The error that says how much room the disk has, and that it is not enough. */
 struct err embedded_no_space(const struct embedded *b);
 
 /* embedded_command.c */
 void embedded_submit(struct backend *base, const struct command *c);
 uint64_t embedded_gathered(const struct backend *base);
-/* Why a command that stores is not accepted now, if so. */
+/* Why a command that stores is not accepted now; no error if it is. */
 struct err embedded_refuse_to_store(struct embedded *b, enum command_kind kind);
-/* An enqueue whose dependencies were looked at: it is applied, or refused for another reason. */
+/* Applies an enqueue whose dependencies were looked at, or refuses it for another reason. */
 void embedded_enqueue_checked(struct embedded *b, const struct command *c);
 
 /* What handles a command, in the file of its subject. The reply is its own; that of a scan, which
@@ -287,22 +289,24 @@ void embedded_enqueue_checked(struct embedded *b, const struct command *c);
 #undef COMMAND
 
 /* embedded_room.c */
-/* Once per turn. */
+/* Logs it if that has changed. To be called once per turn. */
 void embedded_room_log(struct embedded *b);
 
 /* embedded_takers.c */
 void embedded_stop(struct backend *base);
 struct engine_sink embedded_sink(struct embedded *b);
-/* Lets go of a delivery, which did not become durable if it failed. */
+/* Sends a delivery that is durable, or drops it if its commit failed. */
 void embedded_stream_release(struct embedded *b, struct backend_stream *s,
                              const struct handout *handout, bool failed);
-/* Leases cannot be written down, and nobody shall wait past the end of his wait. */
+/* Answers all claims with an error: leases cannot be stored now, and no claim waits past its end.
+ */
 void embedded_claims_refuse(struct embedded *b, const struct err *why);
-/* The engine goes, or has closed all takers: answers the claims, with why if it is not NULL. */
+/* To be called when the engine is freed, or has closed all takers: answers the claims, with why if
+ * it is not NULL. */
 void embedded_takers_forget(struct embedded *b, const struct err *why);
 /* Ends all streams; their takers are gone. */
 void embedded_streams_end(struct embedded *b);
-/* Forgets all without an answer. */
+/* Frees all of them without an answer. */
 void embedded_takers_free_all(struct embedded *b);
 struct backend_stream *embedded_stream_open(struct backend *base, const struct stream_spec *spec);
 void embedded_stream_close(struct backend *base, struct backend_stream *s);
@@ -316,12 +320,12 @@ struct err embedded_recover(struct embedded *b);
 /* embedded_events.c */
 void embedded_events_port(struct port *port);
 struct err embedded_events_recover(struct embedded *b);
-/* The events of the turn go into its batch. */
+/* Puts the events of the turn into its batch. */
 void embedded_events_seal(struct embedded *b, struct turn *t);
 void embedded_events_durable(struct embedded *b, const struct turn *t);
 /* Deletes some of what has been kept for long enough; *more if some is left. */
 struct err embedded_events_purge(struct embedded *b, bool *more);
-/* When there is something to purge next; false: not foreseen. */
+/* When there will be something to purge; false: that is not known yet. */
 bool embedded_events_due(const struct embedded *b, instant *at);
 
 /* embedded_history.c */
@@ -333,9 +337,9 @@ bool embedded_history_trim(struct embedded *b);
 /* embedded_event_reads.c */
 struct event_read *embedded_event_read(struct backend *base, const struct event_read_spec *spec);
 void embedded_event_read_cancel(struct backend *base, struct event_read *r);
-/* Answers those that can be. */
+/* Answers the reads for which there are events. */
 void embedded_event_reads_serve(struct embedded *b);
-/* Forgets all without an answer. */
+/* Frees all of them without an answer. */
 void embedded_event_reads_free_all(struct embedded *b);
 
 /* embedded_meter.c */
@@ -344,9 +348,10 @@ void embedded_meter_durable(struct embedded *b, const struct turn *t);
 
 /* embedded_port.c */
 struct port embedded_port(struct embedded *b);
-/* To be called now and then, and before the store is reopened or closed. */
+/* Closes the cursor that reads ahead: now and then, and before the store is reopened or closed. */
 void embedded_ahead_close(struct embedded *b);
-/* What was written last under the key, durable or not; in the arena, or as long as this turn. */
+/* What was written last under the key, durable or not. It is in the arena, or valid for this turn.
+ */
 struct err embedded_read_key(struct embedded *b, struct record_key key, struct arena *a,
                              bool *found, struct str *value);
 /* A run that has ended. ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORE. Its strings live in the arena. */
@@ -362,28 +367,29 @@ typedef void (*answer_fn)(void *owner, const struct err *err, const struct eval_
  * ERR_NOT_SUPPORTED if there is none, ERR_BUSY, ERR_INTERNAL: then done is not called. */
 struct err embedded_ask(struct embedded *b, struct eval_request *r, span spent, void *owner,
                         answer_fn done, struct ask **out);
-/* The owner goes: done is not called. NULL is fine. */
+/* To be called when the owner is freed: done will not be called. NULL is fine. */
 void embedded_ask_cancel(struct ask *ask);
-/* Forgets all; the evaluator must not answer any more. */
+/* Frees all of them; the evaluator must not answer any more. */
 void embedded_ask_free_all(struct embedded *b);
 
 /* embedded_intake.c */
 /* A copy in the arena. */
 struct enqueue embedded_own_spec(struct arena *a, const struct enqueue *spec);
-/* Whether the jobs of an enqueue wait for so many that these are looked at over several turns. */
+/* Whether the jobs of an enqueue wait for so many others that looking at these takes several turns.
+ */
 bool embedded_intake_is_wanted(const struct embedded *b, const struct command *c);
 void embedded_intake_start(struct embedded *b, const struct command *c);
-/* Works on them for a bounded time; they answer through effects. */
+/* Works on them for a bounded time. They answer through effects. */
 NODISCARD struct err embedded_intake_step(struct embedded *b);
 void embedded_intake_abort_all(struct embedded *b, const struct err *why);
-/* Forgets all without an answer. */
+/* Frees all of them without an answer. */
 void embedded_intake_free_all(struct embedded *b);
 
 /* embedded_successes.c */
-/* Works on them for a bounded time; they answer through effects. */
+/* Works on them for a bounded time. They answer through effects. */
 void embedded_successes_step(struct embedded *b);
 void embedded_successes_abort_all(struct embedded *b, const struct err *why);
-/* Forgets all without an answer. */
+/* Frees all of them without an answer. */
 void embedded_successes_free_all(struct embedded *b);
 
 /* embedded_fold.c */
@@ -391,13 +397,13 @@ void embedded_successes_free_all(struct embedded *b);
 bool embedded_fold_is_wanted(const struct command *c);
 void embedded_fold_start(struct embedded *b, const struct command *c);
 /* A tick of a cron entry, as engine_sink.tick says. If its expressions fail it becomes a job of its
- * own, of which the log tells. */
+ * own, which is logged. */
 void embedded_fold_tick(void *ctx, struct id entry, uint64_t number, const struct enqueue *job);
 /* Whether any entry of a put is batched: then its expressions are run once before it is applied. */
 bool embedded_fold_is_wanted_by_put(const struct cron_put *put);
 void embedded_fold_start_put(struct embedded *b, const struct command *c);
 void embedded_fold_abort_all(struct embedded *b, const struct err *why);
-/* Forgets all without an answer. */
+/* Frees all of them without an answer. */
 void embedded_fold_free_all(struct embedded *b);
 
 /* embedded_filter.c */
@@ -407,34 +413,34 @@ bool embedded_chunk_is_full(const struct chunk *c);
 /* For the payloads of what is added. */
 struct arena *embedded_chunk_arena(struct chunk *c);
 void embedded_chunk_add(struct scan *scan, const struct job *job);
-/* The walk is over; the scan is, too, unless jobs are still to be judged. */
+/* To be called at the end of the walk: the scan ends, unless jobs are still to be judged. */
 void embedded_chunk_at_end(struct scan *scan);
-/* Whether it is time to ask; asking takes the scan out of its turns until the answer. */
+/* Whether the evaluator is to be asked now. While it is asked the scan gets no turns. */
 bool embedded_chunk_is_due(const struct scan *scan);
 struct err embedded_chunk_ask(struct embedded *b, struct scan *scan);
-/* Uses those that were judged. */
+/* Uses the jobs that were judged. */
 struct err embedded_chunk_use(struct embedded *b, struct scan *scan, struct arena *scratch);
 
 /* embedded_match.c */
 /* Whether the filter matches this job, as engine_read gave it, apart from its expression. */
 struct err embedded_match(struct embedded *b, const struct job_filter *f, const struct job *job,
                           const struct job_extent *extent, struct arena *scratch, bool *match);
-/* Adds the error that a dead job died of, or who has one in flight, in that arena. */
+/* Adds the error that a dead job died of, or the worker that holds one in flight; in that arena. */
 struct err embedded_add_error(struct embedded *b, struct job *job, const struct job_extent *extent,
                               struct arena *scratch, struct arena *a);
 
 /* embedded_query.c */
-/* The job as it is now, with payload if the scan is to keep or judge it; *wanted is false if
- * it is gone or does not match. */
+/* Reads the job as it is now, with payload if the scan keeps or judges it; *wanted is false if it
+ * is gone or does not match. */
 struct err embedded_scan_read(struct embedded *b, struct scan *scan, struct id id,
                               struct arena *scratch, struct job *job, bool *wanted);
-/* Does to it what the scan is for; true if the scan has all it wants. */
+/* Lists, counts or removes the job; true if the scan is complete with it. */
 bool embedded_scan_use(struct embedded *b, struct scan *scan, const struct job *job,
                        struct arena *scratch, struct err *err);
 /* Works on the scans for a bounded time; they answer through effects. */
 struct err embedded_scan_step(struct embedded *b);
 void embedded_scan_abort_all(struct embedded *b, const struct err *why);
-/* Forgets all scans without an answer. */
+/* Frees all scans without an answer. */
 void embedded_scan_free_all(struct embedded *b);
 
 /* embedded_cron.c */
@@ -443,7 +449,7 @@ struct err embedded_cron_recover(struct embedded *b);
 
 /* embedded_queue.c */
 void embedded_queue_port(struct port *port);
-/* Before the jobs. */
+/* To be called before jobs are recovered. */
 struct err embedded_queue_recover(struct embedded *b);
 
 /* embedded_policy.c */

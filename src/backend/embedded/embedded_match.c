@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Which jobs a filter means, and what lists show of their runs. What lies in the job
- * itself is looked at first: a run is read only of a job that matches so far. */
+/* Which jobs a filter matches, and what lists show of their runs. The job itself is looked at
+ * first: a run is read only of a job that matches so far. */
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What is measured: the engine counts what happens to jobs, here is the rest. */
+/* Measurements: the engine counts what happens to jobs; the rest is here. */
 
 #include "backend/embedded/embedded_internal.h"
 
