@@ -323,7 +323,7 @@ static void tell(struct mend *m)
 {
     struct buf b = {0};
     for (size_t i = 0; i < m->gap_count && i < 4; i++) {
-        buf_lit(&b, i ? ", " : "; keys that cannot be read: ");
+        buf_print(&b, "%s", i ? ", " : "; keys that cannot be read: ");
         add_key(&b, buf_view(&m->gaps[i].from));
         buf_lit(&b, " to ");
         add_key(&b, buf_view(&m->gaps[i].to));
