@@ -31,7 +31,7 @@ struct filter_args {
         FILTER_ROW(holder, "attempts", "RANGE", attempts, "only those that failed so often"),      \
         FILTER_ROW(holder, "resolution", "RESOLUTION", resolution,                                 \
                    "only those dead like this: failed, claim-expired, canceled, poison, "          \
-                   "dependency-dead"),                                                             \
+                   "dependency-dead, deadline-exceeded, or an exception, like malformed-payload"), \
         FILTER_ROW(holder, "since", "WHEN", since,                                                 \
                    "only those that were enqueued, taken, failed or completed since then: 2h is "  \
                    "two hours ago; or a time, like 2026-11-21T09:00:00Z"),                         \

@@ -331,6 +331,11 @@ int tls_main(int argc, char **argv)
         buf_fini(&page);
         return CLI_OK;
     }
+    if (argv[1][0] == '-')
+        return command_usage(&tls_command,
+                             "unknown option '%.60s'; say first what to make: init, ca, "
+                             "server-cert, client-cert",
+                             argv[1]);
     struct str near = options_closest(argv[1], ACTIONS);
     return command_usage(&tls_command, "it cannot make '%.60s'%s%.*s%s", argv[1],
                          near.len ? "; did you mean '" : "", STR_ARG(near), near.len ? "'?" : "");

@@ -58,7 +58,7 @@ static void what_ended_did_so_with_its_run_or_nobody_knows_when(void **state)
     struct explanation x = of(STATUS_DEAD);
     x.job.state.resolution = RESOLUTION_CANCELED;
     assert_false(instant_is_set(since(x)));
-    run_ended(&x, OUTCOME_FAILED); /* it was called off while it waited for its retry */
+    run_ended(&x, OUTCOME_FAILED); /* it was canceled while it waited for its retry */
     assert_false(instant_is_set(since(x)));
     run_ended(&x, OUTCOME_CANCELED);
     assert_int_equal(since(x).ms, ENDED.ms);

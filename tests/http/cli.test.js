@@ -731,6 +731,8 @@ describe('tenax version and help', () => {
                     new RegExp(`unknown command '${typo}'; did you mean '${command}'\\?`));
         assert.match((await tenax(['frobnicate'], { code: 2 })).stderr,
             /unknown command 'frobnicate'\n/);
+        assert.match((await tenax(['tls', '--frobnicate'], { code: 2 })).stderr,
+            /unknown option '--frobnicate'; say first what to make: init, ca/);
         for (const command of ['jobs', 'policy'])
             assert.match((await tenax(['help', command, 'frobnicate'], { code: 2 })).stderr,
                 new RegExp(`'${command}' has no action 'frobnicate'\n\`tenax help ${command}\``));
