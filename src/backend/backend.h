@@ -37,7 +37,7 @@ struct backend_meter {
     const uint64_t (*jobs)[STATUS_COUNT]; /* by the rows of counts->queues, the shared one last */
     const struct backend_queue *queues;   /* likewise; of the shared one only the oldest counts */
     struct histogram commit_times, commit_sizes;
-    uint64_t commit_bytes; /* of keys and values, all in all */
+    uint64_t commit_bytes; /* keys and values of all commits so far */
     bool writable;
     uint64_t disk_bytes;
     int64_t disk_free;     /* bytes */
@@ -95,7 +95,7 @@ struct event_read_spec {
     void *ctx;
 };
 
-/* What may be set about a backend. */
+/* Settings of a backend. */
 struct backend_settings {
     struct engine_settings engine;
     /* Unless the settings of retrying were ever changed: */
@@ -140,16 +140,17 @@ struct backend {
     const struct backend_vt *vt;
 };
 
-/* --- its life: whoever owns it opens it by a function of its own --- */
+/* --- life cycle: each implementation has its own function that opens it --- */
 
-/* Waits for a commit under way; drops what was not committed. NULL is fine. */
+/* Waits for the commit under way, drops what was not committed, and frees the backend. NULL is
+ * allowed. */
 static inline void backend_free(struct backend *b)
 {
     if (b)
         b->vt->free(b);
 }
 
-/* Changes settings while it runs: all but those of retrying, sync and sync_enqueues. */
+/* Changes settings at run time: all but those of retrying, sync and sync_enqueues. */
 static inline void backend_configure(struct backend *b, const struct backend_settings *settings)
 {
     b->vt->configure(b, settings);
@@ -182,7 +183,7 @@ static inline bool backend_is_idle(const struct backend *b)
     return b->vt->is_idle(b);
 }
 
-/* --- what front ends ask of it --- */
+/* --- for front ends --- */
 
 /* Bytes of replies that commands were given at once, in all that were submitted so far. What is
  * gathered over several turns (lists, folds, claims) is not in it. */
@@ -228,7 +229,7 @@ static inline struct event_read *backend_events(struct backend *b,
     return b->vt->events(b, spec);
 }
 
-/* Gives up; done is not called. */
+/* Cancels a read; done is not called. */
 static inline void backend_events_cancel(struct backend *b, struct event_read *r)
 {
     b->vt->events_cancel(b, r);
