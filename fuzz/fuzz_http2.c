@@ -101,7 +101,7 @@ static void open_bench(struct bench *b, unsigned plan)
     s->settings.streams_max = 20;
     s->handler = handle;
     s->ctx = b;
-    TAILQ_INIT(&s->untold);
+    TAILQ_INIT(&s->unnotified);
     TAILQ_INIT(&s->spares);
     s->conns.backlog_max = 100000; /* it is never written */
     budget_init(&s->unlimited, UINT64_MAX);

@@ -47,8 +47,8 @@ void api_free(struct api *a)
     free(a);
 }
 
-/* Endpoints without parameters: who believes that a dry run is possible there, or a filter, must
- * hear of it. */
+/* For endpoints without parameters: a client that believes in a dry run or a filter there must get
+ * an error. */
 static struct err check_no_params(const struct http_request *req)
 {
     struct query_cursor c = query_open(req->query, req->arena);
@@ -116,7 +116,7 @@ static void refuse(void *ctx, struct http_exchange *x, const struct http_request
     char extra[128] = "";
     struct http_request bare = *req, json;
     bare.body = (struct str){0};
-    /* For the form of the answer. */
+    /* Decides whether the answer is JSON or MessagePack. */
     if (wire_msgpack_mentioned(req->content_type, req->accept)) {
         struct err ok = api_unpack(ctx, x, &bare, &json);
         must(ok.code == ERR_OK);

@@ -13,7 +13,7 @@
 
 struct api;
 
-/* What only the owner of the process knows, for GET /metrics. */
+/* Facts of the process, for GET /metrics. */
 #define API_LISTENERS 2
 struct api_machine {
     struct http_stats listeners[API_LISTENERS]; /* the primary one, the admin one */
@@ -46,8 +46,8 @@ struct api *api_new(struct backend *backend, const struct api_settings *settings
 void api_set_strict(struct api *a, bool strict);
 /* All exchanges must have ended. */
 void api_free(struct api *a);
-/* Gives up a backup that is under way and waits until nothing of it is left. To be called
- * before the store is closed. */
+/* Stops a backup that is under way, and waits for its thread. Call it before the store is closed.
+ */
 void api_stop(struct api *a);
 /* To be mounted on a router; valid as long as the api. */
 const struct front_end *api_front_end(struct api *a);

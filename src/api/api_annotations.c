@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What jobs of Armada say by annotations. */
+/* Annotations of Armada's jobs. */
 
 #include "api/api_routes.h"
 

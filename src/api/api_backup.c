@@ -13,13 +13,13 @@
 #include "base/log.h"
 #include "base/must.h"
 
-/* What the thread may be ahead of the peer, beyond the connection's own backlog. */
+/* How far the thread may be ahead of the peer, beyond the connection's own backlog. */
 #define PENDING_MAX ((size_t)1024 * 1024)
 
 struct api_backup {
     struct api *api;
-    uv_async_t wake;         /* the thread: look at me */
-    struct http_exchange *x; /* NULL: nobody is there any more */
+    uv_async_t wake;         /* sent by the thread */
+    struct http_exchange *x; /* NULL: the peer has gone */
     bool streaming;          /* the head of the reply is out */
     bool running;            /* the thread is there and must be joined */
     pthread_t thread;
@@ -121,7 +121,7 @@ static void end(struct api_backup *b)
     }
 }
 
-/* Moves on what can be moved on. */
+/* Writes what the peer takes, and ends the reply once the thread is done. */
 static void pump(struct api_backup *b)
 {
     struct buf out = {0};

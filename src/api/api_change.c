@@ -78,7 +78,7 @@ static void submit(struct api *a, const struct api_request *r, enum command_kind
     backend_submit(a->backend, &c);
 }
 
-/* Filters in a body would go unseen, and everything be changed. */
+/* A filter in a body would be ignored, and every job changed. */
 static struct err check_no_body(const struct http_request *req)
 {
     bool more;
@@ -147,7 +147,7 @@ void api_retry_where(struct api *a, const struct api_request *r)
     if (err.code == ERR_OK && p.list.filter.statuses && p.list.filter.statuses != dead)
         err = err_make(ERR_UNPROCESSABLE, "only dead jobs can be retried: status=dead");
     p.list.filter.statuses = dead;
-    /* Somebody wanted those that were canceled to end. */
+    /* Canceled jobs were ended on purpose. */
     if (!p.list.filter.resolutions && !p.list.filter.id_count)
         p.list.filter.resolutions = ~(1u << RESOLUTION_CANCELED);
     if (err.code == ERR_OK)
@@ -176,7 +176,7 @@ static void on_history_reset(void *ctx, const struct reply *r)
         api_reply_empty(ctx, r);
 }
 
-/* Crons first, so that none of them adds a job behind the back of the removal. */
+/* Remove crons first, so that none adds a job while the jobs are removed. */
 static void on_crons_reset(void *ctx, const struct reply *r)
 {
     struct call *call = ctx;

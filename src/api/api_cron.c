@@ -42,7 +42,7 @@ static struct err read_name(struct json_cursor *c, struct arena *a, void *out)
     return cron_check_name(*(struct str *)out, "a name");
 }
 
-/* Checked here already, for only here is known where in the body it stands. */
+/* Check it here, where its place in the body is known. */
 static struct err read_expression(struct json_cursor *c, struct arena *a, void *out)
 {
     struct json_string s;
@@ -55,7 +55,7 @@ static struct err read_expression(struct json_cursor *c, struct arena *a, void *
     return err;
 }
 
-/* An object or a list that is read afterwards, for that needs the api. */
+/* An object or a list that is read afterwards, because reading it needs the api. */
 struct part {
     struct json_cursor at;
 };
@@ -324,7 +324,7 @@ void api_crons_remove(struct api *a, const struct api_request *r)
 {
     struct command c = {.kind = CMD_CRON_REMOVE, .done = on_all_removed};
     struct err err = api_check_media(r->http);
-    /* Whoever thinks that this filters must not lose everything. */
+    /* A client that believes in a filter here must not delete everything. */
     if (err.code == ERR_OK && r->http->query.len)
         err = err_make(ERR_UNKNOWN_FIELD, "this takes no parameters: it deletes every cron group");
     api_submit(a, r, &c, err);
@@ -375,7 +375,7 @@ void api_cron_put(struct api *a, const struct api_request *r)
     api_submit(a, r, &c, err.code == ERR_OK ? decode_group(a, r->http, &c.cron_put) : err);
 }
 
-/* name: from the path, where it goes before that of the body; or empty. */
+/* name: from the path, which overrides that of the body; or empty. */
 static struct err begin_entry(const struct api *a, const struct http_request *req, struct str group,
                               struct str name, struct cron_put *put)
 {
@@ -394,7 +394,7 @@ void api_cron_entry_put(struct api *a, const struct api_request *r)
     api_submit(a, r, &c, err);
 }
 
-/* Whoever adds must hear of an entry that is there already instead of replacing it. */
+/* Adding an entry that exists is an error; it does not replace it. */
 void api_cron_entry_add(struct api *a, const struct api_request *r)
 {
     struct command c = {.kind = CMD_CRON_PUT, .done = on_entry_added, .cron_put.fresh = true};

@@ -136,7 +136,7 @@ static struct err read_alias(struct json_cursor *c, struct arena *a, void *out)
     return job_check_name(*alias, "alias");
 }
 
-/* Whether it is over already is the engine's to see: it has the clock. */
+/* The engine checks whether it has passed: it has the clock. */
 static struct err read_deadline(struct json_cursor *c, struct arena *a, void *out)
 {
     instant *deadline = out;
@@ -451,15 +451,15 @@ struct err api_decode_job(const struct api *a, struct json_cursor *c, struct are
 
 /* --- a patch --- */
 
-/* null has a meaning of its own here, so every field reads it itself. */
+/* null has a meaning here, so each reader handles it. */
 struct patch_fields {
     struct patch patch;
     struct json_cursor backoff, retention; /* where these objects begin */
     bool has_backoff, has_retention;
 };
 
-/* These have no default to go back to, and a name that no queue may have is as far from being
- * applied; whatever is malformed or out of its range is 400, as everywhere. */
+/* These have no default that null could restore: 422, as for an invalid name of a queue. Malformed
+ * values and values out of range are 400, as everywhere. */
 static struct err refuse_null(struct json_cursor *c)
 {
     bool null;
@@ -552,7 +552,7 @@ static struct err patch_dead(struct json_cursor *c, struct arena *a, void *out)
     return patch_span(c, PATCH_DEAD, p, &p->dead_retention);
 }
 
-/* Which jobs a job waits for is settled when it is enqueued, but it may be let go. */
+/* A job's dependencies are fixed when it is enqueued; a patch can only remove them. */
 static struct err patch_depends(struct json_cursor *c, struct arena *a, void *out)
 {
     struct patch *p = out;

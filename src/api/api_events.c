@@ -7,8 +7,8 @@
  * than a page, and reads later from the log what it could not take now. Consumers at the same
  * place, as all are that keep up, share a page and what it looks like on the wire.
  *
- * Jobs come before news of them: after each page the consumers let the loop do other things for
- * a multiple of the time that it took. Under load they fall behind, and catch up after it. */
+ * Jobs take precedence over events: after each page consumers wait for a multiple of the time that
+ * it took. Under load they fall behind, and catch up afterwards. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,8 +29,8 @@ struct consumer {
     struct api_events *hub;
     struct http_exchange *x;
     enum stream_format format;
-    uint64_t since; /* the newest event that was written or passed over */
-    uint64_t told;  /* of those that its peer knows the number of */
+    uint64_t since;     /* the newest event that was written or passed over */
+    uint64_t announced; /* the newest whose number the peer knows */
     bool follow, asking;
     /* What it wants to see; in the exchange's arena. */
     bool filtered;
@@ -51,10 +51,10 @@ struct look {
 struct api_events {
     struct api *api;
     struct list consumers, wanting, looks;
-    bool writing; /* a page; nobody asks until all have it */
+    bool writing; /* a page; no consumer asks until all have it */
     uv_timer_t pause;
     uint64_t free_at;           /* when the next page may be read; nanoseconds of uv_hrtime */
-    struct buf shared[FORMATS]; /* the page as those see it who want all of it */
+    struct buf shared[FORMATS]; /* the page for consumers without filters */
     struct buf line;
 };
 
@@ -98,13 +98,13 @@ static void add_event(struct api_events *h, enum stream_format f, const struct j
     add_message(h, f, ev->number, lifecycle_event_kind(ev->event), buf_view(&h->line), out);
 }
 
-/* An id without data is no event, but whoever comes again begins there. */
+/* An id without data is no event; a client that reconnects sends it back. */
 static void write_place(struct consumer *c)
 {
     char text[32];
     int n = snprintf(text, sizeof text, "id: %llu\n\n", (unsigned long long)c->since);
     http_stream_write(c->x, (struct str){text, (size_t)n});
-    c->told = c->since;
+    c->announced = c->since;
 }
 
 static void write_gap(struct consumer *c, const struct event_page *p)
@@ -119,7 +119,7 @@ static void write_gap(struct consumer *c, const struct event_page *p)
     buf_byte(&h->line, '}');
     add_message(h, c->format, p->missed_to, "gap", buf_view(&h->line), out);
     http_stream_write(c->x, buf_view(out));
-    c->told = p->missed_to;
+    c->announced = p->missed_to;
 }
 
 static bool is_named(const struct str *names, size_t count, struct str name)
@@ -154,7 +154,7 @@ static void write_wanted(struct consumer *c, const struct event_page *p)
         if (!is_wanted(c, &p->events[i]))
             continue;
         add_event(c->hub, c->format, &p->events[i], out);
-        c->told = p->events[i].number;
+        c->announced = p->events[i].number;
     }
     if (out->len)
         http_stream_write(c->x, buf_view(out));
@@ -167,7 +167,7 @@ static void write_all(struct consumer *c, const struct event_page *p)
     for (size_t i = 0; i < p->count && !made; i++)
         add_event(c->hub, c->format, &p->events[i], page);
     http_stream_write(c->x, buf_view(page));
-    c->told = p->last;
+    c->announced = p->last;
 }
 
 /* --- reading --- */
@@ -356,7 +356,7 @@ static struct err read_param(struct str name, struct str value, struct arena *ar
     return err_none();
 }
 
-/* Whose connection broke goes on where it was, whatever the address says. */
+/* A client that reconnects continues where it was, whatever its URL says. */
 static struct err read_last_id(const struct http_request *req, struct consumer *c)
 {
     int64_t since;
@@ -416,7 +416,7 @@ static void on_place(void *ctx, const struct reply *r)
         free(c);
         return;
     }
-    c->since = c->told = r->events_since;
+    c->since = c->announced = r->events_since;
     list_append(&c->hub->consumers, &c->node);
     http_stream_begin(c->x, 200, api_stream_type(c->format), on_peer_closed, c);
     http_stream_on_drain(c->x, on_drained);
@@ -453,7 +453,7 @@ void api_events_heartbeat(struct api_events *h)
         struct consumer *c = LIST_OF(n, struct consumer, node);
         if (http_backlogged(c->x))
             continue;
-        if (c->format == FORMAT_SSE && c->told != c->since)
+        if (c->format == FORMAT_SSE && c->announced != c->since)
             write_place(c);
         else if (c->format == FORMAT_SSE)
             http_stream_write(c->x, STR(":\n\n"));
@@ -473,7 +473,7 @@ struct api_events *api_events_new(struct api *a)
     list_init(&h->looks);
     must(uv_timer_init(a->settings.loop, &h->pause) == 0);
     h->pause.data = h;
-    /* Who waits has a connection, which keeps the loop alive. */
+    /* A consumer has a connection, which keeps the loop alive. */
     uv_unref((uv_handle_t *)&h->pause);
     return h;
 }

@@ -35,7 +35,7 @@ struct call {
     struct http_exchange *x;
 };
 
-/* What its handler is given of a request; valid while the handler runs. */
+/* What a handler gets of a request; valid while it runs. */
 struct api_request {
     struct http_exchange *x;
     const struct http_request *http;
@@ -145,8 +145,8 @@ bool api_replies_packed(const struct http_exchange *x);
 /* A JSON text as MessagePack; valid until the next call. */
 struct str api_pack(struct api *a, struct str json);
 struct call *api_call(struct api *a, const struct api_request *r);
-/* Gives the command to the backend, with a call as what its reply is for; or answers with the error
- * that was found while it was read. */
+/* Submits the command, with a call as its context; or answers with the error that reading it gave.
+ */
 void api_submit(struct api *a, const struct api_request *r, struct command *c, struct err err);
 void api_reply_error(struct http_exchange *x, const struct err *err, const char *extra);
 void api_reply_json(struct http_exchange *x, int status, const struct buf *body);
@@ -164,7 +164,7 @@ struct err api_check_body(const struct http_request *req);
 bool api_is_yaml(struct str content_type);
 /* ERR_BAD_MEDIA unless the body may be JSON; ERR_NOT_ACCEPTABLE unless JSON is accepted. */
 struct err api_check_media(const struct http_request *req);
-/* The job id of a path; ERR_NOT_FOUND if it is none, for then there is no such job. */
+/* The job id of a path; ERR_NOT_FOUND if it is malformed, for there is no such job. */
 struct err api_path_id(struct str text, struct command *c, struct id *id);
 
 /* api_decode.c */
@@ -175,8 +175,8 @@ struct err api_decode_job(const struct api *a, struct json_cursor *c, struct are
 struct err api_decode_names(struct str list, const char *what, struct arena *arena,
                             const struct str **names, size_t *count);
 
-/* ERR_UNKNOWN_FIELD. A parameter that is misspelt must not go unseen: without the filter that it
- * was meant to be, a query shows, and a change changes, everything. */
+/* ERR_UNKNOWN_FIELD. A misspelt parameter must not be ignored: without its filter a query would
+ * show, and a change would change, everything. */
 struct err api_unknown_param(struct str name);
 
 /* The whole body; an empty one is allowed if empty_ok, and leaves out as it is. */
@@ -241,7 +241,7 @@ struct list_params {
 struct err api_read_params(const struct http_request *req, enum params kind, struct list_params *p);
 struct err api_param_ids(struct str list, struct arena *arena, const struct id **ids,
                          size_t *count);
-/* Submits a command that has nothing but an id. */
+/* Submits a command whose only argument is an id. */
 void api_submit_for_id(struct api *a, const struct api_request *r, enum command_kind kind,
                        reply_fn done);
 
@@ -274,7 +274,7 @@ void api_encode_job(struct buf *b, const struct job *job, unsigned how);
 void api_encode_job_with_notes(struct buf *b, const struct job *job, const struct job_notes *notes);
 /* The answer to an enqueue. */
 void api_encode_enqueued(struct buf *b, const struct enqueued *e);
-/* A job with its run and token, for whoever was handed it. */
+/* A job with its run and token, for the worker that takes it. */
 void api_encode_handout(struct buf *b, const struct handout *h, unsigned how);
 void api_encode_run(struct buf *b, const struct run *run);
 void api_encode_error(struct buf *b, const struct run *run);

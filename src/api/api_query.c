@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Looking at jobs. */
+/* Getting, listing and counting jobs, and their runs. */
 
 #include <stdio.h>
 
@@ -69,7 +69,7 @@ static struct err read_resolutions(struct str list, unsigned *resolutions)
     return err_none();
 }
 
-/* Names of workers are any text that a worker has given itself, but for commas. */
+/* A name of a worker is any text without commas. */
 static struct err read_workers(struct str list, struct arena *arena, struct job_filter *f)
 {
     struct str item;
@@ -120,7 +120,7 @@ static struct err bad_range(struct str text, const char *name, int64_t most)
                     (long long)most, (int)(text.len < 48 ? text.len : 48), text.at);
 }
 
-/* Both ends belong to it; an end that is not said is open. */
+/* Both ends are inclusive; a missing end is open. */
 static struct err read_range(struct str text, const char *name, int64_t most, struct range *r)
 {
     const char *dots = memmem(text.at, text.len, "..", 2);
@@ -276,9 +276,9 @@ struct err api_read_params(const struct http_request *req, enum params kind, str
         TRY(query_next(&c, &more, &name, &value));
         if (!more)
             return err_none();
-        /* Given twice, one would silently win: with DELETE the wrong jobs would go. */
+        /* Of two values one would win silently: DELETE would delete the wrong jobs. */
         TRY(api_param_once(name, params_of[kind], &seen));
-        known = false; /* what is reset is all there is: it has no filters */
+        known = false; /* a reset concerns everything: it has no filters */
         if (kind != PARAMS_RESET)
             TRY(read_filter(name, value, req->arena, &p->list.filter, &known));
         if (known && value.len == 0)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Queues: their names, and each with its settings and how it stands. */
+/* Queues: names, settings and state. */
 
 #include "api/api_routes.h"
 #include "base/array.h"
@@ -105,7 +105,7 @@ static void on_created(void *ctx, const struct reply *r)
 
 /* --- settings from a body --- */
 
-/* null is a value here, the default; so every field reads it itself. */
+/* null stands for the default, so each reader handles it. */
 struct queue_fields {
     struct queue_command queue; /* must be first */
     struct object_field rate, backoff, retention;

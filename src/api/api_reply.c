@@ -12,7 +12,7 @@
 #define JSON_TYPE    STR("application/json")
 #define MSGPACK_TYPE STR("application/msgpack")
 
-/* What a large body may leave behind in memory. */
+/* How large a buffer is kept after a large body. */
 #define KEEP_MAX ((size_t)1024 * 1024)
 
 struct call *api_call(struct api *a, const struct api_request *r)
@@ -161,7 +161,7 @@ struct buf *api_reply_body(struct api *a, struct http_exchange *x, const struct 
 {
     if (api_reply_failed(x, r))
         return NULL;
-    if (http_is_gone(x)) { /* nobody reads what would be written out here */
+    if (http_is_gone(x)) { /* nobody reads the answer */
         http_reply(x, 200, (struct str){0}, (struct str){0}, NULL);
         return NULL;
     }

@@ -77,9 +77,9 @@ void api_progress(struct api *a, const struct api_request *r)
 
 /* --- many successes --- */
 
-/* What was given as an id, each once; what is none is kept to be named in not_found. */
+/* The given ids, each once; malformed ones are kept for not_found. */
 struct id_list {
-    struct str *texts; /* those that are no ids */
+    struct str *texts; /* malformed ids */
     struct id *ids;
     size_t count, id_count, cap;
 };
@@ -130,8 +130,8 @@ static int compare_placed(const void *a, const void *b)
     return order ? order : (x->place > y->place) - (x->place < y->place);
 }
 
-/* Takes out what is given a second time: a job can be reported once. Sorted, since ids of clients
- * in a hash table could be made to collide. */
+/* Removes repeated ids: a job can be reported once. Sorts them, since a client could choose ids
+ * that collide in a hash table. */
 static void keep_first(struct id_list *l, struct arena *a)
 {
     struct placed *sorted = arena_get(a, l->id_count * sizeof *sorted + 1);
@@ -207,7 +207,7 @@ void api_success_bulk(struct api *a, const struct api_request *r)
 
 /* --- failure --- */
 
-/* The list of containers is read afterwards, for that needs the api. */
+/* The list of containers is read afterwards, because reading it needs the api. */
 struct failure_body {
     struct failure_report report;
     struct news_fields left;

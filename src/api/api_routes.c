@@ -2,7 +2,7 @@
 #include "api/api_routes.h"
 #include "base/array.h"
 
-/* It takes none, and says so in its own words. */
+/* For an endpoint that refuses a query with an error of its own. */
 static const struct api_param api_no_params[] = {{NULL, NULL, false}};
 
 const struct endpoint api_endpoints[] = {
@@ -380,7 +380,7 @@ const size_t api_endpoint_count = COUNT(api_endpoints);
 
 /* --- as JSON, for tools/openapi.py --- */
 
-/* Those that others refer to by name. */
+/* Bodies that others refer to by name. */
 static const struct api_body *const schemas[] = {
     &api_job_body,
     &api_backoff_body,

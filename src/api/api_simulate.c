@@ -46,9 +46,9 @@ struct simulation {
     uint64_t deleted, cut;     /* jobs that only it knows; of these, those that it knows in part */
     bool truncated;
     struct buf out;
-    size_t told, failures; /* jobs and failures in out */
+    size_t written, failures; /* jobs and failures in out */
     struct sums draft, today;
-    uint64_t lost; /* completed jobs that the draft would have given up on before */
+    uint64_t lost; /* completed jobs that the draft would have ended as dead */
 };
 
 static void step(struct simulation *s);
@@ -87,7 +87,7 @@ static void add_history(struct buf *b, const struct simulation *s)
 static void finish(struct simulation *s)
 {
     struct buf *b = &s->out;
-    buf_print(b, "],\"summary\":{\"jobs\":%zu,\"failures\":%zu,\"truncated\":%s", s->told,
+    buf_print(b, "],\"summary\":{\"jobs\":%zu,\"failures\":%zu,\"truncated\":%s", s->written,
               s->failures, s->truncated ? "true" : "false");
     add_sums(b, "draft", &s->draft);
     add_sums(b, "today", &s->today);
@@ -123,7 +123,7 @@ static void on_simulated(void *ctx, const struct reply *r)
         return;
     }
     const struct simulate_result *result = r->simulated;
-    buf_str(&s->out, s->told++ ? STR(",\n") : STR(""));
+    buf_str(&s->out, s->written++ ? STR(",\n") : STR(""));
     api_simulate_encode(&s->out, &s->asked, result);
     s->truncated |= result->truncated;
     sum_up(&s->draft, &result->draft);
@@ -311,7 +311,7 @@ static struct err read_document(struct str json, struct arena *a, const struct d
     return document_fault_err(&fault);
 }
 
-/* A fault has its place in the part, not in the body; its path says enough. */
+/* The offset is that in the part, not in the body; the path in the message says where. */
 static struct err part_err(struct document_fault *fault)
 {
     fault->line = fault->column = 0;

@@ -105,7 +105,7 @@ struct take_params {
     enum stream_format format;
 };
 
-/* 0 means no limit: then only what the worker reads bounds what it is sent. */
+/* 0: no limit but how much the worker reads. */
 static struct err read_prefetch(struct str text, uint32_t *prefetch)
 {
     int64_t v;
@@ -240,7 +240,7 @@ static void ignore_reply(void *ctx, const struct reply *r)
     (void)r;
 }
 
-/* Nobody is there to work on them: better ready at once than leased to no one. */
+/* No worker is there: release the jobs at once instead of waiting for their leases. */
 static void give_back(struct api *a, const struct reply *r)
 {
     for (size_t i = 0; i < r->count; i++) {
@@ -257,7 +257,7 @@ static void on_claimed(void *ctx, const struct reply *r)
     c->claim = NULL;
     list_unlink(&c->node);
     http_on_gone(c->x, NULL, NULL);
-    /* Who asks and asks, but does not read, holds no jobs and fills no memory with them. */
+    /* A client that claims without reading gets no jobs. */
     bool returned = c->gone || http_is_overloaded(c->x);
     if (returned && r->err.code == ERR_OK)
         give_back(c->api, r);
@@ -354,7 +354,7 @@ static struct err read_withdrawal(const struct http_request *req, struct str *wo
                 : err_make(ERR_MISSING_FIELD, "worker is required: whose claims are to end");
 }
 
-/* Each is answered at once: with what it has been given by now, mostly nothing. */
+/* Each claim is answered at once with the jobs it has, usually none. */
 void api_claim_withdraw(struct api *a, const struct api_request *r)
 {
     struct str worker;

@@ -4,11 +4,12 @@
 #include "base/must.h"
 #include "net/conn.h"
 
-/* Who holds no more than this is in nobody's way. */
+/* A connection that holds no more than this blocks nobody. */
 #define SMALL ((uint64_t)64 * 1024)
-/* What a peer has to read in that time while others wait. */
+/* What a peer must read in that time while others wait. */
 #define PROGRESS ((uint64_t)32 * 1024)
-/* How long others wait before anyone has to go; and how long one may read next to nothing then. */
+/* How long others wait before a connection is closed for them; and how long that one must have
+ * read next to nothing. */
 #define PATIENCE_MS 2000
 #define IDLE_MS     400
 
@@ -60,7 +61,7 @@ void budget_count(struct conn *c)
 bool budget_has_room(struct conn *c, uint64_t bytes)
 {
     struct http_budget *b = c->set->budget;
-    /* What is larger than all of the budget must have all of it. */
+    /* An answer that is larger than the budget needs all of it. */
     if (b->held == 0 || (b->held < b->most && bytes <= b->most - b->held))
         return true;
     if (c->closing || c->wants_room)

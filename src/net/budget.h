@@ -2,11 +2,11 @@
 #ifndef NET_BUDGET_H
 #define NET_BUDGET_H
 
-/* Memory for what was asked for and is not read yet, of all connections of the listeners that share
- * it. Counted are bytes that a connection has not sent, answers that are being made and whose
- * size is known, and the bounds of those whose size is not. Beyond the limit requests wait
- * before they are handed on, and streams before they are written to; so it may be passed by one
- * answer of unknown size at most. Loop thread only. */
+/* Limits the memory of answers that clients have asked for and not read yet, over all connections
+ * of the listeners that share it. It counts the bytes that a connection has not sent, answers in
+ * the making whose size is known, and the bounds of those whose size is not. Beyond the limit
+ * requests wait before they are served, and streams before they are written to; so one answer of
+ * unknown size at most exceeds it. Loop thread only. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,7 +24,7 @@ struct http_budget {
 
 void budget_init(struct http_budget *b, uint64_t most);
 void budget_add(struct http_budget *b, uint64_t bytes);
-/* Once a quarter is free those who wait are woken (conn_wake), and ask again. */
+/* Once a quarter is free, wakes the connections that wait (conn_wake); they ask again. */
 void budget_release(struct http_budget *b, uint64_t bytes);
 
 /* Counts what the connection holds now. */
@@ -34,8 +34,8 @@ void budget_count(struct conn *c);
 bool budget_has_room(struct conn *c, uint64_t bytes);
 /* The connection is gone. */
 void budget_forget(struct conn *c);
-/* Others have waited for room for a while, and this one has read next to nothing of what it
- * holds all that time. Asked a few times a second. */
+/* Whether others have waited for room for a while, and this connection has read next to nothing of
+ * what it holds in all that time. Called a few times a second. */
 bool budget_is_blocked_by(struct conn *c, uint64_t now);
 
 #endif

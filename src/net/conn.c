@@ -10,7 +10,7 @@
 #include "net/tls.h"
 
 #define INPUT_SIZE ((size_t)64 * 1024)
-/* Larger output buffers are given back when they are empty. */
+/* Larger output buffers are freed when they are empty. */
 #define SPARE_SIZE_MAX ((size_t)256 * 1024)
 /* What one write takes; libuv counts in int. */
 #define WRITE_MAX ((size_t)1 << 30)
@@ -129,7 +129,7 @@ static void linger(struct conn *c)
         return;
     c->lingering = true;
     c->linger_until = uv_now(c->set->loop) + LINGER_MS;
-    /* Its end was read, so that nothing unread can turn our close into a reset. */
+    /* All input was read, so that closing sends no reset. */
     if (c->input_ended) {
         conn_abort(c);
         return;
@@ -170,8 +170,7 @@ static void on_written(uv_write_t *req, int status)
     touch(c);
 }
 
-/* What the socket does not take at once goes to libuv. While it is busy with that, new
- * output gathers again. */
+/* Bytes that the socket does not take at once go to libuv. New output gathers meanwhile. */
 static void send_rest(struct conn *c, struct buf *out, size_t done)
 {
     c->sending = *out;
@@ -206,7 +205,7 @@ static void send_out(struct conn *c, struct buf *out)
     }
 }
 
-/* While the socket is busy nothing is encrypted, so that output waits in one place. */
+/* Nothing is encrypted while the socket is busy, so that output waits in one place. */
 static struct buf *seal(struct conn *c)
 {
     if (c->sending.len)
@@ -272,7 +271,7 @@ static void settle_handshake(struct conn *c)
         conn_become(c, c->set->h2);
 }
 
-/* The alert that says why still leaves; what was to be said in confidence does not. */
+/* The TLS alert still leaves; application data does not. */
 static void fail_tls(struct conn *c)
 {
     log_debug("TLS with a client failed: %s", tls_why(c->tls));

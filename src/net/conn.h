@@ -76,13 +76,13 @@ struct conn {
     uint64_t opened_at;
     uint64_t read_at; /* when bytes last arrived */
     uint64_t linger_until;
-    uint64_t owed;            /* bytes of answers that are being made; their size is known */
+    uint64_t pending_bytes;   /* bytes of answers that are being made; their size is known */
     uint64_t reserved;        /* and of those whose size is not: its bound */
     uint64_t counted;         /* of the budget, for what waits to be sent */
     uint64_t left;            /* bytes that the socket has taken */
     uint64_t moved, moved_at; /* see budget_is_blocked_by */
     bool wants_room;          /* in budget->waiting */
-    bool stream_waits;        /* a stream, too: it is to be told when there is room */
+    bool stream_waits;        /* a stream waits, too: notify it when there is room */
     bool dirty, waking;       /* in set->dirty, in set->wakers */
     bool reading;
     bool input_ended; /* the peer has shut down its side */

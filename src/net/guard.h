@@ -2,10 +2,10 @@
 #ifndef NET_GUARD_H
 #define NET_GUARD_H
 
-/* Who may ask (I7). A browser lends its user's reach to every page: a page of another origin
- * can send requests to a server on this machine, and one whose name its owner points here
- * afterwards (DNS rebinding) can read the answers, too. Browsers say in headers which page asks
- * and which name it used; other clients say nothing of the kind and are not held up. */
+/* Which requests are admitted (I7). A browser lends its user's reach to every page: a page of
+ * another origin can send requests to a server on this machine, and one whose name its owner points
+ * here afterwards (DNS rebinding) can read the answers, too. Browsers say in headers which page
+ * asks and which name it used; other clients send no such headers and pass. */
 
 #include "base/err.h"
 #include "base/str.h"

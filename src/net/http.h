@@ -80,7 +80,7 @@ struct http_settings {
     /* The bound of an answer whose size is not known once the handler has returned, such as a page
      * that is gathered over several turns; 0: it is. NULL: it always is. */
     uint64_t (*reply_bound)(void *ctx, const struct http_request *req);
-    /* Bytes that the handler has gathered for answers so far, since ever; NULL: not known. */
+    /* Bytes that the handler has gathered for answers since the start; NULL: not known. */
     uint64_t (*gathered)(void *ctx);
     void *replies_ctx; /* of both */
     /* Names of hosts that requests may be for, beside those that are the server's in any case
@@ -129,33 +129,31 @@ void http_stream_begin(struct http_exchange *x, int status, struct str content_t
                        void (*closed)(void *ctx), void *ctx);
 /* Adds bytes (copied); all writes of one loop turn share one chunk. */
 void http_stream_write(struct http_exchange *x, struct str bytes);
-/* Ends the body in good order; closed() is called from in here. */
+/* Ends the body; calls closed() before it returns. */
 void http_stream_end(struct http_exchange *x);
-/* Ends the body in disorder, so that the peer knows that it is not whole: in HTTP/2 the stream is
- * reset, in HTTP/1.1 the connection goes with it. What was not sent yet is dropped. closed()
- * follows, not from in here. */
+/* Ends the body early, so that the peer sees that it is incomplete: resets the stream in HTTP/2,
+ * closes the connection in HTTP/1.1. Unsent bytes are dropped. closed() is called later. */
 void http_stream_abort(struct http_exchange *x);
 /* Unsent bytes of the exchange's connection exceed backlog_max, or, in HTTP/2, those of its
  * stream a quarter of that. When they have drained to half, drained(ctx) of the stream is
  * called, if set. */
 bool http_backlogged(const struct http_exchange *x);
-/* The same, or all connections together hold too much that is not read; drained(ctx) is called in
- * that case, too. To be asked before much is written. */
+/* The same, or all connections together hold too many unread bytes; drained(ctx) is called in that
+ * case, too. Ask before writing much. */
 bool http_must_wait(const struct http_exchange *x);
-/* So much waits already for this peer, or for all, that a large answer had better not be made. */
+/* So many unsent bytes wait for this peer, or for all, that no large answer should be made. */
 bool http_is_overloaded(const struct http_exchange *x);
-/* The peer has gone: nobody will see the answer, which is due all the same. */
+/* The peer has gone. The exchange must be replied to all the same, but nobody reads the answer. */
 bool http_is_gone(const struct http_exchange *x);
 void http_stream_on_drain(struct http_exchange *x, void (*drained)(void *ctx));
 /* Called once if the peer goes away before http_reply of a long-pending exchange (a long poll), so
- * that its owner can give up early; x stays valid until it is replied to, also from inside
+ * that its owner can stop early; x stays valid until it is replied to, also from inside
  * gone(). A peer that has shut down its sending side of the connection counts as gone, but still
- * gets a reply if it can be reached; in HTTP/2 a stream that was reset does. Asked for after the
- * peer has gone, it is called in the next loop turn. NULL takes it back. */
+ * gets a reply if it can be reached; in HTTP/2 a stream that was reset counts as gone. If the peer
+ * has gone already, gone() is called in the next loop turn. NULL cancels it. */
 void http_on_gone(struct http_exchange *x, void (*gone)(void *ctx), void *ctx);
 
-/* Something of the handler's own that goes with the exchange until it is answered; NULL at
- * first. */
+/* A pointer of the handler's own, kept with the exchange until it is answered; NULL at first. */
 void http_set_note(struct http_exchange *x, void *note);
 void *http_note(const struct http_exchange *x);
 

@@ -54,7 +54,7 @@ struct http1 {
     const char *limit; /* the end of the bytes being fed */
     struct buf head;   /* the request's start, if it began in an earlier feed */
     size_t head_len;   /* of the header section, once it is complete */
-    uint64_t raw;      /* bytes of the request so far, all told */
+    uint64_t raw;      /* bytes of the request so far, in total */
 
     struct str piece; /* the body, as long as it is one run of bytes being fed */
     struct buf body;  /* else collected here */
@@ -175,7 +175,7 @@ static int on_value_complete(llhttp_t *parser)
 }
 
 /* Checks what llhttp forgives: every line of the head ends in CRLF, and none is folded (RFC
- * 9112 §5.2). Peers that disagree on where a line ends can be played against each other. The
+ * 9112 §5.2). Peers that disagree on where a line ends make request smuggling possible. The
  * end of the head is looked for from the start of its last line. */
 static bool lines_are_plain(struct http1 *r, size_t last)
 {
@@ -310,7 +310,7 @@ static int on_message_complete(llhttp_t *parser)
     struct http1 *r = parser->data;
     r->done = true;
     r->out.old = parser->http_minor == 0;
-    /* HTTP/1.0 connections are closed even if they ask to stay: it costs nobody anything. */
+    /* Close HTTP/1.0 connections even if they ask for keep-alive. */
     r->out.keep_alive = !r->out.old && llhttp_should_keep_alive(parser);
     return HPE_PAUSED;
 }

@@ -8,6 +8,7 @@
 #include "base/must.h"
 #include "net/http1.h"
 #include "net/http2.h"
+#include "net/http_headers.h"
 #include "net/reply.h"
 #include "net/http_internal.h"
 
@@ -32,7 +33,7 @@ struct state {
     bool draining;     /* the next request, if one is under way, is the last */
     bool used;         /* something other than HTTP/2's preface has come */
     bool preface;      /* HTTP/2 takes over */
-    bool continue_due; /* "100 Continue" is owed once the earlier replies are out */
+    bool continue_due; /* send "100 Continue" once the earlier replies are out */
     uint64_t began_at; /* when the request being read began */
     uint64_t idle_at;  /* when the last reply was complete */
 };
@@ -61,7 +62,8 @@ static bool is_blocked(struct conn *c)
     const struct http_settings *t = &server_of(c)->settings;
     struct state *h = c->state;
     return h->streams || h->parked || h->waiting >= t->pipeline_max ||
-           h->later + c->owed > t->backlog_max || conn_congested(c) || !server_has_room(c, 0);
+           h->later + c->pending_bytes > t->backlog_max || conn_congested(c) ||
+           !server_has_room(c, 0);
 }
 
 /* Ends the connection if nothing is under way and nothing more can come. */
@@ -160,7 +162,7 @@ static void reply(struct http_exchange *x, int status, struct str type, struct s
     advance(x->conn);
 }
 
-/* Answers what is no proper request, and reads no further. */
+/* Answers a malformed request, and reads no further. */
 static void refuse(struct conn *c, struct err e)
 {
     struct state *h = c->state;
@@ -185,7 +187,7 @@ static void stream_begin(struct http_exchange *x, int status, struct str type)
     h->later -= x->later.len;
     reply_open(output_of(x), &head);
     h->later += x->later.len;
-    /* Who has shut down its side and waits for a stream without end is taken for gone. */
+    /* A peer that has shut down its side and waits for an endless stream counts as gone. */
     if (x->conn->input_ended)
         conn_abort(x->conn);
 }
@@ -221,7 +223,7 @@ static void stream_end(struct http_exchange *x)
     advance(c);
 }
 
-/* An end without the last chunk is all that HTTP/1.1 has to say it with. */
+/* HTTP/1.1 can only say it by closing without the last chunk. */
 static void stream_abort(struct http_exchange *x)
 {
     conn_abort(x->conn);
@@ -229,7 +231,7 @@ static void stream_abort(struct http_exchange *x)
 
 /* -- requests --------------------------------------------------------------- */
 
-/* Keeps it until there is room for its answer. Only few kinds of requests are, with few bytes. */
+/* Keeps a request, which lies in the bytes that were read, until there is room for its answer. */
 static void park(struct state *h, struct http_exchange *x, const struct http_request *req,
                  uint64_t bound)
 {
@@ -237,13 +239,14 @@ static void park(struct state *h, struct http_exchange *x, const struct http_req
     h->bound = bound;
     h->request = *req;
     struct http_request *q = &h->request;
-    struct str *const spans[] = {&q->path,       &q->query,  &q->content_type, &q->content_encoding,
-                                 &q->accept,     &q->origin, &q->worker_id,    &q->last_event_id,
-                                 &q->fetch_site, &q->strict, &q->body};
-    for (size_t i = 0; i < COUNT(spans); i++)
-        *spans[i] = arena_copy(&x->arena, *spans[i]);
-    if (q->host.at)
-        q->host = arena_copy(&x->arena, q->host);
+    q->path = arena_copy(&x->arena, q->path);
+    q->query = arena_copy(&x->arena, q->query);
+    q->body = arena_copy(&x->arena, q->body);
+    for (enum http_header i = 0; i < HTTP_HEADERS; i++) {
+        struct str *value = http_header_value(q, i);
+        if (value->at) /* else it stays absent */
+            *value = arena_copy(&x->arena, *value);
+    }
 }
 
 static void serve_parked(struct conn *c)
@@ -355,7 +358,7 @@ static void before_write(struct conn *c)
 
 /* -- the peer's end, ours, and time ----------------------------------------- */
 
-static void tell_gone(struct conn *c)
+static void notify_gone(struct conn *c)
 {
     struct state *h = c->state;
     struct http_exchange *x;
@@ -371,8 +374,8 @@ static void tell_gone(struct conn *c)
     } while (x);
 }
 
-/* A client may shut down its side after its last request and wait for the replies. But a
- * stream has no end it could wait for, and whoever asked to be told is told. */
+/* A client may shut down its side after its last request and wait for the replies. But a stream
+ * never ends, and owners of long-pending exchanges are notified (http_on_gone). */
 static void input_end(struct conn *c)
 {
     struct state *h = c->state;
@@ -380,7 +383,7 @@ static void input_end(struct conn *c)
         conn_abort(c);
         return;
     }
-    tell_gone(c);
+    notify_gone(c);
     settle(c);
 }
 
@@ -392,7 +395,7 @@ static void wake(struct conn *c)
         first->drained(first->stream_ctx);
     c->stream_waits = false;
     serve_parked(c);
-    c->read_at = h->began_at = uv_now(c->set->loop); /* the pause was not the client's */
+    c->read_at = h->began_at = uv_now(c->set->loop); /* the server made the pause, not the client */
     if (has_aside(h) && !h->over) {
         h->aside_at += read_requests(c, h->aside.at + h->aside_at, h->aside.len - h->aside_at);
         if (h->over)
@@ -406,7 +409,7 @@ static void wake(struct conn *c)
         settle(c);
     }
     if (c->input_ended)
-        tell_gone(c);
+        notify_gone(c);
 }
 
 static void tick(struct conn *c, uint64_t now)
@@ -456,7 +459,7 @@ static void open_state(struct conn *c)
 static void closed(struct conn *c)
 {
     struct state *h = c->state;
-    if (h->parked) { /* nobody has begun to answer it */
+    if (h->parked) { /* no answer has been begun */
         TAILQ_REMOVE(&h->queue, h->parked, link);
         exchange_free(h->parked);
     }

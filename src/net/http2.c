@@ -10,8 +10,8 @@
 #include "net/http1.h"
 #include "net/http2_internal.h"
 
-/* What a client may send of a body before it is told to go on: enough for the way there
- * and back at some speed, little enough to have it once per stream. */
+/* What a client may send of a body before the server opens the window again: enough for a round
+ * trip at speed, little enough to hold it once per stream. */
 #define STREAM_WINDOW     (256 * 1024)
 #define CONNECTION_WINDOW (1024 * 1024)
 /* CONTINUATION. */
@@ -29,7 +29,7 @@ void http2_end(struct http2 *h, uint32_t code)
 
 void http2_spend(struct http2 *h, int64_t cost)
 {
-    if (!calm_spend(&h->calm, http2_now(h), cost))
+    if (!frame_budget_spend(&h->frames, http2_now(h), cost))
         http2_end(h, NGHTTP2_ENHANCE_YOUR_CALM);
 }
 
@@ -76,7 +76,7 @@ static int on_begin_frame(nghttp2_session *session, const nghttp2_frame_hd *hd, 
         cost = COST_EMPTY_DATA;
     if (cost)
         http2_spend(h, cost);
-    /* What else was read is not looked at. */
+    /* Stop parsing: the rest of the input is ignored. */
     return h->over || h->conn->closing ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
@@ -98,8 +98,7 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     return h->conn->closing ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
 }
 
-/* Frames of types that nobody knows are passed over (RFC 9113 §4.1), but they are to be paid for.
- */
+/* Ignores frames of unknown types (RFC 9113 §4.1); they spend from the budget. */
 static int on_unknown_frame(nghttp2_session *session, void **payload, const nghttp2_frame_hd *hd,
                             void *ctx)
 {
@@ -129,7 +128,7 @@ static int on_stream_close(nghttp2_session *session, int32_t id, uint32_t code, 
     if (st)
         http2_forget(st);
     if (code == NGHTTP2_NO_ERROR)
-        calm_earn(&h->calm, GAIN_REQUEST);
+        frame_budget_earn(&h->frames, GAIN_REQUEST);
     return 0;
 }
 
@@ -148,7 +147,7 @@ static void before_write(struct conn *c)
     http2_send(h);
     http2_go_on(h);
     if (h->drain_due)
-        http2_tell_drained(h);
+        http2_notify_drained(h);
     if (!c->closing && !c->finishing && is_at_end(h)) {
         h->over = true;
         conn_finish(c);
@@ -181,17 +180,17 @@ static void input(struct conn *c, const char *at, size_t len)
 
 static void drained(struct conn *c)
 {
-    http2_tell_drained(c->state);
+    http2_notify_drained(c->state);
 }
 
-static void tell_gone(struct http2 *h)
+static void notify_gone(struct http2 *h)
 {
     struct stream *st;
     do {
         TAILQ_FOREACH(st, &h->streams, link)
         if (st->x->gone)
             break;
-        if (st) { /* others may be answered meanwhile: start again */
+        if (st) { /* gone() may answer others: start again */
             void (*gone)(void *ctx) = st->x->gone;
             st->x->gone = NULL;
             gone(st->x->gone_ctx);
@@ -199,8 +198,8 @@ static void tell_gone(struct http2 *h)
     } while (st);
 }
 
-/* A client that has shut down its side can open no window any more. Short replies still
- * reach it; a stream without end does not. */
+/* A client that has shut down its side can open no more windows. Short replies still reach it; an
+ * endless stream does not. */
 static void input_end(struct conn *c)
 {
     struct http2 *h = c->state;
@@ -210,7 +209,7 @@ static void input_end(struct conn *c)
         conn_abort(c);
         return;
     }
-    tell_gone(h);
+    notify_gone(h);
     conn_out(c);
 }
 
@@ -222,12 +221,12 @@ static void wake(struct conn *c)
         c->stream_waits = false;
         TAILQ_FOREACH(st, &h->streams, link)
         st->congested = st->congested || st->x->state == EXCHANGE_STREAM;
-        http2_tell_drained(h);
+        http2_notify_drained(h);
     }
     if (h->waiting)
         conn_out(c);
     if (c->input_ended)
-        tell_gone(h);
+        notify_gone(h);
 }
 
 static uint64_t held(const struct conn *c)
@@ -236,8 +235,8 @@ static uint64_t held(const struct conn *c)
     return h->replies + h->streamed;
 }
 
-/* Whether a window has been shut before the rest of a body for so long. Who has windows but
- * has to wait for the socket, or for other streams, is no fault of the peer's. */
+/* Whether the rest of a body has waited that long for the peer to open a window. A stream whose
+ * windows are open waits for the socket or for other streams, which is not the peer's fault. */
 static bool is_stalled(const struct stream *st, uint64_t now, uint64_t limit)
 {
     const struct http2 *h = st->h;
@@ -285,7 +284,7 @@ static void tick(struct conn *c, uint64_t now)
         http2_end(h, NGHTTP2_NO_ERROR);
 }
 
-/* Streams above the last one named will not be served: their sender may try them elsewhere. */
+/* GOAWAY names the last stream that will be served; the client may retry later ones elsewhere. */
 static void drain(struct conn *c)
 {
     struct http2 *h = c->state;
@@ -359,7 +358,7 @@ static void open_state(struct conn *c)
     TAILQ_INIT(&h->streams);
     TAILQ_INIT(&h->spares);
     h->idle_at = uv_now(c->set->loop);
-    h->calm = calm_new(h->idle_at);
+    h->frames = frame_budget_new(h->idle_at);
     new_session(h);
     greet(h);
     conn_out(c);

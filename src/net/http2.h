@@ -3,11 +3,11 @@
 #define NET_HTTP2_H
 
 /* HTTP/2 on a connection (RFC 9113): nghttp2 does frames, header compression and the
- * states of streams; this module requests and replies, limits, time, and what a peer may do
- * to us. The owner of the connection's set is the http_server.
+ * states of streams; this module handles requests, replies, limits, timeouts, and
+ * abusive peers. The owner of the connection's set is the http_server.
  *
- * An exchange is one stream. The end of a request's stream (END_STREAM) says nothing about
- * its peer, who waits for the reply; gone is who resets the stream or loses the connection. */
+ * An exchange is one stream. END_STREAM ends the request; the peer waits for the reply. A peer is
+ * gone when it resets the stream or its connection ends. */
 
 #include "net/conn.h"
 

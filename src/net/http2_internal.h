@@ -2,8 +2,8 @@
 #ifndef NET_HTTP2_INTERNAL_H
 #define NET_HTTP2_INTERNAL_H
 
-/* What the parts of HTTP/2 know of each other: http2.c the connection, http2_request.c the
- * way in, http2_reply.c the way out.
+/* What the files of HTTP/2 share: http2.c is the connection, http2_request.c reads requests,
+ * http2_reply.c writes replies.
  *
  * nghttp2 is only entered for input (http2.c: input) and output (http2_reply_send); its
  * callbacks, and all else, only submit. So a stream never goes away under a handler. */
@@ -11,11 +11,11 @@
 #include <nghttp2/nghttp2.h>
 #include <sys/queue.h>
 
-#include "net/calm.h"
+#include "net/frame_budget.h"
 #include "net/conn.h"
 #include "net/http_internal.h"
 
-/* What they cost of the peer's calm (net/calm.h). */
+/* What frames cost, and what refills the budget (net/frame_budget.h). */
 #define COST_SETTINGS     40
 #define COST_PING         4
 #define COST_RESET        8 /* by either side, but for the end of an answered request */
@@ -62,7 +62,7 @@ struct http2 {
     struct stream_queue streams; /* in the order in which they began */
     struct stream_queue spares;  /* ended, with small buffers, for reuse */
     int spare_count;
-    struct calm calm;
+    struct frame_budget frames;
     uint64_t bodies;   /* bytes of requests held */
     uint64_t heads;    /* and of their heads */
     uint64_t replies;  /* unsent bytes of replies; streams are not counted */
@@ -95,7 +95,8 @@ static inline size_t stream_unsent(const struct stream *st)
 
 /* Ends the connection with GOAWAY. */
 void http2_end(struct http2 *h, uint32_t code);
-/* Ends it with ENHANCE_YOUR_CALM if the peer has spent too much. */
+/* Spends from the budget for frames; once it is spent, ends the connection with
+ * ENHANCE_YOUR_CALM. */
 void http2_spend(struct http2 *h, int64_t cost);
 
 /* The callbacks of the way in; those of its frames are in http2.c. */
@@ -108,9 +109,9 @@ int http2_on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uin
 /* A request's head, or its end, is there. */
 void http2_head_done(struct stream *st);
 void http2_request_done(struct stream *st);
-/* Answers with an error; of the request nothing more is wanted. */
+/* Answers with an error and ignores the rest of the request. */
 void http2_refuse(struct stream *st, const struct err *e);
-/* Hands on requests that waited, and gives windows to bodies that did, as there is room. */
+/* Serves requests that waited, and opens windows of bodies that waited, as far as there is room. */
 void http2_go_on(struct http2 *h);
 /* The stream is closed, for whatever reason. */
 void http2_forget(struct stream *st);
@@ -125,7 +126,7 @@ bool http2_backlogged(struct http_exchange *x);
 /* The interim answer 100. */
 void http2_continue(struct stream *st);
 /* Calls drained() of every stream that waits for it and has room. */
-void http2_tell_drained(struct http2 *h);
+void http2_notify_drained(struct http2 *h);
 /* Moves what may be sent to the connection's output. */
 void http2_send(struct http2 *h);
 void http2_set_send_callbacks(nghttp2_session_callbacks *callbacks);

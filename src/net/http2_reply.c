@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The way out: replies and streams as HEADERS and DATA. The bytes of a body wait in
+/* Writes replies and streams as HEADERS and DATA. The bytes of a body wait in
  * x->later until nghttp2 asks for as many as the windows take, and go straight to the
  * connection's output. */
 
@@ -10,7 +10,7 @@
 #include "net/http2_internal.h"
 
 #define FIELDS_MAX 12
-/* A buffer that has become larger is given back when it is empty. */
+/* Larger buffers are freed when they are empty. */
 #define LATER_KEEP_MAX ((size_t)64 * 1024)
 
 static uint64_t stream_limit(const struct stream *st)
@@ -117,7 +117,7 @@ static void note_sent(struct stream *st, size_t len)
     }
     if (st->congested && stream_unsent(st) <= stream_limit(st) / 2)
         h->drain_due = true;
-    calm_earn(&h->calm, GAIN_DATA);
+    frame_budget_earn(&h->frames, GAIN_DATA);
 }
 
 static int send_body(nghttp2_session *session, nghttp2_frame *frame, const uint8_t *head,
@@ -148,7 +148,8 @@ static ssize_t send_bytes(nghttp2_session *session, const uint8_t *at, size_t le
     return (ssize_t)len;
 }
 
-/* Who was answered before its request was complete is told to keep the rest (RFC 9113 §8.1). */
+/* After an answer that precedes the end of the request, asks the peer to stop sending it (RFC 9113
+ * §8.1). */
 static int on_frame_sent(nghttp2_session *session, const nghttp2_frame *frame, void *ctx)
 {
     struct http2 *h = ctx;
@@ -222,7 +223,7 @@ void http2_stream_begin(struct http_exchange *x, int status, struct str type)
     struct head f = {0};
     begin_head(&f, x->server, status, type);
     submit(st, &f, !x->no_body);
-    /* Streams take turns, and what has an end goes before what has none. */
+    /* Streams take turns; replies precede endless streams. */
     nghttp2_extpri low = {.urgency = NGHTTP2_EXTPRI_URGENCY_LOW, .inc = 1};
     nghttp2_session_change_extpri_stream_priority(st->h->session, st->id, &low, 1);
     if (x->conn->input_ended)
@@ -256,8 +257,8 @@ void http2_stream_end(struct http_exchange *x)
     conn_out(st->h->conn);
 }
 
-/* The stream alone: others of the connection go on. A reset goes before data that waits, and
- * nghttp2 drops that; closed() comes from http2_forget when the reset has left. */
+/* Resets this stream; others of the connection go on. nghttp2 sends the reset before waiting data,
+ * and drops that; http2_forget calls closed() when the reset has left. */
 void http2_stream_abort(struct http_exchange *x)
 {
     struct stream *st = x->stream;
@@ -276,7 +277,7 @@ bool http2_backlogged(struct http_exchange *x)
     return congested;
 }
 
-void http2_tell_drained(struct http2 *h)
+void http2_notify_drained(struct http2 *h)
 {
     struct stream *st;
     h->drain_due = false;

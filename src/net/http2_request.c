@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The way in: header sections, bodies, and the limits on them. */
+/* Reads requests: header sections, bodies, and the limits on them. */
 
 #include <stdlib.h>
 
@@ -85,7 +85,7 @@ static enum http_method method_of(struct str name)
     return HTTP_OTHER;
 }
 
-/* nghttp2 has checked that they are digits, and that the body is as long as they say. */
+/* nghttp2 has checked the digits, and checks the length of the body against them. */
 static int64_t length_of(struct str digits)
 {
     int64_t n = 0;
@@ -95,7 +95,7 @@ static int64_t length_of(struct str digits)
     return n;
 }
 
-/* Both may be there, but must not contradict each other (RFC 9113 §8.3.1). */
+/* :authority and Host may both be present, but must agree (RFC 9113 §8.3.1). */
 static void recognise_host(struct stream *st, struct str value)
 {
     struct str *host = &st->req.host;
@@ -123,10 +123,7 @@ static void recognise(struct stream *st, struct str name, struct str value)
         st->expects = str_eq(value, STR("100-continue"));
 }
 
-/* A few bytes can name a large entry of the compression table again and again: what counts is
- * what becomes of them. They are read on all the same, for the table is the connection's; but
- * not without end. */
-/* Heads in memory: any number of requests can be begun, or wait. */
+/* Limits the memory of header sections: a client can begin any number of requests. */
 static bool has_room_for_head(struct stream *st, size_t len)
 {
     struct http2 *h = st->h;
@@ -137,6 +134,9 @@ static bool has_room_for_head(struct stream *st, size_t len)
     return true;
 }
 
+/* Counts the decoded size: a few bytes can refer to a large entry of the compression table again
+ * and again. Decoding goes on beyond the limit, since the table belongs to the connection, but not
+ * without end. */
 static bool is_too_large(struct stream *st, size_t name_len, size_t value_len)
 {
     uint64_t most = settings_of(st->h)->header_max;
@@ -225,8 +225,8 @@ void http2_head_done(struct stream *st)
 
 /* -- the body --------------------------------------------------------------- */
 
-/* The one that has waited longest always may send on, so that no number of half-sent bodies
- * can block each other. */
+/* The body that has waited longest may always be sent on, so that half-sent bodies never block each
+ * other. */
 static bool is_oldest(const struct stream *st)
 {
     const struct stream *s;
@@ -236,8 +236,8 @@ static bool is_oldest(const struct stream *st)
     return false;
 }
 
-/* All bodies together may take as much memory as the largest of them, and on top of it each
- * stream its first window, which it has in any case. */
+/* All bodies together may take as much memory as the largest one, plus the first window of each
+ * stream, which the client has in any case. */
 static bool may_send_on(const struct stream *st)
 {
     return st->h->bodies <= settings_of(st->h)->body_max || is_oldest(st);
@@ -248,7 +248,7 @@ static void give_window(struct stream *st)
     int e = nghttp2_session_consume_stream(st->h->session, st->id, st->withheld);
     must(e == 0 || e == NGHTTP2_ERR_NOMEM);
     st->withheld = 0;
-    st->read_at = http2_now(st->h); /* the pause was not the client's */
+    st->read_at = http2_now(st->h); /* the server made the pause, not the client */
 }
 
 int http2_on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *at,
@@ -316,11 +316,11 @@ static void serve(struct stream *st)
     drop_body(st);
 }
 
-/* A peer that asks and asks but does not read must not fill our memory with answers. */
+/* Limits the memory of answers to a peer that sends requests without reading replies. */
 static bool may_be_served(const struct stream *st, uint64_t most)
 {
     struct http2 *h = st->h;
-    return h->replies + h->conn->owed <= most && server_has_room(h->conn, st->bound);
+    return h->replies + h->conn->pending_bytes <= most && server_has_room(h->conn, st->bound);
 }
 
 void http2_request_done(struct stream *st)
@@ -339,7 +339,8 @@ void http2_request_done(struct stream *st)
     h->pages += st->bound > 0;
 }
 
-/* The first that waits; those with large answers wait apart, so that others need not. */
+/* The first request that waits. Those with large answers wait in a line of their own, so that
+ * others pass them. */
 static struct stream *find_waiting(struct http2 *h, bool page)
 {
     struct stream *st;

@@ -10,10 +10,10 @@ enum http_header {
 #define HEADER(name, member) HEADER_##member,
 #include "net/http_headers.def"
 #undef HEADER
-    HTTP_HEADERS /* their number; and: a header that is not kept */
+    HTTP_HEADERS /* their number; also stands for any other header */
 };
 
-/* Which one has this name, in any case of its letters. */
+/* The header of that name, whatever the case of its letters; or HTTP_HEADERS. */
 enum http_header http_header_find(struct str name);
 /* Where a request keeps its value. */
 struct str *http_header_value(struct http_request *q, enum http_header h);

@@ -2,9 +2,8 @@
 #ifndef NET_HTTP_INTERNAL_H
 #define NET_HTTP_INTERNAL_H
 
-/* What the parts of the HTTP server know of each other: the server, and an
- * exchange from the request to the last byte of its reply. Users of the server
- * include net/http.h only. Loop thread only. */
+/* What the files of net/ share: the server, and an exchange from the request to the last byte of
+ * its reply. Users of the server include net/http.h only. Loop thread only. */
 
 #include "base/arena.h"
 #include "base/buf.h"
@@ -19,19 +18,20 @@ enum exchange_state {
 };
 
 struct http_exchange {
-    /* In its connection's queue; or, when the peer has gone, in the server's list of those
-     * whose owners are to be told; or in the server's free list. */
+    /* In its connection's queue; or, when the peer has gone, in the list of those
+     * whose owners are to be notified; or in the server's free list. */
     TAILQ_ENTRY(http_exchange) link;
     struct http_server *server;
     struct conn *conn; /* NULL: the peer has gone */
     enum exchange_state state;
-    bool untold;             /* in server->untold */
-    bool no_body;            /* the answer to HEAD */
-    bool old;                /* HTTP/1.0: a stream ends with the connection */
-    uint64_t owed, reserved; /* while it is pending; part of those of conn and of the budget */
-    size_t chunk;            /* 1 + where the open chunk starts in its output; 0: none is open */
-    struct buf later;        /* what must wait: for the replies of earlier requests, for a window */
-    void *stream;            /* of HTTP/2 */
+    bool unnotified; /* in server->unnotified */
+    bool no_body;    /* the answer to HEAD */
+    bool old;        /* HTTP/1.0: a stream ends with the connection */
+    uint64_t pending_bytes,
+        reserved;     /* while it is pending; part of those of conn and of the budget */
+    size_t chunk;     /* 1 + where the open chunk starts in its output; 0: none is open */
+    struct buf later; /* what must wait: for the replies of earlier requests, for a window */
+    void *stream;     /* of HTTP/2 */
     struct arena arena;
     void (*gone)(void *ctx);
     void *gone_ctx;
@@ -54,7 +54,7 @@ struct http_server {
     struct conn_set conns;
     struct http_budget unlimited;  /* without one in the settings */
     struct http_exchange *serving; /* by the handler, as long as it is not answered */
-    struct exchange_queue untold, spares;
+    struct exchange_queue unnotified, spares;
     int spare_count;
     int live; /* exchanges that are neither spare nor freed */
     char date[REPLY_DATE_LEN];
@@ -67,17 +67,18 @@ struct http_server {
 };
 
 struct http_exchange *exchange_new(struct http_server *s, struct conn *c);
-/* The exchange is answered and of no more use. */
+/* The exchange must be answered. */
 void exchange_free(struct http_exchange *x);
-/* The connections' end of the exchanges in q: owners of streams and those who asked are told,
- * the answered ones are freed, the others wait for their reply, which goes nowhere. */
+/* The peer of the exchanges in q has gone: notifies the owners of streams and those that asked
+ * (http_on_gone), and frees the answered ones. The others still wait for their reply, which nobody
+ * reads. */
 void exchange_orphan(struct http_server *s, struct exchange_queue *q);
 /* The bound of its answer, if its size is not known at once. */
 uint64_t server_reply_bound(const struct http_server *s, const struct http_request *req);
-/* Whether a request with such an answer may be handed on now; else the connection is woken when
- * that may have changed. */
+/* Whether a request whose answer has that bound may be served now; if not, the connection is woken
+ * when that may have changed. */
 bool server_has_room(struct conn *c, uint64_t bound);
-/* Hands a request to the handler, or refuses it because of who asks. */
+/* Hands a request to the handler, unless the guard refuses it. */
 void server_serve(struct http_server *s, struct http_exchange *x, const struct http_request *req,
                   uint64_t bound);
 /* The Date line of now. */

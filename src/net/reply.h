@@ -24,7 +24,8 @@ struct reply_head {
 
 /* Writes the Date line of that second (Unix time). */
 void reply_date(char date[REPLY_DATE_LEN], int64_t seconds);
-/* A whole reply. With no_body (for HEAD) all but the body; the length is told all the same. */
+/* A whole reply. With no_body (for HEAD) all but the body; the header gives the length all the
+ * same. */
 void reply_add(struct buf *out, const struct reply_head *h, struct str body, bool no_body);
 /* The head of a reply whose body follows. */
 void reply_open(struct buf *out, const struct reply_head *h);

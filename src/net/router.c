@@ -13,7 +13,7 @@ struct node {
     struct str segment;
     struct node *next;  /* beside it, in its parent */
     struct node *fixed; /* the first of those that a path names */
-    struct node *param; /* any other segment; NULL: there is none such */
+    struct node *param; /* any other segment, or NULL */
     const struct route *by_method[HTTP_OTHER];
 };
 
@@ -162,7 +162,7 @@ static void look(struct search *s, const struct node *n)
     }
 }
 
-/* Goes on to the parameter when what is fixed has not the method: another route may. */
+/* Tries the parameter, too, if the fixed segment leads to no route with that method. */
 static void descend(struct search *s, const struct node *n, struct walk w)
 {
     struct str segment;
@@ -215,7 +215,7 @@ static struct err no_route(struct str path, bool elsewhere)
                     path.len < 100 ? (int)path.len : 100, path.at);
 }
 
-/* Whether the path lies below the prefix: it is it, or goes on with a slash. */
+/* Whether the path is the prefix, or continues it with a slash. */
 static bool is_below(struct str path, struct str prefix)
 {
     if (path.len < prefix.len || memcmp(path.at, prefix.at, prefix.len) != 0)

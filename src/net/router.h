@@ -24,17 +24,17 @@ struct route {
     bool admin;          /* only the admin listener has it */
 };
 
-/* What answers requests: an API in its own form, with its own words for what is wrong. What serves
- * a route is for the front end to know: its routes are members of records of its own. */
+/* What answers requests: an API in its own form, with its own words for errors. The front end
+ * knows what serves a route: its routes are members of records of its own. */
 struct front_end {
-    const char *prefix; /* "/api/queue/v1"; "": all that no other one has */
+    const char *prefix; /* "/api/queue/v1"; "": paths that no other one has */
     size_t count;       /* of its routes */
     const struct route *(*route)(size_t i);
     /* Serves a request for one of the routes. */
     void (*serve)(void *ctx, struct http_exchange *x, const struct http_request *req,
                   const struct route *route, const struct route_params *params);
-    /* One that it has no route for: ERR_NO_ROUTE; ERR_BAD_METHOD, then `allow` lists those that
-     * the path has ("GET, DELETE"); ERR_BAD_REQUEST. */
+    /* Refuses a request without a route: ERR_NO_ROUTE; ERR_BAD_METHOD, then `allow` lists those
+     * that the path has ("GET, DELETE"); ERR_BAD_REQUEST. */
     void (*refuse)(void *ctx, struct http_exchange *x, const struct http_request *req,
                    const struct err *err, struct str allow);
     void *ctx;
@@ -51,12 +51,12 @@ void router_mount(struct router *r, const struct front_end *f);
 void router_handle(void *ctx, struct http_exchange *x, const struct http_request *req);
 void router_handle_admin(void *ctx, struct http_exchange *x, const struct http_request *req);
 
-/* What these go by. A fixed segment is preferred to a parameter ("/jobs/take" to "/jobs/{id}").
+/* What both look up. A fixed segment is preferred to a parameter ("/jobs/take" to "/jobs/{id}").
  * HEAD is answered by GET's route. A badly percent-encoded path is ERR_BAD_REQUEST. A trailing
  * slash is another path. Unless admin is set, routes of the admin listener count as absent; the
  * sentence of ERR_NO_ROUTE then says where they are. */
 struct router_match {
-    const struct front_end *front; /* NULL: there is none for such a path at all */
+    const struct front_end *front; /* NULL: no front end has such paths */
     const struct route *route;     /* iff there is no error */
     struct route_params params;
     struct str allow; /* in the request's arena */

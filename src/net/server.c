@@ -18,9 +18,9 @@
 /* Connections over the limit that may wait to read their 503; more are closed without. */
 #define REFUSED_MAX 64
 #define BACKLOG     1024
-/* Answers of unknown size that a connection may have made for it at a time. */
+/* How many answers of unknown size are made for a connection at a time. */
 #define PAGES_MAX 4
-/* Bytes that wait for a peer, beyond which it is not handed further jobs. */
+/* A peer with more unsent bytes than this is handed no further jobs. */
 #define UNREAD_MAX ((uint64_t)8 * 1024 * 1024)
 
 struct http_settings http_defaults(void)
@@ -61,30 +61,30 @@ struct http_exchange *exchange_new(struct http_server *s, struct conn *c)
 
 static void release_if_over(struct http_server *s);
 
-static void owe(struct http_exchange *x, uint64_t owed, uint64_t reserved)
+static void count_pending(struct http_exchange *x, uint64_t bytes, uint64_t reserved)
 {
-    x->owed += owed;
+    x->pending_bytes += bytes;
     x->reserved += reserved;
-    x->conn->owed += owed;
+    x->conn->pending_bytes += bytes;
     x->conn->reserved += reserved;
-    budget_add(x->conn->set->budget, owed + reserved);
+    budget_add(x->conn->set->budget, bytes + reserved);
 }
 
-/* Its connection counts it no longer; the budget does as long as it is being made. */
+/* The connection no longer counts the answer; the budget does while it is being made. */
 static void disown(struct http_exchange *x)
 {
     if (!x->conn)
         return;
-    x->conn->owed -= x->owed;
+    x->conn->pending_bytes -= x->pending_bytes;
     x->conn->reserved -= x->reserved;
 }
 
-/* It is made, or will not be. */
+/* The answer is made, or will not be. */
 static void settle(struct http_exchange *x)
 {
     disown(x);
-    budget_release(x->server->conns.budget, x->owed + x->reserved);
-    x->owed = x->reserved = 0;
+    budget_release(x->server->conns.budget, x->pending_bytes + x->reserved);
+    x->pending_bytes = x->reserved = 0;
 }
 
 void exchange_free(struct http_exchange *x)
@@ -93,8 +93,8 @@ void exchange_free(struct http_exchange *x)
     settle(x);
     if (s->serving == x)
         s->serving = NULL;
-    if (x->untold)
-        TAILQ_REMOVE(&s->untold, x, link);
+    if (x->unnotified)
+        TAILQ_REMOVE(&s->unnotified, x, link);
     if (x->later.cap > LATER_KEEP_MAX)
         buf_fini(&x->later);
     if (x->arena.head)
@@ -115,14 +115,14 @@ void exchange_free(struct http_exchange *x)
     s->spare_count++;
 }
 
-/* Whoever is told may reply to any other of them. */
-static void tell_untold(void *owner)
+/* An owner that is notified may reply to any other exchange of the list. */
+static void notify_gone(void *owner)
 {
     struct http_server *s = owner;
     struct http_exchange *x;
-    while ((x = TAILQ_FIRST(&s->untold))) {
-        TAILQ_REMOVE(&s->untold, x, link);
-        x->untold = false;
+    while ((x = TAILQ_FIRST(&s->unnotified))) {
+        TAILQ_REMOVE(&s->unnotified, x, link);
+        x->unnotified = false;
         if (x->state == EXCHANGE_STREAM) {
             x->closed(x->stream_ctx);
             exchange_free(x);
@@ -142,11 +142,11 @@ void exchange_orphan(struct http_server *s, struct exchange_queue *q)
         if (x->state == EXCHANGE_DONE) {
             exchange_free(x);
         } else if (x->state == EXCHANGE_STREAM || x->gone) {
-            x->untold = true;
-            TAILQ_INSERT_TAIL(&s->untold, x, link);
+            x->unnotified = true;
+            TAILQ_INSERT_TAIL(&s->unnotified, x, link);
         }
     }
-    tell_untold(s);
+    notify_gone(s);
 }
 
 const char *server_date(struct http_server *s)
@@ -179,18 +179,18 @@ bool server_has_room(struct conn *c, uint64_t bound)
     return budget_has_room(c, bound);
 }
 
-/* What it takes to answer is known as soon as the handler has read it, or bounded. */
+/* The size of the answer is known as soon as the handler has gathered it, or has a bound. */
 static void hand_on(struct http_server *s, struct http_exchange *x, const struct http_request *req,
                     uint64_t bound)
 {
     uint64_t before = s->settings.gathered ? s->settings.gathered(s->settings.replies_ctx) : 0;
-    owe(x, 0, bound);
+    count_pending(x, 0, bound);
     s->serving = x;
     s->handler(s->ctx, x, req);
     bool pending = s->serving == x && x->state == EXCHANGE_PENDING && x->conn;
     s->serving = NULL;
     if (pending && s->settings.gathered)
-        owe(x, s->settings.gathered(s->settings.replies_ctx) - before, 0);
+        count_pending(x, s->settings.gathered(s->settings.replies_ctx) - before, 0);
 }
 
 void server_serve(struct http_server *s, struct http_exchange *x, const struct http_request *req,
@@ -281,7 +281,7 @@ void http_stream_abort(struct http_exchange *x)
 
 bool http_backlogged(const struct http_exchange *x)
 {
-    /* The protocol notes who asked; what the caller holds stays as it was. */
+    /* The protocol marks the connection; the exchange itself stays as it is. */
     return x->conn && x->conn->protocol->backlogged((struct http_exchange *)x);
 }
 
@@ -299,7 +299,7 @@ bool http_is_overloaded(const struct http_exchange *x)
 {
     const struct conn *c = x->conn;
     const struct http_budget *b = x->server->conns.budget;
-    return c && (c->counted + c->owed > UNREAD_MAX || b->held >= b->most);
+    return c && (c->counted + c->pending_bytes > UNREAD_MAX || b->held >= b->most);
 }
 
 bool http_is_gone(const struct http_exchange *x)
@@ -330,12 +330,12 @@ void http_on_gone(struct http_exchange *x, void (*gone)(void *ctx), void *ctx)
     x->gone_ctx = ctx;
     if (!gone)
         return;
-    /* Who asks too late is told all the same, but not from in here. */
+    /* If the peer has gone already, notify later, not from in here. */
     if (x->conn && x->conn->input_ended)
         conn_wake(x->conn);
-    if (!x->conn && !x->untold) {
-        x->untold = true;
-        TAILQ_INSERT_TAIL(&x->server->untold, x, link);
+    if (!x->conn && !x->unnotified) {
+        x->unnotified = true;
+        TAILQ_INSERT_TAIL(&x->server->unnotified, x, link);
         conn_set_call(&x->server->conns);
     }
 }
@@ -357,7 +357,7 @@ static void release_if_over(struct http_server *s)
     free(s);
 }
 
-static void tell_drained(struct http_server *s)
+static void notify_drained(struct http_server *s)
 {
     if (!s->draining || s->listening || s->conns.count || !s->drained)
         return;
@@ -368,7 +368,7 @@ static void tell_drained(struct http_server *s)
 
 static void on_freed(void *owner)
 {
-    tell_drained(owner);
+    notify_drained(owner);
     release_if_over(owner);
 }
 
@@ -379,7 +379,7 @@ static void on_listener_closed(uv_handle_t *handle)
     on_freed(s);
 }
 
-/* At most once a second: where accepting fails, it fails often. */
+/* Logs at most once a second: if accepting fails, it fails often. */
 static void warn_of_accept(struct http_server *s, int status)
 {
     uint64_t now = uv_now(s->conns.loop);
@@ -389,15 +389,15 @@ static void warn_of_accept(struct http_server *s, int status)
     log_warn("cannot accept a connection: %s", uv_strerror(status));
 }
 
-/* Where no file descriptor is left, libuv accepts and drops connections with one it keeps in
- * reserve, so that this is not called again and again for the same one. */
-/* Where few files may be open those who are told that are few, too. */
+/* How many connections over the limit get a 503: fewer where few files may be open. */
 static int refused_max(const struct http_server *s)
 {
     int some = 8 + s->settings.connections_max / 4;
     return some < REFUSED_MAX ? some : REFUSED_MAX;
 }
 
+/* When no file descriptor is left, libuv accepts and drops connections with one that it keeps in
+ * reserve, so that it does not report the same connection again and again. */
 static void on_connection(uv_stream_t *listener, int status)
 {
     struct http_server *s = listener->data;
@@ -418,7 +418,7 @@ static void on_connection(uv_stream_t *listener, int status)
                                         s->settings.connections_max));
 }
 
-/* How often timeouts are looked at: precise to a quarter of the shortest. */
+/* How often timeouts are checked: a quarter of the shortest. */
 static uint64_t tick_of(const struct http_settings *t)
 {
     int64_t least = t->header_timeout.ms;
@@ -493,7 +493,7 @@ struct err http_server_new(uv_loop_t *loop, const struct http_settings *settings
     s->settings = *settings;
     s->handler = handler;
     s->ctx = ctx;
-    TAILQ_INIT(&s->untold);
+    TAILQ_INIT(&s->unnotified);
     TAILQ_INIT(&s->spares);
     ignore_sigpipe();
     s->conns.tick_ms = tick_of(settings);
@@ -504,7 +504,7 @@ struct err http_server_new(uv_loop_t *loop, const struct http_settings *settings
     s->conns.handshake_timeout = settings->handshake_timeout;
     s->conns.tls = settings->tls;
     s->conns.h2 = &http2_conn;
-    s->conns.called = tell_untold;
+    s->conns.called = notify_gone;
     conn_set_init(&s->conns, loop, s, on_freed);
     must(uv_tcp_init(loop, &s->listener) == 0);
     s->listener.data = s;

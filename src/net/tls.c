@@ -13,7 +13,7 @@
 #include "base/alloc.h"
 #include "base/must.h"
 
-/* For TLS 1.2; those of 1.3 are all sane. Forward secrecy and authenticated encryption,
+/* For TLS 1.2; all ciphers of 1.3 are acceptable. Forward secrecy and authenticated encryption,
  * which is also what RFC 9113 §9.2.2 leaves to HTTP/2. */
 #define CIPHERS_12 "ECDHE+AESGCM:ECDHE+CHACHA20"
 
@@ -30,7 +30,7 @@ struct tls {
 
 /* -- contexts --------------------------------------------------------------- */
 
-/* The newest reason that OpenSSL has, and forgets the others. */
+/* The newest error of OpenSSL; clears its queue. */
 static const char *reason(void)
 {
     unsigned long code = ERR_peek_last_error();
@@ -45,7 +45,7 @@ static struct err refuse(const char *what, const char *file)
     return err_make(ERR_IO, "cannot use the %s '%.100s': %s", what, file, reason());
 }
 
-/* Opening it ourselves first makes "No such file" the reason, not a code of some library. */
+/* Open the file first, so that the error is "No such file", not a code of OpenSSL. */
 static struct err check_readable(const char *what, const char *file)
 {
     FILE *f = fopen(file, "re");
@@ -55,7 +55,7 @@ static struct err check_readable(const char *what, const char *file)
     return err_none();
 }
 
-/* A server has no one to ask. */
+/* A server cannot ask for a passphrase. */
 static int no_passphrase(char *to, int size, int writing, void *ctx)
 {
     (void)to;

@@ -2,7 +2,7 @@
 #ifndef NET_TLS_H
 #define NET_TLS_H
 
-/* The server's side of TLS 1.2 and 1.3, between bytes and bytes: it does no input or output.
+/* The server's side of TLS 1.2 and 1.3, from bytes to bytes: it does no input or output.
  * A context holds the certificate and may be shared by any number of connections; a `struct
  * tls` is one connection. Loop thread only. */
 
@@ -25,7 +25,7 @@ struct tls_context;
 NODISCARD struct err tls_context_new(const struct tls_files *files, struct tls_context **out);
 /* Reads the files again, for new connections. On an error all stays as it was. */
 NODISCARD struct err tls_context_reload(struct tls_context *context);
-/* Connections that were made with it go on. */
+/* Existing connections go on. */
 void tls_context_free(struct tls_context *context);
 
 /* Whether the certificate is for that name, which need not end in a zero byte. */
@@ -37,23 +37,23 @@ void tls_free(struct tls *t);
 enum tls_event {
     TLS_MORE,   /* nothing to read until more is fed */
     TLS_DATA,   /* *len bytes were read */
-    TLS_END,    /* the peer has said that it sends no more */
+    TLS_END,    /* the peer sends no more (close_notify) */
     TLS_FAILED, /* tls_why says why; what tls_seal yields now is an alert for the peer */
 };
 
 /* Takes what came from the socket. */
 void tls_feed(struct tls *t, const char *at, size_t len);
-/* Reads at most `size` bytes of what it meant; also moves the handshake on. */
+/* Reads at most `size` decrypted bytes; also advances the handshake. */
 enum tls_event tls_read(struct tls *t, char *to, size_t size, size_t *len);
-/* The handshake is over: what the client may know is known. */
+/* The handshake is complete. */
 bool tls_is_ready(const struct tls *t);
-/* By ALPN the client has chosen HTTP/2. */
+/* The client has chosen HTTP/2 by ALPN. */
 bool tls_speaks_h2(const struct tls *t);
 const char *tls_why(const struct tls *t);
-/* Moves `plain`, if the handshake is over, and whatever the handshake has to say, to what
- * belongs on the socket. */
+/* Encrypts `plain`, once the handshake is complete, and adds it and messages of the handshake to
+ * the bytes for the socket. */
 void tls_seal(struct tls *t, struct buf *plain, struct buf *wire);
-/* Says the last word (close_notify), once. */
+/* Adds close_notify, once. */
 void tls_finish(struct tls *t, struct buf *wire);
 
 #endif

@@ -34,12 +34,12 @@ struct field {
  *
  * That a field is required or nullable is said by its row, not here. */
 
-/* Reads the object that comes next, of at most 64 members that are known. ERR_UNKNOWN_FIELD, if
- * strict, for one that is not, which is passed over else; ERR_DUPLICATE_FIELD, ERR_MISSING_FIELD,
- * and what the values' readers say. */
+/* Reads the next value, an object, by a table of at most 64 fields. An unknown member is
+ * ERR_UNKNOWN_FIELD if strict, and is ignored if not. Also ERR_DUPLICATE_FIELD, ERR_MISSING_FIELD,
+ * and the errors of the readers. */
 NODISCARD struct err field_read_object(bool strict, struct json_cursor *c, struct arena *arena,
                                        const struct field *fields, size_t count, void *out);
-/* Says which field an error is about; what is already a path is continued. */
+/* Puts the name of the field before the error's message; continues a path that is there. */
 struct err field_in(struct err e, const char *name);
 
 /* Readers for the tables. Texts lie in the arena or in the text that is read. */
@@ -51,8 +51,7 @@ struct err field_instant(struct json_cursor *c, struct arena *a, void *t);
 struct err field_span(struct json_cursor *c, struct arena *a, void *d);
 /* Any value, as it stands. */
 struct err field_any(struct json_cursor *c, struct arena *a, void *raw_str);
-/* An object that is read afterwards, by a table of its own: it begins at `at`, which stays as it is
- * for null. */
+/* An object that is read afterwards by a table of its own, from `at` on; null leaves it unset. */
 struct object_field {
     struct json_cursor at;
     bool given;

@@ -28,7 +28,7 @@ struct reader {
     const unsigned char *at;
     size_t len, pos;
     size_t token; /* where the value being read begins */
-    size_t stop;  /* gives up once json is longer */
+    size_t stop;  /* stops once json is longer */
     struct buf *json;
     struct level levels[JSON_DEPTH_MAX];
     unsigned depth;
@@ -86,7 +86,7 @@ NODISCARD static struct err write_float(struct reader *r, double v)
                       isnan(v) ? "NaN" : "infinity");
     size_t start = r->json->len;
     json_write_double(r->json, v);
-    /* So that it is a float when it goes back. */
+    /* Keeps it a float on the way back. */
     struct str text = {r->json->at + start, r->json->len - start};
     if (!memchr(text.at, '.', text.len) && !memchr(text.at, 'e', text.len))
         buf_lit(r->json, ".0");
@@ -271,7 +271,7 @@ size_t wire_msgpack_offset(struct str body, size_t json_offset)
     struct buf json = {0};
     struct reader r = {.at = (const unsigned char *)body.at, .len = body.len, .stop = json_offset};
     r.json = &json;
-    struct err known = convert(&r); /* if it is broken, it was told before */
+    struct err known = convert(&r); /* a broken one was refused before */
     (void)known;
     buf_fini(&json);
     return r.token;

@@ -24,7 +24,7 @@
  * ERR_LENGTH if the text becomes longer than `most`: it may have six times the bytes of the
  * body. */
 NODISCARD struct err wire_msgpack_to_json(struct str body, size_t most, struct buf *json);
-/* Where in body stands what became the byte at json_offset of its JSON text. */
+/* The offset in body of what became the byte at json_offset of its JSON text. */
 size_t wire_msgpack_offset(struct str body, size_t json_offset);
 /* Adds the MessagePack of a JSON text that is known to be one. ERR_BAD_JSON if it is not. */
 NODISCARD struct err wire_msgpack_from_json(struct str json, struct buf *out);
@@ -34,7 +34,7 @@ bool wire_msgpack_is(struct str content_type);
 /* Whether an Accept prefers MessagePack, by itself or as a stream, to JSON (RFC 9110 §12.5.1;
  * of equals the first). */
 bool wire_msgpack_preferred(struct str accept);
-/* Whether either header says anything of it: if not, all of this costs nothing. */
+/* Whether either header mentions it: if not, nothing of this is called. */
 bool wire_msgpack_mentioned(struct str content_type, struct str accept);
 
 #endif

@@ -404,7 +404,7 @@ static void an_address_in_use_is_told(void **state)
 static uint64_t bound_of_held(void *ctx, const struct http_request *req)
 {
     (void)ctx;
-    return str_eq(req->path, STR("/held")) ? 1000 : 0;
+    return str_eq(req->path, STR("/held")) || str_eq(req->path, STR("/headers")) ? 1000 : 0;
 }
 
 /* No answer is begun that there would be no room for; those of a known size are not held up, and
@@ -444,6 +444,44 @@ static void requests_wait_until_there_is_memory_for_their_answers(void **state)
     client_close(f, &c[3]);
 }
 
+/* Other input is read into the same memory meanwhile. */
+static void a_request_that_waits_for_memory_keeps_its_headers(void **state)
+{
+    struct fixture *f = *state;
+    f->settings.budget = http_budget_new(1500);
+    f->settings.reply_bound = bound_of_held;
+    fixture_serve(f);
+    struct buf request = {0}, want = {0};
+    buf_lit(&request, "GET /headers HTTP/1.1\r\n");
+    for (size_t i = 0; header_names[i]; i++) {
+        const char *name = header_names[i], *value = header_sample(name);
+        buf_print(&request, "%s: %s\r\n", name, value);
+        buf_print(&want, "%s: %s\n", name, value);
+    }
+    buf_add(&request, "\r\n", 3);
+    buf_byte(&want, '\0');
+    struct client c[3];
+    for (int i = 0; i < 3; i++)
+        client_open(f, &c[i]);
+    client_send(&c[0], GET("/held"));
+    AWAIT(f, f->held_count == 1);
+    client_send(&c[1], request.at);
+    fixture_settle(f);
+    assert_int_equal(f->served, 1);
+    char filler[1001];
+    memset(filler, '#', 1000);
+    filler[1000] = '\0';
+    client_send(&c[2], "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
+    client_send(&c[2], filler);
+    client_expect(f, &c[2], filler);
+    answer(f->held[0], "first");
+    client_expect(f, &c[1], want.at);
+    for (int i = 0; i < 3; i++)
+        client_close(f, &c[i]);
+    buf_fini(&request);
+    buf_fini(&want);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -471,6 +509,7 @@ int main(void)
         TEST(draining_an_idle_server_is_done_at_once),
         TEST(an_address_in_use_is_told),
         TEST(requests_wait_until_there_is_memory_for_their_answers),
+        TEST(a_request_that_waits_for_memory_keeps_its_headers),
     };
     return cmocka_run_group_tests_name("server", tests, NULL, NULL);
 }
