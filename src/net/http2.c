@@ -39,9 +39,8 @@ static int64_t cost_of(const nghttp2_frame_hd *hd)
 {
     switch (hd->type) {
     case NGHTTP2_HEADERS:
+    case NGHTTP2_DATA: /* see spend_on_data */
         return 0;
-    case NGHTTP2_DATA:
-        return 0; /* see spend_on_data */
     case NGHTTP2_PRIORITY:
         return COST_PRIORITY;
     case NGHTTP2_RST_STREAM:

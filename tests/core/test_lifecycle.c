@@ -8,24 +8,65 @@
 #include "base/array.h"
 #include "core/lifecycle.h"
 
-/* The rows of the table again, as a list: the expectation of every test here. */
+/* What may happen to a job in each status, and where that leads: written by hand from what the
+ * statuses mean, so that a slip in lifecycle.def is no slip here as well. Everything else is
+ * refused. */
 static const struct {
-    enum status from;
     enum event event;
-    enum status to;
-} rows[] = {
-#define MOVE(from, event, to) {STATUS_##from, EVENT_##event, STATUS_##to},
-#include "core/lifecycle.def"
-#undef MOVE
+    enum status to[STATUS_GONE + 1]; /* by the status before, +1; 0: refused */
+} table[] = {
+#define TO(to) ((enum status)(STATUS_##to + 1))
+    /* A job comes into being. */
+    {EVENT_ENQUEUE, {[STATUS_GONE] = TO(READY)}},
+    {EVENT_ENQUEUE_LATER, {[STATUS_GONE] = TO(SCHEDULED)}},
+    {EVENT_ENQUEUE_BLOCKED, {[STATUS_GONE] = TO(BLOCKED)}},
+    /* It waits: for others, for its time, for a worker. */
+    {EVENT_UNBLOCK, {[STATUS_BLOCKED] = TO(SCHEDULED)}},
+    {EVENT_BLOCK, {[STATUS_SCHEDULED] = TO(BLOCKED)}},
+    {EVENT_DUE, {[STATUS_SCHEDULED] = TO(READY)}},
+    {EVENT_POSTPONE,
+     {[STATUS_BLOCKED] = TO(BLOCKED),
+      [STATUS_SCHEDULED] = TO(SCHEDULED),
+      [STATUS_READY] = TO(SCHEDULED)}},
+    /* A worker has it. */
+    {EVENT_TAKE, {[STATUS_READY] = TO(IN_FLIGHT)}},
+    {EVENT_SUCCEED, {[STATUS_IN_FLIGHT] = TO(COMPLETED)}},
+    {EVENT_RETRY, {[STATUS_IN_FLIGHT] = TO(SCHEDULED)}},
+    {EVENT_RETRY_NOW, {[STATUS_IN_FLIGHT] = TO(READY)}},
+    {EVENT_RETURN, {[STATUS_IN_FLIGHT] = TO(READY)}},
+    {EVENT_EXHAUST, {[STATUS_IN_FLIGHT] = TO(DEAD)}},
+    {EVENT_POISON, {[STATUS_IN_FLIGHT] = TO(DEAD)}},
+    /* It ends without its worker: only one that has not ended can. */
+    {EVENT_ABANDON, {[STATUS_BLOCKED] = TO(DEAD)}},
+    {EVENT_CANCEL,
+     {[STATUS_BLOCKED] = TO(DEAD),
+      [STATUS_SCHEDULED] = TO(DEAD),
+      [STATUS_READY] = TO(DEAD),
+      [STATUS_IN_FLIGHT] = TO(DEAD)}},
+    {EVENT_OVERRUN,
+     {[STATUS_BLOCKED] = TO(DEAD),
+      [STATUS_SCHEDULED] = TO(DEAD),
+      [STATUS_READY] = TO(DEAD),
+      [STATUS_IN_FLIGHT] = TO(DEAD)}},
+    /* It comes back, or goes for good. */
+    {EVENT_RERUN, {[STATUS_DEAD] = TO(SCHEDULED)}},
+    {EVENT_REMOVE,
+     {[STATUS_BLOCKED] = TO(GONE),
+      [STATUS_SCHEDULED] = TO(GONE),
+      [STATUS_READY] = TO(GONE),
+      [STATUS_IN_FLIGHT] = TO(GONE),
+      [STATUS_COMPLETED] = TO(GONE),
+      [STATUS_DEAD] = TO(GONE)}},
+    {EVENT_PURGE, {[STATUS_COMPLETED] = TO(GONE), [STATUS_DEAD] = TO(GONE)}},
+#undef TO
 };
-#define ROWS COUNT(rows)
 
 static bool in_table(enum status from, enum event event, enum status *to)
 {
-    for (size_t i = 0; i < ROWS; i++) {
-        if (rows[i].from != from || rows[i].event != event)
+    for (size_t i = 0; i < COUNT(table); i++) {
+        if (table[i].event != event || table[i].to[from] == 0)
             continue;
-        *to = rows[i].to;
+        *to = (enum status)(table[i].to[from] - 1);
         return true;
     }
     return false;
@@ -34,27 +75,26 @@ static bool in_table(enum status from, enum event event, enum status *to)
 static void every_pair_of_status_and_event_does_what_the_table_says(void **state)
 {
     (void)state;
-    size_t legal = 0;
     for (int s = 0; s <= STATUS_GONE; s++) {
         for (int e = 0; e < EVENT_COUNT; e++) {
             enum status want = STATUS_GONE, got = STATUS_GONE;
             bool may = in_table((enum status)s, (enum event)e, &want);
             assert_int_equal(lifecycle_next((enum status)s, (enum event)e, &got), may);
             assert_int_equal(got, want);
-            legal += may;
             if (may)
                 assert_int_equal(lifecycle_move((enum status)s, (enum event)e), want);
         }
     }
-    assert_int_equal(legal, ROWS);
 }
 
-static void no_pair_stands_in_the_table_twice(void **state)
+static void every_event_has_its_row(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < ROWS; i++)
-        for (size_t k = i + 1; k < ROWS; k++)
-            assert_false(rows[i].from == rows[k].from && rows[i].event == rows[k].event);
+    unsigned seen = 0;
+    assert_int_equal(COUNT(table), EVENT_COUNT);
+    for (size_t i = 0; i < COUNT(table); i++)
+        seen |= 1u << table[i].event;
+    assert_int_equal(seen, (1u << EVENT_COUNT) - 1);
 }
 
 static void a_terminal_status_is_left_only_by_a_command_or_by_purge(void **state)
@@ -150,7 +190,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_pair_of_status_and_event_does_what_the_table_says),
-        cmocka_unit_test(no_pair_stands_in_the_table_twice),
+        cmocka_unit_test(every_event_has_its_row),
         cmocka_unit_test(a_terminal_status_is_left_only_by_a_command_or_by_purge),
         cmocka_unit_test(completed_and_dead_are_terminal_and_nothing_else_is),
         cmocka_unit_test(every_status_can_be_removed),
