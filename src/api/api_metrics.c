@@ -131,7 +131,7 @@ static void histogram(struct text *t, const struct histogram *h, const struct hi
     X("dead", BIT(EXHAUST) | BIT(POISON) | BIT(ABANDON),                                           \
       "Jobs given up: no retry was left or wanted, or a job that they waited for has died.")       \
     X("overrun", BIT(OVERRUN), "Jobs given up as their deadline came before they had ended.")      \
-    X("canceled", BIT(CANCEL), "Jobs called off by a command.")                                    \
+    X("canceled", BIT(CANCEL), "Jobs canceled by a command.")                                      \
     X("returned", BIT(RETURN), "Runs given back, or whose stream closed, without a failure.")      \
     X("rerun", BIT(RERUN), "Dead jobs brought back by a command.")                                 \
     X("deleted", BIT(REMOVE), "Jobs deleted by a command.")                                        \

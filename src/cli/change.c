@@ -80,7 +80,7 @@ const struct subcommand retry_command = {
 const struct subcommand cancel_command = {
     .name = "cancel",
     .usage = "ID...",
-    .summary = "call jobs off",
+    .summary = "cancel jobs",
     .about =
         "A canceled job is dead, with that as its reason. If a worker has it, the worker hears "
         "of it when it reports or renews.",
