@@ -186,6 +186,7 @@ static void the_maximum_counts_retries_by_whomever(void **state)
     assert_int_equal(v.ruling.by, DECIDER_GLOBAL_MAX);
     assert_string_equal(v.reason, "dead: the lease ran out and 4 retries in all, as many as "
                                   "globalMaxRetries allows");
+    tear_down(NULL);
     set_up(NULL);
     w.job.state.attempts = 4;
     w.settings.global_max_retries = 4;
