@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Prints the documents that come from tables of the program, so that none can say
- * something else than the program does: gendocs lifecycle | errors | settings. And the words of
- * those tables that documents written by hand have, too: gendocs vocabulary, which
- * tools/vocabulary.py compares; and the table of endpoints: gendocs routes, of which
- * tools/openapi.py makes docs/openapi.json. */
+/* Prints the documents that are generated from tables of the program, so that they cannot
+ * contradict it: gendocs lifecycle | errors | settings. Further, gendocs vocabulary prints the
+ * words of those tables that handwritten documents repeat, which tools/vocabulary.py compares;
+ * and gendocs routes prints the table of endpoints, from which tools/openapi.py makes
+ * docs/openapi.json. */
 
 #include <stdio.h>
 #include <string.h>
@@ -63,26 +63,27 @@ static void write_moves(struct buf *b)
     buf_lit(b, "\n");
 }
 
-/* What RANK (core/engine_internal.h) says in numbers. */
+/* RANK (core/engine_internal.h) in words. */
 static void write_order(struct buf *b)
 {
     buf_lit(b,
             "\n## In what order ready jobs are handed out\n\n"
-            "One comparison decides, of `priority`, kind and id, in this order:\n\n"
+            "Ready jobs are compared by `priority`, then kind, then id:\n\n"
             "1. The lowest `priority` comes first.\n"
-            "2. Of one priority retries that a [policy](policies.md) granted come before all "
-            "other jobs, also before older ones that never ran.\n"
-            "3. Of one kind the job that was enqueued first comes first. Retries by a job's own "
-            "`backoff`, at the time that a worker asked for (`retry_at`) or after a lease that "
-            "ran out are jobs like any other: they keep their place by age.\n\n"
+            "2. At the same priority, retries that a [policy](policies.md) granted come before all "
+            "other jobs, even before older ones that never ran.\n"
+            "3. Within one kind, the job that was enqueued first comes first. Retries by a job's "
+            "own `backoff`, at the time that a worker asked for (`retry_at`) or after an expired "
+            "lease are jobs like any other: they keep their place by age.\n\n"
             "A share keeps new jobs from starving: while both kinds wait in a queue at its lowest "
-            "priority, `--retries-share` of a hundred that it hands out are granted retries (75), "
-            "and the rest others. When it is the turn of others and the queue has none, its "
-            "retries are as others to workers that take jobs of other queues as well.\n\n"
-            "A retry is a granted one until its run ends: it keeps its place over a restart, a "
-            "lost worker, `release` and `PATCH`. A next failure decides anew, and a job that is "
-            "brought back by hand is none. A gang has the place of that member which comes "
-            "first.\n");
+            "`priority`, `--retries-share` percent of the jobs that it hands out (75) are "
+            "granted retries, and the rest are others. When it is the turn of the others and the "
+            "queue has none, its retries count as others for workers that take from several "
+            "queues.\n\n"
+            "A retry counts as granted until its run ends: it keeps its place across a restart, a "
+            "lost worker, `release` and `PATCH`. The next failure decides anew, and a job that was "
+            "brought back by hand is not a granted retry. A gang has the place of its first "
+            "member.\n");
 }
 
 static void write_lifecycle(struct buf *b)
@@ -115,18 +116,18 @@ static void write_settings(struct buf *b)
 {
     buf_lit(b, GENERATED("src/server/settings.c"));
     buf_lit(b, "# Settings of the server\n\n"
-               "A flag of `tenax serve` wins over its variable, that over its alias, that over the "
-               "file that `--config` names, and that over the default. An empty variable counts as "
-               "not set. In the file settings have the names of their flags, without the dashes; "
-               "those with a ↻ are read again on SIGHUP. See [operations.md](operations.md). "
-               "Durations are written `30s`, "
+               "A flag of `tenax serve` overrides its variable, which overrides its alias, which "
+               "overrides the file that `--config` names, which overrides the default. An empty "
+               "variable counts as not set. In the file, settings have the names of their flags "
+               "without the dashes; those with a ↻ are read again on SIGHUP. See "
+               "[operations.md](operations.md). Durations are written `30s`, "
                "`1.5h`, `7d`, or as milliseconds; sizes `64MiB`, `256MB`, or as bytes.\n\n");
     options_markdown(b, settings_command.options);
 }
 
 /* --- vocabulary --- */
 
-/* A function of its own for each, for their arguments have different types. */
+/* One function for each, because the types of their arguments differ. */
 #define WORD(name, call)                                                                           \
     static const char *name(int i)                                                                 \
     {                                                                                              \
@@ -151,7 +152,7 @@ static void write_vocabulary(struct buf *b)
     static const struct {
         const char *name;
         int count;
-        const char *(*word)(int i); /* NULL: the first may stand for none of them */
+        const char *(*word)(int i); /* may return NULL for 0, where that means "none" */
     } tables[] = {
         {"status", STATUS_COUNT, status_word},
         {"event", EVENT_COUNT, event_word},
