@@ -9,19 +9,131 @@
 #include "base/must.h"
 #include "policy/category_document.h"
 #include "policy/policy_document.h"
+#include "policy/policy_warning.h"
 #include "policy/settings_document.h"
 
 const struct api_body api_document_body = {.doc = "object"};
 
-static void on_document(void *ctx, const struct reply *r)
+/* --- answers --- */
+
+/* One that cannot be read any more: all that is known of it. */
+static void encode_broken(struct buf *b, const struct resource_view *v, const char *kind)
 {
-    struct call *c = ctx;
+    buf_print(b, "{\"kind\":\"%s\",\"metadata\":{\"name\":", kind);
+    json_write_string(b, v->name);
+    buf_print(b, ",\"resourceVersion\":%llu},\"broken\":", (unsigned long long)v->version);
+    json_write_string(b, v->broken);
+    buf_byte(b, '}');
+}
+
+static void encode_policy(struct buf *b, const struct resource_view *v, struct arena *a)
+{
+    if (v->policy)
+        document_write_json(policy_document_tree(v->policy, (int64_t)v->version, a), b);
+    else
+        encode_broken(b, v, POLICY_DOCUMENT_KIND);
+}
+
+static void encode_categories(struct buf *b, const struct resource_view *v, struct arena *a)
+{
+    if (v->categories)
+        document_write_json(category_document_tree(v->categories, (int64_t)v->version, a), b);
+    else
+        encode_broken(b, v, CATEGORY_DOCUMENT_KIND);
+}
+
+typedef void (*encode_fn)(struct buf *b, const struct resource_view *v, struct arena *a);
+
+/* Trees are much larger than what is made of them: there is never more than one. */
+static void encode_one(struct buf *b, const struct resource_view *v, encode_fn encode)
+{
+    struct arena tree = {0};
+    encode(b, v, &tree);
+    arena_fini(&tree);
+}
+
+static void answer_one(struct call *c, const struct reply *r, encode_fn encode)
+{
     struct buf *b = api_reply_body(c->api, c->x, r);
     if (!b)
         return;
-    buf_str(b, r->document);
+    encode_one(b, r->resources, encode);
     api_reply_json(c->x, 200, b);
 }
+
+static void answer_list(struct call *c, const struct reply *r, encode_fn encode)
+{
+    struct buf *b = api_reply_body(c->api, c->x, r);
+    if (!b)
+        return;
+    buf_lit(b, "{\"items\":[");
+    for (size_t i = 0; i < r->count; i++) {
+        if (i)
+            buf_byte(b, ',');
+        encode_one(b, &r->resources[i], encode);
+    }
+    buf_lit(b, "]}");
+    api_reply_json(c->x, 200, b);
+}
+
+static void on_policy(void *ctx, const struct reply *r)
+{
+    answer_one(ctx, r, encode_policy);
+}
+
+static void on_policies(void *ctx, const struct reply *r)
+{
+    answer_list(ctx, r, encode_policy);
+}
+
+static void on_categories(void *ctx, const struct reply *r)
+{
+    answer_one(ctx, r, encode_categories);
+}
+
+static void on_all_categories(void *ctx, const struct reply *r)
+{
+    answer_list(ctx, r, encode_categories);
+}
+
+/* warn: also what is odd about them. */
+static struct document_node *settings_tree(const struct policy_settings_view *v, bool warn,
+                                           struct arena *a)
+{
+    struct document_node *n = settings_document_tree(&v->settings, a);
+    document_add(n, "globalMaxRetriesInForce", document_bool(a, v->settings.enabled));
+    document_add(n, "lastChange",
+                 v->last ? settings_document_changed_tree(v->last, a) : document_null(a));
+    if (warn && v->default_missing)
+        policy_warning_add(document_add(n, "warnings", document_list(a)), a,
+                           "defaultPolicyName: there is no retry policy '%.*s'; jobs without "
+                           "policies have none until it is made",
+                           STR_ARG(v->settings.default_policy));
+    return n;
+}
+
+static void answer_settings(struct call *c, const struct reply *r, bool warn)
+{
+    struct arena tree = {0};
+    struct buf *b = api_reply_body(c->api, c->x, r);
+    if (!b)
+        return;
+    document_write_json(settings_tree(r->retry_settings, warn, &tree), b);
+    arena_fini(&tree);
+    api_reply_json(c->x, 200, b);
+}
+
+static void on_settings(void *ctx, const struct reply *r)
+{
+    answer_settings(ctx, r, false);
+}
+
+static void on_settings_put(void *ctx, const struct reply *r)
+{
+    answer_settings(ctx, r, true);
+}
+
+/* --- requests --- */
 
 /* What a document is written in. */
 static struct err read_format(const struct http_request *req, enum document_format *format)
@@ -42,6 +154,7 @@ static struct err read_format(const struct http_request *req, enum document_form
 struct put {
     struct call call; /* must be first */
     int status;       /* of the answer */
+    encode_fn encode;
     struct policy_document policy;
     struct category_document categories;
 };
@@ -69,7 +182,7 @@ static void on_put(void *ctx, const struct reply *r)
     struct put *p = ctx;
     struct buf *b = api_reply_body(p->call.api, p->call.x, r);
     if (b) {
-        buf_str(b, r->document);
+        encode_one(b, r->resources, p->encode);
         add_warnings(b, p->policy.warnings);
         api_reply_json(p->call.x, p->status, b);
     }
@@ -96,6 +209,7 @@ static void put(struct api *a, const struct api_request *r, struct command *c, i
     struct put *p = ARENA_NEW(r->http->arena, struct put);
     p->call = (struct call){a, r->x};
     p->status = status;
+    p->encode = c->kind == CMD_POLICY_PUT ? encode_policy : encode_categories;
     c->done = on_put;
     c->ctx = p;
     struct err err = read_body(r->http, c, p);
@@ -107,7 +221,7 @@ static void put(struct api *a, const struct api_request *r, struct command *c, i
 
 void api_policies(struct api *a, const struct api_request *r)
 {
-    struct command c = {.kind = CMD_POLICY_READ, .done = on_document};
+    struct command c = {.kind = CMD_POLICY_READ, .done = on_policies};
     api_submit(a, r, &c, api_check_media(r->http));
 }
 
@@ -145,7 +259,7 @@ void api_policy_put(struct api *a, const struct api_request *r)
 
 void api_policy_read(struct api *a, const struct api_request *r)
 {
-    do_named(a, r, CMD_POLICY_READ, on_document);
+    do_named(a, r, CMD_POLICY_READ, on_policy);
 }
 
 void api_policy_remove(struct api *a, const struct api_request *r)
@@ -155,7 +269,7 @@ void api_policy_remove(struct api *a, const struct api_request *r)
 
 void api_categories(struct api *a, const struct api_request *r)
 {
-    struct command c = {.kind = CMD_CATEGORIES_READ, .done = on_document};
+    struct command c = {.kind = CMD_CATEGORIES_READ, .done = on_all_categories};
     api_submit(a, r, &c, api_check_media(r->http));
 }
 
@@ -172,7 +286,7 @@ void api_categories_put(struct api *a, const struct api_request *r)
 
 void api_categories_read(struct api *a, const struct api_request *r)
 {
-    do_named(a, r, CMD_CATEGORIES_READ, on_document);
+    do_named(a, r, CMD_CATEGORIES_READ, on_categories);
 }
 
 void api_categories_remove(struct api *a, const struct api_request *r)
@@ -182,7 +296,7 @@ void api_categories_remove(struct api *a, const struct api_request *r)
 
 void api_retry_settings(struct api *a, const struct api_request *r)
 {
-    struct command c = {.kind = CMD_RETRY_SETTINGS_READ, .done = on_document};
+    struct command c = {.kind = CMD_RETRY_SETTINGS_READ, .done = on_settings};
     api_submit(a, r, &c, api_check_media(r->http));
 }
 
@@ -202,7 +316,7 @@ static struct err read_settings(const struct http_request *req, struct policy_ch
 void api_retry_settings_put(struct api *a, const struct api_request *r)
 {
     struct policy_change change;
-    struct command c = {.kind = CMD_RETRY_SETTINGS_PUT, .done = on_document};
+    struct command c = {.kind = CMD_RETRY_SETTINGS_PUT, .done = on_settings_put};
     c.retry_settings.change = &change;
     c.retry_settings.by = r->http->worker_id;
     api_submit(a, r, &c, read_settings(r->http, &change));

@@ -186,7 +186,8 @@ static inline bool backend_is_idle(const struct backend *b)
 /* --- for front ends --- */
 
 /* Bytes of replies that commands were given at once, in all that were submitted so far. What is
- * gathered over several turns (lists, folds, claims) is not in it. */
+ * gathered over several turns (lists, folds, claims) is not in it. It is about the memory of this
+ * process: a backend that asks another machine has gathered nothing yet. */
 static inline uint64_t backend_gathered(const struct backend *b)
 {
     return b->vt->gathered(b);

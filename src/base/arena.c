@@ -14,8 +14,28 @@ struct arena_block {
     alignas(max_align_t) char bytes[];
 };
 
+struct arena_deferred {
+    struct arena_deferred *next;
+    void (*fn)(void *what);
+    void *what;
+};
+
+void arena_defer(struct arena *a, void (*fn)(void *what), void *what)
+{
+    struct arena_deferred *d = arena_get(a, sizeof *d);
+    *d = (struct arena_deferred){a->deferred, fn, what};
+    a->deferred = d;
+}
+
+static void run_deferred(struct arena *a)
+{
+    for (const struct arena_deferred *d = a->deferred; d; d = d->next)
+        d->fn(d->what);
+}
+
 void arena_fini(struct arena *a)
 {
+    run_deferred(a);
     while (a->head) {
         struct arena_block *next = a->head->next;
         free(a->head);
@@ -27,6 +47,7 @@ void arena_fini(struct arena *a)
 void arena_reset(struct arena *a)
 {
     struct arena_block *keep = NULL;
+    run_deferred(a);
     while (a->head) {
         struct arena_block *next = a->head->next;
         if (!keep && a->head->cap == BLOCK_SIZE)

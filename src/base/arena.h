@@ -10,12 +10,14 @@
 #include "base/str.h"
 
 struct arena_block;
+struct arena_deferred;
 
 struct arena {
     struct arena_block *head; /* the block being filled */
     size_t used;              /* bytes taken from head */
     size_t before;            /* and from the others */
     size_t total;             /* bytes held in all blocks */
+    struct arena_deferred *deferred;
 };
 
 void arena_fini(struct arena *a);
@@ -34,6 +36,9 @@ void *arena_zero(struct arena *a, size_t n) __attribute__((returns_nonnull));
 void *arena_resize(struct arena *a, const void *old, size_t len, size_t n)
     __attribute__((returns_nonnull));
 struct str arena_copy(struct arena *a, struct str s);
+/* Calls fn(what) before the memory of the arena goes, at the next reset or fini: for what is not
+ * memory of its own, but has to last as long. What was deferred last is called first. */
+void arena_defer(struct arena *a, void (*fn)(void *what), void *what);
 
 /* ALLOC_GROW for an array in an arena: what a full one leaves behind goes with the arena. */
 #define ARENA_GROW(a, at, count, cap, first)                                                       \

@@ -21,6 +21,7 @@ struct backend_meter;
 struct categorizer;
 struct policy;
 struct policy_change;
+struct policy_settings_view;
 struct simulate_job;
 struct history_entry;
 struct simulate_result;
@@ -177,6 +178,19 @@ struct resource_command {
     bool create;     /* PUT: there must be none of that name */
 };
 
+/* What is kept of one. */
+struct resource_view {
+    struct str name;
+    uint64_t version;
+    union { /* NULL: it cannot be read any more, and decides nothing */
+        const struct policy *policy;
+        const struct categorizer *categories;
+        const void *value;
+    };
+    struct str broken; /* why it cannot be read any more; empty: it can */
+    uint64_t bytes;    /* that it takes as a text, about */
+};
+
 /* RETRY_SETTINGS_PUT; see policy/policies.h. */
 struct retry_settings_command {
     const struct policy_change *change; /* NULL: the file has no section */
@@ -257,7 +271,8 @@ struct reply {
     instant lease_end;
     struct cron_view *cron;
     struct explanation *explanation;
-    struct str document; /* JSON */
+    struct resource_view *resources;
+    const struct policy_settings_view *retry_settings;
     const struct simulate_result *simulated;
     const struct history_page *history;
     struct queue_shown *queues;

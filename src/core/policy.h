@@ -102,6 +102,7 @@ enum policy_setting {
     POLICY_SET_GRACE = 16,
     POLICY_SET_DEFAULT = 32,
     POLICY_SET_BACKOFF = 64,
+    POLICY_SET_ALL = 127,
 };
 struct policy_change {
     unsigned set; /* bits of enum policy_setting; the others stay as they are */
@@ -109,6 +110,19 @@ struct policy_change {
 };
 
 void policy_settings_change(struct policy_settings *s, const struct policy_change *c);
+
+/* The last change of the settings. */
+struct policy_changed {
+    instant at;
+    struct str by;                 /* who asked for it; empty: that is not known */
+    struct policy_change from, to; /* all settings that there were then */
+};
+/* The settings as they are kept. */
+struct policy_settings_view {
+    struct policy_settings settings;
+    const struct policy_changed *last; /* NULL: nobody has changed them yet */
+    bool default_missing;              /* there is no policy of the name settings.default_policy */
+};
 
 /* How often a rule of a policy made this job be retried; stored with the job. */
 struct policy_count {

@@ -270,6 +270,11 @@ struct document_node *document_string(struct arena *a, struct str text)
     return make(a, DOCUMENT_STRING, text);
 }
 
+struct document_node *document_null(struct arena *a)
+{
+    return make(a, DOCUMENT_NULL, STR(""));
+}
+
 struct document_node *document_bool(struct arena *a, bool v)
 {
     return make(a, DOCUMENT_BOOL, v ? STR("true") : STR("false"));

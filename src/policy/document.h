@@ -92,6 +92,7 @@ NODISCARD struct err document_fault_err(const struct document_fault *f);
 struct document_node *document_map(struct arena *a);
 struct document_node *document_list(struct arena *a);
 struct document_node *document_string(struct arena *a, struct str text); /* not copied */
+struct document_node *document_null(struct arena *a);
 struct document_node *document_bool(struct arena *a, bool v);
 struct document_node *document_int(struct arena *a, int64_t v);
 struct document_node *document_double(struct arena *a, double v);

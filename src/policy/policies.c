@@ -23,16 +23,17 @@ struct policies {
     struct strmap queues;     /* of struct attached */
     struct policy_settings settings;
     char default_name[64];
-    char *change;  /* JSON, or NULL */
+    bool changed;               /* the settings were, ever; then: */
+    struct policy_changed last; /* its texts lie in this arena */
+    struct arena last_memory;
     char *section; /* of a file, as it was last applied, or NULL */
     size_t section_len;
     uint64_t version; /* the last that was given */
 };
 
-static bool parse_policy(struct str text, enum document_format format, void *doc,
-                         struct document_fault *fault)
+static bool parse_policy(struct str json, void *doc, struct document_fault *fault)
 {
-    return policy_document_parse(text, format, doc, fault);
+    return policy_document_parse(json, DOCUMENT_JSON, doc, fault);
 }
 
 static void free_policy(void *doc)
@@ -51,7 +52,6 @@ static struct document_node *tree_of_policy(const void *value, int64_t version, 
 }
 
 static const struct shelf_kind policy_kind = {.kind = POLICIES_POLICY,
-                                              .kind_name = POLICY_DOCUMENT_KIND,
                                               .one = "retry policy",
                                               .many = "retry policies",
                                               .size = sizeof(struct policy_document),
@@ -61,10 +61,9 @@ static const struct shelf_kind policy_kind = {.kind = POLICIES_POLICY,
                                               .name = name_of_policy,
                                               .tree = tree_of_policy};
 
-static bool parse_categories(struct str text, enum document_format format, void *doc,
-                             struct document_fault *fault)
+static bool parse_categories(struct str json, void *doc, struct document_fault *fault)
 {
-    return category_document_parse(text, format, doc, fault);
+    return category_document_parse(json, DOCUMENT_JSON, doc, fault);
 }
 
 static void free_categories(void *doc)
@@ -83,7 +82,6 @@ static struct document_node *tree_of_categories(const void *value, int64_t versi
 }
 
 static const struct shelf_kind categories_kind = {.kind = POLICIES_CATEGORIES,
-                                                  .kind_name = CATEGORY_DOCUMENT_KIND,
                                                   .one = "list of failure categories",
                                                   .many = "lists of failure categories",
                                                   .size = sizeof(struct category_document),
@@ -115,7 +113,7 @@ void policies_free(struct policies *p)
         if (p->queues.slots[i].key)
             free(p->queues.slots[i].val);
     strmap_fini(&p->queues);
-    free(p->change);
+    arena_fini(&p->last_memory);
     free(p->section);
     free(p);
 }
@@ -151,15 +149,15 @@ static bool has_name(struct str names, struct str name)
 /* --- the policies --- */
 
 struct err policies_put(struct policies *p, const struct policies_put *put, struct arena *a,
-                        struct str *json)
+                        struct resource_view **view)
 {
-    return shelf_put(p->policies, put, a, json);
+    return shelf_put(p->policies, put, a, view);
 }
 
 struct err policies_read(const struct policies *p, struct str name, struct arena *a,
-                         struct str *json)
+                         struct resource_view **views, size_t *count)
 {
-    return shelf_read(p->policies, name, a, json);
+    return shelf_read(p->policies, name, a, views, count);
 }
 
 /* The version of what is gone must not be given again after a restart: whoever has seen it would
@@ -208,15 +206,15 @@ struct err policies_check_names(const struct policies *p, struct str names)
 /* --- failure categories --- */
 
 struct err policies_categories_put(struct policies *p, const struct policies_put *put,
-                                   struct arena *a, struct str *json)
+                                   struct arena *a, struct resource_view **view)
 {
-    return shelf_put(p->categories, put, a, json);
+    return shelf_put(p->categories, put, a, view);
 }
 
 struct err policies_categories_read(const struct policies *p, struct str name, struct arena *a,
-                                    struct str *json)
+                                    struct resource_view **views, size_t *count)
 {
-    return shelf_read(p->categories, name, a, json);
+    return shelf_read(p->categories, name, a, views, count);
 }
 
 struct err policies_categories_remove(struct policies *p, struct str name)
@@ -280,73 +278,55 @@ static void set_settings(struct policies *p, const struct policy_settings *s)
     p->settings.default_policy = (struct str){p->default_name, n};
 }
 
-static void set_change(struct policies *p, struct str json)
+static struct policy_change own_change(struct policy_change c, struct arena *a)
 {
-    free(p->change);
-    p->change = alloc_get(json.len + 1);
-    memcpy(p->change, json.at, json.len);
-    p->change[json.len] = '\0';
+    c.to.default_policy = arena_copy(a, c.to.default_policy);
+    return c;
 }
 
-static void note_change(struct policies *p, struct str old, struct str new, struct str by,
-                        instant now)
+static struct policy_changed own_changed(const struct policy_changed *c, struct arena *a)
 {
-    struct buf b = {0};
-    buf_print(&b, "{\"at\":%lld,\"by\":", (long long)now.ms);
-    if (by.len)
-        json_write_string(&b, by);
-    else
-        buf_lit(&b, "null");
-    buf_lit(&b, ",\"old\":");
-    buf_str(&b, old);
-    buf_lit(&b, ",\"new\":");
-    buf_str(&b, new);
-    buf_byte(&b, '}');
-    set_change(p, buf_view(&b));
-    p->sink.put(p->sink.ctx, POLICIES_CHANGE, (struct str){0}, p->version, buf_view(&b));
-    buf_fini(&b);
+    return (struct policy_changed){.at = c->at,
+                                   .by = arena_copy(a, c->by),
+                                   .from = own_change(c->from, a),
+                                   .to = own_change(c->to, a)};
 }
 
-static struct str settings_json(const struct policy_settings *s, struct arena *a)
+static void set_last(struct policies *p, const struct policy_changed *last)
 {
-    struct buf b = {0};
-    document_write_json(settings_document_tree(s, a), &b);
-    return own(&b, a);
+    arena_reset(&p->last_memory);
+    p->last = own_changed(last, &p->last_memory);
+    p->changed = true;
 }
 
-struct str policies_default_missing(const struct policies *p)
+static void note_change(struct policies *p, const struct policy_settings *old, struct str by,
+                        instant now, struct arena *a)
+{
+    const struct policy_changed last = {
+        .at = now, .by = by, .from = {POLICY_SET_ALL, *old}, .to = {POLICY_SET_ALL, p->settings}};
+    p->sink.put(p->sink.ctx, POLICIES_CHANGE, (struct str){0}, p->version,
+                settings_document_changed_text(&last, a));
+    set_last(p, &last);
+}
+
+static bool has_default(const struct policies *p)
 {
     struct str name = p->settings.default_policy;
-    return name.len && !shelf_has(p->policies, name) ? name : (struct str){0};
+    return !name.len || shelf_has(p->policies, name);
 }
 
-static void write_settings(const struct policies *p, bool warn, struct arena *a, struct str *json)
+const struct policy_settings_view *policies_settings_read(const struct policies *p, struct arena *a)
 {
-    struct buf b = {0};
-    struct str missing = policies_default_missing(p);
-    document_write_json(settings_document_tree(&p->settings, a), &b);
-    must(b.len > 0 && b.at[b.len - 1] == '}');
-    b.len--;
-    buf_print(&b, ",\"globalMaxRetriesInForce\":%s", p->settings.enabled ? "true" : "false");
-    buf_lit(&b, ",\"lastChange\":");
-    buf_str(&b, p->change ? str_from(p->change) : STR("null"));
-    /* The name is a label: nothing in it needs to be escaped. */
-    if (warn && missing.len)
-        buf_print(&b,
-                  ",\"warnings\":[\"defaultPolicyName: there is no retry policy '%.*s'; jobs "
-                  "without policies have none until it is made\"]",
-                  NAME_ARG(missing));
-    buf_byte(&b, '}');
-    *json = own(&b, a);
-}
-
-struct str policies_changed_by(const struct policies *p, struct arena *a)
-{
-    struct document_fault fault = {0};
-    struct document_list list;
-    if (!p->change || !document_read(str_from(p->change), DOCUMENT_JSON, a, &list, &fault))
-        return (struct str){0};
-    return document_text(list.first, "by");
+    struct policy_settings_view *v = ARENA_NEW(a, struct policy_settings_view);
+    v->settings = p->settings;
+    v->settings.default_policy = arena_copy(a, p->settings.default_policy);
+    v->default_missing = !has_default(p);
+    if (p->changed) {
+        struct policy_changed *last = ARENA_NEW(a, struct policy_changed);
+        *last = own_changed(&p->last, a);
+        v->last = last;
+    }
+    return v;
 }
 
 static bool begins_with(struct str s, struct str prefix)
@@ -355,12 +335,11 @@ static bool begins_with(struct str s, struct str prefix)
 }
 
 /* Someone else than a file had the last word. */
-static bool was_changed_by_hand(const struct policies *p, struct arena *a)
+static bool was_changed_by_hand(const struct policies *p)
 {
-    if (!p->change)
-        return false;
-    struct str by = policies_changed_by(p, a);
-    return !begins_with(by, STR(POLICIES_AT_START)) && !begins_with(by, STR(POLICIES_AT_RELOAD));
+    struct str by = p->last.by;
+    return p->changed && !begins_with(by, STR(POLICIES_AT_START)) &&
+           !begins_with(by, STR(POLICIES_AT_RELOAD));
 }
 
 static void set_section(struct policies *p, struct str section)
@@ -389,7 +368,7 @@ static bool says_the_same(const struct policies *p, struct str section)
 
 /* What is to become of a change that would make `new` of `old`. */
 static enum policies_fate fate_of(const struct policies *p, const struct policies_settings *put,
-                                  struct str section, bool changes, struct arena *a)
+                                  struct str section, bool changes)
 {
     if (!put->from_file)
         return POLICIES_APPLIED;
@@ -397,7 +376,7 @@ static enum policies_fate fate_of(const struct policies *p, const struct policie
         return POLICIES_UNCHANGED;
     /* Nobody knows whether the section is a new one. */
     bool first = put->at_start && !p->section;
-    return first && changes && was_changed_by_hand(p, a) ? POLICIES_OVERRULED : POLICIES_APPLIED;
+    return first && changes && was_changed_by_hand(p) ? POLICIES_OVERRULED : POLICIES_APPLIED;
 }
 
 static struct err check_default(const struct policies *p, const struct policies_settings *put,
@@ -411,9 +390,28 @@ static struct err check_default(const struct policies *p, const struct policies_
                     NAME_ARG(name));
 }
 
+/* Puts a change into force, and notes it. */
+static void apply(struct policies *p, const struct policies_settings *put,
+                  const struct policy_settings *s, struct str section, instant now, struct arena *a)
+{
+    struct policy_settings old = p->settings;
+    struct str new = settings_document_text(s, a);
+    bool changes = !str_eq(settings_document_text(&old, a), new);
+    old.default_policy = arena_copy(a, old.default_policy);
+    if (changes || !put->from_file) {
+        p->version++;
+        set_settings(p, s);
+        p->sink.put(p->sink.ctx, POLICIES_SETTINGS, (struct str){0}, p->version, new);
+    }
+    /* Whoever only confirms what holds must not take the place of who made it so. */
+    if (changes || (!p->changed && !put->from_file))
+        note_change(p, &old, put->by, now, a);
+    if (put->from_file)
+        keep_section(p, section);
+}
+
 struct err policies_settings_put(struct policies *p, const struct policies_settings *put,
-                                 instant now, struct arena *a, struct str *json,
-                                 enum policies_fate *fate)
+                                 instant now, struct arena *a, enum policies_fate *fate)
 {
     struct policy_settings s = p->settings;
     struct str section = {0};
@@ -422,31 +420,15 @@ struct err policies_settings_put(struct policies *p, const struct policies_setti
         policy_settings_change(&s, put->change);
     if (put->change && put->from_file)
         section = settings_document_canonical(put->change, a);
-    struct str old = settings_json(&p->settings, a), new = settings_json(&s, a);
-    bool changes = !str_eq(old, new);
-    enum policies_fate f = fate_of(p, put, section, changes, a);
+    bool changes = !str_eq(settings_document_text(&p->settings, a), settings_document_text(&s, a));
+    enum policies_fate f = fate_of(p, put, section, changes);
     if (fate)
         *fate = changes ? f : POLICIES_APPLIED;
-    if (f == POLICIES_APPLIED) {
-        TRY(check_default(p, put, s.default_policy));
-        if (changes || !put->from_file) {
-            p->version++;
-            set_settings(p, &s);
-            p->sink.put(p->sink.ctx, POLICIES_SETTINGS, (struct str){0}, p->version, new);
-        }
-        /* Whoever only confirms what holds must not take the place of who made it so. */
-        if (changes || (!p->change && !put->from_file))
-            note_change(p, old, new, put->by, now);
-        if (put->from_file)
-            keep_section(p, section);
-    }
-    write_settings(p, true, a, json);
+    if (f != POLICIES_APPLIED)
+        return err_none();
+    TRY(check_default(p, put, s.default_policy));
+    apply(p, put, &s, section, now, a);
     return err_none();
-}
-
-void policies_settings_read(const struct policies *p, struct arena *a, struct str *json)
-{
-    write_settings(p, false, a, json);
 }
 
 /* --- recovery --- */
@@ -472,13 +454,12 @@ static struct err restore_change(struct policies *p, struct str body)
 {
     struct arena memory = {0};
     struct document_fault fault = {0};
-    struct document_list list;
-    bool good = document_read(body, DOCUMENT_JSON, &memory, &list, &fault);
+    struct policy_changed last;
+    bool good = settings_document_changed_parse(body, &memory, &last, &fault);
+    if (good)
+        set_last(p, &last);
     arena_fini(&memory);
-    if (!good)
-        return document_fault_err(&fault);
-    set_change(p, body);
-    return err_none();
+    return good ? err_none() : document_fault_err(&fault);
 }
 
 struct err policies_restore(struct policies *p, char kind, struct str name, uint64_t version,

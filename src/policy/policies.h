@@ -37,20 +37,22 @@ void policies_free(struct policies *p);
 NODISCARD struct err policies_restore(struct policies *p, char kind, struct str name,
                                       uint64_t version, struct str body);
 
-/* Adds or replaces a policy; the value is a struct policy. All answers are JSON in the arena. */
+/* Adds or replaces a policy; the value is a struct policy. What views show lasts as long as the
+ * arena, whatever becomes of the policies meanwhile. */
 NODISCARD struct err policies_put(struct policies *p, const struct policies_put *put,
-                                  struct arena *a, struct str *json);
+                                  struct arena *a, struct resource_view **view);
 /* One, or with an empty name all in the order of their names. ERR_NOT_FOUND. */
 NODISCARD struct err policies_read(const struct policies *p, struct str name, struct arena *a,
-                                   struct str *json);
+                                   struct resource_view **views, size_t *count);
 /* ERR_NOT_FOUND; ERR_CONFLICT while a queue or the settings name it. */
 NODISCARD struct err policies_remove(struct policies *p, struct str name);
 
 /* The same for failure categories; the value is a struct categorizer. */
 NODISCARD struct err policies_categories_put(struct policies *p, const struct policies_put *put,
-                                             struct arena *a, struct str *json);
+                                             struct arena *a, struct resource_view **view);
 NODISCARD struct err policies_categories_read(const struct policies *p, struct str name,
-                                              struct arena *a, struct str *json);
+                                              struct arena *a, struct resource_view **views,
+                                              size_t *count);
 NODISCARD struct err policies_categories_remove(struct policies *p, struct str name);
 /* Those that can be applied, in the order of their names. Valid until the next change. */
 size_t policies_categorizers(const struct policies *p, struct arena *a,
@@ -83,13 +85,10 @@ enum policies_fate {
  * also over restarts: an emergency stop must not end with a reload or a crash. *fate, if wanted,
  * says so where the settings would have changed. */
 NODISCARD struct err policies_settings_put(struct policies *p, const struct policies_settings *put,
-                                           instant now, struct arena *a, struct str *json,
-                                           enum policies_fate *fate);
-/* Who changed the settings last; empty: nobody. */
-struct str policies_changed_by(const struct policies *p, struct arena *a);
-/* The default policy that the settings name, if there is none of that name; else empty. */
-struct str policies_default_missing(const struct policies *p);
-void policies_settings_read(const struct policies *p, struct arena *a, struct str *json);
+                                           instant now, struct arena *a, enum policies_fate *fate);
+/* In the arena, with all that it points to. */
+const struct policy_settings_view *policies_settings_read(const struct policies *p,
+                                                          struct arena *a);
 
 /* ERR_UNPROCESSABLE unless all of "a,b" exist. */
 NODISCARD struct err policies_check_names(const struct policies *p, struct str names);

@@ -138,7 +138,8 @@ static bool is_stated(const struct policy_change *c, struct str key)
     return false;
 }
 
-struct str settings_document_canonical(const struct policy_change *c, struct arena *a)
+/* The members of the tree that are stated. */
+static struct document_node *stated_tree(const struct policy_change *c, struct arena *a)
 {
     struct document_node *said = document_map(a);
     struct document_node *next, *each = settings_document_tree(&c->to, a)->first;
@@ -149,11 +150,85 @@ struct str settings_document_canonical(const struct policy_change *c, struct are
         if (is_stated(c, name))
             document_add(said, "", each)->key = name;
     }
-    if (c->set & POLICY_SET_BACKOFF && c->to.default_backoff.shape == CURVE_NONE)
-        document_add(said, "defaultBackoff", document_string(a, STR("none")));
+    return said;
+}
+
+static struct str text_of(const struct document_node *n, struct arena *a)
+{
     struct buf b = {0};
-    document_write_json(said, &b);
+    document_write_json(n, &b);
     struct str text = arena_copy(a, buf_view(&b));
     buf_fini(&b);
     return text;
+}
+
+struct str settings_document_canonical(const struct policy_change *c, struct arena *a)
+{
+    struct document_node *said = stated_tree(c, a);
+    if (c->set & POLICY_SET_BACKOFF && c->to.default_backoff.shape == CURVE_NONE)
+        document_add(said, "defaultBackoff", document_string(a, STR("none")));
+    return text_of(said, a);
+}
+
+struct str settings_document_text(const struct policy_settings *s, struct arena *a)
+{
+    return text_of(settings_document_tree(s, a), a);
+}
+
+/* --- their last change --- */
+
+struct document_node *settings_document_changed_tree(const struct policy_changed *c,
+                                                     struct arena *a)
+{
+    struct document_node *n = document_map(a);
+    document_add(n, "at", document_int(a, c->at.ms));
+    document_add(n, "by", c->by.len ? document_string(a, c->by) : document_null(a));
+    document_add(n, "old", stated_tree(&c->from, a));
+    document_add(n, "new", stated_tree(&c->to, a));
+    return n;
+}
+
+struct str settings_document_changed_text(const struct policy_changed *c, struct arena *a)
+{
+    return text_of(settings_document_changed_tree(c, a), a);
+}
+
+static bool read_at(struct fields *f, const struct fields_at *at, void *into)
+{
+    return fields_int(f, at, 0, INSTANT_MAX_MS, &((struct policy_changed *)into)->at.ms);
+}
+
+static bool read_by(struct fields *f, const struct fields_at *at, void *into)
+{
+    if (at->node->type == DOCUMENT_NULL)
+        return true;
+    ((struct policy_changed *)into)->by = at->node->text;
+    return fields_expect(f, at, DOCUMENT_STRING, "text");
+}
+
+static bool read_old(struct fields *f, const struct fields_at *at, void *into)
+{
+    return settings_document_read(at->node, "old", &((struct policy_changed *)into)->from,
+                                  f->fault);
+}
+
+static bool read_new(struct fields *f, const struct fields_at *at, void *into)
+{
+    return settings_document_read(at->node, "new", &((struct policy_changed *)into)->to, f->fault);
+}
+
+bool settings_document_changed_parse(struct str text, struct arena *a, struct policy_changed *out,
+                                     struct document_fault *fault)
+{
+    static const struct field table[] = {{"at", read_at, true},
+                                         {"by", read_by, true},
+                                         {"old", read_old, true},
+                                         {"new", read_new, true}};
+    struct document_list list;
+    struct fields f = {.arena = a, .fault = fault};
+    *out = (struct policy_changed){0};
+    if (!document_read(text, DOCUMENT_JSON, a, &list, fault))
+        return false;
+    struct fields_at at = {.node = list.first};
+    return fields_read(&f, &at, table, COUNT(table), out);
 }

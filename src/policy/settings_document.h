@@ -19,5 +19,16 @@ NODISCARD bool settings_document_parse(struct str text, struct arena *a, struct 
 struct str settings_document_canonical(const struct policy_change *c, struct arena *a);
 /* All of them, in the arena; its texts are the settings'. */
 struct document_node *settings_document_tree(const struct policy_settings *s, struct arena *a);
+/* The same as JSON. */
+struct str settings_document_text(const struct policy_settings *s, struct arena *a);
+
+/* Their last change: {at, by, old, new}, the latter two as far as they were stated. */
+struct document_node *settings_document_changed_tree(const struct policy_changed *c,
+                                                     struct arena *a);
+struct str settings_document_changed_text(const struct policy_changed *c, struct arena *a);
+/* Reads that text; its texts and its tree live in the arena. */
+NODISCARD bool settings_document_changed_parse(struct str text, struct arena *a,
+                                               struct policy_changed *out,
+                                               struct document_fault *fault);
 
 #endif

@@ -1,18 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy/shelf.h"
 
+#include <stdalign.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "base/json.h"
 #include "base/must.h"
 #include "base/strmap.h"
+
+/* A document, held by its item and by the arenas that it is shown in. */
+struct held {
+    const struct shelf_kind *kind;
+    unsigned holders;
+    size_t bytes; /* of its text */
+    alignas(max_align_t) char doc[];
+};
 
 struct item {
     struct str name; /* owned by the map */
     uint64_t version;
-    void *doc;     /* iff why is empty */
-    char why[256]; /* it cannot be read any more, or empty */
+    struct held *held; /* iff why is empty */
+    char why[256];     /* it cannot be read any more, or empty */
 };
 
 struct shelf {
@@ -34,17 +43,18 @@ struct shelf *shelf_new(const struct shelf_kind *kind, const struct policies_sin
     return s;
 }
 
-static void free_doc(const struct shelf *s, void *doc)
+static void let_go(void *held)
 {
-    if (!doc)
+    struct held *h = held;
+    if (!h || --h->holders > 0)
         return;
-    s->kind->free(doc);
-    free(doc);
+    h->kind->free(h->doc);
+    free(h);
 }
 
-static void free_item(const struct shelf *s, struct item *it)
+static void free_item(struct item *it)
 {
-    free_doc(s, it->doc);
+    let_go(it->held);
     free(it);
 }
 
@@ -53,7 +63,7 @@ void shelf_free(struct shelf *s)
     if (!s)
         return;
     for (size_t i = 0; i < s->count; i++)
-        free_item(s, s->sorted[i]);
+        free_item(s->sorted[i]);
     strmap_fini(&s->items);
     free(s->sorted);
     free(s);
@@ -81,20 +91,7 @@ static void forget(struct shelf *s, struct item *it)
     s->count--;
     memmove(&s->sorted[i], &s->sorted[i + 1], (s->count - i) * sizeof(struct item *));
     must(strmap_remove(&s->items, it->name) == it);
-    free_item(s, it);
-}
-
-static void write_item(const struct shelf *s, const struct item *it, struct buf *b, struct arena *a)
-{
-    if (it->doc) {
-        document_write_json(s->kind->tree(it->doc, (int64_t)it->version, a), b);
-        return;
-    }
-    buf_print(b, "{\"kind\":\"%s\",\"metadata\":{\"name\":", s->kind->kind_name);
-    json_write_string(b, it->name);
-    buf_print(b, ",\"resourceVersion\":%llu},\"broken\":", (unsigned long long)it->version);
-    json_write_string(b, str_from(it->why));
-    buf_byte(b, '}');
+    free_item(it);
 }
 
 /* --- reading --- */
@@ -104,25 +101,29 @@ static struct err no_such(const struct shelf *s, struct str name)
     return err_make(ERR_NOT_FOUND, "there is no %s '%.*s'", s->kind->one, NAME_ARG(name));
 }
 
-struct err shelf_read(const struct shelf *s, struct str name, struct arena *a, struct str *json)
+static void show(const struct item *it, struct arena *a, struct resource_view *out)
 {
-    struct buf b = {0};
-    if (name.len) {
-        const struct item *it = strmap_get(&s->items, name);
-        if (!it)
-            return no_such(s, name);
-        write_item(s, it, &b, a);
+    *out = (struct resource_view){.name = arena_copy(a, it->name), .version = it->version};
+    if (it->held) {
+        it->held->holders++;
+        arena_defer(a, let_go, it->held);
+        out->value = it->held->doc;
+        out->bytes = it->held->bytes;
     } else {
-        buf_lit(&b, "{\"items\":[");
-        for (size_t i = 0; i < s->count; i++) {
-            if (i)
-                buf_byte(&b, ',');
-            write_item(s, s->sorted[i], &b, a);
-        }
-        buf_lit(&b, "]}");
+        out->broken = arena_copy(a, str_from(it->why));
     }
-    *json = arena_copy(a, buf_view(&b));
-    buf_fini(&b);
+}
+
+struct err shelf_read(const struct shelf *s, struct str name, struct arena *a,
+                      struct resource_view **views, size_t *count)
+{
+    const struct item *one = name.len ? strmap_get(&s->items, name) : NULL;
+    if (name.len && !one)
+        return no_such(s, name);
+    *count = one ? 1 : s->count;
+    *views = arena_get(a, *count * sizeof **views);
+    for (size_t i = 0; i < *count; i++)
+        show(one ? one : s->sorted[i], a, &(*views)[i]);
     return err_none();
 }
 
@@ -134,7 +135,7 @@ bool shelf_has(const struct shelf *s, struct str name)
 const void *shelf_get(const struct shelf *s, struct str name)
 {
     const struct item *it = strmap_get(&s->items, name);
-    return it ? it->doc : NULL;
+    return it && it->held ? it->held->doc : NULL;
 }
 
 size_t shelf_count(const struct shelf *s)
@@ -145,7 +146,7 @@ size_t shelf_count(const struct shelf *s)
 const void *shelf_at(const struct shelf *s, size_t i)
 {
     must(i < s->count);
-    return s->sorted[i]->doc;
+    return s->sorted[i]->held ? s->sorted[i]->held->doc : NULL;
 }
 
 /* --- changing --- */
@@ -171,13 +172,15 @@ static struct err check_put(const struct shelf *s, const struct policies_put *pu
 }
 
 /* A document of its own memory, or NULL with a fault. */
-static void *parse(const struct shelf *s, struct str text, enum document_format format,
-                   struct document_fault *fault)
+static struct held *parse(const struct shelf *s, struct str text, struct document_fault *fault)
 {
-    void *doc = alloc_zero(s->kind->size);
-    if (s->kind->parse(text, format, doc, fault))
-        return doc;
-    free(doc);
+    struct held *h = alloc_zero(sizeof *h + s->kind->size);
+    h->kind = s->kind;
+    h->holders = 1;
+    h->bytes = text.len;
+    if (s->kind->parse(text, h->doc, fault))
+        return h;
+    free(h);
     return NULL;
 }
 
@@ -193,24 +196,25 @@ static struct str canonical(const struct shelf *s, const void *value, uint64_t v
 }
 
 struct err shelf_put(struct shelf *s, const struct policies_put *put, struct arena *a,
-                     struct str *json)
+                     struct resource_view **view)
 {
     struct document_fault fault = {0};
     struct str name = s->kind->name(put->value);
     struct item *it = strmap_get(&s->items, name);
     TRY(check_put(s, put, name, put->version, it));
     struct str text = canonical(s, put->value, *s->version + 1, a);
-    void *doc = parse(s, text, DOCUMENT_JSON, &fault);
-    if (!doc)
+    struct held *h = parse(s, text, &fault);
+    if (!h)
         return document_fault_err(&fault);
     if (!it)
         it = insert(s, name);
-    free_doc(s, it->doc);
-    it->doc = doc;
+    let_go(it->held);
+    it->held = h;
     it->why[0] = '\0';
     it->version = ++*s->version;
     s->sink.put(s->sink.ctx, s->kind->kind, it->name, it->version, text);
-    *json = text;
+    *view = ARENA_NEW(a, struct resource_view);
+    show(it, a, *view);
     return err_none();
 }
 
@@ -228,17 +232,17 @@ struct err shelf_restore(struct shelf *s, struct str name, uint64_t version, str
 {
     struct document_fault fault = {0};
     struct err err = err_none();
-    void *doc = parse(s, body, DOCUMENT_JSON, &fault);
-    if (!doc) {
+    struct held *h = parse(s, body, &fault);
+    if (!h) {
         err = document_fault_err(&fault);
-    } else if (!str_eq(s->kind->name(doc), name)) {
+    } else if (!str_eq(s->kind->name(h->doc), name)) {
         err = err_make(ERR_CORRUPT, "it says that it has another name");
-        free_doc(s, doc);
-        doc = NULL;
+        let_go(h);
+        h = NULL;
     }
     struct item *it = insert(s, name);
     it->version = version;
-    it->doc = doc;
+    it->held = h;
     if (err.code != ERR_OK) {
         memcpy(it->why, err.msg, sizeof err.msg < sizeof it->why ? sizeof err.msg : sizeof it->why);
         it->why[sizeof it->why - 1] = '\0';

@@ -13,6 +13,7 @@
 #include "base/arena.h"
 #include "base/err.h"
 #include "base/str.h"
+#include "core/command.h"
 #include "policy/document.h"
 
 /* Where changes go, to be stored. */
@@ -22,15 +23,13 @@ struct policies_sink {
     void (*put)(void *ctx, char kind, struct str name, uint64_t version, struct str body);
 };
 
-/* How documents of the kind are read and written; `doc` is one of them. */
+/* How documents of the kind are read and written; `doc` is one of them, and is never moved. */
 struct shelf_kind {
     char kind;              /* on disk */
-    const char *kind_name;  /* "RetryPolicy" */
     const char *one, *many; /* "retry policy", "retry policies" */
     size_t size;            /* of a document */
     size_t most;            /* how many there may be */
-    bool (*parse)(struct str text, enum document_format format, void *doc,
-                  struct document_fault *fault);
+    bool (*parse)(struct str json, void *doc, struct document_fault *fault);
     void (*free)(void *doc);
     /* A document begins with its value. */
     struct str (*name)(const void *value);
@@ -49,12 +48,13 @@ struct policies_put {
     int64_t version;   /* that it states, or 0; if it is not the present one, ERR_CONFLICT */
     bool create;       /* ERR_CONFLICT if there is one of that name */
 };
-/* Adds or replaces a document. Answers are JSON in the arena. */
+/* Adds or replaces a document. Views lie in the arena, and what they show lasts as long as it, even
+ * if it is replaced or the shelf is freed. */
 NODISCARD struct err shelf_put(struct shelf *s, const struct policies_put *put, struct arena *a,
-                               struct str *json);
+                               struct resource_view **view);
 /* One, or with an empty name all. ERR_NOT_FOUND. */
 NODISCARD struct err shelf_read(const struct shelf *s, struct str name, struct arena *a,
-                                struct str *json);
+                                struct resource_view **views, size_t *count);
 /* ERR_NOT_FOUND. */
 NODISCARD struct err shelf_remove(struct shelf *s, struct str name);
 /* A stored one. After an error it is there, and broken. */

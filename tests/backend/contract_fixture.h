@@ -51,5 +51,6 @@ struct backend_claim *fixture_claim(struct fixture *f, const char *queue, uint32
 int contract_kinds(bool with_full_disk);
 int contract_events(void);
 int contract_disk(void);
+int contract_policies(void);
 
 #endif

@@ -366,9 +366,34 @@ static bool a_paused_cron(const struct reply *r)
     return r->cron->group.pause.paused;
 }
 
-static bool a_document(const struct reply *r)
+static bool one_resource(const struct reply *r, const char *name)
 {
-    return r->document.len > 0;
+    const struct resource_view *v = r->resources;
+    return r->count == 1 && str_eq(v->name, str_from(name)) && v->version > 0 && !v->broken.len;
+}
+
+static bool a_policy(const struct reply *r)
+{
+    return one_resource(r, "p") && r->resources->policy->rule_count == 1 &&
+           r->resources->policy->rules[0].match.exit_codes[0] == 42;
+}
+
+static bool a_categorizer(const struct reply *r)
+{
+    return one_resource(r, "c") && r->resources->categories->rule_count == 1 &&
+           str_eq(r->resources->categories->rules[0].category, STR("full"));
+}
+
+static bool changed_settings(const struct reply *r)
+{
+    const struct policy_settings_view *v = r->retry_settings;
+    return v->settings.global_max_retries == 7 && v->last && str_eq(v->last->by, STR("w"));
+}
+
+static bool initial_settings(const struct reply *r)
+{
+    const struct policy_settings_view *v = r->retry_settings;
+    return v->settings.global_max_retries == POLICY_GLOBAL_MAX && !v->last;
 }
 
 static bool a_simulation(const struct reply *r)
@@ -418,21 +443,21 @@ static const struct example examples[COMMAND_COUNT] = {
     [CMD_CRON_READ] = {with_cron, a_cron},
     [CMD_CRON_SWITCH] = {switch_cron, a_paused_cron},
     [CMD_CRON_REMOVE] = {with_cron, one_counted},
-    [CMD_POLICY_PUT] = {put_policy, a_document},
-    [CMD_POLICY_READ] = {with_policy, a_document},
+    [CMD_POLICY_PUT] = {put_policy, a_policy},
+    [CMD_POLICY_READ] = {with_policy, a_policy},
     [CMD_POLICY_REMOVE] = {with_policy, NULL},
     [CMD_POLICY_SIMULATE] = {simulate, a_simulation},
     [CMD_HISTORY_READ] = {with_failure, a_failure},
     [CMD_HISTORY_CLEAR] = {with_failure, NULL},
-    [CMD_CATEGORIES_PUT] = {put_categories, a_document},
-    [CMD_CATEGORIES_READ] = {with_categories, a_document},
+    [CMD_CATEGORIES_PUT] = {put_categories, a_categorizer},
+    [CMD_CATEGORIES_READ] = {with_categories, a_categorizer},
     [CMD_CATEGORIES_REMOVE] = {with_categories, NULL},
     [CMD_QUEUE_PUT] = {queue_put, a_queue},
     [CMD_QUEUE_READ] = {with_queue, a_queue},
     [CMD_QUEUE_LIST] = {queue_list, a_queue},
     [CMD_QUEUE_REMOVE] = {with_queue, NULL},
-    [CMD_RETRY_SETTINGS_PUT] = {put_settings, a_document},
-    [CMD_RETRY_SETTINGS_READ] = {nothing, a_document},
+    [CMD_RETRY_SETTINGS_PUT] = {put_settings, changed_settings},
+    [CMD_RETRY_SETTINGS_READ] = {nothing, initial_settings},
 };
 
 /* --- the tests --- */

@@ -108,6 +108,42 @@ static void a_copy_does_not_follow_its_original(void **state)
     arena_fini(&a);
 }
 
+struct trail {
+    char names[8];
+    const char *text; /* in the arena */
+};
+
+struct step {
+    struct trail *trail;
+    char name;
+};
+
+static void note(void *what)
+{
+    struct step *s = what;
+    assert_string_equal(s->trail->text, "mail");
+    s->trail->names[strlen(s->trail->names)] = s->name;
+}
+
+static void what_is_deferred_is_done_once_before_the_memory_goes(void **state)
+{
+    (void)state;
+    struct arena a = {0};
+    struct trail t = {"", arena_copy(&a, (struct str){"mail", 5}).at};
+    struct step steps[] = {{&t, '1'}, {&t, '2'}, {&t, '3'}};
+    arena_defer(&a, note, &steps[0]);
+    arena_defer(&a, note, &steps[1]);
+    assert_string_equal(t.names, "");
+    arena_reset(&a);
+    assert_string_equal(t.names, "21"); /* the last first */
+    t.text = arena_copy(&a, (struct str){"mail", 5}).at;
+    arena_defer(&a, note, &steps[2]);
+    arena_fini(&a);
+    assert_string_equal(t.names, "213");
+    arena_fini(&a);
+    assert_string_equal(t.names, "213");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -118,6 +154,7 @@ int main(void)
         cmocka_unit_test(a_reset_keeps_one_block_for_a_steady_load),
         cmocka_unit_test(resetting_an_empty_arena_leaves_it_empty),
         cmocka_unit_test(a_copy_does_not_follow_its_original),
+        cmocka_unit_test(what_is_deferred_is_done_once_before_the_memory_goes),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

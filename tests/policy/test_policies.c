@@ -83,20 +83,17 @@ static int teardown(void **state)
 
 #define WORLD_TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
-static bool has(struct str text, const char *part)
+static enum err_code put(const char *yaml, uint64_t *version)
 {
-    return memmem(text.at, text.len, part, strlen(part)) != NULL;
-}
-
-static enum err_code put(const char *yaml, struct str *json)
-{
-    struct str answer;
+    struct resource_view *view;
     struct policy_document d;
     struct document_fault fault = {0};
     if (!policy_document_parse(str_from(yaml), DOCUMENT_YAML, &d, &fault))
         return fault.code;
     const struct policies_put what = {.value = &d.policy, .version = d.resource_version};
-    enum err_code code = policies_put(w.p, &what, &w.memory, json ? json : &answer).code;
+    enum err_code code = policies_put(w.p, &what, &w.memory, &view).code;
+    if (code == ERR_OK && version)
+        *version = view->version;
     policy_document_free(&d);
     return code;
 }
@@ -111,16 +108,19 @@ static void put_named(const char *name, const char *spec)
     buf_fini(&b);
 }
 
-static enum err_code set(const char *json, const char *by, int64_t at, struct str *answer)
+static enum err_code set(const char *json, const char *by, int64_t at)
 {
-    struct str now;
     struct policy_change change;
     struct document_fault fault = {0};
     if (!settings_document_parse(str_from(json), &w.memory, &change, &fault))
         return fault.code;
     const struct policies_settings put = {.change = &change, .by = str_from(by)};
-    return policies_settings_put(w.p, &put, (instant){at}, &w.memory, answer ? answer : &now, NULL)
-        .code;
+    return policies_settings_put(w.p, &put, (instant){at}, &w.memory, NULL).code;
+}
+
+static const struct policy_settings_view *settings(void)
+{
+    return policies_settings_read(w.p, &w.memory);
 }
 
 static void assert_effective(const char *queue, const char *added, const char *expected)
@@ -144,7 +144,7 @@ static void the_jobs_policies_come_behind_those_of_its_queue(void **state)
     put_named("ml-training", "{rules: [{action: Retry, onConditions: [OOMKilled]}]}");
     put_named("extra-retry", "{rules: [{action: Retry, onConditions: [Unschedulable]}]}");
     put_named("default", "{defaultAction: Fail}");
-    assert_int_equal(set("{\"defaultPolicyName\": \"default\"}", "", 1, NULL), ERR_OK);
+    assert_int_equal(set("{\"defaultPolicyName\": \"default\"}", "", 1), ERR_OK);
     assert_int_equal(policies_queue_put(w.p, STR("ml-queue"), STR("infra,ml-training")).code,
                      ERR_OK);
     assert_effective("ml-queue", "extra-retry", "infra,ml-training,extra-retry");
@@ -164,7 +164,7 @@ static void switched_off_none_applies(void **state)
     assert_effective("q", "infra", "infra,infra");
     restart(false); /* off unless said otherwise: the settings were never changed */
     assert_effective("q", "infra", "");
-    assert_int_equal(set("{\"enabled\": true}", "", 1, NULL), ERR_OK);
+    assert_int_equal(set("{\"enabled\": true}", "", 1), ERR_OK);
     assert_effective("q", "", "infra");
     restart(false); /* from then on what was set has the say */
     assert_effective("q", "", "infra");
@@ -181,21 +181,19 @@ static void one_that_is_deleted_is_passed_over(void **state)
 static void the_default_policy_may_be_made_later_if_that_is_meant(void **state)
 {
     (void)state;
-    struct str json;
-    assert_int_equal(set("{\"defaultPolicyName\": \"default\"}", "", 1, NULL), ERR_UNPROCESSABLE);
+    assert_int_equal(set("{\"defaultPolicyName\": \"default\"}", "", 1), ERR_UNPROCESSABLE);
     const struct policy_change change = {POLICY_SET_DEFAULT, {.default_policy = STR("default")}};
     const struct policies_settings put = {.change = &change, .ahead = true};
-    assert_int_equal(policies_settings_put(w.p, &put, (instant){1}, &w.memory, &json, NULL).code,
-                     ERR_OK);
-    assert_true(str_eq(policies_default_missing(w.p), STR("default")));
+    assert_int_equal(policies_settings_put(w.p, &put, (instant){1}, &w.memory, NULL).code, ERR_OK);
+    assert_true(settings()->default_missing);
     assert_effective("q", "", "");
     /* The emergency stop works meanwhile. */
-    assert_int_equal(set("{\"globalMaxRetries\": 0}", "", 2, NULL), ERR_OK);
+    assert_int_equal(set("{\"globalMaxRetries\": 0}", "", 2), ERR_OK);
     restart(true);
     assert_effective("q", "", "");
     put_named("default", "{defaultAction: Retry}");
     assert_effective("q", "", "default");
-    assert_int_equal(policies_default_missing(w.p).len, 0);
+    assert_false(settings()->default_missing);
     assert_int_equal(policies_remove(w.p, STR("default")).code, ERR_CONFLICT);
 }
 
@@ -209,7 +207,8 @@ static void a_broken_document_decides_nothing_and_can_be_replaced(void **state)
                                          "\"RetryPolicy\", \"metadata\": {\"name\": \"else\"}, "
                                          "\"spec\": {\"defaultAction\": \"Retry\"}}"};
     for (size_t i = 0; i < COUNT(bodies); i++) {
-        struct str json;
+        struct resource_view *view;
+        size_t n;
         policies_free(w.p);
         start(true);
         assert_int_not_equal(
@@ -218,8 +217,11 @@ static void a_broken_document_decides_nothing_and_can_be_replaced(void **state)
         assert_int_equal(policies_restore(w.p, POLICIES_QUEUE, STR("q"), 8, STR("infra")).code,
                          ERR_OK);
         assert_effective("q", "", "");
-        assert_int_equal(policies_read(w.p, STR("infra"), &w.memory, &json).code, ERR_OK);
-        assert_true(has(json, "\"broken\""));
+        assert_int_equal(policies_read(w.p, STR("infra"), &w.memory, &view, &n).code, ERR_OK);
+        assert_int_equal(n, 1);
+        assert_null(view->policy);
+        assert_int_equal(view->version, 7);
+        assert_true(view->broken.len > 0);
         put_named("infra", "{defaultAction: Retry}");
         assert_effective("q", "", "infra");
     }
@@ -233,12 +235,10 @@ static void a_record_of_the_last_change_that_is_no_json_is_not_shown(void **stat
     (void)state;
     static const char *const bodies[] = {"", "{", "{\"at\":1,\"by\":\"\xff\"}"};
     for (size_t i = 0; i < COUNT(bodies); i++) {
-        struct str json;
         struct err err =
             policies_restore(w.p, POLICIES_CHANGE, (struct str){0}, 7, str_from(bodies[i]));
         assert_int_not_equal(err.code, ERR_OK);
-        policies_settings_read(w.p, &w.memory, &json);
-        assert_true(has(json, "\"lastChange\":null"));
+        assert_null(settings()->last);
     }
 }
 
@@ -261,7 +261,7 @@ static void a_simulation_is_bounded_however_slow_its_patterns_are(void **state)
             "{defaultAction: Retry, retryLimit: 1000000, rules: [{action: Fail, "
             "onTerminationMessage: {pattern: '[ab].*[x-z]'}}]}}"),
         DOCUMENT_YAML, &draft, &fault));
-    assert_int_equal(set("{\"globalMaxRetries\": 1000000}", "", 1, NULL), ERR_OK);
+    assert_int_equal(set("{\"globalMaxRetries\": 1000000}", "", 1), ERR_OK);
     const struct policy *const drafts[] = {&draft.policy};
     const struct policies_draft what = {drafts, 1, NULL};
     const struct verdict_rules own = {.defaults = retry_defaults()};
@@ -288,32 +288,61 @@ static void a_version_is_never_given_twice_also_after_a_restart(void **state)
                                "spec: {defaultAction: Fail}}";
     static const char seen[] = "{apiVersion: tenax.dev/v1, kind: RetryPolicy, metadata: {name: p, "
                                "resourceVersion: 2}, spec: {defaultAction: Retry}}";
-    struct str json;
+    uint64_t version;
     assert_int_equal(put(yaml, NULL), ERR_OK);
-    assert_int_equal(put(yaml, &json), ERR_OK);
-    assert_true(has(json, "\"resourceVersion\": 2"));
+    assert_int_equal(put(yaml, &version), ERR_OK);
+    assert_int_equal(version, 2);
     assert_int_equal(policies_remove(w.p, STR("p")).code, ERR_OK);
     restart(true);
-    assert_int_equal(put(yaml, &json), ERR_OK);
-    assert_true(has(json, "\"resourceVersion\": 3"));
+    assert_int_equal(put(yaml, &version), ERR_OK);
+    assert_int_equal(version, 3);
     /* Whoever saw the one before must not overwrite it. */
     assert_int_equal(put(seen, NULL), ERR_CONFLICT);
 }
 
 /* --- who changed the settings --- */
 
+static void assert_last(int64_t at, const char *by, int64_t from, int64_t to)
+{
+    const struct policy_changed *last = settings()->last;
+    assert_non_null(last);
+    assert_int_equal(last->at.ms, at);
+    assert_true(str_eq(last->by, str_from(by)));
+    assert_int_equal(last->from.to.global_max_retries, from);
+    assert_int_equal(last->to.to.global_max_retries, to);
+}
+
 static void the_last_change_is_that_which_changed_something(void **state)
 {
     (void)state;
-    struct str json;
-    assert_int_equal(set("{\"globalMaxRetries\": 5}", "alice", 100, NULL), ERR_OK);
-    assert_int_equal(set("{\"globalMaxRetries\": 5}", "bob", 200, &json), ERR_OK);
-    assert_true(has(json, "\"at\":100,\"by\":\"alice\""));
-    assert_int_equal(set("{\"globalMaxRetries\": 6}", "carol", 300, &json), ERR_OK);
-    assert_true(has(json, "\"at\":300,\"by\":\"carol\""));
+    assert_int_equal(set("{\"globalMaxRetries\": 5}", "alice", 100), ERR_OK);
+    assert_int_equal(set("{\"globalMaxRetries\": 5}", "bob", 200), ERR_OK);
+    assert_last(100, "alice", POLICY_GLOBAL_MAX, 5);
+    assert_int_equal(set("{\"globalMaxRetries\": 6}", "carol", 300), ERR_OK);
+    assert_last(300, "carol", 5, 6);
     restart(true);
-    policies_settings_read(w.p, &w.memory, &json);
-    assert_true(has(json, "\"at\":300,\"by\":\"carol\""));
+    assert_last(300, "carol", 5, 6);
+}
+
+static void a_change_that_an_earlier_version_noted_is_kept_as_it_is(void **state)
+{
+    (void)state;
+    static const char body[] = "{\"at\":7,\"by\":null,\"old\":{\"enabled\": false, "
+                               "\"globalMaxRetries\": 20},\"new\":{\"enabled\": true, "
+                               "\"globalMaxRetries\": 3, \"defaultBackoff\": {\"initialDelay\": "
+                               "\"1s\", \"maxDelay\": \"10m\", \"multiplier\": 2}}}";
+    assert_int_equal(
+        policies_restore(w.p, POLICIES_CHANGE, (struct str){0}, 7, str_from(body)).code, ERR_OK);
+    assert_last(7, "", 20, 3);
+    const struct policy_changed *last = settings()->last;
+    assert_int_equal(last->from.set, POLICY_SET_ENABLED | POLICY_SET_MAX);
+    assert_int_equal(last->to.set, POLICY_SET_ENABLED | POLICY_SET_MAX | POLICY_SET_BACKOFF);
+    struct str text = settings_document_changed_text(last, &w.memory);
+    assert_true(str_eq(text, STR("{\"at\": 7, \"by\": null, \"old\": {\"enabled\": false, "
+                                 "\"globalMaxRetries\": 20}, \"new\": {\"enabled\": true, "
+                                 "\"globalMaxRetries\": 3, \"defaultBackoff\": "
+                                 "{\"initialDelay\": \"1s\", \"maxDelay\": \"10m\", "
+                                 "\"multiplier\": 2}}}")));
 }
 
 int main(void)
@@ -328,6 +357,7 @@ int main(void)
         WORLD_TEST(a_simulation_is_bounded_however_slow_its_patterns_are),
         WORLD_TEST(a_version_is_never_given_twice_also_after_a_restart),
         WORLD_TEST(the_last_change_is_that_which_changed_something),
+        WORLD_TEST(a_change_that_an_earlier_version_noted_is_kept_as_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -5,6 +5,7 @@
 #include "backend/embedded/embedded_internal.h"
 #include "base/log.h"
 #include "base/must.h"
+#include "policy/settings_document.h"
 #include "store/record.h"
 
 /* --- commands --- */
@@ -20,10 +21,10 @@ static void put_resource(void *ctx, char kind, struct str name, uint64_t version
 }
 
 /* The section of a file was passed over, although the settings are not what it says. */
-static void log_kept(struct embedded *b, const struct retry_settings_command *c,
+static void log_kept(const struct retry_settings_command *c, const struct policy_settings_view *now,
                      enum policies_fate fate)
 {
-    struct str last = policies_changed_by(b->policies, &b->building->arena);
+    struct str last = now->last ? now->last->by : (struct str){0};
     if (fate == POLICIES_UNCHANGED)
         log_warn("%.*s: retryPolicy has not changed since it was last applied, so the settings "
                  "stay as '%.*s' has set them; a changed section takes effect",
@@ -34,29 +35,35 @@ static void log_kept(struct embedded *b, const struct retry_settings_command *c,
                  STR_ARG(c->by), STR_ARG(last));
 }
 
+static void log_applied(const struct retry_settings_command *c, const struct policy_settings *old,
+                        const struct policy_settings_view *now, struct arena *a)
+{
+    struct str before = settings_document_text(old, a);
+    struct str after = settings_document_text(&now->settings, a);
+    if (!c->from_file || !str_eq(before, after))
+        log_warn("retry settings changed by '%.*s': %.*s, before: %.*s", STR_ARG(c->by),
+                 STR_ARG(after), STR_ARG(before));
+    if (now->default_missing)
+        log_warn("defaultPolicyName: there is no retry policy '%.*s' yet; until it is made, jobs "
+                 "without policies have none",
+                 STR_ARG(now->settings.default_policy));
+}
+
 void embedded_retry_settings_put(struct embedded *b, const struct command *command, struct reply *r)
 {
     const struct retry_settings_command *c = &command->retry_settings;
     struct arena *a = &b->building->arena;
-    struct str old;
     enum policies_fate fate;
-    policies_settings_read(b->policies, a, &old);
+    const struct policy_settings_view *old = policies_settings_read(b->policies, a);
     const struct policies_settings put = {c->change, c->by, c->ahead, c->from_file, c->at_start};
-    r->err = policies_settings_put(b->policies, &put, b->now, a, &r->document, &fate);
+    r->err = policies_settings_put(b->policies, &put, b->now, a, &fate);
     if (r->err.code != ERR_OK)
         return;
-    if (fate != POLICIES_APPLIED) {
-        log_kept(b, c, fate);
-        return;
-    }
-    if (!c->from_file || !str_eq(old, r->document))
-        log_warn("retry settings changed by '%.*s': %.*s, before: %.*s", STR_ARG(c->by),
-                 STR_ARG(r->document), STR_ARG(old));
-    struct str missing = policies_default_missing(b->policies);
-    if (missing.len)
-        log_warn("defaultPolicyName: there is no retry policy '%.*s' yet; until it is made, jobs "
-                 "without policies have none",
-                 STR_ARG(missing));
+    r->retry_settings = policies_settings_read(b->policies, a);
+    if (fate == POLICIES_APPLIED)
+        log_applied(c, &old->settings, r->retry_settings, a);
+    else
+        log_kept(c, r->retry_settings, fate);
 }
 
 void embedded_policy_simulate(struct embedded *b, const struct command *command, struct reply *r)
@@ -73,7 +80,7 @@ void embedded_policy_simulate(struct embedded *b, const struct command *command,
 void embedded_retry_settings_read(struct embedded *b, const struct command *c, struct reply *r)
 {
     (void)c;
-    policies_settings_read(b->policies, &b->building->arena, &r->document);
+    r->retry_settings = policies_settings_read(b->policies, &b->building->arena);
 }
 
 static struct policies_put what_to_put(const struct resource_command *c, const void *value)
@@ -81,15 +88,27 @@ static struct policies_put what_to_put(const struct resource_command *c, const v
     return (struct policies_put){c->name, value, c->version, c->create};
 }
 
+/* What a view shows does not lie in the arena, and is still to be written out. */
+static void show(struct embedded *b, struct reply *r, struct err err, size_t count)
+{
+    r->err = err;
+    r->count = err.code == ERR_OK ? count : 0;
+    for (size_t i = 0; i < r->count; i++)
+        b->gathered += r->resources[i].bytes;
+}
+
 void embedded_policy_put(struct embedded *b, const struct command *c, struct reply *r)
 {
     const struct policies_put put = what_to_put(&c->resource, c->resource.policy);
-    r->err = policies_put(b->policies, &put, &b->building->arena, &r->document);
+    show(b, r, policies_put(b->policies, &put, &b->building->arena, &r->resources), 1);
 }
 
 void embedded_policy_read(struct embedded *b, const struct command *c, struct reply *r)
 {
-    r->err = policies_read(b->policies, c->resource.name, &b->building->arena, &r->document);
+    size_t n = 0;
+    struct err err =
+        policies_read(b->policies, c->resource.name, &b->building->arena, &r->resources, &n);
+    show(b, r, err, n);
 }
 
 void embedded_policy_remove(struct embedded *b, const struct command *c, struct reply *r)
@@ -100,13 +119,15 @@ void embedded_policy_remove(struct embedded *b, const struct command *c, struct 
 void embedded_categories_put(struct embedded *b, const struct command *c, struct reply *r)
 {
     const struct policies_put put = what_to_put(&c->resource, c->resource.categories);
-    r->err = policies_categories_put(b->policies, &put, &b->building->arena, &r->document);
+    show(b, r, policies_categories_put(b->policies, &put, &b->building->arena, &r->resources), 1);
 }
 
 void embedded_categories_read(struct embedded *b, const struct command *c, struct reply *r)
 {
-    r->err =
-        policies_categories_read(b->policies, c->resource.name, &b->building->arena, &r->document);
+    size_t n = 0;
+    struct err err = policies_categories_read(b->policies, c->resource.name, &b->building->arena,
+                                              &r->resources, &n);
+    show(b, r, err, n);
 }
 
 void embedded_categories_remove(struct embedded *b, const struct command *c, struct reply *r)
