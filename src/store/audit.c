@@ -41,9 +41,9 @@ struct audit {
     bool readable;
     uint64_t apart; /* jobs that were set apart */
     struct {
-        uint64_t number, before; /* as the record so far says of the next one; 0: none so far */
+        uint64_t number, before; /* expected of the next record; 0: none so far */
     } events;
-    uint64_t history; /* number of the entry before; 0: none so far */
+    uint64_t history; /* number of the previous entry; 0: none so far */
 };
 
 static void tell(struct audit *a, enum audit_kind kind, struct id job, const char *fmt, ...)
@@ -68,13 +68,13 @@ static void tell_unreadable(struct audit *a, const struct err *e)
     tell(a, AUDIT_UNREADABLE, NO_JOB, "%s", e->msg);
 }
 
-/* A record that could not be decoded. */
+/* Reports a record that could not be decoded. */
 static void tell_broken(struct audit *a, struct id job, const struct err *e)
 {
     tell(a, e->code == ERR_VERSION ? AUDIT_NEWER : AUDIT_BROKEN, job, "%s", e->msg);
 }
 
-/* --- every record by itself --- */
+/* --- each record by itself --- */
 
 static bool is_json(struct str payload)
 {
@@ -85,7 +85,7 @@ static bool is_json(struct str payload)
 static void check_payload(struct audit *a, struct id id, struct str payload)
 {
     if (!is_json(payload))
-        tell(a, AUDIT_BAD_PAYLOAD, id, "its payload of %zu bytes is no JSON", payload.len);
+        tell(a, AUDIT_BAD_PAYLOAD, id, "its payload of %zu bytes is not JSON", payload.len);
 }
 
 static void check_name(struct audit *a, struct id id, struct str name, const char *what)
@@ -95,7 +95,7 @@ static void check_name(struct audit *a, struct id id, struct str name, const cha
         tell(a, AUDIT_BAD_NAME, id, "%s", e.msg);
 }
 
-/* Each looks at one record; true if the key is of its kind. */
+/* Each checks one record; true if the key is of its kind. */
 
 static bool look_at_job(struct audit *a, struct str key, struct str value)
 {
@@ -160,7 +160,7 @@ static bool look_at_run(struct audit *a, struct str key, struct str value)
     else if (run.index != index)
         tell(a, AUDIT_BROKEN, id, "under the key of run %u lies run %u", index, run.index);
     else if (run.outcome == OUTCOME_RUNNING || !instant_is_set(run.ended_at))
-        tell(a, AUDIT_BROKEN, id, "run %u is on record, but has no end", index);
+        tell(a, AUDIT_BROKEN, id, "run %u is stored, but has not ended", index);
     return true;
 }
 
@@ -175,7 +175,7 @@ static bool look_at_note(struct audit *a, struct str key, struct str value)
     if (e.code != ERR_OK)
         tell_broken(a, id, &e);
     else if (kind != NOTE_PROGRESS && !is_json(note.text))
-        tell(a, AUDIT_BROKEN, id, "its checkpoint or result of %zu bytes is no JSON",
+        tell(a, AUDIT_BROKEN, id, "its checkpoint or result of %zu bytes is not JSON",
              note.text.len);
     return true;
 }
@@ -300,8 +300,8 @@ static bool look_at_events(struct audit *a, struct str key, struct str value)
     }
     if (a->events.number && (a->events.number != first || a->events.before != head.before))
         tell(a, AUDIT_BAD_EVENTS, NO_JOB,
-             "events from number %llu on follow on those up to number %llu",
-             (unsigned long long)first, (unsigned long long)a->events.number - 1);
+             "events from number %llu on follow those up to number %llu", (unsigned long long)first,
+             (unsigned long long)a->events.number - 1);
     a->events.number = first + head.count;
     a->events.before = head.before + key.len + value.len;
     return true;
@@ -319,7 +319,7 @@ static bool look_at_history(struct audit *a, struct str key, struct str value)
     if (e.code != ERR_OK)
         tell_broken(a, NO_JOB, &e);
     else if (a->history && number != a->history + 1)
-        tell(a, AUDIT_BROKEN, NO_JOB, "entry %llu of the failure history follows on entry %llu",
+        tell(a, AUDIT_BROKEN, NO_JOB, "entry %llu of the failure history follows entry %llu",
              (unsigned long long)number, (unsigned long long)a->history);
     a->history = number;
     return true;
@@ -365,7 +365,7 @@ static void look_at_all(struct audit *a)
         tell_unreadable(a, &e);
 }
 
-/* --- how they fit together --- */
+/* --- how records fit together --- */
 
 /* Walks the records of one kind, in the order of the jobs they belong to. */
 struct side {
@@ -421,7 +421,7 @@ static void side_step(struct audit *a, struct side *s)
     store_cursor_step(s->cursor, a->store, false);
 }
 
-/* Which was told. */
+/* Set apart, which is reported elsewhere. */
 static bool is_apart(struct audit *a, struct id id)
 {
     bool found;
@@ -431,8 +431,8 @@ static bool is_apart(struct audit *a, struct id id)
     return store_get(a->store, record_key_view(&key), &found, &a->scratch).code == ERR_OK && found;
 }
 
-/* Moves to the first record of the job `to`, or past its place; true if there is one. Those
- * passed belong to no job. To the end, if `to` is NULL. */
+/* Moves to the first record of the job `to`, or past its place; true if there is one. The records
+ * passed belong to no job. If `to` is NULL, moves to the end. */
 static bool side_find(struct audit *a, struct side *s, const struct id *to, struct str *value)
 {
     struct id id;
@@ -456,25 +456,25 @@ static void match_payload(struct audit *a, struct side *payloads, struct id id, 
     struct str value;
     bool there = side_find(a, payloads, &id, &value);
     if (apart && !there)
-        tell(a, AUDIT_PAYLOAD_MISSING, id, "its payload is kept apart, but is not there");
+        tell(a, AUDIT_PAYLOAD_MISSING, id, "its payload is stored apart, but is missing");
     if (!apart && there)
         tell(a, AUDIT_ORPHAN, id, "it has its payload twice");
     if (there)
         side_step(a, payloads);
 }
 
-/* What is wrong with a state, or NULL. */
+/* The fault of a state, or NULL. */
 static const char *fault_of(const struct job_state *s)
 {
     switch (s->status) {
     case STATUS_SCHEDULED:
     case STATUS_READY:
         if (!instant_is_set(s->ready_at))
-            return "it waits, but for no time";
+            return "it waits, but has no time";
         break;
     case STATUS_IN_FLIGHT:
         if (s->token == 0 || !instant_is_set(s->lease_end) || s->runs == 0)
-            return "it is claimed, but without a lease";
+            return "it is claimed, but has no lease";
         break;
     case STATUS_COMPLETED:
         if (!instant_is_set(s->completed_at) || !instant_is_set(s->purge_at))
@@ -510,7 +510,7 @@ static void match_runs(struct audit *a, struct side *runs, struct id id,
         if (!side_at(a, runs, &at, &run, &value) || id_cmp(at, id) != 0)
             break;
         if (run >= ended)
-            tell(a, AUDIT_RUN_UNEXPECTED, id, "run %u is on record, but only %u have ended", run,
+            tell(a, AUDIT_RUN_UNEXPECTED, id, "run %u is stored, but only %u have ended", run,
                  ended);
         else if (run > next)
             tell(a, AUDIT_RUN_MISSING, id, "of %u runs that have ended, %u to %u are missing",
@@ -523,7 +523,7 @@ static void match_runs(struct audit *a, struct side *runs, struct id id,
              next, ended - 1);
 }
 
-/* The state says which of them there are. */
+/* The state says which notes exist. */
 static void match_notes(struct audit *a, struct side *notes, struct id id, uint64_t said)
 {
     struct str value;
@@ -534,12 +534,12 @@ static void match_notes(struct audit *a, struct side *notes, struct id id, uint6
     for (; there && side_at(a, notes, &at, &kind, &value) && id_eq(at, id); side_step(a, notes))
         found |= NOTE_BIT(kind);
     if (found & ~said)
-        tell(a, AUDIT_ORPHAN, id, "it has a note of which its state does not know");
+        tell(a, AUDIT_ORPHAN, id, "it has a note that its state does not mention");
     if (said & ~found)
-        tell(a, AUDIT_BAD_STATE, id, "a note that its state speaks of is not there");
+        tell(a, AUDIT_BAD_STATE, id, "a note that its state mentions is missing");
 }
 
-/* Its record or state is broken, which was told: what else belongs to it cannot be judged. */
+/* The job or its state is corrupt, which was reported: the rest of its records cannot be judged. */
 static void pass_sides(struct audit *a, struct sides *s, struct id id)
 {
     struct side *all[] = {&s->payloads, &s->states, &s->runs, &s->notes};
@@ -611,7 +611,7 @@ static void match_all(struct audit *a)
 
 /* --- jobs that streams held --- */
 
-/* The newest state of a job; false if it is gone or cannot be read, which was told. */
+/* The newest state of a job; false if it is gone or cannot be read, which was reported. */
 static bool state_now(struct audit *a, struct id id, struct job_state *state)
 {
     struct job job;
@@ -629,7 +629,7 @@ static bool state_now(struct audit *a, struct id id, struct job_state *state)
     return !found || record_read_state(buf_view(&a->scratch), state).code == ERR_OK;
 }
 
-/* A job that is gone, and a run that has ended since, are what a note is for. */
+/* A note may be about a job that is gone, or a run that has ended since. */
 static void match_take(void *ctx, struct take t)
 {
     struct audit *a = ctx;

@@ -2,36 +2,36 @@
 #ifndef STORE_AUDIT_H
 #define STORE_AUDIT_H
 
-/* Reads a whole store and says what is wrong with it: what does not decode, what does not
- * fit together, and what a server could not place in its indexes. It changes nothing. */
+/* Reads a whole store and reports its faults: records that do not decode, records that contradict
+ * each other, and jobs that a server could not place in its indexes. It changes nothing. */
 
 #include "base/id.h"
 #include "core/lifecycle.h"
 #include "store/store.h"
 
-/* AUDIT(name, wire name, what it means for whoever keeps the jobs) */
+/* AUDIT(name, wire name, what it means to the operator) */
 #define AUDIT_TABLE(AUDIT)                                                                         \
     AUDIT(                                                                                         \
         UNREADABLE, "unreadable",                                                                  \
         "bytes of the files changed on the disk; a server sets the jobs in them apart, and goes "  \
-        "on without them: restore a backup")                                                       \
+        "without them: restore a backup")                                                          \
     AUDIT(APART, "set_apart",                                                                      \
           "a part of the job was lost by damage to the disk: restore a backup, or delete it")      \
     AUDIT(NEWER, "newer", "it was written by a newer tenax: use that one, nothing is broken")      \
     AUDIT(BROKEN, "broken_record",                                                                 \
-          "a record is not what was written; a server sets its job apart, or stops at it")         \
+          "a record is corrupt; a server sets its job apart, or does not start")                   \
     AUDIT(UNKNOWN, "unknown_record", "a record of a kind that this tenax does not know")           \
-    AUDIT(ORPHAN, "orphan", "a record belongs to no job; it takes room and does no harm")          \
-    AUDIT(PAYLOAD_MISSING, "payload_missing", "the job can be neither handed out nor looked at")   \
-    AUDIT(BAD_PAYLOAD, "bad_payload", "the payload is no JSON; workers cannot read it")            \
-    AUDIT(RUN_MISSING, "run_missing", "the history of attempts has a hole; looking at it fails")   \
+    AUDIT(ORPHAN, "orphan", "a record belongs to no job; it takes space and does no harm")         \
+    AUDIT(PAYLOAD_MISSING, "payload_missing", "the job can be neither handed out nor shown")       \
+    AUDIT(BAD_PAYLOAD, "bad_payload", "the payload is not JSON; workers cannot read it")           \
+    AUDIT(RUN_MISSING, "run_missing", "the history of attempts has a gap; showing it fails")       \
     AUDIT(RUN_UNEXPECTED, "run_unexpected",                                                        \
-          "a run that its job knows nothing of; a later attempt would replace it")                 \
+          "its job does not know this run; a later attempt would overwrite it")                    \
     AUDIT(BAD_STATE, "bad_state",                                                                  \
           "a job's state contradicts itself; a server cannot place it in its indexes")             \
-    AUDIT(BAD_NAME, "bad_name", "a queue or type has a name that nobody could have given it")      \
-    AUDIT(BAD_TAKE, "bad_take", "a note of a job handed out does not fit the job's runs")          \
-    AUDIT(BAD_EVENTS, "bad_events", "the log of events has a hole; its consumers miss some")
+    AUDIT(BAD_NAME, "bad_name", "a queue or type has an invalid name")                             \
+    AUDIT(BAD_TAKE, "bad_take", "a note about a job handed out does not match the job's runs")     \
+    AUDIT(BAD_EVENTS, "bad_events", "the event log has a gap; its consumers miss some events")
 
 enum audit_kind {
 #define AUDIT_NAME(name, wire, meaning) AUDIT_##name,
@@ -50,7 +50,8 @@ struct audit_problem {
 };
 
 struct audit_counts {
-    uint64_t jobs[STATUS_COUNT]; /* as stored: a scheduled job whose time has come counts so */
+    uint64_t jobs[STATUS_COUNT]; /* as stored: a scheduled job whose time has come counts as
+                                  * scheduled */
     uint64_t streamed;           /* of these, held by streams when the server stopped */
     uint64_t payloads, states, runs, takes; /* records */
     uint64_t records, bytes;                /* of all kinds */
@@ -59,8 +60,8 @@ struct audit_counts {
 
 typedef void (*audit_fn)(void *ctx, const struct audit_problem *p);
 
-/* Calls found(ctx, problem) for each. If part of the store cannot be read, what was found
- * until then is told and nothing more. */
+/* Calls found(ctx, problem) for each fault. If part of the store cannot be read, reports only what
+ * it found before that. */
 void audit_run(struct store *s, audit_fn found, void *ctx, struct audit_counts *counts);
 
 #endif

@@ -7,8 +7,8 @@
 #include "base/must.h"
 
 #define BLOCK_SIZE ((size_t)256 * 1024)
-/* A batch that held more than this gives its memory back when it is reset: one
- * burst of large payloads must not stay in memory for good. */
+/* A batch that held more than this frees its memory when it is reset: one burst of large payloads
+ * must not occupy memory for good. */
 #define KEEP_MAX      ((size_t)32 * 1024 * 1024)
 #define OPS_KEEP_MAX  ((size_t)1 << 18)
 #define INDEX_CAP_MIN ((size_t)1024)
@@ -19,8 +19,8 @@ struct batch_block {
     char bytes[];
 };
 
-/* Free unless it is of the batch's generation; so a reset need not clear the index,
- * which a large batch before a small one has left large. */
+/* Free unless it has the batch's generation; so a reset need not clear the index, which is still
+ * large after a large batch. */
 struct batch_slot {
     uint32_t generation;
     uint32_t op;
@@ -55,7 +55,7 @@ void batch_reset(struct batch *b)
     }
 }
 
-/* Puts a new block behind the one being filled, before the spare ones. */
+/* Adds a new block after the one being filled, before the spare ones. */
 static void add_block(struct batch *b, size_t len)
 {
     size_t cap = len > BLOCK_SIZE ? len : BLOCK_SIZE;
@@ -69,7 +69,7 @@ static void add_block(struct batch *b, size_t len)
     b->held += cap;
 }
 
-/* len bytes that stay until batch_reset; never NULL, as NULL means delete. */
+/* len bytes that stay until batch_reset; never NULL, because NULL means delete. */
 static char *take_room(struct batch *b, size_t len)
 {
     if (!b->filling || b->filling->cap - b->filling->used < len) {
@@ -93,8 +93,8 @@ static uint64_t load64(const char *at)
     return v;
 }
 
-/* Up to 16 bytes from the end, where ids and runs differ, and the first byte, by
- * which the records of one job differ. */
+/* Hashes up to 16 bytes from the end, where ids and runs differ, and the first byte, in which the
+ * records of one job differ. */
 static size_t hash(struct str key)
 {
     uint64_t a = 0, z = 0;
@@ -109,8 +109,8 @@ static size_t hash(struct str key)
         z = load64(tail + 8);
     }
     uint64_t kind = key.len ? (unsigned char)key.at[0] : 0;
-    /* Ids are big-endian: what differs between neighbours is high in a loaded word. Only a
-     * multiplication that keeps its upper half brings that down to the low bits. */
+    /* Ids are big-endian: neighbours differ in the high bits of a loaded word. Only a
+     * multiplication that keeps its upper half brings these differences down to the low bits. */
     a ^= (kind << 8 ^ key.len) * 0x9e3779b97f4a7c15u ^ 0x2d358dccaa6c78a5u;
     z ^= 0x8bb84b93962eacc9u;
     unsigned __int128 product = (unsigned __int128)a * z;
@@ -118,7 +118,7 @@ static size_t hash(struct str key)
     return (size_t)(h ^ (h >> 32));
 }
 
-/* The slot of key, or the free one where it belongs. */
+/* The slot of key, or the free slot where it belongs. */
 static struct batch_slot *find_slot(const struct batch *b, struct str key)
 {
     size_t mask = b->index_cap - 1;
@@ -152,8 +152,7 @@ static struct batch_op *add_op(struct batch *b, struct str key)
     return op;
 }
 
-/* The op on key, whose value is the caller's to set: an old one that loses its
- * value, or a new one. */
+/* The op on key, whose value the caller sets: an existing op without its value, or a new one. */
 static struct batch_op *op_for(struct batch *b, struct str key)
 {
     /* At most half full, so that probing stays short. */

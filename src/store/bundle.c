@@ -24,7 +24,7 @@
 #define MANIFEST     "manifest.json"
 #define NAME_MAX_LEN 100
 #define PIECE        ((size_t)256 * 1024)
-/* A root directory has some thousand files at most, at about 130 bytes each. */
+/* A root directory has at most a few thousand files, at about 130 bytes each. */
 #define MANIFEST_MAX ((size_t)64 * 1024 * 1024)
 
 /* --- checksums --- */
@@ -47,7 +47,7 @@ static void digest_add(struct digest *d, const void *at, size_t n)
     must(EVP_DigestUpdate(d->ctx, at, n) == 1);
 }
 
-/* hex may be NULL: then it is only released. */
+/* hex may be NULL: then the digest is only released. */
 static void digest_close(struct digest *d, char hex[HEX_LEN + 1])
 {
     unsigned char raw[EVP_MAX_MD_SIZE];
@@ -64,7 +64,7 @@ struct writer {
     struct archive *a;
     struct archive_entry *entry;
     const struct sink *sink;
-    struct err failed; /* nothing goes to the sink any more */
+    struct err failed; /* nothing is written to the sink any more */
     const char *dir;
     struct buf manifest;
     char *piece;
@@ -72,8 +72,8 @@ struct writer {
     bool first;
 };
 
-/* libarchive is not told of a failure: it would never free its buffers again. Instead what
- * follows one is thrown away, the end of the archive above all. */
+/* A failure is not reported to libarchive, which would then never free its buffers. Instead
+ * everything after it is discarded, above all the end of the archive. */
 static la_ssize_t pass_on(struct archive *a, void *ctx, const void *at, size_t n)
 {
     (void)a;
@@ -83,13 +83,13 @@ static la_ssize_t pass_on(struct archive *a, void *ctx, const void *at, size_t n
     return (la_ssize_t)n;
 }
 
-/* After a call of libarchive; whether it says that all is well. */
+/* The result of a call of libarchive, which returned `well`. */
 NODISCARD static struct err outcome(const struct writer *w, bool well)
 {
     if (well || w->failed.code != ERR_OK)
         return w->failed;
     const char *why = archive_error_string(w->a);
-    return err_make(ERR_IO, "cannot write the archive: %s", why ? why : "no reason is known");
+    return err_make(ERR_IO, "cannot write the archive: %s", why ? why : "no reason given");
 }
 
 NODISCARD static struct err begin_entry(struct writer *w, const char *path, int64_t size)
@@ -208,7 +208,7 @@ struct err bundle_write(const char *dir, instant made, const struct sink *sink)
                        .first = true};
     must(w.a && w.entry);
     struct err e = write_all(&w);
-    /* Releasing it writes the end of the archive, which is not to look whole. */
+    /* Releasing it writes the end of the archive, which must not look complete. */
     w.failed = e;
     archive_write_free(w.a);
     archive_entry_free(w.entry);
@@ -238,7 +238,7 @@ struct reader {
 
 NODISCARD static struct err broken(const char *why)
 {
-    return err_make(ERR_CORRUPT, "this is not a whole backup: %.140s", why);
+    return err_make(ERR_CORRUPT, "this is not a complete backup: %.140s", why);
 }
 
 NODISCARD static struct err read_failed(struct reader *r)
@@ -247,8 +247,8 @@ NODISCARD static struct err read_failed(struct reader *r)
     return broken(why ? why : "it cannot be read");
 }
 
-/* One step down from the folder, and nothing that a file system or a shell could take for
- * something else. */
+/* A name directly in the folder, with nothing in it that a file system or a shell would
+ * interpret. */
 static bool is_harmless(const char *name)
 {
     size_t n = strlen(name);
@@ -263,10 +263,10 @@ NODISCARD static struct err check_entry(struct archive_entry *entry, const char 
         archive_entry_symlink(entry))
         return broken("it has an entry that is not a plain file");
     if (archive_entry_sparse_count(entry) > 0)
-        return broken("it has a file with holes");
+        return broken("it has a sparse file");
     bool plain = strcmp(path, MANIFEST) == 0 ||
                  (strncmp(path, PREFIX, strlen(PREFIX)) == 0 && is_harmless(path + strlen(PREFIX)));
-    return plain ? err_none() : broken("it has an entry whose name leads elsewhere");
+    return plain ? err_none() : broken("it has an entry whose name leads outside");
 }
 
 NODISCARD static struct err write_out(int fd, const char *at, size_t n, const char *name)
@@ -351,7 +351,7 @@ NODISCARD static struct err read_entries(struct reader *r)
         else
             TRY(read_file(r, path + strlen(PREFIX)));
     }
-    return r->has_manifest ? err_none() : broken("it has no manifest, so it was cut off");
+    return r->has_manifest ? err_none() : broken("it has no manifest: it is truncated");
 }
 
 /* --- the manifest --- */
@@ -402,7 +402,7 @@ NODISCARD static struct err check_line(struct reader *r, const struct line *l)
     seen->listed = true;
     if (seen->size == l->size && str_eq(l->hex, str_from(seen->hex)))
         return err_none();
-    snprintf(why, sizeof why, "%.*s is not what it was: its %s differs", shown, l->name.at,
+    snprintf(why, sizeof why, "%.*s has changed: its %s differs", shown, l->name.at,
              seen->size == l->size ? "checksum" : "size");
     return broken(why);
 }
@@ -474,7 +474,7 @@ NODISCARD static struct err check_manifest(struct reader *r, struct bundle_facts
     struct err e = check_members(r, facts);
     if (e.code == ERR_OK || e.code == ERR_CORRUPT || e.code == ERR_VERSION)
         return e;
-    return err_make(ERR_CORRUPT, "this is not a whole backup: its manifest is broken: %.120s",
+    return err_make(ERR_CORRUPT, "this is not a complete backup: its manifest is malformed: %.120s",
                     e.msg);
 }
 

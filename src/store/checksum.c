@@ -5,7 +5,7 @@
 
 #define POLYNOMIAL UINT32_C(0x82f63b78)
 
-/* tables[n][b]: what byte b does to the checksum n bytes further on. Eight bytes at a time. */
+/* tables[n][b]: the contribution of byte b to the checksum n bytes later. Eight bytes at a time. */
 static uint32_t tables[8][256];
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 

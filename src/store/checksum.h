@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Goes on from the checksum of what came before; 0 begins. */
+/* Continues from the checksum of the preceding bytes; start with 0. */
 uint32_t checksum_add(uint32_t before, const void *at, size_t len);
 
 #endif

@@ -10,17 +10,17 @@
  *   EVENTS  byte version, opt time of the first event, varint count, varint bytes of all
  *           records before, opt time of the mark, id of the mark as 16 bytes big-endian, EVENTs
  *   EVENT   byte event, byte flags (FLAG_…), byte texts that are the same as in the event before
- *           (bit 0 queue, 1 type, 2 worker, 3 reason), byte n: how many bytes at the beginning
- *           of the id are, 16 - n bytes: the others, zigzag ms since the event before,
- *           those of queue, type, worker and reason that are not the same, as texts;
+ *           (bit 0 queue, 1 type, 2 worker, 3 reason), byte n: how many leading bytes the id
+ *           shares with the one before, 16 - n bytes: the others, zigzag ms since the event
+ *           before, those of queue, type, worker and reason that are not the same, as texts;
  *           if FLAG_RUN varint run, varint attempt; if FLAG_READY zigzag ms to ready_at;
  *           if FLAG_RULING text policy, zigzag rule, varint count, varint limit;
  *           if FLAG_DECIDER byte who decided about a failure (enum decider)
  *
  * Version 1 has no FLAG_DECIDER.
  *
- * Before the first event of a record all texts are empty and the id is 0. Where an event leads
- * to follows from where it comes from. */
+ * Before the first event of a record all texts are empty and the id is 0. The status after an event
+ * follows from the event and the status before. */
 
 #define VERSION 2
 
@@ -101,7 +101,7 @@ static unsigned flags_of(const struct job_event *ev)
            (ev->ruling.by != DECIDER_NONE ? FLAG_DECIDER : 0);
 }
 
-/* The most bytes that an event can take. */
+/* The maximum number of bytes that an event can take. */
 static size_t room_for(const struct job_event *ev)
 {
     return 192 + ev->queue.len + ev->type.len + ev->worker.len + ev->reason.len +
@@ -203,8 +203,8 @@ void eventlog_flush(struct eventlog_writer *w, const struct event_mark *mark, st
 
 NODISCARD static struct err broken(const struct reader *r)
 {
-    return err_at(ERR_CORRUPT, (int64_t)r->pos, "a record of events of %zu bytes is broken at %s",
-                  r->value.len, r->bad);
+    return err_at(ERR_CORRUPT, (int64_t)r->pos,
+                  "a record of events of %zu bytes is malformed at %s", r->value.len, r->bad);
 }
 
 static struct id read_id(struct reader *r, const char *part)
@@ -242,7 +242,8 @@ struct err eventlog_open(struct str value, uint64_t first, struct eventlog_head 
     return r.bad ? broken(&r) : err_none();
 }
 
-/* The longest beginning that it shares with the one before: there is one encoding. */
+/* It shares as many leading bytes with the one before as possible, so that there is one
+ * encoding. */
 static struct id read_next_id(struct reader *r, struct id before)
 {
     uint8_t bytes[ID_LEN], last[ID_LEN];
@@ -272,7 +273,7 @@ static void read_texts(struct reader *r, unsigned same, struct job_event *ev)
     }
 }
 
-/* A time so many milliseconds after another one. */
+/* A time in milliseconds after another one. */
 static instant read_later(struct reader *r, const char *part, instant from)
 {
     instant at;

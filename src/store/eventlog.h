@@ -2,14 +2,13 @@
 #ifndef STORE_EVENTLOG_H
 #define STORE_EVENTLOG_H
 
-/* The log of events as records. The events of a batch are written into that batch, so they are
- * durable exactly if the changes are that they tell of. A record holds many events: each says
- * only what differs from the one before it, which for a bulk of alike jobs is about a dozen
- * bytes.
+/* The event log as records. The events of a batch are written in the same batch, so they are
+ * durable exactly if the changes are. A record holds many events; each is encoded as its difference
+ * from the one before it, which for a bulk of similar jobs is about a dozen bytes.
  *
- *   'V' number   the events from that number on, in a row
+ *   'V' number   consecutive events from that number on
  *
- * The newest record is never deleted: it says which number is next. */
+ * The newest record is never deleted, because the next number follows from it. */
 
 #include "base/buf.h"
 #include "core/event.h"
@@ -23,7 +22,7 @@ bool eventlog_key_is(struct str key, uint64_t *first);
 
 /* --- writing --- */
 
-/* Events on their way into a batch. Zero-initialised, but for `before`, is empty. */
+/* Events to be added to a batch. Zero-initialised, but for `before`, is empty. */
 struct eventlog_writer {
     struct buf bytes; /* of the events so far */
     uint64_t first;   /* number of the first of them */
@@ -33,18 +32,18 @@ struct eventlog_writer {
     struct id last;
     struct {
         size_t at, len; /* in bytes */
-    } texts[4];         /* those said last */
+    } texts[4];         /* the latest of each */
 };
 
 void eventlog_writer_fini(struct eventlog_writer *w);
-/* Drops what was not flushed. */
+/* Drops the events that were not flushed. */
 void eventlog_reset(struct eventlog_writer *w);
 void eventlog_add(struct eventlog_writer *w, const struct job_event *ev);
 static inline bool eventlog_is_full(const struct eventlog_writer *w)
 {
     return w->bytes.len >= EVENTLOG_RECORD_MAX;
 }
-/* Puts what was added as one record into the batch, if there is something. */
+/* Puts the added events, if any, as one record into the batch. */
 void eventlog_flush(struct eventlog_writer *w, const struct event_mark *mark, struct batch *b);
 
 /* --- reading --- */
@@ -67,7 +66,7 @@ struct eventlog_reader {
 /* ERR_CORRUPT, ERR_VERSION. */
 NODISCARD struct err eventlog_open(struct str value, uint64_t first, struct eventlog_head *head,
                                    struct eventlog_reader *r);
-/* The next event; *more is false past the last one. Its strings are views into the value. */
+/* The next event; *more is false after the last one. Its strings are views into the value. */
 NODISCARD struct err eventlog_next(struct eventlog_reader *r, bool *more, struct job_event *ev);
 
 #endif

@@ -24,10 +24,10 @@
 #define PLACES  2
 #define VERSION 1
 #define HEADER  ((size_t)8) /* checksum and length, little-endian */
-/* How to go on all the same. */
+/* How to continue anyway. */
 #define REMEDY                                                                                     \
     "restore a backup; or remove its file " INVENTORY_FILE                                         \
-    " to go on with what is left, without what was acknowledged and is lost"
+    " to continue with what is left, without the acknowledged data that is lost"
 
 static char *path_of(const char *dir, const char *name)
 {
@@ -106,7 +106,7 @@ struct err inventory_decode(struct str place, struct inventory *out)
     return r.bad || reader_left(&r) ? bad : err_none();
 }
 
-/* The newer of its places that is whole: the other may have been under way. */
+/* Decodes the newer one of its intact places: the other may have been in the middle of a write. */
 NODISCARD static struct err decode_file(const char *dir, const char *bytes, size_t len,
                                         struct inventory *out)
 {
@@ -159,8 +159,7 @@ static char *manifest_path(const char *dir, uint64_t number)
     return path_of(dir, name);
 }
 
-/* Goes on with the checksum of what comes before `from`. *end is where the file ends, if before
- * `to`. */
+/* Extends the checksum of the bytes before `from`. *end is where the file ends, if before `to`. */
 NODISCARD static struct err add_range(int fd, const char *path, uint64_t from, uint64_t to,
                                       uint32_t *checksum, uint64_t *end)
 {
@@ -180,7 +179,7 @@ NODISCARD static struct err add_range(int fd, const char *path, uint64_t from, u
     return err_none();
 }
 
-/* Its beginning must be as it was written down. */
+/* Its beginning must be as recorded. */
 NODISCARD static struct err check_manifest(const char *dir, const struct inventory *inv)
 {
     char *path = manifest_path(dir, inv->manifest);
@@ -215,7 +214,7 @@ static const struct wal_file *find_log(const struct wal_file *files, size_t coun
     return NULL;
 }
 
-/* All that were there and that tables have not taken in must still be there. */
+/* All logs of the inventory that tables have not absorbed must still be there. */
 NODISCARD static struct err check_logs(const char *dir, const struct inventory *inv, uint64_t first)
 {
     struct wal_file *files;
@@ -240,7 +239,7 @@ NODISCARD static struct err check_logs(const char *dir, const struct inventory *
     return err;
 }
 
-/* What was acknowledged must be what recovery gets to. */
+/* Recovery must reach everything that was acknowledged. */
 NODISCARD static struct err check_end(const char *dir, uint64_t sequence,
                                       const struct rocks_manifest *m, bool lossy)
 {
@@ -255,7 +254,7 @@ NODISCARD static struct err check_end(const char *dir, uint64_t sequence,
             ERR_CORRUPT,
             "the log in %.150s is damaged: what was acknowledged after the damage would "
             "be lost; restore a backup, or start once with --commit-mode buffered, which "
-            "goes on with what comes before it",
+            "continues with what comes before it",
             dir);
     log_warn("the log in %s is damaged, and what was committed after the damage is lost", dir);
     return err_none();
@@ -268,7 +267,7 @@ NODISCARD static struct err check_against(const char *dir, bool found, const str
     TRY(rocks_manifest_find(dir, &m));
     if (found && m.number < inv->manifest)
         return err_make(ERR_CORRUPT, "%.150s/CURRENT is missing or old: " REMEDY, dir);
-    /* A newer one is what the next start, which was cut off, has written. */
+    /* A newer one was written by the next start, which was interrupted. */
     if (found && m.number == inv->manifest)
         TRY(check_manifest(dir, inv));
     TRY(rocks_manifest_read(dir, &m));
@@ -291,9 +290,9 @@ struct err inventory_check(const char *dir, bool lossy, bool *damaged)
     return err;
 }
 
-/* --- a root directory that is none yet --- */
+/* --- a directory that is not a root directory yet --- */
 
-/* What a first start that was cut off, its log, or the operating system may have left. */
+/* What an interrupted first start, its log, or the operating system may have left. */
 static bool is_ours(const char *name)
 {
     static const char *const begin[] = {"LOCK",     "LOG",      "MANIFEST-",  "OPTIONS-",
@@ -316,8 +315,8 @@ NODISCARD static struct err check_entry(const char *dir, const char *name)
     if (is_ours(name))
         return err_none();
     return err_make(ERR_USAGE,
-                    "%.150s is no root directory, and not empty: it holds '%.60s'; name another "
-                    "folder, which is made",
+                    "%.150s is not a root directory, and not empty: it has '%.60s'; name another "
+                    "folder, which will be created",
                     dir, name);
 }
 
@@ -341,10 +340,10 @@ struct err inventory_check_new(const char *dir)
 struct inventory_writer {
     char *dir;
     int fd;
-    struct inventory now; /* what was written last */
+    struct inventory now; /* as last written */
 };
 
-/* A whole file at once, so that one that is there is never empty. */
+/* Creates the whole file at once, so that an existing one is never empty. */
 NODISCARD static struct err make_file(const char *dir, const struct inventory *inv)
 {
     char *path = path_of(dir, INVENTORY_FILE), *partial = path_of(dir, INVENTORY_FILE ".new");
@@ -378,7 +377,7 @@ NODISCARD static struct err open_writer(struct inventory_writer *w)
     w->fd = open(path, O_RDWR | O_CLOEXEC);
     struct err err = w->fd < 0 ? folder_error("open", path) : err_none();
     free(path);
-    /* The checksum that it has goes on only over what it was made of. */
+    /* The checksum may only be extended for the same file. */
     w->now.manifest = 0;
     return err;
 }
@@ -434,7 +433,7 @@ NODISCARD static struct err note_manifest(struct inventory_writer *w)
     return err;
 }
 
-/* Syncs those that have changed since they were last written down. */
+/* Syncs those that have changed since the inventory was last written. */
 NODISCARD static struct err note_logs(struct inventory_writer *w)
 {
     struct inventory *inv = &w->now;

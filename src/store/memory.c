@@ -6,11 +6,10 @@
 #include "base/alloc.h"
 #include "base/must.h"
 
-/* The keys lie in a treap whose nodes are shared between versions: whoever changes
- * a node that someone else holds too changes a copy. So a version of the whole
- * store is one pointer, and a cursor's snapshot, what is visible and what is
- * synced are three of them. Priorities are hashes of the keys: the shape depends on
- * nothing but the keys. */
+/* The keys lie in a treap whose nodes are shared between versions: to change a node that someone
+ * else also holds, a copy is made. So a version of the whole store is one pointer, and a cursor's
+ * snapshot, what is visible and what is synced are three of them. Priorities are hashes of the
+ * keys: the shape depends only on the keys. */
 
 struct item {
     unsigned holders;
@@ -28,16 +27,16 @@ struct node {
 struct memory {
     struct store base;
     struct node *visible; /* what reads see */
-    struct node *synced;  /* what a crash cannot take */
+    struct node *synced;  /* what a crash cannot destroy */
     struct memory_faults faults;
-    const struct batch *batch; /* under way or failed, until it is reaped */
+    const struct batch *batch; /* in progress or failed, until it is reaped */
     bool batch_sync, ended;
     struct err result;
     bool broken;        /* a commit failed; reopen is due */
     struct err failure; /* iff broken */
-    struct node *kept;  /* what is there after the reopen though its commit failed */
+    struct node *kept;  /* there after the reopen although its commit failed */
     bool has_kept;
-    /* What recovery has read is not synced. Syncs of later commits do not reach it, for it lies
+    /* What recovery has read is not synced. Syncs of later commits do not cover it, because it lies
      * in other files, and recovery would stop where it is missing. */
     bool adrift;
     int64_t free_space;
@@ -214,7 +213,7 @@ static struct node *tree_apply(struct node *n, const struct batch *b)
     return n;
 }
 
-/* The first item with a key > key (or == if or_equal), backwards the last < key. */
+/* The first item with a key > key (or == if or_equal); backwards, the last with a key < key. */
 static const struct item *tree_next(const struct node *n, struct str key, bool or_equal,
                                     bool backwards)
 {
@@ -231,8 +230,8 @@ static const struct item *tree_next(const struct node *n, struct str key, bool o
 
 /* --- commits --- */
 
-/* Makes root what reads see, and if sync what a crash leaves: a sync covers all
- * that was committed before it, since the last recovery. */
+/* Makes root what reads see and, if sync, what a crash leaves: a sync covers everything that was
+ * committed before it, since the last recovery. */
 static void publish(struct memory *m, struct node *root, bool sync)
 {
     drop(m->visible);
@@ -263,7 +262,7 @@ static void end_batch(struct memory *m)
     if (m->broken) {
         m->result = err_make(ERR_STORE, "the store has failed and was not reopened yet");
     } else if (m->faults.fail != ERR_OK) {
-        m->result = err_make(m->faults.fail, "the commit failed as it was told to");
+        m->result = err_make(m->faults.fail, "the commit failed, as instructed");
         if (m->faults.fail_but_keep)
             keep_for_reopen(m);
         m->faults.fail = ERR_OK;
@@ -316,7 +315,7 @@ static void sync_all(struct memory *m)
     m->adrift = false;
 }
 
-/* What recovery finds it syncs before anyone is told of it. */
+/* Recovery syncs what it finds before anyone can see it. */
 static void recover(struct memory *m)
 {
     m->batch = NULL;
@@ -362,7 +361,7 @@ void memory_break(struct store *s, enum err_code code)
     struct memory *m = memory_of(s);
     must(!m->batch);
     m->broken = true;
-    m->failure = err_make(code, "nothing can be written, as it was told");
+    m->failure = err_make(code, "nothing can be written, as instructed");
 }
 
 void memory_sync(struct store *s)

@@ -2,9 +2,9 @@
 #ifndef STORE_READER_H
 #define STORE_READER_H
 
-/* Takes the parts of a record from its bytes, as store/writer.h puts them. After the first
- * fault every read gives zero, and `bad` names the part at fault: the caller looks at it once,
- * at the end. There is one encoding of a value; a reader refuses all else. Texts are views. */
+/* Reads the parts of a record, as written by store/writer.h. After the first fault every read
+ * returns zero, and `bad` names the faulty part: the caller checks it once, at the end. Each value
+ * has exactly one encoding; a reader refuses everything else. Texts are views. */
 
 #include <math.h>
 #include <string.h>

@@ -304,8 +304,8 @@ static void read_field(struct reader *r, const struct job_field *f, void *at)
     }
 }
 
-/* Into a struct that is zeroed. A field that is there has a value, or the same struct would have
- * two encodings. */
+/* Reads into a zeroed struct. A field that is present must have a value, or the same struct would
+ * have two encodings. */
 void record_read_fields(struct reader *r, const struct job_fields *fields, void *to)
 {
     uint64_t number = reader_varint(r, "fields", UINT32_MAX);
@@ -371,7 +371,7 @@ struct err record_read_job(struct str value, struct id id, struct job *job, bool
 {
     struct reader r = record_begin(value);
     TRY(record_check_version(&r, "job"));
-    *job = (struct job){.id = id}; /* also what no record has */
+    *job = (struct job){.id = id}; /* also sets what no record has */
     job->queue = reader_text(&r, "queue");
     job->type = reader_text(&r, "type");
     job->retry_limit = reader_opt(&r, "retry limit", JOB_RETRY_LIMIT_MAX);
@@ -442,7 +442,7 @@ void record_read_failure(struct reader *r, struct arena *a, struct failure *f)
     f->hint = reader_text(r, "hint");
     f->pod_error = reader_text(r, "pod error");
     read_events(r, a, f);
-    /* A container takes at least 5 bytes: what is left bounds their number. */
+    /* A container takes at least 5 bytes: the rest of the record limits their number. */
     f->container_count = reader_varint(r, "count of containers", reader_left(r) / 5);
     if (f->container_count == 0)
         return;

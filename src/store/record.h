@@ -2,28 +2,26 @@
 #ifndef STORE_RECORD_H
 #define STORE_RECORD_H
 
-/* The byte layout of every key and value. Keys are a kind byte and big-endian
- * numbers, so that byte order is the order of ids and runs. Every value begins
- * with a version byte; a newer binary reads all older versions; a newer version than known is
- * ERR_VERSION.
+/* The byte layout of every key and value. Keys are a kind byte and big-endian numbers, so that byte
+ * order is the order of ids and runs. Every value begins with a version byte. A newer binary reads
+ * all older versions; a version newer than the binary is ERR_VERSION.
  *
  *   'J' id          the job as enqueued: what never changes, and its first state
- *   'P' id          its payload, if larger than RECORD_APART_MIN: recovery and lists pass over it
+ *   'P' id          its payload, if larger than RECORD_APART_MIN: recovery and lists skip it
  *   'S' id          its state, once it differs from the first
  *   'R' id run      a run that has ended
  *   'O' id kind     what a worker left with it: progress, checkpoint, result
  *   'T' seq         jobs handed to streams by one batch, whose runs have not all ended
- *   'W' seq         a job that has ended while others wait to be told so
+ *   'W' seq         a job that has ended and whose dependants are not all notified yet
  *   'C' id          a cron group
  *   'E' id          an entry of a cron group: all but its clock
  *   'N' id          the clock of that entry: its next tick
- *   'Q' name        what people set for a queue, and where its rate stands
- *   'D' kind name   a resource that people manage: a retry policy, a queue's, the settings
+ *   'Q' name        the settings of a queue, and the level of its rate limit
+ *   'D' kind name   a resource: a retry policy, the policies of a queue, the retry settings
  *   'F' number      the failure history: a failure of a job, or its success after failures
  *   'V' number      events; see store/eventlog.h
- *   'M' name        facts of the store itself
- *   'X' id          a job that was set apart, as a part of it could not be read
- */
+ *   'M' name        facts about the store itself
+ *   'X' id          a job that was set apart, because a part of it could not be read */
 
 #include "base/arena.h"
 #include "base/buf.h"
@@ -44,20 +42,20 @@ struct record_key {
     size_t len;
 };
 
-/* What of a job that was set apart is lost. */
+/* The lost part of a job that was set apart. */
 enum apart_part { APART_JOB, APART_STATE, APART_PAYLOAD, APART_NOTE, APART_PARTS };
 struct record_apart {
-    enum apart_part part; /* the first that was found to be */
-    uint64_t table;       /* the number of the file that it was in; 0: not known */
+    enum apart_part part; /* the first one found */
+    uint64_t table;       /* the number of its file; 0: not known */
 };
 
-/* What time it is, in every batch. */
+/* The current time, in every batch. */
 struct record_clock {
     instant newest;
-    instant turned_at;      /* to what time it was set back last, or none */
-    uint64_t turned_events; /* number of the newest event by then */
-    instant from;           /* iff jobs are still to be corrected, or none: from what time */
-    struct id next;         /* the next one of them */
+    instant turned_at;      /* the time to which it was last set back, or none */
+    uint64_t turned_events; /* number of the newest event at that moment */
+    instant from;           /* iff jobs are still to be corrected, or none: the time before that */
+    struct id next;         /* the next job to be corrected */
 };
 
 struct record_key record_job_key(struct id id);
@@ -74,14 +72,14 @@ struct record_key record_cron_clock_key(struct id id);
 struct record_key record_history_key(uint64_t number);
 struct record_key record_meta_key(struct str name);
 struct record_key record_clock_key(void);
-/* In the room given, for names are long. */
+/* Writes the key into room, because names are long. */
 struct str record_resource_key(char kind, struct str name, char room[RECORD_RESOURCE_KEY_MAX]);
 struct str record_queue_key(struct str name, char room[RECORD_QUEUE_KEY_MAX]);
 static inline struct str record_key_view(const struct record_key *k)
 {
     return (struct str){k->bytes, k->len};
 }
-/* The parts of a key of that kind; false if it is not one. */
+/* The parts of a key of that kind; false if it is of another kind or malformed. */
 bool record_key_is_job(struct str key, struct id *id);
 bool record_key_is_payload(struct str key, struct id *id);
 bool record_key_is_state(struct str key, struct id *id);
@@ -97,16 +95,17 @@ bool record_key_is_cron_clock(struct str key, struct id *id);
 bool record_key_is_resource(struct str key, char *kind, struct str *name);
 bool record_key_is_queue(struct str key, struct str *name);
 
-/* How it is called in messages. */
+/* Its name in messages. */
 const char *record_apart_name(enum apart_part part);
 
-/* The fact that says how everything is laid out, and its value as this program writes it. */
+/* The fact that names the layout of everything, and its value as this program writes it. */
 #define RECORD_FORMAT_KEY STR("format")
 #define RECORD_FORMAT     "1"
 /* ERR_VERSION unless value is a format that this program knows. */
 NODISCARD struct err record_check_format(struct str value);
 
-/* Puts records into a batch. record_put_job: true if the payload went apart. */
+/* Functions that put records into a batch. record_put_job: true if the payload went to a key of its
+ * own. */
 bool record_put_job(struct batch *b, const struct job *job);
 void record_put_state(struct batch *b, struct id id, const struct job_state *state);
 void record_put_run(struct batch *b, struct id id, const struct run *run);
@@ -124,26 +123,26 @@ void record_put_queue(struct batch *b, struct str name, const struct queue_recor
 void record_put_resource(struct batch *b, char kind, struct str name, uint64_t version,
                          struct str body);
 
-/* Reads records. Strings of the results are views into value. ERR_CORRUPT (says which part),
- * ERR_VERSION. record_read_job leaves job->payload empty with *payload_apart set if it lies
- * under its own key. */
+/* Functions that read records. Strings of the results are views into value. ERR_CORRUPT (says which
+ * part), ERR_VERSION. If the payload lies under its own key, record_read_job leaves job->payload
+ * empty and sets *payload_apart. */
 NODISCARD struct err record_read_job(struct str value, struct id id, struct job *job,
                                      bool *payload_apart);
 NODISCARD struct err record_read_payload(struct str value, struct str *payload);
 NODISCARD struct err record_read_state(struct str value, struct job_state *state);
-/* The lists of containers and of events lie in the arena. */
+/* The lists of containers and of events are in the arena. */
 NODISCARD struct err record_read_run(struct str value, struct arena *a, struct run *run);
 NODISCARD struct err record_read_note(struct str value, struct note *note);
-/* Calls each(ctx, take) for all of them. */
+/* Calls each(ctx, take) for every take of the record. */
 NODISCARD struct err record_read_takes(struct str value, instant *at,
                                        void (*each)(void *ctx, struct take t), void *ctx);
 NODISCARD struct err record_read_ended(struct str value, struct id *id, enum depend_end *end);
-/* The list of containers lies in the arena. */
+/* The list of containers is in the arena. */
 NODISCARD struct err record_read_history(struct str value, struct arena *a,
                                          struct history_entry *entry);
 NODISCARD struct err record_read_cron_group(struct str value, struct id id,
                                             struct cron_group *group);
-/* All but the clock, which is cleared. */
+/* All but the clock, which is zeroed. */
 NODISCARD struct err record_read_cron_entry(struct str value, struct id id,
                                             struct cron_entry *entry);
 NODISCARD struct err record_read_cron_clock(struct str value, struct cron_clock *clock);

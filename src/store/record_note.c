@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Records of what happens around a job: what its workers left, who was handed it by a stream, who
- * is yet to be told of its end. Their bytes are described in record.c. */
+/* Records around a job: what its workers left, to which streams it was handed, and who has yet to
+ * be notified of its end. Their bytes are described in record.c. */
 
 #include "store/record.h"
 
@@ -79,7 +79,7 @@ struct err record_read_takes(struct str value, instant *at, void (*each)(void *c
     for (uint64_t i = 0; i < count && !r.bad; i++)
         read_take(&r);
     TRY(record_finish(&r, "takes"));
-    /* Only now: the caller acts on no part of a broken record. */
+    /* Only now, so that the caller acts on no part of a malformed record. */
     for (uint64_t i = 0; i < count; i++)
         each(ctx, read_take(&again));
     return err_none();

@@ -2,7 +2,7 @@
 #ifndef STORE_RECORD_PARTS_H
 #define STORE_RECORD_PARTS_H
 
-/* What the files that write and read records share. */
+/* Shared by the files that write and read records. */
 
 #include "base/err.h"
 #include "base/id.h"
@@ -13,10 +13,11 @@
 #include "store/record.h"
 #include "store/writer.h"
 
-/* The newest version of every record: its first byte, unless there is a number of its own. */
+/* The newest version of every record, its first byte, unless the record has a version number of its
+ * own. */
 #define RECORD_VERSION 1
 
-/* Puts a record under key: call is what writes it, with the writer as its `w`. */
+/* Puts a record under key; call is the expression that writes it, with the writer as `w`. */
 #define RECORD_PUT(batch, key, call)                                                               \
     do {                                                                                           \
         struct record_key key_ = (key);                                                            \
@@ -61,7 +62,7 @@ NODISCARD static inline struct err record_read_version(struct reader *r, const c
     return err_none();
 }
 
-/* Of a kind of record that has one version so far. */
+/* For kinds of records that have had only one version so far. */
 NODISCARD static inline struct err record_check_version(struct reader *r, const char *what)
 {
     unsigned version;
@@ -84,7 +85,7 @@ void record_write_fields(struct writer *w, const struct job_fields *fields, cons
 void record_read_fields(struct reader *r, const struct job_fields *fields, void *to);
 void record_write_curve(struct writer *w, const struct curve *c);
 void record_read_curve(struct reader *r, struct curve *c);
-/* As in RUN. The lists of containers and of events lie in the arena. */
+/* As in RUN. The lists of containers and of events are in the arena. */
 void record_write_failure(struct writer *w, const struct failure *f);
 void record_read_failure(struct reader *r, struct arena *a, struct failure *f);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The store in RocksDB: opening it, and the thread that commits. */
+/* The store on RocksDB: opening it, and the thread that commits. */
 
 #include <dirent.h>
 #include <errno.h>
@@ -16,18 +16,18 @@
 #include "store/rocks_mend.h"
 #include "store/wal.h"
 
-/* A batch larger than this takes its memory along when it is done. */
+/* The memory of a larger batch is freed when it is done. */
 #define KEEP_MAX ((size_t)32 * 1024 * 1024)
 
-/* The inventory is written after 1, 2, 4 .. so many commits, and whenever the tables change. */
+/* The inventory is written after 1, 2, 4, … commits, and whenever the tables change. */
 #define NOTE_INTERVAL_MAX 1024
-/* Each start begins a log; of so many small ones a table is made. */
+/* Each start begins a log; this many small ones are turned into a table. */
 #define LOGS_MAX ((size_t)256)
 
 /* --- opening --- */
 
-/* A log level above all levels has no name, so every opening leaves half a file of options
- * behind, which RocksDB does not remove. What stays for once does no harm. */
+/* A log level above all levels has no name, so every opening leaves half a file of options behind,
+ * which RocksDB does not remove. A single leftover does no harm. */
 static void sweep_options(const char *dir)
 {
     DIR *d = opendir(dir);
@@ -59,7 +59,8 @@ NODISCARD static struct err open_db(struct rocks *r)
     return rocks_err_of_tables(r, text, ERR_IO);
 }
 
-/* Tables that are found damaged while they are mended have their turn after that; each goes. */
+/* Tables that are found to be damaged during a mend are mended after it; each time one is
+ * removed. */
 NODISCARD static struct err open_mended(struct rocks *r)
 {
     struct err e = err_none();
@@ -75,14 +76,14 @@ NODISCARD static struct err open_mended(struct rocks *r)
     return e;
 }
 
-/* Lets go of the logs: all that counts of them is in tables then. */
+/* Makes the logs unnecessary: everything valid in them is in tables then. */
 static void flush(struct rocks *r)
 {
     rocksdb_flushoptions_t *o = rocksdb_flushoptions_create();
     char *text = NULL;
     rocksdb_flush(r->db, o, &text);
     rocksdb_flushoptions_destroy(o);
-    /* Then the next start finds the hole again, and says so again. */
+    /* Then the next start finds the gap again, and reports it again. */
     rocksdb_free(text);
 }
 
@@ -93,8 +94,8 @@ static uint64_t number_of(struct rocks *r, const char *property)
     return v;
 }
 
-/* Writes down what must be there at the next start. Without it that start would believe what it
- * finds, as it did before; so what keeps it from being written is told, and no more. */
+/* Records what must be there at the next start. Without it that start would trust what it finds, as
+ * it did before; so a failure is only logged. */
 static void note_files(struct rocks *r, uint64_t sequence)
 {
     struct err e = err_none();
@@ -124,7 +125,7 @@ static void note_commit(struct rocks *r)
         r->note_interval *= 2;
 }
 
-/* A hole in the logs, if there is one, was told and is to be given up. */
+/* A gap in the logs, if there is one, was logged and is to be given up. */
 NODISCARD static struct err close_hole(struct rocks *r)
 {
     bool hole;
@@ -160,12 +161,12 @@ NODISCARD static struct err open_checked(struct rocks *r)
     return err_none();
 }
 
-/* A handle that needs to write nothing, so that reads go on while the disk is full. */
+/* Opens a handle that never needs to write, so that reads go on while the disk is full. */
 static void open_for_reads(struct rocks *r)
 {
     char *text = NULL;
     if (wal_sync(r->dir).code != ERR_OK)
-        return; /* an answer could be of what a power cut takes */
+        return; /* an answer could reveal what a power cut can destroy */
     r->db = rocksdb_open_for_read_only(r->options, r->dir, 0, &text);
     if (text) {
         r->db = NULL;
@@ -186,7 +187,7 @@ static void fill_writes(rocksdb_writebatch_t *w, const struct batch *b)
     }
 }
 
-/* Whatever goes wrong while writing is ERR_STORE, but for a full disk, and a damaged table. */
+/* Every error of a write is ERR_STORE, except for a full disk or a damaged table. */
 NODISCARD static struct err write_batch(struct rocks *r, const struct batch *b, bool sync)
 {
     fill_writes(r->writes, b);
@@ -197,22 +198,22 @@ NODISCARD static struct err write_batch(struct rocks *r, const struct batch *b, 
         rocksdb_writebatch_destroy(r->writes);
         r->writes = rocksdb_writebatch_create();
     }
-    /* RocksDB writes nothing more after it has met damage in the background. */
+    /* RocksDB stops writing after it has met damage in the background. */
     struct err e = rocks_err_of_tables(r, text, ERR_STORE);
     if (e.code != ERR_OK && e.code != ERR_DISK_FULL && !r->hurt)
         e.code = ERR_STORE;
     return e;
 }
 
-/* Commits the batch of r, which is under way. Called without the lock: until it has
- * ended, nobody else changes what this reads. */
+/* Commits r->batch. Called without the lock: until it has ended, nobody else changes what this
+ * reads. */
 static void commit_batch(struct rocks *r)
 {
     if (r->broken) {
         r->result = err_make(ERR_STORE, "the store has failed and was not reopened yet");
         return;
     }
-    /* Once to the log, once to a table. */
+    /* Everything is written once to the log and once to a table. */
     r->result = rocks_check_room(r, SPARE_ROOM + 2 * (int64_t)r->batch->bytes);
     r->refused = r->result.code != ERR_OK;
     if (!r->refused)
@@ -288,13 +289,13 @@ static void rocks_wait(struct store *s)
     await_end(r);
 }
 
-/* Until no snapshot is being made; none begins until closing is taken back. */
+/* Waits until no snapshot is being made; none begins until closing is reset. */
 static void await_snapshots(struct rocks *r)
 {
     pthread_mutex_lock(&r->lock);
     r->closing = true;
     if (r->db)
-        rocksdb_disable_manual_compaction(r->db); /* of this handle, which is to go */
+        rocksdb_disable_manual_compaction(r->db); /* on this handle, which is about to be closed */
     while (r->snapshots)
         pthread_cond_wait(&r->unused, &r->lock);
     pthread_mutex_unlock(&r->lock);
@@ -342,11 +343,11 @@ static void rocks_close(struct store *s)
     r->stopping = true;
     pthread_cond_signal(&r->to_thread);
     pthread_mutex_unlock(&r->lock);
-    /* It writes a batch under way before it looks at stopping. */
+    /* It finishes a batch in progress before it checks stopping. */
     pthread_join(r->thread, NULL);
     await_snapshots(r);
     if (!r->broken) {
-        /* What goes on in the background has its end first. */
+        /* Waits for background work to end. */
         uint64_t sequence = rocksdb_get_latest_sequence_number(r->db);
         rocks_close_db(r);
         note_files(r, sequence);
@@ -354,7 +355,7 @@ static void rocks_close(struct store *s)
     rocks_free(r);
 }
 
-/* What is on a disk that is full can be read. */
+/* A store on a full disk can still be read. */
 NODISCARD static struct err open_or_read(struct rocks *r)
 {
     struct err e = open_checked(r);
@@ -420,7 +421,7 @@ struct err rocks_open(const struct rocks_settings *settings, struct store **out)
     };
     struct rocks *r = rocks_new(settings);
     r->base.vt = &vt;
-    /* Signals are for the loop's thread: the threads begun here inherit the mask. */
+    /* Signals are for the loop's thread: the threads started here inherit the mask. */
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &before);

@@ -2,7 +2,7 @@
 #ifndef STORE_ROCKS_ERROR_H
 #define STORE_ROCKS_ERROR_H
 
-/* RocksDB's errors, which its C API tells apart by their text alone. */
+/* RocksDB's errors, which its C API distinguishes only by their text. */
 
 #include <stdint.h>
 
@@ -10,9 +10,9 @@
 
 /* ERR_DISK_FULL, ERR_LOCKED, ERR_CORRUPT, or else `otherwise`. */
 enum err_code rocks_error_code(const char *text, enum err_code otherwise);
-/* The same as an error, and frees the text; NULL is none. */
+/* The same as an error; frees the text, of which NULL means no error. */
 NODISCARD struct err rocks_error(char *text, enum err_code otherwise);
-/* The number of the table that an error says is corrupt; 0: it is of something else. */
+/* The number of the corrupt table that an error names; 0: it is about something else. */
 uint64_t rocks_error_table(const char *text);
 
 #endif

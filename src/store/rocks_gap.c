@@ -5,9 +5,9 @@
 
 #include "store/rocks_error.h"
 
-/* --- keys as numbers, of which the first bytes count most --- */
+/* --- keys as big-endian numbers --- */
 
-#define WIDTH 24 /* as long as all keys of jobs, and as much as is looked at of longer ones */
+#define WIDTH 24 /* the length of all keys of jobs; of longer keys only this much is compared */
 #define BITS  (WIDTH * 8)
 
 struct number {
@@ -26,7 +26,7 @@ static struct str view_of(const struct number *n)
     return (struct str){(const char *)n->bytes, WIDTH};
 }
 
-/* False if there is no such number. */
+/* False on overflow. */
 static bool add_bit(struct number *n, unsigned bit)
 {
     unsigned carry = 1u << bit % 8;
@@ -38,7 +38,7 @@ static bool add_bit(struct number *n, unsigned bit)
     return carry == 0;
 }
 
-/* a <= b. True if there is a number between them, which *mid is then. */
+/* Requires a <= b. True if there is a number between them, which is stored in *mid. */
 static bool halve(const struct number *a, const struct number *b, struct number *mid)
 {
     unsigned carry = 0;
@@ -62,7 +62,7 @@ static int compare(struct str a, struct str b)
 
 /* --- finding the end of a gap --- */
 
-/* Whether what follows the key can be read. */
+/* Whether the next key after this one can be read. */
 static bool can_read(struct rocks_gap_walk *w, struct str key)
 {
     rocksdb_iterator_t *it = rocksdb_create_iterator(w->db, w->reading);
@@ -129,7 +129,7 @@ static void look(struct rocks_gap_walk *w)
     }
     w->table = rocks_error_table(text);
     rocksdb_free(text);
-    /* It begins after the key that was read last. */
+    /* It begins after the key that was last read. */
     w->in_gap = true;
     find_end(w);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A handle of RocksDB: how it is set up, what its errors mean, and its end. */
+/* A handle of RocksDB: its options, the meaning of its errors, and closing it. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -10,9 +10,9 @@
 #include "store/rocks_error.h"
 #include "store/rocks_internal.h"
 
-/* What the C API has no function for. A restart leaves what the log holds in memory,
- * as it was before, rather than write it out: faster, and it takes no room on a disk that
- * may be full. */
+/* An option for which the C API has no function. A restart leaves the contents of the log in
+ * memory, as it was before, rather than write it out: that is faster, and needs no room on a disk
+ * that may be full. */
 #define MORE_OPTIONS "avoid_flush_during_recovery=true"
 
 #define FILES_MAX 512
@@ -51,7 +51,7 @@ struct err rocks_err_of_tables(struct rocks *r, char *text, enum err_code otherw
 void rocks_set_compression(rocksdb_options_t *o, bool lz4)
 {
     int levels[LEVELS];
-    /* What is young is mostly deleted before it is old: compressing it is for nothing. */
+    /* Young data is mostly deleted before it is old: compressing it is a waste. */
     for (int i = 0; i < LEVELS; i++)
         levels[i] = lz4 && i >= 2 ? rocksdb_lz4_compression : rocksdb_no_compression;
     rocksdb_options_set_compression_per_level(o, levels, LEVELS);
@@ -80,20 +80,20 @@ static void set_writes(rocksdb_options_t *o)
     rocksdb_options_set_max_total_wal_size(o, 256 * MIB);
     rocksdb_options_set_bytes_per_sync(o, MIB);
     rocksdb_options_set_wal_recovery_mode(o, rocksdb_point_in_time_recovery);
-    /* There is one writer: nothing to be concurrent with. */
+    /* There is only one writer. */
     rocksdb_options_set_allow_concurrent_memtable_write(o, 0);
     rocksdb_options_set_enable_write_thread_adaptive_yield(o, 0);
-    /* A queue deletes what it wrote, from the front. Without this a scan from the front
-     * would pass over the tombstones of all jobs that ever were. */
+    /* A queue deletes what it wrote, from the front. Without this a scan from the front would step
+     * over the tombstones of all jobs that ever were. */
     rocksdb_options_add_compact_on_deletion_collector_factory(o, 1024, 512);
 }
 
 static void set_housekeeping(rocksdb_options_t *o)
 {
     rocksdb_options_set_create_if_missing(o, 1);
-    /* Its own log stays empty, by a level above all levels: on a full disk, the second
-     * line that it cannot write there ends the process if RocksDB was built with
-     * assertions, as Debian's is. What goes wrong comes back as an error all the same. */
+    /* Its own log stays empty, by a level above all levels: on a full disk, the second line that it
+     * cannot write there ends the process if RocksDB was built with assertions, as Debian's is.
+     * Errors are returned to the caller in any case. */
     rocksdb_options_set_info_log_level(o, SILENT);
     rocksdb_options_set_keep_log_file_num(o, 1);
     rocksdb_options_set_stats_dump_period_sec(o, 0);

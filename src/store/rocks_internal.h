@@ -2,7 +2,7 @@
 #ifndef STORE_ROCKS_INTERNAL_H
 #define STORE_ROCKS_INTERNAL_H
 
-/* What the files of the store in RocksDB share. */
+/* Shared by the files of the store on RocksDB. */
 
 #include <pthread.h>
 #include <rocksdb/c.h>
@@ -13,9 +13,9 @@
 
 #define MIB ((uint64_t)1024 * 1024)
 
-/* Room on the disk that commits leave alone, beyond what is in memory and not yet in tables:
- * RocksDB must be able to write that out, or it could not even be opened again. After a
- * refusal it takes a little more, so that not every second commit fails. */
+/* Room on the disk that commits leave alone, in addition to what is in memory and not yet in
+ * tables: RocksDB must be able to write that out, or it could not even be reopened. After a refusal
+ * a little more is required, so that not every second commit fails. */
 #define SPARE_ROOM  ((int64_t)(4 * MIB))
 #define REOPEN_ROOM ((int64_t)(8 * MIB))
 
@@ -36,31 +36,31 @@ struct rocks {
     rocksdb_options_t *options;
     rocksdb_readoptions_t *reading;
     rocksdb_writeoptions_t *synced, *buffered;
-    rocksdb_t *db;    /* changes only while phase is not UNDER_WAY; NULL: nothing to read from */
-    unsigned cursors; /* open ones; they must not outlive db */
+    rocksdb_t *db;    /* changes only while phase is not UNDER_WAY; NULL: nothing to read */
+    unsigned cursors; /* open cursors; they must not outlive db */
 
     pthread_t thread;
     pthread_mutex_t lock; /* of phase, stopping, snapshots, closing and hurt */
     pthread_cond_t to_thread, to_loop, unused;
     enum phase phase;
     bool stopping;
-    unsigned snapshots; /* being made of db, which must not be closed meanwhile */
-    bool closing;       /* so that no further one begins */
+    unsigned snapshots; /* in progress; db must not be closed meanwhile */
+    bool closing;       /* no further snapshot may begin */
     bool compact_stopped;
-    /* The thread's while UNDER_WAY, else the loop's. */
-    bool broken;  /* a commit failed, or the opening found no room; reopen is due */
-    bool refused; /* and nothing of it was handed to RocksDB, which is as good as before */
+    /* The thread's while UNDER_WAY, otherwise the loop's. */
+    bool broken;  /* a commit failed, or there was no room for opening; reopen is due */
+    bool refused; /* and RocksDB got nothing of the commit, so that its handle can be kept */
     const struct batch *batch;
     bool sync;
     struct err result;
-    struct inventory_writer *inventory; /* NULL: it could not be made yet */
-    unsigned unnoted, note_interval;    /* commits that it does not know of */
+    struct inventory_writer *inventory; /* NULL: it could not be created yet */
+    unsigned unnoted, note_interval;    /* commits since it was written */
     uint64_t noted_version;             /* of RocksDB's tables */
-    bool note_failed;                   /* which was told */
+    bool note_failed;                   /* and this was logged */
     bool damaged;                       /* a table could not be read */
-    uint64_t hurt;                      /* such a table, still to be mended; 0: none. By lock */
-    struct err failure;                 /* iff broken, and not by a commit */
-    rocksdb_writebatch_t *writes;       /* the thread's alone */
+    uint64_t hurt;                      /* such a table, still to be mended; 0: none. Under lock */
+    struct err failure;                 /* iff broken, unless by a commit */
+    rocksdb_writebatch_t *writes;       /* used only by the thread */
 };
 
 static inline struct rocks *rocks_of(struct store *s)
@@ -69,15 +69,15 @@ static inline struct rocks *rocks_of(struct store *s)
 }
 
 /* rocks_handle.c */
-/* The handle and all that belongs to it but the database; freed by rocks_free, which closes that
- * as well. */
+/* The handle with all that belongs to it, except the database. rocks_free frees it, and closes the
+ * database as well. */
 struct rocks *rocks_new(const struct rocks_settings *settings);
 void rocks_free(struct rocks *r);
 void rocks_set_compression(rocksdb_options_t *o, bool lz4);
 void rocks_close_db(struct rocks *r);
-/* Turns RocksDB's error, if there is one, into ours, and frees it. */
+/* Converts RocksDB's error, if there is one, to ours, and frees it. */
 NODISCARD struct err rocks_err(struct rocks *r, char *text, enum err_code otherwise);
-/* The same of what reads tables: one that is damaged is mended when the store is opened next. */
+/* The same for reads of tables: a damaged table is mended when the store is next opened. */
 NODISCARD struct err rocks_err_of_tables(struct rocks *r, char *text, enum err_code otherwise);
 bool rocks_says(const char *text, const char *part);
 
@@ -90,7 +90,7 @@ void rocks_cursor_step(struct store_cursor *c, bool backwards);
 struct err rocks_cursor_free(struct store_cursor *c);
 
 /* rocks_room.c */
-/* ERR_DISK_FULL unless the disk has so many bytes beyond what is in memory. */
+/* ERR_DISK_FULL unless the disk has `need` bytes beyond what is in memory. */
 NODISCARD struct err rocks_check_room(const struct rocks *r, int64_t need);
 /* Functions of struct store_vt. */
 int64_t rocks_free_space(struct store *s);

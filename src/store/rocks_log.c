@@ -15,7 +15,8 @@ uint64_t rocks_log_number(const unsigned char *at, unsigned bytes)
     return v;
 }
 
-/* The stored checksum is rotated and shifted, lest one of bytes that hold checksums be bad. */
+/* The stored checksum is rotated and shifted, because a checksum of bytes that contain checksums
+ * would be weak. */
 static uint32_t checksum_of(const unsigned char *fragment, size_t len)
 {
     uint32_t crc = checksum_add(0, fragment + ROCKS_LOG_HEADER - 1, len + 1);
@@ -65,11 +66,11 @@ void rocks_log_init(struct rocks_log *log, int fd)
     log->ended = false;
 }
 
-/* A whole fragment, or NULL at the end. */
+/* The next whole fragment, or NULL at the end. */
 NODISCARD static struct err next_fragment(struct rocks_log *log, const unsigned char **out)
 {
     *out = NULL;
-    /* What is too short for a header at the end of a block is filled with zeros. */
+    /* The end of a block that is too short for a header is filled with zeros. */
     if (ROCKS_LOG_BLOCK - log->at < ROCKS_LOG_HEADER || log->at == log->size) {
         bool last = log->size != 0 && log->size < ROCKS_LOG_BLOCK;
         log->at = 0;

@@ -14,7 +14,7 @@
 #include "store/rocks_log.h"
 #include "store/writer.h"
 
-/* The parts that a record may begin with, before those about tables. */
+/* The parts that a record may begin with, before the parts about tables. */
 enum {
     COMPARATOR = 1,
     LOG_NUMBER = 2,
@@ -115,7 +115,7 @@ struct err rocks_manifest_read(const char *dir, struct rocks_manifest *m)
     return err;
 }
 
-/* Fragments of one record, for the place that they come to. */
+/* Adds the fragments of one record, as they must be at file position `at`. */
 static void add_fragments(struct buf *out, uint64_t at, struct str record)
 {
     for (bool first = true; first || record.len;) {

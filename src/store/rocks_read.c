@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Reads of the store in RocksDB; and the store opened for reads only, while no server runs. */
+/* Reads of the store on RocksDB; and a store opened only for reading, while no server runs. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -103,21 +103,21 @@ struct err rocks_cursor_free(struct store_cursor *c)
     return e;
 }
 
-/* --- for looking only --- */
+/* --- for inspection --- */
 
 struct err rocks_lock(const char *dir, int *fd)
 {
     struct buf path = {0};
     buf_print(&path, "%s/LOCK", dir);
     buf_byte(&path, '\0');
-    /* A lock for reading keeps a server out, which locks for writing. */
+    /* A read lock keeps out a server, which takes a write lock. */
     *fd = open(path.at, O_RDONLY | O_CREAT | O_CLOEXEC, 0600);
     bool cannot_write = *fd < 0 && (errno == EROFS || errno == EACCES || errno == EPERM);
     if (cannot_write)
         *fd = open(path.at, O_RDONLY | O_CLOEXEC);
     struct err e = err_none();
     struct flock whole = {.l_type = F_RDLCK, .l_whence = SEEK_SET};
-    /* Without a file to lock where none can be made no server can run either. */
+    /* If no lock file can be created, no server can run either. */
     if (*fd < 0 && !cannot_write)
         e = err_make(ERR_IO, "cannot open %.150s: %s", path.at, strerror(errno));
     else if (*fd >= 0 && fcntl(*fd, F_SETLK, &whole) != 0)
@@ -139,7 +139,8 @@ static void reader_close(struct store *s)
     rocks_free(rocks_of(s));
 }
 
-/* What a server would refuse is refused, and what it would take for the end of the log is. */
+/* Refuses what a server would refuse, and accepts as the end of the log what a server would
+ * accept. */
 NODISCARD static struct err open_to_look(struct rocks *r)
 {
     TRY(inventory_check(r->dir, false, &r->damaged));

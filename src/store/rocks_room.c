@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* How much room the disk has, and how much of it the store takes. */
+/* How much room the disk has, and how much the store takes. */
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 static int64_t free_space(const struct rocks *r)
 {
     struct statvfs v;
-    /* A file system that does not say is taken to have room: a write will tell. */
+    /* A file system that does not say is assumed to have room: a write will show. */
     if (statvfs(r->dir, &v) != 0)
         return INT64_MAX;
     return (int64_t)(v.f_bavail * v.f_frsize);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What threads of others do with an open store: snapshots of it, and its compaction. */
+/* What other threads do with an open store: snapshots of it, and its compaction. */
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 
 /* --- snapshots --- */
 
-/* Bytes of the logs, which a snapshot copies; tables it only links. */
+/* Bytes of the logs, which a snapshot copies; tables are only linked. */
 static uint64_t log_bytes(const struct rocks *r)
 {
     DIR *d = opendir(r->dir);
@@ -29,8 +29,8 @@ static uint64_t log_bytes(const struct rocks *r)
     return sum;
 }
 
-/* What is in memory is not written out first: a disk that gets full meanwhile then fails the
- * snapshot and not the store. */
+/* Data in memory is not written out first: if the disk becomes full meanwhile, the snapshot fails
+ * and not the store. */
 #define NEVER_FLUSH UINT64_MAX
 
 NODISCARD static struct err make_checkpoint(struct rocks *r, const char *dir)
@@ -65,7 +65,7 @@ struct err rocks_snapshot(struct store *s, const char *dir)
 
 /* --- compaction --- */
 
-/* The handle stays for as long as this is true; ended by release. */
+/* While held, the handle is not closed; ended by release. */
 static bool hold(struct rocks *r)
 {
     pthread_mutex_lock(&r->lock);
@@ -93,7 +93,7 @@ struct err rocks_compact(struct store *s)
     bool stopped = r->compact_stopped || r->closing;
     pthread_mutex_unlock(&r->lock);
     release(r);
-    return stopped ? err_make(ERR_STOPPING, "compacting was given up") : err_none();
+    return stopped ? err_make(ERR_STOPPING, "compaction was stopped") : err_none();
 }
 
 void rocks_compact_stop(struct store *s)

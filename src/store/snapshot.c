@@ -6,7 +6,8 @@
 #include "store/bundle.h"
 #include "store/folder.h"
 
-/* RocksDB builds a snapshot in a folder of its name and ".tmp", and renames it at the end. */
+/* RocksDB builds a snapshot in a folder of that name with ".tmp" appended, and renames it at the
+ * end. */
 static const char *const names[] = {"snapshot", "snapshot.tmp"};
 
 static const char *path_of(struct buf *b, const char *root_dir, const char *name)

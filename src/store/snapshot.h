@@ -2,19 +2,18 @@
 #ifndef STORE_SNAPSHOT_H
 #define STORE_SNAPSHOT_H
 
-/* A backup of a store that is in use: a snapshot in a folder inside the root directory,
- * mostly of hard links, which is written out as a bundle and removed again. One at a time
- * per root directory. */
+/* A backup of a store in use: a snapshot in a folder inside the root directory, mostly of hard
+ * links, is written out as a bundle and then removed. One at a time per root directory. */
 
 #include "base/sink.h"
 #include "base/units.h"
 #include "store/store.h"
 
-/* Blocks; may be called on any thread. Everything that was durable when it was called is in
- * the bundle. ERR_DISK_FULL, ERR_IO, ERR_STORE, ERR_NOT_SUPPORTED; what the sink says. */
+/* Blocks; may be called on any thread. Everything that was durable at the call is in the bundle.
+ * ERR_DISK_FULL, ERR_IO, ERR_STORE, ERR_NOT_SUPPORTED, and the errors of the sink. */
 NODISCARD struct err snapshot_write(struct store *s, const char *root_dir, instant made,
                                     const struct sink *sink);
-/* Removes what a process that was killed has left behind. ERR_IO. */
+/* Removes what a killed process has left behind. ERR_IO. */
 NODISCARD struct err snapshot_sweep(const char *root_dir);
 
 #endif

@@ -2,18 +2,18 @@
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
 
-/* Ordered keys and values on disk. Several implementations (memory, RocksDB), one
- * contract suite (tests/store/contract.c). All calls are made on one thread (the
- * loop's); an implementation may commit on a thread of its own.
+/* Ordered keys and values on disk. Several implementations (memory, RocksDB), one contract suite
+ * (tests/store/contract.c). All calls are made on one thread (the loop's) unless stated otherwise;
+ * an implementation may commit on a thread of its own.
  *
  * Writes go through one batch at a time:
  *     store_commit(s, &batch, sync)      the batch is borrowed until it is reaped
  *     store_reap(s, &done, &result)      true once it is durable (or failed)
- * Batches become durable in the order of their commits. Only one may be under way.
+ * Batches become durable in the order of their commits. Only one may be in progress.
  *
- * After a failed commit the store refuses further commits (ERR_STORE) until
- * store_reopen has succeeded; reads of what was durable go on. Whether a failed batch
- * is there after a reopen is open, as after a crash: all of it or nothing. */
+ * After a failed commit the store refuses further commits (ERR_STORE) until store_reopen has
+ * succeeded; reads of durable data go on. Whether a failed batch is there after a reopen is
+ * undefined, as after a crash: all of it or nothing. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -25,11 +25,11 @@
 struct store;
 struct store_cursor;
 
-/* Bytes of tables that are not what was written. A read or a commit that meets them is ERR_CORRUPT;
- * the next store_reopen sets them apart, with the keys that they had, and the rest can be read. */
+/* Corrupt tables. A read or a commit that meets one fails with ERR_CORRUPT; the next store_reopen
+ * sets it apart together with its keys, and the rest can be read. */
 struct store_damage {
     bool found;      /* and not set apart yet */
-    uint64_t tables; /* that were set apart so far, and are kept */
+    uint64_t tables; /* set apart so far, and kept */
 };
 
 struct store_vt {
@@ -39,7 +39,7 @@ struct store_vt {
     void (*wait)(struct store *s);
     struct err (*reopen)(struct store *s);
     struct err (*failure)(const struct store *s);
-    void (*damage)(struct store *s, struct store_damage *out); /* NULL: there is none */
+    void (*damage)(struct store *s, struct store_damage *out); /* NULL: there never is any */
     struct store_cursor *(*cursor_new)(struct store *s);
     void (*cursor_seek)(struct store_cursor *c, struct str key, bool backwards);
     bool (*cursor_at)(const struct store_cursor *c, struct str *key, struct str *value);
@@ -58,56 +58,56 @@ struct store {
     const struct store_vt *vt;
 };
 
-/* Replaces *value by the value of key; *found false if there is none. Sees what is
- * durable, not what is being committed (backend/embedded/embedded.c looks there first). ERR_STORE,
+/* Replaces *value by the value of key; *found is false if there is none. Sees what is durable, not
+ * what is being committed (backend/embedded/embedded.c looks there first). ERR_STORE,
  * ERR_CORRUPT. */
 NODISCARD struct err store_get(struct store *s, struct str key, bool *found, struct buf *value);
 
-/* Begins to make the batch durable: on disk by fsync if sync, else handed to the
- * operating system. */
+/* Begins to make the batch durable: on disk by fsync if sync, otherwise handed to the operating
+ * system. */
 void store_commit(struct store *s, const struct batch *b, bool sync);
-/* Whether the batch under way has come to its end, and how: ERR_DISK_FULL, ERR_STORE, ERR_CORRUPT.
- */
+/* Whether the batch in progress has ended, and with what result: ERR_DISK_FULL, ERR_STORE,
+ * ERR_CORRUPT. */
 bool store_reap(struct store *s, struct err *result);
-/* Blocks until store_reap would return true. Only with a batch under way. */
+/* Blocks until store_reap would return true. A batch must be in progress. */
 void store_wait(struct store *s);
-/* Closes and opens again, as after a crash: what was not synced may be gone. What is there
- * afterwards is synced, as it is after the first opening: it is answered with. */
+/* Closes and reopens the store, as after a crash: what was not synced may be gone. What is there
+ * afterwards is synced, as after the first opening, because answers will be based on it. */
 NODISCARD struct err store_reopen(struct store *s);
 
-/* Why commits are refused until store_reopen succeeds, or ERR_OK. A store may be opened so, with
- * ERR_DISK_FULL: all of it can be read. Not with a batch under way. */
+/* Why commits are refused until store_reopen succeeds, or ERR_OK. With ERR_DISK_FULL a store may be
+ * in this state from its opening: all of it can be read. No batch may be in progress. */
 NODISCARD struct err store_failure(const struct store *s);
 
-/* A look into a folder: not for every turn. */
+/* Reads a folder: too slow to call in every turn. */
 void store_damage(struct store *s, struct store_damage *out);
 
 /* A cursor sees a consistent snapshot of what was durable when it was made. */
 struct store_cursor *store_cursor_new(struct store *s);
-/* To the first key >= key, or backwards to the last key < key. */
+/* Moves to the first key >= key, or backwards to the last key < key. */
 void store_cursor_seek(struct store_cursor *c, struct store *s, struct str key, bool backwards);
 /* False past the end. The views are valid until the next step or seek. */
 bool store_cursor_at(const struct store_cursor *c, const struct store *s, struct str *key,
                      struct str *value);
 void store_cursor_step(struct store_cursor *c, struct store *s, bool backwards);
-/* Reports a read error met on the way. */
+/* Returns the read error met on the way, if any. */
 NODISCARD struct err store_cursor_free(struct store_cursor *c, struct store *s);
 
-/* Bytes that may still be written to the file system below; INT64_MAX if that is no question. */
+/* Bytes that may still be written to the underlying file system; INT64_MAX if unlimited. */
 int64_t store_free_space(struct store *s);
-/* Bytes used on disk, about. */
+/* Approximate bytes used on disk. */
 uint64_t store_disk_bytes(struct store *s);
-/* Makes the folder dir, which is on the file system of the store, with all that is durable,
- * as a store of its own. Unlike all else it may be called on any thread, while the loop goes
- * on; it blocks, and store_reopen and store_close wait for it. ERR_DISK_FULL, ERR_STORE,
- * ERR_IO, ERR_NOT_SUPPORTED. */
+/* Creates the folder dir, on the file system of the store, with everything that is durable, as a
+ * store of its own. Unlike the other functions it may be called on any thread, while the loop goes
+ * on; it blocks, and store_reopen and store_close wait for it. ERR_DISK_FULL, ERR_STORE, ERR_IO,
+ * ERR_NOT_SUPPORTED. */
 NODISCARD struct err store_snapshot(struct store *s, const char *dir);
-/* Rewrites the tables without what was deleted. May be called as store_snapshot is, and blocks.
+/* Rewrites the tables without deleted records. May be called like store_snapshot, and blocks.
  * ERR_STORE, ERR_STOPPING, ERR_NOT_SUPPORTED. */
 NODISCARD struct err store_compact(struct store *s);
-/* Makes those under way, and all to come, return soon. On any thread. */
+/* Makes current and future calls of store_compact return soon. On any thread. */
 void store_compact_stop(struct store *s);
-/* Waits for a batch under way, closes, frees. */
+/* Waits for a batch in progress, closes, frees. */
 void store_close(struct store *s);
 
 #endif

@@ -14,7 +14,7 @@
 #include "store/folder.h"
 #include "store/rocks_log.h"
 
-/* A batch begins with its sequence number and how many entries it has. */
+/* A batch begins with its sequence number and the number of its entries. */
 #define BATCH_HEADER ((size_t)12)
 
 /* --- the files --- */
@@ -72,8 +72,8 @@ NODISCARD static struct err open_log(const char *dir, uint64_t number, int *fd)
     return err;
 }
 
-/* Calls look(fd, ctx) for each log with at least the number `first`, in order, while it is OK and
- * leaves *done false. */
+/* Calls look(fd, ctx) for each log with at least the number `first`, in order, until one fails or
+ * sets *done. */
 NODISCARD static struct err each_log(const char *dir, uint64_t first, bool *done,
                                      struct err (*look)(int fd, void *ctx), void *ctx)
 {
@@ -95,7 +95,7 @@ NODISCARD static struct err each_log(const char *dir, uint64_t first, bool *done
     return err;
 }
 
-/* --- how far recovery gets --- */
+/* --- how far recovery reaches --- */
 
 struct reach {
     uint64_t *last;
@@ -132,10 +132,10 @@ struct err wal_reach(const char *dir, uint64_t first, uint64_t *last)
     return each_log(dir, first, &reach.done, reach_in, &reach);
 }
 
-/* --- what lies behind damage --- */
+/* --- what follows damage --- */
 
-/* What a fragment says is believed only with its checksum, but that is computed only where it
- * matters: damage may lead astray, yet no further than to the end of the block. */
+/* A fragment is trusted only if its checksum matches, but the checksum is computed only where it
+ * matters: damage may mislead the walk, but no further than the end of the block. */
 static bool block_goes_on(const unsigned char *block, size_t size, uint64_t last)
 {
     for (size_t at = 0; at + ROCKS_LOG_HEADER <= size;) {
@@ -185,8 +185,8 @@ struct err wal_goes_on(const char *dir, uint64_t last, bool *on)
 
 /* --- syncing --- */
 
-/* What was read into memory before a sync that failed may never have reached the disk though the
- * next sync succeeds, so the pages go: recovery reads what the disk has. */
+/* What was read into memory before a failed sync may never have reached the disk even though the
+ * next sync succeeds, so the pages are dropped: recovery reads what the disk has. */
 NODISCARD static struct err sync_log(int fd, void *ctx)
 {
     if (fdatasync(fd) != 0)

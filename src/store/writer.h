@@ -2,8 +2,8 @@
 #ifndef STORE_WRITER_H
 #define STORE_WRITER_H
 
-/* Puts the parts of a record into room that is given. Every record is written twice by the
- * same function: first with at == NULL, which only counts, then into the room of that size.
+/* Writes the parts of a record into memory provided by the caller. Every record is written twice by
+ * the same function: first with at == NULL, which only counts, then into memory of that size.
  *
  *   byte     one byte
  *   varint   an unsigned number, 7 bits per byte, lowest first; the high bit says that

@@ -361,7 +361,7 @@ describe('restoring', () => {
             for (const args of [[], ['--verify']]) {
                 const end = await restore(bad, path.join(dir, 'root'), ...args);
                 assert.equal(end.code, 1);
-                assert.match(end.stderr, /^tenax restore: this is not a whole backup: /);
+                assert.match(end.stderr, /^tenax restore: this is not a complete backup: /);
             }
             assert.deepEqual(fs.readdirSync(dir), []);
         }
