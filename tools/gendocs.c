@@ -14,11 +14,8 @@
 #include "base/must.h"
 #include "server/settings.h"
 #include "api/api.h"
-#include "core/depend.h"
-#include "core/explain.h"
-#include "core/job.h"
+#include "api/api_words.h"
 #include "core/lifecycle.h"
-#include "core/verdict.h"
 
 #define GENERATED(source)                                                                          \
     "<!-- Generated from " source " by `make docs`; edit that, not this. -->\n\n"
@@ -127,51 +124,32 @@ static void write_settings(struct buf *b)
 
 /* --- vocabulary --- */
 
-/* One function for each, because the types of their arguments differ. */
-#define WORD(name, call)                                                                           \
-    static const char *name(int i)                                                                 \
-    {                                                                                              \
-        return call;                                                                               \
-    }
-WORD(status_word, lifecycle_status_name((enum status)i))
-WORD(event_word, lifecycle_event_kind((enum event)i))
-WORD(cause_word, lifecycle_event_name((enum event)i))
-WORD(outcome_word, job_outcome_name((enum outcome)i))
-WORD(resolution_word, job_resolution_name((enum resolution)i))
-WORD(condition_word, job_condition_name((enum condition)i))
-WORD(decider_word, verdict_decider_name((enum decider)i))
-WORD(unique_word, job_unique_name((enum unique)i))
-WORD(when_word, depend_when_name((enum depend_when)i))
-WORD(death_word, depend_death_name((enum depend_death)i))
-WORD(explain_word, explain_kind_name((enum obstacle_kind)i))
-WORD(error_word, i == ERR_OK ? NULL : err_wire((enum err_code)i))
-
 /* A line for each table: its name, and its words. */
 static void write_vocabulary(struct buf *b)
 {
     static const struct {
         const char *name;
-        int count;
-        const char *(*word)(int i); /* may return NULL for 0, where that means "none" */
+        const struct shape_words *words;
     } tables[] = {
-        {"status", STATUS_COUNT, status_word},
-        {"event", EVENT_COUNT, event_word},
-        {"cause", EVENT_COUNT, cause_word},
-        {"outcome", OUTCOME_COUNT, outcome_word},
-        {"resolution", RESOLUTION_COUNT, resolution_word},
-        {"condition", CONDITION_COUNT, condition_word},
-        {"decided_by", DECIDER_COUNT, decider_word},
-        {"unique_while", UNIQUE_COUNT, unique_word},
-        {"when", DEPEND_WHENS, when_word},
-        {"on_dependency_death", DEPEND_DEATHS, death_word},
-        {"explain", OBSTACLE_KINDS, explain_word},
-        {"error", ERR_COUNT, error_word},
+        {"status", &api_status_words},
+        {"event", &api_event_words},
+        {"cause", &api_cause_words},
+        {"outcome", &api_outcome_words},
+        {"resolution", &api_resolution_words},
+        {"condition", &api_condition_words},
+        {"decided_by", &api_decider_words},
+        {"unique_while", &api_unique_words},
+        {"when", &api_when_words},
+        {"on_dependency_death", &api_death_words},
+        {"explain", &api_obstacle_words},
+        {"error", &api_error_words},
     };
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {
-        buf_print(b, "%s", tables[t].name);
-        for (int i = 0; i < tables[t].count; i++) {
-            const char *word = tables[t].word(i);
-            must(word || i == 0);
+        const struct shape_words *words = tables[t].words;
+        buf_str(b, str_from(tables[t].name));
+        for (int i = 0; i < words->count; i++) {
+            const char *word = words->word(i);
+            must(word || i == 0); /* 0 may stand for "none" */
             buf_print(b, "%s%s", word ? " " : "", word ? word : "");
         }
         buf_lit(b, "\n");

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 #
 # openapi.py GENDOCS BASE: prints docs/openapi.json. Its paths, and the schemas of what requests
-# have, come from the table of endpoints (src/api/api_routes.c; `gendocs routes`); the rest, the
-# schemas of answers and the examples, from docs/openapi.base.json. Nothing may be in both, and
+# and answers have, come from the table of endpoints (src/api/api_routes.c; `gendocs routes`); the
+# rest, what is prose, and the examples, from docs/openapi.base.json. Nothing may be in both, and
 # nothing may be missing.
 
 import json
@@ -57,7 +57,7 @@ def schema_of_type(text):
     if not limit:
         return schema
     if words := re.fullmatch(r"\((.*)\)", limit):
-        return {**schema, "enum": words[1].split("|")}
+        return {**schema, "enum": list(dict.fromkeys(words[1].split("|")))}
     if pattern := re.fullmatch(r"/(.*)/", limit):
         return {**schema, "pattern": pattern[1]}
     if (ends := re.fullmatch(r"(\d*)\.\.(\d*)", limit)) and kind in LIMITS:
@@ -78,10 +78,7 @@ def split(doc):
 def schema_of(doc, nullable=False):
     kind, about = split(doc)
     schema = schema_of_type(kind)
-    schema = or_null(schema) if nullable else schema
-    if about and "$ref" in schema:
-        schema = {"allOf": [schema]}
-    return {**schema, "description": about} if about else schema
+    return described(or_null(schema) if nullable else schema, about)
 
 
 def schema_of_body(body, where):
@@ -101,6 +98,33 @@ def schema_of_body(body, where):
     return schema
 
 
+def described(schema, about):
+    if about and "$ref" in schema:
+        schema = {"allOf": [schema]}
+    return {**schema, "description": about} if about else schema
+
+
+def schema_of_row(row):
+    """A member of an answer."""
+    schema = schema_of_shape(row["shape"]) if "shape" in row else schema_of_type(row["type"])
+    if row.get("list"):
+        schema = {"type": "array", "items": schema}
+    return described(or_null(schema) if row.get("nullable") else schema, row.get("doc"))
+
+
+def schema_of_shape(shape):
+    """What an answer, or an object in one, has: its rows and nothing else."""
+    schema = {"type": "object"}
+    if "doc" in shape:
+        schema["description"] = shape["doc"]
+    schema["properties"] = {row["name"]: schema_of_row(row) for row in shape["rows"]}
+    if len(schema["properties"]) < len(shape["rows"]):
+        faults.append(f"a member twice: {[row['name'] for row in shape['rows']]}")
+    if required := [row["name"] for row in shape["rows"] if row.get("required")]:
+        schema["required"] = required
+    return schema | {"additionalProperties": False}
+
+
 def parameter(given, operation_id, examples):
     schema = schema_of(given["doc"])
     about = schema.pop("description", None)
@@ -116,9 +140,18 @@ def path_parameters(path):
         yield {"name": name, "in": "path", "required": True, "schema": schema}
 
 
+def schema_of_answer(shapes):
+    schemas = [reference(s["name"]) if "name" in s else schema_of_shape(s) for s in shapes]
+    return {"anyOf": schemas} if len(schemas) > 1 else schemas[0]
+
+
 def responses(answers):
     out = {}
     for answer in answers:
+        if "shapes" in answer and answer["doc"][0] != "@":
+            content = {"application/json": {"schema": schema_of_answer(answer["shapes"])}}
+            out[str(answer["status"])] = {"description": answer["doc"], "content": content}
+            continue
         kind, about = split(answer["doc"]) if answer["doc"][0] != "@" else (answer["doc"], None)
         if kind[0] == "@":
             out[str(answer["status"])] = {"$ref": f"#/components/responses/{kind[1:]}"}
@@ -163,6 +196,31 @@ def references(node):
             yield from references(item)
 
 
+def bare(schema):
+    """Without what is said about it, and open to more members, as requests are."""
+    out = {k: v for k, v in schema.items() if k not in ("description", "additionalProperties")}
+    if "properties" in out:
+        out["properties"] = {k: bare(v) for k, v in out["properties"].items()}
+    return out
+
+
+def add_schemas(tables, schemas):
+    by_hand = set(schemas)
+    for words in tables["words"]:
+        schemas[words["name"]] = described(schema_of_type(words["type"]), words.get("doc"))
+    for shape in tables["shapes"]:
+        schemas[shape["name"]] = schema_of_shape(shape)
+    for body in tables["bodies"]:
+        schema = schema_of_body(body, body["name"])
+        answer = schemas.get(body["name"])
+        if answer and bare(answer) != bare(schema):
+            faults.append(f"{body['name']} is not the same in requests and in answers")
+        schemas[body["name"]] = schema
+    names = [t["name"] for kind in ("words", "shapes", "bodies") for t in tables[kind]]
+    for name in sorted(by_hand & set(names)):
+        faults.append(f"docs/openapi.base.json: {name} comes from a table")
+
+
 def build(tables, base):
     examples = base.pop("examples")
     if "paths" in base:
@@ -173,11 +231,7 @@ def build(tables, base):
         item[route["method"].lower()] = operation(route, examples, used)
     for name in sorted(set(examples["bodies"]) - used):
         faults.append(f"docs/openapi.base.json: an example of {name}, which takes no body")
-    schemas = base["components"]["schemas"]
-    for body in tables["schemas"]:
-        if body["name"] in schemas:
-            faults.append(f"docs/openapi.base.json: {body['name']} comes from a table of fields")
-        schemas[body["name"]] = schema_of_body(body, body["name"])
+    add_schemas(tables, base["components"].setdefault("schemas", {}))
     document = {}
     for key, value in base.items():
         if key == "components":

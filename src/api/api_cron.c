@@ -284,19 +284,25 @@ static void on_entry_added(void *ctx, const struct reply *r)
     reply_entry(ctx, 201, r);
 }
 
+static const struct shape_member names_members[] = {
+    {MEMBER_LIST(struct reply, names, count, "crons", ALWAYS, NULL)},
+};
+const struct shape api_cron_names_shape = {.name = "CronGroupNames", SHAPE_MEMBERS(names_members)};
+
 static void on_names(void *ctx, const struct reply *r)
 {
-    api_reply_names(ctx, r, "crons");
+    api_reply_shape(ctx, r, 200, &api_cron_names_shape);
 }
+
+static const struct shape_member removed_members[] = {
+    {MEMBER(struct reply, count, "deleted", ALWAYS, NULL)},
+};
+const struct shape api_crons_removed_shape = {.name = "DeletedGroups",
+                                              SHAPE_MEMBERS(removed_members)};
 
 static void on_all_removed(void *ctx, const struct reply *r)
 {
-    struct call *c = ctx;
-    struct buf *b = api_reply_body(c->api, c->x, r);
-    if (!b)
-        return;
-    buf_print(b, "{\"deleted\":%zu}", r->count);
-    api_reply_json(c->x, 200, b);
+    api_reply_shape(ctx, r, 200, &api_crons_removed_shape);
 }
 
 /* --- handlers --- */

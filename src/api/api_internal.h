@@ -12,6 +12,7 @@
 #include "net/router.h"
 #include "wire/field.h"
 #include "wire/json_writer.h"
+#include "wire/shape.h"
 
 struct api {
     struct backend *backend;
@@ -155,8 +156,9 @@ bool api_reply_failed(struct http_exchange *x, const struct reply *r);
 /* An empty buffer for the body of the answer, good until the loop's next; NULL if the reply is an
  * error, which is sent. */
 struct buf *api_reply_body(struct api *a, struct http_exchange *x, const struct reply *r);
-/* Answers with a list of names under this member, or with the error. */
-void api_reply_names(struct call *c, const struct reply *r, const char *member);
+/* Answers with what the shape makes of the reply, or with the error. */
+void api_reply_shape(const struct call *c, const struct reply *r, int status,
+                     const struct shape *s);
 /* A reply_fn that answers 204 or the error. */
 void api_reply_empty(void *call, const struct reply *r);
 /* ERR_BAD_MEDIA unless the body, if there is one, is of a type that some endpoint takes. */

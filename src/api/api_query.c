@@ -425,14 +425,14 @@ void api_list(struct api *a, const struct api_request *r)
 
 /* --- counting --- */
 
+static const struct shape_member counted_members[] = {
+    {MEMBER(struct reply, count, "count", ALWAYS, NULL)},
+};
+const struct shape api_counted_shape = {.name = "Counted", SHAPE_MEMBERS(counted_members)};
+
 static void on_counted(void *ctx, const struct reply *r)
 {
-    struct call *c = ctx;
-    struct buf *b = api_reply_body(c->api, c->x, r);
-    if (!b)
-        return;
-    buf_print(b, "{\"count\":%zu}", r->count);
-    api_reply_json(c->x, 200, b);
+    api_reply_shape(ctx, r, 200, &api_counted_shape);
 }
 
 void api_count(struct api *a, const struct api_request *r)

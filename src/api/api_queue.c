@@ -374,9 +374,14 @@ void api_queue_remove(struct api *a, const struct api_request *r)
 
 /* --- lists --- */
 
+static const struct shape_member names_members[] = {
+    {MEMBER_LIST(struct reply, names, count, "queues", ALWAYS, NULL)},
+};
+const struct shape api_queue_names_shape = {.name = "QueueNames", SHAPE_MEMBERS(names_members)};
+
 static void on_names(void *ctx, const struct reply *r)
 {
-    api_reply_names(ctx, r, "queues");
+    api_reply_shape(ctx, r, 200, &api_queue_names_shape);
 }
 
 struct page_call {

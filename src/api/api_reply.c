@@ -4,7 +4,8 @@
 
 #include <strings.h>
 
-#include "api/api_internal.h"
+#include "api/api_routes.h"
+#include "api/api_words.h"
 #include "wire/wire_msgpack.h"
 #include "base/log.h"
 #include "base/utf8.h"
@@ -123,8 +124,9 @@ static int64_t offset_of(const struct http_exchange *x, const struct err *err)
 
 /* A sentence may quote what a client sent, and be cut off inside a character: what is not
  * UTF-8 in it becomes '?', for JSON has to be UTF-8. */
-static void write_sentence(struct buf *b, const char *msg)
+static void write_sentence(struct buf *b, const void *field)
 {
+    const char *msg = field;
     char text[sizeof((struct err){0}.msg)];
     struct str s = {text, strlen(msg)};
     memcpy(text, msg, s.len);
@@ -133,18 +135,27 @@ static void write_sentence(struct buf *b, const char *msg)
     json_write_string(b, s);
 }
 
+static bool has_offset(const void *err)
+{
+    return ((const struct err *)err)->offset >= 0;
+}
+
+static const struct shape_member error_members[] = {
+    {MEMBER_OTHER(struct err, msg, "error", ALWAYS, "string", write_sentence,
+                  "a sentence for a person")},
+    {MEMBER_WORD(struct err, code, "code", ALWAYS, &api_error_words, NULL)},
+    {MEMBER(struct err, offset, "offset", IF_SET, "where in the body, in bytes",
+            .type = "integer 0..", .is_set = has_offset)},
+};
+const struct shape api_error_shape = {.name = "Error", SHAPE_MEMBERS(error_members)};
+
 void api_reply_error(struct http_exchange *x, const struct err *err, const char *extra)
 {
     struct buf b = {0};
-    buf_lit(&b, "{\"error\":");
-    write_sentence(&b, err->msg);
-    buf_lit(&b, ",\"code\":");
-    json_write_string(&b, str_from(err_wire(err->code)));
-    if (err->offset >= 0) {
-        buf_lit(&b, ",\"offset\":");
-        buf_int(&b, offset_of(x, err));
-    }
-    buf_lit(&b, "}");
+    struct err shown = *err;
+    if (has_offset(err))
+        shown.offset = offset_of(x, err);
+    shape_write(&b, &api_error_shape, &shown, SHAPE_AS_IT_IS);
     answer(x, err_status(err->code), buf_view(&b), extra);
     buf_fini(&b);
 }
@@ -169,19 +180,13 @@ struct buf *api_reply_body(struct api *a, struct http_exchange *x, const struct 
     return &a->scratch;
 }
 
-void api_reply_names(struct call *c, const struct reply *r, const char *member)
+void api_reply_shape(const struct call *c, const struct reply *r, int status, const struct shape *s)
 {
     struct buf *b = api_reply_body(c->api, c->x, r);
     if (!b)
         return;
-    buf_print(b, "{\"%s\":[", member);
-    for (size_t i = 0; i < r->count; i++) {
-        if (i)
-            buf_byte(b, ',');
-        json_write_string(b, r->names[i]);
-    }
-    buf_lit(b, "]}");
-    api_reply_json(c->x, 200, b);
+    shape_write(b, s, r, SHAPE_AS_IT_IS);
+    api_reply_json(c->x, status, b);
 }
 
 void api_reply_empty(void *call, const struct reply *r)

@@ -154,6 +154,37 @@ static const struct field ids_table[] = {
 };
 const struct api_body api_ids_body = {API_FIELDS(ids_table)};
 
+struct not_in_flight {
+    struct err err;
+    const struct reply *reply;        /* ids that are no job's in flight */
+    const struct success_call *asked; /* texts that are no ids */
+};
+
+static void write_not_found(struct buf *b, const void *not_in_flight)
+{
+    const struct not_in_flight *n = not_in_flight;
+    const struct reply *r = n->reply;
+    buf_byte(b, '[');
+    for (size_t i = 0; i < r->count; i++) {
+        if (i)
+            buf_byte(b, ',');
+        shape_write_id(b, r->ids[i]);
+    }
+    for (size_t i = 0; i < n->asked->bad_count; i++) {
+        if (i || r->count)
+            buf_byte(b, ',');
+        json_write_string(b, n->asked->bad[i]);
+    }
+    buf_byte(b, ']');
+}
+
+static const struct shape_member not_in_flight_members[] = {
+    {MEMBERS_OF(struct not_in_flight, err, &api_error_shape)},
+    {MEMBER_MADE("not_found", ALWAYS, "string[]", write_not_found, "the ids of the others")},
+};
+const struct shape api_not_in_flight_shape = {.name = "NotInFlight",
+                                              SHAPE_MEMBERS(not_in_flight_members)};
+
 static void on_successes(void *ctx, const struct reply *r)
 {
     struct success_call *c = ctx;
@@ -165,19 +196,9 @@ static void on_successes(void *ctx, const struct reply *r)
     }
     struct buf *b = &c->call.api->scratch;
     b->len = 0;
-    buf_lit(b, "{\"error\":\"some of these jobs are not in flight\",\"code\":\"unprocessable\","
-               "\"not_found\":[");
-    for (size_t i = 0; i < r->count; i++) {
-        if (i)
-            buf_byte(b, ',');
-        api_encode_id(b, r->ids[i]);
-    }
-    for (size_t i = 0; i < c->bad_count; i++) {
-        if (i || r->count)
-            buf_byte(b, ',');
-        json_write_string(b, c->bad[i]);
-    }
-    buf_lit(b, "]}");
+    const struct not_in_flight some = {
+        err_make(ERR_UNPROCESSABLE, "some of these jobs are not in flight"), r, c};
+    shape_write(b, &api_not_in_flight_shape, &some, SHAPE_AS_IT_IS);
     api_reply_json(c->call.x, 422, b);
 }
 
@@ -457,16 +478,14 @@ static const struct field renew_table[] = {
 };
 const struct api_body api_renew_body = {API_FIELDS(renew_table), .optional = true};
 
+static const struct shape_member renewed_members[] = {
+    {MEMBER(struct reply, lease_end, "lease_expires_at", ALWAYS, "end of the lease")},
+};
+const struct shape api_renewed_shape = {.name = "Renewed", SHAPE_MEMBERS(renewed_members)};
+
 static void on_renewed(void *ctx, const struct reply *r)
 {
-    struct call *c = ctx;
-    struct buf *b = api_reply_body(c->api, c->x, r);
-    if (!b)
-        return;
-    buf_lit(b, "{\"lease_expires_at\":");
-    buf_int(b, r->lease_end.ms);
-    buf_byte(b, '}');
-    api_reply_json(c->x, 200, b);
+    api_reply_shape(ctx, r, 200, &api_renewed_shape);
 }
 
 void api_renew(struct api *a, const struct api_request *r)

@@ -43,7 +43,7 @@ const struct endpoint api_endpoints[] = {
      "withdrawClaims",
      "Answer the waiting claims of a worker at once",
      .params = api_withdraw_params,
-     .answers = {{200, "Withdrawn: how many"}}},
+     .answers = {{200, "how many", &api_withdrawn_shape}}},
     {{HTTP_POST, "/jobs/{id}/success"},
      api_success,
      "reportSuccess",
@@ -55,7 +55,9 @@ const struct endpoint api_endpoints[] = {
      "reportSuccesses",
      "Report many successes",
      .body = &api_ids_body,
-     .answers = {{204, "none: done"}}},
+     .answers = {{204, "none: done"},
+                 {422, "some are not in flight; the others are completed", &api_not_in_flight_shape,
+                  &api_error_shape}}},
     {{HTTP_POST, "/jobs/{id}/failure"},
      api_failure,
      "reportFailure",
@@ -73,7 +75,7 @@ const struct endpoint api_endpoints[] = {
      "renewLease",
      "Renew a lease",
      .body = &api_renew_body,
-     .answers = {{200, "Renewed: its new end"}}},
+     .answers = {{200, "its new end", &api_renewed_shape}}},
     {{HTTP_POST, "/jobs/{id}/progress"},
      api_progress,
      "reportProgress",
@@ -102,7 +104,7 @@ const struct endpoint api_endpoints[] = {
      "countJobs",
      "Count jobs",
      .params = api_filter_params,
-     .answers = {{200, "Counted: how many"}}},
+     .answers = {{200, "how many", &api_counted_shape}}},
     {{HTTP_GET, "/jobs/{id}/runs"},
      api_runs,
      "listRuns",
@@ -209,13 +211,13 @@ const struct endpoint api_endpoints[] = {
      api_crons,
      "listCronGroups",
      "List cron groups",
-     .answers = {{200, "CronGroupNames: names"}}},
+     .answers = {{200, "names", &api_cron_names_shape}}},
     {{HTTP_DELETE, "/crons"},
      api_crons_remove,
      "deleteCronGroups",
      "Delete all cron groups",
      .params = api_no_params,
-     .answers = {{200, "DeletedGroups: how many"}}},
+     .answers = {{200, "how many", &api_crons_removed_shape}}},
     {{HTTP_GET, "/crons/{group}"},
      api_cron_read,
      "getCronGroup",
@@ -341,20 +343,21 @@ const struct endpoint api_endpoints[] = {
      api_health,
      "getHealth",
      "Whether jobs can be stored",
-     .answers = {{200, "Health: they can"},
-                 {503, "Unhealthy: they cannot; what is there can be read"}}},
+     .answers = {{200, "they can", &api_health_shape},
+                 {503, "they cannot; what is there can be read", &api_health_shape,
+                  &api_error_shape}}},
     {{HTTP_POST, "/clock/reset"},
      api_clock_reset,
      "resetClock",
      "Let time be what the system's clock says",
      .more = "After that clock was wrong and was put right. Streams are closed, and what is under "
              "way is refused with 503.",
-     .answers = {{200, "ClockReset: it is"}}},
+     .answers = {{200, "it is", &api_clock_reset_shape}}},
     {{HTTP_GET, "/version"},
      api_version,
      "getVersion",
      "Which server this is",
-     .answers = {{200, "Version: it"}}},
+     .answers = {{200, "it", &api_version_shape}}},
     {{HTTP_GET, "/openapi.json"},
      api_openapi,
      "getDescription",
@@ -377,117 +380,3 @@ const struct endpoint api_endpoints[] = {
      .answers = {{204, "none: the tables are rewritten without what was deleted"}}},
 };
 const size_t api_endpoint_count = COUNT(api_endpoints);
-
-/* --- as JSON, for tools/openapi.py --- */
-
-/* Bodies that others refer to by name. */
-static const struct api_body *const schemas[] = {
-    &api_job_body,
-    &api_backoff_body,
-    &api_retention_body,
-    &api_batch_body,
-    &api_resources_body,
-    &api_gang_body,
-    &api_patch_retention_body,
-    &api_annotations_body,
-    &api_container_body,
-    &api_queue_body,
-    &api_rate_body,
-    &api_queue_retention_body,
-    &api_cron_entry_body,
-    &api_failure_body,
-    &api_given_body,
-};
-
-static void write_member(struct buf *b, const char *name, const char *text)
-{
-    if (!text)
-        return;
-    buf_print(b, ",\"%s\":", name);
-    json_write_string(b, str_from(text));
-}
-
-static void write_switch(struct buf *b, const char *name, bool on)
-{
-    if (on)
-        buf_print(b, ",\"%s\":true", name);
-}
-
-static void write_params(struct buf *b, const struct api_param *p)
-{
-    buf_lit(b, ",\"params\":[");
-    for (size_t i = 0; p && p[i].name; i++) {
-        buf_print(b, "%s{\"name\":\"%s\"", i ? "," : "", p[i].name);
-        write_member(b, "doc", p[i].doc);
-        write_switch(b, "header", p[i].header);
-        buf_byte(b, '}');
-    }
-    buf_byte(b, ']');
-}
-
-static void write_fields(struct buf *b, const struct api_body *body)
-{
-    buf_lit(b, ",\"fields\":[");
-    for (size_t i = 0; i < body->count; i++) {
-        const struct field *f = &body->fields[i];
-        buf_print(b, "%s{\"name\":\"%s\"", i ? "," : "", f->name);
-        write_member(b, "doc", f->doc);
-        write_switch(b, "required", f->required);
-        write_switch(b, "nullable", f->nullable);
-        buf_byte(b, '}');
-    }
-    buf_byte(b, ']');
-}
-
-static void write_body(struct buf *b, const struct api_body *body)
-{
-    buf_print(b, "{\"optional\":%s", body->optional ? "true" : "false");
-    write_member(b, "name", body->name);
-    write_member(b, "doc", body->doc);
-    write_switch(b, "closed", body->closed);
-    if (body->fields)
-        write_fields(b, body);
-    buf_byte(b, '}');
-}
-
-static void write_answers(struct buf *b, const struct endpoint *e)
-{
-    buf_lit(b, ",\"answers\":[");
-    for (size_t i = 0; i < sizeof e->answers / sizeof *e->answers && e->answers[i].status; i++) {
-        buf_print(b, "%s{\"status\":%d", i ? "," : "", e->answers[i].status);
-        write_member(b, "doc", e->answers[i].doc);
-        buf_byte(b, '}');
-    }
-    buf_byte(b, ']');
-}
-
-static void write_endpoint(struct buf *b, const struct endpoint *e)
-{
-    buf_print(b, "{\"method\":\"%s\"", router_method_name(e->route.method));
-    write_member(b, "path", e->route.pattern);
-    write_member(b, "id", e->id);
-    write_member(b, "summary", e->summary);
-    write_member(b, "more", e->more);
-    write_params(b, e->params);
-    if (e->body) {
-        buf_lit(b, ",\"body\":");
-        write_body(b, e->body);
-    }
-    write_answers(b, e);
-    buf_byte(b, '}');
-}
-
-void api_write_routes(struct buf *b)
-{
-    buf_lit(b, "{\"routes\":[");
-    for (size_t i = 0; i < api_endpoint_count; i++) {
-        buf_print(b, "%s", i ? ",\n" : "\n");
-        write_endpoint(b, &api_endpoints[i]);
-    }
-    buf_lit(b, "],\"schemas\":[");
-    for (size_t i = 0; i < COUNT(schemas); i++) {
-        buf_print(b, "%s", i ? ",\n" : "\n");
-        write_body(b, schemas[i]);
-    }
-    buf_lit(b, "]}\n");
-}

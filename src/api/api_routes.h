@@ -3,7 +3,8 @@
 #define API_API_ROUTES_H
 
 /* The endpoints of the Jobs API, in one table: what serves them, and what they take and answer.
- * The program reads requests by it; docs/openapi.json is made from it (`make docs`).
+ * The program reads requests by it, and writes answers by the shapes that it names;
+ * docs/openapi.json is made from it (`make docs`).
  *
  * A `doc` is "TYPE: MEANING", with types as in wire/field.h. */
 
@@ -28,7 +29,11 @@ struct api_body {
 
 struct api_answer {
     int status;
-    const char *doc; /* "none: …": no body; "@Name": a response of docs/openapi.base.json */
+    /* What it says; without a shape "TYPE: MEANING", "none: MEANING" without a body, or "@Name", a
+     * response of docs/openapi.base.json. */
+    const char *doc;
+    const struct shape *shape;    /* what its body is written by; of a stream: one of its values */
+    const struct shape *or_shape; /* another one that it may have */
 };
 
 struct endpoint {
@@ -66,5 +71,15 @@ extern const struct api_body api_cron_group_body, api_cron_switch_body, api_cron
     api_cron_entry_switch_body;
 extern const struct api_body api_document_body; /* api_policy.c */
 extern const struct api_body api_simulate_body, api_given_body;
+
+/* Each beside what writes it. */
+extern const struct shape api_error_shape; /* api_reply.c */
+extern const struct shape api_counted_shape;
+extern const struct shape api_renewed_shape, api_not_in_flight_shape; /* api_report.c */
+extern const struct shape api_withdrawn_shape;
+extern const struct shape api_queue_names_shape;
+extern const struct shape api_cron_names_shape, api_crons_removed_shape;
+extern const struct shape api_health_shape, api_counts_shape, api_version_shape,
+    api_clock_reset_shape; /* api_server.c */
 
 #endif

@@ -2,7 +2,12 @@
 
 /* What the server says of itself: health, version. */
 
-#include "api/api_internal.h"
+#include "api/api_routes.h"
+
+/* Jobs by status. */
+struct counts {
+    uint64_t of[STATUS_COUNT];
+};
 
 static void submit(struct api *a, const struct api_request *r, enum command_kind kind,
                    reply_fn done)
@@ -15,24 +20,17 @@ static void submit(struct api *a, const struct api_request *r, enum command_kind
         backend_submit(a->backend, &c);
 }
 
-static void write_clock(struct buf *b, const struct clock_state *c)
-{
-    buf_print(b, ",\"clock\":{\"ahead_ms\":%lld,\"jump_ms\":%lld", (long long)c->ahead.ms,
-              (long long)c->jump.ms);
-    if (c->jump.ms)
-        buf_print(b, ",\"jumped_at\":%lld", (long long)c->jumped_at.ms);
-    buf_byte(b, '}');
-}
+static const struct shape_member reset_members[] = {
+    {MEMBER(struct reply, clock.from, "from", ALWAYS, "the time that it was")},
+    {MEMBER(struct reply, clock.to, "to", ALWAYS, "the time that it is")},
+    {MEMBER(struct reply, clock.corrected, "corrected", ALWAYS,
+            "so many jobs had times that are yet to come")},
+};
+const struct shape api_clock_reset_shape = {.name = "ClockReset", SHAPE_MEMBERS(reset_members)};
 
 static void on_clock_reset(void *ctx, const struct reply *r)
 {
-    struct call *c = ctx;
-    struct buf *b = api_reply_body(c->api, c->x, r);
-    if (!b)
-        return;
-    buf_print(b, "{\"from\":%lld,\"to\":%lld,\"corrected\":%llu}", (long long)r->clock.from.ms,
-              (long long)r->clock.to.ms, (unsigned long long)r->clock.corrected);
-    api_reply_json(c->x, 200, b);
+    api_reply_shape(ctx, r, 200, &api_clock_reset_shape);
 }
 
 void api_clock_reset(struct api *a, const struct api_request *r)
@@ -44,26 +42,58 @@ void api_clock_reset(struct api *a, const struct api_request *r)
     api_submit(a, r, &c, err);
 }
 
+static const struct shape_member counts_members[] = {
+#define STATUS(name, wire, meaning)                                                                \
+    {MEMBER(struct counts, of[STATUS_##name], wire, ALWAYS, meaning)},
+#include "core/lifecycle.def"
+#undef STATUS
+};
+const struct shape api_counts_shape = {.name = "Counts", SHAPE_MEMBERS(counts_members)};
+
+static const struct shape_member damaged_members[] = {
+    {MEMBER(struct reply, status.damaged_jobs, "jobs", ALWAYS, "jobs of which a part is lost")},
+    {MEMBER(struct reply, status.damaged_tables, "tables", ALWAYS,
+            "files of the store, kept in the folder damaged")},
+};
+static const struct shape damaged_shape = {SHAPE_MEMBERS(damaged_members)};
+
+static bool has_jumped(const void *reply)
+{
+    return ((const struct reply *)reply)->status.clock.jump.ms != 0;
+}
+
+static const struct shape_member clock_members[] = {
+    {MEMBER(struct reply, status.clock.ahead, "ahead_ms", ALWAYS,
+            "how far that time is ahead of the clock")},
+    {MEMBER(struct reply, status.clock.jump, "jump_ms", ALWAYS,
+            "the newest jump of the clock ahead by more than --clock-jump-limit; 0: none")},
+    {MEMBER(struct reply, status.clock.jumped_at, "jumped_at", IF_SET,
+            "to this time; iff there was one", .is_set = has_jumped)},
+};
+static const struct shape clock_shape = {SHAPE_MEMBERS(clock_members)};
+
+static void write_health(struct buf *b, const void *reply)
+{
+    bool writable = ((const struct reply *)reply)->status.writable;
+    buf_str(b, writable ? STR("\"ok\"") : STR("\"read_only\""));
+}
+
+static const struct shape_member health_members[] = {
+    {MEMBER_MADE("status", ALWAYS, "string (ok|read_only)", write_health, NULL)},
+    {MEMBER_OBJECT(struct reply, status.jobs, "jobs", ALWAYS, &api_counts_shape, NULL)},
+    {MEMBER(struct reply, status.memory.waiting_bytes, "index_bytes", ALWAYS, NULL)},
+    {MEMBER(struct reply, status.disk_bytes, "disk_bytes", ALWAYS, NULL)},
+    {MEMBER_INNER("damaged", ALWAYS, &damaged_shape,
+                  "what was set apart, as bytes on the disk are not what was written")},
+    {MEMBER_INNER("clock", ALWAYS, &clock_shape,
+                  "the time that jobs go by, and the system's clock")},
+};
+const struct shape api_health_shape = {.name = "Health", SHAPE_MEMBERS(health_members)};
+
 static void on_status(void *ctx, const struct reply *r)
 {
-    struct call *c = ctx;
-    struct buf *b = api_reply_body(c->api, c->x, r);
-    if (!b)
-        return;
-    buf_print(b, "{\"status\":\"%s\",\"jobs\":{", r->status.writable ? "ok" : "read_only");
-    for (unsigned s = 0; s < STATUS_COUNT; s++)
-        buf_print(b, "%s\"%s\":%llu", s ? "," : "", lifecycle_status_name((enum status)s),
-                  (unsigned long long)r->status.jobs[s]);
-    buf_print(b, "},\"index_bytes\":%llu,\"disk_bytes\":%llu",
-              (unsigned long long)r->status.memory.waiting_bytes,
-              (unsigned long long)r->status.disk_bytes);
-    buf_print(b, ",\"damaged\":{\"jobs\":%llu,\"tables\":%llu}",
-              (unsigned long long)r->status.damaged_jobs,
-              (unsigned long long)r->status.damaged_tables);
-    write_clock(b, &r->status.clock);
-    buf_byte(b, '}');
     /* A balancer must send enqueues elsewhere while nothing can be stored. */
-    api_reply_json(c->x, r->status.writable ? 200 : 503, b);
+    api_reply_shape(ctx, r, r->status.writable ? 200 : 503, &api_health_shape);
 }
 
 void api_health(struct api *a, const struct api_request *r)
@@ -71,12 +101,22 @@ void api_health(struct api *a, const struct api_request *r)
     submit(a, r, CMD_STATUS, on_status);
 }
 
+struct version {
+    struct str version, server;
+};
+
+static const struct shape_member version_members[] = {
+    {MEMBER(struct version, version, "version", ALWAYS, NULL)},
+    {MEMBER(struct version, server, "server", ALWAYS, NULL)},
+};
+const struct shape api_version_shape = {.name = "Version", SHAPE_MEMBERS(version_members)};
+
 void api_version(struct api *a, const struct api_request *r)
 {
-    struct buf *b = &a->scratch;
-    b->len = 0;
-    buf_lit(b, "{\"version\":\"" TENAX_VERSION "\",\"server\":\"tenax\"}");
-    api_reply_json(r->x, 200, b);
+    const struct version version = {STR(TENAX_VERSION), STR("tenax")};
+    a->scratch.len = 0;
+    shape_write(&a->scratch, &api_version_shape, &version, SHAPE_AS_IT_IS);
+    api_reply_json(r->x, 200, &a->scratch);
 }
 
 void api_openapi(struct api *a, const struct api_request *r)

@@ -354,11 +354,20 @@ static struct err read_withdrawal(const struct http_request *req, struct str *wo
                 : err_make(ERR_MISSING_FIELD, "worker is required: whose claims are to end");
 }
 
+struct withdrawn {
+    uint32_t count;
+};
+
+static const struct shape_member withdrawn_members[] = {
+    {MEMBER(struct withdrawn, count, "withdrawn", ALWAYS, NULL)},
+};
+const struct shape api_withdrawn_shape = {.name = "Withdrawn", SHAPE_MEMBERS(withdrawn_members)};
+
 /* Each claim is answered at once with the jobs it has, usually none. */
 void api_claim_withdraw(struct api *a, const struct api_request *r)
 {
     struct str worker;
-    unsigned withdrawn = 0;
+    struct withdrawn withdrawn = {0};
     struct err err = read_withdrawal(r->http, &worker);
     if (err.code != ERR_OK) {
         api_reply_error(r->x, &err, NULL);
@@ -369,10 +378,9 @@ void api_claim_withdraw(struct api *a, const struct api_request *r)
         if (!c->claim || !str_eq(c->worker, worker))
             continue;
         backend_claim_cancel(a->backend, c->claim);
-        withdrawn++;
+        withdrawn.count++;
     }
-    struct buf *b = &a->scratch;
-    b->len = 0;
-    buf_print(b, "{\"withdrawn\":%u}", withdrawn);
-    api_reply_json(r->x, 200, b);
+    a->scratch.len = 0;
+    shape_write(&a->scratch, &api_withdrawn_shape, &withdrawn, SHAPE_AS_IT_IS);
+    api_reply_json(r->x, 200, &a->scratch);
 }
