@@ -227,11 +227,21 @@ static uint64_t some_token(struct sim *s, const struct mjob *m)
     return m->runs[m->run_count - 1].token;
 }
 
+/* A run that was handed over is named by its index now and then. Where the tail of the log may be
+ * lost another run may come to have the same one. */
+static struct run_ref ref_of(struct sim *s, const struct mjob *m, uint64_t token)
+{
+    const struct mrun *r = token && s->profile.sync ? ledger_run(m, token) : NULL;
+    if (!r || !sim_chance(s, 20))
+        return (struct run_ref){m->id, token};
+    return (struct run_ref){m->id, sim_chance(s, 20) ? token : 0, true, r->index};
+}
+
 static void report(struct sim *s, enum command_kind kind, struct mjob *m, uint64_t token)
 {
     struct ticket *t = ticket_new(s, kind, 1);
     ticket_about(t, 0, m, token);
-    struct command c = {.run = {m->id, token}};
+    struct command c = {.run = ref_of(s, m, token)};
     ticket_submit(t, &c);
 }
 
@@ -257,7 +267,7 @@ static void fail(struct sim *s, struct mjob *m, uint64_t token)
         e->grace = POLICY_GRACE;
     else if (preempted && sim_chance(s, 70))
         e->grace.ms = 1 + (int64_t)sim_draw(s, 20000);
-    struct command c = {.fail = {.ref = {m->id, token},
+    struct command c = {.fail = {.ref = ref_of(s, m, token),
                                  .grace = unsaid ? (span){-1} : e->grace,
                                  .failure = {.message = STR("it broke"),
                                              .run_time = {-1},
@@ -283,7 +293,7 @@ static void renew(struct sim *s, struct mjob *m, uint64_t token)
             r->lease_min.ms = s->now.ms + t->lease.ms;
         r->renewals += token != 0;
     }
-    struct command c = {.renew = {{m->id, token}, t->lease}};
+    struct command c = {.renew = {ref_of(s, m, token), t->lease}};
     ticket_submit(t, &c);
 }
 
@@ -396,9 +406,12 @@ static void read_one(struct sim *s)
         ticket_submit(t, &c);
         return;
     }
-    struct ticket *t = ticket_new(s, sim_chance(s, 25) ? CMD_EXPLAIN : CMD_READ, 1);
+    bool explain = sim_chance(s, 25);
+    struct ticket *t = ticket_new(s, explain ? CMD_EXPLAIN : CMD_READ, 1);
     ticket_about(t, 0, m, 0);
-    struct command c = {.id = m->id};
+    struct command c = {.read = {m->id, sim_chance(s, 50)}};
+    if (explain)
+        c.id = m->id;
     ticket_submit(t, &c);
 }
 

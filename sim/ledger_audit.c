@@ -214,6 +214,11 @@ static void check_run(const struct ledger *l, const struct mjob *m, const struct
             run->index);
     PROMISE(!over || run->ended_at.ms >= run->taken_at.ms, "VALUE",
             "job %lu: run %u ended before it began", m->serial, run->index);
+    instant since = i > 0 ? runs[i - 1].ended_at : m->asked_at;
+    PROMISE(run->ready_at.ms <= run->taken_at.ms &&
+                (!instant_is_set(run->ready_at) || run->ready_at.ms >= since.ms),
+            "READY_AT", "job %lu: run %u says that it was ready at another time", m->serial,
+            run->index);
     if (i > 0) {
         const struct run *before = &runs[i - 1];
         PROMISE(run->taken_at.ms >= before->ended_at.ms &&

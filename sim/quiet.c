@@ -184,7 +184,7 @@ static void audit_job(struct sim *s, struct mjob *m)
     read->then = take_read;
     runs->then = take_runs;
     read->ctx = runs->ctx = &p;
-    struct command c = {.id = m->id};
+    struct command c = {.read = {m->id}};
     ticket_submit(read, &c);
     struct command d = {.runs = {.id = m->id, .from = -1, .limit = BACKEND_PAGE_MAX}};
     ticket_submit(runs, &d);

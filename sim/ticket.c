@@ -361,6 +361,10 @@ static void judge_read(struct ticket *t, const struct reply *r)
     if (t->live[0] == YES)
         PROMISE(r->has_live && r->jobs[0].state.status == STATUS_IN_FLIGHT, "I3",
                 "#%lu: the live run of job %lu is gone", t->serial, m->serial);
+    uint32_t runs = r->jobs[0].state.runs;
+    PROMISE(!r->runs || (r->run_count == runs && (!runs || r->runs[runs - 1].index == runs - 1)),
+            "LIST", "#%lu: job %lu was read with %zu of %u runs", t->serial, m->serial,
+            r->run_count, runs);
     trace_line("  job %lu is %s, run %u, attempt %u", m->serial,
                lifecycle_status_name(r->jobs[0].state.status), r->jobs[0].state.runs,
                r->jobs[0].state.attempts);

@@ -258,10 +258,20 @@ void api_encode_job(struct buf *b, const struct job *job, unsigned how)
     buf_byte(b, '}');
 }
 
-void api_encode_job_with_notes(struct buf *b, const struct job *job, const struct job_notes *notes)
+void api_encode_read(struct buf *b, const struct reply *r)
 {
-    encode_open_job(b, job, ENCODE_PAYLOAD);
-    api_encode_notes(b, notes);
+    encode_open_job(b, &r->jobs[0], ENCODE_PAYLOAD);
+    api_encode_notes(b, r->notes);
+    if (r->runs) {
+        KEY(b, "runs");
+        buf_byte(b, '[');
+        for (size_t i = 0; i < r->run_count; i++) {
+            if (i)
+                buf_byte(b, ',');
+            api_encode_run(b, &r->runs[i]);
+        }
+        buf_byte(b, ']');
+    }
     buf_byte(b, '}');
 }
 
@@ -342,6 +352,7 @@ void api_encode_run(struct buf *b, const struct run *run)
     buf_lit(b, "{\"run\":");
     buf_int(b, run->index);
     TEXT_OR_NULL(b, "worker", run->worker);
+    INSTANT_OR_NULL(b, "ready_at", run->ready_at);
     INSTANT_OR_NULL(b, "taken_at", run->taken_at);
     INSTANT_OR_NULL(b, "lease_expires_at", run->lease_end);
     INSTANT_OR_NULL(b, "ended_at", run->ended_at);

@@ -243,6 +243,9 @@ struct list_params {
 struct err api_read_params(const struct http_request *req, enum params kind, struct list_params *p);
 struct err api_param_ids(struct str list, struct arena *arena, const struct id **ids,
                          size_t *count);
+/* The query of an endpoint that has one parameter, true or false; without it *on stays. */
+struct api_param;
+struct err api_read_flag(const struct http_request *req, const struct api_param *params, bool *on);
 /* Submits a command whose only argument is an id. */
 void api_submit_for_id(struct api *a, const struct api_request *r, enum command_kind kind,
                        reply_fn done);
@@ -272,8 +275,8 @@ void api_encode_backoff(struct buf *b, const struct curve *c);
 void api_encode_names(struct buf *b, struct str names);
 enum encode { ENCODE_PAYLOAD = 1, ENCODE_ONE_LINE = 2 };
 void api_encode_job(struct buf *b, const struct job *job, unsigned how);
-/* The same with what workers left with it. */
-void api_encode_job_with_notes(struct buf *b, const struct job *job, const struct job_notes *notes);
+/* The answer of CMD_READ: the job with what workers left with it and, if asked for, its runs. */
+void api_encode_read(struct buf *b, const struct reply *r);
 /* The answer to an enqueue. */
 void api_encode_enqueued(struct buf *b, const struct enqueued *e);
 /* A job with its run and token, for the worker that takes it. */

@@ -298,16 +298,6 @@ struct err api_read_params(const struct http_request *req, enum params kind, str
 
 /* --- one job --- */
 
-static void on_read(void *ctx, const struct reply *r)
-{
-    struct call *c = ctx;
-    struct buf *b = api_reply_body(c->api, c->x, r);
-    if (!b)
-        return;
-    api_encode_job_with_notes(b, &r->jobs[0], r->notes);
-    api_reply_json(c->x, 200, b);
-}
-
 void api_submit_for_id(struct api *a, const struct api_request *r, enum command_kind kind,
                        reply_fn done)
 {
@@ -319,11 +309,6 @@ void api_submit_for_id(struct api *a, const struct api_request *r, enum command_
         api_reply_error(r->x, &err, NULL);
     else
         backend_submit(a->backend, &c);
-}
-
-void api_read(struct api *a, const struct api_request *r)
-{
-    api_submit_for_id(a, r, CMD_READ, on_read);
 }
 
 /* --- pages of jobs --- */

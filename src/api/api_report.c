@@ -9,24 +9,37 @@
 #include "api/api_routes.h"
 #include "base/array.h"
 
-/* A report of no more than a token and what the worker leaves with the job. */
+/* A report of no more than which run it is about and what the worker leaves with the job. */
 struct report_body {
-    uint64_t token;
+    struct run_ref run;
     struct news_fields left;
 };
 
 #define BODY(member) offsetof(struct report_body, member)
+#define TOKEN_DOC    "string /^[0-9a-f]{16}$/: of the run; without it and run any live one"
+#define RUN_DOC      "integer 0..4294967295: its index, instead of the token or beside it"
+
+static struct err read_run_index(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct run_ref *run = out;
+    int64_t index;
+    (void)a;
+    TRY(json_read_int(c, 0, UINT32_MAX, &index));
+    run->by_index = true;
+    run->index = (uint32_t)index;
+    return err_none();
+}
 
 static const struct field success_table[] = {
-    {"token", false, api_field_token, BODY(token), true,
-     "string /^[0-9a-f]{16}$/: of the run; without it whatever run is live"},
+    {"token", false, api_field_token, BODY(run.token), true, TOKEN_DOC},
+    {"run", false, read_run_index, BODY(run), true, RUN_DOC},
     {"result", false, api_field_result, BODY(left.news.result), true, "any: kept with the job"},
 };
 const struct api_body api_success_body = {API_FIELDS(success_table), .optional = true};
 
 static const struct field progress_table[] = {
-    {"token", false, api_field_token, BODY(token), true,
-     "string /^[0-9a-f]{16}$/: of the run; without it whatever run is live"},
+    {"token", false, api_field_token, BODY(run.token), true, TOKEN_DOC},
+    {"run", false, read_run_index, BODY(run), true, RUN_DOC},
     {"progress", false, api_field_progress, BODY(left), true,
      "number,object: how far it is: a number from 0 to 1, or with a note"},
     {"checkpoint", false, api_field_checkpoint, BODY(left), .doc = "any: for the next run"},
@@ -44,7 +57,7 @@ static void submit_report(struct api *a, const struct api_request *r, enum comma
 {
     struct report_body body = {0};
     struct command c = {.kind = kind, .done = api_reply_empty, .ctx = api_call(a, r)};
-    struct err err = api_path_id(r->params->at[0], &c, &c.run.id);
+    struct err err = api_path_id(r->params->at[0], &c, &body.run.id);
     if (err.code == ERR_OK)
         err = api_decode_body(a, r->http, table, count, true, &body);
     if (err.code == ERR_OK)
@@ -55,7 +68,7 @@ static void submit_report(struct api *a, const struct api_request *r, enum comma
         api_reply_error(r->x, &err, NULL);
         return;
     }
-    c.run.token = body.token;
+    c.run = body.run;
     c.news = has_news(&body.left.news) ? &body.left.news : NULL;
     backend_submit(a->backend, &c);
 }
@@ -361,8 +374,8 @@ static const struct field failure_table[] = {
     {"retry_at", false, field_instant, REPORT(retry_at), true,
      "integer 0..: not before, milliseconds since 1970 (UTC)"},
     {"kill", false, field_bool, REPORT(kill), true, "boolean: no retry"},
-    {"token", false, api_field_token, REPORT(ref.token), true,
-     "string /^[0-9a-f]{16}$/: of the run; without it whatever run is live"},
+    {"token", false, api_field_token, REPORT(ref.token), true, TOKEN_DOC},
+    {"run", false, read_run_index, REPORT(ref), true, RUN_DOC},
     {"progress", false, api_field_progress, offsetof(struct failure_body, left), true,
      "number,object: how far it is: a number from 0 to 1, or with a note"},
     {"checkpoint", false, api_field_checkpoint, offsetof(struct failure_body, left),
@@ -461,14 +474,14 @@ void api_terminated(struct api *a, const struct api_request *r)
 /* --- renew --- */
 
 struct renew_fields {
-    uint64_t token;
+    struct run_ref run;
     span lease;
     struct news_fields left;
 };
 
 static const struct field renew_table[] = {
-    {"token", false, api_field_token, offsetof(struct renew_fields, token), true,
-     "string /^[0-9a-f]{16}$/: of the run; without it whatever run is live"},
+    {"token", false, api_field_token, offsetof(struct renew_fields, run.token), true, TOKEN_DOC},
+    {"run", false, read_run_index, offsetof(struct renew_fields, run), true, RUN_DOC},
     {"lease_ms", false, field_span, offsetof(struct renew_fields, lease), true,
      "integer 100..604800000"},
     {"progress", false, api_field_progress, offsetof(struct renew_fields, left), true,
@@ -492,7 +505,7 @@ void api_renew(struct api *a, const struct api_request *r)
 {
     struct renew_fields f = {.lease = {API_LEASE_MS}};
     struct command c = {.kind = CMD_RENEW, .done = on_renewed, .ctx = api_call(a, r)};
-    struct err err = api_path_id(r->params->at[0], &c, &c.renew.run.id);
+    struct err err = api_path_id(r->params->at[0], &c, &f.run.id);
     if (err.code == ERR_OK)
         err = api_decode_body(a, r->http, renew_table, COUNT(renew_table), true, &f);
     if (err.code == ERR_OK)
@@ -503,7 +516,7 @@ void api_renew(struct api *a, const struct api_request *r)
         api_reply_error(r->x, &err, NULL);
         return;
     }
-    c.renew.run.token = f.token;
+    c.renew.run = f.run;
     c.renew.lease = f.lease;
     c.news = has_news(&f.left.news) ? &f.left.news : NULL;
     backend_submit(a->backend, &c);

@@ -92,6 +92,7 @@ const struct endpoint api_endpoints[] = {
      api_read,
      "getJob",
      "Get a job",
+     .params = api_job_params,
      .answers = {{200, "Job: the job with its payload"}}},
     {{HTTP_GET, "/jobs"},
      api_list,

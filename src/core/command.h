@@ -73,10 +73,13 @@ struct list_command {
     uint32_t per_second; /* CMD_RERUN_WHERE: how many become ready in a second; 0: all at once */
 };
 
-/* Names the run that a report is about: token 0 means whatever run is live. */
+/* Names the run that a report is about, by its token or its index, or both; neither: whatever run
+ * is live. */
 struct run_ref {
     struct id id;
-    uint64_t token;
+    uint64_t token; /* or 0 */
+    bool by_index;
+    uint32_t index; /* iff by_index */
 };
 
 struct failure_report {
@@ -212,6 +215,7 @@ struct history_command {
     uint32_t limit; /* at most HISTORY_PAGE_MAX */
 };
 #define HISTORY_PAGE_MAX 256
+#define READ_RUNS_MAX    1000
 
 struct history_page {
     const struct history_entry *entries;
@@ -259,6 +263,7 @@ struct reply {
     struct enqueued *enqueued; /* CMD_ENQUEUE */
     struct handout *handouts;
     struct run *runs;
+    size_t run_count; /* CMD_READ: of runs, the newest READ_RUNS_MAX at most */
     struct id *ids;
     struct str *names;
     size_t count;   /* of whichever list is meant; or the number asked for */
@@ -320,7 +325,11 @@ struct command {
             span lease;
         } renew;
         uint64_t events_since; /* EVENTS_PLACE: a number, or EVENTS_NEWEST */
-        struct id id;          /* REMOVE, READ, EXPLAIN, CANCEL, RERUN */
+        struct id id;          /* REMOVE, EXPLAIN, CANCEL, RERUN */
+        struct {
+            struct id id;
+            bool runs; /* reply.runs, too */
+        } read;
         struct {
             struct id id;
             const struct patch *patch;

@@ -26,7 +26,7 @@ bool correction_apply(const struct correction *c, struct job_state *s)
 {
     must(c->to.ms <= c->from.ms);
     instant *happened[] = {&s->dequeued_at, &s->failed_at, &s->completed_at,
-                           &s->extras.terminated_at};
+                           &s->extras.terminated_at, &s->extras.returned_at};
     instant *awaited[] = {&s->purge_at, &s->lease_end, &s->extras.avoid_until, &s->extras.grace_end,
                           &s->extras.backoff_end};
     bool changed = false;

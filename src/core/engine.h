@@ -111,7 +111,7 @@ NODISCARD struct err engine_fold_find(struct engine *e, instant now, struct str 
 void engine_fold_rewrite(struct engine *e, const struct job *stored);
 
 /* All reports: ERR_NOT_FOUND if there is no such job, ERR_NOT_IN_FLIGHT if no worker
- * holds it, ERR_STALE if a token was given and is not the live run's; then nothing
+ * holds it, ERR_STALE if a token or an index was given and is not the live run's; then nothing
  * changed (promise I3). */
 NODISCARD struct err engine_succeed(struct engine *e, instant now, struct run_ref ref);
 

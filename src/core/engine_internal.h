@@ -112,7 +112,8 @@ struct live {
     uint32_t type; /* in engine->types */
     uint64_t token;
     instant ready_at, failed_at, taken_at;
-    instant lease_end; /* iff no taker */
+    instant ready_since; /* or none: see struct run */
+    instant lease_end;   /* iff no taker */
     span completed_retention, dead_retention;
     uint32_t run, attempts, forgiven, losses;
     uint16_t priority;
@@ -548,6 +549,13 @@ void engine_depend_fini(struct engine *e);
 void engine_end_waiting(struct engine *e, instant now, struct job *job,
                         const struct job_extent *extent, enum event event,
                         enum resolution resolution);
+
+/* engine_run.c */
+/* Since when the job was ready for the run that began at taken_at, by its state before that. */
+instant engine_ready_since(const struct job *job, instant taken_at);
+/* The run, ended or still running; its strings are the live one's. */
+struct run engine_run_of(const struct live *l, instant ended_at, enum outcome outcome,
+                         struct str reason);
 
 /* engine_note.c */
 void engine_note_drop(struct engine *e, struct live *l, enum note_kind kind);

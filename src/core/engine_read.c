@@ -49,25 +49,6 @@ struct err engine_read(struct engine *e, instant now, struct id id, bool with_pa
     return err;
 }
 
-bool engine_live_run(const struct engine *e, struct id id, struct run *run, uint64_t *token)
-{
-    const struct live *l = idmap_get(&e->live, id);
-    if (!l)
-        return false;
-    *run = (struct run){
-        .index = l->run,
-        .worker = {l->worker->bytes, l->worker->len},
-        .taken_at = l->taken_at,
-        .lease_end = l->lease_end,
-        .ended_at = INSTANT_NONE,
-        .outcome = OUTCOME_RUNNING,
-        .retry_at = INSTANT_NONE,
-        .failure = {.run_time = {-1}, .node = l->extras ? l->extras->node : (struct str){0}},
-    };
-    *token = l->token;
-    return true;
-}
-
 /* All entries have the major 0, so that of 1 lies behind the last. */
 bool engine_next_of(const struct engine *e, enum status s, struct id_place from, bool backwards,
                     struct id *next)

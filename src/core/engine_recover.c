@@ -19,6 +19,7 @@ static void restore_lease(struct engine *e, instant now, const struct job *job,
     l->ready_at = s->ready_at;
     l->failed_at = s->failed_at;
     l->taken_at = s->dequeued_at;
+    l->ready_since = engine_ready_since(job, s->dequeued_at);
     l->lease_end = s->lease_end;
     l->lapsed = s->lease_end.ms <= now.ms;
     l->completed_retention = job->completed_retention;
@@ -123,15 +124,15 @@ static void announce_cut_off(struct engine *e, instant now, const struct job *jo
     engine_changed(e, now, &ev);
 }
 
-static struct run cut_off_run(const struct restored_take *r, instant now, struct str reason)
+static struct run cut_off_run(const struct restored_take *r, instant now, const struct job *job)
 {
     return (struct run){.index = r->take.run,
+                        .ready_at = engine_ready_since(job, r->at),
                         .taken_at = r->at,
                         .lease_end = INSTANT_NONE,
                         .ended_at = now,
                         .outcome = OUTCOME_LOST,
                         .retry_at = INSTANT_NONE,
-                        .reason = reason,
                         .failure = {.run_time = {-1}}};
 }
 
@@ -141,18 +142,20 @@ static void return_cut_off(struct engine *e, instant now, const struct restored_
 {
     struct job_state *s = &job->state;
     struct queue *q = engine_queue_get(e, job->queue);
+    struct run run = cut_off_run(r, now, job);
     struct btree_entry due;
     enum status waited = engine_wait_remove(e, q, job, &due);
     engine_fold_close(e, job);
     s->status = engine_returned(s->ready_at, r->at, now);
     s->dequeued_at = r->at;
     s->runs++;
+    s->extras.returned_at = now;
     engine_grace_clear(&s->extras);
     engine_gang_back(e, now, job->id, s->ready_at, &s->extras);
     s->reason = s->status == STATUS_READY
                     ? STR("ready again: the server stopped while a worker held it")
                     : STR("scheduled again: the server stopped while a worker held it");
-    struct run run = cut_off_run(r, now, s->reason);
+    run.reason = s->reason;
     e->port.put_run(e->port.ctx, job->id, &run);
     e->port.put_state(e->port.ctx, job->id, s);
     announce_cut_off(e, now, job, &run, waited);

@@ -11,6 +11,16 @@
 #include "core/job_fields.h"
 #include "core/verdict.h"
 
+static bool is_indexed(struct run_ref ref, const struct live *l)
+{
+    return !ref.by_index || ref.index == l->run;
+}
+
+static bool is_named(struct run_ref ref, const struct live *l)
+{
+    return (ref.token == 0 || ref.token == l->token) && is_indexed(ref, l);
+}
+
 /* The live run that a report is about.
  *
  * The token is checked before anything else: a worker whose lease ran out must hear
@@ -23,16 +33,20 @@ struct err engine_find_run(struct engine *e, instant now, struct run_ref ref, st
         engine_lose(e, now, l); /* whose turn only has not come yet */
         l = NULL;
     }
-    if (l && (ref.token == 0 || ref.token == l->token)) {
+    if (l && is_named(ref, l)) {
         *out = l;
         return err_none();
     }
     char text[ID_TEXT_LEN];
     id_format(ref.id, text);
     if (l) {
-        struct err err =
-            err_make(ERR_STALE, "job %.25s has run %u by now; this token is of an earlier one",
-                     text, l->run);
+        struct err err = is_indexed(ref, l)
+                             ? err_make(ERR_STALE,
+                                        "job %.25s has run %u by now; this token is of an earlier "
+                                        "one",
+                                        text, l->run)
+                             : err_make(ERR_STALE, "job %.25s is in run %u, not in run %u", text,
+                                        l->run, ref.index);
         if (l->extras)
             engine_gang_stale(l->extras, ref, &err);
         return err;
@@ -49,6 +63,9 @@ struct err engine_find_run(struct engine *e, instant now, struct run_ref ref, st
     if (ref.token)
         return err_make(ERR_STALE, "the run of job %.25s with this token is over; the job is %s",
                         text, lifecycle_status_name(job.state.status));
+    if (ref.by_index)
+        return err_make(ERR_STALE, "run %u of job %.25s is not in flight; the job is %s", ref.index,
+                        text, lifecycle_status_name(job.state.status));
     return err_make(ERR_NOT_IN_FLIGHT, "job %.25s is not in flight; it is %s", text,
                     lifecycle_status_name(job.state.status));
 }
@@ -59,6 +76,7 @@ static struct job_state state_of(const struct live *l)
     struct job_extras extras = {0};
     if (l->extras)
         extras = *l->extras;
+    extras.returned_at = (instant){0};
     return (struct job_state){
         .status = STATUS_IN_FLIGHT,
         .priority = l->priority,
@@ -73,21 +91,6 @@ static struct job_state state_of(const struct live *l)
         .losses = l->losses,
         .lease_end = INSTANT_NONE,
         .extras = extras,
-    };
-}
-
-static struct run run_of(const struct live *l, instant now, enum outcome outcome, struct str reason)
-{
-    return (struct run){
-        .index = l->run,
-        .worker = {l->worker->bytes, l->worker->len},
-        .taken_at = l->taken_at,
-        .lease_end = l->lease_end,
-        .ended_at = now,
-        .outcome = outcome,
-        .retry_at = INSTANT_NONE,
-        .reason = reason,
-        .failure = {.run_time = {-1}, .node = l->extras ? l->extras->node : (struct str){0}},
     };
 }
 
@@ -150,7 +153,8 @@ void engine_abort_run(struct engine *e, instant now, struct live *l, struct job_
     changed.reason = s->reason;
     /* As long as the caller's, unlike what the run holds. */
     changed.extras = s->extras;
-    struct run run = run_of(l, now, how->outcome, s->reason);
+    changed.extras.returned_at = (instant){0};
+    struct run run = engine_run_of(l, now, how->outcome, s->reason);
     span retention = engine_retention_dead(e, l->queue, l->dead_retention);
     finish(e, now, l, how->event, &changed, &run, NULL, retention);
     *s = changed;
@@ -223,7 +227,7 @@ struct err engine_succeed(struct engine *e, instant now, struct run_ref ref)
     snprintf(words, sizeof words, "completed at attempt %u", l->attempts + 1);
     s.reason = str_from(words);
     span retention = engine_retention_completed(e, l->queue, l->completed_retention);
-    struct run run = run_of(l, now, OUTCOME_COMPLETED, s.reason);
+    struct run run = engine_run_of(l, now, OUTCOME_COMPLETED, s.reason);
     note_success(e, now, l);
     finish(e, now, l, EVENT_SUCCEED, &s, &run, NULL, retention);
     return err_none();
@@ -295,7 +299,7 @@ static void fail(struct engine *e, instant now, struct live *l, const struct ver
     if (v->retry)
         s.ready_at = v->at;
 
-    struct run run = run_of(l, now, outcome, s.reason);
+    struct run run = engine_run_of(l, now, outcome, s.reason);
     run.failure = *failure;
     run.attempt = s.attempts;
     run.retry_at = v->retry ? v->at : INSTANT_NONE;
@@ -382,13 +386,17 @@ struct err engine_terminated(struct engine *e, instant now, struct run_ref ref, 
                              struct arena *a, struct job *job)
 {
     const struct live *l = idmap_get(&e->live, ref.id);
-    if (l && l->token == ref.token)
+    bool named = ref.token || ref.by_index;
+    if (l && named && is_named(ref, l))
         return err_make(ERR_UNPROCESSABLE, "run %u is in flight: its failure comes first", l->run);
     struct job_extent extent;
     TRY(engine_read(e, now, ref.id, false, a, job, &extent));
     struct job_state *s = &job->state;
     bool waits = s->status == STATUS_SCHEDULED || s->status == STATUS_READY;
-    if (!waits || s->extras.grace_token != ref.token || s->runs != run + 1)
+    bool other = !named || !s->extras.grace_token ||
+                 (ref.token && s->extras.grace_token != ref.token) ||
+                 (ref.by_index && ref.index != run);
+    if (!waits || other || s->runs != run + 1)
         return err_make(ERR_STALE, "the job does not wait for the end of this run");
     if (s->extras.terminated_at.ms)
         return err_none();
@@ -462,6 +470,7 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
 {
     struct job_state s = state_of(l);
     s.status = engine_returned(l->ready_at, l->taken_at, now);
+    s.extras.returned_at = now;
     s.losses = outcome == OUTCOME_LOST || outcome == OUTCOME_GANG ? l->losses : 0;
     if (outcome == OUTCOME_GANG)
         engine_gang_recalled(e, l, &s.extras);
@@ -470,7 +479,7 @@ void engine_return(struct engine *e, instant now, struct live *l, enum outcome o
     char words[RETRY_REASON_MAX];
     snprintf(words, sizeof words, "%s again: %s", lifecycle_status_name(s.status), reason);
     s.reason = str_from(words);
-    struct run run = run_of(l, now, outcome, s.reason);
+    struct run run = engine_run_of(l, now, outcome, s.reason);
     struct id id = l->id;
     struct queue *q = l->queue;
     uint32_t type = l->type;
@@ -501,7 +510,7 @@ void engine_lose(struct engine *e, instant now, struct live *l)
     struct verdict v = verdict_poison(&s.extras, l->losses);
     s.resolution = v.resolution;
     s.reason = str_from(v.reason);
-    struct run run = run_of(l, now, OUTCOME_LOST, s.reason);
+    struct run run = engine_run_of(l, now, OUTCOME_LOST, s.reason);
     finish(e, now, l, EVENT_POISON, &s, &run, NULL,
            engine_retention_dead(e, l->queue, l->dead_retention));
 }

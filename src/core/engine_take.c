@@ -256,6 +256,7 @@ static struct live *live_of(struct engine *e, instant now, struct arena *a, cons
     l->taken_at = now;
     l->lease_end = INSTANT_NONE;
     l->ready_at = s->ready_at;
+    l->ready_since = engine_ready_since(job, now);
     l->failed_at = s->failed_at;
     l->completed_retention = job->completed_retention;
     l->dead_retention = job->dead_retention;
@@ -278,14 +279,11 @@ static struct live *live_of(struct engine *e, instant now, struct arena *a, cons
     return l;
 }
 
-static void announce_take(struct engine *e, instant now, const struct live *l,
-                          const struct job_state *s)
+static void announce_take(struct engine *e, instant now, const struct live *l)
 {
     struct job_event ev = engine_live_event(e, EVENT_TAKE, l);
     ev.from = STATUS_READY;
-    /* One that came back without a failure still has the ready_at of its first wait. */
-    bool again = instant_is_set(s->dequeued_at) && s->ready_at.ms < s->dequeued_at.ms;
-    ev.since = again ? INSTANT_NONE : instant_max(s->ready_at, id_time(l->id));
+    ev.since = l->ready_since;
     engine_changed(e, now, &ev);
 }
 
@@ -297,7 +295,7 @@ static struct err start_run(struct engine *e, instant now, struct arena *a, stru
     TRY(load_handout(e, a, entry, h, &extent));
     leave_ready(e, now, q, &h->job, entry.major);
     struct live *l = live_of(e, now, a, t, q, &h->job, &extent);
-    announce_take(e, now, l, s);
+    announce_take(e, now, l);
     s->status = lifecycle_move(STATUS_READY, EVENT_TAKE);
     s->dequeued_at = now;
     s->runs++;

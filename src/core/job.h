@@ -91,6 +91,7 @@ struct job_extras {
     instant grace_end;     /* over then at the latest */
     instant backoff_end;   /* what is waited for besides */
     instant terminated_at; /* the run is known to have ended */
+    instant returned_at;   /* the newest run ended then, and did not count */
     struct str waits_for;  /* those of depends_on that still keep it blocked */
     /* What a rule has made of the memory that the job asked for. */
     uint64_t memory;          /* bytes; 0: it is as it was */
@@ -238,6 +239,7 @@ struct failure {
 struct run {
     uint32_t index; /* from 0 */
     struct str worker;
+    instant ready_at; /* since when the job was ready when it began; none: that is not known */
     instant taken_at;
     instant lease_end; /* or none: held by a stream */
     instant ended_at;  /* or none: still running */

@@ -22,7 +22,8 @@
  *            varint token, opt lease_end, text worker, FIELDS of job_extras
  *   FIELDS   of each field of core/job_fields.def that is set, in the order of their numbers:
  *            varint number, then text, varint, opt ms or double; ended by byte 0
- *   RUN      byte version, varint index, text worker, opt taken_at, opt lease_end,
+ *   RUN      byte version, varint index, text worker, from version 2: opt ready_at; opt taken_at,
+ *            opt lease_end,
  *            opt ended_at, byte outcome, varint attempt, opt retry_at, varint end of the
  *            grace period in ms or 0, text reason,
  *            text message, text error type, text backtrace, zigzag exit code,
@@ -56,6 +57,8 @@
  *            outcome, text reason, and from text message on as in RUN
  *
  * There is one encoding of a value and nothing follows it: a reader refuses all else. */
+
+#define RUN_VERSION 2
 
 enum { BATCH_NONE, BATCH_OPEN, BATCH_CLOSED };
 
@@ -250,9 +253,10 @@ void record_write_failure(struct writer *w, const struct failure *f)
 static void write_run(struct writer *w, const struct run *r)
 {
     must(r->outcome < OUTCOME_COUNT);
-    writer_byte(w, RECORD_VERSION);
+    writer_byte(w, RUN_VERSION);
     writer_varint(w, r->index);
     writer_text(w, r->worker);
+    writer_opt(w, r->ready_at.ms);
     writer_opt(w, r->taken_at.ms);
     writer_opt(w, r->lease_end.ms);
     writer_opt(w, r->ended_at.ms);
@@ -455,9 +459,11 @@ void record_read_failure(struct reader *r, struct arena *a, struct failure *f)
 struct err record_read_run(struct str value, struct arena *a, struct run *run)
 {
     struct reader r = record_begin(value);
-    TRY(record_check_version(&r, "run"));
+    unsigned version;
+    TRY(record_read_version(&r, "run", RUN_VERSION, &version));
     run->index = (uint32_t)reader_varint(&r, "index", UINT32_MAX);
     run->worker = reader_text(&r, "worker");
+    run->ready_at = version >= 2 ? reader_instant(&r, "ready_at") : INSTANT_NONE;
     run->taken_at = reader_instant(&r, "taken_at");
     run->lease_end = reader_instant(&r, "lease_end");
     run->ended_at = reader_instant(&r, "ended_at");

@@ -19,9 +19,9 @@ static void copy_names(struct answer *a, const struct reply *r)
     }
 }
 
-static void copy_runs(struct answer *a, const struct reply *r)
+static void copy_runs(struct answer *a, const struct reply *r, size_t count)
 {
-    for (size_t i = 0; i < r->count && i < ANSWER_LIST_MAX; i++) {
+    for (size_t i = 0; i < count && i < ANSWER_LIST_MAX; i++) {
         a->runs[i] = r->runs[i];
         snprintf(a->reason, sizeof a->reason, "%.*s", STR_ARG(r->runs[i].reason));
         a->runs[i].reason = a->runs[i].worker = (struct str){0};
@@ -65,6 +65,9 @@ void answers_on_reply(void *ctx, const struct reply *r)
     a->lease_end = r->lease_end;
     a->writable = r->status.writable;
     memcpy(a->jobs, r->status.jobs, sizeof a->jobs);
+    a->run_count = r->run_count;
+    if (r->jobs && r->runs)
+        copy_runs(a, r, r->run_count);
     if (r->err.code == ERR_OK && r->jobs)
         copy_jobs(a, r);
     else if (r->err.code == ERR_OK && r->enqueued)
@@ -75,7 +78,7 @@ void answers_on_reply(void *ctx, const struct reply *r)
     else if (r->err.code == ERR_OK && r->handouts)
         copy_handouts(a, r);
     else if (r->runs)
-        copy_runs(a, r);
+        copy_runs(a, r, r->count);
     else if (r->names)
         copy_names(a, r);
     else if (r->ids)

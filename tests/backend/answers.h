@@ -37,6 +37,7 @@ struct answer {
     char payload[ANSWER_TEXT_MAX];    /* of the first job */
     char names[ANSWER_TEXT_MAX];      /* each followed by a space */
     struct run runs[ANSWER_LIST_MAX]; /* without strings */
+    size_t run_count;                 /* of CMD_READ */
     char reason[160];                 /* of the last run */
     bool writable;
     uint64_t jobs[STATUS_COUNT];

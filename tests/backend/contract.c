@@ -29,7 +29,7 @@ static void a_read_of_what_is_not_durable_waits_for_it_too(void **state)
     fixture_hold(f, true);
     fixture_send(f, (struct command){.kind = CMD_REMOVE, .id = id}, &a);
     fixture_turn(f);
-    fixture_send(f, (struct command){.kind = CMD_READ, .id = id}, &read);
+    fixture_send(f, (struct command){.kind = CMD_READ, .read = {id}}, &read);
     fixture_send(f, (struct command){.kind = CMD_COUNT}, &count);
     fixture_turn(f);
     fixture_turn(f);
@@ -273,12 +273,46 @@ static void a_claimed_job_is_renewed_released_and_ended_with_its_token(void **st
     assert_int_equal(a.lease_end.ms, fixture_now(f).ms + MINUTE.ms);
     fixture_ask(f, (struct command){.kind = CMD_SUCCEED, .run = wrong}, &a);
     assert_code(a.err, ERR_STALE);
-    fixture_ask(f, (struct command){.kind = CMD_READ, .id = id}, &a);
+    fixture_ask(f, (struct command){.kind = CMD_READ, .read = {id}}, &a);
     assert_true(a.has_live);
     assert_int_equal(a.token, claim.tokens[0]);
     fixture_ask(f, (struct command){.kind = CMD_RELEASE, .run = ref}, &a);
     assert_ok(a.err);
     assert_int_equal(fixture_status(f, id), STATUS_READY);
+}
+
+static void a_job_is_read_with_its_runs_and_a_report_names_one_by_its_index(void **state)
+{
+    F;
+    struct enqueue spec = answers_spec("q");
+    struct answer claim = {0}, again = {0}, a;
+    spec.completed_retention = MINUTE;
+    fixture_ask(f, (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &a);
+    struct id id = a.ids[0];
+    fixture_claim(f, "q", 1, MINUTE, &claim);
+    fixture_settle(f);
+    struct run_ref first = {.id = id, .by_index = true}, second = first;
+    second.index = 1;
+    fixture_ask(f, (struct command){.kind = CMD_READ, .read = {id, true}}, &a);
+    assert_int_equal(a.run_count, 1);
+    assert_int_equal(a.runs[0].outcome, OUTCOME_RUNNING);
+    fixture_ask(f, (struct command){.kind = CMD_SUCCEED, .run = second}, &a);
+    assert_code(a.err, ERR_STALE);
+    fixture_pass(f, (span){10});
+    fixture_ask(f, (struct command){.kind = CMD_RELEASE, .run = first}, &a);
+    assert_ok(a.err);
+    instant back = fixture_now(f);
+    fixture_claim(f, "q", 1, MINUTE, &again);
+    fixture_settle(f);
+    fixture_ask(f, (struct command){.kind = CMD_SUCCEED, .run = second}, &a);
+    assert_ok(a.err);
+    fixture_ask(f, (struct command){.kind = CMD_READ, .read = {id, true}}, &a);
+    assert_int_equal(a.run_count, 2);
+    assert_int_equal(a.runs[0].outcome, OUTCOME_RETURNED);
+    assert_int_equal(a.runs[1].outcome, OUTCOME_COMPLETED);
+    assert_int_equal(a.runs[1].ready_at.ms, back.ms);
+    fixture_ask(f, (struct command){.kind = CMD_READ, .read = {id}}, &a);
+    assert_int_equal(a.run_count, 0);
 }
 
 static void everything_acknowledged_is_there_after_a_crash(void **state)
@@ -482,6 +516,7 @@ static int turns(void)
         FIXTURE_TEST(a_canceled_claim_is_answered_empty_once),
         FIXTURE_TEST(a_claim_canceled_after_its_hand_out_still_gets_its_jobs),
         FIXTURE_TEST(a_claimed_job_is_renewed_released_and_ended_with_its_token),
+        FIXTURE_TEST(a_job_is_read_with_its_runs_and_a_report_names_one_by_its_index),
         FIXTURE_TEST(everything_acknowledged_is_there_after_a_crash),
         FIXTURE_TEST(stopping_closes_streams_answers_claims_and_refuses_new_ones),
         FIXTURE_TEST(commands_under_way_are_still_answered_while_stopping),

@@ -126,7 +126,7 @@ struct id fixture_add(struct fixture *f, const char *queue)
 enum status fixture_status(struct fixture *f, struct id id)
 {
     struct answer a;
-    fixture_ask(f, (struct command){.kind = CMD_READ, .id = id}, &a);
+    fixture_ask(f, (struct command){.kind = CMD_READ, .read = {id}}, &a);
     if (a.err.code == ERR_NOT_FOUND)
         return STATUS_GONE;
     assert_ok(a.err);

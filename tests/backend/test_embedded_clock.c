@@ -73,7 +73,7 @@ static struct clock_state clock_of(struct yard *y)
 
 static struct job_state state_of(struct yard *y, struct id id)
 {
-    struct look l = ask(y, (struct command){.kind = CMD_READ, .id = id});
+    struct look l = ask(y, (struct command){.kind = CMD_READ, .read = {id}});
     assert_ok(l.err);
     return l.state;
 }

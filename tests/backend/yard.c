@@ -189,7 +189,7 @@ struct id yard_add(struct yard *y, const char *queue)
 
 void yard_read(struct yard *y, struct id id, struct answer *to)
 {
-    yard_ask(y, (struct command){.kind = CMD_READ, .id = id}, to);
+    yard_ask(y, (struct command){.kind = CMD_READ, .read = {id}}, to);
 }
 
 enum status yard_status(struct yard *y, struct id id)

@@ -45,6 +45,29 @@ describe('a success', () => {
         assertError(await server.post(`/jobs/${id}/success`), 404, 'not_found');
     });
 
+    it('may_name_its_run_by_its_index', async () => {
+        const job = await claimNew(server);
+        const path = `/jobs/${job.id}`;
+        const progress = { value: 0.1 };
+        assertError(await server.post(`${path}/success`, { run: 1 }), 409, 'stale_token');
+        assertError(await server.post(`${path}/failure`, { message: 'm', run: 1 }), 409,
+            'stale_token');
+        assertError(await server.post(`${path}/renew`, { run: 1 }), 409, 'stale_token');
+        assertError(await server.post(`${path}/release`, { run: 1, token: job.token }), 409,
+            'stale_token');
+        assertError(await server.post(`${path}/progress`, { run: 1, progress }), 409,
+            'stale_token');
+        for (const run of [-1, 4294967296, 0.5])
+            assertError(await server.post(`${path}/success`, { run }), 400, 'bad_value');
+        assertError(await server.post(`${path}/success`, { run: '0' }), 400, 'wrong_type');
+        assert.equal((await server.post(`${path}/renew`, { run: 0 })).status, 200);
+        assert.equal((await server.post(`${path}/progress`, { run: 0, progress })).status, 204);
+        assert.equal((await fail(server, job.id, { run: 0, retry_at: 0 })).attempts, 1);
+        assertError(await server.post(`${path}/success`, { run: 0 }), 409, 'stale_token');
+        await server.claimOne(job.queue);
+        assert.equal((await server.post(`${path}/success`, { run: 1, token: null })).status, 204);
+    });
+
     it('may_have_an_empty_object_as_its_body', async () => {
         const { id } = await claimNew(server);
         assert.equal((await server.post(`/jobs/${id}/success`, {})).status, 204);
@@ -378,7 +401,7 @@ describe('the runs of a job', () => {
         const first = await server.claimOne(queue, { worker: 'anna', lease_ms: 60000 });
         const open = await server.runs(id);
         assert.deepEqual(open, [{
-            run: 0, worker: 'anna', taken_at: first.dequeued_at,
+            run: 0, worker: 'anna', ready_at: first.ready_at, taken_at: first.dequeued_at,
             lease_expires_at: first.lease_expires_at, ended_at: null, outcome: 'running',
                 reason: null,
         }]);
@@ -400,7 +423,26 @@ describe('the runs of a job', () => {
         assert.equal(runs[0].retry_at, 5);
         assert.equal(runs[0].ended_at, failed.failed_at);
         for (const run of runs)
-            assert.ok(run.taken_at <= run.ended_at);
+            assert.ok(run.ready_at <= run.taken_at && run.taken_at <= run.ended_at);
+        assert.ok(runs[1].ready_at >= runs[0].ended_at);
+        assert.equal(runs[2].ready_at, runs[1].ended_at, 'since it was given back');
+    });
+
+    it('come_with_the_job_if_asked_for', async () => {
+        const job = await claimNew(server);
+        await failAndClaim(server, job, 2);
+        const read = (await server.get(`/jobs/${job.id}?runs=true`)).json;
+        assert.deepEqual(read.runs, await server.runs(job.id));
+        assert.equal(read.runs.length, 3);
+        assert.deepEqual(read.payload, job.payload);
+        assert.ok(!('runs' in (await server.get(`/jobs/${job.id}?runs=false`)).json));
+        assert.ok(!('runs' in await server.job(job.id)));
+        const { id } = await server.enqueue({ queue: queueName() });
+        assert.deepEqual((await server.get(`/jobs/${id}?runs=true`)).json.runs, []);
+        const at = `/jobs/${id}`;
+        assertError(await server.get(`${at}?runs=yes`), 400, 'bad_value');
+        assertError(await server.get(`${at}?run=true`), 400, 'unknown_field');
+        assertError(await server.get(`${at}?runs=true&runs=true`), 400, 'duplicate_field');
     });
 
     it('come_in_pages_in_both_directions', async () => {

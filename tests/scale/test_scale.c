@@ -126,7 +126,7 @@ static void after_first(struct enqueue *spec, char *text, size_t n)
 static void check_commands(struct yard *y, struct id last, struct str queue)
 {
     struct answer a;
-    assert_few(steps_of(y, (struct command){.kind = CMD_READ, .id = last}, &a));
+    assert_few(steps_of(y, (struct command){.kind = CMD_READ, .read = {last}}, &a));
     assert_few(steps_of(y, (struct command){.kind = CMD_EXPLAIN, .id = last}, &a));
     assert_few(steps_of(y, (struct command){.kind = CMD_STATUS}, &a));
     assert_few(steps_of(y, (struct command){.kind = CMD_COUNT}, &a));

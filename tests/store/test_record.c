@@ -96,6 +96,7 @@ static struct run full_run(void)
     return (struct run){
         .index = 2,
         .worker = STR("w1"),
+        .ready_at = {1699999999999},
         .taken_at = {1700000000000},
         .lease_end = {1700000000001},
         .ended_at = {1700000000002},
@@ -127,6 +128,7 @@ static struct run full_run(void)
 static struct run bare_run(void)
 {
     return (struct run){
+        .ready_at = INSTANT_NONE,
         .taken_at = INSTANT_NONE,
         .lease_end = INSTANT_NONE,
         .ended_at = INSTANT_NONE,
@@ -204,6 +206,7 @@ static void assert_same_run(const struct run *a, const struct run *b)
 {
     assert_int_equal(a->index, b->index);
     assert_same(a->worker, b->worker);
+    assert_int_equal(a->ready_at.ms, b->ready_at.ms);
     assert_int_equal(a->taken_at.ms, b->taken_at.ms);
     assert_int_equal(a->lease_end.ms, b->lease_end.ms);
     assert_int_equal(a->ended_at.ms, b->ended_at.ms);
@@ -515,7 +518,7 @@ static void a_newer_version_is_told_apart_from_damage(void **state)
     for (int k = 0; k < KINDS; k++) {
         struct str value = value_of(b, kinds[k].key);
         char *copy = alloc_text(value.at, value.len);
-        copy[0] = 2;
+        copy[0]++;
         assert_code(kinds[k].decode((struct str){copy, value.len}), ERR_VERSION);
         copy[0] = 0;
         assert_code(kinds[k].decode((struct str){copy, value.len}), ERR_CORRUPT);
@@ -578,17 +581,33 @@ static void a_count_beyond_the_record_is_corrupt(void **state)
 #define GOLDEN_STATE                                                                               \
     "01030280800281d095ffbc3182d095ffbc3183d095ffbc3184d095ffbc3185d095ffbc31030104050c"           \
     "72657472792032206f662033ffffffffffffffffff0186d095ffbc3102773101026b3102026e3100"
-#define GOLDEN_RUN                                                                                 \
-    "010202773181d095ffbc3182d095ffbc3183d095ffbc31020384d095ffbc31050377687904626f6f6d"           \
+#define RUN_FROM_TAKEN_AT                                                                          \
+    "81d095ffbc3182d095ffbc3183d095ffbc31020384d095ffbc31050377687904626f6f6d"                     \
     "014503610a620d12d30902026e3102746d0163017301680270650206"                                     \
     "50756c6c65640e4661696c65644d6f756e743a207802046d61696e00"                                     \
     "9202094f4f4d4b696c6c6564016d016901000000"
-#define GOLDEN_BARE_RUN "0100000000000000000000000000000000000000000000000000"
+#define GOLDEN_RUN_1    "0102027731" RUN_FROM_TAKEN_AT
+#define GOLDEN_RUN      "020202773180d095ffbc31" RUN_FROM_TAKEN_AT
+#define GOLDEN_BARE_RUN "020000000000000000000000000000000000000000000000000000"
 #define GOLDEN_TAKES                                                                               \
     "0181d095ffbc31020123456789abcdeffedcba987654321000000000000000000100000000000000"             \
     "02ac02"
 
-static void version_1_has_these_bytes(void **state)
+static void version_1_of_a_run_is_read_still(void **state)
+{
+    (void)state;
+    char bytes[sizeof GOLDEN_RUN_1 / 2];
+    struct arena memory = {0};
+    struct run old = full_run(), run;
+    old.ready_at = INSTANT_NONE;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        assert_int_equal(sscanf(&GOLDEN_RUN_1[2 * i], "%2hhx", (unsigned char *)&bytes[i]), 1);
+    assert_ok(record_read_run((struct str){bytes, sizeof bytes}, &memory, &run));
+    assert_same_run(&old, &run);
+    arena_fini(&memory);
+}
+
+static void the_newest_versions_have_these_bytes(void **state)
 {
     struct batch *b = *state;
     assert_hex(value_of(b, record_job_key(ID)), GOLDEN_JOB);
@@ -624,7 +643,8 @@ int main(void)
         T(numbers_outside_their_range_are_corrupt),
         T(a_number_longer_than_needed_is_corrupt),
         T(a_count_beyond_the_record_is_corrupt),
-        T(version_1_has_these_bytes),
+        T(version_1_of_a_run_is_read_still),
+        T(the_newest_versions_have_these_bytes),
     };
 #undef T
     return cmocka_run_group_tests_name("record", tests, NULL, NULL);

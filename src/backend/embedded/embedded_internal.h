@@ -429,6 +429,14 @@ struct err embedded_match(struct embedded *b, const struct job_filter *f, const 
 struct err embedded_add_error(struct embedded *b, struct job *job, const struct job_extent *extent,
                               struct arena *scratch, struct arena *a);
 
+/* What a page may have of payloads, or of what failures say; it ends early rather than take more.
+ */
+#define PAGE_BYTES_MAX ((size_t)16 << 20)
+
+/* embedded_runs.c */
+/* Adds the newest runs of a job to what was read of it, `ended` of which have ended. */
+void embedded_read_runs(struct embedded *b, struct id id, uint32_t ended, struct reply *r);
+
 /* embedded_query.c */
 /* Reads the job as it is now, with payload if the scan keeps or judges it; *wanted is false if it
  * is gone or does not match. */

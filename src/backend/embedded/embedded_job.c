@@ -36,7 +36,7 @@ void embedded_enqueue(struct embedded *b, const struct command *c, struct reply 
 
 void embedded_read(struct embedded *b, const struct command *c, struct reply *r)
 {
-    struct id id = c->id;
+    struct id id = c->read.id;
     struct arena *a = &b->building->arena;
     struct job_extent extent;
     struct run run;
@@ -49,6 +49,8 @@ void embedded_read(struct embedded *b, const struct command *c, struct reply *r)
         r->notes = arena_get(a, sizeof *r->notes);
         r->err = engine_read_notes(b->engine, r->jobs, a, r->notes);
     }
+    if (r->err.code == ERR_OK && c->read.runs)
+        embedded_read_runs(b, id, extent.runs_ended, r);
 }
 
 struct names {
