@@ -153,6 +153,33 @@ static void try_apart(struct batch *b, struct str value)
     must_equal(b, record_apart_key(id), value);
 }
 
+static void try_kv(struct batch *b, struct str value)
+{
+    char room[RECORD_KV_KEY_MAX];
+    struct kv_entry e;
+    struct err err = record_read_kv(value, &e);
+    if (err.code != ERR_OK) {
+        check_error(&err);
+        return;
+    }
+    e.space = STR("s");
+    e.key = STR("k");
+    record_put_kv(b, &e);
+    const struct batch_op *op = batch_find(b, record_kv_key(e.space, e.key, room));
+    must(op && op->value.at && str_eq(op->value, value));
+}
+
+static void try_kv_key(struct str key)
+{
+    char room[RECORD_KV_KEY_MAX];
+    struct str space, name;
+    instant expires;
+    if (record_key_is_kv(key, &space, &name))
+        must(str_eq(record_kv_key(space, name, room), key));
+    if (record_key_is_kv_expiry(key, &expires, &space, &name))
+        must(str_eq(record_kv_expiry_key(expires, space, name, room), key));
+}
+
 static void try_key(struct batch *b, struct str key)
 {
     (void)b;
@@ -160,6 +187,7 @@ static void try_key(struct batch *b, struct str key)
     uint32_t run;
     uint64_t seq;
     struct record_key again = {.len = 0};
+    try_kv_key(key);
     if (record_key_is_job(key, &id))
         again = record_job_key(id);
     else if (record_key_is_state(key, &id))
@@ -190,6 +218,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (data[0] == 'x') {
         try_apart(&b, (struct str){(const char *)data + 1, size - 1});
+        return 0;
+    }
+    if (data[0] == 'k') {
+        try_kv(&b, (struct str){(const char *)data + 1, size - 1});
         return 0;
     }
     if (data[0] == 'h') {

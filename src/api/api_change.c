@@ -157,21 +157,49 @@ void api_retry_where(struct api *a, const struct api_request *r)
     buf_fini(&p.echo);
 }
 
+static void on_entries_reset(void *ctx, const struct reply *r);
 static void on_history_reset(void *ctx, const struct reply *r);
 
-/* The failure history goes in steps. */
+static void go_on(struct call *call, struct command c)
+{
+    c.ctx = call;
+    backend_submit(call->api->backend, &c);
+}
+
+/* What front ends keep, and the failure history, go in steps. */
+static void reset_entries(struct call *call)
+{
+    go_on(call,
+          (struct command){.kind = CMD_KV_REMOVE, .kv.prefix = true, .done = on_entries_reset});
+}
+
+static void reset_history(struct call *call)
+{
+    go_on(call, (struct command){.kind = CMD_HISTORY_CLEAR, .done = on_history_reset});
+}
+
 static void on_jobs_reset(void *ctx, const struct reply *r)
 {
     struct call *call = ctx;
-    struct command c = {.kind = CMD_HISTORY_CLEAR, .done = on_history_reset, .ctx = call};
     if (!api_reply_failed(call->x, r))
-        backend_submit(call->api->backend, &c);
+        reset_entries(call);
+}
+
+static void on_entries_reset(void *ctx, const struct reply *r)
+{
+    struct call *call = ctx;
+    if (api_reply_failed(call->x, r))
+        return;
+    if (r->more)
+        reset_entries(call);
+    else
+        reset_history(call);
 }
 
 static void on_history_reset(void *ctx, const struct reply *r)
 {
     if (r->err.code == ERR_OK && r->more)
-        on_jobs_reset(ctx, r);
+        reset_history(ctx);
     else
         api_reply_empty(ctx, r);
 }

@@ -15,6 +15,7 @@
 #include "core/event.h"
 #include "core/explain.h"
 #include "core/job.h"
+#include "core/kv.h"
 #include "core/queue.h"
 
 struct backend_meter;
@@ -281,6 +282,9 @@ struct reply {
     const struct simulate_result *simulated;
     const struct history_page *history;
     struct queue_shown *queues;
+    struct kv_entry *kv;
+    size_t kv_refused;   /* KV_PUT: index of a change */
+    struct str kv_after; /* KV_LIST: where the next page begins */
     const struct backend_meter *meter;
     struct {
         bool writable; /* commands that store are accepted */
@@ -343,6 +347,8 @@ struct command {
         struct resource_command resource; /* CMD_POLICY_*, CMD_CATEGORIES_* */
         struct retry_settings_command retry_settings;
         struct queue_command queue; /* CMD_QUEUE_* */
+        struct kv_put kv_put;
+        struct kv_query kv; /* CMD_KV_READ, CMD_KV_LIST, CMD_KV_REMOVE */
     };
     /* What a worker leaves with its report, or NULL: SUCCEED, FAIL, RENEW, PROGRESS, RELEASE. All
      * of the command is applied or nothing. */

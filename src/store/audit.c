@@ -7,6 +7,7 @@
 #include "base/array.h"
 #include "base/json.h"
 #include "base/must.h"
+#include "store/audit_record.h"
 #include "store/eventlog.h"
 #include "store/record.h"
 
@@ -217,59 +218,12 @@ static bool look_at_takes(struct audit *a, struct str key, struct str value)
     return true;
 }
 
-static bool look_at_ended(struct audit *a, struct str key, struct str value)
+/* Those that say nothing of one job. */
+static bool look_at_other(struct audit *a, struct str key, struct str value)
 {
-    uint64_t seq;
-    struct id id;
-    enum depend_end end;
-    if (!record_key_is_ended(key, &seq))
-        return false;
-    struct err e = record_read_ended(value, &id, &end);
-    if (e.code != ERR_OK)
-        tell_broken(a, NO_JOB, &e);
-    return true;
-}
-
-static bool look_at_cron(struct audit *a, struct str key, struct str value)
-{
-    struct id id;
-    struct cron_group group;
-    struct cron_entry entry;
-    struct cron_clock clock;
     struct err e;
-    if (record_key_is_cron_group(key, &id))
-        e = record_read_cron_group(value, id, &group);
-    else if (record_key_is_cron_entry(key, &id))
-        e = record_read_cron_entry(value, id, &entry);
-    else if (record_key_is_cron_clock(key, &id))
-        e = record_read_cron_clock(value, &clock);
-    else
+    if (!audit_record_check(key, value, &e))
         return false;
-    if (e.code != ERR_OK)
-        tell_broken(a, NO_JOB, &e);
-    return true;
-}
-
-static bool look_at_resource(struct audit *a, struct str key, struct str value)
-{
-    char kind;
-    struct str name, body;
-    uint64_t version;
-    if (!record_key_is_resource(key, &kind, &name))
-        return false;
-    struct err e = record_read_resource(value, &version, &body);
-    if (e.code != ERR_OK)
-        tell_broken(a, NO_JOB, &e);
-    return true;
-}
-
-static bool look_at_queue(struct audit *a, struct str key, struct str value)
-{
-    struct str name;
-    struct queue_record queue;
-    if (!record_key_is_queue(key, &name))
-        return false;
-    struct err e = record_read_queue(value, &queue);
     if (e.code != ERR_OK)
         tell_broken(a, NO_JOB, &e);
     return true;
@@ -339,9 +293,8 @@ static bool look_at_meta(struct audit *a, struct str key, struct str value)
 static void look_at(struct audit *a, struct str key, struct str value)
 {
     static bool (*const looks[])(struct audit *, struct str, struct str) = {
-        look_at_job,   look_at_payload, look_at_state,    look_at_run,   look_at_note,
-        look_at_takes, look_at_cron,    look_at_resource, look_at_meta,  look_at_events,
-        look_at_ended, look_at_queue,   look_at_history,  look_at_apart,
+        look_at_job,    look_at_payload, look_at_state, look_at_run,   look_at_note, look_at_takes,
+        look_at_events, look_at_history, look_at_apart, look_at_other, look_at_meta,
     };
     a->counts->records++;
     a->counts->bytes += key.len + value.len;

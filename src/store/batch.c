@@ -12,6 +12,7 @@
 #define KEEP_MAX      ((size_t)32 * 1024 * 1024)
 #define OPS_KEEP_MAX  ((size_t)1 << 18)
 #define INDEX_CAP_MIN ((size_t)1024)
+#define SHORT_KEY_MAX 21 /* all of a job's are not longer */
 
 struct batch_block {
     struct batch_block *next;
@@ -93,13 +94,31 @@ static uint64_t load64(const char *at)
     return v;
 }
 
-/* Hashes up to 16 bytes from the end, where ids and runs differ, and the first byte, in which the
- * records of one job differ. */
+static uint64_t fold(uint64_t a, uint64_t z)
+{
+    unsigned __int128 product = (unsigned __int128)a * z;
+    return (uint64_t)product ^ (uint64_t)(product >> 64);
+}
+
+/* Of names and other long keys, what comes before their last 16 bytes. */
+static uint64_t hash_front(struct str key)
+{
+    uint64_t h = 0;
+    for (size_t i = 0; i + 16 < key.len; i += 16)
+        h = fold(load64(key.at + i) ^ h ^ 0xa0761d6478bd642fu,
+                 load64(key.at + i + 8) ^ 0xe7037ed1a0b428dbu);
+    return h;
+}
+
+/* Of short keys, 16 bytes from the end, where ids and runs differ, and the first byte, by which
+ * the records of one job differ; of longer ones all bytes, for many names end alike. */
 static size_t hash(struct str key)
 {
     uint64_t a = 0, z = 0;
+    if (key.len > SHORT_KEY_MAX)
+        a = hash_front(key);
     if (key.len >= 16) {
-        a = load64(key.at + key.len - 16);
+        a ^= load64(key.at + key.len - 16);
         z = load64(key.at + key.len - 8);
     } else {
         char tail[16] = {0};
@@ -113,8 +132,7 @@ static size_t hash(struct str key)
      * multiplication that keeps its upper half brings these differences down to the low bits. */
     a ^= (kind << 8 ^ key.len) * 0x9e3779b97f4a7c15u ^ 0x2d358dccaa6c78a5u;
     z ^= 0x8bb84b93962eacc9u;
-    unsigned __int128 product = (unsigned __int128)a * z;
-    uint64_t h = (uint64_t)product ^ (uint64_t)(product >> 64);
+    uint64_t h = fold(a, z);
     return (size_t)(h ^ (h >> 32));
 }
 

@@ -52,5 +52,6 @@ int contract_kinds(bool with_full_disk);
 int contract_events(void);
 int contract_disk(void);
 int contract_policies(void);
+int contract_kv(void);
 
 #endif

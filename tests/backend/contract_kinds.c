@@ -39,6 +39,7 @@ struct parts {
     struct job job;
     struct run run;
     struct simulate_job simulate;
+    struct kv_change change_of_entry;
 };
 
 struct example {
@@ -269,6 +270,22 @@ static void put_settings(struct fixture *f, struct parts *p)
     p->c.retry_settings.by = STR("w");
 }
 
+static void kv_put(struct fixture *f, struct parts *p)
+{
+    (void)f;
+    p->change_of_entry.entry = (struct kv_entry){
+        .space = STR("s"), .key = STR("k"), .value = STR("v"), .expires = INSTANT_NONE};
+    p->c.kv_put = (struct kv_put){&p->change_of_entry, 1};
+}
+
+static void with_entry(struct fixture *f, struct parts *p)
+{
+    struct parts put = {.c.kind = CMD_KV_PUT};
+    kv_put(f, &put);
+    must_do(f, put.c);
+    p->c.kv = (struct kv_query){.space = STR("s"), .key = STR("k"), .limit = 10};
+}
+
 /* --- what each is answered --- */
 
 static bool one_enqueued(const struct reply *r)
@@ -413,6 +430,11 @@ static bool a_queue(const struct reply *r)
     return r->count == 1 && r->queues[0].view.settings.paused;
 }
 
+static bool an_entry(const struct reply *r)
+{
+    return r->count == 1 && str_eq(r->kv[0].value, STR("v")) && r->kv[0].version > 0;
+}
+
 static const struct example examples[COMMAND_COUNT] = {
     [CMD_ENQUEUE] = {enqueue, one_enqueued},
     [CMD_SUCCEED] = {run, NULL},
@@ -439,6 +461,10 @@ static const struct example examples[COMMAND_COUNT] = {
     [CMD_CLOCK_RESET] = {nothing, a_time},
     [CMD_METER] = {nothing, a_meter},
     [CMD_EVENTS_PLACE] = {newest_place, a_place},
+    [CMD_KV_PUT] = {kv_put, an_entry},
+    [CMD_KV_READ] = {with_entry, an_entry},
+    [CMD_KV_LIST] = {with_entry, an_entry},
+    [CMD_KV_REMOVE] = {with_entry, one_counted},
     [CMD_CRON_PUT] = {put_cron, a_cron},
     [CMD_CRON_READ] = {with_cron, a_cron},
     [CMD_CRON_SWITCH] = {switch_cron, a_paused_cron},

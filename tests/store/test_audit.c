@@ -214,6 +214,30 @@ static void what_a_server_leaves_is_clean_and_counted(void **state)
     assert_int_equal(r.counts.records, 17);
 }
 
+static void entries_of_front_ends_are_known(void **state)
+{
+    struct store *s = *state;
+    struct batch b = {0};
+    const struct kv_entry e = {STR("s"), STR("k"), STR("v"), {1000}, 1};
+    record_put_kv(&b, &e);
+    record_put_kv_newest(&b, 1);
+    scratch_commit(s, &b);
+    batch_fini(&b);
+    assert_clean(s);
+    struct str broken[] = {STR("\x01"), STR("\x01\x07")};
+    char room[RECORD_KV_KEY_MAX];
+    struct str keys[] = {record_kv_key(e.space, e.key, room), {0}};
+    char index_room[RECORD_KV_KEY_MAX];
+    keys[1] = record_kv_expiry_key(e.expires, e.space, e.key, index_room);
+    for (int i = 0; i < 2; i++)
+        batch_put(&b, keys[i], broken[i]);
+    scratch_commit(s, &b);
+    batch_fini(&b);
+    struct result r = run(s);
+    assert_int_equal(r.of_kind[AUDIT_BROKEN], 2);
+    assert_int_equal(r.counts.problems, 2);
+}
+
 static void an_empty_store_is_clean(void **state)
 {
     (void)state;
@@ -453,6 +477,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         TEST(what_a_server_leaves_is_clean_and_counted),
+        TEST(entries_of_front_ends_are_known),
         TEST(an_empty_store_is_clean),
         TEST(a_record_that_does_not_decode_is_found_and_only_that),
         TEST(a_broken_state_is_found_and_only_that),

@@ -76,6 +76,7 @@ static void release_effect(struct embedded *b, struct effect *fx, const struct e
 static void forget_writes(struct turn *t)
 {
     batch_reset(&t->batch);
+    t->kv.count = 0;
     t->rewrote = t->adds = false;
     t->last_event = 0;
     memset(t->events, 0, sizeof t->events);
@@ -244,6 +245,7 @@ static struct turn *seal(struct embedded *b)
         b->committing = t;
         b->building = free_turn(b);
         embedded_meter_sealed(b, t);
+        embedded_kv_sealed(b);
         store_commit(b->env.store, &t->batch,
                      b->settings.sync || (t->adds && b->settings.sync_enqueues));
         return NULL;
@@ -266,6 +268,9 @@ static struct err advance(struct embedded *b)
     TRY(embedded_events_purge(b, &more_events));
     b->more_due |= more_events;
     b->more_due |= embedded_history_trim(b);
+    bool more_expired;
+    TRY(embedded_kv_expire(b, &more_expired));
+    b->more_due |= more_expired;
     TRY(embedded_scan_step(b));
     TRY(embedded_intake_step(b));
     embedded_successes_step(b);
@@ -340,14 +345,21 @@ static struct err turn(struct backend *base)
     return err_none();
 }
 
+static void no_later(bool is_due, instant then, bool *due, instant *at)
+{
+    if (is_due && (!*due || then.ms < at->ms))
+        *at = then;
+    *due |= is_due;
+}
+
 static bool engine_or_purge_due(const struct embedded *b, instant *at)
 {
-    instant purge;
+    instant purge, expiry;
     bool due = engine_next_due(b->engine, at);
-    if (!embedded_events_due(b, &purge) || (due && at->ms <= purge.ms))
-        return due;
-    *at = purge;
-    return true;
+    bool purges = embedded_events_due(b, &purge), expires = embedded_kv_due(b, &expiry);
+    no_later(purges, purge, &due, at);
+    no_later(expires, expiry, &due, at);
+    return due;
 }
 
 /* Something that goes on in every turn until it is done. */
@@ -447,6 +459,7 @@ static void free_backend(struct backend *base)
     for (int i = 0; i < TURNS; i++) {
         struct turn *t = &b->turns[i];
         batch_fini(&t->batch);
+        free(t->kv.list);
         arena_fini(&t->arena);
         free(t->effects);
     }

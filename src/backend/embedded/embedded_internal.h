@@ -23,9 +23,16 @@ struct effect {
     const struct handout *handout;
 };
 
+/* Keys of entries that were put, in order; they lie in the batch. */
+struct kv_keys {
+    struct str *list;
+    size_t count, cap;
+};
+
 /* All that is committed together. */
 struct turn {
     struct batch batch;
+    struct kv_keys kv;
     struct arena arena; /* replies, and what they point to */
     struct effect *effects;
     size_t count, cap;
@@ -80,6 +87,13 @@ struct events {
 /* The failure history: entries oldest .. next - 1 are kept. */
 struct history {
     uint64_t oldest, next;
+};
+
+/* The entries of front ends (embedded_kv.c). */
+struct kv_state {
+    uint64_t newest;      /* version */
+    instant due;          /* nothing expires before; or none */
+    instant due_unsealed; /* the same for what was put in the turn that is being built */
 };
 
 /* A cursor that walks along while jobs are handed out in order; see embedded_port.c. */
@@ -187,6 +201,7 @@ struct embedded {
     bool hurt; /* a command met damage, and may have left things half done */
     struct events events;
     struct history history;
+    struct kv_state kv;
     struct meter *meter;
     struct histogram commit_times, commit_sizes;
     uint64_t commit_bytes;
@@ -334,6 +349,15 @@ NODISCARD struct err embedded_history_recover(struct embedded *b);
 /* Deletes some of what is over the limit, which may have become lower; true if some is left. */
 bool embedded_history_trim(struct embedded *b);
 
+/* embedded_kv.c */
+NODISCARD struct err embedded_kv_recover(struct embedded *b);
+/* To be called when the turn that was being built is on its way. */
+void embedded_kv_sealed(struct embedded *b);
+/* Deletes some of what has expired; *more if some is left. */
+NODISCARD struct err embedded_kv_expire(struct embedded *b, bool *more);
+/* When there may be something to delete; false: that is not known yet. */
+bool embedded_kv_due(const struct embedded *b, instant *at);
+
 /* embedded_event_reads.c */
 struct event_read *embedded_event_read(struct backend *base, const struct event_read_spec *spec);
 void embedded_event_read_cancel(struct backend *base, struct event_read *r);
@@ -352,6 +376,8 @@ struct port embedded_port(struct embedded *b);
 void embedded_ahead_close(struct embedded *b);
 /* What was written last under the key, durable or not. It is in the arena, or valid for this turn.
  */
+struct err embedded_read_at(struct embedded *b, struct str key, struct arena *a, bool *found,
+                            struct str *value);
 struct err embedded_read_key(struct embedded *b, struct record_key key, struct arena *a,
                              bool *found, struct str *value);
 /* A run that has ended. ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORE. Its strings live in the arena. */

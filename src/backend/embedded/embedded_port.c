@@ -13,10 +13,9 @@ static struct str own(struct embedded *b, struct arena *a, struct str value)
     return b->copy_reads ? arena_copy(a, value) : value;
 }
 
-struct err embedded_read_key(struct embedded *b, struct record_key key, struct arena *a,
-                             bool *found, struct str *value)
+struct err embedded_read_at(struct embedded *b, struct str k, struct arena *a, bool *found,
+                            struct str *value)
 {
-    struct str k = record_key_view(&key);
     const struct batch_op *op = batch_find(&b->building->batch, k);
     bool is_building = op != NULL;
     if (!op && b->committing)
@@ -35,6 +34,12 @@ struct err embedded_read_key(struct embedded *b, struct record_key key, struct a
     if (*found)
         *value = arena_copy(a, buf_view(&b->scratch));
     return err_none();
+}
+
+struct err embedded_read_key(struct embedded *b, struct record_key key, struct arena *a,
+                             bool *found, struct str *value)
+{
+    return embedded_read_at(b, record_key_view(&key), a, found, value);
 }
 
 /* --- reading ahead ---

@@ -193,6 +193,7 @@ static struct err recover(struct embedded *b)
     TRY(embedded_clock_recover(b));
     TRY(embedded_events_recover(b));
     TRY(embedded_history_recover(b));
+    TRY(embedded_kv_recover(b));
     TRY(embedded_policy_recover(b));
     TRY(embedded_queue_recover(b));
     TRY(read_all(b));
