@@ -43,7 +43,7 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
     list_init(&e->gang_changes);
     engine_gang_watch_init(&e->gang_watch);
     engine_gang_watch_init(&e->gang_in_flight);
-    e->gangs.seed = e->gang_shapes.seed = e->queue_names.seed;
+    e->gangs.seed = e->gang_shapes.seed = e->queue_order.seed = e->queue_names.seed;
     list_init(&e->drawn);
     list_init(&e->releases);
     return e;
@@ -81,6 +81,7 @@ void engine_free(struct engine *e)
         free(e->queues[i]);
     }
     free(e->queues);
+    free(e->free_queues);
     strmap_fini(&e->queue_names);
     strmap_fini(&e->type_names);
     btree_fini(&e->heads);

@@ -244,8 +244,10 @@ bool engine_next_of(const struct engine *e, enum status s, struct id_place from,
  * scheduled. */
 void engine_count(const struct engine *e, struct str queue, uint64_t counts[STATUS_COUNT]);
 /* Calls each(ctx, name) for every queue that has jobs, in name order. */
-void engine_each_queue(const struct engine *e, struct arena *a,
-                       void (*each)(void *ctx, struct str name), void *ctx);
+void engine_each_queue(const struct engine *e, void (*each)(void *ctx, struct str name), void *ctx);
+/* The name of the first queue after `from`, or of all if that is empty; empty: there is none. Valid
+ * until the next change. */
+struct str engine_queue_name_after(const struct engine *e, struct str from);
 
 /* What operators watch of a queue; borrowed for the call. */
 struct queue_watch {
@@ -256,9 +258,10 @@ struct queue_watch {
     instant
         oldest_ready; /* since when the oldest of its ready jobs is ready; none: there are none */
 };
-/* All queues, in no order; of the first thousand or so it is known which job is the oldest. */
-void engine_watch(struct engine *e, instant now,
-                  void (*each)(void *ctx, const struct queue_watch *w), void *ctx);
+/* False if there is no such queue. *reads: how many jobs may be read to find the oldest; it is
+ * lowered by those that were, and with 0 left the oldest remains unknown. */
+bool engine_watch(struct engine *e, instant now, struct str name, unsigned *reads,
+                  struct queue_watch *w);
 
 /* The number that the next event will get. */
 uint64_t engine_next_event(const struct engine *e);

@@ -44,6 +44,19 @@ static void check_totals(const struct engine *e)
         must(counts[s] == e->totals[s]);
 }
 
+static void check_order_of_queues(const struct engine *e)
+{
+    uint64_t bytes = 0;
+    uint32_t count = 0;
+    const struct queue *q = engine_queue_after(e, (struct str){0}), *next;
+    for (; q; q = next, count++) {
+        next = engine_queue_after(e, q->name);
+        must(!next || str_cmp(q->name, next->name) < 0);
+        bytes += q->ready.bytes + q->parked.bytes;
+    }
+    must(count == e->queue_count && bytes == e->order_bytes);
+}
+
 void engine_check(const struct engine *e)
 {
     size_t in_flight = 0, held = 0, heads = 0, ended = 0;
@@ -55,6 +68,7 @@ void engine_check(const struct engine *e)
         heads += e->queues[i]->has_head;
         ended += e->queues[i]->counts[STATUS_COMPLETED] + e->queues[i]->counts[STATUS_DEAD];
     }
+    check_order_of_queues(e);
     must(in_flight == e->live.count && in_flight == e->live_order.count);
     btree_check(&e->live_order);
     must(heads == e->heads.count);

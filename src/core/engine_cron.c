@@ -22,15 +22,10 @@ static void text_free(struct str text)
     free((char *)(uintptr_t)text.at);
 }
 
-static void item_free(struct cron_item *it)
-{
-    text_free(it->name);
-    free(it);
-}
-
 static void set_free(struct cron_set *s)
 {
     text_free(s->group.zone);
+    strmap_fini(&s->names);
     free(s->items);
     free(s);
 }
@@ -42,7 +37,7 @@ void engine_crons_free(struct crons *c)
         if (!s)
             continue;
         for (size_t n = 0; n < s->count; n++)
-            item_free(s->items[n]);
+            free(s->items[n]);
         set_free(s);
     }
     strmap_fini(&c->names);
@@ -70,16 +65,14 @@ struct cron_set *engine_cron_set_add(struct engine *e, const struct cron_group *
     s->group = *group;
     s->group.name = strmap_put(&e->crons->names, group->name, s);
     s->group.zone = own_text(group->zone);
+    s->names.seed = e->crons->names.seed;
     idmap_put(&e->crons->sets, group->id, s);
     return s;
 }
 
 struct cron_item *engine_cron_find_item(const struct cron_set *s, struct str name)
 {
-    for (size_t i = 0; i < s->count; i++)
-        if (str_eq(s->items[i]->name, name))
-            return s->items[i];
-    return NULL;
+    return strmap_get(&s->names, name);
 }
 
 /* Keeps the items of a group in the order of their positions. */
@@ -99,7 +92,7 @@ struct cron_item *engine_cron_item_add(struct engine *e, struct cron_set *s, str
     it->id = id;
     it->set = s;
     it->position = position;
-    it->name = (struct str){alloc_text(name.at, name.len), name.len};
+    it->name = strmap_put(&s->names, name, it);
     it->armed_at = INSTANT_NONE;
     idmap_put(&e->crons->items, id, it);
     place(s, it);
@@ -121,7 +114,8 @@ void engine_cron_item_drop(struct engine *e, struct cron_item *it)
     engine_cron_arm(e, it, INSTANT_NONE);
     e->port.delete_cron_entry(e->port.ctx, it->id);
     must(idmap_remove(&e->crons->items, it->id) == it);
-    item_free(it);
+    must(strmap_remove(&it->set->names, it->name) == it);
+    free(it);
 }
 
 static void set_drop(struct engine *e, struct cron_set *s)
@@ -255,6 +249,9 @@ struct err engine_restore_cron_entry(struct engine *e, const struct cron_entry *
     struct cron_set *s = idmap_get(&e->crons->sets, entry->group);
     if (!s)
         return err_make(ERR_CORRUPT, "the cron entry '%.*s' has no group",
+                        (int)(entry->name.len < 80 ? entry->name.len : 80), entry->name.at);
+    if (engine_cron_find_item(s, entry->name))
+        return err_make(ERR_CORRUPT, "its group has another entry '%.*s'",
                         (int)(entry->name.len < 80 ? entry->name.len : 80), entry->name.at);
     if (cron_parse(entry->expression, &cron).code != ERR_OK)
         return err_make(ERR_CORRUPT, "the cron entry '%.*s' has a broken expression",
@@ -493,6 +490,7 @@ void engine_crons_check(const struct engine *e)
             const struct cron_item *it = s->items[n];
             struct btree_entry found, key = {(uint64_t)it->armed_at.ms, it->id.hi, it->id.lo, 0};
             must(it->set == s && idmap_get(&c->items, it->id) == it && !it->kept);
+            must(engine_cron_find_item(s, it->name) == it && s->names.count == s->count);
             must(n == 0 || s->items[n - 1]->position < it->position);
             must(!instant_is_set(it->armed_at) ||
                  (btree_at_least(&e->deadlines, key, &found) && found.major == key.major &&

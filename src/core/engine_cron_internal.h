@@ -17,7 +17,7 @@ struct cron_item {
     struct id id;
     struct cron_set *set;
     uint32_t position;
-    struct str name; /* owned */
+    struct str name; /* owned by cron_set.names */
     struct cron cron;
     const struct cron_zone *zone; /* NULL: not known, it does not tick */
     bool inherits;                /* the zone is that of the group */
@@ -30,6 +30,7 @@ struct cron_item {
 /* A group. */
 struct cron_set {
     struct cron_group group;  /* its name is owned by crons.names; owns its zone */
+    struct strmap names;      /* of struct cron_item */
     struct cron_item **items; /* by position */
     size_t count, cap;
 };
@@ -45,7 +46,7 @@ struct cron_set *engine_cron_set_add(struct engine *e, const struct cron_group *
 struct cron_item *engine_cron_find_item(const struct cron_set *s, struct str name);
 struct cron_item *engine_cron_item_add(struct engine *e, struct cron_set *s, struct id id,
                                        struct str name, uint32_t position);
-/* Takes the item out of everything but its group's list. */
+/* Takes the item out of everything but its group's list, and frees it. */
 void engine_cron_item_drop(struct engine *e, struct cron_item *it);
 /* The next tick is at that time, or never. */
 void engine_cron_arm(struct engine *e, struct cron_item *it, instant at);

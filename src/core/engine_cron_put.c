@@ -72,15 +72,19 @@ static struct err make_plan(struct engine *e, instant now, const struct cron_set
     return err_none();
 }
 
-static struct err check_twice(const struct cron_put *put)
+static struct err check_twice(const struct engine *e, const struct cron_put *put)
 {
-    for (size_t i = 0; i < put->count; i++)
-        for (size_t n = 0; n < i; n++)
-            if (str_eq(put->entries[i].name, put->entries[n].name))
-                return err_make(ERR_BAD_VALUE,
-                                "entries[%zu] and entries[%zu] have one name, '%.*s'", n, i,
-                                NAME_ARG(put->entries[i].name));
-    return err_none();
+    struct strmap seen = {.seed = e->crons->names.seed};
+    struct err err = err_none();
+    for (size_t i = 0; i < put->count && err.code == ERR_OK; i++) {
+        const struct cron_spec *spec = &put->entries[i], *first = strmap_get(&seen, spec->name);
+        if (first)
+            err = err_make(ERR_BAD_VALUE, "entries[%zu] and entries[%zu] have one name, '%.*s'",
+                           (size_t)(first - put->entries), i, NAME_ARG(spec->name));
+        strmap_put(&seen, spec->name, (void *)(uintptr_t)spec);
+    }
+    strmap_fini(&seen);
+    return err;
 }
 
 static struct err check_fresh(const struct cron_put *put, const struct plan *plans)
@@ -123,7 +127,8 @@ static void put_entry(struct engine *e, const struct cron_item *it, const struct
 }
 
 static void apply_entry(struct engine *e, instant now, struct cron_set *s,
-                        const struct cron_spec *spec, const struct plan *p, uint32_t position)
+                        const struct cron_spec *spec, const struct plan *p, uint32_t position,
+                        bool whole)
 {
     struct cron_item *it = p->old;
     bool moved = it && it->position != position;
@@ -132,7 +137,7 @@ static void apply_entry(struct engine *e, instant now, struct cron_set *s,
         it->clock = (struct cron_clock){p->next, INSTANT_NONE, CRON_RUNNING};
     }
     it->position = position;
-    it->kept = true;
+    it->kept = whole;
     /* Whoever deploys another expression or job did not say that what is paused may run. */
     if (!p->same_times) {
         it->cron = p->cron;
@@ -153,13 +158,13 @@ static int by_position(const void *a, const void *b)
     return (x->position > y->position) - (x->position < y->position);
 }
 
-/* Drops what the put did not name, if it was to name all; and puts the rest in order. */
-static void settle(struct engine *e, struct cron_set *s, bool whole)
+/* After a put of all: drops what it did not name, and puts the rest in order. */
+static void settle(struct engine *e, struct cron_set *s)
 {
     size_t n = 0;
     for (size_t i = 0; i < s->count; i++) {
         struct cron_item *it = s->items[i];
-        if (whole && !it->kept) {
+        if (!it->kept) {
             engine_cron_item_drop(e, it);
             continue;
         }
@@ -202,9 +207,10 @@ static void apply(struct engine *e, instant now, struct cron_set *s, const struc
         uint32_t position = put->whole     ? (uint32_t)i
                             : plans[i].old ? plans[i].old->position
                                            : free_position++;
-        apply_entry(e, now, s, &put->entries[i], &plans[i], position);
+        apply_entry(e, now, s, &put->entries[i], &plans[i], position, put->whole);
     }
-    settle(e, s, put->whole);
+    if (put->whole)
+        settle(e, s);
 }
 
 struct err engine_cron_put(struct engine *e, instant now, const struct cron_put *put,
@@ -223,7 +229,7 @@ struct err engine_cron_put(struct engine *e, instant now, const struct cron_put 
         return err_make(err.code, "timezone: %s", err.msg);
     for (size_t i = 0; i < put->count; i++)
         TRY(make_plan(e, now, s, &put->entries[i], zone_after(s, put), a, &plans[i]));
-    TRY(check_twice(put));
+    TRY(check_twice(e, put));
     TRY(check_fresh(put, plans));
     TRY(check_limits(e, s, put, plans));
     apply(e, now, s, put, plans);

@@ -127,26 +127,15 @@ static void explain_time(const struct engine *e, instant now, struct arena *a,
 
 /* --- ready --- */
 
-static bool asks_for(const struct taker *t, const struct queue *q)
-{
-    for (size_t i = 0; i < t->sub_count; i++)
-        if (!t->subs[i].queue || t->subs[i].queue == q)
-            return true;
-    return false;
-}
-
 static bool has_room(const struct taker *t)
 {
     return !t->paused && (t->claim ? t->got_count : t->held_count) < t->limit;
 }
 
-static void count_workers(const struct engine *e, const struct queue *q, struct str shunned,
-                          struct explanation *x)
+static void count_workers(const struct list *subs, struct str shunned, struct explanation *x)
 {
-    for (const struct list *n = e->takers.next; n != &e->takers; n = n->next) {
-        const struct taker *t = LIST_OF(n, const struct taker, all);
-        if (!asks_for(t, q))
-            continue;
+    for (const struct list *n = subs->next; n != subs; n = n->next) {
+        const struct taker *t = LIST_OF(n, const struct sub, all)->taker;
         x->workers++;
         if (!has_room(t))
             continue;
@@ -198,7 +187,8 @@ static void explain_ready(struct engine *e, instant now, struct arena *a, struct
         node = (struct str){0};
     explain_limits(e, q, a, x);
     explain_in_flight(e, a, x);
-    count_workers(e, q, node, x);
+    count_workers(&q->takers, node, x);
+    count_workers(&e->any_takers, node, x);
     explain_workers(a, x);
     explain_gang(e, a, x);
     if (node.len && x->with_room && x->shunned == x->with_room) {

@@ -9,6 +9,7 @@
 #include "base/idmap.h"
 #include "base/list.h"
 #include "base/strmap.h"
+#include "base/strtree.h"
 #include "core/engine.h"
 #include "core/queue.h"
 
@@ -20,7 +21,8 @@ struct gang_watch {
 };
 
 struct queue {
-    struct str name;          /* owned by engine->queue_names */
+    struct str name; /* owned by engine->queue_names */
+    struct strtree_node by_name;
     uint32_t index;           /* in engine->queues */
     struct btree ready;       /* major: RANK; val: see READY_VAL_STATE */
     struct btree avoid_heads; /* the first of each of the following; see engine_avoid.c */
@@ -185,6 +187,10 @@ struct engine {
     struct strmap queue_names;
     struct queue **queues; /* by index; NULL: free */
     uint32_t queue_count, queue_cap;
+    uint32_t *free_queues; /* indexes that dropped queues had */
+    size_t free_queue_count, free_queue_cap;
+    struct strtree queue_order; /* struct queue.by_name */
+    uint64_t order_bytes;       /* of the trees of ready jobs of all queues */
     struct btree heads;     /* the first job of every queue that may hand one out; val: its index */
     struct btree deadlines; /* major: milliseconds since the epoch */
     struct btree ended[2];  /* ids of completed, dead */
@@ -253,7 +259,13 @@ struct queue *engine_queue_get(struct engine *e, struct str name);
 /* Forgets a queue that nothing refers to any more. */
 void engine_queue_drop_if_unused(struct engine *e, struct queue *q);
 
+/* The first queue whose name is greater than `from`, or of all; NULL: there is none. */
+struct queue *engine_queue_after(const struct engine *e, struct str from);
+
 /* engine_order.c */
+/* Change a queue's tree of ready jobs, whose memory is counted. As btree_put and btree_remove. */
+bool engine_order_put(struct engine *e, struct btree *t, struct btree_entry entry);
+bool engine_order_remove(struct engine *e, struct btree *t, struct btree_entry entry);
 /* Brings the head of the queue up to date after a change of what its limits allow. */
 void engine_queue_refresh(struct engine *e, struct queue *q);
 void engine_ready_add(struct engine *e, struct queue *q, uint32_t rank, struct id id,

@@ -151,7 +151,8 @@ struct err engine_key_check(struct engine *e, struct queue *q, struct btree_entr
     if (k && is_full(k)) {
         uint32_t rank = engine_rank(&job.state);
         must(engine_ready_remove(e, q, rank, id));
-        must(btree_put(&q->parked, parked_entry(k, rank, id, entry.val & READY_VAL_STATE)));
+        must(engine_order_put(e, &q->parked,
+                              parked_entry(k, rank, id, entry.val & READY_VAL_STATE)));
         q->counts[STATUS_READY]++;
         k->parked++;
         e->moves++;
@@ -168,7 +169,7 @@ static void release_first(struct engine *e, struct key_slot *k)
     struct btree_entry first;
     must(btree_at_least(&q->parked, (struct btree_entry){k->number << RANK_BITS, 0, 0, 0}, &first));
     must(first.major >> RANK_BITS == k->number);
-    must(btree_remove(&q->parked, first, NULL));
+    must(engine_order_remove(e, &q->parked, first));
     struct id id = {first.hi, first.lo};
     q->counts[STATUS_READY]--;
     k->parked--;
@@ -202,7 +203,7 @@ bool engine_key_unpark(struct engine *e, struct queue *q, const struct job *job)
 {
     struct key_slot *k = find(e, q, job);
     if (!k ||
-        !btree_remove(&q->parked, parked_entry(k, engine_rank(&job->state), job->id, 0), NULL))
+        !engine_order_remove(e, &q->parked, parked_entry(k, engine_rank(&job->state), job->id, 0)))
         return false;
     q->counts[STATUS_READY]--;
     k->parked--;

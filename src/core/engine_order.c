@@ -43,6 +43,22 @@ void engine_queue_refresh(struct engine *e, struct queue *q)
         mark_dirty(e, q);
 }
 
+bool engine_order_put(struct engine *e, struct btree *t, struct btree_entry entry)
+{
+    e->order_bytes -= t->bytes;
+    bool added = btree_put(t, entry);
+    e->order_bytes += t->bytes;
+    return added;
+}
+
+bool engine_order_remove(struct engine *e, struct btree *t, struct btree_entry entry)
+{
+    e->order_bytes -= t->bytes;
+    bool removed = btree_remove(t, entry, NULL);
+    e->order_bytes += t->bytes;
+    return removed;
+}
+
 static struct btree_entry ready_entry(uint32_t rank, struct id id, bool has_state)
 {
     return (struct btree_entry){rank, id.hi, id.lo, has_state ? READY_VAL_STATE : 0};
@@ -53,7 +69,7 @@ void engine_ready_add(struct engine *e, struct queue *q, uint32_t rank, struct i
 {
     struct btree_entry entry = ready_entry(rank, id, has_state);
     if (!engine_gang_add(e, q, entry) && !engine_avoid_add(e, q, entry))
-        must(btree_put(&q->ready, entry));
+        must(engine_order_put(e, &q->ready, entry));
     q->counts[STATUS_READY]++;
     if (!q->has_head || engine_is_before(&entry, &q->head) || q->retries_credit < 0)
         update_head(e, q);
@@ -63,7 +79,7 @@ void engine_ready_add(struct engine *e, struct queue *q, uint32_t rank, struct i
 bool engine_ready_remove(struct engine *e, struct queue *q, uint32_t rank, struct id id)
 {
     struct btree_entry entry = ready_entry(rank, id, false);
-    if (!btree_remove(&q->ready, entry, NULL) && !engine_avoid_remove(e, q, entry) &&
+    if (!engine_order_remove(e, &q->ready, entry) && !engine_avoid_remove(e, q, entry) &&
         !engine_gang_remove(e, q, entry))
         return false;
     q->counts[STATUS_READY]--;

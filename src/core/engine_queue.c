@@ -13,21 +13,39 @@ struct queue *engine_queue_find(const struct engine *e, struct str name)
     return strmap_get(&e->queue_names, name);
 }
 
+struct queue *engine_queue_after(const struct engine *e, struct str from)
+{
+    struct strtree_node *n =
+        from.len ? strtree_after(&e->queue_order, from) : strtree_first(&e->queue_order);
+    return n ? LIST_OF(n, struct queue, by_name) : NULL;
+}
+
+struct str engine_queue_name_after(const struct engine *e, struct str from)
+{
+    const struct queue *q = engine_queue_after(e, from);
+    return q ? q->name : (struct str){0};
+}
+
 static uint32_t free_index(struct engine *e)
 {
+    if (e->free_queue_count > 0)
+        return e->free_queues[--e->free_queue_count];
+    /* Those that are not free are dense. */
     if (e->queue_count == e->queue_cap) {
         uint32_t cap = e->queue_cap ? e->queue_cap * 2 : 16;
         e->queues = alloc_resize(e->queues, cap * sizeof(struct queue *));
         for (uint32_t i = e->queue_cap; i < cap; i++)
             e->queues[i] = NULL;
         e->queue_cap = cap;
-        return e->queue_count;
     }
-    /* Indexes are dense unless queues were dropped, so this ends soon. */
-    uint32_t i = e->queue_count;
-    while (e->queues[i])
-        i = (i + 1) % e->queue_cap;
-    return i;
+    return e->queue_count;
+}
+
+static void release_index(struct engine *e, uint32_t index)
+{
+    ALLOC_GROW(e->free_queues, e->free_queue_count, e->free_queue_cap, 16);
+    e->free_queues[e->free_queue_count++] = index;
+    e->queues[index] = NULL;
 }
 
 struct queue *engine_queue_get(struct engine *e, struct str name)
@@ -37,6 +55,7 @@ struct queue *engine_queue_get(struct engine *e, struct str name)
         return q;
     q = ALLOC(struct queue);
     q->name = strmap_put(&e->queue_names, name, q);
+    strtree_put(&e->queue_order, &q->by_name, q->name);
     q->index = free_index(e);
     e->queues[q->index] = q;
     e->queue_count++;
@@ -69,18 +88,23 @@ void engine_queue_drop_if_unused(struct engine *e, struct queue *q)
     btree_fini(&q->ready);
     btree_fini(&q->parked);
     engine_avoid_queue_fini(q);
-    e->queues[q->index] = NULL;
+    release_index(e, q->index);
     e->queue_count--;
+    strtree_remove(&e->queue_order, &q->by_name);
     must(strmap_remove(&e->queue_names, q->name) == q);
     free(q);
 }
+
+/* Ranks, or keys, whose first job is looked at. There are few ranks; of very many keys those that
+ * came into use last are left out, which hardly have the oldest job. */
+#define CANDIDATES_MAX 1000
 
 /* The lowest id of all: the first one of each rank (and key) is a candidate. */
 static struct id oldest_of(const struct btree *t)
 {
     struct id oldest = {0};
     struct btree_entry key = {0}, found;
-    while (btree_at_least(t, key, &found)) {
+    for (int n = 0; n < CANDIDATES_MAX && btree_at_least(t, key, &found); n++) {
         struct id id = {found.hi, found.lo};
         if (id_is_none(oldest) || id_cmp(id, oldest) < 0)
             oldest = id;
@@ -126,18 +150,16 @@ static bool is_shown(const struct queue *q)
 size_t engine_queue_page(const struct engine *e, instant now, struct str from, size_t limit,
                          struct arena *a, struct queue_view **views, bool *more)
 {
-    struct str *names = arena_get(a, (e->queue_count + 1) * sizeof *names);
     size_t n = 0;
-    for (uint32_t i = 0; i < e->queue_cap; i++) {
-        const struct queue *q = e->queues[i];
-        if (q && is_shown(q) && (from.len == 0 || str_cmp(q->name, from) > 0))
-            names[n++] = q->name;
+    *views = arena_get(a, (limit + 1) * sizeof **views);
+    *more = false;
+    for (const struct queue *q = engine_queue_after(e, from); q && !*more;
+         q = engine_queue_after(e, q->name)) {
+        if (!is_shown(q))
+            continue;
+        *more = n == limit;
+        if (!*more)
+            engine_queue_view(e, now, arena_copy(a, q->name), &(*views)[n++]);
     }
-    qsort(names, n, sizeof *names, str_cmp_at);
-    *more = n > limit;
-    n = *more ? limit : n;
-    *views = arena_get(a, (n + 1) * sizeof **views);
-    for (size_t i = 0; i < n; i++)
-        engine_queue_view(e, now, arena_copy(a, names[i]), &(*views)[i]);
     return n;
 }

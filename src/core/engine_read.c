@@ -86,38 +86,26 @@ void engine_count(const struct engine *e, struct str queue, uint64_t counts[STAT
     memcpy(counts, e->totals, sizeof e->totals);
 }
 
-void engine_each_queue(const struct engine *e, struct arena *a,
-                       void (*each)(void *ctx, struct str name), void *ctx)
+void engine_each_queue(const struct engine *e, void (*each)(void *ctx, struct str name), void *ctx)
 {
-    struct str *names = arena_get(a, (e->queue_count + 1) * sizeof *names);
-    size_t n = 0;
-    for (uint32_t i = 0; i < e->queue_cap; i++) {
-        const struct queue *q = e->queues[i];
+    const struct queue *q = engine_queue_after(e, (struct str){0});
+    for (; q; q = engine_queue_after(e, q->name)) {
         uint64_t jobs = 0;
-        for (int s = 0; q && s < STATUS_COUNT; s++)
+        for (int s = 0; s < STATUS_COUNT; s++)
             jobs += q->counts[s];
         if (jobs)
-            names[n++] = q->name;
+            each(ctx, q->name);
     }
-    qsort(names, n, sizeof *names, str_cmp_at);
-    for (size_t i = 0; i < n; i++)
-        each(ctx, names[i]);
 }
 
 struct engine_memory engine_memory(const struct engine *e)
 {
-    struct engine_memory m = {
+    return (struct engine_memory){
+        .waiting_jobs =
+            e->totals[STATUS_READY] + e->totals[STATUS_SCHEDULED] + e->totals[STATUS_BLOCKED],
         .waiting_bytes = e->deadlines.bytes + e->end_by.bytes + e->waiting_for.bytes +
-                         engine_avoid_bytes(e) + engine_keys_bytes(e),
+                         engine_avoid_bytes(e) + engine_keys_bytes(e) + e->order_bytes +
+                         e->queue_count * sizeof(struct queue),
         .in_flight_bytes = e->live.count * sizeof(struct live) +
                            e->live.cap * sizeof(struct idmap_slot) + e->live_order.bytes};
-    for (uint32_t i = 0; i < e->queue_cap; i++) {
-        const struct queue *q = e->queues[i];
-        if (!q)
-            continue;
-        m.waiting_jobs +=
-            q->counts[STATUS_READY] + q->counts[STATUS_SCHEDULED] + q->counts[STATUS_BLOCKED];
-        m.waiting_bytes += q->ready.bytes + q->parked.bytes + sizeof *q;
-    }
-    return m;
 }

@@ -8,10 +8,6 @@
  * oldest. Of more than so many the rest is left out. */
 #define RANKS_MAX 16
 
-/* Jobs that are read at a time: some ten milliseconds of work. Queues that come after are not
- * looked into. */
-#define READS_MAX 1000
-
 static instant ready_since(struct engine *e, instant now, struct id id, struct arena *a)
 {
     struct job job;
@@ -22,7 +18,7 @@ static instant ready_since(struct engine *e, instant now, struct id id, struct a
 }
 
 static instant oldest_ready(struct engine *e, instant now, const struct queue *q, struct arena *a,
-                            int *reads)
+                            unsigned *reads)
 {
     struct btree_entry at;
     instant oldest = INSTANT_NONE;
@@ -37,22 +33,18 @@ static instant oldest_ready(struct engine *e, instant now, const struct queue *q
     return oldest;
 }
 
-void engine_watch(struct engine *e, instant now,
-                  void (*each)(void *ctx, const struct queue_watch *w), void *ctx)
+bool engine_watch(struct engine *e, instant now, struct str name, unsigned *reads,
+                  struct queue_watch *w)
 {
+    const struct queue *q = engine_queue_find(e, name);
+    if (!q)
+        return false;
     struct arena a = {0};
-    int reads = READS_MAX;
-    for (uint32_t i = 0; i < e->queue_cap; i++) {
-        const struct queue *q = e->queues[i];
-        if (!q)
-            continue;
-        struct queue_watch w = {.name = q->name,
-                                .counts = q->counts,
-                                .paused = q->limits && q->limits->set.paused,
-                                .concurrency = q->limits ? q->limits->set.concurrency : 0,
-                                .oldest_ready = oldest_ready(e, now, q, &a, &reads)};
-        each(ctx, &w);
-        arena_reset(&a);
-    }
+    *w = (struct queue_watch){.name = q->name,
+                              .counts = q->counts,
+                              .paused = q->limits && q->limits->set.paused,
+                              .concurrency = q->limits ? q->limits->set.concurrency : 0,
+                              .oldest_ready = oldest_ready(e, now, q, &a, reads)};
     arena_fini(&a);
+    return true;
 }

@@ -50,6 +50,11 @@ struct meter_queue *meter_queue(struct meter *m, struct str name)
     return q;
 }
 
+bool meter_has_row(const struct meter *m, struct str name)
+{
+    return strmap_get(&m->queue_names, name) != NULL;
+}
+
 static enum meter_decision decision_of(const struct ruling *r, bool retry)
 {
     return retry                         ? METER_RETRY

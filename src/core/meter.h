@@ -70,6 +70,8 @@ struct meter *meter_new(uint32_t queues_max, uint64_t seed);
 void meter_free(struct meter *m); /* NULL is fine */
 /* The row of that queue, or the shared one. */
 struct meter_queue *meter_queue(struct meter *m, struct str name);
+/* Whether it is one of its own. */
+bool meter_has_row(const struct meter *m, struct str name);
 /* A failure was judged without these policies, "a,b", for they are not there. */
 void meter_missing(struct meter *m, struct str names);
 /* What happened, with number, time and `to`. */

@@ -21,6 +21,7 @@ struct policies {
     struct shelf *policies;   /* of struct policy_document */
     struct shelf *categories; /* of struct category_document */
     struct strmap queues;     /* of struct attached */
+    struct strmap uses;       /* policy → in how many lists of queues it is, as a number */
     struct policy_settings settings;
     char default_name[64];
     bool changed;               /* the settings were, ever; then: */
@@ -113,6 +114,7 @@ void policies_free(struct policies *p)
         if (p->queues.slots[i].key)
             free(p->queues.slots[i].val);
     strmap_fini(&p->queues);
+    strmap_fini(&p->uses);
     arena_fini(&p->last_memory);
     free(p->section);
     free(p);
@@ -173,6 +175,8 @@ static struct err remove_from(struct policies *p, struct shelf *s, struct str na
 static struct err check_unused(const struct policies *p, struct str name)
 {
     struct str first = {0};
+    if (!strmap_get(&p->uses, name))
+        return err_none();
     for (size_t i = 0; i < p->queues.cap; i++) {
         const struct strmap_slot *slot = &p->queues.slots[i];
         if (!slot->key || !has_name(((const struct attached *)slot->val)->names, name))
@@ -181,8 +185,7 @@ static struct err check_unused(const struct policies *p, struct str name)
         if (!first.at || str_cmp(queue, first) < 0)
             first = queue;
     }
-    if (!first.at)
-        return err_none();
+    must(first.at);
     return err_make(ERR_CONFLICT, "the queue '%.*s' has this retry policy", NAME_ARG(first));
 }
 
@@ -238,9 +241,24 @@ size_t policies_categorizers(const struct policies *p, struct arena *a,
 
 /* --- queues --- */
 
+static void count_uses(struct policies *p, struct str names, int by)
+{
+    for (struct str name; next_name(&names, &name);) {
+        uintptr_t n = (uintptr_t)strmap_get(&p->uses, name) + (uintptr_t)by;
+        if (n)
+            strmap_put(&p->uses, name, (void *)n);
+        else
+            strmap_remove(&p->uses, name);
+    }
+}
+
 static void attach(struct policies *p, struct str queue, struct str names)
 {
-    free(strmap_remove(&p->queues, queue));
+    struct attached *old = strmap_remove(&p->queues, queue);
+    if (old)
+        count_uses(p, old->names, -1);
+    free(old);
+    count_uses(p, names, 1);
     if (names.len == 0)
         return;
     struct attached *q = alloc_get(sizeof *q + names.len);

@@ -484,7 +484,7 @@ static void add_name(void *ctx, struct str name)
 static void assert_queues(struct rig *r, const char *want)
 {
     struct names n = {0};
-    engine_each_queue(r->e, &r->strings, add_name, &n);
+    engine_each_queue(r->e, add_name, &n);
     assert_string_equal(n.text, want);
 }
 

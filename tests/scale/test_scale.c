@@ -1,233 +1,300 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* What small counts hide: with 100,000 of a thing, a command about one of them, or a page of them,
- * does as much as with ten. Measured in steps, not by a clock: records that are read, and turns. */
+ * does as much as with ten. */
 
-#include "yard.h"
+#include "steps.h"
 
 #include "core/depend.h"
 #include "core/job.h"
 
-#define Y    struct yard *y = *state
 #define MANY 100000
-#define BULK 10000
 
-/* --- counting --- */
-
-static const struct store_vt *below;
-static struct store_vt counting;
-static uint64_t reads;
-
-static struct err count_get(struct store *s, struct str key, bool *found, struct buf *value)
+static void alike(struct enqueue *spec, char *text, size_t i)
 {
-    reads++;
-    return below->get(s, key, found, value);
+    (void)spec, (void)text, (void)i;
 }
 
-static void count_step(struct store_cursor *c, bool backwards)
+static void in_queues(struct enqueue *spec, char *text, size_t i)
 {
-    reads++;
-    below->cursor_step(c, backwards);
-}
-
-static int setup(void **state)
-{
-    int failed = yard_setup(state);
-    struct yard *y = *state;
-    below = y->store->vt;
-    counting = *below;
-    counting.get = count_get;
-    counting.cursor_step = count_step;
-    y->store->vt = &counting;
-    return failed;
-}
-
-struct steps {
-    uint64_t reads;
-    unsigned turns;
-};
-
-/* The engine's own check at the end of a turn reads nothing. */
-static struct steps steps_of(struct yard *y, struct command c, struct answer *a)
-{
-    struct steps s = {0};
-    *a = (struct answer){0};
-    reads = 0;
-    yard_send(y, c, a);
-    for (; !a->came; s.turns++) {
-        assert_true(s.turns < 100);
-        yard_turn(y);
-    }
-    s.reads = reads;
-    assert_ok(a->err);
-    return s;
-}
-
-static void assert_few(struct steps s)
-{
-    assert_in_range(s.reads, 0, 100); /* a page of ten takes most: two looks at two records */
-    assert_in_range(s.turns, 0, 4);
-}
-
-/* --- very many --- */
-
-/* Jobs that vary() makes different. The last of them is told of. */
-static struct id add_many(struct yard *y, void (*vary)(struct enqueue *spec, char *text, size_t n))
-{
-    struct enqueue *specs = test_calloc(BULK, sizeof *specs);
-    char(*texts)[32] = test_calloc(BULK, sizeof *texts);
-    for (size_t n = 0; n < MANY; n += BULK) {
-        for (size_t i = 0; i < BULK; i++) {
-            specs[i] = yard_spec("q");
-            vary(&specs[i], texts[i], n + i);
-        }
-        struct command c = {.kind = CMD_ENQUEUE, .enqueue = {specs, BULK}};
-        struct answer a = {0};
-        yard_ask(y, c, &a);
-        assert_ok(a.err);
-    }
-    test_free(texts);
-    test_free(specs);
-    struct answer last = {0};
-    struct command c = {.kind = CMD_LIST, .list = {.limit = 1, .backwards = true}};
-    yard_ask(y, c, &last);
-    return last.ids[0];
-}
-
-static void alike(struct enqueue *spec, char *text, size_t n)
-{
-    (void)spec, (void)text, (void)n;
-}
-
-static void in_queues(struct enqueue *spec, char *text, size_t n)
-{
-    snprintf(text, 32, "q%zu", n);
+    snprintf(text, STEPS_TEXT, "q%zu", i);
     spec->queue = str_from(text);
 }
 
-static void with_keys(struct enqueue *spec, char *text, size_t n)
+static void with_keys(struct enqueue *spec, char *text, size_t i)
 {
-    snprintf(text, 32, "k%zu", n);
+    snprintf(text, STEPS_TEXT, "k%zu", i);
     spec->unique_key = spec->options.concurrency_key = str_from(text);
     spec->unique_while = UNIQUE_EXISTS;
 }
 
+static void with_aliases(struct enqueue *spec, char *text, size_t i)
+{
+    snprintf(text, STEPS_TEXT, "a%zu", i);
+    spec->options.alias = str_from(text);
+}
+
+static void with_deadlines(struct enqueue *spec, char *text, size_t i)
+{
+    (void)text;
+    spec->options.deadline = (instant){1800000000000 + (int64_t)i};
+}
+
+static void later(struct enqueue *spec, char *text, size_t i)
+{
+    (void)text;
+    spec->ready_at = (instant){1800000000000 + (int64_t)i};
+}
+
 static struct id first;
 
-static void after_first(struct enqueue *spec, char *text, size_t n)
+static void after_first(struct enqueue *spec, char *text, size_t i)
 {
-    (void)n;
+    (void)i;
     id_encode(first, (uint8_t *)text);
     spec->options.depends_on = (struct str){text, DEPEND_ID_LEN};
+    spec->options.depend_death = DEPEND_RUN;
+}
+
+static void two_for_each_key(struct enqueue *spec, char *text, size_t i)
+{
+    snprintf(text, STEPS_TEXT, "k%zu", i / 2);
+    spec->options.concurrency_key = str_from(text);
 }
 
 /* --- commands about one, and a page --- */
 
-static void check_commands(struct yard *y, struct id last, struct str queue)
+static void check(struct yard *y, const char *what, struct command c, struct answer *a)
+{
+    steps_assert_few(steps_of(y, what, c, a));
+}
+
+static void check_reads(struct yard *y, struct id last)
 {
     struct answer a;
-    assert_few(steps_of(y, (struct command){.kind = CMD_READ, .read = {last}}, &a));
-    assert_few(steps_of(y, (struct command){.kind = CMD_EXPLAIN, .id = last}, &a));
-    assert_few(steps_of(y, (struct command){.kind = CMD_STATUS}, &a));
-    assert_few(steps_of(y, (struct command){.kind = CMD_COUNT}, &a));
+    check(y, "read", (struct command){.kind = CMD_READ, .read = {last}}, &a);
+    check(y, "explain", (struct command){.kind = CMD_EXPLAIN, .id = last}, &a);
+    check(y, "status", (struct command){.kind = CMD_STATUS}, &a);
+    check(y, "count", (struct command){.kind = CMD_COUNT}, &a);
     struct command list = {.kind = CMD_LIST, .list = {.limit = 10}};
-    assert_few(steps_of(y, list, &a));
+    check(y, "list", list, &a);
     list.list.filter.ids = &last;
     list.list.filter.id_count = 1;
-    assert_few(steps_of(y, list, &a));
+    check(y, "list of one", list, &a);
     assert_int_equal(a.count, 1);
+    struct command queues = {.kind = CMD_QUEUE_LIST, .queue = {.limit = 10}};
+    check(y, "queues", queues, &a);
+}
+
+/* It tells of a number of queues; to find the oldest jobs it reads some thousand. */
+static void check_meter(struct yard *y)
+{
+    struct answer a;
+    struct steps s = steps_of(y, NULL, (struct command){.kind = CMD_METER}, &a);
+    assert_in_range(s.reads, 0, 2000);
+    assert_in_range(s.blocks, 0, 500000);
+}
+
+static void check_changes(struct yard *y, struct id last, struct str queue)
+{
+    struct answer a;
     struct enqueue spec = yard_spec("other");
+    check(y, "enqueue elsewhere", (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &a);
     spec.queue = queue;
-    assert_few(steps_of(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &a));
+    check(y, "enqueue", (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &a);
     struct patch patch = {.set = PATCH_PRIORITY, .priority = 1};
     struct command c = {.kind = CMD_PATCH, .patch = {.id = last, .patch = &patch}};
-    assert_few(steps_of(y, c, &a));
-    assert_few(steps_of(y, (struct command){.kind = CMD_CANCEL, .id = last}, &a));
-    assert_few(steps_of(y, (struct command){.kind = CMD_REMOVE, .id = last}, &a));
+    check(y, "patch", c, &a);
+    struct command put = {
+        .kind = CMD_QUEUE_PUT,
+        .queue = {.name = queue, .set = QUEUE_CONCURRENCY, .settings = QUEUE_SETTINGS_DEFAULT}};
+    put.queue.settings.concurrency = 5;
+    check(y, "limit a queue", put, &a);
+    check(y, "cancel", (struct command){.kind = CMD_CANCEL, .id = last}, &a);
+    check(y, "rerun", (struct command){.kind = CMD_RERUN, .id = last}, &a);
+    check(y, "remove", (struct command){.kind = CMD_REMOVE, .id = last}, &a);
 }
 
-static void jobs(void **state)
+static void check_commands(struct yard *y, struct id last, struct str queue)
 {
-    Y;
-    check_commands(y, add_many(y, alike), STR("q"));
+    check_reads(y, last);
+    check_meter(y);
+    check_changes(y, last, queue);
 }
 
-static void queues(void **state)
+/* --- the scenes --- */
+
+static void play_jobs(struct yard *y, size_t n)
 {
-    Y;
-    struct id last = add_many(y, in_queues);
+    check_commands(y, steps_add_jobs(y, n, alike), STR("q"));
+}
+
+static void play_queues(struct yard *y, size_t n)
+{
+    struct id last = steps_add_jobs(y, n, in_queues);
     check_commands(y, last, STR("q5"));
-    reads = 0;
     struct stream all = {0};
     yard_stream(y, NULL, 10, &all);
-    for (unsigned turns = 0; all.count < 10; turns++) {
-        assert_true(turns < 4);
-        yard_turn(y);
-    }
-    assert_in_range(reads, 10, 60);
+    struct steps s = steps_of_turns(y, "a stream of all queues", 4);
+    assert_int_equal(all.count, 10);
+    assert_in_range(s.reads, 10, 60);
 }
 
-static void keys(void **state)
+static void play_keys(struct yard *y, size_t n)
 {
-    Y;
-    struct id last = add_many(y, with_keys);
+    struct id last = steps_add_jobs(y, n, with_keys);
     struct answer a;
     struct enqueue spec = yard_spec("q");
     spec.unique_key = STR("k5");
     spec.unique_while = UNIQUE_EXISTS;
-    assert_few(steps_of(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &a));
+    check(y, "a duplicate", (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &a);
     check_commands(y, last, STR("q"));
 }
 
-static void dependants(void **state)
+static void play_aliases(struct yard *y, size_t n)
 {
-    Y;
-    first = yard_add(y, "first");
-    struct id last = add_many(y, after_first);
-    check_commands(y, last, STR("q"));
+    struct id last = steps_add_jobs(y, n, with_aliases);
     struct answer a;
-    /* All hear of its end; a bounded number in each turn. */
-    struct steps s = steps_of(y, (struct command){.kind = CMD_CANCEL, .id = first}, &a);
-    assert_in_range(s.turns, 1, 4);
-    assert_in_range(s.reads, 1000, 10000);
-    for (unsigned turns = 0; turns < 20; turns++) {
-        reads = 0;
-        yard_turn(y);
-        assert_in_range(reads, 0, 5000);
-    }
+    check(y, "read by alias", (struct command){.kind = CMD_READ, .alias = STR("a5")}, &a);
+    struct enqueue spec = yard_spec("q");
+    spec.options.alias = STR("a5");
+    check(y, "a duplicate", (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &a);
+    check_commands(y, last, STR("q"));
 }
 
-static void in_flight(void **state)
+static void play_deadlines(struct yard *y, size_t n)
 {
-    Y;
-    struct id last = add_many(y, alike);
-    struct answer a, claimed;
-    for (int n = 0; n < MANY / 1000; n++) {
-        claimed = (struct answer){0};
+    check_commands(y, steps_add_jobs(y, n, with_deadlines), STR("q"));
+}
+
+static void play_scheduled(struct yard *y, size_t n)
+{
+    check_commands(y, steps_add_jobs(y, n, later), STR("q"));
+}
+
+static void play_dependants(struct yard *y, size_t n)
+{
+    first = yard_add(y, "first");
+    struct id last = steps_add_jobs(y, n, after_first);
+    check_commands(y, last, STR("q"));
+}
+
+/* All hear of its end; a bounded number in each turn. */
+static void dependants_are_told_bit_by_bit(void **state)
+{
+    struct yard *y = *state;
+    first = yard_add(y, "first");
+    steps_add_jobs(y, MANY, after_first);
+    struct answer a = {0};
+    yard_send(y, (struct command){.kind = CMD_CANCEL, .id = first}, &a);
+    for (unsigned turns = 0; turns < MANY / 1000; turns++) {
+        struct steps s = steps_of_turns(y, NULL, 1);
+        assert_in_range(s.reads, 1000, 5000);
+        assert_in_range(s.blocks, 0, 2000000);
+    }
+    struct answer count = {0};
+    struct command blocked = {.kind = CMD_COUNT, .list.filter.statuses = 1u << STATUS_BLOCKED};
+    yard_ask(y, blocked, &count);
+    assert_int_equal(count.count, 0);
+}
+
+static void take_all(struct yard *y, size_t n)
+{
+    while (n > 0) {
+        struct answer claimed = {0};
         yard_claim(y, "q", 1000, (span){0}, &claimed);
         yard_settle(y);
-        assert_int_equal(claimed.count, 1000);
+        assert_in_range(claimed.count, 1, n);
+        n -= claimed.count;
     }
+}
+
+/* Each key has one job in flight and one that is moved aside. */
+static void play_full_keys(struct yard *y, size_t n)
+{
+    steps_allow(110000); /* the oldest job is looked for in the first thousand keys */
+    struct answer a;
+    struct command put = {
+        .kind = CMD_QUEUE_PUT,
+        .queue = {.name = STR("q"), .set = QUEUE_PER_KEY, .settings = QUEUE_SETTINGS_DEFAULT}};
+    put.queue.settings.concurrency_per_key = 1;
+    yard_ask(y, put, &a);
+    struct id last = steps_add_jobs(y, n * 2, two_for_each_key);
+    take_all(y, n);
+    check(y, "read a queue", (struct command){.kind = CMD_QUEUE_READ, .queue = {.name = STR("q")}},
+          &a);
+    check_reads(y, last);
+    check_changes(y, last, STR("q"));
+    /* Another limit of keys is the one change that looks at each of them; what it lets go is moved
+     * bit by bit. */
+    put.queue.settings.concurrency_per_key = 2;
+    struct steps s = steps_of(y, NULL, put, &a);
+    assert_in_range(s.blocks, 0, 100000 + 20 * n);
+    assert_in_range(s.reads, 0, 1000);
+}
+
+/* Workers that wait for jobs which do not come. */
+static void play_claims(struct yard *y, size_t n)
+{
+    struct answer *waiting = test_calloc(n, sizeof *waiting);
+    for (size_t i = 0; i < n; i++)
+        yard_claim(y, "q", 1, (span){3600000}, &waiting[i]);
+    yard_settle(y);
+    check_commands(y, yard_add(y, "elsewhere"), STR("q"));
+    test_free(waiting);
+}
+
+static void play_in_flight(struct yard *y, size_t n)
+{
+    struct id last = steps_add_jobs(y, n, alike);
+    struct answer a;
+    take_all(y, n);
     for (int back = 0; back < 2; back++) {
         struct command c = {.kind = CMD_LIST,
                             .list = {.filter = {.statuses = 1u << STATUS_IN_FLIGHT},
                                      .backwards = back,
-                                     .limit = 10}};
-        assert_few(steps_of(y, c, &a));
-        assert_int_equal(a.count, 10);
+                                     .limit = STEPS_FEW}};
+        check(y, "list in flight", c, &a);
+        assert_int_equal(a.count, STEPS_FEW);
     }
-    struct id some = a.ids[5];
-    assert_few(steps_of(y, (struct command){.kind = CMD_SUCCEED, .run = {.id = last}}, &a));
-    assert_few(steps_of(y, (struct command){.kind = CMD_REMOVE, .id = some}, &a));
+    const struct id failed = a.ids[4], removed = a.ids[5];
+    check_reads(y, last);
+    struct command renew = {.kind = CMD_RENEW, .renew = {{.id = last}, ANSWERS_LEASE}};
+    check(y, "renew", renew, &a);
+    check(y, "succeed", (struct command){.kind = CMD_SUCCEED, .run = {.id = last}}, &a);
+    check(y, "fail",
+          (struct command){.kind = CMD_FAIL,
+                           .fail = {.ref = {.id = failed}, .retry_at = INSTANT_NONE}},
+          &a);
+    check(y, "remove", (struct command){.kind = CMD_REMOVE, .id = removed}, &a);
 }
 
-#define SCALE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, yard_teardown)
+#define SCENE(name)                                                                                \
+    static void name(void **state)                                                                 \
+    {                                                                                              \
+        (void)state;                                                                               \
+        steps_compare(play_##name, MANY);                                                          \
+    }
+SCENE(jobs)
+SCENE(queues)
+SCENE(keys)
+SCENE(aliases)
+SCENE(deadlines)
+SCENE(scheduled)
+SCENE(dependants)
+SCENE(in_flight)
+SCENE(full_keys)
+SCENE(claims)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        SCALE_TEST(jobs),       SCALE_TEST(queues),    SCALE_TEST(keys),
-        SCALE_TEST(dependants), SCALE_TEST(in_flight),
+        cmocka_unit_test(jobs),       cmocka_unit_test(queues),
+        cmocka_unit_test(keys),       cmocka_unit_test(aliases),
+        cmocka_unit_test(deadlines),  cmocka_unit_test(scheduled),
+        cmocka_unit_test(dependants), STEPS_TEST(dependants_are_told_bit_by_bit),
+        cmocka_unit_test(in_flight),  cmocka_unit_test(full_keys),
+        cmocka_unit_test(claims),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,7 +70,7 @@ void embedded_queue_names(struct embedded *b, const struct command *c, struct re
 {
     (void)c;
     struct names n = {.arena = &b->building->arena};
-    engine_each_queue(b->engine, n.arena, add_name, &n);
+    engine_each_queue(b->engine, add_name, &n);
     r->names = n.at;
     r->count = n.count;
 }

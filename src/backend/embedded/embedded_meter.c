@@ -27,27 +27,79 @@ void embedded_meter_durable(struct embedded *b, const struct turn *t)
     b->commit_bytes += t->batch.bytes;
 }
 
+/* Jobs that are read to find the oldest ones: some ten milliseconds of work. */
+#define READS_MAX 1000
+/* Queues without a row of their own that are looked into for their oldest job. */
+#define OTHERS_MAX 1000
+
 struct rows {
-    struct meter *meter;
-    uint64_t (*jobs)[STATUS_COUNT];
+    struct embedded *b;
+    uint64_t (*jobs)[STATUS_COUNT]; /* by row, as are queues */
     struct backend_queue *queues;
-    instant now;
+    unsigned reads;
 };
 
 /* A queue may have had no event since the start: it gets its row now. */
-static void add_queue(void *ctx, const struct queue_watch *w)
+static void give_rows(struct embedded *b)
 {
-    struct rows *rows = ctx;
-    ptrdiff_t row = meter_queue(rows->meter, w->name) - rows->meter->queues;
-    struct backend_queue *q = &rows->queues[row];
-    for (int s = 0; s < STATUS_COUNT; s++)
-        rows->jobs[row][s] += w->counts[s];
-    q->paused = w->paused;
-    q->concurrency = w->concurrency;
+    struct meter *m = b->meter;
+    struct str name = engine_queue_name_after(b->engine, (struct str){0});
+    for (; name.len && m->queue_count < m->queues_max;
+         name = engine_queue_name_after(b->engine, name))
+        meter_queue(m, name);
+}
+
+static void note_oldest(const struct rows *rows, struct backend_queue *q,
+                        const struct queue_watch *w)
+{
     int64_t waits =
-        instant_is_set(w->oldest_ready) ? instant_diff(rows->now, w->oldest_ready).ms : 0;
+        instant_is_set(w->oldest_ready) ? instant_diff(rows->b->now, w->oldest_ready).ms : 0;
     if (waits > q->oldest_ready.ms)
         q->oldest_ready.ms = waits;
+}
+
+static void add_row(struct rows *rows, uint32_t row)
+{
+    const struct embedded *b = rows->b;
+    struct backend_queue *q = &rows->queues[row];
+    struct queue_watch w;
+    if (!engine_watch(b->engine, b->now, b->meter->queues[row].name, &rows->reads, &w))
+        return;
+    memcpy(rows->jobs[row], w.counts, sizeof rows->jobs[row]);
+    q->paused = w.paused;
+    q->concurrency = w.concurrency;
+    note_oldest(rows, q, &w);
+}
+
+/* The row that all others share: what the rows leave of all jobs. */
+static void add_others(struct rows *rows)
+{
+    const struct embedded *b = rows->b;
+    const struct meter *m = b->meter;
+    uint64_t *jobs = rows->jobs[m->queues_max];
+    engine_count(b->engine, (struct str){0}, jobs);
+    for (uint32_t row = 0; row < m->queue_count; row++)
+        for (int s = 0; s < STATUS_COUNT; s++)
+            jobs[s] -= rows->jobs[row][s];
+    struct str name = engine_queue_name_after(b->engine, (struct str){0});
+    for (unsigned n = 0; name.len && n < OTHERS_MAX && rows->reads > 0;
+         name = engine_queue_name_after(b->engine, name)) {
+        struct queue_watch w;
+        if (meter_has_row(m, name) || !engine_watch(b->engine, b->now, name, &rows->reads, &w))
+            continue;
+        note_oldest(rows, &rows->queues[m->queues_max], &w);
+        n++;
+    }
+}
+
+static void fill_rows(struct rows *rows)
+{
+    const struct meter *m = rows->b->meter;
+    give_rows(rows->b);
+    for (uint32_t row = 0; row < m->queue_count; row++)
+        add_row(rows, row);
+    if (m->queue_count == m->queues_max)
+        add_others(rows);
 }
 
 static uint64_t count_list(const struct list *all)
@@ -63,12 +115,12 @@ void embedded_meter(struct embedded *b, const struct command *c, struct reply *r
     (void)c;
     struct arena *a = &b->building->arena;
     struct backend_meter *out = arena_get(a, sizeof *out);
-    struct rows rows = {.meter = b->meter, .now = b->now};
+    struct rows rows = {.b = b, .reads = READS_MAX};
     size_t size = (b->meter->queues_max + 1) * sizeof *rows.jobs;
     rows.jobs = arena_get(a, size);
     memset(rows.jobs, 0, size);
     rows.queues = arena_zero(a, (b->meter->queues_max + 1) * sizeof *rows.queues);
-    engine_watch(b->engine, b->now, add_queue, &rows);
+    fill_rows(&rows);
     embedded_check_space(b);
     *out = (struct backend_meter){
         .counts = b->meter,
