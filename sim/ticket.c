@@ -565,6 +565,7 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_QUEUE_REMOVE:
     case CMD_RETRY_SETTINGS_PUT:
     case CMD_RETRY_SETTINGS_READ:
+    case CMD_PEEK:
     case CMD_KV_PUT:
     case CMD_KV_READ:
     case CMD_KV_LIST:

@@ -74,6 +74,24 @@ struct list_command {
     uint32_t per_second; /* CMD_RERUN_WHERE: how many become ready in a second; 0: all at once */
 };
 
+/* Where a job stands in the ready order of its queue, while it is ready: what comes after it is
+ * listed next. Only the engine knows what is in it. */
+struct ready_place {
+    bool set; /* else: before the first */
+    uint32_t rank;
+    struct id id;
+};
+
+/* CMD_PEEK: the jobs of a queue that would be handed out next. */
+struct peek_command {
+    struct str queue;
+    struct range priority;
+    struct ready_place from; /* exclusive */
+    uint32_t limit;          /* 1 to PEEK_MAX; a page of large payloads ends earlier */
+    bool with_payload;
+};
+#define PEEK_MAX 100
+
 /* Names the run that a report is about, by its token or its index, or both; neither: whatever run
  * is live. */
 struct run_ref {
@@ -282,6 +300,7 @@ struct reply {
     const struct simulate_result *simulated;
     const struct history_page *history;
     struct queue_shown *queues;
+    struct ready_place place; /* PEEK: of the last job that was looked at */
     struct kv_entry *kv;
     size_t kv_refused;   /* KV_PUT: index of a change */
     struct str kv_after; /* KV_LIST: where the next page begins */
@@ -339,6 +358,7 @@ struct command {
             const struct patch *patch;
         } patch;
         struct list_command list; /* LIST, COUNT and all _WHERE */
+        struct peek_command peek;
         struct runs_command runs;
         struct cron_put cron_put;
         struct cron_command cron; /* CRON_READ, CRON_SWITCH, CRON_REMOVE */

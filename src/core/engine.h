@@ -240,6 +240,12 @@ bool engine_live_run(const struct engine *e, struct id id, struct run *run, uint
  * as for few. */
 bool engine_next_of(const struct engine *e, enum status s, struct id_place from, bool backwards,
                     struct id *next);
+/* The places of the first ready jobs of the queue after `from`, at most `limit` of them, whose
+ * priority is in the range: in the order of rank and id, which shares of retries and nodes to avoid
+ * may change when they are handed out. Without members of gangs and jobs whose concurrency key is
+ * full. Takes as long for many jobs as for few. */
+size_t engine_peek(const struct engine *e, struct str queue, struct range priority,
+                   struct ready_place from, size_t limit, struct ready_place *places);
 /* Jobs of a queue (or of all, if name is empty) by status. What is due but not fired yet counts as
  * scheduled. */
 void engine_count(const struct engine *e, struct str queue, uint64_t counts[STATUS_COUNT]);

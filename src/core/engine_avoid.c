@@ -238,6 +238,51 @@ size_t engine_ready_rank(const struct queue *q, struct str node, struct btree_en
     return n;
 }
 
+/* Adds those of one order that come before the last of a full list, which is in order. */
+static size_t add_first(const struct btree *ready, struct btree_entry after, uint32_t rank_max,
+                        struct ready_place *places, size_t n, size_t limit)
+{
+    struct btree_entry at = after;
+    while (btree_after(ready, at, &at) && at.major <= rank_max) {
+        size_t i = n;
+        struct btree_entry last = {0};
+        if (n == limit)
+            last = (struct btree_entry){places[n - 1].rank, places[n - 1].id.hi,
+                                        places[n - 1].id.lo, 0};
+        if (n == limit && !engine_is_before(&at, &last))
+            break;
+        n += n < limit;
+        for (i -= i == limit; i > 0; i--) {
+            const struct ready_place *p = &places[i - 1];
+            if (p->rank < at.major ||
+                (p->rank == at.major && id_cmp(p->id, (struct id){at.hi, at.lo}) < 0))
+                break;
+            places[i] = *p;
+        }
+        places[i] = (struct ready_place){true, (uint32_t)at.major, {at.hi, at.lo}};
+    }
+    return n;
+}
+
+size_t engine_peek(const struct engine *e, struct str queue, struct range priority,
+                   struct ready_place from, size_t limit, struct ready_place *places)
+{
+    const struct queue *q = engine_queue_find(e, queue);
+    struct btree_entry after = {0};
+    if (!q || limit == 0)
+        return 0;
+    uint32_t least = priority.set ? RANK(priority.lo, true) : 0;
+    uint32_t most = priority.set ? RANK(priority.hi, false) : UINT32_MAX;
+    after.major = least; /* no job has the id 0 */
+    if (from.set && from.rank >= least)
+        after = (struct btree_entry){from.rank, from.id.hi, from.id.lo, 0};
+    size_t n = add_first(&q->ready, after, most, places, 0, limit);
+    for (const struct list *l = q->avoid_orders.next; l != &q->avoid_orders; l = l->next)
+        n = add_first(&LIST_OF(l, const struct avoid_order, node)->ready, after, most, places, n,
+                      limit);
+    return n;
+}
+
 bool engine_avoid_of(const struct engine *e, struct id id, struct str *node, instant *until)
 {
     const struct avoid *v = find(e, id);

@@ -63,6 +63,7 @@ void answers_on_reply(void *ctx, const struct reply *r)
     a->events_since = r->events_since;
     a->token = r->token;
     a->lease_end = r->lease_end;
+    a->place = r->place;
     a->writable = r->status.writable;
     memcpy(a->jobs, r->status.jobs, sizeof a->jobs);
     a->run_count = r->run_count;

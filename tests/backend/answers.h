@@ -29,6 +29,7 @@ struct answer {
     bool more, has_live;
     uint64_t token;
     instant lease_end;
+    struct ready_place place;
     struct id ids[ANSWER_LIST_MAX]; /* of jobs, handouts or ids, whichever there are */
     uint64_t tokens[ANSWER_LIST_MAX];
     bool folded[ANSWER_LIST_MAX]; /* of an enqueue */

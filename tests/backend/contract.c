@@ -459,6 +459,32 @@ static void a_full_last_page_says_that_nothing_follows(void **state)
     assert_true(a.more);
 }
 
+static void what_is_next_is_told_page_by_page_and_not_handed_out(void **state)
+{
+    F;
+    struct id ids[5];
+    struct ready_place place = {0};
+    struct answer a;
+    for (int i = 0; i < 5; i++)
+        ids[i] = fixture_add(f, "q");
+    fixture_add(f, "other");
+    for (int n = 0; n < 5; n += 2) {
+        const struct peek_command peek = {.queue = STR("q"), .from = place, .limit = 2};
+        fixture_ask(f, (struct command){.kind = CMD_PEEK, .peek = peek}, &a);
+        assert_ok(a.err);
+        assert_int_equal(a.count, n < 4 ? 2 : 1);
+        assert_int_equal(a.more, n < 4);
+        for (size_t i = 0; i < a.count; i++)
+            assert_id(a.ids[i], ids[n + (int)i]);
+        place = a.place;
+    }
+    assert_int_equal(fixture_status(f, ids[0]), STATUS_READY);
+    fixture_ask(f, (struct command){.kind = CMD_PEEK, .peek = {.queue = STR("none"), .limit = 1}},
+                &a);
+    assert_ok(a.err);
+    assert_int_equal(a.count, 0);
+}
+
 static void success_of_many_names_those_that_were_not_in_flight(void **state)
 {
     F;
@@ -523,6 +549,7 @@ static int turns(void)
         FIXTURE_TEST(the_owner_of_a_stopped_stream_may_close_another_at_once),
         FIXTURE_TEST(a_list_pages_through_all_jobs_in_id_order_both_ways),
         FIXTURE_TEST(a_full_last_page_says_that_nothing_follows),
+        FIXTURE_TEST(what_is_next_is_told_page_by_page_and_not_handed_out),
         FIXTURE_TEST(success_of_many_names_those_that_were_not_in_flight),
         FIXTURE_TEST(queues_that_have_jobs_are_named_in_order),
         FIXTURE_TEST(the_runs_of_an_unknown_job_are_not_found),

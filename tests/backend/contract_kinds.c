@@ -193,6 +193,12 @@ static void of_jobs(struct fixture *f, struct parts *p)
     p->c.list.limit = 10;
 }
 
+static void peek(struct fixture *f, struct parts *p)
+{
+    (void)fixture_add(f, "q");
+    p->c.peek = (struct peek_command){.queue = STR("q"), .limit = 10, .with_payload = true};
+}
+
 static void of_dead_jobs(struct fixture *f, struct parts *p)
 {
     of_dead_job(f, p);
@@ -316,6 +322,11 @@ static bool a_payload(const struct reply *r)
 static bool one_job(const struct reply *r)
 {
     return r->count == 1 && str_eq(r->jobs[0].queue, STR("q"));
+}
+
+static bool the_next_job(const struct reply *r)
+{
+    return one_job(r) && r->jobs[0].payload.len && r->place.set && !r->more;
 }
 
 static bool one_counted(const struct reply *r)
@@ -447,6 +458,7 @@ static const struct example examples[COMMAND_COUNT] = {
     [CMD_REMOVE] = {of_job, NULL},
     [CMD_READ] = {of_job, a_payload},
     [CMD_LIST] = {of_jobs, one_job},
+    [CMD_PEEK] = {peek, the_next_job},
     [CMD_COUNT] = {of_jobs, one_counted},
     [CMD_REMOVE_WHERE] = {of_jobs, one_counted},
     [CMD_PATCH] = {patch, of_priority},

@@ -424,6 +424,67 @@ static void the_order_is_that_of_the_model(void **state)
     }
 }
 
+/* --- what is next, without handing it out --- */
+
+static void assert_peek(struct rig *r, struct range priority, size_t limit, const struct id *ids,
+                        size_t count)
+{
+    struct ready_place places[8], from = {0};
+    size_t seen = 0;
+    for (size_t n; (n = engine_peek(r->e, STR("q"), priority, from, limit, places)); seen += n) {
+        assert_true(n <= limit && seen + n <= count);
+        for (size_t i = 0; i < n; i++)
+            assert_id(places[i].id, ids[seen + i]);
+        from = places[n - 1];
+    }
+    assert_int_equal(seen, count);
+}
+
+static void a_peek_goes_by_priority_granted_retries_and_age_of_all_orders(void **state)
+{
+    R;
+    struct id low = rig_add_priority(r, "q", 65535);
+    struct id again = granted(r, "q", 7);
+    struct id off_node = rig_add_priority(r, "q", 0);
+    assert_next(r, "q", off_node);
+    fail_it(r, off_node, "n1");
+    struct id a = rig_add_priority(r, "q", 7), b = rig_add_priority(r, "q", 7);
+    rig_add_later(r, "q", (span){SECOND});
+    rig_add(r, "other");
+    const struct id all[] = {off_node, again, a, b, low};
+    const struct range any = {0}, seven = {true, 7, 7}, from_seven = {true, 7, 65535},
+                       none = {true, 8, 100};
+    for (size_t limit = 1; limit < 7; limit++) {
+        assert_peek(r, any, limit, all, 5);
+        assert_peek(r, seven, limit, all + 1, 3);
+        assert_peek(r, from_seven, limit, all + 1, 4);
+        assert_peek(r, none, limit, all, 0);
+    }
+    assert_int_equal(rig_status(r, off_node), STATUS_READY);
+}
+
+static void a_peek_shows_what_a_paused_queue_has_but_no_gangs_and_no_full_keys(void **state)
+{
+    R;
+    struct enqueue gang = rig_spec("q"), key = rig_spec("q");
+    gang.options.gang = STR("g");
+    gang.options.gang_size = 2;
+    rig_add_spec(r, &gang);
+    key.options.concurrency_key = STR("k");
+    struct id first = rig_add_spec(r, &key);
+    rig_set(r, "q", .concurrency_per_key = 1);
+    assert_next(r, "q", first);
+    struct id parked = rig_add_spec(r, &key), plain = rig_add(r, "q");
+    const struct id before[] = {parked, plain};
+    const struct range any = {0};
+    assert_peek(r, any, 8, before, 2);
+    rig_claim(r, "c", "q", 1, (span){0});
+    rig_turn(r); /* which parks the one and hands out the other */
+    plain = rig_add(r, "q");
+    rig_set(r, "q", .concurrency_per_key = 1, .paused = true);
+    assert_peek(r, any, 8, (const struct id[]){plain}, 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -441,6 +502,8 @@ int main(void)
         ORDER_TEST(a_gang_of_which_one_was_granted_a_retry_comes_first),
         ORDER_TEST(a_gang_that_is_tried_again_for_another_reason_goes_by_age),
         ORDER_TEST(the_order_is_that_of_the_model),
+        ORDER_TEST(a_peek_goes_by_priority_granted_retries_and_age_of_all_orders),
+        ORDER_TEST(a_peek_shows_what_a_paused_queue_has_but_no_gangs_and_no_full_keys),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -82,6 +82,8 @@ static void check_reads(struct yard *y, struct id last)
     list.list.filter.id_count = 1;
     check(y, "list of one", list, &a);
     assert_int_equal(a.count, 1);
+    struct command peek = {.kind = CMD_PEEK, .peek = {.queue = STR("q"), .limit = 10}};
+    check(y, "peek", peek, &a);
     struct command queues = {.kind = CMD_QUEUE_LIST, .queue = {.limit = 10}};
     check(y, "queues", queues, &a);
 }
@@ -269,6 +271,43 @@ static void play_in_flight(struct yard *y, size_t n)
     check(y, "remove", (struct command){.kind = CMD_REMOVE, .id = removed}, &a);
 }
 
+/* Entries of a front end, each of which expires at another time. */
+static void put_entries(struct yard *y, size_t n)
+{
+    static char keys[KV_CHANGES_MAX][STEPS_TEXT];
+    struct kv_change changes[KV_CHANGES_MAX];
+    struct answer a;
+    for (size_t i = 0; i < n;) {
+        size_t count = 0;
+        for (; count < KV_CHANGES_MAX && i < n; count++, i++) {
+            snprintf(keys[count], STEPS_TEXT, "%08zu/and-all-end-alike", i);
+            changes[count] = (struct kv_change){.entry = {.space = STR("files"),
+                                                          .key = str_from(keys[count]),
+                                                          .value = STR("v"),
+                                                          .expires = {1800000000000 + (int64_t)i}}};
+        }
+        yard_ask(y, (struct command){.kind = CMD_KV_PUT, .kv_put = {changes, count}}, &a);
+        assert_ok(a.err);
+    }
+}
+
+static void play_entries(struct yard *y, size_t n)
+{
+    put_entries(y, n);
+    struct answer a;
+    const struct kv_query one = {.space = STR("files"), .key = STR("00000005/and-all-end-alike")};
+    struct kv_query some = {.space = STR("files"), .limit = 5};
+    struct kv_change put = {.entry = {.space = one.space, .key = one.key, .expires = {1}}};
+    check(y, "read an entry", (struct command){.kind = CMD_KV_READ, .kv = one}, &a);
+    check(y, "list entries", (struct command){.kind = CMD_KV_LIST, .kv = some}, &a);
+    some.key = STR("0000");
+    some.after = one.key;
+    check(y, "list entries", (struct command){.kind = CMD_KV_LIST, .kv = some}, &a);
+    check(y, "put an entry", (struct command){.kind = CMD_KV_PUT, .kv_put = {&put, 1}}, &a);
+    steps_assert_few(steps_of_turns(y, "expire an entry", 2));
+    check(y, "remove an entry", (struct command){.kind = CMD_KV_REMOVE, .kv = one}, &a);
+}
+
 #define SCENE(name)                                                                                \
     static void name(void **state)                                                                 \
     {                                                                                              \
@@ -285,6 +324,7 @@ SCENE(dependants)
 SCENE(in_flight)
 SCENE(full_keys)
 SCENE(claims)
+SCENE(entries)
 
 int main(void)
 {
@@ -294,7 +334,7 @@ int main(void)
         cmocka_unit_test(deadlines),  cmocka_unit_test(scheduled),
         cmocka_unit_test(dependants), STEPS_TEST(dependants_are_told_bit_by_bit),
         cmocka_unit_test(in_flight),  cmocka_unit_test(full_keys),
-        cmocka_unit_test(claims),
+        cmocka_unit_test(claims),     cmocka_unit_test(entries),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -498,3 +498,40 @@ void embedded_scan_free_all(struct embedded *b)
     free_list(&b->asking);
     free_list(&b->answered);
 }
+
+/* --- what is next --- */
+
+/* Reads the job at that place, unless it is gone; false if the page is full before it. */
+static bool add_next(struct embedded *b, const struct peek_command *c, struct ready_place place,
+                     struct reply *r, size_t *bytes)
+{
+    struct arena *a = &b->building->arena;
+    struct job *job = &r->jobs[r->count];
+    struct job_extent extent;
+    struct err err = engine_read(b->engine, b->now, place.id, c->with_payload, a, job, &extent);
+    if (err.code != ERR_OK && err.code != ERR_NOT_FOUND) {
+        r->err = err;
+        return false;
+    }
+    if (err.code == ERR_OK) {
+        *bytes += job->payload.len;
+        if (r->count > 0 && *bytes > PAGE_BYTES_MAX)
+            return false;
+        r->count++;
+    }
+    r->place = place;
+    return true;
+}
+
+void embedded_peek(struct embedded *b, const struct command *command, struct reply *r)
+{
+    const struct peek_command *c = &command->peek;
+    struct ready_place places[PEEK_MAX + 1];
+    size_t bytes = 0, i = 0;
+    must(c->limit > 0 && c->limit <= PEEK_MAX);
+    size_t n = engine_peek(b->engine, c->queue, c->priority, c->from, c->limit + 1, places);
+    r->jobs = arena_get(&b->building->arena, c->limit * sizeof *r->jobs);
+    while (i < n && i < c->limit && add_next(b, c, places[i], r, &bytes))
+        i++;
+    r->more = r->err.code == ERR_OK && i < n;
+}
