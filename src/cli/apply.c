@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* create, apply, update, get, and what `delete` does to resources. */
+/* create, apply, update, get, and `delete` for resources. */
 
 #include "cli/apply.h"
 
@@ -31,7 +31,7 @@ struct resources_args {
 static const struct option_def change_options[] = {
     FILE_ROW,
     {"retry-policies", "NAMES", OPTION_TEXT, AT(retry_policies),
-     .help = "of a queue: the retry policies of all its jobs, as a,b"},
+     .help = "for a queue: the retry policies of all its jobs, as a,b"},
     {"retry-policy", "NAMES", OPTION_TEXT, AT(retry_policy),
      .help = "the same as --retry-policies"},
     {"dry-run", NULL, OPTION_SWITCH, AT(dry_run),
@@ -48,18 +48,20 @@ static const struct option_def get_options[] = {
 
 #define DOCUMENTS                                                                                  \
     "A document has apiVersion (tenax.dev/v1), kind (RetryPolicy, FailureCategories or Queue), "   \
-    "metadata with a name and a spec; in YAML a line of --- stands between two. Nothing is sent "  \
-    "if anything is wrong "                                                                        \
-    "with one of them. Retry policies of Armada (armadaproject.io/v1beta1) are read as well. "     \
+    "metadata with a name and a spec; in YAML, documents are separated by a line of ---. Nothing " \
+    "is "                                                                                          \
+    "sent if any of them "                                                                         \
+    "is malformed. Retry policies of Armada (armadaproject.io/v1beta1) are understood as well. "   \
     "With "                                                                                        \
-    "a KIND before -f, documents of any other are refused. What is valid and most likely not "     \
-    "meant is warned of on standard error."
+    "a KIND before -f, documents of other kinds are refused. A document that is valid but "        \
+    "probably "                                                                                    \
+    "not what was meant causes a warning on standard error."
 
 const struct subcommand create_command = {
     .name = "create",
     .usage = "[KIND] -f FILE | queue NAME [--retry-policies NAMES]",
-    .summary = "make policies, failure categories and queues that are not there",
-    .about = DOCUMENTS "\nWhat there is already is refused, and the others are made.",
+    .summary = "create policies, failure categories and queues",
+    .about = DOCUMENTS "\nIf one exists already, it is refused, and the others are created.",
     .examples = "  tenax create -f policies.yaml\n"
                 "  tenax create retry-policy -f infra.yaml\n"
                 "  tenax create queue ml --retry-policies infra,ml-training\n",
@@ -70,9 +72,9 @@ const struct subcommand create_command = {
 const struct subcommand apply_command = {
     .name = "apply",
     .usage = "[KIND] -f FILE | queue NAME [--retry-policies NAMES]",
-    .summary = "make policies, failure categories and queues what a file says",
-    .about = DOCUMENTS "\nWhat is not there is created, what differs is changed, and the rest is "
-                       "left as it is; so it can be repeated as often as you like.",
+    .summary = "create or change policies, failure categories and queues",
+    .about = DOCUMENTS "\nWhat does not exist is created, what differs is changed, and the rest is "
+                       "left unchanged; the command may be repeated any number of times.",
     .examples = "  tenax apply -f policies.yaml -f queues.yaml\n"
                 "  sed 's/retryLimit: 3/retryLimit: 5/' policies.yaml | tenax apply -f -\n",
     .options = change_options,
@@ -82,9 +84,10 @@ const struct subcommand apply_command = {
 const struct subcommand update_command = {
     .name = "update",
     .usage = "[KIND] -f FILE | queue NAME [--retry-policies NAMES]",
-    .summary = "change policies, failure categories and queues that are there",
-    .about = DOCUMENTS "\nWhat is not there is refused. A metadata.resourceVersion must be the "
-                       "present one: so nobody's change is overwritten unseen.",
+    .summary = "change existing policies, failure categories and queues",
+    .about = DOCUMENTS
+    "\nWhat does not exist is refused. If metadata.resourceVersion is given, it must be the "
+    "current version, so that nobody's change is overwritten unseen.",
     .examples = "  tenax get retrypolicy infra -o yaml > infra.yaml\n"
                 "  tenax update -f infra.yaml\n",
     .options = change_options,
@@ -96,7 +99,7 @@ const struct subcommand get_command = {
     .usage = "KIND [NAME...] | -f FILE",
     .summary = "show policies, failure categories and queues",
     .about = "KIND is retrypolicy, failurecategories or queue, or one in the plural. With --output "
-             "yaml or json the documents are printed as they could be applied again.",
+             "yaml or json the documents are printed so that they can be applied again.",
     .examples = "  tenax get retrypolicies\n"
                 "  tenax get retrypolicy infra -o yaml\n"
                 "  tenax get queue ml -o json\n",
@@ -115,7 +118,7 @@ static const char *path_of(struct buf *path, const struct resource_kind *kind, s
     return client_path(path);
 }
 
-/* What the server has, or NULL; to be shown is more than to be there. */
+/* The server's resource, or NULL. With to_show, also one that nobody created but get shows. */
 static int find(struct client *c, const struct resource *r, bool to_show,
                 const struct document_node **answer)
 {
@@ -126,7 +129,7 @@ static int find(struct client *c, const struct resource *r, bool to_show,
     *answer = NULL;
     if (code != CLI_OK || !found)
         return code;
-    /* Copied: the next answer takes this one's place. */
+    /* Copied, because the next answer overwrites this one. */
     const struct document_node *tree =
         resource_tree(arena_copy(&c->arena, client_answer(c)), &c->arena);
     bool there = to_show && r->kind->shown ? r->kind->shown(tree) : r->kind->exists(tree);
@@ -145,7 +148,7 @@ static int send_to(struct client *c, const char *method, const struct resource *
     return code;
 }
 
-/* --- telling --- */
+/* --- reporting --- */
 
 static void print_yaml(const struct document_node *document, bool first)
 {
@@ -166,7 +169,7 @@ static void print_json(const struct document_node *document)
     buf_fini(&out);
 }
 
-/* "retrypolicy/infra created", or what it is now. */
+/* Prints "retrypolicy/infra created", or whatever was done. */
 static void tell(struct client *c, const struct resource *r, const char *what, bool dry_run,
                  bool first)
 {
@@ -214,14 +217,14 @@ static int put(struct client *c, enum resources_verb verb, const struct resource
     if (code != CLI_OK)
         return code;
     if (verb == RESOURCES_CREATE && now)
-        return refuse(c, r, CLI_REFUSED, "is there already; apply and update change it");
+        return refuse(c, r, CLI_REFUSED, "already exists; apply and update change it");
     if (verb == RESOURCES_UPDATE && !now)
-        return refuse(c, r, CLI_NOT_FOUND, "is not there; apply and create make it");
+        return refuse(c, r, CLI_NOT_FOUND, "does not exist; apply and create make it");
     warn(c, r);
     const char *what = !now                               ? "created"
                        : r->kind->same(r, now, &c->arena) ? "unchanged"
                                                           : "configured";
-    /* POST and not PUT: between the question and now someone else may have made one. */
+    /* POST and not PUT, because since the check someone else may have created one. */
     const char *method = verb == RESOURCES_CREATE ? "POST" : r->partial ? "PATCH" : "PUT";
     if (!dry_run && strcmp(what, "unchanged") != 0)
         code = send_to(c, method, r, r->body);
@@ -243,7 +246,7 @@ static int take_away(struct client *c, const struct resource *r, bool dry_run, b
     return code;
 }
 
-/* The last one first: a queue stands behind the policies that it names. */
+/* Starts with the last one: in a file, a queue comes after the policies that it names. */
 static int delete_backwards(struct client *c, const struct resource *r, bool dry_run)
 {
     if (!r)
@@ -257,7 +260,7 @@ static int delete_backwards(struct client *c, const struct resource *r, bool dry
 
 struct shown {
     struct table t;
-    const struct resource_kind *kind; /* of the table's rows */
+    const struct resource_kind *kind; /* the kind of the table's rows */
     struct buf json;
     size_t count;
 };
@@ -296,7 +299,7 @@ static void show(struct client *c, struct shown *s, const struct resource_kind *
     s->count++;
 }
 
-/* list: as a list even if there is but one, as several were asked for. */
+/* list: print a list even of a single one, because several were requested. */
 static void end_show(struct client *c, struct shown *s, bool list)
 {
     end_table(c, s);
@@ -324,7 +327,7 @@ static int get_named(struct client *c, const struct resources *list)
     return code;
 }
 
-/* Shows a page; *next is the path of the one after it, or empty. */
+/* Shows a page; *next becomes the path of the following page, or empty. */
 static int get_page(struct client *c, const struct resource_kind *kind, struct buf *next,
                     struct shown *s)
 {
@@ -361,7 +364,7 @@ static int get_all(struct client *c, const struct resource_kind *kind)
     return code;
 }
 
-/* --- what the commands have in common --- */
+/* --- shared by the commands --- */
 
 int resources_do(struct client *c, enum resources_verb verb, const struct resources *list,
                  bool dry_run)
@@ -389,8 +392,8 @@ int resources_files(struct client *c, enum resources_verb verb, const struct opt
     }
     for (const struct resource *r = only ? list.first : NULL; r; r = r->next)
         if (r->kind != only) {
-            fprintf(stderr, "tenax %s: %s, line %u: a %s, and only a %s was expected\n",
-                    c->command->name, r->file, r->line, r->kind->kind, only->kind);
+            fprintf(stderr, "tenax %s: %s, line %u: found a %s, expected a %s\n", c->command->name,
+                    r->file, r->line, r->kind->kind, only->kind);
             return CLI_USAGE;
         }
     return resources_do(c, verb, &list, dry_run);
@@ -400,13 +403,13 @@ static int refuse_kind(const struct subcommand *command, const char *word)
 {
     struct buf known = {0};
     resource_kinds(&known);
-    command_usage(command, "'%.60s' names no kind of resource; there are %.*s", word,
+    command_usage(command, "'%.60s' is not a kind of resource; the kinds are %.*s", word,
                   STR_ARG(buf_view(&known)));
     buf_fini(&known);
     return CLI_USAGE;
 }
 
-/* Takes "KIND/" off the front of it. */
+/* Removes "KIND/" from the front of the word. */
 static const struct resource_kind *take_kind(struct str *word)
 {
     const char *slash = word->len ? memchr(word->at, '/', word->len) : NULL;
@@ -445,7 +448,7 @@ int resources_words(const struct subcommand *command, char **words, int count, s
 
 /* --- create, apply, update --- */
 
-/* A queue as the options describe it. */
+/* A queue as described by the options. */
 static int from_words(struct client *c, const struct resources_args *args, struct options *o,
                       struct resources *list)
 {
@@ -470,7 +473,7 @@ static int from_words(struct client *c, const struct resources_args *args, struc
         buf_fini(&body);
     }
     if (!names)
-        return command_usage(c->command, "what is it to have? --retry-policies NAMES");
+        return command_usage(c->command, "what should it have? --retry-policies NAMES");
     return CLI_OK;
 }
 
@@ -483,7 +486,7 @@ static int change_main(const struct subcommand *page, enum resources_verb verb, 
     int code;
     if (!command_begin(page, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
-    /* A kind before the file, as in `create retry-policy -f FILE`. */
+    /* A kind may precede the file, as in `create retry-policy -f FILE`. */
     const struct resource_kind *only =
         args.files.count && o.rest_count == 1 ? resource_kind_of(str_from(o.rest[0])) : NULL;
     if (!args.files.count == !o.rest_count && !only)

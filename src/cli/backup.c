@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* tenax backup FILE: what POST /backup sends, checked and put in place as a whole. */
+/* tenax backup FILE: receives the answer to POST /backup, checks it, and puts it in place as a
+ * whole. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -28,12 +29,13 @@ struct backup_args {
 
 static const struct option_def options[] = {
     {"force", NULL, OPTION_SWITCH, offsetof(struct backup_args, force),
-     .help = "replace FILE if there is one"},
+     .help = "replace FILE if it exists"},
     {"url", "URL", OPTION_TEXT, offsetof(struct backup_args, client.url), .env = "TENAX_ADMIN_URL",
-     .def = "http://127.0.0.1:8901", .help = "the admin listener of the server"},
+     .def = "http://127.0.0.1:8901", .help = "the server's admin listener"},
     CLIENT_TLS_OPTIONS(struct backup_args),
     {"http-timeout", "DURATION", OPTION_SPAN, offsetof(struct backup_args, client.timeout),
-     .env = "TENAX_HTTP_TIMEOUT", .def = "30s", .help = "how long to wait while nothing comes"},
+     .env = "TENAX_HTTP_TIMEOUT", .def = "30s",
+     .help = "how long to wait without receiving anything"},
     {0},
 };
 
@@ -41,11 +43,11 @@ const struct subcommand backup_command = {
     .name = "backup",
     .usage = "[OPTIONS] FILE",
     .summary = "copy all jobs of a running server into a file",
-    .about = "Asks the server, at its admin listener, for a snapshot of its root directory and "
-             "writes it to FILE, one tar archive compressed with zstd. The server goes on "
-             "meanwhile. All that it has acknowledged before is in the snapshot.\n"
+    .about = "Requests a snapshot of the server's root directory from its admin listener and "
+             "writes it to FILE, one tar archive compressed with zstd. The server keeps running "
+             "meanwhile. The snapshot contains everything that was acknowledged before.\n"
              "The file is written as FILE.partial, checked against its checksums, and only then "
-             "given its name: a FILE that is there is whole. With - it goes to standard output, "
+             "renamed: a FILE that exists is complete. With - it goes to standard output, "
              "unchecked.",
     .examples = "  tenax backup jobs.tar.zst\n"
                 "  tenax backup --url http://127.0.0.1:9001 --force /backups/jobs.tar.zst\n"
@@ -60,8 +62,8 @@ struct backup {
     char *partial; /* NULL: standard output */
     int fd;
     uint64_t bytes;
-    struct err failed; /* to write */
-    bool shows;        /* progress, on a terminal */
+    struct err failed; /* why the file cannot be written */
+    bool shows;        /* shows progress, on a terminal */
     mono shown;
 };
 
@@ -97,7 +99,7 @@ static struct err write_out(struct backup *b, const char *at, size_t n)
     return err_none();
 }
 
-/* The backup goes to the file; what an error says is gathered as the answer. */
+/* The backup goes to the file; the text of an error is kept as the answer. */
 static size_t receive(char *at, size_t size, size_t n, void *ctx)
 {
     struct backup *b = ctx;
@@ -120,7 +122,7 @@ static void prepare(struct backup *b)
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, b);
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, quiet);
-    b->client.args.timeout = (span){0}; /* a backup may take as long as it takes */
+    b->client.args.timeout = (span){0}; /* a backup may take any amount of time */
 }
 
 static int download(struct backup *b)
@@ -135,7 +137,7 @@ static int download(struct backup *b)
         return CLI_OK;
     struct buf why = {0};
     if (b->bytes)
-        buf_lit(&why, "the backup broke off, and the server's log says why: ");
+        buf_lit(&why, "the backup was interrupted; the server's log says why: ");
     call_explain(&b->client.call, &why);
     fprintf(stderr, "tenax backup: %.*s\n", STR_ARG(buf_view(&why)));
     buf_fini(&why);
@@ -144,7 +146,7 @@ static int download(struct backup *b)
 
 /* --- the file --- */
 
-/* Whoever writes FILE.partial has locked it. */
+/* Whoever writes FILE.partial holds a lock on it. */
 static struct err open_partial(struct backup *b)
 {
     b->fd = open(b->partial, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
@@ -152,7 +154,7 @@ static struct err open_partial(struct backup *b)
         return folder_error("make", b->partial);
     if (flock(b->fd, LOCK_EX | LOCK_NB) != 0)
         return err_make(ERR_LOCKED, "another backup is being written to %.150s", b->partial);
-    /* What is left of one that was cut off. */
+    /* Removes the rest of an interrupted backup. */
     return ftruncate(b->fd, 0) == 0 ? err_none() : folder_error("empty", b->partial);
 }
 
@@ -164,7 +166,8 @@ static struct err sync_folder_of(const char *file)
     return e;
 }
 
-/* Without force not even a file that was made meanwhile is replaced, where there are links. */
+/* Without force, even a file that was created meanwhile is not replaced, if the file system has
+ * hard links. */
 static bool give_name(const struct backup *b, bool force)
 {
     if (!force && link(b->partial, b->file) == 0)
@@ -198,7 +201,7 @@ static int back_up_to_file(struct backup *b, bool force)
         code = e.code == ERR_OK ? CLI_OK : complain(&e);
     }
     if (code != CLI_OK)
-        unlink(b->partial); /* part of a backup is of no use */
+        unlink(b->partial); /* part of a backup is useless */
     else
         fprintf(stderr, "%s: %.1f MiB, checked\n", b->file, (double)b->bytes / (1024 * 1024));
     return code;
@@ -236,13 +239,13 @@ int backup_main(int argc, char **argv)
     b.file = o.rest[0];
     bool is_stdout = strcmp(b.file, "-") == 0;
     if (is_stdout && isatty(STDOUT_FILENO))
-        return command_usage(&backup_command, "a backup is not for a terminal to show");
+        return command_usage(&backup_command, "a backup cannot be shown on a terminal");
     if (!is_stdout && !args.force && access(b.file, F_OK) == 0)
-        return command_usage(&backup_command, "%s is there already; --force replaces it", b.file);
+        return command_usage(&backup_command, "%s already exists; --force replaces it", b.file);
     code = client_open(&b.client, &backup_command, &args.client);
     if (code != CLI_OK)
         return code;
-    /* A limit on the size of files is an error like a full disk. */
+    /* Reaching a limit on file size is an error like a full disk. */
     signal(SIGXFSZ, SIG_IGN);
     code = back_up(&b, args.force);
     client_close(&b.client);

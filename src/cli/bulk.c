@@ -10,8 +10,8 @@
 #include "client/view.h"
 #include "client/when.h"
 
-/* A batch is sent early when its body gets this large, so that it stays below
- * the default limit of the server. */
+/* A batch is sent early when its body reaches this size, so that it stays below the server's
+ * default limit. */
 #define BODY_ENOUGH    ((size_t)8 << 20)
 #define PROGRESS_EVERY ((span){200})
 
@@ -19,7 +19,7 @@ struct bulk {
     struct client *client;
     const struct newjob_defaults *defaults;
     int64_t batch_max;
-    int64_t line;       /* number of the line read last, from 1 */
+    int64_t line;       /* number of the last line read, from 1 */
     int64_t first_line; /* of the batch being filled; 0: it is empty */
     int64_t *lines;     /* of the jobs in it */
     int64_t in_batch, sent;
@@ -63,7 +63,7 @@ static void print_created(struct client *c)
     buf_fini(&out);
 }
 
-/* The server counts jobs from the beginning of the batch; a person looks for a line. */
+/* The server counts jobs from the beginning of the batch; the user needs the line. */
 static void print_bad_line(const struct bulk *k)
 {
     struct arena a = {0};

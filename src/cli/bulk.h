@@ -6,9 +6,8 @@
 
 #include "cli/newjob.h"
 
-/* Enqueues every line of a file, a batch at a time, each batch completely or not
- * at all. Reports progress and a summary on standard error and returns the exit
- * code. */
+/* Enqueues every line of a file, in batches, each of which is stored completely or not at all.
+ * Reports progress and a summary on standard error and returns the exit code. */
 int bulk_run(struct client *c, const struct enqueue_args *args, const struct newjob_defaults *d,
              FILE *in);
 

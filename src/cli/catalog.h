@@ -2,8 +2,8 @@
 #ifndef CLI_CATALOG_H
 #define CLI_CATALOG_H
 
-/* The one list of what tenax can do. The overview, the manual and the completions of
- * shells are all read from it, so none of them can miss a command or an option. */
+/* The one list of tenax's commands. The overview, the manual and the completions of shells are all
+ * generated from it, so none of them can miss a command or an option. */
 
 #include "client/subcommand.h"
 
@@ -22,10 +22,9 @@ const struct catalog_row *catalog_find(const char *name);
 
 typedef void catalog_visitor(void *ctx, const struct subcommand *page);
 
-/* Calls visit for the pages of what a command does, as "tls init" of tls. */
+/* Calls visit for the pages of a command's actions, such as "tls init" of tls. */
 void catalog_visit_actions(const struct subcommand *c, catalog_visitor *visit, void *ctx);
-/* Calls visit for every page in the order of the list: commands, each with those of what
- * it does behind it. */
+/* Calls visit for every page in the order of the list: each command, followed by its actions. */
 void catalog_visit(catalog_visitor *visit, void *ctx);
 
 #endif

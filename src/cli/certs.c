@@ -18,7 +18,7 @@
 #include "base/must.h"
 
 #define DAY 86400L
-/* Machines whose clocks are a little behind must not find it not yet valid. */
+/* Machines whose clocks are slightly behind must accept the certificate at once. */
 #define LEEWAY 300L
 
 struct signer {
@@ -65,7 +65,7 @@ static struct err check_free(const char *path, bool force)
     return err_none();
 }
 
-/* Made with its mode, never changed to it: nobody can read a key in between. */
+/* Created with its final mode, so that nobody can read a key in between. */
 static FILE *create(const char *path, bool force, mode_t mode)
 {
     if (force)
@@ -153,7 +153,7 @@ static struct err add_extensions(X509 *cert, X509 *issuer, const struct certs_sp
     return e;
 }
 
-/* 127 random bits: never negative, never that of another (RFC 5280 §4.1.2.2). */
+/* 127 random bits: never negative, practically unique (RFC 5280 §4.1.2.2). */
 static void set_serial(X509 *cert)
 {
     unsigned char bytes[16];

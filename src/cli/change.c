@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* retry, cancel, patch, delete: changes to jobs, by id or, but for cancel, to all that match. */
+/* retry, cancel, patch, delete: changes to jobs, by id or, except for cancel, to all that match. */
 
 #include <stdio.h>
 #include <string.h>
@@ -25,16 +25,16 @@ struct change_args {
 #define MANY_OPTIONS                                                                               \
     FILTER_OPTIONS(struct change_args),                                                            \
         {"everything", NULL, OPTION_SWITCH, AT(everything),                                        \
-         .help = "all jobs; without it, ids or at least one of the options above are needed"},     \
+         .help = "all jobs; without it, ids or at least one of the options above are required"},   \
     {                                                                                              \
         "dry-run", NULL, OPTION_SWITCH, AT(dry_run),                                               \
-            .help = "change nothing; say how many jobs it would be, and show some of them"         \
+            .help = "change nothing; say how many jobs would be changed, and show some of them"    \
     }
 
 static const struct option_def retry_options[] = {
     MANY_OPTIONS,
     {"rate", "COUNT", OPTION_INT, AT(rate), .min = 1, .max = 1000000,
-     .help = "let so many a second become ready, instead of all at once"},
+     .help = "make at most this many ready per second, instead of all at once"},
     CLIENT_OPTIONS(struct change_args),
     {0},
 };
@@ -46,7 +46,7 @@ static const struct option_def cancel_options[] = {
 
 static const struct option_def delete_options[] = {
     {"file", "FILE", OPTION_LIST, AT(files),
-     .help = "the resources that this YAML or JSON describes, not jobs; - is standard input",
+     .help = "the resources described by this YAML or JSON file, not jobs; - is standard input",
      .letter = 'f'},
     MANY_OPTIONS,
     CLIENT_OPTIONS(struct change_args),
@@ -56,7 +56,7 @@ static const struct option_def delete_options[] = {
 static const struct option_def patch_options[] = {
     {"set", "JSON", OPTION_TEXT, AT(set),
      .help = "what to change: queue, priority, ready_at, retry_limit, backoff, retention; null "
-             "goes back to the server's default"},
+             "resets to the server's default"},
     MANY_OPTIONS,
     CLIENT_OPTIONS(struct change_args),
     {0},
@@ -66,9 +66,9 @@ const struct subcommand retry_command = {
     .name = "retry",
     .usage = "ID... | FILTERS [--rate COUNT] [--dry-run]",
     .summary = "bring dead jobs back",
-    .about = "A dead job that is brought back is ready at once and has all its retries again; its "
+    .about = "A dead job that is brought back is ready at once with all its retries; its "
              "earlier runs stay on record.\n"
-             "Canceled jobs stay as they are unless they are named by their ids, or asked for with "
+             "Canceled jobs are left alone unless they are named by their ids, or selected with "
              "--resolution canceled.",
     .examples = "  tenax retry 03fr82s077azjmurys29qjch4\n"
                 "  tenax retry --queue mail --dry-run\n"
@@ -81,9 +81,9 @@ const struct subcommand cancel_command = {
     .name = "cancel",
     .usage = "ID...",
     .summary = "cancel jobs",
-    .about =
-        "A canceled job is dead, with that as its reason. If a worker has it, the worker hears "
-        "of it when it reports or renews.",
+    .about = "A canceled job is dead, with that as its resolution. If a worker has it, the worker "
+             "learns "
+             "of it at its next report or renewal.",
     .examples = "  tenax cancel 03fr82s077azjmurys29qjch4\n",
     .options = cancel_options,
 };
@@ -92,8 +92,9 @@ const struct subcommand patch_command = {
     .name = "patch",
     .usage = "ID... --set JSON | FILTERS --set JSON [--dry-run]",
     .summary = "change jobs that have not ended",
-    .about = "Changes queue, priority, time or retry settings of jobs. A job in flight keeps its "
-             "run; the change counts from its end on.",
+    .about =
+        "Changes the queue, priority, time or retry settings of jobs. A job in flight keeps its "
+        "run; the change takes effect when that ends.",
     .examples = "  tenax patch 03fr82s077azjmurys29qjch4 --set '{\"priority\": 10}'\n"
                 "  tenax patch --queue mail --set '{\"queue\": \"bulk-mail\"}' --dry-run\n"
                 "  tenax patch --status scheduled --set '{\"ready_at\": null}'\n",
@@ -104,11 +105,12 @@ const struct subcommand delete_command = {
     .name = "delete",
     .usage = "ID... | FILTERS | KIND NAME... | -f FILE",
     .summary = "delete jobs and their history, retry policies, settings of queues",
-    .about = "Deleted jobs are gone, whatever their status. A worker that has one hears of it when "
-             "it reports.\n"
-             "With -f, or after the word retrypolicy or queue, resources are meant and no jobs: "
-             "`tenax delete queue mail` takes away what was said of the queue, `tenax delete "
-             "--queue mail` deletes its jobs. A retry policy that a queue has is refused.",
+    .about =
+        "Deleted jobs are gone, whatever their status. A worker that has one learns of it when "
+        "it reports.\n"
+        "With -f, or after the word retrypolicy or queue, it deletes resources and no jobs: "
+        "`tenax delete queue mail` deletes the settings of the queue, `tenax delete "
+        "--queue mail` deletes its jobs. A retry policy that a queue uses is refused.",
     .examples = "  tenax delete 03fr82s077azjmurys29qjch4\n"
                 "  tenax delete --status dead --type thumbnail --dry-run\n"
                 "  tenax delete --everything\n"
@@ -117,13 +119,13 @@ const struct subcommand delete_command = {
     .options = delete_options,
 };
 
-/* How a command speaks HTTP. */
+/* The HTTP requests of a command. */
 struct change {
     const struct subcommand *page;
     const char *method;
     const char *one;    /* after /jobs/ID */
     const char *many;   /* NULL: only by id */
-    const char *number; /* in the answer to many */
+    const char *number; /* in the answer about many */
 };
 
 static void set_body(struct client *c, const struct change_args *args)
@@ -207,7 +209,7 @@ static int check_set(const char *set)
     struct err e = view_check(str_from(set), NULL);
     if (e.code == ERR_OK)
         return CLI_OK;
-    return command_usage(&patch_command, "option '--set': it is not JSON: %s", e.msg);
+    return command_usage(&patch_command, "option '--set': not valid JSON: %s", e.msg);
 }
 
 static int check_args(const struct change *ch, const struct change_args *args, int ids)
@@ -276,7 +278,7 @@ static int run(const struct change *ch, int argc, char **argv)
         return code;
     if (o.rest_count == 0)
         code = change_many(&c, ch, &args);
-    /* One that cannot be changed does not keep the others from it. */
+    /* If one cannot be changed, the others still are. */
     for (int i = 0; i < o.rest_count; i++) {
         int one = change_one(&c, ch, &args, o.rest[i]);
         code = one == CLI_OK ? code : one;

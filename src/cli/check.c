@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* tenax check DIR: reads a root directory that no server uses and says what is wrong. */
+/* tenax check DIR: reads a root directory that no server is using and reports its faults. */
 
 #include <errno.h>
 #include <stdio.h>
@@ -15,7 +15,7 @@
 #include "store/rocks.h"
 
 #define CACHE_BYTES ((uint64_t)32 * 1024 * 1024)
-/* Of each kind; further ones are only counted. */
+/* Of each kind; more are only counted. */
 #define SHOWN_MAX 100
 
 struct check_args {
@@ -32,12 +32,14 @@ static const struct option_def options[] = {
 const struct subcommand check_command = {
     .name = "check",
     .usage = "[OPTIONS] DIR",
-    .summary = "look for damage in a root directory",
-    .about = "Reads all of a root directory while no server uses it: the checksums of the files, "
-             "every record by itself, and how the records fit together. Prints what is there and "
-             "each problem with what it means. Nothing is changed.\n"
-             "Exit code 0: nothing is wrong. 1: there are problems. 2: it could not be checked, "
-             "because a server uses DIR or it is not a root directory.",
+    .summary = "check a root directory for damage",
+    .about =
+        "Reads all of a root directory while no server is using it: the checksums of the files, "
+        "each record by itself, and how the records fit together. Prints what the directory "
+        "contains, and "
+        "what each fault means. Nothing is changed.\n"
+        "Exit code 0: no faults. 1: there are faults. 2: it could not be checked, "
+        "because a server is using DIR or it is not a root directory.",
     .examples = "  tenax check /var/lib/tenax\n"
                 "  tenax check --output json ./tenax-root\n",
     .options = options,
@@ -66,7 +68,7 @@ static void add_json(struct check *c, const struct audit_problem *p)
         json_write_string(b, (struct str){text, sizeof text});
     }
     buf_lit(b, ",\"message\":");
-    /* A broken name may be anything. */
+    /* A corrupt name may contain anything. */
     struct buf what = {0};
     table_harmless(&what, str_from(p->what));
     json_write_string(b, buf_view(&what));
@@ -99,7 +101,7 @@ static void on_problem(void *ctx, const struct audit_problem *p)
     (c->json ? add_json : add_text)(c, p);
 }
 
-/* --- what is there --- */
+/* --- the contents --- */
 
 static void print_json(struct check *c)
 {
@@ -144,7 +146,7 @@ static void print_text(struct check *c)
         buf_print(&b, "%llu problem%s\n", (unsigned long long)n->problems,
                   n->problems == 1 ? "" : "s");
     else
-        buf_lit(&b, "nothing is wrong\n");
+        buf_lit(&b, "no faults found\n");
     command_print(stdout, &b);
     buf_fini(&b);
 }

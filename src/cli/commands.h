@@ -2,9 +2,8 @@
 #ifndef CLI_COMMANDS_H
 #define CLI_COMMANDS_H
 
-/* The commands other than `serve`: a help page and a function each. The
- * functions take the arguments from the command's name on and return an enum
- * cli_exit. */
+/* The commands other than `serve`: each has a help page and a function. The functions take the
+ * arguments beginning with the command's name and return an enum cli_exit. */
 
 #include "client/subcommand.h"
 

@@ -14,21 +14,21 @@ struct compact_args {
 static const struct option_def options[] = {
     {"url", "URL", OPTION_TEXT, offsetof(struct compact_args, client.url), .env = "TENAX_ADMIN_URL",
      .alias = "ZIZQ_ADMIN_URL", .def = "http://127.0.0.1:8901",
-     .help = "the admin listener of the server"},
+     .help = "the server's admin listener"},
     CLIENT_TLS_OPTIONS(struct compact_args),
     {"http-timeout", "DURATION", OPTION_SPAN, offsetof(struct compact_args, client.timeout),
-     .env = "TENAX_HTTP_TIMEOUT", .def = "1h", .help = "how long to wait until it is done"},
+     .env = "TENAX_HTTP_TIMEOUT", .def = "1h", .help = "how long to wait for the end"},
     {0},
 };
 
 const struct subcommand compact_command = {
     .name = "compact",
     .usage = "[OPTIONS]",
-    .summary = "have a running server give back room on its disk",
+    .summary = "make a running server free disk space",
     .about =
-        "Asks the server, at its admin listener, to rewrite its tables without what was deleted, "
-        "and waits until it has. The server does that by itself in time; this is for after very "
-        "many deletions, when the room is wanted at once. It goes on serving meanwhile.",
+        "Asks the server, at its admin listener, to rewrite its tables without deleted records, "
+        "and waits until that is done. The server does so by itself over time; this command is for "
+        "freeing the space at once after very many deletions. The server keeps running meanwhile.",
     .examples = "  tenax compact\n"
                 "  tenax compact --url http://127.0.0.1:9001\n",
     .options = options,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* tenax completion: what a shell needs to know to complete a command line. The scripts carry
- * the tables of this program and ask no one, least of all a server, while somebody types. */
+/* tenax completion: scripts by which a shell completes command lines. They contain the tables of
+ * this program, and ask nothing of a server while the user types. */
 
 #include <stdio.h>
 #include <string.h>
@@ -14,16 +14,17 @@
 const struct subcommand completion_command = {
     .name = "completion",
     .usage = SHELLS,
-    .summary = "print what lets a shell complete command lines",
-    .about = "Prints a script for bash or zsh that completes commands, options and their values. "
-             "The packages install both; otherwise a line of the shell's start file does, see the "
-             "examples. For zsh, put the script in a folder of its $fpath instead if you like.",
+    .summary = "print a script for completion in a shell",
+    .about =
+        "Prints a script for bash or zsh that completes commands, options and their values. "
+        "The packages install both; otherwise add a line to the shell's start-up file, see the "
+        "examples. For zsh, the script may also be put in a folder of its $fpath.",
     .examples = "  source <(tenax completion bash)   # in ~/.bashrc\n"
                 "  source <(tenax completion zsh)    # in ~/.zshrc, after compinit\n",
     .words = SHELLS,
 };
 
-/* What the shell can complete of a value: FILE and DIR; everything else it cannot know. */
+/* Values that the shell can complete: FILE and DIR. */
 static bool is_path(const char *value)
 {
     return strcmp(value, "FILE") == 0 || strcmp(value, "DIR") == 0;
@@ -42,7 +43,7 @@ static void add_words(struct buf *b, const char *list)
 static const char bash_head[] =
     "# bash completion for tenax; made by `tenax completion bash`\n"
     "\n"
-    "# Sets flags, words and rest of a command, and kind: what the value of flag is.\n"
+    "# Sets flags, words and rest of a command, and kind: the kind of the flag's value.\n"
     "_tenax_table()\n"
     "{\n"
     "    case $command in\n";
@@ -51,7 +52,7 @@ static const char bash_tail[] =
     "    esac\n"
     "}\n"
     "\n"
-    "# Where the command of someone else's begins, in start; none yet: 0.\n"
+    "# Sets start to where the command to be run begins; 0: not given yet.\n"
     "_tenax_find_start()\n"
     "{\n"
     "    local i flag kind\n"
@@ -192,7 +193,7 @@ static void write_bash(struct buf *b)
 
 /* --- zsh --- */
 
-/* Inside of '...' and of what _arguments and _describe split at brackets and colons. */
+/* Escapes for '...', and for brackets and colons, at which _arguments and _describe split. */
 static void add_zsh_text(struct buf *b, const char *text)
 {
     for (; *text; text++) {
@@ -238,8 +239,8 @@ static void add_zsh_option(struct buf *b, const struct option_def *d)
     buf_lit(b, "'");
 }
 
-/* For words of which nothing is known an action that does nothing: with a message there, zsh
- * would list options instead of inserting them. */
+/* For words of unknown kind, an action that does nothing: with a message there, zsh would list
+ * options instead of inserting them. */
 static void add_zsh_rest(struct buf *b, const struct subcommand *c)
 {
     if (c->words) {
@@ -296,7 +297,7 @@ static void write_zsh(struct buf *b)
                "    local command=$words[2]\n"
                "    shift words\n"
                "    ((CURRENT--))\n"
-               "    # What a command does may have options of its own.\n"
+               "    # An action may have options of its own.\n"
                "    if ((CURRENT > 2)) && [[ -n ${(M)_tenax_actions:#$command $words[2]} ]]; then\n"
                "        command+=\" $words[2]\"\n"
                "        shift words\n"
@@ -317,7 +318,7 @@ static void add_zsh_actions(void *ctx, const struct subcommand *c)
         buf_print(ctx, "'%s' ", c->name);
 }
 
-/* Sourced, it says what it completes; found in $fpath, it is the function's body and is
+/* When sourced, it registers itself; when found in $fpath, it is the function's body and is being
  * called for the first time. */
 static void write_zsh_end(struct buf *b)
 {

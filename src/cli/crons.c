@@ -21,8 +21,9 @@ static const struct option_def crons_options[] = {
     {"delete", NULL, OPTION_SWITCH, offsetof(struct crons_args, del),
      .help = "delete all groups with all their entries, instead of showing them"},
     {"reset-clock", NULL, OPTION_SWITCH, offsetof(struct crons_args, reset_clock),
-     .help = "the server's clock was wrong and is right now: let time be what it says, for cron "
-             "entries and jobs alike, instead of showing the groups"},
+     .help =
+         "the server's clock was wrong and has been corrected: adopt its present time, for cron "
+         "entries and jobs alike, instead of showing the groups"},
     CLIENT_OPTIONS(struct crons_args),
     {0},
 };
@@ -32,7 +33,7 @@ const struct subcommand crons_command = {
     .usage = "[--delete | --reset-clock]",
     .summary = "list the groups of jobs that are enqueued by the clock",
     .about = "Prints a line for each cron group: how many entries it has, and when the next of "
-             "them is due. `tenax cron GROUP` shows a group.",
+             "them is due. `tenax cron GROUP` shows one group.",
     .examples = "  tenax crons\n"
                 "  tenax crons --output json | jq '.[].entries[] | select(.paused)'\n",
     .options = crons_options,
@@ -47,12 +48,11 @@ struct cron_args {
 #define AT(field) .offset = offsetof(struct cron_args, field)
 
 static const struct option_def cron_options[] = {
-    {"pause", NULL, OPTION_SWITCH, AT(pause),
-     .help = "let ticks pass without a job, until it is resumed"},
+    {"pause", NULL, OPTION_SWITCH, AT(pause), .help = "skip ticks, until it is resumed"},
     {"resume", NULL, OPTION_SWITCH, AT(resume), .help = "enqueue again, from the next tick on"},
     {"delete", NULL, OPTION_SWITCH, AT(del), .help = "delete the group, or the entry"},
     {"put", "FILE", OPTION_TEXT, AT(put),
-     .help = "make the group, or the entry, what this JSON file says; - is standard input"},
+     .help = "create or replace the group, or the entry, by this JSON file; - is standard input"},
     CLIENT_OPTIONS(struct cron_args),
     {0},
 };
@@ -60,11 +60,11 @@ static const struct option_def cron_options[] = {
 const struct subcommand cron_command = {
     .name = "cron",
     .usage = "GROUP [ENTRY] [--pause | --resume | --delete | --put FILE]",
-    .summary = "show, put, pause or delete a cron group or an entry of it",
+    .summary = "show, put, pause or delete a cron group or one of its entries",
     .about = "A group is a list of entries; each has a name, a cron expression, a time zone (the "
-             "server's unless it says so) and the job to be enqueued at its ticks.\n"
-             "--put may be repeated as often as you like, for example each time that a program "
-             "starts: entries that have not changed keep their clocks, entries that the file does "
+             "server's unless stated) and the job that is enqueued at its ticks.\n"
+             "--put may be repeated any number of times, for example each time that a program "
+             "starts: unchanged entries keep their clocks, entries that the file does "
              "not name are deleted.",
     .examples =
         "  tenax cron nightly\n"
@@ -76,7 +76,7 @@ const struct subcommand cron_command = {
     .options = cron_options,
 };
 
-/* --- what is common --- */
+/* --- shared --- */
 
 static bool is_paused(struct str object)
 {
@@ -123,7 +123,7 @@ static void add_group(struct client *c, struct table *t, struct str group)
     add_when(c, t, last);
 }
 
-/* A group may have been deleted since it was listed; then it is passed over. */
+/* A group may have been deleted since it was listed; then it is skipped. */
 static int ask_group(struct client *c, struct str name, bool *found)
 {
     struct buf path = {0};
@@ -134,7 +134,7 @@ static int ask_group(struct client *c, struct str name, bool *found)
     return code;
 }
 
-/* The answer's names, in the client's arena, for the next answer takes its place. */
+/* The answer's names, in the client's arena, because the next answer overwrites this one. */
 static size_t take_names(struct client *c, struct str **names)
 {
     size_t n = 0;
@@ -212,9 +212,8 @@ int crons_main(int argc, char **argv)
     if (!command_begin(&crons_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     if (o.rest_count)
-        return command_usage(&crons_command,
-                             "unexpected '%s'; one group is shown by: tenax cron %s", o.rest[0],
-                             o.rest[0]);
+        return command_usage(&crons_command, "unexpected '%s'; to show one group: tenax cron %s",
+                             o.rest[0], o.rest[0]);
     if (args.del && args.reset_clock)
         return command_usage(&crons_command, "--delete or --reset-clock, not both");
     code = client_open(&c, &crons_command, &args.client);
@@ -263,7 +262,7 @@ static void write_group(struct client *c, struct str group, struct buf *out)
     for (struct str entry; view_next(&l, &entry); n++)
         add_entry(c, &t, entry, zone);
     if (is_paused(group))
-        buf_lit(out, "The group is paused: none of its entries enqueues anything.\n");
+        buf_lit(out, "The group is paused: none of its entries enqueues jobs.\n");
     if (n)
         table_write(&t, out, c->colour, 0);
     else
@@ -320,7 +319,7 @@ static void show(struct client *c, bool one)
     buf_fini(&out);
 }
 
-/* Reads what is to be put. The server says what is wrong in it beyond its grammar. */
+/* Reads the JSON to be put. The server checks everything but its syntax. */
 static int load(struct client *c, const char *file)
 {
     struct buf raw = {0};
@@ -375,7 +374,7 @@ int cron_main(int argc, char **argv)
         return code;
     if (o.rest_count < 1 || o.rest_count > 2)
         return command_usage(&cron_command, o.rest_count
-                                                ? "a group and an entry are meant, not more"
+                                                ? "expected a group and an entry, nothing more"
                                                 : "which group? `tenax crons` lists them");
     if (!*o.rest[0] || (o.rest_count == 2 && !*o.rest[1]))
         return command_usage(&cron_command, "a name must not be empty");

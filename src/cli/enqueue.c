@@ -17,7 +17,7 @@
 static const struct option_def options[] = {
     {"queue", "QUEUE", OPTION_TEXT, AT(queue), .env = "TENAX_QUEUE",
      .help = "the queue to put the job into"},
-    {"type", "TYPE", OPTION_TEXT, AT(type), .help = "what kind of job it is, for the worker"},
+    {"type", "TYPE", OPTION_TEXT, AT(type), .help = "the kind of job, for the worker"},
     {"file", "FILE", OPTION_TEXT, AT(file), .help = "read the payload (or bulk lines) from a file",
      .letter = 'f'},
     {"text", NULL, OPTION_SWITCH, AT(text),
@@ -32,46 +32,48 @@ static const struct option_def options[] = {
     {"backoff", "BASE,EXPONENT,JITTER", OPTION_TEXT, AT(backoff),
      .help = "the wait before a retry, instead of the server's default; as in 15s,4,30s"},
     {"retain-completed", "DURATION", OPTION_SPAN, AT(retain_completed),
-     .help = "how long to keep the job once it is completed"},
+     .help = "how long to keep the job after it has completed"},
     {"retain-dead", "DURATION", OPTION_SPAN, AT(retain_dead),
-     .help = "how long to keep the job once it is dead"},
+     .help = "how long to keep the job after it is dead"},
     {"unique-key", "KEY", OPTION_TEXT, AT(unique_key),
-     .help = "do not add the job while another one has this key; its id is printed instead"},
+     .help = "do not add the job if another one has this key; print the other one's id instead"},
     {"unique-while", "SCOPE", OPTION_CHOICE, AT(unique_while), .choices = "queued|active|exists",
-     .def = "queued", .help = "how long the key keeps others out"},
+     .def = "queued", .help = "how long the key is reserved"},
     {"concurrency-key", "KEY", OPTION_TEXT, AT(concurrency_key),
      .help = "jobs of a queue with the same key can be limited together; see `tenax queue`"},
     {"alias", "NAME", OPTION_TEXT, AT(alias),
-     .help = "find the job by alias:NAME, too, as long as it exists; if there is a job with this "
-             "alias, its id is printed and none is added"},
+     .help = "a further name, by which the job is found as alias:NAME as long as it exists; if a "
+             "job has this "
+             "alias already, print its id and add none"},
     {"deadline", "TIME", OPTION_TEXT, AT(deadline),
      .help = "the job is dead if it has not ended by then: a duration, as 2h, or a time, as "
              "2030-01-31T09:00:00Z"},
     {"memory", "AMOUNT", OPTION_TEXT, AT(memory),
-     .help = "memory that its runs need, as 512Mi or 4Gi; a retry policy may grow it"},
+     .help = "the memory that its runs need, as 512Mi or 4Gi; a retry policy may increase it"},
     {"gang", "NAME,COUNT", OPTION_TEXT, AT(gang),
-     .help = "the job is one of so many that are handed out together, or not at all"},
+     .help = "the job is one of COUNT that are handed out together, or not at all"},
     {"retry-policies", "NAME[,NAME]", OPTION_TEXT, AT(retry_policies),
      .help = "retry policies of its own, after those of its queue; see `tenax get retrypolicies`"},
     {"batch-key", "KEY", OPTION_TEXT, AT(batch_key),
-     .help =
-         "fold the payload into that of a waiting job with this key, if there is one; its id is "
-         "printed then"},
+     .help = "fold the payload into that of a waiting job with this key, if there is one, and "
+             "print that job's id; "
+             "printed then"},
     {"batch-when", "JQ", OPTION_TEXT, AT(batch_when),
-     .help = "only while this is true of $existing and $new, the payloads; else a new job waits"},
+     .help = "fold only if this is true of $existing and $new, the payloads; otherwise a new job "
+             "waits"},
     {"batch-fold", "JQ", OPTION_TEXT, AT(batch_fold),
-     .help = "what becomes of them, as in '$existing + $new'"},
+     .help = "the folded payload, as in '$existing + $new'"},
     {"depends-on", "ID[,ID]", OPTION_TEXT, AT(depends_on),
      .help = "the job waits until these have completed"},
     {"depends-when", "WHEN", OPTION_CHOICE, AT(depends_when), .choices = "all_completed|all_ended",
      .def = "all_completed",
-     .help = "until they have completed, or until they have ended in whatever way"},
+     .help = "wait until they have completed, or until they have ended in any way"},
     {"on-dependency-death", "WHAT", OPTION_CHOICE, AT(on_dependency_death),
      .choices = "block|run|die", .def = "block",
      .help =
-         "if one of them dies: wait for someone to retry it, do as if it had completed, or die"},
+         "if one of them dies: wait for someone to retry it, run as if it had completed, or die"},
     {"bulk", NULL, OPTION_SWITCH, AT(bulk),
-     .help = "read many jobs, one JSON object a line, from standard input or --file"},
+     .help = "read many jobs, one JSON object per line, from standard input or --file"},
     {"batch", "COUNT", OPTION_INT, AT(batch), .min = 1, .max = 100000, .def = "1000",
      .help = "with --bulk: jobs per request"},
     CLIENT_OPTIONS(struct enqueue_args),
@@ -87,9 +89,9 @@ const struct subcommand enqueue_command = {
              "disk. The payload is JSON, from the command line, a file, or, as '-', from standard "
              "input; a worker gets it byte for byte.\n"
              "With --bulk each line is a job: {\"queue\": …, \"type\": …, \"payload\": …, "
-             "\"priority\": …, \"ready_at\": …, \"retry_limit\": …}. What a line leaves out comes "
+             "\"priority\": …, \"ready_at\": …, \"retry_limit\": …}. What a line omits comes "
              "from the options. Jobs are sent in batches; each is stored completely or not at "
-             "all, and the first bad line ends the whole run.",
+             "all, and the first malformed line ends the whole run.",
     .examples = "  tenax enqueue --queue mail --type welcome '{\"to\": \"ada@example.org\"}'\n"
                 "  tenax enqueue --queue mail --type reminder --delay 24h --text 'Call Bob'\n"
                 "  tenax enqueue --queue img --type resize --retry-limit 3 --file photo.json\n"
@@ -108,7 +110,7 @@ static struct err read_all(FILE *in, struct buf *to)
     return ferror(in) ? err_make(ERR_IO, "cannot read it: %s", strerror(errno)) : err_none();
 }
 
-/* NULL after having said why. "-" and no file are standard input. */
+/* NULL after printing the reason. "-" and no file mean standard input. */
 static FILE *open_input(const char *file)
 {
     if (!file || strcmp(file, "-") == 0)
@@ -119,7 +121,7 @@ static FILE *open_input(const char *file)
     return f;
 }
 
-/* A text has one line break at its end because editors and `echo` put it there. */
+/* Removes one line break at the end, which editors and `echo` put there. */
 static struct err wrap_text(struct buf *raw)
 {
     struct str s = buf_view(raw);
@@ -148,7 +150,7 @@ static int bad_payload(struct str raw, const struct err *e)
     return CLI_USAGE;
 }
 
-/* Gets the payload from wherever it is into raw, which owns it. */
+/* Reads the payload from its source into raw, which owns it. */
 static int read_payload(const struct enqueue_args *args, const struct options *o, struct buf *raw,
                         struct str *payload)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What happens to jobs, as it happens. Events come as server-sent events, which carry their
- * number beside them: after a broken connection it goes on where it was. */
+/* Prints events as they happen. They come as server-sent events, which carry their numbers: after a
+ * broken connection the command resumes where it was. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,7 +26,7 @@ struct events_args {
 
 static const struct option_def options[] = {
     {"follow", NULL, OPTION_SWITCH, AT(follow), .letter = 'f',
-     .help = "go on with what happens from now on, until interrupted; without --since only that"},
+     .help = "continue with new events until interrupted; without --since, only new ones"},
     {"since", "NUMBER", OPTION_INT, AT(since), .max = INT64_MAX,
      .help = "begin after the event with this number; 0: with the oldest that is kept"},
     {"queue", "NAME,…", OPTION_TEXT, AT(queue), .help = "only of jobs in these queues"},
@@ -44,11 +44,12 @@ const struct subcommand events_command = {
     .name = "events",
     .usage = "[OPTIONS]",
     .summary = "show what happens to jobs",
-    .about = "Prints a line for each change of a job's status: when, which, where it went and why. "
-             "Without --follow it ends with the newest. The server keeps events for a while "
-             "(--event-retention, --event-max-bytes); where some are gone a line says so. If the "
-             "connection breaks, --follow goes on where it was once the server is there again.\n"
-             "With --output json each event is one line of JSON.",
+    .about =
+        "Prints a line for each change of a job's status: when, which job, its new status and why. "
+        "Without --follow it ends with the newest. The server keeps events for a while "
+        "(--event-retention, --event-max-bytes); a line says so where some are gone. If the "
+        "connection breaks, --follow resumes where it was once the server is back.\n"
+        "With --output json each event is one line of JSON.",
     .examples = "  tenax events --follow --queue mail\n"
                 "  tenax events --event job_requeued,job_dead\n"
                 "  tenax events --output json --since 0 | jq -r .reason\n",
@@ -57,9 +58,9 @@ const struct subcommand events_command = {
 
 struct reader {
     struct client client;
-    struct buf line; /* of the answer, not whole yet */
+    struct buf line; /* an incomplete line of the answer */
     struct buf out;
-    long long last; /* the number of the newest event that it knows of; negative: none */
+    long long last; /* the number of the newest event seen; negative: none */
 };
 
 /* --- showing --- */
@@ -78,8 +79,7 @@ static void show_gap(struct reader *r, struct str event)
     int64_t from = 0, to = 0;
     view_int(event, "from", &from);
     view_int(event, "to", &to);
-    buf_print(&r->out, "events %lld to %lld are not kept any more\n", (long long)from,
-              (long long)to);
+    buf_print(&r->out, "events %lld to %lld are no longer kept\n", (long long)from, (long long)to);
 }
 
 static void show(struct reader *r, struct str event)
@@ -165,7 +165,7 @@ static void build_path(const struct reader *r, const struct events_args *args, s
         buf_print(path, "&since=%lld", r->last);
 }
 
-/* Once, until the connection ends. */
+/* Reads one stream, until the connection ends. */
 static enum call_result read_stream(struct reader *r, const struct events_args *args)
 {
     struct buf path = {0};
@@ -191,14 +191,14 @@ static int refuse(const struct reader *r, enum call_result result)
     return result == CALL_UNREACHABLE ? CLI_UNREACHABLE : CLI_REFUSED;
 }
 
-/* A stream that once was there is asked for again. */
+/* Requests the stream again whenever it ends after it had begun. */
 static int follow(struct reader *r, const struct events_args *args)
 {
     bool told = false, connected = false;
     for (;;) {
         enum call_result result = read_stream(r, args);
         if (ferror(stdout))
-            return CLI_OK; /* whoever read it has enough */
+            return CLI_OK; /* the reader of our output has closed it */
         connected |= r->client.call.status == 200 || r->last >= 0;
         bool again = result == CALL_DONE || result == CALL_UNREACHABLE || result == CALL_TRY_LATER;
         if (result == CALL_DONE)
@@ -206,7 +206,7 @@ static int follow(struct reader *r, const struct events_args *args)
         if (!connected || !again)
             return refuse(r, result);
         if (!told)
-            fprintf(stderr, "tenax events: the connection has ended; going on after event %lld\n",
+            fprintf(stderr, "tenax events: the connection has ended; resuming after event %lld\n",
                     r->last);
         told = true;
         pause_ms(RETRY_MS);
@@ -224,7 +224,7 @@ static void prepare(struct reader *r)
     CURL *curl = r->client.call.curl;
     curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, receive);
     curl_easy_setopt(curl, CURLOPT_WRITEDATA, r);
-    /* The server's heartbeats are more frequent than that. */
+    /* The server's heartbeats are more frequent than this. */
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
     curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME,
                      (long)((r->client.args.timeout.ms + 999) / 1000));

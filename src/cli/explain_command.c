@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* explain ID: why a job is not running, or what became of it. */
+/* explain ID: why a job is not running, or how it ended. */
 
 #include <stdio.h>
 
@@ -21,10 +21,11 @@ static const struct option_def options[] = {
 const struct subcommand explain_command = {
     .name = "explain",
     .usage = "ID",
-    .summary = "say why a job is not running",
-    .about = "Says what a job waits for (its time, other jobs, its place in the queue, a worker), "
-             "since when, and from when on nothing would keep it back; of one in flight who has it "
-             "and until when; of a dead one why, and what would bring it back.",
+    .summary = "explain why a job is not running",
+    .about =
+        "Says what a job waits for (its time, other jobs, its place in the queue, a worker), "
+        "since when, and when nothing would hold it back; for one in flight which worker has it "
+        "and until when; for a dead one why, and what would bring it back.",
     .examples = "  tenax explain 03fr82s077azjmurys29qjch4\n",
     .options = options,
 };

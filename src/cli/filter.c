@@ -6,7 +6,7 @@
 #include "base/duration.h"
 #include "client/when.h"
 
-/* "2h", or a moment as --at takes it. */
+/* "2h", or a time in the format of --at. */
 static bool read_since(const char *text, instant now, instant *t)
 {
     span ago;

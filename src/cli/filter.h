@@ -2,8 +2,7 @@
 #ifndef CLI_FILTER_H
 #define CLI_FILTER_H
 
-/* The options that say which jobs a command is about, the same for listing and
- * for changing them. */
+/* The options that select jobs, the same for listing and for changing them. */
 
 #include "client/client.h"
 
@@ -25,26 +24,27 @@ struct filter_args {
         FILTER_ROW(holder, "queue", "QUEUE", queue, "only of these queues"),                       \
         FILTER_ROW(holder, "type", "TYPE", type, "only of these types"),                           \
         FILTER_ROW(holder, "priority", "RANGE", priority,                                          \
-                   "only of this priority: N, A.., ..B, A..B"),                                    \
+                   "only with this priority: N, A.., ..B, A..B"),                                  \
         FILTER_ROW(holder, "ready-at", "RANGE", ready_at,                                          \
-                   "only those ready at these times, in milliseconds since 1970"),                 \
-        FILTER_ROW(holder, "attempts", "RANGE", attempts, "only those that failed so often"),      \
+                   "only with a ready_at in this range, in milliseconds since 1970"),              \
+        FILTER_ROW(holder, "attempts", "RANGE", attempts,                                          \
+                   "only with this number of failed attempts"),                                    \
         FILTER_ROW(holder, "resolution", "RESOLUTION", resolution,                                 \
-                   "only those dead like this: failed, claim-expired, canceled, poison, "          \
+                   "only dead with this resolution: failed, claim-expired, canceled, poison, "     \
                    "dependency-dead, deadline-exceeded, or an exception, like malformed-payload"), \
         FILTER_ROW(holder, "since", "WHEN", since,                                                 \
-                   "only those that were enqueued, taken, failed or completed since then: 2h is "  \
+                   "only enqueued, taken, failed or completed since then: 2h is "                  \
                    "two hours ago; or a time, like 2026-11-21T09:00:00Z"),                         \
         FILTER_ROW(holder, "error", "TEXT", error,                                                 \
-                   "only those whose newest run failed with this in its message or type"),         \
+                   "only those whose newest run failed with this in its message or error type"),   \
         FILTER_ROW(holder, "worker", "NAME", worker,                                               \
                    "only those whose newest run was by one of these workers"),                     \
         FILTER_ROW(holder, "filter", "JQ", filter,                                                 \
-                   "only those whose payload this jq expression is true for")
+                   "only those for whose payload this jq expression is true")
 
-/* ERR_USAGE if one of them cannot be meant. */
+/* ERR_USAGE if the value of one of them is impossible. */
 NODISCARD struct err filter_check(const struct filter_args *f);
-/* Adds them to the path; they have been checked. now is what --since counts back from. */
+/* Adds the checked filters to the path. now is the time from which --since counts back. */
 void filter_query(struct buf *path, const struct filter_args *f, instant now);
 /* Whether any was given. */
 bool filter_is_given(const struct filter_args *f);

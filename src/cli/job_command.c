@@ -33,7 +33,7 @@ const struct subcommand job_command = {
     .options = options,
 };
 
-/* Settings of the job that override the server's. */
+/* The job's own settings, which override the server's. */
 static void write_overrides(struct buf *out, struct str job)
 {
     struct str backoff = view_get(job, "backoff"), retention = view_get(job, "retention");
@@ -81,7 +81,7 @@ static void write_value(struct buf *out, const char *name, struct str value)
     buf_byte(out, '\n');
 }
 
-/* What its workers left: "40 % page 4 of 10". */
+/* The notes of its workers: "40 % page 4 of 10". */
 static void write_notes(struct client *c, struct buf *out, struct str job)
 {
     struct str progress = view_get(job, "progress");
@@ -182,7 +182,7 @@ static void write_runs(struct client *c, struct buf *out, struct str runs)
     table_fini(&t);
 }
 
-/* A text of several lines, each indented and harmless. */
+/* A text of several lines, each indented and without control characters. */
 static void write_block(struct buf *out, struct str text)
 {
     while (text.len) {
@@ -196,7 +196,7 @@ static void write_block(struct buf *out, struct str text)
     }
 }
 
-/* What kind of failure it is held to be, and what to do about it. */
+/* The category of the failure, and the hint. */
 static void write_category(struct buf *out, struct arena *a, struct str error)
 {
     struct str category = view_text(a, error, "category");
@@ -216,7 +216,7 @@ static void write_category(struct buf *out, struct arena *a, struct str error)
     buf_byte(out, '\n');
 }
 
-/* Its first line: what rules of retry policies look at. */
+/* The first line: what rules of retry policies match. */
 static void write_termination(struct buf *out, struct arena *a, struct str error)
 {
     struct str text = view_text(a, error, "termination_message");
@@ -247,8 +247,8 @@ static void write_errors(struct client *c, struct buf *out, struct str errors)
     }
 }
 
-/* GETs the path; on success *text is the answer, or a member of it, in the
- * client's arena, as later answers take the place of this one. */
+/* GETs the path; on success *text is the answer, or a member of it, in the client's arena, because
+ * later answers overwrite this one. */
 static int get(struct client *c, const char *id, const char *what, const char *member,
                struct str *text)
 {

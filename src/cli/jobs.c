@@ -22,8 +22,8 @@ static const struct option_def options[] = {
     {"order", "ORDER", OPTION_CHOICE, AT(order), .choices = "asc|desc", .def = "asc",
      .help = "oldest or newest first"},
     {"limit", "COUNT", OPTION_INT, AT(limit), .min = 1, .max = 2000, .def = "50",
-     .help = "how many to show; with --all, how many to ask for at a time"},
-    {"all", NULL, OPTION_SWITCH, AT(all), .help = "go on until there are no more"},
+     .help = "how many to show; with --all, how many per request"},
+    {"all", NULL, OPTION_SWITCH, AT(all), .help = "show all, page by page"},
     CLIENT_OPTIONS(struct jobs_args),
     {0},
 };
@@ -32,7 +32,7 @@ const struct subcommand jobs_command = {
     .name = "jobs",
     .usage = "[OPTIONS]",
     .summary = "list jobs",
-    .about = "Prints a line for each job: where it stands, how often it was attempted, and, if an "
+    .about = "Prints a line for each job: its status, how often it was attempted, and, if an "
              "attempt failed, why. `tenax job ID` shows everything about one of them.\n"
              "With --output json each job is one line of JSON, with its payload.",
     .examples = "  tenax jobs --status dead\n"
@@ -79,7 +79,7 @@ static size_t take_page(struct client *c, struct table *t, struct buf *out)
     return n;
 }
 
-/* The path of the next page, from the answer; empty when this was the last. */
+/* The path of the next page, from the answer; empty after the last page. */
 static void next_page(struct client *c, struct buf *path)
 {
     path->len = 0;
@@ -124,7 +124,7 @@ int jobs_main(int argc, char **argv)
     if (!command_begin(&jobs_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     if (o.rest_count)
-        return command_usage(&jobs_command, "unexpected '%s'; one job is shown by: tenax job %s",
+        return command_usage(&jobs_command, "unexpected '%s'; to show one job: tenax job %s",
                              o.rest[0], o.rest[0]);
     struct err err = filter_check(&args.filter);
     if (err.code != ERR_OK)

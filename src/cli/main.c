@@ -13,12 +13,12 @@
 
 static const char exit_codes[] =
     "Exit codes of tenax:\n"
-    "  0  it worked\n"
-    "  1  the server said no; of `tenax work` with --once or --drain: a job failed\n     or its "
+    "  0  success\n"
+    "  1  the server refused; of `tenax work` with --once or --drain: a job failed\n     or its "
     "lease was lost\n"
-    "  2  what was given is wrong: an option, a payload, a line of bulk input\n"
+    "  2  invalid input: an option, a payload, a line of bulk input\n"
     "  3  the server cannot be reached\n"
-    "  4  there is no such job, cron group or entry, policy or other resource\n"
+    "  4  no such job, cron group or entry, policy or other resource\n"
     "  74 `tenax serve`: the disk failed under a commit; starting it again recovers\n";
 
 static const char about[] =
@@ -78,7 +78,7 @@ static void print_name(void *ctx, const struct subcommand *page)
     puts(page->name);
 }
 
-/* What `tenax help` says without the name of a command. False: it is a name. */
+/* The text of `tenax help` without the name of a command. False: it is a name. */
 static bool help_in_general(const char *word)
 {
     struct buf b = {0};
@@ -105,8 +105,8 @@ static int no_such_action(const struct subcommand *page, const char *word)
     return CLI_USAGE;
 }
 
-/* `tenax help NAME [ACTION] [--markdown | --man]`; tools make the documentation and the
- * manual pages with the latter, and with --list the list of what there is. */
+/* `tenax help NAME [ACTION] [--markdown | --man]`. Tools make the documentation and the manual
+ * pages with the last two, and list the commands with --list. */
 static int help_main(int argc, char **argv)
 {
     if (help_in_general(argv[1]))
@@ -151,18 +151,18 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-    /* Not for people: the server starts these. */
+    /* Not for users: the server starts these processes. */
     if (argc > 1 && strcmp(argv[1], "jq-helper") == 0)
         return helper_main(argc - 1, argv + 1);
-    /* Only the classification of characters: numbers must keep their '.'. What is
-     * written is UTF-8 in any case. */
+    /* Only the classification of characters: numbers must keep their '.'. The output is UTF-8 in
+     * any case. */
     if (!setlocale(LC_CTYPE, "C.UTF-8"))
         setlocale(LC_CTYPE, "");
     signal(SIGPIPE, SIG_IGN);
     curl_global_init(CURL_GLOBAL_DEFAULT);
     int code = dispatch(argc, argv);
-    /* Output that did not arrive is a failure, unless its reader went away, as
-     * with `tenax jobs | head`. */
+    /* Output that did not arrive is a failure, unless its reader closed it, as with `tenax jobs |
+     * head`. */
     bool now = fflush(stdout) != 0;
     if ((now || ferror(stdout)) && errno != EPIPE) {
         fprintf(stderr, "tenax: cannot write the output: %s\n",

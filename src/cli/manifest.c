@@ -31,11 +31,11 @@ const struct document_node *resource_tree(struct str json, struct arena *a)
 {
     struct document_list list;
     struct document_fault fault;
-    /* An answer of another server may be deeper than documents are. */
+    /* The answer of some other server may be nested more deeply than documents are. */
     return document_read(json, DOCUMENT_JSON, a, &list, &fault) ? list.first : document_map(a);
 }
 
-/* Of names in words, or nothing: "a,b". */
+/* Of names, separated by commas: "a,b"; or nothing. */
 static struct str join(const struct document_node *list, struct arena *a)
 {
     struct buf b = {0};
@@ -55,10 +55,10 @@ static void cell(struct table *t, struct str text)
     table_add(t, text.len ? TABLE_PLAIN : TABLE_FAINT, text.len ? text : STR("-"));
 }
 
-/* --- documents that the server keeps as they are --- */
+/* --- documents that the server stores as they are --- */
 
-/* What there is to say of one. Its text is what the server would write, without a version: what has
- * the same text means the same. */
+/* What matters about one. Its text is what the server would write, without a version: documents
+ * with the same text mean the same. */
 struct essence {
     struct str name, text;
     int64_t version;
@@ -96,7 +96,7 @@ static bool same_whole(essence_fn *essence, const struct resource *r,
            (mine.version == 0 || mine.version == theirs.version);
 }
 
-/* Without what an answer to a change says beside the document. */
+/* Without the members that the answer to a change has beside the document. */
 static const struct document_node *whole_document(const struct document_node *answer,
                                                   struct arena *a)
 {
@@ -114,7 +114,7 @@ static const struct document_node *whole_document(const struct document_node *an
     return bare;
 }
 
-/* How many rules it has, or that it is broken. */
+/* The number of its rules, or that it is broken. */
 static void rules_cell(const struct document_node *spec, struct table *t)
 {
     const struct document_node *rules = spec ? document_member(spec, "rules") : NULL;
@@ -227,7 +227,7 @@ static void categories_row(const struct document_node *answer, struct table *t)
 
 /* --- queues --- */
 
-/* What a queue may have, in documents and in the API. */
+/* The settings of a queue, in documents and in the API. */
 static const struct {
     const char *member, *api;
 } queue_members[] = {{"retryPolicies", "retry_policies"},
@@ -242,7 +242,7 @@ static const struct {
 
 #define QUEUE_MEMBERS COUNT(queue_members)
 
-/* "perMs" of documents is "per_ms" of the API. */
+/* Converts "perMs" of documents to "per_ms" of the API. */
 static struct str snake(struct str key, struct arena *a)
 {
     struct buf b = {0};
@@ -267,7 +267,7 @@ static struct str camel(struct str key, struct arena *a)
     return own(&b, a);
 }
 
-/* A copy whose members have their names in the other spelling. */
+/* A copy whose members have names in the other spelling. */
 static struct document_node *copy_of(const struct document_node *n,
                                      struct str (*spell)(struct str key, struct arena *a),
                                      struct arena *a)
@@ -325,7 +325,7 @@ static bool read_queue(const struct document_node *root, struct arena *a, struct
     return fields_refuse(&f, &name, e.code, "the name of a queue (%s)", e.msg);
 }
 
-/* Whether it says something: the opposite is as good as leaving it out. */
+/* Whether it states anything: if not, it might as well be omitted. */
 static bool says(const struct document_node *n)
 {
     if (!n || n->type == DOCUMENT_NULL)
@@ -354,8 +354,7 @@ static bool queue_is_in_use(const struct document_node *answer)
     return queue_exists(answer);
 }
 
-/* As one of the two that states no more than is needed would be filled up: a burst that is not
- * given is the count. */
+/* Whether it is the default that the server fills in: an omitted burst is the count. */
 static bool is_default(const struct document_node *member, const struct document_node *of)
 {
     return !says(member) ||
@@ -364,7 +363,7 @@ static bool is_default(const struct document_node *member, const struct document
 
 static bool equal(const struct document_node *x, const struct document_node *y);
 
-/* What either has, the other has or need not have. */
+/* Whether everything in one of them is in the other or is a default. */
 static bool holds(const struct document_node *x, const struct document_node *y)
 {
     for (const struct document_node *n = x->first; n; n = n->next) {
@@ -536,7 +535,7 @@ static bool refuse_kind(const struct document_node *root, struct document_fault 
     return false;
 }
 
-/* Two of one name: which of them is meant nobody could say. */
+/* Two of the same name would be ambiguous. */
 static bool is_first(const struct resources *list, const struct resource *r,
                      const struct document_node *root, struct document_fault *fault)
 {
@@ -560,7 +559,7 @@ static bool add_document(struct resources *list, const struct document_node *roo
 {
     struct str kind = document_text(root, "kind");
     const struct document_node *items = document_member(root, "items");
-    /* What `tenax get -o json` prints for several. */
+    /* The output of `tenax get -o json` for several. */
     if (str_eq(kind, STR("List")) && items && items->type == DOCUMENT_LIST) {
         for (const struct document_node *n = items->first; n; n = n->next)
             if (!add_document(list, n, a, fault))

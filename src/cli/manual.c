@@ -6,7 +6,7 @@
 
 #include "cli/catalog.h"
 
-/* The length of a UTF-8 character, and which it is. The texts are ours and valid. */
+/* The length and the code point of a UTF-8 character. The texts are ours and valid. */
 static size_t decode(const char *at, unsigned *out)
 {
     const unsigned char *u = (const unsigned char *)at;
@@ -17,8 +17,8 @@ static size_t decode(const char *at, unsigned *out)
     return n;
 }
 
-/* One line of text as it is: roff must not take any of it for a request or an escape, and a hyphen
- * must stay the one that can be typed. */
+/* A line of text verbatim: roff must interpret no part of it as a request or an escape, and a
+ * hyphen must stay one that can be copied and typed. */
 static void add_verbatim(struct buf *b, struct str text)
 {
     unsigned character;
@@ -47,7 +47,7 @@ static void add_verbatim(struct buf *b, struct str text)
     }
 }
 
-/* Prose, in which `words` stand out. */
+/* Prose, with `words` in bold. */
 static void add_prose(struct buf *b, struct str text)
 {
     const char *at = text.at, *end = at + text.len;
@@ -75,7 +75,7 @@ static void add_paragraphs(struct buf *b, const char *text)
     }
 }
 
-/* Lines as they are, but for the two blanks that set them off in the help. */
+/* Lines verbatim, without the two spaces of indentation that they have in the help. */
 static void add_lines(struct buf *b, const char *text)
 {
     buf_lit(b, ".EX\n");

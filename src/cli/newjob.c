@@ -119,8 +119,8 @@ static struct err set_gang(struct buf *b, const char *text)
     struct str id = {text, comma ? (size_t)(comma - text) : 0};
     if (!id.len || utf8_check(id) < id.len || comma[1] < '0' || comma[1] > '9' || *end || size < 1)
         return err_make(ERR_USAGE,
-                        "option '--gang': '%.60s' is not the name of a gang and how many jobs it "
-                        "has, like train-7,4",
+                        "option '--gang': '%.60s' is not the name of a gang and the number of its "
+                        "jobs, like train-7,4",
                         text);
     buf_lit(b, "\"gang\":{\"id\":");
     json_write_string(b, id);
@@ -169,7 +169,8 @@ static struct err set_batch(struct buf *b, const struct enqueue_args *args)
     if (!values[0] && !values[1] && !values[2])
         return err_none();
     if (!values[0] || !values[1] || !values[2])
-        return err_make(ERR_USAGE, "--batch-key, --batch-when and --batch-fold belong together");
+        return err_make(ERR_USAGE,
+                        "--batch-key, --batch-when and --batch-fold must be given together");
     if (args->unique_key)
         return err_make(ERR_USAGE, "--batch-key and --unique-key exclude each other");
     buf_lit(b, "\"batch\":");
@@ -200,8 +201,8 @@ static struct err set_depends(struct newjob_defaults *d, const struct enqueue_ar
                   deaths[args->on_dependency_death]);
     if (!args->depends_on)
         return (when || death) && !args->bulk
-                   ? err_make(ERR_USAGE, "--depends-when and --on-dependency-death say more about "
-                                         "--depends-on; give that, too")
+                   ? err_make(ERR_USAGE, "--depends-when and --on-dependency-death need "
+                                         "--depends-on")
                    : err_none();
     buf_lit(b, "\"depends_on\":[");
     for (const char *at = args->depends_on, *comma;; at = comma + 1) {
@@ -241,7 +242,7 @@ struct err newjob_init(struct newjob_defaults *d, const struct enqueue_args *arg
     static const char *const scopes[] = {"queued", "active", "exists"};
     TRY(set_name(&d->member[NEWJOB_UNIQUE_KEY], "unique_key", args->unique_key));
     if (!args->unique_key && OPTION_GIVEN(o, struct enqueue_args, unique_while))
-        return err_make(ERR_USAGE, "--unique-while says more about --unique-key; give that, too");
+        return err_make(ERR_USAGE, "--unique-while needs --unique-key");
     if (args->unique_key)
         TRY(set_name(&d->member[NEWJOB_UNIQUE_WHILE], "unique_while", scopes[args->unique_while]));
     TRY(set_name(&d->member[NEWJOB_CONCURRENCY_KEY], "concurrency_key", args->concurrency_key));
@@ -274,14 +275,14 @@ void newjob_single(struct buf *b, const struct newjob_defaults *d, struct str pa
     buf_lit(b, "}");
 }
 
-/* A number would name a job by its place in a request; which lines share one is not for their
- * writer to know. */
+/* A number would name a job by its position in a request, but the author of the lines cannot know
+ * which of them share a request. */
 static struct err check_depends(struct json_cursor c)
 {
     enum json_type type;
     bool more;
     if (json_enter_array(&c).code != ERR_OK)
-        return err_none(); /* whatever it is, the server says what is wrong with it */
+        return err_none(); /* the server reports what is wrong with it */
     for (;;) {
         TRY(json_next_element(&c, &more));
         if (!more)
@@ -289,12 +290,12 @@ static struct err check_depends(struct json_cursor c)
         TRY(json_peek(&c, &type));
         if (type == JSON_NUMBER)
             return err_at(ERR_BAD_VALUE, (int64_t)c.pos,
-                          "depends_on: lines can name jobs by their ids only");
+                          "depends_on: lines can name jobs only by their ids");
         TRY(json_skip(&c, NULL));
     }
 }
 
-/* Marks which fields a line has itself, and whether it has a payload. */
+/* Marks which fields a line has, and whether it has a payload. */
 static struct err scan_line(struct str line, bool has[NEWJOB_FIELDS], bool *payload)
 {
     struct json_cursor c = json_open(line);
@@ -331,7 +332,7 @@ struct err newjob_from_line(struct buf *b, const struct newjob_defaults *d, stru
         buf_str(b, buf_view(&d->member[i]));
         buf_lit(b, ",");
     }
-    /* The rest of the line after its '{'; it has a member, so the comma is right. */
+    /* The rest of the line after its '{'; it has a member, so a comma fits. */
     const char *brace = memchr(line.at, '{', line.len);
     buf_add(b, brace + 1, line.len - (size_t)(brace + 1 - line.at));
     return err_none();

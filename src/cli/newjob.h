@@ -2,8 +2,8 @@
 #ifndef CLI_NEWJOB_H
 #define CLI_NEWJOB_H
 
-/* The body of a job to be enqueued, put together from options and a payload or
- * from a line of bulk input. */
+/* The body of a job to be enqueued, composed from options and a payload, or from a line of bulk
+ * input. */
 
 #include "client/client.h"
 #include "core/curve.h"
@@ -23,7 +23,7 @@ struct enqueue_args {
     const char *concurrency_key;
     const char *alias;
     const char *deadline; /* a time, or a duration from now */
-    const char *memory;   /* as Kubernetes writes it: 4Gi */
+    const char *memory;   /* in the spelling of Kubernetes: 4Gi */
     const char *batch_key, *batch_when, *batch_fold;
     const char *gang;           /* ID,CARDINALITY */
     const char *retry_policies; /* names, separated by commas */
@@ -34,8 +34,8 @@ struct enqueue_args {
     int64_t batch;
 };
 
-/* What the options say about every job, rendered once: `"queue":"mail"` and so
- * on, NULL for what was not given. */
+/* The options that apply to every job, rendered once: `"queue":"mail"` and so on, NULL if not
+ * given. */
 enum newjob_field {
     NEWJOB_QUEUE,
     NEWJOB_TYPE,
@@ -63,8 +63,8 @@ struct newjob_defaults {
     struct buf member[NEWJOB_FIELDS];
 };
 
-/* ERR_USAGE or ERR_BAD_VALUE with a message for a person. now is the moment that
- * a delay counts from. */
+/* ERR_USAGE or ERR_BAD_VALUE with a message for the user. now is the time from which a delay
+ * counts. */
 NODISCARD struct err newjob_init(struct newjob_defaults *d, const struct enqueue_args *args,
                                  const struct options *o, instant now);
 void newjob_fini(struct newjob_defaults *d);
@@ -75,8 +75,8 @@ NODISCARD struct err newjob_curve(const char *text, struct curve *c);
 /* Adds the JSON object of a job with this payload, which is valid JSON. */
 void newjob_single(struct buf *b, const struct newjob_defaults *d, struct str payload);
 
-/* Adds the object of a line, completed with the defaults for what it does not
- * say. The line's bytes are kept as they are. The error's offset is into line. */
+/* Adds the object of a line, with the defaults for the fields that the line omits. The bytes of the
+ * line are kept as they are. The offset of an error is relative to line. */
 NODISCARD struct err newjob_from_line(struct buf *b, const struct newjob_defaults *d,
                                       struct str line);
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* policy: retry policies, and what they would do. */
+/* policy: managing and trying out retry policies. */
 
 #include <stdio.h>
 #include <string.h>
@@ -21,14 +21,16 @@ static const struct option_def options[] = {
      .help = "YAML or JSON with one policy or more; - is standard input", .letter = 'f'},
     {"queue", "NAMES", OPTION_TEXT, AT(queue),
      .help = "simulate: only failures of jobs of these queues"},
-    {"type", "NAMES", OPTION_TEXT, AT(type), .help = "simulate: only those of these types"},
+    {"type", "NAMES", OPTION_TEXT, AT(type),
+     .help = "simulate: only failures of jobs of these types"},
     {"limit", "COUNT", OPTION_INT, AT(limit), .min = 1, .max = 1000, .def = "100",
-     .help = "simulate: so many failures; the jobs that failed last come first"},
+     .help = "simulate: how many failures; those of jobs that failed most recently come first"},
     {"failures", "FILE", OPTION_TEXT, AT(failures),
-     .help = "simulate: those of this JSON list instead of known ones; - is standard input"},
+     .help = "simulate: the failures in this JSON list instead of known ones; - is standard input"},
     {"global-max-retries", "LIMIT", OPTION_INT, AT(global_max), .min = -1, .max = 1000000,
      .def = "-1",
-     .help = "simulate, schedule: as if that were the setting; -1 is the server's, of schedule 20"},
+     .help =
+         "simulate, schedule: assume this globalMaxRetries; -1 is the server's, for schedule 20"},
     {"backoff", "B,E,J", OPTION_TEXT, AT(backoff),
      .help = "schedule: a job's own backoff instead of policies, as 15s,4,30s"},
     {"retry-limit", "COUNT", OPTION_INT, AT(retry_limit), .max = 1000000, .def = "25",
@@ -43,13 +45,15 @@ const struct subcommand policy_command = {
     .summary = "put, show, delete or try out retry policies",
     .about =
         "apply and delete are `tenax apply` and `tenax delete retrypolicy`; get prints JSON.\n"
-        "simulate judges failures that the server knows of, also of jobs that succeeded and were "
-        "deleted since (serve --failure-history), by the policies of a file and by what holds "
-        "today, side by side: who decides, how many attempts more that makes, and how long "
-        "they take. A policy of the file stands for the one of its name, or else is added to each "
+        "simulate evaluates failures that the server knows, including those of jobs that succeeded "
+        "and were "
+        "deleted since (serve --failure-history), by the policies of a file and by those in effect "
+        "today, side by side: which rule decides, how many more attempts that means, and how long "
+        "they take. A policy of the file replaces the one with its name, or is otherwise appended "
+        "to each "
         "queue. Nothing changes on the server.\n"
         "schedule shows the waits before the retries of each rule until its limit, without a "
-        "server; of a job's own backoff the shortest and the longest.",
+        "server; for a job's own backoff the shortest and the longest.",
     .examples = "  tenax policy simulate -f policies.yaml --queue render\n"
                 "  tenax policy schedule -f policies.yaml\n"
                 "  tenax policy schedule --backoff 15s,4,30s --retry-limit 25\n"
@@ -83,7 +87,7 @@ static bool is(const struct options *o, const char *verb)
     return strcmp(o->rest_count ? o->rest[0] : "", verb) == 0;
 }
 
-/* NULL if the words fit together, else what is wrong. */
+/* NULL if the words fit together, otherwise the fault. */
 static const char *check(const struct policy_plan *p, const struct options *o)
 {
     if (is(o, "apply") || is(o, "simulate"))
@@ -98,7 +102,7 @@ static const char *check(const struct policy_plan *p, const struct options *o)
         return o->rest_count <= 2 ? NULL : "get takes one name or none";
     if (is(o, "delete"))
         return o->rest_count == 2 && *o->rest[1] ? NULL : "delete which policy?";
-    return "simulate, schedule, apply, get or delete is meant";
+    return "expected simulate, schedule, apply, get or delete";
 }
 
 int policy_main(int argc, char **argv)

@@ -91,8 +91,8 @@ static void add_failure(struct client *c, struct table *t, struct str f)
     buf_fini(&text);
 }
 
-/* "retry 1 of 3 in 30 s, infra rule 1", "dead, infra rule 2", or a dash where there was nothing
- * left to decide. */
+/* "retry 1 of 3 in 30 s, infra rule 1", "dead, infra rule 2", or a dash if the job was already
+ * dead. */
 static void add_verdict(struct client *c, struct table *t, struct str v)
 {
     struct arena *a = &c->arena;
@@ -153,7 +153,7 @@ static void write_side(struct buf *out, const char *name, struct str side)
     buf_byte(out, '\n');
 }
 
-/* Of failures that were given there is none. */
+/* There is none for failures that were given. */
 static void write_history(struct str h, struct buf *out)
 {
     int64_t kept = 0, looked_at = 0, deleted = 0, cut = 0;
@@ -162,12 +162,12 @@ static void write_history(struct str h, struct buf *out)
     (void)view_int(h, "deleted", &deleted);
     (void)view_int(h, "cut", &cut);
     buf_print(out,
-              "%lld of the jobs %s deleted by now. Looked at %lld of %lld entries of the failure "
+              "%lld of the jobs %s deleted by now. Evaluated %lld of %lld entries of the failure "
               "history.\n",
               (long long)deleted, deleted == 1 ? "is" : "are", (long long)looked_at,
               (long long)kept);
     if (cut)
-        buf_print(out, "%lld more %s left out: the history has lost the first failures.\n",
+        buf_print(out, "%lld more %s left out: the history no longer has the first failures.\n",
                   (long long)cut, cut == 1 ? "job is" : "jobs are");
 }
 
@@ -178,7 +178,7 @@ static void write_summary(struct str s, struct buf *out)
     (void)view_int(s, "failures", &failures);
     (void)view_int(s, "extra_attempts", &extra);
     (void)view_int(s, "lost_completions", &lost);
-    buf_print(out, "\n%lld %s of %lld %s%s. If they go on failing in the same way:\n",
+    buf_print(out, "\n%lld %s of %lld %s%s. If they keep failing in the same way:\n",
               (long long)failures, failures == 1 ? "failure" : "failures", (long long)jobs,
               jobs == 1 ? "job" : "jobs",
               str_eq(view_get(s, "truncated"), STR("true")) ? ", and there are more" : "");
@@ -187,7 +187,7 @@ static void write_summary(struct str s, struct buf *out)
     buf_print(out, "That is %lld %s %s.\n", (long long)(extra < 0 ? -extra : extra),
               extra == 1 || extra == -1 ? "attempt" : "attempts", extra < 0 ? "fewer" : "more");
     if (lost)
-        buf_print(out, "%lld completed %s would have been given up before.\n", (long long)lost,
+        buf_print(out, "%lld completed %s would have been dead before.\n", (long long)lost,
                   lost == 1 ? "job" : "jobs");
     write_history(view_get(s, "history"), out);
 }
@@ -209,7 +209,7 @@ static void show(struct client *c)
     }
     command_print(stdout, &out);
     if (!n)
-        fputs("There are no failures to judge.\n", stderr);
+        fputs("There are no failures to evaluate.\n", stderr);
     buf_fini(&out);
     table_fini(&t);
 }
@@ -289,7 +289,7 @@ static void write_rows(struct schedule *s, const struct curve *curve, int64_t li
         curve_range(c, (uint32_t)n, &least, &most);
         from.ms += least.ms;
     }
-    buf_print(&s->out, "and %lld more; in all ", (long long)(limit - ROWS_MAX));
+    buf_print(&s->out, "and %lld more; in total ", (long long)(limit - ROWS_MAX));
     duration_write(&s->out, from);
     buf_byte(&s->out, '\n');
 }
@@ -344,7 +344,7 @@ static void write_policy(struct schedule *s, const struct policy *p,
         matcher_describe(&r->match, &what);
         if (r->action == POLICY_FAIL)
             limit = 0;
-        /* The sum over all rules is under the global limit: so is each. */
+        /* The total over all rules is below the global limit, so each rule's count is, too. */
         limit = limit < settings->global_max_retries ? limit : settings->global_max_retries;
         write_one(s, p->name, i + 1, buf_view(&what), policy_backoff(p, r, settings), limit);
     }
@@ -365,7 +365,7 @@ static void write_policies(struct schedule *s, const struct policy_plan *p,
         struct policy_document d;
         struct document_fault fault;
         if (!policy_document_parse(r->body, DOCUMENT_JSON, &d, &fault))
-            continue; /* it was read before */
+            continue; /* already read */
         write_policy(s, &d.policy, &settings);
         policy_document_free(&d);
     }

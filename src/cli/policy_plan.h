@@ -2,7 +2,7 @@
 #ifndef CLI_POLICY_PLAN_H
 #define CLI_POLICY_PLAN_H
 
-/* `tenax policy simulate` and `schedule`: what policies would do, before they are applied. */
+/* `tenax policy simulate` and `schedule`: the effect of policies before they are applied. */
 
 #include "client/client.h"
 
@@ -10,10 +10,10 @@ struct policy_plan {
     struct option_list files; /* of policies */
     const char *queue, *type; /* "a,b", or NULL */
     int64_t limit;
-    const char *failures; /* a file, or NULL: those that the server has stored */
-    int64_t global_max;   /* negative: the server's; of schedule: 20 */
+    const char *failures; /* a file, or NULL: those stored on the server */
+    int64_t global_max;   /* negative: the server's; for schedule: 20 */
     const char *backoff;  /* of a job, "15s,4,30s", or NULL */
-    int64_t retry_limit;  /* of it */
+    int64_t retry_limit;  /* of that job */
 };
 
 /* Both return an enum cli_exit. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* queue: shows a queue, and changes what is set for it. */
+/* queue: shows a queue, and changes its settings. */
 
 #include <stdio.h>
 #include <string.h>
@@ -21,30 +21,29 @@ struct queue_args {
 #define AT(field) offsetof(struct queue_args, field)
 
 static const struct option_def queue_options[] = {
-    {"pause", NULL, OPTION_SWITCH, AT(pause), .help = "hand out nothing; what runs goes on"},
-    {"resume", NULL, OPTION_SWITCH, AT(resume), .help = "hand out again"},
+    {"pause", NULL, OPTION_SWITCH, AT(pause), .help = "hand out nothing; running jobs continue"},
+    {"resume", NULL, OPTION_SWITCH, AT(resume), .help = "hand out jobs again"},
     {"concurrency", "N", OPTION_TEXT, AT(concurrency),
-     .help = "most jobs in flight; none: any number"},
+     .help = "maximum number of jobs in flight; none: any number"},
     {"concurrency-per-key", "N", OPTION_TEXT, AT(per_key),
-     .help = "most of them with the same concurrency key; none: any number"},
+     .help = "maximum number of jobs in flight with the same concurrency key; none: any number"},
     {"rate", "N/TIME", OPTION_TEXT, AT(rate),
-     .help = "most jobs started in a time, as in 100/1s; none: any number"},
+     .help = "maximum number of jobs started per time, as in 100/1s; none: any number"},
     {"burst", "N", OPTION_TEXT, AT(burst),
-     .help = "with --rate: how many that were not used can be saved up; N of the rate by default"},
+     .help = "with --rate: how many unused starts can be saved up; N of the rate by default"},
     {"retry-limit", "N", OPTION_TEXT, AT(retry_limit),
-     .help = "of jobs that give none; none: the server's"},
+     .help = "for jobs that state none; none: the server's"},
     {"retain-completed", "TIME", OPTION_TEXT, AT(retain_completed),
-     .help = "of jobs that give none; none: the server's"},
+     .help = "for jobs that state none; none: the server's"},
     {"retain-dead", "TIME", OPTION_TEXT, AT(retain_dead),
-     .help = "of jobs that give none; none: the server's"},
+     .help = "for jobs that state none; none: the server's"},
     {"retry-policy", "NAMES", OPTION_TEXT, AT(policies),
-     .help = "the retry policies of all its jobs, as a,b; an empty text takes them away"},
+     .help = "the retry policies of all its jobs, as a,b; an empty text: no policies"},
     {"when-no-policy", "default|fail", OPTION_TEXT, AT(no_policy),
-     .help =
-         "what becomes of failed jobs that no retry policy is in effect for, while policies are "
-         "on: the usual retries, or they fail; none: as the server has it"},
+     .help = "what happens to failed jobs without an effective retry policy while policies are "
+             "enabled: the usual retries, or they fail; none: the server's setting"},
     {"delete", NULL, OPTION_SWITCH, AT(remove),
-     .help = "forget all that is set; refused while jobs wait or run in it"},
+     .help = "delete all its settings; refused while jobs wait or run in it"},
     CLIENT_OPTIONS(struct queue_args),
     {0},
 };
@@ -53,8 +52,8 @@ const struct subcommand queue_command = {
     .name = "queue",
     .usage = "NAME [OPTIONS]",
     .summary = "show a queue, pause it, or set its limits",
-    .about = "Prints JSON. What is not given stays as it is; the word none takes a setting away. "
-             "Everything counts at once, and is kept over restarts.",
+    .about = "Prints JSON. Settings that are not given stay unchanged; the word none resets one. "
+             "Changes take effect at once and survive restarts.",
     .examples = "  tenax queue mail\n"
                 "  tenax queue mail --pause\n"
                 "  tenax queue mail --resume --concurrency 20 --rate 100/1s --burst 10\n"
@@ -72,7 +71,7 @@ static bool is_none(const char *text)
     return strcmp(text, "none") == 0;
 }
 
-/* A whole number; whether it is within its range is the server's to say. */
+/* A whole number; the server checks its range. */
 static bool is_number(const char *text, size_t len)
 {
     return len > 0 && len < 10 && strspn(text, "0123456789") >= len && (text[0] != '0' || len == 1);
@@ -139,7 +138,7 @@ static bool add_retention(struct buf *b, const struct queue_args *args)
     return true;
 }
 
-/* NULL, or what is wrong. An empty body: nothing is to change. */
+/* NULL, or the fault. An empty body: nothing is to be changed. */
 static const char *write_body(const struct queue_args *args, struct buf *b)
 {
     if (args->pause && args->resume)
@@ -171,7 +170,7 @@ static const char *write_body(const struct queue_args *args, struct buf *b)
             json_write_string(b, str_from(args->no_policy));
     }
     if (args->remove && b->len)
-        return "--delete goes with no other change";
+        return "--delete cannot be combined with other changes";
     if (b->len)
         buf_byte(b, '}');
     return NULL;
@@ -206,7 +205,7 @@ int queue_main(int argc, char **argv)
     } else if (args.remove) {
         code = ask(&c, "DELETE", o.rest[0]);
         if (code == CLI_OK)
-            fprintf(stderr, "Forgot what was set for the queue %s.\n", o.rest[0]);
+            fprintf(stderr, "Deleted the settings of the queue %s.\n", o.rest[0]);
     } else {
         code = ask(&c, c.call.body.len ? "PATCH" : "GET", o.rest[0]);
         if (code == CLI_OK)

@@ -22,10 +22,9 @@ const struct subcommand queues_command = {
     .name = "queues",
     .usage = "[OPTIONS]",
     .summary = "list the queues and how many jobs they hold",
-    .about =
-        "Prints a line for each queue with its number of jobs in each status and what limits it. "
-        "A queue needs no creation: it is there while it holds jobs, or once `tenax queue` has "
-        "set something for it.",
+    .about = "Prints a line for each queue with its number of jobs in each status and its limits. "
+             "A queue need not be created: it exists while it has jobs or `tenax queue` has "
+             "set something for it.",
     .examples = "  tenax queues\n"
                 "  tenax queues --output json | jq '.[] | select(.dead > 0)'\n",
     .options = options,
@@ -115,7 +114,7 @@ static void write_json(const struct queue_lines *l, struct buf *out)
     buf_lit(out, "]\n");
 }
 
-/* Copies, as the next answer takes this one's place. */
+/* Copies, because the next answer overwrites this one. */
 static struct str keep(struct client *c, struct str item, const char *name)
 {
     return arena_copy(&c->arena, view_get(item, name));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* tenax restore FILE: unpacks a backup beside the root directory, checks it, and only then
- * puts it in place. */
+/* tenax restore FILE: unpacks a backup beside the root directory, checks it, and only then puts it
+ * in place. */
 
 #include <errno.h>
 #include <fcntl.h>
@@ -26,24 +26,25 @@ struct restore_args {
 static const struct option_def options[] = {
     {"root-dir", "DIR", OPTION_TEXT, offsetof(struct restore_args, root_dir),
      .env = "TENAX_ROOT_DIR", .alias = "ZIZQ_ROOT_DIR", .def = "./tenax-root",
-     .help = "the root directory to make"},
+     .help = "the root directory to create"},
     {"force", NULL, OPTION_SWITCH, offsetof(struct restore_args, force),
      .help = "replace DIR, and all jobs in it, if it is not empty"},
     {"verify", NULL, OPTION_SWITCH, offsetof(struct restore_args, verify),
-     .help = "only check that FILE is whole; nothing is written"},
+     .help = "only check that FILE is complete; write nothing"},
     {0},
 };
 
 const struct subcommand restore_command = {
     .name = "restore",
     .usage = "[OPTIONS] FILE",
-    .summary = "make a root directory out of a backup",
+    .summary = "create a root directory from a backup",
     .about =
-        "Unpacks what `tenax backup` wrote into a folder beside DIR, checks every file against "
-        "the list in it, and only then gives the folder the name DIR. A backup that is cut off, "
+        "Unpacks a file written by `tenax backup` into a folder beside DIR, checks every file "
+        "against "
+        "the list in it, and only then renames the folder to DIR. A backup that is truncated, "
         "damaged or something else is refused, and DIR stays as it was. With - the backup comes "
         "from standard input.\n"
-        "Stop the server first if it uses DIR. Jobs that were in the hands of workers when the "
+        "Stop the server first if it uses DIR. Jobs that workers held when the "
         "backup was made are handed out again, as after a restart.",
     .examples = "  tenax restore jobs.tar.zst --root-dir /var/lib/tenax\n"
                 "  tenax restore --verify jobs.tar.zst\n",
@@ -104,7 +105,7 @@ static struct err cannot_place(const struct restore *r)
 {
     if (errno == EBUSY || errno == EXDEV)
         return err_make(ERR_IO,
-                        "%.120s is the top of a file system and cannot be replaced; restore to a "
+                        "%.120s is a mount point and cannot be replaced; restore to a "
                         "folder in it",
                         r->dir);
     return folder_error("put in place", r->dir);
@@ -121,7 +122,7 @@ static struct err put_in_place(struct restore *r)
     struct err e = folder_sync(dirname(copy));
     free(copy);
     if (e.code == ERR_OK && r->replaces)
-        e = folder_remove(r->beside); /* the old one by now */
+        e = folder_remove(r->beside); /* now the old one */
     return e;
 }
 
@@ -133,7 +134,7 @@ static struct err unpack(struct restore *r)
     if (e.code == ERR_OK)
         e = put_in_place(r);
     if (e.code != ERR_OK) {
-        struct err ignored = folder_remove(r->beside); /* the first error is the one to tell */
+        struct err ignored = folder_remove(r->beside); /* the first error is the one to report */
         (void)ignored;
     }
     return e;
@@ -147,7 +148,7 @@ static void print_facts(const struct restore *r, bool verified)
               r->facts.version);
     when_absolute(&line, r->facts.made);
     if (verified)
-        buf_lit(&line, "; it is whole\n");
+        buf_lit(&line, "; it is complete\n");
     else
         buf_print(&line, "; restored to %s\n", r->dir);
     command_print(stdout, &line);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* retry-settings: what holds for all retry policies. */
+/* retry-settings: the settings that apply to all retry policies. */
 
 #include <ctype.h>
 #include <pwd.h>
@@ -35,20 +35,20 @@ struct settings_args {
 static const struct option_def settings_options[] = {
     {"enabled", "true|false", OPTION_TEXT, AT(enabled), .help = "whether policies decide at all"},
     {"global-max-retries", "LIMIT", OPTION_TEXT, AT(most),
-     .help = "most retries of a job, whoever grants them; 0 stops them all"},
+     .help = "maximum number of retries of a job, whatever grants them; 0 stops them all"},
     {"exempt", "WHICH", OPTION_TEXT, AT(exempt),
-     .help = "retries that the maximum is not about: defaultBackoff, leaseExpired or both, as a,b; "
+     .help = "retries exempt from the maximum: defaultBackoff, leaseExpired or both, as a,b; "
              "an empty text: none"},
     {"when-no-policy", "default|fail", OPTION_TEXT, AT(no_policy),
-     .help = "what becomes of failed jobs that no policy is in effect for: the usual retries, or "
+     .help = "what happens to failed jobs without an effective policy: the usual retries, or "
              "they fail"},
     {"default-policy", "NAME", OPTION_TEXT, AT(policy),
      .help = "the policy of jobs that have no other; an empty text: none"},
     {"default-backoff", "JSON", OPTION_TEXT, AT(backoff),
-     .help = "the wait of policies that state none: {\"initialDelay\": \"10s\", \"maxDelay\": "
+     .help = "the backoff of policies that state none: {\"initialDelay\": \"10s\", \"maxDelay\": "
              "\"5m\", \"multiplier\": 2}, or just 10s; null: retries at once"},
     {"preempted-grace-period", "TIME", OPTION_TEXT, AT(grace),
-     .help = "how long a retry waits for a preempted run to end whose worker does not say"},
+     .help = "how long a retry waits for the end of a preempted run if its worker does not say"},
     CLIENT_OPTIONS(struct settings_args),
     {0},
 };
@@ -57,13 +57,13 @@ const struct subcommand retry_settings_command = {
     .name = "retry-settings",
     .usage = "[OPTIONS]",
     .summary = "show or change the settings of retry policies",
-    .about = "Prints JSON. What is not given stays as it is.",
+    .about = "Prints JSON. Settings that are not given stay unchanged.",
     .examples = "  tenax retry-settings --global-max-retries 0\n"
                 "  tenax retry-settings --default-backoff 30s\n",
     .options = settings_options,
 };
 
-/* The server says what is wrong with a value: text that is no JSON goes as a string. */
+/* The server checks the value: text that is not JSON is sent as a string. */
 static void add_member(struct buf *b, const char *name, const char *value, bool text)
 {
     struct str given = str_from(value ? value : ""), checked;
@@ -76,7 +76,7 @@ static void add_member(struct buf *b, const char *name, const char *value, bool 
         buf_str(b, given);
 }
 
-/* "10s" stands for the delay alone. */
+/* "10s" alone is the initial delay. */
 static void add_backoff(struct buf *b, const char *value)
 {
     span delay;
@@ -100,7 +100,7 @@ static void add_exempt(struct buf *b, const char *value)
     input_names(b, value);
 }
 
-/* Says who asks, for the record of the last change: user@host. */
+/* Identifies the user, for the record of the last change: user@host. */
 static void sign(struct client *c)
 {
     char host[65] = "", user[65], line[160];
@@ -111,7 +111,8 @@ static void sign(struct client *c)
     else
         snprintf(user, sizeof user, "%u", (unsigned)getuid());
     int n = snprintf(line, sizeof line, "Worker-Id: %s@%s", user, host);
-    /* Names of a directory, as DOMAIN\user, may have what names here must not. */
+    /* Names from a directory service, such as DOMAIN\user, may contain what a name here must
+     * not. */
     for (char *at = line + strlen("Worker-Id: "); at < line + n; at++)
         if (!isalnum((unsigned char)*at) && !strchr("@._-+", *at))
             *at = '_';

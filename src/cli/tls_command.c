@@ -23,13 +23,12 @@ struct tls_args {
 #define AT(field) offsetof(struct tls_args, field)
 #define OUT_DIR                                                                                    \
     {                                                                                              \
-        "out-dir", "DIR", OPTION_TEXT, AT(dir),                                                    \
-            .env = "TENAX_TLS_DIR", .def = "./tenax-tls",                                          \
-            .help = "where the files go; made if it is not there"                                  \
+        "out-dir", "DIR", OPTION_TEXT, AT(dir), .env = "TENAX_TLS_DIR", .def = "./tenax-tls",      \
+                                                .help = "where the files go; created if absent"    \
     }
 #define FORCE                                                                                      \
     {                                                                                              \
-        "force", NULL, OPTION_SWITCH, AT(force), .help = "overwrite files that exist"              \
+        "force", NULL, OPTION_SWITCH, AT(force), .help = "overwrite existing files"                \
     }
 #define DAYS                                                                                       \
     {                                                                                              \
@@ -49,7 +48,7 @@ struct tls_args {
 #define SAN                                                                                        \
     {                                                                                              \
         "san", "HOST", OPTION_LIST, AT(sans),                                                      \
-            .help = "a name or IP address under which clients know the server; may be repeated "   \
+            .help = "a name or IP address by which clients know the server; may be repeated "      \
                     "[default: "                                                                   \
                     "localhost, 127.0.0.1 and ::1]"                                                \
     }
@@ -91,11 +90,12 @@ const struct subcommand tls_command = {
     .name = "tls",
     .usage = ACTIONS " [OPTIONS]",
     .summary = "make certificates for a server and its clients",
-    .about = "For those who have no certificate authority: makes one, and what it signs.\n"
-             "`init` makes all that is needed and not there yet; `ca`, `server-cert` and "
-             "`client-cert` make one of them. Each has a page of its own: `tenax tls init --help`. "
-             "Nothing that exists is overwritten without --force. Keep ca-key.pem where no one "
-             "else can read it: whoever has it can make certificates that your server trusts.",
+    .about =
+        "For those without a certificate authority: makes one, and certificates signed by it.\n"
+        "`init` makes everything that is needed and missing; `ca`, `server-cert` and "
+        "`client-cert` make one of them. Each has a page of its own: `tenax tls init --help`. "
+        "Nothing that exists is overwritten without --force. Keep ca-key.pem where no one "
+        "else can read it: whoever has it can make certificates that your server trusts.",
     .examples = "  tenax tls init --san jobs.example.org --client worker\n"
                 "  tenax serve --host 0.0.0.0 --tls-cert tenax-tls/server-cert.pem \\\n"
                 "    --tls-key tenax-tls/server-key.pem --tls-client-ca tenax-tls/ca-cert.pem\n"
@@ -111,7 +111,7 @@ static const struct subcommand init_command = {
     .name = "tls init",
     .usage = "[OPTIONS]",
     .summary = "make a CA, a server's certificate, and clients' certificates",
-    .about = "Makes what is not there yet, so that it can be run again for another client. With "
+    .about = "Makes what is missing, so it can be run again for another client. With "
              "--force everything is made anew, the CA too: nothing that it signed before is "
              "trusted then.",
     .examples = "  tenax tls init --san localhost --san jobs.example.org --client worker\n"
@@ -123,7 +123,8 @@ static const struct subcommand ca_command = {
     .name = "tls ca",
     .usage = "[OPTIONS]",
     .summary = "make a certificate authority",
-    .about = "Writes ca-cert.pem, for everyone who is to trust it, and ca-key.pem, for nobody.",
+    .about = "Writes ca-cert.pem, to be given to everyone who should trust it, and ca-key.pem, to "
+             "be kept secret.",
     .examples = "  tenax tls ca --out-dir certs --cn 'Example CA'\n",
     .options = ca_options,
 };
@@ -133,7 +134,7 @@ static const struct subcommand server_command = {
     .usage = "[OPTIONS]",
     .summary = "make a server's certificate",
     .about = "Writes server-cert.pem and server-key.pem, for --tls-cert and --tls-key of `tenax "
-             "serve`. A server that runs reads them again on SIGHUP.",
+             "serve`. A running server reads them again on SIGHUP.",
     .examples = "  tenax tls server-cert --san jobs.example.org --san 10.0.0.7\n"
                 "  tenax tls server-cert --out-dir certs --force && kill -HUP \"$pid\"\n",
     .options = server_options,
@@ -176,7 +177,7 @@ static int fail(const struct subcommand *c, const struct err *e)
     return CLI_REFUSED;
 }
 
-/* Makes one pair in the directory and says so. */
+/* Makes one pair in the directory and reports it. */
 static struct err make_pair(const struct tls_args *args, const char *stem,
                             const struct certs_spec *spec, const struct certs_pair *ca)
 {
@@ -246,8 +247,8 @@ static struct err make_dir(const char *dir)
     return err_make(ERR_IO, "cannot make the directory '%.120s': %s", dir, strerror(errno));
 }
 
-/* Whether both files of a pair are there already, which is said. One without the other is
- * left to certs_make to complain about. */
+/* Whether both files of a pair exist already, which is reported. If only one exists, certs_make
+ * refuses. */
 static bool keeps(const struct tls_args *args, const char *stem)
 {
     struct pair_names names;

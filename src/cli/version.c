@@ -12,7 +12,7 @@ struct version_args {
 
 static const struct option_def options[] = {
     {"server", NULL, OPTION_SWITCH, offsetof(struct version_args, server),
-     .help = "ask the server for its version, too"},
+     .help = "also ask the server for its version"},
     CLIENT_OPTIONS(struct version_args),
     {0},
 };
@@ -22,7 +22,7 @@ const struct subcommand version_command = {
     .usage = "[--server]",
     .summary = "print the version, and the server's",
     .about = "Prints the version of this program. With --server it asks the server for its own, "
-             "which also tells whether the server answers.",
+             "which also shows whether the server answers.",
     .examples = "  tenax version\n"
                 "  tenax version --server --url http://127.0.0.1:9000\n",
     .options = options,

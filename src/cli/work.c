@@ -27,31 +27,31 @@ struct work_args {
 
 static const struct option_def options[] = {
     {"queue", "QUEUE[,QUEUE]", OPTION_TEXT, AT(queue), .env = "TENAX_QUEUE",
-     .help = "the queues to take jobs from, in any order: priority, then age counts"},
+     .help = "the queues to take jobs from, in any order: priority, then age decides"},
     {"concurrency", "COUNT", OPTION_INT, AT(concurrency), .min = 1, .max = 1000,
      .env = "TENAX_CONCURRENCY", .def = "1", .help = "how many jobs to run at the same time"},
     {"timeout", "DURATION", OPTION_SPAN, AT(timeout), .def = "0",
-     .help = "end a command that runs longer, and report a failure; 0 lets it run"},
+     .help = "end a command that runs longer, and report a failure; 0: no limit"},
     {"kill-exit", "CODE", OPTION_INT, AT(kill_exit), .min = 1, .max = 255,
      .help = "exit code by which a command says that retrying is pointless: the job is dead"},
     {"category-from", "TEXT", OPTION_CHOICE, AT(category_from),
      .choices = "stderr|termination-message",
-     .help = "where a command that fails says what the failure is called, for retry policies: in "
+     .help = "where a failing command names the failure's category, for retry policies: in "
              "the last line category=NAME or category=NAME/SUBCATEGORY of this text"},
     {"lease", "DURATION", OPTION_SPAN, AT(lease), .def = "30s",
-     .help = "how long the server waits for a sign of life before it gives the job to another "
-             "worker; renewed every third of it"},
+     .help = "how long the server waits for a renewal before it gives the job to another "
+             "worker; renewed after every third of it"},
     {"grace", "DURATION", OPTION_SPAN, AT(grace), .def = "30s",
-     .help =
-         "how long commands may go on when the worker ends, before SIGTERM, which SIGKILL follows "
-         "after 5 s; of one that is ended for itself, how long after SIGTERM SIGKILL comes"},
+     .help = "how long commands may continue when the worker ends, before SIGTERM, which SIGKILL "
+             "follows "
+             "after 5 s; for a single command that is ended, the time from SIGTERM to SIGKILL"},
     {"once", NULL, OPTION_SWITCH, AT(once), .help = "end after one job"},
     {"drain", NULL, OPTION_SWITCH, AT(drain),
      .help = "end when no job is ready and none is running"},
     {"name", "NAME", OPTION_TEXT, AT(name),
-     .help = "what the server calls this worker [default: host and process id]"},
+     .help = "the name of this worker on the server [default: host and process id]"},
     {"node", "NAME", OPTION_TEXT, AT(node), .env = "TENAX_NODE",
-     .help = "the machine that the commands run on: jobs that must stay off it are left to others"},
+     .help = "the machine that the commands run on: jobs that must avoid it are left to others"},
     CLIENT_URL_OPTION(struct work_args),
     {0},
 };
@@ -70,14 +70,15 @@ const struct subcommand work_command = {
         "Files named by TENAX_PROGRESS (a number from 0 to 1, a space, a note), "
         "TENAX_CHECKPOINT_OUT and TENAX_RESULT may be written: the first two are read, if they "
         "have changed, whenever the lease is renewed and at the end; the result when the command "
-        "succeeds. TENAX_CHECKPOINT_IN has what an earlier run of the job left as its checkpoint, "
-        "or is empty. Write beside and rename, so that no half is read.\n"
-        "What a command that fails has written to the file TENAX_TERMINATION_MESSAGE (up to 4 KiB) "
+        "succeeds. TENAX_CHECKPOINT_IN contains the checkpoint of an earlier run of the job, "
+        "or is empty. Write to a temporary file and rename it, so that no half is read.\n"
+        "What a failing command has written to the file TENAX_TERMINATION_MESSAGE (up to 4 KiB) "
         "is "
-        "its termination message, which rules of retry policies may look at. One that a signal "
+        "its termination message, which rules of retry policies can match. A command killed by a "
+        "signal "
         "ended "
-        "has, for their exit codes, 128 and the signal.\n"
-        "A restart of the server does no harm: commands go on, and their results are reported "
+        "has, for their exit codes, 128 plus the signal.\n"
+        "A restart of the server does no harm: commands continue, and their results are reported "
         "when it is back, as long as their leases last. Ctrl-C or SIGTERM stops taking jobs, "
         "waits for those that run, then ends them and returns them to their queue; a second one "
         "shortens the wait.",

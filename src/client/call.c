@@ -45,7 +45,7 @@ const char *call_bad_url(const char *url)
     if (!host_of(url, host, sizeof host))
         return "write it like http://127.0.0.1:7890";
     if (strpbrk(url, "?#"))
-        return "it must not have a '?' or '#'";
+        return "it must not contain '?' or '#'";
     return NULL;
 }
 
@@ -66,8 +66,8 @@ static size_t take_answer(char *at, size_t size, size_t n, void *to)
     return size * n;
 }
 
-/* A command that a worker runs shall not hold the worker's connections: if it went on after the
- * worker, the server would not see that the worker is gone. */
+/* A command run by a worker must not inherit the worker's connections: if it outlived the worker,
+ * the server would not notice that the worker is gone. */
 static int close_on_exec(void *ctx, curl_socket_t fd, curlsocktype purpose)
 {
     (void)ctx;
@@ -83,8 +83,8 @@ static void use_certificates(CURL *curl, const char *url, const struct call_tls 
         curl_easy_setopt(curl, CURLOPT_SSLCERT, tls->client_cert);
     if (tls->client_key)
         curl_easy_setopt(curl, CURLOPT_SSLKEY, tls->client_key);
-    /* Over TLS HTTP/2 is chosen by ALPN, and several calls then share one handshake: a new one
-     * waits for a connection that is being made. Without TLS HTTP/1.1 needs less. */
+    /* Over TLS, HTTP/2 is chosen by ALPN, and several calls share one handshake: a new call waits
+     * for a connection that is being opened. Without TLS, HTTP/1.1 is cheaper. */
     if (strncasecmp(url, "https:", 6) != 0)
         return;
     curl_easy_setopt(curl, CURLOPT_PIPEWAIT, 1L);
@@ -103,7 +103,7 @@ void call_init(struct call *c, const char *url, const struct call_tls *tls)
     curl_easy_setopt(c->curl, CURLOPT_USERAGENT, "tenax/" TENAX_VERSION);
     curl_easy_setopt(c->curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT.ms);
     use_certificates(c->curl, url, tls);
-    /* A proxy set for the web must not get the requests for this very machine. */
+    /* A proxy meant for the web must not get requests to this machine. */
     if (is_loopback(url))
         curl_easy_setopt(c->curl, CURLOPT_PROXY, "");
     /* "Expect: 100-continue" would cost large bodies a round trip. */
@@ -158,7 +158,7 @@ static enum call_result judge(struct call *c, CURLcode code)
         return CALL_UNREACHABLE;
     curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &c->status);
     if (c->status >= 200 && c->status < 300) {
-        /* An answer that is not JSON comes from something else than a Tenax server. */
+        /* An answer that is not JSON does not come from a Tenax server. */
         if (!c->answer.len || view_check(buf_view(&c->answer), NULL).code == ERR_OK)
             return CALL_DONE;
         return CALL_REFUSED;
@@ -207,7 +207,7 @@ static void explain_unreachable(const struct call *c, struct buf *b)
         if (is_loopback(c->url))
             buf_lit(b, " start it with: tenax serve");
     } else if (c->code == CURLE_COULDNT_RESOLVE_HOST) {
-        buf_lit(b, "there is no host of that name");
+        buf_lit(b, "there is no host with that name");
     } else if (c->code == CURLE_OPERATION_TIMEDOUT) {
         buf_lit(b, "no answer within ");
         double connected = 0;
@@ -216,7 +216,7 @@ static void explain_unreachable(const struct call *c, struct buf *b)
     } else if (strstr(c->why, "alert certificate required")) {
         buf_lit(b, "the server asks for a certificate: --client-cert and --client-key");
     } else if (strstr(c->why, "wrong version number")) {
-        buf_lit(b, "what answers there does not speak TLS; a server without it is at http://");
+        buf_lit(b, "the server there does not speak TLS; without TLS the URL is http://");
     } else if (c->code == CURLE_GOT_NOTHING || c->code == CURLE_RECV_ERROR ||
                c->code == CURLE_SEND_ERROR || c->code == CURLE_PARTIAL_FILE) {
         buf_lit(b, "the connection broke before the answer was complete");
@@ -244,8 +244,8 @@ void call_explain(const struct call *c, struct buf *b)
         buf_print(b, " (HTTP %ld%s%.*s%s%.*s)", c->status, code.len ? ", " : "", STR_ARG(code),
                   field.len ? ", field " : "", STR_ARG(field));
     } else {
-        buf_print(b, "%s answered HTTP %ld without a word of Tenax; is that a Tenax server?",
-                  c->url, c->status);
+        buf_print(b, "%s answered HTTP %ld, but not as Tenax does; is that a Tenax server?", c->url,
+                  c->status);
     }
     arena_fini(&a);
 }

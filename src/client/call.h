@@ -2,9 +2,8 @@
 #ifndef CLIENT_CALL_H
 #define CLIENT_CALL_H
 
-/* One HTTP request at a time to one server, over libcurl: either waited for, or
- * put under way in a multi handle. Single-threaded; a call must stay where it is
- * in memory from call_init to call_fini. */
+/* One HTTP request at a time to one server, over libcurl: either waited for, or started in a multi
+ * handle. Single-threaded; a call must stay where it is in memory from call_init to call_fini. */
 
 #include <curl/curl.h>
 #include <stdbool.h>
@@ -15,13 +14,13 @@
 
 enum call_result {
     CALL_DONE,        /* 2xx */
-    CALL_REFUSED,     /* the server said no, and would say it again */
+    CALL_REFUSED,     /* the server refused, and would refuse again */
     CALL_GONE,        /* 404 or 409: no such thing, or a run that is over */
     CALL_TRY_LATER,   /* the server is there but cannot do it now */
     CALL_UNREACHABLE, /* no answer */
 };
 
-/* PEM files for https; NULL where the defaults of libcurl do. */
+/* PEM files for https; NULL for libcurl's defaults. */
 struct call_tls {
     const char *ca_cert, *client_cert, *client_key;
 };
@@ -29,20 +28,20 @@ struct call_tls {
 struct call {
     CURL *curl;
     const char *url;   /* borrowed: the server's, without a slash at the end */
-    struct buf body;   /* what is sent */
-    struct buf answer; /* what came */
+    struct buf body;   /* the body of the request */
+    struct buf answer; /* the body of the answer */
     long status;       /* HTTP status of the answer; 0 if there is none */
     CURLcode code;
     span timeout;
     mono sent;
-    bool busy; /* under way in a multi handle */
+    bool busy; /* in progress in a multi handle */
     char why[CURL_ERROR_SIZE];
     struct curl_slist *headers;
 };
 
-/* A copy of the URL without slashes at its end; free() it. */
+/* A copy of the URL without trailing slashes; free() it. */
 char *call_url(const char *url);
-/* A sentence about what is wrong with this URL of a server, or NULL. */
+/* A sentence about the fault of a server's URL, or NULL. */
 const char *call_bad_url(const char *url);
 
 void call_init(struct call *c, const char *url, const struct call_tls *tls);
@@ -53,14 +52,13 @@ void call_header(struct call *c, const char *line);
 /* Sends c->body (nothing for GET and DELETE) and waits for the answer. */
 enum call_result call_wait(struct call *c, const char *method, const char *path, span timeout);
 
-/* The same in two parts: put under way, and, after the multi handle said that it
- * is done, finished. */
+/* The same in two parts: started, and, after the multi handle has reported it done, finished. */
 void call_start(struct call *c, CURLM *multi, const char *method, const char *path, span timeout);
 enum call_result call_finish(struct call *c, CURLM *multi, CURLcode code);
-/* Gives a call up. */
+/* Abandons a call. */
 void call_abort(struct call *c, CURLM *multi);
 
-/* Adds a sentence that says why the last call did not succeed. */
+/* Adds a sentence that says why the last call failed. */
 void call_explain(const struct call *c, struct buf *b);
 
 #endif

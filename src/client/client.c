@@ -23,7 +23,7 @@ int client_open(struct client *c, const struct subcommand *command, const struct
         .now = when_now(),
     };
     call_init(&c->call, c->url, &c->args.tls);
-    /* A field that a person has misspelt must not be passed over, whatever the server's setting. */
+    /* A misspelt field must be an error for a user, whatever the server's setting. */
     call_header(&c->call, "Tenax-Strict: true");
     return CLI_OK;
 }
@@ -35,7 +35,7 @@ void client_close(struct client *c)
     free(c->url);
 }
 
-/* The exit code of a call; says on standard error why it did not succeed. */
+/* The exit code of a call; reports on standard error why it failed. */
 static int judge(struct client *c, enum call_result r)
 {
     if (r == CALL_DONE)
@@ -73,7 +73,7 @@ void client_query(struct buf *path, const char *key, const char *value)
     bool first = !path->len || !memchr(path->at, '?', path->len);
     buf_print(path, "%c%s=", first ? '?' : '&', key);
     for (const char *p = value; *p; p++) {
-        /* A comma separates names and must stay one. */
+        /* A comma separates names and must not be encoded. */
         if (strchr("-._~,", *p) || (*p >= '0' && *p <= '9') || (*p >= 'A' && *p <= 'Z') ||
             (*p >= 'a' && *p <= 'z'))
             buf_byte(path, *p);

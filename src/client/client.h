@@ -2,8 +2,8 @@
 #ifndef CLIENT_CLIENT_H
 #define CLIENT_CLIENT_H
 
-/* What the commands that ask a server have in common: where it is, how to show
- * the answer, and how a refusal becomes a message and an exit code. */
+/* Shared by the commands that call a server: its address, printing the answer, and turning a
+ * refusal into a message and an exit code. */
 
 #include "client/call.h"
 #include "base/arena.h"
@@ -45,13 +45,13 @@ struct client_args {
          offsetof(type, client.tls.client_cert),                                                   \
          .env = "TENAX_CLIENT_CERT",                                                               \
          .alias = "ZIZQ_CLIENT_CERT",                                                              \
-         .help = "the certificate to show to a server that asks for one (PEM)"},                   \
+         .help = "the certificate to present to a server that requests one (PEM)"},                \
     {                                                                                              \
         "client-key", "FILE", OPTION_TEXT, offsetof(type, client.tls.client_key),                  \
             .env = "TENAX_CLIENT_KEY", .alias = "ZIZQ_CLIENT_KEY", .help = "its private key (PEM)" \
     }
 #define CLIENT_OPTIONS(type) CLIENT_OPTIONS_IN(type, "table|json")
-/* The same of a command that knows further forms of output. */
+/* The same for a command with further output formats. */
 #define CLIENT_OPTIONS_IN(type, formats)                                                           \
     CLIENT_URL_OPTION(type),                                                                       \
         {"http-timeout",                                                                           \
@@ -72,35 +72,35 @@ struct client {
     struct client_args args;
     struct call call;
     char *url;
-    struct arena arena; /* of texts taken from answers; emptied by client_close */
+    struct arena arena; /* for texts from answers; emptied by client_close */
     bool colour;        /* of standard output */
     size_t width;       /* of its terminal, or 0 */
     instant now;
 };
 
-/* CLI_OK, or CLI_USAGE when the URL is none; then there is nothing to close. */
+/* CLI_OK, or CLI_USAGE if the URL is invalid; then there is nothing to close. */
 int client_open(struct client *c, const struct subcommand *command, const struct client_args *args);
 void client_close(struct client *c);
 
-/* One request with what is in c->call.body. CLI_OK on 2xx: the answer, valid
- * JSON or empty, is client_answer(c) until the next request. Otherwise the
- * reason was printed, and the exit code for it is returned. */
+/* Sends one request with the body c->call.body. CLI_OK on 2xx: the answer, valid JSON or empty, is
+ * client_answer(c) until the next request. Otherwise prints the reason and returns the exit
+ * code. */
 int client_ask(struct client *c, const char *method, const char *path);
 struct str client_answer(const struct client *c);
-/* The same, but 404 is an answer: CLI_OK, and *found is false. */
+/* The same, but 404 is not an error: CLI_OK, and *found is false. */
 int client_find(struct client *c, const char *path, bool *found);
-/* Prints the answer: JSON on one line (CLIENT_JSON), or spread out. */
+/* Prints the answer: JSON on one line (CLIENT_JSON), or indented. */
 void client_print_answer(struct client *c);
 
-/* Adds "&key=value" ('?' the first time) with the value percent-encoded, unless
- * the value is NULL. The buffer starts with the path and ends without a NUL. */
+/* Adds "&key=value" ('?' the first time) with the value percent-encoded, unless the value is NULL.
+ * The buffer starts with the path, without a terminating NUL. */
 void client_query(struct buf *path, const char *key, const char *value);
 /* Adds "/name", percent-encoded. */
 void client_segment(struct buf *path, struct str name);
-/* Ends such a path with its NUL. */
+/* Terminates such a path with a NUL. */
 const char *client_path(struct buf *path);
 
-/* How a status looks. */
+/* The style in which a status is shown. */
 enum table_style client_status_style(struct str status);
 
 #endif

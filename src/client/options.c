@@ -11,12 +11,12 @@
 #include "base/must.h"
 #include "base/units.h"
 
-/* Who speaks in a message: "option '--port'" or "variable TENAX_PORT". */
+/* The origin of a value, for messages: "option '--port'" or "variable TENAX_PORT". */
 struct origin {
     const char *before, *name, *after;
 };
 
-#define SHOWN_MAX "%.60s" /* a value in a message is cut off, or it hides the message */
+#define SHOWN_MAX "%.60s" /* a value in a message is truncated, or it would hide the message */
 
 static size_t count_rows(const struct option_def *defs)
 {
@@ -79,7 +79,7 @@ struct str options_closest(const char *typed, const char *words)
     size_t fewest = 3;
     while (options_next_word(&words, &word)) {
         size_t n = edits(t, word);
-        /* One letter turns into any other one with a single edit: that is no hint. */
+        /* A single edit turns one letter into any other: that would not be a hint. */
         if (n < fewest && n < word.len && n < t.len + 1) {
             fewest = n;
             best = word;
@@ -167,7 +167,7 @@ static struct err set_switch(struct origin o, const char *text, bool *out)
     return err_none();
 }
 
-/* Puts the option's name before a reason that came from elsewhere. */
+/* Prefixes the option's name to a reason that came from elsewhere. */
 static struct err refuse_with(struct origin o, struct err e)
 {
     return e.code == ERR_OK ? e : REFUSE(o, "%s", e.msg);
@@ -207,7 +207,7 @@ static struct err set_value(const struct option_def *d, struct origin o, const c
     must_fail("option type is known", __FILE__, __LINE__);
 }
 
-/* Defaults and variables first; flags overwrite them. */
+/* Defaults and variables first; flags override them. */
 static struct err set_from_surroundings(const struct option_def *defs, void *values,
                                         struct options *out)
 {
@@ -231,7 +231,7 @@ static struct err set_from_surroundings(const struct option_def *defs, void *val
     return err_none();
 }
 
-/* Gives the option of this row the value in text, or, if that is NULL, in the next word. */
+/* Sets the option of this row to the value in text or, if that is NULL, in the next word. */
 static struct err take_value(const struct option_def *defs, size_t row, const char *text, int argc,
                              char **argv, int *i, void *values, struct options *out)
 {
@@ -322,8 +322,8 @@ struct err options_parse(const struct option_def *defs, enum option_order order,
     *out = (struct options){.defs = defs, .rest = argv + 1};
     struct err e = set_from_surroundings(defs, values, out);
     struct err flags = take_flags(defs, order, argc, argv, values, out);
-    /* A request for help is answered even when a variable is wrong: the person
-     * may be looking for how to write it. */
+    /* A request for help is answered even if a variable is invalid: the user may be looking for its
+     * format. */
     if (out->help || flags.code != ERR_OK)
         return flags;
     return e;
@@ -354,7 +354,7 @@ struct err options_from_file(struct options *o, const char *name, const char *te
     if (!text)
         return REFUSE(origin, "%s", "expected a single value");
     if (o->source[row] > OPTION_FROM_FILE) {
-        /* It must be right even if it is not used: the variable may be gone next time. */
+        /* It must be valid even if it is not used: the variable may be unset next time. */
         struct option_list room = {0}; /* as large as any value */
         struct option_def elsewhere = *d;
         elsewhere.offset = 0;
@@ -449,7 +449,7 @@ static void write_spelling(struct buf *b, const struct option_def *d)
     buf_print(b, "--%s%s%s", d->flag, d->value ? " " : "", d->value ? d->value : "");
 }
 
-/* What stands after the phrase: choices, default, variable. */
+/* The facts after the phrase: choices, default, variable. */
 static void write_facts(struct buf *b, const struct option_def *d)
 {
     if (d->choices) {
@@ -466,7 +466,7 @@ static void write_facts(struct buf *b, const struct option_def *d)
         buf_print(b, " [env: %s]", d->env);
 }
 
-/* Longer spellings get a line of their own, or the text would have no room. */
+/* Longer spellings get a line of their own, because the text would have no room beside them. */
 #define SPELLING_MAX 26
 
 static size_t help_column(const struct option_def *defs)

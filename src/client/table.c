@@ -42,7 +42,7 @@ size_t table_width(struct str text)
 static bool is_control(struct str s)
 {
     unsigned char c = (unsigned char)s.at[0];
-    /* C0, DEL, and C1, which some terminals obey, too: U+0080 to U+009F. */
+    /* C0, DEL, and C1 (U+0080 to U+009F), which some terminals also interpret. */
     return c < 0x20 || c == 0x7f || (c == 0xc2 && s.len > 1 && (unsigned char)s.at[1] < 0xa0);
 }
 
@@ -121,7 +121,7 @@ static struct str cell_text(const struct table *t, size_t i)
     return (struct str){t->text.at + t->cell[i].start, t->cell[i].len};
 }
 
-/* The longest beginning that fits into the width, leaving a cell for the "…". */
+/* The longest prefix that fits into the width, leaving a cell for the "…". */
 static size_t fitting(struct str s, size_t width)
 {
     size_t used = 0;
@@ -170,7 +170,7 @@ void table_write(const struct table *t, struct buf *b, bool colour, size_t width
     }
     for (size_t c = 0; c + 1 < t->columns; c++)
         before_last += widths[c] + GAP;
-    /* Below ten cells a cut text says nothing; let the terminal break the line. */
+    /* In less than ten cells a truncated text is useless; let the terminal wrap the line. */
     size_t room = width > before_last + 10 ? width - before_last : 0;
     for (size_t i = 0; i < t->cells; i++) {
         write_cell(t, b, i, widths[i % t->columns], colour, room);

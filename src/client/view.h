@@ -2,9 +2,9 @@
 #ifndef CLIENT_VIEW_H
 #define CLIENT_VIEW_H
 
-/* Looking into JSON without building a tree: a member is a span of the text, so
- * that a payload with numbers of any size is shown as it is. The text given here
- * is known to be valid JSON (client.h checks what a server sends). */
+/* Access to JSON without building a tree: a member is a span of the text, so that a payload with
+ * numbers of any size is shown unchanged. The text is known to be valid JSON (client.h checks what
+ * a server sends). */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -16,15 +16,15 @@
 #include "base/str.h"
 #include "base/units.h"
 
-/* ERR_BAD_JSON and its like unless the text is exactly one JSON value; *raw (if
- * wanted) is the value without white space around it. */
+/* ERR_BAD_JSON and the like unless the text is exactly one JSON value; *raw (if wanted) is the
+ * value without surrounding white space. */
 NODISCARD struct err view_check(struct str text, struct str *raw);
 
-/* The exact bytes of an object's member; empty if it is absent or null, or if
- * this is no object. */
+/* The exact bytes of an object's member; empty if it is absent or null, or if this is not an
+ * object. */
 struct str view_get(struct str object, const char *key);
-/* A member as text: a string unescaped into the arena, another value as it
- * stands; empty if it is absent or null. */
+/* A member as text: a string is unescaped into the arena, other values are unchanged; empty if it
+ * is absent or null. */
 struct str view_text(struct arena *a, struct str object, const char *key);
 /* A member that is a whole number; false if it is absent or something else. */
 bool view_int(struct str object, const char *key, int64_t *v);
@@ -39,8 +39,8 @@ struct view_list {
 struct view_list view_list(struct str array);
 bool view_next(struct view_list *l, struct str *item);
 
-/* Adds the value spread over lines, indented by two spaces per level after the
- * first line's indent; scalars keep their bytes. What is not JSON is added as it stands. */
+/* Adds the value on several lines, indented by two spaces per level in addition to the first line's
+ * indent; scalars keep their bytes. Text that is not JSON is added unchanged. */
 void view_pretty(struct buf *b, struct str value, size_t indent);
 
 /* Line and column (in characters), from 1, of a byte offset. */

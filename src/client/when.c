@@ -28,7 +28,7 @@ void when_relative(struct buf *b, instant t, instant now)
         buf_str(b, ms < 0 ? STR("just now") : STR("now"));
         return;
     }
-    /* Nobody reads "in 46.2 s" in a list; whole seconds are steadier to look at. */
+    /* Nobody needs "in 46.2 s" in a list; whole seconds change less often. */
     span whole = {(size + 500) / 1000 * 1000};
     if (ms > 0)
         buf_lit(b, "in ");

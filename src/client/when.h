@@ -2,8 +2,7 @@
 #ifndef CLIENT_WHEN_H
 #define CLIENT_WHEN_H
 
-/* Time for the programs of a person: reading the clocks, and writing and reading
- * points in time. */
+/* Time for command-line programs: reading the clocks, and formatting and parsing points in time. */
 
 #include <stdbool.h>
 
@@ -12,8 +11,8 @@
 #include "base/units.h"
 
 instant when_now(void);
-/* A clock for timeouts and leases. It goes on while the machine sleeps, because
- * the server's clock does, too. */
+/* A clock for timeouts and leases. It continues while the machine sleeps, as the server's clock
+ * does. */
 mono when_mono(void);
 
 static inline int64_t when_ms_between(mono later, mono earlier)
@@ -35,7 +34,7 @@ void when_absolute(struct buf *b, instant t);
 /* "09:00:00", in the local time zone. */
 void when_clock(struct buf *b, instant t);
 
-/* Milliseconds since 1970, or a time of RFC 3339 with its zone; false if it is neither. */
+/* Milliseconds since 1970, or an RFC 3339 time with its zone; false if it is neither. */
 bool when_parse(struct str text, instant *t);
 
 #endif

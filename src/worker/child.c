@@ -56,14 +56,14 @@ bool child_can_run(const char *command)
     return found;
 }
 
-/* In the new process, after fork: only async-signal-safe calls. Does not return. */
+/* Runs in the new process, after fork: only async-signal-safe calls. Does not return. */
 static void become(char *const *argv, char *const *env, int in, int err, int report, pid_t parent)
 {
     struct sigaction plain = {.sa_handler = SIG_DFL};
     sigset_t none;
     setpgid(0, 0);
-    /* If the worker is killed, its lease runs out and someone else gets the job:
-     * this run must not go on beside that one. */
+    /* If the worker is killed, its lease expires and another worker gets the job: this run must not
+     * continue beside that one. */
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     sigaction(SIGPIPE, &plain, NULL);
     sigemptyset(&none);
@@ -83,8 +83,8 @@ static void close_all(int *fds, size_t n)
             close(fds[i]);
 }
 
-/* Three pipes: its input, its errors, and one that reports a failed exec and is
- * closed by a successful one. */
+/* Three pipes: its input, its errors, and one that reports a failed exec and is closed by a
+ * successful one. */
 static bool open_pipes(int p[6])
 {
     for (size_t i = 0; i < 6; i += 2) {
@@ -147,7 +147,7 @@ static void feed(struct child *c)
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
         if (n < 0)
-            break; /* it does not want its input; that is its business */
+            break; /* it closed its input, which is allowed */
         c->payload = (struct str){c->payload.at + n, c->payload.len - (size_t)n};
     }
     close_one(&c->in);
@@ -206,16 +206,16 @@ bool child_reap(struct child *c, bool sweep)
     if (!c->pid || waitid(P_PID, (id_t)c->pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 ||
         info.si_pid == 0)
         return false;
-    /* Before the pid is given back: afterwards the group's number may be another's. */
+    /* Before the pid is released: afterwards another group may get this number. */
     if (sweep)
         kill(-c->pid, SIGKILL);
     waitpid(c->pid, &c->status, 0);
     c->ended = when_mono();
-    /* What it has written is in the pipe by now; a grandchild that keeps the pipe
-     * open is not waited for. */
+    /* Everything that it has written is in the pipe by now; a grandchild that keeps the pipe open
+     * is not waited for. */
     listen_to(c);
     if (c->tail.len && c->tail.at[c->tail.len - 1] != '\n')
-        pass_on("\n", 1); /* the next line on the terminal is not its */
+        pass_on("\n", 1); /* so that the worker's next message begins a new line */
     c->pid = 0;
     close_one(&c->in);
     close_one(&c->err);

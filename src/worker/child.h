@@ -2,10 +2,10 @@
 #ifndef WORKER_CHILD_H
 #define WORKER_CHILD_H
 
-/* A command that works on one job: it gets the payload on standard input, its
- * standard error is passed on and its end remembered. It leads a process group
- * of its own, so that Ctrl-C reaches the worker alone, and a signal from the
- * worker reaches everything the command started. Nothing here blocks. */
+/* A command that works on one job: it gets the payload on standard input; its standard error is
+ * passed on, and the end of it is kept. It leads a process group of its own, so that Ctrl-C reaches
+ * only the worker, and a signal from the worker reaches everything that the command started.
+ * Nothing here blocks. */
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -18,17 +18,17 @@
 #define CHILD_TAIL_MAX 8192
 
 struct child {
-    pid_t pid;          /* 0: there is none */
+    pid_t pid;          /* 0: not running */
     int in, err;        /* our ends of its pipes; -1: closed */
-    struct str payload; /* what is left to write; borrowed */
+    struct str payload; /* the rest, still to be written; borrowed */
     struct buf tail;    /* the end of its standard error */
     bool cut;           /* tail is not all of it */
-    int status;         /* as of waitpid; valid once child_reap said so */
+    int status;         /* as from waitpid; valid after child_reap returned true */
     mono started, ended;
 };
 
-/* A NULL-terminated environment: the worker's own with these "NAME=value"
- * strings, count of them, in place of what has the same name. Free with free(). */
+/* A NULL-terminated environment: the worker's own, in which these `count` strings "NAME=value"
+ * replace variables of the same name. Free with free(). */
 char **child_environment(char *const *extra, size_t count);
 /* Whether exec would find the command. */
 bool child_can_run(const char *command);
@@ -36,12 +36,12 @@ bool child_can_run(const char *command);
 /* ERR_IO with the reason if the command could not be started. */
 NODISCARD struct err child_start(struct child *c, char *const *argv, char *const *env,
                                  struct str payload);
-/* Moves what can be moved now through the pipes. */
+/* Moves data through the pipes as far as possible without blocking. */
 void child_pump(struct child *c);
-/* To its whole group. */
+/* Sends the signal to its whole group. */
 void child_signal(struct child *c, int sig);
-/* True if it has ended. With sweep, what it left behind in its group is killed:
- * for a command that was told to end. */
+/* True if it has ended. With sweep, processes that it left behind in its group are killed: for a
+ * command that was told to end. */
 bool child_reap(struct child *c, bool sweep);
 void child_fini(struct child *c);
 

@@ -2,12 +2,12 @@
 #ifndef WORKER_EXECUTOR_H
 #define WORKER_EXECUTOR_H
 
-/* How a job is run: the seam between the loop of a worker and what does the work. An execution is
- * one run under way. What a run leaves behind is written as members of the body of a report, as
- * docs/api.md has them, each with a comma before it: `,"exit_code":3`.
+/* How a job is run: the interface between the loop of a worker and whatever does the work. An
+ * execution is one run in progress. Functions that report on a run write members of the body of a
+ * report, as specified in docs/api.md, each preceded by a comma: `,"exit_code":3`.
  *
- * One thread; nothing here blocks. The loop polls an execution whenever one of its descriptors or
- * a SIGCHLD may have news of it. */
+ * One thread; nothing here blocks. The loop polls an execution whenever one of its descriptors or a
+ * SIGCHLD may concern it. */
 
 #include <poll.h>
 #include <stdbool.h>
@@ -43,7 +43,7 @@ struct executor {
 };
 struct execution {
     const struct executor_vt *vt;
-    mono started, ended; /* ended is valid once execution_poll said so, as is: */
+    mono started, ended; /* ended is valid after execution_poll returned true, as is: */
     bool succeeded;
 };
 
@@ -55,27 +55,27 @@ NODISCARD static inline struct err executor_start(struct executor *e, const stru
     return e->vt->start(e, job, out);
 }
 
-/* Asks it to end, or ends it. */
+/* Asks it to end, or kills it. */
 static inline void execution_signal(struct execution *x, enum execution_signal what)
 {
     x->vt->signal(x, what);
 }
 
-/* Does what can be done now; true once it has ended. With sweep, whatever it left running is ended,
- * too: for a run that was told to end. */
+/* Does what can be done without blocking; true once it has ended. With sweep, whatever it left
+ * running is killed, too: for a run that was told to end. */
 static inline bool execution_poll(struct execution *x, bool sweep)
 {
     return x->vt->poll(x, sweep);
 }
 
-/* What to wait for on its behalf. */
+/* The descriptors to wait for on its behalf. */
 static inline size_t execution_fds(const struct execution *x, struct pollfd fds[EXECUTION_FDS_MAX])
 {
     return x->vt->fds(x, fds);
 }
 
-/* Progress and checkpoint, as far as they changed since the server took the last ones; and that
- * the server took what was written last. */
+/* Progress and checkpoint, if they changed since the server last accepted them; and the message
+ * that the server has accepted what was last written. */
 static inline void execution_news(struct execution *x, struct buf *members)
 {
     x->vt->news(x, members);
@@ -85,20 +85,20 @@ static inline void execution_news_taken(struct execution *x)
     x->vt->news_taken(x);
 }
 
-/* Of one that succeeded: its result, if it left one. */
+/* The result of a successful run, if it left one. */
 static inline void execution_result(struct execution *x, struct buf *members)
 {
     x->vt->result(x, members);
 }
 
-/* Of one that failed: all that is known of why. timeout > 0 says that it was ended because it took
- * longer than that. */
+/* Everything that is known about the cause of a failed run. timeout > 0 means that it was ended
+ * because it took longer than that. */
 static inline void execution_failure(struct execution *x, span timeout, struct buf *members)
 {
     x->vt->failure(x, timeout, members);
 }
 
-/* Whatever still runs goes on unattended, unless it was killed. NULL is fine. */
+/* Frees it; a process that was not killed continues unattended. NULL is fine. */
 static inline void execution_free(struct execution *x)
 {
     if (x)

@@ -37,7 +37,7 @@ static char *variable(struct arena *a, const char *name, struct str value)
 {
     struct buf b = {0};
     buf_print(&b, "%s=%.*s", name, STR_ARG(value));
-    buf_byte(&b, '\0'); /* a NUL inside a name ends it early; nothing worse */
+    buf_byte(&b, '\0'); /* a NUL inside a name truncates it; nothing worse */
     char *text = arena_get(a, b.len);
     memcpy(text, b.at, b.len);
     buf_fini(&b);

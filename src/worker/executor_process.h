@@ -2,12 +2,12 @@
 #ifndef WORKER_EXECUTOR_PROCESS_H
 #define WORKER_EXECUTOR_PROCESS_H
 
-/* Runs a command for each job: the payload is its standard input, exit status 0 is success, files
- * that its environment names carry the rest (worker/notes.h). */
+/* Runs a command for each job: the payload is its standard input, exit status 0 is success, and
+ * files named in its environment carry the rest (worker/notes.h). */
 
 #include "worker/executor.h"
 
-/* Where a command that fails says what its failure is called: in the last line `category=NAME` or
+/* Where a failing command names the category of its failure: in the last line `category=NAME` or
  * `category=NAME/SUBCATEGORY` of that text. */
 enum executor_category { CATEGORY_SERVER, CATEGORY_STDERR, CATEGORY_MESSAGE };
 
@@ -18,8 +18,8 @@ struct executor_process_args {
     enum executor_category category_from;
 };
 
-/* The arguments must live as long as it does. ERR_IO if there is no place for its files. Free with
- * executor_free. */
+/* The arguments must live as long as the executor. ERR_IO if the folder for its files cannot be
+ * created. Free with executor_free. */
 NODISCARD struct err executor_process_new(const struct executor_process_args *args,
                                           struct executor **out);
 

@@ -56,7 +56,7 @@ static bool write_file(const char *path, struct str text)
     return close(fd) == 0 && text.len == 0;
 }
 
-/* A string is handed on as what it stands for, all else as it is. */
+/* The value of a string, or other JSON unchanged. */
 static struct str content_of(struct str json, struct arena *a)
 {
     struct json_cursor c = json_open(json);
@@ -101,7 +101,7 @@ void notes_close(struct notes *n)
         path_of(n, watched[i], path);
         unlink(path);
     }
-    rmdir(n->dir); /* what else a command put there stays */
+    rmdir(n->dir); /* other files that a command put there stay */
     n->dir[0] = '\0';
 }
 
@@ -123,7 +123,7 @@ void notes_environment(const struct notes *n, struct arena *a, char *env[NOTES_V
 
 /* --- reading --- */
 
-/* False if it is not there, or longer than max bytes: then *len is more than max. */
+/* False if it does not exist, or is longer than max bytes: then *len is more than max. */
 static bool read_file(const char *path, size_t max, struct buf *b, struct stat *st)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -155,7 +155,7 @@ static bool is_json_but_no_string(struct str text)
            json_skip(&c, NULL).code == ERR_OK && json_close(&c).code == ERR_OK;
 }
 
-/* Adds the content of a file as a JSON value; false if it cannot be one. */
+/* Adds the content of a file as a JSON value; false if that is impossible. */
 static bool add_value(struct buf *body, struct str text, const char *name)
 {
     size_t before = body->len;
@@ -236,13 +236,13 @@ void notes_write_news(struct notes *n, struct buf *body)
             bool news =
                 !same(&now, &n->taken[i]) &&
                 read_file(path, i == NOTES_PROGRESS ? PROGRESS_MAX : NOTES_VALUE_MAX, &text, &st);
-            /* An empty file is one that is about to be written. */
+            /* An empty file is about to be written. */
             if (news && text.len) {
                 n->sent[i] = stamp_of(&st);
                 bool fine = i == NOTES_PROGRESS ? add_progress(body, buf_view(&text))
                                                 : add_value(body, buf_view(&text), "checkpoint");
                 if (!fine)
-                    n->taken[i] = n->sent[i]; /* said once */
+                    n->taken[i] = n->sent[i]; /* reported once */
             }
         }
         buf_fini(&text);

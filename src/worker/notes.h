@@ -2,18 +2,18 @@
 #ifndef WORKER_NOTES_H
 #define WORKER_NOTES_H
 
-/* The files through which a command and its worker exchange what goes beyond the payload
- * and the exit status. Each run has a folder of its own, whose files its environment names:
+/* The files through which a command and its worker exchange more than the payload and the exit
+ * status. Each run has a folder of its own, whose files are named in the command's environment:
  *
- *   TENAX_CHECKPOINT_IN   what an earlier run of the job left behind; empty if none did
- *   TENAX_CHECKPOINT_OUT  what the next run is to get, should there be one
+ *   TENAX_CHECKPOINT_IN   the checkpoint of an earlier run of the job; empty if there is none
+ *   TENAX_CHECKPOINT_OUT  the checkpoint for the next run, should there be one
  *   TENAX_PROGRESS        a number from 0 to 1 and, after a space, a note
- *   TENAX_RESULT          what a successful run is to leave with the job
- *   TENAX_TERMINATION_MESSAGE  why it fails, in words that rules of retry policies look at
+ *   TENAX_RESULT          the result that a successful run stores with the job
+ *   TENAX_TERMINATION_MESSAGE  the reason of a failure, which rules of retry policies can match
  *
- * The last four are not there until the command makes them, and are read when they have
- * changed or, of the last two, at the end. What is a JSON object, array, number or literal is sent
- * as that; anything else as a string, so that a checkpoint comes back as it was written. */
+ * The last four do not exist until the command creates them. They are read when they have changed
+ * or, in the case of the last two, at the end. A JSON object, array, number or literal is sent as
+ * such; anything else as a string, so that a checkpoint comes back as it was written. */
 
 #include <sys/stat.h>
 
@@ -30,7 +30,7 @@ enum notes_file { NOTES_PROGRESS, NOTES_CHECKPOINT, NOTES_WATCHED };
 
 struct notes {
     char dir[NOTES_DIR_MAX]; /* empty: closed */
-    /* Which version of a file was put into a request, and which one the server has. */
+    /* Which version of a file was sent in a request, and which one the server has. */
     struct notes_stamp {
         ino_t file;
         struct timespec changed;
@@ -38,23 +38,23 @@ struct notes {
     } sent[NOTES_WATCHED], taken[NOTES_WATCHED];
 };
 
-/* Makes base, a folder for the folders of runs. ERR_IO. */
+/* Creates base, a folder for the folders of runs. ERR_IO. */
 NODISCARD struct err notes_base(char base[NOTES_DIR_MAX]);
 /* checkpoint is JSON, or empty. ERR_IO. */
 NODISCARD struct err notes_open(struct notes *n, const char *base, struct str id, int64_t run,
                                 struct str checkpoint);
-/* "NAME=value" for its environment, in the arena. */
+/* "NAME=value" for the command's environment, in the arena. */
 void notes_environment(const struct notes *n, struct arena *a, char *env[NOTES_VARIABLES]);
-/* Adds `,"progress":…` and `,"checkpoint":…`, whatever changed since the server took it. What
- * cannot be sent is said on standard error and passed over. */
+/* Adds `,"progress":…` and `,"checkpoint":…` if they changed since the server last accepted them.
+ * Reports on standard error what cannot be sent, and leaves it out. */
 void notes_write_news(struct notes *n, struct buf *body);
-/* The server took what was written last. */
+/* The server has accepted what was last written. */
 void notes_taken(struct notes *n);
 /* Adds `,"result":…` if the command left one. */
 void notes_write_result(const struct notes *n, struct buf *body);
-/* Adds `,"termination_message":…` if the command left one; of a long one the beginning. */
+/* Adds `,"termination_message":…` if the command left one; only the beginning of a long one. */
 void notes_write_message(const struct notes *n, struct buf *body);
-/* Adds it as it is; false if there is none. */
+/* Adds its raw text; false if there is none. */
 bool notes_read_message(const struct notes *n, struct buf *text);
 /* Removes the folder. */
 void notes_close(struct notes *n);

@@ -23,7 +23,7 @@ void report_ending(struct buf *b, int status)
         buf_print(b, "exit status %d", WEXITSTATUS(status));
 }
 
-/* Adds text with every byte that is not UTF-8 replaced, as JSON must be valid. */
+/* Adds text as JSON, with every byte replaced that is not valid UTF-8. */
 static void add_valid(struct buf *b, struct str text)
 {
     while (text.len) {
@@ -36,7 +36,7 @@ static void add_valid(struct buf *b, struct str text)
     }
 }
 
-/* The last line that says something. */
+/* The last line that is not blank. */
 static struct str last_line(struct str text)
 {
     while (text.len && (unsigned char)text.at[text.len - 1] <= ' ')
@@ -57,7 +57,7 @@ struct str report_cut(struct str s, size_t max)
     return (struct str){s.at, max};
 }
 
-/* The end of standard error; a cut may have gone through a character. */
+/* The end of standard error, which may begin in the middle of a character. */
 static struct str tail_of(const struct child *c)
 {
     struct str s = buf_view(&c->tail);

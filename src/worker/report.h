@@ -2,27 +2,27 @@
 #ifndef WORKER_REPORT_H
 #define WORKER_REPORT_H
 
-/* What a worker tells of a run: to the server as JSON, to a person as a line. */
+/* Reports about a run: to the server as JSON, to a person as a line. */
 
 #include "base/buf.h"
 #include "worker/child.h"
 #include "client/table.h"
 
-/* A failure as members of the body of POST /jobs/{id}/failure, each with a comma before it.
- * timeout > 0 says that the run was ended because it took longer than that. */
+/* A failure as members of the body of POST /jobs/{id}/failure, each preceded by a comma. timeout >
+ * 0 means that the run was ended because it took longer than that. */
 void report_failure(struct buf *body, const struct child *c, span timeout, bool kill);
-/* Adds `,"category":…` and `,"subcategory":…` as the text's last line `category=…` says; nothing if
- * there is no such line. */
+/* Adds `,"category":…` and `,"subcategory":…` from the last line `category=…` of the text; nothing
+ * if there is no such line. */
 void report_category(struct buf *body, struct str text);
-/* A failure to start the command at all. */
+/* A failure to start the command. */
 void report_no_start(struct buf *body, const char *why);
 
 /* Adds `,"key":"text"`, with every byte that is not UTF-8 replaced. */
 void report_text(struct buf *body, const char *key, struct str text);
-/* At most so many bytes of it, cut between characters. */
+/* The first max bytes of it, cut between characters. */
 struct str report_cut(struct str s, size_t max);
 
-/* How it ended in few words: "exit status 3", "signal 9 (Killed)". */
+/* How it ended, in a few words: "exit status 3", "signal 9 (Killed)". */
 void report_ending(struct buf *b, int status);
 
 /* One line on standard error: the time, a word in the colour of the style, the text. */

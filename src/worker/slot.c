@@ -29,7 +29,7 @@ static void set_free(struct slot *s)
     s->worker->idle = false;
 }
 
-/* One line about the run: "ok   03fq… send_mail 0.2 s …". */
+/* Prints one line about the run: "ok   03fq… send_mail 0.2 s …". */
 static void tell(const struct slot *s, enum table_style style, const char *word, struct str more)
 {
     const struct execution *x = s->execution;
@@ -50,7 +50,7 @@ static void lose(struct slot *s, const char *why)
     tell(s, TABLE_BAD, "LOST", str_from(why));
 }
 
-/* It runs on, but for nothing: nobody will take its report. */
+/* It keeps running until it is ended, but no report of it will be accepted. */
 static void lose_running(struct slot *s, const char *why)
 {
     lose(s, why);
@@ -170,10 +170,10 @@ static void renewed(struct slot *s, const struct source_answer *a)
     }
 }
 
-/* What the server decided after a failure, in its words. */
+/* Prints the server's decision after a failure, in its words. */
 static void tell_failure(struct slot *s, struct str answer)
 {
-    struct str members = buf_view(&s->members); /* each with a comma before it */
+    struct str members = buf_view(&s->members); /* each preceded by a comma */
     struct buf body = {0}, more = {0};
     buf_print(&body, "{%.*s}", (int)members.len - 1, members.at + 1);
     struct str reason = view_text(&s->arena, answer, "reason");
@@ -267,7 +267,7 @@ static void turn_reporting(struct slot *s, mono *next)
         set_free(s);
         return;
     }
-    /* A renewal under way is waited for: one call at a time keeps them in order. */
+    /* Waits for a renewal in progress: one call at a time keeps them in order. */
     if (s->calling == SLOT_NO_CALL && due(s->report_at, w->now))
         send_report(s);
     if (s->calling == SLOT_NO_CALL)

@@ -2,12 +2,12 @@
 #ifndef WORKER_SOURCE_H
 #define WORKER_SOURCE_H
 
-/* Where jobs come from, and where reports on them go: the seam between the loop of a worker and
- * a server. The loop has a fixed number of seats; in each it holds at most one job, from its
- * hand-out to the acknowledged report, and of each at most one renewal or report is under way.
+/* Where jobs come from, and where reports about them go: the interface between the loop of a worker
+ * and a server. The loop has a fixed number of seats. Each holds at most one job, from its hand-out
+ * to the acknowledged report, with at most one renewal or report in progress.
  *
- * One thread. Nothing waits but source_wait; answers come out of source_poll, through the
- * callbacks of the loop, which may begin the next request at once. */
+ * One thread. Only source_wait blocks; answers come out of source_poll, through the callbacks of
+ * the loop, which may begin the next request at once. */
 
 #include <poll.h>
 #include <stdbool.h>
@@ -19,7 +19,7 @@
 #include "base/units.h"
 #include "client/call.h"
 
-/* A job held. Its strings lie in the arena that source_next was given. */
+/* A job that is held. Its strings are in the arena that source_next was given. */
 struct source_job {
     struct str id, queue, type, payload;
     struct str token;      /* of the run, as the source knows it */
@@ -31,13 +31,13 @@ struct source_job {
 struct source_claim {
     size_t count;
     span lease;
-    span wait; /* how long the server may hold the answer back until there is a job */
+    span wait; /* how long the server may delay the answer until there is a job */
 };
 
-/* What a report says. */
+/* The kind of a report. */
 enum source_report { SOURCE_SUCCESS, SOURCE_FAILURE, SOURCE_RELEASE };
 
-/* What became of a request; the texts are valid for the callback. */
+/* The result of a request; the texts are valid during the callback. */
 struct source_answer {
     enum call_result result;
     mono sent;       /* when the request left */
@@ -46,16 +46,16 @@ struct source_answer {
 };
 
 struct source_user {
-    /* If it was CALL_DONE, source_next has the jobs. */
+    /* If the result is CALL_DONE, source_next has the jobs. */
     void (*claimed)(void *ctx, const struct source_answer *a);
-    /* To source_renew or source_report of this seat. */
+    /* The answer to source_renew or source_report of this seat. */
     void (*answered)(void *ctx, size_t seat, const struct source_answer *a);
 };
 
 enum source_next {
     SOURCE_JOB,
-    SOURCE_NONE, /* no further one */
-    SOURCE_BAD,  /* one without an id or a token; there may be further ones */
+    SOURCE_NONE, /* no more jobs */
+    SOURCE_BAD,  /* a job without an id or a token; more may follow */
 };
 
 struct source;
@@ -78,65 +78,65 @@ struct source_vt {
 struct source {
     const struct source_vt *vt;
     const char *name; /* for messages: "http://127.0.0.1:7890" */
-    bool claiming;    /* a claim is under way */
+    bool claiming;    /* a claim is in progress */
     const struct source_user *user;
     void *ctx;
 };
 
-/* Asks for jobs; there must be no other claim under way. */
+/* Requests jobs; no other claim may be in progress. */
 static inline void source_claim(struct source *s, const struct source_claim *c)
 {
     s->vt->claim(s, c);
 }
 
-/* The next job of the claim that was just answered, from within `claimed` only. */
+/* The next job of the claim that was just answered; only from within `claimed`. */
 static inline enum source_next source_next(struct source *s, struct arena *a,
                                            struct source_job *job)
 {
     return s->vt->next(s, a, job);
 }
 
-/* Asks for the answer of the claim under way: whatever it brings is to be given back. Just to hang
- * up might lose a job on its way here, until its lease ends. */
+/* Requests an answer to the claim in progress; its jobs are to be given back. Just closing the
+ * connection might lose a job that is on its way, until its lease ends. */
 static inline void source_withdraw(struct source *s, span patience)
 {
     s->vt->withdraw(s, patience);
 }
 
-/* Hangs up on the claim under way, if there is one. */
+/* Closes the connection of the claim in progress, if there is one. */
 static inline void source_claim_abort(struct source *s)
 {
     s->vt->claim_abort(s);
 }
 
-/* Moves the end of the lease to now + lease. `news` is as of execution_news. */
+/* Moves the end of the lease to now + lease. `news` is from execution_news. */
 static inline void source_renew(struct source *s, size_t seat, const struct source_job *job,
                                 span lease, struct str news)
 {
     s->vt->renew(s, seat, job, lease, news);
 }
 
-/* `members` are those of the body of a report, as docs/api.md has them, each with a comma before
- * it: `,"message":"no such host"`. */
+/* `members` are those of the body of a report, as specified in docs/api.md, each preceded by a
+ * comma: `,"message":"no such host"`. */
 static inline void source_report(struct source *s, size_t seat, const struct source_job *job,
                                  enum source_report what, struct str members)
 {
     s->vt->report(s, seat, job, what, members);
 }
 
-/* Hangs up on what is under way for the seat, if anything is; no callback follows. */
+/* Abandons the seat's request in progress, if there is one; no callback follows. */
 static inline void source_abort(struct source *s, size_t seat)
 {
     s->vt->abort(s, seat);
 }
 
-/* Calls back for whatever has been answered; true if anything was. */
+/* Calls back for every answer that has arrived; true if there was one. */
 static inline bool source_poll(struct source *s)
 {
     return s->vt->poll(s);
 }
 
-/* Until there is an answer to look at, one of these descriptors is ready, or the time is over. */
+/* Waits until there is an answer, one of these descriptors is ready, or the time is over. */
 static inline void source_wait(struct source *s, const struct pollfd *fds, size_t count, int ms)
 {
     s->vt->wait(s, fds, count, ms);

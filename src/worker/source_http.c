@@ -11,7 +11,7 @@
 #include "client/client.h"
 #include "client/view.h"
 
-#define CLAIM_EXTRA  ((span){15000}) /* what a claim is allowed on top of its wait */
+#define CLAIM_EXTRA  ((span){15000}) /* how long a claim may take in addition to its wait */
 #define CALL_TIMEOUT ((span){10000})
 
 struct source_http {
@@ -19,7 +19,7 @@ struct source_http {
     const struct source_http_args *args;
     CURLM *multi;
     struct call claim, withdraw;
-    span lease; /* asked for by the claim */
+    span lease; /* requested by the claim */
     struct view_list jobs;
     struct call *seats;
     struct curl_waitfd *fds;
@@ -66,8 +66,8 @@ static void claim(struct source *s, const struct source_claim *c)
     call_start(&h->claim, h->multi, "POST", "/jobs/claim", (span){c->wait.ms + CLAIM_EXTRA.ms});
 }
 
-/* The lease as granted: the server may have shortened what was asked for. Both times are of its
- * clock; ours may be off. */
+/* The granted lease: the server may have shortened it. Both times are from its clock, because ours
+ * may be wrong. */
 static span granted(span asked, struct str job)
 {
     instant end = view_time(job, "lease_expires_at"), start = view_time(job, "dequeued_at");

@@ -15,7 +15,7 @@ struct source_http_args {
     size_t seats;
 };
 
-/* The arguments must live as long as it does. Free with source_free. */
+/* The arguments must live as long as the source. Free with source_free. */
 struct source *source_http_new(const struct source_http_args *args);
 
 #endif

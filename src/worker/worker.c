@@ -31,7 +31,7 @@ span worker_backoff(struct worker *w, unsigned tries)
     return (span){full / 2 + (int64_t)rng_below(&w->rng, (uint64_t)full / 2 + 1)};
 }
 
-/* What waited for the server need not wait any longer: leases are running out. */
+/* Skips the waits for the server: leases are running out. */
 static void hurry(struct worker *w)
 {
     w->claim_at = w->now;
@@ -71,7 +71,7 @@ static int64_t count_done(const struct worker *w)
 
 static void claim(struct worker *w, size_t count)
 {
-    /* To drain means to take what is there, not to wait for more. */
+    /* Draining means taking what is there, not waiting for more. */
     source_claim(w->source,
                  &(struct source_claim){.count = count,
                                         .lease = w->args->lease,
@@ -95,7 +95,7 @@ static struct slot *free_slot(struct worker *w)
     return NULL;
 }
 
-/* A seat for the next job of the answer; the jobs are read even when there is none. */
+/* Finds a seat for the next job of the answer; the jobs are read even if there is none. */
 static bool take_job(struct worker *w, struct slot *s)
 {
     struct arena spare = {0};
@@ -215,7 +215,7 @@ static void turn_stop(struct worker *w, mono *next)
         else if (w->claim_end.ns < next->ns)
             *next = w->claim_end;
     }
-    /* After SIGKILL nothing is left but reports, which end with their leases. */
+    /* After SIGKILL only reports are left, which end with their leases. */
     if (w->stop != STOP_WAITING && w->stop != STOP_TERM)
         return;
     if (w->stop_at.ns <= w->now.ns)
@@ -260,7 +260,7 @@ static void wait_until(struct worker *w, mono t, struct pollfd *fds)
     for (size_t i = 0; i < w->slot_count; i++)
         if (w->slots[i].state == SLOT_RUNNING)
             n += execution_fds(w->slots[i].execution, fds + n);
-    /* Rounded up, or the last millisecond would be spent spinning. */
+    /* Rounded up, because otherwise the last millisecond would be spent spinning. */
     int64_t ms = (t.ns - when_mono().ns + 999999) / 1000000;
     source_wait(w->source, fds, n, ms < 0 ? 0 : (int)ms);
 }

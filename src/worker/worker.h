@@ -2,14 +2,13 @@
 #ifndef WORKER_WORKER_H
 #define WORKER_WORKER_H
 
-/* The loop of `tenax work`: one thread that waits, in one place, for the server,
- * for the work under way and for signals. Where jobs come from is behind
- * source.h, how they are run behind executor.h.
+/* The loop of `tenax work`: one thread that waits, in one place, for the server, for the work in
+ * progress and for signals. source.h provides the jobs, executor.h runs them.
  *
- * A slot holds one run from its claim to the acknowledged report. Its lease is
- * renewed every third of it. A run whose lease is lost is over for the server,
- * which may hand the job to someone else; so its command is ended and nothing is
- * reported. A report is repeated until the server takes it or the lease ends. */
+ * A slot holds one run from its claim to the acknowledged report. The lease is renewed after every
+ * third of it. A run whose lease is lost is over for the server, which may hand the job to another
+ * worker; so its command is ended and nothing is reported. A report is repeated until the server
+ * accepts it or the lease ends. */
 
 #include "base/arena.h"
 #include "base/rng.h"
@@ -27,11 +26,11 @@ struct worker_args {
 
 enum slot_state {
     SLOT_FREE,
-    SLOT_RUNNING,   /* it is being executed */
+    SLOT_RUNNING,   /* being executed */
     SLOT_REPORTING, /* it has ended; the server does not know yet */
 };
 
-/* Why a run was told to end before its time. */
+/* Why a run was told to end early. */
 enum slot_ending { ENDING_NONE, ENDING_LOST, ENDING_TIMEOUT, ENDING_STOP };
 
 enum slot_call { SLOT_NO_CALL, SLOT_RENEWS, SLOT_REPORTS };
@@ -41,10 +40,10 @@ struct slot {
     size_t seat;
     enum slot_state state;
     enum slot_ending ending;
-    struct arena arena; /* of the job's texts; as long as the slot is taken */
+    struct arena arena; /* of the job's texts; in use as long as the slot is */
     struct source_job job;
     mono lease_end, renew_at;
-    mono kill_at;                /* when KILL follows TERM; ns == 0: no */
+    mono kill_at;                /* when KILL follows TERM; ns == 0: never */
     struct execution *execution; /* NULL: the work could not be started */
     enum slot_call calling;
     enum source_report report;
@@ -63,42 +62,42 @@ struct worker {
     struct slot *slots;
     size_t slot_count;
     mono claim_at;
-    mono claim_end; /* once stopping: an answer is not waited for any longer */
+    mono claim_end; /* once stopping: when to stop waiting for an answer */
     unsigned claim_tries;
-    bool idle;    /* the last claim brought nothing; only --drain looks at it */
-    bool down;    /* the server could not be reached, and this was said */
-    bool refused; /* a claim was refused for good */
+    bool idle;    /* the last claim returned no job; only for --drain */
+    bool down;    /* the server could not be reached, and this was reported */
+    bool refused; /* a claim was refused permanently */
     enum worker_stop stop;
-    mono stop_at; /* when the next step of stopping comes */
+    mono stop_at; /* when the next step of stopping is due */
     int64_t succeeded, failed, lost, released;
     struct rng rng;
     mono now; /* of this turn of the loop */
 };
 
-/* Works until told to stop; returns the exit code. SIGCHLD, SIGINT and SIGTERM must be blocked.
- * The source has as many seats as the concurrency says; it and the executor stay the caller's. */
+/* Works until told to stop; returns the exit code. SIGCHLD, SIGINT and SIGTERM must be blocked. The
+ * source must have as many seats as the concurrency; the caller keeps it and the executor. */
 int worker_run(const struct worker_args *args, struct source *source, struct executor *executor);
 
 /* slot.c, for the loop: */
 
-/* Takes the job that source_next put into the slot, and starts the work on it. */
+/* Begins work on the job that source_next put into the slot. */
 void slot_begin(struct slot *s);
-/* Does what is due now; *next is lowered to when it wants to be called again. */
+/* Does what is due now; *next is lowered to when it must be called again. */
 void slot_turn(struct slot *s, mono *next);
-/* Lets the execution go on, and notices its end. */
+/* Polls the execution, and handles its end. */
 void slot_attend(struct slot *s);
 void slot_answered(struct slot *s, const struct source_answer *a);
 /* Tells the run to end. */
 void slot_end(struct slot *s, enum slot_ending why, span kill_after);
-/* Forgets what is going on. */
+/* Abandons whatever is in progress. */
 void slot_abandon(struct slot *s);
 
 /* worker.c, for the slots: */
 
-/* How long to wait before another try: 100 ms doubling up to 2 s, of which a
- * random half, so that workers do not come back in step. */
+/* How long to wait before another try: from 100 ms doubling up to 2 s, half of it random, so that
+ * workers do not come back in step. */
 span worker_backoff(struct worker *w, unsigned tries);
-/* Keeps the news of a lost and a regained server to one line each. */
+/* Reports a lost and a regained server with one line each. */
 void worker_note(struct worker *w, const struct source_answer *a);
 
 #endif

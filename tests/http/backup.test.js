@@ -182,7 +182,7 @@ describe('a backup', () => {
         fs.writeFileSync(file, 'precious');
         const end = await backup(server, file);
         assert.equal(end.code, 2);
-        assert.match(end.stderr, /is there already; --force/);
+        assert.match(end.stderr, /already exists; --force/);
         assert.equal(fs.readFileSync(file, 'utf8'), 'precious');
         await assertBackup(server, file, '--force');
         assert.equal((await run(['restore', '--verify', file])).code, 0);
@@ -414,7 +414,7 @@ describe('checking', () => {
         const { root } = await makeBackup();
         const end = await run(['check', root]);
         assert.equal(end.code, 0, end.stderr);
-        assert.match(end.stdout, /2 jobs, 2 ready; 0 runs; .*nothing is wrong\n$/);
+        assert.match(end.stdout, /2 jobs, 2 ready; 0 runs; .*no faults found\n$/);
     });
 
     it('refuses_a_running_server_s_and_what_is_no_root_directory', async () => {

@@ -152,7 +152,7 @@ describe('tenax enqueue', () => {
             [['--queue', 'q', '--type', 't', '--backoff', '1s,2', '1'], /'--backoff'/],
             [['--queue', 'q', '--type', 't', '--unique-while', 'ever', '1'], /queued\|active\|exists/],
             [['--bulk', '--text'], /exclude each other/],
-            [['--queue', 'q', '--type', 't', '--unique-while', 'active', '1'], /--unique-key; give that/],
+            [['--queue', 'q', '--type', 't', '--unique-while', 'active', '1'], /--unique-while needs --unique-key/],
             [['--queue', 'q', '--type', 't', '--retry-limit', '4294967296', '1'], /0 to 4294967295/],
             [['--bulk', 'word'], /--bulk reads jobs/],
         ]) {
@@ -656,8 +656,8 @@ describe('tenax retry, cancel, patch and delete', () => {
             [['delete', id, '--queue', 'q'], /not both/], [['delete', id, '--everything'], /not both/],
             [['retry', id, '--dry-run'], /not both/], [['retry', id, '--rate', '5'], /--rate goes with/],
             [['retry', '--queue', 'q', '--rate', '0'], /'--rate'/],
-            [['patch', id, '--set', '{x'], /'--set': it is not JSON/],
-            [['patch', id, '--set', ''], /'--set': it is not JSON/],
+            [['patch', id, '--set', '{x'], /'--set': not valid JSON/],
+            [['patch', id, '--set', ''], /'--set': not valid JSON/],
         ])
             assert.match((await tenax(args, { code: 2 })).stderr, words);
         assert.match((await tenax(['patch', id, '--set', '{"priority": -1}'], { code: 1 })).stderr,
@@ -685,7 +685,7 @@ describe('tenax version and help', () => {
         assert.match(stdout, /^tenax \d+\.\d+\.\d+\n$/);
         assert.equal((await tenax(['--version'])).stdout, stdout);
         assert.match((await tenax(['version', '--server', '--url', server.url().replace('http', 'https')],
-            { code: 3 })).stderr, /does not speak TLS; a server without it is at http:/);
+            { code: 3 })).stderr, /does not speak TLS; without TLS the URL is http:/);
         const number = stdout.trim().slice('tenax '.length);
         assert.equal((await tenax(['version', '--server'])).stdout,
             `${stdout}server ${number} at ${server.url()}\n`);

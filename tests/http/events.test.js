@@ -365,7 +365,7 @@ describe('tenax events', () => {
         const first = JSON.parse(seen()[0]).number;
         await until(() => seen().length === made - first + 1, 'all so far');
         await mortal.signal('SIGKILL');
-        await stream.says(/going on after event/);
+        await stream.says(/resuming after event/);
         await mortal.start({ args: [...BEAT, '--host', host, '--port', String(mortal.port)] });
         await mortal.enqueue({ queue: 'q' });
         await until(() => seen().length === made + 1 - first + 1, 'what came after');

@@ -72,7 +72,7 @@ describe('resources', () => {
         assert.equal(again.stdout, '');
         for (const [i, name] of EACH.entries())
             assert.match(again.stderr.split('\n')[i],
-                new RegExp(`all.yaml, line \\d+: ${name} is there already`));
+                new RegExp(`all.yaml, line \\d+: ${name} already exists`));
     });
 
     it('are_made_what_the_file_says_by_apply', async () => {
@@ -94,7 +94,7 @@ describe('resources', () => {
     it('must_be_there_to_be_updated', async () => {
         await clear();
         const none = await tenax(['update', '-f', all], { code: 4 });
-        assert.match(none.stderr, /retrypolicy\/infra is not there/);
+        assert.match(none.stderr, /retrypolicy\/infra does not exist/);
         assert.equal((await server.get('/retry-policies')).json.items.length, 0);
         await tenax(['create', '-f', all]);
         const changed = write('changed.yaml', INFRA.replace('10', '12'));
@@ -137,7 +137,7 @@ describe('resources', () => {
         assert.equal(several.split('---\n').length, 3);
         const missing = await tenax(['get', 'retrypolicy', 'infra', 'other'], { code: 4 });
         assert.match(missing.stdout, /^infra/m);
-        assert.match(missing.stderr, /retrypolicy\/other is not there/);
+        assert.match(missing.stderr, /retrypolicy\/other does not exist/);
     });
 
     it('that_were_printed_can_be_applied_again', async () => {
@@ -164,7 +164,7 @@ describe('resources', () => {
         assert.equal((await server.job(id)).status, 'ready');
         assert.equal((await tenax(['delete', id])).stdout, `${id} gone\n`);
         const gone = await tenax(['delete', 'queue', 'ml'], { code: 4 });
-        assert.match(gone.stderr, /queue\/ml is not there/);
+        assert.match(gone.stderr, /queue\/ml does not exist/);
         const file = write('infra.json', JSON.stringify({
             apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy', metadata: { name: 'infra' },
             spec: { defaultAction: 'Retry' },
@@ -220,7 +220,7 @@ describe('resources', () => {
         await tenax(['create', '-f', '-'], { input: `${INFRA}---\n${TRAINING}` });
         const args = ['queue', 'ml', '--retry-policy', 'infra,ml-training'];
         assert.equal((await tenax(['create', ...args])).stdout, 'queue/ml created\n');
-        assert.match((await tenax(['create', ...args], { code: 1 })).stderr, /is there already/);
+        assert.match((await tenax(['create', ...args], { code: 1 })).stderr, /already exists/);
         const get = (await tenax(['get', 'queue', 'ml'])).stdout;
         assert.match(get, /^ml +running .* infra,ml-training$/m);
         assert.equal((await tenax(['update', 'queue', 'ml', '--retry-policy', 'infra', '-o',

@@ -243,7 +243,7 @@ describe('a simulation', () => {
         assert.match(lines[1], new RegExp(`^${id} +${queue} +0 +OOMKilled: m +retry in .*`
             + 'retry 1 of 3 in 10 s, memory rule 1$'));
         assert.match(lines[2], / 1 +exit 86: m +retry .* dead, memory rule 2$/);
-        assert.match(end.stdout, /2 failures of 1 job\. If they go on/);
+        assert.match(end.stdout, /2 failures of 1 job\. If they keep failing/);
         assert.match(end.stdout, /That is 24 attempts fewer\./);
         end = await cli(['simulate', '-f', file, '--queue', queue, '-o', 'json']);
         assert.equal(JSON.parse(end.stdout).summary.failures, 2);
@@ -251,7 +251,7 @@ describe('a simulation', () => {
             JSON.stringify([{ failure: { message: 'm', condition: 'OOMKilled' } }]));
         assert.match(end.stdout, /dead, memory rule 1/);
         end = await cli(['simulate', '-f', file, '--queue', 'nobodys']);
-        assert.match(end.stderr, /no failures to judge/);
+        assert.match(end.stderr, /no failures to evaluate/);
         assert.equal((await cli(['simulate'])).code, 2);
     });
 
@@ -275,7 +275,7 @@ spec:
         assert.match(end.stdout, /^p, rule 2 \(OOMKilled\): 0 retries$/m);
         assert.match(end.stdout, /^p, default action .*: 35 retries$/m);
         assert.match(end.stdout, /^ +3 +4 min 30 s +6 min 30 s$/m);
-        assert.match(end.stdout, /^and 5 more; in all 2 h 47 min$/m);
+        assert.match(end.stdout, /^and 5 more; in total 2 h 47 min$/m);
         end = await offline('-f', file, '-o', 'json');
         const [rule, fail, rest] = JSON.parse(end.stdout);
         assert.deepEqual([rule.rule, rule.delays_ms], [1, [[0, 0], [0, 0]]]);
@@ -389,8 +389,8 @@ describe('the failure history', () => {
             fs.rmSync(dir, { recursive: true });
             assert.equal(end.code, 0, end.stderr);
             assert.match(end.stdout, new RegExp(`^${id} `, 'm'));
-            assert.match(end.stdout, /^1 of the jobs is deleted by now\. Looked at \d+ of \d+ entries of the failure history\.$/m);
-            assert.match(end.stdout, /^1 completed job would have been given up before\.$/m);
+            assert.match(end.stdout, /^1 of the jobs is deleted by now\. Evaluated \d+ of \d+ entries of the failure history\.$/m);
+            assert.match(end.stdout, /^1 completed job would have been dead before\.$/m);
         });
 
         it('goes_with_a_reset', async () => {
