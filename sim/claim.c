@@ -64,3 +64,85 @@ void client_touch_claim(struct sim *s)
     span wait = {sim_chance(s, 40) ? 0 : (int64_t)sim_draw(s, 20000)};
     client_claim(s, slot, sim_some_queues(s), 1 + (uint32_t)sim_draw(s, 5), lease, wait);
 }
+
+/* --- claims of a given job --- */
+
+void client_claim_job(struct sim *s, struct mjob *m)
+{
+    struct ticket *t = ticket_new(s, CMD_CLAIM_JOB, 1);
+    ticket_about(t, 0, m, 0);
+    t->lease.ms = 1 + (int64_t)sim_draw(s, sim_chance(s, 50) ? 500 : 60000);
+    t->any_run = sim_chance(s, 50);
+    t->limit = m->run_count ? m->runs[m->run_count - 1].index + (uint32_t)sim_draw(s, 2) : 0;
+    s->ledger.claims++;
+    struct command c = {.claim_job = {.id = m->id,
+                                      .any_run = t->any_run,
+                                      .run = t->limit,
+                                      .worker = sim_chance(s, 80) ? STR("direct") : STR("claimer"),
+                                      .lease = t->lease}};
+    ticket_submit(t, &c);
+}
+
+/* The run may be one that was handed over before, or whose first answer was lost. */
+static void judge_again(struct ticket *t, const struct handout *h)
+{
+    struct sim *s = t->sim;
+    const struct mjob *m = t->jobs[0];
+    const struct mrun *run = ledger_run(m, h->token);
+    PROMISE(h->job.state.status == STATUS_IN_FLIGHT && h->job.state.runs == h->run + 1, "I3",
+            "#%lu: job %lu was handed out in a wrong state", t->serial, m->serial);
+    if (!run) {
+        span lease = instant_diff(h->lease_end, h->job.state.dequeued_at);
+        ledger_handed(&s->ledger, h, NULL, lease, s->now);
+        return;
+    }
+    PROMISE(!run->stream && run->index == h->run && ledger_live(m, run, t->at) != NO, "I3",
+            "#%lu: a run of job %lu that is over was handed out again", t->serial, m->serial);
+}
+
+/* Refused as held by another worker, or not ready: it must not be known to be ready. */
+static void judge_refusal(const struct ticket *t, enum err_code code)
+{
+    const struct mjob *m = t->jobs[0];
+    const struct profile *p = &t->sim->profile;
+    switch (code) {
+    case ERR_NOT_FOUND:
+        PROMISE(t->there[0] != YES, "I2", "#%lu: job %lu is lost", t->serial, m->serial);
+        return;
+    case ERR_STALE:
+        PROMISE(!t->any_run, "REPLY", "#%lu: no run of job %lu was asked for", t->serial,
+                m->serial);
+        return;
+    case ERR_CONFLICT:
+        return;
+    case ERR_UNPROCESSABLE:
+        PROMISE(t->live[0] != YES &&
+                    (p->limits || p->gangs || p->policies || t->sim->settings.engine.in_flight_max),
+                "ORDER", "#%lu: job %lu was kept back", t->serial, m->serial);
+        return;
+    default:
+        PROMISE(code == ERR_DISK_FULL || code == ERR_STORE || t->sim->stopping, "REPLY",
+                "#%lu: answer %s", t->serial, err_wire(code));
+    }
+}
+
+void client_job_claimed(struct ticket *t, const struct reply *r)
+{
+    struct sim *s = t->sim;
+    s->ledger.claims--;
+    if (r->err.code != ERR_OK) {
+        judge_refusal(t, r->err.code);
+        return;
+    }
+    const struct handout *h = &r->handouts[0];
+    PROMISE(r->count == 1 && id_eq(h->job.id, t->jobs[0]->id), "VALUE", "#%lu: another job",
+            t->serial);
+    PROMISE(t->any_run || h->run == t->limit, "I3", "#%lu: run %u of job %lu, not run %u",
+            t->serial, h->run, t->jobs[0]->serial, t->limit);
+    trace_line("  leased job %lu run %u token %lx%s", t->jobs[0]->serial, h->run, h->token,
+               r->repeated ? " again" : "");
+    if (r->repeated)
+        judge_again(t, h);
+    else
+        ledger_handed(&s->ledger, h, NULL, t->lease, s->now);
+}

@@ -343,6 +343,13 @@ static void succeed_many(struct sim *s)
     ticket_submit(t, &c);
 }
 
+static void claim_some_job(struct sim *s)
+{
+    struct mjob *m = some_job(s);
+    if (m)
+        client_claim_job(s, m);
+}
+
 /* --- removals and reads --- */
 
 static void remove_one(struct sim *s)
@@ -649,8 +656,10 @@ void client_step(struct sim *s)
         succeed_many(s);
     else if (choice < 72)
         touch_stream(s);
-    else if (choice < 84)
+    else if (choice < 80)
         client_touch_claim(s);
+    else if (choice < 84)
+        claim_some_job(s);
     else if (choice < 90)
         read_one(s);
     else if (choice < 94)

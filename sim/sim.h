@@ -154,6 +154,9 @@ void client_claim(struct sim *s, unsigned slot, unsigned queues, uint32_t count,
 void client_claim_over(struct sim *s, const struct ticket *t);
 /* Makes a claim, or now and then cancels one. */
 void client_touch_claim(struct sim *s);
+/* Claims that very job, by the index that its next run or its live one has, or by another. */
+void client_claim_job(struct sim *s, struct mjob *m);
+void client_job_claimed(struct ticket *t, const struct reply *r);
 void client_cancel_claim(struct sim *s, unsigned slot);
 /* Bits of queues, drawn; 0: all of them. */
 unsigned sim_some_queues(struct sim *s);
@@ -193,6 +196,7 @@ struct ticket {
     bool known_run;  /* token is of a run that was handed over */
     span lease;      /* renew, claim */
     uint32_t limit;  /* claim, list */
+    bool any_run;    /* claim of a job: unless the index of its run is limit */
     unsigned queues; /* claim */
     instant until;   /* claim */
     uint64_t walk;   /* list: of which walk it is a page; 0: none */

@@ -507,6 +507,9 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_RENEW:
         judge_renewal(t, r);
         return;
+    case CMD_CLAIM_JOB:
+        client_job_claimed(t, r);
+        return;
     case CMD_REMOVE:
         judge_remove(t, r);
         return;
@@ -595,6 +598,7 @@ static bool has_stored(const struct ticket *t, const struct reply *r)
     case CMD_PATCH:
     case CMD_CANCEL:
     case CMD_RERUN:
+    case CMD_CLAIM_JOB:
         return !t->is_claim && !r->repeated;
     case CMD_SUCCEED_MANY:
         return r->count < t->count;

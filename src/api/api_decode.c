@@ -87,7 +87,18 @@ struct err api_field_token(struct json_cursor *c, struct arena *a, void *u64)
     return err_none();
 }
 
-static struct err read_priority(struct json_cursor *c, struct arena *a, void *out)
+struct err api_field_run(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct run_ref *run = out;
+    int64_t index;
+    (void)a;
+    TRY(json_read_int(c, 0, UINT32_MAX, &index));
+    run->by_index = true;
+    run->index = (uint32_t)index;
+    return err_none();
+}
+
+struct err api_field_priority(struct json_cursor *c, struct arena *a, void *out)
 {
     (void)a;
     int64_t v;
@@ -219,7 +230,7 @@ struct job_fields {
     bool has_backoff, has_retention, has_batch, has_resources, has_gang, has_annotations;
 };
 
-static struct err mark(struct json_cursor *c, struct json_cursor *at, bool *has)
+struct err api_field_mark(struct json_cursor *c, struct json_cursor *at, bool *has)
 {
     struct str raw;
     *at = *c;
@@ -231,42 +242,42 @@ static struct err mark_backoff(struct json_cursor *c, struct arena *a, void *out
 {
     struct job_fields *f = out;
     (void)a;
-    return mark(c, &f->backoff, &f->has_backoff);
+    return api_field_mark(c, &f->backoff, &f->has_backoff);
 }
 
 static struct err mark_retention(struct json_cursor *c, struct arena *a, void *out)
 {
     struct job_fields *f = out;
     (void)a;
-    return mark(c, &f->retention, &f->has_retention);
+    return api_field_mark(c, &f->retention, &f->has_retention);
 }
 
 static struct err mark_batch(struct json_cursor *c, struct arena *a, void *out)
 {
     struct job_fields *f = out;
     (void)a;
-    return mark(c, &f->batch, &f->has_batch);
+    return api_field_mark(c, &f->batch, &f->has_batch);
 }
 
 static struct err mark_resources(struct json_cursor *c, struct arena *a, void *out)
 {
     struct job_fields *f = out;
     (void)a;
-    return mark(c, &f->resources, &f->has_resources);
+    return api_field_mark(c, &f->resources, &f->has_resources);
 }
 
 static struct err mark_gang(struct json_cursor *c, struct arena *a, void *out)
 {
     struct job_fields *f = out;
     (void)a;
-    return mark(c, &f->gang, &f->has_gang);
+    return api_field_mark(c, &f->gang, &f->has_gang);
 }
 
 static struct err mark_annotations(struct json_cursor *c, struct arena *a, void *out)
 {
     struct job_fields *f = out;
     (void)a;
-    return mark(c, &f->annotations, &f->has_annotations);
+    return api_field_mark(c, &f->annotations, &f->has_annotations);
 }
 
 static struct err read_cardinality(struct json_cursor *c, struct arena *a, void *out)
@@ -302,7 +313,8 @@ static const struct field job_table[] = {
     {"queue", true, api_field_name, SPEC(queue), .doc = "string 1..255: where"},
     {"type", true, api_field_name, SPEC(type), .doc = "string 1..255: what"},
     {"payload", true, field_any, SPEC(payload), .doc = "any: any JSON"},
-    {"priority", false, read_priority, SPEC(priority), true, "integer 0..65535: lower goes first"},
+    {"priority", false, api_field_priority, SPEC(priority), true,
+     "integer 0..65535: lower goes first"},
     {"ready_at", false, field_instant, SPEC(ready_at), true,
      "integer 0..: not before, milliseconds since 1970 (UTC)"},
     {"retry_limit", false, api_field_retry_limit, SPEC(retry_limit), true, "integer 0..4294967295"},
@@ -447,160 +459,6 @@ struct err api_decode_job(const struct api *a, struct json_cursor *c, struct are
     TRY(check_parts(&f));
     *out = f.spec;
     return err_none();
-}
-
-/* --- a patch --- */
-
-/* null has a meaning here, so each reader handles it. */
-struct patch_fields {
-    struct patch patch;
-    struct json_cursor backoff, retention; /* where these objects begin */
-    bool has_backoff, has_retention;
-};
-
-/* These have no default that null could restore: 422, as for an invalid name of a queue. Malformed
- * values and values out of range are 400, as everywhere. */
-static struct err refuse_null(struct json_cursor *c)
-{
-    bool null;
-    TRY(json_take_null(c, &null));
-    return null ? err_make(ERR_UNPROCESSABLE, "cannot be null") : err_none();
-}
-
-static struct err patch_queue(struct json_cursor *c, struct arena *a, void *out)
-{
-    struct patch *p = out;
-    p->set |= PATCH_QUEUE;
-    TRY(refuse_null(c));
-    struct err err = api_field_name(c, a, &p->queue);
-    if (err.code == ERR_BAD_NAME)
-        err.code = ERR_UNPROCESSABLE;
-    return err;
-}
-
-static struct err patch_priority(struct json_cursor *c, struct arena *a, void *out)
-{
-    struct patch *p = out;
-    p->set |= PATCH_PRIORITY;
-    TRY(refuse_null(c));
-    return read_priority(c, a, &p->priority);
-}
-
-static struct err patch_ready_at(struct json_cursor *c, struct arena *a, void *out)
-{
-    struct patch *p = out;
-    bool clear;
-    p->set |= PATCH_READY_AT;
-    p->ready_at = INSTANT_NONE;
-    TRY(json_take_null(c, &clear));
-    return clear ? err_none() : field_instant(c, a, &p->ready_at);
-}
-
-static struct err patch_retry_limit(struct json_cursor *c, struct arena *a, void *out)
-{
-    struct patch *p = out;
-    bool clear;
-    p->set |= PATCH_RETRY_LIMIT;
-    p->retry_limit = RETRY_LIMIT_DEFAULT;
-    TRY(json_take_null(c, &clear));
-    return clear ? err_none() : api_field_retry_limit(c, a, &p->retry_limit);
-}
-
-static struct err patch_backoff(struct json_cursor *c, struct arena *a, void *out)
-{
-    struct patch_fields *f = out;
-    bool clear;
-    (void)a;
-    f->patch.set |= PATCH_BACKOFF;
-    TRY(json_take_null(c, &clear));
-    return clear ? err_none() : mark(c, &f->backoff, &f->has_backoff);
-}
-
-static struct err patch_retention(struct json_cursor *c, struct arena *a, void *out)
-{
-    struct patch_fields *f = out;
-    bool clear;
-    (void)a;
-    TRY(json_take_null(c, &clear));
-    if (!clear)
-        return mark(c, &f->retention, &f->has_retention);
-    f->patch.set |= PATCH_COMPLETED | PATCH_DEAD;
-    f->patch.completed_retention = f->patch.dead_retention = RETENTION_DEFAULT;
-    return err_none();
-}
-
-static struct err patch_span(struct json_cursor *c, unsigned bit, struct patch *p, span *d)
-{
-    bool clear;
-    p->set |= bit;
-    *d = RETENTION_DEFAULT;
-    TRY(json_take_null(c, &clear));
-    return clear ? err_none() : json_read_int(c, 0, SPAN_MAX_MS, &d->ms);
-}
-
-static struct err patch_completed(struct json_cursor *c, struct arena *a, void *out)
-{
-    struct patch *p = out;
-    (void)a;
-    return patch_span(c, PATCH_COMPLETED, p, &p->completed_retention);
-}
-
-static struct err patch_dead(struct json_cursor *c, struct arena *a, void *out)
-{
-    struct patch *p = out;
-    (void)a;
-    return patch_span(c, PATCH_DEAD, p, &p->dead_retention);
-}
-
-/* A job's dependencies are fixed when it is enqueued; a patch can only remove them. */
-static struct err patch_depends(struct json_cursor *c, struct arena *a, void *out)
-{
-    struct patch *p = out;
-    bool none;
-    (void)a;
-    p->set |= PATCH_FREE;
-    TRY(json_take_null(c, &none));
-    return none ? err_none()
-                : err_make(ERR_BAD_VALUE, "only null, which lets the job wait for no other");
-}
-
-static const struct field patch_table[] = {
-    {"depends_on", false, patch_depends, 0, .doc = "null: the job waits for no other any more"},
-    {"queue", false, patch_queue, 0, .doc = "string 1..255"},
-    {"priority", false, patch_priority, 0, .doc = "integer 0..65535?"},
-    {"ready_at", false, patch_ready_at, 0,
-     .doc = "integer 0..?: not before, milliseconds since 1970 (UTC)"},
-    {"retry_limit", false, patch_retry_limit, 0, .doc = "integer 0..4294967295?"},
-    {"backoff", false, patch_backoff, 0, .doc = "Backoff?"},
-    {"retention", false, patch_retention, 0, .doc = "PatchedRetention?"},
-};
-const struct api_body api_patch_body = {API_FIELDS(patch_table)};
-
-static const struct field patch_retention_table[] = {
-    {"completed_ms", false, patch_completed, 0, .doc = "integer 0..?"},
-    {"dead_ms", false, patch_dead, 0, .doc = "integer 0..?"},
-};
-const struct api_body api_patch_retention_body = {.name = "PatchedRetention",
-                                                  API_FIELDS(patch_retention_table)};
-
-struct err api_decode_patch(const struct api *a, const struct http_request *req,
-                            struct patch *patch)
-{
-    struct patch_fields f = {0};
-    TRY(api_decode_body(a, req, patch_table, COUNT(patch_table), false, &f));
-    struct err err = err_none();
-    if (f.has_backoff) {
-        err = api_decode_backoff(a, &f.backoff, req->arena, &f.patch.backoff);
-        if (err.code != ERR_OK)
-            return field_in(err, "backoff");
-    }
-    if (f.has_retention)
-        err = field_read_object(a->strict, &f.retention, req->arena, patch_retention_table,
-                                COUNT(patch_retention_table), &f.patch);
-    if (err.code != ERR_OK)
-        return field_in(err, "retention");
-    *patch = f.patch;
-    return err;
 }
 
 struct err api_decode_names(struct str list, const char *what, struct arena *arena,

@@ -54,6 +54,7 @@ void api_take(struct api *a, const struct api_request *r);
 void api_events(struct api *a, const struct api_request *r);
 void api_openapi(struct api *a, const struct api_request *r);
 void api_claim(struct api *a, const struct api_request *r);
+void api_claim_job(struct api *a, const struct api_request *r);
 void api_claim_withdraw(struct api *a, const struct api_request *r);
 void api_success(struct api *a, const struct api_request *r);
 void api_success_bulk(struct api *a, const struct api_request *r);
@@ -190,6 +191,11 @@ struct err api_field_label(struct json_cursor *c, struct arena *a, void *str);
 struct err api_field_name(struct json_cursor *c, struct arena *a, void *str);
 struct err api_field_names(struct json_cursor *c, struct arena *a, void *name_list);
 struct err api_field_token(struct json_cursor *c, struct arena *a, void *u64);
+struct err api_field_priority(struct json_cursor *c, struct arena *a, void *u16);
+/* Passes over a value that is read afterwards, from *at on. */
+struct err api_field_mark(struct json_cursor *c, struct json_cursor *at, bool *has);
+/* An index, by which the run is named from then on. */
+struct err api_field_run(struct json_cursor *c, struct arena *a, void *run_ref);
 struct err api_field_retry_limit(struct json_cursor *c, struct arena *a, void *i64);
 /* A backoff with all its members. */
 struct err api_decode_backoff(const struct api *a, struct json_cursor *c, struct arena *arena,
@@ -257,7 +263,7 @@ struct err api_decode_failure(const struct api *a, struct json_cursor *c, struct
 /* A reply_fn that answers 200 with the job of the reply, without payload. */
 void api_reply_job(void *call, const struct reply *r);
 
-/* api_decode.c */
+/* api_patch.c */
 struct err api_decode_patch(const struct api *a, const struct http_request *req,
                             struct patch *patch);
 

@@ -19,27 +19,16 @@ struct report_body {
 #define TOKEN_DOC    "string /^[0-9a-f]{16}$/: of the run; without it and run any live one"
 #define RUN_DOC      "integer 0..4294967295: its index, instead of the token or beside it"
 
-static struct err read_run_index(struct json_cursor *c, struct arena *a, void *out)
-{
-    struct run_ref *run = out;
-    int64_t index;
-    (void)a;
-    TRY(json_read_int(c, 0, UINT32_MAX, &index));
-    run->by_index = true;
-    run->index = (uint32_t)index;
-    return err_none();
-}
-
 static const struct field success_table[] = {
     {"token", false, api_field_token, BODY(run.token), true, TOKEN_DOC},
-    {"run", false, read_run_index, BODY(run), true, RUN_DOC},
+    {"run", false, api_field_run, BODY(run), true, RUN_DOC},
     {"result", false, api_field_result, BODY(left.news.result), true, "any: kept with the job"},
 };
 const struct api_body api_success_body = {API_FIELDS(success_table), .optional = true};
 
 static const struct field progress_table[] = {
     {"token", false, api_field_token, BODY(run.token), true, TOKEN_DOC},
-    {"run", false, read_run_index, BODY(run), true, RUN_DOC},
+    {"run", false, api_field_run, BODY(run), true, RUN_DOC},
     {"progress", false, api_field_progress, BODY(left), true,
      "number,object: how far it is: a number from 0 to 1, or with a note"},
     {"checkpoint", false, api_field_checkpoint, BODY(left), .doc = "any: for the next run"},
@@ -375,7 +364,7 @@ static const struct field failure_table[] = {
      "integer 0..: not before, milliseconds since 1970 (UTC)"},
     {"kill", false, field_bool, REPORT(kill), true, "boolean: no retry"},
     {"token", false, api_field_token, REPORT(ref.token), true, TOKEN_DOC},
-    {"run", false, read_run_index, REPORT(ref), true, RUN_DOC},
+    {"run", false, api_field_run, REPORT(ref), true, RUN_DOC},
     {"progress", false, api_field_progress, offsetof(struct failure_body, left), true,
      "number,object: how far it is: a number from 0 to 1, or with a note"},
     {"checkpoint", false, api_field_checkpoint, offsetof(struct failure_body, left),
@@ -481,7 +470,7 @@ struct renew_fields {
 
 static const struct field renew_table[] = {
     {"token", false, api_field_token, offsetof(struct renew_fields, run.token), true, TOKEN_DOC},
-    {"run", false, read_run_index, offsetof(struct renew_fields, run), true, RUN_DOC},
+    {"run", false, api_field_run, offsetof(struct renew_fields, run), true, RUN_DOC},
     {"lease_ms", false, field_span, offsetof(struct renew_fields, lease), true,
      "integer 100..604800000"},
     {"progress", false, api_field_progress, offsetof(struct renew_fields, left), true,

@@ -61,10 +61,11 @@ extern const struct api_param api_queues_params[];
 extern const struct api_param api_job_params[];
 
 extern const struct api_body api_job_body, api_backoff_body, api_retention_body, api_batch_body,
-    api_resources_body, api_gang_body, api_patch_body, api_patch_retention_body; /* api_decode.c */
+    api_resources_body, api_gang_body;                                 /* api_decode.c */
+extern const struct api_body api_patch_body, api_patch_retention_body; /* api_patch.c */
 extern const struct api_body api_annotations_body;
 extern const struct api_body api_bulk_body;
-extern const struct api_body api_claim_body;
+extern const struct api_body api_claim_body, api_claim_job_body; /* api_take.c */
 extern const struct api_body api_success_body, api_ids_body, api_failure_body, api_container_body,
     api_terminated_body, api_renew_body, api_progress_body, api_release_body; /* api_report.c */
 extern const struct api_body api_queue_body, api_rate_body, api_queue_retention_body;

@@ -332,6 +332,61 @@ void api_claim(struct api *a, const struct api_request *r)
     http_on_gone(r->x, on_claimer_gone, c);
 }
 
+/* --- a claim of one given job --- */
+
+struct claim_job_fields {
+    struct run_ref run;
+    span lease;
+    struct str worker, node;
+};
+
+static const struct field claim_job_table[] = {
+    {"run", false, api_field_run, offsetof(struct claim_job_fields, run), true,
+     "integer 0..4294967295: only if its next run has this index"},
+    {"lease_ms", false, field_span, offsetof(struct claim_job_fields, lease), true,
+     "integer 100..604800000"},
+    {"worker", false, api_field_name, offsetof(struct claim_job_fields, worker), true,
+     "string 1..255: may repeat the claim, which then is answered as the first time"},
+    {"node", false, api_field_label, offsetof(struct claim_job_fields, node), true,
+     "string 1..255: where the worker is"},
+};
+const struct api_body api_claim_job_body = {API_FIELDS(claim_job_table), .optional = true};
+
+static void on_job_claimed(void *ctx, const struct reply *r)
+{
+    struct call *c = ctx;
+    struct buf *b = api_reply_body(c->api, c->x, r);
+    if (!b)
+        return;
+    api_encode_handout(b, &r->handouts[0], ENCODE_PAYLOAD);
+    api_reply_json(c->x, 200, b);
+}
+
+void api_claim_job(struct api *a, const struct api_request *r)
+{
+    struct claim_job_fields f = {.lease = {API_LEASE_MS}, .worker = r->http->worker_id};
+    struct command c = {.kind = CMD_CLAIM_JOB, .done = on_job_claimed, .ctx = api_call(a, r)};
+    struct id id;
+    struct err err = api_path_id(r->params->at[0], &c, &id);
+    if (err.code == ERR_OK)
+        err = api_decode_body(a, r->http, claim_job_table, COUNT(claim_job_table), true, &f);
+    if (err.code == ERR_OK && f.worker.len)
+        err = job_check_name(f.worker, "worker");
+    if (err.code == ERR_OK)
+        err = api_check_lease(f.lease);
+    if (err.code != ERR_OK) {
+        api_reply_error(r->x, &err, NULL);
+        return;
+    }
+    c.claim_job = (struct job_claim){.id = id,
+                                     .any_run = !f.run.by_index,
+                                     .run = f.run.index,
+                                     .worker = f.worker,
+                                     .node = f.node,
+                                     .lease = f.lease};
+    backend_submit(a->backend, &c);
+}
+
 const struct api_param api_withdraw_params[] = {{"worker", "string: its name"}, {NULL, NULL}};
 
 static struct err read_withdrawal(const struct http_request *req, struct str *worker)

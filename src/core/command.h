@@ -101,6 +101,15 @@ struct run_ref {
     uint32_t index; /* iff by_index */
 };
 
+/* A claim of one given job. */
+struct job_claim {
+    struct id id;
+    bool any_run; /* else the run that begins must have this index: */
+    uint32_t run;
+    struct str worker, node; /* or empty; without its name a worker cannot repeat a claim */
+    span lease;
+};
+
 struct failure_report {
     struct run_ref ref;
     struct failure failure;
@@ -288,7 +297,7 @@ struct reply {
     size_t count;   /* of whichever list is meant; or the number asked for */
     size_t sampled; /* of a dry run: how many are in jobs */
     bool more;      /* a list or runs: further ones follow */
-    bool repeated;  /* SUCCEED, FAIL: that run had been reported so before; nothing changed */
+    bool repeated;  /* SUCCEED, FAIL, CLAIM_JOB: it had been done before; nothing changed */
     struct job_notes *notes; /* CMD_READ */
     bool has_live; /* CMD_READ, CMD_RUNS: the job is in flight; its newest run's token is known */
     uint64_t token;
@@ -339,6 +348,7 @@ struct command {
             size_t count;
         } succeed_many;
         struct failure_report fail;
+        struct job_claim claim_job;
         struct {
             struct run_ref run;
             uint32_t index;

@@ -176,6 +176,11 @@ size_t engine_queue_page(const struct engine *e, instant now, struct str from, s
 
 /* --- takers: streams and claims --- */
 
+/* Claims one given job, as CMD_CLAIM_JOB says; h and its strings lie in the arena. ERR_NOT_FOUND.
+ */
+NODISCARD struct err engine_claim_job(struct engine *e, instant now, const struct job_claim *c,
+                                      struct arena *a, struct handout *h, bool *repeated);
+
 struct taker_spec {
     const struct str *queues; /* names; count 0 means all queues */
     size_t queue_count;

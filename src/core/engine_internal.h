@@ -491,6 +491,10 @@ bool engine_hand_outs_budget_spent(const struct engine *e);
 /* Hands a ready job to t, which has room; to be followed by engine_taker_settle. */
 struct err engine_give(struct engine *e, instant now, struct arena *a, struct taker *t,
                        struct queue *q, struct btree_entry entry);
+/* Begins the run of a ready job for t: all of that but the account of which jobs come first, and
+ * what becomes of t. */
+struct err engine_run_begin(struct engine *e, instant now, struct arena *a, struct taker *t,
+                            struct queue *q, struct btree_entry entry, struct handout *h);
 struct live *engine_live_new(struct engine *e, struct id id, struct queue *q);
 /* Forgets a run. What becomes of the job is up to the caller. */
 void engine_live_end(struct engine *e, struct live *l);

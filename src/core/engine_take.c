@@ -234,11 +234,9 @@ static struct err load_handout(struct engine *e, struct arena *a, struct btree_e
 }
 
 /* Takes the job out of all that a ready job is in, and charges the limits of its queue. */
-static void leave_ready(struct engine *e, instant now, struct queue *q, const struct job *job,
-                        uint64_t turn)
+static void leave_ready(struct engine *e, instant now, struct queue *q, const struct job *job)
 {
     must(engine_ready_remove(e, q, engine_rank(&job->state), job->id));
-    engine_ready_taken(e, q, turn);
     engine_avoid_end(e, job->id);
     engine_gang_taken(e, job->id);
     engine_fold_close(e, job);
@@ -287,13 +285,13 @@ static void announce_take(struct engine *e, instant now, const struct live *l)
     engine_changed(e, now, &ev);
 }
 
-static struct err start_run(struct engine *e, instant now, struct arena *a, struct taker *t,
+struct err engine_run_begin(struct engine *e, instant now, struct arena *a, struct taker *t,
                             struct queue *q, struct btree_entry entry, struct handout *h)
 {
     struct job_extent extent;
     struct job_state *s = &h->job.state;
     TRY(load_handout(e, a, entry, h, &extent));
-    leave_ready(e, now, q, &h->job, entry.major);
+    leave_ready(e, now, q, &h->job);
     struct live *l = live_of(e, now, a, t, q, &h->job, &extent);
     announce_take(e, now, l);
     s->status = lifecycle_move(STATUS_READY, EVENT_TAKE);
@@ -347,12 +345,14 @@ struct err engine_give(struct engine *e, instant now, struct arena *a, struct ta
     if (t->claim) {
         if (!t->got)
             t->got = arena_get(a, t->limit * sizeof *t->got);
-        TRY(start_run(e, now, a, t, q, entry, &t->got[t->got_count]));
+        TRY(engine_run_begin(e, now, a, t, q, entry, &t->got[t->got_count]));
+        engine_ready_taken(e, q, entry.major);
         charge(e, t, &t->got[t->got_count++]);
         return err_none();
     }
     struct handout h;
-    TRY(start_run(e, now, a, t, q, entry, &h));
+    TRY(engine_run_begin(e, now, a, t, q, entry, &h));
+    engine_ready_taken(e, q, entry.major);
     charge(e, t, &h);
     e->sink.deliver(e->sink.ctx, t->ctx, &h);
     return err_none();

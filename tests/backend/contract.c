@@ -315,6 +315,29 @@ static void a_job_is_read_with_its_runs_and_a_report_names_one_by_its_index(void
     assert_int_equal(a.run_count, 0);
 }
 
+static void a_claim_of_one_job_is_repeated_over_a_crash_and_refused_to_others(void **state)
+{
+    F;
+    struct id other = fixture_add(f, "q"), id = fixture_add(f, "q");
+    struct job_claim claim = {.id = id, .worker = STR("w"), .lease = MINUTE};
+    struct answer first, again;
+    fixture_ask(f, (struct command){.kind = CMD_CLAIM_JOB, .claim_job = claim}, &first);
+    assert_ok(first.err);
+    assert_int_equal(first.count, 1);
+    assert_id(first.ids[0], id);
+    fixture_crash(f);
+    fixture_pass(f, (span){10});
+    fixture_ask(f, (struct command){.kind = CMD_CLAIM_JOB, .claim_job = claim}, &again);
+    assert_int_equal(again.count, 1);
+    assert_int_equal(again.tokens[0], first.tokens[0]);
+    claim.worker = STR("v");
+    fixture_ask(f, (struct command){.kind = CMD_CLAIM_JOB, .claim_job = claim}, &again);
+    assert_code(again.err, ERR_CONFLICT);
+    fixture_ask(f, (struct command){.kind = CMD_SUCCEED, .run = {id, first.tokens[0]}}, &again);
+    assert_ok(again.err);
+    assert_int_equal(fixture_status(f, other), STATUS_READY);
+}
+
 static void everything_acknowledged_is_there_after_a_crash(void **state)
 {
     F;
@@ -543,6 +566,7 @@ static int turns(void)
         FIXTURE_TEST(a_claim_canceled_after_its_hand_out_still_gets_its_jobs),
         FIXTURE_TEST(a_claimed_job_is_renewed_released_and_ended_with_its_token),
         FIXTURE_TEST(a_job_is_read_with_its_runs_and_a_report_names_one_by_its_index),
+        FIXTURE_TEST(a_claim_of_one_job_is_repeated_over_a_crash_and_refused_to_others),
         FIXTURE_TEST(everything_acknowledged_is_there_after_a_crash),
         FIXTURE_TEST(stopping_closes_streams_answers_claims_and_refuses_new_ones),
         FIXTURE_TEST(commands_under_way_are_still_answered_while_stopping),

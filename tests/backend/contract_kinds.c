@@ -171,6 +171,12 @@ static void of_job(struct fixture *f, struct parts *p)
     p->c.id = fixture_add(f, "q");
 }
 
+static void claim_job(struct fixture *f, struct parts *p)
+{
+    p->c.claim_job =
+        (struct job_claim){.id = fixture_add(f, "q"), .any_run = true, .lease = MINUTE};
+}
+
 static void of_dead_job(struct fixture *f, struct parts *p)
 {
     p->c.id = fixture_add(f, "q");
@@ -302,6 +308,11 @@ static bool one_enqueued(const struct reply *r)
 static bool one_left_out(const struct reply *r)
 {
     return r->count == 1 && r->ids;
+}
+
+static bool one_handout(const struct reply *r)
+{
+    return r->count == 1 && r->handouts[0].token && r->handouts[0].lease_end.ms > 0;
 }
 
 static bool one_attempt(const struct reply *r)
@@ -455,6 +466,7 @@ static const struct example examples[COMMAND_COUNT] = {
     [CMD_RENEW] = {renew, a_lease},
     [CMD_PROGRESS] = {progress, NULL},
     [CMD_RELEASE] = {run, NULL},
+    [CMD_CLAIM_JOB] = {claim_job, one_handout},
     [CMD_REMOVE] = {of_job, NULL},
     [CMD_READ] = {of_job, a_payload},
     [CMD_LIST] = {of_jobs, one_job},

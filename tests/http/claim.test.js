@@ -444,3 +444,53 @@ describe('giving back', () => {
         assertError(await server.post('/jobs/x/release'), 404, 'not_found');
     });
 });
+
+describe('a claim of one given job', () => {
+    const server = useServer();
+
+    it('leases_that_job_and_no_other', async () => {
+        const queue = queueName();
+        const [first, second] = await server.enqueueMany(repeat(2, { queue, payload: { a: 1 } }));
+        const body = { run: 0, worker: 'anna', lease_ms: 45000 };
+        const res = await server.post(`/jobs/${second}/claim`, body);
+        assert.equal(res.status, 200, res.text);
+        assert.equal(res.json.id, second);
+        assert.equal(res.json.status, 'in_flight');
+        assert.equal(res.json.run, 0);
+        assert.deepEqual(res.json.payload, { a: 1 });
+        assert.equal(res.json.lease_expires_at - res.json.dequeued_at, 45000);
+        assert.equal((await server.job(first)).status, 'ready');
+        const [run] = await server.runs(second);
+        assert.equal(run.worker, 'anna');
+        const { token } = res.json;
+        assert.equal((await server.post(`/jobs/${second}/success`, { token })).status, 204);
+    });
+
+    it('is_answered_again_if_its_worker_repeats_it', async () => {
+        const { id } = await server.enqueue({ queue: queueName() });
+        const claim = (body, headers) => server.post(`/jobs/${id}/claim`, body, headers);
+        const first = await claim({ worker: 'anna' });
+        const again = await claim({ worker: 'anna', run: 0 });
+        assert.equal(again.status, 200);
+        assert.equal(again.json.token, first.json.token);
+        assert.equal(again.json.lease_expires_at, first.json.lease_expires_at);
+        assertError(await claim({ worker: 'bert', run: 0 }), 409, 'conflict');
+        assertError(await claim({ worker: 'anna', run: 1 }), 409, 'stale_token');
+        assertError(await claim(), 409, 'conflict');
+    });
+
+    it('is_refused_with_what_keeps_the_job_back', async () => {
+        const queue = queueName();
+        const { id } = await server.enqueue({ queue, alias: `a${queue}` });
+        await server.request('PUT', `/queues/${queue}`, { paused: true });
+        const refused = await server.post(`/jobs/alias:a${queue}/claim`, { worker: 'anna' });
+        assertError(refused, 422, 'unprocessable');
+        assert.match(refused.json.error, /paused/);
+        await server.request('PUT', `/queues/${queue}`, { paused: false });
+        await server.post(`/jobs/${id}/cancel`);
+        assertError(await server.post(`/jobs/${id}/claim`, {}), 409, 'conflict');
+        assertError(await server.post(`/jobs/${'0'.repeat(24)}1/claim`, {}), 404, 'not_found');
+        assertError(await server.post(`/jobs/${id}/claim`, { lease_ms: 1 }), 400, 'bad_value');
+        assertError(await server.post(`/jobs/${id}/claim`, { worker: 'a,b' }), 400, 'bad_name');
+    });
+});

@@ -197,6 +197,14 @@ struct backend_claim *embedded_claim(struct backend *base, const struct claim_sp
     return c;
 }
 
+void embedded_claim_job(struct embedded *b, const struct command *c, struct reply *r)
+{
+    struct arena *a = &b->building->arena;
+    r->handouts = arena_get(a, sizeof *r->handouts);
+    r->err = engine_claim_job(b->engine, b->now, &c->claim_job, a, r->handouts, &r->repeated);
+    r->count = r->err.code == ERR_OK;
+}
+
 void embedded_claim_cancel(struct backend *base, struct backend_claim *c)
 {
     struct embedded *b = self(base);

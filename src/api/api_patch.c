@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* The body of a patch of jobs. */
+
+#include "api/api_routes.h"
+#include "base/array.h"
+
+/* null has a meaning here, so each reader handles it. */
+struct patch_fields {
+    struct patch patch;
+    struct json_cursor backoff, retention; /* where these objects begin */
+    bool has_backoff, has_retention;
+};
+
+/* These have no default that null could restore: 422, as for an invalid name of a queue. Malformed
+ * values and values out of range are 400, as everywhere. */
+static struct err refuse_null(struct json_cursor *c)
+{
+    bool null;
+    TRY(json_take_null(c, &null));
+    return null ? err_make(ERR_UNPROCESSABLE, "cannot be null") : err_none();
+}
+
+static struct err patch_queue(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch *p = out;
+    p->set |= PATCH_QUEUE;
+    TRY(refuse_null(c));
+    struct err err = api_field_name(c, a, &p->queue);
+    if (err.code == ERR_BAD_NAME)
+        err.code = ERR_UNPROCESSABLE;
+    return err;
+}
+
+static struct err patch_priority(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch *p = out;
+    p->set |= PATCH_PRIORITY;
+    TRY(refuse_null(c));
+    return api_field_priority(c, a, &p->priority);
+}
+
+static struct err patch_ready_at(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch *p = out;
+    bool clear;
+    p->set |= PATCH_READY_AT;
+    p->ready_at = INSTANT_NONE;
+    TRY(json_take_null(c, &clear));
+    return clear ? err_none() : field_instant(c, a, &p->ready_at);
+}
+
+static struct err patch_retry_limit(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch *p = out;
+    bool clear;
+    p->set |= PATCH_RETRY_LIMIT;
+    p->retry_limit = RETRY_LIMIT_DEFAULT;
+    TRY(json_take_null(c, &clear));
+    return clear ? err_none() : api_field_retry_limit(c, a, &p->retry_limit);
+}
+
+static struct err patch_backoff(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch_fields *f = out;
+    bool clear;
+    (void)a;
+    f->patch.set |= PATCH_BACKOFF;
+    TRY(json_take_null(c, &clear));
+    return clear ? err_none() : api_field_mark(c, &f->backoff, &f->has_backoff);
+}
+
+static struct err patch_retention(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch_fields *f = out;
+    bool clear;
+    (void)a;
+    TRY(json_take_null(c, &clear));
+    if (!clear)
+        return api_field_mark(c, &f->retention, &f->has_retention);
+    f->patch.set |= PATCH_COMPLETED | PATCH_DEAD;
+    f->patch.completed_retention = f->patch.dead_retention = RETENTION_DEFAULT;
+    return err_none();
+}
+
+static struct err patch_span(struct json_cursor *c, unsigned bit, struct patch *p, span *d)
+{
+    bool clear;
+    p->set |= bit;
+    *d = RETENTION_DEFAULT;
+    TRY(json_take_null(c, &clear));
+    return clear ? err_none() : json_read_int(c, 0, SPAN_MAX_MS, &d->ms);
+}
+
+static struct err patch_completed(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch *p = out;
+    (void)a;
+    return patch_span(c, PATCH_COMPLETED, p, &p->completed_retention);
+}
+
+static struct err patch_dead(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch *p = out;
+    (void)a;
+    return patch_span(c, PATCH_DEAD, p, &p->dead_retention);
+}
+
+/* A job's dependencies are fixed when it is enqueued; a patch can only remove them. */
+static struct err patch_depends(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct patch *p = out;
+    bool none;
+    (void)a;
+    p->set |= PATCH_FREE;
+    TRY(json_take_null(c, &none));
+    return none ? err_none()
+                : err_make(ERR_BAD_VALUE, "only null, which lets the job wait for no other");
+}
+
+static const struct field patch_table[] = {
+    {"depends_on", false, patch_depends, 0, .doc = "null: the job waits for no other any more"},
+    {"queue", false, patch_queue, 0, .doc = "string 1..255"},
+    {"priority", false, patch_priority, 0, .doc = "integer 0..65535?"},
+    {"ready_at", false, patch_ready_at, 0,
+     .doc = "integer 0..?: not before, milliseconds since 1970 (UTC)"},
+    {"retry_limit", false, patch_retry_limit, 0, .doc = "integer 0..4294967295?"},
+    {"backoff", false, patch_backoff, 0, .doc = "Backoff?"},
+    {"retention", false, patch_retention, 0, .doc = "PatchedRetention?"},
+};
+const struct api_body api_patch_body = {API_FIELDS(patch_table)};
+
+static const struct field patch_retention_table[] = {
+    {"completed_ms", false, patch_completed, 0, .doc = "integer 0..?"},
+    {"dead_ms", false, patch_dead, 0, .doc = "integer 0..?"},
+};
+const struct api_body api_patch_retention_body = {.name = "PatchedRetention",
+                                                  API_FIELDS(patch_retention_table)};
+
+struct err api_decode_patch(const struct api *a, const struct http_request *req,
+                            struct patch *patch)
+{
+    struct patch_fields f = {0};
+    TRY(api_decode_body(a, req, patch_table, COUNT(patch_table), false, &f));
+    struct err err = err_none();
+    if (f.has_backoff) {
+        err = api_decode_backoff(a, &f.backoff, req->arena, &f.patch.backoff);
+        if (err.code != ERR_OK)
+            return field_in(err, "backoff");
+    }
+    if (f.has_retention)
+        err = field_read_object(a->strict, &f.retention, req->arena, patch_retention_table,
+                                COUNT(patch_retention_table), &f.patch);
+    if (err.code != ERR_OK)
+        return field_in(err, "retention");
+    *patch = f.patch;
+    return err;
+}
