@@ -347,7 +347,7 @@ static struct err read_settings(struct simulation *s, struct str json)
     if (!json.len)
         return err_none();
     TRY(read_document(json, s->arena, &root));
-    s->has_settings = settings_document_read(root, "settings", &s->settings, &fault);
+    s->has_settings = settings_document_read(root, "settings", s->arena, &s->settings, &fault);
     if (s->has_settings)
         return err_none();
     return part_err(&fault);

@@ -4,8 +4,8 @@
 
 /* The scanner for the envelope of a job: the full grammar of RFC 8259 and a
  * UTF-8 check in one pass, giving spans into the input, so that a payload comes
- * back byte for byte. It allocates nothing and copies nothing. For documents
- * that are not hot (policies, configuration) use jansson.
+ * back byte for byte. It allocates nothing and copies nothing. Documents of people are
+ * trees first (policy/document.h).
  *
  * A cursor walks one text. Every function either moves past what it read or
  * returns an error (ERR_BAD_JSON, ERR_BAD_UTF8, ERR_TOO_DEEP, ERR_BAD_TYPE,
@@ -47,7 +47,8 @@ struct json_cursor {
     struct str text;
     size_t pos;
     unsigned depth;
-    bool first; /* no member or element of the innermost container was read yet */
+    bool first;          /* no member or element of the innermost container was read yet */
+    const void *context; /* for readers, of whoever opened it; NULL: none */
 };
 
 /* A string as it stands in the text: between its quotes, escapes unresolved. */

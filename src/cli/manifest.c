@@ -283,46 +283,46 @@ static struct document_node *copy_of(const struct document_node *n,
     return copy;
 }
 
-static bool keep_member(struct fields *f, const struct fields_at *at, void *body)
+static struct err keep_member(struct json_cursor *c, struct arena *a, void *body)
 {
+    const struct document_node *n = fields_node(c);
     size_t i = 0;
-    while (!str_eq(at->name, str_from(queue_members[i].member)))
+    while (!str_eq(n->key, str_from(queue_members[i].member)))
         i++;
-    document_add(body, queue_members[i].api, copy_of(at->node, snake, f->arena));
-    return true;
+    document_add(body, queue_members[i].api, copy_of(n, snake, a));
+    return json_skip(c, NULL);
 }
 
-static bool read_spec(struct fields *f, const struct fields_at *at, struct resource *r)
+static struct err read_spec(struct json_cursor *c, struct arena *a, struct resource *r)
 {
     struct field table[QUEUE_MEMBERS];
-    struct document_node *body = document_map(f->arena);
+    struct document_node *body = document_map(a);
     for (size_t i = 0; i < QUEUE_MEMBERS; i++)
-        table[i] = (struct field){queue_members[i].member, keep_member, false};
-    if (!fields_read(f, at, table, QUEUE_MEMBERS, body))
-        return false;
-    document_add(body, "name", document_string(f->arena, r->name));
-    r->body = json_of(body, f->arena);
-    return true;
+        table[i] = (struct field){queue_members[i].member, false, keep_member};
+    TRY(fields_read(c, table, QUEUE_MEMBERS, body));
+    document_add(body, "name", document_string(a, r->name));
+    r->body = json_of(body, a);
+    return err_none();
 }
 
 static bool read_queue(const struct document_node *root, struct arena *a, struct resource *r,
                        struct document_fault *fault)
 {
-    struct fields f = {.arena = a, .fault = fault};
-    struct fields_at at = {.node = root};
+    static const struct field table[] = {FIELDS_FRAME("Queue", NULL)};
     struct fields_frame frame = {.kind = "Queue", .any_name = true};
-    if (!fields_frame(&f, &at, &frame))
+    struct fields f;
+    struct json_cursor c = fields_open(&f, root, NULL, a, fault);
+    if (fields_read(&c, table, COUNT(table), &frame).code != ERR_OK)
         return false;
     r->name = frame.name;
-    if (!read_spec(&f, &frame.spec, r))
+    if (read_spec(&frame.spec.at, a, r).code != ERR_OK)
         return false;
     struct err e = job_check_name(frame.name, "metadata.name");
     if (e.code == ERR_OK)
         return true;
     const struct document_node *metadata = document_member(root, "metadata");
-    struct fields_at above = {&at, STR("metadata"), 0, metadata};
-    struct fields_at name = {&above, STR("name"), 0, document_member(metadata, "name")};
-    return fields_refuse(&f, &name, e.code, "the name of a queue (%s)", e.msg);
+    return fields_fault(fault, document_member(metadata, "name"), "metadata.name", e.code,
+                        "the name of a queue (%s)", e.msg);
 }
 
 /* Whether it states anything: if not, it might as well be omitted. */
@@ -524,13 +524,11 @@ struct resource *resource_add(struct resources *list, const struct resource_kind
 static bool refuse_kind(const struct document_node *root, struct document_fault *fault)
 {
     const struct document_node *kind = document_member(root, "kind");
-    struct fields f = {.fault = fault};
-    struct fields_at top = {.node = root}, at = {&top, STR("kind"), 0, kind ? kind : root};
     struct buf words = {0};
     for (size_t i = 0; i < KINDS; i++)
         buf_print(&words, "%s%s", i == 0 ? "" : i + 1 < KINDS ? ", " : " or ", kinds[i].kind);
-    fields_refuse(&f, &at, kind ? ERR_BAD_VALUE : ERR_MISSING_FIELD, "%.*s",
-                  STR_ARG(buf_view(&words)));
+    fields_fault(fault, kind ? kind : root, "kind", kind ? ERR_BAD_VALUE : ERR_MISSING_FIELD,
+                 "%.*s", STR_ARG(buf_view(&words)));
     buf_fini(&words);
     return false;
 }
@@ -544,12 +542,9 @@ static bool is_first(const struct resources *list, const struct resource *r,
     for (const struct resource *o = list->first; o != r; o = o->next) {
         if (o->kind != r->kind || !str_eq(o->name, r->name))
             continue;
-        struct fields f = {.fault = fault};
-        struct fields_at top = {.node = root}, at = {&top, STR("metadata"), 0, metadata};
-        struct fields_at place = {metadata ? &at : &top, STR("name"), 0, name ? name : root};
-        return fields_refuse(&f, &place, ERR_BAD_VALUE,
-                             "every %s once; this one is on line %u%s%s already", r->kind->kind,
-                             o->line, o->file ? " of " : "", o->file ? o->file : "");
+        return fields_fault(fault, name ? name : root, metadata ? "metadata.name" : "name",
+                            ERR_BAD_VALUE, "every %s once; this one is on line %u%s%s already",
+                            r->kind->kind, o->line, o->file ? " of " : "", o->file ? o->file : "");
     }
     return true;
 }

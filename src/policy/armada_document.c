@@ -8,96 +8,109 @@
 
 /* --- what a retry is changed by --- */
 
-static bool read_avoid(struct fields *f, const struct fields_at *at, void *into)
+static struct err read_avoid(struct json_cursor *c, struct arena *a, void *mode)
 {
     bool avoid = false;
-    if (!fields_bool(f, at, &avoid))
-        return false;
+    TRY(fields_bool(c, a, &avoid));
     if (avoid)
-        ((struct policy_rule *)into)->affinity.mode = POLICY_AFFINITY_NODE;
-    return true;
+        *(enum policy_affinity_mode *)mode = POLICY_AFFINITY_NODE;
+    return err_none();
 }
 
-static bool read_affinity(struct fields *f, const struct fields_at *at, void *into)
+#define RULE(member) offsetof(struct policy_rule, member)
+
+static const struct field affinity_table[] = {
+    {"avoidSameNode", false, read_avoid, RULE(affinity.mode), .doc = "boolean"},
+};
+
+static struct err read_affinity(struct json_cursor *c, struct arena *a, void *rule)
 {
-    static const struct field table[] = {{"avoidSameNode", read_avoid, false}};
-    return fields_read(f, at, table, COUNT(table), into);
+    (void)a;
+    return fields_read(c, affinity_table, COUNT(affinity_table), rule);
 }
 
-static bool read_factor(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_factor(f, at, &((struct policy_rule *)into)->memory.factor);
-}
+static const struct field memory_table[] = {
+    {"factor", false, fields_factor, RULE(memory.factor), .doc = "number"},
+    {"static", false, fields_quantity, RULE(memory.add), .doc = "Quantity"},
+};
 
-static bool read_static(struct fields *f, const struct fields_at *at, void *into)
+static struct err read_memory(struct json_cursor *c, struct arena *a, void *rule)
 {
-    return fields_quantity(f, at, &((struct policy_rule *)into)->memory.add);
-}
-
-static bool read_memory(struct fields *f, const struct fields_at *at, void *into)
-{
-    static const struct field table[] = {{"factor", read_factor, false},
-                                         {"static", read_static, false}};
-    struct policy_memory *m = &((struct policy_rule *)into)->memory;
-    if (!fields_read(f, at, table, COUNT(table), into))
-        return false;
+    struct policy_memory *m = &((struct policy_rule *)rule)->memory;
+    size_t at = c->pos;
+    (void)a;
+    TRY(fields_read(c, memory_table, COUNT(memory_table), rule));
     m->max = QUANTITY_MAX; /* this format has no bound but the nodes */
-    return (m->factor > 0) != (m->add > 0) ||
-           fields_refuse(f, at, ERR_BAD_VALUE, "factor or static, and not both");
+    return (m->factor > 0) != (m->add > 0)
+               ? err_none()
+               : fields_refuse(c, at, ERR_BAD_VALUE, "factor or static, and not both");
 }
 
-static bool read_resources(struct fields *f, const struct fields_at *at, void *into)
+static const struct field resources_table[] = {
+    {"memory", false, read_memory, 0, .doc = "ArmadaMemoryMutation"},
+};
+
+static struct err read_resources(struct json_cursor *c, struct arena *a, void *rule)
 {
-    static const struct field table[] = {{"memory", read_memory, false}};
-    return fields_read(f, at, table, COUNT(table), into);
+    (void)a;
+    return fields_read(c, resources_table, COUNT(resources_table), rule);
 }
 
-static bool rule_mutate(struct fields *f, const struct fields_at *at, void *into)
+static const struct field mutate_table[] = {
+    {"affinity", false, read_affinity, 0, .doc = "ArmadaAffinityMutation"},
+    {"resources", false, read_resources, 0, .doc = "ArmadaResourcesMutation"},
+};
+
+static struct err rule_mutate(struct json_cursor *c, struct arena *a, void *rule)
 {
-    static const struct field table[] = {{"affinity", read_affinity, false},
-                                         {"resources", read_resources, false}};
-    return fields_read(f, at, table, COUNT(table), into);
+    (void)a;
+    return fields_read(c, mutate_table, COUNT(mutate_table), rule);
 }
 
 /* --- rules --- */
 
 /* Its clients take the short name in whatever case, and the long one. */
-static bool read_action(struct fields *f, const struct fields_at *at, enum policy_action *v)
+#define RETRY_WORDS "Retry", "retry", "RETRY", "RETRY_ACTION_RETRY"
+#define FAIL_WORDS  "Fail", "fail", "FAIL", "RETRY_ACTION_FAIL"
+#define ACTION_DOC  "string (Retry|retry|RETRY|RETRY_ACTION_RETRY|Fail|fail|FAIL|RETRY_ACTION_FAIL)"
+
+static struct err read_action(struct json_cursor *c, struct arena *a, void *action)
 {
-    static const char *const words[] = {"Retry", "retry", "RETRY", "RETRY_ACTION_RETRY",
-                                        "Fail",  "fail",  "FAIL",  "RETRY_ACTION_FAIL"};
+    static const char *const words[] = {RETRY_WORDS, FAIL_WORDS};
     size_t which;
-    if (!fields_word(f, at, words, COUNT(words), "Retry or Fail", &which))
-        return false;
-    *v = which < COUNT(words) / 2 ? POLICY_RETRY : POLICY_FAIL;
-    return true;
+    (void)a;
+    TRY(fields_word(c, words, COUNT(words), "Retry or Fail", &which));
+    *(enum policy_action *)action = which < COUNT(words) / 2 ? POLICY_RETRY : POLICY_FAIL;
+    return err_none();
 }
 
-static bool rule_action(struct fields *f, const struct fields_at *at, void *into)
+static struct err read_one(struct json_cursor *c, struct arena *a, const struct str **list,
+                           size_t *n)
 {
-    return read_action(f, at, &((struct policy_rule *)into)->action);
-}
-
-static bool read_one(struct fields *f, const struct fields_at *at, const struct str **list,
-                     size_t *n)
-{
-    struct str *one = ARENA_NEW(f->arena, struct str);
+    struct str *one = ARENA_NEW(a, struct str);
     *list = one;
     *n = 1;
-    return fields_text(f, at, FIELDS_TEXT_MAX, one);
+    return fields_name(c, a, one);
 }
 
-static bool rule_category(struct fields *f, const struct fields_at *at, void *into)
+static struct err rule_category(struct json_cursor *c, struct arena *a, void *rule)
 {
-    struct matcher *m = into;
-    return read_one(f, at, &m->categories, &m->category_count);
+    struct matcher *m = rule;
+    return read_one(c, a, &m->categories, &m->category_count);
 }
 
-static bool rule_subcategory(struct fields *f, const struct fields_at *at, void *into)
+static struct err rule_subcategory(struct json_cursor *c, struct arena *a, void *rule)
 {
-    struct matcher *m = into;
-    return read_one(f, at, &m->subcategories, &m->subcategory_count);
+    struct matcher *m = rule;
+    return read_one(c, a, &m->subcategories, &m->subcategory_count);
 }
+
+static const struct field rule_table[] = {
+    {"action", true, read_action, RULE(action), .doc = ACTION_DOC},
+    {"onCategory", true, rule_category, 0, .doc = "string 1..$", .most = FIELDS_TEXT_MAX},
+    {"onSubcategory", false, rule_subcategory, 0, .doc = "string 1..$", .most = FIELDS_TEXT_MAX},
+    {"mutate", false, rule_mutate, 0, .doc = "ArmadaMutation"},
+};
 
 static void begin_rule(void *rule)
 {
@@ -116,51 +129,59 @@ static bool states(const struct matcher *m)
 
 /* --- the policy --- */
 
-static bool read_as_checked(struct fields *f, const struct fields_at *at, void *into)
+static struct err read_as_checked(struct json_cursor *c, struct arena *a, void *into)
 {
-    (void)f;
-    (void)at;
+    (void)a;
     (void)into;
-    return true;
+    return json_skip(c, NULL);
 }
 
-static bool read_name(struct fields *f, const struct fields_at *at, void *into)
+static struct err read_rules(struct json_cursor *c, struct arena *a, void *into)
 {
-    return fields_label(f, at, &((struct policy *)into)->name);
-}
-
-static bool read_limit(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_int(f, at, 0, POLICY_RETRIES_MAX, &((struct policy *)into)->retry_limit);
-}
-
-static bool read_default(struct fields *f, const struct fields_at *at, void *into)
-{
-    return read_action(f, at, &((struct policy *)into)->default_action);
-}
-
-static bool read_rules(struct fields *f, const struct fields_at *at, void *into)
-{
-    static const struct field table[] = {{"action", rule_action, true},
-                                         {"onCategory", rule_category, true},
-                                         {"onSubcategory", rule_subcategory, false},
-                                         {"mutate", rule_mutate, false}};
     struct policy *p = into;
     struct fields_rules rules = {.path = "rules",
                                  .size = sizeof(struct policy_rule),
-                                 .table = table,
-                                 .table_count = COUNT(table),
+                                 .table = rule_table,
+                                 .table_count = COUNT(rule_table),
                                  .begin = begin_rule,
                                  .end = end_rule,
                                  .states = states,
                                  .what_to_state = "onCategory"};
-    if (at->node->type == DOCUMENT_LIST && at->node->count == 0)
-        return true; /* its defaultAction alone decides */
-    bool good = fields_rules(f, at, &rules);
+    const struct document_node *n = fields_node(c);
+    (void)a;
+    if (n->type == DOCUMENT_LIST && n->count == 0)
+        return json_skip(c, NULL); /* its defaultAction alone decides */
+    TRY(fields_rules(c, &rules));
     p->rules = rules.rules;
     p->rule_count = rules.count;
-    return good;
+    return err_none();
 }
+
+#define POLICY(member) offsetof(struct policy, member)
+
+static const struct field document_table[] = {
+    {"apiVersion", true, read_as_checked, 0, .doc = "string (" ARMADA_DOCUMENT_VERSION ")"},
+    {"kind", true, read_as_checked, 0, .doc = "string (" POLICY_DOCUMENT_KIND ")"},
+    {"name", true, fields_label, POLICY(name), .doc = "string 1..63"},
+    {"retryLimit", false, fields_retries, POLICY(retry_limit),
+     .doc = "integer 0..$: if it is left "
+            "out, nothing is retried",
+     .most = POLICY_RETRIES_MAX},
+    {"defaultAction", true, read_action, POLICY(default_action), .doc = ACTION_DOC},
+    {"rules", false, read_rules, 0, .doc = "ArmadaPolicyRule[..$]", .most = FIELDS_RULES_MAX},
+};
+
+const struct field_table armada_document_tables[] = {
+    {"ArmadaRetryPolicy", FIELD_TABLE(document_table),
+     .doc = "object: a retry policy as Armada's releases write it"},
+    {"ArmadaPolicyRule", FIELD_TABLE(rule_table)},
+    {"ArmadaMutation", FIELD_TABLE(mutate_table)},
+    {"ArmadaAffinityMutation", FIELD_TABLE(affinity_table)},
+    {"ArmadaResourcesMutation", FIELD_TABLE(resources_table)},
+    {"ArmadaMemoryMutation", FIELD_TABLE(memory_table),
+     .doc = "object: factor or static, and not both"},
+};
+const size_t armada_document_table_count = COUNT(armada_document_tables);
 
 bool armada_document_is(const struct document_node *root)
 {
@@ -183,17 +204,11 @@ static void drop_mutations(struct policy *p, struct document_node *warnings, str
     }
 }
 
-bool armada_document_read(struct fields *f, const struct fields_at *at, struct policy *p,
-                          struct document_node *warnings)
+struct err armada_document_read(struct json_cursor *c, struct policy *p,
+                                struct document_node *warnings)
 {
-    static const struct field table[] = {{"apiVersion", read_as_checked, true},
-                                         {"kind", read_as_checked, true},
-                                         {"name", read_name, true},
-                                         {"retryLimit", read_limit, false},
-                                         {"defaultAction", read_default, true},
-                                         {"rules", read_rules, false}};
-    if (!fields_read(f, at, table, COUNT(table), p))
-        return false;
+    const struct fields *f = c->context;
+    TRY(fields_read(c, document_table, COUNT(document_table), p));
     p->counts_together = true;
     if (p->retry_limit == POLICY_NO_LIMIT) {
         p->retry_limit = 0;
@@ -202,5 +217,5 @@ bool armada_document_read(struct fields *f, const struct fields_at *at, struct p
                            "retried");
     }
     drop_mutations(p, warnings, f->arena);
-    return true;
+    return err_none();
 }

@@ -15,7 +15,11 @@
 /* Whether the document is of that apiVersion and kind. */
 bool armada_document_is(const struct document_node *root);
 /* warnings: a list, to which it adds what was read and has no effect. */
-NODISCARD bool armada_document_read(struct fields *f, const struct fields_at *at, struct policy *p,
-                                    struct document_node *warnings);
+NODISCARD struct err armada_document_read(struct json_cursor *c, struct policy *p,
+                                          struct document_node *warnings);
+
+/* Its tables, for the description of the API. */
+extern const struct field_table armada_document_tables[];
+extern const size_t armada_document_table_count;
 
 #endif

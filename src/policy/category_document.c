@@ -8,33 +8,27 @@
 
 /* --- rules --- */
 
-static bool rule_category(struct fields *f, const struct fields_at *at, void *into)
+static struct err read_hint(struct json_cursor *c, struct arena *a, void *str)
 {
-    return fields_text(f, at, FIELDS_TEXT_MAX, &((struct categorize_rule *)into)->category);
+    (void)a;
+    return fields_text(c, HINT_MAX, str);
 }
 
-static bool rule_subcategory(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_text(f, at, FIELDS_TEXT_MAX, &((struct categorize_rule *)into)->subcategory);
-}
+#define RULE(member) offsetof(struct categorize_rule, member)
 
-static bool rule_hint(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_text(f, at, HINT_MAX, &((struct categorize_rule *)into)->hint);
-}
-
-static const struct field rule_fields[] = {
-    {"category", rule_category, true},
-    {"subcategory", rule_subcategory, false},
-    {"hint", rule_hint, false},
-    {"onExitCodes", fields_exit_codes, false},
-    {"onConditions", fields_conditions, false},
-    {"onTerminationMessage", fields_message, false},
-    {"onError", fields_error, false},
-    {"onPodError", fields_pod_error, false},
-    {"onPodEvent", fields_pod_event, false},
-    {"containerName", fields_container, false},
-    {"includeInitContainers", fields_include_init, false},
+static const struct field rule_table[] = {
+    {"category", true, fields_name, RULE(category), .doc = "string 1..$", .most = FIELDS_TEXT_MAX},
+    {"subcategory", false, fields_name, RULE(subcategory), .doc = "string 1..$",
+     .most = FIELDS_TEXT_MAX},
+    {"hint", false, read_hint, RULE(hint), .doc = "string 1..$: what to do about it",
+     .most = HINT_MAX},
+    FIELDS_ON_EXIT_CODES,
+    FIELDS_ON_CONDITIONS,
+    FIELDS_ON_PATTERN("onTerminationMessage", message),
+    FIELDS_ON_ERROR,
+    FIELDS_ON_PATTERN("onPodError", pod_error),
+    FIELDS_ON_PATTERN("onPodEvent", pod_event),
+    FIELDS_CONTAINER,
 };
 
 static bool states(const struct matcher *m)
@@ -43,58 +37,62 @@ static bool states(const struct matcher *m)
            m->error_type_count || m->pod_error || m->pod_event;
 }
 
-static bool spec_rules(struct fields *f, const struct fields_at *at, void *into)
+static struct err spec_rules(struct json_cursor *c, struct arena *a, void *into)
 {
-    struct categorizer *c = into;
+    struct categorizer *out = into;
     struct fields_rules rules = {
         .size = sizeof(struct categorize_rule),
-        .table = rule_fields,
-        .table_count = COUNT(rule_fields),
+        .table = rule_table,
+        .table_count = COUNT(rule_table),
         .states = states,
         .what_to_state = "at least one of onExitCodes, onConditions, onTerminationMessage, "
                          "onError, onPodError and onPodEvent",
         .empty = "at least one rule",
     };
-    bool good = fields_rules(f, at, &rules);
-    c->rules = rules.rules;
-    c->rule_count = rules.count;
-    return good;
+    (void)a;
+    TRY(fields_rules(c, &rules));
+    out->rules = rules.rules;
+    out->rule_count = rules.count;
+    return err_none();
 }
 
 /* --- the categorizer --- */
 
-static void own_texts(struct categorizer *c, struct arena *a)
+static const struct field spec_table[] = {
+    {"rules", true, spec_rules, 0, .doc = "CategoryRule[..$]", .most = FIELDS_RULES_MAX},
+};
+static const struct field document_table[] = {
+    FIELDS_FRAME(CATEGORY_DOCUMENT_KIND, "FailureCategoriesSpec"),
+};
+
+const struct field_table category_document_tables[] = {
+    {"NewFailureCategories", FIELD_TABLE(document_table)},
+    {"FailureCategoriesSpec", FIELD_TABLE(spec_table)},
+    {"CategoryRule", FIELD_TABLE(rule_table),
+     .doc = "object: the category of a failure that all of its matchers hold for"},
+};
+const size_t category_document_table_count = COUNT(category_document_tables);
+
+static struct err read_document(struct json_cursor *c, struct category_document *out)
 {
-    c->name = arena_copy(a, c->name);
-    struct categorize_rule *rules = (struct categorize_rule *)c->rules;
-    for (size_t i = 0; i < c->rule_count; i++) {
-        struct categorize_rule *r = &rules[i];
-        r->category = arena_copy(a, r->category);
-        r->subcategory = arena_copy(a, r->subcategory);
-        r->hint = arena_copy(a, r->hint);
-        fields_own_matcher(&r->match, a);
-    }
+    struct fields_frame frame = {.kind = CATEGORY_DOCUMENT_KIND};
+    TRY(fields_read(c, document_table, COUNT(document_table), &frame));
+    TRY(fields_read(&frame.spec.at, spec_table, COUNT(spec_table), &out->categorizer));
+    out->categorizer.name = frame.name;
+    out->resource_version = frame.resource_version;
+    return err_none();
 }
 
 bool category_document_read(const struct document_node *root, struct category_document *out,
                             struct document_fault *fault)
 {
-    static const struct field table[] = {{"rules", spec_rules, true}};
     *out = (struct category_document){0};
-    struct fields f = {.arena = &out->memory, .fault = fault};
-    struct fields_at at = {.node = root};
-    struct fields_frame frame = {.kind = CATEGORY_DOCUMENT_KIND};
-    bool good = fields_frame(&f, &at, &frame) &&
-                fields_read(&f, &frame.spec, table, COUNT(table), &out->categorizer);
-    out->patterns = f.patterns;
-    if (!good) {
-        category_document_free(out);
-        return false;
-    }
-    out->categorizer.name = frame.name;
-    out->resource_version = frame.resource_version;
-    own_texts(&out->categorizer, &out->memory);
-    return true;
+    struct fields f;
+    struct json_cursor c = fields_open(&f, root, NULL, &out->memory, fault);
+    if (read_document(&c, out).code == ERR_OK)
+        return true;
+    category_document_free(out);
+    return false;
 }
 
 bool category_document_parse(struct str text, enum document_format format,
@@ -111,7 +109,6 @@ bool category_document_parse(struct str text, enum document_format format,
 
 void category_document_free(struct category_document *d)
 {
-    fields_free_patterns(d->patterns);
     arena_fini(&d->memory);
     *d = (struct category_document){0};
 }

@@ -6,6 +6,7 @@
 
 #include "core/categorize.h"
 #include "policy/document.h"
+#include "wire/field.h"
 
 #define CATEGORY_DOCUMENT_KIND "FailureCategories"
 
@@ -14,7 +15,6 @@ struct category_document {
     struct categorizer categorizer; /* must be first, see policy/shelf.h */
     int64_t resource_version;       /* metadata.resourceVersion; 0: not stated */
     struct arena memory;
-    struct fields_pattern *patterns;
 };
 
 /* Exactly one; on success *out is to be freed. */
@@ -26,5 +26,9 @@ void category_document_free(struct category_document *d);
 
 struct document_node *category_document_tree(const struct categorizer *c, int64_t resource_version,
                                              struct arena *a);
+
+/* Its tables, for the description of the API. */
+extern const struct field_table category_document_tables[];
+extern const size_t category_document_table_count;
 
 #endif

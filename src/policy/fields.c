@@ -4,38 +4,142 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/array.h"
 #include "base/duration.h"
-#include "base/json.h"
 #include "base/must.h"
 #include "base/quantity.h"
+#include "core/policy.h"
 #include "policy/document_internal.h"
 
 #define NAME_MAX_BYTES 63
 #define FACTOR_MOST    100.0
 #define SPAN_MOST_MS   ((int64_t)365 * 24 * 60 * 60 * 1000)
 
-/* --- faults --- */
+/* --- the tree and its text --- */
 
-static void write_path(const struct fields_at *at, struct buf *b)
+/* Which part of the text a node is. Places are in the order of the text, so those that an offset is
+ * in are the way down to it. */
+struct fields_place {
+    const struct document_node *node;
+    size_t index;    /* among its siblings */
+    size_t from, to; /* with its key */
+    size_t value;    /* where it begins behind that */
+};
+
+/* The tree is at most DOCUMENT_DEPTH_MAX deep. */
+static void write_node(struct fields *f, const struct document_node *n, size_t index, bool member,
+                       struct buf *b)
 {
-    if (!at->up)
-        return;
-    write_path(at->up, b);
-    if (at->name.len == 0) {
-        buf_print(b, "[%zu]", at->index);
-        return;
+    ARENA_GROW(f->arena, f->places, f->count, f->cap, 64);
+    size_t place = f->count++;
+    f->places[place] = (struct fields_place){.node = n, .index = index, .from = b->len};
+    if (member) {
+        json_write_string(b, n->key);
+        buf_byte(b, ':');
     }
-    if (b->len)
-        buf_lit(b, ".");
-    buf_str(b, at->name);
+    f->places[place].value = b->len;
+    if (n->type == DOCUMENT_LIST || n->type == DOCUMENT_MAP) {
+        bool map = n->type == DOCUMENT_MAP;
+        size_t i = 0;
+        buf_byte(b, map ? '{' : '[');
+        for (const struct document_node *c = n->first; c; c = c->next, i++) {
+            if (i)
+                buf_byte(b, ',');
+            write_node(f, c, i, map, b);
+        }
+        buf_byte(b, map ? '}' : ']');
+    } else {
+        document_write_json(n, b);
+    }
+    f->places[place].to = b->len;
 }
 
-static void set_path(const struct fields_at *at, struct document_fault *fault)
+struct json_cursor fields_open(struct fields *f, const struct document_node *root, const char *name,
+                               struct arena *a, struct document_fault *fault)
 {
-    struct buf path = {0};
-    write_path(at, &path);
-    document_quote(fault->path, sizeof fault->path, buf_view(&path));
-    buf_fini(&path);
+    struct buf b = {0};
+    *f = (struct fields){.arena = a, .fault = fault, .name = name};
+    fault->code = ERR_OK;
+    write_node(f, root, 0, false, &b);
+    struct json_cursor c = json_open(arena_copy(a, buf_view(&b)));
+    c.context = f;
+    buf_fini(&b);
+    return c;
+}
+
+static const struct fields *fields_of(const struct json_cursor *c)
+{
+    must(c->context);
+    return c->context;
+}
+
+static bool is_in(const struct fields_place *p, size_t at)
+{
+    return p->from <= at && at < p->to;
+}
+
+/* The innermost value that the offset is in. */
+static const struct fields_place *place_at(const struct fields *f, size_t at)
+{
+    size_t lo = 0, hi = f->count; /* the last one that begins there or before is in between */
+    while (hi - lo > 1) {
+        size_t mid = lo + (hi - lo) / 2;
+        if (f->places[mid].from <= at)
+            lo = mid;
+        else
+            hi = mid;
+    }
+    while (lo > 0 && !is_in(&f->places[lo], at))
+        lo--;
+    return &f->places[lo];
+}
+
+static size_t offset_of(const struct fields *f, const struct document_node *n)
+{
+    size_t i = 0;
+    while (i < f->count && f->places[i].node != n)
+        i++;
+    must(i < f->count);
+    return f->places[i].value;
+}
+
+size_t fields_member(const struct json_cursor *c, size_t map, const char *name)
+{
+    const struct fields *f = fields_of(c);
+    const struct document_node *n = document_member(place_at(f, map)->node, name);
+    return offset_of(f, n);
+}
+
+size_t fields_entry(const struct json_cursor *c, size_t list, size_t i)
+{
+    const struct fields *f = fields_of(c);
+    const struct document_node *n = place_at(f, list)->node->first;
+    for (; i > 0; i--)
+        n = n->next;
+    return offset_of(f, n);
+}
+
+const struct document_node *fields_node(const struct json_cursor *c)
+{
+    return place_at(fields_of(c), c->pos)->node;
+}
+
+/* --- faults --- */
+
+static void write_path(const struct fields *f, size_t at, struct buf *b)
+{
+    if (f->name)
+        buf_str(b, str_from(f->name));
+    for (size_t i = 1; i < f->count; i++) {
+        const struct fields_place *p = &f->places[i];
+        if (!is_in(p, at))
+            continue;
+        struct str key = p->node->key.len ? p->node->key : STR("\"\"");
+        if (p->value == p->from)
+            buf_print(b, "[%zu]", p->index);
+        else
+            buf_print(b, "%s%.*s", b->len ? "." : "", STR_ARG(key));
+    }
 }
 
 static void set_found(const struct document_node *n, struct document_fault *fault)
@@ -62,132 +166,186 @@ static void set_found(const struct document_node *n, struct document_fault *faul
     }
 }
 
-bool fields_refuse(struct fields *f, const struct fields_at *at, enum err_code code,
-                   const char *expected, ...)
+static void set_fault(struct document_fault *fault, const struct document_node *n, struct str path,
+                      enum err_code code, const char *expected, va_list ap)
 {
-    char words[sizeof f->fault->expected];
+    char words[sizeof fault->expected];
+    vsnprintf(words, sizeof words, expected, ap);
+    document_refuse(fault, code, n->line, n->column, "%s", words);
+    document_quote(fault->path, sizeof fault->path, path);
+    set_found(n, fault);
+}
+
+bool fields_fault(struct document_fault *fault, const struct document_node *n, const char *path,
+                  enum err_code code, const char *expected, ...)
+{
     va_list ap;
     va_start(ap, expected);
-    vsnprintf(words, sizeof words, expected, ap);
+    set_fault(fault, n, str_from(path), code, expected, ap);
     va_end(ap);
-    document_refuse(f->fault, code, at->node->line, at->node->column, "%s", words);
-    set_path(at, f->fault);
-    set_found(at->node, f->fault);
     return false;
+}
+
+struct err fields_refuse(struct json_cursor *c, size_t at, enum err_code code, const char *expected,
+                         ...)
+{
+    const struct fields *f = fields_of(c);
+    struct buf path = {0};
+    va_list ap;
+    write_path(f, at, &path);
+    va_start(ap, expected);
+    set_fault(f->fault, place_at(f, at)->node, buf_view(&path), code, expected, ap);
+    va_end(ap);
+    buf_fini(&path);
+    return err_at(code, (int64_t)at, "%s", "the document is refused");
 }
 
 /* At the mapping that it should have been in. */
-static bool refuse_missing(struct fields *f, const struct fields_at *map, const char *name)
+static void refuse_missing(struct json_cursor *c, size_t map, const char *name)
 {
-    struct fields_at at = {map, str_from(name), 0, map->node};
-    fields_refuse(f, &at, ERR_MISSING_FIELD, "this field");
+    const struct fields *f = fields_of(c);
+    const struct document_node *n = place_at(f, map)->node;
+    struct buf path = {0};
+    write_path(f, map, &path);
+    buf_print(&path, "%s%s", path.len ? "." : "", name);
+    buf_byte(&path, '\0');
+    fields_fault(f->fault, n, path.at, ERR_MISSING_FIELD, "this field");
+    buf_fini(&path);
     snprintf(f->fault->found, sizeof f->fault->found, "nothing");
-    return false;
 }
 
 /* At the name: that is what is wrong. */
-static bool refuse_unknown(struct fields *f, const struct fields_at *at, const struct field *table,
-                           size_t n)
+static void refuse_unknown(struct json_cursor *c, size_t key, const struct field *table, size_t n)
 {
+    const struct fields *f = fields_of(c);
+    const struct document_node *node = place_at(f, key)->node;
     struct buf names = {0};
     for (size_t i = 0; i < n; i++)
         buf_print(&names, "%s%s", i ? ", " : "", table[i].name);
-    fields_refuse(f, at, ERR_UNKNOWN_FIELD, "one of the fields %.*s", STR_ARG(buf_view(&names)));
+    (void)fields_refuse(c, key, ERR_UNKNOWN_FIELD, "one of the fields %.*s",
+                        STR_ARG(buf_view(&names)));
     buf_fini(&names);
-    f->fault->line = at->node->key_line;
-    f->fault->column = at->node->key_column;
+    f->fault->line = node->key_line;
+    f->fault->column = node->key_column;
     char name[100];
-    document_quote(name, sizeof name, at->node->key);
+    document_quote(name, sizeof name, node->key);
     snprintf(f->fault->found, sizeof f->fault->found, "\"%s\"", name);
-    return false;
 }
 
 /* --- mappings and lists --- */
 
-bool fields_expect(struct fields *f, const struct fields_at *at, enum document_type type,
-                   const char *expected)
+struct err fields_read(struct json_cursor *c, const struct field *table, size_t n, void *into)
 {
-    return at->node->type == type || fields_refuse(f, at, ERR_BAD_TYPE, "%s", expected);
-}
-
-static const struct field *find(const struct field *table, size_t n, struct str name)
-{
-    for (size_t i = 0; i < n; i++)
-        if (str_eq(name, str_from(table[i].name)))
-            return &table[i];
-    return NULL;
-}
-
-bool fields_read(struct fields *f, const struct fields_at *at, const struct field *table, size_t n,
-                 void *into)
-{
-    if (!fields_expect(f, at, DOCUMENT_MAP, "a mapping"))
-        return false;
-    for (const struct document_node *c = at->node->first; c; c = c->next) {
-        struct fields_at member = {at, c->key, 0, c};
-        const struct field *field = find(table, n, c->key);
-        if (!field)
-            return refuse_unknown(f, &member, table, n);
-        if (!field->read(f, &member, into))
-            return false;
+    const struct fields *f = fields_of(c);
+    size_t at = c->pos;
+    struct err err = field_read_object(true, c, f->arena, table, n, into);
+    if (err.code == ERR_OK || f->fault->code != ERR_OK)
+        return err;
+    /* Not a reader, but the decoder itself has refused it. */
+    const struct document_node *map = place_at(f, at)->node;
+    size_t missing = 0;
+    if (err.code == ERR_UNKNOWN_FIELD) {
+        refuse_unknown(c, (size_t)err.offset, table, n);
+    } else if (err.code == ERR_MISSING_FIELD) {
+        while (!table[missing].required || document_member(map, table[missing].name))
+            missing++;
+        refuse_missing(c, at, table[missing].name);
+    } else {
+        return fields_refuse(c, at, err.code, "a mapping");
     }
-    for (size_t i = 0; i < n; i++)
-        if (table[i].required && !document_member(at->node, table[i].name))
-            return refuse_missing(f, at, table[i].name);
-    return true;
+    return err;
 }
 
-bool fields_each(const struct fields_at *list, struct fields_at *at)
+struct err fields_mapping(struct json_cursor *c, struct arena *a, void *into)
 {
-    must(list->node->type == DOCUMENT_LIST);
-    if (at->node)
-        *at = (struct fields_at){list, STR(""), at->index + 1, at->node->next};
-    else
-        *at = (struct fields_at){list, STR(""), 0, list->node->first};
-    return at->node != NULL;
+    size_t at = c->pos;
+    enum json_type type;
+    TRY(json_peek(c, &type));
+    return type == JSON_OBJECT ? field_object(c, a, into)
+                               : fields_refuse(c, at, ERR_BAD_TYPE, "a mapping");
+}
+
+struct err fields_list(struct json_cursor *c, const char *expected, size_t *count)
+{
+    size_t at = c->pos;
+    *count = fields_node(c)->count;
+    if (json_enter_array(c).code == ERR_OK)
+        return err_none();
+    return fields_refuse(c, at, ERR_BAD_TYPE, "%s", expected);
+}
+
+static void step(struct json_cursor *c, bool expected)
+{
+    bool more;
+    struct err err = json_next_element(c, &more);
+    must(err.code == ERR_OK && more == expected);
+}
+
+void fields_next(struct json_cursor *c)
+{
+    step(c, true);
+}
+
+void fields_end(struct json_cursor *c)
+{
+    step(c, false);
 }
 
 /* --- values --- */
 
-bool fields_bool(struct fields *f, const struct fields_at *at, bool *v)
+struct err fields_bool(struct json_cursor *c, struct arena *a, void *b)
 {
-    if (!fields_expect(f, at, DOCUMENT_BOOL, "true or false"))
-        return false;
-    *v = str_eq(at->node->text, STR("true"));
-    return true;
+    size_t at = c->pos;
+    if (field_bool(c, a, b).code == ERR_OK)
+        return err_none();
+    return fields_refuse(c, at, ERR_BAD_TYPE, "true or false");
 }
 
-bool fields_int(struct fields *f, const struct fields_at *at, int64_t lo, int64_t hi, int64_t *v)
+struct err fields_int(struct json_cursor *c, int64_t lo, int64_t hi, int64_t *v)
 {
-    struct json_cursor c = json_open(at->node->text);
-    if (at->node->type == DOCUMENT_NUMBER && json_read_int(&c, lo, hi, v).code == ERR_OK)
-        return true;
-    return fields_refuse(f, at, at->node->type == DOCUMENT_NUMBER ? ERR_BAD_VALUE : ERR_BAD_TYPE,
-                         "a whole number from %lld to %lld", (long long)lo, (long long)hi);
+    size_t at = c->pos;
+    struct err err = json_read_int(c, lo, hi, v);
+    if (err.code == ERR_OK)
+        return err;
+    return fields_refuse(c, at, err.code, "a whole number from %lld to %lld", (long long)lo,
+                         (long long)hi);
 }
 
-bool fields_double(struct fields *f, const struct fields_at *at, double lo, double hi, double *v)
+struct err fields_double(struct json_cursor *c, double lo, double hi, double *v)
 {
-    struct json_cursor c = json_open(at->node->text);
-    if (at->node->type == DOCUMENT_NUMBER && json_read_double(&c, lo, hi, v).code == ERR_OK)
-        return true;
-    return fields_refuse(f, at, at->node->type == DOCUMENT_NUMBER ? ERR_BAD_VALUE : ERR_BAD_TYPE,
-                         "a number from %g to %g", lo, hi);
+    size_t at = c->pos;
+    struct err err = json_read_double(c, lo, hi, v);
+    if (err.code == ERR_OK)
+        return err;
+    return fields_refuse(c, at, err.code, "a number from %g to %g", lo, hi);
 }
 
-bool fields_text(struct fields *f, const struct fields_at *at, size_t most, struct str *v)
+/* The characters of a string, whatever they are. */
+static struct err read_string(struct json_cursor *c, const char *expected, struct str *v)
 {
-    if (!fields_expect(f, at, DOCUMENT_STRING, "text"))
-        return false;
-    struct str s = at->node->text;
-    bool good = s.len > 0 && s.len <= most;
-    for (size_t i = 0; i < s.len && good; i++)
-        good = (unsigned char)s.at[i] >= 0x20 && s.at[i] != 0x7f;
-    if (!good)
-        return fields_refuse(f, at, ERR_BAD_VALUE,
-                             "1 to %zu bytes of text without control characters", most);
-    *v = s;
-    return true;
+    size_t at = c->pos;
+    if (field_text(c, fields_of(c)->arena, v).code == ERR_OK)
+        return err_none();
+    return fields_refuse(c, at, ERR_BAD_TYPE, "%s", expected);
+}
+
+struct err fields_text(struct json_cursor *c, size_t most, struct str *v)
+{
+    size_t at = c->pos;
+    TRY(read_string(c, "text", v));
+    bool good = v->len > 0 && v->len <= most;
+    for (size_t i = 0; i < v->len && good; i++)
+        good = (unsigned char)v->at[i] >= 0x20 && v->at[i] != 0x7f;
+    if (good)
+        return err_none();
+    return fields_refuse(c, at, ERR_BAD_VALUE, "1 to %zu bytes of text without control characters",
+                         most);
+}
+
+struct err fields_name(struct json_cursor *c, struct arena *a, void *str)
+{
+    (void)a;
+    return fields_text(c, FIELDS_TEXT_MAX, str);
 }
 
 static bool is_label(struct str s)
@@ -203,142 +361,169 @@ static bool is_label(struct str s)
     return true;
 }
 
-bool fields_label(struct fields *f, const struct fields_at *at, struct str *v)
+struct err fields_label(struct json_cursor *c, struct arena *a, void *str)
 {
-    if (!fields_expect(f, at, DOCUMENT_STRING, "a name (text; put a number into quotes)"))
-        return false;
-    if (!is_label(at->node->text))
-        return fields_refuse(f, at, ERR_BAD_NAME,
-                             "a name of up to %d lower case letters, digits and '-', which may "
-                             "not be first or last",
-                             NAME_MAX_BYTES);
-    *v = at->node->text;
-    return true;
+    size_t at = c->pos;
+    struct str *v = str;
+    (void)a;
+    TRY(read_string(c, "a name (text; put a number into quotes)", v));
+    if (is_label(*v))
+        return err_none();
+    return fields_refuse(c, at, ERR_BAD_NAME,
+                         "a name of up to %d lower case letters, digits and '-', which may not be "
+                         "first or last",
+                         NAME_MAX_BYTES);
 }
 
-bool fields_word(struct fields *f, const struct fields_at *at, const char *const *words, size_t n,
-                 const char *expected, size_t *v)
+struct err fields_word(struct json_cursor *c, const char *const *words, size_t n,
+                       const char *expected, size_t *v)
 {
-    if (!fields_expect(f, at, DOCUMENT_STRING, expected))
-        return false;
+    size_t at = c->pos;
+    struct str text;
+    TRY(read_string(c, expected, &text));
     for (size_t i = 0; i < n; i++) {
-        if (words[i] && str_eq(at->node->text, str_from(words[i]))) {
+        if (str_eq(text, str_from(words[i]))) {
             *v = i;
-            return true;
+            return err_none();
         }
     }
-    return fields_refuse(f, at, ERR_BAD_VALUE, "%s", expected);
+    return fields_refuse(c, at, ERR_BAD_VALUE, "%s", expected);
 }
 
-bool fields_span(struct fields *f, const struct fields_at *at, span *v)
+struct err fields_retries(struct json_cursor *c, struct arena *a, void *i64)
 {
-    struct str text = at->node->text;
-    bool zero = at->node->type == DOCUMENT_NUMBER && str_eq(text, STR("0"));
-    /* Without a unit it would be anyone's guess: milliseconds here, nanoseconds in Go. */
-    bool unit = at->node->type == DOCUMENT_STRING && text.len > 0 &&
-                (text.at[text.len - 1] < '0' || text.at[text.len - 1] > '9');
-    if ((zero || unit) && duration_parse(text, v).code == ERR_OK && v->ms <= SPAN_MOST_MS)
-        return true;
-    enum document_type type = at->node->type;
+    (void)a;
+    return fields_int(c, 0, POLICY_RETRIES_MAX, i64);
+}
+
+/* A string or a number as text; ERR_BAD_TYPE, without a fault, if it is neither. */
+static struct err read_either(struct json_cursor *c, enum json_type *type, struct str *text)
+{
+    TRY(json_peek(c, type));
+    if (*type == JSON_STRING)
+        return field_text(c, fields_of(c)->arena, text);
+    if (*type == JSON_NUMBER)
+        return json_skip(c, text);
+    return err_make(ERR_BAD_TYPE, "%s", "neither a string nor a number");
+}
+
+struct err fields_span(struct json_cursor *c, struct arena *a, void *v)
+{
+    size_t at = c->pos;
+    enum json_type type;
+    struct str text;
+    span *d = v;
+    (void)a;
+    struct err err = read_either(c, &type, &text);
+    if (err.code == ERR_OK) {
+        bool zero = type == JSON_NUMBER && str_eq(text, STR("0"));
+        /* Without a unit it would be anyone's guess: milliseconds here, nanoseconds in Go. */
+        bool unit = type == JSON_STRING && text.len > 0 &&
+                    (text.at[text.len - 1] < '0' || text.at[text.len - 1] > '9');
+        if ((zero || unit) && duration_parse(text, d).code == ERR_OK && d->ms <= SPAN_MOST_MS)
+            return err;
+        err.code = ERR_BAD_VALUE;
+    }
     return fields_refuse(
-        f, at, type == DOCUMENT_STRING || type == DOCUMENT_NUMBER ? ERR_BAD_VALUE : ERR_BAD_TYPE,
+        c, at, err.code,
         "a duration with units (ms, s, m, h, d, w) like 30s or 1h30m, from 0s to 365d");
 }
 
-bool fields_quantity(struct fields *f, const struct fields_at *at, uint64_t *bytes)
+struct err fields_quantity(struct json_cursor *c, struct arena *a, void *u64)
 {
-    enum document_type type = at->node->type;
-    bool text = type == DOCUMENT_STRING || type == DOCUMENT_NUMBER;
-    return (text && quantity_parse(at->node->text, bytes)) ||
-           fields_refuse(f, at, text ? ERR_BAD_VALUE : ERR_BAD_TYPE, QUANTITY_EXPECTED);
+    size_t at = c->pos;
+    enum json_type type;
+    struct str text;
+    (void)a;
+    struct err err = read_either(c, &type, &text);
+    if (err.code == ERR_OK && quantity_parse(text, u64))
+        return err;
+    return fields_refuse(c, at, err.code == ERR_OK ? ERR_BAD_VALUE : err.code, QUANTITY_EXPECTED);
 }
 
-bool fields_factor(struct fields *f, const struct fields_at *at, double *v)
+struct err fields_factor(struct json_cursor *c, struct arena *a, void *v)
 {
-    return fields_double(f, at, 1.0, FACTOR_MOST, v) &&
-           (*v > 1 || fields_refuse(f, at, ERR_BAD_VALUE, "more than 1"));
+    size_t at = c->pos;
+    (void)a;
+    TRY(fields_double(c, 1.0, FACTOR_MOST, v));
+    return *(double *)v > 1 ? err_none() : fields_refuse(c, at, ERR_BAD_VALUE, "more than 1");
 }
 
-bool fields_regex(struct fields *f, const struct fields_at *at, void *into)
+static void free_pattern(void *p)
 {
-    if (!fields_expect(f, at, DOCUMENT_STRING, "a regular expression"))
-        return false;
+    pattern_free(p);
+}
+
+struct err fields_regex(struct json_cursor *c, struct arena *a, void *into)
+{
+    size_t at = c->pos;
+    struct str text;
+    TRY(read_string(c, "a regular expression", &text));
     /* It would match any message. */
-    if (at->node->text.len == 0)
-        return fields_refuse(f, at, ERR_BAD_VALUE, "a regular expression that is not empty");
+    if (text.len == 0)
+        return fields_refuse(c, at, ERR_BAD_VALUE, "a regular expression that is not empty");
     struct pattern *p;
-    struct err e = pattern_new(at->node->text, &p);
+    struct err e = pattern_new(text, &p);
     if (e.code != ERR_OK)
-        return fields_refuse(f, at, e.code, "a regular expression (%s)", e.msg);
-    struct fields_pattern *held = ARENA_NEW(f->arena, struct fields_pattern);
-    *held = (struct fields_pattern){p, f->patterns};
-    f->patterns = held;
+        return fields_refuse(c, at, e.code, "a regular expression (%s)", e.msg);
+    arena_defer(a, free_pattern, p);
     *(const struct pattern **)into = p;
-    return true;
+    return err_none();
 }
 
-bool fields_pattern(struct fields *f, const struct fields_at *at, const struct pattern **v)
-{
-    static const struct field table[] = {{"pattern", fields_regex, true}};
-    return fields_read(f, at, table, 1, v);
-}
+static const struct field pattern_table[] = {
+    {"pattern", true, fields_regex, 0, .doc = "string 1..: a regular expression (PCRE2)"},
+};
 
-void fields_free_patterns(struct fields_pattern *patterns)
+struct err fields_pattern(struct json_cursor *c, struct arena *a, void *into)
 {
-    for (; patterns; patterns = patterns->next)
-        pattern_free(patterns->pattern);
+    (void)a;
+    return fields_read(c, pattern_table, COUNT(pattern_table), into);
 }
 
 /* --- the frame of a resource --- */
 
 static const char *const api_versions[] = {"tenax.dev/v1", "armadaproject.io/v1"};
 
-static bool read_api_version(struct fields *f, const struct fields_at *at, void *into)
+struct err fields_api_version(struct json_cursor *c, struct arena *a, void *frame)
 {
-    (void)into;
     size_t which;
-    return fields_word(f, at, api_versions, 2, "tenax.dev/v1 or armadaproject.io/v1", &which);
+    (void)a;
+    (void)frame;
+    return fields_word(c, api_versions, COUNT(api_versions), "tenax.dev/v1 or armadaproject.io/v1",
+                       &which);
 }
 
-static bool read_kind(struct fields *f, const struct fields_at *at, void *into)
+struct err fields_kind(struct json_cursor *c, struct arena *a, void *frame)
 {
-    struct fields_frame *frame = into;
+    const struct fields_frame *f = frame;
     size_t which;
-    return fields_word(f, at, &frame->kind, 1, frame->kind, &which);
+    (void)a;
+    return fields_word(c, &f->kind, 1, f->kind, &which);
 }
 
-static bool read_name(struct fields *f, const struct fields_at *at, void *into)
+static struct err read_name(struct json_cursor *c, struct arena *a, void *frame)
 {
-    struct fields_frame *frame = into;
-    return frame->any_name ? fields_text(f, at, FIELDS_TEXT_MAX, &frame->name)
-                           : fields_label(f, at, &frame->name);
+    struct fields_frame *f = frame;
+    return f->any_name ? fields_name(c, a, &f->name) : fields_label(c, a, &f->name);
 }
 
-static bool read_version(struct fields *f, const struct fields_at *at, void *into)
+static struct err read_version(struct json_cursor *c, struct arena *a, void *i64)
 {
-    return fields_int(f, at, 1, INT64_MAX, &((struct fields_frame *)into)->resource_version);
+    (void)a;
+    return fields_int(c, 1, INT64_MAX, i64);
 }
 
-static bool read_metadata(struct fields *f, const struct fields_at *at, void *into)
-{
-    static const struct field table[] = {{"name", read_name, true},
-                                         {"resourceVersion", read_version, false}};
-    return fields_read(f, at, table, 2, into);
-}
+static const struct field metadata_table[] = {
+    {"name", true, read_name, 0, .doc = "string"},
+    {"resourceVersion", false, read_version, offsetof(struct fields_frame, resource_version),
+     .doc = "integer 1..: the version that is to be replaced"},
+};
 
-static bool read_spec(struct fields *f, const struct fields_at *at, void *into)
+struct err fields_metadata(struct json_cursor *c, struct arena *a, void *frame)
 {
-    ((struct fields_frame *)into)->spec = *at;
-    return fields_expect(f, at, DOCUMENT_MAP, "a mapping");
-}
-
-bool fields_frame(struct fields *f, const struct fields_at *at, struct fields_frame *frame)
-{
-    static const struct field table[] = {{"apiVersion", read_api_version, true},
-                                         {"kind", read_kind, true},
-                                         {"metadata", read_metadata, true},
-                                         {"spec", read_spec, true}};
-    return fields_read(f, at, table, 4, frame);
+    (void)a;
+    return fields_read(c, metadata_table, COUNT(metadata_table), frame);
 }
 
 struct document_node *fields_frame_tree(struct arena *a, struct document_node *root,
@@ -352,3 +537,9 @@ struct document_node *fields_frame_tree(struct arena *a, struct document_node *r
         document_add(metadata, "resourceVersion", document_int(a, frame->resource_version));
     return document_add(root, "spec", document_map(a));
 }
+
+const struct field_table fields_tables[] = {
+    {"DocumentMetadata", FIELD_TABLE(metadata_table)},
+    {"PatternMatcher", FIELD_TABLE(pattern_table)},
+};
+const size_t fields_table_count = COUNT(fields_tables);

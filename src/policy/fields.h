@@ -2,114 +2,150 @@
 #ifndef POLICY_FIELDS_H
 #define POLICY_FIELDS_H
 
-/* Reads the fields of a document into a struct, by tables. Every reader returns false after
- * it has filled in the fault: the path of the field, its place, what was expected and
- * what was found. */
+/* Documents are read by tables of fields (wire/field.h), as the bodies of requests are: a document
+ * is written as JSON first, and offsets in that lead back to its tree. So a fault has the path of
+ * the field, its line and column, what was expected and what was found. */
 
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "base/arena.h"
+#include "base/json.h"
 #include "base/pattern.h"
-#include "core/curve.h"
 #include "core/matcher.h"
-#include "core/policy.h"
 #include "policy/document.h"
+#include "wire/field.h"
 
-/* A compiled pattern that belongs to a document. */
-struct fields_pattern {
-    struct pattern *pattern;
-    struct fields_pattern *next;
-};
+struct fields_place;
 
-/* One document being read. */
+/* A document, or a part of one, being read. */
 struct fields {
     struct arena *arena;
     struct document_fault *fault;
-    struct fields_pattern *patterns; /* compiled so far; for fields_free_patterns */
+    const char *name; /* of the part, in paths; NULL: it is the whole document */
+    struct fields_place *places;
+    size_t count, cap;
 };
 
-/* Where a value is: "rules" below "spec" ... */
-struct fields_at {
-    const struct fields_at *up; /* NULL: the document */
-    struct str name;            /* of a member; else index is meant */
-    size_t index;
-    const struct document_node *node;
-};
+/* Begins to read a tree. What is read lies in the arena and needs the tree no longer; f has to last
+ * as long as the cursor and its copies. After any error the fault is filled in. */
+struct json_cursor fields_open(struct fields *f, const struct document_node *root, const char *name,
+                               struct arena *a, struct document_fault *fault);
 
-/* A member of a mapping: its name, who reads it, whether it must be there. */
-struct field {
-    const char *name;
-    bool (*read)(struct fields *f, const struct fields_at *at, void *into);
-    bool required;
-};
+/* Reads a mapping by a table. A member that is not in the table is refused. */
+NODISCARD struct err fields_read(struct json_cursor *c, const struct field *table, size_t n,
+                                 void *into);
 
-/* Reads a mapping into a struct. A member that is not in the table is refused. */
-NODISCARD bool fields_read(struct fields *f, const struct fields_at *at, const struct field *table,
-                           size_t n, void *into);
-/* The value's type, as "a list", "137", "\"in\"". */
-NODISCARD bool fields_expect(struct fields *f, const struct fields_at *at, enum document_type type,
-                             const char *expected);
-/* Refuses the value: its place and what it is are filled in. */
-bool fields_refuse(struct fields *f, const struct fields_at *at, enum err_code code,
-                   const char *expected, ...) __attribute__((format(printf, 4, 5)));
+/* Refuses the value at an offset of the text: its place and what it is are filled in. */
+struct err fields_refuse(struct json_cursor *c, size_t at, enum err_code code, const char *expected,
+                         ...) __attribute__((format(printf, 4, 5)));
+/* Where the values are that are in another one: a member that it has, its i-th entry. */
+size_t fields_member(const struct json_cursor *c, size_t map, const char *name);
+size_t fields_entry(const struct json_cursor *c, size_t list, size_t i);
+/* The value that comes next. */
+const struct document_node *fields_node(const struct json_cursor *c);
+/* A fault at a place that was not found by reading. Returns false. */
+bool fields_fault(struct document_fault *fault, const struct document_node *n, const char *path,
+                  enum err_code code, const char *expected, ...)
+    __attribute__((format(printf, 5, 6)));
 
-NODISCARD bool fields_bool(struct fields *f, const struct fields_at *at, bool *v);
-NODISCARD bool fields_int(struct fields *f, const struct fields_at *at, int64_t lo, int64_t hi,
-                          int64_t *v);
-NODISCARD bool fields_double(struct fields *f, const struct fields_at *at, double lo, double hi,
-                             double *v);
+/* --- values; those without an arena are for readers to be built of --- */
+
+/* Enters a list; count is how many entries it has. */
+NODISCARD struct err fields_list(struct json_cursor *c, const char *expected, size_t *count);
+/* Goes to the next entry, which must be there; behind the last one. */
+void fields_next(struct json_cursor *c);
+void fields_end(struct json_cursor *c);
+
+NODISCARD struct err fields_int(struct json_cursor *c, int64_t lo, int64_t hi, int64_t *v);
+NODISCARD struct err fields_double(struct json_cursor *c, double lo, double hi, double *v);
 /* 1 to most bytes of text without control characters. */
-NODISCARD bool fields_text(struct fields *f, const struct fields_at *at, size_t most,
-                           struct str *v);
-/* RFC 1123: up to 63 lower case letters, digits and '-', which is not first or last. */
-NODISCARD bool fields_label(struct fields *f, const struct fields_at *at, struct str *v);
-/* An amount of memory, as text with a unit or as a number of bytes. */
-NODISCARD bool fields_quantity(struct fields *f, const struct fields_at *at, uint64_t *bytes);
-/* What memory grows by: over 1, at most 100. */
-NODISCARD bool fields_factor(struct fields *f, const struct fields_at *at, double *v);
+NODISCARD struct err fields_text(struct json_cursor *c, size_t most, struct str *v);
 /* The index of the value among the words; expected lists them. */
-NODISCARD bool fields_word(struct fields *f, const struct fields_at *at, const char *const *words,
-                           size_t n, const char *expected, size_t *v);
+NODISCARD struct err fields_word(struct json_cursor *c, const char *const *words, size_t n,
+                                 const char *expected, size_t *v);
+
+struct err fields_bool(struct json_cursor *c, struct arena *a, void *b);
+/* At most FIELDS_TEXT_MAX bytes. */
+struct err fields_name(struct json_cursor *c, struct arena *a, void *str);
+/* RFC 1123: up to 63 lower case letters, digits and '-', which is not first or last. */
+struct err fields_label(struct json_cursor *c, struct arena *a, void *str);
+/* 0 to POLICY_RETRIES_MAX. */
+struct err fields_retries(struct json_cursor *c, struct arena *a, void *i64);
+/* An amount of memory, as text with a unit or as a number of bytes. */
+struct err fields_quantity(struct json_cursor *c, struct arena *a, void *u64);
+/* What memory grows by: over 1, at most 100. */
+struct err fields_factor(struct json_cursor *c, struct arena *a, void *v);
 /* A duration with a unit: "0s", "30s", "1h30m"; at most a year. */
-NODISCARD bool fields_span(struct fields *f, const struct fields_at *at, span *v);
-/* A regular expression, compiled; `into` is a const struct pattern *. */
-NODISCARD bool fields_regex(struct fields *f, const struct fields_at *at, void *into);
-/* {pattern: TEXT} */
-NODISCARD bool fields_pattern(struct fields *f, const struct fields_at *at,
-                              const struct pattern **v);
-/* Makes at the place of the first entry of a list, then of the next; false at its end. */
-bool fields_each(const struct fields_at *list, struct fields_at *at);
+struct err fields_span(struct json_cursor *c, struct arena *a, void *v);
+/* A regular expression, compiled; into is a const struct pattern *. */
+struct err fields_regex(struct json_cursor *c, struct arena *a, void *into);
+/* {pattern: TEXT}; likewise. */
+struct err fields_pattern(struct json_cursor *c, struct arena *a, void *into);
+/* A mapping that is read afterwards; into is a struct object_field. */
+struct err fields_mapping(struct json_cursor *c, struct arena *a, void *into);
 
-void fields_free_patterns(struct fields_pattern *patterns);
+/* --- the frame of a resource: apiVersion, kind (as expected), metadata with a name --- */
 
-/* The frame of a resource: apiVersion, kind (as expected), metadata with a name. spec is
- * left to the caller. */
 struct fields_frame {
     const char *kind;
     bool any_name; /* need not be a label */
     struct str name;
     int64_t resource_version; /* 0: not stated */
-    struct fields_at spec;
+    struct object_field spec;
 };
-NODISCARD bool fields_frame(struct fields *f, const struct fields_at *at,
-                            struct fields_frame *frame);
+/* The rows of its table; the struct fields_frame has been given its kind. */
+#define FIELDS_FRAME(kind_, spec_)                                                                 \
+    {"apiVersion", true, fields_api_version, 0,                                                    \
+     .doc = "string (tenax.dev/v1|armadaproject.io/v1)"},                                          \
+        {"kind", true, fields_kind, 0, .doc = "string (" kind_ ")"},                               \
+        {"metadata", true, fields_metadata, 0, .doc = "DocumentMetadata"},                         \
+    {                                                                                              \
+        "spec", true, fields_mapping, offsetof(struct fields_frame, spec), .doc = spec_            \
+    }
+struct err fields_api_version(struct json_cursor *c, struct arena *a, void *frame);
+struct err fields_kind(struct json_cursor *c, struct arena *a, void *frame);
+struct err fields_metadata(struct json_cursor *c, struct arena *a, void *frame);
 /* The same to be written; the spec is returned, still empty. */
 struct document_node *fields_frame_tree(struct arena *a, struct document_node *root,
                                         const struct fields_frame *frame);
 
-/* The matchers of a rule are members among others. Every rule has its struct matcher as its first
- * member, so that these rows read into a rule of whatever kind. */
-bool fields_exit_codes(struct fields *f, const struct fields_at *at, void *rule);
-bool fields_conditions(struct fields *f, const struct fields_at *at, void *rule);
-bool fields_message(struct fields *f, const struct fields_at *at, void *rule);
-bool fields_categories(struct fields *f, const struct fields_at *at, void *rule);
-bool fields_subcategories(struct fields *f, const struct fields_at *at, void *rule);
-bool fields_error(struct fields *f, const struct fields_at *at, void *rule);
-bool fields_pod_error(struct fields *f, const struct fields_at *at, void *rule);
-bool fields_pod_event(struct fields *f, const struct fields_at *at, void *rule);
-bool fields_container(struct fields *f, const struct fields_at *at, void *rule);
-bool fields_include_init(struct fields *f, const struct fields_at *at, void *rule);
+/* --- the matchers of a rule are members among others --- */
+
+/* Every rule has its struct matcher as its first member, so that these rows read into a rule of
+ * whatever kind. */
+#define FIELDS_ON_EXIT_CODES                                                                       \
+    {                                                                                              \
+        "onExitCodes", false, fields_exit_codes, 0, .doc = "ExitCodeMatcher"                       \
+    }
+#define FIELDS_ON_CONDITIONS                                                                       \
+    {                                                                                              \
+        "onConditions", false, fields_conditions, 0, .doc = "FailureCondition[]"                   \
+    }
+#define FIELDS_ON_PATTERN(name, member)                                                            \
+    {                                                                                              \
+        name, false, fields_pattern, offsetof(struct matcher, member), .doc = "PatternMatcher"     \
+    }
+#define FIELDS_ON_NAMES(name, read)                                                                \
+    {                                                                                              \
+        name, false, read, 0, .doc = "string[..$]", .most = FIELDS_CATEGORIES_MAX                  \
+    }
+#define FIELDS_ON_ERROR                                                                            \
+    {                                                                                              \
+        "onError", false, fields_error, 0, .doc = "ErrorMatcher"                                   \
+    }
+#define FIELDS_CONTAINER                                                                           \
+    {"containerName", false, fields_label, offsetof(struct matcher, container),                    \
+     .doc = "string 1..63: only this container"},                                                  \
+    {                                                                                              \
+        "includeInitContainers", false, fields_bool, offsetof(struct matcher, include_init),       \
+            .doc = "boolean"                                                                       \
+    }
+struct err fields_exit_codes(struct json_cursor *c, struct arena *a, void *rule);
+struct err fields_conditions(struct json_cursor *c, struct arena *a, void *rule);
+struct err fields_categories(struct json_cursor *c, struct arena *a, void *rule);
+struct err fields_subcategories(struct json_cursor *c, struct arena *a, void *rule);
+struct err fields_error(struct json_cursor *c, struct arena *a, void *rule);
 
 /* A list of rules, each of that size, in the arena. */
 struct fields_rules {
@@ -126,12 +162,14 @@ struct fields_rules {
     size_t count;
 };
 /* Each must state something, and none the same as an earlier one, for it would never be reached. */
-NODISCARD bool fields_rules(struct fields *f, const struct fields_at *at, struct fields_rules *r);
-/* Copies what a matcher keeps of the tree. */
-void fields_own_matcher(struct matcher *m, struct arena *a);
+NODISCARD struct err fields_rules(struct json_cursor *c, struct fields_rules *r);
 
 void fields_add_matchers(struct arena *a, struct document_node *rule, const struct matcher *m);
 struct document_node *fields_span_tree(struct arena *a, span d);
+
+/* What of these tables documents refer to by name, for the description of the API. */
+extern const struct field_table fields_tables[], fields_match_tables[];
+extern const size_t fields_table_count, fields_match_table_count;
 
 #define FIELDS_RULES_MAX      256
 #define FIELDS_CATEGORIES_MAX 64

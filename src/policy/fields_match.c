@@ -6,80 +6,89 @@
 
 /* --- reading --- */
 
-static bool read_operator(struct fields *f, const struct fields_at *at, void *into)
+static struct err read_operator(struct json_cursor *c, struct arena *a, void *into)
 {
     static const char *const words[] = {"In", "NotIn"};
     size_t which;
-    if (!fields_word(f, at, words, 2, "In or NotIn", &which))
-        return false;
-    ((struct matcher *)into)->exit_operator = which ? MATCHER_NOT_IN : MATCHER_IN;
-    return true;
+    (void)a;
+    TRY(fields_word(c, words, 2, "In or NotIn", &which));
+    *(enum matcher_operator *)into = which ? MATCHER_NOT_IN : MATCHER_IN;
+    return err_none();
 }
 
-/* A list that is not empty; *n says how many. */
-static bool expect_list(struct fields *f, const struct fields_at *at, const char *expected,
-                        size_t most)
+/* Enters a list that is not empty. */
+static struct err enter_list(struct json_cursor *c, const char *expected, size_t most, size_t *n)
 {
-    if (!fields_expect(f, at, DOCUMENT_LIST, expected))
-        return false;
-    if (at->node->count == 0)
-        return fields_refuse(f, at, ERR_BAD_VALUE, "%s", expected);
-    return at->node->count <= most ||
-           fields_refuse(f, at, ERR_TOO_MANY, "%s; at most %zu", expected, most);
+    size_t at = c->pos;
+    TRY(fields_list(c, expected, n));
+    if (*n == 0)
+        return fields_refuse(c, at, ERR_BAD_VALUE, "%s", expected);
+    if (*n > most)
+        return fields_refuse(c, at, ERR_TOO_MANY, "%s; at most %zu", expected, most);
+    return err_none();
 }
 
-static bool read_code(struct fields *f, const struct fields_at *at, int32_t *code)
-{
-    int64_t v;
-    if (!fields_int(f, at, 1, EXIT_CODE_MOST, &v))
-        return false;
-    *code = (int32_t)v;
-    return true;
-}
-
-static bool read_values(struct fields *f, const struct fields_at *at, void *into)
+static struct err read_values(struct json_cursor *c, struct arena *a, void *into)
 {
     struct matcher *m = into;
-    if (!expect_list(f, at, "a list of exit codes from 1 to 255", EXIT_CODE_MOST))
-        return false;
-    int32_t *codes = arena_get(f->arena, at->node->count * sizeof *codes);
-    for (struct fields_at each = {0}; fields_each(at, &each);) {
-        if (!read_code(f, &each, &codes[each.index]))
-            return false;
-        for (size_t i = 0; i < each.index; i++)
-            if (codes[i] == codes[each.index])
-                return fields_refuse(f, &each, ERR_BAD_VALUE, "every exit code once");
+    size_t n;
+    TRY(enter_list(c, "a list of exit codes from 1 to 255", EXIT_CODE_MOST, &n));
+    int32_t *codes = arena_get(a, n * sizeof *codes);
+    for (size_t i = 0; i < n; i++) {
+        int64_t v;
+        fields_next(c);
+        size_t at = c->pos;
+        TRY(fields_int(c, 1, EXIT_CODE_MOST, &v));
+        codes[i] = (int32_t)v;
+        for (size_t j = 0; j < i; j++)
+            if (codes[j] == codes[i])
+                return fields_refuse(c, at, ERR_BAD_VALUE, "every exit code once");
     }
+    fields_end(c);
     m->exit_codes = codes;
-    m->exit_code_count = at->node->count;
-    return true;
+    m->exit_code_count = n;
+    return err_none();
 }
 
-bool fields_exit_codes(struct fields *f, const struct fields_at *at, void *rule)
+static const struct field exit_codes_table[] = {
+    {"operator", true, read_operator, offsetof(struct matcher, exit_operator),
+     .doc = "string (In|NotIn)"},
+    {"values", true, read_values, 0, .doc = "integer 1..$[..$]", .most = EXIT_CODE_MOST},
+};
+
+struct err fields_exit_codes(struct json_cursor *c, struct arena *a, void *rule)
 {
-    static const struct field table[] = {{"operator", read_operator, true},
-                                         {"values", read_values, true}};
-    return fields_read(f, at, table, 2, (struct matcher *)rule);
+    (void)a;
+    return fields_read(c, exit_codes_table, COUNT(exit_codes_table), rule);
 }
 
 #define CONDITIONS "OOMKilled, Evicted, Preempted, DeadlineExceeded, Unschedulable or LeaseExpired"
 
-bool fields_conditions(struct fields *f, const struct fields_at *at, void *rule)
+static struct err read_condition(struct json_cursor *c, struct arena *a, struct matcher *m)
 {
-    struct matcher *m = rule;
-    if (!expect_list(f, at, "a list of " CONDITIONS, CONDITION_COUNT))
-        return false;
-    for (struct fields_at each = {0}; fields_each(at, &each);) {
-        enum condition c;
-        if (!fields_expect(f, &each, DOCUMENT_STRING, CONDITIONS))
-            return false;
-        if (!job_condition_parse(each.node->text, &c))
-            return fields_refuse(f, &each, ERR_BAD_VALUE, CONDITIONS);
-        if (m->conditions & MATCHER_CONDITION(c))
-            return fields_refuse(f, &each, ERR_BAD_VALUE, "every condition once");
-        m->conditions |= MATCHER_CONDITION(c);
+    size_t at = c->pos;
+    struct str word;
+    enum condition which;
+    if (field_text(c, a, &word).code != ERR_OK)
+        return fields_refuse(c, at, ERR_BAD_TYPE, CONDITIONS);
+    if (!job_condition_parse(word, &which))
+        return fields_refuse(c, at, ERR_BAD_VALUE, CONDITIONS);
+    if (m->conditions & MATCHER_CONDITION(which))
+        return fields_refuse(c, at, ERR_BAD_VALUE, "every condition once");
+    m->conditions |= MATCHER_CONDITION(which);
+    return err_none();
+}
+
+struct err fields_conditions(struct json_cursor *c, struct arena *a, void *rule)
+{
+    size_t n;
+    TRY(enter_list(c, "a list of " CONDITIONS, CONDITION_COUNT, &n));
+    for (size_t i = 0; i < n; i++) {
+        fields_next(c);
+        TRY(read_condition(c, a, rule));
     }
-    return true;
+    fields_end(c);
+    return err_none();
 }
 
 /* What a list of names is called in refusals. */
@@ -87,84 +96,69 @@ struct naming {
     const char *list, *once;
 };
 
-static bool read_names(struct fields *f, const struct fields_at *at, const struct naming *naming,
-                       const struct str **names, size_t *n)
+static struct err read_names(struct json_cursor *c, struct arena *a, const struct naming *naming,
+                             const struct str **names, size_t *count)
 {
-    if (!expect_list(f, at, naming->list, FIELDS_CATEGORIES_MAX))
-        return false;
-    struct str *list = arena_get(f->arena, at->node->count * sizeof *list);
-    for (struct fields_at each = {0}; fields_each(at, &each);) {
-        if (!fields_text(f, &each, FIELDS_TEXT_MAX, &list[each.index]))
-            return false;
-        for (size_t i = 0; i < each.index; i++)
-            if (str_eq(list[i], list[each.index]))
-                return fields_refuse(f, &each, ERR_BAD_VALUE, "%s", naming->once);
+    size_t n;
+    TRY(enter_list(c, naming->list, FIELDS_CATEGORIES_MAX, &n));
+    struct str *list = arena_get(a, n * sizeof *list);
+    for (size_t i = 0; i < n; i++) {
+        fields_next(c);
+        size_t at = c->pos;
+        TRY(fields_text(c, FIELDS_TEXT_MAX, &list[i]));
+        for (size_t j = 0; j < i; j++)
+            if (str_eq(list[j], list[i]))
+                return fields_refuse(c, at, ERR_BAD_VALUE, "%s", naming->once);
     }
+    fields_end(c);
     *names = list;
-    *n = at->node->count;
-    return true;
+    *count = n;
+    return err_none();
 }
 
-bool fields_categories(struct fields *f, const struct fields_at *at, void *rule)
+struct err fields_categories(struct json_cursor *c, struct arena *a, void *rule)
 {
     static const struct naming naming = {"a list of categories", "every category once"};
     struct matcher *m = rule;
-    return read_names(f, at, &naming, &m->categories, &m->category_count);
+    return read_names(c, a, &naming, &m->categories, &m->category_count);
 }
 
-bool fields_subcategories(struct fields *f, const struct fields_at *at, void *rule)
+struct err fields_subcategories(struct json_cursor *c, struct arena *a, void *rule)
 {
     static const struct naming naming = {"a list of subcategories", "every subcategory once"};
     struct matcher *m = rule;
-    return read_names(f, at, &naming, &m->subcategories, &m->subcategory_count);
+    return read_names(c, a, &naming, &m->subcategories, &m->subcategory_count);
 }
 
-static bool error_types(struct fields *f, const struct fields_at *at, void *rule)
+static struct err error_types(struct json_cursor *c, struct arena *a, void *rule)
 {
     static const struct naming naming = {"a list of error types", "every error type once"};
     struct matcher *m = rule;
-    return read_names(f, at, &naming, &m->error_types, &m->error_type_count);
+    return read_names(c, a, &naming, &m->error_types, &m->error_type_count);
 }
 
-static bool error_pattern(struct fields *f, const struct fields_at *at, void *rule)
-{
-    return fields_regex(f, at, &((struct matcher *)rule)->error);
-}
+static const struct field error_table[] = {
+    {"types", false, error_types, 0, .doc = "string[..$]", .most = FIELDS_CATEGORIES_MAX},
+    {"pattern", false, fields_regex, offsetof(struct matcher, error),
+     .doc = "string 1..: a regular expression, searched for in the error's message"},
+};
 
-bool fields_error(struct fields *f, const struct fields_at *at, void *rule)
+struct err fields_error(struct json_cursor *c, struct arena *a, void *rule)
 {
-    static const struct field table[] = {{"types", error_types, false},
-                                         {"pattern", error_pattern, false}};
     const struct matcher *m = rule;
-    return fields_read(f, at, table, 2, rule) &&
-           (m->error_type_count || m->error ||
-            fields_refuse(f, at, ERR_MISSING_FIELD, "types, or a pattern, or both"));
+    size_t at = c->pos;
+    (void)a;
+    TRY(fields_read(c, error_table, COUNT(error_table), rule));
+    if (m->error_type_count || m->error)
+        return err_none();
+    return fields_refuse(c, at, ERR_MISSING_FIELD, "types, or a pattern, or both");
 }
 
-bool fields_message(struct fields *f, const struct fields_at *at, void *rule)
-{
-    return fields_pattern(f, at, &((struct matcher *)rule)->message);
-}
-
-bool fields_pod_error(struct fields *f, const struct fields_at *at, void *rule)
-{
-    return fields_pattern(f, at, &((struct matcher *)rule)->pod_error);
-}
-
-bool fields_pod_event(struct fields *f, const struct fields_at *at, void *rule)
-{
-    return fields_pattern(f, at, &((struct matcher *)rule)->pod_event);
-}
-
-bool fields_container(struct fields *f, const struct fields_at *at, void *rule)
-{
-    return fields_label(f, at, &((struct matcher *)rule)->container);
-}
-
-bool fields_include_init(struct fields *f, const struct fields_at *at, void *rule)
-{
-    return fields_bool(f, at, &((struct matcher *)rule)->include_init);
-}
+const struct field_table fields_match_tables[] = {
+    {"ExitCodeMatcher", FIELD_TABLE(exit_codes_table)},
+    {"ErrorMatcher", FIELD_TABLE(error_table), .doc = "object: types, or a pattern, or both"},
+};
+const size_t fields_match_table_count = COUNT(fields_match_tables);
 
 /* --- rules --- */
 
@@ -173,55 +167,44 @@ static void *rule_at(const struct fields_rules *r, size_t i)
     return (char *)r->rules + i * r->size;
 }
 
-static bool read_rule(struct fields *f, const struct fields_at *at, const struct fields_rules *r)
+static struct err read_rule(struct json_cursor *c, const struct fields_rules *r, size_t i)
 {
-    void *rule = rule_at(r, at->index);
+    void *rule = rule_at(r, i);
+    size_t at = c->pos;
     if (r->begin)
         r->begin(rule);
-    if (!fields_read(f, at, r->table, r->table_count, rule))
-        return false;
+    TRY(fields_read(c, r->table, r->table_count, rule));
     if (!r->states(rule))
-        return fields_refuse(f, at, ERR_MISSING_FIELD, "%s", r->what_to_state);
+        return fields_refuse(c, at, ERR_MISSING_FIELD, "%s", r->what_to_state);
     uint64_t key = matcher_key(rule);
-    for (size_t i = 0; i < at->index; i++)
-        if (matcher_key(rule_at(r, i)) == key)
-            return fields_refuse(f, at, ERR_BAD_VALUE,
-                                 "matchers of its own: %s[%zu] has the same, so this rule "
-                                 "would never be reached",
-                                 r->path ? r->path : "spec.rules", i);
+    for (size_t j = 0; j < i; j++)
+        if (matcher_key(rule_at(r, j)) == key)
+            return fields_refuse(c, at, ERR_BAD_VALUE,
+                                 "matchers of its own: %s[%zu] has the same, so this rule would "
+                                 "never be reached",
+                                 r->path ? r->path : "spec.rules", j);
     if (r->end)
         r->end(rule);
-    return true;
+    return err_none();
 }
 
-bool fields_rules(struct fields *f, const struct fields_at *at, struct fields_rules *r)
+struct err fields_rules(struct json_cursor *c, struct fields_rules *r)
 {
-    if (!fields_expect(f, at, DOCUMENT_LIST, "a list of rules"))
-        return false;
-    if (at->node->count == 0)
-        return fields_refuse(f, at, ERR_BAD_VALUE, "%s", r->empty);
-    if (at->node->count > FIELDS_RULES_MAX)
-        return fields_refuse(f, at, ERR_TOO_MANY, "at most %d rules", FIELDS_RULES_MAX);
-    r->rules = arena_zero(f->arena, at->node->count * r->size);
-    for (struct fields_at each = {0}; fields_each(at, &each);)
-        if (!read_rule(f, &each, r))
-            return false;
-    r->count = at->node->count;
-    return true;
-}
-
-static void own_names(const struct str *list, size_t n, struct arena *a)
-{
-    for (size_t i = 0; i < n; i++)
-        ((struct str *)list)[i] = arena_copy(a, list[i]);
-}
-
-void fields_own_matcher(struct matcher *m, struct arena *a)
-{
-    m->container = arena_copy(a, m->container);
-    own_names(m->categories, m->category_count, a);
-    own_names(m->subcategories, m->subcategory_count, a);
-    own_names(m->error_types, m->error_type_count, a);
+    size_t at = c->pos, n;
+    TRY(fields_list(c, "a list of rules", &n));
+    if (n == 0)
+        return fields_refuse(c, at, ERR_BAD_VALUE, "%s", r->empty);
+    if (n > FIELDS_RULES_MAX)
+        return fields_refuse(c, at, ERR_TOO_MANY, "at most %d rules", FIELDS_RULES_MAX);
+    const struct fields *f = c->context;
+    r->rules = arena_zero(f->arena, n * r->size);
+    for (size_t i = 0; i < n; i++) {
+        fields_next(c);
+        TRY(read_rule(c, r, i));
+    }
+    fields_end(c);
+    r->count = n;
+    return err_none();
 }
 
 /* --- writing --- */

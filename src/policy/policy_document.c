@@ -15,173 +15,138 @@
 
 /* --- backoff and affinity: of a policy and of a rule --- */
 
-static bool read_initial(struct fields *f, const struct fields_at *at, void *into)
+static struct err read_multiplier(struct json_cursor *c, struct arena *a, void *v)
 {
-    return fields_span(f, at, &((struct curve *)into)->base);
+    (void)a;
+    return fields_double(c, 1.0, MULTIPLIER_MOST, v);
 }
 
-static bool read_max(struct fields *f, const struct fields_at *at, void *into)
+static const struct field backoff_table[] = {
+    {"initialDelay", true, fields_span, offsetof(struct curve, base), .doc = "Duration"},
+    {"maxDelay", false, fields_span, offsetof(struct curve, most), .doc = "Duration"},
+    {"multiplier", false, read_multiplier, offsetof(struct curve, exponent), .doc = "number"},
+    {"jitter", false, fields_span, offsetof(struct curve, jitter), .doc = "Duration"},
+};
+
+struct err policy_document_backoff(struct json_cursor *c, struct arena *a, void *curve)
 {
-    return fields_span(f, at, &((struct curve *)into)->most);
+    const span unset = {-1};
+    struct curve *out = curve;
+    size_t at = c->pos;
+    (void)a;
+    *out = (struct curve){
+        .shape = CURVE_EXPONENTIAL, .exponent = POLICY_DOCUMENT_MULTIPLIER, .most = unset};
+    TRY(fields_read(c, backoff_table, COUNT(backoff_table), out));
+    if (out->most.ms == unset.ms)
+        out->most.ms = out->base.ms > POLICY_DOCUMENT_MAX_DELAY_MS ? out->base.ms
+                                                                   : POLICY_DOCUMENT_MAX_DELAY_MS;
+    if (out->most.ms >= out->base.ms)
+        return err_none();
+    return fields_refuse(c, fields_member(c, at, "maxDelay"), ERR_BAD_VALUE,
+                         "at least as much as initialDelay");
 }
 
-static bool read_jitter(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_span(f, at, &((struct curve *)into)->jitter);
-}
-
-static bool read_multiplier(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_double(f, at, 1.0, MULTIPLIER_MOST, &((struct curve *)into)->exponent);
-}
-
-bool policy_document_backoff(struct fields *f, const struct fields_at *at, struct curve *c)
-{
-    static const struct field table[] = {{"initialDelay", read_initial, true},
-                                         {"maxDelay", read_max, false},
-                                         {"multiplier", read_multiplier, false},
-                                         {"jitter", read_jitter, false}};
-    *c = (struct curve){.shape = CURVE_EXPONENTIAL,
-                        .exponent = POLICY_DOCUMENT_MULTIPLIER,
-                        .most = {POLICY_DOCUMENT_MAX_DELAY_MS}};
-    if (!fields_read(f, at, table, COUNT(table), c))
-        return false;
-    const struct document_node *max = document_member(at->node, "maxDelay");
-    if (!max && c->most.ms < c->base.ms)
-        c->most = c->base;
-    struct fields_at place = {at, STR("maxDelay"), 0, max};
-    return c->most.ms >= c->base.ms ||
-           fields_refuse(f, &place, ERR_BAD_VALUE, "at least as much as initialDelay");
-}
-
-static bool read_mode(struct fields *f, const struct fields_at *at, void *into)
+static struct err read_mode(struct json_cursor *c, struct arena *a, void *mode)
 {
     static const char *const words[] = {"none", "node"};
     size_t which;
-    if (!fields_word(f, at, words, 2, "none or node", &which))
-        return false;
-    ((struct policy_affinity *)into)->mode = which ? POLICY_AFFINITY_NODE : POLICY_AFFINITY_NONE;
-    return true;
+    (void)a;
+    TRY(fields_word(c, words, 2, "none or node", &which));
+    *(enum policy_affinity_mode *)mode = which ? POLICY_AFFINITY_NODE : POLICY_AFFINITY_NONE;
+    return err_none();
 }
 
-static bool read_required(struct fields *f, const struct fields_at *at, void *into)
+static struct err read_required(struct json_cursor *c, struct arena *a, void *affinity)
 {
-    struct policy_affinity *a = into;
-    a->has_required = true;
-    return fields_span(f, at, &a->required_for);
+    struct policy_affinity *p = affinity;
+    p->has_required = true;
+    return fields_span(c, a, &p->required_for);
 }
 
-static bool read_affinity(struct fields *f, const struct fields_at *at, struct policy_affinity *a)
+static const struct field affinity_table[] = {
+    {"mode", true, read_mode, offsetof(struct policy_affinity, mode), .doc = "string (none|node)"},
+    {"requiredFor", false, read_required, 0, .doc = "Duration"},
+};
+
+static struct err read_affinity(struct json_cursor *c, struct arena *a, void *affinity)
 {
-    static const struct field table[] = {{"mode", read_mode, true},
-                                         {"requiredFor", read_required, false}};
-    *a = (struct policy_affinity){0};
-    if (!fields_read(f, at, table, COUNT(table), a))
-        return false;
-    struct fields_at place = {at, STR("requiredFor"), 0, document_member(at->node, "requiredFor")};
-    return a->mode == POLICY_AFFINITY_NODE || !a->has_required ||
-           fields_refuse(f, &place, ERR_BAD_VALUE,
+    struct policy_affinity *p = affinity;
+    size_t at = c->pos;
+    (void)a;
+    *p = (struct policy_affinity){0};
+    TRY(fields_read(c, affinity_table, COUNT(affinity_table), p));
+    if (p->mode == POLICY_AFFINITY_NODE || !p->has_required)
+        return err_none();
+    return fields_refuse(c, fields_member(c, at, "requiredFor"), ERR_BAD_VALUE,
                          "nothing here: with mode none no node is avoided");
 }
 
-static bool read_action(struct fields *f, const struct fields_at *at, enum policy_action *v)
+static struct err read_action(struct json_cursor *c, struct arena *a, void *action)
 {
     static const char *const words[] = {"Retry", "Fail"};
     size_t which;
-    if (!fields_word(f, at, words, 2, "Retry or Fail", &which))
-        return false;
-    *v = which ? POLICY_FAIL : POLICY_RETRY;
-    return true;
+    (void)a;
+    TRY(fields_word(c, words, 2, "Retry or Fail", &which));
+    *(enum policy_action *)action = which ? POLICY_FAIL : POLICY_RETRY;
+    return err_none();
 }
 
 /* --- rules --- */
 
-static bool rule_action(struct fields *f, const struct fields_at *at, void *into)
-{
-    return read_action(f, at, &((struct policy_rule *)into)->action);
-}
-
-static bool rule_limit(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_int(f, at, 0, POLICY_RETRIES_MAX, &((struct policy_rule *)into)->retry_limit);
-}
-
-static bool rule_backoff(struct fields *f, const struct fields_at *at, void *into)
-{
-    return policy_document_backoff(f, at, &((struct policy_rule *)into)->backoff);
-}
-
-static bool rule_affinity(struct fields *f, const struct fields_at *at, void *into)
-{
-    return read_affinity(f, at, &((struct policy_rule *)into)->affinity);
-}
-
-static bool read_factor(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_factor(f, at, &((struct policy_memory *)into)->factor);
-}
-
-static bool read_add(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_quantity(f, at, &((struct policy_memory *)into)->add);
-}
-
-static bool read_most(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_quantity(f, at, &((struct policy_memory *)into)->max);
-}
-
-static bool read_sticky(struct fields *f, const struct fields_at *at, void *into)
+static struct err read_sticky(struct json_cursor *c, struct arena *a, void *fleeting)
 {
     bool sticky = true;
-    if (!fields_bool(f, at, &sticky))
-        return false;
-    ((struct policy_memory *)into)->fleeting = !sticky;
-    return true;
+    TRY(fields_bool(c, a, &sticky));
+    *(bool *)fleeting = !sticky;
+    return err_none();
 }
 
-static bool read_memory(struct fields *f, const struct fields_at *at, void *into)
+static const struct field memory_table[] = {
+    {"factor", false, fields_factor, offsetof(struct policy_memory, factor),
+     .doc = "number: what it is multiplied by"},
+    {"add", false, fields_quantity, offsetof(struct policy_memory, add), .doc = "Quantity"},
+    {"max", true, fields_quantity, offsetof(struct policy_memory, max),
+     .doc = "Quantity: never grown beyond"},
+    {"sticky", false, read_sticky, offsetof(struct policy_memory, fleeting), .doc = "boolean"},
+};
+
+static struct err read_memory(struct json_cursor *c, struct arena *a, void *memory)
 {
-    static const struct field table[] = {{"factor", read_factor, false},
-                                         {"add", read_add, false},
-                                         {"max", read_most, true},
-                                         {"sticky", read_sticky, false}};
-    struct policy_memory *m = into;
-    if (!fields_read(f, at, table, COUNT(table), m))
-        return false;
-    return (m->factor > 0) != (m->add > 0) ||
-           fields_refuse(f, at, ERR_BAD_VALUE, "factor or add, and not both");
+    const struct policy_memory *m = memory;
+    size_t at = c->pos;
+    (void)a;
+    TRY(fields_read(c, memory_table, COUNT(memory_table), memory));
+    return (m->factor > 0) != (m->add > 0)
+               ? err_none()
+               : fields_refuse(c, at, ERR_BAD_VALUE, "factor or add, and not both");
 }
 
-static bool rule_mutations(struct fields *f, const struct fields_at *at, void *into)
+static const struct field mutations_table[] = {
+    {"memory", true, read_memory, 0, .doc = "MemoryMutation"},
+};
+
+static struct err rule_mutations(struct json_cursor *c, struct arena *a, void *memory)
 {
-    static const struct field table[] = {{"memory", read_memory, true}};
-    return fields_read(f, at, table, 1, &((struct policy_rule *)into)->memory);
+    (void)a;
+    return fields_read(c, mutations_table, COUNT(mutations_table), memory);
 }
 
-/* What is done to a retry of a rule that never retries. */
-static bool check_mutations(struct fields *f, const struct fields_at *at,
-                            const struct policy_rule *rule)
-{
-    struct fields_at place = {at, STR("mutations"), 0, document_member(at->node, "mutations")};
-    return rule->action == POLICY_RETRY || rule->memory.max == 0 ||
-           fields_refuse(f, &place, ERR_BAD_VALUE, "nothing here: the action is Fail");
-}
+#define RULE(member) offsetof(struct policy_rule, member)
 
-static const struct field rule_fields[] = {
-    {"action", rule_action, true},
-    {"onExitCodes", fields_exit_codes, false},
-    {"onConditions", fields_conditions, false},
-    {"onTerminationMessage", fields_message, false},
-    {"onFailureCategory", fields_categories, false},
-    {"onFailureSubcategory", fields_subcategories, false},
-    {"onError", fields_error, false},
-    {"containerName", fields_container, false},
-    {"includeInitContainers", fields_include_init, false},
-    {"retryLimit", rule_limit, false},
-    {"backoff", rule_backoff, false},
-    {"antiAffinity", rule_affinity, false},
-    {"mutations", rule_mutations, false},
+static const struct field rule_table[] = {
+    {"action", true, read_action, RULE(action), .doc = "string (Retry|Fail)"},
+    FIELDS_ON_EXIT_CODES,
+    FIELDS_ON_CONDITIONS,
+    FIELDS_ON_PATTERN("onTerminationMessage", message),
+    FIELDS_ON_NAMES("onFailureCategory", fields_categories),
+    FIELDS_ON_NAMES("onFailureSubcategory", fields_subcategories),
+    FIELDS_ON_ERROR,
+    FIELDS_CONTAINER,
+    {"retryLimit", false, fields_retries, RULE(retry_limit), .doc = "integer 0..$",
+     .most = POLICY_RETRIES_MAX},
+    {"backoff", false, policy_document_backoff, RULE(backoff), .doc = "PolicyBackoff"},
+    {"antiAffinity", false, read_affinity, RULE(affinity), .doc = "AntiAffinity"},
+    {"mutations", false, rule_mutations, RULE(memory), .doc = "RuleMutations"},
 };
 
 static void begin_rule(void *rule)
@@ -201,13 +166,14 @@ static bool states(const struct matcher *m)
            m->category_count || m->subcategory_count || m->error_type_count || m->error;
 }
 
-static bool spec_rules(struct fields *f, const struct fields_at *at, void *into)
+static struct err spec_rules(struct json_cursor *c, struct arena *a, void *into)
 {
     struct policy *p = into;
+    size_t at = c->pos;
     struct fields_rules rules = {
         .size = sizeof(struct policy_rule),
-        .table = rule_fields,
-        .table_count = COUNT(rule_fields),
+        .table = rule_table,
+        .table_count = COUNT(rule_table),
         .begin = begin_rule,
         .end = end_rule,
         .states = states,
@@ -217,111 +183,106 @@ static bool spec_rules(struct fields *f, const struct fields_at *at, void *into)
                          "spec.defaultAction)",
         .empty = "at least one rule (leave rules out if only defaultAction is to decide)",
     };
-    bool good = fields_rules(f, at, &rules);
+    (void)a;
+    TRY(fields_rules(c, &rules));
     p->rules = rules.rules;
     p->rule_count = rules.count;
-    for (struct fields_at each = {0}; good && fields_each(at, &each);)
-        good = check_mutations(f, &each, &p->rules[each.index]);
-    return good;
+    for (size_t i = 0; i < p->rule_count; i++) /* of a retry by a rule that never retries */
+        if (p->rules[i].action != POLICY_RETRY && p->rules[i].memory.max)
+            return fields_refuse(c, fields_member(c, fields_entry(c, at, i), "mutations"),
+                                 ERR_BAD_VALUE, "nothing here: the action is Fail");
+    return err_none();
 }
 
 /* --- the policy --- */
 
-static bool spec_limit(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_int(f, at, 0, POLICY_RETRIES_MAX, &((struct policy *)into)->retry_limit);
-}
-
-static bool spec_limit_per(struct fields *f, const struct fields_at *at, void *into)
+static struct err spec_limit_per(struct json_cursor *c, struct arena *a, void *counts_together)
 {
     static const char *const words[] = {"rule", "policy"};
     size_t which;
-    if (!fields_word(f, at, words, 2, "rule or policy", &which))
-        return false;
-    ((struct policy *)into)->counts_together = which == 1;
-    return true;
+    (void)a;
+    TRY(fields_word(c, words, 2, "rule or policy", &which));
+    *(bool *)counts_together = which == 1;
+    return err_none();
 }
 
-static bool spec_default(struct fields *f, const struct fields_at *at, void *into)
-{
-    return read_action(f, at, &((struct policy *)into)->default_action);
-}
+#define SPEC(member) offsetof(struct policy, member)
 
-static bool spec_backoff(struct fields *f, const struct fields_at *at, void *into)
-{
-    return policy_document_backoff(f, at, &((struct policy *)into)->backoff);
-}
-
-static bool spec_affinity(struct fields *f, const struct fields_at *at, void *into)
-{
-    return read_affinity(f, at, &((struct policy *)into)->affinity);
-}
+static const struct field spec_table[] = {
+    {"retryLimit", false, fields_retries, SPEC(retry_limit), .doc = "integer 0..$",
+     .most = POLICY_RETRIES_MAX},
+    {"retryLimitPer", false, spec_limit_per, SPEC(counts_together), .doc = "string (rule|policy)"},
+    {"defaultAction", false, read_action, SPEC(default_action), .doc = "string (Retry|Fail)"},
+    {"backoff", false, policy_document_backoff, SPEC(backoff), .doc = "PolicyBackoff"},
+    {"antiAffinity", false, read_affinity, SPEC(affinity), .doc = "AntiAffinity"},
+    {"rules", false, spec_rules, 0, .doc = "PolicyRule[..$]", .most = FIELDS_RULES_MAX},
+};
 
 /* A limit of a rule would be held against what other rules have used. */
-static bool check_limits(struct fields *f, const struct fields_at *at, const struct policy *p)
+static struct err check_limits(struct json_cursor *c, size_t at, const struct policy *p)
 {
-    const struct document_node *rules = document_member(at->node, "rules");
-    struct fields_at list = {at, STR("rules"), 0, rules};
-    if (!p->counts_together || !rules)
-        return true;
-    for (struct fields_at each = {0}; fields_each(&list, &each);) {
-        const struct document_node *limit = document_member(each.node, "retryLimit");
-        struct fields_at place = {&each, STR("retryLimit"), 0, limit};
-        if (limit)
-            return fields_refuse(f, &place, ERR_BAD_VALUE,
-                                 "nothing here: with retryLimitPer: policy there is one limit");
+    for (size_t i = 0; p->counts_together && i < p->rule_count; i++) {
+        if (p->rules[i].retry_limit == POLICY_NO_LIMIT)
+            continue;
+        size_t rule = fields_entry(c, fields_member(c, at, "rules"), i);
+        return fields_refuse(c, fields_member(c, rule, "retryLimit"), ERR_BAD_VALUE,
+                             "nothing here: with retryLimitPer: policy there is one limit");
     }
-    return true;
+    return err_none();
 }
 
-static bool read_spec(struct fields *f, const struct fields_at *at, struct policy *p)
+static struct err read_spec(struct json_cursor *c, struct policy *p)
 {
-    static const struct field table[] = {
-        {"retryLimit", spec_limit, false},      {"retryLimitPer", spec_limit_per, false},
-        {"defaultAction", spec_default, false}, {"backoff", spec_backoff, false},
-        {"antiAffinity", spec_affinity, false}, {"rules", spec_rules, false}};
-    if (!fields_read(f, at, table, COUNT(table), p) || !check_limits(f, at, p))
-        return false;
-    return p->rule_count > 0 || p->default_action != POLICY_ACTION_NONE ||
-           fields_refuse(f, at, ERR_MISSING_FIELD, "rules, or a defaultAction, or both");
+    size_t at = c->pos;
+    TRY(fields_read(c, spec_table, COUNT(spec_table), p));
+    TRY(check_limits(c, at, p));
+    if (p->rule_count > 0 || p->default_action != POLICY_ACTION_NONE)
+        return err_none();
+    return fields_refuse(c, at, ERR_MISSING_FIELD, "rules, or a defaultAction, or both");
 }
 
-/* Copies what the policy keeps of the tree. */
-static void own_texts(struct policy *p, struct arena *a)
-{
-    p->name = arena_copy(a, p->name);
-    struct policy_rule *rules = (struct policy_rule *)p->rules;
-    for (size_t i = 0; i < p->rule_count; i++)
-        fields_own_matcher(&rules[i].match, a);
-}
+static const struct field document_table[] = {
+    FIELDS_FRAME(POLICY_DOCUMENT_KIND, "RetryPolicySpec"),
+};
 
-static bool read_framed(struct fields *f, const struct fields_at *at, struct policy_document *out)
+static struct err read_framed(struct json_cursor *c, struct policy_document *out)
 {
     struct fields_frame frame = {.kind = POLICY_DOCUMENT_KIND};
-    if (!fields_frame(f, at, &frame) || !read_spec(f, &frame.spec, &out->policy))
-        return false;
+    TRY(fields_read(c, document_table, COUNT(document_table), &frame));
+    TRY(read_spec(&frame.spec.at, &out->policy));
     out->policy.name = frame.name;
     out->resource_version = frame.resource_version;
-    return true;
+    return err_none();
 }
+
+const struct field_table policy_document_tables[] = {
+    {"NewRetryPolicy", FIELD_TABLE(document_table)},
+    {"RetryPolicySpec", FIELD_TABLE(spec_table),
+     .doc = "object: rules, or a defaultAction, or both"},
+    {"PolicyRule", FIELD_TABLE(rule_table),
+     .doc = "object: what to do with a failure that all of its matchers hold for"},
+    {"PolicyBackoff", FIELD_TABLE(backoff_table)},
+    {"AntiAffinity", FIELD_TABLE(affinity_table)},
+    {"RuleMutations", FIELD_TABLE(mutations_table)},
+    {"MemoryMutation", FIELD_TABLE(memory_table), .doc = "object: factor or add, and not both"},
+};
+const size_t policy_document_table_count = COUNT(policy_document_tables);
 
 bool policy_document_read(const struct document_node *root, struct policy_document *out,
                           struct document_fault *fault)
 {
     *out = (struct policy_document){.policy = {.retry_limit = POLICY_NO_LIMIT}};
-    struct fields f = {.arena = &out->memory, .fault = fault};
-    struct fields_at at = {.node = root};
+    struct fields f;
+    struct json_cursor c = fields_open(&f, root, NULL, &out->memory, fault);
     bool flat = armada_document_is(root);
     out->warnings = document_list(&out->memory);
-    bool good = flat ? armada_document_read(&f, &at, &out->policy, out->warnings)
-                     : read_framed(&f, &at, out);
-    out->patterns = f.patterns;
-    if (!good) {
+    struct err err =
+        flat ? armada_document_read(&c, &out->policy, out->warnings) : read_framed(&c, out);
+    if (err.code != ERR_OK) {
         policy_document_free(out);
         return false;
     }
     policy_warning_find(out->warnings, &out->memory, &out->policy, flat ? "" : "spec.");
-    own_texts(&out->policy, &out->memory);
     return true;
 }
 
@@ -339,7 +300,6 @@ bool policy_document_parse(struct str text, enum document_format format,
 
 void policy_document_free(struct policy_document *d)
 {
-    fields_free_patterns(d->patterns);
     arena_fini(&d->memory);
     *d = (struct policy_document){0};
 }

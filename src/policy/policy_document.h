@@ -9,6 +9,7 @@
 
 #include "core/policy.h"
 #include "policy/document.h"
+#include "wire/field.h"
 
 #define POLICY_DOCUMENT_KIND "RetryPolicy"
 
@@ -18,7 +19,6 @@ struct policy_document {
     int64_t resource_version;       /* metadata.resourceVersion; 0: not stated */
     struct document_node *warnings; /* a list of texts: what is valid and most likely not meant */
     struct arena memory;
-    struct fields_pattern *patterns;
 };
 
 /* Reads a text that holds exactly one policy. On success *out is to be freed; the text may
@@ -38,11 +38,13 @@ struct document_node *policy_document_tree(const struct policy *p, int64_t resou
 #define POLICY_DOCUMENT_MULTIPLIER   2.0
 #define POLICY_DOCUMENT_MAX_DELAY_MS 600000
 
-/* Reads {initialDelay, maxDelay, multiplier, jitter}, as settings have it too. */
-struct fields;
-struct fields_at;
-NODISCARD bool policy_document_backoff(struct fields *f, const struct fields_at *at,
-                                       struct curve *out);
+/* Reads {initialDelay, maxDelay, multiplier, jitter}, as settings have it too; a reader for tables
+ * (policy/fields.h). */
+struct err policy_document_backoff(struct json_cursor *c, struct arena *a, void *curve);
 struct document_node *policy_document_backoff_tree(const struct curve *c, struct arena *a);
+
+/* Its tables, for the description of the API. */
+extern const struct field_table policy_document_tables[];
+extern const size_t policy_document_table_count;
 
 #endif

@@ -5,70 +5,50 @@
 #include "policy/fields.h"
 #include "policy/policy_document.h"
 
-static bool read_enabled(struct fields *f, const struct fields_at *at, void *into)
+/* Empty: none. */
+static struct err read_default(struct json_cursor *c, struct arena *a, void *name)
 {
-    return fields_bool(f, at, &((struct policy_settings *)into)->enabled);
-}
-
-static bool read_max(struct fields *f, const struct fields_at *at, void *into)
-{
-    struct policy_settings *s = into;
-    return fields_int(f, at, 0, POLICY_RETRIES_MAX, &s->global_max_retries);
-}
-
-static bool read_default(struct fields *f, const struct fields_at *at, void *into)
-{
-    struct policy_settings *s = into;
-    bool none = at->node->type == DOCUMENT_NULL ||
-                (at->node->type == DOCUMENT_STRING && at->node->text.len == 0);
-    s->default_policy = (struct str){0};
-    return none || fields_label(f, at, &s->default_policy);
-}
-
-static bool read_backoff(struct fields *f, const struct fields_at *at, void *into)
-{
-    struct policy_settings *s = into;
-    s->default_backoff = (struct curve){0};
-    return at->node->type == DOCUMENT_NULL || policy_document_backoff(f, at, &s->default_backoff);
+    struct json_cursor label = *c;
+    if (field_text(c, a, name).code == ERR_OK && ((struct str *)name)->len == 0)
+        return err_none();
+    *c = label;
+    return fields_label(c, a, name);
 }
 
 /* In the order of enum retry_fallback. */
 static const char *const fallbacks[] = {"default", "fail"};
 
-static bool read_no_policy(struct fields *f, const struct fields_at *at, void *into)
+static struct err read_no_policy(struct json_cursor *c, struct arena *a, void *fallback)
 {
     size_t which;
-    if (!fields_word(f, at, fallbacks, 2, "default or fail", &which))
-        return false;
-    ((struct policy_settings *)into)->when_no_policy =
-        (enum retry_fallback)(RETRY_FALLBACK_DEFAULT + which);
-    return true;
+    (void)a;
+    TRY(fields_word(c, fallbacks, 2, "default or fail", &which));
+    *(enum retry_fallback *)fallback = (enum retry_fallback)(RETRY_FALLBACK_DEFAULT + which);
+    return err_none();
 }
 
 /* In the order of their bits. */
 static const char *const exempt[] = {"defaultBackoff", "leaseExpired"};
 #define EXEMPT "defaultBackoff or leaseExpired"
 
-static bool read_exempt(struct fields *f, const struct fields_at *at, void *into)
+static struct err read_exempt(struct json_cursor *c, struct arena *a, void *into)
 {
     unsigned bits = 0;
-    if (!fields_expect(f, at, DOCUMENT_LIST, "a list of " EXEMPT))
-        return false;
-    for (struct fields_at each = {0}; fields_each(at, &each);) {
+    size_t n;
+    (void)a;
+    TRY(fields_list(c, "a list of " EXEMPT, &n));
+    for (size_t i = 0; i < n; i++) {
         size_t which;
-        if (!fields_word(f, &each, exempt, 2, EXEMPT, &which))
-            return false;
+        fields_next(c);
+        size_t at = c->pos;
+        TRY(fields_word(c, exempt, 2, EXEMPT, &which));
         if (bits & 1u << which)
-            return fields_refuse(f, &each, ERR_BAD_VALUE, "each of them once");
+            return fields_refuse(c, at, ERR_BAD_VALUE, "each of them once");
         bits |= 1u << which;
     }
-    ((struct policy_settings *)into)->exempt = bits;
-    return true;
-}
-
-static bool read_grace(struct fields *f, const struct fields_at *at, void *into)
-{
-    return fields_span(f, at, &((struct policy_settings *)into)->preempted_grace);
+    fields_end(c);
+    *(unsigned *)into = bits;
+    return err_none();
 }
 
 static struct document_node *exempt_tree(unsigned bits, struct arena *a)
@@ -80,30 +60,47 @@ static struct document_node *exempt_tree(unsigned bits, struct arena *a)
     return list;
 }
 
+#define SETTING(member) offsetof(struct policy_settings, member)
+
 /* In the order of the bits of enum policy_setting. */
 static const struct field settings[] = {
-    {"enabled", read_enabled, false},
-    {"globalMaxRetries", read_max, false},
-    {"globalMaxRetriesExempt", read_exempt, false},
-    {"whenNoPolicy", read_no_policy, false},
-    {"preemptedGracePeriod", read_grace, false},
-    {"defaultPolicyName", read_default, false},
-    {"defaultBackoff", read_backoff, false},
+    {"enabled", false, fields_bool, SETTING(enabled), .doc = "boolean"},
+    {"globalMaxRetries", false, fields_retries, SETTING(global_max_retries),
+     .doc = "integer 0..$: 0 stops all retries", .most = POLICY_RETRIES_MAX},
+    {"globalMaxRetriesExempt", false, read_exempt, SETTING(exempt),
+     .doc = "string (defaultBackoff|leaseExpired)[]: retries that it is not about"},
+    {"whenNoPolicy", false, read_no_policy, SETTING(when_no_policy),
+     .doc = "string (default|fail)"},
+    {"preemptedGracePeriod", false, fields_span, SETTING(preempted_grace), .doc = "Duration"},
+    {"defaultPolicyName", false, read_default, SETTING(default_policy), true,
+     .doc = "string: empty or null: none"},
+    {"defaultBackoff", false, policy_document_backoff, SETTING(default_backoff), true,
+     .doc = "PolicyBackoff: null: none"},
 };
 
-bool settings_document_read(const struct document_node *n, const char *section,
-                            struct policy_change *out, struct document_fault *fault)
+const struct field_table settings_document_table = {
+    "NewRetrySettings", FIELD_TABLE(settings), .doc = "object: what is left out stays as it is"};
+
+/* A reader for tables: into is a struct policy_change. */
+static struct err read_change(struct json_cursor *c, struct arena *a, void *into)
 {
-    struct fields f = {.fault = fault};
-    struct fields_at top = {.node = n};
-    struct fields_at below = {&top, str_from(section), 0, n};
+    const struct document_node *n = fields_node(c);
+    struct policy_change *out = into;
+    (void)a;
     *out = (struct policy_change){.to = POLICY_SETTINGS_DEFAULT};
-    if (!fields_read(&f, section ? &below : &top, settings, COUNT(settings), &out->to))
-        return false;
+    TRY(fields_read(c, settings, COUNT(settings), &out->to));
     for (unsigned i = 0; i < COUNT(settings); i++)
         if (document_member(n, settings[i].name))
             out->set |= 1u << i;
-    return true;
+    return err_none();
+}
+
+bool settings_document_read(const struct document_node *n, const char *section, struct arena *a,
+                            struct policy_change *out, struct document_fault *fault)
+{
+    struct fields f;
+    struct json_cursor c = fields_open(&f, n, section, a, fault);
+    return read_change(&c, a, out).code == ERR_OK;
 }
 
 bool settings_document_parse(struct str text, struct arena *a, struct policy_change *out,
@@ -112,7 +109,7 @@ bool settings_document_parse(struct str text, struct arena *a, struct policy_cha
     struct document_list list;
     const struct document_node *root;
     return document_read(text, DOCUMENT_ANY, a, &list, fault) &&
-           document_only(&list, &root, fault) && settings_document_read(root, NULL, out, fault);
+           document_only(&list, &root, fault) && settings_document_read(root, NULL, a, out, fault);
 }
 
 struct document_node *settings_document_tree(const struct policy_settings *s, struct arena *a)
@@ -193,42 +190,36 @@ struct str settings_document_changed_text(const struct policy_changed *c, struct
     return text_of(settings_document_changed_tree(c, a), a);
 }
 
-static bool read_at(struct fields *f, const struct fields_at *at, void *into)
+static struct err read_at(struct json_cursor *c, struct arena *a, void *at)
 {
-    return fields_int(f, at, 0, INSTANT_MAX_MS, &((struct policy_changed *)into)->at.ms);
+    (void)a;
+    return fields_int(c, 0, INSTANT_MAX_MS, &((instant *)at)->ms);
 }
 
-static bool read_by(struct fields *f, const struct fields_at *at, void *into)
+static struct err read_by(struct json_cursor *c, struct arena *a, void *by)
 {
-    if (at->node->type == DOCUMENT_NULL)
-        return true;
-    ((struct policy_changed *)into)->by = at->node->text;
-    return fields_expect(f, at, DOCUMENT_STRING, "text");
+    size_t at = c->pos;
+    if (field_text(c, a, by).code == ERR_OK)
+        return err_none();
+    return fields_refuse(c, at, ERR_BAD_TYPE, "text");
 }
 
-static bool read_old(struct fields *f, const struct fields_at *at, void *into)
-{
-    return settings_document_read(at->node, "old", &((struct policy_changed *)into)->from,
-                                  f->fault);
-}
-
-static bool read_new(struct fields *f, const struct fields_at *at, void *into)
-{
-    return settings_document_read(at->node, "new", &((struct policy_changed *)into)->to, f->fault);
-}
+#define CHANGED(member) offsetof(struct policy_changed, member)
 
 bool settings_document_changed_parse(struct str text, struct arena *a, struct policy_changed *out,
                                      struct document_fault *fault)
 {
-    static const struct field table[] = {{"at", read_at, true},
-                                         {"by", read_by, true},
-                                         {"old", read_old, true},
-                                         {"new", read_new, true}};
+    static const struct field table[] = {
+        {"at", true, read_at, CHANGED(at)},
+        {"by", true, read_by, CHANGED(by), true},
+        {"old", true, read_change, CHANGED(from)},
+        {"new", true, read_change, CHANGED(to)},
+    };
     struct document_list list;
-    struct fields f = {.arena = a, .fault = fault};
+    struct fields f;
     *out = (struct policy_changed){0};
     if (!document_read(text, DOCUMENT_JSON, a, &list, fault))
         return false;
-    struct fields_at at = {.node = list.first};
-    return fields_read(&f, &at, table, COUNT(table), out);
+    struct json_cursor c = fields_open(&f, list.first, NULL, a, fault);
+    return fields_read(&c, table, COUNT(table), out).code == ERR_OK;
 }

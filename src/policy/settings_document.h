@@ -7,12 +7,14 @@
 
 #include "core/policy.h"
 #include "policy/document.h"
+#include "wire/field.h"
 
-/* Reads what the mapping states. section is what faults call it; NULL: the document as a whole.
- * default_policy points into the tree. */
+/* Reads what the mapping states. section is what faults call it; NULL: the document as a whole. Its
+ * texts lie in the arena. */
 NODISCARD bool settings_document_read(const struct document_node *n, const char *section,
-                                      struct policy_change *out, struct document_fault *fault);
-/* Reads a text that is such a mapping; its tree lives in the arena. */
+                                      struct arena *a, struct policy_change *out,
+                                      struct document_fault *fault);
+/* Reads a text that is such a mapping; its tree lies in the arena, too. */
 NODISCARD bool settings_document_parse(struct str text, struct arena *a, struct policy_change *out,
                                        struct document_fault *fault);
 /* What a change states, as text that is the same for all that mean the same; in the arena. */
@@ -30,5 +32,8 @@ struct str settings_document_changed_text(const struct policy_changed *c, struct
 NODISCARD bool settings_document_changed_parse(struct str text, struct arena *a,
                                                struct policy_changed *out,
                                                struct document_fault *fault);
+
+/* Its table, for the description of the API. */
+extern const struct field_table settings_document_table;
 
 #endif

@@ -83,7 +83,7 @@ static struct err read_retry(const char *file, const struct document_node *secti
 {
     struct policy_change change;
     struct document_fault fault = {0};
-    if (!settings_document_read(section, name, &change, &fault))
+    if (!settings_document_read(section, name, &out->memory, &change, &fault))
         return refuse_fault(file, &fault);
     struct document_node *kept = document_map(&out->memory);
     for (const struct document_node *n = section->first; n; n = n->next) {

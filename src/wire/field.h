@@ -19,7 +19,17 @@ struct field {
     size_t offset;   /* of the field in out */
     bool nullable;   /* null means the same as absent */
     const char *doc; /* "TYPE: MEANING" or "TYPE", for the description of the API; see below */
+    int64_t most;    /* the number that $ stands for in doc */
 };
+
+/* A table that others refer to by a name. */
+struct field_table {
+    const char *name;
+    const struct field *fields;
+    size_t count;
+    const char *doc;
+};
+#define FIELD_TABLE(table) .fields = (table), .count = sizeof(table) / sizeof *(table)
 
 /* How tables say of what type a value is; tools/openapi.py turns it into a schema.
  *

@@ -15,7 +15,7 @@ static bool read(const char *text, const char *section, struct policy_settings *
     struct document_list list;
     assert_true(document_read(str_from(text), DOCUMENT_YAML, a, &list, fault));
     struct policy_change change;
-    bool good = settings_document_read(list.first, section, &change, fault);
+    bool good = settings_document_read(list.first, section, a, &change, fault);
     if (good)
         policy_settings_change(s, &change);
     return good;
