@@ -140,6 +140,7 @@ static void enqueue(struct sim *s)
 {
     static char texts[SPECS_MAX][PAYLOAD_LARGE];
     static struct some_deps deps[SPECS_MAX];
+    static char gangs[SPECS_MAX][GANG_NAME];
     struct enqueue specs[SPECS_MAX];
     size_t count = sim_chance(s, 60) ? 1 : 1 + sim_draw(s, SPECS_MAX);
     struct ticket *t = ticket_new(s, CMD_ENQUEUE, count);
@@ -154,6 +155,8 @@ static void enqueue(struct sim *s)
         /* What is evaluated or looked at first is stored later: whoever holds a key may let go till
          * then. */
         t->batched |= specs[i].batch.key.len > 0;
+        if (s->profile.gangs && !specs[i].batch.key.len)
+            t->needs_others |= gang_join(s, &specs[i], gangs[i]);
         t->held[i] = !folds && is_key_held(s, specs, i);
         deps[i].count = 0;
         if (s->profile.deps && !folds)
@@ -625,10 +628,6 @@ void client_step(struct sim *s)
     }
     if (sim_chance(s, s->profile.changes)) {
         change_something(s);
-        return;
-    }
-    if (s->profile.gangs && sim_chance(s, 12)) {
-        gang_enqueue(s);
         return;
     }
     if (s->profile.limits && sim_chance(s, 4)) {

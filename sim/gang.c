@@ -2,71 +2,78 @@
 
 /* Gangs: jobs that are handed out together or not at all. GANG: whenever all is quiet, those of a
  * gang that have not ended are all in flight, since the same moment and in the same generation, or
- * none of them is; none ran before all of them were there. */
+ * none of them is; none ran before all of them were there. Whoever was brought back by hand comes
+ * alone, and does not count. */
 
 #include <stdio.h>
 
 #include "sim.h"
 #include "trace.h"
 
-#define GANG_MAX 3
-
-/* The next members of the gang that is not complete yet, or of a new one. */
-void gang_enqueue(struct sim *s)
+static unsigned size_of(const struct sim *s, unsigned number)
 {
-    static char texts[GANG_MAX][64], name[24];
-    struct enqueue specs[GANG_MAX];
-    if (s->gang.left == 0) {
-        s->gang.number++;
-        s->gang.left = s->gang.size = 1 + (unsigned)sim_draw(s, GANG_MAX);
+    return 1 + (unsigned)((number * 7 + s->seed) % GANG_MAX);
+}
+
+bool gang_join(struct sim *s, struct enqueue *spec, char name[GANG_NAME])
+{
+    unsigned number;
+    if (!sim_chance(s, 30))
+        return false;
+    if (s->gang.number && sim_chance(s, 10)) {
+        number = 1 + (unsigned)sim_draw(s, s->gang.number); /* which may have no seat left */
+    } else {
+        if (s->gang.left == 0)
+            s->gang.left = size_of(s, ++s->gang.number);
+        s->gang.left--;
+        number = s->gang.number;
     }
-    size_t count = 1 + sim_draw(s, s->gang.left);
-    s->gang.left -= (unsigned)count;
-    trace_line("  gang %u of %u", s->gang.number, s->gang.size);
-    int len = snprintf(name, sizeof name, "gang %u", s->gang.number);
-    struct ticket *t = ticket_new(s, CMD_ENQUEUE, count);
-    /* Whether an earlier one of them is there nobody may know. */
-    t->needs_others = true;
-    uint64_t group = ++s->groups;
-    for (size_t i = 0; i < count; i++) {
-        unsigned queue = (unsigned)sim_draw(s, s->profile.queues);
-        int n = snprintf(texts[i], sizeof texts[i], "{\"n\":%lu,\"x\":1}",
-                         (unsigned long)s->ledger.count);
-        specs[i] =
-            (struct enqueue){.queue = sim_queue_name(queue),
-                             .type = sim_type_name(0),
-                             .payload = {texts[i], (size_t)n},
-                             .priority = (uint16_t)sim_draw(s, 2),
-                             .ready_at = INSTANT_NONE,
-                             .retry_limit = (int32_t)sim_draw(s, 4),
-                             .completed_retention = RETENTION_DEFAULT,
-                             .dead_retention = RETENTION_DEFAULT,
-                             .options = {.gang = {name, (size_t)len}, .gang_size = s->gang.size}};
-        struct mjob *m = ledger_add(&s->ledger, &specs[i], queue, 0, group, s->now);
-        m->gang = s->gang.number;
-        m->gang_size = s->gang.size;
-        m->patched |= PATCH_READY_AT; /* it waits for the retries of others, too */
-        m->may_vanish = s->sweeps > 0;
-        t->jobs[i] = m;
+    int n = snprintf(name, GANG_NAME, "g%u", number);
+    spec->options.gang = (struct str){name, (size_t)n};
+    spec->options.gang_size = size_of(s, number);
+    spec->options.concurrency_key = spec->unique_key = (struct str){0};
+    spec->unique_while = UNIQUE_NONE;
+    return true;
+}
+
+bool gang_is_member(const struct job *job)
+{
+    return job->options.gang.len && !job->state.extras.gang_alone;
+}
+
+bool gang_may_go(const struct sim *s, const struct job *job)
+{
+    unsigned there = 0, number = 0;
+    for (size_t i = 1; i < job->options.gang.len; i++)
+        number = number * 10 + (unsigned)(job->options.gang.at[i] - '0');
+    for (size_t i = 0; i < s->ledger.count; i++) {
+        const struct mjob *m = s->ledger.jobs[i];
+        if (m->gang != number)
+            continue;
+        if (m->run_count || m->run_total)
+            return true;
+        there += !m->refused && !m->never && !m->gone_seq && !m->ended_seq;
     }
-    struct command c = {.enqueue = {specs, count}};
-    ticket_submit(t, &c);
+    return there >= size_of(s, number);
 }
 
 /* --- audit --- */
 
 struct tally {
     const struct mjob *in_flight, *waits;
-    unsigned known;
-    bool has_run;
+    unsigned known, there, blocked;
+    bool ever_ran, formed; /* formed: those who are there ran, who may have taken over its id */
 };
 
 static void count(struct tally *g, const struct mjob *m)
 {
     g->known += !m->refused; /* one in doubt may have come and gone */
-    g->has_run |= m->run_count > 0;
-    if (!m->seen || lifecycle_is_terminal(m->status))
+    g->ever_ran |= m->run_count > 0 && !m->rerun_ever;
+    if (!m->seen || lifecycle_is_terminal(m->status) || m->gang_alone)
         return;
+    g->there++;
+    g->formed |= m->run_total > 0;
+    g->blocked += m->status == STATUS_BLOCKED;
     if (m->status != STATUS_IN_FLIGHT) {
         g->waits = m;
         return;
@@ -79,38 +86,37 @@ static void count(struct tally *g, const struct mjob *m)
     g->in_flight = m;
 }
 
+static struct tally tally_of(const struct sim *s, unsigned number)
+{
+    struct tally g = {0};
+    for (size_t i = 0; i < s->ledger.count; i++)
+        if (s->ledger.jobs[i]->gang == number)
+            count(&g, s->ledger.jobs[i]);
+    return g;
+}
+
 void gang_audit(const struct sim *s)
 {
-    const struct ledger *l = &s->ledger;
     for (unsigned number = 1; number <= s->gang.number; number++) {
-        struct tally g = {0};
-        unsigned size = 0;
-        for (size_t i = 0; i < l->count; i++) {
-            if (l->jobs[i]->gang != number)
-                continue;
-            size = l->jobs[i]->gang_size;
-            count(&g, l->jobs[i]);
-        }
+        struct tally g = tally_of(s, number);
         PROMISE(!g.in_flight || !g.waits, "GANG", "job %lu is in flight and job %lu waits",
                 g.in_flight->serial, g.waits->serial);
-        PROMISE(!g.has_run || g.known >= size, "GANG", "gang %u ran with %u members of %u", number,
-                g.known, size);
+        PROMISE(!g.ever_ran || g.known >= size_of(s, number), "GANG",
+                "gang %u ran with %u members of %u", number, g.known, size_of(s, number));
     }
 }
 
-/* Those whose others never came. */
-void gang_remove_incomplete(struct sim *s)
+/* --- the end --- */
+
+size_t gang_remove_incomplete(struct sim *s)
 {
-    struct ledger *l = &s->ledger;
-    for (size_t i = 0; i < l->count; i++) {
-        struct mjob *m = l->jobs[i];
-        if (!m->gang || !m->seen || m->status != STATUS_READY)
+    size_t removed = 0;
+    for (size_t i = 0; i < s->ledger.count; i++) {
+        struct mjob *m = s->ledger.jobs[i];
+        if (!m->gang || m->gang_alone || !m->seen || m->status != STATUS_READY)
             continue;
-        unsigned there = 0;
-        for (size_t k = 0; k < l->count; k++)
-            there += l->jobs[k]->gang == m->gang && l->jobs[k]->seen &&
-                     !lifecycle_is_terminal(l->jobs[k]->status);
-        PROMISE(there < m->gang_size && m->run_total == 0, "GANG",
+        struct tally g = tally_of(s, m->gang);
+        PROMISE(g.blocked || (g.there < size_of(s, m->gang) && !g.formed), "GANG",
                 "gang %u is complete and was not handed out", m->gang);
         struct ticket *t = ticket_new(s, CMD_REMOVE, 1);
         ticket_about(t, 0, m, 0);
@@ -118,6 +124,7 @@ void gang_remove_incomplete(struct sim *s)
         m->may_vanish = true;
         struct command c = {.id = m->id};
         ticket_submit(t, &c);
+        removed++;
     }
-    sim_run_until(s, instant_add(s->now, (span){(int64_t)60 * 86400 * 1000}));
+    return removed;
 }

@@ -32,10 +32,10 @@ void grace_step(struct sim *s)
     uint64_t token = e->token;
     ticket_about(t, 0, m, token);
     /* Nothing can have come between: it must wait for that run still. */
-    t->waits = e->how == OK && !e->kill && !t->ended && !ledger_is_foggy(m) && !m->may_vanish &&
-               !m->patched && m->run_count && m->runs[m->run_count - 1].token == token &&
-               !instant_is_set(m->terminated_at) && s->ledger.sync &&
-               instant_add(e->at, e->grace).ms > s->now.ms;
+    t->waits = e->how == OK && !e->kill && !e->old && !t->ended && !ledger_is_foggy(m) &&
+               !m->may_vanish && !m->patched && m->run_count &&
+               m->runs[m->run_count - 1].token == token && !instant_is_set(m->terminated_at) &&
+               s->ledger.sync && instant_add(e->at, e->grace).ms > s->now.ms;
     if (!instant_is_set(m->terminated_at))
         m->terminated_at = s->now;
     struct command c = {.terminated = {{m->id, token}, ledger_run(m, token)->index}};

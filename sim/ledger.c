@@ -60,6 +60,8 @@ struct mjob *ledger_add(struct ledger *l, const struct enqueue *spec, unsigned q
     m->adds_policy = spec->options.retry_policies.len
                          ? (unsigned)(spec->options.retry_policies.at[1] - '0') + 1
                          : 0;
+    m->gang = spec->options.gang.len ? (unsigned)strtoul(spec->options.gang.at + 1, NULL, 10) : 0;
+    m->patched |= m->gang ? PATCH_READY_AT : 0; /* it waits for the retries of others, too */
     m->batch = spec->batch.key.len ? (unsigned)(spec->batch.key.at[1] - '0') : 0;
     m->blind_renewal = m->terminated_at = INSTANT_NONE;
     m->exists = MAYBE;
@@ -442,6 +444,17 @@ uint32_t ledger_held(const struct ledger *l, const struct mstream *s, instant no
     return held;
 }
 
+uint32_t ledger_holds(const struct ledger *l, const struct mstream *s)
+{
+    uint32_t holds = 0;
+    for (size_t i = 0; i < l->count; i++) {
+        const struct mjob *m = l->jobs[i];
+        holds += m->seen && m->status == STATUS_IN_FLIGHT && m->run_count &&
+                 m->runs[m->run_count - 1].stream == s;
+    }
+    return holds;
+}
+
 void ledger_stream_over(struct ledger *l, const struct mstream *s)
 {
     for (size_t i = 0; i < l->count; i++)
@@ -537,6 +550,9 @@ void ledger_tail_lost(struct ledger *l)
             m->may_vanish = true;
         }
         ledger_changes_lost(l, m);
+        /* However they ended, they may be in flight again, with a lease that runs out. */
+        if (m->ghosts < m->unknown_runs)
+            m->ghosts = m->unknown_runs;
         if (m->ended_seq > l->safe_seq)
             m->ended_seq = 0;
         for (size_t k = 0; k < m->end_count; k++)

@@ -144,6 +144,7 @@ struct mjob {
     instant purge_at;      /* iff ended_seq */
     instant blind_renewal; /* the newest that named no run, or none */
     unsigned ghosts;       /* claims whose answer was lost may have taken it */
+    unsigned unknown_runs; /* at the last audit */
     struct mrun *runs;
     size_t run_count, run_cap;
     struct mend *ends;
@@ -155,8 +156,9 @@ struct mjob {
     bool freed;                 /* somebody may have said that it waits for nothing more */
     unsigned waits_for;         /* by the audit that goes on: bits of deps */
     enum resolution resolution; /* likewise */
-    unsigned gang, gang_size;   /* number from 1; 0: none */
+    unsigned gang;              /* number from 1; 0: none */
     uint64_t gang_generation;   /* by the audit that goes on, as is what follows */
+    bool gang_alone;
     instant dequeued_at;
     unsigned adds_policy; /* from 1; 0: none */
     bool late;            /* enqueued some time after it was asked for, when all was evaluated */
@@ -327,7 +329,9 @@ bool ledger_was_reported(const struct mjob *m, size_t end);
 void ledger_ended(struct ledger *l, struct mjob *m, enum status s, instant at);
 void ledger_gone(struct ledger *l, struct mjob *m);
 void ledger_stream_over(struct ledger *l, const struct mstream *s);
+/* How many jobs the stream holds: for certain; and after an audit of all. */
 uint32_t ledger_held(const struct ledger *l, const struct mstream *s, instant now);
+uint32_t ledger_holds(const struct ledger *l, const struct mstream *s);
 
 /* Answers to claims were lost: runs that nobody knows of may exist. */
 void ledger_answers_lost(struct ledger *l, instant now, unsigned claims);

@@ -367,11 +367,13 @@ static void settle_runs(struct ledger *l, struct mjob *m, const struct reply *ru
 {
     const struct run *last = runs->count ? &runs->runs[runs->count - 1] : NULL;
     bool live = last && last->outcome == OUTCOME_RUNNING;
-    m->ghosts = 0;
+    m->ghosts = m->unknown_runs = 0;
     for (size_t i = 0; i < runs->count; i++) {
         const struct run *run = &runs->runs[i];
-        if (!known_run(m, run))
-            m->ghosts += run->outcome == OUTCOME_EXPIRED || run->outcome == OUTCOME_RUNNING;
+        if (known_run(m, run))
+            continue;
+        m->unknown_runs++;
+        m->ghosts += run->outcome == OUTCOME_EXPIRED || run->outcome == OUTCOME_RUNNING;
     }
     for (size_t i = 0; i < m->run_count; i++) {
         struct mrun *r = &m->runs[i];
@@ -393,7 +395,8 @@ void ledger_check_status(struct ledger *l, struct mjob *m, const struct job *job
     PROMISE(!m->ended_seq || s == m->ended || ledger_is_foggy(m), "I4",
             "job %lu is %s after it was %s", m->serial, name, lifecycle_status_name(m->ended));
     if (lifecycle_is_terminal(s)) {
-        PROMISE(ledger_may_end(l, m, s, now), "I2", "job %lu is %s for no reason", m->serial, name);
+        PROMISE(ledger_may_end(l, m, s, now), "I2", "job %lu is %s, which nothing explains: %.*s",
+                m->serial, name, STR_ARG(job->state.reason));
         PROMISE(instant_is_set(job->state.purge_at), "VALUE", "job %lu is kept for ever",
                 m->serial);
     }
@@ -409,6 +412,7 @@ void ledger_audit(struct ledger *l, struct mjob *m, const struct reply *read,
     m->status = job->state.status;
     m->run_total = job->state.runs;
     m->gang_generation = job->state.extras.gang_generation;
+    m->gang_alone = job->state.extras.gang_alone != 0;
     m->dequeued_at = job->state.dequeued_at;
     ledger_check_status(l, m, job, now);
     PROMISE(!runs->more && job->state.runs == runs->count, "I3", "job %lu has %u runs, %zu listed",

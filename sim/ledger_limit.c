@@ -101,13 +101,25 @@ static void check_rate(struct mlimits *q, unsigned queue, const struct mlimit *l
     }
 }
 
+/* A gang takes as many tokens as there are, but at least one. */
+static bool is_free(const struct ledger *l, const struct mjob *m, instant at)
+{
+    for (size_t i = 0; m->gang && i < l->count; i++) {
+        const struct mjob *o = l->jobs[i];
+        if (o != m && o->gang == m->gang && o->run_count &&
+            o->runs[o->run_count - 1].taken_at.ms == at.ms)
+            return true;
+    }
+    return false;
+}
+
 /* Counted only while there is no doubt about the rate, and since when. */
-static void note_taken(struct ledger *l, unsigned queue, instant at)
+static void note_taken(struct ledger *l, const struct mjob *m, unsigned queue, instant at)
 {
     struct mlimits *q = &l->limits[queue];
     const struct mlimit *limit = q->count ? &q->asked[q->count - 1] : NULL;
     bool known = l->sync && limit && limit->seq && limit->at.ms < at.ms && limit->rate;
-    if (!known || (q->taken_count && q->taken[q->taken_count - 1].ms > at.ms))
+    if (!known || is_free(l, m, at) || (q->taken_count && q->taken[q->taken_count - 1].ms > at.ms))
         return;
     ALLOC_GROW(q->taken, q->taken_count, q->taken_cap, 64);
     q->taken[q->taken_count++] = at;
@@ -123,7 +135,7 @@ bool ledger_limit_has_ready(const struct ledger *l, unsigned queue, const struct
         if (!m->seen || m->queue != queue)
             continue;
         live[m->ckey] += m->status == STATUS_IN_FLIGHT;
-        ready[m->ckey] |= m->status == STATUS_READY;
+        ready[m->ckey] |= m->status == STATUS_READY && (!m->gang || m->gang_alone);
     }
     bool any = ready[0];
     for (unsigned key = 1; key <= CKEYS; key++)
@@ -153,7 +165,7 @@ void ledger_limit_handed(struct ledger *l, const struct mjob *m, unsigned queue,
     PROMISE(!full, "LIMIT", "%lu jobs of queue %u are in flight", n, queue);
     PROMISE(!key_full, "LIMIT", "%lu jobs of queue %u and key %u are in flight", of_key, queue,
             m->ckey);
-    note_taken(l, queue, at);
+    note_taken(l, m, queue, at);
 }
 
 void ledger_limit_check(struct ledger *l, unsigned queue, const struct mlimit *is, instant now)

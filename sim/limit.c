@@ -53,6 +53,7 @@ void limit_unpause(struct sim *s)
 {
     for (unsigned q = 0; q < s->profile.queues; q++) {
         struct mlimit limit = {.concurrency = 1 + sim_draw(s, 3), .per_key = sim_draw(s, 3)};
+        limit.concurrency += s->profile.gangs ? GANG_MAX - 1 : 0;
         limit.rate = (int64_t)sim_draw(s, 3);
         limit.per_ms = limit.burst = limit.rate ? 1 + (int64_t)sim_draw(s, 2000) : 0;
         put(s, q, &limit);

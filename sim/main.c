@@ -42,12 +42,8 @@ static struct profile some_profile(struct sim *s)
     p.policies = sim_chance(s, 35);
     p.deps = sim_chance(s, 25);
     p.bulks = !p.crons && !p.deps && sim_chance(s, 40);
-    p.gangs = sim_chance(s, 15);
-    p.deadlines = !p.bulks && !p.folds && !p.gangs && sim_chance(s, 40);
-    if (p.gangs) {
-        p.changes = p.folds = 0;
-        p.bulks = p.deps = p.limits = p.policies = p.graces = false;
-    }
+    p.gangs = sim_chance(s, 20);
+    p.deadlines = !p.bulks && !p.folds && sim_chance(s, 40);
     return p;
 }
 
@@ -62,7 +58,7 @@ static struct backend_settings some_settings(struct sim *s)
 {
     uint64_t in_flight_max = sim_chance(s, 70) ? 0 : 1 + sim_draw(s, 6);
     if (s->profile.gangs && in_flight_max)
-        in_flight_max += 3; /* the largest gang has to fit */
+        in_flight_max += GANG_MAX; /* the largest one has to fit */
     return (struct backend_settings){
         .engine = {.in_flight_max = in_flight_max,
                    .retry = {.limit = (int32_t)sim_draw(s, 4),

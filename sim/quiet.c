@@ -213,11 +213,11 @@ static void check_not_stuck(struct sim *s, const struct tally *w)
         struct mlimit limit = limit_read(s, q);
         /* Whether there is a token only time can tell. */
         stuck[q] = w->statuses[q][STATUS_READY] && limit_room(&limit) > 0 && !limit.rate &&
-                   !s->profile.gangs && ledger_limit_has_ready(&s->ledger, q, &limit);
+                   ledger_limit_has_ready(&s->ledger, q, &limit);
     }
     for (unsigned i = 0; i < STREAMS; i++) {
         const struct mstream *st = s->streams[i];
-        if (!st || st->paused || ledger_held(&s->ledger, st, s->now) >= st->prefetch)
+        if (!st || st->paused || ledger_holds(&s->ledger, st) >= st->prefetch)
             continue;
         for (unsigned q = 0; q < QUEUES; q++)
             PROMISE((st->queues && !(st->queues >> q & 1)) || !stuck[q], "I5",
@@ -319,7 +319,8 @@ struct order {
     int64_t given[QUEUES][2];
     uint32_t asked;
     uint64_t all_room, room[QUEUES], key_room[QUEUES][CKEYS + 1];
-    bool cut; /* there are more than these */
+    bool cut;   /* there are more than these */
+    bool gangs; /* of which all members may be there: they come in another order */
 };
 
 static bool has_room(const struct order *o, const struct order_job *j)
@@ -409,6 +410,10 @@ static void take_ready(struct ticket *t, const struct reply *r)
             *room -= *room != UINT64_MAX && *room > 0;
             continue;
         }
+        if (gang_is_member(&r->jobs[i])) {
+            o->gangs |= gang_may_go(o->sim, &r->jobs[i]);
+            continue;
+        }
         o->ready[o->count++] = (struct order_job){.id = r->jobs[i].id,
                                                   .priority = r->jobs[i].state.priority,
                                                   .queue = queue,
@@ -451,7 +456,7 @@ void quiet_order(struct sim *s)
     unsigned queues = (unsigned)sim_draw(s, 1u << s->profile.queues);
     struct queue_set set = sim_queue_set(queues);
     struct order o = {.sim = s};
-    bool rated = s->profile.gangs; /* they come in another order */
+    bool rated = false;
     uint64_t in_flight = 0;
     for (unsigned q = 0; q < s->profile.queues; q++) {
         in_flight += count_of(s, sim_queue_name(q), 1u << STATUS_IN_FLIGHT, false);
@@ -472,7 +477,7 @@ void quiet_order(struct sim *s)
     o.all_room = in_flight_room(s, in_flight);
     ticket_submit(t, &c);
     sim_pump(s);
-    if (slot < CLAIMS && !rated && !o.cut) {
+    if (slot < CLAIMS && !rated && !o.cut && !o.gangs) {
         o.asked = 1 + (uint32_t)sim_draw(s, 8);
         trace_line("order of queues %x, %zu ready", queues, o.count);
         client_claim(s, slot, queues, o.asked, (span){1000}, (span){0});
@@ -495,10 +500,11 @@ static uint64_t unfinished(struct sim *s)
     return n;
 }
 
-/* Those that wait for what will not come. Each removal may set others free. */
-static void remove_blocked(struct sim *s)
+/* Those that wait for what will not come. */
+static size_t remove_blocked(struct sim *s)
 {
     struct ledger *l = &s->ledger;
+    size_t removed = 0;
     for (size_t n = 0; n < l->count; n++) {
         struct mjob *m = l->jobs[n];
         if (!m->seen || m->status != STATUS_BLOCKED)
@@ -509,9 +515,24 @@ static void remove_blocked(struct sim *s)
         m->may_vanish = true;
         struct command c = {.id = m->id};
         ticket_submit(t, &c);
+        removed++;
     }
+    return removed;
+}
+
+/* Ready times and retries are days away at most, retention weeks. */
+static void run_to_the_end(struct sim *s)
+{
     sim_run_until(s, instant_add(s->now, (span){(int64_t)60 * 86400 * 1000}));
     check_all(s);
+}
+
+/* Each removal may set others free, or leave members of a gang alone. */
+static void remove_rest(struct sim *s)
+{
+    while (gang_remove_incomplete(s) || remove_blocked(s))
+        run_to_the_end(s);
+    PROMISE(unfinished(s) == 0, "I5", "%lu jobs did not come to their end", unfinished(s));
 }
 
 void quiet_finish(struct sim *s)
@@ -530,15 +551,8 @@ void quiet_finish(struct sim *s)
     for (unsigned i = 0; i < 3; i++)
         client_open_stream(s, i, i == 2 ? 0 : 1 + (unsigned)sim_draw(s, 15),
                            (s->profile.gangs ? 4 : 1) + (uint32_t)sim_draw(s, 4));
-    /* Ready times and retries are days away at most, retention weeks. */
-    sim_run_until(s, instant_add(s->now, (span){(int64_t)60 * 86400 * 1000}));
-    if (s->profile.gangs) {
-        check_all(s);
-        gang_remove_incomplete(s);
-    }
-    PROMISE(unfinished(s) == 0, "I5", "%lu jobs did not come to their end", unfinished(s));
-    check_all(s);
-    remove_blocked(s);
+    run_to_the_end(s);
+    remove_rest(s);
     PROMISE(list_is_empty(&s->tickets), "REPLY", "a command was never answered");
     limit_remove_all(s);
     char kinds[64];

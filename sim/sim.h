@@ -29,7 +29,7 @@ struct profile {
     unsigned queues, priorities;
     enum unique cron_unique; /* what the jobs of one cron entry keep out */
     bool crons;              /* jobs come on ticks; then nobody removes many at once */
-    bool gangs;              /* jobs that are handed out together; then little else happens */
+    bool gangs;              /* jobs that are handed out together */
     bool limits;             /* queues that are paused or limited */
     bool deps;               /* jobs that wait for others */
     bool graces;             /* preempted runs that go on for a while */
@@ -83,7 +83,7 @@ struct sim {
     bool stopping;
     unsigned boots;
     struct {
-        unsigned number, size, left; /* of the newest; members that were not asked for so far */
+        unsigned number, left; /* of the newest; members that were not asked for so far */
     } gang;
     struct msetting sections[2]; /* that a file has in turn, see policy.c */
     int section;
@@ -248,10 +248,18 @@ void depend_some(struct sim *s, struct ticket *t, struct enqueue *specs, size_t 
 void depend_note(struct ticket *t, const struct enqueue *spec, size_t i, const struct some_deps *d);
 
 /* --- gang.c --- */
-void gang_enqueue(struct sim *s);
+#define GANG_MAX  3 /* members */
+#define GANG_NAME 16
+/* Makes a new job a member of a gang, maybe; false: it is none. */
+bool gang_join(struct sim *s, struct enqueue *spec, char name[GANG_NAME]);
+/* Whether the job is only handed out with others. */
+bool gang_is_member(const struct job *job);
+/* Whether all of the job's gang may be there. */
+bool gang_may_go(const struct sim *s, const struct job *job);
 /* After an audit of all. */
 void gang_audit(const struct sim *s);
-void gang_remove_incomplete(struct sim *s);
+/* Those whose others never came, or are blocked; how many there were. After an audit of all. */
+size_t gang_remove_incomplete(struct sim *s);
 
 /* --- limit.c: settings of queues --- */
 void limit_step(struct sim *s);

@@ -147,7 +147,7 @@ static void judge_refused(struct ticket *t, enum err_code code)
 {
     if (is_of_the_store(code))
         return;
-    /* Those that it was to wait for may be gone. */
+    /* Those that it was to wait for may be gone, or its gang has no seat. */
     bool lacks = t->needs_others && code == ERR_UNPROCESSABLE;
     PROMISE(lacks || (t->batched &&
                       (code == ERR_UNPROCESSABLE || code == ERR_BUSY || code == ERR_INTERNAL)),
@@ -442,14 +442,16 @@ static bool is_before(const struct job *a, const struct job *b)
     return id_cmp(a->id, b->id) < 0;
 }
 
-/* Whether the i-th may come after those before it. Granted retries of one queue are in order among
- * themselves, and so are all other jobs; which of the two kinds comes first only the priority says,
- * and the share (quiet_order). */
+/* Whether the i-th may come after those before it, but for members of gangs. Granted retries of one
+ * queue are in order among themselves, and so are all other jobs; which of the two kinds comes
+ * first only the priority says, and the share (quiet_order). */
 static bool is_ordered(const struct reply *r, size_t i)
 {
     const struct job *job = &r->handouts[i].job;
-    for (size_t k = 0; k < i; k++) {
+    for (size_t k = 0; k < i && !gang_is_member(job); k++) {
         const struct job *other = &r->handouts[k].job;
+        if (gang_is_member(other))
+            continue;
         bool granted = job->state.extras.granted;
         bool alike = granted == (other->state.extras.granted != 0) &&
                      (!granted || str_eq(job->queue, other->queue));
@@ -481,8 +483,7 @@ static void judge_claim(struct ticket *t, const struct reply *r)
         PROMISE(disk_has_take(s->disk, h->job.id, h->run), "I1",
                 "#%lu: job %lu left before its lease was durable", t->serial, m->serial);
         trace_line("  leased job %lu run %u token %lx", m->serial, h->run, h->token);
-        PROMISE(is_ordered(r, i) || s->profile.gangs, "ORDER",
-                "#%lu: jobs of one claim are out of order", t->serial);
+        PROMISE(is_ordered(r, i), "ORDER", "#%lu: jobs of one claim are out of order", t->serial);
     }
 }
 
