@@ -29,7 +29,7 @@ static void note(struct buf *log, const struct http1_request *r)
     must(q->path.at[0] == '/' || str_eq(q->path, STR("*")));
     buf_int(log, q->method);
     const struct str parts[] = {q->path, q->query, q->body
-#define HEADER(name, member) , q->member
+#define HEADER(name, member, times) , q->member
 #include "net/http_headers.def"
 #undef HEADER
     };

@@ -49,7 +49,7 @@ struct http_request {
     struct str path;  /* still percent-encoded, without the query */
     struct str query; /* without the '?'; empty if there is none */
     /* Values of headers, a member each; {NULL, 0} if the header is absent. */
-#define HEADER(name, member) struct str member;
+#define HEADER(name, member, times) struct str member;
 #include "net/http_headers.def"
 #undef HEADER
     struct str body;

@@ -49,6 +49,8 @@ struct http1 {
     struct part target, path, query, field, value;
     struct part kept[HTTP_HEADERS]; /* values */
     unsigned given;                 /* which of them are there, a bit each */
+    unsigned joined;                /* of these: those whose part is of `lists` */
+    struct buf lists;               /* values of headers that came several times */
 
     const char *base;  /* where the request starts, while it is being fed */
     const char *limit; /* the end of the bytes being fed */
@@ -139,15 +141,45 @@ static bool is_word(struct str s, const char *lower, size_t len)
 
 #define IS(s, literal) is_word((s), (literal), sizeof(literal) - 1)
 
-static void recognise(struct http1 *r, struct str name)
+static struct str kept(const struct http1 *r, enum http_header h)
+{
+    struct part p = r->kept[h];
+    return r->joined & 1u << h ? (struct str){r->lists.at + p.at, p.len} : view(r, p);
+}
+
+static void join(struct http1 *r, enum http_header h, struct str value)
+{
+    struct str before = kept(r, h);
+    size_t at = r->lists.len;
+    buf_room(&r->lists, before.len + value.len + 2); /* `before` may lie in it */
+    before = kept(r, h);
+    buf_str(&r->lists, before);
+    buf_lit(&r->lists, ", ");
+    buf_str(&r->lists, value);
+    r->kept[h] = (struct part){at, r->lists.len - at};
+    r->joined |= 1u << h;
+}
+
+static struct err keep(struct http1 *r, enum http_header h)
+{
+    r->hosts += h == HEADER_host;
+    if (!(r->given & 1u << h))
+        r->kept[h] = r->value;
+    else if (http_header_is_list(h))
+        join(r, h, view(r, r->value));
+    else if (h != HEADER_host) /* counted */
+        return http_header_repeated(h);
+    r->given |= 1u << h;
+    return err_none();
+}
+
+static struct err recognise(struct http1 *r, struct str name)
 {
     struct str value = view(r, r->value);
     enum http_header h = http_header_find(name);
-    r->hosts += h == HEADER_host;
-    if (h < HTTP_HEADERS) {
-        r->kept[h] = r->value;
-        r->given |= 1u << h;
-    } else if (IS(name, "content-length")) {
+    if (h < HTTP_HEADERS)
+        return keep(r, h);
+    if (IS(name, "content-length")) {
         r->empty_length = value.len == 0; /* llhttp takes it for none */
     } else if (IS(name, "expect")) {
         r->expect = IS(value, "100-continue");
@@ -155,6 +187,7 @@ static void recognise(struct http1 *r, struct str name)
         r->chunked = !r->coded && IS(value, "chunked");
         r->coded = true;
     }
+    return err_none();
 }
 
 static int on_value_complete(llhttp_t *parser)
@@ -169,9 +202,9 @@ static int on_value_complete(llhttp_t *parser)
     const char *value = r->base + r->value.at;
     while (r->value.len && (value[r->value.len - 1] == ' ' || value[r->value.len - 1] == '\t'))
         r->value.len--;
-    recognise(r, view(r, r->field));
+    struct err e = recognise(r, view(r, r->field));
     r->field.len = r->value.len = 0;
-    return 0;
+    return e.code == ERR_OK ? 0 : fail(r, e);
 }
 
 /* Checks what llhttp forgives: every line of the head ends in CRLF, and none is folded (RFC
@@ -342,6 +375,7 @@ void http1_free(struct http1 *r)
     if (!r)
         return;
     buf_fini(&r->head);
+    buf_fini(&r->lists);
     buf_fini(&r->body);
     free(r);
 }
@@ -356,12 +390,13 @@ static void empty(struct buf *b)
 static void start_over(struct http1 *r)
 {
     empty(&r->head);
+    empty(&r->lists);
     empty(&r->body);
     r->phase = HTTP1_IDLE;
     r->done = r->wait = r->coded = r->chunked = r->expect = r->empty_length = false;
     r->in_size = false;
     r->ext = (struct chunk_ext){0};
-    r->headers = r->hosts = r->given = 0;
+    r->headers = r->hosts = r->given = r->joined = 0;
     r->target.len = r->field.len = r->value.len = 0;
     r->raw = r->body_len = 0;
     r->piece.len = 0;
@@ -407,7 +442,7 @@ static void finish(struct http1 *r)
     q->path = r->path.len ? view(r, r->path) : STR("/");
     q->query = view(r, r->query);
     for (enum http_header h = 0; h < HTTP_HEADERS; h++)
-        *http_header_value(q, h) = r->given & 1u << h ? view(r, r->kept[h]) : (struct str){0};
+        *http_header_value(q, h) = r->given & 1u << h ? kept(r, h) : (struct str){0};
     q->body = r->body.len ? buf_view(&r->body) : r->piece;
 }
 

@@ -13,6 +13,7 @@
 
 #include "net/frame_budget.h"
 #include "net/conn.h"
+#include "net/http_headers.h"
 #include "net/http_internal.h"
 
 /* What frames cost, and what refills the budget (net/frame_budget.h). */
@@ -42,6 +43,7 @@ struct stream {
     unsigned fields;
     int64_t length;        /* Content-Length, or -1 */
     enum err_code refusal; /* ERR_OK, or why it will be refused once the head is there */
+    enum http_header repeated; /* iff ERR_BAD_REQUEST, the header that came more than once */
     bool expects;          /* the client waits for "100 Continue" */
     bool head_done;
     bool complete;        /* the whole request is there */

@@ -99,9 +99,34 @@ static int64_t length_of(struct str digits)
 static void recognise_host(struct stream *st, struct str value)
 {
     struct str *host = &st->req.host;
-    if (host->at && !str_eq(*host, value))
+    if (host->at && !str_eq(*host, value)) {
         st->refusal = ERR_BAD_REQUEST;
+        st->repeated = HEADER_host;
+    }
     *host = arena_copy(&st->x->arena, value);
+}
+
+static void keep(struct stream *st, enum http_header h, struct str value)
+{
+    struct arena *a = &st->x->arena;
+    struct str *kept = http_header_value(&st->req, h);
+    if (kept->at && !http_header_is_list(h)) {
+        st->refusal = ERR_BAD_REQUEST;
+        st->repeated = h;
+        return;
+    }
+    if (!kept->at) {
+        *kept = arena_copy(a, value);
+        return;
+    }
+    size_t before = kept->len;
+    char *list = arena_resize(a, kept->at, before, before + 2 + value.len);
+    memcpy(list + before, ", ", 2);
+    if (value.len)
+        memcpy(list + before + 2, value.at, value.len);
+    *kept = (struct str){list, before + 2 + value.len};
+    st->head_held += before + 2; /* what it was lies in the arena as well */
+    st->h->heads += before + 2;
 }
 
 static void recognise(struct stream *st, struct str name, struct str value)
@@ -116,7 +141,7 @@ static void recognise(struct stream *st, struct str name, struct str value)
     else if (str_eq(name, STR(":authority")) || h == HEADER_host)
         recognise_host(st, value);
     else if (h < HTTP_HEADERS)
-        *http_header_value(q, h) = arena_copy(a, value);
+        keep(st, h, value);
     else if (str_eq(name, STR("content-length")))
         st->length = length_of(value);
     else if (str_eq(name, STR("expect")))
@@ -201,6 +226,8 @@ static struct err check_head(struct stream *st)
                         (unsigned long long)set->header_max);
     if (st->refusal == ERR_BUSY)
         return err_make(ERR_BUSY, "the requests that wait on this connection are too large");
+    if (st->refusal == ERR_BAD_REQUEST && st->repeated != HEADER_host)
+        return http_header_repeated(st->repeated);
     if (st->refusal == ERR_BAD_REQUEST)
         return err_make(ERR_BAD_REQUEST, ":authority and Host name different hosts");
     if (!split_target(&st->req))

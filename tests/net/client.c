@@ -25,7 +25,7 @@ static void on_stream_closed(void *ctx)
 }
 
 const char *const header_names[] = {
-#define HEADER(name, member) name,
+#define HEADER(name, member, times) name,
 #include "net/http_headers.def"
 #undef HEADER
     NULL};
@@ -42,7 +42,7 @@ const char *header_sample(const char *name)
 static void reply_headers(struct http_exchange *x, const struct http_request *req)
 {
     struct buf b = {0};
-#define HEADER(name, member)                                                                       \
+#define HEADER(name, member, times)                                                                \
     if (req->member.at)                                                                            \
         buf_print(&b, "%s: %.*s\n", name, STR_ARG(req->member));
 #include "net/http_headers.def"

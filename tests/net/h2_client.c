@@ -121,16 +121,24 @@ static nghttp2_nv field(const char *name, size_t name_len, const char *value)
                         strlen(value), 0};
 }
 
+#define FIELDS_MAX 8
+
 static int32_t submit(struct h2_client *h, const char *method, const char *path, const char *extra,
                       bool has_body)
 {
-    nghttp2_nv fields[5] = {field(":method", 7, method), field(":scheme", 7, "http"),
-                            field(":authority", 10, "a"), field(":path", 5, path)};
-    if (extra)
-        fields[4] = field(extra, strcspn(extra, ":"), strchr(extra, ':') + 2);
+    nghttp2_nv fields[FIELDS_MAX] = {field(":method", 7, method), field(":scheme", 7, "http"),
+                                     field(":authority", 10, "a"), field(":path", 5, path)};
+    size_t count = 4;
+    for (const char *end; extra; extra = *end ? end + 1 : NULL) {
+        size_t name = strcspn(extra, ":");
+        end = extra + strcspn(extra, "\n");
+        assert_true(count < FIELDS_MAX);
+        fields[count] = field(extra, name, extra + name + 2);
+        fields[count++].valuelen = (size_t)(end - extra) - name - 2;
+    }
     nghttp2_data_provider body = {.read_callback = read_body};
-    int32_t id = nghttp2_submit_request(h->session, NULL, fields, extra ? 5 : 4,
-                                        has_body ? &body : NULL, NULL);
+    int32_t id =
+        nghttp2_submit_request(h->session, NULL, fields, count, has_body ? &body : NULL, NULL);
     assert_true(id > 0);
     return id;
 }

@@ -39,7 +39,8 @@ struct h2_options {
 
 void h2_open(struct fixture *f, struct h2_client *h, struct h2_options o);
 void h2_close(struct fixture *f, struct h2_client *h);
-/* Returns the stream's id. A field of `extra` is "name: value", or it is NULL. */
+/* Returns the stream's id. `extra` is NULL, or "name: value", or several of these
+ * with line feeds between them. */
 int32_t h2_request(struct h2_client *h, const char *method, const char *path, const char *extra,
                    struct str body);
 int32_t h2_get(struct h2_client *h, const char *path);

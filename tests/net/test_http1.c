@@ -274,6 +274,29 @@ static void malformed_requests_are_refused(void **state)
         check_refused(texts[i], "bad_request");
 }
 
+static void values_of_a_list_are_joined(void **state)
+{
+    (void)state;
+    CHECK("GET / HTTP/1.1\r\nHost: a\r\nAccept: x\r\nContent-Encoding: y\r\naccept:\r\n"
+          "Content-Encoding: z\r\nAccept: w \r\n\r\nGET / HTTP/1.1\r\nHost: a\r\n\r\n",
+          "GET [/] [] type[] accept[x, , w] worker[] body[]\n"
+          "GET [/] [] type[] accept[] worker[] body[]\n");
+}
+
+/* Who stands before the server may go by another of them. */
+static void a_header_of_one_value_that_comes_twice_is_refused(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"Authorization",  "Content-Type", "Last-Event-Id", "Origin",
+                                        "Sec-Fetch-Site", "Tenax-Strict", "worker-id"};
+    for (size_t i = 0; i < COUNT(names); i++) {
+        char text[200];
+        snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost: a\r\n%s: b\r\nX: c\r\n%s: b\r\n\r\n",
+                 names[i], names[i]);
+        check_refused(text, "bad_request");
+    }
+}
+
 static void a_body_over_the_limit_is_refused_by_its_announced_length(void **state)
 {
     (void)state;
@@ -406,6 +429,8 @@ int main(void)
         cmocka_unit_test(two_framings_of_a_body_are_refused),
         cmocka_unit_test(only_plain_chunked_is_a_transfer_encoding),
         cmocka_unit_test(malformed_requests_are_refused),
+        cmocka_unit_test(values_of_a_list_are_joined),
+        cmocka_unit_test(a_header_of_one_value_that_comes_twice_is_refused),
         cmocka_unit_test(a_body_over_the_limit_is_refused_by_its_announced_length),
         cmocka_unit_test(a_body_of_the_limit_is_accepted),
         cmocka_unit_test(extensions_of_chunks_are_passed_over),

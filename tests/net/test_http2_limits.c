@@ -90,6 +90,22 @@ static void large_heads_are_refused(void **state)
     h2_close(f, &h);
 }
 
+/* Who stands before the server may go by another of them. */
+static void a_header_of_one_value_that_comes_twice_is_refused(void **state)
+{
+    struct fixture *f = *state;
+    struct h2_client h;
+    open_client(f, &h);
+    int32_t id =
+        h2_request(&h, "GET", "/echo", "authorization: a\nauthorization: a", (struct str){0});
+    check_refusal(f, &h, id, 400, "the header authorization comes more than once");
+    assert_int_equal(f->served, 0);
+    id = h2_request(&h, "GET", "/headers", "accept: a\naccept: b\naccept: c", (struct str){0});
+    H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
+    assert_true(h2_has(&h2_stream(&h, id)->body, "accept: a, b, c\n"));
+    h2_close(f, &h);
+}
+
 static void requests_over_streams_max_are_refused(void **state)
 {
     struct fixture *f = *state;
@@ -246,6 +262,7 @@ int main(void)
         TEST(a_body_over_the_limit_is_refused_by_its_length),
         TEST(a_body_without_a_length_is_refused_once_it_is_over),
         TEST(large_heads_are_refused),
+        TEST(a_header_of_one_value_that_comes_twice_is_refused),
         TEST(requests_over_streams_max_are_refused),
         TEST(half_sent_bodies_do_not_block_each_other),
         TEST(memory_of_half_sent_bodies_is_bounded),
