@@ -136,6 +136,16 @@ static bool is_key_held(const struct sim *s, const struct enqueue *specs, size_t
     return ledger_key_holder(&s->ledger, key, s->now) != NULL;
 }
 
+/* Iff it is applied later, who knows when. */
+static void expect_later(struct ticket *t, size_t count)
+{
+    for (size_t i = 0; t->batched && i < count; i++) {
+        t->held[i] = false;
+        t->jobs[i]->late = true;
+        t->jobs[i]->patched |= PATCH_READY_AT;
+    }
+}
+
 static void enqueue(struct sim *s)
 {
     static char texts[SPECS_MAX][PAYLOAD_LARGE];
@@ -163,14 +173,10 @@ static void enqueue(struct sim *s)
             depend_some(s, t, specs, i, &deps[i]);
         t->jobs[i] = ledger_add(&s->ledger, &specs[i], queue, type, group, s->now);
         depend_note(t, &specs[i], i, &deps[i]);
-        t->batched |= deps[i].count && s->settings.depend_slice;
+        t->batched |= (deps[i].count || specs[i].unique_while) && s->settings.depend_slice;
         t->jobs[i]->may_vanish = s->sweeps > 0;
     }
-    for (size_t i = 0; t->batched && i < count; i++) {
-        t->held[i] = false;
-        t->jobs[i]->late = true;
-        t->jobs[i]->patched |= PATCH_READY_AT;
-    }
+    expect_later(t, count);
     struct command c = {.enqueue = {specs, count}};
     ticket_submit(t, &c);
 }
@@ -194,6 +200,8 @@ bool client_enqueue_keys(struct sim *s, enum unique scope)
         t->held[i] = is_key_held(s, specs, i);
         t->jobs[i] = ledger_add(&s->ledger, &specs[i], 0, 0, group, s->now);
     }
+    t->batched = s->settings.depend_slice > 0;
+    expect_later(t, KEYS);
     struct command c = {.enqueue = {specs, KEYS}};
     ticket_submit(t, &c);
     return true;

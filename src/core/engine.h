@@ -97,6 +97,13 @@ NODISCARD struct err engine_depend_look(struct engine *e, instant now, const str
                                         size_t count, struct depend_place *at, size_t most);
 void engine_depend_hold(struct engine *e);
 void engine_depend_release(struct engine *e);
+/* How many of these jobs have a key or an alias for which a job has to be read: about as many as
+ * are duplicates. */
+size_t engine_unique_total(const struct engine *e, const struct enqueue *specs, size_t count);
+/* Reads the jobs that hold the keys and aliases of specs[*at] and those after it, `most` of them,
+ * and moves *at; for a port that keeps what was read until engine_enqueue reads it again. */
+NODISCARD struct err engine_unique_look(struct engine *e, instant now, const struct enqueue *specs,
+                                        size_t count, size_t *at, size_t most);
 /* How many jobs these wait for, counted with repetition. */
 size_t engine_depend_total(const struct enqueue *specs, size_t count);
 

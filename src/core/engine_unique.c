@@ -96,3 +96,51 @@ struct err engine_alias_find(struct engine *e, instant now, struct str alias, st
 {
     return find(e, now, &e->aliases, has_alias, alias, a, holder, found);
 }
+
+/* --- looking before an enqueue of very many --- */
+
+static bool may_be_held(const struct engine *e, const struct btree *tree, struct str key)
+{
+    struct btree_entry at = {strmap_hash(e->unique_seed, key), 0, 0, 0}, found;
+    return btree_after(tree, at, &found) && found.major == at.major;
+}
+
+static bool needs_reading(const struct engine *e, const struct enqueue *spec)
+{
+    return (spec->unique_while && may_be_held(e, &e->unique, spec->unique_key)) ||
+           (spec->options.alias.len && may_be_held(e, &e->aliases, spec->options.alias));
+}
+
+size_t engine_unique_total(const struct engine *e, const struct enqueue *specs, size_t count)
+{
+    size_t total = 0;
+    for (size_t i = 0; i < count; i++)
+        total += needs_reading(e, &specs[i]);
+    return total;
+}
+
+static struct err look_at(struct engine *e, instant now, const struct enqueue *spec)
+{
+    struct arena scratch = {0};
+    struct job holder;
+    bool found = false;
+    struct err err = err_none();
+    if (spec->unique_while)
+        err = engine_unique_find(e, now, spec->unique_key, &scratch, &holder, &found);
+    if (err.code == ERR_OK && !found && spec->options.alias.len)
+        err = engine_alias_find(e, now, spec->options.alias, &scratch, &holder, &found);
+    arena_fini(&scratch);
+    return err;
+}
+
+struct err engine_unique_look(struct engine *e, instant now, const struct enqueue *specs,
+                              size_t count, size_t *at, size_t most)
+{
+    for (; *at < count && most > 0; (*at)++) {
+        if (!needs_reading(e, &specs[*at]))
+            continue;
+        TRY(look_at(e, now, &specs[*at]));
+        most--;
+    }
+    return err_none();
+}

@@ -75,6 +75,7 @@ void answers_on_reply(void *ctx, const struct reply *r)
         for (size_t i = 0; i < r->count && i < ANSWER_LIST_MAX; i++) {
             a->ids[i] = r->enqueued[i].job.id;
             a->folded[i] = r->enqueued[i].folded;
+            a->status = r->enqueued[0].job.state.status;
         }
     else if (r->err.code == ERR_OK && r->handouts)
         copy_handouts(a, r);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Enqueues of jobs that wait for very many others, which are looked at over several turns. */
+/* Enqueues of jobs that wait for very many others, or that are there already in very large numbers:
+ * those are looked at over several turns. */
 
 #include "yard.h"
 
@@ -166,6 +167,92 @@ static void a_server_that_stops_drops_them(void **state)
     assert_int_equal(a.came, 0);
 }
 
+/* --- jobs that are there already --- */
+
+#define KEYED 16
+
+static void send_keyed(struct yard *y, struct answer *to)
+{
+    char keys[KEYED][4];
+    struct enqueue specs[KEYED];
+    *to = (struct answer){0};
+    for (int i = 0; i < KEYED; i++) {
+        specs[i] = yard_spec("keyed");
+        snprintf(keys[i], sizeof keys[i], "k%d", i);
+        specs[i].unique_key = str_from(keys[i]);
+        specs[i].unique_while = UNIQUE_EXISTS;
+        specs[i].dead_retention = (span){100000};
+    }
+    yard_send(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {specs, KEYED}}, to);
+    memset(keys, 0xff, sizeof keys);
+    memset(specs, 0xff, sizeof specs);
+}
+
+static void check_same(const struct answer *a, const struct answer *b, int from)
+{
+    assert_ok(b->err);
+    assert_int_equal(b->count, KEYED);
+    for (int i = from; i < KEYED; i++)
+        assert_true(id_eq(a->ids[i], b->ids[i]));
+}
+
+static void very_many_duplicates_are_read_over_several_turns(void **state)
+{
+    Y;
+    struct answer first, again, one = {0};
+    y->settings.depend_slice = 3;
+    yard_restart(y);
+    send_keyed(y, &first);
+    assert_true(turns_until(y, &first) < 4); /* there is nothing to be read */
+    send_keyed(y, &again);
+    yard_enqueue(y, "other", &one);
+    assert_true(turns_until(y, &one) < 4);
+    assert_int_equal(again.came, 0);
+    assert_true(turns_until(y, &again) > 2);
+    check_same(&first, &again, 0);
+}
+
+static void what_changes_after_it_was_read_is_read_again(void **state)
+{
+    Y;
+    struct answer first, again, canceled = {0}, removed = {0};
+    y->settings.depend_slice = 3;
+    yard_restart(y);
+    send_keyed(y, &first);
+    turns_until(y, &first);
+    send_keyed(y, &again);
+    yard_turn(y);
+    yard_turn(y);
+    yard_turn(y);
+    assert_int_equal(again.came, 0); /* the first ones were read */
+    yard_send(y, (struct command){.kind = CMD_CANCEL, .id = first.ids[0]}, &canceled);
+    yard_send(y, (struct command){.kind = CMD_REMOVE, .id = first.ids[1]}, &removed);
+    turns_until(y, &again);
+    assert_ok(canceled.err);
+    assert_ok(removed.err);
+    check_same(&first, &again, 2);
+    assert_true(id_eq(first.ids[0], again.ids[0]));
+    assert_int_equal(again.status, STATUS_DEAD);
+    assert_false(id_eq(first.ids[1], again.ids[1]));
+    assert_int_equal(yard_status(y, again.ids[1]), STATUS_READY);
+}
+
+static void two_of_them_end_one_after_the_other(void **state)
+{
+    Y;
+    struct answer first, again[3];
+    y->settings.depend_slice = 3;
+    yard_restart(y);
+    send_keyed(y, &first);
+    turns_until(y, &first);
+    for (int i = 0; i < 3; i++)
+        send_keyed(y, &again[i]);
+    for (int i = 0; i < 3; i++) {
+        turns_until(y, &again[i]);
+        check_same(&first, &again[i], 0);
+    }
+}
+
 #define INTAKE_TEST(name) cmocka_unit_test_setup_teardown(name, setup, yard_teardown)
 
 int main(void)
@@ -176,6 +263,9 @@ int main(void)
         INTAKE_TEST(what_happens_meanwhile_counts_as_if_it_came_after),
         INTAKE_TEST(a_disk_that_gets_full_ends_them),
         INTAKE_TEST(a_server_that_stops_drops_them),
+        INTAKE_TEST(very_many_duplicates_are_read_over_several_turns),
+        INTAKE_TEST(what_changes_after_it_was_read_is_read_again),
+        INTAKE_TEST(two_of_them_end_one_after_the_other),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -177,8 +177,10 @@ struct embedded {
     size_t fold_count, fold_bytes;
     bool folds_begin;      /* inside of begin_next */
     struct list successes; /* reports of very many */
-    struct list intakes;   /* enqueues that wait for very many jobs, which are looked at */
+    struct list intakes;   /* enqueues about very many jobs, which are looked at */
     size_t intake_count, intake_bytes;
+    struct intake *reader; /* the one of them that keeps jobs it has read; NULL: none does */
+    bool reading;          /* and is at work */
     enum health health;
     struct err broken;    /* what the store says contradicts itself: the process must end */
     struct err failure;   /* iff HEALTH_FAILED */
@@ -404,6 +406,13 @@ struct enqueue embedded_own_spec(struct arena *a, const struct enqueue *spec);
 /* Whether the jobs of an enqueue wait for so many others that looking at these takes several turns.
  */
 bool embedded_intake_is_wanted(const struct embedded *b, const struct command *c);
+/* What load_job read, if one is to keep it; what was kept, if it is to have it again; and that it
+ * has changed. */
+void embedded_intake_keep(struct embedded *b, const struct job *job,
+                          const struct job_extent *extent);
+bool embedded_intake_kept(const struct embedded *b, struct id id, struct arena *a, struct job *job,
+                          struct job_extent *extent);
+void embedded_intake_changed(struct embedded *b, struct id id);
 void embedded_intake_start(struct embedded *b, const struct command *c);
 /* Works on them for a bounded time. They answer through effects. */
 NODISCARD struct err embedded_intake_step(struct embedded *b);

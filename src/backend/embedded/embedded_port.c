@@ -151,6 +151,8 @@ static struct err load_job(void *ctx, struct id id, unsigned want, struct arena 
     struct embedded *b = ctx;
     bool found;
     struct str value;
+    if (want == PORT_STATE && embedded_intake_kept(b, id, a, job, extent))
+        return err_none();
     *extent = (struct job_extent){0};
     TRY(want & PORT_STATE ? embedded_read_key(b, record_job_key(id), a, &found, &value)
                           : read_job_record(b, id, a, &found, &value));
@@ -166,6 +168,8 @@ static struct err load_job(void *ctx, struct id id, unsigned want, struct arena 
     }
     extent->runs_ended = job->state.runs;
     extent->notes = job->state.extras.notes;
+    if (want == PORT_STATE)
+        embedded_intake_keep(b, job, extent);
     return err_none();
 }
 
@@ -208,6 +212,7 @@ static bool put_job(void *ctx, const struct job *job)
 static void rewrite_job(void *ctx, const struct job *job)
 {
     struct embedded *b = ctx;
+    embedded_intake_changed(b, job->id);
     b->building->rewrote = b->building->adds = true;
     if (!record_put_job(&b->building->batch, job))
         delete_key(b, record_payload_key(job->id)); /* it may have been large before */
@@ -216,6 +221,7 @@ static void rewrite_job(void *ctx, const struct job *job)
 static void put_state(void *ctx, struct id id, const struct job_state *state)
 {
     struct embedded *b = ctx;
+    embedded_intake_changed(b, id);
     record_put_state(&b->building->batch, id, state);
 }
 
@@ -261,6 +267,7 @@ static void delete_ended(void *ctx, uint64_t seq)
 static void delete_job(void *ctx, struct id id, const struct job_extent *extent)
 {
     struct embedded *b = ctx;
+    embedded_intake_changed(b, id);
     delete_key(b, record_job_key(id));
     if (extent->payload_apart)
         delete_key(b, record_payload_key(id));
