@@ -179,7 +179,7 @@ struct ticket {
     bool settles;      /* it is in force once this is acknowledged */
     int section;       /* of a file, see policy.c */
     bool dry;          /* a change of many, only tried */
-    bool batched;      /* enqueue: with batch keys, many dependencies or duplicates: applied later */
+    bool batched; /* enqueue: with batch keys, many dependencies or duplicates: applied later */
     instant at;
     uint64_t batch;               /* the newest batch that had begun */
     struct mjob **jobs;           /* what it is about */

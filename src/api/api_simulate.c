@@ -18,6 +18,8 @@
 #define FAILURES_DEFAULT 100
 #define FAILURES_MAX     1000
 #define DRAFTS_MAX       API_POLICIES_MAX
+/* Of all drafts; one alone may have as much. */
+#define PATTERN_BYTES_MAX DOCUMENT_PATTERN_BYTES_MAX
 /* Jobs looked at for those that have failed, newest first. */
 #define LOOK_MAX 200000
 
@@ -321,6 +323,7 @@ static struct err part_err(struct document_fault *fault)
 static struct err read_drafts(struct simulation *s, struct str json)
 {
     const struct document_node *root;
+    uint64_t pattern_bytes = 0;
     TRY(read_document(json, s->arena, &root));
     if (root->type != DOCUMENT_LIST || root->count == 0 || root->count > DRAFTS_MAX)
         return err_make(ERR_BAD_VALUE, "policies: expected a list of 1 to %d retry policies",
@@ -331,11 +334,17 @@ static struct err read_drafts(struct simulation *s, struct str json)
         snprintf(where, sizeof where, "policies[%zu]", s->draft_count);
         if (!policy_document_read(n, &s->drafts[s->draft_count], &fault))
             return field_in(part_err(&fault), where);
+        pattern_bytes += s->drafts[s->draft_count].pattern_bytes;
         const struct policy *p = &s->drafts[s->draft_count].policy;
         s->policies[s->draft_count++] = p;
         for (size_t i = 0; i + 1 < s->draft_count; i++)
             if (str_eq(s->policies[i]->name, p->name))
                 return err_make(ERR_BAD_VALUE, "%s: policies[%zu] has the same name", where, i);
+        if (pattern_bytes > PATTERN_BYTES_MAX)
+            return err_make(
+                ERR_TOO_MANY,
+                "%s: the regular expressions of all drafts may have %llu bytes, compiled", where,
+                (unsigned long long)PATTERN_BYTES_MAX);
     }
     return err_none();
 }

@@ -2,8 +2,10 @@
 #include "base/pattern.h"
 
 #define PCRE2_CODE_UNIT_WIDTH 8
+#include <ctype.h>
 #include <pcre2.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/must.h"
@@ -16,6 +18,9 @@
  * finds out of a text by itself, it finds many bytes at a time. */
 #define STEPS_TO_BEGIN  16
 #define BYTES_IN_A_STEP 32
+/* Of Unicode; and how many a range may have that takes as long as a byte of a compiled pattern. */
+#define CHARACTERS           0x110000
+#define CHARACTERS_IN_A_BYTE 2
 /* Backtracking is kept on the heap. These bound what one search may hold. */
 #define HEAP_MAX_KIB 8192
 #define DEPTH_MAX    50000
@@ -65,6 +70,59 @@ static struct err compile(struct str text, pcre2_code **out)
     return *out ? err_none() : bad_pattern(code, offset);
 }
 
+/* "(?i)", "(?x-i:" or the like. Something quoted may look like it, too. */
+static bool may_ignore_case(struct str text)
+{
+    for (size_t i = 0; i + 2 < text.len; i++) {
+        if (text.at[i] != '(' || text.at[i + 1] != '?')
+            continue;
+        for (i += 2; i < text.len && strchr("^-imnsxJUa", text.at[i]) && text.at[i]; i++)
+            if (text.at[i] == 'i')
+                return true;
+        i--;
+    }
+    return false;
+}
+
+/* The character at i, or more. Escapes for numbers and quotes may be any; others are no end of a
+ * range, or stand for themselves. */
+static uint32_t character_at(struct str text, size_t i)
+{
+    const char *at = text.at + i;
+    size_t left = text.len - i;
+    if (left > 1 && *at == '\\' && at[1] == 'x' && (left < 3 || at[2] != '{'))
+        return UINT8_MAX;
+    if (left > 3 && *at == '\\' && at[1] == 'x') {
+        uint32_t c = 0;
+        for (size_t k = 3; k < left && isxdigit((unsigned char)at[k]) && c < CHARACTERS; k++)
+            c = c * 16 +
+                (uint32_t)(isdigit((unsigned char)at[k]) ? at[k] - '0' : (at[k] | 32) - 'a' + 10);
+        return c < CHARACTERS ? c : CHARACTERS;
+    }
+    if (*at == '\\')
+        return left > 1 && strchr("oNQE", at[1]) ? CHARACTERS : INT8_MAX;
+    unsigned char c = (unsigned char)*at;
+    return c < 0x80 ? c : c < 0xe0 ? 0x7ff : c < 0xf0 ? (c - 0xdfu) << 12 : CHARACTERS;
+}
+
+/* Each '-' may be that of a range, with spaces behind it under (?xx). */
+uint64_t pattern_range_effort(struct str text)
+{
+    uint64_t characters = 0;
+    if (!may_ignore_case(text))
+        return 0;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.at[i] != '-')
+            continue;
+        size_t end = i + 1;
+        while (end < text.len && (text.at[end] == ' ' || text.at[end] == '\t'))
+            end++;
+        if (end < text.len)
+            characters += character_at(text, end);
+    }
+    return characters / CHARACTERS_IN_A_BYTE;
+}
+
 /* Comparing with what a group matched takes steps that are not reported. */
 static bool refers_back(const pcre2_code *code)
 {
@@ -100,6 +158,13 @@ void pattern_free(struct pattern *p)
         return;
     pcre2_code_free(p->code);
     free(p);
+}
+
+size_t pattern_size(const struct pattern *p)
+{
+    size_t size = 0;
+    must(pcre2_pattern_info(p->code, PCRE2_INFO_SIZE, &size) == 0);
+    return size;
 }
 
 struct str pattern_text(const struct pattern *p)

@@ -20,7 +20,7 @@
 
 #define PATTERN_LENGTH_MAX 2048              /* bytes of a pattern */
 #define PATTERN_TEXT_MAX   ((size_t)1 << 16) /* bytes of a text that are looked at */
-#define PATTERN_STEPS_MAX  5000000           /* that one search may take */
+#define PATTERN_STEPS_MAX  2500000           /* that one search may take: 20 ms at most */
 
 struct pattern;
 
@@ -30,6 +30,13 @@ enum pattern_match { PATTERN_NO, PATTERN_YES, PATTERN_GAVE_UP };
  * *out is only written on success. */
 NODISCARD struct err pattern_new(struct str text, struct pattern **out);
 void pattern_free(struct pattern *p); /* NULL is fine */
+/* How much work pattern_new would have with the text besides reading it, in bytes that it would
+ * compile in the same time: in a pattern that ignores case it looks at every character of every
+ * range, and 2,048 bytes hold ranges for a third of a second. May be too much, never too little;
+ * patterns of strangers are asked about before they are compiled. */
+uint64_t pattern_range_effort(struct str text);
+/* Bytes of the compiled pattern. */
+size_t pattern_size(const struct pattern *p);
 /* The text it was compiled from; valid as long as the pattern. */
 struct str pattern_text(const struct pattern *p);
 /* Anywhere in the text, as Go's MatchString; at most its first PATTERN_TEXT_MAX bytes are

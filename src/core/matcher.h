@@ -51,7 +51,7 @@ struct matcher_subject {
 };
 
 #define MATCHER_GIVE_UPS_MAX 4
-#define MATCHER_STEPS_MAX    ((uint64_t)MATCHER_GIVE_UPS_MAX * PATTERN_STEPS_MAX)
+#define MATCHER_STEPS_MAX    ((uint64_t)2 * PATTERN_STEPS_MAX)
 
 /* - A failure that names no containers is matched by its own exit code, condition and
  *   termination message, by matchers that name no container.

@@ -41,10 +41,10 @@ struct stream {
     uint64_t bound;   /* of its answer, once complete */
     size_t head_held; /* bytes of the head in memory, part of h->heads */
     unsigned fields;
-    int64_t length;        /* Content-Length, or -1 */
-    enum err_code refusal; /* ERR_OK, or why it will be refused once the head is there */
+    int64_t length;            /* Content-Length, or -1 */
+    enum err_code refusal;     /* ERR_OK, or why it will be refused once the head is there */
     enum http_header repeated; /* iff ERR_BAD_REQUEST, the header that came more than once */
-    bool expects;          /* the client waits for "100 Continue" */
+    bool expects;              /* the client waits for "100 Continue" */
     bool head_done;
     bool complete;        /* the whole request is there */
     bool served;          /* the handler has it, or it was refused */

@@ -83,28 +83,48 @@ static struct err read_document(struct json_cursor *c, struct category_document 
     return err_none();
 }
 
-bool category_document_read(const struct document_node *root, struct category_document *out,
-                            struct document_fault *fault)
+static bool read_tree(const struct document_node *root, bool stored, struct category_document *out,
+                      struct document_fault *fault)
 {
     *out = (struct category_document){0};
     struct fields f;
     struct json_cursor c = fields_open(&f, root, NULL, &out->memory, fault);
+    f.stored = stored;
+    f.pattern_bytes = &out->pattern_bytes;
     if (read_document(&c, out).code == ERR_OK)
         return true;
     category_document_free(out);
     return false;
 }
 
-bool category_document_parse(struct str text, enum document_format format,
-                             struct category_document *out, struct document_fault *fault)
+bool category_document_read(const struct document_node *root, struct category_document *out,
+                            struct document_fault *fault)
+{
+    return read_tree(root, false, out, fault);
+}
+
+static bool parse(struct str text, enum document_format format, bool stored,
+                  struct category_document *out, struct document_fault *fault)
 {
     struct arena tree = {0};
     struct document_list list;
     const struct document_node *root = NULL;
     bool good = document_read(text, format, &tree, &list, fault) &&
-                document_only(&list, &root, fault) && category_document_read(root, out, fault);
+                document_only(&list, &root, fault) && read_tree(root, stored, out, fault);
     arena_fini(&tree);
     return good;
+}
+
+bool category_document_parse(struct str text, enum document_format format,
+                             struct category_document *out, struct document_fault *fault)
+{
+    return parse(text, format, false, out, fault);
+}
+
+bool category_document_parse_stored(struct str text, struct category_document *out,
+                                    struct document_fault *fault)
+{
+    return parse(text, DOCUMENT_JSON, true, out, fault);
 }
 
 void category_document_free(struct category_document *d)

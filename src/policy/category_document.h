@@ -15,11 +15,15 @@ struct category_document {
     struct categorizer categorizer; /* must be first, see policy/shelf.h */
     int64_t resource_version;       /* metadata.resourceVersion; 0: not stated */
     struct arena memory;
+    uint64_t pattern_bytes; /* of its regular expressions, compiled */
 };
 
 /* Exactly one; on success *out is to be freed. */
 NODISCARD bool category_document_parse(struct str text, enum document_format format,
                                        struct category_document *out, struct document_fault *fault);
+/* The same of one that was accepted before: limits on what is new do not hold for it. */
+NODISCARD bool category_document_parse_stored(struct str text, struct category_document *out,
+                                              struct document_fault *fault);
 NODISCARD bool category_document_read(const struct document_node *root,
                                       struct category_document *out, struct document_fault *fault);
 void category_document_free(struct category_document *d);

@@ -15,10 +15,12 @@
 #include "base/err.h"
 #include "base/str.h"
 
-#define DOCUMENT_TEXT_MAX     ((size_t)1 << 20) /* bytes of a text with all its documents */
-#define DOCUMENT_DEPTH_MAX    32
-#define DOCUMENT_CHILDREN_MAX 1024 /* of a list or mapping */
-#define DOCUMENT_COUNT_MAX    1024 /* documents in a text */
+#define DOCUMENT_TEXT_MAX ((size_t)1 << 20) /* bytes of a text with all its documents */
+/* Of the compiled patterns of a new document: more would hold up the server's loop. */
+#define DOCUMENT_PATTERN_BYTES_MAX ((uint64_t)4 << 20)
+#define DOCUMENT_DEPTH_MAX         32
+#define DOCUMENT_CHILDREN_MAX      1024 /* of a list or mapping */
+#define DOCUMENT_COUNT_MAX         1024 /* documents in a text */
 
 /* How a text is written. */
 enum document_format {

@@ -449,6 +449,18 @@ struct err fields_factor(struct json_cursor *c, struct arena *a, void *v)
     return *(double *)v > 1 ? err_none() : fields_refuse(c, at, ERR_BAD_VALUE, "more than 1");
 }
 
+static struct err spend(struct json_cursor *c, size_t at, uint64_t bytes)
+{
+    const struct fields *f = c->context;
+    *f->pattern_bytes += bytes;
+    if (f->stored || *f->pattern_bytes <= DOCUMENT_PATTERN_BYTES_MAX)
+        return err_none();
+    return fields_refuse(c, at, ERR_TOO_MANY,
+                         "regular expressions of at most %llu bytes in all, compiled (where case "
+                         "is ignored, each character of a range counts)",
+                         (unsigned long long)DOCUMENT_PATTERN_BYTES_MAX);
+}
+
 static void free_pattern(void *p)
 {
     pattern_free(p);
@@ -462,13 +474,14 @@ struct err fields_regex(struct json_cursor *c, struct arena *a, void *into)
     /* It would match any message. */
     if (text.len == 0)
         return fields_refuse(c, at, ERR_BAD_VALUE, "a regular expression that is not empty");
+    TRY(spend(c, at, pattern_range_effort(text)));
     struct pattern *p;
     struct err e = pattern_new(text, &p);
     if (e.code != ERR_OK)
         return fields_refuse(c, at, e.code, "a regular expression (%s)", e.msg);
     arena_defer(a, free_pattern, p);
     *(const struct pattern **)into = p;
-    return err_none();
+    return spend(c, at, pattern_size(p));
 }
 
 static const struct field pattern_table[] = {

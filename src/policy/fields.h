@@ -22,7 +22,9 @@ struct fields_place;
 struct fields {
     struct arena *arena;
     struct document_fault *fault;
-    const char *name; /* of the part, in paths; NULL: it is the whole document */
+    bool stored;             /* it was accepted once: patterns may be as they are */
+    uint64_t *pattern_bytes; /* that they take, or took as long as; of a part without any NULL */
+    const char *name;        /* of the part, in paths; NULL: it is the whole document */
     struct fields_place *places;
     size_t count, cap;
 };
@@ -159,6 +161,7 @@ struct fields_rules {
     const char *what_to_state;               /* "at least one of ..." */
     const char *empty;                       /* what is expected instead of an empty list */
     void *rules;                             /* the result */
+    uint64_t *keys;                          /* matcher_key of each */
     size_t count;
 };
 /* Each must state something, and none the same as an earlier one, for it would never be reached. */

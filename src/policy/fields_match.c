@@ -176,9 +176,9 @@ static struct err read_rule(struct json_cursor *c, const struct fields_rules *r,
     TRY(fields_read(c, r->table, r->table_count, rule));
     if (!r->states(rule))
         return fields_refuse(c, at, ERR_MISSING_FIELD, "%s", r->what_to_state);
-    uint64_t key = matcher_key(rule);
+    uint64_t key = r->keys[i] = matcher_key(rule);
     for (size_t j = 0; j < i; j++)
-        if (matcher_key(rule_at(r, j)) == key)
+        if (r->keys[j] == key)
             return fields_refuse(c, at, ERR_BAD_VALUE,
                                  "matchers of its own: %s[%zu] has the same, so this rule would "
                                  "never be reached",
@@ -198,6 +198,7 @@ struct err fields_rules(struct json_cursor *c, struct fields_rules *r)
         return fields_refuse(c, at, ERR_TOO_MANY, "at most %d rules", FIELDS_RULES_MAX);
     const struct fields *f = c->context;
     r->rules = arena_zero(f->arena, n * r->size);
+    r->keys = arena_get(f->arena, n * sizeof *r->keys);
     for (size_t i = 0; i < n; i++) {
         fields_next(c);
         TRY(read_rule(c, r, i));

@@ -34,7 +34,12 @@ struct policies {
 
 static bool parse_policy(struct str json, void *doc, struct document_fault *fault)
 {
-    return policy_document_parse(json, DOCUMENT_JSON, doc, fault);
+    return policy_document_parse_stored(json, doc, fault);
+}
+
+static uint64_t weight_of_policy(const void *doc)
+{
+    return ((const struct policy_document *)doc)->pattern_bytes;
 }
 
 static void free_policy(void *doc)
@@ -58,13 +63,19 @@ static const struct shelf_kind policy_kind = {.kind = POLICIES_POLICY,
                                               .size = sizeof(struct policy_document),
                                               .most = POLICIES_MAX,
                                               .parse = parse_policy,
+                                              .weight = weight_of_policy,
                                               .free = free_policy,
                                               .name = name_of_policy,
                                               .tree = tree_of_policy};
 
 static bool parse_categories(struct str json, void *doc, struct document_fault *fault)
 {
-    return category_document_parse(json, DOCUMENT_JSON, doc, fault);
+    return category_document_parse_stored(json, doc, fault);
+}
+
+static uint64_t weight_of_categories(const void *doc)
+{
+    return ((const struct category_document *)doc)->pattern_bytes;
 }
 
 static void free_categories(void *doc)
@@ -88,6 +99,7 @@ static const struct shelf_kind categories_kind = {.kind = POLICIES_CATEGORIES,
                                                   .size = sizeof(struct category_document),
                                                   .most = POLICIES_CATEGORIES_MAX,
                                                   .parse = parse_categories,
+                                                  .weight = weight_of_categories,
                                                   .free = free_categories,
                                                   .name = name_of_categories,
                                                   .tree = tree_of_categories};

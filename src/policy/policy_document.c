@@ -268,12 +268,14 @@ const struct field_table policy_document_tables[] = {
 };
 const size_t policy_document_table_count = COUNT(policy_document_tables);
 
-bool policy_document_read(const struct document_node *root, struct policy_document *out,
-                          struct document_fault *fault)
+static bool read_tree(const struct document_node *root, bool stored, struct policy_document *out,
+                      struct document_fault *fault)
 {
     *out = (struct policy_document){.policy = {.retry_limit = POLICY_NO_LIMIT}};
     struct fields f;
     struct json_cursor c = fields_open(&f, root, NULL, &out->memory, fault);
+    f.stored = stored;
+    f.pattern_bytes = &out->pattern_bytes;
     bool flat = armada_document_is(root);
     out->warnings = document_list(&out->memory);
     struct err err =
@@ -286,16 +288,34 @@ bool policy_document_read(const struct document_node *root, struct policy_docume
     return true;
 }
 
-bool policy_document_parse(struct str text, enum document_format format,
-                           struct policy_document *out, struct document_fault *fault)
+bool policy_document_read(const struct document_node *root, struct policy_document *out,
+                          struct document_fault *fault)
+{
+    return read_tree(root, false, out, fault);
+}
+
+static bool parse(struct str text, enum document_format format, bool stored,
+                  struct policy_document *out, struct document_fault *fault)
 {
     struct arena tree = {0};
     struct document_list list;
     const struct document_node *root = NULL;
     bool good = document_read(text, format, &tree, &list, fault) &&
-                document_only(&list, &root, fault) && policy_document_read(root, out, fault);
+                document_only(&list, &root, fault) && read_tree(root, stored, out, fault);
     arena_fini(&tree);
     return good;
+}
+
+bool policy_document_parse(struct str text, enum document_format format,
+                           struct policy_document *out, struct document_fault *fault)
+{
+    return parse(text, format, false, out, fault);
+}
+
+bool policy_document_parse_stored(struct str text, struct policy_document *out,
+                                  struct document_fault *fault)
+{
+    return parse(text, DOCUMENT_JSON, true, out, fault);
 }
 
 void policy_document_free(struct policy_document *d)

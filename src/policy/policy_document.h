@@ -19,12 +19,16 @@ struct policy_document {
     int64_t resource_version;       /* metadata.resourceVersion; 0: not stated */
     struct document_node *warnings; /* a list of texts: what is valid and most likely not meant */
     struct arena memory;
+    uint64_t pattern_bytes; /* of its regular expressions, compiled */
 };
 
 /* Reads a text that holds exactly one policy. On success *out is to be freed; the text may
  * go. */
 NODISCARD bool policy_document_parse(struct str text, enum document_format format,
                                      struct policy_document *out, struct document_fault *fault);
+/* The same of one that was accepted before: limits on what is new do not hold for it. */
+NODISCARD bool policy_document_parse_stored(struct str text, struct policy_document *out,
+                                            struct document_fault *fault);
 /* Reads one document of a text of several; the tree may go afterwards. */
 NODISCARD bool policy_document_read(const struct document_node *root, struct policy_document *out,
                                     struct document_fault *fault);

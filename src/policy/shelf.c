@@ -31,6 +31,7 @@ struct shelf {
     struct strmap items; /* of struct item */
     struct item **sorted;
     size_t count, cap;
+    uint64_t bytes, weight; /* of all documents */
 };
 
 struct shelf *shelf_new(const struct shelf_kind *kind, const struct policies_sink *sink,
@@ -52,9 +53,30 @@ static void let_go(void *held)
     free(h);
 }
 
-static void free_item(struct item *it)
+static uint64_t bytes_of(const struct item *it)
 {
+    return it && it->held ? it->held->bytes : 0;
+}
+
+static uint64_t weight_of(const struct item *it)
+{
+    return it && it->held ? it->held->kind->weight(it->held->doc) : 0;
+}
+
+/* Replaces what the item holds by something that is its own from now on; NULL: nothing. */
+static void hold(struct shelf *s, struct item *it, struct held *h)
+{
+    s->bytes -= bytes_of(it);
+    s->weight -= weight_of(it);
     let_go(it->held);
+    it->held = h;
+    s->bytes += bytes_of(it);
+    s->weight += weight_of(it);
+}
+
+static void free_item(struct shelf *s, struct item *it)
+{
+    hold(s, it, NULL);
     free(it);
 }
 
@@ -63,7 +85,7 @@ void shelf_free(struct shelf *s)
     if (!s)
         return;
     for (size_t i = 0; i < s->count; i++)
-        free_item(s->sorted[i]);
+        free_item(s, s->sorted[i]);
     strmap_fini(&s->items);
     free(s->sorted);
     free(s);
@@ -91,7 +113,7 @@ static void forget(struct shelf *s, struct item *it)
     s->count--;
     memmove(&s->sorted[i], &s->sorted[i + 1], (s->count - i) * sizeof(struct item *));
     must(strmap_remove(&s->items, it->name) == it);
-    free_item(it);
+    free_item(s, it);
 }
 
 /* --- reading --- */
@@ -195,6 +217,18 @@ static struct str canonical(const struct shelf *s, const void *value, uint64_t v
     return text;
 }
 
+static struct err check_room(const struct shelf *s, const struct item *old, const struct held *h)
+{
+    if (s->bytes - bytes_of(old) + h->bytes > SHELF_TEXT_MAX)
+        return err_make(ERR_TOO_MANY, "all %s together may be %llu bytes long", s->kind->many,
+                        (unsigned long long)SHELF_TEXT_MAX);
+    if (s->weight - weight_of(old) + s->kind->weight(h->doc) > SHELF_WEIGHT_MAX)
+        return err_make(ERR_TOO_MANY,
+                        "the regular expressions of all %s together may have %llu bytes, compiled",
+                        s->kind->many, (unsigned long long)SHELF_WEIGHT_MAX);
+    return err_none();
+}
+
 struct err shelf_put(struct shelf *s, const struct policies_put *put, struct arena *a,
                      struct resource_view **view)
 {
@@ -206,10 +240,14 @@ struct err shelf_put(struct shelf *s, const struct policies_put *put, struct are
     struct held *h = parse(s, text, &fault);
     if (!h)
         return document_fault_err(&fault);
+    struct err full = check_room(s, it, h);
+    if (full.code != ERR_OK) {
+        let_go(h);
+        return full;
+    }
     if (!it)
         it = insert(s, name);
-    let_go(it->held);
-    it->held = h;
+    hold(s, it, h);
     it->why[0] = '\0';
     it->version = ++*s->version;
     s->sink.put(s->sink.ctx, s->kind->kind, it->name, it->version, text);
@@ -242,7 +280,7 @@ struct err shelf_restore(struct shelf *s, struct str name, uint64_t version, str
     }
     struct item *it = insert(s, name);
     it->version = version;
-    it->held = h;
+    hold(s, it, h);
     if (err.code != ERR_OK) {
         memcpy(it->why, err.msg, sizeof err.msg < sizeof it->why ? sizeof err.msg : sizeof it->why);
         it->why[sizeof it->why - 1] = '\0';

@@ -29,12 +29,19 @@ struct shelf_kind {
     const char *one, *many; /* "retry policy", "retry policies" */
     size_t size;            /* of a document */
     size_t most;            /* how many there may be */
+    /* Of a document that was accepted. */
     bool (*parse)(struct str json, void *doc, struct document_fault *fault);
+    uint64_t (*weight)(const void *doc); /* bytes that it keeps besides its text, roughly */
     void (*free)(void *doc);
     /* A document begins with its value. */
     struct str (*name)(const void *value);
     struct document_node *(*tree)(const void *value, int64_t version, struct arena *a);
 };
+
+/* Of all documents of a kind: their texts, which one answer may hold, and their weight. A new one
+ * has to fit in. */
+#define SHELF_TEXT_MAX   ((uint64_t)4 << 20)
+#define SHELF_WEIGHT_MAX ((uint64_t)256 << 20)
 
 struct shelf;
 /* *version is the last that was given, to resources of whatever kind: it never goes back. */

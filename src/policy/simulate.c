@@ -4,7 +4,7 @@
 #include "base/must.h"
 
 /* Of searches for one job, which the server's other requests have to wait for. */
-#define STEPS_MAX (2 * MATCHER_STEPS_MAX)
+#define STEPS_MAX (MATCHER_STEPS_MAX / 2)
 
 /* One side while the failures go by. */
 struct side {

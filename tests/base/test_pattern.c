@@ -138,6 +138,44 @@ static void a_long_pattern_is_refused(void **state)
     assert_int_equal(search(text, "a"), PATTERN_NO);
 }
 
+/* PCRE2 looks at each character of a range when case is ignored: two thousand bytes took a third of
+ * a second. */
+static void wide_ranges_without_case_are_an_effort(void **state)
+{
+    (void)state;
+    static const char *const wide[] = {
+        "(?i)[a-\\x{10ffff}]",
+        "(?i)[^b-\\x{10FFF0}]",
+        "(?xi:[ a-\\x{10ffff} ])",
+        "(?xxi)[a- \t\\x{10ffff}]",
+        "(?^i)[a-\xf4\x8f\xbf\xbf]",
+        "(?s-m)(?-s:(?msi)[a-\\x{10ffff}])",
+        "(?i)[a-\\Q\xf4\x8f\xbf\xbf\\E]",
+        "(?i)[\\Q]\\Ea-\\x{10ffff}]",
+        "(?i)[a-\\o{4177777}]",
+        "(?i)[a-\\N{U+10ffff}]",
+        "((?i)a|[b-\\x{10ffff}])",
+        "(?i)[a-\\E\xf4\x8f\xbf\xbf]",
+    };
+    static const char *const narrow[] = {
+        "[a-\\x{10ffff}]",
+        "(a?b)[a-\\x{10ffff}]",
+        "(?i)[a-z]+ [0-9-]\\d-\\d-\\-",
+        "(?i)[\xd0\xb0-\xd1\x8f]+",
+        "(?i)[\\x00-\\xff]-\\x{20ac}",
+        "(?s)a-",
+        "(?",
+        "(?i)-",
+        "(?i)[a-\\",
+    };
+    for (size_t i = 0; i < COUNT(wide); i++)
+        if (pattern_range_effort(str_from(wide[i])) < 500000)
+            fail_msg("%s", wide[i]);
+    for (size_t i = 0; i < COUNT(narrow); i++)
+        if (pattern_range_effort(str_from(narrow[i])) > 0x4000)
+            fail_msg("%s", narrow[i]);
+}
+
 static void a_catastrophic_pattern_gives_up_in_bounded_time(void **state)
 {
     (void)state;
@@ -234,6 +272,7 @@ int main(void)
         cmocka_unit_test(a_bad_pattern_is_refused_with_its_offset),
         cmocka_unit_test(what_no_budget_can_bound_is_refused),
         cmocka_unit_test(a_long_pattern_is_refused),
+        cmocka_unit_test(wide_ranges_without_case_are_an_effort),
         cmocka_unit_test(a_catastrophic_pattern_gives_up_in_bounded_time),
         cmocka_unit_test(a_pattern_that_recurses_without_end_gives_up),
         cmocka_unit_test(ordinary_patterns_are_decided_on_long_texts),

@@ -253,7 +253,7 @@ static void hostile_texts_use_up_the_patience_of_a_subject(void **state)
     memset(text, 'a', sizeof text);
     text[sizeof text - 1] = '!';
     struct pattern *bad, *good;
-    assert_int_equal(pattern_new(STR("(a+)+$"), &bad).code, ERR_OK);
+    assert_int_equal(pattern_new(STR("(a|aa)+$"), &bad).code, ERR_OK);
     assert_int_equal(pattern_new(STR("!"), &good).code, ERR_OK);
     struct failure f = {.termination_message = {text, sizeof text}};
     struct matcher_subject s = {.failure = &f};

@@ -257,6 +257,35 @@ describe('the loop is held up by no other kind of request', () => {
             onTerminationMessage: { pattern: `${pattern}${i}` } }));
         await watch(server, 'a policy of 256 patterns', () =>
             expect(201, server, 'POST', '/retry-policies', policy('p', rules)));
+        const slow = (text) => Array.from({ length: 256 }, (_, i) => ({ action: 'Retry',
+            onTerminationMessage: { pattern: `${text}${i}` } }));
+        for (const text of ['(?i)' + '[a-\\x{10ffff}]'.repeat(100), '(?:(?:a{1,50}b){1,50}c){1,20}'])
+            await watch(server, 'a policy of 256 slow patterns', () =>
+                expect(400, server, 'PUT', '/retry-policies/slow', policy('slow', slow(text))));
+        for (const text of ['(?i)[a-\\x{6fff}]', '(?:(?:a{1,5}b){1,50}c){1,6}', '\\w*\\d*'.repeat(250)])
+            await watch(server, 'a policy of 256 patterns that are quick enough', () =>
+                expect(200, server, 'PUT', '/retry-policies/p', policy('p', slow(text))));
+        await watch(server, 'simulate 32 policies of 256 slow patterns', () =>
+            expect(400, server, 'POST', '/retry-policies/simulate', JSON.stringify({
+                policies: Array.from({ length: 32 }, (_, i) =>
+                    JSON.parse(policy(`p${i}`, slow('(?:(?:a{1,50}b){1,9}c){1,20}')))) })));
+        await expect(200, server, 'PUT', '/settings/retry', '{"enabled":true}');
+        for (const text of ['(a+)+b', '([ab]*)*c', '(?=.*b)(?=.*c)(a*)*d', '(?:a?){30}b']) {
+            await expect(200, server, 'PUT', '/retry-policies/p', policy('p', Array.from({ length: 20 },
+                (_, i) => ({ action: 'Retry', onTerminationMessage: { pattern: `${text}(?!${i}z)` } }))));
+            const [id] = await enqueue(server, 1, '"queue":"pat","retry_policies":["p"],"retry_limit":0');
+            await claimAll(server, 'pat', 1);
+            await watch(server, `a failure that ${text} cannot decide`, () =>
+                expect(200, server, 'POST', `/jobs/${id}/failure`, JSON.stringify({ message: 'm',
+                    termination_message: 'a'.repeat(60000) + '0123456789 b c d' })));
+        }
+        await expect(200, server, 'PUT', '/settings/retry', '{"enabled":false}');
+        for (let i = 0, status = 201; status === 201 && i < 100; i++)
+            status = (await ask(server, 'POST', '/retry-policies',
+                policy(`large${i}`, slow('x'.repeat(1900))))).status;
+        await watch(server, '4 MB of policies', () => expect(200, server, 'GET', '/retry-policies'));
+        for (let i = 0, status = 204; status === 204; i++)
+            status = (await ask(server, 'DELETE', `/retry-policies/large${i}`)).status;
         for (let i = 0; i < 999; i++)
             await expect(201, server, 'POST', '/retry-policies', policy(`q${i}`, [{ action: 'Retry',
                 onExitCodes: { operator: 'In', values: [i % 255 + 1] } }]));

@@ -345,6 +345,34 @@ static void a_change_that_an_earlier_version_noted_is_kept_as_it_is(void **state
                                  "\"multiplier\": 2}}}")));
 }
 
+/* One answer may hold all of them. */
+static void all_policies_together_are_bounded(void **state)
+{
+    (void)state;
+    struct buf b = {0};
+    enum err_code code = ERR_OK;
+    unsigned count = 0;
+    for (; code == ERR_OK && count < 100; count++) {
+        b.len = 0;
+        buf_print(&b,
+                  "{apiVersion: tenax.dev/v1, kind: RetryPolicy, metadata: {name: p%u}, spec: "
+                  "{rules: [",
+                  count);
+        for (int i = 0; i < 250; i++)
+            buf_print(&b, "{action: Retry, onTerminationMessage: {pattern: '%d%2000d'}},", i, 1);
+        buf_lit(&b, "]}}");
+        buf_byte(&b, '\0');
+        code = put(b.at, NULL);
+    }
+    buf_fini(&b);
+    assert_int_equal(code, ERR_TOO_MANY);
+    assert_in_range(count, 5, 10);
+    put_named("p0", "{defaultAction: Retry}"); /* makes room */
+    put_named("small", "{defaultAction: Retry}");
+    restart(true);
+    assert_effective("q", "p1,small", "p1,small");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -358,6 +386,7 @@ int main(void)
         WORLD_TEST(a_version_is_never_given_twice_also_after_a_restart),
         WORLD_TEST(the_last_change_is_that_which_changed_something),
         WORLD_TEST(a_change_that_an_earlier_version_noted_is_kept_as_it_is),
+        WORLD_TEST(all_policies_together_are_bounded),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

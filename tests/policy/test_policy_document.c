@@ -8,6 +8,7 @@
 #include <cmocka.h>
 
 #include "base/array.h"
+#include "base/buf.h"
 #include "policy/policy_document.h"
 
 #define BIT(c) MATCHER_CONDITION(CONDITION_##c)
@@ -504,6 +505,43 @@ static void a_bad_pattern_is_refused_with_its_offset(void **state)
                        "regular expression that is not empty, found \"\"");
 }
 
+/* A policy of that many rules, each with a pattern of its own. */
+static struct str policy_of(const char *pattern, int rules)
+{
+    struct buf b = {0};
+    buf_lit(&b, "{\"apiVersion\":\"tenax.dev/v1\",\"kind\":\"RetryPolicy\",\"metadata\":{\"name\":"
+                "\"p\"},\"spec\":{\"rules\":[");
+    for (int i = 0; i < rules; i++)
+        buf_print(&b, "%s{\"action\":\"Retry\",\"onTerminationMessage\":{\"pattern\":\"%s%d\"}}",
+                  i ? "," : "", pattern, i);
+    buf_lit(&b, "]}}");
+    return buf_view(&b);
+}
+
+/* What holds up the server while it is compiled. */
+static void patterns_that_take_too_much_are_refused_where_they_are_new(void **state)
+{
+    (void)state;
+    static const char *const slow[] = {"(?i)[b-\\\\x{10ffff}]", "(?:(?:a{1,50}b){1,50}c){1,20}"};
+    for (size_t i = 0; i < COUNT(slow); i++) {
+        struct policy_document d;
+        struct document_fault fault = {0};
+        struct str text = policy_of(slow[i], 256);
+        assert_false(policy_document_parse(text, DOCUMENT_JSON, &d, &fault));
+        assert_int_equal(fault.code, ERR_TOO_MANY);
+        free((void *)(uintptr_t)text.at);
+        text = policy_of(slow[i], 120); /* was accepted once */
+        assert_false(policy_document_parse(text, DOCUMENT_JSON, &d, &fault));
+        assert_true(policy_document_parse_stored(text, &d, &fault));
+        policy_document_free(&d);
+        free((void *)(uintptr_t)text.at);
+        text = policy_of(slow[i], 5);
+        assert_true(policy_document_parse(text, DOCUMENT_JSON, &d, &fault));
+        policy_document_free(&d);
+        free((void *)(uintptr_t)text.at);
+    }
+}
+
 static void a_rule_that_cannot_be_reached_is_refused(void **state)
 {
     (void)state;
@@ -557,6 +595,7 @@ int main(void)
         cmocka_unit_test(a_bad_rule_is_refused),
         cmocka_unit_test(bad_exit_codes_are_refused),
         cmocka_unit_test(a_bad_pattern_is_refused_with_its_offset),
+        cmocka_unit_test(patterns_that_take_too_much_are_refused_where_they_are_new),
         cmocka_unit_test(a_rule_that_cannot_be_reached_is_refused),
         cmocka_unit_test(too_many_rules_are_refused),
         cmocka_unit_test(a_fault_has_its_place_in_json_too),
