@@ -70,8 +70,8 @@ bool access_has_clients(const struct access *a)
 
 /* --- whose credentials they are --- */
 
-/* What ext says: the certificate of temporary credentials, and what the sender wants to be able to
- * do at most. */
+/* The contents of ext: the certificate of temporary credentials, and the scopes to which the sender
+ * restricts the request. */
 struct ext {
     struct str certificate;   /* JSON; empty: none */
     const struct str *scopes; /* NULL: no limit */
@@ -109,7 +109,7 @@ static struct err read_ext_json(struct str text, struct arena *mem, struct ext *
         TRY(json_next_member(&c, &more, &key));
         if (!more)
             return json_close(&c);
-        /* "\u0061uthorizedScopes" must not be passed over as unknown. */
+        /* "\u0061uthorizedScopes" must not be skipped as unknown. */
         if (key.escaped)
             return bad_ext("has an escape in the name of a member");
         TRY(read_ext_member(&c, key.raw, mem, ext));
@@ -131,7 +131,7 @@ static struct err read_ext(struct str base64, struct arena *mem, struct ext *ext
     return err;
 }
 
-/* With what a request must be signed, and what follows if it is. */
+/* The key with which a request must be signed, and the rights that follow if it is. */
 struct grant {
     struct str key;
     struct scope_set scopes;
@@ -182,7 +182,7 @@ static struct err find_grant(const struct access *a, struct str id, const struct
     return use_certificate(&c, id, issuer, now, mem, g);
 }
 
-/* Authorized scopes take the place of what the credentials have. */
+/* Authorized scopes replace those of the credentials. */
 static struct err limit_scopes(const struct ext *ext, struct arena *mem, struct scope_set *scopes)
 {
     struct scope_set less;
@@ -196,7 +196,7 @@ static struct err limit_scopes(const struct ext *ext, struct arena *mem, struct 
     return err_none();
 }
 
-/* --- the ways to show them --- */
+/* --- ways to present them --- */
 
 static struct err check_time(const struct access *a, const struct hawk_attributes *h,
                              struct str key, instant now, char *challenge)
@@ -306,7 +306,7 @@ struct err access_check(struct access *a, const struct access_request *r, instan
     return err;
 }
 
-/* --- whether they may --- */
+/* --- whether it is allowed --- */
 
 struct err access_require(const struct access_identity *who, const struct scope_expr *e,
                           const struct scope_params *p, struct buf *why)

@@ -17,7 +17,7 @@ static struct err bad(const char *why)
 
 /* --- what is signed --- */
 
-/* An unnamed certificate (without issuer) says neither whose it is nor for whom. */
+/* An unnamed certificate (without issuer) names neither its issuer nor its holder. */
 static void write_signed(struct buf *b, const struct certificate *c, struct str id)
 {
     buf_lit(b, "version:1\n");
@@ -55,8 +55,8 @@ void certificate_token(const struct certificate *c, struct str issuer_token,
 
 /* --- making --- */
 
-/* Instead of chance: unpredictable for whoever has not the token, and different for different
- * certificates. What is hashed differs from all that is signed. */
+/* Used instead of random numbers: unpredictable without the token, and different for different
+ * certificates. What is hashed differs from everything that is signed. */
 static void make_seed(struct certificate *c, struct str id, struct str issuer_token,
                       struct arena *a)
 {
@@ -125,8 +125,8 @@ static enum member find_member(struct str key)
     return OTHER;
 }
 
-/* A text that can be part of what is signed: a line feed in it could pass for the end of its line.
- */
+/* A text that can be part of what is signed: a line feed in it could pass for the end of its
+ * line. */
 static struct err read_line(struct json_cursor *c, struct arena *a, struct str *out)
 {
     struct json_string s;
@@ -201,7 +201,7 @@ struct err certificate_read(struct str json, struct arena *a, struct certificate
         if (!seen[m] && m != ISSUER && m != CLIENT_ID)
             return err_make(ERR_BAD_CREDENTIALS, "the certificate has no %s", member_names[m]);
     if (c->seed.len != CERTIFICATE_SEED_LEN)
-        return bad("has a seed that has not 44 characters");
+        return bad("has a seed that does not have 44 characters");
     if (seen[ISSUER] && c->issuer.len == 0)
         return bad("has an empty issuer");
     if (seen[CLIENT_ID] && !seen[ISSUER])
@@ -224,7 +224,7 @@ static struct err check_times(const struct certificate *c, instant now)
     return err_none();
 }
 
-/* An issuer may make up only such ids as it could make clients of. */
+/* An issuer may only invent ids of clients that it could create. */
 static bool may_name(const struct scope_set *issuer_scopes, struct str id)
 {
     struct buf b = {0};
@@ -241,7 +241,7 @@ static struct err check_names(const struct certificate *c, struct str id, struct
         return err_none();
     must(str_eq(c->issuer, issuer));
     if (str_eq(id, issuer))
-        return bad("is for its issuer; then it must not name one");
+        return bad("is for its issuer, and must not name one");
     if (c->client_id.len > 0 && !str_eq(c->client_id, id))
         return bad("is for another clientId");
     if (!may_name(issuer_scopes, id))
@@ -251,7 +251,7 @@ static struct err check_names(const struct certificate *c, struct str id, struct
     return err_none();
 }
 
-/* The signature comes first: who has not the issuer's token learns nothing of its scopes. */
+/* The signature comes first: without the issuer's token one learns nothing about its scopes. */
 struct err certificate_check(const struct certificate *c, struct str id, struct str issuer,
                              struct str issuer_token, const struct scope_set *issuer_scopes,
                              instant now, struct arena *a, struct scope_set *granted)
@@ -265,7 +265,7 @@ struct err certificate_check(const struct certificate *c, struct str id, struct 
     size_t bad_scope;
     struct err err = scope_set_make(c->scopes, c->count, a, granted, &bad_scope);
     if (err.code != ERR_OK)
-        return bad("has a scope that is none");
+        return bad("has an invalid scope");
     if (!scope_set_covers(issuer_scopes, granted))
         return bad("grants scopes that its issuer does not have");
     return err_none();

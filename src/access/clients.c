@@ -169,7 +169,7 @@ static struct err read_list(struct json_cursor *c, struct clients *all)
         TRY(json_next_element(c, &more));
         if (!more)
             return json_close(c);
-        TRY(json_peek(c, &type)); /* passes the white space */
+        TRY(json_peek(c, &type)); /* skips white space */
         int64_t begin = (int64_t)c->pos;
         struct access_client *client = ARENA_NEW(&all->memory, struct access_client);
         client->expires = INSTANT_NONE;
@@ -178,7 +178,7 @@ static struct err read_list(struct json_cursor *c, struct clients *all)
     }
 }
 
-/* With the place in front. What the scanner found is left out: it may be of a token. */
+/* Prefixes the position. The scanner's findings are left out, because they may quote a token. */
 static struct err placed(struct str text, const char *name, struct err err)
 {
     int line = 1, column = 1;
@@ -209,7 +209,7 @@ struct err clients_read(struct str text, const char *name, struct clients **out)
     return err;
 }
 
-/* Tokens do not stay behind in freed memory. */
+/* Tokens must not stay behind in freed memory. */
 static void free_secret(char *at, size_t len)
 {
     if (at)

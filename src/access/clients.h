@@ -8,8 +8,8 @@
  *       "expires": "2027-01-01T00:00:00Z"}]
  *
  * A client without "expires", or with null, does not expire. Reading is strict: an unknown or
- * repeated member, a second client of the same id, or anything behind the list is an error.
- * No error ever quotes an access token. */
+ * repeated member, a second client with the same id, or anything after the list is an error. No
+ * error ever quotes an access token. */
 
 #include <stddef.h>
 
@@ -34,19 +34,19 @@ struct access_client {
 
 struct clients;
 
-/* Reads a text; `name` is what messages call it, with line and column: "clients.json: line 3,
- * column 20: [1].scopes[0]: …". */
+/* Reads a text; messages give its `name` with line and column: "clients.json: line 3, column 20:
+ * [1].scopes[0]: …". */
 NODISCARD struct err clients_read(struct str text, const char *name, struct clients **out);
-/* Reads a file. *clients (NULL: none yet) is replaced if all is well, and stays as it is otherwise.
- * ERR_IO if the file cannot be read. */
+/* Reads a file. *clients (NULL: none yet) is replaced on success, and unchanged otherwise. ERR_IO
+ * if the file cannot be read. */
 NODISCARD struct err clients_load(const char *path, struct clients **clients);
 void clients_free(struct clients *c);
 
 size_t clients_count(const struct clients *c);
-/* NULL if there is none, also for a set that is NULL. Expired clients are found, too. */
+/* NULL if there is none, or if the set is NULL. Also finds expired clients. */
 const struct access_client *clients_find(const struct clients *c, struct str id);
 
-/* Whether it is the id of a client by its characters and length. */
+/* Whether its characters and length are those of a client's id. */
 bool client_id_valid(struct str id);
 
 #endif

@@ -31,7 +31,7 @@ static bool equals_ignoring_case(struct str s, struct str small)
     return true;
 }
 
-/* Up to 15 digits: as milliseconds, too, they fit. */
+/* Up to 15 digits, which also fit in milliseconds. */
 static bool read_seconds(struct str text, int64_t *seconds)
 {
     int64_t v = 0;
@@ -46,7 +46,7 @@ static bool read_seconds(struct str text, int64_t *seconds)
     return true;
 }
 
-/* Hawk keeps the quote and the backslash to itself. */
+/* Hawk reserves the quote and the backslash. */
 static bool is_attribute_char(char c)
 {
     return c >= 0x20 && c <= 0x7e && c != '"' && c != '\\';
@@ -211,7 +211,7 @@ static bool cut_bewit(struct str *query, struct arena *a, struct str *value)
 {
     size_t begin = find_bewit(*query);
     struct str before = {query->at, begin - BEWIT.len};
-    before.len -= before.len > 0; /* its '&' */
+    before.len -= before.len > 0; /* without its '&' */
     struct str left = {query->at + begin, query->len - begin};
     const char *amp = left.len ? memchr(left.at, '&', left.len) : NULL;
     *value = (struct str){left.at, amp ? (size_t)(amp - left.at) : left.len};
@@ -231,7 +231,7 @@ static bool cut_bewit(struct str *query, struct arena *a, struct str *value)
     return true;
 }
 
-/* What is before the next backslash. */
+/* The text before the next backslash. */
 static struct str next_piece(struct str *left, bool *last)
 {
     const char *end = left->len ? memchr(left->at, '\\', left->len) : NULL;
@@ -307,8 +307,7 @@ static void add_target(struct buf *b, enum hawk_type type, const struct hawk_tar
     buf_print(b, "\n%u\n", t->port);
 }
 
-/* Neither ext nor anything else that was parsed has a line feed or a backslash: nothing needs to be
- * escaped. */
+/* No parsed attribute contains a line feed or a backslash: nothing needs escaping. */
 static void write_normalized(struct buf *b, enum hawk_type type, const struct hawk_target *target,
                              const struct hawk_attributes *h)
 {

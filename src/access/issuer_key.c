@@ -49,7 +49,7 @@ static struct err sync_folder_of(const char *path)
 
 static struct err write_key(const char *path, const char key[ACCESS_KEY_MIN])
 {
-    unlink(path); /* what a crash has left, with whatever rights */
+    unlink(path); /* left by a crash, with unknown permissions */
     int fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return failed(path);
@@ -59,7 +59,7 @@ static struct err write_key(const char *path, const char key[ACCESS_KEY_MIN])
     return err;
 }
 
-/* Under another name first, so that a crash leaves no part of a key. */
+/* Under another name first, so that a crash never leaves part of a key. */
 static struct err make_key(const char *path, char key[ACCESS_KEY_MIN])
 {
     struct buf fresh = {0};

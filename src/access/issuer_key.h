@@ -2,15 +2,15 @@
 #ifndef ACCESS_ISSUER_KEY_H
 #define ACCESS_ISSUER_KEY_H
 
-/* The key by which the server signs the credentials that it issues: a file of random bytes, for
- * credentials that are in use when the server is started again must stay good. */
+/* The key with which the server signs the credentials that it issues: a file of random bytes,
+ * because credentials must stay valid across a restart of the server. */
 
 #include "access/access.h"
 #include "base/err.h"
 
-/* Reads the key, or makes it if there is no such file: it is on the disk when this returns.
- * ERR_CORRUPT if the file is not a key, ERR_IO if others than its owner may read or write it, or if
- * it cannot be read or made. The message names the file. */
+/* Reads the key, or creates it if the file does not exist: it is on disk when this returns.
+ * ERR_CORRUPT if the file is not a key, ERR_IO if users other than its owner may read or write it,
+ * or if it cannot be read or created. The message names the file. */
 NODISCARD struct err issuer_key_open(const char *path, char key[ACCESS_KEY_MIN]);
 
 #endif

@@ -12,7 +12,7 @@ void mac_make(struct str key, struct str text, unsigned char mac[MAC_BYTES])
 {
     unsigned len = 0;
     must(key.len <= INT_MAX);
-    /* An absent key would mean the key of an earlier call. */
+    /* OpenSSL takes an absent key to mean that of an earlier call. */
     const void *at = key.at ? key.at : "";
     must(HMAC(EVP_sha256(), at, (int)key.len, (const unsigned char *)text.at, text.len, mac, &len));
     must(len == MAC_BYTES);

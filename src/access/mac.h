@@ -2,7 +2,7 @@
 #ifndef ACCESS_MAC_H
 #define ACCESS_MAC_H
 
-/* HMAC-SHA256, and how secrets are compared. */
+/* HMAC-SHA256, and comparing secrets. */
 
 #include <stdbool.h>
 
@@ -14,7 +14,7 @@
 void mac_make(struct str key, struct str text, unsigned char mac[MAC_BYTES]);
 /* The same in Base64, with padding. */
 void mac_make_base64(struct str key, struct str text, char mac[MAC_BASE64]);
-/* Whether they are equal, in a time that depends on their lengths only. */
+/* Whether they are equal, in a time that depends only on their lengths. */
 bool mac_same(struct str a, struct str b);
 
 #endif

@@ -7,7 +7,7 @@
 #include "base/must.h"
 #include "base/strmap.h"
 
-/* The nonces of one second, as a hash set with open addressing of their hashes. */
+/* The nonces of one second, as a hash set of their hashes with open addressing. */
 struct second {
     int64_t seconds; /* which one, while slots is not NULL */
     uint64_t *slots; /* 0: free */
@@ -18,8 +18,8 @@ struct nonces {
     span window;
     size_t most, count;
     uint64_t seed;
-    int64_t first;       /* seconds before this are refused: they are forgotten */
-    struct second *ring; /* of every second within a window, by its remainder */
+    int64_t first;       /* earlier seconds are refused: they were forgotten */
+    struct second *ring; /* the seconds of a window, indexed modulo its length */
     int64_t ring_len;
 };
 
@@ -65,7 +65,7 @@ static bool within(int64_t seconds, instant now, span window)
     return apart <= window.ms && apart >= -window.ms;
 }
 
-/* When memory is short, nobody may use it up for seconds that are to come. */
+/* When memory is short, no request may use up what the coming seconds need. */
 static bool takes_from_later(const struct nonces *n, int64_t seconds, instant now)
 {
     return n->count > n->most / 2 && seconds * 1000 > now.ms + NONCES_WINDOW_MIN.ms;
@@ -101,7 +101,7 @@ static void sweep(struct nonces *n, instant now)
         n->first = first;
 }
 
-/* Makes the window begin later, but never so late that a right clock is refused. */
+/* Makes the window begin later, but never so late that a correct clock is refused. */
 static bool make_room(struct nonces *n, instant now)
 {
     while (n->count >= n->most && n->first < right_since(now)) {
@@ -137,7 +137,7 @@ static void grow(struct second *s)
 static enum nonces_verdict add(struct nonces *n, int64_t seconds, uint64_t hash)
 {
     struct second *s = place_of(n, seconds);
-    /* Only a second that is a whole ring away: of the past, or of a clock that was set back. */
+    /* Left from a second that is a whole ring away: in the past, or before a clock was set back. */
     if (s->seconds != seconds)
         forget(n, s);
     s->seconds = seconds;
@@ -165,6 +165,6 @@ enum nonces_verdict nonces_see(struct nonces *n, struct str id, struct str nonce
         return NONCES_SEEN;
     if (n->count >= n->most && !make_room(n, now))
         return NONCES_FULL;
-    /* What was forgotten may be the request's own second. */
+    /* The request's own second may have been forgotten. */
     return nonces_in_window(n, seconds, now) ? add(n, seconds, hash) : NONCES_STALE;
 }

@@ -15,7 +15,7 @@ static const struct scope_param *find(const struct scope_params *p, struct str n
     return NULL;
 }
 
-/* An element of a list, while its name stands for it. */
+/* An element of a list, while its name is bound to it. */
 struct element {
     struct str name, value;
 };
@@ -30,7 +30,8 @@ static struct str value_of(struct str name, const struct element *element,
     return param->value;
 }
 
-/* The text with its parameters. A value is not looked into: its '<' is only a character. */
+/* The text with its parameters filled in. Values are not expanded: a '<' in them is only a
+ * character. */
 static void fill(const char *template, const struct element *element, const struct scope_params *p,
                  struct buf *b)
 {
@@ -49,7 +50,7 @@ static void fill(const char *template, const struct element *element, const stru
 struct eval {
     const struct scope_params *params;
     const struct scope_set *have;
-    struct buf scope; /* the one at hand */
+    struct buf scope; /* the current one */
 };
 
 static bool has_scope(struct eval *v, const char *template, const struct element *element)
@@ -61,7 +62,7 @@ static bool has_scope(struct eval *v, const char *template, const struct element
 
 static bool satisfied(struct eval *v, const struct scope_expr *e);
 
-/* Whether one part of an expression, or for EACH one of its elements, is `wanted`. */
+/* Whether satisfaction of one part, or for EACH of one of its elements, is `wanted`. */
 static bool part_is(struct eval *v, const struct scope_expr *part, bool wanted)
 {
     if (part->op != SCOPE_OP_EACH)
@@ -92,7 +93,7 @@ static bool satisfied(struct eval *v, const struct scope_expr *e)
         return !any_part_is(v, e, false);
     case SCOPE_OP_ANY_OF:
         return any_part_is(v, e, true);
-    case SCOPE_OP_EACH: /* stands inside of another only */
+    case SCOPE_OP_EACH: /* only occurs inside of another */
         break;
     }
     must(false);
@@ -110,12 +111,12 @@ bool scope_expr_satisfied(const struct scope_expr *e, const struct scope_params 
 
 /* --- writing --- */
 
-/* The parts of an expression as they are written: one after the other. */
+/* Writes the parts of an expression one after the other. */
 struct parts {
     struct eval *v;
     struct buf *out;
     bool missing; /* only what is not satisfied */
-    size_t count; /* of this expression */
+    size_t count; /* in this expression */
 };
 
 static void write_scope(struct buf *b, struct str scope)
@@ -124,7 +125,7 @@ static void write_scope(struct buf *b, struct str scope)
     json_write_string(b, (struct str){scope.at, good});
 }
 
-/* Whether a further part is to be written; begins it. */
+/* Whether another part is to be written; begins it. */
 static bool begin_part(struct parts *w)
 {
     if (w->count++ >= SCOPE_EXPR_SHOWN)

@@ -2,8 +2,8 @@
 #ifndef ACCESS_SCOPE_EXPR_H
 #define ACCESS_SCOPE_EXPR_H
 
-/* What a method demands: a scope, all or any of several expressions, with places for parameters of
- * the request. Expressions are tables, at file scope:
+/* What a method requires: a scope, or all or any of several expressions, with placeholders for
+ * parameters of the request. Expressions are tables, at file scope:
  *
  *     static const struct scope_expr claim_work = SCOPE_ALL_OF(
  *         SCOPE("queue:claim-work:<taskQueueId>"),
@@ -12,7 +12,7 @@
  *         SCOPE_EACH("route", "routes", "queue:route:<route>"),
  *         SCOPE_ANY_OF(SCOPE_EACH("priority", "priorities", "queue:create-task:<priority>:x/y")));
  *
- * A parameter that an expression names and the caller does not give is a programmer's fault. */
+ * The caller must give every parameter that the expression names. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,15 +22,15 @@
 #include "base/str.h"
 
 enum scope_op {
-    SCOPE_OP_ONE,    /* text */
-    SCOPE_OP_EACH,   /* text, once for each element of a list, as parts of the expression around */
+    SCOPE_OP_ONE,  /* text */
+    SCOPE_OP_EACH, /* text, once for each element of a list, as parts of the enclosing expression */
     SCOPE_OP_ALL_OF, /* satisfied if there are no parts */
     SCOPE_OP_ANY_OF, /* not satisfied if there are no parts */
 };
 
 struct scope_expr {
     enum scope_op op;
-    const char *text;        /* with <name> where a parameter goes */
+    const char *text;        /* with <name> as the placeholder of a parameter */
     const char *each, *list; /* EACH: the name of the element; the parameter that is the list */
     const struct scope_expr *parts;
     size_t count;
@@ -55,7 +55,7 @@ struct scope_expr {
 struct scope_param {
     const char *name;
     struct str value;
-    const struct str *list; /* of a parameter that is a list: its elements */
+    const struct str *list; /* for a parameter that is a list: its elements */
     size_t count;
 };
 
@@ -64,15 +64,15 @@ struct scope_params {
     size_t count;
 };
 
-/* Whether the set satisfies the expression. A scope that a parameter makes is taken as it is,
- * however long, and with whatever characters: only sets are checked. */
+/* Whether the set satisfies the expression. A scope made from parameters may have any length and
+ * any characters: only those of sets are checked. */
 bool scope_expr_satisfied(const struct scope_expr *e, const struct scope_params *p,
                           const struct scope_set *have);
 
-/* The expression with its parameters filled in, as JSON: a string, {"AllOf": […]} or
- * {"AnyOf": […]}. Of lists only the first SCOPE_EXPR_SHOWN parts, and then how many more. */
+/* The expression with its parameters filled in, as JSON: a string, {"AllOf": […]} or {"AnyOf":
+ * […]}. Of lists only the first SCOPE_EXPR_SHOWN parts, followed by the number of the others. */
 void scope_expr_write(const struct scope_expr *e, const struct scope_params *p, struct buf *b);
-/* The same without what is satisfied; "null" if all of it is. */
+/* The same without the parts that are satisfied; "null" if all of it is. */
 void scope_expr_write_missing(const struct scope_expr *e, const struct scope_params *p,
                               const struct scope_set *have, struct buf *b);
 

@@ -13,7 +13,7 @@ static bool begins_with(struct str s, struct str prefix)
     return s.len >= prefix.len && (prefix.len == 0 || memcmp(s.at, prefix.at, prefix.len) == 0);
 }
 
-/* What is before the star, or all of it. */
+/* The text before the star, or all of it. */
 static struct str stem(struct str scope)
 {
     scope.len -= ends_in_star(scope);
@@ -85,8 +85,8 @@ struct err scopes_read(struct json_cursor *c, struct arena *a, const struct str 
 
 /* --- sets --- */
 
-/* By the text before a star; with a star first, then without. So a scope P* stands directly before
- * everything that it satisfies. */
+/* Sorts by the text before a star; with a star first, then without. So a scope P* comes directly
+ * before everything that it satisfies. */
 static int compare(const void *a, const void *b)
 {
     const struct str *x = a, *y = b;

@@ -2,12 +2,12 @@
 #ifndef ACCESS_SCOPES_H
 #define ACCESS_SCOPES_H
 
-/* Scopes as Taskcluster has them: a scope is a text of printable ASCII characters that permits one
- * thing, or, if it ends in '*', all things that begin with what is before the star. There is no
- * other pattern.
+/* Scopes as in Taskcluster: a scope is a text of printable ASCII characters that permits one thing
+ * or, if it ends in '*', everything that begins with the text before the star. There is no other
+ * pattern.
  *
- * A scope a satisfies b if they are equal, or if a is P* and b begins with P. That is transitive,
- * which is why a set needs to keep only those of its scopes that no other of them satisfies. */
+ * A scope a satisfies b if they are equal, or if a is P* and b begins with P. This is transitive,
+ * so a set only needs to keep those of its scopes that no other satisfies. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -27,26 +27,26 @@ struct scope_set {
 };
 
 /* ERR_BAD_VALUE, with the offset of the fault, if it has a character that is not printable ASCII,
- * ends in more than one star (which would permit more when it is handed on than it does itself),
- * or is too long. The empty scope is one. */
+ * ends in more than one star (it would permit more when handed on than it does itself), or is too
+ * long. The empty scope is valid. */
 NODISCARD struct err scope_check(struct str scope);
 bool scope_satisfies(struct str have, struct str want);
 
-/* A set of scopes in any order, also with duplicates. Its array lives in the arena, its texts stay
- * where they are. ERR_TOO_MANY if there are more than SCOPES_MAX, or the error of scope_check;
- * *bad, if wanted, is then the index of the scope at fault. */
+/* A set of scopes given in any order, possibly with duplicates. Its array lives in the arena, its
+ * texts stay where they are. ERR_TOO_MANY if there are more than SCOPES_MAX, or the error of
+ * scope_check; *bad, if wanted, is then the index of the faulty scope. */
 NODISCARD struct err scope_set_make(const struct str *scopes, size_t count, struct arena *a,
                                     struct scope_set *out, size_t *bad);
 /* Reads a JSON array of scopes, in their order, into the arena. ERR_TOO_MANY, an error of the
  * cursor, or one of scope_check with its offset in the cursor's text. */
 NODISCARD struct err scopes_read(struct json_cursor *c, struct arena *a, const struct str **scopes,
                                  size_t *count);
-/* A set with texts of its own. */
+/* A set that owns copies of its texts. */
 struct scope_set scope_set_copy(const struct scope_set *s, struct arena *a);
 
-/* Whether one of them satisfies it. O(log n). */
+/* Whether a scope of the set satisfies it. O(log n). */
 bool scope_set_satisfies(const struct scope_set *s, struct str want);
-/* Whether each of `want` is satisfied. */
+/* Whether each scope of `want` is satisfied. */
 bool scope_set_covers(const struct scope_set *s, const struct scope_set *want);
 
 #endif

@@ -345,7 +345,7 @@ static void add_policies(struct text *t, const struct meter *m)
     add_rules(t, m);
     add_verdicts(t, m);
     family(t, "tenax_policy_missing", "counter",
-           "Failures judged without a retry policy that is named for them but is not there.");
+           "Failures judged without a retry policy that is named for them but does not exist.");
     for (uint32_t i = 0; i <= METER_MISSING_MAX; i++) {
         if (m->missing[i].failures == 0)
             continue;

@@ -238,7 +238,7 @@ static int take_away(struct client *c, const struct resource *r, bool dry_run, b
     const struct document_node *now;
     int code = find(c, r, false, &now);
     if (code == CLI_OK && !now)
-        return refuse(c, r, CLI_NOT_FOUND, "is not there");
+        return refuse(c, r, CLI_NOT_FOUND, "does not exist");
     if (code == CLI_OK && !dry_run)
         code = send_to(c, "DELETE", r, (struct str){0});
     if (code == CLI_OK)
@@ -320,7 +320,7 @@ static int get_named(struct client *c, const struct resources *list)
         if (one == CLI_OK && now)
             show(c, &s, r->kind, now);
         else if (one == CLI_OK)
-            one = refuse(c, r, CLI_NOT_FOUND, "is not there");
+            one = refuse(c, r, CLI_NOT_FOUND, "does not exist");
         code = code == CLI_OK ? one : code;
     }
     end_show(c, &s, list->first != list->last);

@@ -2,16 +2,16 @@
 #ifndef JQ_FRAME_H
 #define JQ_FRAME_H
 
-/* What a pool and its helper processes say to each other over a pair of pipes. Both are
- * the same binary on one machine, so numbers are in its own byte order.
+/* The protocol between a pool and its helper processes, over a pair of pipes. Both ends are the
+ * same binary on one machine, so numbers have its native byte order.
  *
  *   frame     u32 length of what follows, then that
  *   request   byte enum eval_kind, text expr, text expr, u32 count, count texts
  *   text      u32 length, bytes
- *   answer    byte enum frame_kind, and after it a text that runs to the end
+ *   answer    byte enum frame_kind, and after it a text that extends to the end
  *
- * A request is answered by any number of answers, the last of which is FRAME_END or
- * FRAME_ERROR. Each of them sets the clock of the time limit back to zero. */
+ * A request is answered by any number of answers, the last of which is FRAME_END or FRAME_ERROR.
+ * Each of them restarts the time limit. */
 
 #include <stdint.h>
 
@@ -22,12 +22,12 @@ enum frame_kind {
     FRAME_STEP = 's',  /* it has compiled, or run once */
     FRAME_TRUE = 'y',
     FRAME_FALSE = 'n',
-    FRAME_JSON = 'j',  /* the payload that a fold made */
-    FRAME_ERROR = 'e', /* in words */
+    FRAME_JSON = 'j',  /* the payload that a fold produced */
+    FRAME_ERROR = 'e', /* a sentence */
     FRAME_END = '.',
 };
 
-/* How a helper ends that had no memory left. */
+/* The exit status of a helper that ran out of memory. */
 #define FRAME_EXIT_MEMORY 77
 
 static inline void frame_number(struct buf *b, uint32_t v)
@@ -41,7 +41,7 @@ static inline void frame_text(struct buf *b, struct str s)
     buf_str(b, s);
 }
 
-/* Reads from *rest; zero and empty past the end. */
+/* Reads from *rest; after its end, returns zero and an empty text. */
 static inline uint32_t frame_read_number(struct str *rest)
 {
     uint32_t v = 0;

@@ -21,7 +21,7 @@ static void limit(int resource, uint64_t value)
     setrlimit((__rlimit_resource_t)resource, &r);
 }
 
-/* What is mapped already (libraries; the shadow of a sanitizer) does not count. */
+/* Memory that is already mapped (libraries; the shadow of a sanitizer) does not count. */
 static uint64_t mapped_bytes(void)
 {
     unsigned long pages = 0;
@@ -42,7 +42,7 @@ static void on_no_memory(void *ctx)
 
 static void confine(uint64_t memory)
 {
-    /* Or it would outlive a server that was killed while an expression ran. */
+    /* Otherwise it would outlive a server that was killed while an expression ran. */
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
     close_range(3, ~0u, 0);
@@ -75,7 +75,7 @@ static void write_all(const char *at, size_t n)
         if (w < 0 && errno == EINTR)
             continue;
         if (w <= 0)
-            _exit(1); /* nobody listens any more */
+            _exit(1); /* the server is gone */
         at += w;
         n -= (size_t)w;
     }
@@ -107,7 +107,7 @@ static struct err parse(struct str json, jv *v)
     return err_make(ERR_UNPROCESSABLE, "the payload cannot be read by jq");
 }
 
-/* Takes an invalid value: what jq_next gives after the last output. */
+/* Takes the invalid value that jq_next returns after the last output. */
 static struct err failure_of(jv end)
 {
     if (!jv_invalid_has_msg(jv_copy(end))) {
@@ -129,13 +129,13 @@ static bool is_true(jv v)
     return truth;
 }
 
-/* Lets go of what the last run holds. */
+/* Releases what the last run holds. */
 static void rest(jq_state *jq)
 {
     jq_start(jq, jv_null(), 0);
 }
 
-/* The one output for this input, which is consumed. */
+/* The only output for this input, which is consumed. */
 static struct err run_once(jq_state *jq, jv input, jv *out)
 {
     jq_start(jq, input, 0);
@@ -187,7 +187,7 @@ static struct err filter(struct str expr, struct str *rest_of, uint32_t count)
     return err_none();
 }
 
-/* The one output of an expression about two payloads; which names it in errors. */
+/* The only output of an expression about two payloads; `which` names the expression in errors. */
 static struct err run_about(const char *which, struct str expr, jv existing, jv incoming, jv *out)
 {
     jq_state *jq;
@@ -268,7 +268,7 @@ static void answer(struct str request)
 int helper_main(int argc, char **argv)
 {
     if (argc != 2) {
-        fputs("tenax jq-helper: this is for the server alone\n", stderr);
+        fputs("tenax jq-helper: only the server may start this\n", stderr);
         return 2;
     }
     confine(strtoull(argv[1], NULL, 10));

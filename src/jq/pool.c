@@ -14,23 +14,23 @@
 #define START_LIMIT_MS 20000 /* for a process to start, on a busy machine */
 #define PROCESSES_MAX  64
 
-/* A request that waits or is worked on. */
+/* A request that is waiting or being processed. */
 struct task {
     struct list node; /* in a line while it waits */
     struct buf frame;
     struct eval_answer *answers;
-    size_t expected, count; /* answers there will be, and are */
+    size_t expected, count; /* answers in total, and so far */
     bool is_fold;
-    uint64_t affinity; /* the same for the same expressions */
+    uint64_t affinity; /* equal for equal expressions */
     bool again;        /* it ran out of memory in a process that was not fresh */
     bool is_filter;
-    span left; /* for all of it; 0: any */
+    span left; /* of the time limit for the whole request; 0: unlimited */
     void (*done)(void *ctx, const struct err *err, const struct eval_answer *answers, size_t count,
                  span spent);
     void *ctx;
 };
 
-/* Tasks that wait, in the order in which they came. */
+/* Waiting tasks, in order of arrival. */
 struct line {
     struct list tasks;
     size_t count, bytes;
@@ -38,10 +38,10 @@ struct line {
 
 enum mood {
     HELPER_NONE,     /* no process */
-    HELPER_STARTING, /* not yet said that it is ready; may have its task already */
+    HELPER_STARTING, /* not ready yet; may already have its task */
     HELPER_IDLE,
     HELPER_BUSY,
-    HELPER_ENDING, /* killed, or its pipe broke: its exit is waited for */
+    HELPER_ENDING, /* killed, or its pipe broke: waiting for its exit */
 };
 
 enum end_cause { END_BY_ITSELF, END_TIME, END_BUDGET, END_SIZE };
@@ -56,10 +56,10 @@ struct helper {
     int open_handles; /* of process, in and out */
     int64_t exit_code;
     int signal;
-    struct buf said; /* not yet understood */
+    struct buf said; /* not parsed yet */
     struct task *task;
-    uint64_t began;   /* when the task did, by uv_hrtime; 0: not yet */
-    bool over_budget; /* iff the clock runs: that is what ends then */
+    uint64_t began;   /* when the task began, by uv_hrtime; 0: not yet */
+    bool over_budget; /* iff the clock is running: the limit of the whole request is what expires */
     uint64_t served;
 };
 
@@ -68,7 +68,7 @@ struct pool {
     uv_loop_t *loop;
     struct pool_settings settings;
     struct line filters, others;
-    int count; /* of helpers: one more than processes, for others than filters */
+    int count; /* of helpers: one more than `processes`, which never runs filters */
     bool closing;
     int open_handles; /* while closing */
     struct helper helpers[];
@@ -169,8 +169,8 @@ static void end(struct helper *h, enum end_cause cause)
     uv_process_kill(&h->process, SIGKILL);
 }
 
-/* The exit is answered to, not the clock: it comes in the loop's phase of I/O, after
- * which a turn of the backend follows. */
+/* The task is answered on the process's exit, not here: an exit arrives in the loop's I/O phase,
+ * after which a turn of the backend follows. */
 static void on_clock(uv_timer_t *t)
 {
     struct helper *h = t->data;
@@ -183,13 +183,13 @@ static void set_clock(struct helper *h, span limit)
     uv_timer_start(&h->clock, on_clock, (uint64_t)limit.ms, 0);
 }
 
-/* Of the task; begun when its process has begun to read it. */
+/* The time since the helper began to read the task. */
 static span spent_by(const struct helper *h)
 {
     return (span){h->began ? (int64_t)((uv_hrtime() - h->began) / 1000000) : 0};
 }
 
-/* For the next answer. */
+/* Sets the time limit until the next answer. */
 static void set_task_clock(struct helper *h)
 {
     span limit = h->pool->settings.time_limit, all = h->task->left;
@@ -209,9 +209,8 @@ static struct err error_of(const struct helper *h)
         return err_make(ERR_UNPROCESSABLE, "the expression ran longer than %lld ms and was stopped",
                         (long long)s->time_limit.ms);
     if (h->cause == END_BUDGET)
-        return err_make(
-            ERR_UNPROCESSABLE,
-            "the expressions of this request ran too long, all in all, and were stopped");
+        return err_make(ERR_UNPROCESSABLE,
+                        "the expressions of this request ran too long in total, and were stopped");
     if (h->cause == END_SIZE)
         return err_make(ERR_UNPROCESSABLE, "the expression makes more than %zu bytes",
                         s->answer_max);
@@ -220,8 +219,7 @@ static struct err error_of(const struct helper *h)
                         "the expression needs more than %llu MiB of memory and was stopped",
                         (unsigned long long)(s->memory_limit >> 20));
     if (h->signal == SIGSEGV || h->signal == SIGABRT || h->signal == SIGBUS)
-        return err_make(ERR_UNPROCESSABLE,
-                        "the expression broke jq, as nesting that is too deep does");
+        return err_make(ERR_UNPROCESSABLE, "the expression crashed jq, as too deep nesting does");
     return err_make(ERR_INTERNAL, "the process that ran the expression ended (%s %d)",
                     h->signal ? "signal" : "exit code", h->signal ? h->signal : (int)h->exit_code);
 }
@@ -239,7 +237,7 @@ static void after_end(struct helper *h)
     h->over_budget = false;
     h->said.len = 0;
     if (again) {
-        /* What earlier expressions left behind may have been the trouble. */
+        /* Garbage of earlier expressions may have been the cause. */
         t->again = true;
         t->count = 0;
         line_add(line_of(p, t), t, true);
@@ -281,7 +279,7 @@ static void on_exit_of(uv_process_t *process, int64_t code, int signal)
     uv_close((uv_handle_t *)&h->out, on_closed);
 }
 
-/* --- what it says --- */
+/* --- its answers --- */
 
 static void add_answer(struct helper *h, bool truth, struct str payload)
 {
@@ -290,7 +288,7 @@ static void add_answer(struct helper *h, bool truth, struct str payload)
         t->answers[t->count++] = (struct eval_answer){truth, payload};
 }
 
-/* The request is over; said is what its answers point into. */
+/* Ends the request; `said` is what its answers point into. */
 static void complete(struct helper *h, const struct err *err)
 {
     struct task *t = h->task;
@@ -315,7 +313,7 @@ static bool is_complete(const struct task *t)
     return t->count == t->expected && !lacks_payload;
 }
 
-/* True if nothing more is to be read from said. */
+/* True if nothing more is to be read from `said`. */
 static bool understand(struct helper *h, enum frame_kind kind, struct str body)
 {
     struct err err = err_none();
@@ -350,13 +348,13 @@ static bool understand(struct helper *h, enum frame_kind kind, struct str body)
     case FRAME_STEP:
         return false;
     }
-    /* Not what was agreed: something in it is broken. */
+    /* A violation of the protocol: the helper is broken. */
     end(h, END_BY_ITSELF);
     return true;
 }
 
-/* A payload is the last but one frame, so what is understood before the end of the
- * request can stay where it is. */
+/* A payload is the last frame but one, so everything parsed before the end of the request can stay
+ * where it is. */
 static void listen_to(struct helper *h)
 {
     size_t pos = 0;
@@ -381,7 +379,7 @@ static void listen_to(struct helper *h)
             return;
     }
     buf_drop(&h->said, pos);
-    /* A payload and the end behind it are looked at together. */
+    /* A payload and the end after it are parsed together. */
     if (h->said.len < sizeof len + 1 || h->said.at[sizeof len] != FRAME_JSON)
         return;
     memcpy(&len, h->said.at, sizeof len);
@@ -464,12 +462,12 @@ static struct err start(struct helper *h)
 
 static void on_written(uv_write_t *w, int status)
 {
-    /* One that does not read has ended, and that is noticed by itself. */
+    /* A helper that does not read has ended, which is noticed elsewhere. */
     (void)status;
     free(w);
 }
 
-/* The frame stays with the task, for it may be sent again. */
+/* The frame stays with the task, because it may be sent again. */
 struct write {
     uv_write_t req; /* must be first */
     char bytes[];
@@ -485,7 +483,7 @@ static void give(struct helper *h)
         free(w);
 }
 
-/* Of the first `most`. */
+/* Among the first `most`. */
 static struct helper *with_mood(struct pool *p, int most, enum mood mood)
 {
     for (int i = 0; i < most; i++)
@@ -494,8 +492,8 @@ static struct helper *with_mood(struct pool *p, int most, enum mood mood)
     return NULL;
 }
 
-/* The one that has compiled the expression most likely, if it has nothing to do. The last one is
- * never given a filter: batched enqueues shall not wait for those. */
+/* The idle helper that has most likely compiled the expression. The last helper never gets a
+ * filter, so that batched enqueues need not wait for filters. */
 static struct helper *choose(struct pool *p, const struct task *t)
 {
     int most = p->settings.processes;
@@ -515,7 +513,7 @@ static void begin(struct helper *h, struct task *t)
 {
     h->task = t;
     if (h->mood == HELPER_NONE) {
-        /* If it cannot start, its handles close and the task is answered then. */
+        /* If it cannot start, its handles close, and then the task is answered. */
         struct err err = start(h);
         if (err.code != ERR_OK)
             return;
@@ -543,7 +541,7 @@ static void pump(struct pool *p)
     }
 }
 
-/* --- the contract --- */
+/* --- interface --- */
 
 static struct err submit(struct evaluator *e, const struct eval_request *r)
 {
@@ -554,7 +552,7 @@ static struct err submit(struct evaluator *e, const struct eval_request *r)
                 (l->count > 0 && l->bytes + t->frame.len > p->settings.queue_bytes);
     if (full) {
         task_free(t);
-        return err_make(ERR_BUSY, "%zu jq expressions wait already", l->count);
+        return err_make(ERR_BUSY, "%zu jq expressions are waiting already", l->count);
     }
     line_add(l, t, false);
     pump(p);
@@ -577,7 +575,7 @@ struct pool *pool_new(uv_loop_t *loop, const struct pool_settings *settings)
         h->pool = p;
         h->clock.data = h;
         uv_timer_init(loop, &h->clock);
-        /* Waiting for an expression keeps no loop alive by itself. */
+        /* Waiting for an expression does not keep the loop alive by itself. */
         uv_unref((uv_handle_t *)&h->clock);
     }
     return p;

@@ -6,9 +6,8 @@
 #include "base/alloc.h"
 #include "base/buf.h"
 
-/* What reaches outside of the payload is not there, or says nothing. Without a parser
- * for modules there is no import either: an expression stands in parentheses, where the
- * grammar has none. */
+/* Whatever reaches outside of the payload is missing, or does nothing. There is no import either,
+ * because the grammar does not allow one inside of parentheses, which enclose every expression. */
 #define GUARDS                                                                                     \
     "def input: error(\"there is no input\"); def inputs: error(\"there are no inputs\"); "        \
     "def env: {}; def debug: .; def stderr: .; def input_filename: null; "                         \
@@ -25,7 +24,7 @@ struct program {
     enum program_kind kind;
     char *expr;
     size_t len;
-    jq_state *jq; /* NULL: the place is free */
+    jq_state *jq; /* NULL: the entry is free */
     uint64_t used;
 };
 
@@ -42,8 +41,8 @@ void program_on_no_memory(void (*handler)(void *))
 
 #define DEPTH_MAX 256
 
-/* True if the text closes no bracket that it did not open, for that could only be one
- * of ours. Strings are followed into their interpolations, \( … ). */
+/* True if the text closes no bracket that it did not open, because that could only be one of ours.
+ * Follows strings into their interpolations, \( … ). */
 static bool stays_inside(struct str expr)
 {
     char open[DEPTH_MAX];
@@ -82,7 +81,7 @@ static void cut_at(char *text, const char *mark)
         *at = '\0';
 }
 
-/* Keeps the first thing that jq says, without what it says to users of a shell. */
+/* Keeps the first message of jq, without its advice to users of a shell. */
 static void on_complaint(void *ctx, jv msg)
 {
     struct complaint *c = ctx;
@@ -96,7 +95,7 @@ static void on_complaint(void *ctx, jv msg)
         cut_at(c->text, " (Unix shell");
         cut_at(c->text, " at <top-level>");
         cut_at(c->text, "\n");
-        /* The bracket that it met at the end is ours. */
+        /* The bracket that it found at the end is ours. */
         cut_at(c->text, ", unexpected ')'");
     }
     jv_free(msg);
@@ -115,7 +114,7 @@ static struct err compile(enum program_kind kind, struct str expr, jq_state **ou
     jq_state *jq = jq_init();
     if (!jq) {
         buf_fini(&text);
-        return err_make(ERR_UNPROCESSABLE, "there is no memory to compile it");
+        return err_make(ERR_UNPROCESSABLE, "there is no memory for compiling it");
     }
     if (no_memory)
         jq_set_nomem_handler(jq, no_memory, NULL);

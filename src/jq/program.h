@@ -17,12 +17,12 @@ enum program_kind {
 
 #define PROGRAM_CACHE 64
 
-/* What runs it, valid until the next call; ERR_UNPROCESSABLE with jq's words for what is
- * wrong with it. */
+/* The compiled program, valid until the next call; ERR_UNPROCESSABLE with jq's message about its
+ * fault. */
 NODISCARD struct err program_get(enum program_kind kind, struct str expr, jq_state **jq);
-/* Called when libjq gets no memory; must not return. For programs compiled from then on. */
+/* Called when libjq runs out of memory; must not return. Applies to programs compiled later. */
 void program_on_no_memory(void (*handler)(void *));
-/* Forgets all. */
+/* Frees all programs. */
 void program_forget(void);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* Behind the others: it has macros of common names. */
+/* Included last: it defines macros with common names. */
 #include <curses.h>
 
 struct top_args {
@@ -24,12 +24,13 @@ const struct subcommand top_command = {
     .name = "top",
     .usage = "[OPTIONS]",
     .summary = "watch queues and jobs live, in the terminal",
-    .about = "Shows how many jobs are in which status, how many come and go in a second, and the "
-             "jobs themselves; what changes on the server changes on the screen. Enter shows what "
-             "is known of a job with its runs and the reasons, d deletes it, r retries a dead one, "
-             "both after a question; / searches, ? explains the keys.\n"
-             "It never waits for the server: it says so when an answer takes long, and when there "
-             "is none it goes on trying.",
+    .about =
+        "Shows how many jobs are in which status, how many come and go per second, and the "
+        "jobs themselves; the screen follows every change on the server. Enter shows what "
+        "is known about a job with its runs and the reasons, d deletes it, r retries a dead one, "
+        "both after confirmation; / searches, ? explains the keys.\n"
+        "It never blocks on the server: it says so when an answer takes long, and keeps "
+        "trying when there is none.",
     .examples = "  tenax top\n"
                 "  tenax top --url https://jobs.example.org:7890 --ca-cert ca-cert.pem\n",
     .options = options,
@@ -50,7 +51,7 @@ static void run(struct top *t)
     top_feed_want(t, TOP_STALE_ALL);
     t->dirty = true;
     while (!t->quit && !told_to_end) {
-        /* Ages and rates change by themselves. */
+        /* Ages and rates change with time. */
         if (t->dirty || when_ms_between(when_mono(), drawn) >= 1000) {
             t->client.now = when_now();
             t->dirty = false;
@@ -67,7 +68,7 @@ int top_main(int argc, char **argv)
 {
     struct top_args args = {0};
     struct options o;
-    static struct top t; /* its calls must stay where they are */
+    static struct top t; /* its calls must stay where they are in memory */
     int code;
     if (!command_begin(&top_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;

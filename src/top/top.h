@@ -2,8 +2,9 @@
 #ifndef TOP_TOP_H
 #define TOP_TOP_H
 
-/* Between the files of `tenax top`: top.c has the loop, top_feed.c speaks with the server,
- * top_view.c draws, top_keys.c obeys. One thread; nothing in it ever waits for the server. */
+/* Shared by the files of `tenax top`: top.c has the loop, top_feed.c talks to the server,
+ * top_view.c draws, top_keys.c handles keys. One thread; nothing in it ever waits for the
+ * server. */
 
 #include "client/client.h"
 #include "client/subcommand.h"
@@ -13,15 +14,15 @@
 extern const struct subcommand top_command;
 int top_main(int argc, char **argv);
 
-/* What is asked, one request of a kind at a time. */
+/* Kinds of requests; at most one of each kind at a time. */
 enum top_ask { TOP_ASK_COUNTS, TOP_ASK_PAGE, TOP_ASK_JOB, TOP_ASK_RUNS, TOP_ASK_ACTION, TOP_ASKS };
 
 struct top_request {
     struct call call;
     bool wanted;
-    mono not_before; /* the server and the line between get a rest after each answer */
+    mono not_before; /* spares the server and the network after each answer */
     mono started;
-    bool old; /* the answer under way is of a page or a job that was left since */
+    bool old; /* the answer in progress is for a page or a job that is no longer shown */
 };
 
 enum top_mode { TOP_MODE_LIST, TOP_MODE_SEARCH, TOP_MODE_CONFIRM, TOP_MODE_HELP };
@@ -33,25 +34,25 @@ struct top {
     struct top_request ask[TOP_ASKS];
     /* The stream of events. */
     struct call stream;
-    struct buf line; /* of it, not complete yet */
-    bool polls;      /* the server has no events: asked every now and then instead */
-    mono stream_at;  /* when to open it again */
+    struct buf line; /* an incomplete line of it */
+    bool polls;      /* the server has no events: it is polled instead */
+    mono stream_at;  /* when to reopen it */
     mono next_poll;
     bool down;     /* the server does not answer */
-    char why[200]; /* it does not */
-    /* What the user does. */
+    char why[200]; /* why it does not */
+    /* What the user is doing. */
     enum top_mode mode;
     char typed[128];             /* TOP_MODE_SEARCH */
-    char method[8], target[512]; /* TOP_MODE_CONFIRM: the request that is to be confirmed */
+    char method[8], target[512]; /* TOP_MODE_CONFIRM: the request to be confirmed */
     char body[32];               /* likewise; empty: none */
     char question[200], done[200];
     char message[200];
-    bool bad; /* the message is of something that did not work */
+    bool bad; /* the message is about a failure */
     bool quit, dirty;
-    size_t shown; /* rows of the list that there is room for */
+    size_t shown; /* rows of the list that fit on the screen */
 };
 
-/* The second that it is, for rates. */
+/* The current second, for rates. */
 static inline int64_t top_second(void)
 {
     return when_mono().ns / 1000000000;
@@ -60,14 +61,14 @@ static inline int64_t top_second(void)
 /* top_feed.c */
 void top_feed_init(struct top *t);
 void top_feed_fini(struct top *t);
-/* Marks what is stale (TOP_STALE_...) to be asked for. */
+/* Requests what is stale (TOP_STALE_...). */
 void top_feed_want(struct top *t, unsigned stale);
-/* Begins what is wanted and may begin, and takes in what has come. Waits for input or an answer, up
- * to a quarter of a second. */
+/* Starts the requests that are due, and handles answers. Waits for input or an answer, up to a
+ * quarter of a second. */
 void top_feed_turn(struct top *t);
-/* Sends the request that was confirmed. */
+/* Sends the confirmed request. */
 void top_feed_act(struct top *t);
-/* How long the oldest question about what is shown has been waiting. */
+/* How long the oldest request for what is shown has been waiting. */
 span top_feed_waiting(const struct top *t);
 
 /* top_view.c */
@@ -76,7 +77,7 @@ void top_view_close(void);
 void top_view_draw(struct top *t);
 
 /* top_keys.c */
-/* A key as ncurses has it. */
+/* Handles a key, as ncurses encodes it. */
 void top_keys_take(struct top *t, int key);
 /* Shows the selected job in the pane, or nothing. */
 void top_keys_detail(struct top *t, const char *id);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Questions to the server and its stream of events, all on one multi handle. */
+/* Requests to the server and its stream of events, all on one multi handle. */
 
 #include <stdio.h>
 #include <string.h>
@@ -12,9 +12,9 @@
 #include "client/when.h"
 
 #define TURN_MS        250
-#define REST_MS        200   /* between an answer and the next question of its kind */
+#define REST_MS        200   /* between an answer and the next request of its kind */
 #define POLL_MS        2000  /* without events */
-#define RESYNC_MS      10000 /* with events: what no event is about, such as ages */
+#define RESYNC_MS      10000 /* with events: for what no event reports, such as ages */
 #define AGAIN_MS       1000  /* after the server did not answer */
 #define SILENT_SECONDS 20L   /* of a stream that has heartbeats */
 #define LINE_MAX_BYTES ((size_t)1 << 20)
@@ -29,7 +29,7 @@ static bool is_due(mono at, mono now)
     return when_ms_between(now, at) >= 0;
 }
 
-/* --- what is asked --- */
+/* --- requests --- */
 
 void top_feed_want(struct top *t, unsigned stale)
 {
@@ -108,7 +108,7 @@ span top_feed_waiting(const struct top *t)
     return (span){most};
 }
 
-/* --- what comes --- */
+/* --- answers --- */
 
 static void went_down(struct top *t, const struct call *c)
 {
@@ -188,7 +188,7 @@ static void take_answer(struct top *t, enum top_ask ask, CURLcode code)
             explain(t, &q->call);
         return;
     }
-    /* A slow line is asked less often. */
+    /* A slow connection is used less often. */
     q->not_before = later(now, took > REST_MS ? took : REST_MS);
     came_back(t);
     if (q->old)
@@ -209,7 +209,8 @@ static void take_event(struct top *t, struct str line)
 {
     unsigned stale = top_model_event(&t->model, line, top_second());
     if (stale & TOP_GAP) {
-        snprintf(t->message, sizeof t->message, "some events were missed; all is read again");
+        snprintf(t->message, sizeof t->message,
+                 "some events were missed; reading everything again");
         t->bad = false;
         t->dirty = true;
     }
@@ -264,14 +265,14 @@ static void end_stream(struct top *t, CURLcode code)
     t->dirty = true;
     if (status == 404 || status == 405)
         t->polls = true;
-    else if (status >= 400) /* what it was to go on from is no more */
+    else if (status >= 400) /* the events from which it was to continue are gone */
         t->model.since = 0;
     top_feed_want(t, TOP_STALE_ALL);
 }
 
 /* --- the turn --- */
 
-/* The head of the stream's answer has come. */
+/* The head of the stream's answer has arrived. */
 static void see_stream(struct top *t)
 {
     long status = 0;

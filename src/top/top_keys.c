@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What keys do. */
+/* What the keys do. */
 
 #include <stdio.h>
 #include <string.h>
@@ -8,7 +8,7 @@
 #include "top/top.h"
 #include "client/view.h"
 
-/* Behind the others: it has macros of common names. */
+/* Included last: it defines macros with common names. */
 #include <curses.h>
 
 #define KEY_ESCAPE 27
@@ -20,7 +20,7 @@ static void say(struct top *t, bool bad, const char *text)
     t->bad = bad;
 }
 
-/* An answer that is under way is of what was shown before. */
+/* An answer in progress is for what was shown before. */
 static void leave_page(struct top *t)
 {
     t->ask[TOP_ASK_PAGE].old = t->ask[TOP_ASK_PAGE].call.busy;
@@ -83,7 +83,8 @@ static void open_detail(struct top *t)
 
 /* --- changes --- */
 
-/* What is to be asked of the selected job: method and the path after its own. */
+/* Asks the user to confirm a request about the selected job: its method and the path after the
+ * job's. */
 static void confirm(struct top *t, const char *method, const char *after, const char *verb,
                     const char *done)
 {
@@ -158,7 +159,7 @@ static void cancel(struct top *t)
     arena_fini(&a);
 }
 
-/* Of the queue itself, or of the selected job's. */
+/* The selected queue, or that of the selected job. */
 static void pause_queue(struct top *t)
 {
     struct arena a = {0};
@@ -293,7 +294,7 @@ static bool take_motion(struct top *t, int key)
     }
 }
 
-/* What is done with the selected job or its queue; false: the key means something else. */
+/* An action on the selected job or its queue; false: the key means something else. */
 static bool take_action(struct top *t, int key)
 {
     switch (key) {

@@ -42,7 +42,7 @@ void top_model_counts(struct top_model *m, struct str json)
     m->counted = true;
 }
 
-/* Empties the buckets of the seconds that have passed since. */
+/* Empties the buckets of the seconds that have passed. */
 static void advance(struct top_model *m, int64_t second)
 {
     int64_t passed = second - m->second;
@@ -57,7 +57,7 @@ double top_model_rate(struct top_model *m, enum top_rate rate, int64_t second)
 {
     int64_t sum = 0;
     advance(m, second);
-    /* The second that is still going on would make the rate too small. */
+    /* The current second is not over, and would make the rate too small. */
     for (int64_t i = 0; i < TOP_SECONDS; i++)
         if (i != second % TOP_SECONDS)
             sum += m->buckets[rate][i];
@@ -193,7 +193,7 @@ void top_model_move(struct top_model *m, long by, size_t shown)
         m->top = m->page.count > shown ? m->page.count - shown : 0;
 }
 
-/* --- where to --- */
+/* --- navigation --- */
 
 static void add_search(struct buf *path, const char *text)
 {
@@ -222,7 +222,7 @@ static void set_path(struct top_model *m)
         client_query(&path, "details", "true");
     } else {
         buf_lit(&path, "/jobs");
-        /* Whoever looks for one job wants to see it wherever it is. */
+        /* A search for one job must find it in any status. */
         if (jobtext_is_id(m->search)) {
             client_query(&path, "id", m->search);
         } else {
@@ -251,7 +251,7 @@ void top_model_search(struct top_model *m, const char *text)
     set_path(m);
 }
 
-/* The server's own way back would list the page before backwards. */
+/* Not the server's link to the previous page, which would list it backwards. */
 static bool turn_back(struct top_model *m)
 {
     size_t at = m->trail.len;

@@ -2,8 +2,8 @@
 #ifndef TOP_TOP_MODEL_H
 #define TOP_TOP_MODEL_H
 
-/* What `tenax top` knows and where its user is: counts, rates, one page of jobs or queues,
- * the job in the detail pane, the search. Neither a terminal nor a connection. */
+/* What `tenax top` knows and shows: counts, rates, one page of jobs or queues, the job in the
+ * detail pane, the search. It uses neither the terminal nor the network. */
 
 #include "base/buf.h"
 #include "base/str.h"
@@ -21,32 +21,32 @@ enum top_tab {
 };
 enum top_rate { TOP_ENQUEUED, TOP_TAKEN, TOP_COMPLETED, TOP_FAILED, TOP_RATES };
 
-#define TOP_SECONDS 10 /* that rates are an average of */
+#define TOP_SECONDS 10 /* the period of the average */
 #define TOP_ID_LEN  25
 
-/* A list that came as JSON: the spans point into the text. */
+/* A list received as JSON: the spans point into the text. */
 struct top_page {
     struct buf text;
     struct str *rows;
     size_t count, cap;
-    struct str next; /* path of the page after it, or empty */
+    struct str next; /* path of the next page, or empty */
 };
 
 struct top_model {
     enum top_tab tab;
-    int64_t counts[TOP_TABS]; /* of the statuses; TOP_QUEUES is none */
+    int64_t counts[TOP_TABS]; /* by status; TOP_QUEUES is unused */
     bool counted;
     int64_t buckets[TOP_RATES][TOP_SECONDS];
-    int64_t second; /* that the newest bucket is of */
-    bool live;      /* events come: rates are known */
+    int64_t second; /* of the newest bucket */
+    bool live;      /* events arrive: rates are known */
     struct top_page page;
-    bool loaded;          /* the page is one of this tab and search */
+    bool loaded;          /* the page belongs to this tab and search */
     size_t selected, top; /* row; first row that is shown */
     char search[128];
     char path[512];              /* of the page */
-    struct buf trail;            /* the paths of the pages before it, each with a NUL */
+    struct buf trail;            /* the paths of the previous pages, each terminated by NUL */
     char detail[TOP_ID_LEN + 1]; /* the job in the pane, or empty */
-    struct buf job, runs;        /* of it; empty: not there yet */
+    struct buf job, runs;        /* of that job; empty: not received yet */
     size_t scroll;
     int64_t since; /* number of the newest event */
 };
@@ -64,29 +64,29 @@ void top_model_fini(struct top_model *m);
 /* "in_flight" …; NULL for TOP_QUEUES. */
 const char *top_tab_status(enum top_tab tab);
 
-/* GET /health. */
+/* Takes an answer to GET /health. */
 void top_model_counts(struct top_model *m, struct str json);
-/* A page; the selection stays on the job or queue where it was, if that is still there. */
+/* Takes a page; the selection stays on its job or queue, if that is still there. */
 void top_model_page(struct top_model *m, struct str json);
-/* A line of GET /events at this second of any clock. What becomes stale; a blank line is nothing.
- */
+/* Takes a line of GET /events, at this second of any clock. Returns what becomes stale; a blank
+ * line is ignored. */
 unsigned top_model_event(struct top_model *m, struct str line, int64_t second);
-/* Per second over the last TOP_SECONDS before this one. */
+/* Per second, over the TOP_SECONDS before this one. */
 double top_model_rate(struct top_model *m, enum top_rate rate, int64_t second);
 
-/* Goes to a tab, or applies a search: the path of its first page. */
+/* Goes to a tab, or applies a search: sets the path of its first page. */
 void top_model_go(struct top_model *m, enum top_tab tab);
 void top_model_search(struct top_model *m, const char *text);
-/* To the next page, or back to the one before; false if there is none. */
+/* To the next page, or back to the previous one; false if there is none. */
 bool top_model_turn(struct top_model *m, bool forward);
-/* Moves the selection; shown is how many rows there is room for. */
+/* Moves the selection; shown is the number of rows that fit. */
 void top_model_move(struct top_model *m, long by, size_t shown);
 
 /* The selected row, or empty. */
 struct str top_model_row(const struct top_model *m);
-/* What names it: the job's id or the queue's name, in the buffer, with a NUL. */
+/* The job's id or the queue's name, in the buffer, with a NUL. */
 const char *top_model_name(const struct top_model *m, struct buf *b);
-/* Whether the row is to be shown: queues are searched here, jobs by the server. */
+/* Whether the row is to be shown: queues are filtered here, jobs by the server. */
 bool top_model_shows(const struct top_model *m, struct str row);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What `tenax top` looks like. All is drawn anew into ncurses' picture of the screen, which sends
- * only what has changed: that is what makes it bearable on a slow line. */
+/* What `tenax top` looks like. Everything is drawn anew to ncurses' image of the screen, which
+ * sends only what has changed: that keeps it usable on a slow connection. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,14 +14,14 @@
 #include "top/top.h"
 #include "client/view.h"
 
-/* Behind the others: it has macros of common names. */
+/* Included last: it defines macros with common names. */
 #include <curses.h>
 
 #define WIDTH_MIN  40
 #define HEIGHT_MIN 10
-#define WIDTH_FULL 72   /* with less, words are cut and columns left out */
+#define WIDTH_FULL 72   /* below this, words are truncated and columns left out */
 #define LIST_AT    6    /* the first row of the list */
-#define WAIT_SHOWN 1000 /* milliseconds of waiting that are worth a word */
+#define WAIT_SHOWN 1000 /* milliseconds after which waiting is reported */
 
 enum colour { PLAIN, BUSY, GOOD, WAIT, BAD };
 
@@ -60,7 +60,7 @@ static attr_t look(enum colour c)
     return colours && c != PLAIN ? (attr_t)COLOR_PAIR(c) : A_NORMAL;
 }
 
-/* Writes as much of a text as fits into the cells, and blanks after it. Returns how many cells the
+/* Writes as much of a text as fits into the cells, and pads with blanks. Returns how many cells the
  * text took. */
 static int put(int y, int x, int cells, attr_t attr, struct str text)
 {
@@ -140,13 +140,13 @@ static void draw_title(const struct top *t)
 static const struct {
     const char *name;
     enum colour colour;
-    char fill; /* of its part of the bar, for those who see no colours */
+    char fill; /* of its part of the bar, for those who cannot see colours */
     enum top_tab tab;
 } parts[] = {{"in flight", BUSY, '#', TOP_IN_FLIGHT}, {"ready", GOOD, '=', TOP_READY},
              {"scheduled", WAIT, '-', TOP_SCHEDULED}, {"dead", BAD, 'x', TOP_DEAD},
              {"blocked", WAIT, '.', TOP_BLOCKED},     {"done", PLAIN, '+', TOP_DONE}};
 #define PARTS     COUNT(parts)
-#define PARTS_BAR 5 /* those who have ended well are no load */
+#define PARTS_BAR 5 /* ended jobs are not part of the load */
 
 static void draw_counts(struct top *t)
 {
@@ -186,7 +186,7 @@ static void draw_rates(struct top *t)
     }
 }
 
-/* How the jobs are spread over the statuses. What is there at all has a cell. */
+/* The distribution of jobs over the statuses. Any status with jobs has at least one cell. */
 static void draw_bar(const struct top *t)
 {
     int64_t total = 0;
@@ -213,9 +213,9 @@ static void draw_tabs(const struct top *t)
     put_z(4, 0, COLS, A_NORMAL, "");
     for (int i = 0; i < TOP_TABS; i++) {
         struct buf b = {0};
-        /* In brackets, too: not every terminal shows what is reversed. */
+        /* Also in brackets: not every terminal shows reversed text. */
         bool here = (int)t->model.tab == i;
-        /* Where there is little room the others are numbers. */
+        /* If there is little room, the others are only numbers. */
         buf_print(&b, here ? "[%.*s]" : " %.*s ", is_narrow() && !here ? 1 : 20, names[i]);
         attr_t attr = (int)t->model.tab == i ? A_REVERSE | A_BOLD : A_NORMAL;
         if (x < COLS)
@@ -226,8 +226,8 @@ static void draw_tabs(const struct top *t)
 
 /* --- the list --- */
 
-/* Where columns begin. Names share what the fixed ones leave, up to what is enough for them; the
- * last column gets all the rest, in which the reason has room. */
+/* Where columns begin. Names share what the fixed columns leave, up to what they need; the last
+ * column gets all the rest, where the reason is shown. */
 struct columns {
     int at[7]; /* of id, queue, type, attempts, when, worker or reason; and the end */
 };
@@ -282,7 +282,7 @@ static void draw_cells(int y, attr_t attr, const struct columns *c, const struct
     }
 }
 
-/* Who has it, how far it says it is, and what it says. */
+/* Its worker, its progress, and its note. */
 static void write_run(struct buf *b, struct arena *a, struct str row)
 {
     struct str progress = view_get(row, "progress"), value = view_get(progress, "value");
@@ -297,7 +297,7 @@ static void write_run(struct buf *b, struct arena *a, struct str row)
         buf_print(b, " %.*s", STR_ARG(note));
 }
 
-/* How long it has been running, counted on while nothing is asked. */
+/* How long it has been running, which advances between requests. */
 static void write_elapsed(struct buf *b, const struct top *t, struct str row)
 {
     instant taken = view_time(row, "dequeued_at");
@@ -321,7 +321,7 @@ static void draw_job(const struct top *t, int y, attr_t attr, struct str row)
     else
         jobtext_why(&last, &a, row);
     struct str id = view_text(&a, row, "id");
-    if (is_narrow() && id.len > 7) /* its end tells jobs apart that came together */
+    if (is_narrow() && id.len > 7) /* jobs that were enqueued together differ at the end */
         id = (struct str){id.at + id.len - 7, 7};
     const struct str text[] = {id,
                                view_text(&a, row, "queue"),
@@ -526,20 +526,20 @@ static void draw_help(void)
     static const char *const lines[] = {
         "1-7, left, right   in flight, ready, scheduled, dead, queues, blocked, done",
         "up, down, PgUp, PgDn, Home, End   move in the list",
-        "n, p               the next page, the one before",
-        "Enter              what is known of a job; of a queue, its jobs",
-        "[, ]               scroll that",
+        "n, p               the next page, the previous page",
+        "Enter              details of a job; the jobs of a queue",
+        "[, ]               scroll the details",
         "/                  search: a queue, type:NAME, a job's id, or a jq filter",
         "                   about payloads that begins with a dot, as .to == \"ada\"",
-        "d                  delete the job, after a question",
-        "c                  cancel the job, after a question",
+        "d                  delete the job, after confirmation",
+        "c                  cancel the job, after confirmation",
         "r                  retry the dead job, or all dead ones of the queue",
-        "s                  stop the queue (of the job), or let it go on",
+        "s                  stop the queue (of the job), or resume it",
         "Esc                leave the pane, then the search",
         "q                  quit",
         "",
         "The bar: # in flight, = ready, - scheduled, x dead, . blocked. Rates are",
-        "those of the last 10 seconds. Any key goes on."};
+        "those of the last 10 seconds. Press any key to continue."};
     int n = (int)COUNT(lines);
     for (int y = LIST_AT - 1; y < LINES - 2; y++) {
         int i = y - LIST_AT;

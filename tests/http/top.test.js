@@ -440,7 +440,7 @@ describe('tenax top', () => {
                 stream.write(`{"event":"job_enqueued","number":${i + 1},"id":"x","to":"ready"}\n`);
             await screen.shows(/in [1-9]\d*\.\d\/s/);
             stream.write('{"event":"gap","from":91,"to":500}\n');
-            await screen.shows(/some events were missed; all is read again/);
+            await screen.shows(/some events were missed; reading everything again/);
             stream.end();
             const { id } = await server.enqueue({ queue: queueName() });
             screen.keys('2');
