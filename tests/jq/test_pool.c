@@ -511,7 +511,7 @@ static void what_is_left_for_the_request_is_a_limit_for_all_payloads(void **stat
     struct result r;
     assert_int_equal(ask_within(f, (span){100}, inputs, 2000, &r).code, ERR_OK);
     wait_for(f, &r);
-    assert_refused(&r, "all in all");
+    assert_refused(&r, "too long in total");
     assert_true(r.spent.ms >= 100);
     assert_int_equal(ask_within(f, (span){0}, inputs, 20, &r).code, ERR_OK);
     wait_for(f, &r);
