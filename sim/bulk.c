@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Changes of many jobs. Among other commands they only may have been done to whatever fits.
- * In silence they are compared with a model: everything is read before and after, and
- * whatever differs must be what was asked for, no more and no less. A dry run changes nothing. */
+/* Bulk changes. While other commands are in progress, they may have been applied to any job that
+ * matches. During quiet checks they are compared with a model: everything is read before and after,
+ * and the differences must be exactly what was requested. A dry run changes nothing. */
 
 #include <stdlib.h>
 
@@ -13,14 +13,14 @@
 #define ENDED (1u << STATUS_COMPLETED | 1u << STATUS_DEAD)
 #define ALL   ((1u << STATUS_COUNT) - 1)
 
-/* --- what is asked for --- */
+/* --- the request --- */
 
 struct bulk {
     struct command c;
     struct patch patch;
     unsigned queue, type;      /* of the patch; of the filter */
-    struct str name, of_queue; /* the filter's */
-    unsigned queues;           /* the filter's, as bits; 0: all */
+    struct str name, of_queue; /* for the filter */
+    unsigned queues;           /* for the filter, as bits; 0: all */
 };
 
 static struct range some_range(struct sim *s, int64_t from, uint64_t width)
@@ -31,7 +31,7 @@ static struct range some_range(struct sim *s, int64_t from, uint64_t width)
     return r;
 }
 
-/* Its strings are constants or the bulk's own. */
+/* Its strings are constants or belong to the bulk. */
 static void some_bulk(struct sim *s, struct bulk *b)
 {
     static const enum command_kind kinds[] = {CMD_PATCH_WHERE, CMD_RERUN_WHERE, CMD_REMOVE_WHERE};
@@ -57,7 +57,7 @@ static void some_bulk(struct sim *s, struct bulk *b)
     if (b->c.kind == CMD_PATCH_WHERE) {
         b->patch = change_some_patch(s, &b->queue);
         b->c.list.patch = &b->patch;
-        /* As whoever hands it to the backend must. */
+        /* As every caller of the backend must. */
         f->statuses &= ~ENDED;
         if (!f->statuses)
             f->statuses = ALL & ~ENDED;
@@ -67,7 +67,7 @@ static void some_bulk(struct sim *s, struct bulk *b)
     }
 }
 
-/* --- among others --- */
+/* --- beside other commands --- */
 
 void bulk_step(struct sim *s)
 {
@@ -103,7 +103,7 @@ void bulk_judge(struct ticket *t, const struct reply *r)
     trace_line("  in bulk: %zu", r->count);
 }
 
-/* --- in silence --- */
+/* --- during quiet checks --- */
 
 struct snap {
     struct id id;
@@ -169,7 +169,7 @@ static bool fits(const struct bulk *b, const struct snap *p)
            in_range(&f->ready_at, p->state.ready_at.ms) && (!f->expression.len || p->even);
 }
 
-/* What the n-th that fits must have become. */
+/* What the n-th matching job must have become. */
 static struct snap changed(const struct sim *s, const struct bulk *b, const struct snap *p,
                            size_t n)
 {
@@ -199,13 +199,13 @@ static void compare(const struct snap *is, const struct snap *must_be)
     PROMISE(is->queue == must_be->queue && is->type == must_be->type &&
                 is->retry_limit == must_be->retry_limit &&
                 is->state.priority == must_be->state.priority,
-            "BULK", "a job has other fields than asked for");
+            "BULK", "a job has other fields than requested");
     PROMISE(is->state.ready_at.ms == must_be->state.ready_at.ms, "BULK",
             "a job is for %ld instead of %ld", is->state.ready_at.ms, must_be->state.ready_at.ms);
     PROMISE(is->state.attempts == must_be->state.attempts &&
                 is->state.forgiven == must_be->state.forgiven,
             "BULK", "a job's attempts changed");
-    /* Whatever became ready may have found a worker. */
+    /* A job that became ready may have found a worker. */
     bool taken = must_be->status == STATUS_READY && is->status == STATUS_IN_FLIGHT;
     PROMISE(is->status == must_be->status || taken, "BULK", "a job is %s instead of %s",
             lifecycle_status_name(is->status), lifecycle_status_name(must_be->status));
@@ -215,14 +215,14 @@ static void compare(const struct snap *is, const struct snap *must_be)
 struct expected {
     const struct bulk *b;
     const struct album *before;
-    size_t count; /* that fit */
+    size_t count; /* of matching jobs */
 };
 
 static void check_reply(struct ticket *t, const struct reply *r)
 {
     const struct expected *o = t->ctx;
     PROMISE(r->err.code == ERR_OK, "BULK", "#%lu: %s", t->serial, err_wire(r->err.code));
-    PROMISE(r->count == o->count, "BULK", "#%lu: %zu jobs fit, it says %zu", t->serial, o->count,
+    PROMISE(r->count == o->count, "BULK", "#%lu: %zu jobs match, it says %zu", t->serial, o->count,
             r->count);
     if (!t->dry)
         return;
@@ -231,10 +231,10 @@ static void check_reply(struct ticket *t, const struct reply *r)
     for (size_t i = 0, n = 0; i < o->before->count && n < r->sampled; i++)
         if (o->before->snaps[i].hit)
             PROMISE(id_eq(r->jobs[n++].id, o->before->snaps[i].id), "BULK",
-                    "#%lu: the sample is not of the first that fit", t->serial);
+                    "#%lu: the sample is not the first matching jobs", t->serial);
 }
 
-/* Whatever it says to one client, for the ledger it is one more that may have come. */
+/* For the ledger it is one more request that may have been applied, whatever the answer. */
 static void note(struct sim *s, const struct bulk *b)
 {
     struct ledger *l = &s->ledger;
@@ -268,7 +268,7 @@ static void check_after(struct sim *s, const struct expected *o, bool dry)
         if (was->hit && removed)
             continue;
         PROMISE(at < after.count && id_eq(after.snaps[at].id, was->id), "BULK",
-                "a job is gone or one that was to go is there");
+                "a job is gone, or one that should be gone is there");
         struct snap to = was->hit && !dry ? changed(s, o->b, was, n++) : *was;
         compare(&after.snaps[at++], &to);
     }

@@ -28,7 +28,7 @@ void change_patch(struct sim *s, struct mjob *m)
     t->patch = p;
     t->queues = queue;
     ledger_patch_asked(m, &p, queue);
-    m->may_vanish |= s->sweeps > 0; /* it may come into what is swept */
+    m->may_vanish |= s->sweeps > 0; /* a sweep may reach it */
     struct command c = {.patch = {m->id, &p}};
     ticket_submit(t, &c);
 }

@@ -83,7 +83,7 @@ void client_claim_job(struct sim *s, struct mjob *m)
     ticket_submit(t, &c);
 }
 
-/* The run may be one that was handed over before, or whose first answer was lost. */
+/* The run may be one that was handed over before, or one whose first answer was lost. */
 static void judge_again(struct ticket *t, const struct handout *h)
 {
     struct sim *s = t->sim;
@@ -100,7 +100,7 @@ static void judge_again(struct ticket *t, const struct handout *h)
             "#%lu: a run of job %lu that is over was handed out again", t->serial, m->serial);
 }
 
-/* Refused as held by another worker, or not ready: it must not be known to be ready. */
+/* Refused because another worker holds it, or it is not ready: it must not be known to be ready. */
 static void judge_refusal(const struct ticket *t, enum err_code code)
 {
     const struct mjob *m = t->jobs[0];

@@ -110,7 +110,7 @@ static struct str some_payload(struct sim *s, char *text, size_t cap, uint64_t s
     return (struct str){text, (size_t)n + fill + 2};
 }
 
-/* Some of an enqueue's jobs may be folded into those that wait, or into each other. */
+/* Some of an enqueue's jobs may be folded into waiting jobs, or into each other. */
 static struct str batch_up(struct sim *s, struct enqueue *spec, char *text, size_t cap)
 {
     static const struct str batches[BATCHES] = {{"b1", 2}, {"b2", 2}, {"b3", 2}};
@@ -136,7 +136,7 @@ static bool is_key_held(const struct sim *s, const struct enqueue *specs, size_t
     return ledger_key_holder(&s->ledger, key, s->now) != NULL;
 }
 
-/* Iff it is applied later, who knows when. */
+/* Iff it is applied at an unknown later time. */
 static void expect_later(struct ticket *t, size_t count)
 {
     for (size_t i = 0; t->batched && i < count; i++) {
@@ -162,8 +162,8 @@ static void enqueue(struct sim *s)
         specs[i].payload = folds && sim_chance(s, 80)
                                ? batch_up(s, &specs[i], texts[i], PAYLOAD_LARGE)
                                : some_payload(s, texts[i], PAYLOAD_LARGE, s->ledger.count);
-        /* What is evaluated or looked at first is stored later: whoever holds a key may let go till
-         * then. */
+        /* Whatever is evaluated or looked up first is stored later: the holder of a key may release
+         * it until then. */
         t->batched |= specs[i].batch.key.len > 0;
         if (s->profile.gangs && !specs[i].batch.key.len)
             t->needs_others |= gang_join(s, &specs[i], gangs[i]);
@@ -209,7 +209,7 @@ bool client_enqueue_keys(struct sim *s, enum unique scope)
 
 /* --- reports --- */
 
-/* A job that was there once; mostly a new one, mostly one that was handed out. */
+/* A job that existed at some time; mostly a new one, mostly one that was handed out. */
 static struct mjob *some_job(struct sim *s)
 {
     struct ledger *l = &s->ledger;
@@ -238,8 +238,8 @@ static uint64_t some_token(struct sim *s, const struct mjob *m)
     return m->runs[m->run_count - 1].token;
 }
 
-/* A run that was handed over is named by its index now and then. Where the tail of the log may be
- * lost another run may come to have the same one. */
+/* A run that was handed over is sometimes named by its index. Where the tail of the log may be
+ * lost, another run may get the same index. */
 static struct run_ref ref_of(struct sim *s, const struct mjob *m, uint64_t token)
 {
     const struct mrun *r = token && s->profile.sync ? ledger_run(m, token) : NULL;
@@ -574,7 +574,7 @@ static void touch_stream(struct sim *s)
     backend_stream_pause(s->backend, st->handle, st->paused);
 }
 
-/* --- comings and goings --- */
+/* --- connecting and disconnecting --- */
 
 void client_react(struct sim *s)
 {

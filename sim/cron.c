@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Cron: a group whose entries tick every few seconds, minutes and hours. The ticks are those
- * of whole periods since the epoch, so that they are counted here without the server's help. */
+/* Cron: a group whose entries tick every few seconds, minutes and hours. The ticks are at whole
+ * periods since the epoch, so that they can be counted here without the server's help. */
 
 #include "sim.h"
 #include "trace.h"
@@ -10,11 +10,11 @@ static const char *const expressions[CRONS] = {"*/10 * * * * *", "* * * * *", "0
 static const char *const names[CRONS] = {"e0", "e1", "e2"};
 static const char *const payloads[CRONS] = {"{\"c\":0}", "{\"c\":1}", "{\"c\":2}"};
 
-/* The one entry whose jobs have a unique key: while one is there its ticks pass without another. */
+/* The only entry whose jobs have a unique key: while one of them exists, ticks create no other. */
 #define UNIQUE_ENTRY 1
 static const struct str unique_key = {"k5", 2};
 
-/* Another name for the zone there is, so that what ticks when stays known. */
+/* Another name for the same zone, so that the times of the ticks stay known. */
 static struct str some_zone(struct sim *s)
 {
     return sim_chance(s, 50) ? STR("UTC") : (struct str){0};
@@ -79,7 +79,7 @@ static bool was_paused_since(const struct cron_pause *p, int64_t tick)
     return p->paused || (instant_is_set(p->resumed_at) && p->resumed_at.ms >= tick);
 }
 
-/* The newest tick has fired, unless nobody could expect it to. */
+/* The newest tick has fired, unless it may have been skipped. */
 static void check_not_lost(const struct sim *s, const struct cron_view *view,
                            const struct cron_entry *e, unsigned entry)
 {
@@ -106,7 +106,7 @@ static void check_clocks(struct ticket *t, const struct reply *r)
         PROMISE(clock->next_at.ms == (s->now.ms / period + 1) * period, "CRON",
                 "entry %u ticks next at %ld", entry, (long)clock->next_at.ms);
         check_not_lost(s, r->cron, &r->cron->entries[i], entry);
-        /* One that found its key taken has no job. */
+        /* A tick that found its key taken has no job. */
         bool keyed = entry == UNIQUE_ENTRY && s->profile.cron_unique;
         if (instant_is_set(clock->last_at) && !keyed)
             ledger_check_fired(&s->ledger, entry, clock->last_at, s->now);
@@ -115,7 +115,7 @@ static void check_clocks(struct ticket *t, const struct reply *r)
 
 void cron_audit(struct sim *s)
 {
-    if (s->profile.space) /* ticks may wait for room still */
+    if (s->profile.space) /* ticks may still wait for room */
         return;
     struct ticket *t = ticket_new(s, CMD_CRON_READ, 0);
     t->then = check_clocks;

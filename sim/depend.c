@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Enqueues of jobs that wait for others. */
+/* Enqueues of jobs with dependencies. */
 
 #include "core/depend.h"
 #include "sim.h"
 
 #include <string.h>
 
-/* One of the newest that is known to have been there. */
+/* One of the newest jobs that are known to have existed. */
 static struct mjob *some_earlier(struct sim *s)
 {
     struct ledger *l = &s->ledger;
@@ -30,7 +30,7 @@ void depend_some(struct sim *s, struct ticket *t, struct enqueue *specs, size_t 
         struct id id;
         d->jobs[d->count] = NULL;
         size_t place = i ? sim_draw(s, i) : 0;
-        /* One that is a duplicate would stand for the job that has its key. */
+        /* A duplicate would stand for the job that holds its key. */
         if (i && sim_chance(s, 50) && !specs[place].unique_while) {
             d->earlier[d->count] = place;
             id = depend_earlier((uint32_t)place);
@@ -40,7 +40,7 @@ void depend_some(struct sim *s, struct ticket *t, struct enqueue *specs, size_t 
                 continue;
             d->jobs[d->count] = m;
             id = m->id;
-            /* Those that are looked at later may be gone by then. */
+            /* Jobs that are looked up later may be gone by then. */
             t->needs_others |=
                 s->settings.depend_slice > 0 || ledger_there(&s->ledger, m, s->now) != YES;
         }
@@ -68,6 +68,6 @@ void depend_note(struct ticket *t, const struct enqueue *spec, size_t i, const s
     m->depend_death = (unsigned)spec->options.depend_death;
     if (m->dep_count) {
         m->late = true;
-        m->patched |= PATCH_READY_AT; /* when they end is not known before */
+        m->patched |= PATCH_READY_AT; /* it is not known in advance when they end */
     }
 }

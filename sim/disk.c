@@ -15,7 +15,7 @@ struct disk {
     const struct batch *batch;
     uint64_t begun, ended, failed;
     unsigned reopens_fail;
-    struct idmap takes; /* id -> runs begun, as a pointer that is not NULL */
+    struct idmap takes; /* id -> number of runs begun, as a non-NULL pointer */
 };
 
 static struct disk *disk_of(const struct store *s)
@@ -45,7 +45,7 @@ static void note_batch(struct disk *d)
         instant at;
         struct job_state state;
         struct err err = err_none();
-        /* A run that has ended in the same batch, or went with its job. */
+        /* A run that has ended in the same batch, or was deleted with its job. */
         uint32_t run;
         if (record_key_is_run(op->key, &id, &run))
             note_run(d, id, run + 1);
@@ -96,7 +96,7 @@ static bool reap(struct store *s, struct err *result)
 
 static void wait(struct store *s)
 {
-    /* After a crash there is nothing left to wait for. */
+    /* After a crash there is nothing to wait for. */
     if (disk_of(s)->batch)
         store_wait(disk_of(s)->memory);
 }
@@ -106,7 +106,7 @@ static struct err reopen(struct store *s)
     struct disk *d = disk_of(s);
     if (d->reopens_fail) {
         d->reopens_fail--;
-        return err_make(ERR_STORE, "the store does not open, as it was told");
+        return err_make(ERR_STORE, "the store does not open, as instructed");
     }
     return store_reopen(d->memory);
 }
@@ -144,7 +144,7 @@ struct store *disk_new(void)
     static struct store_vt vt;
     struct disk *d = ALLOC(struct disk);
     d->memory = memory_new();
-    /* Cursors are the memory store's own. */
+    /* Cursors are those of the memory store. */
     vt = *d->memory->vt;
     vt.get = get;
     vt.commit = commit;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Payloads of batched jobs are {"n":N,"b":[N,...]}: the numbers of all items in them, in
- * the order in which they came. */
+/* Payloads of batched jobs are {"n":N,"b":[N,...]}: the numbers of all items in them, in order of
+ * arrival. */
 
 #include "evaluator.h"
 
@@ -131,7 +131,7 @@ static void answer(struct fake_evaluator *e, struct question *q)
         append(&payload, r->inputs[0], r->inputs[1]);
         answers[0].payload = buf_view(&payload);
         if (!s->quiet && sim_chance(s, 3))
-            answers[0].payload.len--; /* JSON no more */
+            answers[0].payload.len--; /* no longer JSON */
     }
     trace_line("answer to question %lu: %d, %d", q->serial, err.code, count && answers[0].truth);
     s->arrived = true;
@@ -152,7 +152,7 @@ void evaluator_step(struct fake_evaluator *e)
     for (uint64_t skip = sim_draw(e->sim, e->count); skip > 0; skip--)
         n = n->next;
     struct question *q = LIST_OF(n, struct question, node);
-    /* Out of the list first: the answer may bring new questions. */
+    /* Unlinked first: the answer may cause new questions. */
     list_unlink(&q->node);
     list_init(&q->node);
     answer(e, q);

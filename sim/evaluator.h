@@ -2,9 +2,9 @@
 #ifndef SIM_EVALUATOR_H
 #define SIM_EVALUATOR_H
 
-/* The evaluator of a simulation. It answers late, out of order, with errors, or never: a
- * crash takes its questions with it. Its expressions are words (see evaluator.c) instead of jq;
- * what it makes of payloads keeps every item of both. */
+/* The evaluator of a simulation. It answers late, out of order, with errors, or never: a crash
+ * drops its questions. Its expressions are words (see evaluator.c) instead of jq; what it makes of
+ * two payloads keeps every item of both. */
 
 #include <stdbool.h>
 
@@ -17,7 +17,7 @@ struct fake_evaluator {
     struct evaluator base;
     struct sim *sim;
     struct list waiting;
-    uint64_t count; /* of those that wait */
+    uint64_t count; /* of waiting questions */
 };
 
 /* Whether the items of an existing payload leave room for more, by that expression. */
@@ -26,12 +26,12 @@ extern const struct str evaluator_whens[EVALUATOR_WHENS];
 extern const struct str evaluator_fold, evaluator_bad, evaluator_even;
 
 void evaluator_init(struct fake_evaluator *e, struct sim *s);
-/* Answers one question, whichever. */
+/* Answers one question, chosen at random. */
 void evaluator_step(struct fake_evaluator *e);
 bool evaluator_is_idle(const struct fake_evaluator *e);
 /* The process is gone. */
 void evaluator_drop_all(struct fake_evaluator *e);
-/* Whether the filter by evaluator_even takes the payload. */
+/* Whether the filter evaluator_even accepts the payload. */
 bool evaluator_is_even(struct str payload);
 
 #endif

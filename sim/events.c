@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The log of events against the store: whoever replays all of it knows the status of every
- * job. */
+/* Compares the event log with the store: replaying all of it gives the status of every job. */
 
 #include "base/alloc.h"
 #include "base/must.h"
@@ -36,7 +35,7 @@ static void replay_record(struct events_audit *a, uint64_t first, struct str val
 {
     struct eventlog_head head;
     struct eventlog_reader r;
-    PROMISE(*next == 0 || first == *next, "EVENTS", "event %lu follows on %lu", first, *next - 1);
+    PROMISE(*next == 0 || first == *next, "EVENTS", "event %lu follows %lu", first, *next - 1);
     must(eventlog_open(value, first, &head, &r).code == ERR_OK);
     for (;;) {
         struct job_event ev;
@@ -52,7 +51,7 @@ static void replay_record(struct events_audit *a, uint64_t first, struct str val
     *next = first + head.count;
 }
 
-/* Returns how many records there are. */
+/* Returns the number of records. */
 static size_t read_log(struct sim *s, struct events_audit *a)
 {
     struct store_cursor *c = store_cursor_new(s->disk);
@@ -93,7 +92,7 @@ void events_close(struct events_audit *a)
 {
     for (size_t i = 0; i < a->jobs.cap; i++) {
         struct known *k = a->jobs.slots[i].val;
-        /* What has outlived its retention is not listed any more. */
+        /* A job whose retention is over is not listed any more. */
         PROMISE(!k || k->listed || lifecycle_is_terminal(k->status), "EVENTS",
                 "events report a job that does not exist");
         free(k);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Gangs: jobs that are handed out together or not at all. GANG: whenever all is quiet, those of a
- * gang that have not ended are all in flight, since the same moment and in the same generation, or
- * none of them is; none ran before all of them were there. Whoever was brought back by hand comes
- * alone, and does not count. */
+/* Gangs: jobs that are handed out together or not at all. GANG: whenever everything is quiet, the
+ * members of a gang that have not ended are either all in flight, since the same moment and in the
+ * same generation, or none of them is; none ran before all of them were there. A member that was
+ * brought back by hand runs alone, and does not count. */
 
 #include <stdio.h>
 
@@ -21,7 +21,7 @@ bool gang_join(struct sim *s, struct enqueue *spec, char name[GANG_NAME])
     if (!sim_chance(s, 30))
         return false;
     if (s->gang.number && sim_chance(s, 10)) {
-        number = 1 + (unsigned)sim_draw(s, s->gang.number); /* which may have no seat left */
+        number = 1 + (unsigned)sim_draw(s, s->gang.number); /* which may have no place left */
     } else {
         if (s->gang.left == 0)
             s->gang.left = size_of(s, ++s->gang.number);
@@ -62,12 +62,12 @@ bool gang_may_go(const struct sim *s, const struct job *job)
 struct tally {
     const struct mjob *in_flight, *waits;
     unsigned known, there, blocked;
-    bool ever_ran, formed; /* formed: those who are there ran, who may have taken over its id */
+    bool ever_ran, formed; /* formed: the present members ran, perhaps after taking over its id */
 };
 
 static void count(struct tally *g, const struct mjob *m)
 {
-    g->known += !m->refused; /* one in doubt may have come and gone */
+    g->known += !m->refused; /* one in doubt may have existed for a while */
     g->ever_ran |= m->run_count > 0 && !m->rerun_ever;
     if (!m->seen || lifecycle_is_terminal(m->status) || m->gang_alone)
         return;

@@ -31,7 +31,7 @@ void grace_step(struct sim *s)
     struct ticket *t = ticket_new(s, CMD_TERMINATED, 1);
     uint64_t token = e->token;
     ticket_about(t, 0, m, token);
-    /* Nothing can have come between: it must wait for that run still. */
+    /* Nothing can have happened in between: it must still wait for that run. */
     t->waits = e->how == OK && !e->kill && !e->old && !t->ended && !ledger_is_foggy(m) &&
                !m->may_vanish && !m->patched && m->run_count &&
                m->runs[m->run_count - 1].token == token && !instant_is_set(m->terminated_at) &&
@@ -61,8 +61,8 @@ void grace_judge(struct ticket *t, const struct reply *r)
             "#%lu: job %lu is %s", t->serial, m->serial, lifecycle_status_name(st->status));
     PROMISE(x->grace_token == t->token && x->terminated_at.ms > 0 &&
                 x->terminated_at.ms <= t->at.ms,
-            "GRACE", "#%lu: job %lu did not hear of it", t->serial, m->serial);
-    /* Only what is left of the backoff. */
+            "GRACE", "#%lu: job %lu did not learn of it", t->serial, m->serial);
+    /* Only the rest of the backoff. */
     PROMISE(m->patched & PATCH_READY_AT || st->ready_at.ms <= t->at.ms ||
                 st->ready_at.ms <= x->backoff_end.ms,
             "GRACE", "#%lu: job %lu still waits for the end of its run", t->serial, m->serial);

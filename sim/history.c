@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The failure history against the log of events: after whatever crashes it holds exactly the newest
- * failures and successes after failures that events report, in their order. */
+/* Compares the failure history with the event log: after any crashes it holds exactly the newest
+ * failures, and successes after failures, that events report, in their order. */
 
 #include <stdlib.h>
 
@@ -19,13 +19,13 @@ void history_expect(struct history_audit *a, const struct job_event *ev)
     if (ev->from != STATUS_IN_FLIGHT || (!failed && !succeeded))
         return;
     ALLOC_GROW(a->at, a->count, a->cap, 64);
-    /* A job that lost too many workers is dead by a lease that ran out, which is a failure, or by a
-     * stream that broke, which is none. */
+    /* A job that lost too many workers is dead by an expired lease, which is a failure, or by a
+     * broken stream, which is not. */
     a->at[a->count++] = (struct history_expected){ev->id, (uint32_t)ev->run, ev->attempt, succeeded,
                                                   ev->event == EVENT_POISON};
 }
 
-/* Pages through it, the newest first. */
+/* Pages through it, newest first. */
 struct walk {
     struct history_audit *audit;
     size_t left; /* of those expected */
@@ -76,6 +76,6 @@ void history_close(struct sim *s, struct history_audit *a)
     PROMISE(w.seen == w.kept && w.seen <= most, "HISTORY", "%lu entries of %lu, at most %lu",
             w.seen, w.kept, most);
     for (; a->all && w.seen < most && w.left; w.left--)
-        PROMISE(a->at[w.left - 1].maybe, "HISTORY", "an entry is missing though there is room");
+        PROMISE(a->at[w.left - 1].maybe, "HISTORY", "an entry is missing although there is room");
     free(a->at);
 }

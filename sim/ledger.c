@@ -61,7 +61,7 @@ struct mjob *ledger_add(struct ledger *l, const struct enqueue *spec, unsigned q
                          ? (unsigned)(spec->options.retry_policies.at[1] - '0') + 1
                          : 0;
     m->gang = spec->options.gang.len ? (unsigned)strtoul(spec->options.gang.at + 1, NULL, 10) : 0;
-    m->patched |= m->gang ? PATCH_READY_AT : 0; /* it waits for the retries of others, too */
+    m->patched |= m->gang ? PATCH_READY_AT : 0; /* it also waits for the retries of others */
     m->batch = spec->batch.key.len ? (unsigned)(spec->batch.key.at[1] - '0') : 0;
     m->blind_renewal = m->terminated_at = INSTANT_NONE;
     m->exists = MAYBE;
@@ -103,7 +103,7 @@ static void bind(struct ledger *l, struct mjob *m, struct id id)
     idmap_put(&l->by_id, id, m);
 }
 
-/* An enqueue whose answer was lost is known by its payload, which begins with its number. */
+/* An enqueue whose answer was lost is recognised by its payload, which begins with its number. */
 static struct mjob *find_by_payload(struct ledger *l, const struct job *job)
 {
     unsigned long serial;
@@ -166,7 +166,7 @@ struct mjob *ledger_see(struct ledger *l, const struct job *job, bool with_paylo
 
 void ledger_acked(struct ledger *l, struct mjob *m, const struct job *job, instant now)
 {
-    /* A list or a taker may have met it before the answer came. */
+    /* A list or a taker may have met it before the answer arrived. */
     if (!id_eq(m->id, job->id))
         bind(l, m, job->id);
     check_values(l, m, job, false);
@@ -185,7 +185,7 @@ void ledger_acked(struct ledger *l, struct mjob *m, const struct job *job, insta
     m->seq = l->seq++;
 }
 
-/* --- what may have become of a job --- */
+/* --- what may have happened to a job --- */
 
 static const struct mend *end_ok(const struct mjob *m, uint64_t token)
 {
@@ -228,7 +228,7 @@ bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s,
     }
     if (s != STATUS_DEAD)
         return false;
-    /* Streams may have lost it without being told that they had it. */
+    /* Streams may have lost it before they were told that they had it. */
     if (l->settings.lost_worker_limit || (m->dep_count && m->depend_death == DEPEND_DIE))
         return true;
     for (size_t i = 0; i < m->run_count; i++)
@@ -237,13 +237,14 @@ bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s,
     return ledger_limit_is_open(l, m) ? failures > 0 : failures > (uint64_t)limit_of(l, m);
 }
 
-/* Whether it may go as soon as it completes: only the default keeps it, and there may be enough. */
+/* Whether it may be deleted as soon as it completes: only the default retention keeps it, and there
+ * may be enough already. */
 static bool may_be_surplus(const struct ledger *l, const struct mjob *m)
 {
     return m->completed_retention.ms < 0 && l->settings.completed_kept_max;
 }
 
-/* Whether the retention of a terminal status that nobody was told of may be over. */
+/* Whether the retention of a terminal status may be over that nobody was told of. */
 static bool may_be_purged(const struct ledger *l, const struct mjob *m, instant now)
 {
     span completed = retention_of(l, m, STATUS_COMPLETED), dead = retention_of(l, m, STATUS_DEAD);
@@ -321,7 +322,7 @@ enum certainty ledger_live(const struct mjob *m, const struct mrun *r, instant n
         return NO;
     if (ledger_is_foggy(m) || r->doubt || r->end_asked || m->may_vanish || m->exists != YES)
         return MAYBE;
-    if (m->gang) /* another's failure may have ended it */
+    if (m->gang) /* another member's failure may have ended it */
         return MAYBE;
     if (may_have_overrun(m, now, (span){0}))
         return MAYBE;
@@ -346,7 +347,7 @@ static void note_token(struct ledger *l, uint64_t token)
     l->token_count++;
 }
 
-/* Earlier runs are over with a new one. */
+/* A new run means that the earlier ones are over. */
 static void end_earlier_runs(struct ledger *l, struct mjob *m, const struct handout *h, instant at)
 {
     for (size_t i = 0; i < m->run_count; i++) {
@@ -419,7 +420,7 @@ void ledger_handed(struct ledger *l, const struct handout *h, struct mstream *s,
                        .seq = l->seq++};
     ledger_fold_whole(l, m, h->job.payload);
     m->final_seq = m->final_seq ? m->final_seq : r->seq;
-    /* Who does not name a run may have ended this one before it was known. */
+    /* A report that names no run may have ended this one before it was known. */
     for (size_t i = 0; i < m->end_count; i++)
         if (m->ends[i].token == 0 && m->ends[i].how != REFUSED &&
             m->ends[i].at.ms >= r->taken_at.ms)
@@ -500,7 +501,8 @@ bool ledger_was_reported(const struct mjob *m, size_t end)
     const struct mend *again = &m->ends[end];
     for (size_t i = 0; i < m->end_count; i++) {
         const struct mend *e = &m->ends[i];
-        bool same = !e->token || e->token == again->token; /* without one it was of any run */
+        bool same =
+            !e->token || e->token == again->token; /* without a token it was about any run */
         if (i != end && same && e->kind == again->kind && e->how != REFUSED)
             return true;
     }
@@ -527,7 +529,7 @@ void ledger_synced(struct ledger *l)
 static void forget_run(struct ledger *l, struct mrun *r)
 {
     r->doubt |= r->seq > l->safe_seq;
-    /* Renewals may be gone, and what had ended it. */
+    /* Renewals may be lost, and whatever had ended it. */
     r->end_asked = true;
     r->lease_min = r->stream ? r->lease_min : r->taken_at;
     if (r->over_seq > l->safe_seq)
@@ -550,7 +552,7 @@ void ledger_tail_lost(struct ledger *l)
             m->may_vanish = true;
         }
         ledger_changes_lost(l, m);
-        /* However they ended, they may be in flight again, with a lease that runs out. */
+        /* However they ended, they may be in flight again, with a lease that expires. */
         if (m->ghosts < m->unknown_runs)
             m->ghosts = m->unknown_runs;
         if (m->ended_seq > l->safe_seq)

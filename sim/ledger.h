@@ -2,14 +2,14 @@
 #ifndef SIM_LEDGER_H
 #define SIM_LEDGER_H
 
-/* What the clients of a simulation know: every job they asked for, every run that was
- * handed to them, everything they asked to be done to those, what was acknowledged, and what is
- * in doubt because the answer was lost. From that alone it judges whether the server keeps its
- * promises; it shares no code with the engine.
+/* What the clients of a simulation know: every job they requested, every run that was handed to
+ * them, everything they asked to be done, what was acknowledged, and what is in doubt because the
+ * answer was lost. From that alone it judges whether the server keeps its promises; it shares no
+ * code with the engine.
  *
- * A fact that was acknowledged carries the sequence number of its acknowledgement. When a crash
- * takes the unsynced tail (only where the operator chose that), facts newer than the last sync
- * go back to being in doubt.
+ * An acknowledged fact carries the sequence number of its acknowledgement. When a crash destroys
+ * the unsynced tail (only if the operator chose that), facts newer than the last sync are in doubt
+ * again.
  *
  * Promises by name: I1 acknowledged is durable, I2 no job is lost, I3 one live run, I4 terminal is
  * final, I5 ready jobs are delivered; and of the Jobs API: ORDER, UNIQUE, PREFETCH, READY_AT,
@@ -23,7 +23,7 @@ enum certainty { NO, MAYBE, YES };
 
 enum end_kind { END_SUCCEED, END_FAIL, END_RELEASE, END_CANCEL };
 
-/* Retry policies, as the simulation made them up. */
+/* Retry policies, invented by the simulation. */
 #define POLICIES     3
 #define POLICY_RULES 3
 #define MATCHERS     7 /* kinds of rule, see policy.c */
@@ -47,7 +47,7 @@ struct mpolicy {
     unsigned rule_count;
 };
 
-/* Server-wide settings that somebody asked for. */
+/* Server-wide settings that were requested. */
 struct msetting {
     instant at;
     bool enabled;
@@ -57,21 +57,21 @@ struct msetting {
     uint64_t seq;                       /* of the acknowledgement, or 0 */
 };
 
-/* What somebody set for a queue. */
+/* Settings requested for a queue. */
 #define LIMITED 4 /* queues */
 #define CKEYS   3 /* concurrency keys, from 1 */
 struct mlimit {
     bool paused;
     uint64_t concurrency, per_key; /* 0: any number */
     int64_t rate, per_ms, burst;   /* rate 0: none */
-    uint64_t in_flight;            /* of limit_read */
+    uint64_t in_flight;            /* from limit_read */
     instant at;
     uint64_t seq; /* of the acknowledgement, or 0 */
 };
 struct mlimits {
     struct mlimit *asked;
     size_t count, cap;
-    instant *taken; /* hand-outs since the last of them, as far as it is certain */
+    instant *taken; /* hand-outs since the last request, as far as they are certain */
     size_t taken_count, taken_cap;
 };
 
@@ -83,11 +83,11 @@ struct mend {
     enum { ASKED, OK, REFUSED, DOUBT } how;
     uint64_t seq; /* of the acknowledgement, iff OK */
     bool kill;
-    bool old; /* of before a rerun */
+    bool old; /* before a rerun */
     instant retry_at;
     int32_t exit_code;
     enum condition condition;
-    span grace; /* the run may go on for so long */
+    span grace; /* how long the run may continue */
 };
 
 struct mstream;
@@ -96,20 +96,20 @@ struct mstream;
 struct mrun {
     uint32_t index;
     uint64_t token;
-    instant taken_at, lease_end; /* the end that was acknowledged last, or none */
-    instant lease_min;           /* no expiry before it, whatever became of renewals */
+    instant taken_at, lease_end; /* the last acknowledged end, or none */
+    instant lease_min;           /* it cannot expire earlier, whatever happened to renewals */
     struct mstream *stream;      /* NULL: leased */
     uint64_t seq;
-    unsigned renewals; /* asked and not answered yet */
-    bool end_asked;    /* something that may have ended it was asked */
-    uint64_t over_seq; /* since when it is known to be over; 0: it is not */
+    unsigned renewals; /* requested and not answered yet */
+    bool end_asked;    /* something that may have ended it was requested */
+    uint64_t over_seq; /* when it was known to be over; 0: it is not */
     bool over_for_good;
-    bool doubt; /* its beginning went with an unsynced tail */
+    bool doubt; /* its beginning was lost with an unsynced tail */
 };
 
 struct mjob {
-    uint64_t serial, group; /* group: enqueued with one command, all or none */
-    struct id id;           /* none until it was seen */
+    uint64_t serial, group; /* group: enqueued by one command, all or none */
+    struct id id;           /* none until it is known */
     unsigned queue, type;
     uint16_t priority;
     instant asked_at, ready_at;
@@ -118,25 +118,25 @@ struct mjob {
     struct curve backoff;
     span completed_retention, dead_retention;
     struct str payload;
-    unsigned cron; /* of which entry, from 1; 0: somebody asked for it */
+    unsigned cron; /* its entry, from 1; 0: requested by a client */
     unsigned key;  /* unique key; 0: none */
     enum unique unique_while;
     bool duplicate;     /* not added, another job has its key */
-    enum status status; /* by the audit that goes on, iff seen */
+    enum status status; /* in the current audit, iff seen */
     uint32_t run_total; /* likewise */
     enum certainty exists;
     uint64_t seq;
-    bool in_bulk;              /* patching or reruns count a change of many that goes on */
-    unsigned patching, reruns; /* asked and not answered yet */
-    unsigned loose, patched;   /* PATCH_ bits: not known for now; ever asked for */
+    bool in_bulk;              /* patching or reruns includes a bulk change in progress */
+    unsigned patching, reruns; /* requested and not answered yet */
+    unsigned loose, patched;   /* PATCH_ bits: currently unknown; ever requested */
     unsigned queues_asked, priorities_asked; /* bits */
     uint16_t first_priority;
     uint64_t patch_seq, rerun_seq; /* of the newest acknowledgement */
-    bool rerun_ever, rerun_doubt;  /* asked for; whether it was done is not known */
+    bool rerun_ever, rerun_doubt;  /* requested; whether it was done is not known */
     uint32_t forgiven, first_run;  /* by the newest rerun; the first run after it */
     uint32_t failures;             /* since the newest rerun, before first_run */
     bool never;                    /* it turned out not to have been stored */
-    unsigned removals;             /* asked and not answered yet */
+    unsigned removals;             /* requested and not answered yet */
     bool may_vanish;
     uint64_t gone_seq; /* known to be gone */
     uint64_t ended_seq;
@@ -149,30 +149,30 @@ struct mjob {
     size_t run_count, run_cap;
     struct mend *ends;
     size_t end_count, end_cap;
-    instant terminated_at; /* since when somebody may have said that a preempted run has ended */
-    struct mjob *deps[3];  /* that it waits for */
+    instant terminated_at; /* when a client may first have reported the end of a preempted run */
+    struct mjob *deps[3];  /* its dependencies */
     unsigned dep_count, depend_when, depend_death;
     unsigned ckey;              /* concurrency key; 0: none */
-    bool freed;                 /* somebody may have said that it waits for nothing more */
-    unsigned waits_for;         /* by the audit that goes on: bits of deps */
+    bool freed;                 /* a client may have removed its dependencies */
+    unsigned waits_for;         /* in the current audit: bits of deps */
     enum resolution resolution; /* likewise */
     unsigned gang;              /* number from 1; 0: none */
-    uint64_t gang_generation;   /* by the audit that goes on, as is what follows */
+    uint64_t gang_generation;   /* in the current audit, like what follows */
     bool gang_alone;
     instant dequeued_at;
     unsigned adds_policy; /* from 1; 0: none */
-    bool late;            /* enqueued some time after it was asked for, when all was evaluated */
+    bool late;            /* enqueued some time after the request, when everything was evaluated */
     unsigned batch;       /* batch key; 0: none. What follows is about batched jobs */
-    bool shut;            /* nothing is to be folded into it, for it waits for its time */
-    uint64_t *items;      /* numbers of those in its payload, as far as it was ever seen */
+    bool shut;            /* nothing may be folded into it, because it waits for its time */
+    uint64_t *items;      /* numbers of the items in its payload, as far as it was ever seen */
     size_t item_count, item_cap;
-    uint64_t final_seq; /* since when it is handed out and must not change; 0: never */
-    struct mjob *in;    /* in whose payload it was seen; its own: it is a job */
+    uint64_t final_seq; /* when it was handed out, after which it must not change; 0: never */
+    struct mjob *in;    /* in whose payload it was seen; itself: it is a job */
     bool folded, refused;
     struct id into;    /* iff folded */
     uint64_t item_seq; /* when it was folded or seen */
     uint64_t walked;   /* the newest walk that met it */
-    bool seen;         /* by the audit that goes on */
+    bool seen;         /* by the current audit */
 };
 
 struct mstream {
@@ -191,9 +191,9 @@ struct ledger {
     uint64_t seq, safe_seq;
     bool sync; /* acknowledged means safe */
     struct engine_settings settings;
-    unsigned cron_key; /* of the jobs of a cron entry; 0: none */
-    unsigned claims;   /* without an answer: each may have leased any job, and lost it again */
-    uint64_t *tokens;  /* all that were ever seen, sorted */
+    unsigned cron_key; /* of a cron entry's jobs; 0: none */
+    unsigned claims;   /* unanswered: each may have leased any job, and lost it again */
+    uint64_t *tokens;  /* all tokens ever seen, sorted */
     size_t token_count, token_cap;
     bool has_policies;
     struct mpolicy policies[POLICIES];
@@ -209,37 +209,38 @@ struct ledger {
         bool running, reruns;
         unsigned type, queue;
         struct patch patch; /* unless reruns */
-    } bulk;                 /* a change of many that goes on */
+    } bulk;                 /* a bulk change in progress */
 };
 
 void ledger_init(struct ledger *l, const struct engine_settings *settings, bool sync);
 void ledger_fini(struct ledger *l);
 
-/* A job is about to be asked for; spec's strings are copied. */
+/* A job is about to be requested; spec's strings are copied. */
 struct mjob *ledger_add(struct ledger *l, const struct enqueue *spec, unsigned queue, unsigned type,
                         uint64_t group, instant now);
 struct mjob *ledger_find(const struct ledger *l, struct id id);
-/* The job that a server's answer speaks of: checks what must not change, and takes note of it. */
+/* The job that an answer of the server is about: checks what must not change, and records it. */
 struct mjob *ledger_see(struct ledger *l, const struct job *job, bool with_payload, instant now);
 void ledger_acked(struct ledger *l, struct mjob *m, const struct job *job, instant now);
 
-/* A job that holds the key for certain, or NULL. */
+/* A job that certainly holds the key, or NULL. */
 const struct mjob *ledger_key_holder(const struct ledger *l, unsigned key, instant now);
-/* A job that was asked for at `at`, when the ledger stood at seq, was not added for the holder. */
+/* A job that was requested at `at`, when the ledger stood at seq, was not added because of the
+ * holder. */
 void ledger_duplicate(struct ledger *l, struct mjob *asked, const struct job *holder, uint64_t seq,
                       instant at);
-/* After an audit of all: whether a job has the key. */
+/* After a full audit: whether a job has the key. */
 bool ledger_has_holder(const struct ledger *l, unsigned key);
-/* After an audit of all: one job for a key, but for those that may let go and come back. */
+/* After a full audit: one job per key, except for jobs that may release it and take it again. */
 void ledger_check_holders(const struct ledger *l);
 
 /* --- batched jobs, in ledger_fold.c --- */
-/* A payload that was read, maybe some time ago; returns how many items it has. */
+/* A payload that was read, perhaps some time ago; returns its number of items. */
 size_t ledger_fold_see(struct ledger *l, struct mjob *m, struct str payload);
 /* The payload as it is now: nothing that was acknowledged may be missing. */
 void ledger_fold_whole(struct ledger *l, struct mjob *m, struct str payload);
-/* The item was acknowledged as folded into the job; it was asked for when the ledger stood at seq.
- */
+/* The item was acknowledged as folded into the job; it was requested when the ledger stood at
+ * seq. */
 void ledger_folded(struct ledger *l, struct mjob *item, const struct job *job, uint64_t seq);
 /* It must never be seen anywhere. */
 void ledger_refused(struct mjob *item);
@@ -250,7 +251,7 @@ void ledger_folds_lost(struct ledger *l);
 void ledger_depend_handed(const struct ledger *l, const struct mjob *m, instant now);
 /* The job as it was read in this audit. */
 void ledger_depend_note(struct mjob *m, const struct job *job);
-/* After an audit of all. */
+/* After a full audit. */
 void ledger_depend_check(const struct ledger *l, instant now);
 
 /* --- limits of queues, in ledger_limit.c --- */
@@ -259,34 +260,34 @@ size_t ledger_limit_asked(struct ledger *l, unsigned queue, const struct mlimit 
 void ledger_limit_acked(struct ledger *l, unsigned queue, size_t limit);
 void ledger_limits_lost(struct ledger *l);
 void ledger_limits_free(struct ledger *l);
-/* A job was handed out of the queue at that time. */
+/* A job was handed out from the queue at that time. */
 void ledger_limit_handed(struct ledger *l, const struct mjob *m, unsigned queue, instant at,
                          instant now);
-/* After an audit of all: whether a job of the queue is ready that its key does not hold back. */
+/* After a full audit: whether a job of the queue is ready that its key does not hold back. */
 bool ledger_limit_has_ready(const struct ledger *l, unsigned queue, const struct mlimit *limit);
-/* The queue says that these are in force. */
+/* The queue reports that these limits are in force. */
 void ledger_limit_check(struct ledger *l, unsigned queue, const struct mlimit *is, instant now);
 
 /* --- retry policies, in ledger_policy.c --- */
-/* Its `at` and `seq` are not looked at. */
+/* Its `at` and `seq` are ignored. */
 size_t ledger_setting_asked(struct ledger *l, const struct msetting *setting, instant now);
 void ledger_setting_acked(struct ledger *l, size_t setting);
 void ledger_settings_lost(struct ledger *l);
 void ledger_policy_audit(const struct ledger *l, const struct mjob *m, const struct job *job,
                          const struct reply *runs);
-/* Runs in a row that lost their worker: as many as are allowed, and no more. */
+/* Consecutive runs that lost their worker: up to the limit, and no more. */
 void ledger_poison_audit(const struct ledger *l, const struct mjob *m, const struct job *job,
                          const struct reply *runs);
-/* Whether not only the retry limit that is known says when a job is dead. */
+/* Whether something besides the known retry limit decides when a job is dead. */
 bool ledger_limit_is_open(const struct ledger *l, const struct mjob *m);
 
 /* --- ticks, in ledger_cron.c --- */
 int64_t ledger_cron_period(unsigned entry);
-/* The server started; and whether it passes over the ticks that it missed. */
+/* The server started; and whether it skips missed ticks. */
 void ledger_booted(struct ledger *l, instant now);
-/* A job of the entry was met for the first time: one for a tick. */
+/* A job of the entry was seen for the first time: records it as the job of a tick. */
 struct mjob *ledger_add_tick(struct ledger *l, unsigned entry, const struct job *job);
-/* After an audit of all: the entry says that it enqueued then. */
+/* After a full audit: the entry reports that it enqueued at that time. */
 void ledger_check_fired(const struct ledger *l, unsigned entry, instant at, instant now);
 
 /* --- patches and reruns, in ledger_change.c --- */
@@ -297,15 +298,15 @@ void ledger_rerun_asked(struct mjob *m);
 void ledger_rerun_over(struct mjob *m, bool doubt);
 /* A rerun was acknowledged: reports before the first `ends` are of the job's earlier life. */
 void ledger_rerun(struct ledger *l, struct mjob *m, const struct job_state *st, size_t ends);
-/* A rerun may have been done or not: nothing is known of the status. */
+/* A rerun may have been done or not: nothing is known about the status. */
 bool ledger_is_foggy(const struct mjob *m);
 void ledger_runs_over(struct ledger *l, struct mjob *m);
-/* Nothing is under way: what was read is how it is. */
+/* Nothing is in progress: what was read is the present state. */
 void ledger_clear_up(struct ledger *l, struct mjob *m, const struct job *job);
 void ledger_changes_lost(struct ledger *l, struct mjob *m);
 
-/* A change of many begins: a patch, or without one a rerun. It may be done to any job of the type
- * until it is over, and nobody is told to which. */
+/* A bulk change begins: a patch, or without one a rerun. Until it is over, it may be applied to any
+ * job of the type, and nobody is told to which. */
 void ledger_bulk_begin(struct ledger *l, const struct patch *p, unsigned queue, unsigned type);
 void ledger_bulk_join(const struct ledger *l, struct mjob *m);
 void ledger_bulk_end(struct ledger *l);
@@ -318,34 +319,34 @@ struct mrun *ledger_run(const struct mjob *m, uint64_t token);
 enum certainty ledger_live(const struct mjob *m, const struct mrun *r, instant now);
 /* Whether the job can still be read. */
 enum certainty ledger_there(const struct ledger *l, const struct mjob *m, instant now);
-/* Whether the job may have come to a terminal status of that kind. */
+/* Whether the job may have reached a terminal status of that kind. */
 bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s, instant now);
 
 struct mend *ledger_ask_end(struct mjob *m, enum end_kind kind, uint64_t token, instant now);
 void ledger_end_acked(struct ledger *l, struct mjob *m, size_t end);
 void ledger_end_refused(struct mjob *m, size_t end, bool certain);
-/* Whether the same was reported of the same run before, and not refused. */
+/* Whether the same was reported about the same run before, and not refused. */
 bool ledger_was_reported(const struct mjob *m, size_t end);
 void ledger_ended(struct ledger *l, struct mjob *m, enum status s, instant at);
 void ledger_gone(struct ledger *l, struct mjob *m);
 void ledger_stream_over(struct ledger *l, const struct mstream *s);
-/* How many jobs the stream holds: for certain; and after an audit of all. */
+/* How many jobs the stream holds: certainly; and after a full audit. */
 uint32_t ledger_held(const struct ledger *l, const struct mstream *s, instant now);
 uint32_t ledger_holds(const struct ledger *l, const struct mstream *s);
 
-/* Answers to claims were lost: runs that nobody knows of may exist. */
+/* Answers to claims were lost: there may be runs that nobody knows of. */
 void ledger_answers_lost(struct ledger *l, instant now, unsigned claims);
 /* Everything that was acknowledged is safe now. */
 void ledger_synced(struct ledger *l);
-/* The unsynced tail is gone. */
+/* The unsynced tail is lost. */
 void ledger_tail_lost(struct ledger *l);
 
-/* Judges a job and all its runs, read in one moment; syncs what is in doubt. */
+/* Judges a job and all its runs, read at one moment; resolves what is in doubt. */
 void ledger_audit(struct ledger *l, struct mjob *m, const struct reply *read,
                   const struct reply *runs, instant now);
-/* No job by that id was found. */
+/* No job with that id was found. */
 void ledger_missing(struct ledger *l, struct mjob *m, instant now);
-/* The status that an answer gives. */
+/* The status that an answer states. */
 void ledger_check_status(struct ledger *l, struct mjob *m, const struct job *job, instant now);
 /* Groups are stored whole or not at all. */
 void ledger_check_groups(const struct ledger *l);

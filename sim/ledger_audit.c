@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Judges a job by all that the server says of it. */
+/* Judges a job by everything that the server says about it. */
 
 #include <math.h>
 #include <string.h>
@@ -33,7 +33,7 @@ static bool is_retry_in_window(const struct ledger *l, const struct mjob *m, con
     double waited = (double)(run->retry_at.ms - run->ended_at.ms);
     if (waits_for_end(run)) /* which takes longer than the backoff */
         return true;
-    /* A rerun begins to count anew. */
+    /* A rerun resets the count. */
     for (uint32_t i = m->rerun_ever ? 1 : run->attempt; i <= run->attempt; i++) {
         double n = i, least = (double)c->base.ms + pow(n, c->exponent) * 1000.0;
         if (waited >= least - 1.0 && waited <= least + n * (double)c->jitter.ms + 1.0)
@@ -61,7 +61,7 @@ static bool is_verdict_of(const struct ledger *l, const struct mjob *m, const st
     if (instant_is_set(e->retry_at) && !(l->has_policies && has_words(run, "globalMaxRetries")))
         return run->retry_at.ms == e->retry_at.ms || waits_for_end(run);
     if (l->has_policies)
-        return true; /* judged apart */
+        return true; /* judged elsewhere */
     if (m->rerun_ever || m->patched & PATCH_RETRY_LIMIT)
         return !retry || is_retry_in_window(l, m, run);
     if (run->attempt > limit_of(l, m))
@@ -93,7 +93,7 @@ static const struct mrun *known_run(const struct mjob *m, const struct run *run)
     for (size_t i = 0; i < m->run_count; i++)
         if (m->runs[i].index == run->index && m->runs[i].taken_at.ms == run->taken_at.ms)
             found = &m->runs[i];
-    /* One that went with an unsynced tail, and another in its place at the same time. */
+    /* A run that was lost with an unsynced tail, and another in its place at the same time. */
     if (found && found->doubt && instant_is_set(run->lease_end) == (found->stream != NULL))
         return NULL;
     return found;
@@ -183,7 +183,7 @@ static void check_unknown(const struct ledger *l, const struct mjob *m, const st
                 "REPLY", "job %lu: run %u was delivered to nobody", m->serial, run->index);
 }
 
-/* What was acknowledged about the run must be what is stored. */
+/* What is stored about the run must be what was acknowledged. */
 static void check_known(const struct mjob *m, const struct mrun *known, const struct run *run)
 {
     static const enum outcome outcomes[] = {[END_SUCCEED] = OUTCOME_COMPLETED,
@@ -241,11 +241,11 @@ static enum status status_after(const struct mjob *m, const struct run *last,
     if (last && last->index < m->first_run)
         last = NULL;
     if (s->status == STATUS_BLOCKED)
-        return STATUS_BLOCKED; /* judged apart, as is whoever dies with another */
+        return STATUS_BLOCKED; /* judged elsewhere, as are jobs that die with another */
     if (s->status == STATUS_DEAD && s->resolution == RESOLUTION_DEPENDENCY)
         return STATUS_DEAD;
     if (s->status == STATUS_DEAD && s->resolution == RESOLUTION_CANCELED)
-        return STATUS_DEAD; /* that somebody canceled it is judged apart */
+        return STATUS_DEAD; /* whether somebody canceled it is judged elsewhere */
     if (s->status == STATUS_DEAD && s->resolution == RESOLUTION_DEADLINE)
         return m->deadline.ms && m->deadline.ms <= now.ms ? STATUS_DEAD : STATUS_READY;
 
@@ -260,14 +260,14 @@ static enum status status_after(const struct mjob *m, const struct run *last,
     return s->ready_at.ms <= now.ms ? STATUS_READY : STATUS_SCHEDULED;
 }
 
-/* Whether a start of the server may have come upon the lease when it was over: whoever did not
- * renew it is no lost worker then. */
+/* Whether a start of the server may have found the lease expired: then its worker does not count as
+ * lost. */
 static bool may_have_lapsed(const struct ledger *l, const struct run *run)
 {
-    /* A failed commit is followed by one, be it a while later. */
+    /* A failed commit is followed by a start, perhaps some time later. */
     if (instant_is_set(l->lost_at) && run->ended_at.ms > run->lease_end.ms)
         return true;
-    /* Or in the very moment when the lease is over. */
+    /* Or at the very moment when the lease expires. */
     if (instant_is_set(l->lost_at) && l->lost_at.ms >= run->taken_at.ms &&
         run->ended_at.ms == run->lease_end.ms)
         return true;
@@ -299,10 +299,10 @@ void ledger_poison_audit(const struct ledger *l, const struct mjob *m, const str
         } else if (run->outcome == OUTCOME_EXPIRED) {
             most++;
             least += !may_have_lapsed(l, run) || poisoned;
-        } else if (run->outcome != OUTCOME_GANG) { /* which says nothing of its worker */
+        } else if (run->outcome != OUTCOME_GANG) { /* which says nothing about its worker */
             least = most = 0;
         }
-        /* A rerun begins to count anew; nothing in the runs says when. */
+        /* A rerun resets the count; nothing in the runs says when. */
         if (m->rerun_ever)
             least = poisoned ? limit : 0;
         PROMISE(!poisoned || (most >= limit && !instant_is_set(run->retry_at)), "POISON",
@@ -311,7 +311,7 @@ void ledger_poison_audit(const struct ledger *l, const struct mjob *m, const str
         PROMISE(poisoned || least < limit, "POISON", "job %lu goes on after %u losses of %u",
                 m->serial, least, limit);
         if (poisoned)
-            least = most = 0; /* what follows is after a rerun */
+            least = most = 0; /* after a rerun */
     }
 }
 
@@ -341,7 +341,7 @@ static void check_attempts(const struct mjob *m, const struct job *job, const st
             "READY_AT", "job %lu has another ready_at", m->serial);
 }
 
-/* Everything that was asked has happened by now or never will. */
+/* Everything that was requested has happened by now or never will. */
 static void settle_ends(struct ledger *l, struct mjob *m, const struct reply *runs)
 {
     static const enum end_kind kinds[OUTCOME_COUNT] = {[OUTCOME_FAILED] = END_FAIL,
@@ -441,5 +441,5 @@ void ledger_audit(struct ledger *l, struct mjob *m, const struct reply *read,
                          job->state.resolution == RESOLUTION_DEADLINE ||
                          job->state.resolution == RESOLUTION_DEPENDENCY;
     if (expected == STATUS_DEAD && ended_waiting)
-        m->purge_at = job->state.purge_at; /* it may have had no run to end */
+        m->purge_at = job->state.purge_at; /* there may have been no run to end */
 }

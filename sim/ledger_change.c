@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What patches and reruns do to what is known of a job. While one is without an answer, or
- * its answer was lost, what it may have changed is not judged; the next audit says how it went. */
+/* How patches and reruns affect what is known about a job. While one has no answer, or its answer
+ * was lost, what it may have changed is not judged; the next audit tells what happened. */
 
 #include "ledger.h"
 #include "trace.h"
@@ -35,7 +35,7 @@ void ledger_patch_over(struct ledger *l, struct mjob *m, const struct patch *p, 
         m->loose &= ~p->set;
 }
 
-/* The audit's word, if somebody asked for it. */
+/* As the audit says, if anybody requested it. */
 static void adopt_patches(struct mjob *m, const struct job *job)
 {
     unsigned queue = (unsigned)(job->queue.at[1] - '0');
@@ -125,7 +125,7 @@ void ledger_rerun(struct ledger *l, struct mjob *m, const struct job_state *st, 
 {
     m->rerun_seq = l->seq++;
     if (ledger_is_foggy(m)) {
-        m->rerun_doubt = true; /* whatever the other is told */
+        m->rerun_doubt = true; /* whatever the other answer is */
         return;
     }
     PROMISE(st->attempts >= m->forgiven, "RERUN", "job %lu lost attempts", m->serial);
@@ -140,7 +140,7 @@ void ledger_clear_up(struct ledger *l, struct mjob *m, const struct job *job)
     const struct job_state *st = &job->state;
     if (m->loose) {
         adopt_patches(m, job);
-        m->patch_seq = l->seq++; /* seen is not safe yet */
+        m->patch_seq = l->seq++; /* seen is not durable yet */
     }
     if (!ledger_is_foggy(m))
         return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Jobs that nobody asked for: those of a cron entry, known when they are first met. */
+/* Jobs that no client requested: those of cron entries, recorded when they are first seen. */
 
 #include "ledger.h"
 
@@ -19,8 +19,8 @@ void ledger_booted(struct ledger *l, instant now)
     l->boots[l->boot_count++] = now;
 }
 
-/* What fired at that time is the newest tick until then; it came after the newest start, if
- * those that were missed are passed over. */
+/* A tick that fired at that time is the newest one until then; it came after the newest start, if
+ * missed ticks are skipped. */
 static void check_not_missed(const struct ledger *l, unsigned entry, instant fired)
 {
     int64_t period = ledger_cron_period(entry), tick = fired.ms / period * period;
@@ -40,7 +40,7 @@ struct mjob *ledger_add_tick(struct ledger *l, unsigned entry, const struct job 
                            .unique_while = job->unique_while,
                            .completed_retention = job->completed_retention,
                            .dead_retention = job->dead_retention};
-    /* After a failure nothing tells any more when it was enqueued. */
+    /* After a failure nothing shows any more when it was enqueued. */
     bool known = job->state.attempts == 0;
     spec.ready_at = known ? job->state.ready_at : (instant){0};
     if (known)
@@ -63,7 +63,8 @@ struct mjob *ledger_add_tick(struct ledger *l, unsigned entry, const struct job 
 
 void ledger_check_fired(const struct ledger *l, unsigned entry, instant at, instant now)
 {
-    bool found = now.ms - at.ms >= 3600 * 1000; /* it may be gone without ever being seen */
+    bool found =
+        now.ms - at.ms >= 3600 * 1000; /* it may have been deleted without ever being seen */
     for (size_t i = 0; i < l->count && !found; i++)
         found = l->jobs[i]->cron == entry + 1 &&
                 (l->jobs[i]->ready_at.ms == at.ms || l->jobs[i]->ready_at.ms == 0);

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Jobs that wait for others. DEPEND: none runs before those that it names may have ended as it
- * asked, none is forgotten when they have, and what a blocked job says that it waits for is exactly
- * what it has to wait for. */
+/* Dependencies. DEPEND: no job runs before its dependencies may have ended as it requires, none is
+ * forgotten when they have, and a blocked job waits for exactly the dependencies that it should. */
 
 #include "core/depend.h"
 #include "ledger.h"
 #include "trace.h"
 
-/* Whether the death or removal of one of its jobs is as good as its completion. */
+/* Whether the death or removal of a dependency is as good as its completion. */
 static bool takes_any_end(const struct mjob *m)
 {
     return m->depend_when == DEPEND_ALL_ENDED || m->depend_death == DEPEND_RUN;
@@ -19,12 +18,12 @@ static bool may_be_gone(const struct ledger *l, const struct mjob *d, instant no
     return ledger_there(l, d, now) != YES;
 }
 
-/* Whether what it waits for of d may have come. */
+/* Whether the dependency d may be met. */
 static bool may_be_met(const struct ledger *l, const struct mjob *m, const struct mjob *d,
                        instant now)
 {
-    /* Brought back, and completed or dead before that; or brought back itself, when what was gone
-     * counted no more. */
+    /* d was brought back, and had completed or died before that; or m itself was, when d was gone
+     * and no longer counted. */
     if (d->rerun_ever || (m->rerun_ever && may_be_gone(l, d, now)) || m->freed)
         return true;
     if (ledger_may_end(l, d, STATUS_COMPLETED, now))
@@ -64,14 +63,14 @@ static const struct mjob *dep_by_id(const struct mjob *m, struct id id)
     for (unsigned i = 0; i < m->dep_count; i++)
         if (id_eq(m->deps[i]->id, id))
             return m->deps[i];
-    /* One of the same request whose id nobody was ever told. */
+    /* A job of the same request whose id nobody was ever told. */
     for (unsigned i = 0; i < m->dep_count; i++)
         if (id_is_none(m->deps[i]->id))
             return m->deps[i];
     return NULL;
 }
 
-/* The ids as the server keeps them: 16 bytes each. */
+/* The ids in the server's format: 16 bytes each. */
 void ledger_depend_note(struct mjob *m, const struct job *job)
 {
     struct str ids = job->state.extras.waits_for;

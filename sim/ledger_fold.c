@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Batched jobs. Every job that was asked for with a batch key is an item: it becomes a job of
- * its own, or part of the payload of one with the same key. Items are known by the number that
- * they bring into the payload. FOLD: an acknowledged item is in exactly one payload, in the
- * order of arrival; what was handed out once never changes again; nothing is half applied. */
+/* Batched jobs. Every job that was requested with a batch key is an item: it becomes a job of its
+ * own, or part of the payload of a job with the same key. Items are recognised by the number that
+ * they add to the payload. FOLD: an acknowledged item is in exactly one payload, in order of
+ * arrival; a job that was ever handed out does not change any more; nothing is half applied. */
 
 #include "ledger.h"
 
@@ -21,7 +21,7 @@ static uint64_t number(const struct mjob *m, const char **at, const char *end, c
     for (; *at < end && **at >= '0' && **at <= '9'; (*at)++)
         n = n * 10 + (uint64_t)(**at - '0');
     PROMISE(*at > from && *at < end && (**at == close || **at == ','), "FOLD",
-            "job %lu has a broken payload", m->serial);
+            "job %lu has a malformed payload", m->serial);
     return n;
 }
 
@@ -31,13 +31,13 @@ static void keep_item(struct mjob *m, uint64_t serial)
     m->items[m->item_count++] = serial;
 }
 
-/* The i-th item of the job's payload is that one. */
+/* The i-th item of the job's payload is the one with this serial number. */
 static void see_item(struct ledger *l, struct mjob *m, size_t i, uint64_t serial)
 {
-    PROMISE(serial < l->count, "FOLD", "job %lu has an item that nobody brought", m->serial);
+    PROMISE(serial < l->count, "FOLD", "job %lu has an item that nobody added", m->serial);
     struct mjob *item = l->jobs[serial];
     if (i < m->item_count) {
-        PROMISE(m->items[i] == serial, "FOLD", "job %lu: item %lu gave way to %lu", m->serial,
+        PROMISE(m->items[i] == serial, "FOLD", "job %lu: item %lu was replaced by %lu", m->serial,
                 m->items[i], serial);
         return;
     }
@@ -67,17 +67,17 @@ size_t ledger_fold_see(struct ledger *l, struct mjob *m, struct str payload)
     const char *at = payload.at, *end = payload.at + payload.len;
     size_t count = 0;
     PROMISE(payload.len > 12 && memcmp(at, "{\"n\":", 5) == 0, "FOLD",
-            "job %lu has a broken payload", m->serial);
+            "job %lu has a malformed payload", m->serial);
     at += 5;
     PROMISE(number(m, &at, end, ',') == m->serial, "FOLD", "job %lu has another's payload",
             m->serial);
-    PROMISE(end - at > 6 && memcmp(at, ",\"b\":[", 6) == 0, "FOLD", "job %lu has a broken payload",
-            m->serial);
+    PROMISE(end - at > 6 && memcmp(at, ",\"b\":[", 6) == 0, "FOLD",
+            "job %lu has a malformed payload", m->serial);
     at += 6;
     do {
         see_item(l, m, count++, number(m, &at, end, ']'));
     } while (*at++ == ',');
-    PROMISE(end - at == 1 && *at == '}', "FOLD", "job %lu has a broken payload", m->serial);
+    PROMISE(end - at == 1 && *at == '}', "FOLD", "job %lu has a malformed payload", m->serial);
     return count;
 }
 
@@ -128,7 +128,7 @@ void ledger_refused(struct mjob *item)
     item->refused = item->never = true;
 }
 
-/* Whether it cannot be told where items of that batch may have been. */
+/* Whether items of that batch may have been in jobs that nobody knows. */
 static bool has_lost_jobs(const struct ledger *l, unsigned batch)
 {
     for (size_t i = 0; i < l->count; i++) {
@@ -141,7 +141,7 @@ static bool has_lost_jobs(const struct ledger *l, unsigned batch)
     return false;
 }
 
-/* NO: it is nowhere, for certain. */
+/* NO: certainly nowhere. */
 static enum certainty is_stored(const struct ledger *l, const struct mjob *m)
 {
     if (m->exists == YES || m->in || m->folded)

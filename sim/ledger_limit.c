@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What people set for queues. LIMIT: nothing is handed out of a paused queue, no more than its
- * concurrency is in flight, and in no span of time more is handed out than its rate lets flow in
- * and its burst saves up; over all queues no more are in flight than the settings say; what was
- * acknowledged is in force. A request whose answer was lost may or may not be. */
+/* Settings of queues. LIMIT: nothing is handed out from a paused queue, no more jobs than its
+ * concurrency are in flight, and in no period more jobs are handed out than its rate and burst
+ * allow; over all queues no more are in flight than the settings say; what was acknowledged is in
+ * force. A request whose answer was lost may or may not be. */
 
 #include "ledger.h"
 
@@ -19,7 +19,7 @@ size_t ledger_limit_asked(struct ledger *l, unsigned queue, const struct mlimit 
     q->asked[q->count] = *limit;
     q->asked[q->count].at = now;
     q->asked[q->count].seq = 0;
-    q->taken_count = 0; /* from now on another rate may count */
+    q->taken_count = 0; /* from now on another rate may apply */
     return q->count++;
 }
 
@@ -54,7 +54,7 @@ static bool may_be_in_force(const struct mlimits *q, size_t i, instant at)
     return true;
 }
 
-/* Whether the first one of all, which nobody asked for, may be. */
+/* Whether the first setting, which nobody requested, may be in force. */
 static bool may_be_unset(const struct mlimits *q, instant at)
 {
     for (size_t k = 0; k < q->count; k++)
@@ -63,7 +63,7 @@ static bool may_be_unset(const struct mlimits *q, instant at)
     return true;
 }
 
-/* Jobs of the queue, with that key if it is not 0, that are in flight for certain, but for what
+/* Jobs of the queue, with that key if it is not 0, that are certainly in flight, except those that
  * patches may have moved. */
 static uint64_t in_flight(const struct ledger *l, unsigned queue, unsigned key, instant now)
 {
@@ -101,7 +101,7 @@ static void check_rate(struct mlimits *q, unsigned queue, const struct mlimit *l
     }
 }
 
-/* A gang takes as many tokens as there are, but at least one. */
+/* A gang takes as many tokens as are available, up to its size, and at least one. */
 static bool is_free(const struct ledger *l, const struct mjob *m, instant at)
 {
     for (size_t i = 0; m->gang && i < l->count; i++) {
@@ -113,7 +113,7 @@ static bool is_free(const struct ledger *l, const struct mjob *m, instant at)
     return false;
 }
 
-/* Counted only while there is no doubt about the rate, and since when. */
+/* Counted only while the rate is certain, and from when it is. */
 static void note_taken(struct ledger *l, const struct mjob *m, unsigned queue, instant at)
 {
     struct mlimits *q = &l->limits[queue];

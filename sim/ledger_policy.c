@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What retry policies must have decided, by a model of its own: the runs of a job are
- * replayed, and each verdict compared with that of the first rule that matches, under any of
- * the settings that may have been in force then. POLICY: no rule's limit and no total is ever
- * exceeded, the first match wins, counts survive everything but a rerun. */
+/* What retry policies must have decided, by a model of its own: the runs of a job are replayed, and
+ * each verdict is compared with that of the first matching rule, under any of the settings that may
+ * have been in force then. POLICY: no rule's limit and no total is ever exceeded, the first match
+ * wins, counts survive everything but a rerun. */
 
 #include "ledger.h"
 
@@ -39,7 +39,7 @@ void ledger_settings_lost(struct ledger *l)
             l->settings_seen[i].seq = 0;
 }
 
-/* Whether nothing that is certain had replaced the i-th by then. */
+/* Whether nothing certain had replaced the i-th by then. */
 static bool may_be_in_force(const struct ledger *l, size_t i, instant at)
 {
     if (l->settings_seen[i].at.ms > at.ms)
@@ -52,7 +52,7 @@ static bool may_be_in_force(const struct ledger *l, size_t i, instant at)
 
 /* --- the model --- */
 
-/* Retries so far, by rule and by whom else. */
+/* Retries so far, by rule and by other causes. */
 struct counts {
     int64_t by[POLICIES][POLICY_RULES + 1];
     int64_t asked, expired, own;
@@ -67,7 +67,7 @@ static int64_t sum(const struct counts *c)
     return n;
 }
 
-/* Those that the maximum is about. */
+/* Those to which the maximum applies. */
 static int64_t total(const struct counts *c, const struct msetting *s)
 {
     return sum(c) + c->asked + (s->exempt & POLICY_EXEMPT_OWN ? 0 : c->own) +
@@ -123,7 +123,7 @@ struct decision {
     bool retry;
     int policy; /* -1: none of them stated anything */
     unsigned slot;
-    int64_t count, limit; /* of a retry */
+    int64_t count, limit; /* for a retry */
     int64_t delay;
 };
 
@@ -168,7 +168,7 @@ static struct decision decide(const struct ledger *l, const struct effective *e,
 
 /* --- what was decided --- */
 
-/* What the reason of a run says of a retry by a policy. */
+/* What the reason of a run says about a retry by a policy. */
 struct said {
     bool by_policy;
     unsigned policy, slot;
@@ -180,7 +180,7 @@ static struct said read_reason(const struct run *run)
     char text[200] = {0};
     struct said s = {0};
     if (run->reason.len == 0)
-        return s; /* it goes on */
+        return s; /* there is more text */
     memcpy(text, run->reason.at, run->reason.len < sizeof text ? run->reason.len : sizeof text - 1);
     unsigned rule;
     if (sscanf(text, "retry %ld of %ld by rule %u of policy p%u", &s.count, &s.limit, &rule,
@@ -205,7 +205,7 @@ static bool is_asked(const struct run *run)
     return has_words(run, "when the worker asked");
 }
 
-/* Whether the settings let a retry be that no rule granted, and that is of that kind. */
+/* Whether the settings allow a retry of that kind that no rule granted. */
 static bool allows(const struct msetting *s, const struct counts *used, unsigned kind)
 {
     return !s->enabled || s->exempt & kind || total(used, s) < s->most;
@@ -218,7 +218,7 @@ static unsigned kind_of(const struct run *run)
                                              : POLICY_EXEMPT_OWN;
 }
 
-/* The job's own retries are what is left without those that policies granted. */
+/* The job's own retries are those that no policy granted. */
 static bool is_by_limits(const struct ledger *l, const struct mjob *m, const struct msetting *s,
                          const struct counts *used, const struct run *run)
 {
@@ -246,7 +246,7 @@ static bool is_by_policy(const struct ledger *l, const struct mjob *m, const str
     struct effective e = effective(l, m);
     struct said said = read_reason(run);
     bool retry = instant_is_set(run->retry_at), expired = run->outcome == OUTCOME_EXPIRED;
-    /* Whoever asked, the worker maybe, of whom a run does not tell. */
+    /* The request may have come from the worker, about which a run does not tell. */
     if (!retry && !expired && has_words(run, "globalMaxRetries"))
         return s->enabled && total(used, s) >= s->most;
     if (!s->enabled)
@@ -287,7 +287,8 @@ static int64_t stored_count(const struct mjob *m, struct str bytes, unsigned pol
     int64_t n = 0;
     for (size_t at = 0; at < bytes.len;) {
         size_t len = (unsigned char)bytes.at[at];
-        PROMISE(len == 2 && at + 15 <= bytes.len, "POLICY", "job %lu has broken counts", m->serial);
+        PROMISE(len == 2 && at + 15 <= bytes.len, "POLICY", "job %lu has malformed counts",
+                m->serial);
         const unsigned char *count = (const unsigned char *)bytes.at + at + 11;
         if (bytes.at[at + 2] == (char)('0' + policy))
             n += count[0] | count[1] << 8;
@@ -314,7 +315,7 @@ void ledger_policy_audit(const struct ledger *l, const struct mjob *m, const str
                          const struct reply *runs)
 {
     struct counts used = {0};
-    /* A rerun begins to count anew, and a patch may have moved it to a queue with others. */
+    /* A rerun resets counts, and a patch may have moved the job to a queue with other policies. */
     bool exact = !m->rerun_ever && !(m->patched & PATCH_QUEUE), granted = false;
     if (!l->has_policies)
         return;

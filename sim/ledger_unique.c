@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Unique keys, judged by who must hold one, who may, and who cannot. */
+/* Unique keys, judged by which jobs must hold one, may hold one, and cannot. */
 
 #include "ledger.h"
 #include "trace.h"
 
-/* Whether a job in that status keeps others out. */
+/* Whether a job in that status reserves its key. */
 static bool is_in_scope(enum unique scope, enum status s)
 {
     switch (s) {
@@ -24,7 +24,7 @@ static bool is_in_scope(enum unique scope, enum status s)
     return false;
 }
 
-/* Whether it holds its key for certain. */
+/* Whether it certainly holds its key. */
 static bool surely_holds(const struct ledger *l, const struct mjob *m, instant now)
 {
     if (ledger_there(l, m, now) != YES)
@@ -34,7 +34,7 @@ static bool surely_holds(const struct ledger *l, const struct mjob *m, instant n
     if (m->ended_seq || ledger_may_end(l, m, STATUS_COMPLETED, now) ||
         ledger_may_end(l, m, STATUS_DEAD, now))
         return false;
-    /* What is ready may have been taken without anybody knowing yet. */
+    /* A ready job may have been taken without anybody knowing yet. */
     return m->unique_while == UNIQUE_ACTIVE ||
            (m->run_count == 0 && !(m->patched & PATCH_READY_AT) && m->ghosts == 0 &&
             m->ready_at.ms > now.ms);
@@ -48,7 +48,7 @@ const struct mjob *ledger_key_holder(const struct ledger *l, unsigned key, insta
     return NULL;
 }
 
-/* One whose answer was lost, or that nobody asked for, so that its id was never told. */
+/* A job whose answer was lost, or that nobody requested, so that its id was never told. */
 static bool may_be_unknown(const struct ledger *l, unsigned key)
 {
     for (size_t i = 0; i < l->count; i++) {
@@ -107,7 +107,7 @@ void ledger_check_holders(const struct ledger *l)
                 continue;
             if (a->key != b->key || !a->seen || !is_in_scope(a->unique_while, a->status))
                 continue;
-            /* The older one had let go, and was queued again. */
+            /* The older one had released it, and was queued again. */
             bool let_go = (a->unique_while == UNIQUE_QUEUED && a->run_total > 0) ||
                           (a->unique_while != UNIQUE_EXISTS && a->rerun_ever);
             PROMISE(let_go, "UNIQUE", "jobs %lu and %lu hold key %u", a->serial, b->serial, a->key);

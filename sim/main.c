@@ -47,7 +47,7 @@ static struct profile some_profile(struct sim *s)
     return p;
 }
 
-/* From none to all that happen. */
+/* From none to everything that happens. */
 static uint64_t history_size(uint64_t seed)
 {
     static const uint64_t sizes[] = {0, 1, 3, 10, 1000, 5, 20};
@@ -58,7 +58,7 @@ static struct backend_settings some_settings(struct sim *s)
 {
     uint64_t in_flight_max = sim_chance(s, 70) ? 0 : 1 + sim_draw(s, 6);
     if (s->profile.gangs && in_flight_max)
-        in_flight_max += GANG_MAX; /* the largest one has to fit */
+        in_flight_max += GANG_MAX; /* the largest gang must fit */
     return (struct backend_settings){
         .engine = {.in_flight_max = in_flight_max,
                    .retry = {.limit = (int32_t)sim_draw(s, 4),
@@ -169,7 +169,7 @@ static void disturb(struct sim *s)
         memory_set_free_space(disk_memory(s->disk), spaces[sim_draw(s, 4)]);
     if (sim_draw(s, 100) == 0) {
         unsigned boots = s->boots;
-        sim_turn(s); /* it knows what time it is now */
+        sim_turn(s); /* to set its time */
         if (boots == s->boots)
             sim_set_clock(s, (span){s->behind.ms ? 0 : 60000 + (int64_t)sim_draw(s, 86400 * 1000)});
     }
@@ -273,7 +273,7 @@ int main(int argc, char **argv)
     }
     if (one == many || (many && last < seed))
         return usage();
-    /* Of clocks that jump, above all. */
+    /* Above all, warnings about clocks that jump. */
     log_set(LOG_NONE, LOG_TEXT);
     if (many)
         return run_many(seed, last, steps);

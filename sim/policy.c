@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Retry policies: made up once, before anything else happens; what changes later are the
- * server-wide settings. ledger_policy.c judges. */
+/* Retry policies: invented once, before anything else happens; only the server-wide settings change
+ * later. ledger_policy.c judges. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ struct str policy_name(unsigned policy)
     return names[policy];
 }
 
-/* --- making them up --- */
+/* --- inventing them --- */
 
 static struct mbackoff some_backoff(struct sim *s)
 {
@@ -142,7 +142,7 @@ static void put_queues(struct sim *s)
 
 /* --- settings --- */
 
-/* What of a file is known to have been put into force last; UNKNOWN after a doubt. */
+/* Which section of a file is known to have been applied last; UNKNOWN when in doubt. */
 enum { NONE = -1, UNKNOWN = -2 };
 
 static void settle(struct ticket *t, const struct reply *r)
@@ -165,8 +165,8 @@ static struct msetting some_setting(struct sim *s, bool enabled)
                                  sim_chance(s, 50) ? RETRY_FALLBACK_FAIL : RETRY_FALLBACK_DEFAULT};
 }
 
-/* section: NONE, or which one of a file it is. What a file says, and said before, changes nothing;
- * what was said may be forgotten by a crash. */
+/* section: NONE, or which section of a file it is. A section that has not changed has no effect; a
+ * crash may forget what the section was. */
 static void put_settings(struct sim *s, const struct msetting *m, int section, const char *more)
 {
     static const char *const exempt[] = {"", "\"defaultBackoff\"", "\"leaseExpired\"",
@@ -189,7 +189,7 @@ static void put_settings(struct sim *s, const struct msetting *m, int section, c
         s->section_asked = t->serial;
         s->section = UNKNOWN;
     }
-    trace_line("  %.*s%s", n, text, same ? ", which the file said before" : "");
+    trace_line("  %.*s%s", n, text, same ? ", unchanged in the file" : "");
     struct arena tree = {0};
     struct policy_change change;
     struct document_fault fault = {0};
@@ -202,7 +202,7 @@ static void put_settings(struct sim *s, const struct msetting *m, int section, c
 
 #define SECTIONS 2
 
-/* A file is read again. */
+/* The file is read again. */
 static void reload(struct sim *s)
 {
     int section = (int)sim_draw(s, SECTIONS);
@@ -223,7 +223,7 @@ void policy_lost(struct sim *s)
     s->section = UNKNOWN;
 }
 
-/* A file that says what it said before changes nothing, so its sections must differ. */
+/* An unchanged file has no effect, so its sections must differ. */
 static bool is_same(const struct msetting *a, const struct msetting *b)
 {
     return a->enabled == b->enabled && a->most == b->most && a->exempt == b->exempt &&

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Checks that need silence: nothing under way, no client acting, the clock standing. */
+/* Checks that need quiet: nothing in progress, no client acting, the clock stopped. */
 
 #include <string.h>
 
@@ -77,7 +77,7 @@ static uint64_t count_of(struct sim *s, struct str queue, unsigned statuses, boo
     struct ticket *t = ticket_new(s, CMD_COUNT, 0);
     t->then = take_count;
     t->ctx = &count;
-    /* A filter by type makes the server look at each job. */
+    /* A filter by type makes the server read each job. */
     struct command c = {.list = {.filter = {.queues = &queue,
                                             .queue_count = 1,
                                             .types = types,
@@ -147,7 +147,7 @@ static void take_read(struct ticket *t, const struct reply *r)
     ledger_fold_whole(&s->ledger, p->job, r->jobs[0].payload);
     p->reply = *r;
     p->copy = r->jobs[0];
-    /* Only numbers, some lists and whether there is a reason outlive the answer. */
+    /* Only numbers, some lists and whether there is a reason remain valid after the answer. */
     struct str *counts = &p->copy.state.extras.retry_counts;
     must(counts->len <= sizeof p->counts);
     if (counts->len)
@@ -191,7 +191,7 @@ static void audit_job(struct sim *s, struct mjob *m)
     sim_pump(s);
 }
 
-/* How many more may be in flight, of all queues. */
+/* How many more may be in flight, over all queues. */
 static uint64_t in_flight_room(const struct sim *s, uint64_t in_flight)
 {
     uint64_t most = s->settings.engine.in_flight_max;
@@ -211,7 +211,7 @@ static void check_not_stuck(struct sim *s, const struct tally *w)
         return;
     for (unsigned q = 0; q < s->profile.queues; q++) {
         struct mlimit limit = limit_read(s, q);
-        /* Whether there is a token only time can tell. */
+        /* Only time shows whether there is a token. */
         stuck[q] = w->statuses[q][STATUS_READY] && limit_room(&limit) > 0 && !limit.rate &&
                    ledger_limit_has_ready(&s->ledger, q, &limit);
     }
@@ -320,7 +320,7 @@ struct order {
     uint32_t asked;
     uint64_t all_room, room[QUEUES], key_room[QUEUES][CKEYS + 1];
     bool cut;   /* there are more than these */
-    bool gangs; /* of which all members may be there: they come in another order */
+    bool gangs; /* some gang may be complete: its members come in another order */
 };
 
 static bool has_room(const struct order *o, const struct order_job *j)
@@ -338,7 +338,7 @@ static void take_room(struct order *o, struct order_job *j)
     j->gone = true;
 }
 
-/* What is beyond the room of its queue and key stays where it is, whichever of them that is. */
+/* Jobs beyond the room of their queue and key stay, whichever they are. */
 static size_t count_claimable(struct order o)
 {
     size_t n = 0;
@@ -351,8 +351,7 @@ static size_t count_claimable(struct order o)
     return n;
 }
 
-/* The share of granted retries: nobody but the engine knows where it stands, but that is bounded.
- */
+/* The share of granted retries: only the engine knows its current state, but that is bounded. */
 static void count_share(struct order *o, const struct order_job *j)
 {
     bool contested = false;
@@ -500,7 +499,7 @@ static uint64_t unfinished(struct sim *s)
     return n;
 }
 
-/* Those that wait for what will not come. */
+/* Jobs that wait for something that will not happen. */
 static size_t remove_blocked(struct sim *s)
 {
     struct ledger *l = &s->ledger;
@@ -520,14 +519,14 @@ static size_t remove_blocked(struct sim *s)
     return removed;
 }
 
-/* Ready times and retries are days away at most, retention weeks. */
+/* Ready times and retries are at most days away, retention weeks. */
 static void run_to_the_end(struct sim *s)
 {
     sim_run_until(s, instant_add(s->now, (span){(int64_t)60 * 86400 * 1000}));
     check_all(s);
 }
 
-/* Each removal may set others free, or leave members of a gang alone. */
+/* Each removal may unblock others, or leave members of a gang alone. */
 static void remove_rest(struct sim *s)
 {
     while (gang_remove_incomplete(s) || remove_blocked(s))

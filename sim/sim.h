@@ -2,9 +2,9 @@
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
 
-/* One simulation: the real engine and the real embedded backend above a disk that
- * misbehaves, virtual clients, one clock that nobody else turns, and a ledger that judges.
- * Everything follows from the seed. */
+/* One simulation: the real engine and the real embedded backend on a misbehaving disk, virtual
+ * clients, one clock that only the simulation advances, and a ledger that judges. Everything
+ * follows from the seed. */
 
 #include "backend/embedded/embedded.h"
 #include "base/list.h"
@@ -18,23 +18,23 @@
 #define CRONS   3
 #define BATCHES 3
 
-/* What kind of run a seed is. */
+/* The kind of run that a seed chooses. */
 struct profile {
     bool sync;   /* fsync every batch */
     bool faults; /* crashes and failing commits */
     bool space;  /* the disk gets full */
     bool holds;  /* commits take time */
     bool eager;  /* clients act inside of callbacks */
-    bool lazy;   /* turns only when the backend's contract says so */
+    bool lazy;   /* turns only when the backend's contract requires one */
     unsigned queues, priorities;
-    enum unique cron_unique; /* what the jobs of one cron entry keep out */
-    bool crons;              /* jobs come on ticks; then nobody removes many at once */
+    enum unique cron_unique; /* the scope of the unique key of one cron entry's jobs */
+    bool crons;              /* jobs are created by ticks; then nobody removes many at once */
     bool gangs;              /* jobs that are handed out together */
     bool limits;             /* queues that are paused or limited */
     bool deps;               /* jobs that wait for others */
-    bool graces;             /* preempted runs that go on for a while */
+    bool graces;             /* preempted runs that continue for a while */
     bool policies;           /* retry policies, and settings that change */
-    bool bulks;              /* an operator changes many at once */
+    bool bulks;              /* an operator changes many jobs at once */
     bool deadlines;          /* jobs that must have ended by some time */
     unsigned changes;        /* percent of steps in which an operator changes a job */
     unsigned folds;          /* percent of enqueues with a batch key */
@@ -57,17 +57,17 @@ struct sim {
     struct profile profile;
     struct backend_settings settings;
     instant now;
-    span behind;       /* of the wall clock; always by more than what the server waits for, or 0 */
-    instant stored_at; /* when the newest thing was asked for that is stored for certain */
+    span behind;       /* of the wall clock; always more than the server waits for, or 0 */
+    instant stored_at; /* when the newest thing was requested that is certainly stored */
     struct store *disk;
     struct backend *backend;
     struct fake_evaluator evaluator;
     struct ledger ledger;
     uint64_t groups, serials;
     struct list tickets, answered; /* commands and claims without an answer, and with one */
-    unsigned sweeps;               /* removals of many that are under way */
+    unsigned sweeps;               /* bulk removals in progress */
     struct {
-        uint64_t number, start_seq; /* number 0: none goes on */
+        uint64_t number, start_seq; /* number 0: none in progress */
         struct id at;
         bool waiting;
     } walk;                           /* page by page through all jobs */
@@ -76,20 +76,20 @@ struct sim {
     struct mstream **all_streams; /* kept for the ledger */
     size_t stream_count, stream_cap;
     bool calling;  /* inside a call of the backend that must not answer */
-    bool holding;  /* commits stay under way */
-    bool quiet;    /* clients do nothing of their own */
-    bool working;  /* clients report success of whatever they get */
-    bool may_fail; /* errors of the store are to be expected */
+    bool holding;  /* commits stay in progress */
+    bool quiet;    /* clients do nothing of their own accord */
+    bool working;  /* clients report success of every job they get */
+    bool may_fail; /* errors of the store are expected */
     bool stopping;
     unsigned boots;
     struct {
-        unsigned number, left; /* of the newest; members that were not asked for so far */
+        unsigned number, left; /* of the newest; members not requested so far */
     } gang;
-    struct msetting sections[2]; /* that a file has in turn, see policy.c */
+    struct msetting sections[2]; /* which a file has in turn, see policy.c */
     int section;
-    uint64_t section_asked; /* the newest ticket that reads one */
+    uint64_t section_asked; /* the newest ticket that applies one */
     instant booted_at;
-    instant put_at[CRONS]; /* when each cron entry was last asked for, or none */
+    instant put_at[CRONS]; /* when each cron entry was last requested, or none */
     bool arrived;          /* something came from outside since the last turn */
 };
 
@@ -104,11 +104,11 @@ struct history_audit {
     size_t count, cap;
     bool all; /* no event was deleted as too old */
 };
-/* One event after the other; then close holds what is there against them. */
+/* Adds one event after the other; then close compares the history with them. */
 void history_expect(struct history_audit *a, const struct job_event *ev);
 void history_close(struct sim *s, struct history_audit *a);
 
-/* --- events.c: open, then see each job that is there, then close --- */
+/* --- events.c: open, then see each existing job, then close --- */
 struct events_audit {
     struct idmap jobs;
     bool all; /* none was deleted as too old */
@@ -124,27 +124,27 @@ bool sim_chance(struct sim *s, unsigned percent);
 /* How far the wall clock is behind. */
 void sim_set_clock(struct sim *s, span behind);
 void sim_boot(struct sim *s);
-/* Power or process is gone: drops the backend and starts another. */
+/* A crash of the process or the machine: drops the backend and starts another. */
 void sim_crash(struct sim *s);
 /* Stops the server as an operator does, and starts another. */
 void sim_restart(struct sim *s);
-/* One turn; if the backend asks for the end of the process, it crashes. */
+/* One turn; if the backend asks to end the process, it crashes. */
 void sim_turn(struct sim *s);
-/* Turns until nothing is under way. The clock stands. */
+/* Turns until nothing is in progress. The clock is stopped. */
 void sim_settle(struct sim *s);
-/* Lets the loop run as a server's would: until nothing is due, at most to `until`. */
+/* Runs the loop as a server would, until nothing is due, at most to `until`. */
 void sim_run_until(struct sim *s, instant until);
-/* Turns as long as the contract of the backend asks for one now. */
+/* Turns as long as the contract of the backend requires a turn now. */
 void sim_pump(struct sim *s);
-/* Whether commits stay under way until sim_release. */
+/* Whether commits stay in progress until sim_release. */
 void sim_hold(struct sim *s, bool hold);
 void sim_release(struct sim *s);
-/* Takes back all faults that are set for later. */
+/* Cancels all faults that are set for later. */
 void sim_heal(struct sim *s);
 
 /* --- client.c --- */
 void client_step(struct sim *s);
-/* All clients go away. */
+/* All clients disconnect. */
 void client_leave(struct sim *s);
 /* The process that held all connections has ended. */
 void client_cut_off(struct sim *s);
@@ -152,15 +152,15 @@ void client_open_stream(struct sim *s, unsigned slot, unsigned queues, uint32_t 
 void client_claim(struct sim *s, unsigned slot, unsigned queues, uint32_t count, span lease,
                   span wait);
 void client_claim_over(struct sim *s, const struct ticket *t);
-/* Makes a claim, or now and then cancels one. */
+/* Makes a claim, or sometimes cancels one. */
 void client_touch_claim(struct sim *s);
-/* Claims that very job, by the index that its next run or its live one has, or by another. */
+/* Claims that very job, naming the index of its next run or its live one, or another index. */
 void client_claim_job(struct sim *s, struct mjob *m);
 void client_job_claimed(struct ticket *t, const struct reply *r);
 void client_cancel_claim(struct sim *s, unsigned slot);
-/* Bits of queues, drawn; 0: all of them. */
+/* A random set of queues, as bits; 0: all of them. */
 unsigned sim_some_queues(struct sim *s);
-/* Asks for a job of every unique key; false: there are none. */
+/* Enqueues a job for every unique key; false: there are none. */
 bool client_enqueue_keys(struct sim *s, enum unique scope);
 void client_succeed(struct sim *s, struct mjob *m, uint64_t token);
 /* After an answer: clients that act at once. */
@@ -173,41 +173,42 @@ struct ticket {
     uint64_t serial;
     enum command_kind kind;
     bool is_claim, answered, canceled;
-    bool waits;        /* terminated: the job waits for that run, for certain */
-    bool needs_others; /* enqueue: jobs that may be gone are waited for */
+    bool waits;        /* terminated: the job certainly waits for that run */
+    bool needs_others; /* enqueue: its dependencies may be gone */
     size_t setting;    /* of retrying */
     bool settles;      /* it is in force once this is acknowledged */
     int section;       /* of a file, see policy.c */
-    bool dry;          /* a change of many, only tried */
-    bool batched; /* enqueue: with batch keys, many dependencies or duplicates: applied later */
+    bool dry;          /* a bulk change, dry run */
+    bool batched;      /* enqueue: with batch keys, or many dependencies: applied later */
     instant at;
     uint64_t batch;               /* the newest batch that had begun */
-    struct mjob **jobs;           /* what it is about */
+    struct mjob **jobs;           /* the jobs that it is about */
     size_t *ends;                 /* of jobs[i], for reports */
-    enum certainty *live, *there; /* of jobs[i], when it was asked */
-    bool *held;           /* enqueue: whether the unique key of jobs[i] was taken for certain */
-    bool ended;           /* of jobs[0], when it was asked */
+    enum certainty *live, *there; /* of jobs[i], at the request */
+    bool *held;           /* enqueue: whether the unique key of jobs[i] was certainly taken */
+    bool ended;           /* jobs[0], at the request */
     enum status ended_as; /* iff ended */
     struct patch patch;   /* patch */
-    size_t end_mark;      /* rerun: ends asked so far */
-    uint64_t seq;         /* the ledger's, when it was asked */
+    size_t end_mark;      /* rerun: ends requested so far */
+    uint64_t seq;         /* the ledger's, at the request */
     size_t count;
     uint64_t token;
     bool known_run;  /* token is of a run that was handed over */
     span lease;      /* renew, claim */
     uint32_t limit;  /* claim, list */
-    bool any_run;    /* claim of a job: unless the index of its run is limit */
+    bool any_run;    /* claim of a job: accept any run; otherwise only the one with index limit */
     unsigned queues; /* claim */
     instant until;   /* claim */
-    uint64_t walk;   /* list: of which walk it is a page; 0: none */
+    uint64_t walk;   /* list: the walk of which it is a page; 0: none */
     struct id from;
-    void (*then)(struct ticket *t, const struct reply *r); /* of quiet checks; they judge */
+    void (*then)(struct ticket *t, const struct reply *r); /* for quiet checks; they judge */
     void *ctx;
 };
 
-/* One about count jobs, in the list of those without an answer. */
+/* A ticket about count jobs, in the list of those without an answer. */
 struct ticket *ticket_new(struct sim *s, enum command_kind kind, size_t count);
-/* Names the i-th job and notes what is known of it. A report's end is asked with it. */
+/* Names the i-th job and records what is known about it. A report requests its end at the same
+ * time. */
 void ticket_about(struct ticket *t, size_t i, struct mjob *m, uint64_t token);
 void ticket_submit(struct ticket *t, struct command *c);
 void ticket_answer(void *ctx, const struct reply *r);
@@ -217,26 +218,26 @@ void ticket_drop_all(struct sim *s);
 /* --- cron.c --- */
 void cron_step(struct sim *s);
 void cron_remove_all(struct sim *s);
-/* The clocks, once nothing is under way and all jobs were seen. */
+/* Checks the clocks, once nothing is in progress and all jobs were seen. */
 void cron_audit(struct sim *s);
 
 /* --- policy.c --- */
-/* Before anything else happens. */
+/* Called before anything else happens. */
 void policy_set_up(struct sim *s);
 /* Changes the settings. */
 void policy_step(struct sim *s);
-/* The unsynced tail is gone. */
+/* The unsynced tail is lost. */
 void policy_lost(struct sim *s);
 struct str policy_name(unsigned policy);
 
 /* --- grace.c: runs that were preempted --- */
-/* That one of them has ended, if there is one. */
+/* Reports that one of them has ended, if there is one. */
 void grace_step(struct sim *s);
 void grace_judge(struct ticket *t, const struct reply *r);
 
 /* --- depend.c: jobs that wait for others --- */
-/* Lets the i-th of an enqueue wait, maybe, for earlier ones of it or for whatever there is. bytes:
- * room for the ids. Afterwards depend_note, once all of them are in the ledger. */
+/* Perhaps makes the i-th job of an enqueue depend on earlier ones of it, or on any existing job.
+ * bytes: room for the ids. Afterwards depend_note, once all of them are in the ledger. */
 struct some_deps {
     struct mjob *jobs[3];
     size_t earlier[3]; /* instead of jobs */
@@ -250,26 +251,27 @@ void depend_note(struct ticket *t, const struct enqueue *spec, size_t i, const s
 /* --- gang.c --- */
 #define GANG_MAX  3 /* members */
 #define GANG_NAME 16
-/* Makes a new job a member of a gang, maybe; false: it is none. */
+/* Perhaps makes a new job a member of a gang; false: it is none. */
 bool gang_join(struct sim *s, struct enqueue *spec, char name[GANG_NAME]);
 /* Whether the job is only handed out with others. */
 bool gang_is_member(const struct job *job);
 /* Whether all of the job's gang may be there. */
 bool gang_may_go(const struct sim *s, const struct job *job);
-/* After an audit of all. */
+/* After a full audit. */
 void gang_audit(const struct sim *s);
-/* Those whose others never came, or are blocked; how many there were. After an audit of all. */
+/* Removes members whose others never came, or are blocked; returns how many there were. After a
+ * full audit. */
 size_t gang_remove_incomplete(struct sim *s);
 
 /* --- limit.c: settings of queues --- */
 void limit_step(struct sim *s);
-/* So that all can come to its end; other limits stay. */
+/* So that everything can come to its end; other limits stay. */
 void limit_unpause(struct sim *s);
-/* What is in force, in silence. */
+/* The limits in force, during quiet checks. */
 struct mlimit limit_read(struct sim *s, unsigned queue);
-/* How many jobs may be handed out, but for the rate. */
+/* How many jobs may be handed out, ignoring the rate. */
 uint64_t limit_room(const struct mlimit *limit);
-/* Of queues that have no jobs any more. */
+/* Removes the limits of queues without jobs. */
 void limit_remove_all(struct sim *s);
 
 /* --- bulk.c: changes of many --- */
@@ -279,22 +281,22 @@ void bulk_judge(struct ticket *t, const struct reply *r);
 void bulk_in_silence(struct sim *s);
 
 /* --- change.c --- */
-/* *queue: the one it moves to, if it does. */
+/* *queue: the one that it moves to, if it does. */
 struct patch change_some_patch(struct sim *s, unsigned *queue);
 void change_patch(struct sim *s, struct mjob *m);
 void change_cancel(struct sim *s, struct mjob *m);
-/* Of some dead job, if there is one. */
+/* Reruns some dead job, if there is one. */
 void change_rerun(struct sim *s);
 void change_judge_patch(struct ticket *t, const struct reply *r);
 void change_judge_cancel(struct ticket *t, const struct reply *r);
 void change_judge_rerun(struct ticket *t, const struct reply *r);
 
 /* --- quiet.c: checks that need silence --- */
-/* Reads everything there is and compares it with the ledger and with the counters. */
+/* Reads everything and compares it with the ledger and with the counters. */
 void quiet_audit(struct sim *s);
-/* Asks for every unique key: it is free unless a job has it whose status is in its scope. */
+/* Enqueues for every unique key: it is free unless a job in its scope has it. */
 void quiet_keys(struct sim *s);
-/* Claims and compares with the order of what is ready. */
+/* Claims, and compares with the order of ready jobs. */
 void quiet_order(struct sim *s);
 /* Faults end, workers live: everything must come to its end, and nothing may be left. */
 void quiet_finish(struct sim *s);

@@ -49,7 +49,7 @@ static bool ends_run(enum command_kind kind, enum end_kind *end)
     }
 }
 
-/* What is known of the run that the token names; 0 names whatever run is live. */
+/* What is known about the run that the token names; 0 names any live run. */
 static enum certainty live_now(const struct sim *s, const struct mjob *m, uint64_t token)
 {
     if (token) {
@@ -147,7 +147,7 @@ static void judge_refused(struct ticket *t, enum err_code code)
 {
     if (is_of_the_store(code))
         return;
-    /* Those that it was to wait for may be gone, or its gang has no seat. */
+    /* Its dependencies may be gone, or its gang may be full. */
     bool lacks = t->needs_others && code == ERR_UNPROCESSABLE;
     PROMISE(lacks || (t->batched &&
                       (code == ERR_UNPROCESSABLE || code == ERR_BUSY || code == ERR_INTERNAL)),
@@ -184,7 +184,7 @@ static void judge_enqueue(struct ticket *t, const struct reply *r)
     }
 }
 
-/* What a report may be told, by what is known of its run. */
+/* What the answer to a report may be, by what is known about its run. */
 static void check_report_code(const struct ticket *t, enum err_code code)
 {
     const struct mjob *m = t->jobs[0];
@@ -442,9 +442,9 @@ static bool is_before(const struct job *a, const struct job *b)
     return id_cmp(a->id, b->id) < 0;
 }
 
-/* Whether the i-th may come after those before it, but for members of gangs. Granted retries of one
- * queue are in order among themselves, and so are all other jobs; which of the two kinds comes
- * first only the priority says, and the share (quiet_order). */
+/* Whether the i-th may come after those before it, except for members of gangs. Granted retries of
+ * one queue are in order among themselves, and so are all other jobs; which of the two kinds comes
+ * first is decided only by the priority and the share (quiet_order). */
 static bool is_ordered(const struct reply *r, size_t i)
 {
     const struct job *job = &r->handouts[i].job;

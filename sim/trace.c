@@ -24,7 +24,7 @@ static void print_newest(void)
     fprintf(stderr, "sim: to repeat it: make sim SEED=%llu\n", (unsigned long long)trace.seed);
 }
 
-/* A must() of the engine that failed. */
+/* A must() of the engine failed. */
 static void on_abort(int signal_number)
 {
     (void)signal_number;

@@ -2,9 +2,8 @@
 #ifndef SIM_TRACE_H
 #define SIM_TRACE_H
 
-/* What a simulation did, line by line: hashed, so that two runs of one seed can be
- * compared, and the newest lines kept, so that a broken promise can be read. One simulation
- * at a time. */
+/* What a simulation did, line by line: hashed, so that two runs of one seed can be compared; the
+ * newest lines are kept, so that a broken promise can be understood. One simulation at a time. */
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -37,7 +37,7 @@ void sim_set_clock(struct sim *s, span behind)
     s->arrived = true;
 }
 
-/* Since time does not depend on the wall clock, it is what the backend waits for. */
+/* Time does not depend on the wall clock, so this is what the backend waits for. */
 static bool next_due(const struct sim *s, instant *at)
 {
     bool due = backend_next_due(s->backend, at);
@@ -45,8 +45,8 @@ static bool next_due(const struct sim *s, instant *at)
     return due;
 }
 
-/* A server that starts while the clock is far behind goes on from what it has stored. Then the
- * clock is put right: how long it was down nobody could have told it. */
+/* A server that starts while the clock is far behind continues from the stored time. Then the clock
+ * is corrected: nobody could have told the server how long it was down. */
 static void check_clock(struct sim *s)
 {
     instant now = embedded_now(s->backend);
@@ -74,10 +74,10 @@ void sim_boot(struct sim *s)
     ledger_booted(&s->ledger, s->now);
 }
 
-/* Some time passes until somebody starts the server again. */
+/* Some time passes until the server is started again. */
 static void stay_down(struct sim *s)
 {
-    /* Ticks that were missed would be those until the time that it is found to be. */
+    /* Ticks until the time at the start would be missed ones. */
     if (s->settings.engine.cron_skip_missed)
         sim_set_clock(s, (span){0});
     else if (sim_chance(s, 20))
@@ -115,8 +115,8 @@ static void crash(struct sim *s)
     sim_boot(s);
 }
 
-/* Often another soon after the recovery, when what it has read was written by the process that
- * died, but work has gone on. */
+/* Often follows soon after a recovery, when what it has read was written by the process that died,
+ * but work has continued. */
 void sim_crash(struct sim *s)
 {
     crash(s);
@@ -153,7 +153,7 @@ static bool is_turn_due(const struct sim *s)
     return next_due(s, &at) && at.ms <= s->now.ms;
 }
 
-/* A loop that waits must have nothing to do: one more turn changes nothing. */
+/* A waiting loop must have nothing to do: one more turn changes nothing. */
 static void check_asleep(struct sim *s)
 {
     uint64_t begun = disk_begun(s->disk), hash = trace_hash();
@@ -175,7 +175,7 @@ void sim_pump(struct sim *s)
             evaluator_step(&s->evaluator);
         sim_turn(s);
     }
-    /* Nobody tells a loop that the disk got full. */
+    /* Nobody tells the loop that the disk became full. */
     bool full = store_free_space(s->disk) < (int64_t)s->settings.min_free_space;
     if (!s->holding && !disk_is_busy(s->disk) && !full)
         check_asleep(s);
@@ -216,7 +216,7 @@ void sim_restart(struct sim *s)
     if (s->boots != boots)
         return;
     PROMISE(backend_is_idle(s->backend), "I5", "a stopped server has work left");
-    PROMISE(list_is_empty(&s->tickets), "REPLY", "a stopped server owes answers");
+    PROMISE(list_is_empty(&s->tickets), "REPLY", "a stopped server has unanswered commands");
     backend_free(s->backend);
     evaluator_drop_all(&s->evaluator);
     disk_crash(s->disk, true, false);
