@@ -60,7 +60,7 @@ def schema_of_type(text):
         return {**schema, "enum": list(dict.fromkeys(words[1].split("|")))}
     if pattern := re.fullmatch(r"/(.*)/", limit):
         return {**schema, "pattern": pattern[1]}
-    if (ends := re.fullmatch(r"(\d*)\.\.(\d*)", limit)) and kind in LIMITS:
+    if (ends := re.fullmatch(r"(-?\d*)\.\.(\d*)", limit)) and kind in LIMITS:
         return {**schema, **{k: int(v) for k, v in zip(LIMITS[kind], ends.groups()) if v}}
     faults.append(f"what limit of a type is '{limit}'?")
     return schema

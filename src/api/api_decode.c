@@ -341,8 +341,15 @@ static const struct field job_table[] = {
 };
 const struct api_body api_job_body = {.name = "NewJob", API_FIELDS(job_table)};
 
+/* Less a second there is no wait at all where the exponent is 0. */
+static struct err read_base(struct json_cursor *c, struct arena *a, void *d)
+{
+    (void)a;
+    return json_read_int(c, -1000, SPAN_MAX_MS, &((span *)d)->ms);
+}
+
 static const struct field backoff_table[] = {
-    {"base_ms", true, field_span, offsetof(struct curve, base), .doc = "integer 0.."},
+    {"base_ms", true, read_base, offsetof(struct curve, base), .doc = "integer -1000.."},
     {"exponent", true, read_exponent, offsetof(struct curve, exponent), .doc = "number"},
     {"jitter_ms", true, field_span, offsetof(struct curve, jitter), .doc = "integer 0.."},
 };

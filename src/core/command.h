@@ -364,6 +364,10 @@ struct command {
             bool runs; /* reply.runs, too */
         } read;
         struct {
+            const struct str *at;
+            size_t count;
+        } aliases;
+        struct {
             struct id id;
             const struct patch *patch;
         } patch;

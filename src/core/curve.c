@@ -28,7 +28,7 @@ static span power(const struct curve *c, uint32_t n, double chance)
     double ms = (double)c->base.ms + grown_ms + (double)n * chance * (double)c->jitter.ms;
     if (!(ms < (double)SPAN_MAX_MS))
         return (span){SPAN_MAX_MS};
-    return (span){(int64_t)ms};
+    return (span){ms > 0 ? (int64_t)ms : 0}; /* the base may be less than nothing */
 }
 
 static span delay_at(const struct curve *c, uint32_t n, double chance)

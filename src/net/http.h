@@ -143,6 +143,8 @@ bool http_backlogged(const struct http_exchange *x);
 bool http_must_wait(const struct http_exchange *x);
 /* So many unsent bytes wait for this peer, or for all, that no large answer should be made. */
 bool http_is_overloaded(const struct http_exchange *x);
+/* The request came over TLS. */
+bool http_is_tls(const struct http_exchange *x);
 /* The peer has gone. The exchange must be replied to all the same, but nobody reads the answer. */
 bool http_is_gone(const struct http_exchange *x);
 void http_stream_on_drain(struct http_exchange *x, void (*drained)(void *ctx));

@@ -14,6 +14,7 @@ struct node {
     struct node *next;  /* beside it, in its parent */
     struct node *fixed; /* the first of those that a path names */
     struct node *param; /* any other segment, or NULL */
+    struct node *rest;  /* all that is left of the path, slashes included, or NULL */
     const struct route *by_method[HTTP_OTHER];
 };
 
@@ -60,14 +61,28 @@ static struct node *find_fixed(const struct node *n, struct str segment)
     return child;
 }
 
+static bool is_rest(struct str s)
+{
+    return is_param(s) && s.at[s.len - 2] == '*';
+}
+
+static struct node *find_like(const struct node *n, struct str segment)
+{
+    if (is_rest(segment))
+        return n->rest;
+    return is_param(segment) ? n->param : find_fixed(n, segment);
+}
+
 static struct node *add_segment(struct node *n, struct str segment)
 {
-    struct node *child = is_param(segment) ? n->param : find_fixed(n, segment);
+    struct node *child = find_like(n, segment);
     if (child)
         return child;
     child = ALLOC(struct node);
     child->segment = segment;
-    if (is_param(segment)) {
+    if (is_rest(segment)) {
+        n->rest = child;
+    } else if (is_param(segment)) {
         n->param = child;
     } else {
         child->next = n->fixed;
@@ -84,6 +99,7 @@ static void add_route(struct node *n, const struct route *r)
     while (next_segment(&w, &segment)) {
         params += is_param(segment);
         n = add_segment(n, segment);
+        must(!is_rest(segment) || w.at == w.end);
     }
     must(w.at == w.end && params <= ROUTER_PARAMS_MAX);
     must(r->method < HTTP_OTHER && !n->by_method[r->method]);
@@ -96,6 +112,7 @@ static void free_nodes(struct node *n)
         struct node *next = n->next;
         free_nodes(n->fixed);
         free_nodes(n->param);
+        free_nodes(n->rest);
         free(n);
         n = next;
     }
@@ -113,6 +130,7 @@ void router_free(struct router *r)
     for (size_t i = 0; i < r->count; i++) {
         free_nodes(r->fronts[i]->root.fixed);
         free_nodes(r->fronts[i]->root.param);
+        free_nodes(r->fronts[i]->root.rest);
         free(r->fronts[i]);
     }
     free(r->fronts);
@@ -162,9 +180,24 @@ static void look(struct search *s, const struct node *n)
     }
 }
 
-/* Tries the parameter, too, if the fixed segment leads to no route with that method. */
+static void descend(struct search *s, const struct node *n, struct walk w);
+
+/* The same below a node that takes this part of the path as its parameter. */
+static void descend_with(struct search *s, const struct node *n, struct str param, struct walk w)
+{
+    if (s->found || !n || param.len == 0)
+        return;
+    int depth = s->params->count++;
+    s->params->at[depth] = param;
+    descend(s, n, w);
+    if (!s->found)
+        s->params->count = depth;
+}
+
+/* Tries parameters, too, if the fixed segment leads to no route with that method. */
 static void descend(struct search *s, const struct node *n, struct walk w)
 {
+    const struct walk from = w;
     struct str segment;
     if (!next_segment(&w, &segment)) {
         if (w.at == w.end)
@@ -174,13 +207,9 @@ static void descend(struct search *s, const struct node *n, struct walk w)
     const struct node *fixed = find_fixed(n, segment);
     if (fixed)
         descend(s, fixed, w);
-    if (s->found || !n->param || segment.len == 0)
-        return;
-    int depth = s->params->count++;
-    s->params->at[depth] = segment;
-    descend(s, n->param, w);
-    if (!s->found)
-        s->params->count = depth;
+    descend_with(s, n->param, segment, w);
+    struct str rest = {from.at + 1, (size_t)(from.end - from.at) - 1};
+    descend_with(s, n->rest, rest, (struct walk){from.end, from.end});
 }
 
 const char *router_method_name(enum http_method m)

@@ -20,8 +20,10 @@ struct route_params {
 
 struct route {
     enum http_method method;
-    const char *pattern; /* "/jobs/{id}/errors/{attempt}"; behind the prefix of its front end */
-    bool admin;          /* only the admin listener has it */
+    /* Behind the prefix of its front end: "/jobs/{id}/errors/{attempt}". At the end "{name*}" takes
+     * all that is left, with its slashes. */
+    const char *pattern;
+    bool admin; /* only the admin listener has it */
 };
 
 /* What answers requests: an API in its own form, with its own words for errors. The front end

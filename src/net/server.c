@@ -302,6 +302,11 @@ bool http_is_overloaded(const struct http_exchange *x)
     return c && (c->counted + c->pending_bytes > UNREAD_MAX || b->held >= b->most);
 }
 
+bool http_is_tls(const struct http_exchange *x)
+{
+    return x->server->settings.tls;
+}
+
 bool http_is_gone(const struct http_exchange *x)
 {
     return !x->conn;

@@ -23,6 +23,7 @@
 #include "server/retry_section.h"
 #include "server/rounds.h"
 #include "server/settings.h"
+#include "server/task_api.h"
 #include "server/zones.h"
 #include "jq/pool.h"
 #include "net/tls.h"
@@ -58,6 +59,7 @@ struct server {
     struct pool *jq;
     struct backend *backend;
     struct api *api;
+    struct task_api tasks;
     struct router *router;
     struct http_budget *replies; /* of both listeners */
     struct listener primary, admin;
@@ -328,6 +330,7 @@ static void on_reload(uv_signal_t *h, int number)
     reload(&s->admin, "admin");
     if (s->settings.config && !s->stopping)
         reload_settings(s);
+    task_api_reload(&s->tasks, &s->settings);
 }
 
 /* --- starting --- */
@@ -613,6 +616,13 @@ static struct err start(struct server *s)
     s->api = api_new(s->backend, &api);
     s->router = router_new();
     router_mount(s->router, api_front_end(s->api));
+    const struct task_api_env env = {.backend = s->backend,
+                                     .router = s->router,
+                                     .now = env_now,
+                                     .ctx = s,
+                                     .seed = random_seed(),
+                                     .loopback = is_loopback(set->host)};
+    TRY(task_api_open(&s->tasks, set, &env));
     apply_section(s);
     return open_listeners(s);
 }
@@ -658,8 +668,10 @@ int serve_main(int argc, char **argv)
     close_all(&s);
     if (err.code == ERR_OK)
         log_info("stopped");
-    if (s.api && s.code == 0)
+    if (s.api && s.code == 0) {
         api_free(s.api);
+        task_api_close(&s.tasks);
+    }
     router_free(s.router);
     settings_free(&s.settings);
     return s.code;

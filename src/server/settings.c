@@ -59,6 +59,15 @@ static const struct option_def table[] = {
      .help = "names by which the server is asked, separated by commas, such as "
              "queue.example.org,*.svc.cluster.local (*: any), beside localhost, its address and "
              "the names of its certificate; requests for other names are refused"},
+    {"taskcluster-clients", "FILE", OPTION_TEXT, AT(taskcluster_clients),
+     ENV("TASKCLUSTER_CLIENTS"),
+     .help = "clients of Taskcluster's API, as JSON [{clientId, accessToken, scopes, expires}], "
+             "read again on SIGHUP; without them it takes requests without credentials, on "
+             "loopback only"},
+    {"taskcluster-claim-timeout", "DURATION", OPTION_SPAN, AT(taskcluster_claim_timeout),
+     ENV("TASKCLUSTER_CLAIM_TIMEOUT"), .def = "1200s",
+     .help = "how long a worker of Taskcluster's API keeps a run that it does not reclaim",
+     .live = true},
     {"commit-mode", "MODE", OPTION_CHOICE, AT(commit_mode), .choices = "fsync|buffered",
      .env = "TENAX_COMMIT_MODE", .alias = "ZIZQ_DEFAULT_COMMIT_MODE", .def = "fsync",
      .help = "acknowledge once the data is on disk, or sooner, which is faster but loses the last "

@@ -75,7 +75,9 @@ struct settings {
     uint64_t min_free_space;
     span clock_jump_limit;
     bool insecure;
-    const char *allowed_hosts; /* "a.example,*.b.example", beside the server's own */
+    const char *allowed_hosts;       /* "a.example,*.b.example", beside the server's own */
+    const char *taskcluster_clients; /* NULL: none are configured */
+    span taskcluster_claim_timeout;
     uint64_t cache_size;
     int64_t jq_processes;
     span jq_time_limit, jq_request_limit;

@@ -40,6 +40,7 @@ struct parts {
     struct run run;
     struct simulate_job simulate;
     struct kv_change change_of_entry;
+    struct str alias;
 };
 
 struct example {
@@ -298,6 +299,16 @@ static void with_entry(struct fixture *f, struct parts *p)
     p->c.kv = (struct kv_query){.space = STR("s"), .key = STR("k"), .limit = 10};
 }
 
+static void with_alias(struct fixture *f, struct parts *p)
+{
+    struct enqueue spec = answers_spec("q");
+    p->alias = STR("the-one");
+    spec.options.alias = p->alias;
+    must_do(f, (struct command){.kind = CMD_ENQUEUE, .enqueue = {.specs = &spec, .count = 1}});
+    p->c.aliases.at = &p->alias;
+    p->c.aliases.count = 1;
+}
+
 /* --- what each is answered --- */
 
 static bool one_enqueued(const struct reply *r)
@@ -452,6 +463,11 @@ static bool a_queue(const struct reply *r)
     return r->count == 1 && r->queues[0].view.settings.paused;
 }
 
+static bool an_id(const struct reply *r)
+{
+    return r->count == 1 && !id_is_none(r->ids[0]);
+}
+
 static bool an_entry(const struct reply *r)
 {
     return r->count == 1 && str_eq(r->kv[0].value, STR("v")) && r->kv[0].version > 0;
@@ -469,6 +485,7 @@ static const struct example examples[COMMAND_COUNT] = {
     [CMD_CLAIM_JOB] = {claim_job, one_handout},
     [CMD_REMOVE] = {of_job, NULL},
     [CMD_READ] = {of_job, a_payload},
+    [CMD_ALIASES] = {with_alias, an_id},
     [CMD_LIST] = {of_jobs, one_job},
     [CMD_PEEK] = {peek, the_next_job},
     [CMD_COUNT] = {of_jobs, one_counted},

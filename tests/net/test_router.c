@@ -16,6 +16,8 @@ static const struct route routes[] = {
     {HTTP_POST, "/jobs/{id}/success"},
     {HTTP_GET, "/jobs/{id}/errors/{attempt}"},
     {HTTP_GET, "/jobs/{id}/{what}/first"},
+    {HTTP_GET, "/files/{id}/{name*}"},
+    {HTTP_GET, "/files/{id}/index"},
     {HTTP_GET, "/"},
 };
 
@@ -99,6 +101,22 @@ static void params_are_decoded(void **state)
     assert_int_equal(r.m.params.count, 2);
     assert_true(str_eq(r.m.params.at[0], STR("a/b+c\303\251")));
     assert_true(str_eq(r.m.params.at[1], STR("1")));
+    arena_fini(&a);
+}
+
+static void the_rest_of_a_path_keeps_its_slashes(void **state)
+{
+    (void)state;
+    struct arena a = {0};
+    struct answer r = ask(&a, HTTP_GET, "/files/x/public/a%2Fb/c.log");
+    assert_int_equal(r.err.code, ERR_OK);
+    assert_int_equal(r.m.params.count, 2);
+    assert_true(str_eq(r.m.params.at[1], STR("public/a/b/c.log")));
+    check_found(HTTP_GET, "/files/x/index", "/files/{id}/index");
+    check_found(HTTP_GET, "/files/x/index/y", "/files/{id}/{name*}");
+    check_found(HTTP_GET, "/files/x//", "/files/{id}/{name*}");
+    check_error(HTTP_GET, "/files/x/", ERR_NO_ROUTE);
+    check_error(HTTP_GET, "/files/x", ERR_NO_ROUTE);
     arena_fini(&a);
 }
 
@@ -205,6 +223,7 @@ int main(void)
         cmocka_unit_test(a_fixed_segment_is_preferred_whatever_the_order),
         cmocka_unit_test(head_is_answered_by_get),
         cmocka_unit_test(params_are_decoded),
+        cmocka_unit_test(the_rest_of_a_path_keeps_its_slashes),
         cmocka_unit_test(another_path_has_no_route),
         cmocka_unit_test(another_method_is_told_which_there_are),
         cmocka_unit_test(a_route_of_the_admin_listener_is_only_there),

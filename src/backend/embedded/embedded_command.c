@@ -114,6 +114,11 @@ static void start(struct embedded *b, const struct command *c)
         handle(b, c);
 }
 
+struct err embedded_no_alias(struct str alias)
+{
+    return err_make(ERR_NOT_FOUND, "there is no job with the alias '%.*s'", STR_ARG(alias));
+}
+
 /* Puts the id of the job with that alias in its place. */
 static struct err resolve(struct embedded *b, struct command *c)
 {
@@ -123,7 +128,7 @@ static struct err resolve(struct embedded *b, struct command *c)
     must(at != NONE);
     TRY(engine_alias_find(b->engine, b->now, c->alias, &b->building->arena, &job, &found));
     if (!found)
-        return err_make(ERR_NOT_FOUND, "there is no job with the alias '%.*s'", STR_ARG(c->alias));
+        return embedded_no_alias(c->alias);
     memcpy((char *)c + at, &job.id, sizeof job.id);
     return err_none();
 }

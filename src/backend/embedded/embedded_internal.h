@@ -277,6 +277,8 @@ void embedded_damage_recovered(struct embedded *b);
 /* An error on its way to who asked: if it is damage that can be set apart, that is done in the next
  * turn, and nothing of this one is committed. */
 struct err embedded_met(struct embedded *b, const struct err *err);
+/* embedded_command.c: there is no job with that alias. */
+struct err embedded_no_alias(struct str alias);
 /* Whether damage was found that the next recovery sets apart. */
 bool embedded_can_heal(struct embedded *b);
 void embedded_damage_fini(struct embedded *b);

@@ -121,6 +121,23 @@ void embedded_remove(struct embedded *b, const struct command *c, struct reply *
     r->err = engine_remove(b->engine, b->now, c->id);
 }
 
+void embedded_aliases(struct embedded *b, const struct command *c, struct reply *r)
+{
+    struct arena *a = &b->building->arena;
+    struct job job;
+    bool found;
+    r->ids = arena_get(a, c->aliases.count * sizeof *r->ids + 1);
+    for (r->count = 0; r->count < c->aliases.count; r->count++) {
+        struct str alias = c->aliases.at[r->count];
+        r->err = engine_alias_find(b->engine, b->now, alias, a, &job, &found);
+        if (r->err.code == ERR_OK && !found)
+            r->err = embedded_no_alias(alias);
+        if (r->err.code != ERR_OK)
+            return;
+        r->ids[r->count] = job.id;
+    }
+}
+
 /* --- reports --- */
 
 /* The worker's connection broke before it heard the answer, and it asks again. */

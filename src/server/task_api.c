@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "server/task_api.h"
+
+#include <limits.h>
+#include <stdio.h>
+
+#include "access/hawk.h"
+#include "access/issuer_key.h"
+#include "base/log.h"
+
+/* The server as the issuer of the credentials of claims; no client may have that name. */
+#define ISSUER "tenax/claims"
+
+struct err task_api_open(struct task_api *t, const struct settings *s,
+                         const struct task_api_env *env)
+{
+    char path[PATH_MAX], key[ACCESS_KEY_MIN];
+    snprintf(path, sizeof path, "%s/issuer-key", s->root_dir);
+    TRY(issuer_key_open(path, key));
+    struct access_settings access = {.window = HAWK_WINDOW,
+                                     .nonces_max = ACCESS_NONCES_MAX,
+                                     .issuer = STR(ISSUER),
+                                     .issuer_key = {key, sizeof key},
+                                     .seed = env->seed};
+    t->access = access_new(&access);
+    if (s->taskcluster_clients)
+        TRY(access_load_clients(t->access, s->taskcluster_clients));
+    struct taskcluster_settings settings = {.claim_timeout = s->taskcluster_claim_timeout,
+                                            .access = t->access,
+                                            .needs_clients = !env->loopback,
+                                            .now = env->now,
+                                            .ctx = env->ctx};
+    t->front = taskcluster_new(env->backend, &settings);
+    for (int i = 0; i < TASKCLUSTER_FRONT_ENDS; i++)
+        router_mount(env->router, taskcluster_front_end(t->front, i));
+    return err_none();
+}
+
+void task_api_reload(struct task_api *t, const struct settings *s)
+{
+    taskcluster_set_claim_timeout(t->front, s->taskcluster_claim_timeout);
+    if (!s->taskcluster_clients)
+        return;
+    struct err err = access_load_clients(t->access, s->taskcluster_clients);
+    if (err.code == ERR_OK)
+        log_info("SIGHUP: %s has been read again", s->taskcluster_clients);
+    else
+        log_error("SIGHUP: Taskcluster's clients are those that were there: %s", err.msg);
+}
+
+void task_api_close(struct task_api *t)
+{
+    taskcluster_free(t->front);
+    access_free(t->access);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SERVER_TASK_API_H
+#define SERVER_TASK_API_H
+
+/* Sets up Taskcluster's front end: the clients that may use it, the key by which the server signs
+ * the credentials of claims, and its place on the router. */
+
+#include "net/router.h"
+#include "server/settings.h"
+#include "taskcluster/taskcluster.h"
+
+struct task_api {
+    struct access *access;
+    struct taskcluster *front;
+};
+
+/* What the server gives: its clock and an unpredictable number. */
+struct task_api_env {
+    struct backend *backend;
+    struct router *router;
+    instant (*now)(void *ctx);
+    void *ctx;
+    uint64_t seed;
+    bool loopback; /* only this machine can reach the server */
+};
+
+/* ERR_IO or ERR_CORRUPT: the clients' file, or the key. */
+NODISCARD struct err task_api_open(struct task_api *t, const struct settings *s,
+                                   const struct task_api_env *env);
+/* At SIGHUP: reads the clients again, and says in the log what came of it. */
+void task_api_reload(struct task_api *t, const struct settings *s);
+/* After the last exchange has ended. */
+void task_api_close(struct task_api *t);
+
+#endif

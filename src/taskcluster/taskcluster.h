@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TASKCLUSTER_TASKCLUSTER_H
+#define TASKCLUSTER_TASKCLUSTER_H
+
+/* Taskcluster's queue service, API v1, under /api/queue/v1: a task is a job, and its states are a
+ * projection of the job's status and runs. Source of the formats: the reference manual and the
+ * schemas of the public repository taskcluster/taskcluster (services/queue). Keeps no task: what it
+ * is asked becomes commands for the backend. Runs on the loop thread. */
+
+#include "access/access.h"
+#include "backend/backend.h"
+#include "net/router.h"
+
+struct taskcluster;
+
+struct taskcluster_settings {
+    span claim_timeout;    /* of a claim that its worker does not renew */
+    struct access *access; /* borrowed; who may do what */
+    bool needs_clients;    /* others than this machine can reach it: without clients it is closed */
+    instant (*now)(void *ctx);
+    void *ctx;
+};
+
+struct taskcluster *taskcluster_new(struct backend *backend,
+                                    const struct taskcluster_settings *settings);
+/* After the last exchange has been answered. */
+void taskcluster_free(struct taskcluster *t);
+/* At run time; applies to claims from now on. */
+void taskcluster_set_claim_timeout(struct taskcluster *t, span timeout);
+
+/* What is mounted: the queue's methods, and what clients find the API by. Valid until
+ * taskcluster_free. */
+#define TASKCLUSTER_FRONT_ENDS 1
+const struct front_end *taskcluster_front_end(struct taskcluster *t, int i);
+
+#endif

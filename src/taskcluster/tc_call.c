@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* From a request to the handler of its method: who sent it, and whether its path, query and body
+ * are what the method takes. */
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/base64.h"
+#include "base/must.h"
+#include "net/query.h"
+#include "taskcluster/tc_internal.h"
+
+/* --- parameters of the path --- */
+
+bool tc_next_param(const char **at, struct str *name)
+{
+    const char *open = strchr(*at, '{');
+    if (!open)
+        return false;
+    const char *close = strchr(open, '}');
+    must(close);
+    *at = close;
+    size_t n = (size_t)(close - open) - 1;
+    *name = (struct str){open + 1, open[n] == '*' ? n - 1 : n};
+    return true;
+}
+
+struct str tc_param(const struct tc_call *c, const char *name)
+{
+    const char *at = c->method->route.pattern;
+    struct str is;
+    for (int i = 0; tc_next_param(&at, &is); i++)
+        if (str_eq(is, str_from(name)))
+            return c->params[i];
+    must(!"a parameter of the method's path");
+    return (struct str){0};
+}
+
+uint32_t tc_param_run(const struct tc_call *c)
+{
+    struct str s = tc_param(c, "runId");
+    uint64_t v = 0;
+    for (size_t i = 0; i < s.len && v < UINT32_MAX; i++)
+        v = v * 10 + (uint64_t)(s.at[i] - '0');
+    return v < UINT32_MAX ? (uint32_t)v : UINT32_MAX;
+}
+
+static bool check_path(struct tc_call *c)
+{
+    const char *at = c->method->route.pattern, *must_be = "";
+    struct str name;
+    for (int i = 0; tc_next_param(&at, &name); i++) {
+        if (tc_check_param(name, c->params[i], &must_be))
+            continue;
+        tc_fail(c, TC_INVALID_REQUEST_ARGUMENTS,
+                "Invalid URL patterns:\nURL parameter '%.*s' given as '%.*s' must be %s",
+                STR_ARG(name), NAME_ARG(c->params[i]), must_be);
+        return false;
+    }
+    return true;
+}
+
+/* --- the query --- */
+
+bool tc_query_value(const struct tc_call *c, const char *name, struct str *value)
+{
+    struct query_cursor q = query_open(c->query, c->arena);
+    struct str is;
+    bool more;
+    while (query_next(&q, &more, &is, value).code == ERR_OK && more)
+        if (str_eq(is, str_from(name)))
+            return true;
+    *value = (struct str){0};
+    return false;
+}
+
+static const struct tc_query *find_query(const struct tc_query *q, struct str name)
+{
+    while (q && q->name && !str_eq(name, str_from(q->name)))
+        q++;
+    return q && q->name ? q : NULL;
+}
+
+/* As the reference: an unknown parameter is refused, and so is a value that its pattern does not
+ * allow. The bewit is no parameter of any method. */
+static bool check_query(struct tc_call *c)
+{
+    struct query_cursor q = query_open(c->query, c->arena);
+    struct str name, value;
+    bool more;
+    for (;;) {
+        struct err err = query_next(&q, &more, &name, &value);
+        if (err.code != ERR_OK) {
+            tc_fail(c, TC_INVALID_REQUEST_ARGUMENTS, "%s", err.msg);
+            return false;
+        }
+        if (!more)
+            return true;
+        if (str_eq(name, STR("bewit")))
+            continue;
+        const struct tc_query *known = find_query(c->method->query, name);
+        if (known && known->allows(value))
+            continue;
+        tc_fail(c, TC_INVALID_REQUEST_ARGUMENTS,
+                known ? "Query-string parameter '%.*s' has a value that is not allowed: '%.*s'"
+                      : "Query-string parameter '%.*s' is not supported by this method%.*s",
+                NAME_ARG(name), known ? (int)(value.len < 64 ? value.len : 64) : 0, value.at);
+        return false;
+    }
+}
+
+bool tc_page(struct tc_call *c, uint32_t max, uint32_t *limit, struct str *after)
+{
+    struct str text;
+    *limit = max;
+    *after = (struct str){0};
+    if (tc_query_value(c, "limit", &text)) {
+        uint64_t v = 0;
+        for (size_t i = 0; i < text.len && v <= max; i++)
+            v = v * 10 + (uint64_t)(text.at[i] - '0');
+        *limit = v < 1 ? 1 : v < max ? (uint32_t)v : max;
+    }
+    if (!tc_query_value(c, "continuationToken", &text) ||
+        (text.len && base64_read(text, c->arena, after)))
+        return true;
+    tc_fail(c, TC_INVALID_REQUEST_ARGUMENTS, "Invalid continuationToken");
+    return false;
+}
+
+void tc_write_continuation(struct buf *b, struct str after)
+{
+    buf_lit(b, ",\"continuationToken\":\"");
+    base64_write_url(b, after);
+    buf_byte(b, '"');
+}
+
+/* --- who sent it --- */
+
+static bool identify(struct tc_call *c, const struct http_request *req)
+{
+    const struct access_request asks = {.method = str_from(router_method_name(req->method)),
+                                        .path = req->path,
+                                        .query = req->query,
+                                        .host = req->host,
+                                        .tls = http_is_tls(c->x),
+                                        .forwarded_port = req->forwarded_port,
+                                        .forwarded_proto = req->forwarded_proto,
+                                        .authorization = req->authorization,
+                                        .content_type = req->content_type,
+                                        .body = req->body};
+    const struct taskcluster_settings *set = &c->tc->settings;
+    char challenge[ACCESS_CHALLENGE_MAX] = "";
+    if (set->needs_clients && !access_has_clients(set->access)) {
+        struct err closed = err_make(ERR_BAD_CREDENTIALS,
+                                     "no clients are configured (serve --taskcluster-clients), and "
+                                     "other machines can reach this server");
+        tc_fail_access(c, &closed, challenge);
+        return false;
+    }
+    struct err err = access_check(set->access, &asks, c->now, c->arena, &c->who, challenge);
+    if (err.code == ERR_OK)
+        return true;
+    tc_fail_access(c, &err, challenge);
+    return false;
+}
+
+bool tc_authorize(struct tc_call *c, const struct scope_param *params, size_t count)
+{
+    const struct scope_params p = {params, count};
+    struct buf why = {0};
+    if (!c->method->scopes || access_require(&c->who, c->method->scopes, &p, &why).code == ERR_OK) {
+        buf_fini(&why);
+        return true;
+    }
+    tc_fail(c, TC_INSUFFICIENT_SCOPES, "%.*s", STR_ARG(buf_view(&why)));
+    buf_fini(&why);
+    return false;
+}
+
+/* By what the path says alone: all that is asked before anything is looked up. */
+static bool authorize_early(struct tc_call *c)
+{
+    struct scope_param params[ROUTER_PARAMS_MAX + 1];
+    char names[ROUTER_PARAMS_MAX][32];
+    const char *at = c->method->route.pattern;
+    struct str name;
+    size_t n = 0;
+    for (; tc_next_param(&at, &name); n++) {
+        must(name.len < sizeof names[0]);
+        memcpy(names[n], name.at, name.len);
+        names[n][name.len] = '\0';
+        params[n] = (struct scope_param){.name = names[n], .value = c->params[n]};
+    }
+    /* "names": the reference has a list of one for what belongs to an artifact. */
+    if (n && strcmp(names[n - 1], "name") == 0) {
+        params[n] = (struct scope_param){.name = "names", .list = &c->params[n - 1], .count = 1};
+        n++;
+    }
+    return tc_authorize(c, params, n);
+}
+
+/* --- the body --- */
+
+static bool is_json(struct str type)
+{
+    static const struct str json = {"application/json", 16};
+    return type.len >= json.len && memcmp(type.at, json.at, json.len) == 0 &&
+           (type.len == json.len || type.at[json.len] == ';' || type.at[json.len] == ' ');
+}
+
+static bool check_body(struct tc_call *c, const struct http_request *req)
+{
+    struct buf problems = {0};
+    bool ok = false;
+    c->body = req->body;
+    if (!c->method->input)
+        return true;
+    c->body = arena_copy(c->arena, req->body);
+    if (!is_json(req->content_type)) {
+        tc_fail(c, TC_MALFORMED_PAYLOAD,
+                "Payload must be JSON with content-type: application/json, not '%.*s'",
+                NAME_ARG(req->content_type));
+        return false;
+    }
+    struct json_cursor j = json_open(c->body);
+    struct err err = json_skip(&j, NULL);
+    if (err.code == ERR_OK)
+        err = json_close(&j);
+    if (err.code != ERR_OK) {
+        c->body = (struct str){0}; /* it cannot be repeated in the error */
+        tc_fail(c, TC_MALFORMED_PAYLOAD, "Payload is not valid JSON: %s, at byte %lld", err.msg,
+                (long long)err.offset);
+    } else if (!(ok = tc_schemas_check(c->tc->schemas, c->method->input, c->body, c->arena,
+                                       &problems))) {
+        tc_fail(c, TC_INPUT_VALIDATION_ERROR,
+                "Schema Validation Failed!\nRejecting Schema: %s\n"
+                "Errors:\n%.*s",
+                c->method->input, STR_ARG(buf_view(&problems)));
+    }
+    buf_fini(&problems);
+    return ok;
+}
+
+/* --- */
+
+static struct tc_call *begin(struct taskcluster *t, struct http_exchange *x,
+                             const struct http_request *req, const struct tc_method *m,
+                             const struct route_params *params)
+{
+    struct tc_call *c = ARENA_NEW(req->arena, struct tc_call);
+    c->tc = t;
+    c->x = x;
+    c->method = m;
+    c->arena = req->arena;
+    c->now = t->settings.now(t->settings.ctx);
+    c->query = arena_copy(c->arena, req->query);
+    for (int i = 0; params && i < params->count; i++)
+        c->params[i] = arena_copy(c->arena, params->at[i]);
+    return c;
+}
+
+static void serve(void *ctx, struct http_exchange *x, const struct http_request *req,
+                  const struct route *route, const struct route_params *params)
+{
+    const struct tc_method *m = (const struct tc_method *)route; /* its first member */
+    struct tc_call *c = begin(ctx, x, req, m, params);
+    if (!check_path(c) || !identify(c, req) || !check_query(c))
+        return;
+    if (m->early && !authorize_early(c))
+        return;
+    if (check_body(c, req))
+        m->handle(c);
+}
+
+static void refuse(void *ctx, struct http_exchange *x, const struct http_request *req,
+                   const struct err *err, struct str allow)
+{
+    static const struct tc_method none = {.name = "unknown"};
+    struct tc_call *c = begin(ctx, x, req, &none, NULL);
+    (void)allow;
+    if (err->code == ERR_BAD_METHOD)
+        tc_fail(c, TC_METHOD_NOT_ALLOWED, "%s", err->msg);
+    else if (err->code == ERR_NO_ROUTE)
+        tc_fail(c, TC_RESOURCE_NOT_FOUND, "Unknown route: %.*s", NAME_ARG(req->path));
+    else
+        tc_fail(c, TC_INVALID_REQUEST_ARGUMENTS, "%s", err->msg);
+}
+
+static const struct route *route_at(size_t i)
+{
+    return &tc_methods[i].route;
+}
+
+struct taskcluster *taskcluster_new(struct backend *backend,
+                                    const struct taskcluster_settings *settings)
+{
+    struct taskcluster *t = ALLOC(struct taskcluster);
+    t->backend = backend;
+    t->settings = *settings;
+    t->schemas = tc_schemas_new();
+    t->started = settings->now(settings->ctx);
+    t->queue = (struct front_end){.prefix = TC_PREFIX,
+                                  .count = tc_method_count,
+                                  .route = route_at,
+                                  .serve = serve,
+                                  .refuse = refuse,
+                                  .ctx = t};
+    return t;
+}
+
+void taskcluster_free(struct taskcluster *t)
+{
+    if (!t)
+        return;
+    tc_schemas_free(t->schemas);
+    buf_fini(&t->scratch);
+    free(t);
+}
+
+void taskcluster_set_claim_timeout(struct taskcluster *t, span timeout)
+{
+    t->settings.claim_timeout = timeout;
+}
+
+const struct front_end *taskcluster_front_end(struct taskcluster *t, int i)
+{
+    (void)i;
+    return &t->queue;
+}

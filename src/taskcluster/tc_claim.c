@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* How workers get tasks and keep them: claimWork, claimTask, reclaimTask. */
+
+#include "base/array.h"
+#include "base/must.h"
+#include "base/rfc3339.h"
+#include "taskcluster/tc_claim.h"
+#include "taskcluster/tc_handlers.h"
+#include "wire/field.h"
+
+/* How long claimWork waits for work. */
+#define WAIT_MS   20000
+#define TASKS_MAX 32
+/* Of the credentials of a run: its own three, and those of the task. */
+#define OWN_SCOPES 3
+
+/* --- what a claim answers --- */
+
+static struct str worker_name(struct str group, struct str id, struct arena *a)
+{
+    char *at = arena_get(a, group.len + id.len + 1);
+    memcpy(at, group.at, group.len);
+    at[group.len] = '/';
+    memcpy(at + group.len + 1, id.at, id.len);
+    return (struct str){at, group.len + id.len + 1};
+}
+
+static struct str run_scope(const char *what, const struct tc_claimed *k, struct arena *a)
+{
+    struct buf b = {0};
+    buf_print(&b, "queue:%s:%.*s/%u", what, STR_ARG(k->task->job.options.alias), k->run);
+    struct str s = arena_copy(a, buf_view(&b));
+    buf_fini(&b);
+    return s;
+}
+
+/* The scopes of a task are those that its definition has; it was checked when it was created. */
+static size_t task_scopes(const struct tc_task *t, struct arena *a, const struct str **scopes)
+{
+    struct tc_definition d;
+    struct err err = tc_definition_read(t->job.payload, a, &d);
+    *scopes = d.scopes.at;
+    return err.code == ERR_OK ? d.scopes.count : 0;
+}
+
+static void write_credentials(struct buf *b, struct tc_call *c, const struct tc_claimed *k)
+{
+    const struct str *of_task;
+    size_t count = task_scopes(k->task, c->arena, &of_task);
+    struct str *scopes = arena_get(c->arena, (count + OWN_SCOPES) * sizeof *scopes);
+    struct credentials cred;
+    struct buf id = {0};
+    scopes[0] = run_scope("reclaim-task", k, c->arena);
+    scopes[1] = run_scope("resolve-task", k, c->arena);
+    scopes[2] = run_scope("create-artifact", k, c->arena);
+    if (count)
+        memcpy(scopes + OWN_SCOPES, of_task, count * sizeof *scopes);
+    buf_print(&id, "task-client/%.*s/%u/on/%.*s/%.*s/until/%lld.%03lld",
+              STR_ARG(k->task->job.options.alias), k->run, STR_ARG(k->group), STR_ARG(k->id),
+              (long long)(k->taken_until.ms / 1000), (long long)(k->taken_until.ms % 1000));
+    access_issue(c->tc->settings.access, buf_view(&id), c->now, k->taken_until, scopes,
+                 count + OWN_SCOPES, c->arena, &cred);
+    buf_lit(b, "{\"clientId\":");
+    json_write_string(b, cred.client_id);
+    KEY(b, "accessToken");
+    json_write_string(b, cred.access_token);
+    KEY(b, "certificate");
+    json_write_string(b, cred.certificate);
+    buf_byte(b, '}');
+    buf_fini(&id);
+}
+
+void tc_claimed_write(struct buf *b, struct tc_call *c, const struct tc_claimed *k, bool definition)
+{
+    buf_lit(b, "{\"status\":");
+    tc_status_write(b, k->task);
+    INT_MEMBER(b, "runId", k->run);
+    KEY(b, "workerGroup");
+    json_write_string(b, k->group);
+    KEY(b, "workerId");
+    json_write_string(b, k->id);
+    buf_lit(b, ",\"takenUntil\":\"");
+    rfc3339_write(b, k->taken_until);
+    buf_byte(b, '"');
+    if (definition) {
+        KEY(b, "task");
+        tc_definition_answer(b, &k->task->job);
+    }
+    KEY(b, "credentials");
+    write_credentials(b, c, k);
+    buf_byte(b, '}');
+}
+
+/* --- the body of claimWork and claimTask --- */
+
+struct claim_body {
+    struct str group, id, worker; /* worker: both, as the engine knows it */
+    int32_t tasks;
+};
+
+static const struct field body_fields[] = {
+    {"workerGroup", true, field_text, offsetof(struct claim_body, group), false, NULL},
+    {"workerId", true, field_text, offsetof(struct claim_body, id), false, NULL},
+    {"tasks", false, field_i32, offsetof(struct claim_body, tasks), false, NULL},
+};
+
+static void read_body(struct tc_call *c, struct claim_body *body)
+{
+    struct json_cursor j = json_open(c->body);
+    *body = (struct claim_body){.tasks = 1};
+    struct err err = field_read_object(true, &j, c->arena, body_fields, COUNT(body_fields), body);
+    must(err.code == ERR_OK); /* by the schema */
+    body->worker = worker_name(body->group, body->id, c->arena);
+}
+
+/* --- claimWork --- */
+
+struct work {
+    struct tc_call *call;
+    struct claim_body body;
+    struct backend_claim *claim; /* NULL: it is over */
+    bool gone;
+    struct buf answer; /* the tasks that are written so far */
+    size_t written, expected;
+};
+
+static void finish(struct work *w)
+{
+    buf_lit(&w->answer, "]}");
+    tc_reply(w->call, &w->answer);
+    buf_fini(&w->answer);
+}
+
+static void add(struct work *w, const struct tc_task *t, uint32_t run, instant lease_end)
+{
+    const struct tc_claimed k = {t, run, w->body.group, w->body.id, lease_end};
+    if (w->written++)
+        buf_byte(&w->answer, ',');
+    tc_claimed_write(&w->answer, w->call, &k, true);
+}
+
+/* A task that was run before: its earlier runs are part of its status. */
+static void on_runs(void *ctx, const struct reply *r)
+{
+    struct work *w = ctx;
+    struct tc_task t;
+    w->expected--;
+    if (r->err.code == ERR_OK && tc_task_of(r, w->call->arena, &t) && t.run_count &&
+        t.runs[t.run_count - 1].outcome == OUTCOME_RUNNING)
+        add(w, &t, t.runs[t.run_count - 1].index, r->lease_end);
+    if (w->expected == 0)
+        finish(w);
+}
+
+static void read_runs(struct work *w, struct id id)
+{
+    struct command cmd = {
+        .kind = CMD_READ, .read = {.id = id, .runs = true}, .done = on_runs, .ctx = w};
+    w->expected++;
+    backend_submit(w->call->tc->backend, &cmd);
+}
+
+static void give_back(struct taskcluster *tc, const struct reply *r)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        struct command cmd = {.kind = CMD_RELEASE,
+                              .run = {.id = r->handouts[i].job.id, .token = r->handouts[i].token},
+                              .done = tc_ignore};
+        backend_submit(tc->backend, &cmd);
+    }
+}
+
+/* Of a job of this queue that is no task the claimer can make nothing: it goes back. */
+static void take_over(struct work *w, const struct handout *h)
+{
+    struct tc_task t = {.job = h->job};
+    const struct run first = {.worker = w->body.worker,
+                              .ready_at = h->job.state.ready_at,
+                              .taken_at = h->job.state.dequeued_at,
+                              .lease_end = h->lease_end,
+                              .ended_at = INSTANT_NONE,
+                              .retry_at = INSTANT_NONE};
+    if (!tc_head_read(&t.job, w->call->arena, &t.head)) {
+        give_back(w->call->tc, &(struct reply){.handouts = (struct handout *)h, .count = 1});
+        return;
+    }
+    if (h->run > 0) {
+        read_runs(w, h->job.id);
+        return;
+    }
+    t.runs = &first;
+    t.run_count = 1;
+    add(w, &t, 0, h->lease_end);
+}
+
+static void on_claimed(void *ctx, const struct reply *r)
+{
+    struct work *w = ctx;
+    struct tc_call *c = w->call;
+    w->claim = NULL;
+    http_on_gone(c->x, NULL, NULL);
+    c->now = c->tc->settings.now(c->tc->settings.ctx);
+    if (r->err.code != ERR_OK) {
+        tc_fail_err(c, &r->err);
+        return;
+    }
+    buf_lit(&w->answer, "{\"tasks\":[");
+    if (w->gone || http_is_overloaded(c->x)) /* a client that does not read gets no tasks */
+        give_back(c->tc, r);
+    else
+        for (size_t i = 0; i < r->count; i++)
+            take_over(w, &r->handouts[i]);
+    if (w->expected == 0)
+        finish(w);
+}
+
+static void on_gone(void *ctx)
+{
+    struct work *w = ctx;
+    w->gone = true;
+    if (w->claim)
+        backend_claim_cancel(w->call->tc->backend, w->claim);
+}
+
+static bool may_claim_work(struct tc_call *c, const struct claim_body *body)
+{
+    const struct scope_param params[] = {
+        {.name = "taskQueueId", .value = tc_param(c, "taskQueueId")},
+        {.name = "workerGroup", .value = body->group},
+        {.name = "workerId", .value = body->id},
+    };
+    return tc_authorize(c, params, COUNT(params));
+}
+
+void tc_claim_work(struct tc_call *c)
+{
+    struct work *w = ARENA_NEW(c->arena, struct work);
+    const struct str queue = tc_param(c, "taskQueueId");
+    w->call = c;
+    read_body(c, &w->body);
+    if (!may_claim_work(c, &w->body))
+        return;
+    const struct claim_spec spec = {.queues = &queue,
+                                    .queue_count = 1,
+                                    .count = (uint32_t)w->body.tasks,
+                                    .worker = w->body.worker,
+                                    .lease = c->tc->settings.claim_timeout,
+                                    .wait = {WAIT_MS},
+                                    .done = on_claimed,
+                                    .ctx = w};
+    w->claim = backend_claim(c->tc->backend, &spec);
+    http_on_gone(c->x, on_gone, w);
+}
+
+/* --- reclaimTask --- */
+
+static void after_renewal(struct tc_call *c, const struct err *err, const struct tc_task *t)
+{
+    uint32_t index = tc_param_run(c);
+    struct str id = t->job.options.alias;
+    if (index >= tc_task_runs(t)) {
+        tc_fail(c, TC_RESOURCE_NOT_FOUND, "Run %u not found on task `%.*s`.", index, STR_ARG(id));
+        return;
+    }
+    if (!tc_task_in_time(c, t, "reclaimed"))
+        return;
+    if (err->code != ERR_OK) {
+        tc_fail(c, TC_REQUEST_CONFLICT, "Run %u on task `%.*s` is resolved or not running.", index,
+                STR_ARG(id));
+        return;
+    }
+    struct tc_claimed k = {.task = t, .run = index};
+    tc_worker_split(t->runs[index].worker, &k.group, &k.id);
+    k.taken_until = t->runs[index].lease_end;
+    struct buf *b = tc_body(c);
+    tc_claimed_write(b, c, &k, false);
+    tc_reply(c, b);
+}
+
+void tc_reclaim_task(struct tc_call *c)
+{
+    struct command cmd = {.kind = CMD_RENEW,
+                          .renew = {.run = {.by_index = true, .index = tc_param_run(c)},
+                                    .lease = c->tc->settings.claim_timeout}};
+    tc_task_change(c, tc_param(c, "taskId"), &cmd, after_renewal);
+}

@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* createTask: a definition becomes a job. Repeating it with an equal definition is answered as the
+ * first time. */
+
+#include "base/array.h"
+#include "base/must.h"
+#include "taskcluster/tc_handlers.h"
+#include "taskcluster/tc_task.h"
+#include "wire/json_same.h"
+
+struct creation {
+    struct tc_call *call;
+    struct str task_id;
+    struct tc_definition definition;
+    struct str payload; /* of the job */
+    struct enqueue spec;
+};
+
+static struct str priority_text(int priority)
+{
+    return str_from(tc_priority_name(priority));
+}
+
+/* Whoever may create tasks of a priority may create those of lower ones. */
+static bool authorize(struct tc_call *c, const struct creation *n)
+{
+    const struct tc_definition *d = &n->definition;
+    struct str priorities[TC_PRIORITIES];
+    size_t count = (size_t)d->priority + 1;
+    for (size_t i = 0; i < count; i++)
+        priorities[i] = priority_text((int)i);
+    const struct scope_param params[] = {
+        {.name = "taskId", .value = n->task_id},
+        {.name = "scopes", .list = d->scopes.at, .count = d->scopes.count},
+        {.name = "routes", .list = d->routes.at, .count = d->routes.count},
+        {.name = "priorities", .list = priorities, .count = count},
+        {.name = "schedulerId", .value = d->scheduler_id},
+        {.name = "projectId", .value = d->project_id},
+        {.name = "taskGroupId", .value = d->task_group_id},
+        {.name = "provisionerId", .value = d->provisioner_id},
+        {.name = "workerType", .value = d->worker_type},
+        {.name = "taskQueueId", .value = d->task_queue_id},
+    };
+    return tc_authorize(c, params, COUNT(params));
+}
+
+/* --- the same task again --- */
+
+static void compare(struct tc_call *c, const struct tc_task *t)
+{
+    const struct creation *n = c->state;
+    bool same = tc_priority_of_job(t->job.state.priority) == n->definition.priority &&
+                json_same(t->job.payload, n->payload, c->arena);
+    if (same)
+        tc_task_reply(c, t);
+    else
+        tc_fail(c, TC_REQUEST_CONFLICT,
+                "taskId `%.*s` already used by another task.\nThis could be the result of faulty "
+                "idempotency!",
+                STR_ARG(n->task_id));
+}
+
+/* --- adding it --- */
+
+static void reply_created(struct tc_call *c, const struct job *job)
+{
+    struct tc_task t = {.job = *job};
+    struct creation *n = c->state;
+    t.job.payload = n->payload;
+    bool is_task = tc_head_read(&t.job, c->arena, &t.head);
+    must(is_task);
+    tc_task_reply(c, &t);
+}
+
+static void on_enqueued(void *ctx, const struct reply *r)
+{
+    struct creation *n = ctx;
+    struct tc_call *c = n->call;
+    const struct tc_definition *d = &n->definition;
+    if (r->err.code == ERR_STALE_GANG)
+        tc_fail(c, TC_REQUEST_CONFLICT,
+                "Task group `%.*s` is sealed and does not accept new tasks.",
+                STR_ARG(d->task_group_id));
+    else if (r->err.code == ERR_CONFLICT)
+        tc_fail(c, TC_REQUEST_CONFLICT,
+                "Task group `%.*s` already contains a task with another schedulerId than `%.*s`.",
+                STR_ARG(d->task_group_id), STR_ARG(d->scheduler_id));
+    else if (r->err.code != ERR_OK)
+        tc_fail_err(c, &r->err);
+    else if (r->enqueued[0].duplicate)
+        tc_task_read(c, n->task_id, compare);
+    else
+        reply_created(c, &r->enqueued[0].job);
+}
+
+static void enqueue(struct creation *n)
+{
+    struct command cmd = {.kind = CMD_ENQUEUE,
+                          .enqueue = {.specs = &n->spec, .count = 1},
+                          .done = on_enqueued,
+                          .ctx = n};
+    backend_submit(n->call->tc->backend, &cmd);
+}
+
+/* --- what it waits for --- */
+
+static void on_found(void *ctx, const struct reply *r)
+{
+    struct creation *n = ctx;
+    struct str ids;
+    if (r->err.code == ERR_NOT_FOUND) {
+        tc_fail(n->call, TC_INPUT_ERROR, "task.dependencies: %s", r->err.msg);
+        return;
+    }
+    if (r->err.code != ERR_OK) {
+        tc_fail_err(n->call, &r->err);
+        return;
+    }
+    ids = depend_new(n->call->arena, r->count);
+    for (size_t i = 0; i < r->count; i++)
+        depend_add(&ids, r->ids[i]);
+    n->spec.options.depends_on = ids;
+    enqueue(n);
+}
+
+/* A task that depends on itself waits for scheduleTask. */
+static void find_dependencies(struct creation *n)
+{
+    const struct tc_texts *d = &n->definition.dependencies;
+    struct str *others = arena_get(n->call->arena, (d->count + 1) * sizeof *others);
+    size_t count = 0;
+    for (size_t i = 0; i < d->count; i++) {
+        others[count++] = d->at[i];
+    }
+    if (count == 0) {
+        enqueue(n);
+        return;
+    }
+    struct command cmd = {
+        .kind = CMD_ALIASES, .aliases = {.at = others, .count = count}, .done = on_found, .ctx = n};
+    backend_submit(n->call->tc->backend, &cmd);
+}
+
+void tc_create_task(struct tc_call *c)
+{
+    struct creation *n = ARENA_NEW(c->arena, struct creation);
+    struct buf payload = {0};
+    n->call = c;
+    n->task_id = tc_param(c, "taskId");
+    c->state = n;
+    struct err err = tc_definition_read(c->body, c->arena, &n->definition);
+    if (err.code == ERR_OK)
+        err = tc_definition_complete(&n->definition, n->task_id, c->now, c->arena);
+    if (err.code != ERR_OK) {
+        tc_fail(c, TC_INPUT_ERROR, "%s", err.msg);
+        return;
+    }
+    if (!authorize(c, n))
+        return;
+    tc_definition_write(&payload, &n->definition);
+    n->payload = arena_copy(c->arena, buf_view(&payload));
+    buf_fini(&payload);
+    tc_definition_spec(&n->definition, n->task_id, n->payload, &n->spec);
+    find_dependencies(n);
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TASKCLUSTER_TC_HANDLERS_H
+#define TASKCLUSTER_TC_HANDLERS_H
+
+/* The handlers of all methods, by the files that have them. */
+
+#include "taskcluster/tc_internal.h"
+
+/* --- tc_create.c --- */
+void tc_create_task(struct tc_call *c);
+
+/* --- tc_task.c --- */
+void tc_get_task(struct tc_call *c);
+void tc_get_status(struct tc_call *c);
+void tc_schedule_task(struct tc_call *c);
+void tc_cancel_task(struct tc_call *c);
+void tc_rerun_task(struct tc_call *c);
+void tc_change_task_priority(struct tc_call *c);
+/* The priority that the body of this and the group's method names. */
+int tc_body_priority(struct tc_call *c);
+
+/* --- tc_claim.c --- */
+void tc_claim_work(struct tc_call *c);
+void tc_reclaim_task(struct tc_call *c);
+
+/* --- tc_report.c --- */
+void tc_report_completed(struct tc_call *c);
+void tc_report_failed(struct tc_call *c);
+void tc_report_exception(struct tc_call *c);
+
+/* --- tc_ping.c --- */
+void tc_ping(struct tc_call *c);
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef TASKCLUSTER_TC_INTERNAL_H
+#define TASKCLUSTER_TC_INTERNAL_H
+
+/* What the files of Taskcluster's front end share.
+ *
+ * A request becomes a struct tc_call, which lives in the arena of its exchange until that is
+ * answered. Its method (tc_methods.c) says how it is checked before the handler sees it: who sent
+ * it, its path's parameters, its query, its body by a schema. A handler asks the backend, and
+ * answers from a callback with tc_reply or tc_fail, exactly once. */
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "taskcluster/taskcluster.h"
+#include "taskcluster/tc_schema.h"
+#include "wire/json_writer.h"
+
+#define TC_PREFIX "/api/queue/v1"
+
+struct taskcluster {
+    struct backend *backend;
+    struct taskcluster_settings settings;
+    struct front_end queue;
+    struct tc_schemas *schemas;
+    struct buf scratch; /* an answer that is being written */
+    instant started;
+};
+
+struct tc_call;
+
+/* A parameter of a query: its name, and whether a value of it is allowed. */
+struct tc_query {
+    const char *name;
+    bool (*allows)(struct str value);
+};
+
+/* A method of the API, as clients call it. */
+struct tc_method {
+    struct route route;
+    void (*handle)(struct tc_call *c);
+    const char *name;                /* "createTask" */
+    const struct scope_expr *scopes; /* what it demands; NULL: nothing */
+    bool early;                      /* the scopes need the parameters of the path only */
+    const char *input;               /* the schema of its body; NULL: it has none */
+    const char *output;              /* that of its answer; NULL: none */
+    const struct tc_query *query;    /* ended by a name that is NULL; NULL: none */
+    const char *category, *title;
+    const char *stability; /* "stable", "experimental", "deprecated" */
+};
+
+extern const struct tc_method tc_methods[];
+extern const size_t tc_method_count;
+
+struct tc_call {
+    struct taskcluster *tc;
+    struct http_exchange *x;
+    const struct tc_method *method;
+    struct arena *arena; /* of the exchange */
+    struct access_identity who;
+    instant now;
+    struct str params[ROUTER_PARAMS_MAX];
+    struct str query, body; /* in the arena */
+    void *state;            /* the handler's own, in the arena */
+};
+
+/* --- tc_call.c --- */
+
+/* The name of the next parameter of a pattern from *at on, which moves; false behind the last. */
+bool tc_next_param(const char **at, struct str *name);
+/* A parameter of the path, by its name in the pattern. */
+struct str tc_param(const struct tc_call *c, const char *name);
+/* The same, as a number of a run; it was checked. Larger ones than there can be are UINT32_MAX. */
+uint32_t tc_param_run(const struct tc_call *c);
+/* A parameter of the query, decoded; false if it is not there. */
+bool tc_query_value(const struct tc_call *c, const char *name, struct str *value);
+/* For lists: `limit` (at most, and by default, max) and `continuationToken`, decoded from its
+ * base64url; empty: from the start. False if the token is malformed: then it has answered. */
+bool tc_page(struct tc_call *c, uint32_t max, uint32_t *limit, struct str *after);
+/* `,"continuationToken":"…"` */
+void tc_write_continuation(struct buf *b, struct str after);
+
+/* Whether the caller's scopes satisfy the method's expression with these parameters; if not, it
+ * has answered 403. Does nothing for a method without scopes. */
+bool tc_authorize(struct tc_call *c, const struct scope_param *params, size_t count);
+
+/* An empty buffer for the answer, good until the loop's next callback. */
+struct buf *tc_body(struct tc_call *c);
+/* 200 with this JSON. */
+void tc_reply(struct tc_call *c, const struct buf *body);
+void tc_reply_empty(struct tc_call *c);
+/* Answers with an error in Taskcluster's form; the code decides the status. */
+enum tc_code {
+    TC_MALFORMED_PAYLOAD,         /* 400: the body is not JSON */
+    TC_INVALID_REQUEST_ARGUMENTS, /* 400: path or query */
+    TC_INPUT_VALIDATION_ERROR,    /* 400: the body does not fit its schema */
+    TC_INPUT_ERROR,               /* 400: it cannot be */
+    TC_AUTHENTICATION_FAILED,     /* 401 */
+    TC_INSUFFICIENT_SCOPES,       /* 403 */
+    TC_RESOURCE_NOT_FOUND,        /* 404 */
+    TC_METHOD_NOT_ALLOWED,        /* 405 */
+    TC_REQUEST_CONFLICT,          /* 409 */
+    TC_RESOURCE_EXPIRED,          /* 410 */
+    TC_INPUT_TOO_LARGE,           /* 413 */
+    TC_DEPENDENCY,                /* 424: an artifact that is an error */
+    TC_INTERNAL_SERVER_ERROR,     /* 500 */
+    TC_BUSY,                      /* 503: worth trying again */
+    TC_CODES
+};
+void tc_fail(struct tc_call *c, enum tc_code code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+/* With an error of access_check. */
+void tc_fail_access(struct tc_call *c, const struct err *err, const char *challenge);
+/* With an error of the backend, which has no better name in this API. */
+void tc_fail_err(struct tc_call *c, const struct err *err);
+void tc_fail_no_task(struct tc_call *c, struct str task_id);
+
+/* A reply_fn for what nobody waits for. */
+void tc_ignore(void *ctx, const struct reply *r);
+
+/* --- tc_check.c: the identifiers of the API --- */
+
+bool tc_is_slugid(struct str s);
+bool tc_is_identifier(struct str s); /* of workers, provisioners … */
+bool tc_is_worker_type(struct str s);
+bool tc_is_task_queue_id(struct str s); /* "provisioner/worker-type" */
+bool tc_is_run_id(struct str s);
+/* Whether a parameter of that name may have that value; what it must be goes to *must_be. */
+bool tc_check_param(struct str name, struct str value, const char **must_be);
+
+#endif

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// Tasks over Taskcluster's API, from their creation to their end.
+
+const assert = require('node:assert/strict');
+const { describe, it } = require('node:test');
+const { until } = require('./harness');
+const { assertRefused, assertSchema, client, definition, slugid, useTaskcluster } =
+    require('./taskcluster');
+
+const WORKER = { workerGroup: 'group', workerId: 'worker' };
+
+function claim(queue, task, tasks = 1) {
+    return queue.claimWork(task.taskQueueId, { ...WORKER, tasks });
+}
+
+describe('createTask', () => {
+    const server = useTaskcluster({ args: ['--default-completed-job-retention', '1h'] });
+
+    it('makes_a_pending_task_that_is_a_job', async () => {
+        const queue = await server.queue();
+        const id = await slugid();
+        const task = definition({ priority: 'high' });
+        const { status } = await queue.createTask(id, task);
+        assertSchema('task-status-response', { status });
+        assert.equal(status.state, 'pending');
+        assert.equal(status.retriesLeft, 5);
+        assert.equal(status.runs.length, 1);
+        assert.equal(status.runs[0].reasonCreated, 'scheduled');
+        const { json } = await server.get(`/jobs/alias:${id}`);
+        assert.equal(json.queue, task.taskQueueId);
+        assert.equal(json.status, 'ready');
+    });
+
+    it('fills_in_defaults', async () => {
+        const queue = await server.queue();
+        const id = await slugid();
+        const given = definition();
+        await queue.createTask(id, given);
+        const task = await queue.task(id);
+        assertSchema('task', task);
+        const year = new Date(given.deadline);
+        year.setFullYear(year.getFullYear() + 1);
+        assert.deepEqual(task, { ...given, provisionerId: 'prov',
+            workerType: given.taskQueueId.split('/')[1], projectId: 'none', taskGroupId: id,
+            dependencies: [], requires: 'all-completed', routes: [], priority: 'lowest', retries: 5,
+            expires: year.toJSON(), scopes: [], tags: {}, extra: {} });
+    });
+
+    it('is_idempotent_for_an_equal_definition', async () => {
+        const queue = await server.queue();
+        const id = await slugid();
+        const task = definition({ payload: { a: 1, b: [1, 2.5, { c: '\u00e9' }] } });
+        await queue.createTask(id, task);
+        const again = { ...task, payload: { b: [1.0, 2.5, { c: 'é' }], a: 1 } };
+        const { status } = await queue.createTask(id, again);
+        assert.equal(status.runs.length, 1);
+        await assertRefused(queue.createTask(id, { ...task, payload: { a: 2 } }), 409,
+            'RequestConflict', /already used by another task/);
+    });
+
+    it('names_the_member_that_breaks_the_schema', async () => {
+        const queue = await server.queue();
+        const wrong = [
+            [{ metadata: { name: 'x' } }, /data\/metadata must have required property 'owner'/],
+            [{ retries: 50 }, /data\/retries must be <= 49/],
+            [{ priority: 'urgent' }, /data\/priority/],
+            [{ taskQueueId: 'no slash' }, /data\/taskQueueId/],
+            [{ dependencies: ['x'] }, /data\/dependencies\/0/],
+            [{ scopes: ['\u0001'] }, /data\/scopes\/0/],
+            [{ routes: ['a', 'a'] }, /duplicate items/],
+            [{ deadline: 'tomorrow' }, /data\/deadline must match format "date-time"/],
+            [{ payload: [] }, /data\/payload must be object/],
+            [{ unknown: 1 }, /additional properties: 'unknown'/],
+        ];
+        for (const [fields, words] of wrong)
+            await assertRefused(queue.createTask(await slugid(), definition(fields)), 400,
+                'InputValidationError', words);
+    });
+
+    it('refuses_what_no_schema_can_say', async () => {
+        const queue = await server.queue();
+        const at = (ms) => new Date(Date.now() + ms).toJSON();
+        const wrong = [
+            [{ created: at(-3600e3) }, /created. cannot be in the past/],
+            [{ created: at(3600e3) }, /created. cannot be in the future/],
+            [{ deadline: at(-60e3), created: at(-120e3) }, /deadline. cannot be in the past/],
+            [{ deadline: at(6 * 24 * 3600e3) }, /more than 5 days/],
+            [{ expires: at(60e3) }, /expires. cannot be before/],
+            [{ provisionerId: 'other', workerType: 'x' }, /taskQueueId must match/],
+            [{ taskQueueId: undefined }, /must be provided/],
+            [{ scopes: ['a**'] }, /must not end with/],
+            [{ dependencies: [await slugid()] }, /task.dependencies: there is no job/],
+        ];
+        for (const [fields, words] of wrong)
+            await assertRefused(queue.createTask(await slugid(), definition(fields)), 400,
+                'InputError', words);
+    });
+
+    it('waits_for_the_tasks_it_depends_on', async () => {
+        const queue = await server.queue();
+        const [first, second] = [await slugid(), await slugid()];
+        const task = definition();
+        await queue.createTask(first, task);
+        const { status } = await queue.createTask(second, definition({ dependencies: [first] }));
+        assert.equal(status.state, 'unscheduled');
+        assert.deepEqual(status.runs, []);
+        await claim(queue, task);
+        await queue.reportCompleted(first, 0);
+        assert.equal((await queue.status(second)).status.state, 'pending');
+    });
+});
+
+describe('a run', () => {
+    const server = useTaskcluster({ args: ['--default-completed-job-retention', '1h'] });
+
+    async function running(fields) {
+        const queue = await server.queue();
+        const id = await slugid();
+        const task = definition(fields);
+        await queue.createTask(id, task);
+        const work = await claim(queue, task);
+        assertSchema('claim-work-response', work);
+        assert.equal(work.tasks.length, 1);
+        return { queue, id, task, claimed: work.tasks[0],
+            worker: await server.queue(work.tasks[0].credentials) };
+    }
+
+    it('is_completed_by_its_worker_and_only_once', async () => {
+        const { id, worker, claimed } = await running();
+        assert.equal(claimed.runId, 0);
+        const { status } = await worker.reportCompleted(id, 0);
+        assertSchema('task-status-response', { status });
+        assert.equal(status.state, 'completed');
+        assert.equal(status.runs[0].reasonResolved, 'completed');
+        assert.equal((await worker.reportCompleted(id, 0)).status.state, 'completed');
+        await assertRefused(worker.reportFailed(id, 0), 409, 'RequestConflict');
+    });
+
+    it('is_followed_by_another_after_a_shutdown_of_its_worker', async () => {
+        for (const [reason, created] of [['worker-shutdown', 'retry'],
+            ['intermittent-task', 'task-retry']]) {
+            const { id, task, queue, worker } = await running();
+            const { status } = await worker.reportException(id, 0, { reason });
+            assertSchema('task-status-response', { status });
+            assert.equal(status.state, 'pending');
+            assert.equal(status.retriesLeft, 4);
+            assert.deepEqual(status.runs.map((r) => [r.state, r.reasonCreated, r.reasonResolved]),
+                [['exception', 'scheduled', reason], ['pending', created, undefined]]);
+            const { tasks } = await claim(queue, task);
+            assertSchema('claim-work-response', { tasks });
+            assert.equal(tasks[0].runId, 1);
+        }
+    });
+
+    it('is_the_last_one_after_other_exceptions', async () => {
+        for (const reason of ['malformed-payload', 'internal-error', 'resource-unavailable']) {
+            const { id, worker } = await running();
+            const { status } = await worker.reportException(id, 0, { reason });
+            assert.equal(status.state, 'exception');
+            assert.equal(status.runs.length, 1);
+            assert.equal(status.runs[0].reasonResolved, reason);
+        }
+    });
+
+    it('is_the_last_one_when_no_retries_are_left', async () => {
+        const { id, worker } = await running({ retries: 0 });
+        const { status } = await worker.reportException(id, 0, { reason: 'worker-shutdown' });
+        assert.equal(status.state, 'exception');
+        assert.equal(status.retriesLeft, 0);
+        assert.equal(status.runs.length, 1);
+    });
+
+    it('is_kept_by_reclaiming_it', async () => {
+        const { id, worker, claimed } = await running();
+        const again = await worker.reclaimTask(id, 0);
+        assertSchema('task-reclaim-response', again);
+        assert.ok(again.takenUntil >= claimed.takenUntil);
+        assert.equal(again.status.state, 'running');
+        const fresh = await server.queue(again.credentials);
+        await fresh.reportCompleted(id, 0);
+        await assertRefused(fresh.reclaimTask(id, 0), 409, 'RequestConflict');
+    });
+
+    it('must_be_there', async () => {
+        const { id, queue } = await running();
+        await assertRefused(queue.reportCompleted(id, 1), 404, 'ResourceNotFound', /Run 1 not found/);
+        await assertRefused(queue.reportCompleted(await slugid(), 0), 404, 'ResourceNotFound');
+        await assertRefused(queue.status('not-a-slugid'), 400, 'InvalidRequestArguments', /taskId/);
+    });
+});
+
+describe('credentials', () => {
+    const token = 'a'.repeat(44);
+    const clients = [
+        { clientId: 'root', accessToken: token, scopes: ['*'] },
+        { clientId: 'worker', accessToken: token,
+            scopes: ['queue:claim-work:prov/*', 'queue:worker-id:group/*'] },
+    ];
+    const server = useTaskcluster({ clients, args: ['--default-completed-job-retention', '1h'] });
+    const as = (clientId, accessToken = token) => server.queue({ clientId, accessToken });
+
+    it('are_asked_for_where_clients_are_configured', async () => {
+        const queue = await server.queue();
+        await assertRefused(queue.createTask(await slugid(), definition()), 403,
+            'InsufficientScopes', /needs credentials/);
+        assert.ok((await queue.ping()).alive);
+    });
+
+    it('must_be_right', async () => {
+        await assertRefused((await as('root', 'b'.repeat(44))).status(await slugid()), 401,
+            'AuthenticationFailed');
+        await assertRefused((await as('nobody')).status(await slugid()), 401,
+            'AuthenticationFailed', /no client 'nobody'/);
+    });
+
+    it('limit_a_worker_to_its_queue_and_a_run_to_itself', async () => {
+        const [root, worker] = [await as('root'), await as('worker')];
+        const id = await slugid();
+        const task = definition({ scopes: ['some:scope'] });
+        await root.createTask(id, task);
+        await assertRefused(worker.status(id), 403, 'InsufficientScopes', /queue:status/);
+        await assertRefused(worker.claimWork('other/wt', { ...WORKER, tasks: 1 }), 403,
+            'InsufficientScopes', /queue:claim-work:other\/wt/);
+        const { tasks: [{ credentials }] } = await claim(worker, task);
+        assert.deepEqual(JSON.parse(credentials.certificate).scopes.slice(3), ['some:scope']);
+        const run = await server.queue(credentials);
+        const { createTemporaryCredentials } = await client;
+        assert.ok(createTemporaryCredentials);
+        await assertRefused(run.reportCompleted(await slugid(), 0), 403, 'InsufficientScopes');
+        assert.equal((await run.reportCompleted(id, 0)).status.state, 'completed');
+    });
+
+    it('are_read_again_at_sighup', async () => {
+        const late = { clientId: 'late', accessToken: token, scopes: ['queue:status:*'] };
+        await assertRefused((await as('late')).status(await slugid()), 401, 'AuthenticationFailed');
+        server.writeClients([...clients, late]);
+        server.child.kill('SIGHUP');
+        const asked = async () => (await as('late')).status(await slugid()).catch((err) => err);
+        await until(async () => (await asked()).statusCode === 404, 'the client is known');
+    });
+});
