@@ -261,6 +261,8 @@ void client_succeed(struct sim *s, struct mjob *m, uint64_t token)
     report(s, CMD_SUCCEED, m, token);
 }
 
+#define EXCEPTIONS (OUTCOME_COUNT - OUTCOME_WORKER_SHUTDOWN)
+
 static void fail(struct sim *s, struct mjob *m, uint64_t token)
 {
     struct ticket *t = ticket_new(s, CMD_FAIL, 1);
@@ -272,6 +274,8 @@ static void fail(struct sim *s, struct mjob *m, uint64_t token)
     static const int32_t codes[] = {0, 1, 2, 137};
     e->exit_code = codes[sim_draw(s, 4)];
     e->condition = (enum condition)sim_draw(s, CONDITION_PREEMPTED + 1);
+    if (sim_chance(s, 20))
+        e->exception = (enum outcome)(OUTCOME_WORKER_SHUTDOWN + sim_draw(s, EXCEPTIONS));
     bool preempted = s->profile.graces && e->condition == CONDITION_PREEMPTED;
     bool unsaid = preempted && sim_chance(s, 20);
     if (unsaid)
@@ -284,6 +288,7 @@ static void fail(struct sim *s, struct mjob *m, uint64_t token)
                                              .run_time = {-1},
                                              .exit_code = e->exit_code,
                                              .condition = e->condition},
+                                 .exception = e->exception,
                                  .kill = e->kill,
                                  .retry_at = e->retry_at}};
     ticket_submit(t, &c);

@@ -222,7 +222,7 @@ bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s,
             return true;
         if (s == STATUS_COMPLETED && e->kind == END_SUCCEED)
             return true;
-        if (s == STATUS_DEAD && e->kind == END_FAIL && e->kill)
+        if (s == STATUS_DEAD && e->kind == END_FAIL && (e->kill || ledger_is_final(e->exception)))
             return true;
         failures += e->kind == END_FAIL;
     }
@@ -477,6 +477,21 @@ struct mend *ledger_ask_end(struct mjob *m, enum end_kind kind, uint64_t token, 
     return e;
 }
 
+enum outcome ledger_outcome(const struct mend *e)
+{
+    static const enum outcome outcomes[] = {[END_SUCCEED] = OUTCOME_COMPLETED,
+                                            [END_FAIL] = OUTCOME_FAILED,
+                                            [END_RELEASE] = OUTCOME_RETURNED,
+                                            [END_CANCEL] = OUTCOME_CANCELED};
+    return e->exception ? e->exception : outcomes[e->kind];
+}
+
+bool ledger_is_final(enum outcome o)
+{
+    return o == OUTCOME_MALFORMED_PAYLOAD || o == OUTCOME_RESOURCE_UNAVAILABLE ||
+           o == OUTCOME_INTERNAL_ERROR || o == OUTCOME_SUPERSEDED;
+}
+
 void ledger_end_acked(struct ledger *l, struct mjob *m, size_t end)
 {
     struct mend *e = &m->ends[end];
@@ -503,7 +518,8 @@ bool ledger_was_reported(const struct mjob *m, size_t end)
         const struct mend *e = &m->ends[i];
         bool same =
             !e->token || e->token == again->token; /* without a token it was about any run */
-        if (i != end && same && e->kind == again->kind && e->how != REFUSED)
+        same &= e->kind == again->kind && e->exception == again->exception;
+        if (i != end && same && e->how != REFUSED)
             return true;
     }
     return false;

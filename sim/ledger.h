@@ -87,7 +87,8 @@ struct mend {
     instant retry_at;
     int32_t exit_code;
     enum condition condition;
-    span grace; /* how long the run may continue */
+    enum outcome exception; /* or 0 */
+    span grace;             /* how long the run may continue */
 };
 
 struct mstream;
@@ -278,6 +279,10 @@ void ledger_policy_audit(const struct ledger *l, const struct mjob *m, const str
 /* Consecutive runs that lost their worker: up to the limit, and no more. */
 void ledger_poison_audit(const struct ledger *l, const struct mjob *m, const struct job *job,
                          const struct reply *runs);
+/* What a run is that ended by this report. */
+enum outcome ledger_outcome(const struct mend *e);
+/* An exception after which another run would find the same. */
+bool ledger_is_final(enum outcome o);
 /* Whether something besides the known retry limit decides when a job is dead. */
 bool ledger_limit_is_open(const struct ledger *l, const struct mjob *m);
 

@@ -47,6 +47,22 @@ static int64_t limit_of(const struct ledger *l, const struct mjob *m)
     return m->retry_limit == RETRY_LIMIT_DEFAULT ? l->settings.retry.limit : m->retry_limit;
 }
 
+/* Whether the job's own limits say so, or the server's. */
+static bool is_by_own_limits(const struct ledger *l, const struct mjob *m, const struct mend *e,
+                             const struct run *run)
+{
+    bool retry = instant_is_set(run->retry_at);
+    bool in_time = e->exception ? run->retry_at.ms == run->ended_at.ms || waits_for_end(run)
+                                : is_retry_in_window(l, m, run);
+    if (ledger_is_final(e->exception))
+        return !retry;
+    if (m->rerun_ever || m->patched & PATCH_RETRY_LIMIT)
+        return !retry || in_time;
+    if (run->attempt > limit_of(l, m))
+        return !retry;
+    return retry && in_time;
+}
+
 /* Whether the verdict on the run is what this report asked for. */
 static bool is_verdict_of(const struct ledger *l, const struct mjob *m, const struct mend *e,
                           const struct run *run)
@@ -60,13 +76,7 @@ static bool is_verdict_of(const struct ledger *l, const struct mjob *m, const st
         return false;
     if (instant_is_set(e->retry_at) && !(l->has_policies && has_words(run, "globalMaxRetries")))
         return run->retry_at.ms == e->retry_at.ms || waits_for_end(run);
-    if (l->has_policies)
-        return true; /* judged elsewhere */
-    if (m->rerun_ever || m->patched & PATCH_RETRY_LIMIT)
-        return !retry || is_retry_in_window(l, m, run);
-    if (run->attempt > limit_of(l, m))
-        return !retry;
-    return retry && is_retry_in_window(l, m, run);
+    return l->has_policies /* judged elsewhere */ || is_by_own_limits(l, m, e, run);
 }
 
 /* A report that explains how the run ended. */
@@ -75,7 +85,8 @@ static bool is_explained(const struct ledger *l, const struct mjob *m, const str
 {
     for (size_t i = 0; i < m->end_count; i++) {
         const struct mend *e = &m->ends[i];
-        if (e->kind != kind || e->how == REFUSED || e->at.ms != run->ended_at.ms)
+        if (e->kind != kind || e->how == REFUSED || e->at.ms != run->ended_at.ms ||
+            ledger_outcome(e) != run->outcome)
             continue;
         if (e->token && (!known || e->token != known->token))
             continue;
@@ -132,8 +143,6 @@ static void check_outcome(const struct ledger *l, const struct mjob *m, const st
     case OUTCOME_RESOURCE_UNAVAILABLE:
     case OUTCOME_INTERNAL_ERROR:
     case OUTCOME_SUPERSEDED:
-        PROMISE(false, "VALUE", "job %lu: nobody reports %s", m->serial, name);
-        return;
     case OUTCOME_FAILED:
         PROMISE(is_explained(l, m, known, run, END_FAIL), "RETRY",
                 "job %lu: run %u: no report explains the verdict", m->serial, run->index);
@@ -186,16 +195,13 @@ static void check_unknown(const struct ledger *l, const struct mjob *m, const st
 /* What is stored about the run must be what was acknowledged. */
 static void check_known(const struct mjob *m, const struct mrun *known, const struct run *run)
 {
-    static const enum outcome outcomes[] = {[END_SUCCEED] = OUTCOME_COMPLETED,
-                                            [END_FAIL] = OUTCOME_FAILED,
-                                            [END_RELEASE] = OUTCOME_RETURNED};
     PROMISE(instant_is_set(run->lease_end) == !known->stream, "LEASE",
             "job %lu: run %u is held in another way", m->serial, run->index);
     for (size_t i = 0; i < m->end_count; i++) {
         const struct mend *e = &m->ends[i];
         if (e->how != OK || e->token != known->token)
             continue;
-        PROMISE(run->outcome == outcomes[e->kind] && run->ended_at.ms == e->at.ms, "I1",
+        PROMISE(run->outcome == ledger_outcome(e) && run->ended_at.ms == e->at.ms, "I1",
                 "job %lu: run %u is %s, another end was acknowledged", m->serial, run->index,
                 job_outcome_name(run->outcome));
     }
@@ -233,6 +239,29 @@ static void check_run(const struct ledger *l, const struct mjob *m, const struct
     else
         check_unknown(l, m, run);
     check_outcome(l, m, known, run);
+}
+
+/* What it died of: the outcome of its newest run, unless others ended it. */
+static void check_resolution(const struct mjob *m, const struct run *last,
+                             const struct job_state *s)
+{
+    static const enum resolution by_run[OUTCOME_COUNT] = {
+        [OUTCOME_FAILED] = RESOLUTION_FAILED,
+        [OUTCOME_EXPIRED] = RESOLUTION_CLAIM_EXPIRED,
+        [OUTCOME_WORKER_SHUTDOWN] = RESOLUTION_WORKER_SHUTDOWN,
+        [OUTCOME_INTERMITTENT_TASK] = RESOLUTION_INTERMITTENT_TASK,
+        [OUTCOME_MALFORMED_PAYLOAD] = RESOLUTION_MALFORMED_PAYLOAD,
+        [OUTCOME_RESOURCE_UNAVAILABLE] = RESOLUTION_RESOURCE_UNAVAILABLE,
+        [OUTCOME_INTERNAL_ERROR] = RESOLUTION_INTERNAL_ERROR,
+        [OUTCOME_SUPERSEDED] = RESOLUTION_SUPERSEDED,
+    };
+    bool by_others = s->resolution == RESOLUTION_CANCELED || s->resolution == RESOLUTION_DEADLINE ||
+                     s->resolution == RESOLUTION_DEPENDENCY || s->resolution == RESOLUTION_POISON;
+    PROMISE(s->status == STATUS_DEAD || s->resolution == RESOLUTION_NONE, "VALUE",
+            "job %lu is not dead and has a resolution", m->serial);
+    PROMISE(s->status != STATUS_DEAD || by_others ||
+                (last && s->resolution == by_run[last->outcome]),
+            "VALUE", "job %lu is dead as %s", m->serial, job_resolution_name(s->resolution));
 }
 
 static enum status status_after(const struct mjob *m, const struct run *last,
@@ -323,7 +352,8 @@ static void check_attempts(const struct mjob *m, const struct job *job, const st
     bool shortened = false;
     for (size_t i = 0; i < runs->count; i++) {
         const struct run *run = &runs->runs[i];
-        bool counts = run->outcome == OUTCOME_FAILED || run->outcome == OUTCOME_EXPIRED;
+        bool counts = run->outcome == OUTCOME_FAILED || run->outcome == OUTCOME_EXPIRED ||
+                      job_outcome_is_exception(run->outcome);
         PROMISE(run->attempt == (counts ? ++attempts : 0), "RETRY", "job %lu: run %u is attempt %u",
                 m->serial, run->index, run->attempt);
         if (instant_is_set(run->retry_at))
@@ -344,9 +374,6 @@ static void check_attempts(const struct mjob *m, const struct job *job, const st
 /* Everything that was requested has happened by now or never will. */
 static void settle_ends(struct ledger *l, struct mjob *m, const struct reply *runs)
 {
-    static const enum end_kind kinds[OUTCOME_COUNT] = {[OUTCOME_FAILED] = END_FAIL,
-                                                       [OUTCOME_RETURNED] = END_RELEASE,
-                                                       [OUTCOME_CANCELED] = END_CANCEL};
     for (size_t i = 0; i < m->end_count; i++) {
         struct mend *e = &m->ends[i];
         if (e->how == OK || e->how == REFUSED)
@@ -354,9 +381,7 @@ static void settle_ends(struct ledger *l, struct mjob *m, const struct reply *ru
         e->how = e->kind == END_CANCEL && m->status == STATUS_DEAD ? DOUBT : REFUSED;
         for (size_t k = 0; k < runs->count; k++) {
             const struct run *run = &runs->runs[k];
-            bool ended = run->outcome == OUTCOME_COMPLETED || run->outcome == OUTCOME_FAILED ||
-                         run->outcome == OUTCOME_RETURNED || run->outcome == OUTCOME_CANCELED;
-            if (ended && kinds[run->outcome] == e->kind && run->ended_at.ms == e->at.ms)
+            if (run->outcome == ledger_outcome(e) && run->ended_at.ms == e->at.ms)
                 e->how = DOUBT;
         }
     }
@@ -425,6 +450,7 @@ void ledger_audit(struct ledger *l, struct mjob *m, const struct reply *read,
     ledger_policy_audit(l, m, job, runs);
     ledger_poison_audit(l, m, job, runs);
     const struct run *last = runs->count ? &runs->runs[runs->count - 1] : NULL;
+    check_resolution(m, last, &job->state);
     ledger_clear_up(l, m, job);
     PROMISE(job->state.forgiven == m->forgiven, "RERUN", "job %lu: %u attempts are forgiven",
             m->serial, job->state.forgiven);

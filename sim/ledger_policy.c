@@ -227,6 +227,8 @@ static bool is_by_limits(const struct ledger *l, const struct mjob *m, const str
         return false;
     if (has_words(run, "globalMaxRetries"))
         return !retry && !allows(s, used, kind_of(run));
+    if (ledger_is_final(run->outcome))
+        return !retry;
     int64_t limit =
         m->retry_limit == RETRY_LIMIT_DEFAULT ? l->settings.retry.limit : (int64_t)m->retry_limit;
     bool within = run->attempt - sum(used) <= limit;
@@ -251,7 +253,7 @@ static bool is_by_policy(const struct ledger *l, const struct mjob *m, const str
         return s->enabled && total(used, s) >= s->most;
     if (!s->enabled)
         return is_by_limits(l, m, s, used, run);
-    if (e.count == 0 && !expired && is_to_fail(l, m, s))
+    if (e.count == 0 && run->outcome == OUTCOME_FAILED && is_to_fail(l, m, s))
         return !retry && has_words(run, "whenNoPolicy says fail");
     struct decision d = decide(l, &e, s, used, &run->failure);
     if (e.count == 0 || (expired && d.policy < 0))
@@ -325,7 +327,8 @@ void ledger_policy_audit(const struct ledger *l, const struct mjob *m, const str
         PROMISE(!said.by_policy || said.count <= said.limit, "POLICY",
                 "job %lu: run %u: retry %ld of %ld", m->serial, run->index, said.count, said.limit);
         bool worker = has_words(run, "killed by the") || has_words(run, "its worker was lost");
-        bool failed = run->outcome == OUTCOME_FAILED || run->outcome == OUTCOME_EXPIRED;
+        bool failed = run->outcome == OUTCOME_FAILED || run->outcome == OUTCOME_EXPIRED ||
+                      job_outcome_is_exception(run->outcome);
         if (failed || run->outcome == OUTCOME_GANG)
             granted = failed && said.by_policy;
         if (!failed || worker || !exact)
