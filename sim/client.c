@@ -124,16 +124,28 @@ static struct str batch_up(struct sim *s, struct enqueue *spec, char *text, size
     return (struct str){text, (size_t)n};
 }
 
-/* Whether the key of specs[i] is taken, by this enqueue's own jobs or by older ones. */
-static bool is_key_held(const struct sim *s, const struct enqueue *specs, size_t i)
+static bool is_key_held(const struct sim *s, const struct enqueue *spec)
 {
-    if (!specs[i].unique_while)
-        return false;
-    for (size_t k = 0; k < i; k++)
-        if (specs[k].unique_while && str_eq(specs[k].unique_key, specs[i].unique_key))
+    unsigned key = spec->unique_while ? (unsigned)(spec->unique_key.at[1] - '0') : 0;
+    struct str a = spec->options.alias;
+    unsigned alias = a.len ? (unsigned)(a.at[1] - '0') : 0;
+    return ledger_key_holder(&s->ledger, key, s->now) ||
+           ledger_alias_holder(&s->ledger, alias, s->now);
+}
+
+/* Whether the key or alias of specs[i] is taken, by this enqueue's own jobs or by older ones. */
+static bool is_taken(const struct sim *s, const struct enqueue *specs, size_t i)
+{
+    for (size_t k = 0; k < i; k++) {
+        /* One that has both may be a duplicate for the other one's sake. */
+        bool key = specs[k].unique_while, alias = specs[k].options.alias.len;
+        if (key && !alias && specs[i].unique_while &&
+            str_eq(specs[k].unique_key, specs[i].unique_key))
             return true;
-    unsigned key = (unsigned)(specs[i].unique_key.at[1] - '0');
-    return ledger_key_holder(&s->ledger, key, s->now) != NULL;
+        if (alias && !key && str_eq(specs[k].options.alias, specs[i].options.alias))
+            return true;
+    }
+    return is_key_held(s, &specs[i]);
 }
 
 /* Iff it is applied at an unknown later time. */
@@ -167,13 +179,16 @@ static void enqueue(struct sim *s)
         t->batched |= specs[i].batch.key.len > 0;
         if (s->profile.gangs && !specs[i].batch.key.len)
             t->needs_others |= gang_join(s, &specs[i], gangs[i]);
-        t->held[i] = !folds && is_key_held(s, specs, i);
+        if (s->profile.aliases && !specs[i].batch.key.len)
+            alias_give(s, &specs[i]);
+        t->held[i] = !folds && is_taken(s, specs, i);
         deps[i].count = 0;
         if (s->profile.deps && !folds)
             depend_some(s, t, specs, i, &deps[i]);
         t->jobs[i] = ledger_add(&s->ledger, &specs[i], queue, type, group, s->now);
         depend_note(t, &specs[i], i, &deps[i]);
-        t->batched |= (deps[i].count || specs[i].unique_while) && s->settings.depend_slice;
+        bool looks = deps[i].count || specs[i].unique_while || specs[i].options.alias.len;
+        t->batched |= looks && s->settings.depend_slice;
         t->jobs[i]->may_vanish = s->sweeps > 0;
     }
     expect_later(t, count);
@@ -197,7 +212,7 @@ bool client_enqueue_keys(struct sim *s, enum unique scope)
                                     .unique_key = keys[i + 1],
                                     .unique_while = scope};
         specs[i].payload = some_payload(s, texts[i], PAYLOAD_LARGE, s->ledger.count);
-        t->held[i] = is_key_held(s, specs, i);
+        t->held[i] = is_taken(s, specs, i);
         t->jobs[i] = ledger_add(&s->ledger, &specs[i], 0, 0, group, s->now);
     }
     t->batched = s->settings.depend_slice > 0;
@@ -416,6 +431,10 @@ static void remove_where(struct sim *s)
 
 static void read_one(struct sim *s)
 {
+    if (s->profile.aliases && sim_chance(s, 30)) {
+        alias_read(s);
+        return;
+    }
     struct mjob *m = some_job(s);
     if (!m)
         return;

@@ -30,8 +30,9 @@ void depend_some(struct sim *s, struct ticket *t, struct enqueue *specs, size_t 
         struct id id;
         d->jobs[d->count] = NULL;
         size_t place = i ? sim_draw(s, i) : 0;
-        /* A duplicate would stand for the job that holds its key. */
-        if (i && sim_chance(s, 50) && !specs[place].unique_while) {
+        /* A duplicate would stand for the job that holds its key or alias. */
+        bool own = !specs[place].unique_while && !specs[place].options.alias.len;
+        if (i && sim_chance(s, 50) && own) {
             d->earlier[d->count] = place;
             id = depend_earlier((uint32_t)place);
         } else {

@@ -55,6 +55,7 @@ struct mjob *ledger_add(struct ledger *l, const struct enqueue *spec, unsigned q
     m->payload = (struct str){alloc_text(spec->payload.at, spec->payload.len), spec->payload.len};
     m->key = spec->unique_while ? (unsigned)(spec->unique_key.at[1] - '0') : 0;
     m->unique_while = spec->unique_while;
+    m->alias = spec->options.alias.len ? (unsigned)(spec->options.alias.at[1] - '0') : 0;
     const struct str *ckey = &spec->options.concurrency_key;
     m->ckey = ckey->len ? (unsigned)(ckey->at[1] - '0') : 0;
     m->adds_policy = spec->options.retry_policies.len
@@ -140,6 +141,10 @@ static void check_values(struct ledger *l, struct mjob *m, const struct job *job
                     (!m->key || job->unique_key.at[1] == (char)('0' + m->key));
     PROMISE(same_key && job->unique_while == m->unique_while, "UNIQUE", "job %lu has another key",
             m->serial);
+    const struct str *alias = &job->options.alias;
+    PROMISE(alias->len == (m->alias ? 2 : 0) &&
+                (!m->alias || alias->at[1] == (char)('0' + m->alias)),
+            "ALIAS", "job %lu has another alias", m->serial);
     if (with_payload && m->batch)
         ledger_fold_see(l, m, job->payload);
     else
@@ -599,7 +604,7 @@ void ledger_check_groups(const struct ledger *l)
     for (size_t i = 0; i < l->count; i++) {
         const struct mjob *b = l->jobs[i];
         /* May be a duplicate that nobody was told of, or part of another job. */
-        if (b->key || b->batch)
+        if (b->key || b->alias || b->batch)
             continue;
         bool told = a && (a->exists == YES || a->never);
         if (told && a->group == b->group && (b->exists == YES || b->never))

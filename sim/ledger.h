@@ -122,7 +122,8 @@ struct mjob {
     unsigned cron; /* its entry, from 1; 0: requested by a client */
     unsigned key;  /* unique key; 0: none */
     enum unique unique_while;
-    bool duplicate;     /* not added, another job has its key */
+    unsigned alias;     /* 0: none */
+    bool duplicate;     /* not added, another job has its key or alias */
     enum status status; /* in the current audit, iff seen */
     uint32_t run_total; /* likewise */
     enum certainty exists;
@@ -226,13 +227,17 @@ void ledger_acked(struct ledger *l, struct mjob *m, const struct job *job, insta
 
 /* A job that certainly holds the key, or NULL. */
 const struct mjob *ledger_key_holder(const struct ledger *l, unsigned key, instant now);
+/* The same for an alias. */
+const struct mjob *ledger_alias_holder(const struct ledger *l, unsigned alias, instant now);
 /* A job that was requested at `at`, when the ledger stood at seq, was not added because of the
  * holder. */
 void ledger_duplicate(struct ledger *l, struct mjob *asked, const struct job *holder, uint64_t seq,
                       instant at);
 /* After a full audit: whether a job has the key. */
 bool ledger_has_holder(const struct ledger *l, unsigned key);
-/* After a full audit: one job per key, except for jobs that may release it and take it again. */
+bool ledger_has_alias(const struct ledger *l, unsigned alias);
+/* After a full audit: one job per key or alias, except for jobs that may release a key and take it
+ * again. */
 void ledger_check_holders(const struct ledger *l);
 
 /* --- batched jobs, in ledger_fold.c --- */

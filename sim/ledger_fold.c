@@ -146,7 +146,7 @@ static enum certainty is_stored(const struct ledger *l, const struct mjob *m)
 {
     if (m->exists == YES || m->in || m->folded)
         return YES;
-    if (m->key || (m->batch && has_lost_jobs(l, m->batch)))
+    if (m->key || m->alias || (m->batch && has_lost_jobs(l, m->batch)))
         return MAYBE;
     return m->never ? NO : MAYBE;
 }

@@ -43,6 +43,7 @@ static struct profile some_profile(struct sim *s)
     p.deps = sim_chance(s, 25);
     p.bulks = !p.crons && !p.deps && sim_chance(s, 40);
     p.gangs = sim_chance(s, 20);
+    p.aliases = sim_chance(s, 70) ? 0 : 5 + (unsigned)sim_draw(s, 40);
     p.deadlines = !p.bulks && !p.folds && sim_chance(s, 40);
     return p;
 }

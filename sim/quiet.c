@@ -255,6 +255,7 @@ static void check_all(struct sim *s)
     ledger_check_groups(l);
     ledger_fold_check_groups(l);
     ledger_check_holders(l);
+    alias_audit(s);
     ledger_depend_check(l, s->now);
     gang_audit(s);
     check_counts(s, &w);

@@ -17,6 +17,7 @@
 #define KEYS    5
 #define CRONS   3
 #define BATCHES 3
+#define ALIASES 7
 
 /* The kind of run that a seed chooses. */
 struct profile {
@@ -39,6 +40,7 @@ struct profile {
     unsigned changes;        /* percent of steps in which an operator changes a job */
     unsigned folds;          /* percent of enqueues with a batch key */
     unsigned keys;           /* percent of jobs with a unique key */
+    unsigned aliases;        /* percent of jobs with an alias */
 };
 
 struct ticket;
@@ -179,13 +181,13 @@ struct ticket {
     bool settles;      /* it is in force once this is acknowledged */
     int section;       /* of a file, see policy.c */
     bool dry;          /* a bulk change, dry run */
-    bool batched;      /* enqueue: with batch keys, or many dependencies: applied later */
+    bool batched; /* enqueue: with batch keys, many dependencies or duplicates: applied later */
     instant at;
     uint64_t batch;               /* the newest batch that had begun */
     struct mjob **jobs;           /* the jobs that it is about */
     size_t *ends;                 /* of jobs[i], for reports */
     enum certainty *live, *there; /* of jobs[i], at the request */
-    bool *held;           /* enqueue: whether the unique key of jobs[i] was certainly taken */
+    bool *held;           /* enqueue: whether the key or alias of jobs[i] was certainly taken */
     bool ended;           /* jobs[0], at the request */
     enum status ended_as; /* iff ended */
     struct patch patch;   /* patch */
@@ -247,6 +249,16 @@ struct some_deps {
 void depend_some(struct sim *s, struct ticket *t, struct enqueue *specs, size_t i,
                  struct some_deps *d);
 void depend_note(struct ticket *t, const struct enqueue *spec, size_t i, const struct some_deps *d);
+
+/* --- alias.c --- */
+/* Gives a new job an alias, maybe. */
+void alias_give(struct sim *s, struct enqueue *spec);
+/* Lets a command name its job by its alias, maybe, if that is certain to find it. */
+void alias_use(const struct ticket *t, struct command *c);
+/* Reads whatever job has one of the aliases. */
+void alias_read(struct sim *s);
+/* After an audit of all: each alias finds the job that has it. */
+void alias_audit(struct sim *s);
 
 /* --- gang.c --- */
 #define GANG_MAX  3 /* members */

@@ -83,6 +83,8 @@ void ticket_submit(struct ticket *t, struct command *c)
 {
     struct sim *s = t->sim;
     c->kind = t->kind;
+    if (s->profile.aliases)
+        alias_use(t, c);
     c->done = ticket_answer;
     c->ctx = t;
     trace_line("ask #%lu kind %d about %zu, first %ld", t->serial, t->kind, t->count,
