@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The whole way of a request, with requests that other implementations signed. */
+/* Authentication and authorization of whole requests, signed by other implementations. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -140,7 +140,7 @@ static void without_clients_anybody_may_do_anything(void **state)
     assert_true(may("anything"));
     r = request("GET", "/resource/1?b=1&a=2", GET_HEADER);
     err = access_check(a, &r, now, &arena, &who, challenge);
-    assert_int_equal(err.code, ERR_BAD_CREDENTIALS); /* not passed over */
+    assert_int_equal(err.code, ERR_BAD_CREDENTIALS); /* not ignored */
     access_free(a);
 }
 
@@ -240,7 +240,7 @@ static void who_does_not_know_the_key_is_not_told_more(void **state)
 
 /* --- every byte counts --- */
 
-/* What may differ: the case of the scheme, and blanks outside of quotes. */
+/* Harmless changes: the case of the scheme, and blanks outside of quotes. */
 static bool is_harmless(const char *header, size_t at, char now_there)
 {
     if (at < 4)
@@ -271,7 +271,7 @@ static void check_flips(const char *method, const char *target, const char *head
     }
     assert_true(accepted >= 4);
     free(copy);
-    check_refused(request(method, target, header), ERR_REPLAYED); /* it was right all the time */
+    check_refused(request(method, target, header), ERR_REPLAYED); /* it was valid all along */
 }
 
 static void a_header_with_a_bit_flipped_is_refused(void **state)
@@ -357,7 +357,7 @@ static void a_bewit_is_for_looking_until_it_expires(void **state)
     check_accepted(request("GET", target, ""));
     assert_true(who.bewit);
     assert_int_equal(who.kind, ACCESS_CLIENT);
-    check_accepted(request("GET", target, "")); /* as often as one likes */
+    check_accepted(request("GET", target, "")); /* any number of times */
     check_accepted(request("HEAD", target, ""));
     check_refused(request("PUT", target, ""), ERR_BAD_CREDENTIALS);
     check_refused(request("GET", target, GET_HEADER), ERR_BAD_CREDENTIALS);
@@ -482,12 +482,12 @@ static void the_server_issues_credentials(void **state)
     assert_true(may("queue:resolve-task:abc/0") && may("secret:x"));
     assert_false(may("queue:resolve-task:abc/1"));
     assert_int_equal(who.expires.ms, NOW_MS + 1000);
-    /* With less than all, and without the certificate, they are nothing. */
+    /* With less than all of it, and without the certificate, they are worthless. */
     check_refused(signed_by(given.client_id, given.access_token, "", "2"), ERR_BAD_CREDENTIALS);
     check_refused(signed_by(given.client_id, STR(KEY), ext, "3"), ERR_BAD_CREDENTIALS);
     check_refused(signed_by(STR("task-client/abd"), given.access_token, ext, "4"),
                   ERR_BAD_CREDENTIALS);
-    /* Nobody is the server, not even with its key. */
+    /* Nobody may use the server's own name, not even with its key. */
     check_refused(signed_by(STR("server"), STR(SERVER_KEY), "", "5"), ERR_BAD_CREDENTIALS);
 }
 
@@ -503,7 +503,7 @@ static void too_many_requests_at_once_are_told_so(void **state)
     assert_string_equal(challenge, "");
 }
 
-/* --- whether they may --- */
+/* --- authorization --- */
 
 static const struct scope_expr claim_work =
     SCOPE_ALL_OF(SCOPE("queue:claim-work:<taskQueueId>"), SCOPE("worker:<id>"));

@@ -88,7 +88,7 @@ static void a_certificate_is_for_one_id(void **state)
     struct certificate c = read(TEMP_CERTIFICATE);
     assert_false(is_valid(&c, "task-client/abd", &all, now));
     assert_false(is_valid(&c, ID, &all, now));
-    c.client_id = STR("task-client/abd"); /* not signed; but then it should not lie */
+    c.client_id = STR("task-client/abd"); /* not signed; but if present it must be true */
     assert_false(is_valid(&c, TEMP_ID, &all, now));
     c.client_id = STR(TEMP_ID);
     assert_true(is_valid(&c, TEMP_ID, &all, now));

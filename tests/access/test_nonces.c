@@ -116,7 +116,7 @@ static void a_clock_that_is_set_back_locks_nobody_out(void **state)
     nonces_free(n);
 }
 
-/* Against a list of all that was ever accepted. */
+/* Against a list of everything that was ever accepted. */
 static void nothing_is_accepted_twice_whatever_comes(void **state)
 {
     (void)state;

@@ -129,7 +129,7 @@ static void a_set_covers_another(void **state)
     assert_ptr_not_equal(copy.at[0].at, have.at[0].at);
 }
 
-/* --- properties, with few letters, so that much coincides --- */
+/* --- properties, with few letters, so that many texts coincide --- */
 
 static struct str any_scope(struct rng *rng)
 {

@@ -2,9 +2,9 @@
 #ifndef TESTS_ACCESS_VECTORS_H
 #define TESTS_ACCESS_VECTORS_H
 
-/* What other implementations sign: the npm packages hawk 9 and taskcluster-client 87.1.3, run once
- * with these credentials at NOW_MS. Requests go to http://example.com:8000 unless said otherwise.
- */
+/* Signatures by other implementations: the npm packages hawk 9 and taskcluster-client 87.1.3, run
+ * once with these credentials at NOW_MS. Requests go to http://example.com:8000 unless stated
+ * otherwise. */
 
 #define NOW_MS INT64_C(1700000000123)
 #define ID     "tester/root"
@@ -103,7 +103,7 @@
 #define HASH "fVVWwUHeVST+egiLKAcZPrTeIlSacjnet4BgVcBWIGA="
 
 /* Credentials of task-client/x that an issuer "server" with KEY makes at NOW_MS for 1000 ms, with
- * queue:a and say "b": the signature and the token computed by Node's crypto. */
+ * queue:a and say "b": the signature and the token were computed by Node's crypto. */
 #define MADE_TOKEN "1TJl1nu-26COQ66wMzqWc-SfzAORMsnLwE_aEzHBMIc"
 #define MADE_CERTIFICATE                                                                           \
     "{\"version\":1,\"scopes\":[\"queue:a\",\"say \\\"b\\\"\"],\"start\":1700000000123,\"expiry"   \

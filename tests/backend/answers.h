@@ -2,8 +2,8 @@
 #ifndef TESTS_BACKEND_ANSWERS_H
 #define TESTS_BACKEND_ANSWERS_H
 
-/* Tests as a front end: they send commands through backend.h, open streams and claims, and keep
- * what comes back. */
+/* Tests acting as a front end: they send commands through backend.h, open streams and claims, and
+ * keep the replies. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -20,9 +20,9 @@
 #define ANSWER_LIST_MAX 16
 #define ANSWER_TEXT_MAX 64
 
-/* What came back of one command. Zero-initialised before it is sent. */
+/* The reply to one command. Zero-initialised before the command is sent. */
 struct answer {
-    unsigned came; /* how often */
+    unsigned came; /* number of replies */
     struct err err;
     size_t count;
     uint64_t events_since;
@@ -30,7 +30,7 @@ struct answer {
     uint64_t token;
     instant lease_end;
     struct ready_place place;
-    struct id ids[ANSWER_LIST_MAX]; /* of jobs, handouts or ids, whichever there are */
+    struct id ids[ANSWER_LIST_MAX]; /* of jobs, handouts or ids, whichever the reply has */
     uint64_t tokens[ANSWER_LIST_MAX];
     bool folded[ANSWER_LIST_MAX]; /* of an enqueue */
     enum status status;           /* of the first job */
@@ -48,7 +48,7 @@ struct answer {
 
 struct stream {
     struct backend_stream *handle;
-    unsigned opened; /* how often it was said to be open, or refused */
+    unsigned opened; /* how often it was reported open, or refused */
     struct err refused;
     struct id ids[ANSWER_LIST_MAX];
     size_t count;
@@ -59,13 +59,13 @@ struct stream {
 
 /* Fills in the answer at ctx; a second reply fails the test. */
 void answers_on_reply(void *answer, const struct reply *r);
-/* Sends a command; `to` is filled in when the reply comes. */
+/* Sends a command; `to` is filled in when the reply arrives. */
 void answers_send(struct backend *b, struct command c, struct answer *to);
 
-/* A job with the payload {"n":1}; all else is the default. */
+/* A job with the payload {"n":1}, otherwise default. */
 struct enqueue answers_spec(const char *queue);
 
-/* Opens a stream; a NULL queue means all queues. `to` is filled in as jobs come. */
+/* Opens a stream; a NULL queue means all queues. `to` is filled in as jobs arrive. */
 void answers_stream(struct backend *b, const char *queue, uint32_t prefetch, struct stream *to);
 struct backend_claim *answers_claim(struct backend *b, const char *queue, uint32_t count, span wait,
                                     struct answer *to);

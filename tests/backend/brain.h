@@ -2,12 +2,12 @@
 #ifndef TESTS_BACKEND_BRAIN_H
 #define TESTS_BACKEND_BRAIN_H
 
-/* An evaluator in the hands of a test: questions wait until the test has them answered.
- * Its language is a few words:
+/* An evaluator controlled by a test: questions wait until the test has them answered. Its language
+ * has few words:
  *   filter   a payload matches if it contains the text of the expression
  *   when     "yes" or "no"
  *   fold     "join": "[1]" and "[2]" become "[1,2]"; anything else is the result itself
- * and any expression with "wrong" in it is ERR_UNPROCESSABLE. */
+ * Any expression with "wrong" in it is ERR_UNPROCESSABLE. */
 
 #include "base/evaluator.h"
 #include "yard.h"
@@ -24,20 +24,20 @@ struct question {
 struct brain {
     struct evaluator evaluator; /* must be first */
     struct question *questions[BRAIN_MAX];
-    size_t count;      /* that wait */
-    size_t asked;      /* ever */
+    size_t count;      /* waiting questions */
+    size_t asked;      /* in total */
     bool busy;         /* refuse */
-    span takes;        /* that every answer says it took */
+    span takes;        /* the time that every answer claims to have taken */
     enum err_code ill; /* answer everything with this error, if not ERR_OK */
 };
 
-/* The yard's backend gets this evaluator. */
+/* Makes it the evaluator of the yard's backend. */
 void brain_install(struct brain *brain, struct yard *y);
-/* Forgets what was not answered. */
+/* Drops unanswered questions. */
 void brain_fini(struct brain *brain);
 /* Answers the oldest question. */
 void brain_answer(struct brain *brain);
-/* Answers the newest one, before those that are older. */
+/* Answers the newest question, before older ones. */
 void brain_answer_newest(struct brain *brain);
 /* Turns and answers until nothing is left to do. */
 void brain_settle(struct brain *brain, struct yard *y);

@@ -2,28 +2,28 @@
 #ifndef TESTS_BACKEND_CONTRACT_H
 #define TESTS_BACKEND_CONTRACT_H
 
-/* What every backend promises (src/backend/backend.h), as tests that each run on a new one. They
- * know nothing of it but the seam and what this table does. */
+/* The promises of every backend (src/backend/backend.h), as tests that each run on a new one. They
+ * use only the interface and the functions of this table. */
 
 #include "backend/backend.h"
 
-/* How to drive a backend. A rig is one of them with its storage and its clock. */
+/* How to drive a backend. A rig is one backend with its storage and its clock. */
 struct contract_driver {
     const char *name;
     /* A backend on empty storage. */
     void *(*open)(const struct backend_settings *settings);
     void (*close)(void *rig);
-    /* The one of now: a restart or a crash makes another. */
+    /* The current one: a restart or a crash makes another. */
     struct backend *(*backend)(void *rig);
-    /* One round of the loop that it lives on, backend_turn included. */
+    /* One round of its loop, including backend_turn. */
     void (*turn)(void *rig);
     instant (*now)(void *rig);
     void (*advance)(void *rig, span by);
-    /* Ends it in order and opens another on what it stored. */
+    /* Stops it in order and opens another on what it stored. */
     void (*restart)(void *rig);
-    /* The same without the order: what was not durable is lost, and nobody is answered. */
+    /* The same without stopping in order: what was not durable is lost, and nobody is answered. */
     void (*crash)(void *rig);
-    /* While on, what is committed is on its way and does not become durable. */
+    /* While on, commits stay in progress and do not become durable. */
     void (*hold)(void *rig, bool on);
     /* While on, commits fail for lack of space. NULL: that cannot happen to it. */
     void (*fill)(void *rig, bool on);

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What every backend does whose storage gets full. */
+/* What every backend does when its storage is full. */
 
 #include "contract_fixture.h"
 
 #define F      struct fixture *f = *state
 #define MINUTE ((span){60000})
 
-/* A commit that is under way and will fail. */
+/* Starts a commit that will fail. */
 static void enqueue_in_vain(struct fixture *f, struct answer *to)
 {
     fixture_hold(f, true);

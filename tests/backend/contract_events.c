@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The log of events, as every backend gives it. */
+/* The event log, as every backend provides it. */
 
 #include "contract_fixture.h"
 
@@ -167,7 +167,7 @@ static void what_was_purged_is_said_to_be_missing(void **state)
     fixture_add(f, "q");
     ask(f, &p, 1, 10, true);
     fixture_settle(f);
-    assert_in_range(p.missed_to, 2, 4); /* 1 was not asked for, and 5 is new */
+    assert_in_range(p.missed_to, 2, 4); /* 1 was not requested, and 5 is new */
     assert_int_equal(p.first, p.missed_to + 1);
 }
 

@@ -3,7 +3,7 @@
 
 #define HOUR_MS    ((int64_t)3600 * 1000)
 #define ROUNDS_MAX 10000
-#define ROOM_AGAIN ((span){10000}) /* a backend looks for room more often than that */
+#define ROOM_AGAIN ((span){10000}) /* a backend checks for room more often than this */
 
 static const struct contract_driver *drv;
 

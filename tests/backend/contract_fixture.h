@@ -2,7 +2,7 @@
 #ifndef TESTS_BACKEND_CONTRACT_FIXTURE_H
 #define TESTS_BACKEND_CONTRACT_FIXTURE_H
 
-/* What the files of the contract share: the backend under test, and how they speak to it. */
+/* Shared by the files of the contract: the backend under test, and sending commands to it. */
 
 #include "answers.h"
 #include "contract.h"
@@ -12,7 +12,7 @@ struct fixture {
     struct backend *b;
 };
 
-/* Which backend the following tests are about. */
+/* Sets the backend that the following tests are about. */
 void fixture_of(const struct contract_driver *driver);
 int fixture_setup(void **state);
 int fixture_teardown(void **state);
@@ -22,25 +22,25 @@ void fixture_turn(struct fixture *f);
 /* Turns until it is idle. */
 void fixture_settle(struct fixture *f);
 instant fixture_now(struct fixture *f);
-/* Time goes on by so much, without a turn. */
+/* Advances the time, without a turn. */
 void fixture_pass(struct fixture *f, span by);
 void fixture_turn_after(struct fixture *f, int64_t ms);
 void fixture_restart(struct fixture *f);
 void fixture_crash(struct fixture *f);
 void fixture_hold(struct fixture *f, bool on);
 void fixture_fill(struct fixture *f, bool on);
-/* There is room again, and the backend has found out. */
+/* Makes room again, and lets the backend find out. */
 void fixture_empty(struct fixture *f);
 
 void fixture_send(struct fixture *f, struct command c, struct answer *to);
-/* The same, and turns until the reply is there. */
+/* The same, and turns until the reply arrives. */
 void fixture_ask(struct fixture *f, struct command c, struct answer *to);
 void fixture_enqueue(struct fixture *f, const char *queue, struct answer *to);
-/* A job that is durable. */
+/* Adds a job, and makes it durable. */
 struct id fixture_add(struct fixture *f, const char *queue);
 enum status fixture_status(struct fixture *f, struct id id); /* STATUS_GONE if it is not there */
 uint64_t fixture_count(struct fixture *f);                   /* all jobs */
-/* Opens a stream and turns until it is open or refused; the other one does not turn. */
+/* Opens a stream and turns until it is open or refused; fixture_stream does not turn. */
 struct err fixture_try_stream(struct fixture *f, const char *queue, uint32_t prefetch,
                               struct stream *to);
 void fixture_stream(struct fixture *f, const char *queue, uint32_t prefetch, struct stream *to);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Every kind of command, by an example of each: it is answered exactly once, with what
- * commands.def says, and not before what it stores is durable. */
+/* An example of each kind of command: it is answered exactly once, with what commands.def says, and
+ * not before its writes are durable. */
 
 #include "contract_fixture.h"
 #include "core/history.h"
@@ -44,11 +44,11 @@ struct parts {
 };
 
 struct example {
-    void (*make)(struct fixture *f, struct parts *p); /* all of the command but its kind */
-    bool (*holds)(const struct reply *r);             /* NULL: it says nothing but reply.err */
+    void (*make)(struct fixture *f, struct parts *p); /* sets all of the command but its kind */
+    bool (*holds)(const struct reply *r); /* NULL: the reply has nothing but reply.err */
 };
 
-/* --- what they are about --- */
+/* --- their subjects --- */
 
 static struct run_ref held(struct fixture *f, struct id *id)
 {
@@ -108,7 +108,7 @@ static void with_categories(struct fixture *f, struct parts *p)
     p->c.resource.name = STR("c");
 }
 
-/* --- how each is asked --- */
+/* --- the commands --- */
 
 static void nothing(struct fixture *f, struct parts *p)
 {
@@ -309,7 +309,7 @@ static void with_alias(struct fixture *f, struct parts *p)
     p->c.aliases.count = 1;
 }
 
-/* --- what each is answered --- */
+/* --- the replies --- */
 
 static bool one_enqueued(const struct reply *r)
 {
@@ -558,7 +558,7 @@ static void on_reply(void *ctx, const struct reply *r)
     o->as_said = r->err.code != ERR_OK || !o->example->holds || o->example->holds(r);
 }
 
-/* Asks the example of a kind, which is made before by `make`. */
+/* Submits the example of a kind, made by its `make`. */
 static void submit(struct fixture *f, enum command_kind kind, struct parts *p, struct outcome_of *o)
 {
     *o = (struct outcome_of){.example = &examples[kind]};
@@ -654,7 +654,7 @@ static void is_answered_on_a_full_disk(struct fixture *f, enum command_kind kind
     assert_code(vain.err, ERR_DISK_FULL);
     submit(f, kind, p, &o);
     fixture_settle(f);
-    o.as_said |= kind == CMD_METER || kind == CMD_STATUS; /* which say that nothing is stored */
+    o.as_said |= kind == CMD_METER || kind == CMD_STATUS; /* which report that nothing is stored */
     expect(&o, kind, kinds[kind].stores ? ERR_DISK_FULL : ERR_OK);
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Retry policies, failure categories and the settings of retrying are answered as values: what they
- * were when they were asked for, whatever happens to them before the answer leaves. */
+/* Retry policies, failure categories and the settings of retrying are answered as values: as they
+ * were at the request, whatever happens to them before the answer leaves. */
 
 #include "contract_fixture.h"
 #include "core/categorize.h"
@@ -9,7 +9,7 @@
 
 #define F struct fixture *f = *state
 
-/* What was seen of a reply while it was there. */
+/* What was noted of a reply while it was valid. */
 struct seen {
     unsigned came;
     struct err err;
@@ -134,7 +134,7 @@ static void a_read_shows_what_was_there_when_it_came(void **state)
     put(f, "p", code_42);
     fixture_hold(f, true);
     fixture_enqueue(f, "q", &a);
-    fixture_turn(f); /* the disk takes its time: the following turns wait */
+    fixture_turn(f); /* the disk is slow: the following turns wait */
     send(f, read_p, &first);
     send(f, read_all, &list);
     send_put(f, "p", code_43, &replaced);

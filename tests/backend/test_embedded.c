@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* What the embedded backend does beyond the contract (contract.c): group commit, which commits are
- * synced, and how much a stream is handed. */
+ * synced, and how much a stream is given. */
 
 #include "yard.h"
 
@@ -117,7 +117,7 @@ static struct id add_large(struct yard *y, size_t bytes)
     return a.ids[0];
 }
 
-/* Nobody knows whether its peer reads: the rest stays ready for others. */
+/* Nobody knows whether its peer is reading: the rest stays ready for others. */
 static void a_stream_is_not_handed_much_more_than_has_left(void **state)
 {
     Y;
@@ -127,7 +127,7 @@ static void a_stream_is_not_handed_much_more_than_has_left(void **state)
     yard_faults(y, HOLD);
     yard_stream(y, "q", 100, &greedy);
     yard_turn(y);
-    assert_int_equal(greedy.count, 0); /* two are on their way to the disk */
+    assert_int_equal(greedy.count, 0); /* two are being committed */
     yard_stream(y, "q", 1, &other);
     yard_faults(y, NO_FAULTS);
     memory_release(y->store);

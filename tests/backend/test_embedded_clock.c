@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Clocks that jump ahead, that are set back, and what puts things right again. */
+/* Clocks that jump ahead or are set back, and correcting the times afterwards. */
 
 #include "yard.h"
 
@@ -14,7 +14,7 @@
 
 static int64_t ticks;
 
-/* With a clock that nobody sets beside the one that the test sets. */
+/* With a second clock that nobody sets, beside the one that the test sets. */
 static void begin(struct yard *y)
 {
     ticks = 0;
@@ -150,7 +150,7 @@ static void a_clock_that_is_far_behind_is_not_waited_for(void **state)
     y->now.ms -= HOUR;
     yard_settle(y);
     instant due;
-    assert_true(backend_next_due(y->b, &due)); /* by the clock that the caller waits by */
+    assert_true(backend_next_due(y->b, &due)); /* by the clock that the caller uses for waiting */
     assert_int_equal(due.ms, y->now.ms + 10 * SECOND);
     pass(y, 10 * SECOND);
     assert_int_equal(yard_status(y, id), STATUS_READY);
@@ -176,12 +176,12 @@ static void a_jump_ahead_is_told(void **state)
 /* --- setting it back --- */
 
 struct scene {
-    instant right; /* the time that it is */
+    instant right; /* the real time */
     struct id ready, waiting, asked, leased;
     uint64_t token;
 };
 
-/* A year too far: jobs come, one fails, one is claimed; then somebody sets the clock right. */
+/* A year ahead: jobs are enqueued, one fails, one is claimed; then the clock is corrected. */
 static struct scene in_the_future(struct yard *y)
 {
     struct scene s = {.right = y->now};
@@ -242,7 +242,7 @@ static void a_reset_mends_what_a_wrong_clock_has_done(void **state)
     check_right(y, &s);
 }
 
-/* Cron entries used to be silent until the wrong time had come. */
+/* Cron entries used to be silent until the wrong time was reached. */
 static size_t count_jobs(struct yard *y)
 {
     struct answer a = {0};
@@ -292,13 +292,13 @@ static void a_reset_on_a_full_disk_changes_nothing(void **state)
     assert_code(l.err, ERR_DISK_FULL);
     assert_int_equal(embedded_now(y->b).ms, s.right.ms + YEAR);
     yard_faults(y, (struct memory_faults){0});
-    pass(y, SECOND); /* the store is opened again */
+    pass(y, SECOND); /* the store is reopened */
     assert_int_equal(embedded_now(y->b).ms, s.right.ms + YEAR + SECOND);
     assert_ok(reset(y).err);
     check_right(y, &s);
 }
 
-/* What is asked for in between is refused, and what was asked for before is done. */
+/* New requests in between are refused, and earlier ones are completed. */
 static void a_reset_waits_for_what_is_under_way(void **state)
 {
     Y;

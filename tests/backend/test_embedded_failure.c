@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A disk that fails, fills up, or holds what nobody wrote. */
+/* A disk that fails, fills up, or has contents that nobody wrote. */
 
 #include "yard.h"
 
@@ -12,7 +12,7 @@
 #define MINUTE    ((span){60000})
 #define REOPEN_MS 1000
 
-/* A commit that is under way and will fail so. */
+/* Starts a commit that will fail with that code. */
 static void enqueue_in_vain(struct yard *y, enum err_code code, bool keep, struct answer *to)
 {
     yard_faults(y, (struct memory_faults){.hold = true, .fail = code, .fail_but_keep = keep});
@@ -22,7 +22,7 @@ static void enqueue_in_vain(struct yard *y, enum err_code code, bool keep, struc
     yard_faults(y, NO_FAULTS);
 }
 
-/* Past the end of a failure. */
+/* Past the end of the failure. */
 static void reopen(struct yard *y)
 {
     y->now.ms += REOPEN_MS;
@@ -39,7 +39,7 @@ static uint64_t count_all(struct yard *y)
 
 /* --- a failed commit --- */
 
-/* Work that was left for the next turn is none while nothing can be stored. */
+/* Work left for the next turn does not count while nothing can be stored. */
 static void a_full_disk_leaves_the_loop_idle_until_it_is_tried_again(void **state)
 {
     Y;
@@ -115,7 +115,7 @@ static void it_waits_for_room_before_it_goes_on(void **state)
     assert_ok(a.err);
 }
 
-/* Whether a failed batch is on the disk is open. If it is, it must be whole. */
+/* Whether a failed batch is on the disk is undefined. If it is, it must be complete. */
 static void a_batch_that_failed_and_yet_is_there_is_recovered_whole(void **state)
 {
     Y;
@@ -178,7 +178,7 @@ static struct err get(struct store *s, struct str key, bool *found, struct buf *
     return get_below(s, key, found, value);
 }
 
-/* Events that were counted since the start, and those that the log has. */
+/* Events counted since the start, and those in the log. */
 static void note_events(void *ctx, const struct reply *r)
 {
     uint64_t *counts = ctx;
@@ -229,7 +229,7 @@ static void a_failure_other_than_a_full_disk_is_fatal_and_answers_nothing(void *
 static void set_space(struct yard *y, int64_t bytes)
 {
     y->free_space = bytes;
-    y->now.ms += REOPEN_MS; /* the answer of the file system is kept for a moment */
+    y->now.ms += REOPEN_MS; /* the answer of the file system is cached for a moment */
     yard_settle(y);
 }
 
@@ -289,7 +289,7 @@ static void a_stream_gets_its_job_by_itself_when_there_is_room_again(void **stat
     assert_int_equal(s.count, 1);
 }
 
-/* --- a store that is not ours --- */
+/* --- a foreign store --- */
 
 static void put_raw(struct yard *y, struct str key, struct str value)
 {
@@ -386,7 +386,7 @@ static void jobs_with_broken_or_missing_parts_are_set_apart_at_the_start(void **
     expect_apart(y, last);
 }
 
-/* Found by who reads it, or as it is handed out. */
+/* Found by a reader, or when it is about to be handed out. */
 static void a_payload_that_is_missing_sets_its_job_apart(void **state)
 {
     Y;
@@ -411,7 +411,7 @@ static void a_payload_that_is_missing_sets_its_job_apart(void **state)
     yard_claim(y, "q", 9, (span){0}, &waiting);
     yard_settle(y);
     assert_int_equal(waiting.came, 1);
-    assert_code(waiting.err, ERR_STORE); /* and is asked again */
+    assert_code(waiting.err, ERR_STORE); /* and is requested again */
     expect_apart(y, ids[0]);
     yard_claim(y, "q", 9, (span){0}, &again);
     yard_settle(y);

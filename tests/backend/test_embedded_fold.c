@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Batched jobs: what is folded into what, and what happens while the evaluator thinks. */
+/* Batched jobs: what is folded into what, and what happens while the evaluator is working. */
 
 #include "brain.h"
 
@@ -46,7 +46,7 @@ static void send(struct yard *y, const struct enqueue *specs, size_t count, stru
     yard_send(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {specs, count}}, to);
 }
 
-/* Sends it and has everything answered. */
+/* Sends it and lets everything be answered. */
 static struct answer ask(struct yard *y, struct enqueue spec)
 {
     struct answer a;
@@ -274,7 +274,7 @@ static void one_bad_expression_stops_the_whole_bulk(void **state)
     assert_int_equal(count_jobs(*state), 1);
 }
 
-/* --- while the evaluator thinks --- */
+/* --- while the evaluator is working --- */
 
 static void a_job_taken_meanwhile_is_left_alone(void **state)
 {
@@ -283,7 +283,7 @@ static void a_job_taken_meanwhile_is_left_alone(void **state)
     struct enqueue spec = spec_of("k", "[2]");
     send(y, &spec, 1, &second);
     yard_settle(y);
-    brain_answer(&brain); /* the check; now it is asked how to fold */
+    brain_answer(&brain); /* the check; next comes the fold */
     take_one(y);
     brain_settle(&brain, y);
     assert_ok(second.err);
@@ -443,7 +443,7 @@ static void reading_ahead_never_gives_what_was_there_before_a_fold(void **state)
     brain_answer(&brain);
     brain_answer(&brain);
     yard_turn(y);
-    /* So many in a row open a cursor, while the fold is still on its way to the disk. */
+    /* This many consecutive reads open a cursor, while the fold is still being committed. */
     yard_claim(y, "q", 30, (span){0}, &many);
     yard_turn(y);
     yard_faults(y, (struct memory_faults){0});
@@ -475,7 +475,7 @@ static void a_failed_commit_answers_all_of_them(void **state)
     assert_code(second.err, ERR_DISK_FULL);
     yard_faults(y, (struct memory_faults){0});
     yard_turn_after(y, 2000);
-    /* The late answer finds nobody. */
+    /* The late answer has no recipient. */
     brain_settle(&brain, y);
     assert_payload(y, first.ids[0], "[1]");
     assert_true(ask(y, spec_of("k", "[4]")).folded[0]);

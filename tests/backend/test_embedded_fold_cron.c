@@ -52,7 +52,7 @@ static struct answer put_good(struct yard *y)
     return a;
 }
 
-/* The jobs there are. */
+/* The existing jobs. */
 static struct answer jobs(struct yard *y)
 {
     struct answer a = {0};
@@ -76,7 +76,7 @@ static void tick(struct yard *y)
     brain_settle(&brain, y);
 }
 
-/* A job waits, and a tick has begun whose question has no answer yet. */
+/* A job waits, and a tick has begun whose question is unanswered. */
 static struct id begin_tick(struct yard *y)
 {
     put_good(y);
@@ -160,7 +160,7 @@ static void a_crash_after_the_fold_finds_both_or_neither(void **state)
     struct yard *y = *state;
     struct id id = begin_tick(y);
     brain_answer(&brain);
-    yard_turn(y); /* its batch is on the way, and is lost */
+    yard_turn(y); /* its batch is being committed, and is lost */
     yard_crash(y);
     brain_settle(&brain, y);
     assert_payload(y, id, "[1,1]");
@@ -176,7 +176,7 @@ static void a_full_disk_puts_the_tick_off(void **state)
     struct id id = begin_tick(y);
     yard_faults(y, (struct memory_faults){.fail = ERR_DISK_FULL});
     brain_answer(&brain);
-    yard_settle(y); /* the store is opened again, and the tick is due as before */
+    yard_settle(y); /* the store is reopened, and the tick is due as before */
     yard_turn_after(y, 10000);
     brain_settle(&brain, y);
     assert_int_equal(jobs(y).count, 1);
@@ -188,7 +188,7 @@ static void no_room_puts_the_tick_off(void **state)
     struct yard *y = *state;
     struct id id = begin_tick(y);
     int64_t room = y->free_space;
-    y->free_space = 900; /* enough to go on, not for new work */
+    y->free_space = 900; /* enough to continue, not for new work */
     yard_turn_after(y, 1000);
     brain_answer(&brain);
     yard_settle(y);
@@ -211,7 +211,7 @@ static void an_error_of_the_expressions_makes_the_tick_a_job_of_its_own(void **s
     assert_int_equal(a.count, 2);
     assert_payload(y, id, "[1]");
     assert_payload(y, a.ids[1], "[1]");
-    tick(y); /* it goes on, with the batch that is open */
+    tick(y); /* it continues, with the open batch */
     assert_int_equal(jobs(y).count, 2);
     assert_payload(y, id, "[1,1]");
     assert_payload(y, a.ids[1], "[1]");

@@ -4,7 +4,7 @@
 #include "base/must.h"
 #include "core/history.h"
 
-/* The failure history: what is kept of failures when their jobs are gone. */
+/* The failure history: what is kept of failures after their jobs are gone. */
 
 #define Y struct yard *y = *state
 
@@ -148,7 +148,7 @@ static void it_is_read_in_pages_while_it_moves_on(void **state)
     look(y, 0, 2, &l);
     assert_int_equal(l.attempts[0], 4);
     assert_int_equal(l.count, 2);
-    fail_it(y, "m"); /* takes the place of the first */
+    fail_it(y, "m"); /* replaces the first */
     look(y, l.next, 2, &l);
     assert_int_equal(l.count, 1);
     assert_int_equal(l.attempts[0], 2);
@@ -194,7 +194,7 @@ static void much_that_is_over_the_limit_goes_in_steps(void **state)
     struct enqueue specs[500];
     for (int i = 0; i < 500; i++)
         specs[i] = spec;
-    /* Each of 500 leases runs out six times. */
+    /* Each of 500 leases expires six times. */
     yard_ask(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {specs, 500}}, &a);
     for (int i = 0; i < 6; i++) {
         struct answer claimed = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Enqueues of jobs that wait for very many others, or that are there already in very large numbers:
- * those are looked at over several turns. */
+/* Enqueues of jobs with very many dependencies, or of very many jobs that exist already: these are
+ * looked up over several turns. */
 
 #include "yard.h"
 
@@ -26,7 +26,7 @@ static int setup(void **state)
     return failed;
 }
 
-/* JOBS jobs that wait for the same ones, which are there. */
+/* JOBS jobs that wait for the same existing ones. */
 static void make(struct yard *y, struct request *r)
 {
     for (int i = 0; i < DEPS; i++) {
@@ -120,7 +120,7 @@ static void what_happens_meanwhile_counts_as_if_it_came_after(void **state)
     yard_turn(y);
     yard_turn(y);
     assert_int_equal(a.came, 0);
-    /* Each has been seen. One completes and is gone, one is deleted. */
+    /* Each has been looked up. One completes and is gone, one is deleted. */
     struct stream s = {0};
     struct answer done = {0};
     yard_stream(y, "first", 1, &s);
@@ -167,7 +167,7 @@ static void a_server_that_stops_drops_them(void **state)
     assert_int_equal(a.came, 0);
 }
 
-/* --- jobs that are there already --- */
+/* --- jobs that exist already --- */
 
 #define KEYED 16
 
@@ -203,7 +203,7 @@ static void very_many_duplicates_are_read_over_several_turns(void **state)
     y->settings.depend_slice = 3;
     yard_restart(y);
     send_keyed(y, &first);
-    assert_true(turns_until(y, &first) < 4); /* there is nothing to be read */
+    assert_true(turns_until(y, &first) < 4); /* there is nothing to read */
     send_keyed(y, &again);
     yard_enqueue(y, "other", &one);
     assert_true(turns_until(y, &one) < 4);

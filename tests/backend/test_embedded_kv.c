@@ -3,7 +3,7 @@
 
 #include "store/record.h"
 
-/* What the embedded backend makes of the entries of front ends on its disk. */
+/* How the embedded backend handles the entries of front ends on its disk. */
 
 #define Y struct yard *y = *state
 

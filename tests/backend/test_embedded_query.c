@@ -8,7 +8,7 @@
 #define MANY      1000
 #define STATUS(s) (1u << STATUS_##s)
 
-/* MANY jobs: every tenth has type "x"; queues "a" and "b" in turn. */
+/* MANY jobs: every tenth has type "x"; queues "a" and "b" alternate. */
 static void add_many(struct yard *y)
 {
     struct enqueue *specs = test_calloc(MANY, sizeof *specs);
@@ -190,7 +190,7 @@ static void a_removal_by_filter_takes_what_it_names_and_nothing_else(void **stat
     add_many(y);
     struct answer a, taken = {0};
     const struct str x = STR("x"), queue = STR("a");
-    yard_claim(y, "a", 3, (span){0}, &taken); /* in flight ones go too */
+    yard_claim(y, "a", 3, (span){0}, &taken); /* those in flight are removed, too */
     yard_settle(y);
     yard_ask(y,
              (struct command){.kind = CMD_REMOVE_WHERE,
@@ -330,7 +330,7 @@ static void failures_only_are_counted_by_attempt_from_1(void **state)
     assert_true(a.more);
 }
 
-/* Reading ahead must not show a job as it was before a patch that was on its way to the disk. */
+/* Reading ahead must not show a job as it was before a patch that was being committed. */
 static void a_patch_counts_however_many_jobs_are_read_around_it(void **state)
 {
     Y;
@@ -359,7 +359,7 @@ static void a_patch_counts_however_many_jobs_are_read_around_it(void **state)
     assert_int_equal(answers[PATCHED - 1].status, STATUS_SCHEDULED);
 }
 
-/* --- what is large --- */
+/* --- large payloads --- */
 
 #define MIB ((size_t)1 << 20)
 
@@ -408,7 +408,7 @@ static void payloads_that_are_not_shown_make_no_scan_slow(void **state)
     struct command patch = {.kind = CMD_PATCH_WHERE, .list = {.filter = all, .patch = &light}};
     assert_in_range(turns_of(y, patch, &a), 1, 3);
     assert_int_equal(a.count, 24);
-    /* It writes the payloads again: so many of them in a turn as make some megabytes. */
+    /* It rewrites the payloads: as many per turn as make a few megabytes. */
     patch.list.patch = &heavy;
     assert_in_range(turns_of(y, patch, &a), 8, 30);
     assert_int_equal(a.count, 24);

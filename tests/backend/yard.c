@@ -3,8 +3,8 @@
 
 #define START ((instant){1700000000000})
 
-/* The store under test has no place for a pointer of ours, and a test program
- * has one yard at a time. */
+/* The store under test has no room for a pointer of ours, and a test program has one yard at a
+ * time. */
 static struct yard *the_yard;
 
 static int64_t free_space(struct store *s)
@@ -108,7 +108,7 @@ void yard_crash(struct yard *y)
     memory_crash(y->store, false, true);
     memory_set_faults(y->store, (struct memory_faults){0});
     open_backend(y);
-    /* Only its memory is freed: it has nothing under way that it could wait for. */
+    /* Only its memory is freed: it has no commit in progress to wait for. */
     y->vt.wait = no_wait;
     backend_free(old);
     y->vt.wait = y->below->wait;
@@ -126,7 +126,7 @@ void yard_turn_after(struct yard *y, int64_t ms)
     yard_turn(y);
 }
 
-/* Long enough for what was stepped to become durable and to be answered. */
+/* Long enough for a step to become durable and to be answered. */
 #define TURNS_TO_ANSWER 4
 
 static bool waits_for_evaluator(const struct yard *y)

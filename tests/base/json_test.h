@@ -2,7 +2,7 @@
 #ifndef TESTS_BASE_JSON_TEST_H
 #define TESTS_BASE_JSON_TEST_H
 
-/* What the tests of the JSON scanner share. */
+/* Shared by the tests of the JSON scanner. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ static inline void assert_str(struct str got, const char *want)
         fail_msg("\"%.*s\" is not \"%s\"", STR_ARG(got), want);
 }
 
-/* Texts of the grammar, of every sort. */
+/* Texts of the grammar, of every kind. */
 static const struct str accepted[] = {
     /* words */
     STR("null"),

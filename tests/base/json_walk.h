@@ -2,15 +2,15 @@
 #ifndef TESTS_BASE_JSON_WALK_H
 #define TESTS_BASE_JSON_WALK_H
 
-/* Two ways to read a whole text, which must come to the same end. */
+/* Two ways to read a whole text, which must give the same result. */
 
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/json.h"
 
-/* Reads one value by entering every container, the way that a caller does which
- * wants all of it. Recursion is bounded by JSON_DEPTH_MAX. */
+/* Reads one value by entering every container, as a caller does that wants all of it. Recursion is
+ * bounded by JSON_DEPTH_MAX. */
 static inline struct err json_walk(struct json_cursor *c);
 
 static inline struct err json_walk_object(struct json_cursor *c)
@@ -67,8 +67,8 @@ static inline struct err skip_value(struct json_cursor *c)
     return json_skip(c, NULL);
 }
 
-/* Reads text as one value with nothing after it. The text stands in memory of
- * exactly its size, so that AddressSanitizer sees any look past its end. */
+/* Reads text as one value with nothing after it. The text is copied to memory of exactly its size,
+ * so that AddressSanitizer sees any access past its end. */
 static inline struct err read_all(struct str text, value_reader *reader)
 {
     char *copy = alloc_get(text.len + (text.len == 0));

@@ -58,7 +58,7 @@ static void what_is_not_the_one_spelling_is_refused(void **state)
     check_refused(STR("Z"));
     check_refused(STR("Zg="));
     check_refused(STR("Zg==="));
-    check_refused(STR("Zh==")); /* bits behind the last byte */
+    check_refused(STR("Zh==")); /* bits after the last byte */
     check_refused(STR("Zm9=")); /* likewise */
     check_refused(STR("Zm9v===="));
     check_refused(STR("Zm9v="));

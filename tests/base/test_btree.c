@@ -17,8 +17,8 @@
 
 #define MILLION 1000000
 
-/* The model: keys are numbered in their order, and live[n] says whether key n is
- * in the tree, and with which val. */
+/* The model: keys are numbered in their order, and live[n] says whether key n is in the tree, and
+ * with which val. */
 #define KEYS 20000
 
 struct model {
@@ -121,8 +121,7 @@ static void assert_same(const struct model *m, const struct btree *t)
     assert_int_equal(n, KEYS);
 }
 
-/* Fills or clears a range of keys in order: what one key at a time at random
- * would hardly ever do. */
+/* Fills or clears a range of keys in order, which random single operations would hardly ever do. */
 static void sweep(struct model *m, struct btree *t, struct rng *r)
 {
     uint64_t from = rng_below(r, KEYS), len = 1 + rng_below(r, KEYS - from);

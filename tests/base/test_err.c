@@ -79,8 +79,8 @@ static void every_code_has_its_facts(void **state)
     }
 }
 
-/* A client that trusts the flag must neither repeat what will be refused again
- * nor give up what would have gone through. */
+/* A client that relies on the flag must neither repeat what will be refused again nor give up what
+ * would have succeeded. */
 static void known_codes_have_their_status_and_advice(void **state)
 {
     (void)state;

@@ -9,7 +9,7 @@
 
 #define KEYS 3000
 
-/* Neighbouring ids, as one millisecond makes them. */
+/* Neighbouring ids, as generated within a millisecond. */
 static struct id id_of(uint64_t n)
 {
     return (struct id){0x18bcfe568000000, n << 32};
@@ -112,7 +112,7 @@ static void neighbouring_ids_stand_near_their_home(void **state)
     for (uint64_t n = 0; n < 3072; n++)
         idmap_put(&m, id_of(n), &v);
     assert_int_equal(m.cap, 4096);
-    /* Longest run of taken slots: with a poor hash most of them are one. */
+    /* Longest run of taken slots: with a poor hash most of them form one. */
     size_t longest = 0, run = 0;
     for (size_t i = 0; i < m.cap; i++) {
         run = m.slots[i].val ? run + 1 : 0;

@@ -156,8 +156,8 @@ static void doubles_are_rounded_correctly(void **state)
     assert_true(zero == 0 && signbit(zero));
 }
 
-/* 2^53 + 1 lies halfway between two doubles: a last digit decides, however far
- * behind it comes, and zeros there do not. */
+/* 2^53 + 1 lies halfway between two doubles: a last digit decides, at whatever position, and zeros
+ * there do not. */
 static void the_thousandth_digit_of_a_double_still_counts(void **state)
 {
     (void)state;
@@ -284,7 +284,7 @@ static void doubles_are_written_in_their_shortest_form(void **state)
 static void the_locale_changes_no_number(void **state)
 {
     (void)state;
-    /* Those of them that exist here; C.UTF-8 always does, with a point. */
+    /* Those of them that exist on this machine; C.UTF-8 always does, with a decimal point. */
     static const char *const names[] = {"C.UTF-8", "de_DE.UTF-8", "fr_FR.UTF-8", "ps_AF.UTF-8"};
     for (size_t i = 0; i < COUNT(names); i++) {
         if (!setlocale(LC_ALL, names[i]))

@@ -11,7 +11,7 @@
 #include "base/array.h"
 #include "base/pattern.h"
 
-/* What a search may take of the processor, with room for sanitizers and a busy machine; without a
+/* A limit for a search in processor time, with room for sanitizers and a busy machine; without a
  * budget each of the patterns below would take hours. */
 #define PATIENCE_S 20
 
@@ -138,8 +138,8 @@ static void a_long_pattern_is_refused(void **state)
     assert_int_equal(search(text, "a"), PATTERN_NO);
 }
 
-/* PCRE2 looks at each character of a range when case is ignored: two thousand bytes took a third of
- * a second. */
+/* PCRE2 looks at each character of a range if case is ignored: two thousand bytes took a third of a
+ * second. */
 static void wide_ranges_without_case_are_an_effort(void **state)
 {
     (void)state;

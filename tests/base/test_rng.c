@@ -68,8 +68,8 @@ static void every_number_below_n_is_equally_likely(void **state)
         assert_in_range(seen[i], 9600, 10400);
 }
 
-/* With n = 3 * 2^62 a quarter of all draws has to be refused; without that the
- * multiples of 3 would come twice as often as the other numbers. */
+/* With n = 3 * 2^62 a quarter of all draws must be rejected; otherwise the multiples of 3 would
+ * occur twice as often as the other numbers. */
 static void a_large_n_is_not_biased(void **state)
 {
     (void)state;

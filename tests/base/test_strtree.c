@@ -20,7 +20,7 @@ struct item {
 
 static struct item items[NAMES];
 
-/* In the order of their names, those that are in and no other. */
+/* In the order of their names: those that were added and no others. */
 static void check(const struct strtree *t)
 {
     const struct strtree_node *n = strtree_first(t);

@@ -28,7 +28,7 @@ static void well_formed_text_is_accepted_whole(void **state)
     assert_int_equal(utf8_check((struct str){"\0\0", 2}), 2);
 }
 
-/* Every malformed sequence, behind 0 to 20 good bytes and before a good one. */
+/* Every malformed sequence, after 0 to 20 valid bytes and before a valid one. */
 static void a_malformed_sequence_is_found_at_its_first_byte(void **state)
 {
     (void)state;

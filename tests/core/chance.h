@@ -2,8 +2,8 @@
 #ifndef TESTS_CORE_CHANCE_H
 #define TESTS_CORE_CHANCE_H
 
-/* A generator whose next draw is chosen: the output function of xoshiro256**,
- * rotl(s[1] * 5, 7) * 9, run backwards (5 and 9 have inverses modulo 2^64). */
+/* A generator whose next draw is chosen: the output function of xoshiro256**, rotl(s[1] * 5, 7) *
+ * 9, inverted (5 and 9 have inverses modulo 2^64). */
 
 #include "base/rng.h"
 

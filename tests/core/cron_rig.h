@@ -2,8 +2,8 @@
 #ifndef TESTS_CORE_CRON_RIG_H
 #define TESTS_CORE_CRON_RIG_H
 
-/* An engine that only has cron entries: a clock that only the test moves, and a port that keeps
- * what is stored in arrays, twice, so that a crash may lose what was not durable. */
+/* An engine that only has cron entries: a clock that only the test moves, and a port that keeps the
+ * stored data in arrays, twice, so that a crash can lose what was not durable. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -33,12 +33,12 @@ struct cron_rig {
     struct engine_settings settings;
     instant now;
     uint64_t seed;
-    struct cron_disk disk;    /* with what the turn has written */
-    struct cron_disk durable; /* without */
+    struct cron_disk disk;    /* including what the turn has written */
+    struct cron_disk durable; /* without that */
     struct arena arena;
     unsigned writes;
     int64_t offset;    /* of the zone Test/Moving */
-    bool moving_known; /* whether there is that zone */
+    bool moving_known; /* whether that zone exists */
 };
 
 #define assert_code(expr, want) assert_int_equal((expr).code, (want))
@@ -47,17 +47,17 @@ struct cron_rig {
 int cron_rig_setup(void **state);
 int cron_rig_teardown(void **state);
 
-/* What was written is durable from here on. */
+/* Makes everything written so far durable. */
 void cron_rig_commit(struct cron_rig *r);
 /* Fires what is due, and makes it durable. */
 void cron_rig_turn(struct cron_rig *r);
 void cron_rig_turn_after(struct cron_rig *r, int64_t ms);
-/* The process dies: what is not durable is gone. Returns how many entries stand still. */
+/* The process dies: what is not durable is lost. Returns how many entries are stopped. */
 size_t cron_rig_crash(struct cron_rig *r);
 
 /* An entry whose jobs have its name as their type. */
 struct cron_spec cron_rig_spec(const char *name, const char *expression);
-/* Puts entries of the group "g": only adding to it, unless whole. */
+/* Puts entries of the group "g": only adds to it, unless whole. */
 struct err cron_rig_try_put(struct cron_rig *r, const struct cron_spec *specs, size_t count,
                             bool whole, struct cron_view *view);
 /* Puts the whole group, durably. */

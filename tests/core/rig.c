@@ -63,7 +63,7 @@ static void rewrite_job(void *ctx, const struct job *job)
     r->writes++;
     struct rig_record *record = idmap_get(&r->records, job->id);
     assert_non_null(record);
-    assert_non_null(job->payload.at); /* or it would be lost */
+    assert_non_null(job->payload.at); /* otherwise it would be lost */
     keep_job(r, record, job);
 }
 
@@ -188,7 +188,7 @@ size_t rig_ended_count(const struct rig *r)
     return n;
 }
 
-/* The extent must say all that there is, or bytes would stay in the store for ever. */
+/* The extent must name everything that exists, or bytes would stay in the store for ever. */
 static void delete_job(void *ctx, struct id id, const struct job_extent *extent)
 {
     struct rig *r = ctx;
@@ -222,7 +222,7 @@ static void put_queue(void *ctx, struct str name, const struct queue_record *rec
         *q = (struct rig_queue){arena_copy(&r->strings, name), *record};
 }
 
-/* Every event continues what the ones before it say of the job. */
+/* Every event continues what the earlier ones say about the job. */
 static void replay(struct rig *r, const struct job_event *ev)
 {
     struct rig_replay *p = idmap_get(&r->replayed, ev->id);
@@ -257,11 +257,11 @@ static void put_event(void *ctx, const struct job_event *ev)
     r->mark = engine_event_mark(r->e);
 }
 
-/* What the events say is what the engine says; but for jobs that wait again as the clock went
- * back over a restart. */
+/* The statuses by the events are those of the engine, except for jobs that wait again because the
+ * clock went back across a restart. */
 static void check_replay(struct rig *r)
 {
-    unsigned reads = r->reads; /* its own do not count */
+    unsigned reads = r->reads; /* its own reads do not count */
     for (size_t i = 0; i < r->replayed.cap; i++) {
         const struct rig_replay *p = r->replayed.slots[i].val;
         if (!p)
@@ -559,7 +559,7 @@ void rig_assert_ids(const struct rig *r, const struct id *ids, size_t count, con
     _fail(file, line);
 }
 
-/* --- looking --- */
+/* --- inspection --- */
 
 const struct job *rig_read(struct rig *r, struct id id)
 {

@@ -2,9 +2,8 @@
 #ifndef TESTS_CORE_RIG_H
 #define TESTS_CORE_RIG_H
 
-/* An engine with everything around it in the hands of a test: a clock that only
- * the test moves, a port that keeps records in arrays, and a sink that writes
- * down what was handed out, in order. */
+/* An engine whose environment a test controls: a clock that only the test moves, a port that keeps
+ * records in arrays, and a sink that records what was handed out, in order. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -22,7 +21,7 @@
 #define RIG_RUNS_MAX  12
 #define RIG_TAKES_MAX 32
 
-/* What the port keeps of a job. */
+/* What the port keeps about a job. */
 struct rig_record {
     struct job job; /* as enqueued */
     bool has_state;
@@ -45,7 +44,7 @@ struct rig_queue {
     struct queue_record record;
 };
 
-/* What the events so far make of a job. */
+/* The status of a job according to its events so far. */
 struct rig_replay {
     struct id id;
     enum status status;
@@ -65,7 +64,7 @@ struct rig_handout {
 struct rig {
     struct engine *e;
     struct engine_settings settings;
-    size_t settle_most; /* in one turn; 0: all */
+    size_t settle_most; /* per turn; 0: all */
     instant now;
     uint64_t seed;
     /* the port */
@@ -84,7 +83,7 @@ struct rig {
     struct event_mark mark;
     const struct policy *policy; /* effective for all jobs; NULL: none */
     struct policy_settings policy_settings;
-    struct str policy_missing; /* names of policies that are not there */
+    struct str policy_missing; /* names of missing policies */
     bool forgetful;            /* keeps nothing of what is enqueued: for tests of memory */
     /* the sink */
     struct arena turn;
@@ -102,11 +101,11 @@ int rig_teardown(void **state);
 struct id rig_add(struct rig *r, const char *queue);
 struct id rig_add_priority(struct rig *r, const char *queue, uint16_t priority);
 struct id rig_add_later(struct rig *r, const char *queue, span delay);
-/* The spec behind those, to be changed and enqueued. */
+/* The spec of those jobs, to be changed and enqueued. */
 struct enqueue rig_spec(const char *queue);
 struct id rig_add_spec(struct rig *r, const struct enqueue *spec);
 
-/* Sets the queue, all else by default. */
+/* Sets the queue's settings; those not given are default. */
 #define rig_set(r, queue, ...)                                                                     \
     rig_set_queue((r), (queue),                                                                    \
                   (struct queue_settings){.retry_limit = RETRY_LIMIT_DEFAULT,                      \
@@ -129,7 +128,7 @@ void rig_turn(struct rig *r);
 void rig_turn_after(struct rig *r, int64_t ms);
 /* Forgets what was handed out so far. */
 void rig_clear(struct rig *r);
-/* What was handed out since is exactly these jobs in this order. */
+/* Exactly these jobs were handed out since, in this order. */
 #define rig_assert_got(r, ...)                                                                     \
     rig_assert_ids((r), (const struct id[]){__VA_ARGS__},                                          \
                    sizeof((const struct id[]){__VA_ARGS__}) / sizeof(struct id), __FILE__,         \
@@ -137,16 +136,16 @@ void rig_clear(struct rig *r);
 void rig_assert_ids(const struct rig *r, const struct id *ids, size_t count, const char *file,
                     int line);
 
-/* Stops the engine as a crash would and recovers another from what the port has. */
+/* Stops the engine as a crash would, and recovers another from what the port has. */
 void rig_restart(struct rig *r);
 
-/* The job as the engine tells it, strings in the rig's arena; NULL if it is not there. */
+/* The job as the engine reads it, strings in the rig's arena; NULL if there is none. */
 const struct job *rig_read(struct rig *r, struct id id);
 enum status rig_status(struct rig *r, struct id id); /* STATUS_GONE if it is not there */
 /* The record of a run that has ended. */
 const struct run *rig_run(const struct rig *r, struct id id, uint32_t index);
 const struct rig_record *rig_record(const struct rig *r, struct id id);
-size_t rig_ended_count(const struct rig *r); /* ends that others are yet to be told of */
+size_t rig_ended_count(const struct rig *r); /* ended jobs whose dependants are not all notified */
 size_t rig_takes_count(const struct rig *r); /* takes records that the port holds */
 /* The ids of all jobs in flight in id order, in the rig's arena. */
 size_t rig_live(struct rig *r, struct id **ids);
@@ -162,9 +161,9 @@ const struct job_event *rig_event(const struct rig *r);
 void rig_assert_event_list(const struct rig *r, struct id id, const enum event *list, size_t count,
                            const char *file, int line);
 
-/* Reports of the live run, whatever its token. */
+/* Reports about the live run, with its token. */
 void rig_succeed(struct rig *r, struct id id);
-/* The job afterwards. */
+/* Returns the job afterwards. */
 struct job rig_fail(struct rig *r, struct id id);
 struct job rig_fail_with(struct rig *r, struct id id, const struct failure *f);
 

@@ -18,7 +18,7 @@ static instant after(int64_t ms)
     return instant_add(T0, (span){ms});
 }
 
-/* Takes all that is there at that time. */
+/* Takes everything that is there at that time. */
 static int64_t drain(struct bucket *b, const struct rate *r, instant now)
 {
     int64_t n = 0;
@@ -64,12 +64,12 @@ static void a_rate_that_does_not_divide_is_met_exactly(void **state)
         ms = next.ms - T0.ms;
         struct bucket early = b;
         assert_int_equal(drain(&early, &r, (instant){next.ms - 1}), 0);
-        if (rng_next(&rng) & 1) /* looking in between changes nothing */
+        if (rng_next(&rng) & 1) /* reading in between changes nothing */
             bucket_refill(&b, &r, (instant){b.at.ms + (next.ms - b.at.ms) / 2});
         assert_int_equal(drain(&b, &r, next), 1);
         got++;
     }
-    /* The burst of 1 forgets what flows in above it: less than a millisecond's worth each time. */
+    /* The burst of 1 discards what exceeds it: less than a millisecond's worth each time. */
     assert_in_range(got, 69900, 70001);
 }
 
@@ -127,7 +127,7 @@ static void another_rate_keeps_the_level(void **state)
     assert_int_equal(bucket_tokens(&b, &small), 2);
 }
 
-/* No window of `per` sees more than count + burst, whatever is asked when. */
+/* No window of `per` sees more than count + burst, whatever is requested when. */
 static void no_span_sees_more_than_it_may(void **state)
 {
     (void)state;

@@ -48,7 +48,7 @@ static struct cron parsed(const char *expression)
 
 #define TICKS_MAX 8
 
-/* After `after`, the ticks are these, one after the other. */
+/* The ticks after `after`, in order. */
 struct row {
     const char *zone, *expression, *after;
     const char *ticks[TICKS_MAX];
@@ -207,10 +207,10 @@ static void a_time_of_day_in_a_gap_ticks_once_right_after_it(void **state)
          "*/15 0-6 * * *",
          "2026-03-29 00:31:00",
          {"2026-03-29 00:45", "2026-03-29 01:00", "2026-03-29 01:15"}},
-        /* Asked for later than the end of the gap: it has ticked. */
+        /* Requested after the end of the gap: it has ticked. */
         {"Europe/Berlin", "30 2 * * *", "2026-03-29 01:00:00", {"2026-03-30 00:30"}},
         {"Europe/Berlin", "30 2 * * *", "2026-03-29 00:59:59", {"2026-03-29 01:00"}},
-        /* On that day only in years in which it is the day. */
+        /* Only in years in which that day is the change. */
         {"Europe/Berlin",
          "30 2 29 3 *",
          "2026-01-01 00:00:00",
@@ -268,7 +268,7 @@ static void a_time_of_day_that_comes_twice_ticks_the_first_time(void **state)
          "0 */2 * * *",
          "2026-10-24 21:59:00",
          {"2026-10-24 22:00", "2026-10-25 00:00", "2026-10-25 03:00"}},
-        /* Asked for in the second pass. */
+        /* Requested during the second pass. */
         {"Europe/Berlin", "30 2 * * *", "2026-10-25 01:15:00", {"2026-10-26 01:30"}},
         {"America/New_York",
          "30 1 * * *",
@@ -358,8 +358,8 @@ static void what_never_comes_has_no_next_tick(void **state)
     }
 }
 
-/* Whatever the expression: the tick that follows is later, matches, and nothing between
- * does, by a search second by second that knows nothing of the parser's shortcuts. */
+/* Whatever the expression: the next tick is later, matches, and nothing between does, according to
+ * a search second by second that knows nothing of the parser's shortcuts. */
 static void the_next_tick_is_the_first_that_matches(void **state)
 {
     (void)state;
@@ -408,7 +408,7 @@ static void zones_agree_with_the_c_library(void **state)
             if (p.offset != tm.tm_gmtoff)
                 fail_msg("%s at %lld: %lld instead of %ld", names[i], (long long)t,
                          (long long)p.offset, tm.tm_gmtoff);
-            /* Periods are without holes and without overlaps. */
+            /* Periods have no gaps and no overlaps. */
             if (p.end < CRON_EVER)
                 assert_int_equal(zone->period(zone->ctx, p.end).begin, p.end);
         }
@@ -448,7 +448,7 @@ static void what_is_no_zone_is_not_found(void **state)
     char longest[300];
     memset(longest, 'A', sizeof longest);
     assert_null(zones_find(zones, (struct str){longest, sizeof longest}));
-    /* Each zone is one thing, however often it is asked for. */
+    /* A zone is the same object for every request. */
     assert_ptr_equal(zones_find(zones, STR("UTC")), zones_find(zones, STR("UTC")));
     zones_free(zones);
 }

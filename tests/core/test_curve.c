@@ -13,9 +13,9 @@
 #define RETRIES 25
 #define DAY_MS  86400000LL
 
-/* The default schedule in milliseconds, worked out apart from the code under test:
- * 15 s + n^4 s + n * chance * 30 s. Users plan by it, so a change of any number
- * here is a change of the product. */
+/* The default schedule in milliseconds, computed independently of the code under test: 15 s + n^4 s
+ * + n * chance * 30 s. Users rely on it, so a change of any number here is a change of the
+ * product. */
 static const int64_t schedule_min[RETRIES] = {
     16000,     31000,     96000,     271000,    640000,    1311000,   2416000,  4111000,  6576000,
     10015000,  14656000,  20751000,  28576000,  38431000,  50640000,  65551000, 83536000, 104991000,
@@ -114,7 +114,7 @@ static void a_broken_exponent_is_meant_as_it_stands(void **state)
     struct curve c = {CURVE_POWER, {0}, 2.5, {0}};
     struct rng rng = rng_from_seed(1);
     assert_int_equal(curve_delay(&c, 4, &rng).ms, 32000); /* 4^2.5 */
-    assert_int_equal(curve_delay(&c, 2, &rng).ms, 5656);  /* 5.6568.. s, cut off */
+    assert_int_equal(curve_delay(&c, 2, &rng).ms, 5656);  /* 5.6568.. s, truncated */
 }
 
 static void a_curve_of_zeros_still_counts_seconds(void **state)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Who gets a job that is to stay off a node, and until when. */
+/* Which taker gets a job that must avoid a node, and until when. */
 
 #include <stdio.h>
 
@@ -43,7 +43,7 @@ static struct job evict(struct rig *r, struct id id, const char *node)
     return rig_fail_with(r, id, &f);
 }
 
-/* A ready job of that queue that must stay off the node. */
+/* A ready job of that queue that must avoid the node. */
 static struct id evicted(struct rig *r, const char *queue, const char *node)
 {
     struct id id = rig_add(r, queue);
@@ -106,7 +106,7 @@ static void the_node_gets_the_jobs_behind_it_meanwhile(void **state)
     struct id d = rig_add(r, "q");
     rig_stream_on(r, "b", "q", 10);
     rig_turn(r);
-    /* Its place is that of its first enqueue; who has waited longest gets the first. */
+    /* Its place is that of its first enqueue; whoever has waited longest gets the first. */
     assert_int_equal(r->got_count, 2);
     for (size_t i = 0; i < 2; i++)
         assert_id(r->got[i].id, *(const char *)r->got[i].taker == 'a' ? d : shy);
@@ -174,7 +174,7 @@ static void a_backoff_comes_before_the_time_of_avoiding(void **state)
     rig_assert_got(r, id);
 }
 
-/* The node of the most recent failed run only, and only if the rule of that retry says so. */
+/* Only the node of the most recent failed run, and only if the rule of that retry says so. */
 static void what_an_earlier_retry_was_to_avoid_is_forgotten(void **state)
 {
     R;
@@ -205,7 +205,7 @@ static void what_an_earlier_retry_was_to_avoid_is_forgotten(void **state)
     assert_int_equal(rig_read(r, id)->state.extras.avoid_until.ms, 0);
     rig_clear(r);
     rig_turn(r);
-    rig_assert_got(r, id); /* where it was */
+    rig_assert_got(r, id); /* at its old place */
     r->policy = NULL;
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Commands of people: patch, cancel, rerun. */
+/* Commands from people: patch, cancel, rerun. */
 
 #include "base/array.h"
 #include "rig.h"
@@ -198,7 +198,7 @@ static void a_restart_puts_a_cut_off_job_where_the_patch_put_it(void **state)
     patched(r, off, &p);
     p = (struct patch){.set = PATCH_QUEUE | PATCH_PRIORITY, .queue = STR("p"), .priority = 7};
     patched(r, moved, &p);
-    for (int i = 0; i < 2; i++) { /* what recovery writes must be read alike */
+    for (int i = 0; i < 2; i++) { /* what recovery writes must be read in the same way */
         rig_restart(r);
         assert_int_equal(rig_status(r, off), STATUS_SCHEDULED);
         assert_int_equal(rig_status(r, moved), STATUS_READY);

@@ -95,7 +95,7 @@ static void ticks_missed_while_down_are_passed_over_if_so_set(void **state)
     cron_rig_turn(r);
     assert_jobs(r, 0);
     assert_at(cron_rig_read_entry(r, "a").clock.next_at, CRON_RIG_START, 6 * HOUR);
-    /* What is late though the server is up is not missed. */
+    /* A tick that is late while the server is up is not missed. */
     cron_rig_turn_after(r, 4 * HOUR);
     assert_jobs(r, 1);
 }
@@ -139,7 +139,7 @@ static void an_entry_whose_zone_has_gone_stands_still_until_it_is_back(void **st
     struct cron_view v;
     assert_code(cron_rig_try_put(r, &s, 1, true, &v), ERR_BAD_ZONE);
     r->moving_known = true;
-    /* The missed tick is made up, as after any downtime. */
+    /* The missed tick fires late, as after any downtime. */
     assert_int_equal(cron_rig_crash(r), 0);
     cron_rig_turn(r);
     assert_jobs(r, 1);
@@ -162,8 +162,8 @@ static void held_ticks_wait_and_become_one(void **state)
     assert_at(cron_rig_read_entry(r, "a").clock.next_at, CRON_RIG_START, 5 * MINUTE);
 }
 
-/* Random turns, some of which are lost: never more nor fewer jobs than ticks that could be
- * fired, in the eyes of a model of two numbers. */
+/* Random turns, some of which are lost: never more nor fewer jobs than ticks that could fire,
+ * according to a model of two numbers. */
 static void crashes_neither_lose_nor_double_ticks(void **state)
 {
     struct cron_rig *r = *state;

@@ -101,7 +101,7 @@ static void change_unique(struct cron_spec *s)
     s->job.unique_key = STR("k");
 }
 
-/* What somebody paused is not resumed by whoever deploys another version of it. */
+/* Deploying another version of an entry does not resume it if somebody paused it. */
 static void an_entry_that_changed_keeps_its_pause_and_its_clock(void **state)
 {
     struct cron_rig *r = *state;
@@ -158,7 +158,7 @@ static void entries_that_are_not_named_are_removed_and_the_order_is_that_of_the_
     instant due;
     struct str *names;
     assert_int_equal(engine_cron_names(r->e, &r->arena, &names), 1);
-    /* What is left among the deadlines belongs to no entry. */
+    /* No deadline is left that belongs to an entry. */
     assert_false(engine_next_due(r->e, &due));
 }
 
@@ -168,7 +168,7 @@ static void one_entry_is_put_without_touching_the_others(void **state)
     struct cron_spec a = cron_rig_spec("a", "0 * * * *"), b = cron_rig_spec("b", "0 * * * *"),
                      c = cron_rig_spec("c", "0 * * * *");
     struct cron_view v;
-    assert_ok(cron_rig_try_put(r, &b, 1, false, &v)); /* makes the group */
+    assert_ok(cron_rig_try_put(r, &b, 1, false, &v)); /* creates the group */
     assert_ok(cron_rig_try_put(r, &a, 1, false, &v));
     assert_ok(cron_rig_try_put(r, &c, 1, false, &v));
     assert_int_equal(v.count, 1);

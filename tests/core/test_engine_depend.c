@@ -32,7 +32,7 @@ static struct id add_after(struct rig *r, enum depend_death death, const struct 
     return add(r, &spec);
 }
 
-/* Hands the job out, if it is ready, and has it succeed. */
+/* Hands the job out, if it is ready, and lets it succeed. */
 static void complete(struct rig *r, struct id id)
 {
     rig_turn(r);
@@ -65,7 +65,7 @@ static void remove_job(struct rig *r, struct id id)
     rig_turn(r);
 }
 
-/* A stream for everything, so that what is ready is in flight after a turn. */
+/* A stream for everything, so that ready jobs are in flight after a turn. */
 static void serve(struct rig *r)
 {
     rig_stream(r, "s", "q", 60);
@@ -99,7 +99,7 @@ static void a_job_is_blocked_until_all_it_waits_for_have_completed(void **state)
     rig_assert_got(r, a, b);
     assert_int_equal(rig_status(r, c), STATUS_BLOCKED);
     assert_int_equal(rig_count(r, "q", STATUS_BLOCKED), 1);
-    complete(r, a); /* gone at once: nothing is kept of completed jobs */
+    complete(r, a); /* gone at once: completed jobs are not kept */
     assert_int_equal(rig_status(r, a), STATUS_GONE);
     assert_int_equal(rig_status(r, c), STATUS_BLOCKED);
     assert_int_equal(depend_count(rig_read(r, c)->state.extras.waits_for), 1);
@@ -346,7 +346,7 @@ static void who_is_brought_back_waits_again(void **state)
     struct id b = add_after(r, DEPEND_DIE, IDS(a, gone));
     kill(r, a);
     assert_int_equal(rig_status(r, b), STATUS_DEAD);
-    complete(r, gone); /* no matter by now */
+    complete(r, gone); /* no longer matters */
     rerun(r, b);
     assert_int_equal(rig_status(r, b), STATUS_BLOCKED);
     rig_restart(r);
@@ -356,7 +356,7 @@ static void who_is_brought_back_waits_again(void **state)
     complete(r, a);
     assert_int_equal(rig_status(r, b), STATUS_IN_FLIGHT);
     kill(r, b);
-    rerun(r, b); /* nothing is left that it waits for */
+    rerun(r, b); /* it waits for nothing any more */
     assert_int_equal(rig_status(r, b), STATUS_IN_FLIGHT);
 }
 
@@ -397,7 +397,7 @@ static void a_patch_may_let_it_go(void **state)
     assert_int_equal(rig_status(r, b), STATUS_READY);
     rig_restart(r);
     assert_int_equal(rig_status(r, b), STATUS_READY);
-    assert_ok(engine_patch(r->e, r->now, b, &p, &r->strings, &job)); /* nothing to let go of */
+    assert_ok(engine_patch(r->e, r->now, b, &p, &r->strings, &job)); /* nothing to release */
 }
 
 static void a_blocked_job_holds_its_unique_key(void **state)
@@ -417,7 +417,7 @@ static void a_blocked_job_holds_its_unique_key(void **state)
     assert_ok(engine_depend_check(r->e, r->now, &(struct enqueue){.queue = STR("q")}, 1));
 }
 
-/* --- what is refused, and many at once --- */
+/* --- refusals, and many at once --- */
 
 static void an_unknown_job_is_refused_with_its_place(void **state)
 {
@@ -494,7 +494,7 @@ static void many_that_wait_are_told_in_slices_over_a_crash(void **state)
     engine_check(r->e);
 }
 
-/* Those who come when it is dead already are told by themselves. */
+/* Jobs that are added after the death are notified by themselves. */
 static void a_death_is_told_in_slices_with_commands_in_between(void **state)
 {
     struct rig *r = *state;
@@ -512,7 +512,7 @@ static void a_death_is_told_in_slices_with_commands_in_between(void **state)
     struct id late = add_after(r, DEPEND_DIE, IDS(a));
     while (rig_ended_count(r))
         rig_turn(r);
-    assert_int_equal(rig_status(r, late), STATUS_BLOCKED); /* it knows the new life only */
+    assert_int_equal(rig_status(r, late), STATUS_BLOCKED); /* it only knows the new life */
     for (int i = 0; i < MANY - 1; i++)
         assert_int_equal(rig_status(r, waiting[i]), i % 2 ? STATUS_DEAD : STATUS_BLOCKED);
     complete(r, a);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Random graphs of jobs under random commands, small turns and restarts, against a model that knows
- * nothing of indexes and slices: no job runs early, and none is forgotten. */
+/* Random graphs of jobs under random commands, small turns and restarts, compared with a model that
+ * has neither indexes nor slices: no job runs early, and none is forgotten. */
 
 #include "rig.h"
 
@@ -40,14 +40,14 @@ static size_t draw(struct model *m, size_t n)
     return (size_t)rng_below(&m->rng, n);
 }
 
-/* --- what ought to happen --- */
+/* --- the model's rules --- */
 
 static void drop(struct model_job *j, size_t i)
 {
     j->waits_for[i] = j->waits_for[--j->wait_count];
 }
 
-/* The end of a job, told to all who wait for it, and so on. */
+/* The end of a job, passed on to all its dependants, and so on. */
 static void ended(struct model *m, struct model_job *dead, bool completed)
 {
     for (size_t i = 0; i < m->count; i++) {
@@ -207,7 +207,7 @@ static void command(struct model *m)
         patch(m, j);
 }
 
-/* --- and the comparison --- */
+/* --- the comparison --- */
 
 static void take(struct model *m)
 {

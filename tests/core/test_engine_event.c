@@ -3,8 +3,8 @@
 
 #include <stdio.h>
 
-/* The rig itself checks that every event has the next number and goes on where the job's last
- * one ended, and after each turn that all of them together give the status of every job. */
+/* The rig itself checks that every event has the next number and continues from the job's last one,
+ * and after each turn that all of them together give the status of every job. */
 
 #define R    struct rig *r = *state
 #define HOUR ((span){3600 * 1000})

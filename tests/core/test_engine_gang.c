@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Gangs: together or not at all, and tried again together. */
+/* Gangs: handed out together or not at all, and retried together. */
 
 #include "rig.h"
 
@@ -72,7 +72,7 @@ static void a_gang_waits_until_all_of_it_has_room(void **state)
     struct id plain = rig_add(r, "q");
     struct taker *t = rig_stream(r, "w", "q", 2);
     rig_turn(r);
-    rig_assert_got(r, plain); /* what is behind it goes on meanwhile */
+    rig_assert_got(r, plain); /* jobs behind it overtake it meanwhile */
     rig_clear(r);
     rig_succeed(r, plain);
     rig_turn(r);
@@ -145,7 +145,7 @@ static void members_on_two_queues_go_to_takers_of_both(void **state)
     rig_assert_got(r, a, b);
 }
 
-/* Whoever could go anywhere must not keep out who could not. */
+/* A member that could go anywhere must not exclude one that could not. */
 static void members_move_over_for_one_that_has_less_choice(void **state)
 {
     R;
@@ -194,7 +194,7 @@ static void a_member_pushes_on_another_that_pushes_on_a_third(void **state)
     assert_string_equal(r->got[2].taker, "any");
 }
 
-/* Whether the members from the i-th on, whose queues these are, find room: by trying everything. */
+/* Whether the members from the i-th on, with these queues, find room: tries everything. */
 static bool fits(const char *const *queues, size_t i, size_t n, const char *const *serves,
                  uint32_t *room, size_t takers)
 {
@@ -243,7 +243,7 @@ static void a_gang_is_handed_out_exactly_when_it_fits(void **state)
         for (size_t t = 0; t < count; t++)
             engine_taker_close(r->e, r->now, takers[t], TAKER_GONE);
     }
-    assert_in_range(handed_out, rounds / 10, rounds - rounds / 10); /* neither side is trivial */
+    assert_in_range(handed_out, rounds / 10, rounds - rounds / 10); /* both outcomes occur often */
 }
 
 static void put_limits(struct rig *r, uint32_t concurrency, uint32_t burst, bool paused)
@@ -325,7 +325,7 @@ static void one_that_is_retried_takes_the_others_along(void **state)
     assert_int_equal(rig_read(r, a)->gang_active, 2);
 }
 
-/* A retry that need not wait for the end of a preempted run any more is a retry of all of them. */
+/* A retry that no longer needs to wait for the end of a preempted run is a retry of all members. */
 static void the_others_come_forward_with_one_whose_old_run_has_ended(void **state)
 {
     R;
@@ -348,7 +348,7 @@ static void the_others_come_forward_with_one_whose_old_run_has_ended(void **stat
     rig_turn_after(r, SECOND);
     assert_ok(engine_terminated(r->e, r->now, report.ref, 0, &r->strings, &job));
     rig_restart(r);
-    for (int i = 0; i < 3; i++) { /* what is left of the backoff of 10 s */
+    for (int i = 0; i < 3; i++) { /* the rest of the backoff of 10 s */
         assert_int_equal(rig_read(r, all[i])->state.ready_at.ms, r->now.ms + 9 * SECOND);
         assert_int_equal(rig_status(r, all[i]), STATUS_SCHEDULED);
     }
@@ -479,7 +479,7 @@ static void an_incomplete_gang_is_incomplete_after_a_restart(void **state)
     rig_assert_got(r, a, b);
 }
 
-/* --- seats --- */
+/* --- places --- */
 
 static void a_gang_has_as_many_seats_as_its_cardinality(void **state)
 {
@@ -497,14 +497,14 @@ static void a_gang_has_as_many_seats_as_its_cardinality(void **state)
     assert_code(engine_gang_check(r->e, &two, 1), ERR_UNPROCESSABLE);
     struct job job;
     assert_ok(engine_cancel(r->e, r->now, b, &r->strings, &job));
-    b = add(r, 2); /* the seat was free again */
+    b = add(r, 2); /* the place was free again */
     rig_stream(r, "w", "q", 5);
     rig_turn(r);
     rig_assert_got(r, a, b);
     rig_succeed(r, a);
     assert_code(engine_gang_check(r->e, &two, 1), ERR_UNPROCESSABLE);
     rig_succeed(r, b);
-    assert_ok(engine_gang_check(r->e, &three, 1)); /* the id is free */
+    assert_ok(engine_gang_check(r->e, &three, 1)); /* the id can be used again */
 }
 
 static void a_member_that_is_put_off_holds_the_others_up(void **state)

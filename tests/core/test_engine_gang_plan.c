@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* When gangs are handed out beside other jobs, and what those that wait cost everyone else. */
+/* When gangs are handed out beside other jobs, and what waiting gangs cost everyone else. */
 
 #include "rig.h"
 
@@ -50,7 +50,7 @@ static void a_claim_gets_a_gang_between_an_older_and_younger_jobs(void **state)
     assert_int_equal(rig_status(r, last), STATUS_READY);
 }
 
-/* Of any number of claims the first gets what is older, and the second the gang. */
+/* Of any number of claims the first gets the older jobs, and the second the gang. */
 static void a_gang_is_not_passed_by_for_younger_jobs_for_ever(void **state)
 {
     R;
@@ -68,7 +68,7 @@ static void a_gang_is_not_passed_by_for_younger_jobs_for_ever(void **state)
     rig_assert_got(r, a, b);
 }
 
-/* Both takers keep room for the older job, and only one of them gets it. */
+/* Both takers reserve room for the older job, and only one of them gets it. */
 static void room_that_was_kept_in_vain_is_used_in_the_same_turn(void **state)
 {
     R;
@@ -168,7 +168,7 @@ static void many_gangs_that_wait_cost_other_commands_nothing(void **state)
     rig_turn(r); /* with the check */
 }
 
-/* Whose room is too little each time it gets some. */
+/* A worker that always has too little room gets some. */
 static void many_gangs_alike_cost_one_plan_when_a_worker_has_room(void **state)
 {
     R;
@@ -191,7 +191,7 @@ static void many_gangs_alike_cost_one_plan_when_a_worker_has_room(void **state)
     rig_turn(r);
 }
 
-/* Members on a queue of their own that nobody takes: that alone is what they wait for. */
+/* Members are in a queue of their own that nobody takes from: that alone is what they wait for. */
 static void many_gangs_unlike_wait_only_for_what_they_lack(void **state)
 {
     R;
@@ -216,8 +216,8 @@ static void many_gangs_unlike_wait_only_for_what_they_lack(void **state)
     rig_turn(r);
 }
 
-/* However many may have to be looked at, one turn looks at so many, and the last of them is
- * reached, for a claim that does not wait as well. */
+/* However many gangs must be looked at, one turn looks at a limited number, and the last of them is
+ * reached, also by a claim that does not wait. */
 static void a_turn_has_an_end_and_no_gang_is_out_of_reach(void **state)
 {
     R;
@@ -229,7 +229,7 @@ static void a_turn_has_an_end_and_no_gang_is_out_of_reach(void **state)
     struct str queues[] = {STR("q"), STR("fit")};
     spec.queues = queues;
     spec.queue_count = 2;
-    rig_stream(r, "w", "q", 1); /* one that makes all of them due */
+    rig_stream(r, "w", "q", 1); /* a taker that makes all of them due */
     rig_stream(r, "v", NULL, 1);
     for (int i = 0; i < 3; i++) {
         struct taker_spec none = spec;
@@ -252,7 +252,7 @@ static void a_turn_has_an_end_and_no_gang_is_out_of_reach(void **state)
     rig_turn(r);
 }
 
-/* --- whoever waits, waits for a reason --- */
+/* --- every wait has a reason --- */
 
 enum { TAKERS = 5, GANGS = 4, MOST = 4 };
 static const char *const names[] = {"p", "q", "s", NULL};
@@ -385,7 +385,7 @@ static void note_got(struct world *w)
     rig_clear(w->r);
 }
 
-/* Whether the members from the i-th on find room: by trying everything. */
+/* Whether the members from the i-th on find room: tries everything. */
 static bool fits(const struct world *w, const struct group *g, size_t i, uint32_t *room)
 {
     for (size_t t = 0; i < g->size && t < TAKERS; t++) {
@@ -455,7 +455,7 @@ static void no_gang_waits_that_fits(void **state)
         rig_setup(state);
         r = *state;
     }
-    assert_true(handed_out > 1000 && waited > 1000); /* neither side is trivial */
+    assert_true(handed_out > 1000 && waited > 1000); /* both outcomes occur often */
 }
 
 int main(void)

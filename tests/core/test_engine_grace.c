@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A preempted run may go on for a while after its failure: the next one waits for its end. */
+/* A preempted run may continue for a while after its failure: the next one waits for its end. */
 
 #include "rig.h"
 

@@ -15,7 +15,7 @@
         .conditions = MATCHER_CONDITION(CONDITION_##c)                                             \
     }
 
-/* Rule 1 grows, rule 2 does not. */
+/* Rule 1 increases the memory, rule 2 does not. */
 static const struct policy_rule rules[] = {
     {.action = POLICY_RETRY,
      .match = ON(OOM_KILLED),
@@ -47,7 +47,7 @@ static struct id add(struct rig *r, uint64_t memory)
     return rig_add_spec(r, &spec);
 }
 
-/* The job's next run ends like that; what it has then. */
+/* Ends the job's next run with that condition; returns its memory afterwards. */
 static uint64_t end_run(struct rig *r, struct id id, enum condition c)
 {
     struct taker *t = rig_stream(r, "w", "q", 1);
@@ -153,7 +153,7 @@ static void growth_is_never_a_loss_nor_beyond_the_most(void **state)
         struct policy_memory by;
         uint64_t before, after;
     } rows[] = {
-        {{.factor = 2, .max = 8 * GI}, 10 * GI, 10 * GI}, /* it asked for more than the most */
+        {{.factor = 2, .max = 8 * GI}, 10 * GI, 10 * GI}, /* it asked for more than the maximum */
         {{.add = GI, .max = 8 * GI}, 8 * GI - 1, 8 * GI},
         {{.factor = 1.1, .max = 8 * GI}, 1, 2},
         {{.factor = 1.3, .max = 8 * GI}, GI, 1332 << 20}, /* whole mebibytes */

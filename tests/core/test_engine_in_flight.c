@@ -49,7 +49,7 @@ static void zero_is_no_limit(void **state)
     assert_int_equal(r->got_count, 30);
 }
 
-/* One queue does not keep the only place for itself. */
+/* One queue must not keep the only place for itself. */
 static void takers_get_their_turns(void **state)
 {
     R;
@@ -121,7 +121,8 @@ static void a_claim_that_waited_for_a_place_gets_it(void **state)
     assert_int_equal(r->claim_count, 1);
 }
 
-/* Who waits for nothing yet is not forgotten when a job comes while there is no place. */
+/* A taker that waits for nothing yet is not forgotten when a job arrives while there is no
+ * place. */
 static void a_job_that_comes_while_the_limit_is_reached_finds_its_taker(void **state)
 {
     R;
@@ -260,7 +261,7 @@ static void a_gang_leaves_places_for_older_jobs(void **state)
     rig_assert_got(r, a, m, n);
 }
 
-/* --- why --- */
+/* --- explanations --- */
 
 static void explain_says_so(void **state)
 {

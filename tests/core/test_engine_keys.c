@@ -49,7 +49,7 @@ static void a_parked_job_is_not_looked_at_again(void **state)
         rig_turn(r);
         assert_id(r->got[r->got_count - 1].id, other);
     }
-    assert_in_range(r->reads - reads, 10, 20); /* each of the others twice at most */
+    assert_in_range(r->reads - reads, 10, 20); /* each of the others at most twice */
 }
 
 static void parked_jobs_come_back_in_their_order(void **state)
@@ -141,7 +141,7 @@ static void a_job_in_flight_that_moves_frees_its_key_and_fills_that_of_the_other
     rig_assert_got(r, a, b, c);
 }
 
-/* Lets the job in flight fail so that it is tried again at once, but not on that node. */
+/* Lets the job in flight fail so that it is retried at once, but not on that node. */
 static void evict(struct rig *r, struct id id, const char *node)
 {
     const struct failure f = {.message = STR("evicted"),
@@ -187,7 +187,7 @@ static void a_job_that_nobody_may_have_leaves_its_place_to_the_next_of_its_key(v
     rig_assert_got(r, first, second, third, first);
 }
 
-/* The first claim must not take as long as there are jobs that it cannot have. */
+/* The first claim must not take time for every job that it cannot have. */
 static void many_jobs_of_a_full_key_are_passed_over_in_slices(void **state)
 {
     R;
@@ -198,7 +198,7 @@ static void many_jobs_of_a_full_key_are_passed_over_in_slices(void **state)
     struct id other = rig_add(r, "q");
     rig_claim(r, "c", "q", 5, (span){0});
     rig_turn(r);
-    rig_assert_got(r, a); /* the claim leaves with what it has got */
+    rig_assert_got(r, a); /* the claim leaves with what it has */
     assert_true(engine_dispatch_again(r->e));
     rig_stream(r, "w", "q", 5);
     for (int turns = 0; engine_dispatch_again(r->e); turns++) {
@@ -232,7 +232,7 @@ static void nobody_else_waits_while_jobs_of_a_full_key_are_passed_over(void **st
     rig_assert_got(r, a, first, second);
     while (engine_dispatch_again(r->e))
         rig_turn(r);
-    rig_set(r, "q", .concurrency_per_key = 0); /* they come back by and by, too */
+    rig_set(r, "q", .concurrency_per_key = 0); /* they also come back in slices */
     struct id third = rig_add(r, "other");
     rig_turn(r);
     bool got = false;

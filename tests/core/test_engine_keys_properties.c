@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Concurrency keys among all that may happen to jobs: in every turn no key has more jobs in flight
- * than its limit allowed when they were handed out, and no stream with room is left without a
- * job that it may have. */
+/* Concurrency keys together with everything else that can happen to jobs: in every turn no key has
+ * more jobs in flight than its limit allowed when they were handed out, and no stream with room is
+ * left without a job that it may have. */
 
 #include "base/rng.h"
 #include "rig.h"
@@ -39,7 +39,7 @@ static size_t draw(struct world *w, size_t below)
     return rng_next(&w->rng) % below;
 }
 
-/* --- what is there --- */
+/* --- inspection --- */
 
 static size_t live_with(const struct world *w, const struct job *like)
 {
@@ -67,7 +67,7 @@ static bool may_have(const struct world *w, const char *node, const struct job *
     return job->state.status == STATUS_READY && !shunned && (!limit || live_with(w, job) < limit);
 }
 
-/* All streams have room, and so had a claim that got less than it asked for: whatever is left waits
+/* All streams have room, and so had a claim that got less than it asked for: every job left waits
  * for a reason. */
 static void check(const struct world *w)
 {
@@ -86,7 +86,7 @@ static void check(const struct world *w)
     }
 }
 
-/* --- what happens --- */
+/* --- commands --- */
 
 static void add(struct world *w)
 {
@@ -186,7 +186,7 @@ static void step(struct world *w)
     }
 }
 
-/* The rig keeps so many runs of a job, and no more. */
+/* The rig keeps a limited number of runs per job. */
 static void forget_old(struct world *w)
 {
     size_t kept = 0;

@@ -199,7 +199,7 @@ static void a_job_in_flight_that_moves_counts_for_its_new_queue(void **state)
     rig_assert_got(r, a, b, c);
 }
 
-/* Woken takers that find nothing would cost as much as there are of them. */
+/* Waking takers for nothing would cost time for each of them. */
 static void takers_stay_asleep_while_the_queue_is_full(void **state)
 {
     R;

@@ -85,7 +85,7 @@ static void a_stream_may_leave_a_checkpoint_that_outlives_a_crash(void **state)
     rig_turn(r);
     rig_assert_got(r, id);
     assert_string_equal(r->got[0].checkpoint, "[7]");
-    rig_succeed(r, id); /* deletes all there is, or the port says so */
+    rig_succeed(r, id); /* deletes everything there is, or the port reports an error */
     assert_int_equal(rig_status(r, id), STATUS_GONE);
 }
 
@@ -119,7 +119,7 @@ static void progress_says_which_run_and_when(void **state)
     const struct note *n = kept(r, id, NOTE_PROGRESS);
     assert_true(n->value == 0.25 && n->run == 0 && n->at.ms == r->now.ms);
     assert_true(str_eq(n->text, STR("a quarter")));
-    /* Progress alone leaves the checkpoint as it is. */
+    /* Progress alone leaves the checkpoint unchanged. */
     assert_ok(note(r, id, 0, CHECKPOINT("1")));
     assert_ok(note(r, id, 0, &news));
     assert_int_equal(notes_in_state(r, id), NOTE_BIT(NOTE_PROGRESS) | NOTE_BIT(NOTE_CHECKPOINT));

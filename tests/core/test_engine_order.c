@@ -39,7 +39,7 @@ static int setup(void **state)
 
 #define ORDER_TEST(name) cmocka_unit_test_setup_teardown(name, setup, rig_teardown)
 
-/* Hands out the job that is first in those queues. */
+/* Hands out the first job of those queues. */
 static struct id take(struct rig *r, const char *queue)
 {
     rig_clear(r);
@@ -60,7 +60,7 @@ static void fail_it(struct rig *r, struct id id, const char *node)
     rig_turn(r);
 }
 
-/* An older one that never ran, and one whose retry was granted. */
+/* A job whose retry was granted, and an older one that never ran. */
 static struct id granted(struct rig *r, const char *queue, uint16_t priority)
 {
     struct id id = rig_add_priority(r, queue, 0);
@@ -108,7 +108,7 @@ static void retries_that_no_policy_grants_keep_their_place_by_age(void **state)
         assert_next(r, "q", order[i]);
 }
 
-/* The same after a backoff, when the deadline says what rank it has. */
+/* The same after a backoff, when the deadline knows its rank. */
 static void a_granted_retry_has_its_place_when_its_backoff_is_over(void **state)
 {
     R;
@@ -126,7 +126,7 @@ static void a_granted_retry_has_its_place_when_its_backoff_is_over(void **state)
 static void its_place_is_kept_over_a_restart_a_lost_worker_and_a_release(void **state)
 {
     R;
-    r->settings.retries_share = 100; /* never the turn of others, however often it is taken */
+    r->settings.retries_share = 100; /* never the turn of others, however often jobs are taken */
     struct id old = rig_add(r, "q"), again = granted(r, "q", JOB_PRIORITY_DEFAULT);
     rig_restart(r);
     struct taker *t = rig_stream(r, "w", "q", 1);
@@ -168,7 +168,7 @@ static void it_is_lost_with_the_next_failure_and_when_it_is_brought_back(void **
     assert_next(r, "q", other);
 }
 
-/* A lease that runs out is no failure that policies judged. */
+/* An expired lease is not a failure that policies judged. */
 static void an_expired_lease_takes_it_away(void **state)
 {
     R;
@@ -181,7 +181,7 @@ static void an_expired_lease_takes_it_away(void **state)
 
 /* --- the share --- */
 
-/* Of so many handed out, how many were granted retries while both kinds wait. */
+/* How many of `count` handed out were granted retries while both kinds wait. */
 static unsigned retries_of(struct rig *r, uint32_t share, unsigned count, unsigned *longest)
 {
     r->settings.retries_share = share;
@@ -214,7 +214,7 @@ static void new_jobs_get_what_the_share_leaves(void **state)
         unsigned longest, n = retries_of(r, cases[i].share, 100, &longest);
         assert_in_range(n, cases[i].retries ? cases[i].retries - 1 : 0, cases[i].retries + 2);
         assert_true(longest <= cases[i].longest + 1);
-        retries_of(r, 50, 4, &longest); /* evens out what is left of it */
+        retries_of(r, 50, 4, &longest); /* compensates for the rest */
     }
 }
 
@@ -228,7 +228,7 @@ static void where_no_other_job_waits_retries_have_all(void **state)
     }
 }
 
-/* Nor does a queue full of retries keep the jobs of another from a worker of both. */
+/* Nor does a queue full of retries keep a worker of two queues from the jobs of the other. */
 static void the_share_counts_between_queues_too(void **state)
 {
     R;
@@ -320,7 +320,7 @@ static void a_gang_of_which_one_was_granted_a_retry_comes_first(void **state)
     rig_assert_got(r, a, b);
 }
 
-/* A place that one of them had is not that of the next generation. */
+/* A place that one of them had does not apply to the next generation. */
 static void a_gang_that_is_tried_again_for_another_reason_goes_by_age(void **state)
 {
     R;
@@ -339,7 +339,7 @@ static void a_gang_that_is_tried_again_for_another_reason_goes_by_age(void **sta
     assert_int_equal(rig_read(r, b)->state.extras.granted, 0);
 }
 
-/* --- all of it, against a model --- */
+/* --- everything, against a model --- */
 
 enum { MOST = 40 };
 

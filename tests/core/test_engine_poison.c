@@ -62,7 +62,7 @@ static void a_job_that_lost_too_many_streams_in_a_row_is_dead(void **state)
     assert_int_equal(rig_status(r, id), STATUS_DEAD);
 }
 
-/* However often: a client that just stops did not fall over its job. */
+/* Any number of times: a client that simply disconnects has not crashed because of its job. */
 static void a_stream_that_held_it_only_for_a_moment_does_not_count(void **state)
 {
     R;
@@ -134,7 +134,7 @@ static void a_run_that_ends_in_another_way_begins_the_count_anew(void **state)
     assert_int_equal(rig_status(r, id), STATUS_DEAD);
 }
 
-/* A run that was ended because of another member says nothing of the job. */
+/* A run that was ended because of another member says nothing about the job. */
 static void what_its_gang_does_leaves_the_count_as_it_is(void **state)
 {
     R;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What people set for queues: the defaults of their jobs, and settings as they are read. */
+/* Settings of queues: defaults of their jobs, and reading the settings. */
 
 #include "rig.h"
 
@@ -104,7 +104,7 @@ static void a_page_lists_queues_that_have_jobs_or_settings_in_order(void **state
     rig_add(r, "b");
     rig_set(r, "c", .paused = true);
     rig_add(r, "a");
-    struct taker *t = rig_stream(r, "w", "zzz", 1); /* only listened to */
+    struct taker *t = rig_stream(r, "w", "zzz", 1); /* only waited for */
     struct queue_view *v;
     bool more;
     assert_int_equal(engine_queue_page(r->e, r->now, STR(""), 2, &r->strings, &v, &more), 2);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What is still true after a restart. */
+/* What remains true after a restart. */
 
 #include "base/array.h"
 #include "rig.h"

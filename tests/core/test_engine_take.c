@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Who gets which job, when: streams and claims. */
+/* Which taker gets which job, and when: streams and claims. */
 
 #include "base/array.h"
 #include "rig.h"
@@ -386,7 +386,7 @@ static void a_claims_lease_is_on_record(void **state)
     assert_int_equal(rig_takes_count(r), 0);
 }
 
-/* --- what is written of streams --- */
+/* --- what is written about streams --- */
 
 static void one_record_holds_all_that_a_turn_gave_to_streams(void **state)
 {
@@ -471,7 +471,7 @@ static void the_end_of_a_stream_with_very_many_jobs_takes_several_turns(void **s
     engine_taker_close(r->e, r->now, t, TAKER_GONE);
     assert_int_equal(rig_count(r, "q", STATUS_READY), 2);
     assert_int_equal(rig_count(r, "q", STATUS_IN_FLIGHT), 3);
-    /* A report comes too late for all of them, however many there were before. */
+    /* A report arrives too late for all of them, however many there were before. */
     struct id *live;
     assert_int_equal(rig_live(r, &live), 3);
     assert_code(engine_succeed(r->e, r->now, (struct run_ref){live[1], 0}), ERR_NOT_IN_FLIGHT);

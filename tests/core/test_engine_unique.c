@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Who holds a unique key, and who is kept out by it. */
+/* Which job holds a unique key, and which it excludes. */
 
 #include "rig.h"
 
@@ -17,8 +17,8 @@ static struct enqueue unique_spec(const char *key, enum unique scope)
     return spec;
 }
 
-/* Whether another job with this key is kept out by that one. The other one asks for the
- * widest scope: only the holder's scope counts. It is removed again. */
+/* Whether that job prevents another one with this key. The other one asks for the widest scope:
+ * only the holder's scope counts. It is removed again. */
 static bool keeps_out(struct rig *r, struct id holder, const char *key)
 {
     struct enqueue spec = unique_spec(key, UNIQUE_EXISTS);

@@ -82,7 +82,7 @@ static void nothing_keeps_it_back_once_all_that_does_is_over(void **state)
     assert_true(str_eq(x.summary, STR("ready: a rate of 3; a node")));
     explain_add(&x, &a, OBSTACLE_NO_WORKER, INSTANT_NONE, "nobody");
     explain_sum_up(&x, NOW, &a);
-    assert_false(instant_is_set(x.earliest)); /* that is up to somebody */
+    assert_false(instant_is_set(x.earliest)); /* it depends on somebody's action */
     arena_fini(&a);
 }
 

@@ -8,15 +8,15 @@
 #include "base/array.h"
 #include "core/lifecycle.h"
 
-/* What may happen to a job in each status, and where that leads: written by hand from what the
- * statuses mean, so that a slip in lifecycle.def is no slip here as well. Everything else is
+/* What may happen to a job in each status, and the resulting status: written by hand from what the
+ * statuses mean, so that a mistake in lifecycle.def is not repeated here. Everything else is
  * refused. */
 static const struct {
     enum event event;
     enum status to[STATUS_GONE + 1]; /* by the status before, +1; 0: refused */
 } table[] = {
 #define TO(to) ((enum status)(STATUS_##to + 1))
-    /* A job comes into being. */
+    /* A job is added. */
     {EVENT_ENQUEUE, {[STATUS_GONE] = TO(READY)}},
     {EVENT_ENQUEUE_LATER, {[STATUS_GONE] = TO(SCHEDULED)}},
     {EVENT_ENQUEUE_BLOCKED, {[STATUS_GONE] = TO(BLOCKED)}},
@@ -48,7 +48,7 @@ static const struct {
       [STATUS_SCHEDULED] = TO(DEAD),
       [STATUS_READY] = TO(DEAD),
       [STATUS_IN_FLIGHT] = TO(DEAD)}},
-    /* It comes back, or goes for good. */
+    /* It comes back, or is deleted. */
     {EVENT_RERUN, {[STATUS_DEAD] = TO(SCHEDULED)}},
     {EVENT_REMOVE,
      {[STATUS_BLOCKED] = TO(GONE),

@@ -71,7 +71,7 @@ static void a_signal_is_the_exit_code_that_shells_give_it(void **state)
     assert_false(holds(MATCHER(IN), FAILURE(.signal = 9, .exit_code = 1)));
     assert_false(holds(MATCHER(NOT_IN), FAILURE(.signal = -1)));
     assert_false(holds(MATCHER(NOT_IN), FAILURE(.signal = INT32_MAX)));
-    /* Containers say it themselves. */
+    /* If there are containers, they report it themselves. */
     assert_false(holds(MATCHER(IN), FAILURE(POD({NAMED("main"), .exit_code = 1}), .signal = 9)));
     assert_false(holds(MATCHER(IN, ONLY("main")), FAILURE(.signal = 9)));
 }
@@ -106,10 +106,10 @@ static void a_message_is_searched_anywhere(void **state)
     assert_true(finds(".*TRANSIENT.*", MATCHER(.include_init = false), f));
     assert_true(finds("TRANSIENT", MATCHER(.include_init = false), f));
     assert_false(finds("^TRANSIENT", MATCHER(.include_init = false), f));
-    /* The message of the error is another thing than that of the termination log. */
+    /* The message of the error is not that of the termination log. */
     assert_false(
         finds("TRANSIENT", MATCHER(.include_init = false), FAILURE(.message = STR("TRANSIENT"))));
-    /* No message is not an empty message: it matches nothing. */
+    /* No message is not an empty message: nothing matches it. */
     assert_false(finds(".*", MATCHER(.include_init = false), FAILURE(.exit_code = 1)));
 }
 
@@ -217,7 +217,7 @@ static void a_condition_of_the_pod_matches_whatever_its_containers_say(void **st
     assert_false(holds(MATCHER(.conditions = BIT(EVICTED), ONLY("main")), f));
     struct failure none = {POD({NAMED("main")}), .condition = CONDITION_PREEMPTED};
     assert_true(holds(MATCHER(.conditions = BIT(PREEMPTED)), none));
-    /* Memory is a container's: which one ran out of it is for the containers to say. */
+    /* Memory belongs to a container: only containers can report which one ran out of it. */
     struct failure oom = {POD({NAMED("main"), .exit_code = 1}), .condition = CONDITION_OOM_KILLED};
     assert_false(holds(MATCHER(.conditions = BIT(OOM_KILLED)), oom));
 }

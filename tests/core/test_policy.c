@@ -12,7 +12,7 @@
 #define BIT(c)  MATCHER_CONDITION(CONDITION_##c)
 #define ON(...) .match = {__VA_ARGS__}
 
-/* Policies under test are written down without their keys and end with an empty rule. */
+/* Policies under test are written without their keys and end with an empty rule. */
 struct sketch {
     struct policy policy;
     struct policy_rule rules[8];
@@ -28,7 +28,7 @@ static const struct policy *draw(struct sketch *s)
     return &s->policy;
 }
 
-/* A job under policies: what it has used so far, as the engine keeps it. */
+/* A job under policies: its counts so far, as the engine keeps them. */
 struct trial {
     const struct policy *policies[4];
     size_t policy_count;
@@ -153,7 +153,7 @@ static void a_job_adds_policies_behind_those_of_its_queue(void **state)
           ON(.conditions = BIT(UNSCHEDULABLE)),
           .retry_limit = POLICY_NO_LIMIT}}};
     struct trial t = TRIAL(&a, &b, &extra);
-    /* It adds, but replaces nothing: the first match is the queue's. */
+    /* It adds, but does not replace: the first match is the queue's. */
     assert_int_equal(retries_until_dead(&t, oom), 3);
     assert_int_equal(retries_until_dead(&t, (struct failure){.condition = CONDITION_UNSCHEDULABLE}),
                      1);
@@ -185,7 +185,7 @@ static void the_policy_of_the_specification(void **state)
     struct trial t = TRIAL(&s);
     struct policy_verdict v = fail_with(&t, evicted);
     assert_true(v.retry && v.avoid_node && v.rule == 0 && v.limit == 5 && v.delay.ms == 0);
-    v = fail_with(&t, oom); /* also exit code 137, but the first match wins */
+    v = fail_with(&t, oom); /* exit code 137 matches as well, but the first match wins */
     assert_true(v.retry && !v.avoid_node && v.rule == 1 && v.limit == 3);
     v = fail_with(&t, killed);
     assert_true(v.retry && !v.avoid_node && v.rule == 2 && v.limit == 5);
@@ -533,8 +533,8 @@ static void a_pattern_that_gives_up_is_no_match_and_is_told(void **state)
 static void a_long_reason_is_cut_between_characters(void **state)
 {
     (void)state;
-    /* 4 categories of 82 bytes: the cut falls into them, at each offset of a character; what was
-     * decided stands behind it. */
+    /* 4 categories of 82 bytes: the text is truncated inside of them, at each offset within a
+     * character; the decision follows. */
     for (size_t shift = 0; shift < 2; shift++) {
         static char name[82];
         memset(name, 'x', sizeof name);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What holds for all policies and failures: tried on seeded random ones. */
+/* Properties of all policies and failures, tried on seeded random ones. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -94,7 +94,7 @@ static void some_policies(struct world *w, struct rng *r)
 {
     static const struct str names[] = {{"a", 1}, {"b", 1}, {"c", 1}, {"d", 1}, {"e", 1}};
     w->policy_count = rng_below(r, POLICIES_MAX + 1);
-    /* All of them: tests may let one more apply. */
+    /* All of them: tests may make one more apply. */
     for (size_t p = 0; p < POLICIES_MAX; p++) {
         w->policies[p] = (struct policy){.name = names[p],
                                          .retry_limit = some_limit(r),
@@ -177,7 +177,7 @@ static uint64_t total(const struct world *w)
     return n;
 }
 
-/* The effective limit, worked out again from the verdict's indexes. */
+/* The effective limit, computed independently from the verdict's indexes. */
 static int64_t limit_again(const struct world *w, const struct policy_verdict *v)
 {
     const struct policy *p = &w->policies[v->policy];
@@ -218,7 +218,7 @@ static void no_sequence_of_failures_exceeds_a_limit_under_any_change_of_the_cap(
             retries += v.retry;
         }
     }
-    assert_in_range(retries, SEEDS, SEEDS * FAILURES / 2); /* neither side is trivial */
+    assert_in_range(retries, SEEDS, SEEDS * FAILURES / 2); /* both outcomes occur often */
 }
 
 static void adding_a_policy_at_the_end_never_changes_what_an_earlier_rule_decides(void **state)
@@ -234,8 +234,8 @@ static void adding_a_policy_at_the_end_never_changes_what_an_earlier_rule_decide
             some_failure(&w, &r);
             struct policy_verdict v = evaluate(&w, w.policy_count);
             struct policy_verdict more = evaluate(&w, w.policy_count + 1);
-            /* An earlier default too stands against a later default, though not against a
-             * later rule. */
+            /* An earlier default also prevails over a later default, though not over a later
+             * rule. */
             if (v.policy >= 0 && (v.rule >= 0 || more.rule < 0)) {
                 assert_same(&v, &more);
                 decided++;

@@ -180,7 +180,7 @@ static void the_largest_numbers_fit(void **state)
     assert_string_equal(v.reason, "retry 4294967295 of 4294967295, own backoff, in 3257812 d 6 h");
 }
 
-/* Or editing one job would shift every later draw of a simulation. */
+/* Otherwise editing one job would shift every later draw of a simulation. */
 static void every_verdict_takes_the_same_number_of_draws(void **state)
 {
     (void)state;
@@ -217,7 +217,7 @@ static void what_policies_granted_is_no_part_of_the_limit(void **state)
     v = decide(&job, r);
     assert_false(v.retry);
     assert_string_equal(v.reason, "dead: the lease ran out and the only retry is used up");
-    r.by_policies = 9; /* more than there were attempts: a record that is not ours */
+    r.by_policies = 9; /* more than there were attempts: a foreign record */
     assert_true(decide(&job, r).retry);
 }
 

@@ -27,7 +27,7 @@ static struct {
     struct verdict_request request;
 } w;
 
-/* A job under one policy, whose rule retries what was evicted. */
+/* A job under one policy, whose rule retries evicted runs. */
 static int set_up(void **state)
 {
     (void)state;
@@ -72,7 +72,7 @@ static struct verdict decide(void)
     return v;
 }
 
-/* The job is retried, and its state is what it is then. */
+/* Retries the job, and advances its state accordingly. */
 static void retry(void)
 {
     struct verdict v = decide();
@@ -171,12 +171,12 @@ static void the_maximum_counts_retries_by_whomever(void **state)
     w.failure.condition = CONDITION_EVICTED;
     retry(); /* by a rule */
     w.rules.policy_count = 0;
-    retry(); /* by the usual backoff */
+    retry(); /* by the default backoff */
     w.request.retry_at = (instant){NOW.ms + 5000};
     retry(); /* by the worker */
     w.request.retry_at = INSTANT_NONE;
     expire();
-    retry(); /* by a lease that ran out */
+    retry(); /* by an expired lease */
     assert_int_equal(w.job.state.extras.asked_retries, 1);
     assert_int_equal(w.job.state.extras.expired_retries, 1);
 
@@ -236,7 +236,7 @@ static void what_is_exempt_is_neither_stopped_nor_counted(void **state)
     assert_false(decide().retry);
     w.request.retry_at = INSTANT_NONE;
     assert_true(decide().retry);
-    w.settings.exempt = POLICY_EXEMPT_EXPIRED; /* 5 retries by the usual backoff count now */
+    w.settings.exempt = POLICY_EXEMPT_EXPIRED; /* 5 retries by the default backoff count now */
     assert_says(decide(), "7 retries in all, and globalMaxRetries now allows 2");
 }
 
@@ -259,7 +259,7 @@ static void retries_that_policies_granted_never_count_against_the_jobs_own_limit
     assert_says(decide(), "retry 1 of 1, default backoff");
 }
 
-/* --- leases that ran out --- */
+/* --- expired leases --- */
 
 static void only_a_rule_that_names_it_judges_an_expired_lease(void **state)
 {
@@ -316,7 +316,7 @@ static void no_rule_is_told_apart_from_a_rule_and_its_limit(void **state)
     assert_int_equal(decide().ruling.by, DECIDER_KILL);
 }
 
-/* --- what a verdict does --- */
+/* --- the effects of a verdict --- */
 
 static void a_verdict_moves_a_job_by_one_event(void **state)
 {

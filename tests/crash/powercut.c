@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Preloaded into a server under test (LD_PRELOAD), it keeps an image of what a power cut would
- * leave of the root directory POWERCUT_ROOT in the folder POWERCUT_IMAGE:
+/* Preloaded into a server under test (LD_PRELOAD), it maintains in the folder POWERCUT_IMAGE an
+ * image of what a power cut would leave of the root directory POWERCUT_ROOT:
  *
  *     content-<inode>   the bytes of a file as of its last fsync or fdatasync
- *     keep-<inode>      a hard link to the file, so that its inode is not used again
+ *     keep-<inode>      a hard link to the file, so that its inode is not reused
  *     entries           "<inode> <name>" for each entry, as of the last fsync of the directory
  *
- * It supposes the worst: what was not synced is lost, and so is a name whose directory was not
- * synced (sync_file_range promises nothing of either). If POWERCUT_KILL_AT is n, the process dies
- * by SIGKILL as it asks for its n-th sync in the root directory: before anything of it has
- * happened. */
+ * It assumes the worst: what was not synced is lost, and so is a name whose directory was not
+ * synced (sync_file_range promises neither). If POWERCUT_KILL_AT is n, the process dies by SIGKILL
+ * at its n-th sync in the root directory, before that sync has any effect. */
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -25,7 +24,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A file as long as this is one that is only appended to; a shorter one is copied whole. */
+/* A file of at least this size is only appended to; a smaller one is copied whole. */
 #define WHOLE_MAX ((off_t)64 * 1024)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -37,7 +36,7 @@ static void fail(const char *what)
     abort();
 }
 
-/* Whether fd is the root directory, or a file that lies in it. */
+/* Whether fd is the root directory, or a file in it. */
 static bool is_ours(int fd, bool *is_root)
 {
     char link[64], path[PATH_MAX];
@@ -66,14 +65,14 @@ static void copy_range(int from, int to, off_t at, off_t end)
         size_t want = end - at < (off_t)sizeof bytes ? (size_t)(end - at) : sizeof bytes;
         ssize_t n = pread(from, bytes, want, at);
         if (n <= 0)
-            return; /* cut shorter meanwhile */
+            return; /* truncated meanwhile */
         if (pwrite(to, bytes, (size_t)n, at) != n)
             fail("copy");
         at += n;
     }
 }
 
-/* fd may be open for writing only. */
+/* fd may be open only for writing. */
 static void note_file(int fd, const struct stat *st)
 {
     char path[PATH_MAX], self[64];
@@ -122,7 +121,7 @@ static int sync_and_note(int fd, const char *name)
     const char *kill_at = getenv("POWERCUT_KILL_AT");
     if (kill_at && ++syncs == atol(kill_at))
         raise(SIGKILL);
-    /* What is written while it syncs may come too late for it. */
+    /* What is written during the sync may be too late for it. */
     struct stat st;
     if (fstat(fd, &st) != 0)
         fail("fstat");

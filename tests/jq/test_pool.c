@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The pool with real processes: this very program, started again as a helper. */
+/* The pool with real processes: this program itself, started again as a helper. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ struct fixture {
     struct pool *pool;
 };
 
-/* What became of a request. */
+/* The result of a request. */
 struct result {
     bool done;
     struct err err;
@@ -454,7 +454,7 @@ static void many_expressions_stay_within_the_limit_of_memory(void **state)
         assert_int_equal(r.err.code, ERR_OK);
         assert_int_equal(r.truths[0], i % 2);
     }
-    /* The processes lived through it. */
+    /* The processes survived it. */
     assert_true(pool_pids(f.pool, later, PIDS_MAX) >= n);
     assert_true(later[0] == pids[0] || later[1] == pids[0]);
     close_fixture(&f);

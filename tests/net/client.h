@@ -2,8 +2,8 @@
 #ifndef TESTS_NET_CLIENT_H
 #define TESTS_NET_CLIENT_H
 
-/* A server and raw clients on one loop, stepped by the test: nothing sleeps, a
- * test awaits what it expects and fails when nothing of it came in ten seconds. */
+/* A server and raw clients on one loop, stepped by the test: nothing sleeps; a test awaits what it
+ * expects, and fails if nothing of it arrives within ten seconds. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -16,7 +16,7 @@
 struct client {
     int fd;
     uv_poll_t poll;
-    struct buf in; /* all that arrived, with a NUL behind it */
+    struct buf in; /* everything that arrived, followed by a NUL */
     bool ended;    /* the server has shut down its side, or reset */
     bool reset;
     bool watched;
@@ -24,9 +24,9 @@ struct client {
 
 #define HELD_MAX 8
 
-/* What the test's handler did: /echo answers with the body, /headers with "name: value\n" for each
- * header that the request keeps, /held keeps the exchange,
- * /stream begins a stream, /large answers with a megabyte, /close closes the server. */
+/* What the test's handler does: /echo answers with the body, /headers with "name: value\n" for each
+ * header that the request keeps, /held keeps the exchange, /stream begins a stream, /large answers
+ * with a megabyte, /close closes the server. */
 struct fixture {
     uv_loop_t loop;
     uv_timer_t guard;
@@ -45,7 +45,7 @@ struct fixture {
 
 /* The headers that requests keep, then NULL. */
 extern const char *const header_names[];
-/* A value for one, which the server lets pass. */
+/* A value for it that the server accepts. */
 const char *header_sample(const char *name);
 
 /* Settings may be changed between the two. */
@@ -66,12 +66,12 @@ void fixture_settle(struct fixture *f);
 void client_open(struct fixture *f, struct client *c);
 void client_close(struct fixture *f, struct client *c);
 void client_send(struct client *c, const char *text);
-/* Stops reading, so that the server's output jams; and reads again. */
+/* Stops reading, so that the server's output is blocked; and resumes. */
 void client_pause(struct client *c);
 void client_resume(struct client *c);
-/* Awaits that text has arrived; forgets everything up to its end. */
+/* Awaits the text; discards everything up to its end. */
 void client_expect(struct fixture *f, struct client *c, const char *text);
-/* Awaits the end of the connection, with nothing more arriving before. */
+/* Awaits the end of the connection, without further data before it. */
 void client_expect_end(struct fixture *f, struct client *c);
 bool client_has(const struct client *c, const char *text);
 

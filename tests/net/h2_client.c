@@ -257,7 +257,7 @@ uint32_t h2_flood(struct fixture *f, struct client *c, struct str bytes)
         ssize_t n = send(c->fd, bytes.at + done, bytes.len - done, MSG_NOSIGNAL | MSG_DONTWAIT);
         done += n > 0 ? (size_t)n : 0;
         if (done == bytes.len)
-            fixture_step(f); /* fails when nothing comes */
+            fixture_step(f); /* fails if nothing arrives */
         else
             fixture_settle(f);
     }

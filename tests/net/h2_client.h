@@ -2,8 +2,8 @@
 #ifndef TESTS_NET_H2_CLIENT_H
 #define TESTS_NET_H2_CLIENT_H
 
-/* nghttp2's client side above the raw client of client.h; and frames by hand for what no
- * proper client sends. */
+/* nghttp2's client side on top of the raw client of client.h; and handmade frames for what no
+ * correct client sends. */
 
 #include <nghttp2/nghttp2.h>
 
@@ -15,12 +15,12 @@ struct h2_stream {
     int status;
     struct buf head; /* "name: value\n" each */
     struct buf body;
-    bool answered; /* its head is there */
+    bool answered; /* its head has arrived */
     bool closed;
     uint32_t code; /* of its end */
     struct str send;
     size_t sent;
-    bool hold; /* the body is not ended when all of `send` has left */
+    bool hold; /* the body is not ended when all of `send` has been sent */
 };
 
 struct h2_client {
@@ -30,26 +30,26 @@ struct h2_client {
     int closed;
     bool goaway;
     uint32_t code; /* of GOAWAY */
-    bool over;     /* the session takes no more */
+    bool over;     /* the session accepts no more */
 };
 
 struct h2_options {
-    bool shut; /* streams start without a window, and none is opened */
+    bool shut; /* streams start with an empty window that is never opened */
 };
 
 void h2_open(struct fixture *f, struct h2_client *h, struct h2_options o);
 void h2_close(struct fixture *f, struct h2_client *h);
-/* Returns the stream's id. `extra` is NULL, or "name: value", or several of these
- * with line feeds between them. */
+/* Returns the stream's id. `extra` is NULL, or one or more lines of "name: value", separated by
+ * line feeds. */
 int32_t h2_request(struct h2_client *h, const char *method, const char *path, const char *extra,
                    struct str body);
 int32_t h2_get(struct h2_client *h, const char *path);
-/* A request whose body goes on after `body`. */
+/* A request whose body continues after `body`. */
 int32_t h2_begin(struct h2_client *h, const char *path, struct str body);
 /* Ends such a body. */
 void h2_finish(struct h2_client *h, int32_t id);
 struct h2_stream *h2_stream(struct h2_client *h, int32_t id);
-/* Sends what is due, waits for something to happen, reads what came. */
+/* Sends what is due, waits for something to happen, reads what arrived. */
 void h2_step(struct fixture *f, struct h2_client *h);
 /* Sends what is due and turns the loop until nothing happens any more. */
 void h2_settle(struct fixture *f, struct h2_client *h);
@@ -58,7 +58,7 @@ void h2_settle(struct fixture *f, struct h2_client *h);
     while (!(condition))                                                                           \
     h2_step((f), (h))
 
-/* Frames by hand. */
+/* Handmade frames. */
 void h2_frame(struct buf *b, uint8_t type, uint8_t flags, int32_t id, const char *payload,
               size_t len);
 /* The preface and empty SETTINGS. */
@@ -66,7 +66,7 @@ void h2_preface(struct buf *b);
 /* A HEADERS frame with GET / and END_STREAM, without END_HEADERS if `open`. */
 void h2_head(struct buf *b, int32_t id, bool open);
 /* Sends the bytes, as many as it takes until the server ends the connection with GOAWAY, and
- * returns its code. Fails if the server takes them all and does not. */
+ * returns its code. Fails if the server accepts all of them. */
 uint32_t h2_flood(struct fixture *f, struct client *c, struct str bytes);
 
 /* What was received is that text, or has it somewhere. */

@@ -24,8 +24,8 @@ static void note(struct buf *log, const struct http1_request *r)
               r->keep_alive ? "" : " close", r->old ? " old" : "");
 }
 
-/* Feeds one piece from memory of exactly its size, which is gone afterwards; false when the
- * reader is of no more use. */
+/* Feeds one piece from memory of exactly its size, which is freed afterwards; false when the reader
+ * cannot be used any more. */
 static bool feed(struct http1 *r, struct buf *log, const char *at, size_t len)
 {
     size_t done = 0;
@@ -54,7 +54,7 @@ static bool feed(struct http1 *r, struct buf *log, const char *at, size_t len)
     return usable;
 }
 
-/* What comes out of the text when it arrives in pieces of `first`, then `each` bytes. */
+/* The output for the text when it arrives in pieces of `first`, then `each` bytes. */
 static struct buf transcript(struct str text, size_t first, size_t each)
 {
     struct buf log = {0};
@@ -77,7 +77,7 @@ static struct buf transcript(struct str text, size_t first, size_t each)
     return log;
 }
 
-/* Checks what comes out, and that it does not depend on how the bytes were cut. */
+/* Checks the output, and that it does not depend on how the bytes were split. */
 static void check_text(struct str text, const char *expected)
 {
     struct buf whole = transcript(text, text.len, text.len);
@@ -97,7 +97,7 @@ static void check_text(struct str text, const char *expected)
 
 #define CHECK(text, expected) check_text(STR(text), (expected))
 
-/* The start of what comes out is enough where the rest is llhttp's wording. */
+/* Only the start of the output is compared where the rest is llhttp's wording. */
 static void check_refused(const char *text, const char *code)
 {
     char want[64];
@@ -283,7 +283,7 @@ static void values_of_a_list_are_joined(void **state)
           "GET [/] [] type[] accept[] worker[] body[]\n");
 }
 
-/* Who stands before the server may go by another of them. */
+/* A proxy in front of the server may go by another one of them. */
 static void a_header_of_one_value_that_comes_twice_is_refused(void **state)
 {
     (void)state;
@@ -322,7 +322,7 @@ static void a_body_of_the_limit_is_accepted(void **state)
     buf_fini(&text);
 }
 
-/* The ends of lines are seldom where the pieces end: check_text cuts everywhere. */
+/* The ends of lines are rarely where the pieces end: check_text splits everywhere. */
 static void extensions_of_chunks_are_passed_over(void **state)
 {
     (void)state;

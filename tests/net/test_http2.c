@@ -284,7 +284,7 @@ static void aborting_a_stream_resets_it_alone(void **state)
     h2_close(f, &h);
 }
 
-/* Its reset needs no window of the peer's. */
+/* Its reset does not need a window of the peer's. */
 static void a_stream_whose_window_is_shut_can_be_aborted(void **state)
 {
     struct fixture *f = *state;
@@ -348,7 +348,7 @@ static void a_stream_whose_window_is_shut_is_backlogged_until_it_opens(void **st
     h2_close(f, &h);
 }
 
-/* -- who is gone ------------------------------------------------------------ */
+/* -- peers that go away ----------------------------------------------------- */
 
 static void on_gone(void *ctx)
 {
@@ -422,7 +422,7 @@ static void closing_the_server_inside_a_handler_is_safe(void **state)
     h2_close(f, &h);
 }
 
-/* -- a peer that means harm ------------------------------------------------- */
+/* -- hostile peers ---------------------------------------------------------- */
 
 static void replies_that_are_not_read_are_not_piled_up(void **state)
 {
@@ -434,7 +434,7 @@ static void replies_that_are_not_read_are_not_piled_up(void **state)
     for (int i = 0; i < 50; i++)
         h2_get(&h, "/large");
     h2_settle(f, &h);
-    /* Each is a megabyte, as much as may be unsent: one fits, one more is over it. */
+    /* Each is a megabyte, as much as may be unsent: one fits, one more exceeds the limit. */
     assert_int_equal(f->served, 2);
     H2_AWAIT(f, &h, h.c.ended); /* one after the other is reset, until there are too many */
     assert_int_equal(h2_stream(&h, 1)->code, NGHTTP2_CANCEL);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What makes work and is of no use ends an HTTP/2 connection. */
+/* Frames that make work without being useful end an HTTP/2 connection. */
 
 #include "base/array.h"
 #include "h2_client.h"
@@ -115,7 +115,7 @@ static void continuations_without_end_end_the_connection(void **state)
     assert_int_equal(f->served, 0);
 }
 
-/* A field of 3 KiB enters the compression table, and each further byte names it again. */
+/* A field of 3 KiB enters the compression table, and each further byte refers to it again. */
 static void header_bombs_end_the_connection(void **state)
 {
     struct fixture *f = *state;

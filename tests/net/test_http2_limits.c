@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Limits of an HTTP/2 connection in memory and in time. */
+/* Limits of an HTTP/2 connection in memory and time. */
 
 #include "h2_client.h"
 
@@ -90,7 +90,7 @@ static void large_heads_are_refused(void **state)
     h2_close(f, &h);
 }
 
-/* Who stands before the server may go by another of them. */
+/* A proxy in front of the server may go by another one of them. */
 static void a_header_of_one_value_that_comes_twice_is_refused(void **state)
 {
     struct fixture *f = *state;
@@ -152,7 +152,7 @@ static void memory_of_half_sent_bodies_is_bounded(void **state)
     size_t sent = 0, before;
     /* On a busy machine nothing may move for a while. */
     H2_AWAIT(f, &h, h2_stream(&h, ids[0])->sent == sizeof text);
-    do { /* until the server takes no more */
+    do { /* until the server accepts no more */
         before = sent;
         h2_settle(f, &h);
         sent = 0;

@@ -7,7 +7,7 @@
 #include "base/buf.h"
 #include "net/query.h"
 
-/* The pairs of a query as "name=value;", ending in "!" at an error. */
+/* The pairs of a query as "name=value;", followed by "!" on an error. */
 static void check_pairs(const char *query, const char *expected)
 {
     struct arena a = {0};

@@ -184,7 +184,7 @@ static void a_front_end_has_all_below_its_prefix(void **state)
     assert_true(str_eq(r.m.params.at[0], STR("x")));
     r = ask_of(fronts, 2, false, &a, HTTP_GET, "/api/queue/v1");
     assert_ptr_equal(r.m.route, task_route(1));
-    /* What it has not is its own to refuse, in its own words. */
+    /* The front end itself refuses unknown paths, with its own message. */
     r = ask_of(fronts, 2, false, &a, HTTP_GET, "/api/queue/v1/jobs");
     assert_int_equal(r.err.code, ERR_NO_ROUTE);
     assert_ptr_equal(r.m.front, &f);

@@ -407,8 +407,8 @@ static uint64_t bound_of_held(void *ctx, const struct http_request *req)
     return str_eq(req->path, STR("/held")) || str_eq(req->path, STR("/headers")) ? 1000 : 0;
 }
 
-/* No answer is begun that there would be no room for; those of a known size are not held up, and
- * those that nobody waits for any more are not begun at all. */
+/* No answer is begun without room for it; answers of known size are not delayed, and those that
+ * nobody waits for any more are not begun at all. */
 static void requests_wait_until_there_is_memory_for_their_answers(void **state)
 {
     struct fixture *f = *state;

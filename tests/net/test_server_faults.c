@@ -152,7 +152,7 @@ static void dripping_headers_time_out_all_the_same(void **state)
     struct client c;
     client_open(f, &c);
     client_send(&c, "GET / HTTP/1.1\r\nX: ");
-    while (!c.in.len) { /* each turn of the loop sends more, so that none is quiet */
+    while (!c.in.len) { /* each turn of the loop sends more, so that no turn is quiet */
         client_send(&c, "x");
         fixture_step(f);
     }
@@ -364,7 +364,7 @@ static void a_stream_of_a_vanished_peer_is_closed_once(void **state)
     assert_int_equal(f->closed, 1);
 }
 
-/* -- more than fits --------------------------------------------------------- */
+/* -- overload --------------------------------------------------------------- */
 
 static void on_drain(void *ctx)
 {
@@ -457,7 +457,7 @@ static void the_server_may_be_closed_from_inside_a_handler(void **state)
     AWAIT(f, waiting.ended && streaming.ended && closing.ended);
     assert_int_equal(f->served, 3);
     assert_int_equal(f->closed, 1);
-    answer(f->held[0], "after the end"); /* the server's memory goes with the last exchange */
+    answer(f->held[0], "after the end"); /* the server's memory is freed with the last exchange */
     client_close(f, &waiting);
     client_close(f, &streaming);
     client_close(f, &closing);

@@ -11,12 +11,12 @@
 #include "cli/certs.h"
 #include "net/tls.h"
 
-/* A client's side of TLS above the raw client of client.h. */
+/* The client side of TLS, on top of the raw client of client.h. */
 struct secure {
     struct client c;
     SSL_CTX *ctx;
     SSL *ssl;
-    struct buf text; /* what was decrypted, with a NUL behind it */
+    struct buf text; /* the decrypted text, followed by a NUL */
     bool failed, ended;
 };
 
@@ -110,7 +110,7 @@ static void secure_close(struct tls_fixture *t, struct secure *s)
     client_close(&t->f, &s->c);
 }
 
-/* Feeds what came, moves the handshake on, and sends what is due. */
+/* Feeds what arrived, continues the handshake, and sends what is due. */
 static void secure_pump(struct secure *s)
 {
     BIO_write(SSL_get_rbio(s->ssl), s->c.in.at, (int)s->c.in.len);

@@ -135,7 +135,7 @@ static void its_rules_match_category_and_subcategory_to_the_byte(void **state)
     policy_document_free(&d);
 }
 
-/* Armada holds one count of a job's retries against the policy's limit. */
+/* Armada compares one count of a job's retries with the policy's limit. */
 static void its_limit_is_one_for_all_its_rules(void **state)
 {
     (void)state;
@@ -248,7 +248,7 @@ static void an_error_of_a_worker_is_matched_by_type_and_message(void **state)
         "found an empty mapping");
 }
 
-/* An error has room for 207 bytes: the long list of what is allowed is what gives way. */
+/* An error has room for 207 bytes: the long list of allowed values is truncated. */
 static void a_long_refusal_keeps_the_place_and_what_was_found(void **state)
 {
     (void)state;

@@ -11,7 +11,7 @@
 #include "base/array.h"
 #include "policy/document.h"
 
-/* All documents of a text as JSON, one a line; or the fault. */
+/* All documents of a text as JSON, one per line; or the fault. */
 static char *read_as(struct str text, enum document_format format)
 {
     struct arena a = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* A document that is read as JSON: from each place of that text back to its tree. */
+/* A document that is read as JSON: from each position of that text back to its tree. */
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Which policies apply to a job, what is stored of all that people set, and what comes back of it.
- */
+/* Which policies apply to a job; storing policies and settings, and reading them back. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -150,7 +149,7 @@ static void the_jobs_policies_come_behind_those_of_its_queue(void **state)
     assert_effective("ml-queue", "extra-retry", "infra,ml-training,extra-retry");
     assert_effective("ml-queue", "", "infra,ml-training");
     assert_effective("other", "extra-retry", "extra-retry");
-    assert_effective("other", "", "default"); /* only if neither specifies anything */
+    assert_effective("other", "", "default"); /* only if neither specifies any */
     restart(true);
     assert_effective("ml-queue", "extra-retry", "infra,ml-training,extra-retry");
     assert_effective("other", "", "default");
@@ -162,11 +161,11 @@ static void switched_off_none_applies(void **state)
     put_named("infra", "{defaultAction: Retry}");
     assert_int_equal(policies_queue_put(w.p, STR("q"), STR("infra")).code, ERR_OK);
     assert_effective("q", "infra", "infra,infra");
-    restart(false); /* off unless said otherwise: the settings were never changed */
+    restart(false); /* disabled by default: the settings were never changed */
     assert_effective("q", "infra", "");
     assert_int_equal(set("{\"enabled\": true}", "", 1), ERR_OK);
     assert_effective("q", "", "infra");
-    restart(false); /* from then on what was set has the say */
+    restart(false); /* from then on the stored settings apply */
     assert_effective("q", "", "infra");
 }
 
@@ -197,7 +196,7 @@ static void the_default_policy_may_be_made_later_if_that_is_meant(void **state)
     assert_int_equal(policies_remove(w.p, STR("default")).code, ERR_CONFLICT);
 }
 
-/* --- what cannot be read any more --- */
+/* --- documents that can no longer be read --- */
 
 static void a_broken_document_decides_nothing_and_can_be_replaced(void **state)
 {
@@ -271,7 +270,7 @@ static void a_simulation_is_bounded_however_slow_its_patterns_are(void **state)
     assert_int_equal(policies_simulate(w.p, &what, &judged, &own, &w.memory, &out).code, ERR_OK);
     assert_true(out.truncated && out.draft.more);
     assert_in_range(out.draft.retries, 2, FAILURES / 2);
-    /* Nor does it go on for ever with one. */
+    /* Nor does it continue for ever with one. */
     judged.failures = 1;
     assert_int_equal(policies_simulate(w.p, &what, &judged, &own, &w.memory, &out).code, ERR_OK);
     assert_true(!out.truncated && out.draft.more);
@@ -296,7 +295,7 @@ static void a_version_is_never_given_twice_also_after_a_restart(void **state)
     restart(true);
     assert_int_equal(put(yaml, &version), ERR_OK);
     assert_int_equal(version, 3);
-    /* Whoever saw the one before must not overwrite it. */
+    /* An update based on the earlier version must not overwrite it. */
     assert_int_equal(put(seen, NULL), ERR_CONFLICT);
 }
 

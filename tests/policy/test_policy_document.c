@@ -95,7 +95,7 @@ static char *canonical(const struct policy_document *d, bool json)
     return b.at;
 }
 
-/* A policy with this spec, whose lines are indented by two blanks. */
+/* A policy with this spec, whose lines are indented by two spaces. */
 static char *with_spec(const char *spec)
 {
     struct buf b = {0};
@@ -287,7 +287,7 @@ static void a_name_is_a_dns_label(void **state)
     }
 }
 
-/* A rule with this field; the place of the fault is left out. */
+/* A rule with this field; the position of the fault is omitted. */
 static void check_rule_refused(const char *action, const char *field, const char *expected)
 {
     struct buf spec = {0}, words = {0};
@@ -505,7 +505,7 @@ static void a_bad_pattern_is_refused_with_its_offset(void **state)
                        "regular expression that is not empty, found \"\"");
 }
 
-/* A policy of that many rules, each with a pattern of its own. */
+/* A policy with that many rules, each with a pattern of its own. */
 static struct str policy_of(const char *pattern, int rules)
 {
     struct buf b = {0};
@@ -518,7 +518,7 @@ static struct str policy_of(const char *pattern, int rules)
     return buf_view(&b);
 }
 
-/* What holds up the server while it is compiled. */
+/* Patterns whose compilation holds up the server. */
 static void patterns_that_take_too_much_are_refused_where_they_are_new(void **state)
 {
     (void)state;
@@ -530,7 +530,7 @@ static void patterns_that_take_too_much_are_refused_where_they_are_new(void **st
         assert_false(policy_document_parse(text, DOCUMENT_JSON, &d, &fault));
         assert_int_equal(fault.code, ERR_TOO_MANY);
         free((void *)(uintptr_t)text.at);
-        text = policy_of(slow[i], 120); /* was accepted once */
+        text = policy_of(slow[i], 120); /* accepted by an earlier version */
         assert_false(policy_document_parse(text, DOCUMENT_JSON, &d, &fault));
         assert_true(policy_document_parse_stored(text, &d, &fault));
         policy_document_free(&d);

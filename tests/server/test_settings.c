@@ -42,7 +42,7 @@ static void every_setting_has_a_variable_and_help(void **state)
                     strcmp(d->flag, "enqueue-commit-mode") == 0 ||
                     strcmp(d->flag, "default-commit-mode") == 0 || migrate_has_no_effect(d->flag));
     }
-    assert_true(n >= 38); /* the end mark stands at the end */
+    assert_true(n >= 38); /* the end mark is at the end */
 }
 
 static void defaults_are_the_documented_ones(void **state)
@@ -112,7 +112,7 @@ static void part_of_the_backoff_formula_is_refused(void **state)
     assert_false(LOAD(&s, &code, "--default-backoff-base", "1s"));
     assert_int_equal(code, CLI_USAGE);
     assert_false(LOAD(&s, &code, "--default-backoff-base", "1s", "--default-backoff-jitter", "0"));
-    /* Giving the default itself is giving it. */
+    /* Giving the default explicitly counts as giving it. */
     assert_false(LOAD(&s, &code, "--default-backoff-exponent", "4"));
     assert_true(LOAD(&s, &code, "--default-backoff-base", "1s", "--default-backoff-jitter", "0",
                      "--default-backoff-exponent", "1.5"));

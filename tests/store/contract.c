@@ -39,7 +39,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Adds to the batch of the fixture. */
+/* Adds to the fixture's batch. */
 static void put(struct fixture *f, const char *key, const char *value)
 {
     batch_put(&f->b, str_from(key), str_from(value));
@@ -393,7 +393,7 @@ static void a_hundred_thousand_keys_are_walked(void **state)
     struct fixture *f = *state;
     const unsigned n = 100000;
     char key[16];
-    /* Not in order: 7919 has no factor in common with n. */
+    /* Not in order: n and 7919 have no common factor. */
     for (unsigned i = 0; i < n; i++) {
         struct str k = number_key(key, i * 7919u % n);
         batch_put(&f->b, k, k);
@@ -411,7 +411,7 @@ static void a_hundred_thousand_keys_are_walked(void **state)
 
 /* 64 keys with one number each, as the model of a store. */
 struct model {
-    int values[64]; /* 0: not there */
+    int values[64]; /* 0: absent */
 };
 
 static void expect_model(struct store *s, const struct model *m)

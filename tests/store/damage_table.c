@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* damage_table ROOT_DIR block|end|make: writes all of a root directory that nobody uses into tables
- * and damages the largest one: a byte in its middle, or the last one, without which none of it can
- * be read; or leaves it as it is. Prints its path. For tests over the real binary. */
+/* damage_table ROOT_DIR block|end|make: writes all of a root directory that nobody is using into
+ * tables and damages the largest one: a byte in its middle, or the last one, without which none of
+ * it can be read; or leaves it intact. Prints its path. For tests of the real binary. */
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* put_resource ROOT_DIR KIND NAME VERSION BODY: writes a resource (a retry policy, say) into the
- * root directory of a stopped server, whatever its body is. For tests of what a server makes of
+/* put_resource ROOT_DIR KIND NAME VERSION BODY: writes a resource (for example a retry policy) into
+ * the root directory of a stopped server, whatever its body is. For tests of how a server treats
  * documents that another version has stored. */
 
 #include <stdio.h>

@@ -2,17 +2,17 @@
 #ifndef TESTS_STORE_TABLES_H
 #define TESTS_STORE_TABLES_H
 
-/* Tables of a root directory that nobody has open, and damage to them. */
+/* Tables of a root directory that nobody has open, and damaging them. */
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-/* Writes what is in logs into a table; with `compact`, all tables into those of one level. */
+/* Writes the contents of the logs into a table; with `compact`, all tables into one level. */
 void tables_make(const char *dir, bool compact);
 /* The path of the largest table, to be freed; NULL if there is none. */
 char *tables_largest(const char *dir, size_t *size);
-/* Changes a bit of the byte there; from the end if negative. */
+/* Changes a bit of the byte at that position; from the end if negative. */
 void tables_flip(const char *path, long at);
 
 #endif

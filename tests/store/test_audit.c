@@ -168,7 +168,7 @@ static struct str large_payload(void)
     return (struct str){text, sizeof text};
 }
 
-/* One job in every shape that a server leaves behind. */
+/* One job in every state that a server leaves behind. */
 static int set_up(void **state)
 {
     struct store *s = memory_new();
@@ -248,7 +248,7 @@ static void an_empty_store_is_clean(void **state)
 
 static void a_record_that_does_not_decode_is_found_and_only_that(void **state)
 {
-    /* It keeps the job's other records from being called orphans. */
+    /* It keeps the job's other records from being reported as orphans. */
     put_raw(*state, record_job_key((struct id){1, 3}), STR("\x01\xff"));
     assert_problem(*state, AUDIT_BROKEN, (struct id){1, 3});
 }
@@ -356,7 +356,7 @@ static void states_that_contradict_themselves_are_found(void **state)
         bad[i] = i < 4 ? ready(0) : dead(0);
     bad[0].ready_at = INSTANT_NONE;
     bad[1].status = STATUS_IN_FLIGHT; /* without a lease */
-    bad[2].attempts = 1;              /* of no run */
+    bad[2].attempts = 1;              /* without a run */
     bad[3].status = STATUS_COMPLETED;
     bad[4].resolution = RESOLUTION_NONE;
     bad[5].purge_at = INSTANT_NONE;

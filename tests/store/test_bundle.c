@@ -123,8 +123,8 @@ static void every_cut_is_refused(void **state)
     buf_fini(&b);
 }
 
-/* Whatever zstd's own checksum is worth: no flipped bit may give other files. Bits that
- * mean nothing may pass. */
+/* Independently of zstd's own checksum: a flipped bit must never give other files. Bits that mean
+ * nothing may be flipped. */
 static void no_flipped_bit_changes_what_comes_out(void **state)
 {
     (void)state;
@@ -168,7 +168,7 @@ static void what_the_sink_says_is_what_bundle_write_says(void **state)
     free(dir);
 }
 
-/* --- bundles that nobody honest makes --- */
+/* --- forged bundles --- */
 
 struct entry {
     const char *path, *text;

@@ -83,7 +83,7 @@ static void assert_event(const struct job_event *got, const struct job_event *wa
     assert_int_equal(got->ruling.count, want->ruling.count);
 }
 
-/* One record of them; the batch is the caller's to release. */
+/* One record of them; the caller releases the batch. */
 static struct str write_all(struct batch *b, const struct job_event *list, size_t count)
 {
     struct eventlog_writer w = {.before = 1000};
@@ -170,7 +170,7 @@ static void the_bytes_of_version_1_are_read_still(void **state)
         assert_int_equal(eventlog_next(&r, &more, &ev).code, ERR_OK);
         assert_event(&ev, &list[i]);
     }
-    /* It knows no flag for who decided. */
+    /* It has no flag for who decided. */
     char bytes[sizeof golden];
     memcpy(bytes, golden, sizeof golden);
     bytes[33] |= (char)0x80;

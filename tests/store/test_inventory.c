@@ -52,7 +52,7 @@ static void path_in(char out[256], const char *dir, const char *name)
     snprintf(out, 256, "%s/%s", dir, name);
 }
 
-/* --- what is in a root directory --- */
+/* --- the contents of a root directory --- */
 
 /* The bytes of a file, and their number. */
 static char *read_file(const char *path, size_t *len)
@@ -73,7 +73,7 @@ static void write_file(const char *path, const char *bytes, size_t len)
     must(fd >= 0 && write(fd, bytes, len) == (ssize_t)len && close(fd) == 0);
 }
 
-/* Of all names and contents, whatever their order. */
+/* A sum over all names and contents, independent of their order. */
 static uint64_t sum_up(const char *dir)
 {
     uint64_t sum = 0;
@@ -104,7 +104,7 @@ static void find_manifest(char path[256], const char *dir)
     free(name);
 }
 
-/* A server and a check refuse it, with these words, and change nothing. */
+/* A server and a check refuse it, with this message, and change nothing. */
 static void assert_refused(const char *dir, const char *words)
 {
     uint64_t before = sum_up(dir);
@@ -118,7 +118,7 @@ static void assert_refused(const char *dir, const char *words)
     assert_true(sum_up(dir) == before);
 }
 
-/* Three starts, a log of each: 4, and what follows. */
+/* Three starts, with a log each: 4, and the following. */
 static void make_logs(const char *dir)
 {
     const char *keys[] = {"a", "b", "c"};
@@ -140,7 +140,7 @@ static void nth_log(char path[256], const char *dir, size_t n)
     free(files);
 }
 
-/* Enough for tables, which are made while it goes on. */
+/* Enough for tables, which are written while it goes on. */
 static void make_tables(const char *dir)
 {
     struct store *s = open_rocks(dir);
@@ -214,7 +214,7 @@ static void a_place_that_was_being_written_leaves_the_other(void **state)
     free(inv);
 }
 
-/* --- what is missing --- */
+/* --- missing files --- */
 
 static void a_log_that_is_missing_is_refused(void **state)
 {
@@ -265,7 +265,7 @@ static void damage_in_the_last_batch_that_was_written_down_is_refused(void **sta
     free(bytes);
 }
 
-/* A root directory of an older tenax has no inventory, but a hole between logs is one. */
+/* A root directory of an older tenax has no inventory, but a gap between logs is damage. */
 static void a_middle_log_that_is_missing_is_noticed_without_an_inventory(void **state)
 {
     make_logs(*state);
@@ -345,7 +345,7 @@ static void every_shorter_manifest_is_refused(void **state)
     free(bytes);
 }
 
-/* The reader knows what this RocksDB writes; of another one's it says so. */
+/* The reader knows the records of this RocksDB; it reports those of another one. */
 static void a_record_of_an_unknown_type_is_told(void **state)
 {
     make_logs(*state);

@@ -15,7 +15,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Begins the commit of one put. The batch is the caller's to release. */
+/* Begins the commit of one put. The caller releases the batch. */
 static void begin_put(struct store *s, struct batch *b, const char *key, bool sync)
 {
     batch_put(b, str_from(key), STR("1"));
@@ -121,7 +121,7 @@ static void a_crash_takes_what_was_not_synced(void **state)
     put_unsynced(s, "c");
     put_unsynced(s, "d");
     memory_crash(s, false, true);
-    /* The sync of b was one of a as well. */
+    /* The sync of b also covered a. */
     scratch_expect(s, "a", "1");
     scratch_expect(s, "b", "1");
     scratch_expect(s, "c", NULL);

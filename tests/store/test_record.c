@@ -244,7 +244,7 @@ static void assert_same_run(const struct run *a, const struct run *b)
     }
 }
 
-/* Decoders behind one signature, for what holds of all of them. */
+/* All decoders with one signature, for properties of all of them. */
 typedef struct err decoder(struct str value);
 
 static struct err decode_job(struct str value)
@@ -281,7 +281,7 @@ static void count_take(void *ctx, struct take t)
     ++*(size_t *)ctx;
 }
 
-/* A broken record must not have been acted upon in part. */
+/* A malformed record must not be applied in part. */
 static struct err decode_takes(struct str value)
 {
     instant at;
@@ -355,7 +355,7 @@ static void check_job(const struct job *in)
     assert_ok(record_read_job(value_of(&b, record_job_key(in->id)), in->id, &out, &apart));
     assert_false(apart);
     assert_same_job(in, &out);
-    assert_int_equal(out.gang_members, 0); /* is not of the record, and nobody's guess */
+    assert_int_equal(out.gang_members, 0); /* not part of the record */
     assert_int_equal(out.gang_active, 0);
     assert_same(in->payload, out.payload);
     batch_fini(&b);
@@ -466,7 +466,7 @@ static void every_take_is_read_back(void **state)
     assert_int_equal(seen.count, 2);
 }
 
-/* --- broken bytes --- */
+/* --- malformed bytes --- */
 
 static void every_truncation_is_corrupt(void **state)
 {
@@ -477,7 +477,7 @@ static void every_truncation_is_corrupt(void **state)
         struct str value = value_of(b, kinds[k].key);
         assert_ok(kinds[k].decode(value));
         for (size_t len = 0; len < value.len; len++) {
-            /* A copy of that size, so that a read past its end is noticed. */
+            /* A copy of that size, so that a read past its end is detected. */
             char *copy = alloc_get(len);
             memcpy(copy, value.at, len);
             assert_code(kinds[k].decode((struct str){copy, len}), ERR_CORRUPT);
@@ -526,7 +526,7 @@ static void a_newer_version_is_told_apart_from_damage(void **state)
     }
 }
 
-/* A state record in which the byte at pos is another one. */
+/* A state record with another byte at pos. */
 static struct err decode_changed_state(struct batch *b, size_t pos, char byte)
 {
     struct str value = value_of(b, record_state_key(ID));

@@ -7,7 +7,7 @@
 #include "store/cm.h"
 #include "store/record.h"
 
-/* What holds for every row of core/job_fields.def, whichever come to be added. */
+/* Properties of every row of core/job_fields.def, including future ones. */
 
 static const struct id ID = {1, 2};
 
@@ -134,7 +134,7 @@ static void copies_outlive_their_origin(void **state)
     struct job_options options = job_options_copy(&a, &back.options);
     struct job_extras extras = job_extras_copy(&a, &back.state.extras);
     struct job_extras *block = job_extras_new(&back.state.extras);
-    batch_fini(&b); /* where the texts of back were */
+    batch_fini(&b); /* which held the texts of back */
     assert_true(job_options_eq(&options, &job.options));
     assert_true(job_extras_eq(&extras, &job.state.extras));
     assert_true(job_extras_eq(block, &job.state.extras));
@@ -148,7 +148,7 @@ static void nothing_set_needs_no_block(void **state)
     assert_null(job_extras_new(&(struct job_extras){0}));
 }
 
-/* The bytes of a state without extras, but for the end of its fields, and then `tail`. */
+/* The bytes of a state without extras, except for the end of its fields, followed by `tail`. */
 static struct err read_with_fields(struct str tail)
 {
     struct batch b = {0};

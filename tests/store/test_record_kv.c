@@ -77,7 +77,7 @@ static void damage_is_corrupt_and_a_newer_version_is_told_apart(void **state)
     struct kv_entry back;
     char bytes[32];
     memcpy(bytes, value.at, value.len);
-    for (size_t n = 0; n < 9; n++) /* up to the value, which is what is left */
+    for (size_t n = 0; n < 9; n++) /* up to the value, which is the rest */
         assert_int_equal(record_read_kv((struct str){bytes, n}, &back).code, ERR_CORRUPT);
     bytes[0] = 2;
     assert_int_equal(record_read_kv((struct str){bytes, value.len}, &back).code, ERR_VERSION);

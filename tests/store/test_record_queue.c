@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Records of queues: what is written is read back, and nothing else is. */
+/* Records of queues: what is written is read back, and nothing else. */
 
 #include "store/record.h"
 

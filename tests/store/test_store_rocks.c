@@ -21,8 +21,8 @@
 #include "store/folder.h"
 #include "store/scratch.h"
 
-/* Tests that need a second process start this program again: RocksDB's threads do
- * not survive a fork. */
+/* Tests that need a second process start this program again: RocksDB's threads do not survive a
+ * fork. */
 
 static pid_t start_again(const char *role, const char *dir, int out)
 {
@@ -147,7 +147,7 @@ static bool has_key(struct store *s, unsigned batch, unsigned i)
     return found;
 }
 
-/* The first batch that is not there at all. Every one below must be there whole. */
+/* The first batch that is absent. All batches before it must be complete. */
 static unsigned count_batches(struct store *s)
 {
     for (unsigned batch = 0;; batch++) {
@@ -161,8 +161,8 @@ static unsigned count_batches(struct store *s)
     }
 }
 
-/* Commits batch after batch until it is killed; writes the number of each to
- * standard output once it is durable. */
+/* Commits batch after batch until it is killed; writes the number of each to standard output once
+ * it is durable. */
 static int child_commit(const char *dir)
 {
     struct store *s = scratch_open_rocks(dir);
@@ -173,7 +173,7 @@ static int child_commit(const char *dir)
             char key[32];
             memset(batch_put_room(&b, batch_key(key, batch, i), 300), (int)i, 300);
         }
-        /* Unsynced ones too: the system keeps them when only the process dies. */
+        /* Also unsynced ones: the system keeps them if only the process dies. */
         struct err e = scratch_try_commit(s, &b, batch % 4 != 0);
         must(e.code == ERR_OK);
         if (write(STDOUT_FILENO, &batch, sizeof batch) != sizeof batch)
@@ -181,8 +181,8 @@ static int child_commit(const char *dir)
     }
 }
 
-/* Runs the child until it has reported `reports` batches, kills it, and returns the
- * number of batches that it has reported in all. */
+/* Runs the child until it has reported `reports` batches, kills it, and returns the total number of
+ * batches that it has reported. */
 static unsigned kill_in_mid_commits(const char *dir, int reports)
 {
     int ends[2];
@@ -244,7 +244,7 @@ static void after_a_failed_commit_reads_go_on_and_a_reopen_heals(void **state)
     limit_files(RLIM_INFINITY);
     assert_int_equal(failed, ERR_STORE);
     assert_int_equal(refused, ERR_STORE);
-    /* Refused still though there would be room: only a reopen tells what was kept. */
+    /* Still refused although there would be room: only a reopen shows what was kept. */
     assert_int_equal(try_put(s, "small", 1), ERR_STORE);
     scratch_expect(s, "a", "1");
     assert_ok(store_reopen(s));
@@ -300,7 +300,7 @@ static void a_store_that_is_damaged_on_reopen_says_so_on_every_read(void **state
     store_close(s);
 }
 
-/* Puts until a commit fails; how many were durable. */
+/* Puts until a commit fails; returns how many were durable. */
 static unsigned fill_disk(struct store *s, enum err_code *how)
 {
     char key[32];
@@ -328,7 +328,7 @@ static bool all_there(struct store *s, unsigned count)
 
 #define CHILD_SKIP 77
 
-/* In a name space of its own, so that the mount is gone with the process. */
+/* In a name space of its own, so that the mount disappears with the process. */
 static bool mount_small_disk(const char *dir)
 {
     if (unshare(CLONE_NEWNS) != 0 && unshare(CLONE_NEWUSER | CLONE_NEWNS) != 0)
@@ -420,7 +420,7 @@ static void a_notice_comes_for_every_batch(void **state)
     close(bell.ends[1]);
 }
 
-/* --- snapshots, and stores opened to be looked at --- */
+/* --- snapshots, and stores opened for inspection --- */
 
 static void a_snapshot_has_what_was_durable_and_opens_as_a_store(void **state)
 {
@@ -452,7 +452,7 @@ static void *take_snapshot(void *ctx)
     return NULL;
 }
 
-/* Whatever the moment: a batch is in the copy whole or not at all. */
+/* At any moment a batch is in the copy as a whole or not at all. */
 static void a_snapshot_made_while_batches_are_committed_splits_none(void **state)
 {
     char copy[256];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Damage in the log of a store in RocksDB: what is an end of it, and what is a hole. */
+/* Damage in the log of a store on RocksDB: what counts as its end, and what as a gap. */
 
 #include "store/rocks.h"
 
@@ -12,7 +12,7 @@
 #include "store/cm.h"
 #include "store/scratch.h"
 
-/* Three batches of one key and one length, so that each takes a third of the log. */
+/* Three batches of the same key and length, so that each takes a third of the log. */
 static off_t make_log(const char *dir, char log[256])
 {
     struct store *s = scratch_open_rocks(dir);
@@ -48,7 +48,7 @@ static void a_reader_finds_damage_in_the_middle_of_the_log(void **state)
     assert_code(rocks_open_reader(*state, 8 << 20, &reader), ERR_CORRUPT);
 }
 
-/* RocksDB takes it for the end of the log; what was acknowledged after it would be gone. */
+/* RocksDB takes it for the end of the log; what was acknowledged after it would be lost. */
 static void damage_that_a_whole_batch_follows_is_no_end_of_the_log(void **state)
 {
     struct store *s;
@@ -56,7 +56,7 @@ static void damage_that_a_whole_batch_follows_is_no_end_of_the_log(void **state)
     off_t batch = make_log(*state, log);
     damage(log, batch + 20);
     assert_code(scratch_try_open(*state, &s), ERR_CORRUPT);
-    assert_code(scratch_try_open(*state, &s), ERR_CORRUPT); /* nor is it the second time */
+    assert_code(scratch_try_open(*state, &s), ERR_CORRUPT); /* nor the second time */
 }
 
 static void a_later_log_is_one_that_goes_on(void **state)

@@ -254,7 +254,7 @@ static void what_json_has_not_is_refused(void **state)
     expect_error(STR("\xcb\x7f\xf8\x00\x00\x00\x00\x00\x00"), ERR_BAD_VALUE, 0); /* NaN */
     expect_error(STR("\x91\xcb\xff\xf0\x00\x00\x00\x00\x00\x00"), ERR_BAD_VALUE, 1);
     expect_error(STR("\xca\x7f\x80\x00\x00"), ERR_BAD_VALUE, 0);
-    expect_error(STR("\x81\x01\x02"), ERR_BAD_TYPE, 1); /* a key that is no string */
+    expect_error(STR("\x81\x01\x02"), ERR_BAD_TYPE, 1); /* a key that is not a string */
     expect_error(STR("\x82\xa1"
                      "a\x01\xc0\x02"),
                  ERR_BAD_TYPE, 4);
@@ -301,7 +301,7 @@ static void what_grows_beyond_the_limit_is_refused_while_it_grows(void **state)
     buf_fini(&json);
 }
 
-/* 64 KiB, which strings are written by, may fall inside of a character. */
+/* Strings are written in pieces of 64 KiB, which may end inside of a character. */
 static void long_strings_are_whole(void **state)
 {
     (void)state;

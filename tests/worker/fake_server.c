@@ -30,8 +30,8 @@ struct fake_server {
     size_t count;
 };
 
-/* Reads until a whole request is in b; 0 at the end of the connection, else the
- * length of its head, and *body that of its body. */
+/* Reads until a whole request is in b. Returns the length of its head and sets *body to that of its
+ * body; 0 at the end of the connection. */
 static size_t read_request(int fd, struct buf *b, size_t *body)
 {
     for (;;) {

@@ -2,9 +2,8 @@
 #ifndef TESTS_CLI_FAKE_SERVER_H
 #define TESTS_CLI_FAKE_SERVER_H
 
-/* A server whose every answer a test decides: it listens on a free port of
- * loopback, runs one thread per connection, and hands each request to the test's
- * function, one at a time. */
+/* A server whose every answer a test decides: it listens on a free port of loopback, runs one
+ * thread per connection, and passes each request to the test's function, one at a time. */
 
 #include "base/buf.h"
 

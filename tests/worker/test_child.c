@@ -17,7 +17,7 @@
 
 static int child_ended; /* a signalfd of SIGCHLD */
 
-/* Pumps until it has ended, waiting for events only. */
+/* Pumps until it has ended; only waits for events. */
 static void run_to_end(struct child *c, bool sweep)
 {
     while (!child_reap(c, sweep)) {

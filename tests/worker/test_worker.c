@@ -21,22 +21,22 @@
 
 #define ID "03fr82s077azjmurys29qjch4"
 
-/* What the fake server does, and what it was asked. */
+/* What the fake server does, and which requests it got. */
 struct story {
     struct fake_server *server;
     int jobs;           /* how many claims get a job */
     int claim_trouble;  /* what the first claims get instead: a status, a FAKE_… */
     int claim_troubles; /* how many */
     int renew;          /* status of a renewal; 0: 200 */
-    bool stop_on_claim; /* the worker is told to stop while it waits for the first claim */
-    int stop_on_renew;  /* the worker is told to stop at this renewal, from 1 */
+    bool stop_on_claim; /* stop the worker while it waits for the first claim */
+    int stop_on_renew;  /* stop the worker at this renewal, from 1 */
     int wake;           /* then a line is written here, unless it is 0 */
     int report_trouble, report_troubles;
     const char *checkpoint; /* a member of the job; NULL: none */
 
     int claims, renewals, news, successes, failures, releases;
     struct buf claim, report; /* the last body of each */
-    struct buf renewal;       /* the last that had news */
+    struct buf renewal;       /* the last one that had news */
 };
 
 static void keep(struct buf *b, const char *body)
@@ -100,7 +100,7 @@ static int answer_request(void *context, const char *path, const char *body, str
     return t->renew ? t->renew : 200;
 }
 
-/* As `tenax work` puts its parts together, but against the fake server. */
+/* Assembled as in `tenax work`, but with the fake server. */
 struct setup {
     struct worker_args worker;
     int64_t kill_exit;
@@ -272,7 +272,7 @@ static void stopping_waits_for_what_ends_in_time(void **state)
     end_story(&t, &a);
 }
 
-/* Should the worker be so slow that it sees the answer first, the job is done instead. */
+/* If the worker is so slow that it sees the answer first, the job is completed instead. */
 static void stopping_returns_a_job_that_is_on_its_way(void **state)
 {
     (void)state;
