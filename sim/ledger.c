@@ -48,6 +48,8 @@ struct mjob *ledger_add(struct ledger *l, const struct enqueue *spec, unsigned q
     m->asked_at = now;
     m->ready_at = instant_is_set(spec->ready_at) ? spec->ready_at : now;
     m->deadline = spec->options.deadline;
+    m->retain_until = spec->options.retain_until;
+    m->no_policy = (unsigned)spec->options.when_no_policy;
     m->retry_limit = spec->retry_limit;
     m->backoff = spec->backoff;
     m->completed_retention = spec->completed_retention;
@@ -93,6 +95,14 @@ static span retention_of(const struct ledger *l, const struct mjob *m, enum stat
     if (own.ms >= 0)
         return own;
     return s == STATUS_DEAD ? l->settings.dead_retention : l->settings.completed_retention;
+}
+
+/* The end of the retention of a job that ended at `at`. */
+static instant purge_of(const struct ledger *l, const struct mjob *m, enum status s, instant at)
+{
+    if (m->retain_until.ms)
+        return instant_max(m->retain_until, at);
+    return instant_add(at, retention_of(l, m, s));
 }
 
 static void bind(struct ledger *l, struct mjob *m, struct id id)
@@ -200,14 +210,14 @@ static const struct mend *end_ok(const struct mjob *m, uint64_t token)
     return NULL;
 }
 
-static bool may_have_expired(const struct mjob *m, const struct mrun *r, instant now, span after)
+static bool may_have_expired(const struct mjob *m, const struct mrun *r, instant now)
 {
-    return !r->stream && instant_add(r->lease_min, after).ms <= now.ms && !end_ok(m, r->token);
+    return !r->stream && r->lease_min.ms <= now.ms && !end_ok(m, r->token);
 }
 
-static bool may_have_overrun(const struct mjob *m, instant now, span after)
+static bool may_have_overrun(const struct mjob *m, instant now)
 {
-    return m->deadline.ms && instant_add(m->deadline, after).ms <= now.ms;
+    return m->deadline.ms && m->deadline.ms <= now.ms;
 }
 
 bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s, instant now)
@@ -216,7 +226,7 @@ bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s,
         return true;
     if (m->ended_seq)
         return m->ended == s;
-    if (s == STATUS_DEAD && may_have_overrun(m, now, (span){0}))
+    if (s == STATUS_DEAD && may_have_overrun(m, now))
         return true;
     uint64_t failures = m->ghosts + l->claims + m->failures;
     for (size_t i = 0; i < m->end_count; i++) {
@@ -227,7 +237,9 @@ bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s,
             return true;
         if (s == STATUS_COMPLETED && e->kind == END_SUCCEED)
             return true;
-        if (s == STATUS_DEAD && e->kind == END_FAIL && (e->kill || ledger_is_final(e->exception)))
+        bool final = e->kill || ledger_is_final(e->exception) ||
+                     (m->no_policy == RETRY_FALLBACK_FAIL && !e->exception);
+        if (s == STATUS_DEAD && e->kind == END_FAIL && final)
             return true;
         failures += e->kind == END_FAIL;
     }
@@ -237,8 +249,7 @@ bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s,
     if (l->settings.lost_worker_limit || (m->dep_count && m->depend_death == DEPEND_DIE))
         return true;
     for (size_t i = 0; i < m->run_count; i++)
-        failures +=
-            m->runs[i].index >= m->first_run && may_have_expired(m, &m->runs[i], now, (span){0});
+        failures += m->runs[i].index >= m->first_run && may_have_expired(m, &m->runs[i], now);
     return ledger_limit_is_open(l, m) ? failures > 0 : failures > (uint64_t)limit_of(l, m);
 }
 
@@ -246,34 +257,38 @@ bool ledger_may_end(const struct ledger *l, const struct mjob *m, enum status s,
  * may be enough already. */
 static bool may_be_surplus(const struct ledger *l, const struct mjob *m)
 {
-    return m->completed_retention.ms < 0 && l->settings.completed_kept_max;
+    return m->completed_retention.ms < 0 && !m->retain_until.ms && l->settings.completed_kept_max;
+}
+
+/* Whether its retention may be over by now, if it ended at `at`. */
+static bool is_purged(const struct ledger *l, const struct mjob *m, enum status s, instant at,
+                      instant now)
+{
+    return (s == STATUS_COMPLETED && may_be_surplus(l, m)) || purge_of(l, m, s, at).ms <= now.ms;
 }
 
 /* Whether the retention of a terminal status may be over that nobody was told of. */
 static bool may_be_purged(const struct ledger *l, const struct mjob *m, instant now)
 {
-    span completed = retention_of(l, m, STATUS_COMPLETED), dead = retention_of(l, m, STATUS_DEAD);
     bool may_be_dead = ledger_may_end(l, m, STATUS_DEAD, now);
-    if (may_be_surplus(l, m))
-        completed = (span){0};
     for (size_t i = 0; i < m->end_count; i++) {
         const struct mend *e = &m->ends[i];
         if (e->how == REFUSED || e->old)
             continue;
-        if (e->kind == END_CANCEL && instant_add(e->at, dead).ms <= now.ms)
+        if (e->kind == END_SUCCEED && is_purged(l, m, STATUS_COMPLETED, e->at, now))
             return true;
-        if (e->kind == END_SUCCEED && instant_add(e->at, completed).ms <= now.ms)
-            return true;
-        if (e->kind == END_FAIL && may_be_dead && instant_add(e->at, dead).ms <= now.ms)
+        bool dead = e->kind == END_CANCEL || (e->kind == END_FAIL && may_be_dead);
+        if (dead && is_purged(l, m, STATUS_DEAD, e->at, now))
             return true;
     }
     for (size_t i = 0; may_be_dead && i < m->run_count; i++)
-        if (may_have_expired(m, &m->runs[i], now, dead))
+        if (may_have_expired(m, &m->runs[i], now) &&
+            is_purged(l, m, STATUS_DEAD, m->runs[i].lease_min, now))
             return true;
-    if (may_have_overrun(m, now, dead))
+    if (may_have_overrun(m, now) && is_purged(l, m, STATUS_DEAD, m->deadline, now))
         return true;
     bool unseen = m->ghosts || l->claims || l->settings.lost_worker_limit || m->dep_count;
-    return may_be_dead && unseen && instant_add(m->asked_at, dead).ms <= now.ms;
+    return may_be_dead && unseen && is_purged(l, m, STATUS_DEAD, m->asked_at, now);
 }
 
 enum certainty ledger_there(const struct ledger *l, const struct mjob *m, instant now)
@@ -299,7 +314,7 @@ void ledger_ended(struct ledger *l, struct mjob *m, enum status s, instant at)
         return;
     m->ended = s;
     m->ended_seq = l->seq++;
-    m->purge_at = instant_add(at, retention_of(l, m, s));
+    m->purge_at = purge_of(l, m, s, at);
     m->may_vanish |= s == STATUS_COMPLETED && may_be_surplus(l, m);
 }
 
@@ -329,7 +344,7 @@ enum certainty ledger_live(const struct mjob *m, const struct mrun *r, instant n
         return MAYBE;
     if (m->gang) /* another member's failure may have ended it */
         return MAYBE;
-    if (may_have_overrun(m, now, (span){0}))
+    if (may_have_overrun(m, now))
         return MAYBE;
     return !r->stream && r->lease_min.ms <= now.ms ? MAYBE : YES;
 }

@@ -115,7 +115,9 @@ struct mjob {
     uint16_t priority;
     instant asked_at, ready_at;
     int64_t retry_limit;
-    instant deadline; /* or 0 */
+    instant deadline;     /* or 0 */
+    instant retain_until; /* or 0 */
+    unsigned no_policy;   /* enum retry_fallback: what it says itself */
     struct curve backoff;
     span completed_retention, dead_retention;
     struct str payload;

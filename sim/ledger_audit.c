@@ -56,6 +56,8 @@ static bool is_by_own_limits(const struct ledger *l, const struct mjob *m, const
                                 : is_retry_in_window(l, m, run);
     if (ledger_is_final(e->exception))
         return !retry;
+    if (m->no_policy == RETRY_FALLBACK_FAIL && !e->exception)
+        return !retry && has_words(run, "when_no_policy says fail");
     if (m->rerun_ever || m->patched & PATCH_RETRY_LIMIT)
         return !retry || in_time;
     if (run->attempt > limit_of(l, m))
@@ -337,8 +339,12 @@ void ledger_poison_audit(const struct ledger *l, const struct mjob *m, const str
         PROMISE(!poisoned || (most >= limit && !instant_is_set(run->retry_at)), "POISON",
                 "job %lu: run %u is called poison after %u losses of %u", m->serial, run->index,
                 most, limit);
-        PROMISE(poisoned || least < limit, "POISON", "job %lu goes on after %u losses of %u",
-                m->serial, least, limit);
+        bool budgeted = run->outcome == OUTCOME_EXPIRED && m->no_policy == RETRY_FALLBACK_FAIL;
+        PROMISE(!budgeted || !poisoned, "POISON", "job %lu: an expired lease is no poison",
+                m->serial);
+        bool counted = gone || (run->outcome == OUTCOME_EXPIRED && !budgeted);
+        PROMISE(poisoned || !counted || least < limit, "POISON",
+                "job %lu goes on after %u losses of %u", m->serial, least, limit);
         if (poisoned)
             least = most = 0; /* after a rerun */
     }

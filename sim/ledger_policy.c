@@ -239,7 +239,9 @@ static bool is_by_limits(const struct ledger *l, const struct mjob *m, const str
 static bool is_to_fail(const struct ledger *l, const struct mjob *m, const struct msetting *s)
 {
     enum retry_fallback own = l->queue_fallback[m->queue];
-    return (own ? own : s->when_no_policy) == RETRY_FALLBACK_FAIL;
+    if (m->no_policy)
+        return m->no_policy == RETRY_FALLBACK_FAIL;
+    return s->enabled && (own ? own : s->when_no_policy) == RETRY_FALLBACK_FAIL;
 }
 
 static bool is_by_policy(const struct ledger *l, const struct mjob *m, const struct msetting *s,
@@ -251,10 +253,11 @@ static bool is_by_policy(const struct ledger *l, const struct mjob *m, const str
     /* The request may have come from the worker, about which a run does not tell. */
     if (!retry && !expired && has_words(run, "globalMaxRetries"))
         return s->enabled && total(used, s) >= s->most;
+    if ((!s->enabled || e.count == 0) && run->outcome == OUTCOME_FAILED && is_to_fail(l, m, s))
+        return !retry &&
+               has_words(run, m->no_policy ? "when_no_policy says fail" : "whenNoPolicy says fail");
     if (!s->enabled)
         return is_by_limits(l, m, s, used, run);
-    if (e.count == 0 && run->outcome == OUTCOME_FAILED && is_to_fail(l, m, s))
-        return !retry && has_words(run, "whenNoPolicy says fail");
     struct decision d = decide(l, &e, s, used, &run->failure);
     if (e.count == 0 || (expired && d.policy < 0))
         return is_by_limits(l, m, s, used, run);

@@ -38,6 +38,7 @@ TABLE_OF = {
 OF_NO_TABLE = {
     "order": {"asc", "desc"},
     "status": {"ok", "read_only"},  # of GET /health
+    "when_no_policy": {"default", "fail"},
 }
 
 NOT_SAID = {"condition": {"LeaseExpired"},

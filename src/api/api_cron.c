@@ -90,8 +90,9 @@ static struct err decode_template(const struct api *a, struct arena *arena, stru
     if (err.code == ERR_OK && instant_is_set(e->spec.job.ready_at))
         err = err_make(ERR_BAD_VALUE, "ready_at: the jobs of a cron entry are ready at its ticks");
     const struct job_options *o = &e->spec.job.options;
-    if (err.code == ERR_OK && (o->alias.len || o->deadline.ms))
-        err = err_make(ERR_BAD_VALUE, "the jobs of a cron entry have neither alias nor deadline");
+    if (err.code == ERR_OK && (o->alias.len || o->deadline.ms || o->retain_until.ms))
+        err = err_make(ERR_BAD_VALUE,
+                       "the jobs of a cron entry have neither alias nor deadline nor retain_until");
     if (err.code == ERR_OK && e->spec.job.options.depends_on.len)
         err = err_make(ERR_BAD_VALUE, "depends_on: the jobs of a cron entry wait for no others");
     if (err.code == ERR_OK && e->spec.job.options.gang.len)

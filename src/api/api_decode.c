@@ -155,6 +155,18 @@ static struct err read_deadline(struct json_cursor *c, struct arena *a, void *ou
     return deadline->ms > 0 ? err_none() : err_make(ERR_BAD_VALUE, "a time after 1970");
 }
 
+static struct err read_when_no_policy(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct str name;
+    TRY(field_text(c, a, &name));
+    bool fail = str_eq(name, STR("fail"));
+    *(uint64_t *)out = fail ? RETRY_FALLBACK_FAIL : RETRY_FALLBACK_DEFAULT;
+    if (fail || str_eq(name, STR("default")))
+        return err_none();
+    return err_make(ERR_BAD_VALUE, "default or fail, not '%.*s'",
+                    (int)(name.len < 32 ? name.len : 32), name.at);
+}
+
 static struct err read_unique_while(struct json_cursor *c, struct arena *a, void *out)
 {
     struct str name;
@@ -332,6 +344,10 @@ static const struct field job_table[] = {
     {"alias", false, read_alias, SPEC(options.alias), true, "string"},
     {"deadline", false, read_deadline, SPEC(options.deadline), true,
      "integer 1..: by when it has to be done, milliseconds since 1970 (UTC)"},
+    {"retain_until", false, read_deadline, SPEC(options.retain_until), true,
+     "integer 1..: once ended it is kept until then, milliseconds since 1970 (UTC)"},
+    {"when_no_policy", false, read_when_no_policy, SPEC(options.when_no_policy), true,
+     "string (default|fail): what becomes of a failure that no retry policy decides about"},
     {"depends_on", false, api_field_depends_on, SPEC(options.depends_on), true,
      "JobId[]: jobs to wait for"},
     {"when", false, api_field_depend_when, SPEC(options.depend_when), true,

@@ -168,6 +168,12 @@ void api_encode_options(struct buf *b, const struct job *job)
     TEXT_MEMBER(b, "alias", job->options.alias);
     if (job->options.deadline.ms)
         INT_MEMBER(b, "deadline", job->options.deadline.ms);
+    if (job->options.retain_until.ms)
+        INT_MEMBER(b, "retain_until", job->options.retain_until.ms);
+    if (job->options.when_no_policy)
+        TEXT_MEMBER(b, "when_no_policy",
+                    job->options.when_no_policy == RETRY_FALLBACK_FAIL ? STR("fail")
+                                                                       : STR("default"));
     if (job->unique_while) {
         TEXT_MEMBER(b, "unique_key", job->unique_key);
         TEXT_MEMBER(b, "unique_while", str_from(job_unique_name(job->unique_while)));

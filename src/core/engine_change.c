@@ -128,7 +128,8 @@ void engine_end_waiting(struct engine *e, instant now, struct job *job,
     struct job_state *s = &job->state;
     struct queue *q = engine_queue_find(e, job->queue);
     must(q);
-    span retention = engine_retention_dead(e, q, job->dead_retention);
+    span retention = engine_retention_until(job->options.retain_until, now,
+                                            engine_retention_dead(e, q, job->dead_retention));
     struct unique_ref u = engine_unique_ref(e, job);
     enum status from = engine_forget(e, now, q, job);
     engine_avoid_end(e, job->id);

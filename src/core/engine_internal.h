@@ -117,6 +117,7 @@ struct live {
     instant ready_since; /* or none: see struct run */
     instant lease_end;   /* iff no taker */
     span completed_retention, dead_retention;
+    instant retain_until; /* or 0 */
     uint32_t run, attempts, forgiven, losses;
     uint16_t priority;
     bool has_state, payload_apart;
@@ -316,6 +317,8 @@ void engine_limits_free(struct queue_limits *l);
 struct verdict_rules engine_rules_of(const struct engine *e, const struct queue *q);
 span engine_retention_completed(const struct engine *e, const struct queue *q, span own);
 span engine_retention_dead(const struct engine *e, const struct queue *q, span own);
+/* How long a job is kept that ends now and has this retain_until, or 0. */
+span engine_retention_until(instant until, instant now, span otherwise);
 
 /* engine_in_flight.c */
 /* How many more jobs may be in flight, in all queues together. */

@@ -105,6 +105,13 @@ struct verdict_rules engine_queue_rules(const struct engine *e, struct str name)
     return engine_rules_of(e, engine_queue_find(e, name));
 }
 
+span engine_retention_until(instant until, instant now, span otherwise)
+{
+    if (until.ms == 0)
+        return otherwise;
+    return until.ms > now.ms ? instant_diff(until, now) : (span){0};
+}
+
 span engine_retention_completed(const struct engine *e, const struct queue *q, span own)
 {
     if (own.ms < 0 && q->limits)

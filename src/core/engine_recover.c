@@ -24,6 +24,7 @@ static void restore_lease(struct engine *e, instant now, const struct job *job,
     l->lapsed = s->lease_end.ms <= now.ms;
     l->completed_retention = job->completed_retention;
     l->dead_retention = job->dead_retention;
+    l->retain_until = job->options.retain_until;
     l->run = s->runs - 1;
     l->attempts = s->attempts;
     l->forgiven = s->forgiven;

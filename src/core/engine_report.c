@@ -118,13 +118,15 @@ static void announce(struct engine *e, instant now, const struct live *l, enum e
     engine_changed(e, now, &ev);
 }
 
-/* Ends the job for good: kept until its retention is over, or gone at once. */
+/* Ends the job for good: kept until its retention is over, which its retain_until may say instead,
+ * or gone at once. */
 static void finish(struct engine *e, instant now, struct live *l, enum event event,
                    struct job_state *s, const struct run *run, const struct ruling *ruling,
                    span retention)
 {
     s->status = lifecycle_move(STATUS_IN_FLIGHT, event);
     must(lifecycle_is_terminal(s->status));
+    retention = engine_retention_until(l->retain_until, now, retention);
     announce(e, now, l, event, run->outcome, s, ruling, retention.ms <= 0);
     engine_depend_ended(e, l->id, s->status == STATUS_COMPLETED ? DEPEND_COMPLETED : DEPEND_DEAD);
     struct id id = l->id;
@@ -412,6 +414,13 @@ struct err engine_terminated(struct engine *e, instant now, struct run_ref ref, 
     return sooner ? engine_gang_forward(e, now, ref.id, was, s->ready_at) : err_none();
 }
 
+/* Of a job that fails without a policy the retries are for exceptions and expired leases alone, and
+ * all of them. */
+static bool is_expiry_budgeted(const struct job *job)
+{
+    return job->options.when_no_policy == RETRY_FALLBACK_FAIL;
+}
+
 /* Judges a run whose lease is over as failed with the condition LeaseExpired. */
 static void expire(struct engine *e, instant now, struct live *l, struct job *job, struct arena *a)
 {
@@ -428,7 +437,8 @@ static void expire(struct engine *e, instant now, struct live *l, struct job *jo
     struct verdict_request request = {
         .job = job, .outcome = OUTCOME_EXPIRED, .failure = &failure, .retry_at = INSTANT_NONE};
     struct verdict v = decide(e, now, l->queue, &request, a);
-    if (verdict_is_poison(e->settings.lost_worker_limit, losses_of_expired(l)))
+    if (!is_expiry_budgeted(job) &&
+        verdict_is_poison(e->settings.lost_worker_limit, losses_of_expired(l)))
         v = verdict_poison(&job->state.extras, losses_of_expired(l));
     fail(e, now, l, &v, OUTCOME_EXPIRED, &failure, job);
 }

@@ -258,6 +258,7 @@ static struct live *live_of(struct engine *e, instant now, struct arena *a, cons
     l->failed_at = s->failed_at;
     l->completed_retention = job->completed_retention;
     l->dead_retention = job->dead_retention;
+    l->retain_until = job->options.retain_until;
     l->run = s->runs;
     l->attempts = s->attempts;
     l->forgiven = s->forgiven;

@@ -72,6 +72,9 @@ struct job_options {
     struct str alias;           /* by which it is found, too, as long as it exists; no two jobs
                                    have the same */
     instant deadline;           /* by which it must have ended, or 0 (core/engine_end_by.c) */
+    instant retain_until;       /* or 0: once ended it is kept until then, instead of for its
+                                   retention */
+    uint64_t when_no_policy;    /* enum retry_fallback: instead of its queue's and the server's */
     struct str depends_on;      /* the jobs it waits for (core/depend.h) */
     uint64_t depend_when;       /* enum depend_when */
     uint64_t depend_death;      /* enum depend_death */

@@ -248,20 +248,33 @@ static bool decide_by_policies(const struct verdict_request *r, const struct ver
     return true;
 }
 
-static bool is_to_fail(const struct verdict_rules *rules)
+/* What the job itself says counts also while policies are switched off. */
+static bool is_to_fail(const struct job *job, const struct verdict_rules *rules, bool enabled)
 {
     enum retry_fallback f = rules->when_no_policy;
+    if (job->options.when_no_policy != RETRY_FALLBACK_UNSET)
+        return job->options.when_no_policy == RETRY_FALLBACK_FAIL;
+    if (!enabled)
+        return false;
     return (f != RETRY_FALLBACK_UNSET ? f : rules->settings->when_no_policy) !=
            RETRY_FALLBACK_DEFAULT;
 }
 
-static void fail_without_policy(struct rng *rng, struct verdict *v)
+/* False if that is not to be: then nothing was decided, and nothing drawn. */
+static bool fail_without_policy(const struct job *job, const struct verdict_rules *rules,
+                                bool enabled, struct rng *rng, struct verdict *v)
 {
+    bool own = job->options.when_no_policy != RETRY_FALLBACK_UNSET;
+    if (!is_to_fail(job, rules, enabled))
+        return false;
     (void)rng_unit(rng);
     v->resolution = RESOLUTION_FAILED;
     v->ruling = RULING_NONE;
     v->ruling.by = DECIDER_NO_POLICY;
-    add_words(v->reason, "dead: no retry policy is in effect, and whenNoPolicy says fail");
+    add_words(v->reason,
+              own ? "dead: no retry policy is in effect, and the job's when_no_policy says fail"
+                  : "dead: no retry policy is in effect, and whenNoPolicy says fail");
+    return true;
 }
 
 static void say_missing(struct str missing, struct verdict *v)
@@ -291,18 +304,16 @@ struct verdict verdict_decide(const struct verdict_request *r, const struct verd
     v.extras.avoid_until = (instant){0};
     v.extras.granted = 0;
     bool word = r->kill || instant_is_set(r->retry_at);
-    bool judged = !word && rules->settings && rules->settings->enabled;
+    bool enabled = !word && rules->settings && rules->settings->enabled, decided = false;
     struct policy_count *counts;
     size_t used = tally_counts(v.extras.retry_counts, a, &counts);
     struct had had = count_retries(s, policy_total(counts, used));
-    if (judged && rules->policy_count)
-        judged = decide_by_policies(r, rules, counts, used, others_of(&had, rules->settings), now,
-                                    rng, a, &v);
-    else if (judged && r->outcome == OUTCOME_FAILED && is_to_fail(rules))
-        fail_without_policy(rng, &v);
-    else
-        judged = false;
-    if (!judged)
+    if (enabled && rules->policy_count)
+        decided = decide_by_policies(r, rules, counts, used, others_of(&had, rules->settings), now,
+                                     rng, a, &v);
+    else if (!word && r->outcome == OUTCOME_FAILED)
+        decided = fail_without_policy(r->job, rules, enabled, rng, &v);
+    if (!decided)
         decide_by_limits(r, rules, &had, now, rng, &v);
     if (v.resolution == RESOLUTION_FAILED)
         v.resolution = job_outcome_resolution(r->outcome);

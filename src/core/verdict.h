@@ -5,7 +5,8 @@
 /* What becomes of a job whose run failed or whose lease ran out, and the sentence that says why.
  * A pure function of the job, its failure, who may decide, the time and chance. Who decides, in
  * this order: an explicit word of the worker (kill, retry_at); the retry policies, if any is
- * effective for the job; whenNoPolicy if they are switched on and none is; the job's own, its
+ * effective for the job; the job's own when_no_policy or, if they are switched on and none is
+ * effective, its queue's or the server's whenNoPolicy; the job's own, its
  * queue's or the server's backoff and retry limit. About a lease that ran out, rules that name
  * it come first, and then only the job's own limits. While policies are switched on, whoever grants
  * a retry, globalMaxRetries has the last word. */

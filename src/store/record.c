@@ -53,7 +53,8 @@
  *   RESOURCE byte version, varint resource version, text body
  *   HISTORY  byte version, byte 1 if the job succeeded, its id as 16 bytes big-endian, text queue,
  *            text type, varint failures so far, opt at; of a failure also: opt retry_limit,
- *            backoff as in JOB, text retry policies, varint memory, varint index of the run, byte
+ *            backoff as in JOB, text retry policies, varint memory, from version 2: varint
+ *            when_no_policy; varint index of the run, byte
  *            outcome, text reason, and from text message on as in RUN
  *
  * There is one encoding of a value and nothing follows it: a reader refuses all else. */

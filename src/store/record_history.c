@@ -6,11 +6,13 @@
 
 #include "store/record_parts.h"
 
+#define HISTORY_VERSION 2
+
 static void write_history(struct writer *w, const struct history_entry *h)
 {
     const struct job *job = &h->job;
     must(job->state.attempts > 0);
-    writer_byte(w, RECORD_VERSION);
+    writer_byte(w, HISTORY_VERSION);
     writer_byte(w, h->succeeded);
     writer_id(w, job->id);
     writer_text(w, job->queue);
@@ -23,6 +25,7 @@ static void write_history(struct writer *w, const struct history_entry *h)
     record_write_curve(w, &job->backoff);
     writer_text(w, job->options.retry_policies);
     writer_varint(w, job->options.memory);
+    writer_varint(w, job->options.when_no_policy);
     writer_varint(w, h->run.index);
     writer_byte(w, h->run.outcome);
     writer_text(w, h->run.reason);
@@ -34,12 +37,15 @@ void record_put_history(struct batch *b, uint64_t number, const struct history_e
     RECORD_PUT(b, record_history_key(number), write_history(w, entry));
 }
 
-static void read_failed(struct reader *r, struct arena *a, struct history_entry *h)
+static void read_failed(struct reader *r, unsigned version, struct arena *a,
+                        struct history_entry *h)
 {
     h->job.retry_limit = reader_opt(r, "retry limit", JOB_RETRY_LIMIT_MAX);
     record_read_curve(r, &h->job.backoff);
     h->job.options.retry_policies = reader_text(r, "retry policies");
     h->job.options.memory = reader_varint(r, "memory", UINT64_MAX);
+    if (version >= 2)
+        h->job.options.when_no_policy = reader_varint(r, "when_no_policy", RETRY_FALLBACK_FAIL);
     h->run.index = (uint32_t)reader_varint(r, "index", UINT32_MAX);
     h->run.outcome = (enum outcome)reader_byte(r, "outcome", OUTCOME_COUNT - 1);
     h->run.reason = reader_text(r, "reason");
@@ -50,7 +56,8 @@ static void read_failed(struct reader *r, struct arena *a, struct history_entry 
 struct err record_read_history(struct str value, struct arena *a, struct history_entry *h)
 {
     struct reader r = record_begin(value);
-    TRY(record_check_version(&r, "history"));
+    unsigned version;
+    TRY(record_read_version(&r, "history", HISTORY_VERSION, &version));
     *h = (struct history_entry){.run = {.lease_end = INSTANT_NONE, .retry_at = INSTANT_NONE}};
     h->succeeded = reader_byte(&r, "kind", 1);
     h->job.id = reader_id(&r);
@@ -61,6 +68,6 @@ struct err record_read_history(struct str value, struct arena *a, struct history
         reader_fault(&r, "failures");
     h->run.ended_at = reader_instant(&r, "at");
     if (!h->succeeded)
-        read_failed(&r, a, h);
+        read_failed(&r, version, a, h);
     return record_finish(&r, "history");
 }

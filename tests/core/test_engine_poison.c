@@ -45,6 +45,23 @@ static void assert_poison(struct rig *r, struct id id, const char *reason)
     assert_true(str_eq(rig_run(r, id, s->runs - 1)->reason, s->reason));
 }
 
+static void expired_leases_of_a_job_that_fails_alone_end_with_its_retries(void **state)
+{
+    R;
+    limit(r, 2);
+    struct enqueue spec = rig_spec("q");
+    spec.retry_limit = 3;
+    spec.options.when_no_policy = RETRY_FALLBACK_FAIL;
+    struct id id = rig_add_spec(r, &spec);
+    for (int i = 0; i < 3; i++) {
+        let_lease_expire(r, id);
+        assert_int_equal(rig_status(r, id), STATUS_READY);
+    }
+    let_lease_expire(r, id);
+    assert_int_equal(rig_status(r, id), STATUS_DEAD);
+    assert_int_equal(rig_read(r, id)->state.resolution, RESOLUTION_CLAIM_EXPIRED);
+}
+
 static void a_job_that_lost_too_many_streams_in_a_row_is_dead(void **state)
 {
     R;
@@ -252,6 +269,7 @@ static void a_poisoned_job_whose_retention_is_0_is_gone_at_once(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        TEST(expired_leases_of_a_job_that_fails_alone_end_with_its_retries),
         TEST(a_job_that_lost_too_many_streams_in_a_row_is_dead),
         TEST(a_stream_that_held_it_only_for_a_moment_does_not_count),
         TEST(a_moment_in_between_leaves_the_count_as_it_is),

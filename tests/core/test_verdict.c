@@ -117,6 +117,73 @@ static void or_is_left_to_the_usual_backoff(void **state)
     assert_says(v, "retry 1 of 25, default backoff");
 }
 
+static void
+a_job_says_otherwise_than_its_queue_and_the_server_even_if_policies_are_off(void **state)
+{
+    (void)state;
+    w.rules.policy_count = 0;
+    w.job.options.when_no_policy = RETRY_FALLBACK_FAIL;
+    for (int on = 0; on <= 1; on++) {
+        w.settings.enabled = on;
+        w.rules.when_no_policy = RETRY_FALLBACK_DEFAULT;
+        struct verdict v = decide();
+        assert_false(v.retry);
+        assert_int_equal(v.resolution, RESOLUTION_FAILED);
+        assert_int_equal(v.ruling.by, DECIDER_NO_POLICY);
+        assert_string_equal(v.reason,
+                            "dead: no retry policy is in effect, and the job's when_no_policy "
+                            "says fail");
+    }
+    w.rules.settings = NULL;
+    assert_false(decide().retry);
+    w.rules.settings = &w.settings;
+    w.rules.when_no_policy = RETRY_FALLBACK_FAIL;
+    w.job.options.when_no_policy = RETRY_FALLBACK_DEFAULT;
+    assert_true(decide().retry);
+}
+
+static void a_policy_comes_before_what_a_job_says_for_none(void **state)
+{
+    (void)state;
+    w.job.options.when_no_policy = RETRY_FALLBACK_FAIL;
+    w.failure.condition = CONDITION_EVICTED;
+    assert_says(decide(), "by rule 1 of policy p");
+    w.settings.enabled = false;
+    assert_false(decide().retry);
+    w.request.retry_at = NOW;
+    assert_says(decide(), "when the worker asked");
+}
+
+static void exceptions_and_expired_leases_share_the_retries_of_a_job_that_fails_alone(void **state)
+{
+    (void)state;
+    static const enum outcome order[] = {OUTCOME_WORKER_SHUTDOWN, OUTCOME_EXPIRED,
+                                         OUTCOME_INTERMITTENT_TASK};
+    w.rules.policy_count = 0;
+    w.job.retry_limit = 3;
+    w.job.options.when_no_policy = RETRY_FALLBACK_FAIL;
+    for (size_t i = 0; i < 3; i++) {
+        w.request.outcome = order[i];
+        struct verdict v = decide();
+        assert_true(v.retry);
+        assert_int_equal(v.at.ms, NOW.ms);
+        assert_int_equal(v.ruling.count, i + 1);
+        w.job.state.extras = v.extras;
+        w.job.state.attempts++;
+    }
+    for (size_t i = 0; i < 3; i++) {
+        w.request.outcome = order[i];
+        assert_false(decide().retry);
+        assert_int_equal(decide().resolution, job_outcome_resolution(order[i]));
+    }
+    w.job.state.forgiven = w.job.state.attempts; /* by a rerun, as are the counts */
+    w.job.state.extras = (struct job_extras){0};
+    assert_true(decide().retry);
+    w.request.outcome = OUTCOME_MALFORMED_PAYLOAD;
+    assert_false(decide().retry);
+    assert_int_equal(decide().resolution, RESOLUTION_MALFORMED_PAYLOAD);
+}
+
 static void a_queue_says_otherwise_than_the_server(void **state)
 {
     (void)state;
@@ -348,6 +415,9 @@ int main(void)
         T(without_a_policy_a_failure_fails),
         T(or_is_left_to_the_usual_backoff),
         T(a_queue_says_otherwise_than_the_server),
+        T(a_job_says_otherwise_than_its_queue_and_the_server_even_if_policies_are_off),
+        T(a_policy_comes_before_what_a_job_says_for_none),
+        T(exceptions_and_expired_leases_share_the_retries_of_a_job_that_fails_alone),
         T(policies_that_are_off_change_nothing),
         T(what_is_missing_is_named),
         T(neither_a_word_of_the_worker_nor_a_lost_lease_waits_for_a_policy),

@@ -16,7 +16,7 @@ static struct history_entry failed(void)
                 .type = STR("send"),
                 .retry_limit = 3,
                 .backoff = {CURVE_POWER, {1000}, 2.0, {0}},
-                .options = {.retry_policies = STR("a,b"), .memory = 300},
+                .options = {.retry_policies = STR("a,b"), .memory = 300, .when_no_policy = 2},
                 .state.attempts = 2},
         .run = {.index = 4,
                 .ended_at = {1700000000000},
@@ -34,6 +34,31 @@ static struct str put(struct batch *b, uint64_t number, const struct history_ent
     return batch_find(b, record_key_view(&key))->value;
 }
 
+#define FAILED_TO_MEMORY                                                                           \
+    "000123456789abcdeffedcba9876543210046d61696c0473656e640281d095ffbc3104"                       \
+    "01d00f000000000000004000"                                                                     \
+    "03612c62ac02"
+#define FAILED_FROM_RUN                                                                            \
+    "040203776879"                                                                                 \
+    "04626f6f6d000092020000000000000000000000"
+
+static void a_failure_of_version_1_is_read_still(void **state)
+{
+    (void)state;
+    static const char hex[] = "01" FAILED_TO_MEMORY FAILED_FROM_RUN;
+    char bytes[sizeof hex / 2];
+    struct arena a = {0};
+    struct history_entry back;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        assert_int_equal(sscanf(&hex[2 * i], "%2hhx", (unsigned char *)&bytes[i]), 1);
+    assert_ok(record_read_history((struct str){bytes, sizeof bytes}, &a, &back));
+    assert_int_equal(back.job.options.memory, 300);
+    assert_int_equal(back.job.options.when_no_policy, 0);
+    assert_int_equal(back.run.index, 4);
+    assert_int_equal(back.run.failure.exit_code, 137);
+    arena_fini(&a);
+}
+
 static void a_failure_has_these_bytes_and_is_read_back(void **state)
 {
     (void)state;
@@ -41,11 +66,9 @@ static void a_failure_has_these_bytes_and_is_read_back(void **state)
     struct arena a = {0};
     struct history_entry h = failed(), back;
     struct str value = put(&b, 0x0102, &h);
-    assert_hex(value, "01000123456789abcdeffedcba9876543210046d61696c0473656e640281d095ffbc3104"
-                      "01d00f000000000000004000"
-                      "03612c62ac02040203776879"
-                      "04626f6f6d000092020000000000000000000000");
+    assert_hex(value, "02" FAILED_TO_MEMORY "02" FAILED_FROM_RUN);
     assert_ok(record_read_history(value, &a, &back));
+    assert_int_equal(back.job.options.when_no_policy, 2);
     assert_false(back.succeeded);
     assert_true(id_eq(back.job.id, ID));
     assert_str(back.job.queue, "mail");
@@ -74,7 +97,7 @@ static void a_success_has_these_bytes_and_is_read_back(void **state)
     struct history_entry h = failed(), back;
     h.succeeded = true;
     struct str value = put(&b, 1, &h);
-    assert_hex(value, "01010123456789abcdeffedcba9876543210046d61696c0473656e640281d095ffbc31");
+    assert_hex(value, "02010123456789abcdeffedcba9876543210046d61696c0473656e640281d095ffbc31");
     assert_ok(record_read_history(value, &a, &back));
     assert_true(back.succeeded && id_eq(back.job.id, ID));
     assert_int_equal(back.job.state.attempts, 2);
@@ -107,7 +130,7 @@ static void assert_parts_are_corrupt(const struct history_entry *h)
     memcpy(bytes, value.at, value.len);
     bytes[value.len] = 0;
     assert_code(record_read_history((struct str){bytes, value.len + 1}, &a, &back), ERR_CORRUPT);
-    bytes[0] = 2;
+    bytes[0] = 3;
     assert_code(record_read_history((struct str){bytes, value.len}, &a, &back), ERR_VERSION);
     arena_fini(&a);
     batch_fini(&b);
@@ -125,6 +148,7 @@ static void what_is_no_entry_is_corrupt(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_failure_of_version_1_is_read_still),
         cmocka_unit_test(a_failure_has_these_bytes_and_is_read_back),
         cmocka_unit_test(a_success_has_these_bytes_and_is_read_back),
         cmocka_unit_test(keys_are_in_the_order_of_their_numbers),

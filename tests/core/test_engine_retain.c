@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Jobs that say until when they are kept. */
+
+#include "rig.h"
+
+#define R    struct rig *r = *state
+#define HOUR ((span){3600000})
+
+/* One that is kept for an hour by its retentions, but says otherwise. */
+static struct id add(struct rig *r, instant until)
+{
+    struct enqueue spec = rig_spec("q");
+    spec.completed_retention = spec.dead_retention = HOUR;
+    spec.options.retain_until = until;
+    return rig_add_spec(r, &spec);
+}
+
+static void take(struct rig *r, uint32_t count)
+{
+    rig_claim(r, "w", "q", count, (span){0});
+    rig_turn(r);
+}
+
+static void assert_kept_until(struct rig *r, struct id id, enum status status, instant until)
+{
+    assert_int_equal(rig_status(r, id), status);
+    assert_int_equal(rig_read(r, id)->state.purge_at.ms, until.ms);
+}
+
+static void an_ended_job_is_kept_until_then_however_it_ended(void **state)
+{
+    R;
+    instant until = instant_add(r->now, (span){7200000});
+    struct id done = add(r, until), failed = add(r, until), waiting = add(r, until);
+    struct failure_report kill = {.ref.id = failed, .kill = true, .retry_at = INSTANT_NONE};
+    struct job job;
+    take(r, 2);
+    rig_restart(r); /* of leases it is known afterwards, too */
+    rig_turn_after(r, 1000);
+    rig_succeed(r, done);
+    assert_ok(engine_fail(r->e, r->now, &kill, &r->strings, &job));
+    assert_ok(engine_cancel(r->e, r->now, waiting, &r->strings, &job));
+    assert_kept_until(r, done, STATUS_COMPLETED, until);
+    assert_kept_until(r, failed, STATUS_DEAD, until);
+    assert_kept_until(r, waiting, STATUS_DEAD, until);
+    rig_turn_after(r, until.ms - r->now.ms - 1);
+    assert_int_equal(rig_status(r, done), STATUS_COMPLETED);
+    rig_turn_after(r, 1);
+    assert_int_equal(rig_status(r, done), STATUS_GONE);
+    assert_int_equal(rig_status(r, failed), STATUS_GONE);
+    assert_int_equal(rig_status(r, waiting), STATUS_GONE);
+}
+
+static void one_that_ends_after_that_is_gone_at_once(void **state)
+{
+    R;
+    instant until = instant_add(r->now, (span){5000});
+    struct id done = add(r, until), waiting = add(r, until);
+    struct job job;
+    take(r, 1);
+    rig_turn_after(r, 5000);
+    assert_int_equal(rig_status(r, waiting), STATUS_READY); /* it is no deadline */
+    rig_succeed(r, done);
+    assert_true(rig_event(r)->removed);
+    assert_ok(engine_cancel(r->e, r->now, waiting, &r->strings, &job));
+    assert_int_equal(rig_status(r, done), STATUS_GONE);
+    assert_int_equal(rig_status(r, waiting), STATUS_GONE);
+    rig_turn(r);
+}
+
+static void the_limit_of_kept_jobs_does_not_touch_it(void **state)
+{
+    R;
+    instant until = instant_add(r->now, HOUR);
+    r->settings.completed_retention = HOUR;
+    r->settings.completed_kept_max = 1;
+    engine_configure(r->e, &r->settings);
+    struct enqueue spec = rig_spec("q");
+    spec.options.retain_until = until;
+    struct id first = rig_add_spec(r, &spec), second = rig_add_spec(r, &spec);
+    take(r, 2);
+    rig_succeed(r, first);
+    rig_succeed(r, second);
+    assert_kept_until(r, second, STATUS_COMPLETED, until);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(an_ended_job_is_kept_until_then_however_it_ended),
+        TEST(one_that_ends_after_that_is_gone_at_once),
+        TEST(the_limit_of_kept_jobs_does_not_touch_it),
+    };
+    return cmocka_run_group_tests_name("engine_retain", tests, NULL, NULL);
+}

@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// What a job says itself of its end: until when it is kept, and what a failure means.
+
+const assert = require('node:assert/strict');
+const { describe, it } = require('node:test');
+const { assertError, queueName, useServer } = require('./harness');
+
+const HOUR = 3600000;
+
+function spec(fields) {
+    return { queue: queueName(), type: 't', payload: 1, ...fields };
+}
+
+describe('retain_until', () => {
+    const server = useServer();
+
+    it('says_exactly_until_when_an_ended_job_is_kept', async () => {
+        const until = Date.now() + 7 * HOUR;
+        const retention = { completed_ms: 1, dead_ms: 1 };
+        const done = await server.enqueue(spec({ retain_until: until, retention }));
+        const dead = await server.enqueue(spec({ retain_until: until, retention }));
+        assert.equal(done.retain_until, until);
+        await server.claimOne(done.queue);
+        await server.post(`/jobs/${done.id}/success`);
+        await server.post(`/jobs/${dead.id}/cancel`);
+        assert.equal((await server.job(done.id)).purge_at, until);
+        assert.equal((await server.job(dead.id)).purge_at, until);
+    });
+
+    it('in_the_past_lets_a_job_go_when_it_ends', async () => {
+        const { id } = await server.enqueue(spec({ retain_until: 1, retention: { dead_ms: HOUR } }));
+        assert.equal((await server.job(id)).status, 'ready');
+        assert.equal((await server.post(`/jobs/${id}/cancel`)).status, 200);
+        assertError(await server.get(`/jobs/${id}`), 404, 'not_found');
+    });
+
+    it('is_a_time_and_not_for_crons', async () => {
+        for (const bad of [0, -1])
+            assertError(await server.post('/jobs', spec({ retain_until: bad })), 400, 'bad_value',
+                /retain_until/);
+        const entry = { name: 'e', expression: '* * * * *', job: spec({ retain_until: 1 }) };
+        const res = await server.request('PUT', `/crons/${queueName()}`, { entries: [entry] });
+        assertError(res, 400, 'bad_value', /retain_until/);
+    });
+});
+
+describe('when_no_policy', () => {
+    const server = useServer({ args: ['--lost-worker-limit', '1'] });
+    const failed = async (fields, failure) => {
+        const job = await server.enqueue(spec({ retry_limit: 1, ...fields }));
+        await server.claimOne(job.queue);
+        const res = await server.post(`/jobs/${job.id}/failure`, { message: 'm', ...failure });
+        assert.equal(res.status, 200, res.text);
+        return res.json;
+    };
+
+    it('lets_a_job_fail_for_good_though_it_has_retries_left', async () => {
+        const job = await failed({ when_no_policy: 'fail' });
+        assert.equal(job.status, 'dead');
+        assert.equal(job.when_no_policy, 'fail');
+        assert.match(job.reason, /when_no_policy says fail/);
+        assert.equal((await failed({ when_no_policy: 'default' })).status, 'scheduled');
+        assert.equal((await failed()).status, 'scheduled');
+    });
+
+    it('leaves_its_retries_to_exceptions', async () => {
+        const shutdown = { exception: 'worker-shutdown' };
+        const job = await failed({ when_no_policy: 'fail' }, shutdown);
+        assert.equal(job.status, 'ready');
+        await server.claimOne(job.queue);
+        const res = await server.post(`/jobs/${job.id}/failure`, { message: 'm', ...shutdown });
+        assert.equal(res.json.resolution, 'worker-shutdown');
+        const final = await failed({ when_no_policy: 'fail' }, { exception: 'malformed-payload' });
+        assert.equal(final.resolution, 'malformed-payload');
+    });
+
+    it('is_one_of_two_words', async () => {
+        assertError(await server.post('/jobs', spec({ when_no_policy: 'retry' })), 400, 'bad_value',
+            /default or fail/);
+    });
+});
