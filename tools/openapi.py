@@ -12,7 +12,8 @@ import subprocess
 import sys
 
 BASIC = {"boolean", "object", "string", "integer", "number", "null"}
-LIMITS = {"integer": ("minimum", "maximum"), "string": ("minLength", "maxLength")}
+LIMITS = {"integer": ("minimum", "maximum"), "number": ("minimum", "maximum"),
+          "string": ("minLength", "maxLength")}
 # Parameters of paths that are not just names.
 PATH = {
     "id": {"$ref": "#/components/schemas/JobId"},
@@ -42,6 +43,8 @@ def schema_of_type(text):
     """The schema of a type as src/wire/field.h writes it."""
     if text.endswith("?"):
         return or_null(schema_of_type(text[:-1]))
+    if " or " in text:
+        return {"oneOf": [schema_of_type(part) for part in text.split(" or ")]}
     if items := re.fullmatch(r"(.*)\[(?:\.\.(\d+))?\]", text):
         most = {"maxItems": int(items[2])} if items[2] else {}
         return {"type": "array", "items": schema_of_type(items[1]), **most}
@@ -67,8 +70,8 @@ def schema_of_type(text):
 
 
 def split(doc):
-    """The type and the meaning. A type has no colon outside a pattern."""
-    found = re.match(r"((?:[^:/]|/.*/(?=[?:[]|$))+)(?:: (.*))?$", doc)
+    """The type and the meaning. A type has no colon outside a pattern or a list of words."""
+    found = re.match(r"((?:[^:/(]|\([^)]*\)|/.*/(?=[?:[]|$))+)(?:: (.*))?$", doc)
     if not found:
         faults.append(f"neither a type nor TYPE: MEANING: '{doc}'")
         return "any", None

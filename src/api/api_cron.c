@@ -74,9 +74,9 @@ struct entry_body {
 
 static const struct field entry_table[] = {
     {"name", true, read_name, offsetof(struct entry_body, spec.name),
-     .doc = "string 1..255: of the entry"},
+     .doc = "string 1..$: of the entry", .most = CRON_NAME_MAX},
     {"expression", true, read_expression, offsetof(struct entry_body, spec.expression),
-     .doc = "string: five or six fields"},
+     .doc = "string 1..$: five or six fields", .most = CRON_EXPRESSION_MAX},
     {"timezone", false, read_zone, offsetof(struct entry_body, spec.zone), true, "string"},
     {"paused", false, read_switch, offsetof(struct entry_body, spec.paused), true, "boolean"},
     {"job", true, read_part, offsetof(struct entry_body, job),
@@ -110,7 +110,8 @@ static const struct field group_table[] = {
     {"paused", false, read_switch, offsetof(struct group_body, paused), true, "boolean"},
     {"timezone", false, read_zone, offsetof(struct group_body, zone), true,
      "string: of the entries that name none"},
-    {"entries", true, read_part, offsetof(struct group_body, entries), .doc = "NewCronEntry[]"},
+    {"entries", true, read_part, offsetof(struct group_body, entries), .doc = "NewCronEntry[..$]",
+     .most = CRON_GROUP_ENTRIES_MAX},
 };
 const struct api_body api_cron_group_body = {API_FIELDS(group_table)};
 

@@ -8,6 +8,7 @@
 #include "base/array.h"
 #include "base/quantity.h"
 #include "base/must.h"
+#include "core/depend.h"
 
 /* --- values --- */
 
@@ -116,10 +117,12 @@ struct err api_field_retry_limit(struct json_cursor *c, struct arena *a, void *o
     return err_none();
 }
 
+#define EXPONENT_MAX 100
+
 static struct err read_exponent(struct json_cursor *c, struct arena *a, void *out)
 {
     (void)a;
-    return json_read_double(c, 0, 100, out);
+    return json_read_double(c, 0, EXPONENT_MAX, out);
 }
 
 static struct err read_unique_key(struct json_cursor *c, struct arena *a, void *out)
@@ -322,26 +325,30 @@ static struct err read_quantity(struct json_cursor *c, struct arena *a, void *ou
 #define SPEC(member) offsetof(struct job_fields, spec.member)
 
 static const struct field job_table[] = {
-    {"queue", true, api_field_name, SPEC(queue), .doc = "string 1..255: where"},
-    {"type", true, api_field_name, SPEC(type), .doc = "string 1..255: what"},
+    {"queue", true, api_field_name, SPEC(queue), .doc = "string 1..$: where", .most = JOB_NAME_MAX},
+    {"type", true, api_field_name, SPEC(type), .doc = "string 1..$: what", .most = JOB_NAME_MAX},
     {"payload", true, field_any, SPEC(payload), .doc = "any: any JSON"},
-    {"priority", false, api_field_priority, SPEC(priority), true,
-     "integer 0..65535: lower goes first"},
+    {"priority", false, api_field_priority, SPEC(priority), true, "integer 0..$: lower goes first",
+     UINT16_MAX},
     {"ready_at", false, field_instant, SPEC(ready_at), true,
      "integer 0..: not before, milliseconds since 1970 (UTC)"},
-    {"retry_limit", false, api_field_retry_limit, SPEC(retry_limit), true, "integer 0..4294967295"},
+    {"retry_limit", false, api_field_retry_limit, SPEC(retry_limit), true, "integer 0..$",
+     JOB_RETRY_LIMIT_MAX},
     {"backoff", false, mark_backoff, 0, true, "Backoff"},
     {"retention", false, mark_retention, 0, true, "NewRetention"},
-    {"unique_key", false, read_unique_key, SPEC(unique_key), true, "string 1..1024"},
+    {"unique_key", false, read_unique_key, SPEC(unique_key), true, "string 1..$",
+     JOB_UNIQUE_KEY_MAX},
     {"unique_while", false, read_unique_while, SPEC(unique_while), true,
      "string (queued|active|exists)"},
     {"batch", false, mark_batch, 0, true, "Batch"},
     {"resources", false, mark_resources, 0, true, "NewResources"},
     {"gang", false, mark_gang, 0, true, "NewGang"},
-    {"retry_policies", false, api_field_policies, SPEC(options.retry_policies), true, "string[]"},
+    {"retry_policies", false, api_field_policies, SPEC(options.retry_policies), true, "string[..$]",
+     API_POLICIES_MAX},
     {"annotations", false, mark_annotations, 0, true, "NewAnnotations"},
-    {"concurrency_key", false, read_concurrency_key, SPEC(options.concurrency_key), true, "string"},
-    {"alias", false, read_alias, SPEC(options.alias), true, "string"},
+    {"concurrency_key", false, read_concurrency_key, SPEC(options.concurrency_key), true,
+     "string 1..$", JOB_CONCURRENCY_KEY_MAX},
+    {"alias", false, read_alias, SPEC(options.alias), true, "string 1..$", JOB_NAME_MAX},
     {"deadline", false, read_deadline, SPEC(options.deadline), true,
      "integer 1..: by when it has to be done, milliseconds since 1970 (UTC)"},
     {"retain_until", false, read_deadline, SPEC(options.retain_until), true,
@@ -349,7 +356,7 @@ static const struct field job_table[] = {
     {"when_no_policy", false, read_when_no_policy, SPEC(options.when_no_policy), true,
      "string (default|fail): what becomes of a failure that no retry policy decides about"},
     {"depends_on", false, api_field_depends_on, SPEC(options.depends_on), true,
-     "JobId[]: jobs to wait for"},
+     "Dependency[..$]: jobs to wait for", DEPEND_MAX},
     {"when", false, api_field_depend_when, SPEC(options.depend_when), true,
      "string (all_completed|all_ended)"},
     {"on_dependency_death", false, api_field_depend_death, SPEC(options.depend_death), true,
@@ -366,7 +373,8 @@ static struct err read_base(struct json_cursor *c, struct arena *a, void *d)
 
 static const struct field backoff_table[] = {
     {"base_ms", true, read_base, offsetof(struct curve, base), .doc = "integer -1000.."},
-    {"exponent", true, read_exponent, offsetof(struct curve, exponent), .doc = "number"},
+    {"exponent", true, read_exponent, offsetof(struct curve, exponent), .doc = "number 0..$",
+     .most = EXPONENT_MAX},
     {"jitter_ms", true, field_span, offsetof(struct curve, jitter), .doc = "integer 0.."},
 };
 const struct api_body api_backoff_body = {
@@ -386,24 +394,25 @@ const struct api_body api_retention_body = {.name = "NewRetention",
                                             .doc = "object: how long an ended job is kept"};
 
 static const struct field batch_table[] = {
-    {"key", true, read_batch_key, offsetof(struct job_batch, key), .doc = "string"},
+    {"key", true, read_batch_key, offsetof(struct job_batch, key), .doc = "string 1..$",
+     .most = JOB_BATCH_KEY_MAX},
     {"when", true, read_expression, offsetof(struct job_batch, when),
-     .doc = "string: jq: whether to fold"},
+     .doc = "string 0..$: jq: whether to fold", .most = JOB_BATCH_EXPR_MAX},
     {"fold", true, read_expression, offsetof(struct job_batch, fold),
-     .doc = "string: jq: into what"},
+     .doc = "string 0..$: jq: into what", .most = JOB_BATCH_EXPR_MAX},
 };
 const struct api_body api_batch_body = {.name = "Batch", API_FIELDS(batch_table), .closed = true};
 
 static const struct field gang_table[] = {
-    {"id", true, api_field_name, offsetof(struct job_options, gang), .doc = "string 1..255"},
+    {"id", true, api_field_name, offsetof(struct job_options, gang), .doc = "string 1..$",
+     .most = JOB_NAME_MAX},
     {"cardinality", true, read_cardinality, offsetof(struct job_options, gang_size),
-     .doc = "integer 1.."},
+     .doc = "integer 1..$", .most = JOB_GANG_MAX},
 };
 const struct api_body api_gang_body = {.name = "NewGang", API_FIELDS(gang_table)};
 
 static const struct field resources_table[] = {
-    {"memory", false, read_quantity, offsetof(struct job_options, memory), true,
-     "string: a quantity: \"2Gi\""},
+    {"memory", false, read_quantity, offsetof(struct job_options, memory), true, "Quantity"},
 };
 const struct api_body api_resources_body = {
     .name = "NewResources", API_FIELDS(resources_table), .doc = "object: what a run needs"};

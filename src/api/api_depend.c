@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "api/api_internal.h"
+#include "api/api_routes.h"
 #include "core/depend.h"
 
 /* --- from JSON --- */
@@ -27,6 +27,10 @@ static struct err read_one(struct json_cursor *c, struct arena *a, struct id *id
     return err_make(ERR_UNPROCESSABLE, "there is no job '%.*s'; a job id has 25 letters and digits",
                     (int)(text.len < 64 ? text.len : 64), text.at);
 }
+
+const struct api_body api_dependency_body = {
+    .name = "Dependency",
+    .doc = "JobId or integer 0..: a job, or the place of an earlier one in the same request"};
 
 struct err api_field_depends_on(struct json_cursor *c, struct arena *a, void *str)
 {

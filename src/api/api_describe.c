@@ -6,10 +6,15 @@
 #include "api/api_words.h"
 #include "base/array.h"
 #include "base/must.h"
+#include "policy/armada_document.h"
+#include "policy/category_document.h"
+#include "policy/policy_document.h"
+#include "policy/settings_document.h"
 
 /* Bodies that others refer to by name. */
 static const struct api_body *const bodies[] = {
     &api_job_body,
+    &api_dependency_body,
     &api_backoff_body,
     &api_retention_body,
     &api_batch_body,
@@ -38,6 +43,29 @@ static void write_member(struct buf *b, const char *name, const char *text)
     json_write_string(b, str_from(text));
 }
 
+static void add_words(struct buf *b, const char *const *words)
+{
+    for (size_t i = 0; words[i]; i++)
+        buf_print(b, "%s%s", i ? "|" : "", words[i]);
+}
+
+/* A doc in which $ stands for a number, and * for words. */
+static void write_doc(struct buf *b, const char *doc, int64_t most, const char *const *words)
+{
+    struct buf text = {0};
+    for (const char *p = doc ? doc : ""; *p; p++) {
+        if (*p == '$' && most)
+            buf_int(&text, most);
+        else if (*p == '*' && words)
+            add_words(&text, words);
+        else
+            buf_byte(&text, *p);
+    }
+    buf_byte(&text, '\0');
+    write_member(b, "doc", doc ? text.at : NULL);
+    buf_fini(&text);
+}
+
 static void write_switch(struct buf *b, const char *name, bool on)
 {
     if (on)
@@ -51,20 +79,20 @@ static void write_params(struct buf *b, const struct api_param *p)
     buf_lit(b, ",\"params\":[");
     for (size_t i = 0; p && p[i].name; i++) {
         buf_print(b, "%s{\"name\":\"%s\"", i ? "," : "", p[i].name);
-        write_member(b, "doc", p[i].doc);
+        write_doc(b, p[i].doc, p[i].most, NULL);
         write_switch(b, "header", p[i].header);
         buf_byte(b, '}');
     }
     buf_byte(b, ']');
 }
 
-static void write_fields(struct buf *b, const struct api_body *body)
+static void write_fields(struct buf *b, const struct field *fields, size_t count)
 {
     buf_lit(b, ",\"fields\":[");
-    for (size_t i = 0; i < body->count; i++) {
-        const struct field *f = &body->fields[i];
+    for (size_t i = 0; i < count; i++) {
+        const struct field *f = &fields[i];
         buf_print(b, "%s{\"name\":\"%s\"", i ? "," : "", f->name);
-        write_member(b, "doc", f->doc);
+        write_doc(b, f->doc, f->most, f->words);
         write_switch(b, "required", f->required);
         write_switch(b, "nullable", f->nullable);
         buf_byte(b, '}');
@@ -79,8 +107,41 @@ static void write_body(struct buf *b, const struct api_body *body)
     write_member(b, "doc", body->doc);
     write_switch(b, "closed", body->closed);
     if (body->fields)
-        write_fields(b, body);
+        write_fields(b, body->fields, body->count);
     buf_byte(b, '}');
+}
+
+/* What documents are made of; in them no other members are allowed. */
+static void write_table(struct buf *b, const struct field_table *t)
+{
+    buf_print(b, "{\"name\":\"%s\"", t->name);
+    write_member(b, "doc", t->doc);
+    write_switch(b, "closed", t->fields != NULL);
+    if (t->fields)
+        write_fields(b, t->fields, t->count);
+    buf_byte(b, '}');
+}
+
+static void write_tables(struct buf *b, const struct field_table *tables, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        buf_lit(b, ",\n");
+        write_table(b, &tables[i]);
+    }
+}
+
+static void write_bodies(struct buf *b)
+{
+    for (size_t i = 0; i < COUNT(bodies); i++) {
+        buf_print(b, "%s", i ? ",\n" : "\n");
+        write_body(b, bodies[i]);
+    }
+    write_tables(b, fields_tables, fields_table_count);
+    write_tables(b, fields_match_tables, fields_match_table_count);
+    write_tables(b, policy_document_tables, policy_document_table_count);
+    write_tables(b, armada_document_tables, armada_document_table_count);
+    write_tables(b, category_document_tables, category_document_table_count);
+    write_tables(b, &settings_document_table, 1);
 }
 
 /* --- what answers have --- */
@@ -298,10 +359,7 @@ void api_write_routes(struct buf *b)
         write_endpoint(b, &api_endpoints[i]);
     }
     buf_lit(b, "],\"bodies\":[");
-    for (size_t i = 0; i < COUNT(bodies); i++) {
-        buf_print(b, "%s", i ? ",\n" : "\n");
-        write_body(b, bodies[i]);
-    }
+    write_bodies(b);
     write_named(b);
     buf_lit(b, "]}\n");
 }

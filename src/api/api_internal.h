@@ -268,7 +268,12 @@ struct err api_decode_patch(const struct api *a, const struct http_request *req,
                             struct patch *patch);
 
 /* api_take.c */
-#define API_LEASE_MS 30000 /* unless the worker says otherwise */
+#define API_LEASE_MS     30000 /* unless the worker says otherwise */
+#define API_LEASE_MIN_MS 100
+#define API_LEASE_MAX_MS ((int64_t)7 * 24 * 3600 * 1000)
+/* The end of a row of a table. */
+#define API_LEASE_DOC "integer 100..$", API_LEASE_MAX_MS
+_Static_assert(API_LEASE_MIN_MS == 100, "API_LEASE_DOC says so");
 struct err api_check_lease(span lease);
 
 /* api_encode.c */

@@ -120,11 +120,12 @@ static struct err patch_depends(struct json_cursor *c, struct arena *a, void *ou
 
 static const struct field patch_table[] = {
     {"depends_on", false, patch_depends, 0, .doc = "null: the job waits for no other any more"},
-    {"queue", false, patch_queue, 0, .doc = "string 1..255"},
-    {"priority", false, patch_priority, 0, .doc = "integer 0..65535?"},
+    {"queue", false, patch_queue, 0, .doc = "string 1..$", .most = JOB_NAME_MAX},
+    {"priority", false, patch_priority, 0, .doc = "integer 0..$?", .most = UINT16_MAX},
     {"ready_at", false, patch_ready_at, 0,
      .doc = "integer 0..?: not before, milliseconds since 1970 (UTC)"},
-    {"retry_limit", false, patch_retry_limit, 0, .doc = "integer 0..4294967295?"},
+    {"retry_limit", false, patch_retry_limit, 0, .doc = "integer 0..$?",
+     .most = JOB_RETRY_LIMIT_MAX},
     {"backoff", false, patch_backoff, 0, .doc = "Backoff?"},
     {"retention", false, patch_retention, 0, .doc = "PatchedRetention?"},
 };

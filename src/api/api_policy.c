@@ -12,7 +12,9 @@
 #include "policy/policy_warning.h"
 #include "policy/settings_document.h"
 
-const struct api_body api_document_body = {.doc = "object"};
+const struct api_body api_policy_body = {.doc = "AnyRetryPolicy"};
+const struct api_body api_categories_body = {.doc = "NewFailureCategories"};
+const struct api_body api_retry_settings_body = {.doc = "NewRetrySettings"};
 
 /* --- answers --- */
 

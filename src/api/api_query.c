@@ -7,7 +7,8 @@
 #include "api/api_routes.h"
 #include "base/must.h"
 
-#define LIMIT_DEFAULT 50
+#define LIMIT_DEFAULT  50
+#define RETRY_RATE_MAX 1000000 /* jobs a second */
 
 /* --- parameters --- */
 
@@ -220,7 +221,7 @@ static struct err read_change(struct str name, struct str value, enum params kin
     *known = kind == PARAMS_RETRY && str_eq(name, STR("rate"));
     if (!*known)
         return err_none();
-    TRY(api_read_number(value, "rate", 1, 1000000, &rate));
+    TRY(api_read_number(value, "rate", 1, RETRY_RATE_MAX, &rate));
     l->per_second = (uint32_t)rate;
     return err_none();
 }
@@ -241,7 +242,8 @@ static struct err read_change(struct str name, struct str value, enum params kin
         "filter", "string: a jq expression about the payload"                                      \
     }
 #define PAGE_PARAMS                                                                                \
-    {"order", "string (asc|desc): by id"}, {"limit", "integer 1..2000: of a page"},                \
+    {"order", "string (asc|desc): by id"},                                                         \
+        {"limit", "integer 1..$: of a page", .most = BACKEND_PAGE_MAX},                            \
     {                                                                                              \
         "from", "string: an id, exclusive"                                                         \
     }
@@ -250,11 +252,11 @@ static struct err read_change(struct str name, struct str value, enum params kin
 const struct api_param api_filter_params[] = {FILTER_PARAMS, {NULL, NULL}};
 const struct api_param api_page_params[] = {FILTER_PARAMS, PAGE_PARAMS, {NULL, NULL}};
 const struct api_param api_change_params[] = {FILTER_PARAMS, {"dry_run", DRY_RUN}, {NULL, NULL}};
-const struct api_param api_retry_params[] = {FILTER_PARAMS,
-                                             {"dry_run", DRY_RUN},
-                                             {"rate", "integer 1..1000000: how many a second "
-                                                      "become ready"},
-                                             {NULL, NULL}};
+const struct api_param api_retry_params[] = {
+    FILTER_PARAMS,
+    {"dry_run", DRY_RUN},
+    {"rate", "integer 1..$: how many a second become ready", .most = RETRY_RATE_MAX},
+    {NULL, NULL}};
 const struct api_param api_reset_params[] = {{"dry_run", DRY_RUN}, {NULL, NULL}};
 
 static const struct api_param *const params_of[] = {

@@ -221,15 +221,18 @@ static struct err pass_over(struct json_cursor *c, struct arena *a, void *out)
 }
 
 static const struct field queue_table[] = {
-    {"name", false, read_name, 0, .doc = "string 1..255: of the queue"},
+    {"name", false, read_name, 0, .doc = "string 1..$: of the queue", .most = JOB_NAME_MAX},
     {"paused", false, read_paused, 0, .doc = "boolean?"},
-    {"concurrency", false, read_concurrency, 0, .doc = "integer 1..?"},
-    {"concurrency_per_key", false, read_per_key, 0, .doc = "integer 1..?"},
+    {"concurrency", false, read_concurrency, 0, .doc = "integer 1..$?",
+     .most = QUEUE_CONCURRENCY_MAX},
+    {"concurrency_per_key", false, read_per_key, 0, .doc = "integer 1..$?",
+     .most = QUEUE_CONCURRENCY_MAX},
     {"rate", false, read_rate, 0, .doc = "QueueRate?"},
-    {"retry_limit", false, read_retry_limit, 0, .doc = "integer 0..4294967295?"},
+    {"retry_limit", false, read_retry_limit, 0, .doc = "integer 0..$?",
+     .most = JOB_RETRY_LIMIT_MAX},
     {"backoff", false, read_backoff, 0, .doc = "Backoff?"},
     {"retention", false, read_retention, 0, .doc = "QueueRetention?"},
-    {"retry_policies", false, read_policies, 0, .doc = "string[]?"},
+    {"retry_policies", false, read_policies, 0, .doc = "string[..$]?", .most = API_POLICIES_MAX},
     {"when_no_policy", false, read_no_policy, 0, .doc = "string /^(default|fail)$/?"},
     /* of an answer that is sent back */
     {"configured", false, pass_over, 0,
@@ -255,9 +258,12 @@ static struct err read_per(struct json_cursor *c, struct arena *a, void *out)
 }
 
 static const struct field rate_table[] = {
-    {"count", true, read_tokens, offsetof(struct rate, count), .doc = "integer 1.."},
-    {"per_ms", true, read_per, offsetof(struct rate, per), .doc = "integer 1.."},
-    {"burst", false, read_tokens, offsetof(struct rate, burst), true, "integer 1.."},
+    {"count", true, read_tokens, offsetof(struct rate, count), .doc = "integer 1..$",
+     .most = RATE_COUNT_MAX},
+    {"per_ms", true, read_per, offsetof(struct rate, per), .doc = "integer 1..$",
+     .most = RATE_PER_MAX_MS},
+    {"burst", false, read_tokens, offsetof(struct rate, burst), true, "integer 1..$",
+     RATE_COUNT_MAX},
 };
 const struct api_body api_rate_body = {.name = "QueueRate", API_FIELDS(rate_table)};
 
@@ -432,7 +438,7 @@ struct list_query {
 
 const struct api_param api_queues_params[] = {
     {"details", "boolean: whether the queues themselves are wanted"},
-    {"limit", "integer 1..2000: of a page"},
+    {"limit", "integer 1..$: of a page", .most = BACKEND_PAGE_MAX},
     {"from", "string: a name, exclusive"},
     {NULL, NULL}};
 

@@ -17,7 +17,7 @@ struct report_body {
 
 #define BODY(member) offsetof(struct report_body, member)
 #define TOKEN_DOC    "string /^[0-9a-f]{16}$/: of the run; without it and run any live one"
-#define RUN_DOC      "integer 0..4294967295: its index, instead of the token or beside it"
+#define RUN_DOC      "integer 0..$: its index, instead of the token or beside it", UINT32_MAX
 
 static const struct field success_table[] = {
     {"token", false, api_field_token, BODY(run.token), true, TOKEN_DOC},
@@ -152,7 +152,7 @@ static void keep_first(struct id_list *l, struct arena *a)
 }
 
 static const struct field ids_table[] = {
-    {"ids", true, read_ids, 0, .doc = "string[]"},
+    {"ids", true, read_ids, 0, .doc = "string[..$]", .most = IDS_MAX},
 };
 const struct api_body api_ids_body = {API_FIELDS(ids_table)};
 
@@ -265,10 +265,10 @@ static struct err mark_containers(struct json_cursor *c, struct arena *a, void *
 }
 
 static const struct field container_table[] = {
-    {"name", true, api_field_label, CONTAINER(name), .doc = "string 1..255"},
+    {"name", true, api_field_label, CONTAINER(name), .doc = "string 0..$", .most = JOB_NAME_MAX},
     {"init", false, field_bool, CONTAINER(init), true, "boolean"},
     {"exit_code", false, field_i32, CONTAINER(exit_code), true, "integer"},
-    {"reason", false, api_field_label, CONTAINER(reason), true, "string"},
+    {"reason", false, api_field_label, CONTAINER(reason), true, "string 0..$", JOB_NAME_MAX},
     {"message", false, field_text, CONTAINER(message), true, "string"},
 };
 const struct api_body api_container_body = {.name = "FailedContainer", API_FIELDS(container_table)};
@@ -352,14 +352,17 @@ static const struct field failure_table[] = {
      "string "
      "(worker-shutdown|intermittent-task|malformed-payload|resource-unavailable|internal-error|"
      "superseded): it was not the work that failed"},
-    {"node", false, api_field_label, REPORT(failure.node), true, "string: where it ran"},
+    {"node", false, api_field_label, REPORT(failure.node), true, "string 0..$: where it ran",
+     JOB_NAME_MAX},
     {"termination_message", false, field_text, REPORT(failure.termination_message), true, "string"},
-    {"category", false, api_field_label, REPORT(failure.category), true, "string"},
-    {"subcategory", false, api_field_label, REPORT(failure.subcategory), true, "string"},
+    {"category", false, api_field_label, REPORT(failure.category), true, "string 0..$",
+     JOB_NAME_MAX},
+    {"subcategory", false, api_field_label, REPORT(failure.subcategory), true, "string 0..$",
+     JOB_NAME_MAX},
     {"pod_error", false, field_text, REPORT(failure.pod_error), true, "string"},
-    {"pod_events", false, read_events, 0, true, "string[]"},
-    {"containers", false, mark_containers, 0, true, "FailedContainer[]"},
-    {"grace_period_ms", false, field_span, REPORT(grace), true, "integer 0.."},
+    {"pod_events", false, read_events, 0, true, "string[..$]", EVENTS_MAX},
+    {"containers", false, mark_containers, 0, true, "FailedContainer[..$]", CONTAINERS_MAX},
+    {"grace_period_ms", false, field_span, REPORT(grace), true, "integer 0..$", GRACE_MAX_MS},
     {"retry_at", false, field_instant, REPORT(retry_at), true,
      "integer 0..: not before, milliseconds since 1970 (UTC)"},
     {"kill", false, field_bool, REPORT(kill), true, "boolean: no retry"},
@@ -436,7 +439,8 @@ struct terminated_fields {
 };
 
 static const struct field terminated_table[] = {
-    {"run", true, field_i32, offsetof(struct terminated_fields, run), .doc = "integer 0.."},
+    {"run", true, field_i32, offsetof(struct terminated_fields, run), .doc = "integer 0..$",
+     .most = INT32_MAX},
     {"token", true, api_field_token, offsetof(struct terminated_fields, token),
      .doc = "string /^[0-9a-f]{16}$/: of the run"},
 };
@@ -471,8 +475,7 @@ struct renew_fields {
 static const struct field renew_table[] = {
     {"token", false, api_field_token, offsetof(struct renew_fields, run.token), true, TOKEN_DOC},
     {"run", false, api_field_run, offsetof(struct renew_fields, run), true, RUN_DOC},
-    {"lease_ms", false, field_span, offsetof(struct renew_fields, lease), true,
-     "integer 100..604800000"},
+    {"lease_ms", false, field_span, offsetof(struct renew_fields, lease), true, API_LEASE_DOC},
     {"progress", false, api_field_progress, offsetof(struct renew_fields, left), true,
      "number,object: how far it is: a number from 0 to 1, or with a note"},
     {"checkpoint", false, api_field_checkpoint, offsetof(struct renew_fields, left),

@@ -14,6 +14,7 @@
 struct api_param {
     const char *name, *doc;
     bool header;
+    int64_t most; /* the number that $ stands for in doc */
 };
 
 struct api_body {
@@ -64,6 +65,7 @@ extern const struct api_body api_job_body, api_backoff_body, api_retention_body,
     api_resources_body, api_gang_body;                                 /* api_decode.c */
 extern const struct api_body api_patch_body, api_patch_retention_body; /* api_patch.c */
 extern const struct api_body api_annotations_body;
+extern const struct api_body api_dependency_body;
 extern const struct api_body api_bulk_body;
 extern const struct api_body api_claim_body, api_claim_job_body; /* api_take.c */
 extern const struct api_body api_success_body, api_ids_body, api_failure_body, api_container_body,
@@ -71,7 +73,8 @@ extern const struct api_body api_success_body, api_ids_body, api_failure_body, a
 extern const struct api_body api_queue_body, api_rate_body, api_queue_retention_body;
 extern const struct api_body api_cron_group_body, api_cron_switch_body, api_cron_entry_body,
     api_cron_entry_switch_body;
-extern const struct api_body api_document_body; /* api_policy.c */
+extern const struct api_body api_policy_body, api_categories_body,
+    api_retry_settings_body; /* api_policy.c */
 extern const struct api_body api_simulate_body, api_given_body;
 
 /* Each beside what writes it. */

@@ -296,12 +296,14 @@ static struct err mark_failures(struct json_cursor *c, struct arena *a, void *ou
 
 static const struct field body_table[] = {
     {"policies", true, field_any, offsetof(struct body, policies),
-     .doc = "object[]: retry policies"},
-    {"settings", false, field_any, offsetof(struct body, settings), true, "object: of retrying"},
+     .doc = "AnyRetryPolicy[..$]: drafts, each of another name", .most = DRAFTS_MAX},
+    {"settings", false, field_any, offsetof(struct body, settings), true,
+     "NewRetrySettings: drafts of them"},
     {"queues", false, api_field_names, offsetof(struct body, queues), true, "string[]"},
     {"types", false, api_field_names, offsetof(struct body, types), true, "string[]"},
-    {"limit", false, read_limit, offsetof(struct body, limit), true, "integer 1.."},
-    {"failures", false, mark_failures, 0, true, "SimulatedFailure[]: instead of jobs that failed"},
+    {"limit", false, read_limit, offsetof(struct body, limit), true, "integer 1..$", FAILURES_MAX},
+    {"failures", false, mark_failures, 0, true,
+     "SimulatedFailure[..$]: instead of jobs that failed", FAILURES_MAX},
 };
 const struct api_body api_simulate_body = {API_FIELDS(body_table)};
 
@@ -376,9 +378,10 @@ static struct err mark_failure(struct json_cursor *c, struct arena *a, void *out
 }
 
 static const struct field given_table[] = {
-    {"queue", false, api_field_name, offsetof(struct given, queue), true, "string 1..255"},
+    {"queue", false, api_field_name, offsetof(struct given, queue), true, "string 1..$",
+     JOB_NAME_MAX},
     {"retry_policies", false, api_field_policies, offsetof(struct given, policies), true,
-     "string[]"},
+     "string[..$]", API_POLICIES_MAX},
     {"failure", true, mark_failure, 0, .doc = "Failure"},
 };
 const struct api_body api_given_body = {.name = "SimulatedFailure", API_FIELDS(given_table)};

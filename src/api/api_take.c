@@ -8,10 +8,8 @@
 #include "base/alloc.h"
 #include "base/array.h"
 
-#define CLAIM_MAX    1000
-#define LEASE_MIN_MS 100
-#define LEASE_MAX_MS ((int64_t)7 * 24 * 3600 * 1000)
-#define WAIT_MAX_MS  300000
+#define CLAIM_MAX   1000
+#define WAIT_MAX_MS 300000
 
 /* --- streams --- */
 
@@ -125,7 +123,7 @@ static struct err read_node(struct str text, struct str *node)
 const struct api_param api_take_params[] = {
     {"queue", "string: one, or a list a,b, whose order does not count; without it all"},
     {"prefetch", "integer 0..: jobs in flight at a time, 1 unless said; 0: no limit"},
-    {"node", "string 1..255: where the worker is"},
+    {"node", "string 1..$: where the worker is", .most = JOB_NAME_MAX},
     {"Worker-Id", "string: who takes", .header = true},
     {NULL, NULL}};
 
@@ -224,13 +222,15 @@ struct claim_fields {
 static const struct field claim_table[] = {
     {"queues", false, api_field_names, offsetof(struct claim_fields, queues), true,
      "string[]: their order does not count: priority, then age does; without it all"},
-    {"count", false, field_i32, offsetof(struct claim_fields, count), true, "integer 1..1000"},
-    {"lease_ms", false, field_span, offsetof(struct claim_fields, lease), true,
-     "integer 100..604800000"},
-    {"wait_ms", false, field_span, offsetof(struct claim_fields, wait), true, "integer 0..300000"},
-    {"worker", false, api_field_name, offsetof(struct claim_fields, worker), true, "string 1..255"},
+    {"count", false, field_i32, offsetof(struct claim_fields, count), true, "integer 1..$",
+     CLAIM_MAX},
+    {"lease_ms", false, field_span, offsetof(struct claim_fields, lease), true, API_LEASE_DOC},
+    {"wait_ms", false, field_span, offsetof(struct claim_fields, wait), true, "integer 0..$",
+     WAIT_MAX_MS},
+    {"worker", false, api_field_name, offsetof(struct claim_fields, worker), true, "string 1..$",
+     JOB_NAME_MAX},
     {"node", false, api_field_label, offsetof(struct claim_fields, node), true,
-     "string 1..255: where the worker is"},
+     "string 0..$: where the worker is", JOB_NAME_MAX},
 };
 const struct api_body api_claim_body = {API_FIELDS(claim_table), .optional = true};
 
@@ -284,10 +284,10 @@ static void on_claimer_gone(void *ctx)
 
 struct err api_check_lease(span lease)
 {
-    if (lease.ms >= LEASE_MIN_MS && lease.ms <= LEASE_MAX_MS)
+    if (lease.ms >= API_LEASE_MIN_MS && lease.ms <= API_LEASE_MAX_MS)
         return err_none();
-    return err_make(ERR_BAD_VALUE, "lease_ms: from %d to %lld, not %lld", LEASE_MIN_MS,
-                    (long long)LEASE_MAX_MS, (long long)lease.ms);
+    return err_make(ERR_BAD_VALUE, "lease_ms: from %d to %lld, not %lld", API_LEASE_MIN_MS,
+                    (long long)API_LEASE_MAX_MS, (long long)lease.ms);
 }
 
 static struct err check_claim(const struct claim_fields *f)
@@ -342,13 +342,12 @@ struct claim_job_fields {
 
 static const struct field claim_job_table[] = {
     {"run", false, api_field_run, offsetof(struct claim_job_fields, run), true,
-     "integer 0..4294967295: only if its next run has this index"},
-    {"lease_ms", false, field_span, offsetof(struct claim_job_fields, lease), true,
-     "integer 100..604800000"},
+     "integer 0..$: only if its next run has this index", UINT32_MAX},
+    {"lease_ms", false, field_span, offsetof(struct claim_job_fields, lease), true, API_LEASE_DOC},
     {"worker", false, api_field_name, offsetof(struct claim_job_fields, worker), true,
-     "string 1..255: may repeat the claim, which then is answered as the first time"},
+     "string 1..$: may repeat the claim, which then is answered as the first time", JOB_NAME_MAX},
     {"node", false, api_field_label, offsetof(struct claim_job_fields, node), true,
-     "string 1..255: where the worker is"},
+     "string 0..$: where the worker is", JOB_NAME_MAX},
 };
 const struct api_body api_claim_job_body = {API_FIELDS(claim_job_table), .optional = true};
 

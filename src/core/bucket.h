@@ -11,8 +11,9 @@
 
 #include "base/units.h"
 
-#define RATE_COUNT_MAX 1000000
-#define RATE_PER_MAX   ((span){31LL * 24 * 3600 * 1000})
+#define RATE_COUNT_MAX  1000000
+#define RATE_PER_MAX_MS (31LL * 24 * 3600 * 1000)
+#define RATE_PER_MAX    ((span){RATE_PER_MAX_MS})
 
 /* count tokens in a span of that length, evenly; at most burst are saved up. All at least 1,
  * unless count is 0: no limit. */

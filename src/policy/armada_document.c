@@ -30,7 +30,8 @@ static struct err read_affinity(struct json_cursor *c, struct arena *a, void *ru
 }
 
 static const struct field memory_table[] = {
-    {"factor", false, fields_factor, RULE(memory.factor), .doc = "number"},
+    {"factor", false, fields_factor, RULE(memory.factor), .doc = "number 1..$",
+     .most = FIELDS_FACTOR_MAX},
     {"static", false, fields_quantity, RULE(memory.add), .doc = "Quantity"},
 };
 
@@ -70,17 +71,17 @@ static struct err rule_mutate(struct json_cursor *c, struct arena *a, void *rule
 /* --- rules --- */
 
 /* Its clients take the short name in whatever case, and the long one. */
-#define RETRY_WORDS "Retry", "retry", "RETRY", "RETRY_ACTION_RETRY"
-#define FAIL_WORDS  "Fail", "fail", "FAIL", "RETRY_ACTION_FAIL"
-#define ACTION_DOC  "string (Retry|retry|RETRY|RETRY_ACTION_RETRY|Fail|fail|FAIL|RETRY_ACTION_FAIL)"
+static const char *const actions[] = {"Retry", "retry", "RETRY", "RETRY_ACTION_RETRY",
+                                      "Fail",  "fail",  "FAIL",  "RETRY_ACTION_FAIL",
+                                      NULL};
+#define RETRY_ACTIONS 4
 
 static struct err read_action(struct json_cursor *c, struct arena *a, void *action)
 {
-    static const char *const words[] = {RETRY_WORDS, FAIL_WORDS};
     size_t which;
     (void)a;
-    TRY(fields_word(c, words, COUNT(words), "Retry or Fail", &which));
-    *(enum policy_action *)action = which < COUNT(words) / 2 ? POLICY_RETRY : POLICY_FAIL;
+    TRY(fields_word(c, actions, "Retry or Fail", &which));
+    *(enum policy_action *)action = which < RETRY_ACTIONS ? POLICY_RETRY : POLICY_FAIL;
     return err_none();
 }
 
@@ -106,7 +107,7 @@ static struct err rule_subcategory(struct json_cursor *c, struct arena *a, void 
 }
 
 static const struct field rule_table[] = {
-    {"action", true, read_action, RULE(action), .doc = ACTION_DOC},
+    {"action", true, read_action, RULE(action), .doc = "string (*)", .words = actions},
     {"onCategory", true, rule_category, 0, .doc = "string 1..$", .most = FIELDS_TEXT_MAX},
     {"onSubcategory", false, rule_subcategory, 0, .doc = "string 1..$", .most = FIELDS_TEXT_MAX},
     {"mutate", false, rule_mutate, 0, .doc = "ArmadaMutation"},
@@ -160,14 +161,15 @@ static struct err read_rules(struct json_cursor *c, struct arena *a, void *into)
 #define POLICY(member) offsetof(struct policy, member)
 
 static const struct field document_table[] = {
-    {"apiVersion", true, read_as_checked, 0, .doc = "string (" ARMADA_DOCUMENT_VERSION ")"},
-    {"kind", true, read_as_checked, 0, .doc = "string (" POLICY_DOCUMENT_KIND ")"},
-    {"name", true, fields_label, POLICY(name), .doc = "string 1..63"},
+    {"apiVersion", true, read_as_checked, 0, .doc = "string /^armadaproject\\.io.v1beta1$/"},
+    {"kind", true, read_as_checked, 0, .doc = "string /^" POLICY_DOCUMENT_KIND "$/"},
+    {"name", true, fields_label, POLICY(name), .doc = "string 1..$", .most = FIELDS_LABEL_MAX},
     {"retryLimit", false, fields_retries, POLICY(retry_limit),
      .doc = "integer 0..$: if it is left "
             "out, nothing is retried",
      .most = POLICY_RETRIES_MAX},
-    {"defaultAction", true, read_action, POLICY(default_action), .doc = ACTION_DOC},
+    {"defaultAction", true, read_action, POLICY(default_action), .doc = "string (*)",
+     .words = actions},
     {"rules", false, read_rules, 0, .doc = "ArmadaPolicyRule[..$]", .most = FIELDS_RULES_MAX},
 };
 

@@ -11,9 +11,8 @@
 #include "core/policy.h"
 #include "policy/document_internal.h"
 
-#define NAME_MAX_BYTES 63
-#define FACTOR_MOST    100.0
-#define SPAN_MOST_MS   ((int64_t)365 * 24 * 60 * 60 * 1000)
+#define SPAN_MOST_MS  ((int64_t)365 * 24 * 60 * 60 * 1000)
+#define SPAN_EXPECTED "a duration with units (ms, s, m, h, d, w) like 30s or 1h30m, from 0s to 365d"
 
 /* --- the tree and its text --- */
 
@@ -350,7 +349,7 @@ struct err fields_name(struct json_cursor *c, struct arena *a, void *str)
 
 static bool is_label(struct str s)
 {
-    if (s.len == 0 || s.len > NAME_MAX_BYTES)
+    if (s.len == 0 || s.len > FIELDS_LABEL_MAX)
         return false;
     for (size_t i = 0; i < s.len; i++) {
         char c = s.at[i];
@@ -372,16 +371,16 @@ struct err fields_label(struct json_cursor *c, struct arena *a, void *str)
     return fields_refuse(c, at, ERR_BAD_NAME,
                          "a name of up to %d lower case letters, digits and '-', which may not be "
                          "first or last",
-                         NAME_MAX_BYTES);
+                         FIELDS_LABEL_MAX);
 }
 
-struct err fields_word(struct json_cursor *c, const char *const *words, size_t n,
-                       const char *expected, size_t *v)
+struct err fields_word(struct json_cursor *c, const char *const *words, const char *expected,
+                       size_t *v)
 {
     size_t at = c->pos;
     struct str text;
     TRY(read_string(c, expected, &text));
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; words[i]; i++) {
         if (str_eq(text, str_from(words[i]))) {
             *v = i;
             return err_none();
@@ -424,9 +423,7 @@ struct err fields_span(struct json_cursor *c, struct arena *a, void *v)
             return err;
         err.code = ERR_BAD_VALUE;
     }
-    return fields_refuse(
-        c, at, err.code,
-        "a duration with units (ms, s, m, h, d, w) like 30s or 1h30m, from 0s to 365d");
+    return fields_refuse(c, at, err.code, SPAN_EXPECTED);
 }
 
 struct err fields_quantity(struct json_cursor *c, struct arena *a, void *u64)
@@ -445,7 +442,7 @@ struct err fields_factor(struct json_cursor *c, struct arena *a, void *v)
 {
     size_t at = c->pos;
     (void)a;
-    TRY(fields_double(c, 1.0, FACTOR_MOST, v));
+    TRY(fields_double(c, 1.0, FIELDS_FACTOR_MAX, v));
     return *(double *)v > 1 ? err_none() : fields_refuse(c, at, ERR_BAD_VALUE, "more than 1");
 }
 
@@ -496,23 +493,23 @@ struct err fields_pattern(struct json_cursor *c, struct arena *a, void *into)
 
 /* --- the frame of a resource --- */
 
-static const char *const api_versions[] = {"tenax.dev/v1", "armadaproject.io/v1"};
+const char *const fields_api_versions[] = {"tenax.dev/v1", "armadaproject.io/v1", NULL};
 
 struct err fields_api_version(struct json_cursor *c, struct arena *a, void *frame)
 {
     size_t which;
     (void)a;
     (void)frame;
-    return fields_word(c, api_versions, COUNT(api_versions), "tenax.dev/v1 or armadaproject.io/v1",
-                       &which);
+    return fields_word(c, fields_api_versions, "tenax.dev/v1 or armadaproject.io/v1", &which);
 }
 
 struct err fields_kind(struct json_cursor *c, struct arena *a, void *frame)
 {
     const struct fields_frame *f = frame;
+    const char *const words[] = {f->kind, NULL};
     size_t which;
     (void)a;
-    return fields_word(c, &f->kind, 1, f->kind, &which);
+    return fields_word(c, words, f->kind, &which);
 }
 
 static struct err read_name(struct json_cursor *c, struct arena *a, void *frame)
@@ -542,7 +539,7 @@ struct err fields_metadata(struct json_cursor *c, struct arena *a, void *frame)
 struct document_node *fields_frame_tree(struct arena *a, struct document_node *root,
                                         const struct fields_frame *frame)
 {
-    document_add(root, "apiVersion", document_string(a, str_from(api_versions[0])));
+    document_add(root, "apiVersion", document_string(a, str_from(fields_api_versions[0])));
     document_add(root, "kind", document_string(a, str_from(frame->kind)));
     struct document_node *metadata = document_add(root, "metadata", document_map(a));
     document_add(metadata, "name", document_string(a, frame->name));
@@ -552,6 +549,8 @@ struct document_node *fields_frame_tree(struct arena *a, struct document_node *r
 }
 
 const struct field_table fields_tables[] = {
+    {"Duration", .doc = "string,integer: " SPAN_EXPECTED "; 0 needs no unit"},
+    {"Quantity", .doc = "string,integer: " QUANTITY_EXPECTED},
     {"DocumentMetadata", FIELD_TABLE(metadata_table)},
     {"PatternMatcher", FIELD_TABLE(pattern_table)},
 };

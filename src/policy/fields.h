@@ -63,20 +63,21 @@ NODISCARD struct err fields_int(struct json_cursor *c, int64_t lo, int64_t hi, i
 NODISCARD struct err fields_double(struct json_cursor *c, double lo, double hi, double *v);
 /* 1 to most bytes of text without control characters. */
 NODISCARD struct err fields_text(struct json_cursor *c, size_t most, struct str *v);
-/* The index of the value among the words; expected lists them. */
-NODISCARD struct err fields_word(struct json_cursor *c, const char *const *words, size_t n,
+/* The index of the value among the words, the last of which is NULL; expected lists them. */
+NODISCARD struct err fields_word(struct json_cursor *c, const char *const *words,
                                  const char *expected, size_t *v);
 
 struct err fields_bool(struct json_cursor *c, struct arena *a, void *b);
 /* At most FIELDS_TEXT_MAX bytes. */
 struct err fields_name(struct json_cursor *c, struct arena *a, void *str);
-/* RFC 1123: up to 63 lower case letters, digits and '-', which is not first or last. */
+/* RFC 1123: up to FIELDS_LABEL_MAX lower case letters, digits and '-', which is not first or last.
+ */
 struct err fields_label(struct json_cursor *c, struct arena *a, void *str);
 /* 0 to POLICY_RETRIES_MAX. */
 struct err fields_retries(struct json_cursor *c, struct arena *a, void *i64);
 /* An amount of memory, as text with a unit or as a number of bytes. */
 struct err fields_quantity(struct json_cursor *c, struct arena *a, void *u64);
-/* What memory grows by: over 1, at most 100. */
+/* What memory grows by: over 1, at most FIELDS_FACTOR_MAX. */
 struct err fields_factor(struct json_cursor *c, struct arena *a, void *v);
 /* A duration with a unit: "0s", "30s", "1h30m"; at most a year. */
 struct err fields_span(struct json_cursor *c, struct arena *a, void *v);
@@ -98,13 +99,16 @@ struct fields_frame {
 };
 /* The rows of its table; the struct fields_frame has been given its kind. */
 #define FIELDS_FRAME(kind_, spec_)                                                                 \
-    {"apiVersion", true, fields_api_version, 0,                                                    \
-     .doc = "string (tenax.dev/v1|armadaproject.io/v1)"},                                          \
-        {"kind", true, fields_kind, 0, .doc = "string (" kind_ ")"},                               \
+    {                                                                                              \
+        "apiVersion",        true,                                                                 \
+        fields_api_version,  0,                                                                    \
+        .doc = "string (*)", .words = fields_api_versions},                                        \
+        {"kind", true, fields_kind, 0, .doc = "string /^" kind_ "$/"},                             \
         {"metadata", true, fields_metadata, 0, .doc = "DocumentMetadata"},                         \
     {                                                                                              \
         "spec", true, fields_mapping, offsetof(struct fields_frame, spec), .doc = spec_            \
     }
+extern const char *const fields_api_versions[];
 struct err fields_api_version(struct json_cursor *c, struct arena *a, void *frame);
 struct err fields_kind(struct json_cursor *c, struct arena *a, void *frame);
 struct err fields_metadata(struct json_cursor *c, struct arena *a, void *frame);
@@ -137,8 +141,12 @@ struct document_node *fields_frame_tree(struct arena *a, struct document_node *r
         "onError", false, fields_error, 0, .doc = "ErrorMatcher"                                   \
     }
 #define FIELDS_CONTAINER                                                                           \
-    {"containerName", false, fields_label, offsetof(struct matcher, container),                    \
-     .doc = "string 1..63: only this container"},                                                  \
+    {"containerName",                                                                              \
+     false,                                                                                        \
+     fields_label,                                                                                 \
+     offsetof(struct matcher, container),                                                          \
+     .doc = "string 1..$: only this container",                                                    \
+     .most = FIELDS_LABEL_MAX},                                                                    \
     {                                                                                              \
         "includeInitContainers", false, fields_bool, offsetof(struct matcher, include_init),       \
             .doc = "boolean"                                                                       \
@@ -177,5 +185,7 @@ extern const size_t fields_table_count, fields_match_table_count;
 #define FIELDS_RULES_MAX      256
 #define FIELDS_CATEGORIES_MAX 64
 #define FIELDS_TEXT_MAX       255
+#define FIELDS_LABEL_MAX      63
+#define FIELDS_FACTOR_MAX     100
 
 #endif

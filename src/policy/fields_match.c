@@ -6,12 +6,13 @@
 
 /* --- reading --- */
 
+static const char *const operators[] = {"In", "NotIn", NULL};
+
 static struct err read_operator(struct json_cursor *c, struct arena *a, void *into)
 {
-    static const char *const words[] = {"In", "NotIn"};
     size_t which;
     (void)a;
-    TRY(fields_word(c, words, 2, "In or NotIn", &which));
+    TRY(fields_word(c, operators, "In or NotIn", &which));
     *(enum matcher_operator *)into = which ? MATCHER_NOT_IN : MATCHER_IN;
     return err_none();
 }
@@ -51,8 +52,8 @@ static struct err read_values(struct json_cursor *c, struct arena *a, void *into
 }
 
 static const struct field exit_codes_table[] = {
-    {"operator", true, read_operator, offsetof(struct matcher, exit_operator),
-     .doc = "string (In|NotIn)"},
+    {"operator", true, read_operator, offsetof(struct matcher, exit_operator), .doc = "string (*)",
+     .words = operators},
     {"values", true, read_values, 0, .doc = "integer 1..$[..$]", .most = EXIT_CODE_MOST},
 };
 
@@ -155,6 +156,8 @@ struct err fields_error(struct json_cursor *c, struct arena *a, void *rule)
 }
 
 const struct field_table fields_match_tables[] = {
+    {"FailureCondition",
+     .doc = "string (OOMKilled|Evicted|Preempted|DeadlineExceeded|Unschedulable|LeaseExpired)"},
     {"ExitCodeMatcher", FIELD_TABLE(exit_codes_table)},
     {"ErrorMatcher", FIELD_TABLE(error_table), .doc = "object: types, or a pattern, or both"},
 };

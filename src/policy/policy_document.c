@@ -11,20 +11,21 @@
 #include "policy/fields.h"
 #include "policy/policy_warning.h"
 
-#define MULTIPLIER_MOST 1000.0
+#define MULTIPLIER_MAX 1000
 
 /* --- backoff and affinity: of a policy and of a rule --- */
 
 static struct err read_multiplier(struct json_cursor *c, struct arena *a, void *v)
 {
     (void)a;
-    return fields_double(c, 1.0, MULTIPLIER_MOST, v);
+    return fields_double(c, 1.0, MULTIPLIER_MAX, v);
 }
 
 static const struct field backoff_table[] = {
     {"initialDelay", true, fields_span, offsetof(struct curve, base), .doc = "Duration"},
     {"maxDelay", false, fields_span, offsetof(struct curve, most), .doc = "Duration"},
-    {"multiplier", false, read_multiplier, offsetof(struct curve, exponent), .doc = "number"},
+    {"multiplier", false, read_multiplier, offsetof(struct curve, exponent), .doc = "number 1..$",
+     .most = MULTIPLIER_MAX},
     {"jitter", false, fields_span, offsetof(struct curve, jitter), .doc = "Duration"},
 };
 
@@ -46,12 +47,13 @@ struct err policy_document_backoff(struct json_cursor *c, struct arena *a, void 
                          "at least as much as initialDelay");
 }
 
+static const char *const modes[] = {"none", "node", NULL};
+
 static struct err read_mode(struct json_cursor *c, struct arena *a, void *mode)
 {
-    static const char *const words[] = {"none", "node"};
     size_t which;
     (void)a;
-    TRY(fields_word(c, words, 2, "none or node", &which));
+    TRY(fields_word(c, modes, "none or node", &which));
     *(enum policy_affinity_mode *)mode = which ? POLICY_AFFINITY_NODE : POLICY_AFFINITY_NONE;
     return err_none();
 }
@@ -64,7 +66,8 @@ static struct err read_required(struct json_cursor *c, struct arena *a, void *af
 }
 
 static const struct field affinity_table[] = {
-    {"mode", true, read_mode, offsetof(struct policy_affinity, mode), .doc = "string (none|node)"},
+    {"mode", true, read_mode, offsetof(struct policy_affinity, mode), .doc = "string (*)",
+     .words = modes},
     {"requiredFor", false, read_required, 0, .doc = "Duration"},
 };
 
@@ -81,12 +84,13 @@ static struct err read_affinity(struct json_cursor *c, struct arena *a, void *af
                          "nothing here: with mode none no node is avoided");
 }
 
+static const char *const actions[] = {"Retry", "Fail", NULL};
+
 static struct err read_action(struct json_cursor *c, struct arena *a, void *action)
 {
-    static const char *const words[] = {"Retry", "Fail"};
     size_t which;
     (void)a;
-    TRY(fields_word(c, words, 2, "Retry or Fail", &which));
+    TRY(fields_word(c, actions, "Retry or Fail", &which));
     *(enum policy_action *)action = which ? POLICY_FAIL : POLICY_RETRY;
     return err_none();
 }
@@ -103,7 +107,7 @@ static struct err read_sticky(struct json_cursor *c, struct arena *a, void *flee
 
 static const struct field memory_table[] = {
     {"factor", false, fields_factor, offsetof(struct policy_memory, factor),
-     .doc = "number: what it is multiplied by"},
+     .doc = "number 1..$: what it is multiplied by", .most = FIELDS_FACTOR_MAX},
     {"add", false, fields_quantity, offsetof(struct policy_memory, add), .doc = "Quantity"},
     {"max", true, fields_quantity, offsetof(struct policy_memory, max),
      .doc = "Quantity: never grown beyond"},
@@ -134,7 +138,7 @@ static struct err rule_mutations(struct json_cursor *c, struct arena *a, void *m
 #define RULE(member) offsetof(struct policy_rule, member)
 
 static const struct field rule_table[] = {
-    {"action", true, read_action, RULE(action), .doc = "string (Retry|Fail)"},
+    {"action", true, read_action, RULE(action), .doc = "string (*)", .words = actions},
     FIELDS_ON_EXIT_CODES,
     FIELDS_ON_CONDITIONS,
     FIELDS_ON_PATTERN("onTerminationMessage", message),
@@ -196,12 +200,13 @@ static struct err spec_rules(struct json_cursor *c, struct arena *a, void *into)
 
 /* --- the policy --- */
 
+static const char *const limits_per[] = {"rule", "policy", NULL};
+
 static struct err spec_limit_per(struct json_cursor *c, struct arena *a, void *counts_together)
 {
-    static const char *const words[] = {"rule", "policy"};
     size_t which;
     (void)a;
-    TRY(fields_word(c, words, 2, "rule or policy", &which));
+    TRY(fields_word(c, limits_per, "rule or policy", &which));
     *(bool *)counts_together = which == 1;
     return err_none();
 }
@@ -211,8 +216,10 @@ static struct err spec_limit_per(struct json_cursor *c, struct arena *a, void *c
 static const struct field spec_table[] = {
     {"retryLimit", false, fields_retries, SPEC(retry_limit), .doc = "integer 0..$",
      .most = POLICY_RETRIES_MAX},
-    {"retryLimitPer", false, spec_limit_per, SPEC(counts_together), .doc = "string (rule|policy)"},
-    {"defaultAction", false, read_action, SPEC(default_action), .doc = "string (Retry|Fail)"},
+    {"retryLimitPer", false, spec_limit_per, SPEC(counts_together), .doc = "string (*)",
+     .words = limits_per},
+    {"defaultAction", false, read_action, SPEC(default_action), .doc = "string (*)",
+     .words = actions},
     {"backoff", false, policy_document_backoff, SPEC(backoff), .doc = "PolicyBackoff"},
     {"antiAffinity", false, read_affinity, SPEC(affinity), .doc = "AntiAffinity"},
     {"rules", false, spec_rules, 0, .doc = "PolicyRule[..$]", .most = FIELDS_RULES_MAX},
@@ -256,6 +263,7 @@ static struct err read_framed(struct json_cursor *c, struct policy_document *out
 }
 
 const struct field_table policy_document_tables[] = {
+    {"AnyRetryPolicy", .doc = "NewRetryPolicy or ArmadaRetryPolicy: in one of two formats"},
     {"NewRetryPolicy", FIELD_TABLE(document_table)},
     {"RetryPolicySpec", FIELD_TABLE(spec_table),
      .doc = "object: rules, or a defaultAction, or both"},

@@ -16,19 +16,19 @@ static struct err read_default(struct json_cursor *c, struct arena *a, void *nam
 }
 
 /* In the order of enum retry_fallback. */
-static const char *const fallbacks[] = {"default", "fail"};
+static const char *const fallbacks[] = {"default", "fail", NULL};
 
 static struct err read_no_policy(struct json_cursor *c, struct arena *a, void *fallback)
 {
     size_t which;
     (void)a;
-    TRY(fields_word(c, fallbacks, 2, "default or fail", &which));
+    TRY(fields_word(c, fallbacks, "default or fail", &which));
     *(enum retry_fallback *)fallback = (enum retry_fallback)(RETRY_FALLBACK_DEFAULT + which);
     return err_none();
 }
 
 /* In the order of their bits. */
-static const char *const exempt[] = {"defaultBackoff", "leaseExpired"};
+static const char *const exempt[] = {"defaultBackoff", "leaseExpired", NULL};
 #define EXEMPT "defaultBackoff or leaseExpired"
 
 static struct err read_exempt(struct json_cursor *c, struct arena *a, void *into)
@@ -41,7 +41,7 @@ static struct err read_exempt(struct json_cursor *c, struct arena *a, void *into
         size_t which;
         fields_next(c);
         size_t at = c->pos;
-        TRY(fields_word(c, exempt, 2, EXEMPT, &which));
+        TRY(fields_word(c, exempt, EXEMPT, &which));
         if (bits & 1u << which)
             return fields_refuse(c, at, ERR_BAD_VALUE, "each of them once");
         bits |= 1u << which;
@@ -68,9 +68,9 @@ static const struct field settings[] = {
     {"globalMaxRetries", false, fields_retries, SETTING(global_max_retries),
      .doc = "integer 0..$: 0 stops all retries", .most = POLICY_RETRIES_MAX},
     {"globalMaxRetriesExempt", false, read_exempt, SETTING(exempt),
-     .doc = "string (defaultBackoff|leaseExpired)[]: retries that it is not about"},
-    {"whenNoPolicy", false, read_no_policy, SETTING(when_no_policy),
-     .doc = "string (default|fail)"},
+     .doc = "string (*)[]: retries that it is not about", .words = exempt},
+    {"whenNoPolicy", false, read_no_policy, SETTING(when_no_policy), .doc = "string (*)",
+     .words = fallbacks},
     {"preemptedGracePeriod", false, fields_span, SETTING(preempted_grace), .doc = "Duration"},
     {"defaultPolicyName", false, read_default, SETTING(default_policy), true,
      .doc = "string: empty or null: none"},

@@ -19,7 +19,8 @@ struct field {
     size_t offset;   /* of the field in out */
     bool nullable;   /* null means the same as absent */
     const char *doc; /* "TYPE: MEANING" or "TYPE", for the description of the API; see below */
-    int64_t most;    /* the number that $ stands for in doc */
+    int64_t most;    /* the number that $ stands for in doc, so that it is the one in force */
+    const char *const *words; /* those that * stands for in doc; the last one is NULL */
 };
 
 /* A table that others refer to by a name. */
@@ -34,11 +35,12 @@ struct field_table {
 /* How tables say of what type a value is; tools/openapi.py turns it into a schema.
  *
  *   any, boolean, object, string, integer, number, null; with a comma between them: one of these
- *   integer 1..1000, integer 0..                    limits
+ *   integer 1..1000, number 0..                     limits
  *   string 1..255                                   its length
  *   string (a|b)                                    one of these words
  *   string /^[0-9a-f]{16}$/                         a pattern
  *   Name                                            the schema of that name
+ *   Name or integer 0..                             either of two types
  *   Name[], string[], Name[..100]                   a list of such values, of at most so many
  *   Name?, string 1..255?                           such a value or null
  *

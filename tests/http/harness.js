@@ -271,6 +271,7 @@ class Server {
         });
         return within(answer, `${method} ${target} is answered`).then((res) => {
             openapi.check(method, target, res);
+            openapi.checkRequest(method, target, all['content-type'], bytes, res);
             return res;
         });
     }

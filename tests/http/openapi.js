@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 
-// Holds what a server answers against docs/openapi.json: every operation, status and member must
-// be in it. tools/setup installs what this needs into tests/http/node_modules.
+// Holds what a server answers, and what it takes, against docs/openapi.json: every operation, status
+// and member must be in it. tools/setup installs what this needs into tests/http/node_modules.
 
 const assert = require('node:assert/strict');
 const fs = require('node:fs');
@@ -18,6 +18,9 @@ const METHODS = ['get', 'put', 'post', 'delete', 'patch'];
 const ajv = new Ajv({ strict: false, allErrors: true });
 formats(ajv);
 ajv.addSchema(document, 'api');
+// A server that is not strict passes over what it does not know.
+ajv.addSchema(JSON.parse(JSON.stringify(document, (key, value) =>
+    (key === 'additionalProperties' && value === false ? undefined : value))), 'requests');
 
 // [{method, path, operation, pattern}], fixed paths before those with parameters.
 const operations = Object.entries(document.paths).flatMap(([target, item]) =>
@@ -40,8 +43,8 @@ function escape(part) {
 
 const compiled = new Map();
 
-function schemaAt(parts) {
-    const pointer = `api#/${parts.map(escape).join('/')}`;
+function schemaAt(parts, root = 'api') {
+    const pointer = `${root}#/${parts.map(escape).join('/')}`;
     if (!compiled.has(pointer))
         compiled.set(pointer, ajv.compile({ $ref: pointer }));
     return compiled.get(pointer);
@@ -83,4 +86,16 @@ function check(method, target, answer) {
         `${ajv.errorsText(valid.errors)}: ${JSON.stringify(answer.json).slice(0, 500)}`);
 }
 
-module.exports = { METHODS, ajv, check, document, operations, schemaAt };
+// A body that a server takes has to be as the description of requests says.
+function checkRequest(method, target, type, bytes, answer) {
+    const op = find(method, target);
+    if (!op?.operation.requestBody || answer.status >= 300 || type !== 'application/json' ||
+        !bytes?.length)
+        return;
+    const valid = schemaAt(['paths', op.path, op.method.toLowerCase(), 'requestBody', 'content', type,
+        'schema'], 'requests');
+    assert.ok(valid(JSON.parse(bytes)), `${method} ${target} with ${bytes.toString().slice(0, 500)}: ` +
+        `it was taken, but docs/openapi.json says: ${ajv.errorsText(valid.errors)}`);
+}
+
+module.exports = { METHODS, ajv, check, checkRequest, document, operations, schemaAt };
