@@ -618,6 +618,7 @@ static struct err start(struct server *s)
     router_mount(s->router, api_front_end(s->api));
     const struct task_api_env env = {.backend = s->backend,
                                      .router = s->router,
+                                     .loop = &s->loop,
                                      .now = env_now,
                                      .ctx = s,
                                      .seed = random_seed(),

@@ -18,6 +18,7 @@ struct task_api {
 struct task_api_env {
     struct backend *backend;
     struct router *router;
+    uv_loop_t *loop;
     instant (*now)(void *ctx);
     void *ctx;
     uint64_t seed;

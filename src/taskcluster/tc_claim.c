@@ -7,6 +7,7 @@
 #include "base/rfc3339.h"
 #include "taskcluster/tc_claim.h"
 #include "taskcluster/tc_handlers.h"
+#include "taskcluster/tc_worker.h"
 #include "wire/field.h"
 
 /* How long claimWork waits for work. */
@@ -119,7 +120,9 @@ static void read_body(struct tc_call *c, struct claim_body *body)
 struct work {
     struct tc_call *call;
     struct claim_body body;
-    struct backend_claim *claim; /* NULL: it is over */
+    struct str queue;
+    struct tc_recent recent[TASKS_MAX]; /* what it was given */
+    struct backend_claim *claim;        /* NULL: it is over */
     bool gone;
     struct buf answer; /* the tasks that are written so far */
     size_t written, expected;
@@ -128,6 +131,8 @@ struct work {
 static void finish(struct work *w)
 {
     buf_lit(&w->answer, "]}");
+    if (w->written)
+        tc_worker_claimed(w->call->tc, w->queue, w->body.group, w->body.id, w->recent, w->written);
     tc_reply(w->call, &w->answer);
     buf_fini(&w->answer);
 }
@@ -135,6 +140,8 @@ static void finish(struct work *w)
 static void add(struct work *w, const struct tc_task *t, uint32_t run, instant lease_end)
 {
     const struct tc_claimed k = {t, run, w->body.group, w->body.id, lease_end};
+    struct tc_recent *recent = &w->recent[w->written];
+    *recent = (struct tc_recent){arena_copy(w->call->arena, t->job.options.alias), run};
     if (w->written++)
         buf_byte(&w->answer, ',');
     tc_claimed_write(&w->answer, w->call, &k, true);
@@ -233,15 +240,10 @@ static bool may_claim_work(struct tc_call *c, const struct claim_body *body)
     return tc_authorize(c, params, COUNT(params));
 }
 
-void tc_claim_work(struct tc_call *c)
+static void claim_work(struct tc_call *c, struct tc_worker *worker)
 {
-    struct work *w = ARENA_NEW(c->arena, struct work);
-    const struct str queue = tc_param(c, "taskQueueId");
-    w->call = c;
-    read_body(c, &w->body);
-    if (!may_claim_work(c, &w->body))
-        return;
-    const struct claim_spec spec = {.queues = &queue,
+    struct work *w = c->state;
+    const struct claim_spec spec = {.queues = &w->queue,
                                     .queue_count = 1,
                                     .count = (uint32_t)w->body.tasks,
                                     .worker = w->body.worker,
@@ -249,8 +251,121 @@ void tc_claim_work(struct tc_call *c)
                                     .wait = {WAIT_MS},
                                     .done = on_claimed,
                                     .ctx = w};
+    bool quarantined = tc_worker_is_quarantined(worker, c->now);
+    tc_worker_seen(c, worker);
+    if (quarantined) {
+        tc_reply_later(c, STR("{\"tasks\":[]}"), (span){WAIT_MS});
+        return;
+    }
     w->claim = backend_claim(c->tc->backend, &spec);
     http_on_gone(c->x, on_gone, w);
+}
+
+void tc_claim_work(struct tc_call *c)
+{
+    struct work *w = ARENA_NEW(c->arena, struct work);
+    w->call = c;
+    w->queue = tc_param(c, "taskQueueId");
+    c->state = w;
+    read_body(c, &w->body);
+    if (may_claim_work(c, &w->body))
+        tc_worker_load(c, w->queue, w->body.group, w->body.id, claim_work);
+}
+
+/* --- claimTask --- */
+
+struct claiming {
+    struct claim_body body;
+    struct id job;
+    instant lease_end;
+};
+
+static void reply_claimed(struct tc_call *c, const struct tc_task *t)
+{
+    const struct claiming *k = c->state;
+    const struct tc_recent recent = {t->job.options.alias, tc_param_run(c)};
+    const struct tc_claimed claimed = {t, tc_param_run(c), k->body.group, k->body.id, k->lease_end};
+    struct buf *b = tc_body(c);
+    tc_worker_claimed(c->tc, t->head.task_queue_id, k->body.group, k->body.id, &recent, 1);
+    tc_claimed_write(b, c, &claimed, true);
+    tc_reply(c, b);
+}
+
+static void on_task_claimed(void *ctx, const struct reply *r)
+{
+    struct tc_call *c = ctx;
+    struct claiming *k = c->state;
+    struct str id = tc_param(c, "taskId");
+    switch (r->err.code) {
+    case ERR_OK:
+        k->lease_end = r->handouts[0].lease_end;
+        tc_task_read(c, id, reply_claimed);
+        break;
+    case ERR_CONFLICT:
+    case ERR_UNPROCESSABLE:
+    case ERR_STALE:
+        tc_fail(c, TC_REQUEST_CONFLICT, "Run %u of task `%.*s` cannot be claimed: %s.",
+                tc_param_run(c), STR_ARG(id), r->err.msg);
+        break;
+    default:
+        tc_fail_err(c, &r->err);
+    }
+}
+
+static bool may_claim_task(struct tc_call *c, const struct tc_task *t)
+{
+    const struct claiming *k = c->state;
+    const struct scope_param params[] = {
+        {.name = "provisionerId", .value = t->head.provisioner_id},
+        {.name = "workerType", .value = t->head.worker_type},
+        {.name = "workerGroup", .value = k->body.group},
+        {.name = "workerId", .value = k->body.id},
+    };
+    return tc_authorize(c, params, COUNT(params));
+}
+
+static void claim_unless_quarantined(struct tc_call *c, struct tc_worker *worker);
+
+static void claim(struct tc_call *c, const struct tc_task *t)
+{
+    struct claiming *k = c->state;
+    if (!may_claim_task(c, t) || !tc_task_in_time(c, t, "claimed"))
+        return;
+    if (tc_param_run(c) >= tc_task_runs(t)) {
+        tc_fail(c, TC_RESOURCE_NOT_FOUND, "Run %u not found on task `%.*s`.", tc_param_run(c),
+                STR_ARG(t->job.options.alias));
+        return;
+    }
+    k->job = t->job.id;
+    tc_worker_load(c, arena_copy(c->arena, t->head.task_queue_id), k->body.group, k->body.id,
+                   claim_unless_quarantined);
+}
+
+static void claim_unless_quarantined(struct tc_call *c, struct tc_worker *worker)
+{
+    const struct claiming *k = c->state;
+    bool quarantined = tc_worker_is_quarantined(worker, c->now);
+    tc_worker_seen(c, worker);
+    if (quarantined) {
+        tc_reply_empty(c);
+        return;
+    }
+    struct command cmd = {.kind = CMD_CLAIM_JOB,
+                          .claim_job = {.id = k->job,
+                                        .run = tc_param_run(c),
+                                        .worker = k->body.worker,
+                                        .lease = c->tc->settings.claim_timeout},
+                          .done = on_task_claimed,
+                          .ctx = c};
+    backend_submit(c->tc->backend, &cmd);
+}
+
+void tc_claim_task(struct tc_call *c)
+{
+    struct claiming *k = ARENA_NEW(c->arena, struct claiming);
+    read_body(c, &k->body);
+    c->state = k;
+    tc_task_read(c, tc_param(c, "taskId"), claim);
 }
 
 /* --- reclaimTask --- */

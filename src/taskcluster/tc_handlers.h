@@ -21,12 +21,34 @@ int tc_body_priority(struct tc_call *c);
 
 /* --- tc_claim.c --- */
 void tc_claim_work(struct tc_call *c);
+void tc_claim_task(struct tc_call *c);
 void tc_reclaim_task(struct tc_call *c);
 
 /* --- tc_report.c --- */
 void tc_report_completed(struct tc_call *c);
 void tc_report_failed(struct tc_call *c);
 void tc_report_exception(struct tc_call *c);
+
+/* --- tc_worker.c --- */
+void tc_get_worker(struct tc_call *c);
+void tc_declare_worker(struct tc_call *c);
+void tc_quarantine_worker(struct tc_call *c);
+/* The task queue that a path names by its provisioner and worker type. */
+struct str tc_queue_of_path(struct tc_call *c);
+
+/* --- tc_queues.c --- */
+void tc_get_task_queue(struct tc_call *c);
+void tc_get_worker_type(struct tc_call *c);
+void tc_get_provisioner(struct tc_call *c);
+void tc_list_task_queues(struct tc_call *c);
+void tc_list_worker_types(struct tc_call *c);
+void tc_list_provisioners(struct tc_call *c);
+void tc_list_workers(struct tc_call *c);
+
+/* --- tc_pending.c --- */
+void tc_count_tasks(struct tc_call *c);
+void tc_list_pending(struct tc_call *c);
+void tc_list_claimed(struct tc_call *c);
 
 /* --- tc_ping.c --- */
 void tc_ping(struct tc_call *c);

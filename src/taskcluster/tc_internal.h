@@ -88,6 +88,8 @@ struct buf *tc_body(struct tc_call *c);
 /* 200 with this JSON. */
 void tc_reply(struct tc_call *c, const struct buf *body);
 void tc_reply_empty(struct tc_call *c);
+/* 200 with this JSON, after that time, unless the peer goes away before. */
+void tc_reply_later(struct tc_call *c, struct str body, span after);
 /* Answers with an error in Taskcluster's form; the code decides the status. */
 enum tc_code {
     TC_MALFORMED_PAYLOAD,         /* 400: the body is not JSON */

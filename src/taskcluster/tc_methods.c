@@ -37,8 +37,55 @@ SCOPES(change_task_priority,
                     SCOPE("queue:change-task-priority-in-queue:<taskQueueId>")));
 SCOPES(claim_work, SCOPE_ALL_OF(SCOPE("queue:claim-work:<taskQueueId>"),
                                 SCOPE("queue:worker-id:<workerGroup>/<workerId>")));
+SCOPES(claim_task, SCOPE_ALL_OF(SCOPE("queue:claim-task:<provisionerId>/<workerType>"),
+                                SCOPE("queue:worker-id:<workerGroup>/<workerId>")));
 SCOPES(reclaim_task, SCOPE("queue:reclaim-task:<taskId>/<runId>"));
 SCOPES(resolve_task, SCOPE("queue:resolve-task:<taskId>/<runId>"));
+
+SCOPES(list_provisioners, SCOPE("queue:list-provisioners"));
+SCOPES(get_provisioner, SCOPE("queue:get-provisioner:<provisionerId>"));
+SCOPES(pending_count, SCOPE("queue:pending-count:<taskQueueId>"));
+SCOPES(queue_counts, SCOPE_ALL_OF(SCOPE("queue:pending-count:<taskQueueId>"),
+                                  SCOPE("queue:claimed-count:<taskQueueId>")));
+SCOPES(pending_list, SCOPE("queue:pending-list:<taskQueueId>"));
+SCOPES(claimed_list, SCOPE("queue:claimed-list:<taskQueueId>"));
+SCOPES(list_worker_types, SCOPE("queue:list-worker-types:<provisionerId>"));
+SCOPES(get_worker_type, SCOPE("queue:get-worker-type:<provisionerId>/<workerType>"));
+SCOPES(list_task_queues, SCOPE("queue:list-task-queues"));
+SCOPES(get_task_queue, SCOPE("queue:get-task-queue:<taskQueueId>"));
+SCOPES(list_workers, SCOPE("queue:list-workers:<provisionerId>/<workerType>"));
+#define OF_WORKER(verb)                                                                            \
+    SCOPE("queue:" verb "-worker:<provisionerId>/<workerType>/<workerGroup>/<workerId>")
+SCOPES(get_worker, OF_WORKER("get"));
+SCOPES(quarantine_worker, OF_WORKER("quarantine"));
+SCOPES(declare_worker, SCOPE_ALL_OF(SCOPE_EACH("property", "properties",
+                                               "queue:declare-worker:<provisionerId>/<workerType>/"
+                                               "<workerGroup>/<workerId>#<property>")));
+
+/* --- queries --- */
+
+static bool is_number(struct str s)
+{
+    return tc_is_run_id(s);
+}
+
+static bool is_anything(struct str s)
+{
+    return s.len > 0;
+}
+
+static bool is_truth(struct str s)
+{
+    return str_eq(s, STR("true")) || str_eq(s, STR("false"));
+}
+
+#define PAGES                                                                                      \
+    {"limit", is_number},                                                                          \
+    {                                                                                              \
+        "continuationToken", is_anything                                                           \
+    }
+static const struct tc_query pages[] = {PAGES, {NULL, NULL}};
+static const struct tc_query worker_pages[] = {PAGES, {"quarantined", is_truth}, {NULL, NULL}};
 
 /* --- methods --- */
 
@@ -118,6 +165,15 @@ const struct tc_method tc_methods[] = {
      .category = "Worker Interface",
      .title = "Claim tasks of a queue",
      .stability = "stable"},
+    {{HTTP_POST, "/task/{taskId}/runs/{runId}/claim"},
+     tc_claim_task,
+     "claimTask",
+     &claim_task,
+     .input = "v1/task-claim-request.json",
+     .output = "v1/task-claim-response.json",
+     .category = "Worker Interface",
+     .title = "Claim a run of a task",
+     .stability = "deprecated"},
     {{HTTP_POST, "/task/{taskId}/runs/{runId}/reclaim"},
      tc_reclaim_task,
      "reclaimTask",
@@ -155,5 +211,141 @@ const struct tc_method tc_methods[] = {
      .category = "Worker Interface",
      .title = "Report that a run could not be carried out",
      .stability = "stable"},
+    {{HTTP_GET, "/provisioners"},
+     tc_list_provisioners,
+     "listProvisioners",
+     &list_provisioners,
+     .early = true,
+     .output = "v1/list-provisioners-response.json",
+     .query = pages,
+     .category = "Worker Metadata",
+     .title = "List provisioners",
+     .stability = "deprecated"},
+    {{HTTP_GET, "/provisioners/{provisionerId}"},
+     tc_get_provisioner,
+     "getProvisioner",
+     &get_provisioner,
+     .early = true,
+     .output = "v1/provisioner-response.json",
+     .category = "Worker Metadata",
+     .title = "Get a provisioner",
+     .stability = "deprecated"},
+    {{HTTP_GET, "/pending/{taskQueueId*}"},
+     tc_count_tasks,
+     "pendingTasks",
+     &pending_count,
+     .early = true,
+     .output = "v1/pending-tasks-response.json",
+     .category = "Worker Metadata",
+     .title = "Count the pending tasks of a queue",
+     .stability = "deprecated"},
+    {{HTTP_GET, "/task-queues/{taskQueueId}/counts"},
+     tc_count_tasks,
+     "taskQueueCounts",
+     &queue_counts,
+     .early = true,
+     .output = "v1/task-queue-counts-response.json",
+     .category = "Worker Metadata",
+     .title = "Count the pending and claimed tasks of a queue",
+     .stability = "stable"},
+    {{HTTP_GET, "/task-queues/{taskQueueId}/pending"},
+     tc_list_pending,
+     "listPendingTasks",
+     &pending_list,
+     .early = true,
+     .output = "v1/list-pending-tasks-response.json",
+     .query = pages,
+     .category = "Worker Metadata",
+     .title = "List the pending tasks of a queue",
+     .stability = "experimental"},
+    {{HTTP_GET, "/task-queues/{taskQueueId}/claimed"},
+     tc_list_claimed,
+     "listClaimedTasks",
+     &claimed_list,
+     .early = true,
+     .output = "v1/list-claimed-tasks-response.json",
+     .query = pages,
+     .category = "Worker Metadata",
+     .title = "List the claimed tasks of a queue",
+     .stability = "experimental"},
+    {{HTTP_GET, "/provisioners/{provisionerId}/worker-types"},
+     tc_list_worker_types,
+     "listWorkerTypes",
+     &list_worker_types,
+     .early = true,
+     .output = "v1/list-workertypes-response.json",
+     .query = pages,
+     .category = "Worker Metadata",
+     .title = "List the worker types of a provisioner",
+     .stability = "deprecated"},
+    {{HTTP_GET, "/provisioners/{provisionerId}/worker-types/{workerType}"},
+     tc_get_worker_type,
+     "getWorkerType",
+     &get_worker_type,
+     .early = true,
+     .output = "v1/workertype-response.json",
+     .category = "Worker Metadata",
+     .title = "Get a worker type",
+     .stability = "deprecated"},
+    {{HTTP_GET, "/task-queues"},
+     tc_list_task_queues,
+     "listTaskQueues",
+     &list_task_queues,
+     .early = true,
+     .output = "v1/list-taskqueues-response.json",
+     .query = pages,
+     .category = "Worker Metadata",
+     .title = "List task queues",
+     .stability = "stable"},
+    {{HTTP_GET, "/task-queues/{taskQueueId}"},
+     tc_get_task_queue,
+     "getTaskQueue",
+     &get_task_queue,
+     .early = true,
+     .output = "v1/taskqueue-response.json",
+     .category = "Worker Metadata",
+     .title = "Get a task queue",
+     .stability = "stable"},
+    {{HTTP_GET, "/provisioners/{provisionerId}/worker-types/{workerType}/workers"},
+     tc_list_workers,
+     "listWorkers",
+     &list_workers,
+     .early = true,
+     .output = "v1/list-workers-response.json",
+     .query = worker_pages,
+     .category = "Worker Metadata",
+     .title = "List the workers of a worker type",
+     .stability = "deprecated"},
+    {{HTTP_GET, "/provisioners/{provisionerId}/worker-types/{workerType}"
+                "/workers/{workerGroup}/{workerId}"},
+     tc_get_worker,
+     "getWorker",
+     &get_worker,
+     .early = true,
+     .output = "v1/worker-response.json",
+     .category = "Worker Metadata",
+     .title = "Get a worker",
+     .stability = "deprecated"},
+    {{HTTP_PUT, "/provisioners/{provisionerId}/worker-types/{workerType}"
+                "/workers/{workerGroup}/{workerId}"},
+     tc_quarantine_worker,
+     "quarantineWorker",
+     &quarantine_worker,
+     .early = true,
+     .input = "v1/quarantine-worker-request.json",
+     .output = "v1/worker-response.json",
+     .category = "Worker Metadata",
+     .title = "Quarantine a worker",
+     .stability = "experimental"},
+    {{HTTP_PUT, "/provisioners/{provisionerId}/worker-types/{workerType}"
+                "/{workerGroup}/{workerId}"},
+     tc_declare_worker,
+     "declareWorker",
+     &declare_worker,
+     .input = "v1/update-worker-request.json",
+     .output = "v1/worker-response.json",
+     .category = "Worker Metadata",
+     .title = "Declare a worker",
+     .stability = "experimental"},
 };
 const size_t tc_method_count = COUNT(tc_methods);

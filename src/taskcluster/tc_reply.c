@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "base/alloc.h"
+#include "base/must.h"
 #include "base/rfc3339.h"
 #include "base/utf8.h"
 #include "taskcluster/tc_internal.h"
@@ -57,6 +59,48 @@ void tc_reply_empty(struct tc_call *c)
 {
     http_reply(c->x, 200, STR("application/json; charset=utf-8"), STR("{}"), NULL);
 }
+
+/* --- later --- */
+
+struct later {
+    uv_timer_t timer; /* first: its handle is what is closed */
+    struct http_exchange *x;
+    struct str body;
+};
+
+static void on_closed(uv_handle_t *h)
+{
+    free(h);
+}
+
+static void reply_now(struct later *l)
+{
+    http_on_gone(l->x, NULL, NULL);
+    http_reply(l->x, 200, STR("application/json; charset=utf-8"), l->body, NULL);
+    uv_close((uv_handle_t *)&l->timer, on_closed);
+}
+
+static void on_time(uv_timer_t *t)
+{
+    reply_now((struct later *)t);
+}
+
+static void on_gone(void *ctx)
+{
+    reply_now(ctx);
+}
+
+void tc_reply_later(struct tc_call *c, struct str body, span after)
+{
+    struct later *l = ALLOC(struct later);
+    l->x = c->x;
+    l->body = arena_copy(c->arena, body);
+    must(uv_timer_init(c->tc->settings.loop, &l->timer) == 0);
+    must(uv_timer_start(&l->timer, on_time, (uint64_t)after.ms, 0) == 0);
+    http_on_gone(c->x, on_gone, l);
+}
+
+/* --- errors --- */
 
 /* Text of a request may be cut in the middle of a character, or be none. */
 static void write_safe(struct buf *b, struct str text)

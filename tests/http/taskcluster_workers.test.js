@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// Workers and task queues as Taskcluster's API shows them, and the claims of single runs.
+
+const assert = require('node:assert/strict');
+const { describe, it } = require('node:test');
+const { until } = require('./harness');
+const { HOUR, assertRefused, assertSchema, definition, slugid, useTaskcluster } =
+    require('./taskcluster');
+
+const WORKER = { workerGroup: 'group', workerId: 'worker' };
+
+async function tasks(queue, task, count) {
+    const ids = [];
+    for (let i = 0; i < count; i++) {
+        ids.push(await slugid());
+        await queue.createTask(ids[i], task);
+    }
+    return ids;
+}
+
+describe('claimTask', () => {
+    const server = useTaskcluster({ args: ['--default-completed-job-retention', '1h'] });
+
+    it('gives_the_same_claim_again_to_the_same_worker', async () => {
+        const queue = await server.queue();
+        const [id] = await tasks(queue, definition(), 1);
+        const claim = await queue.claimTask(id, 0, WORKER);
+        assertSchema('task-claim-response', claim);
+        const again = await queue.claimTask(id, 0, WORKER);
+        assert.equal(again.takenUntil, claim.takenUntil);
+        assert.deepEqual(again.status, claim.status);
+        await assertRefused(queue.claimTask(id, 0, { ...WORKER, workerId: 'other' }), 409,
+            'RequestConflict', /held by another worker/);
+    });
+
+    it('needs_a_run_that_is_pending', async () => {
+        const queue = await server.queue();
+        const [id] = await tasks(queue, definition(), 1);
+        await assertRefused(queue.claimTask(id, 1, WORKER), 404, 'ResourceNotFound');
+        await assertRefused(queue.claimTask(await slugid(), 0, WORKER), 404, 'ResourceNotFound');
+        await queue.claimTask(id, 0, WORKER);
+        await queue.reportCompleted(id, 0);
+        await assertRefused(queue.claimTask(id, 0, WORKER), 409, 'RequestConflict');
+    });
+});
+
+describe('what waits in a task queue', () => {
+    const server = useTaskcluster();
+
+    it('is_counted_and_listed_in_pages', async () => {
+        const queue = await server.queue();
+        const task = definition();
+        const id = task.taskQueueId;
+        const ids = await tasks(queue, task, 5);
+        const { tasks: claimed } = await queue.claimWork(id, { ...WORKER, tasks: 2 });
+        assert.equal((await queue.pendingTasks(id)).pendingTasks, 3);
+        const counts = await queue.taskQueueCounts(id);
+        assertSchema('task-queue-counts-response', counts);
+        assert.deepEqual([counts.pendingTasks, counts.claimedTasks], [3, 2]);
+
+        const pending = [];
+        let continuationToken;
+        do {
+            const page = await queue.listPendingTasks(id,
+                { limit: 2, ...(continuationToken && { continuationToken }) });
+            assertSchema('list-pending-tasks-response', page);
+            pending.push(...page.tasks.map((t) => t.taskId));
+            ({ continuationToken } = page);
+        } while (continuationToken);
+        assert.deepEqual(pending, ids.slice(2));
+        const listed = await queue.listClaimedTasks(id);
+        assertSchema('list-claimed-tasks-response', listed);
+        assert.deepEqual(listed.tasks.map((t) => t.taskId), claimed.map((t) => t.status.taskId));
+        assert.deepEqual([listed.tasks[0].workerGroup, listed.tasks[0].workerId],
+            ['group', 'worker']);
+        await assertRefused(queue.listPendingTasks(id, { continuationToken: 'x' }), 400,
+            'InvalidRequestArguments');
+    });
+});
+
+describe('workers', () => {
+    const server = useTaskcluster();
+
+    it('are_known_with_their_queue_once_they_have_claimed', async () => {
+        const queue = await server.queue();
+        const task = definition();
+        const [provisionerId, workerType] = task.taskQueueId.split('/');
+        await assertRefused(queue.getTaskQueue(task.taskQueueId), 404, 'ResourceNotFound');
+        const [id] = await tasks(queue, task, 1);
+        await queue.claimWork(task.taskQueueId, { ...WORKER, tasks: 1 });
+        const worker = await until(async () => {
+            const w = await queue.getWorker(provisionerId, workerType, 'group', 'worker');
+            return w.recentTasks.length && w;
+        });
+        assertSchema('worker-response', worker);
+        assert.deepEqual(worker.recentTasks, [{ taskId: id, runId: 0 }]);
+        assertSchema('list-workers-response', await queue.listWorkers(provisionerId, workerType));
+        assertSchema('taskqueue-response', await queue.getTaskQueue(task.taskQueueId));
+        assertSchema('workertype-response', await queue.getWorkerType(provisionerId, workerType));
+        assertSchema('provisioner-response', await queue.getProvisioner(provisionerId));
+        const lists = [['list-taskqueues-response', await queue.listTaskQueues()],
+            ['list-workertypes-response', await queue.listWorkerTypes(provisionerId)],
+            ['list-provisioners-response', await queue.listProvisioners()]];
+        for (const [name, list] of lists) {
+            assertSchema(name, list);
+            assert.ok(Object.values(list)[0].length > 0);
+        }
+    });
+
+    it('are_given_nothing_in_quarantine', { timeout: 60000 }, async () => {
+        const queue = await server.queue();
+        const task = definition();
+        const parts = [...task.taskQueueId.split('/'), 'group', 'worker'];
+        const until = (ms) => new Date(Date.now() + ms).toJSON();
+        await assertRefused(queue.quarantineWorker(...parts, { quarantineUntil: until(HOUR) }), 404,
+            'ResourceNotFound');
+        const declared = await queue.declareWorker(...parts, { expires: until(2 * HOUR) });
+        assertSchema('worker-response', declared);
+        const worker = await queue.quarantineWorker(...parts,
+            { quarantineUntil: until(HOUR), quarantineInfo: 'a "bad" disk' });
+        assertSchema('worker-response', worker);
+        assert.equal(worker.quarantineDetails[0].quarantineInfo, 'a "bad" disk');
+        const [id] = await tasks(queue, task, 1);
+        assert.deepEqual(await queue.claimTask(id, 0, WORKER), {});
+        const pages = await Promise.all([true, false].map((quarantined) =>
+            queue.listWorkers(parts[0], parts[1], { quarantined })));
+        assert.deepEqual(pages.map((p) => p.workers.length), [1, 0]);
+        await queue.quarantineWorker(...parts, { quarantineUntil: until(-HOUR) });
+        assert.equal((await queue.claimTask(id, 0, WORKER)).runId, 0);
+    });
+
+    it('survive_a_restart', async () => {
+        const queue = await server.queue();
+        const task = definition();
+        const parts = [...task.taskQueueId.split('/'), 'group', 'worker'];
+        await queue.declareWorker(...parts, { expires: new Date(Date.now() + HOUR).toJSON() });
+        const before = await queue.getWorker(...parts);
+        await server.stop();
+        await server.start();
+        assert.deepEqual(await (await server.queue()).getWorker(...parts), before);
+    });
+});
