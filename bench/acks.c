@@ -55,7 +55,7 @@ static void write_single(struct buf *out, const struct load_options *o, struct s
 void acks_write(struct buf *out, const struct load_options *o, struct str pending, size_t n)
 {
     const size_t frame = sizeof "{\"ids\":[]}" - 1;
-    size_t ids = n * ENTRY - 1; /* no comma behind the last */
+    size_t ids = n * ENTRY - 1; /* no comma after the last */
     buf_print(out,
               "POST /jobs/success HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\n"
               "Content-Length: %zu\r\n\r\n{\"ids\":[",

@@ -2,8 +2,8 @@
 #ifndef BENCH_ACKS_H
 #define BENCH_ACKS_H
 
-/* Reports of success for delivered jobs, on connections of their own: ids are
- * gathered and leave together, as a worker that wants throughput does it. */
+/* Success reports for delivered jobs, on connections of their own: ids are collected and sent
+ * together, as a worker does for throughput. */
 
 #include "load.h"
 
@@ -23,10 +23,10 @@ struct acks {
 void acks_init(struct acks *a, struct crew *c, const struct load_options *o);
 void acks_fini(struct acks *a);
 void acks_add(struct acks *a, struct str id);
-/* Sends what is full, and what is not when nothing is under way: a batch grows
- * exactly as long as the one before it takes. Call it after each crew_turn. */
+/* Sends full batches, and a partial one when no request is in progress: a batch grows exactly as
+ * long as the one before it takes. Call it after each crew_turn. */
 void acks_pump(struct acks *a);
-/* Writes a report of n ids, the first of `pending`. */
+/* Writes a report of the first n ids of `pending`. */
 void acks_write(struct buf *out, const struct load_options *o, struct str pending, size_t n);
 
 #endif

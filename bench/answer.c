@@ -80,7 +80,7 @@ static void finish(struct answer *a, struct str view, enum answer_step *step)
     *step = ANSWER_COMPLETE;
 }
 
-/* A body that is wholly there is not copied. */
+/* A body that is complete in the input is not copied. */
 static size_t feed_body(struct answer *a, struct str in, enum answer_step *step)
 {
     size_t n = in.len < a->left ? in.len : a->left;
@@ -121,8 +121,8 @@ static bool read_hex(struct str line, size_t *value)
     return i > 0;
 }
 
-/* The framing between chunks, each a line of its own: a size, the empty line
- * after a chunk, trailer lines up to an empty one. */
+/* The framing between chunks, each on a line of its own: a size, the empty line after a chunk,
+ * trailer lines up to an empty one. */
 static size_t feed_line(struct answer *a, struct str in, enum answer_step *step)
 {
     const char *end = memchr(in.at, '\n', in.len);
@@ -184,13 +184,13 @@ bool answer_next_id(struct str *rest, struct str *id)
 }
 
 #ifdef __clang__
-#define VECTORS /* at -O2 already */
+#define VECTORS /* on even at -O2 */
 #else
 #define VECTORS __attribute__((optimize("O3")))
 #endif
 
-/* Byte counters over short blocks: the one form of this loop that compilers turn
- * into vector code, and the answers to a bulk request are 300 KB each. */
+/* Byte counters over short blocks: the only form of this loop that compilers vectorise, and the
+ * answers to a bulk request have 300 KB each. */
 VECTORS size_t answer_count_ids(struct str text)
 {
     const uint8_t *p = (const uint8_t *)text.at;

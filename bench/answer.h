@@ -2,10 +2,10 @@
 #ifndef BENCH_ANSWER_H
 #define BENCH_ANSWER_H
 
-/* The least of an HTTP/1.1 response parser that a load generator needs: status
- * line, Content-Length, chunked. It trusts the server's syntax no further than
- * it must to stay in step, and spends as few instructions as it can, because
- * generator and server share the same cores. Pure; zero-initialised is ready. */
+/* The minimum of an HTTP/1.1 response parser that a load generator needs: status line,
+ * Content-Length, chunked. It relies on the server's syntax no more than it must to stay in step,
+ * and spends as few instructions as possible, because generator and server share the same cores.
+ * Pure; zero-initialised is ready. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -14,7 +14,7 @@
 #include "base/str.h"
 
 enum answer_step {
-    ANSWER_MORE,     /* all usable input is consumed, the answer is not complete */
+    ANSWER_MORE,     /* all usable input is consumed, the answer is incomplete */
     ANSWER_COMPLETE, /* status and view hold one whole answer */
     ANSWER_BROKEN,   /* not HTTP as we know it; the connection is useless */
 };
@@ -33,20 +33,19 @@ struct answer {
     enum answer_state state; /* beyond ANSWER_IN_HEAD: status is known */
     int status;
     size_t left;     /* bytes missing of the body or of the chunk */
-    struct buf body; /* what arrived in pieces; of a stream the reader drops what it has read */
+    struct buf body; /* what arrived in pieces; the reader of a stream drops what it has read */
     struct str view; /* a complete body: in the input or in `body`; valid until the next call */
 };
 
 void answer_fini(struct answer *a);
-/* Reads from `in` until one answer is complete or the input is used up, and
- * returns the number of bytes used. What was not used must be offered again, with
- * more behind it. */
+/* Reads from `in` until one answer is complete or the input is used up, and returns the number of
+ * bytes used. The rest must be passed again, with more input after it. */
 size_t answer_feed(struct answer *a, struct str in, enum answer_step *step);
 
-/* The text after the next "id" key of a JSON text that has no such key inside a
- * payload. Moves *rest behind it; false if there is no further one. */
+/* The value of the next "id" key of a JSON text that has no such key inside of a payload. Moves
+ * *rest past it; false if there is no other. */
 bool answer_next_id(struct str *rest, struct str *id);
-/* How many times "id" stands in the text. */
+/* How many times "id" occurs in the text. */
 size_t answer_count_ids(struct str text);
 
 #endif

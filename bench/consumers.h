@@ -2,14 +2,14 @@
 #ifndef BENCH_CONSUMERS_H
 #define BENCH_CONSUMERS_H
 
-/* Consumers of events beside a load: they read all of GET /events, and count. */
+/* Consumers of events during a load: they read all of GET /events, and count. */
 
 #include "load.h"
 
 struct consumers {
     struct peer *peers;
     size_t count;
-    uint64_t events; /* that came, to all of them together */
+    uint64_t events; /* received by all of them together */
 };
 
 /* Returns once the server has answered all of them. */

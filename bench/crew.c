@@ -130,7 +130,7 @@ void crew_flush(struct peer *p)
 static void deliver(struct peer *p)
 {
     if (p->waiting == 0)
-        crew_fail("an answer came that nobody asked for: %d", p->answer.status);
+        crew_fail("unexpected answer: %d", p->answer.status);
     uint64_t started = p->started[p->first];
     p->first = (p->first + 1) % p->depth;
     p->waiting--;
@@ -144,7 +144,8 @@ static void digest(struct peer *p)
     do {
         used += answer_feed(&p->answer, (struct str){p->in.at + used, p->in.len - used}, &step);
         if (step == ANSWER_BROKEN)
-            crew_fail("broken HTTP near: %.*s", (int)(p->in.len < 400 ? p->in.len : 400), p->in.at);
+            crew_fail("malformed HTTP near: %.*s", (int)(p->in.len < 400 ? p->in.len : 400),
+                      p->in.at);
         if (step == ANSWER_COMPLETE)
             deliver(p);
     } while (step == ANSWER_COMPLETE && used < p->in.len);
@@ -153,7 +154,7 @@ static void digest(struct peer *p)
         p->on_stream(p);
 }
 
-/* One read; false when nothing was there. */
+/* One read; false if there was nothing to read. */
 static bool receive(struct peer *p)
 {
     char *room = buf_room(&p->in, READ_ROOM);

@@ -2,10 +2,9 @@
 #ifndef BENCH_CREW_H
 #define BENCH_CREW_H
 
-/* The connections of a load run and the one epoll loop that moves them. One
- * thread. Whatever is unexpected (a closed connection, broken HTTP, the end of
- * the time allowed) ends the process with a message: a benchmark that goes on
- * after a fault measures something else. */
+/* The connections of a load run and the one epoll loop that drives them. One thread. Anything
+ * unexpected (a closed connection, malformed HTTP, a timeout) ends the process with a message: a
+ * benchmark that continues after a fault measures something else. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,30 +17,30 @@
 struct peer;
 struct ssl_st;
 
-/* One answer: its status and body (valid during the call), and the time that was
- * given to crew_request. */
+/* One answer: its status and body (valid during the call), and the time that was passed to
+ * crew_request. */
 typedef void (*crew_answer_fn)(struct peer *p, int status, struct str body, uint64_t started);
-/* Data of an endless answer; the callee drops from p->answer.body what it has read. */
+/* Data of an endless answer; the callee drops what it has read from p->answer.body. */
 typedef void (*crew_stream_fn)(struct peer *p);
 
 struct crew {
     int epoll;
     uint64_t now;         /* monotonic ns, read after each receipt of data */
-    uint64_t deadline;    /* the run fails when it is still going then */
-    uint64_t done, asked; /* jobs, kept by the mode that runs; for that failure's message */
+    uint64_t deadline;    /* the run fails if it is still in progress then */
+    uint64_t done, asked; /* jobs, counted by the current mode; for that failure's message */
 };
 
 struct peer {
     struct crew *crew;
     int fd;
     struct ssl_st *tls; /* NULL: clear text */
-    bool writing;       /* waits until the socket takes more */
+    bool writing;       /* waits until the socket accepts more */
     struct buf in, out;
     struct answer answer;
     crew_answer_fn on_answer;
     crew_stream_fn on_stream;
     void *owner;
-    size_t tag;        /* for the owner: what the running request is about */
+    size_t tag;        /* for the owner: identifies the request in progress */
     uint64_t *started; /* ring of `depth` times, oldest at `first` */
     unsigned depth, first, waiting;
 };
@@ -57,16 +56,15 @@ uint64_t crew_clock(void);
 
 void crew_init(struct crew *c, uint64_t timeout_ns);
 void crew_fini(struct crew *c);
-/* Connects p, which may then have up to `depth` requests without an answer. */
+/* Connects p, which may then have up to `depth` unanswered requests. */
 void crew_join(struct crew *c, struct peer *p, struct crew_address to, unsigned depth);
 void crew_leave(struct peer *p);
 
-/* Queues the bytes of one request. It leaves at the end of the callback of p, or
- * with crew_flush. */
+/* Queues the bytes of one request. They are sent at the end of the callback of p, or by
+ * crew_flush. */
 void crew_request(struct peer *p, struct str bytes, uint64_t started);
 void crew_flush(struct peer *p);
-/* Waits until something happens, or until the monotonic time `until`, and
- * handles it. */
+/* Waits until something happens, or until the monotonic time `until`, and handles it. */
 void crew_turn(struct crew *c, uint64_t until);
 
 /* Fails, showing the body, unless the status is the one wanted. */

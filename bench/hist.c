@@ -5,8 +5,8 @@
 
 #include "base/must.h"
 
-/* Values below HIST_PARTS have a bucket each; above, the leading HIST_PART_BITS
- * bits after the first one choose the part, and their distance the power. */
+/* Values below HIST_PARTS have a bucket each; above, the HIST_PART_BITS bits after the leading one
+ * choose the part, and its position the power. */
 static size_t bucket_of(uint64_t value)
 {
     if (value < HIST_PARTS)

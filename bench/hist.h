@@ -2,10 +2,9 @@
 #ifndef BENCH_HIST_H
 #define BENCH_HIST_H
 
-/* Counts of measured times in log-linear buckets: every power of two is cut
- * into 128 equal parts, so a value read back is at most 1/128 above the one that
- * was added and recording costs a few instructions however long the tail is.
- * Zero-initialised is empty. */
+/* Counts of measured times in log-linear buckets: every power of two is divided into 128 equal
+ * parts, so a value read back is at most 1/128 above the one that was added, and recording costs a
+ * few instructions however long the tail is. Zero-initialised is empty. */
 
 #include <stddef.h>
 #include <stdint.h>

@@ -2,8 +2,8 @@
 #ifndef BENCH_LOAD_H
 #define BENCH_LOAD_H
 
-/* What the modes of the generator share: the options of the command line and
- * the one line that each mode prints. */
+/* Shared by the modes of the generator: the options of the command line and the one line that each
+ * mode prints. */
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Empties a queue: by take streams with reports of success beside them, or by
- * claims that are each followed by the report of what they brought. */
+/* Empties a queue: by take streams with success reports beside them, or by claims, each followed by
+ * the report about its jobs. */
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -54,7 +54,7 @@ struct claims {
     const struct load_options *o;
     struct peer *peers;
     struct buf ids, request, body;
-    uint64_t promised; /* jobs claimed, and jobs asked for by claims under way */
+    uint64_t promised; /* jobs claimed, and jobs requested by claims in progress */
     struct hist claim_times, ack_times;
 };
 

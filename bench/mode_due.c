@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fills the server with scheduled jobs, of which `rate` a second fall due during a window of
+/* Fills the server with scheduled jobs, of which `rate` per second become due during a window of
  * `seconds`, and measures how late those are delivered: from ready_at to the arrival of the line,
- * both by this machine's wall clock. All others are due long after the run. They are there to
- * be passed over. */
+ * both by this machine's wall clock. All others are due long after the run; they are there to be
+ * skipped. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,10 +15,10 @@
 #include "stream.h"
 
 #define WINDOW_DEFAULT 10.0 /* seconds */
-/* The others are due this much after the window, and spread over as much again. */
+/* The others are due this long after the window, spread over the same time again. */
 #define LATER_MS ((uint64_t)24 * 3600 * 1000)
 /* From the first request that fills in jobs of the window to the window itself: a second, and
- * one more for each 10,000 jobs, the pace of a slow server. */
+ * another for each 10,000 jobs, the pace of a slow server. */
 #define LEAD_MS          1000
 #define LEAD_JOBS_PER_MS 10
 
@@ -28,7 +28,7 @@ struct due {
     struct peer *peers;
     struct acks acks;
     struct buf request, body;
-    uint64_t window_jobs;  /* the numbers from 0 fall due in the window */
+    uint64_t window_jobs;  /* the numbers from 0 become due in the window */
     uint64_t start_ms;     /* of the window, wall clock */
     uint64_t clock_offset; /* ns from the monotonic clock to the wall clock */
     uint64_t next, end;    /* numbers to fill in */

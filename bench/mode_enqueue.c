@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Closed loop: every connection keeps `depth` enqueue requests under way and
- * sends the next when an answer comes. */
+/* Closed loop: every connection keeps `depth` enqueue requests in progress and sends the next when
+ * an answer arrives. */
 #include <stdlib.h>
 
 #include "base/alloc.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a commit costs on this disk before any server is involved: 20 KiB and an
- * fdatasync, once at the end of a growing file (the size changes, so the file
- * system's journal takes part) and once over blocks that exist. */
+/* What a commit costs on this disk without any server: 20 KiB and an fdatasync, once at the end of
+ * a growing file (the size changes, so the file system's journal is involved) and once over
+ * existing blocks. */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +21,7 @@ static void write_synced(int fd, const char *data, off_t at, struct hist *times)
     hist_add(times, crew_clock() - began);
 }
 
-/* A pass ends with its count or after its time, whichever comes first. */
+/* A pass ends after its count or its time, whichever comes first. */
 static void measure(const struct load_options *o, int fd, const char *data, bool append,
                     struct hist *times)
 {
@@ -37,7 +37,7 @@ void fsync_run(const struct load_options *o, struct load_line *l)
     int fd = mkostemp(path.at, O_CLOEXEC);
     if (fd < 0)
         crew_fail("cannot make a file at %s: %m", path.at);
-    unlink(path.at); /* it vanishes with the process, however that ends */
+    unlink(path.at); /* it disappears with the process, however that ends */
     char *data = alloc_get(WRITE_SIZE);
     memset(data, 'x', WRITE_SIZE);
     struct hist *append = ALLOC(struct hist), *overwrite = ALLOC(struct hist);

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Open loop: job i is due at start + i / rate, whatever became of the jobs before
- * it, and every time is taken from that moment on. A server that stalls for a
- * second is so charged with the wait of every job that fell due meanwhile, not
- * only with that of the few whose requests it held up. */
+/* Open loop: job i is due at start + i / rate, regardless of the jobs before it, and every time is
+ * measured from that moment on. A server that stalls for a second is thus charged with the wait of
+ * every job that became due meanwhile, not only with that of the few whose requests it held up. */
 #include <inttypes.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -55,7 +54,7 @@ static void put_number(struct latency *t, uint64_t job)
         to[i] = (char)('0' + job % 10);
 }
 
-/* The number of a job stands for its scheduled time. */
+/* The number of a job gives its scheduled time. */
 static void on_line(void *owner, struct str line)
 {
     struct latency *t = owner;
@@ -106,7 +105,7 @@ static void open_peers(struct latency *t)
 static void turn(struct latency *t)
 {
     send_due(t);
-    /* When every connection is busy only an answer lets the next job go. */
+    /* When every connection is busy, only an answer lets the next job go. */
     bool all_busy = t->sent < t->crew.asked && due(t, t->sent) <= t->crew.now;
     bool all_sent = t->sent == t->crew.asked;
     crew_turn(&t->crew, all_busy || all_sent ? UINT64_MAX : due(t, t->sent));
@@ -127,7 +126,7 @@ void latency_run(const struct load_options *o, struct load_line *l)
     struct latency *t = ALLOC(struct latency);
     struct streams streams = {.on_line = on_line, .owner = t};
     t->o = o;
-    prctl(PR_SET_TIMERSLACK, 1UL); /* or each wake-up would be up to 50 us late */
+    prctl(PR_SET_TIMERSLACK, 1UL); /* otherwise each wake-up would be up to 50 us late */
     crew_init(&t->crew, o->timeout * 1000000000u);
     t->crew.asked = o->seconds > 0 ? (uint64_t)(o->seconds * o->rate) : o->jobs;
     t->seen = alloc_zero(t->crew.asked);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* How long one verdict takes: 5 policies of 20 rules each, of which none matches but the last,
- * with nothing else to do in between. */
+/* How long one verdict takes: 5 policies of 20 rules each, of which only the last one matches, with
+ * nothing else to do in between. */
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ static void make(struct bench *b)
     }
 }
 
-/* Ten of the rules look into the termination message instead. */
+/* Ten of the rules match the termination message instead. */
 static void add_patterns(struct bench *b)
 {
     static const char *const texts[PATTERNS] = {
@@ -97,7 +97,7 @@ static void add_patterns(struct bench *b)
     }
 }
 
-/* The best of some rounds, in microseconds a verdict: a busy machine only adds to it. */
+/* The best of several rounds, in microseconds per verdict: a busy machine only adds to it. */
 static double measure(struct bench *b, const struct failure *f, int rounds, int n)
 {
     struct policy_settings settings = {.enabled = true, .global_max_retries = 20};

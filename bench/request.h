@@ -19,15 +19,15 @@ struct request_pool {
 /* Requests that enqueue `batch` jobs each; batch 0 is one job by POST /jobs. */
 struct request_pool request_pool_new(const struct load_options *o, size_t count, size_t batch);
 void request_pool_free(struct request_pool *p);
-/* The next one in turn. */
+/* Cycles through the pool. */
 struct str request_pick(struct request_pool *p);
 
 /* METHOD PATH with a body of type JSON. */
 void request_write(struct buf *out, const struct load_options *o, const char *method,
                    const char *path, struct str body);
-/* One job as JSON, with these fields beside queue, type and payload. The payload begins with
- * the members of `first` and is filled to o->payload bytes from *seed. In both each member is
- * followed by a comma, or they are empty. */
+/* One job as JSON, with these fields beside queue, type and payload. The payload begins with the
+ * members of `first` and is filled to o->payload bytes from *seed. In both, each member is followed
+ * by a comma; they may be empty. */
 void request_job(struct buf *out, const struct load_options *o, struct str fields, struct str first,
                  uint64_t *seed);
 

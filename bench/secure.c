@@ -15,7 +15,7 @@ static _Noreturn void fail(const char *what)
     crew_fail("%s: %s", what, text);
 }
 
-/* One for all connections, never freed: it lives as long as the process. */
+/* One for all connections; never freed. */
 static SSL_CTX *context(void)
 {
     static SSL_CTX *shared;

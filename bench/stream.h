@@ -2,7 +2,7 @@
 #ifndef BENCH_STREAM_H
 #define BENCH_STREAM_H
 
-/* Take streams, cut into lines. */
+/* Take streams, split into lines. */
 
 #include "load.h"
 

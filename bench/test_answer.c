@@ -10,8 +10,8 @@
 #include "answer.h"
 #include "base/array.h"
 
-/* Reads all answers of a text whose bytes arrive in two parts, cut at `cut`, into
- * "status:body;" each. */
+/* Reads all answers of a text whose bytes arrive in two parts, split at `cut`, into "status:body;"
+ * each. */
 static void read_cut(struct str text, size_t cut, struct buf *seen)
 {
     struct answer a = {0};

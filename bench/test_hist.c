@@ -26,8 +26,8 @@ static void an_empty_histogram_reads_zero(void **state)
     free(h);
 }
 
-/* Around every power of two, and at both ends of the range, where the bucket of a
- * value changes its width. */
+/* Around every power of two, and at both ends of the range, where the width of the buckets
+ * changes. */
 static void a_value_reads_back_at_most_one_percent_above(void **state)
 {
     (void)state;
@@ -36,7 +36,7 @@ static void a_value_reads_back_at_most_one_percent_above(void **state)
             uint64_t v = ((uint64_t)1 << bit) + (uint64_t)off;
             struct hist *h = fresh();
             hist_add(h, v);
-            hist_add(h, UINT64_MAX); /* or the maximum would hide the edge */
+            hist_add(h, UINT64_MAX); /* otherwise the maximum would hide the edge */
             uint64_t edge = hist_at(h, 0.5);
             assert_true(edge >= v);
             assert_true(edge - v <= v / 100);

@@ -8,7 +8,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 #define BEGIN INT64_C(1767225600) /* 2026-01-01 */
 
-/* Clocks that are changed every so many seconds, by turns forward and back. */
+/* Clocks that are changed at regular intervals, alternately forward and back. */
 struct clocks {
     int64_t every, by;
 };
@@ -26,8 +26,7 @@ static void check_error(const struct err *e, size_t size)
     must(e->offset >= 0 && (size_t)e->offset <= size);
 }
 
-/* Ticks ascend, fall on whole seconds, and each is the same whichever moment before it is
- * asked about. */
+/* Ticks ascend, fall on whole seconds, and the next tick is the same for every earlier moment. */
 static void check_ticks(const struct cron *c, const struct cron_zone *zone)
 {
     instant at = {BEGIN * 1000 + 1}, next, again;

@@ -7,12 +7,12 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A record of events. There is one encoding: what is accepted is written again to the same
- * bytes. */
+/* A record of events. There is only one encoding: what is accepted is encoded to the same bytes
+ * again. */
 
 #define FIRST 7
 
-/* True if all of it was read, and is in the writer. */
+/* True if all of it was read and added to the writer. */
 static bool copy_all(struct str value, struct eventlog_writer *w, struct eventlog_head *head)
 {
     struct eventlog_reader r;
@@ -43,7 +43,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         w.before = head.before;
         eventlog_flush(&w, &head.mark, &b);
         const struct batch_op *op = batch_find(&b, record_key_view(&key));
-        /* Without what only the newest version knows the older ones have the same bytes. */
+        /* Records of older versions have the same bytes, without what only the newest version
+         * has. */
         must(op && op->value.len == value.len);
         must(memcmp(op->value.at + 1, value.at + 1, value.len - 1) == 0);
         batch_fini(&b);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The first byte chooses what the rest is: an Authorization header, a query with a bewit, a Host
- * header, scopes (one a line), a file of clients, a certificate, or ext of a request. */
+/* The first byte chooses the format of the rest: an Authorization header, a query with a bewit, a
+ * Host header, scopes (one per line), a file of clients, a certificate, or ext of a request. */
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -30,7 +30,7 @@ static void write_attribute(struct buf *b, const char *name, struct str value)
         buf_print(b, "%s%s=\"%.*s\"", b->len > 5 ? ", " : "", name, STR_ARG(value));
 }
 
-/* What was read is signed, written, read again, and is then right. */
+/* What was read is signed, written and read again, and must then be valid. */
 static void check_signs(const struct hawk_attributes *h)
 {
     char mac[HAWK_MAC_LEN];
@@ -114,7 +114,7 @@ static const struct scope_expr all_of_them = SCOPE_ALL_OF(SCOPE_EACH("line", "li
 static const struct scope_expr any_of_them =
     SCOPE_ANY_OF(SCOPE_EACH("line", "lines", "<line>"), SCOPE_ALL_OF(SCOPE("a:<first>:b")));
 
-/* An expression over texts of any kind, also such as are no scopes. */
+/* An expression over texts of any kind, including invalid scopes. */
 static void try_expression(const struct scope_expr *e, const struct str *lines, size_t count,
                            const struct scope_set *have)
 {
@@ -181,7 +181,7 @@ static void try_certificate(struct str text, struct arena *a)
          ERR_BAD_CREDENTIALS);
 }
 
-/* The text as ext of a request that is signed as it should be. */
+/* The text as ext of a correctly signed request. */
 static void try_ext(struct str text, struct arena *a)
 {
     struct buf ext = {0}, header = {0};
@@ -201,7 +201,7 @@ static void try_ext(struct str text, struct arena *a)
                                      .host = STR("example.com:8000"),
                                      .authorization = buf_view(&header)};
     struct access_identity who;
-    /* No client is known, and nothing that is signed by the server comes from a fuzzer. */
+    /* No client is known, and no fuzzer can produce anything signed by the server. */
     must(access_check(access, &r, now, a, &who, challenge).code == ERR_BAD_CREDENTIALS);
     must(strcmp(challenge, "Hawk") == 0);
     access_free(access);

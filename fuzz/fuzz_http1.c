@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The first byte says in pieces of how many bytes the rest arrives. Whatever it is, the
- * requests that come out must be those that come out of the whole; only when a flood is
- * noticed may depend on the pieces. */
+/* The first byte is the number of bytes in which pieces the rest arrives. The requests must be the
+ * same as those from the whole input; only when a flood is noticed may depend on the pieces. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -41,7 +40,7 @@ static void note(struct buf *log, const struct http1_request *r)
 
 static bool feed(struct http1 *r, struct buf *log, const uint8_t *at, size_t len, bool *flood)
 {
-    /* Memory of its own, so that a span that outlives it is found. */
+    /* Memory of its own, so that a span that outlives it is detected. */
     char *copy = malloc(len);
     must(copy);
     memcpy(copy, at, len);

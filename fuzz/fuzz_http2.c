@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Bytes behind the client's preface go into the server's side of HTTP/2, on a connection
- * that has no socket: what it would send is thrown away. The first byte says in pieces of how
- * many bytes they arrive, the second what the handler does with each request in turn. After
- * each piece the connection's books must agree with its streams. */
+/* Bytes after the client's preface are fed to the server's side of HTTP/2, on a connection without
+ * a socket: what it would send is discarded. The first byte is the size of the pieces in which they
+ * arrive, the second says what the handler does with each request. After each piece the
+ * connection's counters must agree with its streams. */
 
 #include <stddef.h>
 #include <stdint.h>
@@ -124,7 +124,7 @@ static void answer_held(struct bench *b)
     b->held_count = 0;
 }
 
-/* What happens in a turn of the loop besides input. */
+/* Events in a turn of the loop other than input. */
 static void turn(struct bench *b, unsigned n)
 {
     struct conn *c = b->conn;
@@ -175,7 +175,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     unsigned n = 0;
     for (size_t at = 2; at < size; at += each) {
         size_t len = size - at < each ? size - at : each;
-        /* Memory of its own, so that a span that outlives it is found. */
+        /* Memory of its own, so that a span that outlives it is detected. */
         char *piece = alloc_get(len);
         memcpy(piece, data + at, len);
         c->protocol->input(c, piece, len);

@@ -9,8 +9,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A place of the inventory. There is one encoding: what is accepted is written again to the same
- * bytes, and zeros up to the end. */
+/* A place of the inventory. There is only one encoding: what is accepted is encoded to the same
+ * bytes again, with zeros up to the end. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct inventory *inv = ALLOC(struct inventory);

@@ -71,7 +71,7 @@ static void check_number(struct json_cursor c)
     buf_fini(&b);
 }
 
-/* Looks at every string and number, keys aside, wherever it begins. */
+/* Decodes every string and number, except keys, wherever it begins. */
 static void check_scalars(struct json_cursor c)
 {
     for (; c.pos < c.text.len; c.pos++) {

@@ -14,8 +14,8 @@ static bool is_json(struct str text)
     return json_skip(&c, NULL).code == ERR_OK && json_close(&c).code == ERR_OK;
 }
 
-/* MessagePack becomes valid JSON or an error with a place, and what it became stays the same
- * when it goes back and comes again. */
+/* MessagePack becomes valid JSON or an error with a position, and that JSON does not change when it
+ * is converted to MessagePack and back. */
 static void try_packed(struct str body)
 {
     static struct buf json, packed, again;
@@ -35,8 +35,8 @@ static void try_packed(struct str body)
         must(wire_msgpack_offset(body, json.len * i / 3) <= body.len);
 }
 
-/* Valid JSON becomes MessagePack that can be read again, unless a number is beyond
- * what a double can be; what is no JSON at least does no harm. */
+/* Valid JSON becomes MessagePack that can be read again, unless a number exceeds the range of a
+ * double; invalid JSON must do no harm. */
 static void try_json(struct str text)
 {
     static struct buf json, packed;
@@ -59,7 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         try_json(rest);
     else
         try_packed(rest);
-    /* Headers come from outside as well. */
+    /* Headers are untrusted, too. */
     (void)wire_msgpack_preferred(rest);
     (void)wire_msgpack_is(rest);
     return 0;

@@ -6,9 +6,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The input is a pattern, a zero byte, a text. The text is searched as it is and, as
- * catastrophes need length, repeated up to the most that is looked at. That both searches
- * end soon is the fuzzer's -timeout. */
+/* The input is a pattern, a zero byte, a text. The text is searched as it is and, because
+ * catastrophic backtracking needs length, repeated up to the maximum that is searched. The fuzzer's
+ * -timeout checks that both searches end soon. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static char repeated[PATTERN_TEXT_MAX];
@@ -27,7 +27,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t steps = PATTERN_STEPS_MAX, again = PATTERN_STEPS_MAX;
     enum pattern_match m = pattern_search(p, subject, &steps);
     must(pattern_search(p, subject, &again) == m && again == steps);
-    /* With as much as it took it is decided the same way, with less it gives up. */
+    /* With as many steps as it took the result is the same, with fewer it gives up. */
     uint64_t took = PATTERN_STEPS_MAX - steps, less = took - 1;
     must(m == PATTERN_GAVE_UP || pattern_search(p, subject, &took) == m);
     must(pattern_search(p, subject, &less) == PATTERN_GAVE_UP);

@@ -8,8 +8,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The first byte chooses the format, the rest is a text of documents. Whatever was read is
- * written as JSON and as YAML, and read back to the same. */
+/* The first byte chooses the format, the rest is a text of documents. Whatever was read is written
+ * as JSON and as YAML, and read back to the same. */
 
 static void check_fault(const struct document_fault *f)
 {

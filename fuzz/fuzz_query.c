@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The input is a query string, and once more a segment of a path. What decodes must be valid
- * UTF-8 and, written out again, must decode to the same. */
+/* The input is used as a query string and as a segment of a path. Whatever decodes must be valid
+ * UTF-8 and, encoded again, must decode to the same. */
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static void check_items(struct str list)
         length += item.len;
         count++;
     }
-    /* All of it but the commas: one fewer than items, or, with one at the end, as many. */
+    /* All of it except the commas: one fewer than items or, with one at the end, as many. */
     must(length + count == list.len || length + count == list.len + 1);
 }
 
@@ -68,7 +68,7 @@ static void check_segment(struct str segment, struct arena *a)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    /* Memory of its own, so that a step past the end is found. */
+    /* Memory of its own, so that a read past the end is detected. */
     char *copy = malloc(size + !size);
     must(copy);
     if (size)

@@ -7,8 +7,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The first byte chooses the decoder. There is one encoding of every value in a version: what a
- * decoder accepts is encoded again to the same bytes. */
+/* The first byte chooses the decoder. In a version, every value has only one encoding: what a
+ * decoder accepts is encoded to the same bytes again. */
 
 static const struct id ID = {1, 2};
 
@@ -38,7 +38,7 @@ static void try_job(struct batch *b, struct str value)
     }
     if (apart)
         job.payload = (struct str){large, sizeof large};
-    /* Readers do not depend on where today's limit is. */
+    /* Readers do not depend on the current limit. */
     else if (job.payload.len > RECORD_APART_MIN)
         return;
     must(record_put_job(b, &job) == apart);

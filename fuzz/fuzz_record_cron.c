@@ -8,7 +8,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* As fuzz_record.c, for the records of cron groups. */
+/* Like fuzz_record.c, for the records of cron groups. */
 
 static const struct id ID = {1, 2};
 

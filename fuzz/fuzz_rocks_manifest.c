@@ -11,8 +11,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* A file of RocksDB's log format, and its records as those of a MANIFEST; the input itself as one
- * such record, for the checksums keep a fuzzer out. */
+/* A file of RocksDB's log format, and its records as those of a MANIFEST; also the input itself as
+ * one such record, because a fuzzer cannot get past the checksums. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct rocks_manifest m = {0};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Runs a fuzz target over every file of the folder that is its argument, in the
- * order of their names, so that what a fuzzer once found stays found. */
+/* Runs a fuzz target over every file of the folder given as its argument, in the order of their
+ * names, so that faults found once by a fuzzer do not come back. */
 
 #include <dirent.h>
 #include <stdint.h>
@@ -21,7 +21,7 @@ static void replay(const char *path)
     struct stat st;
     must(fstat(fileno(in), &st) == 0);
     size_t size = (size_t)st.st_size;
-    /* Exactly as large as the input: so AddressSanitizer sees a read past it. */
+    /* Exactly as large as the input, so that AddressSanitizer detects a read past it. */
     uint8_t *data = size ? alloc_get(size) : NULL;
     must(fread(data, 1, size, in) == size);
     fclose(in);

@@ -45,12 +45,12 @@ static struct err read_file(const char *file, struct buf *text)
 
 /* --- the section --- */
 
-/* Members of the section that rows of the table stand for, too. */
+/* Members of the section that duplicate rows of the table. */
 static const struct {
     const char *member, *row;
 } rows[] = {{"enabled", CONFIG_ENABLED}, {"whenNoPolicy", CONFIG_NO_POLICY}};
 
-/* *outranked: it is such a member, and a flag or a variable says something else. */
+/* *outranked: it is such a member, and a flag or a variable overrides it. */
 static struct err take_option(const char *file, const struct document_node *n,
                               const struct policy_settings *s, struct options *o, void *values,
                               bool *outranked)
@@ -77,7 +77,7 @@ static struct err take_option(const char *file, const struct document_node *n,
     return options_from_file(o, rows[i].row, word, values);
 }
 
-/* name: as the file calls it. */
+/* name: of the section in the file. */
 static struct err read_retry(const char *file, const struct document_node *section,
                              const char *name, struct options *o, void *values, struct config *out)
 {
@@ -104,7 +104,7 @@ static struct err read_retry(const char *file, const struct document_node *secti
     return err_none();
 }
 
-/* The section where Armada's configuration has it: below scheduling. */
+/* The section where Armada's configuration has it: under scheduling. */
 static struct err find_nested(const char *file, const struct document_node *above,
                               const struct document_node *section,
                               const struct document_node **nested)
@@ -151,7 +151,7 @@ struct err config_read(const char *file, struct options *o, void *values, struct
     if (!document_read(kept, DOCUMENT_ANY, &out->memory, &list, &fault))
         return refuse_fault(file, &fault);
     const struct document_node *root;
-    if (list.count == 0) /* nothing but comments */
+    if (list.count == 0) /* only comments */
         return err_none();
     if (!document_only(&list, &root, &fault))
         return refuse_fault(file, &fault);

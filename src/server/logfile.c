@@ -37,7 +37,7 @@ static int64_t period_of(int64_t seconds)
     return 1;
 }
 
-/* What is there is continued; it is as old as its newest line. */
+/* An existing file is continued; its age is that of its newest line. */
 static bool open_file(void)
 {
     struct stat st;
@@ -67,7 +67,7 @@ static void rotate(void)
     for (int n = file.settings.files_max - 1; n >= 0; n--) {
         name_of(n, from, sizeof from);
         name_of(n + 1, to, sizeof to);
-        rename(from, to); /* gaps in the row are as good as files */
+        rename(from, to); /* a missing number does no harm */
     }
     open_file();
 }
@@ -93,7 +93,7 @@ static void write_line(struct str line, int64_t seconds)
     pthread_mutex_unlock(&file.lock);
 }
 
-/* The folder with those above it. */
+/* Creates the folder and its parents. */
 static bool make_folder(const char *dir)
 {
     char path[PATH_MAX];
@@ -113,7 +113,7 @@ static bool make_folder(const char *dir)
 struct err logfile_begin(const struct logfile_settings *settings)
 {
     file.settings = *settings;
-    file.settings.dir = NULL; /* is the caller's */
+    file.settings.dir = NULL; /* owned by the caller */
     int n = snprintf(file.path, sizeof file.path, "%s/" NAME, settings->dir);
     if (n < 0 || (size_t)n + 16 > sizeof file.path)
         return err_make(ERR_IO, "the path of the log is too long: %.80s…", settings->dir);

@@ -8,8 +8,8 @@
 
 #define STORE_FILES       512
 #define ADMIN_CONNECTIONS 64
-/* Files that are open besides those of connections: tables of the store, clients of both listeners
- * that are answered with 503, clients of the admin listener, and our own logs and helpers. */
+/* Open files other than connections: tables of the store, clients of both listeners that are
+ * answered with 503, clients of the admin listener, and our own logs and helpers. */
 #define OTHER_FILES 800
 
 static uint64_t count_fds(void)

@@ -2,22 +2,22 @@
 #ifndef SERVER_MACHINE_H
 #define SERVER_MACHINE_H
 
-/* What the operating system says of this process. */
+/* What the operating system reports about this process. */
 
 #include "api/api.h"
 
-/* Fills in memory, processor time and file descriptors; what cannot be had stays 0. */
+/* Sets memory, processor time and file descriptors; unavailable values stay 0. */
 void machine_read(struct api_machine *m);
-/* Who may have how many files open. What the store and its logs need is set aside first. */
+/* The number of open files for each part. What the store and its logs need is reserved first. */
 struct machine_files {
     int64_t connections; /* of the primary listener */
     int64_t admin_connections;
     int store; /* tables that it keeps open */
 };
 
-/* Lets the process open as many files as that many connections take, as far as it may be let, and
- * shares them out. If there is no room for all connections the log says so, as a warning if someone
- * asked for that many. */
+/* Raises the process's limit of open files as far as that many connections need and the system
+ * allows, and distributes them. If there is no room for all connections the log says so, as a
+ * warning if the number was requested explicitly. */
 struct machine_files machine_share_files(int64_t wanted, bool asked_for);
 
 #endif

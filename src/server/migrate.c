@@ -7,15 +7,13 @@
 #include "base/array.h"
 #include "base/log.h"
 
-/* Options of Zizq's server, and what there is instead. */
+/* Options of Zizq's server, and what replaces them. */
 static const struct {
     const char *flag, *why;
 } settled[] = {
-    {"reaper-check-interval", "what has been kept long enough goes at its time, not at a check"},
-    {"enqueue-batch-size",
-     "what arrives while the disk is busy is committed together, however many"},
-    {"complete-batch-size",
-     "what arrives while the disk is busy is committed together, however many"},
+    {"reaper-check-interval", "jobs are deleted when their retention ends, not at a check"},
+    {"enqueue-batch-size", "everything that arrives while the disk is busy is committed together"},
+    {"complete-batch-size", "everything that arrives while the disk is busy is committed together"},
     {"license-key", "there is nothing to unlock"},
     {"license-key-check-interval", "there is nothing to unlock"},
 };

@@ -11,8 +11,8 @@
 
 #include "base/log.h"
 
-/* The length of the address, or 0 when the path cannot be one. A leading '@' is a name
- * without a file: a NUL in the address. */
+/* The length of the address, or 0 if the path cannot be one. A leading '@' is a name without a
+ * file: a NUL in the address. */
 static socklen_t make_address(const char *path, struct sockaddr_un *out)
 {
     size_t n = strlen(path);

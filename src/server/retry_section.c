@@ -38,15 +38,15 @@ void retry_section_apply(struct backend *b, const char *file, struct str section
     struct task *t = ALLOC(struct task);
     *t = (struct task){.file = file, .busy = busy, .has_section = section.len > 0};
     snprintf(t->by, sizeof t->by, "%s%.250s", start ? POLICIES_AT_START : POLICIES_AT_RELOAD, file);
-    t->by[utf8_check(str_from(t->by))] = '\0'; /* it may be cut inside a character */
+    t->by[utf8_check(str_from(t->by))] = '\0'; /* it may be truncated inside of a character */
     struct command c = {.kind = CMD_RETRY_SETTINGS_PUT, .done = on_put, .ctx = t};
     struct arena tree = {0};
     struct policy_change change;
     struct document_fault fault = {0};
-    /* Whoever read the file has checked its section. */
+    /* The section was checked when the file was read. */
     bool good = section.len == 0 || settings_document_parse(section, &tree, &change, &fault);
     must(good);
-    /* Before the first start nobody could make the policy: it may be made later. */
+    /* Before the first start nobody could create the policy: it may be created later. */
     c.retry_settings = (struct retry_settings_command){.change = section.len ? &change : NULL,
                                                        .by = str_from(t->by),
                                                        .ahead = start,

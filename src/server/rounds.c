@@ -13,7 +13,7 @@ static int64_t cpu_ns(void)
 void rounds_init(struct rounds *r, uv_loop_t *loop)
 {
     *r = (struct rounds){0};
-    /* Without it the loop does not count the time that it sleeps. */
+    /* Without this the loop does not count the time that it sleeps. */
     uv_loop_configure(loop, UV_METRICS_IDLE_TIME);
 }
 

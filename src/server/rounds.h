@@ -3,8 +3,8 @@
 #define SERVER_ROUNDS_H
 
 /* How long the rounds of the loop take, without the time in which it waits for something to do:
- * whatever comes in meanwhile waits as long. Measured twice, by the clock and in processor time of
- * the loop's thread: if only the first is long, the machine was busy with something else. */
+ * that is how long new input may have to wait. Measured twice, by the clock and in processor time
+ * of the loop's thread: if only the first is long, the machine was busy with something else. */
 
 #include <uv.h>
 
@@ -16,9 +16,9 @@ struct rounds {
     int64_t longest_ns, longest_cpu_ns;
 };
 
-/* Before the loop is used for anything. */
+/* Call before the loop is used. */
 void rounds_init(struct rounds *r, uv_loop_t *loop);
-/* Once in each round, at the same place. */
+/* Call once in each round, at the same point. */
 void rounds_next(struct rounds *r, uv_loop_t *loop);
 /* Reports them. The longest is that since the last report. */
 void rounds_read(struct rounds *r, struct api_machine *m);

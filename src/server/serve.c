@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* The server: builds the environment (clock, chance, store), and turns the loop. */
+/* The server: builds the environment (clock, chance, store), and runs the loop. */
 
 #include "server/serve.h"
 
@@ -30,7 +30,7 @@
 #include "store/rocks.h"
 #include "store/snapshot.h"
 
-/* How long a drain may take before what is left is cut off. */
+/* How long a drain may take before the remaining connections are closed. */
 #define DRAIN_MS 10000
 
 struct listener {
@@ -42,10 +42,10 @@ struct server {
     struct settings settings;
     struct machine_files files;
     uv_loop_t loop;
-    uv_async_t wake;     /* the commit thread: a batch is done */
+    uv_async_t wake;     /* by the commit thread: a batch is done */
     uv_check_t after_io; /* a turn of the backend after every round of I/O */
     uv_timer_t due;      /* the next deadline */
-    uv_idle_t at_once;   /* runs while the next turn need not wait for anything */
+    uv_idle_t at_once;   /* active while the next turn need not wait for anything */
     uv_timer_t heartbeat;
     uv_timer_t drain_limit;
     uv_signal_t sigterm, sigint, sighup;
@@ -103,7 +103,7 @@ static void notify(void *ctx)
     uv_async_send(&((struct server *)ctx)->wake);
 }
 
-/* --- turning --- */
+/* --- turns of the loop --- */
 
 static void stop_if_drained(struct server *s)
 {
@@ -124,8 +124,8 @@ static void forget_due(struct server *s)
     s->due_set = false;
 }
 
-/* A turn that is due already follows the next round of I/O, which does not wait then. A timer would
- * not do: one of 0 ms that is started by itself runs again and again before any I/O. */
+/* If a turn is already due, the next round of I/O does not wait, and the turn follows it. A timer
+ * would not work: one of 0 ms that restarts itself runs again and again before any I/O. */
 static void set_due(struct server *s)
 {
     instant at;
@@ -141,7 +141,7 @@ static void set_due(struct server *s)
     }
     if (s->due_set && s->due_at.ms == at.ms)
         return;
-    /* Not longer than a second at a time, for the wall clock may be set forward. */
+    /* At most a second at a time, because the wall clock may be set forward. */
     wait = wait > 1000 ? 1000 : wait;
     uv_update_time(&s->loop);
     uv_timer_start(&s->due, on_due, (uint64_t)wait, 0);
@@ -153,7 +153,7 @@ static void turn(struct server *s)
 {
     struct err err = backend_turn(s->backend);
     if (err.code != ERR_OK) {
-        /* Nothing after this point may be acknowledged. A restart recovers. */
+        /* Nothing may be acknowledged after this point. A restart recovers. */
         log_error("the store failed, stopping: %s", err.msg);
         s->code = 74;
         uv_stop(&s->loop);
@@ -246,8 +246,7 @@ static void reload(struct listener *l, const char *name)
     if (err.code == ERR_OK)
         log_info("SIGHUP: the %s listener has read its certificate again", name);
     else
-        log_error("SIGHUP: the %s listener goes on with the certificate that it has: %s", name,
-                  err.msg);
+        log_error("SIGHUP: the %s listener keeps its present certificate: %s", name, err.msg);
 }
 
 static struct backend_settings backend_settings(const struct settings *set)
@@ -287,7 +286,7 @@ static void start_heartbeat(struct server *s)
     uv_timer_start(&s->heartbeat, on_heartbeat, beat, beat);
 }
 
-/* Takes over what can change at run time, and says of the rest that it cannot. */
+/* Applies what can change at run time, and reports that the rest cannot. */
 static void adopt(struct server *s, const struct settings *fresh)
 {
     for (const struct option_def *d = settings_command.options; d->flag; d++) {
@@ -353,8 +352,8 @@ static struct err check_host(const struct settings *s, const char *host,
     if (is_loopback(host) || tls->client_ca || s->insecure)
         return err_none();
     return err_make(ERR_USAGE,
-                    "other machines can reach %s, and nothing would check who asks; listen on "
-                    "127.0.0.1, ask for certificates (%stls-client-ca), or say --insecure",
+                    "other machines can reach %s, and nothing would check who they are; listen on "
+                    "127.0.0.1, require certificates (%stls-client-ca), or say --insecure",
                     host, tls == &s->admin_tls ? "--admin-" : "--");
 }
 
@@ -456,9 +455,9 @@ static struct err open_listener(struct server *s, const char *host, int64_t port
     return http_server_new(&s->loop, &http, handler, s->router, &out->http);
 }
 
-/* Two servers of one machine need two ports, and the admin port is one that nobody thinks
- * of: who has not asked for it can do without. Everything else is as wrong as it is for the
- * primary one. */
+/* Two servers on one machine need two ports, and nobody thinks of the admin port: unless it was
+ * requested, the server can do without. Any other fault is as bad as it is for the primary
+ * listener. */
 static struct err open_admin(struct server *s)
 {
     const struct settings *set = &s->settings;
@@ -494,7 +493,7 @@ static void announce(const struct listener *l, const char *host, const char *api
     printf("Listening on %s://%s%s\n", scheme, addr, suffix);
 }
 
-/* The primary line last: who waits for it finds both. */
+/* The primary line last: whoever waits for it then has both. */
 static void announce_all(const struct server *s)
 {
     announce(&s->admin, s->settings.admin_host, "admin", " (admin)");
@@ -528,8 +527,8 @@ static void start_loop(struct server *s)
     uv_signal_start(&s->sighup, on_reload, SIGHUP);
 }
 
-/* The signals stay caught to the very end: a second SIGTERM in the last moment of an orderly
- * stop must not make it look like a crash. */
+/* The signals stay caught to the very end: a second SIGTERM in the last moment of an orderly stop
+ * must not make it look like a crash. */
 static void close_handle(uv_handle_t *h, void *arg)
 {
     (void)arg;
@@ -562,7 +561,7 @@ static void close_all(struct server *s)
     http_budget_free(s->replies);
 }
 
-/* Done before anyone can ask for something. */
+/* Done before any request can arrive. */
 static void apply_section(struct server *s)
 {
     bool busy = false;
@@ -642,8 +641,8 @@ static void log_start(const struct server *s)
 
 int serve_main(int argc, char **argv)
 {
-    /* One loop thread and one commit thread: more arenas only scatter memory. Large
-     * blocks come and go with every batch, so they must not go through mmap. */
+    /* One loop thread and one commit thread: more arenas only scatter memory. Large blocks are
+     * allocated and freed with every batch, so they must not go through mmap. */
     mallopt(M_ARENA_MAX, 4);
     mallopt(M_MMAP_THRESHOLD, 64 << 20);
     mallopt(M_TRIM_THRESHOLD, 256 << 20);

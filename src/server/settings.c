@@ -12,7 +12,7 @@
 #include "net/guard.h"
 #include "server/migrate.h"
 
-/* Less than jq needs for itself. */
+/* Less than jq itself needs. */
 #define REPLY_MEMORY_MIN (32 << 20)
 #define JQ_MEMORY_MIN    (16 << 20)
 
@@ -31,11 +31,11 @@ static const struct option_def table[] = {
     {"port", "PORT", OPTION_INT, AT(port), .max = 65535, ENV_BOTH("PORT"), .def = "7890",
      .help = "port to listen on; 0 picks a free one"},
     {"tls-cert", "FILE", OPTION_TEXT, AT(tls.cert), ENV_BOTH("TLS_CERT"),
-     .help = "speak TLS with this certificate (PEM, with those that lead to its CA)"},
+     .help = "speak TLS with this certificate (PEM, including the intermediate certificates)"},
     {"tls-key", "FILE", OPTION_TEXT, AT(tls.key), ENV_BOTH("TLS_KEY"),
      .help = "the certificate's private key (PEM, without a passphrase)"},
     {"tls-client-ca", "FILE", OPTION_TEXT, AT(tls.client_ca), ENV_BOTH("TLS_CLIENT_CA"),
-     .help = "only serve clients that have a certificate of this CA (PEM)"},
+     .help = "only serve clients with a certificate from this CA (PEM)"},
     {"admin-host", "ADDRESS", OPTION_TEXT, AT(admin_host), ENV_BOTH("ADMIN_HOST"),
      .def = "127.0.0.1", .help = "address of the admin listener"},
     {"admin-port", "PORT", OPTION_INT, AT(admin_port), .max = 65535, ENV_BOTH("ADMIN_PORT"),
@@ -48,16 +48,17 @@ static const struct option_def table[] = {
      .help = "its private key"},
     {"admin-tls-client-ca", "FILE", OPTION_TEXT, AT(admin_tls.client_ca),
      ENV_BOTH("ADMIN_TLS_CLIENT_CA"),
-     .help = "only serve clients there that have a certificate of this CA"},
+     .help = "only serve clients there with a certificate from this CA"},
     {"no-admin", NULL, OPTION_SWITCH, AT(no_admin), ENV_BOTH("NO_ADMIN"),
      .help = "start no admin listener"},
     {"insecure", NULL, OPTION_SWITCH, AT(insecure), ENV("INSECURE"),
-     .help = "listen on an address that other machines can reach, without client "
+     .help = "listen on an address that other machines can reach without requiring client "
              "certificates; refused unless this is given"},
     {"allowed-hosts", "NAMES", OPTION_TEXT, AT(allowed_hosts), ENV("ALLOWED_HOSTS"),
      .def = "localhost",
-     .help = "names by which the server is asked, separated by commas, such as "
-             "queue.example.org,*.svc.cluster.local (*: any), beside localhost, its address and "
+     .help = "names of the server in requests, separated by commas, such as "
+             "queue.example.org,*.svc.cluster.local (*: any), in addition to localhost, its "
+             "address and "
              "the names of its certificate; requests for other names are refused"},
     {"taskcluster-clients", "FILE", OPTION_TEXT, AT(taskcluster_clients),
      ENV("TASKCLUSTER_CLIENTS"),
@@ -75,52 +76,55 @@ static const struct option_def table[] = {
     {"enqueue-commit-mode", "MODE", OPTION_CHOICE, AT(enqueue_commit_mode),
      .choices = "fsync|buffered", ENV_BOTH("ENQUEUE_COMMIT_MODE"),
      .help = "the same for enqueues alone: fsync acknowledges them once they are on disk although "
-             "--commit-mode is buffered; what --commit-mode promises they always have"},
+             "--commit-mode is buffered; the promises of --commit-mode always apply to them"},
     {"default-retry-limit", "COUNT", OPTION_INT, AT(retry_limit), .max = JOB_RETRY_LIMIT_MAX,
      ENV_BOTH("DEFAULT_RETRY_LIMIT"), .def = "25",
      .help = "how often a failed job is retried before it is dead", .live = true},
     {"default-backoff-base", "DURATION", OPTION_SPAN, AT(backoff_base),
      ENV_BOTH("DEFAULT_BACKOFF_BASE"), .def = "15s",
-     .help = "B of the wait before a retry, B + a^E seconds + a * rand(0..J), where a counts the "
-             "attempts made; give all three of B, E, J or none",
+     .help =
+         "B of the wait before a retry, B + a^E seconds + a * rand(0..J), where a is the number of "
+         "attempts made; give all three of B, E, J or none",
      .live = true},
     {"default-backoff-exponent", "NUMBER", OPTION_DOUBLE, AT(backoff_exponent), .max = 100,
-     ENV_BOTH("DEFAULT_BACKOFF_EXPONENT"), .def = "4", .help = "E of that wait", .live = true},
+     ENV_BOTH("DEFAULT_BACKOFF_EXPONENT"), .def = "4", .help = "E of that formula", .live = true},
     {"default-backoff-jitter", "DURATION", OPTION_SPAN, AT(backoff_jitter),
-     ENV_BOTH("DEFAULT_BACKOFF_JITTER"), .def = "30s", .help = "J of that wait", .live = true},
+     ENV_BOTH("DEFAULT_BACKOFF_JITTER"), .def = "30s", .help = "J of that formula", .live = true},
     {"default-completed-job-retention", "DURATION", OPTION_SPAN, AT(retain_completed),
      ENV_BOTH("DEFAULT_COMPLETED_JOB_RETENTION"), .def = "1h",
-     .help = "how long a completed job can still be looked at; 0 deletes it at once", .live = true},
+     .help = "how long a completed job is kept; 0 deletes it at once", .live = true},
     {"default-completed-job-limit", "COUNT", OPTION_INT, AT(completed_kept), .max = 1000000000,
      ENV("DEFAULT_COMPLETED_JOB_LIMIT"), .def = "1000",
-     .help = "how many completed jobs that default keeps; while there are so many, others are "
+     .help = "how many completed jobs that default keeps; beyond that number, others are "
              "deleted at once, which is faster; 0 keeps all, as does a retention that is given "
              "without this",
      .live = true},
     {"default-dead-job-retention", "DURATION", OPTION_SPAN, AT(retain_dead),
-     ENV_BOTH("DEFAULT_DEAD_JOB_RETENTION"), .def = "7d",
-     .help = "how long a dead job can still be looked at", .live = true},
+     ENV_BOTH("DEFAULT_DEAD_JOB_RETENTION"), .def = "7d", .help = "how long a dead job is kept",
+     .live = true},
     {"metrics-queues", "COUNT", OPTION_INT, AT(metrics_queues), .max = 10000, ENV("METRICS_QUEUES"),
      .def = "200",
-     .help = "how many queues GET /metrics tells apart; those that come later are one"},
+     .help = "how many queues GET /metrics distinguishes; further ones are counted together"},
     {"event-retention", "DURATION", OPTION_SPAN, AT(event_retention), ENV("EVENT_RETENTION"),
-     .def = "1d", .help = "how long events, of which GET /events tells, are kept", .live = true},
+     .def = "1d", .help = "how long events, which GET /events returns, are kept", .live = true},
     {"event-max-bytes", "SIZE", OPTION_SIZE, AT(event_max_bytes), ENV("EVENT_MAX_BYTES"),
-     .def = "256MiB", .help = "room that they may take on the disk; the oldest go first",
+     .def = "256MiB", .help = "disk space that they may take; the oldest are deleted first",
      .live = true},
     {"failure-history", "COUNT", OPTION_INT, AT(failure_history), .max = 1000000,
      ENV("FAILURE_HISTORY"), .def = "10000",
-     .help = "so many failures, and successes after them, are remembered when their jobs are gone, "
-             "for `tenax policy simulate`; the oldest go first; 0: none",
+     .help = "how many failures, and successes after failures, are remembered after their jobs are "
+             "gone, "
+             "for `tenax policy simulate`; the oldest are deleted first; 0: none",
      .live = true},
     {"cron-missed", "HOW", OPTION_CHOICE, AT(cron_missed), .choices = "once|skip",
      ENV("CRON_MISSED"), .def = "once",
-     .help = "what becomes of the ticks of a cron entry that were due while the server was down: "
+     .help = "what happens to the ticks of a cron entry that were due while the server was down: "
              "one job for all of them, or none"},
     {"lost-worker-limit", "COUNT", OPTION_INT, AT(lost_worker_limit), .max = 1000000,
      ENV("LOST_WORKER_LIMIT"), .def = "5",
-     .help = "after how many runs in a row that ended with their worker lost (its stream broke or "
-             "its lease ran out) a job is dead, whatever is left of its retries; 0: never",
+     .help =
+         "after how many consecutive runs that ended with their worker lost (its stream broke or "
+         "its lease expired) a job is dead, however many retries it has left; 0: never",
      .live = true},
     {"lost-worker-min-held", "DURATION", OPTION_SPAN, AT(lost_worker_min_held),
      ENV("LOST_WORKER_MIN_HELD"), .def = "10s",
@@ -129,104 +133,111 @@ static const struct option_def table[] = {
      .live = true},
     {"global-in-flight-limit", "COUNT", OPTION_INT, AT(in_flight_max), .max = 1000000000,
      ENV_BOTH("GLOBAL_IN_FLIGHT_LIMIT"), .def = "0",
-     .help = "how many jobs may be in flight at a time, of all queues and workers together; those "
-             "beyond a lower limit go on; 0: any number",
+     .help = "how many jobs may be in flight at a time, over all queues and workers; after the "
+             "limit is "
+             "lowered, those beyond it continue; 0: any number",
      .live = true},
     {"retries-share", "PERCENT", OPTION_INT, AT(retries_share), .min = 1, .max = 100,
      ENV("RETRIES_SHARE"), .def = "75",
      .help = "retries that policies granted come before other jobs of their queue and priority: "
-             "while both wait, so many of a hundred that are handed out are such retries; 100: all",
+             "while both wait, this percentage of the jobs handed out are such retries; 100: all",
      .live = true},
     {"avoid-node-for", "DURATION", OPTION_SPAN, AT(avoid_required), ENV("AVOID_NODE_FOR"),
      .def = "5m",
-     .help = "how long a retry with anti-affinity is kept off the node of the failed run, if its "
+     .help = "how long a retry with anti-affinity must avoid the node of the failed run, if its "
              "policy has no antiAffinity.requiredFor; then it may run there, too",
      .live = true},
     {"retry-policy-enabled", NULL, OPTION_SWITCH, AT(retry_policy_enabled),
      ENV("RETRY_POLICY_ENABLED"),
-     .help = "let retry policies decide what becomes of failed jobs; PUT /settings/retry overrides "
+     .help = "let retry policies decide about failed jobs; PUT /settings/retry overrides "
              "it"},
     {"retry-when-no-policy", "ACTION", OPTION_CHOICE, AT(when_no_policy), .choices = "fail|default",
      ENV("RETRY_WHEN_NO_POLICY"), .def = "fail",
-     .help = "while retry policies are on: what becomes of failed jobs that no policy is in effect "
+     .help = "while retry policies are enabled: what happens to failed jobs without an effective "
+             "policy "
              "for. "
-             "fail: they die; default: their own backoff and retry limit, or the server's, decide. "
+             "fail: they die; default: their own backoff and retry limit, or the server's, apply. "
              "PUT /settings/retry overrides it"},
     {"heartbeat-interval", "DURATION", OPTION_SPAN, AT(heartbeat_interval),
      ENV_BOTH("HEARTBEAT_INTERVAL"), .def = "3s",
-     .help = "how often a stream of jobs with nothing to send says that it is alive", .live = true},
+     .help = "how often a stream of jobs sends a heartbeat when it has nothing else to send",
+     .live = true},
     {"log-level", "LEVEL", OPTION_CHOICE, AT(log_level), .choices = "error|warn|info|debug|trace",
      ENV_BOTH("LOG_LEVEL"), .def = "warn", .help = "how much to log; trace is the same as debug",
      .live = true},
     {"log-format", "FORMAT", OPTION_CHOICE, AT(log_format), .choices = "text|json|compact|pretty",
      ENV_BOTH("LOG_FORMAT"), .def = "text",
-     .help = "how log lines look; compact and pretty are the same as text", .live = true},
+     .help = "format of log lines; compact and pretty are the same as text", .live = true},
     {"log-to-disk", NULL, OPTION_SWITCH, AT(log_to_disk), ENV_BOTH("LOG_TO_DISK"),
      .help = "write the log to log/tenax.log in the root directory, not to standard error"},
     {"log-dir", "DIR", OPTION_TEXT, AT(log_dir), ENV_BOTH("LOG_DIR"),
-     .help = "write it to tenax.log there"},
+     .help = "write it to tenax.log in this folder"},
     {"log-rotation", "WHEN", OPTION_CHOICE, AT(log_rotation), .choices = "daily|hourly|never",
      ENV_BOTH("LOG_ROTATION"), .def = "daily",
      .help = "when that file becomes tenax.log.1 and a new one begins (days and hours of UTC)"},
     {"log-max-size", "SIZE", OPTION_SIZE, AT(log_max_size), ENV_BOTH("LOG_MAX_SIZE"),
-     .def = "100MB", .help = "and at what size"},
+     .def = "100MB", .help = "size at which this happens, too"},
     {"log-max-files", "COUNT", OPTION_INT, AT(log_max_files), .max = 10000,
-     ENV_BOTH("LOG_MAX_FILES"), .def = "10", .help = "how many of the old ones are kept"},
+     ENV_BOTH("LOG_MAX_FILES"), .def = "10", .help = "how many of the old files are kept"},
     {"strict", NULL, OPTION_SWITCH, AT(strict), ENV("STRICT"),
-     .help = "refuse requests that have fields the server does not know", .live = true},
+     .help = "refuse requests with fields that the server does not know", .live = true},
     {"max-body", "SIZE", OPTION_SIZE, AT(max_body), ENV("MAX_BODY"), .def = "16MiB",
      .help = "largest request body"},
     {"reply-memory", "SIZE", OPTION_SIZE, AT(reply_memory), ENV("REPLY_MEMORY"), .def = "256MiB",
-     .help = "memory for answers that are being made or are not read yet, of all clients together; "
-             "beyond it requests wait"},
+     .help =
+         "memory for answers that are being made or have not been read, of all clients together; "
+         "beyond it requests wait"},
     {"max-connections", "COUNT", OPTION_INT, AT(max_connections), .min = 1, .max = 1000000,
-     ENV("MAX_CONNECTIONS"), .def = "10000", .help = "most clients at the same time"},
+     ENV("MAX_CONNECTIONS"), .def = "10000", .help = "maximum number of clients at the same time"},
     {"max-streams", "COUNT", OPTION_INT, AT(max_streams), .min = 1, .max = 100000,
      ENV("MAX_STREAMS"), .def = "256",
-     .help = "most requests at the same time on a connection of HTTP/2"},
+     .help = "maximum number of concurrent requests on an HTTP/2 connection"},
     {"header-timeout", "DURATION", OPTION_SPAN, AT(header_timeout), ENV("HEADER_TIMEOUT"),
      .def = "10s", .help = "how long a client may take to send the head of a request"},
     {"body-timeout", "DURATION", OPTION_SPAN, AT(body_timeout), ENV("BODY_TIMEOUT"), .def = "30s",
-     .help = "how long it may pause while it sends the body"},
+     .help = "how long it may pause while sending the body"},
     {"idle-timeout", "DURATION", OPTION_SPAN, AT(idle_timeout), ENV("IDLE_TIMEOUT"), .def = "75s",
      .help = "how long a connection may stay open between requests"},
     {"min-free-space", "SIZE", OPTION_SIZE, AT(min_free_space), ENV("MIN_FREE_SPACE"),
      .def = "256MiB",
-     .help = "with less room on the disk nothing new is stored; reading and finishing go on",
+     .help = "with less free space on the disk nothing new is stored; reading and finishing go on",
      .live = true},
     {"clock-jump-limit", "DURATION", OPTION_SPAN, AT(clock_jump_limit), ENV("CLOCK_JUMP_LIMIT"),
      .def = "5m",
-     .help = "a clock that jumps ahead by more is an error in the log and in /health; one that is "
-             "set back by more is not waited for",
+     .help = "a clock that jumps ahead by more than this is an error in the log and in /health; "
+             "one that is "
+             "set back by more than this is not waited for",
      .live = true},
     {"cache-size", "SIZE", OPTION_SIZE, AT(cache_size), ENV_BOTH("CACHE_SIZE"), .def = "256MB",
      .help = "memory for the cache of the store"},
     {"jq-processes", "COUNT", OPTION_INT, AT(jq_processes), .min = 1, .max = 64,
      ENV("JQ_PROCESSES"), .def = "2",
-     .help = "processes that evaluate jq expressions, of batched jobs and of filters; started when "
-             "first needed; while filters keep all of them busy, one more for batched jobs"},
+     .help =
+         "processes that evaluate jq expressions of batched jobs and of filters; started when "
+         "first needed; while filters keep all of them busy, there is one more for batched jobs"},
     {"jq-time-limit", "DURATION", OPTION_SPAN, AT(jq_time_limit), ENV("JQ_TIME_LIMIT"), .def = "1s",
      .help = "how long one evaluation may take before it is stopped"},
     {"jq-request-limit", "DURATION", OPTION_SPAN, AT(jq_request_limit), ENV("JQ_REQUEST_LIMIT"),
      .def = "10s",
-     .help = "how long they may run for one request, all in all, without the time that they wait; "
+     .help = "how long the expressions of one request may run in total, excluding the time that "
+             "they wait; "
              "at least --jq-time-limit",
      .live = true},
     {"jq-memory-limit", "SIZE", OPTION_SIZE, AT(jq_memory_limit), ENV("JQ_MEMORY_LIMIT"),
      .def = "256MiB", .help = "memory that each of these processes may use"},
     {"default-commit-mode", "MODE", OPTION_CHOICE, AT(default_commit_mode),
      .choices = "fsync|buffered", ENV("DEFAULT_COMMIT_MODE"),
-     .help = "Zizq's name of --commit-mode"},
+     .help = "Zizq's name for --commit-mode"},
     {"reaper-check-interval", "DURATION", OPTION_SPAN, AT(reaper_check_interval),
      ENV_BOTH("REAPER_CHECK_INTERVAL"),
-     .help = "of Zizq, without effect: what has been kept long enough goes at its time"},
+     .help = "Zizq's, without effect: jobs are deleted when their retention ends"},
     {"enqueue-batch-size", "COUNT", OPTION_INT, AT(enqueue_batch_size), .min = 1, .max = 1000000000,
      ENV_BOTH("ENQUEUE_BATCH_SIZE"),
-     .help = "of Zizq, without effect: what arrives during a commit is the next one"},
+     .help = "Zizq's, without effect: everything that arrives during a commit is in the next one"},
     {"complete-batch-size", "COUNT", OPTION_INT, AT(complete_batch_size), .min = 1,
      .max = 1000000000, ENV_BOTH("COMPLETE_BATCH_SIZE"), .help = "likewise"},
     {"license-key", "KEY", OPTION_TEXT, AT(license_key), ENV_BOTH("LICENSE_KEY"),
-     .help = "of Zizq, without effect: everything is free"},
+     .help = "Zizq's, without effect: everything is free"},
     {"license-key-check-interval", "DURATION", OPTION_SPAN, AT(license_check_interval),
      ENV_BOTH("LICENSE_KEY_CHECK_INTERVAL"), .help = "likewise"},
     {0},
@@ -240,11 +251,12 @@ const struct subcommand settings_command = {
         "Keeps jobs on disk and hands them to workers over HTTP/1.1 and HTTP/2. Prints "
         "`Listening on http://ADDRESS:PORT` on standard output once it is ready, before that a "
         "line that ends in `(admin)` for the admin listener; logs go to standard error. "
-        "SIGTERM or Ctrl-C lets it finish what it has begun and end; SIGHUP makes it read "
+        "SIGTERM or Ctrl-C lets it finish its requests and end; on SIGHUP it reads "
         "certificates and keys again, for new connections, and the file of --config. `tenax help "
         "tls` makes some.\n"
         "Durations are written 30s, 1.5h, 7d, or as milliseconds; sizes 64MiB, 256MB, or as "
-        "bytes. A flag wins over its variable, that over the file of --config. The names ZIZQ_… of "
+        "bytes. A flag overrides its variable, which overrides the file of --config. The names "
+        "ZIZQ_… of "
         "Zizq's server work too, "
         "where a TENAX_… is not set.",
     .examples = "  tenax serve\n"
@@ -255,8 +267,8 @@ const struct subcommand settings_command = {
     .options = table,
 };
 
-/* The three are one formula: changing one of them alone gives a curve that
- * nobody has looked at. Returns what is missing, or an empty string. */
+/* The three form one formula: changing only one of them gives a curve that nobody has considered.
+ * Returns what is missing, or an empty string. */
 static const char *missing_of_backoff(const struct options *o, char *out, size_t size)
 {
     const struct {
@@ -277,7 +289,7 @@ static const char *missing_of_backoff(const struct options *o, char *out, size_t
     return out;
 }
 
-/* What is wrong with three files of a listener, or NULL. */
+/* The fault in a listener's three files, or NULL. */
 static const char *fault_of_tls(const struct settings_tls *t)
 {
     if (!t->cert != !t->key)
@@ -291,7 +303,7 @@ static const char *fault_of_listeners(const struct settings *s)
     return fault ? fault : fault_of_tls(&s->admin_tls);
 }
 
-/* A time of nothing would end every connection at once, or beat without a pause. */
+/* A zero time would end every connection at once, or send heartbeats without a pause. */
 static struct err check_times(const struct settings *s)
 {
     const struct {
@@ -311,7 +323,7 @@ static struct err check_times(const struct settings *s)
     return err_none();
 }
 
-/* What is wrong with settings that are right one by one, or none. */
+/* Faults in settings that are valid individually. */
 static struct err check(const struct settings *s, const struct options *o)
 {
     char missing[120];
@@ -333,8 +345,8 @@ static struct err check(const struct settings *s, const struct options *o)
     return err_none();
 }
 
-/* Who asks for a retention wants all of the jobs kept; the server's own is for those who have just
- * begun, and must not cost a busy queue anything. */
+/* Whoever sets a retention wants all of the jobs kept; the server's default is for beginners, and
+ * must not burden a busy queue. */
 static void complete_kept(struct settings *s, const struct options *o)
 {
     if (OPTION_GIVEN(o, struct settings, retain_completed) &&
@@ -342,13 +354,13 @@ static void complete_kept(struct settings *s, const struct options *o)
         s->completed_kept = 0;
 }
 
-/* What one setting means for others, and words that mean the same. */
+/* Settings that follow from others, and synonyms. */
 static struct err derive(struct settings *s, const struct options *o)
 {
     bool mode = OPTION_GIVEN(o, struct settings, commit_mode);
     bool old_mode = OPTION_GIVEN(o, struct settings, default_commit_mode);
     if (mode && old_mode && s->commit_mode != s->default_commit_mode)
-        return err_make(ERR_USAGE, "--commit-mode and --default-commit-mode say different things");
+        return err_make(ERR_USAGE, "--commit-mode and --default-commit-mode contradict each other");
     if (old_mode)
         s->commit_mode = s->default_commit_mode;
     if (!OPTION_GIVEN(o, struct settings, enqueue_commit_mode))
@@ -360,7 +372,7 @@ static struct err derive(struct settings *s, const struct options *o)
     return err_none();
 }
 
-/* Of the reading at the start. */
+/* Read at the start. */
 static struct options read_at_start;
 
 void settings_tell(void)
@@ -368,7 +380,7 @@ void settings_tell(void)
     migrate_tell(table, &read_at_start);
 }
 
-/* The file comes behind flags and variables, which have been read. */
+/* The file is read after flags and variables, which override it. */
 static struct err complete(struct settings *s, struct options *o)
 {
     if (s->config)
@@ -381,7 +393,7 @@ static struct err complete(struct settings *s, struct options *o)
     return check(s, o);
 }
 
-/* The command line, for the next reading: to parse it is to reorder it. */
+/* The command line, for the next reading, because parsing reorders it. */
 static struct {
     int argc;
     char **argv;

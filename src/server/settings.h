@@ -2,8 +2,8 @@
 #ifndef SERVER_SETTINGS_H
 #define SERVER_SETTINGS_H
 
-/* The settings of the server. The table behind them is the only place where a
- * flag, a variable or a default is written down. */
+/* The settings of the server. The table behind them is the only place that defines flags, variables
+ * and defaults. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -24,15 +24,15 @@ struct settings_tls {
 
 struct settings {
     const char *config; /* NULL: there is no file */
-    struct config file; /* what is in it; option values may point into it */
+    struct config file; /* its contents; option values may point into it */
     const char *root_dir;
     const char *host;
     int64_t port; /* 0: the system picks a free one */
     struct settings_tls tls;
     const char *admin_host;
     int64_t admin_port;
-    bool connections_wanted; /* someone said how many */
-    bool admin_wanted; /* someone said where: going on without would not be what they asked for */
+    bool connections_wanted; /* the number was given explicitly */
+    bool admin_wanted;       /* it was requested explicitly: continuing without it would be wrong */
     struct settings_tls admin_tls;
     bool no_admin;
     int commit_mode;         /* enum settings_commit_mode */
@@ -75,14 +75,14 @@ struct settings {
     uint64_t min_free_space;
     span clock_jump_limit;
     bool insecure;
-    const char *allowed_hosts;       /* "a.example,*.b.example", beside the server's own */
+    const char *allowed_hosts;       /* "a.example,*.b.example", in addition to the server's own */
     const char *taskcluster_clients; /* NULL: none are configured */
     span taskcluster_claim_timeout;
     uint64_t cache_size;
     int64_t jq_processes;
     span jq_time_limit, jq_request_limit;
     uint64_t jq_memory_limit;
-    /* Understood, for those who come from Zizq; see server/migrate.h. */
+    /* Accepted for users of Zizq; see server/migrate.h. */
     int default_commit_mode;
     span reaper_check_interval;
     int64_t enqueue_batch_size, complete_batch_size;
@@ -93,15 +93,15 @@ struct settings {
 /* The help page of `tenax serve`, with the table. */
 extern const struct subcommand settings_command;
 
-/* Reads flags and environment. False when the process is to end now: help was
- * printed, or a mistake reported; *code is then its exit code. */
+/* Reads flags and environment. False when the process must end now: help was printed, or an error
+ * reported; *code is then its exit code. */
 bool settings_load(int argc, char **argv, struct settings *s, int *code);
 
-/* Says in the log what of the settings has no effect. */
+/* Logs which settings have no effect. */
 void settings_tell(void);
 
-/* Reads the configuration file again, with the same flags and the environment behind it. *fresh
- * is to be released in either case. */
+/* Reads the configuration file again, with the same flags and environment, which override it.
+ * *fresh must be released in either case. */
 NODISCARD struct err settings_reload(struct settings *fresh);
 void settings_free(struct settings *s);
 

@@ -15,7 +15,7 @@
 struct zone {
     struct cron_zone zone; /* its ctx is this */
     GTimeZone *tz;
-    struct cron_period last; /* the answer to the newest question: the next is often the same */
+    struct cron_period last; /* the answer to the last question: the next is often the same */
 };
 
 struct zones {
@@ -30,8 +30,8 @@ static int interval_at(const struct zone *z, int64_t utc)
     return g_time_zone_find_interval(z->tz, G_TIME_TYPE_UNIVERSAL, utc);
 }
 
-/* GLib tells the number of the interval that a second lies in, but not where it ends. The
- * numbers ascend: step out of it, each step twice as wide, then close in. dir is 1 or -1. */
+/* GLib returns the number of the interval that contains a second, but not its end. The numbers
+ * ascend: leave the interval in steps of doubling width, then bisect. dir is 1 or -1. */
 static int64_t last_of_interval(const struct zone *z, int64_t utc, int dir)
 {
     int interval = interval_at(z, utc);
@@ -67,8 +67,8 @@ static struct cron_period period(void *ctx, int64_t utc)
 
 /* --- finding --- */
 
-/* Names like Europe/Berlin or Etc/GMT+3, and nothing that leads elsewhere in the file
- * system. The zones below right/ count leap seconds, which instants do not. */
+/* Names like Europe/Berlin or Etc/GMT+3, and nothing that leads elsewhere in the file system. The
+ * zones under right/ count leap seconds, which instants do not. */
 static bool is_name(struct str name)
 {
     if (name.len == 0 || name.len > NAME_MAX_BYTES || memmem(name.at, name.len, "//", 2) ||
@@ -82,7 +82,7 @@ static bool is_name(struct str name)
     return true;
 }
 
-/* GLib takes a POSIX rule for a zone, and complains loudly about a file that is none. */
+/* GLib accepts a POSIX rule as a zone, and complains loudly about a file that is not a zone. */
 static bool is_zone_file(const char *name)
 {
     const char *dir = getenv("TZDIR");
