@@ -141,6 +141,7 @@ static void write_vocabulary(struct buf *b)
         {"unique_while", &api_unique_words},
         {"when", &api_when_words},
         {"on_dependency_death", &api_death_words},
+        {"when_no_policy", &api_fallback_words},
         {"explain", &api_obstacle_words},
         {"error", &api_error_words},
     };

@@ -14,6 +14,8 @@ import sys
 BASIC = {"boolean", "object", "string", "integer", "number", "null"}
 LIMITS = {"integer": ("minimum", "maximum"), "number": ("minimum", "maximum"),
           "string": ("minLength", "maxLength")}
+# Of ids, in paths and elsewhere.
+JOB_ID = {"type": "string", "description": "of a job", "pattern": "^[0-9a-z]{25}$"}
 # Parameters of paths that are not just names.
 PATH = {
     "id": {"$ref": "#/components/schemas/JobId"},
@@ -199,9 +201,13 @@ def references(node):
             yield from references(item)
 
 
+# What requests and answers may say differently of the same members.
+SAID = {"description", "additionalProperties", "maxItems", *sum(LIMITS.values(), ())}
+
+
 def bare(schema):
-    """Without what is said about it, and open to more members, as requests are."""
-    out = {k: v for k, v in schema.items() if k not in ("description", "additionalProperties")}
+    """Its types alone, without limits and what is said about it."""
+    out = {k: v for k, v in schema.items() if k not in SAID}
     if "properties" in out:
         out["properties"] = {k: bare(v) for k, v in out["properties"].items()}
     return out
@@ -209,6 +215,7 @@ def bare(schema):
 
 def add_schemas(tables, schemas):
     by_hand = set(schemas)
+    schemas["JobId"] = JOB_ID
     for words in tables["words"]:
         schemas[words["name"]] = described(schema_of_type(words["type"]), words.get("doc"))
     for shape in tables["shapes"]:

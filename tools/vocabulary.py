@@ -33,13 +33,14 @@ TABLE_OF = {
     "decided_by": "decided_by",
     "unique_while": "unique_while",
     "when": "when",
+    "when_no_policy": "when_no_policy",
     "on_dependency_death": "on_dependency_death",
     "kind": "explain",
 }
 OF_NO_TABLE = {
     "order": {"asc", "desc"},
     "status": {"ok", "read_only"},  # of GET /health
-    "when_no_policy": {"default", "fail"},
+    "event": {"gap"},  # in GET /events
 }
 # Of documents: they are described by the lists that they are read by.
 OF_READERS = {"apiVersion", "action", "defaultAction", "operator", "mode", "retryLimitPer",

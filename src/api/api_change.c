@@ -2,7 +2,7 @@
 
 /* What people change: delete, patch, cancel, retry, one job or many. */
 
-#include "api/api_internal.h"
+#include "api/api_routes.h"
 
 #define SAMPLE 10 /* jobs that a dry run shows */
 
@@ -41,38 +41,50 @@ void api_patch(struct api *a, const struct api_request *r)
 /* --- many --- */
 
 struct change_call {
-    struct call call; /* must be first */
-    const char *name; /* of the number in the answer */
-    bool dry_run;
+    struct call call;          /* must be first */
+    const struct shape *shape; /* of the answer */
 };
+
+static const struct shape_member deleted_members[] = {
+    {MEMBER(struct reply, count, "deleted", ALWAYS, NULL)},
+};
+const struct shape api_deleted_shape = {.name = "Deleted", SHAPE_MEMBERS(deleted_members)};
+
+static const struct shape_member patched_members[] = {
+    {MEMBER(struct reply, count, "patched", ALWAYS, NULL)},
+};
+const struct shape api_patched_shape = {.name = "Patched", SHAPE_MEMBERS(patched_members)};
+
+static const struct shape_member retried_members[] = {
+    {MEMBER(struct reply, count, "retried", ALWAYS, NULL)},
+};
+const struct shape api_retried_shape = {.name = "Retried", SHAPE_MEMBERS(retried_members)};
+
+static void write_true(struct buf *b, const void *reply)
+{
+    (void)reply;
+    buf_lit(b, "true");
+}
+
+/* Of a dry run. */
+static const struct shape_member sample_members[] = {
+    {MEMBER_MADE("dry_run", ALWAYS, "boolean", write_true, "true")},
+    {MEMBER(struct reply, count, "count", ALWAYS, "how many it would be")},
+    {MEMBER_OBJECTS(struct reply, jobs, sampled, "sample", ALWAYS, &api_job_shape, "some of them")},
+};
+const struct shape api_sample_shape = {.name = "Sample", SHAPE_MEMBERS(sample_members)};
 
 static void on_changed(void *ctx, const struct reply *r)
 {
-    struct change_call *c = ctx;
-    if (api_reply_failed(c->call.x, r))
-        return;
-    struct buf *b = &c->call.api->scratch;
-    b->len = 0;
-    if (!c->dry_run) {
-        buf_print(b, "{\"%s\":%zu}", c->name, r->count);
-        api_reply_json(c->call.x, 200, b);
-        return;
-    }
-    buf_print(b, "{\"dry_run\":true,\"count\":%zu,\"sample\":[", r->count);
-    for (size_t i = 0; i < r->sampled; i++) {
-        if (i)
-            buf_byte(b, ',');
-        api_encode_job(b, &r->jobs[i], ENCODE_PAYLOAD);
-    }
-    buf_lit(b, "]}");
-    api_reply_json(c->call.x, 200, b);
+    const struct change_call *c = ctx;
+    api_reply_shape(&c->call, r, 200, c->shape);
 }
 
 static void submit(struct api *a, const struct api_request *r, enum command_kind kind,
-                   struct list_params *p, const char *name)
+                   struct list_params *p, const struct shape *shape)
 {
     struct change_call *call = ARENA_NEW(r->http->arena, struct change_call);
-    *call = (struct change_call){{a, r->x}, name, p->list.dry_run};
+    *call = (struct change_call){{a, r->x}, p->list.dry_run ? &api_sample_shape : shape};
     p->list.limit = SAMPLE;
     struct command c = {.kind = kind, .list = p->list, .done = on_changed, .ctx = call};
     backend_submit(a->backend, &c);
@@ -107,7 +119,7 @@ void api_remove_where(struct api *a, const struct api_request *r)
     struct list_params p;
     struct err err = read_change_of_many(r->http, PARAMS_CHANGE, &p);
     if (err.code == ERR_OK)
-        submit(a, r, CMD_REMOVE_WHERE, &p, "deleted");
+        submit(a, r, CMD_REMOVE_WHERE, &p, &api_deleted_shape);
     else
         api_reply_error(r->x, &err, NULL);
     buf_fini(&p.echo);
@@ -133,7 +145,7 @@ void api_patch_where(struct api *a, const struct api_request *r)
     struct patch patch;
     struct err err = read_patch_where(a, r->http, &p, &patch);
     if (err.code == ERR_OK)
-        submit(a, r, CMD_PATCH_WHERE, &p, "patched");
+        submit(a, r, CMD_PATCH_WHERE, &p, &api_patched_shape);
     else
         api_reply_error(r->x, &err, NULL);
     buf_fini(&p.echo);
@@ -151,7 +163,7 @@ void api_retry_where(struct api *a, const struct api_request *r)
     if (!p.list.filter.resolutions && !p.list.filter.id_count)
         p.list.filter.resolutions = ~(1u << RESOLUTION_CANCELED);
     if (err.code == ERR_OK)
-        submit(a, r, CMD_RERUN_WHERE, &p, "retried");
+        submit(a, r, CMD_RERUN_WHERE, &p, &api_retried_shape);
     else
         api_reply_error(r->x, &err, NULL);
     buf_fini(&p.echo);
@@ -222,7 +234,7 @@ void api_reset(struct api *a, const struct api_request *r)
     if (err.code != ERR_OK)
         api_reply_error(r->x, &err, NULL);
     else if (p.list.dry_run)
-        submit(a, r, CMD_REMOVE_WHERE, &p, "deleted");
+        submit(a, r, CMD_REMOVE_WHERE, &p, &api_deleted_shape);
     else
         backend_submit(a->backend, &c);
     buf_fini(&p.echo);

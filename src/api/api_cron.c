@@ -185,86 +185,75 @@ static struct err decode_entry(const struct api *a, const struct http_request *r
 
 /* --- encoding --- */
 
-static void encode_instant(struct buf *b, const char *name, instant t)
+static const struct shape_member pause_members[] = {
+    {MEMBER(struct cron_pause, paused, "paused", ALWAYS, NULL)},
+    {MEMBER(struct cron_pause, paused_at, "paused_at", IF_SET, "when, the newest time")},
+    {MEMBER(struct cron_pause, resumed_at, "resumed_at", IF_SET, "when, the newest time")},
+};
+static const struct shape pause_shape = {SHAPE_MEMBERS(pause_members)};
+
+/* Of the job that the template stands for. */
+static const struct shape_member template_members[] = {
+    {MEMBER(struct job, queue, "queue", ALWAYS, "where")},
+    {MEMBER(struct job, type, "type", ALWAYS, "what")},
+    {MEMBER(struct job, state.priority, "priority", ALWAYS, "lower goes first",
+            .type = "integer 0..65535")},
+    {MEMBERS_INNER(&api_job_options_shape)},
+    {MEMBERS_INNER(&api_job_batch_shape)},
+    {MEMBER_JSON(struct job, payload, "payload", ALWAYS, "any JSON")},
+};
+const struct shape api_cron_job_shape = {.name = "CronJob", SHAPE_MEMBERS(template_members)};
+
+static void write_template(struct buf *b, const void *enqueue)
 {
-    if (instant_is_set(t))
-        buf_print(b, ",\"%s\":%lld", name, (long long)t.ms);
+    const struct enqueue *e = enqueue;
+    const struct job job = {.queue = e->queue,
+                            .type = e->type,
+                            .payload = e->payload,
+                            .retry_limit = e->retry_limit,
+                            .backoff = e->backoff,
+                            .completed_retention = e->completed_retention,
+                            .dead_retention = e->dead_retention,
+                            .unique_key = e->unique_key,
+                            .unique_while = e->unique_while,
+                            .batch = e->batch,
+                            .options = e->options,
+                            .state.priority = e->priority};
+    shape_write(b, &api_cron_job_shape, &job, SHAPE_AS_IT_IS);
 }
 
-static void encode_pause(struct buf *b, const struct cron_pause *p)
-{
-    buf_str(b, p->paused ? STR(",\"paused\":true") : STR(",\"paused\":false"));
-    encode_instant(b, "paused_at", p->paused_at);
-    encode_instant(b, "resumed_at", p->resumed_at);
-}
+static const struct shape_member entry_members[] = {
+    {MEMBER(struct cron_entry, name, "name", ALWAYS, NULL)},
+    {MEMBER(struct cron_entry, expression, "expression", ALWAYS, "five or six fields")},
+    {MEMBER(struct cron_entry, zone, "timezone", IF_SET, NULL)},
+    {MEMBERS_OF(struct cron_entry, clock.pause, &pause_shape)},
+    {MEMBER(struct cron_entry, clock.next_at, "next_enqueue_at", IF_SET,
+            "its next tick; not there if it never comes")},
+    {MEMBER(struct cron_entry, clock.last_at, "last_enqueue_at", IF_SET, "its last tick")},
+    {MEMBER_OTHER(struct cron_entry, job, "job", ALWAYS, "CronJob", write_template, NULL)},
+};
+const struct shape api_cron_entry_shape = {.name = "CronEntry", SHAPE_MEMBERS(entry_members)};
 
-static void encode_template(struct buf *b, const struct enqueue *job)
-{
-    struct job options = {.retry_limit = job->retry_limit,
-                          .backoff = job->backoff,
-                          .completed_retention = job->completed_retention,
-                          .dead_retention = job->dead_retention,
-                          .unique_key = job->unique_key,
-                          .unique_while = job->unique_while,
-                          .options = job->options};
-    buf_lit(b, ",\"job\":{\"queue\":");
-    json_write_string(b, job->queue);
-    buf_lit(b, ",\"type\":");
-    json_write_string(b, job->type);
-    buf_print(b, ",\"priority\":%u", job->priority);
-    api_encode_options(b, &options);
-    if (job->batch.key.len)
-        api_encode_batch(b, &job->batch);
-    buf_lit(b, ",\"payload\":");
-    buf_str(b, job->payload);
-    buf_byte(b, '}');
-}
-
-static void encode_entry(struct buf *b, const struct cron_entry *e)
-{
-    buf_lit(b, "{\"name\":");
-    json_write_string(b, e->name);
-    buf_lit(b, ",\"expression\":");
-    json_write_string(b, e->expression);
-    if (e->zone.len) {
-        buf_lit(b, ",\"timezone\":");
-        json_write_string(b, e->zone);
-    }
-    encode_pause(b, &e->clock.pause);
-    encode_instant(b, "next_enqueue_at", e->clock.next_at);
-    encode_instant(b, "last_enqueue_at", e->clock.last_at);
-    encode_template(b, &e->job);
-    buf_byte(b, '}');
-}
-
-static void encode_group(struct buf *b, const struct cron_view *v)
-{
-    buf_lit(b, "{\"name\":");
-    json_write_string(b, v->group.name);
-    if (v->group.zone.len) {
-        buf_lit(b, ",\"timezone\":");
-        json_write_string(b, v->group.zone);
-    }
-    encode_pause(b, &v->group.pause);
-    buf_lit(b, ",\"entries\":[");
-    for (size_t i = 0; i < v->count; i++) {
-        if (i)
-            buf_byte(b, ',');
-        encode_entry(b, &v->entries[i]);
-    }
-    buf_lit(b, "]}");
-}
+static const struct shape_member group_members[] = {
+    {MEMBER(struct cron_view, group.name, "name", ALWAYS, NULL)},
+    {MEMBER(struct cron_view, group.zone, "timezone", IF_SET,
+            "of the entries that name none, if it has one")},
+    {MEMBERS_OF(struct cron_view, group.pause, &pause_shape)},
+    {MEMBER_OBJECTS(struct cron_view, entries, count, "entries", ALWAYS, &api_cron_entry_shape,
+                    NULL)},
+};
+static const struct shape group_shape = {SHAPE_MEMBERS(group_members)};
 
 /* --- answers --- */
 
+static const struct shape_member read_members[] = {
+    {MEMBERS_AT(struct reply, cron, &group_shape)},
+};
+const struct shape api_cron_group_shape = {.name = "CronGroup", SHAPE_MEMBERS(read_members)};
+
 static void on_group(void *ctx, const struct reply *r)
 {
-    struct call *c = ctx;
-    struct buf *b = api_reply_body(c->api, c->x, r);
-    if (!b)
-        return;
-    encode_group(b, r->cron);
-    api_reply_json(c->x, 200, b);
+    api_reply_shape(ctx, r, 200, &api_cron_group_shape);
 }
 
 static void reply_entry(const struct call *c, int status, const struct reply *r)
@@ -272,7 +261,7 @@ static void reply_entry(const struct call *c, int status, const struct reply *r)
     struct buf *b = api_reply_body(c->api, c->x, r);
     if (!b)
         return;
-    encode_entry(b, &r->cron->entries[0]);
+    shape_write(b, &api_cron_entry_shape, &r->cron->entries[0], SHAPE_AS_IT_IS);
     api_reply_json(c->x, status, b);
 }
 

@@ -100,18 +100,7 @@ void api_encode_ids(struct buf *b, struct str ids)
     for (size_t i = 0; i < depend_count(ids); i++) {
         if (i)
             buf_byte(b, ',');
-        api_encode_id(b, depend_at(ids, i));
+        shape_write_id(b, depend_at(ids, i));
     }
     buf_byte(b, ']');
-}
-
-void api_encode_depends(struct buf *b, const struct job_options *o)
-{
-    if (o->depends_on.len == 0)
-        return;
-    buf_lit(b, ",\"depends_on\":");
-    api_encode_ids(b, o->depends_on);
-    buf_print(b, ",\"when\":\"%s\",\"on_dependency_death\":\"%s\"",
-              depend_when_name((enum depend_when)o->depend_when),
-              depend_death_name((enum depend_death)o->depend_death));
 }

@@ -32,7 +32,8 @@ static const struct api_body *const bodies[] = {
 };
 
 /* Shapes that are referred to by name only. */
-static const struct shape *const named_shapes[] = {&api_error_shape};
+static const struct shape *const named_shapes[] = {&api_error_shape, &api_retry_count_shape,
+                                                   &api_cron_job_shape};
 static const struct shape_words *const named_words[] = {&api_error_words};
 
 static void write_member(struct buf *b, const char *name, const char *text)
@@ -176,7 +177,7 @@ static void meet_shape(struct named *n, const struct shape *s)
         const struct shape_member *m = &s->members[i];
         if (m->kind == SHAPE_OBJECT || m->kind == SHAPE_PART)
             meet_shape(n, m->shape);
-        if (m->kind == SHAPE_WORD && m->words->name)
+        if ((m->kind == SHAPE_WORD || m->kind == SHAPE_WORD64) && m->words->name)
             meet_words(n, m->words);
     }
 }
@@ -199,19 +200,18 @@ static void write_words(struct buf *b, const struct shape_words *w)
 static void write_type(struct buf *b, const struct shape_member *m)
 {
     static const char *const types[] = {
-        [SHAPE_BOOL] = "boolean",     [SHAPE_U16] = "integer 0..",
-        [SHAPE_U32] = "integer 0..",  [SHAPE_U64] = "integer 0..",
-        [SHAPE_I32] = "integer",      [SHAPE_I64] = "integer",
-        [SHAPE_DOUBLE] = "number",    [SHAPE_INSTANT] = "integer 0..",
-        [SHAPE_SPAN] = "integer 0..", [SHAPE_ID] = "string /^[0-9a-z]{25}$/",
-        [SHAPE_TEXT] = "string",      [SHAPE_JSON] = "any",
+        [SHAPE_BOOL] = "boolean",    [SHAPE_U16] = "integer 0..",     [SHAPE_U32] = "integer 0..",
+        [SHAPE_U64] = "integer 0..", [SHAPE_I32] = "integer",         [SHAPE_I64] = "integer",
+        [SHAPE_DOUBLE] = "number",   [SHAPE_INSTANT] = "integer 0..", [SHAPE_SPAN] = "integer 0..",
+        [SHAPE_ID] = "JobId",        [SHAPE_TEXT] = "string",         [SHAPE_JSON] = "any",
     };
+    bool is_word = m->kind == SHAPE_WORD || m->kind == SHAPE_WORD64;
     buf_lit(b, ",\"type\":\"");
     if (m->type)
         buf_str(b, str_from(m->type));
-    else if (m->kind == SHAPE_WORD && !m->words->name)
+    else if (is_word && !m->words->name)
         write_words(b, m->words);
-    else if (m->kind == SHAPE_WORD)
+    else if (is_word)
         buf_str(b, str_from(m->words->name));
     else if (m->kind == SHAPE_OBJECT)
         buf_str(b, str_from(m->shape->name));

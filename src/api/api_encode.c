@@ -1,20 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* From replies to JSON. */
+/* Jobs in answers. */
 
-#include "api/api_internal.h"
+#include "api/api_routes.h"
+#include "api/api_words.h"
 #include "base/quantity.h"
+#include "core/depend.h"
 #include "core/tally.h"
-#include "core/verdict.h"
 
-void api_encode_id(struct buf *b, struct id id)
-{
-    char text[ID_TEXT_LEN + 2];
-    text[0] = '"';
-    id_format(id, text + 1);
-    text[ID_TEXT_LEN + 1] = '"';
-    buf_add(b, text, sizeof text);
-}
+/* --- values --- */
 
 void api_encode_token(struct buf *b, uint64_t token)
 {
@@ -24,46 +18,6 @@ void api_encode_token(struct buf *b, uint64_t token)
     for (int i = 0; i < 16; i++)
         text[1 + i] = digits[token >> (60 - 4 * i) & 15];
     buf_add(b, text, sizeof text);
-}
-
-void api_encode_backoff(struct buf *b, const struct curve *c)
-{
-    buf_lit(b, "{\"base_ms\":");
-    buf_int(b, c->base.ms);
-    KEY(b, "exponent");
-    json_write_double(b, c->exponent);
-    INT_MEMBER(b, "jitter_ms", c->jitter.ms);
-    buf_byte(b, '}');
-}
-
-static void encode_retention(struct buf *b, const struct job *job)
-{
-    bool both = job->completed_retention.ms >= 0 && job->dead_retention.ms >= 0;
-    KEY(b, "retention");
-    buf_byte(b, '{');
-    if (job->completed_retention.ms >= 0) {
-        buf_lit(b, "\"completed_ms\":");
-        buf_int(b, job->completed_retention.ms);
-    }
-    if (both)
-        buf_byte(b, ',');
-    if (job->dead_retention.ms >= 0) {
-        buf_lit(b, "\"dead_ms\":");
-        buf_int(b, job->dead_retention.ms);
-    }
-    buf_byte(b, '}');
-}
-
-void api_encode_batch(struct buf *b, const struct job_batch *batch)
-{
-    KEY(b, "batch");
-    buf_lit(b, "{\"key\":");
-    json_write_string(b, batch->key);
-    KEY(b, "when");
-    json_write_string(b, batch->when);
-    KEY(b, "fold");
-    json_write_string(b, batch->fold);
-    buf_byte(b, '}');
 }
 
 void api_encode_names(struct buf *b, struct str names)
@@ -78,372 +32,382 @@ void api_encode_names(struct buf *b, struct str names)
     buf_byte(b, ']');
 }
 
-/* The rule by its key: 16 digits that stay the same while its matchers do. */
-static void encode_counts(struct buf *b, struct str counts)
+/* --- what only some jobs have --- */
+
+#define JOB_IS(name, condition)                                                                    \
+    static inline bool name(const void *owner)                                                     \
+    {                                                                                              \
+        const struct job *job = owner;                                                             \
+        return condition;                                                                          \
+    }
+JOB_IS(has_error, job->error.len || job->error_type.len)
+JOB_IS(has_progress, job->has_progress)
+JOB_IS(has_counts, job->state.extras.retry_counts.len != 0)
+JOB_IS(has_grace, job->state.extras.grace_token != 0)
+JOB_IS(has_ended_grace, job->state.extras.terminated_at.ms != 0)
+JOB_IS(is_blocked, job->state.status == STATUS_BLOCKED)
+JOB_IS(has_avoided, job->state.extras.avoid_node.len != 0)
+JOB_IS(has_dependencies, job->options.depends_on.len != 0)
+JOB_IS(has_policies, job->options.retry_policies.len != 0)
+JOB_IS(has_resources, job->options.memory != 0)
+JOB_IS(has_grown, job->state.extras.memory != 0)
+JOB_IS(has_retry_limit, job->retry_limit != RETRY_LIMIT_DEFAULT)
+JOB_IS(has_backoff, job->backoff.shape != CURVE_NONE)
+JOB_IS(has_retention, job->completed_retention.ms >= 0 || job->dead_retention.ms >= 0)
+JOB_IS(has_deadline, job->options.deadline.ms != 0)
+JOB_IS(has_retained, job->options.retain_until.ms != 0)
+JOB_IS(is_unique, job->unique_while != UNIQUE_NONE)
+JOB_IS(has_gang, job->options.gang.len != 0)
+JOB_IS(is_counted, job->gang_members != 0)
+JOB_IS(is_alone, job->state.extras.gang_alone != 0)
+JOB_IS(has_batch, job->batch.key.len != 0)
+
+static const struct shape_member error_members[] = {
+    {MEMBER(struct job, error, "message", ALWAYS, NULL)},
+    {MEMBER(struct job, error_type, "error_type", IF_SET, NULL)},
+};
+static const struct shape error_shape = {SHAPE_MEMBERS(error_members)};
+
+static void write_rule(struct buf *b, const void *field)
 {
+    uint64_t rule = *(const uint64_t *)field;
+    if (rule == POLICY_DEFAULT_SLOT)
+        buf_lit(b, "\"default\"");
+    else
+        api_encode_token(b, rule);
+}
+
+static const struct shape_member count_members[] = {
+    {MEMBER(struct tally, policy, "policy", ALWAYS, NULL)},
+    {MEMBER_OTHER(struct tally, rule, "rule", ALWAYS, "string", write_rule,
+                  "default, or 16 digits that stay the same while its matchers do")},
+    {MEMBER(struct tally, count, "count", ALWAYS, NULL)},
+};
+const struct shape api_retry_count_shape = {.name = "RetryCount", SHAPE_MEMBERS(count_members)};
+
+static void write_counts(struct buf *b, const void *job)
+{
+    struct str counts = ((const struct job *)job)->state.extras.retry_counts;
     struct tally t;
-    KEY(b, "retry_counts");
     buf_byte(b, '[');
     for (bool first = true; tally_next(&counts, &t); first = false) {
-        buf_str(b, first ? STR("{\"policy\":") : STR(",{\"policy\":"));
-        json_write_string(b, t.policy);
-        KEY(b, "rule");
-        if (t.rule == POLICY_DEFAULT_SLOT)
-            buf_lit(b, "\"default\"");
-        else
-            api_encode_token(b, t.rule);
-        INT_MEMBER(b, "count", t.count);
-        buf_byte(b, '}');
+        if (!first)
+            buf_byte(b, ',');
+        shape_write(b, &api_retry_count_shape, &t, SHAPE_AS_IT_IS);
     }
     buf_byte(b, ']');
 }
 
-static void encode_avoid(struct buf *b, const struct job_extras *x)
+static void write_newest_run(struct buf *b, const void *job)
 {
-    KEY(b, "avoid_nodes");
+    buf_int(b, (int64_t)((const struct job *)job)->state.runs - 1);
+}
+
+static const struct shape_member grace_members[] = {
+    {MEMBER_MADE("run", ALWAYS, "integer 0..", write_newest_run, "its index")},
+    {MEMBER(struct job, state.extras.grace_end, "until", ALWAYS, "end of the grace period")},
+    {MEMBER(struct job, state.extras.backoff_end, "backoff_until", ALWAYS, "end of the backoff")},
+    {MEMBER(struct job, state.extras.terminated_at, "terminated_at", IF_SET,
+            "when the old run was said to have ended", .is_set = has_ended_grace)},
+};
+static const struct shape grace_shape = {SHAPE_MEMBERS(grace_members)};
+
+static void write_waits_for(struct buf *b, const void *job)
+{
+    api_encode_ids(b, ((const struct job *)job)->state.extras.waits_for);
+}
+
+static void write_avoided(struct buf *b, const void *field)
+{
     buf_byte(b, '[');
-    json_write_string(b, x->avoid_node);
-    buf_byte(b, ']');
-    INT_MEMBER(b, "avoid_until", x->avoid_until.ms);
-}
-
-static void encode_grace(struct buf *b, const struct job_state *s)
-{
-    KEY(b, "grace");
-    buf_lit(b, "{\"run\":");
-    buf_int(b, (int64_t)s->runs - 1);
-    INT_MEMBER(b, "until", s->extras.grace_end.ms);
-    INT_MEMBER(b, "backoff_until", s->extras.backoff_end.ms);
-    if (s->extras.terminated_at.ms)
-        INT_MEMBER(b, "terminated_at", s->extras.terminated_at.ms);
-    buf_byte(b, '}');
-}
-
-static uint64_t memory_of(const struct job *job)
-{
-    return job->state.extras.memory ? job->state.extras.memory : job->options.memory;
-}
-
-static void encode_memory(struct buf *b, const char *name, uint64_t bytes)
-{
-    buf_print(b, ",\"%s\":{\"memory\":\"", name);
-    quantity_write(b, bytes);
-    buf_lit(b, "\"}");
-}
-
-static void encode_gang(struct buf *b, const struct job *job)
-{
-    KEY(b, "gang");
-    buf_lit(b, "{\"id\":");
-    json_write_string(b, job->options.gang);
-    INT_MEMBER(b, "cardinality", job->options.gang_size);
-    INT_MEMBER(b, "generation", job->state.extras.gang_generation);
-    if (job->gang_members) {
-        INT_MEMBER(b, "members", job->gang_members);
-        INT_MEMBER(b, "active", job->gang_active);
-    }
-    if (job->state.extras.gang_alone)
-        buf_lit(b, ",\"alone\":true");
-    buf_byte(b, '}');
-}
-
-void api_encode_options(struct buf *b, const struct job *job)
-{
-    api_encode_depends(b, &job->options);
-    if (job->options.retry_policies.len) {
-        KEY(b, "retry_policies");
-        api_encode_names(b, job->options.retry_policies);
-    }
-    if (job->options.memory)
-        encode_memory(b, "resources", memory_of(job));
-    if (job->retry_limit != RETRY_LIMIT_DEFAULT)
-        INT_MEMBER(b, "retry_limit", job->retry_limit);
-    if (job->backoff.shape != CURVE_NONE) {
-        KEY(b, "backoff");
-        api_encode_backoff(b, &job->backoff);
-    }
-    if (job->completed_retention.ms >= 0 || job->dead_retention.ms >= 0)
-        encode_retention(b, job);
-    TEXT_MEMBER(b, "concurrency_key", job->options.concurrency_key);
-    TEXT_MEMBER(b, "alias", job->options.alias);
-    if (job->options.deadline.ms)
-        INT_MEMBER(b, "deadline", job->options.deadline.ms);
-    if (job->options.retain_until.ms)
-        INT_MEMBER(b, "retain_until", job->options.retain_until.ms);
-    if (job->options.when_no_policy)
-        TEXT_MEMBER(b, "when_no_policy",
-                    job->options.when_no_policy == RETRY_FALLBACK_FAIL ? STR("fail")
-                                                                       : STR("default"));
-    if (job->unique_while) {
-        TEXT_MEMBER(b, "unique_key", job->unique_key);
-        TEXT_MEMBER(b, "unique_while", str_from(job_unique_name(job->unique_while)));
-    }
-}
-
-static void encode_error(struct buf *b, const struct job *job)
-{
-    if (!job->error.len && !job->error_type.len)
-        return;
-    KEY(b, "error");
-    buf_lit(b, "{\"message\":");
-    json_write_string(b, job->error);
-    TEXT_MEMBER(b, "error_type", job->error_type);
-    buf_byte(b, '}');
-}
-
-/* Where the job is, and since when. */
-static void encode_state(struct buf *b, const struct job_state *s)
-{
-    INT_MEMBER(b, "priority", s->priority);
-    KEY(b, "status");
-    json_write_string(b, str_from(lifecycle_status_name(s->status)));
-    INT_MEMBER(b, "ready_at", s->ready_at.ms);
-    INT_MEMBER(b, "attempts", s->attempts);
-    INSTANT_MEMBER(b, "dequeued_at", s->dequeued_at);
-    INSTANT_MEMBER(b, "failed_at", s->failed_at);
-    INSTANT_MEMBER(b, "completed_at", s->completed_at);
-    INSTANT_MEMBER(b, "purge_at", s->purge_at);
-    const char *resolution = job_resolution_name(s->resolution);
-    if (resolution)
-        TEXT_MEMBER(b, "resolution", str_from(resolution));
-    TEXT_MEMBER(b, "reason", s->reason);
-}
-
-/* What its retries, its dependencies and its node have left in its state. */
-static void encode_extras(struct buf *b, const struct job_state *s)
-{
-    if (s->losses)
-        INT_MEMBER(b, "losses", s->losses);
-    if (s->extras.retry_counts.len)
-        encode_counts(b, s->extras.retry_counts);
-    if (s->extras.grace_token)
-        encode_grace(b, s);
-    if (s->status == STATUS_BLOCKED) {
-        KEY(b, "waits_for");
-        api_encode_ids(b, s->extras.waits_for);
-    }
-    if (s->extras.avoid_node.len)
-        encode_avoid(b, &s->extras);
-}
-
-/* The members without the closing brace. */
-static void encode_open_job(struct buf *b, const struct job *job, unsigned how)
-{
-    const struct job_state *s = &job->state;
-    buf_lit(b, "{\"id\":");
-    api_encode_id(b, job->id);
-    KEY(b, "queue");
-    json_write_string(b, job->queue);
-    KEY(b, "type");
-    json_write_string(b, job->type);
-    encode_state(b, s);
-    encode_error(b, job);
-    TEXT_MEMBER(b, "worker", job->worker);
-    if (job->has_progress)
-        api_encode_progress(b, &job->progress);
-    encode_extras(b, s);
-    api_encode_options(b, job);
-    if (job->options.gang.len)
-        encode_gang(b, job);
-    if (s->extras.memory)
-        encode_memory(b, "grown_from", job->options.memory);
-    if (job->batch.key.len)
-        api_encode_batch(b, &job->batch);
-    if (!(how & ENCODE_PAYLOAD))
-        return;
-    KEY(b, "payload");
-    if (how & ENCODE_ONE_LINE)
-        json_write_one_line(b, job->payload);
-    else
-        buf_str(b, job->payload);
-}
-
-void api_encode_job(struct buf *b, const struct job *job, unsigned how)
-{
-    encode_open_job(b, job, how);
-    buf_byte(b, '}');
-}
-
-void api_encode_read(struct buf *b, const struct reply *r)
-{
-    encode_open_job(b, &r->jobs[0], ENCODE_PAYLOAD);
-    api_encode_notes(b, r->notes);
-    if (r->runs) {
-        KEY(b, "runs");
-        buf_byte(b, '[');
-        for (size_t i = 0; i < r->run_count; i++) {
-            if (i)
-                buf_byte(b, ',');
-            api_encode_run(b, &r->runs[i]);
-        }
-        buf_byte(b, ']');
-    }
-    buf_byte(b, '}');
-}
-
-void api_encode_enqueued(struct buf *b, const struct enqueued *e)
-{
-    encode_open_job(b, &e->job, 0);
-    buf_str(b, e->duplicate ? STR(",\"duplicate\":true") : STR(",\"duplicate\":false"));
-    buf_str(b, e->folded ? STR(",\"folded\":true}") : STR(",\"folded\":false}"));
-}
-
-void api_encode_handout(struct buf *b, const struct handout *h, unsigned how)
-{
-    encode_open_job(b, &h->job, how);
-    INT_MEMBER(b, "run", h->run);
-    KEY(b, "token");
-    api_encode_token(b, h->token);
-    INSTANT_MEMBER(b, "lease_expires_at", h->lease_end);
-    if (h->checkpoint.text.len)
-        api_encode_checkpoint(b, &h->checkpoint, how);
-    buf_byte(b, '}');
-}
-
-static void encode_container(struct buf *b, const struct container_result *c)
-{
-    buf_lit(b, "{\"name\":");
-    json_write_string(b, c->name);
-    KEY(b, "init");
-    buf_str(b, c->init ? STR("true") : STR("false"));
-    INT_MEMBER(b, "exit_code", c->exit_code);
-    TEXT_MEMBER(b, "reason", c->reason);
-    TEXT_MEMBER(b, "message", c->message);
-    buf_byte(b, '}');
-}
-
-static void encode_events(struct buf *b, const struct failure *f)
-{
-    if (f->pod_event_count == 0)
-        return;
-    KEY(b, "pod_events");
-    for (size_t i = 0; i < f->pod_event_count; i++) {
-        buf_byte(b, i ? ',' : '[');
-        json_write_string(b, f->pod_events[i]);
-    }
+    json_write_string(b, *(const struct str *)field);
     buf_byte(b, ']');
 }
 
-/* What went wrong, beyond what the worker says of it. */
-static void encode_what(struct buf *b, const struct failure *f)
+static const struct shape_member avoided_members[] = {
+    {MEMBER_OTHER(struct job, state.extras.avoid_node, "avoid_nodes", ALWAYS, "string[]",
+                  write_avoided, "nodes that its next run is to stay off")},
+    {MEMBER(struct job, state.extras.avoid_until, "avoid_until", ALWAYS,
+            "until then that is required")},
+};
+static const struct shape avoided_shape = {SHAPE_MEMBERS(avoided_members)};
+
+static void write_depends_on(struct buf *b, const void *field)
 {
-    if (f->exit_code)
-        INT_MEMBER(b, "exit_code", f->exit_code);
-    if (f->signal)
-        INT_MEMBER(b, "signal", f->signal);
-    if (f->run_time.ms >= 0)
-        INT_MEMBER(b, "run_ms", f->run_time.ms);
-    if (f->condition)
-        TEXT_MEMBER(b, "condition", str_from(job_condition_name(f->condition)));
-    TEXT_MEMBER(b, "node", f->node);
-    TEXT_MEMBER(b, "termination_message", f->termination_message);
-    TEXT_MEMBER(b, "category", f->category);
-    TEXT_MEMBER(b, "subcategory", f->subcategory);
-    TEXT_MEMBER(b, "hint", f->hint);
-    TEXT_MEMBER(b, "pod_error", f->pod_error);
-    encode_events(b, f);
-    if (f->container_count == 0)
+    api_encode_ids(b, *(const struct str *)field);
+}
+
+static const struct shape_member dependency_members[] = {
+    {MEMBER_OTHER(struct job, options.depends_on, "depends_on", ALWAYS, "JobId[]", write_depends_on,
+                  "jobs that it was to wait for")},
+    {MEMBER_WORD(struct job, options.depend_when, "when", ALWAYS, &api_when_words, NULL)},
+    {MEMBER_WORD(struct job, options.depend_death, "on_dependency_death", ALWAYS, &api_death_words,
+                 NULL)},
+};
+static const struct shape dependency_shape = {SHAPE_MEMBERS(dependency_members)};
+
+static void write_policies(struct buf *b, const void *job)
+{
+    api_encode_names(b, ((const struct job *)job)->options.retry_policies);
+}
+
+struct resources {
+    uint64_t memory;
+};
+
+static void write_quantity(struct buf *b, const void *field)
+{
+    buf_byte(b, '"');
+    quantity_write(b, *(const uint64_t *)field);
+    buf_byte(b, '"');
+}
+
+static const struct shape_member resources_members[] = {
+    {MEMBER_OTHER(struct resources, memory, "memory", ALWAYS, "string", write_quantity,
+                  "a quantity: \"2Gi\"")},
+};
+static const struct shape resources_shape = {
+    .name = "Resources", SHAPE_MEMBERS(resources_members), .doc = "what a run needs"};
+
+static void write_resources(struct buf *b, const void *owner)
+{
+    const struct job *job = owner;
+    struct resources r = {has_grown(job) ? job->state.extras.memory : job->options.memory};
+    shape_write(b, &resources_shape, &r, SHAPE_AS_IT_IS);
+}
+
+static const struct shape_member backoff_members[] = {
+    {MEMBER(struct curve, base, "base_ms", ALWAYS, NULL, .type = "integer -1000..")},
+    {MEMBER(struct curve, exponent, "exponent", ALWAYS, NULL)},
+    {MEMBER(struct curve, jitter, "jitter_ms", ALWAYS, NULL)},
+};
+const struct shape api_backoff_shape = {.name = "Backoff", SHAPE_MEMBERS(backoff_members)};
+
+static const struct shape_member retention_members[] = {
+    {MEMBER(struct job, completed_retention, "completed_ms", IF_SET, NULL)},
+    {MEMBER(struct job, dead_retention, "dead_ms", IF_SET, NULL)},
+};
+static const struct shape retention_shape = {
+    .name = "Retention", SHAPE_MEMBERS(retention_members), .doc = "how long an ended job is kept"};
+
+static const struct shape_member unique_members[] = {
+    {MEMBER(struct job, unique_key, "unique_key", ALWAYS, NULL)},
+    {MEMBER_WORD(struct job, unique_while, "unique_while", ALWAYS, &api_unique_words, NULL)},
+};
+static const struct shape unique_shape = {SHAPE_MEMBERS(unique_members)};
+
+static void write_true(struct buf *b, const void *job)
+{
+    (void)job;
+    buf_lit(b, "true");
+}
+
+static const struct shape_member gang_members[] = {
+    {MEMBER(struct job, options.gang, "id", ALWAYS, NULL)},
+    {MEMBER(struct job, options.gang_size, "cardinality", ALWAYS, NULL, .type = "integer 1..")},
+    {MEMBER(struct job, state.extras.gang_generation, "generation", ALWAYS, NULL)},
+    {MEMBER(struct job, gang_members, "members", IF_SET, "that there are")},
+    {MEMBER(struct job, gang_active, "active", IF_SET, "of them, those that have not ended",
+            .is_set = is_counted)},
+    {MEMBER_MADE("alone", IF_SET, "boolean", write_true,
+                 "it has lost its gang and is handed out by itself", .is_set = is_alone)},
+};
+static const struct shape gang_shape = {.name = "Gang", SHAPE_MEMBERS(gang_members)};
+
+static const struct shape_member batch_members[] = {
+    {MEMBER(struct job_batch, key, "key", ALWAYS, NULL)},
+    {MEMBER(struct job_batch, when, "when", ALWAYS, "jq: whether to fold")},
+    {MEMBER(struct job_batch, fold, "fold", ALWAYS, "jq: into what")},
+};
+static const struct shape batch_shape = {.name = "Batch", SHAPE_MEMBERS(batch_members)};
+
+static const struct shape_member job_batch_members[] = {
+    {MEMBER_OBJECT(struct job, batch, "batch", IF_SET, &batch_shape, NULL), .is_set = has_batch},
+};
+const struct shape api_job_batch_shape = {SHAPE_MEMBERS(job_batch_members)};
+
+/* --- the rows as tables --- */
+
+#define VALUE(field, name, when, ...) {MEMBER(struct job, field, name, when, __VA_ARGS__)},
+#define VALUE_IF(is_set_, field, name, ...)                                                        \
+    {MEMBER(struct job, field, name, IF_SET, __VA_ARGS__), .is_set = (is_set_)},
+#define WORD(field, name, when, words, doc)                                                        \
+    {MEMBER_WORD(struct job, field, name, when, words, doc)},
+#define OBJECT_IF(is_set_, field, name, shape, doc)                                                \
+    {MEMBER_OBJECT(struct job, field, name, IF_SET, shape, doc), .is_set = (is_set_)},
+#define INNER_IF(is_set_, name, shape, doc)                                                        \
+    {MEMBER_INNER(name, IF_SET, shape, doc), .is_set = (is_set_)},
+#define MADE_IF(is_set_, name, type, write, doc)                                                   \
+    {MEMBER_MADE(name, IF_SET, type, write, doc), .is_set = (is_set_)},
+#define PART_IF(is_set_, shape) {MEMBERS_INNER(shape), .is_set = (is_set_)},
+
+static const struct shape_member option_members[] = {
+#define OPTIONS
+#include "api/api_job.def"
+#undef OPTIONS
+};
+
+static const struct shape_member head_members[] = {
+#define HEAD
+#include "api/api_job.def"
+#undef HEAD
+    {MEMBERS_INNER(&api_job_options_shape)},
+#define TAIL
+#include "api/api_job.def"
+#undef TAIL
+};
+
+static const struct shape_member listed_members[] = {
+#define LISTED
+#include "api/api_job.def"
+#undef LISTED
+};
+
+#undef VALUE
+#undef VALUE_IF
+#undef WORD
+#undef OBJECT_IF
+#undef INNER_IF
+#undef MADE_IF
+#undef PART_IF
+
+/* --- the rows as code --- */
+
+/* clang-format off */
+#define IS_SET(value)                                                                              \
+    _Generic((value),                                                                              \
+        struct id: id_is_set,                                                                      \
+        struct str: text_is_set,                                                                   \
+        instant: instant_is_set,                                                                   \
+        default: number_is_set)(value)
+#define WRITE(value)                                                                               \
+    _Generic((value),                                                                              \
+        struct id: shape_write_id,                                                                 \
+        struct str: json_write_string,                                                             \
+        instant: write_instant,                                                                    \
+        default: buf_int)(b, value)
+/* clang-format on */
+#define WRITE_SHAPE(shape, field) shape_write(b, shape, field, SHAPE_AS_IT_IS)
+
+static inline bool id_is_set(struct id id)
+{
+    (void)id;
+    return true;
+}
+
+static inline bool text_is_set(struct str s)
+{
+    return s.len != 0;
+}
+
+static inline bool number_is_set(int64_t n)
+{
+    return n != 0;
+}
+
+static inline void write_instant(struct buf *b, instant t)
+{
+    buf_int(b, t.ms);
+}
+
+static inline void write_word(struct buf *b, const char *key, size_t key_len, const char *word)
+{
+    if (!word)
         return;
-    KEY(b, "containers");
-    for (size_t i = 0; i < f->container_count; i++) {
-        buf_byte(b, i ? ',' : '[');
-        encode_container(b, &f->containers[i]);
+    buf_add(b, key, key_len);
+    json_write_string(b, str_from(word));
+}
+
+#define ROW(condition, name, write)                                                                \
+    if (condition) {                                                                               \
+        buf_lit(b, ",\"" name "\":");                                                              \
+        write;                                                                                     \
     }
-    buf_byte(b, ']');
+#define VALUE(field, name, when, ...)                                                              \
+    ROW((when) == ALWAYS || IS_SET(job->field), name, WRITE(job->field))
+#define VALUE_IF(is_set, field, name, ...) ROW(is_set(job), name, WRITE(job->field))
+#define WORD(field, name, when, words, doc)                                                        \
+    write_word(b, ",\"" name "\":", sizeof(",\"" name "\":") - 1, (words)->word((int)job->field));
+#define OBJECT_IF(is_set, field, name, shape, doc)                                                 \
+    ROW(is_set(job), name, WRITE_SHAPE(shape, &job->field))
+#define INNER_IF(is_set, name, shape, doc)      ROW(is_set(job), name, WRITE_SHAPE(shape, job))
+#define MADE_IF(is_set, name, type, write, doc) ROW(is_set(job), name, write(b, job))
+#define PART_IF(is_set, shape)                                                                     \
+    if (is_set(job))                                                                               \
+        shape_write_members(b, shape, job, SHAPE_AS_IT_IS);
+
+static void write_options(struct buf *b, const void *owner)
+{
+    const struct job *job = owner;
+#define OPTIONS
+#include "api/api_job.def"
+#undef OPTIONS
 }
 
-void api_encode_run(struct buf *b, const struct run *run)
+static void write_head(struct buf *b, const void *owner)
 {
-    const struct failure *f = &run->failure;
-    buf_lit(b, "{\"run\":");
-    buf_int(b, run->index);
-    TEXT_OR_NULL(b, "worker", run->worker);
-    INSTANT_OR_NULL(b, "ready_at", run->ready_at);
-    INSTANT_OR_NULL(b, "taken_at", run->taken_at);
-    INSTANT_OR_NULL(b, "lease_expires_at", run->lease_end);
-    INSTANT_OR_NULL(b, "ended_at", run->ended_at);
-    TEXT_OR_NULL(b, "outcome", str_from(job_outcome_name(run->outcome)));
-    TEXT_OR_NULL(b, "reason", run->reason);
-    if (run->attempt)
-        INT_MEMBER(b, "attempt", run->attempt);
-    INSTANT_MEMBER(b, "retry_at", run->retry_at);
-    if (run->grace_end.ms)
-        INT_MEMBER(b, "grace_ends_at", run->grace_end.ms);
-    TEXT_MEMBER(b, "message", f->message);
-    TEXT_MEMBER(b, "error_type", f->error_type);
-    encode_what(b, f);
-    buf_byte(b, '}');
+    const struct job *job = owner;
+#define HEAD
+#include "api/api_job.def"
+#undef HEAD
+    write_options(b, owner);
+#define TAIL
+#include "api/api_job.def"
+#undef TAIL
 }
 
-void api_encode_error(struct buf *b, const struct run *run)
+static void write_listed(struct buf *b, const void *owner)
 {
-    const struct failure *f = &run->failure;
-    buf_lit(b, "{\"attempt\":");
-    buf_int(b, run->attempt);
-    KEY(b, "message");
-    json_write_string(b, f->message);
-    TEXT_MEMBER(b, "error_type", f->error_type);
-    TEXT_MEMBER(b, "backtrace", f->backtrace);
-    INT_MEMBER(b, "dequeued_at", run->taken_at.ms);
-    INT_MEMBER(b, "failed_at", run->ended_at.ms);
-    INT_MEMBER(b, "run", run->index);
-    TEXT_MEMBER(b, "reason", run->reason);
-    encode_what(b, f);
-    buf_byte(b, '}');
+    const struct job *job = owner;
+#define LISTED
+#include "api/api_job.def"
+#undef LISTED
 }
 
-static void encode_ruling(struct buf *b, const struct ruling *r)
+const struct shape api_job_options_shape = {SHAPE_MEMBERS(option_members), .write = write_options};
+const struct shape api_job_head_shape = {SHAPE_MEMBERS(head_members), .write = write_head};
+const struct shape api_job_listed_shape = {SHAPE_MEMBERS(listed_members), .write = write_listed};
+
+/* --- jobs --- */
+
+static const struct shape_member payload_members[] = {
+    {MEMBER_JSON(struct job, payload, "payload", ALWAYS, "any JSON, byte for byte as it came")},
+};
+const struct shape api_payload_shape = {SHAPE_MEMBERS(payload_members)};
+
+static const struct shape_member job_members[] = {
+    {MEMBERS_INNER(&api_job_head_shape)},
+    {MEMBERS_INNER(&api_job_listed_shape)},
+    {MEMBER_JSON(struct job, payload, "payload", IF_SET, "any JSON, byte for byte as it came")},
+};
+const struct shape api_job_shape = {.name = "Job", SHAPE_MEMBERS(job_members)};
+
+static const struct shape_member enqueued_members[] = {
+    {MEMBERS_OF(struct enqueued, job, &api_job_head_shape)},
+    {MEMBER(struct enqueued, duplicate, "duplicate", ALWAYS,
+            "this job, which was there, holds the unique key or the alias")},
+    {MEMBER(struct enqueued, folded, "folded", ALWAYS, "the payload went into this job")},
+};
+const struct shape api_enqueued_shape = {.name = "Enqueued", SHAPE_MEMBERS(enqueued_members)};
+
+static void write_token(struct buf *b, const void *field)
 {
-    if (r->by != DECIDER_NONE)
-        TEXT_MEMBER(b, "decided_by", str_from(verdict_decider_name(r->by)));
-    if (r->limit < 0)
-        return;
-    TEXT_MEMBER(b, "policy", r->policy);
-    if (r->policy.len && r->rule >= 0)
-        INT_MEMBER(b, "rule", r->rule + 1); /* as the words of a reason count them */
-    INT_MEMBER(b, "count", r->count);
-    INT_MEMBER(b, "limit", r->limit);
+    api_encode_token(b, *(const uint64_t *)field);
 }
 
-static void encode_status(struct buf *b, enum status s)
+static bool has_checkpoint(const void *handout)
 {
-    if (s == STATUS_GONE)
-        buf_lit(b, "null");
-    else
-        json_write_string(b, str_from(lifecycle_status_name(s)));
+    return ((const struct handout *)handout)->checkpoint.text.len != 0;
 }
 
-void api_encode_event(struct buf *b, const struct job_event *ev)
-{
-    bool again = ev->event == EVENT_RETRY || ev->event == EVENT_RETRY_NOW;
-    buf_lit(b, "{\"event\":");
-    json_write_string(b, str_from(lifecycle_event_kind(ev->event)));
-    INT_MEMBER(b, "number", ev->number);
-    INT_MEMBER(b, "at", ev->at.ms);
-    KEY(b, "id");
-    api_encode_id(b, ev->id);
-    TEXT_OR_NULL(b, "queue", ev->queue);
-    TEXT_OR_NULL(b, "type", ev->type);
-    KEY(b, "cause");
-    json_write_string(b, str_from(lifecycle_event_name(ev->event)));
-    KEY(b, "from");
-    encode_status(b, ev->from);
-    KEY(b, "to");
-    encode_status(b, ev->to);
-    if (ev->removed)
-        buf_lit(b, ",\"removed\":true");
-    if (ev->run >= 0) {
-        INT_MEMBER(b, "run", ev->run);
-        INT_MEMBER(b, "attempt", ev->attempt);
-    }
-    TEXT_MEMBER(b, "worker", ev->worker);
-    TEXT_MEMBER(b, "reason", ev->reason);
-    if (again) {
-        INSTANT_MEMBER(b, "retry_at", ev->ready_at);
-        INT_MEMBER(b, "delay_ms", ev->ready_at.ms - ev->at.ms);
-    } else {
-        INSTANT_MEMBER(b, "ready_at", ev->ready_at);
-    }
-    encode_ruling(b, &ev->ruling);
-    buf_byte(b, '}');
-}
+static const struct shape_member handout_members[] = {
+    {MEMBERS_OF(struct handout, job, &api_job_head_shape)},
+    {MEMBERS_OF(struct handout, job, &api_payload_shape)},
+    {MEMBER(struct handout, run, "run", ALWAYS, "its index")},
+    {MEMBER_OTHER(struct handout, token, "token", ALWAYS, "string /^[0-9a-f]{16}$/", write_token,
+                  "fences off older runs")},
+    {MEMBER(struct handout, lease_end, "lease_expires_at", IF_SET,
+            "end of the lease; not there on a stream")},
+    {MEMBERS_OF(struct handout, checkpoint, &api_checkpoint_shape), .is_set = has_checkpoint},
+};
+const struct shape api_handout_shape = {.name = "Handout", SHAPE_MEMBERS(handout_members)};

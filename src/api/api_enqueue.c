@@ -18,15 +18,19 @@ static void submit(struct api *a, const struct api_request *r, const struct enqu
     backend_submit(a->backend, &c);
 }
 
+static bool is_added(const struct enqueued *e)
+{
+    return !e->duplicate && !e->folded;
+}
+
 static void on_enqueued(void *ctx, const struct reply *r)
 {
     struct call *c = ctx;
     struct buf *b = api_reply_body(c->api, c->x, r);
     if (!b)
         return;
-    api_encode_enqueued(b, &r->enqueued[0]);
-    bool added = !r->enqueued[0].duplicate && !r->enqueued[0].folded;
-    api_reply_json(c->x, added ? 201 : 200, b);
+    shape_write(b, &api_enqueued_shape, &r->enqueued[0], SHAPE_AS_IT_IS);
+    api_reply_json(c->x, is_added(&r->enqueued[0]) ? 201 : 200, b);
 }
 
 static struct err decode_one(struct api *a, const struct http_request *req, struct enqueue *spec)
@@ -90,22 +94,19 @@ static const struct field bulk_table[] = {
 };
 const struct api_body api_bulk_body = {API_FIELDS(bulk_table)};
 
+static const struct shape_member enqueued_jobs_members[] = {
+    {MEMBER_OBJECTS(struct reply, enqueued, count, "jobs", ALWAYS, &api_enqueued_shape,
+                    "in the order of the request")},
+};
+const struct shape api_enqueued_jobs_shape = {.name = "EnqueuedJobs",
+                                              SHAPE_MEMBERS(enqueued_jobs_members)};
+
 static void on_enqueued_many(void *ctx, const struct reply *r)
 {
-    struct call *c = ctx;
-    struct buf *b = api_reply_body(c->api, c->x, r);
-    if (!b)
-        return;
     bool added = r->count == 0;
-    buf_lit(b, "{\"jobs\":[");
-    for (size_t i = 0; i < r->count; i++) {
-        if (i)
-            buf_byte(b, ',');
-        api_encode_enqueued(b, &r->enqueued[i]);
-        added |= !r->enqueued[i].duplicate && !r->enqueued[i].folded;
-    }
-    buf_lit(b, "]}");
-    api_reply_json(c->x, added ? 201 : 200, b);
+    for (size_t i = 0; !added && i < r->count; i++)
+        added = is_added(&r->enqueued[i]);
+    api_reply_shape(ctx, r, added ? 201 : 200, &api_enqueued_jobs_shape);
 }
 
 void api_enqueue_bulk(struct api *a, const struct api_request *r)

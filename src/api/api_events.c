@@ -94,7 +94,7 @@ static void add_event(struct api_events *h, enum stream_format f, const struct j
                       struct buf *out)
 {
     h->line.len = 0;
-    api_encode_event(&h->line, ev);
+    shape_write(&h->line, &api_event_shape, ev, SHAPE_AS_IT_IS);
     add_message(h, f, ev->number, lifecycle_event_kind(ev->event), buf_view(&h->line), out);
 }
 
@@ -107,16 +107,32 @@ static void write_place(struct consumer *c)
     c->announced = c->since;
 }
 
+static void write_kind_of_gap(struct buf *b, const void *page)
+{
+    (void)page;
+    buf_lit(b, "\"gap\"");
+}
+
+static void write_start_of_gap(struct buf *b, const void *since)
+{
+    buf_int(b, *(const int64_t *)since + 1);
+}
+
+static const struct shape_member gap_members[] = {
+    {MEMBER_MADE("event", ALWAYS, "string (gap)", write_kind_of_gap, NULL)},
+    {MEMBER_OTHER(struct event_page, since, "from", ALWAYS, "integer 1..", write_start_of_gap,
+                  "the number of the first")},
+    {MEMBER(struct event_page, missed_to, "to", ALWAYS, "of the last", .type = "integer 1..")},
+};
+const struct shape api_gap_shape = {
+    .name = "Gap", SHAPE_MEMBERS(gap_members), .doc = "events that are not kept any more"};
+
 static void write_gap(struct consumer *c, const struct event_page *p)
 {
     struct api_events *h = c->hub;
     struct buf *out = &h->api->scratch;
     h->line.len = out->len = 0;
-    buf_lit(&h->line, "{\"event\":\"gap\",\"from\":");
-    buf_int(&h->line, (int64_t)p->since + 1);
-    buf_lit(&h->line, ",\"to\":");
-    buf_int(&h->line, (int64_t)p->missed_to);
-    buf_byte(&h->line, '}');
+    shape_write(&h->line, &api_gap_shape, p, SHAPE_AS_IT_IS);
     add_message(h, c->format, p->missed_to, "gap", buf_view(&h->line), out);
     http_stream_write(c->x, buf_view(out));
     c->announced = p->missed_to;

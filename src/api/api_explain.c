@@ -2,80 +2,85 @@
 
 /* Why a job is not running. */
 
-#include "api/api_internal.h"
+#include "api/api_routes.h"
+#include "api/api_words.h"
 
-static void add_time(struct buf *b, const char *name, instant t)
-{
-    if (instant_is_set(t))
-        buf_print(b, ",\"%s\":%lld", name, (long long)t.ms);
-    else
-        buf_print(b, ",\"%s\":null", name);
-}
-
-static void add_text(struct buf *b, const char *name, struct str text)
-{
-    if (text.len == 0)
-        return;
-    buf_print(b, ",\"%s\":", name);
-    json_write_string(b, text);
-}
-
-static void encode_obstacles(struct buf *b, const struct explanation *x)
-{
-    buf_lit(b, ",\"waits_for\":[");
-    for (size_t i = 0; i < x->obstacle_count; i++) {
-        const struct obstacle *o = &x->obstacles[i];
-        buf_print(b, "%s{\"kind\":\"%s\"", i ? "," : "", explain_kind_name(o->kind));
-        add_time(b, "until", o->until);
-        add_text(b, "reason", o->text);
-        buf_byte(b, '}');
+#define EXPLAINED(name, condition)                                                                 \
+    static bool name(const void *explanation)                                                      \
+    {                                                                                              \
+        const struct explanation *x = explanation;                                                 \
+        return condition;                                                                          \
     }
-    buf_byte(b, ']');
+EXPLAINED(is_ready, x->job.state.status == STATUS_READY)
+EXPLAINED(has_run, x->has_run)
+EXPLAINED(has_hint, x->has_run && x->run.failure.hint.len)
+
+static const struct shape_member obstacle_members[] = {
+    {MEMBER_WORD(struct obstacle, kind, "kind", ALWAYS, &api_obstacle_words, NULL)},
+    {MEMBER(struct obstacle, until, "until", OR_NULL, "null: that is up to somebody")},
+    {MEMBER(struct obstacle, text, "reason", ALWAYS, NULL)},
+};
+static const struct shape obstacle_shape = {SHAPE_MEMBERS(obstacle_members)};
+
+static const struct shape_member workers_members[] = {
+    {MEMBER(struct explanation, workers, "asking", ALWAYS, "streams and claims for its queue")},
+    {MEMBER(struct explanation, with_room, "with_room", ALWAYS, "of them")},
+};
+static const struct shape workers_shape = {SHAPE_MEMBERS(workers_members)};
+
+static void write_position(struct buf *b, const void *ahead)
+{
+    buf_int(b, (int64_t)(*(const uint64_t *)ahead + 1));
 }
 
-static void encode_place(struct buf *b, const struct explanation *x)
+static void write_exact(struct buf *b, const void *ahead)
 {
-    buf_print(b, ",\"position\":%llu,\"position_exact\":%s", (unsigned long long)x->ahead + 1,
-              x->ahead < EXPLAIN_AHEAD_MAX ? "true" : "false");
-    buf_print(b, ",\"workers\":{\"asking\":%u,\"with_room\":%u}", x->workers, x->with_room);
+    bool exact = *(const uint64_t *)ahead < EXPLAIN_AHEAD_MAX;
+    buf_str(b, exact ? STR("true") : STR("false"));
 }
 
-static void encode(struct buf *b, const struct explanation *x)
-{
-    const struct job_state *s = &x->job.state;
-    const char *resolution = job_resolution_name(s->resolution);
-    buf_lit(b, "{\"id\":");
-    api_encode_id(b, x->job.id);
-    add_text(b, "queue", x->job.queue);
-    add_text(b, "status", str_from(lifecycle_status_name(s->status)));
-    add_text(b, "summary", x->summary);
-    add_time(b, "since", x->since);
-    add_time(b, "earliest_at", x->earliest);
-    encode_obstacles(b, x);
-    if (s->status == STATUS_READY)
-        encode_place(b, x);
-    add_text(b, "reason", s->reason);
-    if (resolution)
-        add_text(b, "resolution", str_from(resolution));
-    if (instant_is_set(s->purge_at))
-        add_time(b, "purge_at", s->purge_at);
-    add_text(b, "remedy", x->remedy);
-    if (x->has_run) {
-        add_text(b, "hint", x->run.failure.hint);
-        buf_lit(b, ",\"newest_run\":");
-        api_encode_run(b, &x->run);
-    }
-    buf_byte(b, '}');
-}
+static const struct shape_member place_members[] = {
+    {MEMBER_OTHER(struct explanation, ahead, "position", ALWAYS, "integer 1..", write_position,
+                  "in its queue")},
+    {MEMBER_OTHER(struct explanation, ahead, "position_exact", ALWAYS, "boolean", write_exact,
+                  "false: at least there")},
+    {MEMBER_INNER("workers", ALWAYS, &workers_shape, NULL)},
+};
+static const struct shape place_shape = {SHAPE_MEMBERS(place_members)};
+
+static const struct shape_member explanation_members[] = {
+    {MEMBER(struct explanation, job.id, "id", ALWAYS, NULL)},
+    {MEMBER(struct explanation, job.queue, "queue", ALWAYS, NULL)},
+    {MEMBER_WORD(struct explanation, job.state.status, "status", ALWAYS, &api_status_words, NULL)},
+    {MEMBER(struct explanation, summary, "summary", ALWAYS, "all of it in one sentence")},
+    {MEMBER(struct explanation, since, "since", OR_NULL, "when it came to be what it is")},
+    {MEMBER(struct explanation, earliest, "earliest_at", OR_NULL,
+            "first moment at which it could be handed out")},
+    {MEMBER_OBJECTS(struct explanation, obstacles, obstacle_count, "waits_for", ALWAYS,
+                    &obstacle_shape, NULL)},
+    {MEMBERS_INNER(&place_shape), .is_set = is_ready},
+    {MEMBER(struct explanation, job.state.reason, "reason", IF_SET,
+            "the newest verdict, in words")},
+    {MEMBER_WORD(struct explanation, job.state.resolution, "resolution", IF_SET,
+                 &api_resolution_words, NULL)},
+    {MEMBER(struct explanation, job.state.purge_at, "purge_at", IF_SET, "end of its retention")},
+    {MEMBER(struct explanation, remedy, "remedy", IF_SET, "what would bring a dead job back")},
+    {MEMBER(struct explanation, run.failure.hint, "hint", IF_SET,
+            "of the rule that gave the newest failure its category", .is_set = has_hint)},
+    {MEMBER_OBJECT(struct explanation, run, "newest_run", IF_SET, &api_run_shape, NULL,
+                   .is_set = has_run)},
+};
+static const struct shape explanation_shape = {SHAPE_MEMBERS(explanation_members)};
+
+static const struct shape_member explained_members[] = {
+    {MEMBERS_AT(struct reply, explanation, &explanation_shape)},
+};
+const struct shape api_explanation_shape = {.name = "Explanation",
+                                            SHAPE_MEMBERS(explained_members)};
 
 static void on_explained(void *ctx, const struct reply *r)
 {
-    struct call *c = ctx;
-    struct buf *b = api_reply_body(c->api, c->x, r);
-    if (!b)
-        return;
-    encode(b, r->explanation);
-    api_reply_json(c->x, 200, b);
+    api_reply_shape(ctx, r, 200, &api_explanation_shape);
 }
 
 void api_explain(struct api *a, const struct api_request *r)

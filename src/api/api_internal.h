@@ -11,7 +11,6 @@
 #include "net/query.h"
 #include "net/router.h"
 #include "wire/field.h"
-#include "wire/json_writer.h"
 #include "wire/shape.h"
 
 struct api {
@@ -219,7 +218,6 @@ struct err api_field_depend_when(struct json_cursor *c, struct arena *a, void *u
 struct err api_field_depend_death(struct json_cursor *c, struct arena *a, void *u64);
 /* Whether these fit together, and with the rest. */
 struct err api_check_depends(const struct enqueue *spec);
-void api_encode_depends(struct buf *b, const struct job_options *o);
 void api_encode_ids(struct buf *b, struct str ids);
 
 /* api_notes.c */
@@ -233,9 +231,6 @@ struct err api_field_progress(struct json_cursor *c, struct arena *a, void *news
 struct err api_field_checkpoint(struct json_cursor *c, struct arena *a, void *news_fields);
 struct err api_field_result(struct json_cursor *c, struct arena *a, void *str);
 struct err api_decode_news(const struct api *a, struct arena *arena, struct news_fields *f);
-void api_encode_progress(struct buf *b, const struct note *n);
-void api_encode_checkpoint(struct buf *b, const struct note *n, unsigned how);
-void api_encode_notes(struct buf *b, const struct job_notes *notes);
 
 /* api_query.c */
 /* A whole number of a parameter; name is for the error. */
@@ -277,25 +272,8 @@ _Static_assert(API_LEASE_MIN_MS == 100, "API_LEASE_DOC says so");
 struct err api_check_lease(span lease);
 
 /* api_encode.c */
-/* What a job was given beyond the server's defaults: `,"retry_limit":3` and so on. */
-void api_encode_batch(struct buf *b, const struct job_batch *batch);
-void api_encode_options(struct buf *b, const struct job *job);
-/* {"base_ms": …} */
-void api_encode_backoff(struct buf *b, const struct curve *c);
 /* "a,b" as a list. */
 void api_encode_names(struct buf *b, struct str names);
-enum encode { ENCODE_PAYLOAD = 1, ENCODE_ONE_LINE = 2 };
-void api_encode_job(struct buf *b, const struct job *job, unsigned how);
-/* The answer of CMD_READ: the job with what workers left with it and, if asked for, its runs. */
-void api_encode_read(struct buf *b, const struct reply *r);
-/* The answer to an enqueue. */
-void api_encode_enqueued(struct buf *b, const struct enqueued *e);
-/* A job with its run and token, for the worker that takes it. */
-void api_encode_handout(struct buf *b, const struct handout *h, unsigned how);
-void api_encode_run(struct buf *b, const struct run *run);
-void api_encode_error(struct buf *b, const struct run *run);
-void api_encode_event(struct buf *b, const struct job_event *ev);
-void api_encode_id(struct buf *b, struct id id);
 void api_encode_token(struct buf *b, uint64_t token);
 
 #endif

@@ -2,7 +2,7 @@
 
 /* What workers leave with their jobs: progress, checkpoints, results. */
 
-#include "api/api_internal.h"
+#include "api/api_routes.h"
 #include "base/array.h"
 
 /* --- from JSON --- */
@@ -71,35 +71,41 @@ struct err api_decode_news(const struct api *a, struct arena *arena, struct news
 
 /* --- to JSON --- */
 
-void api_encode_checkpoint(struct buf *b, const struct note *n, unsigned how)
+static const struct shape_member progress_members[] = {
+    {MEMBER(struct note, value, "value", ALWAYS, "0 to 1", .type = "number 0..1")},
+    {MEMBER(struct note, text, "note", IF_SET, NULL)},
+    {MEMBER(struct note, run, "run", ALWAYS, "that said it")},
+    {MEMBER(struct note, at, "at", ALWAYS, "when")},
+};
+const struct shape api_progress_shape = {.name = "Progress", SHAPE_MEMBERS(progress_members)};
+
+static const struct shape_member checkpoint_members[] = {
+    {MEMBER_JSON(struct note, text, "checkpoint", ALWAYS, "what a run left for the next one")},
+    {MEMBER(struct note, run, "checkpoint_run", ALWAYS, "that left it")},
+};
+const struct shape api_checkpoint_shape = {SHAPE_MEMBERS(checkpoint_members)};
+
+static bool has_progress(const void *notes)
 {
-    buf_lit(b, ",\"checkpoint\":");
-    if (how & ENCODE_ONE_LINE)
-        json_write_one_line(b, n->text);
-    else
-        buf_str(b, n->text);
-    buf_print(b, ",\"checkpoint_run\":%u", n->run);
+    return ((const struct job_notes *)notes)->has & NOTE_BIT(NOTE_PROGRESS);
 }
 
-void api_encode_progress(struct buf *b, const struct note *n)
+static bool has_checkpoint(const void *notes)
 {
-    buf_lit(b, ",\"progress\":{\"value\":");
-    json_write_double(b, n->value);
-    if (n->text.len) {
-        buf_lit(b, ",\"note\":");
-        json_write_string(b, n->text);
-    }
-    buf_print(b, ",\"run\":%u,\"at\":%lld}", n->run, (long long)n->at.ms);
+    return ((const struct job_notes *)notes)->has & NOTE_BIT(NOTE_CHECKPOINT);
 }
 
-void api_encode_notes(struct buf *b, const struct job_notes *notes)
+static bool has_result(const void *notes)
 {
-    if (notes->has & NOTE_BIT(NOTE_PROGRESS))
-        api_encode_progress(b, &notes->at[NOTE_PROGRESS]);
-    if (notes->has & NOTE_BIT(NOTE_CHECKPOINT))
-        api_encode_checkpoint(b, &notes->at[NOTE_CHECKPOINT], 0);
-    if (notes->has & NOTE_BIT(NOTE_RESULT)) {
-        buf_lit(b, ",\"result\":");
-        buf_str(b, notes->at[NOTE_RESULT].text);
-    }
+    return ((const struct job_notes *)notes)->has & NOTE_BIT(NOTE_RESULT);
 }
+
+static const struct shape_member notes_members[] = {
+    {MEMBER_OBJECT(struct job_notes, at[NOTE_PROGRESS], "progress", IF_SET, &api_progress_shape,
+                   NULL, .is_set = has_progress)},
+    {MEMBERS_OF(struct job_notes, at[NOTE_CHECKPOINT], &api_checkpoint_shape),
+     .is_set = has_checkpoint},
+    {MEMBER_JSON(struct job_notes, at[NOTE_RESULT].text, "result", IF_SET, "of its success",
+                 .is_set = has_result)},
+};
+const struct shape api_notes_shape = {SHAPE_MEMBERS(notes_members)};

@@ -342,25 +342,50 @@ static void write_link(struct buf *b, const struct page_call *p, struct str curs
     buf_byte(b, '"');
 }
 
-/* self, next if more follows; prev, if this is not the first page: the page that ends
- * before this one, in the opposite order. An empty text is "there is none". */
-static void write_pages(struct buf *b, const struct page_call *p, struct str self, struct str next,
-                        struct str prev)
+/* Where the pages around begin; empty: there is none, or it is the first. prev ends before this
+ * one: its order is the opposite. */
+struct links {
+    const struct page_call *page;
+    struct str self, next, prev;
+};
+
+static void write_self(struct buf *b, const void *links)
 {
-    buf_lit(b, ",\"pages\":{\"self\":");
-    write_link(b, p, self, p->backwards);
-    buf_lit(b, ",\"next\":");
-    if (next.len)
-        write_link(b, p, next, p->backwards);
-    else
-        buf_lit(b, "null");
-    buf_lit(b, ",\"prev\":");
-    if (prev.len)
-        write_link(b, p, prev, !p->backwards);
-    else
-        buf_lit(b, "null");
-    buf_lit(b, "}}");
+    const struct links *l = links;
+    write_link(b, l->page, l->self, l->page->backwards);
 }
+
+static void write_next(struct buf *b, const void *links)
+{
+    const struct links *l = links;
+    write_link(b, l->page, l->next, l->page->backwards);
+}
+
+static void write_prev(struct buf *b, const void *links)
+{
+    const struct links *l = links;
+    write_link(b, l->page, l->prev, !l->page->backwards);
+}
+
+static bool has_next(const void *links)
+{
+    return ((const struct links *)links)->next.len != 0;
+}
+
+static bool has_prev(const void *links)
+{
+    return ((const struct links *)links)->prev.len != 0;
+}
+
+static const struct shape_member links_members[] = {
+    {MEMBER_MADE("self", ALWAYS, "string", write_self, NULL)},
+    {MEMBER_MADE("next", OR_NULL, "string", write_next, "if more follows", .is_set = has_next)},
+    {MEMBER_MADE("prev", OR_NULL, "string", write_prev,
+                 "unless this is the first: the page that ends before it, in the opposite order",
+                 .is_set = has_prev)},
+};
+static const struct shape links_shape = {
+    .name = "Pages", SHAPE_MEMBERS(links_members), .doc = "paths of the pages around"};
 
 static struct str id_cursor(struct id id, char text[ID_TEXT_LEN])
 {
@@ -368,25 +393,34 @@ static struct str id_cursor(struct id id, char text[ID_TEXT_LEN])
     return (struct str){text, ID_TEXT_LEN};
 }
 
+struct job_page {
+    const struct job *jobs;
+    size_t count;
+    struct links links;
+};
+
+static const struct shape_member job_page_members[] = {
+    {MEMBER_OBJECTS(struct job_page, jobs, count, "jobs", ALWAYS, &api_job_shape, NULL)},
+    {MEMBER_OBJECT(struct job_page, links, "pages", ALWAYS, &links_shape, NULL)},
+};
+const struct shape api_job_page_shape = {.name = "JobPage", SHAPE_MEMBERS(job_page_members)};
+
 static void on_listed(void *ctx, const struct reply *r)
 {
     struct page_call *p = ctx;
     if (api_reply_failed(p->call.x, r))
         return;
     struct buf *b = &p->call.api->scratch;
-    b->len = 0;
-    buf_lit(b, "{\"jobs\":[");
-    for (size_t i = 0; i < r->count; i++) {
-        if (i)
-            buf_byte(b, ',');
-        api_encode_job(b, &r->jobs[i], ENCODE_PAYLOAD);
-    }
-    buf_byte(b, ']');
     char self[ID_TEXT_LEN], next[ID_TEXT_LEN], prev[ID_TEXT_LEN];
-    bool later = p->from.set;
-    write_pages(b, p, later ? id_cursor(p->from.id, self) : (struct str){0},
-                r->more ? id_cursor(r->jobs[r->count - 1].id, next) : (struct str){0},
-                later && r->count ? id_cursor(r->jobs[0].id, prev) : (struct str){0});
+    struct job_page page = {r->jobs, r->count, {.page = p}};
+    if (p->from.set)
+        page.links.self = id_cursor(p->from.id, self);
+    if (r->more)
+        page.links.next = id_cursor(r->jobs[r->count - 1].id, next);
+    if (p->from.set && r->count)
+        page.links.prev = id_cursor(r->jobs[0].id, prev);
+    b->len = 0;
+    shape_write(b, &api_job_page_shape, &page, SHAPE_AS_IT_IS);
     api_reply_json(p->call.x, 200, b);
 }
 
@@ -475,29 +509,42 @@ static struct str number_cursor(int64_t n, char text[24])
     return (struct str){text, (size_t)len};
 }
 
+struct run_page {
+    const struct run *runs;
+    size_t count;
+    struct links links;
+};
+
+static const struct shape_member run_page_members[] = {
+    {MEMBER_OBJECTS(struct run_page, runs, count, "runs", ALWAYS, &api_run_shape, NULL)},
+    {MEMBER_OBJECT(struct run_page, links, "pages", ALWAYS, &links_shape, NULL)},
+};
+const struct shape api_run_page_shape = {.name = "RunPage", SHAPE_MEMBERS(run_page_members)};
+
+static const struct shape_member error_page_members[] = {
+    {MEMBER_OBJECTS(struct run_page, runs, count, "errors", ALWAYS, &api_run_error_shape, NULL)},
+    {MEMBER_OBJECT(struct run_page, links, "pages", ALWAYS, &links_shape, NULL)},
+};
+const struct shape api_error_page_shape = {.name = "ErrorPage", SHAPE_MEMBERS(error_page_members)};
+
 static void reply_runs(struct runs_call *c, const struct reply *r, bool errors)
 {
     if (api_reply_failed(c->page.call.x, r))
         return;
     struct buf *b = &c->page.call.api->scratch;
-    b->len = 0;
-    buf_str(b, errors ? STR("{\"errors\":[") : STR("{\"runs\":["));
-    for (size_t i = 0; i < r->count; i++) {
-        if (i)
-            buf_byte(b, ',');
-        (errors ? api_encode_error : api_encode_run)(b, &r->runs[i]);
-    }
-    buf_byte(b, ']');
     char self[24], next[24], prev[24];
-    struct str none = {0};
-    bool later = c->from >= 0;
+    struct run_page page = {r->runs, r->count, {.page = &c->page}};
     const struct run *first = r->count ? &r->runs[0] : NULL;
     const struct run *last = r->count ? &r->runs[r->count - 1] : NULL;
     must(last || !r->more);
-    write_pages(b, &c->page, later ? number_cursor(c->from, self) : none,
-                r->more ? number_cursor(errors ? last->attempt : last->index, next) : none,
-                later && first ? number_cursor(errors ? first->attempt : first->index, prev)
-                               : none);
+    if (c->from >= 0)
+        page.links.self = number_cursor(c->from, self);
+    if (r->more)
+        page.links.next = number_cursor(errors ? last->attempt : last->index, next);
+    if (c->from >= 0 && first)
+        page.links.prev = number_cursor(errors ? first->attempt : first->index, prev);
+    b->len = 0;
+    shape_write(b, errors ? &api_error_page_shape : &api_run_page_shape, &page, SHAPE_AS_IT_IS);
     api_reply_json(c->page.call.x, 200, b);
 }
 
@@ -563,7 +610,7 @@ static void on_attempt(void *ctx, const struct reply *r)
     }
     struct buf *b = &c->call.api->scratch;
     b->len = 0;
-    api_encode_error(b, &r->runs[0]);
+    shape_write(b, &api_run_error_shape, &r->runs[0], SHAPE_AS_IT_IS);
     api_reply_json(c->call.x, 200, b);
 }
 

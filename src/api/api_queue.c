@@ -3,93 +3,76 @@
 /* Queues: names, settings and state. */
 
 #include "api/api_routes.h"
+#include "api/api_words.h"
 #include "base/array.h"
 
 #define LIMIT_DEFAULT 50
 
 /* --- answers --- */
 
-static void write_limit(struct buf *b, const char *name, uint32_t most)
-{
-    buf_print(b, ",\"%s\":", name);
-    if (most)
-        buf_int(b, most);
-    else
-        buf_lit(b, "null");
-}
-
-static void write_rate(struct buf *b, const struct rate *r)
-{
-    buf_lit(b, ",\"rate\":");
-    if (rate_is_set(r))
-        buf_print(b, "{\"count\":%u,\"per_ms\":%lld,\"burst\":%u}", r->count, (long long)r->per.ms,
-                  r->burst);
-    else
-        buf_lit(b, "null");
-}
-
-static void write_span(struct buf *b, span d)
-{
-    if (d.ms >= 0)
-        buf_int(b, d.ms);
-    else
-        buf_lit(b, "null");
-}
-
 /* From RETRY_FALLBACK_DEFAULT on. */
 static const struct str fallbacks[] = {{"default", 7}, {"fail", 4}};
 
-static void write_defaults(struct buf *b, const struct queue_settings *s)
+#define QUEUE_HAS(name, condition)                                                                 \
+    static bool name(const void *queue_shown)                                                      \
+    {                                                                                              \
+        const struct queue_settings *s =                                                           \
+            &((const struct queue_shown *)queue_shown)->view.settings;                             \
+        return condition;                                                                          \
+    }
+QUEUE_HAS(has_rate, rate_is_set(&s->rate))
+QUEUE_HAS(has_retry_limit, s->retry_limit != RETRY_LIMIT_DEFAULT)
+QUEUE_HAS(has_backoff, s->backoff.shape != CURVE_NONE)
+
+static const struct shape_member rate_members[] = {
+    {MEMBER(struct rate, count, "count", ALWAYS, NULL, .type = "integer 1..")},
+    {MEMBER(struct rate, per, "per_ms", ALWAYS, NULL, .type = "integer 1..")},
+    {MEMBER(struct rate, burst, "burst", ALWAYS, NULL, .type = "integer 1..")},
+};
+static const struct shape rate_shape = {SHAPE_MEMBERS(rate_members)};
+
+static const struct shape_member kept_members[] = {
+    {MEMBER(struct queue_shown, view.settings.completed_retention, "completed_ms", OR_NULL, NULL)},
+    {MEMBER(struct queue_shown, view.settings.dead_retention, "dead_ms", OR_NULL, NULL)},
+};
+static const struct shape kept_shape = {SHAPE_MEMBERS(kept_members)};
+
+static void write_policies(struct buf *b, const void *names)
 {
-    buf_lit(b, ",\"retry_limit\":");
-    if (s->retry_limit != RETRY_LIMIT_DEFAULT)
-        buf_int(b, s->retry_limit);
-    else
-        buf_lit(b, "null");
-    buf_lit(b, ",\"backoff\":");
-    if (s->backoff.shape != CURVE_NONE)
-        api_encode_backoff(b, &s->backoff);
-    else
-        buf_lit(b, "null");
-    buf_lit(b, ",\"retention\":{\"completed_ms\":");
-    write_span(b, s->completed_retention);
-    buf_lit(b, ",\"dead_ms\":");
-    write_span(b, s->dead_retention);
-    buf_lit(b, "},\"when_no_policy\":");
-    if (s->when_no_policy == RETRY_FALLBACK_UNSET)
-        buf_lit(b, "null");
-    else
-        json_write_string(b, fallbacks[s->when_no_policy - 1]);
+    api_encode_names(b, *(const struct str *)names);
 }
 
-static void write_queue(struct buf *b, const struct queue_shown *q)
-{
-    const struct queue_settings *s = &q->view.settings;
-    buf_lit(b, "{\"name\":");
-    json_write_string(b, q->view.name);
-    buf_print(b, ",\"configured\":%s,\"paused\":%s", q->view.configured ? "true" : "false",
-              s->paused ? "true" : "false");
-    write_limit(b, "concurrency", s->concurrency);
-    write_limit(b, "concurrency_per_key", s->concurrency_per_key);
-    write_rate(b, &s->rate);
-    write_defaults(b, s);
-    buf_lit(b, ",\"retry_policies\":");
-    api_encode_names(b, q->retry_policies);
-    buf_lit(b, ",\"jobs\":{");
-    for (unsigned i = 0; i < STATUS_COUNT; i++)
-        buf_print(b, "%s\"%s\":%llu", i ? "," : "", lifecycle_status_name((enum status)i),
-                  (unsigned long long)q->view.counts[i]);
-    buf_lit(b, "},\"oldest_ready_age_ms\":");
-    write_span(b, q->view.oldest_age);
-    buf_byte(b, '}');
-}
+static const struct shape_member queue_members[] = {
+    {MEMBER(struct queue_shown, view.name, "name", ALWAYS, NULL)},
+    {MEMBER(struct queue_shown, view.configured, "configured", ALWAYS,
+            "somebody has set something")},
+    {MEMBER(struct queue_shown, view.settings.paused, "paused", ALWAYS, NULL)},
+    {MEMBER(struct queue_shown, view.settings.concurrency, "concurrency", OR_NULL, NULL,
+            .type = "integer 1..")},
+    {MEMBER(struct queue_shown, view.settings.concurrency_per_key, "concurrency_per_key", OR_NULL,
+            NULL, .type = "integer 1..")},
+    {MEMBER_OBJECT(struct queue_shown, view.settings.rate, "rate", OR_NULL, &rate_shape, NULL,
+                   .is_set = has_rate)},
+    {MEMBER(struct queue_shown, view.settings.retry_limit, "retry_limit", OR_NULL, NULL,
+            .type = "integer 0..", .is_set = has_retry_limit)},
+    {MEMBER_OBJECT(struct queue_shown, view.settings.backoff, "backoff", OR_NULL,
+                   &api_backoff_shape, NULL, .is_set = has_backoff)},
+    {MEMBER_INNER("retention", ALWAYS, &kept_shape, NULL)},
+    {MEMBER_WORD(struct queue_shown, view.settings.when_no_policy, "when_no_policy", OR_NULL,
+                 &api_fallback_words, NULL)},
+    {MEMBER_OTHER(struct queue_shown, retry_policies, "retry_policies", ALWAYS, "string[]",
+                  write_policies, NULL)},
+    {MEMBER_OBJECT(struct queue_shown, view.counts, "jobs", ALWAYS, &api_counts_shape, NULL)},
+    {MEMBER(struct queue_shown, view.oldest_age, "oldest_ready_age_ms", OR_NULL, NULL)},
+};
+const struct shape api_queue_shape = {.name = "Queue", SHAPE_MEMBERS(queue_members)};
 
 static void reply_queue(struct call *c, const struct reply *r, int status)
 {
     struct buf *b = api_reply_body(c->api, c->x, r);
     if (!b)
         return;
-    write_queue(b, r->queues);
+    shape_write(b, &api_queue_shape, r->queues, SHAPE_AS_IT_IS);
     api_reply_json(c->x, status, b);
 }
 
@@ -406,27 +389,54 @@ static void write_link(struct buf *b, const struct page_call *p, struct str from
     buf_print(b, "&limit=%u\"", p->limit);
 }
 
+struct queue_page {
+    const struct page_call *call;
+    const struct queue_shown *queues;
+    size_t count;
+    struct str next; /* where the next page begins; empty: there is none */
+};
+
+static void write_self(struct buf *b, const void *queue_page)
+{
+    const struct queue_page *p = queue_page;
+    write_link(b, p->call, p->call->from);
+}
+
+static void write_next(struct buf *b, const void *queue_page)
+{
+    const struct queue_page *p = queue_page;
+    write_link(b, p->call, p->next);
+}
+
+static bool has_next(const void *queue_page)
+{
+    return ((const struct queue_page *)queue_page)->next.len != 0;
+}
+
+static const struct shape_member links_members[] = {
+    {MEMBER_MADE("self", ALWAYS, "string", write_self, NULL)},
+    {MEMBER_MADE("next", OR_NULL, "string", write_next, "if more follows", .is_set = has_next)},
+};
+static const struct shape links_shape = {SHAPE_MEMBERS(links_members),
+                                         .doc = "paths of the pages around"};
+
+static const struct shape_member queue_page_members[] = {
+    {MEMBER_OBJECTS(struct queue_page, queues, count, "queues", ALWAYS, &api_queue_shape, NULL)},
+    {MEMBER_INNER("pages", ALWAYS, &links_shape, NULL)},
+};
+const struct shape api_queue_page_shape = {.name = "QueuePage", SHAPE_MEMBERS(queue_page_members)};
+
 static void on_page(void *ctx, const struct reply *r)
 {
     struct page_call *p = ctx;
     if (api_reply_failed(p->call.x, r))
         return;
     struct buf *b = &p->call.api->scratch;
-    b->len = 0;
-    buf_lit(b, "{\"queues\":[");
-    for (size_t i = 0; i < r->count; i++) {
-        if (i)
-            buf_byte(b, ',');
-        write_queue(b, &r->queues[i]);
-    }
-    buf_lit(b, "],\"pages\":{\"self\":");
-    write_link(b, p, p->from);
-    buf_lit(b, ",\"next\":");
+    struct queue_page page = {p, r->queues, r->count, (struct str){0}};
     if (r->more)
-        write_link(b, p, r->queues[r->count - 1].view.name);
-    else
-        buf_lit(b, "null");
-    buf_lit(b, "}}");
+        page.next = r->queues[r->count - 1].view.name;
+    b->len = 0;
+    shape_write(b, &api_queue_page_shape, &page, SHAPE_AS_IT_IS);
     api_reply_json(p->call.x, 200, b);
 }
 

@@ -27,14 +27,23 @@ struct err api_read_flag(const struct http_request *req, const struct api_param 
     }
 }
 
+static bool has_runs(const void *reply)
+{
+    return ((const struct reply *)reply)->runs != NULL;
+}
+
+static const struct shape_member read_members[] = {
+    {MEMBERS_AT(struct reply, jobs, &api_job_head_shape)},
+    {MEMBERS_AT(struct reply, jobs, &api_payload_shape)},
+    {MEMBERS_AT(struct reply, notes, &api_notes_shape)},
+    {MEMBER_OBJECTS(struct reply, runs, run_count, "runs", IF_SET, &api_run_shape,
+                    "if asked for: its newest runs in order", .is_set = has_runs)},
+};
+const struct shape api_job_read_shape = {.name = "JobWithNotes", SHAPE_MEMBERS(read_members)};
+
 static void on_read(void *ctx, const struct reply *r)
 {
-    struct call *c = ctx;
-    struct buf *b = api_reply_body(c->api, c->x, r);
-    if (!b)
-        return;
-    api_encode_read(b, r);
-    api_reply_json(c->x, 200, b);
+    api_reply_shape(ctx, r, 200, &api_job_read_shape);
 }
 
 void api_read(struct api *a, const struct api_request *r)

@@ -398,11 +398,13 @@ static struct err check_grace(const struct failure_report *r)
 
 void api_reply_job(void *ctx, const struct reply *r)
 {
-    struct call *c = ctx;
+    const struct call *c = ctx;
     struct buf *b = api_reply_body(c->api, c->x, r);
     if (!b)
         return;
-    api_encode_job(b, &r->jobs[0], 0);
+    struct job job = r->jobs[0];
+    job.payload = (struct str){0};
+    shape_write(b, &api_job_shape, &job, SHAPE_AS_IT_IS);
     api_reply_json(c->x, 200, b);
 }
 

@@ -79,11 +79,26 @@ extern const struct api_body api_simulate_body, api_given_body;
 
 /* Each beside what writes it. */
 extern const struct shape api_error_shape; /* api_reply.c */
-extern const struct shape api_counted_shape;
+extern const struct shape api_job_shape, api_job_head_shape, api_job_listed_shape,
+    api_job_options_shape, api_payload_shape, api_enqueued_shape, api_handout_shape,
+    api_job_batch_shape, api_retry_count_shape, api_backoff_shape; /* api_encode.c */
+extern const struct shape api_run_shape, api_run_error_shape;      /* api_encode_run.c */
+extern const struct shape api_job_read_shape;
+extern const struct shape api_event_shape; /* api_encode_event.c */
+extern const struct shape api_gap_shape;   /* api_events.c */
+extern const struct shape api_progress_shape, api_checkpoint_shape,
+    api_notes_shape; /* api_notes.c */
+extern const struct shape api_enqueued_jobs_shape;
+extern const struct shape api_deleted_shape, api_patched_shape, api_retried_shape,
+    api_sample_shape; /* api_change.c */
+extern const struct shape api_counted_shape, api_job_page_shape, api_run_page_shape,
+    api_error_page_shape;                                             /* api_query.c */
 extern const struct shape api_renewed_shape, api_not_in_flight_shape; /* api_report.c */
-extern const struct shape api_withdrawn_shape;
-extern const struct shape api_queue_names_shape;
-extern const struct shape api_cron_names_shape, api_crons_removed_shape;
+extern const struct shape api_claimed_shape, api_withdrawn_shape;     /* api_take.c */
+extern const struct shape api_queue_shape, api_queue_page_shape, api_queue_names_shape;
+extern const struct shape api_cron_group_shape, api_cron_entry_shape, api_cron_job_shape,
+    api_cron_names_shape, api_crons_removed_shape; /* api_cron.c */
+extern const struct shape api_explanation_shape;
 extern const struct shape api_health_shape, api_counts_shape, api_version_shape,
     api_clock_reset_shape; /* api_server.c */
 

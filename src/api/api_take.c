@@ -39,7 +39,7 @@ static void on_deliver(void *ctx, const struct handout *h)
     b->len = 0;
     if (t->format == FORMAT_SSE)
         buf_lit(b, "data: ");
-    api_encode_handout(b, h, ENCODE_PAYLOAD | ENCODE_ONE_LINE);
+    shape_write(b, &api_handout_shape, h, SHAPE_ONE_LINE);
     if (t->format == FORMAT_PACKED) {
         write_packed(t, api_pack(t->api, buf_view(b)));
     } else {
@@ -251,6 +251,16 @@ static void give_back(struct api *a, const struct reply *r)
     }
 }
 
+struct claimed {
+    const struct handout *handouts;
+    size_t count;
+};
+
+static const struct shape_member claimed_members[] = {
+    {MEMBER_OBJECTS(struct claimed, handouts, count, "jobs", ALWAYS, &api_handout_shape, NULL)},
+};
+const struct shape api_claimed_shape = {.name = "Claimed", SHAPE_MEMBERS(claimed_members)};
+
 static void on_claimed(void *ctx, const struct reply *r)
 {
     struct claim_call *c = ctx;
@@ -264,13 +274,8 @@ static void on_claimed(void *ctx, const struct reply *r)
     struct buf *b = api_reply_body(c->api, c->x, r);
     if (!b)
         return;
-    buf_lit(b, "{\"jobs\":[");
-    for (size_t i = 0; !returned && i < r->count; i++) {
-        if (i)
-            buf_byte(b, ',');
-        api_encode_handout(b, &r->handouts[i], ENCODE_PAYLOAD);
-    }
-    buf_lit(b, "]}");
+    const struct claimed claimed = {r->handouts, returned ? 0 : r->count};
+    shape_write(b, &api_claimed_shape, &claimed, SHAPE_AS_IT_IS);
     api_reply_json(c->x, 200, b);
 }
 
@@ -357,7 +362,7 @@ static void on_job_claimed(void *ctx, const struct reply *r)
     struct buf *b = api_reply_body(c->api, c->x, r);
     if (!b)
         return;
-    api_encode_handout(b, &r->handouts[0], ENCODE_PAYLOAD);
+    shape_write(b, &api_handout_shape, &r->handouts[0], SHAPE_AS_IT_IS);
     api_reply_json(c->x, 200, b);
 }
 

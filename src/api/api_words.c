@@ -15,6 +15,12 @@
     const struct shape_words api_##table##_words = {                                               \
         .count = (count_), .word = table##_at, __VA_ARGS__};
 
+static const char *fallback_word(enum retry_fallback f)
+{
+    static const char *const words[] = {NULL, "default", "fail"};
+    return words[f];
+}
+
 /* A job that is gone has no status. */
 WORDS(status, STATUS_COUNT, i == STATUS_GONE ? NULL : lifecycle_status_name((enum status)i),
       .name = "Status", .doc = "where a job is")
@@ -29,6 +35,7 @@ WORDS(decider, DECIDER_COUNT, verdict_decider_name((enum decider)i))
 WORDS(unique, UNIQUE_COUNT, job_unique_name((enum unique)i))
 WORDS(when, DEPEND_WHENS, depend_when_name((enum depend_when)i))
 WORDS(death, DEPEND_DEATHS, depend_death_name((enum depend_death)i))
+WORDS(fallback, 3, fallback_word((enum retry_fallback)i))
 WORDS(obstacle, OBSTACLE_KINDS, explain_kind_name((enum obstacle_kind)i))
 WORDS(error, ERR_COUNT, i == ERR_OK ? NULL : err_wire((enum err_code)i), .name = "ErrorCode",
       .doc = "see docs/errors.md")

@@ -48,15 +48,23 @@ void buf_print(struct buf *b, const char *fmt, ...)
     b->len += (size_t)n;
 }
 
+/* Two digits at a time: its divisions are most of what a number costs, and an answer has half a
+ * dozen times in milliseconds for each job. */
 void buf_int(struct buf *b, int64_t v)
 {
+    static const char pairs[] = "0001020304050607080910111213141516171819"
+                                "2021222324252627282930313233343536373839"
+                                "4041424344454647484950515253545556575859"
+                                "6061626364656667686970717273747576777879"
+                                "8081828384858687888990919293949596979899";
     char digits[24];
     size_t i = sizeof digits;
     uint64_t u = v < 0 ? 0 - (uint64_t)v : (uint64_t)v;
-    do {
-        digits[--i] = (char)('0' + u % 10);
-        u /= 10;
-    } while (u);
+    for (; u >= 100; u /= 100)
+        memcpy(digits + (i -= 2), pairs + u % 100 * 2, 2);
+    digits[--i] = pairs[u * 2 + 1];
+    if (u >= 10)
+        digits[--i] = pairs[u * 2];
     if (v < 0)
         digits[--i] = '-';
     buf_add(b, digits + i, sizeof digits - i);

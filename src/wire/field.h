@@ -35,7 +35,7 @@ struct field_table {
 /* How tables say of what type a value is; tools/openapi.py turns it into a schema.
  *
  *   any, boolean, object, string, integer, number, null; with a comma between them: one of these
- *   integer 1..1000, number 0..                     limits
+ *   integer 1..1000, integer 0.., number 0..1       limits
  *   string 1..255                                   its length
  *   string (a|b)                                    one of these words
  *   string /^[0-9a-f]{16}$/                         a pattern

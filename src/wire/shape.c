@@ -14,7 +14,7 @@ void shape_write_id(struct buf *b, struct id id)
 
 static const char *word_of(const struct shape_member *m, const void *at)
 {
-    return m->words->word(*(const int *)at);
+    return m->words->word(m->kind == SHAPE_WORD ? *(const int *)at : (int)*(const uint64_t *)at);
 }
 
 static inline bool is_set_by_kind(const struct shape_member *m, const void *at)
@@ -40,6 +40,7 @@ static inline bool is_set_by_kind(const struct shape_member *m, const void *at)
     case SHAPE_JSON:
         return ((const struct str *)at)->len != 0;
     case SHAPE_WORD:
+    case SHAPE_WORD64:
         return word_of(m, at) != NULL;
     case SHAPE_ID:
     case SHAPE_OBJECT:
@@ -108,6 +109,7 @@ static void write_value(struct buf *b, const struct shape_member *m, const void 
         write_json(b, *(const struct str *)at, lines);
         return;
     case SHAPE_WORD:
+    case SHAPE_WORD64:
         json_write_string(b, str_from(word_of(m, at)));
         return;
     case SHAPE_OBJECT:
@@ -135,24 +137,40 @@ static void write_list(struct buf *b, const struct shape_member *m, const char *
     buf_byte(b, ']');
 }
 
-/* Each member with a comma before it. */
-static void write_members(struct buf *b, const struct shape *s, const char *owner,
-                          enum shape_lines lines)
+static inline void write_key(struct buf *b, const struct shape_member *m)
 {
+    bool fits = b->cap - b->len >= sizeof m->key;
+    memcpy(fits ? b->at + b->len : buf_room(b, sizeof m->key), m->key, sizeof m->key);
+    b->len += m->key_len;
+}
+
+static void write_part(struct buf *b, const struct shape *s, const void *owner,
+                       enum shape_lines lines)
+{
+    if (s->write)
+        s->write(b, owner);
+    else
+        shape_write_members(b, s, owner, lines);
+}
+
+void shape_write_members(struct buf *b, const struct shape *s, const void *struct_,
+                         enum shape_lines lines)
+{
+    const char *owner = struct_;
     for (const struct shape_member *m = s->members, *end = m + s->count; m < end; m++) {
         const char *at = owner + m->offset;
         bool set = m->when == ALWAYS && !m->is_set;
-        if (m->by_pointer || m->is_list)
+        if (m->by_pointer)
             at = *(const char *const *)at;
         if (!set)
             set = is_set(m, owner, at);
         if (!set && m->when != OR_NULL)
             continue;
-        buf_add(b, m->key, m->key_len);
+        write_key(b, m);
         if (!set)
             buf_lit(b, "null");
         else if (m->kind == SHAPE_PART)
-            write_members(b, m->shape, at, lines);
+            write_part(b, m->shape, at, lines);
         else if (m->is_list)
             write_list(b, m, owner, at, lines);
         else
@@ -163,7 +181,7 @@ static void write_members(struct buf *b, const struct shape *s, const char *owne
 void shape_write(struct buf *b, const struct shape *s, const void *owner, enum shape_lines lines)
 {
     size_t start = b->len;
-    write_members(b, s, owner, lines);
+    write_part(b, s, owner, lines);
     if (b->len == start)
         buf_byte(b, '{');
     else

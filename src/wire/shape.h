@@ -26,6 +26,7 @@ enum shape_kind {
     SHAPE_TEXT,    /* a struct str that is not empty */
     SHAPE_JSON,    /* likewise; it is a JSON text */
     SHAPE_WORD,    /* an enum that has a word */
+    SHAPE_WORD64,  /* likewise, kept in 64 bits */
     SHAPE_OBJECT,  /* a struct, by a table of its own; always */
     SHAPE_PART,    /* likewise; its members are members of the object around it */
     SHAPE_OTHER,   /* by a function */
@@ -46,14 +47,17 @@ struct shape_words {
     const char *(*word)(int value); /* NULL: it has none, and counts as not set */
 };
 
+/* Keys are copied whole, whatever their length: that is one instruction. */
+#define SHAPE_KEY_MAX 32
+
 struct shape_member {
-    const char *key; /* as it is written: ,"name": */
+    char key[SHAPE_KEY_MAX]; /* as it is written: ,"name": */
     uint8_t key_len;
     uint8_t kind, when;
-    uint8_t set_kind; /* the kind that says when it is set */
-    bool is_list;     /* of such values; set iff there are any */
-    bool by_pointer;  /* the field points to the value */
-    uint16_t offset;  /* of the field in the struct; of a list: of the pointer to its items */
+    uint8_t set_kind;                  /* the kind that says when it is set */
+    bool is_list;                      /* of such values; set iff there are any */
+    bool by_pointer;                   /* the field points to the value */
+    uint16_t offset;                   /* of the field in the struct */
     uint16_t count_offset, stride;     /* of a list: of its size_t count; of its items */
     bool (*is_set)(const void *owner); /* NULL: as its kind says */
     union {
@@ -70,6 +74,8 @@ struct shape {
     const struct shape_member *members;
     size_t count;
     const char *doc;
+    /* Writes the members, each with a comma before it, as the table says but faster; or NULL. */
+    void (*write)(struct buf *b, const void *owner);
 };
 
 #define SHAPE_MEMBERS(table) .members = (table), .count = sizeof(table) / sizeof *(table)
@@ -96,12 +102,13 @@ struct shape {
 /* Of a value that is written as it is: other types do not compile. */
 #define SHAPE_KIND(value) .kind = SHAPE_BY_TYPE(value), .set_kind = SHAPE_BY_TYPE(value)
 #define SHAPE_AS(kind_)   .kind = (kind_), .set_kind = (kind_)
-/* The offset of a field that has the size of an enum. */
 #define SHAPE_ENUM(owner, field)                                                                   \
-    offsetof(owner, field) + 0 * sizeof(char[sizeof(SHAPE_FIELD(owner, field)) == 4 ? 1 : -1])
-/* A pointer to values, and how many they are. */
+    SHAPE_AS(sizeof(SHAPE_FIELD(owner, field)) == sizeof(int) ? SHAPE_WORD : SHAPE_WORD64)
+#define SHAPE_IS_POINTER(value) __builtin_types_compatible_p(typeof(value), typeof(&(value)[0]))
+/* An array, or a pointer to values, and how many they are. */
 #define SHAPE_LIST(owner, field, count_)                                                           \
-    .is_list = true, .offset = offsetof(owner, field), .count_offset = offsetof(owner, count_),    \
+    .is_list = true, .by_pointer = SHAPE_IS_POINTER(SHAPE_FIELD(owner, field)),                    \
+    .offset = offsetof(owner, field), .count_offset = offsetof(owner, count_),                     \
     .stride = sizeof *SHAPE_FIELD(owner, field)
 #define SHAPE_ROW(name, when_) SHAPE_KEY(name), .when = (when_)
 
@@ -114,8 +121,8 @@ struct shape {
     SHAPE_ROW(name, when_), SHAPE_AS(SHAPE_JSON), .offset = offsetof(owner, field),                \
                                                   .doc = __VA_ARGS__
 #define MEMBER_WORD(owner, field, name, when_, words_, ...)                                        \
-    SHAPE_ROW(name, when_), SHAPE_AS(SHAPE_WORD), .offset = SHAPE_ENUM(owner, field),              \
-                                                  .words = (words_), .doc = __VA_ARGS__
+    SHAPE_ROW(name, when_), SHAPE_ENUM(owner, field), .offset = offsetof(owner, field),            \
+                                                      .words = (words_), .doc = __VA_ARGS__
 #define MEMBER_OBJECT(owner, field, name, when_, shape_, ...)                                      \
     SHAPE_ROW(name, when_), SHAPE_AS(SHAPE_OBJECT), .offset = offsetof(owner, field),              \
                                                     .shape = (shape_), .doc = __VA_ARGS__
@@ -150,6 +157,9 @@ enum shape_lines { SHAPE_AS_IT_IS, SHAPE_ONE_LINE };
 
 /* Adds an object. Its struct is what the table is about. */
 void shape_write(struct buf *b, const struct shape *s, const void *owner, enum shape_lines lines);
+/* Adds its members only, each with a comma before it. */
+void shape_write_members(struct buf *b, const struct shape *s, const void *owner,
+                         enum shape_lines lines);
 
 /* Adds an id as a string. */
 void shape_write_id(struct buf *b, struct id id);

@@ -33,6 +33,8 @@ struct thing {
     struct inner inner, *items, *other;
     struct str *names;
     size_t item_count, name_count;
+    uint16_t numbers[3];
+    size_t number_count;
 };
 
 static const char *colour_word(int i)
@@ -74,7 +76,9 @@ static struct thing full(void)
                           .item_count = 2,
                           .other = items,
                           .names = names,
-                          .name_count = 2};
+                          .name_count = 2,
+                          .numbers = {3, 2, 1},
+                          .number_count = 2};
 }
 
 static void check_lines(const struct shape *s, const struct thing *t, enum shape_lines lines,
@@ -217,6 +221,18 @@ static void members_of_what_a_pointer_points_to_are_its_own(void **state)
     check(&shape, full(), "{\"depth\":1}");
 }
 
+static void lists_are_arrays_or_pointed_to(void **state)
+{
+    static const struct shape_member members[] = {
+        {MEMBER_LIST(struct thing, numbers, number_count, "array", IF_SET, NULL)},
+        {MEMBER_LIST(struct thing, names, name_count, "pointer", IF_SET, NULL)},
+    };
+    static const struct shape shape = {SHAPE_MEMBERS(members)};
+    (void)state;
+    check(&shape, full(), "{\"array\":[3,2],\"pointer\":[\"a\",\"\\\"\"]}");
+    check(&shape, empty(), "{}");
+}
+
 static void json_goes_on_one_line_where_that_is_asked_for(void **state)
 {
     static const struct shape_member members[] = {
@@ -238,6 +254,7 @@ int main(void)
         cmocka_unit_test(functions_write_what_tables_cannot),
         cmocka_unit_test(objects_and_parts_have_tables_of_their_own),
         cmocka_unit_test(members_of_what_a_pointer_points_to_are_its_own),
+        cmocka_unit_test(lists_are_arrays_or_pointed_to),
         cmocka_unit_test(json_goes_on_one_line_where_that_is_asked_for),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
