@@ -99,15 +99,23 @@ static bool resolve_plain(struct builder *b, struct fy_event *e, struct document
     return true;
 }
 
-static struct str copy_text(struct builder *b, struct fy_token *token)
+/* In the pieces that it is made of: of a folded text the library says that it is longer than what
+ * it writes of it, and the rest would be whatever the memory held before. */
+static bool copy_text(struct builder *b, struct fy_event *e, struct str *out)
 {
-    size_t len = 0;
-    const char *text = token ? fy_token_get_text(token, &len) : NULL;
-    char *copy = arena_get(b->arena, len + 1);
-    if (len)
-        memcpy(copy, text, len);
-    copy[len] = '\0';
-    return (struct str){copy, len};
+    struct buf text = {0};
+    struct fy_token *token = e->scalar.value;
+    struct fy_token_iter *i = token ? fy_token_iter_create(token) : NULL;
+    const struct fy_iter_chunk *piece = NULL;
+    int err = token && !i;
+    while (i && (piece = fy_token_iter_chunk_next(i, piece, &err)))
+        buf_add(&text, piece->str, piece->len);
+    fy_token_iter_destroy(i);
+    size_t len = text.len;
+    buf_byte(&text, '\0'); /* refusals print it */
+    *out = (struct str){arena_copy(b->arena, buf_view(&text)).at, len};
+    buf_fini(&text);
+    return !err || refuse_here(b, e, ERR_BAD_VALUE, "text that can be read", "");
 }
 
 /* --- the tree --- */
@@ -147,7 +155,9 @@ static struct document_node *new_node(struct builder *b, struct fy_event *e)
 static bool add_scalar(struct builder *b, struct fy_event *e)
 {
     struct fy_token *token = e->scalar.value;
-    struct str text = copy_text(b, token);
+    struct str text;
+    if (!copy_text(b, e, &text))
+        return false;
     /* An escape can name half of a surrogate pair. */
     if (utf8_check(text) != text.len)
         return refuse_here(b, e, ERR_BAD_UTF8, "characters of Unicode", "an escape for none");

@@ -71,7 +71,7 @@ describe('armada', () => {
         assert.doesNotMatch(end.stdout, /warnings/);
         await tenax(['get', 'retry-policies']);
         end = await tenax(['create', 'queue', '-f', file], { code: 2 });
-        assert.match(end.stderr, /policy\.yaml, line 1: a RetryPolicy, and only a Queue was expected/);
+        assert.match(end.stderr, /policy\.yaml, line 1: found a RetryPolicy, expected a Queue/);
         await tenax(['create', 'queue', 'x', '--retry-policies', 'a', '--retry-policy', 'b'],
             { code: 2 });
         await tenax(['delete', 'queue', 'ml']);

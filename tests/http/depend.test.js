@@ -295,10 +295,10 @@ describe('tenax with jobs that wait', () => {
         assert.match((await tenax(['enqueue', '--queue', 'q', '--type', 't', '--depends-on', '7',
             '1'], 2)).stderr, /--depends-on': '7' is not a job id/);
         assert.match((await tenax(['enqueue', '--queue', 'q', '--type', 't', '--depends-when',
-            'all_ended', '1'], 2)).stderr, /give that, too/);
+            'all_ended', '1'], 2)).stderr, /need --depends-on/);
         assert.match((await tenax(['enqueue', '--bulk', '--queue', 'q', '--type', 't'], 2,
             '{"payload": 1}\n{"payload": 1, "depends_on": [0]}\n')).stderr,
-        /line 2, column 31: depends_on: lines can name jobs by their ids only/);
+        /line 2, column 31: depends_on: lines can name jobs only by their ids/);
     });
 
     it('shows_progress_checkpoint_and_result', async () => {

@@ -242,6 +242,29 @@ static void yaml_is_written_in_blocks(void **state)
     arena_fini(&a);
 }
 
+/* The library says of such a text that it is longer than it is. */
+static void a_folded_text_holds_nothing_of_the_memory_before_it(void **state)
+{
+    (void)state;
+    static const char yaml[] = "- a\n-\n  - >-\n  - >-\n    folded\n    text\n  - \"x\"\n";
+    for (size_t n = 1; n < 64; n++) {
+        void *used[32];
+        for (size_t i = 0; i < COUNT(used); i++)
+            used[i] = memset(malloc(n * 8), 'J', n * 8);
+        for (size_t i = 0; i < COUNT(used); i++)
+            free(used[i]);
+        struct arena a = {0};
+        struct document_list list;
+        struct document_fault fault;
+        struct buf json = {0};
+        assert_true(document_read(str_from(yaml), DOCUMENT_YAML, &a, &list, &fault));
+        document_write_json(list.first, &json);
+        assert_null(memchr(json.at, 'J', json.len));
+        buf_fini(&json);
+        arena_fini(&a);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,6 +283,7 @@ int main(void)
         cmocka_unit_test(parts_have_a_limit_even_empty_ones),
         cmocka_unit_test(what_is_written_as_yaml_reads_back_the_same),
         cmocka_unit_test(yaml_is_written_in_blocks),
+        cmocka_unit_test(a_folded_text_holds_nothing_of_the_memory_before_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
