@@ -134,7 +134,8 @@ static struct mjob *find_by_payload(struct ledger *l, const struct job *job)
     return m;
 }
 
-static void check_values(struct ledger *l, struct mjob *m, const struct job *job, bool with_payload)
+static void check_values(struct ledger *l, struct mjob *m, const struct job *job, bool with_payload,
+                         instant now)
 {
     bool queue = m->loose & PATCH_QUEUE || job->queue.at[1] == (char)('0' + m->queue);
     PROMISE(job->queue.len == 2 && queue, "VALUE", "job %lu has another queue", m->serial);
@@ -155,7 +156,9 @@ static void check_values(struct ledger *l, struct mjob *m, const struct job *job
     PROMISE(alias->len == (m->alias ? 2 : 0) &&
                 (!m->alias || alias->at[1] == (char)('0' + m->alias)),
             "ALIAS", "job %lu has another alias", m->serial);
-    if (with_payload && m->batch)
+    if (with_payload && m->ticks)
+        ledger_ticks_see(m, job->payload, now);
+    else if (with_payload && m->batch)
         ledger_fold_see(l, m, job->payload);
     else
         PROMISE(!with_payload || str_eq(job->payload, m->payload), "VALUE",
@@ -168,7 +171,7 @@ struct mjob *ledger_see(struct ledger *l, const struct job *job, bool with_paylo
     PROMISE(m || with_payload, "VALUE", "an answer about a job that nobody enqueued");
     if (!m)
         m = find_by_payload(l, job);
-    check_values(l, m, job, with_payload);
+    check_values(l, m, job, with_payload, now);
     PROMISE(!m->gone_seq, "I2", "job %lu was removed and is there again", m->serial);
     PROMISE(!m->never, "I2", "job %lu was not stored and is there now", m->serial);
     PROMISE(m->asked_at.ms <= now.ms, "VALUE", "job %lu is from the future", m->serial);
@@ -184,7 +187,7 @@ void ledger_acked(struct ledger *l, struct mjob *m, const struct job *job, insta
     /* A list or a taker may have met it before the answer arrived. */
     if (!id_eq(m->id, job->id))
         bind(l, m, job->id);
-    check_values(l, m, job, false);
+    check_values(l, m, job, false, now);
     PROMISE(job->state.status != STATUS_BLOCKED || m->dep_count, "DEPEND",
             "job %lu is blocked by nothing", m->serial);
     PROMISE(m->late || job->state.status ==
@@ -439,6 +442,7 @@ void ledger_handed(struct ledger *l, const struct handout *h, struct mstream *s,
                        .stream = s,
                        .seq = l->seq++};
     ledger_fold_whole(l, m, h->job.payload);
+    ledger_ticks_whole(m, h->job.payload, now);
     m->final_seq = m->final_seq ? m->final_seq : r->seq;
     /* A report that names no run may have ended this one before it was known. */
     for (size_t i = 0; i < m->end_count; i++)
@@ -588,6 +592,7 @@ void ledger_tail_lost(struct ledger *l)
             m->may_vanish = true;
         }
         ledger_changes_lost(l, m);
+        m->ticks = m->ticks != 0;
         /* However they ended, they may be in flight again, with a lease that expires. */
         if (m->ghosts < m->unknown_runs)
             m->ghosts = m->unknown_runs;

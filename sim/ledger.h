@@ -121,8 +121,9 @@ struct mjob {
     struct curve backoff;
     span completed_retention, dead_retention;
     struct str payload;
-    unsigned cron; /* its entry, from 1; 0: requested by a client */
-    unsigned key;  /* unique key; 0: none */
+    unsigned cron;  /* its entry, from 1; 0: requested by a client */
+    uint64_t ticks; /* folded into it, by its payload; 0: it is no job of a batched entry */
+    unsigned key;   /* unique key; 0: none */
     enum unique unique_while;
     unsigned alias;     /* 0: none */
     bool duplicate;     /* not added, another job has its key or alias */
@@ -167,8 +168,9 @@ struct mjob {
     unsigned adds_policy; /* from 1; 0: none */
     bool late;            /* enqueued some time after the request, when everything was evaluated */
     unsigned batch;       /* batch key; 0: none. What follows is about batched jobs */
-    bool shut;            /* nothing may be folded into it, because it waits for its time */
-    uint64_t *items;      /* numbers of the items in its payload, as far as it was ever seen */
+    bool looked;     /* enqueued with others that were looked at first: later ones overtake it */
+    bool shut;       /* nothing may be folded into it, because it waits for its time */
+    uint64_t *items; /* numbers of the items in its payload, as far as it was ever seen */
     size_t item_count, item_cap;
     uint64_t final_seq; /* when it was handed out, after which it must not change; 0: never */
     struct mjob *in;    /* in whose payload it was seen; itself: it is a job */
@@ -299,6 +301,10 @@ int64_t ledger_cron_period(unsigned entry);
 void ledger_booted(struct ledger *l, instant now);
 /* A job of the entry was seen for the first time: records it as the job of a tick. */
 struct mjob *ledger_add_tick(struct ledger *l, unsigned entry, const struct job *job);
+/* The payload of a job into which ticks are folded, as it was read, maybe some time ago; and as it
+ * is now. CRON: each tick brings one item, whatever fails, until the job is handed out. */
+void ledger_ticks_see(struct mjob *m, struct str payload, instant now);
+void ledger_ticks_whole(struct mjob *m, struct str payload, instant now);
 /* After a full audit: the entry reports that it enqueued at that time. */
 void ledger_check_fired(const struct ledger *l, unsigned entry, instant at, instant now);
 

@@ -4,6 +4,8 @@
 
 #include "ledger.h"
 
+#include <string.h>
+
 #include "base/alloc.h"
 #include "trace.h"
 
@@ -56,9 +58,45 @@ struct mjob *ledger_add_tick(struct ledger *l, unsigned entry, const struct job 
     }
     struct mjob *m = ledger_add(l, &spec, 0, 0, UINT64_MAX - l->count, spec.ready_at);
     m->cron = entry + 1;
+    m->ticks = job->batch.key.len != 0;
     m->ghosts = job->state.runs; /* claims whose answers were lost may have taken it */
     m->patched |= known ? 0 : PATCH_READY_AT;
     return m;
+}
+
+/* The number of items in a payload of {"c":0,"b":[0,...]}. */
+static uint64_t count_items(const struct mjob *m, struct str payload)
+{
+    static const char head[] = "{\"c\":0,\"b\":[0", tail[] = "]}";
+    const size_t ends = sizeof head - 1 + sizeof tail - 1;
+    bool good = payload.len >= ends && (payload.len - ends) % 2 == 0 &&
+                memcmp(payload.at, head, sizeof head - 1) == 0 &&
+                memcmp(payload.at + payload.len - 2, tail, 2) == 0;
+    for (size_t i = sizeof head - 1; good && i < payload.len - 2; i += 2)
+        good = memcmp(payload.at + i, ",0", 2) == 0;
+    PROMISE(good, "CRON", "job %lu, a batch of ticks, has a broken payload", m->serial);
+    return 1 + (payload.len - ends) / 2;
+}
+
+void ledger_ticks_see(struct mjob *m, struct str payload, instant now)
+{
+    uint64_t n = count_items(m, payload);
+    int64_t period = ledger_cron_period(m->cron - 1);
+    uint64_t most = (uint64_t)(now.ms / period - m->ready_at.ms / period) + 1;
+    PROMISE(!m->ready_at.ms || n <= most, "CRON", "job %lu has %lu ticks of %lu", m->serial, n,
+            most);
+    PROMISE(n <= m->ticks || !m->final_seq, "CRON", "job %lu got a tick after it was handed out",
+            m->serial);
+    m->ticks = n > m->ticks ? n : m->ticks;
+}
+
+void ledger_ticks_whole(struct mjob *m, struct str payload, instant now)
+{
+    if (!m->ticks)
+        return;
+    ledger_ticks_see(m, payload, now);
+    PROMISE(count_items(m, payload) == m->ticks, "CRON", "job %lu lost ticks: %lu were there",
+            m->serial, m->ticks);
 }
 
 void ledger_check_fired(const struct ledger *l, unsigned entry, instant at, instant now)
@@ -67,6 +105,7 @@ void ledger_check_fired(const struct ledger *l, unsigned entry, instant at, inst
         now.ms - at.ms >= 3600 * 1000; /* it may have been deleted without ever being seen */
     for (size_t i = 0; i < l->count && !found; i++)
         found = l->jobs[i]->cron == entry + 1 &&
-                (l->jobs[i]->ready_at.ms == at.ms || l->jobs[i]->ready_at.ms == 0);
+                (l->jobs[i]->ready_at.ms == at.ms || l->jobs[i]->ready_at.ms == 0 ||
+                 l->jobs[i]->ticks > 0);
     PROMISE(found, "CRON", "entry %u fired and there is no job", entry);
 }

@@ -54,8 +54,8 @@ static void see_item(struct ledger *l, struct mjob *m, size_t i, uint64_t serial
             "job %lu is in another's payload", serial);
     PROMISE(!item->folded || id_eq(item->into, m->id), "FOLD", "item %lu is not where it was told",
             serial);
-    PROMISE(i == 0 || m->items[i - 1] < serial, "FOLD", "job %lu: items %lu and %lu changed places",
-            m->serial, m->items[i - 1], serial);
+    PROMISE(i == 0 || m->items[i - 1] < serial || item->looked, "FOLD",
+            "job %lu: items %lu and %lu changed places", m->serial, m->items[i - 1], serial);
     item->in = m;
     item->never |= item != m;
     item->item_seq = l->seq++;

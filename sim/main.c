@@ -36,6 +36,7 @@ static struct profile some_profile(struct sim *s)
         .keys = sim_chance(s, 50) ? 0 : 10 + (unsigned)sim_draw(s, 60),
         .folds = sim_chance(s, 60) ? 0 : 20 + (unsigned)sim_draw(s, 70),
     };
+    p.cron_batch = sim_chance(s, 50);
     p.cron_unique = sim_chance(s, 50) ? UNIQUE_NONE : (enum unique)sim_draw(s, UNIQUE_COUNT);
     p.limits = sim_chance(s, 30);
     p.graces = sim_chance(s, 30);

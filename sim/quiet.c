@@ -145,6 +145,7 @@ static void take_read(struct ticket *t, const struct reply *r)
     PROMISE(ledger_see(&s->ledger, &r->jobs[0], true, s->now) == p->job, "VALUE",
             "another job was read");
     ledger_fold_whole(&s->ledger, p->job, r->jobs[0].payload);
+    ledger_ticks_whole(p->job, r->jobs[0].payload, s->now);
     p->reply = *r;
     p->copy = r->jobs[0];
     /* Only numbers, some lists and whether there is a reason remain valid after the answer. */

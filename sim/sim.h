@@ -28,6 +28,7 @@ struct profile {
     bool eager;  /* clients act inside of callbacks */
     bool lazy;   /* turns only when the backend's contract requires one */
     unsigned queues, priorities;
+    bool cron_batch;         /* the ticks of one cron entry are folded into the job that waits */
     enum unique cron_unique; /* the scope of the unique key of one cron entry's jobs */
     bool crons;              /* jobs are created by ticks; then nobody removes many at once */
     bool gangs;              /* jobs that are handed out together */
@@ -91,8 +92,9 @@ struct sim {
     int section;
     uint64_t section_asked; /* the newest ticket that applies one */
     instant booted_at;
-    instant put_at[CRONS]; /* when each cron entry was last requested, or none */
-    bool arrived;          /* something came from outside since the last turn */
+    bool ticks_are_in_time; /* none of them may be put off */
+    instant put_at[CRONS];  /* when each cron entry was last requested, or none */
+    bool arrived;           /* something came from outside since the last turn */
 };
 
 /* --- history.c --- */
@@ -162,11 +164,14 @@ void client_job_claimed(struct ticket *t, const struct reply *r);
 void client_cancel_claim(struct sim *s, unsigned slot);
 /* A random set of queues, as bits; 0: all of them. */
 unsigned sim_some_queues(struct sim *s);
-/* Enqueues a job for every unique key; false: there are none. */
-bool client_enqueue_keys(struct sim *s, enum unique scope);
 void client_succeed(struct sim *s, struct mjob *m, uint64_t token);
 /* After an answer: clients that act at once. */
 void client_react(struct sim *s);
+
+/* --- enqueue.c --- */
+void client_enqueue(struct sim *s);
+/* Enqueues a job for every unique key; false: there are none. */
+bool client_enqueue_keys(struct sim *s, enum unique scope);
 
 /* --- ticket.c: a command, and what its answer must be --- */
 struct ticket {
@@ -219,7 +224,10 @@ void ticket_drop_all(struct sim *s);
 
 /* --- cron.c --- */
 void cron_step(struct sim *s);
+/* Lets ticks that were put off come, and removes the groups. */
 void cron_remove_all(struct sim *s);
+/* A put of an entry was answered, or never will be: from now on its ticks can be expected. */
+void cron_was_put(struct sim *s, const struct ticket *t);
 /* Checks the clocks, once nothing is in progress and all jobs were seen. */
 void cron_audit(struct sim *s);
 

@@ -112,6 +112,8 @@ void ticket_drop_all(struct sim *s)
             for (size_t k = 0; t->kind == CMD_RENEW && k < t->jobs[i]->run_count; k++)
                 t->jobs[i]->runs[k].renewals = 0;
         }
+        if (t->kind == CMD_CRON_PUT)
+            cron_was_put(s, t);
         t->answered = true;
         list_unlink(&t->node);
         list_append(&s->answered, &t->node);
@@ -544,6 +546,9 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_RERUN:
         change_judge_rerun(t, r);
         return;
+    case CMD_CRON_PUT:
+        cron_was_put(t->sim, t);
+        return;
     case CMD_PROGRESS:
     case CMD_COUNT:
     case CMD_RUNS:
@@ -552,7 +557,6 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_CLOCK_RESET:
     case CMD_METER:
     case CMD_EVENTS_PLACE:
-    case CMD_CRON_PUT:
     case CMD_CRON_READ:
     case CMD_CRON_SWITCH:
     case CMD_CRON_REMOVE:
