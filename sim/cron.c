@@ -6,10 +6,7 @@
 #include "sim.h"
 #include "trace.h"
 
-/* So long a tick waits that could not be folded. */
-#define PUT_OFF_MS 5000
-
-static const char *const expressions[CRONS] = {"*/10 * * * * *", "* * * * *", "0 * * * *"};
+static const char *const expressions[CRONS] = {"*/2 * * * * *", "* * * * *", "0 * * * *"};
 static const char *const names[CRONS] = {"e0", "e1", "e2"};
 static const char *const payloads[CRONS] = {"{\"c\":0}", "{\"c\":1}", "{\"c\":2}"};
 
@@ -88,19 +85,18 @@ void cron_was_put(struct sim *s, const struct ticket *t)
 
 void cron_remove_all(struct sim *s)
 {
-    sim_run_until(s, instant_add(s->now, (span){PUT_OFF_MS}));
-    s->ticks_are_in_time = true;
-    cron_audit(s);
-    s->ticks_are_in_time = false;
     struct ticket *t = ticket_new(s, CMD_CRON_REMOVE, 0);
     struct command c = {0};
     ticket_submit(t, &c);
 }
 
-/* The tick of a batched entry may have been put off, and stays due; but not for long. */
-static bool may_wait(const struct sim *s, unsigned entry)
+/* The tick of a batched entry may have been put off, but not for long. */
+#define PUT_OFF_MS 2000
+
+void cron_catch_up(struct sim *s)
 {
-    return entry == BATCH_ENTRY && s->profile.cron_batch && !s->ticks_are_in_time;
+    if (s->profile.crons && s->profile.cron_batch)
+        sim_run_until(s, instant_add(s->now, (span){PUT_OFF_MS}));
 }
 
 static bool was_paused_since(const struct cron_pause *p, int64_t tick)
@@ -132,11 +128,8 @@ static void check_clocks(struct ticket *t, const struct reply *r)
         const struct cron_clock *clock = &r->cron->entries[i].clock;
         unsigned entry = (unsigned)(r->cron->entries[i].name.at[1] - '0');
         int64_t period = ledger_cron_period(entry);
-        bool waits = may_wait(s, entry) && clock->next_at.ms <= s->now.ms;
-        PROMISE(waits || clock->next_at.ms == (s->now.ms / period + 1) * period, "CRON",
+        PROMISE(clock->next_at.ms == (s->now.ms / period + 1) * period, "CRON",
                 "entry %u ticks next at %ld", entry, (long)clock->next_at.ms);
-        if (waits || s->ticks_are_in_time)
-            continue;
         check_not_lost(s, r->cron, &r->cron->entries[i], entry);
         /* A tick that found its key taken has no job. */
         bool keyed = entry == UNIQUE_ENTRY && s->profile.cron_unique;

@@ -90,7 +90,7 @@ static struct enqueue some_spec(struct sim *s, unsigned *queue, unsigned *type)
         spec.options.deadline = instant_add(s->now, (span){1 + (int64_t)sim_draw(s, 120000)});
     if (s->profile.deadlines && sim_chance(s, 15))
         spec.options.retain_until = instant_add(s->now, (span){(int64_t)sim_draw(s, 300000)});
-    if (!s->profile.gangs && sim_chance(s, 15))
+    if (sim_chance(s, 15))
         spec.options.when_no_policy = 1 + sim_draw(s, 2);
     if (s->profile.policies && sim_chance(s, 30))
         spec.options.retry_policies = policy_name((unsigned)sim_draw(s, POLICIES));

@@ -592,7 +592,8 @@ void ledger_tail_lost(struct ledger *l)
             m->may_vanish = true;
         }
         ledger_changes_lost(l, m);
-        m->ticks = m->ticks != 0;
+        if (!m->final_seq)
+            m->ticks = m->ticks != 0;
         /* However they ended, they may be in flight again, with a lease that expires. */
         if (m->ghosts < m->unknown_runs)
             m->ghosts = m->unknown_runs;

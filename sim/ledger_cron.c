@@ -11,7 +11,7 @@
 
 int64_t ledger_cron_period(unsigned entry)
 {
-    static const int64_t periods[] = {10 * 1000, 60 * 1000, 3600 * 1000};
+    static const int64_t periods[] = {2 * 1000, 60 * 1000, 3600 * 1000};
     return periods[entry];
 }
 

@@ -276,6 +276,7 @@ void quiet_audit(struct sim *s)
     s->quiet = true;
     sim_settle(s);
     s->may_fail = false;
+    cron_catch_up(s);
     trace_line("audit");
     check_all(s);
     s->may_fail = s->profile.faults || s->profile.space;

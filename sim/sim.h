@@ -92,9 +92,8 @@ struct sim {
     int section;
     uint64_t section_asked; /* the newest ticket that applies one */
     instant booted_at;
-    bool ticks_are_in_time; /* none of them may be put off */
-    instant put_at[CRONS];  /* when each cron entry was last requested, or none */
-    bool arrived;           /* something came from outside since the last turn */
+    instant put_at[CRONS]; /* when each cron entry was last requested, or none */
+    bool arrived;          /* something came from outside since the last turn */
 };
 
 /* --- history.c --- */
@@ -224,8 +223,9 @@ void ticket_drop_all(struct sim *s);
 
 /* --- cron.c --- */
 void cron_step(struct sim *s);
-/* Lets ticks that were put off come, and removes the groups. */
 void cron_remove_all(struct sim *s);
+/* In silence: lets ticks come that were put off. */
+void cron_catch_up(struct sim *s);
 /* A put of an entry was answered, or never will be: from now on its ticks can be expected. */
 void cron_was_put(struct sim *s, const struct ticket *t);
 /* Checks the clocks, once nothing is in progress and all jobs were seen. */
