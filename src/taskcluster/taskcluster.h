@@ -31,7 +31,7 @@ void taskcluster_set_claim_timeout(struct taskcluster *t, span timeout);
 
 /* What is mounted: the queue's methods, and what clients find the API by. Valid until
  * taskcluster_free. */
-#define TASKCLUSTER_FRONT_ENDS 1
+#define TASKCLUSTER_FRONT_ENDS 6
 const struct front_end *taskcluster_front_end(struct taskcluster *t, int i);
 
 #endif

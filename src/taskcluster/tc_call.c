@@ -265,7 +265,8 @@ static void serve(void *ctx, struct http_exchange *x, const struct http_request 
 {
     const struct tc_method *m = (const struct tc_method *)route; /* its first member */
     struct tc_call *c = begin(ctx, x, req, m, params);
-    if (!check_path(c) || !identify(c, req) || !check_query(c))
+    bool open = !m->scopes; /* what demands nothing is for everybody */
+    if (!check_path(c) || (!open && !identify(c, req)) || !check_query(c))
         return;
     if (m->early && !authorize_early(c))
         return;
@@ -300,12 +301,13 @@ struct taskcluster *taskcluster_new(struct backend *backend,
     t->settings = *settings;
     t->schemas = tc_schemas_new();
     t->started = settings->now(settings->ctx);
-    t->queue = (struct front_end){.prefix = TC_PREFIX,
-                                  .count = tc_method_count,
-                                  .route = route_at,
-                                  .serve = serve,
-                                  .refuse = refuse,
-                                  .ctx = t};
+    t->ends[0] = (struct front_end){.prefix = TC_PREFIX,
+                                    .count = tc_method_count,
+                                    .route = route_at,
+                                    .serve = serve,
+                                    .refuse = refuse,
+                                    .ctx = t};
+    tc_discover_mount(t->ends + 1, &t->ends[0]);
     return t;
 }
 
@@ -325,6 +327,5 @@ void taskcluster_set_claim_timeout(struct taskcluster *t, span timeout)
 
 const struct front_end *taskcluster_front_end(struct taskcluster *t, int i)
 {
-    (void)i;
-    return &t->queue;
+    return &t->ends[i];
 }

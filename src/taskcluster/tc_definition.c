@@ -49,7 +49,7 @@ int tc_priority_of_job(uint16_t priority)
 
 /* --- reading --- */
 
-static struct err read_texts(struct json_cursor *c, struct arena *a, void *out)
+struct err tc_field_texts(struct json_cursor *c, struct arena *a, void *out)
 {
     struct str *at = NULL;
     size_t count = 0, cap = 0;
@@ -98,15 +98,15 @@ static const struct field fields[] = {
     DEFINITION("schedulerId", field_text, scheduler_id),
     DEFINITION("projectId", field_text, project_id),
     DEFINITION("taskGroupId", field_text, task_group_id),
-    DEFINITION("dependencies", read_texts, dependencies),
+    DEFINITION("dependencies", tc_field_texts, dependencies),
     DEFINITION("requires", read_requires, all_resolved),
-    DEFINITION("routes", read_texts, routes),
+    DEFINITION("routes", tc_field_texts, routes),
     DEFINITION("priority", read_priority, priority),
     DEFINITION("retries", field_i32, retries),
     DEFINITION("created", field_text, created),
     DEFINITION("deadline", field_text, deadline),
     DEFINITION("expires", field_text, expires),
-    DEFINITION("scopes", read_texts, scopes),
+    DEFINITION("scopes", tc_field_texts, scopes),
     DEFINITION("payload", field_any, payload),
     DEFINITION("metadata", field_any, metadata),
     DEFINITION("tags", field_any, tags),
@@ -318,6 +318,8 @@ void tc_definition_spec(const struct tc_definition *d, struct str task_id, struc
         .dead_retention = RETENTION_DEFAULT,
         .options = {.alias = task_id,
                     .deadline = d->deadline_at,
+                    .retain_until = d->expires_at,
+                    .when_no_policy = RETRY_FALLBACK_FAIL,
                     .depend_when = d->all_resolved ? DEPEND_ALL_ENDED : DEPEND_ALL_COMPLETED,
                     .depend_death = DEPEND_BLOCK}};
 }

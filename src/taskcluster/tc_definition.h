@@ -29,6 +29,10 @@ struct tc_texts {
     size_t count;
 };
 
+/* A reader for tables of fields: a list of strings. */
+struct json_cursor;
+struct err tc_field_texts(struct json_cursor *c, struct arena *a, void *tc_texts);
+
 struct tc_definition {
     struct str task_queue_id, provisioner_id, worker_type;
     struct str scheduler_id, project_id, task_group_id;

@@ -19,6 +19,10 @@ void tc_change_task_priority(struct tc_call *c);
 /* The priority that the body of this and the group's method names. */
 int tc_body_priority(struct tc_call *c);
 
+/* --- tc_batch.c --- */
+void tc_get_tasks(struct tc_call *c);
+void tc_get_statuses(struct tc_call *c);
+
 /* --- tc_claim.c --- */
 void tc_claim_work(struct tc_call *c);
 void tc_claim_task(struct tc_call *c);
@@ -52,5 +56,7 @@ void tc_list_claimed(struct tc_call *c);
 
 /* --- tc_ping.c --- */
 void tc_ping(struct tc_call *c);
+void tc_heartbeat(struct tc_call *c);
+void tc_version(struct tc_call *c);
 
 #endif

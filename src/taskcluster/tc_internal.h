@@ -20,7 +20,7 @@
 struct taskcluster {
     struct backend *backend;
     struct taskcluster_settings settings;
-    struct front_end queue;
+    struct front_end ends[TASKCLUSTER_FRONT_ENDS]; /* the queue's, and then the roots */
     struct tc_schemas *schemas;
     struct buf scratch; /* an answer that is being written */
     instant started;
@@ -62,6 +62,12 @@ struct tc_call {
     struct str query, body; /* in the arena */
     void *state;            /* the handler's own, in the arena */
 };
+
+/* --- tc_discover.c --- */
+
+/* Fills in the front ends beside the queue's, which is `like`. */
+#define TC_ROOTS (TASKCLUSTER_FRONT_ENDS - 1)
+void tc_discover_mount(struct front_end *ends, const struct front_end *like);
 
 /* --- tc_call.c --- */
 

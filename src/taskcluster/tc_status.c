@@ -142,10 +142,26 @@ static void write_run(struct buf *b, const struct tc_task *t, uint32_t index)
     buf_byte(b, '}');
 }
 
-static int64_t retries_left(const struct job *job)
+/* Whether a run that ended so used one of the task's retries for the next one. */
+static bool uses_retry(const struct run *r)
 {
-    int64_t used = (int64_t)job->state.attempts - job->state.forgiven;
-    return job->retry_limit > used ? job->retry_limit - used : 0;
+    return instant_is_set(r->retry_at) &&
+           (r->outcome == OUTCOME_EXPIRED || r->outcome == OUTCOME_WORKER_SHUTDOWN ||
+            r->outcome == OUTCOME_INTERMITTENT_TASK);
+}
+
+/* Since it was created or rerun, which grants all of them anew. */
+static int64_t retries_left(const struct tc_task *t)
+{
+    uint32_t runs = tc_task_runs(t);
+    int64_t used = 0;
+    for (uint32_t i = 1; i < runs && i <= t->run_count; i++) {
+        if (strcmp(reason_created(t, i), "rerun") == 0)
+            used = 0;
+        else
+            used += uses_retry(&t->runs[i - 1]);
+    }
+    return t->job.retry_limit > used ? t->job.retry_limit - used : 0;
 }
 
 static void head_member(struct buf *b, const char *name, struct str text)
@@ -168,8 +184,8 @@ void tc_status_write(struct buf *b, const struct tc_task *t)
     head_member(b, "taskGroupId", t->head.task_group_id);
     buf_print(b, "\"priority\":\"%s\"", tc_priority_name(tc_priority_of_job(job->state.priority)));
     time_member(b, "deadline", job->options.deadline);
-    time_member(b, "expires", job->options.deadline);
-    INT_MEMBER(b, "retriesLeft", retries_left(job));
+    time_member(b, "expires", job->options.retain_until);
+    INT_MEMBER(b, "retriesLeft", retries_left(t));
     buf_print(b, ",\"state\":\"%s\",\"runs\":[", tc_task_state(job));
     uint32_t runs = tc_task_runs(t);
     for (uint32_t i = 0; i < runs; i++) {

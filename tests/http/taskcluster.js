@@ -71,6 +71,15 @@ function useTaskcluster({ clients, args = [], ...options } = {}) {
         const { Queue } = await client;
         return new Queue({ rootUrl: `http://127.0.0.1:${server.port}`, retries: 0, credentials });
     };
+    // What is not of the Jobs API, nor in docs/openapi.json: {status, headers, text, json}.
+    server.fetch = async (target, options) => {
+        const res = await fetch(`http://127.0.0.1:${server.port}${target}`,
+            { redirect: 'manual', ...options });
+        const bytes = Buffer.from(await res.arrayBuffer());
+        const type = res.headers.get('content-type') ?? '';
+        return { status: res.status, headers: res.headers, bytes, text: bytes.toString(),
+            json: type.startsWith('application/json') ? JSON.parse(bytes) : undefined };
+    };
     return server;
 }
 

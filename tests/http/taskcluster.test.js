@@ -16,7 +16,7 @@ function claim(queue, task, tasks = 1) {
 }
 
 describe('createTask', () => {
-    const server = useTaskcluster({ args: ['--default-completed-job-retention', '1h'] });
+    const server = useTaskcluster();
 
     it('makes_a_pending_task_that_is_a_job', async () => {
         const queue = await server.queue();
@@ -113,7 +113,7 @@ describe('createTask', () => {
 });
 
 describe('a run', () => {
-    const server = useTaskcluster({ args: ['--default-completed-job-retention', '1h'] });
+    const server = useTaskcluster();
 
     async function running(fields) {
         const queue = await server.queue();
@@ -136,6 +136,14 @@ describe('a run', () => {
         assert.equal(status.runs[0].reasonResolved, 'completed');
         assert.equal((await worker.reportCompleted(id, 0)).status.state, 'completed');
         await assertRefused(worker.reportFailed(id, 0), 409, 'RequestConflict');
+    });
+
+    it('is_failed_for_good', async () => {
+        const { id, queue, worker } = await running();
+        const { status } = await worker.reportFailed(id, 0);
+        assert.equal(status.state, 'failed');
+        assert.equal(status.retriesLeft, 5);
+        assert.equal((await queue.status(id)).status.runs.length, 1);
     });
 
     it('is_followed_by_another_after_a_shutdown_of_its_worker', async () => {
@@ -198,7 +206,7 @@ describe('credentials', () => {
         { clientId: 'worker', accessToken: token,
             scopes: ['queue:claim-work:prov/*', 'queue:worker-id:group/*'] },
     ];
-    const server = useTaskcluster({ clients, args: ['--default-completed-job-retention', '1h'] });
+    const server = useTaskcluster({ clients });
     const as = (clientId, accessToken = token) => server.queue({ clientId, accessToken });
 
     it('are_asked_for_where_clients_are_configured', async () => {

@@ -21,7 +21,7 @@ async function tasks(queue, task, count) {
 }
 
 describe('claimTask', () => {
-    const server = useTaskcluster({ args: ['--default-completed-job-retention', '1h'] });
+    const server = useTaskcluster();
 
     it('gives_the_same_claim_again_to_the_same_worker', async () => {
         const queue = await server.queue();
