@@ -94,10 +94,13 @@ struct err record_read_ended(struct str value, struct id *id, enum depend_end *e
     return record_finish(&r, "ended");
 }
 
+#define CLOCK_VERSION 2 /* 1 has no number of an event */
+
 static void write_clock(struct writer *w, const struct record_clock *c)
 {
-    writer_byte(w, RECORD_VERSION);
+    writer_byte(w, CLOCK_VERSION);
     writer_opt(w, c->newest.ms);
+    writer_varint(w, c->events);
     writer_opt(w, c->turned_at.ms);
     writer_varint(w, c->turned_events);
     writer_opt(w, c->from.ms);
@@ -113,8 +116,10 @@ void record_put_clock(struct batch *b, const struct record_clock *clock)
 struct err record_read_clock(struct str value, struct record_clock *c)
 {
     struct reader r = record_begin(value);
-    TRY(record_check_version(&r, "clock"));
+    unsigned version;
+    TRY(record_read_version(&r, "clock", CLOCK_VERSION, &version));
     c->newest = reader_instant(&r, "newest");
+    c->events = version > 1 ? reader_varint(&r, "events", UINT64_MAX) : 0;
     c->turned_at = reader_instant(&r, "turned_at");
     c->turned_events = reader_varint(&r, "turned_events", UINT64_MAX);
     c->from = reader_instant(&r, "from");

@@ -4,6 +4,7 @@
 
 #include "yard.h"
 
+#include "store/eventlog.h"
 #include "store/record.h"
 
 #define Y         struct yard *y = *state
@@ -467,6 +468,93 @@ static void a_run_that_is_missing_is_corruption(void **state)
     assert_code(a.err, ERR_CORRUPT);
 }
 
+/* --- numbers of events --- */
+
+static uint64_t newest_event(struct yard *y)
+{
+    struct answer a;
+    yard_ask(y, (struct command){.kind = CMD_EVENTS_PLACE, .events_since = EVENTS_NEWEST}, &a);
+    assert_ok(a.err);
+    return a.events_since;
+}
+
+struct seen {
+    bool came;
+    uint64_t missed_to, first, last;
+};
+
+static void on_events(void *ctx, const struct event_page *p)
+{
+    struct seen *s = ctx;
+    assert_ok(p->err);
+    *s = (struct seen){true, p->missed_to, p->count ? p->events[0].number : 0, p->last};
+}
+
+static struct seen events_after(struct yard *y, uint64_t since)
+{
+    struct seen s = {0};
+    struct event_read_spec spec = {.since = since, .limit = 1, .done = on_events, .ctx = &s};
+    backend_events(y->b, &spec);
+    yard_settle(y);
+    assert_true(s.came);
+    return s;
+}
+
+/* Consumers hold what they have seen for all that there was up to that number. */
+static void a_number_of_an_event_that_was_lost_is_not_given_again(void **state)
+{
+    Y;
+    for (int i = 0; i < 5; i++)
+        yard_add(y, "q"); /* events of a record each */
+    assert_int_equal(newest_event(y), 5);
+    delete_raw(y, eventlog_key(5));
+    delete_raw(y, eventlog_key(4));
+    for (int i = 0; i < 2; i++) {
+        yard_restart(y);
+        assert_int_equal(newest_event(y), 5);
+        assert_int_equal(events_after(y, 2).first, 3);
+        struct seen s = events_after(y, 3);
+        assert_int_equal(s.missed_to, 5);
+        assert_int_equal(s.first, 0);
+        assert_int_equal(s.last, 5);
+        assert_int_equal(events_after(y, 4).missed_to, 5);
+    }
+    yard_add(y, "q");
+    assert_int_equal(newest_event(y), 6);
+    struct seen s = events_after(y, 3);
+    assert_int_equal(s.missed_to, 5);
+    assert_int_equal(s.first, 6);
+    yard_restart(y);
+    assert_int_equal(newest_event(y), 6);
+    assert_int_equal(events_after(y, 3).missed_to, 5);
+}
+
+static void one_table_was_set_apart(struct store *s, struct store_damage *out)
+{
+    (void)s;
+    *out = (struct store_damage){.tables = 1};
+}
+
+static void nor_is_it_if_nobody_knows_how_many_were_given(void **state)
+{
+    Y;
+    for (int i = 0; i < 3; i++)
+        yard_add(y, "q");
+    y->vt.damage = one_table_was_set_apart;
+    for (uint64_t i = 1; i <= 3; i++)
+        delete_raw(y, eventlog_key(i));
+    delete_raw(y, record_clock_key());
+    yard_restart(y);
+    uint64_t passed = newest_event(y);
+    assert_true(passed > 1000 * 1000 * 1000);
+    assert_int_equal(events_after(y, 0).missed_to, passed);
+    yard_add(y, "q");
+    assert_int_equal(newest_event(y), passed + 1);
+    yard_restart(y);
+    assert_int_equal(newest_event(y), passed + 1);
+    assert_int_equal(events_after(y, 0).first, passed + 1);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -487,6 +575,8 @@ int main(void)
         TEST(a_payload_that_is_missing_sets_its_job_apart),
         TEST(those_who_wait_for_a_job_that_is_set_apart_hear_of_its_deletion),
         TEST(a_run_that_is_missing_is_corruption),
+        TEST(a_number_of_an_event_that_was_lost_is_not_given_again),
+        TEST(nor_is_it_if_nobody_knows_how_many_were_given),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -118,6 +118,7 @@ static void check_clock(const struct record_clock *c, const char *golden)
     assert_string_equal(text, golden);
     assert_int_equal(record_read_clock(value, &back).code, ERR_OK);
     assert_int_equal(back.newest.ms, c->newest.ms);
+    assert_int_equal(back.events, c->events);
     assert_int_equal(back.turned_at.ms, c->turned_at.ms);
     assert_int_equal(back.turned_events, c->turned_events);
     assert_int_equal(back.from.ms, c->from.ms);
@@ -130,11 +131,18 @@ static void check_clock(const struct record_clock *c, const char *golden)
 static void the_bytes_of_a_clock_are_pinned(void **state)
 {
     (void)state;
-    const struct record_clock still = {{300}, INSTANT_NONE, 0, INSTANT_NONE, {0, 0}};
-    const struct record_clock turning = {{300}, {300}, 5, {1000}, ID};
-    check_clock(&still, "01ad02000000");
-    check_clock(&turning, "01ad02ad0205e907"
+    const struct record_clock still = {{300}, 0, INSTANT_NONE, 0, INSTANT_NONE, {0, 0}};
+    const struct record_clock turning = {{300}, 300, {300}, 5, {1000}, ID};
+    check_clock(&still, "02ad0200000000");
+    check_clock(&turning, "02ad02ac02ad0205e907"
                           "0123456789abcdeffedcba9876543210");
+    static const char first[] = "\x01\xad\x02\xad\x02\x05\0";
+    struct record_clock back;
+    assert_int_equal(record_read_clock((struct str){first, sizeof first - 1}, &back).code, ERR_OK);
+    assert_int_equal(back.newest.ms, 300);
+    assert_int_equal(back.events, 0);
+    assert_int_equal(back.turned_at.ms, 300);
+    assert_int_equal(back.turned_events, 5);
 }
 
 static void what_is_lost_of_a_job_is_read_back(void **state)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* What time it is. Time never goes back, not even over a restart: the newest instant is part of
- * every batch. If the wall clock is a little behind, time stands still until it has caught up. If
- * it was set back by more, waiting would stop all leases and retries: then time goes on from the
- * newest instant at its usual pace, ahead of the wall clock, until somebody sets it back
- * (CMD_CLOCK_RESET). That works like a restart, and corrects the times of all jobs
- * (core/correction.h). */
+ * every batch, and so is the number of the newest event. If the wall clock is a little behind, time
+ * stands still until it has caught up. If it was set back by more, waiting would stop all leases
+ * and retries: then time goes on from the newest instant at its usual pace, ahead of the wall
+ * clock, until somebody sets it back (CMD_CLOCK_RESET). That works like a restart, and corrects the
+ * times of all jobs (core/correction.h). */
 
 #include "backend/embedded/embedded_internal.h"
 #include "base/duration.h"
@@ -85,14 +85,17 @@ void embedded_refresh_now(struct embedded *b)
 static struct record_clock record_of(const struct embedded *b)
 {
     const struct clock *c = &b->clock;
-    return (struct record_clock){b->now, c->turned_at, c->turned_events, c->from, c->next};
+    return (struct record_clock){b->now,           c->events, c->turned_at,
+                                 c->turned_events, c->from,   c->next};
 }
 
 void embedded_clock_seal(struct embedded *b, struct turn *t)
 {
+    if (t->batch.count == 0)
+        return;
+    b->clock.events = engine_next_event(b->engine) - 1;
     struct record_clock record = record_of(b);
-    if (t->batch.count > 0)
-        record_put_clock(&t->batch, &record);
+    record_put_clock(&t->batch, &record);
 }
 
 struct event_mark embedded_clock_mark(const struct embedded *b, struct event_mark stored)
@@ -164,10 +167,13 @@ struct err embedded_clock_recover(struct embedded *b)
     struct record_clock record;
     struct clock *c = &b->clock;
     bool found;
+    c->events = 0;
     TRY(store_get(b->env.store, record_key_view(&key), &found, &b->scratch));
+    c->stored = found;
     if (!found)
         return err_none();
     TRY(record_read_clock(buf_view(&b->scratch), &record));
+    c->events = record.events;
     c->turned_at = record.turned_at;
     c->turned_events = record.turned_events;
     c->from = record.from;

@@ -94,9 +94,14 @@ static struct err read_records(struct embedded *b, struct store_cursor *c, uint6
     /* The last record that begins at start or before it. */
     store_cursor_seek(c, s, record_key_view(&after), true);
     for (; p->count < limit && p->last < b->events.durable; store_cursor_step(c, s, false)) {
-        if (!store_cursor_at(c, s, &key, &value) || !eventlog_key_is(key, &first))
-            return err_make(ERR_CORRUPT, "the log of events ends before number %llu",
-                            (unsigned long long)b->events.durable);
+        if (!store_cursor_at(c, s, &key, &value) || !eventlog_key_is(key, &first)) {
+            if (p->last >= b->events.lost)
+                return err_make(ERR_CORRUPT, "the log of events ends before number %llu",
+                                (unsigned long long)b->events.durable);
+            if (p->count == 0)
+                p->missed_to = p->last = b->events.lost;
+            return err_none();
+        }
         if (first > p->last + 1 && first > start) {
             /* What damage has taken is not kept any more. */
             if (p->count)

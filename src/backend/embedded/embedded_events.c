@@ -3,6 +3,7 @@
 /* The log of events: stored in one batch with the changes themselves, and kept for a while. */
 
 #include "backend/embedded/embedded_internal.h"
+#include "base/log.h"
 #include "base/must.h"
 
 /* Records looked at in one turn. */
@@ -11,6 +12,9 @@
  * many at a time costs little more than one. */
 #define SLACK          64
 #define SLACK_TIME_MAX 60000
+/* Numbers that are passed over when nobody knows which were given: more than a thousand events a
+ * second for a month. */
+#define LEAP ((uint64_t)1 << 32)
 
 /* --- writing --- */
 
@@ -93,18 +97,41 @@ static struct err find_oldest(struct embedded *b, struct store_cursor *c, uint64
     return err_none();
 }
 
+/* A number is never given twice. The clock knows how many were given; if that was lost, too, so
+ * many are passed over that there cannot have been more. */
+static void pass_over_lost(struct embedded *b)
+{
+    struct events *log = &b->events;
+    struct store_damage damage;
+    store_damage(b->env.store, &damage);
+    uint64_t given = b->clock.events;
+    if (!b->clock.stored && damage.tables > 0)
+        given = log->durable + LEAP;
+    if (given <= log->durable)
+        return;
+    log_error("the records of the events from number %llu on were lost by damage to the disk; the "
+              "next event gets number %llu",
+              (unsigned long long)log->durable + 1, (unsigned long long)given + 1);
+    log->durable = log->lost = given;
+    engine_restore_events(b->engine, given + 1, engine_event_mark(b->engine));
+}
+
 struct err embedded_events_recover(struct embedded *b)
 {
     struct events *log = &b->events;
     eventlog_reset(&log->writer);
     log->writer.before = log->oldest_before = 0;
-    log->oldest = log->newest = log->durable = 0;
+    log->oldest = log->newest = log->durable = log->lost = 0;
     struct store_cursor *c = store_cursor_new(b->env.store);
     struct err err = restore_newest(b, c);
     if (err.code == ERR_OK)
         err = find_oldest(b, c, 0);
     struct err read = store_cursor_free(c, b->env.store);
-    return err.code == ERR_OK ? read : err;
+    if (err.code == ERR_OK)
+        err = read;
+    if (err.code == ERR_OK)
+        pass_over_lost(b);
+    return err;
 }
 
 /* --- purging --- */

@@ -79,6 +79,7 @@ struct events {
     uint64_t oldest_before;        /* bytes of all records before that one */
     instant oldest_at;
     uint64_t durable;             /* number of the newest durable event */
+    uint64_t lost;                /* the newest ones up to this number were lost; 0: none were */
     uint64_t counts[EVENT_COUNT]; /* durable since the start */
     struct list reads;            /* struct event_read.node, oldest first */
     struct arena page;
@@ -108,6 +109,8 @@ struct ahead {
 struct clock {
     bool looked;
     instant wall;      /* the wall clock at the last look */
+    bool stored;       /* its record was there at the last recovery */
+    uint64_t events;   /* that were numbered, by its record */
     int64_t ticks;     /* of env.ticks: up to where time has passed */
     span ahead;        /* of `now` before the wall clock */
     span jump;         /* forward, the newest one over the limit; 0: none */
