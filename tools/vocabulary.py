@@ -39,7 +39,7 @@ TABLE_OF = {
 }
 OF_NO_TABLE = {
     "order": {"asc", "desc"},
-    "status": {"ok", "read_only"},  # of GET /health
+    "status": {"ok", "read_only", "unreadable"},  # of GET /health
     "event": {"gap"},  # in GET /events
 }
 # Of documents: they are described by the lists that they are read by.

@@ -74,12 +74,15 @@ static const struct shape clock_shape = {SHAPE_MEMBERS(clock_members)};
 
 static void write_health(struct buf *b, const void *reply)
 {
-    bool writable = ((const struct reply *)reply)->status.writable;
-    buf_str(b, writable ? STR("\"ok\"") : STR("\"read_only\""));
+    const struct reply *r = reply;
+    buf_str(b, !r->status.readable   ? STR("\"unreadable\"")
+               : !r->status.writable ? STR("\"read_only\"")
+                                     : STR("\"ok\""));
 }
 
 static const struct shape_member health_members[] = {
-    {MEMBER_MADE("status", ALWAYS, "string (ok|read_only)", write_health, NULL)},
+    {MEMBER_MADE("status", ALWAYS, "string (ok|read_only|unreadable)", write_health, NULL)},
+    {MEMBER(struct reply, status.failure, "failure", IF_SET, "why it is not ok")},
     {MEMBER_OBJECT(struct reply, status.jobs, "jobs", ALWAYS, &api_counts_shape, NULL)},
     {MEMBER(struct reply, status.memory.waiting_bytes, "index_bytes", ALWAYS, NULL)},
     {MEMBER(struct reply, status.disk_bytes, "disk_bytes", ALWAYS, NULL)},

@@ -315,7 +315,9 @@ struct reply {
     struct str kv_after; /* KV_LIST: where the next page begins */
     const struct backend_meter *meter;
     struct {
-        bool writable; /* commands that store are accepted */
+        bool writable;      /* commands that store are accepted */
+        bool readable;      /* and those that read; if not, what is said here of jobs is not so */
+        struct str failure; /* why not */
         uint64_t jobs[STATUS_COUNT];
         struct engine_memory memory;
         uint64_t disk_bytes;

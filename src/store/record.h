@@ -56,7 +56,7 @@ struct record_apart {
 /* The current time and the number of the newest event, in every batch. */
 struct record_clock {
     instant newest;
-    uint64_t events; /* no later event has a number up to this; 0 in version 1 */
+    uint64_t events;        /* no later event has a number up to this; 0 in version 1 */
     instant turned_at;      /* the time to which it was last set back, or none */
     uint64_t turned_events; /* number of the newest event at that moment */
     instant from;           /* iff jobs are still to be corrected, or none: the time before that */

@@ -68,9 +68,13 @@ NODISCARD static struct err open_mended(struct rocks *r)
         if (!r->hurt)
             return e;
         uint64_t table = r->hurt;
+        TRY(rocks_check_room_to_mend(r));
         r->hurt = 0;
         r->damaged = true;
-        TRY(rocks_mend(r->dir, r->options, table));
+        e = rocks_mend(r->dir, r->options, table);
+        if (e.code == ERR_DISK_FULL)
+            r->hurt = table; /* to be mended when there is room */
+        TRY(e);
         sweep_options(r->dir);
     }
     return e;
@@ -304,7 +308,9 @@ static void await_snapshots(struct rocks *r)
 /* The old handle is kept until there is room for a new one, so that reads go on. */
 NODISCARD static struct err renew_db(struct rocks *r)
 {
-    if (r->broken)
+    if (r->hurt)
+        TRY(rocks_check_room_to_mend(r));
+    else if (r->broken)
         TRY(rocks_check_room(r, REOPEN_ROOM));
     if (r->broken && r->refused && !r->hurt)
         return err_none();
@@ -355,7 +361,7 @@ static void rocks_close(struct store *s)
     rocks_free(r);
 }
 
-/* A store on a full disk can still be read. */
+/* A store on a full disk can still be read, except where a table is damaged. */
 NODISCARD static struct err open_or_read(struct rocks *r)
 {
     struct err e = open_checked(r);
@@ -363,7 +369,7 @@ NODISCARD static struct err open_or_read(struct rocks *r)
         return e;
     rocks_close_db(r);
     open_for_reads(r);
-    if (!r->db)
+    if (!r->db && !r->hurt)
         return e;
     r->broken = true;
     r->failure = e;

@@ -18,6 +18,8 @@
  * a little more is required, so that not every second commit fails. */
 #define SPARE_ROOM  ((int64_t)(4 * MIB))
 #define REOPEN_ROOM ((int64_t)(8 * MIB))
+/* To mend a table it is written anew, by way of a log. */
+#define MEND_ROOM ((int64_t)(8 * MIB))
 
 enum phase {
     IDLE,
@@ -92,6 +94,8 @@ struct err rocks_cursor_free(struct store_cursor *c);
 /* rocks_room.c */
 /* ERR_DISK_FULL unless the disk has `need` bytes beyond what is in memory. */
 NODISCARD struct err rocks_check_room(const struct rocks *r, int64_t need);
+/* Whether there is enough to set r->hurt apart: ERR_DISK_FULL names it. */
+NODISCARD struct err rocks_check_room_to_mend(const struct rocks *r);
 /* Functions of struct store_vt. */
 int64_t rocks_free_space(struct store *s);
 uint64_t rocks_disk_bytes(struct store *s);

@@ -17,13 +17,21 @@ struct store_cursor {
     rocksdb_iterator_t *it; /* NULL: there was nothing to read from */
 };
 
+/* There is nothing to read from. */
+static struct err closed(const struct rocks *r)
+{
+    return r->failure.code == ERR_DISK_FULL
+               ? r->failure
+               : err_make(ERR_STORE, "the store in %s could not be reopened", r->dir);
+}
+
 struct err rocks_get(struct store *s, struct str key, bool *found, struct buf *value)
 {
     struct rocks *r = rocks_of(s);
     *found = false;
     value->len = 0;
     if (!r->db)
-        return err_make(ERR_STORE, "the store in %s could not be reopened", r->dir);
+        return closed(r);
     char *text = NULL;
     rocksdb_pinnableslice_t *p = rocksdb_get_pinned(r->db, r->reading, key.at, key.len, &text);
     if (p) {
@@ -95,7 +103,7 @@ struct err rocks_cursor_free(struct store_cursor *c)
         e = rocks_err_of_tables(r, text, ERR_STORE);
         rocksdb_iter_destroy(c->it);
     } else {
-        e = err_make(ERR_STORE, "the store in %s could not be reopened", r->dir);
+        e = closed(r);
     }
     must(r->cursors > 0);
     r->cursors--;

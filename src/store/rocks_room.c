@@ -4,8 +4,10 @@
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "store/rocks_internal.h"
 
@@ -31,6 +33,31 @@ struct err rocks_check_room(const struct rocks *r, int64_t need)
                     "the disk has %lld KiB left, and %lld KiB are needed to write out what is in "
                     "memory",
                     (long long)(room >> 10), (long long)(need >> 10));
+}
+
+/* Of that table; 0 if it cannot be read. */
+static int64_t size_of(const struct rocks *r, uint64_t table)
+{
+    char name[32];
+    struct stat st;
+    snprintf(name, sizeof name, "%06llu.sst", (unsigned long long)table);
+    int dir = open(r->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool there = dir >= 0 && fstatat(dir, name, &st, AT_SYMLINK_NOFOLLOW) == 0;
+    if (dir >= 0)
+        close(dir);
+    return there ? (int64_t)st.st_size : 0;
+}
+
+struct err rocks_check_room_to_mend(const struct rocks *r)
+{
+    int64_t room = free_space(r), need = MEND_ROOM + 2 * size_of(r, r->hurt);
+    if (room >= need)
+        return err_none();
+    return err_make(ERR_DISK_FULL,
+                    "the table %.150s/%06llu.sst is damaged, and the disk has %lld KiB left; %lld "
+                    "KiB are needed to set it apart",
+                    r->dir, (unsigned long long)r->hurt, (long long)(room >> 10),
+                    (long long)(need >> 10));
 }
 
 int64_t rocks_free_space(struct store *s)

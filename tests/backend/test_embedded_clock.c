@@ -267,7 +267,8 @@ static void a_reset_goes_on_after_a_crash(void **state)
     struct scene s = in_the_future(y);
     /* As the first batch of a reset leaves it. */
     struct batch batch = {0};
-    struct record_clock record = {s.right, 0, s.right, 0, instant_add(s.right, (span){YEAR}), {0, 0}};
+    struct record_clock record = {s.right, 0, s.right, 0, instant_add(s.right, (span){YEAR}),
+                                  {0, 0}};
     record_put_clock(&batch, &record);
     backend_free(y->b);
     store_commit(y->store, &batch, true);

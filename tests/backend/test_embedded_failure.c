@@ -468,6 +468,86 @@ static void a_run_that_is_missing_is_corruption(void **state)
     assert_code(a.err, ERR_CORRUPT);
 }
 
+/* --- damage where there is no room to set it apart --- */
+
+static bool is_damaged;
+
+static void damage_is_found(struct store *s, struct store_damage *out)
+{
+    (void)s;
+    *out = (struct store_damage){.found = is_damaged};
+}
+
+static struct err read_nothing(struct store *s, struct str key, bool *found, struct buf *value)
+{
+    (void)s;
+    (void)key;
+    (void)value;
+    *found = false;
+    return err_make(ERR_CORRUPT, "checksum");
+}
+
+static struct err find_no_room(struct store *s)
+{
+    (void)s;
+    return err_make(ERR_DISK_FULL, "the table is damaged, and there is no room");
+}
+
+static void check_blind(struct yard *y, struct id id)
+{
+    struct answer a;
+    struct command commands[] = {{.kind = CMD_READ, .id = id},
+                                 {.kind = CMD_COUNT},
+                                 {.kind = CMD_QUEUES},
+                                 {.kind = CMD_REMOVE, .id = id}};
+    for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+        yard_ask(y, commands[i], &a);
+        assert_code(a.err, ERR_DISK_FULL);
+        assert_string_equal(a.err.msg, "the table is damaged, and there is no room");
+    }
+    struct stream s = {0};
+    assert_code(yard_try_stream(y, "q", 1, &s), ERR_DISK_FULL);
+    yard_ask(y, (struct command){.kind = CMD_STATUS}, &a);
+    assert_ok(a.err);
+    assert_false(a.writable);
+}
+
+/* It must not end: whoever starts it again would do so for ever. */
+static void damage_on_a_full_disk_is_kept_until_there_is_room(void **state)
+{
+    Y;
+    struct id id = yard_add(y, "q");
+    is_damaged = true;
+    y->vt.damage = damage_is_found;
+    y->vt.get = read_nothing;
+    y->vt.reopen = find_no_room;
+    struct env env = yard_env(y);
+    backend_free(y->b);
+    assert_ok(embedded_new(&y->settings, &env, &y->b)); /* at the start */
+    check_blind(y, id);
+    reopen(y);
+    check_blind(y, id);
+    is_damaged = false;
+    y->vt.get = y->below->get;
+    y->vt.reopen = y->below->reopen;
+    reopen(y);
+    assert_int_equal(yard_status(y, id), STATUS_READY);
+    is_damaged = true; /* while serving */
+    y->vt.get = read_nothing;
+    y->vt.reopen = find_no_room;
+    struct answer a;
+    yard_ask(y, (struct command){.kind = CMD_READ, .id = id}, &a);
+    assert_true(a.err.code != ERR_OK && a.err.code != ERR_NOT_FOUND);
+    yard_settle(y);
+    check_blind(y, id);
+    is_damaged = false;
+    y->vt.get = y->below->get;
+    y->vt.reopen = y->below->reopen;
+    reopen(y);
+    assert_int_equal(yard_status(y, id), STATUS_READY);
+    assert_int_equal(count_all(y), 1);
+}
+
 /* --- numbers of events --- */
 
 static uint64_t newest_event(struct yard *y)
@@ -575,6 +655,7 @@ int main(void)
         TEST(a_payload_that_is_missing_sets_its_job_apart),
         TEST(those_who_wait_for_a_job_that_is_set_apart_hear_of_its_deletion),
         TEST(a_run_that_is_missing_is_corruption),
+        TEST(damage_on_a_full_disk_is_kept_until_there_is_room),
         TEST(a_number_of_an_event_that_was_lost_is_not_given_again),
         TEST(nor_is_it_if_nobody_knows_how_many_were_given),
     };

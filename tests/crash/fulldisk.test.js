@@ -6,12 +6,13 @@
 
 const { test } = require('node:test');
 const assert = require('node:assert');
-const { spawnSync } = require('node:child_process');
+const { execFileSync, spawnSync } = require('node:child_process');
+const path = require('node:path');
 const { setTimeout: delay } = require('node:timers/promises');
 
 const { Connection, Stream } = require('./lib/client.js');
 const { Disk, mounter, runs } = require('./lib/disk.js');
-const { Server } = require('./lib/server.js');
+const { BIN, Server } = require('./lib/server.js');
 const { walk, count } = require('./lib/audit.js');
 
 const RESUME_MS = 60000; // ends what hangs; nothing that works comes near it
@@ -106,6 +107,12 @@ class Site {
       this.disk.unmount();
     }
   }
+}
+
+/** Damages the largest table of a store that nobody uses; its name. */
+function damage(disk, how) {
+  const tool = path.join(path.dirname(BIN), 'tests/store/damage_table');
+  return path.basename(execFileSync(tool, [disk.root, how], { encoding: 'utf8' }).trim());
 }
 
 function assertRefusal({ status, body }, words) {
@@ -266,6 +273,33 @@ function define(prefix) {
       await site.start();
       await site.checkJobs();
     }));
+
+  /* Nothing that starts it again may do so in a loop. */
+  for (const how of ['block', 'end'])
+    test(`a table that is damaged (${how}) on a full disk is set apart once there is room`, (t) =>
+      onSite(prefix, 64, ['--min-free-space', '0'], async (site) => {
+        for (let i = 0; i < 8; i++) await site.enqueue(site.conn, 500, 600);
+        await site.server.end('SIGTERM');
+        const table = damage(site.disk, how);
+        site.disk.fill();
+        await site.start();
+        const [id] = site.kept.keys();
+        for (const path of [`/jobs/${id}`, '/jobs', '/jobs/count', '/queues', '/crons', '/events'])
+          assertRefusal(await site.conn.get(path), new RegExp(`${table} is damaged`));
+        assertRefusal(await site.enqueue(site.conn, 1, 10), /damaged/);
+        assertRefusal(await site.conn.post('/jobs/claim', {}), /damaged/);
+        const health = await site.health();
+        assert.strictEqual(health.status, 503);
+        assert.strictEqual(health.body.status, 'unreadable');
+        assert.match(health.body.failure, new RegExp(`${table} is damaged`));
+        await site.logged(new RegExp(`error nothing can be stored .*${table} is damaged`));
+        site.disk.empty();
+        t.diagnostic(`resumed after ${Math.round(await site.resumed())} ms`);
+        await assertHealthy(site);
+        const { damaged } = (await site.health()).body;
+        assert.strictEqual(damaged.tables, 1);
+        assert.ok(damaged.jobs < 50, `${damaged.jobs} are set apart`);
+      }));
 
   test('killed on a disk that it has filled, the server starts again', () =>
     onSite(prefix, 48, ['--min-free-space', '0'], async (site) => {

@@ -73,7 +73,7 @@ static void release_effect(struct embedded *b, struct effect *fx, const struct e
     embedded_stream_release(b, fx->stream, fx->handout, failed != NULL);
 }
 
-static void forget_writes(struct turn *t)
+void embedded_forget_writes(struct turn *t)
 {
     batch_reset(&t->batch);
     t->kv.count = 0;
@@ -89,7 +89,7 @@ static void release(struct embedded *b, struct turn *t, const struct err *failed
     for (size_t i = 0; i < t->count; i++)
         release_effect(b, &t->effects[i], failed);
     t->count = 0;
-    forget_writes(t);
+    embedded_forget_writes(t);
     arena_reset(&t->arena);
     t->busy = false;
 }
@@ -115,6 +115,17 @@ struct err embedded_no_space(const struct embedded *b)
 
 /* --- failure --- */
 
+/* Without room damage cannot be set apart, and so not everything can be read: then nothing is
+ * answered until there is. */
+static struct err recover_or_go_blind(struct embedded *b)
+{
+    struct err err = embedded_recover(b);
+    if (err.code != ERR_DISK_FULL)
+        return err;
+    b->retry_reopen = instant_add(b->now, (span){REOPEN_INTERVAL_MS});
+    return err_none();
+}
+
 /* The commit of a turn failed: nothing that memory says since the last durable
  * batch can be trusted, so all of it goes. */
 static struct err fail_over(struct embedded *b, struct turn *failed, struct err why)
@@ -137,7 +148,9 @@ static struct err fail_over(struct embedded *b, struct turn *failed, struct err 
         return reopened;
     if (reopened.code == ERR_OK && why.code == ERR_STORE)
         b->health = HEALTH_GOOD; /* damage; there is room */
-    TRY(embedded_recover(b));
+    if (reopened.code == ERR_DISK_FULL)
+        b->failure = reopened;
+    TRY(recover_or_go_blind(b));
 
     if (failed)
         release(b, failed, &why);
@@ -216,18 +229,17 @@ static void try_reopen(struct embedded *b)
     embedded_ahead_close(b);
     /* Whether there is room enough to open is the store's to say. The reserve is no question
      * here: below it jobs may still be finished and removed. */
-    if (store_reopen(b->env.store).code != ERR_OK)
+    struct err err = store_reopen(b->env.store);
+    if (err.code == ERR_DISK_FULL)
+        b->failure = err;
+    if (err.code != ERR_OK)
         return;
     engine_free(b->engine);
     b->engine = NULL;
     b->health = HEALTH_GOOD;
-    struct err err = embedded_recover(b);
-    if (err.code != ERR_OK) {
-        forget_writes(b->building); /* half a recovery */
-        eventlog_reset(&b->events.writer);
-        b->health = HEALTH_FAILED;
-        b->failure = err;
-    }
+    err = embedded_recover(b);
+    if (err.code != ERR_OK)
+        embedded_scan_abort_all(b, &err);
 }
 
 /* --- turns --- */
@@ -502,7 +514,7 @@ static struct err open_as_it_is(struct embedded *b)
         b->health = HEALTH_FAILED;
         b->retry_reopen = instant_add(b->now, (span){REOPEN_INTERVAL_MS});
     }
-    return embedded_recover(b);
+    return recover_or_go_blind(b);
 }
 
 struct err embedded_new(const struct backend_settings *settings, const struct env *env,

@@ -42,6 +42,8 @@ struct err embedded_refuse_to_store(struct embedded *b, enum command_kind kind)
 
 static struct err refuse(struct embedded *b, const struct command *c)
 {
+    if (b->blind && c->kind != CMD_STATUS && c->kind != CMD_METER)
+        return b->failure;
     if (b->clock.reset_done)
         return err_make(ERR_BUSY, "the clock is being set back; try again");
     if (rows[c->kind].writes != NOTHING)

@@ -142,6 +142,7 @@ static void answer(struct embedded *b, struct event_read *r)
     list_unlink(&r->node);
     free(r);
     p.err = b->stopping ? err_make(ERR_STOPPING, "the server is shutting down")
+            : b->blind  ? b->failure
                         : read_page(b, &spec, &p);
     embedded_met(b, &p.err);
     spec.done(spec.ctx, &p);

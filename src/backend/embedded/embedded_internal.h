@@ -161,7 +161,7 @@ struct missing_logged {
 enum health { HEALTH_GOOD, HEALTH_FAILED };
 
 /* What the disk allows, the best first. */
-enum room { ROOM_ENOUGH, ROOM_LOW, ROOM_STARVED, ROOM_FAILED };
+enum room { ROOM_ENOUGH, ROOM_LOW, ROOM_STARVED, ROOM_FAILED, ROOM_BLIND };
 
 struct embedded {
     struct backend backend; /* must be first */
@@ -185,8 +185,9 @@ struct embedded {
     struct intake *reader; /* the one of them that keeps jobs it has read; NULL: none does */
     bool reading;          /* and is at work */
     enum health health;
-    struct err broken;    /* what the store says contradicts itself: the process must end */
-    struct err failure;   /* iff HEALTH_FAILED */
+    struct err broken;  /* what the store says contradicts itself: the process must end */
+    struct err failure; /* iff HEALTH_FAILED */
+    bool blind;         /* then: not all of the store could be read, so memory has nothing of it */
     instant retry_reopen; /* iff HEALTH_FAILED */
     instant now;          /* of this turn */
     struct clock clock;
@@ -245,6 +246,8 @@ struct engine *embedded_engine_new(struct embedded *b);
 /* A reply of the turn that is being built, to be filled in; done gets it when the turn is durable.
  */
 struct reply *embedded_effect(struct embedded *b, reply_fn done, void *ctx);
+/* Nothing of it is stored. */
+void embedded_forget_writes(struct turn *t);
 /* The next effect of the turn that is being built, still empty. */
 struct effect *embedded_effect_add(struct embedded *b);
 /* Drops memory and recovers it from the store, while nothing is being committed. Commands under way

@@ -79,7 +79,11 @@ void embedded_status(struct embedded *b, const struct command *c, struct reply *
 {
     (void)c;
     embedded_check_space(b);
-    r->status.writable = embedded_refuse_to_store(b, CMD_ENQUEUE).code == ERR_OK;
+    struct err refused = embedded_refuse_to_store(b, CMD_ENQUEUE);
+    r->status.writable = refused.code == ERR_OK;
+    r->status.readable = !b->blind;
+    if (refused.code != ERR_OK)
+        r->status.failure = arena_copy(&b->building->arena, str_from(refused.msg));
     engine_count(b->engine, (struct str){0}, r->status.jobs);
     r->status.memory = engine_memory(b->engine);
     r->status.disk_bytes = store_disk_bytes(b->env.store);

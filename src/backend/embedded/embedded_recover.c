@@ -209,30 +209,42 @@ static struct err recover(struct embedded *b)
 /* Half a recovery. */
 static void forget_recovery(struct embedded *b)
 {
-    batch_reset(&b->building->batch);
+    embedded_forget_writes(b->building);
     eventlog_reset(&b->events.writer);
     engine_free(b->engine);
     b->engine = NULL;
 }
 
+/* An empty engine, for who goes on without. */
+static struct err give_up(struct embedded *b, struct err why)
+{
+    forget_recovery(b);
+    b->engine = embedded_engine_new(b);
+    b->blind = true;
+    b->health = HEALTH_FAILED;
+    b->failure = why;
+    return why;
+}
+
 /* Damaged tables are set apart one after the other, as they are met, and so are jobs. */
 struct err embedded_recover(struct embedded *b)
 {
+    b->blind = false;
     for (;;) {
         size_t fresh = b->damage.fresh;
         struct err err = recover(b);
-        if (err.code != ERR_CORRUPT)
+        if (err.code == ERR_OK)
             return err;
+        if (err.code != ERR_CORRUPT)
+            return give_up(b, err);
         struct store_damage damage;
         store_damage(b->env.store, &damage);
         if (!damage.found && b->damage.fresh == fresh)
-            return err;
-        forget_recovery(b);
+            return give_up(b, err);
         if (damage.found)
             err = store_reopen(b->env.store);
-        if (damage.found && err.code != ERR_OK) {
-            b->engine = embedded_engine_new(b); /* an empty one, for who goes on without */
-            return err;
-        }
+        if (damage.found && err.code != ERR_OK)
+            return give_up(b, err);
+        forget_recovery(b);
     }
 }

@@ -13,7 +13,7 @@
 static enum room room_of(const struct embedded *b)
 {
     if (b->health == HEALTH_FAILED)
-        return ROOM_FAILED;
+        return b->blind ? ROOM_BLIND : ROOM_FAILED;
     if (b->free_space < 0 || (uint64_t)b->free_space >= b->settings.min_free_space)
         return ROOM_ENOUGH;
     return (uint64_t)b->free_space >= b->settings.min_free_space / 2 ? ROOM_LOW : ROOM_STARVED;
@@ -41,6 +41,12 @@ static void log_room(const struct embedded *b, enum room room)
         log_warn("nothing can be stored, and what was under way was answered with the error; it is "
                  "tried again every second: %s",
                  b->failure.msg);
+        return;
+    case ROOM_BLIND:
+        log_error(
+            "nothing can be stored and no job be read, and all requests about jobs are answered "
+            "with the error; it is tried again every second: %s",
+            b->failure.msg);
         return;
     }
 }
