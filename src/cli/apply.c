@@ -156,7 +156,7 @@ static void print_yaml(const struct document_node *document, bool first)
     if (!first)
         buf_lit(&out, "---\n");
     document_write_yaml(document, &out);
-    command_print(stdout, &out);
+    subcommand_print(stdout, &out);
     buf_fini(&out);
 }
 
@@ -165,7 +165,7 @@ static void print_json(const struct document_node *document)
     struct buf out = {0};
     document_write_json(document, &out);
     buf_byte(&out, '\n');
-    command_print(stdout, &out);
+    subcommand_print(stdout, &out);
     buf_fini(&out);
 }
 
@@ -272,7 +272,7 @@ static void end_table(struct client *c, struct shown *s)
         return;
     table_write(&s->t, &out, c->colour, c->width);
     table_fini(&s->t);
-    command_print(stdout, &out);
+    subcommand_print(stdout, &out);
     buf_fini(&out);
     s->kind = NULL;
 }
@@ -403,8 +403,8 @@ static int refuse_kind(const struct subcommand *command, const char *word)
 {
     struct buf known = {0};
     resource_kinds(&known);
-    command_usage(command, "'%.60s' is not a kind of resource; the kinds are %.*s", word,
-                  STR_ARG(buf_view(&known)));
+    subcommand_usage(command, "'%.60s' is not a kind of resource; the kinds are %.*s", word,
+                     STR_ARG(buf_view(&known)));
     buf_fini(&known);
     return CLI_USAGE;
 }
@@ -438,7 +438,7 @@ int resources_words(const struct subcommand *command, char **words, int count, s
         if (!kind)
             return refuse_kind(command, words[i]);
         if (!name.len)
-            return command_usage(command, "a name must not be empty");
+            return subcommand_usage(command, "a name must not be empty");
         resource_add(list, kind, name, a);
     }
     if (list->first)
@@ -458,11 +458,11 @@ static int from_words(struct client *c, const struct resources_args *args, struc
     if (code != CLI_OK)
         return code;
     if (all)
-        return command_usage(c->command, "which %s? give its name", all->word);
+        return subcommand_usage(c->command, "which %s? give its name", all->word);
     for (struct resource *r = list->first; r; r = r->next) {
         struct buf body = {0};
         if (!r->kind->from_words)
-            return command_usage(c->command, "a %s comes from a file: -f FILE", r->kind->word);
+            return subcommand_usage(c->command, "a %s comes from a file: -f FILE", r->kind->word);
         buf_lit(&body, "{\"name\":");
         json_write_string(&body, r->name);
         buf_lit(&body, ",\"retry_policies\":");
@@ -473,7 +473,7 @@ static int from_words(struct client *c, const struct resources_args *args, struc
         buf_fini(&body);
     }
     if (!names)
-        return command_usage(c->command, "what should it have? --retry-policies NAMES");
+        return subcommand_usage(c->command, "what should it have? --retry-policies NAMES");
     return CLI_OK;
 }
 
@@ -484,19 +484,19 @@ static int change_main(const struct subcommand *page, enum resources_verb verb, 
     struct options o;
     struct client c;
     int code;
-    if (!command_begin(page, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+    if (!subcommand_begin(page, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     /* A kind may precede the file, as in `create retry-policy -f FILE`. */
     const struct resource_kind *only =
         args.files.count && o.rest_count == 1 ? resource_kind_of(str_from(o.rest[0])) : NULL;
     if (!args.files.count == !o.rest_count && !only)
-        return command_usage(page, "%s",
-                             o.rest_count ? "either -f or a queue, not both" : "what? -f FILE");
+        return subcommand_usage(page, "%s",
+                                o.rest_count ? "either -f or a queue, not both" : "what? -f FILE");
     if (args.retry_policies && args.retry_policy)
-        return command_usage(page, "--retry-policies and --retry-policy are the same; give one");
+        return subcommand_usage(page, "--retry-policies and --retry-policy are the same; give one");
     if (args.files.count && (args.retry_policies || args.retry_policy))
-        return command_usage(page, "--%s goes with a queue, not with -f",
-                             args.retry_policies ? "retry-policies" : "retry-policy");
+        return subcommand_usage(page, "--%s goes with a queue, not with -f",
+                                args.retry_policies ? "retry-policies" : "retry-policy");
     code = client_open(&c, page, &args.client);
     if (code != CLI_OK)
         return code;
@@ -530,13 +530,13 @@ int get_main(int argc, char **argv)
     struct options o;
     struct client c;
     int code;
-    if (!command_begin(&get_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+    if (!subcommand_begin(&get_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     if (!args.files.count == !o.rest_count)
-        return command_usage(&get_command, "%s",
-                             o.rest_count
-                                 ? "either -f or words, not both"
-                                 : "what? retrypolicies, failurecategories, queues, or -f FILE");
+        return subcommand_usage(&get_command, "%s",
+                                o.rest_count
+                                    ? "either -f or words, not both"
+                                    : "what? retrypolicies, failurecategories, queues, or -f FILE");
     code = client_open(&c, &get_command, &args.client);
     if (code != CLI_OK)
         return code;

@@ -232,16 +232,16 @@ int backup_main(int argc, char **argv)
     struct options o;
     struct backup b = {.failed = err_none()};
     int code;
-    if (!command_begin(&backup_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+    if (!subcommand_begin(&backup_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     if (o.rest_count != 1)
-        return command_usage(&backup_command, "name one file, or - for standard output");
+        return subcommand_usage(&backup_command, "name one file, or - for standard output");
     b.file = o.rest[0];
     bool is_stdout = strcmp(b.file, "-") == 0;
     if (is_stdout && isatty(STDOUT_FILENO))
-        return command_usage(&backup_command, "a backup cannot be shown on a terminal");
+        return subcommand_usage(&backup_command, "a backup cannot be shown on a terminal");
     if (!is_stdout && !args.force && access(b.file, F_OK) == 0)
-        return command_usage(&backup_command, "%s already exists; --force replaces it", b.file);
+        return subcommand_usage(&backup_command, "%s already exists; --force replaces it", b.file);
     code = client_open(&b.client, &backup_command, &args.client);
     if (code != CLI_OK)
         return code;

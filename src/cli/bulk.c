@@ -47,7 +47,7 @@ static void show_progress(struct bulk *k, bool final)
     buf_lit(&b, "\r\x1b[K");
     if (!final)
         write_rate(&b, k);
-    command_print(stderr, &b);
+    subcommand_print(stderr, &b);
     buf_fini(&b);
 }
 
@@ -59,7 +59,7 @@ static void print_created(struct client *c)
         json_write_one_line(&out, job);
         buf_byte(&out, '\n');
     }
-    command_print(stdout, &out);
+    subcommand_print(stdout, &out);
     buf_fini(&out);
 }
 

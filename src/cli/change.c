@@ -139,7 +139,7 @@ static int change_one(struct client *c, const struct change *ch, const struct ch
                       const char *id)
 {
     if (!jobtext_is_id(id))
-        return command_usage(ch->page, "'%.60s' is not a job id", id);
+        return subcommand_usage(ch->page, "'%.60s' is not a job id", id);
     struct buf path = {0};
     buf_print(&path, "/jobs/%s%s", id, ch->one);
     set_body(c, args);
@@ -205,11 +205,11 @@ static int change_many(struct client *c, const struct change *ch, const struct c
 static int check_set(const char *set)
 {
     if (!set)
-        return command_usage(&patch_command, "--set says what to change");
+        return subcommand_usage(&patch_command, "--set says what to change");
     struct err e = view_check(str_from(set), NULL);
     if (e.code == ERR_OK)
         return CLI_OK;
-    return command_usage(&patch_command, "option '--set': not valid JSON: %s", e.msg);
+    return subcommand_usage(&patch_command, "option '--set': not valid JSON: %s", e.msg);
 }
 
 static int check_args(const struct change *ch, const struct change_args *args, int ids)
@@ -221,17 +221,18 @@ static int check_args(const struct change *ch, const struct change_args *args, i
     }
     struct err err = filter_check(&args->filter);
     if (err.code != ERR_OK)
-        return command_usage(ch->page, "%s", err.msg);
+        return subcommand_usage(ch->page, "%s", err.msg);
     bool filtered = filter_is_given(&args->filter) || args->everything;
     if (ids && (filtered || args->dry_run))
-        return command_usage(ch->page, "either ids or options that select jobs, not both");
+        return subcommand_usage(ch->page, "either ids or options that select jobs, not both");
     if (ids && args->rate)
-        return command_usage(ch->page, "--rate goes with options that select jobs, not with ids");
+        return subcommand_usage(ch->page,
+                                "--rate goes with options that select jobs, not with ids");
     if (!ids && !ch->many)
-        return command_usage(ch->page, "which job? give its id");
+        return subcommand_usage(ch->page, "which job? give its id");
     if (!ids && !filtered)
-        return command_usage(ch->page,
-                             "which jobs? give ids, options that select, or --everything");
+        return subcommand_usage(ch->page,
+                                "which jobs? give ids, options that select, or --everything");
     return CLI_OK;
 }
 
@@ -241,9 +242,10 @@ static int delete_resources(const struct change_args *args, struct options *o)
     struct resources list = {0};
     const struct resource_kind *all = NULL;
     if (filter_is_given(&args->filter) || args->everything)
-        return command_usage(&delete_command, "options that select jobs do not go with resources");
+        return subcommand_usage(&delete_command,
+                                "options that select jobs do not go with resources");
     if (args->files.count && o->rest_count)
-        return command_usage(&delete_command, "either -f or words, not both");
+        return subcommand_usage(&delete_command, "either -f or words, not both");
     int code = client_open(&c, &delete_command, &args->client);
     if (code != CLI_OK)
         return code;
@@ -252,7 +254,7 @@ static int delete_resources(const struct change_args *args, struct options *o)
     else
         code = resources_words(&delete_command, o->rest, o->rest_count, &c.arena, &list, &all);
     if (all)
-        code = command_usage(&delete_command, "which %s? give its name", all->word);
+        code = subcommand_usage(&delete_command, "which %s? give its name", all->word);
     else if (code == CLI_OK && list.first)
         code = resources_do(&c, RESOURCES_DELETE, &list, args->dry_run);
     client_close(&c);
@@ -265,7 +267,7 @@ static int run(const struct change *ch, int argc, char **argv)
     struct options o;
     struct client c;
     int code;
-    if (!command_begin(ch->page, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+    if (!subcommand_begin(ch->page, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     if (ch->page == &delete_command &&
         (args.files.count || (o.rest_count && resources_meant(o.rest[0]))))

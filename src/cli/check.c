@@ -119,7 +119,7 @@ static void print_json(struct check *c)
     buf_print(&b, ",\"problem_count\":%llu,\"problems\":[", (unsigned long long)n->problems);
     buf_str(&b, buf_view(&c->problems));
     buf_lit(&b, "]}\n");
-    command_print(stdout, &b);
+    subcommand_print(stdout, &b);
     buf_fini(&b);
 }
 
@@ -147,7 +147,7 @@ static void print_text(struct check *c)
                   n->problems == 1 ? "" : "s");
     else
         buf_lit(&b, "no faults found\n");
-    command_print(stdout, &b);
+    subcommand_print(stdout, &b);
     buf_fini(&b);
 }
 
@@ -206,10 +206,10 @@ int check_main(int argc, char **argv)
     struct check_args args = {0};
     struct options o;
     int code;
-    if (!command_begin(&check_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+    if (!subcommand_begin(&check_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     if (o.rest_count != 1)
-        return command_usage(&check_command, "name one root directory");
+        return subcommand_usage(&check_command, "name one root directory");
     struct check c = {.dir = o.rest[0], .json = args.output == CLIENT_JSON};
     return check(&c);
 }

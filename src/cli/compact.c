@@ -40,10 +40,10 @@ int compact_main(int argc, char **argv)
     struct options o;
     struct client c;
     int code;
-    if (!command_begin(&compact_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+    if (!subcommand_begin(&compact_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     if (o.rest_count)
-        return command_usage(&compact_command, "unexpected '%s'", o.rest[0]);
+        return subcommand_usage(&compact_command, "unexpected '%s'", o.rest[0]);
     code = client_open(&c, &compact_command, &args.client);
     if (code != CLI_OK)
         return code;

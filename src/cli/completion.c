@@ -336,8 +336,8 @@ int completion_main(int argc, char **argv)
 {
     if (argc == 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0)) {
         struct buf page = {0};
-        command_help(&page, &completion_command);
-        command_print(stdout, &page);
+        subcommand_help(&page, &completion_command);
+        subcommand_print(stdout, &page);
         buf_fini(&page);
         return CLI_OK;
     }
@@ -348,9 +348,9 @@ int completion_main(int argc, char **argv)
         write_zsh(&b);
         write_zsh_end(&b);
     } else {
-        return command_usage(&completion_command, "for which shell? bash or zsh");
+        return subcommand_usage(&completion_command, "for which shell? bash or zsh");
     }
-    command_print(stdout, &b);
+    subcommand_print(stdout, &b);
     buf_fini(&b);
     return CLI_OK;
 }

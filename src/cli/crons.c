@@ -184,7 +184,7 @@ static int list_groups(struct client *c)
     else if (code == CLI_OK)
         fputs("There are no cron groups.\n", stderr);
     if (code == CLI_OK)
-        command_print(stdout, &out);
+        subcommand_print(stdout, &out);
     table_fini(&t);
     buf_fini(&out);
     return code;
@@ -209,13 +209,13 @@ int crons_main(int argc, char **argv)
     struct options o;
     struct client c;
     int code;
-    if (!command_begin(&crons_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+    if (!subcommand_begin(&crons_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     if (o.rest_count)
-        return command_usage(&crons_command, "unexpected '%s'; to show one group: tenax cron %s",
-                             o.rest[0], o.rest[0]);
+        return subcommand_usage(&crons_command, "unexpected '%s'; to show one group: tenax cron %s",
+                                o.rest[0], o.rest[0]);
     if (args.del && args.reset_clock)
-        return command_usage(&crons_command, "--delete or --reset-clock, not both");
+        return subcommand_usage(&crons_command, "--delete or --reset-clock, not both");
     code = client_open(&c, &crons_command, &args.client);
     if (code != CLI_OK)
         return code;
@@ -315,7 +315,7 @@ static void show(struct client *c, bool one)
     } else {
         write_group(c, answer, &out);
     }
-    command_print(stdout, &out);
+    subcommand_print(stdout, &out);
     buf_fini(&out);
 }
 
@@ -370,17 +370,17 @@ int cron_main(int argc, char **argv)
     struct options o;
     struct client c;
     int code;
-    if (!command_begin(&cron_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+    if (!subcommand_begin(&cron_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     if (o.rest_count < 1 || o.rest_count > 2)
-        return command_usage(&cron_command, o.rest_count
-                                                ? "expected a group and an entry, nothing more"
-                                                : "which group? `tenax crons` lists them");
+        return subcommand_usage(&cron_command, o.rest_count
+                                                   ? "expected a group and an entry, nothing more"
+                                                   : "which group? `tenax crons` lists them");
     if (!*o.rest[0] || (o.rest_count == 2 && !*o.rest[1]))
-        return command_usage(&cron_command, "a name must not be empty");
+        return subcommand_usage(&cron_command, "a name must not be empty");
     if (args.pause + args.resume + args.del + (args.put != NULL) > 1)
-        return command_usage(&cron_command,
-                             "--pause, --resume, --delete and --put exclude each other");
+        return subcommand_usage(&cron_command,
+                                "--pause, --resume, --delete and --put exclude each other");
     code = client_open(&c, &cron_command, &args.client);
     if (code != CLI_OK)
         return code;

@@ -156,13 +156,14 @@ static int read_payload(const struct enqueue_args *args, const struct options *o
 {
     const char *word = o->rest_count ? o->rest[0] : NULL;
     if (o->rest_count > 1)
-        return command_usage(&enqueue_command, "one payload at a time; put it in quotes, or use "
-                                               "--bulk");
+        return subcommand_usage(&enqueue_command, "one payload at a time; put it in quotes, or use "
+                                                  "--bulk");
     if (word && args->file)
-        return command_usage(&enqueue_command, "a payload and --file exclude each other");
+        return subcommand_usage(&enqueue_command, "a payload and --file exclude each other");
     if (!word && !args->file)
-        return command_usage(&enqueue_command, "no payload: give it as a word, with --file, or as "
-                                               "'-' to read standard input");
+        return subcommand_usage(&enqueue_command,
+                                "no payload: give it as a word, with --file, or as "
+                                "'-' to read standard input");
     struct err e = err_none();
     if (word && strcmp(word, "-") != 0) {
         buf_str(raw, str_from(word));
@@ -190,7 +191,7 @@ static void print_job(struct client *c)
     else
         table_harmless(&out, view_text(&c->arena, job, "id"));
     buf_byte(&out, '\n');
-    command_print(stdout, &out);
+    subcommand_print(stdout, &out);
     buf_fini(&out);
 }
 
@@ -200,7 +201,8 @@ static int enqueue_one(struct client *c, const struct enqueue_args *args, const 
     struct buf raw = {0};
     struct str payload = {0};
     if (!args->queue || !args->type)
-        return command_usage(&enqueue_command, "--%s is missing", args->queue ? "type" : "queue");
+        return subcommand_usage(&enqueue_command, "--%s is missing",
+                                args->queue ? "type" : "queue");
     int code = read_payload(args, o, &raw, &payload);
     if (code == CLI_OK) {
         newjob_single(&c->call.body, d, payload);
@@ -216,12 +218,12 @@ static int enqueue_bulk(struct client *c, const struct enqueue_args *args, const
                         const struct newjob_defaults *d)
 {
     if (args->text)
-        return command_usage(&enqueue_command, "--text and --bulk exclude each other");
+        return subcommand_usage(&enqueue_command, "--text and --bulk exclude each other");
     if (o->rest_count && (strcmp(o->rest[0], "-") != 0 || args->file || o->rest_count > 1))
-        return command_usage(&enqueue_command,
-                             "--bulk reads jobs from standard input or --file, "
-                             "not from '%.60s'",
-                             o->rest[0]);
+        return subcommand_usage(&enqueue_command,
+                                "--bulk reads jobs from standard input or --file, "
+                                "not from '%.60s'",
+                                o->rest[0]);
     FILE *in = open_input(args->file);
     if (!in)
         return CLI_USAGE;
@@ -238,14 +240,14 @@ int enqueue_main(int argc, char **argv)
     struct client c;
     struct newjob_defaults d;
     int code;
-    if (!command_begin(&enqueue_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+    if (!subcommand_begin(&enqueue_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     code = client_open(&c, &enqueue_command, &args.client);
     if (code != CLI_OK)
         return code;
     struct err e = newjob_init(&d, &args, &o, c.now);
     if (e.code != ERR_OK)
-        code = command_usage(&enqueue_command, "%s", e.msg);
+        code = subcommand_usage(&enqueue_command, "%s", e.msg);
     else
         code = args.bulk ? enqueue_bulk(&c, &args, &o, &d) : enqueue_one(&c, &args, &o, &d);
     newjob_fini(&d);

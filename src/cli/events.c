@@ -147,7 +147,7 @@ static size_t receive(char *at, size_t size, size_t n, void *to)
     }
     buf_add(&r->line, at, size * n);
     take_lines(r);
-    command_print(stdout, &r->out);
+    subcommand_print(stdout, &r->out);
     fflush(stdout);
     return ferror(stdout) ? 0 : size * n;
 }
@@ -246,10 +246,10 @@ int events_main(int argc, char **argv)
     struct options o;
     struct reader r = {.last = -1};
     int code;
-    if (!command_begin(&events_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+    if (!subcommand_begin(&events_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     if (o.rest_count)
-        return command_usage(&events_command, "unexpected '%s'", o.rest[0]);
+        return subcommand_usage(&events_command, "unexpected '%s'", o.rest[0]);
     code = client_open(&r.client, &events_command, &args.client);
     if (code != CLI_OK)
         return code;

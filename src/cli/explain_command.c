@@ -74,10 +74,10 @@ int explain_main(int argc, char **argv)
     struct options o;
     struct client c;
     int code;
-    if (!command_begin(&explain_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+    if (!subcommand_begin(&explain_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     if (o.rest_count != 1 || !*o.rest[0])
-        return command_usage(&explain_command, "which job? `tenax jobs` lists them");
+        return subcommand_usage(&explain_command, "which job? `tenax jobs` lists them");
     code = client_open(&c, &explain_command, &args.client);
     if (code != CLI_OK)
         return code;
@@ -90,7 +90,7 @@ int explain_main(int argc, char **argv)
         client_print_answer(&c);
     } else if (code == CLI_OK) {
         write_answer(&c, &out, client_answer(&c));
-        command_print(stdout, &out);
+        subcommand_print(stdout, &out);
     }
     buf_fini(&path);
     buf_fini(&out);

@@ -315,7 +315,7 @@ static int show(struct client *c, const char *id)
         write_runs(c, &out, runs);
         write_errors(c, &out, buf_view(&errors));
     }
-    command_print(stdout, &out);
+    subcommand_print(stdout, &out);
     buf_fini(&errors);
     buf_fini(&out);
     return CLI_OK;
@@ -338,14 +338,14 @@ int job_main(int argc, char **argv)
     struct options o;
     struct client c;
     int code;
-    if (!command_begin(&job_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+    if (!subcommand_begin(&job_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     if (o.rest_count != 1)
-        return command_usage(&job_command,
-                             o.rest_count ? "one job at a time" : "which job? give its id");
+        return subcommand_usage(&job_command,
+                                o.rest_count ? "one job at a time" : "which job? give its id");
     if (!jobtext_is_id(o.rest[0]))
-        return command_usage(&job_command,
-                             "'%.60s' is not a job id, which has 25 letters and digits", o.rest[0]);
+        return subcommand_usage(
+            &job_command, "'%.60s' is not a job id, which has 25 letters and digits", o.rest[0]);
     code = client_open(&c, &job_command, &args.client);
     if (code != CLI_OK)
         return code;

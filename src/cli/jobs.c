@@ -102,11 +102,11 @@ static int list_jobs(struct client *c, struct buf *path, bool all)
             break;
         n += take_page(c, &t, &out);
         next_page(c, path);
-        command_print(stdout, &out);
+        subcommand_print(stdout, &out);
     } while (all && path->len && !ferror(stdout));
     if (n && c->args.output == CLIENT_TABLE)
         table_write(&t, &out, c->colour, c->width);
-    command_print(stdout, &out);
+    subcommand_print(stdout, &out);
     fflush(stdout);
     if (code == CLI_OK && c->args.output == CLIENT_TABLE && (!n || path->len))
         fputs(n ? "There are more; --all shows them.\n" : "There are no such jobs.\n", stderr);
@@ -121,14 +121,14 @@ int jobs_main(int argc, char **argv)
     struct options o;
     struct client c;
     int code;
-    if (!command_begin(&jobs_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+    if (!subcommand_begin(&jobs_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     if (o.rest_count)
-        return command_usage(&jobs_command, "unexpected '%s'; to show one job: tenax job %s",
-                             o.rest[0], o.rest[0]);
+        return subcommand_usage(&jobs_command, "unexpected '%s'; to show one job: tenax job %s",
+                                o.rest[0], o.rest[0]);
     struct err err = filter_check(&args.filter);
     if (err.code != ERR_OK)
-        return command_usage(&jobs_command, "%s", err.msg);
+        return subcommand_usage(&jobs_command, "%s", err.msg);
     code = client_open(&c, &jobs_command, &args.client);
     if (code != CLI_OK)
         return code;

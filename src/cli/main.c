@@ -51,7 +51,7 @@ static void print_overview(FILE *f)
               "  %-15s explain a command, or the exit codes: tenax help exit-codes\n\n"
               "Try it, with a server in one terminal and the rest in another:\n%s",
               "help", examples);
-    command_print(f, &b);
+    subcommand_print(f, &b);
     buf_fini(&b);
 }
 
@@ -93,7 +93,7 @@ static bool help_in_general(const char *word)
         manual_overview(&b, about, examples, exit_codes);
     else
         return false;
-    command_print(stdout, &b);
+    subcommand_print(stdout, &b);
     buf_fini(&b);
     return true;
 }
@@ -126,8 +126,8 @@ static int help_main(int argc, char **argv)
     else if (strcmp(form, "--man") == 0)
         manual_page(&b, page);
     else
-        command_help(&b, page);
-    command_print(stdout, &b);
+        subcommand_help(&b, page);
+    subcommand_print(stdout, &b);
     buf_fini(&b);
     return CLI_OK;
 }

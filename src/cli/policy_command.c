@@ -111,11 +111,11 @@ int policy_main(int argc, char **argv)
     struct options o;
     struct client c;
     int code;
-    if (!command_begin(&policy_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+    if (!subcommand_begin(&policy_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     const char *wrong = check(&args.plan, &o);
     if (wrong)
-        return command_usage(&policy_command, "%s", wrong);
+        return subcommand_usage(&policy_command, "%s", wrong);
     code = client_open(&c, &policy_command, &args.client);
     if (code != CLI_OK)
         return code;

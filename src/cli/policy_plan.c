@@ -207,7 +207,7 @@ static void show(struct client *c)
         table_write(&t, &out, c->colour, 0);
         write_summary(view_get(client_answer(c), "summary"), &out);
     }
-    command_print(stdout, &out);
+    subcommand_print(stdout, &out);
     if (!n)
         fputs("There are no failures to evaluate.\n", stderr);
     buf_fini(&out);
@@ -379,7 +379,7 @@ int policy_plan_schedule(struct client *c, const struct policy_plan *p)
     if (p->backoff) {
         struct err e = newjob_curve(p->backoff, &curve);
         if (e.code != ERR_OK)
-            return command_usage(c->command, "%s", e.msg);
+            return subcommand_usage(c->command, "%s", e.msg);
         write_one(&s, (struct str){0}, 0, STR("a job's own backoff"), &curve, p->retry_limit);
     } else {
         int code = load(c, p, &list);
@@ -389,7 +389,7 @@ int policy_plan_schedule(struct client *c, const struct policy_plan *p)
     }
     if (c->args.output == CLIENT_JSON)
         buf_str(&s.out, s.first ? STR("[]\n") : STR("]\n"));
-    command_print(stdout, &s.out);
+    subcommand_print(stdout, &s.out);
     buf_fini(&s.out);
     return CLI_OK;
 }

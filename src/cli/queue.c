@@ -192,16 +192,16 @@ int queue_main(int argc, char **argv)
     struct options o;
     struct client c;
     int code;
-    if (!command_begin(&queue_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+    if (!subcommand_begin(&queue_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     if (o.rest_count != 1 || !*o.rest[0])
-        return command_usage(&queue_command, "which queue? `tenax queues` lists them");
+        return subcommand_usage(&queue_command, "which queue? `tenax queues` lists them");
     code = client_open(&c, &queue_command, &args.client);
     if (code != CLI_OK)
         return code;
     const char *wrong = write_body(&args, &c.call.body);
     if (wrong) {
-        code = command_usage(&queue_command, "%s", wrong);
+        code = subcommand_usage(&queue_command, "%s", wrong);
     } else if (args.remove) {
         code = ask(&c, "DELETE", o.rest[0]);
         if (code == CLI_OK)

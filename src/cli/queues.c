@@ -167,7 +167,7 @@ static int list_queues(struct client *c)
         write_table(c, &l, &out);
     else if (code == CLI_OK)
         fputs("There are no jobs in any queue.\n", stderr);
-    command_print(stdout, &out);
+    subcommand_print(stdout, &out);
     buf_fini(&out);
     free(l.at);
     return code;
@@ -179,10 +179,10 @@ int queues_main(int argc, char **argv)
     struct options o;
     struct client c;
     int code;
-    if (!command_begin(&queues_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+    if (!subcommand_begin(&queues_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     if (o.rest_count)
-        return command_usage(&queues_command, "unexpected '%s'", o.rest[0]);
+        return subcommand_usage(&queues_command, "unexpected '%s'", o.rest[0]);
     code = client_open(&c, &queues_command, &args.client);
     if (code != CLI_OK)
         return code;

@@ -151,7 +151,7 @@ static void print_facts(const struct restore *r, bool verified)
         buf_lit(&line, "; it is complete\n");
     else
         buf_print(&line, "; restored to %s\n", r->dir);
-    command_print(stdout, &line);
+    subcommand_print(stdout, &line);
     buf_fini(&line);
 }
 
@@ -176,10 +176,10 @@ int restore_main(int argc, char **argv)
     struct restore_args args = {0};
     struct options o;
     int code;
-    if (!command_begin(&restore_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+    if (!subcommand_begin(&restore_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     if (o.rest_count != 1)
-        return command_usage(&restore_command, "name one file, or - for standard input");
+        return subcommand_usage(&restore_command, "name one file, or - for standard input");
     struct restore r = {
         .file = o.rest[0], .dir = args.root_dir, .force = args.force, .fd = -1, .lock = -1};
     return restore(&r, args.verify);

@@ -125,10 +125,10 @@ int retry_settings_main(int argc, char **argv)
     struct options o;
     struct client c;
     int code;
-    if (!command_begin(&retry_settings_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+    if (!subcommand_begin(&retry_settings_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     if (o.rest_count)
-        return command_usage(&retry_settings_command, "unexpected '%s'", o.rest[0]);
+        return subcommand_usage(&retry_settings_command, "unexpected '%s'", o.rest[0]);
     code = client_open(&c, &retry_settings_command, &args.client);
     if (code != CLI_OK)
         return code;

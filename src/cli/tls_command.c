@@ -172,7 +172,7 @@ static bool exists(const char *path)
 static int fail(const struct subcommand *c, const struct err *e)
 {
     if (e->code == ERR_USAGE)
-        return command_usage(c, "%s", e->msg);
+        return subcommand_usage(c, "%s", e->msg);
     fprintf(stderr, "tenax %s: %s\n", c->name, e->msg);
     return CLI_REFUSED;
 }
@@ -308,10 +308,10 @@ static int run_action(size_t i, int argc, char **argv)
     struct options o;
     int code;
     const struct subcommand *page = actions[i].page;
-    if (!command_begin(page, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+    if (!subcommand_begin(page, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     if (o.rest_count)
-        return command_usage(page, "unexpected '%s'", o.rest[0]);
+        return subcommand_usage(page, "unexpected '%s'", o.rest[0]);
     struct err e = make_dir(args.dir);
     if (e.code == ERR_OK)
         e = actions[i].run(&args);
@@ -321,23 +321,25 @@ static int run_action(size_t i, int argc, char **argv)
 int tls_main(int argc, char **argv)
 {
     if (argc < 2)
-        return command_usage(&tls_command, "say what to make: init, ca, server-cert, client-cert");
+        return subcommand_usage(&tls_command,
+                                "say what to make: init, ca, server-cert, client-cert");
     for (size_t i = 0; i < COUNT(actions); i++)
         if (strcmp(argv[1], actions[i].word) == 0)
             return run_action(i, argc - 1, argv + 1);
     if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
         struct buf page = {0};
-        command_help(&page, &tls_command);
-        command_print(stdout, &page);
+        subcommand_help(&page, &tls_command);
+        subcommand_print(stdout, &page);
         buf_fini(&page);
         return CLI_OK;
     }
     if (argv[1][0] == '-')
-        return command_usage(&tls_command,
-                             "unknown option '%.60s'; say first what to make: init, ca, "
-                             "server-cert, client-cert",
-                             argv[1]);
+        return subcommand_usage(&tls_command,
+                                "unknown option '%.60s'; say first what to make: init, ca, "
+                                "server-cert, client-cert",
+                                argv[1]);
     struct str near = options_closest(argv[1], ACTIONS);
-    return command_usage(&tls_command, "it cannot make '%.60s'%s%.*s%s", argv[1],
-                         near.len ? "; did you mean '" : "", STR_ARG(near), near.len ? "'?" : "");
+    return subcommand_usage(&tls_command, "it cannot make '%.60s'%s%.*s%s", argv[1],
+                            near.len ? "; did you mean '" : "", STR_ARG(near),
+                            near.len ? "'?" : "");
 }

@@ -54,10 +54,10 @@ int version_main(int argc, char **argv)
     struct version_args args = {0};
     struct options o;
     int code;
-    if (!command_begin(&version_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+    if (!subcommand_begin(&version_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     if (o.rest_count)
-        return command_usage(&version_command, "unexpected '%s'", o.rest[0]);
+        return subcommand_usage(&version_command, "unexpected '%s'", o.rest[0]);
     if (args.server)
         return ask_server(&args);
     puts(args.client.output == CLIENT_JSON ? "{\"client\":\"" TENAX_VERSION "\"}"

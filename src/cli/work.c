@@ -92,25 +92,26 @@ const struct subcommand work_command = {
 static int check(const struct work_args *args, const struct options *o)
 {
     if (!args->queue || !*args->queue || strspn(args->queue, ",") == strlen(args->queue))
-        return command_usage(&work_command, "which queue? give --queue");
+        return subcommand_usage(&work_command, "which queue? give --queue");
     if (utf8_check(str_from(args->queue)) < strlen(args->queue) ||
         (args->name && utf8_check(str_from(args->name)) < strlen(args->name)) ||
         (args->node && utf8_check(str_from(args->node)) < strlen(args->node)))
-        return command_usage(&work_command,
-                             "the names of queues, workers and nodes must be valid UTF-8");
+        return subcommand_usage(&work_command,
+                                "the names of queues, workers and nodes must be valid UTF-8");
     if (!o->rest_count)
-        return command_usage(&work_command, "which command? write it at the end, after '--'");
+        return subcommand_usage(&work_command, "which command? write it at the end, after '--'");
     if (args->lease.ms < 1000)
-        return command_usage(&work_command, "option '--lease': at least 1s, or every hiccup of the "
-                                            "network would lose the job");
+        return subcommand_usage(&work_command,
+                                "option '--lease': at least 1s, or every hiccup of the "
+                                "network would lose the job");
     if (!child_can_run(o->rest[0]))
-        return command_usage(&work_command, "there is no command '%.200s' that can be run",
-                             o->rest[0]);
+        return subcommand_usage(&work_command, "there is no command '%.200s' that can be run",
+                                o->rest[0]);
     const char *wrong = call_bad_url(args->client.url);
     if (wrong)
-        return command_usage(&work_command,
-                             "option '--url': '%.200s' is not the URL of a server; %s",
-                             args->client.url, wrong);
+        return subcommand_usage(&work_command,
+                                "option '--url': '%.200s' is not the URL of a server; %s",
+                                args->client.url, wrong);
     return CLI_OK;
 }
 
@@ -162,7 +163,7 @@ int work_main(int argc, char **argv)
     struct work_args args = {0};
     struct options o;
     int code;
-    if (!command_begin(&work_command, OPTIONS_FIRST, argc, argv, &args, &o, &code))
+    if (!subcommand_begin(&work_command, OPTIONS_FIRST, argc, argv, &args, &o, &code))
         return code;
     code = check(&args, &o);
     if (code != CLI_OK)

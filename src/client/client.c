@@ -12,8 +12,8 @@ int client_open(struct client *c, const struct subcommand *command, const struct
 {
     const char *wrong = call_bad_url(args->url);
     if (wrong)
-        return command_usage(command, "option '--url': '%.200s' is not the URL of a server; %s",
-                             args->url, wrong);
+        return subcommand_usage(command, "option '--url': '%.200s' is not the URL of a server; %s",
+                                args->url, wrong);
     *c = (struct client){
         .command = command,
         .args = *args,
@@ -103,7 +103,7 @@ void client_print_answer(struct client *c)
     else
         view_pretty(&out, client_answer(c), 0);
     buf_byte(&out, '\n');
-    command_print(stdout, &out);
+    subcommand_print(stdout, &out);
     buf_fini(&out);
 }
 

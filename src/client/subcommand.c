@@ -19,14 +19,14 @@ static void write_paragraphs(struct buf *b, const char *text)
     }
 }
 
-void command_print(FILE *f, struct buf *b)
+void subcommand_print(FILE *f, struct buf *b)
 {
     if (b->len)
         fwrite(b->at, 1, b->len, f);
     b->len = 0;
 }
 
-void command_help(struct buf *b, const struct subcommand *c)
+void subcommand_help(struct buf *b, const struct subcommand *c)
 {
     buf_print(b, "tenax %s: %s\n\nUsage:\n  tenax %s%s%s\n\n", c->name, c->summary, c->name,
               *c->usage ? " " : "", c->usage);
@@ -38,25 +38,25 @@ void command_help(struct buf *b, const struct subcommand *c)
     buf_print(b, "\nExamples:\n%s", c->examples);
 }
 
-bool command_begin(const struct subcommand *c, enum option_order order, int argc, char **argv,
-                   void *values, struct options *out, int *code)
+bool subcommand_begin(const struct subcommand *c, enum option_order order, int argc, char **argv,
+                      void *values, struct options *out, int *code)
 {
     struct err e = options_parse(c->options, order, argc, argv, values, out);
     if (e.code != ERR_OK) {
-        *code = command_usage(c, "%s", e.msg);
+        *code = subcommand_usage(c, "%s", e.msg);
         return false;
     }
     if (!out->help)
         return true;
     struct buf page = {0};
-    command_help(&page, c);
-    command_print(stdout, &page);
+    subcommand_help(&page, c);
+    subcommand_print(stdout, &page);
     buf_fini(&page);
     *code = CLI_OK;
     return false;
 }
 
-int command_usage(const struct subcommand *c, const char *fmt, ...)
+int subcommand_usage(const struct subcommand *c, const char *fmt, ...)
 {
     va_list ap;
     va_start(ap, fmt);

@@ -34,18 +34,18 @@ struct subcommand {
 };
 
 /* Writes the contents of b and empties it. */
-void command_print(FILE *f, struct buf *b);
+void subcommand_print(FILE *f, struct buf *b);
 
 /* The whole page. */
-void command_help(struct buf *b, const struct subcommand *c);
+void subcommand_help(struct buf *b, const struct subcommand *c);
 
 /* Parses the command line. False when there is nothing left to do: help was requested and printed,
  * or an error was reported; *code is then the exit code. */
-bool command_begin(const struct subcommand *c, enum option_order order, int argc, char **argv,
-                   void *values, struct options *out, int *code);
+bool subcommand_begin(const struct subcommand *c, enum option_order order, int argc, char **argv,
+                      void *values, struct options *out, int *code);
 
 /* Reports an error in the command line; returns CLI_USAGE. */
-int command_usage(const struct subcommand *c, const char *fmt, ...)
+int subcommand_usage(const struct subcommand *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 #endif

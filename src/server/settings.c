@@ -413,15 +413,15 @@ bool settings_load(int argc, char **argv, struct settings *s, int *code)
     struct options o;
     *s = (struct settings){0};
     keep_words(argc, argv);
-    if (!command_begin(&settings_command, OPTIONS_ANYWHERE, argc, argv, s, &o, code))
+    if (!subcommand_begin(&settings_command, OPTIONS_ANYWHERE, argc, argv, s, &o, code))
         return false;
     if (o.rest_count) {
-        *code = command_usage(&settings_command, "unexpected '%s'", o.rest[0]);
+        *code = subcommand_usage(&settings_command, "unexpected '%s'", o.rest[0]);
         return false;
     }
     struct err e = complete(s, &o);
     if (e.code != ERR_OK)
-        *code = command_usage(&settings_command, "%s", e.msg);
+        *code = subcommand_usage(&settings_command, "%s", e.msg);
     read_at_start = o;
     return e.code == ERR_OK;
 }

@@ -70,19 +70,20 @@ int top_main(int argc, char **argv)
     struct options o;
     static struct top t; /* its calls must stay where they are in memory */
     int code;
-    if (!command_begin(&top_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
+    if (!subcommand_begin(&top_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
     if (o.rest_count)
-        return command_usage(&top_command, "unexpected '%s'", o.rest[0]);
+        return subcommand_usage(&top_command, "unexpected '%s'", o.rest[0]);
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO))
-        return command_usage(&top_command, "this needs a terminal; `tenax queues` and `tenax jobs` "
-                                           "print the same into a pipe");
+        return subcommand_usage(&top_command,
+                                "this needs a terminal; `tenax queues` and `tenax jobs` "
+                                "print the same into a pipe");
     code = client_open(&t.client, &top_command, &args.client);
     if (code != CLI_OK)
         return code;
     if (!top_view_open()) {
         client_close(&t.client);
-        return command_usage(&top_command, "there is no description of this terminal ($TERM)");
+        return subcommand_usage(&top_command, "there is no description of this terminal ($TERM)");
     }
     signal(SIGTERM, on_signal);
     signal(SIGHUP, on_signal);
