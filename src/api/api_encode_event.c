@@ -16,6 +16,11 @@ static bool is_other(const void *event)
     return !is_retry(event);
 }
 
+static bool has_job(const void *event)
+{
+    return !id_is_none(((const struct job_event *)event)->id);
+}
+
 static bool has_run(const void *event)
 {
     return ((const struct job_event *)event)->run >= 0;
@@ -93,7 +98,8 @@ static const struct shape_member event_members[] = {
     {MEMBER(struct job_event, number, "number", ALWAYS, "one more than that of the event before",
             .type = "integer 1..")},
     {MEMBER(struct job_event, at, "at", ALWAYS, "when")},
-    {MEMBER(struct job_event, id, "id", ALWAYS, "of the job")},
+    {MEMBER(struct job_event, id, "id", OR_NULL, "of the job; null: it is about a group alone",
+            .is_set = has_job)},
     {MEMBER(struct job_event, queue, "queue", OR_NULL, "of the job")},
     {MEMBER(struct job_event, type, "type", OR_NULL, "of the job")},
     {MEMBER_WORD(struct job_event, event, "cause", ALWAYS, &api_cause_words, NULL)},
@@ -105,6 +111,7 @@ static const struct shape_member event_members[] = {
     {MEMBERS_INNER(&run_shape), .is_set = has_run},
     {MEMBER(struct job_event, worker, "worker", IF_SET, NULL)},
     {MEMBER(struct job_event, reason, "reason", IF_SET, NULL)},
+    {MEMBER(struct job_event, group, "group", IF_SET, "that the event is about")},
     {MEMBERS_INNER(&waiting_shape), .is_set = is_other},
     {MEMBERS_INNER(&retry_shape), .is_set = is_retry},
     {MEMBERS_OF(struct job_event, ruling, &ruling_shape), .is_set = is_ruled},

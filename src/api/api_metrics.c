@@ -116,7 +116,7 @@ static void histogram(struct text *t, const struct histogram *h, const struct hi
 
 #define BIT(event) (1u << EVENT_##event)
 
-/* X(name, events, help): each event is in one of them at least. */
+/* X(name, events, help): each event of a job is in one of them at least. */
 #define EVENT_COUNTERS(X)                                                                          \
     X("enqueued", BIT(ENQUEUE) | BIT(ENQUEUE_LATER) | BIT(ENQUEUE_BLOCKED), "Jobs added.")         \
     X("blocked", BIT(BLOCK) | BIT(ENQUEUE_BLOCKED), "Jobs that began to wait for other jobs.")     \
@@ -135,6 +135,7 @@ static void histogram(struct text *t, const struct histogram *h, const struct hi
     X("returned", BIT(RETURN), "Runs given back, or whose stream closed, without a failure.")      \
     X("rerun", BIT(RERUN), "Dead jobs brought back by a command.")                                 \
     X("deleted", BIT(REMOVE), "Jobs deleted by a command.")                                        \
+    X("last_of_group", BIT(GROUP_RESOLVED), "Jobs that were the last of their group to end.")      \
     X("purged", BIT(PURGE), "Ended jobs deleted as their retention was over.")
 
 #define COUNTER_ROW(name, events, help) {"tenax_jobs_" name, events, help},
@@ -145,8 +146,9 @@ static const struct {
 } event_counters[] = {EVENT_COUNTERS(COUNTER_ROW)};
 
 #define COUNTER_BITS(name, events, help) | (events)
-_Static_assert((0 EVENT_COUNTERS(COUNTER_BITS)) == (1u << EVENT_COUNT) - 1,
-               "every event of lifecycle.def is counted");
+/* Sealing is no event of a job, nor of a queue. */
+_Static_assert((0 EVENT_COUNTERS(COUNTER_BITS) | BIT(GROUP_SEALED)) == (1u << EVENT_COUNT) - 1,
+               "every event of a job in lifecycle.def is counted");
 
 /* The row that queues beyond the limit share. */
 static struct str name_of(const struct meter *m, uint32_t row)

@@ -35,7 +35,8 @@ static const struct option_def options[] = {
     {"event", "NAME,…", OPTION_TEXT, AT(event),
      .help = "only these: job_enqueued, job_blocked, job_unblocked, job_ready, job_postponed, "
              "job_taken, job_completed, "
-             "job_requeued, job_returned, job_dead, job_rerun, job_deleted"},
+             "job_requeued, job_returned, job_dead, job_rerun, job_deleted, "
+             "group_resolved, group_sealed"},
     CLIENT_OPTIONS(struct events_args),
     {0},
 };
@@ -95,6 +96,7 @@ static void show(struct reader *r, struct str event)
     table_harmless(&r->out, view_text(a, event, "id"));
     add_text(r, event, "queue", "  ");
     add_text(r, event, "type", " ");
+    add_text(r, event, "group", "  group ");
     add_text(r, event, "from", "  ");
     add_text(r, event, "to", view_get(event, "from").len ? " -> " : "  ");
     add_text(r, event, "run", "  run ");

@@ -14,6 +14,7 @@
 #include "core/enqueue.h"
 #include "core/event.h"
 #include "core/explain.h"
+#include "core/group.h"
 #include "core/job.h"
 #include "core/kv.h"
 #include "core/queue.h"
@@ -59,6 +60,7 @@ struct job_filter {
     size_t worker_count;
     struct str error; /* the newest run that has ended failed with this in its message or type */
     struct range priority, ready_at, attempts;
+    struct str group;      /* only its jobs; empty: any */
     struct str expression; /* jq, about the payload; empty: none. ERR_BAD_VALUE if it is wrong */
 };
 
@@ -72,6 +74,7 @@ struct list_command {
     bool dry_run;      /* _WHERE: change nothing; reply.jobs is a sample of limit jobs */
     const struct patch *patch; /* CMD_PATCH_WHERE */
     uint32_t per_second; /* CMD_RERUN_WHERE: how many become ready in a second; 0: all at once */
+    uint32_t ids_max;    /* CMD_CANCEL_WHERE: reply.ids has the first of them, so many at most */
 };
 
 /* Where a job stands in the ready order of its queue, while it is ready: what comes after it is
@@ -295,7 +298,7 @@ struct reply {
     struct id *ids;
     struct str *names;
     size_t count;   /* of whichever list is meant; or the number asked for */
-    size_t sampled; /* of a dry run: how many are in jobs */
+    size_t sampled; /* of a dry run: how many are in jobs; CANCEL_WHERE: in ids */
     bool more;      /* a list or runs: further ones follow */
     bool repeated;  /* SUCCEED, FAIL, CLAIM_JOB: it had been done before; nothing changed */
     struct job_notes *notes; /* CMD_READ */
@@ -309,7 +312,8 @@ struct reply {
     const struct simulate_result *simulated;
     const struct history_page *history;
     struct queue_shown *queues;
-    struct ready_place place; /* PEEK: of the last job that was looked at */
+    struct ready_place place;       /* PEEK: of the last job that was looked at */
+    const struct group_view *group; /* CMD_GROUP_* */
     struct kv_entry *kv;
     size_t kv_refused;   /* KV_PUT: index of a change */
     struct str kv_after; /* KV_LIST: where the next page begins */
@@ -383,6 +387,7 @@ struct command {
         struct resource_command resource; /* CMD_POLICY_*, CMD_CATEGORIES_* */
         struct retry_settings_command retry_settings;
         struct queue_command queue; /* CMD_QUEUE_* */
+        struct str group;           /* CMD_GROUP_READ, CMD_GROUP_SEAL: its name */
         struct kv_put kv_put;
         struct kv_query kv; /* CMD_KV_READ, CMD_KV_LIST, CMD_KV_REMOVE */
     };

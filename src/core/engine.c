@@ -43,6 +43,7 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
     list_init(&e->gang_changes);
     engine_gang_watch_init(&e->gang_watch);
     engine_gang_watch_init(&e->gang_in_flight);
+    e->groups.seed = e->queue_names.seed;
     e->gangs.seed = e->gang_shapes.seed = e->queue_order.seed = e->queue_names.seed;
     list_init(&e->drawn);
     list_init(&e->releases);
@@ -97,6 +98,7 @@ void engine_free(struct engine *e)
     engine_fold_fini(e);
     engine_avoid_fini(e);
     engine_gang_fini(e);
+    engine_groups_fini(e);
     idmap_fini(&e->live);
     engine_keys_fini(e);
     idmap_fini(&e->waits);
@@ -111,6 +113,8 @@ void engine_free(struct engine *e)
 static struct job job_of(struct engine *e, instant now, const struct enqueue *spec)
 {
     instant ready_at = instant_is_set(spec->ready_at) ? spec->ready_at : now;
+    struct job_options options = spec->options;
+    options.group_owner = (struct str){0}; /* the group has it */
     return (struct job){
         .id = id_next(&e->ids, now, &e->rng),
         .queue = spec->queue,
@@ -123,7 +127,7 @@ static struct job job_of(struct engine *e, instant now, const struct enqueue *sp
         .unique_key = spec->unique_key,
         .unique_while = spec->unique_while,
         .batch = spec->batch,
-        .options = spec->options,
+        .options = options,
         .state = {.status = ready_at.ms <= now.ms ? STATUS_READY : STATUS_SCHEDULED,
                   .priority = spec->priority,
                   .ready_at = ready_at,
@@ -176,6 +180,7 @@ struct err engine_enqueue(struct engine *e, instant now, const struct enqueue *s
         out[i].job = job_of(e, now, &specs[i]);
         if (specs[i].options.depends_on.len)
             TRY(engine_depend_begin(e, now, out, a, &out[i].job));
+        engine_group_join(e, &out[i].job, specs[i].options.group_owner);
         add_job(e, now, &out[i].job);
         out[i].job.payload = (struct str){0};
     }

@@ -59,9 +59,10 @@ void engine_free(struct engine *e);
 /* The number of the next event, from 1, and the mark. Not called if there never was an event. */
 void engine_restore_events(struct engine *e, uint64_t next, struct event_mark mark);
 
-/* Queues come before jobs. */
+/* Queues and groups come before jobs. */
 void engine_restore_queue(struct engine *e, struct str name, const struct queue_record *record,
                           instant now);
+void engine_restore_group(struct engine *e, const struct group_record *record);
 /* The job without payload, as stored. */
 void engine_restore_job(struct engine *e, const struct job *job, const struct job_extent *extent,
                         instant now);
@@ -76,6 +77,10 @@ NODISCARD struct err engine_restored(struct engine *e, instant now);
  * called before engine_enqueue, which assumes that it succeeded. */
 NODISCARD struct err engine_gang_check(const struct engine *e, const struct enqueue *specs,
                                        size_t count);
+/* ERR_GROUP_SEALED, ERR_CONFLICT if a group takes no further jobs, or not those of this owner: of
+ * jobs that would be added. To be called before engine_enqueue, in the same turn. */
+NODISCARD struct err engine_group_check(struct engine *e, instant now, const struct enqueue *specs,
+                                        size_t count);
 /* Adds count jobs, all or none; out[i] is what became of specs[i], its strings borrowed from
  * specs[i] or, of a duplicate, in the arena. */
 NODISCARD struct err engine_enqueue(struct engine *e, instant now, const struct enqueue *specs,
@@ -163,6 +168,17 @@ NODISCARD struct err engine_cancel(struct engine *e, instant now, struct id id, 
 /* Brings a dead job back with a new retry budget, ready at `at` or now. */
 NODISCARD struct err engine_rerun(struct engine *e, instant now, struct id id, instant at,
                                   struct arena *a, struct job *job);
+
+/* --- groups of jobs --- */
+
+/* Both: ERR_NOT_FOUND. The view's strings live as long as the group. */
+NODISCARD struct err engine_group_read(const struct engine *e, struct str name,
+                                       struct group_view *view);
+/* No further jobs come into it, for good. Does nothing if it is sealed. */
+NODISCARD struct err engine_group_seal(struct engine *e, instant now, struct str name);
+/* The next of its jobs in id order after (before, if backwards) `from`, as engine_next_of. */
+bool engine_next_in_group(const struct engine *e, struct str name, struct id_place from,
+                          bool backwards, struct id *next);
 
 /* --- settings of queues --- */
 

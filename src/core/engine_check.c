@@ -85,4 +85,5 @@ void engine_check(const struct engine *e)
     btree_check(&e->waiting_for);
     engine_crons_check(e);
     engine_gang_checks(e);
+    engine_groups_check(e);
 }

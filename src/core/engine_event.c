@@ -15,6 +15,7 @@ struct job_event engine_event(enum event event, enum status from, const struct j
     return (struct job_event){.id = job->id,
                               .queue = job->queue,
                               .type = job->type,
+                              .group = job->options.group,
                               .event = event,
                               .from = from,
                               .run = -1,
@@ -28,6 +29,7 @@ struct job_event engine_live_event(const struct engine *e, enum event event, con
     return (struct job_event){.id = l->id,
                               .queue = l->queue->name,
                               .type = e->types[l->type],
+                              .group = engine_group_name(l->member_of),
                               .event = event,
                               .from = STATUS_IN_FLIGHT,
                               .run = l->run,
@@ -48,12 +50,51 @@ void engine_total_move(struct engine *e, enum status from, enum status to)
         e->totals[to]++;
 }
 
+/* Numbers an event and gives it away. */
+static void tell(struct engine *e, instant now, struct job_event *ev)
+{
+    ev->number = e->next_event++;
+    ev->at = now;
+    e->port.put_event(e->port.ctx, ev);
+    if (e->port.meter && ev->queue.len)
+        meter_event(e->port.meter, ev);
+}
+
+void engine_group_event(struct engine *e, instant now, enum event event, struct str group,
+                        const struct job_event *by)
+{
+    struct job_event ev = {.event = event,
+                           .group = group,
+                           .from = STATUS_GONE,
+                           .run = -1,
+                           .ready_at = INSTANT_NONE,
+                           .since = INSTANT_NONE,
+                           .ruling = RULING_NONE};
+    if (by) {
+        ev.id = by->id;
+        ev.queue = by->queue;
+        ev.type = by->type;
+        ev.from = by->removed ? STATUS_GONE : by->to;
+    }
+    ev.to = lifecycle_move(ev.from, event);
+    tell(e, now, &ev);
+}
+
+/* What a change of a job's status is for its group. */
+static void tell_group(struct engine *e, instant now, const struct job_event *ev)
+{
+    bool resolved;
+    struct job_group *g = engine_group_moved(e, ev, &resolved);
+    if (resolved)
+        engine_group_event(e, now, EVENT_GROUP_RESOLVED, engine_group_name(g), ev);
+    if (g)
+        engine_group_drop_if_empty(e, g);
+}
+
 void engine_changed(struct engine *e, instant now, const struct job_event *what)
 {
     struct job_event ev = *what;
     struct arena scratch = {0};
-    ev.number = e->next_event++;
-    ev.at = now;
     ev.to = lifecycle_move(ev.from, ev.event);
     engine_total_move(e, ev.from, ev.removed ? STATUS_GONE : ev.to);
     if (ev.type.len == 0) {
@@ -67,9 +108,8 @@ void engine_changed(struct engine *e, instant now, const struct job_event *what)
         engine_end_by_drop(e, ev.id);
     }
     engine_depend_changed(e, &ev);
-    e->port.put_event(e->port.ctx, &ev);
-    if (e->port.meter)
-        meter_event(e->port.meter, &ev);
+    tell(e, now, &ev);
+    tell_group(e, now, &ev);
     arena_fini(&scratch);
 }
 

@@ -127,8 +127,9 @@ struct live {
     struct take_group *group; /* iff held by a stream */
     struct worker_name *worker;
     struct unique_ref unique;
-    struct job_extras *extras; /* in one block; NULL: none */
-    struct key_slot *key;      /* NULL: it has no concurrency key */
+    struct job_extras *extras;   /* in one block; NULL: none */
+    struct key_slot *key;        /* NULL: it has no concurrency key */
+    struct job_group *member_of; /* NULL: of no group */
 };
 
 struct sub {
@@ -250,6 +251,9 @@ struct engine {
     struct take *takes;       /* of this turn */
     size_t take_count, take_cap;
     struct crons *crons;
+    struct strmap groups;       /* name → struct job_group * */
+    struct btree group_members; /* major: number of the group */
+    uint64_t group_number;      /* of the newest */
     struct restored_take *restored;
     size_t restored_count, restored_cap;
 };
@@ -392,6 +396,29 @@ void engine_due_passed(struct engine *e, instant now, const struct queue *q,
                        struct btree_entry due);
 /* Whether it was announced before a restart that the job is ready. */
 bool engine_was_announced(const struct engine *e, instant ready_at, struct id id);
+
+/* An event of a group. `by` is the event of the job that brought it about, or NULL. */
+void engine_group_event(struct engine *e, instant now, enum event event, struct str group,
+                        const struct job_event *by);
+
+/* engine_group.c */
+struct job_group *engine_group_of(const struct engine *e, const struct job *job);
+/* Empty for NULL. */
+struct str engine_group_name(const struct job_group *g);
+/* Adds a new job to its group, if it has one, which comes into being with the first. To be called
+ * before the event of its enqueue. */
+void engine_group_join(struct engine *e, const struct job *job, struct str owner);
+/* To be called with each change of a status; *resolved: no job of the group is left that has not
+ * ended. Returns the group, if its numbers have changed, to be followed by
+ * engine_group_drop_if_empty. */
+struct job_group *engine_group_moved(struct engine *e, const struct job_event *ev, bool *resolved);
+void engine_group_drop_if_empty(struct engine *e, struct job_group *g);
+void engine_group_restore_job(struct engine *e, const struct job *job);
+/* Deletes groups without a job: the last one was lost by damage. */
+void engine_groups_restored(struct engine *e);
+void engine_groups_check(const struct engine *e);
+void engine_groups_fini(struct engine *e);
+uint64_t engine_groups_bytes(const struct engine *e);
 
 /* engine_unique.c */
 bool engine_unique_holds(enum unique scope, enum status status);

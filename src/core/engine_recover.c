@@ -37,6 +37,7 @@ static void restore_lease(struct engine *e, instant now, const struct job *job,
     l->type = engine_type(e, q, job->type);
     l->extras = job_extras_new(&s->extras);
     l->key = engine_key_begin(e, q, job);
+    l->member_of = engine_group_of(e, job);
     engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, q->index));
 }
 
@@ -66,6 +67,7 @@ void engine_restore_job(struct engine *e, const struct job *job, const struct jo
     struct queue *q = engine_queue_get(e, job->queue);
     const struct job_state *s = &job->state;
     engine_unique_move(e, engine_unique_ref(e, job), job->id, STATUS_GONE, s->status);
+    engine_group_restore_job(e, job);
     if (!lifecycle_is_terminal(s->status))
         engine_end_by_add(e, job);
     switch (s->status) {
@@ -194,5 +196,6 @@ struct err engine_restored(struct engine *e, instant now)
     e->restored = NULL;
     e->restored_count = e->restored_cap = 0;
     engine_crons_restored(e, now);
+    engine_groups_restored(e);
     return err_none();
 }

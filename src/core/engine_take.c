@@ -274,6 +274,7 @@ static struct live *live_of(struct engine *e, instant now, struct arena *a, cons
     engine_grace_clear(&s->extras);
     l->extras = job_extras_new(&s->extras);
     l->key = engine_key_begin(e, q, job);
+    l->member_of = engine_group_of(e, job);
     engine_unique_move(e, l->unique, job->id, STATUS_READY, STATUS_IN_FLIGHT);
     return l;
 }

@@ -55,7 +55,8 @@ struct job_event {
     struct str worker; /* of the run */
     struct str reason; /* in words, or empty */
     struct ruling ruling; /* of a failure */
-    bool lost, expired;   /* a run ended with its stream broken, or its lease over. Not kept */
+    struct str group;   /* that the event is about, or that its job is in; only the first is kept */
+    bool lost, expired; /* a run ended with its stream broken, or its lease over. Not kept */
 };
 
 /* Up to which ready_at and id scheduled jobs were announced as ready. */

@@ -20,6 +20,7 @@
 #define JOB_UNIQUE_KEY_MAX      1024
 #define JOB_CONCURRENCY_KEY_MAX 255   /* bytes */
 #define JOB_ALIAS_MAX           255   /* bytes */
+#define JOB_GROUP_MAX           255   /* bytes, also of its owner */
 #define JOB_BATCH_KEY_MAX       1024  /* bytes */
 #define JOB_BATCH_EXPR_MAX      16384 /* bytes of each expression */
 #define JOB_PRIORITY_DEFAULT    32768
@@ -78,6 +79,8 @@ struct job_options {
     struct str depends_on;      /* the jobs it waits for (core/depend.h) */
     uint64_t depend_when;       /* enum depend_when */
     uint64_t depend_death;      /* enum depend_death */
+    struct str group;           /* of jobs that belong together (core/group.h) */
+    struct str group_owner;     /* only to be enqueued: the group keeps it */
 };
 
 /* What only some jobs carry along as they change. Zeroed: nothing. Every member has its row in

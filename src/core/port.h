@@ -38,6 +38,7 @@ struct cron_entry;
 struct cron_clock;
 struct cron_zone;
 struct history_entry;
+struct group_record;
 
 #define PORT_PAYLOAD 1u /* the payload too */
 /* Its newest state, not only the one it was enqueued with. Without this the first record may be
@@ -83,6 +84,9 @@ struct port {
     const struct cron_zone *(*zone)(void *ctx, struct str name);
     /* What people set for a queue, and where its rate stands; NULL: nothing any more. */
     void (*put_queue)(void *ctx, struct str name, const struct queue_record *record);
+    /* A group of jobs (core/group.h). */
+    void (*put_group)(void *ctx, const struct group_record *group);
+    void (*delete_group)(void *ctx, struct str name);
     /* The retry policies that are effective for a job of that queue that adds those named, "a,b"
      * (none if they are switched off), which of them are missing, and the settings: fills in that
      * of the rules. NULL: there are never any. Valid for the call. */

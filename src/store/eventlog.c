@@ -5,7 +5,7 @@
 #include "store/reader.h"
 #include "store/writer.h"
 
-/* The bytes of version 2; see store/writer.h for the parts.
+/* The bytes of version 3; see store/writer.h for the parts.
  *
  *   EVENTS  byte version, opt time of the first event, varint count, varint bytes of all
  *           records before, opt time of the mark, id of the mark as 16 bytes big-endian, EVENTs
@@ -15,14 +15,15 @@
  *           before, those of queue, type, worker and reason that are not the same, as texts;
  *           if FLAG_RUN varint run, varint attempt; if FLAG_READY zigzag ms to ready_at;
  *           if FLAG_RULING text policy, zigzag rule, varint count, varint limit;
- *           if FLAG_DECIDER byte who decided about a failure (enum decider)
+ *           if FLAG_DECIDER byte who decided about a failure (enum decider);
+ *           of an event of a group text its name
  *
- * Version 1 has no FLAG_DECIDER.
+ * Version 1 has no FLAG_DECIDER, version 2 no events of groups.
  *
  * Before the first event of a record all texts are empty and the id is 0. The status after an event
  * follows from the event and the status before. */
 
-#define VERSION 2
+#define VERSION 3
 
 #define FLAG_FROM    7u /* the status before, or STATUS_GONE */
 #define FLAG_REMOVED 8u
@@ -93,6 +94,11 @@ static size_t shared_bytes(const uint8_t a[ID_LEN], const uint8_t b[ID_LEN])
     return n;
 }
 
+static bool is_of_group(enum event e)
+{
+    return e == EVENT_GROUP_RESOLVED || e == EVENT_GROUP_SEALED;
+}
+
 static unsigned flags_of(const struct job_event *ev)
 {
     return (unsigned)ev->from | (ev->removed ? FLAG_REMOVED : 0) | (ev->run >= 0 ? FLAG_RUN : 0) |
@@ -105,7 +111,7 @@ static unsigned flags_of(const struct job_event *ev)
 static size_t room_for(const struct job_event *ev)
 {
     return 192 + ev->queue.len + ev->type.len + ev->worker.len + ev->reason.len +
-           ev->ruling.policy.len;
+           ev->ruling.policy.len + ev->group.len;
 }
 
 static void write_id(struct writer *out, struct id id, struct id before)
@@ -134,6 +140,8 @@ static void write_rest(struct writer *out, const struct job_event *ev)
     }
     if (ev->ruling.by != DECIDER_NONE)
         writer_byte(out, ev->ruling.by);
+    if (is_of_group(ev->event))
+        writer_text(out, ev->group);
 }
 
 void eventlog_add(struct eventlog_writer *w, const struct job_event *ev)
@@ -307,6 +315,7 @@ static void read_rest(struct reader *r, unsigned flags, struct job_event *ev)
         if (ev->ruling.by == DECIDER_NONE)
             reader_fault(r, "who decided");
     }
+    ev->group = is_of_group(ev->event) ? reader_text(r, "a group") : (struct str){0};
 }
 
 static void read_event(struct reader *r, unsigned version, struct job_event *ev)
@@ -317,6 +326,8 @@ static void read_event(struct reader *r, unsigned version, struct job_event *ev)
     unsigned same = reader_byte(r, "what is the same", (1u << TEXTS) - 1);
     ev->from = (enum status)(flags & FLAG_FROM);
     ev->removed = flags & FLAG_REMOVED;
+    if (version < 3 && is_of_group(ev->event))
+        reader_fault(r, "an event");
     if (!r->bad && (ev->from > STATUS_GONE || !lifecycle_next(ev->from, ev->event, &ev->to)))
         reader_fault(r, "a move");
     ev->id = read_next_id(r, ev->id);

@@ -50,6 +50,7 @@
  *            completed retention ms, opt dead retention ms
  *            version 2, too: byte what becomes of failures that no policy is in effect for (enum
  *            retry_fallback)
+ *   GROUP    byte version, text owner, opt time when it was sealed, opt until when it is retained
  *   RESOURCE byte version, varint resource version, text body
  *   HISTORY  byte version, byte 1 if the job succeeded, its id as 16 bytes big-endian, text queue,
  *            text type, varint failures so far, opt at; of a failure also: opt retry_limit,

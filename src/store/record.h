@@ -19,6 +19,7 @@
  *   'Q' name        the settings of a queue, and the level of its rate limit
  *   'D' kind name   a resource: a retry policy, the policies of a queue, the retry settings
  *   'F' number      the failure history: a failure of a job, or its success after failures
+ *   'G' name        a group of jobs: its owner, whether it is sealed
  *   'K' space key   an entry that a front end keeps; see store/record_kv.c
  *   'L' time space key  when it expires
  *   'V' number      events; see store/eventlog.h
@@ -28,6 +29,7 @@
 #include "base/arena.h"
 #include "base/buf.h"
 #include "core/crons.h"
+#include "core/group.h"
 #include "core/history.h"
 #include "core/job.h"
 #include "core/kv.h"
@@ -39,6 +41,7 @@
 #define RECORD_KEY_MAX          32
 #define RECORD_RESOURCE_KEY_MAX (JOB_NAME_MAX + 2)
 #define RECORD_QUEUE_KEY_MAX    (JOB_NAME_MAX + 1)
+#define RECORD_GROUP_KEY_MAX    (JOB_GROUP_MAX + 1)
 #define RECORD_KV_KEY_MAX       (KV_SPACE_MAX + KV_KEY_MAX + 10)
 
 struct record_key {
@@ -80,6 +83,7 @@ struct record_key record_clock_key(void);
 /* Writes the key into room, because names are long. */
 struct str record_resource_key(char kind, struct str name, char room[RECORD_RESOURCE_KEY_MAX]);
 struct str record_queue_key(struct str name, char room[RECORD_QUEUE_KEY_MAX]);
+struct str record_group_key(struct str name, char room[RECORD_GROUP_KEY_MAX]);
 /* With an empty key, what all keys of a space begin with; with an empty space, those of all. */
 struct str record_kv_key(struct str space, struct str key, char room[RECORD_KV_KEY_MAX]);
 struct str record_kv_expiry_key(instant expires, struct str space, struct str key,
@@ -104,6 +108,7 @@ bool record_key_is_cron_entry(struct str key, struct id *id);
 bool record_key_is_cron_clock(struct str key, struct id *id);
 bool record_key_is_resource(struct str key, char *kind, struct str *name);
 bool record_key_is_queue(struct str key, struct str *name);
+bool record_key_is_group(struct str key, struct str *name);
 bool record_key_is_kv(struct str whole, struct str *space, struct str *key);
 bool record_key_is_kv_expiry(struct str whole, instant *expires, struct str *space,
                              struct str *key);
@@ -135,6 +140,7 @@ void record_put_apart(struct batch *b, struct id id, const struct record_apart *
 void record_put_queue(struct batch *b, struct str name, const struct queue_record *queue);
 void record_put_resource(struct batch *b, char kind, struct str name, uint64_t version,
                          struct str body);
+void record_put_group(struct batch *b, const struct group_record *g);
 /* With its expiry, if it has one; an older one of another time must be deleted before. */
 void record_put_kv(struct batch *b, const struct kv_entry *e);
 void record_delete_kv(struct batch *b, const struct kv_entry *e);
@@ -167,6 +173,7 @@ NODISCARD struct err record_read_queue(struct str value, struct queue_record *qu
 NODISCARD struct err record_read_clock(struct str value, struct record_clock *clock);
 NODISCARD struct err record_read_apart(struct str value, struct record_apart *apart);
 NODISCARD struct err record_read_resource(struct str value, uint64_t *version, struct str *body);
+NODISCARD struct err record_read_group(struct str value, struct str name, struct group_record *g);
 /* Version, expiry and value. */
 NODISCARD struct err record_read_kv(struct str value, struct kv_entry *e);
 NODISCARD struct err record_check_kv_expiry(struct str value);

@@ -69,7 +69,7 @@ void answers_on_reply(void *ctx, const struct reply *r)
     a->run_count = r->run_count;
     if (r->jobs && r->runs)
         copy_runs(a, r, r->run_count);
-    if (r->err.code == ERR_OK && r->jobs)
+    if (r->err.code == ERR_OK && r->jobs && !r->ids)
         copy_jobs(a, r);
     else if (r->err.code == ERR_OK && r->enqueued)
         for (size_t i = 0; i < r->count && i < ANSWER_LIST_MAX; i++) {

@@ -586,7 +586,7 @@ int contract_run(const struct contract_driver *driver)
     fixture_of(driver);
     print_message("contract of backends: %s\n", driver->name);
     int failed = turns() + contract_kinds(driver->fill != NULL) + contract_events() +
-                 contract_policies() + contract_kv();
+                 contract_policies() + contract_kv() + contract_groups();
     if (driver->fill)
         failed += contract_disk();
     return failed;

@@ -53,5 +53,6 @@ int contract_events(void);
 int contract_disk(void);
 int contract_policies(void);
 int contract_kv(void);
+int contract_groups(void);
 
 #endif

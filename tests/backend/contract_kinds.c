@@ -309,6 +309,21 @@ static void with_alias(struct fixture *f, struct parts *p)
     p->c.aliases.count = 1;
 }
 
+static void with_group(struct fixture *f, struct parts *p)
+{
+    p->spec = answers_spec("q");
+    p->spec.options.group = STR("g");
+    must_do(f, (struct command){.kind = CMD_ENQUEUE, .enqueue = {&p->spec, 1}});
+    p->c.group = STR("g");
+}
+
+static void cancel_where(struct fixture *f, struct parts *p)
+{
+    with_group(f, p);
+    (void)fixture_add(f, "other");
+    p->c.list = (struct list_command){.filter.group = STR("g"), .ids_max = 10};
+}
+
 /* --- the replies --- */
 
 static bool one_enqueued(const struct reply *r)
@@ -468,6 +483,21 @@ static bool an_id(const struct reply *r)
     return r->count == 1 && !id_is_none(r->ids[0]);
 }
 
+static bool a_group(const struct reply *r)
+{
+    return r->group->jobs == 1 && r->group->unended == 1 && str_eq(r->group->record.name, STR("g"));
+}
+
+static bool a_sealed_group(const struct reply *r)
+{
+    return a_group(r) && instant_is_set(r->group->record.sealed_at);
+}
+
+static bool one_canceled(const struct reply *r)
+{
+    return r->count == 1 && r->sampled == 1 && !id_is_none(r->ids[0]);
+}
+
 static bool an_entry(const struct reply *r)
 {
     return r->count == 1 && str_eq(r->kv[0].value, STR("v")) && r->kv[0].version > 0;
@@ -492,6 +522,9 @@ static const struct example examples[COMMAND_COUNT] = {
     [CMD_REMOVE_WHERE] = {of_jobs, one_counted},
     [CMD_PATCH] = {patch, of_priority},
     [CMD_PATCH_WHERE] = {patch_where, one_counted},
+    [CMD_CANCEL_WHERE] = {cancel_where, one_canceled},
+    [CMD_GROUP_READ] = {with_group, a_group},
+    [CMD_GROUP_SEAL] = {with_group, a_sealed_group},
     [CMD_CANCEL] = {of_job, a_canceled_job},
     [CMD_RERUN] = {of_dead_job, a_ready_job},
     [CMD_RERUN_WHERE] = {of_dead_jobs, one_counted},

@@ -222,11 +222,48 @@ static void put_queue(void *ctx, struct str name, const struct queue_record *rec
         *q = (struct rig_queue){arena_copy(&r->strings, name), *record};
 }
 
+static struct group_record *group_place(struct rig *r, struct str name)
+{
+    for (size_t i = 0; i < sizeof r->groups / sizeof *r->groups; i++)
+        if (str_eq(r->groups[i].name, name))
+            return &r->groups[i];
+    return NULL;
+}
+
+static void put_group(void *ctx, const struct group_record *group)
+{
+    struct rig *r = ctx;
+    struct group_record *g = group_place(r, group->name);
+    r->writes++;
+    if (!g)
+        g = group_place(r, (struct str){0});
+    assert_non_null(g);
+    *g = *group;
+    g->name = arena_copy(&r->strings, group->name);
+    g->owner = arena_copy(&r->strings, group->owner);
+}
+
+static void delete_group(void *ctx, struct str name)
+{
+    struct rig *r = ctx;
+    struct group_record *g = group_place(r, name);
+    r->writes++;
+    assert_non_null(g);
+    *g = (struct group_record){0};
+}
+
+const struct group_record *rig_group(const struct rig *r, const char *name)
+{
+    return group_place((struct rig *)r, str_from(name));
+}
+
 /* Every event continues what the earlier ones say about the job. */
 static void replay(struct rig *r, const struct job_event *ev)
 {
     struct rig_replay *p = idmap_get(&r->replayed, ev->id);
     assert_int_equal(ev->from, p ? p->status : STATUS_GONE);
+    if (ev->event == EVENT_GROUP_RESOLVED || ev->event == EVENT_GROUP_SEALED)
+        return;
     if (!p) {
         p = ALLOC(struct rig_replay);
         p->id = ev->id;
@@ -244,7 +281,7 @@ static void put_event(void *ctx, const struct job_event *ev)
         return;
     assert_int_equal(ev->number, r->event_count + 1);
     assert_int_equal(ev->at.ms, r->now.ms);
-    assert_true(ev->queue.len && ev->type.len);
+    assert_true((ev->queue.len && ev->type.len) || ev->event == EVENT_GROUP_SEALED);
     replay(r, ev);
     ALLOC_GROW(r->events, r->event_count, r->event_cap, 64);
     struct job_event *copy = &r->events[r->event_count++];
@@ -253,6 +290,7 @@ static void put_event(void *ctx, const struct job_event *ev)
     copy->type = arena_copy(&r->strings, ev->type);
     copy->worker = arena_copy(&r->strings, ev->worker);
     copy->reason = arena_copy(&r->strings, ev->reason);
+    copy->group = arena_copy(&r->strings, ev->group);
     copy->ruling.policy = arena_copy(&r->strings, ev->ruling.policy);
     r->mark = engine_event_mark(r->e);
 }
@@ -339,6 +377,8 @@ static void start_engine(struct rig *r)
                         .delete_ended = delete_ended,
                         .delete_job = delete_job,
                         .put_queue = put_queue,
+                        .put_group = put_group,
+                        .delete_group = delete_group,
                         .put_event = put_event,
                         .policies = policies};
     struct engine_sink sink = {.ctx = r, .deliver = deliver, .claimed = claimed};
@@ -425,6 +465,9 @@ void rig_restart(struct rig *r)
     for (size_t i = 0; i < sizeof r->queues / sizeof *r->queues; i++)
         if (r->queues[i].name.len)
             engine_restore_queue(r->e, r->queues[i].name, &r->queues[i].record, r->now);
+    for (size_t i = 0; i < sizeof r->groups / sizeof *r->groups; i++)
+        if (r->groups[i].name.len)
+            engine_restore_group(r->e, &r->groups[i]);
     restore_jobs(r);
     restore_takes(r);
     for (size_t i = 0; i < sizeof r->ended / sizeof *r->ended; i++)

@@ -71,6 +71,7 @@ struct rig {
     struct idmap records, replayed; /* struct rig_replay */
     struct rig_takes takes[RIG_TAKES_MAX];
     struct rig_queue queues[8];
+    struct group_record groups[8]; /* name empty: free */
     struct rig_ended {
         uint64_t seq;
         struct id id; /* none: free */
@@ -150,6 +151,9 @@ size_t rig_takes_count(const struct rig *r); /* takes records that the port hold
 /* The ids of all jobs in flight in id order, in the rig's arena. */
 size_t rig_live(struct rig *r, struct id **ids);
 uint64_t rig_count(const struct rig *r, const char *queue, enum status s);
+
+/* What is stored of the group; NULL: nothing. */
+const struct group_record *rig_group(const struct rig *r, const char *name);
 
 /* The newest event. */
 const struct job_event *rig_event(const struct rig *r);

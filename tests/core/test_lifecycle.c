@@ -58,6 +58,10 @@ static const struct {
       [STATUS_COMPLETED] = TO(GONE),
       [STATUS_DEAD] = TO(GONE)}},
     {EVENT_PURGE, {[STATUS_COMPLETED] = TO(GONE), [STATUS_DEAD] = TO(GONE)}},
+    /* Its group is told of: its own status stays. */
+    {EVENT_GROUP_RESOLVED,
+     {[STATUS_COMPLETED] = TO(COMPLETED), [STATUS_DEAD] = TO(DEAD), [STATUS_GONE] = TO(GONE)}},
+    {EVENT_GROUP_SEALED, {[STATUS_GONE] = TO(GONE)}},
 #undef TO
 };
 
@@ -104,10 +108,10 @@ static void a_terminal_status_is_left_only_by_a_command_or_by_purge(void **state
         for (int e = 0; e < EVENT_COUNT && lifecycle_is_terminal((enum status)s); e++) {
             enum status to;
             bool may = lifecycle_next((enum status)s, (enum event)e, &to);
-            bool rerun = s == STATUS_DEAD && e == EVENT_RERUN;
-            assert_int_equal(may, e == EVENT_REMOVE || e == EVENT_PURGE || rerun);
+            bool rerun = s == STATUS_DEAD && e == EVENT_RERUN, stays = e == EVENT_GROUP_RESOLVED;
+            assert_int_equal(may, e == EVENT_REMOVE || e == EVENT_PURGE || rerun || stays);
             if (may)
-                assert_int_equal(to, rerun ? STATUS_SCHEDULED : STATUS_GONE);
+                assert_int_equal(to, stays ? s : rerun ? STATUS_SCHEDULED : STATUS_GONE);
         }
     }
 }
@@ -158,7 +162,9 @@ static void only_an_enqueue_makes_a_job(void **state)
     enum status to;
     for (int e = 0; e < EVENT_COUNT; e++) {
         bool is_enqueue = strcmp(lifecycle_event_kind((enum event)e), "job_enqueued") == 0;
-        assert_int_equal(lifecycle_next(STATUS_GONE, (enum event)e, &to), is_enqueue);
+        bool of_group = strncmp(lifecycle_event_kind((enum event)e), "group_", 6) == 0;
+        assert_int_equal(lifecycle_next(STATUS_GONE, (enum event)e, &to), is_enqueue || of_group);
+        assert_true(is_enqueue || !of_group || to == STATUS_GONE);
     }
     assert_false(lifecycle_event_kind_is_known(STR("job_lost")));
 }

@@ -51,6 +51,26 @@ static struct job_event removed(uint64_t number)
     return ev;
 }
 
+static struct job_event resolved(uint64_t number)
+{
+    struct job_event ev = enqueued(number, 0);
+    ev.at.ms += 7;
+    ev.event = EVENT_GROUP_RESOLVED;
+    ev.from = ev.to = STATUS_DEAD;
+    ev.group = STR("group");
+    return ev;
+}
+
+static struct job_event sealed(uint64_t number)
+{
+    struct job_event ev = resolved(number);
+    ev.event = EVENT_GROUP_SEALED;
+    ev.id = (struct id){0};
+    ev.queue = ev.type = (struct str){0};
+    ev.from = ev.to = STATUS_GONE;
+    return ev;
+}
+
 static void assert_text(struct str got, struct str want)
 {
     assert_int_equal(got.len, want.len);
@@ -74,6 +94,7 @@ static void assert_event(const struct job_event *got, const struct job_event *wa
     assert_int_equal(got->ready_at.ms, want->ready_at.ms);
     assert_text(got->worker, want->worker);
     assert_text(got->reason, want->reason);
+    assert_text(got->group, want->group);
     assert_text(got->ruling.policy, want->ruling.policy);
     assert_int_equal(got->ruling.by, want->ruling.by);
     assert_int_equal(got->ruling.limit, want->ruling.limit);
@@ -114,21 +135,21 @@ static struct err read_all(struct str value, uint64_t first)
 static void events_are_read_back_as_they_were_written(void **state)
 {
     (void)state;
-    struct job_event list[] = {enqueued(41, 0), enqueued(42, 1), retried(43), removed(44),
-                               enqueued(45, 300)};
+    struct job_event list[] = {enqueued(41, 0), enqueued(42, 1), retried(43),      removed(44),
+                               resolved(45),    sealed(46),      enqueued(47, 300)};
     struct batch b = {0};
-    struct str value = write_all(&b, list, 5);
+    struct str value = write_all(&b, list, 7);
     struct eventlog_head head;
     struct eventlog_reader r;
     assert_int_equal(eventlog_open(value, 41, &head, &r).code, ERR_OK);
-    assert_int_equal(head.count, 5);
+    assert_int_equal(head.count, 7);
     assert_int_equal(head.at.ms, list[0].at.ms);
     assert_int_equal(head.before, 1000);
     assert_int_equal(head.mark.at.ms, MARK.at.ms);
     assert_true(id_eq(head.mark.id, MARK.id));
     bool more;
     struct job_event ev;
-    for (size_t i = 0; i < 5; i++) {
+    for (size_t i = 0; i < 7; i++) {
         assert_int_equal(eventlog_next(&r, &more, &ev).code, ERR_OK);
         assert_true(more);
         assert_event(&ev, &list[i]);
@@ -177,7 +198,7 @@ static void the_bytes_of_version_1_are_read_still(void **state)
     assert_int_equal(read_all((struct str){bytes, sizeof golden - 1}, 41).code, ERR_CORRUPT);
 }
 
-static void the_bytes_of_version_2_stay(void **state)
+static void the_bytes_of_version_2_are_read_still(void **state)
 {
     (void)state;
     static const char golden[] =
@@ -187,9 +208,37 @@ static void the_bytes_of_version_2_stay(void **state)
         "\x04"
         "send"
         "\x04\xf3\x03\x10\x0e\x02w1\x0cretry 2 of 3\x03\x02\xe0\xd4\x03\x05infra\x02\x02\x03\x03";
-    struct job_event list[] = {enqueued(41, 0), retried(42)};
+    struct job_event list[] = {enqueued(41, 0), retried(42)}, ev;
+    struct eventlog_head head;
+    struct eventlog_reader r;
+    bool more;
+    assert_int_equal(eventlog_open((struct str){golden, sizeof golden - 1}, 41, &head, &r).code,
+                     ERR_OK);
+    for (size_t i = 0; i < 2; i++) {
+        assert_int_equal(eventlog_next(&r, &more, &ev).code, ERR_OK);
+        assert_event(&ev, &list[i]);
+    }
+    /* It knows no events of groups. */
+    char bytes[sizeof golden];
+    memcpy(bytes, golden, sizeof golden);
+    bytes[32] = EVENT_GROUP_SEALED;
+    assert_int_equal(read_all((struct str){bytes, sizeof golden - 1}, 41).code, ERR_CORRUPT);
+}
+
+static void the_bytes_of_version_3_stay(void **state)
+{
+    (void)state;
+    static const char golden[] =
+        "\x03\x81\xd0\x95\xff\xbc\x31\x03\xe8\x07\xf5\xd3\x95\xff\xbc\x31"
+        "\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02"
+        "\x0c\x06\x0c\0\x01\x23\x45\x67\x89\xab\xcd\xef\xfe\xdc\xba\x98\x76\x54\x32\x10\0\x04mail"
+        "\x04"
+        "send"
+        "\x04\xf3\x03\x10\x0e\x02w1\x0cretry 2 of 3\x03\x02\xe0\xd4\x03\x05infra\x02\x02\x03\x03"
+        "\x14\x05\x03\x10\0\0\0\x05group";
+    struct job_event list[] = {enqueued(41, 0), retried(42), resolved(43)};
     struct batch b = {0};
-    struct str value = write_all(&b, list, 2);
+    struct str value = write_all(&b, list, 3);
     assert_int_equal(value.len, sizeof golden - 1);
     assert_memory_equal(value.at, golden, value.len);
     batch_fini(&b);
@@ -216,7 +265,7 @@ static void what_nobody_wrote_is_refused(void **state)
     char bytes[200];
     assert_in_range(value.len, 1, sizeof bytes - 1);
     memcpy(bytes, value.at, value.len);
-    bytes[0] = 3;
+    bytes[0] = 4;
     assert_int_equal(read_all((struct str){bytes, value.len}, 41).code, ERR_VERSION);
     memcpy(bytes, value.at, value.len);
     bytes[32] = EVENT_SUCCEED; /* a job that does not exist cannot succeed */
@@ -245,7 +294,8 @@ int main(void)
         cmocka_unit_test(events_are_read_back_as_they_were_written),
         cmocka_unit_test(alike_events_take_a_dozen_bytes_each),
         cmocka_unit_test(the_bytes_of_version_1_are_read_still),
-        cmocka_unit_test(the_bytes_of_version_2_stay),
+        cmocka_unit_test(the_bytes_of_version_2_are_read_still),
+        cmocka_unit_test(the_bytes_of_version_3_stay),
         cmocka_unit_test(a_record_cut_short_anywhere_is_corrupt),
         cmocka_unit_test(what_nobody_wrote_is_refused),
         cmocka_unit_test(keys_are_in_the_order_of_their_numbers),

@@ -83,6 +83,8 @@ void embedded_enqueue_checked(struct embedded *b, const struct command *c)
     struct err refused = refuse(b, c);
     if (refused.code == ERR_OK)
         refused = engine_gang_check(b->engine, c->enqueue.specs, c->enqueue.count);
+    if (refused.code == ERR_OK)
+        refused = engine_group_check(b->engine, b->now, c->enqueue.specs, c->enqueue.count);
     if (refused.code != ERR_OK)
         embedded_effect(b, c->done, c->ctx)->err = refused;
     else if (embedded_fold_is_wanted(c))

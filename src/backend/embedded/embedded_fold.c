@@ -507,6 +507,7 @@ static struct err plan_and_check(struct fold *f, bool *complete, bool *still)
     TRY(embedded_refuse_to_store(f->b, f->put ? CMD_CRON_PUT : CMD_ENQUEUE));
     TRY(engine_depend_check(f->b->engine, f->b->now, f->specs, f->count));
     TRY(engine_gang_check(f->b->engine, f->specs, f->count));
+    TRY(engine_group_check(f->b->engine, f->b->now, f->specs, f->count));
     TRY(holds(f, still));
     if (!*still && ++f->plans == FOLD_PLANS_MAX)
         return err_make(ERR_BUSY, "workers were quicker %u times; try again", f->plans);

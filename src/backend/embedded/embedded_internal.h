@@ -62,6 +62,8 @@ struct scan {
     struct chunk *chunk; /* iff the filter has an expression */
     struct err failed;   /* what the evaluator said last */
     span spent;          /* how long its expressions ran */
+    struct id *ids;      /* of CANCEL_WHERE, in the arena */
+    size_t id_count, id_cap;
     struct job *jobs;
     size_t kept;  /* in jobs */
     size_t bytes; /* of their payloads */
@@ -352,6 +354,11 @@ void embedded_events_durable(struct embedded *b, const struct turn *t);
 struct err embedded_events_purge(struct embedded *b, bool *more);
 /* When there will be something to purge; false: that is not known yet. */
 bool embedded_events_due(const struct embedded *b, instant *at);
+
+/* embedded_group.c */
+void embedded_group_port(struct port *port);
+/* To be called before jobs are recovered. */
+NODISCARD struct err embedded_group_recover(struct embedded *b);
 
 /* embedded_history.c */
 void embedded_history_port(struct port *port);

@@ -39,6 +39,7 @@ static bool matches(const struct job_filter *f, const struct job *job)
            (!f->resolutions || f->resolutions & (1u << s->resolution)) &&
            in_range(&f->priority, s->priority) && in_range(&f->ready_at, s->ready_at.ms) &&
            in_range(&f->attempts, s->attempts) && newest_moment(job).ms >= f->since.ms &&
+           (!f->group.len || str_eq(job->options.group, f->group)) &&
            is_one_of(job->queue, f->queues, f->queue_count) &&
            is_one_of(job->type, f->types, f->type_count);
 }

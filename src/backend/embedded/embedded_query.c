@@ -27,7 +27,7 @@
 
 /* --- where the next id comes from --- */
 
-enum source { SOURCE_IDS, SOURCE_STATUSES, SOURCE_STORE };
+enum source { SOURCE_IDS, SOURCE_GROUP, SOURCE_STATUSES, SOURCE_STORE };
 
 struct walk {
     enum source source;
@@ -42,6 +42,8 @@ static enum source source_of(const struct job_filter *f)
     unsigned statuses = f->statuses ? f->statuses : ALL_STATUSES;
     if (f->id_count)
         return SOURCE_IDS;
+    if (f->group.len)
+        return SOURCE_GROUP;
     return statuses & ~INDEXED_STATUSES ? SOURCE_STORE : SOURCE_STATUSES;
 }
 
@@ -129,6 +131,8 @@ static bool walk_next(struct walk *w, struct id *next)
     switch (w->source) {
     case SOURCE_IDS:
         return next_given(&l->filter, w->scan->at, l->backwards, next);
+    case SOURCE_GROUP:
+        return engine_next_in_group(w->b->engine, l->filter.group, w->scan->at, l->backwards, next);
     case SOURCE_STATUSES:
         return next_of_statuses(w, next);
     case SOURCE_STORE:
@@ -157,6 +161,12 @@ static struct err change(struct embedded *b, struct scan *scan, struct id id, st
         return engine_remove(b->engine, b->now, id);
     case CMD_PATCH_WHERE:
         return engine_patch(b->engine, b->now, id, scan->list.patch, scratch, &job);
+    case CMD_CANCEL_WHERE:
+        if (scan->id_count < scan->list.ids_max) {
+            ARENA_GROW(&scan->arena, scan->ids, scan->id_count, scan->id_cap, 64);
+            scan->ids[scan->id_count++] = id;
+        }
+        return engine_cancel(b->engine, b->now, id, scratch, &job);
     default:
         must(scan->kind == CMD_RERUN_WHERE);
         return engine_rerun(b->engine, b->now, id, rerun_at(scan), scratch, &job);
@@ -182,6 +192,8 @@ bool embedded_scan_use(struct embedded *b, struct scan *scan, const struct job *
     bool over = job->options.deadline.ms && job->options.deadline.ms <= b->now.ms;
     if (scan->kind == CMD_RERUN_WHERE && over)
         return false; /* it cannot be brought back */
+    if (scan->kind == CMD_CANCEL_WHERE && lifecycle_is_terminal(job->state.status))
+        return false;
     bool keep = scan->kind == CMD_LIST || scan->list.dry_run;
     if (scan->kind == CMD_LIST && scan->kept > 0 &&
         scan->bytes + job->payload.len > PAGE_BYTES_MAX) {
@@ -241,7 +253,8 @@ static struct err collect(struct embedded *b, struct scan *scan, struct id id,
 static bool looks_into_jobs(const struct job_filter *f)
 {
     return f->type_count || f->expression.len || f->priority.set || f->ready_at.set ||
-           f->attempts.set || f->resolutions || f->since.ms || f->worker_count || f->error.len;
+           f->attempts.set || f->resolutions || f->since.ms || f->worker_count || f->error.len ||
+           f->group.len;
 }
 
 /* Jobs that were set apart are deleted by their ids, or with all that there is. */
@@ -354,6 +367,10 @@ static void answer(struct embedded *b, struct scan *scan, struct err err)
     r->jobs = scan->jobs;
     r->count = scan->count;
     r->sampled = scan->kept;
+    if (scan->kind == CMD_CANCEL_WHERE && !scan->list.dry_run) {
+        r->ids = scan->ids;
+        r->sampled = scan->id_count;
+    }
 }
 
 static const struct str *copy_names(struct arena *a, const struct str *names, size_t count)
@@ -426,6 +443,7 @@ void embedded_scan(struct embedded *b, const struct command *c, struct reply *r)
     f->types = copy_names(&scan->arena, f->types, f->type_count);
     f->workers = copy_names(&scan->arena, f->workers, f->worker_count);
     f->error = arena_copy(&scan->arena, f->error);
+    f->group = arena_copy(&scan->arena, f->group);
     f->ids = copy_ids(&scan->arena, f->ids, &f->id_count);
     if (c->list.patch) {
         struct patch *patch = arena_get(&scan->arena, sizeof *patch);

@@ -196,6 +196,7 @@ static struct err recover(struct embedded *b)
     TRY(embedded_kv_recover(b));
     TRY(embedded_policy_recover(b));
     TRY(embedded_queue_recover(b));
+    TRY(embedded_group_recover(b));
     TRY(read_all(b));
     embedded_damage_recovered(b);
     /* A store that cannot be written keeps its cut-off runs until it can be. */
