@@ -55,21 +55,10 @@ static struct err read_expression(struct json_cursor *c, struct arena *a, void *
     return err;
 }
 
-/* An object or a list that is read afterwards, because reading it needs the api. */
-struct part {
-    struct json_cursor at;
-};
-
-static struct err read_part(struct json_cursor *c, struct arena *a, void *out)
-{
-    struct part *p = out;
-    p->at = *c;
-    return field_any(c, a, NULL);
-}
-
+/* Parts are read afterwards, because reading them needs the api. */
 struct entry_body {
     struct cron_spec spec;
-    struct part job;
+    struct field_part job;
 };
 
 static const struct field entry_table[] = {
@@ -79,7 +68,7 @@ static const struct field entry_table[] = {
      .doc = "string 1..$: five or six fields", .most = CRON_EXPRESSION_MAX},
     {"timezone", false, read_zone, offsetof(struct entry_body, spec.zone), true, "string"},
     {"paused", false, read_switch, offsetof(struct entry_body, spec.paused), true, "boolean"},
-    {"job", true, read_part, offsetof(struct entry_body, job),
+    {"job", true, field_part, offsetof(struct entry_body, job),
      .doc = "NewJob: a template; see docs/cron.md"},
 };
 const struct api_body api_cron_entry_body = {.name = "NewCronEntry", API_FIELDS(entry_table)};
@@ -103,14 +92,14 @@ static struct err decode_template(const struct api *a, struct arena *arena, stru
 struct group_body {
     enum cron_switch paused;
     struct str zone;
-    struct part entries;
+    struct field_part entries;
 };
 
 static const struct field group_table[] = {
     {"paused", false, read_switch, offsetof(struct group_body, paused), true, "boolean"},
     {"timezone", false, read_zone, offsetof(struct group_body, zone), true,
      "string: of the entries that name none"},
-    {"entries", true, read_part, offsetof(struct group_body, entries), .doc = "NewCronEntry[..$]",
+    {"entries", true, field_part, offsetof(struct group_body, entries), .doc = "NewCronEntry[..$]",
      .most = CRON_GROUP_ENTRIES_MAX},
 };
 const struct api_body api_cron_group_body = {API_FIELDS(group_table)};

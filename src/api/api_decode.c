@@ -236,64 +236,11 @@ struct err api_field_policies(struct json_cursor *c, struct arena *a, void *out)
 
 /* --- a job --- */
 
-/* Fields of backoff, retention and batch as they come; a nested table needs the api for its
- * strictness, so they are read by api_decode_job itself. */
+/* A nested table needs the api for its strictness, so parts are read by api_decode_job itself. */
 struct job_fields {
     struct enqueue spec;
-    /* where these objects begin, to be read afterwards */
-    struct json_cursor backoff, retention, batch, resources, gang, annotations;
-    bool has_backoff, has_retention, has_batch, has_resources, has_gang, has_annotations;
+    struct field_part backoff, retention, batch, resources, gang, annotations;
 };
-
-struct err api_field_mark(struct json_cursor *c, struct json_cursor *at, bool *has)
-{
-    struct str raw;
-    *at = *c;
-    *has = true;
-    return json_skip(c, &raw);
-}
-
-static struct err mark_backoff(struct json_cursor *c, struct arena *a, void *out)
-{
-    struct job_fields *f = out;
-    (void)a;
-    return api_field_mark(c, &f->backoff, &f->has_backoff);
-}
-
-static struct err mark_retention(struct json_cursor *c, struct arena *a, void *out)
-{
-    struct job_fields *f = out;
-    (void)a;
-    return api_field_mark(c, &f->retention, &f->has_retention);
-}
-
-static struct err mark_batch(struct json_cursor *c, struct arena *a, void *out)
-{
-    struct job_fields *f = out;
-    (void)a;
-    return api_field_mark(c, &f->batch, &f->has_batch);
-}
-
-static struct err mark_resources(struct json_cursor *c, struct arena *a, void *out)
-{
-    struct job_fields *f = out;
-    (void)a;
-    return api_field_mark(c, &f->resources, &f->has_resources);
-}
-
-static struct err mark_gang(struct json_cursor *c, struct arena *a, void *out)
-{
-    struct job_fields *f = out;
-    (void)a;
-    return api_field_mark(c, &f->gang, &f->has_gang);
-}
-
-static struct err mark_annotations(struct json_cursor *c, struct arena *a, void *out)
-{
-    struct job_fields *f = out;
-    (void)a;
-    return api_field_mark(c, &f->annotations, &f->has_annotations);
-}
 
 static struct err read_cardinality(struct json_cursor *c, struct arena *a, void *out)
 {
@@ -323,6 +270,7 @@ static struct err read_quantity(struct json_cursor *c, struct arena *a, void *ou
 }
 
 #define SPEC(member) offsetof(struct job_fields, spec.member)
+#define PART(member) offsetof(struct job_fields, member)
 
 static const struct field job_table[] = {
     {"queue", true, api_field_name, SPEC(queue), .doc = "string 1..$: where", .most = JOB_NAME_MAX},
@@ -334,18 +282,18 @@ static const struct field job_table[] = {
      "integer 0..: not before, milliseconds since 1970 (UTC)"},
     {"retry_limit", false, api_field_retry_limit, SPEC(retry_limit), true, "integer 0..$",
      JOB_RETRY_LIMIT_MAX},
-    {"backoff", false, mark_backoff, 0, true, "Backoff"},
-    {"retention", false, mark_retention, 0, true, "NewRetention"},
+    {"backoff", false, field_part, PART(backoff), true, "Backoff"},
+    {"retention", false, field_part, PART(retention), true, "NewRetention"},
     {"unique_key", false, read_unique_key, SPEC(unique_key), true, "string 1..$",
      JOB_UNIQUE_KEY_MAX},
     {"unique_while", false, read_unique_while, SPEC(unique_while), true,
      "string (queued|active|exists)"},
-    {"batch", false, mark_batch, 0, true, "Batch"},
-    {"resources", false, mark_resources, 0, true, "NewResources"},
-    {"gang", false, mark_gang, 0, true, "NewGang"},
+    {"batch", false, field_part, PART(batch), true, "Batch"},
+    {"resources", false, field_part, PART(resources), true, "NewResources"},
+    {"gang", false, field_part, PART(gang), true, "NewGang"},
     {"retry_policies", false, api_field_policies, SPEC(options.retry_policies), true, "string[..$]",
      API_POLICIES_MAX},
-    {"annotations", false, mark_annotations, 0, true, "NewAnnotations"},
+    {"annotations", false, field_part, PART(annotations), true, "NewAnnotations"},
     {"concurrency_key", false, read_concurrency_key, SPEC(options.concurrency_key), true,
      "string 1..$", JOB_CONCURRENCY_KEY_MAX},
     {"alias", false, read_alias, SPEC(options.alias), true, "string 1..$", JOB_NAME_MAX},
@@ -424,35 +372,24 @@ struct err api_decode_backoff(const struct api *a, struct json_cursor *c, struct
     return field_read_object(a->strict, c, arena, backoff_table, COUNT(backoff_table), out);
 }
 
-/* A member of a job that is an object of its own. */
-static struct err read_part(const struct api *a, bool has, struct json_cursor *from,
-                            struct arena *arena, const struct field *table, size_t count,
-                            const char *name, void *to)
-{
-    if (!has)
-        return err_none();
-    struct err err = field_read_object(a->strict, from, arena, table, count, to);
-    return err.code == ERR_OK ? err : field_in(err, name);
-}
-
 static struct err read_parts(const struct api *a, struct job_fields *f, struct arena *arena)
 {
     struct enqueue *spec = &f->spec;
-    if (f->has_backoff)
+    if (f->backoff.given)
         spec->backoff.shape = CURVE_POWER;
-    TRY(read_part(a, f->has_backoff, &f->backoff, arena, backoff_table, COUNT(backoff_table),
-                  "backoff", &spec->backoff));
-    TRY(read_part(a, f->has_retention, &f->retention, arena, retention_table,
-                  COUNT(retention_table), "retention", spec));
-    TRY(read_part(a, f->has_batch, &f->batch, arena, batch_table, COUNT(batch_table), "batch",
-                  &spec->batch));
-    TRY(read_part(a, f->has_resources, &f->resources, arena, resources_table,
-                  COUNT(resources_table), "resources", &spec->options));
-    TRY(read_part(a, f->has_gang, &f->gang, arena, gang_table, COUNT(gang_table), "gang",
-                  &spec->options));
-    if (!f->has_annotations)
+    TRY(field_read_part(a->strict, &f->backoff, arena, backoff_table, COUNT(backoff_table),
+                        "backoff", &spec->backoff));
+    TRY(field_read_part(a->strict, &f->retention, arena, retention_table, COUNT(retention_table),
+                        "retention", spec));
+    TRY(field_read_part(a->strict, &f->batch, arena, batch_table, COUNT(batch_table), "batch",
+                        &spec->batch));
+    TRY(field_read_part(a->strict, &f->resources, arena, resources_table, COUNT(resources_table),
+                        "resources", &spec->options));
+    TRY(field_read_part(a->strict, &f->gang, arena, gang_table, COUNT(gang_table), "gang",
+                        &spec->options));
+    if (!f->annotations.given)
         return err_none();
-    struct err err = api_decode_annotations(a, &f->annotations, arena, &spec->options);
+    struct err err = api_decode_annotations(a, &f->annotations.at, arena, &spec->options);
     return err.code == ERR_OK ? err : field_in(err, "annotations");
 }
 
@@ -460,16 +397,16 @@ static struct err read_parts(const struct api *a, struct job_fields *f, struct a
 static struct err check_parts(const struct job_fields *f)
 {
     const struct enqueue *spec = &f->spec;
-    if (f->has_gang && spec->options.concurrency_key.len)
+    if (f->gang.given && spec->options.concurrency_key.len)
         return err_make(ERR_BAD_VALUE, "gang: its members are handed out together, or not at all; "
                                        "they have no concurrency_key");
-    if (f->has_gang && (f->has_batch || spec->unique_while))
+    if (f->gang.given && (f->batch.given || spec->unique_while))
         return err_make(ERR_BAD_VALUE,
                         "gang: its members are jobs of their own, without a batch or a unique_key");
-    if (f->has_batch && (spec->options.alias.len || spec->options.deadline.ms))
+    if (f->batch.given && (spec->options.alias.len || spec->options.deadline.ms))
         return err_make(ERR_BAD_VALUE,
                         "a job with a batch takes in others; it has neither alias nor deadline");
-    if (f->has_batch && spec->unique_while)
+    if (f->batch.given && spec->unique_while)
         return err_make(ERR_BAD_VALUE, "a job has a batch or a unique_key, not both");
     return api_check_depends(spec);
 }

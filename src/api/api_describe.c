@@ -15,6 +15,7 @@
 static const struct api_body *const bodies[] = {
     &api_job_body,
     &api_dependency_body,
+    &api_made_progress_body,
     &api_backoff_body,
     &api_retention_body,
     &api_batch_body,

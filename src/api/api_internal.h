@@ -191,8 +191,6 @@ struct err api_field_name(struct json_cursor *c, struct arena *a, void *str);
 struct err api_field_names(struct json_cursor *c, struct arena *a, void *name_list);
 struct err api_field_token(struct json_cursor *c, struct arena *a, void *u64);
 struct err api_field_priority(struct json_cursor *c, struct arena *a, void *u16);
-/* Passes over a value that is read afterwards, from *at on. */
-struct err api_field_mark(struct json_cursor *c, struct json_cursor *at, bool *has);
 /* An index, by which the run is named from then on. */
 struct err api_field_run(struct json_cursor *c, struct arena *a, void *run_ref);
 struct err api_field_retry_limit(struct json_cursor *c, struct arena *a, void *i64);
@@ -221,13 +219,12 @@ struct err api_check_depends(const struct enqueue *spec);
 void api_encode_ids(struct buf *b, struct str ids);
 
 /* api_notes.c */
-/* The members of a report that leave something with the job. progress and checkpoint read into
- * struct news_fields, result into news.result. */
+/* The members of a report that leave something with the job. checkpoint reads into a struct
+ * news_fields, result into its news.result, and progress is a part of it. */
 struct news_fields {
     struct news news;
-    struct json_cursor progress; /* where it begins; read by api_decode_news */
+    struct field_part progress; /* read by api_decode_news */
 };
-struct err api_field_progress(struct json_cursor *c, struct arena *a, void *news_fields);
 struct err api_field_checkpoint(struct json_cursor *c, struct arena *a, void *news_fields);
 struct err api_field_result(struct json_cursor *c, struct arena *a, void *str);
 struct err api_decode_news(const struct api *a, struct arena *arena, struct news_fields *f);

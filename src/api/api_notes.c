@@ -23,18 +23,11 @@ static struct err read_note(struct json_cursor *c, struct arena *a, void *out)
 }
 
 static const struct field progress_table[] = {
-    {"value", true, read_fraction, offsetof(struct news, progress)},
-    {"note", false, read_note, offsetof(struct news, progress_note), true},
+    {"value", true, read_fraction, offsetof(struct news, progress), .doc = "number 0..1"},
+    {"note", false, read_note, offsetof(struct news, progress_note), true, "string 0..$",
+     JOB_PROGRESS_NOTE_MAX},
 };
-
-struct err api_field_progress(struct json_cursor *c, struct arena *a, void *news_fields)
-{
-    struct news_fields *f = news_fields;
-    (void)a;
-    f->progress = *c;
-    f->news.has_progress = true;
-    return json_skip(c, NULL);
-}
+const struct api_body api_made_progress_body = {.name = "NewProgress", API_FIELDS(progress_table)};
 
 static struct err read_value(struct json_cursor *c, struct str *raw)
 {
@@ -62,11 +55,9 @@ struct err api_field_result(struct json_cursor *c, struct arena *a, void *str)
 
 struct err api_decode_news(const struct api *a, struct arena *arena, struct news_fields *f)
 {
-    if (!f->news.has_progress)
-        return err_none();
-    struct err err = field_read_object(a->strict, &f->progress, arena, progress_table,
-                                       COUNT(progress_table), &f->news);
-    return err.code == ERR_OK ? err : field_in(err, "progress");
+    f->news.has_progress = f->progress.given;
+    return field_read_part(a->strict, &f->progress, arena, progress_table, COUNT(progress_table),
+                           "progress", &f->news);
 }
 
 /* --- to JSON --- */

@@ -8,8 +8,7 @@
 /* null has a meaning here, so each reader handles it. */
 struct patch_fields {
     struct patch patch;
-    struct json_cursor backoff, retention; /* where these objects begin */
-    bool has_backoff, has_retention;
+    struct field_part backoff, retention;
 };
 
 /* These have no default that null could restore: 422, as for an invalid name of a queue. Malformed
@@ -64,20 +63,18 @@ static struct err patch_backoff(struct json_cursor *c, struct arena *a, void *ou
 {
     struct patch_fields *f = out;
     bool clear;
-    (void)a;
     f->patch.set |= PATCH_BACKOFF;
     TRY(json_take_null(c, &clear));
-    return clear ? err_none() : api_field_mark(c, &f->backoff, &f->has_backoff);
+    return clear ? err_none() : field_part(c, a, &f->backoff);
 }
 
 static struct err patch_retention(struct json_cursor *c, struct arena *a, void *out)
 {
     struct patch_fields *f = out;
     bool clear;
-    (void)a;
     TRY(json_take_null(c, &clear));
     if (!clear)
-        return api_field_mark(c, &f->retention, &f->has_retention);
+        return field_part(c, a, &f->retention);
     f->patch.set |= PATCH_COMPLETED | PATCH_DEAD;
     f->patch.completed_retention = f->patch.dead_retention = RETENTION_DEFAULT;
     return err_none();
@@ -143,17 +140,13 @@ struct err api_decode_patch(const struct api *a, const struct http_request *req,
 {
     struct patch_fields f = {0};
     TRY(api_decode_body(a, req, patch_table, COUNT(patch_table), false, &f));
-    struct err err = err_none();
-    if (f.has_backoff) {
-        err = api_decode_backoff(a, &f.backoff, req->arena, &f.patch.backoff);
+    if (f.backoff.given) {
+        struct err err = api_decode_backoff(a, &f.backoff.at, req->arena, &f.patch.backoff);
         if (err.code != ERR_OK)
             return field_in(err, "backoff");
     }
-    if (f.has_retention)
-        err = field_read_object(a->strict, &f.retention, req->arena, patch_retention_table,
-                                COUNT(patch_retention_table), &f.patch);
-    if (err.code != ERR_OK)
-        return field_in(err, "retention");
+    TRY(field_read_part(a->strict, &f.retention, req->arena, patch_retention_table,
+                        COUNT(patch_retention_table), "retention", &f.patch));
     *patch = f.patch;
-    return err;
+    return err_none();
 }

@@ -91,7 +91,7 @@ static void on_created(void *ctx, const struct reply *r)
 /* null stands for the default, so each reader handles it. */
 struct queue_fields {
     struct queue_command queue; /* must be first */
-    struct object_field rate, backoff, retention;
+    struct field_part rate, backoff, retention;
 };
 
 /* Notes that the field is there; *clear if it is null. */
@@ -137,7 +137,7 @@ static struct err read_rate(struct json_cursor *c, struct arena *a, void *out)
 {
     bool clear;
     TRY(meet(c, out, QUEUE_RATE, &clear));
-    return clear ? err_none() : field_object(c, a, &((struct queue_fields *)out)->rate);
+    return clear ? err_none() : field_part(c, a, &((struct queue_fields *)out)->rate);
 }
 
 static struct err read_retry_limit(struct json_cursor *c, struct arena *a, void *out)
@@ -152,7 +152,7 @@ static struct err read_backoff(struct json_cursor *c, struct arena *a, void *out
 {
     bool clear;
     TRY(meet(c, out, QUEUE_BACKOFF, &clear));
-    return clear ? err_none() : field_object(c, a, &((struct queue_fields *)out)->backoff);
+    return clear ? err_none() : field_part(c, a, &((struct queue_fields *)out)->backoff);
 }
 
 static struct err read_retention(struct json_cursor *c, struct arena *a, void *out)
@@ -160,7 +160,7 @@ static struct err read_retention(struct json_cursor *c, struct arena *a, void *o
     bool clear;
     TRY(json_take_null(c, &clear));
     if (!clear)
-        return field_object(c, a, &((struct queue_fields *)out)->retention);
+        return field_part(c, a, &((struct queue_fields *)out)->retention);
     ((struct queue_command *)out)->set |= QUEUE_COMPLETED | QUEUE_DEAD;
     return err_none();
 }
@@ -276,22 +276,17 @@ const struct api_body api_queue_retention_body = {.name = "QueueRetention",
 static struct err decode_objects(const struct api *a, struct arena *arena, struct queue_fields *f)
 {
     struct queue_settings *s = &f->queue.settings;
-    struct err err = err_none();
-    if (f->rate.given)
-        err = field_read_object(a->strict, &f->rate.at, arena, rate_table, COUNT(rate_table),
-                                &s->rate);
-    if (err.code != ERR_OK)
-        return field_in(err, "rate");
+    TRY(field_read_part(a->strict, &f->rate, arena, rate_table, COUNT(rate_table), "rate",
+                        &s->rate));
     if (f->rate.given && s->rate.burst == 0)
         s->rate.burst = s->rate.count;
-    if (f->backoff.given)
-        err = api_decode_backoff(a, &f->backoff.at, arena, &s->backoff);
-    if (err.code != ERR_OK)
-        return field_in(err, "backoff");
-    if (f->retention.given)
-        err = field_read_object(a->strict, &f->retention.at, arena, retention_table,
-                                COUNT(retention_table), &f->queue);
-    return err.code == ERR_OK ? err : field_in(err, "retention");
+    if (f->backoff.given) {
+        struct err err = api_decode_backoff(a, &f->backoff.at, arena, &s->backoff);
+        if (err.code != ERR_OK)
+            return field_in(err, "backoff");
+    }
+    return field_read_part(a->strict, &f->retention, arena, retention_table, COUNT(retention_table),
+                           "retention", &f->queue);
 }
 
 /* name: of the path, or empty if the body must have it. */

@@ -29,8 +29,7 @@ const struct api_body api_success_body = {API_FIELDS(success_table), .optional =
 static const struct field progress_table[] = {
     {"token", false, api_field_token, BODY(run.token), true, TOKEN_DOC},
     {"run", false, api_field_run, BODY(run), true, RUN_DOC},
-    {"progress", false, api_field_progress, BODY(left), true,
-     "number,object: how far it is: a number from 0 to 1, or with a note"},
+    {"progress", false, field_part, BODY(left.progress), true, "NewProgress: how far it is"},
     {"checkpoint", false, api_field_checkpoint, BODY(left), .doc = "any: for the next run"},
 };
 const struct api_body api_progress_body = {API_FIELDS(progress_table)};
@@ -234,8 +233,7 @@ void api_success_bulk(struct api *a, const struct api_request *r)
 struct failure_body {
     struct failure_report report;
     struct news_fields left;
-    struct json_cursor containers;
-    bool has_containers;
+    struct field_part containers;
 };
 
 #define EVENTS_MAX 100
@@ -254,14 +252,6 @@ static struct err read_condition(struct json_cursor *c, struct arena *a, void *o
     return err_make(ERR_BAD_VALUE,
                     "OOMKilled, Evicted, Preempted, DeadlineExceeded or Unschedulable, not '%.*s'",
                     (int)(name.len < 32 ? name.len : 32), name.at);
-}
-
-static struct err mark_containers(struct json_cursor *c, struct arena *a, void *out)
-{
-    struct failure_body *f = out;
-    f->containers = *c;
-    f->has_containers = true;
-    return field_any(c, a, NULL);
 }
 
 static const struct field container_table[] = {
@@ -288,7 +278,7 @@ static struct err read_container(const struct api *a, struct json_cursor *c, str
 
 static struct err read_containers(const struct api *a, struct arena *arena, struct failure_body *f)
 {
-    struct json_cursor *c = &f->containers;
+    struct json_cursor *c = &f->containers.at;
     struct failure *failure = &f->report.failure;
     struct container_result *list = arena_zero(arena, CONTAINERS_MAX * sizeof *list);
     struct err err = json_enter_array(c);
@@ -361,15 +351,16 @@ static const struct field failure_table[] = {
      JOB_NAME_MAX},
     {"pod_error", false, field_text, REPORT(failure.pod_error), true, "string"},
     {"pod_events", false, read_events, 0, true, "string[..$]", EVENTS_MAX},
-    {"containers", false, mark_containers, 0, true, "FailedContainer[..$]", CONTAINERS_MAX},
+    {"containers", false, field_part, offsetof(struct failure_body, containers), true,
+     "FailedContainer[..$]", CONTAINERS_MAX},
     {"grace_period_ms", false, field_span, REPORT(grace), true, "integer 0..$", GRACE_MAX_MS},
     {"retry_at", false, field_instant, REPORT(retry_at), true,
      "integer 0..: not before, milliseconds since 1970 (UTC)"},
     {"kill", false, field_bool, REPORT(kill), true, "boolean: no retry"},
     {"token", false, api_field_token, REPORT(ref.token), true, TOKEN_DOC},
     {"run", false, api_field_run, REPORT(ref), true, RUN_DOC},
-    {"progress", false, api_field_progress, offsetof(struct failure_body, left), true,
-     "number,object: how far it is: a number from 0 to 1, or with a note"},
+    {"progress", false, field_part, offsetof(struct failure_body, left.progress), true,
+     "NewProgress: how far it is"},
     {"checkpoint", false, api_field_checkpoint, offsetof(struct failure_body, left),
      .doc = "any: for the next run"},
 };
@@ -380,7 +371,7 @@ struct err api_decode_failure(const struct api *a, struct json_cursor *c, struct
 {
     struct failure_body body = {.report = *out};
     TRY(field_read_object(a->strict, c, arena, failure_table, COUNT(failure_table), &body));
-    if (body.has_containers)
+    if (body.containers.given)
         TRY(read_containers(a, arena, &body));
     *out = body.report;
     return err_none();
@@ -417,7 +408,7 @@ void api_failure(struct api *a, const struct api_request *r)
     struct err err = api_path_id(r->params->at[0], &c, &id);
     if (err.code == ERR_OK)
         err = api_decode_body(a, r->http, failure_table, COUNT(failure_table), false, &body);
-    if (err.code == ERR_OK && body.has_containers)
+    if (err.code == ERR_OK && body.containers.given)
         err = read_containers(a, r->http->arena, &body);
     if (err.code == ERR_OK)
         err = check_grace(&body.report);
@@ -478,8 +469,8 @@ static const struct field renew_table[] = {
     {"token", false, api_field_token, offsetof(struct renew_fields, run.token), true, TOKEN_DOC},
     {"run", false, api_field_run, offsetof(struct renew_fields, run), true, RUN_DOC},
     {"lease_ms", false, field_span, offsetof(struct renew_fields, lease), true, API_LEASE_DOC},
-    {"progress", false, api_field_progress, offsetof(struct renew_fields, left), true,
-     "number,object: how far it is: a number from 0 to 1, or with a note"},
+    {"progress", false, field_part, offsetof(struct renew_fields, left.progress), true,
+     "NewProgress: how far it is"},
     {"checkpoint", false, api_field_checkpoint, offsetof(struct renew_fields, left),
      .doc = "any: for the next run"},
 };

@@ -66,6 +66,7 @@ extern const struct api_body api_job_body, api_backoff_body, api_retention_body,
 extern const struct api_body api_patch_body, api_patch_retention_body; /* api_patch.c */
 extern const struct api_body api_annotations_body;
 extern const struct api_body api_dependency_body;
+extern const struct api_body api_made_progress_body; /* api_notes.c */
 extern const struct api_body api_bulk_body;
 extern const struct api_body api_claim_body, api_claim_job_body; /* api_take.c */
 extern const struct api_body api_success_body, api_ids_body, api_failure_body, api_container_body,

@@ -274,8 +274,7 @@ static void find_jobs(struct simulation *s)
 
 struct body {
     struct str policies, settings;
-    struct json_cursor failures;
-    bool has_failures;
+    struct field_part failures;
     struct name_list queues, types;
     int64_t limit;
 };
@@ -286,14 +285,6 @@ static struct err read_limit(struct json_cursor *c, struct arena *a, void *out)
     return json_read_int(c, 1, FAILURES_MAX, out);
 }
 
-static struct err mark_failures(struct json_cursor *c, struct arena *a, void *out)
-{
-    struct body *b = out;
-    b->failures = *c;
-    b->has_failures = true;
-    return field_any(c, a, NULL);
-}
-
 static const struct field body_table[] = {
     {"policies", true, field_any, offsetof(struct body, policies),
      .doc = "AnyRetryPolicy[..$]: drafts, each of another name", .most = DRAFTS_MAX},
@@ -302,7 +293,7 @@ static const struct field body_table[] = {
     {"queues", false, api_field_names, offsetof(struct body, queues), true, "string[]"},
     {"types", false, api_field_names, offsetof(struct body, types), true, "string[]"},
     {"limit", false, read_limit, offsetof(struct body, limit), true, "integer 1..$", FAILURES_MAX},
-    {"failures", false, mark_failures, 0, true,
+    {"failures", false, field_part, offsetof(struct body, failures), true,
      "SimulatedFailure[..$]: instead of jobs that failed", FAILURES_MAX},
 };
 const struct api_body api_simulate_body = {API_FIELDS(body_table)};
@@ -368,21 +359,15 @@ static struct err read_settings(struct simulation *s, struct str json)
 /* {"queue", "retry_policies", "failure": {as in a report}} */
 struct given {
     struct str queue, policies;
-    struct json_cursor failure;
+    struct field_part failure;
 };
-
-static struct err mark_failure(struct json_cursor *c, struct arena *a, void *out)
-{
-    ((struct given *)out)->failure = *c;
-    return field_any(c, a, NULL);
-}
 
 static const struct field given_table[] = {
     {"queue", false, api_field_name, offsetof(struct given, queue), true, "string 1..$",
      JOB_NAME_MAX},
     {"retry_policies", false, api_field_policies, offsetof(struct given, policies), true,
      "string[..$]", API_POLICIES_MAX},
-    {"failure", true, mark_failure, 0, .doc = "Failure"},
+    {"failure", true, field_part, offsetof(struct given, failure), .doc = "Failure"},
 };
 const struct api_body api_given_body = {.name = "SimulatedFailure", API_FIELDS(given_table)};
 
@@ -393,7 +378,7 @@ static struct err read_given(struct simulation *s, struct json_cursor *c, struct
     struct failure_report report = {.retry_at = INSTANT_NONE, .failure.run_time = {-1}};
     const struct api *a = s->call.api;
     TRY(field_read_object(a->strict, c, s->arena, given_table, COUNT(given_table), &g));
-    TRY(api_decode_failure(a, &g.failure, s->arena, &report));
+    TRY(api_decode_failure(a, &g.failure.at, s->arena, &report));
     *job = (struct job){.queue = g.queue, .retry_limit = RETRY_LIMIT_DEFAULT};
     job->options.retry_policies = g.policies;
     *run = (struct run){.outcome = report.exception ? report.exception : OUTCOME_FAILED,
@@ -437,13 +422,13 @@ static struct err read_body(struct simulation *s, const struct http_request *req
     s->queues = b.queues;
     s->types = b.types;
     s->limit = b.limit;
-    if (!b.has_failures)
+    if (!b.failures.given)
         return err_none();
     if (b.queues.count || b.types.count)
         return err_make(ERR_BAD_VALUE, "queues and types are about stored failures; failures that "
                                        "are given say which queue is meant");
     s->limit = FAILURES_MAX;
-    return read_failures(s, &b.failures);
+    return read_failures(s, &b.failures.at);
 }
 
 void api_policy_simulate(struct api *a, const struct api_request *r)

@@ -260,7 +260,7 @@ struct err fields_mapping(struct json_cursor *c, struct arena *a, void *into)
     size_t at = c->pos;
     enum json_type type;
     TRY(json_peek(c, &type));
-    return type == JSON_OBJECT ? field_object(c, a, into)
+    return type == JSON_OBJECT ? field_part(c, a, into)
                                : fields_refuse(c, at, ERR_BAD_TYPE, "a mapping");
 }
 

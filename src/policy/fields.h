@@ -85,7 +85,7 @@ struct err fields_span(struct json_cursor *c, struct arena *a, void *v);
 struct err fields_regex(struct json_cursor *c, struct arena *a, void *into);
 /* {pattern: TEXT}; likewise. */
 struct err fields_pattern(struct json_cursor *c, struct arena *a, void *into);
-/* A mapping that is read afterwards; into is a struct object_field. */
+/* A mapping that is read afterwards; into is a struct field_part. */
 struct err fields_mapping(struct json_cursor *c, struct arena *a, void *into);
 
 /* --- the frame of a resource: apiVersion, kind (as expected), metadata with a name --- */
@@ -95,7 +95,7 @@ struct fields_frame {
     bool any_name; /* need not be a label */
     struct str name;
     int64_t resource_version; /* 0: not stated */
-    struct object_field spec;
+    struct field_part spec;
 };
 /* The rows of its table; the struct fields_frame has been given its kind. */
 #define FIELDS_FRAME(kind_, spec_)                                                                 \

@@ -45,9 +45,9 @@ struct err field_any(struct json_cursor *c, struct arena *a, void *raw_str)
     return json_skip(c, raw_str);
 }
 
-struct err field_object(struct json_cursor *c, struct arena *a, void *object_field)
+struct err field_part(struct json_cursor *c, struct arena *a, void *field_part)
 {
-    struct object_field *f = object_field;
+    struct field_part *f = field_part;
     (void)a;
     f->at = *c;
     f->given = true;
@@ -120,4 +120,13 @@ struct err field_read_object(bool strict, struct json_cursor *c, struct arena *a
         if (fields[i].required && !(seen & ((uint64_t)1 << i)))
             return err_make(ERR_MISSING_FIELD, "%s is required", fields[i].name);
     return err_none();
+}
+
+struct err field_read_part(bool strict, struct field_part *part, struct arena *arena,
+                           const struct field *fields, size_t count, const char *name, void *out)
+{
+    if (!part->given)
+        return err_none();
+    struct err err = field_read_object(strict, &part->at, arena, fields, count, out);
+    return err.code == ERR_OK ? err : field_in(err, name);
 }

@@ -63,11 +63,15 @@ struct err field_instant(struct json_cursor *c, struct arena *a, void *t);
 struct err field_span(struct json_cursor *c, struct arena *a, void *d);
 /* Any value, as it stands. */
 struct err field_any(struct json_cursor *c, struct arena *a, void *raw_str);
-/* An object that is read afterwards by a table of its own, from `at` on; null leaves it unset. */
-struct object_field {
+/* A value that is read afterwards, from `at` on: an object by a table of its own, or a list. */
+struct field_part {
     struct json_cursor at;
     bool given;
 };
-struct err field_object(struct json_cursor *c, struct arena *a, void *object_field);
+struct err field_part(struct json_cursor *c, struct arena *a, void *field_part);
+/* Reads a part that is an object, if it was given; name is for errors. */
+NODISCARD struct err field_read_part(bool strict, struct field_part *part, struct arena *arena,
+                                     const struct field *fields, size_t count, const char *name,
+                                     void *out);
 
 #endif

@@ -15,14 +15,14 @@ struct thing {
     struct str name;
     bool on;
     instant at;
-    struct object_field inner;
+    struct field_part inner;
 };
 
 static const struct field table[] = {
     {"name", true, field_text, offsetof(struct thing, name)},
     {"on", false, field_bool, offsetof(struct thing, on)},
     {"at", false, field_instant, offsetof(struct thing, at), true},
-    {"inner", false, field_object, offsetof(struct thing, inner), true},
+    {"inner", false, field_part, offsetof(struct thing, inner), true},
 };
 
 static struct err read_thing(const char *text, bool strict, struct thing *out)
@@ -95,6 +95,29 @@ static void an_unknown_member_is_passed_over_unless_strict(void **state)
     assert_true(str_eq(t.name, STR("n")));
 }
 
+static void a_part_is_read_afterwards_under_its_name(void **state)
+{
+    (void)state;
+    static const struct field inner[] = {
+        {"x", true, field_bool, 0},
+    };
+    struct arena a = {0};
+    struct thing t = {0};
+    bool x = false;
+    assert_int_equal(field_read_part(true, &t.inner, &a, inner, 1, "inner", &x).code, ERR_OK);
+    assert_false(x);
+    struct json_cursor c = json_open(STR("{\"name\":\"n\",\"inner\":{\"x\":true}}"));
+    assert_int_equal(field_read_object(true, &c, &a, table, COUNT(table), &t).code, ERR_OK);
+    assert_int_equal(field_read_part(true, &t.inner, &a, inner, 1, "inner", &x).code, ERR_OK);
+    assert_true(x);
+    c = json_open(STR("{\"name\":\"n\",\"inner\":{\"x\":1}}"));
+    assert_int_equal(field_read_object(true, &c, &a, table, COUNT(table), &t).code, ERR_OK);
+    struct err err = field_read_part(true, &t.inner, &a, inner, 1, "inner", &x);
+    assert_int_equal(err.code, ERR_BAD_TYPE);
+    assert_memory_equal(err.msg, "inner: x: ", 10);
+    arena_fini(&a);
+}
+
 static void a_path_goes_on_through_lists(void **state)
 {
     (void)state;
@@ -110,6 +133,7 @@ int main(void)
         cmocka_unit_test(null_is_absent_where_the_table_says_so),
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(an_unknown_member_is_passed_over_unless_strict),
+        cmocka_unit_test(a_part_is_read_afterwards_under_its_name),
         cmocka_unit_test(a_path_goes_on_through_lists),
     };
     return cmocka_run_group_tests_name("field", tests, NULL, NULL);
