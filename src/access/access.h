@@ -94,4 +94,11 @@ void access_issue(const struct access *a, struct str id, instant start, instant 
                   const struct str *scopes, size_t count, struct arena *mem,
                   struct credentials *out);
 
+/* Signs a text by the server's key: URLs that it gives out, say. Texts of different uses differ in
+ * how they begin. */
+#define ACCESS_MAC_LEN 44
+void access_sign(const struct access *a, struct str text, char mac[ACCESS_MAC_LEN]);
+/* Compares what was signed, in a time that depends only on the lengths. */
+bool access_same(struct str a, struct str b);
+
 #endif

@@ -28,6 +28,7 @@ struct err task_api_open(struct task_api *t, const struct settings *s,
     struct taskcluster_settings settings = {.claim_timeout = s->taskcluster_claim_timeout,
                                             .access = t->access,
                                             .needs_clients = !env->loopback,
+                                            .seed = ~env->seed,
                                             .loop = env->loop,
                                             .now = env->now,
                                             .ctx = env->ctx};

@@ -17,6 +17,7 @@ struct taskcluster_settings {
     span claim_timeout;    /* of a claim that its worker does not renew */
     struct access *access; /* borrowed; who may do what */
     bool needs_clients;    /* others than this machine can reach it: without clients it is closed */
+    uint64_t seed;         /* unpredictable */
     uv_loop_t *loop;
     instant (*now)(void *ctx);
     void *ctx;

@@ -61,6 +61,15 @@ static bool check_path(struct tc_call *c)
     return true;
 }
 
+struct str tc_root_url(const struct tc_call *c)
+{
+    struct buf b = {0};
+    buf_print(&b, "%s://%.*s", c->tls ? "https" : "http", STR_ARG(c->host));
+    struct str url = arena_copy(c->arena, buf_view(&b));
+    buf_fini(&b);
+    return url;
+}
+
 /* --- the query --- */
 
 bool tc_query_value(const struct tc_call *c, const char *name, struct str *value)
@@ -255,6 +264,8 @@ static struct tc_call *begin(struct taskcluster *t, struct http_exchange *x,
     c->arena = req->arena;
     c->now = t->settings.now(t->settings.ctx);
     c->query = arena_copy(c->arena, req->query);
+    c->host = arena_copy(c->arena, req->host);
+    c->tls = req->forwarded_proto.len ? str_eq(req->forwarded_proto, STR("https")) : http_is_tls(x);
     for (int i = 0; params && i < params->count; i++)
         c->params[i] = arena_copy(c->arena, params->at[i]);
     return c;
@@ -301,6 +312,8 @@ struct taskcluster *taskcluster_new(struct backend *backend,
     t->settings = *settings;
     t->schemas = tc_schemas_new();
     t->started = settings->now(settings->ctx);
+    t->rng = rng_from_seed(settings->seed);
+    t->boxes.seed = rng_next(&t->rng);
     t->ends[0] = (struct front_end){.prefix = TC_PREFIX,
                                     .count = tc_method_count,
                                     .route = route_at,
@@ -315,6 +328,7 @@ void taskcluster_free(struct taskcluster *t)
 {
     if (!t)
         return;
+    tc_poll_free(t);
     tc_schemas_free(t->schemas);
     buf_fini(&t->scratch);
     free(t);

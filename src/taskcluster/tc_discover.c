@@ -84,10 +84,11 @@ static void write_entry(struct buf *b, const struct tc_method *m)
     buf_byte(b, '}');
 }
 
-/* A method that is reached by several paths has one entry. */
-static bool is_named_before(size_t i)
+/* A method that is reached by several paths has one entry; what has no category has none. */
+static bool is_hidden(size_t i)
 {
-    return i > 0 && strcmp(tc_methods[i].name, tc_methods[i - 1].name) == 0;
+    return !tc_methods[i].category ||
+           (i > 0 && strcmp(tc_methods[i].name, tc_methods[i - 1].name) == 0);
 }
 
 static void write_api(struct buf *b)
@@ -96,7 +97,7 @@ static void write_api(struct buf *b)
                "\"serviceName\":\"queue\",\"title\":\"Queue\",\"description\":\"Tasks, their runs, "
                "workers and artifacts.\",\"entries\":[");
     for (size_t i = 0; i < tc_method_count; i++) {
-        if (is_named_before(i))
+        if (is_hidden(i))
             continue;
         if (i)
             buf_byte(b, ',');

@@ -54,6 +54,11 @@ void tc_count_tasks(struct tc_call *c);
 void tc_list_pending(struct tc_call *c);
 void tc_list_claimed(struct tc_call *c);
 
+/* --- tc_poll.c --- */
+void tc_poll_task_urls(struct tc_call *c);
+void tc_poll_get(struct tc_call *c);
+void tc_poll_delete(struct tc_call *c);
+
 /* --- tc_ping.c --- */
 void tc_ping(struct tc_call *c);
 void tc_heartbeat(struct tc_call *c);

@@ -11,6 +11,8 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/rng.h"
+#include "base/strmap.h"
 #include "taskcluster/taskcluster.h"
 #include "taskcluster/tc_schema.h"
 #include "wire/json_writer.h"
@@ -24,6 +26,13 @@ struct taskcluster {
     struct tc_schemas *schemas;
     struct buf scratch; /* an answer that is being written */
     instant started;
+    struct rng rng;
+    struct strmap boxes; /* struct tc_mailbox, by queue and priority; tc_poll.c */
+    struct {
+        uint64_t dequeued, deleted; /* messages */
+        uint64_t repeated,
+            undeleted; /* dequeued too often; not deleted, for the receipt was wrong */
+    } polled;
 };
 
 struct tc_call;
@@ -60,6 +69,8 @@ struct tc_call {
     instant now;
     struct str params[ROUTER_PARAMS_MAX];
     struct str query, body; /* in the arena */
+    struct str host;        /* of the header, likewise */
+    bool tls;               /* the client's end of the connection */
     void *state;            /* the handler's own, in the arena */
 };
 
@@ -77,6 +88,8 @@ bool tc_next_param(const char **at, struct str *name);
 struct str tc_param(const struct tc_call *c, const char *name);
 /* The same, as a number of a run; it was checked. Larger ones than there can be are UINT32_MAX. */
 uint32_t tc_param_run(const struct tc_call *c);
+/* "http://host:port", as the client called the server. */
+struct str tc_root_url(const struct tc_call *c);
 /* A parameter of the query, decoded; false if it is not there. */
 bool tc_query_value(const struct tc_call *c, const char *name, struct str *value);
 /* For lists: `limit` (at most, and by default, max) and `continuationToken`, decoded from its
@@ -124,6 +137,9 @@ void tc_fail_no_task(struct tc_call *c, struct str task_id);
 
 /* A reply_fn for what nobody waits for. */
 void tc_ignore(void *ctx, const struct reply *r);
+
+/* --- tc_poll.c --- */
+void tc_poll_free(struct taskcluster *t);
 
 /* --- tc_check.c: the identifiers of the API --- */
 

@@ -64,6 +64,11 @@ SCOPES(declare_worker, SCOPE_ALL_OF(SCOPE_EACH("property", "properties",
                                                "queue:declare-worker:<provisionerId>/<workerType>/"
                                                "<workerGroup>/<workerId>#<property>")));
 
+SCOPES(poll_task_urls,
+       SCOPE_ANY_OF(SCOPE("queue:poll-task-urls:<provisionerId>/<workerType>"),
+                    SCOPE_ALL_OF(SCOPE("queue:poll-task-urls"),
+                                 SCOPE("assume:worker-type:<provisionerId>/<workerType>"))));
+
 /* --- queries --- */
 
 static bool is_number(struct str s)
@@ -88,6 +93,17 @@ static bool is_truth(struct str s)
     }
 static const struct tc_query pages[] = {PAGES, {NULL, NULL}};
 static const struct tc_query worker_pages[] = {PAGES, {"quarantined", is_truth}, {NULL, NULL}};
+
+/* What Azure's clients send; the URL is what they were given. */
+static const struct tc_query azure[] = {{"visibilitytimeout", is_anything},
+                                        {"numofmessages", is_anything},
+                                        {"popreceipt", is_anything},
+                                        {"se", is_anything},
+                                        {"sp", is_anything},
+                                        {"sv", is_anything},
+                                        {"sig", is_anything},
+                                        {"timeout", is_anything},
+                                        {NULL, NULL}};
 
 /* --- methods --- */
 
@@ -205,6 +221,24 @@ const struct tc_method tc_methods[] = {
      .category = "Worker Interface",
      .title = "Claim tasks of a queue",
      .stability = "stable"},
+    {{HTTP_GET, "/poll-task-url/{provisionerId}/{workerType}"},
+     tc_poll_task_urls,
+     "pollTaskUrls",
+     &poll_task_urls,
+     .early = true,
+     .output = "v1/poll-task-urls-response.json",
+     .category = "Worker Interface",
+     .title = "Get URLs to poll for pending tasks",
+     .stability = "deprecated"},
+    /* Without a category: these are not of the API, but of the URLs that it gives. */
+    {{HTTP_GET, "/azure/{provisionerId}/{workerType}/{level}/messages"},
+     tc_poll_get,
+     "getMessages",
+     .query = azure},
+    {{HTTP_DELETE, "/azure/{provisionerId}/{workerType}/{level}/messages/{messageId}"},
+     tc_poll_delete,
+     "deleteMessage",
+     .query = azure},
     {{HTTP_POST, "/task/{taskId}/runs/{runId}/claim"},
      tc_claim_task,
      "claimTask",

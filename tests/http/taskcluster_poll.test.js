@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// Poll URLs: the queues of Azure that Taskcluster's first workers polled (seed 002), by raw HTTP.
+
+const assert = require('node:assert/strict');
+const { describe, it } = require('node:test');
+const { until } = require('./harness');
+const { definition, slugid, assertSchema, useTaskcluster } = require('./taskcluster');
+
+const WORKER = { workerGroup: 'group', workerId: 'worker' };
+const ROOT = /^http:\/\/127\.0\.0\.1:\d+/;
+const PRIORITIES = ['highest', 'very-high', 'high', 'medium', 'low', 'very-low', 'lowest'];
+
+// The messages of an answer: [{MessageId, PopReceipt, …, text: {taskId, runId}}].
+function messagesOf(xml) {
+    assert.match(xml, /^<\?xml version="1\.0" encoding="utf-8"\?><QueueMessagesList>.*<\/QueueMessagesList>$/);
+    return [...xml.matchAll(/<QueueMessage>(.*?)<\/QueueMessage>/g)].map(([, inner]) => {
+        const message = Object.fromEntries([...inner.matchAll(/<(\w+)>(.*?)<\/\1>/g)]
+            .map(([, name, value]) => [name, value]));
+        message.text = JSON.parse(Buffer.from(message.MessageText, 'base64'));
+        return message;
+    });
+}
+
+describe('poll URLs', () => {
+    const server = useTaskcluster();
+
+    async function urls(task) {
+        const [provisioner, type] = task.taskQueueId.split('/');
+        const { status, json } = await server.fetch(`/api/queue/v1/poll-task-url/${provisioner}/${type}`);
+        assert.equal(status, 200);
+        return json;
+    }
+
+    // GET of a poll URL, with further parameters.
+    const get = (url, more = '') => server.fetch(url.replace(ROOT, '') + more);
+
+    async function messages(url, more) {
+        const res = await get(url, more);
+        assert.equal(res.status, 200, res.text);
+        assert.match(res.headers.get('content-type'), /^application\/xml/);
+        return messagesOf(res.text);
+    }
+
+    function remove(url, message, receipt = encodeURIComponent(message.PopReceipt)) {
+        return server.fetch(url.replace(ROOT, '').replace('{{messageId}}', message.MessageId)
+            .replace('{{popReceipt}}', receipt), { method: 'DELETE' });
+    }
+
+    it('are_seven_the_highest_priority_first', async () => {
+        const task = definition();
+        const { queues, expires } = await urls(task);
+        assertSchema('poll-task-urls-response', { queues, expires });
+        assert.equal(queues.length, 7);
+        assert.ok(new Date(expires) > Date.now());
+        const queue = await server.queue();
+        const ids = [];
+        for (const priority of PRIORITIES) {
+            ids.push(await slugid());
+            await queue.createTask(ids.at(-1), { ...task, priority });
+        }
+        for (let i = 0; i < 7; i++) {
+            const got = await messages(queues[i].signedPollUrl, '&numofmessages=32');
+            assert.deepEqual(got.map((m) => m.text), [{ taskId: ids[i], runId: 0 }]);
+        }
+    });
+
+    it('give_messages_as_azure_does', async () => {
+        const task = definition();
+        const queue = await server.queue();
+        const id = await slugid();
+        await queue.createTask(id, task);
+        const { queues } = await urls(task);
+        const { signedPollUrl, signedDeleteUrl } = queues[6];
+        const [message] = await messages(signedPollUrl);
+        for (const name of ['InsertionTime', 'ExpirationTime', 'TimeNextVisible'])
+            assert.match(message[name], /^[A-Z][a-z]{2}, \d\d [A-Z][a-z]{2} \d{4} \d\d:\d\d:\d\d GMT$/);
+        assert.equal(new Date(message.ExpirationTime).getTime(),
+            Math.floor(new Date(task.deadline).getTime() / 1000) * 1000);
+        assert.equal(message.DequeueCount, '1');
+        assert.notEqual(encodeURIComponent(message.PopReceipt), message.PopReceipt);
+        assert.deepEqual(await messages(signedPollUrl), [], 'it is invisible for a while');
+        const claim = await queue.claimTask(id, message.text.runId, WORKER);
+        assert.equal(claim.runId, 0);
+        assert.equal((await remove(signedDeleteUrl, message, message.PopReceipt)).status, 400,
+            'a receipt that is not encoded is another one');
+        assert.equal((await remove(signedDeleteUrl, message)).status, 204);
+        assert.equal((await remove(signedDeleteUrl, message)).status, 404);
+        assert.equal((await queue.reportCompleted(id, 0)).status.state, 'completed');
+        assert.match(server.stderr, /a message of prov\/wt-\d+ was not deleted: PopReceiptMismatch/);
+    });
+
+    it('show_a_message_again_until_it_is_deleted', async () => {
+        const task = definition();
+        const queue = await server.queue();
+        const id = await slugid();
+        await queue.createTask(id, task);
+        const { queues } = await urls(task);
+        const url = queues[6].signedPollUrl.replace('visibilitytimeout=300', 'visibilitytimeout=1');
+        const [first] = await messages(url);
+        await queue.claimTask(id, 0, WORKER);
+        assert.equal((await queue.pendingTasks(task.taskQueueId)).pendingTasks, 0,
+            'though its message lingers');
+        const [second] = await until(async () => {
+            const got = await messages(url);
+            return got.length && got;
+        });
+        assert.equal(second.MessageId, first.MessageId);
+        assert.equal(second.DequeueCount, '2');
+        assert.notEqual(second.PopReceipt, first.PopReceipt);
+        assert.equal((await remove(queues[6].signedDeleteUrl, first)).status, 400, 'stale');
+        assert.equal((await remove(queues[6].signedDeleteUrl, second)).status, 204);
+    });
+
+    it('give_many_messages_each_once', async () => {
+        const task = definition();
+        const queue = await server.queue();
+        const ids = await Promise.all(Array.from({ length: 70 }, () => slugid()));
+        await Promise.all(ids.map((id) => queue.createTask(id, task)));
+        const { queues } = await urls(task);
+        const seen = [];
+        for (const expected of [32, 32, 6, 0]) {
+            const got = await messages(queues[6].signedPollUrl, '&numofmessages=32');
+            assert.equal(got.length, expected);
+            seen.push(...got.map((m) => m.text.taskId));
+        }
+        assert.deepEqual([...seen].sort(), [...ids].sort());
+    });
+
+    it('remember_messages_over_a_restart', async () => {
+        const task = definition();
+        const queue = await server.queue();
+        await queue.createTask(await slugid(), task);
+        const { queues: [, , , , , , { signedPollUrl, signedDeleteUrl }] } = await urls(task);
+        const short = signedPollUrl.replace('visibilitytimeout=300', 'visibilitytimeout=1');
+        const [message] = await messages(short);
+        await server.stop();
+        await server.start();
+        const [again] = await until(async () => {
+            const got = await messages(short);
+            return got.length && got;
+        });
+        assert.deepEqual([again.MessageId, again.DequeueCount], [message.MessageId, '2']);
+        await server.stop();
+        await server.start();
+        assert.equal((await remove(signedDeleteUrl, again)).status, 204);
+    });
+
+    it('are_signed', async () => {
+        const task = definition();
+        const { queues } = await urls(task);
+        const [{ signedPollUrl }, { signedPollUrl: other }] = queues;
+        const sig = /sig=[^&]*/.exec(signedPollUrl)[0];
+        const bad = [signedPollUrl.replace(sig, 'sig=AAAA'), signedPollUrl.replace(`&${sig}`, ''),
+            other.replace(/sig=[^&]*/, sig), signedPollUrl.replace(/se=[^&]*/, 'se=2030-01-01T00%3A00%3A00.000Z')];
+        for (const url of bad) {
+            const res = await get(url);
+            assert.equal(res.status, 403, url);
+            assert.match(res.text, /<Code>AuthenticationFailed<\/Code>/);
+        }
+    });
+
+    it('refuse_numbers_out_of_range', async () => {
+        const { queues: [{ signedPollUrl }] } = await urls(definition());
+        for (const n of ['0', '33', 'x', ''])
+            assert.equal((await get(signedPollUrl, `&numofmessages=${n}`)).status, 400, n);
+        for (const n of ['0', '301', '-1'])
+            assert.equal((await get(signedPollUrl.replace('visibilitytimeout=300',
+                `visibilitytimeout=${n}`))).status, 400, n);
+        assert.deepEqual(await messages(signedPollUrl.replace('visibilitytimeout=300&', '')), []);
+    });
+});
