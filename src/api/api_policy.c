@@ -5,11 +5,10 @@
 #include <stdio.h>
 #include <strings.h>
 
+#include "api/api_policy.h"
 #include "api/api_routes.h"
-#include "base/must.h"
 #include "policy/category_document.h"
 #include "policy/policy_document.h"
-#include "policy/policy_warning.h"
 #include "policy/settings_document.h"
 
 const struct api_body api_policy_body = {.doc = "AnyRetryPolicy"};
@@ -18,121 +17,52 @@ const struct api_body api_retry_settings_body = {.doc = "NewRetrySettings"};
 
 /* --- answers --- */
 
-/* One that cannot be read any more: all that is known of it. */
-static void encode_broken(struct buf *b, const struct resource_view *v, const char *kind)
-{
-    buf_print(b, "{\"kind\":\"%s\",\"metadata\":{\"name\":", kind);
-    json_write_string(b, v->name);
-    buf_print(b, ",\"resourceVersion\":%llu},\"broken\":", (unsigned long long)v->version);
-    json_write_string(b, v->broken);
-    buf_byte(b, '}');
-}
-
-static void encode_policy(struct buf *b, const struct resource_view *v, struct arena *a)
-{
-    if (v->policy)
-        document_write_json(policy_document_tree(v->policy, (int64_t)v->version, a), b);
-    else
-        encode_broken(b, v, POLICY_DOCUMENT_KIND);
-}
-
-static void encode_categories(struct buf *b, const struct resource_view *v, struct arena *a)
-{
-    if (v->categories)
-        document_write_json(category_document_tree(v->categories, (int64_t)v->version, a), b);
-    else
-        encode_broken(b, v, CATEGORY_DOCUMENT_KIND);
-}
-
-typedef void (*encode_fn)(struct buf *b, const struct resource_view *v, struct arena *a);
-
-/* Trees are much larger than what is made of them: there is never more than one. */
-static void encode_one(struct buf *b, const struct resource_view *v, encode_fn encode)
-{
-    struct arena tree = {0};
-    encode(b, v, &tree);
-    arena_fini(&tree);
-}
-
-static void answer_one(struct call *c, const struct reply *r, encode_fn encode)
+static void answer_one(const struct call *c, const struct reply *r, const struct shape *s)
 {
     struct buf *b = api_reply_body(c->api, c->x, r);
     if (!b)
         return;
-    encode_one(b, r->resources, encode);
-    api_reply_json(c->x, 200, b);
-}
-
-static void answer_list(struct call *c, const struct reply *r, encode_fn encode)
-{
-    struct buf *b = api_reply_body(c->api, c->x, r);
-    if (!b)
-        return;
-    buf_lit(b, "{\"items\":[");
-    for (size_t i = 0; i < r->count; i++) {
-        if (i)
-            buf_byte(b, ',');
-        encode_one(b, &r->resources[i], encode);
-    }
-    buf_lit(b, "]}");
+    shape_write(b, s, r->resources, SHAPE_AS_IT_IS);
     api_reply_json(c->x, 200, b);
 }
 
 static void on_policy(void *ctx, const struct reply *r)
 {
-    answer_one(ctx, r, encode_policy);
+    answer_one(ctx, r, &api_policy_shape);
 }
 
 static void on_policies(void *ctx, const struct reply *r)
 {
-    answer_list(ctx, r, encode_policy);
+    api_reply_shape(ctx, r, 200, &api_policies_shape);
 }
 
 static void on_categories(void *ctx, const struct reply *r)
 {
-    answer_one(ctx, r, encode_categories);
+    answer_one(ctx, r, &api_categories_shape);
 }
 
 static void on_all_categories(void *ctx, const struct reply *r)
 {
-    answer_list(ctx, r, encode_categories);
+    api_reply_shape(ctx, r, 200, &api_categories_list_shape);
 }
 
-/* warn: also what is odd about them. */
-static struct document_node *settings_tree(const struct policy_settings_view *v, bool warn,
-                                           struct arena *a)
+static void answer_settings(const struct call *c, const struct reply *r, const struct shape *s)
 {
-    struct document_node *n = settings_document_tree(&v->settings, a);
-    document_add(n, "globalMaxRetriesInForce", document_bool(a, v->settings.enabled));
-    document_add(n, "lastChange",
-                 v->last ? settings_document_changed_tree(v->last, a) : document_null(a));
-    if (warn && v->default_missing)
-        policy_warning_add(document_add(n, "warnings", document_list(a)), a,
-                           "defaultPolicyName: there is no retry policy '%.*s'; jobs without "
-                           "policies have none until it is made",
-                           STR_ARG(v->settings.default_policy));
-    return n;
-}
-
-static void answer_settings(struct call *c, const struct reply *r, bool warn)
-{
-    struct arena tree = {0};
     struct buf *b = api_reply_body(c->api, c->x, r);
     if (!b)
         return;
-    document_write_json(settings_tree(r->retry_settings, warn, &tree), b);
-    arena_fini(&tree);
+    shape_write(b, s, r->retry_settings, SHAPE_AS_IT_IS);
     api_reply_json(c->x, 200, b);
 }
 
 static void on_settings(void *ctx, const struct reply *r)
 {
-    answer_settings(ctx, r, false);
+    answer_settings(ctx, r, &api_retry_settings_shape);
 }
 
 static void on_settings_put(void *ctx, const struct reply *r)
 {
-    answer_settings(ctx, r, true);
+    answer_settings(ctx, r, &api_retry_settings_changed_shape);
 }
 
 /* --- requests --- */
@@ -156,7 +86,7 @@ static struct err read_format(const struct http_request *req, enum document_form
 struct put {
     struct call call; /* must be first */
     int status;       /* of the answer */
-    encode_fn encode;
+    bool is_policy;
     struct policy_document policy;
     struct category_document categories;
 };
@@ -167,25 +97,16 @@ static void release(struct put *p)
     category_document_free(&p->categories);
 }
 
-/* What is odd about a document that was accepted. */
-static void add_warnings(struct buf *b, const struct document_node *list)
-{
-    if (!list || list->count == 0)
-        return;
-    must(b->len > 0 && b->at[b->len - 1] == '}');
-    b->len--;
-    buf_lit(b, ",\"warnings\":");
-    document_write_json(list, b);
-    buf_byte(b, '}');
-}
-
 static void on_put(void *ctx, const struct reply *r)
 {
     struct put *p = ctx;
     struct buf *b = api_reply_body(p->call.api, p->call.x, r);
     if (b) {
-        encode_one(b, r->resources, p->encode);
-        add_warnings(b, p->policy.warnings);
+        const struct api_policy_changed changed = {r->resources, p->policy.warnings};
+        if (p->is_policy)
+            shape_write(b, &api_policy_changed_shape, &changed, SHAPE_AS_IT_IS);
+        else
+            shape_write(b, &api_categories_shape, r->resources, SHAPE_AS_IT_IS);
         api_reply_json(p->call.x, p->status, b);
     }
     release(p);
@@ -211,7 +132,7 @@ static void put(struct api *a, const struct api_request *r, struct command *c, i
     struct put *p = ARENA_NEW(r->http->arena, struct put);
     p->call = (struct call){a, r->x};
     p->status = status;
-    p->encode = c->kind == CMD_POLICY_PUT ? encode_policy : encode_categories;
+    p->is_policy = c->kind == CMD_POLICY_PUT;
     c->done = on_put;
     c->ctx = p;
     struct err err = read_body(r->http, c, p);
