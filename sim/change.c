@@ -45,10 +45,12 @@ void change_rerun(struct sim *s)
 {
     struct ledger *l = &s->ledger;
     struct mjob *m = NULL;
+    bool completed = sim_chance(s, 25);
     size_t first = l->count ? sim_draw(s, l->count) : 0;
     for (size_t i = 0; i < l->count && !m; i++) {
         struct mjob *at = l->jobs[(first + i) % l->count];
-        bool fits = sim_chance(s, 2) || (at->ended_seq && at->ended == STATUS_DEAD);
+        bool ended = at->ended_seq && (completed || at->ended == STATUS_DEAD);
+        bool fits = sim_chance(s, 2) || ended;
         if (fits && !at->gone_seq && !id_is_none(at->id))
             m = at;
     }
@@ -57,8 +59,9 @@ void change_rerun(struct sim *s)
     struct ticket *t = ticket_new(s, CMD_RERUN, 1);
     ticket_about(t, 0, m, 0);
     t->end_mark = m->end_count;
+    t->completed = completed;
     ledger_rerun_asked(m);
-    struct command c = {.id = m->id};
+    struct command c = {.rerun = {m->id, completed}};
     ticket_submit(t, &c);
 }
 
@@ -151,15 +154,15 @@ void change_judge_rerun(struct ticket *t, const struct reply *r)
             "#%lu: answer %s", t->serial, err_wire(code));
     if (code == ERR_NOT_FOUND)
         check_missing(t);
+    bool fits = t->completed || t->ended_as == STATUS_DEAD;
     if (code == ERR_UNPROCESSABLE)
-        PROMISE(t->there[0] != YES || !t->ended || t->ended_as != STATUS_DEAD ||
+        PROMISE(t->there[0] != YES || !t->ended || !fits ||
                     (m->deadline.ms && m->deadline.ms <= t->at.ms),
                 "RERUN", "#%lu: job %lu is dead and was not brought back", t->serial, m->serial);
     if (code != ERR_OK)
         return;
     const struct job_state *st = &r->jobs[0].state;
-    PROMISE(!t->ended || t->ended_as == STATUS_DEAD, "I4", "#%lu: job %lu was completed", t->serial,
-            m->serial);
+    PROMISE(!t->ended || fits, "I4", "#%lu: job %lu was completed", t->serial, m->serial);
     PROMISE(t->live[0] != YES, "I3", "#%lu: job %lu was in flight", t->serial, m->serial);
     bool waits = st->status == STATUS_BLOCKED && m->dep_count;
     PROMISE((st->status == STATUS_READY || waits) && st->resolution == RESOLUTION_NONE &&

@@ -202,6 +202,7 @@ struct ticket {
     bool known_run;  /* token is of a run that was handed over */
     span lease;      /* renew, claim */
     uint32_t limit;  /* claim, list */
+    bool completed;  /* rerun: also of a completed job */
     bool any_run;    /* claim of a job: accept any run; otherwise only the one with index limit */
     unsigned queues; /* claim */
     instant until;   /* claim */

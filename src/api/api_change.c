@@ -18,9 +18,22 @@ void api_cancel(struct api *a, const struct api_request *r)
     api_submit_for_id(a, r, CMD_CANCEL, api_reply_job);
 }
 
+const struct api_param api_retry_job_params[] = {{"completed", "boolean: also if it is completed"},
+                                                 {NULL, NULL}};
+
 void api_retry(struct api *a, const struct api_request *r)
 {
-    api_submit_for_id(a, r, CMD_RERUN, api_reply_job);
+    struct command c = {.kind = CMD_RERUN, .done = api_reply_job, .ctx = api_call(a, r)};
+    bool completed = false;
+    struct err err = api_read_flag(r->http, api_retry_job_params, &completed);
+    if (err.code == ERR_OK)
+        err = api_path_id(r->params->at[0], &c, &c.rerun.id);
+    if (err.code != ERR_OK) {
+        api_reply_error(r->x, &err, NULL);
+        return;
+    }
+    c.rerun.completed = completed;
+    backend_submit(a->backend, &c);
 }
 
 void api_patch(struct api *a, const struct api_request *r)

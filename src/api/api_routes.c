@@ -170,6 +170,7 @@ const struct endpoint api_endpoints[] = {
      api_retry,
      "retryJob",
      "Retry a dead job",
+     .params = api_retry_job_params,
      .answers = {{200, "the job afterwards", &api_job_shape}}},
     {{HTTP_POST, "/jobs/retry"},
      api_retry_where,

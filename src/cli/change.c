@@ -14,7 +14,7 @@
 struct change_args {
     struct client_args client;
     struct filter_args filter;
-    bool dry_run, everything;
+    bool dry_run, everything, completed;
     int64_t rate;
     const char *set;
     struct option_list files;
@@ -35,6 +35,8 @@ static const struct option_def retry_options[] = {
     MANY_OPTIONS,
     {"rate", "COUNT", OPTION_INT, AT(rate), .min = 1, .max = 1000000,
      .help = "make at most this many ready per second, instead of all at once"},
+    {"completed", NULL, OPTION_SWITCH, AT(completed),
+     .help = "with ids: completed jobs, too, which are run once more"},
     CLIENT_OPTIONS(struct change_args),
     {0},
 };
@@ -64,7 +66,7 @@ static const struct option_def patch_options[] = {
 
 const struct subcommand retry_command = {
     .name = "retry",
-    .usage = "ID... | FILTERS [--rate COUNT] [--dry-run]",
+    .usage = "ID... [--completed] | FILTERS [--rate COUNT] [--dry-run]",
     .summary = "bring dead jobs back",
     .about = "A dead job that is brought back is ready at once with all its retries; its "
              "earlier runs stay on record.\n"
@@ -141,7 +143,7 @@ static int change_one(struct client *c, const struct change *ch, const struct ch
     if (!jobtext_is_id(id))
         return subcommand_usage(ch->page, "'%.60s' is not a job id", id);
     struct buf path = {0};
-    buf_print(&path, "/jobs/%s%s", id, ch->one);
+    buf_print(&path, "/jobs/%s%s%s", id, ch->one, args->completed ? "?completed=true" : "");
     set_body(c, args);
     int code = client_ask(c, ch->method, client_path(&path));
     buf_fini(&path);
@@ -228,6 +230,9 @@ static int check_args(const struct change *ch, const struct change_args *args, i
     if (ids && args->rate)
         return subcommand_usage(ch->page,
                                 "--rate goes with options that select jobs, not with ids");
+    if (!ids && args->completed)
+        return subcommand_usage(ch->page,
+                                "--completed goes with ids, not with options that select");
     if (!ids && !ch->many)
         return subcommand_usage(ch->page, "which job? give its id");
     if (!ids && !filtered)

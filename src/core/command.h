@@ -364,7 +364,11 @@ struct command {
             span lease;
         } renew;
         uint64_t events_since; /* EVENTS_PLACE: a number, or EVENTS_NEWEST */
-        struct id id;          /* REMOVE, EXPLAIN, CANCEL, RERUN */
+        struct id id;          /* REMOVE, EXPLAIN, CANCEL */
+        struct {
+            struct id id;
+            bool completed; /* a completed job, too; else only a dead one */
+        } rerun;
         struct {
             struct id id;
             bool runs; /* reply.runs, too */

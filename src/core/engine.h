@@ -165,8 +165,12 @@ NODISCARD struct err engine_patch(struct engine *e, instant now, struct id id,
  * will be refused as stale. */
 NODISCARD struct err engine_cancel(struct engine *e, instant now, struct id id, struct arena *a,
                                    struct job *job);
-/* Brings a dead job back with a new retry budget, ready at `at` or now. */
-NODISCARD struct err engine_rerun(struct engine *e, instant now, struct id id, instant at,
+/* Brings a dead job back with a new retry budget, or, if that is asked for, a completed one. */
+struct rerun {
+    instant at;     /* ready then, or now if that is later */
+    bool completed; /* also one that is completed */
+};
+NODISCARD struct err engine_rerun(struct engine *e, instant now, struct id id, struct rerun how,
                                   struct arena *a, struct job *job);
 
 /* --- groups of jobs --- */

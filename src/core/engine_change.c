@@ -174,45 +174,70 @@ struct err engine_cancel(struct engine *e, instant now, struct id id, struct are
 
 /* --- rerun --- */
 
-struct err engine_rerun(struct engine *e, instant now, struct id id, instant at, struct arena *a,
-                        struct job *job)
+static struct err check_rerun(const struct job *job, instant now, bool completed)
 {
-    struct job_extent extent;
-    TRY(engine_read(e, now, id, false, a, job, &extent));
-    struct job_state *s = &job->state;
-    if (s->status != STATUS_DEAD)
-        return err_make(ERR_UNPROCESSABLE, "the job is %s; only a dead job can be retried",
-                        lifecycle_status_name(s->status));
+    enum status s = job->state.status;
+    if (s != STATUS_DEAD && !(completed && s == STATUS_COMPLETED))
+        return err_make(ERR_UNPROCESSABLE, "the job is %s; only a dead job%s can be retried",
+                        lifecycle_status_name(s), completed ? " or a completed one" : "");
     if (job->options.deadline.ms && job->options.deadline.ms <= now.ms)
         return err_make(ERR_UNPROCESSABLE, "the deadline of the job is over; it cannot be retried");
-    struct queue *q = engine_queue_find(e, job->queue);
-    struct job_extras extras = {.notes = s->extras.notes,
-                                .gang_generation = s->extras.gang_generation,
-                                .gang_alone = job->options.gang.len > 0};
-    must(q);
-    TRY(engine_depend_again(e, now, job, a, &extras.waits_for));
-    engine_forget(e, now, q, job);
-    s->ready_at = instant_max(at, now);
-    struct job_event ev = engine_event(EVENT_RERUN, STATUS_DEAD, job);
+    return err_none();
+}
+
+/* Moves it through the statuses that follow. */
+static void bring_back(struct engine *e, instant now, struct job *job, bool blocked)
+{
+    struct job_state *s = &job->state;
+    struct job_event ev = engine_event(EVENT_RERUN, s->status, job);
     ev.ready_at = s->ready_at;
     ev.reason = STR("brought back by a command");
     engine_changed(e, now, &ev);
-    s->status = lifecycle_move(STATUS_DEAD, EVENT_RERUN);
-    if (extras.waits_for.len || s->ready_at.ms <= now.ms) {
-        enum event next = extras.waits_for.len ? EVENT_BLOCK : EVENT_DUE;
-        ev = engine_event(next, s->status, job);
-        ev.ready_at = s->ready_at;
-        engine_changed(e, now, &ev);
-        s->status = lifecycle_move(s->status, next);
-    }
+    s->status = lifecycle_move(s->status, EVENT_RERUN);
+    if (!blocked && s->ready_at.ms > now.ms)
+        return;
+    enum event next = blocked ? EVENT_BLOCK : EVENT_DUE;
+    ev = engine_event(next, s->status, job);
+    ev.ready_at = s->ready_at;
+    engine_changed(e, now, &ev);
+    s->status = lifecycle_move(s->status, next);
+}
+
+/* What of its extras the new life of the job begins with. The result was that of its completion. */
+static struct job_extras extras_of_rerun(struct engine *e, const struct job *job)
+{
+    const struct job_extras *x = &job->state.extras;
+    if (x->notes & NOTE_BIT(NOTE_RESULT))
+        e->port.delete_note(e->port.ctx, job->id, NOTE_RESULT);
+    return (struct job_extras){.notes = x->notes & ~NOTE_BIT(NOTE_RESULT),
+                               .gang_generation = x->gang_generation,
+                               .gang_alone = job->options.gang.len > 0};
+}
+
+struct err engine_rerun(struct engine *e, instant now, struct id id, struct rerun how,
+                        struct arena *a, struct job *job)
+{
+    struct job_extent extent;
+    struct str waits_for;
+    TRY(engine_read(e, now, id, false, a, job, &extent));
+    TRY(check_rerun(job, now, how.completed));
+    TRY(engine_depend_again(e, now, job, a, &waits_for));
+    struct job_state *s = &job->state;
+    struct queue *q = engine_queue_find(e, job->queue);
+    enum status from = s->status;
+    must(q);
+    engine_forget(e, now, q, job);
+    s->ready_at = instant_max(how.at, now);
+    s->extras = extras_of_rerun(e, job);
+    s->extras.waits_for = waits_for;
+    bring_back(e, now, job, waits_for.len > 0);
     s->resolution = RESOLUTION_NONE;
-    s->purge_at = INSTANT_NONE;
+    s->completed_at = s->purge_at = INSTANT_NONE;
     s->forgiven = s->attempts; /* a whole new budget; the attempts stay on record */
     s->losses = 0;
-    s->extras = extras;
     s->reason = STR("brought back by a command");
     e->port.put_state(e->port.ctx, id, s);
-    engine_unique_move(e, engine_unique_ref(e, job), id, STATUS_DEAD, s->status);
+    engine_unique_move(e, engine_unique_ref(e, job), id, from, s->status);
     engine_end_by_add(e, job);
     if (s->status == STATUS_BLOCKED)
         engine_blocked_add(e, q, job);

@@ -194,7 +194,7 @@ void tc_cancel_task(struct tc_call *c)
 
 static void rerun(struct tc_call *c, const struct tc_task *t)
 {
-    struct command cmd = {.kind = CMD_RERUN, .id = {0}};
+    struct command cmd = {.kind = CMD_RERUN, .rerun = {.completed = true}};
     if (!tc_task_authorize(c, t) || !tc_task_in_time(c, t, "rescheduled"))
         return;
     if (!tc_task_is_resolved(t))

@@ -198,7 +198,7 @@ static void a_canceled_job_that_is_brought_back_is_folded_into_no_more(void **st
     struct answer a, first = ask(y, spec_of("k", "[1]"));
     yard_ask(y, (struct command){.kind = CMD_CANCEL, .id = first.ids[0]}, &a);
     assert_ok(a.err);
-    yard_ask(y, (struct command){.kind = CMD_RERUN, .id = first.ids[0]}, &a);
+    yard_ask(y, (struct command){.kind = CMD_RERUN, .rerun = {first.ids[0]}}, &a);
     assert_ok(a.err);
     struct answer second = ask(y, spec_of("k", "[2]"));
     assert_false(second.folded[0]);

@@ -28,7 +28,7 @@ static struct job canceled(struct rig *r, struct id id)
 static struct job rerun(struct rig *r, struct id id, instant at)
 {
     struct job job;
-    assert_ok(engine_rerun(r->e, r->now, id, at, &r->strings, &job));
+    assert_ok(engine_rerun(r->e, r->now, id, (struct rerun){.at = at}, &r->strings, &job));
     engine_check(r->e);
     return job;
 }
@@ -367,8 +367,41 @@ static void only_a_dead_job_comes_back(void **state)
                              rig_add_later(r, "other", HOUR)};
     struct job job;
     for (size_t i = 0; i < COUNT(ids); i++)
-        assert_code(engine_rerun(r->e, r->now, ids[i], r->now, &r->strings, &job),
-                    ERR_UNPROCESSABLE);
+        assert_code(
+            engine_rerun(r->e, r->now, ids[i], (struct rerun){.at = r->now}, &r->strings, &job),
+            ERR_UNPROCESSABLE);
+}
+
+static void a_completed_job_comes_back_if_that_is_asked_for(void **state)
+{
+    R;
+    r->settings.completed_retention = HOUR;
+    r->settings.retry = (struct retry_defaults){1, curve_default()};
+    rig_restart(r);
+    struct taker *t;
+    struct id id = held(r, true, &t);
+    struct news news = {.has_checkpoint = true, .checkpoint = STR("1"), .result = STR("2")};
+    struct rerun how = {.at = r->now, .completed = true};
+    struct job job;
+    rig_fail(r, id);
+    rig_turn_after(r, HOUR.ms);
+    rig_claim(r, "d", "q", 1, (span){0});
+    rig_turn(r);
+    assert_ok(engine_note(r->e, r->now, (struct run_ref){.id = id}, &news));
+    rig_succeed(r, id);
+    assert_ok(engine_rerun(r->e, r->now, id, how, &r->strings, &job));
+    assert_int_equal(job.state.status, STATUS_READY);
+    assert_false(instant_is_set(job.state.completed_at));
+    assert_false(instant_is_set(job.state.purge_at));
+    assert_int_equal(rig_record(r, id)->has_notes, 0); /* it has no result any more */
+    rig_assert_events(r, id, EVENT_SUCCEED, EVENT_RERUN, EVENT_DUE);
+    assert_code(engine_rerun(r->e, r->now, id, how, &r->strings, &job), ERR_UNPROCESSABLE);
+    rig_restart(r);
+    rig_turn_after(r, 2 * HOUR.ms); /* its retention is forgotten */
+    rig_stream(r, "again", "q", 1);
+    rig_turn(r);
+    assert_int_equal(rig_fail(r, id).state.status, STATUS_SCHEDULED); /* it has all its retries */
+    assert_int_equal(rig_read(r, id)->state.runs, 3);
 }
 
 static void a_dead_job_whose_retention_is_over_is_not_found(void **state)
@@ -379,7 +412,8 @@ static void a_dead_job_whose_retention_is_over_is_not_found(void **state)
     fail_for_good(r, id);
     r->now = instant_add(r->now, r->settings.dead_retention);
     struct job job;
-    assert_code(engine_rerun(r->e, r->now, id, r->now, &r->strings, &job), ERR_NOT_FOUND);
+    assert_code(engine_rerun(r->e, r->now, id, (struct rerun){.at = r->now}, &r->strings, &job),
+                ERR_NOT_FOUND);
     assert_code(engine_cancel(r->e, r->now, id, &r->strings, &job), ERR_NOT_FOUND);
     rig_turn(r);
     assert_null(rig_record(r, id));
@@ -448,6 +482,7 @@ int main(void)
         TEST(a_dead_job_comes_back_with_all_its_retries_and_its_attempts),
         TEST(a_rerun_may_be_for_later_and_is_not_purged),
         TEST(only_a_dead_job_comes_back),
+        TEST(a_completed_job_comes_back_if_that_is_asked_for),
         TEST(a_dead_job_whose_retention_is_over_is_not_found),
         TEST(a_key_follows_its_job_through_every_change),
     };

@@ -55,7 +55,7 @@ static void kill(struct rig *r, struct id id)
 static void rerun(struct rig *r, struct id id)
 {
     struct job job;
-    assert_ok(engine_rerun(r->e, r->now, id, r->now, &r->strings, &job));
+    assert_ok(engine_rerun(r->e, r->now, id, (struct rerun){.at = r->now}, &r->strings, &job));
     rig_turn(r);
 }
 

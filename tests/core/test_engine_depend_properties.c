@@ -163,7 +163,8 @@ static void rerun(struct model *m, struct model_job *j)
     struct job job;
     if (j->runs == RUNS_MAX)
         return;
-    assert_ok(engine_rerun(m->rig->e, m->rig->now, j->id, m->rig->now, &m->rig->strings, &job));
+    assert_ok(engine_rerun(m->rig->e, m->rig->now, j->id, (struct rerun){.at = m->rig->now},
+                           &m->rig->strings, &job));
     bool any_end = j->when == DEPEND_ALL_ENDED || j->death == DEPEND_RUN;
     for (size_t i = j->wait_count; i-- > 0;) {
         enum status s = j->waits_for[i]->status;

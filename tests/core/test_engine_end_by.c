@@ -104,10 +104,11 @@ static void a_retry_is_possible_until_the_deadline(void **state)
     struct job job;
     assert_ok(engine_cancel(r->e, r->now, id, &r->strings, &job));
     rig_turn_after(r, 1000);
-    assert_ok(engine_rerun(r->e, r->now, id, r->now, &r->strings, &job));
+    assert_ok(engine_rerun(r->e, r->now, id, (struct rerun){.at = r->now}, &r->strings, &job));
     rig_turn_after(r, 4000);
     assert_overrun(r, id);
-    assert_code(engine_rerun(r->e, r->now, id, r->now, &r->strings, &job), ERR_UNPROCESSABLE);
+    assert_code(engine_rerun(r->e, r->now, id, (struct rerun){.at = r->now}, &r->strings, &job),
+                ERR_UNPROCESSABLE);
 }
 
 /* --- aliases --- */

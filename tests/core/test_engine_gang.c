@@ -532,7 +532,7 @@ static void a_member_brought_back_by_hand_comes_alone(void **state)
     struct job job;
     assert_ok(engine_cancel(r->e, r->now, a, &r->strings, &job));
     rig_clear(r);
-    assert_ok(engine_rerun(r->e, r->now, a, r->now, &r->strings, &job));
+    assert_ok(engine_rerun(r->e, r->now, a, (struct rerun){.at = r->now}, &r->strings, &job));
     rig_turn(r);
     rig_assert_got(r, a);
     rig_fail(r, b);

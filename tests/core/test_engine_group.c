@@ -116,7 +116,7 @@ static void it_can_be_resolved_again(void **state)
     struct id a = add_in(r, "g");
     assert_ok(cancel(r, a));
     assert_int_equal(resolved(r, "g"), 1);
-    assert_ok(engine_rerun(r->e, r->now, a, r->now, &r->strings, &job));
+    assert_ok(engine_rerun(r->e, r->now, a, (struct rerun){.at = r->now}, &r->strings, &job));
     assert_counts(r, "g", 1, 1);
     rig_restart(r);
     rig_succeed(r, take(r));

@@ -142,7 +142,7 @@ static void a_job_brought_back_has_what_it_asked_for(void **state)
     assert_int_equal(rig_status(r, id), STATUS_DEAD);
     assert_int_equal(rig_read(r, id)->state.extras.memory, 6 * GI);
     struct job job;
-    assert_ok(engine_rerun(r->e, r->now, id, r->now, &r->strings, &job));
+    assert_ok(engine_rerun(r->e, r->now, id, (struct rerun){.at = r->now}, &r->strings, &job));
     assert_int_equal(job.state.extras.memory, 0);
 }
 

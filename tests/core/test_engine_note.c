@@ -167,7 +167,7 @@ static void a_dead_job_that_is_brought_back_goes_on_from_its_checkpoint(void **s
                                     .retry_at = INSTANT_NONE};
     assert_ok(engine_fail(r->e, r->now, &report, &r->turn, &job));
     assert_int_equal(rig_status(r, id), STATUS_DEAD);
-    assert_ok(engine_rerun(r->e, r->now, id, r->now, &r->turn, &job));
+    assert_ok(engine_rerun(r->e, r->now, id, (struct rerun){.at = r->now}, &r->turn, &job));
     rig_clear(r);
     rig_claim(r, "w", "q", 1, (span){0});
     rig_turn(r);

@@ -162,7 +162,7 @@ static void it_is_lost_with_the_next_failure_and_when_it_is_brought_back(void **
     assert_ok(engine_cancel(r->e, r->now, again, &r->strings, &job));
     struct id other = rig_add(r, "q");
     rig_turn(r);
-    assert_ok(engine_rerun(r->e, r->now, again, r->now, &r->strings, &job));
+    assert_ok(engine_rerun(r->e, r->now, again, (struct rerun){.at = r->now}, &r->strings, &job));
     assert_int_equal(job.state.extras.granted, 0);
     assert_next(r, "q", again); /* it is older */
     assert_next(r, "q", other);

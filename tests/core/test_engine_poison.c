@@ -247,7 +247,7 @@ static void a_job_brought_back_has_all_its_losses_again(void **state)
     break_stream(r, id);
     struct arena a = {0};
     struct job job;
-    assert_ok(engine_rerun(r->e, r->now, id, r->now, &a, &job));
+    assert_ok(engine_rerun(r->e, r->now, id, (struct rerun){.at = r->now}, &a, &job));
     arena_fini(&a);
     rig_turn(r);
     break_stream(r, id);

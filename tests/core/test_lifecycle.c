@@ -49,7 +49,7 @@ static const struct {
       [STATUS_READY] = TO(DEAD),
       [STATUS_IN_FLIGHT] = TO(DEAD)}},
     /* It comes back, or is deleted. */
-    {EVENT_RERUN, {[STATUS_DEAD] = TO(SCHEDULED)}},
+    {EVENT_RERUN, {[STATUS_DEAD] = TO(SCHEDULED), [STATUS_COMPLETED] = TO(SCHEDULED)}},
     {EVENT_REMOVE,
      {[STATUS_BLOCKED] = TO(GONE),
       [STATUS_SCHEDULED] = TO(GONE),
@@ -108,7 +108,7 @@ static void a_terminal_status_is_left_only_by_a_command_or_by_purge(void **state
         for (int e = 0; e < EVENT_COUNT && lifecycle_is_terminal((enum status)s); e++) {
             enum status to;
             bool may = lifecycle_next((enum status)s, (enum event)e, &to);
-            bool rerun = s == STATUS_DEAD && e == EVENT_RERUN, stays = e == EVENT_GROUP_RESOLVED;
+            bool rerun = e == EVENT_RERUN, stays = e == EVENT_GROUP_RESOLVED;
             assert_int_equal(may, e == EVENT_REMOVE || e == EVENT_PURGE || rerun || stays);
             if (may)
                 assert_int_equal(to, stays ? s : rerun ? STATUS_SCHEDULED : STATUS_GONE);

@@ -556,6 +556,33 @@ async function enqueueDead(server, queue, howMany) {
     return jobs.map((job) => job.id);
 }
 
+describe('a retry of a completed job', () => {
+    const server = useServer();
+
+    it('runs_it_once_more_if_that_is_asked_for', async () => {
+        const queue = queueName();
+        const { id } = await server.enqueue({ queue, retention: { completed_ms: 3600000 } });
+        await server.claimOne(queue);
+        assert.equal((await server.post(`/jobs/${id}/success`, { result: 1 })).status, 204);
+        assertError(await server.post(`/jobs/${id}/retry`), 422, 'unprocessable');
+        assertError(await server.post(`/jobs/${id}/retry?completed=false`), 422, 'unprocessable');
+        assertError(await server.post(`/jobs/${id}/retry?completed=1`), 400, 'bad_value');
+        const job = await post(server, `/jobs/${id}/retry?completed=true`);
+        assert.equal(job.status, 'ready');
+        for (const member of ['completed_at', 'purge_at', 'result'])
+            assert.ok(!(member in job), member);
+        const again = await server.claimOne(queue);
+        assert.equal(again.run, 1);
+        assertError(await server.post(`/jobs/${id}/retry?completed=true`), 422, 'unprocessable');
+    });
+
+    it('of_a_dead_one_is_the_usual_retry', async () => {
+        const { id } = await server.enqueue({ queue: queueName() });
+        await post(server, `/jobs/${id}/cancel`);
+        assert.equal((await post(server, `/jobs/${id}/retry?completed=true`)).status, 'ready');
+    });
+});
+
 describe('a retry of many', () => {
     const server = useServer();
 

@@ -565,6 +565,17 @@ describe('tenax retry, cancel, patch and delete', () => {
         await tenax(['job', id], { code: 4 });
     });
 
+    it('retry_a_completed_job_only_with_completed', async () => {
+        const { id, queue } = await server.enqueue({ queue: queueName(),
+            retention: { completed_ms: 3600000 } });
+        await server.claimOne(queue);
+        await server.post(`/jobs/${id}/success`);
+        await tenax(['retry', id], { code: 1 });
+        assert.match((await tenax(['retry', '--completed', id])).stdout, / ready /);
+        assert.match((await tenax(['retry', '--completed', '--queue', queue], { code: 2 })).stderr,
+            /--completed goes with ids/);
+    });
+
     it('go_on_after_one_that_cannot_be_changed_and_tell', async () => {
         const ids = [await makeDead(), UNKNOWN, await makeDead()];
         const { stdout, stderr } = await tenax(['retry', ...ids], { code: 4 });

@@ -113,7 +113,7 @@ static void check_changes(struct yard *y, struct id last, struct str queue)
     put.queue.settings.concurrency = 5;
     check(y, "limit a queue", put, &a);
     check(y, "cancel", (struct command){.kind = CMD_CANCEL, .id = last}, &a);
-    check(y, "rerun", (struct command){.kind = CMD_RERUN, .id = last}, &a);
+    check(y, "rerun", (struct command){.kind = CMD_RERUN, .rerun = {last}}, &a);
     check(y, "remove", (struct command){.kind = CMD_REMOVE, .id = last}, &a);
 }
 

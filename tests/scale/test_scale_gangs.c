@@ -57,7 +57,7 @@ static void check_member(struct yard *y, struct id id)
     check(y, "patch", (struct command){.kind = CMD_PATCH, .patch = {.id = id, .patch = &patch}},
           &a);
     check(y, "cancel", (struct command){.kind = CMD_CANCEL, .id = id}, &a);
-    check(y, "rerun", (struct command){.kind = CMD_RERUN, .id = id}, &a);
+    check(y, "rerun", (struct command){.kind = CMD_RERUN, .rerun = {id}}, &a);
     check(y, "remove", (struct command){.kind = CMD_REMOVE, .id = id}, &a);
 }
 

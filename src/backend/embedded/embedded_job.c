@@ -117,7 +117,9 @@ void embedded_cancel(struct embedded *b, const struct command *c, struct reply *
 
 void embedded_rerun(struct embedded *b, const struct command *c, struct reply *r)
 {
-    r->err = engine_rerun(b->engine, b->now, c->id, b->now, &b->building->arena, reply_job(b, r));
+    struct rerun how = {.at = b->now, .completed = c->rerun.completed};
+    r->err =
+        engine_rerun(b->engine, b->now, c->rerun.id, how, &b->building->arena, reply_job(b, r));
 }
 
 void embedded_remove(struct embedded *b, const struct command *c, struct reply *r)

@@ -169,7 +169,8 @@ static struct err change(struct embedded *b, struct scan *scan, struct id id, st
         return engine_cancel(b->engine, b->now, id, scratch, &job);
     default:
         must(scan->kind == CMD_RERUN_WHERE);
-        return engine_rerun(b->engine, b->now, id, rerun_at(scan), scratch, &job);
+        return engine_rerun(b->engine, b->now, id, (struct rerun){.at = rerun_at(scan)}, scratch,
+                            &job);
     }
 }
 
