@@ -48,7 +48,7 @@ static void judge(struct ticket *t, const struct reply *r)
 {
     struct ledger *l = &t->sim->ledger;
     enum err_code code = r->err.code;
-    if (code == ERR_DISK_FULL || code == ERR_STORE)
+    if (ticket_is_in_doubt(t, code))
         return;
     PROMISE(code == ERR_OK || code == ERR_NOT_FOUND, "REPLY", "#%lu: answer %s", t->serial,
             err_wire(code));

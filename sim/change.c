@@ -67,11 +67,6 @@ void change_rerun(struct sim *s)
 
 /* --- answers --- */
 
-static bool is_of_the_store(enum err_code code)
-{
-    return code == ERR_DISK_FULL || code == ERR_STORE;
-}
-
 static void check_missing(const struct ticket *t)
 {
     PROMISE(t->there[0] != YES, "I2", "#%lu: job %lu is lost", t->serial, t->jobs[0]->serial);
@@ -106,7 +101,7 @@ void change_judge_patch(struct ticket *t, const struct reply *r)
                 lifecycle_status_name(st->status));
         PROMISE(t->live[0] != YES || st->status == STATUS_IN_FLIGHT, "I3",
                 "#%lu: the patch took job %lu from its worker", t->serial, m->serial);
-    } else if (!is_of_the_store(code)) {
+    } else if (!ticket_is_in_doubt(t, code)) {
         PROMISE(code == ERR_NOT_FOUND || code == ERR_UNPROCESSABLE, "REPLY", "#%lu: answer %s",
                 t->serial, err_wire(code));
     }
@@ -119,8 +114,8 @@ void change_judge_cancel(struct ticket *t, const struct reply *r)
     struct mjob *m = t->jobs[0];
     enum err_code code = r->err.code;
     if (code != ERR_OK) {
-        ledger_end_refused(m, t->ends[0], !is_of_the_store(code));
-        if (is_of_the_store(code))
+        ledger_end_refused(m, t->ends[0], !ticket_is_in_doubt(t, code));
+        if (ticket_is_in_doubt(t, code))
             return;
         PROMISE(code == ERR_NOT_FOUND || code == ERR_UNPROCESSABLE, "REPLY", "#%lu: answer %s",
                 t->serial, err_wire(code));
@@ -147,8 +142,8 @@ void change_judge_rerun(struct ticket *t, const struct reply *r)
     struct ledger *l = &t->sim->ledger;
     struct mjob *m = t->jobs[0];
     enum err_code code = r->err.code;
-    ledger_rerun_over(m, is_of_the_store(code));
-    if (is_of_the_store(code))
+    ledger_rerun_over(m, ticket_is_in_doubt(t, code));
+    if (ticket_is_in_doubt(t, code))
         return;
     PROMISE(code == ERR_OK || code == ERR_NOT_FOUND || code == ERR_UNPROCESSABLE, "REPLY",
             "#%lu: answer %s", t->serial, err_wire(code));

@@ -121,8 +121,8 @@ static void judge_refusal(const struct ticket *t, enum err_code code)
                 "ORDER", "#%lu: job %lu was kept back", t->serial, m->serial);
         return;
     default:
-        PROMISE(code == ERR_DISK_FULL || code == ERR_STORE || t->sim->stopping, "REPLY",
-                "#%lu: answer %s", t->serial, err_wire(code));
+        PROMISE(ticket_is_in_doubt(t, code) || t->sim->stopping, "REPLY", "#%lu: answer %s",
+                t->serial, err_wire(code));
     }
 }
 

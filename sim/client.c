@@ -283,6 +283,10 @@ static void on_deliver(void *ctx, const struct handout *h)
 {
     struct mstream *st = ctx;
     struct sim *s = st->sim;
+    if (s->turned) {
+        clock_work(s, h);
+        return;
+    }
     PROMISE(st->open && st->opened, "REPLY", "a job for stream %lu, which is not open", st->serial);
     PROMISE(!s->calling, "REPLY", "a delivery from inside the call");
     ledger_handed(&s->ledger, h, st, (span){0}, s->now);
@@ -320,8 +324,8 @@ static void on_opened(void *ctx, const struct err *err)
     trace_line("stream %lu is open: %d", st->serial, err->code);
     PROMISE(st->open && !st->opened && !st->sim->calling, "REPLY", "stream %lu was opened twice",
             st->serial);
-    PROMISE(err->code == ERR_OK || st->sim->may_fail || st->sim->stopping, "I5", "no stream: %s",
-            err->msg);
+    PROMISE(err->code == ERR_OK || st->sim->may_fail || st->sim->stopping || st->sim->resetting,
+            "I5", "no stream: %s", err->msg);
     st->opened = true;
     if (err->code != ERR_OK)
         stream_over(st);
@@ -444,6 +448,10 @@ void client_step(struct sim *s)
 {
     if (s->profile.crons && sim_chance(s, 5)) {
         cron_step(s);
+        return;
+    }
+    if (s->profile.turns && sim_chance(s, 1)) {
+        clock_step(s);
         return;
     }
     if (sim_chance(s, s->profile.changes)) {

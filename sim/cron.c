@@ -109,8 +109,8 @@ static void check_not_lost(const struct sim *s, const struct cron_view *view,
                            const struct cron_entry *e, unsigned entry)
 {
     int64_t period = ledger_cron_period(entry), tick = s->now.ms / period * period;
-    if (tick <= s->put_at[entry].ms || was_paused_since(&view->group.pause, tick) ||
-        was_paused_since(&e->clock.pause, tick))
+    if (tick <= s->put_at[entry].ms || tick <= s->reset_at.ms ||
+        was_paused_since(&view->group.pause, tick) || was_paused_since(&e->clock.pause, tick))
         return;
     /* A commit that fails counts as a start. */
     if (s->settings.engine.cron_skip_missed && (s->profile.faults || tick <= s->booted_at.ms))

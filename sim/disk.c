@@ -15,6 +15,8 @@ struct disk {
     const struct batch *batch;
     uint64_t begun, ended, failed;
     unsigned reopens_fail;
+    unsigned fail_in; /* commits, of which the last fails so: */
+    struct memory_faults fault;
     struct idmap takes; /* id -> number of runs begun, as a non-NULL pointer */
 };
 
@@ -77,6 +79,8 @@ static void commit(struct store *s, const struct batch *b, bool sync)
     must(!d->batch);
     d->batch = b;
     d->begun++;
+    if (d->fail_in && --d->fail_in == 0)
+        memory_set_faults(d->memory, d->fault);
     store_commit(d->memory, b, sync);
 }
 
@@ -193,6 +197,13 @@ bool disk_has_take(const struct store *disk, struct id id, uint32_t run)
 void disk_fail_reopens(struct store *disk, unsigned count)
 {
     disk_of(disk)->reopens_fail = count;
+}
+
+void disk_fail_commit(struct store *disk, unsigned count, enum err_code code, bool keep)
+{
+    struct disk *d = disk_of(disk);
+    d->fail_in = count;
+    d->fault = (struct memory_faults){.fail = code, .fail_but_keep = keep};
 }
 
 void disk_crash(struct store *disk, bool apply, bool lose_unsynced)

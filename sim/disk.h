@@ -22,6 +22,8 @@ bool disk_is_busy(const struct store *disk);
 bool disk_has_take(const struct store *disk, struct id id, uint32_t run);
 /* Makes the next `count` reopens fail. */
 void disk_fail_reopens(struct store *disk, unsigned count);
+/* Makes the count-th commit from now on fail; 0: none. As memory_faults.fail_but_keep says. */
+void disk_fail_commit(struct store *disk, unsigned count, enum err_code code, bool keep);
 void disk_crash(struct store *disk, bool apply, bool lose_unsynced);
 /* Records of all kinds except events, the failure history, facts about the store and documents. */
 uint64_t disk_records(struct store *disk, char *kinds, size_t cap);

@@ -44,6 +44,8 @@ bool gang_is_member(const struct job *job)
 bool gang_may_go(const struct sim *s, const struct job *job)
 {
     unsigned there = 0, number = 0;
+    if (job->state.runs > 0) /* of which nobody may have been told */
+        return true;
     for (size_t i = 1; i < job->options.gang.len; i++)
         number = number * 10 + (unsigned)(job->options.gang.at[i] - '0');
     for (size_t i = 0; i < s->ledger.count; i++) {

@@ -46,7 +46,7 @@ void grace_judge(struct ticket *t, const struct reply *r)
 {
     const struct mjob *m = t->jobs[0];
     enum err_code code = r->err.code;
-    if (code == ERR_DISK_FULL || code == ERR_STORE)
+    if (ticket_is_in_doubt(t, code))
         return;
     if (code != ERR_OK) {
         PROMISE(code == ERR_NOT_FOUND || code == ERR_STALE || code == ERR_UNPROCESSABLE, "REPLY",

@@ -7,7 +7,7 @@
 
 static void settle(struct ticket *t, const struct reply *r)
 {
-    bool doubt = r->err.code == ERR_DISK_FULL || r->err.code == ERR_STORE;
+    bool doubt = ticket_is_in_doubt(t, r->err.code);
     PROMISE(doubt || r->err.code == ERR_OK, "REPLY", "#%lu: %s", t->serial, err_wire(r->err.code));
     if (!doubt)
         ledger_limit_acked(&t->sim->ledger, t->queues, t->setting);

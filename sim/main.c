@@ -43,6 +43,7 @@ static struct profile some_profile(struct sim *s)
     p.policies = sim_chance(s, 35);
     p.deps = sim_chance(s, 25);
     p.bulks = !p.crons && !p.deps && sim_chance(s, 40);
+    p.turns = sim_chance(s, 25);
     p.gangs = sim_chance(s, 20);
     p.aliases = sim_chance(s, 70) ? 0 : 5 + (unsigned)sim_draw(s, 40);
     p.deadlines = !p.bulks && !p.folds && sim_chance(s, 40);
@@ -211,7 +212,10 @@ static uint64_t simulate(uint64_t seed, uint64_t steps, bool print)
     }
     trace_step(steps + 1);
     quiet_audit(&s);
-    quiet_finish(&s);
+    if (s.profile.turns && sim_chance(&s, 70))
+        clock_finish(&s);
+    else
+        quiet_finish(&s);
     end(&s);
     return trace_hash();
 }

@@ -148,7 +148,7 @@ enum { NONE = -1, UNKNOWN = -2 };
 static void settle(struct ticket *t, const struct reply *r)
 {
     struct sim *s = t->sim;
-    bool doubt = r->err.code == ERR_DISK_FULL || r->err.code == ERR_STORE;
+    bool doubt = ticket_is_in_doubt(t, r->err.code);
     PROMISE(doubt || r->err.code == ERR_OK, "REPLY", "#%lu: %s", t->serial, err_wire(r->err.code));
     if (t->section != NONE && s->section_asked == t->serial)
         s->section = doubt ? UNKNOWN : t->section;

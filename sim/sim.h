@@ -42,6 +42,7 @@ struct profile {
     unsigned folds;          /* percent of enqueues with a batch key */
     unsigned keys;           /* percent of jobs with a unique key */
     unsigned aliases;        /* percent of jobs with an alias */
+    bool turns;              /* the clock is set back */
 };
 
 struct ticket;
@@ -91,6 +92,11 @@ struct sim {
     struct msetting sections[2]; /* which a file has in turn, see policy.c */
     int section;
     uint64_t section_asked; /* the newest ticket that applies one */
+    unsigned resets;        /* of the clock, done */
+    bool resetting;         /* one is under way */
+    bool turning;     /* one is under way from a wrong clock: a crash is followed by nothing else */
+    bool turned;      /* it was done: the ledger's times are not those of the server any more */
+    instant reset_at; /* the newest one */
     instant booted_at;
     instant put_at[CRONS]; /* when each cron entry was last requested, or none */
     bool arrived;          /* something came from outside since the last turn */
@@ -208,6 +214,7 @@ struct ticket {
     instant until;   /* claim */
     uint64_t walk;   /* list: the walk of which it is a page; 0: none */
     struct id from;
+    unsigned resets; /* that had been done when it was asked */
     void (*then)(struct ticket *t, const struct reply *r); /* for quiet checks; they judge */
     void *ctx;
 };
@@ -218,6 +225,8 @@ struct ticket *ticket_new(struct sim *s, enum command_kind kind, size_t count);
  * time. */
 void ticket_about(struct ticket *t, size_t i, struct mjob *m, uint64_t token);
 void ticket_submit(struct ticket *t, struct command *c);
+/* Whether that answer leaves open what was done: the store fails, or the clock was set back. */
+bool ticket_is_in_doubt(const struct ticket *t, enum err_code code);
 void ticket_answer(void *ctx, const struct reply *r);
 /* No answer will come. */
 void ticket_drop_all(struct sim *s);
@@ -268,6 +277,14 @@ void alias_use(const struct ticket *t, struct command *c);
 void alias_read(struct sim *s);
 /* After an audit of all: each alias finds the job that has it. */
 void alias_audit(struct sim *s);
+
+/* --- clock.c --- */
+/* Sets back a clock that is right. */
+void clock_step(struct sim *s);
+/* Sets back a wrong one, at the end of the simulation. */
+void clock_finish(struct sim *s);
+/* Reports success of a job that was handed out after that. */
+void clock_work(struct sim *s, const struct handout *h);
 
 /* --- gang.c --- */
 #define GANG_MAX  3 /* members */

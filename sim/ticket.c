@@ -15,6 +15,7 @@ struct ticket *ticket_new(struct sim *s, enum command_kind kind, size_t count)
     t->serial = ++s->serials;
     t->kind = kind;
     t->at = s->now;
+    t->resets = s->resets;
     t->batch = disk_begun(s->disk);
     t->count = count;
     t->jobs = alloc_zero((count + 1) * sizeof(struct mjob *));
@@ -129,6 +130,13 @@ static bool is_of_the_store(enum err_code code)
     return code == ERR_DISK_FULL || code == ERR_STORE;
 }
 
+bool ticket_is_in_doubt(const struct ticket *t, enum err_code code)
+{
+    const struct sim *s = t->sim;
+    bool reset = s->resetting || s->resets != t->resets;
+    return is_of_the_store(code) || (reset && code == ERR_BUSY);
+}
+
 static void check_durable(const struct ticket *t, bool stored)
 {
     const struct store *disk = t->sim->disk;
@@ -153,9 +161,10 @@ static void judge_refused(struct ticket *t, enum err_code code)
         return;
     /* Its dependencies may be gone, or its gang may be full. */
     bool lacks = t->needs_others && code == ERR_UNPROCESSABLE;
-    PROMISE(lacks || (t->batched &&
-                      (code == ERR_UNPROCESSABLE || code == ERR_BUSY || code == ERR_INTERNAL)),
-            "REPLY", "#%lu: answer %s", t->serial, err_wire(code));
+    PROMISE(
+        lacks || ticket_is_in_doubt(t, code) ||
+            (t->batched && (code == ERR_UNPROCESSABLE || code == ERR_BUSY || code == ERR_INTERNAL)),
+        "REPLY", "#%lu: answer %s", t->serial, err_wire(code));
     for (size_t i = 0; i < t->count; i++)
         ledger_refused(t->jobs[i]);
 }
@@ -256,7 +265,7 @@ static void judge_report(struct ticket *t, const struct reply *r)
 {
     struct sim *s = t->sim;
     struct mjob *m = t->jobs[0];
-    bool doubt = is_of_the_store(r->err.code);
+    bool doubt = ticket_is_in_doubt(t, r->err.code);
     if (r->err.code != ERR_OK) {
         if (!doubt)
             check_report_code(t, r->err.code);
@@ -282,7 +291,7 @@ static void judge_renewal(struct ticket *t, const struct reply *r)
     struct mrun *run = t->token ? ledger_run(m, t->token) : NULL;
     if (run && run->renewals)
         run->renewals--;
-    if (is_of_the_store(r->err.code))
+    if (ticket_is_in_doubt(t, r->err.code))
         return;
     check_report_code(t, r->err.code);
     if (r->err.code != ERR_OK)
@@ -330,7 +339,7 @@ static void judge_remove(struct ticket *t, const struct reply *r)
 {
     struct mjob *m = t->jobs[0];
     m->removals--;
-    if (is_of_the_store(r->err.code))
+    if (ticket_is_in_doubt(t, r->err.code))
         return;
     PROMISE(r->err.code == ERR_OK || r->err.code == ERR_NOT_FOUND, "REPLY", "#%lu: answer %s",
             t->serial, err_wire(r->err.code));
@@ -344,14 +353,14 @@ static void judge_sweep(struct ticket *t, const struct reply *r)
     t->sim->sweeps--;
     for (size_t i = 0; i < t->count; i++)
         t->jobs[i]->removals--;
-    PROMISE(r->err.code == ERR_OK || is_of_the_store(r->err.code), "REPLY", "#%lu: answer %s",
+    PROMISE(r->err.code == ERR_OK || ticket_is_in_doubt(t, r->err.code), "REPLY", "#%lu: answer %s",
             t->serial, err_wire(r->err.code));
 }
 
 static void judge_read(struct ticket *t, const struct reply *r)
 {
     struct sim *s = t->sim;
-    if (is_of_the_store(r->err.code))
+    if (ticket_is_in_doubt(t, r->err.code))
         return;
     check_there(t, 0, r->err.code == ERR_OK);
     if (r->err.code != ERR_OK) {
@@ -377,7 +386,7 @@ static void judge_read(struct ticket *t, const struct reply *r)
 static void judge_explain(struct ticket *t, const struct reply *r)
 {
     struct sim *s = t->sim;
-    if (is_of_the_store(r->err.code))
+    if (ticket_is_in_doubt(t, r->err.code))
         return;
     check_there(t, 0, r->err.code == ERR_OK);
     if (r->err.code != ERR_OK) {
@@ -415,7 +424,7 @@ static void judge_page(struct ticket *t, const struct reply *r)
     struct sim *s = t->sim;
     bool mine = t->walk && t->walk == s->walk.number && s->walk.start_seq;
     if (r->err.code != ERR_OK) {
-        PROMISE(is_of_the_store(r->err.code), "REPLY", "#%lu: answer %s", t->serial,
+        PROMISE(ticket_is_in_doubt(t, r->err.code), "REPLY", "#%lu: answer %s", t->serial,
                 err_wire(r->err.code));
         if (mine)
             s->walk.start_seq = 0;
@@ -470,7 +479,7 @@ static void judge_claim(struct ticket *t, const struct reply *r)
     struct sim *s = t->sim;
     client_claim_over(s, t);
     if (r->err.code != ERR_OK) {
-        PROMISE(is_of_the_store(r->err.code), "REPLY", "#%lu: answer %s", t->serial,
+        PROMISE(ticket_is_in_doubt(t, r->err.code), "REPLY", "#%lu: answer %s", t->serial,
                 err_wire(r->err.code));
         return;
     }

@@ -65,7 +65,7 @@ void sim_boot(struct sim *s)
                       .evaluator = &s->evaluator.base};
     struct err err = embedded_new(&s->settings, &env, &s->backend);
     PROMISE(err.code == ERR_OK, "I2", "recovery failed: %s", err.msg);
-    if (s->behind.ms)
+    if (s->behind.ms && !s->turning)
         check_clock(s);
     engine_check(embedded_engine(s->backend));
     s->arrived = true;
@@ -92,7 +92,7 @@ static void stay_down(struct sim *s)
 static void crash(struct sim *s)
 {
     bool apply = sim_chance(s, 50);
-    bool lose = sim_chance(s, 50);
+    bool lose = sim_chance(s, 50) && !s->turning;
     trace_line("crash, batch under way %s, unsynced %s", apply ? "applied" : "dropped",
                lose ? "lost" : "kept");
     disk_crash(s->disk, apply, lose);
@@ -107,7 +107,8 @@ static void crash(struct sim *s)
         ledger_tail_lost(&s->ledger);
         policy_lost(s);
     }
-    stay_down(s);
+    if (!s->turning)
+        stay_down(s);
     if (s->profile.space && sim_chance(s, 20)) {
         trace_line("the disk is full at the start");
         memory_break(disk_memory(s->disk), ERR_DISK_FULL);

@@ -4,6 +4,7 @@
 
 #include "yard.h"
 
+#include "core/depend.h"
 #include "store/record.h"
 
 #define Y      struct yard *y = *state
@@ -36,6 +37,7 @@ struct look {
     unsigned came;
     struct err err;
     struct clock_state clock;
+    uint64_t newest_event;
     struct clock_reply reset;
     struct job_state state; /* without its strings */
     struct cron_clock cron;
@@ -47,6 +49,7 @@ static void on_reply(void *ctx, const struct reply *r)
     l->came++;
     l->err = r->err;
     l->clock = r->status.clock;
+    l->newest_event = r->status.newest_event;
     l->reset = r->clock;
     if (r->jobs && r->count)
         l->state = r->jobs[0].state;
@@ -325,6 +328,77 @@ static void a_reset_waits_for_what_is_under_way(void **state)
     assert_int_equal(yard_status(y, before.ids[0]), STATUS_READY);
 }
 
+/* --- what happens in the turn of a reset --- */
+
+static uint64_t newest_event(struct yard *y)
+{
+    return ask(y, (struct command){.kind = CMD_STATUS}).newest_event;
+}
+
+static void a_job_that_becomes_ready_as_the_clock_is_set_back_has_its_event(void **state)
+{
+    Y;
+    begin(y);
+    struct id id = add(y, "q", instant_add(y->now, (span){SECOND}));
+    uint64_t events = newest_event(y);
+    y->now.ms += SECOND;
+    assert_ok(reset(y).err);
+    assert_int_equal(state_of(y, id).status, STATUS_READY);
+    assert_int_equal(newest_event(y), events + 1);
+}
+
+static void who_waits_for_a_job_that_ends_as_the_clock_is_set_back_is_notified(void **state)
+{
+    Y;
+    begin(y);
+    struct id first = yard_add(y, "first");
+    uint8_t text[DEPEND_ID_LEN];
+    struct enqueue spec = yard_spec("second");
+    struct answer second, run = {0}, end = {0};
+    id_encode(first, text);
+    spec.options.depends_on = (struct str){(const char *)text, sizeof text};
+    yard_ask(y, (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &second);
+    yard_claim(y, "first", 1, (span){0}, &run);
+    yard_settle(y);
+    assert_int_equal(run.count, 1);
+    yard_send(y, (struct command){.kind = CMD_SUCCEED, .run = {first, run.tokens[0]}}, &end);
+    assert_ok(reset(y).err);
+    assert_int_equal(end.came, 1);
+    assert_ok(end.err);
+    assert_int_equal(yard_status(y, second.ids[0]), STATUS_READY);
+}
+
+static struct yard *failing;
+static unsigned commits_before_failure;
+
+static void commit_or_fail(struct store *s, const struct batch *b, bool sync)
+{
+    if (commits_before_failure && --commits_before_failure == 0)
+        memory_set_faults(s, (struct memory_faults){.fail = ERR_DISK_FULL});
+    failing->below->commit(s, b, sync);
+}
+
+static void a_disk_that_fills_up_as_jobs_are_corrected_leaves_nobody_without_an_answer(void **state)
+{
+    Y;
+    struct scene s = in_the_future(y);
+    struct answer waits = {0}, read = {0};
+    yard_claim(y, "none", 1, (span){HOUR}, &waits);
+    yard_settle(y);
+    failing = y;
+    y->vt.commit = commit_or_fail;
+    commits_before_failure = 2;
+    yard_send(y, (struct command){.kind = CMD_READ, .read = {s.ready}}, &read);
+    assert_code(reset(y).err, ERR_DISK_FULL);
+    assert_int_equal(read.came, 1);
+    assert_int_equal(waits.came, 1);
+    assert_code(waits.err, ERR_DISK_FULL);
+    y->now.ms += 2 * SECOND;
+    ticks += 2 * SECOND * 1000;
+    yard_settle(y); /* the store is opened again, and the rest corrected */
+    check_right(y, &s);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -337,6 +411,9 @@ int main(void)
         TEST(a_reset_goes_on_after_a_crash),
         TEST(a_reset_on_a_full_disk_changes_nothing),
         TEST(a_reset_waits_for_what_is_under_way),
+        TEST(a_job_that_becomes_ready_as_the_clock_is_set_back_has_its_event),
+        TEST(who_waits_for_a_job_that_ends_as_the_clock_is_set_back_is_notified),
+        TEST(a_disk_that_fills_up_as_jobs_are_corrected_leaves_nobody_without_an_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -201,16 +201,32 @@ static struct err mended(struct embedded *b, struct turn **durable, struct err e
     return heal(b);
 }
 
+/* Drops half a recovery. What was built before is the caller's to answer. */
+static void take_up_again(struct embedded *b, struct turn *built)
+{
+    struct turn *t = b->building;
+    must(t->count == 0);
+    embedded_forget_writes(t);
+    eventlog_reset(&b->events.writer);
+    arena_reset(&t->arena);
+    t->busy = false;
+    b->building = built;
+}
+
 struct err embedded_start_over(struct embedded *b, const struct err *why)
 {
     struct turn *built = b->building;
     must(!b->committing && built->batch.count == 0 && b->events.writer.count == 0);
-    b->building = free_turn(b);
     embedded_takers_forget(b, why);
+    b->building = free_turn(b);
     engine_free(b->engine);
     b->engine = NULL;
     embedded_ahead_close(b);
-    TRY(embedded_recover(b));
+    struct err err = embedded_recover(b);
+    if (err.code != ERR_OK) {
+        take_up_again(b, built);
+        return err;
+    }
     release(b, built, NULL);
     embedded_scan_abort_all(b, why);
     embedded_intake_abort_all(b, why);
@@ -298,13 +314,27 @@ static struct err advance(struct embedded *b)
     return engine_dispatch(b->engine, b->now, &b->building->arena);
 }
 
+/* Whoever waits for a job that has ended is notified in the batch of its end. And what is due has
+ * its event first: afterwards a job whose time has come is taken for one that was announced
+ * (embedded_clock_mark). */
+static struct err finish_due(struct embedded *b)
+{
+    bool more;
+    TRY(engine_advance(b->engine, b->now, DUE_PER_TURN, &b->more_due));
+    TRY(engine_settle(b->engine, b->now, SETTLE_PER_TURN, &more));
+    b->more_due |= more;
+    return err_none();
+}
+
 /* What is under way is finished before, and nothing new is begun. */
 static struct err turn_clock_back(struct embedded *b, struct turn **durable)
 {
     if (*durable)
         release(b, *durable, NULL);
     *durable = NULL;
-    if (b->committing || b->building->batch.count || b->events.writer.count)
+    if (b->health == HEALTH_GOOD)
+        TRY(finish_due(b));
+    if (b->committing || b->more_due || b->building->batch.count || b->events.writer.count)
         return err_none();
     struct err err = embedded_clock_turn_back(b);
     return err.code == ERR_DISK_FULL ? fail_over(b, NULL, err) : err;
@@ -338,15 +368,13 @@ static struct err turn(struct backend *base)
         try_reopen(b);
     if (b->hurt)
         return mended(b, &durable, err_make(ERR_CORRUPT, "damage to the disk"));
-    if (b->clock.reset_done) {
-        TRY(turn_clock_back(b, &durable));
-    } else {
-        struct err err = b->health == HEALTH_GOOD ? advance(b) : embedded_scan_step(b);
-        if (err.code == ERR_OK && b->hurt)
-            err = err_make(ERR_CORRUPT, "damage to the disk");
-        if (err.code != ERR_OK)
-            return mended(b, &durable, err);
-    }
+    struct err err = b->clock.reset_done        ? turn_clock_back(b, &durable)
+                     : b->health == HEALTH_GOOD ? advance(b)
+                                                : embedded_scan_step(b);
+    if (err.code == ERR_OK && b->hurt)
+        err = err_make(ERR_CORRUPT, "damage to the disk");
+    if (err.code != ERR_OK)
+        return mended(b, &durable, err);
     embedded_room_log(b);
     struct turn *read_only = seal(b);
     if (durable)
