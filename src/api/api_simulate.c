@@ -11,6 +11,7 @@
 #include "api/api_routes.h"
 #include "api/api_simulate.h"
 #include "base/array.h"
+#include "policy/fields.h"
 #include "policy/policy_document.h"
 #include "policy/settings_document.h"
 #include "policy/simulate.h"
@@ -19,7 +20,7 @@
 #define FAILURES_MAX     1000
 #define DRAFTS_MAX       API_POLICIES_MAX
 /* Of all drafts; one alone may have as much. */
-#define PATTERN_BYTES_MAX DOCUMENT_PATTERN_BYTES_MAX
+#define PATTERN_BYTES_MAX FIELDS_PATTERN_BYTES_MAX
 /* Jobs looked at for those that have failed, newest first. */
 #define LOOK_MAX 200000
 

@@ -5,7 +5,7 @@
 /* The scanner for the envelope of a job: the full grammar of RFC 8259 and a
  * UTF-8 check in one pass, giving spans into the input, so that a payload comes
  * back byte for byte. It allocates nothing and copies nothing. Documents of people are
- * trees first (policy/document.h).
+ * trees first (wire/document.h).
  *
  * A cursor walks one text. Every function either moves past what it read or
  * returns an error (ERR_BAD_JSON, ERR_BAD_UTF8, ERR_TOO_DEEP, ERR_BAD_TYPE,

@@ -7,7 +7,7 @@
  * is one row of a table (manifest.c); the verbs (apply.c) know no kind by name. */
 
 #include "client/client.h"
-#include "policy/document.h"
+#include "wire/document.h"
 
 struct resource;
 

@@ -5,7 +5,7 @@
 /* The resource FailureCategories as a document: like policy_document, for a categorizer. */
 
 #include "core/categorize.h"
-#include "policy/document.h"
+#include "wire/document.h"
 #include "wire/field.h"
 
 #define CATEGORY_DOCUMENT_KIND "FailureCategories"

@@ -9,7 +9,6 @@
 #include "base/must.h"
 #include "base/quantity.h"
 #include "core/policy.h"
-#include "policy/document_internal.h"
 
 #define SPAN_MOST_MS  ((int64_t)365 * 24 * 60 * 60 * 1000)
 #define SPAN_EXPECTED "a duration with units (ms, s, m, h, d, w) like 30s or 1h30m, from 0s to 365d"
@@ -450,12 +449,12 @@ static struct err spend(struct json_cursor *c, size_t at, uint64_t bytes)
 {
     const struct fields *f = c->context;
     *f->pattern_bytes += bytes;
-    if (f->stored || *f->pattern_bytes <= DOCUMENT_PATTERN_BYTES_MAX)
+    if (f->stored || *f->pattern_bytes <= FIELDS_PATTERN_BYTES_MAX)
         return err_none();
     return fields_refuse(c, at, ERR_TOO_MANY,
                          "regular expressions of at most %llu bytes in all, compiled (where case "
                          "is ignored, each character of a range counts)",
-                         (unsigned long long)DOCUMENT_PATTERN_BYTES_MAX);
+                         (unsigned long long)FIELDS_PATTERN_BYTES_MAX);
 }
 
 static void free_pattern(void *p)

@@ -13,7 +13,7 @@
 #include "base/json.h"
 #include "base/pattern.h"
 #include "core/matcher.h"
-#include "policy/document.h"
+#include "wire/document.h"
 #include "wire/field.h"
 
 struct fields_place;
@@ -187,5 +187,7 @@ extern const size_t fields_table_count, fields_match_table_count;
 #define FIELDS_TEXT_MAX       255
 #define FIELDS_LABEL_MAX      63
 #define FIELDS_FACTOR_MAX     100
+/* Of the compiled patterns of a new document: more would hold up the server's loop. */
+#define FIELDS_PATTERN_BYTES_MAX ((uint64_t)4 << 20)
 
 #endif

@@ -7,7 +7,6 @@
 #include "base/must.h"
 #include "base/quantity.h"
 #include "policy/armada_document.h"
-#include "policy/document_internal.h"
 #include "policy/fields.h"
 #include "policy/policy_warning.h"
 

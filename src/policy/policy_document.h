@@ -8,7 +8,7 @@
  * accepted once is accepted again when it is written and read. */
 
 #include "core/policy.h"
-#include "policy/document.h"
+#include "wire/document.h"
 #include "wire/field.h"
 
 #define POLICY_DOCUMENT_KIND "RetryPolicy"

@@ -5,7 +5,7 @@
 /* What is odd in a policy that is valid: most likely its author meant something else. */
 
 #include "core/policy.h"
-#include "policy/document.h"
+#include "wire/document.h"
 
 /* Adds what is said in words to a list, in the arena. */
 void policy_warning_add(struct document_node *list, struct arena *a, const char *format, ...)

@@ -6,7 +6,7 @@
  * retryPolicy of a configuration file. */
 
 #include "core/policy.h"
-#include "policy/document.h"
+#include "wire/document.h"
 #include "wire/field.h"
 
 /* Reads what the mapping states. section is what faults call it; NULL: the document as a whole. Its

@@ -14,7 +14,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "core/command.h"
-#include "policy/document.h"
+#include "wire/document.h"
 
 /* Where changes go, to be stored. */
 struct policies_sink {

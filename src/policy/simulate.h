@@ -8,7 +8,7 @@
 
 #include "base/arena.h"
 #include "core/verdict.h"
-#include "policy/document.h"
+#include "wire/document.h"
 
 struct simulate_job {
     const struct job *job;    /* its own backoff and limit count, its state does not */

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "base/array.h"
-#include "policy/document.h"
+#include "wire/document.h"
 #include "policy/settings_document.h"
 
 #define SECTION "retryPolicy"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "policy/document.h"
+#include "wire/document.h"
 
 #include <float.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 #include "base/json.h"
 #include "base/must.h"
 #include "base/utf8.h"
-#include "policy/document_internal.h"
+#include "wire/document_internal.h"
 
 /* --- faults --- */
 

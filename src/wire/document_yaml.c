@@ -3,7 +3,7 @@
 
 #include "base/must.h"
 #include "base/utf8.h"
-#include "policy/document_internal.h"
+#include "wire/document_internal.h"
 
 /* Parts of all the documents of a text, empty ones included: the parser takes a microsecond or
  * two for each, on the server's loop thread. */

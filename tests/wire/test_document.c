@@ -9,7 +9,7 @@
 
 #include "base/alloc.h"
 #include "base/array.h"
-#include "policy/document.h"
+#include "wire/document.h"
 
 /* All documents of a text as JSON, one per line; or the fault. */
 static char *read_as(struct str text, enum document_format format)

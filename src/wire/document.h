@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef POLICY_DOCUMENT_H
-#define POLICY_DOCUMENT_H
+#ifndef WIRE_DOCUMENT_H
+#define WIRE_DOCUMENT_H
 
 /* Resources that people write (kubectl's form: apiVersion, kind, metadata, spec) as a
  * tree, read from YAML or JSON and written back as either. Of YAML 1.2 only what JSON can
@@ -15,12 +15,10 @@
 #include "base/err.h"
 #include "base/str.h"
 
-#define DOCUMENT_TEXT_MAX ((size_t)1 << 20) /* bytes of a text with all its documents */
-/* Of the compiled patterns of a new document: more would hold up the server's loop. */
-#define DOCUMENT_PATTERN_BYTES_MAX ((uint64_t)4 << 20)
-#define DOCUMENT_DEPTH_MAX         32
-#define DOCUMENT_CHILDREN_MAX      1024 /* of a list or mapping */
-#define DOCUMENT_COUNT_MAX         1024 /* documents in a text */
+#define DOCUMENT_TEXT_MAX     ((size_t)1 << 20) /* bytes of a text with all its documents */
+#define DOCUMENT_DEPTH_MAX    32
+#define DOCUMENT_CHILDREN_MAX 1024 /* of a list or mapping */
+#define DOCUMENT_COUNT_MAX    1024 /* documents in a text */
 
 /* How a text is written. */
 enum document_format {
@@ -82,6 +80,13 @@ void document_write_json(const struct document_node *n, struct buf *b);
 /* In block style, ending with a line feed. */
 void document_write_yaml(const struct document_node *n, struct buf *b);
 
+/* Fills in a fault of the text as such and returns false. */
+bool document_refuse(struct document_fault *fault, enum err_code code, uint32_t line,
+                     uint32_t column, const char *expected, ...)
+    __attribute__((format(printf, 5, 6)));
+/* Copies text into a fixed field: cut between characters, with nothing in it that a
+ * terminal would obey. */
+void document_quote(char *to, size_t size, struct str text);
 /* "line 7, column 15: spec.rules[2].onExitCodes.operator: expected In or NotIn, found "in"". */
 void document_fault_write(const struct document_fault *f, struct buf *b);
 /* The same as an error, behind the name of a file (NULL: none). What is too long for one is cut

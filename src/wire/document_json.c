@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/json.h"
-#include "policy/document_internal.h"
+#include "wire/document_internal.h"
 
 /* Offsets only grow while a text is read, so lines are counted in one pass. */
 struct reader {
