@@ -27,6 +27,7 @@ struct h2_client {
     struct client c;
     nghttp2_session *session;
     struct h2_stream *streams; /* by (id - 1) / 2 */
+    struct buf unsent;         /* what the socket had no room for yet */
     int closed;
     bool goaway;
     uint32_t code; /* of GOAWAY */
