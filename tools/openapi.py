@@ -214,8 +214,10 @@ def bare(schema):
 
 
 def add_schemas(tables, schemas):
-    by_hand = set(schemas)
     schemas["JobId"] = JOB_ID
+    names = [table["name"] for kind in ("words", "shapes") for table in tables[kind]]
+    for name in sorted({name for name in names if names.count(name) > 1}):
+        faults.append(f"{name} is the name of two tables")
     for words in tables["words"]:
         schemas[words["name"]] = described(schema_of_type(words["type"]), words.get("doc"))
     for shape in tables["shapes"]:
@@ -226,9 +228,6 @@ def add_schemas(tables, schemas):
         if answer and bare(answer) != bare(schema):
             faults.append(f"{body['name']} is not the same in requests and in answers")
         schemas[body["name"]] = schema
-    names = [t["name"] for kind in ("words", "shapes", "bodies") for t in tables[kind]]
-    for name in sorted(by_hand & set(names)):
-        faults.append(f"docs/openapi.base.json: {name} comes from a table")
 
 
 def build(tables, base):
@@ -241,7 +240,10 @@ def build(tables, base):
         item[route["method"].lower()] = operation(route, examples, used)
     for name in sorted(set(examples["bodies"]) - used):
         faults.append(f"docs/openapi.base.json: an example of {name}, which takes no body")
-    add_schemas(tables, base["components"].setdefault("schemas", {}))
+    if "schemas" in base["components"]:
+        faults.append("docs/openapi.base.json: schemas come from the tables of fields and members")
+    base["components"]["schemas"] = {}
+    add_schemas(tables, base["components"]["schemas"])
     document = {}
     for key, value in base.items():
         if key == "components":

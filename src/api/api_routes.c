@@ -297,7 +297,7 @@ const struct endpoint api_endpoints[] = {
      "simulateRetryPolicies",
      "Simulate draft retry policies against failures",
      .body = &api_simulate_body,
-     .answers = {{200, "Simulation: verdict by verdict; see docs/policies.md"}}},
+     .answers = {{200, "the verdicts; see docs/policies.md", &api_simulation_shape}}},
     {{HTTP_GET, "/retry-policies/{name}"},
      api_policy_read,
      "getRetryPolicy",

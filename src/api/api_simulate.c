@@ -73,36 +73,70 @@ static void fail(struct simulation *s, const struct err *err)
     api_reply_error(x, err, NULL);
 }
 
-static void add_sums(struct buf *b, const char *name, const struct sums *t)
+static const struct shape_member sums_members[] = {
+    {MEMBER(struct sums, retries, "retries", ALWAYS, "of all jobs together")},
+    {MEMBER(struct sums, more, "more", ALWAYS, "there would be even more of them")},
+    {MEMBER(struct sums, dead, "dead", ALWAYS, "jobs")},
+    {MEMBER(struct sums, window_max, "window_ms", ALWAYS, "the longest of a job's")},
+};
+static const struct shape sums_shape = {.name = "SimulatedSums", SHAPE_MEMBERS(sums_members)};
+
+static const struct shape_member history_members[] = {
+    {MEMBER(struct simulation, history.kept, "kept", ALWAYS, "entries")},
+    {MEMBER(struct simulation, history.looked_at, "looked_at", ALWAYS, "of these")},
+    {MEMBER(struct simulation, deleted, "deleted", ALWAYS,
+            "jobs of the answer that only it knows")},
+    {MEMBER(struct simulation, cut, "cut", ALWAYS,
+            "jobs left out: their first failures are not kept any more")},
+};
+static const struct shape history_shape = {SHAPE_MEMBERS(history_members)};
+
+static bool is_of_history(const void *simulation)
 {
-    buf_print(b, ",\"%s\":{\"retries\":%llu,\"more\":%s,\"dead\":%llu,\"window_ms\":%llu}", name,
-              (unsigned long long)t->retries, t->more ? "true" : "false",
-              (unsigned long long)t->dead, (unsigned long long)t->window_max);
+    return !((const struct simulation *)simulation)->given;
 }
 
-static void add_history(struct buf *b, const struct simulation *s)
+static void write_extra(struct buf *b, const void *simulation)
 {
-    buf_print(b, ",\"history\":{\"kept\":%llu,\"looked_at\":%llu,\"deleted\":%llu,\"cut\":%llu}",
-              (unsigned long long)s->history.kept, (unsigned long long)s->history.looked_at,
-              (unsigned long long)s->deleted, (unsigned long long)s->cut);
+    const struct simulation *s = simulation;
+    buf_int(b, (int64_t)(s->draft.retries - s->today.retries));
 }
+
+static const struct shape_member summary_members[] = {
+    {MEMBER(struct simulation, written, "jobs", ALWAYS, NULL)},
+    {MEMBER(struct simulation, failures, "failures", ALWAYS, NULL)},
+    {MEMBER(struct simulation, truncated, "truncated", ALWAYS, "there are more failures")},
+    {MEMBER_OBJECT(struct simulation, draft, "draft", ALWAYS, &sums_shape, NULL)},
+    {MEMBER_OBJECT(struct simulation, today, "today", ALWAYS, &sums_shape, NULL)},
+    {MEMBER_MADE("extra_attempts", ALWAYS, "integer", write_extra, "of the draft")},
+    {MEMBER(struct simulation, lost, "lost_completions", ALWAYS,
+            "completed jobs that the draft would have ended as dead")},
+    {MEMBER_INNER("history", IF_SET, &history_shape,
+                  "the failure history; not with failures that were given",
+                  .is_set = is_of_history)},
+};
+static const struct shape summary_shape = {SHAPE_MEMBERS(summary_members)};
+
+/* They were written one by one. */
+static void write_jobs(struct buf *b, const void *out)
+{
+    buf_byte(b, '[');
+    buf_str(b, buf_view(out));
+    buf_byte(b, ']');
+}
+
+static const struct shape_member simulation_members[] = {
+    {MEMBER_OTHER(struct simulation, out, "jobs", ALWAYS, "SimulatedJob[]", write_jobs, NULL)},
+    {MEMBER_INNER("summary", ALWAYS, &summary_shape, NULL)},
+};
+const struct shape api_simulation_shape = {.name = "Simulation", SHAPE_MEMBERS(simulation_members)};
 
 static void finish(struct simulation *s)
 {
-    struct buf *b = &s->out;
-    buf_print(b, "],\"summary\":{\"jobs\":%zu,\"failures\":%zu,\"truncated\":%s", s->written,
-              s->failures, s->truncated ? "true" : "false");
-    add_sums(b, "draft", &s->draft);
-    add_sums(b, "today", &s->today);
-    buf_print(b, ",\"extra_attempts\":%lld,\"lost_completions\":%llu",
-              (long long)(s->draft.retries - s->today.retries), (unsigned long long)s->lost);
-    if (!s->given)
-        add_history(b, s);
-    buf_lit(b, "}}");
+    struct buf body = {0};
+    shape_write(&body, &api_simulation_shape, s, SHAPE_AS_IT_IS);
     struct http_exchange *x = s->call.x;
-    struct buf body = *b;
-    *b = (struct buf){0};
-    release(s);
+    release(s); /* it lies in the request's memory, which goes with the reply */
     api_reply_json(x, 200, &body);
     buf_fini(&body);
 }
@@ -445,7 +479,6 @@ void api_policy_simulate(struct api *a, const struct api_request *r)
         fail(s, &err);
         return;
     }
-    buf_lit(&s->out, "{\"jobs\":[");
     if (s->given)
         step(s);
     else

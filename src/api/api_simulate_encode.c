@@ -4,101 +4,208 @@
 
 #include "api/api_simulate.h"
 
-#include "base/json.h"
+#include "api/api_routes.h"
+#include "api/api_words.h"
 
-static void add_text(struct buf *b, const char *name, struct str text)
+/* --- what one side says to a failure --- */
+
+static bool is_asked(const void *verdict)
 {
-    if (!text.len)
-        return;
-    buf_print(b, ",\"%s\":", name);
-    json_write_string(b, text);
+    return ((const struct simulate_verdict *)verdict)->asked;
 }
 
-static void add_failure(struct buf *b, const struct run *run, size_t index, bool stored)
+static bool is_retry(const void *verdict)
 {
-    const struct failure *f = &run->failure;
-    buf_print(b, "{\"failure\":%zu", index + 1);
-    if (stored)
-        buf_print(b, ",\"run\":%u,\"ended_at\":%lld", run->index, (long long)run->ended_at.ms);
-    add_text(b, "message", f->message);
-    add_text(b, "error_type", f->error_type);
-    if (f->exit_code)
-        buf_print(b, ",\"exit_code\":%d", f->exit_code);
-    if (f->signal)
-        buf_print(b, ",\"signal\":%d", f->signal);
-    if (f->condition != CONDITION_NONE)
-        add_text(b, "condition", str_from(job_condition_name(f->condition)));
-    add_text(b, "category", f->category);
-    add_text(b, "termination_message", f->termination_message);
-    if (stored)
-        add_text(b, "recorded", run->reason);
+    return ((const struct simulate_verdict *)verdict)->retry;
 }
 
-/* Null where the job would not have come so far. */
-static void add_verdict(struct buf *b, const char *name, const struct simulate_verdict *v)
+static bool has_policy(const void *verdict)
 {
-    const struct ruling *by = &v->ruling;
-    if (!v->asked) {
-        buf_print(b, ",\"%s\":null", name);
-        return;
+    return ((const struct simulate_verdict *)verdict)->ruling.policy.len != 0;
+}
+
+static bool has_rule(const void *ruling)
+{
+    return ((const struct ruling *)ruling)->rule >= 0;
+}
+
+static void write_action(struct buf *b, const void *retry)
+{
+    buf_str(b, *(const bool *)retry ? STR("\"Retry\"") : STR("\"Fail\""));
+}
+
+/* As the words of a reason count them. */
+static void write_rule(struct buf *b, const void *rule)
+{
+    buf_int(b, *(const int32_t *)rule + 1);
+}
+
+static const struct shape_member ruling_members[] = {
+    {MEMBER(struct ruling, policy, "policy", ALWAYS, NULL)},
+    {MEMBER_OTHER(struct ruling, rule, "rule", IF_SET, "integer 1..", write_rule, "from 1",
+                  .is_set = has_rule)},
+    {MEMBER(struct ruling, count, "count", ALWAYS, NULL)},
+    {MEMBER(struct ruling, limit, "limit", ALWAYS, NULL)},
+};
+static const struct shape ruling_shape = {SHAPE_MEMBERS(ruling_members)};
+
+static const struct shape_member verdict_members[] = {
+    {MEMBER_OTHER(struct simulate_verdict, retry, "action", ALWAYS, "string (Retry|Fail)",
+                  write_action, NULL)},
+    {MEMBERS_OF(struct simulate_verdict, ruling, &ruling_shape), .is_set = has_policy},
+    {MEMBER(struct simulate_verdict, delay, "delay_ms", IF_SET, NULL, .is_set = is_retry)},
+    {MEMBER(struct simulate_verdict, reason, "reason", ALWAYS, NULL)},
+};
+static const struct shape verdict_shape = {.name = "SimulatedVerdict",
+                                           SHAPE_MEMBERS(verdict_members)};
+
+/* --- failures --- */
+
+struct shown_step {
+    const struct simulate_step *step;
+    uint64_t number; /* from 1 */
+    bool stored;
+};
+
+static bool is_stored(const void *shown_step)
+{
+    return ((const struct shown_step *)shown_step)->stored;
+}
+
+static bool draft_is_asked(const void *step)
+{
+    return is_asked(&((const struct simulate_step *)step)->draft);
+}
+
+static bool today_is_asked(const void *step)
+{
+    return is_asked(&((const struct simulate_step *)step)->today);
+}
+
+static const struct shape_member stored_members[] = {
+    {MEMBER(struct simulate_step, run.index, "run", ALWAYS, "its index, from 0")},
+    {MEMBER(struct simulate_step, run.ended_at, "ended_at", ALWAYS, "when")},
+};
+static const struct shape stored_shape = {SHAPE_MEMBERS(stored_members)};
+
+static const struct shape_member what_members[] = {
+    {MEMBER(struct failure, message, "message", IF_SET, NULL)},
+    {MEMBER(struct failure, error_type, "error_type", IF_SET, NULL)},
+    {MEMBER(struct failure, exit_code, "exit_code", IF_SET, NULL)},
+    {MEMBER(struct failure, signal, "signal", IF_SET, NULL)},
+    {MEMBER_WORD(struct failure, condition, "condition", IF_SET, &api_condition_words, NULL)},
+    {MEMBER(struct failure, category, "category", IF_SET, NULL)},
+    {MEMBER(struct failure, termination_message, "termination_message", IF_SET, NULL)},
+};
+static const struct shape what_shape = {SHAPE_MEMBERS(what_members)};
+
+static const struct shape_member recorded_members[] = {
+    {MEMBER(struct simulate_step, run.reason, "recorded", IF_SET, "the verdict of that time")},
+};
+static const struct shape recorded_shape = {SHAPE_MEMBERS(recorded_members)};
+
+static const struct shape_member judged_members[] = {
+    {MEMBERS_OF(struct simulate_step, run.failure, &what_shape)},
+};
+static const struct shape judged_shape = {SHAPE_MEMBERS(judged_members)};
+
+#define NOT_ASKED "null: the job would not have come so far"
+
+static const struct shape_member sides_members[] = {
+    {MEMBER_OBJECT(struct simulate_step, draft, "draft", OR_NULL, &verdict_shape, NOT_ASKED,
+                   .is_set = draft_is_asked)},
+    {MEMBER_OBJECT(struct simulate_step, today, "today", OR_NULL, &verdict_shape, NOT_ASKED,
+                   .is_set = today_is_asked)},
+};
+static const struct shape sides_shape = {SHAPE_MEMBERS(sides_members)};
+
+static const struct shape_member step_members[] = {
+    {MEMBER(struct shown_step, number, "failure", ALWAYS, "from 1", .type = "integer 1..")},
+    {MEMBERS_AT(struct shown_step, step, &stored_shape), .is_set = is_stored},
+    {MEMBERS_AT(struct shown_step, step, &judged_shape)},
+    {MEMBERS_AT(struct shown_step, step, &recorded_shape), .is_set = is_stored},
+    {MEMBERS_AT(struct shown_step, step, &sides_shape)},
+};
+const struct shape api_simulated_step_shape = {.name = "SimulatedStep",
+                                               SHAPE_MEMBERS(step_members)};
+
+/* --- a job --- */
+
+struct shown_job {
+    const struct simulate_job *what;
+    const struct job *job; /* of it */
+    const struct simulate_result *result;
+};
+
+static void write_steps(struct buf *b, const void *shown_job)
+{
+    const struct shown_job *shown = shown_job;
+    buf_byte(b, '[');
+    for (size_t i = 0; i < shown->result->count; i++) {
+        const struct shown_step step = {&shown->result->steps[i], i + 1, shown->what->stored};
+        if (i)
+            buf_byte(b, ',');
+        shape_write(b, &api_simulated_step_shape, &step, SHAPE_AS_IT_IS);
     }
-    buf_print(b, ",\"%s\":{\"action\":\"%s\"", name, v->retry ? "Retry" : "Fail");
-    if (by->policy.len) {
-        buf_lit(b, ",\"policy\":");
-        json_write_string(b, by->policy);
-        if (by->rule >= 0)
-            buf_print(b, ",\"rule\":%d", by->rule + 1);
-        buf_print(b, ",\"count\":%u,\"limit\":%lld", by->count, (long long)by->limit);
-    }
-    if (v->retry)
-        buf_print(b, ",\"delay_ms\":%lld", (long long)v->delay.ms);
-    buf_lit(b, ",\"reason\":");
-    json_write_string(b, v->reason);
-    buf_byte(b, '}');
+    buf_byte(b, ']');
 }
 
-static void add_outcome(struct buf *b, const char *name, const struct simulate_side *o)
+static void write_extra(struct buf *b, const void *result)
 {
-    buf_print(b, ",\"%s\":{\"retries\":%u,\"more\":%s,\"dead\":%s,\"window_ms\":%lld}", name,
-              o->retries, o->more ? "true" : "false", o->dead ? "true" : "false",
-              (long long)o->window.ms);
+    const struct simulate_result *r = result;
+    buf_int(b, (int64_t)r->draft.retries - r->today.retries);
 }
 
-static void add_job(struct buf *b, const struct simulate_job *what)
+static const struct shape_member side_members[] = {
+    {MEMBER(struct simulate_side, retries, "retries", ALWAYS,
+            "in all, if it goes on failing like the last time")},
+    {MEMBER(struct simulate_side, more, "more", ALWAYS, "there would be even more of them")},
+    {MEMBER(struct simulate_side, dead, "dead", ALWAYS, NULL)},
+    {MEMBER(struct simulate_side, window, "window_ms", ALWAYS, "all their delays together")},
+};
+static const struct shape side_shape = {.name = "SimulatedSide", SHAPE_MEMBERS(side_members)};
+
+static bool job_is_stored(const void *shown_job)
 {
-    buf_byte(b, '{');
-    if (what->stored) {
-        char id[ID_TEXT_LEN];
-        id_format(what->job->id, id);
-        buf_print(b, "\"job\":\"%.*s\",\"completed\":%s,", ID_TEXT_LEN, id,
-                  what->completed ? "true" : "false");
-        if (what->deleted)
-            buf_lit(b, "\"deleted\":true,");
-    }
-    buf_lit(b, "\"queue\":");
-    json_write_string(b, what->job->queue);
-    if (what->job->type.len) {
-        buf_lit(b, ",\"type\":");
-        json_write_string(b, what->job->type);
-    }
-    buf_lit(b, ",\"failures\":[");
+    return ((const struct shown_job *)shown_job)->what->stored;
 }
+
+static const struct shape_member id_members[] = {
+    {MEMBER(struct job, id, "job", ALWAYS, "its id; not of failures that were given")},
+};
+static const struct shape id_shape = {SHAPE_MEMBERS(id_members)};
+
+static const struct shape_member known_members[] = {
+    {MEMBER(struct simulate_job, completed, "completed", ALWAYS, NULL)},
+    {MEMBER(struct simulate_job, deleted, "deleted", IF_SET, "only the failure history knows it")},
+};
+static const struct shape known_shape = {SHAPE_MEMBERS(known_members)};
+
+static const struct shape_member name_members[] = {
+    {MEMBER(struct job, queue, "queue", ALWAYS, NULL)},
+    {MEMBER(struct job, type, "type", IF_SET, NULL)},
+};
+static const struct shape name_shape = {SHAPE_MEMBERS(name_members)};
+
+static const struct shape_member result_members[] = {
+    {MEMBER_OBJECT(struct simulate_result, draft, "draft", ALWAYS, &side_shape, NULL)},
+    {MEMBER_OBJECT(struct simulate_result, today, "today", ALWAYS, &side_shape, NULL)},
+    {MEMBER_MADE("extra_attempts", ALWAYS, "integer", write_extra, "of the draft")},
+};
+static const struct shape result_shape = {SHAPE_MEMBERS(result_members)};
+
+static const struct shape_member job_members[] = {
+    {MEMBERS_AT(struct shown_job, job, &id_shape), .is_set = job_is_stored},
+    {MEMBERS_AT(struct shown_job, what, &known_shape), .is_set = job_is_stored},
+    {MEMBERS_AT(struct shown_job, job, &name_shape)},
+    {MEMBER_MADE("failures", ALWAYS, "SimulatedStep[]", write_steps, NULL)},
+    {MEMBERS_AT(struct shown_job, result, &result_shape)},
+};
+const struct shape api_simulated_job_shape = {.name = "SimulatedJob", SHAPE_MEMBERS(job_members)};
 
 void api_simulate_encode(struct buf *b, const struct simulate_job *what,
                          const struct simulate_result *r)
 {
-    add_job(b, what);
-    for (size_t i = 0; i < r->count; i++) {
-        const struct simulate_step *step = &r->steps[i];
-        if (i)
-            buf_byte(b, ',');
-        add_failure(b, &step->run, i, what->stored);
-        add_verdict(b, "draft", &step->draft);
-        add_verdict(b, "today", &step->today);
-        buf_byte(b, '}');
-    }
-    buf_byte(b, ']');
-    add_outcome(b, "draft", &r->draft);
-    add_outcome(b, "today", &r->today);
-    buf_print(b, ",\"extra_attempts\":%lld}", (long long)r->draft.retries - r->today.retries);
+    const struct shown_job shown = {what, what->job, r};
+    shape_write(b, &api_simulated_job_shape, &shown, SHAPE_AS_IT_IS);
 }
