@@ -168,6 +168,10 @@ static struct err read_filter(struct str name, struct str value, struct arena *a
         f->error = value;
         return err_none();
     }
+    if (str_eq(name, STR("depends_on"))) {
+        f->depends_on.set = true;
+        return read_id(value, &f->depends_on.id);
+    }
     if (str_eq(name, STR("filter"))) {
         f->expression = value; /* its errors come from the backend */
         return err_none();
@@ -238,6 +242,7 @@ static struct err read_change(struct str name, struct str value, enum params kin
                   "its message or error type"},                                                    \
         {"worker", "string: only jobs whose newest run is or was by one of these workers, "        \
                    "separated by commas"},                                                         \
+        {"depends_on", "string: an id: only jobs that were enqueued to wait for this one"},        \
     {                                                                                              \
         "filter", "string: a jq expression about the payload"                                      \
     }

@@ -60,7 +60,8 @@ struct job_filter {
     size_t worker_count;
     struct str error; /* the newest run that has ended failed with this in its message or type */
     struct range priority, ready_at, attempts;
-    struct str group;      /* only its jobs; empty: any */
+    struct id_place depends_on; /* if set: it was enqueued to wait for this job, too */
+    struct str group;           /* only its jobs; empty: any */
     struct str expression; /* jq, about the payload; empty: none. ERR_BAD_VALUE if it is wrong */
 };
 

@@ -78,7 +78,7 @@ static void on_enqueued(void *ctx, const struct reply *r)
     struct creation *n = ctx;
     struct tc_call *c = n->call;
     const struct tc_definition *d = &n->definition;
-    if (r->err.code == ERR_STALE_GANG)
+    if (r->err.code == ERR_GROUP_SEALED)
         tc_fail(c, TC_REQUEST_CONFLICT,
                 "Task group `%.*s` is sealed and does not accept new tasks.",
                 STR_ARG(d->task_group_id));

@@ -319,6 +319,8 @@ void tc_definition_spec(const struct tc_definition *d, struct str task_id, struc
         .options = {.alias = task_id,
                     .deadline = d->deadline_at,
                     .retain_until = d->expires_at,
+                    .group = d->task_group_id,
+                    .group_owner = d->scheduler_id,
                     .when_no_policy = RETRY_FALLBACK_FAIL,
                     .depend_when = d->all_resolved ? DEPEND_ALL_ENDED : DEPEND_ALL_COMPLETED,
                     .depend_death = DEPEND_BLOCK}};

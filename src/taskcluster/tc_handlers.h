@@ -23,6 +23,14 @@ int tc_body_priority(struct tc_call *c);
 void tc_get_tasks(struct tc_call *c);
 void tc_get_statuses(struct tc_call *c);
 
+/* --- tc_group.c --- */
+void tc_get_task_group(struct tc_call *c);
+void tc_seal_task_group(struct tc_call *c);
+void tc_list_task_group(struct tc_call *c);
+void tc_cancel_task_group(struct tc_call *c);
+void tc_change_group_priority(struct tc_call *c);
+void tc_list_dependents(struct tc_call *c);
+
 /* --- tc_claim.c --- */
 void tc_claim_work(struct tc_call *c);
 void tc_claim_task(struct tc_call *c);

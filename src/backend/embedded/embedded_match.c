@@ -7,6 +7,7 @@
 
 #include "backend/embedded/embedded_internal.h"
 #include "base/utf8.h"
+#include "core/depend.h"
 
 /* Of an error that a list shows; the whole of it is with the job. */
 #define ERROR_SHOWN 1000
@@ -39,6 +40,7 @@ static bool matches(const struct job_filter *f, const struct job *job)
            (!f->resolutions || f->resolutions & (1u << s->resolution)) &&
            in_range(&f->priority, s->priority) && in_range(&f->ready_at, s->ready_at.ms) &&
            in_range(&f->attempts, s->attempts) && newest_moment(job).ms >= f->since.ms &&
+           (!f->depends_on.set || depend_has(job->options.depends_on, f->depends_on.id)) &&
            (!f->group.len || str_eq(job->options.group, f->group)) &&
            is_one_of(job->queue, f->queues, f->queue_count) &&
            is_one_of(job->type, f->types, f->type_count);
