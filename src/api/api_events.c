@@ -17,9 +17,11 @@
 #include "base/alloc.h"
 #include "base/must.h"
 
-#define PAGE_EVENTS 1000
+#define PAGE_EVENTS 1024
+#define EVENT_BYTES 300 /* until it is known */
+#define MEMBERS_MAX 256 /* that a page is written to at once */
 /* A page's time is this part of the time that may go to pages. */
-#define PAGE_SHARE   20
+#define PAGE_SHARE   8
 #define PAUSE_MAX_NS ((uint64_t)100 * 1000 * 1000)
 #define GATHER_NS    ((uint64_t)20 * 1000) /* for each event that came */
 
@@ -38,12 +40,14 @@ struct consumer {
     struct str kinds;       /* "a,b" */
 };
 
-/* A question to the backend, for all consumers at that place. */
+/* A question to the backend, for all consumers at that place that may get so much. */
 struct look {
     struct list node; /* in api_events.looks */
     struct api_events *hub;
     uint64_t since;
+    uint32_t limit;
     bool wait;
+    uint32_t count; /* of members */
     struct event_read *read;
     struct list members;
 };
@@ -56,6 +60,7 @@ struct api_events {
     uint64_t free_at;           /* when the next page may be read; nanoseconds of uv_hrtime */
     struct buf shared[FORMATS]; /* the page for consumers without filters */
     struct buf line;
+    uint64_t event_bytes; /* about, of one that is written */
 };
 
 /* --- writing --- */
@@ -182,6 +187,8 @@ static void write_all(struct consumer *c, const struct event_page *p)
     bool made = page->len > 0;
     for (size_t i = 0; i < p->count && !made; i++)
         add_event(c->hub, c->format, &p->events[i], page);
+    if (p->count && !made)
+        c->hub->event_bytes = page->len / p->count;
     http_stream_write(c->x, buf_view(page));
     c->announced = p->last;
 }
@@ -224,6 +231,17 @@ static uint64_t pause_after(const struct event_page *p, uint64_t spent)
     return pause < PAUSE_MAX_NS ? pause : PAUSE_MAX_NS;
 }
 
+/* Events of a page for this consumer; few different numbers, so that pages can be shared. */
+static uint32_t limit_of(const struct consumer *c)
+{
+    uint64_t each = c->hub->event_bytes ? c->hub->event_bytes : EVENT_BYTES;
+    uint64_t room = http_stream_share(c->x) / each;
+    uint32_t limit = PAGE_EVENTS;
+    while (limit > 1 && limit > room)
+        limit /= 2;
+    return limit;
+}
+
 static void on_page(void *ctx, const struct event_page *p)
 {
     struct look *look = ctx;
@@ -235,8 +253,14 @@ static void on_page(void *ctx, const struct event_page *p)
         struct consumer *c = LIST_OF(look->members.next, struct consumer, link);
         list_unlink(&c->link);
         c->asking = false;
-        if (p->err.code != ERR_OK || !http_must_wait(c->x))
-            write_page(c, p); /* else on_drained asks again */
+        if (p->err.code != ERR_OK)
+            write_page(c, p);
+        else if (http_must_wait(c->x))
+            continue; /* on_drained asks again */
+        else if (p->count > limit_of(c))
+            want(c); /* for less: others have left much unread meanwhile */
+        else
+            write_page(c, p);
     }
     free(look);
     for (int f = 0; f < FORMATS; f++)
@@ -246,19 +270,19 @@ static void on_page(void *ctx, const struct event_page *p)
     ask_soon(h);
 }
 
-static struct look *look_at(struct api_events *h, uint64_t since, bool wait)
+static struct look *look_at(struct api_events *h, uint64_t since, uint32_t limit, bool wait)
 {
     LIST_EACH (n, &h->looks) {
         struct look *l = LIST_OF(n, struct look, node);
-        if (l->since == since && l->wait == wait)
+        if (l->since == since && l->limit == limit && l->wait == wait && l->count < MEMBERS_MAX)
             return l;
     }
     struct look *l = ALLOC(struct look);
-    *l = (struct look){.hub = h, .since = since, .wait = wait};
+    *l = (struct look){.hub = h, .since = since, .limit = limit, .wait = wait};
     list_init(&l->node);
     list_init(&l->members);
     struct event_read_spec spec = {
-        .since = since, .limit = PAGE_EVENTS, .wait = wait, .done = on_page, .ctx = l};
+        .since = since, .limit = limit, .wait = wait, .done = on_page, .ctx = l};
     l->read = backend_events(h->api->backend, &spec);
     list_append(&h->looks, &l->node);
     return l;
@@ -266,9 +290,10 @@ static struct look *look_at(struct api_events *h, uint64_t since, bool wait)
 
 static void ask(struct consumer *c)
 {
-    struct look *l = look_at(c->hub, c->since, c->follow);
+    struct look *l = look_at(c->hub, c->since, limit_of(c), c->follow);
     list_unlink(&c->link);
     list_append(&l->members, &c->link);
+    l->count++;
 }
 
 static void ask_all(struct api_events *h)

@@ -4,10 +4,13 @@
 #include "base/must.h"
 #include "net/conn.h"
 
-/* A connection that holds no more than this blocks nobody. */
+/* A connection that holds no more than this blocks nobody, unless thousands of them hold all. */
 #define SMALL ((uint64_t)64 * 1024)
 /* What a peer must read in that time while others wait. */
 #define PROGRESS ((uint64_t)32 * 1024)
+/* Of what is left of the first half, once a half of that is held. */
+#define SHARES    64
+#define SHARE_MIN ((uint64_t)4 * 1024)
 /* How long others wait before a connection is closed for them; and how long that one must have
  * read next to nothing. */
 #define PATIENCE_MS 2000
@@ -43,6 +46,15 @@ void budget_release(struct http_budget *b, uint64_t bytes)
         stop_waiting(b, c);
         conn_wake(c);
     }
+}
+
+uint64_t budget_share(const struct http_budget *b)
+{
+    uint64_t half = b->most / 2;
+    if (b->held <= half / 2)
+        return UINT64_MAX;
+    uint64_t share = b->held < half ? (half - b->held) / SHARES : 0;
+    return share > SHARE_MIN ? share : SHARE_MIN;
 }
 
 void budget_count(struct conn *c)
@@ -87,7 +99,9 @@ bool budget_is_blocked_by(struct conn *c, uint64_t now)
     uint64_t moved = c->left;
     if (c->sending.len)
         moved += c->sending.len - uv_stream_get_write_queue_size((const uv_stream_t *)&c->tcp);
-    if (c->counted <= SMALL || moved - c->moved >= PROGRESS) {
+    uint64_t small = b->held >= b->most ? SHARE_MIN / 2 : SMALL;
+    uint64_t progress = c->counted <= SMALL ? 1 : PROGRESS;
+    if (c->counted <= small || moved - c->moved >= progress) {
         c->moved = moved;
         c->moved_at = now;
     }

@@ -27,6 +27,10 @@ void budget_add(struct http_budget *b, uint64_t bytes);
 /* Once a quarter is free, wakes the connections that wait (conn_wake); they ask again. */
 void budget_release(struct http_budget *b, uint64_t bytes);
 
+/* How much a connection should leave unread at most: the less, the more is held already, so that
+ * thousands that do not read leave half of it to those that do. */
+uint64_t budget_share(const struct http_budget *b);
+
 /* Counts what the connection holds now. */
 void budget_count(struct conn *c);
 /* Whether there is room for so much more; else the connection's protocol->wake is called when

@@ -67,9 +67,15 @@ uint64_t conn_backlog(const struct conn *c)
     return c->out.len + c->wire.len + uv_stream_get_write_queue_size((const uv_stream_t *)&c->tcp);
 }
 
+uint64_t conn_limit(const struct conn *c)
+{
+    uint64_t share = budget_share(c->set->budget);
+    return share < c->set->backlog_max ? share : c->set->backlog_max;
+}
+
 bool conn_congested(struct conn *c)
 {
-    if (conn_backlog(c) <= c->set->backlog_max)
+    if (conn_backlog(c) <= conn_limit(c))
         return false;
     c->congested = true;
     touch(c);
@@ -150,7 +156,7 @@ void conn_finish(struct conn *c)
 
 static void check_drained(struct conn *c)
 {
-    if (!c->congested || c->closing || conn_backlog(c) > c->set->backlog_max / 2)
+    if (!c->congested || c->closing || conn_backlog(c) > conn_limit(c) / 2)
         return;
     c->congested = false;
     c->protocol->drained(c);

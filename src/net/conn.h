@@ -145,7 +145,9 @@ struct buf *conn_out(struct conn *c);
 struct buf *conn_gather(struct conn *c);
 /* Bytes that have not left yet. */
 uint64_t conn_backlog(const struct conn *c);
-/* More unsent bytes than backlog_max; if so, drained() will be called. */
+/* How many that should be at most: backlog_max, or less if all connections hold much. */
+uint64_t conn_limit(const struct conn *c);
+/* More unsent bytes than that; if so, drained() will be called. */
 bool conn_congested(struct conn *c);
 /* Reads on, or lets what the peer sends wait in the kernel. */
 void conn_read(struct conn *c, bool on);

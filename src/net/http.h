@@ -141,6 +141,9 @@ bool http_backlogged(const struct http_exchange *x);
 /* The same, or all connections together hold too many unread bytes; drained(ctx) is called in that
  * case, too. Ask before writing much. */
 bool http_must_wait(const struct http_exchange *x);
+/* How many bytes a stream should be given at a time: the less, the more of what others were given
+ * is unread. */
+uint64_t http_stream_share(const struct http_exchange *x);
 /* So many unsent bytes wait for this peer, or for all, that no large answer should be made. */
 bool http_is_overloaded(const struct http_exchange *x);
 /* The request came over TLS. */

@@ -15,7 +15,9 @@
 
 static uint64_t stream_limit(const struct stream *st)
 {
-    return http2_server(st->h)->settings.backlog_max / 4;
+    uint64_t share = budget_share(st->h->conn->set->budget);
+    uint64_t most = http2_server(st->h)->settings.backlog_max / 4;
+    return share < most ? share : most;
 }
 
 /* Then nghttp2 keeps the rest, and goes on when the connection has written. */

@@ -295,6 +295,15 @@ bool http_must_wait(const struct http_exchange *x)
     return true;
 }
 
+uint64_t http_stream_share(const struct http_exchange *x)
+{
+    /* Who has read much will read more: a peer that does not cannot have made more than the
+     * kernel's buffers leave. */
+    uint64_t most = x->conn ? conn_limit(x->conn) : UINT64_MAX;
+    uint64_t proven = x->conn ? x->conn->left / 8 : 0;
+    return proven > most ? proven : most;
+}
+
 bool http_is_overloaded(const struct http_exchange *x)
 {
     const struct conn *c = x->conn;

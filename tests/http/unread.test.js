@@ -5,6 +5,7 @@
 // served all the while.
 
 const assert = require('node:assert/strict');
+const { execSync } = require('node:child_process');
 const fs = require('node:fs');
 const http2 = require('node:http2');
 const net = require('node:net');
@@ -15,6 +16,10 @@ const MIB = 1 << 20;
 // Of the bound, what --reply-memory says is for answers; the rest is the store, what a batch and a
 // page in the making take, and what the allocator keeps.
 const BOUND = 600 * MIB;
+
+// As many as the limit of open files lets both sides have; each raises its own to the hard one.
+const FILES_MAX = Number(execSync('ulimit -Hn', { encoding: 'utf8' }).replace('unlimited', '1e9'));
+const CONSUMERS = Math.min(5000, FILES_MAX - 400);
 
 function peak(server) {
     const status = fs.readFileSync(`/proc/${server.child.pid}/status`, 'utf8');
@@ -137,12 +142,26 @@ describe('streams that nobody reads', () => {
         for (let i = 0; i < 10; i++)
             await server.enqueueMany(Array.from({ length: 1000 },
                 () => ({ queue: 'q'.repeat(200), type: 't'.repeat(200) })));
-        for (let i = 0; i < 500; i++) {
+        for (let i = 0; i < CONSUMERS; i++) {
             const socket = await mute(server, sockets);
             socket.write(rawGet('/events?since=0'));
         }
         await settle(server);
         // Who reads is told all the same.
+        const history = await server.history();
+        assert.ok(history.length >= 10000, `${history.length} events`);
+    }));
+
+    it('of_events_to_come_are_bounded', () => serving(async (server, sockets) => {
+        for (let i = 0; i < CONSUMERS; i++) {
+            const socket = await mute(server, sockets);
+            socket.write(rawGet('/events?heartbeat_ms=1000'));
+        }
+        await settle(server);
+        for (let i = 0; i < 10; i++)
+            await server.enqueueMany(Array.from({ length: 1000 },
+                () => ({ queue: 'q'.repeat(200), type: 't'.repeat(200) })));
+        await settle(server);
         const history = await server.history();
         assert.ok(history.length >= 10000, `${history.length} events`);
     }));

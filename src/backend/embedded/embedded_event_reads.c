@@ -9,6 +9,10 @@
 #include "base/alloc.h"
 #include "base/must.h"
 
+/* Read in one turn, about; and what it costs to begin, as so many events. */
+#define EVENTS_PER_TURN 8192
+#define READ_COST       64
+
 struct event_read {
     struct list node; /* in events.reads */
     struct event_read_spec spec;
@@ -149,16 +153,26 @@ static void answer(struct embedded *b, struct event_read *r)
     arena_reset(&b->events.page);
 }
 
-/* Receivers may ask for the next page at once, or take back another's question. */
+/* Receivers may ask for the next page at once, or take back another's question. What is too much
+ * for one turn is answered in the next. */
 void embedded_event_reads_serve(struct embedded *b)
 {
+    uint32_t left = EVENTS_PER_TURN;
     struct list due;
     list_init(&due);
     for (struct list *n = b->events.reads.next, *next; n != &b->events.reads; n = next) {
         const struct event_read *r = LIST_OF(n, struct event_read, node);
+        uint32_t limit = r->spec.limit < EVENTS_PER_TURN ? r->spec.limit : EVENTS_PER_TURN;
+        uint32_t cost = READ_COST + limit;
         next = n->next;
         if (r->spec.wait && r->spec.since >= b->events.durable && !b->stopping)
             continue;
+        if (left == 0) {
+            b->wake_needed = true;
+            break;
+        }
+        if (!b->stopping)
+            left -= cost < left ? cost : left;
         list_unlink(n);
         list_append(&due, n);
     }
