@@ -2,8 +2,9 @@
 'use strict';
 
 // Every sample of the documents is run as it stands: shell against a server, in the order of the
-// page; YAML is applied, configures a server, or is judged by promtool; JSON is sent, or held
-// against docs/openapi.json. A block of a language that is not known here fails.
+// page; YAML is applied, configures a server, or is judged by promtool; JSON is sent, held against
+// docs/openapi.json, or names the clients of a server. A block of a language that is not known here
+// fails.
 
 const assert = require('node:assert/strict');
 const { execFile, spawn, spawnSync } = require('node:child_process');
@@ -97,6 +98,14 @@ for (const file of documents.filter((name) => samplesOf(name).length))
 
         async function json(text) {
             const value = JSON.parse(text);
+            if (Array.isArray(value)) { // clients of the server
+                const name = path.join(dir, 'clients.json');
+                fs.writeFileSync(name, text);
+                const other = new Server({ args: ['--taskcluster-clients', name] });
+                await other.start();
+                await other.clean();
+                return;
+            }
             if (value.event) {
                 const valid = schemaAt(['components', 'schemas', 'Event']);
                 assert.ok(valid(value), JSON.stringify(valid.errors));
