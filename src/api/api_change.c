@@ -68,6 +68,11 @@ static const struct shape_member patched_members[] = {
 };
 const struct shape api_patched_shape = {.name = "Patched", SHAPE_MEMBERS(patched_members)};
 
+static const struct shape_member canceled_members[] = {
+    {MEMBER(struct reply, count, "canceled", ALWAYS, NULL)},
+};
+const struct shape api_canceled_shape = {.name = "Canceled", SHAPE_MEMBERS(canceled_members)};
+
 static const struct shape_member retried_members[] = {
     {MEMBER(struct reply, count, "retried", ALWAYS, NULL)},
 };
@@ -159,6 +164,21 @@ void api_patch_where(struct api *a, const struct api_request *r)
     struct err err = read_patch_where(a, r->http, &p, &patch);
     if (err.code == ERR_OK)
         submit(a, r, CMD_PATCH_WHERE, &p, &api_patched_shape);
+    else
+        api_reply_error(r->x, &err, NULL);
+    buf_fini(&p.echo);
+}
+
+void api_cancel_where(struct api *a, const struct api_request *r)
+{
+    struct list_params p;
+    struct err err = read_change_of_many(r->http, PARAMS_CHANGE, &p);
+    if (err.code == ERR_OK && p.list.filter.statuses & ENDED)
+        err = err_make(ERR_UNPROCESSABLE, "completed and dead jobs cannot be canceled");
+    if (!p.list.filter.statuses)
+        p.list.filter.statuses = ((1u << STATUS_COUNT) - 1) & ~ENDED;
+    if (err.code == ERR_OK)
+        submit(a, r, CMD_CANCEL_WHERE, &p, &api_canceled_shape);
     else
         api_reply_error(r->x, &err, NULL);
     buf_fini(&p.echo);

@@ -84,6 +84,8 @@ static struct err decode_template(const struct api *a, struct arena *arena, stru
                        "the jobs of a cron entry have neither alias nor deadline nor retain_until");
     if (err.code == ERR_OK && e->spec.job.options.depends_on.len)
         err = err_make(ERR_BAD_VALUE, "depends_on: the jobs of a cron entry wait for no others");
+    if (err.code == ERR_OK && o->group.len)
+        err = err_make(ERR_BAD_VALUE, "group: the jobs of a cron entry are in no group");
     if (err.code == ERR_OK && e->spec.job.options.gang.len)
         err = err_make(ERR_BAD_VALUE, "gang: each tick of a cron entry makes one job");
     return err.code == ERR_OK ? err : field_in(err, "job");

@@ -303,6 +303,10 @@ static const struct field job_table[] = {
      "integer 1..: once ended it is kept until then, milliseconds since 1970 (UTC)"},
     {"when_no_policy", false, read_when_no_policy, SPEC(options.when_no_policy), true,
      "string (default|fail): what becomes of a failure that no retry policy decides about"},
+    {"group", false, api_field_name, SPEC(options.group), true,
+     "string 1..$: of jobs that belong together", JOB_GROUP_MAX},
+    {"group_owner", false, api_field_name, SPEC(options.group_owner), true,
+     "string 1..$: whom the group belongs to; the same for all of its jobs", JOB_GROUP_MAX},
     {"depends_on", false, api_field_depends_on, SPEC(options.depends_on), true,
      "Dependency[..$]: jobs to wait for", DEPEND_MAX},
     {"when", false, api_field_depend_when, SPEC(options.depend_when), true,
@@ -406,6 +410,10 @@ static struct err check_parts(const struct job_fields *f)
     if (f->batch.given && (spec->options.alias.len || spec->options.deadline.ms))
         return err_make(ERR_BAD_VALUE,
                         "a job with a batch takes in others; it has neither alias nor deadline");
+    if (f->batch.given && spec->options.group.len)
+        return err_make(ERR_BAD_VALUE, "a job with a batch takes in others; it has no group");
+    if (spec->options.group_owner.len && !spec->options.group.len)
+        return err_make(ERR_MISSING_FIELD, "group_owner needs a group");
     if (f->batch.given && spec->unique_while)
         return err_make(ERR_BAD_VALUE, "a job has a batch or a unique_key, not both");
     return api_check_depends(spec);

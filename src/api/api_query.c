@@ -172,6 +172,10 @@ static struct err read_filter(struct str name, struct str value, struct arena *a
         f->depends_on.set = true;
         return read_id(value, &f->depends_on.id);
     }
+    if (str_eq(name, STR("group"))) {
+        f->group = value;
+        return err_none();
+    }
     if (str_eq(name, STR("filter"))) {
         f->expression = value; /* its errors come from the backend */
         return err_none();
@@ -243,6 +247,7 @@ static struct err read_change(struct str name, struct str value, enum params kin
         {"worker", "string: only jobs whose newest run is or was by one of these workers, "        \
                    "separated by commas"},                                                         \
         {"depends_on", "string: an id: only jobs that were enqueued to wait for this one"},        \
+        {"group", "string: only the jobs of this group"},                                          \
     {                                                                                              \
         "filter", "string: a jq expression about the payload"                                      \
     }

@@ -90,8 +90,9 @@ extern const struct shape api_gap_shape;   /* api_events.c */
 extern const struct shape api_progress_shape, api_checkpoint_shape,
     api_notes_shape; /* api_notes.c */
 extern const struct shape api_enqueued_jobs_shape;
-extern const struct shape api_deleted_shape, api_patched_shape, api_retried_shape,
-    api_sample_shape; /* api_change.c */
+extern const struct shape api_deleted_shape, api_patched_shape, api_canceled_shape,
+    api_retried_shape, api_sample_shape;   /* api_change.c */
+extern const struct shape api_group_shape; /* api_group.c */
 extern const struct shape api_counted_shape, api_job_page_shape, api_run_page_shape,
     api_error_page_shape;                                             /* api_query.c */
 extern const struct shape api_renewed_shape, api_not_in_flight_shape; /* api_report.c */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* retry, cancel, patch, delete: changes to jobs, by id or, except for cancel, to all that match. */
+/* retry, cancel, patch, delete: changes to jobs, by id or to all that match. */
 
 #include <stdio.h>
 #include <string.h>
@@ -42,6 +42,7 @@ static const struct option_def retry_options[] = {
 };
 
 static const struct option_def cancel_options[] = {
+    MANY_OPTIONS,
     CLIENT_OPTIONS(struct change_args),
     {0},
 };
@@ -81,12 +82,14 @@ const struct subcommand retry_command = {
 
 const struct subcommand cancel_command = {
     .name = "cancel",
-    .usage = "ID...",
-    .summary = "cancel jobs",
+    .usage = "ID... | FILTERS [--dry-run]",
+    .summary = "cancel jobs that have not ended",
     .about = "A canceled job is dead, with that as its resolution. If a worker has it, the worker "
              "learns "
              "of it at its next report or renewal.",
-    .examples = "  tenax cancel 03fr82s077azjmurys29qjch4\n",
+    .examples = "  tenax cancel 03fr82s077azjmurys29qjch4\n"
+                "  tenax cancel --group build-42\n"
+                "  tenax cancel --queue mail --status scheduled --dry-run\n",
     .options = cancel_options,
 };
 
@@ -125,8 +128,8 @@ const struct subcommand delete_command = {
 struct change {
     const struct subcommand *page;
     const char *method;
-    const char *one;    /* after /jobs/ID */
-    const char *many;   /* NULL: only by id */
+    const char *one; /* after /jobs/ID */
+    const char *many;
     const char *number; /* in the answer about many */
 };
 
@@ -233,8 +236,6 @@ static int check_args(const struct change *ch, const struct change_args *args, i
     if (!ids && args->completed)
         return subcommand_usage(ch->page,
                                 "--completed goes with ids, not with options that select");
-    if (!ids && !ch->many)
-        return subcommand_usage(ch->page, "which job? give its id");
     if (!ids && !filtered)
         return subcommand_usage(ch->page,
                                 "which jobs? give ids, options that select, or --everything");
@@ -302,7 +303,8 @@ int retry_main(int argc, char **argv)
 
 int cancel_main(int argc, char **argv)
 {
-    static const struct change ch = {&cancel_command, "POST", "/cancel", NULL, NULL};
+    static const struct change ch = {&cancel_command, "POST", "/cancel", "/jobs/cancel",
+                                     "canceled"};
     return run(&ch, argc, argv);
 }
 

@@ -48,6 +48,10 @@ static const struct option_def options[] = {
     {"deadline", "TIME", OPTION_TEXT, AT(deadline),
      .help = "the job is dead if it has not ended by then: a duration, as 2h, or a time, as "
              "2030-01-31T09:00:00Z"},
+    {"group", "NAME", OPTION_TEXT, AT(group),
+     .help = "of jobs that belong together, to be listed or canceled by it"},
+    {"group-owner", "NAME", OPTION_TEXT, AT(group_owner),
+     .help = "whom the group belongs to: jobs that name another owner are refused"},
     {"memory", "AMOUNT", OPTION_TEXT, AT(memory),
      .help = "the memory that its runs need, as 512Mi or 4Gi; a retry policy may increase it"},
     {"gang", "NAME,COUNT", OPTION_TEXT, AT(gang),

@@ -8,7 +8,7 @@
 
 struct filter_args {
     const char *status, *queue, *type, *priority, *ready_at, *attempts, *filter;
-    const char *resolution, *since, *error, *worker;
+    const char *resolution, *since, *error, *worker, *group;
 };
 
 /* Rows of the option table of a command whose struct has a member
@@ -39,6 +39,7 @@ struct filter_args {
                    "only those whose newest run failed with this in its message or error type"),   \
         FILTER_ROW(holder, "worker", "NAME", worker,                                               \
                    "only those whose newest run was by one of these workers"),                     \
+        FILTER_ROW(holder, "group", "NAME", group, "only those of this group"),                    \
         FILTER_ROW(holder, "filter", "JQ", filter,                                                 \
                    "only those for whose payload this jq expression is true")
 

@@ -21,7 +21,8 @@ static const char *const keys[NEWJOB_FIELDS] = {
     "batch",          "depends_on",
     "when",           "on_dependency_death",
     "resources",      "gang",
-    "retry_policies",
+    "retry_policies", "group",
+    "group_owner",
 };
 
 static struct err set_name(struct buf *b, const char *key, const char *name)
@@ -250,6 +251,8 @@ struct err newjob_init(struct newjob_defaults *d, const struct enqueue_args *arg
     TRY(set_deadline(&d->member[NEWJOB_DEADLINE], args->deadline, now));
     TRY(set_memory(&d->member[NEWJOB_RESOURCES], args->memory));
     TRY(set_gang(&d->member[NEWJOB_GANG], args->gang));
+    TRY(set_name(&d->member[NEWJOB_GROUP], "group", args->group));
+    TRY(set_name(&d->member[NEWJOB_GROUP_OWNER], "group_owner", args->group_owner));
     TRY(set_policies(&d->member[NEWJOB_RETRY_POLICIES], args->retry_policies));
     TRY(set_depends(d, args, o));
     return set_batch(&d->member[NEWJOB_BATCH], args);

@@ -25,6 +25,7 @@ struct enqueue_args {
     const char *deadline; /* a time, or a duration from now */
     const char *memory;   /* in the spelling of Kubernetes: 4Gi */
     const char *batch_key, *batch_when, *batch_fold;
+    const char *group, *group_owner;
     const char *gang;           /* ID,CARDINALITY */
     const char *retry_policies; /* names, separated by commas */
     const char *depends_on;     /* ids, separated by commas */
@@ -56,6 +57,8 @@ enum newjob_field {
     NEWJOB_RESOURCES,
     NEWJOB_GANG,
     NEWJOB_RETRY_POLICIES,
+    NEWJOB_GROUP,
+    NEWJOB_GROUP_OWNER,
     NEWJOB_FIELDS
 };
 

@@ -283,7 +283,9 @@ static void announce_take(struct engine *e, instant now, const struct live *l)
 {
     struct job_event ev = engine_live_event(e, EVENT_TAKE, l);
     ev.from = STATUS_READY;
-    ev.since = l->ready_since;
+    /* It was taken before, and came back without a failure: that is no wait of its own. */
+    bool back = l->extras && l->extras->returned_at.ms == l->ready_since.ms;
+    ev.since = back ? INSTANT_NONE : l->ready_since;
     engine_changed(e, now, &ev);
 }
 

@@ -661,7 +661,7 @@ describe('tenax retry, cancel, patch and delete', () => {
     it('refuse_what_cannot_be_meant', async () => {
         const { id } = await server.enqueue({ queue: queueName() });
         for (const [args, words] of [
-            [['delete'], /which jobs/], [['retry'], /which jobs/], [['cancel'], /which job/],
+            [['delete'], /which jobs/], [['retry'], /which jobs/], [['cancel'], /which jobs/],
             [['patch', '--set', '{}'], /which jobs/], [['patch', id], /--set says what/],
             [['delete', '--dry-run'], /which jobs/], [['delete', 'x'], /'x' is not a job id/],
             [['delete', id, '--queue', 'q'], /not both/], [['delete', id, '--everything'], /not both/],
