@@ -2,7 +2,7 @@
 #ifndef BACKEND_ENV_H
 #define BACKEND_ENV_H
 
-/* The world outside: only the server's start and the simulator make one. */
+/* The environment: only the server's start and the simulator make one. */
 
 #include "base/evaluator.h"
 #include "base/rng.h"
@@ -11,17 +11,17 @@
 #include "store/store.h"
 
 struct env {
-    instant (*now)(void *ctx); /* the wall clock; people may set it */
+    instant (*now)(void *ctx); /* the wall clock; it may be set by people */
     void *ctx;
-    int64_t (*ticks)(void *ctx); /* microseconds of a clock that goes evenly; NULL: no commit is
-                                  * timed, and of the wall clock nobody knows how fast it goes */
+    int64_t (*ticks)(void *ctx); /* microseconds of a steady clock; NULL: commits are not timed, and
+                                  * jumps of the wall clock are not detected */
     struct rng rng;
     struct store *store; /* borrowed */
-    /* The time zone of that name, valid as long as the environment, or NULL; a function that is
-     * NULL itself: UTC is the only zone. */
+    /* The time zone with that name, valid as long as the environment, or NULL; if the function
+     * itself is NULL, UTC is the only zone. */
     const struct cron_zone *(*zone)(void *zones, struct str name);
     void *zones;
-    /* Of jq expressions; borrowed. NULL: whatever needs one is refused. It gives no more
+    /* Evaluates jq expressions; borrowed. NULL: whatever needs one is refused. It gives no more
      * answers once the backend is freed. */
     struct evaluator *evaluator;
 };

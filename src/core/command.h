@@ -2,8 +2,8 @@
 #ifndef CORE_COMMAND_H
 #define CORE_COMMAND_H
 
-/* What can be asked of whatever keeps the jobs, and what it answers: values only, so that it may
- * be another process that is asked. commands.def lists the kinds. */
+/* The commands to a backend and its replies: values only, so that the backend may be in another
+ * process. commands.def lists the kinds. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -46,23 +46,22 @@ struct range {
     int64_t lo, hi;
 };
 
-/* Which jobs a list, a count or a removal is about; an empty list means any. */
+/* Selects jobs for a list, a count or a removal; an empty list means any. */
 struct job_filter {
     const struct id *ids;
     size_t id_count;
     const struct str *queues, *types;
     size_t queue_count, type_count;
-    unsigned statuses;    /* bits 1 << enum status; 0: any */
-    unsigned resolutions; /* bits 1 << enum resolution; 0: any */
-    instant
-        since; /* something was heard of it since: enqueued, taken, failed, completed; 0: ever */
+    unsigned statuses;         /* bits 1 << enum status; 0: any */
+    unsigned resolutions;      /* bits 1 << enum resolution; 0: any */
+    instant since;             /* enqueued, taken, failed or completed since then; 0: any time */
     const struct str *workers; /* of the newest run */
     size_t worker_count;
     struct str error; /* the newest run that has ended failed with this in its message or type */
     struct range priority, ready_at, attempts;
-    struct id_place depends_on; /* if set: it was enqueued to wait for this job, too */
+    struct id_place depends_on; /* if set: it was enqueued to wait for this job */
     struct str group;           /* only its jobs; empty: any */
-    struct str expression; /* jq, about the payload; empty: none. ERR_BAD_VALUE if it is wrong */
+    struct str expression; /* jq, about the payload; empty: none. ERR_BAD_VALUE if it is invalid */
 };
 
 struct list_command {
@@ -70,18 +69,18 @@ struct list_command {
     struct id_place from; /* exclusive */
     bool backwards;
     uint32_t limit;
-    uint32_t look_max; /* LIST: after so many jobs looked at it ends with reply.more; 0: never */
-    bool no_payload;   /* LIST: payloads are not needed */
+    uint32_t look_max; /* LIST: ends with reply.more after reading this many jobs; 0: never */
+    bool no_payload;   /* LIST: without payloads */
     bool dry_run;      /* _WHERE: change nothing; reply.jobs is a sample of limit jobs */
-    const struct patch *patch; /* CMD_PATCH_WHERE */
-    uint32_t per_second; /* CMD_RERUN_WHERE: how many become ready in a second; 0: all at once */
-    uint32_t ids_max;    /* CMD_CANCEL_WHERE: reply.ids has the first of them, so many at most */
+    const struct patch *patch; /* for CMD_PATCH_WHERE */
+    uint32_t per_second; /* for CMD_RERUN_WHERE: how many become ready per second; 0: all at once */
+    uint32_t ids_max;    /* for CMD_CANCEL_WHERE: the maximum length of reply.ids */
 };
 
-/* Where a job stands in the ready order of its queue, while it is ready: what comes after it is
- * listed next. Only the engine knows what is in it. */
+/* The position of a job in the ready order of its queue, while it is ready: the list continues
+ * after it. Only the engine knows its contents. */
 struct ready_place {
-    bool set; /* else: before the first */
+    bool set; /* otherwise: before the first */
     uint32_t rank;
     struct id id;
 };
@@ -96,8 +95,8 @@ struct peek_command {
 };
 #define PEEK_MAX 100
 
-/* Names the run that a report is about, by its token or its index, or both; neither: whatever run
- * is live. */
+/* Names the run that a report is about, by its token or its index, or both; neither: any live
+ * run. */
 struct run_ref {
     struct id id;
     uint64_t token; /* or 0 */
@@ -108,9 +107,9 @@ struct run_ref {
 /* A claim of one given job. */
 struct job_claim {
     struct id id;
-    bool any_run; /* else the run that begins must have this index: */
+    bool any_run; /* otherwise the run that begins must have this index: */
     uint32_t run;
-    struct str worker, node; /* or empty; without its name a worker cannot repeat a claim */
+    struct str worker, node; /* or empty; a worker without a name cannot repeat a claim */
     span lease;
 };
 
@@ -120,15 +119,15 @@ struct failure_report {
     enum outcome exception; /* or 0: the work itself failed */
     bool kill;
     instant retry_at; /* or none */
-    span grace;       /* the run may go on for so long; 0: it has ended; negative: not said */
+    span grace;       /* how long the run may continue; 0: it has ended; negative: not stated */
 };
 
-/* What a worker leaves with its job while it holds it. */
+/* What a worker stores with its job while it holds it. */
 struct news {
     bool has_progress, has_checkpoint;
     double progress; /* 0 to 1 */
     struct str progress_note;
-    struct str checkpoint; /* JSON; empty: there is to be none any more */
+    struct str checkpoint; /* JSON; empty: delete it */
     struct str result;     /* JSON; empty: none */
 };
 
@@ -140,11 +139,11 @@ enum patch_field {
     PATCH_BACKOFF = 16,
     PATCH_COMPLETED = 32,
     PATCH_DEAD = 64,
-    PATCH_FREE = 128, /* it waits for no jobs any more */
+    PATCH_FREE = 128, /* it no longer waits for jobs */
 };
 
 struct patch {
-    unsigned set; /* bits of enum patch_field: which of the following */
+    unsigned set; /* bits of enum patch_field: which of the following are set */
     struct str queue;
     uint16_t priority;
     instant ready_at; /* or none: at once */
@@ -155,17 +154,17 @@ struct patch {
 
 struct runs_command {
     struct id id;
-    bool failures_only; /* those that count as attempts, by attempt */
+    bool failures_only; /* only those that count as attempts, by attempt */
     bool backwards;
     int64_t from; /* run index (attempt, if failures_only), exclusive; negative: from the start */
     uint32_t limit;
 };
 
-/* Which group, and which entry of it; see core/crons.h for what being empty means. */
+/* Names a group, or one of its entries; see core/crons.h for the meaning of empty names. */
 struct cron_command {
     struct str group, entry;
     enum cron_switch to; /* SWITCH */
-    bool zone_given;     /* SWITCH of a group: from now on its zone is this, or none if empty */
+    bool zone_given;     /* SWITCH of a group: sets its zone to this, or to none if empty */
     struct str zone;
 };
 
@@ -185,15 +184,15 @@ enum queue_field {
 };
 struct queue_command {
     struct str name; /* LIST: where the last page ended, or empty */
-    unsigned set;    /* PUT: bits of enum queue_field; the others stay as they are */
+    unsigned set;    /* PUT: bits of enum queue_field; the others stay unchanged */
     struct queue_settings settings;
-    struct str retry_policies; /* names that exist, as "a,b" */
+    struct str retry_policies; /* names of existing policies, as "a,b" */
     bool create;               /* PUT: ERR_CONFLICT if it has settings */
     uint32_t limit;            /* LIST */
 };
 struct queue_view {
     struct str name;
-    bool configured; /* it has settings; else they are the default */
+    bool configured; /* it has settings; otherwise they are the default */
     struct queue_settings settings;
     uint64_t counts[STATUS_COUNT];
     span oldest_age; /* since the enqueue of the oldest ready job; negative: there is none */
@@ -204,44 +203,44 @@ struct queue_shown {
     struct str retry_policies; /* "a,b" */
 };
 
-/* A retry policy or a list of failure categories, which people manage by its name. */
+/* A retry policy or a list of failure categories, managed by its name. */
 struct resource_command {
-    struct str name;                      /* PUT: that it must have; empty: any */
+    struct str name;                      /* PUT: the required name; empty: any */
     const struct policy *policy;          /* POLICY_PUT */
     const struct categorizer *categories; /* CATEGORIES_PUT */
-    int64_t version; /* PUT: the present one, of whoever replaces no other; 0: any */
-    bool create;     /* PUT: there must be none of that name */
+    int64_t version;                      /* PUT: the version to be replaced; 0: any */
+    bool create;                          /* PUT: there must be none with that name */
 };
 
-/* What is kept of one. */
+/* A resource as stored. */
 struct resource_view {
     struct str name;
     uint64_t version;
-    union { /* NULL: it cannot be read any more, and decides nothing */
+    union { /* NULL: it can no longer be read, and decides nothing */
         const struct policy *policy;
         const struct categorizer *categories;
         const void *value;
     };
-    struct str broken; /* why it cannot be read any more; empty: it can */
-    uint64_t bytes;    /* that it takes as a text, about */
+    struct str broken; /* why it can no longer be read; empty: it can */
+    uint64_t bytes;    /* of its text, approximately */
 };
 
 /* RETRY_SETTINGS_PUT; see policy/policies.h. */
 struct retry_settings_command {
     const struct policy_change *change; /* NULL: the file has no section */
-    struct str by;                      /* who asks, or empty */
+    struct str by;                      /* who requests it, or empty */
     bool ahead, from_file, at_start;
 };
 
-/* What a draft would make of the failures of one job; see policy/simulate.h. */
+/* The effect of a draft on the failures of one job; see policy/simulate.h. */
 struct simulate_command {
     const struct policy *const *drafts;
     size_t draft_count;
-    const struct policy_change *settings; /* that are a draft, too; NULL: none */
+    const struct policy_change *settings; /* a draft of the settings; NULL: none */
     const struct simulate_job *what;
 };
 
-/* A part of the failure history (core/history.h), the newest first. */
+/* A part of the failure history (core/history.h), newest first. */
 struct history_command {
     uint64_t below; /* only entries before this number; 0: from the newest on */
     uint32_t limit; /* at most HISTORY_PAGE_MAX */
@@ -252,8 +251,8 @@ struct history_command {
 struct history_page {
     const struct history_entry *entries;
     size_t count;
-    uint64_t kept; /* entries in all */
-    uint64_t next; /* what `below` is to be for the next page; 0: there are no further ones */
+    uint64_t kept; /* total number of entries */
+    uint64_t next; /* `below` for the next page; 0: there is none */
 };
 
 /* A job handed out. */
@@ -276,16 +275,17 @@ struct engine_memory {
     uint64_t in_flight_bytes;
 };
 
-/* The clock beside the time that jobs go by. */
+/* The clock compared with the time of jobs. */
 struct clock_state {
-    span ahead;        /* of that time before the clock; at most the limit of jumps: it waits */
+    span ahead;        /* of that time before the clock; at most the limit of jumps, for which it
+                        * waits */
     span jump;         /* forward, over that limit: the newest one; 0: none */
-    instant jumped_at; /* the time that it went to */
+    instant jumped_at; /* the time to which it jumped */
 };
 
-/* What came of CMD_CLOCK_RESET. */
+/* The result of CMD_CLOCK_RESET. */
 struct clock_reply {
-    instant from, to;   /* from the time that it was to the one that it is */
+    instant from, to;   /* the time before and after */
     uint64_t corrected; /* jobs */
 };
 
@@ -298,10 +298,10 @@ struct reply {
     size_t run_count; /* CMD_READ: of runs, the newest READ_RUNS_MAX at most */
     struct id *ids;
     struct str *names;
-    size_t count;   /* of whichever list is meant; or the number asked for */
-    size_t sampled; /* of a dry run: how many are in jobs; CANCEL_WHERE: in ids */
-    bool more;      /* a list or runs: further ones follow */
-    bool repeated;  /* SUCCEED, FAIL, CLAIM_JOB: it had been done before; nothing changed */
+    size_t count;   /* of the list in the reply; or the requested number */
+    size_t sampled; /* of a dry run: number of jobs in `jobs`; CANCEL_WHERE: in `ids` */
+    bool more;      /* a list or runs: there are more */
+    bool repeated;  /* SUCCEED, FAIL, CLAIM_JOB: it had been done before; nothing was changed */
     struct job_notes *notes; /* CMD_READ */
     bool has_live; /* CMD_READ, CMD_RUNS: the job is in flight; its newest run's token is known */
     uint64_t token;
@@ -313,37 +313,37 @@ struct reply {
     const struct simulate_result *simulated;
     const struct history_page *history;
     struct queue_shown *queues;
-    struct ready_place place;       /* PEEK: of the last job that was looked at */
+    struct ready_place place;       /* PEEK: of the last job examined */
     const struct group_view *group; /* CMD_GROUP_* */
     struct kv_entry *kv;
     size_t kv_refused;   /* KV_PUT: index of a change */
     struct str kv_after; /* KV_LIST: where the next page begins */
     const struct backend_meter *meter;
     struct {
-        bool writable;      /* commands that store are accepted */
-        bool readable;      /* and those that read; if not, what is said here of jobs is not so */
+        bool writable;      /* commands that write are accepted */
+        bool readable;      /* and those that read; if not, the counts of jobs here are not valid */
         struct str failure; /* why not */
         uint64_t jobs[STATUS_COUNT];
         struct engine_memory memory;
         uint64_t disk_bytes;
         uint64_t events[EVENT_COUNT]; /* since the start of the server */
         uint64_t newest_event;        /* its number; 0: there has been none */
-        uint64_t damaged_jobs;        /* that were set apart */
-        uint64_t damaged_tables;      /* files of the store that were */
+        uint64_t damaged_jobs;        /* number of jobs set apart */
+        uint64_t damaged_tables;      /* number of the store's files set apart */
         struct clock_state clock;
     } status;
     struct clock_reply clock;
     uint64_t events_since; /* EVENTS_PLACE */
 };
 
-/* In the place of a number of an event: that of the newest one. */
+/* Instead of the number of an event: the newest one. */
 #define EVENTS_NEWEST UINT64_MAX
 
 typedef void (*reply_fn)(void *ctx, const struct reply *reply);
 
 struct command {
     enum command_kind kind;
-    struct str alias; /* of the job that it is about, or empty: then its id counts */
+    struct str alias; /* of the job that it is about, or empty: then its id is used */
     union {
         struct {
             const struct enqueue *specs;
@@ -396,8 +396,8 @@ struct command {
         struct kv_put kv_put;
         struct kv_query kv; /* CMD_KV_READ, CMD_KV_LIST, CMD_KV_REMOVE */
     };
-    /* What a worker leaves with its report, or NULL: SUCCEED, FAIL, RENEW, PROGRESS, RELEASE. All
-     * of the command is applied or nothing. */
+    /* What a worker sends with its report, or NULL: SUCCEED, FAIL, RENEW, PROGRESS, RELEASE. Either
+     * all of the command is applied or nothing. */
     const struct news *news;
     reply_fn done;
     void *ctx;

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Gangs: jobs that are handed out together or not at all. A gang is known by its id.
- * It forms when as many members as its cardinality says are ready, and all of them are handed out
- * in one turn, so that one batch says so or none. From then on whoever of them has not ended
- * belongs together: when the run of one is to be tried again, the others' runs are ended too,
- * and all come back as the next generation.
+/* Gangs: jobs that are handed out together or not at all. A gang is identified by its id. It forms
+ * when as many members as its cardinality says are ready and all of them are handed out in one
+ * turn, and so in one batch. From then on the members that have not ended belong together: when the
+ * run of one is to be retried, the runs of the others are ended too, and all come back as the next
+ * generation.
  *
- * Ready members lie in no order of a queue but in their gang, which engine_gang_plan.c hands out
- * when all of them are ready. Members cost memory each, which jobs without a gang do not.
+ * Ready members are not in the order of a queue but in their gang, which engine_gang_plan.c hands
+ * out when all of them are ready. Each member costs memory, which jobs without a gang do not.
  *
  * On disk a member has its id, cardinality and generation; that its gang has formed follows from
- * its having run. */
+ * the fact that it has run. */
 
 #include <stdlib.h>
 
@@ -23,7 +23,8 @@ static struct gang_member *find(const struct engine *e, struct id id)
     return e->gang_members.count ? idmap_get(&e->gang_members, id) : NULL;
 }
 
-/* Whether it may be handed out has changed, or what it asks for then. */
+/* To be called when it has changed whether the gang may be handed out, or what it needs for
+ * that. */
 static void update(struct engine *e, struct gang *g)
 {
     bool complete = g->formed || g->count == g->size;
@@ -32,7 +33,7 @@ static void update(struct engine *e, struct gang *g)
         engine_gang_plan_add(e, g);
 }
 
-/* --- members come and go --- */
+/* --- members join and leave --- */
 
 void engine_gang_join(struct engine *e, const struct job *job)
 {
@@ -136,7 +137,7 @@ void engine_gang_taken(struct engine *e, struct id id)
 
 /* --- generations --- */
 
-/* The others of the generation that is over. */
+/* Ends the runs of the others in the generation that is over. */
 static void recall_others(struct engine *e, instant now, struct gang *g, instant ready_at)
 {
     for (struct list *n = g->members.next; n != &g->members; n = n->next) {
@@ -147,7 +148,7 @@ static void recall_others(struct engine *e, instant now, struct gang *g, instant
         o->live = false;
         g->live--;
         l->ready_at = instant_max(l->ready_at, ready_at);
-        engine_return(e, now, l, OUTCOME_GANG, "another member of its gang is tried again");
+        engine_return(e, now, l, OUTCOME_GANG, "another member of its gang is retried");
     }
 }
 
@@ -161,7 +162,8 @@ void engine_gang_back(struct engine *e, instant now, struct id id, instant ready
     g->live -= m->live;
     m->live = false;
     g->formed = true;
-    /* Who comes back later than the first of its generation changes nothing for the others. */
+    /* A member that comes back later than the first of its generation does not affect the
+     * others. */
     if (m->generation == g->generation) {
         g->generation++;
         recall_others(e, now, g, ready_at);
@@ -175,7 +177,7 @@ void engine_gang_recalled(struct engine *e, const struct live *l, struct job_ext
     struct gang_member *m = find(e, l->id);
     must(m && !m->live);
     m->generation = m->gang->generation;
-    x->granted = 0; /* what is tried again is the other one, whose place they share */
+    x->granted = 0; /* the retried job is another one, whose place the members share */
     x->gang_generation = m->generation;
     x->gang_token = l->token;
 }
@@ -211,7 +213,7 @@ struct err engine_gang_forward(struct engine *e, instant now, struct id id, inst
     return err_none();
 }
 
-/* --- looking --- */
+/* --- reading --- */
 
 struct seats {
     uint64_t size, taken;
@@ -229,10 +231,11 @@ static struct err check_seat(const struct engine *e, const struct job_options *o
         strmap_put(seen, o->gang, s);
     }
     if (g && g->formed)
-        return err_make(ERR_UNPROCESSABLE,
-                        "gang '%.*s' has been handed out; its id is free when all its members "
-                        "have ended",
-                        STR_ARG(o->gang));
+        return err_make(
+            ERR_UNPROCESSABLE,
+            "gang '%.*s' has been handed out; its id can be used again when all its members "
+            "have ended",
+            STR_ARG(o->gang));
     if (s->size != o->gang_size)
         return err_make(ERR_UNPROCESSABLE, "gang '%.*s' has a cardinality of %llu, not %llu",
                         STR_ARG(o->gang), (unsigned long long)s->size,
@@ -278,7 +281,7 @@ void engine_gang_stale(const struct job_extras *x, struct run_ref ref, struct er
 {
     if (ref.token && ref.token == x->gang_token)
         *err = err_make(ERR_STALE_GANG,
-                        "this run was ended: another member of its gang is tried again, and all "
+                        "this run was ended: another member of its gang is retried, and all "
                         "of them as generation %llu",
                         (unsigned long long)x->gang_generation);
 }
@@ -300,8 +303,8 @@ void engine_gang_checks(const struct engine *e)
         }
         must(count > 0 && count == g->count && ready == g->ready && live == g->live);
         must(g->formed || live == 0);
-        /* Together or not at all; but runs that were cut off end only when the store can be
-         * written again. */
+        /* Together or not at all; but runs that were cut off end only when the store can be written
+         * again. */
         must(live == 0 || ready == 0 || e->restored_count > 0);
         must((g->shape != NULL) == (ready == count && (g->formed || count == g->size)));
         members += count;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Which gangs may be handed out, and to whom.
+/* Which gangs may be handed out, and to which takers.
  *
- * Gangs whose members ask for the same (so many of each queue, so many of these off some node) have
- * one shape: when one of them finds no room the others find none either, so only the first of a
- * shape is ever planned. A shape that found no room is blocked. It is planned again when one of
- * those queues gets a taker with more room, or more room in its limits, that were too few: how many
- * gangs wait does not matter to anyone else.
+ * Gangs whose members need the same (numbers of jobs per queue, and per node to avoid) have one
+ * shape: if one of them finds no room, the others do not either, so only the first of a shape is
+ * ever planned. A shape that found no room is blocked. It is planned again when one of the queues
+ * in question gets a taker with more room, or when the limit in question rises: however many gangs
+ * wait, they cost nobody else anything.
  *
- * A plan is a flow: from parts (the members of a shape that are alike) to takers. Where those that
- * may have a member are full by now, others that they were to get move to other takers, which may
- * push on further ones: takers differ in their queues and nodes, and whoever could go anywhere must
- * not keep out who could not. So a gang is handed out exactly when it fits. */
+ * A plan is a flow: from parts (equal members of a shape) to takers. If all takers that may have a
+ * member are full, members already assigned to them move to other takers, which may displace
+ * further ones in turn: takers differ in their queues and nodes, and a member that could go
+ * anywhere must not exclude one that could not. So a gang is handed out exactly when it fits. */
 
 #include <stdlib.h>
 
@@ -20,18 +20,18 @@
 #include "base/must.h"
 #include "core/engine_gang_internal.h"
 
-/* Steps of one pass over the shapes: each is a look at a taker or a shape. The rest is done in the
- * next turn. */
+/* Steps of one pass over the shapes: each examines a taker or a shape. The rest is done in the next
+ * turn. */
 #define STEPS_MAX 50000
 
-/* One that waits for a change. */
+/* A shape that waits for a change. */
 struct gang_wait {
     struct list node; /* in gang_watch.waits iff the shape is blocked, and by this */
     uint64_t seen;    /* changes before it began to wait */
     struct gang_shape *shape;
 };
 
-/* So many of a part are to go to that taker. */
+/* The number of members of a part that go to that taker. */
 struct gang_share {
     struct gang_part *part;
     struct taker *taker;
@@ -39,24 +39,24 @@ struct gang_share {
     struct gang_share *next_of_part, *next_of_taker;
 };
 
-/* Members that are alike. */
+/* Members that are equal. */
 struct gang_part {
     struct gang_wait wait; /* for its queue */
     struct queue *queue;
-    struct str node; /* which they must stay off, or empty */
+    struct str node; /* the node to avoid, or empty */
     uint32_t count;
     /* Within a plan: */
-    uint32_t left; /* that have no taker yet */
+    uint32_t left; /* members without a taker */
     struct gang_share *shares, *last_share;
-    uint64_t search;   /* the newest that has reached it */
-    struct taker *via; /* by which: some of it were to go there */
+    uint64_t search;   /* the newest search that has reached it */
+    struct taker *via; /* by which taker: it has some of this part */
 };
 
 struct gang_shape {
     struct gang_wait wait; /* for takers of all queues */
     struct str key;        /* owned by engine->gang_shapes */
     struct btree gangs;    /* by place; val: struct gang * */
-    bool is_due;           /* in engine->gangs_due; else it is blocked */
+    bool is_due;           /* in engine->gangs_due; otherwise it is blocked */
     struct btree_entry due;
     size_t part_count;
     struct gang_part parts[];
@@ -117,7 +117,8 @@ static void make_due(struct engine *e, struct gang_shape *s)
     refresh_due(e, s, true);
 }
 
-/* After a plan that found no room: what it reached is what was too little. */
+/* After a plan that found no room: the shape waits for everything that the search found too
+ * small. */
 static void block(struct engine *e, struct gang_shape *s)
 {
     refresh_due(e, s, false);
@@ -167,7 +168,8 @@ static bool budget_spent(const struct engine *e, uint64_t began)
     return e->gang_steps - began >= STEPS_MAX;
 }
 
-/* Those who wait for what has changed are due. Who began to wait since lies behind them. */
+/* Shapes that wait for what has changed become due. Those that began to wait since are behind
+ * them. */
 static void take_notice(struct engine *e, uint64_t began)
 {
     while (!list_is_empty(&e->gang_changes)) {
@@ -206,7 +208,7 @@ static bool are_alike(const struct likeness *a, const struct likeness *b)
     return a->member->queue == b->member->queue && str_eq(a->node, b->node);
 }
 
-/* The members, those that are alike side by side. */
+/* The members, sorted so that equal ones are adjacent. */
 static struct likeness *sort_members(const struct engine *e, const struct gang *g)
 {
     struct likeness *all = alloc_zero(g->count * sizeof *all);
@@ -222,7 +224,7 @@ static struct likeness *sort_members(const struct engine *e, const struct gang *
     return all;
 }
 
-/* Where the part that begins at `from` ends. */
+/* The end of the part that begins at `from`. */
 static size_t part_end(const struct likeness *all, size_t from, size_t count)
 {
     size_t to = from + 1;
@@ -331,15 +333,14 @@ void engine_gang_plan_remove(struct engine *e, struct gang *g)
 struct plan {
     struct engine *e;
     struct gang_shape *shape;
-    /* Takers keep room for what comes before that place, and limits do; NULL: for nothing. */
+    /* Takers and limits reserve room for everything before that place; NULL: for nothing. */
     const struct btree_entry *place;
-    bool reserved; /* that made a difference to some taker or limit */
+    bool reserved; /* this made a difference to some taker or limit */
     struct arena *shares;
-    struct taker *last; /* that was reached, in this search */
+    struct taker *last; /* reached in this search */
 };
 
-/* How many jobs that t could have from that queue come before the place, but no more than `most`.
- */
+/* How many jobs that t could have from that queue come before the place, but at most `most`. */
 static uint64_t older_in(const struct queue *q, const struct taker *t,
                          const struct btree_entry *place, uint64_t most)
 {
@@ -369,7 +370,7 @@ static uint32_t older_for(struct engine *e, const struct taker *t, const struct 
     return (uint32_t)n;
 }
 
-/* How many more it can get. */
+/* How many more jobs it can get. */
 static uint32_t room_of(struct plan *p, struct taker *t)
 {
     if (t->plan_round != p->e->plan_round) {
@@ -405,7 +406,7 @@ static bool may_have(const struct taker *t, const struct gang_part *part)
     return part->node.len == 0 || !str_eq((struct str){t->node->bytes, t->node->len}, part->node);
 }
 
-/* The takers of a queue: first those that name it, then those of all queues. */
+/* The next taker of a queue: first those that name it, then those of all queues. */
 static struct sub *next_taker(const struct engine *e, const struct queue *q, const struct sub *s)
 {
     const struct list *n = s ? s->all.next : q->takers.next;
@@ -414,7 +415,7 @@ static struct sub *next_taker(const struct engine *e, const struct queue *q, con
     return n == &e->any_takers ? NULL : LIST_OF(n, struct sub, all);
 }
 
-/* Gives what is left of the part to whoever has room. */
+/* Gives the rest of the part to takers with room. */
 static void fill(struct plan *p, struct gang_part *part)
 {
     struct sub *s = next_taker(p->e, part->queue, NULL);
@@ -432,8 +433,8 @@ static void fill(struct plan *p, struct gang_part *part)
     }
 }
 
-/* Looks at the takers that may have this part and were not reached in this search yet, and puts
- * them behind the last. Returns the first that has room, or NULL. */
+/* Examines the takers that may have this part and were not yet reached in this search, and appends
+ * them. Returns the first with room, or NULL. */
 static struct taker *reach(struct plan *p, struct gang_part *part, struct taker *via)
 {
     part->search = p->e->plan_search;
@@ -455,7 +456,7 @@ static struct taker *reach(struct plan *p, struct gang_part *part, struct taker 
     return NULL;
 }
 
-/* Who has room for one more of the part, if those before it on the way there move on. */
+/* The taker that has room for one more of the part, if members on the way there move on. */
 static struct taker *search(struct plan *p, struct gang_part *part)
 {
     struct taker first = {0};
@@ -470,7 +471,7 @@ static struct taker *search(struct plan *p, struct gang_part *part)
     return found;
 }
 
-/* How many can move along the way that led to t. */
+/* How many can move along the path that led to t. */
 static uint32_t width(struct plan *p, const struct gang_part *part, struct taker *t)
 {
     uint32_t n = part->left < t->plan_room ? part->left : t->plan_room;
@@ -497,7 +498,7 @@ static void move_along(struct plan *p, struct gang_part *part, struct taker *t)
     }
 }
 
-/* Whether the limits of the part's queue have room for those of all parts on it so far. */
+/* Whether the limits of the part's queue have room for the members of all parts in it so far. */
 static bool may_leave(struct plan *p, const struct gang_part *part)
 {
     struct queue *q = part->queue;
@@ -517,7 +518,7 @@ static bool may_leave(struct plan *p, const struct gang_part *part)
 static bool place_part(struct plan *p, struct gang_part *part)
 {
     if (!may_leave(p, part)) {
-        part->search = ++p->e->plan_search; /* that alone is to blame */
+        part->search = ++p->e->plan_search; /* only this is the cause */
         return false;
     }
     fill(p, part);
@@ -530,7 +531,7 @@ static bool place_part(struct plan *p, struct gang_part *part)
     return true;
 }
 
-/* Whether so many more may be in flight, after all that comes before the place. */
+/* Whether `count` more jobs may be in flight, after all that come before the place. */
 static bool may_fly(struct plan *p, uint64_t count)
 {
     struct engine *e = p->e;
@@ -552,7 +553,7 @@ static bool may_fly(struct plan *p, uint64_t count)
     return room - older >= count;
 }
 
-/* Finds takers for all parts, if there are such that have room for all of them. */
+/* Finds takers for all parts, if there is room for all of them. */
 static bool make_plan(struct plan *p)
 {
     struct gang_shape *s = p->shape;
@@ -570,7 +571,7 @@ static bool make_plan(struct plan *p)
 
 /* --- handing out --- */
 
-/* Says of each member who gets it. */
+/* Assigns a taker to each member. */
 static void assign(struct gang *g)
 {
     for (struct list *n = g->members.next; n != &g->members; n = n->next) {
@@ -583,7 +584,7 @@ static void assign(struct gang *g)
     }
 }
 
-/* With the first member that goes the gang has no shape any more. */
+/* As soon as its first member is handed out, the gang has no shape any more. */
 static struct err hand_out(struct engine *e, instant now, struct arena *a, struct gang *g)
 {
     size_t count = 0;
@@ -592,7 +593,7 @@ static struct err hand_out(struct engine *e, instant now, struct arena *a, struc
     for (struct list *n = g->members.next; n != &g->members; n = n->next) {
         struct gang_member *m = LIST_OF(n, struct gang_member, node);
         struct taker *t = m->plan;
-        if (t->plan_round == e->plan_round) /* met for the first time */
+        if (t->plan_round == e->plan_round) /* seen for the first time */
             takers[count++] = t;
         t->plan_round = 0;
         TRY(engine_give(e, now, a, t, m->queue, m->entry));
@@ -628,9 +629,9 @@ struct err engine_gangs_dispatch(struct engine *e, instant now, struct arena *a,
     take_notice(e, began);
     began = e->gang_steps;
     if (!last && e->heads.count == 0)
-        return err_none(); /* nobody to come before */
-    /* Goes on where the last incomplete pass stopped, or gangs behind that would never be looked
-     * at. */
+        return err_none(); /* there is no one to precede */
+    /* Continues where the last incomplete pass stopped, because otherwise later gangs would never
+     * be examined. */
     struct btree_entry *at = &e->gang_place[last];
     bool from_start = at->hi == 0;
     struct btree_entry next;

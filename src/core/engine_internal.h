@@ -2,7 +2,7 @@
 #ifndef CORE_ENGINE_INTERNAL_H
 #define CORE_ENGINE_INTERNAL_H
 
-/* What the files of the engine share; nobody else includes this. */
+/* Shared by the files of the engine; nobody else includes this. */
 
 #include "base/arena.h"
 #include "base/btree.h"
@@ -15,8 +15,8 @@
 
 /* Complete gangs that found no room, and wait for a taker or a limit to have more. */
 struct gang_watch {
-    struct list waits;   /* struct gang_wait.node; those to be looked at first */
-    struct list changed; /* in engine->gang_changes: its waits are to be looked at */
+    struct list waits;   /* struct gang_wait.node; those to be examined first */
+    struct list changed; /* in engine->gang_changes: its waits are to be examined */
     uint64_t changes;
 };
 
@@ -25,29 +25,29 @@ struct queue {
     struct strtree_node by_name;
     uint32_t index;           /* in engine->queues */
     struct btree ready;       /* major: RANK; val: see READY_VAL_STATE */
-    struct btree avoid_heads; /* the first of each of the following; see engine_avoid.c */
-    int32_t retries_credit;   /* below 0: it is the turn of jobs that are no granted retries */
-    uint64_t gang_ready;      /* ready jobs that lie in their gangs; see engine_gang.c */
+    struct btree avoid_heads; /* the first of each avoid order; see engine_avoid.c */
+    int32_t retries_credit;   /* below 0: it is the turn of jobs that are not granted retries */
+    uint64_t gang_ready;      /* ready jobs that are in their gangs; see engine_gang.c */
     uint64_t planned;         /* within a plan, as plan_round says */
     uint32_t plan_round;
     struct gang_watch gang_watch;
-    struct list avoid_orders; /* ready jobs that must stay off a node, by node */
+    struct list avoid_orders; /* ready jobs that must avoid a node, by node */
     struct btree_entry head;  /* what engine->heads holds for this queue */
-    bool has_head;            /* false also if it has ready jobs, but may hand out none */
+    bool has_head;            /* also false if it has ready jobs, but may hand out none */
     bool dirty;               /* in engine->dirty: got ready jobs in this turn */
     uint64_t counts[STATUS_COUNT];
     uint32_t subs;       /* takers that name this queue */
     struct list takers;  /* struct sub.all of these */
-    uint32_t type;       /* the one seen last, in engine->types; 0: none */
+    uint32_t type;       /* the last one seen, in engine->types; 0: none */
     struct list waiters; /* struct sub.node, oldest ticket first */
     struct list dirty_node;
-    struct queue_limits *limits; /* NULL: people have set nothing for it */
+    struct queue_limits *limits; /* NULL: it has no settings */
     struct btree parked;         /* ready jobs whose key is full; see engine_keys.c */
-    struct list slots;           /* of its keys that are in use */
+    struct list slots;           /* its keys that are in use */
     uint32_t full_keys;          /* of these */
 };
 
-/* What people set for a queue, and where its limits stand. */
+/* A queue's settings, and the state of its limits. */
 struct queue_limits {
     struct queue_settings set;
     struct bucket bucket; /* iff set.rate */
@@ -56,9 +56,9 @@ struct queue_limits {
     struct list drawn; /* in engine->drawn: its bucket is to be stored with this turn */
 };
 
-/* The place of a ready job is its rank, then its id: at one priority retries that policies granted
- * come first, then all others by age. Of 17 bits. */
-#define RANK_OTHERS             1u /* in it: no granted retry */
+/* The place of a ready job is its rank, then its id: at one priority retries granted by policies
+ * come first, then all others by age. 17 bits. */
+#define RANK_OTHERS             1u /* bit of a rank: not a granted retry */
 #define RANK(priority, granted) ((uint32_t)(priority) << 1 | ((granted) ? 0 : RANK_OTHERS))
 #define RANK_BITS               17
 static inline uint32_t engine_rank(const struct job_state *s)
@@ -69,11 +69,12 @@ static inline uint32_t engine_rank(const struct job_state *s)
 /* In the val of a ready entry: a state record exists. */
 #define READY_VAL_STATE 1u
 
-/* Types are known by an index, where there is no room for a name; 0: none, or one too many. */
+/* Types are stored as an index, where there is no room for a name; 0: none, or there are too
+ * many. */
 #define TYPES_MAX 2047
 
-/* The val of a deadline: what is due, so that firing it reads nothing back. Of DUE_READY also
- * the type, and whether that the job is ready was announced before a restart. */
+/* The val of a deadline: what is due, so that firing it reads nothing back. For DUE_READY also the
+ * type, and whether it was announced before a restart that the job is ready. */
 enum due_kind { DUE_READY, DUE_LEASE, DUE_PURGE, DUE_WAIT, DUE_CRON, DUE_AVOID, DUE_RATE };
 #define DUE_VAL(kind, state, rank, queue)                                                          \
     ((uint64_t)(kind) | (uint64_t)(state) << 3 | (uint64_t)(rank) << 16 |                          \
@@ -86,7 +87,7 @@ enum due_kind { DUE_READY, DUE_LEASE, DUE_PURGE, DUE_WAIT, DUE_CRON, DUE_AVOID, 
 #define DUE_VAL_RANK(val)     ((uint32_t)((val) >> 16) & ((1u << RANK_BITS) - 1))
 #define DUE_VAL_QUEUE(val)    ((uint32_t)((val) >> (16 + RANK_BITS)))
 
-/* All takes of one batch; its record goes when the last of its runs has ended. */
+/* All takes of one batch; its record is deleted when the last of its runs has ended. */
 struct take_group {
     uint64_t seq;
     uint32_t live;
@@ -99,7 +100,7 @@ struct worker_name {
     char bytes[];
 };
 
-/* What is needed to give a unique key and an alias back without reading the job. */
+/* What is needed to release a unique key and an alias without reading the job. */
 struct unique_ref {
     enum unique scope;
     bool aliased;
@@ -121,7 +122,8 @@ struct live {
     uint32_t run, attempts, forgiven, losses;
     uint16_t priority;
     bool has_state, payload_apart;
-    bool lapsed;         /* the lease ran out while the server was down: no sign of a lost worker */
+    bool lapsed;         /* the lease expired while the server was down: its worker does not count
+                          * as lost */
     struct taker *taker; /* the stream that holds it, or NULL: leased */
     struct list held;    /* in taker->held */
     struct take_group *group; /* iff held by a stream */
@@ -142,7 +144,7 @@ struct sub {
 enum taker_state {
     TAKER_IDLE,    /* full, or paused */
     TAKER_PENDING, /* in engine->pending: may get something this turn */
-    TAKER_WAITING, /* has room, but its queues are empty */
+    TAKER_WAITING, /* has room, but its queues have no jobs */
 };
 
 struct taker {
@@ -151,14 +153,14 @@ struct taker {
     enum taker_state state;
     struct list pending;
     struct list all;  /* in engine->takers */
-    struct list gone; /* in engine->gone, while not all of its runs were ended */
+    struct list gone; /* in engine->gone, until all of its runs have been ended */
     bool claim, paused;
     uint32_t limit, held_count;
     /* Within a plan for a gang (engine_gang_plan.c): the room it has left, and what it is to get.
      */
     uint32_t plan_room, plan_round;
     struct gang_share *plan_shares;
-    /* Within one search there: what led to it, and the next of those that are full. */
+    /* Within one search there: how it was reached, and the next of those that are full. */
     uint64_t plan_search;
     struct gang_part *plan_for;
     struct taker *plan_next;
@@ -189,7 +191,7 @@ struct engine {
     struct strmap queue_names;
     struct queue **queues; /* by index; NULL: free */
     uint32_t queue_count, queue_cap;
-    uint32_t *free_queues; /* indexes that dropped queues had */
+    uint32_t *free_queues; /* indexes of dropped queues */
     size_t free_queue_count, free_queue_cap;
     struct strtree queue_order; /* struct queue.by_name */
     uint64_t order_bytes;       /* of the trees of ready jobs of all queues */
@@ -205,7 +207,7 @@ struct engine {
     struct idmap live;
     struct btree live_order; /* their ids */
     struct idmap waits;      /* claims that wait, by id {0, ticket} */
-    struct idmap avoids;     /* waiting jobs that must stay off a node, by id */
+    struct idmap avoids;     /* waiting jobs that must avoid a node, by id */
     uint64_t avoid_serial;
     struct strmap gangs;              /* id → struct gang * */
     struct idmap gang_members;        /* those that have not ended */
@@ -221,12 +223,11 @@ struct engine {
     struct arena gang_shares; /* of one plan */
     uint32_t plan_round;
     uint64_t plan_search;     /* see struct taker */
-    struct btree waiting_for; /* major: hash of a job that others wait for; those that do */
-    struct idmap
-        seen; /* status + 1 of jobs that new ones are to wait for; see engine_depend_look.c */
-    uint32_t looking;     /* those who look */
-    struct list settling; /* ends of jobs of which not all dependants were notified */
-    uint64_t settle_seq;  /* of the next record of such an end */
+    struct btree waiting_for; /* major: hash of a job that others wait for; its dependants */
+    struct idmap seen;    /* status + 1 of jobs that new ones depend on; see engine_depend_look.c */
+    uint32_t looking;     /* number of lookups in progress */
+    struct list settling; /* ended jobs whose dependants were not all notified */
+    uint64_t settle_seq;  /* of the next record of such a job */
     struct list dirty, pending, all_waiters, takers, gone;
     struct list unserved;   /* pending takers for which there was no job in this dispatch */
     struct list stalled;    /* pending takers that wait until fewer are in flight, oldest first */
@@ -241,7 +242,7 @@ struct engine {
     uint64_t given_bytes;
     uint64_t next_event;
     struct event_mark mark;
-    uint64_t totals[STATUS_COUNT]; /* as the events say; see engine_check */
+    uint64_t totals[STATUS_COUNT]; /* according to the events; see engine_check */
     struct strmap type_names;      /* type → its index in types */
     struct str types[TYPES_MAX + 1];
     uint32_t type_count;
@@ -261,24 +262,24 @@ struct engine {
 /* engine_queue.c */
 struct queue *engine_queue_find(const struct engine *e, struct str name);
 struct queue *engine_queue_get(struct engine *e, struct str name);
-/* Forgets a queue that nothing refers to any more. */
+/* Drops a queue that nothing refers to any more. */
 void engine_queue_drop_if_unused(struct engine *e, struct queue *q);
 
-/* The first queue whose name is greater than `from`, or of all; NULL: there is none. */
+/* The first queue whose name is greater than `from`; NULL: there is none. */
 struct queue *engine_queue_after(const struct engine *e, struct str from);
 
 /* engine_order.c */
-/* Change a queue's tree of ready jobs, whose memory is counted. As btree_put and btree_remove. */
+/* Change a queue's tree of ready jobs, whose memory is counted. Like btree_put and btree_remove. */
 bool engine_order_put(struct engine *e, struct btree *t, struct btree_entry entry);
 bool engine_order_remove(struct engine *e, struct btree *t, struct btree_entry entry);
-/* Brings the head of the queue up to date after a change of what its limits allow. */
+/* Updates the head of the queue after a change of what its limits allow. */
 void engine_queue_refresh(struct engine *e, struct queue *q);
 void engine_ready_add(struct engine *e, struct queue *q, uint32_t rank, struct id id,
                       bool has_state);
 bool engine_ready_remove(struct engine *e, struct queue *q, uint32_t rank, struct id id);
 /* Accounts for a job that is handed out: `turn` is the rank by which it was the first. */
 void engine_ready_taken(struct engine *e, struct queue *q, uint64_t turn);
-/* Adds a job that waits: to the ready order or, if ready_at is still to come, to the deadlines. For
+/* Adds a waiting job: to the ready order or, if ready_at is in the future, to the deadlines. For
  * type see engine_type. */
 void engine_wait_add(struct engine *e, struct queue *q, uint32_t rank, struct id id, bool has_state,
                      instant ready_at, instant now, uint32_t type);
@@ -286,18 +287,18 @@ void engine_deadline_add(struct engine *e, instant at, struct id id, uint64_t va
 void engine_deadline_remove(struct engine *e, instant at, struct id id);
 void engine_ended_add(struct engine *e, enum status s, struct id id, instant purge_at,
                       struct queue *q);
-/* Takes a job that is ready or scheduled out of the ready order or, with *due, out of the
- * deadlines. Returns which it was. */
+/* Removes a ready or scheduled job from the ready order or, with *due, from the deadlines. Returns
+ * which it was. */
 enum status engine_wait_remove(struct engine *e, struct queue *q, const struct job *job,
                                struct btree_entry *due);
-/* Takes a job that is not in flight out of the index it is in. Returns its status, which by now
- * may be another one than is stored. */
+/* Removes a job that is not in flight from the index that it is in. Returns its status, which may
+ * differ by now from the stored one. */
 enum status engine_forget(struct engine *e, instant now, struct queue *q, const struct job *job);
 /* Whether the job is ready: in the ready order, parked, or with its gang. */
 bool engine_is_in_order(const struct engine *e, const struct job *job);
 
 /* engine_limits.c */
-/* Whether the queue may hand out a job; and how many at most. */
+/* Whether the queue may hand out a job; and the maximum number. */
 bool engine_limits_allow(const struct queue_limits *l);
 uint64_t engine_limits_room(const struct queue_limits *l);
 /* How many members of a gang may be handed out after `others` other jobs. One token of the rate is
@@ -308,7 +309,7 @@ uint64_t engine_limits_gang_room(const struct queue_limits *l, uint64_t others);
 void engine_limits_draw(struct engine *e, instant now, struct queue_limits *l);
 /* The deadline of the next token has fired. */
 void engine_limits_due(struct engine *e, instant now, struct queue *q);
-/* Sets the deadline of the next token anew, after the rate or its bucket has changed. */
+/* Resets the deadline of the next token, after the rate or its bucket has changed. */
 void engine_limits_wake(struct engine *e, struct queue_limits *l);
 void engine_limits_store(struct engine *e, const struct queue_limits *l);
 /* Stores the buckets from which this turn has drawn. */
@@ -317,15 +318,15 @@ void engine_limits_check(const struct queue *q);
 
 /* engine_queue_settings.c */
 void engine_limits_free(struct queue_limits *l);
-/* What applies to jobs of that queue that give none of their own: rules of retrying, retention. */
+/* What applies to jobs of that queue without settings of their own: retry rules, retention. */
 struct verdict_rules engine_rules_of(const struct engine *e, const struct queue *q);
 span engine_retention_completed(const struct engine *e, const struct queue *q, span own);
 span engine_retention_dead(const struct engine *e, const struct queue *q, span own);
-/* How long a job is kept that ends now and has this retain_until, or 0. */
+/* How long a job is kept that ends now, by its retain_until, or else `otherwise`. */
 span engine_retention_until(instant until, instant now, span otherwise);
 
 /* engine_in_flight.c */
-/* How many more jobs may be in flight, in all queues together. */
+/* How many more jobs may be in flight, over all queues. */
 uint64_t engine_in_flight_room(const struct engine *e);
 /* To be called when fewer jobs are in flight than before, or the limit has changed. */
 void engine_in_flight_changed(struct engine *e);
@@ -338,25 +339,25 @@ struct key_slot *engine_key_begin(struct engine *e, struct queue *q, const struc
 void engine_key_end(struct engine *e, struct key_slot *k);
 /* Moves a job in flight to another queue; both keys, the old and the new, may be NULL. */
 struct key_slot *engine_key_move(struct engine *e, struct key_slot *from, struct queue *q);
-/* Parks the job that is the next to be handed out, if its key is full. */
+/* Parks the next job to be handed out, if its key is full. */
 struct err engine_key_check(struct engine *e, struct queue *q, struct btree_entry entry,
                             bool *parked);
-/* Takes a job out of the order of its key; false if it is not parked. */
+/* Removes a job from the order of its key; false if it is not parked. */
 bool engine_key_unpark(struct engine *e, struct queue *q, const struct job *job);
 /* To be called when a ready job leaves the ready order without being handed out. */
 void engine_key_left(struct engine *e, const struct queue *q, const struct job *job);
 bool engine_key_is_parked(const struct engine *e, const struct queue *q, const struct job *job);
-/* Whether the limit of its key is reached; *live is how many jobs with that key are in flight. */
+/* Whether the limit of its key is reached; *live is the number of jobs in flight with that key. */
 bool engine_key_is_full(const struct engine *e, const struct queue *q, const struct job *job,
                         uint32_t *live);
-/* How many parked jobs with its key come before it, but no more than `most`. */
+/* How many parked jobs with its key come before it, but at most `most`. */
 size_t engine_key_rank(const struct engine *e, const struct queue *q, const struct job *job,
                        size_t most);
 /* Moves parked jobs whose key has room back to the ready order, at the beginning of a dispatch. */
 void engine_keys_release(struct engine *e);
-/* This dispatch has moved as many parked jobs as it may: the rest waits for the next. */
+/* Whether this dispatch has moved as many parked jobs as it may: the rest waits for the next. */
 bool engine_keys_budget_spent(const struct engine *e);
-/* To be called when the limit of keys of the queue has changed. */
+/* To be called when the limit per key of the queue has changed. */
 void engine_keys_limited(struct engine *e, struct queue *q);
 uint64_t engine_keys_bytes(const struct engine *e);
 void engine_keys_fini(struct engine *e);
@@ -367,7 +368,7 @@ void engine_keys_check(const struct queue *q);
  * it had one. */
 void engine_end_by_add(struct engine *e, const struct job *job);
 void engine_end_by_drop(struct engine *e, struct id id);
-/* Ends the jobs whose deadline has come, at most *most of them, which is lowered by their number;
+/* Ends the jobs whose deadline has passed, at most *most of them, which is lowered by their number;
  * *more if some are left. */
 struct err engine_end_by_advance(struct engine *e, instant now, size_t *most, bool *more);
 bool engine_end_by_next(const struct engine *e, instant *at);
@@ -383,14 +384,13 @@ struct job_event engine_live_event(const struct engine *e, enum event event, con
 /* Records a change of a status: every one goes through here, before the job is deleted, if it is.
  * Fills in number, time and `to`. */
 void engine_changed(struct engine *e, instant now, const struct job_event *what);
-/* Records that a waiting job has another ready_at than before, if its status or its wait changes.
- */
+/* Records that the ready_at of a waiting job has changed, if its status or its wait changes. */
 void engine_rescheduled(struct engine *e, instant now, enum status from, instant was,
                         const struct job *job);
-/* Counts a change of a status that is no event. */
+/* Counts a change of status that is not an event. */
 void engine_total_move(struct engine *e, enum status from, enum status to);
 uint32_t engine_type(struct engine *e, struct queue *q, struct str name);
-/* Record that a scheduled job is ready: its deadline has fired, or was taken out after its time. */
+/* Record that a scheduled job is ready: its deadline has fired, or was removed after its time. */
 void engine_due_fired(struct engine *e, instant now, const struct queue *q, struct btree_entry due);
 void engine_due_passed(struct engine *e, instant now, const struct queue *q,
                        struct btree_entry due);
@@ -423,7 +423,7 @@ uint64_t engine_groups_bytes(const struct engine *e);
 /* engine_unique.c */
 bool engine_unique_holds(enum unique scope, enum status status);
 struct unique_ref engine_unique_ref(const struct engine *e, const struct job *job);
-/* Takes or gives back the job's unique key and alias as its status changes. STATUS_GONE stands for
+/* Takes or releases the job's unique key and alias as its status changes. STATUS_GONE stands for
  * both "not yet" and "no longer". */
 void engine_unique_move(struct engine *e, struct unique_ref u, struct id id, enum status from,
                         enum status to);
@@ -441,27 +441,27 @@ void engine_fold_fini(struct engine *e);
 /* Keeps a job that waits, or is about to, off the node that its state names, unless the time for
  * that is over. */
 void engine_avoid(struct engine *e, instant now, struct id id, const struct job_extras *x);
-/* To be called when the job does not wait any more, and is in no order. */
+/* To be called when the job no longer waits, and is in no order. */
 void engine_avoid_end(struct engine *e, struct id id);
-/* The time for which a job had to stay off its node is over. */
+/* The time for which a job had to avoid its node is over. */
 void engine_avoid_due(struct engine *e, uint64_t val);
-/* Adds a ready job to, or takes it from, the order of those that avoid its node; false if it avoids
- * none. */
+/* Adds a ready job to, or removes it from, the order of those that avoid its node; false if it
+ * avoids none. */
 bool engine_avoid_add(struct engine *e, struct queue *q, struct btree_entry entry);
 bool engine_avoid_remove(struct engine *e, struct queue *q, struct btree_entry entry);
 bool engine_avoid_is_ready(const struct engine *e, struct id id);
 bool engine_is_before(const struct btree_entry *a, const struct btree_entry *b);
-/* Whether the job must stay off that node. */
+/* Whether the job must avoid that node. */
 bool engine_avoid_forbids(const struct engine *e, struct id id, struct str node);
 /* Finds the first ready job for a taker on that node, or on any node if it is empty; false if there
- * is none, or the queue may hand out nothing. If it is the turn of other jobs than granted retries
+ * is none, or the queue may hand out nothing. If it is the turn of jobs other than granted retries
  * and there are only such retries, the first of these gets the rank of the others. */
 bool engine_ready_first(const struct queue *q, struct str node, struct btree_entry *first);
-/* How many ready jobs of the queue come before that place, but no more than `most`. Jobs that must
- * stay off `node` are not counted, if it is given. */
+/* How many ready jobs of the queue come before that place, but at most `most`. Jobs that must avoid
+ * `node`, if given, are not counted. */
 size_t engine_ready_rank(const struct queue *q, struct str node, struct btree_entry place,
                          size_t most);
-/* Which node a waiting job must stay off, and until when; false if there is none. */
+/* The node that a waiting job must avoid, and until when; false if there is none. */
 bool engine_avoid_of(const struct engine *e, struct id id, struct str *node, instant *until);
 void engine_avoid_check(const struct queue *q);
 uint64_t engine_avoid_bytes(const struct engine *e);
@@ -473,24 +473,24 @@ void engine_avoid_fini(struct engine *e);
 void engine_gang_join(struct engine *e, const struct job *job);
 /* To be called when it ends or is deleted. */
 void engine_gang_leave(struct engine *e, struct id id);
-/* Adds a ready job to, or takes it from, its gang; false if it has none. */
+/* Adds a ready job to, or removes it from, its gang; false if it has none. */
 bool engine_gang_add(struct engine *e, struct queue *q, struct btree_entry entry);
 bool engine_gang_remove(struct engine *e, struct queue *q, struct btree_entry entry);
 bool engine_gang_is_ready(const struct engine *e, struct id id);
 void engine_gang_taken(struct engine *e, struct id id);
-/* To be called when a run has ended and the job will be tried again at ready_at: the whole gang is,
- * as its next generation. Completes the state to be stored. */
+/* To be called when a run has ended and the job will be retried at ready_at: so will the whole
+ * gang, as its next generation. Completes the state to be stored. */
 void engine_gang_back(struct engine *e, instant now, struct id id, instant ready_at,
                       struct job_extras *x);
 /* The same for another member, whose run the gang has ended. */
 void engine_gang_recalled(struct engine *e, const struct live *l, struct job_extras *x);
-/* To be called when the retry of this job comes sooner: so do those of its gang that wait for the
- * same time. Members that were postponed, or wait for a time of their own, stay. */
+/* To be called when the retry of this job becomes due earlier: so do those of its gang that wait
+ * for the same time. Members that were postponed, or wait for a time of their own, stay. */
 NODISCARD struct err engine_gang_forward(struct engine *e, instant now, struct id id, instant was,
                                          instant ready_at);
 /* To be called when a member may run on any node again. */
 void engine_gang_avoids_no_more(struct engine *e, struct id id);
-/* The gang of a ready member: how many members there are, must be, and are ready. */
+/* The gang of a ready member: how many members exist, are required, and are ready. */
 struct gang_view {
     uint32_t members, ready;
     uint64_t size;
@@ -506,7 +506,7 @@ void engine_gang_fini(struct engine *e);
 /* Hands out the gangs for which there is room. It is called twice in a dispatch: before other jobs
  * are handed out, when gangs leave room for the jobs that come before them, and after (last). */
 struct err engine_gangs_dispatch(struct engine *e, instant now, struct arena *a, bool last);
-/* This dispatch has looked at as many gangs as it may: the rest waits for the next. */
+/* Whether this dispatch has examined as many gangs as it may: the rest waits for the next. */
 bool engine_gangs_budget_spent(const struct engine *e);
 /* To be called when a taker, or the limits of a queue, have more room than before. */
 void engine_gangs_room(struct engine *e, const struct taker *t);
@@ -516,17 +516,16 @@ void engine_gangs_in_flight(struct engine *e);
 void engine_gang_watch_init(struct gang_watch *w);
 
 /* engine_take.c */
-/* This dispatch has handed out as much as it may: the rest waits for the next. */
+/* Whether this dispatch has handed out as much as it may: the rest waits for the next. */
 bool engine_hand_outs_budget_spent(const struct engine *e);
 /* Hands a ready job to t, which has room; to be followed by engine_taker_settle. */
 struct err engine_give(struct engine *e, instant now, struct arena *a, struct taker *t,
                        struct queue *q, struct btree_entry entry);
-/* Begins the run of a ready job for t: all of that but the account of which jobs come first, and
- * what becomes of t. */
+/* Begins the run of a ready job for t, without accounting for the order of jobs or settling t. */
 struct err engine_run_begin(struct engine *e, instant now, struct arena *a, struct taker *t,
                             struct queue *q, struct btree_entry entry, struct handout *h);
 struct live *engine_live_new(struct engine *e, struct id id, struct queue *q);
-/* Forgets a run. What becomes of the job is up to the caller. */
+/* Forgets a run. The caller decides about the job. */
 void engine_live_end(struct engine *e, struct live *l);
 
 /* engine_taker.c */
@@ -538,20 +537,21 @@ static inline struct str engine_taker_node(const struct taker *t)
 }
 bool engine_taker_has_room(const struct taker *t);
 uint32_t engine_taker_room(const struct taker *t);
-/* Neither pending nor waiting any more. */
+/* Makes it neither pending nor waiting. */
 void engine_taker_idle(struct engine *e, struct taker *t);
-/* Pending, if it is idle and has room. */
+/* Makes it pending, if it is idle and has room. */
 void engine_taker_pending(struct engine *e, struct taker *t);
 /* Gives a taker its ticket and, if it is a claim, the deadline of its wait. */
 void engine_taker_arm(struct engine *e, struct taker *t);
-/* After an idle taker got all that there is for it: a claim is answered if it is over, and a taker
- * with room waits. */
+/* After an idle taker got everything there is for it: a claim is answered if it is over, and a
+ * taker with room waits. */
 void engine_taker_rest(struct engine *e, instant now, struct taker *t);
-/* After a taker got members of a gang: pending if it has room left, else as engine_taker_rest. */
+/* After a taker got members of a gang: pending if it has room left, otherwise like
+ * engine_taker_rest. */
 void engine_taker_settle(struct engine *e, instant now, struct taker *t);
 /* Answers the claim with what it got, and frees it. */
 void engine_claim_answer(struct engine *e, struct taker *t);
-/* Goes on with ending the runs of streams that are closed; true if some are left. */
+/* Continues ending the runs of closed streams; true if some are left. */
 bool engine_takers_lose(struct engine *e, instant now);
 void engine_wait_over(struct engine *e, uint64_t ticket);
 void engine_takers_free(struct engine *e);
@@ -559,34 +559,33 @@ void engine_takers_free(struct engine *e);
 /* engine_cron.c */
 struct crons *engine_crons_new(uint64_t seed);
 void engine_crons_free(struct crons *c);
-/* The tick of an entry has come. */
+/* The tick of an entry is due. */
 struct err engine_cron_due(struct engine *e, instant now, struct id id);
 void engine_crons_restored(struct engine *e, instant now);
 void engine_crons_check(const struct engine *e);
 
 /* engine_depend_look.c */
-/* The status of a job, as it is or as it was when engine_depend_look saw it; STATUS_GONE if it was
- * deleted since, before it ended. ERR_NOT_FOUND. */
+/* The status of a job, as it is or as engine_depend_look saw it; STATUS_GONE if it was deleted
+ * since, before it ended. ERR_NOT_FOUND. */
 NODISCARD struct err engine_depend_status(struct engine *e, instant now, struct id id,
                                           enum status *status);
-/* To be called when a job that may have been seen has another status. */
+/* To be called when the status of a job that may have been looked up has changed. */
 void engine_depend_changed(struct engine *e, const struct job_event *ev);
 
 /* engine_depend.c */
-/* Finds out what a new job waits for, and whether it is blocked. `earlier` are the jobs of the same
- * request that come before it. */
+/* Determines what a new job waits for, and whether it is blocked. `earlier` are the jobs of the
+ * same request that come before it. */
 struct err engine_depend_begin(struct engine *e, instant now, const struct enqueued *earlier,
                                struct arena *a, struct job *job);
-/* Of the jobs that a dead job waited for when it died, those that it must wait for again when it is
- * rerun. */
+/* Of the dependencies of a job at its death, those that it must wait for again when it is rerun. */
 struct err engine_depend_again(struct engine *e, instant now, const struct job *job,
                                struct arena *a, struct str *waits_for);
-/* Add a blocked job to the index of who waits for whom, and remove it. */
+/* Add a blocked job to the index of dependants, and remove it. */
 void engine_blocked_add(struct engine *e, struct queue *q, const struct job *job);
 void engine_blocked_remove(struct engine *e, struct queue *q, const struct job *job);
-/* Makes a blocked job that waits for no other any more scheduled or ready. */
+/* Makes a blocked job that no longer waits for any other scheduled or ready. */
 void engine_unblock(struct engine *e, instant now, struct queue *q, struct job *job);
-/* To be called when a job has ended: engine_settle will notify those who wait for it. */
+/* To be called when a job has ended: engine_settle will notify its dependants. */
 void engine_depend_ended(struct engine *e, struct id id, enum depend_end end);
 void engine_depend_fini(struct engine *e);
 
@@ -609,7 +608,7 @@ void engine_note_drop(struct engine *e, struct live *l, enum note_kind kind);
 /* engine_report.c */
 /* Finds the live run that a report is about; errors as for all reports (engine.h). */
 struct err engine_find_run(struct engine *e, instant now, struct run_ref ref, struct live **out);
-/* Stores what changed of a live job: its notes and, if it is leased, the end of its lease. */
+/* Stores what has changed for a live job: its notes and, if it is leased, the end of its lease. */
 struct err engine_live_store(struct engine *e, struct live *l, instant lease_end);
 struct err engine_expire(struct engine *e, instant now, struct live *l);
 /* How engine_abort_run ends a job. */
@@ -618,19 +617,19 @@ struct run_abort {
     enum resolution resolution;
     enum outcome outcome;
 };
-/* Ends a job in flight for good, but not by a report of its worker. s has the reason, and is the
+/* Ends a job in flight for good, other than by a report of its worker. s has the reason, and is the
  * job's state afterwards. */
 void engine_abort_run(struct engine *e, instant now, struct live *l, struct job_state *s,
                       const struct run_abort *how);
 /* The status of a job after a run whose attempt does not count: ready or, if a patch postponed it
  * meanwhile, scheduled. */
 enum status engine_returned(instant ready_at, instant taken_at, instant now);
-/* Makes a scheduled job ready sooner, at ready_at. The caller stores its state. */
+/* Moves the ready_at of a scheduled job forward. The caller stores its state. */
 void engine_bring_forward(struct engine *e, instant now, struct job *job, instant ready_at);
-/* Clears the grace period: the job waits for nothing but ready_at. */
+/* Clears the grace period: the job waits only for ready_at. */
 void engine_grace_clear(struct job_extras *x);
-/* Ends a run whose stream has broken: the job is ready again or, if it lost too many workers, dead.
- */
+/* Ends a run whose stream has broken: the job is ready again or, if it lost too many workers,
+ * dead. */
 void engine_lose(struct engine *e, instant now, struct live *l);
 /* Records the end of a run whose attempt does not count, and lets the job wait again. */
 void engine_return(struct engine *e, instant now, struct live *l, enum outcome outcome,

@@ -2,14 +2,14 @@
 #ifndef CORE_POLICY_H
 #define CORE_POLICY_H
 
-/* Retry policies, as Armada has them: rules that match a failure by exit code, condition,
- * termination message or category, with budgets per rule and in total. Evaluation
- * is a pure function of policies, failure, counts, settings and chance.
+/* Retry policies, as in Armada: rules that match a failure by exit code, condition, termination
+ * message or category, with budgets per rule and in total. Evaluation is a pure function of
+ * policies, failure, counts, settings and chance.
  *
- * Policies apply in order (the queue's, then those that the job adds; the default policy if
- * there are none). Their rules are concatenated, the first match wins. A rule's limit is
- * rule ?? policy ?? globalMaxRetries, and the total of all retries must stay under
- * globalMaxRetries too. */
+ * Policies apply in order (the queue's, then those that the job adds; the default policy if there
+ * are none). Their rules are concatenated, and the first match wins. A rule's limit is rule ??
+ * policy ?? globalMaxRetries, and the total of all retries must also stay under
+ * globalMaxRetries. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,29 +33,29 @@ enum policy_affinity_mode { POLICY_AFFINITY_UNSET, POLICY_AFFINITY_NONE, POLICY_
 struct policy_affinity {
     enum policy_affinity_mode mode;
     bool has_required; /* iff NODE: required_for is stated */
-    span required_for; /* how long the retry must stay off the node; later it only should */
+    span required_for; /* how long the retry must avoid the node; later it only should */
 };
 
-/* How a retry's memory grows. */
+/* How the memory of a retry increases. */
 struct policy_memory {
     double factor; /* over 1; 0: by `add` */
     uint64_t add;  /* bytes; 0: by `factor` */
-    uint64_t max;  /* bytes, never grown beyond; 0: it does not grow */
-    bool fleeting; /* gone when a rule that grows no memory retries the job */
+    uint64_t max;  /* bytes, the upper limit; 0: it does not increase */
+    bool fleeting; /* undone when a rule that does not increase memory retries the job */
 };
 
 struct policy_rule {
     struct matcher match;      /* first, as in every rule (policy/fields.h) */
     enum policy_action action; /* POLICY_RETRY or POLICY_FAIL */
-    /* What overrides the policy. */
+    /* Overrides of the policy. */
     int64_t retry_limit;  /* or POLICY_NO_LIMIT */
     struct curve backoff; /* CURVE_NONE: not stated */
     struct policy_affinity affinity;
     struct policy_memory memory;
     /* Identity of the rule for its count: a hash of action and matchers, so that a count survives
-     * edits of limits and the moving of rules within a policy. Set by whoever makes the rule
-     * with policy_rule_key. No two rules of a policy have the same. Where rules count together
-     * it is not asked for. */
+     * edits of limits and moving rules within a policy. Whoever makes the rule sets it with
+     * policy_rule_key. No two rules of a policy have the same key. Not used where rules are counted
+     * together. */
     uint64_t key;
 };
 
@@ -67,7 +67,7 @@ struct policy {
     struct policy_affinity affinity;
     const struct policy_rule *rules;
     size_t rule_count;
-    bool counts_together; /* its rules and its default have one count, under retry_limit */
+    bool counts_together; /* its rules and its default share one count, limited by retry_limit */
 };
 
 /* The server-wide settings, changeable at run time. */
@@ -76,18 +76,19 @@ struct policy_settings {
     int64_t global_max_retries;   /* >= 0; 0 stops all retries */
     struct str default_policy;    /* name; empty: none */
     struct curve default_backoff; /* CURVE_NONE: at once */
-    /* For core/verdict.c, as is `enabled`: */
+    /* Used by core/verdict.c, like `enabled`: */
     enum retry_fallback when_no_policy; /* UNSET counts as FAIL */
-    unsigned exempt;      /* bits POLICY_EXEMPT_…: retries that globalMaxRetries is not about */
-    span preempted_grace; /* of a preempted run whose worker does not say how long it may go on */
+    unsigned exempt;      /* bits POLICY_EXEMPT_…: retries exempt from globalMaxRetries */
+    span preempted_grace; /* of a preempted run whose worker does not state how long it may continue
+                           */
 };
 
-#define POLICY_EXEMPT_OWN     1u /* those by the job's own, the queue's or the server's backoff */
-#define POLICY_EXEMPT_EXPIRED 2u /* those of leases that ran out, unless a rule granted them */
+#define POLICY_EXEMPT_OWN     1u /* by the job's own, the queue's or the server's backoff */
+#define POLICY_EXEMPT_EXPIRED 2u /* of expired leases, unless a rule granted them */
 #define POLICY_GLOBAL_MAX     20
 #define POLICY_GRACE          ((span){30000})
 
-/* As they are while nobody has said anything. */
+/* The settings until someone changes them. */
 #define POLICY_SETTINGS_DEFAULT                                                                    \
     ((struct policy_settings){.global_max_retries = POLICY_GLOBAL_MAX,                             \
                               .when_no_policy = RETRY_FALLBACK_FAIL,                               \
@@ -105,7 +106,7 @@ enum policy_setting {
     POLICY_SET_ALL = 127,
 };
 struct policy_change {
-    unsigned set; /* bits of enum policy_setting; the others stay as they are */
+    unsigned set; /* bits of enum policy_setting; the others stay unchanged */
     struct policy_settings to;
 };
 
@@ -114,17 +115,17 @@ void policy_settings_change(struct policy_settings *s, const struct policy_chang
 /* The last change of the settings. */
 struct policy_changed {
     instant at;
-    struct str by;                 /* who asked for it; empty: that is not known */
-    struct policy_change from, to; /* all settings that there were then */
+    struct str by;                 /* who requested it; empty: unknown */
+    struct policy_change from, to; /* all settings of that time */
 };
-/* The settings as they are kept. */
+/* The settings as stored. */
 struct policy_settings_view {
     struct policy_settings settings;
     const struct policy_changed *last; /* NULL: nobody has changed them yet */
-    bool default_missing;              /* there is no policy of the name settings.default_policy */
+    bool default_missing;              /* there is no policy named settings.default_policy */
 };
 
-/* How often a rule of a policy made this job be retried; stored with the job. */
+/* How many retries of this job a rule of a policy has granted; stored with the job. */
 struct policy_count {
     uint64_t policy; /* policy_name_hash */
     uint64_t rule;   /* policy_rule.key, or POLICY_DEFAULT_SLOT */
@@ -135,19 +136,19 @@ struct policy_count {
 struct policy_verdict {
     bool retry;
     span delay; /* of the retry; 0 if there is none */
-    /* Who decided: an index into policies (-1: no policy did), an index into its rules
-     * (-1: its default action). */
+    /* Who decided: an index into policies (-1: no policy), and an index into its rules (-1: its
+     * default action). */
     int policy, rule;
-    struct policy_count slot; /* if retry: what to store, its count is that after this retry */
-    uint32_t count;           /* retries by whoever decided; if retry, this one included */
+    struct policy_count slot; /* if retry: what to store; its count includes this retry */
+    uint32_t count;           /* retries by whoever decided; if retry, including this one */
     int64_t limit;            /* its effective limit; globalMaxRetries if no policy decided */
-    uint32_t total;           /* retries that count towards globalMaxRetries; if retry, this one
-                               * included */
+    uint32_t total;           /* retries that count towards globalMaxRetries; if retry, including
+                               * this one */
     enum decider decider;
-    bool avoid_node;       /* the retry is not to run where this run failed */
+    bool avoid_node;       /* the retry must not run where this run failed */
     span avoid_for;        /* if avoid_node: how long that is required; negative: not stated */
-    bool over_match_limit; /* a pattern reached its match limit: it counted as no match */
-    uint64_t steps;        /* that the searches of patterns took */
+    bool over_match_limit; /* a pattern reached its match limit, and counted as no match */
+    uint64_t steps;        /* used by the searches of patterns */
     /* For a person, valid UTF-8: "retry 2 of 3 by rule 1 of policy infra (Evicted, Preempted),
      * in 30 s"; "dead: rule 2 of policy ml-training (OOMKilled) allows 3 retries"; "dead: no rule
      * matched and policy infra says Fail"; "dead: 20 retries in all, as many as globalMaxRetries
@@ -155,11 +156,11 @@ struct policy_verdict {
     char reason[256];
 };
 
-/* All retries that these counts speak of. */
+/* The total of all retries in these counts. */
 uint32_t policy_total(const struct policy_count *counts, size_t n);
 
-/* What is said of a job that has had so many retries while globalMaxRetries is that: "20 retries in
- * all, as many as globalMaxRetries allows". */
+/* Says that a job has had as many retries as globalMaxRetries allows: "20 retries in all, as many
+ * as globalMaxRetries allows". */
 void policy_say_total(struct buf *b, uint32_t total, int64_t most);
 
 /* counts: what the job has used so far (any order; slots of policies that no longer apply still
@@ -176,14 +177,14 @@ struct policy_verdict policy_evaluate(const struct policy *const *policies, size
                                       const struct policy_count *counts, size_t count_count,
                                       uint32_t others, struct rng *rng);
 
-/* What holds for a rule, or, if it is NULL, for the policy's default action: rule ?? policy ??
+/* The values for a rule or, if it is NULL, for the policy's default action: rule ?? policy ??
  * global. CURVE_NONE: at once. */
 int64_t policy_limit(const struct policy *policy, const struct policy_rule *rule,
                      const struct policy_settings *settings);
 const struct curve *policy_backoff(const struct policy *policy, const struct policy_rule *rule,
                                    const struct policy_settings *settings);
 
-/* What a job with so much memory is to have next; never less. */
+/* The next memory of a job that has this much; never less. */
 uint64_t policy_grow(const struct policy_memory *m, uint64_t memory);
 
 /* Neither is ever 0 or POLICY_DEFAULT_SLOT. Both are stored with jobs. */

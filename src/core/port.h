@@ -2,10 +2,10 @@
 #ifndef CORE_PORT_H
 #define CORE_PORT_H
 
-/* What the engine needs from below, so that core/ includes nothing of store/:
- * reading back what it wrote, and writing into the batch of this turn. Writes
- * never fail here: they are memory until the batch is committed. Reads see all
- * writes made so far, durable or not; their strings live in the given arena. */
+/* What the engine needs from below, so that core/ includes nothing of store/: reading back what it
+ * wrote, and writing to the batch of this turn. Writes never fail here: they are in memory until
+ * the batch is committed. Reads see all writes made so far, durable or not; their strings live in
+ * the given arena. */
 
 #include "base/arena.h"
 #include "base/err.h"
@@ -14,15 +14,14 @@
 #include "core/job.h"
 #include "core/meter.h"
 
-/* A job handed to a stream: kept until its run has ended, so that a restart can tell
- * what was under way. One record holds all that one batch handed out. */
+/* A job handed to a stream: stored until its run has ended, so that a restart can tell which runs
+ * were in progress. One record contains everything that one batch handed out. */
 struct take {
     struct id id;
     uint32_t run;
 };
 
-/* What of a job lies in the store besides its first record, so that it can be
- * deleted without looking. */
+/* The records of a job besides its first one, so that it can be deleted without reading. */
 struct job_extent {
     bool has_state;      /* a state record was written after the enqueue */
     bool payload_apart;  /* see port.put_job */
@@ -40,21 +39,21 @@ struct cron_zone;
 struct history_entry;
 struct group_record;
 
-#define PORT_PAYLOAD 1u /* the payload too */
-/* Its newest state, not only the one it was enqueued with. Without this the first record may be
- * read as it was before a rewrite: whoever leaves it out knows that there is no state yet. */
+#define PORT_PAYLOAD 1u /* including the payload */
+/* Its newest state, not only that of its enqueue. Without this the first record may be read as it
+ * was before a rewrite: leave it out only if there is no state yet. */
 #define PORT_STATE 2u
 
 struct port {
     void *ctx;
-    struct meter *meter; /* counts what happens; NULL: nobody wants to know */
-    /* ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORE. extent->runs_ended and notes are what the state says.
-     */
+    struct meter *meter; /* counts events; NULL: not wanted */
+    /* ERR_NOT_FOUND, ERR_CORRUPT, ERR_STORE. extent->runs_ended and notes are those of the
+     * state. */
     struct err (*load_job)(void *ctx, struct id id, unsigned want, struct arena *a, struct job *out,
                            struct job_extent *extent);
-    /* Adds a new job with its first state. True if its payload was stored apart. */
+    /* Adds a new job with its first state. True if its payload was stored separately. */
     bool (*put_job)(void *ctx, const struct job *job);
-    /* Replaces the first record of a job that is there, payload included; its state must be put,
+    /* Replaces the first record of an existing job, including the payload; its state must be put,
      * too. */
     void (*rewrite_job)(void *ctx, const struct job *job);
     void (*put_state)(void *ctx, struct id id, const struct job_state *state);
@@ -65,11 +64,11 @@ struct port {
                             struct note *out);
     void (*put_takes)(void *ctx, uint64_t seq, instant at, const struct take *takes, size_t count);
     void (*delete_takes)(void *ctx, uint64_t seq);
-    /* A job that has ended while some jobs that wait for it have not been notified. */
+    /* A job that has ended while some of its dependants have not been notified. */
     void (*put_ended)(void *ctx, uint64_t seq, struct id id, enum depend_end end);
     void (*delete_ended)(void *ctx, uint64_t seq);
     void (*delete_job)(void *ctx, struct id id, const struct job_extent *extent);
-    /* Adds to the log of events; the strings are borrowed for the call. */
+    /* Adds to the event log; the strings are borrowed for the call. */
     void (*put_event)(void *ctx, const struct job_event *event);
     /* Adds to the failure history, borrowed for the call. NULL: there is none. */
     void (*put_history)(void *ctx, const struct history_entry *entry);
@@ -79,20 +78,21 @@ struct port {
     void (*put_cron_entry)(void *ctx, const struct cron_entry *entry);
     void (*put_cron_clock)(void *ctx, struct id id, const struct cron_clock *clock);
     void (*delete_cron_group)(void *ctx, struct id id);
-    void (*delete_cron_entry)(void *ctx, struct id id); /* with its clock */
-    /* The zone, valid as long as the engine; NULL if it is not known. Empty: the system's. */
+    void (*delete_cron_entry)(void *ctx, struct id id); /* together with its clock */
+    /* The zone, valid as long as the engine; NULL if it is unknown. Empty: the system's. */
     const struct cron_zone *(*zone)(void *ctx, struct str name);
-    /* What people set for a queue, and where its rate stands; NULL: nothing any more. */
+    /* A queue's settings and the level of its rate limit; NULL: they are deleted. */
     void (*put_queue)(void *ctx, struct str name, const struct queue_record *record);
     /* A group of jobs (core/group.h). */
     void (*put_group)(void *ctx, const struct group_record *group);
     void (*delete_group)(void *ctx, struct str name);
-    /* The retry policies that are effective for a job of that queue that adds those named, "a,b"
-     * (none if they are switched off), which of them are missing, and the settings: fills in that
-     * of the rules. NULL: there are never any. Valid for the call. */
+    /* The retry policies in effect for a job of that queue that adds the policies named in "a,b"
+     * (none if policies are disabled), the names of those that are missing, and the settings: sets
+     * these members of the rules. NULL: there are never any. Valid for the call. */
     void (*policies)(void *ctx, struct str queue, struct str added, struct arena *a,
                      struct verdict_rules *rules);
-    /* What gives failures their categories, in order. NULL: there are none. Valid for the call. */
+    /* The rules that assign categories to failures, in order. NULL: there are none. Valid for the
+     * call. */
     size_t (*categorizers)(void *ctx, struct arena *a, const struct categorizer *const **list);
 };
 

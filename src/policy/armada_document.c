@@ -6,7 +6,7 @@
 #include "policy/policy_document.h"
 #include "policy/policy_warning.h"
 
-/* --- what a retry is changed by --- */
+/* --- mutations of a retry --- */
 
 static struct err read_avoid(struct json_cursor *c, struct arena *a, void *mode)
 {
@@ -41,7 +41,7 @@ static struct err read_memory(struct json_cursor *c, struct arena *a, void *rule
     size_t at = c->pos;
     (void)a;
     TRY(fields_read(c, memory_table, COUNT(memory_table), rule));
-    m->max = QUANTITY_MAX; /* this format has no bound but the nodes */
+    m->max = QUANTITY_MAX; /* this format has no limit but the nodes */
     return (m->factor > 0) != (m->add > 0)
                ? err_none()
                : fields_refuse(c, at, ERR_BAD_VALUE, "factor or static, and not both");
@@ -70,7 +70,7 @@ static struct err rule_mutate(struct json_cursor *c, struct arena *a, void *rule
 
 /* --- rules --- */
 
-/* Its clients take the short name in whatever case, and the long one. */
+/* Its clients accept the short name in any case, and the long one. */
 static const char *const actions[] = {"Retry", "retry", "RETRY", "RETRY_ACTION_RETRY",
                                       "Fail",  "fail",  "FAIL",  "RETRY_ACTION_FAIL",
                                       NULL};
@@ -165,8 +165,8 @@ static const struct field document_table[] = {
     {"kind", true, read_as_checked, 0, .doc = "string /^" POLICY_DOCUMENT_KIND "$/"},
     {"name", true, fields_label, POLICY(name), .doc = "string 1..$", .most = FIELDS_LABEL_MAX},
     {"retryLimit", false, fields_retries, POLICY(retry_limit),
-     .doc = "integer 0..$: if it is left "
-            "out, nothing is retried",
+     .doc = "integer 0..$: if it is omitted, "
+            "nothing is retried",
      .most = POLICY_RETRIES_MAX},
     {"defaultAction", true, read_action, POLICY(default_action), .doc = "string (*)",
      .words = actions},
@@ -175,7 +175,7 @@ static const struct field document_table[] = {
 
 const struct field_table armada_document_tables[] = {
     {"ArmadaRetryPolicy", FIELD_TABLE(document_table),
-     .doc = "object: a retry policy as Armada's releases write it"},
+     .doc = "object: a retry policy in the format of Armada's releases"},
     {"ArmadaPolicyRule", FIELD_TABLE(rule_table)},
     {"ArmadaMutation", FIELD_TABLE(mutate_table)},
     {"ArmadaAffinityMutation", FIELD_TABLE(affinity_table)},

@@ -2,19 +2,19 @@
 #ifndef POLICY_ARMADA_DOCUMENT_H
 #define POLICY_ARMADA_DOCUMENT_H
 
-/* The resource RetryPolicy as Armada's releases write it: apiVersion armadaproject.io/v1beta1,
- * its fields beside apiVersion and kind instead of below metadata and spec, and rules on one
- * category each. It is read into a struct policy like any other, and written as one: what it
- * means, tenax.dev/v1 can say. */
+/* The resource RetryPolicy in the format of Armada's releases: apiVersion armadaproject.io/v1beta1,
+ * its fields beside apiVersion and kind instead of under metadata and spec, and rules on one
+ * category each. It is read into a struct policy like any other, and written as one: tenax.dev/v1
+ * can express everything that it can. */
 
 #include "core/policy.h"
 #include "policy/fields.h"
 
 #define ARMADA_DOCUMENT_VERSION "armadaproject.io/v1beta1"
 
-/* Whether the document is of that apiVersion and kind. */
+/* Whether the document has that apiVersion and kind. */
 bool armada_document_is(const struct document_node *root);
-/* warnings: a list, to which it adds what was read and has no effect. */
+/* warnings: a list, to which it adds what has no effect. */
 NODISCARD struct err armada_document_read(struct json_cursor *c, struct policy *p,
                                           struct document_node *warnings);
 

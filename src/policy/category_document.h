@@ -10,7 +10,7 @@
 
 #define CATEGORY_DOCUMENT_KIND "FailureCategories"
 
-/* A categorizer with all that it points to. */
+/* A categorizer with everything that it points to. */
 struct category_document {
     struct categorizer categorizer; /* must be first, see policy/shelf.h */
     int64_t resource_version;       /* metadata.resourceVersion; 0: not stated */
@@ -18,10 +18,10 @@ struct category_document {
     uint64_t pattern_bytes; /* of its regular expressions, compiled */
 };
 
-/* Exactly one; on success *out is to be freed. */
+/* Parses exactly one; on success *out must be freed. */
 NODISCARD bool category_document_parse(struct str text, enum document_format format,
                                        struct category_document *out, struct document_fault *fault);
-/* The same of one that was accepted before: limits on what is new do not hold for it. */
+/* The same for one that was accepted before: limits on new documents do not apply. */
 NODISCARD bool category_document_parse_stored(struct str text, struct category_document *out,
                                               struct document_fault *fault);
 NODISCARD bool category_document_read(const struct document_node *root,

@@ -106,10 +106,10 @@ static struct err read_sticky(struct json_cursor *c, struct arena *a, void *flee
 
 static const struct field memory_table[] = {
     {"factor", false, fields_factor, offsetof(struct policy_memory, factor),
-     .doc = "number 1..$: what it is multiplied by", .most = FIELDS_FACTOR_MAX},
+     .doc = "number 1..$: by which it is multiplied", .most = FIELDS_FACTOR_MAX},
     {"add", false, fields_quantity, offsetof(struct policy_memory, add), .doc = "Quantity"},
     {"max", true, fields_quantity, offsetof(struct policy_memory, max),
-     .doc = "Quantity: never grown beyond"},
+     .doc = "Quantity: its upper limit"},
     {"sticky", false, read_sticky, offsetof(struct policy_memory, fleeting), .doc = "boolean"},
 };
 
@@ -162,7 +162,7 @@ static void end_rule(void *rule)
     ((struct policy_rule *)rule)->key = policy_rule_key(rule);
 }
 
-/* Without one it would match every failure, and no later rule would ever be asked. */
+/* A rule without a matcher would match every failure, and no later rule would be reached. */
 static bool states(const struct matcher *m)
 {
     return m->exit_operator != MATCHER_NO_CODES || m->conditions || m->message ||
@@ -184,13 +184,14 @@ static struct err spec_rules(struct json_cursor *c, struct arena *a, void *into)
                          "onFailureCategory, onFailureSubcategory and onError (what to do with any "
                          "other failure is "
                          "spec.defaultAction)",
-        .empty = "at least one rule (leave rules out if only defaultAction is to decide)",
+        .empty = "at least one rule (omit rules if only defaultAction is to decide)",
     };
     (void)a;
     TRY(fields_rules(c, &rules));
     p->rules = rules.rules;
     p->rule_count = rules.count;
-    for (size_t i = 0; i < p->rule_count; i++) /* of a retry by a rule that never retries */
+    for (size_t i = 0; i < p->rule_count; i++) /* members about a retry, in a rule that never
+                                                * retries */
         if (p->rules[i].action != POLICY_RETRY && p->rules[i].memory.max)
             return fields_refuse(c, fields_member(c, fields_entry(c, at, i), "mutations"),
                                  ERR_BAD_VALUE, "nothing here: the action is Fail");
@@ -224,7 +225,7 @@ static const struct field spec_table[] = {
     {"rules", false, spec_rules, 0, .doc = "PolicyRule[..$]", .most = FIELDS_RULES_MAX},
 };
 
-/* A limit of a rule would be held against what other rules have used. */
+/* A limit of a rule would be compared with retries granted by other rules. */
 static struct err check_limits(struct json_cursor *c, size_t at, const struct policy *p)
 {
     for (size_t i = 0; p->counts_together && i < p->rule_count; i++) {
@@ -267,7 +268,7 @@ const struct field_table policy_document_tables[] = {
     {"RetryPolicySpec", FIELD_TABLE(spec_table),
      .doc = "object: rules, or a defaultAction, or both"},
     {"PolicyRule", FIELD_TABLE(rule_table),
-     .doc = "object: what to do with a failure that all of its matchers hold for"},
+     .doc = "object: what to do with a failure that all of its matchers match"},
     {"PolicyBackoff", FIELD_TABLE(backoff_table)},
     {"AntiAffinity", FIELD_TABLE(affinity_table)},
     {"RuleMutations", FIELD_TABLE(mutations_table)},

@@ -2,10 +2,10 @@
 #ifndef POLICY_POLICY_DOCUMENT_H
 #define POLICY_POLICY_DOCUMENT_H
 
-/* The resource RetryPolicy as a document: read into a struct policy, refused
- * whole with the first fault in it, and written back in canonical form. Armada's released format
- * (policy/armada_document.h) is read too. What was
- * accepted once is accepted again when it is written and read. */
+/* The resource RetryPolicy as a document: read into a struct policy, refused as a whole with the
+ * first fault in it, and written back in canonical form. Armada's released format
+ * (policy/armada_document.h) is read, too. What was accepted once is accepted again when it is
+ * written and read. */
 
 #include "core/policy.h"
 #include "wire/document.h"
@@ -13,23 +13,24 @@
 
 #define POLICY_DOCUMENT_KIND "RetryPolicy"
 
-/* A policy with all that it points to. */
+/* A policy with everything that it points to. */
 struct policy_document {
     struct policy policy;           /* must be first, see policy/shelf.h */
     int64_t resource_version;       /* metadata.resourceVersion; 0: not stated */
-    struct document_node *warnings; /* a list of texts: what is valid and most likely not meant */
+    struct document_node *warnings; /* a list of texts: what is valid but probably not what was
+                                     * meant */
     struct arena memory;
     uint64_t pattern_bytes; /* of its regular expressions, compiled */
 };
 
-/* Reads a text that holds exactly one policy. On success *out is to be freed; the text may
- * go. */
+/* Parses a text with exactly one policy. On success *out must be freed; the text is no longer
+ * needed. */
 NODISCARD bool policy_document_parse(struct str text, enum document_format format,
                                      struct policy_document *out, struct document_fault *fault);
-/* The same of one that was accepted before: limits on what is new do not hold for it. */
+/* The same for one that was accepted before: limits on new documents do not apply. */
 NODISCARD bool policy_document_parse_stored(struct str text, struct policy_document *out,
                                             struct document_fault *fault);
-/* Reads one document of a text of several; the tree may go afterwards. */
+/* Reads one document of a text of several; the tree is no longer needed afterwards. */
 NODISCARD bool policy_document_read(const struct document_node *root, struct policy_document *out,
                                     struct document_fault *fault);
 void policy_document_free(struct policy_document *d);
@@ -42,7 +43,7 @@ struct document_node *policy_document_tree(const struct policy *p, int64_t resou
 #define POLICY_DOCUMENT_MULTIPLIER   2.0
 #define POLICY_DOCUMENT_MAX_DELAY_MS 600000
 
-/* Reads {initialDelay, maxDelay, multiplier, jitter}, as settings have it too; a reader for tables
+/* Reads {initialDelay, maxDelay, multiplier, jitter}, also for settings; a reader for tables
  * (policy/fields.h). */
 struct err policy_document_backoff(struct json_cursor *c, struct arena *a, void *curve);
 struct document_node *policy_document_backoff_tree(const struct curve *c, struct arena *a);

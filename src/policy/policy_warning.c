@@ -16,7 +16,7 @@ void policy_warning_add(struct document_node *list, struct arena *a, const char 
     document_add(list, "", document_string(a, arena_copy(a, str_from(words))));
 }
 
-/* The first rule before the i-th after which that one is never asked, or the i-th itself. */
+/* The first rule before the i-th because of which that one is never reached, or the i-th itself. */
 static size_t covering(const struct policy *p, size_t i)
 {
     size_t j = 0;
@@ -35,7 +35,7 @@ static void check_reach(struct document_node *list, struct arena *a, const struc
     else if (before < i)
         policy_warning_add(list, a,
                            "%srules[%zu] can never match: %srules[%zu] before it matches "
-                           "whatever it would",
+                           "everything that it would",
                            spec, i, spec, before);
 }
 

@@ -68,7 +68,7 @@ static const struct field settings[] = {
     {"globalMaxRetries", false, fields_retries, SETTING(global_max_retries),
      .doc = "integer 0..$: 0 stops all retries", .most = POLICY_RETRIES_MAX},
     {"globalMaxRetriesExempt", false, read_exempt, SETTING(exempt),
-     .doc = "string (*)[]: retries that it is not about", .words = exempt},
+     .doc = "string (*)[]: retries that are exempt from it", .words = exempt},
     {"whenNoPolicy", false, read_no_policy, SETTING(when_no_policy), .doc = "string (*)",
      .words = fallbacks},
     {"preemptedGracePeriod", false, fields_span, SETTING(preempted_grace), .doc = "Duration"},
@@ -79,7 +79,7 @@ static const struct field settings[] = {
 };
 
 const struct field_table settings_document_table = {
-    "NewRetrySettings", FIELD_TABLE(settings), .doc = "object: what is left out stays as it is"};
+    "NewRetrySettings", FIELD_TABLE(settings), .doc = "object: omitted members stay unchanged"};
 
 /* A reader for tables: into is a struct policy_change. */
 static struct err read_change(struct json_cursor *c, struct arena *a, void *into)

@@ -2,24 +2,24 @@
 #ifndef POLICY_SETTINGS_DOCUMENT_H
 #define POLICY_SETTINGS_DOCUMENT_H
 
-/* The settings of retrying as a document: the body of PUT /settings/retry, and the section
- * retryPolicy of a configuration file. */
+/* The retry settings as a document: the body of PUT /settings/retry, and the section retryPolicy of
+ * a configuration file. */
 
 #include "core/policy.h"
 #include "wire/document.h"
 #include "wire/field.h"
 
-/* Reads what the mapping states. section is what faults call it; NULL: the document as a whole. Its
- * texts lie in the arena. */
+/* Reads the members that the mapping states. section is its name in faults; NULL: the whole
+ * document. The texts are in the arena. */
 NODISCARD bool settings_document_read(const struct document_node *n, const char *section,
                                       struct arena *a, struct policy_change *out,
                                       struct document_fault *fault);
-/* Reads a text that is such a mapping; its tree lies in the arena, too. */
+/* Parses a text that is such a mapping; its tree is in the arena, too. */
 NODISCARD bool settings_document_parse(struct str text, struct arena *a, struct policy_change *out,
                                        struct document_fault *fault);
-/* What a change states, as text that is the same for all that mean the same; in the arena. */
+/* What a change states, as text that is equal for equal meanings; in the arena. */
 struct str settings_document_canonical(const struct policy_change *c, struct arena *a);
-/* All of them, in the arena; its texts are the settings'. */
+/* All settings, in the arena; its texts are the settings'. */
 struct document_node *settings_document_tree(const struct policy_settings *s, struct arena *a);
 /* The same as JSON. */
 struct str settings_document_text(const struct policy_settings *s, struct arena *a);
@@ -28,7 +28,7 @@ struct str settings_document_text(const struct policy_settings *s, struct arena 
 struct document_node *settings_document_changed_tree(const struct policy_changed *c,
                                                      struct arena *a);
 struct str settings_document_changed_text(const struct policy_changed *c, struct arena *a);
-/* Reads that text; its texts and its tree live in the arena. */
+/* Parses that text; its texts and its tree are in the arena. */
 NODISCARD bool settings_document_changed_parse(struct str text, struct arena *a,
                                                struct policy_changed *out,
                                                struct document_fault *fault);

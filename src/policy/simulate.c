@@ -3,29 +3,29 @@
 
 #include "base/must.h"
 
-/* Of searches for one job, which the server's other requests have to wait for. */
+/* Of searches for one job, during which the server's other requests wait. */
 #define STEPS_MAX (MATCHER_STEPS_MAX / 2)
 
-/* One side while the failures go by. */
+/* One side during the simulation. */
 struct side {
     const struct verdict_rules *rules;
     const struct simulate_job *what;
     struct arena *arena;
-    struct rng rng;  /* delays with jitter are one draw; the same each time one asks */
-    struct job job;  /* as this side would have made it */
-    bool over;       /* dead: nothing more is asked */
-    uint64_t *steps; /* that the searches of both sides took */
+    struct rng rng;  /* delays with jitter take one draw; repeatable */
+    struct job job;  /* the job as this side would have left it */
+    bool over;       /* dead: not evaluated any more */
+    uint64_t *steps; /* used by the searches of both sides */
     struct simulate_side out;
 };
 
-/* As the engine decides, without what a worker may say. */
+/* The engine's decision, without what a worker may have stated. */
 static struct verdict judge(struct side *s, const struct run *run)
 {
     const instant now = {0};
     bool expired = run->outcome == OUTCOME_EXPIRED;
     struct failure failure = run->failure;
     if (expired)
-        failure.condition = CONDITION_LEASE_EXPIRED; /* older runs do not say so */
+        failure.condition = CONDITION_LEASE_EXPIRED; /* older runs do not have it */
     const struct verdict_request request = {
         .job = &s->job, .outcome = run->outcome, .failure = &failure, .retry_at = INSTANT_NONE};
     struct verdict v = verdict_decide(&request, s->rules, now, &s->rng, s->arena);
@@ -40,13 +40,13 @@ static struct verdict judge(struct side *s, const struct run *run)
     return v;
 }
 
-/* --- what is told --- */
+/* --- results --- */
 
 static struct str own_text(struct str text, struct arena *a)
 {
     size_t n = text.len < SIMULATE_TEXT_MAX ? text.len : SIMULATE_TEXT_MAX;
     while (n && n < text.len && ((unsigned char)text.at[n] & 0xc0) == 0x80)
-        n--; /* not inside a character */
+        n--; /* not inside of a character */
     return arena_copy(a, (struct str){text.at, n});
 }
 
@@ -75,11 +75,11 @@ static struct simulate_verdict ask(struct side *s, const struct run *run)
     said.ruling.policy = arena_copy(s->arena, v.ruling.policy);
     said.reason = arena_copy(s->arena, str_from(v.reason));
     if (v.retry)
-        said.delay.ms = v.at.ms; /* after the instant 0 */
+        said.delay.ms = v.at.ms; /* relative to the instant 0 */
     return said;
 }
 
-/* The job goes on failing as it did the last time. */
+/* Assumes that the job keeps failing as it did the last time. */
 static void go_on(struct side *s)
 {
     s->out.died_early = s->over;

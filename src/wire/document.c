@@ -45,7 +45,7 @@ static void write_place(const struct document_fault *f, struct buf *b)
         buf_print(b, "%s: ", f->path);
 }
 
-/* The first `most` bytes of it, or fewer where a character would be cut. */
+/* The first `most` bytes of it, or fewer if a character would be split. */
 static void write_start(struct buf *b, struct str text, size_t most)
 {
     if (text.len <= most) {
@@ -343,7 +343,7 @@ void document_write_json(const struct document_node *n, struct buf *b)
     buf_byte(b, map ? '}' : ']');
 }
 
-/* Words that some reader of YAML, 1.1 ones included, takes for something else than text. */
+/* Words that some reader of YAML, including 1.1, takes for something other than text. */
 static bool is_reserved_word(struct str s)
 {
     static const char *const words[] = {"y",    "n",     "yes",  "no",  "on", "off",
@@ -368,8 +368,8 @@ static bool is_plain(struct str s)
     return true;
 }
 
-/* One character that YAML may only hold escaped, at s.at: its length, else 0. These are the ones
- * that YAML 1.2 does not count as printable or takes for a line break, beyond those that
+/* A character that YAML requires to be escaped, at s.at: its length, otherwise 0. These are the
+ * characters that YAML 1.2 does not count as printable or takes for a line break, beyond those that
  * JSON escapes. */
 static size_t unprintable(struct str s, uint32_t *code)
 {
@@ -417,7 +417,7 @@ static void write_scalar_yaml(const struct document_node *n, struct buf *b)
         write_scalar_json(n, b);
 }
 
-/* A list that reads well on one line, like [137, 143]; also the empty list and mapping. */
+/* A list that is readable on one line, like [137, 143]; also the empty list and mapping. */
 static bool is_short(const struct document_node *n)
 {
     if (n->count == 0)
@@ -447,7 +447,7 @@ static void indent(unsigned depth, struct buf *b)
         buf_lit(b, "  ");
 }
 
-/* Whole lines; the first one continues what is on the line already. */
+/* Whole lines; the first one continues the current line. */
 static void write_block(const struct document_node *n, unsigned depth, struct buf *b)
 {
     for (const struct document_node *c = n->first; c; c = c->next) {

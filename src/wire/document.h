@@ -2,9 +2,9 @@
 #ifndef WIRE_DOCUMENT_H
 #define WIRE_DOCUMENT_H
 
-/* Resources that people write (kubectl's form: apiVersion, kind, metadata, spec) as a
- * tree, read from YAML or JSON and written back as either. Of YAML 1.2 only what JSON can
- * say too: no anchors, aliases or tags, so that a small text is a small tree. */
+/* Resources written by people (kubectl's form: apiVersion, kind, metadata, spec) as a tree, read
+ * from YAML or JSON and written back as either. Of YAML 1.2 only what JSON can express as well: no
+ * anchors, aliases or tags, so that a small text is a small tree. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,9 +20,9 @@
 #define DOCUMENT_CHILDREN_MAX 1024 /* of a list or mapping */
 #define DOCUMENT_COUNT_MAX    1024 /* documents in a text */
 
-/* How a text is written. */
+/* The format of a text. */
 enum document_format {
-    DOCUMENT_ANY, /* JSON if it begins with { and is valid as that, else YAML */
+    DOCUMENT_ANY, /* JSON if it begins with { and is valid JSON, otherwise YAML */
     DOCUMENT_YAML,
     DOCUMENT_JSON,
 };
@@ -39,7 +39,7 @@ enum document_type {
 struct document_node {
     enum document_type type;
     uint32_t line, column;         /* where it begins, from 1; 0: it was not read from a text */
-    struct str text;               /* BOOL, NUMBER: as JSON writes it; STRING: its characters */
+    struct str text;               /* BOOL, NUMBER: in JSON's spelling; STRING: its characters */
     struct str key;                /* of a member of a MAP */
     uint32_t key_line, key_column; /* likewise */
     struct document_node *first;   /* LIST, MAP: the children, in order */
@@ -47,7 +47,7 @@ struct document_node {
     size_t count;
 };
 
-/* The roots of the documents of one text, linked by next. Empty ones are left out. */
+/* The roots of the documents of one text, linked by next, without empty ones. */
 struct document_list {
     struct document_node *first, *last;
     size_t count;
@@ -66,11 +66,11 @@ struct document_fault {
 NODISCARD bool document_read(struct str text, enum document_format format, struct arena *a,
                              struct document_list *out, struct document_fault *fault);
 
-/* The one document of a text; a fault if there is none, or more. */
+/* The only document of a text; a fault if there is none, or more. */
 NODISCARD bool document_only(const struct document_list *list, const struct document_node **root,
                              struct document_fault *fault);
 
-/* The member of a MAP with that key, or NULL (also for what is no MAP). */
+/* The member of a MAP with that key, or NULL (also if it is not a MAP). */
 const struct document_node *document_member(const struct document_node *map, const char *key);
 /* The text of a STRING member, or the empty string. */
 struct str document_text(const struct document_node *map, const char *key);
@@ -89,8 +89,8 @@ bool document_refuse(struct document_fault *fault, enum err_code code, uint32_t 
 void document_quote(char *to, size_t size, struct str text);
 /* "line 7, column 15: spec.rules[2].onExitCodes.operator: expected In or NotIn, found "in"". */
 void document_fault_write(const struct document_fault *f, struct buf *b);
-/* The same as an error, behind the name of a file (NULL: none). What is too long for one is cut
- * where it hurts least: the place stays, and the beginnings of what was expected and found. */
+/* The same as an error, prefixed by the name of a file (NULL: none). If it is too long for an
+ * error, the position stays, and what was expected and found is truncated. */
 NODISCARD struct err document_fault_in(const char *file, const struct document_fault *f);
 NODISCARD struct err document_fault_err(const struct document_fault *f);
 

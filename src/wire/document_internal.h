@@ -2,7 +2,7 @@
 #ifndef WIRE_DOCUMENT_INTERNAL_H
 #define WIRE_DOCUMENT_INTERNAL_H
 
-/* Between the readers of the two formats. */
+/* Shared by the readers of the two formats. */
 
 #include "wire/document.h"
 
@@ -20,7 +20,7 @@ NODISCARD bool document_check_key(const struct document_node *map, struct str ke
 NODISCARD bool document_append_root(struct document_list *list, struct document_node *root,
                                     struct document_fault *fault);
 
-/* Whether text is a number of JSON. */
+/* Whether text is a JSON number. */
 bool document_is_number(struct str text);
 
 #endif

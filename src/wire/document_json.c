@@ -2,7 +2,7 @@
 #include "base/json.h"
 #include "wire/document_internal.h"
 
-/* Offsets only grow while a text is read, so lines are counted in one pass. */
+/* Offsets only increase while a text is read, so lines are counted in one pass. */
 struct reader {
     struct json_cursor cursor;
     struct arena *arena;

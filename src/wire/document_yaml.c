@@ -5,12 +5,12 @@
 #include "base/utf8.h"
 #include "wire/document_internal.h"
 
-/* Parts of all the documents of a text, empty ones included: the parser takes a microsecond or
- * two for each, on the server's loop thread. */
+/* Parts of all the documents of a text, including empty ones: the parser takes a microsecond or two
+ * for each, on the server's loop thread. */
 #define PARTS_MAX 50000
 
-/* The parser's events become a tree here, rather than in the library: no alias is ever
- * resolved, and every limit is checked before there is anything to hold. */
+/* The tree is built here from the parser's events, rather than in the library: no alias is ever
+ * resolved, and every limit is checked before anything is stored. */
 struct builder {
     struct arena *arena;
     struct document_list *out;
@@ -18,13 +18,13 @@ struct builder {
     struct document_node *open[DOCUMENT_DEPTH_MAX]; /* from the root of the document */
     unsigned depth;
     unsigned parts;
-    /* The key that was read last, if its value is next. */
+    /* The last key read, if its value is next. */
     bool has_key;
     struct str key;
     uint32_t key_line, key_column;
 };
 
-/* Where an event begins; the library has a quoted scalar begin behind its quote. */
+/* Where an event begins; in the library a quoted scalar begins after its quote. */
 static void place(struct fy_event *e, uint32_t *line, uint32_t *column)
 {
     const struct fy_mark *mark = fy_event_start_mark(e);
@@ -61,7 +61,7 @@ static bool is_one_of(struct str s, const char *const *words, size_t n)
     is_one_of((s), (const char *const[]){__VA_ARGS__},                                             \
               sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *))
 
-/* Begins as the numbers of YAML's core schema do, and has nothing that they have not. */
+/* Begins like the numbers of YAML's core schema, and contains only their characters. */
 static bool looks_like_number(struct str s)
 {
     size_t i = s.len && (s.at[0] == '-' || s.at[0] == '+') ? 1 : 0;
@@ -77,7 +77,7 @@ static bool looks_like_number(struct str s)
     return strspn(s.at + i, "0123456789.eE+-") >= s.len - i;
 }
 
-/* What a plain scalar stands for by YAML's core schema. text ends with a NUL. */
+/* The type of a plain scalar by YAML's core schema. text ends with a NUL. */
 static bool resolve_plain(struct builder *b, struct fy_event *e, struct document_node *n)
 {
     n->type = DOCUMENT_STRING;
@@ -93,7 +93,7 @@ static bool resolve_plain(struct builder *b, struct fy_event *e, struct document
         n->type = DOCUMENT_NUMBER;
     } else if (looks_like_number(n->text)) {
         return refuse_here(b, e, ERR_BAD_VALUE,
-                           "a decimal number as JSON writes it, or quotes if it is text",
+                           "a decimal number in JSON's spelling, or quotes if it is text",
                            n->text.at);
     }
     return true;
@@ -173,7 +173,7 @@ static bool add_scalar(struct builder *b, struct fy_event *e)
     bool plain = !token || fy_token_scalar_style(token) == FYSS_PLAIN;
     if (plain && !resolve_plain(b, e, n))
         return false;
-    /* "---" before a document and behind the last one is no document of its own. */
+    /* "---" before a document and after the last one is not a document of its own. */
     if (plain && text.len == 0 && b->depth == 0)
         return true;
     return put(b, n);
@@ -207,7 +207,7 @@ static bool close_collection(struct builder *b)
 static bool add_event(struct builder *b, struct fy_event *e)
 {
     if (++b->parts > PARTS_MAX)
-        return refuse_here(b, e, ERR_TOO_MANY, "a text of fewer parts", "");
+        return refuse_here(b, e, ERR_TOO_MANY, "a text with fewer parts", "");
     if (e->type == FYET_ALIAS || fy_event_get_anchor_token(e))
         return refuse_here(b, e, ERR_BAD_VALUE, "no anchors and no aliases (& and *)", "");
     if (fy_event_get_tag_token(e))

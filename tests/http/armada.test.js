@@ -27,7 +27,7 @@ rules:
       memory:
         static: 512Mi
 `;
-const NEVER = 'rules[1] can never match: rules[0] before it matches whatever it would';
+const NEVER = 'rules[1] can never match: rules[0] before it matches everything that it would';
 
 describe('armada', () => {
     const server = useServer({ args: ['--retry-policy-enabled'] });

@@ -97,7 +97,7 @@ describe('a gang', () => {
                 [job === b ? 'failed' : 'gang-retried']);
         }
         const [run] = await server.runs(a.id);
-        assert.match(run.reason, /another member of its gang is tried again$/);
+        assert.match(run.reason, /another member of its gang is retried$/);
         for (const [verb, body] of [['success', {}], ['renew', {}], ['release', {}],
             ['failure', { message: 'm' }]]) {
             const late = await server.post(`/jobs/${a.id}/${verb}`, { token: a.token, ...body });

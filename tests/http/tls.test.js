@@ -157,8 +157,8 @@ test('SIGHUP makes new connections see a new certificate', async (t) => {
     assert.equal((await old.ask('GET', '/version')).status, 200);
     const { privateKey } = crypto.generateKeyPairSync('rsa', { modulusLength: 2048 });
     const rsa = privateKey.export({ type: 'pkcs8', format: 'pem' });
-    for (const [key, complaint] of [[rsa, /that it has: .*key\.pem' does not belong/],
-        ['nonsense', /that it has: cannot use .*server-key\.pem/]]) {
+    for (const [key, complaint] of [[rsa, /its present certificate: .*key\.pem' does not belong/],
+        ['nonsense', /its present certificate: cannot use .*server-key\.pem/]]) {
         fs.writeFileSync(c.file('server-key.pem'), key);
         server.child.kill('SIGHUP');
         await logged(server, complaint);

@@ -195,7 +195,7 @@ static void what_is_most_likely_not_meant_is_warned_of(void **state)
                  "- {action: Retry, onCategory: b, onSubcategory: c}\n"
                  "- {action: Fail, onCategory: d, mutate: {affinity: {avoidSameNode: true}}}\n",
                  "rules[2].mutate has no effect: the action is Fail\n"
-                 "rules[1] can never match: rules[0] before it matches whatever it would\n");
+                 "rules[1] can never match: rules[0] before it matches everything that it would\n");
 }
 
 #define OWN "apiVersion: tenax.dev/v1\nkind: RetryPolicy\nmetadata: {name: a}\nspec:\n"
@@ -212,8 +212,8 @@ static void our_own_format_is_warned_of_too(void **state)
         "spec.rules[0].retryLimit has no effect: the action is Fail\n"
         "spec.rules[1] can never match: of a container only OOMKilled is reported, and the "
         "rule names a container\n"
-        "spec.rules[3] can never match: spec.rules[2] before it matches whatever it "
-        "would\n");
+        "spec.rules[3] can never match: spec.rules[2] before it matches everything "
+        "that it would\n");
     check_warned(OWN "  retryLimit: 4\n  defaultAction: Fail\n",
                  "spec.retryLimit has no effect: every action is Fail\n");
     check_refused(OWN "  retryLimitPer: policy\n  rules:\n"

@@ -392,8 +392,8 @@ static void a_bad_spec_is_refused_with_path_and_place(void **state)
                        "line 5, column 17: spec.antiAffinity.mode: expected "
                        "this field, found nothing");
     check_spec_refused("  rules: []\n",
-                       "line 5, column 10: spec.rules: expected at least one rule (leave rules out "
-                       "if only defaultAction is to decide), found an empty list");
+                       "line 5, column 10: spec.rules: expected at least one rule (omit rules if "
+                       "only defaultAction is to decide), found an empty list");
     check_spec_refused("  retryLimit: 5\n", "line 5, column 3: spec: expected rules, or a "
                                             "defaultAction, or both, found a mapping");
 }

@@ -63,7 +63,7 @@ static void numbers_that_json_has_not_are_refused(void **state)
         char text[32], fault[160];
         snprintf(text, sizeof text, "a: %s", numbers[i]);
         snprintf(fault, sizeof fault,
-                 "line 1, column 4: expected a decimal number as JSON writes it, or quotes if it "
+                 "line 1, column 4: expected a decimal number in JSON's spelling, or quotes if it "
                  "is text, found %s",
                  numbers[i]);
         check_yaml(text, fault);
@@ -183,7 +183,7 @@ static void parts_have_a_limit_even_empty_ones(void **state)
     for (int i = 0; i < 100000; i++)
         buf_lit(&b, "---\n");
     char *got = read_as(buf_view(&b), DOCUMENT_YAML);
-    assert_non_null(strstr(got, "expected a text of fewer parts"));
+    assert_non_null(strstr(got, "expected a text with fewer parts"));
     free(got);
     buf_fini(&b);
 }

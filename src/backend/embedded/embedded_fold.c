@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Enqueues of batched jobs. Whether and how a payload is folded into that of a waiting
- * job is for the evaluator to say, which takes time; meanwhile the waiting job may be taken or
- * changed. So an enqueue is planned first, spec by spec, without touching anything; when all
- * answers are there the plan is compared with how things are now, and either applied as a whole in
- * one step or made again. Enqueues that share a batch key are planned one after the other. The
- * ticks of batched cron entries go the same way, and so do the expressions of entries that are put.
- */
+/* Enqueues of batched jobs. The evaluator decides whether and how a payload is folded into that of
+ * a waiting job. That takes time, during which the waiting job may be taken or changed. So an
+ * enqueue is first planned, spec by spec, without changing anything; when all answers have arrived,
+ * the plan is compared with the present state and either applied as a whole in one step or made
+ * again. Enqueues that share a batch key are planned one after the other. The ticks of batched cron
+ * entries go the same way, and so do the expressions of entries that are put. */
 
 #include <stdlib.h>
 
@@ -18,15 +17,15 @@
 #include "base/strmap.h"
 #include "core/job_fields.h"
 
-#define FOLDS_MAX       4096       /* enqueues under way */
-#define FOLD_BYTES_MAX  (64 << 20) /* and the size of what they bring */
-#define FOLD_PLANS_MAX  8          /* tries, if workers are quicker each time */
+#define FOLDS_MAX       4096       /* enqueues in progress */
+#define FOLD_BYTES_MAX  (64 << 20) /* and the total size of their payloads */
+#define FOLD_PLANS_MAX  8          /* attempts, if workers are faster each time */
 #define FOLD_RESULT_MAX (16 << 20)
 
-/* A job that payloads are folded into: one that waits already, or one of this enqueue. */
+/* A job that payloads are folded into: one that is already waiting, or one of this enqueue. */
 struct target {
     struct target *next;
-    const struct job *existing; /* NULL: of this enqueue */
+    const struct job *existing; /* NULL: one of this enqueue */
     size_t spec;                /* iff !existing */
     struct str when, fold;
     struct buf payload; /* as folded so far */
@@ -45,35 +44,36 @@ struct slot {
     struct target *target;   /* into which the next spec is folded, or NULL */
 };
 
-/* All enqueues under way with one batch key, in the order of their arrival. */
+/* All enqueues in progress with one batch key, in order of arrival. */
 struct lane {
-    struct str key; /* the map's */
+    struct str key; /* owned by the map */
     struct list tickets;
 };
 
 struct fold {
     struct list node; /* in embedded->folds */
     struct embedded *b;
-    struct arena arena, plan; /* what stays; what is made again */
+    struct arena arena, plan; /* arena for what stays, plan for what is made again */
     struct enqueue *specs;
     size_t count, bytes;
-    struct slot **slots; /* of each spec, or NULL if it is not to be folded */
+    struct slot **slots; /* of each spec, or NULL if it is not batched */
     struct slot *all;
     size_t slot_count;
     struct target *targets;  /* of the plan */
-    struct target **becomes; /* what each spec with a slot is part of */
+    struct target **becomes; /* the target of each spec with a slot */
     bool *folded;
-    size_t at, checked; /* the spec that is being planned; those before are known to be good */
+    size_t at, checked; /* the spec that is being planned; the expressions of those before `checked`
+                         * are valid */
     unsigned plans;
-    span spent; /* how long its expressions ran */
+    span spent; /* total time its expressions ran */
     struct ask *ask;
     reply_fn done;
     void *ctx;
     bool holds; /* see engine_depend_hold */
-    /* Of a tick of a cron entry: its number. */
+    /* For a tick of a cron entry: the entry's id. */
     struct id entry;
     uint64_t tick;
-    /* Of a put of cron entries, whose jobs the specs are: only their expressions are run. */
+    /* For a put of cron entries, whose jobs the specs are: their expressions are only checked. */
     const struct cron_put *put;
 };
 
@@ -102,7 +102,7 @@ static void lane_leave(struct embedded *b, struct slot *slot)
     free(lane);
 }
 
-/* Nothing that arrived before has a key in common. */
+/* No earlier enqueue shares a key with it. */
 static bool has_its_turn(const struct fold *f)
 {
     for (size_t i = 0; i < f->slot_count; i++)
@@ -142,7 +142,7 @@ static struct target *target_new(struct fold *f, const struct job_batch *batch, 
 static struct err look(struct fold *f, struct str key, struct foldable *waiting, bool *found)
 {
     struct embedded *b = f->b;
-    /* What is read outlives the turn that is being built now. */
+    /* What is read must outlive the turn that is being built. */
     b->copy_reads = true;
     struct err err = engine_fold_find(b->engine, b->now, key, &f->plan, waiting, found);
     b->copy_reads = false;
@@ -162,7 +162,7 @@ static struct err look_once(struct fold *f, struct slot *slot)
     return err_none();
 }
 
-/* The spec becomes a job of its own, open for those after it. */
+/* The spec becomes a job of its own, open for the specs after it. */
 static void begin_job(struct fold *f, struct slot *slot)
 {
     const struct enqueue *spec = &f->specs[f->at];
@@ -173,7 +173,7 @@ static void begin_job(struct fold *f, struct slot *slot)
     f->becomes[f->at] = slot->target;
 }
 
-/* --- asking --- */
+/* --- questions to the evaluator --- */
 
 static void go_on(struct fold *f);
 static void finish(struct fold *f, struct err err);
@@ -205,7 +205,7 @@ static struct err check(struct fold *f)
     return embedded_ask(f->b, &r, f->spent, f, on_checked, &f->ask);
 }
 
-/* What came out has to be a payload that could have been enqueued. */
+/* The result must be a payload that could have been enqueued. */
 static struct err take_payload(struct target *t, struct str payload)
 {
     if (payload.len > FOLD_RESULT_MAX)
@@ -214,7 +214,8 @@ static struct err take_payload(struct target *t, struct str payload)
     struct json_cursor c = json_open(payload);
     struct err err = json_skip(&c, NULL);
     if (err.code != ERR_OK)
-        return err_make(ERR_UNPROCESSABLE, "batch.fold: its output is no payload: %s", err.msg);
+        return err_make(ERR_UNPROCESSABLE, "batch.fold: its output is not a valid payload: %s",
+                        err.msg);
     t->payload.len = 0;
     buf_str(&t->payload, payload);
     t->changed = true;
@@ -258,8 +259,8 @@ static struct err ask_to_fold(struct fold *f, const struct target *t)
 
 /* --- applying --- */
 
-/* Whether all that the plan is built on is still so. What else has changed meanwhile, by a
- * patch, is taken over: the record is written anew from it. */
+/* Whether the premises of the plan still hold. Changes by a patch to other fields are kept: the
+ * record is rewritten from the present job. */
 static struct err holds(struct fold *f, bool *still)
 {
     *still = true;
@@ -294,8 +295,8 @@ static struct job own_job(struct arena *a, const struct job *job)
     return own;
 }
 
-/* The specs that become jobs, with the payloads that were folded into them; places[i] is
- * where spec i ended up. */
+/* The specs that become jobs, with the payloads that were folded into them; places[i] is where spec
+ * i ended up. */
 static size_t list_new_jobs(struct fold *f, struct enqueue *out, size_t *places)
 {
     size_t n = 0;
@@ -399,9 +400,9 @@ static void apply(struct fold *f)
     fill_reply(f, r, added, places);
 }
 
-/* --- the course of an enqueue --- */
+/* --- the stages of an enqueue --- */
 
-/* True once the plan is complete; false if it waits for an answer. */
+/* True once the plan is complete; false while it waits for an answer. */
 static struct err plan(struct fold *f, bool *complete)
 {
     *complete = false;
@@ -434,7 +435,7 @@ static void fold_free(struct fold *f)
     free(f);
 }
 
-/* Begins those that have become the first with all of their keys. */
+/* Begins those that have become the first for all of their keys. */
 static void begin_next(struct embedded *b)
 {
     if (b->folds_begin)
@@ -497,8 +498,8 @@ static void finish(struct fold *f, struct err err)
     leave(f);
 }
 
-/* Plans what is left to plan. *complete: all of it is planned; *still: and the jobs are as they
- * were planned for, so that it may be applied. */
+/* Plans the rest. *complete: all of it is planned; *still: and its premises hold, so it may be
+ * applied. */
 static struct err plan_and_check(struct fold *f, bool *complete, bool *still)
 {
     TRY(plan(f, complete));
@@ -510,7 +511,7 @@ static struct err plan_and_check(struct fold *f, bool *complete, bool *still)
     TRY(engine_group_check(f->b->engine, f->b->now, f->specs, f->count));
     TRY(holds(f, still));
     if (!*still && ++f->plans == FOLD_PLANS_MAX)
-        return err_make(ERR_BUSY, "workers were quicker %u times; try again", f->plans);
+        return err_make(ERR_BUSY, "workers were faster %u times; try again", f->plans);
     return err_none();
 }
 
@@ -554,7 +555,7 @@ static void find_slots(struct fold *f)
     f->all = arena_zero(&f->arena, f->count * sizeof *f->all + 1);
     for (size_t i = 0; i < f->count; i++) {
         struct enqueue *spec = &f->specs[i];
-        /* Nothing is folded across a ready_at, in neither direction. */
+        /* Nothing is folded across a ready_at, in either direction. */
         bool later = instant_is_set(spec->ready_at) && spec->ready_at.ms > f->b->now.ms;
         f->slots[i] = NULL;
         if (!spec->batch.key.len || later)
@@ -600,10 +601,11 @@ static void begin(struct fold *f)
     b->fold_count++;
     b->fold_bytes += f->bytes;
     if (full) {
-        finish(f, err_make(ERR_BUSY, "%zu batched enqueues wait already", b->fold_count - 1));
+        finish(f,
+               err_make(ERR_BUSY, "%zu batched enqueues are waiting already", b->fold_count - 1));
         return;
     }
-    /* What they wait for was looked at; it may be very many. */
+    /* Its dependencies were looked up, and there may be very many. */
     f->holds = engine_depend_total(f->specs, f->count) > 0;
     if (f->holds)
         engine_depend_hold(b->engine);
@@ -678,7 +680,7 @@ void embedded_fold_abort_all(struct embedded *b, const struct err *why)
     while (!list_is_empty(&b->folds)) {
         struct fold *f = LIST_OF(b->folds.next, struct fold, node);
         if (f->tick)
-            leave(f); /* it is still due in the engine that was recovered */
+            leave(f); /* it is still due in the recovered engine */
         else
             finish(f, *why);
     }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Lists, counts and removals over many jobs, in slices of bounded work, so that a
- * walk over a million jobs never holds up a report. A slice goes on after the last id it looked at,
- * so jobs that move meanwhile are neither skipped nor met twice. */
+/* Lists, counts and removals over many jobs, in slices of bounded work, so that a walk over a
+ * million jobs never delays a report. A slice continues after the last id of the one before, so
+ * jobs that move meanwhile are neither skipped nor seen twice. */
 
 #include <stdlib.h>
 
@@ -11,18 +11,17 @@
 #include "base/must.h"
 #include "store/record.h"
 
-/* Jobs looked at per turn, for all scans together: about a millisecond of work. */
+/* Jobs examined per turn, for all scans together: about a millisecond of work. */
 #define SLICE 256
 
-/* The same in bytes that are read, and written: a slice ends after the job with which it gets
- * there. */
+/* The limit in bytes that are read and written: a slice ends after the job that reaches it. */
 #define SLICE_BYTES ((uint64_t)4 << 20)
 
 /* Payloads of a page; it ends early rather than take more memory. */
 
 #define ALL_STATUSES ((1u << STATUS_COUNT) - 1)
 #define BIT(status)  (1u << STATUS_##status)
-/* Those whose jobs the engine knows in id order. */
+/* Statuses whose jobs the engine indexes by id. */
 #define INDEXED_STATUSES (BIT(IN_FLIGHT) | BIT(COMPLETED) | BIT(DEAD))
 
 /* --- where the next id comes from --- */
@@ -36,7 +35,7 @@ struct walk {
     struct store_cursor *cursor; /* of SOURCE_STORE */
 };
 
-/* Narrow filters have an index; anything else walks the store. */
+/* Narrow filters have an index; others walk the store. */
 static enum source source_of(const struct job_filter *f)
 {
     unsigned statuses = f->statuses ? f->statuses : ALL_STATUSES;
@@ -66,7 +65,7 @@ static struct err walk_close(struct walk *w)
     return w->cursor ? store_cursor_free(w->cursor, w->b->env.store) : err_none();
 }
 
-/* How many of the ids, which are in order and each there once, come before that one, or are it. */
+/* How many of the ids, which are sorted and distinct, come before that one, or are it. */
 static size_t count_upto(const struct id *ids, size_t count, struct id at, bool or_it)
 {
     size_t lo = 0, hi = count;
@@ -94,7 +93,7 @@ static bool next_given(const struct job_filter *f, struct id_place at, bool back
     return true;
 }
 
-/* The nearest of those that the statuses have. */
+/* The nearest of those in the indexes of the statuses. */
 static bool next_of_statuses(const struct walk *w, struct id *next)
 {
     const struct list_command *l = &w->scan->list;
@@ -142,9 +141,9 @@ static bool walk_next(struct walk *w, struct id *next)
     return false;
 }
 
-/* --- what is done with each --- */
+/* --- what is done with each job --- */
 
-/* When the next of many that are brought back is to be ready. */
+/* When the next of many jobs that are brought back becomes ready. */
 static instant rerun_at(const struct scan *scan)
 {
     uint64_t rate = scan->list.per_second;
@@ -152,7 +151,7 @@ static instant rerun_at(const struct scan *scan)
     return instant_add(scan->started, (span){later});
 }
 
-/* What a change in bulk does to one job. */
+/* Applies a bulk change to one job. */
 static struct err change(struct embedded *b, struct scan *scan, struct id id, struct arena *scratch)
 {
     struct job job;
@@ -174,8 +173,8 @@ static struct err change(struct embedded *b, struct scan *scan, struct id id, st
     }
 }
 
-/* Whether the next that matches is to be shown: of a dry run only some, and not too large. The one
- * that follows a full page is not, it only says that there are more. */
+/* Whether the next matching job is to be shown: in a dry run only some, and none that is too large.
+ * The job after a full page is not shown, it only tells that there are more. */
 static bool keeps_next(const struct scan *scan)
 {
     if (scan->kind != CMD_LIST && (!scan->list.dry_run || scan->bytes >= PAGE_BYTES_MAX))
@@ -219,18 +218,18 @@ struct err embedded_scan_read(struct embedded *b, struct scan *scan, struct id i
     *wanted = false;
     if (err.code == ERR_OK)
         err = embedded_match(b, &scan->list.filter, job, &extent, scratch, wanted);
-    /* Only what stays goes into the scan's memory, or a filter that few jobs match would
-     * gather all the others' payloads there. */
+    /* Only jobs that are kept are copied into the scan's memory, because a filter that few jobs
+     * match would otherwise collect all the others' payloads there. */
     if (*wanted && keep)
         err =
             engine_read(b->engine, b->now, id, !scan->list.no_payload, &scan->arena, job, &extent);
     if (*wanted && keep && err.code == ERR_OK && !scan->list.no_payload)
         err = embedded_add_error(b, job, &extent, scratch, &scan->arena);
-    /* Gone since the index or the cursor was asked: not an error. */
+    /* Deleted since the index or the cursor was read: not an error. */
     return err.code == ERR_NOT_FOUND ? err_none() : err;
 }
 
-/* Only the payloads of those that match in all else are kept. */
+/* Only the payloads of jobs that match otherwise are kept. */
 static struct err collect(struct embedded *b, struct scan *scan, struct id id,
                           struct arena *scratch)
 {
@@ -250,7 +249,7 @@ static struct err collect(struct embedded *b, struct scan *scan, struct id id,
     return err;
 }
 
-/* Whether one must look at a job for more than its id, queue and status. */
+/* Whether more of a job must be known than its id, queue and status. */
 static bool looks_into_jobs(const struct job_filter *f)
 {
     return f->type_count || f->expression.len || f->priority.set || f->ready_at.set ||
@@ -258,7 +257,7 @@ static bool looks_into_jobs(const struct job_filter *f)
            f->group.len;
 }
 
-/* Jobs that were set apart are deleted by their ids, or with all that there is. */
+/* Jobs that were set apart are deleted by their ids, or together with all others. */
 static bool deletes_apart(const struct scan *scan)
 {
     const struct job_filter *f = &scan->list.filter;
@@ -387,7 +386,7 @@ static int compare_ids(const void *a, const void *b)
     return id_cmp(*(const struct id *)a, *(const struct id *)b);
 }
 
-/* In order, each once. */
+/* Sorted, without duplicates. */
 static const struct id *copy_ids(struct arena *a, const struct id *ids, size_t *count)
 {
     struct id *copies = arena_get(a, *count * sizeof *copies + 1);
@@ -402,7 +401,7 @@ static const struct id *copy_ids(struct arena *a, const struct id *ids, size_t *
     return copies;
 }
 
-/* Counters answer a count by queue and status without looking at a single job. */
+/* Counters answer a count by queue and status without reading a single job. */
 static bool count_at_once(struct embedded *b, const struct list_command *l, size_t *count)
 {
     const struct job_filter *f = &l->filter;
@@ -478,7 +477,7 @@ struct err embedded_scan_step(struct embedded *b)
         answer(b, scan, embedded_met(b, &err));
         return err_none();
     }
-    /* In turn, so that a long one does not hold up a short one. */
+    /* Takes turns, so that a long scan does not delay a short one. */
     list_unlink(&scan->node);
     list_append(&b->scans, &scan->node);
     return err_none();
@@ -488,7 +487,7 @@ static void abort_list(struct embedded *b, struct list *scans, const struct err 
 {
     while (!list_is_empty(scans)) {
         struct scan *scan = LIST_OF(scans->next, struct scan, node);
-        /* It may be waiting for an answer that finds nobody then. */
+        /* It may be waiting for an answer, which will be ignored. */
         embedded_chunk_free(scan->chunk);
         scan->chunk = NULL;
         scan->count = 0;
@@ -520,7 +519,7 @@ void embedded_scan_free_all(struct embedded *b)
 
 /* --- what is next --- */
 
-/* Reads the job at that place, unless it is gone; false if the page is full before it. */
+/* Reads the job at that place, unless it is gone; false if the page was already full. */
 static bool add_next(struct embedded *b, const struct peek_command *c, struct ready_place place,
                      struct reply *r, size_t *bytes)
 {
