@@ -14,6 +14,7 @@ void client_claim(struct sim *s, unsigned slot, unsigned queues, uint32_t count,
     t->lease = lease;
     t->queues = queues;
     t->until = instant_add(s->now, wait);
+    t->place = s->quiet ? 0 : node_some(s);
     s->claims[slot].ticket = t;
     s->ledger.claims++;
     struct queue_set set = sim_queue_set(queues);
@@ -21,6 +22,7 @@ void client_claim(struct sim *s, unsigned slot, unsigned queues, uint32_t count,
                               .queue_count = set.count,
                               .count = count,
                               .worker = STR("claimer"),
+                              .node = node_name(t->place),
                               .lease = lease,
                               .wait = wait,
                               .done = ticket_answer,

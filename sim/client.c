@@ -79,6 +79,8 @@ static void fail(struct sim *s, struct mjob *m, uint64_t token)
     e->condition = (enum condition)sim_draw(s, CONDITION_PREEMPTED + 1);
     if (sim_chance(s, 20))
         e->exception = (enum outcome)(OUTCOME_WORKER_SHUTDOWN + sim_draw(s, EXCEPTIONS));
+    if (sim_chance(s, 30))
+        e->node = node_some(s);
     bool preempted = s->profile.graces && e->condition == CONDITION_PREEMPTED;
     bool unsaid = preempted && sim_chance(s, 20);
     if (unsaid)
@@ -88,6 +90,7 @@ static void fail(struct sim *s, struct mjob *m, uint64_t token)
     struct command c = {.fail = {.ref = ref_of(s, m, token),
                                  .grace = unsaid ? (span){-1} : e->grace,
                                  .failure = {.message = STR("it broke"),
+                                             .node = node_name(e->node),
                                              .run_time = {-1},
                                              .exit_code = e->exit_code,
                                              .condition = e->condition},
@@ -290,6 +293,7 @@ static void on_deliver(void *ctx, const struct handout *h)
     PROMISE(st->open && st->opened, "REPLY", "a job for stream %lu, which is not open", st->serial);
     PROMISE(!s->calling, "REPLY", "a delivery from inside the call");
     ledger_handed(&s->ledger, h, st, (span){0}, s->now);
+    node_handed(s, h, st->node);
     struct mjob *m = ledger_find(&s->ledger, h->job.id);
     trace_line("stream %lu gets job %lu run %u token %lx", st->serial, m->serial, h->run, h->token);
     PROMISE(disk_has_take(s->disk, h->job.id, h->run), "I1",
@@ -342,12 +346,14 @@ void client_open_stream(struct sim *s, unsigned slot, unsigned queues, uint32_t 
     struct mstream *st = ALLOC(struct mstream);
     *st =
         (struct mstream){.serial = ++s->serials, .prefetch = prefetch, .queues = queues, .sim = s};
+    st->node = s->quiet ? 0 : node_some(s);
     keep_stream(s, st);
     struct queue_set set = sim_queue_set(queues);
     struct stream_spec spec = {.queues = set.names,
                                .queue_count = set.count,
                                .prefetch = prefetch,
                                .worker = STR("streamer"),
+                               .node = node_name(st->node),
                                .opened = on_opened,
                                .deliver = on_deliver,
                                .closed = on_closed,

@@ -23,6 +23,8 @@ enum certainty { NO, MAYBE, YES };
 
 enum end_kind { END_SUCCEED, END_FAIL, END_RELEASE, END_CANCEL };
 
+#define NODES 2
+
 /* Retry policies, invented by the simulation. */
 #define POLICIES     3
 #define POLICY_RULES 3
@@ -33,13 +35,18 @@ struct mbackoff {
     bool stated;
     int64_t initial, most; /* ms; doubled each time */
 };
+/* Whether a retry must avoid the node of the failure: ms, or one of these. */
+#define AVOID_UNSTATED (-2)
+#define AVOID_NOT      (-1)
 struct mrule {
+    int64_t avoid;
     unsigned matcher;
     enum maction action;
     int64_t limit; /* -1: not stated */
     struct mbackoff backoff;
 };
 struct mpolicy {
+    int64_t avoid;
     int64_t limit;
     enum maction default_action;
     struct mbackoff backoff;
@@ -88,6 +95,7 @@ struct mend {
     int32_t exit_code;
     enum condition condition;
     enum outcome exception; /* or 0 */
+    unsigned node;          /* that the report names; 0: none */
     span grace;             /* how long the run may continue */
 };
 
@@ -101,6 +109,7 @@ struct mrun {
     instant lease_min;           /* it cannot expire earlier, whatever happened to renewals */
     struct mstream *stream;      /* NULL: leased */
     uint64_t seq;
+    unsigned node;
     unsigned renewals; /* requested and not answered yet */
     bool end_asked;    /* something that may have ended it was requested */
     uint64_t over_seq; /* when it was known to be over; 0: it is not */
@@ -164,6 +173,7 @@ struct mjob {
     unsigned gang;              /* number from 1; 0: none */
     uint64_t gang_generation;   /* in the current audit, like what follows */
     bool gang_alone;
+    instant avoid_until; /* or 0 */
     instant dequeued_at;
     unsigned adds_policy; /* from 1; 0: none */
     bool late;            /* enqueued some time after the request, when everything was evaluated */
@@ -183,6 +193,7 @@ struct mjob {
 
 struct mstream {
     uint64_t serial;
+    unsigned node;
     uint32_t prefetch;
     unsigned queues;           /* bits; 0: all */
     bool open, opened, paused; /* opened: it was told so */
@@ -274,7 +285,8 @@ void ledger_limits_free(struct ledger *l);
 void ledger_limit_handed(struct ledger *l, const struct mjob *m, unsigned queue, instant at,
                          instant now);
 /* After a full audit: whether a job of the queue is ready that its key does not hold back. */
-bool ledger_limit_has_ready(const struct ledger *l, unsigned queue, const struct mlimit *limit);
+bool ledger_limit_has_ready(const struct ledger *l, unsigned queue, const struct mlimit *limit,
+                            instant now);
 /* The queue reports that these limits are in force. */
 void ledger_limit_check(struct ledger *l, unsigned queue, const struct mlimit *is, instant now);
 

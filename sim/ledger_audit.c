@@ -82,6 +82,16 @@ static bool is_verdict_of(const struct ledger *l, const struct mjob *m, const st
 }
 
 /* A report that explains how the run ended. */
+/* Whether it is the node that the report named, or else that of the worker, if it is known. */
+static bool is_node(const struct mrun *known, unsigned reported, const struct run *run)
+{
+    unsigned node = reported ? reported : known ? known->node : 0;
+    struct str is = run->failure.node;
+    if (!reported && !known)
+        return true;
+    return node ? is.len == 2 && is.at[1] == (char)('0' + node) : is.len == 0;
+}
+
 static bool is_explained(const struct ledger *l, const struct mjob *m, const struct mrun *known,
                          const struct run *run, enum end_kind kind)
 {
@@ -92,8 +102,9 @@ static bool is_explained(const struct ledger *l, const struct mjob *m, const str
             continue;
         if (e->token && (!known || e->token != known->token))
             continue;
-        bool same = kind != END_FAIL || (e->exit_code == run->failure.exit_code &&
-                                         e->condition == run->failure.condition);
+        bool same = kind != END_FAIL ||
+                    (e->exit_code == run->failure.exit_code &&
+                     e->condition == run->failure.condition && is_node(known, e->node, run));
         if (same && (kind != END_FAIL || is_verdict_of(l, m, e, run)))
             return true;
     }
@@ -120,6 +131,8 @@ static void check_expired(const struct ledger *l, const struct mjob *m, const st
     PROMISE(!known || run->ended_at.ms >= known->lease_min.ms, "LEASE",
             "job %lu: run %u expired before the lease that was granted", m->serial, run->index);
     bool retry = instant_is_set(run->retry_at);
+    PROMISE(is_node(known, 0, run), "NODE", "job %lu: run %u expired on another node", m->serial,
+            run->index);
     PROMISE(m->rerun_ever || ledger_limit_is_open(l, m) ||
                 retry == (run->attempt <= limit_of(l, m)),
             "RETRY", "job %lu: expired run %u: retry limit not kept", m->serial, run->index);
@@ -443,6 +456,7 @@ void ledger_audit(struct ledger *l, struct mjob *m, const struct reply *read,
     m->status = job->state.status;
     m->run_total = job->state.runs;
     m->gang_generation = job->state.extras.gang_generation;
+    m->avoid_until = job->state.extras.avoid_until;
     m->gang_alone = job->state.extras.gang_alone != 0;
     m->dequeued_at = job->state.dequeued_at;
     ledger_check_status(l, m, job, now);

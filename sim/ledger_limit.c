@@ -126,7 +126,8 @@ static void note_taken(struct ledger *l, const struct mjob *m, unsigned queue, i
     check_rate(q, queue, limit);
 }
 
-bool ledger_limit_has_ready(const struct ledger *l, unsigned queue, const struct mlimit *limit)
+bool ledger_limit_has_ready(const struct ledger *l, unsigned queue, const struct mlimit *limit,
+                            instant now)
 {
     uint64_t live[CKEYS + 1] = {0};
     bool ready[CKEYS + 1] = {0};
@@ -135,7 +136,8 @@ bool ledger_limit_has_ready(const struct ledger *l, unsigned queue, const struct
         if (!m->seen || m->queue != queue)
             continue;
         live[m->ckey] += m->status == STATUS_IN_FLIGHT;
-        ready[m->ckey] |= m->status == STATUS_READY && (!m->gang || m->gang_alone);
+        bool waits = (m->gang && !m->gang_alone) || m->avoid_until.ms > now.ms;
+        ready[m->ckey] |= m->status == STATUS_READY && !waits;
     }
     bool any = ready[0];
     for (unsigned key = 1; key <= CKEYS; key++)

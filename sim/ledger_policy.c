@@ -316,6 +316,36 @@ static void count(struct counts *used, const struct run *run, const struct said 
         used->own++;
 }
 
+/* How long the retry must avoid the node of that run; negative: it need not. */
+static int64_t avoid_of(const struct ledger *l, const struct said *said, const struct run *run)
+{
+    const struct mpolicy *p = &l->policies[said->policy];
+    if (!said->by_policy || !instant_is_set(run->retry_at) || run->failure.node.len == 0)
+        return AVOID_NOT;
+    bool stated = said->slot != DEFAULT_SLOT && p->rules[said->slot].avoid != AVOID_UNSTATED;
+    return stated ? p->rules[said->slot].avoid : p->avoid;
+}
+
+/* Of the newest run, which has failed. */
+static void check_avoids(const struct ledger *l, const struct mjob *m, const struct job *job,
+                         const struct run *run)
+{
+    const struct said said = read_reason(run);
+    const struct job_extras *x = &job->state.extras;
+    int64_t avoid = avoid_of(l, &said, run);
+    bool waits = job->state.status == STATUS_READY || job->state.status == STATUS_SCHEDULED;
+    PROMISE(has_words(run, "not on the same node") == (avoid >= 0), "NODE",
+            "job %lu: run %u: whether to avoid its node", m->serial, run->index);
+    if (!waits)
+        return;
+    PROMISE(str_eq(x->avoid_node, avoid >= 0 ? run->failure.node : (struct str){0}), "NODE",
+            "job %lu avoids another node than that of run %u", m->serial, run->index);
+    PROMISE(avoid < 0 || m->patched & PATCH_READY_AT || instant_is_set(m->terminated_at) ||
+                x->avoid_until.ms == run->retry_at.ms + avoid,
+            "NODE", "job %lu avoids the node of run %u until %ld", m->serial, run->index,
+            (long)x->avoid_until.ms);
+}
+
 void ledger_policy_audit(const struct ledger *l, const struct mjob *m, const struct job *job,
                          const struct reply *runs)
 {
@@ -334,6 +364,8 @@ void ledger_policy_audit(const struct ledger *l, const struct mjob *m, const str
                       job_outcome_is_exception(run->outcome);
         if (failed || run->outcome == OUTCOME_GANG)
             granted = failed && said.by_policy;
+        if (failed && !worker && i + 1 == runs->count && !m->rerun_ever)
+            check_avoids(l, m, job, run);
         if (!failed || worker || !exact)
             continue;
         check_verdict(l, m, run, &used);

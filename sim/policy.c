@@ -46,22 +46,36 @@ static int64_t some_limit(struct sim *s)
     return sim_chance(s, 40) ? -1 : (int64_t)sim_draw(s, 4);
 }
 
+static int64_t some_avoid(struct sim *s)
+{
+    if (sim_chance(s, 60))
+        return AVOID_UNSTATED;
+    return sim_chance(s, 25) ? AVOID_NOT : (int64_t)sim_draw(s, 20000);
+}
+
 static void make_up(struct sim *s, struct mpolicy *p)
 {
     unsigned first = (unsigned)sim_draw(s, MATCHERS);
     p->limit = some_limit(s);
     p->backoff = some_backoff(s);
+    p->avoid = some_avoid(s);
     p->default_action = (enum maction)sim_draw(s, 3);
     p->rule_count = 1 + (unsigned)sim_draw(s, POLICY_RULES);
     for (unsigned i = 0; i < p->rule_count; i++)
         p->rules[i] = (struct mrule){.matcher = (first + i) % MATCHERS,
                                      .action = sim_chance(s, 75) ? ACTION_RETRY : ACTION_FAIL,
                                      .limit = some_limit(s),
-                                     .backoff = some_backoff(s)};
+                                     .backoff = some_backoff(s),
+                                     .avoid = some_avoid(s)};
 }
 
-static void add_levels(struct buf *b, int64_t limit, const struct mbackoff *backoff)
+static void add_levels(struct buf *b, int64_t limit, const struct mbackoff *backoff, int64_t avoid)
 {
+    if (avoid >= 0)
+        buf_print(b, ",\"antiAffinity\":{\"mode\":\"node\",\"requiredFor\":\"%ldms\"}",
+                  (long)avoid);
+    else if (avoid == AVOID_NOT)
+        buf_lit(b, ",\"antiAffinity\":{\"mode\":\"none\"}");
     if (limit >= 0)
         buf_print(b, ",\"retryLimit\":%ld", (long)limit);
     if (backoff->stated)
@@ -82,13 +96,13 @@ static void write(const struct mpolicy *p, unsigned number, struct buf *b)
         const struct mrule *r = &p->rules[i];
         buf_print(b, "%s{\"action\":\"%s\",%s", i ? "," : "", actions[r->action],
                   matchers[r->matcher]);
-        add_levels(b, r->limit, &r->backoff);
+        add_levels(b, r->limit, &r->backoff, r->avoid);
         buf_lit(b, "}");
     }
     buf_lit(b, "]");
     if (p->default_action)
         buf_print(b, ",\"defaultAction\":\"%s\"", actions[p->default_action]);
-    add_levels(b, p->limit, &p->backoff);
+    add_levels(b, p->limit, &p->backoff, p->avoid);
     buf_lit(b, "}}");
 }
 

@@ -128,8 +128,16 @@ struct pair {
     bool found;
     struct reply reply;
     struct job copy;
-    char counts[256], waits_for[64];
+    char counts[256], waits_for[64], avoid_node[8];
 };
+
+static struct str keep(struct str text, char *room, size_t size)
+{
+    must(text.len <= size);
+    if (text.len)
+        memcpy(room, text.at, text.len);
+    return (struct str){room, text.len};
+}
 
 static void take_read(struct ticket *t, const struct reply *r)
 {
@@ -149,16 +157,10 @@ static void take_read(struct ticket *t, const struct reply *r)
     p->reply = *r;
     p->copy = r->jobs[0];
     /* Only numbers, some lists and whether there is a reason remain valid after the answer. */
-    struct str *counts = &p->copy.state.extras.retry_counts;
-    must(counts->len <= sizeof p->counts);
-    if (counts->len)
-        memcpy(p->counts, counts->at, counts->len);
-    counts->at = p->counts;
-    struct str *waits_for = &p->copy.state.extras.waits_for;
-    must(waits_for->len <= sizeof p->waits_for);
-    if (waits_for->len)
-        memcpy(p->waits_for, waits_for->at, waits_for->len);
-    waits_for->at = p->waits_for;
+    struct job_extras *x = &p->copy.state.extras;
+    x->retry_counts = keep(x->retry_counts, p->counts, sizeof p->counts);
+    x->waits_for = keep(x->waits_for, p->waits_for, sizeof p->waits_for);
+    x->avoid_node = keep(x->avoid_node, p->avoid_node, sizeof p->avoid_node);
     p->copy.state.reason.at = p->copy.state.reason.len ? "?" : NULL;
     p->copy.state.reason.len = p->copy.state.reason.len != 0;
     p->reply.jobs = &p->copy;
@@ -214,7 +216,7 @@ static void check_not_stuck(struct sim *s, const struct tally *w)
         struct mlimit limit = limit_read(s, q);
         /* Only time shows whether there is a token. */
         stuck[q] = w->statuses[q][STATUS_READY] && limit_room(&limit) > 0 && !limit.rate &&
-                   ledger_limit_has_ready(&s->ledger, q, &limit);
+                   ledger_limit_has_ready(&s->ledger, q, &limit, s->now);
     }
     for (unsigned i = 0; i < STREAMS; i++) {
         const struct mstream *st = s->streams[i];

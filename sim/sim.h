@@ -215,6 +215,7 @@ struct ticket {
     uint64_t walk;   /* list: the walk of which it is a page; 0: none */
     struct id from;
     unsigned resets; /* that had been done when it was asked */
+    unsigned place;  /* claim: the node it is made on */
     void (*then)(struct ticket *t, const struct reply *r); /* for quiet checks; they judge */
     void *ctx;
 };
@@ -285,6 +286,13 @@ void clock_step(struct sim *s);
 void clock_finish(struct sim *s);
 /* Reports success of a job that was handed out after that. */
 void clock_work(struct sim *s, const struct handout *h);
+
+/* --- node.c --- */
+struct str node_name(unsigned node);
+/* Where a new worker runs; 0: it does not say. */
+unsigned node_some(struct sim *s);
+/* After ledger_handed: the run is on that node. */
+void node_handed(struct sim *s, const struct handout *h, unsigned node);
 
 /* --- gang.c --- */
 #define GANG_MAX  3 /* members */

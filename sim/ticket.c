@@ -490,6 +490,7 @@ static void judge_claim(struct ticket *t, const struct reply *r)
     for (size_t i = 0; i < r->count; i++) {
         const struct handout *h = &r->handouts[i];
         ledger_handed(&s->ledger, h, NULL, t->lease, s->now);
+        node_handed(s, h, t->place);
         const struct mjob *m = ledger_find(&s->ledger, h->job.id);
         PROMISE(!t->queues || t->queues >> (h->job.queue.at[1] - '0') & 1, "ORDER",
                 "#%lu: job of another queue", t->serial);
