@@ -166,6 +166,28 @@ static void a_read_outlives_that_the_clock_is_set_back(void **state)
     assert_seen(&s, 0, "p", 1, 42);
 }
 
+/* A backend that asks another machine has gathered nothing; one that has the policies here must say
+ * what their answer will take, although it copies none of them. */
+static void what_is_gathered_of_policies_grows_with_them(void **state)
+{
+    F;
+    struct seen s;
+    put(f, "p", code_42);
+    uint64_t before = backend_gathered(f->b);
+    send(f, read_all, &s);
+    uint64_t one = backend_gathered(f->b) - before;
+    fixture_settle(f);
+    put(f, "q", code_43);
+    put(f, "r", code_43);
+    before = backend_gathered(f->b);
+    send(f, read_all, &s);
+    uint64_t three = backend_gathered(f->b) - before;
+    fixture_settle(f);
+    assert_int_equal(s.count, 3);
+    if (one) /* the text of each has over 200 bytes */
+        assert_true(one > 200 && three > one + 400);
+}
+
 /* --- failure categories --- */
 
 static void on_categories(void *ctx, const struct reply *r)
@@ -312,6 +334,7 @@ int contract_policies(void)
         FIXTURE_TEST(a_put_and_a_read_answer_the_policy_and_its_version),
         FIXTURE_TEST(a_read_shows_what_was_there_when_it_came),
         FIXTURE_TEST(a_read_outlives_that_the_clock_is_set_back),
+        FIXTURE_TEST(what_is_gathered_of_policies_grows_with_them),
         FIXTURE_TEST(failure_categories_are_answered_likewise),
         FIXTURE_TEST(settings_are_answered_with_their_last_change),
         FIXTURE_TEST(settings_that_were_read_stay_as_they_were),
