@@ -190,7 +190,7 @@ bool tc_authorize(struct tc_call *c, const struct scope_param *params, size_t co
 /* By what the path says alone: all that is asked before anything is looked up. */
 static bool authorize_early(struct tc_call *c)
 {
-    struct scope_param params[ROUTER_PARAMS_MAX + 1];
+    struct scope_param params[ROUTER_PARAMS_MAX];
     char names[ROUTER_PARAMS_MAX][32];
     const char *at = c->method->route.pattern;
     struct str name;
@@ -200,11 +200,6 @@ static bool authorize_early(struct tc_call *c)
         memcpy(names[n], name.at, name.len);
         names[n][name.len] = '\0';
         params[n] = (struct scope_param){.name = names[n], .value = c->params[n]};
-    }
-    /* "names": the reference has a list of one for what belongs to an artifact. */
-    if (n && strcmp(names[n - 1], "name") == 0) {
-        params[n] = (struct scope_param){.name = "names", .list = &c->params[n - 1], .count = 1};
-        n++;
     }
     return tc_authorize(c, params, n);
 }

@@ -62,6 +62,13 @@ void tc_count_tasks(struct tc_call *c);
 void tc_list_pending(struct tc_call *c);
 void tc_list_claimed(struct tc_call *c);
 
+/* --- tc_artifact.c, tc_artifact_get.c --- */
+void tc_create_artifact(struct tc_call *c);
+void tc_get_artifact(struct tc_call *c);
+void tc_get_artifact_content(struct tc_call *c);
+void tc_get_artifact_info(struct tc_call *c);
+void tc_list_artifacts(struct tc_call *c);
+
 /* --- tc_poll.c --- */
 void tc_poll_task_urls(struct tc_call *c);
 void tc_poll_get(struct tc_call *c);

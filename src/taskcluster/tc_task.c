@@ -24,6 +24,7 @@ struct step {
     struct tc_call *call;
     struct str task_id;
     struct err err; /* of the change */
+    bool optional;  /* there may be no such task */
     void (*read)(struct tc_call *c, const struct tc_task *t);
     void (*changed)(struct tc_call *c, const struct err *err, const struct tc_task *t);
 };
@@ -34,7 +35,11 @@ static void on_read(void *ctx, const struct reply *r)
     struct tc_call *c = s->call;
     struct tc_task t;
     c->now = c->tc->settings.now(c->tc->settings.ctx);
-    if (r->err.code == ERR_NOT_FOUND || (r->err.code == ERR_OK && !tc_task_of(r, c->arena, &t))) {
+    bool found = r->err.code == ERR_OK && tc_task_of(r, c->arena, &t);
+    bool missing = !found && (r->err.code == ERR_OK || r->err.code == ERR_NOT_FOUND);
+    if (missing && s->optional) {
+        s->read(c, NULL);
+    } else if (missing) {
         tc_fail_no_task(c, s->task_id);
     } else if (r->err.code != ERR_OK) {
         tc_fail_err(c, &r->err);
@@ -65,6 +70,15 @@ void tc_task_read(struct tc_call *c, struct str task_id,
 {
     struct step *s = new_step(c, task_id);
     s->read = then;
+    submit_read(s);
+}
+
+void tc_task_find(struct tc_call *c, struct str task_id,
+                  void (*then)(struct tc_call *c, const struct tc_task *t))
+{
+    struct step *s = new_step(c, task_id);
+    s->read = then;
+    s->optional = true;
     submit_read(s);
 }
 

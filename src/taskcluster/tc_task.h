@@ -16,6 +16,9 @@ bool tc_task_of(const struct reply *r, struct arena *a, struct tc_task *t);
  * t is valid for the call, with c->now as of now. Several may be read one after the other. */
 void tc_task_read(struct tc_call *c, struct str task_id,
                   void (*then)(struct tc_call *c, const struct tc_task *t));
+/* The same without an answer of its own: t is NULL if there is no such task. */
+void tc_task_find(struct tc_call *c, struct str task_id,
+                  void (*then)(struct tc_call *c, const struct tc_task *t));
 /* Submits a command about the task (by its alias, which is filled in) and reads the task after it:
  * then(c, err, t) with what came of the command. */
 void tc_task_change(struct tc_call *c, struct str task_id, struct command *cmd,
