@@ -90,6 +90,7 @@ static struct enqueue some_spec(struct sim *s, unsigned *queue, unsigned *type)
         spec.options.deadline = instant_add(s->now, (span){1 + (int64_t)sim_draw(s, 120000)});
     if (s->profile.deadlines && sim_chance(s, 15))
         spec.options.retain_until = instant_add(s->now, (span){(int64_t)sim_draw(s, 300000)});
+    spec.options.pending_runs = sim_chance(s, 20);
     if (sim_chance(s, 15))
         spec.options.when_no_policy = 1 + sim_draw(s, 2);
     if (s->profile.policies && sim_chance(s, 30))

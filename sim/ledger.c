@@ -49,6 +49,7 @@ struct mjob *ledger_add(struct ledger *l, const struct enqueue *spec, unsigned q
     m->ready_at = instant_is_set(spec->ready_at) ? spec->ready_at : now;
     m->deadline = spec->options.deadline;
     m->retain_until = spec->options.retain_until;
+    m->pending_runs = spec->options.pending_runs;
     m->no_policy = (unsigned)spec->options.when_no_policy;
     m->retry_limit = spec->retry_limit;
     m->backoff = spec->backoff;

@@ -126,6 +126,7 @@ struct mjob {
     int64_t retry_limit;
     instant deadline;     /* or 0 */
     instant retain_until; /* or 0 */
+    bool pending_runs;    /* its runs begin when it becomes ready */
     unsigned no_policy;   /* enum retry_fallback: what it says itself */
     struct curve backoff;
     span completed_retention, dead_retention;

@@ -222,6 +222,36 @@ static void check_known(const struct mjob *m, const struct mrun *known, const st
     }
 }
 
+static bool never_began(const struct run *run)
+{
+    return run->outcome != OUTCOME_RUNNING && !instant_is_set(run->taken_at);
+}
+
+/* A run that no worker ever had: recorded of a job that asks for it and ended while it waited. */
+static void check_pending(const struct ledger *l, const struct mjob *m, const struct run *run,
+                          instant since)
+{
+    bool canceled = run->outcome == OUTCOME_CANCELED;
+    PROMISE(m->pending_runs && (canceled || run->outcome == OUTCOME_DEADLINE), "VALUE",
+            "job %lu: run %u never began and is %s", m->serial, run->index,
+            job_outcome_name(run->outcome));
+    PROMISE(run->worker.len == 0 && !instant_is_set(run->lease_end) && run->attempt == 0 &&
+                run->ready_at.ms <= run->ended_at.ms,
+            "VALUE", "job %lu: run %u never began, but somebody had it", m->serial, run->index);
+    PROMISE(!instant_is_set(run->ready_at) || run->ready_at.ms >= since.ms, "READY_AT",
+            "job %lu: run %u says that it was ready at another time", m->serial, run->index);
+    check_outcome(l, m, NULL, run);
+}
+
+/* It must be there, and be the last, of a job that ended while it waited. */
+static void check_counted(const struct mjob *m, const struct run *last, const struct job_state *s)
+{
+    bool expected = s->resolution == RESOLUTION_CANCELED || s->resolution == RESOLUTION_DEADLINE;
+    bool there = last && (last->outcome == OUTCOME_CANCELED || last->outcome == OUTCOME_DEADLINE);
+    PROMISE(!m->pending_runs || !expected || there, "VALUE",
+            "job %lu ended without a run that says so", m->serial);
+}
+
 static void check_run(const struct ledger *l, const struct mjob *m, const struct run *runs,
                       size_t i, size_t count)
 {
@@ -236,6 +266,10 @@ static void check_run(const struct ledger *l, const struct mjob *m, const struct
     PROMISE(!over || run->ended_at.ms >= run->taken_at.ms, "VALUE",
             "job %lu: run %u ended before it began", m->serial, run->index);
     instant since = i > 0 ? runs[i - 1].ended_at : m->asked_at;
+    if (never_began(run)) {
+        check_pending(l, m, run, since);
+        return;
+    }
     PROMISE(run->ready_at.ms <= run->taken_at.ms &&
                 (!instant_is_set(run->ready_at) || run->ready_at.ms >= since.ms),
             "READY_AT", "job %lu: run %u says that it was ready at another time", m->serial,
@@ -414,7 +448,7 @@ static void settle_runs(struct ledger *l, struct mjob *m, const struct reply *ru
     m->ghosts = m->unknown_runs = 0;
     for (size_t i = 0; i < runs->count; i++) {
         const struct run *run = &runs->runs[i];
-        if (known_run(m, run))
+        if (known_run(m, run) || never_began(run))
             continue;
         m->unknown_runs++;
         m->ghosts += run->outcome == OUTCOME_EXPIRED || run->outcome == OUTCOME_RUNNING;
@@ -470,6 +504,7 @@ void ledger_audit(struct ledger *l, struct mjob *m, const struct reply *read,
     ledger_policy_audit(l, m, job, runs);
     ledger_poison_audit(l, m, job, runs);
     const struct run *last = runs->count ? &runs->runs[runs->count - 1] : NULL;
+    check_counted(m, last, &job->state);
     check_resolution(m, last, &job->state);
     ledger_clear_up(l, m, job);
     PROMISE(job->state.forgiven == m->forgiven, "RERUN", "job %lu: %u attempts are forgiven",

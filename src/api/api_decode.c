@@ -158,6 +158,15 @@ static struct err read_deadline(struct json_cursor *c, struct arena *a, void *ou
     return deadline->ms > 0 ? err_none() : err_make(ERR_BAD_VALUE, "a time after 1970");
 }
 
+/* As a number, 0 or 1. */
+static struct err read_flag(struct json_cursor *c, struct arena *a, void *out)
+{
+    bool on = false;
+    TRY(field_bool(c, a, &on));
+    *(uint64_t *)out = on;
+    return err_none();
+}
+
 static struct err read_when_no_policy(struct json_cursor *c, struct arena *a, void *out)
 {
     struct str name;
@@ -307,6 +316,8 @@ static const struct field job_table[] = {
      "string 1..$: of jobs that belong together", JOB_GROUP_MAX},
     {"group_owner", false, api_field_name, SPEC(options.group_owner), true,
      "string 1..$: whom the group belongs to; the same for all of its jobs", JOB_GROUP_MAX},
+    {"pending_runs", false, read_flag, SPEC(options.pending_runs), true,
+     "boolean: its runs begin when it becomes ready, and one that ends before is recorded, too"},
     {"depends_on", false, api_field_depends_on, SPEC(options.depends_on), true,
      "Dependency[..$]: jobs to wait for", DEPEND_MAX},
     {"when", false, api_field_depend_when, SPEC(options.depend_when), true,

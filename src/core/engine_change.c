@@ -121,6 +121,29 @@ struct err engine_patch(struct engine *e, instant now, struct id id, const struc
 
 /* --- cancel --- */
 
+/* Whether the run of a job that ends while it waits is one, though no worker ever had it. */
+static bool has_pending_run(const struct job *job, enum event event)
+{
+    return job->options.pending_runs && (event == EVENT_CANCEL || event == EVENT_OVERRUN);
+}
+
+/* Which it is: `from` is the status of the job until now. */
+static struct run pending_run(const struct job *job, instant now, enum status from,
+                              enum event event)
+{
+    return (struct run){
+        .index = job->state.runs,
+        .ready_at = from == STATUS_READY ? engine_ready_since(job, now) : INSTANT_NONE,
+        .taken_at = INSTANT_NONE,
+        .lease_end = INSTANT_NONE,
+        .ended_at = now,
+        .outcome = event == EVENT_CANCEL ? OUTCOME_CANCELED : OUTCOME_DEADLINE,
+        .retry_at = INSTANT_NONE,
+        .reason = job->state.reason,
+        .failure = {.run_time = {-1}},
+    };
+}
+
 void engine_end_waiting(struct engine *e, instant now, struct job *job,
                         const struct job_extent *extent, enum event event,
                         enum resolution resolution)
@@ -138,12 +161,19 @@ void engine_end_waiting(struct engine *e, instant now, struct job *job,
     s->status = lifecycle_move(from, event);
     s->resolution = resolution;
     struct job_event ev = engine_event(event, from, job);
+    struct run run = pending_run(job, now, from, event);
+    if (has_pending_run(job, event)) {
+        ev.run = s->runs++;
+        ev.attempt = s->attempts + 1;
+    }
     ev.reason = s->reason;
     ev.removed = retention.ms <= 0;
     engine_changed(e, now, &ev);
     engine_unique_move(e, u, job->id, from, retention.ms > 0 ? s->status : STATUS_GONE);
     if (retention.ms > 0) {
         s->purge_at = instant_add(now, retention);
+        if (ev.run >= 0)
+            e->port.put_run(e->port.ctx, job->id, &run);
         e->port.put_state(e->port.ctx, job->id, s);
         engine_ended_add(e, s->status, job->id, s->purge_at, q);
     } else {

@@ -76,6 +76,8 @@ struct job_options {
     instant retain_until;       /* or 0: once ended it is kept until then, instead of for its
                                    retention */
     uint64_t when_no_policy;    /* enum retry_fallback: instead of its queue's and the server's */
+    uint64_t pending_runs;      /* 1: its runs begin when it becomes ready, as some count them; one
+                                   that ends before a worker had it is recorded, too */
     struct str depends_on;      /* the jobs it waits for (core/depend.h) */
     uint64_t depend_when;       /* enum depend_when */
     uint64_t depend_death;      /* enum depend_death */
@@ -245,8 +247,8 @@ struct failure {
 struct run {
     uint32_t index; /* from 0 */
     struct str worker;
-    instant ready_at; /* since when the job was ready when it began; none: that is not known */
-    instant taken_at;
+    instant ready_at;  /* since when the job was ready when it began; none: that is not known */
+    instant taken_at;  /* or none: no worker ever had it, see pending_runs of struct job_options */
     instant lease_end; /* or none: held by a stream */
     instant ended_at;  /* or none: still running */
     enum outcome outcome;

@@ -5,7 +5,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { assertError, queueName, useServer } = require('./harness');
+const { assertError, queueName, run, useServer } = require('./harness');
 
 const HOUR = 3600000;
 
@@ -79,5 +79,32 @@ describe('when_no_policy', () => {
     it('is_one_of_two_words', async () => {
         assertError(await server.post('/jobs', spec({ when_no_policy: 'retry' })), 400, 'bad_value',
             /default or fail/);
+    });
+});
+
+describe('pending_runs', () => {
+    const server = useServer();
+
+    it('records_the_run_of_a_job_that_ends_before_a_worker_has_it', async () => {
+        const fields = { pending_runs: true, retention: { dead_ms: HOUR } };
+        const job = await server.enqueue(spec(fields));
+        assert.equal(job.pending_runs, true);
+        await server.post(`/jobs/${job.id}/cancel`);
+        const [first, ...more] = await server.runs(job.id);
+        assert.deepEqual(more, []);
+        assert.equal(first.outcome, 'canceled');
+        assert.equal(first.taken_at, null);
+        assert.equal(first.worker, null);
+        assert.equal(first.ready_at, job.ready_at);
+        assert.ok(first.ended_at >= job.ready_at);
+        const { json } = await server.get(`/jobs/${job.id}/explain`);
+        assert.equal(json.newest_run.outcome, 'canceled');
+        const { stdout, code } = await run(['job', job.id], { TENAX_URL: server.url() });
+        assert.equal(code, 0);
+        assert.match(stdout, /canceled/);
+        const plain = await server.enqueue(spec({ ...fields, pending_runs: false }));
+        assert.ok(!('pending_runs' in plain));
+        await server.post(`/jobs/${plain.id}/cancel`);
+        assert.deepEqual(await server.runs(plain.id), []);
     });
 });
