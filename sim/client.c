@@ -452,6 +452,11 @@ static void change_something(struct sim *s)
 
 void client_step(struct sim *s)
 {
+    kv_step(s);
+    if (s->profile.groups && sim_chance(s, 4)) {
+        group_step(s);
+        return;
+    }
     if (s->profile.crons && sim_chance(s, 5)) {
         cron_step(s);
         return;

@@ -287,6 +287,7 @@ static void finish(struct sim *s)
         sim_pump(s);
     }
     limit_remove_all(s);
+    kv_remove_all(s);
     char kinds[64];
     uint64_t left = disk_records(s->disk, kinds, sizeof kinds);
     PROMISE(left == 0, "I2", "%lu records are left of jobs that are gone: %s", left, kinds);

@@ -181,6 +181,8 @@ void client_enqueue(struct sim *s)
         t->batched |= specs[i].batch.key.len > 0;
         if (s->profile.gangs && !specs[i].batch.key.len)
             t->needs_others |= gang_join(s, &specs[i], gangs[i]);
+        if (s->profile.groups && !specs[i].batch.key.len)
+            group_join(s, &specs[i]);
         if (s->profile.aliases && !specs[i].batch.key.len)
             alias_give(s, &specs[i]);
         t->held[i] = !folds && is_taken(s, specs, i);

@@ -21,7 +21,11 @@ static void replay(struct idmap *jobs, const struct job_event *ev)
     PROMISE(ev->from == (k ? k->status : STATUS_GONE), "EVENTS",
             "event %lu says that its job was %u, the events before say %u", ev->number, ev->from,
             k ? k->status : STATUS_GONE);
-    PROMISE(ev->queue.len && ev->type.len, "EVENTS", "event %lu has no names", ev->number);
+    bool of_group = ev->event == EVENT_GROUP_RESOLVED || ev->event == EVENT_GROUP_SEALED;
+    PROMISE((ev->queue.len && ev->type.len) || of_group, "EVENTS", "event %lu has no names",
+            ev->number);
+    if (of_group)
+        return;
     if (!k) {
         k = ALLOC(struct known);
         idmap_put(jobs, ev->id, k);
@@ -46,6 +50,7 @@ static void replay_record(struct events_audit *a, uint64_t first, struct str val
         if (a->all) {
             replay(&a->jobs, &ev);
             history_expect(&a->history, &ev);
+            group_replay(a->ledger, &a->groups, &ev);
         }
     }
     *next = first + head.count;
@@ -71,7 +76,7 @@ static size_t read_log(struct sim *s, struct events_audit *a)
 
 void events_open(struct sim *s, struct events_audit *a)
 {
-    *a = (struct events_audit){.all = s->settings.event_retention.ms > 0};
+    *a = (struct events_audit){.ledger = &s->ledger, .all = s->settings.event_retention.ms > 0};
     a->history.all = a->all;
     size_t records = read_log(s, a);
     PROMISE(a->all || records <= 1, "EVENTS", "%zu records that are too old are left", records);
@@ -90,6 +95,7 @@ void events_see(struct events_audit *a, const struct job *job)
 
 void events_close(struct events_audit *a)
 {
+    group_replay_close(&a->groups);
     for (size_t i = 0; i < a->jobs.cap; i++) {
         struct known *k = a->jobs.slots[i].val;
         /* A job whose retention is over is not listed any more. */

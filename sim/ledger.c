@@ -59,6 +59,8 @@ struct mjob *ledger_add(struct ledger *l, const struct enqueue *spec, unsigned q
     m->key = spec->unique_while ? (unsigned)(spec->unique_key.at[1] - '0') : 0;
     m->unique_while = spec->unique_while;
     m->alias = spec->options.alias.len ? (unsigned)(spec->options.alias.at[1] - '0') : 0;
+    const struct str *in = &spec->options.group;
+    m->member_of = in->len ? (unsigned)(in->at[1] - '0') : 0;
     const struct str *ckey = &spec->options.concurrency_key;
     m->ckey = ckey->len ? (unsigned)(ckey->at[1] - '0') : 0;
     m->adds_policy = spec->options.retry_policies.len

@@ -167,6 +167,7 @@ struct mjob {
     instant terminated_at; /* when a client may first have reported the end of a preempted run */
     struct mjob *deps[3];  /* its dependencies */
     unsigned dep_count, depend_when, depend_death;
+    unsigned member_of;         /* group; 0: none */
     unsigned ckey;              /* concurrency key; 0: none */
     bool freed;                 /* a client may have removed its dependencies */
     unsigned waits_for;         /* in the current audit: bits of deps */

@@ -46,6 +46,7 @@ static struct profile some_profile(struct sim *s)
     p.turns = sim_chance(s, 25);
     p.gangs = sim_chance(s, 20);
     p.aliases = sim_chance(s, 70) ? 0 : 5 + (unsigned)sim_draw(s, 40);
+    p.groups = sim_chance(s, 40);
     p.deadlines = !p.bulks && !p.folds && sim_chance(s, 40);
     return p;
 }
@@ -91,6 +92,7 @@ static void begin(struct sim *s, uint64_t seed)
 {
     *s = (struct sim){.seed = seed, .rng = rng_from_seed(seed), .now = {1700000000000}};
     s->profile = some_profile(s);
+    s->kv.rng = rng_from_seed(~seed);
     s->settings = some_settings(s);
     for (unsigned i = 0; i < CRONS; i++)
         s->put_at[i] = INSTANT_NONE;

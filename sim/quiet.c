@@ -261,6 +261,8 @@ static void check_all(struct sim *s)
     alias_audit(s);
     ledger_depend_check(l, s->now);
     gang_audit(s);
+    group_audit(s);
+    kv_audit(s);
     check_counts(s, &w);
     struct ticket *t = ticket_new(s, CMD_QUEUES, 0);
     struct command c = {0};
@@ -559,6 +561,7 @@ void quiet_finish(struct sim *s)
     remove_rest(s);
     PROMISE(list_is_empty(&s->tickets), "REPLY", "a command was never answered");
     limit_remove_all(s);
+    kv_remove_all(s);
     char kinds[64];
     uint64_t left = disk_records(s->disk, kinds, sizeof kinds);
     PROMISE(left == 0, "I2", "%lu records are left of jobs that are gone: %s", left, kinds);

@@ -12,12 +12,14 @@
 #include "evaluator.h"
 #include "ledger.h"
 
-#define QUEUES  4
-#define TYPES   3
-#define KEYS    5
-#define CRONS   3
-#define BATCHES 3
-#define ALIASES 7
+#define QUEUES   4
+#define TYPES    3
+#define KEYS     5
+#define CRONS    3
+#define BATCHES  3
+#define GROUPS   3
+#define ACCOUNTS 4
+#define ALIASES  7
 
 /* The kind of run that a seed chooses. */
 struct profile {
@@ -31,6 +33,7 @@ struct profile {
     bool cron_batch;         /* the ticks of one cron entry are folded into the job that waits */
     enum unique cron_unique; /* the scope of the unique key of one cron entry's jobs */
     bool crons;              /* jobs are created by ticks; then nobody removes many at once */
+    bool groups;             /* jobs that belong together */
     bool gangs;              /* jobs that are handed out together */
     bool limits;             /* queues that are paused or limited */
     bool deps;               /* jobs that wait for others */
@@ -97,6 +100,19 @@ struct sim {
     bool turning;     /* one is under way from a wrong clock: a crash is followed by nothing else */
     bool turned;      /* it was done: the ledger's times are not those of the server any more */
     instant reset_at; /* the newest one */
+    struct mgroup {
+        bool seal_asked;
+        bool sealed; /* when it was audited; and since when */
+        instant sealed_at;
+        uint64_t audited;  /* serials before this one were there */
+    } grouped[GROUPS + 1]; /* from 1 */
+    struct mkv {
+        struct rng rng;
+        bool waiting, listed; /* for an answer; what follows is how it is */
+        unsigned boots;       /* when it was asked */
+        uint64_t version[ACCOUNTS], acked[ACCOUNTS];
+        int64_t balance[ACCOUNTS];
+    } kv;
     instant booted_at;
     instant put_at[CRONS]; /* when each cron entry was last requested, or none */
     bool arrived;          /* something came from outside since the last turn */
@@ -117,11 +133,37 @@ struct history_audit {
 void history_expect(struct history_audit *a, const struct job_event *ev);
 void history_close(struct sim *s, struct history_audit *a);
 
+/* --- group.c --- */
+struct group_replay {
+    uint64_t unended[GROUPS + 1], unknown; /* jobs */
+    struct id last;                        /* ended by the event before */
+    unsigned due;                          /* the group that may be resolved by that; 0: none */
+    bool any, certain;                     /* it may be any group; it must be resolved */
+};
+/* Lets a job be in a group, maybe. */
+void group_join(struct sim *s, struct enqueue *spec);
+/* Whether the group of a job of this enqueue may be sealed. */
+bool group_may_refuse(const struct ticket *t);
+void group_step(struct sim *s);
+/* After an audit of all. */
+void group_audit(struct sim *s);
+/* One event after the other. */
+void group_replay(const struct ledger *l, struct group_replay *g, const struct job_event *ev);
+void group_replay_close(struct group_replay *g);
+
+/* --- kv.c --- */
+void kv_step(struct sim *s);
+void kv_audit(struct sim *s);
+/* All but what expires: that has gone by itself. */
+void kv_remove_all(struct sim *s);
+
 /* --- events.c: open, then see each existing job, then close --- */
 struct events_audit {
+    const struct ledger *ledger;
     struct idmap jobs;
     bool all; /* none was deleted as too old */
     struct history_audit history;
+    struct group_replay groups;
 };
 void events_open(struct sim *s, struct events_audit *a);
 void events_see(struct events_audit *a, const struct job *job);

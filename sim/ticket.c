@@ -160,7 +160,8 @@ static void judge_refused(struct ticket *t, enum err_code code)
     if (is_of_the_store(code))
         return;
     /* Its dependencies may be gone, or its gang may be full. */
-    bool lacks = t->needs_others && code == ERR_UNPROCESSABLE;
+    bool lacks = (t->needs_others && code == ERR_UNPROCESSABLE) ||
+                 (code == ERR_GROUP_SEALED && group_may_refuse(t));
     PROMISE(
         lacks || ticket_is_in_doubt(t, code) ||
             (t->batched && (code == ERR_UNPROCESSABLE || code == ERR_BUSY || code == ERR_INTERNAL)),

@@ -271,6 +271,53 @@ static void play_in_flight(struct yard *y, size_t n)
     check(y, "remove", (struct command){.kind = CMD_REMOVE, .id = removed}, &a);
 }
 
+static void in_one_group(struct enqueue *spec, char *text, size_t i)
+{
+    (void)text, (void)i;
+    spec->options.group = STR("g");
+}
+
+static void in_groups(struct enqueue *spec, char *text, size_t i)
+{
+    snprintf(text, STEPS_TEXT, "g%zu", i);
+    spec->options.group = str_from(text);
+}
+
+static void check_group(struct yard *y, struct str name)
+{
+    struct answer a;
+    struct command list = {.kind = CMD_LIST, .list = {.filter.group = name, .limit = 10}};
+    check(y, "read a group", (struct command){.kind = CMD_GROUP_READ, .group = name}, &a);
+    check(y, "list a group", list, &a);
+    assert_true(a.count > 0);
+    list.list.backwards = true;
+    check(y, "list a group backwards", list, &a);
+    list.kind = CMD_COUNT;
+    check(y, "count a group", list, &a);
+    struct enqueue spec = yard_spec("q");
+    spec.options.group = name;
+    check(y, "enqueue into it", (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &a);
+    check(y, "seal it", (struct command){.kind = CMD_GROUP_SEAL, .group = name}, &a);
+}
+
+static void play_group(struct yard *y, size_t n)
+{
+    struct id last = steps_add_jobs(y, n, in_one_group);
+    check_group(y, STR("g"));
+    check_commands(y, last, STR("q"));
+}
+
+static void play_groups(struct yard *y, size_t n)
+{
+    struct id last = steps_add_jobs(y, n, in_groups);
+    struct answer a;
+    check_group(y, STR("g5"));
+    struct command cancel = {.kind = CMD_CANCEL_WHERE, .list.filter.group = STR("g6")};
+    check(y, "cancel a group", cancel, &a);
+    assert_int_equal(a.count, 1);
+    check_commands(y, last, STR("q"));
+}
+
 /* Entries of a front end, each of which expires at another time. */
 static void put_entries(struct yard *y, size_t n)
 {
@@ -325,6 +372,8 @@ SCENE(in_flight)
 SCENE(full_keys)
 SCENE(claims)
 SCENE(entries)
+SCENE(group)
+SCENE(groups)
 
 int main(void)
 {
@@ -335,6 +384,7 @@ int main(void)
         cmocka_unit_test(dependants), STEPS_TEST(dependants_are_told_bit_by_bit),
         cmocka_unit_test(in_flight),  cmocka_unit_test(full_keys),
         cmocka_unit_test(claims),     cmocka_unit_test(entries),
+        cmocka_unit_test(group),      cmocka_unit_test(groups),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

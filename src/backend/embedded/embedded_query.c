@@ -401,10 +401,23 @@ static const struct id *copy_ids(struct arena *a, const struct id *ids, size_t *
     return copies;
 }
 
+static bool is_group_alone(const struct job_filter *f)
+{
+    struct job_filter rest = *f;
+    rest.group = (struct str){0};
+    return f->group.len && !f->id_count && !f->queue_count && !f->statuses &&
+           !looks_into_jobs(&rest);
+}
+
 /* Counters answer a count by queue and status without reading a single job. */
 static bool count_at_once(struct embedded *b, const struct list_command *l, size_t *count)
 {
     const struct job_filter *f = &l->filter;
+    struct group_view group;
+    if (is_group_alone(f)) {
+        *count = engine_group_read(b->engine, f->group, &group).code == ERR_OK ? group.jobs : 0;
+        return true;
+    }
     if (f->id_count || looks_into_jobs(f))
         return false;
     struct str all = {0};
