@@ -316,7 +316,7 @@ static inline void write_word(struct buf *b, const char *key, size_t key_len, co
     if (!word)
         return;
     buf_add(b, key, key_len);
-    json_write_string(b, str_from(word));
+    shape_write_word(b, word);
 }
 
 #define ROW(condition, name, write)                                                                \

@@ -12,6 +12,13 @@ void shape_write_id(struct buf *b, struct id id)
     buf_add(b, text, sizeof text);
 }
 
+void shape_write_word(struct buf *b, const char *word)
+{
+    buf_byte(b, '"');
+    buf_str(b, str_from(word));
+    buf_byte(b, '"');
+}
+
 static const char *word_of(const struct shape_member *m, const void *at)
 {
     return m->words->word(m->kind == SHAPE_WORD ? *(const int *)at : (int)*(const uint64_t *)at);
@@ -110,7 +117,7 @@ static void write_value(struct buf *b, const struct shape_member *m, const void 
         return;
     case SHAPE_WORD:
     case SHAPE_WORD64:
-        json_write_string(b, str_from(word_of(m, at)));
+        shape_write_word(b, word_of(m, at));
         return;
     case SHAPE_OBJECT:
         shape_write(b, m->shape, at, lines);

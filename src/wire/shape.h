@@ -39,7 +39,7 @@ enum shape_when {
     OR_NULL, /* null if its value is not set */
 };
 
-/* The words of an enum. */
+/* The words of an enum; they need no escaping in JSON. */
 struct shape_words {
     const char *name; /* of its schema; NULL: its words are listed where it is used */
     const char *doc;
@@ -163,5 +163,7 @@ void shape_write_members(struct buf *b, const struct shape *s, const void *owner
 
 /* Adds an id as a string. */
 void shape_write_id(struct buf *b, struct id id);
+/* Likewise a word of an enum. */
+void shape_write_word(struct buf *b, const char *word);
 
 #endif
