@@ -240,6 +240,7 @@ static struct job_extras extras_of_rerun(struct engine *e, const struct job *job
     if (x->notes & NOTE_BIT(NOTE_RESULT))
         e->port.delete_note(e->port.ctx, job->id, NOTE_RESULT);
     return (struct job_extras){.notes = x->notes & ~NOTE_BIT(NOTE_RESULT),
+                               .returned_at = instant_max(x->returned_at, job->state.completed_at),
                                .gang_generation = x->gang_generation,
                                .gang_alone = job->options.gang.len > 0};
 }

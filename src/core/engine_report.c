@@ -155,7 +155,7 @@ void engine_abort_run(struct engine *e, instant now, struct live *l, struct job_
     changed.reason = s->reason;
     /* As long as the caller's, unlike what the run holds. */
     changed.extras = s->extras;
-    changed.extras.returned_at = (instant){0};
+    changed.extras.returned_at = now;
     struct run run = engine_run_of(l, now, how->outcome, s->reason);
     span retention = engine_retention_dead(e, l->queue, l->dead_retention);
     finish(e, now, l, how->event, &changed, &run, NULL, retention);
@@ -518,6 +518,7 @@ void engine_lose(struct engine *e, instant now, struct live *l)
     }
     struct job_state s = state_of(l);
     struct verdict v = verdict_poison(&s.extras, l->losses);
+    s.extras.returned_at = now;
     s.resolution = v.resolution;
     s.reason = str_from(v.reason);
     struct run run = engine_run_of(l, now, OUTCOME_LOST, s.reason);

@@ -99,7 +99,7 @@ struct job_extras {
     instant grace_end;     /* over then at the latest */
     instant backoff_end;   /* what is waited for besides */
     instant terminated_at; /* the run is known to have ended */
-    instant returned_at;   /* the newest run ended then, and did not count */
+    instant returned_at;   /* the newest run ended then, and did not count as an attempt */
     struct str waits_for;  /* those of depends_on that still keep it blocked */
     /* What a rule has made of the memory that the job asked for. */
     uint64_t memory;          /* bytes; 0: it is as it was */

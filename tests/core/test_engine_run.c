@@ -162,6 +162,37 @@ static void a_patch_of_its_ready_at_leaves_a_live_run_as_it_was(void **state)
     assert_int_equal(rig_run(r, id, 0)->ready_at.ms, taken.ms);
 }
 
+/* Brings it back, makes it ready in the past, and returns since when its second run says it was. */
+static instant ready_after_rerun(struct rig *r, struct id id, bool completed)
+{
+    struct job job;
+    struct patch p = {.set = PATCH_READY_AT, .ready_at = instant_add(r->now, (span){-1000})};
+    rig_turn_after(r, 100);
+    assert_ok(engine_rerun(r->e, r->now, id, (struct rerun){.at = r->now, .completed = completed},
+                           &r->strings, &job));
+    assert_ok(engine_patch(r->e, r->now, id, &p, &r->strings, &job));
+    rig_claim(r, "w", "q", 1, (span){0});
+    rig_turn(r);
+    rig_succeed(r, id);
+    return rig_run(r, id, 1)->ready_at;
+}
+
+static void a_run_after_a_rerun_was_not_ready_before_the_run_before_had_ended(void **state)
+{
+    R;
+    struct job job;
+    struct id completed = claimed(r);
+    rig_turn_after(r, 5000);
+    instant ended = r->now;
+    rig_succeed(r, completed);
+    assert_int_equal(ready_after_rerun(r, completed, true).ms, ended.ms);
+    struct id canceled = claimed(r);
+    rig_turn_after(r, 5000);
+    ended = r->now;
+    assert_ok(engine_cancel(r->e, r->now, canceled, &r->strings, &job));
+    assert_int_equal(ready_after_rerun(r, canceled, false).ms, ended.ms);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -173,6 +204,7 @@ int main(void)
         TEST(a_run_says_since_when_its_job_was_ready),
         TEST(a_run_after_one_that_did_not_count_was_ready_since_that_ended),
         TEST(a_patch_of_its_ready_at_leaves_a_live_run_as_it_was),
+        TEST(a_run_after_a_rerun_was_not_ready_before_the_run_before_had_ended),
     };
     return cmocka_run_group_tests_name("engine_run", tests, NULL, NULL);
 }
