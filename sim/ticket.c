@@ -583,6 +583,9 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_QUEUE_PUT:
     case CMD_QUEUE_READ:
     case CMD_QUEUE_LIST:
+    case CMD_BUDGET_PUT:
+    case CMD_BUDGET_READ:
+    case CMD_BUDGET_REMOVE:
     case CMD_QUEUE_REMOVE:
     case CMD_RETRY_SETTINGS_PUT:
     case CMD_RETRY_SETTINGS_READ:

@@ -143,6 +143,7 @@ static void write_vocabulary(struct buf *b)
         {"on_dependency_death", &api_death_words},
         {"when_no_policy", &api_fallback_words},
         {"explain", &api_obstacle_words},
+        {"strategy", &api_strategy_words},
         {"error", &api_error_words},
     };
     for (size_t t = 0; t < sizeof tables / sizeof *tables; t++) {

@@ -36,6 +36,7 @@ TABLE_OF = {
     "when_no_policy": "when_no_policy",
     "on_dependency_death": "on_dependency_death",
     "kind": "explain",
+    "type": "strategy",
 }
 OF_NO_TABLE = {
     "order": {"asc", "desc"},
@@ -58,6 +59,7 @@ LISTS = [
     ("docs/why.md", r"\n\| `kind` \|[^\n]*\n\|[-|]*\n(.*?)\n\n", ROWS, "explain"),
     ("docs/why.md", r"\n\| outcome \|[^\n]*\n\|[-|]*\n(.*?)\n\n", ROWS, "outcome", "running completed"),
     ("docs/api.md", r"\nThe kinds: (.*?)\. A ready job", TEXT, "explain"),
+    ("docs/api.md", r"\n\| `strategy` \|[^\n]*\n\|[-|]*\n(.*?)\n\n", ROWS, "strategy"),
     ("docs/api.md", r"\nOutcomes: (.*?)\n\n", TEXT, "outcome"),
     ("docs/api.md", r"`resolution` \| of a dead job: (.*?) \|", TEXT, "resolution"),
     ("docs/api.md", r"\| `status` \| (.*?); see", TEXT, "status"),

@@ -202,6 +202,7 @@ void api_retry_where(struct api *a, const struct api_request *r)
     buf_fini(&p.echo);
 }
 
+static void on_budgets_reset(void *ctx, const struct reply *r);
 static void on_entries_reset(void *ctx, const struct reply *r);
 static void on_history_reset(void *ctx, const struct reply *r);
 
@@ -224,6 +225,15 @@ static void reset_history(struct call *call)
 }
 
 static void on_jobs_reset(void *ctx, const struct reply *r)
+{
+    struct call *call = ctx;
+    if (api_reply_failed(call->x, r))
+        return;
+    go_on(call, (struct command){.kind = CMD_BUDGET_REMOVE, .done = on_budgets_reset});
+}
+
+/* Nothing draws on them any more. */
+static void on_budgets_reset(void *ctx, const struct reply *r)
 {
     struct call *call = ctx;
     if (!api_reply_failed(call->x, r))

@@ -248,7 +248,7 @@ struct err api_field_policies(struct json_cursor *c, struct arena *a, void *out)
 /* A nested table needs the api for its strictness, so parts are read by api_decode_job itself. */
 struct job_fields {
     struct enqueue spec;
-    struct field_part backoff, retention, batch, resources, gang, annotations;
+    struct field_part backoff, retention, batch, resources, gang, budgets, annotations;
 };
 
 static struct err read_cardinality(struct json_cursor *c, struct arena *a, void *out)
@@ -300,6 +300,8 @@ static const struct field job_table[] = {
     {"batch", false, field_part, PART(batch), true, "Batch"},
     {"resources", false, field_part, PART(resources), true, "NewResources"},
     {"gang", false, field_part, PART(gang), true, "NewGang"},
+    {"budgets", false, field_part, PART(budgets), true,
+     "NewBudgetBinding[..$]: what it draws on which", BUDGET_BINDINGS_MAX},
     {"retry_policies", false, api_field_policies, SPEC(options.retry_policies), true, "string[..$]",
      API_POLICIES_MAX},
     {"annotations", false, field_part, PART(annotations), true, "NewAnnotations"},
@@ -402,9 +404,14 @@ static struct err read_parts(const struct api *a, struct job_fields *f, struct a
                         "resources", &spec->options));
     TRY(field_read_part(a->strict, &f->gang, arena, gang_table, COUNT(gang_table), "gang",
                         &spec->options));
+    struct err err = err_none();
+    if (f->budgets.given)
+        err = api_decode_budgets(a, &f->budgets.at, arena, spec);
+    if (err.code != ERR_OK)
+        return field_in(err, "budgets");
     if (!f->annotations.given)
         return err_none();
-    struct err err = api_decode_annotations(a, &f->annotations.at, arena, &spec->options);
+    err = api_decode_annotations(a, &f->annotations.at, arena, &spec->options);
     return err.code == ERR_OK ? err : field_in(err, "annotations");
 }
 

@@ -28,14 +28,18 @@ static const struct api_body *const bodies[] = {
     &api_rate_body,
     &api_queue_retention_body,
     &api_cron_entry_body,
+    &api_budget_body,
+    &api_strategy_body,
+    &api_strategy_patch_body,
+    &api_binding_body,
     &api_failure_body,
     &api_given_body,
 };
 
 /* Shapes that are referred to by name only. */
-static const struct shape *const named_shapes[] = {&api_error_shape, &api_retry_count_shape,
-                                                   &api_cron_job_shape, &api_simulated_job_shape,
-                                                   &api_simulated_step_shape};
+static const struct shape *const named_shapes[] = {
+    &api_error_shape,         &api_retry_count_shape,    &api_cron_job_shape,
+    &api_simulated_job_shape, &api_simulated_step_shape, &api_budget_binding_shape};
 static const struct shape_words *const named_words[] = {&api_error_words};
 
 static void write_member(struct buf *b, const char *name, const char *text)

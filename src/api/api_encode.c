@@ -49,6 +49,7 @@ JOB_IS(is_blocked, job->state.status == STATUS_BLOCKED)
 JOB_IS(has_avoided, job->state.extras.avoid_node.len != 0)
 JOB_IS(has_dependencies, job->options.depends_on.len != 0)
 JOB_IS(has_policies, job->options.retry_policies.len != 0)
+JOB_IS(has_budgets, job->options.budgets.len != 0)
 JOB_IS(has_resources, job->options.memory != 0)
 JOB_IS(has_grown, job->state.extras.memory != 0)
 JOB_IS(has_retry_limit, job->retry_limit != RETRY_LIMIT_DEFAULT)
@@ -150,6 +151,11 @@ static const struct shape dependency_shape = {SHAPE_MEMBERS(dependency_members)}
 static void write_policies(struct buf *b, const void *job)
 {
     api_encode_names(b, ((const struct job *)job)->options.retry_policies);
+}
+
+static void write_budgets(struct buf *b, const void *job)
+{
+    api_encode_budgets(b, ((const struct job *)job)->options.budgets);
 }
 
 struct resources {

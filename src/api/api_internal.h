@@ -90,6 +90,12 @@ void api_health(struct api *a, const struct api_request *r);
 void api_clock_reset(struct api *a, const struct api_request *r);
 void api_version(struct api *a, const struct api_request *r);
 void api_metrics(struct api *a, const struct api_request *r);
+void api_budgets(struct api *a, const struct api_request *r);
+void api_budget_create(struct api *a, const struct api_request *r);
+void api_budget_read(struct api *a, const struct api_request *r);
+void api_budget_put(struct api *a, const struct api_request *r);
+void api_budget_patch(struct api *a, const struct api_request *r);
+void api_budget_remove(struct api *a, const struct api_request *r);
 void api_crons(struct api *a, const struct api_request *r);
 void api_crons_remove(struct api *a, const struct api_request *r);
 void api_cron_read(struct api *a, const struct api_request *r);
@@ -220,6 +226,13 @@ struct err api_field_depend_death(struct json_cursor *c, struct arena *a, void *
 /* Whether these fit together, and with the rest. */
 struct err api_check_depends(const struct enqueue *spec);
 void api_encode_ids(struct buf *b, struct str ids);
+
+/* api_budget.c */
+/* The list of what a job draws on which budgets, and what creates those. */
+struct err api_decode_budgets(const struct api *a, struct json_cursor *c, struct arena *arena,
+                              struct enqueue *spec);
+/* The bindings of a job as such a list. */
+void api_encode_budgets(struct buf *b, struct str bindings);
 
 /* api_notes.c */
 /* The members of a report that leave something with the job. checkpoint reads into a struct

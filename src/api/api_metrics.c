@@ -272,6 +272,50 @@ static void add_watched(struct text *t, const struct backend_meter *r)
     add_waits(t, r);
 }
 
+/* --- budgets --- */
+
+static double allocation_of(const struct budget_view *v)
+{
+    return v->budget.policy.allocation;
+}
+
+static double available_of(const struct budget_view *v)
+{
+    return (double)v->available;
+}
+
+static double drawn_of(const struct budget_view *v)
+{
+    return (double)v->in_flight;
+}
+
+static double jobs_of(const struct budget_view *v)
+{
+    return (double)v->jobs;
+}
+
+static void add_budgets(struct text *t, const struct backend_meter *r)
+{
+    static const struct {
+        const char *name, *help;
+        double (*value)(const struct budget_view *v);
+    } families[] = {
+        {"tenax_budget_allocation", "Tokens that the budget has.", allocation_of},
+        {"tenax_budget_available_tokens", "Tokens that are left.", available_of},
+        {"tenax_budget_in_flight_tokens", "Tokens that jobs in flight have drawn.", drawn_of},
+        {"tenax_budget_jobs", "Unfinished jobs that draw on the budget.", jobs_of},
+    };
+    gauge(t, "tenax_budgets", "Budgets that there are.", (double)r->budget_total);
+    for (size_t f = 0; f < COUNT(families); f++) {
+        family(t, families[f].name, "gauge", families[f].help);
+        for (size_t i = 0; i < r->budget_count; i++) {
+            sample_begin(t, "");
+            label(t, 0, "budget", r->budgets[i].budget.key);
+            sample_end(t, true, families[f].value(&r->budgets[i]));
+        }
+    }
+}
+
 static void add_times(struct text *t, const struct meter *m)
 {
     family(t, "tenax_job_wait_seconds", "histogram",
@@ -495,6 +539,7 @@ static void on_meter(void *ctx, const struct reply *r)
     t.b->len = 0;
     add_queues(&t, r->meter);
     add_watched(&t, r->meter);
+    add_budgets(&t, r->meter);
     add_times(&t, r->meter->counts);
     add_policies(&t, r->meter->counts);
     add_store(&t, r->meter);

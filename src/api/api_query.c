@@ -162,6 +162,8 @@ static struct err read_filter(struct str name, struct str value, struct arena *a
         return read_resolutions(value, &f->resolutions);
     if (str_eq(name, STR("since")))
         return api_read_number(value, "since", 0, INSTANT_MAX_MS, &f->since.ms);
+    if (str_eq(name, STR("budgets.key")))
+        return api_decode_names(value, "budgets.key", arena, &f->budgets, &f->budget_count);
     if (str_eq(name, STR("worker")))
         return read_workers(value, arena, f);
     if (str_eq(name, STR("error"))) {
@@ -248,6 +250,7 @@ static struct err read_change(struct str name, struct str value, enum params kin
                    "separated by commas"},                                                         \
         {"depends_on", "string: an id: only jobs that were enqueued to wait for this one"},        \
         {"group", "string: only the jobs of this group"},                                          \
+        {"budgets.key", "string: only jobs that draw on one of these budgets: a,b"},               \
     {                                                                                              \
         "filter", "string: a jq expression about the payload"                                      \
     }

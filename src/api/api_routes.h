@@ -72,6 +72,8 @@ extern const struct api_body api_claim_body, api_claim_job_body; /* api_take.c *
 extern const struct api_body api_success_body, api_ids_body, api_failure_body, api_container_body,
     api_terminated_body, api_renew_body, api_progress_body, api_release_body; /* api_report.c */
 extern const struct api_body api_queue_body, api_rate_body, api_queue_retention_body;
+extern const struct api_body api_budget_body, api_budget_patch_body, api_strategy_body,
+    api_strategy_patch_body, api_binding_body;
 extern const struct api_body api_cron_group_body, api_cron_switch_body, api_cron_entry_body,
     api_cron_entry_switch_body;
 extern const struct api_body api_policy_body, api_categories_body,
@@ -107,6 +109,7 @@ extern const struct shape api_policy_shape, api_policies_shape, api_policy_chang
 extern const struct shape api_simulation_shape; /* api_simulate.c */
 extern const struct shape api_simulated_job_shape,
     api_simulated_step_shape; /* api_simulate_encode.c */
+extern const struct shape api_budget_shape, api_budgets_shape, api_budget_binding_shape;
 extern const struct shape api_health_shape, api_counts_shape, api_version_shape,
     api_clock_reset_shape; /* api_server.c */
 

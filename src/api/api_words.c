@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "api/api_words.h"
 
+#include "core/budgets.h"
 #include "core/depend.h"
 #include "core/explain.h"
 #include "core/job.h"
@@ -37,5 +38,6 @@ WORDS(when, DEPEND_WHENS, depend_when_name((enum depend_when)i))
 WORDS(death, DEPEND_DEATHS, depend_death_name((enum depend_death)i))
 WORDS(fallback, 3, fallback_word((enum retry_fallback)i))
 WORDS(obstacle, OBSTACLE_KINDS, explain_kind_name((enum obstacle_kind)i))
+WORDS(strategy, BUDGET_STRATEGIES, budgets_strategy_name((enum budget_strategy)i))
 WORDS(error, ERR_COUNT, i == ERR_OK ? NULL : err_wire((enum err_code)i), .name = "ErrorCode",
       .doc = "see docs/errors.md")

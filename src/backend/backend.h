@@ -21,6 +21,9 @@
 
 #define BACKEND_PAGE_MAX 2000
 
+/* Budgets that GET /metrics shows. */
+#define BACKEND_BUDGETS_MAX 1000
+
 /* Of commits: durations in microseconds from when a batch is closed until the loop hears that
  * it is on the disk; sizes in records. */
 extern const struct histogram_scale backend_commit_times, backend_commit_sizes;
@@ -46,7 +49,9 @@ struct backend_meter {
     uint64_t streams, claims; /* that wait for jobs */
     uint64_t in_flight_max;   /* of all queues; 0: any number */
     uint64_t newest_event;
-    uint64_t damaged_jobs; /* that were set apart */
+    uint64_t damaged_jobs;             /* that were set apart */
+    const struct budget_view *budgets; /* by key; of very many only the first */
+    size_t budget_count, budget_total; /* of these; of all */
 };
 
 /* A stream of jobs. */

@@ -7,11 +7,12 @@
 
 #include "client/subcommand.h"
 
-extern const struct subcommand enqueue_command, work_command, jobs_command, job_command,
-    explain_command, queues_command, version_command, tls_command, retry_command, cancel_command,
-    patch_command, delete_command, backup_command, restore_command, check_command, crons_command,
-    cron_command, policy_command, queue_command, retry_settings_command, create_command,
-    apply_command, get_command, update_command, completion_command, events_command, compact_command;
+extern const struct subcommand budgets_command, enqueue_command, work_command, jobs_command,
+    job_command, explain_command, queues_command, version_command, tls_command, retry_command,
+    cancel_command, patch_command, delete_command, backup_command, restore_command, check_command,
+    crons_command, cron_command, policy_command, queue_command, retry_settings_command,
+    create_command, apply_command, get_command, update_command, completion_command, events_command,
+    compact_command;
 
 int enqueue_main(int argc, char **argv);
 int work_main(int argc, char **argv);
@@ -34,6 +35,7 @@ int check_main(int argc, char **argv);
 int policy_main(int argc, char **argv);
 int retry_settings_main(int argc, char **argv);
 int queue_main(int argc, char **argv);
+int budgets_main(int argc, char **argv);
 int create_main(int argc, char **argv);
 int apply_main(int argc, char **argv);
 int get_main(int argc, char **argv);

@@ -41,6 +41,9 @@ static const struct option_def options[] = {
      .def = "queued", .help = "how long the key is reserved"},
     {"concurrency-key", "KEY", OPTION_TEXT, AT(concurrency_key),
      .help = "jobs of a queue with the same key can be limited together; see `tenax queue`"},
+    {"budget", "KEY[=COST]", OPTION_LIST, AT(budgets),
+     .help = "draw so many tokens, by default 1, on this budget when it is handed out; may be "
+             "given several times; see `tenax budgets`"},
     {"alias", "NAME", OPTION_TEXT, AT(alias),
      .help = "a further name, by which the job is found as alias:NAME as long as it exists; if a "
              "job has this "

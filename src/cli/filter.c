@@ -48,11 +48,13 @@ void filter_query(struct buf *path, const struct filter_args *f, instant now)
     client_query(path, "error", f->error);
     client_query(path, "worker", f->worker);
     client_query(path, "group", f->group);
+    client_query(path, "budgets.key", f->budgets);
     client_query(path, "filter", f->filter);
 }
 
 bool filter_is_given(const struct filter_args *f)
 {
     return f->status || f->queue || f->type || f->priority || f->ready_at || f->attempts ||
-           f->resolution || f->since || f->error || f->worker || f->group || f->filter;
+           f->resolution || f->since || f->error || f->worker || f->group || f->budgets ||
+           f->filter;
 }

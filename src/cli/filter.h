@@ -8,7 +8,7 @@
 
 struct filter_args {
     const char *status, *queue, *type, *priority, *ready_at, *attempts, *filter;
-    const char *resolution, *since, *error, *worker, *group;
+    const char *resolution, *since, *error, *worker, *group, *budgets;
 };
 
 /* Rows of the option table of a command whose struct has a member
@@ -40,6 +40,8 @@ struct filter_args {
         FILTER_ROW(holder, "worker", "NAME", worker,                                               \
                    "only those whose newest run was by one of these workers"),                     \
         FILTER_ROW(holder, "group", "NAME", group, "only those of this group"),                    \
+        FILTER_ROW(holder, "budget", "KEY", budgets,                                               \
+                   "only those that draw on one of these budgets"),                                \
         FILTER_ROW(holder, "filter", "JQ", filter,                                                 \
                    "only those for whose payload this jq expression is true")
 

@@ -12,16 +12,27 @@
 #include "client/when.h"
 
 static const char *const keys[NEWJOB_FIELDS] = {
-    "queue",          "type",
-    "priority",       "ready_at",
-    "retry_limit",    "backoff",
-    "retention",      "unique_key",
-    "unique_while",   "concurrency_key",
-    "alias",          "deadline",
-    "batch",          "depends_on",
-    "when",           "on_dependency_death",
-    "resources",      "gang",
-    "retry_policies", "group",
+    "queue",
+    "type",
+    "priority",
+    "ready_at",
+    "retry_limit",
+    "backoff",
+    "retention",
+    "unique_key",
+    "unique_while",
+    "concurrency_key",
+    "budgets",
+    "alias",
+    "deadline",
+    "batch",
+    "depends_on",
+    "when",
+    "on_dependency_death",
+    "resources",
+    "gang",
+    "retry_policies",
+    "group",
     "group_owner",
 };
 
@@ -126,6 +137,35 @@ static struct err set_gang(struct buf *b, const char *text)
     buf_lit(b, "\"gang\":{\"id\":");
     json_write_string(b, id);
     buf_print(b, ",\"cardinality\":%ld}", size);
+    return err_none();
+}
+
+/* "mail=2": what follows the last '=' is the cost. */
+static struct err add_budget(struct buf *b, const char *text)
+{
+    const char *equals = strrchr(text, '=');
+    struct str key = {text, equals ? (size_t)(equals - text) : strlen(text)};
+    size_t digits = equals ? strspn(equals + 1, "0123456789") : 1;
+    if (!key.len || utf8_check(key) < key.len || digits == 0 || digits > 10 ||
+        (equals && (equals[1] == '0' || equals[1 + digits])))
+        return err_make(ERR_USAGE,
+                        "option '--budget': '%.60s' is not the key of a budget, with its cost if "
+                        "it is not 1, like images or images=3",
+                        text);
+    buf_str(b, b->len ? STR(",{\"key\":") : STR("\"budgets\":[{\"key\":"));
+    json_write_string(b, key);
+    if (equals)
+        buf_print(b, ",\"cost\":%s", equals + 1);
+    buf_byte(b, '}');
+    return err_none();
+}
+
+static struct err set_budgets(struct buf *b, const struct option_list *budgets)
+{
+    for (size_t i = 0; i < budgets->count; i++)
+        TRY(add_budget(b, budgets->at[i]));
+    if (b->len)
+        buf_byte(b, ']');
     return err_none();
 }
 
@@ -247,6 +287,7 @@ struct err newjob_init(struct newjob_defaults *d, const struct enqueue_args *arg
     if (args->unique_key)
         TRY(set_name(&d->member[NEWJOB_UNIQUE_WHILE], "unique_while", scopes[args->unique_while]));
     TRY(set_name(&d->member[NEWJOB_CONCURRENCY_KEY], "concurrency_key", args->concurrency_key));
+    TRY(set_budgets(&d->member[NEWJOB_BUDGETS], &args->budgets));
     TRY(set_name(&d->member[NEWJOB_ALIAS], "alias", args->alias));
     TRY(set_deadline(&d->member[NEWJOB_DEADLINE], args->deadline, now));
     TRY(set_memory(&d->member[NEWJOB_RESOURCES], args->memory));

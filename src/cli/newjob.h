@@ -21,6 +21,7 @@ struct enqueue_args {
     const char *unique_key;
     int unique_while; /* index into queued|active|exists */
     const char *concurrency_key;
+    struct option_list budgets; /* KEY[=COST] */
     const char *alias;
     const char *deadline; /* a time, or a duration from now */
     const char *memory;   /* in the spelling of Kubernetes: 4Gi */
@@ -48,6 +49,7 @@ enum newjob_field {
     NEWJOB_UNIQUE_KEY,
     NEWJOB_UNIQUE_WHILE,
     NEWJOB_CONCURRENCY_KEY,
+    NEWJOB_BUDGETS,
     NEWJOB_ALIAS,
     NEWJOB_DEADLINE,
     NEWJOB_BATCH,

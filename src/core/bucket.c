@@ -3,7 +3,6 @@
 
 #include "base/must.h"
 
-/* At most 10^6 tokens of 2.7 * 10^9 parts: far from overflow. */
 static int64_t brim(const struct rate *r)
 {
     return (int64_t)r->burst * r->per.ms;
@@ -30,15 +29,17 @@ int64_t bucket_tokens(const struct bucket *b, const struct rate *r)
     return b->level / r->per.ms;
 }
 
-void bucket_take(struct bucket *b, const struct rate *r)
+void bucket_take(struct bucket *b, const struct rate *r, uint32_t count)
 {
-    must(b->level >= r->per.ms);
-    b->level -= r->per.ms;
+    int64_t parts = (int64_t)count * r->per.ms;
+    must(b->level >= parts);
+    b->level -= parts;
 }
 
-instant bucket_next(const struct bucket *b, const struct rate *r)
+instant bucket_next(const struct bucket *b, const struct rate *r, uint32_t count)
 {
-    int64_t missing = r->per.ms - b->level;
+    must(count <= r->burst);
+    int64_t missing = (int64_t)count * r->per.ms - b->level;
     if (missing <= 0)
         return b->at;
     return instant_add(b->at, (span){(missing + r->count - 1) / r->count});

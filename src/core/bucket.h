@@ -11,12 +11,13 @@
 
 #include "base/units.h"
 
-#define RATE_COUNT_MAX  1000000
+#define RATE_COUNT_MAX  1000000 /* of a queue */
 #define RATE_PER_MAX_MS (31LL * 24 * 3600 * 1000)
 #define RATE_PER_MAX    ((span){RATE_PER_MAX_MS})
 
 /* count tokens in a span of that length, evenly; at most burst are saved up. All at least 1,
- * unless count is 0: no limit. */
+ * unless count is 0: no limit. Neither of the two is above INT32_MAX, nor per above RATE_PER_MAX:
+ * so their products stay below 2^63. */
 struct rate {
     uint32_t count, burst;
     span per;
@@ -43,10 +44,10 @@ struct bucket bucket_full(const struct rate *r, instant now);
 void bucket_refill(struct bucket *b, const struct rate *r, instant now);
 /* Whole tokens. */
 int64_t bucket_tokens(const struct bucket *b, const struct rate *r);
-/* There must be one. */
-void bucket_take(struct bucket *b, const struct rate *r);
-/* When there is a token, if none is taken meanwhile. */
-instant bucket_next(const struct bucket *b, const struct rate *r);
+/* So many must be there. */
+void bucket_take(struct bucket *b, const struct rate *r, uint32_t count);
+/* When so many, at most the burst, are there if none is taken meanwhile. */
+instant bucket_next(const struct bucket *b, const struct rate *r, uint32_t count);
 /* Another rate from now on: the level stays, as far as it fits; after no rate it is full. */
 void bucket_change(struct bucket *b, const struct rate *from, const struct rate *to, instant now);
 /* Makes what was read from somewhere one that can be. */

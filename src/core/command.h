@@ -57,6 +57,8 @@ struct job_filter {
     instant since;             /* enqueued, taken, failed or completed since then; 0: any time */
     const struct str *workers; /* of the newest run */
     size_t worker_count;
+    const struct str *budgets; /* it draws on one of them */
+    size_t budget_count;
     struct str error; /* the newest run that has ended failed with this in its message or type */
     struct range priority, ready_at, attempts;
     struct id_place depends_on; /* if set: it was enqueued to wait for this job */
@@ -203,6 +205,25 @@ struct queue_shown {
     struct str retry_policies; /* "a,b" */
 };
 
+/* A budget. */
+enum budget_how {
+    BUDGET_CREATE,  /* there must be none of that key */
+    BUDGET_REPLACE, /* or create it */
+    BUDGET_MERGE,   /* it must be there */
+};
+enum budget_field {
+    BUDGET_ALLOCATION = 1,
+    BUDGET_STRATEGY = 2,
+    BUDGET_DURATION = 4,
+    BUDGET_BURST = 8,
+};
+struct budget_command {
+    struct str key; /* READ, REMOVE: or empty, for all */
+    enum budget_how how;
+    unsigned set; /* MERGE: bits of enum budget_field; the others stay as they are */
+    struct budget_policy policy;
+};
+
 /* A retry policy or a list of failure categories, managed by its name. */
 struct resource_command {
     struct str name;                      /* PUT: the required name; empty: any */
@@ -318,6 +339,7 @@ struct reply {
     struct kv_entry *kv;
     size_t kv_refused;   /* KV_PUT: index of a change */
     struct str kv_after; /* KV_LIST: where the next page begins */
+    struct budget_view *budgets;
     const struct backend_meter *meter;
     struct {
         bool writable;      /* commands that write are accepted */
@@ -394,7 +416,8 @@ struct command {
         struct queue_command queue; /* CMD_QUEUE_* */
         struct str group;           /* CMD_GROUP_READ, CMD_GROUP_SEAL: its name */
         struct kv_put kv_put;
-        struct kv_query kv; /* CMD_KV_READ, CMD_KV_LIST, CMD_KV_REMOVE */
+        struct kv_query kv;           /* CMD_KV_READ, CMD_KV_LIST, CMD_KV_REMOVE */
+        struct budget_command budget; /* CMD_BUDGET_* */
     };
     /* What a worker sends with its report, or NULL: SUCCEED, FAIL, RENEW, PROGRESS, RELEASE. Either
      * all of the command is applied or nothing. */

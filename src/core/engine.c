@@ -7,6 +7,7 @@
 
 #include "base/alloc.h"
 #include "base/must.h"
+#include "core/engine_budget.h"
 #include "core/engine_internal.h"
 
 void engine_configure(struct engine *e, const struct engine_settings *settings)
@@ -47,6 +48,8 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
     e->gangs.seed = e->gang_shapes.seed = e->queue_order.seed = e->queue_names.seed;
     list_init(&e->drawn);
     list_init(&e->releases);
+    list_init(&e->budget_changes);
+    e->budgets.seed = e->budget_sets.seed = e->lines.seed = e->queue_names.seed;
     return e;
 }
 
@@ -78,7 +81,7 @@ void engine_free(struct engine *e)
         btree_fini(&e->queues[i]->ready);
         btree_fini(&e->queues[i]->parked);
         engine_limits_free(e->queues[i]->limits);
-        engine_avoid_queue_fini(e->queues[i]);
+        engine_line_queue_fini(e, e->queues[i]);
         free(e->queues[i]);
     }
     free(e->queues);
@@ -101,6 +104,8 @@ void engine_free(struct engine *e)
     engine_groups_fini(e);
     idmap_fini(&e->live);
     engine_keys_fini(e);
+    strmap_fini(&e->lines);
+    engine_budget_fini(e);
     idmap_fini(&e->waits);
     free(e->takes);
     free(e->restored);
@@ -150,6 +155,7 @@ static void add_job(struct engine *e, instant now, const struct job *job)
     struct job_event ev = engine_event(event, STATUS_GONE, job);
     ev.ready_at = s->status == STATUS_READY ? INSTANT_NONE : s->ready_at;
     engine_changed(e, now, &ev);
+    engine_budget_join(e, now, job);
     engine_gang_join(e, job);
     if (s->status == STATUS_BLOCKED)
         engine_blocked_add(e, q, job);
@@ -168,6 +174,7 @@ static void add_job(struct engine *e, instant now, const struct job *job)
 struct err engine_enqueue(struct engine *e, instant now, const struct enqueue *specs, size_t count,
                           struct arena *a, struct enqueued *out)
 {
+    engine_budget_create(e, now, specs, count);
     for (size_t i = 0; i < count; i++) {
         out[i].duplicate = out[i].folded = false;
         if (specs[i].unique_while)
@@ -262,6 +269,10 @@ static struct err fire(struct engine *e, instant now, struct btree_entry due)
         engine_avoid_due(e, due.val);
         return err_none();
     }
+    if (DUE_VAL_KIND(due.val) == DUE_BUDGET) {
+        engine_budget_due(e, due.val);
+        return err_none();
+    }
     if (DUE_VAL_KIND(due.val) == DUE_CRON)
         return engine_cron_due(e, now, id);
     struct queue *q = e->queues[DUE_VAL_QUEUE(due.val)];
@@ -287,6 +298,7 @@ static struct err fire(struct engine *e, instant now, struct btree_entry due)
     case DUE_WAIT:
     case DUE_CRON:
     case DUE_AVOID:
+    case DUE_BUDGET:
         break;
     }
     must(false);

@@ -3,6 +3,7 @@
 /* Commands of people that change jobs: patch, cancel, rerun. */
 
 #include "base/must.h"
+#include "core/engine_budget.h"
 #include "core/engine_internal.h"
 
 /* --- patch --- */
@@ -252,6 +253,7 @@ struct err engine_rerun(struct engine *e, instant now, struct id id, struct reru
     struct str waits_for;
     TRY(engine_read(e, now, id, false, a, job, &extent));
     TRY(check_rerun(job, now, how.completed));
+    TRY(engine_budget_check_again(e, job->options.budgets));
     TRY(engine_depend_again(e, now, job, a, &waits_for));
     struct job_state *s = &job->state;
     struct queue *q = engine_queue_find(e, job->queue);
@@ -270,6 +272,7 @@ struct err engine_rerun(struct engine *e, instant now, struct id id, struct reru
     e->port.put_state(e->port.ctx, id, s);
     engine_unique_move(e, engine_unique_ref(e, job), id, from, s->status);
     engine_end_by_add(e, job);
+    engine_budget_join(e, now, job);
     if (s->status == STATUS_BLOCKED)
         engine_blocked_add(e, q, job);
     else

@@ -21,7 +21,7 @@ static void check_queue(const struct engine *e, const struct queue *q)
 {
     struct btree_entry first;
     must(e->queues[q->index] == q);
-    engine_avoid_check(q);
+    engine_line_check(e, q);
     bool has = engine_ready_first(q, (struct str){0}, &first);
     must(has == q->has_head);
     must(!has || (first.hi == q->head.hi && first.lo == q->head.lo));
@@ -52,7 +52,7 @@ static void check_order_of_queues(const struct engine *e)
     for (; q; q = next, count++) {
         next = engine_queue_after(e, q->name);
         must(!next || str_cmp(q->name, next->name) < 0);
-        bytes += q->ready.bytes + q->parked.bytes;
+        bytes += q->ready.bytes + q->parked.bytes + engine_line_bytes(q);
     }
     must(count == e->queue_count && bytes == e->order_bytes);
 }
@@ -86,4 +86,5 @@ void engine_check(const struct engine *e)
     engine_crons_check(e);
     engine_gang_checks(e);
     engine_groups_check(e);
+    engine_budget_checks(e);
 }

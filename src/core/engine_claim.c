@@ -31,12 +31,13 @@ static struct err check_queue(const struct engine *e, const struct queue *q, con
     return err_none();
 }
 
-static struct err check_kept_back(const struct engine *e, const struct queue *q,
+static struct err check_kept_back(struct engine *e, instant now, const struct queue *q,
                                   const struct job *job, struct str node)
 {
     TRY(check_queue(e, q, job));
     if (engine_in_flight_room(e) == 0)
         return err_make(ERR_UNPROCESSABLE, "as many jobs are in flight as the server allows");
+    TRY(engine_budget_check_tokens(e, now, job->id));
     if (job->options.gang.len && !job->state.extras.gang_alone)
         return err_make(ERR_UNPROCESSABLE,
                         "the job is a member of a gang, whose members are handed out together");
@@ -100,7 +101,7 @@ static struct err begin(struct engine *e, instant now, const struct job_claim *c
 {
     struct queue *q = engine_queue_find(e, job->queue);
     must(q);
-    TRY(check_kept_back(e, q, job, c->node));
+    TRY(check_kept_back(e, now, q, job, c->node));
     bring_into_order(e, now, q, job, extent->has_state);
     struct taker t = {.claim = true, .lease = c->lease};
     struct btree_entry entry = {engine_rank(&job->state), job->id.hi, job->id.lo,

@@ -112,6 +112,7 @@ void engine_cron_arm(struct engine *e, struct cron_item *it, instant at)
 void engine_cron_item_drop(struct engine *e, struct cron_item *it)
 {
     engine_cron_arm(e, it, INSTANT_NONE);
+    engine_budget_hold(e, INSTANT_NONE, (struct str){0}, &it->budgets);
     e->port.delete_cron_entry(e->port.ctx, it->id);
     must(idmap_remove(&e->crons->items, it->id) == it);
     must(strmap_remove(&it->set->names, it->name) == it);
@@ -243,7 +244,8 @@ void engine_restore_cron_group(struct engine *e, const struct cron_group *group)
     engine_cron_set_add(e, group);
 }
 
-struct err engine_restore_cron_entry(struct engine *e, const struct cron_entry *entry, bool *ticks)
+struct err engine_restore_cron_entry(struct engine *e, instant now, const struct cron_entry *entry,
+                                     bool *ticks)
 {
     struct cron cron;
     struct cron_set *s = idmap_get(&e->crons->sets, entry->group);
@@ -259,6 +261,7 @@ struct err engine_restore_cron_entry(struct engine *e, const struct cron_entry *
     id_seen(&e->ids, entry->id);
     struct cron_item *it = engine_cron_item_add(e, s, entry->id, entry->name, entry->position);
     it->cron = cron;
+    engine_budget_hold(e, now, entry->job.options.budgets, &it->budgets);
     it->inherits = entry->zone.len == 0;
     it->zone = e->port.zone(e->port.ctx, it->inherits ? s->group.zone : entry->zone);
     it->clock = entry->clock;

@@ -54,7 +54,7 @@ void engine_cron_clock_back(struct engine *e, instant now);
 /* Recovery: all groups, then all entries, before engine_restored. False: the zone of the
  * entry is not known (any more), so that it will not tick. ERR_CORRUPT. */
 void engine_restore_cron_group(struct engine *e, const struct cron_group *group);
-NODISCARD struct err engine_restore_cron_entry(struct engine *e, const struct cron_entry *entry,
-                                               bool *ticks);
+NODISCARD struct err engine_restore_cron_entry(struct engine *e, instant now,
+                                               const struct cron_entry *entry, bool *ticks);
 
 #endif

@@ -25,6 +25,7 @@ struct cron_item {
     instant armed_at; /* of its deadline, or none */
     uint64_t tick;    /* of which engine_sink.tick was told, and whose job is to come; 0: none */
     bool kept;        /* by the put under way */
+    struct budget_set *budgets; /* that its jobs draw on; NULL: none */
 };
 
 /* A group. */

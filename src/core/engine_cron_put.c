@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "base/must.h"
+#include "core/engine_budget.h"
 #include "core/engine_cron_internal.h"
 #include "core/job_fields.h"
 
@@ -146,6 +147,7 @@ static void apply_entry(struct engine *e, instant now, struct cron_set *s,
         it->clock.next_at = p->next;
         engine_cron_arm(e, it, p->next);
     }
+    engine_budget_hold(e, now, spec->job.options.budgets, &it->budgets);
     if (!p->same || moved)
         put_entry(e, it, spec);
     if (engine_cron_turn(&it->clock.pause, now, spec->paused) || !p->same_times)
@@ -213,6 +215,19 @@ static void apply(struct engine *e, instant now, struct cron_set *s, const struc
         settle(e, s);
 }
 
+/* Budgets are created with the entry, not by its first tick: then it could be too late for it. */
+static struct err make_budgets(struct engine *e, instant now, const struct cron_put *put,
+                               struct arena *a)
+{
+    struct enqueue *jobs = arena_get(a, put->count * sizeof *jobs + 1);
+    for (size_t i = 0; i < put->count; i++)
+        jobs[i] = put->entries[i].job;
+    struct err err = engine_budget_check(e, jobs, put->count, "entries");
+    if (err.code == ERR_OK)
+        engine_budget_create(e, now, jobs, put->count);
+    return err;
+}
+
 struct err engine_cron_put(struct engine *e, instant now, const struct cron_put *put,
                            struct arena *a, struct cron_view *out)
 {
@@ -232,6 +247,7 @@ struct err engine_cron_put(struct engine *e, instant now, const struct cron_put 
     TRY(check_twice(e, put));
     TRY(check_fresh(put, plans));
     TRY(check_limits(e, s, put, plans));
+    TRY(make_budgets(e, now, put, a));
     apply(e, now, s, put, plans);
     struct str only = put->whole ? (struct str){0} : put->entries[0].name;
     return engine_cron_read(e, put->group, only, a, out);

@@ -191,6 +191,7 @@ static void explain_ready(struct engine *e, instant now, struct arena *a, struct
     count_workers(&e->any_takers, node, x);
     explain_workers(a, x);
     explain_gang(e, a, x);
+    engine_budget_explain(e, now, a, x);
     if (node.len && x->with_room && x->shunned == x->with_room) {
         char wait[32];
         duration_of(instant_diff(instant_max(until, now), now), wait);
@@ -200,6 +201,7 @@ static void explain_ready(struct engine *e, instant now, struct arena *a, struct
     }
     x->ahead = engine_ready_rank(q, (struct str){0}, place, EXPLAIN_AHEAD_MAX);
     x->ahead += engine_key_rank(e, q, &x->job, EXPLAIN_AHEAD_MAX - x->ahead);
+    x->ahead += engine_line_rank(e, q, place, EXPLAIN_AHEAD_MAX - x->ahead);
     if (x->ahead)
         explain_add(x, a, OBSTACLE_PLACE, INSTANT_NONE, "%s%llu job%s of its queue come%s first",
                     x->ahead == EXPLAIN_AHEAD_MAX ? "at least " : "", (unsigned long long)x->ahead,

@@ -277,6 +277,12 @@ bool engine_gang_view(const struct engine *e, struct id id, struct gang_view *v)
     return true;
 }
 
+struct budget_set *engine_gang_cost(const struct engine *e, struct id id)
+{
+    const struct gang_member *m = find(e, id);
+    return m ? engine_gang_plan_cost(m->gang) : NULL;
+}
+
 void engine_gang_stale(const struct job_extras *x, struct run_ref ref, struct err *err)
 {
     if (ref.token && ref.token == x->gang_token)

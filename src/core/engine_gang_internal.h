@@ -2,10 +2,10 @@
 #ifndef CORE_ENGINE_GANG_INTERNAL_H
 #define CORE_ENGINE_GANG_INTERNAL_H
 
-/* Shared by the two files of gangs: engine_gang.c knows which jobs belong together,
- * engine_gang_plan.c finds takers for gangs that may be handed out. */
+/* Shared by the files of gangs: engine_gang.c knows which jobs belong together, engine_gang_shape.c
+ * what they ask for, engine_gang_plan.c finds takers for gangs that may be handed out. */
 
-#include "core/engine_internal.h"
+#include "core/engine_budget_internal.h"
 
 struct gang {
     struct gang_shape *shape; /* NULL: it may not be handed out, because some of it is not ready */
@@ -29,10 +29,47 @@ struct gang_member {
     struct taker *plan;       /* who will get it; only while it is handed out */
 };
 
+/* One that waits for a change. */
+struct gang_wait {
+    struct list node; /* in gang_watch.waits iff the shape is blocked, and by this */
+    uint64_t seen;    /* changes before it began to wait */
+    struct gang_shape *shape;
+};
+
+/* Members that are alike. */
+struct gang_part {
+    struct gang_wait wait; /* for its queue */
+    struct queue *queue;
+    struct str node; /* which they must stay off, or empty */
+    uint32_t count;
+    /* Within a plan: */
+    uint32_t left; /* that have no taker yet */
+    struct gang_share *shares, *last_share;
+    uint64_t search;   /* the newest that has reached it */
+    struct taker *via; /* by which: some of it were to go there */
+};
+
+struct gang_shape {
+    struct gang_wait wait; /* for takers of all queues */
+    struct str key;        /* owned by engine->gang_shapes */
+    struct btree gangs;    /* by place; val: struct gang * */
+    bool is_due;           /* in engine->gangs_due; else it is blocked */
+    struct btree_entry due;
+    struct budget_wait budgets; /* for the tokens of a whole gang */
+    size_t part_count;
+    struct gang_part parts[];
+};
+
+/* The shape of a gang all of which is ready; made if there is none. Says of each member which part
+ * it is. */
+struct gang_shape *engine_gang_shape(struct engine *e, const struct gang *g);
+
 /* All of it is ready: from now on it is handed out when there is room. */
 void engine_gang_plan_add(struct engine *e, struct gang *g);
 /* It is no longer ready; does nothing if it was not. */
 void engine_gang_plan_remove(struct engine *e, struct gang *g);
+/* What all of it draws on budgets; NULL: nothing, or it may not be handed out. */
+struct budget_set *engine_gang_plan_cost(const struct gang *g);
 void engine_gang_plan_check(const struct engine *e);
 void engine_gang_plan_fini(struct engine *e);
 

@@ -24,42 +24,12 @@
  * turn. */
 #define STEPS_MAX 50000
 
-/* A shape that waits for a change. */
-struct gang_wait {
-    struct list node; /* in gang_watch.waits iff the shape is blocked, and by this */
-    uint64_t seen;    /* changes before it began to wait */
-    struct gang_shape *shape;
-};
-
 /* The number of members of a part that go to that taker. */
 struct gang_share {
     struct gang_part *part;
     struct taker *taker;
     uint32_t count;
     struct gang_share *next_of_part, *next_of_taker;
-};
-
-/* Members that are equal. */
-struct gang_part {
-    struct gang_wait wait; /* for its queue */
-    struct queue *queue;
-    struct str node; /* the node to avoid, or empty */
-    uint32_t count;
-    /* Within a plan: */
-    uint32_t left; /* members without a taker */
-    struct gang_share *shares, *last_share;
-    uint64_t search;   /* the newest search that has reached it */
-    struct taker *via; /* by which taker: it has some of this part */
-};
-
-struct gang_shape {
-    struct gang_wait wait; /* for takers of all queues */
-    struct str key;        /* owned by engine->gang_shapes */
-    struct btree gangs;    /* by place; val: struct gang * */
-    bool is_due;           /* in engine->gangs_due; otherwise it is blocked */
-    struct btree_entry due;
-    size_t part_count;
-    struct gang_part parts[];
 };
 
 static bool is_same(const struct btree_entry *a, const struct btree_entry *b)
@@ -104,8 +74,9 @@ static void block_in_flight(struct engine *e, struct gang_shape *s)
     wait_for(&e->gang_in_flight, &s->wait);
 }
 
-static void wait_no_more(struct gang_shape *s)
+static void wait_no_more(struct engine *e, struct gang_shape *s)
 {
+    engine_budget_wait_end(e, &s->budgets);
     list_unlink(&s->wait.node);
     for (size_t i = 0; i < s->part_count; i++)
         list_unlink(&s->parts[i].wait.node);
@@ -113,8 +84,13 @@ static void wait_no_more(struct gang_shape *s)
 
 static void make_due(struct engine *e, struct gang_shape *s)
 {
-    wait_no_more(s);
+    wait_no_more(e, s);
     refresh_due(e, s, true);
+}
+
+void engine_gang_plan_paid(struct engine *e, struct budget_wait *w)
+{
+    make_due(e, LIST_OF(w, struct gang_shape, budgets));
 }
 
 /* After a plan that found no room: the shape waits for everything that the search found too
@@ -187,106 +163,7 @@ static void take_notice(struct engine *e, uint64_t began)
     }
 }
 
-/* --- shapes --- */
-
-struct likeness {
-    struct gang_member *member;
-    struct str node;
-};
-
-static int compare_likeness(const void *a, const void *b)
-{
-    const struct likeness *x = a, *y = b;
-    if (x->member->queue->index != y->member->queue->index)
-        return x->member->queue->index < y->member->queue->index ? -1 : 1;
-    int order = str_cmp(x->node, y->node);
-    return order ? order : id_cmp(x->member->id, y->member->id);
-}
-
-static bool are_alike(const struct likeness *a, const struct likeness *b)
-{
-    return a->member->queue == b->member->queue && str_eq(a->node, b->node);
-}
-
-/* The members, sorted so that equal ones are adjacent. */
-static struct likeness *sort_members(const struct engine *e, const struct gang *g)
-{
-    struct likeness *all = alloc_zero(g->count * sizeof *all);
-    size_t n = 0;
-    for (struct list *l = g->members.next; l != &g->members; l = l->next) {
-        instant until;
-        all[n].member = LIST_OF(l, struct gang_member, node);
-        if (!engine_avoid_of(e, all[n].member->id, &all[n].node, &until))
-            all[n].node = (struct str){0};
-        n++;
-    }
-    qsort(all, n, sizeof *all, compare_likeness);
-    return all;
-}
-
-/* The end of the part that begins at `from`. */
-static size_t part_end(const struct likeness *all, size_t from, size_t count)
-{
-    size_t to = from + 1;
-    while (to < count && are_alike(&all[from], &all[to]))
-        to++;
-    return to;
-}
-
-static void write_key(const struct likeness *all, size_t count, struct buf *key, size_t *parts)
-{
-    *parts = 0;
-    for (size_t i = 0, next; i < count; i = next, ++*parts) {
-        next = part_end(all, i, count);
-        const uint32_t numbers[] = {all[i].member->queue->index, (uint32_t)(next - i),
-                                    (uint32_t)all[i].node.len};
-        buf_add(key, numbers, sizeof numbers);
-        buf_str(key, all[i].node);
-    }
-}
-
-static struct gang_shape *shape_new(struct engine *e, struct str key, size_t parts,
-                                    const struct likeness *all, size_t count)
-{
-    struct gang_shape *s = alloc_zero(sizeof *s + parts * sizeof s->parts[0]);
-    s->key = strmap_put(&e->gang_shapes, key, s);
-    s->part_count = parts;
-    s->wait.shape = s;
-    list_init(&s->wait.node);
-    struct gang_part *p = s->parts;
-    size_t node = 0;
-    for (size_t i = 0, next; i < count; i = next, p++) {
-        next = part_end(all, i, count);
-        node += 3 * sizeof(uint32_t);
-        p->queue = all[i].member->queue;
-        p->count = (uint32_t)(next - i);
-        p->node = (struct str){s->key.at + node, all[i].node.len};
-        p->wait.shape = s;
-        list_init(&p->wait.node);
-        node += all[i].node.len;
-    }
-    return s;
-}
-
-static struct gang_shape *shape_get(struct engine *e, const struct gang *g)
-{
-    struct likeness *all = sort_members(e, g);
-    struct buf key = {0};
-    size_t parts;
-    write_key(all, g->count, &key, &parts);
-    struct gang_shape *s = strmap_get(&e->gang_shapes, buf_view(&key));
-    if (!s)
-        s = shape_new(e, buf_view(&key), parts, all, g->count);
-    struct gang_part *part = s->parts;
-    for (size_t i = 0, next; i < g->count; i = next, part++) {
-        next = part_end(all, i, g->count);
-        for (size_t k = i; k < next; k++)
-            all[k].member->part = part;
-    }
-    buf_fini(&key);
-    free(all);
-    return s;
-}
+/* --- gangs come and go --- */
 
 static struct btree_entry place_of(const struct gang *g)
 {
@@ -304,12 +181,14 @@ void engine_gang_plan_add(struct engine *e, struct gang *g)
 {
     must(!g->shape && g->count > 0);
     e->gang_steps += g->count;
-    struct gang_shape *s = shape_get(e, g);
+    struct gang_shape *s = engine_gang_shape(e, g);
     bool is_new = s->gangs.count == 0;
     g->shape = s;
     g->place = place_of(g);
     must(btree_put(&s->gangs, g->place));
     refresh_due(e, s, s->is_due || is_new);
+    if (engine_budget_waits(&s->budgets))
+        engine_budget_wait_move(e, &s->budgets, &first_of(s)->place);
 }
 
 void engine_gang_plan_remove(struct engine *e, struct gang *g)
@@ -320,11 +199,20 @@ void engine_gang_plan_remove(struct engine *e, struct gang *g)
     g->shape = NULL;
     must(btree_remove(&s->gangs, g->place, NULL));
     refresh_due(e, s, s->is_due);
+    if (s->gangs.count > 0 && engine_budget_waits(&s->budgets))
+        engine_budget_wait_move(e, &s->budgets, &first_of(s)->place);
     if (s->gangs.count > 0)
         return;
-    wait_no_more(s);
+    wait_no_more(e, s);
+    if (s->budgets.set)
+        engine_budget_set_unref(e, s->budgets.set);
     must(strmap_remove(&e->gang_shapes, s->key) == s);
     free(s);
+}
+
+struct budget_set *engine_gang_plan_cost(const struct gang *g)
+{
+    return g->shape ? g->shape->budgets.set : NULL;
 }
 
 /* --- plans --- */
@@ -603,12 +491,30 @@ static struct err hand_out(struct engine *e, instant now, struct arena *a, struc
     return err_none();
 }
 
+/* While single jobs may want tokens it waits for its own among them, at its place: so older ones
+ * come first, and younger ones do not. */
+static bool must_wait_for_tokens(struct engine *e, instant now, struct gang_shape *s, bool last)
+{
+    const struct btree_entry *place = &first_of(s)->place;
+    size_t part = 0;
+    if (!s->budgets.set)
+        return false;
+    if ((last || !e->open_lines) && !engine_budget_lacks(now, s->budgets.set, place, NULL, &part))
+        return false;
+    engine_budget_wait(e, &s->budgets, part, place);
+    return true;
+}
+
 static struct err try_shape(struct engine *e, instant now, struct arena *a, struct gang_shape *s,
                             bool last)
 {
     struct gang *g = first_of(s);
     struct plan p = {
         .e = e, .shape = s, .place = last ? NULL : &g->place, .shares = &e->gang_shares};
+    if (must_wait_for_tokens(e, now, s, last)) {
+        refresh_due(e, s, false);
+        return err_none();
+    }
     bool flies = may_fly(&p, g->count);
     if (flies && make_plan(&p))
         return hand_out(e, now, a, g);
@@ -674,7 +580,8 @@ void engine_gang_plan_check(const struct engine *e)
         const struct gang *first = first_of(s);
         btree_check(&s->gangs);
         must(first && (!s->is_due || is_same(&s->due, &first->place)));
-        must(s->is_due == list_is_empty(&s->wait.node));
+        bool waits = engine_budget_waits(&s->budgets);
+        must(s->is_due == (list_is_empty(&s->wait.node) && !waits));
         due += s->is_due;
     }
     must(due == e->gangs_due.count);

@@ -13,6 +13,9 @@
 #include "core/engine.h"
 #include "core/queue.h"
 
+struct line;
+struct budget_set;
+
 /* Complete gangs that found no room, and wait for a taker or a limit to have more. */
 struct gang_watch {
     struct list waits;   /* struct gang_wait.node; those to be examined first */
@@ -23,18 +26,20 @@ struct gang_watch {
 struct queue {
     struct str name; /* owned by engine->queue_names */
     struct strtree_node by_name;
-    uint32_t index;           /* in engine->queues */
-    struct btree ready;       /* major: RANK; val: see READY_VAL_STATE */
-    struct btree avoid_heads; /* the first of each avoid order; see engine_avoid.c */
-    int32_t retries_credit;   /* below 0: it is the turn of jobs that are not granted retries */
-    uint64_t gang_ready;      /* ready jobs that are in their gangs; see engine_gang.c */
-    uint64_t planned;         /* within a plan, as plan_round says */
+    uint32_t index;          /* in engine->queues */
+    struct btree ready;      /* major: RANK; val: see READY_VAL_STATE */
+    struct btree line_heads; /* the first of each line that does not wait; see engine_line.c */
+    int32_t retries_credit;  /* below 0: it is the turn of jobs that are not granted retries */
+    uint64_t gang_ready;     /* ready jobs that are in their gangs; see engine_gang.c */
+    uint64_t planned;        /* within a plan, as plan_round says */
     uint32_t plan_round;
     struct gang_watch gang_watch;
-    struct list avoid_orders; /* ready jobs that must avoid a node, by node */
-    struct btree_entry head;  /* what engine->heads holds for this queue */
-    bool has_head;            /* also false if it has ready jobs, but may hand out none */
-    bool dirty;               /* in engine->dirty: got ready jobs in this turn */
+    struct list lines;       /* struct line.node */
+    struct list open_lines;  /* struct line.open */
+    uint64_t lined;          /* ready jobs in lines that have budgets */
+    struct btree_entry head; /* what engine->heads holds for this queue */
+    bool has_head;           /* also false if it has ready jobs, but may hand out none */
+    bool dirty;              /* in engine->dirty: got ready jobs in this turn */
     uint64_t counts[STATUS_COUNT];
     uint32_t subs;       /* takers that name this queue */
     struct list takers;  /* struct sub.all of these */
@@ -75,7 +80,16 @@ static inline uint32_t engine_rank(const struct job_state *s)
 
 /* The val of a deadline: what is due, so that firing it reads nothing back. For DUE_READY also the
  * type, and whether it was announced before a restart that the job is ready. */
-enum due_kind { DUE_READY, DUE_LEASE, DUE_PURGE, DUE_WAIT, DUE_CRON, DUE_AVOID, DUE_RATE };
+enum due_kind {
+    DUE_READY,
+    DUE_LEASE,
+    DUE_PURGE,
+    DUE_WAIT,
+    DUE_CRON,
+    DUE_AVOID,
+    DUE_RATE,
+    DUE_BUDGET
+};
 #define DUE_VAL(kind, state, rank, queue)                                                          \
     ((uint64_t)(kind) | (uint64_t)(state) << 3 | (uint64_t)(rank) << 16 |                          \
      (uint64_t)(queue) << (16 + RANK_BITS))
@@ -132,6 +146,7 @@ struct live {
     struct job_extras *extras;   /* in one block; NULL: none */
     struct key_slot *key;        /* NULL: it has no concurrency key */
     struct job_group *member_of; /* NULL: of no group */
+    struct budget_set *budgets;  /* that it has drawn on; NULL: none */
 };
 
 struct sub {
@@ -240,6 +255,14 @@ struct engine {
     size_t moves;           /* of parked jobs, in this dispatch */
     uint64_t given;         /* work of handing out in this dispatch, in jobs; their bytes */
     uint64_t given_bytes;
+    struct strmap lines;        /* struct line; see engine_line.c */
+    size_t open_lines;          /* of those, struct queue.open_lines */
+    struct strmap budgets;      /* struct pool by key; see engine_budget.c */
+    struct strmap budget_sets;  /* struct budget_set by its bindings */
+    struct idmap budget_jobs;   /* unfinished jobs that have budgets; struct budget_set */
+    struct list budget_changes; /* struct pool.change */
+    uint64_t budget_number;     /* of the newest budget or set */
+    uint64_t offer_round;       /* see engine_budgets_release */
     uint64_t next_event;
     struct event_mark mark;
     uint64_t totals[STATUS_COUNT]; /* according to the events; see engine_check */
@@ -274,6 +297,8 @@ bool engine_order_put(struct engine *e, struct btree *t, struct btree_entry entr
 bool engine_order_remove(struct engine *e, struct btree *t, struct btree_entry entry);
 /* Updates the head of the queue after a change of what its limits allow. */
 void engine_queue_refresh(struct engine *e, struct queue *q);
+/* The same after it got jobs that it may hand out: whoever waits for some looks at it. */
+void engine_queue_offers(struct engine *e, struct queue *q);
 void engine_ready_add(struct engine *e, struct queue *q, uint32_t rank, struct id id,
                       bool has_state);
 bool engine_ready_remove(struct engine *e, struct queue *q, uint32_t rank, struct id id);
@@ -443,29 +468,17 @@ void engine_fold_fini(struct engine *e);
 void engine_avoid(struct engine *e, instant now, struct id id, const struct job_extras *x);
 /* To be called when the job no longer waits, and is in no order. */
 void engine_avoid_end(struct engine *e, struct id id);
+/* The job stands in a line from now on; and no longer. The node that it must avoid, or empty. */
+struct str engine_avoid_enter(struct engine *e, struct id id, struct queue *q, uint32_t rank);
+void engine_avoid_exit(struct engine *e, struct id id);
+struct str engine_avoid_node(const struct engine *e, struct id id);
 /* The time for which a job had to avoid its node is over. */
 void engine_avoid_due(struct engine *e, uint64_t val);
-/* Adds a ready job to, or removes it from, the order of those that avoid its node; false if it
- * avoids none. */
-bool engine_avoid_add(struct engine *e, struct queue *q, struct btree_entry entry);
-bool engine_avoid_remove(struct engine *e, struct queue *q, struct btree_entry entry);
-bool engine_avoid_is_ready(const struct engine *e, struct id id);
-bool engine_is_before(const struct btree_entry *a, const struct btree_entry *b);
 /* Whether the job must avoid that node. */
 bool engine_avoid_forbids(const struct engine *e, struct id id, struct str node);
-/* Finds the first ready job for a taker on that node, or on any node if it is empty; false if there
- * is none, or the queue may hand out nothing. If it is the turn of jobs other than granted retries
- * and there are only such retries, the first of these gets the rank of the others. */
-bool engine_ready_first(const struct queue *q, struct str node, struct btree_entry *first);
-/* How many ready jobs of the queue come before that place, but at most `most`. Jobs that must avoid
- * `node`, if given, are not counted. */
-size_t engine_ready_rank(const struct queue *q, struct str node, struct btree_entry place,
-                         size_t most);
 /* The node that a waiting job must avoid, and until when; false if there is none. */
 bool engine_avoid_of(const struct engine *e, struct id id, struct str *node, instant *until);
-void engine_avoid_check(const struct queue *q);
 uint64_t engine_avoid_bytes(const struct engine *e);
-void engine_avoid_queue_fini(struct queue *q);
 void engine_avoid_fini(struct engine *e);
 
 /* engine_gang.c */
@@ -514,6 +527,8 @@ void engine_gangs_limits(struct engine *e, struct queue *q);
 /* To be called when fewer jobs are in flight than before, or more may be. */
 void engine_gangs_in_flight(struct engine *e);
 void engine_gang_watch_init(struct gang_watch *w);
+/* What the whole gang of a ready member draws on budgets; NULL: nothing, or it is not complete. */
+struct budget_set *engine_gang_cost(const struct engine *e, struct id id);
 
 /* engine_take.c */
 /* Whether this dispatch has handed out as much as it may: the rest waits for the next. */
@@ -634,5 +649,7 @@ void engine_lose(struct engine *e, instant now, struct live *l);
 /* Records the end of a run whose attempt does not count, and lets the job wait again. */
 void engine_return(struct engine *e, instant now, struct live *l, enum outcome outcome,
                    const char *reason);
+
+#include "core/engine_line.h" /* needs all of the above */
 
 #endif

@@ -8,8 +8,9 @@
  * its key. Each end of a run of that key allows one parked job to be released, which moves it back
  * to the ready order; the next dispatch does that. So while jobs of a key are parked, at least as
  * many of its jobs as the limit are in flight, ready or to be released, and no parked job is
- * forgotten. A released job that must stay off a node does not use up the release, for there may be
- * no taker that may have it. Keys are identified by a 64-bit hash with a secret seed. */
+ * forgotten. A released job that must stay off a node, or draws on budgets, does not use up the
+ * release, for there may be nobody who may have it. Keys are identified by a 64-bit hash with a
+ * secret seed. */
 
 #include <stdlib.h>
 
@@ -176,7 +177,7 @@ static void release_first(struct engine *e, struct key_slot *k)
     e->moves++;
     uint32_t rank = (uint32_t)first.major & ((1u << RANK_BITS) - 1);
     engine_ready_add(e, q, rank, id, first.val & READY_VAL_STATE);
-    if (!engine_avoid_is_ready(e, id) || k->to_release > k->parked)
+    if (!engine_line_is_for(e, id) || k->to_release > k->parked)
         k->to_release--;
 }
 

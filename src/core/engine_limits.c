@@ -53,7 +53,7 @@ void engine_limits_wake(struct engine *e, struct queue_limits *l)
     l->wake = INSTANT_NONE;
     if (!rate_is_set(&l->set.rate) || bucket_tokens(&l->bucket, &l->set.rate) > 0)
         return;
-    l->wake = bucket_next(&l->bucket, &l->set.rate);
+    l->wake = bucket_next(&l->bucket, &l->set.rate, 1);
     engine_deadline_add(e, l->wake, wake_key(l->queue), DUE_VAL(DUE_RATE, 0, 0, l->queue->index));
 }
 
@@ -63,7 +63,7 @@ void engine_limits_draw(struct engine *e, instant now, struct queue_limits *l)
         return;
     bucket_refill(&l->bucket, &l->set.rate, now);
     if (bucket_tokens(&l->bucket, &l->set.rate) > 0) /* or a gang has taken them all */
-        bucket_take(&l->bucket, &l->set.rate);
+        bucket_take(&l->bucket, &l->set.rate, 1);
     engine_limits_wake(e, l);
     if (list_is_empty(&l->drawn))
         list_append(&e->drawn, &l->drawn);

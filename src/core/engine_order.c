@@ -35,6 +35,12 @@ static void mark_dirty(struct engine *e, struct queue *q)
     list_append(&e->dirty, &q->dirty_node);
 }
 
+void engine_queue_offers(struct engine *e, struct queue *q)
+{
+    update_head(e, q);
+    mark_dirty(e, q);
+}
+
 void engine_queue_refresh(struct engine *e, struct queue *q)
 {
     bool had = q->has_head;
@@ -68,7 +74,7 @@ void engine_ready_add(struct engine *e, struct queue *q, uint32_t rank, struct i
                       bool has_state)
 {
     struct btree_entry entry = ready_entry(rank, id, has_state);
-    if (!engine_gang_add(e, q, entry) && !engine_avoid_add(e, q, entry))
+    if (!engine_gang_add(e, q, entry) && !engine_line_add(e, q, entry))
         must(engine_order_put(e, &q->ready, entry));
     q->counts[STATUS_READY]++;
     if (!q->has_head || engine_is_before(&entry, &q->head) || q->retries_credit < 0)
@@ -79,7 +85,7 @@ void engine_ready_add(struct engine *e, struct queue *q, uint32_t rank, struct i
 bool engine_ready_remove(struct engine *e, struct queue *q, uint32_t rank, struct id id)
 {
     struct btree_entry entry = ready_entry(rank, id, false);
-    if (!engine_order_remove(e, &q->ready, entry) && !engine_avoid_remove(e, q, entry) &&
+    if (!engine_order_remove(e, &q->ready, entry) && !engine_line_remove(e, q, &entry) &&
         !engine_gang_remove(e, q, entry))
         return false;
     q->counts[STATUS_READY]--;
@@ -194,7 +200,7 @@ bool engine_is_in_order(const struct engine *e, const struct job *job)
 {
     const struct queue *q = engine_queue_find(e, job->queue);
     struct btree_entry key = {engine_rank(&job->state), job->id.hi, job->id.lo, 0}, found;
-    if (q && (engine_avoid_is_ready(e, job->id) || engine_key_is_parked(e, q, job) ||
+    if (q && (engine_line_has(e, q, key) || engine_key_is_parked(e, q, job) ||
               engine_gang_is_ready(e, job->id)))
         return true;
     return q && btree_at_least(&q->ready, key, &found) && found.major == key.major &&

@@ -60,7 +60,8 @@ struct queue *engine_queue_get(struct engine *e, struct str name)
     e->queues[q->index] = q;
     e->queue_count++;
     list_init(&q->waiters);
-    list_init(&q->avoid_orders);
+    list_init(&q->lines);
+    list_init(&q->open_lines);
     list_init(&q->dirty_node);
     list_init(&q->slots);
     list_init(&q->takers);
@@ -87,7 +88,7 @@ void engine_queue_drop_if_unused(struct engine *e, struct queue *q)
     list_unlink(&q->gang_watch.changed);
     btree_fini(&q->ready);
     btree_fini(&q->parked);
-    engine_avoid_queue_fini(q);
+    engine_line_queue_fini(e, q);
     release_index(e, q->index);
     e->queue_count--;
     strtree_remove(&e->queue_order, &q->by_name);
@@ -127,6 +128,7 @@ static void view_of(const struct queue *q, instant now, struct queue_view *v)
     if (q->limits)
         v->settings = q->limits->set;
     struct id oldest = older(oldest_of(&q->ready), oldest_of(&q->parked));
+    oldest = older(oldest, engine_line_oldest(q));
     if (!id_is_none(oldest))
         v->oldest_age = instant_diff(instant_max(now, id_time(oldest)), id_time(oldest));
 }

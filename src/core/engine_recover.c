@@ -38,6 +38,7 @@ static void restore_lease(struct engine *e, instant now, const struct job *job,
     l->extras = job_extras_new(&s->extras);
     l->key = engine_key_begin(e, q, job);
     l->member_of = engine_group_of(e, job);
+    l->budgets = engine_budget_begin(e, INSTANT_NONE, job->id);
     engine_deadline_add(e, l->lease_end, l->id, DUE_VAL(DUE_LEASE, 0, 0, q->index));
 }
 
@@ -68,8 +69,10 @@ void engine_restore_job(struct engine *e, const struct job *job, const struct jo
     const struct job_state *s = &job->state;
     engine_unique_move(e, engine_unique_ref(e, job), job->id, STATUS_GONE, s->status);
     engine_group_restore_job(e, job);
-    if (!lifecycle_is_terminal(s->status))
+    if (!lifecycle_is_terminal(s->status)) {
         engine_end_by_add(e, job);
+        engine_budget_join(e, now, job);
+    }
     switch (s->status) {
     case STATUS_SCHEDULED:
     case STATUS_READY:

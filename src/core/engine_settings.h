@@ -32,6 +32,7 @@ struct engine_settings {
     /* No more jobs are in flight at a time, over all queues; 0: no limit. Lowering it takes none
      * away. */
     uint64_t in_flight_max;
+    uint32_t budgets_max; /* no more can be created; 0: BUDGETS_MAX_DEFAULT */
 };
 #define ENGINE_HAND_OUT_MAX       4000
 #define ENGINE_HAND_OUT_BYTES_MAX ((uint64_t)8 << 20)

@@ -49,6 +49,7 @@ void engine_live_end(struct engine *e, struct live *l)
     l->queue->counts[STATUS_IN_FLIGHT]--;
     if (l->key)
         engine_key_end(e, l->key);
+    engine_budget_end(e, l->budgets);
     if (l->queue->limits) {
         engine_queue_refresh(e, l->queue);
         engine_gangs_limits(e, l->queue);
@@ -94,30 +95,33 @@ static struct taker *next_waiter(struct engine *e, struct queue *q)
     return named->taker->ticket < any->taker->ticket ? named->taker : any->taker;
 }
 
-static size_t jobs_to_hand_out(const struct queue *q)
-{
-    if (!q->has_head)
-        return 0;
-    uint64_t room = q->limits ? engine_limits_room(q->limits) : UINT64_MAX;
-    uint64_t ready = q->counts[STATUS_READY] - q->gang_ready - q->parked.count;
-    return ready < room ? ready : room;
-}
-
-/* Wakes takers that wait for a queue that got ready jobs; false if there are none. */
-static bool wake_waiters(struct engine *e)
+/* Wakes takers that wait for this queue: one per job, for should a taker have room for more, the
+ * others find nothing and wait again. False if there are none. */
+static bool wake_for(struct engine *e, instant now, struct queue *q)
 {
     bool woken = false;
-    for (struct list *n = e->dirty.next; n != &e->dirty; n = n->next) {
-        struct queue *q = LIST_OF(n, struct queue, dirty_node);
-        /* One taker per job: should a taker have room for more, the others find
-         * nothing and wait again. */
-        struct taker *t;
-        for (uint64_t jobs = jobs_to_hand_out(q); jobs > 0 && (t = next_waiter(e, q)); jobs--) {
-            engine_taker_idle(e, t);
-            engine_taker_pending(e, t);
-            woken = true;
-        }
+    struct taker *t;
+    struct line *line = NULL;
+    uint64_t room = q->limits ? engine_limits_room(q->limits) : UINT64_MAX;
+    uint64_t jobs = q->counts[STATUS_READY] - q->gang_ready - q->parked.count - q->lined;
+    for (; q->has_head && room > 0 && (t = next_waiter(e, q)); room--, jobs--) {
+        if (jobs == 0)
+            jobs = engine_line_next(e, now, q, &line);
+        if (jobs == 0)
+            break;
+        engine_taker_idle(e, t);
+        engine_taker_pending(e, t);
+        woken = true;
     }
+    return woken;
+}
+
+/* Wakes takers that wait for queues that got ready jobs; false if there are none. */
+static bool wake_waiters(struct engine *e, instant now)
+{
+    bool woken = false;
+    for (struct list *n = e->dirty.next; n != &e->dirty; n = n->next)
+        woken |= wake_for(e, now, LIST_OF(n, struct queue, dirty_node));
     return woken;
 }
 
@@ -275,6 +279,7 @@ static struct live *live_of(struct engine *e, instant now, struct arena *a, cons
     l->extras = job_extras_new(&s->extras);
     l->key = engine_key_begin(e, q, job);
     l->member_of = engine_group_of(e, job);
+    l->budgets = engine_budget_begin(e, now, job->id);
     engine_unique_move(e, l->unique, job->id, STATUS_READY, STATUS_IN_FLIGHT);
     return l;
 }
@@ -310,20 +315,25 @@ struct err engine_run_begin(struct engine *e, instant now, struct arena *a, stru
 
 enum choice { CHOICE_NONE, CHOICE_JOB, CHOICE_LATER };
 
-/* The best job that may be handed out. Those before it whose keys are full are parked; if they are
- * too many for one dispatch, it will be known later. */
-static struct err choose(struct engine *e, struct taker *t, struct queue **q,
+/* The best job that may be handed out. Those before it whose keys are full are parked, and lines
+ * whose budgets cannot pay wait; if they are too many for one dispatch, it will be known later. */
+static struct err choose(struct engine *e, instant now, struct taker *t, struct queue **q,
                          struct btree_entry *entry, enum choice *choice)
 {
     for (bool parked = true; parked;) {
         *choice = best_for(e, t, q, entry) ? CHOICE_JOB : CHOICE_NONE;
         if (*choice == CHOICE_NONE)
             return err_none();
-        if ((*q)->full_keys > 0 && engine_keys_budget_spent(e)) {
+        bool spent = engine_keys_budget_spent(e);
+        bool pays = engine_line_pays(e, now, *q, *entry, !spent);
+        if (spent && (!pays || (*q)->full_keys > 0)) {
             *choice = CHOICE_LATER;
             return err_none();
         }
-        TRY(engine_key_check(e, *q, *entry, &parked));
+        if (pays)
+            TRY(engine_key_check(e, *q, *entry, &parked));
+        else
+            e->moves++;
     }
     return err_none();
 }
@@ -368,7 +378,7 @@ static struct err serve_one(struct engine *e, instant now, struct arena *a, stru
 {
     struct queue *q = NULL;
     struct btree_entry entry;
-    TRY(choose(e, t, &q, &entry, choice));
+    TRY(choose(e, now, t, &q, &entry, choice));
     return *choice == CHOICE_JOB ? engine_give(e, now, a, t, q, entry) : err_none();
 }
 
@@ -473,18 +483,30 @@ static struct err serve_pending(struct engine *e, instant now, struct arena *a)
     return err;
 }
 
-struct err engine_dispatch(struct engine *e, instant now, struct arena *a)
+/* Gives takers single jobs, until there are none for them. */
+static struct err serve_all(struct engine *e, instant now, struct arena *a)
 {
-    bool woken;
-    e->given = e->given_bytes = 0;
-    engine_keys_release(e);
-    TRY(engine_gangs_dispatch(e, now, a, false));
+    bool woken, offered;
+    unsigned pass = 1;
     do {
-        woken = wake_waiters(e);
+        woken = wake_waiters(e, now);
         TRY(serve_pending(e, now, a));
+        offered = engine_budgets_release(e, now, pass++);
+        if (offered)
+            move_all(&e->unserved, &e->pending); /* there may be a job for them now */
         /* A taker that was woken for one queue may have found a better job in
          * another: then someone else must be woken for the first. */
-    } while (woken && may_give(e));
+    } while ((woken || offered) && may_give(e) && !engine_keys_budget_spent(e));
+    return err_none();
+}
+
+struct err engine_dispatch(struct engine *e, instant now, struct arena *a)
+{
+    e->given = e->given_bytes = 0;
+    engine_keys_release(e);
+    engine_budgets_release(e, now, 0);
+    TRY(engine_gangs_dispatch(e, now, a, false));
+    TRY(serve_all(e, now, a));
     if (!engine_hand_outs_budget_spent(e))
         TRY(engine_gangs_dispatch(e, now, a, true));
     TRY(serve_pending(e, now, a)); /* takers that got members of a gang and have room left */

@@ -4,6 +4,7 @@
 
 /* A job to be added, and what became of it. */
 
+#include "core/budgets.h"
 #include "core/job.h"
 #include "core/retry.h"
 
@@ -20,8 +21,10 @@ struct enqueue {
     span completed_retention, dead_retention;
     struct str unique_key; /* iff unique_while */
     enum unique unique_while;
-    struct job_batch batch;     /* open only if ready at once */
-    struct job_options options; /* the names in it exist */
+    struct job_batch batch;                     /* open only if ready at once */
+    struct job_options options;                 /* the names in it exist */
+    const struct budget_create *budget_creates; /* those of its budgets that it may create */
+    size_t budget_create_count;
 };
 
 struct enqueued {

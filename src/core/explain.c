@@ -24,6 +24,7 @@ const char *explain_kind_name(enum obstacle_kind k)
         [OBSTACLE_PLACE] = "place",
         [OBSTACLE_NO_WORKER] = "no_worker",
         [OBSTACLE_GANG] = "gang",
+        [OBSTACLE_BUDGET] = "budget",
         [OBSTACLE_BUSY] = "busy_workers",
     };
     must(k < OBSTACLE_KINDS);

@@ -23,6 +23,7 @@ enum obstacle_kind {
     OBSTACLE_PLACE,       /* others of its queue come first */
     OBSTACLE_NO_WORKER,   /* nobody asks for jobs of its queue */
     OBSTACLE_GANG,        /* its gang is incomplete, or finds no room for all of it */
+    OBSTACLE_BUDGET,      /* a budget lacks the tokens for it */
     OBSTACLE_BUSY,        /* who does has as many as it asked for */
     OBSTACLE_KINDS
 };

@@ -70,6 +70,7 @@ struct job_options {
     struct str gang;            /* of which it is a member (core/engine_gang.c) */
     uint64_t gang_size;         /* cardinality of the gang, iff there is one */
     struct str concurrency_key; /* jobs of a queue that may be limited together */
+    struct str budgets;         /* what it draws on which (core/budgets.h) */
     struct str alias;           /* by which it is found, too, as long as it exists; no two jobs
                                    have the same */
     instant deadline;           /* by which it must have ended, or 0 (core/engine_end_by.c) */

@@ -32,6 +32,7 @@ struct job_extent {
 struct categorizer;
 struct verdict_rules;
 struct queue_record;
+struct budget;
 struct cron_group;
 struct cron_entry;
 struct cron_clock;
@@ -86,6 +87,8 @@ struct port {
     /* A group of jobs (core/group.h). */
     void (*put_group)(void *ctx, const struct group_record *group);
     void (*delete_group)(void *ctx, struct str name);
+    /* A budget, without its tokens; NULL: it is there no more. */
+    void (*put_budget)(void *ctx, struct str key, const struct budget *budget);
     /* The retry policies in effect for a job of that queue that adds the policies named in "a,b"
      * (none if policies are disabled), the names of those that are missing, and the settings: sets
      * these members of the rules. NULL: there are never any. Valid for the call. */

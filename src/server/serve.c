@@ -261,6 +261,7 @@ static struct backend_settings backend_settings(const struct settings *set)
                    .lost_worker_limit = (uint32_t)set->lost_worker_limit,
                    .lost_worker_min_held = set->lost_worker_min_held,
                    .in_flight_max = (uint64_t)set->in_flight_max,
+                   .budgets_max = (uint32_t)set->budgets_max,
                    .retries_share = (uint32_t)set->retries_share,
                    .avoid_required = set->avoid_required,
                    .cron_skip_missed = set->cron_missed == SETTINGS_CRON_SKIP},

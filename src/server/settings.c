@@ -8,6 +8,7 @@
 #include "base/alloc.h"
 #include "base/array.h"
 #include "base/log.h"
+#include "core/budgets.h"
 #include "core/job.h"
 #include "net/guard.h"
 #include "server/migrate.h"
@@ -137,6 +138,9 @@ static const struct option_def table[] = {
              "limit is "
              "lowered, those beyond it continue; 0: any number",
      .live = true},
+    {"max-budgets", "COUNT", OPTION_INT, AT(budgets_max), .min = 1, .max = BUDGETS_MAX_MAX,
+     ENV_BOTH("MAX_BUDGETS"), .def = "8192",
+     .help = "how many budgets there may be; those beyond a lower limit stay", .live = true},
     {"retries-share", "PERCENT", OPTION_INT, AT(retries_share), .min = 1, .max = 100,
      ENV("RETRIES_SHARE"), .def = "75",
      .help = "retries that policies granted come before other jobs of their queue and priority: "

@@ -65,6 +65,16 @@ static bool check_group(struct str key, struct str value, struct err *err)
     return true;
 }
 
+static bool check_budget(struct str key, struct str value, struct err *err)
+{
+    struct str name;
+    struct budget budget;
+    if (!record_key_is_budget(key, &name))
+        return false;
+    *err = record_read_budget(value, name, &budget);
+    return true;
+}
+
 static bool check_kv(struct str key, struct str value, struct err *err)
 {
     struct kv_entry e;
@@ -84,7 +94,7 @@ static bool check_kv(struct str key, struct str value, struct err *err)
 bool audit_record_check(struct str key, struct str value, struct err *err)
 {
     static bool (*const checks[])(struct str, struct str, struct err *) = {
-        check_ended, check_cron, check_resource, check_queue, check_group, check_kv,
+        check_ended, check_cron, check_resource, check_queue, check_group, check_budget, check_kv,
     };
     for (size_t i = 0; i < COUNT(checks); i++)
         if (checks[i](key, value, err))

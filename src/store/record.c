@@ -51,6 +51,8 @@
  *            version 2, too: byte what becomes of failures that no policy is in effect for (enum
  *            retry_fallback)
  *   GROUP    byte version, text owner, opt time when it was sealed, opt until when it is retained
+ *   BUDGET   byte version, varint allocation, byte strategy (enum budget_strategy), varint duration
+ *            ms or 0, varint burst or 0, opt created_at, opt updated_at
  *   RESOURCE byte version, varint resource version, text body
  *   HISTORY  byte version, byte 1 if the job succeeded, its id as 16 bytes big-endian, text queue,
  *            text type, varint failures so far, opt at; of a failure also: opt retry_limit,
@@ -96,6 +98,8 @@ _Static_assert(DEPEND_COMPLETED == 0 && DEPEND_DEAD == 1 && DEPEND_REMOVED == 2 
                "what is stored of dependencies keeps its numbers");
 _Static_assert(RETRY_FALLBACK_UNSET == 0 && RETRY_FALLBACK_DEFAULT == 1 && RETRY_FALLBACK_FAIL == 2,
                "what is stored of queues without policies keeps its numbers");
+_Static_assert(BUDGET_WHILE_IN_FLIGHT == 0 && BUDGET_TIME_BASED == 1,
+               "stored strategies keep their numbers");
 _Static_assert(CURVE_NONE == 0 && CURVE_POWER == 1, "stored shapes keep their numbers");
 
 struct err record_check_format(struct str value)

@@ -18,6 +18,7 @@
  *   'N' id          the clock of that entry: its next tick
  *   'Q' name        the settings of a queue, and the level of its rate limit
  *   'D' kind name   a resource: a retry policy, the policies of a queue, the retry settings
+ *   'B' key         a budget, without its tokens
  *   'F' number      the failure history: a failure of a job, or its success after failures
  *   'G' name        a group of jobs: its owner, whether it is sealed
  *   'K' space key   an entry that a front end keeps; see store/record_kv.c
@@ -28,6 +29,7 @@
 
 #include "base/arena.h"
 #include "base/buf.h"
+#include "core/budgets.h"
 #include "core/crons.h"
 #include "core/group.h"
 #include "core/history.h"
@@ -43,6 +45,7 @@
 #define RECORD_QUEUE_KEY_MAX    (JOB_NAME_MAX + 1)
 #define RECORD_GROUP_KEY_MAX    (JOB_GROUP_MAX + 1)
 #define RECORD_KV_KEY_MAX       (KV_SPACE_MAX + KV_KEY_MAX + 10)
+#define RECORD_BUDGET_KEY_MAX   (BUDGET_KEY_MAX + 1)
 
 struct record_key {
     char bytes[RECORD_KEY_MAX];
@@ -89,6 +92,7 @@ struct str record_kv_key(struct str space, struct str key, char room[RECORD_KV_K
 struct str record_kv_expiry_key(instant expires, struct str space, struct str key,
                                 char room[RECORD_KV_KEY_MAX]);
 struct record_key record_kv_newest_key(void);
+struct str record_budget_key(struct str key, char room[RECORD_BUDGET_KEY_MAX]);
 static inline struct str record_key_view(const struct record_key *k)
 {
     return (struct str){k->bytes, k->len};
@@ -112,6 +116,7 @@ bool record_key_is_group(struct str key, struct str *name);
 bool record_key_is_kv(struct str whole, struct str *space, struct str *key);
 bool record_key_is_kv_expiry(struct str whole, instant *expires, struct str *space,
                              struct str *key);
+bool record_key_is_budget(struct str key, struct str *name);
 
 /* Its name in messages. */
 const char *record_apart_name(enum apart_part part);
@@ -138,6 +143,7 @@ void record_put_cron_clock(struct batch *b, struct id id, const struct cron_cloc
 void record_put_clock(struct batch *b, const struct record_clock *clock);
 void record_put_apart(struct batch *b, struct id id, const struct record_apart *apart);
 void record_put_queue(struct batch *b, struct str name, const struct queue_record *queue);
+void record_put_budget(struct batch *b, const struct budget *budget);
 void record_put_resource(struct batch *b, char kind, struct str name, uint64_t version,
                          struct str body);
 void record_put_group(struct batch *b, const struct group_record *g);
@@ -170,6 +176,8 @@ NODISCARD struct err record_read_cron_entry(struct str value, struct id id,
                                             struct cron_entry *entry);
 NODISCARD struct err record_read_cron_clock(struct str value, struct cron_clock *clock);
 NODISCARD struct err record_read_queue(struct str value, struct queue_record *queue);
+/* All but its key, which is that of the record. */
+NODISCARD struct err record_read_budget(struct str value, struct str key, struct budget *budget);
 NODISCARD struct err record_read_clock(struct str value, struct record_clock *clock);
 NODISCARD struct err record_read_apart(struct str value, struct record_apart *apart);
 NODISCARD struct err record_read_resource(struct str value, uint64_t *version, struct str *body);

@@ -109,12 +109,22 @@ struct str record_resource_key(char kind, struct str name, char room[RECORD_RESO
     return (struct str){room, name.len + 2};
 }
 
-struct str record_queue_key(struct str name, char room[RECORD_QUEUE_KEY_MAX])
+static struct str key_of_name(char kind, struct str name, char room[JOB_NAME_MAX + 1])
 {
-    must(name.len > 0 && name.len < RECORD_QUEUE_KEY_MAX);
-    room[0] = 'Q';
+    must(name.len > 0 && name.len <= JOB_NAME_MAX);
+    room[0] = kind;
     memcpy(room + 1, name.at, name.len);
     return (struct str){room, name.len + 1};
+}
+
+struct str record_queue_key(struct str name, char room[RECORD_QUEUE_KEY_MAX])
+{
+    return key_of_name('Q', name, room);
+}
+
+struct str record_budget_key(struct str key, char room[RECORD_BUDGET_KEY_MAX])
+{
+    return key_of_name('B', key, room);
 }
 
 struct record_key record_clock_key(void)
@@ -183,12 +193,22 @@ bool record_key_is_resource(struct str key, char *kind, struct str *name)
     return true;
 }
 
-bool record_key_is_queue(struct str key, struct str *name)
+static bool is_name_key(struct str key, char kind, struct str *name)
 {
-    if (key.len < 2 || key.at[0] != 'Q')
+    if (key.len < 2 || key.len > JOB_NAME_MAX + 1 || key.at[0] != kind)
         return false;
     *name = (struct str){key.at + 1, key.len - 1};
     return true;
+}
+
+bool record_key_is_queue(struct str key, struct str *name)
+{
+    return is_name_key(key, 'Q', name);
+}
+
+bool record_key_is_budget(struct str key, struct str *name)
+{
+    return is_name_key(key, 'B', name);
 }
 
 bool record_key_is_state(struct str key, struct id *id)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Records of queues and resources. Their bytes are described in record.c. */
+/* Records of queues, budgets and resources. Their bytes are described in record.c. */
 
 #include "store/record.h"
 
@@ -8,6 +8,27 @@
 #include "store/record_parts.h"
 
 #define QUEUE_VERSION 2
+
+static void write_budget(struct writer *w, const struct budget *b)
+{
+    writer_byte(w, RECORD_VERSION);
+    writer_varint(w, b->policy.allocation);
+    writer_byte(w, b->policy.strategy);
+    writer_varint(w, (uint64_t)b->policy.duration.ms);
+    writer_varint(w, b->policy.burst);
+    writer_opt(w, b->created_at.ms);
+    writer_opt(w, b->updated_at.ms);
+}
+
+void record_put_budget(struct batch *b, const struct budget *budget)
+{
+    char room[RECORD_BUDGET_KEY_MAX];
+    struct writer count = {0};
+    write_budget(&count, budget);
+    struct writer fill = {batch_put_room(b, record_budget_key(budget->key, room), count.len), 0};
+    write_budget(&fill, budget);
+    must(fill.len == count.len);
+}
 
 static void write_resource(struct writer *w, uint64_t version, struct str body)
 {
@@ -99,6 +120,24 @@ struct err record_read_queue(struct str value, struct queue_record *queue)
         s->when_no_policy =
             (enum retry_fallback)reader_byte(&r, "when_no_policy", RETRY_FALLBACK_FAIL);
     return record_finish(&r, "queue");
+}
+
+struct err record_read_budget(struct str value, struct str key, struct budget *budget)
+{
+    struct reader r = record_begin(value);
+    struct budget_policy *p = &budget->policy;
+    TRY(record_check_version(&r, "budget"));
+    budget->key = key;
+    p->allocation = (uint32_t)reader_varint(&r, "allocation", BUDGET_TOKENS_MAX);
+    p->strategy = (enum budget_strategy)reader_byte(&r, "strategy", BUDGET_STRATEGIES - 1);
+    p->duration.ms = (int64_t)reader_varint(&r, "duration", (uint64_t)BUDGET_DURATION_MAX.ms);
+    p->burst = (uint32_t)reader_varint(&r, "burst", BUDGET_TOKENS_MAX);
+    budget->created_at = reader_instant(&r, "time of creation");
+    budget->updated_at = reader_instant(&r, "time of the last change");
+    if (p->allocation == 0 || (p->strategy == BUDGET_TIME_BASED) != (p->duration.ms > 0) ||
+        (p->burst && p->strategy != BUDGET_TIME_BASED))
+        reader_fault(&r, "policy");
+    return record_finish(&r, "budget");
 }
 
 struct err record_read_resource(struct str value, uint64_t *version, struct str *body)

@@ -275,6 +275,20 @@ static void queue_list(struct fixture *f, struct parts *p)
     p->c.queue = (struct queue_command){.limit = 10};
 }
 
+static void budget_put(struct fixture *f, struct parts *p)
+{
+    (void)f;
+    p->c.budget = (struct budget_command){.key = STR("b"), .policy = {.allocation = 3}};
+}
+
+static void with_budget(struct fixture *f, struct parts *p)
+{
+    struct parts put = {.c.kind = CMD_BUDGET_PUT};
+    budget_put(f, &put);
+    must_do(f, put.c);
+    p->c.budget = (struct budget_command){.key = STR("b")};
+}
+
 static void put_settings(struct fixture *f, struct parts *p)
 {
     (void)f;
@@ -498,6 +512,12 @@ static bool one_canceled(const struct reply *r)
     return r->count == 1 && r->sampled == 1 && !id_is_none(r->ids[0]);
 }
 
+static bool a_budget(const struct reply *r)
+{
+    const struct budget_view *v = r->budgets;
+    return r->count == 1 && str_eq(v->budget.key, STR("b")) && v->available == 3 && v->jobs == 0;
+}
+
 static bool an_entry(const struct reply *r)
 {
     return r->count == 1 && str_eq(r->kv[0].value, STR("v")) && r->kv[0].version > 0;
@@ -556,6 +576,9 @@ static const struct example examples[COMMAND_COUNT] = {
     [CMD_QUEUE_READ] = {with_queue, a_queue},
     [CMD_QUEUE_LIST] = {queue_list, a_queue},
     [CMD_QUEUE_REMOVE] = {with_queue, NULL},
+    [CMD_BUDGET_PUT] = {budget_put, a_budget},
+    [CMD_BUDGET_READ] = {with_budget, a_budget},
+    [CMD_BUDGET_REMOVE] = {with_budget, one_counted},
     [CMD_RETRY_SETTINGS_PUT] = {put_settings, changed_settings},
     [CMD_RETRY_SETTINGS_READ] = {nothing, initial_settings},
 };

@@ -196,7 +196,7 @@ static size_t recover(struct cron_rig *r)
         if (id_is_none(entry.id))
             continue;
         entry.clock = r->disk.clocks[FIND(r->disk.clock_ids, entry.id, )];
-        assert_ok(engine_restore_cron_entry(r->e, &entry, &ticks));
+        assert_ok(engine_restore_cron_entry(r->e, r->now, &entry, &ticks));
         standing += !ticks;
     }
     assert_ok(engine_restored(r->e, r->now));

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/alloc.h"
+#include "core/engine_budget.h"
 
 #define START ((instant){1700000000000})
 
@@ -257,6 +258,21 @@ const struct group_record *rig_group(const struct rig *r, const char *name)
     return group_place((struct rig *)r, str_from(name));
 }
 
+static void put_budget(void *ctx, struct str key, const struct budget *budget)
+{
+    struct rig *r = ctx;
+    struct budget *b = r->budgets, *end = b + sizeof r->budgets / sizeof *b, *free_one = NULL;
+    r->writes++;
+    for (; b < end && !str_eq(b->key, key); b++)
+        free_one = b->key.len ? free_one : b;
+    if (b == end)
+        b = free_one;
+    assert_non_null(b);
+    assert_true(budget || b->key.len);
+    *b = budget ? *budget : (struct budget){0};
+    b->key = budget ? arena_copy(&r->strings, key) : (struct str){0};
+}
+
 /* Every event continues what the earlier ones say about the job. */
 static void replay(struct rig *r, const struct job_event *ev)
 {
@@ -379,6 +395,7 @@ static void start_engine(struct rig *r)
                         .put_queue = put_queue,
                         .put_group = put_group,
                         .delete_group = delete_group,
+                        .put_budget = put_budget,
                         .put_event = put_event,
                         .policies = policies};
     struct engine_sink sink = {.ctx = r, .deliver = deliver, .claimed = claimed};
@@ -462,6 +479,9 @@ void rig_restart(struct rig *r)
 {
     engine_free(r->e);
     start_engine(r);
+    for (size_t i = 0; i < sizeof r->budgets / sizeof *r->budgets; i++)
+        if (r->budgets[i].key.len)
+            engine_restore_budget(r->e, &r->budgets[i], r->now);
     for (size_t i = 0; i < sizeof r->queues / sizeof *r->queues; i++)
         if (r->queues[i].name.len)
             engine_restore_queue(r->e, r->queues[i].name, &r->queues[i].record, r->now);

@@ -15,6 +15,7 @@
 
 #include "base/arena.h"
 #include "base/idmap.h"
+#include "core/budgets.h"
 #include "core/engine.h"
 #include "core/verdict.h"
 
@@ -72,6 +73,7 @@ struct rig {
     struct rig_takes takes[RIG_TAKES_MAX];
     struct rig_queue queues[8];
     struct group_record groups[8]; /* name empty: free */
+    struct budget budgets[40];     /* key empty: free */
     struct rig_ended {
         uint64_t seq;
         struct id id; /* none: free */

@@ -24,7 +24,7 @@ static int64_t drain(struct bucket *b, const struct rate *r, instant now)
     int64_t n = 0;
     bucket_refill(b, r, now);
     for (; bucket_tokens(b, r) > 0; n++)
-        bucket_take(b, r);
+        bucket_take(b, r, 1);
     return n;
 }
 
@@ -43,7 +43,7 @@ static void tokens_come_back_evenly(void **state)
     const struct rate r = {.count = 10, .burst = 25, .per = {1000}};
     struct bucket b = bucket_full(&r, T0);
     drain(&b, &r, T0);
-    assert_int_equal(bucket_next(&b, &r).ms, after(100).ms);
+    assert_int_equal(bucket_next(&b, &r, 1).ms, after(100).ms);
     assert_int_equal(drain(&b, &r, after(99)), 0);
     assert_int_equal(drain(&b, &r, after(100)), 1);
     assert_int_equal(drain(&b, &r, after(1000)), 9);
@@ -59,7 +59,7 @@ static void a_rate_that_does_not_divide_is_met_exactly(void **state)
     struct rng rng = rng_from_seed(1);
     int64_t got = drain(&b, &r, T0), ms = 0;
     while (ms < 10000000) {
-        instant next = bucket_next(&b, &r);
+        instant next = bucket_next(&b, &r, 1);
         assert_true(next.ms > b.at.ms);
         ms = next.ms - T0.ms;
         struct bucket early = b;
@@ -79,7 +79,7 @@ static void many_tokens_a_millisecond_come_as_many(void **state)
     const struct rate r = {.count = 1000000, .burst = 1000000, .per = {1000}};
     struct bucket b = bucket_full(&r, T0);
     assert_int_equal(drain(&b, &r, T0), 1000000);
-    assert_int_equal(bucket_next(&b, &r).ms, after(1).ms);
+    assert_int_equal(bucket_next(&b, &r, 1).ms, after(1).ms);
     assert_int_equal(drain(&b, &r, after(1)), 1000);
 }
 
@@ -99,13 +99,13 @@ static void a_clock_that_goes_back_neither_gives_nor_stalls(void **state)
     struct bucket b = bucket_full(&r, T0);
     drain(&b, &r, T0);
     assert_int_equal(drain(&b, &r, after(-3600000)), 0);
-    assert_int_equal(bucket_next(&b, &r).ms, after(-3600000 + 100).ms);
+    assert_int_equal(bucket_next(&b, &r, 1).ms, after(-3600000 + 100).ms);
     assert_int_equal(drain(&b, &r, after(-3600000 + 200)), 2);
     /* The same found at a restart. */
     struct bucket stored = {.level = 500, .at = after(1000)};
     bucket_repair(&stored, &r, T0);
     assert_int_equal(stored.at.ms, T0.ms);
-    assert_int_equal(bucket_next(&stored, &r).ms, after(50).ms);
+    assert_int_equal(bucket_next(&stored, &r, 1).ms, after(50).ms);
 }
 
 static void another_rate_keeps_the_level(void **state)
@@ -127,6 +127,34 @@ static void another_rate_keeps_the_level(void **state)
     assert_int_equal(bucket_tokens(&b, &small), 2);
 }
 
+static void several_tokens_come_when_the_last_of_them_does(void **state)
+{
+    (void)state;
+    const struct rate r = {.count = 10, .burst = 20, .per = {1000}};
+    struct bucket b = bucket_full(&r, T0);
+    bucket_take(&b, &r, 17);
+    assert_int_equal(bucket_tokens(&b, &r), 3);
+    assert_int_equal(bucket_next(&b, &r, 3).ms, T0.ms);
+    assert_int_equal(bucket_next(&b, &r, 20).ms, after(1700).ms);
+    bucket_refill(&b, &r, after(1700));
+    bucket_take(&b, &r, 20);
+    assert_int_equal(bucket_tokens(&b, &r), 0);
+}
+
+static void the_largest_rate_does_not_overflow(void **state)
+{
+    (void)state;
+    const struct rate r = {.count = 1, .burst = INT32_MAX, .per = RATE_PER_MAX};
+    struct bucket b = bucket_full(&r, T0);
+    assert_int_equal(bucket_tokens(&b, &r), INT32_MAX);
+    bucket_take(&b, &r, INT32_MAX);
+    assert_int_equal(bucket_next(&b, &r, INT32_MAX).ms, T0.ms + INT32_MAX * RATE_PER_MAX.ms);
+    const struct rate fast = {.count = INT32_MAX, .burst = INT32_MAX, .per = RATE_PER_MAX};
+    bucket_change(&b, &r, &fast, after(1));
+    bucket_refill(&b, &fast, after(RATE_PER_MAX.ms + 1));
+    assert_int_equal(bucket_tokens(&b, &fast), INT32_MAX);
+}
+
 /* No window of `per` sees more than count + burst, whatever is requested when. */
 static void no_span_sees_more_than_it_may(void **state)
 {
@@ -143,7 +171,7 @@ static void no_span_sees_more_than_it_may(void **state)
             taken[i] = ms;
             bucket_refill(&b, &r, after(ms));
             if (bucket_tokens(&b, &r) > 0)
-                bucket_take(&b, &r);
+                bucket_take(&b, &r, 1);
             else
                 taken[i] = -1;
         }
@@ -166,6 +194,8 @@ int main(void)
         cmocka_unit_test(a_clock_that_jumps_ahead_fills_it_and_no_more),
         cmocka_unit_test(a_clock_that_goes_back_neither_gives_nor_stalls),
         cmocka_unit_test(another_rate_keeps_the_level),
+        cmocka_unit_test(several_tokens_come_when_the_last_of_them_does),
+        cmocka_unit_test(the_largest_rate_does_not_overflow),
         cmocka_unit_test(no_span_sees_more_than_it_may),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -307,9 +307,9 @@ static void stored_nonsense_is_corrupt(void **state)
     struct cron_rig *r = *state;
     bool ticks;
     struct cron_entry e = {.id = {1, 1}, .group = {9, 9}, .name = STR("a"), .expression = STR("*")};
-    assert_code(engine_restore_cron_entry(r->e, &e, &ticks), ERR_CORRUPT);
+    assert_code(engine_restore_cron_entry(r->e, r->now, &e, &ticks), ERR_CORRUPT);
     engine_restore_cron_group(r->e, &(struct cron_group){.id = {9, 9}, .name = STR("g")});
-    assert_code(engine_restore_cron_entry(r->e, &e, &ticks), ERR_CORRUPT);
+    assert_code(engine_restore_cron_entry(r->e, r->now, &e, &ticks), ERR_CORRUPT);
 }
 
 int main(void)

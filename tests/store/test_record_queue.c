@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Records of queues: what is written is read back, and nothing else. */
+/* Records of queues and budgets: what is written is read back, and nothing else. */
 
 #include "store/record.h"
 
@@ -131,6 +131,61 @@ static void version_2_has_these_bytes(void **state)
                              "010602");
 }
 
+/* --- budgets --- */
+
+static const struct budget timed = {
+    .key = STR("mail"),
+    .policy = {1000, BUDGET_TIME_BASED, {60000}, 2147483647},
+    .created_at = {1700000000000},
+    .updated_at = {1700000000001},
+};
+
+static struct str put_budget(struct batch *b, const struct budget *budget)
+{
+    char room[RECORD_BUDGET_KEY_MAX];
+    record_put_budget(b, budget);
+    struct str key = record_budget_key(budget->key, room), name;
+    assert_true(record_key_is_budget(key, &name) && str_eq(name, budget->key));
+    const struct batch_op *op = batch_find(b, key);
+    assert_non_null(op);
+    return op->value;
+}
+
+static void a_budget_is_read_back(void **state)
+{
+    const struct budget flying = {
+        .key = STR("x"), .policy = {.allocation = 1}, .created_at = {5}, .updated_at = {6}};
+    const struct budget *all[] = {&timed, &flying};
+    for (size_t i = 0; i < 2; i++) {
+        struct budget back;
+        struct str value = put_budget(*state, all[i]);
+        assert_int_equal(record_read_budget(value, all[i]->key, &back).code, ERR_OK);
+        assert_true(str_eq(back.key, all[i]->key));
+        assert_true(budgets_policy_eq(&back.policy, &all[i]->policy));
+        assert_int_equal(back.created_at.ms, all[i]->created_at.ms);
+        assert_int_equal(back.updated_at.ms, all[i]->updated_at.ms);
+    }
+}
+
+static void a_budget_has_these_bytes_and_no_others(void **state)
+{
+    struct str value = put_budget(*state, &timed);
+    char room[64], cut[64];
+    struct budget back;
+    struct str bytes = bytes_of("01e80701e0d403ffffffff0781d095ffbc3182d095ffbc31", room);
+    assert_true(str_eq(value, bytes));
+    for (size_t n = 0; n < value.len; n++)
+        assert_int_equal(record_read_budget((struct str){room, n}, STR("k"), &back).code,
+                         ERR_CORRUPT);
+    memcpy(cut, room, value.len);
+    cut[3] = 0; /* a while-in-flight budget with a duration */
+    assert_int_equal(record_read_budget((struct str){cut, value.len}, STR("k"), &back).code,
+                     ERR_CORRUPT);
+    cut[0] = 2;
+    assert_int_equal(record_read_budget((struct str){cut, value.len}, STR("k"), &back).code,
+                     ERR_VERSION);
+}
+
 static void a_key_has_the_name_of_its_queue(void **state)
 {
     (void)state;
@@ -168,6 +223,8 @@ int main(void)
         T(a_rate_without_time_is_corrupt),
         T(version_1_is_read_still),
         T(version_2_has_these_bytes),
+        T(a_budget_is_read_back),
+        T(a_budget_has_these_bytes_and_no_others),
         T(a_key_has_the_name_of_its_queue),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -4,6 +4,7 @@
 
 #include "backend/embedded/embedded_internal.h"
 #include "base/must.h"
+#include "core/engine_budget.h"
 
 enum writes { NOTHING, ADDS, CHANGES, FREES };
 enum shape { ONE, SCAN };
@@ -85,6 +86,8 @@ void embedded_enqueue_checked(struct embedded *b, const struct command *c)
         refused = engine_gang_check(b->engine, c->enqueue.specs, c->enqueue.count);
     if (refused.code == ERR_OK)
         refused = engine_group_check(b->engine, b->now, c->enqueue.specs, c->enqueue.count);
+    if (refused.code == ERR_OK)
+        refused = engine_budget_check(b->engine, c->enqueue.specs, c->enqueue.count, "jobs");
     if (refused.code != ERR_OK)
         embedded_effect(b, c->done, c->ctx)->err = refused;
     else if (embedded_fold_is_wanted(c))

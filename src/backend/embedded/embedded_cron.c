@@ -136,7 +136,7 @@ static struct err recover_entry(struct embedded *b, struct cron_entry *entry)
     if (found)
         err = record_read_cron_clock(buf_view(&b->scratch), &entry->clock);
     if (err.code == ERR_OK)
-        err = engine_restore_cron_entry(b->engine, entry, &ticks);
+        err = engine_restore_cron_entry(b->engine, b->now, entry, &ticks);
     if (err.code == ERR_CORRUPT) {
         /* It is as good as not there, and may be defined again. */
         log_error("cron entry '%.*s' is damaged and stands still: %s; define it again",

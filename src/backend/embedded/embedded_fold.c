@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "base/strmap.h"
+#include "core/engine_budget.h"
 #include "core/job_fields.h"
 
 #define FOLDS_MAX       4096       /* enqueues in progress */
@@ -387,6 +388,7 @@ static void apply(struct fold *f)
         return;
     }
     struct reply *r = embedded_effect(b, f->done, f->ctx);
+    engine_budget_create(b->engine, b->now, f->specs, f->count); /* also what folded jobs bring */
     r->err = engine_enqueue(b->engine, b->now, specs, n, a, added);
     if (r->err.code != ERR_OK) {
         embedded_met(b, &r->err);
@@ -509,6 +511,8 @@ static struct err plan_and_check(struct fold *f, bool *complete, bool *still)
     TRY(engine_depend_check(f->b->engine, f->b->now, f->specs, f->count));
     TRY(engine_gang_check(f->b->engine, f->specs, f->count));
     TRY(engine_group_check(f->b->engine, f->b->now, f->specs, f->count));
+    if (!f->put && !f->tick)
+        TRY(engine_budget_check(f->b->engine, f->specs, f->count, "jobs"));
     TRY(holds(f, still));
     if (!*still && ++f->plans == FOLD_PLANS_MAX)
         return err_make(ERR_BUSY, "workers were faster %u times; try again", f->plans);

@@ -53,6 +53,11 @@ struct enqueue embedded_own_spec(struct arena *a, const struct enqueue *spec)
     own.batch.when = arena_copy(a, spec->batch.when);
     own.batch.fold = arena_copy(a, spec->batch.fold);
     own.options = job_options_copy(a, &spec->options);
+    struct budget_create *creates = arena_get(a, spec->budget_create_count * sizeof *creates + 1);
+    for (size_t i = 0; i < spec->budget_create_count; i++)
+        creates[i] = (struct budget_create){arena_copy(a, spec->budget_creates[i].key),
+                                            spec->budget_creates[i].policy};
+    own.budget_creates = creates;
     return own;
 }
 
@@ -60,7 +65,7 @@ static size_t bytes_of(const struct enqueue *spec)
 {
     const struct job_batch *b = &spec->batch;
     return sizeof *spec + spec->payload.len + b->key.len + b->when.len + b->fold.len +
-           spec->options.depends_on.len;
+           spec->options.depends_on.len + spec->options.budgets.len;
 }
 
 static size_t slice(const struct embedded *b)

@@ -507,6 +507,9 @@ struct err embedded_cron_recover(struct embedded *b);
 
 /* embedded_queue.c */
 void embedded_queue_port(struct port *port);
+/* embedded_budget.c */
+void embedded_budget_port(struct port *port);
+struct err embedded_budget_recover(struct embedded *b);
 /* To be called before jobs are recovered. */
 struct err embedded_queue_recover(struct embedded *b);
 

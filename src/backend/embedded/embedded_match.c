@@ -7,6 +7,7 @@
 
 #include "backend/embedded/embedded_internal.h"
 #include "base/utf8.h"
+#include "core/budgets.h"
 #include "core/depend.h"
 
 /* Of an error that a list shows; the whole of it is with the job. */
@@ -16,6 +17,16 @@ static bool is_one_of(struct str name, const struct str *names, size_t count)
 {
     for (size_t i = 0; i < count; i++)
         if (str_eq(name, names[i]))
+            return true;
+    return count == 0;
+}
+
+/* Whether it draws on one of them. */
+static bool draws_on(struct str bindings, const struct str *budgets, size_t count)
+{
+    struct budget_binding b;
+    while (budgets_next(&bindings, &b))
+        if (is_one_of(b.key, budgets, count))
             return true;
     return count == 0;
 }
@@ -43,7 +54,8 @@ static bool matches(const struct job_filter *f, const struct job *job)
            (!f->depends_on.set || depend_has(job->options.depends_on, f->depends_on.id)) &&
            (!f->group.len || str_eq(job->options.group, f->group)) &&
            is_one_of(job->queue, f->queues, f->queue_count) &&
-           is_one_of(job->type, f->types, f->type_count);
+           is_one_of(job->type, f->types, f->type_count) &&
+           draws_on(job->options.budgets, f->budgets, f->budget_count);
 }
 
 static bool contains(struct str text, struct str part)

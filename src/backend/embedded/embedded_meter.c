@@ -3,6 +3,7 @@
 /* Measurements: the engine counts what happens to jobs; the rest is here. */
 
 #include "backend/embedded/embedded_internal.h"
+#include "core/engine_budget.h"
 
 static const int64_t commit_times[] = {100,   250,   500,    1000,   2500,    5000,    10000,
                                        25000, 50000, 100000, 250000, 1000000, 5000000, 30000000};
@@ -110,6 +111,17 @@ static uint64_t count_list(const struct list *all)
     return n;
 }
 
+static void add_budgets(struct embedded *b, struct arena *a, struct backend_meter *out)
+{
+    struct budget_view *views;
+    size_t n = engine_budget_list(b->engine, b->now, a, &views);
+    out->budget_total = n;
+    out->budget_count = n < BACKEND_BUDGETS_MAX ? n : BACKEND_BUDGETS_MAX;
+    for (size_t i = 0; i < out->budget_count; i++)
+        views[i].budget.key = arena_copy(a, views[i].budget.key);
+    out->budgets = views;
+}
+
 void embedded_meter(struct embedded *b, const struct command *c, struct reply *r)
 {
     (void)c;
@@ -140,5 +152,6 @@ void embedded_meter(struct embedded *b, const struct command *c, struct reply *r
         .damaged_jobs = b->damage.count,
         .newest_event = b->events.durable,
     };
+    add_budgets(b, a, out);
     r->meter = out;
 }

@@ -303,6 +303,7 @@ struct port embedded_port(struct embedded *b)
     embedded_policy_port(&port);
     embedded_queue_port(&port);
     embedded_group_port(&port);
+    embedded_budget_port(&port);
     embedded_events_port(&port);
     embedded_history_port(&port);
     return port;

@@ -9,6 +9,7 @@
 #include "backend/embedded/embedded_internal.h"
 #include "base/alloc.h"
 #include "base/must.h"
+#include "core/engine_budget.h"
 #include "store/record.h"
 
 /* Jobs examined per turn, for all scans together: about a millisecond of work. */
@@ -182,6 +183,12 @@ static bool keeps_next(const struct scan *scan)
     return scan->kept < scan->list.limit;
 }
 
+static bool may_rerun(const struct embedded *b, const struct job *job)
+{
+    bool over = job->options.deadline.ms && job->options.deadline.ms <= b->now.ms;
+    return !over && engine_budget_check_again(b->engine, job->options.budgets).code == ERR_OK;
+}
+
 bool embedded_scan_use(struct embedded *b, struct scan *scan, const struct job *job,
                        struct arena *scratch, struct err *err)
 {
@@ -189,9 +196,8 @@ bool embedded_scan_use(struct embedded *b, struct scan *scan, const struct job *
         scan->reply.more = true;
         return true;
     }
-    bool over = job->options.deadline.ms && job->options.deadline.ms <= b->now.ms;
-    if (scan->kind == CMD_RERUN_WHERE && over)
-        return false; /* it cannot be brought back */
+    if (scan->kind == CMD_RERUN_WHERE && !may_rerun(b, job))
+        return false;
     if (scan->kind == CMD_CANCEL_WHERE && lifecycle_is_terminal(job->state.status))
         return false;
     bool keep = scan->kind == CMD_LIST || scan->list.dry_run;
@@ -253,8 +259,8 @@ static struct err collect(struct embedded *b, struct scan *scan, struct id id,
 static bool looks_into_jobs(const struct job_filter *f)
 {
     return f->type_count || f->expression.len || f->priority.set || f->ready_at.set ||
-           f->attempts.set || f->resolutions || f->since.ms || f->worker_count || f->error.len ||
-           f->group.len;
+           f->attempts.set || f->resolutions || f->since.ms || f->worker_count || f->budget_count ||
+           f->error.len || f->group.len;
 }
 
 /* Jobs that were set apart are deleted by their ids, or together with all others. */
@@ -455,6 +461,7 @@ void embedded_scan(struct embedded *b, const struct command *c, struct reply *r)
     f->queues = copy_names(&scan->arena, f->queues, f->queue_count);
     f->types = copy_names(&scan->arena, f->types, f->type_count);
     f->workers = copy_names(&scan->arena, f->workers, f->worker_count);
+    f->budgets = copy_names(&scan->arena, f->budgets, f->budget_count);
     f->error = arena_copy(&scan->arena, f->error);
     f->group = arena_copy(&scan->arena, f->group);
     f->ids = copy_ids(&scan->arena, f->ids, &f->id_count);

@@ -195,6 +195,7 @@ static struct err recover(struct embedded *b)
     TRY(embedded_history_recover(b));
     TRY(embedded_kv_recover(b));
     TRY(embedded_policy_recover(b));
+    TRY(embedded_budget_recover(b));
     TRY(embedded_queue_recover(b));
     TRY(embedded_group_recover(b));
     TRY(read_all(b));
