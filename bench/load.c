@@ -15,6 +15,7 @@ static const char usage[] =
     "  bulk             the same with many jobs in a request\n"
     "  drain            take streams, and reports of success beside them\n"
     "  claim            claims, each followed by its report of success\n"
+    "  tasks            tasks of Taskcluster's API: created, claimed by 32, completed\n"
     "  latency          open loop at a fixed rate, enqueue to delivery\n"
     "  due              fills in scheduled jobs, of which --rate a second fall due for\n"
     "                   --seconds (10): how late those are delivered\n"
@@ -40,7 +41,7 @@ static const struct {
     void (*run)(const struct load_options *, struct load_line *);
 } modes[] = {
     {"enqueue", enqueue_run}, {"bulk", bulk_run},   {"drain", drain_run}, {"claim", claim_run},
-    {"latency", latency_run}, {"fsync", fsync_run}, {"due", due_run},
+    {"latency", latency_run}, {"fsync", fsync_run}, {"due", due_run},     {"tasks", tasks_run},
 };
 
 static void add_name(struct load_line *l, const char *name)

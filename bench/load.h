@@ -51,6 +51,7 @@ void enqueue_run(const struct load_options *o, struct load_line *l);
 void bulk_run(const struct load_options *o, struct load_line *l);
 void drain_run(const struct load_options *o, struct load_line *l);
 void claim_run(const struct load_options *o, struct load_line *l);
+void tasks_run(const struct load_options *o, struct load_line *l);
 void due_run(const struct load_options *o, struct load_line *l);
 void latency_run(const struct load_options *o, struct load_line *l);
 void fsync_run(const struct load_options *o, struct load_line *l);

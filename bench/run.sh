@@ -220,6 +220,16 @@ empty_row() { # ROW MODE OPTION…
     done
 }
 
+# Tasks of Taskcluster's API, from their creation to their end.
+tasks_row() {
+    for ((i = 0; i < runs; i++)); do
+        fresh_server
+        measure tasks create tasks --connections 8 --jobs "$drain_jobs"
+        count_is 0 "&status=ready,in_flight,scheduled"
+        stop_server TERM
+    done
+}
+
 latency_row() {
     for ((i = 0; i < runs; i++)); do
         fresh_server
@@ -505,6 +515,10 @@ empty_row take drain
 print_row take "take + bulk success" 250000
 empty_row claim claim
 print_row claim "claim + bulk success" ""
+counted=
+tasks_row
+print_row tasks "create + claimWork(32) + complete" 20000
+counted=queue=bench
 limit=1000
 empty_row limited drain
 print_row limited "take, at most 1,000 at once" ""

@@ -322,6 +322,7 @@ void tc_definition_spec(const struct tc_definition *d, struct str task_id, struc
                     .group = d->task_group_id,
                     .group_owner = d->scheduler_id,
                     .when_no_policy = RETRY_FALLBACK_FAIL,
+                    .pending_runs = 1,
                     .depend_when = d->all_resolved ? DEPEND_ALL_ENDED : DEPEND_ALL_COMPLETED,
                     .depend_death = DEPEND_BLOCK}};
 }

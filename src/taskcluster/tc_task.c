@@ -169,14 +169,19 @@ void tc_get_status(struct tc_call *c)
 
 /* --- scheduleTask --- */
 
-static void schedule(struct tc_call *c, const struct tc_task *t)
+static void free_task(struct tc_call *c)
 {
     static const struct patch free_it = {.set = PATCH_FREE};
     struct command cmd = {.kind = CMD_PATCH, .patch = {.patch = &free_it}};
+    tc_task_change(c, tc_param(c, "taskId"), &cmd, reply_after);
+}
+
+static void schedule(struct tc_call *c, const struct tc_task *t)
+{
     if (!tc_task_authorize(c, t) || !tc_task_in_time(c, t, "scheduled"))
         return;
     if (t->job.state.status == STATUS_BLOCKED)
-        tc_task_change(c, tc_param(c, "taskId"), &cmd, reply_after);
+        free_task(c);
     else
         tc_task_reply(c, t);
 }
@@ -206,17 +211,28 @@ void tc_cancel_task(struct tc_call *c)
 
 /* --- rerunTask --- */
 
+/* A new run is made whatever the task waits for. */
+static void after_rerun(struct tc_call *c, const struct err *err, const struct tc_task *t)
+{
+    if (t->job.state.status == STATUS_BLOCKED)
+        free_task(c);
+    else
+        reply_after(c, err, t);
+}
+
 static void rerun(struct tc_call *c, const struct tc_task *t)
 {
     struct command cmd = {.kind = CMD_RERUN, .rerun = {.completed = true}};
     if (!tc_task_authorize(c, t) || !tc_task_in_time(c, t, "rescheduled"))
         return;
-    if (!tc_task_is_resolved(t))
+    if (t->job.state.status == STATUS_BLOCKED)
+        free_task(c);
+    else if (!tc_task_is_resolved(t))
         tc_task_reply(c, t);
     else if (t->run_count >= TC_RUNS_MAX)
         tc_fail(c, TC_REQUEST_CONFLICT, "Maximum number of runs reached (%d).", TC_RUNS_MAX);
     else
-        tc_task_change(c, tc_param(c, "taskId"), &cmd, reply_after);
+        tc_task_change(c, tc_param(c, "taskId"), &cmd, after_rerun);
 }
 
 void tc_rerun_task(struct tc_call *c)

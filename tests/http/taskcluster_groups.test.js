@@ -5,6 +5,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
+const { until } = require('./harness');
 const { assertRefused, assertSchema, definition, slugid, useTaskcluster } =
     require('./taskcluster');
 
@@ -77,7 +78,9 @@ describe('a task group', () => {
         assert.deepEqual(answer, { taskGroupId: id, taskGroupSize: 3, cancelledCount: 2,
             taskIds: ids.slice(1) });
         assert.equal((await queue.status(ids[0])).status.state, 'completed');
-        assert.equal((await queue.status(ids[1])).status.state, 'exception');
+        const { status } = await queue.status(ids[1]);
+        assert.deepEqual(status.runs.map((r) => [r.state, r.reasonCreated, r.reasonResolved]),
+            [['exception', 'scheduled', 'canceled']]);
     });
 
     it('is_given_another_priority', async () => {
@@ -123,6 +126,46 @@ describe('a task', () => {
         assert.deepEqual(listed.map((t) => t.status.taskId), dependents);
         assert.deepEqual((await queue.listDependentTasks(dependents[0])).tasks, []);
         await assertRefused(queue.listDependentTasks(await slugid()), 404, 'ResourceNotFound');
+    });
+
+    it('has_a_run_that_never_began_when_it_is_canceled_before', async () => {
+        const { queue, ids: [first], task } = await group(server, 1);
+        const second = await slugid();
+        await queue.createTask(second, { ...task, dependencies: [first] });
+        const { status } = await queue.cancelTask(second);
+        assertSchema('task-status-response', { status });
+        assert.deepEqual(status.runs.map((r) => [r.runId, r.state, r.reasonCreated,
+            r.reasonResolved]), [[0, 'exception', 'exception', 'canceled']]);
+        assert.deepEqual((await queue.cancelTask(second)).status, status);
+        const again = (await queue.rerunTask(second)).status;
+        assert.deepEqual(again.runs.map((r) => [r.runId, r.state, r.reasonCreated]),
+            [[0, 'exception', 'exception'], [1, 'pending', 'rerun']]);
+        const { tasks } = await queue.claimWork(task.taskQueueId, { ...WORKER, tasks: 2 });
+        assert.deepEqual(tasks.map((t) => [t.status.taskId, t.runId]), [[first, 0], [second, 1]]);
+        await queue.reportCompleted(second, 1);
+        const rerun = (await queue.rerunTask(second)).status;
+        assert.deepEqual(rerun.runs.map((r) => r.state), ['exception', 'completed', 'pending']);
+    });
+
+    it('is_resolved_by_its_deadline', async () => {
+        const queue = await server.queue();
+        const task = definition({ deadline: new Date(Date.now() + 1000).toJSON() });
+        const [pending, running] = [await slugid(), await slugid()];
+        for (const id of [running, pending])
+            await queue.createTask(id, task);
+        await queue.claimWork(task.taskQueueId, WORKER);
+        for (const [id, started] of [[pending, false], [running, true]]) {
+            const { status } = await until(async () => {
+                const answer = await queue.status(id);
+                return answer.status.state === 'exception' && answer;
+            });
+            assertSchema('task-status-response', { status });
+            assert.equal(status.runs.length, 1);
+            assert.equal(status.runs[0].reasonResolved, 'deadline-exceeded');
+            assert.equal('started' in status.runs[0], started);
+        }
+        await assertRefused(queue.rerunTask(pending), 409, 'RequestConflict', /past its deadline/);
+        await assertRefused(queue.reclaimTask(running, 0), 409, 'RequestConflict');
     });
 
     it('is_scheduled_by_hand_or_by_the_end_of_what_it_waits_for', async () => {
