@@ -182,6 +182,20 @@ static void try_kv_key(struct str key)
         must(str_eq(record_kv_expiry_key(expires, space, name, room), key));
 }
 
+static void try_group(struct batch *b, struct str value)
+{
+    char room[RECORD_GROUP_KEY_MAX];
+    struct group_record g;
+    struct err err = record_read_group(value, STR("g"), &g);
+    if (err.code != ERR_OK) {
+        check_error(&err);
+        return;
+    }
+    record_put_group(b, &g);
+    const struct batch_op *op = batch_find(b, record_group_key(g.name, room));
+    must(op && op->value.at && str_eq(op->value, value));
+}
+
 static void try_key(struct batch *b, struct str key)
 {
     (void)b;
@@ -224,6 +238,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (data[0] == 'k') {
         try_kv(&b, (struct str){(const char *)data + 1, size - 1});
+        return 0;
+    }
+    if (data[0] == 'g') {
+        try_group(&b, (struct str){(const char *)data + 1, size - 1});
         return 0;
     }
     if (data[0] == 'h') {

@@ -62,10 +62,58 @@ static void judge_list(struct ticket *t, const struct reply *r)
     }
 }
 
+/* Each of them was canceled or had ended; which ones is looked up when all is silent. */
+static void judge_cancel(struct ticket *t, const struct reply *r)
+{
+    for (size_t i = 0; i < t->count; i++)
+        ledger_end_refused(t->jobs[i], t->ends[i], false);
+    if (is_refused(t, r->err.code))
+        return;
+    PROMISE(r->count <= t->count && r->sampled == r->count, "GROUP",
+            "#%lu: %zu jobs of %zu were canceled, and %zu are named", t->serial, r->count, t->count,
+            r->sampled);
+    for (size_t i = 0; i < r->sampled; i++) {
+        const struct mjob *m = ledger_find(&t->sim->ledger, r->ids[i]);
+        PROMISE(m && m->member_of == t->queues, "GROUP", "#%lu: another job was canceled",
+                t->serial);
+    }
+}
+
+/* Those of a group that are known: others would be canceled without the ledger knowing of it. */
+static void cancel_some(struct sim *s, unsigned g)
+{
+    struct ledger *l = &s->ledger;
+    struct mjob *jobs[30];
+    struct id ids[30];
+    size_t n = 0;
+    for (size_t i = l->count; i > 0 && n < 30; i--) {
+        struct mjob *m = l->jobs[i - 1];
+        if (m->member_of == g && !id_is_none(m->id) && !m->gone_seq)
+            jobs[n++] = m;
+    }
+    if (n == 0)
+        return;
+    struct ticket *t = ticket_new(s, CMD_CANCEL_WHERE, n);
+    for (size_t i = 0; i < n; i++) {
+        ids[i] = jobs[i]->id;
+        ticket_about(t, i, jobs[i], 0);
+        jobs[i]->ends[t->ends[i]].later = true;
+    }
+    t->queues = g;
+    t->then = judge_cancel;
+    struct command c = {
+        .list = {.filter = {.group = names[g], .ids = ids, .id_count = n}, .ids_max = 30}};
+    ticket_submit(t, &c);
+}
+
 void group_step(struct sim *s)
 {
     uint64_t choice = sim_draw(s, 10);
     unsigned g = 1 + (unsigned)sim_draw(s, GROUPS);
+    if (choice == 9) {
+        cancel_some(s, g);
+        return;
+    }
     enum command_kind kind = choice < 2 ? CMD_GROUP_SEAL : choice < 5 ? CMD_GROUP_READ : CMD_LIST;
     struct command c = {.group = names[g]};
     if (kind == CMD_LIST)

@@ -450,7 +450,7 @@ void ledger_handed(struct ledger *l, const struct handout *h, struct mstream *s,
     /* A report that names no run may have ended this one before it was known. */
     for (size_t i = 0; i < m->end_count; i++)
         if (m->ends[i].token == 0 && m->ends[i].how != REFUSED &&
-            m->ends[i].at.ms >= r->taken_at.ms)
+            (m->ends[i].at.ms >= r->taken_at.ms || (m->ends[i].later && m->ends[i].how == ASKED)))
             r->end_asked = true;
     if (!s && m->blind_renewal.ms >= r->taken_at.ms)
         r->lease_min = r->taken_at;

@@ -90,7 +90,8 @@ struct mend {
     enum { ASKED, OK, REFUSED, DOUBT } how;
     uint64_t seq; /* of the acknowledgement, iff OK */
     bool kill;
-    bool old; /* before a rerun */
+    bool later; /* it may be done some time after it was asked */
+    bool old;   /* before a rerun */
     instant retry_at;
     int32_t exit_code;
     enum condition condition;

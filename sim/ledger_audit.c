@@ -92,12 +92,17 @@ static bool is_node(const struct mrun *known, unsigned reported, const struct ru
     return node ? is.len == 2 && is.at[1] == (char)('0' + node) : is.len == 0;
 }
 
+static bool is_its_time(const struct mend *e, const struct run *run)
+{
+    return e->later ? e->at.ms <= run->ended_at.ms : e->at.ms == run->ended_at.ms;
+}
+
 static bool is_explained(const struct ledger *l, const struct mjob *m, const struct mrun *known,
                          const struct run *run, enum end_kind kind)
 {
     for (size_t i = 0; i < m->end_count; i++) {
         const struct mend *e = &m->ends[i];
-        if (e->kind != kind || e->how == REFUSED || e->at.ms != run->ended_at.ms ||
+        if (e->kind != kind || e->how == REFUSED || !is_its_time(e, run) ||
             ledger_outcome(e) != run->outcome)
             continue;
         if (e->token && (!known || e->token != known->token))
@@ -434,7 +439,7 @@ static void settle_ends(struct ledger *l, struct mjob *m, const struct reply *ru
         e->how = e->kind == END_CANCEL && m->status == STATUS_DEAD ? DOUBT : REFUSED;
         for (size_t k = 0; k < runs->count; k++) {
             const struct run *run = &runs->runs[k];
-            if (run->outcome == ledger_outcome(e) && run->ended_at.ms == e->at.ms)
+            if (run->outcome == ledger_outcome(e) && is_its_time(e, run))
                 e->how = DOUBT;
         }
     }

@@ -43,6 +43,7 @@ static bool ends_run(enum command_kind kind, enum end_kind *end)
         *end = END_RELEASE;
         return true;
     case CMD_CANCEL:
+    case CMD_CANCEL_WHERE:
         *end = END_CANCEL;
         return true;
     default:

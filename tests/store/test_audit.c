@@ -238,6 +238,22 @@ static void entries_of_front_ends_are_known(void **state)
     assert_int_equal(r.counts.problems, 2);
 }
 
+static void groups_are_known(void **state)
+{
+    struct store *s = *state;
+    struct batch b = {0};
+    char room[RECORD_GROUP_KEY_MAX];
+    const struct group_record g = {STR("g"), STR("me"), {1000}, INSTANT_NONE};
+    record_put_group(&b, &g);
+    scratch_commit(s, &b);
+    batch_fini(&b);
+    assert_clean(s);
+    batch_put(&b, record_group_key(g.name, room), STR("\x01\x09"));
+    scratch_commit(s, &b);
+    batch_fini(&b);
+    assert_problem(s, AUDIT_BROKEN, (struct id){0});
+}
+
 static void an_empty_store_is_clean(void **state)
 {
     (void)state;
@@ -478,6 +494,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(what_a_server_leaves_is_clean_and_counted),
         TEST(entries_of_front_ends_are_known),
+        TEST(groups_are_known),
         TEST(an_empty_store_is_clean),
         TEST(a_record_that_does_not_decode_is_found_and_only_that),
         TEST(a_broken_state_is_found_and_only_that),
