@@ -9,6 +9,7 @@
 #include "base/array.h"
 #include "base/base64.h"
 #include "base/buf.h"
+#include "base/decimal.h"
 #include "base/must.h"
 
 static bool is_space(char c)
@@ -34,16 +35,7 @@ static bool equals_ignoring_case(struct str s, struct str small)
 /* Up to 15 digits, which also fit in milliseconds. */
 static bool read_seconds(struct str text, int64_t *seconds)
 {
-    int64_t v = 0;
-    if (text.len == 0 || text.len > 15)
-        return false;
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.at[i] < '0' || text.at[i] > '9')
-            return false;
-        v = v * 10 + (text.at[i] - '0');
-    }
-    *seconds = v;
-    return true;
+    return decimal_digits(text, 15, seconds);
 }
 
 /* Hawk reserves the quote and the backslash. */

@@ -73,21 +73,28 @@ static const struct field entry_table[] = {
 };
 const struct api_body api_cron_entry_body = {.name = "NewCronEntry", API_FIELDS(entry_table)};
 
+static struct err check_template(const struct enqueue *job)
+{
+    const struct job_options *o = &job->options;
+    if (instant_is_set(job->ready_at))
+        return err_make(ERR_BAD_VALUE, "ready_at: the jobs of a cron entry are ready at its ticks");
+    if (o->alias.len || o->deadline.ms || o->retain_until.ms)
+        return err_make(ERR_BAD_VALUE, "the jobs of a cron entry have neither alias nor deadline "
+                                       "nor retain_until");
+    if (o->depends_on.len)
+        return err_make(ERR_BAD_VALUE, "depends_on: the jobs of a cron entry wait for no others");
+    if (o->group.len)
+        return err_make(ERR_BAD_VALUE, "group: the jobs of a cron entry are in no group");
+    if (o->gang.len)
+        return err_make(ERR_BAD_VALUE, "gang: each tick of a cron entry makes one job");
+    return err_none();
+}
+
 static struct err decode_template(const struct api *a, struct arena *arena, struct entry_body *e)
 {
     struct err err = api_decode_job(a, &e->job.at, arena, &e->spec.job);
-    if (err.code == ERR_OK && instant_is_set(e->spec.job.ready_at))
-        err = err_make(ERR_BAD_VALUE, "ready_at: the jobs of a cron entry are ready at its ticks");
-    const struct job_options *o = &e->spec.job.options;
-    if (err.code == ERR_OK && (o->alias.len || o->deadline.ms || o->retain_until.ms))
-        err = err_make(ERR_BAD_VALUE,
-                       "the jobs of a cron entry have neither alias nor deadline nor retain_until");
-    if (err.code == ERR_OK && e->spec.job.options.depends_on.len)
-        err = err_make(ERR_BAD_VALUE, "depends_on: the jobs of a cron entry wait for no others");
-    if (err.code == ERR_OK && o->group.len)
-        err = err_make(ERR_BAD_VALUE, "group: the jobs of a cron entry are in no group");
-    if (err.code == ERR_OK && e->spec.job.options.gang.len)
-        err = err_make(ERR_BAD_VALUE, "gang: each tick of a cron entry makes one job");
+    if (err.code == ERR_OK)
+        err = check_template(&e->spec.job);
     return err.code == ERR_OK ? err : field_in(err, "job");
 }
 

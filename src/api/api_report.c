@@ -40,18 +40,24 @@ static bool has_news(const struct news *n)
     return n->has_progress || n->has_checkpoint || n->result.len;
 }
 
+static struct err decode_report(struct api *a, const struct api_request *r,
+                                const struct field *table, size_t count, struct command *c,
+                                struct report_body *body)
+{
+    TRY(api_path_id(r->params->at[0], c, &body->run.id));
+    TRY(api_decode_body(a, r->http, table, count, true, body));
+    TRY(api_decode_news(a, r->http->arena, &body->left));
+    if (c->kind == CMD_PROGRESS && !has_news(&body->left.news))
+        return err_make(ERR_MISSING_FIELD, "progress or checkpoint is required");
+    return err_none();
+}
+
 static void submit_report(struct api *a, const struct api_request *r, enum command_kind kind,
                           const struct field *table, size_t count)
 {
     struct report_body body = {0};
     struct command c = {.kind = kind, .done = api_reply_empty, .ctx = api_call(a, r)};
-    struct err err = api_path_id(r->params->at[0], &c, &body.run.id);
-    if (err.code == ERR_OK)
-        err = api_decode_body(a, r->http, table, count, true, &body);
-    if (err.code == ERR_OK)
-        err = api_decode_news(a, r->http->arena, &body.left);
-    if (err.code == ERR_OK && kind == CMD_PROGRESS && !has_news(&body.left.news))
-        err = err_make(ERR_MISSING_FIELD, "progress or checkpoint is required");
+    struct err err = decode_report(a, r, table, count, &c, &body);
     if (err.code != ERR_OK) {
         api_reply_error(r->x, &err, NULL);
         return;
@@ -399,28 +405,29 @@ void api_reply_job(void *ctx, const struct reply *r)
     api_reply_json(c->x, 200, b);
 }
 
+static struct err decode_failure(struct api *a, const struct api_request *r, struct command *c,
+                                 struct failure_body *body)
+{
+    TRY(api_path_id(r->params->at[0], c, &body->report.ref.id));
+    TRY(api_decode_body(a, r->http, failure_table, COUNT(failure_table), false, body));
+    if (body->containers.given)
+        TRY(read_containers(a, r->http->arena, body));
+    TRY(check_grace(&body->report));
+    return api_decode_news(a, r->http->arena, &body->left);
+}
+
 void api_failure(struct api *a, const struct api_request *r)
 {
     struct command c = {.kind = CMD_FAIL, .done = api_reply_job, .ctx = api_call(a, r)};
     struct failure_body body = {
         .report = {.retry_at = INSTANT_NONE, .failure.run_time = {-1}, .grace = {-1}}};
-    struct id id;
-    struct err err = api_path_id(r->params->at[0], &c, &id);
-    if (err.code == ERR_OK)
-        err = api_decode_body(a, r->http, failure_table, COUNT(failure_table), false, &body);
-    if (err.code == ERR_OK && body.containers.given)
-        err = read_containers(a, r->http->arena, &body);
-    if (err.code == ERR_OK)
-        err = check_grace(&body.report);
-    if (err.code == ERR_OK)
-        err = api_decode_news(a, r->http->arena, &body.left);
+    struct err err = decode_failure(a, r, &c, &body);
     if (err.code != ERR_OK) {
         api_reply_error(r->x, &err, NULL);
         return;
     }
     c.news = has_news(&body.left.news) ? &body.left.news : NULL;
     c.fail = body.report;
-    c.fail.ref.id = id;
     backend_submit(a->backend, &c);
 }
 
@@ -486,17 +493,20 @@ static void on_renewed(void *ctx, const struct reply *r)
     api_reply_shape(ctx, r, 200, &api_renewed_shape);
 }
 
+static struct err decode_renewal(struct api *a, const struct api_request *r, struct command *c,
+                                 struct renew_fields *f)
+{
+    TRY(api_path_id(r->params->at[0], c, &f->run.id));
+    TRY(api_decode_body(a, r->http, renew_table, COUNT(renew_table), true, f));
+    TRY(api_check_lease(f->lease));
+    return api_decode_news(a, r->http->arena, &f->left);
+}
+
 void api_renew(struct api *a, const struct api_request *r)
 {
     struct renew_fields f = {.lease = {API_LEASE_MS}};
     struct command c = {.kind = CMD_RENEW, .done = on_renewed, .ctx = api_call(a, r)};
-    struct err err = api_path_id(r->params->at[0], &c, &f.run.id);
-    if (err.code == ERR_OK)
-        err = api_decode_body(a, r->http, renew_table, COUNT(renew_table), true, &f);
-    if (err.code == ERR_OK)
-        err = api_check_lease(f.lease);
-    if (err.code == ERR_OK)
-        err = api_decode_news(a, r->http->arena, &f.left);
+    struct err err = decode_renewal(a, r, &c, &f);
     if (err.code != ERR_OK) {
         api_reply_error(r->x, &err, NULL);
         return;

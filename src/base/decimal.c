@@ -147,3 +147,17 @@ void decimal_text(double v, char text[DECIMAL_TEXT_MAX])
     } while (precision <= 17 && strtod(text, NULL) != v);
     tidy_double(text);
 }
+
+bool decimal_digits(struct str text, size_t most, int64_t *v)
+{
+    int64_t sum = 0;
+    if (text.len == 0 || text.len > most)
+        return false;
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.at[i] < '0' || text.at[i] > '9')
+            return false;
+        sum = sum * 10 + (text.at[i] - '0');
+    }
+    *v = sum;
+    return true;
+}

@@ -2,8 +2,8 @@
 #ifndef BASE_DECIMAL_H
 #define BASE_DECIMAL_H
 
-/* Numbers as JSON spells them (RFC 8259 §6), to and from C's. For json.c alone, which has
- * checked the spelling: everything here takes valid text. The locale has no say. */
+/* Numbers as JSON spells them (RFC 8259 §6), to and from C's, independent of the locale. All but
+ * decimal_digits are only for json.c, which has checked the spelling: they take valid text. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -35,6 +35,10 @@ static inline bool decimal_whole(struct str raw, int64_t *v)
 {
     return decimal_whole_short(raw, v) || decimal_whole_long(raw, v);
 }
+
+/* Reads 1 to `most` digits and nothing else; most is at most 18. False, with *v unchanged, if the
+ * text is anything else. */
+bool decimal_digits(struct str text, size_t most, int64_t *v);
 
 /* The nearest double; infinite if none is near. */
 double decimal_double(struct str raw);

@@ -196,19 +196,24 @@ static struct err make(const struct certs_spec *spec, const struct signer *ca, s
     return err_none();
 }
 
+/* signer and made are the caller's to drop, also after an error. */
+static struct err make_files(const struct certs_spec *spec, const struct certs_pair *ca,
+                             const struct certs_pair *out, bool force, struct signer *signer,
+                             struct signer *made)
+{
+    TRY(check_free(out->cert, force));
+    TRY(check_free(out->key, force));
+    if (ca)
+        TRY(read_signer(ca, signer));
+    TRY(make(spec, signer, made));
+    return write_pair(out, made, force);
+}
+
 struct err certs_make(const struct certs_spec *spec, const struct certs_pair *ca,
                       const struct certs_pair *out, bool force)
 {
     struct signer signer = {0}, made = {0};
-    struct err e = check_free(out->cert, force);
-    if (e.code == ERR_OK)
-        e = check_free(out->key, force);
-    if (e.code == ERR_OK && ca)
-        e = read_signer(ca, &signer);
-    if (e.code == ERR_OK)
-        e = make(spec, &signer, &made);
-    if (e.code == ERR_OK)
-        e = write_pair(out, &made, force);
+    struct err e = make_files(spec, ca, out, force, &signer, &made);
     drop_signer(&signer);
     drop_signer(&made);
     ERR_clear_error();

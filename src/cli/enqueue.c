@@ -157,6 +157,13 @@ static int bad_payload(struct str raw, const struct err *e)
     return CLI_USAGE;
 }
 
+static struct err check_payload(struct buf *raw, bool text, struct str *payload)
+{
+    if (text)
+        TRY(wrap_text(raw));
+    return view_check(buf_view(raw), payload);
+}
+
 /* Reads the payload from its source into raw, which owns it. */
 static int read_payload(const struct enqueue_args *args, const struct options *o, struct buf *raw,
                         struct str *payload)
@@ -182,10 +189,8 @@ static int read_payload(const struct enqueue_args *args, const struct options *o
         if (in != stdin)
             fclose(in);
     }
-    if (e.code == ERR_OK && args->text)
-        e = wrap_text(raw);
     if (e.code == ERR_OK)
-        e = view_check(buf_view(raw), payload);
+        e = check_payload(raw, args->text, payload);
     return e.code == ERR_OK ? CLI_OK : bad_payload(buf_view(raw), &e);
 }
 

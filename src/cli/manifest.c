@@ -57,23 +57,20 @@ static void cell(struct table *t, struct str text)
 
 /* --- documents that the server stores as they are --- */
 
-/* What matters about one. Its text is what the server would write, without a version: documents
- * with the same text mean the same. */
-struct essence {
+/* The text is what the server would write, without a version: documents with the same text mean
+ * the same. */
+struct resource_essence {
     struct str name, text;
     int64_t version;
     const struct document_node *warnings; /* or NULL */
 };
 
-typedef bool essence_fn(const struct document_node *root, struct arena *a, struct essence *e,
-                        struct document_fault *fault);
-
-static bool read_whole(essence_fn *essence, const struct document_node *root, struct arena *a,
-                       struct resource *r, struct document_fault *fault)
+static bool read_whole(const struct document_node *root, struct arena *a, struct resource *r,
+                       struct document_fault *fault)
 {
-    struct essence e = {0};
+    struct resource_essence e = {0};
     r->body = json_of(root, a);
-    if (!essence(root, a, &e, fault))
+    if (!r->kind->essence(root, a, &e, fault))
         return false;
     r->name = e.name;
     r->warnings = e.warnings;
@@ -86,13 +83,13 @@ static bool whole_exists(const struct document_node *answer)
     return true;
 }
 
-static bool same_whole(essence_fn *essence, const struct resource *r,
-                       const struct document_node *answer, struct arena *a)
+static bool same_whole(const struct resource *r, const struct document_node *answer,
+                       struct arena *a)
 {
     struct document_fault fault;
-    struct essence mine, theirs;
-    return essence(resource_tree(r->body, a), a, &mine, &fault) &&
-           essence(answer, a, &theirs, &fault) && str_eq(mine.text, theirs.text) &&
+    struct resource_essence mine, theirs;
+    return r->kind->essence(resource_tree(r->body, a), a, &mine, &fault) &&
+           r->kind->essence(answer, a, &theirs, &fault) && str_eq(mine.text, theirs.text) &&
            (mine.version == 0 || mine.version == theirs.version);
 }
 
@@ -126,8 +123,8 @@ static void rules_cell(const struct document_node *spec, struct table *t)
 
 /* --- retry policies --- */
 
-static bool policy_essence(const struct document_node *root, struct arena *a, struct essence *e,
-                           struct document_fault *fault)
+static bool policy_essence(const struct document_node *root, struct arena *a,
+                           struct resource_essence *e, struct document_fault *fault)
 {
     struct policy_document d;
     if (!policy_document_read(root, &d, fault))
@@ -141,18 +138,6 @@ static bool policy_essence(const struct document_node *root, struct arena *a, st
     e->warnings = warnings;
     policy_document_free(&d);
     return true;
-}
-
-static bool read_policy(const struct document_node *root, struct arena *a, struct resource *r,
-                        struct document_fault *fault)
-{
-    return read_whole(policy_essence, root, a, r, fault);
-}
-
-static bool same_policy(const struct resource *r, const struct document_node *answer,
-                        struct arena *a)
-{
-    return same_whole(policy_essence, r, answer, a);
 }
 
 static const char *const policy_headers[] = {"NAME",           ">RULES",   ">RETRY LIMIT",
@@ -171,8 +156,8 @@ static void policy_row(const struct document_node *answer, struct table *t)
 
 /* --- failure categories --- */
 
-static bool categories_essence(const struct document_node *root, struct arena *a, struct essence *e,
-                               struct document_fault *fault)
+static bool categories_essence(const struct document_node *root, struct arena *a,
+                               struct resource_essence *e, struct document_fault *fault)
 {
     struct category_document d;
     if (!category_document_read(root, &d, fault))
@@ -182,18 +167,6 @@ static bool categories_essence(const struct document_node *root, struct arena *a
     e->text = json_of(category_document_tree(&d.categorizer, 0, a), a);
     category_document_free(&d);
     return true;
-}
-
-static bool read_categories(const struct document_node *root, struct arena *a, struct resource *r,
-                            struct document_fault *fault)
-{
-    return read_whole(categories_essence, root, a, r, fault);
-}
-
-static bool same_categories(const struct resource *r, const struct document_node *answer,
-                            struct arena *a)
-{
-    return same_whole(categories_essence, r, answer, a);
 }
 
 static const char *const categories_headers[] = {"NAME", ">RULES", "CATEGORIES", ">VERSION", NULL};
@@ -451,9 +424,10 @@ static const struct resource_kind kinds[] = {
      .words = "retrypolicies",
      .path = "/retry-policies",
      .items = "items",
-     .read = read_policy,
+     .essence = policy_essence,
+     .read = read_whole,
      .exists = whole_exists,
-     .same = same_policy,
+     .same = same_whole,
      .document = whole_document,
      .headers = policy_headers,
      .row = policy_row},
@@ -462,9 +436,10 @@ static const struct resource_kind kinds[] = {
      .words = "failurecategories",
      .path = "/failure-categories",
      .items = "items",
-     .read = read_categories,
+     .essence = categories_essence,
+     .read = read_whole,
      .exists = whole_exists,
-     .same = same_categories,
+     .same = same_whole,
      .document = whole_document,
      .headers = categories_headers,
      .row = categories_row},

@@ -10,6 +10,7 @@
 #include "wire/document.h"
 
 struct resource;
+struct resource_essence;
 
 struct resource_kind {
     const char *kind;  /* in documents: "RetryPolicy" */
@@ -19,7 +20,10 @@ struct resource_kind {
     const char *items; /* the member of the answer to GET path that lists them */
     const char *query; /* parameters for requesting a list, or NULL; the answer comes in pages */
     bool from_words;   /* `tenax create queue ml` works without a file */
-    /* Checks a document and fills in name, body and version. */
+    /* What matters about a document that the server stores as it is; NULL for other kinds. */
+    bool (*essence)(const struct document_node *root, struct arena *a, struct resource_essence *e,
+                    struct document_fault *fault);
+    /* Checks a document and fills in name, body and version; r->kind is set. */
     bool (*read)(const struct document_node *root, struct arena *a, struct resource *r,
                  struct document_fault *fault);
     /* Whether the server's answer is such a resource, and whether it agrees with r. */

@@ -121,18 +121,22 @@ static struct err put_in_place(struct restore *r)
     char *copy = alloc_text(r->dir, strlen(r->dir));
     struct err e = folder_sync(dirname(copy));
     free(copy);
-    if (e.code == ERR_OK && r->replaces)
-        e = folder_remove(r->beside); /* now the old one */
-    return e;
+    if (e.code != ERR_OK || !r->replaces)
+        return e;
+    return folder_remove(r->beside); /* now the old one */
+}
+
+static struct err unpack_beside(struct restore *r)
+{
+    TRY(bundle_read(r->fd, r->beside, &r->facts));
+    return put_in_place(r);
 }
 
 static struct err unpack(struct restore *r)
 {
     TRY(check_target(r));
     TRY(make_beside(r));
-    struct err e = bundle_read(r->fd, r->beside, &r->facts);
-    if (e.code == ERR_OK)
-        e = put_in_place(r);
+    struct err e = unpack_beside(r);
     if (e.code != ERR_OK) {
         struct err ignored = folder_remove(r->beside); /* the first error is the one to report */
         (void)ignored;
@@ -155,14 +159,18 @@ static void print_facts(const struct restore *r, bool verified)
     buf_fini(&line);
 }
 
+static struct err read_backup(struct restore *r, bool verify)
+{
+    TRY(open_backup(r));
+    TRY(verify ? bundle_read(r->fd, NULL, &r->facts) : unpack(r));
+    print_facts(r, verify);
+    return err_none();
+}
+
 static int restore(struct restore *r, bool verify)
 {
-    struct err e = open_backup(r);
-    if (e.code == ERR_OK)
-        e = verify ? bundle_read(r->fd, NULL, &r->facts) : unpack(r);
-    if (e.code == ERR_OK)
-        print_facts(r, verify);
-    else
+    struct err e = read_backup(r, verify);
+    if (e.code != ERR_OK)
         fprintf(stderr, "tenax restore: %s\n", e.msg);
     if (r->fd > STDIN_FILENO)
         close(r->fd);

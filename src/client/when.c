@@ -3,6 +3,7 @@
 
 #include <time.h>
 
+#include "base/decimal.h"
 #include "base/duration.h"
 #include "base/rfc3339.h"
 
@@ -64,16 +65,7 @@ void when_clock(struct buf *b, instant t)
 
 static bool parse_ms(struct str text, instant *t)
 {
-    int64_t v = 0;
-    if (text.len == 0 || text.len > 15)
-        return false;
-    for (size_t i = 0; i < text.len; i++) {
-        if (text.at[i] < '0' || text.at[i] > '9')
-            return false;
-        v = v * 10 + (text.at[i] - '0');
-    }
-    t->ms = v;
-    return v <= INSTANT_MAX_MS;
+    return decimal_digits(text, 15, &t->ms) && t->ms <= INSTANT_MAX_MS;
 }
 
 bool when_parse(struct str text, instant *t)

@@ -187,20 +187,23 @@ static struct err filter(struct str expr, struct str *rest_of, uint32_t count)
     return err_none();
 }
 
+static struct err run_fold(struct str expr, jv existing, jv incoming, jv *out)
+{
+    jq_state *jq;
+    TRY(program_get(PROGRAM_FOLD, expr, &jq));
+    say_step(FRAME_STEP);
+    struct err err = run_once(jq, JV_ARRAY(jv_copy(existing), jv_copy(incoming)), out);
+    rest(jq);
+    return err;
+}
+
 /* The only output of an expression about two payloads; `which` names the expression in errors. */
 static struct err run_about(const char *which, struct str expr, jv existing, jv incoming, jv *out)
 {
-    jq_state *jq;
-    struct err err = program_get(PROGRAM_FOLD, expr, &jq);
-    if (err.code == ERR_OK) {
-        say_step(FRAME_STEP);
-        jv both = JV_ARRAY(jv_copy(existing), jv_copy(incoming));
-        err = run_once(jq, both, out);
-        rest(jq);
-    }
-    if (err.code == ERR_OK)
-        return err;
-    return err_make(err.code, "batch.%s: %.180s", which, err.msg);
+    struct err err = run_fold(expr, existing, incoming, out);
+    if (err.code != ERR_OK)
+        return err_make(err.code, "batch.%s: %.180s", which, err.msg);
+    return err;
 }
 
 static struct err check(const struct str exprs[2], jv incoming)
@@ -230,21 +233,22 @@ static struct err fold(const struct str exprs[2], jv existing, jv incoming)
     return err_none();
 }
 
+static struct err fold_into(const struct str exprs[2], jv existing, struct str payload)
+{
+    jv incoming;
+    TRY(parse(payload, &incoming));
+    struct err err = fold(exprs, existing, incoming);
+    jv_free(incoming);
+    return err;
+}
+
 static struct err batch(enum eval_kind kind, const struct str exprs[2], struct str *rest_of)
 {
-    jv existing, incoming;
-    TRY(parse(frame_read_text(rest_of), &existing));
-    if (kind == EVAL_CHECK) {
-        struct err err = check(exprs, existing);
-        jv_free(existing);
-        return err;
-    }
-    struct err err = parse(frame_read_text(rest_of), &incoming);
-    if (err.code == ERR_OK) {
-        err = fold(exprs, existing, incoming);
-        jv_free(incoming);
-    }
-    jv_free(existing);
+    jv first;
+    TRY(parse(frame_read_text(rest_of), &first));
+    struct err err = kind == EVAL_CHECK ? check(exprs, first)
+                                        : fold_into(exprs, first, frame_read_text(rest_of));
+    jv_free(first);
     return err;
 }
 

@@ -1,36 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
+#include "scope_sets.h"
+
 #include <stdio.h>
-#include <cmocka.h>
 
-#include "access/scopes.h"
 #include "base/rng.h"
-
-static struct arena arena;
-
-static int teardown(void **state)
-{
-    (void)state;
-    arena_fini(&arena);
-    return 0;
-}
-
-static struct scope_set set_of(const char *const *texts)
-{
-    struct str list[64];
-    size_t n = 0;
-    for (; texts[n]; n++)
-        list[n] = str_from(texts[n]);
-    struct scope_set s;
-    struct err err = scope_set_make(list, n, &arena, &s, NULL);
-    assert_int_equal(err.code, ERR_OK);
-    return s;
-}
-
-#define SET(...) set_of((const char *const[]){__VA_ARGS__, NULL})
 
 static bool satisfies(const char *have, const char *want)
 {

@@ -100,6 +100,14 @@ void answers_send(struct backend *b, struct command c, struct answer *to)
     assert_int_equal(to->came, 0); /* never from inside the call */
 }
 
+enum status answers_status(const struct answer *a)
+{
+    if (a->err.code == ERR_NOT_FOUND)
+        return STATUS_GONE;
+    assert_int_equal(a->err.code, ERR_OK);
+    return a->status;
+}
+
 struct enqueue answers_spec(const char *queue)
 {
     return (struct enqueue){.queue = str_from(queue),

@@ -62,6 +62,9 @@ void answers_on_reply(void *answer, const struct reply *r);
 /* Sends a command; `to` is filled in when the reply arrives. */
 void answers_send(struct backend *b, struct command c, struct answer *to);
 
+/* The status by the answer to CMD_READ; STATUS_GONE if there is no such job. */
+enum status answers_status(const struct answer *a);
+
 /* A job with the payload {"n":1}, otherwise default. */
 struct enqueue answers_spec(const char *queue);
 

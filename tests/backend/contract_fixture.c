@@ -127,10 +127,7 @@ enum status fixture_status(struct fixture *f, struct id id)
 {
     struct answer a;
     fixture_ask(f, (struct command){.kind = CMD_READ, .read = {id}}, &a);
-    if (a.err.code == ERR_NOT_FOUND)
-        return STATUS_GONE;
-    assert_ok(a.err);
-    return a.status;
+    return answers_status(&a);
 }
 
 uint64_t fixture_count(struct fixture *f)

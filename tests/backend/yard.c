@@ -196,10 +196,7 @@ enum status yard_status(struct yard *y, struct id id)
 {
     struct answer a;
     yard_read(y, id, &a);
-    if (a.err.code == ERR_NOT_FOUND)
-        return STATUS_GONE;
-    assert_ok(a.err);
-    return a.status;
+    return answers_status(&a);
 }
 
 /* --- takers --- */

@@ -6,6 +6,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "base/decimal.h"
+
 /* ---- Numbers ---- */
 
 static struct err read_int(const char *text, int64_t lo, int64_t hi, int64_t *v)
@@ -444,9 +446,25 @@ static void one_line_keeps_length_and_meaning(void **state)
     }
 }
 
+static void plain_digits_are_digits_and_nothing_else(void **state)
+{
+    (void)state;
+    int64_t v = -1;
+    static const struct str refused[] = {{"", 0},    {"-1", 2}, {"+1", 2},
+                                         {"1e2", 3}, {" 1", 2}, {"1234", 4}};
+    for (size_t i = 0; i < sizeof refused / sizeof *refused; i++)
+        assert_false(decimal_digits(refused[i], 3, &v));
+    assert_int_equal(v, -1);
+    assert_true(decimal_digits(STR("007"), 3, &v));
+    assert_int_equal(v, 7);
+    assert_true(decimal_digits(STR("999999999999999999"), 18, &v));
+    assert_int_equal(v, INT64_C(999999999999999999));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(plain_digits_are_digits_and_nothing_else),
         cmocka_unit_test(whole_numbers_are_read_exactly_however_they_are_spelled),
         cmocka_unit_test(what_is_not_a_whole_number_or_too_large_for_any_is_refused),
         cmocka_unit_test(a_whole_number_outside_its_range_is_refused_with_the_range_named),

@@ -6,6 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/alloc.h"
 #include "base/must.h"
 
 #define GUARD_MS 10000
@@ -212,4 +213,24 @@ void client_expect_end(struct fixture *f, struct client *c)
 {
     AWAIT(f, c->ended);
     assert_string_equal(c->in.at, "");
+}
+
+int fixture_setup(void **state)
+{
+    struct fixture *f = alloc_zero(sizeof *f);
+    fixture_init(f);
+    *state = f;
+    return 0;
+}
+
+int fixture_teardown(void **state)
+{
+    fixture_fini(*state);
+    free(*state);
+    return 0;
+}
+
+void fixture_answer(struct http_exchange *x, const char *body)
+{
+    http_reply(x, 200, STR("text/plain"), str_from(body), NULL);
 }

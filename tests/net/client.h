@@ -54,6 +54,11 @@ void fixture_serve(struct fixture *f);
 /* Closes the server, runs the loop to its end, and checks that nothing is left. */
 void fixture_fini(struct fixture *f);
 void fixture_close_server(struct fixture *f);
+/* For cmocka: a fixture as the state of a test. */
+int fixture_setup(void **state);
+int fixture_teardown(void **state);
+/* Answers with 200 and that text. */
+void fixture_answer(struct http_exchange *x, const char *body);
 /* One turn of the loop, waiting for something to happen. */
 void fixture_step(struct fixture *f);
 /* Turns that wait for nothing, until none does anything more. */

@@ -89,6 +89,12 @@ void h2_open(struct fixture *f, struct h2_client *h, struct h2_options o)
     new_session(h, o);
 }
 
+void h2_open_served(struct fixture *f, struct h2_client *h)
+{
+    fixture_serve(f);
+    h2_open(f, h, (struct h2_options){0});
+}
+
 void h2_close(struct fixture *f, struct h2_client *h)
 {
     for (size_t i = 0; i < H2_STREAMS_MAX; i++) {

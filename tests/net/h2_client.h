@@ -39,6 +39,8 @@ struct h2_options {
 };
 
 void h2_open(struct fixture *f, struct h2_client *h, struct h2_options o);
+/* Starts the server and opens a client. */
+void h2_open_served(struct fixture *f, struct h2_client *h);
 void h2_close(struct fixture *f, struct h2_client *h);
 /* Returns the stream's id. `extra` is NULL, or one or more lines of "name: value", separated by
  * line feeds. */

@@ -3,39 +3,13 @@
 
 #include <stdio.h>
 
-static int setup(void **state)
-{
-    struct fixture *f = calloc(1, sizeof *f);
-    fixture_init(f);
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fixture_fini(*state);
-    free(*state);
-    return 0;
-}
-
-static void answer(struct http_exchange *x, const char *body)
-{
-    http_reply(x, 200, STR("text/plain"), str_from(body), NULL);
-}
-
-static void open_client(struct fixture *f, struct h2_client *h)
-{
-    fixture_serve(f);
-    h2_open(f, h, (struct h2_options){0});
-}
-
 /* -- requests and replies --------------------------------------------------- */
 
 static void a_request_is_answered(void **state)
 {
     struct fixture *f = *state;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     int32_t id = h2_request(&h, "POST", "/echo?x=1", NULL, STR("hello"));
     H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
     struct h2_stream *st = h2_stream(&h, id);
@@ -54,7 +28,7 @@ static void each_header_of_the_table_reaches_the_handler(void **state)
 {
     struct fixture *f = *state;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     for (size_t i = 0; header_names[i]; i++) {
         const char *name = header_names[i], *value = header_sample(name);
         char field[64], want[64];
@@ -73,7 +47,7 @@ static void no_content_has_no_length(void **state)
 {
     struct fixture *f = *state;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     int32_t id = h2_get(&h, "/none");
     H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
     assert_int_equal(h2_stream(&h, id)->status, 204);
@@ -85,7 +59,7 @@ static void head_has_the_length_and_no_body(void **state)
 {
     struct fixture *f = *state;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     int32_t id = h2_request(&h, "HEAD", "/large", NULL, (struct str){0});
     H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
     assert_int_equal(h2_stream(&h, id)->status, 200);
@@ -98,7 +72,7 @@ static void bodies_larger_than_any_window_pass_both_ways(void **state)
 {
     struct fixture *f = *state;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     static char large[3000000];
     for (size_t i = 0; i < sizeof large; i++)
         large[i] = (char)('a' + i % 23);
@@ -113,13 +87,13 @@ static void replies_leave_in_any_order(void **state)
 {
     struct fixture *f = *state;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     int32_t first = h2_get(&h, "/held"), second = h2_get(&h, "/held");
     H2_AWAIT(f, &h, f->held_count == 2);
-    answer(f->held[1], "second");
+    fixture_answer(f->held[1], "second");
     H2_AWAIT(f, &h, h2_stream(&h, second)->closed);
     assert_false(h2_stream(&h, first)->answered);
-    answer(f->held[0], "first");
+    fixture_answer(f->held[0], "first");
     H2_AWAIT(f, &h, h2_stream(&h, first)->closed);
     h2_assert_text(&h2_stream(&h, first)->body, "first");
     h2_close(f, &h);
@@ -129,7 +103,7 @@ static void thousands_of_requests_share_a_connection(void **state)
 {
     struct fixture *f = *state;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     for (int i = 0; i < 3000; i++)
         h2_request(&h, "POST", "/none", NULL, STR("x"));
     H2_AWAIT(f, &h, h.closed == 3000);
@@ -143,7 +117,7 @@ static void expect_continue_is_answered(void **state)
 {
     struct fixture *f = *state;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     int32_t id = h2_request(&h, "POST", "/echo", "expect: 100-continue", STR("body"));
     struct h2_stream *st = h2_stream(&h, id);
     st->hold = true;
@@ -198,7 +172,7 @@ static void a_stream_arrives_as_it_is_written(void **state)
 {
     struct fixture *f = *state;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     int32_t id = h2_get(&h, "/stream");
     struct h2_stream *st = h2_stream(&h, id);
     H2_AWAIT(f, &h, st->answered);
@@ -219,7 +193,7 @@ static void others_are_answered_beside_a_stream(void **state)
 {
     struct fixture *f = *state;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     int32_t stream = h2_get(&h, "/stream");
     H2_AWAIT(f, &h, f->stream != NULL);
     int32_t id = h2_request(&h, "POST", "/echo", NULL, STR("ack"));
@@ -234,7 +208,7 @@ static void resetting_a_stream_closes_it_alone(void **state)
 {
     struct fixture *f = *state;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     int32_t id = h2_get(&h, "/stream");
     H2_AWAIT(f, &h, f->stream != NULL);
     nghttp2_submit_rst_stream(h.session, 0, id, NGHTTP2_CANCEL);
@@ -249,7 +223,7 @@ static void aborting_a_stream_resets_it_alone(void **state)
 {
     struct fixture *f = *state;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     int32_t first = h2_get(&h, "/stream");
     H2_AWAIT(f, &h, f->stream != NULL);
     struct http_exchange *aborted = f->stream;
@@ -306,7 +280,7 @@ static void head_of_a_stream_ends_at_once(void **state)
 {
     struct fixture *f = *state;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     int32_t id = h2_request(&h, "HEAD", "/stream", NULL, (struct str){0});
     H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
     assert_int_equal(h2_stream(&h, id)->status, 200);
@@ -360,13 +334,13 @@ static void the_end_of_a_request_does_not_mean_gone(void **state)
 {
     struct fixture *f = *state;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     int32_t id = h2_request(&h, "POST", "/held", NULL, STR("wait"));
     H2_AWAIT(f, &h, f->held_count == 1);
     http_on_gone(f->held[0], on_gone, f);
     h2_settle(f, &h);
     assert_int_equal(f->gone, 0);
-    answer(f->held[0], "here");
+    fixture_answer(f->held[0], "here");
     H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
     assert_int_equal(f->gone, 0);
     h2_close(f, &h);
@@ -376,15 +350,15 @@ static void who_resets_a_waiting_request_is_gone(void **state)
 {
     struct fixture *f = *state;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     int32_t id = h2_get(&h, "/held"), other = h2_get(&h, "/held");
     H2_AWAIT(f, &h, f->held_count == 2);
     http_on_gone(f->held[0], on_gone, f);
     http_on_gone(f->held[1], on_gone, f);
     nghttp2_submit_rst_stream(h.session, 0, id, NGHTTP2_CANCEL);
     H2_AWAIT(f, &h, f->gone == 1);
-    answer(f->held[0], "nobody hears it");
-    answer(f->held[1], "somebody does");
+    fixture_answer(f->held[0], "nobody hears it");
+    fixture_answer(f->held[1], "somebody does");
     H2_AWAIT(f, &h, h2_stream(&h, other)->closed);
     h2_assert_text(&h2_stream(&h, other)->body, "somebody does");
     assert_int_equal(f->gone, 1);
@@ -395,7 +369,7 @@ static void all_requests_of_a_lost_connection_are_gone(void **state)
 {
     struct fixture *f = *state;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     h2_get(&h, "/held");
     h2_get(&h, "/held");
     h2_begin(&h, "/echo", STR("half a body"));
@@ -405,15 +379,15 @@ static void all_requests_of_a_lost_connection_are_gone(void **state)
     http_on_gone(f->held[1], on_gone, f);
     h2_close(f, &h);
     AWAIT(f, f->gone == 2 && f->closed == 1);
-    answer(f->held[0], "");
-    answer(f->held[1], "");
+    fixture_answer(f->held[0], "");
+    fixture_answer(f->held[1], "");
 }
 
 static void closing_the_server_inside_a_handler_is_safe(void **state)
 {
     struct fixture *f = *state;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     h2_get(&h, "/none");
     h2_get(&h, "/close");
     h2_get(&h, "/none");
@@ -460,7 +434,7 @@ static void a_stream_that_is_not_read_is_reset(void **state)
     h2_close(f, &h);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
 {

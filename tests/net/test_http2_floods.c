@@ -5,21 +5,6 @@
 #include "base/array.h"
 #include "h2_client.h"
 
-static int setup(void **state)
-{
-    struct fixture *f = calloc(1, sizeof *f);
-    fixture_init(f);
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fixture_fini(*state);
-    free(*state);
-    return 0;
-}
-
 static void check_flood(struct fixture *f, struct buf *b)
 {
     struct client c;
@@ -152,7 +137,7 @@ static void malformed_requests_in_a_row_end_the_connection(void **state)
     assert_int_equal(f->served, 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
 {

@@ -4,32 +4,6 @@
 
 #include "h2_client.h"
 
-static int setup(void **state)
-{
-    struct fixture *f = calloc(1, sizeof *f);
-    fixture_init(f);
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fixture_fini(*state);
-    free(*state);
-    return 0;
-}
-
-static void answer(struct http_exchange *x, const char *body)
-{
-    http_reply(x, 200, STR("text/plain"), str_from(body), NULL);
-}
-
-static void open_client(struct fixture *f, struct h2_client *h)
-{
-    fixture_serve(f);
-    h2_open(f, h, (struct h2_options){0});
-}
-
 /* -- limits ----------------------------------------------------------------- */
 
 static void check_refusal(struct fixture *f, struct h2_client *h, int32_t id, int status,
@@ -46,7 +20,7 @@ static void a_body_over_the_limit_is_refused_by_its_length(void **state)
     struct fixture *f = *state;
     f->settings.body_max = 1000;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     int32_t id = h2_request(&h, "POST", "/echo", "content-length: 1001", STR("x"));
     h2_stream(&h, id)->hold = true;
     check_refusal(f, &h, id, 413, "\"body_too_large\"");
@@ -59,7 +33,7 @@ static void a_body_without_a_length_is_refused_once_it_is_over(void **state)
     struct fixture *f = *state;
     f->settings.body_max = 1000;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     static char text[1001];
     int32_t fits = h2_request(&h, "POST", "/echo", NULL, (struct str){text, 1000});
     int32_t id = h2_begin(&h, "/echo", (struct str){text, 1001});
@@ -75,7 +49,7 @@ static void large_heads_are_refused(void **state)
     struct fixture *f = *state;
     f->settings.header_max = 20000;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     static char field[21000] = "x: ", path[60000] = "/none?";
     memset(field + 3, 'y', 20500);
     memset(path + 6, 'z', sizeof path - 7);
@@ -95,7 +69,7 @@ static void a_header_of_one_value_that_comes_twice_is_refused(void **state)
 {
     struct fixture *f = *state;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     int32_t id =
         h2_request(&h, "GET", "/echo", "authorization: a\nauthorization: a", (struct str){0});
     check_refusal(f, &h, id, 400, "the header authorization comes more than once");
@@ -111,15 +85,15 @@ static void requests_over_streams_max_are_refused(void **state)
     struct fixture *f = *state;
     f->settings.streams_max = 2;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     h2_get(&h, "/held");
     h2_get(&h, "/held");
     int32_t id = h2_get(&h, "/held"); /* sent before the server has said how many */
     H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
     assert_int_equal(h2_stream(&h, id)->code, NGHTTP2_REFUSED_STREAM);
     assert_int_equal(f->held_count, 2);
-    answer(f->held[0], "");
-    answer(f->held[1], "");
+    fixture_answer(f->held[0], "");
+    fixture_answer(f->held[1], "");
     h2_close(f, &h);
 }
 
@@ -128,7 +102,7 @@ static void half_sent_bodies_do_not_block_each_other(void **state)
     struct fixture *f = *state;
     f->settings.body_max = 1000000;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     static char text[900000];
     int32_t ids[8];
     for (int i = 0; i < 8; i++)
@@ -144,7 +118,7 @@ static void memory_of_half_sent_bodies_is_bounded(void **state)
     struct fixture *f = *state;
     f->settings.body_max = 1000000;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     static char text[1000000];
     int32_t ids[16];
     for (int i = 0; i < 16; i++)
@@ -170,7 +144,7 @@ static void a_slow_body_times_out(void **state)
     struct fixture *f = *state;
     f->settings.body_timeout.ms = 40;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     int32_t id = h2_begin(&h, "/echo", STR("ab"));
     check_refusal(f, &h, id, 408, "\"request_timeout\"");
     id = h2_get(&h, "/none");
@@ -199,7 +173,7 @@ static void an_idle_connection_is_ended(void **state)
     struct fixture *f = *state;
     f->settings.idle_timeout.ms = 40;
     struct h2_client h;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     int32_t id = h2_get(&h, "/none");
     H2_AWAIT(f, &h, h.c.ended);
     assert_true(h2_stream(&h, id)->closed);
@@ -213,12 +187,12 @@ static void waiting_for_a_reply_is_not_idle(void **state)
     struct fixture *f = *state;
     f->settings.idle_timeout.ms = 40;
     struct h2_client h, idle;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     int32_t id = h2_get(&h, "/held");
     H2_AWAIT(f, &h, f->held_count == 1);
     h2_open(f, &idle, (struct h2_options){0});
     H2_AWAIT(f, &idle, idle.c.ended); /* later than the other would have been */
-    answer(f->held[0], "here");
+    fixture_answer(f->held[0], "here");
     H2_AWAIT(f, &h, h2_stream(&h, id)->closed);
     assert_int_equal(h2_stream(&h, id)->status, 200);
     h2_close(f, &idle);
@@ -235,7 +209,7 @@ static void draining_says_goaway_and_answers_what_is_under_way(void **state)
 {
     struct fixture *f = *state;
     struct h2_client h, idle;
-    open_client(f, &h);
+    h2_open_served(f, &h);
     h2_open(f, &idle, (struct h2_options){0});
     int32_t id = h2_get(&h, "/held");
     H2_AWAIT(f, &h, f->held_count == 1);
@@ -246,7 +220,7 @@ static void draining_says_goaway_and_answers_what_is_under_way(void **state)
     H2_AWAIT(f, &h, h.goaway);
     assert_int_equal(h.code, NGHTTP2_NO_ERROR);
     assert_int_equal(f->done, 0);
-    answer(f->held[0], "the last");
+    fixture_answer(f->held[0], "the last");
     H2_AWAIT(f, &h, h.c.ended);
     h2_assert_text(&h2_stream(&h, id)->body, "the last");
     h2_close(f, &h);
@@ -254,7 +228,7 @@ static void draining_says_goaway_and_answers_what_is_under_way(void **state)
     AWAIT(f, f->done == 1);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
 {

@@ -9,26 +9,6 @@
 #define POST(length, body)                                                                         \
     "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: " length "\r\n\r\n" body
 
-static int setup(void **state)
-{
-    struct fixture *f = calloc(1, sizeof *f);
-    fixture_init(f);
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fixture_fini(*state);
-    free(*state);
-    return 0;
-}
-
-static void answer(struct http_exchange *x, const char *body)
-{
-    http_reply(x, 200, STR("text/plain"), str_from(body), NULL);
-}
-
 static void a_request_is_answered(void **state)
 {
     struct fixture *f = *state;
@@ -94,11 +74,11 @@ static void replies_keep_the_order_of_the_requests(void **state)
     client_open(f, &c);
     client_send(&c, GET("/held") GET("/held") POST("5", "third") GET("/held"));
     AWAIT(f, f->held_count == 3);
-    answer(f->held[2], "fourth");
-    answer(f->held[1], "second");
+    fixture_answer(f->held[2], "fourth");
+    fixture_answer(f->held[1], "second");
     fixture_settle(f);
     assert_string_equal(c.in.at, "");
-    answer(f->held[0], "first");
+    fixture_answer(f->held[0], "first");
     client_expect(f, &c, "\r\n\r\nfirst");
     client_expect(f, &c, "\r\n\r\nsecond");
     client_expect(f, &c, "\r\n\r\nthird");
@@ -117,11 +97,11 @@ static void requests_over_pipeline_max_wait_their_turn(void **state)
     AWAIT(f, f->held_count == 2);
     fixture_settle(f);
     assert_int_equal(f->served, 2);
-    answer(f->held[0], "one");
+    fixture_answer(f->held[0], "one");
     AWAIT(f, f->held_count == 3);
     assert_int_equal(f->served, 3);
-    answer(f->held[2], "three");
-    answer(f->held[1], "two");
+    fixture_answer(f->held[2], "three");
+    fixture_answer(f->held[1], "two");
     client_expect(f, &c, "three");
     client_expect(f, &c, "\r\n\r\nlast");
     client_close(f, &c);
@@ -227,7 +207,7 @@ static void expect_continue_is_answered_after_earlier_replies(void **state)
     AWAIT(f, f->held_count == 1);
     fixture_settle(f);
     assert_string_equal(c.in.at, "");
-    answer(f->held[0], "first");
+    fixture_answer(f->held[0], "first");
     client_expect(f, &c, "\r\n\r\nfirstHTTP/1.1 100 Continue\r\n\r\n");
     client_send(&c, "ok");
     client_expect(f, &c, "\r\n\r\nok");
@@ -283,7 +263,7 @@ static void a_stream_waits_for_earlier_replies(void **state)
     http_stream_write(f->stream, STR("early"));
     fixture_settle(f);
     http_stream_write(f->stream, STR(" bird"));
-    answer(f->held[0], "first");
+    fixture_answer(f->held[0], "first");
     http_stream_write(f->stream, STR("late"));
     client_expect(f, &c, "\r\n\r\nfirstHTTP/1.1 200 OK");
     client_expect(f, &c, "chunked\r\n\r\n0000000a\r\nearly bird\r\n00000004\r\nlate\r\n");
@@ -368,7 +348,7 @@ static void draining_answers_what_is_under_way_and_closes_the_rest(void **state)
     client_expect_end(f, &half);
     client_close(f, &half);
     assert_int_equal(f->done, 0);
-    answer(f->held[0], "bye");
+    fixture_answer(f->held[0], "bye");
     client_expect(f, &busy, "Connection: close\r\nContent-Length: 3\r\n\r\nbye");
     client_expect_end(f, &busy);
     client_close(f, &busy);
@@ -432,10 +412,10 @@ static void requests_wait_until_there_is_memory_for_their_answers(void **state)
     assert_int_equal(setsockopt(c[2].fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset), 0);
     client_close(f, &c[2]);
     AWAIT(f, http_server_connections(f->server) == 3);
-    answer(f->held[0], "first");
+    fixture_answer(f->held[0], "first");
     client_expect(f, &c[0], "\r\n\r\nfirst");
     AWAIT(f, f->held_count == 2);
-    answer(f->held[1], "second");
+    fixture_answer(f->held[1], "second");
     client_expect(f, &c[1], "\r\n\r\nsecond");
     client_expect(f, &c[1], "\r\n\r\nlast");
     assert_int_equal(f->held_count, 2);
@@ -474,7 +454,7 @@ static void a_request_that_waits_for_memory_keeps_its_headers(void **state)
     client_send(&c[2], "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 1000\r\n\r\n");
     client_send(&c[2], filler);
     client_expect(f, &c[2], filler);
-    answer(f->held[0], "first");
+    fixture_answer(f->held[0], "first");
     client_expect(f, &c[1], want.at);
     for (int i = 0; i < 3; i++)
         client_close(f, &c[i]);
@@ -482,7 +462,7 @@ static void a_request_that_waits_for_memory_keeps_its_headers(void **state)
     buf_fini(&want);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
 {

@@ -8,30 +8,10 @@
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: a\r\n\r\n"
 
-static int setup(void **state)
-{
-    struct fixture *f = calloc(1, sizeof *f);
-    fixture_init(f);
-    *state = f;
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    fixture_fini(*state);
-    free(*state);
-    return 0;
-}
-
 static void on_gone(void *ctx)
 {
     struct fixture *f = ctx;
     f->gone++;
-}
-
-static void answer(struct http_exchange *x, const char *body)
-{
-    http_reply(x, 200, STR("text/plain"), str_from(body), NULL);
 }
 
 static void vanish(struct fixture *f, struct client *c)
@@ -90,7 +70,7 @@ static void a_refusal_waits_for_earlier_replies(void **state)
     client_send(&c, GET("/held") "nonsense\r\n\r\n");
     AWAIT(f, f->held_count == 1);
     fixture_settle(f);
-    answer(f->held[0], "first");
+    fixture_answer(f->held[0], "first");
     client_expect(f, &c, "\r\n\r\nfirstHTTP/1.1 400 Bad Request");
     client_expect(f, &c, "\"code\":\"bad_request\"}");
     client_expect_end(f, &c);
@@ -196,7 +176,7 @@ static void waiting_for_a_reply_is_not_idle(void **state)
     AWAIT(f, f->held_count == 1);
     client_open(f, &idle);
     client_expect_end(f, &idle); /* later than the other would have been closed */
-    answer(f->held[0], "here");
+    fixture_answer(f->held[0], "here");
     client_expect(f, &waiting, "here");
     client_close(f, &idle);
     client_close(f, &waiting);
@@ -229,7 +209,7 @@ static void a_half_closed_client_gets_its_reply(void **state)
     shutdown(c.fd, SHUT_WR);
     AWAIT(f, f->served == 2);
     fixture_settle(f);
-    answer(f->held[0], "late");
+    fixture_answer(f->held[0], "late");
     client_expect(f, &c, "\r\n\r\nlate");
     client_expect(f, &c, "HTTP/1.1 204 No Content");
     client_expect(f, &c, "\r\n\r\n");
@@ -277,11 +257,11 @@ static void a_reply_to_a_vanished_peer_goes_nowhere(void **state)
     http_on_gone(f->held[0], on_gone, f);
     http_on_gone(f->held[1], on_gone, f);
     http_on_gone(f->held[1], NULL, NULL);
-    answer(f->held[2], "never sent");
+    fixture_answer(f->held[2], "never sent");
     vanish(f, &c);
     assert_int_equal(f->gone, 1);
-    answer(f->held[0], "nobody");
-    answer(f->held[1], "nobody");
+    fixture_answer(f->held[0], "nobody");
+    fixture_answer(f->held[1], "nobody");
 }
 
 static void give_up_all(void *ctx)
@@ -289,7 +269,7 @@ static void give_up_all(void *ctx)
     struct fixture *f = ctx;
     f->gone++;
     while (f->held_count)
-        answer(f->held[--f->held_count], "");
+        fixture_answer(f->held[--f->held_count], "");
 }
 
 static void gone_may_answer_every_exchange_of_the_connection(void **state)
@@ -337,7 +317,7 @@ static void whoever_asks_after_the_peer_has_gone_is_told(void **state)
     http_on_gone(f->held[0], on_gone, f);
     assert_int_equal(f->gone, 0);
     AWAIT(f, f->gone == 1);
-    answer(f->held[0], "");
+    fixture_answer(f->held[0], "");
     client_expect(f, &half, "Content-Length: 0\r\n\r\n");
     client_close(f, &half);
 
@@ -348,7 +328,7 @@ static void whoever_asks_after_the_peer_has_gone_is_told(void **state)
     http_on_gone(f->held[1], on_gone, f);
     assert_int_equal(f->gone, 1);
     AWAIT(f, f->gone == 2);
-    answer(f->held[1], "");
+    fixture_answer(f->held[1], "");
 }
 
 static void a_stream_of_a_vanished_peer_is_closed_once(void **state)
@@ -457,13 +437,14 @@ static void the_server_may_be_closed_from_inside_a_handler(void **state)
     AWAIT(f, waiting.ended && streaming.ended && closing.ended);
     assert_int_equal(f->served, 3);
     assert_int_equal(f->closed, 1);
-    answer(f->held[0], "after the end"); /* the server's memory is freed with the last exchange */
+    fixture_answer(f->held[0],
+                   "after the end"); /* the server's memory is freed with the last exchange */
     client_close(f, &waiting);
     client_close(f, &streaming);
     client_close(f, &closing);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
 
 int main(void)
 {

@@ -6,7 +6,7 @@
 
 #include "base/alloc.h"
 #include "core/job_fields.h"
-#include "store/cm.h"
+#include "store/records.h"
 
 static const struct id ID = {0x0123456789abcdefu, 0xfedcba9876543210u};
 
@@ -32,19 +32,6 @@ static struct job_state full_state(void)
         .lease_end = {1700000000005},
         .worker = STR("w1"),
         .extras = {.retry_counts = STR("k1"), .avoid_node = STR("n1")},
-    };
-}
-
-static struct job_state bare_state(void)
-{
-    return (struct job_state){
-        .status = STATUS_READY,
-        .ready_at = INSTANT_NONE,
-        .dequeued_at = INSTANT_NONE,
-        .failed_at = INSTANT_NONE,
-        .completed_at = INSTANT_NONE,
-        .purge_at = INSTANT_NONE,
-        .lease_end = INSTANT_NONE,
     };
 }
 
@@ -77,7 +64,7 @@ static struct job bare_job(void)
         .retry_limit = RETRY_LIMIT_DEFAULT,
         .completed_retention = RETENTION_DEFAULT,
         .dead_retention = RETENTION_DEFAULT,
-        .state = bare_state(),
+        .state = records_bare_state(),
     };
 }
 
@@ -411,7 +398,7 @@ static void every_field_of_a_state_is_read_back(void **state)
     record_put_state(&b, ID, &in);
     assert_ok(record_read_state(value_of(&b, record_state_key(ID)), &out));
     assert_same_state(&in, &out);
-    in = bare_state();
+    in = records_bare_state();
     record_put_state(&b, ID, &in);
     assert_ok(record_read_state(value_of(&b, record_state_key(ID)), &out));
     assert_same_state(&in, &out);

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "store/cm.h"
+#include "store/records.h"
 
 static const struct id ID = {0x0123456789abcdefu, 0xfedcba9876543210u};
 static const struct id GROUP = {1, 2};
@@ -244,48 +244,22 @@ static void the_newest_versions_have_these_bytes(void **state)
                                                        "0166");
 }
 
-static struct str from_hex(const char *hex, char *out)
-{
-    struct str s = {out, strlen(hex) / 2};
-    for (size_t i = 0; i < s.len; i++) {
-        unsigned byte;
-        assert_int_equal(sscanf(hex + 2 * i, "%2x", &byte), 1);
-        out[i] = (char)byte;
-    }
-    return s;
-}
-
 static void version_1_knew_neither_zones_of_groups_nor_batches(void **state)
 {
     (void)state;
     char bytes[200];
     struct cron_group group;
     struct cron_entry entry;
-    struct err e = record_read_cron_group(from_hex("010167010200", bytes), ID, &group);
+    struct err e = record_read_cron_group(records_from_hex("010167010200", bytes), ID, &group);
     assert_int_equal(e.code, ERR_OK);
     assert_true(str_eq(group.name, STR("g")) && group.zone.len == 0 && group.pause.paused);
-    e = record_read_cron_entry(from_hex("01" ENTRY_BYTES, bytes), ID, &entry);
+    e = record_read_cron_entry(records_from_hex("01" ENTRY_BYTES, bytes), ID, &entry);
     assert_int_equal(e.code, ERR_OK);
     assert_true(str_eq(entry.zone, STR("Europe/Rome")) && entry.job.batch.key.len == 0);
     assert_true(str_eq(entry.job.options.retry_policies, STR("p")));
 }
 
-static int set_up(void **state)
-{
-    static struct batch b;
-    batch_reset(&b);
-    *state = &b;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    batch_fini(*state);
-    memset(*state, 0, sizeof(struct batch));
-    return 0;
-}
-
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define T(test) cmocka_unit_test_setup_teardown(test, records_set_up, records_tear_down)
 
 int main(void)
 {

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
-#include "store/cm.h"
+#include "store/records.h"
 #include "store/record.h"
 
 /* Properties of every row of core/job_fields.def, including future ones. */
@@ -30,19 +30,6 @@ static void set(const struct job_field *f, void *of)
     }
 }
 
-static struct job_state bare_state(void)
-{
-    return (struct job_state){
-        .status = STATUS_READY,
-        .ready_at = INSTANT_NONE,
-        .dequeued_at = INSTANT_NONE,
-        .failed_at = INSTANT_NONE,
-        .completed_at = INSTANT_NONE,
-        .purge_at = INSTANT_NONE,
-        .lease_end = INSTANT_NONE,
-    };
-}
-
 static struct job bare_job(void)
 {
     return (struct job){
@@ -53,7 +40,7 @@ static struct job bare_job(void)
         .retry_limit = RETRY_LIMIT_DEFAULT,
         .completed_retention = RETENTION_DEFAULT,
         .dead_retention = RETENTION_DEFAULT,
-        .state = bare_state(),
+        .state = records_bare_state(),
     };
 }
 
@@ -152,7 +139,7 @@ static void nothing_set_needs_no_block(void **state)
 static struct err read_with_fields(struct str tail)
 {
     struct batch b = {0};
-    struct job_state bare = bare_state();
+    struct job_state bare = records_bare_state();
     record_put_state(&b, ID, &bare);
     struct str value = first_value(&b);
     char bytes[256];

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "store/cm.h"
+#include "store/records.h"
 
 static const struct group_record full = {{"g", 1}, {"owner", 5}, {1700000000000}, {1700000000001}};
 
@@ -67,20 +67,7 @@ static void damage_is_corrupt_and_a_newer_version_is_told_apart(void **state)
                      ERR_VERSION);
 }
 
-static int set_up(void **state)
-{
-    *state = test_calloc(1, sizeof(struct batch));
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    batch_fini(*state);
-    test_free(*state);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, records_set_up, records_tear_down)
 
 int main(void)
 {

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "store/cm.h"
+#include "store/records.h"
 
 static const struct id ID = {0x0123456789abcdefu, 0xfedcba9876543210u};
 
@@ -46,12 +46,10 @@ static void a_failure_of_version_1_is_read_still(void **state)
 {
     (void)state;
     static const char hex[] = "01" FAILED_TO_MEMORY FAILED_FROM_RUN;
-    char bytes[sizeof hex / 2];
+    char room[sizeof hex / 2];
     struct arena a = {0};
     struct history_entry back;
-    for (size_t i = 0; i < sizeof bytes; i++)
-        assert_int_equal(sscanf(&hex[2 * i], "%2hhx", (unsigned char *)&bytes[i]), 1);
-    assert_ok(record_read_history((struct str){bytes, sizeof bytes}, &a, &back));
+    assert_ok(record_read_history(records_from_hex(hex, room), &a, &back));
     assert_int_equal(back.job.options.memory, 300);
     assert_int_equal(back.job.options.when_no_policy, 0);
     assert_int_equal(back.run.index, 4);

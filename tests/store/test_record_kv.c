@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "store/cm.h"
+#include "store/records.h"
 
 static const struct kv_entry full = {{"space", 5}, {"k\0y", 3}, {"a\0b", 3}, {1700000000000}, 300};
 
@@ -97,20 +97,7 @@ static void the_newest_version_is_read_back(void **state)
     assert_true(version == UINT64_MAX);
 }
 
-static int set_up(void **state)
-{
-    *state = test_calloc(1, sizeof(struct batch));
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    batch_fini(*state);
-    test_free(*state);
-    return 0;
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, records_set_up, records_tear_down)
 
 int main(void)
 {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "store/cm.h"
+#include "store/records.h"
 
 static const struct queue_record full = {
     .settings =
@@ -91,27 +91,16 @@ static void a_rate_without_time_is_corrupt(void **state)
     assert_int_equal(record_read_queue(put(*state, &bad), &back).code, ERR_CORRUPT);
 }
 
-/* A value of 2 hexadecimal digits a byte. */
-static struct str bytes_of(const char *hex, char *room)
-{
-    size_t n = strlen(hex) / 2;
-    for (size_t i = 0; i < n; i++) {
-        unsigned byte;
-        assert_int_equal(sscanf(hex + 2 * i, "%2x", &byte), 1);
-        room[i] = (char)byte;
-    }
-    return (struct str){room, n};
-}
-
 static void version_1_is_read_still(void **state)
 {
     (void)state;
     char room[128];
     struct queue_record back, then = full;
     then.settings.when_no_policy = RETRY_FALLBACK_UNSET;
-    struct str value = bytes_of("0101ac02026414e807ac980181d095ffbc310401b0ea01000000000000104"
-                                "0e0d4030106",
-                                room);
+    struct str value =
+        records_from_hex("0101ac02026414e807ac980181d095ffbc310401b0ea01000000000000104"
+                         "0e0d4030106",
+                         room);
     assert_int_equal(record_read_queue(value, &back).code, ERR_OK);
     assert_same(&then, &back);
 }
@@ -197,22 +186,7 @@ static void a_key_has_the_name_of_its_queue(void **state)
     assert_false(record_key_is_queue(STR("Dqmail"), &name));
 }
 
-static int set_up(void **state)
-{
-    static struct batch b;
-    batch_reset(&b);
-    *state = &b;
-    return 0;
-}
-
-static int tear_down(void **state)
-{
-    batch_fini(*state);
-    memset(*state, 0, sizeof(struct batch));
-    return 0;
-}
-
-#define T(test) cmocka_unit_test_setup_teardown(test, set_up, tear_down)
+#define T(test) cmocka_unit_test_setup_teardown(test, records_set_up, records_tear_down)
 
 int main(void)
 {
