@@ -161,7 +161,7 @@ static void a_budget_has_these_bytes_and_no_others(void **state)
     struct str value = put_budget(*state, &timed);
     char room[64], cut[64];
     struct budget back;
-    struct str bytes = bytes_of("01e80701e0d403ffffffff0781d095ffbc3182d095ffbc31", room);
+    struct str bytes = records_from_hex("01e80701e0d403ffffffff0781d095ffbc3182d095ffbc31", room);
     assert_true(str_eq(value, bytes));
     for (size_t n = 0; n < value.len; n++)
         assert_int_equal(record_read_budget((struct str){room, n}, STR("k"), &back).code,
