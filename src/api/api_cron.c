@@ -240,37 +240,23 @@ static const struct shape_member group_members[] = {
     {MEMBER_OBJECTS(struct cron_view, entries, count, "entries", ALWAYS, &api_cron_entry_shape,
                     NULL)},
 };
-static const struct shape group_shape = {SHAPE_MEMBERS(group_members)};
+const struct shape api_cron_group_shape = {.name = "CronGroup", SHAPE_MEMBERS(group_members)};
 
 /* --- answers --- */
 
-static const struct shape_member read_members[] = {
-    {MEMBERS_AT(struct reply, cron, &group_shape)},
-};
-const struct shape api_cron_group_shape = {.name = "CronGroup", SHAPE_MEMBERS(read_members)};
-
 static void on_group(void *ctx, const struct reply *r)
 {
-    api_reply_shape(ctx, r, 200, &api_cron_group_shape);
-}
-
-static void reply_entry(const struct call *c, int status, const struct reply *r)
-{
-    struct buf *b = api_reply_body(c->api, c->x, r);
-    if (!b)
-        return;
-    shape_write(b, &api_cron_entry_shape, &r->cron->entries[0], SHAPE_AS_IT_IS);
-    api_reply_json(c->x, status, b);
+    api_reply_part(ctx, r, 200, &api_cron_group_shape, r->cron);
 }
 
 static void on_entry(void *ctx, const struct reply *r)
 {
-    reply_entry(ctx, 200, r);
+    api_reply_part(ctx, r, 200, &api_cron_entry_shape, r->cron ? r->cron->entries : NULL);
 }
 
 static void on_entry_added(void *ctx, const struct reply *r)
 {
-    reply_entry(ctx, 201, r);
+    api_reply_part(ctx, r, 201, &api_cron_entry_shape, r->cron ? r->cron->entries : NULL);
 }
 
 static const struct shape_member names_members[] = {

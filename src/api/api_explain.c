@@ -70,17 +70,12 @@ static const struct shape_member explanation_members[] = {
     {MEMBER_OBJECT(struct explanation, run, "newest_run", IF_SET, &api_run_shape, NULL,
                    .is_set = has_run)},
 };
-static const struct shape explanation_shape = {SHAPE_MEMBERS(explanation_members)};
-
-static const struct shape_member explained_members[] = {
-    {MEMBERS_AT(struct reply, explanation, &explanation_shape)},
-};
 const struct shape api_explanation_shape = {.name = "Explanation",
-                                            SHAPE_MEMBERS(explained_members)};
+                                            SHAPE_MEMBERS(explanation_members)};
 
 static void on_explained(void *ctx, const struct reply *r)
 {
-    api_reply_shape(ctx, r, 200, &api_explanation_shape);
+    api_reply_part(ctx, r, 200, &api_explanation_shape, r->explanation);
 }
 
 void api_explain(struct api *a, const struct api_request *r)

@@ -18,12 +18,7 @@ const struct shape api_group_shape = {.name = "Group", SHAPE_MEMBERS(group_membe
 
 static void on_group(void *ctx, const struct reply *r)
 {
-    const struct call *c = ctx;
-    struct buf *b = api_reply_body(c->api, c->x, r);
-    if (!b)
-        return;
-    shape_write(b, &api_group_shape, r->group, SHAPE_AS_IT_IS);
-    api_reply_json(c->x, 200, b);
+    api_reply_part(ctx, r, 200, &api_group_shape, r->group);
 }
 
 static void submit(struct api *a, const struct api_request *r, enum command_kind kind)

@@ -168,6 +168,9 @@ struct buf *api_reply_body(struct api *a, struct http_exchange *x, const struct 
 /* Answers with what the shape makes of the reply, or with the error. */
 void api_reply_shape(const struct call *c, const struct reply *r, int status,
                      const struct shape *s);
+/* The same of a part of the reply; it is not looked at if that is an error. */
+void api_reply_part(const struct call *c, const struct reply *r, int status, const struct shape *s,
+                    const void *part);
 /* A reply_fn that answers 204 or the error. */
 void api_reply_empty(void *call, const struct reply *r);
 /* ERR_BAD_MEDIA unless the body, if there is one, is of a type that some endpoint takes. */

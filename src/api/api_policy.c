@@ -17,18 +17,9 @@ const struct api_body api_retry_settings_body = {.doc = "NewRetrySettings"};
 
 /* --- answers --- */
 
-static void answer_one(const struct call *c, const struct reply *r, const struct shape *s)
-{
-    struct buf *b = api_reply_body(c->api, c->x, r);
-    if (!b)
-        return;
-    shape_write(b, s, r->resources, SHAPE_AS_IT_IS);
-    api_reply_json(c->x, 200, b);
-}
-
 static void on_policy(void *ctx, const struct reply *r)
 {
-    answer_one(ctx, r, &api_policy_shape);
+    api_reply_part(ctx, r, 200, &api_policy_shape, r->resources);
 }
 
 static void on_policies(void *ctx, const struct reply *r)
@@ -38,7 +29,7 @@ static void on_policies(void *ctx, const struct reply *r)
 
 static void on_categories(void *ctx, const struct reply *r)
 {
-    answer_one(ctx, r, &api_categories_shape);
+    api_reply_part(ctx, r, 200, &api_categories_shape, r->resources);
 }
 
 static void on_all_categories(void *ctx, const struct reply *r)
@@ -46,23 +37,14 @@ static void on_all_categories(void *ctx, const struct reply *r)
     api_reply_shape(ctx, r, 200, &api_categories_list_shape);
 }
 
-static void answer_settings(const struct call *c, const struct reply *r, const struct shape *s)
-{
-    struct buf *b = api_reply_body(c->api, c->x, r);
-    if (!b)
-        return;
-    shape_write(b, s, r->retry_settings, SHAPE_AS_IT_IS);
-    api_reply_json(c->x, 200, b);
-}
-
 static void on_settings(void *ctx, const struct reply *r)
 {
-    answer_settings(ctx, r, &api_retry_settings_shape);
+    api_reply_part(ctx, r, 200, &api_retry_settings_shape, r->retry_settings);
 }
 
 static void on_settings_put(void *ctx, const struct reply *r)
 {
-    answer_settings(ctx, r, &api_retry_settings_changed_shape);
+    api_reply_part(ctx, r, 200, &api_retry_settings_changed_shape, r->retry_settings);
 }
 
 /* --- requests --- */

@@ -67,23 +67,14 @@ static const struct shape_member queue_members[] = {
 };
 const struct shape api_queue_shape = {.name = "Queue", SHAPE_MEMBERS(queue_members)};
 
-static void reply_queue(struct call *c, const struct reply *r, int status)
-{
-    struct buf *b = api_reply_body(c->api, c->x, r);
-    if (!b)
-        return;
-    shape_write(b, &api_queue_shape, r->queues, SHAPE_AS_IT_IS);
-    api_reply_json(c->x, status, b);
-}
-
 static void on_queue(void *ctx, const struct reply *r)
 {
-    reply_queue(ctx, r, 200);
+    api_reply_part(ctx, r, 200, &api_queue_shape, r->queues);
 }
 
 static void on_created(void *ctx, const struct reply *r)
 {
-    reply_queue(ctx, r, 201);
+    api_reply_part(ctx, r, 201, &api_queue_shape, r->queues);
 }
 
 /* --- settings from a body --- */

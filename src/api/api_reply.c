@@ -180,13 +180,19 @@ struct buf *api_reply_body(struct api *a, struct http_exchange *x, const struct 
     return &a->scratch;
 }
 
-void api_reply_shape(const struct call *c, const struct reply *r, int status, const struct shape *s)
+void api_reply_part(const struct call *c, const struct reply *r, int status, const struct shape *s,
+                    const void *part)
 {
     struct buf *b = api_reply_body(c->api, c->x, r);
     if (!b)
         return;
-    shape_write(b, s, r, SHAPE_AS_IT_IS);
+    shape_write(b, s, part, SHAPE_AS_IT_IS);
     api_reply_json(c->x, status, b);
+}
+
+void api_reply_shape(const struct call *c, const struct reply *r, int status, const struct shape *s)
+{
+    api_reply_part(c, r, status, s, r);
 }
 
 void api_reply_empty(void *call, const struct reply *r)

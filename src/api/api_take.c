@@ -358,12 +358,7 @@ const struct api_body api_claim_job_body = {API_FIELDS(claim_job_table), .option
 
 static void on_job_claimed(void *ctx, const struct reply *r)
 {
-    struct call *c = ctx;
-    struct buf *b = api_reply_body(c->api, c->x, r);
-    if (!b)
-        return;
-    shape_write(b, &api_handout_shape, &r->handouts[0], SHAPE_AS_IT_IS);
-    api_reply_json(c->x, 200, b);
+    api_reply_part(ctx, r, 200, &api_handout_shape, &r->handouts[0]);
 }
 
 void api_claim_job(struct api *a, const struct api_request *r)
