@@ -3,7 +3,6 @@
 
 #define BULK         10000 /* jobs of one request */
 #define MEASURED_MAX 64
-#define SLACK        1000 /* blocks */
 
 /* --- counting --- */
 
@@ -127,7 +126,7 @@ static void run(steps_scene scene, size_t things)
 void steps_compare(steps_scene scene, size_t many)
 {
     play.count = play.at = 0;
-    play.slack = SLACK;
+    play.slack = STEPS_SLACK;
     play.many = false;
     run(scene, STEPS_FEW);
     play.many = true;

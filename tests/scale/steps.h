@@ -27,7 +27,9 @@ int steps_setup(void **state);
 /* With `many` things each measurement may have a few more blocks than with STEPS_FEW, for trees are
  * deeper: at most four times as many. */
 void steps_compare(steps_scene scene, size_t many);
-/* In this scene so many blocks more are nothing, where a limit is what bounds them. */
+/* From now on, in this scene, so many blocks more are nothing, where a limit is what bounds them.
+ */
+#define STEPS_SLACK 1000
 void steps_allow(uint64_t more);
 /* Measures a command until its answer, which must be no error. */
 struct steps steps_of(struct yard *y, const char *what, struct command c, struct answer *a);

@@ -193,6 +193,85 @@ static void play_queues_that_come_and_go(struct yard *y, size_t n)
         set_up_queue(y, "put a queue", n + i);
 }
 
+/* --- budgets --- */
+
+static struct command put_budget(const char *key, uint32_t allocation)
+{
+    return (struct command){.kind = CMD_BUDGET_PUT,
+                            .budget = {.key = str_from(key),
+                                       .how = BUDGET_REPLACE,
+                                       .policy = {.allocation = allocation}}};
+}
+
+static void bound_to_one(struct enqueue *spec, char *text, size_t i)
+{
+    (void)text, (void)i;
+    spec->options.budgets = STR("1:b0");
+}
+
+static void bound_each(struct enqueue *spec, char *text, size_t i)
+{
+    snprintf(text, STEPS_TEXT, "1:b%zu", i);
+    spec->options.budgets = str_from(text);
+}
+
+static void check_budgets(struct yard *y, struct id waits, struct id runs)
+{
+    struct answer a;
+    const struct budget_command one = {.key = STR("b0")};
+    check(y, "read", (struct command){.kind = CMD_READ, .read = {waits}}, &a);
+    steps_allow(20 * EXPLAIN_AHEAD_MAX); /* the jobs that come first are counted, up to so many */
+    check(y, "explain", (struct command){.kind = CMD_EXPLAIN, .id = waits}, &a);
+    steps_allow(STEPS_SLACK);
+    check(y, "read a budget", (struct command){.kind = CMD_BUDGET_READ, .budget = one}, &a);
+    check(y, "put a budget", put_budget("b0", 1), &a);
+    struct enqueue spec = yard_spec("q");
+    bound_to_one(&spec, NULL, 0);
+    check(y, "enqueue", (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &a);
+    struct patch patch = {.set = PATCH_PRIORITY, .priority = 1};
+    check(y, "patch", (struct command){.kind = CMD_PATCH, .patch = {.id = waits, .patch = &patch}},
+          &a);
+    check(y, "cancel", (struct command){.kind = CMD_CANCEL, .id = waits}, &a);
+    check(y, "succeed", (struct command){.kind = CMD_SUCCEED, .run = {.id = runs}}, &a);
+    steps_of_turns(y, "tokens come back", 4);
+    check(y, "remove", (struct command){.kind = CMD_REMOVE, .id = waits}, &a);
+}
+
+/* All wait for the tokens of one budget, which has one. */
+static void play_waiters_of_a_budget(struct yard *y, size_t n)
+{
+    struct answer a, taken = {0};
+    steps_of(y, NULL, put_budget("b0", 1), &a);
+    struct id last = steps_add_jobs(y, n, bound_to_one);
+    yard_claim(y, "q", 10, (span){0}, &taken);
+    yard_settle(y);
+    yard_settle(y);
+    assert_int_equal(taken.count, 1);
+    check_budgets(y, last, taken.ids[0]);
+}
+
+/* Each job waits for its own. */
+static void play_budgets(struct yard *y, size_t n)
+{
+    struct answer a, taken = {0};
+    char text[STEPS_TEXT];
+    for (size_t i = 0; i < n; i++) {
+        snprintf(text, sizeof text, "b%zu", i);
+        steps_of(y, NULL, put_budget(text, 1), &a);
+    }
+    struct id last = steps_add_jobs(y, n, bound_each);
+    yard_claim(y, "q", 1, (span){0}, &taken);
+    yard_settle(y);
+    assert_int_equal(taken.count, 1);
+    check_budgets(y, last, taken.ids[0]);
+}
+
+static void budgets(void **state)
+{
+    (void)state;
+    steps_compare(play_budgets, BUDGETS_MAX_DEFAULT);
+}
+
 static void cron_groups(void **state)
 {
     (void)state;
@@ -217,6 +296,7 @@ static void policies(void **state)
         (void)state;                                                                               \
         steps_compare(play_##name, MANY);                                                          \
     }
+SCENE(waiters_of_a_budget)
 SCENE(queues)
 SCENE(queues_that_come_and_go)
 
@@ -227,6 +307,8 @@ int main(void)
         cmocka_unit_test(cron_entries),
         STEPS_TEST(whole_groups_take_their_entries),
         cmocka_unit_test(policies),
+        cmocka_unit_test(budgets),
+        cmocka_unit_test(waiters_of_a_budget),
         cmocka_unit_test(queues),
         cmocka_unit_test(queues_that_come_and_go),
     };
