@@ -33,6 +33,7 @@ const struct catalog_row catalog[] = {
     {&events_command, events_main},
     {&job_command, job_main},
     {&explain_command, explain_main},
+    {&group_command, group_main},
     {&queues_command, queues_main},
     {&top_command, top_main},
     HEADING("Changing jobs"),

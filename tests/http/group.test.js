@@ -5,7 +5,7 @@
 
 const assert = require('node:assert/strict');
 const { describe, it } = require('node:test');
-const { assertError, queueName, useServer } = require('./harness');
+const { assertError, queueName, run, useServer } = require('./harness');
 
 const KEEP = { completed_ms: 3600000, dead_ms: 3600000 };
 let groups = 0;
@@ -153,6 +153,38 @@ describe('a group', () => {
         assertError(await server.post('/jobs', spec('g', { batch })), 400, 'bad_value', /no group/);
         assertError(await server.request('PUT', '/crons/c', { entries: [{ name: 'e', expression: '0 * * * *',
             job: { queue: 'q', type: 't', payload: 1, group: 'g' } }] }), 400, 'bad_value', /group/);
+    });
+});
+
+describe('the command line', () => {
+    const server = useServer();
+    const tenax = (...args) => run([...args, '--url', server.url()]);
+
+    it('enqueues_into_a_group_shows_seals_and_cancels_it', async () => {
+        const group = newGroup();
+        for (let i = 0; i < 2; i++)
+            assert.equal((await tenax('enqueue', '--queue', 'q', '--type', 't', '--group', group,
+                '--group-owner', 'me', '1')).code, 0);
+        const shown = await tenax('group', group);
+        assert.equal(shown.code, 0, shown.stderr);
+        assert.match(shown.stdout, /owner +me\n/);
+        assert.match(shown.stdout, /unended +2\n/);
+        assert.equal(JSON.parse((await tenax('group', group, '--seal', '--output', 'json')).stdout)
+            .jobs, 2);
+        const refused = await tenax('enqueue', '--queue', 'q', '--type', 't', '--group', group,
+            '--group-owner', 'me', '1');
+        assert.notEqual(refused.code, 0);
+        assert.match(refused.stderr, /sealed/);
+        assert.match((await tenax('jobs', '--group', group)).stdout, /(q.*\n.*q)/);
+        assert.match((await tenax('cancel', '--group', group, '--dry-run')).stdout, /2 jobs would be/);
+        assert.equal((await tenax('cancel', '--group', group)).stdout, '2 jobs canceled\n');
+        assert.match((await tenax('group', group)).stdout, /unended +0\n/);
+        assert.match((await tenax('events', '--event', 'group_resolved')).stdout,
+            new RegExp(`group ${group}`));
+        const none = await tenax('group', 'none');
+        assert.notEqual(none.code, 0);
+        assert.match(none.stderr, /no group 'none'/);
+        assert.match((await tenax('group')).stderr, /which group/);
     });
 });
 

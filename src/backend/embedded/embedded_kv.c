@@ -399,7 +399,8 @@ static struct err expire_some(struct embedded *b, struct store_cursor *c, bool *
     char room[RECORD_KV_KEY_MAX];
     struct str key, value, none = {0};
     struct kv_entry e;
-    store_cursor_seek(c, b->env.store, record_kv_expiry_key((instant){0}, none, none, room), false);
+    /* Nothing lies before: what did was deleted, and the store would have to pass over it. */
+    store_cursor_seek(c, b->env.store, record_kv_expiry_key(b->kv.due, none, none, room), false);
     b->kv.due = b->kv.due_unsealed;
     for (int i = 0; store_cursor_at(c, b->env.store, &key, &value); i++) {
         if (!record_key_is_kv_expiry(key, &e.expires, &e.space, &e.key))
