@@ -118,8 +118,8 @@ static void judge_refusal(const struct ticket *t, enum err_code code)
     case ERR_CONFLICT:
         return;
     case ERR_UNPROCESSABLE:
-        PROMISE(t->live[0] != YES &&
-                    (p->limits || p->gangs || p->policies || t->sim->settings.engine.in_flight_max),
+        PROMISE(t->live[0] != YES && (p->limits || p->budgets || p->gangs || p->policies ||
+                                      t->sim->settings.engine.in_flight_max),
                 "ORDER", "#%lu: job %lu was kept back", t->serial, m->serial);
         return;
     default:

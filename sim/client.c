@@ -473,6 +473,10 @@ void client_step(struct sim *s)
         limit_step(s);
         return;
     }
+    if (s->profile.budgets && sim_chance(s, 2)) {
+        budget_step(s);
+        return;
+    }
     if (s->profile.graces && sim_chance(s, 5)) {
         grace_step(s);
         return;

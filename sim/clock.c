@@ -273,6 +273,8 @@ static void finish(struct sim *s)
     cron_remove_all(s);
     if (s->profile.limits)
         limit_unpause(s);
+    if (s->profile.budgets)
+        budget_widen(s);
     sim_pump(s);
     for (unsigned i = 0; i < 3; i++)
         client_open_stream(s, i, 0, GANG_MAX + (uint32_t)sim_draw(s, 4));
@@ -287,6 +289,7 @@ static void finish(struct sim *s)
         sim_pump(s);
     }
     limit_remove_all(s);
+    budget_remove_all(s);
     kv_remove_all(s);
     char kinds[64];
     uint64_t left = disk_records(s->disk, kinds, sizeof kinds);

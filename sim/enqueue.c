@@ -86,6 +86,8 @@ static struct enqueue some_spec(struct sim *s, unsigned *queue, unsigned *type)
     static const struct str ckeys[CKEYS] = {{"c1", 2}, {"c2", 2}, {"c3", 2}};
     if (s->profile.limits && sim_chance(s, 50))
         spec.options.concurrency_key = ckeys[sim_draw(s, CKEYS)];
+    if (s->profile.budgets)
+        budget_draw(s, &spec);
     if (s->profile.deadlines && sim_chance(s, 15))
         spec.options.deadline = instant_add(s->now, (span){1 + (int64_t)sim_draw(s, 120000)});
     if (s->profile.deadlines && sim_chance(s, 15))

@@ -29,6 +29,7 @@ void ledger_fini(struct ledger *l)
     free(l->tokens);
     free(l->boots);
     ledger_limits_free(l);
+    ledger_budgets_free(l);
     free(l->settings_seen);
     idmap_fini(&l->by_id);
 }
@@ -62,6 +63,7 @@ struct mjob *ledger_add(struct ledger *l, const struct enqueue *spec, unsigned q
     const struct str *in = &spec->options.group;
     m->member_of = in->len ? (unsigned)(in->at[1] - '0') : 0;
     const struct str *ckey = &spec->options.concurrency_key;
+    m->budget = ledger_budget_kind(spec->options.budgets);
     m->ckey = ckey->len ? (unsigned)(ckey->at[1] - '0') : 0;
     m->adds_policy = spec->options.retry_policies.len
                          ? (unsigned)(spec->options.retry_policies.at[1] - '0') + 1
@@ -155,6 +157,8 @@ static void check_values(struct ledger *l, struct mjob *m, const struct job *job
                     (!m->key || job->unique_key.at[1] == (char)('0' + m->key));
     PROMISE(same_key && job->unique_while == m->unique_while, "UNIQUE", "job %lu has another key",
             m->serial);
+    PROMISE(ledger_budget_kind(job->options.budgets) == m->budget, "BUDGET",
+            "job %lu draws on other budgets", m->serial);
     const struct str *alias = &job->options.alias;
     PROMISE(alias->len == (m->alias ? 2 : 0) &&
                 (!m->alias || alias->at[1] == (char)('0' + m->alias)),
@@ -454,6 +458,7 @@ void ledger_handed(struct ledger *l, const struct handout *h, struct mstream *s,
             r->end_asked = true;
     if (!s && m->blind_renewal.ms >= r->taken_at.ms)
         r->lease_min = r->taken_at;
+    ledger_budget_handed(l, m, r->taken_at, now);
     ledger_limit_handed(l, m, (unsigned)(h->job.queue.at[1] - '0'), r->taken_at, now);
     PROMISE(!s || ledger_held(l, s, now) <= s->prefetch, "PREFETCH",
             "stream %lu holds %u jobs of %u", s->serial, ledger_held(l, s, now), s->prefetch);

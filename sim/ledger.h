@@ -170,6 +170,7 @@ struct mjob {
     unsigned dep_count, depend_when, depend_death;
     unsigned member_of;         /* group; 0: none */
     unsigned ckey;              /* concurrency key; 0: none */
+    unsigned budget;            /* what it draws on which, see ledger_budget.c; 0: nothing */
     bool freed;                 /* a client may have removed its dependencies */
     unsigned waits_for;         /* in the current audit: bits of deps */
     enum resolution resolution; /* likewise */
@@ -204,6 +205,14 @@ struct mstream {
     struct sim *sim;
 };
 
+/* Budgets: the last one is time-based. A job costs at most BUDGET_LEAST of each. */
+#define BUDGETS            3
+#define BUDGET_KINDS       8
+#define BUDGET_LEAST       3
+#define BUDGET_TIMED_COUNT 4
+#define BUDGET_TIMED_MS    1000
+#define BUDGET_TIMED_BURST 3
+
 struct ledger {
     struct mjob **jobs;
     size_t count, cap;
@@ -220,6 +229,16 @@ struct ledger {
     unsigned queue_policies[4][2], default_policy; /* from 1; 0: none */
     enum retry_fallback queue_fallback[4];
     struct mlimits limits[LIMITED];
+    uint64_t budget_most[BUDGETS]; /* that anybody gave them */
+    struct {
+        bool unknown; /* it may have another policy, or may have been full meanwhile */
+        struct {
+            instant at;
+            int64_t cost;
+        } * at;
+        size_t count, cap;
+        size_t boots; /* by then */
+    } timed;          /* what was drawn on the time-based one */
     struct msetting *settings_seen;
     size_t setting_count, setting_cap;
     instant *boots;
@@ -277,6 +296,16 @@ void ledger_depend_handed(const struct ledger *l, const struct mjob *m, instant 
 void ledger_depend_note(struct mjob *m, const struct job *job);
 /* After a full audit. */
 void ledger_depend_check(const struct ledger *l, instant now);
+
+/* --- budgets, in ledger_budget.c --- */
+/* The bindings of a kind of job, from 1; and back. */
+struct str ledger_budget_text(unsigned kind);
+unsigned ledger_budget_kind(struct str text);
+void ledger_budget_asked(struct ledger *l, unsigned budget, uint32_t allocation);
+void ledger_budgets_free(struct ledger *l);
+void ledger_budget_handed(struct ledger *l, const struct mjob *m, instant at, instant now);
+/* In an audit: how many unfinished jobs draw on it, and how much those in flight have. */
+void ledger_budget_seen(const struct ledger *l, unsigned budget, uint64_t *jobs, uint64_t *drawn);
 
 /* --- limits of queues, in ledger_limit.c --- */
 size_t ledger_limit_asked(struct ledger *l, unsigned queue, const struct mlimit *limit,

@@ -136,7 +136,7 @@ bool ledger_limit_has_ready(const struct ledger *l, unsigned queue, const struct
         if (!m->seen || m->queue != queue)
             continue;
         live[m->ckey] += m->status == STATUS_IN_FLIGHT;
-        bool waits = (m->gang && !m->gang_alone) || m->avoid_until.ms > now.ms;
+        bool waits = (m->gang && !m->gang_alone) || m->avoid_until.ms > now.ms || m->budget;
         ready[m->ckey] |= m->status == STATUS_READY && !waits;
     }
     bool any = ready[0];

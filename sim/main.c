@@ -47,6 +47,7 @@ static struct profile some_profile(struct sim *s)
     p.gangs = sim_chance(s, 20);
     p.aliases = sim_chance(s, 70) ? 0 : 5 + (unsigned)sim_draw(s, 40);
     p.groups = sim_chance(s, 40);
+    p.budgets = sim_chance(s, 30);
     p.deadlines = !p.bulks && !p.folds && sim_chance(s, 40);
     return p;
 }
@@ -104,6 +105,10 @@ static void begin(struct sim *s, uint64_t seed)
     sim_boot(s);
     if (s->profile.policies)
         policy_set_up(s);
+    s->ledger.budget_most[0] = BUDGET_LEAST;
+    s->ledger.budget_most[1] = BUDGET_LEAST + 1;
+    /* A failed commit, too, makes it full again; and time that is turned back has no order. */
+    s->ledger.timed.unknown = s->profile.faults || s->profile.space || s->profile.turns;
     s->may_fail = s->profile.faults || s->profile.space;
 }
 

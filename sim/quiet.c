@@ -261,6 +261,7 @@ static void check_all(struct sim *s)
     alias_audit(s);
     ledger_depend_check(l, s->now);
     gang_audit(s);
+    budget_audit(s);
     group_audit(s);
     kv_audit(s);
     check_counts(s, &w);
@@ -327,7 +328,8 @@ struct order {
     uint32_t asked;
     uint64_t all_room, room[QUEUES], key_room[QUEUES][CKEYS + 1];
     bool cut;   /* there are more than these */
-    bool gangs; /* some gang may be complete: its members come in another order */
+    bool gangs; /* some gang may be complete, or a job draws on budgets: they come in another order
+                 */
 };
 
 static bool has_room(const struct order *o, const struct order_job *j)
@@ -414,6 +416,10 @@ static void take_ready(struct ticket *t, const struct reply *r)
         if (r->jobs[i].state.status == STATUS_IN_FLIGHT) {
             uint64_t *room = &o->key_room[queue][key];
             *room -= *room != UINT64_MAX && *room > 0;
+            continue;
+        }
+        if (r->jobs[i].options.budgets.len) {
+            o->gangs = true;
             continue;
         }
         if (gang_is_member(&r->jobs[i])) {
@@ -551,6 +557,8 @@ void quiet_finish(struct sim *s)
     cron_remove_all(s);
     if (s->profile.limits)
         limit_unpause(s);
+    if (s->profile.budgets)
+        budget_widen(s);
     sim_pump(s);
     client_leave(s);
     sim_pump(s);
@@ -561,6 +569,7 @@ void quiet_finish(struct sim *s)
     remove_rest(s);
     PROMISE(list_is_empty(&s->tickets), "REPLY", "a command was never answered");
     limit_remove_all(s);
+    budget_remove_all(s);
     kv_remove_all(s);
     char kinds[64];
     uint64_t left = disk_records(s->disk, kinds, sizeof kinds);

@@ -36,6 +36,7 @@ struct profile {
     bool groups;             /* jobs that belong together */
     bool gangs;              /* jobs that are handed out together */
     bool limits;             /* queues that are paused or limited */
+    bool budgets;            /* jobs that draw on budgets */
     bool deps;               /* jobs that wait for others */
     bool graces;             /* preempted runs that continue for a while */
     bool policies;           /* retry policies, and settings that change */
@@ -350,6 +351,18 @@ void gang_audit(const struct sim *s);
 /* Removes members whose others never came, or are blocked; returns how many there were. After a
  * full audit. */
 size_t gang_remove_incomplete(struct sim *s);
+
+/* --- budget.c --- */
+/* Perhaps lets a new job draw on budgets. */
+void budget_draw(struct sim *s, struct enqueue *spec);
+/* Changes how much there is. */
+void budget_step(struct sim *s);
+/* So that everything can come to its end, gangs too. */
+void budget_widen(struct sim *s);
+/* After a full audit. */
+void budget_audit(struct sim *s);
+/* Once nothing draws on them. */
+void budget_remove_all(struct sim *s);
 
 /* --- limit.c: settings of queues --- */
 void limit_step(struct sim *s);

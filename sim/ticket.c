@@ -457,15 +457,21 @@ static bool is_before(const struct job *a, const struct job *b)
     return id_cmp(a->id, b->id) < 0;
 }
 
+/* It may be passed by, or pass others by. */
+static bool is_apart(const struct job *job)
+{
+    return gang_is_member(job) || job->options.budgets.len;
+}
+
 /* Whether the i-th may come after those before it, except for members of gangs. Granted retries of
  * one queue are in order among themselves, and so are all other jobs; which of the two kinds comes
  * first is decided only by the priority and the share (quiet_order). */
 static bool is_ordered(const struct reply *r, size_t i)
 {
     const struct job *job = &r->handouts[i].job;
-    for (size_t k = 0; k < i && !gang_is_member(job); k++) {
+    for (size_t k = 0; k < i && !is_apart(job); k++) {
         const struct job *other = &r->handouts[k].job;
-        if (gang_is_member(other))
+        if (is_apart(other))
             continue;
         bool granted = job->state.extras.granted;
         bool alike = granted == (other->state.extras.granted != 0) &&
