@@ -33,7 +33,7 @@ struct str tc_param(const struct tc_call *c, const char *name)
     for (int i = 0; tc_next_param(&at, &is); i++)
         if (str_eq(is, str_from(name)))
             return c->params[i];
-    must(!"a parameter of the method's path");
+    must(false); /* no parameter of the path */
     return (struct str){0};
 }
 

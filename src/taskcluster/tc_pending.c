@@ -25,7 +25,7 @@ static void on_counts(void *ctx, const struct reply *r)
               "{\"provisionerId\":\"%.*s\",\"workerType\":\"%.*s\",\"taskQueueId\":\"%.*s\","
               "\"pendingTasks\":%llu",
               STR_ARG(provisioner), STR_ARG(type), STR_ARG(queue),
-              (unsigned long long)(n[STATUS_READY] + n[STATUS_SCHEDULED]));
+              (unsigned long long)n[STATUS_READY] + n[STATUS_SCHEDULED]);
     if (strcmp(c->method->name, "taskQueueCounts") == 0)
         buf_print(b, ",\"claimedTasks\":%llu", (unsigned long long)n[STATUS_IN_FLIGHT]);
     buf_byte(b, '}');

@@ -46,7 +46,7 @@ static unsigned type_of(struct str name)
     for (size_t i = 0; i < COUNT(types); i++)
         if (str_eq(name, str_from(types[i].name)))
             return types[i].bits;
-    must(!"a type of JSON Schema");
+    must(false); /* not a type of JSON Schema */
     return 0;
 }
 
@@ -275,7 +275,7 @@ struct schema *tc_schemas_root(const struct tc_schemas *s, struct str name)
     for (size_t i = 0; i < s->count; i++)
         if (str_eq(name, str_from(tc_schema_files[i].name)))
             return s->roots[i];
-    must(!"a schema of that name");
+    must(false); /* no schema of that name */
     return NULL;
 }
 
@@ -297,7 +297,7 @@ static struct schema *resolve(struct tc_schemas *s, struct str ref)
     for (size_t i = 0; i < n->prop_count; i++)
         if (str_eq(n->props[i].name, prop) && n->props[i].schema)
             return n->props[i].schema;
-    must(!"a property of that schema");
+    must(false); /* no such property */
     return NULL;
 }
 

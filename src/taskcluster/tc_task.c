@@ -260,10 +260,11 @@ static void change_priority(struct tc_call *c, const struct tc_task *t)
 {
     const struct priority_change *p = c->state;
     const struct patch patch = {.set = PATCH_PRIORITY, .priority = tc_priority_to_job(p->to)};
-    struct command cmd = {.kind = CMD_PATCH, .patch = {.patch = &patch}};
+    struct command cmd = {.kind = CMD_PATCH};
     const struct err done = err_make(ERR_UNPROCESSABLE, "it has ended");
     if (!tc_task_authorize(c, t) || !tc_task_in_time(c, t, "reprioritized"))
         return;
+    cmd.patch.patch = &patch;
     if (tc_task_is_resolved(t))
         after_priority(c, &done, t);
     else
