@@ -67,7 +67,7 @@ void depend_note(struct ticket *t, const struct enqueue *spec, size_t i, const s
     }
     m->depend_when = (unsigned)spec->options.depend_when;
     m->depend_death = (unsigned)spec->options.depend_death;
-    if (m->dep_count) {
+    if (m->dep_count || m->hold) {
         m->late = true;
         m->patched |= PATCH_READY_AT; /* it is not known in advance when they end */
     }

@@ -93,6 +93,7 @@ static struct enqueue some_spec(struct sim *s, unsigned *queue, unsigned *type)
     if (s->profile.deadlines && sim_chance(s, 15))
         spec.options.retain_until = instant_add(s->now, (span){(int64_t)sim_draw(s, 300000)});
     spec.options.pending_runs = sim_chance(s, 20);
+    spec.options.hold = s->profile.deps && sim_chance(s, 10);
     if (sim_chance(s, 15))
         spec.options.when_no_policy = 1 + sim_draw(s, 2);
     if (s->profile.policies && sim_chance(s, 30))
@@ -121,6 +122,7 @@ static struct str batch_up(struct sim *s, struct enqueue *spec, char *text, size
     unsigned long serial = s->ledger.count;
     spec->unique_key = (struct str){0};
     spec->unique_while = UNIQUE_NONE;
+    spec->options.hold = 0;
     spec->batch = (struct job_batch){.key = batches[sim_draw(s, BATCHES)],
                                      .when = evaluator_whens[sim_draw(s, EVALUATOR_WHENS)],
                                      .fold = sim_chance(s, 2) ? evaluator_bad : evaluator_fold};

@@ -51,6 +51,7 @@ struct mjob *ledger_add(struct ledger *l, const struct enqueue *spec, unsigned q
     m->deadline = spec->options.deadline;
     m->retain_until = spec->options.retain_until;
     m->pending_runs = spec->options.pending_runs;
+    m->hold = spec->options.hold;
     m->no_policy = (unsigned)spec->options.when_no_policy;
     m->retry_limit = spec->retry_limit;
     m->backoff = spec->backoff;
@@ -195,7 +196,7 @@ void ledger_acked(struct ledger *l, struct mjob *m, const struct job *job, insta
     if (!id_eq(m->id, job->id))
         bind(l, m, job->id);
     check_values(l, m, job, false, now);
-    PROMISE(job->state.status != STATUS_BLOCKED || m->dep_count, "DEPEND",
+    PROMISE(job->state.status != STATUS_BLOCKED || m->dep_count || m->hold, "DEPEND",
             "job %lu is blocked by nothing", m->serial);
     PROMISE(m->late || job->state.status ==
                            (m->ready_at.ms <= m->asked_at.ms ? STATUS_READY : STATUS_SCHEDULED),

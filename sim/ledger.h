@@ -127,6 +127,7 @@ struct mjob {
     int64_t retry_limit;
     instant deadline;     /* or 0 */
     instant retain_until; /* or 0 */
+    bool hold;            /* it is blocked until it is freed */
     bool pending_runs;    /* its runs begin when it becomes ready */
     unsigned no_policy;   /* enum retry_fallback: what it says itself */
     struct curve backoff;
@@ -172,6 +173,7 @@ struct mjob {
     unsigned ckey;              /* concurrency key; 0: none */
     unsigned budget;            /* what it draws on which, see ledger_budget.c; 0: nothing */
     bool freed;                 /* a client may have removed its dependencies */
+    bool held;                  /* by the audit that goes on */
     unsigned waits_for;         /* in the current audit: bits of deps */
     enum resolution resolution; /* likewise */
     unsigned gang;              /* number from 1; 0: none */

@@ -485,7 +485,8 @@ void ledger_check_status(struct ledger *l, struct mjob *m, const struct job *job
     }
     PROMISE(s != STATUS_DEAD || job->state.reason.len, "REASON", "job %lu is dead without a reason",
             m->serial);
-    PROMISE(s != STATUS_BLOCKED || m->dep_count, "DEPEND", "job %lu is blocked", m->serial);
+    PROMISE(s != STATUS_BLOCKED || m->dep_count || m->hold, "DEPEND", "job %lu is blocked",
+            m->serial);
 }
 
 void ledger_audit(struct ledger *l, struct mjob *m, const struct reply *read,

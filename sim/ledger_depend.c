@@ -32,8 +32,15 @@ static bool may_be_met(const struct ledger *l, const struct mjob *m, const struc
            (ledger_may_end(l, d, STATUS_DEAD, now) || d->may_vanish || d->gone_seq);
 }
 
+/* One that is held is freed by a patch, or by being brought back. */
+static bool may_be_free(const struct mjob *m)
+{
+    return !m->hold || m->freed || m->rerun_ever;
+}
+
 void ledger_depend_handed(const struct ledger *l, const struct mjob *m, instant now)
 {
+    PROMISE(may_be_free(m), "DEPEND", "job %lu was handed out while it is held", m->serial);
     for (unsigned i = 0; i < m->dep_count; i++)
         PROMISE(may_be_met(l, m, m->deps[i], now), "DEPEND",
                 "job %lu was handed out before job %lu, which it waits for", m->serial,
@@ -75,6 +82,9 @@ void ledger_depend_note(struct mjob *m, const struct job *job)
 {
     struct str ids = job->state.extras.waits_for;
     m->waits_for = 0;
+    m->held = job->state.extras.held;
+    PROMISE(!m->held || (m->hold && job->state.status != STATUS_READY), "DEPEND",
+            "job %lu is held and %s", m->serial, lifecycle_status_name(job->state.status));
     for (size_t i = 0; i < depend_count(ids); i++) {
         const struct mjob *d = dep_by_id(m, depend_at(ids, i));
         PROMISE(d, "DEPEND", "job %lu waits for a job that it never named", m->serial);
@@ -91,7 +101,10 @@ void ledger_depend_check(const struct ledger *l, instant now)
         if (!m->seen)
             continue;
         bool blocked = m->status == STATUS_BLOCKED;
-        PROMISE(!blocked || m->waits_for, "DEPEND", "job %lu is blocked by nothing", m->serial);
+        PROMISE(!blocked || m->waits_for || m->held, "DEPEND", "job %lu is blocked by nothing",
+                m->serial);
+        PROMISE(m->held || m->status == STATUS_DEAD || may_be_free(m), "DEPEND",
+                "job %lu is %s, but nobody freed it", m->serial, lifecycle_status_name(m->status));
         PROMISE(m->resolution != RESOLUTION_DEPENDENCY ||
                     (m->dep_count && m->depend_death == DEPEND_DIE),
                 "DEPEND", "job %lu died with a job that it does not depend on", m->serial);

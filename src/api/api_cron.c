@@ -81,6 +81,8 @@ static struct err check_template(const struct enqueue *job)
     if (o->alias.len || o->deadline.ms || o->retain_until.ms)
         return err_make(ERR_BAD_VALUE, "the jobs of a cron entry have neither alias nor deadline "
                                        "nor retain_until");
+    if (o->hold)
+        return err_make(ERR_BAD_VALUE, "hold: the jobs of a cron entry are ready at its ticks");
     if (o->depends_on.len)
         return err_make(ERR_BAD_VALUE, "depends_on: the jobs of a cron entry wait for no others");
     if (o->group.len)

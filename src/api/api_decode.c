@@ -320,6 +320,8 @@ static const struct field job_table[] = {
      "string 1..$: whom the group belongs to; the same for all of its jobs", JOB_GROUP_MAX},
     {"pending_runs", false, read_flag, SPEC(options.pending_runs), true,
      "boolean: its runs begin when it becomes ready, and one that ends before is recorded, too"},
+    {"hold", false, read_flag, SPEC(options.hold), true,
+     "boolean: it is blocked until a patch of depends_on to null frees it"},
     {"depends_on", false, api_field_depends_on, SPEC(options.depends_on), true,
      "Dependency[..$]: jobs to wait for", DEPEND_MAX},
     {"when", false, api_field_depend_when, SPEC(options.depend_when), true,

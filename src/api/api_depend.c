@@ -82,6 +82,9 @@ struct err api_field_depend_death(struct json_cursor *c, struct arena *a, void *
 struct err api_check_depends(const struct enqueue *spec)
 {
     const struct job_options *o = &spec->options;
+    if (o->hold && spec->batch.key.len)
+        return err_make(ERR_BAD_VALUE, "hold: a job with a batch takes in others while it is "
+                                       "ready; it cannot be held");
     if (o->depends_on.len == 0)
         return err_none();
     if (o->depend_when == DEPEND_ALL_ENDED && o->depend_death == DEPEND_DIE)

@@ -187,6 +187,8 @@ struct err engine_enqueue(struct engine *e, instant now, const struct enqueue *s
         out[i].job = job_of(e, now, &specs[i]);
         if (specs[i].options.depends_on.len)
             TRY(engine_depend_begin(e, now, out, a, &out[i].job));
+        if (specs[i].options.hold)
+            engine_depend_hold_back(&out[i].job);
         engine_group_join(e, &out[i].job, specs[i].options.group_owner);
         add_job(e, now, &out[i].job);
         out[i].job.payload = (struct str){0};

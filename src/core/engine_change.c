@@ -65,6 +65,7 @@ static void patch_blocked(struct engine *e, instant now, struct queue *old, cons
     engine_rescheduled(e, now, STATUS_BLOCKED, was->state.ready_at, job);
     if (free) {
         s->extras.waits_for = (struct str){0};
+        s->extras.held = 0;
         engine_unblock(e, now, q, job);
     } else {
         engine_blocked_add(e, q, job);

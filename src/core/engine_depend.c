@@ -33,7 +33,7 @@ static struct btree_entry pair_of(const struct engine *e, struct id awaited, str
 void engine_blocked_add(struct engine *e, struct queue *q, const struct job *job)
 {
     struct str ids = job->state.extras.waits_for;
-    must(job->state.status == STATUS_BLOCKED && ids.len);
+    must(job->state.status == STATUS_BLOCKED && (ids.len || job->state.extras.held));
     q->counts[STATUS_BLOCKED]++;
     for (size_t i = 0; i < depend_count(ids); i++)
         btree_put(&e->waiting_for, pair_of(e, depend_at(ids, i), job->id));
@@ -101,6 +101,12 @@ static void notify_later(struct engine *e, struct id id, enum depend_end end, st
     struct settling s = {.seq = e->settle_seq++, .id = id, .end = end, .upto = who};
     s.at = who.lo ? (struct id){who.hi, who.lo - 1} : (struct id){who.hi - 1, UINT64_MAX};
     add_settling(e, &s);
+}
+
+void engine_depend_hold_back(struct job *job)
+{
+    job->state.extras.held = 1;
+    job->state.status = lifecycle_move(STATUS_SCHEDULED, EVENT_BLOCK);
 }
 
 struct err engine_depend_begin(struct engine *e, instant now, const struct enqueued *earlier,
@@ -204,7 +210,7 @@ static void meet(struct engine *e, instant now, struct queue *q, struct id id, s
     id_format(id, text);
     btree_remove(&e->waiting_for, pair_of(e, id, job->id), NULL);
     s->extras.waits_for = depend_without(s->extras.waits_for, id, a);
-    if (s->extras.waits_for.len == 0) {
+    if (s->extras.waits_for.len == 0 && !s->extras.held) {
         q->counts[STATUS_BLOCKED]--;
         engine_unblock(e, now, q, job);
     } else if (s->reason.len && memmem(s->reason.at, s->reason.len, text, sizeof text)) {

@@ -36,6 +36,8 @@ static const char *status_of(struct engine *e, instant now, struct id id)
 static void explain_depends(struct engine *e, instant now, struct arena *a, struct explanation *x)
 {
     struct str ids = x->job.state.extras.waits_for;
+    if (x->job.state.extras.held)
+        explain_add(x, a, OBSTACLE_HOLD, INSTANT_NONE, "it is held until somebody frees it");
     size_t count = depend_count(ids);
     const char *status = NULL;
     struct id named = {0};

@@ -592,6 +592,8 @@ void engine_depend_changed(struct engine *e, const struct job_event *ev);
  * same request that come before it. */
 struct err engine_depend_begin(struct engine *e, instant now, const struct enqueued *earlier,
                                struct arena *a, struct job *job);
+/* Lets a new job be blocked until somebody frees it, whatever else it waits for. */
+void engine_depend_hold_back(struct job *job);
 /* Of the dependencies of a job at its death, those that it must wait for again when it is rerun. */
 struct err engine_depend_again(struct engine *e, instant now, const struct job *job,
                                struct arena *a, struct str *waits_for);

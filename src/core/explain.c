@@ -13,19 +13,13 @@
 const char *explain_kind_name(enum obstacle_kind k)
 {
     static const char *const names[OBSTACLE_KINDS] = {
-        [OBSTACLE_DEPENDENCY] = "dependency",
-        [OBSTACLE_TIME] = "time",
-        [OBSTACLE_NODE] = "node",
-        [OBSTACLE_PAUSE] = "pause",
-        [OBSTACLE_CONCURRENCY] = "concurrency",
-        [OBSTACLE_KEY] = "concurrency_key",
-        [OBSTACLE_IN_FLIGHT] = "global_in_flight",
-        [OBSTACLE_RATE] = "rate",
-        [OBSTACLE_PLACE] = "place",
-        [OBSTACLE_NO_WORKER] = "no_worker",
-        [OBSTACLE_GANG] = "gang",
-        [OBSTACLE_BUDGET] = "budget",
-        [OBSTACLE_BUSY] = "busy_workers",
+        [OBSTACLE_HOLD] = "hold",           [OBSTACLE_DEPENDENCY] = "dependency",
+        [OBSTACLE_TIME] = "time",           [OBSTACLE_NODE] = "node",
+        [OBSTACLE_PAUSE] = "pause",         [OBSTACLE_CONCURRENCY] = "concurrency",
+        [OBSTACLE_KEY] = "concurrency_key", [OBSTACLE_IN_FLIGHT] = "global_in_flight",
+        [OBSTACLE_RATE] = "rate",           [OBSTACLE_PLACE] = "place",
+        [OBSTACLE_NO_WORKER] = "no_worker", [OBSTACLE_GANG] = "gang",
+        [OBSTACLE_BUDGET] = "budget",       [OBSTACLE_BUSY] = "busy_workers",
     };
     must(k < OBSTACLE_KINDS);
     return names[k];

@@ -12,6 +12,7 @@
 #include "core/job.h"
 
 enum obstacle_kind {
+    OBSTACLE_HOLD,        /* it is held until somebody frees it */
     OBSTACLE_DEPENDENCY,  /* other jobs have not ended as it wants */
     OBSTACLE_TIME,        /* its ready_at is to come */
     OBSTACLE_NODE,        /* it must stay off a node */

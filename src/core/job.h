@@ -77,6 +77,7 @@ struct job_options {
     instant retain_until;       /* or 0: once ended it is kept until then, instead of for its
                                    retention */
     uint64_t when_no_policy;    /* enum retry_fallback: instead of its queue's and the server's */
+    uint64_t hold;              /* 1: it is to be held until somebody frees it */
     uint64_t pending_runs;      /* 1: its runs begin when it becomes ready, as some count them; one
                                    that ends before a worker had it is recorded, too */
     struct str depends_on;      /* the jobs it waits for (core/depend.h) */
@@ -101,6 +102,7 @@ struct job_extras {
     instant backoff_end;   /* what is waited for besides */
     instant terminated_at; /* the run is known to have ended */
     instant returned_at;   /* the newest run ended then, and did not count as an attempt */
+    uint64_t held;         /* 1: nobody has freed it so far, which keeps it blocked */
     struct str waits_for;  /* those of depends_on that still keep it blocked */
     /* What a rule has made of the memory that the job asked for. */
     uint64_t memory;          /* bytes; 0: it is as it was */

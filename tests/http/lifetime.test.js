@@ -108,3 +108,30 @@ describe('pending_runs', () => {
         assert.deepEqual(await server.runs(plain.id), []);
     });
 });
+
+describe('hold', () => {
+    const server = useServer();
+
+    it('keeps_a_job_blocked_until_it_is_freed', async () => {
+        const job = await server.enqueue(spec({ hold: true }));
+        assert.equal(job.status, 'blocked');
+        assert.equal(job.hold, true);
+        assert.deepEqual(job.waits_for, []);
+        const { json } = await server.get(`/jobs/${job.id}/explain`);
+        assert.deepEqual(json.waits_for.map((obstacle) => obstacle.kind), ['hold']);
+        assert.match(json.summary, /held/);
+        const freed = await server.patch(`/jobs/${job.id}`, { depends_on: null });
+        assert.equal(freed.json.status, 'ready');
+        assert.ok(!('hold' in freed.json));
+        assert.equal((await server.claimOne(job.queue)).id, job.id);
+    });
+
+    it('is_not_for_batches_or_crons', async () => {
+        const batch = { key: 'k', when: 'true', fold: '$new' };
+        assertError(await server.post('/jobs', spec({ hold: true, batch })), 400, 'bad_value',
+            /hold/);
+        const entry = { name: 'e', expression: '* * * * *', job: spec({ hold: true }) };
+        const res = await server.request('PUT', `/crons/${queueName()}`, { entries: [entry] });
+        assertError(res, 400, 'bad_value', /hold/);
+    });
+});
