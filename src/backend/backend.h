@@ -118,7 +118,8 @@ struct backend_settings {
     span clock_jump_limit;   /* a clock that jumps ahead by more is logged; one that is set back by
                                 more is not waited for */
     uint32_t metrics_queues; /* at most so many have counts of their own */
-    uint32_t depend_slice; /* jobs that new ones are to wait for, looked at in a turn; 0: default */
+    uint32_t depend_slice;   /* jobs that are looked at in a turn, because new ones are to wait for
+                              * them or have their keys, or as the clock is set back; 0: default */
 };
 
 struct backend;

@@ -53,11 +53,11 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
     return e;
 }
 
-static void free_live(struct engine *e)
+bool engine_free_some(struct engine *e, size_t most)
 {
     /* Groups are shared by runs; free each with its last one. */
-    for (size_t i = 0; i < e->live.cap; i++) {
-        struct live *l = e->live.slots[i].val;
+    for (; e->freed < e->live.cap && most > 0; e->freed++) {
+        struct live *l = e->live.slots[e->freed].val;
         if (!l)
             continue;
         if (l->group && --l->group->live == 0)
@@ -66,14 +66,16 @@ static void free_live(struct engine *e)
             free(l->worker);
         free(l->extras);
         free(l);
+        most--;
     }
+    return e->freed < e->live.cap;
 }
 
 void engine_free(struct engine *e)
 {
     if (!e)
         return;
-    free_live(e);
+    engine_free_some(e, SIZE_MAX);
     engine_takers_free(e);
     for (uint32_t i = 0; i < e->queue_cap; i++) {
         if (!e->queues[i])

@@ -52,6 +52,9 @@ struct engine *engine_new(const struct engine_settings *settings, const struct p
 /* Changes the settings. They apply from now on; what was decided stays. */
 void engine_configure(struct engine *e, const struct engine_settings *settings);
 void engine_free(struct engine *e);
+/* Begins with it: frees what `most` runs in flight take. True if some are left; nothing but that
+ * and engine_free may follow. */
+bool engine_free_some(struct engine *e, size_t most);
 
 /* --- recovery: events, every stored queue, every stored job once, every stored take and end, then
  * engine_restored --- */
@@ -68,8 +71,9 @@ void engine_restore_job(struct engine *e, const struct job *job, const struct jo
                         instant now);
 void engine_restore_take(struct engine *e, uint64_t seq, instant at, struct take take);
 void engine_restore_ended(struct engine *e, uint64_t seq, struct id id, enum depend_end end);
-/* Ends recovery: runs that a stop of the server cut off are recorded as lost. Writes. */
-NODISCARD struct err engine_restored(struct engine *e, instant now);
+/* Ends recovery: runs that a stop of the server cut off are recorded as lost, `most` of them at a
+ * time; *more if some are left. Writes. */
+NODISCARD struct err engine_restored(struct engine *e, instant now, size_t most, bool *more);
 
 /* --- commands --- */
 

@@ -280,6 +280,8 @@ struct engine {
     uint64_t group_number;      /* of the newest */
     struct restored_take *restored;
     size_t restored_count, restored_cap;
+    size_t restored_at; /* those before were recorded as lost */
+    size_t freed;       /* of live.slots, those before */
 };
 
 /* engine_queue.c */

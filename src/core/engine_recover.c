@@ -185,19 +185,27 @@ static struct err end_cut_off_run(struct engine *e, instant now, const struct re
     return err.code == ERR_NOT_FOUND ? err_none() : err;
 }
 
-struct err engine_restored(struct engine *e, instant now)
+/* A record goes with the last of its runs: after a crash those that have ended are passed over. */
+static bool is_last_of_record(const struct engine *e, size_t i)
 {
-    uint64_t seq = 0;
-    for (size_t i = 0; i < e->restored_count; i++) {
-        const struct restored_take *r = &e->restored[i];
+    return i + 1 == e->restored_count || e->restored[i + 1].seq != e->restored[i].seq;
+}
+
+struct err engine_restored(struct engine *e, instant now, size_t most, bool *more)
+{
+    size_t *i = &e->restored_at;
+    for (; *i < e->restored_count && most > 0; (*i)++, most--) {
+        const struct restored_take *r = &e->restored[*i];
         TRY(end_cut_off_run(e, now, r));
-        if (r->seq != seq)
+        if (is_last_of_record(e, *i))
             e->port.delete_takes(e->port.ctx, r->seq);
-        seq = r->seq;
     }
+    *more = *i < e->restored_count;
+    if (*more)
+        return err_none();
     free(e->restored);
     e->restored = NULL;
-    e->restored_count = e->restored_cap = 0;
+    e->restored_count = e->restored_cap = e->restored_at = 0;
     engine_crons_restored(e, now);
     engine_groups_restored(e);
     return err_none();

@@ -368,6 +368,39 @@ static void who_waits_for_a_job_that_ends_as_the_clock_is_set_back_is_notified(v
     assert_int_equal(yard_status(y, second.ids[0]), STATUS_READY);
 }
 
+/* So many jobs are corrected, and indexed again, that it must not be done at once. */
+static void it_is_set_back_over_several_turns(void **state)
+{
+    Y;
+    struct answer done = {0}, read = {0};
+    struct stream stream = {0}, late = {0};
+    y->settings.depend_slice = 2;
+    yard_restart(y);
+    struct scene s = in_the_future(y);
+    yard_add(y, "streamed");
+    yard_stream(y, "streamed", 1, &stream);
+    yard_settle(y);
+    assert_int_equal(stream.count, 1);
+    yard_send(y, (struct command){.kind = CMD_CLOCK_RESET}, &done);
+    unsigned turns = 0;
+    for (; !done.came; turns++) {
+        assert_true(turns < 100);
+        assert_ok(backend_turn(y->b));
+        if (turns != 3)
+            continue;
+        yard_send(y, (struct command){.kind = CMD_READ, .read = {s.ready}}, &read);
+        yard_stream(y, "streamed", 1, &late);
+    }
+    assert_true(turns > 6);
+    assert_ok(done.err);
+    assert_code(read.err, ERR_BUSY);
+    assert_code(late.refused, ERR_BUSY);
+    assert_int_equal(stream.closed, 1);
+    yard_settle(y);
+    check_right(y, &s);
+    assert_int_equal(yard_status(y, stream.ids[0]), STATUS_READY);
+}
+
 static struct yard *failing;
 static unsigned commits_before_failure;
 
@@ -392,7 +425,7 @@ static void a_disk_that_fills_up_as_jobs_are_corrected_leaves_nobody_without_an_
     assert_code(reset(y).err, ERR_DISK_FULL);
     assert_int_equal(read.came, 1);
     assert_int_equal(waits.came, 1);
-    assert_code(waits.err, ERR_DISK_FULL);
+    assert_code(waits.err, ERR_BUSY);
     y->now.ms += 2 * SECOND;
     ticks += 2 * SECOND * 1000;
     yard_settle(y); /* the store is opened again, and the rest corrected */
@@ -413,6 +446,7 @@ int main(void)
         TEST(a_reset_waits_for_what_is_under_way),
         TEST(a_job_that_becomes_ready_as_the_clock_is_set_back_has_its_event),
         TEST(who_waits_for_a_job_that_ends_as_the_clock_is_set_back_is_notified),
+        TEST(it_is_set_back_over_several_turns),
         TEST(a_disk_that_fills_up_as_jobs_are_corrected_leaves_nobody_without_an_answer),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -199,7 +199,8 @@ static size_t recover(struct cron_rig *r)
         assert_ok(engine_restore_cron_entry(r->e, r->now, &entry, &ticks));
         standing += !ticks;
     }
-    assert_ok(engine_restored(r->e, r->now));
+    bool more;
+    assert_ok(engine_restored(r->e, r->now, SIZE_MAX, &more));
     engine_check(r->e);
     return standing;
 }

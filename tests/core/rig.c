@@ -493,7 +493,8 @@ void rig_restart(struct rig *r)
     for (size_t i = 0; i < sizeof r->ended / sizeof *r->ended; i++)
         if (!id_is_none(r->ended[i].id))
             engine_restore_ended(r->e, r->ended[i].seq, r->ended[i].id, r->ended[i].end);
-    assert_ok(engine_restored(r->e, r->now));
+    bool more;
+    assert_ok(engine_restored(r->e, r->now, SIZE_MAX, &more));
     engine_check(r->e);
 }
 

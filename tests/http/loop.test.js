@@ -344,6 +344,11 @@ describe('the loop is held up by no other kind of request', () => {
             const { status } = await server.admin('POST', '/compact');
             assert.ok(status >= 200 && status < 300, String(status));
         });
+        const take = await server.take('?queue=all&prefetch=20000');
+        await take.until(() => take.jobs.length === 20000, 'all of them come');
+        await watch(server, 'setting back the clock of 100000', () =>
+            expect(200, server, 'POST', '/clock/reset'));
+        await take.ended();
         await watch(server, 'reset of 100000', () => expect(204, server, 'POST', '/reset'));
     });
 });

@@ -142,6 +142,8 @@ static struct err fail_over(struct embedded *b, struct turn *failed, struct err 
     engine_free(b->engine);
     b->engine = NULL;
     embedded_ahead_close(b);
+    embedded_rebuild_drop(b);
+    embedded_old_free(b);
     /* On a disk that is still full the store stays closed for writing, but reads go on. */
     struct err reopened = store_reopen(b->env.store);
     if (reopened.code != ERR_OK && reopened.code != ERR_DISK_FULL)
@@ -160,6 +162,7 @@ static struct err fail_over(struct embedded *b, struct turn *failed, struct err 
     embedded_successes_abort_all(b, &why);
     embedded_fold_abort_all(b, &why);
     embedded_streams_end(b);
+    embedded_clock_recovered_amid(b, &why);
     return err_none();
 }
 
@@ -201,39 +204,25 @@ static struct err mended(struct embedded *b, struct turn **durable, struct err e
     return heal(b);
 }
 
-/* Drops half a recovery. What was built before is the caller's to answer. */
-static void take_up_again(struct embedded *b, struct turn *built)
+void embedded_old_free(struct embedded *b)
 {
-    struct turn *t = b->building;
-    must(t->count == 0);
-    embedded_forget_writes(t);
-    eventlog_reset(&b->events.writer);
-    arena_reset(&t->arena);
-    t->busy = false;
-    b->building = built;
+    engine_free(b->old);
+    b->old = NULL;
 }
 
-struct err embedded_start_over(struct embedded *b, const struct err *why)
+void embedded_start_over(struct embedded *b, const struct err *why)
 {
-    struct turn *built = b->building;
-    must(!b->committing && built->batch.count == 0 && b->events.writer.count == 0);
+    must(!b->committing && b->building->batch.count == 0 && b->events.writer.count == 0);
     embedded_takers_forget(b, why);
-    b->building = free_turn(b);
-    engine_free(b->engine);
-    b->engine = NULL;
+    embedded_streams_refuse(b, why);
+    b->old = b->engine;
+    b->engine = embedded_engine_new(b);
     embedded_ahead_close(b);
-    struct err err = embedded_recover(b);
-    if (err.code != ERR_OK) {
-        take_up_again(b, built);
-        return err;
-    }
-    release(b, built, NULL);
     embedded_scan_abort_all(b, why);
     embedded_intake_abort_all(b, why);
     embedded_successes_abort_all(b, why);
     embedded_fold_abort_all(b, why);
     embedded_streams_end(b);
-    return err_none();
 }
 
 static void try_reopen(struct embedded *b)
@@ -332,11 +321,13 @@ static struct err turn_clock_back(struct embedded *b, struct turn **durable)
     if (*durable)
         release(b, *durable, NULL);
     *durable = NULL;
-    if (b->health == HEALTH_GOOD)
+    if (b->health == HEALTH_GOOD && b->clock.phase == RESET_WAITS)
         TRY(finish_due(b));
     if (b->committing || b->more_due || b->building->batch.count || b->events.writer.count)
         return err_none();
     struct err err = embedded_clock_turn_back(b);
+    if (err.code == ERR_CORRUPT && embedded_can_heal(b))
+        return heal(b);
     return err.code == ERR_DISK_FULL ? fail_over(b, NULL, err) : err;
 }
 
@@ -491,6 +482,8 @@ static void free_backend(struct backend *base)
     if (b->committing)
         store_wait(b->env.store);
     embedded_ahead_close(b);
+    embedded_rebuild_drop(b);
+    embedded_old_free(b);
     embedded_scan_free_all(b);
     embedded_intake_free_all(b);
     embedded_successes_free_all(b);

@@ -15,6 +15,8 @@
 #include "store/record.h"
 
 #define CHUNK_BYTES ((size_t)1 << 20) /* of corrected jobs in one batch */
+/* Jobs in one turn while the clock is set back, which takes some milliseconds. */
+#define SLICE 10000
 
 /* --- what time it is --- */
 
@@ -93,7 +95,9 @@ void embedded_clock_seal(struct embedded *b, struct turn *t)
 {
     if (t->batch.count == 0)
         return;
-    b->clock.events = engine_next_event(b->engine) - 1;
+    uint64_t events = engine_next_event(b->engine) - 1;
+    if (events > b->clock.events) /* a new engine does not know yet */
+        b->clock.events = events;
     struct record_clock record = record_of(b);
     record_put_clock(&t->batch, &record);
 }
@@ -122,10 +126,11 @@ static struct err commit(struct embedded *b, struct batch *batch)
     return result;
 }
 
-/* Corrects jobs from the next one on until the batch is full, or there are none left. */
-static struct err correct_some(struct embedded *b, const struct correction *c, struct batch *batch,
-                               bool *more)
+/* Corrects jobs from the next one on until the batch is full, `most` were looked at, or there are
+ * none left. */
+static struct err correct_some(struct embedded *b, size_t most, struct batch *batch, bool *more)
 {
+    const struct correction c = {b->clock.from, b->clock.turned_at};
     struct embedded_walk w;
     struct job job;
     struct job_extent extent;
@@ -133,11 +138,11 @@ static struct err correct_some(struct embedded *b, const struct correction *c, s
     *more = false;
     embedded_walk_begin(b, &w, b->clock.next);
     while (!*more && embedded_walk_next(&w, &job, &extent, &err)) {
-        if (correction_apply(c, &job.state)) {
+        if (correction_apply(&c, &job.state)) {
             record_put_state(batch, job.id, &job.state);
             b->clock.corrected++;
         }
-        *more = batch->bytes >= CHUNK_BYTES;
+        *more = batch->bytes >= CHUNK_BYTES || --most == 0;
         b->clock.next = id_after(job.id);
     }
     struct err read = embedded_walk_end(&w);
@@ -147,11 +152,10 @@ static struct err correct_some(struct embedded *b, const struct correction *c, s
 /* How far it has come is part of each batch: after a crash it goes on from there. */
 static struct err correct_jobs(struct embedded *b)
 {
-    const struct correction c = {b->clock.from, b->clock.turned_at};
     struct batch batch = {0};
     struct err err = err_none();
     for (bool more = true; more && err.code == ERR_OK;) {
-        err = correct_some(b, &c, &batch, &more);
+        err = correct_some(b, SIZE_MAX, &batch, &more);
         if (err.code == ERR_OK)
             err = commit(b, &batch);
     }
@@ -198,6 +202,7 @@ void embedded_clock_recovered(struct embedded *b)
 void embedded_clock_reset(struct embedded *b, const struct command *c, struct reply *r)
 {
     must(r == NULL && !b->clock.reset_done);
+    b->clock.phase = RESET_WAITS;
     b->clock.reset_done = c->done;
     b->clock.reset_ctx = c->ctx;
 }
@@ -218,7 +223,7 @@ static struct err decide(struct embedded *b, instant from)
     instant before = b->now;
     b->now = c->turned_at = instant_min(c->wall, from);
     c->turned_events = b->events.durable;
-    c->from = from;
+    c->from = c->turned_from = from;
     c->next = (struct id){0};
     c->corrected = 0;
     struct batch batch = {0};
@@ -233,9 +238,8 @@ static struct err decide(struct embedded *b, instant from)
     return err;
 }
 
-struct err embedded_clock_turn_back(struct embedded *b)
+static struct err begin(struct embedded *b)
 {
-    must(b->clock.reset_done && !b->committing && b->building->batch.count == 0);
     instant from = b->now;
     struct err refused = embedded_refuse_to_store(b, CMD_CLOCK_RESET);
     struct err err = refused.code == ERR_OK ? decide(b, from) : err_none();
@@ -245,13 +249,72 @@ struct err embedded_clock_turn_back(struct embedded *b)
         return err_none();
     TRY(err);
     struct err why = err_make(ERR_BUSY, "the clock was set back; try again");
-    TRY(embedded_start_over(b, &why));
-    answer(b, from, err_none());
+    embedded_start_over(b, &why);
+    b->clock.phase = RESET_CORRECTS;
+    return err_none();
+}
+
+static size_t slice(const struct embedded *b)
+{
+    return b->settings.depend_slice ? b->settings.depend_slice : SLICE;
+}
+
+static struct err correct(struct embedded *b)
+{
+    bool more;
+    TRY(correct_some(b, slice(b), &b->building->batch, &more));
+    if (!more)
+        b->clock.phase = RESET_REBUILDS;
+    return err_none();
+}
+
+static void log_turned(const struct embedded *b, instant from)
+{
     struct buf words = {0};
     duration_write(&words, instant_diff(from, b->now));
     log_warn("the clock was set back by %.*s: %llu jobs were corrected, and cron entries tick by "
              "the time that it is now",
              STR_ARG(buf_view(&words)), (unsigned long long)b->clock.corrected);
     buf_fini(&words);
+}
+
+static struct err rebuild(struct embedded *b)
+{
+    bool more;
+    instant from = b->clock.turned_from;
+    if (!b->rebuild) /* what was corrected last is durable by now */
+        TRY(embedded_rebuild_begin(b));
+    TRY(embedded_rebuild_step(b, slice(b), &more));
+    if (more)
+        return err_none();
+    embedded_clock_recovered(b);
+    answer(b, from, err_none());
+    log_turned(b, from);
     return err_none();
+}
+
+struct err embedded_clock_turn_back(struct embedded *b)
+{
+    must(b->clock.reset_done && !b->committing && b->building->batch.count == 0);
+    switch (b->clock.phase) {
+    case RESET_WAITS:
+        return begin(b);
+    case RESET_CORRECTS:
+        if (b->old && engine_free_some(b->old, slice(b)))
+            return err_none();
+        embedded_old_free(b);
+        return correct(b);
+    case RESET_REBUILDS:
+        return rebuild(b);
+    }
+    must(false);
+    return err_none();
+}
+
+/* If it could not be finished, it is when the store can be written again. */
+void embedded_clock_recovered_amid(struct embedded *b, const struct err *why)
+{
+    const struct clock *c = &b->clock;
+    if (c->reset_done && c->phase != RESET_WAITS)
+        answer(b, c->turned_from, instant_is_set(c->from) ? *why : err_none());
 }

@@ -122,9 +122,11 @@ struct clock {
     uint64_t turned_events;
     instant from;   /* iff jobs are still to be corrected, or none: the newest of the wrong times */
     struct id next; /* the next one of them */
+    instant turned_from; /* `from` of the newest reset since the start */
     uint64_t corrected;
     reply_fn reset_done; /* who waits for the clock to be set back; NULL: nobody */
     void *reset_ctx;
+    enum { RESET_WAITS, RESET_CORRECTS, RESET_REBUILDS } phase; /* iff reset_done */
 };
 
 /* Jobs that were set apart, by id (embedded_damage.c). Kept when all other memory is dropped. */
@@ -152,6 +154,12 @@ struct embedded_walk {
     size_t orphan_count, orphan_cap;
 };
 
+/* Indexes that are made again over several turns (embedded_recover.c). */
+struct rebuild {
+    struct embedded_walk walk;
+    bool walked; /* to the end */
+};
+
 /* When missing policies were logged last. */
 struct missing_logged {
     uint64_t hash; /* of their names */
@@ -170,6 +178,7 @@ struct embedded {
     struct backend_settings settings;
     struct env env;
     struct engine *engine;
+    struct engine *old; /* that is being freed; NULL: none */
     struct turn turns[TURNS];
     struct turn *building;
     struct turn *committing; /* NULL: no commit under way */
@@ -205,6 +214,7 @@ struct embedded {
     struct policies *policies;
     struct missing_logged missing_logged[MISSING_LOGGED_MAX];
     struct ahead ahead;
+    struct rebuild *rebuild; /* NULL: none */
     struct damage damage;
     bool hurt; /* a command met damage, and may have left things half done */
     struct events events;
@@ -252,9 +262,10 @@ struct reply *embedded_effect(struct embedded *b, reply_fn done, void *ctx);
 void embedded_forget_writes(struct turn *t);
 /* The next effect of the turn that is being built, still empty. */
 struct effect *embedded_effect_add(struct embedded *b);
-/* Drops memory and recovers it from the store, while nothing is being committed. Commands under way
- * are answered with `why`, and streams are closed. */
-NODISCARD struct err embedded_start_over(struct embedded *b, const struct err *why);
+/* Drops memory, while nothing is being committed: an empty engine is left, and the old one in
+ * b->old, to be freed. Commands under way are answered with `why`, and streams are closed. */
+void embedded_start_over(struct embedded *b, const struct err *why);
+void embedded_old_free(struct embedded *b);
 
 /* embedded_clock.c */
 void embedded_refresh_now(struct embedded *b);
@@ -267,9 +278,12 @@ NODISCARD struct err embedded_clock_recover(struct embedded *b);
 void embedded_clock_recovered(struct embedded *b);
 /* Which jobs were announced as due, by the newest record of events. */
 struct event_mark embedded_clock_mark(const struct embedded *b, struct event_mark stored);
-/* Sets the clock back, while nothing is under way. ERR_DISK_FULL: a commit failed, and nothing has
- * changed. ERR_STORE, ERR_CORRUPT: the process must end. */
+/* Sets the clock back, a slice of it in each call, while nothing is under way. ERR_DISK_FULL: a
+ * commit failed. ERR_STORE, ERR_CORRUPT: the process must end, unless what is damaged can be set
+ * apart. */
 NODISCARD struct err embedded_clock_turn_back(struct embedded *b);
+/* Everything was recovered while it was being set back. */
+void embedded_clock_recovered_amid(struct embedded *b, const struct err *why);
 
 /* embedded_damage.c */
 bool embedded_is_apart(const struct embedded *b, struct id id);
@@ -331,6 +345,8 @@ void embedded_claims_refuse(struct embedded *b, const struct err *why);
 /* To be called when the engine is freed, or has closed all takers: answers the claims, with why if
  * it is not NULL. */
 void embedded_takers_forget(struct embedded *b, const struct err *why);
+/* Those that are being opened are not. */
+void embedded_streams_refuse(struct embedded *b, const struct err *why);
 /* Ends all streams; their takers are gone. */
 void embedded_streams_end(struct embedded *b);
 /* Frees all of them without an answer. */
@@ -343,6 +359,11 @@ void embedded_claim_cancel(struct backend *base, struct backend_claim *c);
 
 /* embedded_recover.c */
 struct err embedded_recover(struct embedded *b);
+/* The indexes of an empty engine made again in slices of about `most` jobs; *more if it is not
+ * done. After an error it is to be dropped. */
+NODISCARD struct err embedded_rebuild_begin(struct embedded *b);
+NODISCARD struct err embedded_rebuild_step(struct embedded *b, size_t most, bool *more);
+void embedded_rebuild_drop(struct embedded *b);
 
 /* embedded_events.c */
 void embedded_events_port(struct port *port);

@@ -9,6 +9,9 @@
 #include "base/must.h"
 #include "store/record.h"
 
+/* To record a run as lost takes about as long as to restore so many jobs. */
+#define RUN_COST 8
+
 static struct err check_format(struct embedded *b)
 {
     bool found;
@@ -170,10 +173,9 @@ static struct err restore_ended(struct embedded *b, struct store_cursor *c)
     return err_none();
 }
 
-static struct err read_all(struct embedded *b)
+static struct err restore_rest(struct embedded *b)
 {
     struct store *s = b->env.store;
-    TRY(restore_jobs(b));
     struct store_cursor *c = store_cursor_new(s);
     struct err err = restore_takes(b, c);
     if (err.code == ERR_OK)
@@ -181,30 +183,94 @@ static struct err read_all(struct embedded *b)
     if (err.code == ERR_OK)
         err = embedded_cron_recover(b);
     struct err read = store_cursor_free(c, s);
-    return err.code == ERR_OK ? read : err;
+    if (err.code == ERR_OK)
+        err = read;
+    if (err.code == ERR_OK)
+        embedded_damage_recovered(b);
+    return err;
+}
+
+/* What is there beside the jobs, before and after them. */
+static struct err restore_first(struct embedded *b)
+{
+    TRY(embedded_events_recover(b));
+    TRY(embedded_history_recover(b));
+    TRY(embedded_kv_recover(b));
+    TRY(embedded_budget_recover(b));
+    TRY(embedded_queue_recover(b));
+    return embedded_group_recover(b);
 }
 
 static struct err recover(struct embedded *b)
 {
+    bool more;
     must(b->engine == NULL && b->building->batch.count == 0);
     b->engine = embedded_engine_new(b);
     TRY(check_format(b));
     TRY(embedded_damage_recover(b));
     TRY(embedded_clock_recover(b));
-    TRY(embedded_events_recover(b));
-    TRY(embedded_history_recover(b));
-    TRY(embedded_kv_recover(b));
     TRY(embedded_policy_recover(b));
-    TRY(embedded_budget_recover(b));
-    TRY(embedded_queue_recover(b));
-    TRY(embedded_group_recover(b));
-    TRY(read_all(b));
-    embedded_damage_recovered(b);
+    TRY(restore_first(b));
+    TRY(restore_jobs(b));
+    TRY(restore_rest(b));
     /* A store that cannot be written keeps its cut-off runs until it can be. */
     if (b->health != HEALTH_GOOD)
         return err_none();
-    TRY(engine_restored(b->engine, b->now));
+    TRY(engine_restored(b->engine, b->now, SIZE_MAX, &more));
     embedded_clock_recovered(b);
+    return err_none();
+}
+
+/* --- the same in slices --- */
+
+struct err embedded_rebuild_begin(struct embedded *b)
+{
+    TRY(restore_first(b));
+    b->rebuild = ALLOC(struct rebuild);
+    embedded_walk_begin(b, &b->rebuild->walk, (struct id){0});
+    return err_none();
+}
+
+void embedded_rebuild_drop(struct embedded *b)
+{
+    if (!b->rebuild)
+        return;
+    if (!b->rebuild->walked) {
+        struct err ignored = embedded_walk_end(&b->rebuild->walk);
+        (void)ignored;
+    }
+    free(b->rebuild);
+    b->rebuild = NULL;
+}
+
+static struct err rebuild_jobs(struct embedded *b, size_t most)
+{
+    struct rebuild *r = b->rebuild;
+    struct job job;
+    struct job_extent extent;
+    struct err err = err_none();
+    for (; most > 0; most--) {
+        if (embedded_walk_next(&r->walk, &job, &extent, &err)) {
+            engine_restore_job(b->engine, &job, &extent, b->now);
+            continue;
+        }
+        r->walked = true;
+        struct err read = embedded_walk_end(&r->walk);
+        TRY(err);
+        TRY(read);
+        return restore_rest(b);
+    }
+    return err_none();
+}
+
+struct err embedded_rebuild_step(struct embedded *b, size_t most, bool *more)
+{
+    *more = true;
+    if (!b->rebuild->walked)
+        return rebuild_jobs(b, most);
+    TRY(engine_restored(b->engine, b->now, most / RUN_COST + 1, more));
+    if (!*more)
+        embedded_rebuild_drop(b);
     return err_none();
 }
 

@@ -106,6 +106,8 @@ static struct err refuse_taker(const struct embedded *b)
 {
     if (b->stopping)
         return stopping();
+    if (b->clock.reset_done)
+        return err_make(ERR_BUSY, "the clock is being set back; try again");
     return b->health == HEALTH_FAILED ? b->failure : err_none();
 }
 
@@ -248,6 +250,15 @@ static void forget_stream_takers(struct embedded *b)
 {
     LIST_EACH (n, &b->streams)
         LIST_OF(n, struct backend_stream, node)->taker = NULL;
+}
+
+void embedded_streams_refuse(struct embedded *b, const struct err *why)
+{
+    LIST_EACH (n, &b->streams) {
+        struct backend_stream *s = LIST_OF(n, struct backend_stream, node);
+        if (s->opening && s->refused.code == ERR_OK)
+            s->refused = *why;
+    }
 }
 
 /* One at a time from a list of their own, since the receiver may close others. */
