@@ -42,6 +42,7 @@ NODISCARD struct err clients_read(struct str text, const char *name, struct clie
 NODISCARD struct err clients_load(const char *path, struct clients **clients);
 void clients_free(struct clients *c);
 
+/* Including expired ones. */
 size_t clients_count(const struct clients *c);
 /* NULL if there is none, or if the set is NULL. Also finds expired clients. */
 const struct access_client *clients_find(const struct clients *c, struct str id);

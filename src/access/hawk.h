@@ -48,6 +48,7 @@ NODISCARD struct err hawk_parse_bewit(struct hawk_target *target, struct arena *
 /* The kind of Hawk text that a MAC covers. */
 enum hawk_type { HAWK_HEADER, HAWK_BEWIT };
 
+/* Computes the MAC, in Base64; h->mac is not used. */
 void hawk_mac(enum hawk_type type, struct str key, const struct hawk_target *target,
               const struct hawk_attributes *h, char mac[HAWK_MAC_LEN]);
 /* Whether h->mac is right, in a time that does not depend on where it differs. */

@@ -11,6 +11,7 @@
 #define MAC_BYTES  32
 #define MAC_BASE64 44
 
+/* HMAC-SHA256 of the text. */
 void mac_make(struct str key, struct str text, unsigned char mac[MAC_BYTES]);
 /* The same in Base64, with padding. */
 void mac_make_base64(struct str key, struct str text, char mac[MAC_BASE64]);

@@ -8,6 +8,7 @@
 
 #include <stddef.h>
 
+/* size may be 0; released with free(). */
 void *alloc_get(size_t size) __attribute__((malloc, returns_nonnull));
 void *alloc_zero(size_t size) __attribute__((malloc, returns_nonnull));
 void *alloc_resize(void *p, size_t size) __attribute__((returns_nonnull));

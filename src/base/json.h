@@ -69,6 +69,7 @@ NODISCARD struct err json_close(struct json_cursor *c);
 /* The type of the value that comes next, judged by its first byte. */
 NODISCARD struct err json_peek(struct json_cursor *c, enum json_type *type);
 
+/* Enter the container that comes next; ERR_BAD_TYPE if it is another value. */
 NODISCARD struct err json_enter_object(struct json_cursor *c);
 NODISCARD struct err json_enter_array(struct json_cursor *c);
 /* Moves to the next member's value, or leaves the object (*more == false). The

@@ -14,7 +14,9 @@
 enum log_level { LOG_NONE = -1, LOG_ERROR, LOG_WARN, LOG_INFO, LOG_DEBUG };
 enum log_format { LOG_TEXT, LOG_JSON };
 
+/* Applies to all threads from now on. Until then: LOG_WARN, LOG_TEXT. */
 void log_set(enum log_level level, enum log_format format);
+/* Whether lines of that level are written, so that costly ones need not be built. */
 bool log_wants(enum log_level level);
 /* Where lines go instead of to standard error; seconds is when, since the epoch. Called on the
  * thread that logs. */

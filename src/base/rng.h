@@ -12,7 +12,9 @@ struct rng {
     uint64_t s[4];
 };
 
+/* The same seed gives the same numbers, on every machine. */
 struct rng rng_from_seed(uint64_t seed);
+/* Uniform over all 64 bits. */
 uint64_t rng_next(struct rng *r);
 /* Uniform in [0, n), n > 0. */
 uint64_t rng_below(struct rng *r, uint64_t n);

@@ -28,9 +28,11 @@ struct strmap {
 uint64_t strmap_hash(uint64_t seed, struct str key);
 
 void strmap_fini(struct strmap *m);
+/* The value of the key, or NULL. */
 void *strmap_get(const struct strmap *m, struct str key);
 /* Adds or replaces. Returns the map's own copy of the key, valid while it is in the map. */
 struct str strmap_put(struct strmap *m, struct str key, void *val);
+/* Returns the value that was removed, or NULL. */
 void *strmap_remove(struct strmap *m, struct str key);
 
 #endif

@@ -59,6 +59,7 @@ const struct resource_kind *resource_kind_of(struct str word);
 /* The words of all kinds as "a, b". */
 void resource_kinds(struct buf *b);
 
+/* Appends a resource of which only the name is known. */
 struct resource *resource_add(struct resources *list, const struct resource_kind *kind,
                               struct str name, struct arena *a);
 /* Adds all documents of a file; "-" is standard input. If any of them is faulty, prints the faults

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "base/units.h"
 
+/* The wall clock. */
 instant when_now(void);
 /* A clock for timeouts and leases. It continues while the machine sleeps, as the server's clock
  * does. */

@@ -58,6 +58,7 @@ static inline bool depend_is_earlier(struct id id, uint32_t *index)
     return id.hi == 0;
 }
 
+/* Whether the list contains the id. */
 bool depend_has(struct str ids, struct id id);
 /* The list with room for count ids in the arena, still empty. */
 struct str depend_new(struct arena *a, size_t count);

@@ -223,6 +223,7 @@ struct taker_spec {
     instant wait_end; /* claim: answered empty then */
 };
 
+/* Opens a stream or a claim; the spec is borrowed. taker_ctx is what the sink gets. */
 struct taker *engine_taker_open(struct engine *e, const struct taker_spec *spec, void *taker_ctx);
 enum taker_end {
     TAKER_GONE,    /* the peer is: its runs count as lost workers */
@@ -310,6 +311,7 @@ uint64_t engine_next_event(const struct engine *e);
 /* The mark, to be stored with the newest event. */
 struct event_mark engine_event_mark(const struct engine *e);
 
+/* Counted, not measured: O(1). */
 struct engine_memory engine_memory(const struct engine *e);
 
 /* Checks every internal promise with must(); for tests and the simulator. */

@@ -31,6 +31,7 @@ enum status lifecycle_move(enum status from, enum event event);
 /* Terminal statuses never change but by an explicit command (promise I4). */
 bool lifecycle_is_terminal(enum status s);
 
+/* Names and meanings as in lifecycle.def. */
 const char *lifecycle_status_name(enum status s);
 const char *lifecycle_status_meaning(enum status s);
 const char *lifecycle_event_name(enum event e);

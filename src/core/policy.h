@@ -110,6 +110,7 @@ struct policy_change {
     struct policy_settings to;
 };
 
+/* Applies the members that the change states; texts are not copied. */
 void policy_settings_change(struct policy_settings *s, const struct policy_change *c);
 
 /* The last change of the settings. */

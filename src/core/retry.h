@@ -50,6 +50,7 @@ struct retry_verdict {
 /* The failures that count against the limit, this one included. */
 uint32_t retry_failures(const struct retry_request *r);
 
+/* Draws exactly once from rng, whatever the verdict. */
 struct retry_verdict retry_decide(const struct retry_request *r,
                                   const struct retry_defaults *defaults, instant now,
                                   struct rng *rng);

@@ -25,6 +25,7 @@ struct pool_settings {
     size_t answer_max;     /* bytes of the result of a fold */
 };
 
+/* The settings of a server without flags. */
 struct pool_settings pool_defaults(void);
 
 struct pool *pool_new(uv_loop_t *loop, const struct pool_settings *settings);

@@ -23,6 +23,7 @@ struct http_budget {
 };
 
 void budget_init(struct http_budget *b, uint64_t most);
+/* Counts bytes that are held from now on. */
 void budget_add(struct http_budget *b, uint64_t bytes);
 /* Once a quarter is free, wakes the connections that wait (conn_wake); they ask again. */
 void budget_release(struct http_budget *b, uint64_t bytes);

@@ -88,6 +88,7 @@ struct http_settings {
     const char *allowed_hosts;
 };
 
+/* The settings of a server without flags. */
 struct http_settings http_defaults(void);
 
 /* To be freed after the servers that share it are gone. */
@@ -114,6 +115,7 @@ struct http_stats {
     uint64_t connections, accepted;
     uint64_t replies[HTTP_CLASSES]; /* of the handler, by the first digit of the status */
 };
+/* Counts since the server began to listen. */
 void http_server_stats(const struct http_server *s, struct http_stats *out);
 
 /* Answers and ends the exchange; x must not be used afterwards. The bytes are copied. An

@@ -28,6 +28,7 @@ NODISCARD bool category_document_read(const struct document_node *root,
                                       struct category_document *out, struct document_fault *fault);
 void category_document_free(struct category_document *d);
 
+/* The canonical tree, in the arena; its texts are those of the categorizer. */
 struct document_node *category_document_tree(const struct categorizer *c, int64_t resource_version,
                                              struct arena *a);
 

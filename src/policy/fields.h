@@ -51,7 +51,7 @@ bool fields_fault(struct document_fault *fault, const struct document_node *n, c
                   enum err_code code, const char *expected, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* --- values; those without an arena are for readers to be built of --- */
+/* --- values; functions without an arena are parts for readers --- */
 
 /* Enters a list; count is how many entries it has. */
 NODISCARD struct err fields_list(struct json_cursor *c, const char *expected, size_t *count);
@@ -59,6 +59,7 @@ NODISCARD struct err fields_list(struct json_cursor *c, const char *expected, si
 void fields_next(struct json_cursor *c);
 void fields_end(struct json_cursor *c);
 
+/* A number within the range, both ends included. */
 NODISCARD struct err fields_int(struct json_cursor *c, int64_t lo, int64_t hi, int64_t *v);
 NODISCARD struct err fields_double(struct json_cursor *c, double lo, double hi, double *v);
 /* 1 to most bytes of text without control characters. */
@@ -67,8 +68,9 @@ NODISCARD struct err fields_text(struct json_cursor *c, size_t most, struct str 
 NODISCARD struct err fields_word(struct json_cursor *c, const char *const *words,
                                  const char *expected, size_t *v);
 
+/* Readers for tables: a truth value; */
 struct err fields_bool(struct json_cursor *c, struct arena *a, void *b);
-/* At most FIELDS_TEXT_MAX bytes. */
+/* at most FIELDS_TEXT_MAX bytes; */
 struct err fields_name(struct json_cursor *c, struct arena *a, void *str);
 /* RFC 1123: up to FIELDS_LABEL_MAX lower case letters, digits and '-', which is not first or last.
  */
@@ -175,6 +177,7 @@ struct fields_rules {
 /* Each must state something, and none the same as an earlier one, for it would never be reached. */
 NODISCARD struct err fields_rules(struct json_cursor *c, struct fields_rules *r);
 
+/* Write what fields_rules reads: the matchers of a rule, and a duration. */
 void fields_add_matchers(struct arena *a, struct document_node *rule, const struct matcher *m);
 struct document_node *fields_span_tree(struct arena *a, span d);
 

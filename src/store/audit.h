@@ -40,6 +40,7 @@ enum audit_kind {
         AUDIT_KINDS
 };
 
+/* Names and meanings as in AUDIT_TABLE. */
 const char *audit_wire(enum audit_kind k);
 const char *audit_meaning(enum audit_kind k);
 

@@ -17,6 +17,7 @@
 
 #define EVENTLOG_RECORD_MAX (64 * 1024) /* bytes, plus one event; more go into further records */
 
+/* The key of the record that begins with that number; and back, false for other keys. */
 struct record_key eventlog_key(uint64_t first);
 bool eventlog_key_is(struct str key, uint64_t *first);
 

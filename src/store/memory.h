@@ -21,6 +21,7 @@ struct memory_faults {
 };
 
 struct store *memory_new(void);
+/* Applies to the commits that follow. */
 void memory_set_faults(struct store *s, struct memory_faults f);
 /* Completes the held batch, if there is one. */
 void memory_release(struct store *s);

@@ -69,6 +69,7 @@ struct record_clock {
     struct id next;         /* the next job to be corrected */
 };
 
+/* Keys, by the kinds above. */
 struct record_key record_job_key(struct id id);
 struct record_key record_payload_key(struct id id);
 struct record_key record_state_key(struct id id);
