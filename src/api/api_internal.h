@@ -83,6 +83,7 @@ void api_group_seal(struct api *a, const struct api_request *r);
 void api_queues(struct api *a, const struct api_request *r);
 void api_queue_create(struct api *a, const struct api_request *r);
 void api_queue_read(struct api *a, const struct api_request *r);
+void api_queue_next(struct api *a, const struct api_request *r);
 void api_queue_put(struct api *a, const struct api_request *r);
 void api_queue_patch(struct api *a, const struct api_request *r);
 void api_queue_remove(struct api *a, const struct api_request *r);

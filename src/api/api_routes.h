@@ -54,6 +54,7 @@ extern const size_t api_endpoint_count;
 struct err api_param_once(struct str name, const struct api_param *params, unsigned *seen);
 
 /* Each beside what reads it. */
+extern const struct api_param api_next_params[];
 extern const struct api_param api_filter_params[], api_page_params[], api_change_params[],
     api_retry_params[], api_reset_params[], api_runs_params[];          /* api_query.c */
 extern const struct api_param api_take_params[], api_withdraw_params[]; /* api_take.c */
@@ -93,8 +94,9 @@ extern const struct shape api_progress_shape, api_checkpoint_shape,
     api_notes_shape; /* api_notes.c */
 extern const struct shape api_enqueued_jobs_shape;
 extern const struct shape api_deleted_shape, api_patched_shape, api_canceled_shape,
-    api_retried_shape, api_sample_shape;   /* api_change.c */
-extern const struct shape api_group_shape; /* api_group.c */
+    api_retried_shape, api_sample_shape;       /* api_change.c */
+extern const struct shape api_group_shape;     /* api_group.c */
+extern const struct shape api_next_page_shape; /* api_next.c */
 extern const struct shape api_counted_shape, api_job_page_shape, api_run_page_shape,
     api_error_page_shape;                                             /* api_query.c */
 extern const struct shape api_renewed_shape, api_not_in_flight_shape; /* api_report.c */

@@ -6,7 +6,7 @@
 
 const assert = require('node:assert/strict');
 const { after, before, describe, it } = require('node:test');
-const { Server, queueName, repeat } = require('./harness');
+const { Server, assertError, queueName, repeat, useServer } = require('./harness');
 
 describe('a retry that a policy grants', () => {
     const server = new Server({ args: ['--retry-policy-enabled', '--retry-when-no-policy', 'default',
@@ -84,5 +84,41 @@ describe('a retry that a policy grants', () => {
         const alone = kinds.slice(2, 6);
         assert.equal(alone.filter((kind) => kind === 'fresh').length, 2, kinds.join());
         assert.deepEqual(jobs.filter((job) => fresh.includes(job.id)).map((job) => job.id), fresh);
+    });
+});
+
+describe('what is next in a queue', () => {
+    const server = useServer();
+
+    it('is_listed_page_by_page_and_not_handed_out', async () => {
+        const queue = `${queueName()}/a b`;
+        const low = await server.enqueue({ queue, priority: 9, payload: { n: 1 } });
+        const ids = [];
+        for (let i = 0; i < 4; i++)
+            ids.push((await server.enqueue({ queue, priority: 1 })).id);
+        await server.enqueue({ queue, ready_at: Date.now() + 3600000 });
+        const path = `/queues/${encodeURIComponent(queue)}/next`;
+        const all = (await server.get(path)).json;
+        assert.deepEqual(all.jobs.map((job) => job.id), [...ids, low.id]);
+        assert.deepEqual(all.jobs[4].payload, { n: 1 });
+        assert.equal(all.next, null);
+        const seen = [];
+        for (let at = `${path}?limit=2`; at;) {
+            const page = (await server.get(at)).json;
+            seen.push(...page.jobs.map((job) => job.id));
+            at = page.next;
+        }
+        assert.deepEqual(seen, [...ids, low.id]);
+        assert.equal((await server.job(ids[0])).status, 'ready');
+        assert.equal((await server.claimOne(queue)).id, ids[0]);
+        assert.equal((await server.get(path)).json.jobs[0].id, ids[1]);
+        assert.deepEqual((await server.get('/queues/none/next')).json, { jobs: [], next: null });
+    });
+
+    it('refuses_what_it_does_not_know', async () => {
+        for (const query of ['limit=0', 'limit=101', 'from=', 'from=x', `from=zzzzzzzz-${'0'.repeat(25)}`])
+            assertError(await server.get(`/queues/q/next?${query}`), 400, 'bad_value');
+        assertError(await server.get('/queues/q/next?order=asc'), 400, 'unknown_field');
+        assertError(await server.get('/queues/q/next?limit=1&limit=2'), 400, 'duplicate_field');
     });
 });
