@@ -131,7 +131,10 @@ static void find_dependencies(struct creation *n)
     struct str *others = arena_get(n->call->arena, (d->count + 1) * sizeof *others);
     size_t count = 0;
     for (size_t i = 0; i < d->count; i++) {
-        others[count++] = d->at[i];
+        if (str_eq(d->at[i], n->task_id))
+            n->spec.options.hold = 1;
+        else
+            others[count++] = d->at[i];
     }
     if (count == 0) {
         enqueue(n);
