@@ -5,6 +5,7 @@
 #include "yard.h"
 
 #include "core/depend.h"
+#include "store/eventlog.h"
 #include "store/record.h"
 
 #define Y      struct yard *y = *state
@@ -347,6 +348,33 @@ static void a_job_that_becomes_ready_as_the_clock_is_set_back_has_its_event(void
     assert_int_equal(newest_event(y), events + 1);
 }
 
+/* In the log. */
+static uint64_t oldest_event(struct yard *y)
+{
+    struct store_cursor *c = store_cursor_new(y->store);
+    struct record_key start = eventlog_key(0);
+    struct str key, value;
+    uint64_t first;
+    store_cursor_seek(c, y->store, record_key_view(&start), false);
+    assert_true(store_cursor_at(c, y->store, &key, &value));
+    assert_true(eventlog_key_is(key, &first));
+    assert_ok(store_cursor_free(c, y->store));
+    return first;
+}
+
+static void events_of_a_clock_that_was_set_back_are_not_kept_longer(void **state)
+{
+    Y;
+    in_the_future(y);
+    assert_ok(reset(y).err);
+    uint64_t before = newest_event(y);
+    (void)yard_add(y, "q");
+    pass(y, y->settings.event_retention.ms - HOUR);
+    assert_int_equal(oldest_event(y), 1);
+    pass(y, 2 * HOUR);
+    assert_true(oldest_event(y) >= before);
+}
+
 static void who_waits_for_a_job_that_ends_as_the_clock_is_set_back_is_notified(void **state)
 {
     Y;
@@ -445,6 +473,7 @@ int main(void)
         TEST(a_reset_on_a_full_disk_changes_nothing),
         TEST(a_reset_waits_for_what_is_under_way),
         TEST(a_job_that_becomes_ready_as_the_clock_is_set_back_has_its_event),
+        TEST(events_of_a_clock_that_was_set_back_are_not_kept_longer),
         TEST(who_waits_for_a_job_that_ends_as_the_clock_is_set_back_is_notified),
         TEST(it_is_set_back_over_several_turns),
         TEST(a_disk_that_fills_up_as_jobs_are_corrected_leaves_nobody_without_an_answer),

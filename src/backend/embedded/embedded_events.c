@@ -80,6 +80,15 @@ static struct err restore_newest(struct embedded *b, struct store_cursor *c)
     return err_none();
 }
 
+/* When a stored record was written. What has a time to come is from a clock that was set back, and
+ * was written before that. */
+static instant written_at(const struct embedded *b, const struct eventlog_head *head)
+{
+    if (head->at.ms <= b->now.ms)
+        return head->at;
+    return instant_is_set(b->clock.turned_at) ? b->clock.turned_at : b->now;
+}
+
 /* The oldest record that is left, from that number on. */
 static struct err find_oldest(struct embedded *b, struct store_cursor *c, uint64_t from)
 {
@@ -93,7 +102,7 @@ static struct err find_oldest(struct embedded *b, struct store_cursor *c, uint64
     struct eventlog_reader r;
     TRY(eventlog_open(value, log->oldest, &head, &r));
     log->oldest_before = head.before;
-    log->oldest_at = head.at;
+    log->oldest_at = written_at(b, &head);
     return err_none();
 }
 
@@ -172,7 +181,7 @@ static struct err drop_oldest(struct embedded *b, struct store_cursor *c, bool *
     struct record_key old = eventlog_key(log->oldest);
     batch_delete(&b->building->batch, record_key_view(&old));
     log->oldest = first;
-    log->oldest_at = head.at;
+    log->oldest_at = written_at(b, &head);
     log->oldest_before = head.before;
     *dropped = true;
     return err_none();
