@@ -2,16 +2,25 @@
 #ifndef WIRE_SHAPE_H
 #define WIRE_SHAPE_H
 
-/* JSON objects written by tables: a row per member says what it is called, where its value is, when
- * it is there, and what it means. docs/openapi.json describes answers by the same tables, so that
- * it cannot say something else than they do (api/api_describe.h). */
+/* JSON objects written from tables. Each row gives a member's name, the field of a struct that its
+ * value comes from, when the member is present, and its description. docs/openapi.json is generated
+ * from the same tables (api/api_describe.c), so it cannot contradict the answers.
+ *
+ *     static const struct shape_member run_members[] = {
+ *         {MEMBER(struct run, index, "run", ALWAYS, "its index, from 0")},
+ *         {MEMBER(struct run, worker, "worker", OR_NULL, NULL)},
+ *         {MEMBER_WORD(struct run, outcome, "outcome", ALWAYS, &api_outcome_words, NULL)},
+ *     };
+ *     const struct shape api_run_shape = {.name = "Run", SHAPE_MEMBERS(run_members)};
+ *
+ *     shape_write(b, &api_run_shape, &run, SHAPE_AS_IT_IS); */
 
 #include "base/buf.h"
 #include "base/id.h"
 #include "base/str.h"
 #include "base/units.h"
 
-/* Of what type a value is, and thereby how it is written, and when it is set. */
+/* The type of a value: how it is written, and when it counts as set. */
 enum shape_kind {
     SHAPE_BOOL, /* true */
     SHAPE_U16,  /* numbers: not 0 */
@@ -27,12 +36,12 @@ enum shape_kind {
     SHAPE_JSON,    /* likewise; it is a JSON text */
     SHAPE_WORD,    /* an enum that has a word */
     SHAPE_WORD64,  /* likewise, kept in 64 bits */
-    SHAPE_OBJECT,  /* a struct, by a table of its own; always */
-    SHAPE_PART,    /* likewise; its members are members of the object around it */
-    SHAPE_OTHER,   /* by a function */
+    SHAPE_OBJECT,  /* a struct with a table of its own; always */
+    SHAPE_PART,    /* likewise, but its members become members of the enclosing object */
+    SHAPE_OTHER,   /* written by a function */
 };
 
-/* When a member is there. */
+/* When a member is present. */
 enum shape_when {
     ALWAYS,
     IF_SET,  /* left out if its value is not set */
@@ -47,7 +56,8 @@ struct shape_words {
     const char *(*word)(int value); /* NULL: it has none, and counts as not set */
 };
 
-/* Keys are copied whole, whatever their length: that is one instruction. */
+/* A key is copied with this size whatever its length: a fixed size takes a few instructions, a
+ * variable one a call. */
 #define SHAPE_KEY_MAX 32
 
 struct shape_member {
