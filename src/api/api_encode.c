@@ -236,19 +236,8 @@ const struct shape api_job_batch_shape = {SHAPE_MEMBERS(job_batch_members)};
 
 /* --- the rows as tables --- */
 
-#define VALUE(field, name, when, ...) {MEMBER(struct job, field, name, when, __VA_ARGS__)},
-#define VALUE_IF(is_set_, field, name, ...)                                                        \
-    {MEMBER(struct job, field, name, IF_SET, __VA_ARGS__), .is_set = (is_set_)},
-#define WORD(field, name, when, words, doc)                                                        \
-    {MEMBER_WORD(struct job, field, name, when, words, doc)},
-#define OBJECT_IF(is_set_, field, name, shape, doc)                                                \
-    {MEMBER_OBJECT(struct job, field, name, IF_SET, shape, doc), .is_set = (is_set_)},
-#define INNER_IF(is_set_, name, shape, doc)                                                        \
-    {MEMBER_INNER(name, IF_SET, shape, doc), .is_set = (is_set_)},
-#define MADE_IF(is_set_, name, type, write, doc)                                                   \
-    {MEMBER_MADE(name, IF_SET, type, write, doc), .is_set = (is_set_)},
-#define PART_IF(is_set_, shape) {MEMBERS_INNER(shape), .is_set = (is_set_)},
-
+#define OWNER struct job
+#include "api/api_rows_table.h"
 static const struct shape_member option_members[] = {
 #define OPTIONS
 #include "api/api_job.def"
@@ -271,82 +260,13 @@ static const struct shape_member listed_members[] = {
 #undef LISTED
 };
 
-#undef VALUE
-#undef VALUE_IF
-#undef WORD
-#undef OBJECT_IF
-#undef INNER_IF
-#undef MADE_IF
-#undef PART_IF
-
 /* --- the rows as code --- */
 
-/* clang-format off */
-#define IS_SET(value)                                                                              \
-    _Generic((value),                                                                              \
-        struct id: id_is_set,                                                                      \
-        struct str: text_is_set,                                                                   \
-        instant: instant_is_set,                                                                   \
-        default: number_is_set)(value)
-#define WRITE(value)                                                                               \
-    _Generic((value),                                                                              \
-        struct id: shape_write_id,                                                                 \
-        struct str: json_write_string,                                                             \
-        instant: write_instant,                                                                    \
-        default: buf_int)(b, value)
-/* clang-format on */
-#define WRITE_SHAPE(shape, field) shape_write(b, shape, field, SHAPE_AS_IT_IS)
-
-static inline bool id_is_set(struct id id)
-{
-    (void)id;
-    return true;
-}
-
-static inline bool text_is_set(struct str s)
-{
-    return s.len != 0;
-}
-
-static inline bool number_is_set(int64_t n)
-{
-    return n != 0;
-}
-
-static inline void write_instant(struct buf *b, instant t)
-{
-    buf_int(b, t.ms);
-}
-
-static inline void write_word(struct buf *b, const char *key, size_t key_len, const char *word)
-{
-    if (!word)
-        return;
-    buf_add(b, key, key_len);
-    shape_write_word(b, word);
-}
-
-#define ROW(condition, name, write)                                                                \
-    if (condition) {                                                                               \
-        buf_lit(b, ",\"" name "\":");                                                              \
-        write;                                                                                     \
-    }
-#define VALUE(field, name, when, ...)                                                              \
-    ROW((when) == ALWAYS || IS_SET(job->field), name, WRITE(job->field))
-#define VALUE_IF(is_set, field, name, ...) ROW(is_set(job), name, WRITE(job->field))
-#define WORD(field, name, when, words, doc)                                                        \
-    write_word(b, ",\"" name "\":", sizeof(",\"" name "\":") - 1, (words)->word((int)job->field));
-#define OBJECT_IF(is_set, field, name, shape, doc)                                                 \
-    ROW(is_set(job), name, WRITE_SHAPE(shape, &job->field))
-#define INNER_IF(is_set, name, shape, doc)      ROW(is_set(job), name, WRITE_SHAPE(shape, job))
-#define MADE_IF(is_set, name, type, write, doc) ROW(is_set(job), name, write(b, job))
-#define PART_IF(is_set, shape)                                                                     \
-    if (is_set(job))                                                                               \
-        shape_write_members(b, shape, job, SHAPE_AS_IT_IS);
+#include "api/api_rows_code.h"
 
 static void write_options(struct buf *b, const void *owner)
 {
-    const struct job *job = owner;
+    const struct job *o = owner;
 #define OPTIONS
 #include "api/api_job.def"
 #undef OPTIONS
@@ -354,7 +274,7 @@ static void write_options(struct buf *b, const void *owner)
 
 static void write_head(struct buf *b, const void *owner)
 {
-    const struct job *job = owner;
+    const struct job *o = owner;
 #define HEAD
 #include "api/api_job.def"
 #undef HEAD
@@ -366,7 +286,7 @@ static void write_head(struct buf *b, const void *owner)
 
 static void write_listed(struct buf *b, const void *owner)
 {
-    const struct job *job = owner;
+    const struct job *o = owner;
 #define LISTED
 #include "api/api_job.def"
 #undef LISTED

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Of the rows of api_job.def code is made and a table: both write the same. */
+/* Of the rows of api_job.def and api_event.def code is made and a table: both write the same. */
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -91,14 +91,14 @@ static struct job laden(struct arena *a)
     return job;
 }
 
-static void check(const struct shape *made, const struct job *job, size_t members_min)
+static void check(const struct shape *made, const void *owner, size_t members_min)
 {
     struct shape table = *made;
     struct buf code = {0}, rows = {0};
     table.write = NULL;
     assert_non_null(made->write);
-    shape_write(&code, made, job, SHAPE_AS_IT_IS);
-    shape_write(&rows, &table, job, SHAPE_AS_IT_IS);
+    shape_write(&code, made, owner, SHAPE_AS_IT_IS);
+    shape_write(&rows, &table, owner, SHAPE_AS_IT_IS);
     buf_byte(&code, '\0');
     buf_byte(&rows, '\0');
     assert_string_equal(code.at, rows.at);
@@ -130,11 +130,48 @@ static void code_writes_all_that_a_job_can_have_as_the_table_does(void **state)
     arena_fini(&a);
 }
 
+static struct job_event event(enum event kind)
+{
+    return (struct job_event){.number = 7,
+                              .at = {100},
+                              .id = {1, 2},
+                              .event = kind,
+                              .from = STATUS_IN_FLIGHT,
+                              .to = STATUS_SCHEDULED,
+                              .run = -1,
+                              .ready_at = INSTANT_NONE,
+                              .ruling = RULING_NONE};
+}
+
+static void code_writes_events_as_the_table_does(void **state)
+{
+    (void)state;
+    for (int kind = 0; kind < EVENT_COUNT; kind++) {
+        struct job_event ev = event((enum event)kind);
+        check(&api_event_shape, &ev, 9);
+        ev.ready_at = (instant){130};
+        ev.from = STATUS_GONE;
+        check(&api_event_shape, &ev, 10);
+    }
+    struct job_event ev = event(EVENT_RETRY);
+    ev.queue = STR("q");
+    ev.type = STR("t");
+    ev.removed = true;
+    ev.run = 0;
+    ev.attempt = 1;
+    ev.worker = STR("w");
+    ev.reason = STR("r");
+    ev.ready_at = (instant){130};
+    ev.ruling = (struct ruling){STR("p"), 0, 1, 2, DECIDER_RULE};
+    check(&api_event_shape, &ev, 21);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(code_writes_a_plain_job_as_the_table_does),
         cmocka_unit_test(code_writes_all_that_a_job_can_have_as_the_table_does),
+        cmocka_unit_test(code_writes_events_as_the_table_does),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
