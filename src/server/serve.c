@@ -429,6 +429,23 @@ static struct err open_backend(struct server *s)
     return embedded_new(&settings, &env, &s->backend);
 }
 
+/* The bytes of an artifact come from the disk, once there is room for as many as an upload has. */
+static uint64_t reply_bound(void *ctx, const struct http_request *req)
+{
+    const struct server *s = ctx;
+    static const struct str content = {TASKCLUSTER_CONTENT_PATH,
+                                       sizeof TASKCLUSTER_CONTENT_PATH - 1};
+    bool get = req->method == HTTP_GET || req->method == HTTP_HEAD;
+    if (get && req->path.len > content.len && memcmp(req->path.at, content.at, content.len) == 0)
+        return s->settings.max_body;
+    return api_reply_bound(s->api, req);
+}
+
+static uint64_t gathered(void *ctx)
+{
+    return api_gathered(((struct server *)ctx)->api);
+}
+
 static struct err open_listener(struct server *s, const char *host, int64_t port,
                                 const struct settings_tls *tls, http_handler handler,
                                 struct listener *out)
@@ -443,9 +460,9 @@ static struct err open_listener(struct server *s, const char *host, int64_t port
     http.port = (int)port;
     http.allowed_hosts = set->allowed_hosts;
     http.budget = s->replies;
-    http.reply_bound = api_reply_bound;
-    http.gathered = api_gathered;
-    http.replies_ctx = s->api;
+    http.reply_bound = reply_bound;
+    http.gathered = gathered;
+    http.replies_ctx = s;
     http.streams_max = (int)set->max_streams;
     http.body_max = set->max_body;
     bool is_admin = out == &s->admin;
@@ -547,6 +564,7 @@ static void close_all(struct server *s)
         http_server_close(s->admin.http);
     if (s->api)
         api_stop(s->api);
+    task_api_stop(&s->tasks);
     uv_run(&s->loop, UV_RUN_NOWAIT);
     if (s->backend)
         backend_free(s->backend);

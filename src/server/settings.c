@@ -70,6 +70,10 @@ static const struct option_def table[] = {
      ENV("TASKCLUSTER_CLAIM_TIMEOUT"), .def = "1200s",
      .help = "how long a worker of Taskcluster's API keeps a run that it does not reclaim",
      .live = true},
+    {"taskcluster-artifact-space", "SIZE", OPTION_SIZE, AT(taskcluster_artifact_space),
+     ENV("TASKCLUSTER_ARTIFACT_SPACE"), .def = "10GiB",
+     .help = "disk space for the bytes of artifacts that Taskcluster's API keeps, below "
+             "<root-dir>/artifacts; uploads beyond it are refused"},
     {"commit-mode", "MODE", OPTION_CHOICE, AT(commit_mode), .choices = "fsync|buffered",
      .env = "TENAX_COMMIT_MODE", .alias = "ZIZQ_DEFAULT_COMMIT_MODE", .def = "fsync",
      .help = "acknowledge once the data is on disk, or sooner, which is faster but loses the last "

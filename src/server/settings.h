@@ -79,6 +79,7 @@ struct settings {
     const char *allowed_hosts;       /* "a.example,*.b.example", in addition to the server's own */
     const char *taskcluster_clients; /* NULL: none are configured */
     span taskcluster_claim_timeout;
+    uint64_t taskcluster_artifact_space;
     uint64_t cache_size;
     int64_t jq_processes;
     span jq_time_limit, jq_request_limit;

@@ -14,8 +14,9 @@
 struct err task_api_open(struct task_api *t, const struct settings *s,
                          const struct task_api_env *env)
 {
-    char path[PATH_MAX], key[ACCESS_KEY_MIN];
+    char path[PATH_MAX], artifacts[PATH_MAX], key[ACCESS_KEY_MIN];
     snprintf(path, sizeof path, "%s/issuer-key", s->root_dir);
+    snprintf(artifacts, sizeof artifacts, "%s/artifacts", s->root_dir);
     TRY(issuer_key_open(path, key));
     struct access_settings access = {.window = HAWK_WINDOW,
                                      .nonces_max = ACCESS_NONCES_MAX,
@@ -29,10 +30,12 @@ struct err task_api_open(struct task_api *t, const struct settings *s,
                                             .access = t->access,
                                             .needs_clients = !env->loopback,
                                             .seed = ~env->seed,
+                                            .artifact_dir = artifacts,
+                                            .artifact_space = s->taskcluster_artifact_space,
                                             .loop = env->loop,
                                             .now = env->now,
                                             .ctx = env->ctx};
-    t->front = taskcluster_new(env->backend, &settings);
+    TRY(taskcluster_new(env->backend, &settings, &t->front));
     for (int i = 0; i < TASKCLUSTER_FRONT_ENDS; i++)
         router_mount(env->router, taskcluster_front_end(t->front, i));
     return err_none();
@@ -48,6 +51,11 @@ void task_api_reload(struct task_api *t, const struct settings *s)
         log_info("SIGHUP: %s has been read again", s->taskcluster_clients);
     else
         log_error("SIGHUP: Taskcluster's clients are those that were there: %s", err.msg);
+}
+
+void task_api_stop(struct task_api *t)
+{
+    taskcluster_stop(t->front);
 }
 
 void task_api_close(struct task_api *t)

@@ -30,6 +30,8 @@ NODISCARD struct err task_api_open(struct task_api *t, const struct settings *s,
                                    const struct task_api_env *env);
 /* At SIGHUP: reads the clients again, and says in the log what came of it. */
 void task_api_reload(struct task_api *t, const struct settings *s);
+/* Before the backend is freed; also after a start that failed. The loop runs meanwhile. */
+void task_api_stop(struct task_api *t);
 /* After the last exchange has ended. */
 void task_api_close(struct task_api *t);
 

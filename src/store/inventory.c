@@ -295,9 +295,9 @@ struct err inventory_check(const char *dir, bool lossy, bool *damaged)
 /* What an interrupted first start, its log, or the operating system may have left. */
 static bool is_ours(const char *name)
 {
-    static const char *const begin[] = {"LOCK",       "LOG",          "MANIFEST-",
-                                        "OPTIONS-",   "IDENTITY",     "snapshot",
-                                        "lost+found", INVENTORY_FILE, "issuer-key"};
+    static const char *const begin[] = {"LOCK",       "LOG",      "MANIFEST-",  "OPTIONS-",
+                                        "IDENTITY",   "snapshot", "lost+found", INVENTORY_FILE,
+                                        "issuer-key", "artifacts"};
     const char *dot = strrchr(name, '.');
     for (size_t i = 0; i < COUNT(begin); i++)
         if (strncmp(name, begin[i], strlen(begin[i])) == 0)

@@ -3,7 +3,8 @@
 #define TASKCLUSTER_TASKCLUSTER_H
 
 /* Taskcluster's queue service, API v1, under /api/queue/v1: a task is a job, and its states are a
- * projection of the job's status and runs. Source of the formats: the reference manual and the
+ * projection of the job's status and runs. Beside it, under /api/object/v1, the object service,
+ * which keeps the bytes of artifacts in files. Source of the formats: the reference manual and the
  * schemas of the public repository taskcluster/taskcluster (services/queue). Keeps no task: what it
  * is asked becomes commands for the backend. Runs on the loop thread. */
 
@@ -18,21 +19,31 @@ struct taskcluster_settings {
     struct access *access; /* borrowed; who may do what */
     bool needs_clients;    /* others than this machine can reach it: without clients it is closed */
     uint64_t seed;         /* unpredictable */
+    const char *artifact_dir; /* for the bytes of artifacts; it is made when it is needed */
+    uint64_t artifact_space;  /* bytes that they may take together */
     uv_loop_t *loop;
     instant (*now)(void *ctx);
     void *ctx;
 };
 
-struct taskcluster *taskcluster_new(struct backend *backend,
-                                    const struct taskcluster_settings *settings);
+/* ERR_IO: the folder of artifacts. */
+NODISCARD struct err taskcluster_new(struct backend *backend,
+                                     const struct taskcluster_settings *settings,
+                                     struct taskcluster **out);
+/* Ends what is being read and written, for which the loop runs; before the backend is freed. NULL
+ * is allowed. */
+void taskcluster_stop(struct taskcluster *t);
 /* After the last exchange has been answered. */
 void taskcluster_free(struct taskcluster *t);
 /* At run time; applies to claims from now on. */
 void taskcluster_set_claim_timeout(struct taskcluster *t, span timeout);
 
-/* What is mounted: the queue's methods, and what clients find the API by. Valid until
- * taskcluster_free. */
-#define TASKCLUSTER_FRONT_ENDS 6
+/* The path of a request begins so if it is answered with as many bytes as were uploaded. */
+#define TASKCLUSTER_CONTENT_PATH "/api/object/v1/content/"
+
+/* What is mounted: the methods of the queue and of the object service, and what clients find them
+ * by. Valid until taskcluster_free. */
+#define TASKCLUSTER_FRONT_ENDS 7
 const struct front_end *taskcluster_front_end(struct taskcluster *t, int i);
 
 #endif

@@ -13,6 +13,8 @@ enum tc_storage {
     TC_STORAGE_REFERENCE, /* a URL elsewhere */
     TC_STORAGE_LINK,      /* another artifact of the same run */
     TC_STORAGE_ERROR,     /* it could not be made */
+    TC_STORAGE_S3,        /* bytes that are put to a URL, and got from one */
+    TC_STORAGE_OBJECT,    /* an object of the object service */
     TC_STORAGES
 };
 
@@ -24,6 +26,7 @@ struct tc_artifact {
     int64_t content_length;     /* as its worker said; negative: it did not */
     struct str target;          /* REFERENCE: the URL. LINK: the name of an artifact */
     struct str reason, message; /* ERROR */
+    struct str upload_id;       /* OBJECT: until it is finished; then empty */
     uint64_t version;
 };
 
@@ -36,7 +39,14 @@ NODISCARD struct err tc_artifact_key(struct str task_id, uint32_t run, struct st
 bool tc_artifact_of(const struct kv_entry *e, struct arena *a, struct tc_artifact *out);
 /* Its value as an entry. */
 void tc_artifact_write(struct buf *b, const struct tc_artifact *artifact);
+static inline bool tc_artifact_is_present(const struct tc_artifact *artifact)
+{
+    return artifact->upload_id.len == 0;
+}
 /* {"storageType": …, "name": …} */
 void tc_artifact_answer(struct buf *b, const struct tc_artifact *artifact);
+/* {"clientId": …, "accessToken": …, "certificate": …} for a while, with one scope. */
+void tc_artifact_credentials(struct buf *b, struct tc_call *c, struct str client_id,
+                             struct str scope, instant until);
 
 #endif

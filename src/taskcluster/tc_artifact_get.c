@@ -4,12 +4,15 @@
  * whoever follows one needs the scopes of all names on the way. */
 
 #include "base/array.h"
+#include "base/must.h"
 #include "taskcluster/tc_artifact.h"
+#include "taskcluster/tc_content.h"
 #include "taskcluster/tc_handlers.h"
 #include "taskcluster/tc_task.h"
 
-#define HOPS_MAX 100
-#define PAGE_MAX 1000
+#define HOPS_MAX            100
+#define PAGE_MAX            1000
+#define CREDENTIALS_LIFE_MS ((int64_t)3600 * 1000) /* for an object */
 
 /* An artifact that is sought, and what is done with it. */
 struct seek {
@@ -44,11 +47,12 @@ static void on_entry(void *ctx, const struct reply *r)
     struct seek *s = ctx;
     struct tc_call *c = s->call;
     struct tc_artifact artifact;
-    if (r->err.code == ERR_NOT_FOUND)
+    bool read = r->err.code == ERR_OK && tc_artifact_of(&r->kv[0], c->arena, &artifact);
+    if (r->err.code == ERR_NOT_FOUND || (read && !tc_artifact_is_present(&artifact)))
         tc_fail(c, TC_RESOURCE_NOT_FOUND, "Artifact not found");
     else if (r->err.code != ERR_OK)
         tc_fail_err(c, &r->err);
-    else if (!tc_artifact_of(&r->kv[0], c->arena, &artifact))
+    else if (!read)
         tc_fail(c, TC_INTERNAL_SERVER_ERROR, "the entry of the artifact is malformed");
     else if (!s->follow || artifact.storage != TC_STORAGE_LINK)
         s->then(c, &artifact);
@@ -114,12 +118,33 @@ static void seek(struct tc_call *c, bool follow,
 
 /* --- answers --- */
 
-static void write_location(struct buf *b, const struct tc_artifact *artifact)
+/* Of bytes that this server keeps; it was checked when the artifact was created. */
+static struct str object_name(struct tc_call *c, const struct tc_artifact *artifact)
+{
+    const struct seek *s = c->state;
+    struct str name;
+    struct err err = tc_object_name(tc_param(c, "taskId"), s->run, artifact->name, c->arena, &name);
+    must(err.code == ERR_OK);
+    return name;
+}
+
+/* By which the bytes are got: elsewhere, or from this server for a while. */
+static struct str url_of(struct tc_call *c, const struct tc_artifact *artifact)
+{
+    bool s3 = artifact->storage == TC_STORAGE_S3;
+    instant until;
+    if (s3 || artifact->storage == TC_STORAGE_OBJECT)
+        return tc_content_get_url(c, s3 ? TC_OBJECT_S3 : TC_OBJECT_PLAIN, object_name(c, artifact),
+                                  artifact->expires, &until);
+    return artifact->target;
+}
+
+static void write_location(struct buf *b, const struct tc_artifact *artifact, struct str url)
 {
     buf_lit(b, "X-Taskcluster-Artifact-Storage-Type: ");
     buf_print(b, "%s\r\n", tc_storage_name(artifact->storage));
-    if (artifact->storage == TC_STORAGE_REFERENCE)
-        buf_print(b, "Location: %.*s\r\n", STR_ARG(artifact->target));
+    if (url.len)
+        buf_print(b, "Location: %.*s\r\n", STR_ARG(url));
     buf_byte(b, '\0');
 }
 
@@ -131,25 +156,26 @@ static void write_error(struct buf *b, const struct tc_artifact *artifact)
     json_write_string(b, artifact->message);
 }
 
-static void write_url(struct buf *b, const struct tc_artifact *artifact)
+static void write_url(struct buf *b, const struct tc_artifact *artifact, struct str url)
 {
     buf_print(b, "{\"storageType\":\"%s\"", tc_storage_name(artifact->storage));
     KEY(b, "url");
-    json_write_string(b, artifact->target);
+    json_write_string(b, url);
     buf_byte(b, '}');
 }
 
 static void redirect(struct tc_call *c, const struct tc_artifact *artifact)
 {
     struct buf *b = tc_body(c), headers = {0};
-    write_location(&headers, artifact);
+    struct str url = url_of(c, artifact);
+    write_location(&headers, artifact, url);
     bool is_error = artifact->storage == TC_STORAGE_ERROR;
     if (is_error) {
         buf_byte(b, '{');
         write_error(b, artifact);
         buf_byte(b, '}');
     } else {
-        write_url(b, artifact);
+        write_url(b, artifact, url);
     }
     http_reply(c->x, is_error ? 424 : 303, STR("application/json; charset=utf-8"), buf_view(b),
                headers.at);
@@ -161,6 +187,25 @@ void tc_get_artifact(struct tc_call *c)
     seek(c, true, redirect);
 }
 
+static void write_object(struct buf *b, struct tc_call *c, const struct tc_artifact *artifact)
+{
+    const struct seek *s = c->state;
+    struct buf id = {0}, scope = {0};
+    struct str name = object_name(c, artifact);
+    buf_print(&id, "artifact-download/%.*s/%u/%.*s", STR_ARG(tc_param(c, "taskId")), s->run,
+              STR_ARG(artifact->name));
+    buf_print(&scope, "object:download:%.*s", STR_ARG(name));
+    buf_lit(b, "{\"storageType\":\"object\"");
+    KEY(b, "name");
+    json_write_string(b, name);
+    KEY(b, "credentials");
+    tc_artifact_credentials(b, c, buf_view(&id), buf_view(&scope),
+                            (instant){c->now.ms + CREDENTIALS_LIFE_MS});
+    buf_byte(b, '}');
+    buf_fini(&id);
+    buf_fini(&scope);
+}
+
 static void reply_content(struct tc_call *c, const struct tc_artifact *artifact)
 {
     struct buf *b = tc_body(c);
@@ -168,8 +213,10 @@ static void reply_content(struct tc_call *c, const struct tc_artifact *artifact)
         buf_lit(b, "{\"storageType\":\"error\",");
         write_error(b, artifact);
         buf_byte(b, '}');
+    } else if (artifact->storage == TC_STORAGE_OBJECT) {
+        write_object(b, c, artifact);
     } else {
-        write_url(b, artifact);
+        write_url(b, artifact, url_of(c, artifact));
     }
     tc_reply(c, b);
 }
@@ -205,7 +252,7 @@ static void on_page(void *ctx, const struct reply *r)
     }
     buf_lit(b, "{\"artifacts\":[");
     for (size_t i = 0; i < r->count; i++) {
-        if (!tc_artifact_of(&r->kv[i], c->arena, &artifact))
+        if (!tc_artifact_of(&r->kv[i], c->arena, &artifact) || !tc_artifact_is_present(&artifact))
             continue;
         if (!first)
             buf_byte(b, ',');

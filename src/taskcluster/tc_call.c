@@ -260,6 +260,8 @@ static struct tc_call *begin(struct taskcluster *t, struct http_exchange *x,
     c->now = t->settings.now(t->settings.ctx);
     c->query = arena_copy(c->arena, req->query);
     c->host = arena_copy(c->arena, req->host);
+    c->content_type = arena_copy(c->arena, req->content_type);
+    c->content_encoding = arena_copy(c->arena, req->content_encoding);
     c->tls = req->forwarded_proto.len ? str_eq(req->forwarded_proto, STR("https")) : http_is_tls(x);
     for (int i = 0; params && i < params->count; i++)
         c->params[i] = arena_copy(c->arena, params->at[i]);
@@ -299,10 +301,23 @@ static const struct route *route_at(size_t i)
     return &tc_methods[i].route;
 }
 
-struct taskcluster *taskcluster_new(struct backend *backend,
-                                    const struct taskcluster_settings *settings)
+static const struct route *object_route_at(size_t i)
 {
+    return &tc_object_methods[i].route;
+}
+
+struct err taskcluster_new(struct backend *backend, const struct taskcluster_settings *settings,
+                           struct taskcluster **out)
+{
+    const struct tc_files_settings files = {.dir = settings->artifact_dir,
+                                            .space = settings->artifact_space,
+                                            .backend = backend,
+                                            .loop = settings->loop,
+                                            .seed = settings->seed + 1};
+    struct tc_files *opened;
+    TRY(tc_files_open(&files, &opened));
     struct taskcluster *t = ALLOC(struct taskcluster);
+    t->files = opened;
     t->backend = backend;
     t->settings = *settings;
     t->schemas = tc_schemas_new();
@@ -315,8 +330,19 @@ struct taskcluster *taskcluster_new(struct backend *backend,
                                     .serve = serve,
                                     .refuse = refuse,
                                     .ctx = t};
-    tc_discover_mount(t->ends + 1, &t->ends[0]);
-    return t;
+    t->ends[1] = t->ends[0];
+    t->ends[1].prefix = TC_OBJECT_PREFIX;
+    t->ends[1].count = tc_object_method_count;
+    t->ends[1].route = object_route_at;
+    tc_discover_mount(t->ends + TC_APIS, &t->ends[0]);
+    *out = t;
+    return err_none();
+}
+
+void taskcluster_stop(struct taskcluster *t)
+{
+    if (t)
+        tc_files_stop(t->files);
 }
 
 void taskcluster_free(struct taskcluster *t)
@@ -324,6 +350,7 @@ void taskcluster_free(struct taskcluster *t)
     if (!t)
         return;
     tc_poll_free(t);
+    tc_files_free(t->files);
     tc_schemas_free(t->schemas);
     buf_fini(&t->scratch);
     free(t);

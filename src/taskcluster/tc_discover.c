@@ -6,7 +6,21 @@
 #include "base/array.h"
 #include "taskcluster/tc_handlers.h"
 
+#define OBJECT_SCHEMAS "object/" /* how the names of the object service's schemas begin */
+
 /* --- /references --- */
+
+struct service {
+    const char *path, *name, *title, *description;
+    const struct tc_method *methods;
+    const size_t *count;
+};
+static const struct service services[] = {
+    {"queue/v1/api.json", "queue", "Queue", "Tasks, their runs, workers and artifacts.", tc_methods,
+     &tc_method_count},
+    {"object/v1/api.json", "object", "Object Service", "The bytes of artifacts.", tc_object_methods,
+     &tc_object_method_count},
+};
 
 static void write_expr(struct buf *b, const struct scope_expr *e)
 {
@@ -62,6 +76,13 @@ static void write_args(struct buf *b, const struct tc_method *m)
     buf_byte(b, ']');
 }
 
+/* Within its service. */
+static const char *schema_of(const char *name)
+{
+    size_t n = strlen(OBJECT_SCHEMAS);
+    return strncmp(name, OBJECT_SCHEMAS, n) == 0 ? name + n : name;
+}
+
 static void write_entry(struct buf *b, const struct tc_method *m)
 {
     buf_print(b,
@@ -78,30 +99,30 @@ static void write_entry(struct buf *b, const struct tc_method *m)
         write_expr(b, m->scopes);
     }
     if (m->input)
-        buf_print(b, ",\"input\":\"%s#\"", m->input);
+        buf_print(b, ",\"input\":\"%s#\"", schema_of(m->input));
     if (m->output)
-        buf_print(b, ",\"output\":\"%s#\"", m->output);
+        buf_print(b, ",\"output\":\"%s#\"", schema_of(m->output));
     buf_byte(b, '}');
 }
 
 /* A method that is reached by several paths has one entry; what has no category has none. */
-static bool is_hidden(size_t i)
+static bool is_hidden(const struct tc_method *methods, size_t i)
 {
-    return !tc_methods[i].category ||
-           (i > 0 && strcmp(tc_methods[i].name, tc_methods[i - 1].name) == 0);
+    return !methods[i].category || (i > 0 && strcmp(methods[i].name, methods[i - 1].name) == 0);
 }
 
-static void write_api(struct buf *b)
+static void write_api(struct buf *b, const struct service *s)
 {
-    buf_lit(b, "{\"$schema\":\"/schemas/common/api-reference-v0.json#\",\"apiVersion\":\"v1\","
-               "\"serviceName\":\"queue\",\"title\":\"Queue\",\"description\":\"Tasks, their runs, "
-               "workers and artifacts.\",\"entries\":[");
-    for (size_t i = 0; i < tc_method_count; i++) {
-        if (is_hidden(i))
+    buf_print(b,
+              "{\"$schema\":\"/schemas/common/api-reference-v0.json#\",\"apiVersion\":\"v1\","
+              "\"serviceName\":\"%s\",\"title\":\"%s\",\"description\":\"%s\",\"entries\":[",
+              s->name, s->title, s->description);
+    for (size_t i = 0; i < *s->count; i++) {
+        if (is_hidden(s->methods, i))
             continue;
         if (i)
             buf_byte(b, ',');
-        write_entry(b, &tc_methods[i]);
+        write_entry(b, &s->methods[i]);
     }
     buf_lit(b, "]}");
 }
@@ -110,27 +131,37 @@ static void get_reference(struct tc_call *c)
 {
     struct str path = tc_param(c, "path");
     struct buf *b = tc_body(c);
-    if (str_eq(path, STR("queue/v1/api.json"))) {
-        write_api(b);
-        tc_reply(c, b);
-    } else if (str_eq(path, STR("manifest.json"))) {
+    if (str_eq(path, STR("manifest.json"))) {
         buf_lit(b, "{\"$schema\":\"/schemas/common/manifest-v3.json#\",\"references\":["
-                   "\"/references/queue/v1/api.json\"]}");
+                   "\"/references/queue/v1/api.json\",\"/references/object/v1/api.json\"]}");
         tc_reply(c, b);
-    } else {
-        tc_fail(c, TC_RESOURCE_NOT_FOUND, "There is no reference '%.*s'.", NAME_ARG(path));
+        return;
     }
+    for (size_t i = 0; i < COUNT(services); i++) {
+        if (!str_eq(path, str_from(services[i].path)))
+            continue;
+        write_api(b, &services[i]);
+        tc_reply(c, b);
+        return;
+    }
+    tc_fail(c, TC_RESOURCE_NOT_FOUND, "There is no reference '%.*s'.", NAME_ARG(path));
 }
 
 /* --- /schemas --- */
 
+static bool begins(struct str s, const char *with)
+{
+    size_t n = strlen(with);
+    return s.len > n && memcmp(s.at, with, n) == 0;
+}
+
 static void get_schema(struct tc_call *c)
 {
-    static const struct str service = {"queue/", 6};
     struct str path = tc_param(c, "path"), text;
-    bool ours = path.len > service.len && memcmp(path.at, service.at, service.len) == 0;
-    struct str name = ours ? (struct str){path.at + service.len, path.len - service.len} : path;
+    bool queue = begins(path, "queue/");
+    struct str name = queue ? (struct str){path.at + 6, path.len - 6} : path;
     struct buf *b = tc_body(c);
+    bool ours = queue ? begins(name, "v1/") : begins(path, OBJECT_SCHEMAS);
     if (!ours || !tc_schemas_text(name, &text)) {
         tc_fail(c, TC_RESOURCE_NOT_FOUND, "There is no schema '%.*s'.", NAME_ARG(path));
         return;

@@ -64,10 +64,22 @@ void tc_list_claimed(struct tc_call *c);
 
 /* --- tc_artifact.c, tc_artifact_get.c --- */
 void tc_create_artifact(struct tc_call *c);
+void tc_finish_artifact(struct tc_call *c);
 void tc_get_artifact(struct tc_call *c);
 void tc_get_artifact_content(struct tc_call *c);
 void tc_get_artifact_info(struct tc_call *c);
 void tc_list_artifacts(struct tc_call *c);
+
+/* --- tc_upload.c --- */
+void tc_create_upload(struct tc_call *c);
+void tc_finish_upload(struct tc_call *c);
+void tc_start_download(struct tc_call *c);
+void tc_download_object(struct tc_call *c);
+void tc_get_object(struct tc_call *c);
+
+/* --- tc_content.c --- */
+void tc_put_content(struct tc_call *c);
+void tc_get_content(struct tc_call *c);
 
 /* --- tc_poll.c --- */
 void tc_poll_task_urls(struct tc_call *c);

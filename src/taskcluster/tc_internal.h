@@ -14,17 +14,20 @@
 #include "base/rng.h"
 #include "base/strmap.h"
 #include "taskcluster/taskcluster.h"
+#include "taskcluster/tc_files.h"
 #include "taskcluster/tc_schema.h"
 #include "wire/json_writer.h"
 
-#define TC_PREFIX "/api/queue/v1"
+#define TC_PREFIX        "/api/queue/v1"
+#define TC_OBJECT_PREFIX "/api/object/v1"
 
 struct taskcluster {
     struct backend *backend;
     struct taskcluster_settings settings;
-    struct front_end ends[TASKCLUSTER_FRONT_ENDS]; /* the queue's, and then the roots */
+    struct front_end ends[TASKCLUSTER_FRONT_ENDS]; /* the queue's, the objects', then the roots */
     struct tc_schemas *schemas;
-    struct buf scratch; /* an answer that is being written */
+    struct tc_files *files; /* the bytes of artifacts */
+    struct buf scratch;     /* an answer that is being written */
     instant started;
     struct rng rng;
     struct strmap boxes; /* struct tc_mailbox, by queue and priority; tc_poll.c */
@@ -59,6 +62,8 @@ struct tc_method {
 
 extern const struct tc_method tc_methods[];
 extern const size_t tc_method_count;
+extern const struct tc_method tc_object_methods[];
+extern const size_t tc_object_method_count;
 
 struct tc_call {
     struct taskcluster *tc;
@@ -68,16 +73,18 @@ struct tc_call {
     struct access_identity who;
     instant now;
     struct str params[ROUTER_PARAMS_MAX];
-    struct str query, body; /* in the arena */
-    struct str host;        /* of the header, likewise */
-    bool tls;               /* the client's end of the connection */
-    void *state;            /* the handler's own, in the arena */
+    struct str query, body;                    /* in the arena */
+    struct str host;                           /* of the header, likewise */
+    struct str content_type, content_encoding; /* likewise */
+    bool tls;                                  /* the client's end of the connection */
+    void *state;                               /* the handler's own, in the arena */
 };
 
 /* --- tc_discover.c --- */
 
-/* Fills in the front ends beside the queue's, which is `like`. */
-#define TC_ROOTS (TASKCLUSTER_FRONT_ENDS - 1)
+/* Fills in the front ends beside those of the APIs; `like` is one of these. */
+#define TC_APIS  2
+#define TC_ROOTS (TASKCLUSTER_FRONT_ENDS - TC_APIS)
 void tc_discover_mount(struct front_end *ends, const struct front_end *like);
 
 /* --- tc_call.c --- */
@@ -117,14 +124,17 @@ enum tc_code {
     TC_INPUT_ERROR,               /* 400: it cannot be */
     TC_AUTHENTICATION_FAILED,     /* 401 */
     TC_INSUFFICIENT_SCOPES,       /* 403 */
+    TC_BAD_SIGNATURE,             /* 403: of a URL that was given out */
     TC_RESOURCE_NOT_FOUND,        /* 404 */
     TC_METHOD_NOT_ALLOWED,        /* 405 */
+    TC_NO_MATCHING_METHOD,        /* 406: to get an object by */
     TC_REQUEST_CONFLICT,          /* 409 */
     TC_RESOURCE_EXPIRED,          /* 410 */
     TC_INPUT_TOO_LARGE,           /* 413 */
     TC_DEPENDENCY,                /* 424: an artifact that is an error */
     TC_INTERNAL_SERVER_ERROR,     /* 500 */
     TC_BUSY,                      /* 503: worth trying again */
+    TC_OUT_OF_SPACE,              /* 507: for the bytes of artifacts */
     TC_CODES
 };
 void tc_fail(struct tc_call *c, enum tc_code code, const char *fmt, ...)

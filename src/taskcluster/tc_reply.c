@@ -28,14 +28,17 @@ static const struct {
     [TC_INPUT_ERROR] = {"InputError", 400},
     [TC_AUTHENTICATION_FAILED] = {"AuthenticationFailed", 401},
     [TC_INSUFFICIENT_SCOPES] = {"InsufficientScopes", 403},
+    [TC_BAD_SIGNATURE] = {"AuthenticationFailed", 403},
     [TC_RESOURCE_NOT_FOUND] = {"ResourceNotFound", 404},
     [TC_METHOD_NOT_ALLOWED] = {"MethodNotAllowed", 405},
+    [TC_NO_MATCHING_METHOD] = {"NoMatchingMethod", 406},
     [TC_REQUEST_CONFLICT] = {"RequestConflict", 409},
     [TC_RESOURCE_EXPIRED] = {"ResourceExpired", 410},
     [TC_INPUT_TOO_LARGE] = {"InputTooLarge", 413},
     [TC_DEPENDENCY] = {"ArtifactError", 424},
     [TC_INTERNAL_SERVER_ERROR] = {"InternalServerError", 500},
     [TC_BUSY] = {"ServiceUnavailable", 503},
+    [TC_OUT_OF_SPACE] = {"InsufficientStorage", 507},
 };
 
 struct buf *tc_body(struct tc_call *c)

@@ -112,6 +112,13 @@ static void read_enum(struct tc_schemas *s, struct json_cursor *c, struct schema
 
 static void read_const(struct tc_schemas *s, struct json_cursor *c, struct schema *n)
 {
+    enum json_type type;
+    expect(json_peek(c, &type));
+    if (type == JSON_BOOL) {
+        expect(json_read_bool(c, &n->always_true));
+        must(n->always_true);
+        return;
+    }
     n->words = ARENA_NEW(&s->arena, struct str);
     n->words[n->word_count++] = read_text(s, c);
 }

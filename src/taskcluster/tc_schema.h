@@ -2,10 +2,10 @@
 #ifndef TASKCLUSTER_TC_SCHEMA_H
 #define TASKCLUSTER_TC_SCHEMA_H
 
-/* The JSON schemas of the queue's API (src/taskcluster/schemas/), which clients can fetch and by
- * which bodies are checked: what is published is what holds. Of JSON Schema they use type,
+/* The JSON schemas of the queue's and the object service's API (schemas/), which clients can fetch
+ * and by which bodies are checked: what is published is what holds. Of JSON Schema they use type,
  * properties, required, additionalProperties, items, minItems, maxItems, uniqueItems, minLength,
- * maxLength, pattern, format date-time, minimum, maximum, enum, anyOf and $ref. */
+ * maxLength, pattern, format date-time, minimum, maximum, enum, const, anyOf and $ref. */
 
 #include "base/arena.h"
 #include "base/buf.h"

@@ -147,6 +147,15 @@ static void check_number(struct check *k, const struct schema *n, const struct p
         say(k, p, "be equal to one of the allowed values");
 }
 
+static void check_bool(struct check *k, const struct schema *n, const struct place *p)
+{
+    bool v;
+    struct err err = json_read_bool(&k->c, &v);
+    must(err.code == ERR_OK);
+    if (n->always_true && !v)
+        say(k, p, "be true");
+}
+
 /* --- lists --- */
 
 static int compare_raw(const void *a, const void *b)
@@ -332,6 +341,9 @@ static void check_value(struct check *k, const struct schema *n, const struct pl
         break;
     case JSON_OBJECT:
         check_object(k, n, p);
+        break;
+    case JSON_BOOL:
+        check_bool(k, n, p);
         break;
     default:
         err = json_skip(&k->c, NULL);

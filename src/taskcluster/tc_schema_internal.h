@@ -25,6 +25,7 @@ struct schema {
     uint64_t length_min, length_max, items_min, items_max;
     struct pattern *pattern;        /* owned */
     bool date_time, unique, closed; /* closed: no properties but those */
+    bool always_true;               /* a boolean that may have this value only */
     struct str *words;              /* enum of strings */
     size_t word_count;
     int64_t *numbers; /* enum of whole numbers */
