@@ -15,13 +15,13 @@
 
 /* --- the tree and its text --- */
 
-/* Which part of the text a node is. Places are in the order of the text, so those that an offset is
- * in are the way down to it. */
+/* The part of the text that a node occupies. Places are in the order of the text, so those that
+ * contain an offset are the path down to it. */
 struct fields_place {
     const struct document_node *node;
     size_t index;    /* among its siblings */
-    size_t from, to; /* with its key */
-    size_t value;    /* where it begins behind that */
+    size_t from, to; /* including its key */
+    size_t value;    /* where it begins after the key */
 };
 
 /* The tree is at most DOCUMENT_DEPTH_MAX deep. */
@@ -76,10 +76,10 @@ static bool is_in(const struct fields_place *p, size_t at)
     return p->from <= at && at < p->to;
 }
 
-/* The innermost value that the offset is in. */
+/* The innermost value that contains the offset. */
 static const struct fields_place *place_at(const struct fields *f, size_t at)
 {
-    size_t lo = 0, hi = f->count; /* the last one that begins there or before is in between */
+    size_t lo = 0, hi = f->count; /* the last one that begins there or before is in this range */
     while (hi - lo > 1) {
         size_t mid = lo + (hi - lo) / 2;
         if (f->places[mid].from <= at)
@@ -212,7 +212,7 @@ static void refuse_missing(struct json_cursor *c, size_t map, const char *name)
     snprintf(f->fault->found, sizeof f->fault->found, "nothing");
 }
 
-/* At the name: that is what is wrong. */
+/* At the name, which is the fault. */
 static void refuse_unknown(struct json_cursor *c, size_t key, const struct field *table, size_t n)
 {
     const struct fields *f = fields_of(c);
@@ -239,7 +239,7 @@ struct err fields_read(struct json_cursor *c, const struct field *table, size_t 
     struct err err = field_read_object(true, c, f->arena, table, n, into);
     if (err.code == ERR_OK || f->fault->code != ERR_OK)
         return err;
-    /* Not a reader, but the decoder itself has refused it. */
+    /* Refused by the decoder itself, not by a reader. */
     const struct document_node *map = place_at(f, at)->node;
     size_t missing = 0;
     if (err.code == ERR_UNKNOWN_FIELD) {
@@ -318,7 +318,7 @@ struct err fields_double(struct json_cursor *c, double lo, double hi, double *v)
     return fields_refuse(c, at, err.code, "a number from %g to %g", lo, hi);
 }
 
-/* The characters of a string, whatever they are. */
+/* The characters of a string of any kind. */
 static struct err read_string(struct json_cursor *c, const char *expected, struct str *v)
 {
     size_t at = c->pos;
@@ -415,7 +415,7 @@ struct err fields_span(struct json_cursor *c, struct arena *a, void *v)
     struct err err = read_either(c, &type, &text);
     if (err.code == ERR_OK) {
         bool zero = type == JSON_NUMBER && str_eq(text, STR("0"));
-        /* Without a unit it would be anyone's guess: milliseconds here, nanoseconds in Go. */
+        /* Without a unit it would be ambiguous: milliseconds here, nanoseconds in Go. */
         bool unit = type == JSON_STRING && text.len > 0 &&
                     (text.at[text.len - 1] < '0' || text.at[text.len - 1] > '9');
         if ((zero || unit) && duration_parse(text, d).code == ERR_OK && d->ms <= SPAN_MOST_MS)

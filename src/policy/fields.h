@@ -2,8 +2,8 @@
 #ifndef POLICY_FIELDS_H
 #define POLICY_FIELDS_H
 
-/* Documents are read by tables of fields (wire/field.h), as the bodies of requests are: a document
- * is written as JSON first, and offsets in that lead back to its tree. So a fault has the path of
+/* Reads documents by tables of fields (wire/field.h), like the bodies of requests: a document is
+ * first written as JSON, and offsets in that JSON lead back to its tree. So a fault has the path of
  * the field, its line and column, what was expected and what was found. */
 
 #include <stdbool.h>
@@ -22,40 +22,41 @@ struct fields_place;
 struct fields {
     struct arena *arena;
     struct document_fault *fault;
-    bool stored;             /* it was accepted once: patterns may be as they are */
-    uint64_t *pattern_bytes; /* that they take, or took as long as; of a part without any NULL */
-    const char *name;        /* of the part, in paths; NULL: it is the whole document */
+    bool stored;             /* it was accepted before: limits on patterns do not apply */
+    uint64_t *pattern_bytes; /* the total of its patterns, or what their compilation cost; NULL for
+                              * a part without patterns */
+    const char *name;        /* of the part, in paths; NULL: the whole document */
     struct fields_place *places;
     size_t count, cap;
 };
 
-/* Begins to read a tree. What is read lies in the arena and needs the tree no longer; f has to last
+/* Begins to read a tree. What is read lives in the arena and no longer needs the tree; f must live
  * as long as the cursor and its copies. After any error the fault is filled in. */
 struct json_cursor fields_open(struct fields *f, const struct document_node *root, const char *name,
                                struct arena *a, struct document_fault *fault);
 
-/* Reads a mapping by a table. A member that is not in the table is refused. */
+/* Reads a mapping by a table. Members that are not in the table are refused. */
 NODISCARD struct err fields_read(struct json_cursor *c, const struct field *table, size_t n,
                                  void *into);
 
-/* Refuses the value at an offset of the text: its place and what it is are filled in. */
+/* Refuses the value at an offset of the text: its position and type are filled in. */
 struct err fields_refuse(struct json_cursor *c, size_t at, enum err_code code, const char *expected,
                          ...) __attribute__((format(printf, 4, 5)));
-/* Where the values are that are in another one: a member that it has, its i-th entry. */
+/* The offsets of values within another one: of a member that it has, of its i-th entry. */
 size_t fields_member(const struct json_cursor *c, size_t map, const char *name);
 size_t fields_entry(const struct json_cursor *c, size_t list, size_t i);
 /* The value that comes next. */
 const struct document_node *fields_node(const struct json_cursor *c);
-/* A fault at a place that was not found by reading. Returns false. */
+/* A fault at a position that was not found by reading. Returns false. */
 bool fields_fault(struct document_fault *fault, const struct document_node *n, const char *path,
                   enum err_code code, const char *expected, ...)
     __attribute__((format(printf, 5, 6)));
 
 /* --- values; functions without an arena are parts for readers --- */
 
-/* Enters a list; count is how many entries it has. */
+/* Enters a list; count is the number of its entries. */
 NODISCARD struct err fields_list(struct json_cursor *c, const char *expected, size_t *count);
-/* Goes to the next entry, which must be there; behind the last one. */
+/* Moves to the next entry, which must exist; past the last one. */
 void fields_next(struct json_cursor *c);
 void fields_end(struct json_cursor *c);
 
@@ -79,15 +80,15 @@ struct err fields_label(struct json_cursor *c, struct arena *a, void *str);
 struct err fields_retries(struct json_cursor *c, struct arena *a, void *i64);
 /* An amount of memory, as text with a unit or as a number of bytes. */
 struct err fields_quantity(struct json_cursor *c, struct arena *a, void *u64);
-/* What memory grows by: over 1, at most FIELDS_FACTOR_MAX. */
+/* The factor by which memory increases: over 1, at most FIELDS_FACTOR_MAX. */
 struct err fields_factor(struct json_cursor *c, struct arena *a, void *v);
 /* A duration with a unit: "0s", "30s", "1h30m"; at most a year. */
 struct err fields_span(struct json_cursor *c, struct arena *a, void *v);
 /* A regular expression, compiled; into is a const struct pattern *. */
 struct err fields_regex(struct json_cursor *c, struct arena *a, void *into);
-/* {pattern: TEXT}; likewise. */
+/* {pattern: TEXT}; the same. */
 struct err fields_pattern(struct json_cursor *c, struct arena *a, void *into);
-/* A mapping that is read afterwards; into is a struct field_part. */
+/* A mapping that is read later; into is a struct field_part. */
 struct err fields_mapping(struct json_cursor *c, struct arena *a, void *into);
 
 /* --- the frame of a resource: apiVersion, kind (as expected), metadata with a name --- */
@@ -99,7 +100,7 @@ struct fields_frame {
     int64_t resource_version; /* 0: not stated */
     struct field_part spec;
 };
-/* The rows of its table; the struct fields_frame has been given its kind. */
+/* The rows of its table; the kind of the struct fields_frame is set. */
 #define FIELDS_FRAME(kind_, spec_)                                                                 \
     {                                                                                              \
         "apiVersion",        true,                                                                 \
@@ -114,14 +115,14 @@ extern const char *const fields_api_versions[];
 struct err fields_api_version(struct json_cursor *c, struct arena *a, void *frame);
 struct err fields_kind(struct json_cursor *c, struct arena *a, void *frame);
 struct err fields_metadata(struct json_cursor *c, struct arena *a, void *frame);
-/* The same to be written; the spec is returned, still empty. */
+/* Writes the same; returns the spec, still empty. */
 struct document_node *fields_frame_tree(struct arena *a, struct document_node *root,
                                         const struct fields_frame *frame);
 
-/* --- the matchers of a rule are members among others --- */
+/* --- the matchers of a rule, which are members among others --- */
 
-/* Every rule has its struct matcher as its first member, so that these rows read into a rule of
- * whatever kind. */
+/* Every rule has its struct matcher as its first member, so that these rows work for every kind of
+ * rule. */
 #define FIELDS_ON_EXIT_CODES                                                                       \
     {                                                                                              \
         "onExitCodes", false, fields_exit_codes, 0, .doc = "ExitCodeMatcher"                       \
@@ -159,29 +160,30 @@ struct err fields_categories(struct json_cursor *c, struct arena *a, void *rule)
 struct err fields_subcategories(struct json_cursor *c, struct arena *a, void *rule);
 struct err fields_error(struct json_cursor *c, struct arena *a, void *rule);
 
-/* A list of rules, each of that size, in the arena. */
+/* A list of rules of that size, in the arena. */
 struct fields_rules {
     const char *path; /* of the list; NULL: spec.rules */
     size_t size;
     const struct field *table; /* of a rule's members */
     size_t table_count;
-    void (*begin)(void *rule);               /* makes an empty one; NULL: zeros do */
-    void (*end)(void *rule);                 /* once it is read; NULL: nothing */
-    bool (*states)(const struct matcher *m); /* a matcher that may stand in such a rule */
+    void (*begin)(void *rule);               /* initialises one; NULL: zeros suffice */
+    void (*end)(void *rule);                 /* after it is read; NULL: nothing */
+    bool (*states)(const struct matcher *m); /* whether a matcher makes a valid rule */
     const char *what_to_state;               /* "at least one of ..." */
     const char *empty;                       /* what is expected instead of an empty list */
     void *rules;                             /* the result */
     uint64_t *keys;                          /* matcher_key of each */
     size_t count;
 };
-/* Each must state something, and none the same as an earlier one, for it would never be reached. */
+/* Each rule must state a matcher, and none the same as an earlier one, because it would never be
+ * reached. */
 NODISCARD struct err fields_rules(struct json_cursor *c, struct fields_rules *r);
 
 /* Write what fields_rules reads: the matchers of a rule, and a duration. */
 void fields_add_matchers(struct arena *a, struct document_node *rule, const struct matcher *m);
 struct document_node *fields_span_tree(struct arena *a, span d);
 
-/* What of these tables documents refer to by name, for the description of the API. */
+/* The tables that documents refer to by name, for the description of the API. */
 extern const struct field_table fields_tables[], fields_match_tables[];
 extern const size_t fields_table_count, fields_match_table_count;
 

@@ -92,7 +92,7 @@ struct err fields_conditions(struct json_cursor *c, struct arena *a, void *rule)
     return err_none();
 }
 
-/* What a list of names is called in refusals. */
+/* The names of a list of names in refusals. */
 struct naming {
     const char *list, *once;
 };

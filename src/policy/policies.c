@@ -21,15 +21,15 @@ struct policies {
     struct shelf *policies;   /* of struct policy_document */
     struct shelf *categories; /* of struct category_document */
     struct strmap queues;     /* of struct attached */
-    struct strmap uses;       /* policy → in how many lists of queues it is, as a number */
+    struct strmap uses;       /* policy → the number of queues whose lists contain it */
     struct policy_settings settings;
     char default_name[64];
-    bool changed;               /* the settings were, ever; then: */
-    struct policy_changed last; /* its texts lie in this arena */
+    bool changed;               /* the settings were ever changed; then: */
+    struct policy_changed last; /* its texts are in this arena */
     struct arena last_memory;
     char *section; /* of a file, as it was last applied, or NULL */
     size_t section_len;
-    uint64_t version; /* the last that was given */
+    uint64_t version; /* the last one assigned */
 };
 
 static bool parse_policy(struct str json, void *doc, struct document_fault *fault)
@@ -139,7 +139,7 @@ static struct str own(struct buf *b, struct arena *a)
     return s;
 }
 
-/* Takes the first name off "a,b". */
+/* Removes the first name from "a,b". */
 static bool next_name(struct str *names, struct str *name)
 {
     if (names->len == 0)
@@ -174,8 +174,8 @@ struct err policies_read(const struct policies *p, struct str name, struct arena
     return shelf_read(p->policies, name, a, views, count);
 }
 
-/* The version of what is gone must not be given again after a restart: whoever has seen it would
- * overwrite another one of the same name. */
+/* The version of a removed resource must not be assigned again after a restart: a client that has
+ * seen it would overwrite another resource with the same name. */
 static struct err remove_from(struct policies *p, struct shelf *s, struct str name)
 {
     TRY(shelf_remove(s, name));
@@ -183,7 +183,7 @@ static struct err remove_from(struct policies *p, struct shelf *s, struct str na
     return err_none();
 }
 
-/* The first queue by name is told, so that the answer does not depend on chance. */
+/* Names the first queue by name, so that the answer is deterministic. */
 static struct err check_unused(const struct policies *p, struct str name)
 {
     struct str first = {0};
@@ -364,7 +364,7 @@ static bool begins_with(struct str s, struct str prefix)
     return s.len >= prefix.len && memcmp(s.at, prefix.at, prefix.len) == 0;
 }
 
-/* Someone else than a file had the last word. */
+/* The last change did not come from a file. */
 static bool was_changed_by_hand(const struct policies *p)
 {
     struct str by = p->last.by;
@@ -379,7 +379,7 @@ static void set_section(struct policies *p, struct str section)
     p->section_len = section.len;
 }
 
-/* What of a file was last put into force; empty: nothing. */
+/* The section of a file as last applied; empty: none. */
 static void keep_section(struct policies *p, struct str section)
 {
     struct str before = {p->section, p->section_len};
@@ -396,7 +396,7 @@ static bool says_the_same(const struct policies *p, struct str section)
     return str_eq(section, (struct str){p->section, p->section_len});
 }
 
-/* What is to become of a change that would make `new` of `old`. */
+/* The fate of a change from `old` to `new`. */
 static enum policies_fate fate_of(const struct policies *p, const struct policies_settings *put,
                                   struct str section, bool changes)
 {
@@ -404,7 +404,7 @@ static enum policies_fate fate_of(const struct policies *p, const struct policie
         return POLICIES_APPLIED;
     if (says_the_same(p, section))
         return POLICIES_UNCHANGED;
-    /* Nobody knows whether the section is a new one. */
+    /* It is unknown whether the section is new. */
     bool first = put->at_start && !p->section;
     return first && changes && was_changed_by_hand(p) ? POLICIES_OVERRULED : POLICIES_APPLIED;
 }
@@ -412,7 +412,7 @@ static enum policies_fate fate_of(const struct policies *p, const struct policie
 static struct err check_default(const struct policies *p, const struct policies_settings *put,
                                 struct str name)
 {
-    /* One that was missing before must not stand in the way of the emergency stop. */
+    /* One that was missing before must not prevent an emergency stop. */
     bool same = str_eq(name, p->settings.default_policy);
     if (put->ahead || same || !name.len || shelf_has(p->policies, name))
         return err_none();
@@ -420,7 +420,7 @@ static struct err check_default(const struct policies *p, const struct policies_
                     NAME_ARG(name));
 }
 
-/* Puts a change into force, and notes it. */
+/* Applies a change, and records it. */
 static void apply(struct policies *p, const struct policies_settings *put,
                   const struct policy_settings *s, struct str section, instant now, struct arena *a)
 {
@@ -433,7 +433,7 @@ static void apply(struct policies *p, const struct policies_settings *put,
         set_settings(p, s);
         p->sink.put(p->sink.ctx, POLICIES_SETTINGS, (struct str){0}, p->version, new);
     }
-    /* Whoever only confirms what holds must not take the place of who made it so. */
+    /* A request that only confirms the settings must not replace the record of who made them. */
     if (changes || (!p->changed && !put->from_file))
         note_change(p, &old, put->by, now, a);
     if (put->from_file)
@@ -521,7 +521,7 @@ struct err policies_restore(struct policies *p, char kind, struct str name, uint
 
 /* --- evaluation --- */
 
-/* What is missing is added to that list, unless it is NULL. */
+/* Adds the names of missing ones to `missing`, unless it is NULL. */
 static void add_named(const struct policies *p, struct str names, const struct policy **list,
                       size_t *n, struct buf *missing)
 {
@@ -585,8 +585,8 @@ static void add_drafted(const struct policies *p, const struct policies_draft *d
     }
 }
 
-/* Failures that were given have the categories that they would get if they were reported now;
- * stored ones keep what they have. */
+/* Given failures get the categories that they would get if they were reported now; stored ones keep
+ * theirs. */
 static const struct run *categorized(const struct policies *p, const struct simulate_job *what,
                                      struct arena *a)
 {

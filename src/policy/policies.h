@@ -2,10 +2,10 @@
 #ifndef POLICY_POLICIES_H
 #define POLICY_POLICIES_H
 
-/* The retry policies and the failure categories that there are, kept parsed; which queues have
- * which policies; and the settings that can be changed at run time. All are resources: a kind, a
- * name, a version and a body of text, which the owner stores and brings back at a restart. What is
- * refused changes nothing. No I/O, no log. */
+/* The retry policies and the failure categories, kept parsed; which queues have which policies; and
+ * the settings that can be changed at run time. All are resources: a kind, a name, a version and a
+ * body of text, which the owner stores and restores at a restart. A refused change has no effect.
+ * No I/O, no log. */
 
 #include "base/arena.h"
 #include "base/err.h"
@@ -20,8 +20,10 @@
 #define POLICIES_SETTINGS   's' /* no name; body: JSON */
 #define POLICIES_CHANGE     'c' /* no name; body: the last change of the settings as JSON */
 #define POLICIES_CATEGORIES 'f' /* body: canonical JSON */
-#define POLICIES_SECTION    'x' /* no name; body: what of a file was last put into force */
-#define POLICIES_VERSION    'v' /* no name; its version: the last that was given when one went */
+#define POLICIES_SECTION    'x' /* no name; body: the section of a file as last applied */
+#define POLICIES_VERSION                                                                           \
+    'v' /* no name; its version: the last one assigned when a resource was                         \
+         * removed */
 
 #define POLICIES_MAX            1000
 #define POLICIES_CATEGORIES_MAX 100
@@ -32,16 +34,16 @@ struct policies *policies_new(const struct policy_settings *initial,
                               const struct policies_sink *sink);
 void policies_free(struct policies *p);
 
-/* A stored resource. An error is to be logged, no more: what cannot be read any more counts as
+/* Restores a stored resource. An error is only to be logged: what can no longer be read counts as
  * absent, and a document is shown as broken. */
 NODISCARD struct err policies_restore(struct policies *p, char kind, struct str name,
                                       uint64_t version, struct str body);
 
-/* Adds or replaces a policy; the value is a struct policy. What views show lasts as long as the
- * arena, whatever becomes of the policies meanwhile. */
+/* Adds or replaces a policy; the value is a struct policy. What views show lives as long as the
+ * arena, even if the policies change meanwhile. */
 NODISCARD struct err policies_put(struct policies *p, const struct policies_put *put,
                                   struct arena *a, struct resource_view **view);
-/* One, or with an empty name all in the order of their names. ERR_NOT_FOUND. */
+/* One, or with an empty name all, sorted by name. ERR_NOT_FOUND. */
 NODISCARD struct err policies_read(const struct policies *p, struct str name, struct arena *a,
                                    struct resource_view **views, size_t *count);
 /* ERR_NOT_FOUND; ERR_CONFLICT while a queue or the settings name it. */
@@ -54,7 +56,7 @@ NODISCARD struct err policies_categories_read(const struct policies *p, struct s
                                               struct arena *a, struct resource_view **views,
                                               size_t *count);
 NODISCARD struct err policies_categories_remove(struct policies *p, struct str name);
-/* Those that can be applied, in the order of their names. Valid until the next change. */
+/* Those that can be applied, sorted by name. Valid until the next change. */
 size_t policies_categorizers(const struct policies *p, struct arena *a,
                              const struct categorizer *const **list);
 
@@ -74,38 +76,38 @@ struct policies_settings {
     bool from_file; /* it is the section of a file, read again */
     bool at_start;  /* with from_file: the server starts */
 };
-/* What became of the section of a file. */
+/* What happened to the section of a file. */
 enum policies_fate {
     POLICIES_APPLIED,
-    POLICIES_UNCHANGED, /* it says what it said when it was last applied: the settings stay */
-    POLICIES_OVERRULED, /* it would change what somebody has set by hand, maybe since: they stay */
+    POLICIES_UNCHANGED, /* it is the same as when it was last applied: the settings stay */
+    POLICIES_OVERRULED, /* it would change what was set by hand, perhaps since then: they stay */
 };
-/* Changes the settings that are stated. ERR_UNPROCESSABLE if it names a default policy that
- * does not exist. Of a file only a section that has changed since it was last applied takes effect,
- * also over restarts: an emergency stop must not end with a reload or a crash. *fate, if wanted,
- * says so where the settings would have changed. */
+/* Changes the settings that are stated. ERR_UNPROCESSABLE if the default policy that it names does
+ * not exist. A file's section takes effect only if it has changed since it was last applied, also
+ * across restarts: an emergency stop must not end with a reload or a crash. *fate, if wanted, says
+ * so where the settings would have changed. */
 NODISCARD struct err policies_settings_put(struct policies *p, const struct policies_settings *put,
                                            instant now, struct arena *a, enum policies_fate *fate);
-/* In the arena, with all that it points to. */
+/* In the arena, with everything that it points to. */
 const struct policy_settings_view *policies_settings_read(const struct policies *p,
                                                           struct arena *a);
 
 /* ERR_UNPROCESSABLE unless all of "a,b" exist. */
 NODISCARD struct err policies_check_names(const struct policies *p, struct str names);
-/* Fills in those of the queue, then those of the job; the default policy if there are none; none
- * if they are switched off. Likewise what is missing of them, and the settings. Valid until the
- * next change. */
+/* Sets the policies of the queue, followed by those of the job; the default policy if there are
+ * none; none if policies are disabled. Also the names of missing ones, and the settings. Valid
+ * until the next change. */
 void policies_effective(const struct policies *p, struct str queue, struct str added,
                         struct arena *a, struct verdict_rules *rules);
 
 struct policies_draft {
-    const struct policy *const *list; /* each of another name */
+    const struct policy *const *list; /* with distinct names */
     size_t count;
     const struct policy_change *settings; /* or NULL */
 };
-/* What of a job's failures would come if the drafts stood for the policies of their names, or,
- * where those are not in effect, were the last ones of the queue; as if policies were enabled.
- * own: what goes for the job where no policy says anything; of it the policies are left out. */
+/* The effect on a job's failures if the drafts replaced the policies with their names or, where
+ * those are not in effect, were appended to the queue's; as if policies were enabled. own: what
+ * applies to the job where no policy decides; its policies are ignored. */
 NODISCARD struct err policies_simulate(const struct policies *p, const struct policies_draft *draft,
                                        const struct simulate_job *what,
                                        const struct verdict_rules *own, struct arena *a,

@@ -9,7 +9,7 @@
 #include "base/must.h"
 #include "base/strmap.h"
 
-/* A document, held by its item and by the arenas that it is shown in. */
+/* A document, held by its item and by the arenas in which it is shown. */
 struct held {
     const struct shelf_kind *kind;
     unsigned holders;
@@ -21,7 +21,7 @@ struct item {
     struct str name; /* owned by the map */
     uint64_t version;
     struct held *held; /* iff why is empty */
-    char why[256];     /* it cannot be read any more, or empty */
+    char why[256];     /* why it can no longer be read, or empty */
 };
 
 struct shelf {
@@ -63,7 +63,7 @@ static uint64_t weight_of(const struct item *it)
     return it && it->held ? it->held->kind->weight(it->held->doc) : 0;
 }
 
-/* Replaces what the item holds by something that is its own from now on; NULL: nothing. */
+/* Replaces what the item holds by h, which it owns from now on; NULL: nothing. */
 static void hold(struct shelf *s, struct item *it, struct held *h)
 {
     s->bytes -= bytes_of(it);
@@ -193,7 +193,7 @@ static struct err check_put(const struct shelf *s, const struct policies_put *pu
     return err_none();
 }
 
-/* A document of its own memory, or NULL with a fault. */
+/* A document with memory of its own, or NULL with a fault. */
 static struct held *parse(const struct shelf *s, struct str text, struct document_fault *fault)
 {
     struct held *h = alloc_zero(sizeof *h + s->kind->size);
@@ -206,7 +206,7 @@ static struct held *parse(const struct shelf *s, struct str text, struct documen
     return NULL;
 }
 
-/* The canonical form of a value, which is accepted again as whatever it was read from was. */
+/* The canonical form of a value, which is accepted again like the text that it was read from. */
 static struct str canonical(const struct shelf *s, const void *value, uint64_t version,
                             struct arena *a)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* What the tree of tables would lose without the damaged one is written anew, and what would come
- * back from older ones is deleted; then the table is taken out of the MANIFEST. To find out what
- * that is, the root directory is opened twice for reading, as it is and without the table. */
+/* What the other tables do not have is rewritten, and what would come back from older tables is
+ * deleted; then the table is removed from the MANIFEST. To find out what that is, the root
+ * directory is opened twice for reading, as it is and without the table. */
 
 #include "store/rocks_mend.h"
 
@@ -75,7 +75,7 @@ static bool ends_with(const char *name, const char *end)
     return a >= b && strcmp(name + a - b, end) == 0;
 }
 
-/* It is written to. */
+/* Copied, because it is written to. */
 NODISCARD static struct err copy_manifest(struct mend *m, const char *name)
 {
     struct buf bytes = {0};
@@ -108,7 +108,7 @@ NODISCARD static struct err take_along(struct mend *m, const char *name)
     return wanted && strcmp(name, table) != 0 ? link_file(m, name, REST) : err_none();
 }
 
-/* All but the table, by links. */
+/* Everything but the table, by links. */
 NODISCARD static struct err make_rest(struct mend *m)
 {
     TRY(folder_remove(path_to(m, "", REST)));
@@ -153,7 +153,7 @@ static void close_one(rocksdb_t **db)
     *db = NULL;
 }
 
-/* Which level the table is on, and its keys. */
+/* The level of the table, and its keys. */
 NODISCARD static struct err find_table(struct mend *m)
 {
     const rocksdb_livefiles_t *files = rocksdb_livefiles(m->all);
@@ -223,7 +223,7 @@ static void save(struct mend *m, struct str key, struct str value)
     m->saved++;
 }
 
-/* A key that is there without the table, in a gap: what it has may be older than what is lost. */
+/* A key in a gap that exists without the table: its value there may be older than the lost one. */
 static void save_or_lose(struct mend *m, struct str key, struct str value)
 {
     struct buf newest = {0};
@@ -259,13 +259,13 @@ static int order_of(struct str a, struct str b)
     return order ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-/* The next one of both, of the one that is behind. */
+/* Compares the next key of the walk that is behind. */
 static void compare_next(struct mend *m, struct rocks_gap_walk *all, struct rocks_gap_walk *rest)
 {
     struct str key, value, other, old;
     bool has_all = rocks_gap_at(all, &key, &value), has_rest = rocks_gap_at(rest, &other, &old);
     if (has_rest && rest->in_gap) {
-        rocks_gap_step(rest); /* another table's, which has its turn */
+        rocks_gap_step(rest); /* another table's, which is handled separately */
         return;
     }
     if (has_all && all->in_gap) {
@@ -306,7 +306,7 @@ NODISCARD static struct err save_all(struct mend *m)
     return err;
 }
 
-/* --- telling --- */
+/* --- reporting --- */
 
 static void add_key(struct buf *b, struct str key)
 {
@@ -347,7 +347,7 @@ static void tell(struct mend *m)
     buf_fini(&b);
 }
 
-/* --- all of it --- */
+/* --- the whole mend --- */
 
 NODISCARD static struct err look_and_write(struct mend *m)
 {
@@ -383,8 +383,8 @@ static void fini(struct mend *m)
 struct err rocks_mend(const char *dir, const rocksdb_options_t *options, uint64_t table)
 {
     struct mend m = {.dir = dir, .table = table};
-    /* Tables that cannot be opened do not keep it from being opened, nor from being written to, and
-     * nothing goes on in the background. */
+    /* Tables that cannot be opened must not prevent opening or writing, and nothing may go on in
+     * the background. */
     m.options = rocksdb_options_create_copy((rocksdb_options_t *)options);
     rocksdb_options_set_paranoid_checks(m.options, 0);
     rocksdb_options_set_disable_auto_compactions(m.options, 1);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Which jobs have lost a part. Ids are known from the other records of a job, and from the log of
- * events; whether the missing record was ever there is RocksDB's to say: a key that the filter of
- * the damaged table does not have is not lost. */
+/* Which jobs have lost a part. Ids are known from the other records of a job, and from the event
+ * log; RocksDB says whether the missing record ever existed: a key that is not in the filter of the
+ * damaged table is not lost. */
 
 #include <stdlib.h>
 #include <string.h>
@@ -96,8 +96,8 @@ static bool is_part(struct str key, struct str value, struct id *id)
            record_key_is_run(key, id, &run) || record_key_is_note(key, id, &kind);
 }
 
-/* A table on the first level that cannot be opened makes all of it one gap; what others have is
- * seen without it. */
+/* If a table on the first level cannot be opened, all of the level is a gap; records of the other
+ * tables are found without it. */
 static struct err walk_view(struct mend *m, rocksdb_t *view, char kind, const struct ids *ids,
                             is_fn is, enum apart_part part, bool *whole)
 {
@@ -105,7 +105,7 @@ static struct err walk_view(struct mend *m, rocksdb_t *view, char kind, const st
     from[0] = end[0] = kind;
     id_encode(ids->from, (uint8_t *)from + 1);
     id_encode(ids->to, (uint8_t *)end + 1);
-    end[1 + ID_LEN] = (char)0xff; /* beyond all that belongs to that id */
+    end[1 + ID_LEN] = (char)0xff; /* after everything that belongs to that id */
     struct rocks_gap_walk w;
     struct str key, value;
     struct id id, last = {0};
@@ -142,7 +142,7 @@ struct seen {
     bool removed;
 };
 
-/* Ids of which the first record may be lost. */
+/* Ids whose first record may be lost. */
 struct ids_list {
     struct ids *list;
     size_t count;
@@ -177,7 +177,7 @@ static int compare_seen(const void *a, const void *b)
     return order ? order : (x->number > y->number) - (x->number < y->number);
 }
 
-/* What does not decode tells of no jobs. */
+/* What does not decode names no jobs. */
 static void read_events(struct seen_list *s, const struct ids_list *ids, uint64_t first,
                         struct str value)
 {

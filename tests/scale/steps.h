@@ -2,12 +2,13 @@
 #ifndef TESTS_SCALE_STEPS_H
 #define TESTS_SCALE_STEPS_H
 
-/* How much a command does, counted: by no clock, so that it is the same on every machine. The
- * compiler marks every basic block of base, core, policy and the backend (-fsanitize-coverage in
- * meson.build), so that a loop over very many things in memory shows as well as one over records.
+/* How much work a command does, counted without a clock, so that it is the same on every machine.
+ * The compiler marks every basic block of base, core, policy and the backend (-fsanitize-coverage
+ * in meson.build), so that a loop over very many things in memory shows as well as one over
+ * records.
  *
  * A scene is played twice, with few things of a kind and with very many. The n-th measurement of
- * one play is held against the n-th of the other. */
+ * one play is compared with the n-th of the other. */
 
 #include "yard.h"
 
@@ -24,18 +25,18 @@ typedef void (*steps_scene)(struct yard *y, size_t things);
 int steps_setup(void **state);
 #define STEPS_TEST(name) cmocka_unit_test_setup_teardown(name, steps_setup, yard_teardown)
 
-/* With `many` things each measurement may have a few more blocks than with STEPS_FEW, for trees are
- * deeper: at most four times as many. */
+/* With `many` things each measurement may have a few more blocks than with STEPS_FEW, because trees
+ * are deeper: at most four times as many. */
 void steps_compare(steps_scene scene, size_t many);
 /* From now on, in this scene, so many blocks more are nothing, where a limit is what bounds them.
  */
 #define STEPS_SLACK 1000
 void steps_allow(uint64_t more);
-/* Measures a command until its answer, which must be no error. */
+/* Measures a command until its answer, which must not be an error. */
 struct steps steps_of(struct yard *y, const char *what, struct command c, struct answer *a);
-/* Measures a number of turns of the loop. what NULL: nothing is held against another play. */
+/* Measures a number of turns of the loop. what NULL: not compared with another play. */
 struct steps steps_of_turns(struct yard *y, const char *what, unsigned turns);
-/* Few reads, and few turns, whatever it was with few things. */
+/* Few reads and few turns, in either play. */
 void steps_assert_few(struct steps s);
 
 /* n jobs that vary() makes different; the last of them is returned. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* What small counts hide: with 100,000 of a thing, a command about one of them, or a page of them,
- * does as much as with ten. */
+ * does as much work as with ten. */
 
 #include "steps.h"
 
@@ -88,7 +88,7 @@ static void check_reads(struct yard *y, struct id last)
     check(y, "queues", queues, &a);
 }
 
-/* It tells of a number of queues; to find the oldest jobs it reads some thousand. */
+/* It reports a limited number of queues; to find the oldest jobs it reads a few thousand. */
 static void check_meter(struct yard *y)
 {
     struct answer a;
@@ -181,7 +181,7 @@ static void play_dependants(struct yard *y, size_t n)
     check_commands(y, last, STR("q"));
 }
 
-/* All hear of its end; a bounded number in each turn. */
+/* All are notified of its end; a limited number in each turn. */
 static void dependants_are_told_bit_by_bit(void **state)
 {
     struct yard *y = *state;
@@ -211,10 +211,10 @@ static void take_all(struct yard *y, size_t n)
     }
 }
 
-/* Each key has one job in flight and one that is moved aside. */
+/* Each key has one job in flight and one that is parked. */
 static void play_full_keys(struct yard *y, size_t n)
 {
-    steps_allow(110000); /* the oldest job is looked for in the first thousand keys */
+    steps_allow(110000); /* the oldest job is searched in the first thousand keys */
     struct answer a;
     struct command put = {
         .kind = CMD_QUEUE_PUT,
@@ -227,15 +227,15 @@ static void play_full_keys(struct yard *y, size_t n)
           &a);
     check_reads(y, last);
     check_changes(y, last, STR("q"));
-    /* Another limit of keys is the one change that looks at each of them; what it lets go is moved
-     * bit by bit. */
+    /* Changing the limit per key is the only command that looks at each key; the jobs that it
+     * releases are moved in slices. */
     put.queue.settings.concurrency_per_key = 2;
     struct steps s = steps_of(y, NULL, put, &a);
     assert_in_range(s.blocks, 0, 100000 + 20 * n);
     assert_in_range(s.reads, 0, 1000);
 }
 
-/* Workers that wait for jobs which do not come. */
+/* Workers that wait for jobs that do not come. */
 static void play_claims(struct yard *y, size_t n)
 {
     struct answer *waiting = test_calloc(n, sizeof *waiting);

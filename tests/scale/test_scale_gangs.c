@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Very many gangs: what becomes of one of them is none of the others' business. */
+/* Very many gangs: none of them affects the cost of another. */
 
 #include "steps.h"
 
@@ -116,8 +116,8 @@ static void play_gangs_apart(struct yard *y, size_t n)
     check_member(y, last);
 }
 
-/* Whoever may have any of them makes all of them be looked at: so many in each turn, and no more.
- */
+/* A taker that may have any of them makes all of them due: a limited number is examined in each
+ * turn. */
 static void a_taker_of_all_queues_is_found_bit_by_bit(void **state)
 {
     struct yard *y = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Very many of what people set up: cron entries and retry policies, of which there is a limit, and
- * queues with settings, of which there is none. */
+/* Very many resources: cron entries and retry policies, whose number is limited, and queues with
+ * settings, whose number is not. */
 
 #include "steps.h"
 
@@ -70,7 +70,7 @@ static void check_crons(struct yard *y)
     check(y, "remove a group", (struct command){.kind = CMD_CRON_REMOVE, .cron = about}, &a);
 }
 
-/* As many groups as may be. */
+/* The maximum number of groups. */
 static void play_cron_groups(struct yard *y, size_t n)
 {
     for (size_t g = 0; g < n; g++)
@@ -78,7 +78,7 @@ static void play_cron_groups(struct yard *y, size_t n)
     check_crons(y);
 }
 
-/* As many entries, a thousand in each group. */
+/* The maximum number of entries, a thousand in each group. */
 static void play_cron_entries(struct yard *y, size_t n)
 {
     size_t groups = (n + CRON_GROUP_ENTRIES_MAX - 1) / CRON_GROUP_ENTRIES_MAX;
@@ -87,7 +87,7 @@ static void play_cron_entries(struct yard *y, size_t n)
     check_crons(y);
 }
 
-/* What is about a whole group takes so much for each entry, and no more if there are many. */
+/* A command about a whole group does a fixed amount of work per entry, however many there are. */
 static void whole_groups_take_their_entries(void **state)
 {
     struct yard *y = *state;
@@ -176,7 +176,7 @@ static void play_queues(struct yard *y, size_t n)
     check(y, "enqueue", (struct command){.kind = CMD_ENQUEUE, .enqueue = {&spec, 1}}, &a);
 }
 
-/* Of queues that went half are there again under other names. */
+/* Half of the queues are removed and come back under other names. */
 static void play_queues_that_come_and_go(struct yard *y, size_t n)
 {
     struct answer a;
@@ -220,7 +220,7 @@ static void check_budgets(struct yard *y, struct id waits, struct id runs)
     struct answer a;
     const struct budget_command one = {.key = STR("b0")};
     check(y, "read", (struct command){.kind = CMD_READ, .read = {waits}}, &a);
-    steps_allow(20 * EXPLAIN_AHEAD_MAX); /* the jobs that come first are counted, up to so many */
+    steps_allow(20 * EXPLAIN_AHEAD_MAX); /* the jobs before it are counted, up to this number */
     check(y, "explain", (struct command){.kind = CMD_EXPLAIN, .id = waits}, &a);
     steps_allow(STEPS_SLACK);
     check(y, "read a budget", (struct command){.kind = CMD_BUDGET_READ, .budget = one}, &a);
