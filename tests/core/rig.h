@@ -180,4 +180,11 @@ struct job rig_fail_with(struct rig *r, struct id id, const struct failure *f);
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, rig_setup, rig_teardown)
 
+/* --- rig_port.c --- */
+
+/* What the engine sees of the rig. */
+struct port rig_port(struct rig *r);
+/* The statuses by the events are those of the engine. */
+void rig_check_replay(struct rig *r);
+
 #endif
