@@ -101,6 +101,17 @@ static const struct shape_member enqueued_jobs_members[] = {
 const struct shape api_enqueued_jobs_shape = {.name = "EnqueuedJobs",
                                               SHAPE_MEMBERS(enqueued_jobs_members)};
 
+/* Theirs is a longer way, of which the last step is taken at once, too. */
+static struct err check_batched(const struct specs *specs)
+{
+    for (size_t i = 0; specs->count > ENQUEUE_BATCHED_MAX && i < specs->count; i++)
+        if (specs->at[i].batch.key.len)
+            return err_make(ERR_TOO_MANY,
+                            "jobs: at most %d where one has a batch, as jobs[%zu] has",
+                            ENQUEUE_BATCHED_MAX, i);
+    return err_none();
+}
+
 static void on_enqueued_many(void *ctx, const struct reply *r)
 {
     bool added = r->count == 0;
@@ -113,6 +124,8 @@ void api_enqueue_bulk(struct api *a, const struct api_request *r)
 {
     struct specs specs = {.api = a};
     struct err err = api_decode_body(a, r->http, bulk_table, COUNT(bulk_table), false, &specs);
+    if (err.code == ERR_OK)
+        err = check_batched(&specs);
     if (err.code != ERR_OK)
         api_reply_error(r->x, &err, NULL);
     else

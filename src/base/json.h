@@ -49,6 +49,7 @@ struct json_cursor {
     unsigned depth;
     bool first;          /* no member or element of the innermost container was read yet */
     const void *context; /* for readers, of whoever opened it; NULL: none */
+    uint32_t unknown;    /* members that a reader passed over, as it counts them */
 };
 
 /* A string as it stands in the text: between its quotes, escapes unresolved. */

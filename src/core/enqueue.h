@@ -10,6 +10,7 @@
 
 /* Of one request, which is applied at once: so many take some ten milliseconds. */
 #define ENQUEUE_JOBS_MAX    20000
+#define ENQUEUE_BATCHED_MAX 10000 /* jobs of a request in which some are batched */
 #define ENQUEUE_DEPENDS_MAX 50000 /* jobs that all of them wait for */
 
 struct enqueue {

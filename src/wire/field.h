@@ -11,6 +11,9 @@
 #include "base/json.h"
 #include "base/units.h"
 
+/* Fields of one body that are in no table, and are passed over: each costs a look at the table. */
+#define FIELD_UNKNOWN_MAX 500000
+
 struct field {
     const char *name;
     bool required;

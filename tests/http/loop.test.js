@@ -15,7 +15,7 @@ const { pack } = require('./msgpack');
 const AIM_MS = 50;
 const BOUND_MS = 5 * AIM_MS;
 const BODY_MAX = 16 * 1024 * 1024;
-const JOBS_MAX = 20000, DEPENDS_MAX = 50000; // of one request
+const JOBS_MAX = 20000, BATCHED_MAX = 10000, DEPENDS_MAX = 50000; // of one request
 const LONG_MS = 120000;
 
 async function longest(server) {
@@ -96,6 +96,14 @@ describe('the loop is held up by no enqueue', () => {
         const escaped = `"${'\\u0041'.repeat((BODY_MAX - 100) / 6 | 0)}"`;
         await watch(server, 'enqueue, a string of escapes', () =>
             expect(201, server, 'POST', '/jobs', `{"queue":"e","type":"t","payload":${escaped}}`));
+    });
+
+    it('with_as_many_unknown_fields_as_fit', async () => {
+        for (const field of ['"":1', '"\\u0041":1', '"a":{}']) {
+            const { body } = fill('{"queue":"s","type":"t","payload":1,', () => field, '}');
+            await watch(server, `enqueue, with fields like ${field}`, () =>
+                expect(400, server, 'POST', '/jobs', body));
+        }
     });
 
     it('of_as_many_jobs_as_a_request_may_have', async () => {
@@ -305,6 +313,23 @@ describe('the loop is held up by no other kind of request', () => {
             `"batch":{"key":"k${i % 50}","when":"true","fold":"$existing + $new"}}`, ']}', 2000);
         await watch(server, `enqueue ${count} batched`, () =>
             expect(201, server, 'POST', '/jobs/bulk', body));
+        for (const status of [201, 200]) {
+            const { body, count } = fill('{"jobs":[', (i) => '{"queue":"g","type":"t","payload":[1],' +
+                `"batch":{"key":"g${i}","when":"true","fold":"$existing + $new"}}`, ']}', BATCHED_MAX);
+            await watch(server, `enqueue ${count} batched with keys of their own`, () =>
+                expect(status, server, 'POST', '/jobs/bulk', body));
+        }
+        const unique = (i) => '{"queue":"u","type":"t","payload":1,"unique_while":"exists",' +
+            `"unique_key":"u${i}"}`;
+        const mixed = fill('{"jobs":[{"queue":"f","type":"t","payload":[1],"batch":{"key":"z",' +
+            '"when":"true","fold":"$existing + $new"}},', unique, ']}', BATCHED_MAX - 1);
+        for (const what of ['new', 'there'])
+            await watch(server, `enqueue ${mixed.count} unique, ${what}, and a batched one`, async () => {
+                const { status } = await ask(server, 'POST', '/jobs/bulk', mixed.body);
+                assert.ok(status < 300, String(status));
+            });
+        await expect(400, server, 'POST', '/jobs/bulk', mixed.body.replace('{"jobs":[',
+            `{"jobs":[${unique('more')},`));
         const large = JSON.stringify('x'.repeat(4 * 1024 * 1024));
         for (let i = 0; i < 3; i++)
             await watch(server, 'enqueue a large batched one', async () => {

@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "base/array.h"
+#include "base/buf.h"
 #include "wire/field.h"
 
 struct thing {
@@ -118,6 +119,28 @@ static void a_part_is_read_afterwards_under_its_name(void **state)
     arena_fini(&a);
 }
 
+/* Millions of them fit into one body. */
+static void unknown_members_are_counted(void **state)
+{
+    (void)state;
+    struct arena a = {0};
+    struct buf b = {0};
+    bool x = false;
+    static const struct field inner[] = {{"x", true, field_bool, 0}};
+    for (int most = FIELD_UNKNOWN_MAX; most <= FIELD_UNKNOWN_MAX + 1; most++) {
+        b.len = 0;
+        buf_byte(&b, '{');
+        for (int i = 0; i < most; i++)
+            buf_lit(&b, "\"xx\":0,");
+        buf_lit(&b, "\"x\":true}");
+        struct json_cursor c = json_open(buf_view(&b));
+        struct err err = field_read_object(false, &c, &a, inner, 1, &x);
+        assert_int_equal(err.code, most > FIELD_UNKNOWN_MAX ? ERR_TOO_MANY : ERR_OK);
+    }
+    buf_fini(&b);
+    arena_fini(&a);
+}
+
 static void a_path_goes_on_through_lists(void **state)
 {
     (void)state;
@@ -134,6 +157,7 @@ int main(void)
         cmocka_unit_test(what_is_wrong_is_named),
         cmocka_unit_test(an_unknown_member_is_passed_over_unless_strict),
         cmocka_unit_test(a_part_is_read_afterwards_under_its_name),
+        cmocka_unit_test(unknown_members_are_counted),
         cmocka_unit_test(a_path_goes_on_through_lists),
     };
     return cmocka_run_group_tests_name("field", tests, NULL, NULL);
