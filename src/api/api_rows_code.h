@@ -23,6 +23,11 @@ static inline bool number_is_set(int64_t n)
     return n != 0;
 }
 
+static inline bool u64_is_set(uint64_t n)
+{
+    return n != 0;
+}
+
 static inline void write_bool(struct buf *b, bool on)
 {
     buf_str(b, on ? STR("true") : STR("false"));
@@ -71,6 +76,7 @@ static inline void write_word(struct buf *b, const char *key, size_t key_len, co
         struct id: id_is_set,                                                                      \
         struct str: text_is_set,                                                                   \
         instant: instant_is_set,                                                                   \
+        uint64_t: u64_is_set,                                                                      \
         default: number_is_set)(value)
 #define WRITE(value)                                                                               \
     _Generic((value),                                                                              \
