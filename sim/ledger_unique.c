@@ -37,8 +37,8 @@ static bool surely_holds(const struct ledger *l, const struct mjob *m, instant n
         return false;
     /* A ready job may have been taken without anybody knowing yet. */
     return m->unique_while == UNIQUE_ACTIVE ||
-           (m->run_count == 0 && !(m->patched & PATCH_READY_AT) && m->ghosts == 0 &&
-            m->ready_at.ms > now.ms);
+           (m->run_count == 0 && !m->rerun_ever && !(m->patched & PATCH_READY_AT) &&
+            m->ghosts == 0 && m->ready_at.ms > now.ms);
 }
 
 const struct mjob *ledger_key_holder(const struct ledger *l, unsigned key, instant now)
