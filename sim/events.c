@@ -12,6 +12,7 @@
 
 struct known {
     enum status status;
+    int32_t priority; /* by the newest change of it; negative: it was never changed */
     bool listed;
 };
 
@@ -28,7 +29,13 @@ static void replay(struct idmap *jobs, const struct job_event *ev)
         return;
     if (!k) {
         k = ALLOC(struct known);
+        k->priority = -1;
         idmap_put(jobs, ev->id, k);
+    }
+    if (ev->event == EVENT_REPRIORITIZE) {
+        PROMISE(k->priority < 0 || k->priority == ev->old_priority, "EVENTS",
+                "event %lu says that a priority was %d", ev->number, ev->old_priority);
+        k->priority = ev->priority;
     }
     k->status = ev->removed ? STATUS_GONE : ev->to;
     if (k->status == STATUS_GONE)
@@ -90,6 +97,8 @@ void events_see(struct events_audit *a, const struct job *job)
         return;
     PROMISE(k->status == job->state.status, "EVENTS", "events say that a job is %u, and it is %u",
             k->status, job->state.status);
+    PROMISE(k->priority < 0 || k->priority == job->state.priority, "EVENTS",
+            "events say that a priority is %d, and it is %u", k->priority, job->state.priority);
     k->listed = true;
 }
 

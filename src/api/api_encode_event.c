@@ -11,7 +11,9 @@
         const struct job_event *ev = event;                                                        \
         return condition;                                                                          \
     }
+EVENT_IS(has_job, !id_is_none(ev->id))
 EVENT_IS(has_run, ev->run >= 0)
+EVENT_IS(is_reprioritized, ev->event == EVENT_REPRIORITIZE)
 EVENT_IS(is_retry, ev->event == EVENT_RETRY || ev->event == EVENT_RETRY_NOW)
 EVENT_IS(is_retried, is_retry(ev) && instant_is_set(ev->ready_at))
 EVENT_IS(waits, !is_retry(ev) && instant_is_set(ev->ready_at))

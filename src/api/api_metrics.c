@@ -135,6 +135,7 @@ static void histogram(struct text *t, const struct histogram *h, const struct hi
     X("returned", BIT(RETURN), "Runs given back, or whose stream closed, without a failure.")      \
     X("rerun", BIT(RERUN), "Dead jobs brought back by a command.")                                 \
     X("deleted", BIT(REMOVE), "Jobs deleted by a command.")                                        \
+    X("reprioritized", BIT(REPRIORITIZE), "Jobs that a command gave another priority.")            \
     X("last_of_group", BIT(GROUP_RESOLVED), "Jobs that were the last of their group to end.")      \
     X("purged", BIT(PURGE), "Ended jobs deleted as their retention was over.")
 

@@ -9,8 +9,7 @@
 
 static inline bool id_is_set(struct id id)
 {
-    (void)id;
-    return true;
+    return !id_is_none(id);
 }
 
 static inline bool text_is_set(struct str s)

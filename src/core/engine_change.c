@@ -31,6 +31,17 @@ static void apply(const struct patch *p, instant now, struct job *job)
         job->dead_retention = p->dead_retention;
 }
 
+/* Its status, which stays, is `from`. */
+static void announce_priority(struct engine *e, instant now, enum status from,
+                              const struct job *was, const struct job *job)
+{
+    struct job_event ev = engine_event(EVENT_REPRIORITIZE, from, job);
+    ev.old_priority = was->state.priority;
+    ev.priority = job->state.priority;
+    if (ev.priority != ev.old_priority)
+        engine_changed(e, now, &ev);
+}
+
 /* A job in flight keeps its run; what changed counts from its end on. */
 static void patch_live(struct engine *e, struct live *l, const struct job *job)
 {
@@ -61,6 +72,7 @@ static void patch_blocked(struct engine *e, instant now, struct queue *old, cons
     struct job_state *s = &job->state;
     struct queue *q = engine_queue_get(e, job->queue);
     engine_blocked_remove(e, old, was);
+    announce_priority(e, now, STATUS_BLOCKED, was, job);
     s->status = lifecycle_move(s->status, EVENT_POSTPONE);
     engine_rescheduled(e, now, STATUS_BLOCKED, was->state.ready_at, job);
     if (free) {
@@ -78,6 +90,7 @@ static void patch_waiting(struct engine *e, instant now, struct queue *old, cons
 {
     enum status from = engine_forget(e, now, old, was);
     struct job_state *s = &job->state;
+    announce_priority(e, now, from, was, job);
     s->status = lifecycle_move(s->status, EVENT_POSTPONE);
     if (s->ready_at.ms <= now.ms)
         s->status = lifecycle_move(s->status, EVENT_DUE);
@@ -107,6 +120,8 @@ struct err engine_patch(struct engine *e, instant now, struct id id, const struc
     must(q);
     struct job was = stored;
     apply(p, now, &stored);
+    if (l)
+        announce_priority(e, now, STATUS_IN_FLIGHT, &was, &stored);
     if (l)
         patch_live(e, l, &stored);
     else if (was.state.status == STATUS_BLOCKED)

@@ -55,7 +55,8 @@ struct job_event {
     struct str worker; /* of the run */
     struct str reason; /* in words, or empty */
     struct ruling ruling; /* of a failure */
-    struct str group;   /* that the event is about, or that its job is in; only the first is kept */
+    struct str group; /* that the event is about, or that its job is in; only the first is kept */
+    int32_t old_priority, priority; /* of a change of it. Kept only of that */
     bool lost, expired; /* a run ended with its stream broken, or its lease over. Not kept */
 };
 

@@ -5,7 +5,7 @@
 #include "store/reader.h"
 #include "store/writer.h"
 
-/* The bytes of version 3; see store/writer.h for the parts.
+/* The bytes of version 4; see store/writer.h for the parts.
  *
  *   EVENTS  byte version, opt time of the first event, varint count, varint bytes of all
  *           records before, opt time of the mark, id of the mark as 16 bytes big-endian, EVENTs
@@ -16,14 +16,16 @@
  *           if FLAG_RUN varint run, varint attempt; if FLAG_READY zigzag ms to ready_at;
  *           if FLAG_RULING text policy, zigzag rule, varint count, varint limit;
  *           if FLAG_DECIDER byte who decided about a failure (enum decider);
- *           of an event of a group text its name
+ *           of an event of a group text its name; of a change of the priority varint the
+ *           priority before, varint the new one
  *
- * Version 1 has no FLAG_DECIDER, version 2 no events of groups.
+ * Version 1 has no FLAG_DECIDER, version 2 no events of groups, version 3 no changes of
+ * priorities.
  *
  * Before the first event of a record all texts are empty and the id is 0. The status after an event
  * follows from the event and the status before. */
 
-#define VERSION 3
+#define VERSION 4
 
 #define FLAG_FROM    7u /* the status before, or STATUS_GONE */
 #define FLAG_REMOVED 8u
@@ -142,6 +144,10 @@ static void write_rest(struct writer *out, const struct job_event *ev)
         writer_byte(out, ev->ruling.by);
     if (is_of_group(ev->event))
         writer_text(out, ev->group);
+    if (ev->event == EVENT_REPRIORITIZE) {
+        writer_varint(out, (uint64_t)ev->old_priority);
+        writer_varint(out, (uint64_t)ev->priority);
+    }
 }
 
 void eventlog_add(struct eventlog_writer *w, const struct job_event *ev)
@@ -316,6 +322,11 @@ static void read_rest(struct reader *r, unsigned flags, struct job_event *ev)
             reader_fault(r, "who decided");
     }
     ev->group = is_of_group(ev->event) ? reader_text(r, "a group") : (struct str){0};
+    ev->old_priority = ev->priority = 0;
+    if (ev->event == EVENT_REPRIORITIZE) {
+        ev->old_priority = (int32_t)reader_varint(r, "a priority", UINT16_MAX);
+        ev->priority = (int32_t)reader_varint(r, "a priority", UINT16_MAX);
+    }
 }
 
 static void read_event(struct reader *r, unsigned version, struct job_event *ev)
@@ -326,7 +337,7 @@ static void read_event(struct reader *r, unsigned version, struct job_event *ev)
     unsigned same = reader_byte(r, "what is the same", (1u << TEXTS) - 1);
     ev->from = (enum status)(flags & FLAG_FROM);
     ev->removed = flags & FLAG_REMOVED;
-    if (version < 3 && is_of_group(ev->event))
+    if ((version < 3 && is_of_group(ev->event)) || (version < 4 && ev->event == EVENT_REPRIORITIZE))
         reader_fault(r, "an event");
     if (!r->bad && (ev->from > STATUS_GONE || !lifecycle_next(ev->from, ev->event, &ev->to)))
         reader_fault(r, "a move");

@@ -355,6 +355,41 @@ static void a_rerun_may_be_for_later_and_is_not_purged(void **state)
     rig_assert_got(r, id);
 }
 
+static void assert_reprioritized(struct rig *r, struct id id, uint16_t to, enum status status)
+{
+    struct patch p = {.set = PATCH_PRIORITY, .priority = to};
+    struct job job;
+    uint16_t was = rig_read(r, id)->state.priority;
+    assert_ok(engine_patch(r->e, r->now, id, &p, &r->strings, &job));
+    const struct job_event *ev = rig_event(r);
+    assert_int_equal(ev->event, EVENT_REPRIORITIZE);
+    assert_id(ev->id, id);
+    assert_int_equal(ev->from, status);
+    assert_int_equal(ev->to, status);
+    assert_int_equal(ev->old_priority, was);
+    assert_int_equal(ev->priority, to);
+    size_t events = r->event_count;
+    assert_ok(engine_patch(r->e, r->now, id, &p, &r->strings, &job));
+    assert_int_equal(r->event_count, events); /* it has that priority already */
+}
+
+static void another_priority_is_an_event(void **state)
+{
+    R;
+    struct taker *t;
+    struct enqueue spec = rig_spec("q");
+    spec.options.hold = 1;
+    assert_reprioritized(r, held(r, true, &t), 1, STATUS_IN_FLIGHT);
+    assert_reprioritized(r, rig_add_spec(r, &spec), 2, STATUS_BLOCKED);
+    assert_reprioritized(r, rig_add_later(r, "q", HOUR), 3, STATUS_SCHEDULED);
+    struct id id = rig_add(r, "q"), due = rig_add_later(r, "q", HOUR);
+    assert_reprioritized(r, id, 4, STATUS_READY);
+    r->now = instant_add(r->now, HOUR); /* its time has come, which comes first */
+    assert_reprioritized(r, due, 5, STATUS_READY);
+    rig_assert_events(r, due, EVENT_ENQUEUE_LATER, EVENT_DUE, EVENT_REPRIORITIZE);
+    rig_restart(r);
+}
+
 static void only_a_dead_job_comes_back(void **state)
 {
     R;
@@ -481,6 +516,7 @@ int main(void)
         TEST(what_has_ended_cannot_be_canceled),
         TEST(a_dead_job_comes_back_with_all_its_retries_and_its_attempts),
         TEST(a_rerun_may_be_for_later_and_is_not_purged),
+        TEST(another_priority_is_an_event),
         TEST(only_a_dead_job_comes_back),
         TEST(a_completed_job_comes_back_if_that_is_asked_for),
         TEST(a_dead_job_whose_retention_is_over_is_not_found),

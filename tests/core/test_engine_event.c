@@ -121,19 +121,21 @@ static void a_run_cut_off_by_a_restart_is_told_of(void **state)
     rig_turn(r);
 }
 
-static void a_patch_is_told_of_only_if_the_status_or_its_time_changes(void **state)
+static void a_patch_is_told_of_only_if_the_status_its_time_or_the_priority_changes(void **state)
 {
     R;
     struct id id = rig_add(r, "q");
     struct job job;
-    struct patch patch = {.set = PATCH_PRIORITY, .priority = 3};
+    struct patch patch = {.set = PATCH_DEAD, .dead_retention = HOUR};
     assert_ok(engine_patch(r->e, r->now, id, &patch, &r->strings, &job));
     assert_int_equal(r->event_count, 1);
+    patch = (struct patch){.set = PATCH_PRIORITY, .priority = 3};
+    assert_ok(engine_patch(r->e, r->now, id, &patch, &r->strings, &job));
     patch = (struct patch){.set = PATCH_READY_AT, .ready_at = instant_add(r->now, HOUR)};
     assert_ok(engine_patch(r->e, r->now, id, &patch, &r->strings, &job));
     patch.ready_at = INSTANT_NONE;
     assert_ok(engine_patch(r->e, r->now, id, &patch, &r->strings, &job));
-    rig_assert_events(r, id, EVENT_ENQUEUE, EVENT_POSTPONE, EVENT_DUE);
+    rig_assert_events(r, id, EVENT_ENQUEUE, EVENT_REPRIORITIZE, EVENT_POSTPONE, EVENT_DUE);
     rig_turn(r);
 }
 
@@ -165,7 +167,7 @@ int main(void)
         TEST(it_is_told_of_once_however_often_the_server_starts),
         TEST(a_late_job_that_is_canceled_was_ready_before),
         TEST(a_run_cut_off_by_a_restart_is_told_of),
-        TEST(a_patch_is_told_of_only_if_the_status_or_its_time_changes),
+        TEST(a_patch_is_told_of_only_if_the_status_its_time_or_the_priority_changes),
         TEST(types_have_their_names_however_many_there_are),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -59,6 +59,11 @@ static const struct {
       [STATUS_DEAD] = TO(GONE)}},
     {EVENT_PURGE, {[STATUS_COMPLETED] = TO(GONE), [STATUS_DEAD] = TO(GONE)}},
     /* Its group is told of: its own status stays. */
+    {EVENT_REPRIORITIZE,
+     {[STATUS_BLOCKED] = TO(BLOCKED),
+      [STATUS_SCHEDULED] = TO(SCHEDULED),
+      [STATUS_READY] = TO(READY),
+      [STATUS_IN_FLIGHT] = TO(IN_FLIGHT)}},
     {EVENT_GROUP_RESOLVED,
      {[STATUS_COMPLETED] = TO(COMPLETED), [STATUS_DEAD] = TO(DEAD), [STATUS_GONE] = TO(GONE)}},
     {EVENT_GROUP_SEALED, {[STATUS_GONE] = TO(GONE)}},

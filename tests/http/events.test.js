@@ -63,6 +63,19 @@ async function live(server, queue) {
 describe('events', () => {
     const server = useServer({ args: BEAT });
 
+    it('tell_of_another_priority', async () => {
+        const { id } = await server.enqueue({ queue: queueName(), priority: 7 });
+        await server.patch(`/jobs/${id}`, { priority: 3 });
+        await server.patch(`/jobs/${id}`, { priority: 3 });
+        const [, changed, ...more] = await server.history(`&job=${id}`);
+        assert.deepEqual(more, []);
+        assert.equal(changed.event, 'job_priority_changed');
+        assert.deepEqual([changed.from, changed.to], ['ready', 'ready']);
+        assert.deepEqual([changed.old_priority, changed.priority], [7, 3]);
+        const only = await server.history(`&job=${id}&event=job_priority_changed`);
+        assert.equal(only.length, 1);
+    });
+
     it('tell_of_every_change_with_run_worker_and_reason', async () => {
         const queue = queueName();
         const from = Date.now();

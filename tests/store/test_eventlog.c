@@ -71,6 +71,16 @@ static struct job_event sealed(uint64_t number)
     return ev;
 }
 
+static struct job_event reprioritized(uint64_t number)
+{
+    struct job_event ev = enqueued(number, 0);
+    ev.event = EVENT_REPRIORITIZE;
+    ev.from = ev.to = STATUS_READY;
+    ev.old_priority = 32768;
+    ev.priority = 5;
+    return ev;
+}
+
 static void assert_text(struct str got, struct str want)
 {
     assert_int_equal(got.len, want.len);
@@ -95,6 +105,8 @@ static void assert_event(const struct job_event *got, const struct job_event *wa
     assert_text(got->worker, want->worker);
     assert_text(got->reason, want->reason);
     assert_text(got->group, want->group);
+    assert_int_equal(got->old_priority, want->old_priority);
+    assert_int_equal(got->priority, want->priority);
     assert_text(got->ruling.policy, want->ruling.policy);
     assert_int_equal(got->ruling.by, want->ruling.by);
     assert_int_equal(got->ruling.limit, want->ruling.limit);
@@ -225,7 +237,7 @@ static void the_bytes_of_version_2_are_read_still(void **state)
     assert_int_equal(read_all((struct str){bytes, sizeof golden - 1}, 41).code, ERR_CORRUPT);
 }
 
-static void the_bytes_of_version_3_stay(void **state)
+static void the_bytes_of_version_3_are_read_still(void **state)
 {
     (void)state;
     static const char golden[] =
@@ -236,9 +248,33 @@ static void the_bytes_of_version_3_stay(void **state)
         "send"
         "\x04\xf3\x03\x10\x0e\x02w1\x0cretry 2 of 3\x03\x02\xe0\xd4\x03\x05infra\x02\x02\x03\x03"
         "\x14\x05\x03\x10\0\0\0\x05group";
-    struct job_event list[] = {enqueued(41, 0), retried(42), resolved(43)};
+    struct job_event list[] = {enqueued(41, 0), retried(42), resolved(43)}, ev;
+    struct eventlog_head head;
+    struct eventlog_reader r;
+    bool more;
+    assert_int_equal(eventlog_open((struct str){golden, sizeof golden - 1}, 41, &head, &r).code,
+                     ERR_OK);
+    for (size_t i = 0; i < 3; i++) {
+        assert_int_equal(eventlog_next(&r, &more, &ev).code, ERR_OK);
+        assert_event(&ev, &list[i]);
+    }
+}
+
+static void the_bytes_of_version_4_stay(void **state)
+{
+    (void)state;
+    static const char golden[] =
+        "\x04\x81\xd0\x95\xff\xbc\x31\x04\xe8\x07\xf5\xd3\x95\xff\xbc\x31"
+        "\0\0\0\0\0\0\0\x01\0\0\0\0\0\0\0\x02"
+        "\x0c\x06\x0c\0\x01\x23\x45\x67\x89\xab\xcd\xef\xfe\xdc\xba\x98\x76\x54\x32\x10\0\x04mail"
+        "\x04"
+        "send"
+        "\x04\xf3\x03\x10\x0e\x02w1\x0cretry 2 of 3\x03\x02\xe0\xd4\x03\x05infra\x02\x02\x03\x03"
+        "\x14\x05\x03\x10\0\0\0\x05group"
+        "\x16\x02\x0f\x10\x0d\x80\x80\x02\x05";
+    struct job_event list[] = {enqueued(41, 0), retried(42), resolved(43), reprioritized(44)};
     struct batch b = {0};
-    struct str value = write_all(&b, list, 3);
+    struct str value = write_all(&b, list, 4);
     assert_int_equal(value.len, sizeof golden - 1);
     assert_memory_equal(value.at, golden, value.len);
     batch_fini(&b);
@@ -265,7 +301,7 @@ static void what_nobody_wrote_is_refused(void **state)
     char bytes[200];
     assert_in_range(value.len, 1, sizeof bytes - 1);
     memcpy(bytes, value.at, value.len);
-    bytes[0] = 4;
+    bytes[0] = 5;
     assert_int_equal(read_all((struct str){bytes, value.len}, 41).code, ERR_VERSION);
     memcpy(bytes, value.at, value.len);
     bytes[32] = EVENT_SUCCEED; /* a job that does not exist cannot succeed */
@@ -295,7 +331,8 @@ int main(void)
         cmocka_unit_test(alike_events_take_a_dozen_bytes_each),
         cmocka_unit_test(the_bytes_of_version_1_are_read_still),
         cmocka_unit_test(the_bytes_of_version_2_are_read_still),
-        cmocka_unit_test(the_bytes_of_version_3_stay),
+        cmocka_unit_test(the_bytes_of_version_3_are_read_still),
+        cmocka_unit_test(the_bytes_of_version_4_stay),
         cmocka_unit_test(a_record_cut_short_anywhere_is_corrupt),
         cmocka_unit_test(what_nobody_wrote_is_refused),
         cmocka_unit_test(keys_are_in_the_order_of_their_numbers),
