@@ -127,7 +127,7 @@ static void histogram(struct text *t, const struct histogram *h, const struct hi
     X("completed", BIT(SUCCEED), "Jobs that a worker reported as done.")                           \
     X("failed", BIT(RETRY) | BIT(RETRY_NOW) | BIT(EXHAUST) | BIT(POISON),                          \
       "Runs that failed, whatever became of their jobs; leases that ran out among them.")          \
-    X("retried", BIT(RETRY) | BIT(RETRY_NOW), "Runs that failed and are to be tried again.")       \
+    X("retried", BIT(RETRY) | BIT(RETRY_NOW), "Runs that failed and will be retried.")             \
     X("dead", BIT(EXHAUST) | BIT(POISON) | BIT(ABANDON),                                           \
       "Jobs given up: no retry was left or wanted, or a job that they waited for has died.")       \
     X("overrun", BIT(OVERRUN), "Jobs given up as their deadline came before they had ended.")      \

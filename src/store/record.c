@@ -164,6 +164,15 @@ static void write_state(struct writer *w, const struct job_state *s)
     record_write_fields(w, &job_extra_fields, &s->extras);
 }
 
+void record_write_terms(struct writer *w, int64_t retry_limit, const struct curve *backoff,
+                        span completed, span dead)
+{
+    writer_opt(w, retry_limit);
+    record_write_curve(w, backoff);
+    writer_opt(w, completed.ms);
+    writer_opt(w, dead.ms);
+}
+
 void record_write_curve(struct writer *w, const struct curve *c)
 {
     writer_byte(w, c->shape);
@@ -196,10 +205,8 @@ static void write_job(struct writer *w, const struct job *job)
     writer_byte(w, RECORD_VERSION);
     writer_text(w, job->queue);
     writer_text(w, job->type);
-    writer_opt(w, job->retry_limit);
-    record_write_curve(w, &job->backoff);
-    writer_opt(w, job->completed_retention.ms);
-    writer_opt(w, job->dead_retention.ms);
+    record_write_terms(w, job->retry_limit, &job->backoff, job->completed_retention,
+                       job->dead_retention);
     writer_byte(w, job->unique_while);
     if (job->unique_while)
         writer_text(w, job->unique_key);
@@ -354,6 +361,15 @@ static void read_state(struct reader *r, struct job_state *s)
     record_read_fields(r, &job_extra_fields, &s->extras);
 }
 
+void record_read_terms(struct reader *r, int64_t *retry_limit, struct curve *backoff,
+                       span *completed, span *dead)
+{
+    *retry_limit = reader_opt(r, "retry limit", JOB_RETRY_LIMIT_MAX);
+    record_read_curve(r, backoff);
+    *completed = reader_span(r, "completed retention");
+    *dead = reader_span(r, "dead retention");
+}
+
 void record_read_curve(struct reader *r, struct curve *c)
 {
     *c = (struct curve){.shape = (enum curve_shape)reader_byte(r, "backoff", CURVE_POWER)};
@@ -384,10 +400,8 @@ struct err record_read_job(struct str value, struct id id, struct job *job, bool
     *job = (struct job){.id = id}; /* also sets what no record has */
     job->queue = reader_text(&r, "queue");
     job->type = reader_text(&r, "type");
-    job->retry_limit = reader_opt(&r, "retry limit", JOB_RETRY_LIMIT_MAX);
-    record_read_curve(&r, &job->backoff);
-    job->completed_retention = reader_span(&r, "completed retention");
-    job->dead_retention = reader_span(&r, "dead retention");
+    record_read_terms(&r, &job->retry_limit, &job->backoff, &job->completed_retention,
+                      &job->dead_retention);
     job->unique_while = (enum unique)reader_byte(&r, "unique scope", UNIQUE_COUNT - 1);
     job->unique_key = job->unique_while ? reader_text(&r, "unique key") : (struct str){0};
     read_batch(&r, &job->batch);

@@ -44,10 +44,8 @@ static void write_cron_entry(struct writer *w, const struct cron_entry *c)
     writer_text(w, job->queue);
     writer_text(w, job->type);
     writer_varint(w, job->priority);
-    writer_opt(w, job->retry_limit);
-    record_write_curve(w, &job->backoff);
-    writer_opt(w, job->completed_retention.ms);
-    writer_opt(w, job->dead_retention.ms);
+    record_write_terms(w, job->retry_limit, &job->backoff, job->completed_retention,
+                       job->dead_retention);
     writer_byte(w, job->unique_while);
     if (job->unique_while)
         writer_text(w, job->unique_key);
@@ -127,10 +125,8 @@ struct err record_read_cron_entry(struct str value, struct id id, struct cron_en
     entry->job.queue = reader_text(&r, "queue");
     entry->job.type = reader_text(&r, "type");
     entry->job.priority = (uint16_t)reader_varint(&r, "priority", UINT16_MAX);
-    entry->job.retry_limit = reader_opt(&r, "retry limit", JOB_RETRY_LIMIT_MAX);
-    record_read_curve(&r, &entry->job.backoff);
-    entry->job.completed_retention = reader_span(&r, "completed retention");
-    entry->job.dead_retention = reader_span(&r, "dead retention");
+    record_read_terms(&r, &entry->job.retry_limit, &entry->job.backoff,
+                      &entry->job.completed_retention, &entry->job.dead_retention);
     entry->job.unique_while = (enum unique)reader_byte(&r, "unique scope", UNIQUE_COUNT - 1);
     if (entry->job.unique_while)
         entry->job.unique_key = reader_text(&r, "unique key");

@@ -85,6 +85,11 @@ void record_write_fields(struct writer *w, const struct job_fields *fields, cons
 void record_read_fields(struct reader *r, const struct job_fields *fields, void *to);
 void record_write_curve(struct writer *w, const struct curve *c);
 void record_read_curve(struct reader *r, struct curve *c);
+/* Retry limit, backoff and both retentions, as in JOB. */
+void record_write_terms(struct writer *w, int64_t retry_limit, const struct curve *backoff,
+                        span completed, span dead);
+void record_read_terms(struct reader *r, int64_t *retry_limit, struct curve *backoff,
+                       span *completed, span *dead);
 /* As in RUN. The lists of containers and of events are in the arena. */
 void record_write_failure(struct writer *w, const struct failure *f);
 void record_read_failure(struct reader *r, struct arena *a, struct failure *f);

@@ -57,10 +57,7 @@ static void write_queue(struct writer *w, const struct queue_record *q)
     writer_varint(w, s->concurrency);
     writer_varint(w, s->concurrency_per_key);
     write_rate(w, &s->rate, &q->bucket);
-    writer_opt(w, s->retry_limit);
-    record_write_curve(w, &s->backoff);
-    writer_opt(w, s->completed_retention.ms);
-    writer_opt(w, s->dead_retention.ms);
+    record_write_terms(w, s->retry_limit, &s->backoff, s->completed_retention, s->dead_retention);
     writer_byte(w, s->when_no_policy);
 }
 
@@ -111,10 +108,8 @@ struct err record_read_queue(struct str value, struct queue_record *queue)
     s->concurrency_per_key =
         (uint32_t)reader_varint(&r, "concurrency per key", QUEUE_CONCURRENCY_MAX);
     read_rate(&r, &s->rate, &queue->bucket);
-    s->retry_limit = reader_opt(&r, "retry limit", JOB_RETRY_LIMIT_MAX);
-    record_read_curve(&r, &s->backoff);
-    s->completed_retention = reader_span(&r, "completed retention");
-    s->dead_retention = reader_span(&r, "dead retention");
+    record_read_terms(&r, &s->retry_limit, &s->backoff, &s->completed_retention,
+                      &s->dead_retention);
     s->when_no_policy = RETRY_FALLBACK_UNSET;
     if (version >= 2)
         s->when_no_policy =
