@@ -32,6 +32,7 @@ struct err task_api_open(struct task_api *t, const struct settings *s,
                                             .seed = ~env->seed,
                                             .artifact_dir = artifacts,
                                             .artifact_space = s->taskcluster_artifact_space,
+                                            .free_min = s->min_free_space,
                                             .loop = env->loop,
                                             .now = env->now,
                                             .ctx = env->ctx};
@@ -44,6 +45,7 @@ struct err task_api_open(struct task_api *t, const struct settings *s,
 void task_api_reload(struct task_api *t, const struct settings *s)
 {
     taskcluster_set_claim_timeout(t->front, s->taskcluster_claim_timeout);
+    taskcluster_set_free_min(t->front, s->min_free_space);
     if (!s->taskcluster_clients)
         return;
     struct err err = access_load_clients(t->access, s->taskcluster_clients);

@@ -21,6 +21,7 @@ struct taskcluster_settings {
     uint64_t seed;         /* unpredictable */
     const char *artifact_dir; /* for the bytes of artifacts; it is made when it is needed */
     uint64_t artifact_space;  /* bytes that they may take together */
+    uint64_t free_min;        /* bytes of the disk that are left for the rest */
     uv_loop_t *loop;
     instant (*now)(void *ctx);
     void *ctx;
@@ -35,6 +36,8 @@ NODISCARD struct err taskcluster_new(struct backend *backend,
 void taskcluster_stop(struct taskcluster *t);
 /* After the last exchange has been answered. */
 void taskcluster_free(struct taskcluster *t);
+/* At run time: room on the disk that uploads leave. */
+void taskcluster_set_free_min(struct taskcluster *t, uint64_t bytes);
 /* At run time; applies to claims from now on. */
 void taskcluster_set_claim_timeout(struct taskcluster *t, span timeout);
 

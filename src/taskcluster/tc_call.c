@@ -311,6 +311,7 @@ struct err taskcluster_new(struct backend *backend, const struct taskcluster_set
 {
     const struct tc_files_settings files = {.dir = settings->artifact_dir,
                                             .space = settings->artifact_space,
+                                            .free_min = settings->free_min,
                                             .backend = backend,
                                             .loop = settings->loop,
                                             .seed = settings->seed + 1};
@@ -354,6 +355,11 @@ void taskcluster_free(struct taskcluster *t)
     tc_schemas_free(t->schemas);
     buf_fini(&t->scratch);
     free(t);
+}
+
+void taskcluster_set_free_min(struct taskcluster *t, uint64_t bytes)
+{
+    tc_files_set_free_min(t->files, bytes);
 }
 
 void taskcluster_set_claim_timeout(struct taskcluster *t, span timeout)

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "base/alloc.h"
@@ -127,6 +128,19 @@ static struct err write_file(const struct tc_files *f, const struct tc_file_writ
     return err;
 }
 
+static struct err check_room(const struct tc_file_write *w)
+{
+    struct statvfs st;
+    if (statvfs(w->files->dir, &st) != 0)
+        return disk_error("examine", w->files->dir);
+    uint64_t room = (uint64_t)st.f_bavail * st.f_frsize;
+    if (room < w->free_min || room - w->free_min < w->bytes.len)
+        return err_make(ERR_DISK_FULL,
+                        "the disk has %llu bytes of room, of which --min-free-space keeps %llu",
+                        (unsigned long long)room, (unsigned long long)w->free_min);
+    return err_none();
+}
+
 static void write_job(uv_work_t *work)
 {
     struct tc_file_write *w = work->data;
@@ -134,6 +148,8 @@ static void write_job(uv_work_t *work)
     digest(EVP_sha512(), w->bytes, w->sha512);
     if (!w->files->made)
         w->err = make_folder(w->files);
+    if (w->err.code == ERR_OK)
+        w->err = check_room(w);
     if (w->err.code == ERR_OK)
         w->err = write_file(w->files, w);
 }
@@ -186,6 +202,7 @@ void tc_files_write(struct tc_files *f, struct tc_file_write *w)
     }
     snprintf(w->name, sizeof w->name, "%016llx%016llx", (unsigned long long)rng_next(&f->rng),
              (unsigned long long)rng_next(&f->rng));
+    w->free_min = f->settings.free_min;
     f->used += need;
     strmap_put(&f->unsettled, str_from(w->name), w);
     run(f, &w->work, write_job, after_write);
@@ -502,6 +519,11 @@ struct err tc_files_open(const struct tc_files_settings *settings, struct tc_fil
     uv_unref((uv_handle_t *)&f->timer);
     *out = f;
     return err;
+}
+
+void tc_files_set_free_min(struct tc_files *f, uint64_t bytes)
+{
+    f->settings.free_min = bytes;
 }
 
 void tc_files_stop(struct tc_files *f)

@@ -28,8 +28,9 @@
 struct tc_files;
 
 struct tc_files_settings {
-    const char *dir; /* it is made when it is needed */
-    uint64_t space;  /* bytes */
+    const char *dir;   /* it is made when it is needed */
+    uint64_t space;    /* bytes */
+    uint64_t free_min; /* bytes of the disk that are left for the rest */
     struct backend *backend;
     uv_loop_t *loop;
     uint64_t seed; /* unpredictable */
@@ -37,6 +38,8 @@ struct tc_files_settings {
 
 /* Counts what is there, and removes what was cut off. ERR_IO. */
 NODISCARD struct err tc_files_open(const struct tc_files_settings *settings, struct tc_files **out);
+/* At run time. */
+void tc_files_set_free_min(struct tc_files *f, uint64_t bytes);
 /* Ends what is going on, for which the loop runs; called before the backend is freed. What is asked
  * for afterwards is not done, and nobody is called back: the next start sweeps. */
 void tc_files_stop(struct tc_files *f);
@@ -53,6 +56,7 @@ struct tc_file_write {
     /* Of the module: */
     uv_work_t work;
     struct tc_files *files;
+    uint64_t free_min;
 };
 /* Never calls back before it returns. */
 void tc_files_write(struct tc_files *f, struct tc_file_write *w);
