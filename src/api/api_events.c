@@ -253,11 +253,10 @@ static void on_page(void *ctx, const struct event_page *p)
         struct consumer *c = LIST_OF(look->members.next, struct consumer, link);
         list_unlink(&c->link);
         c->asking = false;
-        if (p->err.code != ERR_OK)
-            write_page(c, p);
-        else if (http_must_wait(c->x))
+        bool failed = p->err.code != ERR_OK;
+        if (!failed && http_must_wait(c->x))
             continue; /* on_drained asks again */
-        else if (p->count > limit_of(c))
+        if (!failed && p->count > limit_of(c))
             want(c); /* for less: others have left much unread meanwhile */
         else
             write_page(c, p);

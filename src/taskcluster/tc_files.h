@@ -83,6 +83,7 @@ struct tc_file_read {
     uv_work_t work;
     struct tc_files *files;
 };
+/* Reads a file into memory, on a thread of libuv's pool; r->done is called later, on the loop. */
 void tc_files_read(struct tc_files *f, struct tc_file_read *r);
 
 #endif
