@@ -159,6 +159,22 @@ static void a_restart_does_not_forget_the_node(void **state)
     rig_assert_got(r, id);
 }
 
+static void a_claim_of_that_job_from_the_node_is_refused(void **state)
+{
+    R;
+    struct id id = evicted(r, "q", "a");
+    struct job_claim claim = {.id = id, .any_run = true, .node = STR("a"), .lease = RIG_LEASE};
+    struct handout h;
+    bool repeated;
+    struct err err = engine_claim_job(r->e, r->now, &claim, &r->strings, &h, &repeated);
+    assert_code(err, ERR_UNPROCESSABLE);
+    assert_non_null(strstr(err.msg, "must stay off node 'a'"));
+    claim.node = STR("b");
+    assert_ok(engine_claim_job(r->e, r->now, &claim, &r->strings, &h, &repeated));
+    rig_turn(r);
+    assert_int_equal(rig_status(r, id), STATUS_IN_FLIGHT);
+}
+
 static void a_backoff_comes_before_the_time_of_avoiding(void **state)
 {
     R;
@@ -327,6 +343,7 @@ int main(void)
         AVOID_TEST(a_taker_of_all_queues_passes_over_a_queue_with_nothing_for_its_node),
         AVOID_TEST(jobs_of_many_nodes_keep_their_order),
         AVOID_TEST(a_restart_does_not_forget_the_node),
+        AVOID_TEST(a_claim_of_that_job_from_the_node_is_refused),
         AVOID_TEST(a_backoff_comes_before_the_time_of_avoiding),
         AVOID_TEST(what_an_earlier_retry_was_to_avoid_is_forgotten),
         AVOID_TEST(the_time_begins_when_the_preempted_run_has_made_way),
