@@ -279,13 +279,17 @@ bool engine_ready_first(const struct queue *q, struct str node, struct btree_ent
     return true;
 }
 
+/* However many lines there are, only those are looked at that have a job before the place. */
 size_t engine_ready_rank(const struct queue *q, struct str node, struct btree_entry place,
                          size_t most)
 {
     size_t n = btree_rank(&q->ready, place, most);
-    for (const struct list *i = q->lines.next; i != &q->lines && n < most; i = i->next) {
-        const struct line *l = LIST_OF(i, const struct line, node);
-        if (!engine_budget_waits(&l->wait) && (!node.len || !str_eq(l->name, node)))
+    struct btree_entry head;
+    bool more = btree_first(&q->line_heads, &head);
+    for (; more && n < most && engine_is_before(&head, &place);
+         more = btree_after(&q->line_heads, head, &head)) {
+        const struct line *l = of_head(head.val);
+        if (!node.len || !str_eq(l->name, node))
             n += btree_rank(&l->ready, place, most - n);
     }
     return n;
@@ -317,6 +321,16 @@ static size_t add_first(const struct btree *ready, struct btree_entry after, uin
     return n;
 }
 
+/* Whether nothing from that place on comes before the last of a full list. */
+static bool is_past(const struct btree_entry *at, const struct ready_place *places, size_t n,
+                    size_t limit)
+{
+    if (n < limit)
+        return false;
+    struct btree_entry last = {places[n - 1].rank, places[n - 1].id.hi, places[n - 1].id.lo, 0};
+    return !engine_is_before(at, &last);
+}
+
 size_t engine_peek(const struct engine *e, struct str queue, struct range priority,
                    struct ready_place from, size_t limit, struct ready_place *places)
 {
@@ -330,11 +344,11 @@ size_t engine_peek(const struct engine *e, struct str queue, struct range priori
     if (from.set && from.rank >= least)
         after = (struct btree_entry){from.rank, from.id.hi, from.id.lo, 0};
     size_t n = add_first(&q->ready, after, most, places, 0, limit);
-    for (const struct list *i = q->lines.next; i != &q->lines; i = i->next) {
-        const struct line *l = LIST_OF(i, const struct line, node);
-        if (!engine_budget_waits(&l->wait))
-            n = add_first(&l->ready, after, most, places, n, limit);
-    }
+    struct btree_entry head;
+    bool more = btree_first(&q->line_heads, &head);
+    for (; more && !is_past(&head, places, n, limit);
+         more = btree_after(&q->line_heads, head, &head))
+        n = add_first(&of_head(head.val)->ready, after, most, places, n, limit);
     return n;
 }
 

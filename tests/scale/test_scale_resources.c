@@ -220,7 +220,8 @@ static void check_budgets(struct yard *y, struct id waits, struct id runs)
     struct answer a;
     const struct budget_command one = {.key = STR("b0")};
     check(y, "read", (struct command){.kind = CMD_READ, .read = {waits}}, &a);
-    steps_allow(20 * EXPLAIN_AHEAD_MAX); /* the jobs before it are counted, up to this number */
+    /* The jobs before it are counted, up to this number, line by line. */
+    steps_allow(80 * EXPLAIN_AHEAD_MAX);
     check(y, "explain", (struct command){.kind = CMD_EXPLAIN, .id = waits}, &a);
     steps_allow(STEPS_SLACK);
     check(y, "read a budget", (struct command){.kind = CMD_BUDGET_READ, .budget = one}, &a);
