@@ -15,12 +15,16 @@ struct api;
 
 /* Facts of the process, for GET /metrics. */
 #define API_LISTENERS 2
+enum api_polled { POLLED_DEQUEUED, POLLED_DELETED, POLLED_REPEATED, POLLED_UNDELETED, API_POLLED };
 struct api_machine {
     struct http_stats listeners[API_LISTENERS]; /* the primary one, the admin one */
     uint64_t resident_bytes, open_fds, max_fds;
     double cpu_seconds, start_seconds, uptime_seconds;
     struct histogram rounds; /* of the loop, see api_round_times */
     double round_longest_seconds, round_longest_cpu_seconds;
+    /* Messages of poll URLs (docs/taskcluster.md): handed out, deleted, handed out too often, and
+     * not deleted as was asked. */
+    uint64_t polled[API_POLLED];
 };
 /* In microseconds. */
 extern const struct histogram_scale api_round_times;

@@ -513,6 +513,19 @@ static void add_loop(struct text *t, const struct api_machine *m)
     }
 }
 
+static void add_polled(struct text *t, const struct api_machine *m)
+{
+    static const char *const whats[API_POLLED] = {"dequeued", "deleted", "repeated", "undeleted"};
+    family(t, "tenax_poll_messages", "counter",
+           "Messages of poll URLs: handed out, deleted, handed out more than 10 times, and not "
+           "deleted because the receipt was wrong.");
+    for (int i = 0; i < API_POLLED; i++) {
+        sample_begin(t, "_total");
+        label(t, 0, "what", str_from(whats[i]));
+        sample_end(t, true, (double)m->polled[i]);
+    }
+}
+
 /* --- the endpoint --- */
 
 static const char plain_type[] = "text/plain; version=0.0.4; charset=utf-8";
@@ -548,6 +561,7 @@ static void on_meter(void *ctx, const struct reply *r)
         struct api_machine machine = {0};
         a->settings.machine(a->settings.machine_ctx, &machine);
         add_http(&t, &machine, r->meter);
+        add_polled(&t, &machine);
         add_loop(&t, &machine);
         add_process(&t, &machine);
     }

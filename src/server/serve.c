@@ -396,6 +396,7 @@ static void read_machine(void *ctx, struct api_machine *m)
             http_server_stats(listeners[i]->http, &m->listeners[i]);
     machine_read(m);
     rounds_read(&s->rounds, m);
+    task_api_read(&s->tasks, m);
     m->start_seconds = (double)s->started.ms / 1000;
     m->uptime_seconds = (double)(env_ticks(NULL) - s->started_ticks) / 1e6;
 }

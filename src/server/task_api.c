@@ -60,6 +60,16 @@ void task_api_stop(struct task_api *t)
     taskcluster_stop(t->front);
 }
 
+void task_api_read(const struct task_api *t, struct api_machine *m)
+{
+    struct taskcluster_polled polled;
+    taskcluster_read_polled(t->front, &polled);
+    m->polled[POLLED_DEQUEUED] = polled.dequeued;
+    m->polled[POLLED_DELETED] = polled.deleted;
+    m->polled[POLLED_REPEATED] = polled.repeated;
+    m->polled[POLLED_UNDELETED] = polled.undeleted;
+}
+
 void task_api_close(struct task_api *t)
 {
     taskcluster_free(t->front);

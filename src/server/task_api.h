@@ -5,6 +5,7 @@
 /* Sets up Taskcluster's front end: the clients that may use it, the key by which the server signs
  * the credentials of claims, and its place on the router. */
 
+#include "api/api.h"
 #include "net/router.h"
 #include "server/settings.h"
 #include "taskcluster/taskcluster.h"
@@ -32,6 +33,8 @@ NODISCARD struct err task_api_open(struct task_api *t, const struct settings *s,
 void task_api_reload(struct task_api *t, const struct settings *s);
 /* Before the backend is freed; also after a start that failed. The loop runs meanwhile. */
 void task_api_stop(struct task_api *t);
+/* What it has counted, for GET /metrics. */
+void task_api_read(const struct task_api *t, struct api_machine *m);
 /* After the last exchange has ended. */
 void task_api_close(struct task_api *t);
 

@@ -44,6 +44,14 @@ void taskcluster_set_claim_timeout(struct taskcluster *t, span timeout);
 /* The path of a request begins so if it is answered with as many bytes as were uploaded. */
 #define TASKCLUSTER_CONTENT_PATH "/api/object/v1/content/"
 
+/* Messages of poll URLs since the start. */
+struct taskcluster_polled {
+    uint64_t dequeued, deleted;
+    uint64_t repeated;  /* dequeued more than ten times: its workers never delete it */
+    uint64_t undeleted; /* not deleted, for there was no such message or the receipt was wrong */
+};
+void taskcluster_read_polled(const struct taskcluster *t, struct taskcluster_polled *out);
+
 /* What is mounted: the methods of the queue and of the object service, and what clients find them
  * by. Valid until taskcluster_free. */
 #define TASKCLUSTER_FRONT_ENDS 7

@@ -31,11 +31,7 @@ struct taskcluster {
     instant started;
     struct rng rng;
     struct strmap boxes; /* struct tc_mailbox, by queue and priority; tc_poll.c */
-    struct {
-        uint64_t dequeued, deleted; /* messages */
-        uint64_t repeated,
-            undeleted; /* dequeued too often; not deleted, for the receipt was wrong */
-    } polled;
+    struct taskcluster_polled polled;
 };
 
 struct tc_call;

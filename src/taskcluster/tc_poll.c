@@ -566,3 +566,8 @@ void tc_poll_delete(struct tc_call *c)
                           .ctx = p};
     backend_submit(c->tc->backend, &cmd);
 }
+
+void taskcluster_read_polled(const struct taskcluster *t, struct taskcluster_polled *out)
+{
+    *out = t->polled;
+}

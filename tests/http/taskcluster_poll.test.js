@@ -147,6 +147,26 @@ describe('poll URLs', () => {
         assert.equal((await remove(signedDeleteUrl, again)).status, 204);
     });
 
+    it('are_counted', async () => {
+        const counts = async () => {
+            const { text } = await server.fetch('/metrics');
+            return Object.fromEntries([...text.matchAll(/^tenax_poll_messages_total\{what="(\w+)"\} (\d+)$/gm)]
+                .map(([, what, n]) => [what, Number(n)]));
+        };
+        const task = definition();
+        const queue = await server.queue();
+        await queue.createTask(await slugid(), task);
+        const { queues: [, , , , , , { signedPollUrl, signedDeleteUrl }] } = await urls(task);
+        const short = signedPollUrl.replace('visibilitytimeout=300', 'visibilitytimeout=1');
+        const before = await counts();
+        const [message] = await messages(short);
+        assert.equal((await remove(signedDeleteUrl, message, 'AAAA')).status, 400);
+        assert.equal((await remove(signedDeleteUrl, message)).status, 204);
+        const after = await counts();
+        assert.deepEqual(after, { dequeued: before.dequeued + 1, deleted: before.deleted + 1,
+            repeated: before.repeated, undeleted: before.undeleted + 1 });
+    });
+
     it('are_signed', async () => {
         const task = definition();
         const { queues } = await urls(task);
