@@ -230,6 +230,7 @@ static void on_signal(uv_signal_t *h, int number)
     notify_manager("STOPPING=1");
     backend_stop(s->backend);
     api_stop(s->api);
+    task_api_drain(&s->tasks);
     uv_timer_start(&s->drain_limit, on_drain_limit, DRAIN_MS, 0);
     drain(s, &s->primary);
     drain(s, &s->admin);

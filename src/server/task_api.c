@@ -70,6 +70,11 @@ void task_api_read(const struct task_api *t, struct api_machine *m)
     m->polled[POLLED_UNDELETED] = polled.undeleted;
 }
 
+void task_api_drain(struct task_api *t)
+{
+    taskcluster_drain(t->front);
+}
+
 void task_api_close(struct task_api *t)
 {
     taskcluster_free(t->front);

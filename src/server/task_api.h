@@ -35,6 +35,8 @@ void task_api_reload(struct task_api *t, const struct settings *s);
 void task_api_stop(struct task_api *t);
 /* What it has counted, for GET /metrics. */
 void task_api_read(const struct task_api *t, struct api_machine *m);
+/* At the beginning of a stop: who waits for nothing but time is answered. */
+void task_api_drain(struct task_api *t);
 /* After the last exchange has ended. */
 void task_api_close(struct task_api *t);
 

@@ -34,6 +34,8 @@ NODISCARD struct err taskcluster_new(struct backend *backend,
 /* Ends what is being read and written, for which the loop runs; before the backend is freed. NULL
  * is allowed. */
 void taskcluster_stop(struct taskcluster *t);
+/* A stop begins: answers at once whoever waits for nothing but time. */
+void taskcluster_drain(struct taskcluster *t);
 /* After the last exchange has been answered. */
 void taskcluster_free(struct taskcluster *t);
 /* At run time: room on the disk that uploads leave. */

@@ -322,6 +322,7 @@ struct err taskcluster_new(struct backend *backend, const struct taskcluster_set
     t->backend = backend;
     t->settings = *settings;
     t->schemas = tc_schemas_new();
+    list_init(&t->later);
     t->started = settings->now(settings->ctx);
     t->rng = rng_from_seed(settings->seed);
     t->boxes.seed = rng_next(&t->rng);

@@ -11,6 +11,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "base/list.h"
 #include "base/rng.h"
 #include "base/strmap.h"
 #include "taskcluster/taskcluster.h"
@@ -29,6 +30,7 @@ struct taskcluster {
     struct tc_files *files; /* the bytes of artifacts */
     struct buf scratch;     /* an answer that is being written */
     instant started;
+    struct list later; /* answers that wait for their time; tc_reply.c */
     struct rng rng;
     struct strmap boxes; /* struct tc_mailbox, by queue and priority; tc_poll.c */
     struct taskcluster_polled polled;
@@ -110,7 +112,7 @@ struct buf *tc_body(struct tc_call *c);
 /* 200 with this JSON. */
 void tc_reply(struct tc_call *c, const struct buf *body);
 void tc_reply_empty(struct tc_call *c);
-/* 200 with this JSON, after that time, unless the peer goes away before. */
+/* 200 with this JSON, after that time, unless the peer goes away or the server stops before. */
 void tc_reply_later(struct tc_call *c, struct str body, span after);
 /* Answers with an error in Taskcluster's form; the code decides the status. */
 enum tc_code {

@@ -67,6 +67,7 @@ void tc_reply_empty(struct tc_call *c)
 
 struct later {
     uv_timer_t timer; /* first: its handle is what is closed */
+    struct list node; /* in taskcluster.later */
     struct http_exchange *x;
     struct str body;
 };
@@ -78,6 +79,7 @@ static void on_closed(uv_handle_t *h)
 
 static void reply_now(struct later *l)
 {
+    list_unlink(&l->node);
     http_on_gone(l->x, NULL, NULL);
     http_reply(l->x, 200, STR("application/json; charset=utf-8"), l->body, NULL);
     uv_close((uv_handle_t *)&l->timer, on_closed);
@@ -100,7 +102,14 @@ void tc_reply_later(struct tc_call *c, struct str body, span after)
     l->body = arena_copy(c->arena, body);
     must(uv_timer_init(c->tc->settings.loop, &l->timer) == 0);
     must(uv_timer_start(&l->timer, on_time, (uint64_t)after.ms, 0) == 0);
+    list_append(&c->tc->later, &l->node);
     http_on_gone(c->x, on_gone, l);
+}
+
+void taskcluster_drain(struct taskcluster *t)
+{
+    while (!list_is_empty(&t->later))
+        reply_now(LIST_OF(t->later.next, struct later, node));
 }
 
 /* --- errors --- */

@@ -131,6 +131,24 @@ describe('workers', () => {
         assert.equal((await queue.claimTask(id, 0, WORKER)).runId, 0);
     });
 
+    it('do_not_hold_up_a_stop_in_quarantine', async () => {
+        const queue = await server.queue();
+        const task = definition();
+        const parts = [...task.taskQueueId.split('/'), 'group', 'worker'];
+        const expires = new Date(Date.now() + HOUR).toJSON();
+        await queue.declareWorker(...parts, { expires });
+        await queue.quarantineWorker(...parts, { quarantineUntil: expires });
+        const claim = queue.claimWork(task.taskQueueId, { ...WORKER, tasks: 1 });
+        await until(async () => {
+            const { lastDateActive, firstClaim } = await queue.getWorker(...parts);
+            return lastDateActive > firstClaim;
+        });
+        await server.stop();
+        assert.deepEqual(await claim, { tasks: [] });
+        assert.doesNotMatch(server.stderr, /did not end within/);
+        await server.start();
+    });
+
     it('survive_a_restart', async () => {
         const queue = await server.queue();
         const task = definition();
