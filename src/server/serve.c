@@ -642,7 +642,8 @@ static struct err start(struct server *s)
                                      .now = env_now,
                                      .ctx = s,
                                      .seed = random_seed(),
-                                     .loopback = is_loopback(set->host)};
+                                     .loopback = is_loopback(set->host) &&
+                                                 (set->no_admin || is_loopback(set->admin_host))};
     TRY(task_api_open(&s->tasks, set, &env));
     apply_section(s);
     return open_listeners(s);

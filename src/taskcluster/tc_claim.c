@@ -13,8 +13,6 @@
 /* How long claimWork waits for work. */
 #define WAIT_MS   20000
 #define TASKS_MAX 32
-/* Of the credentials of a run: its own three, and those of the task. */
-#define OWN_SCOPES 3
 
 /* --- what a claim answers --- */
 
@@ -49,19 +47,19 @@ static void write_credentials(struct buf *b, struct tc_call *c, const struct tc_
 {
     const struct str *of_task;
     size_t count = task_scopes(k->task, c->arena, &of_task);
-    struct str *scopes = arena_get(c->arena, (count + OWN_SCOPES) * sizeof *scopes);
+    struct str *scopes = arena_get(c->arena, (count + TC_OWN_SCOPES) * sizeof *scopes);
     struct credentials cred;
     struct buf id = {0};
     scopes[0] = run_scope("reclaim-task", k, c->arena);
     scopes[1] = run_scope("resolve-task", k, c->arena);
     scopes[2] = run_scope("create-artifact", k, c->arena);
     if (count)
-        memcpy(scopes + OWN_SCOPES, of_task, count * sizeof *scopes);
+        memcpy(scopes + TC_OWN_SCOPES, of_task, count * sizeof *scopes);
     buf_print(&id, "task-client/%.*s/%u/on/%.*s/%.*s/until/%lld.%03lld",
               STR_ARG(k->task->job.options.alias), k->run, STR_ARG(k->group), STR_ARG(k->id),
               (long long)(k->taken_until.ms / 1000), (long long)(k->taken_until.ms % 1000));
     access_issue(c->tc->settings.access, buf_view(&id), c->now, k->taken_until, scopes,
-                 count + OWN_SCOPES, c->arena, &cred);
+                 count + TC_OWN_SCOPES, c->arena, &cred);
     buf_lit(b, "{\"clientId\":");
     json_write_string(b, cred.client_id);
     KEY(b, "accessToken");

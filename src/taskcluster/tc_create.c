@@ -45,13 +45,34 @@ static bool authorize(struct tc_call *c, const struct creation *n)
     return tc_authorize(c, params, COUNT(params));
 }
 
+/* The credentials of a run have the task's scopes: more of them, or longer ones, than credentials
+ * may have would make a task that nobody can report about. */
+static struct err check_scopes(const struct tc_texts *scopes)
+{
+    if (scopes->count > SCOPES_MAX - TC_OWN_SCOPES)
+        return err_make(ERR_BAD_VALUE, "task.scopes has %zu scopes, more than the maximum of %d",
+                        scopes->count, SCOPES_MAX - TC_OWN_SCOPES);
+    for (size_t i = 0; i < scopes->count; i++)
+        TRY(scope_check(scopes->at[i]));
+    return err_none();
+}
+
 /* --- the same task again --- */
+
+/* Larger definitions are equal only byte for byte, as they are when a request is repeated: to look
+ * into two of them would hold up the loop. */
+#define COMPARED_MAX ((size_t)4 << 20)
+
+static bool is_same(struct str a, struct str b, struct arena *mem)
+{
+    return str_eq(a, b) || (b.len <= COMPARED_MAX && a.len <= COMPARED_MAX && json_same(a, b, mem));
+}
 
 static void compare(struct tc_call *c, const struct tc_task *t)
 {
     const struct creation *n = c->state;
     bool same = tc_priority_of_job(t->job.state.priority) == n->definition.priority &&
-                json_same(t->job.payload, n->payload, c->arena);
+                is_same(t->job.payload, n->payload, c->arena);
     if (same)
         tc_task_reply(c, t);
     else
@@ -155,6 +176,8 @@ void tc_create_task(struct tc_call *c)
     struct err err = tc_definition_read(c->body, c->arena, &n->definition);
     if (err.code == ERR_OK)
         err = tc_definition_complete(&n->definition, n->task_id, c->now, c->arena);
+    if (err.code == ERR_OK)
+        err = check_scopes(&n->definition.scopes);
     if (err.code != ERR_OK) {
         tc_fail(c, TC_INPUT_ERROR, "%s", err.msg);
         return;

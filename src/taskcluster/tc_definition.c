@@ -139,7 +139,7 @@ static struct str joined(struct str provisioner, struct str worker_type, struct 
     return (struct str){at, provisioner.len + worker_type.len + 1};
 }
 
-static void split(struct str task_queue_id, struct str *provisioner, struct str *worker_type)
+void tc_queue_split(struct str task_queue_id, struct str *provisioner, struct str *worker_type)
 {
     const char *slash = task_queue_id.len ? memchr(task_queue_id.at, '/', task_queue_id.len) : NULL;
     size_t n = slash ? (size_t)(slash - task_queue_id.at) : task_queue_id.len;
@@ -160,7 +160,7 @@ static struct err complete_queue(struct tc_definition *d, struct arena *a)
             return err_make(ERR_BAD_VALUE, "taskQueueId must match \"provisionerId/workerType\"");
         d->task_queue_id = both;
     }
-    split(d->task_queue_id, &d->provisioner_id, &d->worker_type);
+    tc_queue_split(d->task_queue_id, &d->provisioner_id, &d->worker_type);
     return err_none();
 }
 
@@ -293,6 +293,13 @@ void tc_definition_write(struct buf *b, const struct tc_definition *d)
     KEY(b, "extra");
     buf_str(b, d->extra);
     buf_byte(b, '}');
+}
+
+void tc_write_time(struct buf *b, const char *name, instant t)
+{
+    buf_print(b, ",\"%s\":\"", name);
+    rfc3339_write(b, t);
+    buf_byte(b, '"');
 }
 
 void tc_definition_answer(struct buf *b, const struct job *job)

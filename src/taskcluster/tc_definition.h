@@ -21,6 +21,7 @@
 
 #define TC_JOB_TYPE         "taskcluster-task"
 #define TC_PRIORITIES       7
+#define TC_OWN_SCOPES       3  /* of the credentials of a run, beside those of its task */
 #define TC_RUNS_MAX         50 /* a task is not rerun beyond */
 #define TC_DEPENDENCIES_MAX DEPEND_MAX
 
@@ -59,6 +60,10 @@ NODISCARD struct err tc_definition_read(struct str json, struct arena *a, struct
  * ERR_BAD_VALUE with Taskcluster's words. */
 NODISCARD struct err tc_definition_complete(struct tc_definition *d, struct str task_id,
                                             instant now, struct arena *a);
+/* The two parts of "provisioner/worker-type"; without a slash the second is empty. */
+void tc_queue_split(struct str task_queue_id, struct str *provisioner, struct str *worker_type);
+/* `,"name":"…"`: a member of an answer, as the reference writes times. */
+void tc_write_time(struct buf *b, const char *name, instant t);
 /* The payload of the job. */
 void tc_definition_write(struct buf *b, const struct tc_definition *d);
 /* The same with the priority, as an answer, from the payload of a job. */

@@ -67,20 +67,13 @@ static bool authorize(struct tc_call *c, const struct task_group *g)
     return tc_authorize(c, params, COUNT(params));
 }
 
-static void time_member(struct buf *b, const char *name, instant t)
-{
-    buf_print(b, ",\"%s\":\"", name);
-    rfc3339_write(b, t);
-    buf_byte(b, '"');
-}
-
 static void write_group(struct buf *b, const struct task_group *g)
 {
     buf_print(b, "\"taskGroupId\":\"%.*s\",\"schedulerId\":", STR_ARG(g->id));
     json_write_string(b, g->scheduler_id);
-    time_member(b, "expires", g->expires);
+    tc_write_time(b, "expires", g->expires);
     if (instant_is_set(g->sealed_at))
-        time_member(b, "sealed", g->sealed_at);
+        tc_write_time(b, "sealed", g->sealed_at);
 }
 
 /* --- getTaskGroup, sealTaskGroup --- */

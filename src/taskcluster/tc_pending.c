@@ -18,9 +18,7 @@ static void on_counts(void *ctx, const struct reply *r)
         return;
     }
     const uint64_t *n = r->queues[0].view.counts;
-    provisioner =
-        (struct str){queue.at, (size_t)((const char *)memchr(queue.at, '/', queue.len) - queue.at)};
-    type = (struct str){queue.at + provisioner.len + 1, queue.len - provisioner.len - 1};
+    tc_queue_split(queue, &provisioner, &type);
     buf_print(b,
               "{\"provisionerId\":\"%.*s\",\"workerType\":\"%.*s\",\"taskQueueId\":\"%.*s\","
               "\"pendingTasks\":%llu",
@@ -43,17 +41,10 @@ void tc_count_tasks(struct tc_call *c)
 
 /* --- lists --- */
 
-static void time_member(struct buf *b, const char *name, instant t)
-{
-    buf_print(b, ",\"%s\":\"", name);
-    rfc3339_write(b, t);
-    buf_byte(b, '"');
-}
-
 static void write_pending(struct buf *b, const struct job *job)
 {
     buf_print(b, "{\"taskId\":\"%.*s\",\"runId\":%u", STR_ARG(job->options.alias), job->state.runs);
-    time_member(b, "inserted", job->state.ready_at);
+    tc_write_time(b, "inserted", job->state.ready_at);
     KEY(b, "task");
     tc_definition_answer(b, job);
     buf_byte(b, '}');
@@ -68,7 +59,7 @@ static void write_claimed(struct buf *b, const struct job *job)
     json_write_string(b, group);
     KEY(b, "workerId");
     json_write_string(b, id);
-    time_member(b, "claimed", job->state.dequeued_at);
+    tc_write_time(b, "claimed", job->state.dequeued_at);
     KEY(b, "task");
     tc_definition_answer(b, job);
     buf_byte(b, '}');

@@ -12,13 +12,6 @@
 
 #define PAGE_MAX 1000
 
-static void time_member(struct buf *b, const char *name, instant t)
-{
-    buf_print(b, ",\"%s\":\"", name);
-    rfc3339_write(b, t);
-    buf_byte(b, '"');
-}
-
 /* --- queues by their entries --- */
 
 struct queue_entry {
@@ -42,22 +35,14 @@ static struct queue_entry read_entry(const struct kv_entry *e, struct arena *a)
 static void write_use(struct buf *b, const struct queue_entry *q)
 {
     buf_lit(b, ",\"description\":\"\",\"stability\":\"experimental\"");
-    time_member(b, "expires", q->expires);
-    time_member(b, "lastDateActive", q->last_active);
-}
-
-static void split_queue(struct str queue, struct str *provisioner, struct str *type)
-{
-    const char *slash = queue.len ? memchr(queue.at, '/', queue.len) : NULL;
-    size_t n = slash ? (size_t)(slash - queue.at) : queue.len;
-    *provisioner = (struct str){queue.at, n};
-    *type = slash ? (struct str){slash + 1, queue.len - n - 1} : (struct str){0};
+    tc_write_time(b, "expires", q->expires);
+    tc_write_time(b, "lastDateActive", q->last_active);
 }
 
 static void write_parts(struct buf *b, struct str queue)
 {
     struct str provisioner, type;
-    split_queue(queue, &provisioner, &type);
+    tc_queue_split(queue, &provisioner, &type);
     buf_print(b, "\"provisionerId\":\"%.*s\",\"workerType\":\"%.*s\",\"taskQueueId\":\"%.*s\"",
               STR_ARG(provisioner), STR_ARG(type), STR_ARG(queue));
 }
@@ -199,15 +184,15 @@ static void write_worker(struct buf *b, struct tc_call *c, const struct kv_entry
     tc_worker_of(e, c->arena, &w);
     buf_print(b, "{\"workerGroup\":\"%.*s\",\"workerId\":\"%.*s\"", STR_ARG(w.group),
               STR_ARG(w.id));
-    time_member(b, "firstClaim", w.first_claim);
-    time_member(b, "lastDateActive", w.last_active);
+    tc_write_time(b, "firstClaim", w.first_claim);
+    tc_write_time(b, "lastDateActive", w.last_active);
     if (w.recent_count) {
         const struct tc_recent *t = &w.recent[w.recent_count - 1];
         buf_print(b, ",\"latestTask\":{\"taskId\":\"%.*s\",\"runId\":%u}", STR_ARG(t->task_id),
                   t->run);
     }
     if (tc_worker_is_quarantined(&w, c->now))
-        time_member(b, "quarantineUntil", w.quarantine_until);
+        tc_write_time(b, "quarantineUntil", w.quarantine_until);
     buf_byte(b, '}');
 }
 
@@ -264,7 +249,7 @@ static void gather(struct provisioners *p, const struct kv_entry *e)
 {
     struct str name, type;
     const struct queue_entry q = read_entry(e, p->call->arena);
-    split_queue(e->key, &name, &type);
+    tc_queue_split(e->key, &name, &type);
     if (!str_eq(name, p->name)) {
         write_provisioner(p);
         p->name = arena_copy(p->call->arena, name);

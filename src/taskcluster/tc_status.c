@@ -100,13 +100,6 @@ static const char *reason_created(const struct tc_task *t, uint32_t index)
     }
 }
 
-static void time_member(struct buf *b, const char *name, instant t)
-{
-    buf_print(b, ",\"%s\":\"", name);
-    rfc3339_write(b, t);
-    buf_byte(b, '"');
-}
-
 static instant when_scheduled(const struct tc_task *t, const struct run *r)
 {
     if (r && instant_is_set(r->ready_at))
@@ -133,12 +126,12 @@ static void write_run(struct buf *b, const struct tc_task *t, uint32_t index)
         json_write_string(b, id);
     }
     if (r && instant_is_set(r->lease_end))
-        time_member(b, "takenUntil", r->lease_end);
-    time_member(b, "scheduled", when_scheduled(t, r));
+        tc_write_time(b, "takenUntil", r->lease_end);
+    tc_write_time(b, "scheduled", when_scheduled(t, r));
     if (r && instant_is_set(r->taken_at))
-        time_member(b, "started", r->taken_at);
+        tc_write_time(b, "started", r->taken_at);
     if (r && instant_is_set(r->ended_at))
-        time_member(b, "resolved", r->ended_at);
+        tc_write_time(b, "resolved", r->ended_at);
     buf_byte(b, '}');
 }
 
@@ -183,8 +176,8 @@ void tc_status_write(struct buf *b, const struct tc_task *t)
     head_member(b, "projectId", t->head.project_id);
     head_member(b, "taskGroupId", t->head.task_group_id);
     buf_print(b, "\"priority\":\"%s\"", tc_priority_name(tc_priority_of_job(job->state.priority)));
-    time_member(b, "deadline", job->options.deadline);
-    time_member(b, "expires", job->options.retain_until);
+    tc_write_time(b, "deadline", job->options.deadline);
+    tc_write_time(b, "expires", job->options.retain_until);
     INT_MEMBER(b, "retriesLeft", retries_left(t));
     buf_print(b, ",\"state\":\"%s\",\"runs\":[", tc_task_state(job));
     uint32_t runs = tc_task_runs(t);

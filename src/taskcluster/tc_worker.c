@@ -306,21 +306,6 @@ void tc_worker_claimed(struct taskcluster *t, struct str queue, struct str group
 
 /* --- answers --- */
 
-static void split_queue(struct str queue, struct str *provisioner, struct str *type)
-{
-    const char *slash = memchr(queue.at, '/', queue.len);
-    size_t n = slash ? (size_t)(slash - queue.at) : queue.len;
-    *provisioner = (struct str){queue.at, n};
-    *type = (struct str){queue.at + n + 1, queue.len - n - 1};
-}
-
-static void time_member(struct buf *b, const char *name, instant t)
-{
-    buf_print(b, ",\"%s\":\"", name);
-    rfc3339_write(b, t);
-    buf_byte(b, '"');
-}
-
 static void write_run(struct buf *b, const struct tc_recent *t)
 {
     buf_print(b, "{\"taskId\":\"%.*s\",\"runId\":%u}", STR_ARG(t->task_id), t->run);
@@ -329,7 +314,7 @@ static void write_run(struct buf *b, const struct tc_recent *t)
 static void write_worker(struct buf *b, const struct tc_worker *w)
 {
     struct str provisioner, type;
-    split_queue(w->queue, &provisioner, &type);
+    tc_queue_split(w->queue, &provisioner, &type);
     buf_print(b,
               "{\"provisionerId\":\"%.*s\",\"workerType\":\"%.*s\",\"taskQueueId\":\"%.*s\","
               "\"workerGroup\":\"%.*s\",\"workerId\":\"%.*s\",\"recentTasks\":[",
@@ -341,11 +326,11 @@ static void write_worker(struct buf *b, const struct tc_worker *w)
         write_run(b, &w->recent[i]);
     }
     buf_byte(b, ']');
-    time_member(b, "expires", w->expires);
-    time_member(b, "firstClaim", w->first_claim);
-    time_member(b, "lastDateActive", w->last_active);
+    tc_write_time(b, "expires", w->expires);
+    tc_write_time(b, "firstClaim", w->first_claim);
+    tc_write_time(b, "lastDateActive", w->last_active);
     if (instant_is_set(w->quarantine_until))
-        time_member(b, "quarantineUntil", w->quarantine_until);
+        tc_write_time(b, "quarantineUntil", w->quarantine_until);
     if (w->details.len)
         buf_print(b, ",\"quarantineDetails\":[%.*s]", STR_ARG(w->details));
     buf_byte(b, '}');
@@ -468,8 +453,8 @@ static void add_detail(struct tc_call *c, struct tc_worker *w, const struct work
         buf_print(&b, "%.*s,", STR_ARG(w->details));
     buf_lit(&b, "{\"clientId\":");
     json_write_string(&b, c->who.client_id.len ? c->who.client_id : STR("anonymous"));
-    time_member(&b, "updatedAt", c->now);
-    time_member(&b, "quarantineUntil", w->quarantine_until);
+    tc_write_time(&b, "updatedAt", c->now);
+    tc_write_time(&b, "quarantineUntil", w->quarantine_until);
     KEY(&b, "quarantineInfo");
     json_write_string(&b, body->info.len ? body->info : STR("[unspecified]"));
     buf_byte(&b, '}');

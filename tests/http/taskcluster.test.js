@@ -91,6 +91,8 @@ describe('createTask', () => {
             [{ provisionerId: 'other', workerType: 'x' }, /taskQueueId must match/],
             [{ taskQueueId: undefined }, /must be provided/],
             [{ scopes: ['a**'] }, /must not end with/],
+            [{ scopes: Array.from({ length: 4094 }, (_, i) => `a${i}`) }, /more than the maximum of 4093/],
+            [{ scopes: ['a'.repeat(2049)] }, /./],
             [{ dependencies: [await slugid()] }, /task.dependencies: there is no job/],
         ];
         for (const [fields, words] of wrong)
@@ -247,5 +249,16 @@ describe('credentials', () => {
         server.child.kill('SIGHUP');
         const asked = async () => (await as('late')).status(await slugid()).catch((err) => err);
         await until(async () => (await asked()).statusCode === 404, 'the client is known');
+    });
+});
+
+describe('a server that others can reach by its admin listener', () => {
+    // An address of the loopback that does not count as one: it stands for any other.
+    const server = useTaskcluster({ args: ['--admin-host', '::ffff:127.0.0.1', '--insecure'] });
+
+    it('asks_for_clients', async () => {
+        const queue = await server.queue();
+        await assertRefused(queue.createTask(await slugid(), definition()), 401,
+            'AuthenticationFailed', /no clients are configured/);
     });
 });
