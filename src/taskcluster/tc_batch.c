@@ -11,6 +11,8 @@
 #include "taskcluster/tc_many.h"
 #include "wire/field.h"
 
+#define IDS_MAX 100000 /* of a request */
+
 /* A page of a list of ids; the token is how many came before. */
 struct page {
     struct tc_texts ids;
@@ -72,6 +74,10 @@ static void read_all(struct tc_call *c, void (*write)(struct buf *b, const struc
     uint32_t limit;
     struct err err = field_read_object(true, &j, c->arena, body_fields, COUNT(body_fields), p);
     must(err.code == ERR_OK); /* by the schema */
+    if (p->ids.count > IDS_MAX) {
+        tc_fail(c, TC_INPUT_ERROR, "taskIds has %zu ids, more than %d", p->ids.count, IDS_MAX);
+        return;
+    }
     const struct scope_param params[] = {
         {.name = "taskIds", .list = p->ids.at, .count = p->ids.count}};
     if (!tc_authorize(c, params, COUNT(params)) || !tc_page(c, TC_MANY_MAX, &limit, &token) ||

@@ -44,12 +44,12 @@ after(() => {
 });
 
 // As many items as fit into one body.
-function fill(head, item, tail, most = Infinity) {
+function fill(head, item, tail, most = Infinity, room = BODY_MAX) {
     const parts = [];
     let size = head.length + tail.length;
     for (let i = 0; i < most; i++) {
         const text = item(i);
-        if (size + text.length + 1 > BODY_MAX)
+        if (size + text.length + 1 > room)
             break;
         size += text.length + 1;
         parts.push(text);
@@ -265,19 +265,24 @@ describe('the loop is held up by no other kind of request', () => {
             `"description":"d","owner":"o","source":"https://example.com"},${fields}`;
         const task = (id) => ['PUT', `/api/queue/v1/task/${id}`];
         const id = 'fN1SbArXTPSVFUUvaOlinQ';
-        const { body } = fill(head('"payload":{"b":1,"a":['), (i) => `${i}`, ']}}');
-        await watch(server, 'a task of 16 MB', () => expect(200, server, ...task(id), body));
+        const room = 10 * 1024 * 1024;
+        const { body } = fill(head('"payload":{"b":1,"a":['), (i) => `${i}`, ']}}', Infinity, room);
+        await watch(server, 'a task of 10 MB', () => expect(200, server, ...task(id), body));
         await watch(server, 'the same again', () => expect(200, server, ...task(id), body));
         // So large ones are compared byte for byte: the order of members makes another task.
         const other = body.replace('"b":1,"a"', '"a"').replace(/\]\}\}$/, '],"b":1}}');
         await watch(server, 'another of that id', () => expect(409, server, ...task(id), other));
-        const tags = fill(head('"payload":{},"tags":{'), (i) => `"${i}":"v"`, '}}');
+        const tags = fill(head('"payload":{},"tags":{'), (i) => `"${i}":"v"`, '}}', Infinity, room);
         await watch(server, 'a task of many tags', () =>
             expect(200, server, ...task('UXGXMWOOTC6IfF-9ZhwO2g'), tags.body));
-        const ids = fill('{"taskIds":[', () => `"${id}"`, ']}');
-        await watch(server, `statuses of ${ids.count}`, () =>
-            expect(200, server, 'POST', '/api/queue/v1/tasks/status', ids.body));
-        await watch(server, 'a claim of 16 MB', () => expect(200, server, 'POST',
+        for (const [most, status] of [[100000, 200], [Infinity, 400]]) {
+            const ids = fill('{"taskIds":[', () => `"${id}"`, ']}', most, room);
+            await watch(server, `statuses of ${ids.count}`, () =>
+                expect(status, server, 'POST', '/api/queue/v1/tasks/status', ids.body));
+        }
+        await watch(server, 'a task of 16 MB', () => expect(413, server, ...task(id),
+            fill(head('"payload":{"a":['), (i) => `${i}`, ']}}').body));
+        await watch(server, 'a claim of 10 MB', () => expect(200, server, 'POST',
             '/api/queue/v1/claim-work/p%2Fw', '{"workerGroup":"g","workerId":"w","tasks":32}'));
     });
 
