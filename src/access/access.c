@@ -331,6 +331,7 @@ void access_issue(const struct access *a, struct str id, instant start, instant 
                   const struct str *scopes, size_t count, struct arena *mem,
                   struct credentials *out)
 {
+    expiry = instant_min(expiry, instant_add(start, CERTIFICATE_LIFE_MAX));
     certificate_make(a->issuer, a->issuer_key, id, start, expiry, scopes, count, mem, out);
 }
 

@@ -89,7 +89,8 @@ NODISCARD struct err access_check(struct access *a, const struct access_request 
 NODISCARD struct err access_require(const struct access_identity *who, const struct scope_expr *e,
                                     const struct scope_params *p, struct buf *why);
 
-/* Credentials issued by the server, for example for a claimed run. See certificate_make. */
+/* Credentials issued by the server, for example for a claimed run. See certificate_make; they end
+ * CERTIFICATE_LIFE_MAX after their start if they were to end later. */
 void access_issue(const struct access *a, struct str id, instant start, instant expiry,
                   const struct str *scopes, size_t count, struct arena *mem,
                   struct credentials *out);

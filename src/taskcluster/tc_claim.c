@@ -50,6 +50,8 @@ static void write_credentials(struct buf *b, struct tc_call *c, const struct tc_
     struct str *scopes = arena_get(c->arena, (count + TC_OWN_SCOPES) * sizeof *scopes);
     struct credentials cred;
     struct buf id = {0};
+    /* The server's time may be ahead of the clock; credentials are for the clock's. */
+    instant until = instant_min(k->taken_until, instant_add(c->now, c->tc->settings.claim_timeout));
     scopes[0] = run_scope("reclaim-task", k, c->arena);
     scopes[1] = run_scope("resolve-task", k, c->arena);
     scopes[2] = run_scope("create-artifact", k, c->arena);
@@ -58,7 +60,7 @@ static void write_credentials(struct buf *b, struct tc_call *c, const struct tc_
     buf_print(&id, "task-client/%.*s/%u/on/%.*s/%.*s/until/%lld.%03lld",
               STR_ARG(k->task->job.options.alias), k->run, STR_ARG(k->group), STR_ARG(k->id),
               (long long)(k->taken_until.ms / 1000), (long long)(k->taken_until.ms % 1000));
-    access_issue(c->tc->settings.access, buf_view(&id), c->now, k->taken_until, scopes,
+    access_issue(c->tc->settings.access, buf_view(&id), c->now, until, scopes,
                  count + TC_OWN_SCOPES, c->arena, &cred);
     buf_lit(b, "{\"clientId\":");
     json_write_string(b, cred.client_id);

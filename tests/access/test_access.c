@@ -482,6 +482,14 @@ static void the_server_issues_credentials(void **state)
     assert_true(may("queue:resolve-task:abc/0") && may("secret:x"));
     assert_false(may("queue:resolve-task:abc/1"));
     assert_int_equal(who.expires.ms, NOW_MS + 1000);
+    /* No longer than any credentials, whatever a lease says. */
+    struct credentials longest;
+    access_issue(access_, STR("task-client/long"), now, (instant){INT64_MAX}, scopes, 2, &arena,
+                 &longest);
+    snprintf(ext, sizeof ext, "{\"certificate\":%.*s}", STR_ARG(longest.certificate));
+    check_accepted(signed_by(longest.client_id, longest.access_token, ext, "6"));
+    assert_int_equal(who.expires.ms, NOW_MS + CERTIFICATE_LIFE_MAX.ms);
+    snprintf(ext, sizeof ext, "{\"certificate\":%.*s}", STR_ARG(given.certificate));
     /* With less than all of it, and without the certificate, they are worthless. */
     check_refused(signed_by(given.client_id, given.access_token, "", "2"), ERR_BAD_CREDENTIALS);
     check_refused(signed_by(given.client_id, STR(KEY), ext, "3"), ERR_BAD_CREDENTIALS);

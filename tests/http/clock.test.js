@@ -4,44 +4,24 @@
 // A server whose clock jumps a year ahead, and is put right.
 
 const assert = require('node:assert/strict');
-const { execFileSync } = require('node:child_process');
-const fs = require('node:fs');
-const path = require('node:path');
 const { after, before, describe, it } = require('node:test');
-const { Server, makeDir, run, until } = require('./harness');
+const { Server, run, until } = require('./harness');
+const { useWrongClock } = require('./wrong_clock');
 
 const YEAR = 365 * 86400 * 1000;
 const MINUTE = 60 * 1000;
 
 describe('a wrong clock', () => {
-    const dir = makeDir();
-    const shim = path.join(dir, 'clock.so');
-    const file = path.join(dir, 'wrong-by');
+    const clock = useWrongClock();
     let server;
 
-    // The file is replaced, not written: the server reads it all the time.
-    function setClock(ms) {
-        fs.writeFileSync(`${file}.new`, `${ms}\n`);
-        fs.renameSync(`${file}.new`, file);
-    }
     const health = async () => (await server.get('/health')).json;
 
     before(async () => {
-        execFileSync('cc', ['-shared', '-fPIC', '-O1', '-o', shim,
-            path.join(__dirname, 'clock_shim.c'), '-ldl']);
-        setClock(0);
-        server = new Server({
-            env: {
-                LD_PRELOAD: shim, TENAX_TEST_CLOCK: file,
-                ASAN_OPTIONS: `${process.env.ASAN_OPTIONS || ''}:verify_asan_link_order=0`,
-            },
-        });
+        server = new Server({ env: clock.env });
         await server.start();
     });
-    after(async () => {
-        await server.clean();
-        fs.rmSync(dir, { recursive: true });
-    });
+    after(() => server.clean());
 
     it('is_told_mended_and_cron_goes_by_the_time_that_it_is', async () => {
         const at = (await health()).clock;
@@ -52,11 +32,11 @@ describe('a wrong clock', () => {
                 job: { queue: 'ticks', type: 't', payload: 1 },
             }],
         });
-        setClock(YEAR);
+        clock.set(YEAR);
         await until(async () => (await health()).clock.jump_ms > YEAR - MINUTE, 'it has jumped');
         assert.match(server.stderr, /error.*the clock jumped ahead by .*reset-clock/);
         const { id } = (await server.post('/jobs', { queue: 'q', type: 't', payload: 1 })).json;
-        setClock(0);
+        clock.set(0);
         await until(async () => (await health()).clock.ahead_ms > YEAR - MINUTE, 'it is behind');
         await server.signal('SIGKILL');
         await server.start();
