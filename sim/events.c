@@ -12,7 +12,7 @@
 
 struct known {
     enum status status;
-    int32_t priority; /* by the newest change of it; negative: it was never changed */
+    int32_t priority; /* as the newest event says that tells it; negative: none did */
     bool listed;
 };
 
@@ -22,7 +22,7 @@ static void replay(struct idmap *jobs, const struct job_event *ev)
     PROMISE(ev->from == (k ? k->status : STATUS_GONE), "EVENTS",
             "event %lu says that its job was %u, the events before say %u", ev->number, ev->from,
             k ? k->status : STATUS_GONE);
-    bool of_group = ev->event == EVENT_GROUP_RESOLVED || ev->event == EVENT_GROUP_SEALED;
+    bool of_group = event_is_of_group(ev->event);
     PROMISE((ev->queue.len && ev->type.len) || of_group, "EVENTS", "event %lu has no names",
             ev->number);
     if (of_group)
@@ -35,8 +35,12 @@ static void replay(struct idmap *jobs, const struct job_event *ev)
     if (ev->event == EVENT_REPRIORITIZE) {
         PROMISE(k->priority < 0 || k->priority == ev->old_priority, "EVENTS",
                 "event %lu says that a priority was %d", ev->number, ev->old_priority);
-        k->priority = ev->priority;
+    } else {
+        PROMISE(ev->priority < 0 || k->priority < 0 || k->priority == ev->priority, "EVENTS",
+                "event %lu says that a priority is %d", ev->number, ev->priority);
     }
+    if (ev->priority >= 0)
+        k->priority = ev->priority;
     k->status = ev->removed ? STATUS_GONE : ev->to;
     if (k->status == STATUS_GONE)
         free(idmap_remove(jobs, ev->id));

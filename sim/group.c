@@ -106,12 +106,31 @@ static void cancel_some(struct sim *s, unsigned g)
     ticket_submit(t, &c);
 }
 
+static void judge_told(struct ticket *t, const struct reply *r)
+{
+    (void)is_refused(t, r->err.code);
+}
+
+static void tell_priority(struct sim *s, unsigned g)
+{
+    struct ticket *t = ticket_new(s, CMD_GROUP_REPRIORITIZED, 0);
+    struct command c = {
+        .group_reprioritized = {names[g], (uint16_t)sim_draw(s, 100), sim_draw(s, 30)}};
+    t->queues = g;
+    t->then = judge_told;
+    ticket_submit(t, &c);
+}
+
 void group_step(struct sim *s)
 {
     uint64_t choice = sim_draw(s, 10);
     unsigned g = 1 + (unsigned)sim_draw(s, GROUPS);
     if (choice == 9) {
         cancel_some(s, g);
+        return;
+    }
+    if (choice == 8) {
+        tell_priority(s, g);
         return;
     }
     enum command_kind kind = choice < 2 ? CMD_GROUP_SEAL : choice < 5 ? CMD_GROUP_READ : CMD_LIST;
@@ -221,7 +240,7 @@ void group_replay(const struct ledger *l, struct group_replay *g, const struct j
         return;
     }
     group_replay_close(g);
-    if (ev->event == EVENT_GROUP_SEALED)
+    if (event_is_of_group(ev->event))
         return;
     bool was = !has_ended(ev->from), is = !has_ended(ev->removed ? STATUS_GONE : ev->to);
     const struct mjob *m = ledger_find(l, ev->id);

@@ -104,6 +104,31 @@ static void move(struct sim *s)
     submit(s, &c, take_versions);
 }
 
+/* A file that a run has left, which becomes an event of its job; or the job is gone, or had no such
+ * run, and nothing is changed. */
+static void see_left(struct ticket *t, const struct reply *r)
+{
+    if (r->err.code == ERR_NOT_FOUND)
+        t->sim->kv.waiting = false;
+    else
+        (void)failed(t, r);
+}
+
+static void leave_file(struct sim *s)
+{
+    const struct ledger *l = &s->ledger;
+    const struct mjob *m = l->count ? l->jobs[draw(s, l->count)] : NULL;
+    struct kv_artifact file = {.run = (uint32_t)draw(s, 2), .name = STR("public/log")};
+    struct kv_change change = {.entry = {.space = RECEIPT,
+                                         .key = STR("file"),
+                                         .expires = instant_add(s->now, (span){1000})}};
+    struct command c = {.kind = CMD_KV_PUT, .kv_put = {&change, 1, &file}};
+    if (!m || id_is_none(m->id))
+        return;
+    file.job = m->id;
+    submit(s, &c, see_left);
+}
+
 /* --- looking --- */
 
 static void see_account(struct mkv *kv, unsigned i, const struct kv_entry *e, bool is_safe)
@@ -161,6 +186,8 @@ void kv_step(struct sim *s)
         return;
     if (draw(s, 4) == 0)
         list(s, RECEIPT, see_receipts);
+    else if (draw(s, 4) == 0)
+        leave_file(s);
     else if (!kv->listed)
         list(s, SPACE, see_accounts);
     else if (!kv->version[0])

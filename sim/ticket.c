@@ -600,6 +600,7 @@ static void judge(struct ticket *t, const struct reply *r)
     case CMD_CANCEL_WHERE:
     case CMD_GROUP_READ:
     case CMD_GROUP_SEAL:
+    case CMD_GROUP_REPRIORITIZED:
     case CMD_KV_PUT:
     case CMD_KV_READ:
     case CMD_KV_LIST:

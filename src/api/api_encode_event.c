@@ -14,6 +14,8 @@
 EVENT_IS(has_job, !id_is_none(ev->id))
 EVENT_IS(has_run, ev->run >= 0)
 EVENT_IS(is_reprioritized, ev->event == EVENT_REPRIORITIZE)
+EVENT_IS(is_group_priority, ev->event == EVENT_GROUP_REPRIORITIZE)
+EVENT_IS(is_new_priority, is_reprioritized(ev) || is_group_priority(ev))
 EVENT_IS(is_retry, ev->event == EVENT_RETRY || ev->event == EVENT_RETRY_NOW)
 EVENT_IS(is_retried, is_retry(ev) && instant_is_set(ev->ready_at))
 EVENT_IS(waits, !is_retry(ev) && instant_is_set(ev->ready_at))

@@ -136,6 +136,7 @@ static void histogram(struct text *t, const struct histogram *h, const struct hi
     X("rerun", BIT(RERUN), "Dead jobs brought back by a command.")                                 \
     X("deleted", BIT(REMOVE), "Jobs deleted by a command.")                                        \
     X("reprioritized", BIT(REPRIORITIZE), "Jobs that a command gave another priority.")            \
+    X("artifacts", BIT(ARTIFACT), "Files that runs of jobs have left.")                            \
     X("last_of_group", BIT(GROUP_RESOLVED), "Jobs that were the last of their group to end.")      \
     X("purged", BIT(PURGE), "Ended jobs deleted as their retention was over.")
 
@@ -147,8 +148,9 @@ static const struct {
 } event_counters[] = {EVENT_COUNTERS(COUNTER_ROW)};
 
 #define COUNTER_BITS(name, events, help) | (events)
-/* Sealing is no event of a job, nor of a queue. */
-_Static_assert((0 EVENT_COUNTERS(COUNTER_BITS) | BIT(GROUP_SEALED)) == (1u << EVENT_COUNT) - 1,
+/* What happens to a group alone is no event of a job, nor of a queue. */
+_Static_assert((0 EVENT_COUNTERS(COUNTER_BITS) | BIT(GROUP_SEALED) | BIT(GROUP_REPRIORITIZE)) ==
+                   (1u << EVENT_COUNT) - 1,
                "every event of a job in lifecycle.def is counted");
 
 /* The row that queues beyond the limit share. */

@@ -35,8 +35,8 @@ static const struct option_def options[] = {
     {"event", "NAME,…", OPTION_TEXT, AT(event),
      .help = "only these: job_enqueued, job_blocked, job_unblocked, job_ready, job_postponed, "
              "job_taken, job_completed, "
-             "job_requeued, job_returned, job_dead, job_rerun, job_deleted, "
-             "group_resolved, group_sealed"},
+             "job_requeued, job_returned, job_dead, job_rerun, job_priority_changed, "
+             "job_deleted, artifact_created, group_resolved, group_sealed, group_priority_changed"},
     CLIENT_OPTIONS(struct events_args),
     {0},
 };

@@ -415,6 +415,7 @@ struct command {
         struct retry_settings_command retry_settings;
         struct queue_command queue; /* CMD_QUEUE_* */
         struct str group;           /* CMD_GROUP_READ, CMD_GROUP_SEAL: its name */
+        struct group_reprioritized group_reprioritized;
         struct kv_put kv_put;
         struct kv_query kv;           /* CMD_KV_READ, CMD_KV_LIST, CMD_KV_REMOVE */
         struct budget_command budget; /* CMD_BUDGET_* */

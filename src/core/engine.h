@@ -145,6 +145,10 @@ NODISCARD struct err engine_fail(struct engine *e, instant now, const struct fai
  * the newest run, or was given no such period. */
 NODISCARD struct err engine_terminated(struct engine *e, instant now, struct run_ref ref,
                                        uint32_t run, struct arena *a, struct job *job);
+/* Tells that a run of the job left a file of that name; does nothing else. ERR_NOT_FOUND, also if
+ * the job had no such run. */
+NODISCARD struct err engine_artifact(struct engine *e, instant now, struct id id, uint32_t run,
+                                     struct str name);
 NODISCARD struct err engine_note(struct engine *e, instant now, struct run_ref ref,
                                  const struct news *news);
 /* Moves the end of a lease to now + lease. ERR_UNPROCESSABLE for a stream's job. */
@@ -184,6 +188,9 @@ NODISCARD struct err engine_group_read(const struct engine *e, struct str name,
                                        struct group_view *view);
 /* No further jobs come into it, for good. Does nothing if it is sealed. */
 NODISCARD struct err engine_group_seal(struct engine *e, instant now, struct str name);
+/* Tells that a command gave so many of its jobs that priority; does nothing else. ERR_NOT_FOUND. */
+NODISCARD struct err engine_group_reprioritized(struct engine *e, instant now, struct str name,
+                                                uint16_t priority, uint64_t jobs);
 /* The next of its jobs in id order after (before, if backwards) `from`, as engine_next_of. */
 bool engine_next_in_group(const struct engine *e, struct str name, struct id_place from,
                           bool backwards, struct id *next);

@@ -31,13 +31,18 @@ static void apply(const struct patch *p, instant now, struct job *job)
         job->dead_retention = p->dead_retention;
 }
 
-/* Its status, which stays, is `from`. */
+/* Its status, which stays, is `from`; l is its run that is under way, or NULL. */
 static void announce_priority(struct engine *e, instant now, enum status from,
-                              const struct job *was, const struct job *job)
+                              const struct job *was, const struct job *job, const struct live *l)
 {
     struct job_event ev = engine_event(EVENT_REPRIORITIZE, from, job);
+    if (l) {
+        ev.run = l->run;
+        ev.runs = l->run + 1;
+        ev.attempt = l->attempts + 1;
+        ev.worker = (struct str){l->worker->bytes, l->worker->len};
+    }
     ev.old_priority = was->state.priority;
-    ev.priority = job->state.priority;
     if (ev.priority != ev.old_priority)
         engine_changed(e, now, &ev);
 }
@@ -72,7 +77,7 @@ static void patch_blocked(struct engine *e, instant now, struct queue *old, cons
     struct job_state *s = &job->state;
     struct queue *q = engine_queue_get(e, job->queue);
     engine_blocked_remove(e, old, was);
-    announce_priority(e, now, STATUS_BLOCKED, was, job);
+    announce_priority(e, now, STATUS_BLOCKED, was, job, NULL);
     s->status = lifecycle_move(s->status, EVENT_POSTPONE);
     engine_rescheduled(e, now, STATUS_BLOCKED, was->state.ready_at, job);
     if (free) {
@@ -90,7 +95,7 @@ static void patch_waiting(struct engine *e, instant now, struct queue *old, cons
 {
     enum status from = engine_forget(e, now, old, was);
     struct job_state *s = &job->state;
-    announce_priority(e, now, from, was, job);
+    announce_priority(e, now, from, was, job, NULL);
     s->status = lifecycle_move(s->status, EVENT_POSTPONE);
     if (s->ready_at.ms <= now.ms)
         s->status = lifecycle_move(s->status, EVENT_DUE);
@@ -121,7 +126,7 @@ struct err engine_patch(struct engine *e, instant now, struct id id, const struc
     struct job was = stored;
     apply(p, now, &stored);
     if (l)
-        announce_priority(e, now, STATUS_IN_FLIGHT, &was, &stored);
+        announce_priority(e, now, STATUS_IN_FLIGHT, &was, &stored, l);
     if (l)
         patch_live(e, l, &stored);
     else if (was.state.status == STATUS_BLOCKED)
@@ -237,7 +242,7 @@ static void bring_back(struct engine *e, instant now, struct job *job, bool bloc
 {
     struct job_state *s = &job->state;
     struct job_event ev = engine_event(EVENT_RERUN, s->status, job);
-    ev.ready_at = s->ready_at;
+    ev.ready_at = blocked ? INSTANT_NONE : s->ready_at;
     ev.reason = STR("brought back by a command");
     engine_changed(e, now, &ev);
     s->status = lifecycle_move(s->status, EVENT_RERUN);

@@ -21,6 +21,9 @@ struct job_event engine_event(enum event event, enum status from, const struct j
                               .run = -1,
                               .ready_at = INSTANT_NONE,
                               .since = INSTANT_NONE,
+                              .lease_end = INSTANT_NONE,
+                              .priority = job->state.priority,
+                              .runs = job->state.runs,
                               .ruling = RULING_NONE};
 }
 
@@ -37,6 +40,9 @@ struct job_event engine_live_event(const struct engine *e, enum event event, con
                               .ready_at = INSTANT_NONE,
                               .since = l->taken_at,
                               .worker = {l->worker->bytes, l->worker->len},
+                              .lease_end = INSTANT_NONE,
+                              .priority = l->priority,
+                              .runs = l->run + 1,
                               .ruling = RULING_NONE};
 }
 
@@ -60,24 +66,35 @@ static void tell(struct engine *e, instant now, struct job_event *ev)
         meter_event(e->port.meter, ev);
 }
 
-void engine_group_event(struct engine *e, instant now, enum event event, struct str group,
-                        const struct job_event *by)
+struct job_event engine_group_event(enum event event, struct str group)
 {
-    struct job_event ev = {.event = event,
-                           .group = group,
-                           .from = STATUS_GONE,
-                           .run = -1,
-                           .ready_at = INSTANT_NONE,
-                           .since = INSTANT_NONE,
-                           .ruling = RULING_NONE};
-    if (by) {
-        ev.id = by->id;
-        ev.queue = by->queue;
-        ev.type = by->type;
-        ev.from = by->removed ? STATUS_GONE : by->to;
-    }
-    ev.to = lifecycle_move(ev.from, event);
-    tell(e, now, &ev);
+    return (struct job_event){.event = event,
+                              .group = group,
+                              .from = STATUS_GONE,
+                              .run = -1,
+                              .ready_at = INSTANT_NONE,
+                              .since = INSTANT_NONE,
+                              .lease_end = INSTANT_NONE,
+                              .priority = -1,
+                              .ruling = RULING_NONE};
+}
+
+void engine_group_changed(struct engine *e, instant now, struct job_event *ev)
+{
+    ev->to = lifecycle_move(ev->from, ev->event);
+    tell(e, now, ev);
+}
+
+/* By the end of its last job that had not ended. */
+static void tell_resolved(struct engine *e, instant now, struct str group,
+                          const struct job_event *by)
+{
+    struct job_event ev = engine_group_event(EVENT_GROUP_RESOLVED, group);
+    ev.id = by->id;
+    ev.queue = by->queue;
+    ev.type = by->type;
+    ev.from = by->removed ? STATUS_GONE : by->to;
+    engine_group_changed(e, now, &ev);
 }
 
 /* What a change of a job's status is for its group. */
@@ -86,7 +103,7 @@ static void tell_group(struct engine *e, instant now, const struct job_event *ev
     bool resolved;
     struct job_group *g = engine_group_moved(e, ev, &resolved);
     if (resolved)
-        engine_group_event(e, now, EVENT_GROUP_RESOLVED, engine_group_name(g), ev);
+        tell_resolved(e, now, engine_group_name(g), ev);
     if (g)
         engine_group_drop_if_empty(e, g);
 }
@@ -154,6 +171,7 @@ void engine_due_passed(struct engine *e, instant now, const struct queue *q, str
     job.type = e->types[DUE_VAL_TYPE(due.val)];
     struct job_event ev = engine_event(EVENT_DUE, STATUS_SCHEDULED, &job);
     ev.ready_at.ms = ev.since.ms = (int64_t)due.major;
+    ev.priority = -1;
     engine_changed(e, now, &ev);
 }
 

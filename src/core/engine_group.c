@@ -219,7 +219,21 @@ struct err engine_group_seal(struct engine *e, instant now, struct str name)
         return err_none();
     g->sealed_at = now;
     store(e, g);
-    engine_group_event(e, now, EVENT_GROUP_SEALED, g->name, NULL);
+    struct job_event ev = engine_group_event(EVENT_GROUP_SEALED, g->name);
+    engine_group_changed(e, now, &ev);
+    return err_none();
+}
+
+struct err engine_group_reprioritized(struct engine *e, instant now, struct str name,
+                                      uint16_t priority, uint64_t jobs)
+{
+    const struct job_group *g = find(e, name);
+    if (!g)
+        return not_found(name);
+    struct job_event ev = engine_group_event(EVENT_GROUP_REPRIORITIZE, g->name);
+    ev.priority = priority;
+    ev.jobs = jobs;
+    engine_group_changed(e, now, &ev);
     return err_none();
 }
 

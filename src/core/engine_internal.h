@@ -424,9 +424,10 @@ void engine_due_passed(struct engine *e, instant now, const struct queue *q,
 /* Whether it was announced before a restart that the job is ready. */
 bool engine_was_announced(const struct engine *e, instant ready_at, struct id id);
 
-/* An event of a group. `by` is the event of the job that brought it about, or NULL. */
-void engine_group_event(struct engine *e, instant now, enum event event, struct str group,
-                        const struct job_event *by);
+/* An event of a group alone; and numbers it and gives it away, with the status that follows from
+ * its `from`. */
+struct job_event engine_group_event(enum event event, struct str group);
+void engine_group_changed(struct engine *e, instant now, struct job_event *ev);
 
 /* engine_group.c */
 struct job_group *engine_group_of(const struct engine *e, const struct job *job);

@@ -70,6 +70,25 @@ struct err engine_note(struct engine *e, instant now, struct run_ref ref, const 
     return engine_live_store(e, l, l->lease_end);
 }
 
+struct err engine_artifact(struct engine *e, instant now, struct id id, uint32_t run,
+                           struct str name)
+{
+    struct arena scratch = {0};
+    struct job job;
+    struct job_extent extent;
+    struct err err = engine_read(e, now, id, false, &scratch, &job, &extent);
+    if (err.code == ERR_OK && run >= job.state.runs)
+        err = err_make(ERR_NOT_FOUND, "the job had no run %u", run);
+    if (err.code == ERR_OK) {
+        struct job_event ev = engine_event(EVENT_ARTIFACT, job.state.status, &job);
+        ev.run = run;
+        ev.artifact = name;
+        engine_changed(e, now, &ev);
+    }
+    arena_fini(&scratch);
+    return err;
+}
+
 struct err engine_read_notes(struct engine *e, const struct job *job, struct arena *a,
                              struct job_notes *out)
 {

@@ -284,13 +284,16 @@ static struct live *live_of(struct engine *e, instant now, struct arena *a, cons
     return l;
 }
 
-static void announce_take(struct engine *e, instant now, const struct live *l)
+static void announce_take(struct engine *e, instant now, const struct taker *t,
+                          const struct live *l)
 {
     struct job_event ev = engine_live_event(e, EVENT_TAKE, l);
     ev.from = STATUS_READY;
     /* It was taken before, and came back without a failure: that is no wait of its own. */
     bool back = l->extras && l->extras->returned_at.ms == l->ready_since.ms;
     ev.since = back ? INSTANT_NONE : l->ready_since;
+    if (t->claim)
+        ev.lease_end = instant_add(now, t->lease);
     engine_changed(e, now, &ev);
 }
 
@@ -302,7 +305,7 @@ struct err engine_run_begin(struct engine *e, instant now, struct arena *a, stru
     TRY(load_handout(e, a, entry, h, &extent));
     leave_ready(e, now, q, &h->job);
     struct live *l = live_of(e, now, a, t, q, &h->job, &extent);
-    announce_take(e, now, l);
+    announce_take(e, now, t, l);
     s->status = lifecycle_move(STATUS_READY, EVENT_TAKE);
     s->dequeued_at = now;
     s->runs++;

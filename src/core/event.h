@@ -56,9 +56,33 @@ struct job_event {
     struct str reason; /* in words, or empty */
     struct ruling ruling; /* of a failure */
     struct str group; /* that the event is about, or that its job is in; only the first is kept */
-    int32_t old_priority, priority; /* of a change of it. Kept only of that */
-    bool lost, expired; /* a run ended with its stream broken, or its lease over. Not kept */
+    int32_t priority; /* of the job from then on; negative: it is not known */
+    int32_t old_priority; /* of a change of it. Kept only of that */
+    instant lease_end;    /* of a run that begins, if it has a lease; or none. Kept only of that */
+    uint32_t runs;       /* of the job that had begun by then. Kept only of what event_tells_runs */
+    uint64_t jobs;       /* of a group, that were given another priority. Kept only of that */
+    struct str artifact; /* the name of a file that a run left. Kept only of that */
+    bool lost, expired;  /* a run ended with its stream broken, or its lease over. Not kept */
 };
+
+/* Whether an event of that kind is about a group alone, or about a group and the job that ended. */
+static inline bool event_is_of_group(enum event e)
+{
+    return e == EVENT_GROUP_RESOLVED || e == EVENT_GROUP_SEALED || e == EVENT_GROUP_REPRIORITIZE;
+}
+
+/* Whether it says which priority its job has. */
+static inline bool event_tells_priority(enum event e)
+{
+    return e != EVENT_DUE && e != EVENT_REMOVE && e != EVENT_PURGE && e != EVENT_GROUP_RESOLVED &&
+           e != EVENT_GROUP_SEALED;
+}
+
+/* Whether it says how many runs of its job had begun, for it is not about one of them alone. */
+static inline bool event_tells_runs(enum event e)
+{
+    return e == EVENT_RERUN || e == EVENT_UNBLOCK || e == EVENT_REPRIORITIZE || e == EVENT_ARTIFACT;
+}
 
 /* Up to which ready_at and id scheduled jobs were announced as ready. */
 struct event_mark {

@@ -18,6 +18,13 @@ struct group_record {
     instant retain_until; /* the latest until which one of its jobs is to be kept, or none */
 };
 
+/* Jobs of a group were given another priority. */
+struct group_reprioritized {
+    struct str name;
+    uint16_t priority;
+    uint64_t jobs; /* how many */
+};
+
 struct group_view {
     struct group_record record;
     uint64_t jobs, unended;

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "base/err.h"
+#include "base/id.h"
 #include "base/str.h"
 #include "base/units.h"
 
@@ -41,10 +42,18 @@ struct kv_change {
     bool remove; /* the entry is removed instead, whether it is there or not */
 };
 
+struct kv_artifact {
+    struct id job;
+    uint32_t run;
+    struct str name;
+};
+
 /* CMD_KV_PUT: all of them or, with ERR_CONFLICT, none. */
 struct kv_put {
     const struct kv_change *changes; /* each of another entry */
     size_t count;                    /* 1 to KV_CHANGES_MAX */
+    /* With them it is told, as an event of its job, that a run left a file; NULL: nothing is. */
+    const struct kv_artifact *artifact;
 };
 
 /* CMD_KV_READ, CMD_KV_LIST, CMD_KV_REMOVE. */

@@ -5,27 +5,31 @@
 #include "store/reader.h"
 #include "store/writer.h"
 
-/* The bytes of version 4; see store/writer.h for the parts.
+/* The bytes of version 5; see store/writer.h for the parts.
  *
  *   EVENTS  byte version, opt time of the first event, varint count, varint bytes of all
  *           records before, opt time of the mark, id of the mark as 16 bytes big-endian, EVENTs
  *   EVENT   byte event, byte flags (FLAG_…), byte texts that are the same as in the event before
- *           (bit 0 queue, 1 type, 2 worker, 3 reason), byte n: how many leading bytes the id
+ *           (bit 0 queue, 1 type, 2 worker, 3 reason; 4 priority: the same as in the newest event
+ *           that tells one, or it tells none), byte n: how many leading bytes the id
  *           shares with the one before, 16 - n bytes: the others, zigzag ms since the event
  *           before, those of queue, type, worker and reason that are not the same, as texts;
  *           if FLAG_RUN varint run, varint attempt; if FLAG_READY zigzag ms to ready_at;
  *           if FLAG_RULING text policy, zigzag rule, varint count, varint limit;
  *           if FLAG_DECIDER byte who decided about a failure (enum decider);
- *           of an event of a group text its name; of a change of the priority varint the
- *           priority before, varint the new one
+ *           of an event of a group text its name, of a change of its priority varint how many
+ *           jobs; of a change of the priority varint the one before; of a beginning varint the ms
+ *           to the end of the lease + 1, or 0; of what tells it varint how many runs had begun; of
+ *           a file text its name; unless it is the same varint the priority
  *
  * Version 1 has no FLAG_DECIDER, version 2 no events of groups, version 3 no changes of
- * priorities.
+ * priorities. Version 4 has no priority but that of a change, behind the one before, and nothing of
+ * leases, numbers of runs, files and changes of the priority of a group.
  *
- * Before the first event of a record all texts are empty and the id is 0. The status after an event
- * follows from the event and the status before. */
+ * Before the first event of a record all texts are empty and the id and the priority are 0. The
+ * status after an event follows from the event and the status before. */
 
-#define VERSION 4
+#define VERSION 5
 
 #define FLAG_FROM    7u /* the status before, or STATUS_GONE */
 #define FLAG_REMOVED 8u
@@ -50,6 +54,8 @@ _Static_assert(DECIDER_NONE == 0 && DECIDER_KILL == 1 && DECIDER_RETRY_AT == 2 &
 _Static_assert((unsigned)STATUS_GONE <= FLAG_FROM, "a status fits into the flags");
 
 enum { TEXT_QUEUE, TEXT_TYPE, TEXT_WORKER, TEXT_REASON, TEXTS };
+#define SAME_TEXTS    ((1u << TEXTS) - 1)
+#define SAME_PRIORITY (1u << TEXTS)
 
 /* --- keys --- */
 
@@ -86,6 +92,7 @@ void eventlog_reset(struct eventlog_writer *w)
     w->last = (struct id){0, 0};
     for (int i = 0; i < TEXTS; i++)
         w->texts[i].len = 0;
+    w->priority = 0;
 }
 
 static size_t shared_bytes(const uint8_t a[ID_LEN], const uint8_t b[ID_LEN])
@@ -94,11 +101,6 @@ static size_t shared_bytes(const uint8_t a[ID_LEN], const uint8_t b[ID_LEN])
     while (n < ID_LEN && a[n] == b[n])
         n++;
     return n;
-}
-
-static bool is_of_group(enum event e)
-{
-    return e == EVENT_GROUP_RESOLVED || e == EVENT_GROUP_SEALED;
 }
 
 static unsigned flags_of(const struct job_event *ev)
@@ -113,7 +115,7 @@ static unsigned flags_of(const struct job_event *ev)
 static size_t room_for(const struct job_event *ev)
 {
     return 192 + ev->queue.len + ev->type.len + ev->worker.len + ev->reason.len +
-           ev->ruling.policy.len + ev->group.len;
+           ev->ruling.policy.len + ev->group.len + ev->artifact.len;
 }
 
 static void write_id(struct writer *out, struct id id, struct id before)
@@ -124,6 +126,24 @@ static void write_id(struct writer *out, struct id id, struct id before)
     size_t n = shared_bytes(bytes, last);
     writer_byte(out, (unsigned)n);
     writer_bytes(out, bytes + n, ID_LEN - n);
+}
+
+/* What only some kinds of events have. */
+static void write_kind(struct writer *out, const struct job_event *ev)
+{
+    if (event_is_of_group(ev->event))
+        writer_text(out, ev->group);
+    if (ev->event == EVENT_GROUP_REPRIORITIZE)
+        writer_varint(out, ev->jobs);
+    if (ev->event == EVENT_REPRIORITIZE)
+        writer_varint(out, (uint64_t)ev->old_priority);
+    if (ev->event == EVENT_TAKE)
+        writer_varint(
+            out, instant_is_set(ev->lease_end) ? (uint64_t)(ev->lease_end.ms - ev->at.ms) + 1 : 0);
+    if (event_tells_runs(ev->event))
+        writer_varint(out, ev->runs);
+    if (ev->event == EVENT_ARTIFACT)
+        writer_text(out, ev->artifact);
 }
 
 static void write_rest(struct writer *out, const struct job_event *ev)
@@ -142,12 +162,7 @@ static void write_rest(struct writer *out, const struct job_event *ev)
     }
     if (ev->ruling.by != DECIDER_NONE)
         writer_byte(out, ev->ruling.by);
-    if (is_of_group(ev->event))
-        writer_text(out, ev->group);
-    if (ev->event == EVENT_REPRIORITIZE) {
-        writer_varint(out, (uint64_t)ev->old_priority);
-        writer_varint(out, (uint64_t)ev->priority);
-    }
+    write_kind(out, ev);
 }
 
 void eventlog_add(struct eventlog_writer *w, const struct job_event *ev)
@@ -164,6 +179,8 @@ void eventlog_add(struct eventlog_writer *w, const struct job_event *ev)
     for (unsigned i = 0; i < TEXTS; i++)
         if (str_eq(texts[i], (struct str){w->bytes.at + w->texts[i].at, w->texts[i].len}))
             same |= 1u << i;
+    if (!event_tells_priority(ev->event) || ev->priority == w->priority)
+        same |= SAME_PRIORITY;
     writer_byte(&out, ev->event);
     writer_byte(&out, flags_of(ev));
     writer_byte(&out, same);
@@ -177,6 +194,11 @@ void eventlog_add(struct eventlog_writer *w, const struct job_event *ev)
         w->texts[i].len = texts[i].len;
     }
     write_rest(&out, ev);
+    if (!(same & SAME_PRIORITY)) {
+        must(ev->priority >= 0);
+        writer_varint(&out, (uint64_t)ev->priority);
+        w->priority = ev->priority;
+    }
     must(out.len <= room_for(ev));
     w->bytes.len += out.len;
     w->count++;
@@ -321,23 +343,68 @@ static void read_rest(struct reader *r, unsigned flags, struct job_event *ev)
         if (ev->ruling.by == DECIDER_NONE)
             reader_fault(r, "who decided");
     }
-    ev->group = is_of_group(ev->event) ? reader_text(r, "a group") : (struct str){0};
-    ev->old_priority = ev->priority = 0;
-    if (ev->event == EVENT_REPRIORITIZE) {
-        ev->old_priority = (int32_t)reader_varint(r, "a priority", UINT16_MAX);
-        ev->priority = (int32_t)reader_varint(r, "a priority", UINT16_MAX);
-    }
 }
 
-static void read_event(struct reader *r, unsigned version, struct job_event *ev)
+/* Those that only some kinds of events have. */
+static void read_kind(struct reader *r, unsigned version, struct job_event *ev)
+{
+    ev->group = ev->artifact = (struct str){0};
+    ev->lease_end = INSTANT_NONE;
+    ev->old_priority = 0;
+    ev->jobs = ev->runs = 0;
+    if (event_is_of_group(ev->event))
+        ev->group = reader_text(r, "a group");
+    if (ev->event == EVENT_GROUP_REPRIORITIZE)
+        ev->jobs = reader_varint(r, "a number of jobs", UINT64_MAX);
+    if (ev->event == EVENT_REPRIORITIZE)
+        ev->old_priority = (int32_t)reader_varint(r, "a priority", UINT16_MAX);
+    if (version < 5)
+        return;
+    if (ev->event == EVENT_TAKE) {
+        int64_t lease = (int64_t)reader_varint(r, "a lease", INT64_MAX);
+        if (lease && __builtin_add_overflow(ev->at.ms, lease - 1, &ev->lease_end.ms))
+            reader_fault(r, "a lease");
+    }
+    if (event_tells_runs(ev->event))
+        ev->runs = (uint32_t)reader_varint(r, "a number of runs", UINT32_MAX);
+    if (ev->event == EVENT_ARTIFACT)
+        ev->artifact = reader_text(r, "a file");
+}
+
+static void read_priority(struct reader *r, unsigned version, unsigned same, int32_t *latest,
+                          struct job_event *ev)
+{
+    bool given = version < 5 ? ev->event == EVENT_REPRIORITIZE : !(same & SAME_PRIORITY);
+    bool tells = version < 5 ? given : event_tells_priority(ev->event);
+    if (given) {
+        int32_t priority = (int32_t)reader_varint(r, "a priority", UINT16_MAX);
+        if (!tells || (version >= 5 && priority == *latest))
+            reader_fault(r, "a priority");
+        *latest = priority;
+    }
+    ev->priority = tells ? *latest : -1;
+}
+
+/* The version from which on there are such events. */
+static unsigned version_of(enum event e)
+{
+    if (e == EVENT_GROUP_REPRIORITIZE || e == EVENT_ARTIFACT)
+        return 5;
+    if (e == EVENT_REPRIORITIZE)
+        return 4;
+    return event_is_of_group(e) ? 3 : 1;
+}
+
+static void read_event(struct reader *r, unsigned version, int32_t *priority, struct job_event *ev)
 {
     ev->number++;
     ev->event = (enum event)reader_byte(r, "an event", EVENT_COUNT - 1);
     unsigned flags = reader_byte(r, "flags", version >= 2 ? 255 : 127);
-    unsigned same = reader_byte(r, "what is the same", (1u << TEXTS) - 1);
+    unsigned same =
+        reader_byte(r, "what is the same", version >= 5 ? SAME_TEXTS | SAME_PRIORITY : SAME_TEXTS);
     ev->from = (enum status)(flags & FLAG_FROM);
     ev->removed = flags & FLAG_REMOVED;
-    if ((version < 3 && is_of_group(ev->event)) || (version < 4 && ev->event == EVENT_REPRIORITIZE))
+    if (version < version_of(ev->event))
         reader_fault(r, "an event");
     if (!r->bad && (ev->from > STATUS_GONE || !lifecycle_next(ev->from, ev->event, &ev->to)))
         reader_fault(r, "a move");
@@ -345,6 +412,8 @@ static void read_event(struct reader *r, unsigned version, struct job_event *ev)
     ev->at = read_later(r, "a time", ev->at);
     read_texts(r, same, ev);
     read_rest(r, flags, ev);
+    read_kind(r, version, ev);
+    read_priority(r, version, same, priority, ev);
 }
 
 struct err eventlog_next(struct eventlog_reader *log, bool *more, struct job_event *ev)
@@ -357,7 +426,7 @@ struct err eventlog_next(struct eventlog_reader *log, bool *more, struct job_eve
             reader_fault(&r, "bytes after the last event");
         return r.bad ? broken(&r) : err_none();
     }
-    read_event(&r, log->version, &log->last);
+    read_event(&r, log->version, &log->priority, &log->last);
     if (log->left == log->count && log->last.at.ms != began.ms)
         reader_fault(&r, "the time of its first event");
     if (r.bad)

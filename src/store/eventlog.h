@@ -34,6 +34,7 @@ struct eventlog_writer {
     struct {
         size_t at, len; /* in bytes */
     } texts[4];         /* the latest of each */
+    int32_t priority;   /* likewise */
 };
 
 void eventlog_writer_fini(struct eventlog_writer *w);
@@ -62,6 +63,7 @@ struct eventlog_reader {
     unsigned version;
     uint32_t left, count;
     struct job_event last;
+    int32_t priority; /* of the latest event that told it */
 };
 
 /* ERR_CORRUPT, ERR_VERSION. */

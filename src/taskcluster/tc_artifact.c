@@ -170,6 +170,7 @@ struct artifact_creation {
     struct str key;
     struct tc_object object; /* S3, OBJECT: what its bytes are kept as */
     struct str worker;       /* "group/id" */
+    struct id job;
 };
 
 static void put(struct artifact_creation *n, enum kv_condition when);
@@ -328,6 +329,7 @@ static struct kv_change change_of(struct tc_call *c, const struct tc_artifact *a
         .when = when};
 }
 
+/* What is there at once is told; bytes are still to come. */
 static void put(struct artifact_creation *n, enum kv_condition when)
 {
     struct tc_call *c = n->call;
@@ -336,7 +338,10 @@ static void put(struct artifact_creation *n, enum kv_condition when)
     changes[0] = change_of(c, &n->artifact, n->key, when);
     if (has_bytes(&n->artifact))
         count += tc_object_changes(&n->object, (struct str){0}, c->arena, changes + 1);
+    const struct kv_artifact told = {n->job, tc_param_run(c), tc_param(c, "name")};
     struct command cmd = {.kind = CMD_KV_PUT, .kv_put = {changes, count}, .done = on_put, .ctx = n};
+    if (!has_bytes(&n->artifact))
+        cmd.kv_put.artifact = &told;
     backend_submit(c->tc->backend, &cmd);
 }
 
@@ -405,6 +410,7 @@ static void create(struct tc_call *c, const struct tc_task *t)
                 "Artifacts cannot be created for a run that is resolved, unless it is resolved "
                 "'exception', and that for 25 min only");
     else {
+        n->job = t->job.id;
         if (has_bytes(&n->artifact))
             make_object(n, t);
         put(n, KV_ABSENT);
@@ -468,18 +474,28 @@ static void on_finished(void *ctx, const struct reply *r)
         tc_fail_err(c, &r->err);
 }
 
-static void finish_with(struct tc_call *c, struct tc_object *o)
+static void finish_of(struct tc_call *c, const struct tc_task *t)
 {
     struct finishing *f = c->state;
+    if (!t || tc_param_run(c) >= t->run_count) {
+        tc_fail(c, TC_RESOURCE_NOT_FOUND, "Artifact not found");
+        return;
+    }
+    f->artifact.upload_id = (struct str){0};
+    const struct kv_artifact told = {t->job.id, tc_param_run(c), tc_param(c, "name")};
+    struct kv_change change = change_of(c, &f->artifact, f->key, KV_VERSION);
+    struct command cmd = {
+        .kind = CMD_KV_PUT, .kv_put = {&change, 1, &told}, .done = on_finished, .ctx = f};
+    backend_submit(c->tc->backend, &cmd);
+}
+
+static void finish_with(struct tc_call *c, struct tc_object *o)
+{
     if (!o || !o->finished) {
         tc_fail(c, TC_INPUT_ERROR, "Object storing artifact data does not exist");
         return;
     }
-    f->artifact.upload_id = (struct str){0};
-    struct kv_change change = change_of(c, &f->artifact, f->key, KV_VERSION);
-    struct command cmd = {
-        .kind = CMD_KV_PUT, .kv_put = {&change, 1}, .done = on_finished, .ctx = f};
-    backend_submit(c->tc->backend, &cmd);
+    tc_task_find(c, tc_param(c, "taskId"), finish_of);
 }
 
 static void on_artifact(void *ctx, const struct reply *r)

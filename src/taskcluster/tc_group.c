@@ -234,7 +234,7 @@ static void write_changed(struct buf *b, const struct group_change *g)
     buf_print(b, ",\"taskIds\":[%.*s]}", STR_ARG(buf_view(&g->ids)));
 }
 
-static void finish(struct group_change *g)
+static void reply_changed(struct group_change *g)
 {
     struct buf *b = tc_body(g->call);
     if (g->err.code != ERR_OK) {
@@ -244,6 +244,29 @@ static void finish(struct group_change *g)
         tc_reply(g->call, b);
     }
     buf_fini(&g->ids);
+}
+
+/* A group that has gone meanwhile is one whose tasks were changed all the same. */
+static void on_told(void *ctx, const struct reply *r)
+{
+    struct group_change *g = ctx;
+    if (r->err.code != ERR_NOT_FOUND)
+        g->err = r->err;
+    reply_changed(g);
+}
+
+static void finish(struct group_change *g)
+{
+    if (g->err.code != ERR_OK || g->priority < 0) {
+        reply_changed(g);
+        return;
+    }
+    struct command cmd = {
+        .kind = CMD_GROUP_REPRIORITIZED,
+        .group_reprioritized = {g->group->id, tc_priority_to_job(g->priority), g->changed},
+        .done = on_told,
+        .ctx = g};
+    backend_submit(g->call->tc->backend, &cmd);
 }
 
 static void next_page(struct group_change *g);

@@ -140,6 +140,7 @@ static struct job_event event(enum event kind)
                               .to = STATUS_SCHEDULED,
                               .run = -1,
                               .ready_at = INSTANT_NONE,
+                              .lease_end = INSTANT_NONE,
                               .ruling = RULING_NONE};
 }
 
@@ -162,8 +163,10 @@ static void code_writes_events_as_the_table_does(void **state)
     ev.worker = STR("w");
     ev.reason = STR("r");
     ev.ready_at = (instant){130};
+    ev.lease_end = (instant){140};
+    ev.artifact = STR("a");
     ev.ruling = (struct ruling){STR("p"), 0, 1, 2, DECIDER_RULE};
-    check(&api_event_shape, &ev, 21);
+    check(&api_event_shape, &ev, 23);
 }
 
 int main(void)

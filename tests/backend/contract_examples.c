@@ -305,6 +305,12 @@ static void with_group(struct fixture *f, struct parts *p)
     p->c.group = STR("g");
 }
 
+static void group_reprioritized(struct fixture *f, struct parts *p)
+{
+    with_group(f, p);
+    p->c.group_reprioritized = (struct group_reprioritized){STR("g"), 5, 1};
+}
+
 static void cancel_where(struct fixture *f, struct parts *p)
 {
     with_group(f, p);
@@ -519,6 +525,7 @@ const struct example contract_examples[COMMAND_COUNT] = {
     [CMD_CANCEL_WHERE] = {cancel_where, one_canceled},
     [CMD_GROUP_READ] = {with_group, a_group},
     [CMD_GROUP_SEAL] = {with_group, a_sealed_group},
+    [CMD_GROUP_REPRIORITIZED] = {group_reprioritized, NULL},
     [CMD_CANCEL] = {of_job, a_canceled_job},
     [CMD_RERUN] = {of_dead_job, a_ready_job},
     [CMD_RERUN_WHERE] = {of_dead_jobs, one_counted},

@@ -275,7 +275,7 @@ static void replay(struct rig *r, const struct job_event *ev)
 {
     struct rig_replay *p = idmap_get(&r->replayed, ev->id);
     assert_int_equal(ev->from, p ? p->status : STATUS_GONE);
-    if (ev->event == EVENT_GROUP_RESOLVED || ev->event == EVENT_GROUP_SEALED)
+    if (event_is_of_group(ev->event))
         return;
     if (!p) {
         p = ALLOC(struct rig_replay);
@@ -294,7 +294,8 @@ static void put_event(void *ctx, const struct job_event *ev)
         return;
     assert_int_equal(ev->number, r->event_count + 1);
     assert_int_equal(ev->at.ms, r->now.ms);
-    assert_true((ev->queue.len && ev->type.len) || ev->event == EVENT_GROUP_SEALED);
+    assert_true((ev->queue.len && ev->type.len) ||
+                (event_is_of_group(ev->event) && ev->event != EVENT_GROUP_RESOLVED));
     replay(r, ev);
     ALLOC_GROW(r->events, r->event_count, r->event_cap, 64);
     struct job_event *copy = &r->events[r->event_count++];
@@ -304,6 +305,7 @@ static void put_event(void *ctx, const struct job_event *ev)
     copy->worker = arena_copy(&r->strings, ev->worker);
     copy->reason = arena_copy(&r->strings, ev->reason);
     copy->group = arena_copy(&r->strings, ev->group);
+    copy->artifact = arena_copy(&r->strings, ev->artifact);
     copy->ruling.policy = arena_copy(&r->strings, ev->ruling.policy);
     r->mark = engine_event_mark(r->e);
 }

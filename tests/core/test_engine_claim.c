@@ -55,6 +55,8 @@ static void it_begins_the_run_of_that_job_though_others_come_before_it(void **st
     assert_int_equal(c.h.run, 0);
     assert_true(c.h.token != 0);
     assert_int_equal(c.h.lease_end.ms, r->now.ms + RIG_LEASE.ms);
+    assert_int_equal(rig_event(r)->event, EVENT_TAKE);
+    assert_int_equal(rig_event(r)->lease_end.ms, c.h.lease_end.ms);
     assert_int_equal(c.h.job.state.status, STATUS_IN_FLIGHT);
     assert_true(c.h.job.payload.len > 0);
     rig_turn(r);

@@ -219,6 +219,23 @@ static void a_sealed_group_takes_no_further_jobs(void **state)
     assert_ok(engine_group_check(r->e, r->now, specs, 2));
 }
 
+static void a_change_of_its_priority_is_told(void **state)
+{
+    R;
+    (void)add_in(r, "g");
+    assert_ok(engine_group_reprioritized(r->e, r->now, STR("g"), 7, 3));
+    const struct job_event *ev = rig_event(r);
+    assert_int_equal(ev->event, EVENT_GROUP_REPRIORITIZE);
+    assert_true(id_is_none(ev->id) && str_eq(ev->group, STR("g")));
+    assert_int_equal(ev->from, STATUS_GONE);
+    assert_int_equal(ev->to, STATUS_GONE);
+    assert_int_equal(ev->priority, 7);
+    assert_int_equal(ev->jobs, 3);
+    size_t events = r->event_count;
+    assert_code(engine_group_reprioritized(r->e, r->now, STR("none"), 7, 3), ERR_NOT_FOUND);
+    assert_int_equal(r->event_count, events);
+}
+
 static void all_jobs_of_a_group_name_the_same_owner(void **state)
 {
     R;
@@ -316,6 +333,7 @@ int main(void)
         TEST(whatever_ends_a_job_counts),
         TEST(a_retry_a_return_and_a_patch_change_nothing),
         TEST(a_sealed_group_takes_no_further_jobs),
+        TEST(a_change_of_its_priority_is_told),
         TEST(all_jobs_of_a_group_name_the_same_owner),
         TEST(it_is_retained_as_long_as_the_job_that_is_retained_longest),
         TEST(an_enqueue_that_adds_nothing_is_not_refused),

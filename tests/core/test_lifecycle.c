@@ -67,6 +67,14 @@ static const struct {
     {EVENT_GROUP_RESOLVED,
      {[STATUS_COMPLETED] = TO(COMPLETED), [STATUS_DEAD] = TO(DEAD), [STATUS_GONE] = TO(GONE)}},
     {EVENT_GROUP_SEALED, {[STATUS_GONE] = TO(GONE)}},
+    {EVENT_GROUP_REPRIORITIZE, {[STATUS_GONE] = TO(GONE)}},
+    {EVENT_ARTIFACT,
+     {[STATUS_BLOCKED] = TO(BLOCKED),
+      [STATUS_SCHEDULED] = TO(SCHEDULED),
+      [STATUS_READY] = TO(READY),
+      [STATUS_IN_FLIGHT] = TO(IN_FLIGHT),
+      [STATUS_COMPLETED] = TO(COMPLETED),
+      [STATUS_DEAD] = TO(DEAD)}},
 #undef TO
 };
 
@@ -113,7 +121,7 @@ static void a_terminal_status_is_left_only_by_a_command_or_by_purge(void **state
         for (int e = 0; e < EVENT_COUNT && lifecycle_is_terminal((enum status)s); e++) {
             enum status to;
             bool may = lifecycle_next((enum status)s, (enum event)e, &to);
-            bool rerun = e == EVENT_RERUN, stays = e == EVENT_GROUP_RESOLVED;
+            bool rerun = e == EVENT_RERUN, stays = e == EVENT_GROUP_RESOLVED || e == EVENT_ARTIFACT;
             assert_int_equal(may, e == EVENT_REMOVE || e == EVENT_PURGE || rerun || stays);
             if (may)
                 assert_int_equal(to, stays ? s : rerun ? STATUS_SCHEDULED : STATUS_GONE);

@@ -37,6 +37,24 @@ async function eventsOf(server, group) {
 describe('a group', () => {
     const server = useServer();
 
+    it('tells_when_a_command_gives_it_another_priority', async () => {
+        const group = newGroup();
+        const [a] = await enqueue(server, group, 2);
+        const res = await server.patch(`/jobs?group=${group}`, { priority: 7 });
+        assert.equal(res.json.patched, 2, res.text);
+        const all = await server.get('/events?since=0&follow=false');
+        const told = all.text.split('\n').filter((line) => line).map(JSON.parse)
+            .filter((event) => event.group === group);
+        assert.equal(told.length, 1);
+        assert.deepEqual(told.map((e) => [e.event, e.id, e.queue, e.from, e.priority, e.jobs]),
+            [['group_priority_changed', null, null, null, 7, 2]]);
+        await server.patch(`/jobs?group=${group}`, { retry_limit: 3 });
+        await server.patch(`/jobs/${a.id}`, { priority: 8 });
+        const only = await server.get(
+            '/events?since=0&follow=false&event=group_priority_changed');
+        assert.equal(only.text.split('\n').filter((line) => line.includes(group)).length, 1);
+    });
+
     it('counts_its_jobs_and_is_gone_with_the_last', async () => {
         const group = newGroup();
         const [a, b] = await enqueue(server, group, 2);

@@ -1,3 +1,4 @@
+#include <stdio.h>
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "store/eventlog.h"
 
@@ -18,6 +19,8 @@ static struct job_event enqueued(uint64_t number, uint64_t id)
                               .to = STATUS_READY,
                               .run = -1,
                               .ready_at = INSTANT_NONE,
+                              .lease_end = INSTANT_NONE,
+                              .priority = 32768,
                               .ruling = RULING_NONE};
 }
 
@@ -32,6 +35,8 @@ static struct job_event retried(uint64_t number)
                               .from = STATUS_IN_FLIGHT,
                               .to = STATUS_SCHEDULED,
                               .run = 3,
+                              .lease_end = INSTANT_NONE,
+                              .priority = 32768,
                               .attempt = 2,
                               .ready_at = {1700000030007},
                               .worker = STR("w1"),
@@ -58,6 +63,7 @@ static struct job_event resolved(uint64_t number)
     ev.event = EVENT_GROUP_RESOLVED;
     ev.from = ev.to = STATUS_DEAD;
     ev.group = STR("group");
+    ev.priority = -1;
     return ev;
 }
 
@@ -76,9 +82,54 @@ static struct job_event reprioritized(uint64_t number)
     struct job_event ev = enqueued(number, 0);
     ev.event = EVENT_REPRIORITIZE;
     ev.from = ev.to = STATUS_READY;
+    ev.runs = 2;
     ev.old_priority = 32768;
     ev.priority = 5;
     return ev;
+}
+
+static struct job_event taken(uint64_t number)
+{
+    struct job_event ev = enqueued(number, 0);
+    ev.event = EVENT_TAKE;
+    ev.from = STATUS_READY;
+    ev.to = STATUS_IN_FLIGHT;
+    ev.run = 0;
+    ev.attempt = 1;
+    ev.worker = STR("w1");
+    ev.lease_end.ms = ev.at.ms + 1200;
+    return ev;
+}
+
+static struct job_event left(uint64_t number)
+{
+    struct job_event ev = taken(number);
+    ev.event = EVENT_ARTIFACT;
+    ev.from = ev.to = STATUS_IN_FLIGHT;
+    ev.lease_end = INSTANT_NONE;
+    ev.attempt = 0;
+    ev.runs = 3;
+    ev.artifact = STR("public/log");
+    return ev;
+}
+
+static struct job_event group_reprioritized(uint64_t number)
+{
+    struct job_event ev = sealed(number);
+    ev.event = EVENT_GROUP_REPRIORITIZE;
+    ev.priority = 5;
+    ev.jobs = 300;
+    return ev;
+}
+
+/* As versions before 5 had it: only a change of a priority tells it, and no lease. */
+static void make_old(struct job_event *list, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        list[i].runs = 0;
+        if (list[i].event != EVENT_REPRIORITIZE)
+            list[i].priority = -1;
+    }
 }
 
 static void assert_text(struct str got, struct str want)
@@ -107,6 +158,10 @@ static void assert_event(const struct job_event *got, const struct job_event *wa
     assert_text(got->group, want->group);
     assert_int_equal(got->old_priority, want->old_priority);
     assert_int_equal(got->priority, want->priority);
+    assert_int_equal(got->lease_end.ms, want->lease_end.ms);
+    assert_int_equal(got->runs, want->runs);
+    assert_int_equal(got->jobs, want->jobs);
+    assert_text(got->artifact, want->artifact);
     assert_text(got->ruling.policy, want->ruling.policy);
     assert_int_equal(got->ruling.by, want->ruling.by);
     assert_int_equal(got->ruling.limit, want->ruling.limit);
@@ -147,21 +202,32 @@ static struct err read_all(struct str value, uint64_t first)
 static void events_are_read_back_as_they_were_written(void **state)
 {
     (void)state;
-    struct job_event list[] = {enqueued(41, 0), enqueued(42, 1), retried(43),      removed(44),
-                               resolved(45),    sealed(46),      enqueued(47, 300)};
+    struct job_event list[] = {enqueued(41, 0),
+                               enqueued(42, 1),
+                               retried(43),
+                               removed(44),
+                               resolved(45),
+                               sealed(46),
+                               enqueued(47, 300),
+                               reprioritized(48),
+                               taken(49),
+                               left(50),
+                               group_reprioritized(51),
+                               left(52)};
+    size_t count = sizeof list / sizeof *list;
     struct batch b = {0};
-    struct str value = write_all(&b, list, 7);
+    struct str value = write_all(&b, list, count);
     struct eventlog_head head;
     struct eventlog_reader r;
     assert_int_equal(eventlog_open(value, 41, &head, &r).code, ERR_OK);
-    assert_int_equal(head.count, 7);
+    assert_int_equal(head.count, count);
     assert_int_equal(head.at.ms, list[0].at.ms);
     assert_int_equal(head.before, 1000);
     assert_int_equal(head.mark.at.ms, MARK.at.ms);
     assert_true(id_eq(head.mark.id, MARK.id));
     bool more;
     struct job_event ev;
-    for (size_t i = 0; i < 7; i++) {
+    for (size_t i = 0; i < count; i++) {
         assert_int_equal(eventlog_next(&r, &more, &ev).code, ERR_OK);
         assert_true(more);
         assert_event(&ev, &list[i]);
@@ -196,6 +262,7 @@ static void the_bytes_of_version_1_are_read_still(void **state)
     struct eventlog_head head;
     struct eventlog_reader r;
     bool more;
+    make_old(list, 2);
     list[1].ruling.by = DECIDER_NONE;
     assert_int_equal(eventlog_open((struct str){golden, sizeof golden - 1}, 41, &head, &r).code,
                      ERR_OK);
@@ -224,6 +291,7 @@ static void the_bytes_of_version_2_are_read_still(void **state)
     struct eventlog_head head;
     struct eventlog_reader r;
     bool more;
+    make_old(list, 2);
     assert_int_equal(eventlog_open((struct str){golden, sizeof golden - 1}, 41, &head, &r).code,
                      ERR_OK);
     for (size_t i = 0; i < 2; i++) {
@@ -252,6 +320,7 @@ static void the_bytes_of_version_3_are_read_still(void **state)
     struct eventlog_head head;
     struct eventlog_reader r;
     bool more;
+    make_old(list, 3);
     assert_int_equal(eventlog_open((struct str){golden, sizeof golden - 1}, 41, &head, &r).code,
                      ERR_OK);
     for (size_t i = 0; i < 3; i++) {
@@ -260,7 +329,7 @@ static void the_bytes_of_version_3_are_read_still(void **state)
     }
 }
 
-static void the_bytes_of_version_4_stay(void **state)
+static void the_bytes_of_version_4_are_read_still(void **state)
 {
     (void)state;
     static const char golden[] =
@@ -272,9 +341,42 @@ static void the_bytes_of_version_4_stay(void **state)
         "\x04\xf3\x03\x10\x0e\x02w1\x0cretry 2 of 3\x03\x02\xe0\xd4\x03\x05infra\x02\x02\x03\x03"
         "\x14\x05\x03\x10\0\0\0\x05group"
         "\x16\x02\x0f\x10\x0d\x80\x80\x02\x05";
-    struct job_event list[] = {enqueued(41, 0), retried(42), resolved(43), reprioritized(44)};
+    struct job_event list[] = {enqueued(41, 0), retried(42), resolved(43), reprioritized(44)}, ev;
+    struct eventlog_head head;
+    struct eventlog_reader r;
+    bool more;
+    make_old(list, 4);
+    assert_int_equal(eventlog_open((struct str){golden, sizeof golden - 1}, 41, &head, &r).code,
+                     ERR_OK);
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(eventlog_next(&r, &more, &ev).code, ERR_OK);
+        assert_event(&ev, &list[i]);
+    }
+    /* It knows no files. */
+    char bytes[sizeof golden];
+    memcpy(bytes, golden, sizeof golden);
+    bytes[sizeof golden - 10] = EVENT_ARTIFACT;
+    assert_int_equal(read_all((struct str){bytes, sizeof golden - 1}, 41).code, ERR_CORRUPT);
+}
+
+static void the_bytes_of_version_5_stay(void **state)
+{
+    (void)state;
+    static const char golden[] =
+        "\x05\x81\xd0\x95\xff\xbc\x31\x07\xe8\x07\xf5\xd3\x95\xff\xbc\x31\x00\x00\x00\x00"
+        "\x00\x00\x00\x01\x00\x00\x00\x00\x00\x00\x00\x02\x0c\x06\x0c\x00\x01\x23\x45\x67"
+        "\x89\xab\xcd\xef\xfe\xdc\xba\x98\x76\x54\x32\x10\x00\x04\x6d\x61\x69\x6c\x04\x73"
+        "\x65\x6e\x64\x80\x80\x02\x04\xf3\x13\x10\x0e\x02\x77\x31\x0c\x72\x65\x74\x72\x79"
+        "\x20\x32\x20\x6f\x66\x20\x33\x03\x02\xe0\xd4\x03\x05\x69\x6e\x66\x72\x61\x02\x02"
+        "\x03\x03\x14\x05\x13\x10\x00\x00\x00\x05\x67\x72\x6f\x75\x70\x02\x12\x1b\x10\x0d"
+        "\x02\x77\x31\x00\x01\xb1\x09\x16\x02\x0b\x10\x00\x00\x80\x80\x02\x02\x05\x18\x13"
+        "\x0b\x10\x00\x02\x77\x31\x00\x00\x03\x0a\x70\x75\x62\x6c\x69\x63\x2f\x6c\x6f\x67"
+        "\x80\x80\x02\x17\x06\x08\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
+        "\x00\x00\x00\x0e\x00\x00\x00\x05\x67\x72\x6f\x75\x70\xac\x02\x05";
+    struct job_event list[] = {enqueued(41, 0),   retried(42), resolved(43),           taken(44),
+                               reprioritized(45), left(46),    group_reprioritized(47)};
     struct batch b = {0};
-    struct str value = write_all(&b, list, 4);
+    struct str value = write_all(&b, list, 7);
     assert_int_equal(value.len, sizeof golden - 1);
     assert_memory_equal(value.at, golden, value.len);
     batch_fini(&b);
@@ -301,7 +403,7 @@ static void what_nobody_wrote_is_refused(void **state)
     char bytes[200];
     assert_in_range(value.len, 1, sizeof bytes - 1);
     memcpy(bytes, value.at, value.len);
-    bytes[0] = 5;
+    bytes[0] = 6;
     assert_int_equal(read_all((struct str){bytes, value.len}, 41).code, ERR_VERSION);
     memcpy(bytes, value.at, value.len);
     bytes[32] = EVENT_SUCCEED; /* a job that does not exist cannot succeed */
@@ -332,7 +434,8 @@ int main(void)
         cmocka_unit_test(the_bytes_of_version_1_are_read_still),
         cmocka_unit_test(the_bytes_of_version_2_are_read_still),
         cmocka_unit_test(the_bytes_of_version_3_are_read_still),
-        cmocka_unit_test(the_bytes_of_version_4_stay),
+        cmocka_unit_test(the_bytes_of_version_4_are_read_still),
+        cmocka_unit_test(the_bytes_of_version_5_stay),
         cmocka_unit_test(a_record_cut_short_anywhere_is_corrupt),
         cmocka_unit_test(what_nobody_wrote_is_refused),
         cmocka_unit_test(keys_are_in_the_order_of_their_numbers),

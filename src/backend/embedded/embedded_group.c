@@ -30,6 +30,12 @@ void embedded_group_seal(struct embedded *b, const struct command *c, struct rep
         show(b, c->group, r);
 }
 
+void embedded_group_reprioritized(struct embedded *b, const struct command *c, struct reply *r)
+{
+    const struct group_reprioritized *g = &c->group_reprioritized;
+    r->err = engine_group_reprioritized(b->engine, b->now, g->name, g->priority, g->jobs);
+}
+
 /* --- the port --- */
 
 static void put_group(void *ctx, const struct group_record *group)

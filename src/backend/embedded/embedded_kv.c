@@ -154,6 +154,11 @@ void embedded_kv_put(struct embedded *b, const struct command *command, struct r
     r->err = kv_check_put(c);
     if (r->err.code != ERR_OK || !check_present(b, c, a, r, stored))
         return;
+    if (c->artifact)
+        r->err = engine_artifact(b->engine, b->now, c->artifact->job, c->artifact->run,
+                                 c->artifact->name);
+    if (r->err.code != ERR_OK)
+        return;
     r->kv = arena_get(a, c->count * sizeof *r->kv);
     r->count = c->count;
     for (size_t i = 0; i < c->count; i++) {

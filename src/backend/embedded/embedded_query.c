@@ -363,8 +363,22 @@ static void on_scan_reply(void *ctx, const struct reply *r)
     scan_free(scan);
 }
 
+/* Of a change of the jobs of a group alone. */
+static void tell_priority(struct embedded *b, const struct scan *scan)
+{
+    const struct list_command *l = &scan->list;
+    if (scan->kind != CMD_PATCH_WHERE || l->dry_run || !l->filter.group.len ||
+        !(l->patch->set & PATCH_PRIORITY))
+        return;
+    struct err gone = engine_group_reprioritized(b->engine, b->now, l->filter.group,
+                                                 l->patch->priority, scan->count);
+    (void)gone; /* with its last job: then nobody waits for its priority */
+}
+
 static void answer(struct embedded *b, struct scan *scan, struct err err)
 {
+    if (err.code == ERR_OK)
+        tell_priority(b, scan);
     list_unlink(&scan->node);
     list_append(&b->answered, &scan->node);
     struct reply *r = embedded_effect(b, on_scan_reply, scan);
