@@ -1,0 +1,492 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "executor/exec_journal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "base/must.h"
+#include "base/strmap.h"
+#include "client/view.h"
+
+#define FILE_NAME    "journal"
+#define NEW_NAME     "journal.new"
+#define FILE_MAX     ((off_t)1 << 30)
+#define GARBAGE_MIN  ((size_t)1 << 20) /* bytes of dead lines that are worth a new file */
+#define RETRY_MS     1000
+#define CHECK_DIGITS 16
+#define CHECK_SEED   0x74656e6178u /* of the checksum: part of the format */
+#define LINE_MIN     (CHECK_DIGITS + 1)
+#define GONE_LINE    48 /* bytes of a line that says that a record is gone, at most */
+
+struct exec_journal {
+    uv_loop_t *loop;
+    char *dir;
+    void (*changed)(void *ctx);
+    void *ctx;
+    struct list records;
+    uint64_t next_number;
+    struct buf waiting;  /* lines to be written next */
+    uint64_t waiting_to; /* the number of the newest record in them, or 0 */
+    size_t live;         /* bytes of lines of records that are there */
+
+    /* Of the thread while busy. */
+    int dir_fd, fd;
+    off_t size;       /* of the file, of what is synced */
+    struct buf batch; /* what is being written */
+    bool anew;        /* into a file that replaces the other one */
+    int error;        /* errno */
+    bool sync_failed;
+
+    uint64_t batch_to;
+    bool busy, full;
+    bool owes_anew; /* a new file could not be written; the records wait for it */
+    uv_work_t work;
+    uv_timer_t retry;
+};
+
+/* --- lines --- */
+
+void exec_journal_line(struct buf *b, uint64_t number, struct str json)
+{
+    struct buf line = {0};
+    if (json.len)
+        buf_print(&line, "{\"n\":%" PRIu64 ",\"is\":%.*s}", number, STR_ARG(json));
+    else
+        buf_print(&line, "{\"gone\":%" PRIu64 "}", number);
+    buf_print(b, "%016" PRIx64 " %.*s\n", strmap_hash(CHECK_SEED, buf_view(&line)),
+              STR_ARG(buf_view(&line)));
+    buf_fini(&line);
+}
+
+static size_t line_len(const struct journal_record *r)
+{
+    return r->len + GONE_LINE;
+}
+
+static bool check_line(struct str line, struct str *json)
+{
+    char digits[CHECK_DIGITS + 1], *end;
+    if (line.len <= LINE_MIN || line.at[CHECK_DIGITS] != ' ')
+        return false;
+    memcpy(digits, line.at, CHECK_DIGITS);
+    digits[CHECK_DIGITS] = '\0';
+    errno = 0;
+    uint64_t sum = strtoull(digits, &end, 16);
+    *json = (struct str){line.at + LINE_MIN, line.len - LINE_MIN};
+    return *end == '\0' && errno == 0 && sum == strmap_hash(CHECK_SEED, *json);
+}
+
+static bool read_line(struct str line, const struct journal_reader *r)
+{
+    struct str json, is;
+    int64_t number;
+    if (!check_line(line, &json) || view_check(json, NULL).code != ERR_OK)
+        return false;
+    if (view_int(json, "gone", &number) && number > 0) {
+        r->gone(r->ctx, (uint64_t)number);
+        return true;
+    }
+    is = view_get(json, "is");
+    if (!view_int(json, "n", &number) || number <= 0 || !is.len)
+        return false;
+    r->is(r->ctx, (uint64_t)number, is);
+    return true;
+}
+
+size_t exec_journal_read(struct str file, const struct journal_reader *r)
+{
+    size_t damaged = 0;
+    while (file.len) {
+        const char *nl = memchr(file.at, '\n', file.len);
+        size_t n = nl ? (size_t)(nl - file.at) : file.len;
+        /* A line without its end is not a line, whatever its checksum. */
+        if (!nl || !read_line((struct str){file.at, n}, r))
+            damaged++;
+        n += nl != NULL;
+        file = (struct str){file.at + n, file.len - n};
+    }
+    return damaged;
+}
+
+/* --- the thread's part --- */
+
+static bool write_all(struct exec_journal *j, int fd, off_t at)
+{
+    for (size_t done = 0; done < j->batch.len;) {
+        ssize_t n = pwrite(fd, j->batch.at + done, j->batch.len - done, at + (off_t)done);
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0) {
+            j->error = n < 0 ? errno : EIO;
+            return false;
+        }
+        done += (size_t)n;
+    }
+    return true;
+}
+
+static bool sync_it(struct exec_journal *j, int fd)
+{
+    if (fsync(fd) == 0)
+        return true;
+    j->error = errno;
+    j->sync_failed = true;
+    return false;
+}
+
+static void append(struct exec_journal *j)
+{
+    if (!write_all(j, j->fd, j->size)) {
+        /* What is half written is not to stand before the next try. */
+        if (ftruncate(j->fd, j->size) != 0)
+            j->sync_failed = true;
+        return;
+    }
+    if (sync_it(j, j->fd))
+        j->size += (off_t)j->batch.len;
+}
+
+static void replace(struct exec_journal *j)
+{
+    int fd = openat(j->dir_fd, NEW_NAME, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0) {
+        j->error = errno;
+        return;
+    }
+    if (!write_all(j, fd, 0) || !sync_it(j, fd) ||
+        (renameat(j->dir_fd, NEW_NAME, j->dir_fd, FILE_NAME) != 0 && (j->error = errno))) {
+        close(fd);
+        return;
+    }
+    /* Until the folder is synced a power cut may bring the old file back, which lacks what is
+     * added next. */
+    close(j->fd);
+    j->fd = fd;
+    j->size = (off_t)j->batch.len;
+    sync_it(j, j->dir_fd);
+}
+
+static void write_batch(uv_work_t *w)
+{
+    struct exec_journal *j = w->data;
+    j->error = 0;
+    if (j->anew)
+        replace(j);
+    else
+        append(j);
+}
+
+/* --- the loop's part --- */
+
+static void begin_batch(struct exec_journal *j);
+
+static void end_if_unsafe(struct exec_journal *j)
+{
+    if (!j->sync_failed)
+        return;
+    log_error("%s/%s: cannot sync: %s; ending, for nobody knows what the disk has", j->dir,
+              FILE_NAME, strerror(j->error));
+    _exit(1);
+}
+
+static void mark_kept(struct exec_journal *j)
+{
+    LIST_EACH (n, &j->records) {
+        struct journal_record *r = LIST_OF(n, struct journal_record, node);
+        if (r->number <= j->batch_to)
+            r->kept = true;
+    }
+}
+
+/* The batch is written; or it is not, and goes before what came in meanwhile. */
+static bool settle(struct exec_journal *j)
+{
+    end_if_unsafe(j);
+    if (j->error) {
+        if (!j->full)
+            log_error("%s/%s: %s; trying again until it can be written", j->dir, FILE_NAME,
+                      strerror(j->error));
+        j->full = true;
+        j->owes_anew = j->anew;
+        if (!j->anew) {
+            buf_str(&j->batch, buf_view(&j->waiting));
+            struct buf spare = j->waiting;
+            j->waiting = j->batch;
+            j->batch = spare;
+            j->waiting_to = j->waiting_to ? j->waiting_to : j->batch_to;
+        }
+        j->batch.len = 0;
+        return false;
+    }
+    if (j->full)
+        log_info("%s/%s: can be written again", j->dir, FILE_NAME);
+    j->full = j->owes_anew = false;
+    j->batch.len = 0;
+    mark_kept(j);
+    return true;
+}
+
+static void on_retry(uv_timer_t *t)
+{
+    begin_batch(t->data);
+}
+
+static void on_written(uv_work_t *w, int status)
+{
+    struct exec_journal *j = w->data;
+    (void)status;
+    j->busy = false;
+    if (!settle(j)) {
+        uv_timer_start(&j->retry, on_retry, RETRY_MS, 0);
+        return;
+    }
+    begin_batch(j);
+    if (j->changed)
+        j->changed(j->ctx);
+}
+
+/* A new file has every record that is there, the waiting ones too. */
+static void fill_anew(struct exec_journal *j)
+{
+    j->batch.len = j->waiting.len = 0;
+    LIST_EACH (n, &j->records) {
+        const struct journal_record *r = LIST_OF(n, struct journal_record, node);
+        exec_journal_line(&j->batch, r->number, journal_text(r));
+    }
+    j->batch_to = j->next_number - 1;
+    j->waiting_to = 0;
+}
+
+static bool is_mostly_dead(const struct exec_journal *j)
+{
+    size_t size = (size_t)j->size + j->waiting.len;
+    return size > GARBAGE_MIN && size / 2 > j->live;
+}
+
+static void fill_batch(struct exec_journal *j)
+{
+    j->anew = j->owes_anew || is_mostly_dead(j);
+    if (j->anew) {
+        fill_anew(j);
+        return;
+    }
+    struct buf spare = j->batch;
+    j->batch = j->waiting;
+    j->waiting = spare;
+    j->waiting.len = 0;
+    j->batch_to = j->waiting_to;
+    j->waiting_to = 0;
+}
+
+static void begin_batch(struct exec_journal *j)
+{
+    if (j->busy || (j->waiting.len == 0 && !j->owes_anew) || uv_is_active((uv_handle_t *)&j->retry))
+        return;
+    fill_batch(j);
+    j->busy = true;
+    j->work.data = j;
+    must(uv_queue_work(j->loop, &j->work, write_batch, on_written) == 0);
+}
+
+struct list *exec_journal_records(struct exec_journal *j)
+{
+    return &j->records;
+}
+
+static struct journal_record *new_record(struct exec_journal *j, uint64_t number, struct str json)
+{
+    struct journal_record *r = alloc_get(sizeof *r + json.len);
+    r->number = number;
+    r->kept = false;
+    r->len = (uint32_t)json.len;
+    memcpy(r->text, json.at, json.len);
+    list_init(&r->node);
+    list_append(&j->records, &r->node);
+    j->live += line_len(r);
+    return r;
+}
+
+struct journal_record *exec_journal_add(struct exec_journal *j, struct str json)
+{
+    must(json.len > 0 && json.len < UINT32_MAX && !memchr(json.at, '\n', json.len));
+    struct journal_record *r = new_record(j, j->next_number++, json);
+    exec_journal_line(&j->waiting, r->number, json);
+    j->waiting_to = r->number;
+    begin_batch(j);
+    return r;
+}
+
+static void drop_record(struct exec_journal *j, struct journal_record *r)
+{
+    j->live -= line_len(r);
+    list_unlink(&r->node);
+    free(r);
+}
+
+void exec_journal_remove(struct exec_journal *j, struct journal_record *r)
+{
+    exec_journal_line(&j->waiting, r->number, (struct str){0});
+    drop_record(j, r);
+    begin_batch(j);
+}
+
+/* --- opening and closing --- */
+
+static void on_is(void *ctx, uint64_t number, struct str json)
+{
+    struct exec_journal *j = ctx;
+    struct journal_record *r = new_record(j, number, json);
+    r->kept = true;
+    if (number >= j->next_number)
+        j->next_number = number + 1;
+}
+
+static void on_gone(void *ctx, uint64_t number)
+{
+    struct exec_journal *j = ctx;
+    /* Most often an old one. */
+    LIST_EACH (n, &j->records) {
+        struct journal_record *r = LIST_OF(n, struct journal_record, node);
+        if (r->number == number) {
+            drop_record(j, r);
+            return;
+        }
+    }
+}
+
+static struct err read_file(struct exec_journal *j)
+{
+    struct stat st;
+    if (fstat(j->fd, &st) != 0)
+        return err_make(ERR_IO, "%.100s/%s: %s", j->dir, FILE_NAME, strerror(errno));
+    if (st.st_size > FILE_MAX)
+        return err_make(ERR_CORRUPT, "%.100s/%s: %lld bytes are too many for a journal", j->dir,
+                        FILE_NAME, (long long)st.st_size);
+    struct buf b = {0};
+    buf_room(&b, (size_t)st.st_size + 1);
+    ssize_t n;
+    while (b.len < (size_t)st.st_size &&
+           (n = pread(j->fd, b.at + b.len, (size_t)st.st_size - b.len, (off_t)b.len)) > 0)
+        b.len += (size_t)n;
+    bool whole = b.len == (size_t)st.st_size;
+    size_t damaged = exec_journal_read(buf_view(&b), &(struct journal_reader){on_is, on_gone, j});
+    buf_fini(&b);
+    if (!whole)
+        return err_make(ERR_IO, "%.100s/%s: cannot be read", j->dir, FILE_NAME);
+    if (damaged)
+        log_warn("%s/%s: passed over %zu lines, which a crash cut off", j->dir, FILE_NAME, damaged);
+    return err_none();
+}
+
+/* Lines that a crash cut off must not run into those that come. */
+static struct err begin_anew(struct exec_journal *j)
+{
+    fill_anew(j);
+    j->error = 0;
+    replace(j);
+    j->batch.len = 0;
+    if (j->error)
+        return err_make(ERR_IO, "%.100s/%s: %s", j->dir, FILE_NAME, strerror(j->error));
+    return err_none();
+}
+
+/* As mkdir -p. */
+static struct err make_dirs(const char *dir)
+{
+    char path[PATH_MAX];
+    if (snprintf(path, sizeof path, "%s", dir) >= (int)sizeof path)
+        return err_make(ERR_IO, "the path of the state directory is too long");
+    for (char *p = path + 1;; p++) {
+        if (*p != '/' && *p != '\0')
+            continue;
+        char was = *p;
+        *p = '\0';
+        if (mkdir(path, 0700) != 0 && errno != EEXIST)
+            return err_make(ERR_IO, "%.120s: %s", path, strerror(errno));
+        *p = was;
+        if (!was)
+            return err_none();
+    }
+}
+
+static struct err open_files(struct exec_journal *j)
+{
+    TRY(make_dirs(j->dir));
+    j->dir_fd = open(j->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (j->dir_fd < 0)
+        return err_make(ERR_IO, "%.120s: %s", j->dir, strerror(errno));
+    if (flock(j->dir_fd, LOCK_EX | LOCK_NB) != 0)
+        return err_make(ERR_LOCKED, "%.120s: another executor with these flags is running", j->dir);
+    j->fd = openat(j->dir_fd, FILE_NAME, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (j->fd < 0)
+        return err_make(ERR_IO, "%.100s/%s: %s", j->dir, FILE_NAME, strerror(errno));
+    TRY(read_file(j));
+    return begin_anew(j);
+}
+
+static void free_journal(struct exec_journal *j)
+{
+    while (!list_is_empty(&j->records))
+        drop_record(j, LIST_OF(j->records.next, struct journal_record, node));
+    if (j->fd >= 0)
+        close(j->fd);
+    if (j->dir_fd >= 0)
+        close(j->dir_fd);
+    buf_fini(&j->waiting);
+    buf_fini(&j->batch);
+    free(j->dir);
+    free(j);
+}
+
+struct err exec_journal_open(uv_loop_t *loop, const char *dir, void (*changed)(void *ctx),
+                             void *ctx, struct exec_journal **out)
+{
+    struct exec_journal *j = ALLOC(struct exec_journal);
+    *j = (struct exec_journal){.loop = loop,
+                               .dir = alloc_text(dir, strlen(dir)),
+                               .changed = changed,
+                               .ctx = ctx,
+                               .next_number = 1,
+                               .dir_fd = -1,
+                               .fd = -1};
+    list_init(&j->records);
+    struct err e = open_files(j);
+    if (e.code != ERR_OK) {
+        free_journal(j);
+        return e;
+    }
+    must(uv_timer_init(loop, &j->retry) == 0);
+    j->retry.data = j;
+    *out = j;
+    return err_none();
+}
+
+static void on_closed(uv_handle_t *h)
+{
+    free_journal(h->data);
+}
+
+void exec_journal_close(struct exec_journal *j)
+{
+    j->changed = NULL;
+    /* The thread has the files until it is done. */
+    while (j->busy)
+        uv_run(j->loop, UV_RUN_ONCE);
+    uv_timer_stop(&j->retry);
+    if (j->waiting.len || j->owes_anew) {
+        fill_batch(j);
+        write_batch(&(uv_work_t){.data = j});
+        if (j->error)
+            log_error("%s/%s: %s", j->dir, FILE_NAME, strerror(j->error));
+    }
+    uv_close((uv_handle_t *)&j->retry, on_closed);
+}

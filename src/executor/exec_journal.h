@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef EXECUTOR_EXEC_JOURNAL_H
+#define EXECUTOR_EXEC_JOURNAL_H
+
+/* What an executor must not forget: a file of records in its state directory. A record is JSON of
+ * its user's; it lives from exec_journal_add to exec_journal_remove, over crashes and power cuts.
+ * It is kept once it was written and synced, which happens on a thread of libuv's pool, for all
+ * that came in meanwhile at once; journal_record.kept then says so.
+ *
+ * A line of the file is a checksum, a space, and {"n":NUMBER,"is":RECORD} or {"gone":NUMBER}.
+ * Lines whose checksum is wrong are passed over: the end of a write that a crash cut off, none of
+ * which counted as kept. When most of the file is of records that are gone, it is written anew
+ * beside the old one, which it then replaces.
+ *
+ * While the disk is full nothing more becomes kept, and it is tried again every second. After a
+ * failed sync nobody knows what the disk has: the process ends, and its restart reads the file. */
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <uv.h>
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/list.h"
+#include "base/str.h"
+
+struct journal_record {
+    struct list node;
+    uint64_t number;
+    bool kept;
+    uint32_t len;
+    char text[]; /* of the record */
+};
+
+struct exec_journal;
+
+/* Opens the journal of a directory, which is made if it does not exist, and locks it: ERR_LOCKED
+ * if another process has it. changed is called on the loop after records have become kept. */
+NODISCARD struct err exec_journal_open(uv_loop_t *loop, const char *dir, void (*changed)(void *ctx),
+                                       void *ctx, struct exec_journal **out);
+/* Waits for what is being written, writes the rest, and closes it. */
+void exec_journal_close(struct exec_journal *j);
+
+/* The records, the oldest first: those of the file after exec_journal_open. */
+struct list *exec_journal_records(struct exec_journal *j);
+
+/* A new record, of one line of JSON. It is the journal's; valid until it is removed. */
+struct journal_record *exec_journal_add(struct exec_journal *j, struct str json);
+/* It is not needed any more. A crash soon after may bring it back once. */
+void exec_journal_remove(struct exec_journal *j, struct journal_record *r);
+
+static inline struct str journal_text(const struct journal_record *r)
+{
+    return (struct str){r->text, r->len};
+}
+
+/* What a file says: calls `is` for each record that was added and `gone` for each removal, in
+ * order; returns how many lines are damaged. */
+struct journal_reader {
+    void (*is)(void *ctx, uint64_t number, struct str json);
+    void (*gone)(void *ctx, uint64_t number);
+    void *ctx;
+};
+size_t exec_journal_read(struct str file, const struct journal_reader *r);
+
+/* Adds a line of the file. */
+void exec_journal_line(struct buf *b, uint64_t number, struct str json);
+
+#endif

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "executor/exec_journal.h"
+
+struct fixture {
+    uv_loop_t loop;
+    char dir[64], file[96];
+    struct exec_journal *journal;
+    int changes;
+};
+
+static void changed(void *ctx)
+{
+    ((struct fixture *)ctx)->changes++;
+}
+
+static struct err open_it(struct fixture *f)
+{
+    return exec_journal_open(&f->loop, f->dir, changed, f, &f->journal);
+}
+
+static void begin(struct fixture *f)
+{
+    *f = (struct fixture){0};
+    strcpy(f->dir, "/tmp/tenax-journal-XXXXXX");
+    assert_non_null(mkdtemp(f->dir));
+    strcat(f->dir, "/a/b");
+    snprintf(f->file, sizeof f->file, "%s/journal", f->dir);
+    assert_int_equal(uv_loop_init(&f->loop), 0);
+    assert_int_equal(open_it(f).code, ERR_OK);
+}
+
+static void close_it(struct fixture *f)
+{
+    exec_journal_close(f->journal);
+    uv_run(&f->loop, UV_RUN_DEFAULT);
+}
+
+static void reopen(struct fixture *f)
+{
+    close_it(f);
+    assert_int_equal(open_it(f).code, ERR_OK);
+}
+
+static void end(struct fixture *f)
+{
+    char command[128];
+    close_it(f);
+    assert_int_equal(uv_loop_close(&f->loop), 0);
+    f->dir[strlen(f->dir) - strlen("/a/b")] = '\0';
+    snprintf(command, sizeof command, "rm -r %s", f->dir);
+    assert_int_equal(system(command), 0);
+}
+
+static void assert_records(struct fixture *f, const char *wanted)
+{
+    struct buf b = {0};
+    LIST_EACH (n, exec_journal_records(f->journal)) {
+        const struct journal_record *r = LIST_OF(n, struct journal_record, node);
+        assert_true(r->kept);
+        buf_str(&b, journal_text(r));
+    }
+    buf_byte(&b, '\0');
+    assert_string_equal(b.at, wanted);
+    buf_fini(&b);
+}
+
+static void a_record_is_kept_once_it_is_synced(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    struct journal_record *a = exec_journal_add(f.journal, STR("{\"a\":1}"));
+    struct journal_record *b = exec_journal_add(f.journal, STR("2"));
+    assert_false(a->kept);
+    uv_run(&f.loop, UV_RUN_DEFAULT);
+    assert_true(a->kept);
+    assert_true(b->kept);
+    assert_true(f.changes >= 1);
+    reopen(&f);
+    assert_records(&f, "{\"a\":1}2");
+    end(&f);
+}
+
+static void what_is_removed_stays_away(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    struct journal_record *a = exec_journal_add(f.journal, STR("1"));
+    exec_journal_add(f.journal, STR("2"));
+    exec_journal_remove(f.journal, a);
+    reopen(&f);
+    assert_records(&f, "2");
+    /* Numbers of records that are gone are not used again. */
+    exec_journal_remove(
+        f.journal, LIST_OF(exec_journal_records(f.journal)->next, struct journal_record, node));
+    exec_journal_add(f.journal, STR("3"));
+    reopen(&f);
+    assert_records(&f, "3");
+    end(&f);
+}
+
+static void a_second_process_is_refused(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    struct exec_journal *other;
+    assert_int_equal(exec_journal_open(&f.loop, f.dir, changed, &f, &other).code, ERR_LOCKED);
+    end(&f);
+}
+
+static struct buf file_of(const struct fixture *f)
+{
+    struct buf b = {0};
+    int fd = open(f->file, O_RDONLY);
+    assert_true(fd >= 0);
+    ssize_t n;
+    while ((n = read(fd, buf_room(&b, 4096), 4096)) > 0)
+        b.len += (size_t)n;
+    close(fd);
+    return b;
+}
+
+static void write_file(const struct fixture *f, struct str text)
+{
+    int fd = open(f->file, O_WRONLY | O_TRUNC);
+    assert_true(fd >= 0);
+    assert_int_equal(write(fd, text.at, text.len), text.len);
+    close(fd);
+}
+
+static void a_file_that_was_cut_off_anywhere_keeps_what_is_whole(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    exec_journal_add(f.journal, STR("\"first\""));
+    uv_run(&f.loop, UV_RUN_DEFAULT);
+    size_t first = file_of(&f).len;
+    exec_journal_add(f.journal, STR("\"second\""));
+    uv_run(&f.loop, UV_RUN_DEFAULT);
+    struct buf whole = file_of(&f);
+    for (size_t n = first; n <= whole.len; n++) {
+        close_it(&f);
+        write_file(&f, (struct str){whole.at, n});
+        assert_int_equal(open_it(&f).code, ERR_OK);
+        assert_records(&f, n < whole.len ? "\"first\"" : "\"first\"\"second\"");
+        /* What comes next stands by itself. */
+        exec_journal_add(f.journal, STR("3"));
+        reopen(&f);
+        assert_records(&f, n < whole.len ? "\"first\"3" : "\"first\"\"second\"3");
+    }
+    buf_fini(&whole);
+    end(&f);
+}
+
+static void a_damaged_line_is_passed_over(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    exec_journal_add(f.journal, STR("1"));
+    exec_journal_add(f.journal, STR("2"));
+    uv_run(&f.loop, UV_RUN_DEFAULT);
+    close_it(&f);
+    struct buf b = file_of(&f);
+    for (size_t i = 0; i < b.len; i++) {
+        if (b.at[i] == '\n')
+            continue;
+        b.at[i] ^= 1;
+        write_file(&f, buf_view(&b));
+        b.at[i] ^= 1;
+        assert_int_equal(open_it(&f).code, ERR_OK);
+        assert_records(&f, i < b.len / 2 ? "2" : "1");
+        close_it(&f);
+    }
+    write_file(&f, buf_view(&b));
+    buf_fini(&b);
+    assert_int_equal(open_it(&f).code, ERR_OK);
+    end(&f);
+}
+
+static void the_file_does_not_grow_for_ever(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    char big[4096];
+    memset(big, '7', sizeof big);
+    exec_journal_add(f.journal, STR("\"stays\""));
+    for (int i = 0; i < 3000; i++) {
+        struct journal_record *r = exec_journal_add(f.journal, (struct str){big, sizeof big});
+        if (i % 100 == 0)
+            uv_run(&f.loop, UV_RUN_DEFAULT);
+        exec_journal_remove(f.journal, r);
+    }
+    uv_run(&f.loop, UV_RUN_DEFAULT);
+    struct stat st;
+    assert_int_equal(stat(f.file, &st), 0);
+    assert_true(st.st_size < 3 << 20);
+    reopen(&f);
+    assert_records(&f, "\"stays\"");
+    end(&f);
+}
+
+static void a_directory_that_cannot_be_made_is_named(void **state)
+{
+    (void)state;
+    struct fixture f;
+    begin(&f);
+    struct exec_journal *other;
+    struct err e = exec_journal_open(&f.loop, "/proc/nothing/here", changed, &f, &other);
+    assert_int_equal(e.code, ERR_IO);
+    assert_non_null(strstr(e.msg, "/proc/nothing"));
+    end(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_record_is_kept_once_it_is_synced),
+        cmocka_unit_test(what_is_removed_stays_away),
+        cmocka_unit_test(a_second_process_is_refused),
+        cmocka_unit_test(a_file_that_was_cut_off_anywhere_keeps_what_is_whole),
+        cmocka_unit_test(a_damaged_line_is_passed_over),
+        cmocka_unit_test(the_file_does_not_grow_for_ever),
+        cmocka_unit_test(a_directory_that_cannot_be_made_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
