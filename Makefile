@@ -12,8 +12,8 @@ SEEDS  ?= 1..2000
 # What bounds processor time and memory, of which a sanitizer takes several times as much.
 MEASURED = loop.test.js unread.test.js
 
-.PHONY: all demo test test-unit test-http test-crash test-packaging test-asan lint docs bench sim fuzz install \
-	deb clean help
+.PHONY: all demo test test-unit test-http test-crash test-builds test-packaging test-asan lint docs bench \
+	sim fuzz install deb clean help
 .DEFAULT_GOAL := all
 
 ## all: build build/tenax (the default)
@@ -30,7 +30,7 @@ demo: all
 	@demo/run $(BUILD)/tenax
 
 ## test: everything, from unit tests to crashes and sanitizers
-test: test-unit test-http test-crash test-packaging test-asan
+test: test-unit test-http test-builds test-crash test-packaging test-asan
 	@echo "make test: all of it passed"
 
 test-unit: all
@@ -40,6 +40,11 @@ test-unit: all
 test-http: all
 	@tools/setup test
 	TENAX_BIN=$(BUILD)/tenax node --test --test-concurrency=1 $(wildcard tests/http/*.test.js)
+
+## test-builds: what needs a RabbitMQ; each test starts a node of its own
+test-builds: all
+	@tools/setup test
+	TENAX_BIN=$(BUILD)/tenax node --test --test-concurrency=1 $(wildcard tests/amqp/*.test.js)
 
 test-crash: all
 	@tools/setup test
