@@ -6,6 +6,7 @@
  *     content-<inode>   the bytes of a file as of its last fsync or fdatasync
  *     keep-<inode>      a hard link to the file, so that its inode is not reused
  *     entries           "<inode> <name>" for each entry, as of the last fsync of the directory
+ *     artifacts         the same of the folder `artifacts` in it
  *
  * It assumes the worst: what was not synced is lost, and so is a name whose directory was not
  * synced (sync_file_range promises neither). If POWERCUT_KILL_AT is n, the process dies by SIGKILL
@@ -36,8 +37,11 @@ static void fail(const char *what)
     abort();
 }
 
-/* Whether fd is the root directory, or a file in it. */
-static bool is_ours(int fd, bool *is_root)
+#define FOLDER "artifacts"
+
+/* Whether fd is the root directory, the folder in it, or a file in one of them. Of a directory
+ * *names is where its entries are noted. */
+static bool is_ours(int fd, const char **names)
 {
     char link[64], path[PATH_MAX];
     const char *root = getenv("POWERCUT_ROOT");
@@ -47,10 +51,13 @@ static bool is_ours(int fd, bool *is_root)
         return false;
     path[n] = '\0';
     size_t len = strlen(root);
-    if (strncmp(path, root, len) != 0)
+    if (strncmp(path, root, len) != 0 || (path[len] != '\0' && path[len] != '/'))
         return false;
-    *is_root = path[len] == '\0';
-    return *is_root || (path[len] == '/' && !strchr(path + len + 1, '/'));
+    const char *in = path + len, *folder = "/" FOLDER "/";
+    *names = !*in ? "entries" : strcmp(in, "/" FOLDER) == 0 ? FOLDER : NULL;
+    if (strncmp(in, folder, strlen(folder)) == 0)
+        in += strlen(folder) - 1;
+    return *names || !strchr(in + 1, '/');
 }
 
 static void image_path(char path[PATH_MAX], const char *kind, ino_t inode)
@@ -93,18 +100,20 @@ static void note_file(int fd, const struct stat *st)
     close(to);
 }
 
-static void note_names(void)
+static void note_names(const char *names)
 {
-    char path[PATH_MAX], next[PATH_MAX];
-    snprintf(path, sizeof path, "%s/entries", getenv("POWERCUT_IMAGE"));
-    snprintf(next, sizeof next, "%s/entries.next", getenv("POWERCUT_IMAGE"));
+    char path[PATH_MAX], next[PATH_MAX], folder[PATH_MAX];
+    bool is_root = strcmp(names, FOLDER) != 0;
+    snprintf(path, sizeof path, "%s/%s", getenv("POWERCUT_IMAGE"), names);
+    snprintf(next, sizeof next, "%s/%s.next", getenv("POWERCUT_IMAGE"), names);
+    snprintf(folder, sizeof folder, "%s/%s", getenv("POWERCUT_ROOT"), is_root ? "." : FOLDER);
     FILE *out = fopen(next, "we");
-    DIR *d = opendir(getenv("POWERCUT_ROOT"));
+    DIR *d = opendir(folder);
     if (!out || !d)
         fail(next);
     const struct dirent *e;
     while ((e = readdir(d)))
-        if (e->d_type == DT_REG)
+        if (e->d_type == DT_REG || strcmp(e->d_name, FOLDER) == 0)
             fprintf(out, "%lu %s\n", (unsigned long)e->d_ino, e->d_name);
     closedir(d);
     if (fclose(out) != 0 || rename(next, path) != 0)
@@ -114,8 +123,8 @@ static void note_names(void)
 static int sync_and_note(int fd, const char *name)
 {
     int (*real)(int) = (int (*)(int))dlsym(RTLD_NEXT, name);
-    bool is_root = false;
-    if (!is_ours(fd, &is_root))
+    const char *names = NULL;
+    if (!is_ours(fd, &names))
         return real(fd);
     pthread_mutex_lock(&lock);
     const char *kill_at = getenv("POWERCUT_KILL_AT");
@@ -126,8 +135,8 @@ static int sync_and_note(int fd, const char *name)
     if (fstat(fd, &st) != 0)
         fail("fstat");
     int result = real(fd);
-    if (result == 0 && is_root)
-        note_names();
+    if (result == 0 && names)
+        note_names(names);
     else if (result == 0)
         note_file(fd, &st);
     pthread_mutex_unlock(&lock);

@@ -6,6 +6,9 @@
 
 const net = require('node:net');
 
+/* The type of bodies that are bytes. */
+const BYTES = 'application/octet-stream';
+
 /** The connection ended before the reply was complete: what was asked is in doubt. */
 class Lost extends Error {}
 
@@ -93,10 +96,10 @@ class ReplyParser {
   }
 }
 
-function head(method, path, headers, length) {
+function head(method, path, headers, length, type = 'application/json') {
   let text = `${method} ${path} HTTP/1.1\r\nHost: localhost\r\n`;
   for (const [name, value] of Object.entries(headers || {})) text += `${name}: ${value}\r\n`;
-  if (length !== null) text += `Content-Type: application/json\r\nContent-Length: ${length}\r\n`;
+  if (length !== null) text += `Content-Type: ${type}\r\nContent-Length: ${length}\r\n`;
   return `${text}\r\n`;
 }
 
@@ -125,12 +128,13 @@ class Connection {
 
   answer(waiter) {
     const { reply, parts, resolve } = waiter;
-    const text = Buffer.concat(parts).toString();
-    reply.body = text ? JSON.parse(text) : null;
+    reply.bytes = Buffer.concat(parts);
+    const isJson = /json/.test(reply.headers['content-type']);
+    reply.body = reply.bytes.length && isJson ? JSON.parse(reply.bytes) : null;
     resolve(reply);
   }
 
-  /** {status, headers, body}; rejects with Lost. */
+  /** {status, headers, body, bytes}; rejects with Lost. A body that is not bytes is sent as JSON. */
   request(method, path, body, headers) {
     return new Promise((resolve, reject) => {
       const what = `${method} ${path}`;
@@ -139,9 +143,11 @@ class Connection {
         return;
       }
       this.waiting.push({ resolve, reject, what });
-      const text = body === undefined ? '' : JSON.stringify(body);
+      const type = Buffer.isBuffer(body) ? BYTES : undefined;
+      const text = body === undefined ? '' : type ? body : JSON.stringify(body);
       const length = body === undefined && method !== 'POST' ? null : Buffer.byteLength(text);
-      this.socket.write(head(method, path, headers, length) + text);
+      this.socket.write(head(method, path, headers, length, type));
+      if (text.length) this.socket.write(text);
     });
   }
 
@@ -202,4 +208,4 @@ class Stream {
   }
 }
 
-module.exports = { Connection, Stream, Lost };
+module.exports = { BYTES, Connection, Stream, Lost };

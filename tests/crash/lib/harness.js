@@ -19,13 +19,15 @@ const { Side } = require('./side.js');
 const { auditJobs, auditCounts, auditRuns } = require('./audit.js');
 
 const RUNS_SAMPLE = 100;
+/* Over before some restarts, good over others. */
+const TASK_CLAIM = '700ms';
 
 class Harness {
   constructor(seed) {
     this.random = new Random(seed);
     this.ledger = new Ledger();
-    this.side = new Side(this.ledger, this.random);
     this.root = fs.mkdtempSync(path.join(os.tmpdir(), 'tenax-crash-'));
+    this.side = new Side(this.ledger, this.random, this.root);
     this.pocket = []; // runs with a lease that nobody has reported yet
     this.kills = this.loadKills = 0;
     this.readyMs = 50;
@@ -34,7 +36,8 @@ class Harness {
   start() {
     this.keepByDefault = this.random.chance(0.5);
     const retention = this.keepByDefault ? '1h' : '0';
-    const server = this.spawn(['--default-completed-job-retention', retention]);
+    const server = this.spawn(['--default-completed-job-retention', retention,
+      '--taskcluster-claim-timeout', TASK_CLAIM]);
     this.ledger.onViolation = () => server.child.kill('SIGKILL');
     return server;
   }

@@ -11,6 +11,9 @@ const { BIN } = require('./server.js');
 
 const SHIM = path.join(path.dirname(BIN), 'tests/crash/powercut.so');
 
+/* The only folder in the root directory. */
+const FOLDER = 'artifacts';
+
 class PowerCut {
   /** The root directory is empty or does not exist. */
   constructor(root) {
@@ -27,29 +30,44 @@ class PowerCut {
     return killAt ? { ...env, POWERCUT_KILL_AT: String(killAt) } : env;
   }
 
-  /** Leaves in the root directory what is on the disk. No server may run. */
-  cut() {
+  /** Names and bytes of the files of a folder that are on the disk. */
+  saved(entries) {
     const at = (name) => path.join(this.image, name);
-    const saved = fs.existsSync(at('entries')) ? fs.readFileSync(at('entries'), 'utf8') : '';
-    const files = saved.split('\n').filter(Boolean).map((line) => {
+    const lines = fs.existsSync(at(entries)) ? fs.readFileSync(at(entries), 'utf8') : '';
+    return lines.split('\n').filter(Boolean).map((line) => {
       const [, inode, name] = /^(\d+) (.*)$/.exec(line);
       const content = at(`content-${inode}`);
       return [name, fs.existsSync(content) ? fs.readFileSync(content) : Buffer.alloc(0)];
     });
+  }
+
+  /** On the disk is what was on it before. */
+  restore(folder, entries, files) {
+    const lines = files.map(([name, bytes]) => {
+      const file = path.join(folder, name);
+      fs.writeFileSync(file, bytes, { mode: 0o600 });
+      const { ino } = fs.statSync(file);
+      fs.writeFileSync(path.join(this.image, `content-${ino}`), bytes);
+      fs.linkSync(file, path.join(this.image, `keep-${ino}`));
+      return `${ino} ${name}\n`;
+    });
+    fs.appendFileSync(path.join(this.image, entries), lines.join(''));
+  }
+
+  /** Leaves in the root directory what is on the disk. No server may run. */
+  cut() {
+    const [root, within] = ['entries', FOLDER].map((entries) => this.saved(entries));
     for (const dir of [this.root, this.image]) {
       fs.rmSync(dir, { recursive: true });
       fs.mkdirSync(dir);
     }
-    /* On the disk is what was on it before. */
-    const entries = files.map(([name, bytes]) => {
-      const file = path.join(this.root, name);
-      fs.writeFileSync(file, bytes, { mode: 0o600 });
-      const { ino } = fs.statSync(file);
-      fs.writeFileSync(at(`content-${ino}`), bytes);
-      fs.linkSync(file, at(`keep-${ino}`));
-      return `${ino} ${name}\n`;
-    });
-    fs.writeFileSync(at('entries'), entries.join(''));
+    this.restore(this.root, 'entries', root.filter(([name]) => name !== FOLDER));
+    if (!root.some(([name]) => name === FOLDER)) return;
+    const folder = path.join(this.root, FOLDER);
+    fs.mkdirSync(folder, { mode: 0o700 });
+    const { ino } = fs.statSync(folder);
+    fs.appendFileSync(path.join(this.image, 'entries'), `${ino} ${FOLDER}\n`);
+    this.restore(folder, FOLDER, within);
   }
 
   remove() {

@@ -2,7 +2,7 @@
 'use strict';
 
 // Loads beside the main one, each on a queue of its own with what it must find there: unique
-// keys, folds, changes by people, cron. What was not answered before the server died is in doubt,
+// keys, folds, changes by people, cron, tasks of Taskcluster. What was not answered before the server died is in doubt,
 // until an audit or a later answer tells.
 
 const { Connection, Lost } = require('./client.js');
@@ -10,12 +10,14 @@ const { Keys } = require('./keys.js');
 const { Folds } = require('./folds.js');
 const { Changes } = require('./changes.js');
 const { Crons } = require('./crons.js');
+const { Tasks } = require('./tasks.js');
 
 class Side {
-  constructor(ledger, random) {
+  constructor(ledger, random, root) {
     this.counts = {};
-    const shared = { random, counts: this.counts, fail: (text) => ledger.fail(null, text) };
-    this.loads = [new Keys(shared), new Folds(shared), new Changes(shared), new Crons(shared)];
+    const fail = (text) => ledger.fail(null, text);
+    const shared = { random, counts: this.counts, fail, root };
+    this.loads = [Keys, Folds, Changes, Crons, Tasks].map((Load) => new Load(shared));
   }
 
   /** Until the server is gone. */
