@@ -366,6 +366,11 @@ static struct err read_identity(struct reader *r, const struct part *p)
     TRY(read_args(r, p, "as-groups", &c->as_groups));
     if (!is_absent(document_member(p->map, "as-user-extra")))
         return refuse_member(r, p, "as-user-extra", "nothing: it is not supported", "");
+    size_t groups = 0;
+    while (c->as_groups[groups])
+        groups++;
+    if (groups > KUBE_CONFIG_GROUPS_MAX)
+        return refuse_member(r, p, "as-groups", "at most 64 groups", "more");
     if (!c->as && (c->as_uid || c->as_groups[0]))
         return refuse_member(r, p, "as", "the user that as-uid and as-groups belong to", "nothing");
     return err_none();

@@ -16,6 +16,8 @@
 
 #define KUBE_CONFIG_FILE_MAX ((size_t)1 << 20) /* bytes of a token, key or certificate file */
 
+#define KUBE_CONFIG_GROUPS_MAX 64
+
 /* Where a pod finds its service account. */
 #define KUBE_CONFIG_POD_FOLDER "/var/run/secrets/kubernetes.io/serviceaccount"
 
