@@ -12,8 +12,8 @@ SEEDS  ?= 1..2000
 # What bounds processor time and memory, of which a sanitizer takes several times as much.
 MEASURED = loop.test.js unread.test.js
 
-.PHONY: all demo test test-unit test-http test-crash test-builds test-packaging test-asan lint docs bench \
-	sim fuzz install deb clean help
+.PHONY: all demo test test-unit test-http test-kubernetes test-crash test-builds test-packaging test-asan \
+	lint docs bench sim fuzz install deb clean help
 .DEFAULT_GOAL := all
 
 ## all: build build/tenax (the default)
@@ -30,7 +30,7 @@ demo: all
 	@demo/run $(BUILD)/tenax
 
 ## test: everything, from unit tests to crashes and sanitizers
-test: test-unit test-http test-builds test-crash test-packaging test-asan
+test: test-unit test-http test-builds test-kubernetes test-crash test-packaging test-asan
 	@echo "make test: all of it passed"
 
 test-unit: all
@@ -45,6 +45,11 @@ test-http: all
 test-builds: all
 	@tools/setup test
 	TENAX_BIN=$(BUILD)/tenax node --test --test-concurrency=1 $(wildcard tests/amqp/*.test.js)
+
+## test-kubernetes: pods end to end, against the double or the API server of TENAX_TEST_KUBECONFIG
+test-kubernetes: all
+	@tools/setup test
+	TENAX_BIN=$(BUILD)/tenax node --test --test-concurrency=1 $(wildcard tests/kubernetes/*.test.js)
 
 test-crash: all
 	@tools/setup test
@@ -109,4 +114,4 @@ clean:
 
 ## help: this list
 help:
-	@sed -n 's/^## //p' Makefile | awk -F': ' '{ printf "  make %-10s %s\n", $$1, $$2 }'
+	@sed -n 's/^## //p' Makefile | awk -F': ' '{ printf "  make %-15s %s\n", $$1, $$2 }'

@@ -118,12 +118,13 @@ const SUBRESOURCES = {
         const { metadata } = cluster.rest.find(call).object;
         const { spec = {} } = parseBody(call);
         const seconds = spec.expirationSeconds || 3600;
+        const ends = cluster.clock.stamp(cluster.clock.now() + seconds * 1000);
         return { code: 201, object: { kind: 'TokenRequest',
             apiVersion: 'authentication.k8s.io/v1', metadata: { name: metadata.name,
                 namespace: metadata.namespace, creationTimestamp: cluster.clock.stamp() },
             spec: { ...spec, expirationSeconds: seconds },
             status: { token: cluster.token(metadata.namespace, metadata.name),
-                expirationTimestamp: cluster.clock.stamp(cluster.clock.now() + seconds * 1000) } } };
+                expirationTimestamp: ends } } };
     },
 };
 

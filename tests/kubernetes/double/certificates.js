@@ -35,7 +35,8 @@ class Authority {
     }
 
     server(host) {
-        return this.issue('/CN=kube-apiserver', { names: `IP:${host},DNS:localhost,DNS:kubernetes` });
+        return this.issue('/CN=kube-apiserver', {
+            names: `IP:${host},DNS:localhost,DNS:kubernetes` });
     }
 
     client(name, groups = []) {

@@ -23,7 +23,7 @@ const EVENTS_MAX = 20000; // the oldest are forgotten, as the API forgets them a
 
 class Cluster {
     constructor({ clockOffset = 0, history, nodes = 3, namespaces = ['default'], script, users,
-        events = true, faults, report, ca = '' } = {}) {
+        events = true, kubelet = true, faults, report, ca = '' } = {}) {
         this.clock = new Clock(clockOffset);
         this.store = new Store({ clock: this.clock, history });
         this.rest = new Rest(this);
@@ -37,7 +37,7 @@ class Cluster {
         this.eventKeys = [];
         this.eventNumber = 0;
         this.ca = ca;
-        this.kubelet = new Kubelet(this, { script, report });
+        this.kubelet = new Kubelet(this, { script, idle: !kubelet, report });
         this.store.listeners.add((change) => this.changed(change));
         this.setup = { nodes, namespaces };
         this.begin();

@@ -6,6 +6,7 @@
 const fs = require('node:fs');
 const os = require('node:os');
 const path = require('node:path');
+const api = require('./api');
 const { Cluster } = require('./cluster');
 const { Server } = require('./server');
 const { Faults } = require('./faults');
@@ -164,6 +165,25 @@ class Double {
     pods(namespace = '') {
         const { core } = require('./resources');
         return this.cluster.store.entries(core('pods'), namespace).map((entry) => entry.object);
+    }
+
+    // A request as the first user, whatever faults there are: the object, or undefined for 404.
+    request(method, target, body, type = 'application/json') {
+        const at = target.indexOf('?');
+        const call = { method, path: at < 0 ? target : target.slice(0, at),
+            query: new URLSearchParams(at < 0 ? '' : target.slice(at + 1)),
+            headers: { authorization: 'Bearer admin-token', 'content-type': type },
+            body: Buffer.from(body === undefined ? '' : JSON.stringify(body)),
+            now: this.cluster.clock.now() };
+        try {
+            api.resolve(call);
+            const { json, object, entry, text } = api.answer(this.cluster, call);
+            return text ?? (json ? JSON.parse(json) : object || JSON.parse(entry.json()));
+        } catch (err) {
+            if (err.status && err.status.code === 404)
+                return undefined;
+            throw err.status ? Object.assign(err, { code: err.status.code }) : err;
+        }
     }
 
     async stop() {

@@ -38,8 +38,10 @@ function matches({ name, namespace, labels, image }, pod) {
 }
 
 class Kubelet {
-    // script: what pods do that nothing else is meant for.
-    constructor(port, { script = ['running', 'succeeded'], report = () => {} } = {}) {
+    // script: what pods do that nothing else is meant for; idle: pods are left alone, as where no
+    // scheduler and no kubelet runs.
+    constructor(port, { script = ['running', 'succeeded'], idle, report = () => {} } = {}) {
+        this.idle = idle;
         this.port = port;
         this.fallback = normalize(script);
         this.rules = [];
@@ -75,7 +77,7 @@ class Kubelet {
 
     added(pod) {
         const { uid } = pod.metadata;
-        if (this.runs.has(uid))
+        if (this.idle || this.runs.has(uid))
             return;
         const run = { script: this.scriptFor(pod), namespace: pod.metadata.namespace,
             name: pod.metadata.name, uid, at: 0 };
@@ -146,7 +148,8 @@ class Kubelet {
             if (!pod)
                 return true;
         }
-        if (this.lost.has(pod.spec.nodeName) && step.do !== 'nodeLost' && !steps.UNBOUND.has(step.do))
+        const frozen = step.do !== 'nodeLost' && !steps.UNBOUND.has(step.do);
+        if (frozen && this.lost.has(pod.spec.nodeName))
             return false;
         const out = steps.apply(pod, step, this.port.stamp());
         if (out.bind)

@@ -55,8 +55,8 @@ function containerOf(call, pod) {
     if (asked && !names.includes(asked))
         throw status.badRequest(`container ${asked} is not valid for pod ${pod.metadata.name}`);
     if (!asked && pod.spec.containers.length > 1)
-        throw status.badRequest(`a container name must be specified for pod ${pod.metadata.name}, ` +
-            `choose one of: [${pod.spec.containers.map((one) => one.name).join(' ')}]` +
+        throw status.badRequest('a container name must be specified for pod ' +
+            `${pod.metadata.name}, choose one of: [${pod.spec.containers.map((one) => one.name).join(' ')}]` +
             (pod.spec.initContainers ? ` or one of the init containers: [${pod.spec.initContainers
                 .map((one) => one.name).join(' ')}]` : ''));
     return asked || pod.spec.containers[0].name;

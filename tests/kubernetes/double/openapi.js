@@ -8,8 +8,11 @@ const { createHash } = require('node:crypto');
 const { types } = require('./schema');
 const { RESOURCES } = require('./resources');
 
-const META = /^(ObjectMeta|OwnerReference|ManagedFieldsEntry|LabelSelector(Requirement)?|Status(Cause|Details)?|ListMeta|DeleteOptions|Preconditions)$/;
-const REVIEW = /^(SelfSubjectAccessReview|SelfSubjectAccessReviewSpec|SubjectAccessReviewStatus|(Non)?ResourceAttributes)$/;
+const META = new Set(['ObjectMeta', 'OwnerReference', 'ManagedFieldsEntry', 'LabelSelector',
+    'LabelSelectorRequirement', 'Status', 'StatusCause', 'StatusDetails', 'ListMeta',
+    'DeleteOptions', 'Preconditions']);
+const REVIEW = new Set(['SelfSubjectAccessReview', 'SelfSubjectAccessReviewSpec',
+    'SubjectAccessReviewStatus', 'ResourceAttributes', 'NonResourceAttributes']);
 
 const SCALARS = {
     string: { type: 'string' },
@@ -23,9 +26,9 @@ const SCALARS = {
 };
 
 function nameOf(type) {
-    if (META.test(type))
+    if (META.has(type))
         return `io.k8s.apimachinery.pkg.apis.meta.v1.${type}`;
-    if (REVIEW.test(type))
+    if (REVIEW.has(type))
         return `io.k8s.api.authorization.v1.${type}`;
     if (type.startsWith('EventsEvent'))
         return `io.k8s.api.events.v1.${type.slice('Events'.length)}`;

@@ -77,8 +77,8 @@ function admit(cluster, pod, resource) {
         const over = Object.keys(hard).sort().filter((name) => mine[name] !== undefined &&
             quantity.nano(quantity.sum(now[name], mine[name])) > quantity.nano(hard[name]));
         if (over.length > 0)
-            throw forbidden(resource, pod.metadata.name, `exceeded quota: ${quota.metadata.name}, ` +
-                `requested: ${list(over, mine)}, used: ${list(over, now)}, ` +
+            throw forbidden(resource, pod.metadata.name, 'exceeded quota: ' +
+                `${quota.metadata.name}, requested: ${list(over, mine)}, used: ${list(over, now)}, ` +
                 `limited: ${list(over, hard)}`);
     }
 }

@@ -12,6 +12,7 @@ const { decode } = require('./schema');
 const { parseLabels, parseFields, both } = require('./selectors');
 const strategies = require('./strategies');
 
+const PROPAGATION = ['Orphan', 'Background', 'Foreground'];
 const ALPHABET = 'bcdfghjklmnpqrstvwxz2456789';
 
 function randomName(prefix) {
@@ -121,8 +122,8 @@ class Rest {
         const all = this.store.entriesAt(resource, namespace, version);
         if (!all)
             throw this.expiredList(token, start);
-        const paged = limit > 0 && !(asked === '0' && match !== 'Exact');
-        return { code: 200, ...this.page(all, filter, { start, version, limit: paged ? limit : 0 }) };
+        const most = asked === '0' ? 0 : limit; // what is answered from a cache has no pages
+        return { code: 200, ...this.page(all, filter, { start, version, limit: most }) };
     }
 
     checkVersions(asked, match, token) {
@@ -316,7 +317,7 @@ class Rest {
             options.propagationPolicy = call.query.get('propagationPolicy');
         const { propagationPolicy } = options;
         const causes = [];
-        if (propagationPolicy && !['Orphan', 'Background', 'Foreground'].includes(propagationPolicy))
+        if (propagationPolicy && !PROPAGATION.includes(propagationPolicy))
             causes.push({ reason: 'FieldValueInvalid', field: 'propagationPolicy',
                 message: `Invalid value: "${propagationPolicy}": must be Foreground, Background, ` +
                     'Orphan or nil' });

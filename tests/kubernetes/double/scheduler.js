@@ -138,7 +138,8 @@ function choose(cluster, pod) {
         }
         const mark = { node: node.metadata.name, score: score(pod, node),
             load: usage.of(node.metadata.name).pods.size };
-        if (!best || mark.score > best.score || (mark.score === best.score && mark.load < best.load))
+        if (!best || mark.score > best.score ||
+            (mark.score === best.score && mark.load < best.load))
             best = mark;
     }
     if (best)

@@ -38,8 +38,9 @@ function begun(pod, now) {
     if (status.containerStatuses)
         return status;
     const inits = spec.initContainers || [];
+    const names = spec.containers.map((one) => one.name).join(' ');
     const unready = { reason: 'ContainersNotReady',
-        message: `containers with unready status: [${spec.containers.map((c) => c.name).join(' ')}]` };
+        message: `containers with unready status: [${names}]` };
     let { conditions } = status;
     const initialized = inits.length === 0 ? {} : { reason: 'ContainersNotInitialized',
         message: `containers with incomplete status: [${inits.map((c) => c.name).join(' ')}]` };
@@ -122,7 +123,8 @@ function startEvents(pod, names, pulled) {
         const list = [['Normal', 'Created', `Created container: ${name}`],
             ['Normal', 'Started', `Started container ${name}`]];
         if (pulled)
-            list.unshift(['Normal', 'Pulled', `Container image "${image}" already present on machine`]);
+            list.unshift(['Normal', 'Pulled',
+                `Container image "${image}" already present on machine`]);
         return list.map((event) => about(pod, name, ...event));
     });
 }
@@ -249,8 +251,8 @@ function defaultWords(reason, pod, name) {
     switch (reason) {
     case 'ErrImagePull': return `failed to resolve reference "${image}": not found`;
     case 'ImagePullBackOff': return `Back-off pulling image "${image}"`;
-    case 'InvalidImageName': return `Failed to apply default image tag "${image}": couldn't parse ` +
-        `image name "${image}": invalid reference format`;
+    case 'InvalidImageName': return `Failed to apply default image tag "${image}": ` +
+        `couldn't parse image name "${image}": invalid reference format`;
     case 'ErrImageNeverPull':
         return `Container image "${image}" is not present with pull policy of Never`;
     case 'CreateContainerConfigError': return 'secret "missing" not found';
@@ -296,10 +298,10 @@ const STEPS = {
             return first ? [about(pod, name, first[0] === 'BackOff' ? 'Normal' : 'Warning',
                 ...first), ...last] : last;
         });
+        const before = (one) => (step.last ? { lastState: ended(one, step.last, now).state,
+            restartCount: Math.max(1, one.restartCount) } : {});
         return { status: changed(status, names, (one) => ({ ...one, ready: false, started: false,
-            state: { waiting: { reason, message: words } },
-            ...(step.last ? { lastState: { terminated: ended(one, step.last, now).state.terminated },
-                restartCount: Math.max(1, one.restartCount) } : {}) })), events };
+            state: { waiting: { reason, message: words } }, ...before(one) })), events };
     },
     running(pod, step, now) {
         let status = begun(pod, now);

@@ -96,6 +96,7 @@ function quotaText({ status = {}, spec }, test) {
         .map((name) => `${name}: ${(status.used || {})[name] || 0}/${hard[name]}`).join(', ');
 }
 
+const entriesOf = (object) => String(Object.keys(object.data || {}).length);
 const NAME = { name: 'Name', format: 'name' };
 const wide = (name) => ({ name, priority: 1 });
 
@@ -115,9 +116,9 @@ const KINDS = {
         quotaText(object, (name) => !name.startsWith('limits.')),
         quotaText(object, (name) => name.startsWith('limits.'))]],
     Secret: [[NAME, 'Type', 'Data', 'Age'], (object, now) => [object.metadata.name, object.type,
-        String(Object.keys(object.data || {}).length), age(object.metadata.creationTimestamp, now)]],
+        entriesOf(object), age(object.metadata.creationTimestamp, now)]],
     ConfigMap: [[NAME, 'Data', 'Age'], (object, now) => [object.metadata.name,
-        String(Object.keys(object.data || {}).length), age(object.metadata.creationTimestamp, now)]],
+        entriesOf(object), age(object.metadata.creationTimestamp, now)]],
     ServiceAccount: [[NAME, 'Secrets', 'Age'], (object, now) => [object.metadata.name, '0',
         age(object.metadata.creationTimestamp, now)]],
 };

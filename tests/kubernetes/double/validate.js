@@ -14,8 +14,8 @@ const NAME_PART = /^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$/;
 const ENV_NAME = /^[-._a-zA-Z][-._a-zA-Z0-9]*$/;
 
 const WORDS = {
-    subdomain: 'a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, ' +
-        "'-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', " +
+    subdomain: 'a lowercase RFC 1123 subdomain must consist of lower case alphanumeric ' +
+        "characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', " +
         "regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*" +
         "[a-z0-9])?)*')",
     label: 'a lowercase RFC 1123 label must consist of lower case alphanumeric characters or ' +
@@ -266,7 +266,8 @@ function podSpec(causes, spec) {
     causes.oneOf('spec.restartPolicy', spec.restartPolicy, ['Always', 'OnFailure', 'Never']);
     causes.oneOf('spec.dnsPolicy', spec.dnsPolicy,
         ['ClusterFirstWithHostNet', 'ClusterFirst', 'Default', 'None']);
-    for (const [name, least] of [['activeDeadlineSeconds', 1], ['terminationGracePeriodSeconds', 0]])
+    const seconds = { activeDeadlineSeconds: 1, terminationGracePeriodSeconds: 0 };
+    for (const [name, least] of Object.entries(seconds))
         if (spec[name] !== undefined && spec[name] < least)
             causes.invalid(`spec.${name}`, spec[name], least === 1
                 ? 'must be between 1 and 2147483647, inclusive'
@@ -338,7 +339,7 @@ function podStatusChange(next, old) {
         const now = new Map((next.status[list] || []).map((one) => [one.name, one]));
         for (const one of old.status[list] || []) {
             const ended = one.state && one.state.terminated;
-            const restarts = old.spec.restartPolicy === 'OnFailure' && ended && ended.exitCode !== 0;
+            const restarts = old.spec.restartPolicy === 'OnFailure' && ended?.exitCode !== 0;
             if (ended && !restarts && now.has(one.name) && !now.get(one.name).state?.terminated)
                 causes.forbidden(`status.${list}[${one.name}].state`,
                     'may not be transitioned to non-terminated state');
