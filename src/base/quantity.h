@@ -2,7 +2,7 @@
 #ifndef BASE_QUANTITY_H
 #define BASE_QUANTITY_H
 
-/* Amounts of memory as Kubernetes writes them. */
+/* Amounts of memory, and of processors, as Kubernetes writes them. */
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,5 +20,20 @@
 bool quantity_parse(struct str text, uint64_t *bytes);
 /* The shortest that reads back the same. */
 void quantity_write(struct buf *b, uint64_t bytes);
+
+/* Processors, in thousandths of one. */
+#define QUANTITY_CPU_MAX      ((uint64_t)1000000000) /* a million of them */
+#define QUANTITY_CPU_EXPECTED "an amount of CPUs like 500m, 2 or 1.5, up to 1000000"
+
+/* Digits, with a fraction if wanted, and m (thousandths) or nothing. A part of a thousandth counts
+ * as one. False if it is neither, 0, or over QUANTITY_CPU_MAX. */
+bool quantity_parse_cpu(struct str text, uint64_t *thousandths);
+/* "1500m", or "2" where that is the same. */
+void quantity_write_cpu(struct buf *b, uint64_t thousandths);
+
+/* Whatever Kubernetes accepts for an amount that is not negative: also n, u, m, exponents (12e6), a
+ * sign and a point without digits before or after it. Times scale, rounded up; false if it is none
+ * or the result is over max. */
+bool quantity_read(struct str text, uint64_t scale, uint64_t max, uint64_t *out);
 
 #endif

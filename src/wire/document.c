@@ -310,6 +310,29 @@ struct document_node *document_add(struct document_node *to, const char *key,
     return child;
 }
 
+void document_attach(struct document_node *to, struct document_node *child)
+{
+    must(to->type == DOCUMENT_MAP || to->type == DOCUMENT_LIST);
+    child->next = NULL;
+    link_child(to, child);
+}
+
+struct document_node *document_set(struct document_node *map, const char *key,
+                                   struct document_node *child)
+{
+    must(map->type == DOCUMENT_MAP);
+    struct document_node **at = &map->first;
+    while (*at && !str_eq((*at)->key, str_from(key)))
+        at = &(*at)->next;
+    if (!*at)
+        return document_add(map, key, child);
+    child->key = (*at)->key;
+    child->next = (*at)->next;
+    if (map->last == *at)
+        map->last = child;
+    return *at = child;
+}
+
 /* --- writing --- */
 
 static void write_scalar_json(const struct document_node *n, struct buf *b)

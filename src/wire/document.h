@@ -106,5 +106,10 @@ struct document_node *document_double(struct arena *a, double v);
 /* Appends a child; key is that of a member, or empty. Returns the child. */
 struct document_node *document_add(struct document_node *to, const char *key,
                                    struct document_node *child);
+/* The same for a child that has its key. */
+void document_attach(struct document_node *to, struct document_node *child);
+/* The same for a MAP, where it takes the place of the member with that key, if there is one. */
+struct document_node *document_set(struct document_node *map, const char *key,
+                                   struct document_node *child);
 
 #endif

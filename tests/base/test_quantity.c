@@ -100,12 +100,81 @@ static void an_amount_is_written_as_shortly_as_it_reads_back(void **state)
     }
 }
 
+static void processors_are_read_and_written(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t thousandths;
+        const char *written;
+    } rows[] = {
+        {"1", 1000, "1"},      {"500m", 500, "500m"},
+        {"0.5", 500, "500m"},  {"1.5", 1500, "1500m"},
+        {"2000m", 2000, "2"},  {"0.1m", 1, "1m"},
+        {"0.0001", 1, "1m"},   {"1000000", QUANTITY_CPU_MAX, "1000000"},
+        {"0.25", 250, "250m"},
+    };
+    static const char *const bad[] = {"",   "0",       "0m", "-1", "1k",  "1 ",   "m",   "1mm",
+                                      "1M", "1000001", "1.", ".5", "1e3", "500u", "0.0", "nan"};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        uint64_t v = 0;
+        struct buf b = {0};
+        assert_true(quantity_parse_cpu(str_from(rows[i].text), &v));
+        assert_int_equal(v, rows[i].thousandths);
+        quantity_write_cpu(&b, v);
+        assert_true(str_eq(buf_view(&b), str_from(rows[i].written)));
+        buf_fini(&b);
+    }
+    uint64_t v;
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_false(quantity_parse_cpu(str_from(bad[i]), &v));
+}
+
+static void all_that_kubernetes_accepts_is_read(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        uint64_t scale, value;
+    } rows[] = {
+        {"128974848", 1, 128974848},
+        {"129e6", 1, 129000000},
+        {"129M", 1, 129000000},
+        {"128974848000m", 1, 128974848},
+        {"123Mi", 1, 128974848},
+        {"+1", 1, 1},
+        {".5", 1000, 500},
+        {"5.", 1000, 5000},
+        {"0", 1, 0},
+        {"100u", 1000, 1},
+        {"1n", 1, 1},
+        {"2E3", 1, 2000},
+        {"1500e-3", 1000, 1500},
+        {"1E", 1, 1000000000000000000},
+        {"0.1", 1000, 100},
+    };
+    static const char *const bad[] = {"",       "-1",  "x", "1x",   "1e",   "e3",
+                                      "1e1000", "1e+", ".", "1 Mi", "1e30", "1Mib"};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        uint64_t v = 0;
+        if (!quantity_read(str_from(rows[i].text), rows[i].scale, UINT64_MAX / 2, &v))
+            fail_msg("%s", rows[i].text);
+        assert_int_equal(v, rows[i].value);
+    }
+    uint64_t v;
+    for (size_t i = 0; i < COUNT(bad); i++)
+        if (quantity_read(str_from(bad[i]), 1, UINT64_MAX / 2, &v))
+            fail_msg("%s", bad[i]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(amounts_are_read_as_kubernetes_writes_them),
         cmocka_unit_test(what_is_no_amount_is_refused),
         cmocka_unit_test(an_amount_is_written_as_shortly_as_it_reads_back),
+        cmocka_unit_test(processors_are_read_and_written),
+        cmocka_unit_test(all_that_kubernetes_accepts_is_read),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
