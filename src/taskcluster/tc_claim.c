@@ -133,8 +133,9 @@ static void finish(struct work *w)
     buf_lit(&w->answer, "]}");
     if (w->written)
         tc_worker_claimed(w->call->tc, w->queue, w->body.group, w->body.id, w->recent, w->written);
-    tc_reply(w->call, &w->answer);
-    buf_fini(&w->answer);
+    struct buf answer = w->answer; /* w goes with its exchange */
+    tc_reply(w->call, &answer);
+    buf_fini(&answer);
 }
 
 static void add(struct work *w, const struct tc_task *t, uint32_t run, instant lease_end)
@@ -380,9 +381,13 @@ static void after_renewal(struct tc_call *c, const struct err *err, const struct
     }
     if (!tc_task_in_time(c, t, "reclaimed"))
         return;
-    if (err->code != ERR_OK) {
+    if (err->code == ERR_STALE || err->code == ERR_STALE_GANG || err->code == ERR_NOT_IN_FLIGHT) {
         tc_fail(c, TC_REQUEST_CONFLICT, "Run %u on task `%.*s` is resolved or not running.", index,
                 STR_ARG(id));
+        return;
+    }
+    if (err->code != ERR_OK) { /* the disk is full: the claim is still good */
+        tc_fail_err(c, err);
         return;
     }
     struct tc_claimed k = {.task = t, .run = index};

@@ -138,6 +138,12 @@ static void on_found(void *ctx, const struct reply *r)
         tc_fail_err(n->call, &r->err);
         return;
     }
+    /* To find them may have taken until after its end: no worker should get it then. */
+    instant now = n->call->tc->settings.now(n->call->tc->settings.ctx);
+    if (n->definition.deadline_at.ms <= now.ms) {
+        tc_fail(n->call, TC_INPUT_ERROR, "`deadline` cannot be in the past");
+        return;
+    }
     ids = depend_new(n->call->arena, r->count);
     for (size_t i = 0; i < r->count; i++)
         depend_add(&ids, r->ids[i]);

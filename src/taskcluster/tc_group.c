@@ -236,14 +236,14 @@ static void write_changed(struct buf *b, const struct group_change *g)
 
 static void reply_changed(struct group_change *g)
 {
-    struct buf *b = tc_body(g->call);
+    struct buf *b = tc_body(g->call), ids = g->ids; /* g goes with its exchange */
     if (g->err.code != ERR_OK) {
         tc_fail_err(g->call, &g->err);
     } else {
         write_changed(b, g);
         tc_reply(g->call, b);
     }
-    buf_fini(&g->ids);
+    buf_fini(&ids);
 }
 
 /* A group that has gone meanwhile is one whose tasks were changed all the same. */

@@ -16,11 +16,12 @@ static void ask(struct reading *r);
 
 static void finish(struct reading *r)
 {
+    struct buf out = r->out; /* r goes with its exchange */
     if (r->err.code != ERR_OK)
         tc_fail_err(r->call, &r->err);
     else
-        r->many.done(r->call, buf_view(&r->out), r->answered);
-    buf_fini(&r->out);
+        r->many.done(r->call, buf_view(&out), r->answered);
+    buf_fini(&out);
 }
 
 static void add(struct reading *r, const struct reply *reply)

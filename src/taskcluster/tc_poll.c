@@ -293,17 +293,19 @@ struct poll {
         got[MESSAGES_MAX]; /* as they were handed out; they may be deleted meanwhile */
     uint32_t count;
     struct buf answer;
+    void (*then)(struct poll *p); /* once the mailbox is loaded */
 };
 
 static void on_stored(void *ctx, const struct reply *r)
 {
     struct poll *p = ctx;
     struct tc_call *c = p->call;
+    struct buf answer = p->answer; /* p goes with its exchange */
     if (r->err.code != ERR_OK)
         fail(c, 503, "ServerBusy", "The server is currently unable to receive requests.");
     else
-        http_reply(c->x, 200, STR("application/xml"), buf_view(&p->answer), NULL);
-    buf_fini(&p->answer);
+        http_reply(c->x, 200, STR("application/xml"), buf_view(&answer), NULL);
+    buf_fini(&answer);
 }
 
 static void warn_of(const struct tc_message *m)
@@ -314,21 +316,32 @@ static void warn_of(const struct tc_message *m)
                  STR_ARG(tc_message_task(m)), m->run, DEQUEUES_WARN);
 }
 
+/* While this poll was under way, for longer than its messages were invisible, another one may have
+ * been given one of them, and may have stored that. */
+static bool is_newest(const struct poll *p, const struct tc_message *got)
+{
+    const struct tc_message *m = tc_mailbox_find(p->box, tc_message_id(got));
+    return m && m->receipt == got->receipt;
+}
+
 /* The answer leaves when what it says is stored. */
 static void finish(struct poll *p)
 {
     struct tc_call *c = p->call;
     struct kv_change changes[MESSAGES_MAX];
+    size_t changed = 0;
     struct buf *b = &p->answer;
     buf_lit(b, "<?xml version=\"1.0\" encoding=\"utf-8\"?><QueueMessagesList>");
     for (uint32_t i = 0; i < p->count; i++) {
         const struct tc_message *m = &p->got[i];
         struct buf value = {0};
         write_message(b, m);
-        write_entry(&value, m);
         warn_of(m);
         c->tc->polled.repeated += m->count == DEQUEUES_WARN + 1;
-        changes[i] =
+        if (!is_newest(p, m))
+            continue;
+        write_entry(&value, m);
+        changes[changed++] =
             (struct kv_change){.entry = {STR(MESSAGES), entry_key(c, p->name, m),
                                          arena_copy(c->arena, buf_view(&value)), m->expires, 0},
                                .when = KV_ANY};
@@ -337,8 +350,8 @@ static void finish(struct poll *p)
     buf_lit(b, "</QueueMessagesList>");
     c->tc->polled.dequeued += p->count;
     struct command cmd = {
-        .kind = CMD_KV_PUT, .kv_put = {changes, p->count}, .done = on_stored, .ctx = p};
-    if (p->count)
+        .kind = CMD_KV_PUT, .kv_put = {changes, changed}, .done = on_stored, .ctx = p};
+    if (changed)
         backend_submit(c->tc->backend, &cmd);
     else
         on_stored(p, &(struct reply){.err = err_none()});
@@ -421,7 +434,6 @@ static void look(struct poll *p)
 static void gather(struct poll *p)
 {
     struct tc_message *m;
-    p->box->loaded = true;
     tc_mailbox_expire(p->box, p->call->now, EXPIRE_SLICE);
     while (p->count < p->wanted && (m = tc_mailbox_visible(p->box, p->call->now))) {
         if (m->expires.ms <= p->call->now.ms)
@@ -435,8 +447,12 @@ static void gather(struct poll *p)
         look(p);
 }
 
+/* --- loading a mailbox --- */
+
 static void load(struct poll *p, struct str after);
 
+/* Several may load it at once. What the last of them reads is older than what the first has done
+ * with it since, such as deleting a message. */
 static void on_loaded(void *ctx, const struct reply *r)
 {
     struct poll *p = ctx;
@@ -444,12 +460,14 @@ static void on_loaded(void *ctx, const struct reply *r)
         tc_fail_err(p->call, &r->err);
         return;
     }
-    for (size_t i = 0; i < r->count; i++)
+    for (size_t i = 0; i < r->count && !p->box->loaded; i++)
         restore(p->box, &r->kv[i], p->call->arena);
-    if (r->more)
+    if (r->more && !p->box->loaded) {
         load(p, arena_copy(p->call->arena, r->kv_after));
-    else
-        gather(p);
+        return;
+    }
+    p->box->loaded = true;
+    p->then(p);
 }
 
 static void load(struct poll *p, struct str after)
@@ -465,6 +483,17 @@ static void load(struct poll *p, struct str after)
     backend_submit(p->call->tc->backend, &cmd);
 }
 
+static void open_loaded(struct poll *p, void (*then)(struct poll *p))
+{
+    p->name = box_name(p->call);
+    p->box = open_box(p->call->tc, p->name);
+    p->then = then;
+    if (p->box->loaded)
+        then(p);
+    else
+        load(p, (struct str){0});
+}
+
 void tc_poll_get(struct tc_call *c)
 {
     struct poll *p = ARENA_NEW(c->arena, struct poll);
@@ -476,12 +505,7 @@ void tc_poll_get(struct tc_call *c)
         return;
     p->level = tc_param(c, "level").at[0] - '0';
     p->queue = tc_queue_of_path(c);
-    p->name = box_name(c);
-    p->box = open_box(c->tc, p->name);
-    if (p->box->loaded)
-        gather(p);
-    else
-        load(p, (struct str){0});
+    open_loaded(p, gather);
 }
 
 /* --- DELETE messages/{id} --- */
@@ -537,34 +561,12 @@ static void delete_now(struct poll *p)
     backend_submit(c->tc->backend, &cmd);
 }
 
-static void on_delete_loaded(void *ctx, const struct reply *r)
-{
-    struct poll *p = ctx;
-    if (r->err.code == ERR_OK)
-        restore(p->box, &r->kv[0], p->call->arena);
-    delete_now(p);
-}
-
 void tc_poll_delete(struct tc_call *c)
 {
     struct poll *p = ARENA_NEW(c->arena, struct poll);
-    struct str id = tc_param(c, "messageId");
     p->call = c;
-    if (!is_signed(c))
-        return;
-    p->name = box_name(c);
-    p->box = open_box(c->tc, p->name);
-    if (p->box->loaded || id.len != TC_MESSAGE_ID_LEN) {
-        delete_now(p);
-        return;
-    }
-    struct tc_message named;
-    memcpy(named.id, id.at, TC_MESSAGE_ID_LEN);
-    struct command cmd = {.kind = CMD_KV_READ,
-                          .kv = {.space = STR(MESSAGES), .key = entry_key(c, p->name, &named)},
-                          .done = on_delete_loaded,
-                          .ctx = p};
-    backend_submit(c->tc->backend, &cmd);
+    if (is_signed(c))
+        open_loaded(p, delete_now);
 }
 
 void taskcluster_read_polled(const struct taskcluster *t, struct taskcluster_polled *out)

@@ -230,19 +230,19 @@ static void write_provisioner(struct provisioners *p)
 static void finish_provisioners(struct provisioners *p, bool more)
 {
     struct tc_call *c = p->call;
-    struct buf *b = tc_body(c);
+    struct buf *b = tc_body(c), out = p->out; /* p goes with its exchange */
     if (p->only.len && p->count == 0) {
         tc_fail(c, TC_RESOURCE_NOT_FOUND, "Provisioner `%.*s` not found.", STR_ARG(p->only));
     } else if (p->only.len) {
-        tc_reply(c, &p->out);
+        tc_reply(c, &out);
     } else {
-        buf_print(b, "{\"provisioners\":[%.*s]", STR_ARG(buf_view(&p->out)));
+        buf_print(b, "{\"provisioners\":[%.*s]", STR_ARG(buf_view(&out)));
         if (more)
             tc_write_continuation(b, p->after);
         buf_byte(b, '}');
         tc_reply(c, b);
     }
-    buf_fini(&p->out);
+    buf_fini(&out);
 }
 
 static void gather(struct provisioners *p, const struct kv_entry *e)

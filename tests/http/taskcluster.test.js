@@ -165,7 +165,8 @@ describe('a run', () => {
     });
 
     it('is_the_last_one_after_other_exceptions', async () => {
-        for (const reason of ['malformed-payload', 'internal-error', 'resource-unavailable']) {
+        for (const reason of ['malformed-payload', 'internal-error', 'resource-unavailable',
+            'superseded']) {
             const { id, worker } = await running();
             const { status } = await worker.reportException(id, 0, { reason });
             assert.equal(status.state, 'exception');
