@@ -15,6 +15,7 @@
 #include "base/log.h"
 #include "sim.h"
 #include "store/memory.h"
+#include "tasks.h"
 #include "trace.h"
 
 #define STEPS_DEFAULT 250
@@ -234,7 +235,9 @@ static bool passes(uint64_t seed, uint64_t steps)
     pid_t pid = fork();
     if (pid == 0) {
         uint64_t first = simulate(seed, steps, false);
-        bool same = first == simulate(seed, steps, false);
+        uint64_t tasks = tasks_simulate(seed, steps, false);
+        bool same =
+            first == simulate(seed, steps, false) && tasks == tasks_simulate(seed, steps, false);
         if (!same)
             fprintf(stderr, "sim: seed %lu does not repeat itself\n", seed);
         exit(same ? 0 : 1);
@@ -290,7 +293,7 @@ int main(int argc, char **argv)
     log_set(LOG_NONE, LOG_TEXT);
     if (many)
         return run_many(seed, last, steps);
-    uint64_t hash = simulate(seed, steps, print);
+    uint64_t hash = simulate(seed, steps, print) ^ tasks_simulate(seed, steps, print);
     printf("sim: seed %lu passed, trace %016lx\n", seed, hash);
     return 0;
 }

@@ -1,0 +1,23 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef SIM_FAKE_HTTP_H
+#define SIM_FAKE_HTTP_H
+
+/* Front ends without a network: this takes the place of net/server.c. A request is handed to a
+ * router as the server would; its answer goes to whoever asked. An exchange is freed as soon as it
+ * is answered, so that AddressSanitizer notices what is used after it. */
+
+#include "net/router.h"
+
+typedef void (*fake_answered)(void *ctx, int status, struct str body);
+
+/* Asks: answered(ctx, …) is called once, perhaps before this returns; *x is the exchange until then
+ * and NULL afterwards. The target is a path with a query; a body is JSON. */
+void fake_ask(struct router *r, enum http_method method, struct str target, struct str body,
+              fake_answered answered, void *ctx, struct http_exchange **x);
+/* The peer goes away. The exchange may be answered in here. */
+void fake_leave(struct http_exchange *x);
+/* The process that had it ended: nobody will answer. Its memory is kept until fake_free_all. */
+void fake_forget(struct http_exchange *x);
+void fake_free_all(void);
+
+#endif
