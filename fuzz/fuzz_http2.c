@@ -2,7 +2,8 @@
 
 /* Bytes after the client's preface are fed to the server's side of HTTP/2, on a connection without
  * a socket: what it would send is discarded. The first byte is the size of the pieces in which they
- * arrive, the second says what the handler does with each request. After each piece the
+ * arrive, the second says what the handler does with each request; bodies of PUT come to it in
+ * pieces. After each piece the
  * connection's counters must agree with its streams. */
 
 #include <stddef.h>
@@ -15,9 +16,18 @@
 #include "net/http2.h"
 #include "net/http2_internal.h"
 
-#define HELD_MAX 8
+#define HELD_MAX   8
+#define TAKERS_MAX 32
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* Takes the body of a PUT: at once or in a later turn, with pauses, to its end or not. */
+struct taker {
+    struct http_exchange *x; /* NULL: answered */
+    unsigned what;
+    size_t got;
+    bool taken, over; /* over: end or abort was called */
+};
 
 struct bench {
     uv_loop_t loop;
@@ -25,6 +35,8 @@ struct bench {
     struct conn *conn;
     struct http_exchange *held[HELD_MAX], *stream;
     int held_count, streams;
+    struct taker takers[TAKERS_MAX];
+    int taker_count;
     unsigned plan, turn;
 };
 
@@ -41,13 +53,91 @@ static void on_gone(void *ctx)
     (void)ctx;
 }
 
+static void answer_taker(struct taker *t, int status)
+{
+    struct http_exchange *x = t->x;
+    t->x = NULL;
+    http_reply(x, status, STR("text/plain"), STR("taken"), NULL);
+}
+
+static void on_piece(void *ctx, struct str bytes)
+{
+    struct taker *t = ctx;
+    must(bytes.len > 0 && t->x && t->taken && !t->over);
+    t->got += bytes.len;
+    if (t->what == 1)
+        http_body_pause(t->x);
+    else if (t->what == 2 && t->got > 3)
+        answer_taker(t, 507);
+}
+
+static void on_body_end(void *ctx)
+{
+    struct taker *t = ctx;
+    must(t->x && !t->over);
+    t->over = true;
+    if (t->what != 3) /* else in a later turn */
+        answer_taker(t, 200);
+}
+
+static void on_body_abort(void *ctx, const struct err *why)
+{
+    struct taker *t = ctx;
+    must(t->x && !t->over && why->code != ERR_OK);
+    t->over = true;
+    answer_taker(t, err_status(why->code));
+}
+
+static const struct http_receiver receiver = {on_piece, on_body_end, on_body_abort};
+
+static void take(struct taker *t)
+{
+    t->taken = true;
+    http_body_take(t->x, &receiver, t);
+}
+
+static bool in_pieces(void *ctx, enum http_method method, struct str path)
+{
+    (void)ctx;
+    must(path.len > 0);
+    return method == HTTP_PUT;
+}
+
+static void begin_taker(struct bench *b, struct http_exchange *x, unsigned what)
+{
+    if (b->taker_count == TAKERS_MAX) {
+        http_reply(x, 503, STR("text/plain"), STR("busy"), NULL);
+        return;
+    }
+    struct taker *t = &b->takers[b->taker_count++];
+    *t = (struct taker){.x = x, .what = what};
+    if (what != 3)
+        take(t);
+}
+
+/* What takers do in a turn of the loop. */
+static void serve_takers(struct bench *b, bool last)
+{
+    for (int i = 0; i < b->taker_count; i++) {
+        struct taker *t = &b->takers[i];
+        if (t->x && (t->over || last))
+            answer_taker(t, 200);
+        else if (t->x && !t->taken)
+            take(t);
+        else if (t->x)
+            http_body_resume(t->x);
+    }
+}
+
 static void handle(void *ctx, struct http_exchange *x, const struct http_request *req)
 {
     struct bench *b = ctx;
     must(req->path.len > 0);
     must(req->path.at[0] == '/' || str_eq(req->path, STR("*")));
     unsigned what = (b->plan >> (b->turn++ % 4 * 2)) & 3;
-    if (what == 1 && b->held_count < HELD_MAX) {
+    if (req->method == HTTP_PUT)
+        begin_taker(b, x, what);
+    else if (what == 1 && b->held_count < HELD_MAX) {
         b->held[b->held_count++] = x;
         http_on_gone(x, on_gone, b);
     } else if (what == 2 && !b->stream) {
@@ -74,9 +164,10 @@ static void check_books(struct http2 *h)
         replies += st->x->state == EXCHANGE_DONE ? stream_unsent(st) : 0;
         streamed += st->x->state == EXCHANGE_DONE ? 0 : stream_unsent(st);
         heads += st->head_held;
-        waiting += st->complete && !st->served;
+        waiting += http2_is_waiting(st);
         withheld += st->withheld > 0;
-        must(!st->served || st->body.len == 0);
+        bool holds = st->pieces && st->x->body != BODY_OVER;
+        must(!st->served || holds || st->body.len == 0);
     }
     must(bodies == h->bodies && replies == h->replies);
     must(streamed == h->streamed && heads == h->heads && h->pages == 0);
@@ -99,6 +190,7 @@ static void open_bench(struct bench *b, unsigned plan)
     s->settings.header_max = 2000;
     s->settings.backlog_max = 2000;
     s->settings.streams_max = 20;
+    s->settings.in_pieces = in_pieces;
     s->handler = handle;
     s->ctx = b;
     TAILQ_INIT(&s->unnotified);
@@ -132,6 +224,8 @@ static void turn(struct bench *b, unsigned n)
         http_stream_write(b->stream, STR("a line\n"));
     if (n % 5 == 4)
         answer_held(b);
+    if (n % 2 == 1)
+        serve_takers(b, false);
     if (n % 7 == 6 && b->stream)
         http_stream_end(b->stream);
     c->protocol->before_write(c);
@@ -151,6 +245,7 @@ static void close_bench(struct bench *b)
     uv_run(&b->loop, UV_RUN_DEFAULT);
     must(b->streams == 0);
     answer_held(b);
+    serve_takers(b, true);
     must(s->live == 0 && s->conns.count == 0);
     struct http_exchange *x;
     while ((x = TAILQ_FIRST(&s->spares))) {

@@ -49,11 +49,15 @@ struct protocol {
 
     void (*reply)(struct http_exchange *x, int status, struct str type, struct str body,
                   const char *extra);
-    void (*stream_begin)(struct http_exchange *x, int status, struct str type);
+    /* If x->sized, of x->unwritten bytes. */
+    void (*stream_begin)(struct http_exchange *x, int status, struct str type, const char *extra);
     void (*stream_write)(struct http_exchange *x, struct str bytes);
     void (*stream_end)(struct http_exchange *x);
     /* The peer must see that the body is not whole; closed() is called later. */
     void (*stream_abort)(struct http_exchange *x);
+    /* Its body, which comes in pieces, is wanted from now on, or again: what was held back is
+     * handed over later. */
+    void (*body_go_on)(struct http_exchange *x);
     /* More of its bytes wait than there should; if so, its drained() will be called. */
     bool (*backlogged)(struct http_exchange *x);
 };

@@ -7,9 +7,10 @@
  *
  * An exchange is one request and its reply. The handler is called once the whole
  * request is there; it replies at once or later, from any place on the loop
- * thread. In HTTP/1.1 replies leave in the order of the requests (pipelining), so
- * an exchange may be answered before an earlier one is: its bytes wait. In HTTP/2
- * none waits for another.
+ * thread. Where http_settings.in_pieces says so, it is called when the head is there, and is given
+ * the body in pieces, as fast as it takes them (http_body_take). In HTTP/1.1 replies leave in the
+ * order of the requests (pipelining), so an exchange may be answered before an earlier one is: its
+ * bytes wait. In HTTP/2 none waits for another.
  *
  * Nothing is written to a socket inside http_reply: all bytes of one loop turn
  * leave together when the loop is about to poll, one write per connection.
@@ -53,6 +54,7 @@ struct http_request {
 #include "net/http_headers.def"
 #undef HEADER
     struct str body;
+    int64_t length; /* of a body that comes in pieces, as announced; negative: it was not */
     struct arena *arena;
 };
 
@@ -83,6 +85,10 @@ struct http_settings {
     /* Bytes that the handler has gathered for answers since the start; NULL: not known. */
     uint64_t (*gathered)(void *ctx);
     void *replies_ctx; /* of both */
+    /* Whether the body of such a request comes in pieces. Its size is not limited by body_max, but
+     * by the handler alone. Called with the handler's context for every request; NULL: none does.
+     */
+    bool (*in_pieces)(void *ctx, enum http_method method, struct str path);
     /* Names of hosts that requests may be for, beside those that are the server's in any case
      * (net/guard.h): "a.example,*.b.example", "*": any; NULL: none. */
     const char *allowed_hosts;
@@ -124,11 +130,40 @@ void http_server_stats(const struct http_server *s, struct http_stats *out);
 void http_reply(struct http_exchange *x, int status, struct str content_type, struct str body,
                 const char *extra);
 
+/* Who takes the body of a request in pieces. Of `end` and `abort` exactly one is called, unless the
+ * exchange is replied to before; nothing is called from inside the functions below. */
+struct http_receiver {
+    /* The next bytes, some of them at least; they are valid during the call. */
+    void (*piece)(void *ctx, struct str bytes);
+    /* The body is whole. */
+    void (*end)(void *ctx);
+    /* It will never be: the peer has gone (ERR_IO), was silent for too long, or sent what is no
+     * body. The exchange must be replied to all the same; the peer may be there to read it. */
+    void (*abort)(void *ctx, const struct err *why);
+};
+
+/* For a request whose body comes in pieces: it is wanted. Until then, and if the exchange is
+ * replied to without, no byte of it is read beyond some buffers; a client that waits for "100
+ * Continue" gets it now. A reply before the end of the body is sent at once, and the rest is thrown
+ * away if it is known to be short; else the connection (in HTTP/2: the stream) ends with the reply.
+ */
+void http_body_take(struct http_exchange *x, const struct http_receiver *receiver, void *ctx);
+/* No further piece, end or time-out until http_body_resume: the peer is made to wait. Both may be
+ * called from inside a piece, and do nothing once the body has ended. */
+void http_body_pause(struct http_exchange *x);
+void http_body_resume(struct http_exchange *x);
+
 /* Answers with a body of unknown length. closed(ctx) is called exactly once, when the peer
  * has gone or http_stream_end was called, and x must not be used after it; it may be called
  * from inside http_stream_begin's or a later turn, never from inside http_stream_write. */
 void http_stream_begin(struct http_exchange *x, int status, struct str content_type,
                        void (*closed)(void *ctx), void *ctx);
+/* The same with a body of known length, of which exactly so many bytes must have been written when
+ * http_stream_end is called, except in answer to HEAD. `extra` as in http_reply. A peer that has
+ * shut down its side is not gone. */
+void http_stream_begin_sized(struct http_exchange *x, int status, struct str content_type,
+                             uint64_t length, const char *extra, void (*closed)(void *ctx),
+                             void *ctx);
 /* Adds bytes (copied); all writes of one loop turn share one chunk. */
 void http_stream_write(struct http_exchange *x, struct str bytes);
 /* Ends the body; calls closed() before it returns. */
@@ -148,6 +183,8 @@ bool http_must_wait(const struct http_exchange *x);
 uint64_t http_stream_share(const struct http_exchange *x);
 /* So many unsent bytes wait for this peer, or for all, that no large answer should be made. */
 bool http_is_overloaded(const struct http_exchange *x);
+/* It is answered without a body, for the request was HEAD. */
+bool http_is_head(const struct http_exchange *x);
 /* The request came over TLS. */
 bool http_is_tls(const struct http_exchange *x);
 /* The peer has gone. The exchange must be replied to all the same, but nobody reads the answer. */

@@ -39,8 +39,11 @@ struct http1 {
     llhttp_t parser;
     uint64_t header_max, body_max;
     enum http1_phase phase;
-    bool done; /* the last event was HTTP1_REQUEST */
-    bool wait; /* paused for HTTP1_CONTINUE */
+    bool done;  /* the last event was HTTP1_REQUEST */
+    bool wait;  /* paused for HTTP1_CONTINUE or HTTP1_BEGIN */
+    bool begun; /* that was the last event, or pieces are */
+    bool (*wants)(void *ctx, enum http_method method, struct str path);
+    void *wants_ctx;
     unsigned headers, hosts;
     bool coded, chunked; /* Transfer-Encoding is there; it says exactly "chunked" */
     bool expect, empty_length;
@@ -58,7 +61,7 @@ struct http1 {
     size_t head_len;   /* of the header section, once it is complete */
     uint64_t raw;      /* bytes of the request so far, in total */
 
-    struct str piece; /* the body, as long as it is one run of bytes being fed */
+    struct str piece; /* the body, as long as it is one run of bytes being fed; or its next piece */
     struct buf body;  /* else collected here */
     uint64_t body_len;
 
@@ -245,7 +248,7 @@ static struct err check_framing(const struct http1 *r)
         return err_make(ERR_NOT_SUPPORTED, "the only Transfer-Encoding accepted is chunked");
     if (r->empty_length)
         return err_make(ERR_BAD_REQUEST, "Content-Length is empty");
-    if (!r->coded && p->content_length > r->body_max)
+    if (!r->coded && !r->out.pieces && p->content_length > r->body_max)
         return err_make(ERR_LENGTH, "the body of %llu bytes is larger than the limit of %llu",
                         (unsigned long long)p->content_length, (unsigned long long)r->body_max);
     return err_none();
@@ -282,6 +285,14 @@ static bool split_target(struct http1 *r)
     return true;
 }
 
+/* What becomes of the connection after the request. */
+static void set_end(struct http1 *r)
+{
+    r->out.old = r->parser.http_minor == 0;
+    /* Close HTTP/1.0 connections even if they ask for keep-alive. */
+    r->out.keep_alive = !r->out.old && llhttp_should_keep_alive(&r->parser);
+}
+
 static int on_headers_complete(llhttp_t *parser)
 {
     struct http1 *r = parser->data;
@@ -292,12 +303,15 @@ static int on_headers_complete(llhttp_t *parser)
         return fail(r, head_too_large(r));
     if (!split_target(r))
         return fail(r, err_make(ERR_BAD_REQUEST, "the request target must be a path or a URL"));
+    r->out.pieces = r->wants && r->wants(r->wants_ctx, method_of(parser->method), view(r, r->path));
     struct err e = check_framing(r);
     if (e.code != ERR_OK)
         return fail(r, e);
     r->phase = HTTP1_BODY;
     r->in_size = r->chunked;
-    r->wait = r->expect && parser->http_minor == 1 && (r->chunked || parser->content_length > 0);
+    r->out.expects = r->expect && parser->http_minor == 1;
+    r->wait = (r->out.expects || r->out.pieces) && (r->chunked || parser->content_length > 0);
+    set_end(r);
     return r->wait || r->in_size ? HPE_PAUSED : 0;
 }
 
@@ -310,10 +324,10 @@ static int too_long(struct http1 *r)
 static int on_body(llhttp_t *parser, const char *at, size_t len)
 {
     struct http1 *r = parser->data;
-    if (len > r->body_max - r->body_len)
+    if (!r->out.pieces && len > r->body_max - r->body_len)
         return too_long(r);
     r->body_len += len;
-    if (r->body_len == len) {
+    if (r->out.pieces || r->body_len == len) {
         r->piece = (struct str){at, len};
         return 0;
     }
@@ -327,7 +341,7 @@ static int on_body(llhttp_t *parser, const char *at, size_t len)
 static int on_chunk_header(llhttp_t *parser)
 {
     struct http1 *r = parser->data;
-    return parser->content_length > r->body_max - r->body_len ? too_long(r) : 0;
+    return !r->out.pieces && parser->content_length > r->body_max - r->body_len ? too_long(r) : 0;
 }
 
 /* The line of the next size follows, unless that was the last chunk. */
@@ -342,9 +356,6 @@ static int on_message_complete(llhttp_t *parser)
 {
     struct http1 *r = parser->data;
     r->done = true;
-    r->out.old = parser->http_minor == 0;
-    /* Close HTTP/1.0 connections even if they ask for keep-alive. */
-    r->out.keep_alive = !r->out.old && llhttp_should_keep_alive(parser);
     return HPE_PAUSED;
 }
 
@@ -370,6 +381,13 @@ struct http1 *http1_new(uint64_t header_max, uint64_t body_max)
     return r;
 }
 
+void http1_ask(struct http1 *r, bool (*wants)(void *ctx, enum http_method method, struct str path),
+               void *ctx)
+{
+    r->wants = wants;
+    r->wants_ctx = ctx;
+}
+
 void http1_free(struct http1 *r)
 {
     if (!r)
@@ -393,8 +411,8 @@ static void start_over(struct http1 *r)
     empty(&r->lists);
     empty(&r->body);
     r->phase = HTTP1_IDLE;
-    r->done = r->wait = r->coded = r->chunked = r->expect = r->empty_length = false;
-    r->in_size = false;
+    r->done = r->wait = r->begun = r->coded = r->chunked = r->expect = r->empty_length = false;
+    r->in_size = r->out.pieces = false;
     r->ext = (struct chunk_ext){0};
     r->headers = r->hosts = r->given = r->joined = 0;
     r->target.len = r->field.len = r->value.len = 0;
@@ -444,6 +462,10 @@ static void finish(struct http1 *r)
     for (enum http_header h = 0; h < HTTP_HEADERS; h++)
         *http_header_value(q, h) = r->given & 1u << h ? kept(r, h) : (struct str){0};
     q->body = r->body.len ? buf_view(&r->body) : r->piece;
+    q->length = -1;
+    if (r->out.pieces && !r->chunked)
+        q->length =
+            r->parser.content_length < INT64_MAX ? (int64_t)r->parser.content_length : INT64_MAX;
 }
 
 static size_t count_newlines(const char *at, size_t len)
@@ -490,13 +512,18 @@ static llhttp_errno_t parse(struct http1 *r, const char *at, size_t len, size_t 
     return e == HPE_PAUSED ? HPE_OK : e;
 }
 
+static bool has_piece(const struct http1 *r)
+{
+    return r->out.pieces && r->piece.len;
+}
+
 /* The same, without the extensions of chunks. */
 static llhttp_errno_t walk(struct http1 *r, const char *from, size_t n, size_t *used)
 {
     llhttp_errno_t e = HPE_OK;
     size_t step;
     *used = 0;
-    while (*used < n && e == HPE_OK && !r->done && !r->wait) {
+    while (*used < n && e == HPE_OK && !r->done && !r->wait && !has_piece(r)) {
         const char *at = from + *used;
         size_t left = n - *used;
         size_t piece = piece_of(r, at, left);
@@ -523,13 +550,16 @@ static enum http1_event execute(struct http1 *r, const char *from, size_t n, siz
     r->raw += *used;
     if (too_large(r))
         return bad(r);
-    if (r->done) {
-        finish(r);
-        return HTTP1_REQUEST;
-    }
-    save(r, *used);
+    if (r->begun)
+        return r->done || has_piece(r) ? HTTP1_PIECE : HTTP1_MORE;
     bool wait = r->wait;
     r->wait = false;
+    r->begun = wait && r->out.pieces;
+    if (r->done || r->begun) {
+        finish(r);
+        return r->done ? HTTP1_REQUEST : HTTP1_BEGIN;
+    }
+    save(r, *used);
     return wait ? HTTP1_CONTINUE : HTTP1_MORE;
 }
 
@@ -539,6 +569,8 @@ enum http1_event http1_feed(struct http1 *r, const char *at, size_t len, size_t 
     *used = 0;
     if (r->done)
         start_over(r);
+    if (r->begun)
+        r->piece.len = 0;
     size_t skip = 0;
     if (r->phase == HTTP1_IDLE) {
         /* Empty lines before a request are allowed (RFC 9112 §2.2) and start none. */
@@ -568,8 +600,14 @@ enum http1_event http1_feed(struct http1 *r, const char *at, size_t len, size_t 
 
 struct http1_request *http1_request(struct http1 *r)
 {
-    must(r->done);
+    must(r->done || r->begun);
     return &r->out;
+}
+
+struct str http1_piece(const struct http1 *r)
+{
+    must(r->begun);
+    return r->piece;
 }
 
 const struct err *http1_error(const struct http1 *r)

@@ -17,23 +17,31 @@
 /* "0000abcd\r\n": the length of a chunk has a fixed width, so that it can be filled in when
  * the chunk is complete. */
 #define CHUNK_HEAD 10
+/* How much of a body that nobody wants is read, so that the connection can go on. */
+#define DISCARD_MAX ((int64_t)256 * 1024)
 
 struct state {
     struct http1 *reader;
-    struct exchange_queue queue;  /* in the order of their requests */
-    int waiting;                  /* length of the queue */
-    int streams;                  /* of these, how many are streams */
-    uint64_t later;               /* bytes of answers that wait for earlier ones */
-    struct http_exchange *parked; /* of the queue, waits for memory before it is handed on */
-    struct http_request request;  /* the parked one, in its arena */
-    uint64_t bound;               /* of its answer */
-    struct buf aside;             /* input not looked at yet, from aside_at on */
+    struct exchange_queue queue;    /* in the order of their requests */
+    int waiting;                    /* length of the queue */
+    int streams;                    /* of these, how many are streams */
+    uint64_t later;                 /* bytes of answers that wait for earlier ones */
+    struct http_exchange *parked;   /* of the queue, waits for memory before it is handed on */
+    struct http_request request;    /* the parked one, in its arena */
+    uint64_t bound;                 /* of its answer */
+    struct http_exchange *incoming; /* of the queue, its body comes in pieces */
+    int64_t rest;                   /* of the body that comes in pieces; negative: not known */
+    struct buf aside;               /* input not looked at yet, from aside_at on */
     size_t aside_at;
     bool over;         /* no further request will be read; input is thrown away */
     bool draining;     /* the next request, if one is under way, is the last */
     bool used;         /* something other than HTTP/2's preface has come */
     bool preface;      /* HTTP/2 takes over */
     bool continue_due; /* send "100 Continue" once the earlier replies are out */
+    bool expects;      /* the client of `incoming` waits for that */
+    bool body_ended;   /* the body of `incoming` is there to its end */
+    bool discarding;   /* the rest of a body is thrown away */
+    bool last;         /* no request follows the one with that body */
     uint64_t began_at; /* when the request being read began */
     uint64_t idle_at;  /* when the last reply was complete */
 };
@@ -61,26 +69,37 @@ static bool is_blocked(struct conn *c)
 {
     const struct http_settings *t = &server_of(c)->settings;
     struct state *h = c->state;
+    if (h->incoming)
+        return h->incoming->body != BODY_FLOWS;
     return h->streams || h->parked || h->waiting >= t->pipeline_max ||
            h->later + c->pending_bytes > t->backlog_max || conn_congested(c) ||
            !server_has_room(c, 0);
+}
+
+static void send_continue(struct conn *c)
+{
+    struct state *h = c->state;
+    if (!h->continue_due || TAILQ_FIRST(&h->queue) != h->incoming)
+        return;
+    h->continue_due = false;
+    buf_lit(conn_out(c), "HTTP/1.1 100 Continue\r\n\r\n");
 }
 
 /* Ends the connection if nothing is under way and nothing more can come. */
 static void settle(struct conn *c)
 {
     struct state *h = c->state;
-    if (!TAILQ_EMPTY(&h->queue))
+    if (!TAILQ_EMPTY(&h->queue)) {
+        send_continue(c);
         return;
+    }
     h->idle_at = uv_now(c->set->loop);
     if (h->draining && http1_phase(h->reader) == HTTP1_IDLE && !has_aside(h))
         h->over = true;
-    if (h->over || (c->input_ended && !has_aside(h))) {
+    if (h->over || (c->input_ended && !has_aside(h)))
         conn_finish(c);
-    } else if (h->continue_due) {
-        h->continue_due = false;
-        buf_lit(conn_out(c), "HTTP/1.1 100 Continue\r\n\r\n");
-    }
+    else
+        send_continue(c);
 }
 
 static void unblock(struct conn *c)
@@ -149,10 +168,36 @@ static struct reply_head head_of(struct http_exchange *x, int status, struct str
     };
 }
 
+static void stop_reading(struct state *h)
+{
+    h->over = true;
+    h->aside.len = h->aside_at = 0;
+}
+
+/* The exchange is answered, so that nobody wants its body any more. A client that waits for "100
+ * Continue" may send it or not: then nobody knows where the next request would begin. */
+static void leave_body(struct conn *c, struct http_exchange *x)
+{
+    struct state *h = c->state;
+    if (h->incoming != x)
+        return;
+    bool known = !h->expects && !h->continue_due && h->rest >= 0 && h->rest <= DISCARD_MAX;
+    h->incoming = NULL;
+    h->continue_due = false;
+    x->body = BODY_OVER;
+    if (h->body_ended)
+        h->over = h->over || h->last || h->draining;
+    else if (known && !h->last && !h->draining)
+        h->discarding = true;
+    else
+        stop_reading(h);
+}
+
 static void reply(struct http_exchange *x, int status, struct str type, struct str body,
                   const char *extra)
 {
     struct state *h = x->conn->state;
+    leave_body(x->conn, x);
     struct reply_head head = head_of(x, status, type);
     head.extra = extra;
     h->later -= x->later.len;
@@ -168,27 +213,30 @@ static void refuse(struct conn *c, struct err e)
     struct state *h = c->state;
     if (h->over || c->closing)
         return;
-    h->over = true;
-    h->aside.len = h->aside_at = 0;
+    stop_reading(h);
     struct buf body = {0};
     reply_error_body(&body, &e);
     reply(enqueue(c), err_status(e.code), STR("application/json"), buf_view(&body), NULL);
     buf_fini(&body);
 }
 
-static void stream_begin(struct http_exchange *x, int status, struct str type)
+static void stream_begin(struct http_exchange *x, int status, struct str type, const char *extra)
 {
     struct state *h = x->conn->state;
+    leave_body(x->conn, x);
     h->streams++;
     if (x->old)
         h->over = true;
     struct reply_head head = head_of(x, status, type);
-    head.chunked = !x->old;
+    head.chunked = !x->old && !x->sized;
+    head.sized = x->sized;
+    head.length = x->unwritten;
+    head.extra = extra;
     h->later -= x->later.len;
     reply_open(output_of(x), &head);
     h->later += x->later.len;
     /* A peer that has shut down its side and waits for an endless stream counts as gone. */
-    if (x->conn->input_ended)
+    if (x->conn->input_ended && !x->sized)
         conn_abort(x->conn);
 }
 
@@ -199,7 +247,7 @@ static void stream_write(struct http_exchange *x, struct str bytes)
     struct state *h = x->conn->state;
     struct buf *out = output_of(x);
     h->later -= x->later.len;
-    if (!x->old && !x->chunk) {
+    if (!x->old && !x->sized && !x->chunk) {
         x->chunk = out->len + 1;
         buf_room(out, CHUNK_HEAD);
         out->len += CHUNK_HEAD;
@@ -215,7 +263,7 @@ static void stream_end(struct http_exchange *x)
     struct buf *out = output_of(x);
     h->later -= x->later.len;
     close_chunk(x, out);
-    if (!x->old && !x->no_body)
+    if (!x->old && !x->sized && !x->no_body)
         buf_lit(out, "0\r\n\r\n");
     h->later += x->later.len;
     h->streams--;
@@ -259,7 +307,18 @@ static void serve_parked(struct conn *c)
     server_serve(server_of(c), x, &h->request, h->bound);
 }
 
-static void serve(struct conn *c)
+static void begin_body(struct state *h, struct http_exchange *x, const struct http1_request *r,
+                       bool ended)
+{
+    h->incoming = x;
+    h->rest = r->req.length;
+    h->last = !r->keep_alive;
+    h->expects = r->expects && !ended;
+    h->body_ended = ended;
+    x->body = BODY_OFFERED;
+}
+
+static void serve(struct conn *c, bool whole)
 {
     struct state *h = c->state;
     struct http_server *s = server_of(c);
@@ -269,7 +328,9 @@ static void serve(struct conn *c)
     x->old = r->old;
     h->continue_due = false;
     r->req.arena = &x->arena;
-    if (!r->keep_alive || h->draining)
+    if (r->pieces)
+        begin_body(h, x, r, whole);
+    else if (!r->keep_alive || h->draining)
         h->over = true;
     uint64_t bound = server_reply_bound(s, &r->req);
     if (server_has_room(c, bound))
@@ -283,6 +344,80 @@ static void greet(struct conn *c)
     struct state *h = c->state;
     h->continue_due = true;
     settle(c);
+}
+
+/* -- bodies in pieces ------------------------------------------------------- */
+
+static void end_body(struct conn *c)
+{
+    struct state *h = c->state;
+    struct http_exchange *x = h->incoming;
+    if (!x || !h->body_ended || x->body != BODY_FLOWS)
+        return;
+    h->incoming = NULL;
+    h->continue_due = false;
+    h->over = h->over || h->last || h->draining;
+    server_body_end(x);
+}
+
+/* Without the rest of it nothing that follows can be understood. */
+static void abort_body(struct conn *c, struct err why)
+{
+    struct state *h = c->state;
+    struct http_exchange *x = h->incoming;
+    h->incoming = NULL;
+    h->continue_due = false;
+    stop_reading(h);
+    server_body_abort(x, why);
+}
+
+static void take_piece(struct conn *c)
+{
+    struct state *h = c->state;
+    struct str bytes = http1_piece(h->reader);
+    bool ended = http1_phase(h->reader) == HTTP1_IDLE;
+    h->rest -= h->rest > 0 ? (int64_t)bytes.len : 0;
+    if (h->incoming) {
+        h->body_ended = ended;
+        server_body_piece(h->incoming, bytes);
+        end_body(c);
+    } else if (ended) {
+        h->discarding = false;
+        h->over = h->over || h->draining;
+        settle(c);
+    }
+}
+
+/* The peer has shut down its side in the middle of a body. */
+static void miss_body(struct conn *c)
+{
+    struct state *h = c->state;
+    if (h->incoming && !h->body_ended && h->incoming->body == BODY_FLOWS && !has_aside(h))
+        abort_body(c, err_make(ERR_BAD_REQUEST, "the body is not whole: the client sends no more"));
+}
+
+static void body_go_on(struct http_exchange *x)
+{
+    struct state *h = x->conn->state;
+    h->continue_due = h->expects && !h->body_ended;
+    h->expects = false;
+    send_continue(x->conn);
+    conn_wake(x->conn);
+}
+
+/* -- input ------------------------------------------------------------------ */
+
+static void fail_request(struct conn *c, struct err e)
+{
+    struct state *h = c->state;
+    if (h->discarding) { /* of a request that is answered */
+        stop_reading(h);
+        settle(c);
+    } else if (h->incoming) {
+        abort_body(c, e);
+    } else {
+        refuse(c, e);
+    }
 }
 
 /* Reads requests until the bytes are used up or no further one may be served now. */
@@ -301,12 +436,14 @@ static size_t read_requests(struct conn *c, const char *at, size_t len)
             h->preface = true;
         else if (event == HTTP1_PREFACE)
             refuse(c, err_make(ERR_BAD_REQUEST, "HTTP/2 must begin with the connection"));
-        else if (event == HTTP1_REQUEST)
-            serve(c);
+        else if (event == HTTP1_REQUEST || event == HTTP1_BEGIN)
+            serve(c, event == HTTP1_REQUEST);
+        else if (event == HTTP1_PIECE)
+            take_piece(c);
         else if (event == HTTP1_CONTINUE)
             greet(c);
         else if (event == HTTP1_BAD)
-            refuse(c, *http1_error(h->reader));
+            fail_request(c, *http1_error(h->reader));
         h->used = h->used || event != HTTP1_MORE;
     }
     return h->over ? len : used;
@@ -374,15 +511,25 @@ static void notify_gone(struct conn *c)
     } while (x);
 }
 
+static bool has_endless(const struct state *h)
+{
+    const struct http_exchange *x;
+    TAILQ_FOREACH(x, &h->queue, link)
+    if (x->state == EXCHANGE_STREAM && !x->sized)
+        return true;
+    return false;
+}
+
 /* A client may shut down its side after its last request and wait for the replies. But a stream
  * never ends, and owners of long-pending exchanges are notified (http_on_gone). */
 static void input_end(struct conn *c)
 {
     struct state *h = c->state;
-    if (h->streams) {
+    if (has_endless(h)) {
         conn_abort(c);
         return;
     }
+    miss_body(c);
     notify_gone(c);
     settle(c);
 }
@@ -396,6 +543,7 @@ static void wake(struct conn *c)
     c->stream_waits = false;
     serve_parked(c);
     c->read_at = h->began_at = uv_now(c->set->loop); /* the server made the pause, not the client */
+    end_body(c); /* it may have waited for nothing but to be wanted */
     if (has_aside(h) && !h->over) {
         h->aside_at += read_requests(c, h->aside.at + h->aside_at, h->aside.len - h->aside_at);
         if (h->over)
@@ -408,8 +556,20 @@ static void wake(struct conn *c)
             conn_read(c, true);
         settle(c);
     }
-    if (c->input_ended)
+    if (c->input_ended) {
+        miss_body(c);
         notify_gone(c);
+    }
+}
+
+/* No byte of a body has come for too long. */
+static void time_out_body(struct conn *c)
+{
+    struct state *h = c->state;
+    struct err e = err_make(ERR_REQUEST_TIMEOUT, "no byte of the body arrived for %lld ms",
+                            (long long)server_of(c)->settings.body_timeout.ms);
+    if (!h->incoming || h->incoming->body == BODY_FLOWS)
+        fail_request(c, e);
 }
 
 static void tick(struct conn *c, uint64_t now)
@@ -424,8 +584,7 @@ static void tick(struct conn *c, uint64_t now)
         refuse(c, err_make(ERR_REQUEST_TIMEOUT, "the headers did not arrive within %lld ms",
                            (long long)t->header_timeout.ms));
     else if (phase == HTTP1_BODY && now - c->read_at >= (uint64_t)t->body_timeout.ms)
-        refuse(c, err_make(ERR_REQUEST_TIMEOUT, "no byte of the body arrived for %lld ms",
-                           (long long)t->body_timeout.ms));
+        time_out_body(c);
     else if (phase == HTTP1_IDLE && TAILQ_EMPTY(&h->queue) &&
              now - quiet_since >= (uint64_t)t->idle_timeout.ms)
         conn_abort(c);
@@ -451,6 +610,8 @@ static void open_state(struct conn *c)
     struct state *h = ALLOC(struct state);
     struct http_server *s = server_of(c);
     h->reader = http1_new(s->settings.header_max, s->settings.body_max);
+    if (s->settings.in_pieces)
+        http1_ask(h->reader, s->settings.in_pieces, s->ctx);
     TAILQ_INIT(&h->queue);
     h->idle_at = uv_now(c->set->loop);
     c->state = h;
@@ -487,5 +648,6 @@ const struct protocol http1_conn = {
     .stream_write = stream_write,
     .stream_end = stream_end,
     .stream_abort = stream_abort,
+    .body_go_on = body_go_on,
     .backlogged = backlogged,
 };

@@ -261,12 +261,8 @@ static void check_stream(struct stream *st, uint64_t now)
         conn_out(h->conn);
         http2_spend(h, COST_STALLED);
     }
-    if (st->head_done && !st->complete && !st->served && !st->withheld &&
-        now - st->read_at >= (uint64_t)t->body_timeout.ms) {
-        struct err e = err_make(ERR_REQUEST_TIMEOUT, "no byte of the body arrived for %lld ms",
-                                (long long)t->body_timeout.ms);
-        http2_refuse(st, &e);
-    }
+    if (http2_awaits_body(st) && now - st->read_at >= (uint64_t)t->body_timeout.ms)
+        http2_time_out_body(st);
 }
 
 static void tick(struct conn *c, uint64_t now)
@@ -407,5 +403,6 @@ const struct protocol http2_conn = {
     .stream_write = http2_stream_write,
     .stream_end = http2_stream_end,
     .stream_abort = http2_stream_abort,
+    .body_go_on = http2_body_go_on,
     .backlogged = http2_backlogged,
 };

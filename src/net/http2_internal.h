@@ -36,7 +36,7 @@ struct stream {
     struct http_exchange *x;
     int32_t id;
     struct http_request req; /* spans in the exchange's arena */
-    struct buf body;
+    struct buf body;         /* of one in pieces: what was held back */
     uint64_t head_size;
     uint64_t bound;   /* of its answer, once complete */
     size_t head_held; /* bytes of the head in memory, part of h->heads */
@@ -46,6 +46,7 @@ struct stream {
     enum http_header repeated; /* iff ERR_BAD_REQUEST, the header that came more than once */
     bool expects;              /* the client waits for "100 Continue" */
     bool head_done;
+    bool pieces;          /* its body comes in pieces, see x->body */
     bool complete;        /* the whole request is there */
     bool served;          /* the handler has it, or it was refused */
     bool aborted;         /* its reset is on its way; nothing more is written */
@@ -77,6 +78,7 @@ struct http2 {
     uint64_t idle_at;  /* when the last stream ended */
     uint64_t sent_at;  /* when bytes of any body last left */
     bool drain_due;    /* some stream's drained() */
+    bool body_due;     /* a body in pieces is wanted again */
     bool over;         /* the last GOAWAY is on its way: input is thrown away */
 };
 
@@ -113,6 +115,14 @@ void http2_head_done(struct stream *st);
 void http2_request_done(struct stream *st);
 /* Answers with an error and ignores the rest of the request. */
 void http2_refuse(struct stream *st, const struct err *e);
+/* Whether a request waits for being served. */
+bool http2_is_waiting(const struct stream *st);
+/* The exchange is answered: nobody wants the rest of its body. */
+void http2_leave_body(struct stream *st);
+/* No byte has come of a body that somebody waits for, since when it is in st->read_at. */
+bool http2_awaits_body(const struct stream *st);
+void http2_time_out_body(struct stream *st);
+void http2_body_go_on(struct http_exchange *x);
 /* Serves requests that waited, and opens windows of bodies that waited, as far as there is room. */
 void http2_go_on(struct http2 *h);
 /* The stream is closed, for whatever reason. */
@@ -120,7 +130,7 @@ void http2_forget(struct stream *st);
 
 void http2_reply(struct http_exchange *x, int status, struct str type, struct str body,
                  const char *extra);
-void http2_stream_begin(struct http_exchange *x, int status, struct str type);
+void http2_stream_begin(struct http_exchange *x, int status, struct str type, const char *extra);
 void http2_stream_write(struct http_exchange *x, struct str bytes);
 void http2_stream_end(struct http_exchange *x);
 void http2_stream_abort(struct http_exchange *x);

@@ -77,9 +77,9 @@ static void begin_head(struct head *f, struct http_server *s, int status, struct
         add_field(f, STR("content-type"), type);
 }
 
-static void add_length(struct head *f, size_t len)
+static void add_length(struct head *f, uint64_t len)
 {
-    int n = snprintf(f->length, sizeof f->length, "%zu", len);
+    int n = snprintf(f->length, sizeof f->length, "%llu", (unsigned long long)len);
     add_field(f, STR("content-length"), (struct str){f->length, (size_t)n});
 }
 
@@ -212,6 +212,7 @@ void http2_reply(struct http_exchange *x, int status, struct str type, struct st
     if (body.len || (status != 204 && status != 304))
         add_length(&f, body.len);
     x->state = EXCHANGE_DONE;
+    http2_leave_body(st);
     if (body.len && !x->no_body) {
         buf_str(&x->later, body);
         st->h->replies += body.len;
@@ -219,11 +220,16 @@ void http2_reply(struct http_exchange *x, int status, struct str type, struct st
     submit(st, &f, x->later.len > 0);
 }
 
-void http2_stream_begin(struct http_exchange *x, int status, struct str type)
+void http2_stream_begin(struct http_exchange *x, int status, struct str type, const char *extra)
 {
     struct stream *st = x->stream;
     struct head f = {0};
+    http2_leave_body(st);
     begin_head(&f, x->server, status, type);
+    if (extra)
+        add_extra(&f, extra);
+    if (x->sized)
+        add_length(&f, x->unwritten);
     submit(st, &f, !x->no_body);
     /* Streams take turns; replies precede endless streams. */
     nghttp2_extpri low = {.urgency = NGHTTP2_EXTPRI_URGENCY_LOW, .inc = 1};

@@ -216,6 +216,15 @@ static struct err too_long(const struct http2 *h)
                     (unsigned long long)settings_of(h)->body_max);
 }
 
+static struct err check_length(const struct stream *st)
+{
+    const struct http_settings *set = settings_of(st->h);
+    if (st->length > 0 && (uint64_t)st->length > set->body_max)
+        return err_make(ERR_LENGTH, "the body of %llu bytes is larger than the limit of %llu",
+                        (unsigned long long)st->length, (unsigned long long)set->body_max);
+    return err_none();
+}
+
 static struct err check_head(struct stream *st)
 {
     const struct http_settings *set = settings_of(st->h);
@@ -232,22 +241,8 @@ static struct err check_head(struct stream *st)
         return err_make(ERR_BAD_REQUEST, ":authority and Host name different hosts");
     if (!split_target(&st->req))
         return err_make(ERR_BAD_REQUEST, "the request target must be a path");
-    if (st->length > 0 && (uint64_t)st->length > set->body_max)
-        return err_make(ERR_LENGTH, "the body of %llu bytes is larger than the limit of %llu",
-                        (unsigned long long)st->length, (unsigned long long)set->body_max);
-    return err_none();
-}
-
-void http2_head_done(struct stream *st)
-{
-    st->head_done = true;
-    st->read_at = http2_now(st->h);
-    st->x->no_body = st->req.method == HTTP_HEAD;
-    struct err e = check_head(st);
-    if (e.code != ERR_OK)
-        http2_refuse(st, &e);
-    else if (st->expects)
-        http2_continue(st);
+    st->pieces = server_takes_pieces(http2_server(st->h), st->req.method, st->req.path);
+    return st->pieces ? err_none() : check_length(st);
 }
 
 /* -- the body --------------------------------------------------------------- */
@@ -258,7 +253,7 @@ static bool is_oldest(const struct stream *st)
 {
     const struct stream *s;
     TAILQ_FOREACH(s, &st->h->streams, link)
-    if (!s->complete && !s->served && s->head_done)
+    if (!s->complete && !s->served && s->head_done && !s->pieces)
         return s == st;
     return false;
 }
@@ -267,6 +262,8 @@ static bool is_oldest(const struct stream *st)
  * stream, which the client has in any case. */
 static bool may_send_on(const struct stream *st)
 {
+    if (st->pieces)
+        return st->x->body == BODY_FLOWS && st->body.len == 0;
     return st->h->bodies <= settings_of(st->h)->body_max || is_oldest(st);
 }
 
@@ -278,26 +275,41 @@ static void give_window(struct stream *st)
     st->read_at = http2_now(st->h); /* the server made the pause, not the client */
 }
 
+static void hold(struct stream *st, struct str bytes)
+{
+    buf_str(&st->body, bytes);
+    st->h->bodies += bytes.len;
+}
+
+/* Whether somebody wants, or may want, what comes of the body. */
+static bool is_wanted(const struct stream *st)
+{
+    return st->pieces ? st->x->body != BODY_OVER : !st->served;
+}
+
 int http2_on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *at,
                   size_t len, void *ctx)
 {
     (void)flags;
     struct http2 *h = ctx;
     struct stream *st = nghttp2_session_get_stream_user_data(session, id);
+    struct str bytes = {(const char *)at, len};
     nghttp2_session_consume_connection(session, len);
-    if (!st || st->served) /* refused: its window stays shut */
+    if (!st || !is_wanted(st)) /* its window stays shut */
         return 0;
     st->read_at = http2_now(h);
-    if (len > settings_of(h)->body_max - st->body.len) {
+    if (!st->pieces && len > settings_of(h)->body_max - st->body.len) {
         struct err e = too_long(h);
         http2_refuse(st, &e);
         return 0;
     }
-    buf_add(&st->body, at, len);
-    h->bodies += len;
     h->withheld += st->withheld == 0;
     st->withheld += len;
-    if (may_send_on(st)) {
+    if (st->pieces && may_send_on(st))
+        server_body_piece(st->x, bytes);
+    else
+        hold(st, bytes);
+    if (st->withheld && may_send_on(st)) {
         give_window(st);
         h->withheld--;
     }
@@ -320,6 +332,67 @@ static void drop_body(struct stream *st)
     st->withheld = 0;
 }
 
+void http2_leave_body(struct stream *st)
+{
+    if (!st->pieces || st->x->body == BODY_OVER)
+        return;
+    st->x->body = BODY_OVER;
+    drop_body(st);
+}
+
+static void end_body(struct stream *st)
+{
+    if (st->complete && may_send_on(st))
+        server_body_end(st->x);
+}
+
+static void hand_on_body(struct stream *st)
+{
+    struct buf held = st->body;
+    st->body = (struct buf){0}; /* the receiver may reply, which drops it */
+    st->h->bodies -= held.len;
+    server_body_piece(st->x, buf_view(&held));
+    buf_fini(&held);
+    end_body(st);
+}
+
+static void hand_on_bodies(struct http2 *h)
+{
+    struct stream *st;
+    h->body_due = false;
+    TAILQ_FOREACH(st, &h->streams, link)
+    if (st->pieces && st->x->body == BODY_FLOWS)
+        hand_on_body(st);
+}
+
+void http2_body_go_on(struct http_exchange *x)
+{
+    struct stream *st = x->stream;
+    st->h->body_due = true;
+    st->read_at = http2_now(st->h);
+    if (st->expects && !st->complete)
+        http2_continue(st);
+    st->expects = false;
+    conn_out(st->h->conn);
+}
+
+bool http2_awaits_body(const struct stream *st)
+{
+    if (!st->head_done || st->complete || st->withheld)
+        return false;
+    return st->pieces ? st->x->body == BODY_FLOWS : !st->served;
+}
+
+void http2_time_out_body(struct stream *st)
+{
+    struct err e = err_make(ERR_REQUEST_TIMEOUT, "no byte of the body arrived for %lld ms",
+                            (long long)settings_of(st->h)->body_timeout.ms);
+    if (st->pieces)
+        server_body_abort(st->x, e);
+    else
+        http2_refuse(st, &e);
+}
+
 /* -- on to the handler ------------------------------------------------------ */
 
 void http2_refuse(struct stream *st, const struct err *e)
@@ -337,10 +410,12 @@ static void serve(struct stream *st)
     struct http_server *s = http2_server(st->h);
     struct http_request req = st->req;
     st->served = true;
-    req.body = buf_view(&st->body);
+    req.body = st->pieces ? (struct str){0} : buf_view(&st->body);
+    req.length = st->length;
     req.arena = &st->x->arena;
     server_serve(s, st->x, &req, st->bound);
-    drop_body(st);
+    if (!st->pieces)
+        drop_body(st);
 }
 
 /* Limits the memory of answers to a peer that sends requests without reading replies. */
@@ -350,12 +425,15 @@ static bool may_be_served(const struct stream *st, uint64_t most)
     return h->replies + h->conn->pending_bytes <= most && server_has_room(h->conn, st->bound);
 }
 
-void http2_request_done(struct stream *st)
+bool http2_is_waiting(const struct stream *st)
+{
+    return !st->served && st->head_done && (st->complete || st->pieces);
+}
+
+/* Serves what needs nothing more of the client, or puts it into the line. */
+static void admit(struct stream *st)
 {
     struct http2 *h = st->h;
-    st->complete = true;
-    if (st->served)
-        return;
     st->bound = server_reply_bound(http2_server(h), &st->req);
     bool first = st->bound || h->waiting == h->pages;
     if (first && may_be_served(st, settings_of(h)->backlog_max)) {
@@ -366,13 +444,38 @@ void http2_request_done(struct stream *st)
     h->pages += st->bound > 0;
 }
 
+void http2_head_done(struct stream *st)
+{
+    st->head_done = true;
+    st->read_at = http2_now(st->h);
+    st->x->no_body = st->req.method == HTTP_HEAD;
+    struct err e = check_head(st);
+    if (e.code != ERR_OK) {
+        http2_refuse(st, &e);
+    } else if (st->pieces) {
+        st->x->body = BODY_OFFERED;
+        admit(st);
+    } else if (st->expects) {
+        http2_continue(st);
+    }
+}
+
+void http2_request_done(struct stream *st)
+{
+    st->complete = true;
+    if (st->pieces)
+        end_body(st);
+    else if (!st->served)
+        admit(st);
+}
+
 /* The first request that waits. Those with large answers wait in a line of their own, so that
  * others pass them. */
 static struct stream *find_waiting(struct http2 *h, bool page)
 {
     struct stream *st;
     TAILQ_FOREACH(st, &h->streams, link)
-    if (st->complete && !st->served && (st->bound > 0) == page)
+    if (http2_is_waiting(st) && (st->bound > 0) == page)
         break;
     return st;
 }
@@ -404,6 +507,8 @@ void http2_go_on(struct http2 *h)
         serve_waiting(h, false);
     if (h->pages)
         serve_waiting(h, true);
+    if (h->body_due)
+        hand_on_bodies(h);
     if (h->withheld)
         give_windows(h);
 }
@@ -417,7 +522,7 @@ void http2_forget(struct stream *st)
     struct http_server *s = http2_server(h);
     struct exchange_queue gone = TAILQ_HEAD_INITIALIZER(gone);
     TAILQ_REMOVE(&h->streams, st, link);
-    if (st->complete && !st->served)
+    if (http2_is_waiting(st))
         stop_waiting(st);
     if (x->state == EXCHANGE_DONE)
         h->replies -= stream_unsent(st);

@@ -17,6 +17,14 @@ enum exchange_state {
     EXCHANGE_DONE,    /* answered; its bytes may still wait for earlier ones */
 };
 
+/* Of a body that comes in pieces. */
+enum body_state {
+    BODY_OVER,    /* it came with the request, was handed over, or nobody wants it any more */
+    BODY_OFFERED, /* the handler has not asked for it yet */
+    BODY_FLOWS,
+    BODY_PAUSED,
+};
+
 struct http_exchange {
     /* In its connection's queue; or, when the peer has gone, in the list of those
      * whose owners are to be notified; or in the server's free list. */
@@ -32,6 +40,11 @@ struct http_exchange {
     size_t chunk;     /* 1 + where the open chunk starts in its output; 0: none is open */
     struct buf later; /* what must wait: for the replies of earlier requests, for a window */
     void *stream;     /* of HTTP/2 */
+    enum body_state body;
+    const struct http_receiver *receiver; /* of the body; NULL: none, or none any more */
+    void *receiver_ctx;
+    bool sized;         /* a stream whose length was announced */
+    uint64_t unwritten; /* of that length */
     struct arena arena;
     void (*gone)(void *ctx);
     void *gone_ctx;
@@ -73,6 +86,13 @@ void exchange_free(struct http_exchange *x);
  * (http_on_gone), and frees the answered ones. The others still wait for their reply, which nobody
  * reads. */
 void exchange_orphan(struct http_server *s, struct exchange_queue *q);
+/* Whether the body of such a request comes in pieces. */
+bool server_takes_pieces(const struct http_server *s, enum http_method method, struct str path);
+/* Hands over a piece, the end, or the abort of a body that flows. The exchange may be answered, and
+ * gone, when they return. */
+void server_body_piece(struct http_exchange *x, struct str bytes);
+void server_body_end(struct http_exchange *x);
+void server_body_abort(struct http_exchange *x, struct err why);
 /* The bound of its answer, if its size is not known at once. */
 uint64_t server_reply_bound(const struct http_server *s, const struct http_request *req);
 /* Whether a request whose answer has that bound may be served now; if not, the connection is woken

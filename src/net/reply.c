@@ -124,15 +124,19 @@ static void add_head(struct buf *out, const struct reply_head *h)
         buf_lit(out, "Connection: close\r\n");
 }
 
+static void add_length(struct buf *out, uint64_t length)
+{
+    buf_lit(out, "Content-Length: ");
+    buf_int(out, (int64_t)length);
+    buf_lit(out, "\r\n");
+}
+
 void reply_add(struct buf *out, const struct reply_head *h, struct str body, bool no_body)
 {
     buf_room(out, 256 + body.len); /* so that the head below grows nothing, as a rule */
     add_head(out, h);
-    if (body.len || (h->status != 204 && h->status != 304)) {
-        buf_lit(out, "Content-Length: ");
-        buf_int(out, (int64_t)body.len);
-        buf_lit(out, "\r\n");
-    }
+    if (body.len || (h->status != 204 && h->status != 304))
+        add_length(out, body.len);
     buf_lit(out, "\r\n");
     if (!no_body)
         buf_str(out, body);
@@ -143,6 +147,8 @@ void reply_open(struct buf *out, const struct reply_head *h)
     add_head(out, h);
     if (h->chunked)
         buf_lit(out, "Transfer-Encoding: chunked\r\n");
+    else if (h->sized)
+        add_length(out, h->length);
     buf_lit(out, "\r\n");
 }
 

@@ -20,6 +20,8 @@ struct reply_head {
     const char *extra; /* NULL or lines, each ended by CRLF */
     bool close;        /* says "Connection: close" */
     bool chunked;      /* for reply_open: the body comes in chunks */
+    bool sized;        /* or it has this length: */
+    uint64_t length;
 };
 
 /* Writes the Date line of that second (Unix time). */

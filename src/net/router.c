@@ -27,6 +27,7 @@ struct front {
 struct router {
     struct front **fronts; /* the longest prefix first */
     size_t count;
+    unsigned pieces; /* methods of routes that take bodies in pieces, a bit each */
 };
 
 /* A path and how far it is matched. */
@@ -143,8 +144,11 @@ void router_mount(struct router *r, const struct front_end *f)
     size_t at = r->count;
     front->end = f;
     front->prefix = str_from(f->prefix);
-    for (size_t i = 0; i < f->count; i++)
-        add_route(&front->root, f->route(i));
+    for (size_t i = 0; i < f->count; i++) {
+        const struct route *route = f->route(i);
+        add_route(&front->root, route);
+        r->pieces |= route->pieces ? 1u << route->method : 0;
+    }
     r->fronts = alloc_resize(r->fronts, (r->count + 1) * sizeof(struct front *));
     for (; at > 0 && r->fronts[at - 1]->prefix.len < front->prefix.len; at--)
         r->fronts[at] = r->fronts[at - 1];
@@ -260,15 +264,30 @@ static const struct front *front_of(const struct router *r, struct str path)
     return NULL;
 }
 
+static void search(const struct front *f, struct str path, struct search *s)
+{
+    if (f)
+        descend(s, &f->root, (struct walk){path.at + f->prefix.len, path.at + path.len});
+}
+
+bool router_takes_pieces(void *ctx, enum http_method method, struct str path)
+{
+    const struct router *r = ctx;
+    struct route_params params = {0};
+    struct search s = {.method = method, .admin = true, .params = &params};
+    if (method == HTTP_OTHER || !(r->pieces & 1u << method))
+        return false;
+    search(front_of(r, path), path, &s);
+    return s.found && s.found->pieces;
+}
+
 struct err router_find(const struct router *r, bool admin, const struct http_request *req,
                        struct router_match *m)
 {
     const struct front *f = front_of(r, req->path);
     *m = (struct router_match){.front = f ? f->end : NULL};
     struct search s = {.method = req->method, .admin = admin, .params = &m->params};
-    if (f)
-        descend(&s, &f->root,
-                (struct walk){req->path.at + f->prefix.len, req->path.at + req->path.len});
+    search(f, req->path, &s);
     if (!s.methods)
         return no_route(req->path, s.elsewhere);
     if (!s.found) {

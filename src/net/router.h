@@ -23,7 +23,8 @@ struct route {
     /* Behind the prefix of its front end: "/jobs/{id}/errors/{attempt}". At the end "{name*}" takes
      * all that is left, with its slashes. */
     const char *pattern;
-    bool admin; /* only the admin listener has it */
+    bool admin;  /* only the admin listener has it */
+    bool pieces; /* it takes the body of its requests in pieces (http_body_take) */
 };
 
 /* What answers requests: an API in its own form, with its own words for errors. The front end
@@ -52,6 +53,9 @@ void router_mount(struct router *r, const struct front_end *f);
 /* The http_handlers of the primary listener, and of the admin listener; ctx is the router. */
 void router_handle(void *ctx, struct http_exchange *x, const struct http_request *req);
 void router_handle_admin(void *ctx, struct http_exchange *x, const struct http_request *req);
+
+/* For http_settings.in_pieces; ctx is the router. */
+bool router_takes_pieces(void *ctx, enum http_method method, struct str path);
 
 /* What both look up. A fixed segment is preferred to a parameter ("/jobs/take" to "/jobs/{id}").
  * HEAD is answered by GET's route. A badly percent-encoded path is ERR_BAD_REQUEST. A trailing

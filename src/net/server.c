@@ -126,6 +126,8 @@ static void notify_gone(void *owner)
         if (x->state == EXCHANGE_STREAM) {
             x->closed(x->stream_ctx);
             exchange_free(x);
+        } else if (x->receiver) {
+            server_body_abort(x, err_make(ERR_IO, "the client has gone before its body was whole"));
         } else if (x->gone) {
             x->gone(x->gone_ctx);
         }
@@ -141,7 +143,7 @@ void exchange_orphan(struct http_server *s, struct exchange_queue *q)
         x->conn = NULL;
         if (x->state == EXCHANGE_DONE) {
             exchange_free(x);
-        } else if (x->state == EXCHANGE_STREAM || x->gone) {
+        } else if (x->state == EXCHANGE_STREAM || x->receiver || x->gone) {
             x->unnotified = true;
             TAILQ_INSERT_TAIL(&s->unnotified, x, link);
         }
@@ -214,6 +216,7 @@ void http_reply(struct http_exchange *x, int status, struct str content_type, st
     must(x->state == EXCHANGE_PENDING);
     count_reply(x->server, status);
     settle(x);
+    x->receiver = NULL;
     struct conn *c = x->conn;
     if (!c) {
         exchange_free(x);
@@ -223,22 +226,38 @@ void http_reply(struct http_exchange *x, int status, struct str content_type, st
     budget_count(c);
 }
 
-void http_stream_begin(struct http_exchange *x, int status, struct str content_type,
-                       void (*closed)(void *ctx), void *ctx)
+static void begin_stream(struct http_exchange *x, int status, struct str content_type,
+                         const char *extra, void (*closed)(void *ctx), void *ctx)
 {
     must(x->state == EXCHANGE_PENDING && closed);
     count_reply(x->server, status);
     settle(x);
+    x->receiver = NULL;
     x->state = EXCHANGE_STREAM;
     x->closed = closed;
     x->stream_ctx = ctx;
     x->gone = NULL;
     if (x->conn) {
-        x->conn->protocol->stream_begin(x, status, content_type);
+        x->conn->protocol->stream_begin(x, status, content_type, extra);
     } else {
         closed(ctx);
         exchange_free(x);
     }
+}
+
+void http_stream_begin(struct http_exchange *x, int status, struct str content_type,
+                       void (*closed)(void *ctx), void *ctx)
+{
+    begin_stream(x, status, content_type, NULL, closed, ctx);
+}
+
+void http_stream_begin_sized(struct http_exchange *x, int status, struct str content_type,
+                             uint64_t length, const char *extra, void (*closed)(void *ctx),
+                             void *ctx)
+{
+    x->sized = true;
+    x->unwritten = length;
+    begin_stream(x, status, content_type, extra, closed, ctx);
 }
 
 void http_stream_write(struct http_exchange *x, struct str bytes)
@@ -247,6 +266,8 @@ void http_stream_write(struct http_exchange *x, struct str bytes)
     struct conn *c = x->conn;
     if (!c)
         return;
+    must(!x->sized || bytes.len <= x->unwritten);
+    x->unwritten -= x->sized ? bytes.len : 0;
     c->protocol->stream_write(x, bytes);
     budget_count(c);
 }
@@ -258,6 +279,7 @@ void http_stream_end(struct http_exchange *x)
     void *ctx = x->stream_ctx;
     if (!x->conn)
         return; /* the owner of another stream does this before its own closed() was called */
+    must(!x->sized || x->unwritten == 0 || x->no_body);
     x->conn->protocol->stream_end(x);
     closed(ctx);
 }
@@ -311,6 +333,11 @@ bool http_is_overloaded(const struct http_exchange *x)
     return c && (c->counted + c->pending_bytes > UNREAD_MAX || b->held >= b->most);
 }
 
+bool http_is_head(const struct http_exchange *x)
+{
+    return x->no_body;
+}
+
 bool http_is_tls(const struct http_exchange *x)
 {
     return x->server->settings.tls;
@@ -338,20 +365,85 @@ void http_stream_on_drain(struct http_exchange *x, void (*drained)(void *ctx))
     x->drained = drained;
 }
 
+/* The peer has gone already: notifies its owner, but not from in here. */
+static void notify_later(struct http_exchange *x)
+{
+    if (x->unnotified)
+        return;
+    x->unnotified = true;
+    TAILQ_INSERT_TAIL(&x->server->unnotified, x, link);
+    conn_set_call(&x->server->conns);
+}
+
 void http_on_gone(struct http_exchange *x, void (*gone)(void *ctx), void *ctx)
 {
     x->gone = gone;
     x->gone_ctx = ctx;
     if (!gone)
         return;
-    /* If the peer has gone already, notify later, not from in here. */
     if (x->conn && x->conn->input_ended)
         conn_wake(x->conn);
-    if (!x->conn && !x->unnotified) {
-        x->unnotified = true;
-        TAILQ_INSERT_TAIL(&x->server->unnotified, x, link);
-        conn_set_call(&x->server->conns);
-    }
+    if (!x->conn)
+        notify_later(x);
+}
+
+/* -- bodies in pieces ------------------------------------------------------- */
+
+bool server_takes_pieces(const struct http_server *s, enum http_method method, struct str path)
+{
+    return s->settings.in_pieces && s->settings.in_pieces(s->ctx, method, path);
+}
+
+void server_body_piece(struct http_exchange *x, struct str bytes)
+{
+    must(x->receiver && x->body == BODY_FLOWS);
+    if (bytes.len)
+        x->receiver->piece(x->receiver_ctx, bytes);
+}
+
+void server_body_end(struct http_exchange *x)
+{
+    const struct http_receiver *r = x->receiver;
+    must(r && x->body == BODY_FLOWS);
+    x->body = BODY_OVER;
+    x->receiver = NULL;
+    r->end(x->receiver_ctx);
+}
+
+void server_body_abort(struct http_exchange *x, struct err why)
+{
+    const struct http_receiver *r = x->receiver;
+    must(r);
+    x->body = BODY_OVER;
+    x->receiver = NULL;
+    r->abort(x->receiver_ctx, &why);
+}
+
+void http_body_take(struct http_exchange *x, const struct http_receiver *receiver, void *ctx)
+{
+    must(x->state == EXCHANGE_PENDING && x->body == BODY_OFFERED);
+    x->receiver = receiver;
+    x->receiver_ctx = ctx;
+    x->body = BODY_FLOWS;
+    if (x->conn)
+        x->conn->protocol->body_go_on(x);
+    else
+        notify_later(x);
+}
+
+void http_body_pause(struct http_exchange *x)
+{
+    if (x->body == BODY_FLOWS)
+        x->body = BODY_PAUSED;
+}
+
+void http_body_resume(struct http_exchange *x)
+{
+    if (x->body != BODY_PAUSED)
+        return;
+    x->body = BODY_FLOWS;
+    if (x->conn)
+        x->conn->protocol->body_go_on(x);
 }
 
 /* -- the server ------------------------------------------------------------- */

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -52,6 +53,81 @@ static void reply_headers(struct http_exchange *x, const struct http_request *re
     buf_fini(&b);
 }
 
+/* -- bodies in pieces ------------------------------------------------------- */
+
+static void answer_taker(struct taker *t, int status, const char *text)
+{
+    struct http_exchange *x = t->x;
+    t->x = NULL;
+    http_reply(x, status, STR("text/plain"), str_from(text), NULL);
+}
+
+static void on_piece(void *ctx, struct str bytes)
+{
+    struct taker *t = ctx;
+    struct fixture *f = t->f;
+    size_t before = t->got.len;
+    assert_true(bytes.len > 0 && t->ends + t->aborts == 0 && t->x);
+    buf_str(&t->got, bytes);
+    t->pieces++;
+    if (f->pause_each && before / f->pause_each != t->got.len / f->pause_each)
+        http_body_pause(t->x);
+    if (f->refuse_at && t->got.len >= f->refuse_at)
+        answer_taker(t, 507, "full");
+}
+
+static void on_body_end(void *ctx)
+{
+    struct taker *t = ctx;
+    char text[32];
+    snprintf(text, sizeof text, "%zu bytes", t->got.len);
+    t->ends++;
+    answer_taker(t, 200, text);
+}
+
+static void on_body_abort(void *ctx, const struct err *why)
+{
+    struct taker *t = ctx;
+    t->aborts++;
+    t->why = why->code;
+    answer_taker(t, err_status(why->code), err_wire(why->code));
+}
+
+void fixture_take(struct taker *t)
+{
+    static const struct http_receiver receiver = {on_piece, on_body_end, on_body_abort};
+    http_body_take(t->x, &receiver, t);
+}
+
+void fixture_go_on(struct taker *t)
+{
+    http_body_resume(t->x);
+}
+
+static void begin_taker(struct fixture *f, struct http_exchange *x, const struct http_request *req)
+{
+    assert_true(f->taker_count < TAKERS_MAX);
+    struct taker *t = &f->takers[f->taker_count++];
+    *t = (struct taker){.f = f, .x = x, .length = req->length};
+    assert_int_equal(req->body.len, 0);
+    if (!f->takes_later)
+        fixture_take(t);
+}
+
+static bool in_pieces(void *ctx, enum http_method method, struct str path)
+{
+    (void)ctx;
+    return method != HTTP_GET && path.len >= 7 && memcmp(path.at, "/pieces", 7) == 0;
+}
+
+/* -- the handler ------------------------------------------------------------ */
+
+static void stream_eleven(struct fixture *f, struct http_exchange *x)
+{
+    f->stream = x;
+    http_stream_begin_sized(x, 200, STR("text/plain"), 11, "X-Extra: 1\r\n", on_stream_closed, f);
+}
+
 static void handle(void *ctx, struct http_exchange *x, const struct http_request *req)
 {
     struct fixture *f = ctx;
@@ -66,6 +142,10 @@ static void handle(void *ctx, struct http_exchange *x, const struct http_request
     } else if (str_eq(req->path, STR("/stream"))) {
         f->stream = x;
         http_stream_begin(x, 200, STR("application/x-ndjson"), on_stream_closed, f);
+    } else if (str_eq(req->path, STR("/sized"))) {
+        stream_eleven(f, x);
+    } else if (in_pieces(f, req->method, req->path)) {
+        begin_taker(f, x, req);
     } else if (str_eq(req->path, STR("/large"))) {
         struct buf b = {0};
         memset(buf_room(&b, LARGE), 'x', LARGE);
@@ -84,6 +164,7 @@ void fixture_init(struct fixture *f)
 {
     *f = (struct fixture){.settings = http_defaults()};
     f->settings.allowed_hosts = "*";
+    f->settings.in_pieces = in_pieces;
     must(uv_loop_init(&f->loop) == 0);
     must(uv_timer_init(&f->loop, &f->guard) == 0);
 }
@@ -123,6 +204,8 @@ void fixture_fini(struct fixture *f)
     uv_run(&f->loop, UV_RUN_DEFAULT);
     assert_int_equal(uv_loop_close(&f->loop), 0);
     http_budget_free(f->settings.budget);
+    for (int i = 0; i < f->taker_count; i++)
+        buf_fini(&f->takers[i].got);
 }
 
 static void on_readable(uv_poll_t *poll, int status, int events)
@@ -190,6 +273,18 @@ void client_send(struct client *c, const char *text)
     size_t len = strlen(text);
     ssize_t n = send(c->fd, text, len, MSG_NOSIGNAL);
     assert_int_equal(n, len);
+}
+
+void client_send_bytes(struct fixture *f, struct client *c, size_t count)
+{
+    static const char bytes[65536];
+    while (count) {
+        size_t len = count < sizeof bytes ? count : sizeof bytes;
+        ssize_t n = send(c->fd, bytes, len, MSG_NOSIGNAL | MSG_DONTWAIT);
+        assert_true(n > 0 || errno == EAGAIN);
+        count -= n > 0 ? (size_t)n : 0;
+        fixture_settle(f);
+    }
 }
 
 bool client_has(const struct client *c, const char *text)

@@ -22,11 +22,23 @@ struct client {
     bool watched;
 };
 
-#define HELD_MAX 8
+#define HELD_MAX   8
+#define TAKERS_MAX 4
+
+/* Takes a body in pieces: answers its end with "N bytes", and its abort with the code of that. */
+struct taker {
+    struct fixture *f;
+    struct http_exchange *x; /* NULL: answered */
+    int64_t length;          /* as announced */
+    struct buf got;
+    int pieces, ends, aborts;
+    enum err_code why;
+};
 
 /* What the test's handler does: /echo answers with the body, /headers with "name: value\n" for each
- * header that the request keeps, /held keeps the exchange, /stream begins a stream, /large answers
- * with a megabyte, /close closes the server. */
+ * header that the request keeps, /held keeps the exchange, /stream begins a stream, /sized one of
+ * eleven bytes, /large answers with a megabyte, /close closes the server. Of a path that begins
+ * with /pieces the body comes in pieces (struct taker). */
 struct fixture {
     uv_loop_t loop;
     uv_timer_t guard;
@@ -34,6 +46,11 @@ struct fixture {
     struct http_server *server;
     struct http_exchange *held[HELD_MAX];
     int held_count;
+    struct taker takers[TAKERS_MAX];
+    int taker_count;
+    bool takes_later;  /* the test calls fixture_take */
+    size_t pause_each; /* bytes after which a taker pauses; 0: never */
+    size_t refuse_at;  /* bytes at which a taker answers with 507; 0: never */
     struct http_exchange *stream;
     int served;  /* calls of the handler */
     int closed;  /* calls of a stream's closed() */
@@ -59,6 +76,9 @@ int fixture_setup(void **state);
 int fixture_teardown(void **state);
 /* Answers with 200 and that text. */
 void fixture_answer(struct http_exchange *x, const char *body);
+/* A taker begins, or goes on after a pause. */
+void fixture_take(struct taker *t);
+void fixture_go_on(struct taker *t);
 /* One turn of the loop, waiting for something to happen. */
 void fixture_step(struct fixture *f);
 /* Turns that wait for nothing, until none does anything more. */
@@ -71,6 +91,8 @@ void fixture_settle(struct fixture *f);
 void client_open(struct fixture *f, struct client *c);
 void client_close(struct fixture *f, struct client *c);
 void client_send(struct client *c, const char *text);
+/* So many bytes, as fast as the server takes them. */
+void client_send_bytes(struct fixture *f, struct client *c, size_t count);
 /* Stops reading, so that the server's output is blocked; and resumes. */
 void client_pause(struct client *c);
 void client_resume(struct client *c);

@@ -24,6 +24,19 @@ static void note(struct buf *log, const struct http1_request *r)
               r->keep_alive ? "" : " close", r->old ? " old" : "");
 }
 
+static void note_begin(struct buf *log, const struct http1_request *r)
+{
+    buf_print(log, "%s [%.*s] type[%.*s] length %lld%s%s pieces[", methods[r->req.method],
+              STR_ARG(r->req.path), STR_ARG(r->req.content_type), (long long)r->req.length,
+              r->expects ? " expects" : "", r->keep_alive ? "" : " close");
+}
+
+static bool wants_pieces(void *ctx, enum http_method method, struct str path)
+{
+    (void)ctx;
+    return method == HTTP_PUT && str_eq(path, STR("/pieces"));
+}
+
 /* Feeds one piece from memory of exactly its size, which is freed afterwards; false when the reader
  * cannot be used any more. */
 static bool feed(struct http1 *r, struct buf *log, const char *at, size_t len)
@@ -40,6 +53,11 @@ static bool feed(struct http1 *r, struct buf *log, const char *at, size_t len)
         done += used;
         if (event == HTTP1_REQUEST)
             note(log, http1_request(r));
+        else if (event == HTTP1_BEGIN)
+            note_begin(log, http1_request(r));
+        else if (event == HTTP1_PIECE)
+            buf_print(log, "%.*s%s", STR_ARG(http1_piece(r)),
+                      http1_phase(r) == HTTP1_IDLE ? "]\n" : "");
         else if (event == HTTP1_CONTINUE)
             buf_lit(log, "continue\n");
         else if (event == HTTP1_PREFACE)
@@ -47,7 +65,8 @@ static bool feed(struct http1 *r, struct buf *log, const char *at, size_t len)
         else if (event == HTTP1_BAD)
             buf_print(log, "bad %s: %s\n", err_wire(http1_error(r)->code), http1_error(r)->msg);
         usable = event != HTTP1_PREFACE && event != HTTP1_BAD;
-        if (event == HTTP1_REQUEST && !http1_request(r)->keep_alive)
+        bool ended = event == HTTP1_REQUEST || event == HTTP1_PIECE;
+        if (ended && http1_phase(r) == HTTP1_IDLE && !http1_request(r)->keep_alive)
             usable = false;
     }
     free(copy);
@@ -59,6 +78,7 @@ static struct buf transcript(struct str text, size_t first, size_t each)
 {
     struct buf log = {0};
     struct http1 *r = http1_new(HEADER_MAX, BODY_MAX);
+    http1_ask(r, wants_pieces, NULL);
     size_t at = 0, n = first;
     bool usable = true;
     while (usable && at < text.len) {
@@ -398,6 +418,50 @@ static void floods_of_what_is_not_body_are_refused(void **state)
     }
 }
 
+static void a_body_that_is_wanted_in_pieces_is_not_gathered(void **state)
+{
+    (void)state;
+    CHECK(
+        "PUT /pieces?x HTTP/1.1\r\nHost: a\r\nContent-Type: t\r\nContent-Length: 5\r\n\r\nhello"
+        "PUT /pieces HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nExpect: 100-continue\r\n"
+        "\r\n3;a=b\r\nwor\r\n2\r\nld\r\n0\r\nX: y\r\n\r\n"
+        "POST /pieces HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n!"
+        "PUT /pieces HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\nConnection: close\r\n\r\n?GET",
+        "PUT [/pieces] type[t] length 5 pieces[hello]\n"
+        "PUT [/pieces] type[] length -1 expects pieces[world]\n"
+        "POST [/pieces] [] type[] accept[] worker[] body[!]\n"
+        "PUT [/pieces] type[] length 1 close pieces[?]\n");
+    CHECK("PUT /pieces HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n"
+          "PUT /pieces HTTP/1.0\r\nContent-Length: 1\r\n\r\n1",
+          "PUT [/pieces] [] type[] accept[] worker[] body[]\n"
+          "PUT [/pieces] type[] length 1 close pieces[1]\n");
+    CHECK("PUT /pieces HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nab",
+          "PUT [/pieces] type[] length 3 pieces[abin body\n");
+}
+
+static void a_body_in_pieces_may_have_any_length(void **state)
+{
+    (void)state;
+    struct buf text = {0};
+    buf_print(&text, "PUT /pieces HTTP/1.1\r\nHost: a\r\nContent-Length: %d\r\n\r\n", 3 * BODY_MAX);
+    for (int i = 0; i < 3 * BODY_MAX; i++)
+        buf_byte(&text, 'x');
+    buf_print(&text, "PUT /pieces HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n",
+              3 * BODY_MAX);
+    for (int i = 0; i < 3 * BODY_MAX; i++)
+        buf_byte(&text, 'y');
+    buf_lit(&text, "\r\n0\r\n\r\n");
+    buf_lit(&text,
+            "PUT /pieces HTTP/1.1\r\nHost: a\r\nContent-Length: 18446744073709551615\r\n\r\n!");
+    struct buf log = transcript(buf_view(&text), 7, 501);
+    assert_null(strstr(log.at, "bad"));
+    assert_non_null(strstr(log.at, "length 3000 pieces[xxx"));
+    assert_non_null(strstr(log.at, "length -1 pieces[yyy"));
+    assert_non_null(strstr(log.at, "length 9223372036854775807 pieces[!in body"));
+    buf_fini(&log);
+    buf_fini(&text);
+}
+
 static void the_smallest_chunks_are_no_flood(void **state)
 {
     (void)state;
@@ -437,6 +501,8 @@ int main(void)
         cmocka_unit_test(a_long_target_is_refused),
         cmocka_unit_test(floods_of_what_is_not_body_are_refused),
         cmocka_unit_test(the_smallest_chunks_are_no_flood),
+        cmocka_unit_test(a_body_that_is_wanted_in_pieces_is_not_gathered),
+        cmocka_unit_test(a_body_in_pieces_may_have_any_length),
     };
     return cmocka_run_group_tests_name("http1", tests, NULL, NULL);
 }
