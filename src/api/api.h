@@ -25,6 +25,8 @@ struct api_machine {
     /* Messages of poll URLs (docs/taskcluster.md): handed out, deleted, handed out too often, and
      * not deleted as was asked. */
     uint64_t polled[API_POLLED];
+    /* Of the bytes of artifacts: what they take, what they may take, uploads in progress. */
+    uint64_t artifact_used, artifact_space, artifact_uploads;
 };
 /* In microseconds. */
 extern const struct histogram_scale api_round_times;

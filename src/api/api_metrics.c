@@ -528,6 +528,18 @@ static void add_polled(struct text *t, const struct api_machine *m)
     }
 }
 
+static void add_artifacts(struct text *t, const struct api_machine *m)
+{
+    gauge(
+        t, "tenax_artifact_bytes",
+        "Disk space that the bytes of artifacts take, with what uploads in progress have reserved.",
+        (double)m->artifact_used);
+    gauge(t, "tenax_artifact_limit_bytes", "Disk space that they may take.",
+          (double)m->artifact_space);
+    gauge(t, "tenax_artifact_uploads", "Uploads of artifacts in progress.",
+          (double)m->artifact_uploads);
+}
+
 /* --- the endpoint --- */
 
 static const char plain_type[] = "text/plain; version=0.0.4; charset=utf-8";
@@ -564,6 +576,7 @@ static void on_meter(void *ctx, const struct reply *r)
         a->settings.machine(a->settings.machine_ctx, &machine);
         add_http(&t, &machine, r->meter);
         add_polled(&t, &machine);
+        add_artifacts(&t, &machine);
         add_loop(&t, &machine);
         add_process(&t, &machine);
     }

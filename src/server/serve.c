@@ -431,16 +431,10 @@ static struct err open_backend(struct server *s)
     return embedded_new(&settings, &env, &s->backend);
 }
 
-/* The bytes of an artifact come from the disk, once there is room for as many as an upload has. */
 static uint64_t reply_bound(void *ctx, const struct http_request *req)
 {
-    const struct server *s = ctx;
-    static const struct str content = {TASKCLUSTER_CONTENT_PATH,
-                                       sizeof TASKCLUSTER_CONTENT_PATH - 1};
-    bool get = req->method == HTTP_GET || req->method == HTTP_HEAD;
-    if (get && req->path.len > content.len && memcmp(req->path.at, content.at, content.len) == 0)
-        return s->settings.max_body;
-    return api_reply_bound(s->api, req);
+    uint64_t bound = task_api_reply_bound(req);
+    return bound ? bound : api_reply_bound(((struct server *)ctx)->api, req);
 }
 
 static uint64_t gathered(void *ctx)
@@ -464,6 +458,7 @@ static struct err open_listener(struct server *s, const char *host, int64_t port
     http.budget = s->replies;
     http.reply_bound = reply_bound;
     http.gathered = gathered;
+    http.in_pieces = router_takes_pieces;
     http.replies_ctx = s;
     http.streams_max = (int)set->max_streams;
     http.body_max = set->max_body;

@@ -73,7 +73,7 @@ static const struct option_def table[] = {
     {"taskcluster-artifact-space", "SIZE", OPTION_SIZE, AT(taskcluster_artifact_space),
      ENV("TASKCLUSTER_ARTIFACT_SPACE"), .def = "10GiB",
      .help = "disk space for the bytes of artifacts that Taskcluster's API keeps, below "
-             "<root-dir>/artifacts; uploads beyond it are refused"},
+             "<root-dir>/artifacts, uploads in progress included; those beyond it are refused"},
     {"commit-mode", "MODE", OPTION_CHOICE, AT(commit_mode), .choices = "fsync|buffered",
      .env = "TENAX_COMMIT_MODE", .alias = "ZIZQ_DEFAULT_COMMIT_MODE", .def = "fsync",
      .help = "acknowledge once the data is on disk, or sooner, which is faster but loses the last "
@@ -190,7 +190,7 @@ static const struct option_def table[] = {
     {"strict", NULL, OPTION_SWITCH, AT(strict), ENV("STRICT"),
      .help = "refuse requests with fields that the server does not know", .live = true},
     {"max-body", "SIZE", OPTION_SIZE, AT(max_body), ENV("MAX_BODY"), .def = "16MiB",
-     .help = "largest request body"},
+     .help = "largest request body; the bytes of artifacts are not held to it"},
     {"reply-memory", "SIZE", OPTION_SIZE, AT(reply_memory), ENV("REPLY_MEMORY"), .def = "256MiB",
      .help =
          "memory for answers that are being made or have not been read, of all clients together; "

@@ -68,6 +68,22 @@ void task_api_read(const struct task_api *t, struct api_machine *m)
     m->polled[POLLED_DELETED] = polled.deleted;
     m->polled[POLLED_REPEATED] = polled.repeated;
     m->polled[POLLED_UNDELETED] = polled.undeleted;
+    struct taskcluster_artifacts artifacts;
+    taskcluster_read_artifacts(t->front, &artifacts);
+    m->artifact_used = artifacts.used;
+    m->artifact_space = artifacts.space;
+    m->artifact_uploads = artifacts.uploads;
+}
+
+/* The bytes of an artifact come from the disk, once there is room for the first of them. */
+uint64_t task_api_reply_bound(const struct http_request *req)
+{
+    static const struct str content = {TASKCLUSTER_CONTENT_PATH,
+                                       sizeof TASKCLUSTER_CONTENT_PATH - 1};
+    bool get = req->method == HTTP_GET || req->method == HTTP_HEAD;
+    if (get && req->path.len > content.len && memcmp(req->path.at, content.at, content.len) == 0)
+        return TASKCLUSTER_CONTENT_PIECE;
+    return 0;
 }
 
 void task_api_drain(struct task_api *t)

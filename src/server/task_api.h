@@ -35,6 +35,8 @@ void task_api_reload(struct task_api *t, const struct settings *s);
 void task_api_stop(struct task_api *t);
 /* What it has counted, for GET /metrics. */
 void task_api_read(const struct task_api *t, struct api_machine *m);
+/* For http_settings; 0: it answers with nothing large. */
+uint64_t task_api_reply_bound(const struct http_request *req);
 /* At the beginning of a stop: who waits for nothing but time is answered. */
 void task_api_drain(struct task_api *t);
 /* After the last exchange has ended. */

@@ -43,8 +43,10 @@ void taskcluster_set_free_min(struct taskcluster *t, uint64_t bytes);
 /* At run time; applies to claims from now on. */
 void taskcluster_set_claim_timeout(struct taskcluster *t, span timeout);
 
-/* The path of a request begins so if it is answered with as many bytes as were uploaded. */
-#define TASKCLUSTER_CONTENT_PATH "/api/object/v1/content/"
+/* The path of a request begins so if it is answered with the bytes of an artifact, of which so many
+ * at a time are in memory. */
+#define TASKCLUSTER_CONTENT_PATH  "/api/object/v1/content/"
+#define TASKCLUSTER_CONTENT_PIECE ((uint64_t)128 * 1024)
 
 /* Messages of poll URLs since the start. */
 struct taskcluster_polled {
@@ -53,6 +55,13 @@ struct taskcluster_polled {
     uint64_t undeleted; /* not deleted, for there was no such message or the receipt was wrong */
 };
 void taskcluster_read_polled(const struct taskcluster *t, struct taskcluster_polled *out);
+
+/* The bytes of artifacts. */
+struct taskcluster_artifacts {
+    uint64_t used, space; /* bytes; what is reserved for uploads counts as used */
+    uint64_t uploads;     /* in progress */
+};
+void taskcluster_read_artifacts(const struct taskcluster *t, struct taskcluster_artifacts *out);
 
 /* What is mounted: the methods of the queue and of the object service, and what clients find them
  * by. Valid until taskcluster_free. */

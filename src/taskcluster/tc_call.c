@@ -267,6 +267,7 @@ static struct tc_call *begin(struct taskcluster *t, struct http_exchange *x,
     c->arena = req->arena;
     c->now = t->settings.now(t->settings.ctx);
     c->query = arena_copy(c->arena, req->query);
+    c->length = req->length;
     c->host = arena_copy(c->arena, req->host);
     c->content_type = arena_copy(c->arena, req->content_type);
     c->content_encoding = arena_copy(c->arena, req->content_encoding);
@@ -364,6 +365,13 @@ void taskcluster_free(struct taskcluster *t)
     tc_schemas_free(t->schemas);
     buf_fini(&t->scratch);
     free(t);
+}
+
+void taskcluster_read_artifacts(const struct taskcluster *t, struct taskcluster_artifacts *out)
+{
+    struct tc_files_stats s;
+    tc_files_read_stats(t->files, &s);
+    *out = (struct taskcluster_artifacts){.used = s.used, .space = s.space, .uploads = s.uploads};
 }
 
 void taskcluster_set_free_min(struct taskcluster *t, uint64_t bytes)

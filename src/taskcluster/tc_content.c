@@ -3,10 +3,13 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
+#include "base/alloc.h"
 #include "base/must.h"
 #include "base/rfc3339.h"
 #include "net/query.h"
+#include "taskcluster/tc_file_reader.h"
 #include "taskcluster/tc_handlers.h"
 
 /* --- URLs --- */
@@ -112,8 +115,10 @@ static bool check(struct tc_call *c, struct tc_content_url *url)
 /* --- PUT --- */
 
 struct putting {
+    struct tc_content_url url;
+    struct str encoding;
+    struct tc_file_writer file;
     struct tc_object_store store;
-    struct str bytes, encoding, content_type, upload_id;
 };
 
 static void on_put(struct tc_call *c, const struct tc_object *o)
@@ -122,55 +127,122 @@ static void on_put(struct tc_call *c, const struct tc_object *o)
     http_reply(c->x, 200, (struct str){0}, (struct str){0}, NULL);
 }
 
-static void put_into(struct tc_call *c, struct tc_object *o)
+/* Whether the bytes may be put for the object as it is; asked before they are received and again
+ * when they have been, for meanwhile it may have changed. */
+static bool may_put(struct tc_call *c, struct tc_object *o)
 {
-    struct putting *p = c->state;
+    const struct putting *p = c->state;
     if (!o) {
         tc_fail(c, TC_RESOURCE_NOT_FOUND, "The artifact or object does not exist any more.");
-    } else if (o->kind == TC_OBJECT_PLAIN && !str_eq(o->upload_id, p->upload_id)) {
+    } else if (o->kind == TC_OBJECT_PLAIN && !str_eq(o->upload_id, p->url.upload_id)) {
         tc_fail(c, TC_REQUEST_CONFLICT, "The URL is for another upload of the object.");
     } else if (o->kind == TC_OBJECT_PLAIN && o->finished) {
         tc_fail(c, TC_REQUEST_CONFLICT, "The upload of the object is finished.");
     } else {
-        p->store = (struct tc_object_store){.call = c, .object = *o, .then = on_put};
-        p->store.object.content_type = p->content_type;
-        p->store.object.encoding = p->encoding;
-        tc_object_store_bytes(&p->store, p->bytes);
+        o->content_type = p->url.content_type;
+        o->encoding = p->encoding;
+        return true;
     }
+    return false;
+}
+
+static void on_piece(void *ctx, struct str bytes)
+{
+    struct tc_call *c = ctx;
+    struct putting *p = c->state;
+    if (!tc_file_writer_add(&p->file, bytes))
+        http_body_pause(c->x);
+}
+
+static void on_room(struct tc_file_writer *w)
+{
+    struct tc_call *c = w->ctx;
+    http_body_resume(c->x);
+}
+
+static void on_whole(void *ctx)
+{
+    struct tc_call *c = ctx;
+    struct putting *p = c->state;
+    tc_file_writer_finish(&p->file);
+}
+
+static void on_cut_off(void *ctx, const struct err *why)
+{
+    struct tc_call *c = ctx;
+    struct putting *p = c->state;
+    tc_file_writer_abort(&p->file, *why);
+}
+
+static const struct http_receiver receiver = {on_piece, on_whole, on_cut_off};
+
+static void on_written(struct tc_file_writer *w)
+{
+    struct tc_call *c = w->ctx;
+    struct putting *p = c->state;
+    if (w->err.code != ERR_OK) {
+        tc_fail_file(c, &w->err);
+        return;
+    }
+    p->store = (struct tc_object_store){
+        .call = c, .object = {.kind = p->url.kind, .name = p->url.name}, .then = on_put};
+    p->store.allows = may_put;
+    tc_object_store_file(&p->store, w);
+}
+
+static void put_into(struct tc_call *c, struct tc_object *o)
+{
+    struct putting *p = c->state;
+    if (!may_put(c, o))
+        return;
+    p->file.announced = c->length >= 0 ? c->length : p->url.length;
+    p->file.ready = on_room;
+    p->file.done = on_written;
+    p->file.ctx = c;
+    struct err err = tc_file_writer_begin(c->tc->files, &p->file);
+    if (err.code == ERR_OK)
+        http_body_take(c->x, &receiver, c);
+    else
+        tc_fail_file(c, &err);
 }
 
 void tc_put_content(struct tc_call *c)
 {
-    struct tc_content_url url = {.put = true};
     struct putting *p = ARENA_NEW(c->arena, struct putting);
+    struct tc_content_url *url = &p->url;
     bool encoded = c->content_encoding.len && !str_eq(c->content_encoding, STR("identity"));
     c->state = p;
-    if (!check(c, &url))
+    url->put = true;
+    if (!check(c, url))
         return;
-    if (url.length >= 0 && (uint64_t)url.length != c->body.len) {
-        tc_fail(c, TC_INPUT_ERROR, "The upload was announced with %" PRId64 " bytes and has %zu.",
-                url.length, c->body.len);
+    if (url->length >= 0 && c->length >= 0 && url->length != c->length) {
+        tc_fail(c, TC_INPUT_ERROR,
+                "The upload was announced with %" PRId64 " bytes and has %" PRId64 ".", url->length,
+                c->length);
     } else if (encoded && !tc_is_header_value(c->content_encoding)) {
         tc_fail(c, TC_INPUT_ERROR, "The Content-Encoding must be 1 to 255 printable characters.");
-    } else if (encoded && url.kind == TC_OBJECT_PLAIN) {
+    } else if (encoded && url->kind == TC_OBJECT_PLAIN) {
         tc_fail(c, TC_INPUT_ERROR,
                 "An object is kept as it is put, without a Content-Encoding: its hashes are those "
                 "of its bytes.");
     } else {
-        p->bytes = arena_copy(c->arena, c->body);
         p->encoding = encoded ? c->content_encoding : (struct str){0};
-        p->content_type = c->content_type;
-        p->upload_id = url.upload_id;
-        tc_object_find(c, url.kind, url.name, put_into);
+        tc_object_find(c, url->kind, url->name, put_into);
     }
 }
 
 /* --- GET --- */
 
+/* Outlives the exchange, whose end may come while a piece is being read. */
 struct getting {
-    struct tc_call *call;
+    struct tc_call *call; /* until the answer begins */
     const struct tc_object *object;
-    struct tc_file_read read;
+    struct http_exchange *x; /* NULL: it is closed */
+    struct tc_file_reader file;
+    bool begun;
+    bool reading; /* a piece */
+    bool writing; /* that: not to be freed */
+    bool waits;   /* for the peer to read */
 };
 
 /* Whatever a task has left is no page of this server: it gets an origin of its own, in which no
@@ -186,17 +258,83 @@ static void write_headers(struct buf *b, const struct tc_object *o)
     buf_byte(b, '\0');
 }
 
-static void on_read(struct tc_file_read *r)
+static void free_if_over(struct getting *g)
 {
-    struct getting *g = r->ctx;
+    if (g->x || g->reading || g->writing)
+        return;
+    tc_file_reader_close(&g->file);
+    free(g);
+}
+
+static void on_closed(void *ctx)
+{
+    struct getting *g = ctx;
+    g->x = NULL;
+    free_if_over(g);
+}
+
+static void read_on(struct getting *g)
+{
+    g->waits = http_must_wait(g->x);
+    if (!g->waits)
+        g->reading = tc_file_reader_next(&g->file);
+}
+
+static void on_drained(void *ctx)
+{
+    struct getting *g = ctx;
+    if (g->waits)
+        read_on(g);
+}
+
+static void begin_answer(struct getting *g)
+{
+    const struct tc_object *o = g->object;
     struct buf headers = {0};
-    if (r->err.code != ERR_OK) {
-        tc_fail_file(g->call, &r->err);
+    write_headers(&headers, o);
+    g->begun = true;
+    http_stream_begin_sized(g->x, 200, o->content_type, g->file.size, headers.at, on_closed, g);
+    buf_fini(&headers);
+    if (g->x)
+        http_stream_on_drain(g->x, on_drained);
+}
+
+static void write_piece(struct getting *g)
+{
+    bool head = http_is_head(g->x);
+    if (!g->begun)
+        begin_answer(g);
+    if (g->x && !head)
+        http_stream_write(g->x, g->file.bytes);
+    if (g->x && (head || g->file.end))
+        http_stream_end(g->x);
+    else if (g->x)
+        read_on(g);
+}
+
+/* What has been sent of a damaged file cannot be taken back, but its peer sees that it has no end.
+ */
+static void fail(struct getting *g)
+{
+    if (g->begun) {
+        http_stream_abort(g->x);
         return;
     }
-    write_headers(&headers, g->object);
-    http_reply(g->call->x, 200, g->object->content_type, r->bytes, headers.at);
-    buf_fini(&headers);
+    tc_fail_file(g->call, &g->file.err);
+    g->x = NULL;
+}
+
+static void on_read(struct tc_file_reader *r)
+{
+    struct getting *g = r->ctx;
+    g->reading = false;
+    g->writing = true;
+    if (g->x && r->err.code == ERR_OK)
+        write_piece(g);
+    else if (g->x)
+        fail(g);
+    g->writing = false;
+    free_if_over(g);
 }
 
 static void get_from(struct tc_call *c, struct tc_object *o)
@@ -205,15 +343,21 @@ static void get_from(struct tc_call *c, struct tc_object *o)
         tc_fail(c, TC_RESOURCE_NOT_FOUND, "Nothing was uploaded, or it has expired.");
         return;
     }
-    struct getting *g = ARENA_NEW(c->arena, struct getting);
+    struct getting *g = ALLOC(struct getting);
     g->call = c;
     g->object = o;
-    g->read.ctx = g;
-    g->read.done = on_read;
-    g->read.size = (uint64_t)o->size;
-    memcpy(g->read.name, o->file.at, TC_FILE_NAME);
-    memcpy(g->read.sha256, o->sha256.at, TC_SHA256_HEX);
-    tc_files_read(c->tc->files, &g->read);
+    g->x = c->x;
+    g->file.ctx = g;
+    g->file.read = on_read;
+    g->file.size = (uint64_t)o->size;
+    memcpy(g->file.name, o->file.at, TC_FILE_NAME);
+    memcpy(g->file.sha256, o->sha256.at, TC_SHA256_HEX);
+    tc_file_reader_init(c->tc->files, &g->file);
+    g->reading = tc_file_reader_next(&g->file);
+    if (!g->reading) {
+        tc_fail(c, TC_BUSY, "The server is stopping.");
+        free(g);
+    }
 }
 
 void tc_get_content(struct tc_call *c)

@@ -72,6 +72,7 @@ struct tc_call {
     instant now;
     struct str params[ROUTER_PARAMS_MAX];
     struct str query, body;                    /* in the arena */
+    int64_t length;                            /* of a body that comes in pieces, or negative */
     struct str host;                           /* of the header, likewise */
     struct str content_type, content_encoding; /* likewise */
     bool tls;                                  /* the client's end of the connection */
@@ -126,6 +127,7 @@ enum tc_code {
     TC_RESOURCE_NOT_FOUND,        /* 404 */
     TC_METHOD_NOT_ALLOWED,        /* 405 */
     TC_NO_MATCHING_METHOD,        /* 406: to get an object by */
+    TC_REQUEST_TIMEOUT,           /* 408: of an upload */
     TC_REQUEST_CONFLICT,          /* 409 */
     TC_RESOURCE_EXPIRED,          /* 410 */
     TC_INPUT_TOO_LARGE,           /* 413 */

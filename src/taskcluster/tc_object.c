@@ -5,6 +5,8 @@
 #include "base/must.h"
 #include "wire/field.h"
 
+#define MALFORMED "the entry of the object is malformed"
+
 static const char *const kinds[TC_OBJECT_KINDS] = {"object", "s3"};
 static const char *const spaces[TC_OBJECT_KINDS] = {"taskcluster/object", "taskcluster/s3"};
 
@@ -101,7 +103,7 @@ static void on_found(void *ctx, const struct reply *r)
     else if (r->err.code != ERR_OK)
         tc_fail_err(c, &r->err);
     else if (!read_entry(&r->kv[0], c->arena, &f->object))
-        tc_fail(c, TC_INTERNAL_SERVER_ERROR, "the entry of the object is malformed");
+        tc_fail(c, TC_INTERNAL_SERVER_ERROR, MALFORMED);
     else
         f->then(c, &f->object);
 }
@@ -152,14 +154,23 @@ size_t tc_object_changes(const struct tc_object *o, struct str file_before, stru
     return n;
 }
 
+static void settle(struct tc_object_store *s, bool keep)
+{
+    tc_files_settle(s->call->tc->files, str_from(s->file->name), s->file->size, keep);
+}
+
 static void on_stored(void *ctx, const struct reply *r)
 {
     struct tc_object_store *s = ctx;
     struct tc_call *c = s->call;
+    if (r->err.code == ERR_CONFLICT && s->allows) { /* it has changed once more */
+        tc_object_store_file(s, s->file);
+        return;
+    }
     /* After another error than a conflict nobody knows whether the file has an entry: the next
      * sweep will. */
-    if (s->write)
-        tc_files_settle(c->tc->files, s->write, r->err.code != ERR_CONFLICT);
+    if (s->file)
+        settle(s, r->err.code != ERR_CONFLICT);
     if (r->err.code == ERR_CONFLICT) {
         tc_fail(c, TC_BUSY, "The object was changed by another request at the same time.");
         return;
@@ -169,7 +180,7 @@ static void on_stored(void *ctx, const struct reply *r)
         tc_fail_err(c, &r->err);
         return;
     }
-    if (s->write && s->file_before.len)
+    if (s->file && s->file_before.len)
         tc_files_remove(c->tc->files, s->file_before, s->size_before);
     s->object.version = r->kv[0].version;
     s->then(c, &s->object);
@@ -189,36 +200,74 @@ bool tc_object_fits(struct str given, struct str is)
     return given.len == 0 || str_eq(given, is);
 }
 
-static void on_written(struct tc_file_write *w)
+/* The file is the object's from now on, if it has the checksums that the client gave. */
+static void attach(struct tc_object_store *s)
 {
-    struct tc_object_store *s = w->ctx;
     struct tc_object *o = &s->object;
-    if (w->err.code != ERR_OK) {
-        tc_fail_file(s->call, &w->err);
-        return;
-    }
     s->file_before = o->file;
     s->size_before = (uint64_t)o->size;
-    o->file = str_from(w->name);
-    o->size = (int64_t)w->bytes.len;
-    o->sha256 = str_from(w->sha256);
-    o->sha512 = str_from(w->sha512);
+    o->file = str_from(s->file->name);
+    o->size = (int64_t)s->file->size;
+    o->sha256 = str_from(s->file->sha256);
+    o->sha512 = str_from(s->file->sha512);
     if (tc_object_fits(o->given256, o->sha256) && tc_object_fits(o->given512, o->sha512)) {
         tc_object_store(s);
         return;
     }
-    tc_files_settle(s->call->tc->files, w, false);
+    settle(s, false);
     tc_fail(s->call, TC_INPUT_ERROR, "The data do not have the hashes that were given for them.");
+}
+
+static void on_written(struct tc_file_writer *w)
+{
+    struct tc_object_store *s = w->ctx;
+    if (w->err.code != ERR_OK)
+        tc_fail_file(s->call, &w->err);
+    else
+        attach(s);
 }
 
 void tc_object_store_bytes(struct tc_object_store *s, struct str bytes)
 {
-    struct tc_file_write *w = ARENA_NEW(s->call->arena, struct tc_file_write);
-    s->write = w;
-    w->bytes = bytes;
+    struct tc_file_writer *w = ARENA_NEW(s->call->arena, struct tc_file_writer);
+    s->file = w;
+    w->announced = (int64_t)bytes.len;
     w->done = on_written;
     w->ctx = s;
-    tc_files_write(s->call->tc->files, w);
+    struct err err = tc_file_writer_begin(s->call->tc->files, w);
+    if (err.code != ERR_OK) {
+        tc_fail_file(s->call, &err);
+        return;
+    }
+    tc_file_writer_add(w, bytes);
+    tc_file_writer_finish(w);
+}
+
+static void on_current(void *ctx, const struct reply *r)
+{
+    struct tc_object_store *s = ctx;
+    struct tc_call *c = s->call;
+    bool there = r->err.code == ERR_OK, allowed = false;
+    if (!there && r->err.code != ERR_NOT_FOUND)
+        tc_fail_err(c, &r->err);
+    else if (there && !read_entry(&r->kv[0], c->arena, &s->object))
+        tc_fail(c, TC_INTERNAL_SERVER_ERROR, MALFORMED);
+    else
+        allowed = s->allows(c, there ? &s->object : NULL);
+    if (allowed)
+        attach(s);
+    else
+        settle(s, false);
+}
+
+void tc_object_store_file(struct tc_object_store *s, const struct tc_file_writer *file)
+{
+    struct command cmd = {.kind = CMD_KV_READ,
+                          .kv = {.space = str_from(spaces[s->object.kind]), .key = s->object.name},
+                          .done = on_current,
+                          .ctx = s};
+    s->file = file;
+    backend_submit(s->call->tc->backend, &cmd);
 }
 
 /* --- */
@@ -233,10 +282,16 @@ bool tc_is_header_value(struct str s)
 
 void tc_fail_file(struct tc_call *c, const struct err *err)
 {
+    enum tc_code code = TC_INTERNAL_SERVER_ERROR;
     if (err->code == ERR_DISK_FULL)
-        tc_fail(c, TC_OUT_OF_SPACE, "%s", err->msg);
+        code = TC_OUT_OF_SPACE;
     else if (err->code == ERR_NOT_FOUND)
-        tc_fail(c, TC_RESOURCE_NOT_FOUND, "%s", err->msg);
-    else
-        tc_fail(c, TC_INTERNAL_SERVER_ERROR, "%s", err->msg);
+        code = TC_RESOURCE_NOT_FOUND;
+    else if (err->code == ERR_BUSY)
+        code = TC_BUSY;
+    else if (err->code == ERR_REQUEST_TIMEOUT)
+        code = TC_REQUEST_TIMEOUT;
+    else if (err_status(err->code) / 100 == 4)
+        code = TC_INPUT_ERROR;
+    tc_fail(c, code, "%s", err->msg);
 }

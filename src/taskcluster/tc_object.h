@@ -6,7 +6,7 @@
  * There are two kinds, which share no names: what the storage type s3 puts by URL, and the objects
  * of the object service. An object whose upload is not finished is gone after a day. */
 
-#include "taskcluster/tc_files.h"
+#include "taskcluster/tc_file_writer.h"
 #include "taskcluster/tc_internal.h"
 
 #define TC_UPLOAD_LIFE_MS ((int64_t)24 * 3600 * 1000)
@@ -49,20 +49,26 @@ void tc_object_find(struct tc_call *c, enum tc_object_kind kind, struct str name
 size_t tc_object_changes(const struct tc_object *o, struct str file_before, struct arena *a,
                          struct kv_change changes[TC_OBJECT_CHANGES]);
 
-/* Stores an object, with the bytes that were written for it or NULL, which replace those of the
- * file before. then(c, o) if that went well; else it has answered. */
+/* Stores an object, with the file that was written for it or NULL, which replaces the one before.
+ * then(c, o) if that went well; else it has answered. */
 struct tc_object_store {
     struct tc_call *call;
     struct tc_object object;
-    struct tc_file_write *write;
+    const struct tc_file_writer *file;
     struct str file_before;
     uint64_t size_before;
     void (*then)(struct tc_call *c, const struct tc_object *o);
+    /* Of tc_object_store_file: whether the file may be stored for the object as it is now, NULL if
+     * there is none any more; if not, it has answered. It may change what it is given. */
+    bool (*allows)(struct tc_call *c, struct tc_object *now);
 };
 void tc_object_store(struct tc_object_store *s);
-/* The same, after the bytes, which are in the arena, have been written to a file. Before that,
- * bytes whose checksums are not those that the client gave are refused. */
+/* The same, after the bytes have been written to a file. Before that, bytes whose checksums are not
+ * those that the client gave are refused. */
 void tc_object_store_bytes(struct tc_object_store *s, struct str bytes);
+/* The same with a file that is written, for an object that may have changed while it was: only the
+ * kind and the name of the object are filled in. */
+void tc_object_store_file(struct tc_object_store *s, const struct tc_file_writer *file);
 
 /* Whether a checksum that the client gave is that of the bytes; empty: it gave none. */
 bool tc_object_fits(struct str given, struct str is);

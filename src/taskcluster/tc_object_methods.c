@@ -92,7 +92,10 @@ const struct tc_method tc_object_methods[] = {
      .title = "Heartbeat",
      .stability = "stable"},
     /* Without a category: these are not of the API, but of the URLs that it gives. */
-    {{HTTP_PUT, "/content/{kind}/{name*}"}, tc_put_content, "putContent", .query = content},
+    {{HTTP_PUT, "/content/{kind}/{name*}", .pieces = true},
+     tc_put_content,
+     "putContent",
+     .query = content},
     {{HTTP_GET, "/content/{kind}/{name*}"}, tc_get_content, "getContent", .query = content},
 };
 const size_t tc_object_method_count = COUNT(tc_object_methods);

@@ -32,6 +32,7 @@ static const struct {
     [TC_RESOURCE_NOT_FOUND] = {"ResourceNotFound", 404},
     [TC_METHOD_NOT_ALLOWED] = {"MethodNotAllowed", 405},
     [TC_NO_MATCHING_METHOD] = {"NoMatchingMethod", 406},
+    [TC_REQUEST_TIMEOUT] = {"RequestTimeout", 408},
     [TC_REQUEST_CONFLICT] = {"RequestConflict", 409},
     [TC_RESOURCE_EXPIRED] = {"ResourceExpired", 410},
     [TC_INPUT_TOO_LARGE] = {"InputTooLarge", 413},

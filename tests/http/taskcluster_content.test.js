@@ -240,7 +240,7 @@ describe('artifacts', () => {
     it('are_bounded_one_by_one_and_together', async () => {
         const { queue, id } = await running();
         const { putUrl } = await queue.createArtifact(id, 0, 'large', s3());
-        assert.equal((await put(putUrl, Buffer.alloc(200e3))).status, 413);
+        assert.equal((await put(putUrl, Buffer.alloc(200e3))).status, 507);
         const full = await put(putUrl, Buffer.alloc(70e3));
         assert.equal(full.status, 507, full.text);
         assert.equal(full.json.code, 'InsufficientStorage');
