@@ -7,6 +7,9 @@
 const { test } = require('node:test');
 const assert = require('node:assert');
 const { execFileSync, spawnSync } = require('node:child_process');
+const { once } = require('node:events');
+const fs = require('node:fs');
+const http = require('node:http');
 const path = require('node:path');
 const { setTimeout: delay } = require('node:timers/promises');
 
@@ -15,6 +18,7 @@ const { Disk, mounter, runs } = require('./lib/disk.js');
 const { BIN, Server } = require('./lib/server.js');
 const { walk, count } = require('./lib/audit.js');
 
+const MIB = 1024 * 1024;
 const RESUME_MS = 60000; // ends what hangs; nothing that works comes near it
 
 /** One server on a small disk, and what it acknowledged. */
@@ -165,6 +169,27 @@ async function reserveRefuses(site) {
   }
 }
 
+/** Begins to put an object: the request, and what it will be answered. */
+async function beginUpload(site, name, length) {
+  const { status, body } = await site.conn.request('PUT', `/api/object/v1/upload/${name}`, {
+    projectId: 'p',
+    uploadId: `AAAAAAAAQACAAAAAAAAAA${length === 5 ? 'A' : 'g'}`,
+    expires: new Date(Date.now() + 3600000).toJSON(),
+    proposedUploadMethods: { putUrl: { contentType: 'text/plain', contentLength: length } },
+  });
+  assert.strictEqual(status, 200, JSON.stringify(body));
+  const { url, headers } = body.uploadMethod.putUrl;
+  const req = http.request(url.replace(/^http:\/\/[^/]+/, `http://127.0.0.1:${site.server.port}`),
+    { method: 'PUT', headers });
+  req.on('error', () => {}); /* it is answered before it has sent all */
+  const answer = once(req, 'response').then(async ([res]) => {
+    let text = '';
+    for await (const bytes of res) text += bytes;
+    return { status: res.statusCode, body: text };
+  });
+  return { req, answer };
+}
+
 /** Runs body on a site of its own. */
 async function onSite(prefix, mib, args, body) {
   const site = new Site(prefix, mib, args);
@@ -300,6 +325,34 @@ function define(prefix) {
         assert.strictEqual(damaged.tables, 1);
         assert.ok(damaged.jobs < 50, `${damaged.jobs} are set apart`);
       }));
+
+  test('an upload that meets a full disk is refused and takes nothing of it', (t) =>
+    onSite(prefix, 64, ['--min-free-space', '0'], async (site) => {
+      const { disk } = site;
+      const folder = path.join(disk.root, 'artifacts');
+      const files = () => (fs.existsSync(folder) ? fs.readdirSync(folder) : []);
+      await site.enqueue(site.conn, 10, 100);
+      const { req, answer } = await beginUpload(site, 'large', 24 * MIB);
+      await new Promise((resolve) => req.write(Buffer.alloc(4 * MIB), resolve));
+      for (const end = performance.now() + RESUME_MS; files().length === 0;) {
+        assert.ok(performance.now() < end, 'nothing is written');
+        await delay(5);
+      }
+      disk.fill();
+      req.end(Buffer.alloc(20 * MIB));
+      const { status, body } = await answer;
+      assert.strictEqual(status, 507);
+      assert.strictEqual(JSON.parse(body).code, 'InsufficientStorage');
+      assert.deepStrictEqual(files(), []);
+      req.destroy();
+      disk.empty();
+      t.diagnostic(`resumed after ${Math.round(await site.resumed())} ms`);
+      await site.checkJobs();
+      const small = await beginUpload(site, 'small', 5);
+      small.req.end('small');
+      assert.strictEqual((await small.answer).status, 200);
+      assert.strictEqual(files().length, 1);
+    }));
 
   test('killed on a disk that it has filled, the server starts again', () =>
     onSite(prefix, 48, ['--min-free-space', '0'], async (site) => {
