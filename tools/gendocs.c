@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* Prints the documents that are generated from tables of the program, so that they cannot
- * contradict it: gendocs lifecycle | errors | settings. Further, gendocs vocabulary prints the
- * words of those tables that handwritten documents repeat, which tools/vocabulary.py compares;
- * and gendocs routes prints the table of endpoints, from which tools/openapi.py makes
- * docs/openapi.json. */
+ * contradict it: gendocs lifecycle | errors | settings | build-settings. Further, gendocs
+ * vocabulary prints the words of those tables that handwritten documents repeat, which
+ * tools/vocabulary.py compares; and gendocs routes prints the table of endpoints, from which
+ * tools/openapi.py makes docs/openapi.json. */
 
 #include <stdio.h>
 #include <string.h>
@@ -13,6 +13,7 @@
 #include "base/err.h"
 #include "base/must.h"
 #include "server/settings.h"
+#include "builds/build_settings.h"
 #include "api/api.h"
 #include "api/api_words.h"
 #include "core/lifecycle.h"
@@ -109,6 +110,17 @@ static void write_errors(struct buf *b)
                   err_meaning((enum err_code)c));
 }
 
+static void write_builds(struct buf *b)
+{
+    buf_lit(b, "# Settings of the build worker\n\n");
+    buf_lit(b, GENERATED("src/builds/build_settings.def"));
+    buf_lit(b,
+            "For `tenax build-worker` ([builds](builds.md)). A variable overrides the file, and an "
+            "empty variable counts as not set. Objects and arrays are JSON in a variable. "
+            "Members of the file that are not listed are passed over.\n\n");
+    build_settings_markdown(b);
+}
+
 static void write_settings(struct buf *b)
 {
     buf_lit(b, GENERATED("src/server/settings.c"));
@@ -163,11 +175,9 @@ int main(int argc, char **argv)
     const struct {
         const char *name;
         void (*write)(struct buf *b);
-    } documents[] = {{"lifecycle", write_lifecycle},
-                     {"errors", write_errors},
-                     {"settings", write_settings},
-                     {"vocabulary", write_vocabulary},
-                     {"routes", api_write_routes}};
+    } documents[] = {{"lifecycle", write_lifecycle},   {"errors", write_errors},
+                     {"settings", write_settings},     {"build-settings", write_builds},
+                     {"vocabulary", write_vocabulary}, {"routes", api_write_routes}};
     for (size_t i = 0; argc == 2 && i < sizeof documents / sizeof *documents; i++) {
         if (strcmp(argv[1], documents[i].name) != 0)
             continue;
@@ -177,6 +187,6 @@ int main(int argc, char **argv)
         buf_fini(&b);
         return written ? 0 : 1;
     }
-    fprintf(stderr, "usage: gendocs lifecycle|errors|settings|vocabulary|routes\n");
+    fprintf(stderr, "usage: gendocs lifecycle|errors|settings|build-settings|vocabulary|routes\n");
     return 2;
 }

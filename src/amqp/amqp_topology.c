@@ -177,6 +177,13 @@ static amqp_rpc_reply_t ask(struct amqp_session *s, const struct entity *e, stru
     return amqp_get_rpc_reply(s->state);
 }
 
+/* The broker has closed the channel; it may be opened again once that was acknowledged. */
+static void close_refused(struct amqp_session *s)
+{
+    amqp_channel_close_ok_t ok = {0};
+    amqp_send_method(s->state, AMQP_CONTROL, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok);
+}
+
 /* Sets *code to that of the refusal, 0 if it was accepted; text is valid until the next question.
  */
 static struct err put_question(struct amqp_session *s, const struct entity *e, struct shape *shape,
@@ -191,11 +198,10 @@ static struct err put_question(struct amqp_session *s, const struct entity *e, s
         snprintf(difference->argument, sizeof difference->argument, "?");
         snprintf(difference->found, sizeof difference->found, "%.*s", STR_ARG(text));
     }
-    if (*code == 0 || *code == INEQUIVALENT || *code == NOT_FOUND) {
-        amqp_maybe_release_buffers(s->state);
-        if (*code == 0)
-            amqp_channel_close(s->state, AMQP_CONTROL, AMQP_REPLY_SUCCESS);
-    }
+    if (*code == 0)
+        amqp_channel_close(s->state, AMQP_CONTROL, AMQP_REPLY_SUCCESS);
+    else
+        close_refused(s);
     if (*code == INEQUIVALENT || *code == NOT_FOUND)
         return err_none();
     snprintf(what, sizeof what, "'%.100s' cannot be looked at", name_of(e));
@@ -278,8 +284,10 @@ struct err amqp_topology_count(struct amqp_session *s, const char *queue, bool *
         s->state, AMQP_CONTROL, amqp_cstring_bytes(queue), 1, 0, 0, 0, amqp_empty_table);
     amqp_rpc_reply_t reply = amqp_get_rpc_reply(s->state);
     *exists = found != NULL;
-    if (!found && amqp_session_refusal(reply, &text) == NOT_FOUND)
+    if (!found && amqp_session_refusal(reply, &text) == NOT_FOUND) {
+        close_refused(s);
         return err_none();
+    }
     TRY(amqp_session_check(s, reply, "a queue cannot be looked at"));
     *messages = found->message_count;
     *consumers = found->consumer_count;

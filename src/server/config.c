@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "server/config.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -24,23 +23,6 @@ static struct err refuse_fault(const char *file, const struct document_fault *fa
     struct err e = document_fault_in(file, fault);
     e.code = ERR_USAGE;
     return e;
-}
-
-static struct err read_file(const char *file, struct buf *text)
-{
-    FILE *in = fopen(file, "re");
-    size_t n = 0;
-    if (in) {
-        do {
-            n = fread(buf_room(text, 16384), 1, 16384, in);
-            text->len += n;
-        } while (n && text->len <= DOCUMENT_TEXT_MAX);
-    }
-    bool good = in && !ferror(in);
-    int why = errno;
-    if (in)
-        fclose(in);
-    return good ? err_none() : err_make(ERR_USAGE, "cannot read %s: %s", file, strerror(why));
 }
 
 /* --- the section --- */
@@ -142,7 +124,7 @@ struct err config_read(const char *file, struct options *o, void *values, struct
 {
     *out = (struct config){0};
     struct buf text = {0};
-    struct err err = read_file(file, &text);
+    struct err err = document_load(file, &text);
     struct str kept = arena_copy(&out->memory, buf_view(&text));
     buf_fini(&text);
     TRY(err);

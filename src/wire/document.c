@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "wire/document.h"
 
+#include <errno.h>
 #include <float.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/array.h"
 #include "base/json.h"
@@ -511,4 +513,21 @@ void document_write_yaml(const struct document_node *n, struct buf *b)
     else
         write_short(n, b);
     buf_lit(b, "\n");
+}
+
+struct err document_load(const char *file, struct buf *text)
+{
+    FILE *in = fopen(file, "re");
+    size_t n = 0;
+    if (in) {
+        do {
+            n = fread(buf_room(text, 16384), 1, 16384, in);
+            text->len += n;
+        } while (n && text->len <= DOCUMENT_TEXT_MAX);
+    }
+    bool good = in && !ferror(in);
+    int why = errno;
+    if (in)
+        fclose(in);
+    return good ? err_none() : err_make(ERR_USAGE, "cannot read %s: %s", file, strerror(why));
 }

@@ -66,6 +66,10 @@ struct document_fault {
 NODISCARD bool document_read(struct str text, enum document_format format, struct arena *a,
                              struct document_list *out, struct document_fault *fault);
 
+/* Adds the bytes of a file to the buffer, stopping somewhere beyond DOCUMENT_TEXT_MAX, which
+ * document_read then refuses. ERR_USAGE says why it cannot be read. */
+NODISCARD struct err document_load(const char *file, struct buf *text);
+
 /* The only document of a text; a fault if there is none, or more. */
 NODISCARD bool document_only(const struct document_list *list, const struct document_node **root,
                              struct document_fault *fault);
