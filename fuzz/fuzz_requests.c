@@ -238,6 +238,10 @@ static void ask(struct server *s, struct str line)
         must(n < TURNS_MAX);
         must(backend_turn(s->backend).code == ERR_OK);
         uv_run(&s->loop, UV_RUN_NOWAIT);
+        if (x)
+            fake_step(x);
+        if (!x)
+            break;
         if (n == WAIT_MAX)
             fake_leave(x);
         else if (n > 20)

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "base/alloc.h"
+#include "base/buf.h"
 #include "base/list.h"
 #include "base/must.h"
 
@@ -15,13 +16,28 @@ struct http_exchange {
     struct http_exchange **slot; /* of whoever asked */
     void (*gone)(void *ctx);
     void *gone_ctx;
-    bool left;
+    bool head, left;
+    /* A body in pieces: what is left of it, and who takes it. */
+    struct str body;
+    const struct http_receiver *receiver;
+    void *receiver_ctx;
+    bool paused, over;
+    /* An answer in pieces. */
+    int status;
+    struct buf out;
+    void (*closed)(void *ctx);
+    void *stream_ctx;
+    bool aborted;
 };
+
+/* Few, so that most bodies come in several. */
+#define PIECE 5
 
 static struct list forgotten = {&forgotten, &forgotten};
 
 static void exchange_free(struct http_exchange *x)
 {
+    buf_fini(&x->out);
     arena_fini(&x->arena);
     free(x);
 }
@@ -32,19 +48,67 @@ void fake_ask(struct router *r, enum http_method method, struct str target, stru
     struct http_exchange *x = ALLOC(struct http_exchange);
     const char *mark = target.len ? memchr(target.at, '?', target.len) : NULL;
     size_t path = mark ? (size_t)(mark - target.at) : target.len;
+    bool pieces = router_takes_pieces(r, method, (struct str){target.at, path});
     const struct http_request req = {.method = method,
                                      .path = {target.at, path},
                                      .query = mark ? (struct str){mark + 1, target.len - path - 1}
                                                    : (struct str){0},
                                      .host = STR("localhost"),
                                      .content_type = STR("application/json"),
-                                     .body = body,
+                                     .body = pieces ? (struct str){0} : body,
+                                     .length = (int64_t)body.len,
                                      .arena = &x->arena};
     x->answered = answered;
     x->ctx = ctx;
     x->slot = slot;
+    x->head = method == HTTP_HEAD;
+    x->body = arena_copy(&x->arena, body);
     *slot = x;
     router_handle(r, x, &req);
+}
+
+static void answer(struct http_exchange *x, int status, struct str body)
+{
+    *x->slot = NULL;
+    x->answered(x->ctx, status, body);
+}
+
+/* The end of an answer in pieces, whole or not. */
+static void close_stream(struct http_exchange *x)
+{
+    answer(x, x->status, buf_view(&x->out));
+    x->closed(x->stream_ctx);
+    exchange_free(x);
+}
+
+static void give_up_body(struct http_exchange *x)
+{
+    struct err why = err_make(ERR_IO, "the peer has gone");
+    x->over = true;
+    x->receiver->abort(x->receiver_ctx, &why);
+}
+
+static void next_piece(struct http_exchange *x)
+{
+    struct http_exchange **slot = x->slot;
+    struct str piece = {x->body.at, x->body.len < PIECE ? x->body.len : PIECE};
+    x->body = (struct str){x->body.at + piece.len, x->body.len - piece.len};
+    if (piece.len)
+        x->receiver->piece(x->receiver_ctx, piece);
+    if (*slot != x || x->body.len || x->paused)
+        return;
+    x->over = true;
+    x->receiver->end(x->receiver_ctx);
+}
+
+void fake_step(struct http_exchange *x)
+{
+    if (x->closed && (x->aborted || x->left))
+        close_stream(x);
+    else if (x->receiver && !x->paused && !x->over && x->left)
+        give_up_body(x);
+    else if (x->receiver && !x->paused && !x->over)
+        next_piece(x);
 }
 
 void fake_leave(struct http_exchange *x)
@@ -75,9 +139,76 @@ void http_reply(struct http_exchange *x, int status, struct str content_type, st
 {
     (void)content_type;
     (void)extra;
-    *x->slot = NULL;
-    x->answered(x->ctx, status, body);
+    must(!x->closed);
+    answer(x, status, body);
     exchange_free(x);
+}
+
+void http_body_take(struct http_exchange *x, const struct http_receiver *receiver, void *ctx)
+{
+    must(!x->receiver);
+    x->receiver = receiver;
+    x->receiver_ctx = ctx;
+}
+
+void http_body_pause(struct http_exchange *x)
+{
+    x->paused = true;
+}
+
+void http_body_resume(struct http_exchange *x)
+{
+    x->paused = false;
+}
+
+void http_stream_begin_sized(struct http_exchange *x, int status, struct str content_type,
+                             uint64_t length, const char *extra, void (*closed)(void *ctx),
+                             void *ctx)
+{
+    (void)content_type;
+    (void)extra;
+    (void)length;
+    must(!x->closed);
+    x->status = status;
+    x->closed = closed;
+    x->stream_ctx = ctx;
+    x->gone = NULL;
+}
+
+void http_stream_write(struct http_exchange *x, struct str bytes)
+{
+    must(x->closed);
+    buf_str(&x->out, bytes);
+}
+
+void http_stream_end(struct http_exchange *x)
+{
+    must(x->closed);
+    close_stream(x);
+}
+
+void http_stream_abort(struct http_exchange *x)
+{
+    must(x->closed);
+    x->aborted = true;
+}
+
+/* The peer reads as fast as it can. */
+void http_stream_on_drain(struct http_exchange *x, void (*drained)(void *ctx))
+{
+    (void)x;
+    (void)drained;
+}
+
+bool http_must_wait(const struct http_exchange *x)
+{
+    (void)x;
+    return false;
+}
+
+bool http_is_head(const struct http_exchange *x)
+{
+    return x->head;
 }
 
 void http_on_gone(struct http_exchange *x, void (*gone)(void *ctx), void *ctx)

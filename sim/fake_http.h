@@ -14,6 +14,9 @@ typedef void (*fake_answered)(void *ctx, int status, struct str body);
  * and NULL afterwards. The target is a path with a query; a body is JSON. */
 void fake_ask(struct router *r, enum http_method method, struct str target, struct str body,
               fake_answered answered, void *ctx, struct http_exchange **x);
+/* What the network would do next: the next piece of a body that is taken in pieces, or its end. The
+ * exchange may be answered in here. */
+void fake_step(struct http_exchange *x);
 /* The peer goes away. The exchange may be answered in here. */
 void fake_leave(struct http_exchange *x);
 /* The process that had it ended: nobody will answer. Its memory is kept until fake_free_all. */

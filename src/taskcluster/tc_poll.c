@@ -176,11 +176,12 @@ static bool read_number(struct tc_call *c, const char *name, uint32_t most, uint
         n = n * 10 + (uint64_t)(text.at[i] - '0');
     }
     ok = ok && n >= 1 && n <= most;
-    if (!ok)
+    if (ok)
+        *v = (uint32_t)n;
+    else
         fail(c, 400, "OutOfRangeQueryParameterValue",
              "One of the query parameters specified in the request URI is outside the "
              "permissible range.");
-    *v = (uint32_t)n;
     return ok;
 }
 
