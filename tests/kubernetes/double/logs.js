@@ -54,11 +54,12 @@ function containerOf(call, pod) {
         .map((one) => one.name);
     if (asked && !names.includes(asked))
         throw status.badRequest(`container ${asked} is not valid for pod ${pod.metadata.name}`);
+    const list = (containers) => `[${containers.map((one) => one.name).join(' ')}]`;
     if (!asked && pod.spec.containers.length > 1)
         throw status.badRequest('a container name must be specified for pod ' +
-            `${pod.metadata.name}, choose one of: [${pod.spec.containers.map((one) => one.name).join(' ')}]` +
-            (pod.spec.initContainers ? ` or one of the init containers: [${pod.spec.initContainers
-                .map((one) => one.name).join(' ')}]` : ''));
+            `${pod.metadata.name}, choose one of: ${list(pod.spec.containers)}` +
+            (pod.spec.initContainers ? ' or one of the init containers: ' +
+                list(pod.spec.initContainers) : ''));
     return asked || pod.spec.containers[0].name;
 }
 

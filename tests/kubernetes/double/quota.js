@@ -78,8 +78,8 @@ function admit(cluster, pod, resource) {
             quantity.nano(quantity.sum(now[name], mine[name])) > quantity.nano(hard[name]));
         if (over.length > 0)
             throw forbidden(resource, pod.metadata.name, 'exceeded quota: ' +
-                `${quota.metadata.name}, requested: ${list(over, mine)}, used: ${list(over, now)}, ` +
-                `limited: ${list(over, hard)}`);
+                `${quota.metadata.name}, requested: ${list(over, mine)}, ` +
+                `used: ${list(over, now)}, limited: ${list(over, hard)}`);
     }
 }
 

@@ -15,9 +15,9 @@ const ENV_NAME = /^[-._a-zA-Z][-._a-zA-Z0-9]*$/;
 
 const WORDS = {
     subdomain: 'a lowercase RFC 1123 subdomain must consist of lower case alphanumeric ' +
-        "characters, '-' or '.', and must start and end with an alphanumeric character (e.g. 'example.com', " +
-        "regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*" +
-        "[a-z0-9])?)*')",
+        "characters, '-' or '.', and must start and end with an alphanumeric character (e.g. " +
+        "'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]" +
+        "([-a-z0-9]*[a-z0-9])?)*')",
     label: 'a lowercase RFC 1123 label must consist of lower case alphanumeric characters or ' +
         "'-', and must start and end with an alphanumeric character (e.g. 'my-name',  or " +
         "'123-abc', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')",
