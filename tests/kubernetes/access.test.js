@@ -6,6 +6,7 @@
 const assert = require('node:assert/strict');
 const { test, describe, before, after } = require('node:test');
 const { startDouble } = require('./double');
+const quantity = require('./double/quantity');
 const { PODS, manifest, isStatus, requests } = require('./requests');
 
 let double;
@@ -85,6 +86,41 @@ describe('access', () => {
 });
 
 describe('forms', () => {
+    async function binary(body) {
+        const res = await fetch(`${double.url}/api/v1/namespaces`, { method: 'POST', body, headers: {
+            authorization: 'Bearer admin-token',
+            'content-type': 'application/vnd.kubernetes.protobuf' } });
+        return { code: res.status, body: await res.json() };
+    }
+    const field = (number, bytes) => Buffer.concat([Buffer.from([(number << 3) | 2,
+        bytes.length]), Buffer.from(bytes)]);
+    const envelope = (kind, raw) => Buffer.concat([Buffer.from('k8s\0', 'latin1'),
+        field(1, Buffer.concat([field(1, 'v1'), field(2, kind)])), field(2, raw)]);
+
+    test('a body in the binary form', async () => {
+        const metadata = Buffer.concat([field(1, 'binary'), field(11, Buffer.concat([
+            field(1, 'a'), field(2, 'b')]))]);
+        const answer = await binary(envelope('Namespace', field(1, metadata)));
+        assert.equal(answer.code, 201);
+        assert.equal(answer.body.metadata.name, 'binary');
+        assert.equal(answer.body.metadata.labels.a, 'b');
+        isStatus(await binary(envelope('Pod', field(1, metadata))), 415, 'UnsupportedMediaType');
+        for (const bytes of [Buffer.from('no'), envelope('Namespace', Buffer.from([10, 99])),
+            envelope('Namespace', Buffer.from([15])), envelope('Namespace', Buffer.from([255]))])
+            isStatus(await binary(bytes), 400, 'BadRequest');
+    });
+
+    test('quantities are written as the API writes them', () => {
+        const wanted = { '0.5': '500m', '1024Mi': '1Gi', '1000m': '1', '1.5Gi': '1536Mi',
+            '100Ki': '100Ki', 1500: '1500', '2000': '2k', '1e3': '1e3', '.5': '500m', 0: '0',
+            '0.0000000001': '1n', '-1': '-1', '12e6': '12e6', '1Zi': null, '1 Gi': null, '': null,
+            '1e': null };
+        for (const [given, text] of Object.entries(wanted))
+            assert.equal(quantity.canonical(given), text, given);
+        assert.equal(quantity.sum('500m', '1'), '1500m');
+        assert.equal(quantity.sum('512Mi', '512Mi'), '1Gi');
+    });
+
     test('a table has columns and rows', async () => {
         const { name } = (await made()).metadata;
         const accept = 'application/json;as=Table;v=v1;g=meta.k8s.io,application/json';

@@ -157,12 +157,13 @@ describe('kubectl', () => {
 
     test('other kinds, patches, what one may do', async () => {
         assert.match(await kubectl(['get', 'nodes']), /node-1 +Ready/);
-        const input = 'apiVersion: v1\nkind: Namespace\nmetadata: {name: extra}\n---\n' +
-            'apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: few, namespace: extra}\n' +
-            'spec: {hard: {pods: 2}}\n---\n' +
-            'apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings, namespace: extra}\n' +
-            'data: {a: b}\n';
-        await kubectl(['create', '-f', '-'], { input });
+        await kubectl(['create', 'namespace', 'extra']);
+        await kubectl(['create', 'quota', 'few', '--hard=pods=2', '-n', 'extra']);
+        await kubectl(['create', 'configmap', 'settings', '--from-literal=a=b', '-n', 'extra']);
+        await kubectl(['create', 'secret', 'generic', 'word', '--from-literal=a=b', '-n', 'extra']);
+        const secret = JSON.parse(await kubectl(['get', 'secret', 'word', '-n', 'extra', '-o',
+            'json']));
+        assert.deepEqual(secret.data, { a: 'Yg==' });
         assert.match(await kubectl(['describe', 'quota', 'few', '-n', 'extra']), /pods +0 +2/);
         assert.match(await kubectl(['get', 'configmap', '-n', 'extra']), /settings +1/);
         await create('changed');

@@ -451,4 +451,24 @@ describe('TLS', () => {
         assert.equal(await get({ key: foreign.key, cert: foreign.cert }), 401);
         await other.stop();
     });
+
+    test('a restart breaks sessions; the port and the certificate are the same after', async () => {
+        const session = http2.connect(t.double.url, { ca: t.double.authority.ca.cert });
+        const closed = new Promise((resolve) => session.on('close', resolve));
+        session.on('error', () => {});
+        await new Promise((resolve) => session.on('connect', resolve));
+        await t.double.restart();
+        await closed;
+        const { key, cert } = t.double.authority.client('worker');
+        assert.equal(await get({ key, cert }), 200);
+    });
+
+    test('a token that is replaced counts no more', async () => {
+        const options = (token) => ({ headers: { authorization: `Bearer ${token}` } });
+        t.double.user({ name: 'worker', token: 'first' });
+        assert.equal(await get(options('first')), 200);
+        t.double.user({ name: 'worker', token: 'second' });
+        assert.equal(await get(options('first')), 401);
+        assert.equal(await get(options('second')), 200);
+    });
 });

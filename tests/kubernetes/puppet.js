@@ -189,12 +189,21 @@ class Puppet {
         return new Date().toISOString().replace(/\.\d+Z$/, 'Z');
     }
 
+    // Others may change the pod meanwhile, though not its status.
     async write(pod, status) {
-        const now = await this.get(pod.metadata.namespace, pod.metadata.name);
-        if (!now || now.metadata.uid !== pod.metadata.uid)
-            return;
-        await this.client.request('PUT', this.path(pod.metadata.name, 'status'), { ...now,
-            status: { ...status, qosClass: now.status.qosClass } });
+        for (let left = 10; ; left--) {
+            const now = await this.get(pod.metadata.namespace, pod.metadata.name);
+            if (!now || now.metadata.uid !== pod.metadata.uid)
+                return;
+            try {
+                await this.client.request('PUT', this.path(pod.metadata.name, 'status'), { ...now,
+                    status: { ...status, qosClass: now.status.qosClass } });
+                return;
+            } catch (err) {
+                if (err.code !== 409 || left === 0)
+                    throw err;
+            }
+        }
     }
 
     async bind(pod, node) {

@@ -13,8 +13,22 @@ const FORM = /^([+-]?)(\d+\.?\d*|\.\d+)(Ki|Mi|Gi|Ti|Pi|Ei|[numkMGTPE]|[eE][+-]?\
 const WORDS = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*" +
     "[-+]?[0-9]*)$'";
 
+const CACHED_MAX = 1000; // the same few are asked for over and over
+const cached = new Map();
+
 // {nano, form: 'decimal' | 'binary' | 'exponent'}, or null for what is no quantity.
 function parse(text) {
+    let out = cached.get(text);
+    if (out === undefined) {
+        if (cached.size >= CACHED_MAX)
+            cached.clear();
+        out = read(text);
+        cached.set(text, out);
+    }
+    return out;
+}
+
+function read(text) {
     const m = FORM.exec(String(text));
     if (!m)
         return null;
@@ -61,7 +75,9 @@ function format({ nano, form }) {
 // The canonical form; null for what is no quantity.
 function canonical(text) {
     const parsed = parse(text);
-    return parsed && format(parsed);
+    if (parsed && parsed.text === undefined)
+        parsed.text = format(parsed);
+    return parsed && parsed.text;
 }
 
 function nano(text) {

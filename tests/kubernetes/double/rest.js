@@ -8,6 +8,7 @@
 const { isDeepStrictEqual } = require('node:util');
 const status = require('./status');
 const patches = require('./patch');
+const protobuf = require('./protobuf');
 const { decode } = require('./schema');
 const { parseLabels, parseFields, both } = require('./selectors');
 const strategies = require('./strategies');
@@ -42,14 +43,19 @@ function filterOf(call) {
 
 function parseBody(call) {
     const type = (call.headers['content-type'] || 'application/json').split(';')[0].trim();
-    if (call.verb !== 'patch' && type !== 'application/json')
-        throw status.failure(415, 'UnsupportedMediaType', 'the body of the request was in an ' +
-            'unknown format - accepted media types include: application/json', {});
+    const binary = type === 'application/vnd.kubernetes.protobuf';
     try {
-        return JSON.parse(call.body.toString());
+        const object = binary ? protobuf.decode(call.body) : null;
+        if (object)
+            return object;
+        if (call.verb === 'patch' || type === 'application/json')
+            return JSON.parse(call.body.toString());
     } catch (err) {
-        throw status.badRequest(`the body of the request is not JSON: ${err.message}`);
+        throw status.badRequest(`the body of the request is not ${binary ? 'readable' : 'JSON'}: ` +
+            err.message);
     }
+    throw status.failure(415, 'UnsupportedMediaType', 'the body of the request was in an ' +
+        'unknown format - accepted media types include: application/json', {});
 }
 
 function dryRun(call, options = {}) {

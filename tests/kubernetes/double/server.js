@@ -63,11 +63,17 @@ class Server {
         this.http = this.tls ? http2.createSecureServer({ ...this.tls, allowHTTP1: true,
             requestCert: true, rejectUnauthorized: false }, handler)
             : http.createServer({ keepAliveTimeout: 120000 }, handler);
-        this.http.on(this.tls ? 'secureConnection' : 'connection', (socket) => {
+        this.closing = false;
+        const opened = (socket) => {
             this.sockets.add(socket);
             socket.on('close', () => this.sockets.delete(socket));
             socket.on('error', () => {}); // the peer's end of it
-        });
+            if (this.closing)
+                socket.destroy(); // its handshake was still under way
+        };
+        this.http.on('connection', opened);
+        if (this.tls)
+            this.http.on('secureConnection', opened);
         this.http.on('sessionError', () => {});
         return new Promise((resolve, reject) => {
             this.http.on('error', reject);
@@ -84,6 +90,7 @@ class Server {
 
     // Every connection breaks and no new one is taken.
     close() {
+        this.closing = true;
         const closed = new Promise((resolve) => this.http.close(resolve));
         for (const socket of this.sockets)
             socket.destroy();

@@ -8,6 +8,17 @@
 
 const { randomUUID } = require('node:crypto');
 
+const texts = new WeakMap(); // of specs, which most changes of an object leave as they are
+
+function textOf(value) {
+    let text = texts.get(value);
+    if (text === undefined) {
+        text = JSON.stringify(value);
+        texts.set(value, text);
+    }
+    return text;
+}
+
 // One state of one object. json is made once, however many lists and watches send it.
 class Entry {
     constructor(key, version, object) {
@@ -18,8 +29,12 @@ class Entry {
     }
 
     json() {
-        if (this.text === null)
-            this.text = JSON.stringify(this.object);
+        if (this.text !== null)
+            return this.text;
+        const { spec, ...rest } = this.object;
+        this.text = JSON.stringify(rest);
+        if (spec)
+            this.text = `${this.text.slice(0, -1)},"spec":${textOf(spec)}}`;
         return this.text;
     }
 
