@@ -87,9 +87,9 @@ describe('access', () => {
 
 describe('forms', () => {
     async function binary(body) {
-        const res = await fetch(`${double.url}/api/v1/namespaces`, { method: 'POST', body, headers: {
-            authorization: 'Bearer admin-token',
-            'content-type': 'application/vnd.kubernetes.protobuf' } });
+        const res = await fetch(`${double.url}/api/v1/namespaces`, { method: 'POST', body,
+            headers: { authorization: 'Bearer admin-token',
+                'content-type': 'application/vnd.kubernetes.protobuf' } });
         return { code: res.status, body: await res.json() };
     }
     const field = (number, bytes) => Buffer.concat([Buffer.from([(number << 3) | 2,

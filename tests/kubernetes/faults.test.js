@@ -378,6 +378,21 @@ describe('faults', () => {
         still.stop();
     });
 
+    test('watches: lines in pieces, and an event that ends them', async () => {
+        const watch = await listen(t.double, '&fieldSelector=metadata.name%3Dpieces');
+        t.double.trickleWatches(100);
+        await t.create('pieces');
+        await t.phase('pieces', 'Succeeded');
+        await until(() => /"phase":"Succeeded"[^\n]*\n$/.test(watch.text), 'it comes whole');
+        const types = watch.text.trim().split('\n').map((line) => JSON.parse(line).type);
+        assert.deepEqual(types, ['ADDED', 'MODIFIED', 'MODIFIED', 'MODIFIED']);
+        t.double.trickleWatches(0);
+        t.double.dropWatches({ error: 500 });
+        await until(() => watch.over === 'ended', 'it ends');
+        const { type, object } = JSON.parse(watch.text.trim().split('\n').pop());
+        assert.deepEqual([type, object.kind, object.code], ['ERROR', 'Status', 500]);
+    });
+
     test('a restart: away, then back without history, or without anything', async () => {
         const watch = await listen(t.double);
         const version = JSON.parse((await t.ask('GET', PODS)).text).metadata.resourceVersion;

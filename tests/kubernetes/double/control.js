@@ -8,7 +8,7 @@ const http = require('node:http');
 
 const TELL = ['requests', 'watches', 'pods'];
 const DO = [...TELL, 'script', 'clearScripts', 'phase', 'fault', 'clearFaults', 'dropWatches',
-    'stallWatches', 'bookmark', 'compact', 'restart', 'clock', 'user', 'node', 'loseNode',
+    'stallWatches', 'trickleWatches', 'bookmark', 'compact', 'restart', 'clock', 'user', 'node', 'loseNode',
     'restoreNode', 'removeNode', 'namespace', 'kubeconfig'];
 
 class Control {

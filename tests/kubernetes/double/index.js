@@ -81,10 +81,13 @@ class Double {
         this.faults.clear();
     }
 
-    // half: the last line breaks off in its middle; finish: the orderly end of their time.
-    dropWatches({ half = false, finish = false } = {}) {
+    // half: the last line breaks off in its middle; finish: the orderly end of their time;
+    // error: they end with an event of that code (410, 500, …).
+    dropWatches({ half = false, finish = false, error } = {}) {
         for (const watch of [...this.cluster.watches])
-            if (finish)
+            if (error)
+                watch.fail(error);
+            else if (finish)
                 watch.finish();
             else if (half)
                 watch.halfNext = true;
@@ -98,6 +101,12 @@ class Double {
             watch.stalled = stalled;
             watch.flush();
         }
+    }
+
+    // Every line comes in pieces of so many bytes; 0: whole again.
+    trickleWatches(bytes = 7) {
+        for (const watch of this.cluster.watches)
+            watch.piece = bytes;
     }
 
     bookmark() {

@@ -140,7 +140,7 @@ class Watch {
     }
 
     flush() {
-        if (this.lines.length === 0 || this.closed || this.stalled)
+        if (this.lines.length === 0 || this.closed || this.stalled || this.coming)
             return;
         const text = this.lines.join('');
         this.lines = [];
@@ -149,9 +149,33 @@ class Watch {
             setImmediate(() => this.destroy());
             return;
         }
-        this.out.write(text);
+        if (this.piece)
+            this.trickle(Buffer.from(text));
+        else
+            this.out.write(text);
         if (this.out.waiting() > UNREAD_MAX)
             this.destroy();
+    }
+
+    // In chunks of a few bytes, each on its own way.
+    trickle(bytes) {
+        this.coming = bytes.length > 0;
+        if (this.closed)
+            return;
+        if (!this.coming) {
+            this.flush();
+            return;
+        }
+        const size = this.piece || bytes.length;
+        this.out.write(bytes.subarray(0, size));
+        setImmediate(() => this.trickle(bytes.subarray(size)));
+    }
+
+    // Ends it by an event, as where the server cannot go on.
+    fail(code) {
+        const { status: told } = code === 410 ? this.gone() : status.generic(code);
+        this.event('ERROR', JSON.stringify(told));
+        this.finish();
     }
 
     // The orderly end, as when its time is over.
