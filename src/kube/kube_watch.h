@@ -51,7 +51,7 @@ struct kube_watch_spec {
 /* 500, 8 MiB, 5 min, 2 min 30 s. */
 struct kube_watch_spec kube_watch_defaults(void);
 
-/* Everything is copied. The first callback comes in a later turn. */
+/* Everything is copied. The first callback comes in a later turn. To be freed before the client. */
 struct kube_watch *kube_watch_new(struct kube_client *client, const struct kube_watch_spec *spec);
 /* From any callback. No callback follows. */
 void kube_watch_free(struct kube_watch *w);
