@@ -5,7 +5,9 @@
 /* Requests to one cluster's API server, on the loop thread: credentials, repeated tries, and
  * answers as data. It knows no resources; paths are the caller's.
  *
- * A 401 leads to new credentials and one more try at once, which is not counted as one. */
+ * What is sent again, and what not, is said below; see net/fetch.h for the one case in which
+ * libcurl does so by itself. A 401 leads to new credentials and one more try at once, which is not
+ * counted as one. */
 
 #include <stdbool.h>
 #include <stddef.h>

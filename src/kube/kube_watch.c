@@ -18,6 +18,8 @@
 #define SETTLED_MS 1000
 /* What the server may take longer than it was asked to. */
 #define GRACE_MS 30000
+/* So much is kept of a buffer for the next line. */
+#define LINE_KEPT ((size_t)256 << 10)
 /* After so many failures in a row, what was known is no longer a place to resume from. */
 #define FAILURES_MAX 3
 
@@ -405,6 +407,13 @@ static void take_line(struct kube_watch *w, struct str line)
     arena_fini(&a);
 }
 
+static void forget_line(struct kube_watch *w)
+{
+    w->line.len = 0;
+    if (w->line.cap > LINE_KEPT)
+        buf_fini(&w->line);
+}
+
 static void on_bytes(void *ctx, struct str bytes)
 {
     struct kube_watch *w = ctx;
@@ -426,7 +435,7 @@ static void on_bytes(void *ctx, struct str bytes)
         if (lf && line.len)
             take_line(w, line);
         if (lf)
-            w->line.len = 0;
+            forget_line(w);
         len += lf != NULL;
         bytes = (struct str){bytes.at + len, bytes.len - len};
     }

@@ -9,6 +9,10 @@
  * followed, so that credentials go nowhere else. A connection whose peer acknowledges nothing for
  * half a minute is given up.
  *
+ * A request that was sent on a kept connection which turns out to be closed, without a byte of an
+ * answer, is sent again on a new one by libcurl itself, also if it is a POST: whoever sends those
+ * gives them names, so that a second one meets the first.
+ *
  * Every request ends with exactly one call of done(), unless it is aborted; never inside
  * fetch_start. */
 

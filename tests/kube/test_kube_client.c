@@ -1,63 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "kube_rig.h"
+#include "kube_calls.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/array.h"
-
-/* What came of a call. */
-struct got {
-    struct kube_client_call *call;
-    int done, opened;
-    enum kube_answer_reason reason;
-    long status;
-    int version, tries;
-    char object[256], message[700];
-    struct buf data;
-};
-
-static void on_done(void *ctx, const struct kube_answer *a)
-{
-    struct got *g = ctx;
-    g->done++;
-    g->reason = a->reason;
-    g->status = a->status;
-    g->version = a->version;
-    g->tries = a->tries;
-    snprintf(g->object, sizeof g->object, "%.*s", STR_ARG(a->object));
-    snprintf(g->message, sizeof g->message, "%.*s", STR_ARG(a->message));
-}
-
-static void start(struct rig *r, struct got *g, const struct kube_client_spec *spec)
-{
-    struct kube_client_spec s = *spec;
-    s.path = s.path ? s.path : "/api/v1/pods/x";
-    s.done = on_done;
-    s.ctx = g;
-    *g = (struct got){0};
-    g->call = kube_client_call(r->client, &s);
-    assert_int_equal(g->done, 0);
-}
-
-static void ask(struct rig *r, struct got *g, const struct kube_client_spec *spec)
-{
-    start(r, g, spec);
-    RIG_AWAIT(r, g->done);
-}
-
-static const struct kube_client_spec get = {.verb = KUBE_GET};
-static const struct kube_client_spec create = {.verb = KUBE_CREATE, .body = {"{\"a\":1}", 7}};
-
-static void serve_object(struct rig *r, struct http_exchange *x, const struct http_request *req,
-                         int n)
-{
-    (void)r;
-    (void)req;
-    (void)n;
-    rig_json(x, 200, "{\"kind\":\"Pod\"}");
-}
 
 static uint64_t counted(struct rig *r, enum kube_counters_verb verb, const char *code)
 {
@@ -339,14 +287,6 @@ static void a_server_that_is_away_is_asked_again(void **state)
     assert_int_equal(g.reason, KUBE_ANSWER_OK);
 }
 
-static void serve_held(struct rig *r, struct http_exchange *x, const struct http_request *req,
-                       int n)
-{
-    (void)req;
-    (void)n;
-    rig_hold(r, x);
-}
-
 static void an_answer_that_does_not_come_times_out(void **state)
 {
     struct rig *r = *state;
@@ -466,184 +406,6 @@ static void streams_do_not_take_the_place_of_calls(void **state)
     buf_fini(&s.data);
 }
 
-/* --- credentials --- */
-
-/* Only r->mine is let in. */
-static void serve_authorized(struct rig *r, struct http_exchange *x, const struct http_request *req,
-                             int n)
-{
-    if (str_eq(req->authorization, str_from(r->mine)))
-        serve_object(r, x, req, n);
-    else
-        rig_json(x, 401, "{\"kind\":\"Status\",\"reason\":\"Unauthorized\",\"message\":\"who?\"}");
-}
-
-static void a_fixed_token_is_not_shown_twice(void **state)
-{
-    struct rig *r = *state;
-    r->serve = serve_authorized;
-    r->mine = "Bearer new";
-    r->config.token = "old";
-    rig_start(r);
-    struct got g;
-    ask(r, &g, &get);
-    assert_int_equal(g.reason, KUBE_ANSWER_UNAUTHORIZED);
-    assert_int_equal(r->served, 1);
-}
-
-static void a_token_file_is_read_again(void **state)
-{
-    struct rig *r = *state;
-    char path[128];
-    snprintf(path, sizeof path, "%s", rig_path(r, "token"));
-    r->serve = serve_object;
-    r->config.token_file = path;
-    rig_write(r, "token", "one\n", 0600);
-    rig_start(r);
-    struct got g;
-    ask(r, &g, &get);
-    assert_string_equal(r->requests[0].authorization, "Bearer one");
-    rig_write(r, "token", "two\n", 0600);
-    ask(r, &g, &get);
-    assert_string_equal(r->requests[1].authorization, "Bearer one");
-    r->now.ms += r->settings.token_age.ms;
-    ask(r, &g, &get);
-    assert_string_equal(r->requests[2].authorization, "Bearer two");
-    /* The clock is set back: read at once. */
-    rig_write(r, "token", "three", 0600);
-    r->now.ms -= 1;
-    ask(r, &g, &get);
-    assert_string_equal(r->requests[3].authorization, "Bearer three");
-    /* While it is away, the old one is used. */
-    unlink(path);
-    r->now.ms += r->settings.token_age.ms;
-    ask(r, &g, &get);
-    assert_string_equal(r->requests[4].authorization, "Bearer three");
-    rig_write(r, "token", "a b\n", 0600);
-    r->now.ms += r->settings.token_age.ms;
-    ask(r, &g, &get);
-    assert_string_equal(r->requests[5].authorization, "Bearer three");
-}
-
-static void a_token_file_that_changed_is_read_after_a_refusal(void **state)
-{
-    struct rig *r = *state;
-    char path[128];
-    snprintf(path, sizeof path, "%s", rig_path(r, "token"));
-    r->serve = serve_authorized;
-    r->mine = "Bearer two";
-    r->config.token_file = path;
-    rig_write(r, "token", "one\n", 0600);
-    rig_start(r);
-    struct got g;
-    ask(r, &g, &get);
-    assert_int_equal(g.reason, KUBE_ANSWER_UNAUTHORIZED);
-    assert_int_equal(r->served, 1); /* it is still the same */
-    rig_write(r, "token", "two\n", 0600);
-    ask(r, &g, &create);
-    assert_int_equal(g.reason, KUBE_ANSWER_OK);
-    assert_int_equal(r->served, 3);
-    assert_int_equal(g.tries, 1);
-}
-
-static void without_a_token_nothing_is_sent(void **state)
-{
-    struct rig *r = *state;
-    char path[128];
-    snprintf(path, sizeof path, "%s", rig_path(r, "token"));
-    r->serve = serve_object;
-    r->config.token_file = path;
-    rig_start(r);
-    struct got g;
-    ask(r, &g, &get);
-    assert_int_equal(g.reason, KUBE_ANSWER_NO_CREDENTIALS);
-    assert_int_equal(r->served, 0);
-    assert_non_null(strstr(g.message, "No such file"));
-    struct kube_client_spec spec = create;
-    spec.tries_max = 1000000;
-    start(r, &g, &spec);
-    rig_settle(r);
-    rig_write(r, "token", "one", 0600);
-    RIG_AWAIT(r, g.done);
-    assert_int_equal(g.reason, KUBE_ANSWER_OK);
-}
-
-/* --- TLS --- */
-
-static void tls_over_http2(void **state)
-{
-    struct rig *r = *state;
-    char ca[128];
-    rig_use_tls(r, "127.0.0.1", 7, false);
-    snprintf(ca, sizeof ca, "%s", rig_path(r, "ca.pem"));
-    r->serve = serve_object;
-    r->config.ca_file = ca;
-    rig_start(r);
-    struct got g;
-    ask(r, &g, &get);
-    assert_int_equal(g.reason, KUBE_ANSWER_OK);
-    assert_int_equal(g.version, 20);
-}
-
-static void a_wrong_certificate_is_not_tried_again(void **state)
-{
-    struct rig *r = *state;
-    char ca[128];
-    rig_use_tls(r, "127.0.0.1", 7, false);
-    snprintf(ca, sizeof ca, "%s", rig_path(r, "other.pem"));
-    r->serve = serve_object;
-    r->config.ca_file = ca;
-    rig_start(r);
-    struct got g;
-    ask(r, &g, &get);
-    assert_int_equal(g.reason, KUBE_ANSWER_UNTRUSTED);
-    assert_int_equal(g.tries, 1);
-    assert_int_equal(r->served, 0);
-}
-
-static void wrong_names_and_expired_certificates(void **state)
-{
-    struct rig *r = *state;
-    char ca[128];
-    rig_use_tls(r, "elsewhere", -1, false);
-    snprintf(ca, sizeof ca, "%s", rig_path(r, "ca.pem"));
-    r->serve = serve_object;
-    r->config.ca_file = ca;
-    rig_start(r);
-    struct got g;
-    ask(r, &g, &get);
-    assert_int_equal(g.reason, KUBE_ANSWER_UNTRUSTED);
-    assert_non_null(strstr(g.message, "expired"));
-    kube_client_free(r->client);
-    kube_config_skip_verify(&r->config);
-    rig_start(r);
-    ask(r, &g, &get);
-    assert_int_equal(g.reason, KUBE_ANSWER_OK);
-}
-
-static void a_client_certificate_is_shown(void **state)
-{
-    struct rig *r = *state;
-    char ca[128], cert[128], key[128];
-    rig_use_tls(r, "127.0.0.1", 7, true);
-    snprintf(ca, sizeof ca, "%s", rig_path(r, "ca.pem"));
-    snprintf(cert, sizeof cert, "%s", rig_path(r, "client.pem"));
-    snprintf(key, sizeof key, "%s", rig_path(r, "client-key.pem"));
-    r->serve = serve_object;
-    r->config.ca_file = ca;
-    rig_start(r);
-    struct got g;
-    ask(r, &g, &get);
-    assert_int_equal(g.reason, KUBE_ANSWER_UNTRUSTED);
-    assert_non_null(strstr(g.message, "the server asks for a client certificate"));
-    kube_client_free(r->client);
-    r->config.client_cert_file = cert;
-    r->config.client_key_file = key;
-    rig_start(r);
-    ask(r, &g, &get);
-    assert_int_equal(g.reason, KUBE_ANSWER_OK);
-}
-
 /* --- paths --- */
 
 static void paths_are_encoded(void **state)
@@ -680,14 +442,6 @@ int main(void)
         T(only_so_many_are_under_way),
         T(freeing_the_client_cancels_all),
         T(streams_do_not_take_the_place_of_calls),
-        T(a_fixed_token_is_not_shown_twice),
-        T(a_token_file_is_read_again),
-        T(a_token_file_that_changed_is_read_after_a_refusal),
-        T(without_a_token_nothing_is_sent),
-        T(tls_over_http2),
-        T(a_wrong_certificate_is_not_tried_again),
-        T(wrong_names_and_expired_certificates),
-        T(a_client_certificate_is_shown),
         cmocka_unit_test(paths_are_encoded),
     };
     return cmocka_run_group_tests_name("kube/kube_client", tests, NULL, NULL);

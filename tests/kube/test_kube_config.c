@@ -188,6 +188,7 @@ static void an_exec_plugin_is_read(void **state)
 #define SERVER    "server: 'https://a'"
 #define USER(...) CONFIG(SERVER, __VA_ARGS__)
 #define EXEC(...) USER("exec: {" __VA_ARGS__ "}")
+#define TEN       "a,b,c,d,e,f,g,h,i,j,"
 #define V1        "apiVersion: client.authentication.k8s.io/v1"
 
 static const struct bad {
@@ -251,6 +252,8 @@ static const struct bad {
     {USER("as: x, as-groups: [[x]]"), ERR_BAD_TYPE, "as-groups: expected a list of texts"},
     {USER("as: \"x\\r\\ny\""), ERR_BAD_VALUE, "control characters"},
     {USER("as: x, as-groups: [\"x\\ny\"]"), ERR_BAD_VALUE, "control characters"},
+    {USER("as: x, as-groups: [" TEN TEN TEN TEN TEN TEN TEN "]"), ERR_BAD_VALUE,
+     "at most 64 groups"},
     {USER("as: x, as-user-extra: {a: [b]}"), ERR_BAD_VALUE, "as-user-extra"},
     {USER("exec: login"), ERR_BAD_TYPE, "users[0].user.exec: expected a mapping"},
     {EXEC(V1), ERR_MISSING_FIELD, "users[0].user.exec.command"},

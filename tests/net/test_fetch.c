@@ -422,6 +422,38 @@ static void times_out_as_a_whole_and_by_silence(void **state)
     got_fini(&g);
 }
 
+/* Whatever the environment says. */
+static void a_named_proxy_is_used(void **state)
+{
+    struct rig *t = *state;
+    serve(t);
+    struct got g = {0};
+    setenv("no_proxy", "*", 1);
+    struct fetch_spec spec = get(&g, "http://kubernetes.invalid/headers");
+    spec.proxy = t->url;
+    ask(t, &g, &spec);
+    unsetenv("no_proxy");
+    assert_int_equal(g.fault, FETCH_ANSWERED);
+    *buf_room(&g.body, 1) = '\0';
+    assert_non_null(strstr(g.body.at, "host: kubernetes.invalid\n"));
+    got_fini(&g);
+}
+
+/* A proxy meant for the web does not get what is for this machine. */
+static void this_machine_is_reached_without_a_proxy(void **state)
+{
+    struct rig *t = *state;
+    serve(t);
+    struct got g = {0};
+    char url[128];
+    setenv("http_proxy", "http://127.0.0.1:1", 1);
+    struct fetch_spec spec = get(&g, url_of(t, "/echo", url));
+    ask(t, &g, &spec);
+    unsetenv("http_proxy");
+    assert_int_equal(g.fault, FETCH_ANSWERED);
+    got_fini(&g);
+}
+
 static void an_url_that_is_none(void **state)
 {
     struct rig *t = *state;
@@ -593,6 +625,8 @@ int main(void)
         T(freeing_the_fetcher_aborts_all),
         T(nobody_listens),
         T(times_out_as_a_whole_and_by_silence),
+        T(a_named_proxy_is_used),
+        T(this_machine_is_reached_without_a_proxy),
         T(an_url_that_is_none),
         T(the_certificate_is_verified),
         T(the_name_is_verified),
