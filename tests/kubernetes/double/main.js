@@ -5,7 +5,8 @@
 // The double as a process:
 //
 //     node tests/kubernetes/double/main.js [--port N] [--tls] [--nodes N] [--namespace NS]…
-//         [--script JSON] [--no-events] [--clock-offset MS] [--history N] [--verbose]
+//         [--script JSON] [--no-events] [--no-kubelet] [--clock-offset MS] [--history N]
+//         [--dir DIR] [--verbose] [--with-stdin]
 //
 // It prints one line of JSON, {url, control, kubeconfig, dir, pid}, and runs until SIGTERM or
 // SIGINT, or until its standard input ends where --with-stdin is given.
@@ -21,6 +22,7 @@ const { values } = parseArgs({ options: {
     namespace: { type: 'string', multiple: true, default: [] },
     script: { type: 'string' },
     'no-events': { type: 'boolean', default: false },
+    'no-kubelet': { type: 'boolean', default: false },
     'clock-offset': { type: 'string', default: '0' },
     history: { type: 'string' },
     dir: { type: 'string' },
@@ -32,6 +34,7 @@ async function main() {
     const double = await startDouble({ port: Number(values.port), tls: values.tls,
         controlPort: Number(values['control-port']), nodes: Number(values.nodes),
         namespaces: ['default', ...values.namespace], events: !values['no-events'],
+        kubelet: !values['no-kubelet'],
         clockOffset: Number(values['clock-offset']), dir: values.dir, verbose: values.verbose,
         history: values.history && Number(values.history),
         script: values.script && JSON.parse(values.script) });
