@@ -4,24 +4,16 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "base/array.h"
 #include "base/utf8.h"
 #include "client/client.h"
 #include "cli/commands.h"
+#include "cli/work.h"
 #include "worker/child.h"
 #include "worker/executor_process.h"
 #include "worker/report.h"
 #include "worker/source_http.h"
 #include "worker/worker.h"
-
-struct work_args {
-    struct client_args client;
-    const char *queue, *name, *node;
-    int64_t concurrency;
-    span lease, grace, timeout;
-    int64_t kill_exit;
-    int category_from; /* index into stderr|termination-message */
-    bool once, drain;
-};
 
 #define AT(field) .offset = offsetof(struct work_args, field)
 
@@ -45,6 +37,18 @@ static const struct option_def options[] = {
      .help = "how long commands may continue when the worker ends, before SIGTERM, which SIGKILL "
              "follows "
              "after 5 s; for a single command that is ended, the time from SIGTERM to SIGKILL"},
+    {"taskcluster", NULL, OPTION_SWITCH, AT(taskcluster),
+     .help = "run the tasks of a Taskcluster queue instead; with this option:"},
+    {"task-queue", "PROVISIONER/TYPE", OPTION_TEXT, AT(task_queue),
+     .help = "the task queue to take tasks from"},
+    {"worker-group", "NAME", OPTION_TEXT, AT(worker_group), .def = "tenax",
+     .help = "the group of this worker"},
+    {"worker-id", "NAME", OPTION_TEXT, AT(worker_id),
+     .help = "its name in the group [default: host and process id]"},
+    {"poll-urls", NULL, OPTION_SWITCH, AT(poll_urls),
+     .help = "find tasks by poll URLs and claim them one by one, instead of by claimWork"},
+    {"artifact-storage", "TYPE", OPTION_CHOICE, AT(storage), .choices = "s3|object", .def = "s3",
+     .help = "the storage type of the artifacts to create"},
     {"once", NULL, OPTION_SWITCH, AT(once), .help = "end after one job"},
     {"drain", NULL, OPTION_SWITCH, AT(drain),
      .help = "end when no job is ready and none is running"},
@@ -58,8 +62,9 @@ static const struct option_def options[] = {
 
 const struct subcommand work_command = {
     .name = "work",
-    .usage = "--queue QUEUE[,QUEUE] [OPTIONS] [--] COMMAND [ARGUMENT...]",
-    .summary = "run a command for each job of a queue",
+    .usage = "--queue QUEUE[,QUEUE] [OPTIONS] [--] COMMAND [ARGUMENT...]\n"
+             "  tenax work --taskcluster --task-queue PROVISIONER/TYPE [OPTIONS]",
+    .summary = "run a command for each job of a queue, or Taskcluster's tasks",
     .about =
         "Takes jobs and runs the command once for each. The payload is its standard input; "
         "TENAX_JOB_ID, TENAX_JOB_QUEUE, TENAX_JOB_TYPE, TENAX_JOB_ATTEMPT (from 1), TENAX_JOB_RUN "
@@ -81,13 +86,41 @@ const struct subcommand work_command = {
         "A restart of the server does no harm: commands continue, and their results are reported "
         "when it is back, as long as their leases last. Ctrl-C or SIGTERM stops taking jobs, "
         "waits for those that run, then ends them and returns them to their queue; a second one "
-        "shortens the wait.",
+        "shortens the wait.\n"
+        "With --taskcluster there is no command: each task of the queue brings its own, as "
+        "docs/taskcluster.md says. The server is --url or else TASKCLUSTER_ROOT_URL, and requests "
+        "are signed if TASKCLUSTER_CLIENT_ID and TASKCLUSTER_ACCESS_TOKEN (and "
+        "TASKCLUSTER_CERTIFICATE) are set. Tasks run with the rights of whoever started the "
+        "worker. --timeout is then the longest maxRunTime that a task may ask for; --queue, "
+        "--kill-exit, --category-from, --lease, --name and --node are for jobs only.",
     .examples = "  tenax work --queue mail -- ./send-mail\n"
                 "  tenax work --queue img --concurrency 4 --timeout 5m -- python3 resize.py\n"
-                "  tenax work --queue mail,sms --drain -- sh -c 'jq -r .to >> sent.txt'\n",
+                "  tenax work --queue mail,sms --drain -- sh -c 'jq -r .to >> sent.txt'\n"
+                "  tenax work --taskcluster --task-queue ci/linux --concurrency 2\n",
     .options = options,
     .rest = "COMMAND",
 };
+
+/* A flag that has no meaning without, or with, --taskcluster; variables are for both kinds. */
+static int refuse_flags(const struct work_args *args, const struct options *o)
+{
+    static const char *const for_jobs[] = {"queue", "kill-exit", "category-from",
+                                           "lease", "name",      "node"};
+    static const char *const for_tasks[] = {"task-queue", "worker-group", "worker-id", "poll-urls",
+                                            "artifact-storage"};
+    for (size_t i = 0; args->taskcluster && i < COUNT(for_jobs); i++)
+        if (options_source_of(o, for_jobs[i]) == OPTION_FROM_FLAG)
+            return subcommand_usage(
+                &work_command, "option '--%s' is for jobs, not for --taskcluster%s", for_jobs[i],
+                strcmp(for_jobs[i], "queue") == 0  ? "; see --task-queue"
+                : strcmp(for_jobs[i], "name") == 0 ? "; see --worker-id"
+                                                   : "");
+    for (size_t i = 0; !args->taskcluster && i < COUNT(for_tasks); i++)
+        if (options_source_of(o, for_tasks[i]) == OPTION_FROM_FLAG)
+            return subcommand_usage(&work_command, "option '--%s' needs --taskcluster",
+                                    for_tasks[i]);
+    return CLI_OK;
+}
 
 static int check(const struct work_args *args, const struct options *o)
 {
@@ -115,7 +148,7 @@ static int check(const struct work_args *args, const struct options *o)
     return CLI_OK;
 }
 
-static void block_signals(void)
+void work_block_signals(void)
 {
     sigset_t set;
     sigemptyset(&set);
@@ -165,7 +198,11 @@ int work_main(int argc, char **argv)
     int code;
     if (!subcommand_begin(&work_command, OPTIONS_FIRST, argc, argv, &args, &o, &code))
         return code;
-    code = check(&args, &o);
+    code = refuse_flags(&args, &o);
+    if (code == CLI_OK && args.taskcluster)
+        return work_tasks(&args, &o);
+    if (code == CLI_OK)
+        code = check(&args, &o);
     if (code != CLI_OK)
         return code;
     char host[64] = "worker", name[96];
@@ -176,7 +213,7 @@ int work_main(int argc, char **argv)
     if (args.once)
         args.concurrency = 1;
     char *url = call_url(args.client.url);
-    block_signals();
+    work_block_signals();
     code = work(&args, &o, url);
     free(url);
     return code;

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/alloc.h"
 #include "base/duration.h"
@@ -59,11 +60,49 @@ char *call_url(const char *url)
 
 static size_t take_answer(char *at, size_t size, size_t n, void *to)
 {
-    struct buf *b = to;
-    if (b->len + size * n > ANSWER_MAX)
+    struct call *c = to;
+    if (c->answer.len + size * n > (c->answer_max ? c->answer_max : ANSWER_MAX))
         return 0;
-    buf_add(b, at, size * n);
+    buf_add(&c->answer, at, size * n);
     return size * n;
+}
+
+static size_t take_header(char *at, size_t size, size_t n, void *to)
+{
+    static const struct str name = {"date:", 5};
+    struct call *c = to;
+    char text[64];
+    size_t len = size * n - (size * n > name.len ? name.len : size * n);
+    if (len == 0 || len >= sizeof text || strncasecmp(at, name.at, name.len) != 0)
+        return size * n;
+    memcpy(text, at + name.len, len);
+    text[len] = '\0';
+    time_t t = curl_getdate(text, NULL);
+    if (t > 0)
+        c->date.ms = (int64_t)t * 1000;
+    return size * n;
+}
+
+static size_t give_file(char *to, size_t size, size_t n, void *from)
+{
+    struct call *c = from;
+    int64_t left = c->file_size - c->file_at;
+    size_t most = size * n < (size_t)left ? size * n : (size_t)left;
+    ssize_t got = pread(c->file, to, most, c->file_at);
+    if (got < 0)
+        return CURL_READFUNC_ABORT;
+    c->file_at += got;
+    return (size_t)got;
+}
+
+/* libcurl begins again if a connection that it has used before turns out to be closed. */
+static int seek_file(void *of, curl_off_t offset, int origin)
+{
+    struct call *c = of;
+    if (origin != SEEK_SET || offset > c->file_size)
+        return CURL_SEEKFUNC_FAIL;
+    c->file_at = offset;
+    return CURL_SEEKFUNC_OK;
 }
 
 /* A command run by a worker must not inherit the worker's connections: if it outlived the worker,
@@ -98,7 +137,13 @@ void call_init(struct call *c, const char *url, const struct call_tls *tls)
     curl_easy_setopt(c->curl, CURLOPT_ERRORBUFFER, c->why);
     curl_easy_setopt(c->curl, CURLOPT_SOCKOPTFUNCTION, close_on_exec);
     curl_easy_setopt(c->curl, CURLOPT_WRITEFUNCTION, take_answer);
-    curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, &c->answer);
+    curl_easy_setopt(c->curl, CURLOPT_WRITEDATA, c);
+    curl_easy_setopt(c->curl, CURLOPT_HEADERFUNCTION, take_header);
+    curl_easy_setopt(c->curl, CURLOPT_HEADERDATA, c);
+    curl_easy_setopt(c->curl, CURLOPT_READFUNCTION, give_file);
+    curl_easy_setopt(c->curl, CURLOPT_READDATA, c);
+    curl_easy_setopt(c->curl, CURLOPT_SEEKFUNCTION, seek_file);
+    curl_easy_setopt(c->curl, CURLOPT_SEEKDATA, c);
     curl_easy_setopt(c->curl, CURLOPT_PRIVATE, c);
     curl_easy_setopt(c->curl, CURLOPT_USERAGENT, "tenax/" TENAX_VERSION);
     curl_easy_setopt(c->curl, CURLOPT_CONNECTTIMEOUT_MS, (long)CONNECT_TIMEOUT.ms);
@@ -119,6 +164,13 @@ void call_header(struct call *c, const char *line)
     curl_easy_setopt(c->curl, CURLOPT_HTTPHEADER, c->headers);
 }
 
+void call_clear_headers(struct call *c)
+{
+    curl_slist_free_all(c->headers);
+    c->headers = NULL;
+    call_header(c, "Expect:");
+}
+
 void call_fini(struct call *c)
 {
     curl_easy_cleanup(c->curl);
@@ -135,7 +187,12 @@ static void prepare(struct call *c, const char *method, const char *path, span t
     buf_byte(&url, '\0');
     curl_easy_setopt(c->curl, CURLOPT_URL, url.at); /* copied */
     buf_fini(&url);
-    if (strcmp(method, "POST") == 0 || strcmp(method, "PUT") == 0 || strcmp(method, "PATCH") == 0) {
+    if (c->has_file) {
+        c->file_at = 0;
+        curl_easy_setopt(c->curl, CURLOPT_UPLOAD, 1L);
+        curl_easy_setopt(c->curl, CURLOPT_INFILESIZE_LARGE, (curl_off_t)c->file_size);
+    } else if (strcmp(method, "POST") == 0 || strcmp(method, "PUT") == 0 ||
+               strcmp(method, "PATCH") == 0) {
         curl_easy_setopt(c->curl, CURLOPT_POST, 1L);
         curl_easy_setopt(c->curl, CURLOPT_POSTFIELDS, c->body.len ? c->body.at : "");
         curl_easy_setopt(c->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)c->body.len);
@@ -145,6 +202,7 @@ static void prepare(struct call *c, const char *method, const char *path, span t
     curl_easy_setopt(c->curl, CURLOPT_CUSTOMREQUEST, method);
     curl_easy_setopt(c->curl, CURLOPT_TIMEOUT_MS, (long)timeout.ms);
     c->answer.len = 0;
+    c->date = INSTANT_NONE;
     c->status = 0;
     c->why[0] = '\0';
     c->timeout = timeout;
@@ -159,7 +217,8 @@ static enum call_result judge(struct call *c, CURLcode code)
     curl_easy_getinfo(c->curl, CURLINFO_RESPONSE_CODE, &c->status);
     if (c->status >= 200 && c->status < 300) {
         /* An answer that is not JSON does not come from a Tenax server. */
-        if (!c->answer.len || view_check(buf_view(&c->answer), NULL).code == ERR_OK)
+        if (c->any_answer || !c->answer.len ||
+            view_check(buf_view(&c->answer), NULL).code == ERR_OK)
             return CALL_DONE;
         return CALL_REFUSED;
     }
@@ -225,6 +284,12 @@ static void explain_unreachable(const struct call *c, struct buf *b)
     }
 }
 
+static struct str first_line(struct str text)
+{
+    const char *end = text.len ? memchr(text.at, '\n', text.len) : NULL;
+    return end ? (struct str){text.at, (size_t)(end - text.at)} : text;
+}
+
 void call_explain(const struct call *c, struct buf *b)
 {
     if (c->code != CURLE_OK) {
@@ -236,6 +301,8 @@ void call_explain(const struct call *c, struct buf *b)
     struct str error = {"", 0}, code = error, field = error;
     if (view_check(answer, NULL).code == ERR_OK) {
         error = view_text(&a, answer, "error");
+        if (!error.len) /* as Taskcluster's services say it: a sentence, and more below */
+            error = first_line(view_text(&a, answer, "message"));
         code = view_text(&a, answer, "code");
         field = view_text(&a, answer, "field");
     }
@@ -244,8 +311,11 @@ void call_explain(const struct call *c, struct buf *b)
         buf_print(b, " (HTTP %ld%s%.*s%s%.*s)", c->status, code.len ? ", " : "", STR_ARG(code),
                   field.len ? ", field " : "", STR_ARG(field));
     } else {
-        buf_print(b, "%s answered HTTP %ld, but not as Tenax does; is that a Tenax server?", c->url,
-                  c->status);
+        buf_print(b,
+                  c->any_answer
+                      ? "%s answered HTTP %ld"
+                      : "%s answered HTTP %ld, but not as Tenax does; is that a Tenax server?",
+                  c->url, c->status);
     }
     arena_fini(&a);
 }

@@ -35,6 +35,15 @@ struct call {
     span timeout;
     mono sent;
     bool busy; /* in progress in a multi handle */
+    /* For servers that are not Tenax: a 2xx is CALL_DONE whatever its body, which has at most
+     * answer_max bytes (0: the usual limit). */
+    bool any_answer;
+    size_t answer_max;
+    instant date; /* the server's clock, from the answer's header Date; INSTANT_NONE: not said */
+    /* The body of a PUT is this file from its beginning, if it is open. */
+    bool has_file;
+    int file;
+    int64_t file_size, file_at;
     char why[CURL_ERROR_SIZE];
     struct curl_slist *headers;
 };
@@ -49,6 +58,8 @@ void call_fini(struct call *c);
 
 /* Adds a header, "Name: value", to all further requests. */
 void call_header(struct call *c, const char *line);
+/* Forgets all headers, also those that every call has; call_header adds others. */
+void call_clear_headers(struct call *c);
 /* Sends c->body (nothing for GET and DELETE) and waits for the answer. */
 enum call_result call_wait(struct call *c, const char *method, const char *path, span timeout);
 

@@ -56,8 +56,19 @@ bool child_can_run(const char *command)
     return found;
 }
 
+/* Our ends of a new process's pipes, as the process sees them. */
+struct ends {
+    int in, err, report;
+};
+
+static bool move_in(const struct child_setting *s, const struct ends *e)
+{
+    return dup2(e->in, STDIN_FILENO) >= 0 && dup2(e->err, STDERR_FILENO) >= 0 &&
+           (!s->output || dup2(e->err, STDOUT_FILENO) >= 0) && (!s->has_dir || fchdir(s->dir) == 0);
+}
+
 /* Runs in the new process, after fork: only async-signal-safe calls. Does not return. */
-static void become(char *const *argv, char *const *env, int in, int err, int report, pid_t parent)
+static void become(const struct child_setting *s, const struct ends *ends, pid_t parent)
 {
     struct sigaction plain = {.sa_handler = SIG_DFL};
     sigset_t none;
@@ -68,10 +79,10 @@ static void become(char *const *argv, char *const *env, int in, int err, int rep
     sigaction(SIGPIPE, &plain, NULL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    if (getppid() == parent && dup2(in, STDIN_FILENO) >= 0 && dup2(err, STDERR_FILENO) >= 0)
-        execvpe(argv[0], argv, env);
+    if (getppid() == parent && move_in(s, ends))
+        execvpe(s->argv[0], s->argv, s->env);
     int e = errno;
-    ssize_t ignored = write(report, &e, sizeof e);
+    ssize_t ignored = write(ends->report, &e, sizeof e);
     (void)ignored;
     _exit(127);
 }
@@ -104,16 +115,32 @@ static void unblock(int fd)
     must(flags >= 0 && fcntl(fd, F_SETFL, flags | O_NONBLOCK) == 0);
 }
 
+static struct err cannot_start(struct child *c, const char *command, int failure)
+{
+    c->failure = failure;
+    return err_make(ERR_IO, "cannot start %.80s: %s", command, strerror(failure));
+}
+
 struct err child_start(struct child *c, char *const *argv, char *const *env, struct str payload)
 {
+    return child_start_as(c, &(struct child_setting){.argv = argv, .env = env, .payload = payload});
+}
+
+struct err child_start_as(struct child *c, const struct child_setting *s)
+{
     int p[6] = {-1, -1, -1, -1, -1, -1}, failure = 0;
-    *c = (struct child){.in = -1, .err = -1, .payload = payload, .tail = c->tail};
+    *c = (struct child){.in = -1,
+                        .err = -1,
+                        .payload = s->payload,
+                        .tail = c->tail,
+                        .output = s->output,
+                        .ctx = s->ctx};
     c->tail.len = 0;
     if (!open_pipes(p))
-        return err_make(ERR_IO, "cannot start %.80s: %s", argv[0], strerror(errno));
+        return cannot_start(c, s->argv[0], errno);
     pid_t parent = getpid(), pid = fork();
     if (pid == 0)
-        become(argv, env, p[0], p[3], p[5], parent);
+        become(s, &(struct ends){p[0], p[3], p[5]}, parent);
     if (pid < 0)
         failure = errno;
     close_all((int[]){p[0], p[3], p[5]}, 3);
@@ -122,7 +149,7 @@ struct err child_start(struct child *c, char *const *argv, char *const *env, str
     close(p[4]);
     if (failure) {
         close_all((int[]){p[1], p[2]}, 2);
-        return err_make(ERR_IO, "cannot start %.80s: %s", argv[0], strerror(failure));
+        return cannot_start(c, s->argv[0], failure);
     }
     c->pid = pid;
     c->in = p[1];
@@ -166,10 +193,14 @@ static void pass_on(const char *at, size_t n)
     }
 }
 
+/* So much that a full pipe is emptied, but not more: a command that writes without end must not
+ * hold up the worker, nor may what it left behind when it ended. */
+#define READS_MAX 16
+
 static void listen_to(struct child *c)
 {
     char bytes[8192];
-    while (c->err >= 0) {
+    for (int i = 0; i < READS_MAX && c->err >= 0; i++) {
         ssize_t n = read(c->err, bytes, sizeof bytes);
         if (n < 0 && (errno == EAGAIN || errno == EINTR))
             return;
@@ -177,7 +208,10 @@ static void listen_to(struct child *c)
             close_one(&c->err);
             return;
         }
-        pass_on(bytes, (size_t)n);
+        if (c->output)
+            c->output(c->ctx, (struct str){bytes, (size_t)n});
+        else
+            pass_on(bytes, (size_t)n);
         buf_add(&c->tail, bytes, (size_t)n);
         if (c->tail.len > 2 * CHILD_TAIL_MAX) {
             buf_drop(&c->tail, c->tail.len - CHILD_TAIL_MAX);
@@ -214,7 +248,7 @@ bool child_reap(struct child *c, bool sweep)
     /* Everything that it has written is in the pipe by now; a grandchild that keeps the pipe open
      * is not waited for. */
     listen_to(c);
-    if (c->tail.len && c->tail.at[c->tail.len - 1] != '\n')
+    if (!c->output && c->tail.len && c->tail.at[c->tail.len - 1] != '\n')
         pass_on("\n", 1); /* so that the worker's next message begins a new line */
     c->pid = 0;
     close_one(&c->in);

@@ -17,6 +17,19 @@
 
 #define CHILD_TAIL_MAX 8192
 
+/* How to start one. */
+struct child_setting {
+    char *const *argv;
+    char *const *env;
+    struct str payload;
+    int dir; /* with has_dir: the directory to run in, open */
+    bool has_dir;
+    /* What receives all that it writes, to standard output, too; NULL: standard error is passed on
+     * to ours, and standard output is ours. */
+    void (*output)(void *ctx, struct str bytes);
+    void *ctx;
+};
+
 struct child {
     pid_t pid;          /* 0: not running */
     int in, err;        /* our ends of its pipes; -1: closed */
@@ -25,6 +38,9 @@ struct child {
     bool cut;           /* tail is not all of it */
     int status;         /* as from waitpid; valid after child_reap returned true */
     mono started, ended;
+    int failure; /* errno, if it could not be started */
+    void (*output)(void *ctx, struct str bytes);
+    void *ctx;
 };
 
 /* A NULL-terminated environment: the worker's own, in which these `count` strings "NAME=value"
@@ -36,6 +52,8 @@ bool child_can_run(const char *command);
 /* ERR_IO with the reason if the command could not be started. */
 NODISCARD struct err child_start(struct child *c, char *const *argv, char *const *env,
                                  struct str payload);
+/* The same in other surroundings. */
+NODISCARD struct err child_start_as(struct child *c, const struct child_setting *s);
 /* Moves data through the pipes as far as possible without blocking. */
 void child_pump(struct child *c);
 /* Sends the signal to its whole group. */

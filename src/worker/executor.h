@@ -45,6 +45,13 @@ struct execution {
     const struct executor_vt *vt;
     mono started, ended; /* ended is valid after execution_poll returned true, as is: */
     bool succeeded;
+    /* The rest may be left zero. */
+    span limit;      /* how long it may take; 0: as long as the worker says */
+    bool delivering; /* the work is done, and what it made is being handed over: that is not subject
+                      * to the limit, and goes on when it is told to end; killing it ends that, too
+                      */
+    bool decided;    /* after it has ended: it came to its result by itself, and the result stands
+                      * even if it was told to end meanwhile */
 };
 
 /* Starts the work; the job and its strings outlive it. On an error, which says why, there is no

@@ -104,6 +104,11 @@ void slot_end(struct slot *s, enum slot_ending why, span kill_after)
     s->kill_at = when_after(s->worker->now, kill_after);
 }
 
+static span time_limit(const struct slot *s)
+{
+    return s->execution->limit.ms ? s->execution->limit : s->worker->args->timeout;
+}
+
 static void conclude(struct slot *s)
 {
     bool timeout = s->ending == ENDING_TIMEOUT;
@@ -111,11 +116,10 @@ static void conclude(struct slot *s)
         set_free(s);
     } else if (!timeout && s->execution->succeeded) {
         begin_report(s, SOURCE_SUCCESS);
-    } else if (s->ending == ENDING_STOP) {
+    } else if (s->ending == ENDING_STOP && !s->execution->decided) {
         begin_report(s, SOURCE_RELEASE);
     } else {
-        execution_failure(s->execution, timeout ? s->worker->args->timeout : (span){0},
-                          &s->members);
+        execution_failure(s->execution, timeout ? time_limit(s) : (span){0}, &s->members);
         begin_report(s, SOURCE_FAILURE);
     }
 }
@@ -124,6 +128,14 @@ void slot_attend(struct slot *s)
 {
     if (s->state == SLOT_RUNNING && execution_poll(s->execution, s->ending != ENDING_NONE))
         conclude(s);
+}
+
+void slot_kill(struct slot *s)
+{
+    if (s->state != SLOT_RUNNING)
+        return;
+    execution_signal(s->execution, EXECUTION_KILL);
+    slot_attend(s); /* no signal tells of the end of what was being delivered */
 }
 
 void slot_abandon(struct slot *s)
@@ -159,8 +171,9 @@ static void renewed(struct slot *s, const struct source_answer *a)
     if (s->state != SLOT_RUNNING || s->ending == ENDING_LOST)
         return;
     if (a->result == CALL_DONE) {
-        s->lease_end = when_after(a->sent, w->args->lease);
-        s->renew_at = when_after(a->sent, (span){w->args->lease.ms / 3});
+        span lease = a->lease.ms > 0 ? a->lease : w->args->lease;
+        s->lease_end = when_after(a->sent, lease);
+        s->renew_at = when_after(a->sent, (span){lease.ms / 3});
         s->tries = 0;
         execution_news_taken(s->execution);
     } else if (a->result == CALL_GONE) {
@@ -235,17 +248,24 @@ void slot_answered(struct slot *s, const struct source_answer *a)
 static void turn_running(struct slot *s, mono *next)
 {
     struct worker *w = s->worker;
-    mono timeout = when_after(s->execution->started, w->args->timeout);
+    span limit = time_limit(s);
+    bool limited = limit.ms && s->ending == ENDING_NONE && !s->execution->delivering;
+    mono timeout = when_after(s->execution->started, limit);
     if (s->ending != ENDING_LOST && due(s->lease_end, w->now)) {
         source_abort(w->source, s->seat);
         s->calling = SLOT_NO_CALL;
         lose_running(s, "its lease ran out while the server did not answer; ending the command");
     }
-    if (s->ending == ENDING_NONE && w->args->timeout.ms && due(timeout, w->now))
+    if (limited && due(timeout, w->now))
         slot_end(s, ENDING_TIMEOUT, w->args->grace);
     if (s->kill_at.ns && due(s->kill_at, w->now)) {
-        execution_signal(s->execution, EXECUTION_KILL);
         s->kill_at = (mono){0};
+        if (s->ending != ENDING_TIMEOUT || !s->execution->delivering)
+            slot_kill(s);
+        if (s->state != SLOT_RUNNING) {
+            sooner(next, w->now);
+            return;
+        }
     }
     if (s->ending != ENDING_LOST && s->calling == SLOT_NO_CALL && due(s->renew_at, w->now))
         renew(s);
@@ -253,7 +273,7 @@ static void turn_running(struct slot *s, mono *next)
         sooner(next, s->lease_end);
     if (s->ending != ENDING_LOST && s->calling == SLOT_NO_CALL)
         sooner(next, s->renew_at);
-    if (s->ending == ENDING_NONE && w->args->timeout.ms)
+    if (limited && s->ending == ENDING_NONE)
         sooner(next, timeout);
     if (s->kill_at.ns)
         sooner(next, s->kill_at);

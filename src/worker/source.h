@@ -26,6 +26,7 @@ struct source_job {
     struct str checkpoint; /* of an earlier run, JSON; or empty */
     int64_t attempts, run, priority;
     span lease; /* as granted: at most as long as asked for */
+    void *held; /* of the source, in the same arena; NULL if it needs nothing */
 };
 
 struct source_claim {
@@ -41,6 +42,7 @@ enum source_report { SOURCE_SUCCESS, SOURCE_FAILURE, SOURCE_RELEASE };
 struct source_answer {
     enum call_result result;
     mono sent;       /* when the request left */
+    span lease;      /* after a renewal, as granted; 0: as asked for */
     struct str body; /* JSON, or empty */
     struct str why;  /* a sentence, unless result is CALL_DONE */
 };

@@ -11,7 +11,7 @@
 #include "base/err.h"
 #include "base/str.h"
 
-#define TASK_LOG_MAX ((int64_t)12 << 20) /* bytes from commands; servers take files of 16 MiB */
+#define TASK_LOG_MAX ((int64_t)12 << 20) /* bytes from commands */
 
 struct task_log {
     int fd; /* -1: closed */

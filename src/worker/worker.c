@@ -165,8 +165,7 @@ static void end_all(struct worker *w)
 static void kill_all(struct worker *w)
 {
     for (size_t i = 0; i < w->slot_count; i++)
-        if (w->slots[i].execution)
-            execution_signal(w->slots[i].execution, EXECUTION_KILL);
+        slot_kill(&w->slots[i]);
 }
 
 static void stop_further(struct worker *w)

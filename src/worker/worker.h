@@ -89,6 +89,8 @@ void slot_attend(struct slot *s);
 void slot_answered(struct slot *s, const struct source_answer *a);
 /* Tells the run to end. */
 void slot_end(struct slot *s, enum slot_ending why, span kill_after);
+/* Kills what it runs. */
+void slot_kill(struct slot *s);
 /* Abandons whatever is in progress. */
 void slot_abandon(struct slot *s);
 

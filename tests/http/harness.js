@@ -73,7 +73,7 @@ async function until(ask, what) {
 function environment(extra) {
     const env = { ...extra };
     for (const [name, value] of Object.entries(process.env))
-        if (!/^(TENAX|ZIZQ)_/.test(name))
+        if (!/^(TENAX|ZIZQ|TASKCLUSTER)_/.test(name))
             env[name] = value;
     return env;
 }

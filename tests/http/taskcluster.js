@@ -69,11 +69,11 @@ function useTaskcluster({ clients, args = [], ...options } = {}) {
     after(() => fs.rmSync(dir, { recursive: true, force: true }));
     server.queue = async (credentials) => {
         const { Queue } = await client;
-        return new Queue({ rootUrl: `http://127.0.0.1:${server.port}`, retries: 0, credentials });
+        return new Queue({ rootUrl: server.url(), retries: 0, credentials });
     };
     // What is not of the Jobs API, nor in docs/openapi.json: {status, headers, text, json}.
     server.fetch = async (target, options) => {
-        const res = await fetch(`http://127.0.0.1:${server.port}${target}`,
+        const res = await fetch(`${server.url()}${target}`,
             { redirect: 'manual', ...options });
         const bytes = Buffer.from(await res.arrayBuffer());
         const type = res.headers.get('content-type') ?? '';
