@@ -25,9 +25,10 @@ $(BUILD)/build.ninja: meson.build meson_options.txt
 	@test -f $@ || meson setup $(BUILD) -Dprefix=$(PREFIX)
 	@touch $@
 
-## demo: a server, a worker, real commands, a SIGKILL in the middle; under 30 s
+## demo: a server, a worker, real commands, a SIGKILL in the middle, Taskcluster's tasks; 30 s
 demo: all
 	@demo/run $(BUILD)/tenax
+	@demo/taskcluster $(BUILD)/tenax
 
 ## test: everything, from unit tests to crashes and sanitizers
 test: test-unit test-http test-builds test-kubernetes test-crash test-packaging test-asan
