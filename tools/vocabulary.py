@@ -42,6 +42,7 @@ OF_NO_TABLE = {
     "order": {"asc", "desc"},
     "status": {"ok", "read_only", "unreadable"},  # of GET /health
     "event": {"gap"},  # in GET /events
+    "messages": {"taskcluster"},  # likewise
 }
 # Of documents: they are described by the lists that they are read by.
 OF_READERS = {"apiVersion", "action", "defaultAction", "operator", "mode", "retryLimitPer",

@@ -29,6 +29,11 @@ void api_set_strict(struct api *a, bool strict)
     a->settings.strict = strict;
 }
 
+void api_set_messages(struct api *a, const struct api_messages *messages)
+{
+    a->messages = *messages;
+}
+
 void api_stop(struct api *a)
 {
     api_backup_stop(a->backup);

@@ -47,9 +47,22 @@ struct api_settings {
     void *machine_ctx;
 };
 
+/* What another front end says of events, to consumers that ask for it (?messages=NAME). */
+struct api_messages {
+    const char *name;
+    bool (*tells)(const struct job_event *ev); /* whether it may say something of it */
+    /* Adds what it says of it, JSON objects with commas between them, to out, which stays until
+     * then, as does the event; then calls done(done_ctx), later. */
+    void (*write)(void *ctx, const struct job_event *ev, struct buf *out, void (*done)(void *ctx),
+                  void *done_ctx);
+    void *ctx;
+};
+
 struct api *api_new(struct backend *backend, const struct api_settings *settings);
 /* From the next request on. */
 void api_set_strict(struct api *a, bool strict);
+/* Before the first request. */
+void api_set_messages(struct api *a, const struct api_messages *messages);
 /* All exchanges must have ended. */
 void api_free(struct api *a);
 /* Stops a backup that is under way, and waits for its thread. Call it before the store is closed.

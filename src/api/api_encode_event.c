@@ -62,5 +62,30 @@ static void write_event(struct buf *b, const void *owner)
 #include "api/api_event.def"
 }
 
+static const struct shape job_event_shape = {SHAPE_MEMBERS(event_members), .write = write_event};
+
+static void write_messages(struct buf *b, const void *text)
+{
+    buf_byte(b, '[');
+    buf_str(b, *(const struct str *)text);
+    buf_byte(b, ']');
+}
+
+static const struct shape_member line_members[] = {
+    {MEMBERS_AT(struct event_line, event, &job_event_shape)},
+    {MEMBER_OTHER(struct event_line, messages, "messages", IF_SET, "object[]", write_messages,
+                  "of another front end that tell of it, if they are asked for")},
+};
+
+static void write_line(struct buf *b, const void *owner)
+{
+    const struct event_line *line = owner;
+    write_event(b, line->event);
+    if (line->messages.len == 0)
+        return;
+    buf_lit(b, ",\"messages\":");
+    write_messages(b, &line->messages);
+}
+
 const struct shape api_event_shape = {
-    .name = "Event", SHAPE_MEMBERS(event_members), .write = write_event};
+    .name = "Event", SHAPE_MEMBERS(line_members), .write = write_line};

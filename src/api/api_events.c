@@ -7,19 +7,26 @@
  * than a page, and reads later from the log what it could not take now. Consumers at the same
  * place, as all are that keep up, share a page and what it looks like on the wire.
  *
+ * A consumer may ask for what another front end says of the events. Its pages are smaller, and pass
+ * through api_messages.c first. They are a lane of their own, so that nobody else waits for them.
+ *
  * Jobs take precedence over events: after each page consumers wait for a multiple of the time that
  * it took. Under load they fall behind, and catch up afterwards. */
 
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "api/api_messages.h"
 #include "api/api_routes.h"
 #include "base/alloc.h"
 #include "base/must.h"
 
 #define PAGE_EVENTS 1024
-#define EVENT_BYTES 300 /* until it is known */
-#define MEMBERS_MAX 256 /* that a page is written to at once */
+#define PAGE_TOLD   64   /* with messages */
+#define EVENT_BYTES 300  /* until it is known */
+#define TOLD_BYTES  3000 /* likewise */
+#define MEMBERS_MAX 256  /* that a page is written to at once */
+#define BEHIND_MAX  4    /* pages with messages that are made at a time for who is behind */
 /* A page's time is this part of the time that may go to pages. */
 #define PAGE_SHARE   8
 #define PAUSE_MAX_NS ((uint64_t)100 * 1000 * 1000)
@@ -27,13 +34,14 @@
 
 struct consumer {
     struct list node; /* in api_events.consumers */
-    struct list link; /* in api_events.wanting or look.members, while it asks */
-    struct api_events *hub;
+    struct list link; /* in lane.wanting or look.members, while it asks */
+    struct lane *lane;
     struct http_exchange *x;
     enum stream_format format;
     uint64_t since;     /* the newest event that was written or passed over */
     uint64_t announced; /* the newest whose number the peer knows */
     bool follow, asking;
+    bool at_end; /* the newest page had all there was */
     /* What it wants to see; in the exchange's arena. */
     bool filtered;
     struct job_filter jobs; /* ids, queues, types */
@@ -42,25 +50,42 @@ struct consumer {
 
 /* A question to the backend, for all consumers at that place that may get so much. */
 struct look {
-    struct list node; /* in api_events.looks */
-    struct api_events *hub;
+    struct list node; /* in api_events.looks; while its page is being told of, in .telling */
+    struct lane *lane;
     uint64_t since;
     uint32_t limit;
     bool wait;
+    bool behind;    /* it counts in lane.behind */
     uint32_t count; /* of members */
     struct event_read *read;
+    struct api_telling *telling; /* of its page */
     struct list members;
 };
 
-struct api_events {
-    struct api *api;
-    struct list consumers, wanting, looks;
+/* Consumers that get the same of each event. */
+struct lane {
+    struct api_events *hub;
+    bool told; /* with messages */
+    struct list wanting;
     bool writing; /* a page; no consumer asks until all have it */
     uv_timer_t pause;
     uint64_t free_at;           /* when the next page may be read; nanoseconds of uv_hrtime */
     struct buf shared[FORMATS]; /* the page for consumers without filters */
+    uint64_t event_bytes;       /* about, of one that is written */
+    uint32_t behind;            /* looks of those that are not at the end; of `told` only */
+};
+
+struct api_events {
+    struct api *api;
+    struct list consumers, looks, telling;
+    struct lane plain, told;
     struct buf line;
-    uint64_t event_bytes; /* about, of one that is written */
+};
+
+/* What is delivered: a page, and what is said of each of its events; NULL: nothing is. */
+struct delivery {
+    const struct event_page *page;
+    const struct str *messages;
 };
 
 /* --- writing --- */
@@ -95,11 +120,13 @@ static void add_message(struct api_events *h, enum stream_format f, uint64_t num
         buf_byte(out, '\n');
 }
 
-static void add_event(struct api_events *h, enum stream_format f, const struct job_event *ev,
-                      struct buf *out)
+static void add_event(struct api_events *h, enum stream_format f, const struct delivery *d,
+                      size_t i, struct buf *out)
 {
+    const struct job_event *ev = &d->page->events[i];
+    const struct event_line line = {ev, d->messages ? d->messages[i] : (struct str){0}};
     h->line.len = 0;
-    shape_write(&h->line, &api_event_shape, ev, SHAPE_AS_IT_IS);
+    shape_write(&h->line, &api_event_shape, &line, SHAPE_AS_IT_IS);
     add_message(h, f, ev->number, lifecycle_event_kind(ev->event), buf_view(&h->line), out);
 }
 
@@ -134,7 +161,7 @@ const struct shape api_gap_shape = {
 
 static void write_gap(struct consumer *c, const struct event_page *p)
 {
-    struct api_events *h = c->hub;
+    struct api_events *h = c->lane->hub;
     struct buf *out = &h->api->scratch;
     h->line.len = out->len = 0;
     shape_write(&h->line, &api_gap_shape, p, SHAPE_AS_IT_IS);
@@ -167,39 +194,43 @@ static bool is_wanted(const struct consumer *c, const struct job_event *ev)
     return c->kinds.len == 0;
 }
 
-static void write_wanted(struct consumer *c, const struct event_page *p)
+static void write_wanted(struct consumer *c, const struct delivery *d)
 {
-    struct buf *out = &c->hub->api->scratch;
+    struct api_events *h = c->lane->hub;
+    struct buf *out = &h->api->scratch;
     out->len = 0;
-    for (size_t i = 0; i < p->count; i++) {
-        if (!is_wanted(c, &p->events[i]))
+    for (size_t i = 0; i < d->page->count; i++) {
+        if (!is_wanted(c, &d->page->events[i]))
             continue;
-        add_event(c->hub, c->format, &p->events[i], out);
-        c->announced = p->events[i].number;
+        add_event(h, c->format, d, i, out);
+        c->announced = d->page->events[i].number;
     }
     if (out->len)
         http_stream_write(c->x, buf_view(out));
 }
 
-static void write_all(struct consumer *c, const struct event_page *p)
+static void write_all(struct consumer *c, const struct delivery *d)
 {
-    struct buf *page = &c->hub->shared[c->format];
+    struct lane *lane = c->lane;
+    struct buf *page = &lane->shared[c->format];
+    size_t count = d->page->count;
     bool made = page->len > 0;
-    for (size_t i = 0; i < p->count && !made; i++)
-        add_event(c->hub, c->format, &p->events[i], page);
-    if (p->count && !made)
-        c->hub->event_bytes = page->len / p->count;
+    for (size_t i = 0; i < count && !made; i++)
+        add_event(lane->hub, c->format, d, i, page);
+    if (count && !made)
+        lane->event_bytes = page->len / count;
     http_stream_write(c->x, buf_view(page));
-    c->announced = p->last;
+    c->announced = d->page->last;
 }
 
 /* --- reading --- */
 
 static void want(struct consumer *c);
-static void ask_soon(struct api_events *h);
+static void ask_soon(struct lane *lane);
 
-static void write_page(struct consumer *c, const struct event_page *p)
+static void write_page(struct consumer *c, const struct delivery *d)
 {
+    const struct event_page *p = d->page;
     if (p->err.code != ERR_OK) {
         if (p->err.code == ERR_STOPPING)
             http_stream_end(c->x);
@@ -210,10 +241,11 @@ static void write_page(struct consumer *c, const struct event_page *p)
     if (p->missed_to)
         write_gap(c, p);
     if (c->filtered)
-        write_wanted(c, p);
+        write_wanted(c, d);
     else if (p->count)
-        write_all(c, p);
+        write_all(c, d);
     c->since = p->last;
+    c->at_end = !p->more;
     if (!c->follow && !p->more)
         http_stream_end(c->x);
     else if (!http_must_wait(c->x))
@@ -234,71 +266,114 @@ static uint64_t pause_after(const struct event_page *p, uint64_t spent)
 /* Events of a page for this consumer; few different numbers, so that pages can be shared. */
 static uint32_t limit_of(const struct consumer *c)
 {
-    uint64_t each = c->hub->event_bytes ? c->hub->event_bytes : EVENT_BYTES;
+    const struct lane *lane = c->lane;
+    uint64_t each = lane->event_bytes ? lane->event_bytes : lane->told ? TOLD_BYTES : EVENT_BYTES;
     uint64_t room = http_stream_share(c->x) / each;
-    uint32_t limit = PAGE_EVENTS;
+    uint32_t limit = lane->told ? PAGE_TOLD : PAGE_EVENTS;
     while (limit > 1 && limit > room)
         limit /= 2;
     return limit;
 }
 
-static void on_page(void *ctx, const struct event_page *p)
+/* Gives the page to those that asked for it; `spent` is what it has taken so far. */
+static void deliver(struct look *look, const struct delivery *d, uint64_t spent)
 {
-    struct look *look = ctx;
-    struct api_events *h = look->hub;
+    struct lane *lane = look->lane;
     uint64_t began = uv_hrtime();
-    h->writing = true;
+    bool failed = d->page->err.code != ERR_OK;
+    lane->writing = true;
+    lane->behind -= look->behind;
     list_unlink(&look->node);
     while (!list_is_empty(&look->members)) {
         struct consumer *c = LIST_OF(look->members.next, struct consumer, link);
         list_unlink(&c->link);
         c->asking = false;
-        bool failed = p->err.code != ERR_OK;
         if (!failed && http_must_wait(c->x))
             continue; /* on_drained asks again */
-        if (!failed && p->count > limit_of(c))
+        if (!failed && d->page->count > limit_of(c))
             want(c); /* for less: others have left much unread meanwhile */
         else
-            write_page(c, p);
+            write_page(c, d);
     }
     free(look);
     for (int f = 0; f < FORMATS; f++)
-        h->shared[f].len = 0;
-    h->free_at = uv_hrtime() + pause_after(p, uv_hrtime() - began);
-    h->writing = false;
-    ask_soon(h);
+        lane->shared[f].len = 0;
+    lane->free_at = uv_hrtime() + pause_after(d->page, spent + uv_hrtime() - began);
+    lane->writing = false;
+    ask_soon(lane);
 }
 
-static struct look *look_at(struct api_events *h, uint64_t since, uint32_t limit, bool wait)
+static bool any_wants(void *ctx, const struct job_event *ev)
 {
+    const struct look *look = ctx;
+    LIST_EACH (n, &look->members) {
+        const struct consumer *c = LIST_OF(n, struct consumer, link);
+        if (!c->filtered || is_wanted(c, ev))
+            return true;
+    }
+    return false;
+}
+
+static void on_told(void *ctx, const struct api_told *told)
+{
+    const struct delivery d = {&told->page, told->messages};
+    deliver(ctx, &d, told->spent);
+}
+
+static void on_page(void *ctx, const struct event_page *p)
+{
+    struct look *look = ctx;
+    struct api_events *h = look->lane->hub;
+    const struct delivery d = {p, NULL};
+    list_unlink(&look->node);
+    if (!look->lane->told || p->err.code != ERR_OK || p->count == 0) {
+        deliver(look, &d, 0);
+        return;
+    }
+    list_append(&h->telling, &look->node);
+    const struct api_tell tell = {&h->api->messages, h->api->backend, any_wants, on_told, look};
+    api_tell(&tell, p, &look->telling);
+}
+
+static struct look *look_at(struct lane *lane, uint64_t since, uint32_t limit, bool wait)
+{
+    struct api_events *h = lane->hub;
     LIST_EACH (n, &h->looks) {
         struct look *l = LIST_OF(n, struct look, node);
-        if (l->since == since && l->limit == limit && l->wait == wait && l->count < MEMBERS_MAX)
+        if (l->lane == lane && l->since == since && l->limit == limit && l->wait == wait &&
+            l->count < MEMBERS_MAX)
             return l;
     }
     struct look *l = ALLOC(struct look);
-    *l = (struct look){.hub = h, .since = since, .limit = limit, .wait = wait};
+    *l = (struct look){.lane = lane, .since = since, .limit = limit, .wait = wait};
     list_init(&l->node);
     list_init(&l->members);
     struct event_read_spec spec = {
         .since = since, .limit = limit, .wait = wait, .done = on_page, .ctx = l};
     l->read = backend_events(h->api->backend, &spec);
     list_append(&h->looks, &l->node);
+    l->behind = lane->told && !wait;
+    lane->behind += l->behind;
     return l;
 }
 
 static void ask(struct consumer *c)
 {
-    struct look *l = look_at(c->hub, c->since, limit_of(c), c->follow);
+    bool wait = c->follow && (c->at_end || !c->lane->told);
+    struct look *l = look_at(c->lane, c->since, limit_of(c), wait);
     list_unlink(&c->link);
     list_append(&l->members, &c->link);
     l->count++;
 }
 
-static void ask_all(struct api_events *h)
+static void ask_all(struct lane *lane)
 {
-    while (!list_is_empty(&h->wanting))
-        ask(LIST_OF(h->wanting.next, struct consumer, link));
+    while (!list_is_empty(&lane->wanting)) {
+        struct consumer *c = LIST_OF(lane->wanting.next, struct consumer, link);
+        if (lane->behind >= BEHIND_MAX && !c->at_end)
+            return; /* until one of their pages is delivered */
+        ask(c);
+    }
 }
 
 static void on_pause_over(uv_timer_t *t)
@@ -307,18 +382,18 @@ static void on_pause_over(uv_timer_t *t)
 }
 
 /* At once if it is not too soon; a timer knows only milliseconds. */
-static void ask_soon(struct api_events *h)
+static void ask_soon(struct lane *lane)
 {
     uint64_t now = uv_hrtime();
-    uint64_t ms = h->free_at > now ? (h->free_at - now) / 1000000 : 0;
-    if (h->writing || uv_is_active((uv_handle_t *)&h->pause))
+    uint64_t ms = lane->free_at > now ? (lane->free_at - now) / 1000000 : 0;
+    if (lane->writing || uv_is_active((uv_handle_t *)&lane->pause))
         return;
     if (ms == 0) {
-        ask_all(h);
+        ask_all(lane);
         return;
     }
-    uv_update_time(h->api->settings.loop);
-    uv_timer_start(&h->pause, on_pause_over, ms, 0);
+    uv_update_time(lane->hub->api->settings.loop);
+    uv_timer_start(&lane->pause, on_pause_over, ms, 0);
 }
 
 static void want(struct consumer *c)
@@ -326,8 +401,8 @@ static void want(struct consumer *c)
     if (c->asking)
         return;
     c->asking = true;
-    list_append(&c->hub->wanting, &c->link);
-    ask_soon(c->hub);
+    list_append(&c->lane->wanting, &c->link);
+    ask_soon(c->lane);
 }
 
 /* --- the exchange --- */
@@ -366,6 +441,18 @@ static struct err read_follow(struct str value, bool *follow)
     return err_none();
 }
 
+/* Whose messages it wants. */
+static struct err read_messages(struct str value, struct consumer *c)
+{
+    struct api_events *h = c->lane->hub;
+    const char *name = h->api->messages.name;
+    if (!name || !str_eq(value, str_from(name)))
+        return err_make(ERR_BAD_VALUE, "messages: there are none of '%.*s', only of taskcluster",
+                        (int)(value.len < 32 ? value.len : 32), value.at);
+    c->lane = &h->told;
+    return err_none();
+}
+
 static struct err read_param(struct str name, struct str value, struct arena *arena,
                              struct consumer *c, bool *known)
 {
@@ -381,6 +468,8 @@ static struct err read_param(struct str name, struct str value, struct arena *ar
     }
     if (str_eq(name, STR("follow")))
         return read_follow(value, &c->follow);
+    if (str_eq(name, STR("messages")))
+        return read_messages(value, c);
     c->filtered = true;
     if (str_eq(name, STR("queue")))
         return api_decode_names(value, "queue", arena, &c->jobs.queues, &c->jobs.queue_count);
@@ -414,6 +503,7 @@ const struct api_param api_events_params[] = {
     {"type", "string: one, or a list a,b"},
     {"job", "string: ids, a,b"},
     {"event", "string: names of events, a,b"},
+    {"messages", "string (taskcluster): with the messages of Taskcluster that tell of each event"},
     {"Last-Event-ID", "integer 0..: overrides since", .header = true},
     {NULL, NULL}};
 
@@ -457,7 +547,7 @@ static void on_place(void *ctx, const struct reply *r)
         return;
     }
     c->since = c->announced = r->events_since;
-    list_append(&c->hub->consumers, &c->node);
+    list_append(&c->lane->hub->consumers, &c->node);
     http_stream_begin(c->x, 200, api_stream_type(c->format), on_peer_closed, c);
     http_stream_on_drain(c->x, on_drained);
     if (c->format == FORMAT_SSE)
@@ -473,7 +563,8 @@ void api_events(struct api *a, const struct api_request *r)
         return;
     }
     struct consumer *c = ALLOC(struct consumer);
-    *c = (struct consumer){.hub = a->events, .x = r->x, .since = EVENTS_NEWEST, .follow = true};
+    *c = (struct consumer){
+        .lane = &a->events->plain, .x = r->x, .since = EVENTS_NEWEST, .follow = true};
     list_init(&c->node);
     list_init(&c->link);
     struct err err = read_request(r, c);
@@ -504,30 +595,52 @@ void api_events_heartbeat(struct api_events *h)
 
 /* --- beginning and end --- */
 
+static void lane_init(struct lane *lane, struct api_events *h, bool told)
+{
+    lane->hub = h;
+    lane->told = told;
+    list_init(&lane->wanting);
+    must(uv_timer_init(h->api->settings.loop, &lane->pause) == 0);
+    lane->pause.data = lane;
+    /* A consumer has a connection, which keeps the loop alive. */
+    uv_unref((uv_handle_t *)&lane->pause);
+}
+
+static void lane_fini(struct lane *lane)
+{
+    for (int f = 0; f < FORMATS; f++)
+        buf_fini(&lane->shared[f]);
+}
+
 struct api_events *api_events_new(struct api *a)
 {
     struct api_events *h = ALLOC(struct api_events);
     h->api = a;
     list_init(&h->consumers);
-    list_init(&h->wanting);
     list_init(&h->looks);
-    must(uv_timer_init(a->settings.loop, &h->pause) == 0);
-    h->pause.data = h;
-    /* A consumer has a connection, which keeps the loop alive. */
-    uv_unref((uv_handle_t *)&h->pause);
+    list_init(&h->telling);
+    lane_init(&h->plain, h, false);
+    lane_init(&h->told, h, true);
     return h;
+}
+
+static void free_looks(struct list *looks)
+{
+    while (!list_is_empty(looks)) {
+        struct look *l = LIST_OF(looks->next, struct look, node);
+        list_unlink(&l->node);
+        api_telling_free(l->telling);
+        free(l);
+    }
 }
 
 void api_events_free(struct api_events *h)
 {
     must(list_is_empty(&h->consumers));
-    while (!list_is_empty(&h->looks)) {
-        struct look *l = LIST_OF(h->looks.next, struct look, node);
-        list_unlink(&l->node);
-        free(l);
-    }
-    for (int f = 0; f < FORMATS; f++)
-        buf_fini(&h->shared[f]);
+    free_looks(&h->looks);
+    free_looks(&h->telling);
+    lane_fini(&h->plain);
+    lane_fini(&h->told);
     buf_fini(&h->line);
     free(h);
 }

@@ -26,6 +26,7 @@ struct api {
     struct api_backup *backup;
     struct api_compact *compact;
     struct api_events *events;
+    struct api_messages messages; /* name NULL: there are none */
     struct front_end front_end;
 };
 

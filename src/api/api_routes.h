@@ -88,8 +88,14 @@ extern const struct shape api_job_shape, api_job_head_shape, api_job_listed_shap
     api_job_batch_shape, api_retry_count_shape, api_backoff_shape; /* api_encode.c */
 extern const struct shape api_run_shape, api_run_error_shape;      /* api_encode_run.c */
 extern const struct shape api_job_read_shape;
-extern const struct shape api_event_shape; /* api_encode_event.c */
-extern const struct shape api_gap_shape;   /* api_events.c */
+/* api_encode_event.c: of a struct event_line. */
+extern const struct shape api_event_shape;
+struct event_line {
+    const struct job_event *event;
+    struct str messages; /* JSON, separated by commas; or empty */
+};
+
+extern const struct shape api_gap_shape; /* api_events.c */
 extern const struct shape api_progress_shape, api_checkpoint_shape,
     api_notes_shape; /* api_notes.c */
 extern const struct shape api_enqueued_jobs_shape;

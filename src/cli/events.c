@@ -17,7 +17,7 @@
 
 struct events_args {
     struct client_args client;
-    const char *queue, *type, *job, *event;
+    const char *queue, *type, *job, *event, *messages;
     int64_t since;
     bool follow;
 };
@@ -37,6 +37,8 @@ static const struct option_def options[] = {
              "job_taken, job_completed, "
              "job_requeued, job_returned, job_dead, job_rerun, job_priority_changed, "
              "job_deleted, artifact_created, group_resolved, group_sealed, group_priority_changed"},
+    {"messages", "NAME", OPTION_TEXT, AT(messages),
+     .help = "of taskcluster: its messages about each event; shown with --output json"},
     CLIENT_OPTIONS(struct events_args),
     {0},
 };
@@ -163,6 +165,7 @@ static void build_path(const struct reader *r, const struct events_args *args, s
     client_query(path, "type", args->type);
     client_query(path, "job", args->job);
     client_query(path, "event", args->event);
+    client_query(path, "messages", args->messages);
     if (r->last >= 0)
         buf_print(path, "&since=%lld", r->last);
 }

@@ -639,7 +639,7 @@ static struct err start(struct server *s)
                                      .seed = random_seed(),
                                      .loopback = is_loopback(set->host) &&
                                                  (set->no_admin || is_loopback(set->admin_host))};
-    TRY(task_api_open(&s->tasks, set, &env));
+    TRY(task_api_open(&s->tasks, s->api, set, &env));
     apply_section(s);
     return open_listeners(s);
 }

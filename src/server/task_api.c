@@ -11,7 +11,13 @@
 /* The server as the issuer of the credentials of claims; no client may have that name. */
 #define ISSUER "tenax/claims"
 
-struct err task_api_open(struct task_api *t, const struct settings *s,
+static void write_messages(void *ctx, const struct job_event *ev, struct buf *out,
+                           void (*done)(void *ctx), void *done_ctx)
+{
+    taskcluster_messages(ctx, ev, out, done, done_ctx);
+}
+
+struct err task_api_open(struct task_api *t, struct api *api, const struct settings *s,
                          const struct task_api_env *env)
 {
     char path[PATH_MAX], artifacts[PATH_MAX], key[ACCESS_KEY_MIN];
@@ -39,6 +45,9 @@ struct err task_api_open(struct task_api *t, const struct settings *s,
     TRY(taskcluster_new(env->backend, &settings, &t->front));
     for (int i = 0; i < TASKCLUSTER_FRONT_ENDS; i++)
         router_mount(env->router, taskcluster_front_end(t->front, i));
+    const struct api_messages messages = {"taskcluster", taskcluster_tells, write_messages,
+                                          t->front};
+    api_set_messages(api, &messages);
     return err_none();
 }
 

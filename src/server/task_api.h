@@ -26,8 +26,8 @@ struct task_api_env {
     bool loopback; /* only this machine can reach the server */
 };
 
-/* ERR_IO or ERR_CORRUPT: the clients' file, or the key. */
-NODISCARD struct err task_api_open(struct task_api *t, const struct settings *s,
+/* The Jobs API shows its messages. ERR_IO or ERR_CORRUPT: the clients' file, or the key. */
+NODISCARD struct err task_api_open(struct task_api *t, struct api *api, const struct settings *s,
                                    const struct task_api_env *env);
 /* At SIGHUP: reads the clients again, and says in the log what came of it. */
 void task_api_reload(struct task_api *t, const struct settings *s);

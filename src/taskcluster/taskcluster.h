@@ -63,6 +63,14 @@ struct taskcluster_artifacts {
 };
 void taskcluster_read_artifacts(const struct taskcluster *t, struct taskcluster_artifacts *out);
 
+/* Whether Taskcluster's queue publishes messages about an event. */
+bool taskcluster_tells(const struct job_event *ev);
+/* Adds these messages (docs/taskcluster.md), JSON objects with commas between them, to out; none if
+ * what they tell of is not kept any more. Then calls done(ctx), not from in here; ev and out must
+ * stay until then. After taskcluster_free nobody is called. */
+void taskcluster_messages(struct taskcluster *t, const struct job_event *ev, struct buf *out,
+                          void (*done)(void *ctx), void *ctx);
+
 /* What is mounted: the methods of the queue and of the object service, and what clients find them
  * by. Valid until taskcluster_free. */
 #define TASKCLUSTER_FRONT_ENDS 7

@@ -332,6 +332,7 @@ struct err taskcluster_new(struct backend *backend, const struct taskcluster_set
     t->settings = *settings;
     t->schemas = tc_schemas_new();
     list_init(&t->later);
+    list_init(&t->telling);
     t->started = settings->now(settings->ctx);
     t->rng = rng_from_seed(settings->seed);
     t->boxes.seed = rng_next(&t->rng);
@@ -361,6 +362,7 @@ void taskcluster_free(struct taskcluster *t)
     if (!t)
         return;
     tc_poll_free(t);
+    tc_tell_free(t);
     tc_files_free(t->files);
     tc_schemas_free(t->schemas);
     buf_fini(&t->scratch);

@@ -263,7 +263,7 @@ static void text_member(struct buf *b, const char *name, struct str text)
     json_write_string(b, text);
 }
 
-/* Begins with what tc_head_read reads. */
+/* Begins with what tc_head_read reads; then soon comes what tc_definition_told does. */
 void tc_definition_write(struct buf *b, const struct tc_definition *d)
 {
     buf_lit(b, "{\"taskQueueId\":");
@@ -282,14 +282,14 @@ void tc_definition_write(struct buf *b, const struct tc_definition *d)
     text_member(b, "created", d->created);
     text_member(b, "deadline", d->deadline);
     text_member(b, "expires", d->expires);
+    KEY(b, "tags");
+    buf_str(b, d->tags);
     KEY(b, "scopes");
     write_texts(b, &d->scopes);
     KEY(b, "payload");
     buf_str(b, d->payload);
     KEY(b, "metadata");
     buf_str(b, d->metadata);
-    KEY(b, "tags");
-    buf_str(b, d->tags);
     KEY(b, "extra");
     buf_str(b, d->extra);
     buf_byte(b, '}');
@@ -307,6 +307,30 @@ void tc_definition_answer(struct buf *b, const struct job *job)
     buf_print(b, "{\"priority\":\"%s\",",
               tc_priority_name(tc_priority_of_job(job->state.priority)));
     buf_add(b, job->payload.at + 1, job->payload.len - 1);
+}
+
+struct err tc_definition_told(struct str payload, struct arena *a, struct tc_texts *routes,
+                              struct str *tags)
+{
+    struct json_cursor c = json_open(payload);
+    struct json_string name;
+    bool more, has_routes = false, has_tags = false;
+    TRY(json_enter_object(&c));
+    while (!has_routes || !has_tags) {
+        TRY(json_next_member(&c, &more, &name));
+        if (!more)
+            return err_make(ERR_BAD_VALUE, "no definition of a task");
+        if (str_eq(name.raw, STR("routes"))) {
+            TRY(tc_field_texts(&c, a, routes));
+            has_routes = true;
+        } else if (str_eq(name.raw, STR("tags"))) {
+            TRY(json_skip(&c, tags));
+            has_tags = true;
+        } else {
+            TRY(json_skip(&c, NULL));
+        }
+    }
+    return err_none();
 }
 
 void tc_definition_spec(const struct tc_definition *d, struct str task_id, struct str payload,

@@ -68,6 +68,9 @@ void tc_write_time(struct buf *b, const char *name, instant t);
 void tc_definition_write(struct buf *b, const struct tc_definition *d);
 /* The same with the priority, as an answer, from the payload of a job. */
 void tc_definition_answer(struct buf *b, const struct job *job);
+/* What messages tell of a definition, from the payload of a job: views into it, or in the arena. */
+NODISCARD struct err tc_definition_told(struct str payload, struct arena *a,
+                                        struct tc_texts *routes, struct str *tags);
 /* The job, but for its dependencies; payload is what tc_definition_write wrote. */
 void tc_definition_spec(const struct tc_definition *d, struct str task_id, struct str payload,
                         struct enqueue *spec);

@@ -4,6 +4,7 @@
  * of it is public. */
 
 #include "base/array.h"
+#include "taskcluster/tc_exchange.h"
 #include "taskcluster/tc_handlers.h"
 
 #define OBJECT_SCHEMAS "object/" /* how the names of the object service's schemas begin */
@@ -133,7 +134,13 @@ static void get_reference(struct tc_call *c)
     struct buf *b = tc_body(c);
     if (str_eq(path, STR("manifest.json"))) {
         buf_lit(b, "{\"$schema\":\"/schemas/common/manifest-v3.json#\",\"references\":["
-                   "\"/references/queue/v1/api.json\",\"/references/object/v1/api.json\"]}");
+                   "\"/references/queue/v1/api.json\",\"/references/queue/v1/exchanges.json\","
+                   "\"/references/object/v1/api.json\"]}");
+        tc_reply(c, b);
+        return;
+    }
+    if (str_eq(path, STR("queue/v1/exchanges.json"))) {
+        tc_exchange_reference(b);
         tc_reply(c, b);
         return;
     }

@@ -30,7 +30,8 @@ struct taskcluster {
     struct tc_files *files; /* the bytes of artifacts */
     struct buf scratch;     /* an answer that is being written */
     instant started;
-    struct list later; /* answers that wait for their time; tc_reply.c */
+    struct list later;   /* answers that wait for their time; tc_reply.c */
+    struct list telling; /* events of which something is to be told; tc_tell.c */
     struct rng rng;
     struct strmap boxes; /* struct tc_mailbox, by queue and priority; tc_poll.c */
     struct taskcluster_polled polled;
@@ -147,6 +148,9 @@ void tc_fail_no_task(struct tc_call *c, struct str task_id);
 
 /* A reply_fn for what nobody waits for. */
 void tc_ignore(void *ctx, const struct reply *r);
+
+/* --- tc_tell.c --- */
+void tc_tell_free(struct taskcluster *t);
 
 /* --- tc_poll.c --- */
 void tc_poll_free(struct taskcluster *t);

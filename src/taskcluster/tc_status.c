@@ -2,6 +2,7 @@
 #include "taskcluster/tc_status.h"
 
 #include "base/rfc3339.h"
+#include "taskcluster/tc_exchange.h"
 #include "wire/json_writer.h"
 
 const char *tc_task_state(const struct job *job)
@@ -120,10 +121,11 @@ static void write_run(struct buf *b, const struct tc_task *t, uint32_t index)
         buf_print(b, ",\"reasonResolved\":\"%s\"", resolved);
     if (r && r->worker.len) {
         tc_worker_split(r->worker, &group, &id);
-        KEY(b, "workerGroup");
-        json_write_string(b, group);
-        KEY(b, "workerId");
-        json_write_string(b, id);
+        buf_lit(b, ",\"workerGroup\":\"");
+        tc_exchange_worker(b, group);
+        buf_lit(b, "\",\"workerId\":\"");
+        tc_exchange_worker(b, id);
+        buf_byte(b, '"');
     }
     if (r && instant_is_set(r->lease_end))
         tc_write_time(b, "takenUntil", r->lease_end);

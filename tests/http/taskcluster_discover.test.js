@@ -42,6 +42,26 @@ describe('the reference', () => {
         assert.equal((await queue.status(id)).status.state, 'pending');
     });
 
+    it('has_the_exchanges_of_the_client_with_their_routing_keys', async () => {
+        const { default: apis } = await import('taskcluster-client/src/apis.js');
+        const theirs = apis.QueueEvents.reference;
+        const { json } = await server.fetch('/references/queue/v1/exchanges.json');
+        for (const member of ['$schema', 'apiVersion', 'serviceName', 'exchangePrefix'])
+            assert.equal(json[member], theirs[member]);
+        const bare = ({ type, exchange, name, title, schema, routingKey }) => ({ type, exchange, name,
+            title, schema, routingKey: routingKey.map(({ summary, ...word }) => word) });
+        const ours = json.entries.map(bare);
+        assert.deepEqual(ours.slice(0, theirs.entries.length), theirs.entries.map(bare));
+        assert.deepEqual(ours.slice(theirs.entries.length).map((e) => [e.exchange, e.name]),
+            [['task-priority-changed', 'taskPriorityChanged'],
+                ['task-group-priority-changed', 'taskGroupPriorityChanged']]);
+        for (const { schema } of json.entries)
+            assert.equal((await server.fetch(`/schemas/queue/${schema.replace('#', '')}`)).status, 200);
+        const manifest = await server.fetch('/references/manifest.json');
+        assert.deepEqual(manifest.json.references, ['/references/queue/v1/api.json',
+            '/references/queue/v1/exchanges.json', '/references/object/v1/api.json']);
+    });
+
     it('names_schemas_that_are_served', async () => {
         const { json } = await server.fetch('/references/queue/v1/api.json');
         for (const entry of json.entries) {
