@@ -69,6 +69,7 @@ struct lane {
     struct list wanting;
     bool writing; /* a page; no consumer asks until all have it */
     uv_timer_t pause;
+    uv_async_t round;           /* of I/O, after which the backend has its turn */
     uint64_t free_at;           /* when the next page may be read; nanoseconds of uv_hrtime */
     struct buf shared[FORMATS]; /* the page for consumers without filters */
     uint64_t event_bytes;       /* about, of one that is written */
@@ -376,9 +377,17 @@ static void ask_all(struct lane *lane)
     }
 }
 
+/* Timers fire before the loop waits for I/O, which must not keep it now. */
 static void on_pause_over(uv_timer_t *t)
 {
-    ask_all(t->data);
+    struct lane *lane = t->data;
+    ask_all(lane);
+    uv_async_send(&lane->round);
+}
+
+static void on_round(uv_async_t *a)
+{
+    (void)a;
 }
 
 /* At once if it is not too soon; a timer knows only milliseconds. */
@@ -602,8 +611,10 @@ static void lane_init(struct lane *lane, struct api_events *h, bool told)
     list_init(&lane->wanting);
     must(uv_timer_init(h->api->settings.loop, &lane->pause) == 0);
     lane->pause.data = lane;
+    must(uv_async_init(h->api->settings.loop, &lane->round, on_round) == 0);
     /* A consumer has a connection, which keeps the loop alive. */
     uv_unref((uv_handle_t *)&lane->pause);
+    uv_unref((uv_handle_t *)&lane->round);
 }
 
 static void lane_fini(struct lane *lane)

@@ -63,6 +63,22 @@ async function live(server, queue) {
 describe('events', () => {
     const server = useServer({ args: BEAT });
 
+    // It must not be the heartbeat, or any other timer, that wakes it for the next page.
+    it('come_page_after_page_though_nothing_else_happens', async () => {
+        const idle = new Server({ args: ['--heartbeat-interval', '60s'] });
+        await idle.start();
+        try {
+            const jobs = Array.from({ length: 2000 }, () => ({ queue: 'q' }));
+            for (let i = 0; i < 30; i++)
+                await idle.enqueueMany(jobs);
+            const began = Date.now();
+            assertNumbered(await idle.history());
+            assert.ok(Date.now() - began < 12000, `${Date.now() - began} ms`);
+        } finally {
+            await idle.clean();
+        }
+    });
+
     it('tell_of_another_priority', async () => {
         const { id } = await server.enqueue({ queue: queueName(), priority: 7 });
         await server.patch(`/jobs/${id}`, { priority: 3 });
