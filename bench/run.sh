@@ -445,6 +445,18 @@ policy_row() {
     done < <("$policy" || true)
 }
 
+# Likewise.
+pods_row() {
+    local pods text
+    pods=$(dirname "$load")/pods
+    [ -x "$pods" ] || return 0
+    echo
+    while IFS= read -r text; do
+        echo "pods: $text"
+        [[ ! $text =~ ([0-9.]+)\ us ]] || sample pods.us "${BASH_REMATCH[1]}"
+    done < <("$pods" || true)
+}
+
 print_latency() {
     echo
     print_single "enqueue to delivery at 1,000/s, p50" latency.p50_us us 300
@@ -537,4 +549,5 @@ print_due
 waiting_runs
 print_waiting
 policy_row
+pods_row
 [ -z "$json_file" ] || write_json

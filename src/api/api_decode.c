@@ -260,21 +260,34 @@ static struct err read_cardinality(struct json_cursor *c, struct arena *a, void 
     return err_none();
 }
 
-/* As text, or as a number of bytes. */
-static struct err read_quantity(struct json_cursor *c, struct arena *a, void *out)
+/* As text, or as a number. */
+static struct err read_amount(struct json_cursor *c, struct arena *a, struct str *text)
 {
     struct json_cursor at = *c;
-    struct str text;
     struct json_string s;
-    if (json_read_string(c, &s).code == ERR_OK) {
-        TRY(json_text(s, a, &text));
-    } else {
-        *c = at;
-        TRY(json_skip(c, &text));
-    }
+    if (json_read_string(c, &s).code == ERR_OK)
+        return json_text(s, a, text);
+    *c = at;
+    return json_skip(c, text);
+}
+
+static struct err read_quantity(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct str text;
+    TRY(read_amount(c, a, &text));
     if (quantity_parse(text, out))
         return err_none();
     return err_make(ERR_BAD_VALUE, QUANTITY_EXPECTED ", not '%.*s'",
+                    (int)(text.len < 32 ? text.len : 32), text.at);
+}
+
+static struct err read_cpu(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct str text;
+    TRY(read_amount(c, a, &text));
+    if (quantity_parse_cpu(text, out))
+        return err_none();
+    return err_make(ERR_BAD_VALUE, QUANTITY_CPU_EXPECTED ", not '%.*s'",
                     (int)(text.len < 32 ? text.len : 32), text.at);
 }
 
@@ -380,6 +393,7 @@ const struct api_body api_gang_body = {.name = "NewGang", API_FIELDS(gang_table)
 
 static const struct field resources_table[] = {
     {"memory", false, read_quantity, offsetof(struct job_options, memory), true, "Quantity"},
+    {"cpu", false, read_cpu, offsetof(struct job_options, cpu), true, "CpuQuantity"},
 };
 const struct api_body api_resources_body = {
     .name = "NewResources", API_FIELDS(resources_table), .doc = "object: what a run needs"};

@@ -50,8 +50,8 @@ JOB_IS(has_avoided, job->state.extras.avoid_node.len != 0)
 JOB_IS(has_dependencies, job->options.depends_on.len != 0)
 JOB_IS(has_policies, job->options.retry_policies.len != 0)
 JOB_IS(has_budgets, job->options.budgets.len != 0)
-JOB_IS(has_resources, job->options.memory != 0)
-JOB_IS(has_grown, job->state.extras.memory != 0)
+JOB_IS(has_resources, (job->options.memory | job->options.cpu) != 0)
+JOB_IS(has_grown, (job->state.extras.memory | job->state.extras.cpu) != 0)
 JOB_IS(has_retry_limit, job->retry_limit != RETRY_LIMIT_DEFAULT)
 JOB_IS(has_backoff, job->backoff.shape != CURVE_NONE)
 JOB_IS(has_retention, job->completed_retention.ms >= 0 || job->dead_retention.ms >= 0)
@@ -160,7 +160,7 @@ static void write_budgets(struct buf *b, const void *job)
 }
 
 struct resources {
-    uint64_t memory;
+    uint64_t memory, cpu;
 };
 
 static void write_quantity(struct buf *b, const void *field)
@@ -170,18 +170,37 @@ static void write_quantity(struct buf *b, const void *field)
     buf_byte(b, '"');
 }
 
+static void write_cpu(struct buf *b, const void *field)
+{
+    buf_byte(b, '"');
+    quantity_write_cpu(b, *(const uint64_t *)field);
+    buf_byte(b, '"');
+}
+
 static const struct shape_member resources_members[] = {
-    {MEMBER_OTHER(struct resources, memory, "memory", ALWAYS, "string", write_quantity,
+    {MEMBER_OTHER(struct resources, memory, "memory", IF_SET, "string", write_quantity,
                   "a quantity: \"2Gi\"")},
+    {MEMBER_OTHER(struct resources, cpu, "cpu", IF_SET, "string", write_cpu,
+                  "processors: \"1500m\"")},
 };
-static const struct shape resources_shape = {
+const struct shape api_resources_shape = {
     .name = "Resources", SHAPE_MEMBERS(resources_members), .doc = "what a run needs"};
 
 static void write_resources(struct buf *b, const void *owner)
 {
     const struct job *job = owner;
-    struct resources r = {has_grown(job) ? job->state.extras.memory : job->options.memory};
-    shape_write(b, &resources_shape, &r, SHAPE_AS_IT_IS);
+    const struct job_extras *x = &job->state.extras;
+    struct resources r = {x->memory ? x->memory : job->options.memory,
+                          x->cpu ? x->cpu : job->options.cpu};
+    shape_write(b, &api_resources_shape, &r, SHAPE_AS_IT_IS);
+}
+
+static void write_grown_from(struct buf *b, const void *owner)
+{
+    const struct job *job = owner;
+    struct resources r = {job->state.extras.memory ? job->options.memory : 0,
+                          job->state.extras.cpu ? job->options.cpu : 0};
+    shape_write(b, &api_resources_shape, &r, SHAPE_AS_IT_IS);
 }
 
 static const struct shape_member backoff_members[] = {

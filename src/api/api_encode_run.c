@@ -9,8 +9,10 @@ static const struct shape_member container_members[] = {
     {MEMBER(struct container_result, name, "name", ALWAYS, NULL)},
     {MEMBER(struct container_result, init, "init", ALWAYS, NULL)},
     {MEMBER(struct container_result, exit_code, "exit_code", ALWAYS, NULL)},
+    {MEMBER(struct container_result, signal, "signal", IF_SET, NULL)},
     {MEMBER(struct container_result, reason, "reason", IF_SET, NULL)},
     {MEMBER(struct container_result, message, "message", IF_SET, NULL)},
+    {MEMBER(struct container_result, log, "log", IF_SET, "the end of what it wrote")},
 };
 static const struct shape container_shape = {.name = "Container", SHAPE_MEMBERS(container_members)};
 

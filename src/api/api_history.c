@@ -62,6 +62,7 @@ static void add_failure(struct api_history *h, struct api_history_job *j,
     j->job.backoff = e->job.backoff;
     j->job.options.retry_policies = arena_copy(h->arena, e->job.options.retry_policies);
     j->job.options.memory = e->job.options.memory;
+    j->job.options.cpu = e->job.options.cpu;
     j->job.options.when_no_policy = e->job.options.when_no_policy;
     j->found++;
     h->found++;

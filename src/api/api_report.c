@@ -247,6 +247,8 @@ struct failure_body {
 #define REPORT(member)    offsetof(struct failure_body, report.member)
 #define CONTAINER(member) offsetof(struct container_result, member)
 #define CONTAINERS_MAX    100
+#define LOG_MAX           16384 /* bytes of the log of a container, and */
+#define LOGS_MAX          65536 /* of those of all containers of a run */
 #define GRACE_MAX_MS      ((int64_t)7 * 24 * 3600 * 1000)
 
 static struct err read_condition(struct json_cursor *c, struct arena *a, void *out)
@@ -260,12 +262,38 @@ static struct err read_condition(struct json_cursor *c, struct arena *a, void *o
                     (int)(name.len < 32 ? name.len : 32), name.at);
 }
 
+/* The end of a text, in whole characters and, if there is one, from the start of a line on: a
+ * report must not fail because a container wrote much. */
+static struct str end_of(struct str text, size_t most)
+{
+    if (text.len <= most)
+        return text;
+    const char *end = text.at + text.len, *from = end - most;
+    const char *feed = memchr(from - 1, '\n', most + 1);
+    if (feed && feed + 1 < end)
+        from = feed + 1;
+    while (from < end && ((unsigned char)*from & 0xc0) == 0x80)
+        from++;
+    return (struct str){from, (size_t)(end - from)};
+}
+
+static struct err read_log(struct json_cursor *c, struct arena *a, void *out)
+{
+    struct str *log = out;
+    TRY(field_text(c, a, log));
+    *log = end_of(*log, LOG_MAX);
+    return err_none();
+}
+
 static const struct field container_table[] = {
     {"name", true, api_field_label, CONTAINER(name), .doc = "string 0..$", .most = JOB_NAME_MAX},
     {"init", false, field_bool, CONTAINER(init), true, "boolean"},
     {"exit_code", false, field_i32, CONTAINER(exit_code), true, "integer"},
+    {"signal", false, field_i32, CONTAINER(signal), true, "integer"},
     {"reason", false, api_field_label, CONTAINER(reason), true, "string 0..$", JOB_NAME_MAX},
     {"message", false, field_text, CONTAINER(message), true, "string"},
+    {"log", false, read_log, CONTAINER(log), true,
+     "string: the end of what it wrote; the last $ bytes are kept", LOG_MAX},
 };
 const struct api_body api_container_body = {.name = "FailedContainer", API_FIELDS(container_table)};
 
@@ -287,6 +315,7 @@ static struct err read_containers(const struct api *a, struct arena *arena, stru
     struct json_cursor *c = &f->containers.at;
     struct failure *failure = &f->report.failure;
     struct container_result *list = arena_zero(arena, CONTAINERS_MAX * sizeof *list);
+    size_t logs = 0;
     struct err err = json_enter_array(c);
     if (err.code != ERR_OK)
         return field_in(err, "containers");
@@ -297,6 +326,8 @@ static struct err read_containers(const struct api *a, struct arena *arena, stru
         if (!more)
             break;
         TRY(read_container(a, c, arena, failure->container_count, &one));
+        one.log = end_of(one.log, LOGS_MAX - logs);
+        logs += one.log.len;
         list[failure->container_count++] = one;
     }
     failure->containers = list;

@@ -85,8 +85,9 @@ extern const struct api_body api_simulate_body, api_given_body;
 extern const struct shape api_error_shape; /* api_reply.c */
 extern const struct shape api_job_shape, api_job_head_shape, api_job_listed_shape,
     api_job_options_shape, api_payload_shape, api_enqueued_shape, api_handout_shape,
-    api_job_batch_shape, api_retry_count_shape, api_backoff_shape; /* api_encode.c */
-extern const struct shape api_run_shape, api_run_error_shape;      /* api_encode_run.c */
+    api_job_batch_shape, api_retry_count_shape, api_backoff_shape,
+    api_resources_shape;                                      /* api_encode.c */
+extern const struct shape api_run_shape, api_run_error_shape; /* api_encode_run.c */
 extern const struct shape api_job_read_shape;
 /* api_encode_event.c: of a struct event_line. */
 extern const struct shape api_event_shape;

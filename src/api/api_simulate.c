@@ -249,6 +249,7 @@ static struct job own_job(struct arena *a, const struct job *from)
     job.backoff = from->backoff;
     job.options.retry_policies = arena_copy(a, from->options.retry_policies);
     job.options.memory = from->options.memory;
+    job.options.cpu = from->options.cpu;
     job.options.when_no_policy = from->options.when_no_policy;
     return job;
 }

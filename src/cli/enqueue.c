@@ -57,6 +57,8 @@ static const struct option_def options[] = {
      .help = "whom the group belongs to: jobs that name another owner are refused"},
     {"memory", "AMOUNT", OPTION_TEXT, AT(memory),
      .help = "the memory that its runs need, as 512Mi or 4Gi; a retry policy may increase it"},
+    {"cpu", "AMOUNT", OPTION_TEXT, AT(cpu),
+     .help = "the processors that its runs need, as 500m or 2; likewise"},
     {"gang", "NAME,COUNT", OPTION_TEXT, AT(gang),
      .help = "the job is one of COUNT that are handed out together, or not at all"},
     {"retry-policies", "NAME[,NAME]", OPTION_TEXT, AT(retry_policies),

@@ -228,6 +228,56 @@ static void write_termination(struct buf *out, struct arena *a, struct str error
     buf_byte(out, '\n');
 }
 
+/* A container of a pod: what became of it, and the end of its log. */
+static void write_container(struct buf *out, struct arena *a, struct str container)
+{
+    bool init = str_eq(view_get(container, "init"), STR("true"));
+    const struct {
+        const char *before;
+        struct str text;
+    } parts[] = {{init ? "    init container " : "    container ", view_text(a, container, "name")},
+                 {": exit code ", view_text(a, container, "exit_code")},
+                 {", signal ", view_text(a, container, "signal")},
+                 {", ", view_text(a, container, "reason")},
+                 {": ", view_text(a, container, "message")}};
+    for (size_t i = 0; i < COUNT(parts); i++) {
+        if (parts[i].text.len == 0)
+            continue;
+        buf_str(out, str_from(parts[i].before));
+        table_harmless(out, parts[i].text);
+    }
+    buf_byte(out, '\n');
+    struct buf log = {0};
+    write_block(&log, view_text(a, container, "log"));
+    for (struct str rest = buf_view(&log); rest.len;) {
+        const char *nl = memchr(rest.at, '\n', rest.len);
+        size_t n = nl ? (size_t)(nl - rest.at) + 1 : rest.len;
+        buf_lit(out, "    ");
+        buf_add(out, rest.at, n);
+        rest = (struct str){rest.at + n, rest.len - n};
+    }
+    buf_fini(&log);
+}
+
+/* What a cluster says of the pod that ran the job. */
+static void write_pod(struct buf *out, struct arena *a, struct str error)
+{
+    struct view_list containers = view_list(view_get(error, "containers"));
+    for (struct str container; view_next(&containers, &container);)
+        write_container(out, a, container);
+    struct view_list events = view_list(view_get(error, "pod_events"));
+    for (struct str event; view_next(&events, &event);) {
+        struct json_cursor c = json_open(event);
+        struct json_string s;
+        struct str text;
+        if (json_read_string(&c, &s).code != ERR_OK || json_text(s, a, &text).code != ERR_OK)
+            continue;
+        buf_lit(out, "    event: ");
+        table_harmless(out, text);
+        buf_byte(out, '\n');
+    }
+}
+
 static void write_errors(struct client *c, struct buf *out, struct str errors)
 {
     struct arena *a = &c->arena;
@@ -243,6 +293,7 @@ static void write_errors(struct client *c, struct buf *out, struct str errors)
         buf_byte(out, '\n');
         write_block(out, view_text(a, error, "backtrace"));
         write_termination(out, a, error);
+        write_pod(out, a, error);
         write_category(out, a, error);
     }
 }

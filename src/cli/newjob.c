@@ -109,14 +109,21 @@ static struct err set_backoff(struct buf *b, const char *text)
     return err_none();
 }
 
-static struct err set_memory(struct buf *b, const char *text)
+static struct err set_resources(struct buf *b, const char *memory, const char *cpu)
 {
-    uint64_t bytes;
-    if (!text)
+    uint64_t amount;
+    if (!memory && !cpu)
         return err_none();
-    if (!quantity_parse(str_from(text), &bytes))
-        return err_make(ERR_USAGE, "option '--memory': '%.40s' is not " QUANTITY_EXPECTED, text);
-    buf_print(b, "\"resources\":{\"memory\":\"%s\"}", text);
+    if (memory && !quantity_parse(str_from(memory), &amount))
+        return err_make(ERR_USAGE, "option '--memory': '%.40s' is not " QUANTITY_EXPECTED, memory);
+    if (cpu && !quantity_parse_cpu(str_from(cpu), &amount))
+        return err_make(ERR_USAGE, "option '--cpu': '%.40s' is not " QUANTITY_CPU_EXPECTED, cpu);
+    buf_lit(b, "\"resources\":{");
+    if (memory)
+        buf_print(b, "\"memory\":\"%s\"%s", memory, cpu ? "," : "");
+    if (cpu)
+        buf_print(b, "\"cpu\":\"%s\"", cpu);
+    buf_lit(b, "}");
     return err_none();
 }
 
@@ -290,7 +297,7 @@ struct err newjob_init(struct newjob_defaults *d, const struct enqueue_args *arg
     TRY(set_budgets(&d->member[NEWJOB_BUDGETS], &args->budgets));
     TRY(set_name(&d->member[NEWJOB_ALIAS], "alias", args->alias));
     TRY(set_deadline(&d->member[NEWJOB_DEADLINE], args->deadline, now));
-    TRY(set_memory(&d->member[NEWJOB_RESOURCES], args->memory));
+    TRY(set_resources(&d->member[NEWJOB_RESOURCES], args->memory, args->cpu));
     TRY(set_gang(&d->member[NEWJOB_GANG], args->gang));
     TRY(set_name(&d->member[NEWJOB_GROUP], "group", args->group));
     TRY(set_name(&d->member[NEWJOB_GROUP_OWNER], "group_owner", args->group_owner));

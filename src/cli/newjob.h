@@ -25,6 +25,7 @@ struct enqueue_args {
     const char *alias;
     const char *deadline; /* a time, or a duration from now */
     const char *memory;   /* in the spelling of Kubernetes: 4Gi */
+    const char *cpu;      /* likewise: 1500m */
     const char *batch_key, *batch_when, *batch_fold;
     const char *group, *group_owner;
     const char *gang;           /* ID,CARDINALITY */

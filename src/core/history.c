@@ -34,6 +34,7 @@ static void cut_containers(const struct failure *f, size_t room, struct arena *a
         *c = f->containers[i];
         room -= c->name.len + c->reason.len + sizeof *c;
         c->message = cut(c->message, &room);
+        c->log = (struct str){0}; /* no rule looks at it */
     }
     out->containers = list;
 }

@@ -67,6 +67,7 @@ struct job_batch {
 struct job_options {
     struct str retry_policies;  /* names that the job adds, as "a,b" */
     uint64_t memory;            /* bytes that its runs need; 0: it does not say */
+    uint64_t cpu;               /* thousandths of a processor; likewise */
     struct str gang;            /* of which it is a member (core/engine_gang.c) */
     uint64_t gang_size;         /* cardinality of the gang, iff there is one */
     struct str concurrency_key; /* jobs of a queue that may be limited together */
@@ -104,9 +105,11 @@ struct job_extras {
     instant returned_at;   /* the newest run ended then, and did not count as an attempt */
     uint64_t held;         /* 1: nobody has freed it so far, which keeps it blocked */
     struct str waits_for;  /* those of depends_on that still keep it blocked */
-    /* What a rule has made of the memory that the job asked for. */
+    /* What a rule has made of the memory and the processors that the job asked for. */
     uint64_t memory;          /* bytes; 0: it is as it was */
     uint64_t memory_fleeting; /* 1: only until a rule that grows no memory retries the job */
+    uint64_t cpu;             /* thousandths; 0: it is as it was */
+    uint64_t cpu_fleeting;    /* likewise */
     uint64_t gang_generation; /* how often its gang has been tried again */
     uint64_t gang_token;      /* of its newest run that was ended for that */
     uint64_t gang_alone;      /* 1: it was brought back by hand, and waits for no other member */
@@ -224,8 +227,10 @@ struct container_result {
     struct str name;
     bool init;
     int32_t exit_code;          /* 0: it did not fail, or not by exiting */
+    int32_t signal;             /* that ended it; 0: none, or not given */
     enum condition condition;   /* from its reason: OOMKilled */
     struct str reason, message; /* message: of its termination log */
+    struct str log;             /* the end of what it wrote, or empty */
 };
 
 /* What went wrong, as data. */

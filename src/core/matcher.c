@@ -19,7 +19,8 @@ static const struct container_result *first_failed(const struct matcher *m, cons
 {
     for (size_t i = 0; i < f->container_count; i++) {
         const struct container_result *c = &f->containers[i];
-        if ((c->exit_code != 0 || c->condition != CONDITION_NONE) && is_looked_at(m, c))
+        if ((c->exit_code != 0 || c->signal != 0 || c->condition != CONDITION_NONE) &&
+            is_looked_at(m, c))
             return c;
     }
     return NULL;
@@ -74,12 +75,12 @@ static bool states_more_than_message(const struct matcher *m)
            m->subcategory_count || m->error_type_count || m->error || m->pod_error || m->pod_event;
 }
 
-/* Of the failure as a whole. A process that a signal ended has no code of its own; shells and
- * clusters say 128 and its number for it, and so do those who write rules. */
-static int32_t exit_code_of(const struct failure *f)
+/* A process that a signal ended has no code of its own; shells and clusters say 128 and its number
+ * for it, and so do those who write rules. */
+static int32_t exit_code_of(int32_t exit_code, int32_t signal)
 {
-    bool by_signal = f->exit_code == 0 && f->signal > 0 && f->signal < 128;
-    return by_signal ? 128 + f->signal : f->exit_code;
+    bool by_signal = exit_code == 0 && signal > 0 && signal < 128;
+    return by_signal ? 128 + signal : exit_code;
 }
 
 /* What takes no search. */
@@ -90,9 +91,10 @@ static bool facts_hold(const struct matcher *m, const struct failure *f)
     bool only_message = m->message && !states_more_than_message(m);
     if (m->container.len && !failed && !only_message)
         return false;
-    if (m->exit_operator != MATCHER_NO_CODES && !exit_code_holds(m, failed ? failed->exit_code
-                                                                    : own  ? exit_code_of(f)
-                                                                           : 0))
+    int32_t code = failed ? exit_code_of(failed->exit_code, failed->signal)
+                   : own  ? exit_code_of(f->exit_code, f->signal)
+                          : 0;
+    if (m->exit_operator != MATCHER_NO_CODES && !exit_code_holds(m, code))
         return false;
     if (m->conditions && !condition_holds(m, f, failed))
         return false;

@@ -35,22 +35,58 @@ uint64_t policy_name_hash(struct str name)
     return off_reserved(matcher_hash(name));
 }
 
-/* Whole mebibytes, where there are any: nobody wants to read more digits. */
-static uint64_t round_up(double bytes)
+/* --- growing --- */
+
+static const struct {
+    const char *name;
+    uint64_t max;
+    void (*write)(struct buf *b, uint64_t amount);
+    uint64_t step; /* above which an amount is a multiple of it: nobody wants to read more digits */
+} resources[] = {
+    [POLICY_MEMORY] = {"memory", QUANTITY_MAX, quantity_write, 1 << 20},
+    [POLICY_CPU] = {"cpu", QUANTITY_CPU_MAX, quantity_write_cpu, 1},
+};
+
+uint64_t policy_resource_max(enum policy_resource what)
 {
-    const double step = bytes > 1 << 20 ? 1 << 20 : 1;
-    return (uint64_t)(ceil(bytes / step) * step);
+    return resources[what].max;
 }
 
-uint64_t policy_grow(const struct policy_memory *m, uint64_t memory)
+const char *policy_resource_name(enum policy_resource what)
 {
-    must(m->max > 0 && m->max <= QUANTITY_MAX && memory <= QUANTITY_MAX);
-    double most = (double)m->max;
-    double grown = m->factor > 0 ? (double)memory * m->factor : (double)memory + (double)m->add;
-    uint64_t next = grown >= most ? m->max : m->factor > 0 ? round_up(grown) : memory + m->add;
-    if (next > m->max)
-        next = m->max;
-    return next > memory ? next : memory;
+    return resources[what].name;
+}
+
+void policy_resource_write(struct buf *b, enum policy_resource what, uint64_t amount)
+{
+    resources[what].write(b, amount);
+}
+
+bool policy_rule_grows(const struct policy_rule *rule)
+{
+    for (size_t i = 0; i < POLICY_RESOURCES; i++)
+        if (rule->growth[i].max)
+            return true;
+    return false;
+}
+
+static uint64_t round_up(double amount, uint64_t step)
+{
+    const double unit = amount > (double)step ? (double)step : 1;
+    return (uint64_t)(ceil(amount / unit) * unit);
+}
+
+uint64_t policy_grow(const struct policy_growth *g, enum policy_resource what, uint64_t amount)
+{
+    must(g->max > 0 && g->max <= resources[what].max && amount <= resources[what].max);
+    double most = (double)g->max;
+    double grown = g->factor > 0 ? (double)amount * g->factor : (double)amount + (double)g->add;
+    uint64_t next = grown >= most   ? g->max
+                    : g->factor > 0 ? round_up(grown, resources[what].step)
+                                    : amount + g->add;
+    if (next > g->max)
+        next = g->max;
+    return next > amount ? next : amount;
 }
 
 /* --- who decides --- */

@@ -15,6 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/buf.h"
 #include "base/rng.h"
 #include "base/str.h"
 #include "base/units.h"
@@ -36,12 +37,15 @@ struct policy_affinity {
     span required_for; /* how long the retry must avoid the node; later it only should */
 };
 
-/* How the memory of a retry increases. */
-struct policy_memory {
+/* What a rule can increase. Amounts are bytes, or thousandths of a processor. */
+enum policy_resource { POLICY_MEMORY, POLICY_CPU, POLICY_RESOURCES };
+
+/* How a resource of a retry increases. */
+struct policy_growth {
     double factor; /* over 1; 0: by `add` */
-    uint64_t add;  /* bytes; 0: by `factor` */
-    uint64_t max;  /* bytes, the upper limit; 0: it does not increase */
-    bool fleeting; /* undone when a rule that does not increase memory retries the job */
+    uint64_t add;  /* 0: by `factor` */
+    uint64_t max;  /* the upper limit; 0: it does not increase */
+    bool fleeting; /* undone when a rule that does not increase the resource retries the job */
 };
 
 struct policy_rule {
@@ -51,7 +55,7 @@ struct policy_rule {
     int64_t retry_limit;  /* or POLICY_NO_LIMIT */
     struct curve backoff; /* CURVE_NONE: not stated */
     struct policy_affinity affinity;
-    struct policy_memory memory;
+    struct policy_growth growth[POLICY_RESOURCES];
     /* Identity of the rule for its count: a hash of action and matchers, so that a count survives
      * edits of limits and moving rules within a policy. Whoever makes the rule sets it with
      * policy_rule_key. No two rules of a policy have the same key. Not used where rules are counted
@@ -185,8 +189,16 @@ int64_t policy_limit(const struct policy *policy, const struct policy_rule *rule
 const struct curve *policy_backoff(const struct policy *policy, const struct policy_rule *rule,
                                    const struct policy_settings *settings);
 
-/* The next memory of a job that has this much; never less. */
-uint64_t policy_grow(const struct policy_memory *m, uint64_t memory);
+/* The next amount of a job that has this much; never less. */
+uint64_t policy_grow(const struct policy_growth *g, enum policy_resource what, uint64_t amount);
+/* The most that there can be of it. */
+uint64_t policy_resource_max(enum policy_resource what);
+/* "memory", "cpu". */
+const char *policy_resource_name(enum policy_resource what);
+/* An amount as Kubernetes writes it. */
+void policy_resource_write(struct buf *b, enum policy_resource what, uint64_t amount);
+/* Whether the rule increases anything. */
+bool policy_rule_grows(const struct policy_rule *rule);
 
 /* Neither is ever 0 or POLICY_DEFAULT_SLOT. Both are stored with jobs. */
 uint64_t policy_rule_key(const struct policy_rule *rule);

@@ -65,36 +65,59 @@ static void adopt(struct verdict *v, const struct policy_verdict *by, const stru
     add_words(v->reason, ", not on the same node");
 }
 
-/* The memory of the retry. What was grown is kept over retries by other rules (a preemption, say)
- * unless the rule that grew it said otherwise. */
-static void grow(struct verdict *v, const struct policy_rule *rule, const struct job *job)
+/* Where a job keeps a resource. */
+struct resource_place {
+    uint64_t asked; /* when it was enqueued */
+    uint64_t *grown, *fleeting;
+};
+
+static struct resource_place place_of(struct job_extras *x, const struct job *job,
+                                      enum policy_resource what)
 {
-    struct job_extras *x = &v->extras;
-    if (!rule || rule->memory.max == 0) {
-        if (x->memory_fleeting)
-            x->memory = x->memory_fleeting = 0;
-        return;
-    }
-    uint64_t before = x->memory ? x->memory : job->options.memory;
-    if (before == 0) {
-        add_words(v->reason, ", memory as it was: the job states none");
+    if (what == POLICY_MEMORY)
+        return (struct resource_place){job->options.memory, &x->memory, &x->memory_fleeting};
+    return (struct resource_place){job->options.cpu, &x->cpu, &x->cpu_fleeting};
+}
+
+/* A resource of the retry. What was grown is kept over retries by other rules (a preemption, say)
+ * unless the rule that grew it said otherwise. */
+static void grow(struct verdict *v, const struct policy_rule *rule, const struct job *job,
+                 enum policy_resource what)
+{
+    struct resource_place at = place_of(&v->extras, job, what);
+    const struct policy_growth *g = rule ? &rule->growth[what] : NULL;
+    if (!g || g->max == 0) {
+        if (*at.fleeting)
+            *at.grown = *at.fleeting = 0;
         return;
     }
     struct buf words = {0};
-    uint64_t after = policy_grow(&rule->memory, before);
-    buf_str(&words, after > before ? STR(", memory from ") : STR(", memory stays "));
-    quantity_write(&words, before);
-    if (after > before) {
+    uint64_t before = *at.grown ? *at.grown : at.asked;
+    uint64_t after = before ? policy_grow(g, what, before) : 0;
+    buf_print(&words, ", %s ", policy_resource_name(what));
+    if (before == 0) {
+        buf_lit(&words, "as it was: the job states none");
+    } else if (after > before) {
+        buf_lit(&words, "from ");
+        policy_resource_write(&words, what, before);
         buf_lit(&words, " to ");
-        quantity_write(&words, after);
-        x->memory = after;
-        x->memory_fleeting = rule->memory.fleeting;
+        policy_resource_write(&words, what, after);
+        *at.grown = after;
+        *at.fleeting = g->fleeting;
     } else {
+        buf_lit(&words, "stays ");
+        policy_resource_write(&words, what, before);
         buf_lit(&words, ", the most");
     }
     buf_byte(&words, '\0');
     add_words(v->reason, words.at);
     buf_fini(&words);
+}
+
+static void grow_all(struct verdict *v, const struct policy_rule *rule, const struct job *job)
+{
+    for (int i = 0; i < POLICY_RESOURCES; i++)
+        grow(v, rule, job, (enum policy_resource)i);
 }
 
 /* The run that was preempted may still be at work: the next one waits for its end, but no longer
@@ -215,7 +238,7 @@ static void decide_by_limits(const struct verdict_request *r, const struct verdi
     v->resolution = by.resolution;
     memcpy(v->reason, by.reason, sizeof v->reason);
     v->ruling = ruling_of_limits(&own, &rules->defaults, by.retry);
-    grow(v, NULL, r->job);
+    grow_all(v, NULL, r->job);
     limit_all(r, rules, h, v);
     if (!v->retry)
         return;
@@ -242,7 +265,7 @@ static bool decide_by_policies(const struct verdict_request *r, const struct ver
     const struct policy *p = by.policy >= 0 ? rules->policies[by.policy] : NULL;
     adopt(v, &by, p, r->failure, rules->avoid_required, now, a);
     if (v->retry)
-        grow(v, by.rule >= 0 ? &p->rules[by.rule] : NULL, r->job);
+        grow_all(v, by.rule >= 0 ? &p->rules[by.rule] : NULL, r->job);
     else if (expired)
         v->resolution = RESOLUTION_CLAIM_EXPIRED;
     return true;

@@ -310,7 +310,9 @@ static void join(struct container_list *all, const struct container_list *specs,
         to->sidecar = init && specs->at[i].sidecar;
         to->init = init;
     }
-    struct container_list named = {all->at + begin, all->count - begin, 0};
+    struct container_list named = {0};
+    if (specs->count)
+        named = (struct container_list){all->at + begin, specs->count, 0};
     for (size_t i = 0; i < statuses->count; i++) {
         if (find(&named, statuses->at[i].name, i))
             continue;

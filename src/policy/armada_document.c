@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "policy/armada_document.h"
 
+#include <string.h>
+
 #include "base/array.h"
 #include "base/quantity.h"
 #include "policy/policy_document.h"
@@ -29,26 +31,50 @@ static struct err read_affinity(struct json_cursor *c, struct arena *a, void *ru
     return fields_read(c, affinity_table, COUNT(affinity_table), rule);
 }
 
+#define GROWTH(what, member) RULE(growth[what].member)
+
+/* max is not of this format, which has no limit but the nodes; nor is cpu. Both are safe. */
 static const struct field memory_table[] = {
-    {"factor", false, fields_factor, RULE(memory.factor), .doc = "number 1..$",
+    {"factor", false, fields_factor, GROWTH(POLICY_MEMORY, factor), .doc = "number 1..$",
      .most = FIELDS_FACTOR_MAX},
-    {"static", false, fields_quantity, RULE(memory.add), .doc = "Quantity"},
+    {"static", false, fields_quantity, GROWTH(POLICY_MEMORY, add), .doc = "Quantity"},
+    {"max", false, fields_quantity, GROWTH(POLICY_MEMORY, max), .doc = "Quantity: its upper limit"},
+};
+static const struct field cpu_table[] = {
+    {"factor", false, fields_factor, GROWTH(POLICY_CPU, factor), .doc = "number 1..$",
+     .most = FIELDS_FACTOR_MAX},
+    {"static", false, fields_cpu, GROWTH(POLICY_CPU, add), .doc = "CpuQuantity"},
+    {"max", false, fields_cpu, GROWTH(POLICY_CPU, max), .doc = "CpuQuantity: its upper limit"},
 };
 
-static struct err read_memory(struct json_cursor *c, struct arena *a, void *rule)
+static struct err read_growth(struct json_cursor *c, const struct field *table, size_t count,
+                              void *rule, enum policy_resource what)
 {
-    struct policy_memory *m = &((struct policy_rule *)rule)->memory;
+    struct policy_growth *g = &((struct policy_rule *)rule)->growth[what];
     size_t at = c->pos;
-    (void)a;
-    TRY(fields_read(c, memory_table, COUNT(memory_table), rule));
-    m->max = QUANTITY_MAX; /* this format has no limit but the nodes */
-    return (m->factor > 0) != (m->add > 0)
+    TRY(fields_read(c, table, count, rule));
+    if (g->max == 0)
+        g->max = policy_resource_max(what);
+    return (g->factor > 0) != (g->add > 0)
                ? err_none()
                : fields_refuse(c, at, ERR_BAD_VALUE, "factor or static, and not both");
 }
 
+static struct err read_memory(struct json_cursor *c, struct arena *a, void *rule)
+{
+    (void)a;
+    return read_growth(c, memory_table, COUNT(memory_table), rule, POLICY_MEMORY);
+}
+
+static struct err read_cpu(struct json_cursor *c, struct arena *a, void *rule)
+{
+    (void)a;
+    return read_growth(c, cpu_table, COUNT(cpu_table), rule, POLICY_CPU);
+}
+
 static const struct field resources_table[] = {
     {"memory", false, read_memory, 0, .doc = "ArmadaMemoryMutation"},
+    {"cpu", false, read_cpu, 0, .doc = "ArmadaCpuMutation"},
 };
 
 static struct err read_resources(struct json_cursor *c, struct arena *a, void *rule)
@@ -180,6 +206,7 @@ const struct field_table armada_document_tables[] = {
     {"ArmadaMutation", FIELD_TABLE(mutate_table)},
     {"ArmadaAffinityMutation", FIELD_TABLE(affinity_table)},
     {"ArmadaResourcesMutation", FIELD_TABLE(resources_table)},
+    {"ArmadaCpuMutation", FIELD_TABLE(cpu_table), .doc = "object: factor or static, and not both"},
     {"ArmadaMemoryMutation", FIELD_TABLE(memory_table),
      .doc = "object: factor or static, and not both"},
 };
@@ -198,10 +225,10 @@ static void drop_mutations(struct policy *p, struct document_node *warnings, str
     for (size_t i = 0; i < p->rule_count; i++) {
         struct policy_rule *r = &rules[i];
         if (r->action == POLICY_RETRY ||
-            (r->affinity.mode == POLICY_AFFINITY_UNSET && !r->memory.max))
+            (r->affinity.mode == POLICY_AFFINITY_UNSET && !policy_rule_grows(r)))
             continue;
         r->affinity = (struct policy_affinity){0};
-        r->memory = (struct policy_memory){0};
+        memset(r->growth, 0, sizeof r->growth);
         policy_warning_add(warnings, a, "rules[%zu].mutate has no effect: the action is Fail", i);
     }
 }

@@ -108,6 +108,11 @@ size_t fields_member(const struct json_cursor *c, size_t map, const char *name)
     return offset_of(f, n);
 }
 
+bool fields_has(const struct json_cursor *c, size_t map, const char *name)
+{
+    return document_member(place_at(fields_of(c), map)->node, name) != NULL;
+}
+
 size_t fields_entry(const struct json_cursor *c, size_t list, size_t i)
 {
     const struct fields *f = fields_of(c);
@@ -437,6 +442,19 @@ struct err fields_quantity(struct json_cursor *c, struct arena *a, void *u64)
     return fields_refuse(c, at, err.code == ERR_OK ? ERR_BAD_VALUE : err.code, QUANTITY_EXPECTED);
 }
 
+struct err fields_cpu(struct json_cursor *c, struct arena *a, void *u64)
+{
+    size_t at = c->pos;
+    enum json_type type;
+    struct str text;
+    (void)a;
+    struct err err = read_either(c, &type, &text);
+    if (err.code == ERR_OK && quantity_parse_cpu(text, u64))
+        return err;
+    return fields_refuse(c, at, err.code == ERR_OK ? ERR_BAD_VALUE : err.code,
+                         QUANTITY_CPU_EXPECTED);
+}
+
 struct err fields_factor(struct json_cursor *c, struct arena *a, void *v)
 {
     size_t at = c->pos;
@@ -550,6 +568,7 @@ struct document_node *fields_frame_tree(struct arena *a, struct document_node *r
 const struct field_table fields_tables[] = {
     {"Duration", .doc = "string,integer: " SPAN_EXPECTED "; 0 needs no unit"},
     {"Quantity", .doc = "string,integer: " QUANTITY_EXPECTED},
+    {"CpuQuantity", .doc = "string,number: " QUANTITY_CPU_EXPECTED},
     {"DocumentMetadata", FIELD_TABLE(metadata_table)},
     {"PatternMatcher", FIELD_TABLE(pattern_table)},
 };

@@ -45,6 +45,8 @@ struct err fields_refuse(struct json_cursor *c, size_t at, enum err_code code, c
 /* The offsets of values within another one: of a member that it has, of its i-th entry. */
 size_t fields_member(const struct json_cursor *c, size_t map, const char *name);
 size_t fields_entry(const struct json_cursor *c, size_t list, size_t i);
+/* Whether it has that member. */
+bool fields_has(const struct json_cursor *c, size_t map, const char *name);
 /* The value that comes next. */
 const struct document_node *fields_node(const struct json_cursor *c);
 /* A fault at a position that was not found by reading. Returns false. */
@@ -80,6 +82,7 @@ struct err fields_label(struct json_cursor *c, struct arena *a, void *str);
 struct err fields_retries(struct json_cursor *c, struct arena *a, void *i64);
 /* An amount of memory, as text with a unit or as a number of bytes. */
 struct err fields_quantity(struct json_cursor *c, struct arena *a, void *u64);
+struct err fields_cpu(struct json_cursor *c, struct arena *a, void *u64);
 /* The factor by which memory increases: over 1, at most FIELDS_FACTOR_MAX. */
 struct err fields_factor(struct json_cursor *c, struct arena *a, void *v);
 /* A duration with a unit: "0s", "30s", "1h30m"; at most a year. */

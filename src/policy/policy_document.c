@@ -104,34 +104,77 @@ static struct err read_sticky(struct json_cursor *c, struct arena *a, void *flee
     return err_none();
 }
 
-static const struct field memory_table[] = {
-    {"factor", false, fields_factor, offsetof(struct policy_memory, factor),
-     .doc = "number 1..$: by which it is multiplied", .most = FIELDS_FACTOR_MAX},
-    {"add", false, fields_quantity, offsetof(struct policy_memory, add), .doc = "Quantity"},
-    {"max", true, fields_quantity, offsetof(struct policy_memory, max),
-     .doc = "Quantity: its upper limit"},
-    {"sticky", false, read_sticky, offsetof(struct policy_memory, fleeting), .doc = "boolean"},
-};
+/* Armada's word for add is read as well. */
+#define GROWTH_TABLE(read_amount, quantity)                                                        \
+    {                                                                                              \
+        {"factor",                                                                                 \
+         false,                                                                                    \
+         fields_factor,                                                                            \
+         offsetof(struct policy_growth, factor),                                                   \
+         .doc = "number 1..$: by which it is multiplied",                                          \
+         .most = FIELDS_FACTOR_MAX},                                                               \
+            {"add", false, read_amount, offsetof(struct policy_growth, add), .doc = quantity},     \
+            {"static", false, read_amount, offsetof(struct policy_growth, add),                    \
+             .doc = quantity ": the same as add"},                                                 \
+            {"max", true, read_amount, offsetof(struct policy_growth, max),                        \
+             .doc = quantity ": its upper limit"},                                                 \
+            {"sticky", false, read_sticky, offsetof(struct policy_growth, fleeting),               \
+             .doc = "boolean"},                                                                    \
+    }
+static const struct field memory_table[] = GROWTH_TABLE(fields_quantity, "Quantity");
+static const struct field cpu_table[] = GROWTH_TABLE(fields_cpu, "CpuQuantity");
 
-static struct err read_memory(struct json_cursor *c, struct arena *a, void *memory)
+static struct err read_growth(struct json_cursor *c, const struct field *table, size_t count,
+                              struct policy_growth *g)
 {
-    const struct policy_memory *m = memory;
     size_t at = c->pos;
-    (void)a;
-    TRY(fields_read(c, memory_table, COUNT(memory_table), memory));
-    return (m->factor > 0) != (m->add > 0)
+    TRY(fields_read(c, table, count, g));
+    return (g->factor > 0) != (g->add > 0)
                ? err_none()
                : fields_refuse(c, at, ERR_BAD_VALUE, "factor or add, and not both");
 }
 
-static const struct field mutations_table[] = {
-    {"memory", true, read_memory, 0, .doc = "MemoryMutation"},
-};
-
-static struct err rule_mutations(struct json_cursor *c, struct arena *a, void *memory)
+static struct err read_memory(struct json_cursor *c, struct arena *a, void *growth)
 {
     (void)a;
-    return fields_read(c, mutations_table, COUNT(mutations_table), memory);
+    return read_growth(c, memory_table, COUNT(memory_table),
+                       &((struct policy_growth *)growth)[POLICY_MEMORY]);
+}
+
+static struct err read_cpu(struct json_cursor *c, struct arena *a, void *growth)
+{
+    (void)a;
+    return read_growth(c, cpu_table, COUNT(cpu_table),
+                       &((struct policy_growth *)growth)[POLICY_CPU]);
+}
+
+static const struct field mutations_table[] = {
+    {"memory", false, read_memory, 0, .doc = "MemoryMutation"},
+    {"cpu", false, read_cpu, 0, .doc = "CpuMutation"},
+};
+
+static struct err rule_mutations(struct json_cursor *c, struct arena *a, void *growth)
+{
+    struct policy_growth *g = growth;
+    size_t at = c->pos;
+    (void)a;
+    if (g[POLICY_MEMORY].max || g[POLICY_CPU].max)
+        return fields_refuse(c, at, ERR_BAD_VALUE, "mutations or mutate, and not both");
+    TRY(fields_read(c, mutations_table, COUNT(mutations_table), growth));
+    return g[POLICY_MEMORY].max || g[POLICY_CPU].max
+               ? err_none()
+               : fields_refuse(c, at, ERR_BAD_VALUE, "memory or cpu, or both");
+}
+
+/* Armada's way to write it. */
+static const struct field mutate_table[] = {
+    {"resources", true, rule_mutations, 0, .doc = "RuleMutations"},
+};
+
+static struct err rule_mutate(struct json_cursor *c, struct arena *a, void *growth)
+{
+    (void)a;
+    return fields_read(c, mutate_table, COUNT(mutate_table), growth);
 }
 
 #define RULE(member) offsetof(struct policy_rule, member)
@@ -149,7 +192,8 @@ static const struct field rule_table[] = {
      .most = POLICY_RETRIES_MAX},
     {"backoff", false, policy_document_backoff, RULE(backoff), .doc = "PolicyBackoff"},
     {"antiAffinity", false, read_affinity, RULE(affinity), .doc = "AntiAffinity"},
-    {"mutations", false, rule_mutations, RULE(memory), .doc = "RuleMutations"},
+    {"mutations", false, rule_mutations, RULE(growth), .doc = "RuleMutations"},
+    {"mutate", false, rule_mutate, RULE(growth), .doc = "RuleMutate: the same as mutations"},
 };
 
 static void begin_rule(void *rule)
@@ -167,6 +211,11 @@ static bool states(const struct matcher *m)
 {
     return m->exit_operator != MATCHER_NO_CODES || m->conditions || m->message ||
            m->category_count || m->subcategory_count || m->error_type_count || m->error;
+}
+
+static size_t growth_at(const struct json_cursor *c, size_t rule)
+{
+    return fields_member(c, rule, fields_has(c, rule, "mutations") ? "mutations" : "mutate");
 }
 
 static struct err spec_rules(struct json_cursor *c, struct arena *a, void *into)
@@ -192,9 +241,9 @@ static struct err spec_rules(struct json_cursor *c, struct arena *a, void *into)
     p->rule_count = rules.count;
     for (size_t i = 0; i < p->rule_count; i++) /* members about a retry, in a rule that never
                                                 * retries */
-        if (p->rules[i].action != POLICY_RETRY && p->rules[i].memory.max)
-            return fields_refuse(c, fields_member(c, fields_entry(c, at, i), "mutations"),
-                                 ERR_BAD_VALUE, "nothing here: the action is Fail");
+        if (p->rules[i].action != POLICY_RETRY && policy_rule_grows(&p->rules[i]))
+            return fields_refuse(c, growth_at(c, fields_entry(c, at, i)), ERR_BAD_VALUE,
+                                 "nothing here: the action is Fail");
     return err_none();
 }
 
@@ -272,7 +321,9 @@ const struct field_table policy_document_tables[] = {
     {"PolicyBackoff", FIELD_TABLE(backoff_table)},
     {"AntiAffinity", FIELD_TABLE(affinity_table)},
     {"RuleMutations", FIELD_TABLE(mutations_table)},
+    {"RuleMutate", FIELD_TABLE(mutate_table)},
     {"MemoryMutation", FIELD_TABLE(memory_table), .doc = "object: factor or add, and not both"},
+    {"CpuMutation", FIELD_TABLE(cpu_table), .doc = "object: factor or add, and not both"},
 };
 const size_t policy_document_table_count = COUNT(policy_document_tables);
 
@@ -370,26 +421,34 @@ static void add_overrides(struct document_node *to, int64_t limit, const struct 
         document_add(n, "requiredFor", fields_span_tree(a, affinity->required_for));
 }
 
-static void add_quantity(struct document_node *to, const char *name, uint64_t bytes,
-                         struct arena *a)
+static void add_amount(struct document_node *to, const char *name, enum policy_resource what,
+                       uint64_t amount, struct arena *a)
 {
     struct buf b = {0};
-    quantity_write(&b, bytes);
+    policy_resource_write(&b, what, amount);
     document_add(to, name, document_string(a, arena_copy(a, buf_view(&b))));
     buf_fini(&b);
 }
 
-static void add_mutations(struct document_node *to, const struct policy_memory *m, struct arena *a)
+static void add_mutations(struct document_node *to, const struct policy_growth *all,
+                          struct arena *a)
 {
-    struct document_node *n = document_add(to, "mutations", document_map(a));
-    n = document_add(n, "memory", document_map(a));
-    if (m->factor > 0)
-        document_add(n, "factor", document_double(a, m->factor));
-    else
-        add_quantity(n, "add", m->add, a);
-    add_quantity(n, "max", m->max, a);
-    if (m->fleeting)
-        document_add(n, "sticky", document_bool(a, false));
+    struct document_node *mutations = document_add(to, "mutations", document_map(a));
+    for (int i = 0; i < POLICY_RESOURCES; i++) {
+        enum policy_resource what = (enum policy_resource)i;
+        const struct policy_growth *g = &all[i];
+        if (g->max == 0)
+            continue;
+        struct document_node *n =
+            document_add(mutations, policy_resource_name(what), document_map(a));
+        if (g->factor > 0)
+            document_add(n, "factor", document_double(a, g->factor));
+        else
+            add_amount(n, "add", what, g->add, a);
+        add_amount(n, "max", what, g->max, a);
+        if (g->fleeting)
+            document_add(n, "sticky", document_bool(a, false));
+    }
 }
 
 struct document_node *policy_document_tree(const struct policy *p, int64_t resource_version,
@@ -412,8 +471,8 @@ struct document_node *policy_document_tree(const struct policy *p, int64_t resou
         add_action(rule, "action", r->action, a);
         fields_add_matchers(a, rule, &r->match);
         add_overrides(rule, r->retry_limit, &r->backoff, &r->affinity, a);
-        if (r->memory.max)
-            add_mutations(rule, &r->memory, a);
+        if (policy_rule_grows(r))
+            add_mutations(rule, r->growth, a);
     }
     return root;
 }

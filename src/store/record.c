@@ -31,7 +31,7 @@
  *            message, text category, text subcategory, text hint, text pod error, varint count
  *            of pod events, then for each a text; varint count of containers, then for
  *            each: text name, byte 1 if it is an init container, zigzag exit code, text
- *            reason, text message
+ *            reason, text message, from version 3: zigzag signal, text log
  *   NOTE     byte version, varint run, opt at, double value, text text
  *   TAKES    byte version, opt at, varint count, then for each: id as 16 bytes
  *            big-endian, varint run
@@ -62,7 +62,7 @@
  *
  * There is one encoding of a value and nothing follows it: a reader refuses all else. */
 
-#define RUN_VERSION 2
+#define RUN_VERSION 3
 
 enum { BATCH_NONE, BATCH_OPEN, BATCH_CLOSED };
 
@@ -237,6 +237,8 @@ static void write_container(struct writer *w, const struct container_result *c)
     writer_zigzag(w, c->exit_code);
     writer_text(w, c->reason);
     writer_text(w, c->message);
+    writer_zigzag(w, c->signal);
+    writer_text(w, c->log);
 }
 
 void record_write_failure(struct writer *w, const struct failure *f)
@@ -428,7 +430,7 @@ struct err record_read_state(struct str value, struct job_state *state)
     return record_finish(&r, "state");
 }
 
-static void read_container(struct reader *r, struct container_result *c)
+static void read_container(struct reader *r, bool logs, struct container_result *c)
 {
     c->name = reader_text(r, "container's name");
     c->init = reader_byte(r, "container's kind", 1);
@@ -436,6 +438,10 @@ static void read_container(struct reader *r, struct container_result *c)
     c->reason = reader_text(r, "container's reason");
     c->message = reader_text(r, "container's message");
     c->condition = job_condition_of_container(c->reason);
+    if (!logs)
+        return;
+    c->signal = reader_zigzag32(r, "container's signal");
+    c->log = reader_text(r, "container's log");
 }
 
 static void read_events(struct reader *r, struct arena *a, struct failure *f)
@@ -450,7 +456,7 @@ static void read_events(struct reader *r, struct arena *a, struct failure *f)
         events[i] = reader_text(r, "pod event");
 }
 
-void record_read_failure(struct reader *r, struct arena *a, struct failure *f)
+void record_read_failure(struct reader *r, bool logs, struct arena *a, struct failure *f)
 {
     f->message = reader_text(r, "message");
     f->error_type = reader_text(r, "error type");
@@ -473,7 +479,7 @@ void record_read_failure(struct reader *r, struct arena *a, struct failure *f)
     struct container_result *c = arena_zero(a, f->container_count * sizeof *c);
     f->containers = c;
     for (size_t i = 0; i < f->container_count && !r->bad; i++)
-        read_container(r, &c[i]);
+        read_container(r, logs, &c[i]);
 }
 
 struct err record_read_run(struct str value, struct arena *a, struct run *run)
@@ -493,6 +499,6 @@ struct err record_read_run(struct str value, struct arena *a, struct run *run)
     run->grace_end.ms = (int64_t)reader_varint(&r, "grace_end", INT64_MAX);
     run->reason = reader_text(&r, "reason");
     run->failure = (struct failure){0};
-    record_read_failure(&r, a, &run->failure);
+    record_read_failure(&r, version >= 3, a, &run->failure);
     return record_finish(&r, "run");
 }

@@ -6,7 +6,7 @@
 
 #include "store/record_parts.h"
 
-#define HISTORY_VERSION 2
+#define HISTORY_VERSION 3
 
 static void write_history(struct writer *w, const struct history_entry *h)
 {
@@ -26,6 +26,7 @@ static void write_history(struct writer *w, const struct history_entry *h)
     writer_text(w, job->options.retry_policies);
     writer_varint(w, job->options.memory);
     writer_varint(w, job->options.when_no_policy);
+    writer_varint(w, job->options.cpu);
     writer_varint(w, h->run.index);
     writer_byte(w, h->run.outcome);
     writer_text(w, h->run.reason);
@@ -46,11 +47,13 @@ static void read_failed(struct reader *r, unsigned version, struct arena *a,
     h->job.options.memory = reader_varint(r, "memory", UINT64_MAX);
     if (version >= 2)
         h->job.options.when_no_policy = reader_varint(r, "when_no_policy", RETRY_FALLBACK_FAIL);
+    if (version >= 3)
+        h->job.options.cpu = reader_varint(r, "processors", UINT64_MAX);
     h->run.index = (uint32_t)reader_varint(r, "index", UINT32_MAX);
     h->run.outcome = (enum outcome)reader_byte(r, "outcome", OUTCOME_COUNT - 1);
     h->run.reason = reader_text(r, "reason");
     h->run.attempt = h->job.state.attempts;
-    record_read_failure(r, a, &h->run.failure);
+    record_read_failure(r, version >= 3, a, &h->run.failure);
 }
 
 struct err record_read_history(struct str value, struct arena *a, struct history_entry *h)

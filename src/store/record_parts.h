@@ -92,6 +92,7 @@ void record_read_terms(struct reader *r, int64_t *retry_limit, struct curve *bac
                        span *completed, span *dead);
 /* As in RUN. The lists of containers and of events are in the arena. */
 void record_write_failure(struct writer *w, const struct failure *f);
-void record_read_failure(struct reader *r, struct arena *a, struct failure *f);
+/* logs: containers have a signal and a log. */
+void record_read_failure(struct reader *r, bool logs, struct arena *a, struct failure *f);
 
 #endif

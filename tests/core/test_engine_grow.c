@@ -20,7 +20,7 @@ static const struct policy_rule rules[] = {
     {.action = POLICY_RETRY,
      .match = ON(OOM_KILLED),
      .retry_limit = POLICY_NO_LIMIT,
-     .memory = {.factor = 1.5, .max = 12 * GI},
+     .growth[POLICY_MEMORY] = {.factor = 1.5, .max = 12 * GI},
      .key = 5},
     {.action = POLICY_RETRY, .match = ON(PREEMPTED), .retry_limit = POLICY_NO_LIMIT, .key = 6},
 };
@@ -98,7 +98,8 @@ static void unless_the_rule_says_that_it_is_not_sticky(void **state)
 {
     R;
     struct policy_rule own[] = {rules[0], rules[1]};
-    own[0].memory = (struct policy_memory){.add = GI, .max = 12 * GI, .fleeting = true};
+    own[0].growth[POLICY_MEMORY] =
+        (struct policy_growth){.add = GI, .max = 12 * GI, .fleeting = true};
     struct policy p = policy;
     p.rules = own;
     r->policy = &p;
@@ -150,7 +151,7 @@ static void growth_is_never_a_loss_nor_beyond_the_most(void **state)
 {
     (void)state;
     static const struct {
-        struct policy_memory by;
+        struct policy_growth by;
         uint64_t before, after;
     } rows[] = {
         {{.factor = 2, .max = 8 * GI}, 10 * GI, 10 * GI}, /* it asked for more than the maximum */
@@ -161,7 +162,53 @@ static void growth_is_never_a_loss_nor_beyond_the_most(void **state)
         {{.add = QUANTITY_MAX, .max = QUANTITY_MAX}, 1, QUANTITY_MAX},
     };
     for (size_t i = 0; i < COUNT(rows); i++)
-        assert_int_equal(policy_grow(&rows[i].by, rows[i].before), rows[i].after);
+        assert_int_equal(policy_grow(&rows[i].by, POLICY_MEMORY, rows[i].before), rows[i].after);
+}
+
+static void processors_grow_beside_memory_and_by_themselves(void **state)
+{
+    R;
+    struct policy_rule own[] = {rules[0], rules[1]};
+    own[0].growth[POLICY_CPU] = (struct policy_growth){.factor = 1.5, .max = 2000};
+    own[1].growth[POLICY_CPU] = (struct policy_growth){.add = 100, .max = 4000, .fleeting = true};
+    struct policy p = policy;
+    p.rules = own;
+    r->policy = &p;
+    struct enqueue spec = rig_spec("q");
+    spec.options.memory = 4 * GI;
+    spec.options.cpu = 500;
+    struct id id = rig_add_spec(r, &spec);
+    end_run(r, id, CONDITION_OOM_KILLED);
+    assert_said(r, id, ", memory from 4Gi to 6Gi, cpu from 500m to 750m");
+    end_run(r, id, CONDITION_PREEMPTED);
+    assert_said(r, id, ", cpu from 750m to 850m");
+    assert_int_equal(rig_read(r, id)->state.extras.memory, 6 * GI);
+    rig_restart(r);
+    assert_int_equal(rig_read(r, id)->state.extras.cpu, 850);
+    end_run(r, id, CONDITION_OOM_KILLED);
+    assert_said(r, id, ", memory from 6Gi to 9Gi, cpu from 850m to 1275m");
+    assert_int_equal(rig_read(r, id)->options.cpu, 500);
+    id = add(r, 4 * GI);
+    end_run(r, id, CONDITION_OOM_KILLED);
+    assert_said(r, id, ", memory from 4Gi to 6Gi, cpu as it was: the job states none");
+}
+
+static void a_rule_that_grows_nothing_undoes_what_is_not_sticky(void **state)
+{
+    R;
+    struct policy_rule own[] = {rules[0], rules[1]};
+    own[0].growth[POLICY_CPU] = (struct policy_growth){.add = 100, .max = 4000, .fleeting = true};
+    struct policy p = policy;
+    p.rules = own;
+    r->policy = &p;
+    struct enqueue spec = rig_spec("q");
+    spec.options.memory = 4 * GI;
+    spec.options.cpu = 500;
+    struct id id = rig_add_spec(r, &spec);
+    assert_int_equal(end_run(r, id, CONDITION_OOM_KILLED), 6 * GI);
+    assert_int_equal(rig_read(r, id)->state.extras.cpu, 600);
+    assert_int_equal(end_run(r, id, CONDITION_PREEMPTED), 6 * GI); /* that one is */
+    assert_int_equal(rig_read(r, id)->state.extras.cpu, 0);
 }
 
 int main(void)
@@ -172,6 +219,8 @@ int main(void)
         GROW_TEST(unless_the_rule_says_that_it_is_not_sticky),
         GROW_TEST(a_job_that_states_no_memory_is_retried_as_it_was),
         GROW_TEST(a_lost_or_returned_run_keeps_it),
+        GROW_TEST(processors_grow_beside_memory_and_by_themselves),
+        GROW_TEST(a_rule_that_grows_nothing_undoes_what_is_not_sticky),
         GROW_TEST(a_job_brought_back_has_what_it_asked_for),
         cmocka_unit_test(growth_is_never_a_loss_nor_beyond_the_most),
     };

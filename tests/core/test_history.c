@@ -71,13 +71,15 @@ static void all_texts_together_are_bounded_and_names_are_never_cut(void **state)
     memset(text, 'x', sizeof text);
     struct str large = {text, sizeof text}, name = {text, 60};
     for (size_t i = 0; i < COUNT(many); i++)
-        many[i] = (struct container_result){.name = name, .reason = STR("Error"), .message = large};
+        many[i] = (struct container_result){
+            .name = name, .reason = STR("Error"), .message = large, .log = large};
     struct failure f = {.message = large, .containers = many, .container_count = 1000};
     struct failure got = history_cut(&f, &a);
     size_t bytes = got.message.len;
     assert_true(got.container_count > 0 && got.container_count < 1000);
     for (size_t i = 0; i < got.container_count; i++) {
         assert_true(str_eq(got.containers[i].name, name));
+        assert_int_equal(got.containers[i].log.len, 0);
         bytes += got.containers[i].name.len + got.containers[i].message.len;
     }
     assert_true(bytes <= HISTORY_FAILURE_MAX);

@@ -254,6 +254,27 @@ describe('tenax work', () => {
             /\n {4}termination message: TRANSIENT: no seat\n/);
     });
 
+    it('tells_what_became_of_the_containers_of_a_pod', async () => {
+        const { id, queue } = await server.enqueue({ queue: queueName() });
+        await server.claimOne(queue);
+        const res = await server.post(`/jobs/${id}/failure`, {
+            message: 'm', pod_events: ['BackOff: again'],
+            containers: [
+                { name: 'fetch', init: true, exit_code: 0, reason: 'Completed' },
+                {
+                    name: 'main', exit_code: 137, signal: 9, reason: 'OOMKilled', message: 'big',
+                    log: 'one\n\u001b[31mtwo\n',
+                },
+            ],
+        });
+        assert.equal(res.status, 200, res.text);
+        const { stdout } = await tenax(['job', id]);
+        assert.match(stdout, /\n {4}init container fetch: exit code 0, Completed\n/);
+        assert.match(stdout, /\n {4}container main: exit code 137, signal 9, OOMKilled: big\n/);
+        assert.match(stdout, /\n {8}one\n {8}[^\u001b]*two\n/);
+        assert.match(stdout, /\n {4}event: BackOff: again\n/);
+    });
+
     it('withdraws_its_claim_when_it_is_told_to_stop', async () => {
         const worker = work(['--queue', queueName(), '--name', 'waits', '--', 'true']);
         await until(async () =>

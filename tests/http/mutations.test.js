@@ -108,6 +108,86 @@ describe('a job that says how much memory it needs', () => {
     });
 });
 
+describe('a job that says how many processors it needs', () => {
+    const server = useServer({ args: ['--retry-policy-enabled'] });
+
+    it('has_more_at_each_retry_beside_memory_and_keeps_it', async () => {
+        const res = await server.request('PUT', '/retry-policies/both', {
+            apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy', metadata: { name: 'both' },
+            spec: {
+                rules: [
+                    {
+                        action: 'Retry', onConditions: ['OOMKilled'],
+                        mutate: {
+                            resources: {
+                                memory: { static: '1Gi', max: '8Gi' }, cpu: { factor: 1.5, max: 2 },
+                            },
+                        },
+                    },
+                    { action: 'Retry', onConditions: ['Preempted'] },
+                ],
+            },
+        });
+        assert.equal(res.status, 200, res.text);
+        assert.deepEqual(res.json.spec.rules[0].mutations, {
+            memory: { add: '1Gi', max: '8Gi' }, cpu: { factor: 1.5, max: '2' },
+        });
+        const queue = queueName();
+        const { id, resources } = await server.enqueue({
+            queue, retry_policies: ['both'], resources: { memory: '1Gi', cpu: 1 },
+        });
+        assert.deepEqual(resources, { memory: '1Gi', cpu: '1' });
+        await server.claimOne(queue);
+        const job = await fail(server, id, 'OOMKilled');
+        assert.deepEqual(job.resources, { memory: '2Gi', cpu: '1500m' });
+        assert.deepEqual(job.grown_from, { memory: '1Gi', cpu: '1' });
+        assert.match(job.reason, /, memory from 1Gi to 2Gi, cpu from 1 to 1500m$/);
+        await server.signal('SIGKILL');
+        await server.start();
+        assert.deepEqual((await server.claimOne(queue)).resources, { memory: '2Gi', cpu: '1500m' });
+        assert.deepEqual((await fail(server, id, 'Preempted')).grown_from,
+            { memory: '1Gi', cpu: '1' });
+        await server.claimOne(queue);
+        assert.match((await fail(server, id, 'OOMKilled')).reason, /, cpu from 1500m to 2$/);
+        await server.claimOne(queue);
+        assert.match((await fail(server, id, 'OOMKilled')).reason, /, cpu stays 2, the most$/);
+        const sim = await server.post('/retry-policies/simulate', {
+            policies: [{
+                apiVersion: 'tenax.dev/v1', kind: 'RetryPolicy', metadata: { name: 'both' },
+                spec: {
+                    rules: [{
+                        action: 'Retry', onConditions: ['OOMKilled'],
+                        mutations: { cpu: { add: '250m', max: 4 } },
+                    }],
+                },
+            }],
+        });
+        assert.equal(sim.status, 200, sim.text);
+        assert.match(sim.json.jobs[0].failures[0].draft.reason, /, cpu from 1 to 1250m$/);
+    });
+
+    it('may_say_only_that', async () => {
+        const queue = queueName();
+        const { resources } = await server.enqueue({ queue, resources: { cpu: '0.25' } });
+        assert.deepEqual(resources, { cpu: '250m' });
+        const end = await run(['enqueue', '--url', server.url(), '--queue', queue, '--type', 't',
+            '--cpu', '1500m', '--memory', '2Gi', '{}']);
+        assert.equal(end.code, 0, end.stderr);
+        assert.deepEqual((await server.job(end.stdout.trim())).resources,
+            { memory: '2Gi', cpu: '1500m' });
+        const bad = await run(['enqueue', '--url', server.url(), '--queue', queue, '--type', 't',
+            '--cpu', '2Gi', '{}']);
+        assert.equal(bad.code, 2);
+        assert.match(bad.stderr, /--cpu.*an amount of CPUs/);
+        for (const cpu of ['', '0', '1Gi', '-1', '2000000', true, {}]) {
+            const res = await server.post('/jobs', {
+                queue: 'q', type: 't', payload: null, resources: { cpu },
+            });
+            assertError(res, 400, 'bad_value', /^resources: cpu: /);
+        }
+    });
+});
+
 describe('a mutation', () => {
     const server = useServer();
 

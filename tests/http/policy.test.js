@@ -88,7 +88,10 @@ describe('what a worker says of a failure', () => {
         condition: 'Evicted', node: 'n1', termination_message: 'tm', category: 'gpu',
         subcategory: 'xid', exit_code: 7,
         containers: [
-            { name: 'main', init: false, exit_code: 137, reason: 'OOMKilled', message: 'm' },
+            {
+                name: 'main', init: false, exit_code: 137, signal: 9, reason: 'OOMKilled',
+                message: 'm', log: 'one\ntwo\n',
+            },
             { name: 'setup', init: true, exit_code: 0 },
         ],
     };
@@ -104,6 +107,26 @@ describe('what a worker says of a failure', () => {
             assert.deepEqual(run[key], value, key);
             assert.deepEqual(error[key], value, key);
         }
+    });
+
+    it('has_the_end_of_long_logs', async () => {
+        const queue = queueName();
+        await server.enqueue({ queue });
+        const { id } = await server.claimOne(queue);
+        const line = `${'x'.repeat(99)}\n`;
+        const log = line.repeat(300);
+        const containers = Array.from({ length: 6 }, (_, i) => ({
+            name: `c${i}`, exit_code: 1, log: i === 1 ? 'ü'.repeat(10000) : log,
+        }));
+        await fail(server, id, { containers });
+        const [run] = await server.runs(id);
+        const logs = run.containers.map((c) => c.log ?? '');
+        assert.equal(logs[0], line.repeat(163)); // whole lines of at most 16 KiB
+        assert.equal(logs[1], 'ü'.repeat(8192));
+        const total = logs.reduce((sum, text) => sum + Buffer.byteLength(text), 0);
+        assert.ok(total <= 65536 && total > 65000, `${total} bytes in all`);
+        assert.equal(logs[4], line.repeat(2));
+        assert.ok(logs[5].length < 100);
     });
 
     it('is_refused_whole_where_it_is_wrong', async () => {

@@ -18,7 +18,7 @@
 #define ROWS_MIN 80
 #define WAITED   ((span){180000})
 
-static const char *table_path;
+static const char *table_path, *docs_path;
 
 static struct buf read_file(const char *path)
 {
@@ -204,14 +204,53 @@ static void every_reason_is_shown(void **state)
     buf_fini(&text);
 }
 
+static const char *words_of(const char *meaning)
+{
+    static const char *const words[][2] = {{"image", "check your image"},
+                                           {"administrator", "contact your administrator"},
+                                           {"by-phase", "the phase decides"},
+                                           {"healthy", "running"}};
+    for (size_t i = 0; i < COUNT(words); i++)
+        if (strcmp(words[i][0], meaning) == 0)
+            return words[i][1];
+    fail_msg("%s has no words", meaning);
+    return NULL;
+}
+
+/* docs/kubernetes.md has the rows of the table, in its order, and no others. */
+static void the_documentation_has_the_same_table(void **state)
+{
+    (void)state;
+    struct buf text = read_file(docs_path), want = {0};
+    struct kube_verdict_row row;
+    buf_lit(&want, "| reason | verdict | with `pending-is-healthy` |\n|---|---|---|\n");
+    for (size_t i = 0; kube_verdict_row(i, &row); i++)
+        buf_print(&want, "| `%s` | %s | %s |\n", row.reason, words_of(row.meaning[0]),
+                  words_of(row.meaning[1]));
+    buf_lit(&want, "\n");
+    if (!memmem(text.at, text.len, want.at, want.len))
+        fail_msg("docs/kubernetes.md should have\n%.*s", (int)want.len, want.at);
+    for (int cause = KUBE_FAILURE_CONTAINER; cause <= KUBE_FAILURE_POD; cause++) {
+        const char *name = kube_failure_name((enum kube_failure_cause)cause);
+        want.len = 0;
+        buf_print(&want, "\n| `%s` | ", name);
+        if (!memmem(text.at, text.len, want.at, want.len))
+            fail_msg("docs/kubernetes.md has no row for %s", name);
+    }
+    buf_fini(&text);
+    buf_fini(&want);
+}
+
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(pods_are_read_as_the_table_says),
         cmocka_unit_test(every_reason_is_shown),
+        cmocka_unit_test(the_documentation_has_the_same_table),
     };
-    if (argc != 2)
+    if (argc != 3)
         return 2;
     table_path = argv[1];
+    docs_path = argv[2];
     return cmocka_run_group_tests_name("kube_table", tests, NULL, NULL);
 }

@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "base/array.h"
+#include "base/quantity.h"
 #include "policy/policy_document.h"
 
 #define HEAD "apiVersion: armadaproject.io/v1beta1\nkind: RetryPolicy\n"
@@ -183,6 +184,25 @@ static void what_it_cannot_mean_is_refused_with_its_place(void **state)
                   "retryLimit, defaultAction, rules, found \"metadata\"");
 }
 
+static void a_limit_and_processors_are_read_as_well(void **state)
+{
+    (void)state;
+    struct policy_document d = accepted(
+        HEAD "name: a\nretryLimit: 1\ndefaultAction: Fail\nrules:\n"
+             "- {action: Retry, onCategory: b, mutate: {resources: {memory: {static: 1Gi, max: "
+             "4Gi}, cpu: {factor: 2}}}}\n");
+    const struct policy_growth *g = d.policy.rules[0].growth;
+    assert_true(g[POLICY_MEMORY].add == (uint64_t)1 << 30);
+    assert_true(g[POLICY_MEMORY].max == (uint64_t)4 << 30);
+    assert_true(g[POLICY_CPU].factor == 2 && g[POLICY_CPU].max == QUANTITY_CPU_MAX);
+    policy_document_free(&d);
+    check_refused(HEAD "name: a\ndefaultAction: Fail\nrules:\n"
+                       "- {action: Retry, onCategory: b, mutate: {resources: {cpu: {static: 1, "
+                       "factor: 2}}}}\n",
+                  "line 6, column 60: rules[0].mutate.resources.cpu: expected factor or static, "
+                  "and not both, found a mapping");
+}
+
 static void what_is_most_likely_not_meant_is_warned_of(void **state)
 {
     (void)state;
@@ -276,6 +296,7 @@ int main(void)
         cmocka_unit_test(its_rules_match_category_and_subcategory_to_the_byte),
         cmocka_unit_test(its_limit_is_one_for_all_its_rules),
         cmocka_unit_test(what_it_cannot_mean_is_refused_with_its_place),
+        cmocka_unit_test(a_limit_and_processors_are_read_as_well),
         cmocka_unit_test(what_is_most_likely_not_meant_is_warned_of),
         cmocka_unit_test(our_own_format_is_warned_of_too),
         cmocka_unit_test(an_error_of_a_worker_is_matched_by_type_and_message),

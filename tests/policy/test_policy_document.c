@@ -331,10 +331,27 @@ static void a_bad_mutation_is_refused_with_its_path(void **state)
                        "spec.rules[0].mutations.memory.sticky: expected true or false, found "
                        "\"maybe\"");
     check_rule_refused("Retry", "mutations: {}",
-                       "spec.rules[0].mutations.memory: expected this field, found nothing");
-    check_rule_refused(
-        "Retry", "mutations: {cpu: 2}",
-        "spec.rules[0].mutations.cpu: expected one of the fields memory, found \"cpu\"");
+                       "spec.rules[0].mutations: expected memory or cpu, or both, found an empty "
+                       "mapping");
+    check_rule_refused("Retry", "mutations: {cpu: 2}",
+                       "spec.rules[0].mutations.cpu: expected a mapping, found 2");
+    check_rule_refused("Retry", "mutations: {gpu: {factor: 2, max: 4}}",
+                       "spec.rules[0].mutations.gpu: expected one of the fields memory, cpu, "
+                       "found \"gpu\"");
+    check_rule_refused("Retry", "mutations: {cpu: {factor: 2, max: 4Gi}}",
+                       "spec.rules[0].mutations.cpu.max: expected an amount of CPUs like 500m, 2 "
+                       "or 1.5, up to 1000000, found \"4Gi\"");
+    check_rule_refused("Retry", "mutate: {resources: {cpu: {add: 1}}}",
+                       "spec.rules[0].mutate.resources.cpu.max: expected this field, found "
+                       "nothing");
+    check_rule_refused("Retry",
+                       "mutations: {cpu: {add: 1, max: 2}}, mutate: {resources: {cpu: {add: 1, "
+                       "max: 2}}}",
+                       "spec.rules[0].mutate.resources: expected mutations or mutate, and not "
+                       "both, found a mapping");
+    check_rule_refused("Fail", "mutate: {resources: {memory: {static: 1Gi, max: 8Gi}}}",
+                       "spec.rules[0].mutate: expected nothing here: the action is Fail, found a "
+                       "mapping");
     check_rule_refused("Fail", "mutations: {memory: {add: 1Gi, max: 8Gi}}",
                        "spec.rules[0].mutations: expected nothing here: the action is Fail, found "
                        "a mapping");
@@ -349,7 +366,8 @@ static void mutations_are_written_as_they_were_read(void **state)
                            "    - {action: Retry, onConditions: [Evicted], mutations: {memory: "
                            "{add: 500M, max: 1Ti, sticky: false}}}\n");
     struct policy_document d = accepted(text);
-    const struct policy_memory *m = &d.policy.rules[0].memory, *n = &d.policy.rules[1].memory;
+    const struct policy_growth *m = &d.policy.rules[0].growth[POLICY_MEMORY];
+    const struct policy_growth *n = &d.policy.rules[1].growth[POLICY_MEMORY];
     assert_true(m->factor == 1.5 && m->add == 0 && m->max == (uint64_t)32 << 30 && !m->fleeting);
     assert_true(n->factor == 0 && n->add == 500000000 && n->max == (uint64_t)1 << 40);
     assert_true(n->fleeting);
@@ -358,6 +376,31 @@ static void mutations_are_written_as_they_were_read(void **state)
                                  "\"32Gi\"}}"));
     assert_non_null(strstr(json, "\"mutations\": {\"memory\": {\"add\": \"500M\", \"max\": "
                                  "\"1Ti\", \"sticky\": false}}"));
+    free(json);
+    free(text);
+    policy_document_free(&d);
+}
+
+static void processors_grow_and_armada_s_spelling_is_read(void **state)
+{
+    (void)state;
+    char *text = with_spec("  rules:\n"
+                           "    - {action: Retry, onConditions: [OOMKilled], mutate: {resources: "
+                           "{memory: {static: 1Gi, max: 4Gi}, cpu: {factor: 2, max: 4}}}}\n"
+                           "    - {action: Retry, onConditions: [Evicted], mutations: {cpu: {add: "
+                           "0.5, max: 2500m, sticky: false}}}\n");
+    struct policy_document d = accepted(text);
+    const struct policy_growth *m = &d.policy.rules[0].growth[POLICY_CPU];
+    assert_true(m->factor == 2 && m->add == 0 && m->max == 4000 && !m->fleeting);
+    assert_true(d.policy.rules[0].growth[POLICY_MEMORY].add == (uint64_t)1 << 30);
+    m = &d.policy.rules[1].growth[POLICY_CPU];
+    assert_true(m->add == 500 && m->max == 2500 && m->fleeting);
+    assert_int_equal(d.policy.rules[1].growth[POLICY_MEMORY].max, 0);
+    char *json = canonical(&d, true);
+    assert_non_null(strstr(json, "\"mutations\": {\"memory\": {\"add\": \"1Gi\", \"max\": "
+                                 "\"4Gi\"}, \"cpu\": {\"factor\": 2, \"max\": \"4\"}}"));
+    assert_non_null(strstr(json, "\"mutations\": {\"cpu\": {\"add\": \"500m\", \"max\": "
+                                 "\"2500m\", \"sticky\": false}}"));
     free(json);
     free(text);
     policy_document_free(&d);
@@ -591,6 +634,7 @@ int main(void)
         cmocka_unit_test(a_bad_spec_is_refused_with_path_and_place),
         cmocka_unit_test(a_bad_mutation_is_refused_with_its_path),
         cmocka_unit_test(mutations_are_written_as_they_were_read),
+        cmocka_unit_test(processors_grow_and_armada_s_spelling_is_read),
         cmocka_unit_test(a_bad_backoff_is_refused),
         cmocka_unit_test(a_bad_rule_is_refused),
         cmocka_unit_test(bad_exit_codes_are_refused),

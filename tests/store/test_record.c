@@ -72,9 +72,11 @@ static const struct str EVENTS[] = {{"Pulled", 6}, {"FailedMount: x", 14}};
 static const struct container_result CONTAINERS[] = {
     {.name = STR("main"),
      .exit_code = 137,
+     .signal = 9,
      .condition = CONDITION_OOM_KILLED,
      .reason = STR("OOMKilled"),
-     .message = STR("m")},
+     .message = STR("m"),
+     .log = STR("l")},
     {.name = STR("i"), .init = true},
 };
 
@@ -228,6 +230,8 @@ static void assert_same_run(const struct run *a, const struct run *b)
         assert_int_equal(x->condition, y->condition);
         assert_same(x->reason, y->reason);
         assert_same(x->message, y->message);
+        assert_int_equal(x->signal, y->signal);
+        assert_same(x->log, y->log);
     }
 }
 
@@ -568,30 +572,44 @@ static void a_count_beyond_the_record_is_corrupt(void **state)
 #define GOLDEN_STATE                                                                               \
     "01030280800281d095ffbc3182d095ffbc3183d095ffbc3184d095ffbc3185d095ffbc31030104050c"           \
     "72657472792032206f662033ffffffffffffffffff0186d095ffbc3102773101026b3102026e3100"
-#define RUN_FROM_TAKEN_AT                                                                          \
+#define RUN_TO_CONTAINERS                                                                          \
     "81d095ffbc3182d095ffbc3183d095ffbc31020384d095ffbc31050377687904626f6f6d"                     \
     "014503610a620d12d30902026e3102746d0163017301680270650206"                                     \
-    "50756c6c65640e4661696c65644d6f756e743a207802046d61696e00"                                     \
-    "9202094f4f4d4b696c6c6564016d016901000000"
-#define GOLDEN_RUN_1    "0102027731" RUN_FROM_TAKEN_AT
-#define GOLDEN_RUN      "020202773180d095ffbc31" RUN_FROM_TAKEN_AT
-#define GOLDEN_BARE_RUN "020000000000000000000000000000000000000000000000000000"
+    "50756c6c65640e4661696c65644d6f756e743a2078"
+#define OLD_CONTAINERS  "02046d61696e009202094f4f4d4b696c6c6564016d016901000000"
+#define CONTAINERS_3    "02046d61696e009202094f4f4d4b696c6c6564016d12016c0169010000000000"
+#define GOLDEN_RUN_1    "0102027731" RUN_TO_CONTAINERS OLD_CONTAINERS
+#define GOLDEN_RUN_2    "020202773180d095ffbc31" RUN_TO_CONTAINERS OLD_CONTAINERS
+#define GOLDEN_RUN      "030202773180d095ffbc31" RUN_TO_CONTAINERS CONTAINERS_3
+#define GOLDEN_BARE_RUN "030000000000000000000000000000000000000000000000000000"
 #define GOLDEN_TAKES                                                                               \
     "0181d095ffbc31020123456789abcdeffedcba987654321000000000000000000100000000000000"             \
     "02ac02"
 
-static void version_1_of_a_run_is_read_still(void **state)
+static void check_old_run(const char *hex, bool has_ready_at)
 {
-    (void)state;
-    char bytes[sizeof GOLDEN_RUN_1 / 2];
+    char bytes[1024];
+    size_t n = strlen(hex) / 2;
     struct arena memory = {0};
     struct run old = full_run(), run;
-    old.ready_at = INSTANT_NONE;
-    for (size_t i = 0; i < sizeof bytes; i++)
-        assert_int_equal(sscanf(&GOLDEN_RUN_1[2 * i], "%2hhx", (unsigned char *)&bytes[i]), 1);
-    assert_ok(record_read_run((struct str){bytes, sizeof bytes}, &memory, &run));
+    struct container_result containers[] = {CONTAINERS[0], CONTAINERS[1]};
+    containers[0].signal = 0;
+    containers[0].log = (struct str){0};
+    old.failure.containers = containers;
+    if (!has_ready_at)
+        old.ready_at = INSTANT_NONE;
+    for (size_t i = 0; i < n; i++)
+        assert_int_equal(sscanf(&hex[2 * i], "%2hhx", (unsigned char *)&bytes[i]), 1);
+    assert_ok(record_read_run((struct str){bytes, n}, &memory, &run));
     assert_same_run(&old, &run);
     arena_fini(&memory);
+}
+
+static void older_versions_of_a_run_are_read_still(void **state)
+{
+    (void)state;
+    check_old_run(GOLDEN_RUN_1, false);
+    check_old_run(GOLDEN_RUN_2, true);
 }
 
 static void the_newest_versions_have_these_bytes(void **state)
@@ -630,7 +648,7 @@ int main(void)
         T(numbers_outside_their_range_are_corrupt),
         T(a_number_longer_than_needed_is_corrupt),
         T(a_count_beyond_the_record_is_corrupt),
-        T(version_1_of_a_run_is_read_still),
+        T(older_versions_of_a_run_are_read_still),
         T(the_newest_versions_have_these_bytes),
     };
 #undef T

@@ -16,7 +16,8 @@ static struct history_entry failed(void)
                 .type = STR("send"),
                 .retry_limit = 3,
                 .backoff = {CURVE_POWER, {1000}, 2.0, {0}},
-                .options = {.retry_policies = STR("a,b"), .memory = 300, .when_no_policy = 2},
+                .options =
+                    {.retry_policies = STR("a,b"), .memory = 300, .when_no_policy = 2, .cpu = 500},
                 .state.attempts = 2},
         .run = {.index = 4,
                 .ended_at = {1700000000000},
@@ -42,11 +43,11 @@ static struct str put(struct batch *b, uint64_t number, const struct history_ent
     "040203776879"                                                                                 \
     "04626f6f6d000092020000000000000000000000"
 
-static void a_failure_of_version_1_is_read_still(void **state)
+static void failures_of_older_versions_are_read_still(void **state)
 {
     (void)state;
     static const char hex[] = "01" FAILED_TO_MEMORY FAILED_FROM_RUN;
-    char room[sizeof hex / 2];
+    char room[sizeof hex / 2 + 1];
     struct arena a = {0};
     struct history_entry back;
     assert_ok(record_read_history(records_from_hex(hex, room), &a, &back));
@@ -54,6 +55,10 @@ static void a_failure_of_version_1_is_read_still(void **state)
     assert_int_equal(back.job.options.when_no_policy, 0);
     assert_int_equal(back.run.index, 4);
     assert_int_equal(back.run.failure.exit_code, 137);
+    static const char second[] = "02" FAILED_TO_MEMORY "02" FAILED_FROM_RUN;
+    assert_ok(record_read_history(records_from_hex(second, room), &a, &back));
+    assert_int_equal(back.job.options.when_no_policy, 2);
+    assert_int_equal(back.job.options.cpu, 0);
     arena_fini(&a);
 }
 
@@ -64,7 +69,7 @@ static void a_failure_has_these_bytes_and_is_read_back(void **state)
     struct arena a = {0};
     struct history_entry h = failed(), back;
     struct str value = put(&b, 0x0102, &h);
-    assert_hex(value, "02" FAILED_TO_MEMORY "02" FAILED_FROM_RUN);
+    assert_hex(value, "03" FAILED_TO_MEMORY "02f403" FAILED_FROM_RUN);
     assert_ok(record_read_history(value, &a, &back));
     assert_int_equal(back.job.options.when_no_policy, 2);
     assert_false(back.succeeded);
@@ -75,6 +80,7 @@ static void a_failure_has_these_bytes_and_is_read_back(void **state)
     assert_int_equal(back.job.backoff.base.ms, 1000);
     assert_str(back.job.options.retry_policies, "a,b");
     assert_int_equal(back.job.options.memory, 300);
+    assert_int_equal(back.job.options.cpu, 500);
     assert_int_equal(back.job.state.attempts, 2);
     assert_int_equal(back.run.index, 4);
     assert_int_equal(back.run.attempt, 2);
@@ -95,7 +101,7 @@ static void a_success_has_these_bytes_and_is_read_back(void **state)
     struct history_entry h = failed(), back;
     h.succeeded = true;
     struct str value = put(&b, 1, &h);
-    assert_hex(value, "02010123456789abcdeffedcba9876543210046d61696c0473656e640281d095ffbc31");
+    assert_hex(value, "03010123456789abcdeffedcba9876543210046d61696c0473656e640281d095ffbc31");
     assert_ok(record_read_history(value, &a, &back));
     assert_true(back.succeeded && id_eq(back.job.id, ID));
     assert_int_equal(back.job.state.attempts, 2);
@@ -128,7 +134,7 @@ static void assert_parts_are_corrupt(const struct history_entry *h)
     memcpy(bytes, value.at, value.len);
     bytes[value.len] = 0;
     assert_code(record_read_history((struct str){bytes, value.len + 1}, &a, &back), ERR_CORRUPT);
-    bytes[0] = 3;
+    bytes[0] = 4;
     assert_code(record_read_history((struct str){bytes, value.len}, &a, &back), ERR_VERSION);
     arena_fini(&a);
     batch_fini(&b);
@@ -146,7 +152,7 @@ static void what_is_no_entry_is_corrupt(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_failure_of_version_1_is_read_still),
+        cmocka_unit_test(failures_of_older_versions_are_read_still),
         cmocka_unit_test(a_failure_has_these_bytes_and_is_read_back),
         cmocka_unit_test(a_success_has_these_bytes_and_is_read_back),
         cmocka_unit_test(keys_are_in_the_order_of_their_numbers),
