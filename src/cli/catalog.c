@@ -26,6 +26,7 @@ const struct catalog_row catalog[] = {
     HEADING("Enqueueing and running jobs"),
     {&enqueue_command, enqueue_main},
     {&work_command, work_main},
+    {&executor_command, executor_main},
     {&build_worker_command, build_worker_main},
     {&crons_command, crons_main},
     {&cron_command, cron_main},

@@ -7,16 +7,17 @@
 
 #include "client/subcommand.h"
 
-extern const struct subcommand budgets_command, enqueue_command, work_command, jobs_command,
-    job_command, explain_command, queues_command, version_command, tls_command, retry_command,
-    cancel_command, patch_command, delete_command, backup_command, restore_command, check_command,
-    crons_command, cron_command, policy_command, queue_command, retry_settings_command,
-    create_command, apply_command, get_command, update_command, completion_command, events_command,
-    compact_command, group_command, build_worker_command;
+extern const struct subcommand budgets_command, enqueue_command, work_command, executor_command,
+    jobs_command, job_command, explain_command, queues_command, version_command, tls_command,
+    retry_command, cancel_command, patch_command, delete_command, backup_command, restore_command,
+    check_command, crons_command, cron_command, policy_command, queue_command,
+    retry_settings_command, create_command, apply_command, get_command, update_command,
+    completion_command, events_command, compact_command, group_command, build_worker_command;
 
 int build_worker_main(int argc, char **argv);
 int enqueue_main(int argc, char **argv);
 int work_main(int argc, char **argv);
+int executor_main(int argc, char **argv);
 int jobs_main(int argc, char **argv);
 int job_main(int argc, char **argv);
 int explain_main(int argc, char **argv);

@@ -55,8 +55,10 @@ static struct plan_step begin(const struct plan_run *r, mono now)
 {
     if (r->refusal != PLAN_ACCEPTED)
         return decide(r->refusal == PLAN_REFUSED ? PLAN_NOT_CREATED : PLAN_RELEASE);
-    if (!r->synced || r->creating || r->stopping)
+    if (!r->synced || r->creating)
         return step(PLAN_WAIT);
+    if (r->stopping)
+        return r->tried ? step(PLAN_WAIT) : decide(PLAN_RELEASE);
     if (r->blocked)
         return r->clearing ? step(PLAN_WAIT) : unless_early(r, now, step(PLAN_CLEAR));
     if (r->gang_waits)
@@ -85,6 +87,8 @@ static struct plan_step of_held(const struct plan_run *r, const struct plan_limi
     case PLAN_POD_GONE:
         return decide(PLAN_VANISHED);
     case PLAN_POD_WAITING:
+        if (r->misfit)
+            return unless_early(r, now, step(PLAN_REPLACE));
         return before_deadline(r, now, end_of(r->created, l->scheduling), PLAN_UNSCHEDULABLE);
     case PLAN_POD_INITIALIZING:
         return before_deadline(r, now, end_of(r->initialized, l->initializing),
@@ -100,7 +104,7 @@ static struct plan_step of_held(const struct plan_run *r, const struct plan_limi
     case PLAN_POD_NODE_LOST:
         return decide(PLAN_FAILURE);
     }
-    must(!"a state of the pod");
+    must(false); /* every state of a pod is above */
     return step(PLAN_WAIT);
 }
 
@@ -157,7 +161,7 @@ struct plan_step exec_plan(const struct plan_run *r, const struct plan_limits *l
     case PLAN_LOST:
         return of_lost(r, l, now);
     }
-    must(!"a state of the lease");
+    must(false); /* every state of a lease is above */
     return step(PLAN_WAIT);
 }
 

@@ -62,8 +62,10 @@ struct plan_run {
     bool preempted;  /* its pod makes way for others, and is ending */
     bool blocked;    /* another pod of the job may still do something, or has the name */
     bool clearing;   /* that pod is being deleted */
+    bool misfit;     /* no node fits only because the job is to stay off one */
     bool gang_waits; /* of its gang's runs here, one cannot begin yet */
     bool stopping;   /* the executor ends: nothing is begun */
+    bool tried;      /* a request for its pod may have been acted on */
     bool kept;       /* the decision is on disk */
     bool held_back;  /* the decision is to be delivered only when the pod is gone */
     bool was_preempted; /* the decision said that the pod was still ending */
@@ -85,6 +87,7 @@ enum plan_action {
     PLAN_WAIT,
     PLAN_CREATE,
     PLAN_CLEAR,     /* delete the other pod of the job */
+    PLAN_REPLACE,   /* its pod by a less demanding one: delete it */
     PLAN_READ_LOGS, /* of its containers */
     PLAN_DECIDE,    /* that `result` became of it */
     PLAN_DELIVER,   /* let the decision that was held back go */

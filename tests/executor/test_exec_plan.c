@@ -52,7 +52,8 @@ static const struct row rows[] = {
     {"a_held_run_gets_a_pod", HELD(), PLAN_CREATE},
     {"not_before_the_pods_are_listed", HELD(.synced = false), PLAN_WAIT},
     {"not_twice_at_once", HELD(.creating = true), PLAN_WAIT},
-    {"not_while_the_executor_ends", HELD(.stopping = true), PLAN_WAIT},
+    {"it_goes_back_when_the_executor_ends", HELD(.stopping = true), PLAN_DECIDE, PLAN_RELEASE},
+    {"but_not_if_there_may_be_a_pod", HELD(.stopping = true, .tried = true), PLAN_WAIT},
     {"not_before_the_wait_after_a_failed_request_is_over", HELD(.not_before = AHEAD(2)), PLAN_WAIT,
      .until = AHEAD(2)},
     {"again_when_it_is_over", HELD(.not_before = NOW), PLAN_CREATE},
@@ -71,6 +72,10 @@ static const struct row rows[] = {
     {"not_for_ever", HELD(POD(WAITING), .created = AGO(180), .logs = PLAN_LOGS_READ), PLAN_DECIDE,
      PLAN_UNSCHEDULABLE, true},
     {"one_whose_creation_is_not_known_yet_waits", HELD(POD(WAITING)), PLAN_WAIT},
+    {"one_that_no_node_fits_makes_way_for_a_less_demanding_one",
+     HELD(POD(WAITING), .created = AGO(9), .misfit = true), PLAN_REPLACE},
+    {"once_it_is_being_deleted_it_is_waited_for",
+     HELD(POD(WAITING), .created = AGO(9), .misfit = true, .deleting = true), PLAN_WAIT},
     {"images_are_pulled_without_a_limit",
      HELD(POD(INITIALIZING), .created = AGO(990), .initialized = AGO(980)), PLAN_WAIT},
     {"a_running_pod_runs", HELD(POD(RUNNING), .created = AGO(990)), PLAN_WAIT},
@@ -184,7 +189,7 @@ static struct plan_run combination(unsigned n)
     r.logs = n % 3, n /= 3;
     bool *const flags[] = {&r.synced,    &r.creating,      &r.deleting, &r.preempted,
                            &r.blocked,   &r.gang_waits,    &r.kept,     &r.held_back,
-                           &r.delivered, &r.was_preempted, &r.stopping};
+                           &r.delivered, &r.was_preempted, &r.stopping, &r.tried};
     for (size_t i = 0; i < COUNT(flags); i++)
         *flags[i] = n & (1u << i);
     return r;
@@ -193,7 +198,7 @@ static struct plan_run combination(unsigned n)
 static void no_state_breaks_a_promise(void **state)
 {
     (void)state;
-    for (unsigned n = 0; n < 3 * 9 * 3 * 3 * 2048u; n++) {
+    for (unsigned n = 0; n < 3 * 9 * 3 * 3 * 4096u; n++) {
         struct plan_run r = combination(n);
         struct plan_step s = exec_plan(&r, &limits, NOW);
         if (s.action == PLAN_CREATE)

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "executor/exec_metrics.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/log.h"
+#include "executor/exec_internal.h"
+#include "net/http.h"
+
+static const int64_t seconds[] = {100,   250,   500,    1000,   2500,   5000,   10000,
+                                  30000, 60000, 120000, 300000, 600000, 1800000};
+static const struct histogram_scale scale = HISTOGRAM_SCALE(seconds, 0.001);
+
+struct exec_metrics {
+    struct http_server *http;
+};
+
+/* --- counting --- */
+
+static void add_step(struct histogram *h, instant from, instant to)
+{
+    if (instant_is_set(from) && instant_is_set(to))
+        histogram_add(h, &scale, instant_diff(to, from).ms);
+}
+
+void exec_metrics_pod(struct exec_times *t, const struct kube_pod *p)
+{
+    struct kube_pod_times times = kube_pod_times(p);
+    add_step(&t->steps[EXEC_SCHEDULED], times.created, times.scheduled);
+    add_step(&t->steps[EXEC_PULLED], times.created, times.pulled);
+    add_step(&t->steps[EXEC_RUNNING], times.created, times.running);
+}
+
+/* --- the text --- */
+
+static void family(struct buf *b, const char *name, const char *type, const char *help)
+{
+    buf_print(b, "# HELP tenax_executor_%s %s\n# TYPE tenax_executor_%s %s\n", name, help, name,
+              type);
+}
+
+static void value(struct buf *b, const char *name, uint64_t v)
+{
+    buf_print(b, "tenax_executor_%s %" PRIu64 "\n", name, v);
+}
+
+static void single(struct buf *b, const char *name, const char *type, const char *help, uint64_t v)
+{
+    family(b, name, type, help);
+    value(b, name, v);
+}
+
+static void write_phases(const struct executor *x, struct buf *b)
+{
+    family(b, "pods", "gauge", "runs of this executor by the state of their pods");
+    for (int i = 0; i <= PLAN_POD_NODE_LOST; i++)
+        buf_print(b, "tenax_executor_pods{phase=\"%s\"} %" PRIu64 "\n",
+                  exec_plan_pod_name((enum plan_pod)i), x->phases[i]);
+}
+
+static void write_calls(const struct executor *x, struct buf *b)
+{
+    const struct kube_counters *c = kube_client_counters(x->kube);
+    const char *code;
+    family(b, "api_calls_total", "counter", "requests to the API server by verb and answer");
+    for (int v = 0; v < KUBE_VERBS; v++)
+        for (size_t i = 0; (code = kube_counters_code_name(i)); i++)
+            if (c->calls[v][i])
+                buf_print(
+                    b, "tenax_executor_api_calls_total{verb=\"%s\",code=\"%s\"} %" PRIu64 "\n",
+                    kube_counters_verb_name((enum kube_counters_verb)v), code, c->calls[v][i]);
+    single(b, "watch_restarts_total", "counter", "watches that were opened again",
+           c->watch_restarts);
+    single(b, "watch_lists_total", "counter", "complete lists of pods", c->lists);
+}
+
+static void write_counters(const struct executor *x, struct buf *b)
+{
+    const struct exec_counters *c = &x->counters;
+    single(b, "pods_created_total", "counter", "pods created", c->created);
+    single(b, "pods_adopted_total", "counter", "pods taken over after a restart", c->adopted);
+    single(b, "pods_deleted_total", "counter", "pods deleted", c->deleted);
+    single(b, "pods_refused_total", "counter", "pods that the cluster refused", c->refused);
+    single(b, "pods_without_room_total", "counter", "pods refused for a quota", c->no_room);
+    single(b, "runs_succeeded_total", "counter", "runs that succeeded", c->succeeded);
+    single(b, "runs_failed_total", "counter", "runs that failed", c->failed);
+    single(b, "runs_released_total", "counter", "runs given back for want of room", c->released);
+    single(b, "runs_lost_total", "counter", "runs that the server ended: canceled, lease lost",
+           c->lost);
+    single(b, "runs_vanished_total", "counter", "pods that others deleted", c->vanished);
+    single(b, "reports_total", "counter", "reports that the server has accepted", c->reports);
+}
+
+static void write_state(const struct executor *x, struct buf *b)
+{
+    uint64_t waiting = 0;
+    LIST_EACH (n, &x->reports)
+        waiting++;
+    single(b, "reports_waiting", "gauge", "reports that the server does not have yet", waiting);
+    single(b, "server_up", "gauge", "1 if Tenax's server answered last", !x->server_down);
+    single(b, "cluster_up", "gauge", "1 if the pods of all namespaces are being watched",
+           exec_watch_live(x));
+}
+
+static void write_histogram(struct buf *b, const char *name, const char *help,
+                            const struct histogram *h)
+{
+    uint64_t sum = 0;
+    family(b, name, "histogram", help);
+    for (size_t i = 0; i < scale.count; i++)
+        buf_print(b, "tenax_executor_%s_bucket{le=\"%g\"} %" PRIu64 "\n", name,
+                  (double)scale.upto[i] * scale.unit, sum += h->in[i]);
+    sum += h->in[scale.count];
+    buf_print(b, "tenax_executor_%s_bucket{le=\"+Inf\"} %" PRIu64 "\n", name, sum);
+    buf_print(b, "tenax_executor_%s_sum %.15g\n", name, (double)h->sum * scale.unit);
+    buf_print(b, "tenax_executor_%s_count %" PRIu64 "\n", name, sum);
+}
+
+static void write_times(const struct executor *x, struct buf *b)
+{
+    const struct histogram *steps = x->times.steps;
+    write_histogram(b, "pod_scheduled_seconds", "from a pod's creation to its node",
+                    &steps[EXEC_SCHEDULED]);
+    write_histogram(b, "pod_pulled_seconds", "from a pod's creation to its first container",
+                    &steps[EXEC_PULLED]);
+    write_histogram(b, "pod_running_seconds", "from a pod's creation to its last container",
+                    &steps[EXEC_RUNNING]);
+}
+
+/* --- the listener --- */
+
+static void on_request(void *ctx, struct http_exchange *e, const struct http_request *req)
+{
+    const struct executor *x = ctx;
+    struct buf b = {0};
+    if (req->method != HTTP_GET && req->method != HTTP_HEAD) {
+        http_reply(e, 405, STR("text/plain"), STR("only GET\n"), "Allow: GET, HEAD\r\n");
+    } else if (str_eq(req->path, STR("/metrics"))) {
+        write_phases(x, &b);
+        write_counters(x, &b);
+        write_state(x, &b);
+        write_calls(x, &b);
+        write_times(x, &b);
+        http_reply(e, 200, STR("text/plain; version=0.0.4; charset=utf-8"), buf_view(&b), NULL);
+    } else if (str_eq(req->path, STR("/health"))) {
+        buf_print(&b, "{\"status\":\"ok\",\"server\":%s,\"cluster\":%s,\"synced\":%s}\n",
+                  x->server_down ? "false" : "true", exec_watch_live(x) ? "true" : "false",
+                  exec_watch_synced(x) ? "true" : "false");
+        http_reply(e, 200, STR("application/json"), buf_view(&b), NULL);
+    } else {
+        http_reply(e, 404, STR("text/plain"), STR("there are /metrics and /health\n"), NULL);
+    }
+    buf_fini(&b);
+}
+
+struct err exec_metrics_start(struct executor *x)
+{
+    const struct exec_settings *s = x->settings;
+    struct http_settings h = http_defaults();
+    struct http_server *http;
+    if (s->metrics_port < 0)
+        return err_none();
+    h.host = s->metrics_host;
+    h.port = (int)s->metrics_port;
+    h.connections_max = 64;
+    /* Counts are no secret, and a scraper may know this machine by any name. */
+    h.allowed_hosts = "*";
+    TRY(http_server_new(x->loop, &h, on_request, x, &http));
+    x->metrics = ALLOC(struct exec_metrics);
+    x->metrics->http = http;
+    log_info("metrics on http://%s:%d/metrics", s->metrics_host, http_server_port(http));
+    return err_none();
+}
+
+void exec_metrics_stop(struct executor *x)
+{
+    if (!x->metrics)
+        return;
+    http_server_close(x->metrics->http);
+    free(x->metrics);
+    x->metrics = NULL;
+}

@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "executor/exec_server.h"
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/list.h"
+#include "client/view.h"
+#include "client/when.h"
+#include "net/fetch.h"
+
+#define CONNECT_TIMEOUT ((span){10000})
+#define ANSWER_MAX      ((size_t)256 << 20) /* a claim's payloads are about 8 MiB */
+
+struct exec_server {
+    struct fetcher *fetcher;
+    const char *url;
+    struct fetch_tls tls;
+    char *worker; /* the header */
+    struct list calls;
+    size_t count;
+};
+
+struct exec_call {
+    struct list node;
+    struct exec_server *server;
+    struct fetch *fetch;
+    void (*data)(void *ctx, struct str bytes);
+    exec_answered *done;
+    void *ctx;
+    mono sent;
+};
+
+struct exec_server *exec_server_new(uv_loop_t *loop, const char *url, const struct call_tls *tls,
+                                    const char *name)
+{
+    struct exec_server *s = ALLOC(struct exec_server);
+    struct buf worker = {0};
+    buf_print(&worker, "Worker-Id: %s", name);
+    buf_byte(&worker, '\0');
+    *s = (struct exec_server){.fetcher = fetcher_new(loop),
+                              .url = url,
+                              .tls = {.ca_file = tls->ca_cert,
+                                      .cert_file = tls->client_cert,
+                                      .key_file = tls->client_key},
+                              .worker = worker.at};
+    list_init(&s->calls);
+    return s;
+}
+
+static void end(struct exec_call *c)
+{
+    c->server->count--;
+    list_unlink(&c->node);
+    free(c);
+}
+
+void exec_server_abort(struct exec_call *c)
+{
+    if (!c)
+        return;
+    fetch_abort(c->fetch);
+    end(c);
+}
+
+void exec_server_free(struct exec_server *s)
+{
+    while (!list_is_empty(&s->calls))
+        exec_server_abort(LIST_OF(s->calls.next, struct exec_call, node));
+    fetcher_free(s->fetcher);
+    free(s->worker);
+    free(s);
+}
+
+size_t exec_server_count(const struct exec_server *s)
+{
+    return s->count;
+}
+
+static enum call_result result_of(const struct fetch_answer *f)
+{
+    if (f->fault != FETCH_ANSWERED)
+        return CALL_UNREACHABLE;
+    if (f->status >= 200 && f->status < 300)
+        return CALL_DONE;
+    if (f->status == 404 || f->status == 409)
+        return CALL_GONE;
+    return f->status >= 500 || f->status == 429 || f->status == 408 ? CALL_TRY_LATER : CALL_REFUSED;
+}
+
+/* What went wrong, in words; those of the server if it has any. */
+static struct str explain(const struct exec_call *c, const struct fetch_answer *f, struct str error,
+                          struct buf *b)
+{
+    if (f->fault != FETCH_ANSWERED)
+        buf_print(b, "%s: %s", c->server->url, f->why);
+    else if (error.len)
+        buf_print(b, "%.*s", STR_ARG(error));
+    else
+        buf_print(b, "%s answers with status %ld", c->server->url, f->status);
+    return buf_view(b);
+}
+
+static void on_done(void *ctx, const struct fetch_answer *f)
+{
+    struct exec_call *c = ctx;
+    struct arena arena = {0};
+    struct buf why = {0};
+    struct exec_answer a = {.result = result_of(f), .status = f->status, .sent = c->sent};
+    bool json = f->body.len && view_check(f->body, &a.body).code == ERR_OK;
+    /* An answer that broke off, or a proxy's page. */
+    if (a.result == CALL_DONE && f->body.len && !json && !c->data)
+        a.result = CALL_TRY_LATER;
+    if (a.result != CALL_DONE) {
+        a.code = json ? view_text(&arena, a.body, "code") : (struct str){0};
+        a.why = explain(c, f, json ? view_text(&arena, a.body, "error") : (struct str){0}, &why);
+    }
+    exec_answered *done = c->done;
+    void *to = c->ctx;
+    end(c);
+    done(to, &a);
+    buf_fini(&why);
+    arena_fini(&arena);
+}
+
+static void on_data(void *ctx, struct str bytes)
+{
+    const struct exec_call *c = ctx;
+    c->data(c->ctx, bytes);
+}
+
+static struct exec_call *begin(struct exec_server *s, const char *path, struct fetch_spec *spec,
+                               exec_answered *done, void *ctx)
+{
+    struct exec_call *c = ALLOC(struct exec_call);
+    struct buf url = {0};
+    const char *const headers[] = {"Content-Type: application/json", s->worker, NULL};
+    *c = (struct exec_call){.server = s, .done = done, .ctx = ctx, .sent = when_mono()};
+    buf_print(&url, "%s%s", s->url, path);
+    buf_byte(&url, '\0');
+    spec->url = url.at;
+    spec->headers = spec->has_body ? headers : headers + 1;
+    spec->tls = &s->tls;
+    spec->connect_timeout = CONNECT_TIMEOUT;
+    spec->answer_max = ANSWER_MAX;
+    spec->done = on_done;
+    spec->ctx = c;
+    list_append(&s->calls, &c->node);
+    s->count++;
+    c->fetch = fetch_start(s->fetcher, spec);
+    buf_fini(&url);
+    return c;
+}
+
+struct exec_call *exec_server_ask(struct exec_server *s, const char *method, const char *path,
+                                  struct str body, span timeout, exec_answered *done, void *ctx)
+{
+    struct fetch_spec spec = {
+        .method = method, .body = body, .has_body = body.len > 0, .timeout = timeout};
+    return begin(s, path, &spec, done, ctx);
+}
+
+struct exec_call *exec_server_stream(struct exec_server *s, const char *path, span pause,
+                                     void (*data)(void *ctx, struct str bytes), exec_answered *done,
+                                     void *ctx)
+{
+    struct fetch_spec spec = {.method = "GET", .idle_timeout = pause, .data = on_data};
+    struct exec_call *c = begin(s, path, &spec, done, ctx);
+    c->data = data;
+    return c;
+}

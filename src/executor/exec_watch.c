@@ -1,0 +1,374 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* Pods as the cluster shows them. What is seen is recorded with the run that the labels name; a pod
+ * of ours whose run is not known, as after a restart, makes one, whose lease is asked for. Times
+ * are of our own clock, because a cluster's may be wrong. */
+
+#include <stdlib.h>
+
+#include "base/alloc.h"
+#include "base/decimal.h"
+#include "base/log.h"
+#include "client/view.h"
+#include "client/when.h"
+#include "executor/exec_internal.h"
+#include "executor/pod_manifest.h"
+#include "kube/kube_failure.h"
+
+/* How much later than its grace period says a node may confirm the end of a pod. */
+#define OVERDUE ((span){60000})
+/* How long a pod that must stay off a node waits for another one to fit. */
+#define NONE_FITS ((span){5000})
+#define NOTE_MAX  500
+
+/* --- what a pod is to the plan --- */
+
+static enum plan_pod state_of(const struct kube_pod *p, const struct kube_verdict *v)
+{
+    if (p->phase == KUBE_POD_SUCCEEDED)
+        return PLAN_POD_SUCCEEDED;
+    if (p->phase == KUBE_POD_FAILED)
+        return PLAN_POD_FAILED;
+    if (kube_failure_is_node_lost(p))
+        return PLAN_POD_NODE_LOST;
+    switch (v->start) {
+    case KUBE_VERDICT_WAITING:
+        return PLAN_POD_WAITING;
+    case KUBE_VERDICT_INITIALIZING:
+        return PLAN_POD_INITIALIZING;
+    case KUBE_VERDICT_STARTED:
+        return PLAN_POD_RUNNING;
+    case KUBE_VERDICT_FAILED:
+        break;
+    }
+    return PLAN_POD_DOOMED;
+}
+
+static void set_text(char **to, struct str text)
+{
+    if (*to && strlen(*to) == text.len && memcmp(*to, text.at, text.len) == 0)
+        return;
+    free(*to);
+    *to = text.len ? alloc_text(text.at, text.len) : NULL;
+}
+
+/* --- progress --- */
+
+static struct str waiting_reason(const struct kube_pod *p)
+{
+    for (size_t i = 0; i < p->container_count; i++)
+        if (p->containers[i].waiting)
+            return p->containers[i].waiting_reason;
+    return (struct str){0};
+}
+
+static void write_note(const struct kube_pod *p, enum plan_pod state, struct buf *b)
+{
+    const struct kube_pod_condition *scheduled = kube_pod_condition(p, "PodScheduled");
+    struct str reason;
+    switch (state) {
+    case PLAN_POD_WAITING:
+        if (scheduled)
+            buf_str(b, scheduled->message);
+        break;
+    case PLAN_POD_INITIALIZING:
+        reason = waiting_reason(p);
+        buf_print(b, "%.*s%son node %.*s", STR_ARG(reason), reason.len ? " " : "",
+                  STR_ARG(p->node));
+        break;
+    case PLAN_POD_RUNNING:
+        if (p->node.len)
+            buf_print(b, "on node %.*s", STR_ARG(p->node));
+        break;
+    default:
+        break;
+    }
+    while (b->len > NOTE_MAX ||
+           (b->len && ((unsigned char)b->at[b->len - 1] & 0xc0) == 0x80 && b->len > NOTE_MAX - 4))
+        b->len--;
+}
+
+/* A change of the phase is told, and the first word why it waits. */
+static void note_progress(struct exec_run *r, const struct kube_pod *p, enum plan_pod state)
+{
+    struct buf note = {0};
+    if (state < PLAN_POD_WAITING || state > PLAN_POD_RUNNING)
+        return;
+    write_note(p, state, &note);
+    bool first_word = !r->note && note.len;
+    if (r->told_pod != state || first_word) {
+        set_text(&r->note, buf_view(&note));
+        r->told_pod = state;
+        r->progress_due = true;
+    }
+    buf_fini(&note);
+}
+
+/* --- what is seen --- */
+
+/* Its text is kept once its end is to be told of: a pod that lives costs little memory. */
+static bool wants_text(const struct exec_run *r)
+{
+    return r->plan.lease == PLAN_HELD &&
+           (r->plan.pod >= PLAN_POD_DOOMED || r->plan.preempted || r->plan.deleting);
+}
+
+static void note_times(struct exec_run *r, const struct kube_pod *p, enum plan_pod state, mono now)
+{
+    if (!r->plan.created.ns)
+        r->plan.created = now;
+    if (state == PLAN_POD_INITIALIZING && !r->plan.initialized.ns)
+        r->plan.initialized = now;
+    if (!exec_plan_alive(state) && !r->plan.ended.ns)
+        r->plan.ended = now;
+    if (instant_is_set(p->deleted_at) && exec_plan_alive(state) && !r->overdue_at.ns)
+        r->overdue_at = when_after(now, (span){p->grace.ms + OVERDUE.ms});
+}
+
+static void record(struct executor *x, struct exec_run *r, const struct kube_pod *p,
+                   struct str object)
+{
+    struct kube_verdict v = kube_verdict(p, (enum kube_verdict_mode)x->settings->mode);
+    enum plan_pod state = state_of(p, &v);
+    bool overdue = r->plan.pod == PLAN_POD_NODE_LOST && exec_plan_alive(state) &&
+                   instant_is_set(p->deleted_at);
+    note_times(r, p, state, when_mono());
+    set_text(&r->name, p->name);
+    set_text(&r->namespace, p->namespace);
+    if (p->uid.len <= EXEC_UID_MAX) {
+        memcpy(r->uid, p->uid.at, p->uid.len);
+        r->uid[p->uid.len] = '\0';
+    }
+    r->plan.pod = overdue ? PLAN_POD_NODE_LOST : state;
+    r->plan.deleting = instant_is_set(p->deleted_at);
+    r->plan.preempted = kube_failure_is_preempted(p);
+    note_progress(r, p, state);
+    if (!r->timed && (state == PLAN_POD_RUNNING || !exec_plan_alive(state))) {
+        r->timed = true;
+        exec_metrics_pod(&x->times, p);
+    }
+    if (wants_text(r))
+        set_text(&r->pod_text, object);
+    if (state != PLAN_POD_WAITING || !kube_pod_unschedulable(p))
+        r->no_node_since = (mono){0};
+    else if (!r->no_node_since.ns)
+        r->no_node_since = when_mono();
+    /* Another pod may have to be made of it while this one has no node. */
+    if (!r->must_avoid || state != PLAN_POD_WAITING) {
+        free(r->job_text);
+        r->job_text = NULL;
+    }
+    exec_reports_pod(x, r);
+}
+
+/* The run that a pod's labels name; NULL: it is none of ours. */
+static struct exec_run *run_of(struct executor *x, const struct kube_pod *p, bool make,
+                               struct arena *a)
+{
+    struct id job;
+    int64_t run;
+    struct str executor = kube_pod_value(p->labels, POD_LABEL_EXECUTOR, a);
+    struct str number = kube_pod_value(p->labels, POD_LABEL_RUN, a);
+    if (!str_eq(executor, str_from(x->settings->name)) ||
+        id_parse(kube_pod_value(p->labels, POD_LABEL_JOB, a), &job).code != ERR_OK ||
+        !decimal_digits(number, 10, &run))
+        return NULL;
+    struct exec_run *r = exec_runs_find(x, job, run);
+    if (r || !make)
+        return r;
+    r = exec_runs_add(x, job, run);
+    r->adopted = true;
+    r->ready = EXEC_READY_ASKED;
+    x->counters.adopted++;
+    return r;
+}
+
+/* Another pod than the one that the run has. */
+static bool is_another(const struct exec_run *r, const struct kube_pod *p)
+{
+    return exec_plan_there(r->plan.pod) && *r->uid && !str_eq(p->uid, str_from(r->uid));
+}
+
+static void see(struct executor *x, struct str object, bool removed)
+{
+    struct arena a = {0};
+    struct kube_pod p;
+    struct err e = kube_pod_read(object, &a, &p);
+    struct exec_run *r = e.code == ERR_OK ? run_of(x, &p, !removed, &a) : NULL;
+    if (e.code != ERR_OK) {
+        log_warn("the cluster sent a pod that cannot be read: %s", e.msg);
+    } else if (r && is_another(r, &p)) {
+        log_warn("pod %.*s has the labels of another pod's run; passed over", NAME_ARG(p.name));
+    } else if (r) {
+        record(x, r, &p, object);
+        if (removed)
+            exec_watch_gone(x, r);
+        exec_wake(x);
+    }
+    arena_fini(&a);
+}
+
+void exec_watch_seen(struct executor *x, struct str object)
+{
+    see(x, object, false);
+}
+
+/* The run gets another pod. */
+static void replaced(struct exec_run *r)
+{
+    r->replacing = r->must_avoid = false;
+    r->none_fits = true;
+    *r->uid = '\0';
+    r->plan.pod = PLAN_POD_NONE;
+    r->plan.created = r->plan.initialized = r->no_node_since = (mono){0};
+}
+
+void exec_watch_gone(struct executor *x, struct exec_run *r)
+{
+    /* One that had ended before it was deleted says how in its last object; its logs are gone. */
+    bool ended = r->plan.pod == PLAN_POD_SUCCEEDED || r->plan.pod == PLAN_POD_FAILED;
+    if (ended && r->plan.lease == PLAN_HELD && !r->gone) {
+        r->plan.logs = PLAN_LOGS_READ;
+        r->gone = true;
+    } else if (r->replacing && r->plan.lease == PLAN_HELD && r->job_text) {
+        replaced(r);
+    } else {
+        r->plan.pod = PLAN_POD_GONE;
+    }
+    r->plan.deleting = r->asked_to_delete = false;
+    r->overdue_at = (mono){0};
+    exec_wake(x);
+}
+
+void exec_watch_check_overdue(struct exec_run *r, mono now, mono *next)
+{
+    if (!r->overdue_at.ns || !exec_plan_alive(r->plan.pod))
+        return;
+    if (r->overdue_at.ns > now.ns) {
+        exec_sooner(next, r->overdue_at);
+        return;
+    }
+    log_warn("pod %s should be gone by now; its node is taken for lost", r->name);
+    r->plan.pod = PLAN_POD_NODE_LOST;
+    r->plan.ended = now;
+    r->asked_to_delete = r->plan.deleting = false; /* once more, without a grace period */
+}
+
+void exec_watch_check_misfit(struct exec_run *r, mono now, mono *next)
+{
+    mono end = when_after(r->no_node_since, NONE_FITS);
+    bool may = r->must_avoid && r->no_node_since.ns && r->job_text;
+    r->plan.misfit = may && end.ns <= now.ns;
+    if (may && !r->plan.misfit)
+        exec_sooner(next, end);
+}
+
+/* --- watching --- */
+
+static bool is_at(const struct exec_run *r, const struct kube_watch_object *o)
+{
+    return exec_plan_there(r->plan.pod) && str_eq(o->uid, str_from(r->uid));
+}
+
+static void on_changed(void *ctx, const struct kube_watch_object *o)
+{
+    see(((struct exec_namespace *)ctx)->x, o->json, false);
+}
+
+/* What went while nobody watched is known by its uid alone. */
+static void on_removed(void *ctx, const struct kube_watch_object *o)
+{
+    struct executor *x = ((struct exec_namespace *)ctx)->x;
+    if (o->json.len) {
+        see(x, o->json, true);
+        return;
+    }
+    LIST_EACH (n, &x->runs) {
+        struct exec_run *r = LIST_OF(n, struct exec_run, node);
+        if (is_at(r, o)) {
+            exec_watch_gone(x, r);
+            return;
+        }
+    }
+}
+
+/* Pods that there were when this executor last ran, and that are not listed, are gone. */
+static void find_gone(struct executor *x, const char *namespace)
+{
+    LIST_EACH (n, &x->runs) {
+        struct exec_run *r = LIST_OF(n, struct exec_run, node);
+        if (r->pod_record && r->plan.pod == PLAN_POD_NONE && r->namespace &&
+            strcmp(r->namespace, namespace) == 0)
+            r->plan.pod = PLAN_POD_GONE;
+    }
+}
+
+static void on_synced(void *ctx)
+{
+    struct exec_namespace *ns = ctx;
+    if (!ns->synced)
+        find_gone(ns->x, ns->name);
+    if (ns->failing)
+        log_info("pods of namespace %s are watched again", ns->name);
+    ns->synced = true;
+    ns->failing = false;
+    exec_wake(ns->x);
+}
+
+static void on_failed(void *ctx, const struct kube_answer *a)
+{
+    struct exec_namespace *ns = ctx;
+    if (!ns->failing)
+        log_warn("cannot watch the pods of namespace %s: %.*s; trying again", ns->name,
+                 STR_ARG(a->message));
+    ns->failing = true;
+}
+
+void exec_watch_start(struct executor *x)
+{
+    struct buf selector = {0};
+    buf_print(&selector, "%s=%s", POD_LABEL_EXECUTOR, x->settings->name);
+    buf_byte(&selector, '\0');
+    for (size_t i = 0; i < x->namespace_count; i++) {
+        struct exec_namespace *ns = &x->namespaces[i];
+        struct kube_watch_spec spec = kube_watch_defaults();
+        struct buf path = {0};
+        buf_lit(&path, "/api/v1/namespaces");
+        kube_client_segment(&path, str_from(ns->name));
+        buf_lit(&path, "/pods");
+        buf_byte(&path, '\0');
+        spec.path = path.at;
+        spec.label_selector = selector.at;
+        spec.changed = on_changed;
+        spec.removed = on_removed;
+        spec.synced = on_synced;
+        spec.failed = on_failed;
+        spec.ctx = ns;
+        ns->watch = kube_watch_new(x->kube, &spec);
+        buf_fini(&path);
+    }
+    buf_fini(&selector);
+}
+
+void exec_watch_stop(struct executor *x)
+{
+    for (size_t i = 0; i < x->namespace_count; i++)
+        if (x->namespaces[i].watch)
+            kube_watch_free(x->namespaces[i].watch);
+}
+
+bool exec_watch_synced(const struct executor *x)
+{
+    for (size_t i = 0; i < x->namespace_count; i++)
+        if (!x->namespaces[i].synced)
+            return false;
+    return true;
+}
+
+bool exec_watch_live(const struct executor *x)
+{
+    for (size_t i = 0; i < x->namespace_count; i++)
+        if (!x->namespaces[i].synced || !kube_watch_is_live(x->namespaces[i].watch))
+            return false;
+    return true;
+}

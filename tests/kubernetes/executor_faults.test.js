@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// An API server that loses watches, forgets history, is away, or whose clock is wrong; a lease that
+// runs out while the executor is held up; a template.
+
+const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const path = require('node:path');
+const { describe, it } = require('node:test');
+const { until } = require('../http/harness');
+const { onlyDouble, pod, useBed } = require('./executor_harness');
+
+const FOREVER = ['running', 'pause'];
+
+describe('an API server in trouble', { skip: onlyDouble }, () => {
+    const bed = useBed();
+
+    for (const [what, trouble] of [
+        ['breaks_all_watches', (double) => double.dropWatches()],
+        ['breaks_them_in_the_middle_of_a_line', (double) => double.dropWatches({ half: true })],
+        ['forgets_its_history', (double) => { double.compact(); double.dropWatches(); }],
+        ['is_started_again', (double) => double.restart({ away: 200 })],
+    ])
+        it(`that_${what}_is_caught_up_with`, async () => {
+            const executor = bed.executor().start();
+            const { id } = await bed.enqueue(executor, pod(FOREVER));
+            const p = await bed.pod(id, 0, 'Running');
+            await trouble(bed.double);
+            await bed.phase(p, 'succeeded');
+            assert.equal((await bed.status(id, 'completed')).attempts, 0);
+            await executor.stop();
+        });
+
+    it('that_is_away_at_the_start_is_waited_for', async () => {
+        const gone = bed.double.restart({ away: 1500 });
+        const executor = bed.executor().start();
+        const { id } = await bed.enqueue(executor, pod(['running', 'succeeded']));
+        await gone;
+        await bed.status(id, 'completed');
+        await executor.stop();
+    });
+});
+
+describe('a cluster whose clock is an hour off', { skip: onlyDouble }, () => {
+    for (const [words, clockOffset] of [['ahead', 3600000], ['behind', -3600000]])
+        describe(words, () => {
+            const bed = useBed({ cluster: { clockOffset } });
+
+            it('changes_no_deadline', async () => {
+                const executor = bed.executor({ args: ['--scheduling-timeout', '2s'] }).start();
+                const good = await bed.enqueue(executor,
+                    pod(['unschedulable', { do: 'running', after: 800 }, 'succeeded']));
+                const bad = await bed.enqueue(executor, pod(['unschedulable', 'pause']),
+                    { retry_limit: 0 });
+                await bed.status(good.id, 'completed');
+                await bed.status(bad.id, 'dead');
+                const run = await bed.run(bad.id);
+                assert.equal(run.condition, 'Unschedulable');
+                assert.ok(run.ended_at - run.taken_at < 20000);
+                // A restarted executor does not take old pods for older than they are.
+                const kept = await bed.enqueue(executor, pod(FOREVER));
+                await bed.pod(kept.id, 0, 'Running');
+                await executor.kill();
+                executor.start();
+                await executor.says(/runs jobs of[^]*runs jobs of/);
+                await bed.phase(await bed.podOf(kept.id), 'succeeded');
+                await bed.status(kept.id, 'completed');
+                await executor.stop();
+            });
+        });
+});
+
+describe('an executor that is held up', () => {
+    const bed = useBed();
+
+    it('for_longer_than_its_lease_deletes_the_pod_and_begins_the_next_run_after_that', async () => {
+        const executor = bed.executor({ args: ['--lease', '1s', '--max-pods', '1'] }).start();
+        const payload = pod({ steps: FOREVER, onDelete: { after: 300 } },
+            { spec: { terminationGracePeriodSeconds: 30 } });
+        const { id } = await bed.enqueue(executor, payload, { retry_limit: 3 });
+        await bed.pod(id, 0, 'Running');
+        executor.child.kill('SIGSTOP');
+        await bed.status(id, 'ready');
+        executor.child.kill('SIGCONT');
+        let most = 0;
+        const end = bed.observe((pods) => { most = Math.max(most, pods.filter((p) =>
+            ['Running', 'Pending'].includes(p.status.phase)).length); });
+        await bed.pod(id, 1, 'Running');
+        await end();
+        assert.equal(most, 1);
+        assert.equal((await bed.run(id)).outcome, 'claim-expired');
+        await bed.server.post(`/jobs/${id}/cancel`);
+        await bed.gone(id, 1);
+        await executor.stop();
+    });
+
+    it('and_ends_gives_back_what_has_no_pod', async () => {
+        const executor = bed.executor().start();
+        await executor.says(/runs jobs of/);
+        const holder = bed.executor({ args: ['--max-pods', '1'] }).start();
+        const first = await bed.enqueue(holder, pod(FOREVER));
+        const second = await bed.enqueue(holder, pod(FOREVER));
+        await bed.pod(first.id, 0, 'Running');
+        await holder.stop();
+        assert.equal((await bed.server.job(second.id)).status, 'ready');
+        assert.equal((await bed.server.job(first.id)).status, 'in_flight');
+        await bed.server.post(`/jobs/${first.id}/cancel`);
+        holder.start();
+        await bed.gone(first.id);
+        await bed.server.post(`/jobs/${second.id}/cancel`);
+        await executor.stop();
+    });
+});
+
+describe('a template', () => {
+    const bed = useBed();
+
+    it('makes_the_pod_with_the_values_of_the_payload', async () => {
+        const executor = bed.executor();
+        const file = path.join(executor.dir, 'pod.yaml');
+        const spec = bed.cluster.podSpec({});
+        fs.writeFileSync(file, `podSpec:
+  ${spec.schedulerName ? `schedulerName: ${spec.schedulerName}` : 'priority: 0'}
+  containers:
+    - name: main
+      image: "registry.example/{{image}}:1"
+      args: ["--to={{to}}"]
+annotations:
+  double.tenax.dev/script: '["running", "succeeded"]'
+`);
+        executor.args = ['--template', file];
+        executor.start();
+        const { id } = await bed.enqueue(executor, { image: 'mail', to: 'a"]\n- b' });
+        await until(async () => ['completed', 'dead'].includes((await bed.server.job(id)).status),
+            'it has ended');
+        const p = await bed.podOf(id);
+        assert.ok(p, (await bed.run(id)).message);
+        assert.equal(p.spec.containers[0].image, 'registry.example/mail:1');
+        assert.deepEqual(p.spec.containers[0].args, ['--to=a"]\n- b']);
+        const none = await bed.enqueue(executor, { image: 'mail' });
+        await bed.status(none.id, 'dead');
+        assert.match((await bed.run(none.id)).message, /to/);
+        await executor.stop();
+    });
+});
