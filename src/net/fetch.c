@@ -273,7 +273,7 @@ static enum fetch_fault fault_of(const struct fetch *r, CURLcode code)
 static void say(struct fetch *r, const char *text)
 {
     size_t n = 0;
-    for (; text[n] && n < sizeof r->said - 1; n++)
+    for (; n < sizeof r->said - 1 && text[n]; n++)
         r->said[n] = (unsigned char)text[n] < 0x20 || text[n] == 0x7f ? ' ' : text[n];
     while (n && (r->said[n - 1] == ' ' || r->said[n - 1] == '.'))
         n--;
