@@ -127,7 +127,7 @@ static void make_id(char id[NAME_MAX_LEN + 1])
     gethostname(host, sizeof host - 1);
     snprintf(pid, sizeof pid, "-%d", (int)getpid());
     size_t room = NAME_MAX_LEN - strlen(pid), n = 0;
-    for (; host[n] && n < room; n++)
+    for (; n < room && host[n]; n++)
         id[n] = name_length((char[]){host[n], '\0'}) ? host[n] : '-';
     snprintf(id + n, NAME_MAX_LEN + 1 - n, "%s", pid);
 }

@@ -179,28 +179,36 @@ static const char *header_line(struct task_upload *u, struct str name, struct st
     return line;
 }
 
+/* The next member of the object as a header; *line is NULL behind the last one. */
+static struct err next_header(struct task_upload *u, struct json_cursor *c, const char **line)
+{
+    struct json_string key = {0}, value = {0};
+    struct str text = {0};
+    bool more = false;
+    *line = NULL;
+    TRY(json_next_member(c, &more, &key));
+    if (!more)
+        return err_none();
+    TRY(json_read_string(c, &value));
+    TRY(json_text(value, &u->arena, &text));
+    *line = header_line(u, key.raw, text);
+    return err_none();
+}
+
 static void add_headers(struct task_upload *u, struct taskqueue_ask *what)
 {
     struct json_cursor c = json_open(u->upload_headers);
+    const char *line = "Accept: */*";
     size_t n = 0;
     if (!u->upload_headers.len) {
         what->headers[0] = header_line(u, STR("Content-Type"), str_from(item_of(u)->content_type));
         return;
     }
     struct err e = json_enter_object(&c);
-    for (bool more = true; e.code == ERR_OK && more && n + 1 < COUNT(what->headers);) {
-        struct json_string key, value;
-        struct str text;
-        e = json_next_member(&c, &more, &key);
-        if (e.code == ERR_OK && more)
-            e = json_read_string(&c, &value);
-        if (e.code == ERR_OK && more)
-            e = json_text(value, &u->arena, &text);
-        if (e.code == ERR_OK && more)
-            what->headers[n++] = header_line(u, key.raw, text);
+    while (e.code == ERR_OK && line && n < COUNT(what->headers)) {
+        what->headers[n++] = line;
+        e = next_header(u, &c, &line);
     }
-    if (!n)
-        what->headers[0] = "Accept: */*";
 }
 
 static void put(struct task_upload *u)

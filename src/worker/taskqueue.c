@@ -10,7 +10,7 @@
 #include "base/must.h"
 #include "client/when.h"
 
-#define ANSWER_MAX ((size_t)64 << 20) /* 32 tasks of what a definition may be, and more */
+#define ANSWER_MAX ((size_t)512 << 20) /* 32 tasks with definitions of 10 MiB, and more */
 /* Clocks that are as close as this are the same: an answer's date has whole seconds only. */
 #define SKEW_MIN_MS 5000
 
