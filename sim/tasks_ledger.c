@@ -243,7 +243,8 @@ static void reclaimed(struct ask *a, int status, const struct document_node *r)
         return;
     }
     instant until = when(r, "takenUntil");
-    PROMISE(a->turned_at.ms < run->until.ms, "I3", "a claim was renewed after its end");
+    PROMISE(run->longer || a->turned_at.ms < run->until.ms, "I3",
+            "a claim was renewed after its end");
     PROMISE(until.ms >= instant_add(a->turned_at, CLAIM_SPAN).ms, "I3", "a claim is too short");
     run->until = instant_max(run->until, until);
     see(a, a->task, document_member(r, "status"));
@@ -527,6 +528,8 @@ void tledger_lost(struct ask *a)
     struct tworld *w = a->w;
     if (a->kind == ASK_WORK || a->kind == ASK_CLAIM)
         w->strangers = true;
+    if (a->kind == ASK_RECLAIM)
+        a->task->runs[a->run].longer = true;
     if (a->kind == ASK_POLL)
         w->hidden_until[a->box] =
             instant_max(w->hidden_until[a->box], instant_add(a->at, a->timeout));
