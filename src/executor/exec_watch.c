@@ -189,19 +189,27 @@ static bool is_another(const struct exec_run *r, const struct kube_pod *p)
     return exec_plan_there(r->plan.pod) && *r->uid && !str_eq(p->uid, str_from(r->uid));
 }
 
-static void see(struct executor *x, struct str object, bool removed)
+enum seen { SEEN_CHANGED, SEEN_REMOVED, SEEN_IN_ANSWER };
+
+/* The watch may be ahead of an answer, which then shows the pod as it was. */
+static bool is_old_news(const struct exec_run *r, const struct kube_pod *p, enum seen how)
+{
+    return how == SEEN_IN_ANSWER && *r->uid && str_eq(p->uid, str_from(r->uid));
+}
+
+static void see(struct executor *x, struct str object, enum seen how)
 {
     struct arena a = {0};
     struct kube_pod p;
     struct err e = kube_pod_read(object, &a, &p);
-    struct exec_run *r = e.code == ERR_OK ? run_of(x, &p, !removed, &a) : NULL;
+    struct exec_run *r = e.code == ERR_OK ? run_of(x, &p, how != SEEN_REMOVED, &a) : NULL;
     if (e.code != ERR_OK) {
         log_warn("the cluster sent a pod that cannot be read: %s", e.msg);
     } else if (r && is_another(r, &p)) {
         log_warn("pod %.*s has the labels of another pod's run; passed over", NAME_ARG(p.name));
-    } else if (r) {
+    } else if (r && !is_old_news(r, &p, how)) {
         record(x, r, &p, object);
-        if (removed)
+        if (how == SEEN_REMOVED)
             exec_watch_gone(x, r);
         exec_wake(x);
     }
@@ -210,7 +218,7 @@ static void see(struct executor *x, struct str object, bool removed)
 
 void exec_watch_seen(struct executor *x, struct str object)
 {
-    see(x, object, false);
+    see(x, object, SEEN_IN_ANSWER);
 }
 
 /* The run gets another pod. */
@@ -272,7 +280,7 @@ static bool is_at(const struct exec_run *r, const struct kube_watch_object *o)
 
 static void on_changed(void *ctx, const struct kube_watch_object *o)
 {
-    see(((struct exec_namespace *)ctx)->x, o->json, false);
+    see(((struct exec_namespace *)ctx)->x, o->json, SEEN_CHANGED);
 }
 
 /* What went while nobody watched is known by its uid alone. */
@@ -280,7 +288,7 @@ static void on_removed(void *ctx, const struct kube_watch_object *o)
 {
     struct executor *x = ((struct exec_namespace *)ctx)->x;
     if (o->json.len) {
-        see(x, o->json, true);
+        see(x, o->json, SEEN_REMOVED);
         return;
     }
     LIST_EACH (n, &x->runs) {
