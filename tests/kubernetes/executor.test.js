@@ -27,6 +27,15 @@ describe('a job becomes a pod', () => {
         assert.equal(p.metadata.labels['tenax.dev/executor'], run.worker);
     });
 
+    // The watch tells of some of these before their creation is answered.
+    it('also_if_it_ends_at_once', async () => {
+        const jobs = [];
+        for (let i = 0; i < 40; i++)
+            jobs.push(await bed.enqueue(executor, pod(['running', 'succeeded'])));
+        for (const { id } of jobs)
+            assert.equal((await bed.status(id, 'completed')).attempts, 0);
+    });
+
     it('that_fails_with_an_exit_code_a_node_and_its_log', async () => {
         const { id } = await bed.enqueue(executor, pod({
             steps: ['running', { do: 'log', text: 'one\ntwo\nthe disk is full\n' },
