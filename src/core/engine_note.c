@@ -70,6 +70,19 @@ struct err engine_note(struct engine *e, instant now, struct run_ref ref, const 
     return engine_live_store(e, l, l->lease_end);
 }
 
+/* The status as events have told it: a job whose time has come is not ready to their consumers
+ * before the event of that. */
+static enum status told_status(const struct engine *e, const struct job *job)
+{
+    const struct job_state *s = &job->state;
+    struct btree_entry key = {(uint64_t)s->ready_at.ms, job->id.hi, job->id.lo, 0}, due;
+    if (s->status != STATUS_READY && s->status != STATUS_SCHEDULED)
+        return s->status;
+    bool waits = btree_at_least(&e->deadlines, key, &due) && due.major == key.major &&
+                 due.hi == key.hi && due.lo == key.lo;
+    return waits && !(due.val & DUE_VAL_ANNOUNCED) ? STATUS_SCHEDULED : STATUS_READY;
+}
+
 struct err engine_artifact(struct engine *e, instant now, struct id id, uint32_t run,
                            struct str name)
 {
@@ -80,7 +93,7 @@ struct err engine_artifact(struct engine *e, instant now, struct id id, uint32_t
     if (err.code == ERR_OK && run >= job.state.runs)
         err = err_make(ERR_NOT_FOUND, "the job had no run %u", run);
     if (err.code == ERR_OK) {
-        struct job_event ev = engine_event(EVENT_ARTIFACT, job.state.status, &job);
+        struct job_event ev = engine_event(EVENT_ARTIFACT, told_status(e, &job), &job);
         ev.run = run;
         ev.artifact = name;
         engine_changed(e, now, &ev);

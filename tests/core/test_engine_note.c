@@ -175,6 +175,21 @@ static void a_dead_job_that_is_brought_back_goes_on_from_its_checkpoint(void **s
     assert_ok(engine_remove(r->e, r->now, id));
 }
 
+/* The rig compares the status of each event with the events before it. */
+static void a_file_of_a_job_whose_time_has_just_come_is_told_in_order(void **state)
+{
+    struct rig *r = *state;
+    struct id id = claimed(r);
+    rig_fail(r, id);
+    rig_turn(r);
+    r->now.ms += 86400000;
+    assert_ok(engine_artifact(r->e, r->now, id, 0, STR("log")));
+    assert_int_equal(r->events[r->event_count - 1].from, STATUS_SCHEDULED);
+    rig_turn(r);
+    assert_ok(engine_artifact(r->e, r->now, id, 0, STR("log")));
+    assert_int_equal(r->events[r->event_count - 1].from, STATUS_READY);
+}
+
 static void a_renewal_keeps_the_last_reason(void **state)
 {
     struct rig *r = *state;
@@ -206,6 +221,7 @@ int main(void)
         TEST(an_empty_checkpoint_takes_the_last_one_away),
         TEST(a_result_is_kept_and_the_checkpoint_goes),
         TEST(a_dead_job_that_is_brought_back_goes_on_from_its_checkpoint),
+        TEST(a_file_of_a_job_whose_time_has_just_come_is_told_in_order),
         TEST(a_renewal_keeps_the_last_reason),
     };
     return cmocka_run_group_tests_name("core/engine_note", tests, NULL, NULL);
