@@ -77,11 +77,12 @@ static const struct option_def options[] = {
     {"log-lines", "COUNT", OPTION_INT, AT(log_lines), .min = 1, .max = 10000, .def = "50",
      .help = "how many lines of each container's log"},
     {"name", "NAME", OPTION_TEXT, AT(name), .env = "TENAX_EXECUTOR",
-     .help = "the name of this executor, the same after a restart [default: made from the working "
-             "directory, HOME and the flags that say where and for which queues]"},
+     .help =
+         "the name of this executor, the same after a restart; made from the working directory, "
+         "HOME and the flags that say where and for which queues, unless it is given"},
     {"state-dir", "DIR", OPTION_TEXT, AT(state_dir), .env = "TENAX_STATE_DIR",
-     .help = "where reports are kept until the server has them [default: "
-             "$XDG_STATE_HOME/tenax/NAME or ~/.local/state/tenax/NAME]"},
+     .help = "where reports are kept until the server has them; $XDG_STATE_HOME/tenax/NAME or "
+             "~/.local/state/tenax/NAME, unless it is given"},
     {"metrics-port", "PORT", OPTION_INT, AT(metrics_port), .min = 0, .max = 65535,
      .env = "TENAX_EXECUTOR_METRICS_PORT",
      .help = "answer GET /metrics and GET /health there; 0 picks a free port [default: nowhere]"},
