@@ -147,7 +147,7 @@ static struct err read_status(struct str json, struct arena *a, struct status *s
 
 static bool contains(struct str text, const char *what)
 {
-    return text.len && memmem(text.at, text.len, what, strlen(what));
+    return text.at && memmem(text.at, text.len, what, strlen(what));
 }
 
 static enum kube_answer_reason by_code(long status)
