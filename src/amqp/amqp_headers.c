@@ -17,7 +17,7 @@ static bool whole(const amqp_field_value_t *v, int64_t *out)
 {
     switch (v->kind) {
     case AMQP_FIELD_KIND_I8:
-        *out = v->value.i8;
+        *out = (int64_t){v->value.i8};
         return true;
     case AMQP_FIELD_KIND_U8:
         *out = v->value.u8;

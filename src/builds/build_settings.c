@@ -48,8 +48,9 @@ static bool read_bool(const char *text, double *v)
 {
     static const char *const yes[] = {"true", "yes", "on", "y", "1"};
     static const char *const no[] = {"false", "no", "off", "n", "0"};
-    *v = one_of(text, yes, COUNT(yes));
-    return *v || one_of(text, no, COUNT(no));
+    bool is = one_of(text, yes, COUNT(yes));
+    *v = is ? 1 : 0;
+    return is || one_of(text, no, COUNT(no));
 }
 
 static bool read_number(const char *text, double *v)

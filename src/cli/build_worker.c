@@ -59,10 +59,7 @@ static void print_difference(const struct amqp_difference *d)
         printf("%s: %s should be %s, but is %s\n", d->name, d->argument, d->wanted, d->found);
 }
 
-typedef struct err (*question)(struct amqp_session *, const struct amqp_topology *,
-                               struct amqp_differences *);
-
-static struct err ask(const struct build_connect *c, const struct build_topology *t, question put,
+static struct err ask(const struct build_connect *c, const struct build_topology *t, bool declare,
                       struct amqp_differences *found)
 {
     struct amqp_session session = {0};
@@ -72,8 +69,10 @@ static struct err ask(const struct build_connect *c, const struct build_topology
         if (e.code == ERR_OK)
             break;
     }
-    if (e.code == ERR_OK)
-        e = put(&session, &t->topology, found);
+    if (e.code == ERR_OK && declare)
+        e = amqp_topology_declare(&session, &t->topology, found);
+    else if (e.code == ERR_OK)
+        e = amqp_topology_check(&session, &t->topology, found);
     amqp_session_close(&session, e.code == ERR_OK);
     return e;
 }
@@ -85,7 +84,7 @@ static int compare(struct build_settings *s, const struct build_topology *t, boo
     struct err e = build_connect_make(&connect, s);
     if (e.code != ERR_OK)
         return complain(&e, CLI_USAGE);
-    e = ask(&connect, t, declare ? amqp_topology_declare : amqp_topology_check, &found);
+    e = ask(&connect, t, declare, &found);
     for (size_t i = 0; i < found.count; i++)
         print_difference(&found.at[i]);
     bool same = found.count == 0;
