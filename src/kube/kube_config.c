@@ -193,7 +193,7 @@ out:
 
 static bool is_pem(struct str text)
 {
-    return text.len && memmem(text.at, text.len, "-----BEGIN ", 11);
+    return text.at && memmem(text.at, text.len, "-----BEGIN ", 11);
 }
 
 /* KEY-data in base64, or else KEY, the name of a file. */

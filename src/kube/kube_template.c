@@ -72,7 +72,7 @@ static bool refuse(struct document_fault *fault, struct place at, const char *ex
 
 static const char *find(struct str in, const char *what, size_t len)
 {
-    return in.len ? memmem(in.at, in.len, what, len) : NULL;
+    return in.at ? memmem(in.at, in.len, what, len) : NULL;
 }
 
 static struct str after(struct str s, const char *at)
