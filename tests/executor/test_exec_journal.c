@@ -150,7 +150,9 @@ static void a_file_that_was_cut_off_anywhere_keeps_what_is_whole(void **state)
     begin(&f);
     exec_journal_add(f.journal, STR("\"first\""));
     uv_run(&f.loop, UV_RUN_DEFAULT);
-    size_t first = file_of(&f).len;
+    struct buf before = file_of(&f);
+    size_t first = before.len;
+    buf_fini(&before);
     exec_journal_add(f.journal, STR("\"second\""));
     uv_run(&f.loop, UV_RUN_DEFAULT);
     struct buf whole = file_of(&f);
