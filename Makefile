@@ -10,7 +10,7 @@ SEED   ?=
 SEEDS  ?= 1..2000
 
 # What bounds processor time and memory, of which a sanitizer takes several times as much.
-MEASURED = artifact_memory.test.js loop.test.js unread.test.js
+MEASURED = artifact_memory.test.js loop.test.js messages_memory.test.js unread.test.js
 
 .PHONY: all demo test test-unit test-http test-kubernetes test-crash test-builds test-packaging test-asan \
 	lint docs bench sim fuzz install deb clean help

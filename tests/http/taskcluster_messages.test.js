@@ -5,7 +5,6 @@
 // routing key against the bindings that the real client makes.
 
 const assert = require('node:assert/strict');
-const fs = require('node:fs');
 const { describe, it } = require('node:test');
 const { assertError, queueName, until } = require('./harness');
 const { unpack } = require('./msgpack');
@@ -502,30 +501,5 @@ describe('the stream', () => {
         assertError(await server.get('/events?messages='), 400, 'bad_value', /messages/);
         assertError(await server.get('/events?messages=taskcluster&messages=taskcluster'), 400,
             'duplicate_field', /messages/);
-    });
-
-    it('is_no_larger_for_those_that_do_not_read', async () => {
-        const tags = Object.fromEntries(Array.from({ length: 30 },
-            (_, i) => [`tag-${i}`, 'x'.repeat(4000)]));
-        const queue = await queueOf(server);
-        const given = definition({ tags });
-        for (let i = 0; i < 60; i++)
-            await queue.createTask(await slugid(), given);
-        const memory = () => Number(/^VmRSS:\s+(\d+) kB/m.exec(
-            fs.readFileSync(`/proc/${server.child.pid}/status`, 'utf8'))[1]) / 1024;
-        const before = memory();
-        const streams = [];
-        for (let i = 0; i < 40; i++) {
-            streams.push(await server.events(`?since=0${TOLD}`));
-            streams[i].res.pause();
-        }
-        // All of it would be 14 MB for each of them.
-        const reader = await server.history(TOLD);
-        assert.ok(reader.flatMap((e) => e.messages ?? [])
-            .filter((m) => Object.keys(m.payload.task?.tags ?? {}).length === 30).length >= 120);
-        assert.ok(memory() - before < 160, `${memory() - before} MB more`);
-        for (const stream of streams)
-            stream.close();
-        await server.assertServes();
     });
 });
