@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #include "base/must.h"
-#include "executor/exec_journal.h"
+#include "client/journal.h"
 
 struct seen {
     size_t count;
@@ -34,13 +34,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct seen s = {0};
     struct buf b = {0};
     const struct journal_reader r = {is, gone, &s};
-    exec_journal_read((struct str){(const char *)data, size}, &r);
+    journal_read((struct str){(const char *)data, size}, &r);
     buf_add(&b, data, size);
     buf_byte(&b, '\n');
     size_t before = s.count;
-    exec_journal_line(&b, 42, STR("{\"x\":1}"));
+    journal_line(&b, 42, STR("{\"x\":1}"));
     s.count = 0;
-    exec_journal_read(buf_view(&b), &r);
+    journal_read(buf_view(&b), &r);
     must(s.count >= before + 1 && s.number == 42 && str_eq(s.json, STR("{\"x\":1}")));
     buf_fini(&b);
     return 0;

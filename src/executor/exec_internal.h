@@ -24,7 +24,7 @@
 #include "base/idmap.h"
 #include "base/list.h"
 #include "base/rng.h"
-#include "executor/exec_journal.h"
+#include "client/journal.h"
 #include "executor/exec_metrics.h"
 #include "executor/exec_plan.h"
 #include "executor/exec_server.h"
@@ -140,7 +140,7 @@ struct executor {
     uv_loop_t *loop;
     struct rng rng;
     struct exec_server *server;
-    struct exec_journal *journal;
+    struct journal *journal;
     struct kube_config config;
     struct kube_client *kube;
     struct exec_namespace *namespaces; /* the first is that of pods whose payload names none */

@@ -319,7 +319,7 @@ static struct err open_cluster(struct executor *x)
 static struct err open_executor(struct executor *x)
 {
     TRY(open_cluster(x));
-    TRY(exec_journal_open(x->loop, x->settings->state_dir, exec_reports_kept, x, &x->journal));
+    TRY(journal_open(x->loop, x->settings->state_dir, exec_reports_kept, x, &x->journal));
     exec_reports_load(x);
     x->server = exec_server_new(x->loop, x->settings->server, &x->settings->tls, x->settings->name);
     exec_watch_start(x);
@@ -338,7 +338,7 @@ static void close_executor(struct executor *x)
         kube_client_free(x->kube);
     free_runs(x);
     if (x->journal)
-        exec_journal_close(x->journal);
+        journal_close(x->journal);
     close_handles(x);
     uv_run(x->loop, UV_RUN_DEFAULT);
     kube_config_fini(&x->config);

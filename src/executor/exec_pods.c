@@ -449,7 +449,7 @@ void exec_pods_replace(struct executor *x, struct exec_run *r)
     r->replacing = true;
     /* After a crash it is created again: nobody else has deleted it. */
     if (r->pod_record)
-        exec_journal_remove(x->journal, r->pod_record);
+        journal_remove(x->journal, r->pod_record);
     r->pod_record = NULL;
     exec_pods_delete(x, r);
 }

@@ -36,7 +36,7 @@ static void forget(struct executor *x, struct exec_report *p)
     if (p->run_of)
         p->run_of->report = NULL;
     if (p->record)
-        exec_journal_remove(x->journal, p->record);
+        journal_remove(x->journal, p->record);
     list_unlink(&p->node);
     free(p);
 }
@@ -94,7 +94,7 @@ static void load_pod(struct executor *x, struct journal_record *record, struct i
     if (!r)
         r = exec_runs_add(x, job, run);
     if (r->pod_record || uid.len > EXEC_UID_MAX) {
-        exec_journal_remove(x->journal, record);
+        journal_remove(x->journal, record);
         return;
     }
     r->pod_record = record;
@@ -107,7 +107,7 @@ static void load_pod(struct executor *x, struct journal_record *record, struct i
 
 void exec_reports_load(struct executor *x)
 {
-    struct list *records = exec_journal_records(x->journal);
+    struct list *records = journal_records(x->journal);
     for (struct list *n = records->next, *next; n != records; n = next) {
         struct journal_record *record = LIST_OF(n, struct journal_record, node);
         struct arena a = {0};
@@ -117,7 +117,7 @@ void exec_reports_load(struct executor *x)
         next = n->next;
         if (id_parse(view_text(&a, json, "job"), &job).code != ERR_OK ||
             !view_int(json, "run", &run))
-            exec_journal_remove(x->journal, record);
+            journal_remove(x->journal, record);
         else if (str_eq(is, STR("pod")))
             load_pod(x, record, job, run, &a);
         else
@@ -148,7 +148,7 @@ void exec_reports_pod(struct executor *x, struct exec_run *r)
     buf_lit(&b, ",\"name\":");
     json_write_string(&b, str_from(r->name));
     buf_byte(&b, '}');
-    r->pod_record = exec_journal_add(x->journal, buf_view(&b));
+    r->pod_record = journal_add(x->journal, buf_view(&b));
     buf_fini(&b);
 }
 
@@ -213,7 +213,7 @@ void exec_reports_decide(struct executor *x, struct exec_run *r, const struct pl
     write_report(p, r, buf_view(&members), &json);
     must(view_check(buf_view(&json), NULL).code == ERR_OK);
     json_write_one_line(&line, buf_view(&json));
-    p->record = exec_journal_add(x->journal, buf_view(&line));
+    p->record = journal_add(x->journal, buf_view(&line));
     list_init(&p->node);
     list_append(&x->reports, &p->node);
     attach(p, r);

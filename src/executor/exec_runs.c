@@ -59,7 +59,7 @@ void exec_runs_remove(struct executor *x, struct exec_run *r)
     if (r->report)
         r->report->run_of = NULL;
     if (r->pod_record)
-        exec_journal_remove(x->journal, r->pod_record);
+        journal_remove(x->journal, r->pod_record);
     exec_finish_free(r);
     free(r->job_text);
     free(r->name);

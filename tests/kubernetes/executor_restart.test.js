@@ -89,7 +89,7 @@ describe('a restarted executor', () => {
         const second = bed.executor({ queue: executor.queue, dir: executor.dir }).start();
         const end = await second.ended;
         assert.equal(end.code, 1);
-        assert.match(second.stderr, /another executor with these flags is running/);
+        assert.match(second.stderr, /another process with these flags is running/);
         await executor.stop();
     });
 });

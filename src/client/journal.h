@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef EXECUTOR_EXEC_JOURNAL_H
-#define EXECUTOR_EXEC_JOURNAL_H
+#ifndef CLIENT_JOURNAL_H
+#define CLIENT_JOURNAL_H
 
-/* What an executor must not forget: a file of records in its state directory. A record is JSON of
- * its user's; it lives from exec_journal_add to exec_journal_remove, over crashes and power cuts.
+/* What a process must not forget: a file of records in its state directory. A record is JSON of
+ * its user's; it lives from journal_add to journal_remove, over crashes and power cuts.
  * It is kept once it was written and synced, which happens on a thread of libuv's pool, for all
  * that came in meanwhile at once; journal_record.kept then says so.
  *
@@ -33,22 +33,22 @@ struct journal_record {
     char text[]; /* of the record */
 };
 
-struct exec_journal;
+struct journal;
 
 /* Opens the journal of a directory, which is made if it does not exist, and locks it: ERR_LOCKED
  * if another process has it. changed is called on the loop after records have become kept. */
-NODISCARD struct err exec_journal_open(uv_loop_t *loop, const char *dir, void (*changed)(void *ctx),
-                                       void *ctx, struct exec_journal **out);
+NODISCARD struct err journal_open(uv_loop_t *loop, const char *dir, void (*changed)(void *ctx),
+                                  void *ctx, struct journal **out);
 /* Waits for what is being written, writes the rest, and closes it. */
-void exec_journal_close(struct exec_journal *j);
+void journal_close(struct journal *j);
 
-/* The records, the oldest first: those of the file after exec_journal_open. */
-struct list *exec_journal_records(struct exec_journal *j);
+/* The records, the oldest first: those of the file after journal_open. */
+struct list *journal_records(struct journal *j);
 
 /* A new record, of one line of JSON. It is the journal's; valid until it is removed. */
-struct journal_record *exec_journal_add(struct exec_journal *j, struct str json);
+struct journal_record *journal_add(struct journal *j, struct str json);
 /* It is not needed any more. A crash soon after may bring it back once. */
-void exec_journal_remove(struct exec_journal *j, struct journal_record *r);
+void journal_remove(struct journal *j, struct journal_record *r);
 
 static inline struct str journal_text(const struct journal_record *r)
 {
@@ -62,9 +62,9 @@ struct journal_reader {
     void (*gone)(void *ctx, uint64_t number);
     void *ctx;
 };
-size_t exec_journal_read(struct str file, const struct journal_reader *r);
+size_t journal_read(struct str file, const struct journal_reader *r);
 
 /* Adds a line of the file. */
-void exec_journal_line(struct buf *b, uint64_t number, struct str json);
+void journal_line(struct buf *b, uint64_t number, struct str json);
 
 #endif

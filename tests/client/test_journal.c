@@ -12,12 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "executor/exec_journal.h"
+#include "client/journal.h"
 
 struct fixture {
     uv_loop_t loop;
     char dir[64], file[96];
-    struct exec_journal *journal;
+    struct journal *journal;
     int changes;
 };
 
@@ -28,7 +28,7 @@ static void changed(void *ctx)
 
 static struct err open_it(struct fixture *f)
 {
-    return exec_journal_open(&f->loop, f->dir, changed, f, &f->journal);
+    return journal_open(&f->loop, f->dir, changed, f, &f->journal);
 }
 
 static void begin(struct fixture *f)
@@ -44,7 +44,7 @@ static void begin(struct fixture *f)
 
 static void close_it(struct fixture *f)
 {
-    exec_journal_close(f->journal);
+    journal_close(f->journal);
     uv_run(&f->loop, UV_RUN_DEFAULT);
 }
 
@@ -67,7 +67,7 @@ static void end(struct fixture *f)
 static void assert_records(struct fixture *f, const char *wanted)
 {
     struct buf b = {0};
-    LIST_EACH (n, exec_journal_records(f->journal)) {
+    LIST_EACH (n, journal_records(f->journal)) {
         const struct journal_record *r = LIST_OF(n, struct journal_record, node);
         assert_true(r->kept);
         buf_str(&b, journal_text(r));
@@ -82,8 +82,8 @@ static void a_record_is_kept_once_it_is_synced(void **state)
     (void)state;
     struct fixture f;
     begin(&f);
-    struct journal_record *a = exec_journal_add(f.journal, STR("{\"a\":1}"));
-    struct journal_record *b = exec_journal_add(f.journal, STR("2"));
+    struct journal_record *a = journal_add(f.journal, STR("{\"a\":1}"));
+    struct journal_record *b = journal_add(f.journal, STR("2"));
     assert_false(a->kept);
     uv_run(&f.loop, UV_RUN_DEFAULT);
     assert_true(a->kept);
@@ -99,15 +99,15 @@ static void what_is_removed_stays_away(void **state)
     (void)state;
     struct fixture f;
     begin(&f);
-    struct journal_record *a = exec_journal_add(f.journal, STR("1"));
-    exec_journal_add(f.journal, STR("2"));
-    exec_journal_remove(f.journal, a);
+    struct journal_record *a = journal_add(f.journal, STR("1"));
+    journal_add(f.journal, STR("2"));
+    journal_remove(f.journal, a);
     reopen(&f);
     assert_records(&f, "2");
     /* Numbers of records that are gone are not used again. */
-    exec_journal_remove(
-        f.journal, LIST_OF(exec_journal_records(f.journal)->next, struct journal_record, node));
-    exec_journal_add(f.journal, STR("3"));
+    journal_remove(f.journal,
+                   LIST_OF(journal_records(f.journal)->next, struct journal_record, node));
+    journal_add(f.journal, STR("3"));
     reopen(&f);
     assert_records(&f, "3");
     end(&f);
@@ -118,8 +118,8 @@ static void a_second_process_is_refused(void **state)
     (void)state;
     struct fixture f;
     begin(&f);
-    struct exec_journal *other;
-    assert_int_equal(exec_journal_open(&f.loop, f.dir, changed, &f, &other).code, ERR_LOCKED);
+    struct journal *other;
+    assert_int_equal(journal_open(&f.loop, f.dir, changed, &f, &other).code, ERR_LOCKED);
     end(&f);
 }
 
@@ -148,12 +148,12 @@ static void a_file_that_was_cut_off_anywhere_keeps_what_is_whole(void **state)
     (void)state;
     struct fixture f;
     begin(&f);
-    exec_journal_add(f.journal, STR("\"first\""));
+    journal_add(f.journal, STR("\"first\""));
     uv_run(&f.loop, UV_RUN_DEFAULT);
     struct buf before = file_of(&f);
     size_t first = before.len;
     buf_fini(&before);
-    exec_journal_add(f.journal, STR("\"second\""));
+    journal_add(f.journal, STR("\"second\""));
     uv_run(&f.loop, UV_RUN_DEFAULT);
     struct buf whole = file_of(&f);
     for (size_t n = first; n <= whole.len; n++) {
@@ -162,7 +162,7 @@ static void a_file_that_was_cut_off_anywhere_keeps_what_is_whole(void **state)
         assert_int_equal(open_it(&f).code, ERR_OK);
         assert_records(&f, n < whole.len ? "\"first\"" : "\"first\"\"second\"");
         /* What comes next stands by itself. */
-        exec_journal_add(f.journal, STR("3"));
+        journal_add(f.journal, STR("3"));
         reopen(&f);
         assert_records(&f, n < whole.len ? "\"first\"3" : "\"first\"\"second\"3");
     }
@@ -175,8 +175,8 @@ static void a_damaged_line_is_passed_over(void **state)
     (void)state;
     struct fixture f;
     begin(&f);
-    exec_journal_add(f.journal, STR("1"));
-    exec_journal_add(f.journal, STR("2"));
+    journal_add(f.journal, STR("1"));
+    journal_add(f.journal, STR("2"));
     uv_run(&f.loop, UV_RUN_DEFAULT);
     close_it(&f);
     struct buf b = file_of(&f);
@@ -203,12 +203,12 @@ static void the_file_does_not_grow_for_ever(void **state)
     begin(&f);
     char big[4096];
     memset(big, '7', sizeof big);
-    exec_journal_add(f.journal, STR("\"stays\""));
+    journal_add(f.journal, STR("\"stays\""));
     for (int i = 0; i < 3000; i++) {
-        struct journal_record *r = exec_journal_add(f.journal, (struct str){big, sizeof big});
+        struct journal_record *r = journal_add(f.journal, (struct str){big, sizeof big});
         if (i % 100 == 0)
             uv_run(&f.loop, UV_RUN_DEFAULT);
-        exec_journal_remove(f.journal, r);
+        journal_remove(f.journal, r);
     }
     uv_run(&f.loop, UV_RUN_DEFAULT);
     struct stat st;
@@ -224,8 +224,8 @@ static void a_directory_that_cannot_be_made_is_named(void **state)
     (void)state;
     struct fixture f;
     begin(&f);
-    struct exec_journal *other;
-    struct err e = exec_journal_open(&f.loop, "/proc/nothing/here", changed, &f, &other);
+    struct journal *other;
+    struct err e = journal_open(&f.loop, "/proc/nothing/here", changed, &f, &other);
     assert_int_equal(e.code, ERR_IO);
     assert_non_null(strstr(e.msg, "/proc/nothing"));
     end(&f);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "executor/exec_journal.h"
+#include "client/journal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -27,7 +27,7 @@
 #define LINE_MIN     (CHECK_DIGITS + 1)
 #define GONE_LINE    48 /* bytes of a line that says that a record is gone, at most */
 
-struct exec_journal {
+struct journal {
     uv_loop_t *loop;
     char *dir;
     void (*changed)(void *ctx);
@@ -55,7 +55,7 @@ struct exec_journal {
 
 /* --- lines --- */
 
-void exec_journal_line(struct buf *b, uint64_t number, struct str json)
+void journal_line(struct buf *b, uint64_t number, struct str json)
 {
     struct buf line = {0};
     if (json.len)
@@ -102,7 +102,7 @@ static bool read_line(struct str line, const struct journal_reader *r)
     return true;
 }
 
-size_t exec_journal_read(struct str file, const struct journal_reader *r)
+size_t journal_read(struct str file, const struct journal_reader *r)
 {
     size_t damaged = 0;
     while (file.len) {
@@ -119,7 +119,7 @@ size_t exec_journal_read(struct str file, const struct journal_reader *r)
 
 /* --- the thread's part --- */
 
-static bool write_all(struct exec_journal *j, int fd, off_t at)
+static bool write_all(struct journal *j, int fd, off_t at)
 {
     for (size_t done = 0; done < j->batch.len;) {
         ssize_t n = pwrite(fd, j->batch.at + done, j->batch.len - done, at + (off_t)done);
@@ -134,7 +134,7 @@ static bool write_all(struct exec_journal *j, int fd, off_t at)
     return true;
 }
 
-static bool sync_it(struct exec_journal *j, int fd)
+static bool sync_it(struct journal *j, int fd)
 {
     if (fsync(fd) == 0)
         return true;
@@ -143,7 +143,7 @@ static bool sync_it(struct exec_journal *j, int fd)
     return false;
 }
 
-static void append(struct exec_journal *j)
+static void append(struct journal *j)
 {
     if (!write_all(j, j->fd, j->size)) {
         /* What is half written is not to stand before the next try. */
@@ -155,7 +155,7 @@ static void append(struct exec_journal *j)
         j->size += (off_t)j->batch.len;
 }
 
-static void replace(struct exec_journal *j)
+static void replace(struct journal *j)
 {
     int fd = openat(j->dir_fd, NEW_NAME, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (fd < 0) {
@@ -177,7 +177,7 @@ static void replace(struct exec_journal *j)
 
 static void write_batch(uv_work_t *w)
 {
-    struct exec_journal *j = w->data;
+    struct journal *j = w->data;
     j->error = 0;
     if (j->anew)
         replace(j);
@@ -187,9 +187,9 @@ static void write_batch(uv_work_t *w)
 
 /* --- the loop's part --- */
 
-static void begin_batch(struct exec_journal *j);
+static void begin_batch(struct journal *j);
 
-static void end_if_unsafe(struct exec_journal *j)
+static void end_if_unsafe(struct journal *j)
 {
     if (!j->sync_failed)
         return;
@@ -198,7 +198,7 @@ static void end_if_unsafe(struct exec_journal *j)
     _exit(1);
 }
 
-static void mark_kept(struct exec_journal *j)
+static void mark_kept(struct journal *j)
 {
     LIST_EACH (n, &j->records) {
         struct journal_record *r = LIST_OF(n, struct journal_record, node);
@@ -208,7 +208,7 @@ static void mark_kept(struct exec_journal *j)
 }
 
 /* The batch is written; or it is not, and goes before what came in meanwhile. */
-static bool settle(struct exec_journal *j)
+static bool settle(struct journal *j)
 {
     end_if_unsafe(j);
     if (j->error) {
@@ -242,7 +242,7 @@ static void on_retry(uv_timer_t *t)
 
 static void on_written(uv_work_t *w, int status)
 {
-    struct exec_journal *j = w->data;
+    struct journal *j = w->data;
     (void)status;
     j->busy = false;
     if (!settle(j)) {
@@ -255,24 +255,24 @@ static void on_written(uv_work_t *w, int status)
 }
 
 /* A new file has every record that is there, the waiting ones too. */
-static void fill_anew(struct exec_journal *j)
+static void fill_anew(struct journal *j)
 {
     j->batch.len = j->waiting.len = 0;
     LIST_EACH (n, &j->records) {
         const struct journal_record *r = LIST_OF(n, struct journal_record, node);
-        exec_journal_line(&j->batch, r->number, journal_text(r));
+        journal_line(&j->batch, r->number, journal_text(r));
     }
     j->batch_to = j->next_number - 1;
     j->waiting_to = 0;
 }
 
-static bool is_mostly_dead(const struct exec_journal *j)
+static bool is_mostly_dead(const struct journal *j)
 {
     size_t size = (size_t)j->size + j->waiting.len;
     return size > GARBAGE_MIN && size / 2 > j->live;
 }
 
-static void fill_batch(struct exec_journal *j)
+static void fill_batch(struct journal *j)
 {
     j->anew = j->owes_anew || is_mostly_dead(j);
     if (j->anew) {
@@ -287,7 +287,7 @@ static void fill_batch(struct exec_journal *j)
     j->waiting_to = 0;
 }
 
-static void begin_batch(struct exec_journal *j)
+static void begin_batch(struct journal *j)
 {
     if (j->busy || (j->waiting.len == 0 && !j->owes_anew) || uv_is_active((uv_handle_t *)&j->retry))
         return;
@@ -297,12 +297,12 @@ static void begin_batch(struct exec_journal *j)
     must(uv_queue_work(j->loop, &j->work, write_batch, on_written) == 0);
 }
 
-struct list *exec_journal_records(struct exec_journal *j)
+struct list *journal_records(struct journal *j)
 {
     return &j->records;
 }
 
-static struct journal_record *new_record(struct exec_journal *j, uint64_t number, struct str json)
+static struct journal_record *new_record(struct journal *j, uint64_t number, struct str json)
 {
     struct journal_record *r = alloc_get(sizeof *r + json.len);
     r->number = number;
@@ -315,26 +315,26 @@ static struct journal_record *new_record(struct exec_journal *j, uint64_t number
     return r;
 }
 
-struct journal_record *exec_journal_add(struct exec_journal *j, struct str json)
+struct journal_record *journal_add(struct journal *j, struct str json)
 {
     must(json.len > 0 && json.len < UINT32_MAX && !memchr(json.at, '\n', json.len));
     struct journal_record *r = new_record(j, j->next_number++, json);
-    exec_journal_line(&j->waiting, r->number, json);
+    journal_line(&j->waiting, r->number, json);
     j->waiting_to = r->number;
     begin_batch(j);
     return r;
 }
 
-static void drop_record(struct exec_journal *j, struct journal_record *r)
+static void drop_record(struct journal *j, struct journal_record *r)
 {
     j->live -= line_len(r);
     list_unlink(&r->node);
     free(r);
 }
 
-void exec_journal_remove(struct exec_journal *j, struct journal_record *r)
+void journal_remove(struct journal *j, struct journal_record *r)
 {
-    exec_journal_line(&j->waiting, r->number, (struct str){0});
+    journal_line(&j->waiting, r->number, (struct str){0});
     drop_record(j, r);
     begin_batch(j);
 }
@@ -343,7 +343,7 @@ void exec_journal_remove(struct exec_journal *j, struct journal_record *r)
 
 static void on_is(void *ctx, uint64_t number, struct str json)
 {
-    struct exec_journal *j = ctx;
+    struct journal *j = ctx;
     struct journal_record *r = new_record(j, number, json);
     r->kept = true;
     if (number >= j->next_number)
@@ -352,7 +352,7 @@ static void on_is(void *ctx, uint64_t number, struct str json)
 
 static void on_gone(void *ctx, uint64_t number)
 {
-    struct exec_journal *j = ctx;
+    struct journal *j = ctx;
     /* Most often an old one. */
     LIST_EACH (n, &j->records) {
         struct journal_record *r = LIST_OF(n, struct journal_record, node);
@@ -363,7 +363,7 @@ static void on_gone(void *ctx, uint64_t number)
     }
 }
 
-static struct err read_file(struct exec_journal *j)
+static struct err read_file(struct journal *j)
 {
     struct stat st;
     if (fstat(j->fd, &st) != 0)
@@ -378,7 +378,7 @@ static struct err read_file(struct exec_journal *j)
            (n = pread(j->fd, b.at + b.len, (size_t)st.st_size - b.len, (off_t)b.len)) > 0)
         b.len += (size_t)n;
     bool whole = b.len == (size_t)st.st_size;
-    size_t damaged = exec_journal_read(buf_view(&b), &(struct journal_reader){on_is, on_gone, j});
+    size_t damaged = journal_read(buf_view(&b), &(struct journal_reader){on_is, on_gone, j});
     buf_fini(&b);
     if (!whole)
         return err_make(ERR_IO, "%.100s/%s: cannot be read", j->dir, FILE_NAME);
@@ -388,7 +388,7 @@ static struct err read_file(struct exec_journal *j)
 }
 
 /* Lines that a crash cut off must not run into those that come. */
-static struct err begin_anew(struct exec_journal *j)
+static struct err begin_anew(struct journal *j)
 {
     fill_anew(j);
     j->error = 0;
@@ -418,14 +418,14 @@ static struct err make_dirs(const char *dir)
     }
 }
 
-static struct err open_files(struct exec_journal *j)
+static struct err open_files(struct journal *j)
 {
     TRY(make_dirs(j->dir));
     j->dir_fd = open(j->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (j->dir_fd < 0)
         return err_make(ERR_IO, "%.120s: %s", j->dir, strerror(errno));
     if (flock(j->dir_fd, LOCK_EX | LOCK_NB) != 0)
-        return err_make(ERR_LOCKED, "%.120s: another executor with these flags is running", j->dir);
+        return err_make(ERR_LOCKED, "%.120s: another process with these flags is running", j->dir);
     j->fd = openat(j->dir_fd, FILE_NAME, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (j->fd < 0)
         return err_make(ERR_IO, "%.100s/%s: %s", j->dir, FILE_NAME, strerror(errno));
@@ -433,7 +433,7 @@ static struct err open_files(struct exec_journal *j)
     return begin_anew(j);
 }
 
-static void free_journal(struct exec_journal *j)
+static void free_journal(struct journal *j)
 {
     while (!list_is_empty(&j->records))
         drop_record(j, LIST_OF(j->records.next, struct journal_record, node));
@@ -447,17 +447,17 @@ static void free_journal(struct exec_journal *j)
     free(j);
 }
 
-struct err exec_journal_open(uv_loop_t *loop, const char *dir, void (*changed)(void *ctx),
-                             void *ctx, struct exec_journal **out)
+struct err journal_open(uv_loop_t *loop, const char *dir, void (*changed)(void *ctx), void *ctx,
+                        struct journal **out)
 {
-    struct exec_journal *j = ALLOC(struct exec_journal);
-    *j = (struct exec_journal){.loop = loop,
-                               .dir = alloc_text(dir, strlen(dir)),
-                               .changed = changed,
-                               .ctx = ctx,
-                               .next_number = 1,
-                               .dir_fd = -1,
-                               .fd = -1};
+    struct journal *j = ALLOC(struct journal);
+    *j = (struct journal){.loop = loop,
+                          .dir = alloc_text(dir, strlen(dir)),
+                          .changed = changed,
+                          .ctx = ctx,
+                          .next_number = 1,
+                          .dir_fd = -1,
+                          .fd = -1};
     list_init(&j->records);
     struct err e = open_files(j);
     if (e.code != ERR_OK) {
@@ -475,7 +475,7 @@ static void on_closed(uv_handle_t *h)
     free_journal(h->data);
 }
 
-void exec_journal_close(struct exec_journal *j)
+void journal_close(struct journal *j)
 {
     j->changed = NULL;
     /* The thread has the files until it is done. */
