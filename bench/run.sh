@@ -32,10 +32,10 @@ commit_mode=${BENCH_COMMIT_MODE:-fsync}
 runs=${BENCH_RUNS:-3}
 if [ -n "${BENCH_QUICK:-}" ]; then
     closed_seconds=0.5 drain_jobs=60000 latency_seconds=1.5 waiting_jobs=100000 fsync_count=300
-    scheduled_jobs=50000 due_seconds=1 http2_jobs=20000
+    scheduled_jobs=50000 due_seconds=1 http2_jobs=20000 pods=500
 else
     closed_seconds=5 drain_jobs=1000000 latency_seconds=10 waiting_jobs=1000000 fsync_count=3000
-    scheduled_jobs=1000000 due_seconds=10 http2_jobs=400000
+    scheduled_jobs=1000000 due_seconds=10 http2_jobs=400000 pods=5000
 fi
 
 # A server that knows what its own indexes hold may say so in GET /health.
@@ -457,6 +457,28 @@ pods_row() {
     done < <("$pods" || true)
 }
 
+# Jobs as pods, through one executor, with a server and a cluster of its own.
+executor_row() {
+    local program name
+    program=$(dirname "$0")/executor.js
+    for ((i = 0; i < runs; i++)); do
+        line=$("$program" "$tenax" --pods "$pods" --dir "$work" --json) || fail "$program failed"
+        for name in calls_per_pod kib_per_live_pod cpu_ms_per_pod started_per_s ended_per_s; do
+            keep "executor.$name" "$name"
+        done
+    done
+}
+
+print_executor() {
+    echo
+    echo "$pods jobs as pods that live at the same time, one executor"
+    print_single "  calls of the cluster's API, each" executor.calls_per_pod "" 3
+    print_single "  the executor's memory, each" executor.kib_per_live_pod KiB 10
+    print_single "  its CPU, each" executor.cpu_ms_per_pod ms ""
+    print_single "  started a second" executor.started_per_s "" ""
+    print_single "  ended and deleted a second" executor.ended_per_s "" ""
+}
+
 print_latency() {
     echo
     print_single "enqueue to delivery at 1,000/s, p50" latency.p50_us us 300
@@ -550,4 +572,6 @@ waiting_runs
 print_waiting
 policy_row
 pods_row
+executor_row
+print_executor
 [ -z "$json_file" ] || write_json
