@@ -158,10 +158,49 @@ static struct str keep(amqp_pool_t *pool, struct str s)
     return (struct str){at, s.len};
 }
 
+static void keep_headers(struct amqp_order *o, const amqp_table_t *headers)
+{
+    amqp_basic_properties_t *p = &o->properties;
+    p->headers = (amqp_table_t){0};
+    p->_flags &= ~(amqp_flags_t)AMQP_BASIC_HEADERS_FLAG;
+    if (headers->num_entries > 0) {
+        must(amqp_table_clone(headers, &p->headers, &o->pool) == AMQP_STATUS_OK);
+        p->_flags |= AMQP_BASIC_HEADERS_FLAG;
+    }
+}
+
+/* Copies properties, whose texts the caller keeps no longer. */
+static void keep_properties(struct amqp_order *o, const amqp_basic_properties_t *from)
+{
+    amqp_basic_properties_t *p = &o->properties;
+    *p = *from;
+    amqp_bytes_t *const texts[] = {
+        &p->content_type, &p->content_encoding, &p->correlation_id, &p->reply_to,
+        &p->expiration,   &p->message_id,       &p->type,           &p->user_id,
+        &p->app_id,       &p->cluster_id,
+    };
+    static const amqp_flags_t flags[] = {
+        AMQP_BASIC_CONTENT_TYPE_FLAG,   AMQP_BASIC_CONTENT_ENCODING_FLAG,
+        AMQP_BASIC_CORRELATION_ID_FLAG, AMQP_BASIC_REPLY_TO_FLAG,
+        AMQP_BASIC_EXPIRATION_FLAG,     AMQP_BASIC_MESSAGE_ID_FLAG,
+        AMQP_BASIC_TYPE_FLAG,           AMQP_BASIC_USER_ID_FLAG,
+        AMQP_BASIC_APP_ID_FLAG,         AMQP_BASIC_CLUSTER_ID_FLAG,
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
+        if (p->_flags & flags[i])
+            *texts[i] = amqp_session_bytes(keep(&o->pool, amqp_session_str(*texts[i])));
+    if (p->_flags & AMQP_BASIC_HEADERS_FLAG)
+        keep_headers(o, &from->headers);
+}
+
 static void describe(struct amqp_order *o, const struct amqp_message *m)
 {
     amqp_basic_properties_t *p = &o->properties;
     char text[40];
+    if (m->properties) {
+        keep_properties(o, m->properties);
+        return;
+    }
     p->_flags = AMQP_BASIC_DELIVERY_MODE_FLAG | AMQP_BASIC_CONTENT_TYPE_FLAG |
                 AMQP_BASIC_MESSAGE_ID_FLAG | AMQP_BASIC_PRIORITY_FLAG;
     p->delivery_mode = AMQP_DELIVERY_PERSISTENT;
@@ -174,10 +213,8 @@ static void describe(struct amqp_order *o, const struct amqp_message *m)
         p->expiration = amqp_session_bytes(keep(&o->pool, str_from(text)));
         p->_flags |= AMQP_BASIC_EXPIRATION_FLAG;
     }
-    if (m->headers && m->headers->num_entries > 0) {
-        must(amqp_table_clone(m->headers, &p->headers, &o->pool) == AMQP_STATUS_OK);
-        p->_flags |= AMQP_BASIC_HEADERS_FLAG;
-    }
+    if (m->headers)
+        keep_headers(o, m->headers);
 }
 
 void amqp_publish(struct amqp_link *l, const struct amqp_message *m)
@@ -189,6 +226,7 @@ void amqp_publish(struct amqp_link *l, const struct amqp_message *m)
     o->routing_key = keep(&o->pool, m->routing_key);
     o->body = keep(&o->pool, m->body);
     o->id = m->id;
+    o->optional = m->optional;
     describe(o, m);
     order(l, o);
 }

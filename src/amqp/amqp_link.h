@@ -34,6 +34,10 @@ struct amqp_link_settings {
      * mean that the consumer is dead, however healthy the connection looks. */
     span stall;
     uint64_t seed; /* of the random part of delays */
+    /* NULL, or called on the link's thread with each new connection, before anything is consumed or
+     * published on it; an error ends the connection, which is then tried again. */
+    struct err (*prepare)(void *ctx, struct amqp_session *s);
+    void *prepare_ctx;
 };
 
 struct amqp_delivery {
@@ -42,19 +46,27 @@ struct amqp_delivery {
     amqp_table_t headers; /* amqp_headers.h */
     bool redelivered;
     uint8_t priority;
+    struct str exchange, routing_key; /* that it was published with */
+    const amqp_basic_properties_t *properties;
     /* private: */
     amqp_envelope_t envelope;
     uint32_t epoch;
     struct amqp_delivery *next;
 };
 
-/* Copied by amqp_publish. It is published as persistent, and mandatory. */
+/* Copied by amqp_publish. It is published as mandatory, and as persistent unless its properties say
+ * otherwise. */
 struct amqp_message {
-    struct str exchange, routing_key, body, content_type;
+    struct str exchange, routing_key, body;
+    /* NULL, or all properties of the message, in the place of the next four members; then its
+     * message_id tells it from others with the same routing key. */
+    const amqp_basic_properties_t *properties;
+    struct str content_type;
     const amqp_table_t *headers; /* or NULL */
     span expiration;             /* the message's time to live; negative: none */
     uint8_t priority;
-    uint64_t id; /* for the callback; also its message_id, "tenax-ID" */
+    uint64_t id;   /* for the callback; also its message_id, "tenax-ID" */
+    bool optional; /* not mandatory: nobody needs to be there to get it */
 };
 
 enum amqp_settlement {

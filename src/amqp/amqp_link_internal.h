@@ -26,7 +26,7 @@ struct amqp_order {
     amqp_basic_properties_t properties;
     uint64_t id;
     uint64_t sequence; /* of the publish on its connection, from 1 */
-    bool done, unroutable, refused;
+    bool optional, done, unroutable, refused;
 };
 
 enum notice_kind { NOTICE_UP, NOTICE_DOWN, NOTICE_DELIVERED, NOTICE_PUBLISHED };

@@ -14,6 +14,7 @@
 
 #define NS_PER_MS         UINT64_C(1000000)
 #define BACKOFF_DOUBLINGS 16
+#define SHORT_TEXT_MAX    256 /* bytes of a name */
 
 static bool stopping(struct amqp_link *l)
 {
@@ -67,8 +68,8 @@ static struct err publish(struct amqp_link *l, struct amqp_order *o)
 {
     o->sequence = ++l->sequence;
     int status = amqp_basic_publish(l->session.state, AMQP_CHANNEL, amqp_session_bytes(o->exchange),
-                                    amqp_session_bytes(o->routing_key), 1, 0, &o->properties,
-                                    amqp_session_bytes(o->body));
+                                    amqp_session_bytes(o->routing_key), !o->optional, 0,
+                                    &o->properties, amqp_session_bytes(o->body));
     return status == AMQP_STATUS_OK ? err_none() : broken(l, status);
 }
 
@@ -97,20 +98,35 @@ static void confirmed(struct amqp_link *l, uint64_t sequence, bool multiple, boo
     }
 }
 
-/* The broker returns an unroutable message before it confirms it. */
-static struct err returned(struct amqp_link *l)
+static bool is_returned(const struct amqp_order *o, struct str exchange, struct str key,
+                        struct str message_id)
+{
+    return !o->optional && !o->unroutable && str_eq(o->exchange, exchange) &&
+           str_eq(o->routing_key, key) &&
+           str_eq(amqp_session_str(o->properties.message_id), message_id);
+}
+
+/* The broker returns an unroutable message before it confirms it. Of equal messages it returns the
+ * first one first. */
+static struct err returned(struct amqp_link *l, const amqp_basic_return_t *method)
 {
     amqp_message_t message;
+    char exchange[SHORT_TEXT_MAX], key[SHORT_TEXT_MAX];
+    /* Their memory is reused by what is read next. */
+    struct str at = {exchange, method->exchange.len}, by = {key, method->routing_key.len};
+    must(at.len <= sizeof exchange && by.len <= sizeof key);
+    if (at.len)
+        memcpy(exchange, method->exchange.bytes, at.len);
+    if (by.len)
+        memcpy(key, method->routing_key.bytes, by.len);
     amqp_rpc_reply_t reply = amqp_read_message(l->session.state, AMQP_CHANNEL, &message, 0);
     TRY(amqp_session_check(&l->session, reply, "a returned message cannot be read"));
-    uint64_t id = 0;
-    char text[40];
-    struct str name = amqp_session_str(message.properties.message_id);
-    snprintf(text, sizeof text, "%.*s", STR_ARG(name));
-    if (sscanf(text, "tenax-%" SCNu64, &id) == 1)
-        for (struct amqp_order *o = l->unconfirmed.first; o; o = o->next)
-            if (o->id == id)
-                o->unroutable = true;
+    struct str id = amqp_session_str(message.properties.message_id);
+    struct amqp_order *o = l->unconfirmed.first;
+    while (o && !is_returned(o, at, by, id))
+        o = o->next;
+    if (o)
+        o->unroutable = true;
     amqp_destroy_message(&message);
     return err_none();
 }
@@ -184,6 +200,9 @@ static void deliver(struct amqp_link *l, const amqp_envelope_t *envelope, size_t
     d->queue = queue;
     d->body = amqp_session_str(envelope->message.body);
     d->redelivered = envelope->redelivered;
+    d->exchange = amqp_session_str(envelope->exchange);
+    d->routing_key = amqp_session_str(envelope->routing_key);
+    d->properties = &d->envelope.message.properties;
     const amqp_basic_properties_t *p = &d->envelope.message.properties;
     if (p->_flags & AMQP_BASIC_HEADERS_FLAG)
         d->headers = p->headers;
@@ -216,7 +235,7 @@ static struct err handle_method(struct amqp_link *l, const amqp_method_t *m)
         return err_none();
     }
     case AMQP_BASIC_RETURN_METHOD:
-        return returned(l);
+        return returned(l, m->decoded);
     case AMQP_CONNECTION_BLOCKED_METHOD:
     case AMQP_CONNECTION_UNBLOCKED_METHOD:
         tell_blocked(l, m->id == AMQP_CONNECTION_BLOCKED_METHOD);
@@ -341,6 +360,8 @@ static struct err set_up(struct amqp_link *l)
     amqp_basic_qos(state, AMQP_CHANNEL, 0, l->settings->prefetch, 0);
     TRY(amqp_session_check(&l->session, amqp_get_rpc_reply(state), "no prefetch"));
     TRY(amqp_session_control(&l->session));
+    if (l->settings->prepare)
+        TRY(l->settings->prepare(l->settings->prepare_ctx, &l->session));
     TRY(publish_again(l));
     return consume(l);
 }

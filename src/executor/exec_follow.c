@@ -16,7 +16,7 @@
 
 struct exec_follow {
     struct executor *x;
-    struct exec_call *stream;
+    struct remote_call *stream;
     struct buf line; /* that has not ended */
     bool skips;      /* a line that is too long */
     mono not_before;
@@ -77,7 +77,7 @@ static void on_data(void *ctx, struct str bytes)
     }
 }
 
-static void on_end(void *ctx, const struct exec_answer *a)
+static void on_end(void *ctx, const struct remote_answer *a)
 {
     struct exec_follow *f = ctx;
     (void)a;
@@ -102,7 +102,7 @@ static void begin(struct exec_follow *f)
     client_query(&path, "event", "job_dead,job_requeued,job_returned,job_completed,job_deleted");
     f->line.len = 0;
     f->skips = false;
-    f->stream = exec_server_stream(f->x->server, client_path(&path), PAUSE, on_data, on_end, f);
+    f->stream = remote_stream(f->x->server, client_path(&path), PAUSE, on_data, on_end, f);
     buf_fini(&path);
     buf_fini(&queues);
 }
@@ -126,7 +126,7 @@ void exec_follow_free(struct executor *x)
 {
     if (!x->follow)
         return;
-    exec_server_abort(x->follow->stream);
+    remote_abort(x->follow->stream);
     buf_fini(&x->follow->line);
     free(x->follow);
     x->follow = NULL;

@@ -27,7 +27,7 @@
 #include "client/journal.h"
 #include "executor/exec_metrics.h"
 #include "executor/exec_plan.h"
-#include "executor/exec_server.h"
+#include "client/remote.h"
 #include "executor/exec_settings.h"
 #include "executor/pod_manifest.h"
 #include "kube/kube_client.h"
@@ -110,7 +110,7 @@ struct exec_run {
 };
 
 struct exec_claims {
-    struct exec_call *claim, *withdraw, *adopt;
+    struct remote_call *claim, *withdraw, *adopt;
     bool adopted; /* the server's list of our jobs in flight has been read */
     bool listing, adopt_failed;
     struct buf adopt_path;
@@ -139,7 +139,7 @@ struct executor {
     const struct exec_settings *settings;
     uv_loop_t *loop;
     struct rng rng;
-    struct exec_server *server;
+    struct remote *server;
     struct journal *journal;
     struct kube_config config;
     struct kube_client *kube;

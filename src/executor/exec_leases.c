@@ -45,13 +45,13 @@ static span renew_every(const struct executor *x)
 }
 
 /* The server may have acted on the request although it did not say so. */
-static bool may_have_been_handed_out(const struct exec_answer *a)
+static bool may_have_been_handed_out(const struct remote_answer *a)
 {
     return a->result == CALL_UNREACHABLE || a->result == CALL_TRY_LATER;
 }
 
 /* Says once that the server is away, and that it is back. */
-static void note_server(struct executor *x, const struct exec_answer *a)
+static void note_server(struct executor *x, const struct remote_answer *a)
 {
     bool down = may_have_been_handed_out(a);
     if (down == x->server_down)
@@ -135,7 +135,7 @@ static void adopted_page(struct executor *x)
     exec_wake(x);
 }
 
-static void on_adopted(void *ctx, const struct exec_answer *a)
+static void on_adopted(void *ctx, const struct remote_answer *a)
 {
     struct adoption *ad = ctx;
     struct executor *x = ad->x;
@@ -168,7 +168,7 @@ static void adopt(struct executor *x, struct id job)
     json_write_string(&body, str_from(x->settings->name));
     buf_print(&body, ",\"lease_ms\":%" PRId64 "}", x->settings->lease.ms);
     x->claims.adopting++;
-    exec_server_ask(x->server, "POST", path, buf_view(&body), CALL_TIMEOUT, on_adopted, ad);
+    remote_ask(x->server, "POST", path, buf_view(&body), CALL_TIMEOUT, on_adopted, ad);
     buf_fini(&body);
 }
 
@@ -186,7 +186,7 @@ static void adopt_page(struct executor *x, struct str body)
     arena_fini(&a);
 }
 
-static void on_listed(void *ctx, const struct exec_answer *a)
+static void on_listed(void *ctx, const struct remote_answer *a)
 {
     struct executor *x = ctx;
     struct exec_claims *c = &x->claims;
@@ -219,14 +219,14 @@ static void adopt_more(struct executor *x)
     struct buf path = {0};
     buf_str(&path, buf_view(&c->adopt_path));
     c->listing = true;
-    c->adopt = exec_server_ask(x->server, "GET", client_path(&path), (struct str){0}, CALL_TIMEOUT,
-                               on_listed, x);
+    c->adopt = remote_ask(x->server, "GET", client_path(&path), (struct str){0}, CALL_TIMEOUT,
+                          on_listed, x);
     buf_fini(&path);
 }
 
 /* --- claims --- */
 
-static void on_claimed(void *ctx, const struct exec_answer *a)
+static void on_claimed(void *ctx, const struct remote_answer *a)
 {
     struct executor *x = ctx;
     struct exec_claims *c = &x->claims;
@@ -301,12 +301,12 @@ static void claim(struct executor *x, size_t count, struct str queues)
     json_write_string(&b, str_from(x->settings->name));
     buf_byte(&b, '}');
     x->claims.asked = count;
-    x->claims.claim = exec_server_ask(x->server, "POST", "/jobs/claim", buf_view(&b),
-                                      (span){CLAIM_WAIT.ms + CLAIM_EXTRA.ms}, on_claimed, x);
+    x->claims.claim = remote_ask(x->server, "POST", "/jobs/claim", buf_view(&b),
+                                 (span){CLAIM_WAIT.ms + CLAIM_EXTRA.ms}, on_claimed, x);
     buf_fini(&b);
 }
 
-static void on_withdrawn(void *ctx, const struct exec_answer *a)
+static void on_withdrawn(void *ctx, const struct remote_answer *a)
 {
     (void)a;
     ((struct executor *)ctx)->claims.withdraw = NULL;
@@ -321,8 +321,8 @@ static void withdraw(struct executor *x)
     struct buf path = {0};
     buf_lit(&path, "/jobs/claim");
     client_query(&path, "worker", x->settings->name);
-    c->withdraw = exec_server_ask(x->server, "DELETE", client_path(&path), (struct str){0},
-                                  CALL_TIMEOUT, on_withdrawn, x);
+    c->withdraw = remote_ask(x->server, "DELETE", client_path(&path), (struct str){0}, CALL_TIMEOUT,
+                             on_withdrawn, x);
     buf_fini(&path);
 }
 
@@ -345,7 +345,7 @@ static void claim_if_room(struct executor *x)
 
 /* --- renewals --- */
 
-static void on_renewed(void *ctx, const struct exec_answer *a)
+static void on_renewed(void *ctx, const struct remote_answer *a)
 {
     struct renewal *of = ctx;
     struct executor *x = of->x;
@@ -383,7 +383,7 @@ static void renew(struct executor *x, struct exec_run *r)
     buf_byte(&body, '}');
     r->renewing = true;
     x->renewing++;
-    exec_server_ask(x->server, "POST", path, buf_view(&body), CALL_TIMEOUT, on_renewed, of);
+    remote_ask(x->server, "POST", path, buf_view(&body), CALL_TIMEOUT, on_renewed, of);
     buf_fini(&body);
 }
 

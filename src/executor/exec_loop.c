@@ -321,7 +321,7 @@ static struct err open_executor(struct executor *x)
     TRY(open_cluster(x));
     TRY(journal_open(x->loop, x->settings->state_dir, exec_reports_kept, x, &x->journal));
     exec_reports_load(x);
-    x->server = exec_server_new(x->loop, x->settings->server, &x->settings->tls, x->settings->name);
+    x->server = remote_new(x->loop, x->settings->server, &x->settings->tls, x->settings->name);
     exec_watch_start(x);
     return exec_metrics_start(x);
 }
@@ -331,7 +331,7 @@ static void close_executor(struct executor *x)
     exec_metrics_stop(x);
     exec_follow_free(x);
     if (x->server)
-        exec_server_free(x->server);
+        remote_free(x->server);
     exec_leases_free(x);
     exec_watch_stop(x);
     if (x->kube)

@@ -117,7 +117,7 @@ static void set_name(struct executor *x, struct exec_run *r)
     arena_fini(&a);
 }
 
-static void on_settings(void *ctx, const struct exec_answer *a)
+static void on_settings(void *ctx, const struct remote_answer *a)
 {
     struct executor *x;
     struct exec_run *r = answered(ctx, &x);
@@ -219,8 +219,8 @@ static void ask_ready(struct executor *x, struct exec_run *r)
     r->ready = EXEC_READY_ASKING;
     r->plan.creating = true;
     x->creating++;
-    exec_server_ask(x->server, "GET", "/settings/retry", (struct str){0}, CALL_TIMEOUT, on_settings,
-                    asking(x, r));
+    remote_ask(x->server, "GET", "/settings/retry", (struct str){0}, CALL_TIMEOUT, on_settings,
+               asking(x, r));
 }
 
 /* --- creating --- */

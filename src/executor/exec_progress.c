@@ -20,7 +20,7 @@ struct telling {
     int64_t run;
 };
 
-static void on_told(void *ctx, const struct exec_answer *a)
+static void on_told(void *ctx, const struct remote_answer *a)
 {
     struct telling *t = ctx;
     struct executor *x = t->x;
@@ -52,7 +52,7 @@ static void tell(struct executor *x, struct exec_run *r)
     r->telling = true;
     r->progress_due = false;
     x->telling++;
-    exec_server_ask(x->server, "POST", path, buf_view(&body), CALL_TIMEOUT, on_told, t);
+    remote_ask(x->server, "POST", path, buf_view(&body), CALL_TIMEOUT, on_told, t);
     buf_fini(&note);
     buf_fini(&body);
 }

@@ -261,7 +261,7 @@ struct delivery {
     struct exec_report *report;
 };
 
-static void sent(struct executor *x, struct exec_report *p, const struct exec_answer *a)
+static void sent(struct executor *x, struct exec_report *p, const struct remote_answer *a)
 {
     char job[ID_TEXT_LEN];
     id_format(p->job, job);
@@ -282,7 +282,7 @@ static void sent(struct executor *x, struct exec_report *p, const struct exec_an
     }
 }
 
-static void on_sent(void *ctx, const struct exec_answer *a)
+static void on_sent(void *ctx, const struct remote_answer *a)
 {
     struct delivery *d = ctx;
     struct executor *x = d->x;
@@ -309,7 +309,7 @@ static void on_sent(void *ctx, const struct exec_answer *a)
 }
 
 static void post(struct executor *x, struct exec_report *p, const char *method, const char *verb,
-                 struct str body, exec_answered *done)
+                 struct str body, remote_answered *done)
 {
     struct delivery *d = ALLOC(struct delivery);
     char path[80], job[ID_TEXT_LEN];
@@ -318,11 +318,11 @@ static void post(struct executor *x, struct exec_report *p, const char *method, 
     snprintf(path, sizeof path, "/jobs/%.25s%s%s", job, verb ? "/" : "", verb ? verb : "");
     p->sending = true;
     x->sending++;
-    exec_server_ask(x->server, method, path, body, CALL_TIMEOUT, done, d);
+    remote_ask(x->server, method, path, body, CALL_TIMEOUT, done, d);
 }
 
 /* Whether it could be postponed or not, the job goes back. */
-static void on_postponed(void *ctx, const struct exec_answer *a)
+static void on_postponed(void *ctx, const struct remote_answer *a)
 {
     struct delivery *d = ctx;
     struct executor *x = d->x;

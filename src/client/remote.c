@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "executor/exec_server.h"
+#include "client/remote.h"
 
 #include <stdlib.h>
 
@@ -14,7 +14,7 @@
 #define CONNECT_TIMEOUT ((span){10000})
 #define ANSWER_MAX      ((size_t)256 << 20) /* a claim's payloads are about 8 MiB */
 
-struct exec_server {
+struct remote {
     struct fetcher *fetcher;
     const char *url;
     struct fetch_tls tls;
@@ -23,41 +23,41 @@ struct exec_server {
     size_t count;
 };
 
-struct exec_call {
+struct remote_call {
     struct list node;
-    struct exec_server *server;
+    struct remote *server;
     struct fetch *fetch;
     void (*data)(void *ctx, struct str bytes);
-    exec_answered *done;
+    remote_answered *done;
     void *ctx;
     mono sent;
 };
 
-struct exec_server *exec_server_new(uv_loop_t *loop, const char *url, const struct call_tls *tls,
-                                    const char *name)
+struct remote *remote_new(uv_loop_t *loop, const char *url, const struct call_tls *tls,
+                          const char *name)
 {
-    struct exec_server *s = ALLOC(struct exec_server);
+    struct remote *s = ALLOC(struct remote);
     struct buf worker = {0};
     buf_print(&worker, "Worker-Id: %s", name);
     buf_byte(&worker, '\0');
-    *s = (struct exec_server){.fetcher = fetcher_new(loop),
-                              .url = url,
-                              .tls = {.ca_file = tls->ca_cert,
-                                      .cert_file = tls->client_cert,
-                                      .key_file = tls->client_key},
-                              .worker = worker.at};
+    *s = (struct remote){.fetcher = fetcher_new(loop),
+                         .url = url,
+                         .tls = {.ca_file = tls->ca_cert,
+                                 .cert_file = tls->client_cert,
+                                 .key_file = tls->client_key},
+                         .worker = worker.at};
     list_init(&s->calls);
     return s;
 }
 
-static void end(struct exec_call *c)
+static void end(struct remote_call *c)
 {
     c->server->count--;
     list_unlink(&c->node);
     free(c);
 }
 
-void exec_server_abort(struct exec_call *c)
+void remote_abort(struct remote_call *c)
 {
     if (!c)
         return;
@@ -65,16 +65,16 @@ void exec_server_abort(struct exec_call *c)
     end(c);
 }
 
-void exec_server_free(struct exec_server *s)
+void remote_free(struct remote *s)
 {
     while (!list_is_empty(&s->calls))
-        exec_server_abort(LIST_OF(s->calls.next, struct exec_call, node));
+        remote_abort(LIST_OF(s->calls.next, struct remote_call, node));
     fetcher_free(s->fetcher);
     free(s->worker);
     free(s);
 }
 
-size_t exec_server_count(const struct exec_server *s)
+size_t remote_count(const struct remote *s)
 {
     return s->count;
 }
@@ -91,8 +91,8 @@ static enum call_result result_of(const struct fetch_answer *f)
 }
 
 /* What went wrong, in words; those of the server if it has any. */
-static struct str explain(const struct exec_call *c, const struct fetch_answer *f, struct str error,
-                          struct buf *b)
+static struct str explain(const struct remote_call *c, const struct fetch_answer *f,
+                          struct str error, struct buf *b)
 {
     if (f->fault != FETCH_ANSWERED)
         buf_print(b, "%s: %s", c->server->url, f->why);
@@ -105,10 +105,10 @@ static struct str explain(const struct exec_call *c, const struct fetch_answer *
 
 static void on_done(void *ctx, const struct fetch_answer *f)
 {
-    struct exec_call *c = ctx;
+    struct remote_call *c = ctx;
     struct arena arena = {0};
     struct buf why = {0};
-    struct exec_answer a = {.result = result_of(f), .status = f->status, .sent = c->sent};
+    struct remote_answer a = {.result = result_of(f), .status = f->status, .sent = c->sent};
     bool json = f->body.len && view_check(f->body, &a.body).code == ERR_OK;
     /* An answer that broke off, or a proxy's page. */
     if (a.result == CALL_DONE && f->body.len && !json && !c->data)
@@ -117,7 +117,7 @@ static void on_done(void *ctx, const struct fetch_answer *f)
         a.code = json ? view_text(&arena, a.body, "code") : (struct str){0};
         a.why = explain(c, f, json ? view_text(&arena, a.body, "error") : (struct str){0}, &why);
     }
-    exec_answered *done = c->done;
+    remote_answered *done = c->done;
     void *to = c->ctx;
     end(c);
     done(to, &a);
@@ -127,17 +127,17 @@ static void on_done(void *ctx, const struct fetch_answer *f)
 
 static void on_data(void *ctx, struct str bytes)
 {
-    const struct exec_call *c = ctx;
+    const struct remote_call *c = ctx;
     c->data(c->ctx, bytes);
 }
 
-static struct exec_call *begin(struct exec_server *s, const char *path, struct fetch_spec *spec,
-                               exec_answered *done, void *ctx)
+static struct remote_call *begin(struct remote *s, const char *path, struct fetch_spec *spec,
+                                 remote_answered *done, void *ctx)
 {
-    struct exec_call *c = ALLOC(struct exec_call);
+    struct remote_call *c = ALLOC(struct remote_call);
     struct buf url = {0};
     const char *const headers[] = {"Content-Type: application/json", s->worker, NULL};
-    *c = (struct exec_call){.server = s, .done = done, .ctx = ctx, .sent = when_mono()};
+    *c = (struct remote_call){.server = s, .done = done, .ctx = ctx, .sent = when_mono()};
     buf_print(&url, "%s%s", s->url, path);
     buf_byte(&url, '\0');
     spec->url = url.at;
@@ -154,20 +154,20 @@ static struct exec_call *begin(struct exec_server *s, const char *path, struct f
     return c;
 }
 
-struct exec_call *exec_server_ask(struct exec_server *s, const char *method, const char *path,
-                                  struct str body, span timeout, exec_answered *done, void *ctx)
+struct remote_call *remote_ask(struct remote *s, const char *method, const char *path,
+                               struct str body, span timeout, remote_answered *done, void *ctx)
 {
     struct fetch_spec spec = {
         .method = method, .body = body, .has_body = body.len > 0, .timeout = timeout};
     return begin(s, path, &spec, done, ctx);
 }
 
-struct exec_call *exec_server_stream(struct exec_server *s, const char *path, span pause,
-                                     void (*data)(void *ctx, struct str bytes), exec_answered *done,
-                                     void *ctx)
+struct remote_call *remote_stream(struct remote *s, const char *path, span pause,
+                                  void (*data)(void *ctx, struct str bytes), remote_answered *done,
+                                  void *ctx)
 {
     struct fetch_spec spec = {.method = "GET", .idle_timeout = pause, .data = on_data};
-    struct exec_call *c = begin(s, path, &spec, done, ctx);
+    struct remote_call *c = begin(s, path, &spec, done, ctx);
     c->data = data;
     return c;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#ifndef EXECUTOR_EXEC_SERVER_H
-#define EXECUTOR_EXEC_SERVER_H
+#ifndef CLIENT_REMOTE_H
+#define CLIENT_REMOTE_H
 
 /* Requests to Tenax's server, any number at a time, on the loop. An answer is called back exactly
  * once, unless the request is aborted. Loop thread only. */
@@ -12,10 +12,10 @@
 #include "base/units.h"
 #include "client/call.h"
 
-struct exec_server;
-struct exec_call;
+struct remote;
+struct remote_call;
 
-struct exec_answer {
+struct remote_answer {
     enum call_result result;
     long status;     /* 0: none */
     struct str body; /* JSON, or empty */
@@ -24,25 +24,25 @@ struct exec_answer {
     mono sent;       /* when the request left */
 };
 
-typedef void exec_answered(void *ctx, const struct exec_answer *a);
+typedef void remote_answered(void *ctx, const struct remote_answer *a);
 
 /* url has no slash at its end; both outlive the server. name is sent as Worker-Id. */
-struct exec_server *exec_server_new(uv_loop_t *loop, const char *url, const struct call_tls *tls,
-                                    const char *name);
-void exec_server_free(struct exec_server *s);
+struct remote *remote_new(uv_loop_t *loop, const char *url, const struct call_tls *tls,
+                          const char *name);
+void remote_free(struct remote *s);
 
 /* Sends a request; an empty body is none. The answer is valid during the call, and the request is
  * over after it. */
-struct exec_call *exec_server_ask(struct exec_server *s, const char *method, const char *path,
-                                  struct str body, span timeout, exec_answered *done, void *ctx);
+struct remote_call *remote_ask(struct remote *s, const char *method, const char *path,
+                               struct str body, span timeout, remote_answered *done, void *ctx);
 /* Begins a stream: data(ctx, bytes) is called for what arrives of a good answer; it ends if nothing
  * arrives for the pause. */
-struct exec_call *exec_server_stream(struct exec_server *s, const char *path, span pause,
-                                     void (*data)(void *ctx, struct str bytes), exec_answered *done,
-                                     void *ctx);
+struct remote_call *remote_stream(struct remote *s, const char *path, span pause,
+                                  void (*data)(void *ctx, struct str bytes), remote_answered *done,
+                                  void *ctx);
 /* Abandons a request; there is no answer to it. NULL is fine. */
-void exec_server_abort(struct exec_call *c);
+void remote_abort(struct remote_call *c);
 /* Requests of both kinds under way. */
-size_t exec_server_count(const struct exec_server *s);
+size_t remote_count(const struct remote *s);
 
 #endif
