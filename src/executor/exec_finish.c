@@ -9,20 +9,17 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "base/must.h"
-#include "base/utf8.h"
 #include "client/client.h"
 #include "client/view.h"
 #include "client/when.h"
 #include "executor/exec_internal.h"
 #include "executor/pod_mask.h"
+#include "executor/pod_report.h"
 #include "kube/kube_failure.h"
 
-#define CONTAINERS_MAX ((size_t)16)    /* whose logs are read */
-#define LOG_READ_MAX   262144          /* bytes that are read of each */
-#define LOG_MAX        ((size_t)16384) /* and kept, at its end */
-#define LOGS_MAX       ((size_t)65536) /* of all */
-#define EVENTS_MAX     ((size_t)100)
-#define TRIES_MAX      4
+#define LOG_READ_MAX 262144 /* bytes that are read of each log */
+#define EVENTS_MAX   ((size_t)100)
+#define TRIES_MAX    4
 
 /* What is being read, one request after the other. */
 struct exec_finish {
@@ -31,9 +28,9 @@ struct exec_finish {
     bool asking;
     bool has_events;
     struct buf events; /* the list, as the cluster sent it */
-    size_t container;  /* the next one whose log is read */
-    struct buf name;   /* of the one that is being read */
-    struct buf logs;
+    size_t container;  /* where to look for the next one whose log is read */
+    struct buf name;   /* of the one that is being read; empty: none is */
+    struct pod_report_logs logs;
     uint32_t tries;
 };
 
@@ -43,7 +40,7 @@ static void free_finish(struct exec_finish *f)
 {
     buf_fini(&f->events);
     buf_fini(&f->name);
-    buf_fini(&f->logs);
+    pod_report_logs_fini(&f->logs);
     free(f);
 }
 
@@ -131,70 +128,54 @@ static void on_events(void *ctx, const struct kube_answer *a)
     go_on(f);
 }
 
-/* Bytes that are no characters are replaced. */
-static void add_valid(struct buf *b, struct str text)
+/* What the pod's environment keeps secret; if that cannot be known, everything. */
+static struct err read_mask(struct str pod, struct arena *a, struct pod_mask *mask)
 {
-    while (text.len) {
-        size_t good = utf8_check(text);
-        buf_add(b, text.at, good);
-        if (good == text.len)
-            return;
-        buf_lit(b, "\xef\xbf\xbd");
-        text = (struct str){text.at + good + 1, text.len - good - 1};
-    }
-}
-
-/* The end of a log, without what the pod's environment keeps secret. */
-static void add_log(struct exec_finish *f, struct str text)
-{
-    struct arena a = {0};
-    struct pod_mask mask;
-    struct str tail = pod_mask_tail(text, LOG_MAX);
-    bool cut_end = text.len >= LOG_READ_MAX;
-    struct err e = pod_mask_read(str_from(f->run->pod_text), &a, &mask);
-    if (f->logs.len + tail.len < LOGS_MAX) {
-        buf_print(&f->logs, "%s--- container %.*s ---\n", f->logs.len ? "\n" : "",
-                  STR_ARG(buf_view(&f->name)));
-        if (e.code == ERR_OK)
-            pod_mask_apply(&mask, tail, tail.len < text.len, cut_end, &f->logs);
-        else
-            buf_print(&f->logs, "(not kept, for its secrets cannot be masked: %s)", e.msg);
-    }
-    arena_fini(&a);
+    struct err e = pod_mask_read(pod, a, mask);
+    if (e.code != ERR_OK)
+        *mask = (struct pod_mask){.all = true};
+    return e;
 }
 
 static void on_log(void *ctx, const struct kube_answer *a)
 {
     struct exec_finish *f = ctx;
     struct exec_run *r = answered(f);
+    struct arena memory = {0};
+    struct pod_mask mask;
     if (!r || again(f, a))
         return;
-    if (a->reason == KUBE_ANSWER_OK && a->object.len)
-        add_log(f, a->object);
-    f->container++;
+    if (a->reason == KUBE_ANSWER_OK && a->object.len) {
+        struct err e = read_mask(str_from(r->pod_text), &memory, &mask);
+        if (e.code != ERR_OK)
+            log_warn("pod %s: its logs are not kept, for its secrets cannot be masked: %s", r->name,
+                     e.msg);
+        pod_report_logs_add(&f->logs, buf_view(&f->name), a->object, a->object.len >= LOG_READ_MAX,
+                            &mask);
+    }
+    arena_fini(&memory);
+    f->name.len = 0;
     go_on(f);
 }
 
-/* The next container that has something to say. */
+/* The next container that has something to say; one that is to be asked again stays the next. */
 static bool next_container(struct exec_finish *f)
 {
     struct arena a = {0};
     struct kube_pod p;
-    bool found = false;
-    if (kube_pod_read(str_from(f->run->pod_text), &a, &p).code == ERR_OK)
-        for (; f->container < p.container_count && f->container < CONTAINERS_MAX; f->container++) {
-            const struct kube_pod_container *c = &p.containers[f->container];
-            if (!c->end.is && !c->running && !c->last.is)
-                continue;
-            f->name.len = 0;
-            buf_str(&f->name, c->name);
-            buf_byte(&f->name, '\0');
-            f->name.len--;
-            found = true;
-            break;
-        }
+    const struct kube_pod_container *c = NULL;
+    if (f->name.len)
+        return true;
+    if (f->logs.count < POD_REPORT_LOGS_MAX &&
+        kube_pod_read(str_from(f->run->pod_text), &a, &p).code == ERR_OK)
+        c = pod_report_next(&p, &f->container);
+    if (c) {
+        buf_str(&f->name, c->name);
+        buf_byte(&f->name, '\0');
+        f->name.len--;
+    }
     arena_fini(&a);
-    return found;
+    return c;
 }
 
 static void ask_log(struct exec_finish *f)
@@ -259,74 +240,6 @@ void exec_finish_read(struct executor *x, struct exec_run *r)
 
 /* --- writing --- */
 
-static void write_text(struct buf *b, const char *name, struct str text)
-{
-    struct buf valid = {0};
-    if (!text.len)
-        return;
-    add_valid(&valid, text);
-    buf_print(b, ",\"%s\":", name);
-    json_write_string(b, buf_view(&valid));
-    buf_fini(&valid);
-}
-
-static void write_containers(struct buf *b, const struct kube_failure *f)
-{
-    if (!f->container_count)
-        return;
-    buf_lit(b, ",\"containers\":[");
-    for (size_t i = 0; i < f->container_count; i++) {
-        const struct kube_failure_container *c = &f->containers[i];
-        struct buf valid = {0};
-        add_valid(&valid, c->name);
-        buf_str(b, i ? STR(",{\"name\":") : STR("{\"name\":"));
-        json_write_string(b, buf_view(&valid));
-        buf_print(b, ",\"init\":%s,\"exit_code\":%d", c->init ? "true" : "false",
-                  (int)c->exit_code);
-        write_text(b, "reason", c->reason);
-        write_text(b, "message", c->message);
-        buf_byte(b, '}');
-        buf_fini(&valid);
-    }
-    buf_byte(b, ']');
-}
-
-static void write_events(struct buf *b, const struct kube_failure *f)
-{
-    if (!f->event_count)
-        return;
-    buf_lit(b, ",\"pod_events\":[");
-    for (size_t i = 0; i < f->event_count; i++) {
-        struct buf valid = {0};
-        add_valid(&valid, f->events[i]);
-        if (i)
-            buf_byte(b, ',');
-        json_write_string(b, buf_view(&valid));
-        buf_fini(&valid);
-    }
-    buf_byte(b, ']');
-}
-
-static void write_failure(struct buf *b, const struct kube_failure *f, bool alive)
-{
-    write_text(b, "message", f->message);
-    buf_print(b, ",\"error_type\":\"%s\"", kube_failure_name(f->cause));
-    if (f->exit_code)
-        buf_print(b, ",\"exit_code\":%d", (int)f->exit_code);
-    if (f->signal)
-        buf_print(b, ",\"signal\":%d", (int)f->signal);
-    if (f->condition)
-        buf_print(b, ",\"condition\":\"%s\"", f->condition);
-    write_text(b, "node", f->node);
-    write_text(b, "pod_error", f->pod_error);
-    if (f->container_count)
-        write_text(b, "termination_message", f->containers[0].message);
-    write_events(b, f);
-    write_containers(b, f);
-    if (f->cause == KUBE_FAILURE_PREEMPTED)
-        buf_print(b, ",\"grace_period_ms\":%" PRId64, alive ? f->grace.ms : INT64_C(0));
-}
-
 static enum kube_failure_found found_of(const struct exec_run *r, enum plan_result result)
 {
     switch (result) {
@@ -345,35 +258,45 @@ static enum kube_failure_found found_of(const struct exec_run *r, enum plan_resu
                                                : KUBE_FAILURE_ENDED;
 }
 
-static size_t read_events(const struct exec_finish *f, struct arena *a, struct kube_pod_event *to)
+static size_t read_events(const struct exec_finish *f, const struct pod_mask *mask, struct arena *a,
+                          struct kube_pod_event *to)
 {
     size_t n = 0;
     struct str object;
     if (!f || !f->events.len)
         return 0;
     struct view_list l = view_list(view_get(buf_view(&f->events), "items"));
-    while (n < EVENTS_MAX && view_next(&l, &object))
-        n += kube_pod_event_read(object, a, &to[n]).code == ERR_OK;
+    while (n < EVENTS_MAX && view_next(&l, &object)) {
+        if (kube_pod_event_read(object, a, &to[n]).code != ERR_OK)
+            continue;
+        pod_report_mask_event(&to[n], mask, a);
+        n++;
+    }
     return n;
 }
 
 static bool write_pod(const struct executor *x, const struct exec_run *r, enum plan_result result,
                       struct buf *b)
 {
+    static const struct pod_report_logs none;
     struct arena a = {0};
     struct kube_pod p;
+    struct pod_mask mask;
     if (!r->pod_text || kube_pod_read(str_from(r->pod_text), &a, &p).code != ERR_OK) {
         arena_fini(&a);
         return false;
     }
+    (void)read_mask(str_from(r->pod_text), &a, &mask);
+    pod_report_mask(&p, &mask, &a);
     struct kube_pod_event *events = arena_get(&a, EVENTS_MAX * sizeof *events);
-    size_t count = read_events(r->finish, &a, events);
+    size_t count = read_events(r->finish, &mask, &a, events);
     span waited = result == PLAN_UNSCHEDULABLE ? x->settings->limits.scheduling
                                                : x->settings->limits.initializing;
     struct kube_failure f =
         kube_failure(&p, found_of(r, result), (enum kube_verdict_mode)x->settings->mode, waited,
                      events, count, &a);
-    write_failure(b, &f, result == PLAN_PREEMPTED && exec_plan_alive(r->plan.pod));
+    pod_report_write(&f, &p, r->finish ? &r->finish->logs : &none,
+                     result == PLAN_PREEMPTED && exec_plan_alive(r->plan.pod), b);
     arena_fini(&a);
     return true;
 }
@@ -382,8 +305,8 @@ static bool write_pod(const struct executor *x, const struct exec_run *r, enum p
 static void write_refusal(const struct exec_run *r, struct buf *b)
 {
     struct str why = str_from(r->refusal ? r->refusal : "the cluster refuses the pod");
-    write_text(b, "message", why);
-    write_text(b, "pod_error", why);
+    pod_report_text(b, "message", why);
+    pod_report_text(b, "pod_error", why);
     if (r->malformed)
         buf_lit(b, ",\"error_type\":\"PodMalformed\",\"exception\":\"malformed-payload\"");
     else
@@ -404,6 +327,4 @@ void exec_finish_write(struct executor *x, struct exec_run *r, enum plan_result 
         json_write_string(members, buf_view(&text));
         buf_fini(&text);
     }
-    if (r->finish && r->finish->logs.len)
-        write_text(members, "backtrace", buf_view(&r->finish->logs));
 }

@@ -15,6 +15,7 @@
 #include "client/when.h"
 #include "executor/exec_internal.h"
 #include "executor/pod_manifest.h"
+#include "executor/pod_mask.h"
 #include "kube/kube_pod.h"
 
 #define CALL_TIMEOUT ((span){15000})
@@ -271,16 +272,45 @@ static void look_at_existing(struct executor *x, struct exec_run *r)
     buf_fini(&path);
 }
 
+static struct err make_manifest(struct executor *x, struct exec_run *r, struct arena *a,
+                                struct pod_manifest *m)
+{
+    struct pod_job job;
+    if (!r->job_text)
+        return err_make(ERR_INTERNAL, "the job as it was handed out is not known");
+    TRY(pod_manifest_job(str_from(r->job_text), a, &job));
+    enum pod_avoid avoid = pod_manifest_avoid(&job, when_now(), r->none_fits);
+    r->must_avoid = avoid == POD_AVOID_REQUIRED;
+    return pod_manifest_make(&x->style, &job, r->policies_on, avoid, a, m);
+}
+
+/* An API server quotes what it does not like of a pod, and that may be a secret of its. */
+static void add_masked(struct executor *x, struct exec_run *r, struct str text, struct buf *b)
+{
+    struct arena a = {0};
+    struct pod_manifest m;
+    struct pod_mask mask;
+    struct err e = make_manifest(x, r, &a, &m);
+    if (e.code == ERR_OK)
+        e = pod_mask_read(m.body, &a, &mask);
+    if (e.code != ERR_OK)
+        mask = (struct pod_mask){.all = true};
+    pod_mask_apply(&mask, text, false, true, b);
+    arena_fini(&a);
+}
+
 /* The cluster would refuse it again, or has no room for it. */
 static void refused(struct executor *x, struct exec_run *r, const struct kube_answer *a)
 {
     bool quota = a->reason == KUBE_ANSWER_QUOTA;
     struct buf why = {0};
     buf_print(&why, "the cluster refuses pod %s in namespace %s", r->name, namespace_of(x, r));
-    if (a->message.len)
-        buf_print(&why, ": %.*s", STR_ARG(a->message));
-    else
+    if (a->message.len) {
+        buf_lit(&why, ": ");
+        add_masked(x, r, a->message, &why);
+    } else {
         buf_print(&why, " with status %ld", a->status);
+    }
     if (quota) {
         x->counters.no_room++;
         x->no_room_streak++;
@@ -333,18 +363,6 @@ static bool fits(struct executor *x, struct exec_run *r, const struct pod_manife
         log_warn("pod %.*s requests more than this executor may use in all; its job goes back",
                  STR_ARG(m->name));
     return !memory && !cpu;
-}
-
-static struct err make_manifest(struct executor *x, struct exec_run *r, struct arena *a,
-                                struct pod_manifest *m)
-{
-    struct pod_job job;
-    if (!r->job_text)
-        return err_make(ERR_INTERNAL, "the job as it was handed out is not known");
-    TRY(pod_manifest_job(str_from(r->job_text), a, &job));
-    enum pod_avoid avoid = pod_manifest_avoid(&job, when_now(), r->none_fits);
-    r->must_avoid = avoid == POD_AVOID_REQUIRED;
-    return pod_manifest_make(&x->style, &job, r->policies_on, avoid, a, m);
 }
 
 static void create(struct executor *x, struct exec_run *r)

@@ -102,6 +102,10 @@ static void add_secret(struct list *l, struct arena *a, struct str value)
     if (value.len >= POD_MASK_MIN) {
         base64_write(&encoded, value);
         add(l, a, arena_copy(a, buf_view(&encoded)));
+        encoded.len = 0;
+        json_write_text(&encoded, value);
+        if (encoded.len > value.len)
+            add(l, a, arena_copy(a, buf_view(&encoded)));
         buf_fini(&encoded);
     }
     for (size_t from = 0; from < value.len;) {
@@ -180,6 +184,7 @@ static struct err read_containers(struct json_cursor *c, struct arena *a, void *
 static const struct field spec_table[] = {
     {"initContainers", false, read_containers, 0, true},
     {"containers", false, read_containers, 0, true},
+    {"ephemeralContainers", false, read_containers, 0, true},
 };
 
 static struct err read_spec(struct json_cursor *c, struct arena *a, void *list)
@@ -205,7 +210,7 @@ struct err pod_mask_read(struct str pod, struct arena *a, struct pod_mask *out)
     TRY(json_close(&c));
     if (l.count)
         qsort(l.at, l.count, sizeof *l.at, longest_first);
-    *out = (struct pod_mask){l.at, l.count};
+    *out = (struct pod_mask){.secrets = l.at, .count = l.count};
     return err_none();
 }
 
@@ -263,6 +268,10 @@ static void add_valid(struct buf *out, struct str text)
 void pod_mask_apply(const struct pod_mask *m, struct str text, bool cut_start, bool cut_end,
                     struct buf *out)
 {
+    if (m->all) {
+        buf_lit(out, POD_MASK_TEXT);
+        return;
+    }
     size_t from = 0, before = cut_start ? cut_off_start(m, text) : 0;
     if (before) {
         buf_lit(out, POD_MASK_TEXT);

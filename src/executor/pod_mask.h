@@ -6,8 +6,8 @@
  * are the values that the pod's spec states: of variables whose names speak of a password, a token,
  * a key or the like, of those that look like a well-known kind of token or a private key, and the
  * passwords in URLs. What a container takes from a Secret by reference is not in its spec, and the
- * executor has no right to read it. Each is found as it is, line by line if it has several, and in
- * base64. */
+ * executor has no right to read it. Each is found as it is, line by line if it has several, as JSON
+ * and programs quote it, and in base64. */
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,6 +24,7 @@
 struct pod_mask {
     const struct str *secrets; /* longest first */
     size_t count;
+    bool all; /* they are not known: nothing may be shown */
 };
 
 /* The secrets of all containers of a pod, given as JSON; they live in the arena, or in the text.

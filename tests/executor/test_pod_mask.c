@@ -93,6 +93,8 @@ static void secrets_are_found_in_every_form(void **state)
     assert_masked(&m, "a\nMIIabcdefgh\nb -----BEGIN X----- c", false, false, "a\n***\nb *** c");
     m = mask_of("PASSWORD", "hunter2");
     assert_masked(&m, "aHVudGVyMg== hunter2hunter2 hunter", false, false, "*** ****** hunter");
+    m = mask_of("PASSWORD", "a\"bc\n");
+    assert_masked(&m, "{\"p\": \"a\\\"bc\\n\"} a\"bc\n", false, false, "{\"p\": \"***\"} ***");
     m = mask_of("DATABASE_URL", "postgres://me:s3cr3t@db:5432/x?a=b@c redis://:other@r");
     assert_masked(&m, "me s3cr3t db other", false, false, "me *** db ***");
     m = mask_of("URL", "http://me@host/a:b@c");

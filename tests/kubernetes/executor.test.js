@@ -57,7 +57,7 @@ describe('a job becomes a pod', () => {
         const { id } = await bed.enqueue(executor, payload, { retry_limit: 0 });
         await bed.status(id, 'dead');
         const res = await bed.server.get(`/jobs/${id}/errors/1`);
-        assert.match(res.json.backtrace, /^--- container main ---\none\nlogin with \*\*\*/);
+        assert.equal(res.json.containers[0].log, 'one\nlogin with ***\n');
     });
 
     it('that_runs_out_of_memory', async () => {
