@@ -11,6 +11,7 @@
 #include "base/utf8.h"
 #include "cli/commands.h"
 #include "client/client.h"
+#include "executor/exec_check.h"
 #include "executor/exec_identity.h"
 #include "executor/exec_loop.h"
 #include "executor/pod_manifest.h"
@@ -24,7 +25,7 @@ struct executor_args {
     int64_t pods_max, log_lines, metrics_port;
     span scheduling, starting, lease, keep_succeeded, keep_failed;
     int mode, logs, log_level, log_format;
-    bool insecure;
+    bool insecure, check;
 };
 
 #define AT(field) .offset = offsetof(struct executor_args, field)
@@ -88,6 +89,9 @@ static const struct option_def options[] = {
      .help = "answer GET /metrics and GET /health there; 0 picks a free port [default: nowhere]"},
     {"metrics-host", "ADDRESS", OPTION_TEXT, AT(metrics_host), .def = "127.0.0.1",
      .env = "TENAX_EXECUTOR_METRICS_HOST", .help = "at this address"},
+    {"check", NULL, OPTION_SWITCH, AT(check),
+     .help = "do not run: say whether the cluster is reached and allows what an executor does in "
+             "each namespace, and print the Roles that grant what is missing"},
     {"log-level", "LEVEL", OPTION_CHOICE, AT(log_level), .choices = "error|warn|info|debug",
      .env = "TENAX_LOG_LEVEL", .def = "info", .help = "what is logged"},
     {"log-format", "FORMAT", OPTION_CHOICE, AT(log_format), .choices = "text|json",
@@ -111,7 +115,8 @@ const struct subcommand executor_command = {
         "SIGTERM or Ctrl-C ends the executor; its pods continue and wait for its next start.",
     .examples =
         "  tenax executor --queue batch --kubeconfig ~/.kube/config --namespace jobs\n"
-        "  tenax executor --queue gpu,cpu --queue-limit gpu=8 --max-pods 200 --namespace jobs\n",
+        "  tenax executor --queue gpu,cpu --queue-limit gpu=8 --max-pods 200 --namespace jobs\n"
+        "  tenax executor --check --kubeconfig executor.yaml --namespace jobs > role.yaml\n",
     .options = options,
 };
 
@@ -266,10 +271,10 @@ static int identify(const struct executor_args *args, struct exec_settings *s,
 
 /* --- the command --- */
 
-static int check(const struct executor_args *args, const struct names *queues)
+static int check_args(const struct executor_args *args, const struct names *queues)
 {
     const char *wrong = call_bad_url(args->client.url);
-    if (!queues->count)
+    if (!queues->count && !args->check)
         return subcommand_usage(&executor_command, "which queue? give --queue");
     for (size_t i = 0; i < queues->count; i++)
         if (utf8_check(str_from(queues->at[i])) < strlen(queues->at[i]))
@@ -288,11 +293,28 @@ static int check(const struct executor_args *args, const struct names *queues)
     return CLI_OK;
 }
 
+/* Roles on standard output, so that they can be applied as they are. */
+static int check_access(const struct exec_settings *s)
+{
+    struct buf out = {0}, words = {0};
+    int code = exec_check(s, &out, &words);
+    FILE *to = code == CLI_OK ? stdout : stderr;
+    for (struct str rest = buf_view(&words); rest.len;) {
+        size_t n = (size_t)((const char *)memchr(rest.at, '\n', rest.len) - rest.at);
+        fprintf(to, "%s%.*s\n", code == CLI_OK ? "" : "tenax executor: ", (int)n, rest.at);
+        rest = (struct str){rest.at + n + 1, rest.len - n - 1};
+    }
+    subcommand_print(stdout, &out);
+    buf_fini(&out);
+    buf_fini(&words);
+    return code;
+}
+
 static int run(const struct executor_args *args, struct exec_settings *s,
                const struct names *queues)
 {
     struct identity id = {0};
-    int code = check(args, queues);
+    int code = check_args(args, queues);
     s->queues = alloc_zero((queues->count + 1) * sizeof *s->queues);
     for (size_t i = 0; i < queues->count; i++)
         s->queues[s->queue_count++] = (struct exec_queue){.name = queues->at[i]};
@@ -303,7 +325,7 @@ static int run(const struct executor_args *args, struct exec_settings *s,
     if (code == CLI_OK)
         code = identify(args, s, queues, &id);
     if (code == CLI_OK)
-        code = exec_loop_run(s);
+        code = args->check ? check_access(s) : exec_loop_run(s);
     free(s->queues);
     buf_fini(&id.name);
     buf_fini(&id.dir);

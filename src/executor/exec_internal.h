@@ -6,6 +6,7 @@
  * cluster only record what they say, and call exec_wake; a turn of the loop then asks exec_plan
  * about every run and does the next step of each (exec_loop.c). Nothing waits for anything else.
  *
+ *   exec_cluster.c  the cluster as the settings say
  *   exec_leases.c   jobs from the server: claims, adoption after a restart, renewals
  *   exec_follow.c   the server's events: which runs are over although we did not end them
  *   exec_progress.c how far pods are, to the server
@@ -180,6 +181,13 @@ void exec_wake_at(struct executor *x, mono t);
 span exec_backoff(struct executor *x, uint32_t tries);
 /* Ends the executor with an error that no further try would mend. */
 void exec_give_up(struct executor *x, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* --- exec_cluster.c --- */
+
+/* Makes the client of the cluster, and sets namespaces and style, by the settings. */
+NODISCARD struct err exec_cluster_open(struct executor *x);
+/* Once the client is freed and its handles are closed. */
+void exec_cluster_fini(struct executor *x);
 
 /* --- exec_runs.c --- */
 

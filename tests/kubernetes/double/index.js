@@ -27,7 +27,7 @@ class Double {
         let secure;
         if (tls) {
             this.authority = new Authority(this.dir);
-            const { key, cert } = this.authority.server(host);
+            const { key, cert } = this.authority.server(host, tls);
             secure = { key, cert, ca: this.authority.ca.cert };
         }
         const admin = { name: 'admin', groups: ['system:masters'], token: 'admin-token',

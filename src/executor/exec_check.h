@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef EXECUTOR_EXEC_CHECK_H
+#define EXECUTOR_EXEC_CHECK_H
+
+/* Whether an executor with these settings could do its work: the cluster is reached, its
+ * certificate is trusted, the credentials are accepted, and they may do in every namespace what an
+ * executor does. Nothing is changed, and Tenax's server is not asked. */
+
+#include "base/buf.h"
+#include "executor/exec_settings.h"
+
+/* Adds to `out` what is for programs: nothing but, if something is missing, the Roles in YAML that
+ * grant exactly that; to `words`, lines for people. Returns an exit code of client/subcommand.h:
+ * CLI_OK, or CLI_REFUSED, or CLI_UNREACHABLE. No credentials are shown. */
+int exec_check(const struct exec_settings *settings, struct buf *out, struct buf *words);
+
+#endif

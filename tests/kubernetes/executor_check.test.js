@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// `tenax executor --check`: what the cluster allows, and what keeps an executor from working there.
+
+const assert = require('node:assert/strict');
+const { execFileSync } = require('node:child_process');
+const fs = require('node:fs');
+const net = require('node:net');
+const path = require('node:path');
+const { after, before, describe, it } = require('node:test');
+const { run } = require('../http/harness');
+const { onlyDouble } = require('./executor_harness');
+const { startCluster } = require('./cluster');
+const { startDouble } = require('./double');
+
+const PODS = ['create', 'get', 'list', 'watch', 'delete'];
+const ALL = [...PODS.map((verb) => `${verb} pods`), 'get events', 'list events', 'get pods/log'];
+const TOKEN = 'a-token-that-must-not-be-shown';
+
+function check(kubeconfig, ...args) {
+    return run(['executor', '--check', '--queue', 'a', '--kubeconfig', kubeconfig, ...args]);
+}
+
+// The rules of the Roles on standard output, as "NAMESPACE: VERB RESOURCE".
+function granted(stdout) {
+    return stdout.split('---\n').flatMap((role) => {
+        const [, namespace] = /^ {2}namespace: (.*)$/m.exec(role);
+        assert.match(role, /^apiVersion: rbac\.authorization\.k8s\.io\/v1\nkind: Role\n/);
+        return [...role.matchAll(/resources: \["(.*)"\]\n {2}verbs: \[(.*)\]/g)].flatMap(
+            ([, resource, verbs]) => JSON.parse(`[${verbs}]`).map((verb) =>
+                `${namespace}: ${verb} ${resource}`));
+    });
+}
+
+describe('executor --check', () => {
+    let cluster;
+    before(async () => { cluster = await startCluster(); });
+    after(() => cluster.stop());
+
+    it('says_ok_where_all_is_allowed_and_leaves_nothing', async () => {
+        const ran = await check(cluster.kubeconfig(), '--namespace', cluster.namespace);
+        assert.equal(ran.code, 0, ran.stderr);
+        assert.match(ran.stdout, new RegExp(`^ok: .* in namespace ${cluster.namespace}\n$`));
+        assert.equal(ran.stderr, '');
+        assert.deepEqual(await cluster.pods(), []);
+    });
+
+    it('needs_no_queue_and_takes_the_namespace_of_the_context', async () => {
+        const ran = await run(['executor', '--check', '--kubeconfig', cluster.kubeconfig()]);
+        assert.equal(ran.code, 0, ran.stderr);
+        assert.match(ran.stdout, /^ok: /);
+    });
+
+    it('names_a_namespace_that_there_is_not', async () => {
+        const ran = await check(cluster.kubeconfig(), '--namespace', 'nowhere-at-all');
+        assert.equal(ran.code, 1, ran.stdout);
+        assert.match(ran.stderr, /namespace nowhere-at-all: does not exist/);
+        assert.equal(ran.stdout, '');
+    });
+});
+
+describe('executor --check with rights that are not enough', { skip: onlyDouble }, () => {
+    let double;
+    before(async () => {
+        double = await startDouble({ script: [], namespaces: ['jobs', 'more'] });
+    });
+    after(() => double.stop());
+
+    // As somebody who may do just that.
+    function as(accesses, namespaces = ['jobs', 'more']) {
+        const rules = accesses.map((access) => {
+            const [verb, resource] = access.split(' ');
+            return { verbs: [verb], resources: [resource], groups: [''], namespaces };
+        });
+        double.cluster.auth.set({ name: 'some', token: TOKEN, rules });
+        return double.kubeconfig({ user: 'some' });
+    }
+
+    it('is_ok_with_just_what_is_needed', async () => {
+        const ran = await check(as(ALL), '--namespace', 'jobs', '--allow-namespace', 'more');
+        assert.equal(ran.code, 0, ran.stderr);
+        assert.match(ran.stdout, /namespace jobs, more\n$/);
+    });
+
+    for (const missing of ALL)
+        it(`names_${missing.replace(/[ /]/g, '_')}_and_grants_it`, async () => {
+            const ran = await check(as(ALL.filter((one) => one !== missing)), '--namespace', 'jobs');
+            assert.equal(ran.code, 1, ran.stdout);
+            assert.equal(ran.stderr, `tenax executor: namespace jobs: missing: ${missing}\n`);
+            assert.deepEqual(granted(ran.stdout), [`jobs: ${missing}`]);
+        });
+
+    it('lists_everything_to_somebody_who_may_do_nothing', async () => {
+        const ran = await check(as([]), '--namespace', 'jobs');
+        assert.equal(ran.code, 1);
+        assert.ok(ran.stderr.includes(`missing: ${ALL.join(', ')}\n`), ran.stderr);
+        assert.deepEqual(granted(ran.stdout).sort(), ALL.map((one) => `jobs: ${one}`).sort());
+    });
+
+    it('checks_each_namespace_and_the_roles_are_documents_of_one_file', async () => {
+        const ran = await check(as(ALL.filter((one) => one !== 'watch pods'), ['jobs']),
+            '--namespace', 'jobs', '--allow-namespace', 'more', '--allow-namespace', 'nowhere');
+        assert.equal(ran.code, 1);
+        assert.deepEqual(granted(ran.stdout).sort(),
+            ['jobs: watch pods', ...ALL.map((one) => `more: ${one}`),
+                ...ALL.map((one) => `nowhere: ${one}`)].sort());
+        const file = path.join(double.dir, 'roles.yaml');
+        fs.writeFileSync(file, ran.stdout);
+        const python = 'import sys, yaml, json; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))';
+        const roles = JSON.parse(execFileSync('python3', ['-c', python, file]));
+        assert.deepEqual(roles.map((r) => [r.kind, r.metadata.namespace]),
+            [['Role', 'jobs'], ['Role', 'more'], ['Role', 'nowhere']]);
+        assert.deepEqual(roles[0].rules,
+            [{ apiGroups: [''], resources: ['pods'], verbs: ['watch'] }]);
+    });
+
+    it('says_so_when_the_cluster_does_not_say_what_it_allows', async () => {
+        double.fault({ match: { verb: 'create', resource: 'selfsubjectaccessreviews' }, status: 403,
+            message: 'no questions' });
+        const ran = await check(as(ALL), '--namespace', 'jobs');
+        double.clearFaults();
+        assert.equal(ran.code, 1);
+        assert.match(ran.stderr, /does not say what it allows: .*no questions/);
+    });
+
+    it('says_that_a_token_is_not_accepted_without_showing_it', async () => {
+        const file = as(ALL);
+        double.cluster.auth.remove('some');
+        const ran = await check(file, '--namespace', 'jobs');
+        assert.equal(ran.code, 1);
+        assert.match(ran.stderr, /does not accept the credentials \(401\)/);
+        assert.ok(ran.stderr.includes(file), ran.stderr);
+        assert.ok(!(ran.stderr + ran.stdout).includes(TOKEN));
+    });
+});
+
+describe('executor --check and certificates', { skip: onlyDouble }, () => {
+    const doubles = [];
+    async function tls(options) {
+        const double = await startDouble({ script: [], users: [{ name: 'some', token: TOKEN,
+            groups: ['system:masters'] }], ...options });
+        doubles.push(double);
+        return double;
+    }
+    let good, expired;
+    before(async () => {
+        good = await tls({ tls: true });
+        expired = await tls({ tls: { days: -1 } });
+    });
+    after(() => Promise.all(doubles.map((double) => double.stop())));
+
+    async function refused(kubeconfig, words) {
+        const ran = await check(kubeconfig);
+        assert.equal(ran.code, 1, ran.stdout);
+        assert.match(ran.stderr, /a certificate was refused/);
+        assert.match(ran.stderr, words);
+        assert.ok(ran.stderr.includes(kubeconfig), ran.stderr);
+        assert.ok(!ran.stderr.includes(TOKEN));
+    }
+
+    it('is_ok_with_the_right_authority', async () => {
+        const ran = await check(good.kubeconfig({ user: 'some' }));
+        assert.equal(ran.code, 0, ran.stderr);
+    });
+
+    it('refuses_a_server_that_another_authority_has_signed', async () => {
+        const cluster = { 'certificate-authority-data':
+            Buffer.from(expired.authority.ca.cert).toString('base64') };
+        await refused(good.kubeconfig({ user: 'some', ca: 'none', cluster }), /certificate/);
+        await refused(good.kubeconfig({ user: 'some', ca: 'none' }), /issuer|self.signed/);
+    });
+
+    it('refuses_a_certificate_that_has_expired', async () => {
+        await refused(expired.kubeconfig({ user: 'some' }), /expired/);
+    });
+
+    it('refuses_a_certificate_for_another_name', async () => {
+        await refused(good.kubeconfig({ user: 'some', cluster: { 'tls-server-name': 'elsewhere' } }),
+            /elsewhere|name/);
+    });
+
+    it('warns_where_certificates_are_not_verified', async () => {
+        const ran = await check(expired.kubeconfig({ user: 'some' }), '--insecure-skip-tls-verify');
+        assert.equal(ran.code, 0, ran.stderr);
+        assert.match(ran.stderr, /not verified|insecure/i);
+    });
+});
+
+describe('executor --check without an API server', () => {
+    it('says_that_nobody_answers', async () => {
+        const server = net.createServer().listen(0, '127.0.0.1');
+        await new Promise((resolve) => server.once('listening', resolve));
+        const { port } = server.address();
+        await new Promise((resolve) => server.close(resolve));
+        const dir = fs.mkdtempSync(path.join(require('node:os').tmpdir(), 'tenax-check-'));
+        const file = path.join(dir, 'kubeconfig');
+        fs.writeFileSync(file, JSON.stringify({ apiVersion: 'v1', kind: 'Config',
+            clusters: [{ name: 'a', cluster: { server: `http://127.0.0.1:${port}` } }],
+            users: [{ name: 'a', user: { token: TOKEN } }],
+            contexts: [{ name: 'a', context: { cluster: 'a', user: 'a' } }], 'current-context': 'a' }));
+        const ran = await check(file);
+        fs.rmSync(dir, { recursive: true });
+        assert.equal(ran.code, 3, ran.stderr);
+        assert.match(ran.stderr, /the API server does not answer: cannot reach http:/);
+        assert.ok(!ran.stderr.includes(TOKEN));
+    });
+
+    it('says_what_is_wrong_with_a_kubeconfig', async () => {
+        const ran = await check('/nonexistent/kubeconfig');
+        assert.equal(ran.code, 1);
+        assert.match(ran.stderr, /nonexistent/);
+    });
+});
