@@ -17,12 +17,16 @@ COPY . .
 RUN tools/deb build
 
 FROM debian:12-slim
+# Known by number, for a cluster that checks that nobody is root: see deploy/kubernetes.
+RUN groupadd --gid 789 --system tenax \
+    && useradd --uid 789 --gid 789 --system --no-create-home --home-dir /var/lib/tenax \
+        --shell /usr/sbin/nologin tenax
 COPY --from=build /src/build/deb/tenax_*.deb /tmp/
 RUN apt-get update \
     && apt-get install -y --no-install-recommends /tmp/tenax_*.deb \
     && rm -rf /var/lib/apt/lists/* /tmp/tenax_*.deb
 ENV TENAX_ROOT_DIR=/var/lib/tenax/root
-USER tenax
+USER 789:789
 VOLUME /var/lib/tenax
 EXPOSE 7890
 STOPSIGNAL SIGTERM
