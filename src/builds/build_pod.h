@@ -3,9 +3,11 @@
 #define BUILDS_BUILD_POD_H
 
 /* The pod of a build, made from its buildConfig, the settings, and a template: as Screwdriver's
- * executor for Kubernetes makes it (public repository screwdriver-cd/executor-k8s). Pure. */
+ * executor for Kubernetes makes it (public repository screwdriver-cd/executor-k8s); docs/builds.md
+ * lists the differences. Pure. On one thread at a time. */
 
 #include "base/arena.h"
+#include "base/buf.h"
 #include "base/err.h"
 #include "builds/build_settings.h"
 #include "wire/document.h"
@@ -18,7 +20,10 @@ struct build_pod_template;
  * it. */
 NODISCARD struct err build_pod_template_read(const struct build_settings *s,
                                              struct build_pod_template **out);
+/* NULL is allowed. */
 void build_pod_template_free(struct build_pod_template *t);
+/* The built-in template as YAML, to start from. */
+void build_pod_template_print(struct buf *b);
 
 struct build_pod {
     struct str build; /* <prefix><id>: value of the label sdbuild, and the container's name */
@@ -32,6 +37,11 @@ struct build_pod {
 NODISCARD struct err build_pod_make(const struct build_pod_template *t,
                                     const struct document_node *config, struct arena *a,
                                     struct build_pod *out);
+
+/* The same for people to look at: "(hidden)" stands for the token. */
+NODISCARD struct err build_pod_preview(const struct build_pod_template *t,
+                                       const struct document_node *config, struct arena *a,
+                                       struct build_pod *out);
 
 /* <prefix><id>, as in build_pod. ERR_BAD_VALUE if it can be no label. */
 NODISCARD struct err build_pod_label(const struct build_settings *s, struct str build_id,

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "base/buf.h"
+#include "base/decimal.h"
 #include "base/must.h"
 
 /* While the text is parsed, two characters of Unicode's private use area stand for each pair of
@@ -229,14 +230,28 @@ struct filling {
     struct document_fault *fault;
 };
 
+static const struct document_node *step(const struct document_node *n, struct str part)
+{
+    int64_t index;
+    const struct document_node *m = n->first;
+    if (n->type == DOCUMENT_LIST && decimal_digits(part, 4, &index)) {
+        while (m && index-- > 0)
+            m = m->next;
+        return m;
+    }
+    if (n->type != DOCUMENT_MAP)
+        return NULL;
+    while (m && !str_eq(m->key, part))
+        m = m->next;
+    return m;
+}
+
 const struct document_node *kube_template_path(const struct document_node *n, struct str path)
 {
     while (n) {
         const char *dot = path.len ? memchr(path.at, '.', path.len) : NULL;
         struct str part = {path.at, dot ? (size_t)(dot - path.at) : path.len};
-        const struct document_node *m = n->type == DOCUMENT_MAP ? n->first : NULL;
-        while (m && !str_eq(m->key, part))
-            m = m->next;
+        const struct document_node *m = step(n, part);
         if (!dot)
             return m;
         n = m;

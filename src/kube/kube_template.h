@@ -35,7 +35,8 @@ NODISCARD bool kube_template_fill(const struct kube_template *t, kube_template_l
                                   const void *ctx, struct arena *a, struct document_node **out,
                                   struct document_fault *fault);
 
-/* The value of a dotted path below a node, or NULL: the usual lookup. */
+/* The value of a dotted path below a node, or NULL: the usual lookup. In a list, a part is a
+ * position, from 0. */
 const struct document_node *kube_template_path(const struct document_node *root, struct str path);
 
 #endif
