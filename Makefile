@@ -12,7 +12,7 @@ SEEDS  ?= 1..2000
 # What bounds processor time and memory, of which a sanitizer takes several times as much.
 MEASURED = artifact_memory.test.js loop.test.js messages_memory.test.js unread.test.js
 
-.PHONY: all demo test test-unit test-http test-kubernetes test-crash test-builds test-packaging test-asan \
+.PHONY: all demo demo-kubernetes test test-unit test-http test-kubernetes test-crash test-builds test-packaging test-asan \
 	lint docs bench sim fuzz install deb clean help
 .DEFAULT_GOAL := all
 
@@ -29,6 +29,11 @@ $(BUILD)/build.ninja: meson.build meson_options.txt
 demo: all
 	@demo/run $(BUILD)/tenax
 	@demo/taskcluster $(BUILD)/tenax
+
+## demo-kubernetes: jobs as pods that succeed, find no node or no image, need memory, are preempted
+demo-kubernetes: all
+	@tools/setup demo
+	@demo/kubernetes $(BUILD)/tenax
 
 ## test: everything, from unit tests to crashes and sanitizers
 test: test-unit test-http test-builds test-kubernetes test-crash test-packaging test-asan
@@ -115,4 +120,4 @@ clean:
 
 ## help: this list
 help:
-	@sed -n 's/^## //p' Makefile | awk -F': ' '{ printf "  make %-15s %s\n", $$1, $$2 }'
+	@sed -n 's/^## //p' Makefile | awk -F': ' '{ printf "  make %-16s %s\n", $$1, $$2 }'
