@@ -37,6 +37,7 @@ const struct catalog_row catalog[] = {
     {&explain_command, explain_main},
     {&group_command, group_main},
     {&queues_command, queues_main},
+    {&pods_command, pods_main},
     {&top_command, top_main},
     HEADING("Changing jobs"),
     {&retry_command, retry_main},

@@ -12,7 +12,8 @@ extern const struct subcommand budgets_command, enqueue_command, work_command, e
     retry_command, cancel_command, patch_command, delete_command, backup_command, restore_command,
     check_command, crons_command, cron_command, policy_command, queue_command,
     retry_settings_command, create_command, apply_command, get_command, update_command,
-    completion_command, events_command, compact_command, group_command, build_worker_command;
+    completion_command, events_command, compact_command, group_command, build_worker_command,
+    pods_command;
 
 int build_worker_main(int argc, char **argv);
 int enqueue_main(int argc, char **argv);
@@ -22,6 +23,7 @@ int jobs_main(int argc, char **argv);
 int job_main(int argc, char **argv);
 int explain_main(int argc, char **argv);
 int group_main(int argc, char **argv);
+int pods_main(int argc, char **argv);
 int queues_main(int argc, char **argv);
 int tls_main(int argc, char **argv);
 /* The page of `tenax tls WORD`, or NULL. */

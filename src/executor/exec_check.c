@@ -71,14 +71,16 @@ static const char *why_of(enum kube_answer_reason reason)
         return "the API server does not answer";
     case KUBE_ANSWER_MALFORMED:
         return "this is not the answer of an API server";
+    case KUBE_ANSWER_FORBIDDEN:
+        return "the API server forbids to ask";
     default:
-        return "the API server does not say what it allows";
+        return "the API server refuses the question";
     }
 }
 
-static const char *remedy_of(const struct check *c, enum kube_answer_reason reason)
+static const char *remedy_of(const struct kube_config *k, enum kube_answer_reason reason)
 {
-    if (reason == KUBE_ANSWER_UNTRUSTED && c->x->config.insecure)
+    if (reason == KUBE_ANSWER_UNTRUSTED && k->insecure)
         return "see client-certificate in";
     if (reason == KUBE_ANSWER_UNTRUSTED)
         return "see certificate-authority, or client-certificate, in";
@@ -87,15 +89,15 @@ static const char *remedy_of(const struct check *c, enum kube_answer_reason reas
     return "see the user in";
 }
 
-static void fault(struct check *c, enum kube_answer_reason reason, struct str message)
+int exec_check_fault(const struct kube_config *k, enum kube_answer_reason reason,
+                     struct str message, struct buf *words)
 {
-    const struct kube_config *k = &c->x->config;
-    buf_print(c->words, "%s: %.*s\n", why_of(reason), STR_ARG(message));
-    buf_print(c->words, "%s %s", remedy_of(c, reason), k->file);
+    buf_print(words, "%s: %.*s\n", why_of(reason), STR_ARG(message));
+    buf_print(words, "%s %s", remedy_of(k, reason), k->file);
     if (k->context)
-        buf_print(c->words, ", context %s", k->context);
-    buf_byte(c->words, '\n');
-    end(c, is_silence(reason) ? CLI_UNREACHABLE : CLI_REFUSED);
+        buf_print(words, ", context %s", k->context);
+    buf_byte(words, '\n');
+    return is_silence(reason) ? CLI_UNREACHABLE : CLI_REFUSED;
 }
 
 /* --- what is missing --- */
@@ -143,7 +145,7 @@ static void on_review(void *ctx, const struct kube_review_result *results, size_
     size_t allowed = 0;
     for (size_t i = 0; i < count; i++) {
         if (!results[i].answered) {
-            fault(c, results[i].reason, results[i].why);
+            end(c, exec_check_fault(&c->x->config, results[i].reason, results[i].why, c->words));
             return;
         }
         allowed += results[i].allowed;
@@ -158,7 +160,7 @@ static void on_namespace(void *ctx, const struct kube_answer *a)
 {
     struct check *c = ctx;
     if (is_fault(a->reason)) {
-        fault(c, a->reason, a->message);
+        end(c, exec_check_fault(&c->x->config, a->reason, a->message, c->words));
     } else if (a->reason == KUBE_ANSWER_NOT_FOUND && str_eq(a->kind, STR("namespaces"))) {
         buf_print(c->words, "namespace %s: does not exist\n", namespace_of(c));
         c->lacking++;

@@ -13,6 +13,7 @@
 #include "client/when.h"
 #include "executor/exec_internal.h"
 #include "executor/pod_manifest.h"
+#include "executor/pod_view.h"
 #include "kube/kube_failure.h"
 
 /* How much later than its grace period says a node may confirm the end of a pod. */
@@ -20,29 +21,6 @@
 /* How long a pod that must stay off a node waits for another one to fit. */
 #define NONE_FITS ((span){5000})
 #define NOTE_MAX  500
-
-/* --- what a pod is to the plan --- */
-
-static enum plan_pod state_of(const struct kube_pod *p, const struct kube_verdict *v)
-{
-    if (p->phase == KUBE_POD_SUCCEEDED)
-        return PLAN_POD_SUCCEEDED;
-    if (p->phase == KUBE_POD_FAILED)
-        return PLAN_POD_FAILED;
-    if (kube_failure_is_node_lost(p))
-        return PLAN_POD_NODE_LOST;
-    switch (v->start) {
-    case KUBE_VERDICT_WAITING:
-        return PLAN_POD_WAITING;
-    case KUBE_VERDICT_INITIALIZING:
-        return PLAN_POD_INITIALIZING;
-    case KUBE_VERDICT_STARTED:
-        return PLAN_POD_RUNNING;
-    case KUBE_VERDICT_FAILED:
-        break;
-    }
-    return PLAN_POD_DOOMED;
-}
 
 static void set_text(char **to, struct str text)
 {
@@ -54,14 +32,6 @@ static void set_text(char **to, struct str text)
 
 /* --- progress --- */
 
-static struct str waiting_reason(const struct kube_pod *p)
-{
-    for (size_t i = 0; i < p->container_count; i++)
-        if (p->containers[i].waiting)
-            return p->containers[i].waiting_reason;
-    return (struct str){0};
-}
-
 static void write_note(const struct kube_pod *p, enum plan_pod state, struct buf *b)
 {
     const struct kube_pod_condition *scheduled = kube_pod_condition(p, "PodScheduled");
@@ -72,7 +42,7 @@ static void write_note(const struct kube_pod *p, enum plan_pod state, struct buf
             buf_str(b, scheduled->message);
         break;
     case PLAN_POD_INITIALIZING:
-        reason = waiting_reason(p);
+        reason = pod_view_waits_for(p);
         buf_print(b, "%.*s%son node %.*s", STR_ARG(reason), reason.len ? " " : "",
                   STR_ARG(p->node));
         break;
@@ -128,8 +98,7 @@ static void note_times(struct exec_run *r, const struct kube_pod *p, enum plan_p
 static void record(struct executor *x, struct exec_run *r, const struct kube_pod *p,
                    struct str object)
 {
-    struct kube_verdict v = kube_verdict(p, (enum kube_verdict_mode)x->settings->mode);
-    enum plan_pod state = state_of(p, &v);
+    enum plan_pod state = pod_view_state(p, (enum kube_verdict_mode)x->settings->mode);
     bool overdue = r->plan.pod == PLAN_POD_NODE_LOST && exec_plan_alive(state) &&
                    instant_is_set(p->deleted_at);
     note_times(r, p, state, when_mono());

@@ -121,7 +121,7 @@ describe('executor --check with rights that are not enough', { skip: onlyDouble 
         const ran = await check(as(ALL), '--namespace', 'jobs');
         double.clearFaults();
         assert.equal(ran.code, 1);
-        assert.match(ran.stderr, /does not say what it allows: .*no questions/);
+        assert.match(ran.stderr, /forbids to ask: .*no questions/);
     });
 
     it('says_that_a_token_is_not_accepted_without_showing_it', async () => {
