@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/alloc.h"
+#include "base/idmap.h"
 #include "base/log.h"
 #include "base/must.h"
 #include "base/strmap.h"
@@ -32,7 +33,8 @@ struct journal {
     char *dir;
     void (*changed)(void *ctx);
     void *ctx;
-    struct list records;
+    struct list records;    /* in the order of their numbers */
+    struct idmap by_number; /* of the records while the file is read; else empty */
     uint64_t next_number;
     struct buf waiting;  /* lines to be written next */
     uint64_t waiting_to; /* the number of the newest record in them, or 0 */
@@ -198,12 +200,14 @@ static void end_if_unsafe(struct journal *j)
     _exit(1);
 }
 
+/* Those of the batch are the newest but for what came in meanwhile. */
 static void mark_kept(struct journal *j)
 {
-    LIST_EACH (n, &j->records) {
+    for (struct list *n = j->records.prev; n != &j->records; n = n->prev) {
         struct journal_record *r = LIST_OF(n, struct journal_record, node);
-        if (r->number <= j->batch_to)
-            r->kept = true;
+        if (r->kept)
+            return;
+        r->kept = r->number <= j->batch_to;
     }
 }
 
@@ -344,23 +348,20 @@ void journal_remove(struct journal *j, struct journal_record *r)
 static void on_is(void *ctx, uint64_t number, struct str json)
 {
     struct journal *j = ctx;
+    if (number < j->next_number)
+        return; /* a line that was doubled by hand */
     struct journal_record *r = new_record(j, number, json);
     r->kept = true;
-    if (number >= j->next_number)
-        j->next_number = number + 1;
+    j->next_number = number + 1;
+    idmap_put(&j->by_number, (struct id){0, number}, r);
 }
 
 static void on_gone(void *ctx, uint64_t number)
 {
     struct journal *j = ctx;
-    /* Most often an old one. */
-    LIST_EACH (n, &j->records) {
-        struct journal_record *r = LIST_OF(n, struct journal_record, node);
-        if (r->number == number) {
-            drop_record(j, r);
-            return;
-        }
-    }
+    struct journal_record *r = idmap_remove(&j->by_number, (struct id){0, number});
+    if (r)
+        drop_record(j, r);
 }
 
 static struct err read_file(struct journal *j)
@@ -379,6 +380,7 @@ static struct err read_file(struct journal *j)
         b.len += (size_t)n;
     bool whole = b.len == (size_t)st.st_size;
     size_t damaged = journal_read(buf_view(&b), &(struct journal_reader){on_is, on_gone, j});
+    idmap_fini(&j->by_number);
     buf_fini(&b);
     if (!whole)
         return err_make(ERR_IO, "%.100s/%s: cannot be read", j->dir, FILE_NAME);

@@ -113,6 +113,30 @@ static void what_is_removed_stays_away(void **state)
     end(&f);
 }
 
+/* The oldest stay, so that a search from the front would pass them each time. */
+static void many_records_that_come_and_go_are_read_quickly(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct journal_record *young[20000];
+    struct buf all = {0};
+    begin(&f);
+    for (int i = 0; i < 20000; i++)
+        journal_add(f.journal, STR("1"));
+    for (int i = 0; i < 20000; i++)
+        young[i] = journal_add(f.journal, STR("2"));
+    uv_run(&f.loop, UV_RUN_DEFAULT);
+    for (int i = 0; i < 20000; i++) {
+        buf_byte(&all, '1');
+        journal_remove(f.journal, young[(i * 7919) % 20000]);
+    }
+    buf_byte(&all, '\0');
+    reopen(&f);
+    assert_records(&f, all.at);
+    buf_fini(&all);
+    end(&f);
+}
+
 static void a_second_process_is_refused(void **state)
 {
     (void)state;
@@ -236,6 +260,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_record_is_kept_once_it_is_synced),
         cmocka_unit_test(what_is_removed_stays_away),
+        cmocka_unit_test(many_records_that_come_and_go_are_read_quickly),
         cmocka_unit_test(a_second_process_is_refused),
         cmocka_unit_test(a_file_that_was_cut_off_anywhere_keeps_what_is_whole),
         cmocka_unit_test(a_damaged_line_is_passed_over),
