@@ -8,14 +8,14 @@
 #include "base/alloc.h"
 #include "base/log.h"
 #include "executor/exec_internal.h"
-#include "net/http.h"
+#include "net/probes.h"
 
 static const int64_t seconds[] = {100,   250,   500,    1000,   2500,   5000,   10000,
                                   30000, 60000, 120000, 300000, 600000, 1800000};
 static const struct histogram_scale scale = HISTOGRAM_SCALE(seconds, 0.001);
 
 struct exec_metrics {
-    struct http_server *http;
+    struct probes *probes;
 };
 
 /* --- counting --- */
@@ -132,46 +132,39 @@ static void write_times(const struct executor *x, struct buf *b)
 
 /* --- the listener --- */
 
-static void on_request(void *ctx, struct http_exchange *e, const struct http_request *req)
+static int write_health(void *ctx, struct buf *b, struct str *type)
 {
     const struct executor *x = ctx;
-    struct buf b = {0};
-    if (req->method != HTTP_GET && req->method != HTTP_HEAD) {
-        http_reply(e, 405, STR("text/plain"), STR("only GET\n"), "Allow: GET, HEAD\r\n");
-    } else if (str_eq(req->path, STR("/metrics"))) {
-        write_phases(x, &b);
-        write_counters(x, &b);
-        write_state(x, &b);
-        write_calls(x, &b);
-        write_times(x, &b);
-        http_reply(e, 200, STR("text/plain; version=0.0.4; charset=utf-8"), buf_view(&b), NULL);
-    } else if (str_eq(req->path, STR("/health"))) {
-        buf_print(&b, "{\"status\":\"ok\",\"server\":%s,\"cluster\":%s,\"synced\":%s}\n",
-                  x->server_down ? "false" : "true", exec_watch_live(x) ? "true" : "false",
-                  exec_watch_synced(x) ? "true" : "false");
-        http_reply(e, 200, STR("application/json"), buf_view(&b), NULL);
-    } else {
-        http_reply(e, 404, STR("text/plain"), STR("there are /metrics and /health\n"), NULL);
-    }
-    buf_fini(&b);
+    *type = STR("application/json");
+    buf_print(b, "{\"status\":\"ok\",\"server\":%s,\"cluster\":%s,\"synced\":%s}\n",
+              x->server_down ? "false" : "true", exec_watch_live(x) ? "true" : "false",
+              exec_watch_synced(x) ? "true" : "false");
+    return 200;
+}
+
+static void write_metrics(void *ctx, struct buf *b)
+{
+    const struct executor *x = ctx;
+    write_phases(x, b);
+    write_counters(x, b);
+    write_state(x, b);
+    write_calls(x, b);
+    write_times(x, b);
 }
 
 struct err exec_metrics_start(struct executor *x)
 {
+    static const struct probes_user user = {write_health, write_metrics};
     const struct exec_settings *s = x->settings;
-    struct http_settings h = http_defaults();
-    struct http_server *http;
+    const struct probes_settings p = {
+        .host = s->metrics_host, .port = (int)s->metrics_port, .connections_max = 64};
+    struct probes *probes;
     if (s->metrics_port < 0)
         return err_none();
-    h.host = s->metrics_host;
-    h.port = (int)s->metrics_port;
-    h.connections_max = 64;
-    /* Counts are no secret, and a scraper may know this machine by any name. */
-    h.allowed_hosts = "*";
-    TRY(http_server_new(x->loop, &h, on_request, x, &http));
+    TRY(probes_new(x->loop, &p, &user, x, &probes));
     x->metrics = ALLOC(struct exec_metrics);
-    x->metrics->http = http;
-    log_info("metrics on http://%s:%d/metrics", s->metrics_host, http_server_port(http));
+    x->metrics->probes = probes;
+    log_info("metrics on http://%s:%d/metrics", s->metrics_host, probes_port(probes));
     return err_none();
 }
 
@@ -179,7 +172,7 @@ void exec_metrics_stop(struct executor *x)
 {
     if (!x->metrics)
         return;
-    http_server_close(x->metrics->http);
+    probes_close(x->metrics->probes);
     free(x->metrics);
     x->metrics = NULL;
 }
