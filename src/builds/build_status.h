@@ -29,7 +29,8 @@ struct build_update {
 struct build_status_stats {
     uint64_t waiting;              /* updates to be told */
     uint64_t told, ended, refused; /* taken; 403 and 404; other 4xx, given up */
-    uint64_t failures;             /* tries that were not answered, or with 5xx or 429 */
+    uint64_t expired;              /* given up for their age */
+    uint64_t failures; /* tries that were not answered, or with 5xx, 429 or a redirect */
 };
 
 typedef void build_status_kept(void *ctx);
