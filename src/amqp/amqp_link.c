@@ -148,6 +148,25 @@ void amqp_settle(struct amqp_link *l, struct amqp_delivery *d, enum amqp_settlem
     amqp_delivery_free(d);
 }
 
+void amqp_link_do(struct amqp_link *l, amqp_task *task, void *ctx)
+{
+    struct amqp_order *o = ALLOC(struct amqp_order);
+    o->kind = ORDER_DO;
+    o->task = task;
+    o->ctx = ctx;
+    order(l, o);
+}
+
+void amqp_link_quiet(struct amqp_link *l)
+{
+    struct amqp_order *o = ALLOC(struct amqp_order);
+    uv_mutex_lock(&l->lock);
+    l->quiet = true;
+    uv_mutex_unlock(&l->lock);
+    o->kind = ORDER_QUIET;
+    order(l, o);
+}
+
 static struct str keep(amqp_pool_t *pool, struct str s)
 {
     char *at = amqp_pool_alloc(pool, s.len + 1);

@@ -23,6 +23,9 @@
 
 struct amqp_link;
 
+/* What a link's thread is to do with its session. */
+typedef struct err amqp_task(void *ctx, struct amqp_session *s);
+
 /* Borrowed as long as the link lives. */
 struct amqp_link_settings {
     struct amqp_settings connection;
@@ -36,7 +39,7 @@ struct amqp_link_settings {
     uint64_t seed; /* of the random part of delays */
     /* NULL, or called on the link's thread with each new connection, before anything is consumed or
      * published on it; an error ends the connection, which is then tried again. */
-    struct err (*prepare)(void *ctx, struct amqp_session *s);
+    amqp_task *prepare;
     void *prepare_ctx;
 };
 
@@ -112,6 +115,11 @@ void amqp_delivery_free(struct amqp_delivery *d);
 /* Keeps the message until the broker has confirmed or refused it. The caller limits how many of
  * them are on their way. */
 void amqp_publish(struct amqp_link *l, const struct amqp_message *m);
+/* Has the link's thread do something with its session, between what was asked before and after; an
+ * error ends the connection. Not done at all if there is none. */
+void amqp_link_do(struct amqp_link *l, amqp_task *task, void *ctx);
+/* Consumes no longer, on this connection and later ones. What is on its way is still delivered. */
+void amqp_link_quiet(struct amqp_link *l);
 struct amqp_link_stats amqp_link_stats(const struct amqp_link *l);
 
 #endif

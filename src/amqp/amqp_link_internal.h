@@ -9,7 +9,7 @@
 #include "amqp/amqp_link.h"
 #include "base/rng.h"
 
-enum order_kind { ORDER_PUBLISH, ORDER_SETTLE };
+enum order_kind { ORDER_PUBLISH, ORDER_SETTLE, ORDER_DO, ORDER_QUIET };
 
 /* From the loop to the thread. */
 struct amqp_order {
@@ -27,6 +27,9 @@ struct amqp_order {
     uint64_t id;
     uint64_t sequence; /* of the publish on its connection, from 1 */
     bool optional, done, unroutable, refused;
+    /* ORDER_DO: */
+    amqp_task *task;
+    void *ctx;
 };
 
 enum notice_kind { NOTICE_UP, NOTICE_DOWN, NOTICE_DELIVERED, NOTICE_PUBLISHED };
@@ -47,6 +50,7 @@ struct amqp_orders {
 
 /* The consumer of one queue. */
 struct amqp_consumer {
+    bool live;
     uint16_t unsettled;
     bool heard;   /* something was delivered since the last check */
     bool suspect; /* the last check found that messages wait */
@@ -65,6 +69,7 @@ struct amqp_link {
     struct amqp_notice *notices, **notices_last;
     struct amqp_link_stats stats;
     bool stop;
+    bool quiet;      /* consumes no longer */
     int socket;      /* -1: none; only to be shut down */
     int wake_thread; /* an eventfd */
     /* The thread's. */

@@ -24,6 +24,14 @@ static bool stopping(struct amqp_link *l)
     return stop;
 }
 
+static bool is_quiet(struct amqp_link *l)
+{
+    uv_mutex_lock(&l->lock);
+    bool quiet = l->quiet;
+    uv_mutex_unlock(&l->lock);
+    return quiet;
+}
+
 /* --- notices --- */
 
 static void tell_state(struct amqp_link *l, bool up, const struct err *why)
@@ -145,6 +153,26 @@ static struct err settle(struct amqp_link *l, const struct amqp_order *o)
     return status == AMQP_STATUS_OK ? err_none() : broken(l, status);
 }
 
+static void tag_of(size_t queue, char tag[24])
+{
+    snprintf(tag, 24, "%zu", queue);
+}
+
+static struct err cancel_consumers(struct amqp_link *l)
+{
+    amqp_connection_state_t state = l->session.state;
+    for (size_t i = 0; i < l->settings->queue_count; i++) {
+        char tag[24];
+        tag_of(i, tag);
+        if (l->consumers[i].live)
+            amqp_basic_cancel(state, AMQP_CHANNEL, amqp_cstring_bytes(tag));
+        if (l->consumers[i].live)
+            TRY(amqp_session_check(&l->session, amqp_get_rpc_reply(state), "cannot cancel"));
+        l->consumers[i].live = false;
+    }
+    return err_none();
+}
+
 /* A publish that fails stays unconfirmed, and is repeated on the next connection. */
 static struct err obey(struct amqp_link *l, struct amqp_order *o)
 {
@@ -152,7 +180,9 @@ static struct err obey(struct amqp_link *l, struct amqp_order *o)
         amqp_orders_append(&l->unconfirmed, o);
         return publish(l, o);
     }
-    struct err e = settle(l, o);
+    struct err e = o->kind == ORDER_SETTLE ? settle(l, o)
+                   : o->kind == ORDER_DO   ? o->task(o->ctx, &l->session)
+                                           : cancel_consumers(l);
     amqp_order_free(o);
     return e;
 }
@@ -333,7 +363,8 @@ static struct err check_stall(struct amqp_link *l)
         return err_none();
     l->stall_check = now;
     for (size_t i = 0; i < l->settings->queue_count; i++)
-        TRY(check_consumer(l, i));
+        if (l->consumers[i].live)
+            TRY(check_consumer(l, i));
     return err_none();
 }
 
@@ -344,10 +375,11 @@ static struct err consume(struct amqp_link *l)
     amqp_connection_state_t state = l->session.state;
     for (size_t i = 0; i < l->settings->queue_count; i++) {
         char tag[24];
-        snprintf(tag, sizeof tag, "%zu", i);
+        tag_of(i, tag);
         amqp_basic_consume(state, AMQP_CHANNEL, amqp_cstring_bytes(l->settings->queues[i]),
                            amqp_cstring_bytes(tag), 0, 0, 0, amqp_empty_table);
         TRY(amqp_session_check(&l->session, amqp_get_rpc_reply(state), "cannot consume"));
+        l->consumers[i].live = true;
     }
     return err_none();
 }
@@ -362,8 +394,9 @@ static struct err set_up(struct amqp_link *l)
     TRY(amqp_session_control(&l->session));
     if (l->settings->prepare)
         TRY(l->settings->prepare(l->settings->prepare_ctx, &l->session));
+    TRY(amqp_session_control(&l->session)); /* it may have been closed by a refusal */
     TRY(publish_again(l));
-    return consume(l);
+    return is_quiet(l) ? err_none() : consume(l);
 }
 
 static void share_socket(struct amqp_link *l, int socket)

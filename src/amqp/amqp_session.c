@@ -142,6 +142,7 @@ struct err amqp_session_open(struct amqp_session *s, const struct amqp_settings 
     must(address < settings->address_count);
     const struct amqp_address *a = &settings->addresses[address];
     snprintf(s->peer, sizeof s->peer, "%.100s:%d", a->host, a->port);
+    s->control = false;
     s->state = amqp_new_connection();
     must(s->state);
     struct err e = connect_to(s, settings, a);
@@ -162,6 +163,17 @@ void amqp_session_close(struct amqp_session *s, bool politely)
 
 struct err amqp_session_control(struct amqp_session *s)
 {
+    if (s->control)
+        return err_none();
     amqp_channel_open(s->state, AMQP_CONTROL);
-    return amqp_session_check(s, amqp_get_rpc_reply(s->state), "cannot open a channel");
+    TRY(amqp_session_check(s, amqp_get_rpc_reply(s->state), "cannot open a channel"));
+    s->control = true;
+    return err_none();
+}
+
+void amqp_session_control_closed(struct amqp_session *s)
+{
+    amqp_channel_close_ok_t ok = {0};
+    amqp_send_method(s->state, AMQP_CONTROL, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok);
+    s->control = false;
 }

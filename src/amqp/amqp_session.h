@@ -45,6 +45,7 @@ struct amqp_settings {
 struct amqp_session {
     amqp_connection_state_t state; /* NULL: closed */
     char peer[128];                /* "host:port" */
+    bool control;                  /* AMQP_CONTROL is open */
 };
 
 /* Connects to the address of that index, logs in and opens AMQP_CHANNEL. On an error, which names
@@ -53,13 +54,15 @@ NODISCARD struct err amqp_session_open(struct amqp_session *s, const struct amqp
                                        size_t address);
 /* Closes the connection; politely waits for the broker's word, else the socket is just closed. */
 void amqp_session_close(struct amqp_session *s, bool politely);
-/* Makes AMQP_CONTROL usable, also after the broker has closed it. */
+/* Opens AMQP_CONTROL unless it is open. */
 NODISCARD struct err amqp_session_control(struct amqp_session *s);
 
 /* Whether the last question was answered as it should be; else ERR_BROKER with a sentence that
  * begins with `what` and contains the broker's text. */
 NODISCARD struct err amqp_session_check(const struct amqp_session *s, amqp_rpc_reply_t reply,
                                         const char *what);
+/* Answers the broker, which has closed AMQP_CONTROL. */
+void amqp_session_control_closed(struct amqp_session *s);
 /* The reply code (404, 406, …) with which the broker closed a channel; 0 for any other reply. */
 int amqp_session_refusal(amqp_rpc_reply_t reply, struct str *text);
 

@@ -9,6 +9,7 @@
 #include "base/decimal.h"
 #include "base/must.h"
 
+#define FORBIDDEN    403
 #define NOT_FOUND    404
 #define INEQUIVALENT 406
 
@@ -177,13 +178,6 @@ static amqp_rpc_reply_t ask(struct amqp_session *s, const struct entity *e, stru
     return amqp_get_rpc_reply(s->state);
 }
 
-/* The broker has closed the channel; it may be opened again once that was acknowledged. */
-static void close_refused(struct amqp_session *s)
-{
-    amqp_channel_close_ok_t ok = {0};
-    amqp_send_method(s->state, AMQP_CONTROL, AMQP_CHANNEL_CLOSE_OK_METHOD, &ok);
-}
-
 /* Sets *code to that of the refusal, 0 if it was accepted; text is valid until the next question.
  */
 static struct err put_question(struct amqp_session *s, const struct entity *e, struct shape *shape,
@@ -198,13 +192,13 @@ static struct err put_question(struct amqp_session *s, const struct entity *e, s
         snprintf(difference->argument, sizeof difference->argument, "?");
         snprintf(difference->found, sizeof difference->found, "%.*s", STR_ARG(text));
     }
-    if (*code == 0)
-        amqp_channel_close(s->state, AMQP_CONTROL, AMQP_REPLY_SUCCESS);
-    else
-        close_refused(s);
+    if (*code)
+        amqp_session_control_closed(s);
     if (*code == INEQUIVALENT || *code == NOT_FOUND)
         return err_none();
     snprintf(what, sizeof what, "'%.100s' cannot be looked at", name_of(e));
+    if (*code == FORBIDDEN)
+        return err_make(ERR_FORBIDDEN, "%s at %s: %.*s", what, s->peer, STR_ARG(text));
     return amqp_session_check(s, reply, what);
 }
 
@@ -262,17 +256,33 @@ struct err amqp_topology_declare(struct amqp_session *s, const struct amqp_topol
                                  struct amqp_differences *out)
 {
     TRY(examine(s, &(struct entity){.topology = t}, true, out));
-    for (size_t i = 0; i < t->queue_count; i++) {
-        TRY(examine(s, &(struct entity){&t->queues[i], t}, true, out));
-        TRY(bind_queue(s, t, &t->queues[i]));
-    }
+    for (size_t i = 0; i < t->queue_count; i++)
+        TRY(amqp_topology_declare_queue(s, t, &t->queues[i], out));
     return err_none();
+}
+
+struct err amqp_topology_declare_queue(struct amqp_session *s, const struct amqp_topology *t,
+                                       const struct amqp_queue *q, struct amqp_differences *out)
+{
+    TRY(examine(s, &(struct entity){q, t}, true, out));
+    return bind_queue(s, t, q);
 }
 
 struct err amqp_topology_check_queue(struct amqp_session *s, const struct amqp_queue *q,
                                      struct amqp_differences *out)
 {
     return examine(s, &(struct entity){.queue = q}, false, out);
+}
+
+struct err amqp_topology_has_exchange(struct amqp_session *s, const char *name, bool *exists)
+{
+    struct amqp_topology t = {.exchange = name};
+    struct shape shape = {.durable = true};
+    int code;
+    TRY(put_question(s, &(struct entity){.topology = &t}, &shape, true, &code,
+                     &(struct amqp_difference){0}));
+    *exists = code == 0;
+    return err_none();
 }
 
 struct err amqp_topology_count(struct amqp_session *s, const char *queue, bool *exists,
@@ -285,12 +295,11 @@ struct err amqp_topology_count(struct amqp_session *s, const char *queue, bool *
     amqp_rpc_reply_t reply = amqp_get_rpc_reply(s->state);
     *exists = found != NULL;
     if (!found && amqp_session_refusal(reply, &text) == NOT_FOUND) {
-        close_refused(s);
+        amqp_session_control_closed(s);
         return err_none();
     }
     TRY(amqp_session_check(s, reply, "a queue cannot be looked at"));
     *messages = found->message_count;
     *consumers = found->consumer_count;
-    amqp_channel_close(s->state, AMQP_CONTROL, AMQP_REPLY_SUCCESS);
     return err_none();
 }

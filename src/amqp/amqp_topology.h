@@ -59,9 +59,18 @@ NODISCARD struct err amqp_topology_check(struct amqp_session *s, const struct am
 /* Makes what is missing, and all bindings; reports what exists and differs. */
 NODISCARD struct err amqp_topology_declare(struct amqp_session *s, const struct amqp_topology *t,
                                            struct amqp_differences *out);
-/* Adds the differences of one queue only. */
+/* The same for one queue, which need not be among those of the topology. */
+NODISCARD struct err amqp_topology_declare_queue(struct amqp_session *s,
+                                                 const struct amqp_topology *t,
+                                                 const struct amqp_queue *q,
+                                                 struct amqp_differences *out);
+/* Adds the differences of one queue only. ERR_FORBIDDEN if the user may not be told: comparing
+ * needs the permission to configure the queue. */
 NODISCARD struct err amqp_topology_check_queue(struct amqp_session *s, const struct amqp_queue *q,
                                                struct amqp_differences *out);
+/* Whether there is an exchange of that name; needs no permission to configure it. */
+NODISCARD struct err amqp_topology_has_exchange(struct amqp_session *s, const char *name,
+                                                bool *exists);
 /* How many messages wait in a queue, and how many consumers it has; false if there is no such
  * queue. */
 NODISCARD struct err amqp_topology_count(struct amqp_session *s, const char *queue, bool *exists,

@@ -41,10 +41,16 @@ struct build_broker_user {
     /* A message has failed too often (retry), or can never be worked on: it will not come again.
      * Its build must end, and then it must be acknowledged. */
     void (*exhausted)(void *ctx, struct build_delivery *d, const char *why);
+    /* The broker is such that the worker must not run, for a reason that only people can change;
+     * it consumes nothing, and tries again until it is closed. Called at most once. */
+    void (*refused)(void *ctx, const char *why);
 };
 
 struct build_broker_state {
-    bool consuming;       /* messages would arrive now */
+    /* Messages would arrive now, and orders be taken: false also while one of these is published
+     * again, because the broker refused it or no queue is there for it. */
+    bool consuming;
+    bool blocked;         /* the broker takes no orders for now, for want of memory or disk */
     uint64_t unsettled;   /* deliveries */
     uint64_t unconfirmed; /* orders */
     uint64_t connections; /* made so far */

@@ -43,6 +43,20 @@ static void dead_letters(struct amqp_queue *q, const char *exchange, const char 
     text(q, "x-dead-letter-routing-key", key);
 }
 
+void build_topology_wait(struct build_settings *s, int64_t delay_ms, struct amqp_queue *out)
+{
+    char tail[40];
+    snprintf(tail, sizeof tail, "-wait-%" PRId64, delay_ms);
+    const char *ready = build_text(s, BUILD_RETRY_QUEUE), *name = join(s, ready, tail);
+    *out = (struct amqp_queue){.name = name,
+                               .routing_key = name,
+                               .purpose = "builds to be verified after one and the same delay"};
+    dead_letters(out, build_text(s, BUILD_EXCHANGE), ready);
+    number(out, "x-expires", BUILD_WAIT_EXPIRES_MS(delay_ms));
+    number(out, "x-message-ttl", delay_ms);
+    text(out, "x-queue-type", "classic");
+}
+
 void build_topology_make(struct build_topology *t, struct build_settings *s)
 {
     const char *exchange = build_text(s, BUILD_EXCHANGE);

@@ -22,6 +22,11 @@ enum build_queue {
     BUILD_QUEUE_COUNT
 };
 
+/* Wait queues of one delay each (--wait-queues): RETRY-wait-MILLISECONDS. Each vanishes when it has
+ * not been declared for a while. */
+#define BUILD_WAIT_MAX_MS               (INT64_C(20) * 24 * 3600 * 1000)
+#define BUILD_WAIT_EXPIRES_MS(delay_ms) (2 * (delay_ms) + INT64_C(3600) * 1000)
+
 struct build_topology {
     struct amqp_queue queues[BUILD_QUEUE_COUNT];
     struct amqp_topology topology; /* of these */
@@ -29,6 +34,9 @@ struct build_topology {
 
 /* Names live in the memory of the settings. */
 void build_topology_make(struct build_topology *t, struct build_settings *s);
+
+/* The wait queue of that delay, at most BUILD_WAIT_MAX_MS; the same for its names. */
+void build_topology_wait(struct build_settings *s, int64_t delay_ms, struct amqp_queue *out);
 
 /* As RabbitMQ's own tools import it: {"exchanges", "queues", "bindings"}. */
 void build_topology_write(const struct build_topology *t, const char *vhost, struct buf *b);

@@ -5,8 +5,11 @@
  *   amqp_probe HOST:PORT[,HOST:PORT] PREFETCH STALL_MS QUEUE...
  *
  * Orders: "publish ID EXCHANGE KEY EXPIRATION_MS BODY", "ack N", "reject N", "requeue N" (the Nth
- * delivery, from 1), "stats", "close". TLS by the environment: PROBE_TLS=1, PROBE_CA, PROBE_CERT,
- * PROBE_KEY, PROBE_UNVERIFIED; PROBE_VHOST, PROBE_USER, PROBE_PASSWORD. */
+ * delivery, from 1), "quiet", "stats", "close"; and "post ID EXCHANGE KEY EXPIRATION_MS HEADERS
+ * BODY" with HEADERS as "x-a:l=5,x-b:s=five,x-c:d=5.5" (an integer, a text, a double) or "-".
+ * Deliveries are printed with their headers, in the same form, if PROBE_HEADERS is set. TLS by the
+ * environment: PROBE_TLS=1, PROBE_CA, PROBE_CERT, PROBE_KEY, PROBE_UNVERIFIED; PROBE_VHOST,
+ * PROBE_USER, PROBE_PASSWORD. */
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -17,6 +20,7 @@
 #include "amqp/amqp_link.h"
 #include "base/alloc.h"
 #include "base/must.h"
+#include "probe_input.h"
 
 #define DELIVERIES_MAX 100000
 #define ADDRESSES_MAX  8
@@ -24,9 +28,6 @@
 static struct amqp_link *amqp;
 static struct amqp_delivery *deliveries[DELIVERIES_MAX];
 static size_t delivery_count;
-static uv_pipe_t input;
-static char line[65536];
-static size_t line_len;
 
 static void up(void *ctx)
 {
@@ -40,6 +41,20 @@ static void down(void *ctx, const char *why)
     printf("down %s\n", why);
 }
 
+static void print_headers(const struct amqp_delivery *d)
+{
+    printf("headers %zu", delivery_count);
+    for (int i = 0; i < d->headers.num_entries; i++) {
+        const amqp_table_entry_t *e = &d->headers.entries[i];
+        int64_t n;
+        if (amqp_headers_int(&d->headers, (struct str){e->key.bytes, e->key.len}, &n))
+            printf(" %.*s:%c=%" PRId64, (int)e->key.len, (char *)e->key.bytes, e->value.kind, n);
+    }
+    const amqp_basic_properties_t *p = &d->envelope.message.properties;
+    printf(" mode=%d type=%.*s\n", p->delivery_mode, (int)p->content_type.len,
+           (char *)p->content_type.bytes);
+}
+
 static void delivered(void *ctx, struct amqp_delivery *d)
 {
     (void)ctx;
@@ -50,6 +65,8 @@ static void delivered(void *ctx, struct amqp_delivery *d)
     printf("delivered %zu %zu %d %" PRId64 " %" PRId64 " %.*s\n", delivery_count, d->queue,
            d->redelivered, count, amqp_headers_deaths(&d->headers, STR(""), STR("")),
            STR_ARG(d->body));
+    if (getenv("PROBE_HEADERS"))
+        print_headers(d);
 }
 
 static void published(void *ctx, uint64_t id, enum amqp_published result)
@@ -65,7 +82,6 @@ static void stop(void)
     for (size_t i = 0; i < delivery_count; i++)
         if (deliveries[i])
             amqp_delivery_free(deliveries[i]);
-    uv_close((uv_handle_t *)&input, NULL);
 }
 
 static void settle(const char *n, enum amqp_settlement how)
@@ -96,7 +112,45 @@ static void publish(char *words)
                        });
 }
 
-static void obey(char *words)
+#define HEADERS_MAX 8
+
+static amqp_field_value_t value_of(char type, const char *text)
+{
+    amqp_field_value_t v = {.kind = AMQP_FIELD_KIND_UTF8, .value.bytes = amqp_cstring_bytes(text)};
+    if (type == 'l')
+        v = (amqp_field_value_t){.kind = AMQP_FIELD_KIND_I64, .value.i64 = atoll(text)};
+    if (type == 'd')
+        v = (amqp_field_value_t){.kind = AMQP_FIELD_KIND_F64, .value.f64 = atof(text)};
+    return v;
+}
+
+static void post(char *words)
+{
+    char *id = strsep(&words, " "), *exchange = strsep(&words, " "), *key = strsep(&words, " ");
+    char *expiration = strsep(&words, " "), *headers = strsep(&words, " ");
+    amqp_table_entry_t entries[HEADERS_MAX];
+    amqp_table_t table = {.entries = entries};
+    must(words);
+    for (char *one; strcmp(headers, "-") != 0 && (one = strsep(&headers, ","));) {
+        char *name = strsep(&one, ":");
+        must(one && one[0] && one[1] == '=' && table.num_entries < HEADERS_MAX);
+        entries[table.num_entries++] =
+            (amqp_table_entry_t){.key = amqp_cstring_bytes(name), value_of(one[0], one + 2)};
+        if (!headers)
+            break;
+    }
+    amqp_publish(amqp, &(struct amqp_message){
+                           .id = strtoull(id, NULL, 10),
+                           .exchange = str_from(exchange),
+                           .routing_key = str_from(key),
+                           .body = str_from(words),
+                           .content_type = STR("application/json"),
+                           .headers = &table,
+                           .expiration = {strtoll(expiration, NULL, 10)},
+                       });
+}
+
+static bool obey(char *words)
 {
     char *verb = strsep(&words, " ");
     if (strcmp(verb, "publish") == 0)
@@ -111,35 +165,13 @@ static void obey(char *words)
         struct amqp_link_stats s = amqp_link_stats(amqp);
         printf("stats %" PRIu64 " %" PRIu64 " %d %d\n", s.connections, s.stalls, s.connected,
                s.blocked);
-    } else
-        stop();
-}
-
-static void room(uv_handle_t *handle, size_t suggested, uv_buf_t *buf)
-{
-    (void)handle, (void)suggested;
-    *buf = uv_buf_init(line + line_len, (unsigned)(sizeof line - line_len));
-}
-
-static void heard(uv_stream_t *stream, ssize_t n, const uv_buf_t *buf)
-{
-    (void)stream, (void)buf;
-    if (n < 0) {
-        stop();
-        return;
-    }
-    line_len += (size_t)n;
-    char *end;
-    while ((end = memchr(line, '\n', line_len))) {
-        char *order = alloc_text(line, (size_t)(end - line));
-        line_len -= (size_t)(end + 1 - line);
-        memmove(line, end + 1, line_len);
-        bool last = strcmp(order, "close") == 0;
-        obey(order);
-        free(order);
-        if (last)
-            return;
-    }
+    } else if (strcmp(verb, "post") == 0)
+        post(words);
+    else if (strcmp(verb, "quiet") == 0)
+        amqp_link_quiet(amqp);
+    else
+        return false;
+    return true;
 }
 
 static size_t addresses_of(char *list, struct amqp_address *out)
@@ -186,9 +218,7 @@ int main(int argc, char **argv)
     };
     setvbuf(stdout, NULL, _IOLBF, 0);
     amqp = amqp_link_new(uv_default_loop(), &settings, &user, NULL);
-    must(uv_pipe_init(uv_default_loop(), &input, 0) == 0);
-    must(uv_pipe_open(&input, 0) == 0);
-    must(uv_read_start((uv_stream_t *)&input, room, heard) == 0);
+    probe_input_start(obey, stop);
     uv_run(uv_default_loop(), UV_RUN_DEFAULT);
     return uv_loop_close(uv_default_loop());
 }
