@@ -173,6 +173,12 @@ static struct err cancel_consumers(struct amqp_link *l)
     return err_none();
 }
 
+static struct err do_task(struct amqp_link *l, const struct amqp_order *o)
+{
+    TRY(o->task(o->ctx, &l->session));
+    return amqp_session_control(&l->session); /* it may have been closed by a refusal */
+}
+
 /* A publish that fails stays unconfirmed, and is repeated on the next connection. */
 static struct err obey(struct amqp_link *l, struct amqp_order *o)
 {
@@ -181,7 +187,7 @@ static struct err obey(struct amqp_link *l, struct amqp_order *o)
         return publish(l, o);
     }
     struct err e = o->kind == ORDER_SETTLE ? settle(l, o)
-                   : o->kind == ORDER_DO   ? o->task(o->ctx, &l->session)
+                   : o->kind == ORDER_DO   ? do_task(l, o)
                                            : cancel_consumers(l);
     amqp_order_free(o);
     return e;
