@@ -154,8 +154,9 @@ static const struct document_node *claims(struct str token, struct arena *a)
     struct document_fault fault;
     struct str json;
     const char *begin = memchr(token.at, '.', token.len);
-    if (!begin++)
+    if (!begin)
         return NULL;
+    begin++;
     size_t left = token.len - (size_t)(begin - token.at);
     const char *end = memchr(begin, '.', left);
     if (!end || !base64_read((struct str){begin, (size_t)(end - begin)}, a, &json) ||

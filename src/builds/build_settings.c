@@ -65,8 +65,13 @@ static bool read_tree(struct build_settings *s, const char *text, enum document_
 {
     struct document_list list;
     struct document_fault fault;
-    return document_read(str_from(text), DOCUMENT_JSON, &s->memory, &list, &fault) &&
-           document_only(&list, out, &fault) && (*out)->type == type;
+    if (!document_read(str_from(text), DOCUMENT_JSON, &s->memory, &list, &fault) ||
+        !document_only(&list, out, &fault))
+        return false;
+    /* The original's files say {} where a list would have nothing in it. */
+    if (type == DOCUMENT_LIST && (*out)->type == DOCUMENT_MAP && (*out)->count == 0)
+        *out = document_list(&s->memory);
+    return (*out)->type == type;
 }
 
 static bool read_value(struct build_settings *s, enum type type, struct build_value *v)

@@ -8,12 +8,13 @@
 
 #include "builds/build_connect.h"
 #include "builds/build_topology.h"
+#include "cli/build_pod_command.h"
 #include "cli/commands.h"
 #include "client/options.h"
 
 struct build_worker_args {
     const char *config;
-    bool print_config;
+    bool print_config, print_template, show_token;
 };
 
 #define AT(field) .offset = offsetof(struct build_worker_args, field)
@@ -23,24 +24,31 @@ static const struct option_def build_worker_options[] = {
      .help = "settings as YAML, in the form of Screwdriver's queue worker"},
     {"print-config", NULL, OPTION_SWITCH, AT(print_config),
      .help = "print each setting and where it is from, secrets hidden, and end"},
+    {"print-pod-template", NULL, OPTION_SWITCH, AT(print_template),
+     .help = "print the built-in template of pods, and end"},
+    {"show-token", NULL, OPTION_SWITCH, AT(show_token),
+     .help = "with pod: the token of the build, too"},
     {0},
 };
 
 const struct subcommand build_worker_command = {
     .name = "build-worker",
-    .usage = "[--config FILE] (--print-config | topology ACTION)",
+    .usage =
+        "[--config FILE] (--print-config | --print-pod-template | pod [FILE] | topology ACTION)",
     .summary = "the queues of Screwdriver's builds at RabbitMQ",
     .about =
         "`topology show` prints the exchange and the queues as RabbitMQ's own tools import them; "
         "`check` compares them with what the broker has, argument by argument, and ends with 1 if "
         "they differ; `declare` makes what is missing, and all bindings. Nothing is deleted, and "
         "what exists is never changed.\n"
+        "`pod` prints the pod that a start message makes, from a file or standard input; the token "
+        "is hidden.\n"
         "Settings come from the file and from the variables that Screwdriver's queue worker has, "
         "such as RABBITMQ_HOST; docs/builds.md lists them all.",
     .examples = "  RABBITMQ_HOST=rabbit RABBITMQ_QUEUE=sd tenax build-worker topology check\n"
                 "  tenax build-worker --config build-worker.yaml --print-config\n",
     .options = build_worker_options,
-    .words = "topology",
+    .words = "pod|topology",
 };
 
 static int complain(const struct err *e, int code)
@@ -135,13 +143,18 @@ int build_worker_main(int argc, char **argv)
     int code;
     if (!subcommand_begin(&build_worker_command, OPTIONS_ANYWHERE, argc, argv, &args, &o, &code))
         return code;
+    if (args.print_template)
+        return build_pod_command_template();
     bool on_topology = o.rest_count == 2 && strcmp(o.rest[0], "topology") == 0;
-    if (!on_topology && (!args.print_config || o.rest_count > 0))
+    bool on_pod = o.rest_count >= 1 && o.rest_count <= 2 && strcmp(o.rest[0], "pod") == 0;
+    if (!on_topology && !on_pod && (!args.print_config || o.rest_count > 0))
         return subcommand_usage(&build_worker_command,
                                 "expected --print-config, or topology declare|check|show");
     struct err e = build_settings_read(&settings, args.config, getenv);
     if (e.code != ERR_OK)
         code = complain(&e, CLI_USAGE);
+    else if (on_pod)
+        code = build_pod_command(&settings, o.rest[1], args.show_token);
     else
         code = on_topology ? topology(&settings, o.rest[1]) : print_config(&settings);
     build_settings_free(&settings);

@@ -55,7 +55,7 @@ describe('settings', () => {
       [{ RABBITMQ_PORT: 'abc' }, /RABBITMQ_PORT must be a whole number, not 'abc'/],
       [{ RABBITMQ_RETRYQUEUE_ENABLED: 'perhaps' }, /RABBITMQ_RETRYQUEUE_ENABLED must be true or false/],
       [{ RABBITMQ_CONNECT_OPTIONS: '{"json": ' }, /RABBITMQ_CONNECT_OPTIONS must be a JSON object/],
-      [{ K8S_VOLUME_MOUNTS: '{}' }, /K8S_VOLUME_MOUNTS must be a JSON array/],
+      [{ K8S_VOLUME_MOUNTS: '{"a": 1}' }, /K8S_VOLUME_MOUNTS must be a JSON array/],
       [{ RABBITMQ_MAIN_TTL: '5 parsecs' }, /RABBITMQ_MAIN_TTL must be a duration/],
       [{ K8S_CPU_LOW: '-1' }, /K8S_CPU_LOW must be a number/],
     ];
