@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
 /* The server's events about jobs of our queues: so a canceled job's pod goes at once, and not at
- * the next renewal of its lease, which is what notices it whenever this stream is down. */
+ * the next renewal of its lease. A stream that ended goes on after the last event that came; where
+ * events are missing, all leases are renewed, which tells as much. */
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
@@ -19,6 +22,8 @@ struct exec_follow {
     struct remote_call *stream;
     struct buf line; /* that has not ended */
     bool skips;      /* a line that is too long */
+    bool began;      /* there has been a stream before */
+    int64_t last;    /* number of the newest event; 0: none came */
     mono not_before;
     uint32_t tries;
 };
@@ -34,13 +39,17 @@ static const char *reason_of(struct str cause)
     return "the server has ended it";
 }
 
-static void on_event(struct executor *x, struct str event)
+static void on_event(struct exec_follow *f, struct str event)
 {
+    struct executor *x = f->x;
     struct arena a = {0};
     struct id job;
     int64_t run;
     bool named = view_int(event, "run", &run);
-    if (str_eq(view_text(&a, event, "from"), STR("in_flight")) &&
+    (void)view_int(event, "number", &f->last);
+    if (str_eq(view_text(&a, event, "event"), STR("gap")))
+        exec_leases_renew_all(x);
+    else if (str_eq(view_text(&a, event, "from"), STR("in_flight")) &&
         !str_eq(view_text(&a, event, "to"), STR("in_flight")) &&
         id_parse(view_text(&a, event, "id"), &job).code == ERR_OK)
         for (struct exec_run *r = idmap_get(&x->by_job, job); r; r = r->next)
@@ -53,7 +62,7 @@ static void on_line(struct exec_follow *f)
 {
     struct str line = buf_view(&f->line);
     if (line.len && view_check(line, NULL).code == ERR_OK)
-        on_event(f->x, line);
+        on_event(f, line);
     f->line.len = 0;
 }
 
@@ -80,8 +89,10 @@ static void on_data(void *ctx, struct str bytes)
 static void on_end(void *ctx, const struct remote_answer *a)
 {
     struct exec_follow *f = ctx;
-    (void)a;
     f->stream = NULL;
+    /* It does not know the number: its data are older than that. */
+    if (a->result == CALL_REFUSED || a->result == CALL_GONE)
+        f->last = 0;
     f->not_before = when_after(when_mono(), exec_backoff(f->x, f->tries++));
     exec_wake(f->x);
 }
@@ -100,6 +111,14 @@ static void begin(struct exec_follow *f)
     buf_lit(&path, "/events");
     client_query(&path, "queue", queues.at);
     client_query(&path, "event", "job_dead,job_requeued,job_returned,job_completed,job_deleted");
+    if (f->last) {
+        char number[24];
+        snprintf(number, sizeof number, "%" PRId64, f->last);
+        client_query(&path, "since", number);
+    } else if (f->began) {
+        exec_leases_renew_all(f->x);
+    }
+    f->began = true;
     f->line.len = 0;
     f->skips = false;
     f->stream = remote_stream(f->x->server, client_path(&path), PAUSE, on_data, on_end, f);

@@ -74,6 +74,7 @@ struct exec_run {
     uint64_t memory, cpu;           /* of its pod; thousandths of a processor */
 
     /* The lease. */
+    int64_t taken_at; /* when the server handed it out, by its clock; 0: not known */
     mono renew_at;
     bool adopted, renewing;
     uint32_t renew_tries;
@@ -214,8 +215,8 @@ void exec_runs_relate(struct executor *x, struct exec_run *r);
 void exec_leases_turn(struct executor *x, mono now, mono *next);
 /* Asks for no further jobs. */
 void exec_leases_stop(struct executor *x);
-/* A run whose lease and token are not known is asked for. */
-void exec_leases_renew_now(struct executor *x, struct exec_run *r);
+/* All leases are renewed now: some may be lost, and nothing has said so. */
+void exec_leases_renew_all(struct executor *x);
 void exec_leases_free(struct executor *x);
 /* Follows the server's events; again after a while whenever they end. */
 void exec_follow_turn(struct executor *x, mono now, mono *next);

@@ -80,6 +80,7 @@ static void read_job(struct executor *x, struct exec_run *r, struct str job, str
     struct str gang = view_get(job, "gang");
     if (token.len == EXEC_TOKEN_LEN)
         memcpy(r->token, token.at, EXEC_TOKEN_LEN);
+    (void)view_int(job, "dequeued_at", &r->taken_at);
     r->queue = queue_of(x, view_text(a, job, "queue"));
     if (gang.len)
         r->gang = strmap_hash(GANG_SEED, view_get(gang, "id")) | 1;
@@ -149,10 +150,12 @@ static void on_adopted(void *ctx, const struct remote_answer *a)
     adopted_page(x);
 }
 
-static bool is_known(const struct executor *x, struct id job)
+/* A job of which only an earlier run is known is not: lists do not say which run is in flight, but
+ * since when. */
+static bool is_known(const struct executor *x, struct id job, int64_t taken_at)
 {
     const struct exec_run *r = idmap_get(&x->by_job, job);
-    return r && !r->adopted &&
+    return r && !r->adopted && r->taken_at == taken_at &&
            (r->plan.lease == PLAN_HELD || (r->plan.lease == PLAN_DECIDED && !r->plan.delivered));
 }
 
@@ -178,7 +181,9 @@ static void adopt_page(struct executor *x, struct str body)
     struct str job, next = view_text(&a, view_get(body, "pages"), "next");
     for (struct view_list l = view_list(view_get(body, "jobs")); view_next(&l, &job);) {
         struct id id;
-        if (id_parse(view_text(&a, job, "id"), &id).code == ERR_OK && !is_known(x, id))
+        int64_t taken_at = 0;
+        (void)view_int(job, "dequeued_at", &taken_at);
+        if (id_parse(view_text(&a, job, "id"), &id).code == ERR_OK && !is_known(x, id, taken_at))
             adopt(x, id);
     }
     x->claims.adopt_path.len = 0;
@@ -403,6 +408,13 @@ static void renew_due(struct executor *x, mono now, mono *next)
         else if (x->renewing < RENEWING_MAX)
             renew(x, r);
     }
+}
+
+void exec_leases_renew_all(struct executor *x)
+{
+    LIST_EACH (n, &x->runs)
+        LIST_OF(n, struct exec_run, node)->renew_at = (mono){0};
+    exec_wake(x);
 }
 
 void exec_leases_turn(struct executor *x, mono now, mono *next)

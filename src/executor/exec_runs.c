@@ -125,6 +125,7 @@ static bool gang_waits(const struct executor *x, const struct exec_run *r)
 
 void exec_runs_relate(struct executor *x, struct exec_run *r)
 {
+    bool was_blocked = r->plan.blocked;
     r->plan.blocked = r->ready_busy;
     r->plan.clearing = false;
     for (struct exec_run *o = idmap_get(&x->by_job, r->job); o; o = o->next)
@@ -132,5 +133,7 @@ void exec_runs_relate(struct executor *x, struct exec_run *r)
             r->plan.blocked = true;
             r->plan.clearing |= o->plan.deleting || o->cleared;
         }
+    if (was_blocked && !r->plan.blocked)
+        r->plan.not_before = (mono){0}; /* it waited for nothing else */
     r->plan.gang_waits = r->gang && r->ready == EXEC_READY_ASKED && gang_waits(x, r);
 }
