@@ -50,8 +50,8 @@ static void on_event(struct exec_follow *f, struct str event)
     if (str_eq(view_text(&a, event, "event"), STR("gap")))
         exec_leases_renew_all(x);
     else if (str_eq(view_text(&a, event, "from"), STR("in_flight")) &&
-        !str_eq(view_text(&a, event, "to"), STR("in_flight")) &&
-        id_parse(view_text(&a, event, "id"), &job).code == ERR_OK)
+             !str_eq(view_text(&a, event, "to"), STR("in_flight")) &&
+             id_parse(view_text(&a, event, "id"), &job).code == ERR_OK)
         for (struct exec_run *r = idmap_get(&x->by_job, job); r; r = r->next)
             if (!named || r->run == run)
                 exec_runs_lose(x, r, reason_of(view_text(&a, event, "cause")));
