@@ -120,7 +120,8 @@ function rules(get, { jobs, namespaces }) {
         for (const one of workloads(get()))
             for (const type of ['Ingress', 'Egress'])
                 assert.ok(policiesOf(get(), one, type).some(({ spec }) =>
-                    Object.keys(spec.podSelector).length === 0 && !spec.ingress && !spec.egress));
+                    !spec.podSelector.matchLabels?.['app.kubernetes.io/component'] &&
+                    !spec.ingress && !spec.egress));
         assert.ok(policiesOf(get(), { namespace: jobs, labels: {} }, 'Ingress').length);
     });
 
