@@ -13,6 +13,7 @@
     }
 EXPLAINED(is_ready, x->job.state.status == STATUS_READY)
 EXPLAINED(has_run, x->has_run)
+EXPLAINED(has_progress, x->has_progress)
 EXPLAINED(has_hint, x->has_run && x->run.failure.hint.len)
 
 static const struct shape_member obstacle_members[] = {
@@ -67,6 +68,8 @@ static const struct shape_member explanation_members[] = {
     {MEMBER(struct explanation, remedy, "remedy", IF_SET, "what would bring a dead job back")},
     {MEMBER(struct explanation, run.failure.hint, "hint", IF_SET,
             "of the rule that gave the newest failure its category", .is_set = has_hint)},
+    {MEMBER_OBJECT(struct explanation, progress, "progress", IF_SET, &api_progress_shape,
+                   "what the run said last", .is_set = has_progress)},
     {MEMBER_OBJECT(struct explanation, run, "newest_run", IF_SET, &api_run_shape, NULL,
                    .is_set = has_run)},
 };

@@ -137,6 +137,7 @@ static void histogram(struct text *t, const struct histogram *h, const struct hi
     X("deleted", BIT(REMOVE), "Jobs deleted by a command.")                                        \
     X("reprioritized", BIT(REPRIORITIZE), "Jobs that a command gave another priority.")            \
     X("artifacts", BIT(ARTIFACT), "Files that runs of jobs have left.")                            \
+    X("progressed", BIT(PROGRESS), "Reports of progress that were told as events.")                \
     X("last_of_group", BIT(GROUP_RESOLVED), "Jobs that were the last of their group to end.")      \
     X("purged", BIT(PURGE), "Ended jobs deleted as their retention was over.")
 

@@ -26,6 +26,8 @@ static const struct field progress_table[] = {
     {"value", true, read_fraction, offsetof(struct news, progress), .doc = "number 0..1"},
     {"note", false, read_note, offsetof(struct news, progress_note), true, "string 0..$",
      JOB_PROGRESS_NOTE_MAX},
+    {"event", false, field_bool, offsetof(struct news, progress_event), true,
+     "boolean: also as an event, `job_progress`"},
 };
 const struct api_body api_made_progress_body = {.name = "NewProgress", API_FIELDS(progress_table)};
 

@@ -57,6 +57,7 @@ static void write_answer(struct client *c, struct buf *out, struct str answer)
     jobtext_fact(out, "why", view_text(a, answer, "summary"));
     jobtext_fact_time(out, "since", view_time(answer, "since"), c->now);
     jobtext_fact(out, "queue", view_text(a, answer, "queue"));
+    jobtext_fact(out, "progress", view_text(a, view_get(answer, "progress"), "note"));
     write_place(c, out, answer);
     struct view_list l = view_list(view_get(answer, "waits_for"));
     for (struct str each; view_next(&l, &each);)

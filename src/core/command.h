@@ -127,7 +127,8 @@ struct failure_report {
 /* What a worker stores with its job while it holds it. */
 struct news {
     bool has_progress, has_checkpoint;
-    double progress; /* 0 to 1 */
+    bool progress_event; /* consumers of events are told of the progress, too */
+    double progress;     /* 0 to 1 */
     struct str progress_note;
     struct str checkpoint; /* JSON; empty: delete it */
     struct str result;     /* JSON; empty: none */

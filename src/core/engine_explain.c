@@ -221,6 +221,10 @@ struct err engine_explain(struct engine *e, instant now, struct id id, struct ar
         x->run.worker = arena_copy(a, x->run.worker);
         x->run.failure.node = arena_copy(a, x->run.failure.node);
     }
+    if (x->has_run && x->job.state.extras.notes & NOTE_BIT(NOTE_PROGRESS)) {
+        TRY(e->port.load_note(e->port.ctx, id, NOTE_PROGRESS, a, &x->progress));
+        x->has_progress = x->progress.run == x->run.index;
+    }
     if (x->job.state.status == STATUS_BLOCKED)
         explain_depends(e, now, a, x);
     else if (x->job.state.status == STATUS_SCHEDULED)

@@ -63,6 +63,11 @@ struct err engine_note(struct engine *e, instant now, struct run_ref ref, const 
         note.text = news->result;
         notes |= put(e, l, NOTE_RESULT, &note);
     }
+    if (news->has_progress && news->progress_event) {
+        struct job_event ev = engine_live_event(e, EVENT_PROGRESS, l);
+        ev.reason = news->progress_note;
+        engine_changed(e, now, &ev);
+    }
     if (notes == before)
         return err_none();
     /* The stored state says which notes there are, so that they go when the job goes. */

@@ -102,6 +102,17 @@ static void sum_up_waiting(const struct explanation *x, struct buf *b)
         buf_lit(b, "nothing keeps it from being handed out");
 }
 
+static void add_progress(const struct explanation *x, struct buf *b)
+{
+    const struct note *p = &x->progress;
+    if (!x->has_progress)
+        return;
+    if (p->text.len)
+        buf_print(b, "; it says: %.*s", STR_ARG(p->text));
+    else
+        buf_print(b, "; it is done to %.0f %%", p->value * 100);
+}
+
 static void sum_up_run(const struct explanation *x, instant now, struct buf *b)
 {
     const struct run *r = &x->run;
@@ -112,11 +123,13 @@ static void sum_up_run(const struct explanation *x, instant now, struct buf *b)
         buf_lit(b, "a worker without a name");
     if (!instant_is_set(r->lease_end)) {
         buf_lit(b, " on a stream, as long as that is open");
+        add_progress(x, b);
         return;
     }
     buf_lit(b, ", whose lease ends in ");
     duration_write(b, instant_diff(instant_max(r->lease_end, now), now));
     buf_lit(b, " unless it renews it");
+    add_progress(x, b);
 }
 
 static void sum_up_dead(struct explanation *x, struct buf *b)

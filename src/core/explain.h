@@ -46,6 +46,8 @@ struct explanation {
     struct job job;
     struct run run; /* the newest one, iff has_run; running iff the job is in flight */
     bool has_run;
+    struct note progress; /* iff has_progress: of the run of a job in flight, what it said last */
+    bool has_progress;
     instant since; /* when it came to be what it is, or none: not known */
     /* The first moment at which it could be handed out, or none if that is up to somebody, or it
      * does not wait. */

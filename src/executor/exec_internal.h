@@ -103,10 +103,12 @@ struct exec_run {
     bool malformed;             /* its payload makes no pod */
     struct exec_finish *finish; /* while its logs are read, until the decision */
 
-    /* Progress that the server has not been told of. */
-    enum plan_pod told_pod;
+    /* Progress: the newest phase with what is said of it, and those that the server has not been
+     * told of, as bits: each is told, in their order, however quickly they follow each other. */
+    enum plan_pod phase;
     char *note;
-    bool progress_due, telling;
+    unsigned untold;
+    bool telling;
 
     struct exec_report *report; /* the decision, or NULL */
 };
@@ -164,6 +166,8 @@ struct executor {
     uint32_t no_room_streak; /* pods refused for a quota since the last one was created */
     uint64_t phases[PLAN_POD_NODE_LOST + 1];
     bool server_down;
+    mono progress_not_before; /* the server could not be told of progress */
+    uint32_t progress_tries;
 
     uv_timer_t turn, due;
     uv_signal_t sigterm, sigint;
@@ -224,8 +228,11 @@ void exec_follow_free(struct executor *x);
 
 /* --- exec_progress.c --- */
 
-/* Tells the server how far the pods are whose phase has changed. */
-void exec_progress_turn(struct executor *x);
+/* Tells the server how far the pods are whose phase has changed; next is set to when, at the
+ * latest, there is more to do. */
+void exec_progress_turn(struct executor *x, mono now, mono *next);
+/* The pod is in that phase: a change is told, and the first words of why it waits. */
+void exec_progress_note(struct exec_run *r, const struct kube_pod *p, enum plan_pod phase);
 
 /* --- exec_watch.c --- */
 

@@ -171,7 +171,7 @@ static void turn(struct executor *x)
     exec_reports_turn(x, now, &next);
     exec_leases_turn(x, now, &next);
     exec_follow_turn(x, now, &next);
-    exec_progress_turn(x);
+    exec_progress_turn(x, now, &next);
     count_phases(x);
     if (x->stopping)
         exec_sooner(&next, x->stop_at);

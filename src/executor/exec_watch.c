@@ -20,7 +20,6 @@
 #define OVERDUE ((span){60000})
 /* How long a pod that must stay off a node waits for another one to fit. */
 #define NONE_FITS ((span){5000})
-#define NOTE_MAX  500
 
 static void set_text(char **to, struct str text)
 {
@@ -28,50 +27,6 @@ static void set_text(char **to, struct str text)
         return;
     free(*to);
     *to = text.len ? alloc_text(text.at, text.len) : NULL;
-}
-
-/* --- progress --- */
-
-static void write_note(const struct kube_pod *p, enum plan_pod state, struct buf *b)
-{
-    const struct kube_pod_condition *scheduled = kube_pod_condition(p, "PodScheduled");
-    struct str reason;
-    switch (state) {
-    case PLAN_POD_WAITING:
-        if (scheduled)
-            buf_str(b, scheduled->message);
-        break;
-    case PLAN_POD_INITIALIZING:
-        reason = pod_view_waits_for(p);
-        buf_print(b, "%.*s%son node %.*s", STR_ARG(reason), reason.len ? " " : "",
-                  STR_ARG(p->node));
-        break;
-    case PLAN_POD_RUNNING:
-        if (p->node.len)
-            buf_print(b, "on node %.*s", STR_ARG(p->node));
-        break;
-    default:
-        break;
-    }
-    while (b->len > NOTE_MAX ||
-           (b->len && ((unsigned char)b->at[b->len - 1] & 0xc0) == 0x80 && b->len > NOTE_MAX - 4))
-        b->len--;
-}
-
-/* A change of the phase is told, and the first word why it waits. */
-static void note_progress(struct exec_run *r, const struct kube_pod *p, enum plan_pod state)
-{
-    struct buf note = {0};
-    if (state < PLAN_POD_WAITING || state > PLAN_POD_RUNNING)
-        return;
-    write_note(p, state, &note);
-    bool first_word = !r->note && note.len;
-    if (r->told_pod != state || first_word) {
-        set_text(&r->note, buf_view(&note));
-        r->told_pod = state;
-        r->progress_due = true;
-    }
-    buf_fini(&note);
 }
 
 /* --- what is seen --- */
@@ -111,7 +66,7 @@ static void record(struct executor *x, struct exec_run *r, const struct kube_pod
     r->plan.pod = overdue ? PLAN_POD_NODE_LOST : state;
     r->plan.deleting = instant_is_set(p->deleted_at);
     r->plan.preempted = kube_failure_is_preempted(p);
-    note_progress(r, p, state);
+    exec_progress_note(r, p, state);
     if (!r->timed && (state == PLAN_POD_RUNNING || !exec_plan_alive(state))) {
         r->timed = true;
         exec_metrics_pod(&x->times, p);

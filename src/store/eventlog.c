@@ -24,7 +24,7 @@
  *
  * Version 1 has no FLAG_DECIDER, version 2 no events of groups, version 3 no changes of
  * priorities. Version 4 has no priority but that of a change, behind the one before, and nothing of
- * leases, numbers of runs, files and changes of the priority of a group.
+ * leases, numbers of runs, files, progress and changes of the priority of a group.
  *
  * Before the first event of a record all texts are empty and the id and the priority are 0. The
  * status after an event follows from the event and the status before. */
@@ -388,7 +388,7 @@ static void read_priority(struct reader *r, unsigned version, unsigned same, int
 /* The version from which on there are such events. */
 static unsigned version_of(enum event e)
 {
-    if (e == EVENT_GROUP_REPRIORITIZE || e == EVENT_ARTIFACT)
+    if (e == EVENT_GROUP_REPRIORITIZE || e == EVENT_ARTIFACT || e == EVENT_PROGRESS)
         return 5;
     if (e == EVENT_REPRIORITIZE)
         return 4;

@@ -260,6 +260,8 @@ static void tell(struct telling *m)
     case EVENT_ARTIFACT:
         tell_artifact(m, t);
         return;
+    case EVENT_PROGRESS:
+        return; /* Taskcluster's workers report none */
     default:
         tell_ended(m, last);
         return;

@@ -125,6 +125,28 @@ static void progress_says_which_run_and_when(void **state)
     assert_int_equal(notes_in_state(r, id), NOTE_BIT(NOTE_PROGRESS) | NOTE_BIT(NOTE_CHECKPOINT));
 }
 
+static void progress_is_an_event_only_where_that_is_asked_for(void **state)
+{
+    struct rig *r = *state;
+    struct id id = claimed(r);
+    struct news news = {.has_progress = true, .progress_note = STR("silent")};
+    assert_ok(note(r, id, 0, &news));
+    rig_assert_events(r, id, EVENT_ENQUEUE, EVENT_TAKE);
+    news = (struct news){
+        .has_progress = true, .progress_event = true, .progress_note = STR("waiting: no node")};
+    assert_ok(note(r, id, 0, &news));
+    const struct job_event *ev = rig_event(r);
+    assert_int_equal(ev->event, EVENT_PROGRESS);
+    assert_true(ev->from == STATUS_IN_FLIGHT && ev->to == STATUS_IN_FLIGHT && ev->run == 0);
+    assert_true(str_eq(ev->reason, STR("waiting: no node")));
+    /* What is no progress is no event. */
+    assert_ok(note(r, id, 0, &(struct news){.progress_event = true, .has_checkpoint = true}));
+    assert_int_equal(rig_status(r, id), STATUS_IN_FLIGHT);
+    rig_assert_events(r, id, EVENT_ENQUEUE, EVENT_TAKE, EVENT_PROGRESS);
+    rig_restart(r);
+    assert_int_equal(rig_status(r, id), STATUS_IN_FLIGHT);
+}
+
 static void an_empty_checkpoint_takes_the_last_one_away(void **state)
 {
     struct rig *r = *state;
@@ -218,6 +240,7 @@ int main(void)
         TEST(a_stream_may_leave_a_checkpoint_that_outlives_a_crash),
         TEST(a_stale_run_leaves_nothing),
         TEST(progress_says_which_run_and_when),
+        TEST(progress_is_an_event_only_where_that_is_asked_for),
         TEST(an_empty_checkpoint_takes_the_last_one_away),
         TEST(a_result_is_kept_and_the_checkpoint_goes),
         TEST(a_dead_job_that_is_brought_back_goes_on_from_its_checkpoint),

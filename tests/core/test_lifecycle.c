@@ -75,6 +75,7 @@ static const struct {
       [STATUS_IN_FLIGHT] = TO(IN_FLIGHT),
       [STATUS_COMPLETED] = TO(COMPLETED),
       [STATUS_DEAD] = TO(DEAD)}},
+    {EVENT_PROGRESS, {[STATUS_IN_FLIGHT] = TO(IN_FLIGHT)}},
 #undef TO
 };
 

@@ -83,6 +83,44 @@ describe('progress and checkpoint', () => {
         assert.equal((await server.job(job.id)).progress.run, 0);
     });
 
+    it('are_events_only_where_the_worker_says_so', async () => {
+        const job = await claimed(server);
+        const report = (progress) => server.post(`/jobs/${job.id}/progress`,
+            { token: job.token, progress });
+        for (const progress of [{ value: 0.1, note: 'silent' }, { value: 0.2, event: false },
+            { value: 0.3, note: 'waiting: for a node', event: true },
+            { value: 0.4, note: 'running', event: true }, { value: 0.5, event: true }])
+            assert.equal((await report(progress)).status, 204);
+        assertError(await report({ value: 0.6, event: 'yes' }), 400, 'wrong_type');
+        const events = await server.history(`&job=${job.id}&event=job_progress`);
+        assert.deepEqual(events.map((e) => e.reason), ['waiting: for a node', 'running', undefined]);
+        for (const e of events)
+            assert.deepEqual([e.cause, e.from, e.to, e.run, e.attempt],
+                ['progress', 'in_flight', 'in_flight', 0, 1]);
+        await server.post(`/jobs/${job.id}/failure`, { token: job.token, message: 'no',
+            progress: { value: 0.7, note: 'last words', event: true } });
+        assert.deepEqual((await server.history(`&job=${job.id}`)).slice(-2).map((e) => e.event),
+            ['job_progress', 'job_requeued']);
+    });
+
+    it('are_explained_of_the_run_that_is_under_way', async () => {
+        const job = await claimed(server);
+        const explain = async () => (await server.get(`/jobs/${job.id}/explain`)).json;
+        assert.equal((await explain()).progress, undefined);
+        await server.post(`/jobs/${job.id}/progress`,
+            { token: job.token, progress: { value: 0.25 } });
+        assert.match((await explain()).summary, /; it is done to 25 %$/);
+        await server.post(`/jobs/${job.id}/progress`,
+            { token: job.token, progress: { value: 0.5, note: 'half of it' } });
+        const { progress, summary } = await explain();
+        assert.deepEqual(progress, (await server.job(job.id)).progress);
+        assert.match(summary, /; it says: half of it$/);
+        await server.post(`/jobs/${job.id}/failure`, { token: job.token, message: 'no' });
+        assert.equal((await explain()).progress, undefined);
+        await server.claimOne(job.queue);
+        assert.equal((await explain()).progress, undefined, 'that was another run');
+    });
+
     it('of_a_run_that_is_over_are_refused_and_change_nothing', async () => {
         const job = await claimed(server);
         await server.post(`/jobs/${job.id}/failure`,

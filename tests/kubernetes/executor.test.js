@@ -5,7 +5,7 @@
 
 const assert = require('node:assert/strict');
 const { before, describe, it } = require('node:test');
-const { until } = require('../http/harness');
+const { run, until } = require('../http/harness');
 const { onlyDouble, pod, useBed } = require('./executor_harness');
 
 describe('a job becomes a pod', () => {
@@ -87,11 +87,36 @@ describe('a job becomes a pod', () => {
 
     it('whose_phase_is_the_progress_of_the_job', async () => {
         const { id } = await bed.enqueue(executor,
-            pod(['unschedulable', { do: 'running', after: 400 }, { do: 'pause' }]));
+            pod(['unschedulable', { do: 'pause' }]));
+        const explained = async () => (await bed.server.get(`/jobs/${id}/explain`)).json;
         await until(async () =>
             /^waiting/.test((await bed.server.job(id)).progress?.note), 'waiting');
+        await until(async () => /^waiting: .*nodes?/.test((await explained()).progress?.note), 'why');
+        assert.match((await explained()).summary, /; it says: waiting: /);
+        await bed.phase(await bed.podOf(id), 'creating');
+        await until(async () =>
+            /^initializing: .*on node /.test((await explained()).progress?.note), 'initializing');
+        await bed.phase(await bed.podOf(id), 'running');
         await until(async () =>
             /^running: on node /.test((await bed.server.job(id)).progress?.note), 'running');
+        const { stdout } = await run(['explain', id], { TENAX_URL: bed.server.url() });
+        assert.match(stdout, /^progress +running: on node \S+$/m);
+        const events = await bed.server.history(`&job=${id}&event=job_progress`);
+        const phases = events.map((e) => e.reason.split(':')[0]);
+        assert.deepEqual([...new Set(phases)], ['waiting', 'initializing', 'running']);
+        for (const e of events)
+            assert.deepEqual([e.to, e.run, e.worker], ['in_flight', 0, (await bed.run(id)).worker]);
+        await bed.server.post(`/jobs/${id}/cancel`);
+        await bed.gone(id);
+    });
+
+    it('each_phase_of_which_is_told_however_quickly_they_follow', async () => {
+        const { id } = await bed.enqueue(executor, pod(['running', 'pause']));
+        await until(async () =>
+            /^running/.test((await bed.server.job(id)).progress?.note), 'running');
+        const events = await bed.server.history(`&job=${id}&event=job_progress`);
+        assert.equal(events.at(-1).reason.split(':')[0], 'running');
+        assert.equal(events[0].reason.split(':')[0], 'waiting');
         await bed.server.post(`/jobs/${id}/cancel`);
         await bed.gone(id);
     });
