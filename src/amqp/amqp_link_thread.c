@@ -452,8 +452,9 @@ static struct err serve(struct amqp_link *l)
         bool got = true;
         while (got)
             TRY(receive(l, &got));
+        bool last = stopping(l); /* asked before: what was ordered until then is still done */
         TRY(obey_all(l));
-        if (stopping(l))
+        if (last)
             return err_none();
         TRY(check_stall(l));
         if (!amqp_frames_enqueued(l->session.state) && !amqp_data_in_buffer(l->session.state))

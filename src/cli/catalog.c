@@ -28,6 +28,7 @@ const struct catalog_row catalog[] = {
     {&work_command, work_main},
     {&executor_command, executor_main},
     {&build_worker_command, build_worker_main},
+    {&bridge_command, bridge_main},
     {&crons_command, crons_main},
     {&cron_command, cron_main},
     HEADING("Showing jobs and queues"),

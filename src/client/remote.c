@@ -136,12 +136,10 @@ static struct remote_call *begin(struct remote *s, const char *path, struct fetc
 {
     struct remote_call *c = ALLOC(struct remote_call);
     struct buf url = {0};
-    const char *const headers[] = {"Content-Type: application/json", s->worker, NULL};
     *c = (struct remote_call){.server = s, .done = done, .ctx = ctx, .sent = when_mono()};
     buf_print(&url, "%s%s", s->url, path);
     buf_byte(&url, '\0');
     spec->url = url.at;
-    spec->headers = spec->has_body ? headers : headers + 1;
     spec->tls = &s->tls;
     spec->connect_timeout = CONNECT_TIMEOUT;
     spec->answer_max = ANSWER_MAX;
@@ -157,17 +155,30 @@ static struct remote_call *begin(struct remote *s, const char *path, struct fetc
 struct remote_call *remote_ask(struct remote *s, const char *method, const char *path,
                                struct str body, span timeout, remote_answered *done, void *ctx)
 {
-    struct fetch_spec spec = {
-        .method = method, .body = body, .has_body = body.len > 0, .timeout = timeout};
+    const char *const headers[] = {s->worker, body.len ? "Content-Type: application/json" : NULL,
+                                   NULL};
+    struct fetch_spec spec = {.method = method,
+                              .headers = headers,
+                              .body = body,
+                              .has_body = body.len > 0,
+                              .timeout = timeout};
     return begin(s, path, &spec, done, ctx);
 }
 
-struct remote_call *remote_stream(struct remote *s, const char *path, span pause,
-                                  void (*data)(void *ctx, struct str bytes), remote_answered *done,
-                                  void *ctx)
+struct remote_call *remote_stream(struct remote *s, const char *path, const char *accept,
+                                  span pause, void (*data)(void *ctx, struct str bytes),
+                                  remote_answered *done, void *ctx)
 {
-    struct fetch_spec spec = {.method = "GET", .idle_timeout = pause, .data = on_data};
+    struct buf line = {0};
+    if (accept) {
+        buf_print(&line, "Accept: %s", accept);
+        buf_byte(&line, '\0');
+    }
+    const char *const headers[] = {s->worker, line.at, NULL};
+    struct fetch_spec spec = {
+        .method = "GET", .headers = headers, .idle_timeout = pause, .data = on_data};
     struct remote_call *c = begin(s, path, &spec, done, ctx);
     c->data = data;
+    buf_fini(&line);
     return c;
 }

@@ -36,10 +36,10 @@ void remote_free(struct remote *s);
 struct remote_call *remote_ask(struct remote *s, const char *method, const char *path,
                                struct str body, span timeout, remote_answered *done, void *ctx);
 /* Begins a stream: data(ctx, bytes) is called for what arrives of a good answer; it ends if nothing
- * arrives for the pause. */
-struct remote_call *remote_stream(struct remote *s, const char *path, span pause,
-                                  void (*data)(void *ctx, struct str bytes), remote_answered *done,
-                                  void *ctx);
+ * arrives for the pause. accept is a content type, or NULL: the server's choice. */
+struct remote_call *remote_stream(struct remote *s, const char *path, const char *accept,
+                                  span pause, void (*data)(void *ctx, struct str bytes),
+                                  remote_answered *done, void *ctx);
 /* Abandons a request; there is no answer to it. NULL is fine. */
 void remote_abort(struct remote_call *c);
 /* Requests of both kinds under way. */

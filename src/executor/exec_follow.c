@@ -121,7 +121,7 @@ static void begin(struct exec_follow *f)
     f->began = true;
     f->line.len = 0;
     f->skips = false;
-    f->stream = remote_stream(f->x->server, client_path(&path), PAUSE, on_data, on_end, f);
+    f->stream = remote_stream(f->x->server, client_path(&path), NULL, PAUSE, on_data, on_end, f);
     buf_fini(&path);
     buf_fini(&queues);
 }

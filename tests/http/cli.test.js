@@ -16,7 +16,7 @@ const UNKNOWN = '0'.repeat(24) + '1';
 const HOUR = 3600000;
 const COMMANDS = ['serve', 'backup', 'restore', 'check', 'compact', 'tls', 'enqueue', 'events', 'work', 'crons', 'cron',
     'jobs', 'job', 'explain', 'group', 'queues', 'retry', 'cancel', 'patch', 'delete', 'create', 'apply', 'get', 'update',
-    'policy', 'queue', 'budgets', 'build-worker', 'executor', 'pods', 'retry-settings', 'top', 'version',
+    'policy', 'queue', 'budgets', 'bridge', 'build-worker', 'executor', 'pods', 'retry-settings', 'top', 'version',
     'completion'];
 
 // What `tenax ARGS` says to this server; it must end with that code.

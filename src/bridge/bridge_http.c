@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+
+/* GET /metrics for Prometheus, and GET /health: 200 while all parts move messages, else 503. */
+
+#include <inttypes.h>
+
+#include "base/log.h"
+#include "bridge/bridge_internal.h"
+#include "net/http.h"
+
+static void family(struct buf *b, const char *name, const char *type, const char *help)
+{
+    buf_print(b, "# HELP tenax_bridge_%s %s\n# TYPE tenax_bridge_%s %s\n", name, help, name, type);
+}
+
+static void single(struct buf *b, const char *name, const char *type, const char *help, uint64_t v)
+{
+    family(b, name, type, help);
+    buf_print(b, "tenax_bridge_%s %" PRIu64 "\n", name, v);
+}
+
+static void write_in(const struct bridge *b, struct buf *out)
+{
+    const struct bridge_counters *c = &b->counters;
+    single(out, "in_messages_total", "counter", "messages that the server has as jobs",
+           c->in_messages);
+    single(out, "in_duplicates_total", "counter", "of these, messages that had a job already",
+           c->in_duplicates);
+    single(out, "in_unkeyed_total", "counter",
+           "of these, messages without a key, which may become two jobs", c->in_unkeyed);
+    single(out, "in_refused_total", "counter", "messages that cannot be jobs", c->in_refused);
+    single(out, "in_held", "gauge", "messages that are held since they cannot be jobs",
+           bridge_in_held(b->in));
+}
+
+static void write_out(const struct bridge *b, struct buf *out)
+{
+    const struct bridge_counters *c = &b->counters;
+    single(out, "out_published_total", "counter", "jobs whose message RabbitMQ has confirmed",
+           c->out_published);
+    single(out, "out_failed_total", "counter", "jobs whose message could not be published",
+           c->out_failed);
+    single(out, "out_lost_total", "counter", "runs that were over before they were reported",
+           c->out_lost);
+}
+
+static void write_events(const struct bridge *b, struct buf *out)
+{
+    const struct bridge_counters *c = &b->counters;
+    int64_t place = bridge_events_place(b->events);
+    single(out, "events_published_total", "counter", "messages about events that were confirmed",
+           c->events_published);
+    single(out, "events_refused_total", "counter", "messages that RabbitMQ has refused",
+           c->events_refused);
+    single(out, "events_missed_total", "counter",
+           "events that the server did not keep until they were published", c->events_missed);
+    single(out, "events_place", "gauge", "the newest event up to which all are published",
+           place > 0 ? (uint64_t)place : 0);
+}
+
+static void write_state(const struct bridge *b, struct buf *out)
+{
+    single(out, "server_up", "gauge", "1 if Tenax's server answered last", !b->server_down);
+    family(out, "well", "gauge", "1 if messages move, or would move, that way");
+    if (b->in)
+        buf_print(out, "tenax_bridge_well{way=\"in\"} %d\n", bridge_in_is_well(b->in));
+    if (b->out)
+        buf_print(out, "tenax_bridge_well{way=\"out\"} %d\n", bridge_out_is_well(b->out));
+    if (b->events)
+        buf_print(out, "tenax_bridge_well{way=\"events\"} %d\n", bridge_events_is_well(b->events));
+}
+
+static bool is_well(const struct bridge *b)
+{
+    return !b->server_down && !b->stopping && (!b->in || bridge_in_is_well(b->in)) &&
+           (!b->out || bridge_out_is_well(b->out)) &&
+           (!b->events || bridge_events_is_well(b->events));
+}
+
+static void reply_metrics(const struct bridge *b, struct http_exchange *e)
+{
+    struct buf out = {0};
+    if (b->in)
+        write_in(b, &out);
+    if (b->out)
+        write_out(b, &out);
+    if (b->events)
+        write_events(b, &out);
+    write_state(b, &out);
+    http_reply(e, 200, STR("text/plain; version=0.0.4; charset=utf-8"), buf_view(&out), NULL);
+    buf_fini(&out);
+}
+
+static void on_request(void *ctx, struct http_exchange *e, const struct http_request *req)
+{
+    const struct bridge *b = ctx;
+    if (req->method != HTTP_GET && req->method != HTTP_HEAD)
+        http_reply(e, 405, STR("text/plain"), STR("only GET\n"), "Allow: GET, HEAD\r\n");
+    else if (str_eq(req->path, STR("/metrics")))
+        reply_metrics(b, e);
+    else if (!str_eq(req->path, STR("/health")))
+        http_reply(e, 404, STR("text/plain"), STR("there are /metrics and /health\n"), NULL);
+    else if (is_well(b))
+        http_reply(e, 200, STR("application/json"), STR("{\"status\":\"ok\"}\n"), NULL);
+    else
+        http_reply(e, 503, STR("application/json"), STR("{\"status\":\"unavailable\"}\n"), NULL);
+}
+
+struct err bridge_http_start(struct bridge *b)
+{
+    const struct bridge_settings *s = b->settings;
+    struct http_settings h = http_defaults();
+    struct http_server *server;
+    if (s->metrics_port < 0)
+        return err_none();
+    h.host = s->metrics_host;
+    h.port = (int)s->metrics_port;
+    h.connections_max = 64;
+    /* Counts are no secret, and a scraper may know this machine by any name. */
+    h.allowed_hosts = "*";
+    TRY(http_server_new(b->loop, &h, on_request, b, &server));
+    b->http = server;
+    log_info("metrics on http://%s:%d/metrics", s->metrics_host, http_server_port(server));
+    return err_none();
+}
+
+void bridge_http_stop(struct bridge *b)
+{
+    if (b->http)
+        http_server_close(b->http);
+    b->http = NULL;
+}
