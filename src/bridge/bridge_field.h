@@ -8,7 +8,7 @@
  *   text                       a string
  *   bytes, text not in UTF-8   {"$bytes": "base64"}
  *   any integer                a number; back as 32 bits if that is enough, else as 64
- *   float, double, decimal     a number; back as a double; what is no number: null
+ *   float, double, decimal     a number; back as a double, if it has a fraction; NaN: null
  *   timestamp                  {"$timestamp": seconds}
  *   boolean, void              true or false, null
  *   table, array               an object, an array */
