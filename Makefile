@@ -50,7 +50,7 @@ test-http: all
 ## test-builds: what needs a RabbitMQ; each test starts a node of its own
 test-builds: all
 	@tools/setup test
-	TENAX_BIN=$(BUILD)/tenax node --test --test-concurrency=1 $(wildcard tests/amqp/*.test.js tests/builds/*.test.js)
+	TENAX_BIN=$(BUILD)/tenax node --test --test-concurrency=1 $(wildcard tests/amqp/*.test.js tests/bridge/*.test.js tests/builds/*.test.js)
 
 ## test-kubernetes: pods end to end, against the double or the API server of TENAX_TEST_KUBECONFIG
 test-kubernetes: all

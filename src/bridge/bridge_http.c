@@ -6,7 +6,9 @@
 
 #include "base/log.h"
 #include "bridge/bridge_internal.h"
-#include "net/http.h"
+#include "net/probes.h"
+
+#define CONNECTIONS_MAX 64
 
 static void family(struct buf *b, const char *name, const char *type, const char *help)
 {
@@ -77,56 +79,42 @@ static bool is_well(const struct bridge *b)
            (!b->events || bridge_events_is_well(b->events));
 }
 
-static void reply_metrics(const struct bridge *b, struct http_exchange *e)
-{
-    struct buf out = {0};
-    if (b->in)
-        write_in(b, &out);
-    if (b->out)
-        write_out(b, &out);
-    if (b->events)
-        write_events(b, &out);
-    write_state(b, &out);
-    http_reply(e, 200, STR("text/plain; version=0.0.4; charset=utf-8"), buf_view(&out), NULL);
-    buf_fini(&out);
-}
-
-static void on_request(void *ctx, struct http_exchange *e, const struct http_request *req)
+static void metrics(void *ctx, struct buf *out)
 {
     const struct bridge *b = ctx;
-    if (req->method != HTTP_GET && req->method != HTTP_HEAD)
-        http_reply(e, 405, STR("text/plain"), STR("only GET\n"), "Allow: GET, HEAD\r\n");
-    else if (str_eq(req->path, STR("/metrics")))
-        reply_metrics(b, e);
-    else if (!str_eq(req->path, STR("/health")))
-        http_reply(e, 404, STR("text/plain"), STR("there are /metrics and /health\n"), NULL);
-    else if (is_well(b))
-        http_reply(e, 200, STR("application/json"), STR("{\"status\":\"ok\"}\n"), NULL);
-    else
-        http_reply(e, 503, STR("application/json"), STR("{\"status\":\"unavailable\"}\n"), NULL);
+    if (b->in)
+        write_in(b, out);
+    if (b->out)
+        write_out(b, out);
+    if (b->events)
+        write_events(b, out);
+    write_state(b, out);
+}
+
+static int health(void *ctx, struct buf *out, struct str *type)
+{
+    bool well = is_well(ctx);
+    *type = STR("application/json");
+    buf_print(out, "{\"status\":\"%s\"}\n", well ? "ok" : "unavailable");
+    return well ? 200 : 503;
 }
 
 struct err bridge_http_start(struct bridge *b)
 {
+    static const struct probes_user user = {health, metrics};
     const struct bridge_settings *s = b->settings;
-    struct http_settings h = http_defaults();
-    struct http_server *server;
+    const struct probes_settings p = {
+        .host = s->metrics_host, .port = (int)s->metrics_port, .connections_max = CONNECTIONS_MAX};
     if (s->metrics_port < 0)
         return err_none();
-    h.host = s->metrics_host;
-    h.port = (int)s->metrics_port;
-    h.connections_max = 64;
-    /* Counts are no secret, and a scraper may know this machine by any name. */
-    h.allowed_hosts = "*";
-    TRY(http_server_new(b->loop, &h, on_request, b, &server));
-    b->http = server;
-    log_info("metrics on http://%s:%d/metrics", s->metrics_host, http_server_port(server));
+    TRY(probes_new(b->loop, &p, &user, b, &b->http));
+    log_info("metrics on http://%s:%d/metrics", s->metrics_host, probes_port(b->http));
     return err_none();
 }
 
 void bridge_http_stop(struct bridge *b)
 {
     if (b->http)
-        http_server_close(b->http);
+        probes_close(b->http);
     b->http = NULL;
 }

@@ -267,6 +267,7 @@ void bridge_in_start(struct bridge *b)
 void bridge_in_stop(struct bridge_in *in)
 {
     in->stopping = true;
+    amqp_link_quiet(in->link.amqp);
     uv_timer_stop(&in->retry);
 }
 

@@ -20,7 +20,7 @@
 struct bridge_in;
 struct bridge_out;
 struct bridge_events;
-struct http_server;
+struct probes;
 
 struct bridge_counters {
     uint64_t in_messages, in_duplicates, in_unkeyed, in_refused;
@@ -43,7 +43,7 @@ struct bridge {
     struct bridge_in *in;
     struct bridge_out *out;
     struct bridge_events *events;
-    struct http_server *http;
+    struct probes *http;
     struct bridge_counters counters;
 };
 

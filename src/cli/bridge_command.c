@@ -81,8 +81,8 @@ static const struct option_def options[] = {
     {"to-exchange", "NAME", OPTION_TEXT, AT(to_exchange),
      .help = "or to this exchange; that of --events, too"},
     {"routing-key", "KEY", OPTION_TEXT, AT(routing_key),
-     .help = "with this routing key [default: that in the payload, with --payload message; else "
-             "the type of the job]"},
+     .help = "with this routing key; without it that in the payload, with --payload message, or "
+             "else the type of the job"},
     {"events", NULL, OPTION_SWITCH, AT(events),
      .help = "publish events to that exchange, with the routing key QUEUE.EVENT"},
     {"messages", "NAME", OPTION_TEXT, AT(messages),
