@@ -275,6 +275,19 @@ describe('unlike the original,', () => {
   });
 });
 
+// --- Kubernetes' own view ---
+
+test('Kubernetes knows every member of a pod where it stands', () => {
+  const known = (pods) => execFileSync('/usr/bin/python3', [path.join(__dirname, 'known.py')], {
+    input: pods.map((pod) => JSON.stringify(pod) + '\n').join(''), encoding: 'utf8' })
+    .trimEnd().split('\n').map((line) => JSON.parse(line));
+  const pods = Object.values(CASES).map(([settings, build]) =>
+    ours(settings, JSON.parse(JSON.stringify({ ...BUILD, ...build }))));
+  assert.deepStrictEqual(known(pods), pods);
+  const original = tidy(theirs({}, BUILD));
+  assert.notDeepStrictEqual(known([original]), [original]);
+});
+
 // --- the command ---
 
 describe('tenax build-worker pod', () => {
