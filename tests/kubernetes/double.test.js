@@ -109,6 +109,25 @@ describe('kubectl', () => {
         await watch.ended;
     });
 
+    test('logs --previous shows what a container wrote that is not started again yet', async () => {
+        double.script(['running', { do: 'log', text: 'before the crash\n' },
+            { do: 'waiting', reason: 'CrashLoopBackOff' }], { match: { name: '^crashed$' } });
+        await create('crashed');
+        await until(() => double.pods().some((pod) => pod.metadata.name === 'crashed' &&
+            pod.status.containerStatuses?.[0].lastState.terminated), 'it has crashed');
+        assert.equal(await kubectl(['logs', 'crashed', '--previous']), 'before the crash\n');
+        assert.equal(await kubectl(['logs', 'crashed']), 'before the crash\n');
+        await double.phase('default', 'crashed', 'running');
+        await double.phase('default', 'crashed', 'log', { text: 'again\n' });
+        assert.equal(await kubectl(['logs', 'crashed', '--previous']), 'before the crash\n');
+        assert.equal(await kubectl(['logs', 'crashed']), 'again\n');
+    });
+
+    test('auth can-i --list shows the rules', async () => {
+        assert.match(await kubectl(['auth', 'can-i', '--list'],
+            { config: double.kubeconfig({ user: 'reader' }) }), /^pods .*\[get list watch\]$/m);
+    });
+
     test('describe shows the state, conditions and events', async () => {
         double.script([{ do: 'exited', code: 3, message: 'disk full' }],
             { match: { name: '^told$' } });
@@ -192,6 +211,8 @@ test("Python's client lists, watches, creates, patches, reads logs and deletes",
 import sys
 from kubernetes import client, config, watch
 config.load_kube_config(sys.argv[1])
+assert client.VersionApi().get_code().git_version
+assert 'pods/log' in [one.name for one in client.CoreV1Api().get_api_resources().resources]
 v1 = client.CoreV1Api()
 body = client.V1Pod(api_version='v1', kind='Pod', metadata=client.V1ObjectMeta(name='snake'),
     spec=client.V1PodSpec(restart_policy='Never', containers=[

@@ -83,7 +83,7 @@ class Auth {
     }
 
     // The answer to a SelfSubjectAccessReview.
-    review(user, spec) {
+    accessReview(user, spec) {
         const asked = spec.resourceAttributes;
         if (!asked)
             return { allowed: Boolean(spec.nonResourceAttributes) };
@@ -92,6 +92,21 @@ class Auth {
         const allowed = this.allows(user, { verb: asked.verb, group: asked.group || '', resource,
             namespace: asked.namespace || '', name: asked.name });
         return allowed ? { allowed, reason: 'allowed by the rules of the double' } : { allowed };
+    }
+
+    // ... to a SelfSubjectRulesReview
+    rulesReview(user, { namespace } = {}) {
+        const all = [{ verbs: ['*'], resources: ['*'] }];
+        const rules = (user.groups.includes('system:masters') ? all : user.rules)
+            .filter((rule) => !rule.namespaces || rule.namespaces.includes(namespace));
+        return { incomplete: false, nonResourceRules: [], resourceRules: rules.map((rule) => ({
+            verbs: rule.verbs || [], apiGroups: rule.groups || ['*'],
+            resources: rule.resources || [], resourceNames: rule.names })) };
+    }
+
+    // ... and to a SelfSubjectReview
+    selfReview(user) {
+        return { userInfo: { username: user.name, groups: user.groups } };
     }
 }
 

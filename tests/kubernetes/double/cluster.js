@@ -93,9 +93,12 @@ class Cluster {
     endLogs(then, now) {
         if (!this.logs.byPod.has(now.metadata.uid) || then.status === now.status)
             return;
+        const before = (name) => steps.find(then.status, name);
         for (const one of now.status.containerStatuses || [])
-            if (one.state.terminated)
+            if (one.state.terminated || one.state.waiting)
                 this.logs.ended(now.metadata.uid, one.name);
+            else if (one.lastState.terminated && !before(one.name)?.state.running)
+                this.logs.rotate(now.metadata.uid, one.name);
     }
 
     // Pods that no node took look again, once for all changes of this turn.

@@ -32,6 +32,16 @@ class Logs {
         }
     }
 
+    // A container runs again: what it wrote is now of the one before.
+    rotate(uid, container) {
+        const logs = this.byPod.get(uid) || new Map();
+        const log = logs.get(container);
+        if (!log)
+            return;
+        logs.set(`${container}/previous`, { lines: log.lines, followers: new Set() });
+        logs.delete(container);
+    }
+
     // The pod is gone: so are its logs.
     drop(uid) {
         const logs = this.byPod.get(uid) || new Map();
@@ -108,7 +118,10 @@ function read(cluster, call) {
     if (!one || (!asked.previous && one.state.waiting && !one.lastState.terminated))
         throw status.badRequest(`container "${container}" in pod "${name}" is waiting to start: ` +
             `${(one && one.state.waiting && one.state.waiting.reason) || 'ContainerCreating'}`);
-    const log = cluster.logs.of(uid, container, asked.previous);
+    // Until it runs again, the one before is the one that has ended.
+    let log = cluster.logs.of(uid, container, asked.previous);
+    if (asked.previous && log.lines.length === 0 && !one.state.running)
+        log = cluster.logs.of(uid, container);
     const stamp = (line) => (asked.timestamps
         ? `${new Date(line.at).toISOString().replace('Z', '000000Z')} ${line.text}` : line.text);
     const text = chosenLines(log, asked, cluster.clock.now()).map(stamp).join('');

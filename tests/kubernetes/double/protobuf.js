@@ -35,6 +35,10 @@ const MESSAGES = {
     ResourceAttributes: { 1: ['namespace', 'string'], 2: ['verb', 'string'], 3: ['group', 'string'],
         4: ['version', 'string'], 5: ['resource', 'string'], 6: ['subresource', 'string'],
         7: ['name', 'string'] },
+    SelfSubjectRulesReview: { 1: ['metadata', 'ObjectMeta'],
+        2: ['spec', 'SelfSubjectRulesReviewSpec'] },
+    SelfSubjectRulesReviewSpec: { 1: ['namespace', 'string'] },
+    SelfSubjectReview: { 1: ['metadata', 'ObjectMeta'] },
     NonResourceAttributes: { 1: ['path', 'string'], 2: ['verb', 'string'] },
 };
 

@@ -50,7 +50,12 @@ const RESOURCES = [
             verbs: ['create'] } } },
     { resource: 'selfsubjectaccessreviews', singular: 'selfsubjectaccessreview',
         kind: 'SelfSubjectAccessReview', group: 'authorization.k8s.io', namespaced: false,
-        verbs: ['create'] },
+        verbs: ['create'], review: 'access' },
+    { resource: 'selfsubjectrulesreviews', singular: 'selfsubjectrulesreview',
+        kind: 'SelfSubjectRulesReview', group: 'authorization.k8s.io', namespaced: false,
+        verbs: ['create'], review: 'rules' },
+    { resource: 'selfsubjectreviews', singular: 'selfsubjectreview', kind: 'SelfSubjectReview',
+        group: 'authentication.k8s.io', namespaced: false, verbs: ['create'], review: 'self' },
 ].map((resource) => {
     const group = resource.group || '';
     return { subresources: {}, short: [], ...resource, group, version: 'v1',

@@ -298,7 +298,10 @@ const STEPS = {
             return first ? [about(pod, name, first[0] === 'BackOff' ? 'Normal' : 'Warning',
                 ...first), ...last] : last;
         });
-        const before = (one) => (step.last ? { lastState: ended(one, step.last, now).state,
+        // What is backed off from has run, and has ended.
+        const crashed = (one) => reason === 'CrashLoopBackOff' && isRunning(one) && { code: 1 };
+        const lastOf = (one) => step.last || crashed(one);
+        const before = (one) => (lastOf(one) ? { lastState: ended(one, lastOf(one), now).state,
             restartCount: Math.max(1, one.restartCount) } : {});
         return { status: changed(status, names, (one) => ({ ...one, ready: false, started: false,
             state: { waiting: { reason, message: words } }, ...before(one) })), events };
