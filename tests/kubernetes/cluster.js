@@ -140,19 +140,20 @@ class RealCluster extends Base {
         await this.puppet.start();
     }
 
-    // A controller makes it, if there is one; without it no pod can be created.
+    // A controller makes it, if there is one; without it no pod can be created. Nor can older servers
+    // create pods where no controller makes tokens for them to mount.
     async serviceAccount() {
+        const one = this.path('serviceaccounts/default');
+        const plain = { automountServiceAccountToken: false };
         const end = Date.now() + 3000;
-        while (Date.now() < end) {
-            if (await this.request('GET', this.path('serviceaccounts/default')))
-                return;
+        while (!(await this.request('GET', one)) && Date.now() < end)
             await pause(50);
-        }
         await this.request('POST', this.path('serviceaccounts'), { kind: 'ServiceAccount',
-            apiVersion: 'v1', metadata: { name: 'default' } }).catch((err) => {
+            apiVersion: 'v1', metadata: { name: 'default' }, ...plain }).catch((err) => {
             if (err.code !== 409)
                 throw err;
         });
+        await this.request('PATCH', one, plain, 'application/merge-patch+json');
     }
 
     podSpec(spec) {

@@ -96,11 +96,11 @@ class Auth {
 
     // ... to a SelfSubjectRulesReview
     rulesReview(user, { namespace } = {}) {
-        const all = [{ verbs: ['*'], resources: ['*'] }];
+        const all = [{ verbs: ['*'], resources: ['*'], groups: ['*'] }];
         const rules = (user.groups.includes('system:masters') ? all : user.rules)
             .filter((rule) => !rule.namespaces || rule.namespaces.includes(namespace));
         return { incomplete: false, nonResourceRules: [], resourceRules: rules.map((rule) => ({
-            verbs: rule.verbs || [], apiGroups: rule.groups || ['*'],
+            verbs: rule.verbs || [], apiGroups: rule.groups || [''],
             resources: rule.resources || [], resourceNames: rule.names })) };
     }
 
