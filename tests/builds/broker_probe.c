@@ -17,6 +17,7 @@
 #include "base/log.h"
 #include "base/must.h"
 #include "builds/build_rabbitmq.h"
+#include "builds/build_tenax.h"
 #include "client/when.h"
 #include "probe_input.h"
 
@@ -149,7 +150,9 @@ int main(void)
     automatic = getenv("PROBE_AUTO");
     struct err e = build_settings_read(&settings, NULL, getenv);
     if (e.code == ERR_OK)
-        e = build_rabbitmq_new(uv_default_loop(), &settings, &user, NULL, &broker);
+        e = strcmp(build_text(&settings, BUILD_BROKER), "tenax") == 0
+                ? build_tenax_new(uv_default_loop(), &settings, &user, NULL, &broker)
+                : build_rabbitmq_new(uv_default_loop(), &settings, &user, NULL, &broker);
     if (e.code != ERR_OK) {
         fprintf(stderr, "%s\n", e.msg);
         build_settings_free(&settings);
