@@ -408,6 +408,8 @@ void exec_pods_clear(struct executor *x, struct exec_run *r)
     for (struct exec_run *o = idmap_get(&x->by_job, r->job); o; o = o->next)
         if (o != r) {
             exec_runs_lose(x, o, "a later run has begun");
+            if (!o->cleared)
+                exec_wake(x); /* its turn may have been before this one's */
             o->cleared = true;
         }
     r->plan.not_before = when_after(when_mono(), CLEAR_EVERY);

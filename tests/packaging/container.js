@@ -14,6 +14,8 @@ const path = require('node:path');
 const { BIN, until } = require('../http/harness');
 const { SOURCE, argsOf, environmentOf, portOf } = require('./manifests');
 
+const PROGRAMS = '/run/bin'; // instead of the image's, which is read-only
+const HEALTH = path.join(SOURCE, 'packaging/docker-health');
 const ACCOUNT = '/run/secrets/kubernetes.io/serviceaccount'; // /var/run is a link to /run
 
 const running = new Set();
@@ -33,13 +35,14 @@ function image() {
 
 class Container {
     // volumes: {name of the volume: folder}; account: a folder with the service account's files;
-    // hosts: a file for /etc/hosts; env: what is translated, and what a kubelet adds; args: further ones.
-    constructor({ objects, workload, volumes, account, hosts, env, args }) {
+    // hosts: a file for /etc/hosts; env: what is translated, and what a kubelet adds; args: further ones;
+    // command: another one than its own.
+    constructor({ objects, workload, volumes, account, hosts, env, args, command }) {
         Object.assign(this, { workload, volumes, account, hosts });
         [this.spec] = workload.containers;
         const said = { ...image().env, ...environmentOf(objects, workload, this.spec) };
         this.env = { ...said, ...env };
-        this.args = [...argsOf(this.spec, said), ...args];
+        this.command = command || ['tenax', ...argsOf(this.spec, said), ...args];
         this.said = '';
     }
 
@@ -53,25 +56,24 @@ class Container {
 
     // Folders that there must be are made in file systems of their own, which are then read-only.
     mounts() {
-        const out = ['--tmpfs', '/run', '--ro-bind', BIN, '/run/tenax'];
-        if (this.workload.pod.automountServiceAccountToken)
-            out.push('--ro-bind', this.account, ACCOUNT);
-        out.push('--remount-ro', '/run', '--ro-bind', this.hosts, '/etc/hosts', '--tmpfs', '/var/lib');
-        const mounts = this.spec.volumeMounts.map(({ name, mountPath }) => {
-            assert.match(mountPath, /^\/var\/lib\//);
-            return [this.volumes[name], mountPath];
+        const mounts = this.spec.volumeMounts.map(({ name, mountPath, readOnly }) => {
+            assert.match(mountPath, /^\/(var\/lib|run)\//);
+            return [readOnly ? '--ro-bind' : '--bind', this.volumes[name], mountPath];
         });
-        out.push(...mounts.flatMap(([, at]) => ['--dir', at]), '--remount-ro', '/var/lib',
-            ...mounts.flatMap(([from, at]) => ['--bind', from, at]));
-        return out;
+        if (this.workload.pod.automountServiceAccountToken)
+            mounts.push(['--ro-bind', this.account, ACCOUNT]);
+        return ['--tmpfs', '/run', '--tmpfs', '/var/lib', '--ro-bind', BIN, `${PROGRAMS}/tenax`,
+            '--ro-bind', HEALTH, `${PROGRAMS}/docker-health`,
+            ...mounts.flatMap(([, , at]) => ['--dir', at]), '--remount-ro', '/run',
+            '--remount-ro', '/var/lib', ...mounts.flat(), '--ro-bind', this.hosts, '/etc/hosts'];
     }
 
     start() {
-        const env = { PATH: '/usr/local/bin:/usr/bin:/bin', HOME: image().volume, ...this.env };
+        const env = { PATH: `${PROGRAMS}:/usr/bin:/bin`, HOME: image().volume, ...this.env };
         this.said = '';
         const child = spawn('bwrap', ['--die-with-parent', '--info-fd', '3', ...this.security(),
             ...this.mounts(), '--clearenv', ...Object.entries(env).flatMap(([name, value]) =>
-                ['--setenv', name, value]), '--chdir', '/', '--', '/run/tenax', ...this.args],
+                ['--setenv', name, value]), '--chdir', '/', '--', ...this.command],
         { stdio: ['ignore', 'pipe', 'pipe', 'pipe'] });
         let info = '';
         child.stdio[3].on('data', (bytes) => { info += bytes; });
@@ -112,7 +114,7 @@ class Container {
     }
 }
 
-// What a kubelet does for a probe: true or false. port: where the named port really is.
+// What a kubelet does for a probe by HTTP: true or false. ports: where the named ports really are.
 function probe({ httpGet }, ports, container) {
     const number = ports[httpGet.port];
     assert.ok(number, `${httpGet.port} is a port of the container`);

@@ -9,44 +9,23 @@ const { spawnSync } = require('node:child_process');
 const fs = require('node:fs');
 const path = require('node:path');
 const { after, before, describe, it } = require('node:test');
-const Ajv = require('../http/node_modules/ajv');
 const { BIN, makeDir } = require('../http/harness');
-const { DEPLOY, argsOf, checked, environmentOf, kustomize, one, output, workload, workloads } =
+const { CHART, Chart, accepts } = require('./chart');
+const { argsOf, environmentOf, kustomize, one, output, workload, workloads } =
     require('./manifests');
 const { rules } = require('./manifest_rules');
 
-const CHART = path.join(DEPLOY, 'helm/tenax');
-const DEBIAN_GO = { ...process.env, GO111MODULE: 'off', GOPATH: '/usr/share/gocode', GOFLAGS: '' };
-
 let dir;
-let program;
+let chart;
 
 before(() => {
     dir = makeDir();
-    program = path.join(dir, 'helm_render');
-    const ran = spawnSync('go', ['build', '-o', program, path.join(__dirname, 'helm_render.go')],
-        { env: { ...DEBIAN_GO, GOCACHE: process.env.GOCACHE || path.join(dir, 'cache') },
-            encoding: 'utf8' });
-    assert.equal(ran.status, 0, `tools/setup packaging installs what it needs: ${ran.error || ran.stderr}`);
+    chart = new Chart(dir);
 });
 
 after(() => fs.rmSync(dir, { recursive: true, force: true }));
 
-const accepts = new Ajv({ allErrors: true, allowUnionTypes: true }).compile(JSON.parse(
-    fs.readFileSync(path.join(CHART, 'values.schema.json'), 'utf8')));
-
-function command(values, release, namespace) {
-    const file = path.join(dir, 'values.json');
-    fs.writeFileSync(file, JSON.stringify(values));
-    return [program, [CHART, release, namespace, file]];
-}
-
-// {objects, notes} of the chart with these values, which its schema must accept.
-function render(values = {}, { release = 'tenax', namespace = 'tenax' } = {}) {
-    assert.ok(accepts(values), JSON.stringify(accepts.errors));
-    const [yaml, notes] = output(...command(values, release, namespace)).split('# NOTES\n');
-    return { objects: checked(yaml), notes };
-}
+const render = (values, options) => chart.render(values, options);
 
 // ---- both ways to install, made comparable
 
@@ -235,10 +214,8 @@ describe('deploy/helm/tenax', () => {
 
     it('replaces_a_probe', () => {
         const probe = { httpGet: null, exec: { command: ['docker-health'] } };
-        const file = path.join(dir, 'values.json');
-        fs.writeFileSync(file, JSON.stringify({ server: { livenessProbe: probe } }));
-        const [yaml] = output(program, [CHART, 'tenax', 'tenax', file]).split('# NOTES\n');
-        const { livenessProbe } = workload(checked(yaml), 'server').containers[0];
+        const { objects } = chart.render({ server: { livenessProbe: probe } });
+        const { livenessProbe } = workload(objects, 'server').containers[0];
         assert.equal(livenessProbe.httpGet, undefined);
         assert.deepEqual(livenessProbe.exec, { command: ['docker-health'] });
     });
@@ -261,11 +238,12 @@ describe('deploy/helm/tenax', () => {
 
     for (const [what, values, why] of [
         ['jobs_beside_the_server', { jobs: { namespace: 'tenax' } }, /jobs\.namespace: not that of/],
+        ['an_executor_without_a_certificate', { tls: { serverSecret: 'a' } }, /tls\.clientSecret/],
         ['no_service_account', { serviceAccount: { create: false } }, /serviceAccount\.name/],
     ])
         it(`refuses_${what}`, () => {
             assert.ok(accepts(values));
-            const ran = spawnSync(...command(values, 'tenax', 'tenax'), { encoding: 'utf8' });
+            const ran = spawnSync(...chart.command(values), { encoding: 'utf8' });
             assert.equal(ran.status, 1);
             assert.match(ran.stderr, why);
         });

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 
-// What deploy/kubernetes says really runs: the server and the executor, as container.js runs the
+// What deploy/kubernetes and the chart say really runs: the server and the executor, as container.js runs the
 // containers of its pods, with the rights of its roles in a cluster that holds them to it.
 
 const assert = require('node:assert/strict');
@@ -9,17 +9,20 @@ const fs = require('node:fs');
 const http = require('node:http');
 const path = require('node:path');
 const { after, before, describe, it } = require('node:test');
-const { makeDir, until } = require('../http/harness');
+const { BIN, makeDir, until } = require('../http/harness');
 const { pod } = require('../kubernetes/executor_harness');
 const { startDouble } = require('../kubernetes/double');
+const { Chart } = require('./chart');
 const { Container, probe } = require('./container');
 const { ACCESS, ASKED } = require('./manifest_rules');
-const { environmentOf, kustomize, one, rulesOf, workload } = require('./manifests');
+const { environmentOf, kustomize, one, output, rulesOf, workload } = require('./manifests');
 
 // The cluster, as far as the double is one, with what the objects say of access.
 class Installation {
-    constructor(objects) {
+    // secrets: {name: folder}, of those that volumes are made of.
+    constructor(objects, secrets = {}) {
         this.objects = objects;
+        this.secrets = secrets;
         this.dir = makeDir();
         this.server = workload(objects, 'server');
         this.executor = workload(objects, 'executor');
@@ -61,17 +64,23 @@ class Installation {
             fs.writeFileSync(path.join(this.account, file), text);
     }
 
-    container(of, volume, env, args = []) {
-        const [{ name }] = of.containers[0].volumeMounts;
-        return new Container({ objects: this.objects, workload: of, volumes: { [name]: volume },
-            account: this.account, hosts: this.hosts, env, args }).start();
+    // data: the folder of its own volume.
+    container(of, data, env, more = {}) {
+        const volumes = Object.fromEntries(of.containers[0].volumeMounts.map(({ name }) => {
+            const secret = (of.pod.volumes || []).find((one) => one.name === name)?.secret;
+            return [name, secret ? this.secrets[secret.secretName] : data];
+        }));
+        return new Container({ objects: this.objects, workload: of, volumes, account: this.account,
+            hosts: this.hosts, env, args: [], ...more }).start();
     }
 
     async startServer() {
         this.data = this.folder('data');
-        this.serving = this.container(this.server, this.data, { TENAX_PORT: '0' });
-        const said = await this.serving.says(/^Listening on http:\/\/0\.0\.0\.0:(\d+)$/m);
-        this.ports = { http: Number(said[1]) };
+        this.serving = this.container(this.server, this.data,
+            { TENAX_PORT: '0', TENAX_ADMIN_PORT: '0' });
+        const [, port] = await this.serving.says(/^Listening on https?:\/\/0\.0\.0\.0:(\d+)$/m);
+        const [, admin] = await this.serving.says(/^Listening on http:\/\/127\.0\.0\.1:(\d+) \(admin\)$/m);
+        this.ports = { http: Number(port), admin: Number(admin) };
     }
 
     async startExecutor() {
@@ -118,7 +127,7 @@ class Installation {
 
     pods(id) {
         return this.double.pods(this.jobs).filter((one) =>
-            one.metadata.labels['tenax.dev/job'] === id);
+            one.metadata.labels?.['tenax.dev/job'] === id);
     }
 
     async stop() {
@@ -170,6 +179,11 @@ describe('deploy/kubernetes, run', () => {
         const id = await made.enqueue(pod(['running', 'succeeded']));
         await made.status(id, 'completed');
         assert.equal(made.pods(id).length, 1);
+        // And whoever may run a command in the executor's pod can see it.
+        const listed = made.container(made.executor, made.state, made.executing.env,
+            { command: ['tenax', 'pods', '--namespace', made.jobs] });
+        assert.deepEqual(await listed.ended, { code: 0, signal: null }, listed.said);
+        assert.match(listed.said, new RegExp(`${id} +0 .* succeeded`));
     });
 
     it('has_an_executor_that_is_the_same_after_a_restart', async () => {
@@ -183,34 +197,48 @@ describe('deploy/kubernetes, run', () => {
         assert.equal(made.pods(id).length, 1);
     });
 
-    // A creation without an answer, a failed pod, a retry, a canceled job, a watch that begins again:
-    // all that it asks for.
+    // A job whose pod's name another pod has.
+    async function refuseName() {
+        const gate = await made.enqueue(null, { queue: 'gate' });
+        const id = await made.enqueue(pod(['running']), { depends_on: [gate] });
+        await made.double.request('POST', `/api/v1/namespaces/${made.jobs}/pods`, { apiVersion: 'v1',
+            kind: 'Pod', metadata: { name: `tenax-${id}-0` },
+            spec: { containers: [{ name: 'c', image: 'i' }] } });
+        const { json } = await made.ask('POST', '/jobs/claim', { queues: ['gate'], count: 1 });
+        await made.ask('POST', `/jobs/${gate}/success`, { token: json.jobs[0].token });
+        await made.status(id, 'dead');
+    }
+
+    // A name that is taken, a failed pod, a retry, a canceled job, a watch that begins again: all that
+    // it asks for.
     it('grants_what_the_executor_asks_for_and_no_more', async () => {
         made.double.requests({ clear: true });
         assert.deepEqual(await made.executing.stop(), { code: 0, signal: null });
         await made.startExecutor();
-        made.double.fault({ match: { verb: 'create', resource: 'pods' }, times: 1, lost: true });
+        const asked = () => [...new Set(Object.keys(made.double.requests()).map((what) =>
+            what.replace(/ \d+$/, '')))].sort();
         const failing = await made.enqueue(pod({ steps: ['running', { do: 'failed', code: 3 }],
             logs: { main: 'the end\n' } }), { retry_limit: 1,
             backoff: { base_ms: 0, exponent: 1, jitter_ms: 0 } });
         await made.status(failing, 'dead');
         const { json } = await made.ask('GET', `/jobs/${failing}/errors`);
         assert.match(JSON.stringify(json), /the end/);
+        await refuseName();
         const canceled = await made.enqueue(pod(['running', 'pause']));
         await until(() => made.pods(canceled).length, 'it has a pod');
-        await made.ask('POST', `/jobs/${canceled}/cancel`, {});
+        assert.equal((await made.ask('POST', `/jobs/${canceled}/cancel`)).status, 200);
         await until(() => made.pods(canceled).length === 0, 'its pod is deleted');
         made.double.dropWatches({ error: 410 });
         await until(() => made.double.watches(), 'it watches again');
-        const asked = Object.keys(made.double.requests());
-        assert.deepEqual(asked.filter((what) => / (401|403)$/.test(what)), []);
-        const access = [...new Set(asked.map((what) => what.replace(/ \d+$/, '')))].sort();
-        assert.deepEqual(access, ASKED);
+        assert.deepEqual(Object.keys(made.double.requests()).filter((what) =>
+            / (401|403)$/.test(what)), []);
+        assert.deepEqual(asked(), ASKED);
     });
 
     it('grants_what_the_check_of_the_executor_wants_and_no_more', async () => {
         const check = async () => {
-            const ran = made.container(made.executor, made.state, made.executing.env, ['--check']);
+            const ran = made.container(made.executor, made.state, made.executing.env,
+                { args: ['--check'] });
             return { ...await ran.ended, said: ran.said };
         };
         const { code, said } = await check();
@@ -227,5 +255,69 @@ describe('deploy/kubernetes, run', () => {
             assert.equal(refused.code, 1, refused.said);
             assert.match(refused.said, new RegExp(`missing: ${access}\\n`));
         }
+    });
+});
+
+describe('deploy/helm/tenax with certificates, run', () => {
+    let made;
+    let dir;
+
+    // A folder as a secret is mounted, of what `tenax tls` has made.
+    function secret(name) {
+        const to = path.join(dir, `secret-${name}`);
+        fs.mkdirSync(to);
+        for (const [file, from] of [['tls.crt', `${name}-cert.pem`], ['tls.key', `${name}-key.pem`],
+            ['ca.crt', 'ca-cert.pem']])
+            fs.copyFileSync(path.join(dir, 'tls', from), path.join(to, file));
+        return to;
+    }
+
+    before(async () => {
+        dir = makeDir();
+        const { objects } = new Chart(dir).render({ tls: { serverSecret: 'server', clientSecret: 'pods' },
+            networkPolicy: { enabled: false } });
+        output(BIN, ['tls', 'init', '--out-dir', path.join(dir, 'tls'), '--san', 'tenax', '--client', 'pods']);
+        made = await new Installation(objects, { server: secret('server'), pods: secret('client-pods') })
+            .start();
+    });
+    after(async () => {
+        await made.stop();
+        fs.rmSync(dir, { recursive: true, force: true });
+    });
+
+    // A command in the server's pod.
+    async function inside(...command) {
+        const url = `http://127.0.0.1:${made.ports.admin}`;
+        assert.equal(made.serving.env.TENAX_URL, 'http://127.0.0.1:8901');
+        const ran = made.container(made.server, made.data, { TENAX_URL: url,
+            TENAX_ADMIN_PORT: String(made.ports.admin) }, { command });
+        const { code } = await ran.ended;
+        assert.equal(code, 0, ran.said);
+        return ran.said.trim();
+    }
+
+    it('needs_no_word_that_it_may_be_insecure', () => {
+        assert.equal(made.serving.env.TENAX_INSECURE, undefined);
+    });
+
+    it('has_a_server_whose_probes_succeed_from_within', async () => {
+        for (const name of ['startupProbe', 'livenessProbe', 'readinessProbe']) {
+            const { exec, httpGet } = made.server.containers[0][name];
+            assert.equal(httpGet, undefined);
+            await inside(...exec.command);
+        }
+    });
+
+    it('runs_a_job_that_a_command_in_the_pod_has_enqueued', async () => {
+        const id = await inside('tenax', 'enqueue', '--queue', 'default', '--type', 'test',
+            JSON.stringify(pod(['running', 'succeeded'])));
+        await until(async () => (await inside('tenax', 'jobs', '--all')).includes(`${id}  completed`),
+            () => `it is completed: ${made.executing.said}`);
+        assert.equal(made.pods(id).length, 1);
+    });
+
+    it('serves_nobody_without_a_certificate', async () => {
+        await assert.rejects(fetch(`https://127.0.0.1:${made.ports.http}/health`));
+        await assert.rejects(made.ask('GET', '/health'));
     });
 });

@@ -50,8 +50,18 @@ helm.sh/chart: {{ printf "%s-%s" .top.Chart.Name .top.Chart.Version | replace "+
 {{/* Variables of the server: of the chart, then those that were set. */}}
 {{- define "tenax.serverSettings" -}}
 {{- $own := dict "TENAX_ROOT_DIR" "/var/lib/tenax/root" "TENAX_HOST" "0.0.0.0" "TENAX_PORT" "7890"
-    "TENAX_INSECURE" "1" "TENAX_LOG_LEVEL" "info" "TENAX_LOG_FORMAT" "json"
+    "TENAX_LOG_LEVEL" "info" "TENAX_LOG_FORMAT" "json"
     "ALLOWED_HOSTS" (join "," .Values.server.allowedHosts) -}}
+{{- if .Values.tls.serverSecret -}}
+{{- $_ := set $own "TENAX_TLS_CERT" "/run/secrets/tenax/tls.crt" -}}
+{{- $_ := set $own "TENAX_TLS_KEY" "/run/secrets/tenax/tls.key" -}}
+{{- $_ := set $own "TENAX_TLS_CLIENT_CA" "/run/secrets/tenax/ca.crt" -}}
+{{- /* For commands in its pod: the admin listener, on its loopback. */ -}}
+{{- $_ := set $own "TENAX_URL" "http://127.0.0.1:8901" -}}
+{{- else -}}
+{{- /* The network policy decides who may ask. */ -}}
+{{- $_ := set $own "TENAX_INSECURE" "1" -}}
+{{- end -}}
 {{- range $name, $value := .Values.server.settings }}
 {{- $_ := set $own $name $value }}
 {{- end -}}
@@ -61,12 +71,20 @@ helm.sh/chart: {{ printf "%s-%s" .top.Chart.Name .top.Chart.Version | replace "+
 {{- end -}}
 
 {{- define "tenax.executorSettings" -}}
-{{- $url := default (printf "http://%s:7890" (include "tenax.fullname" .)) .Values.executor.serverUrl -}}
+{{- $scheme := ternary "https" "http" (not (empty .Values.tls.serverSecret)) -}}
+{{- $url := default (printf "%s://%s:7890" $scheme (include "tenax.fullname" .)) .Values.executor.serverUrl -}}
 {{- $own := dict "TENAX_URL" $url "TENAX_EXECUTOR" .Values.executor.name
     "TENAX_STATE_DIR" "/var/lib/tenax/executor" "TENAX_EXECUTOR_METRICS_HOST" "0.0.0.0"
     "TENAX_EXECUTOR_METRICS_PORT" "7891" "TENAX_MAX_PODS" .Values.executor.maxPods
     "TENAX_LOG_LEVEL" "info" "TENAX_LOG_FORMAT" "json" "QUEUES" (join "," .Values.executor.queues)
     "JOBS_NAMESPACE" .Values.jobs.namespace -}}
+{{- if .Values.tls.clientSecret -}}
+{{- $_ := set $own "TENAX_CLIENT_CERT" "/run/secrets/tenax/tls.crt" -}}
+{{- $_ := set $own "TENAX_CLIENT_KEY" "/run/secrets/tenax/tls.key" -}}
+{{- $_ := set $own "TENAX_CA_CERT" "/run/secrets/tenax/ca.crt" -}}
+{{- else if and .Values.tls.serverSecret (not .Values.executor.serverUrl) -}}
+{{- fail "tls.clientSecret: which one, as tls.serverSecret demands a certificate?" -}}
+{{- end -}}
 {{- range $name, $value := .Values.executor.settings }}
 {{- $_ := set $own $name $value }}
 {{- end -}}
@@ -105,6 +123,32 @@ resources:
     storage: {{ .size | quote }}
 {{- end -}}
 
+{{/* A probe of the server: with certificates, which a kubelet has none of, from within. */}}
+{{- define "tenax.probe" -}}
+{{- if and .inside .probe.httpGet -}}
+exec:
+  command:
+    - docker-health
+{{ toYaml (omit .probe "httpGet") }}
+{{- else -}}
+{{ toYaml .probe }}
+{{- end -}}
+{{- end -}}
+
+{{/* Of a secret of certificates. */}}
+{{- define "tenax.tlsVolume" -}}
+- name: tls
+  secret:
+    secretName: {{ . | quote }}
+    defaultMode: 0440
+{{- end -}}
+
+{{- define "tenax.tlsMount" -}}
+- name: tls
+  mountPath: /run/secrets/tenax
+  readOnly: true
+{{- end -}}
+
 {{/* Image, pull policy, probes, security and resources of a container. */}}
 {{- define "tenax.container" -}}
 image: {{ include "tenax.image" .top | quote }}
@@ -112,11 +156,11 @@ image: {{ include "tenax.image" .top | quote }}
 imagePullPolicy: {{ . }}
 {{- end }}
 startupProbe:
-  {{- toYaml .of.startupProbe | nindent 2 }}
+  {{- include "tenax.probe" (dict "probe" .of.startupProbe "inside" .inside) | nindent 2 }}
 livenessProbe:
-  {{- toYaml .of.livenessProbe | nindent 2 }}
+  {{- include "tenax.probe" (dict "probe" .of.livenessProbe "inside" .inside) | nindent 2 }}
 readinessProbe:
-  {{- toYaml .of.readinessProbe | nindent 2 }}
+  {{- include "tenax.probe" (dict "probe" .of.readinessProbe "inside" .inside) | nindent 2 }}
 securityContext:
   {{- toYaml .top.Values.securityContext | nindent 2 }}
 resources:
