@@ -12,8 +12,8 @@ SEEDS  ?= 1..2000
 # What bounds processor time and memory, of which a sanitizer takes several times as much.
 MEASURED = artifact_memory.test.js loop.test.js messages_memory.test.js unread.test.js
 
-.PHONY: all demo demo-kubernetes test test-unit test-http test-kubernetes test-crash test-builds test-packaging test-asan \
-	lint docs bench sim fuzz install deb clean help
+.PHONY: all demo demo-kubernetes demo-builds test test-unit test-http test-kubernetes test-crash \
+	test-builds test-packaging test-asan lint docs bench sim fuzz install deb clean help
 .DEFAULT_GOAL := all
 
 ## all: build build/tenax (the default)
@@ -34,6 +34,11 @@ demo: all
 demo-kubernetes: all
 	@tools/setup demo
 	@demo/kubernetes $(BUILD)/tenax
+
+## demo-builds: Screwdriver's builds over a RabbitMQ of its own, as pods; 40 s
+demo-builds: all
+	@tools/setup demo-builds
+	@demo/builds $(BUILD)/tenax
 
 ## test: everything, from unit tests to crashes and sanitizers
 test: test-unit test-http test-builds test-kubernetes test-crash test-packaging test-asan

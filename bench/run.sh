@@ -457,6 +457,18 @@ pods_row() {
     done < <("$pods" || true)
 }
 
+# Likewise.
+builds_row() {
+    local builds text
+    builds=$(dirname "$load")/builds
+    [ -x "$builds" ] || return 0
+    echo
+    while IFS= read -r text; do
+        echo "builds: $text"
+        [[ ! $text =~ ^builds/s.*:\ ([0-9]+)\  ]] || sample builds.per_s "${BASH_REMATCH[1]}"
+    done < <("$builds" || true)
+}
+
 # Jobs as pods, through one executor, with a server and a cluster of its own.
 executor_row() {
     local program name
@@ -572,6 +584,7 @@ waiting_runs
 print_waiting
 policy_row
 pods_row
+builds_row
 executor_row
 print_executor
 [ -z "$json_file" ] || write_json

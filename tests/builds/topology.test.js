@@ -78,7 +78,7 @@ describe('settings', () => {
     assert.strictEqual(r.code, 2);
     assert.match(r.err, /cannot read \/does\/not\/exist/);
     assert.match((await run(['topology', 'chekc'])).err, /expected declare, check or show/);
-    assert.match((await run([])).err, /expected --print-config, or topology/);
+    assert.match((await run(['topologie'])).err, /'topologie': expected nothing, pod, or topology/);
   });
 });
 
