@@ -47,8 +47,13 @@ describe('the demo of jobs as pods', () => {
 
     it('shows_what_a_pod_waits_for_and_what_was_wrong', () => {
         assert.match(said, /^ +progress +0 % waiting: 0\/3 nodes are available: /m);
-        assert.match(said, /PodUnschedulable: pod \S+ found no node within 4 s/);
+        assert.match(said, /PodUnschedulable: pod \S+ found no node within 6 s/);
         assert.match(said, /PodStartFailed: pod \S+ on node \S+ cannot start: container main: ErrImagePull/);
+    });
+
+    it('lists_the_pods_while_one_of_them_waits', () => {
+        assert.match(said, /^ +JOB +RUN +POD /m);
+        assert.match(said, /^ +(\S+) +0 +tenax-\1-0 +jobs +waiting +.*0\/3 nodes are available/m);
     });
 
     it('shows_the_memory_that_the_pods_really_have', () => {
