@@ -1,0 +1,302 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "exec_rig.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "client/when.h"
+
+static void turn(struct exec_rig *e, mono now)
+{
+    e->next = (mono){0};
+    exec_leases_turn(&e->x, now, &e->next);
+}
+
+/* A turn whose requests are answered. */
+static void turn_until_served(struct exec_rig *e, mono now, int served)
+{
+    turn(e, now);
+    RIG_AWAIT(e->rig, e->rig->served >= served && remote_count(e->x.server) == 0);
+}
+
+/* The server's list of jobs in flight is known to be empty. */
+static void adopt_none(struct exec_rig *e)
+{
+    e->x.claims.adopted = true;
+}
+
+static const char *job(int n, int run, int64_t taken_at, const char *more)
+{
+    static char texts[4][500];
+    static unsigned next;
+    char *text = texts[next++ % 4];
+    snprintf(
+        text, sizeof texts[0],
+        "{\"id\":\"%s\",\"queue\":\"a\",\"type\":\"t\",\"status\":\"in_flight\",\"dequeued_at\":"
+        "%lld,\"run\":%d,\"token\":\"00000000000000%02x\",\"payload\":{}%s}",
+        exec_rig_text(n), (long long)taken_at, run, n, more);
+    return text;
+}
+
+/* --- adoption --- */
+
+/* Two pages with a job each; claiming them gives run 1. */
+static bool serve_pages(struct exec_rig *e, struct http_exchange *x, const struct rig_request *q)
+{
+    char body[900];
+    (void)e;
+    if (strcmp(q->path, "/jobs") == 0) {
+        bool second = strstr(q->query, "page=2");
+        snprintf(body, sizeof body, "{\"jobs\":[%s],\"pages\":{\"next\":%s}}",
+                 job(second ? 2 : 1, 1, 100, ""), second ? "null" : "\"/jobs?page=2\"");
+        rig_json(x, 200, body);
+        return true;
+    }
+    if (strstr(q->path, "/claim") && strcmp(q->path, "/jobs/claim") != 0) {
+        rig_json(x, 200, job(strstr(q->path, exec_rig_text(2)) ? 2 : 1, 1, 100, ""));
+        return true;
+    }
+    return false;
+}
+
+static void what_is_in_flight_with_us_is_claimed_again_page_by_page(void **state)
+{
+    struct exec_rig *e = *state;
+    e->serve = serve_pages;
+    turn_until_served(e, when_mono(), 2);
+    exec_rig_assert_request(e, 0, "GET /jobs?worker=" NAME "&status=in_flight&limit=50");
+    char words[100];
+    snprintf(words, sizeof words, "POST /jobs/%s/claim", exec_rig_text(1));
+    exec_rig_assert_request(e, 1, words);
+    assert_true(exec_rig_body_has(e, 1, "\"worker\":\"" NAME "\",\"lease_ms\":30000"));
+    assert_false(e->x.claims.adopted);
+    turn_until_served(e, when_mono(), 4);
+    exec_rig_assert_request(e, 2, "GET /jobs?page=2");
+    assert_true(e->x.claims.adopted);
+    for (int n = 1; n <= 2; n++) {
+        const struct exec_run *r = exec_runs_find(&e->x, exec_rig_id(n), 1);
+        assert_non_null(r);
+        assert_false(r->adopted);
+        assert_int_equal(r->token[15], '0' + n);
+    }
+}
+
+static void a_job_is_claimed_again_of_which_only_an_earlier_run_is_known(void **state)
+{
+    struct exec_rig *e = *state;
+    e->serve = serve_pages;
+    struct exec_run *earlier = exec_rig_run(e, 1, 0), *same = exec_rig_run(e, 2, 1);
+    earlier->plan.lease = PLAN_DECIDED; /* as the journal had it, and not delivered */
+    same->taken_at = 100;
+    same->renew_at = when_after(when_mono(), (span){20000});
+    turn_until_served(e, when_mono(), 2);
+    turn_until_served(e, when_mono(), 3);
+    assert_int_equal(e->rig->served, 3); /* two pages, and a claim of the one that is not known */
+    assert_non_null(exec_runs_find(&e->x, exec_rig_id(1), 1));
+    assert_ptr_equal(exec_runs_find(&e->x, exec_rig_id(1), 1)->next, earlier);
+}
+
+static void nothing_is_asked_for_before_it_is_known_what_is_in_flight(void **state)
+{
+    struct exec_rig *e = *state;
+    e->status = 503;
+    mono now = when_mono();
+    turn_until_served(e, now, 1);
+    assert_false(e->x.claims.adopted);
+    assert_true(e->x.server_down);
+    assert_true(e->x.claims.not_before.ns > now.ns);
+    turn(e, now);
+    assert_int_equal(remote_count(e->x.server), 0);
+    assert_int_equal(e->next.ns, e->x.claims.not_before.ns);
+}
+
+/* --- claims --- */
+
+static void a_claim_asks_for_as_many_as_there_is_room_for(void **state)
+{
+    struct exec_rig *e = *state;
+    adopt_none(e);
+    e->queues[1].limit = 1;
+    for (int n = 0; n < 3; n++)
+        exec_rig_run(e, n, 0)->renew_at = when_after(when_mono(), (span){20000});
+    exec_runs_find(&e->x, exec_rig_id(0), 0)->queue = &e->queues[1];
+    turn_until_served(e, when_mono(), 1);
+    exec_rig_assert_request(e, 0, "POST /jobs/claim");
+    assert_true(exec_rig_body_has(e, 0, "{\"queues\":[\"a\"],\"count\":7,\"lease_ms\":30000,"));
+    assert_true(e->x.claims.left_out);
+}
+
+static void a_claim_is_withdrawn_when_there_is_room_for_what_it_leaves_out(void **state)
+{
+    struct exec_rig *e = *state;
+    adopt_none(e);
+    e->x.claims.claim = (struct remote_call *)e; /* one waits at the server */
+    e->x.claims.asked = 5;
+    turn(e, when_mono());
+    assert_int_equal(remote_count(e->x.server), 0); /* room for 10 is no more than twice that */
+    e->x.claims.left_out = true;
+    turn_until_served(e, when_mono(), 1);
+    exec_rig_assert_request(e, 0, "DELETE /jobs/claim?worker=" NAME);
+    assert_null(e->x.claims.withdraw);
+    e->x.claims.claim = NULL;
+}
+
+static void after_a_claim_whose_answer_is_lost_the_server_is_asked_what_is_ours(void **state)
+{
+    struct exec_rig *e = *state;
+    adopt_none(e);
+    e->status = 200;
+    e->body = "{\"jobs\":[{\"id\""; /* it breaks off */
+    turn_until_served(e, when_mono(), 1);
+    exec_rig_assert_request(e, 0, "POST /jobs/claim");
+    assert_false(e->x.claims.adopted);
+    e->body = "{\"jobs\":[],\"pages\":{\"next\":null}}";
+    turn_until_served(e, when_after(when_mono(), (span){20000}), 2);
+    exec_rig_assert_request(e, 1, "GET /jobs?worker=" NAME "&status=in_flight&limit=50");
+    assert_true(e->x.claims.adopted);
+}
+
+static void an_executor_that_ends_asks_for_nothing(void **state)
+{
+    struct exec_rig *e = *state;
+    adopt_none(e);
+    e->x.stopping = true;
+    turn(e, when_mono());
+    assert_int_equal(remote_count(e->x.server), 0);
+}
+
+/* --- renewals --- */
+
+static void a_lease_is_renewed_after_a_third_of_it_counted_from_the_request(void **state)
+{
+    struct exec_rig *e = *state;
+    adopt_none(e);
+    e->x.stopping = true; /* no claims */
+    struct exec_run *r = exec_rig_run(e, 1, 3);
+    mono now = when_mono();
+    r->renew_at = when_after(now, (span){5000});
+    turn(e, now);
+    assert_int_equal(remote_count(e->x.server), 0);
+    assert_int_equal(e->next.ns, r->renew_at.ns);
+    mono before = when_mono();
+    turn_until_served(e, when_after(now, (span){5000}), 1);
+    char words[100];
+    snprintf(words, sizeof words, "POST /jobs/%s/renew", exec_rig_text(1));
+    exec_rig_assert_request(e, 0, words);
+    assert_string_equal(exec_rig_request(e, 0)->body.at,
+                        "{\"run\":3,\"lease_ms\":30000,\"token\":\"0000000000000002\"}");
+    /* 10 s after it left: it left after `before`, and before now. */
+    assert_true(r->renew_at.ns >= when_after(before, (span){10000}).ns);
+    assert_true(r->renew_at.ns <= when_after(when_mono(), (span){10000}).ns);
+}
+
+static void a_long_lease_is_renewed_every_20_s(void **state)
+{
+    struct exec_rig *e = *state;
+    adopt_none(e);
+    e->x.stopping = true;
+    e->settings.lease = (span){3600000};
+    struct exec_run *r = exec_rig_run(e, 1, 0);
+    turn_until_served(e, when_mono(), 1);
+    assert_true(r->renew_at.ns <= when_after(when_mono(), (span){20000}).ns);
+}
+
+static void many_leases_are_renewed_64_at_a_time(void **state)
+{
+    struct exec_rig *e = *state;
+    adopt_none(e);
+    e->x.stopping = true;
+    for (int n = 0; n < 150; n++)
+        exec_rig_run(e, n, 0);
+    mono now = when_mono();
+    turn(e, now);
+    assert_int_equal(e->x.renewing, 64);
+    turn(e, now);
+    assert_int_equal(e->x.renewing, 64);
+    RIG_AWAIT(e->rig, e->x.renewing == 0);
+    for (int i = 0; i < 2; i++) {
+        turn(e, now);
+        RIG_AWAIT(e->rig, e->x.renewing == 0);
+    }
+    assert_int_equal(e->rig->served, 150);
+}
+
+static void a_lease_that_the_server_does_not_know_is_lost(void **state)
+{
+    struct exec_rig *e = *state;
+    adopt_none(e);
+    e->x.stopping = true;
+    e->status = 409;
+    e->body = "{\"error\":\"stale\",\"code\":\"stale_run\"}";
+    struct exec_run *r = exec_rig_run(e, 1, 0);
+    turn_until_served(e, when_mono(), 1);
+    assert_int_equal(r->plan.lease, PLAN_LOST);
+    assert_int_equal(e->x.counters.lost, 1);
+    turn(e, when_after(when_mono(), (span){60000}));
+    assert_int_equal(remote_count(e->x.server), 0); /* nothing to renew any more */
+}
+
+static void a_server_in_trouble_loses_no_lease(void **state)
+{
+    struct exec_rig *e = *state;
+    adopt_none(e);
+    e->x.stopping = true;
+    e->status = 500;
+    struct exec_run *r = exec_rig_run(e, 1, 0);
+    mono now = when_mono();
+    turn_until_served(e, now, 1);
+    assert_int_equal(r->plan.lease, PLAN_HELD);
+    assert_true(r->renew_at.ns > now.ns && r->renew_at.ns <= when_after(now, (span){15000}).ns);
+    assert_int_equal(r->renew_tries, 1);
+}
+
+static void all_leases_are_renewed_when_events_are_missing(void **state)
+{
+    struct exec_rig *e = *state;
+    adopt_none(e);
+    e->x.stopping = true;
+    for (int n = 0; n < 3; n++)
+        exec_rig_run(e, n, 0)->renew_at = when_after(when_mono(), (span){20000});
+    exec_runs_find(&e->x, exec_rig_id(2), 0)->plan.lease = PLAN_LOST;
+    exec_leases_renew_all(&e->x);
+    turn_until_served(e, when_mono(), 2);
+    assert_int_equal(e->rig->served, 2);
+}
+
+static void a_decision_that_is_held_back_keeps_its_lease(void **state)
+{
+    struct exec_rig *e = *state;
+    adopt_none(e);
+    e->x.stopping = true;
+    for (int n = 0; n < 2; n++) {
+        struct exec_run *r = exec_rig_run(e, n, 0);
+        r->plan.lease = PLAN_DECIDED;
+        r->plan.held_back = n == 1;
+    }
+    turn_until_served(e, when_mono(), 1);
+    assert_int_equal(e->rig->served, 1);
+    assert_non_null(strstr(exec_rig_request(e, 0)->path, exec_rig_text(1)));
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, exec_rig_setup, exec_rig_teardown)
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        TEST(what_is_in_flight_with_us_is_claimed_again_page_by_page),
+        TEST(a_job_is_claimed_again_of_which_only_an_earlier_run_is_known),
+        TEST(nothing_is_asked_for_before_it_is_known_what_is_in_flight),
+        TEST(a_claim_asks_for_as_many_as_there_is_room_for),
+        TEST(a_claim_is_withdrawn_when_there_is_room_for_what_it_leaves_out),
+        TEST(after_a_claim_whose_answer_is_lost_the_server_is_asked_what_is_ours),
+        TEST(an_executor_that_ends_asks_for_nothing),
+        TEST(a_lease_is_renewed_after_a_third_of_it_counted_from_the_request),
+        TEST(a_long_lease_is_renewed_every_20_s),
+        TEST(many_leases_are_renewed_64_at_a_time),
+        TEST(a_lease_that_the_server_does_not_know_is_lost),
+        TEST(a_server_in_trouble_loses_no_lease),
+        TEST(all_leases_are_renewed_when_events_are_missing),
+        TEST(a_decision_that_is_held_back_keeps_its_lease),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
