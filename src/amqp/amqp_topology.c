@@ -228,7 +228,8 @@ static struct err examine(struct amqp_session *s, const struct entity *e, bool c
     int code;
     TRY(put_question(s, e, &shape, true, &code, &(struct amqp_difference){0}));
     if (code == NOT_FOUND && !create) {
-        add(out, name_of(e))->missing = true;
+        if (!e->queue || !e->queue->on_demand)
+            add(out, name_of(e))->missing = true;
         return err_none();
     }
     return compare(s, e, &shape, out);

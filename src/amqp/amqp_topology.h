@@ -32,6 +32,7 @@ struct amqp_queue {
     size_t arg_count;
     const char *routing_key; /* that binds it to the exchange */
     const char *purpose;     /* for people */
+    bool on_demand;          /* made when it is needed: it may be missing */
 };
 
 struct amqp_topology {

@@ -50,11 +50,24 @@ void build_topology_wait(struct build_settings *s, int64_t delay_ms, struct amqp
     const char *ready = build_text(s, BUILD_RETRY_QUEUE), *name = join(s, ready, tail);
     *out = (struct amqp_queue){.name = name,
                                .routing_key = name,
-                               .purpose = "builds to be verified after one and the same delay"};
+                               .purpose = "builds to be verified after one and the same delay",
+                               .on_demand = true};
     dead_letters(out, build_text(s, BUILD_EXCHANGE), ready);
     number(out, "x-expires", BUILD_WAIT_EXPIRES_MS(delay_ms));
     number(out, "x-message-ttl", delay_ms);
     text(out, "x-queue-type", "classic");
+}
+
+/* The delays of verification; more looks than there is room for have queues all the same, when they
+ * are needed. */
+static void add_waits(struct build_topology *t, struct build_settings *s)
+{
+    int64_t delay = build_span(s, BUILD_VERIFY_DELAY).ms,
+            step = build_span(s, BUILD_VERIFY_STEP).ms;
+    int64_t looks = step > 0 ? build_int(s, BUILD_VERIFY_LIMIT) : 1;
+    for (int64_t i = 0; i < looks && i < BUILD_WAITS_MAX; i++)
+        if (delay + i * step > 0 && delay + i * step <= BUILD_WAIT_MAX_MS)
+            build_topology_wait(s, delay + i * step, &t->queues[t->topology.queue_count++]);
 }
 
 void build_topology_make(struct build_topology *t, struct build_settings *s)
@@ -91,6 +104,8 @@ void build_topology_make(struct build_topology *t, struct build_settings *s)
         .queues = t->queues,
         .queue_count = BUILD_QUEUE_COUNT,
     };
+    if (build_bool(s, BUILD_WAIT_QUEUES))
+        add_waits(t, s);
 }
 
 /* --- for people and RabbitMQ's tools --- */

@@ -7,6 +7,7 @@
  *   QUEUE         start, stop and clear; rejected messages go to QUEUEdlr
  *   QUEUEdlr      holds them for a while, then gives them back to QUEUE
  *   RETRY         verify messages that are due; it must have no time to live
+ *   RETRY-wait-N  holds those that wait for N milliseconds, with --wait-queues
  *   RETRY-wait    holds them for the time that each message says, then gives them to RETRY
  *   default       what is published for it */
 
@@ -27,8 +28,11 @@ enum build_queue {
 #define BUILD_WAIT_MAX_MS               (INT64_C(20) * 24 * 3600 * 1000)
 #define BUILD_WAIT_EXPIRES_MS(delay_ms) (2 * (delay_ms) + INT64_C(3600) * 1000)
 
+#define BUILD_WAITS_MAX 32
+
 struct build_topology {
-    struct amqp_queue queues[BUILD_QUEUE_COUNT];
+    /* Those above, and with --wait-queues the ones of usual delays. */
+    struct amqp_queue queues[BUILD_QUEUE_COUNT + BUILD_WAITS_MAX];
     struct amqp_topology topology; /* of these */
 };
 
