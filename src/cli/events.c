@@ -36,7 +36,8 @@ static const struct option_def options[] = {
      .help = "only these: job_enqueued, job_blocked, job_unblocked, job_ready, job_postponed, "
              "job_taken, job_completed, "
              "job_requeued, job_returned, job_dead, job_rerun, job_priority_changed, "
-             "job_deleted, artifact_created, group_resolved, group_sealed, group_priority_changed"},
+             "job_deleted, job_progress, artifact_created, group_resolved, group_sealed, "
+             "group_priority_changed"},
     {"messages", "NAME", OPTION_TEXT, AT(messages),
      .help = "of taskcluster: its messages about each event; shown with --output json"},
     CLIENT_OPTIONS(struct events_args),

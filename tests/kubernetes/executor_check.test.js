@@ -22,6 +22,12 @@ function check(kubeconfig, ...args) {
     return run(['executor', '--check', '--queue', 'a', '--kubeconfig', kubeconfig, ...args]);
 }
 
+// The documents of a YAML file.
+function documents(file) {
+    const python = 'import sys, yaml, json; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))';
+    return JSON.parse(execFileSync('python3', ['-c', python, file]));
+}
+
 // The rules of the Roles on standard output, as "NAMESPACE: VERB RESOURCE".
 function granted(stdout) {
     return stdout.split('---\n').flatMap((role) => {
@@ -91,6 +97,15 @@ describe('executor --check with rights that are not enough', { skip: onlyDouble 
             assert.deepEqual(granted(ran.stdout), [`jobs: ${missing}`]);
         });
 
+    it('is_ok_with_the_role_that_is_delivered', async () => {
+        const file = path.join(__dirname, '../../deploy/kubernetes/jobs/access.yaml');
+        const [{ kind, rules }] = documents(file);
+        assert.equal(kind, 'Role');
+        const ran = await check(as(rules.flatMap(({ resources, verbs }) => resources.flatMap(
+            (resource) => verbs.map((verb) => `${verb} ${resource}`)))), '--namespace', 'jobs');
+        assert.equal(ran.code, 0, ran.stderr);
+    });
+
     it('lists_everything_to_somebody_who_may_do_nothing', async () => {
         const ran = await check(as([]), '--namespace', 'jobs');
         assert.equal(ran.code, 1);
@@ -107,8 +122,7 @@ describe('executor --check with rights that are not enough', { skip: onlyDouble 
                 ...ALL.map((one) => `nowhere: ${one}`)].sort());
         const file = path.join(double.dir, 'roles.yaml');
         fs.writeFileSync(file, ran.stdout);
-        const python = 'import sys, yaml, json; print(json.dumps(list(yaml.safe_load_all(open(sys.argv[1])))))';
-        const roles = JSON.parse(execFileSync('python3', ['-c', python, file]));
+        const roles = documents(file);
         assert.deepEqual(roles.map((r) => [r.kind, r.metadata.namespace]),
             [['Role', 'jobs'], ['Role', 'more'], ['Role', 'nowhere']]);
         assert.deepEqual(roles[0].rules,
