@@ -1,0 +1,233 @@
+// SPDX-License-Identifier: Apache-2.0
+'use strict';
+
+// `tenax build-worker` while everything around it fails: each build ends in exactly one final status
+// or runs, no message is lost, none stays.
+
+const assert = require('node:assert/strict');
+const fs = require('node:fs');
+const path = require('node:path');
+const { test } = require('node:test');
+const { NOBODY, Wire, until, useBed } = require('./harness.js');
+
+const bed = useBed();
+
+// What may become of a build's pod, and how the build has to end; null: it runs.
+const KINDS = [
+    [[{ do: 'running', after: 100 }], null],
+    [[{ do: 'pulling' }, { do: 'running', after: 900 }], null],
+    [[{ do: 'unschedulable' }, { do: 'scheduled', after: 400 }, { do: 'running', after: 100 }], null],
+    [[{ do: 'waiting', reason: 'ErrImagePull', message: 'no such image' }], /check if your image is valid/],
+    [[{ do: 'waiting', reason: 'CrashLoopBackOff', message: 'back-off' }], /reach out to your cluster admin/],
+    [[{ do: 'unschedulable' }], /^Pod scheduling timeout exceeded$/],
+];
+const ENV = { SCHEDULING_TIMEOUT: '6s', VERIFY_LIMIT: '1000', RABBITMQ_MSG_REPROCESS_LIMIT: '1000', WAIT_QUEUES: 'true' };
+
+async function startMany(site, count) {
+    const all = [];
+    for (let i = 0; i < count; i++) {
+        const [script, ends] = KINDS[i % KINDS.length];
+        const build = site.build(script);
+        all.push({ build, ends });
+        await site.start(build);
+    }
+    return all;
+}
+
+async function allEnd(site, all) {
+    for (const { build, ends } of all)
+        if (ends)
+            await site.fails(build, ends);
+        else
+            await site.runs(build);
+    await site.empty();
+    for (const { build, ends } of all) {
+        assert.deepEqual(build.finals, ends ? ['FAILURE'] : [], `build ${build.id}`);
+        assert.ok(site.pods(build).length <= 1, `build ${build.id} has more than one pod`);
+        if (!ends)
+            assert.equal(site.pods(build).length, 1, `build ${build.id} has no pod`);
+    }
+}
+
+test('a worker that is killed again and again', () => bed.with(ENV, async (site) => {
+    site.worker();
+    const all = await startMany(site, 30);
+    // Between any two steps: at every few milliseconds of its work, as far as chance goes.
+    for (let round = 0; round < 12; round++) {
+        const worker = site.workers.at(-1);
+        await worker.says(/health on/);
+        await new Promise((done) => setTimeout(done, 30 + round * 40));
+        await worker.kill();
+        site.worker();
+    }
+    await allEnd(site, all);
+}));
+
+test('connections to RabbitMQ that are cut', async () => {
+    const wire = await new Wire(bed.broker.port).listen();
+    try {
+        await bed.with(ENV, async (site) => {
+            site.env.RABBITMQ_HOST = `127.0.0.1:${wire.port}`;
+            const worker = site.worker();
+            const all = await startMany(site, 24);
+            for (let round = 1; round <= 6; round++) {
+                await worker.well();
+                wire.cut();
+                await until('it is connected again', async () =>
+                    await worker.metric('broker_connections_total') > round);
+            }
+            await allEnd(site, all);
+        });
+    } finally {
+        await wire.close();
+    }
+});
+
+test('a RabbitMQ that is restarted: the worker says that it is away, and goes on', () => bed.with(ENV,
+    async (site) => {
+        const worker = site.worker();
+        await worker.well();
+        const all = await startMany(site, 12);
+        await bed.broker.end('SIGTERM');
+        await until('it is unavailable', async () => (await worker.health()).status === 503);
+        assert.equal((await worker.health()).text, 'unavailable');
+        await bed.broker.start();
+        await worker.well();
+        assert.equal((await worker.health()).text, 'ok');
+        await allEnd(site, all);
+    }));
+
+test('an API server that is away for a while', () => bed.with(ENV, async (site) => {
+    site.worker();
+    const all = await startMany(site, 6);
+    await bed.double.restart({ away: 700 });
+    all.push(...await startMany(site, 6));
+    await bed.double.restart({ away: 300 });
+    await allEnd(site, all);
+}));
+
+test('an API of Screwdriver\'s that is away: statuses wait, over a restart too', () => bed.with(ENV,
+    async (site) => {
+        const worker = site.worker();
+        const builds = [0, 1, 2].map(() => site.build(KINDS[3][0]));
+        await bed.api.away();
+        for (const build of builds)
+            await site.start(build);
+        await site.empty();
+        await until('three wait', async () => await worker.metric('statuses_waiting') === 3);
+        await worker.kill();
+        const next = site.worker();
+        assert.equal(await next.metric('statuses_waiting'), 3);
+        bed.api.finish(builds[2].id, 'ABORTED'); // meanwhile, by a user
+        await bed.api.back();
+        await site.fails(builds[0], KINDS[3][1]);
+        await site.fails(builds[1], KINDS[3][1]);
+        await until('none waits', async () => await next.metric('statuses_waiting') === 0);
+        assert.equal(await next.metric('statuses_ended_total'), 1);
+        assert.deepEqual(builds[2].finals, ['ABORTED']);
+    }));
+
+for (const [what, fault] of [['5xx', { status: 502 }], ['429', { status: 429, retryAfter: 0 }],
+    ['a closed connection', { drop: true }], ['an answer that is lost', { lost: true }],
+    ['no answer', { hang: true }]])
+    test(`Screwdriver's API: ${what}, then it is told all the same`, () => bed.with(
+        { ...ENV, CIRCUIT_TIMEOUT: '500' }, async (site) => {
+            site.worker();
+            const build = site.build(KINDS[3][0]);
+            bed.api.fault({ match: { id: build.id }, times: 2, ...fault });
+            await site.start(build);
+            await site.fails(build, KINDS[3][1]);
+            await site.empty();
+        }));
+
+test('what Screwdriver refuses is given up, and said without its token', () => bed.with(ENV, async (site) => {
+    const worker = site.worker();
+    const build = site.build(KINDS[3][0]);
+    bed.api.fault({ match: { id: build.id }, status: 401, body: '{"message":"sesame-of-screwdriver"}' });
+    await site.start(build);
+    await worker.says(new RegExp(`build ${build.id}: Screwdriver's API refuses an update with status 401`));
+    await site.empty();
+    assert.equal(await worker.metric('statuses_refused_total'), 1);
+}));
+
+test('SIGTERM: what is begun is finished, the rest stays for the next one', () => bed.with(
+    { ...ENV, RABBITMQ_PREFETCH_COUNT: '2' }, async (site) => {
+        const worker = site.worker();
+        bed.double.fault({ match: { verb: 'create', resource: 'pods' }, delay: 150 });
+        const all = await startMany(site, 8);
+        await until('one is there', () => site.pods(all[0].build).length === 1);
+        await worker.stop();
+        assert.ok(all.some(({ build }) => site.pods(build).length === 0), 'not all have begun');
+        bed.double.clearFaults();
+        site.worker();
+        await allEnd(site, all);
+    }));
+
+test('two workers share the messages', () => bed.with(ENV, async (site) => {
+    site.worker();
+    site.worker({ env: { TENAX_STATE_DIR: path.join(site.folder, 'other') } });
+    await allEnd(site, await startMany(site, 30));
+}));
+
+test('a second worker with the same state is refused', () => bed.with(ENV, async (site) => {
+    await site.worker().well();
+    const other = site.worker();
+    const { code } = await other.ended;
+    assert.equal(code, 1);
+    assert.match(other.log, /another process/);
+    other.over.code = 0; // as it should be
+}));
+
+test('a ready queue with a time to live is refused unless asked for', () => bed.with(ENV, async (site) => {
+    await bed.broker.ctl('eval', `rabbit_amqqueue:declare(rabbit_misc:r(<<"/">>, queue, <<"late-ready">>), ` +
+        'true, false, [{<<"x-message-ttl">>, long, 60000}, {<<"x-max-priority">>, long, 3}, ' +
+        '{<<"x-queue-type">>, longstr, <<"classic">>}], none, <<"tests">>).');
+    const env = { RABBITMQ_RETRYQUEUE: 'late-ready', TENAX_STATE_DIR: path.join(site.folder, 'late') };
+    const refused = site.worker({ env });
+    const { code } = await refused.ended;
+    assert.notEqual(code, 0);
+    assert.match(refused.log, /late-ready.*(time to live|x-message-ttl)/);
+    await site.worker({ env: { ...env, RABBITMQ_READY_TTL_ALLOWED: 'true' } }).well();
+}));
+
+test('metrics are Prometheus\' text', () => bed.with(ENV, async (site) => {
+    const worker = site.worker();
+    const { status, text } = await worker.get('/metrics');
+    assert.equal(status, 200);
+    for (const line of text.trim().split('\n'))
+        assert.match(line, /^(# (HELP|TYPE) tenax_builds_\w+ .+|tenax_builds_\w+(\{\w+="\w+"(,\w+="\w+")*\})? -?[\d.e+]+)$/);
+    assert.equal((await worker.get('/nothing')).status, 404);
+    assert.equal((await worker.get('/health/')).status, 200);
+}));
+
+// As a user without rights, in case that something is removed that should not be.
+test('clear removes a folder of caches, and nothing outside of their root', () =>
+    bed.with({ ...ENV, CACHE_STRATEGY: 'disk' }, async (site) => {
+        const root = path.join(site.folder, 'cache');
+        const outside = path.join(site.folder, 'outside');
+        for (const dir of ['pipelines/7/a', 'pipelines/8', 'jobs/7/70', 'jobs/7/71', 'beta/pipelines/7'])
+            fs.mkdirSync(path.join(root, dir), { recursive: true });
+        fs.mkdirSync(path.join(outside, '5'), { recursive: true });
+        fs.symlinkSync(outside, path.join(root, 'link'));
+        fs.writeFileSync(path.join(root, 'pipelines/7/a/file'), 'x');
+        const uid = process.getuid() === 0 ? NOBODY : undefined;
+        for (const name of uid ? ['', ...fs.readdirSync(site.folder, { recursive: true })] : [])
+            fs.lchownSync(path.join(site.folder, name), uid, uid);
+        const worker = site.worker({ uid, env: { CACHE_PATH: root } });
+        await worker.well();
+        await site.clear({ scope: 'pipelines', pipelineId: 7 });
+        await site.clear({ scope: 'jobs', pipelineId: 7, id: 70 });
+        await site.clear({ scope: 'pipelines', prefix: 'beta', pipelineId: 7 });
+        await until('three are gone', async () => await worker.metric('caches_cleared_total') === 3);
+        const bad = [{ pipelineId: '..' }, { scope: '..', pipelineId: 'outside' }, { scope: '', pipelineId: '' },
+            { scope: 'jobs', pipelineId: 7, id: '' }, { scope: 'jobs', pipelineId: 7, id: '/' },
+            { prefix: '../outside', pipelineId: 5 }, { scope: 'link', pipelineId: '5', id: '.' },
+            { prefix: 'link', scope: 'pipelines', pipelineId: 5 }, { resource: 'builds' }];
+        for (const fields of bad)
+            await site.clear(fields);
+        await site.empty();
+        assert.equal(await worker.metric('caches_refused_total'), bad.length, worker.log);
+        const left = (dir) => fs.existsSync(path.join(root, dir));
+        assert.deepEqual(['pipelines/7', 'jobs/7/70', 'beta/pipelines/7'].filter(left), []);
+        assert.ok(left('pipelines/8') && left('jobs/7/71') && left('link') && fs.existsSync(path.join(outside, '5')));
+    }));
