@@ -7,7 +7,8 @@
 //   const api = await startScrewdriver();           {tls: {key, cert}, path: '/sd'}
 //   api.url                                         what messages have as apiUri
 //   api.add(7, {status: 'QUEUED'})                  a build; returns {id, token, …}
-//   api.builds.get(7)                               {status, statusMessage, messages, stats, finals, updates}
+//   api.builds.get('7')                             {status, statusMessage, messages, stats, finals,
+//                                                   updates}
 //   api.finish(7, 'ABORTED')                        it ends by others' doing
 //   api.fault({match: {id: 7}, times: 2, status: 500, retryAfter: 1})
 //   api.clearFaults(); api.away(); await api.back(); await api.stop()

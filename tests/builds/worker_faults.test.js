@@ -21,7 +21,8 @@ const KINDS = [
     [[{ do: 'waiting', reason: 'CrashLoopBackOff', message: 'back-off' }], /reach out to your cluster admin/],
     [[{ do: 'unschedulable' }], /^Pod scheduling timeout exceeded$/],
 ];
-const ENV = { SCHEDULING_TIMEOUT: '6s', VERIFY_LIMIT: '1000', RABBITMQ_MSG_REPROCESS_LIMIT: '1000', WAIT_QUEUES: 'true' };
+const ENV = { SCHEDULING_TIMEOUT: '6s', VERIFY_LIMIT: '1000', RABBITMQ_MSG_REPROCESS_LIMIT: '1000',
+    WAIT_QUEUES: 'true' };
 
 async function startMany(site, count) {
     const all = [];
@@ -195,7 +196,8 @@ test('metrics are Prometheus\' text', () => bed.with(ENV, async (site) => {
     const { status, text } = await worker.get('/metrics');
     assert.equal(status, 200);
     for (const line of text.trim().split('\n'))
-        assert.match(line, /^(# (HELP|TYPE) tenax_builds_\w+ .+|tenax_builds_\w+(\{\w+="\w+"(,\w+="\w+")*\})? -?[\d.e+]+)$/);
+        assert.match(line,
+            /^(# (HELP|TYPE) tenax_builds_\w+ .+|tenax_builds_\w+(\{\w+="\w+"(,\w+="\w+")*\})? -?[\d.e+]+)$/);
     assert.equal((await worker.get('/nothing')).status, 404);
     assert.equal((await worker.get('/health/')).status, 200);
 }));

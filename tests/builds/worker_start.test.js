@@ -93,7 +93,8 @@ for (const [what, fault] of [
         assert.ok(await worker.metric('retries_total') >= 1);
     }));
 
-for (const [limit, env] of [[3, {}], [5, { RABBITMQ_MSG_REPROCESS_LIMIT: '5' }], [0, { RABBITMQ_MSG_REPROCESS_LIMIT: '0' }]])
+for (const [limit, env] of [[3, {}], [5, { RABBITMQ_MSG_REPROCESS_LIMIT: '5' }],
+    [0, { RABBITMQ_MSG_REPROCESS_LIMIT: '0' }]])
     test(`after ${limit} more tries the build fails with the reason`, () => bed.with(env, async (site) => {
         site.worker();
         const build = site.build(RUNS);

@@ -89,7 +89,8 @@ test('an API that fails: five more tries, then FAILURE', () => bed.with({ ...ENV
     assert.deepEqual(lucky.finals, []);
 }));
 
-test('verification that finds no API is tried again, then fails', () => bed.with({ ...ENV, RABBITMQ_MSG_REPROCESS_LIMIT: '2' },
+test('verification that finds no API is tried again, then fails', () => bed.with(
+    { ...ENV, RABBITMQ_MSG_REPROCESS_LIMIT: '2' },
     async (site) => {
         site.worker();
         const build = site.build([{ do: 'pulling' }]);

@@ -25,7 +25,8 @@ test('no node in time: the build fails, and its pod is deleted', () => bed.with(
     assert.ok(worker.delays(build.id).every((ms) => ms === 150), worker.log);
 }));
 
-test('a node before the time is over: the build goes on', () => bed.with({ SCHEDULING_TIMEOUT: '1h', VERIFY_LIMIT: '1000' },
+test('a node before the time is over: the build goes on', () => bed.with(
+    { SCHEDULING_TIMEOUT: '1h', VERIFY_LIMIT: '1000' },
     async (site) => {
         const worker = site.worker();
         const build = site.build([{ do: 'unschedulable' }]);
@@ -37,7 +38,8 @@ test('a node before the time is over: the build goes on', () => bed.with({ SCHED
         assert.deepEqual(build.finals, []);
     }));
 
-test('a slow pull has no deadline, but growing delays', () => bed.with({ VERIFY_DELAY: '100ms', SCHEDULING_TIMEOUT: '1ms' },
+test('a slow pull has no deadline, but growing delays', () => bed.with(
+    { VERIFY_DELAY: '100ms', SCHEDULING_TIMEOUT: '1ms' },
     async (site) => {
         const worker = site.worker();
         const build = site.build([{ do: 'pulling' }]);
