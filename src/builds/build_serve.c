@@ -91,6 +91,7 @@ static void write_metrics(void *ctx, struct buf *b)
            "statuses of builds that had ended, or are unknown", told.ended);
     single(b, "statuses_refused_total", "counter", "statuses that Screwdriver has refused",
            told.refused);
+    single(b, "statuses_expired_total", "counter", "statuses given up for their age", told.expired);
     single(b, "status_failures_total", "counter", "tries to tell a status that failed",
            told.failures);
     if (v->ports.timers)
