@@ -16,7 +16,7 @@ RUN tools/setup deb
 COPY . .
 RUN tools/deb build
 
-FROM debian:12-slim
+FROM debian:12-slim AS tenax
 # Known by number, for a cluster that checks that nobody is root: see deploy/kubernetes.
 RUN groupadd --gid 789 --system tenax \
     && useradd --uid 789 --gid 789 --system --no-create-home --home-dir /var/lib/tenax \
@@ -34,3 +34,13 @@ COPY packaging/docker-health /usr/local/bin/docker-health
 HEALTHCHECK --start-period=60s CMD ["docker-health"]
 ENTRYPOINT ["tenax"]
 CMD ["serve"]
+
+# docker build --target build-worker: in the place of Screwdriver's queue worker, which is configured by
+# the same variables and the same file.
+FROM tenax AS build-worker
+HEALTHCHECK NONE
+ENTRYPOINT ["tenax", "build-worker"]
+CMD []
+
+# What is built unless another stage is named: the server.
+FROM tenax AS server

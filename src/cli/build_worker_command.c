@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/array.h"
 #include "base/log.h"
@@ -46,20 +47,22 @@ static const struct {
 
 static const struct option_def build_worker_options[] = {
     {"config", "FILE", OPTION_TEXT, AT(config), .env = "TENAX_BUILD_WORKER_CONFIG",
-     .help = "settings as YAML, in the form of Screwdriver's queue worker"},
+     .help = "settings as YAML, in the form of Screwdriver's queue worker [default: where "
+             "its image has it]"},
     {"print-config", NULL, OPTION_SWITCH, AT(print_config),
      .help = "print each setting and where it is from, secrets hidden, and end"},
     {"print-pod-template", NULL, OPTION_SWITCH, AT(print_template),
      .help = "print the built-in template of pods, and end"},
     {"show-token", NULL, OPTION_SWITCH, AT(show_token),
      .help = "with pod: the token of the build, too"},
-    {"broker", "KIND", OPTION_CHOICE, AT(broker), .choices = "rabbitmq|tenax",
-     .help = "where messages come from [default: rabbitmq]"},
+    {"broker", "KIND", OPTION_CHOICE, AT(broker), .choices = "rabbitmq|tenax", .def = "rabbitmq",
+     .help = "where messages come from"},
     {"server", "URL", OPTION_TEXT, AT(server),
      .help = "the server, with --broker tenax [default: http://127.0.0.1:7890]"},
     {"verification", "MODE", OPTION_CHOICE, AT(verification), .choices = "queue|timer",
-     .help = "queue: builds are looked at again and again until they run; timer: once, after "
-             "RABBITMQ_BUILD_INIT_TIMEOUT [default: queue]"},
+     .def = "queue",
+     .help =
+         "looked at again and again until they run, or once, after RABBITMQ_BUILD_INIT_TIMEOUT"},
     {"verify-delay", "DURATION", OPTION_SPAN, AT(verify_delay),
      .help = "before a build is looked at for the first time, and again [default: 30s]"},
     {"verify-step", "DURATION", OPTION_SPAN, AT(verify_step),
@@ -196,6 +199,17 @@ static int print_config(const struct build_settings *s)
     return CLI_OK;
 }
 
+/* Where a deployment of Screwdriver's queue worker mounts its settings. */
+#define ORIGINAL_CONFIG                                                                            \
+    "/usr/src/app/node_modules/screwdriver-buildcluster-queue-worker/config/local.yaml"
+
+static const char *config_of(const struct build_worker_args *args)
+{
+    if (args->config)
+        return args->config;
+    return access(ORIGINAL_CONFIG, F_OK) == 0 ? ORIGINAL_CONFIG : NULL;
+}
+
 /* The value of an option, as one would write it. */
 static const char *spell(const struct build_worker_args *args, const struct option_def *d,
                          char out[64])
@@ -226,10 +240,11 @@ static struct err read_settings(const struct build_worker_args *args, const stru
                                 struct build_settings *s)
 {
     char text[64];
-    TRY(build_settings_read(s, args->config, getenv));
+    TRY(build_settings_read(s, config_of(args), getenv));
     for (size_t row = 0; o->defs[row].flag; row++)
         for (size_t i = 0; i < COUNT(by_flag); i++)
-            if (o->source[row] != OPTION_ABSENT && strcmp(o->defs[row].flag, by_flag[i].flag) == 0)
+            if (o->source[row] == OPTION_FROM_FLAG &&
+                strcmp(o->defs[row].flag, by_flag[i].flag) == 0)
                 TRY(build_settings_set(s, by_flag[i].setting, spell(args, &o->defs[row], text)));
     return err_none();
 }

@@ -26,7 +26,10 @@ process.on('exit', () => {
 
 // What the image's ENV and ENTRYPOINT say.
 function image() {
-    const text = fs.readFileSync(path.join(SOURCE, 'Dockerfile'), 'utf8').split(/^FROM .*$/m).pop();
+    const stages = fs.readFileSync(path.join(SOURCE, 'Dockerfile'), 'utf8').split(/^FROM /m);
+    // The last stage adds nothing to the one that is called tenax.
+    assert.match(stages.pop(), /^tenax AS server\n*$/);
+    const text = stages.find((stage) => /^debian:12-slim AS tenax$/m.test(stage));
     assert.match(text, /^ENTRYPOINT \["tenax"\]$/m);
     return { user: Number(/^USER (\d+):\1$/m.exec(text)[1]), volume: /^VOLUME (\S+)$/m.exec(text)[1],
         env: Object.fromEntries([...text.matchAll(/^ENV ([A-Z_]+)=(\S+)$/gm)].map((m) =>
