@@ -87,7 +87,7 @@ static void conclude(struct build_work *k, const struct kube_pod *p,
             is_over(k);
         break;
     case BUILD_VERIFY_AGAIN:
-        if (look->verdict.start == KUBE_VERDICT_WAITING && look->count == 0)
+        if (!k->w->s->timer && look->verdict.start == KUBE_VERDICT_WAITING && look->count == 0)
             is_waiting(k);
         look_again(k, look, v.after);
         break;
