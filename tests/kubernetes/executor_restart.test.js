@@ -97,6 +97,26 @@ describe('a restarted executor', () => {
 describe('a server that is away', () => {
     const bed = useBed(options);
 
+    it('is_told_of_the_phases_that_it_has_missed', async () => {
+        const executor = bed.executor().start();
+        const { id } = await bed.enqueue(executor, pod(['unschedulable', 'pause']));
+        await until(async () =>
+            /^waiting/.test((await bed.server.job(id)).progress?.note), 'waiting');
+        await bed.server.signal('SIGKILL');
+        await bed.phase(await bed.podOf(id), 'creating');
+        await bed.phase(await bed.podOf(id), 'running');
+        await executor.says(/pods go on/);
+        await bed.server.start({ args: [...bed.server.args, '--port', String(bed.server.port)] });
+        await until(async () =>
+            /^running/.test((await bed.server.job(id)).progress?.note), 'running');
+        const events = await bed.server.history(`&job=${id}&event=job_progress`);
+        assert.deepEqual([...new Set(events.map((e) => e.reason.split(':')[0]))],
+            ['waiting', 'initializing', 'running']);
+        await bed.server.post(`/jobs/${id}/cancel`);
+        await bed.gone(id);
+        await executor.stop();
+    });
+
     it('leaves_pods_alone_and_gets_its_reports_later', async () => {
         const executor = bed.executor().start();
         const good = await bed.enqueue(executor, pod(FOREVER));
