@@ -13,6 +13,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/alloc.h"
 #include "base/arena.h"
@@ -43,8 +44,7 @@ struct event {
     uint64_t number;
     size_t bytes;
     size_t count, published, left; /* notes; those given to the link; those not confirmed */
-    struct note *notes;
-    struct arena arena;
+    struct note *notes;            /* in one block of memory with their texts */
 };
 
 struct bridge_events {
@@ -56,8 +56,9 @@ struct bridge_events {
     bool stopping, known, kept; /* kept: the place where it began is on disk */
     bool full;                  /* the stream was ended for want of room */
     struct buf line;
-    uint64_t block;    /* the id of the block */
-    uint64_t received; /* the newest number that came */
+    struct arena arena; /* while an event is read */
+    uint64_t block;     /* the id of the block */
+    uint64_t received;  /* the newest number that came */
     uint64_t place;
     struct journal_record *record;
     uint64_t recorded;
@@ -142,7 +143,7 @@ static void free_event(struct event *ev)
     ev->owner->count--;
     ev->owner->bytes -= ev->bytes;
     list_unlink(&ev->node);
-    arena_fini(&ev->arena);
+    free(ev->notes);
     free(ev);
 }
 
@@ -260,25 +261,74 @@ static void say_if_gap(struct bridge_events *e, struct str event)
     e->b->counters.events_missed += (uint64_t)(to - from + 1);
 }
 
+static size_t bytes_of(const struct bridge_note *n)
+{
+    size_t bytes = n->exchange.len + n->routing_key.len + n->body.len + n->message_id.len +
+                   n->type.len + (size_t)n->cc.num_entries * sizeof *n->cc.entries;
+    for (int i = 0; i < n->cc.num_entries; i++)
+        bytes += n->cc.entries[i].value.bytes.len;
+    return bytes;
+}
+
+static void keep_text(char **at, struct str *s)
+{
+    if (s->len)
+        memcpy(*at, s->at, s->len);
+    s->at = *at;
+    *at += s->len;
+}
+
+/* Moves what a note has to a block of memory. */
+static void keep_note(char **texts, amqp_field_value_t **routes, struct bridge_note *n)
+{
+    struct str *const all[] = {&n->exchange, &n->routing_key, &n->body, &n->message_id, &n->type};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
+        keep_text(texts, all[i]);
+    for (int i = 0; i < n->cc.num_entries; i++) {
+        struct str route = amqp_session_str(n->cc.entries[i].value.bytes);
+        keep_text(texts, &route);
+        (*routes)[i] = n->cc.entries[i];
+        (*routes)[i].value.bytes = amqp_session_bytes(route);
+    }
+    n->cc.entries = *routes;
+    *routes += n->cc.num_entries;
+}
+
+/* As small as they can be, for a thousand of them may wait. */
+static void keep_notes(struct event *ev, const struct bridge_notes *notes)
+{
+    size_t bytes = notes->count * sizeof *ev->notes, routes = 0;
+    for (size_t i = 0; i < notes->count; i++) {
+        bytes += bytes_of(&notes->at[i]);
+        routes += (size_t)notes->at[i].cc.num_entries;
+    }
+    ev->count = ev->left = notes->count;
+    ev->bytes += bytes;
+    ev->notes = alloc_get(bytes);
+    amqp_field_value_t *route = (amqp_field_value_t *)(void *)(ev->notes + notes->count);
+    char *text = (char *)(route + routes);
+    for (size_t i = 0; i < notes->count; i++) {
+        ev->notes[i] = (struct note){.of = ev, .is = notes->at[i]};
+        keep_note(&text, &route, &ev->notes[i].is);
+    }
+}
+
 /* An event, or, if the text is empty, only how far the stream is. */
 static void add_event(struct bridge_events *e, struct str text)
 {
     const struct bridge_settings *s = e->b->settings;
     struct event *ev = ALLOC(struct event);
     struct bridge_notes notes = {0};
-    *ev = (struct event){.owner = e, .number = e->block, .bytes = text.len};
+    *ev = (struct event){.owner = e, .number = e->block, .bytes = sizeof *ev};
     if (text.len) {
-        struct str copy = arena_copy(&ev->arena, text);
         struct bridge_topics topics = {s->events_exchange, s->taskcluster};
-        struct err err = bridge_event_read(copy, e->block, &topics, &ev->arena, &notes);
+        struct err err = bridge_event_read(text, e->block, &topics, &e->arena, &notes);
         if (err.code != ERR_OK)
             log_error("event %" PRIu64 " cannot be published: %s", e->block, err.msg);
         say_if_gap(e, text);
     }
-    ev->count = ev->left = notes.count;
-    ev->notes = arena_zero(&ev->arena, (notes.count + 1) * sizeof *ev->notes);
-    for (size_t i = 0; i < notes.count; i++)
-        ev->notes[i] = (struct note){.of = ev, .is = notes.at[i]};
+    keep_notes(ev, &notes);
+    arena_reset(&e->arena);
     list_init(&ev->node);
     list_append(&e->events, &ev->node);
     e->count++;
@@ -467,6 +517,7 @@ void bridge_events_free(struct bridge_events *e)
     while (!list_is_empty(&e->events))
         free_event(LIST_OF(e->events.next, struct event, node));
     buf_fini(&e->line);
+    arena_fini(&e->arena);
     uv_timer_stop(&e->save);
     uv_timer_stop(&e->refused);
     uv_close((uv_handle_t *)&e->again, close_refused);

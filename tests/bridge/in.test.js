@@ -225,6 +225,21 @@ describe('messages of RabbitMQ as jobs', () => {
     }
   });
 
+  test('an_end_in_good_order_doubles_nothing_even_without_ids', async () => {
+    const { queue, bridge } = await bridged();
+    let sent = 0;
+    for (let round = 0; round < 6; round++) {
+      await rabbit.publish(Array.from({ length: 1500 }, () => ({ routingKey: queue, body: `${++sent}` })));
+      await bridge.stop();
+      bridge.start();
+    }
+    await assertDrained(queue);
+    await bridge.stop();
+    assert.equal((await server.get(`/jobs/count?queue=${queue}`)).json.count, sent);
+    assert.equal(await rabbit.count(queue), 0);
+    bridge.remove();
+  });
+
   test('a_wrong_password_is_told_without_it_and_none_may_be_an_argument', async () => {
     const bridge = new Bridge(broker.port, server.url(), ['--from-rabbitmq', 'q', '--to', 'q'],
       { env: { TENAX_AMQP_PASSWORD: 'sesame' } }).start();
