@@ -120,6 +120,7 @@ struct exec_claims {
     struct buf adopt_path;
     size_t adopting; /* runs of that list that are being asked for */
     mono not_before;
+    mono probe_at; /* while the cluster is full: no sooner */
     uint32_t tries, adopt_tries;
     size_t asked;  /* jobs of the claim under way */
     bool left_out; /* a queue was full when it began */

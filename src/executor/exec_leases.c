@@ -26,6 +26,12 @@
 #define RENEWING_MAX ((size_t)64)
 #define GANG_SEED    1
 
+/* After so many pods in a row for which the cluster had no room, so many jobs at a time find out
+ * whether it has some again: each costs the server a run of its job. */
+#define NO_ROOM_MANY ((uint32_t)16)
+#define PROBE_JOBS   ((size_t)4)
+#define PROBE_EVERY  ((span){2000})
+
 /* A job that the server says is in flight with us. */
 struct adoption {
     struct executor *x;
@@ -331,18 +337,32 @@ static void withdraw(struct executor *x)
     buf_fini(&path);
 }
 
-static void claim_if_room(struct executor *x)
+/* As many of them as may be asked for while the cluster is full. */
+static size_t probing(struct executor *x, size_t n, mono now, mono *next)
+{
+    struct exec_claims *c = &x->claims;
+    if (x->no_room_streak < NO_ROOM_MANY || n == 0)
+        return n;
+    if (!c->claim && c->probe_at.ns > now.ns) {
+        exec_sooner(next, c->probe_at);
+        return 0;
+    }
+    return n < PROBE_JOBS ? n : PROBE_JOBS;
+}
+
+static void claim_if_room(struct executor *x, mono now, mono *next)
 {
     struct exec_claims *c = &x->claims;
     struct buf queues = {0};
     bool left_out;
     if (x->stopping)
         return;
-    size_t n = room(x, &queues, &left_out);
+    size_t n = probing(x, room(x, &queues, &left_out), now, next);
     if (c->claim && ((c->left_out && !left_out) || n > 2 * c->asked)) {
         withdraw(x); /* what it asks for is not what there is room for by now */
     } else if (!c->claim && n > 0) {
         c->left_out = left_out;
+        c->probe_at = when_after(now, PROBE_EVERY);
         claim(x, fitting(x, n), buf_view(&queues));
     }
     buf_fini(&queues);
@@ -392,9 +412,12 @@ static void renew(struct executor *x, struct exec_run *r)
     buf_fini(&body);
 }
 
+/* A decision that cannot be delivered yet must not come too late: its pod is still there, or the
+ * disk is full. */
 static bool wants_lease(const struct exec_run *r)
 {
-    return r->plan.lease == PLAN_HELD || (r->plan.lease == PLAN_DECIDED && r->plan.held_back);
+    return r->plan.lease == PLAN_HELD ||
+           (r->plan.lease == PLAN_DECIDED && (r->plan.held_back || !r->plan.kept));
 }
 
 static void renew_due(struct executor *x, mono now, mono *next)
@@ -428,7 +451,7 @@ void exec_leases_turn(struct executor *x, mono now, mono *next)
     if (!c->adopted)
         adopt_more(x);
     else
-        claim_if_room(x);
+        claim_if_room(x, now, next);
 }
 
 void exec_leases_stop(struct executor *x)

@@ -87,6 +87,7 @@ static void a_job_is_claimed_again_of_which_only_an_earlier_run_is_known(void **
     e->serve = serve_pages;
     struct exec_run *earlier = exec_rig_run(e, 1, 0), *same = exec_rig_run(e, 2, 1);
     earlier->plan.lease = PLAN_DECIDED; /* as the journal had it, and not delivered */
+    earlier->plan.kept = true;
     same->taken_at = 100;
     same->renew_at = when_after(when_mono(), (span){20000});
     turn_until_served(e, when_mono(), 2);
@@ -263,19 +264,39 @@ static void all_leases_are_renewed_when_events_are_missing(void **state)
     assert_int_equal(e->rig->served, 2);
 }
 
-static void a_decision_that_is_held_back_keeps_its_lease(void **state)
+static void a_decision_that_cannot_be_delivered_yet_keeps_its_lease(void **state)
 {
     struct exec_rig *e = *state;
     adopt_none(e);
     e->x.stopping = true;
-    for (int n = 0; n < 2; n++) {
+    for (int n = 0; n < 3; n++) {
         struct exec_run *r = exec_rig_run(e, n, 0);
         r->plan.lease = PLAN_DECIDED;
-        r->plan.held_back = n == 1;
+        r->plan.kept = n != 0;      /* the disk is full */
+        r->plan.held_back = n == 1; /* its pod is still there */
     }
-    turn_until_served(e, when_mono(), 1);
-    assert_int_equal(e->rig->served, 1);
-    assert_non_null(strstr(exec_rig_request(e, 0)->path, exec_rig_text(1)));
+    turn_until_served(e, when_mono(), 2);
+    assert_int_equal(e->rig->served, 2);
+    assert_non_null(strstr(exec_rig_request(e, 0)->path, exec_rig_text(0)));
+    assert_non_null(strstr(exec_rig_request(e, 1)->path, exec_rig_text(1)));
+}
+
+static void a_full_cluster_is_tried_with_a_few_jobs_at_a_time(void **state)
+{
+    struct exec_rig *e = *state;
+    adopt_none(e);
+    e->x.no_room_streak = 16;
+    mono now = when_mono();
+    turn_until_served(e, now, 1);
+    assert_true(exec_rig_body_has(e, 0, "\"count\":4,"));
+    turn(e, now);
+    assert_int_equal(remote_count(e->x.server), 0);
+    assert_int_equal(e->next.ns, when_after(now, (span){2000}).ns);
+    turn_until_served(e, e->next, 2);
+    assert_true(exec_rig_body_has(e, 1, "\"count\":4,"));
+    e->x.no_room_streak = 0; /* it had room for one */
+    turn_until_served(e, now, 3);
+    assert_true(exec_rig_body_has(e, 2, "\"count\":10,"));
 }
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, exec_rig_setup, exec_rig_teardown)
@@ -296,7 +317,8 @@ int main(void)
         TEST(a_lease_that_the_server_does_not_know_is_lost),
         TEST(a_server_in_trouble_loses_no_lease),
         TEST(all_leases_are_renewed_when_events_are_missing),
-        TEST(a_decision_that_is_held_back_keeps_its_lease),
+        TEST(a_decision_that_cannot_be_delivered_yet_keeps_its_lease),
+        TEST(a_full_cluster_is_tried_with_a_few_jobs_at_a_time),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
