@@ -20,6 +20,7 @@ static const char usage[] =
     "  due              fills in scheduled jobs, of which --rate a second fall due for\n"
     "                   --seconds (10): how late those are delivered\n"
     "  fsync DIR        write and fdatasync on this disk, no server\n"
+    "  log DIR          batches of --payload bytes appended to the log of commits, no server\n"
     "  get PATH         prints the body of one GET request\n"
     "\n"
     "  --port N         of the server (needed)    --host ADDR      127.0.0.1\n"
@@ -40,8 +41,9 @@ static const struct {
     const char *name;
     void (*run)(const struct load_options *, struct load_line *);
 } modes[] = {
-    {"enqueue", enqueue_run}, {"bulk", bulk_run},   {"drain", drain_run}, {"claim", claim_run},
-    {"latency", latency_run}, {"fsync", fsync_run}, {"due", due_run},     {"tasks", tasks_run},
+    {"enqueue", enqueue_run}, {"bulk", bulk_run},       {"drain", drain_run},
+    {"claim", claim_run},     {"latency", latency_run}, {"fsync", fsync_run},
+    {"due", due_run},         {"tasks", tasks_run},     {"log", log_run},
 };
 
 static void add_name(struct load_line *l, const char *name)
@@ -203,7 +205,7 @@ int main(int argc, char **argv)
     if (argc < 2)
         bad_usage("missing", "MODE");
     read_options(&o, argv + 2);
-    if (o.to.port == 0 && strcmp(argv[1], "fsync") != 0)
+    if (o.to.port == 0 && strcmp(argv[1], "fsync") != 0 && strcmp(argv[1], "log") != 0)
         bad_usage("missing", "--port");
     return strcmp(argv[1], "get") == 0 ? get(&o) : run_mode(argv[1], &o);
 }

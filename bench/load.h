@@ -55,5 +55,6 @@ void tasks_run(const struct load_options *o, struct load_line *l);
 void due_run(const struct load_options *o, struct load_line *l);
 void latency_run(const struct load_options *o, struct load_line *l);
 void fsync_run(const struct load_options *o, struct load_line *l);
+void log_run(const struct load_options *o, struct load_line *l);
 
 #endif

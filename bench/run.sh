@@ -367,6 +367,18 @@ fsync_row() {
     done
 }
 
+log_row() {
+    local name way
+    for ((i = 0; i < runs; i++)); do
+        line=$("$load" log "$work" --payload 4000 --jobs "$fsync_count" --seconds 1 --json) || fail "load log failed"
+        for way in log log_4 log_fdatasync plain; do
+            for name in per_s cpu_us p50_us p99_us; do
+                keep "log.$way.$name" "${way}_$name"
+            done
+        done
+    done
+}
+
 # ---- the text ------------------------------------------------------------------
 
 machine() {
@@ -388,6 +400,16 @@ print_fsync() {
         "p99 $(median fsync.append_p99_us) us"
     echo "             the same, overwritten:     p50 $(spread fsync.overwrite_p50_us) us," \
         "p99 $(median fsync.overwrite_p99_us) us"
+}
+
+print_log() {
+    local way
+    local -A names=([log]="log of commits, 4,000 B" [log_4]="the same, 4 under way" \
+        [log_fdatasync]="the same, fdatasync" [plain]="growing file, fdatasync")
+    for way in log log_4 log_fdatasync plain; do
+        printf '%-28s %s\n' "${names[$way]}" "$(spread "log.$way.per_s")/s, p50 $(spread "log.$way.p50_us") us, p99 $(
+            median "log.$way.p99_us") us, CPU $(median "log.$way.cpu_us") us each"
+    done
 }
 
 row_format='%-28s %-18s %-12s %6s %6s %6s %5s %5s %4s\n'
@@ -536,6 +558,8 @@ within_tenth() { # ROW
 machine
 fsync_row
 print_fsync
+log_row
+print_log
 head_line
 enqueue_row enqueue enqueue
 print_row enqueue "enqueue, 64 connections" 80000

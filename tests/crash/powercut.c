@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 
-/* Preloaded into a server under test (LD_PRELOAD), it maintains in the folder POWERCUT_IMAGE an
+/* Preloaded into a program under test (LD_PRELOAD), it maintains in the folder POWERCUT_IMAGE an
  * image of what a power cut would leave of the root directory POWERCUT_ROOT:
  *
  *     content-<inode>   the bytes of a file as of its last fsync or fdatasync
@@ -9,8 +9,10 @@
  *     artifacts         the same of the folder `artifacts` in it
  *
  * It assumes the worst: what was not synced is lost, and so is a name whose directory was not
- * synced (sync_file_range promises neither). If POWERCUT_KILL_AT is n, the process dies by SIGKILL
- * at its n-th sync in the root directory, before that sync has any effect. */
+ * synced (sync_file_range promises neither). A pwrite to a file that was opened with O_DSYNC is a
+ * sync of what it writes. If POWERCUT_KILL_AT is n, the process dies by SIGKILL at its n-th sync in
+ * the root directory, before that sync has any effect; with POWERCUT_TEAR, after some of the
+ * sectors of the file have come to the disk, by chance, which n decides. */
 
 #include <dirent.h>
 #include <dlfcn.h>
@@ -25,7 +27,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* A file of at least this size is only appended to; a smaller one is copied whole. */
+/* A file of at least this size is only appended to, unless it is a segment of a log; a smaller one
+ * is copied whole. */
 #define WHOLE_MAX ((off_t)64 * 1024)
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -79,6 +82,14 @@ static void copy_range(int from, int to, off_t at, off_t end)
     }
 }
 
+static bool is_written_over(const char *self)
+{
+    char path[PATH_MAX];
+    ssize_t n = readlink(self, path, sizeof path - 1);
+    path[n > 0 ? n : 0] = '\0';
+    return strstr(path, "/segment-") != NULL;
+}
+
 /* fd may be open only for writing. */
 static void note_file(int fd, const struct stat *st)
 {
@@ -92,7 +103,8 @@ static void note_file(int fd, const struct stat *st)
     struct stat before;
     if (from < 0 || to < 0 || fstat(to, &before) != 0)
         fail(path);
-    off_t at = before.st_size <= st->st_size && before.st_size > WHOLE_MAX ? before.st_size : 0;
+    bool appended_to = before.st_size > WHOLE_MAX && !is_written_over(self);
+    off_t at = before.st_size <= st->st_size && appended_to ? before.st_size : 0;
     copy_range(from, to, at, st->st_size);
     if (ftruncate(to, st->st_size) != 0)
         fail(path);
@@ -120,6 +132,43 @@ static void note_names(const char *names)
         fail(path);
 }
 
+#define SECTOR 512
+
+static bool dies_now(void)
+{
+    const char *kill_at = getenv("POWERCUT_KILL_AT");
+    return kill_at && ++syncs == atol(kill_at);
+}
+
+/* Some sectors of those bytes, which go to that place of the file, come to the disk. */
+static void tear(int fd, const char *bytes, size_t len, off_t at)
+{
+    struct stat st;
+    char path[PATH_MAX];
+    unsigned seed = (unsigned)syncs;
+    if (fstat(fd, &st) != 0)
+        fail("fstat");
+    image_path(path, "content", st.st_ino);
+    int to = open(path, O_RDWR | O_CLOEXEC);
+    for (size_t from = 0; to >= 0 && from < len; from += SECTOR) {
+        size_t n = len - from < SECTOR ? len - from : SECTOR;
+        if (rand_r(&seed) / 64 % 2 && pwrite(to, bytes + from, n, at + (off_t)from) != (ssize_t)n)
+            fail(path);
+    }
+}
+
+/* The same of a file that is to be synced: of its first part, which is enough for a small log. */
+static void tear_file(int fd)
+{
+    char self[64];
+    static char bytes[1 << 20];
+    snprintf(self, sizeof self, "/proc/self/fd/%d", fd);
+    int from = open(self, O_RDONLY | O_CLOEXEC);
+    ssize_t n = from < 0 || !is_written_over(self) ? 0 : pread(from, bytes, sizeof bytes, 0);
+    if (n > 0)
+        tear(fd, bytes, (size_t)n, 0);
+}
+
 static int sync_and_note(int fd, const char *name)
 {
     int (*real)(int) = (int (*)(int))dlsym(RTLD_NEXT, name);
@@ -127,9 +176,11 @@ static int sync_and_note(int fd, const char *name)
     if (!is_ours(fd, &names))
         return real(fd);
     pthread_mutex_lock(&lock);
-    const char *kill_at = getenv("POWERCUT_KILL_AT");
-    if (kill_at && ++syncs == atol(kill_at))
+    if (dies_now()) {
+        if (getenv("POWERCUT_TEAR"))
+            tear_file(fd);
         raise(SIGKILL);
+    }
     /* What is written during the sync may be too late for it. */
     struct stat st;
     if (fstat(fd, &st) != 0)
@@ -151,4 +202,54 @@ int fsync(int fd)
 int fdatasync(int fd)
 {
     return sync_and_note(fd, "fdatasync");
+}
+
+typedef ssize_t (*pwrite_fn)(int fd, const void *bytes, size_t len, off_t at);
+
+static void note_write(int fd, const char *bytes, size_t len, off_t at)
+{
+    struct stat st;
+    char path[PATH_MAX];
+    if (fstat(fd, &st) != 0)
+        fail("fstat");
+    image_path(path, "content", st.st_ino);
+    int to = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    pwrite_fn real = (pwrite_fn)dlsym(RTLD_NEXT, "pwrite64");
+    if (to < 0 || real(to, bytes, len, at) != (ssize_t)len)
+        fail(path);
+    close(to);
+}
+
+static ssize_t write_and_note(int fd, const void *bytes, size_t len, off_t at)
+{
+    pwrite_fn real = (pwrite_fn)dlsym(RTLD_NEXT, "pwrite64");
+    const char *names = NULL;
+    int flags = fcntl(fd, F_GETFL);
+    if (flags < 0 || (flags & O_DSYNC) == 0 || !is_ours(fd, &names))
+        return real(fd, bytes, len, at);
+    pthread_mutex_lock(&lock);
+    if (dies_now()) {
+        if (getenv("POWERCUT_TEAR"))
+            tear(fd, bytes, len, at);
+        raise(SIGKILL);
+    }
+    ssize_t n = real(fd, bytes, len, at);
+    if (n > 0)
+        note_write(fd, bytes, (size_t)n, at);
+    pthread_mutex_unlock(&lock);
+    return n;
+}
+
+/* One function under two names: which of them a program calls, its offsets decide. */
+ssize_t narrow_pwrite(int fd, const void *bytes, size_t len, off_t at) __asm__("pwrite");
+ssize_t wide_pwrite(int fd, const void *bytes, size_t len, off_t at) __asm__("pwrite64");
+
+ssize_t narrow_pwrite(int fd, const void *bytes, size_t len, off_t at)
+{
+    return write_and_note(fd, bytes, len, at);
+}
+
+ssize_t wide_pwrite(int fd, const void *bytes, size_t len, off_t at)
+{
+    return write_and_note(fd, bytes, len, at);
 }

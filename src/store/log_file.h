@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STORE_LOG_FILE_H
+#define STORE_LOG_FILE_H
+
+/* The log in files (log_segment.h, log_frame.h): segments of full length that are written over,
+ * past the page cache and synced with each write, where the file system allows that; elsewhere each
+ * write is followed by fdatasync.
+ *
+ * What it promises against a disk that writes each sector of 512 bytes as a whole or not at all:
+ * after a power cut it opens with every batch that was durable. Damage to any other byte of them is
+ * reported (ERR_CORRUPT), and so is a segment that is missing, empty or too short: a batch that was
+ * durable is never lost in silence. */
+
+#include "store/log.h"
+
+struct log_file_settings {
+    const char *dir; /* exists; other files in it are left alone */
+    uint64_t from;   /* the first batch that tables do not hold; 1 at the beginning */
+    /* The log is known to have had this batch: it must be there. 0: nothing is known. */
+    uint64_t reached;
+    bool lossy; /* batches were not synced: what follows a gap is given up, and that is logged */
+    /* Who writes: so many threads of its own; with 0 the one that waits. */
+    unsigned threads;
+    /* The first segment has the smaller size, later ones more, up to the larger one; whole blocks.
+     * 0: 1 MiB, 64 MiB. A batch that is too large has a segment of its own. */
+    uint64_t segment_bytes, segment_bytes_max;
+    bool no_direct; /* fdatasync in any case */
+    /* Called whenever batches have become durable, or the log has failed, on the thread that wrote
+     * them: must do nothing but wake somebody. May be NULL. */
+    void (*notify)(void *ctx);
+    void *ctx;
+};
+
+/* Opens the log, or creates it where there is none. Everything that log_durable then tells of is on
+ * the disk. ERR_CORRUPT, ERR_DISK_FULL, ERR_IO, ERR_VERSION. */
+NODISCARD struct err log_file_open(const struct log_file_settings *settings, struct log **out);
+/* Only for log_replay and log_durable, and changes nothing. ERR_CORRUPT, ERR_IO, ERR_VERSION. */
+NODISCARD struct err log_file_open_reader(const struct log_file_settings *settings,
+                                          struct log **out);
+
+#endif

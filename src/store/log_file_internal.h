@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef STORE_LOG_FILE_INTERNAL_H
+#define STORE_LOG_FILE_INTERNAL_H
+
+/* Shared by the files of the log in files. */
+
+#include <pthread.h>
+
+#include "store/log_file.h"
+#include "store/log_recover.h"
+
+/* Segments that are kept to be used again. */
+#define LOG_SPARES_MAX 2
+
+enum slot_state { SLOT_IDLE, SLOT_QUEUED, SLOT_WRITING, SLOT_DONE };
+
+/* A batch under way. */
+struct slot {
+    enum slot_state state;
+    unsigned char *bytes; /* its frame */
+    size_t cap, len;
+    const struct log_segment *segment;
+    uint64_t at, number;
+    bool sync;
+    struct err result;
+};
+
+struct log_file {
+    struct log base;
+    struct log_file_settings settings; /* dir is a copy */
+    char *dir;
+    struct log_recovery found; /* until the first append, for the replay */
+    bool read_only;
+
+    pthread_mutex_t lock;      /* of all that follows */
+    pthread_cond_t work, done; /* for a writer; for whoever waits for what others do */
+    pthread_cond_t to_maker;
+    pthread_t threads[LOG_UNDER_WAY_MAX], maker;
+    unsigned thread_count;
+    bool has_maker, making, stopping;
+    struct log_segment **list; /* all, in use and free */
+    size_t count;
+    uint64_t names; /* the highest that was ever given to a file here */
+    struct log_segment *current;
+    uint64_t at;                          /* of the next frame in it */
+    uint64_t generation, newest;          /* of the log, and the highest anywhere */
+    bool dirty;                           /* current has batches that were not synced */
+    uint64_t appended, durable;           /* the numbers last given, and reached */
+    struct slot slots[LOG_UNDER_WAY_MAX]; /* batch n in n % LOG_UNDER_WAY_MAX */
+    struct err failed;                    /* once this is an error, nothing becomes durable */
+    uint64_t wanted;                      /* bytes of the segment that the maker is to make; 0 */
+};
+
+/* log_file_rooms.c: where appends go. Called with the lock held, which they let go of and take
+ * again. */
+/* Makes room for a frame of that size and the seal after it; nothing may be under way when it needs
+ * another segment: first calls drain(f). ERR_DISK_FULL, and then nothing has changed; or sets
+ * f->failed. */
+NODISCARD struct err log_file_make_room(struct log_file *f, size_t size);
+/* Syncs the batches that were not, when nothing is under way. Or sets f->failed. */
+NODISCARD struct err log_file_clean(struct log_file *f);
+/* Begins the first segment, or continues the one found. The same errors. */
+NODISCARD struct err log_file_begin(struct log_file *f);
+/* Frees segments whose batches are all up to that number. */
+void log_file_let_go(struct log_file *f, uint64_t number);
+/* The thread that makes spare segments. */
+void *log_file_maker(void *f);
+
+/* log_file.c */
+/* Waits until nothing is under way, or the log has failed and nobody writes any more. */
+void log_file_drain(struct log_file *f);
+
+#endif

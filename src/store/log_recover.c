@@ -1,0 +1,214 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/log_recover.h"
+
+#include "base/log.h"
+#include "base/must.h"
+
+#define REMEDY                                                                                     \
+    "what was acknowledged would be lost; restore a backup, or start once with --commit-mode "     \
+    "buffered, which continues with what comes before it"
+
+/* A walk along the log. */
+struct walk {
+    const struct log_recovery *r;
+    struct log_segment *segment;
+    uint64_t at, generation, last, newest;
+    const char *fault; /* why it ends before its end; NULL: it does not */
+    uint64_t from;
+    log_replay_fn fn; /* NULL: nobody is called */
+    void *ctx;
+};
+
+/* --- along the segments --- */
+
+/* To the end of one segment; *next is the generation where it goes on, or 0. */
+NODISCARD static struct err walk_frames(struct walk *w, struct log_reader *reader,
+                                        struct buf *contents, uint64_t *next)
+{
+    enum log_found found;
+    struct log_frame f;
+    *next = 0;
+    for (;;) {
+        TRY(log_reader_next(reader, &found, &f, contents));
+        if (found != LOG_FOUND_BATCH)
+            break;
+        if (w->fn && reader->last >= w->from)
+            TRY(w->fn(w->ctx, reader->last, buf_view(contents)));
+    }
+    if (found == LOG_FOUND_SEAL)
+        *next = f.other;
+    if (found == LOG_FOUND_DAMAGE)
+        w->fault = reader->fault;
+    return err_none();
+}
+
+NODISCARD static struct err walk_segment(struct walk *w, uint64_t *next)
+{
+    struct log_reader reader;
+    struct log_frame f;
+    enum log_head head;
+    struct buf contents = {0};
+    struct log_segment *s = w->segment;
+    struct err e = log_reader_open(&reader, s->plain, &head, &f);
+    if (e.code == ERR_OK)
+        e = walk_frames(w, &reader, &contents, next);
+    if (e.code == ERR_OK && !w->fault && s->file_size < s->size)
+        w->fault = "a segment is shorter than it was";
+    s->visited = true;
+    s->last = w->last = reader.last;
+    w->at = reader.at;
+    w->generation = reader.generation;
+    if (w->generation > w->newest)
+        w->newest = w->generation;
+    log_reader_fini(&reader);
+    buf_fini(&contents);
+    return e;
+}
+
+static struct log_segment *find(const struct walk *w, uint64_t generation)
+{
+    for (size_t i = 0; i < w->r->count; i++) {
+        struct log_segment *s = w->r->list[i];
+        if (s->head >= LOG_HEAD_UNUSED && s->generation == generation && s->before == w->last &&
+            s->other == w->generation)
+            return s;
+    }
+    return NULL;
+}
+
+/* From the segment on, to the end. */
+NODISCARD static struct err walk_along(struct walk *w)
+{
+    for (;;) {
+        uint64_t next = 0;
+        TRY(walk_segment(w, &next));
+        if (w->fault || !next)
+            return err_none();
+        struct log_segment *s = find(w, next);
+        if (!s) {
+            w->fault = "a segment is missing or damaged";
+            return err_none();
+        }
+        w->segment = s;
+    }
+}
+
+/* --- its beginning --- */
+
+/* The newest segment that begins before the batch `from`, and is in use: an unused one counts only
+ * if there is no other, for it may have been made by someone who was killed before he came to use
+ * it. */
+static struct log_segment *find_first(const struct log_recovery *r, enum log_head head)
+{
+    for (size_t i = r->count; i > 0; i--) {
+        struct log_segment *s = r->list[i - 1];
+        if (s->head == head && s->before < r->from)
+            return s;
+    }
+    return NULL;
+}
+
+/* Nothing may be left over that was written after the beginning. */
+static const char *find_stray(const struct log_recovery *r)
+{
+    for (size_t i = 0; i < r->count; i++) {
+        const struct log_segment *s = r->list[i];
+        if (!s->visited && s->head == LOG_HEAD_USED && s->generation > r->first->generation)
+            return "segments are missing between two that are there";
+    }
+    return NULL;
+}
+
+static bool any_used(const struct log_recovery *r)
+{
+    for (size_t i = 0; i < r->count; i++)
+        if (r->list[i]->head != LOG_HEAD_BLANK)
+            return true;
+    return false;
+}
+
+/* --- the verdict --- */
+
+NODISCARD static struct err give_up(struct log_recovery *r, const char *fault)
+{
+    if (!fault)
+        return err_none();
+    if (!r->lossy)
+        return err_make(ERR_CORRUPT, "the log in %.60s is damaged: %s: " REMEDY, r->dir, fault);
+    log_warn("the log in %s is damaged: %s; what was committed after batch %llu, and is not in "
+             "tables, is lost",
+             r->dir, fault, (unsigned long long)r->last);
+    r->lost = true;
+    return err_none();
+}
+
+static void free_the_rest(struct log_recovery *r)
+{
+    for (size_t i = 0; i < r->count; i++)
+        r->list[i]->free = !r->list[i]->visited;
+}
+
+static void begin_anew(struct log_recovery *r)
+{
+    r->first = r->current = NULL;
+    r->last = r->from - 1;
+    for (size_t i = 0; i < r->count; i++)
+        r->list[i]->visited = false;
+}
+
+/* There is none that could be the log's. */
+NODISCARD static struct err find_nothing(struct log_recovery *r)
+{
+    const char *fault = any_used(r) ? "the segment with the oldest batches is missing or damaged"
+                        : r->reached >= r->from ? "there is none"
+                                                : NULL;
+    r->last = r->from - 1;
+    return give_up(r, fault);
+}
+
+struct err log_recover(struct log_recovery *r)
+{
+    must(r->from > 0);
+    for (size_t i = 0; i < r->count; i++)
+        if (r->list[i]->head >= LOG_HEAD_UNUSED && r->list[i]->generation > r->newest)
+            r->newest = r->list[i]->generation;
+    r->first = find_first(r, LOG_HEAD_USED);
+    if (!r->first)
+        r->first = find_first(r, LOG_HEAD_UNUSED);
+    if (!r->first) {
+        free_the_rest(r);
+        return find_nothing(r);
+    }
+    struct walk w = {.r = r, .segment = r->first, .newest = r->newest};
+    TRY(walk_along(&w));
+    r->current = w.segment;
+    r->at = w.at;
+    r->generation = w.generation;
+    r->newest = w.newest;
+    r->last = w.last;
+    const char *fault = w.fault ? w.fault : find_stray(r);
+    uint64_t least = r->reached >= r->from ? r->reached : r->from - 1;
+    if (!fault && r->last < least)
+        fault = "it ends too early";
+    TRY(give_up(r, fault));
+    /* Where tables are ahead of what is left of the log, it begins anew behind them. */
+    if (r->last + 1 < r->from)
+        begin_anew(r);
+    free_the_rest(r);
+    return err_none();
+}
+
+struct err log_recover_replay(const struct log_recovery *r, uint64_t from, log_replay_fn fn,
+                              void *ctx)
+{
+    if (from > r->last)
+        return err_none();
+    if (!r->first || r->first->before >= from)
+        return err_make(ERR_CORRUPT, "the log in %.60s begins after batch %llu", r->dir,
+                        (unsigned long long)from);
+    struct walk w = {.r = r, .segment = r->first, .from = from, .fn = fn, .ctx = ctx};
+    TRY(walk_along(&w));
+    if (w.last < r->last)
+        return err_make(ERR_CORRUPT, "the log in %.60s cannot be read a second time", r->dir);
+    return err_none();
+}
