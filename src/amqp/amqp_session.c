@@ -3,7 +3,9 @@
 
 #include <amqp_ssl_socket.h>
 #include <amqp_tcp_socket.h>
+#include <arpa/inet.h>
 #include <openssl/ssl.h>
+#include <openssl/x509v3.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/time.h>
@@ -49,18 +51,36 @@ struct err amqp_session_check(const struct amqp_session *s, amqp_rpc_reply_t rep
     return err_make(ERR_BROKER, "%s at %s: the connection ended", what, s->peer);
 }
 
+static bool is_ip(const char *host)
+{
+    struct in6_addr any;
+    return inet_pton(AF_INET, host, &any) == 1 || inet_pton(AF_INET6, host, &any) == 1;
+}
+
+/* The library compares the host with the certificate's DNS names only: an address is left to
+ * OpenSSL. */
+static bool verify_name(amqp_socket_t *socket, const char *host)
+{
+    SSL_CTX *context = amqp_ssl_socket_get_context(socket);
+    bool ip = is_ip(host);
+    amqp_ssl_socket_set_verify_hostname(socket, !ip);
+    return !ip || X509_VERIFY_PARAM_set1_ip_asc(SSL_CTX_get0_param(context), host) == 1;
+}
+
 /* The library would otherwise verify against no authority at all unless a file is given. */
-static bool trust(amqp_socket_t *socket, const struct amqp_tls *tls)
+static bool trust(amqp_socket_t *socket, const struct amqp_tls *tls, const char *host)
 {
     amqp_ssl_socket_set_verify_peer(socket, !tls->unverified);
-    amqp_ssl_socket_set_verify_hostname(socket, !tls->unverified);
+    amqp_ssl_socket_set_verify_hostname(socket, false);
+    if (!tls->unverified && !verify_name(socket, host))
+        return false;
     amqp_ssl_socket_set_ssl_versions(socket, AMQP_TLSv1_2, AMQP_TLSvLATEST);
     if (tls->ca_file)
         return amqp_ssl_socket_set_cacert(socket, tls->ca_file) == AMQP_STATUS_OK;
     return SSL_CTX_set_default_verify_paths(amqp_ssl_socket_get_context(socket)) == 1;
 }
 
-static struct err make_socket(struct amqp_session *s, const struct amqp_tls *tls,
+static struct err make_socket(struct amqp_session *s, const struct amqp_tls *tls, const char *host,
                               amqp_socket_t **out)
 {
     if (!tls) {
@@ -71,7 +91,7 @@ static struct err make_socket(struct amqp_session *s, const struct amqp_tls *tls
     *out = amqp_ssl_socket_new(s->state);
     if (!*out)
         return err_make(ERR_BROKER, "TLS cannot be set up");
-    if (!trust(*out, tls))
+    if (!trust(*out, tls, host))
         return err_make(ERR_BROKER, "the certificates of authorities in '%s' cannot be used",
                         tls->ca_file ? tls->ca_file : "the system's folder");
     if (tls->cert_file &&
@@ -128,7 +148,7 @@ static struct err connect_to(struct amqp_session *s, const struct amqp_settings 
     amqp_socket_t *socket;
     amqp_set_handshake_timeout(s->state, &timeout);
     amqp_set_rpc_timeout(s->state, &timeout);
-    TRY(make_socket(s, settings->tls, &socket));
+    TRY(make_socket(s, settings->tls, address->host, &socket));
     int status = amqp_socket_open_noblock(socket, address->host, address->port, &timeout);
     if (status != AMQP_STATUS_OK)
         return err_make(ERR_BROKER, "cannot connect to %s: %s", s->peer,

@@ -118,4 +118,4 @@ function tenax(args, env) {
   });
 }
 
-module.exports = { Worker, Client, killAll, tenax, BIN };
+module.exports = { Program, Worker, Client, killAll, tenax, BIN, TESTS };
