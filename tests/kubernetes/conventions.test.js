@@ -476,6 +476,21 @@ describe('update', () => {
 });
 
 describe('delete', () => {
+    test('of a namespace takes all its pods along, also those that end at once', async () => {
+        const name = unique('ns');
+        const namespace = { kind: 'Namespace', apiVersion: 'v1', metadata: { name } };
+        assert.equal((await ask('POST', '/api/v1/namespaces', namespace)).code, 201);
+        for (let i = 0; i < 6; i++) {
+            const pod = manifest(`pod-${i}`, i % 2 ? {} : { schedulerName: 'nobody' });
+            const { code } = await ask('POST', `/api/v1/namespaces/${name}/pods`, pod);
+            assert.equal(code, 201);
+        }
+        assert.equal((await ask('DELETE', `/api/v1/namespaces/${name}`)).code, 200);
+        await until(async () => (await ask('GET', `/api/v1/namespaces/${name}`)).code === 404,
+            'it is gone');
+        assert.deepEqual(double.pods(name), []);
+    });
+
     test('waits for the containers; the grace period is the pod\'s', async () => {
         const { name } = (await made({ terminationGracePeriodSeconds: 40, annotations: {
             'double.tenax.dev/script': JSON.stringify({ steps: ['running'],

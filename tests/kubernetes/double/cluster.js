@@ -130,8 +130,10 @@ class Cluster {
             if (!resource.namespaced || resource.group)
                 continue;
             for (const one of this.store.entries(resource, name)) {
-                if (!one.object.metadata.deletionTimestamp)
-                    this.rest.deleteEntry(resource, one, {});
+                // The end of one may have swept others away meanwhile.
+                const still = this.store.get(resource, name, one.object.metadata.name);
+                if (still && !still.object.metadata.deletionTimestamp)
+                    this.rest.deleteEntry(resource, still, {});
                 left += this.store.get(resource, name, one.object.metadata.name) ? 1 : 0;
             }
         }
