@@ -64,7 +64,7 @@ async function until(ask, what) {
         const answer = await ask();
         if (answer)
             return answer;
-        assert.ok(Date.now() < end, `never came true: ${what || ask}`);
+        assert.ok(Date.now() < end, `never came true: ${text(what) || ask}`);
         await new Promise((resolve) => setTimeout(resolve, 5));
     }
 }

@@ -11,6 +11,7 @@ const { spawn } = require('node:child_process');
 const fs = require('node:fs');
 const http = require('node:http');
 const path = require('node:path');
+const { inspect } = require('node:util');
 const { BIN, until } = require('../http/harness');
 const { SOURCE, argsOf, environmentOf, portOf } = require('./manifests');
 
@@ -103,7 +104,7 @@ class Container {
     // Waits for words of it: the match.
     says(pattern) {
         return until(() => {
-            assert.equal(this.ends, undefined, `it has ended: ${this.said}`);
+            assert.equal(this.ends, undefined, `it has ended: ${inspect(this.ends)} ${this.said}`);
             return pattern.exec(this.said);
         }, () => `it says ${pattern}: ${this.said}`);
     }
