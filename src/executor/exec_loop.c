@@ -264,7 +264,8 @@ static struct err open_executor(struct executor *x)
 
 static void close_executor(struct executor *x)
 {
-    /* No turn any more, although the journal runs the loop to its end, and what is freed wakes it. */
+    /* No turn any more, although the journal runs the loop to its end, and what is freed wakes it.
+     */
     x->turn_set = true;
     uv_timer_stop(&x->turn);
     uv_timer_stop(&x->due);
