@@ -27,6 +27,8 @@ static struct build_broker *broker;
 static struct build_delivery *deliveries[DELIVERIES_MAX];
 static size_t delivery_count;
 static bool automatic;
+static char *ids[DELIVERIES_MAX]; /* of orders; they may end unconfirmed */
+static size_t id_count;
 
 /* The newest one, since memory is used again; 0: none. */
 static size_t number_of(const struct build_delivery *d)
@@ -71,7 +73,6 @@ static void refused(void *ctx, const char *why)
 static void published(void *id)
 {
     printf("published %s\n", (char *)id);
-    free(id);
 }
 
 static struct build_delivery *of(const char *n, bool keep)
@@ -93,6 +94,12 @@ static struct build_order order_of(char *words)
     return o;
 }
 
+static char *keep(const char *id)
+{
+    must(id_count < DELIVERIES_MAX);
+    return ids[id_count++] = alloc_text(id, strlen(id));
+}
+
 static void order(const char *verb, char *words)
 {
     char *first = strsep(&words, " ");
@@ -100,7 +107,7 @@ static void order(const char *verb, char *words)
     if (strcmp(verb, "then") == 0)
         broker->ops->then(broker, of(first, false), &o);
     else
-        broker->ops->publish(broker, &o, published, alloc_text(first, strlen(first)));
+        broker->ops->publish(broker, &o, published, keep(first));
 }
 
 static void retry(char *words)
@@ -161,5 +168,7 @@ int main(void)
     probe_input_start(obey, ended);
     uv_run(uv_default_loop(), UV_RUN_DEFAULT);
     build_settings_free(&settings);
+    while (id_count > 0)
+        free(ids[--id_count]);
     return uv_loop_close(uv_default_loop());
 }
