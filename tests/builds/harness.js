@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 'use strict';
 
-// What the end-to-end tests of `tenax build-worker` share: a real RabbitMQ, the Kubernetes double,
+// What the end-to-end tests of `tenax build-worker` share: a real RabbitMQ (or, with the option
+// `tenax`, a real Tenax server, whose jobs are the messages), the Kubernetes double,
 // an API that stands in for Screwdriver's (screwdriver.js), and real workers. A test has a site of
 // its own: queues, a state directory, and builds whose ids nobody else has. Times are scaled by
 // settings; nothing sleeps for a fixed time.
@@ -13,6 +14,7 @@ const os = require('node:os');
 const path = require('node:path');
 const { after, before } = require('node:test');
 const { startBroker, until, Wire } = require('../amqp/broker.js');
+const { Server } = require('../http/harness.js');
 const { startDouble } = require('../kubernetes/double');
 const { startScrewdriver, SECRET } = require('./screwdriver.js');
 
@@ -147,10 +149,8 @@ class Site {
         fs.copyFileSync(bed.ca, path.join(this.folder, 'ca.pem'));
         this.env = {
             PATH: process.env.PATH, HOME: this.folder, LANG: 'C.UTF-8',
-            RABBITMQ_HOST: `127.0.0.1:${bed.broker.port}`, RABBITMQ_USERNAME: 'guest',
-            RABBITMQ_PASSWORD: 'guest', RABBITMQ_VIRTUAL_HOST: '//', RABBITMQ_QUEUE: this.queue,
-            RABBITMQ_RETRYQUEUE: this.retry, RABBITMQ_RETRYQUEUE_ENABLED: 'true',
-            RABBITMQ_DEFAULT_QUEUE: `default${number}`, RABBITMQ_DLR_TTL: '100ms',
+            RABBITMQ_QUEUE: this.queue, RABBITMQ_RETRYQUEUE: this.retry,
+            RABBITMQ_RETRYQUEUE_ENABLED: 'true', ...bed.brokerSettings(number),
             RABBITMQ_CONNECT_OPTIONS: '{"heartbeatIntervalInSeconds":2,"reconnectTimeInSeconds":1}',
             K8S_HOST: new URL(bed.double.url).host, K8S_TOKEN: 'admin-token',
             K8S_CA_FILE: path.join(this.folder, 'ca.pem'),
@@ -161,6 +161,8 @@ class Site {
     }
 
     async declare() {
+        if (this.bed.server)
+            return this;
         const { code, out, errors } = await run(['topology', 'declare'], this.env);
         assert.equal(code, 0, out + errors);
         return this;
@@ -177,6 +179,9 @@ class Site {
     }
 
     publish(message) {
+        if (this.bed.server)
+            return this.bed.server.enqueue({ queue: this.queue, type: 'build', payload: message,
+                backoff: { base_ms: 100, exponent: 0, jitter_ms: 0 } });
         return this.bed.publisher.publish('build', this.queue,
             typeof message === 'string' ? message : JSON.stringify(message));
     }
@@ -241,6 +246,8 @@ class Site {
 
     // Messages by queue, those that are being worked on included.
     async counts() {
+        if (this.bed.server)
+            return this.jobs();
         const out = await this.bed.broker.ctl('list_queues', 'name', 'messages');
         const all = Object.fromEntries(out.trim().split('\n').map((line) => line.split('\t')));
         return Object.fromEntries(Object.entries(all).filter(([name]) =>
@@ -248,11 +255,22 @@ class Site {
             .map(([name, count]) => [name, Number(count)]));
     }
 
+    // The same of a Tenax server: jobs that are not completed.
+    async jobs() {
+        const counts = {};
+        for (const queue of [this.queue, this.retry]) {
+            const answer = await this.bed.server.get(`/jobs?queue=${queue}&limit=1000`);
+            assert.equal(answer.status, 200, answer.text);
+            counts[queue] = answer.json.jobs.filter((job) => job.status !== 'completed').length;
+        }
+        return counts;
+    }
+
     empty() {
         let last;
         return await_(() => `all queues are empty: ${JSON.stringify(last)}\n${this.log}`, async () => {
             last = await this.counts();
-            return Object.keys(last).length >= 4 && Object.values(last).every((count) => count === 0);
+            return Object.keys(last).length >= 2 && Object.values(last).every((count) => count === 0);
         });
     }
 
@@ -280,13 +298,27 @@ class Bed {
     }
 
     async start() {
-        this.broker = await startBroker();
+        if (this.options.tenax) {
+            this.server = await new Server().start();
+        } else {
+            this.broker = await startBroker();
+            this.publisher = new Publisher(this.broker.port);
+        }
         this.double = await startDouble({ tls: true, nodes: 2, ...this.options.double });
         this.api = await startScrewdriver();
-        this.publisher = new Publisher(this.broker.port);
         this.ca = path.join(this.double.dir, 'authority.pem');
         fs.writeFileSync(this.ca, this.double.authority.ca.cert);
         return this;
+    }
+
+    brokerSettings(number) {
+        if (this.server)
+            return { TENAX_BROKER: 'tenax', TENAX_URL: this.server.url() };
+        return {
+            RABBITMQ_HOST: `127.0.0.1:${this.broker.port}`, RABBITMQ_USERNAME: 'guest',
+            RABBITMQ_PASSWORD: 'guest', RABBITMQ_VIRTUAL_HOST: '//',
+            RABBITMQ_DEFAULT_QUEUE: `default${number}`, RABBITMQ_DLR_TTL: '100ms',
+        };
     }
 
     async site(env) {
@@ -309,9 +341,13 @@ class Bed {
     }
 
     async stop() {
-        await this.publisher.close();
         await this.api.stop();
         await this.double.stop();
+        if (this.server) {
+            await this.server.clean();
+            return;
+        }
+        await this.publisher.close();
         await this.broker.stop();
     }
 }
