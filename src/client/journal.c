@@ -401,6 +401,22 @@ static struct err begin_anew(struct journal *j)
     return err_none();
 }
 
+/* Without that, a power cut would take the folder, and with it what was synced in it. A parent that
+ * may not be read is not one that this process has made. */
+static struct err sync_parent(const char *path)
+{
+    char parent[PATH_MAX];
+    const char *slash = strrchr(path, '/');
+    size_t len = slash == path ? 1 : slash ? (size_t)(slash - path) : 0;
+    snprintf(parent, sizeof parent, "%.*s", len ? (int)len : 1, len ? path : ".");
+    int fd = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0)
+        return err_none();
+    bool synced = fsync(fd) == 0 || errno == EINVAL || errno == EROFS;
+    close(fd);
+    return synced ? err_none() : err_make(ERR_IO, "%.120s: cannot be synced", parent);
+}
+
 /* As mkdir -p. */
 static struct err make_dirs(const char *dir)
 {
@@ -412,8 +428,12 @@ static struct err make_dirs(const char *dir)
             continue;
         char was = *p;
         *p = '\0';
-        if (mkdir(path, 0700) != 0 && errno != EEXIST)
+        bool made = mkdir(path, 0700) == 0;
+        if (!made && errno != EEXIST)
             return err_make(ERR_IO, "%.120s: %s", path, strerror(errno));
+        /* The last one always: it may be from a start that a power cut ended before this. */
+        if (made || !was)
+            TRY(sync_parent(path));
         *p = was;
         if (!was)
             return err_none();
