@@ -38,12 +38,20 @@ static struct err add(struct path *p, const char *what, struct str part)
     return err_none();
 }
 
+/* What pods have caches in. With CACHE_PATH=/ anything else might be a folder of the system. */
+static bool is_scope(struct str s)
+{
+    return str_eq(s, STR("pipelines")) || str_eq(s, STR("jobs")) || str_eq(s, STR("events"));
+}
+
 static struct err path_of(const struct build_message *m, struct path *p)
 {
     if (!m->cache.is_delete)
         return err_make(ERR_BAD_VALUE, "cacheConfig asks for something other than delete caches");
     if (m->cache.prefix.len)
         TRY(add(p, "prefix", m->cache.prefix));
+    if (!is_scope(m->cache.scope))
+        return err_make(ERR_BAD_VALUE, "cacheConfig.scope is none of pipelines, jobs and events");
     TRY(add(p, "scope", m->cache.scope));
     TRY(add(p, "pipelineId", m->cache.pipeline));
     return str_eq(m->cache.scope, STR("pipelines")) ? err_none() : add(p, "id", m->cache.id);

@@ -10,6 +10,10 @@
 /* HOST, HOST:PORT or [ADDRESS]:PORT. */
 static struct err read_address(struct build_settings *s, struct str text, struct amqp_address *out)
 {
+    /* It may be a URL with a password in it. */
+    if (memchr(text.at, '@', text.len) || memchr(text.at, '/', text.len))
+        return err_make(ERR_USAGE, "rabbitmq.host must be HOST[:PORT], not a URL; user, password "
+                                   "and virtual host have settings of their own");
     bool bracket = text.len && text.at[0] == '[';
     const char *close = bracket ? memchr(text.at, ']', text.len) : NULL;
     struct str host = text, port = {0};

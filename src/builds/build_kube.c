@@ -278,7 +278,11 @@ static struct err set_server(struct cluster *c, const char *host)
     buf_byte(&url, '\0');
     c->config.server = keep(c, url.at);
     buf_fini(&url);
-    const char *wrong = strchr(host, '@') ? "it contains '@'" : fetch_bad_url(c->config.server);
+    /* Something before the '@' may be a password. */
+    if (strchr(host, '@'))
+        return err_make(ERR_USAGE, "K8S_HOST must be HOST[:PORT], without '@'");
+    const char *wrong =
+        strstr(host, "://") ? "it has a scheme other than https" : fetch_bad_url(c->config.server);
     return wrong ? err_make(ERR_USAGE, "K8S_HOST: '%.100s' is no host: %s", host, wrong)
                  : err_none();
 }

@@ -155,7 +155,7 @@ static void on_late_look(void *ctx, const struct build_kube_answer *a)
     struct build_update u = build_work_update(k);
     if (k->m.api_uri.len)
         u.api = k->m.api_uri;
-    u.message = STR("Build initialization delayed - pod creation taking longer than expected");
+    u.message = STR("Build initialization delayed");
     log_warn("build %.*s: its initialization is delayed", NAME_ARG(k->m.build));
     k->w->p.status->ops->put(k->w->p.status, &u, order, k);
 }

@@ -211,6 +211,8 @@ static struct err open_broker(struct serve *v)
 static struct err open_all(struct serve *v)
 {
     struct build_http_user user = {is_well, write_metrics};
+    if (build_int(v->s, BUILD_HTTP_PORT) > 65535)
+        return err_make(ERR_USAGE, "PORT must be 0 to 65535");
     TRY(build_pod_template_read(v->s, &v->pods));
     TRY(build_worker_settings_make(v->s, v->pods, &v->worker_settings));
     v->worker_settings.refused = on_refused;

@@ -215,6 +215,8 @@ static struct err read_settings(struct tenax *t)
     int64_t prefetch = build_int(t->settings, BUILD_PREFETCH);
     if (wrong)
         return err_make(ERR_USAGE, "tenax.server: %s", wrong);
+    if (strchr(url, '@'))
+        return err_make(ERR_USAGE, "tenax.server must have no user or password in it");
     if (prefetch < 1 || prefetch > 10000)
         return err_make(ERR_USAGE, "rabbitmq.prefetchCount must be 1 to 10000");
     t->url = call_url(url);

@@ -14,6 +14,7 @@
 #include "builds/build_work.h"
 
 #define MESSAGE_MAX 1000 /* bytes of a statusMessage */
+#define TOKEN_MIN   8    /* what is shorter is no secret, and may be part of any word */
 
 static void run(struct build_work *k);
 
@@ -81,8 +82,30 @@ void build_work_then(struct build_work *k, const struct build_order *o)
     work_free(k);
 }
 
+/* An answer may quote the request, and with it the token of the build. */
+static const char *hide_token(struct build_work *k, const char *why)
+{
+    struct str token = k->m.token, from = str_from(why);
+    struct buf b = {0};
+    const char *found;
+    if (token.len < TOKEN_MIN)
+        return why;
+    while ((found = memmem(from.at, from.len, token.at, token.len))) {
+        size_t before = (size_t)(found - from.at);
+        buf_add(&b, from.at, before);
+        buf_lit(&b, "(hidden)");
+        from = (struct str){found + token.len, from.len - before - token.len};
+    }
+    buf_add(&b, from.at, from.len);
+    buf_byte(&b, '\0');
+    const char *out = arena_copy(&k->arena, buf_view(&b)).at;
+    buf_fini(&b);
+    return out;
+}
+
 void build_work_retry(struct build_work *k, const char *why)
 {
+    why = hide_token(k, why);
     log_warn("build %.*s: %s; it is tried again (failure %u)", NAME_ARG(k->m.build), why,
              k->d->failures + 1);
     k->w->count.retries++;
@@ -126,6 +149,7 @@ static void on_failure_kept(void *ctx)
 
 void build_work_fail(struct build_work *k, const char *why)
 {
+    why = hide_token(k, why);
     struct str message = str_from(why);
     if (message.len > MESSAGE_MAX)
         message.len = utf8_check((struct str){message.at, MESSAGE_MAX});

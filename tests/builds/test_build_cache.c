@@ -121,6 +121,15 @@ static void no_part_leads_out_of_the_root(void **state)
     assert_int_equal(build_cache_clear(root, &m).code, ERR_BAD_VALUE);
 }
 
+static void only_folders_of_caches_are_removed(void **state)
+{
+    (void)state;
+    snprintf(root, sizeof root, "/");
+    assert_int_equal(clear(base + 1, "outside", "kept", "").code, ERR_BAD_VALUE);
+    assert_int_equal(clear("", "tmp", base + 5, "outside").code, ERR_BAD_VALUE);
+    assert_true(exists("outside/kept"));
+}
+
 static void no_link_is_followed(void **state)
 {
     (void)state;
@@ -150,6 +159,7 @@ int main(void)
                                         tear_down),
         cmocka_unit_test_setup_teardown(the_cache_of_a_job_is_removed_alone, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_part_leads_out_of_the_root, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(only_folders_of_caches_are_removed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(no_link_is_followed, set_up, tear_down),
         cmocka_unit_test_setup_teardown(what_cannot_be_removed_is_an_error, set_up, tear_down),
     };

@@ -6,9 +6,10 @@
 
 const assert = require('node:assert/strict');
 const fs = require('node:fs');
+const os = require('node:os');
 const path = require('node:path');
 const { test } = require('node:test');
-const { NOBODY, Wire, until, useBed } = require('./harness.js');
+const { NOBODY, Wire, run, until, useBed } = require('./harness.js');
 
 const bed = useBed();
 
@@ -233,3 +234,32 @@ test('clear removes a folder of caches, and nothing outside of their root', () =
         assert.deepEqual(['pipelines/7', 'jobs/7/70', 'beta/pipelines/7'].filter(left), []);
         assert.ok(left('pipelines/8') && left('jobs/7/71') && left('link') && fs.existsSync(path.join(outside, '5')));
     }));
+
+test('an answer that quotes the token of a build: it is in no status and no log', () => bed.with({}, async (site) => {
+    const worker = site.worker({ env: { TENAX_LOG_LEVEL: 'debug' } });
+    await worker.well();
+    for (const status of [403, 500]) {
+        const build = site.build();
+        bed.double.fault({ match: { verb: 'create', resource: 'pods' }, status,
+            message: `webhook: env TOKEN=${build.token}, ${build.token} is bad` });
+        await site.start(build);
+        await site.fails(build, /env TOKEN=\(hidden\), \(hidden\) is bad/);
+        bed.double.clearFaults();
+    }
+    await site.empty();
+}));
+
+test('settings that are no hosts: refused, without what may be a password', async () => {
+    const bad = { RABBITMQ_HOST: 'amqp://me:geheim@rabbit:5672', K8S_HOST: 'me:geheim@kubernetes', PORT: '65536' };
+    for (const [name, value] of Object.entries({ ...bad, TENAX_URL: 'http://me:geheim@tenax' })) {
+        const { code, errors } = await run([], { HOME: os.tmpdir(), PORT: '0', [name]: value,
+            TENAX_STATE_DIR: fs.mkdtempSync(path.join(os.tmpdir(), 'tenax-bad-')),
+            TENAX_BROKER: name === 'TENAX_URL' ? 'tenax' : 'rabbitmq' });
+        assert.equal(code, 2, `${name}: ${errors}`);
+        assert.match(errors, /must/);
+        assert.doesNotMatch(errors, /geheim/);
+    }
+    const { code, errors } = await run([], { HOME: os.tmpdir(), PORT: '0', K8S_HOST: 'http://kubernetes' });
+    assert.equal(code, 2, errors);
+    assert.match(errors, /scheme other than https/);
+});
