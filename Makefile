@@ -40,8 +40,14 @@ demo-builds: all
 	@tools/setup demo-builds
 	@demo/builds $(BUILD)/tenax
 
+# Two at a time: most of them wait more than they compute. The longest come first.
+SUITES = test-builds test-unit test-http test-asan test-crash test-packaging test-kubernetes
+
 ## test: everything, from unit tests to crashes and sanitizers
-test: test-unit test-http test-builds test-kubernetes test-crash test-packaging test-asan
+test: all
+	@tools/setup test
+	@tools/setup packaging
+	@$(MAKE) --no-print-directory -j2 --output-sync=target $(SUITES)
 	@echo "make test: all of it passed"
 
 test-unit: all

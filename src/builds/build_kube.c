@@ -191,9 +191,11 @@ static void on_created(void *ctx, const struct build_kube_answer *a)
 {
     struct exists *e = ctx;
     struct build_kube_answer answer = *a;
-    bool listed_pods = a->result == BUILD_KUBE_DONE && a->pods;
+    bool listed_pods = a->result == BUILD_KUBE_DONE && a->pods, lives = false;
+    for (size_t i = 0; i < a->count; i++)
+        lives |= !instant_is_set(a->pods[i].deleted_at);
     /* One that is being deleted keeps the name for a while: that passes. */
-    if (listed_pods && (a->count == 0 || instant_is_set(a->pods[0].deleted_at))) {
+    if (listed_pods && !lives) {
         answer.result = BUILD_KUBE_FAILED;
         answer.why = a->count == 0 ? "Failed to create pod: 409 its name is taken by a pod that is "
                                      "not of this build"

@@ -59,11 +59,18 @@ static void is_running(struct build_work *k, const struct kube_pod *p)
         build_work_done(k);
 }
 
-static void is_over(struct build_work *k)
+/* Of a build that was stopped, nothing is left to be said. But a pod may also have been evicted, or
+ * deleted by hand, before it ran; a build that has ended otherwise takes no status any more. */
+static void is_gone(struct build_work *k)
 {
-    log_info("build %.*s has no pod any more: there is nothing to verify", NAME_ARG(k->m.build));
     k->w->count.builds_gone++;
-    build_work_done(k);
+    if (build_work_is_over(k) || !instant_is_set(k->d->started)) {
+        log_info("build %.*s has no pod any more: there is nothing to verify",
+                 NAME_ARG(k->m.build));
+        build_work_done(k);
+        return;
+    }
+    build_work_fail(k, "Build failed to start: its pod is gone");
 }
 
 static void is_waiting(struct build_work *k)
@@ -84,7 +91,7 @@ static void conclude(struct build_work *k, const struct kube_pod *p,
         if (p)
             is_running(k, p);
         else
-            is_over(k);
+            is_gone(k);
         break;
     case BUILD_VERIFY_AGAIN:
         if (!k->w->s->timer && look->verdict.start == KUBE_VERDICT_WAITING && look->count == 0)

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <uv.h>
 
 #include "base/alloc.h"
@@ -234,10 +235,19 @@ static void listen_to(uv_signal_t *h, struct serve *v, int number)
     must(uv_signal_start(h, on_signal, number) == 0);
 }
 
+/* A core file would hold the tokens of builds. */
+static void forbid_core(void)
+{
+    struct rlimit none = {0, 0};
+    if (setrlimit(RLIMIT_CORE, &none) != 0)
+        log_warn("core files cannot be forbidden");
+}
+
 int build_serve(struct build_settings *s)
 {
     struct serve v = {.s = s, .loop = uv_default_loop(), .code = CLI_OK};
     signal(SIGPIPE, SIG_IGN);
+    forbid_core();
     must(uv_timer_init(v.loop, &v.end) == 0);
     v.end.data = &v;
     listen_to(&v.term, &v, SIGTERM);

@@ -225,6 +225,10 @@ void build_settings_print(const struct build_settings *s, struct buf *b)
         const char *shown = v->text;
         if (rows[i].type == SECRET)
             shown = *v->text ? "(hidden)" : "";
+        /* Two that are no secrets, but in which people put some. */
+        if ((i == BUILD_CONNECT_OPTIONS && v->source != BUILD_FROM_DEFAULT) ||
+            (i == BUILD_SERVER && strchr(shown, '@')))
+            shown = "(hidden)";
         buf_print(b, "%s: ", rows[i].path);
         if (rows[i].type == TEXT || rows[i].type == SECRET || rows[i].type == SPAN)
             json_write_string(b, str_from(shown));

@@ -78,8 +78,15 @@ static void create(void *ctx)
 void build_start_begin(struct build_work *k)
 {
     const struct build_worker_settings *s = k->w->s;
-    struct err e = build_pod_make(s->pods, k->m.config, &k->arena, &k->pod);
     k->w->count.starts++;
+    if (k->d->failures > 0 && build_work_is_over(k)) {
+        log_info("build %.*s was stopped while its start waited to be tried again",
+                 NAME_ARG(k->m.build));
+        build_work_done(k);
+        return;
+    }
+    build_work_begin_again(k);
+    struct err e = build_pod_make(s->pods, k->m.config, &k->arena, &k->pod);
     if (e.code != ERR_OK) {
         build_work_fail(k, e.msg);
         return;

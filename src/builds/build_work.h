@@ -12,6 +12,8 @@
 
 struct build_lane;
 
+#define BUILD_OVER_MAX 10000
+
 /* A message, or a timer that fired. */
 struct build_work {
     struct list node; /* in its lane */
@@ -41,7 +43,11 @@ struct build_worker {
     struct build_worker_counters count;
     struct strmap lanes;  /* of builds that are being worked on */
     struct strmap firing; /* builds whose timers are being worked on */
-    struct list loose;    /* works without a lane */
+    /* Builds whose pods were deleted, by stop messages or because they failed: the last ones. */
+    struct strmap over;
+    struct str over_ring[BUILD_OVER_MAX];
+    size_t over_next;
+    struct list loose; /* works without a lane */
     size_t busy;
 };
 
@@ -57,6 +63,12 @@ void build_work_retry(struct build_work *k, const char *why);
 void build_work_fail(struct build_work *k, const char *why);
 /* An update of its build's page, kept before it is acknowledged. */
 void build_work_tell(struct build_work *k, const struct build_update *u);
+
+/* Whether the build's pods were deleted lately, by this worker; and that they were, or that a new
+ * start has come. Bounded: of many builds the last ones are known. */
+bool build_work_is_over(const struct build_work *k);
+void build_work_set_over(struct build_work *k);
+void build_work_begin_again(struct build_work *k);
 
 /* --- the kinds of work --- */
 

@@ -113,6 +113,34 @@ void build_work_retry(struct build_work *k, const char *why)
     work_free(k);
 }
 
+/* --- builds that are over --- */
+
+bool build_work_is_over(const struct build_work *k)
+{
+    return strmap_get(&k->w->over, k->label) != NULL;
+}
+
+void build_work_set_over(struct build_work *k)
+{
+    struct build_worker *w = k->w;
+    struct str *place = &w->over_ring[w->over_next];
+    if (build_work_is_over(k))
+        return;
+    if (place->len)
+        strmap_remove(&w->over, *place);
+    *place = strmap_put(&w->over, k->label, place);
+    w->over_next = (w->over_next + 1) % BUILD_OVER_MAX;
+}
+
+void build_work_begin_again(struct build_work *k)
+{
+    struct str *place = strmap_get(&k->w->over, k->label);
+    if (!place)
+        return;
+    strmap_remove(&k->w->over, k->label);
+    *place = (struct str){0};
+}
+
 static void on_kept(void *ctx)
 {
     build_work_done(ctx);
@@ -142,6 +170,8 @@ static void on_failure_kept(void *ctx)
 {
     struct build_work *k = ctx;
     if (k->removes_pods)
+        build_work_set_over(k);
+    if (k->removes_pods)
         k->w->p.kube->ops->remove(k->w->p.kube, k->label, on_cleaned, k);
     else
         build_work_done(k);
@@ -160,7 +190,7 @@ void build_work_fail(struct build_work *k, const char *why)
                              .message = message,
                              .image_pull_start = INSTANT_NONE};
     k->w->count.builds_failed++;
-    if (k->w->p.timers)
+    if (k->w->p.timers && k->label.len)
         build_timers_clear(k->w->p.timers, k->label);
     log_warn("build %.*s fails: %s", NAME_ARG(k->m.build), why);
     if (u.api.len && u.token.len) {
@@ -217,6 +247,7 @@ static void on_removed(void *ctx, const struct build_kube_answer *a)
 static void stop(struct build_work *k)
 {
     k->w->count.stops++;
+    build_work_set_over(k);
     if (k->w->p.timers)
         build_timers_clear(k->w->p.timers, k->label);
     k->w->p.kube->ops->remove(k->w->p.kube, k->label, on_removed, k);
@@ -317,10 +348,14 @@ static void take(struct build_worker *w, struct build_delivery *d, const char *e
     struct err e = build_message_read(d->body, &k->arena, &k->m);
     if (exhausted)
         k->exhausted = arena_copy(&k->arena, (struct str){exhausted, strlen(exhausted) + 1}).at;
+    k->started = d->started;
     if (e.code == ERR_OK && k->m.job != BUILD_CLEAR)
         e = build_pod_label(w->s->all, k->m.build, &k->arena, &k->label);
-    k->started = d->started;
-    if (e.code != ERR_OK)
+    if (e.code != ERR_OK && k->m.token.len && k->m.api_uri.len) {
+        /* It is known whose message this is, but no pod can have its name. */
+        list_append(&w->loose, &k->node);
+        build_work_fail(k, e.msg);
+    } else if (e.code != ERR_OK)
         reject(k, e.msg);
     else if (k->m.job == BUILD_CLEAR)
         clear(k);
@@ -421,6 +456,7 @@ void build_worker_free(struct build_worker *w)
     }
     strmap_fini(&w->lanes);
     strmap_fini(&w->firing);
+    strmap_fini(&w->over);
     drop_all(&w->loose);
     free(w);
 }

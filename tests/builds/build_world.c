@@ -37,6 +37,7 @@ struct message {
     uint32_t failures, looks;
     instant started, due;
     bool unacked, gone;
+    struct world_build *stops; /* the API has ended the build before it says so */
     size_t len;
     char body[];
 };
@@ -220,6 +221,8 @@ static void deliver(struct world *w, struct message *m)
 {
     struct delivery *d = ALLOC(struct delivery);
     m->unacked = true;
+    if (m->stops)
+        m->stops->ended = true;
     d->message = m;
     d->epoch = w->parts->epoch;
     d->base = (struct build_delivery){.channel = m->channel,
@@ -281,7 +284,8 @@ static void at_create(struct world *w, struct event *e)
         reply(e, on_answer_final);
         return;
     }
-    if (breaks(w)) {
+    if (breaks(w) || w->create_faults) {
+        w->create_faults -= w->create_faults > 0;
         reply(e, on_answer_failed);
         return;
     }
@@ -551,6 +555,7 @@ size_t world_start(struct world *w, enum fate fate)
         snprintf(body, sizeof body, "{\"job\":\"stop\",\"buildConfig\":{\"buildId\":%zu}}", i);
         struct message *m = message_new(w, BUILD_CHANNEL_MAIN, str_from(body));
         m->due = instant_add(w->now, (span){60000});
+        m->stops = &w->builds[i];
     }
     return i;
 }

@@ -46,8 +46,9 @@ struct world {
     struct world_build builds[WORLD_BUILDS_MAX];
     size_t count;
     unsigned kills;
-    unsigned api_faults;  /* of 100 requests to the cluster that fail */
-    unsigned kill_chance; /* of 1000 events after which the worker is killed */
+    unsigned api_faults;    /* of 100 requests to the cluster that fail */
+    unsigned create_faults; /* how many more pods are refused with a 503 */
+    unsigned kill_chance;   /* of 1000 events after which the worker is killed */
 };
 
 /* In mode `timer` or not; the seed repeats it all. */

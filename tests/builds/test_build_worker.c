@@ -101,6 +101,51 @@ static void a_stopped_build_has_no_pod_and_no_failure(void **state)
     }
 }
 
+static void a_stop_ends_a_build_whose_start_waits_to_be_tried_again(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w, 1, false);
+    w.create_faults = 1;
+    world_start(&w, FATE_RUNS);
+    while (build_worker_counters(w.worker)->retries == 0)
+        assert_true(world_step(&w));
+    world_publish(&w, "{\"job\":\"stop\",\"buildConfig\":{\"buildId\":0}}");
+    run_to_the_end(&w);
+    assert_int_equal(w.builds[0].creates, 0);
+    assert_int_equal(w.builds[0].failures, 0);
+    world_fini(&w);
+}
+
+static void a_pod_that_vanishes_before_it_ran_fails_its_build(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w, 1, false);
+    world_start(&w, FATE_SLOW);
+    while (build_worker_counters(w.worker)->looks_again == 0)
+        assert_true(world_step(&w));
+    w.builds[0].pod_deleted = true;
+    run_to_the_end(&w);
+    assert_int_equal(w.builds[0].failures, 1);
+    assert_string_equal(w.builds[0].message, "Build failed to start: its pod is gone");
+    world_fini(&w);
+}
+
+static void a_build_whose_name_no_pod_can_have_fails(void **state)
+{
+    (void)state;
+    struct world w;
+    world_init(&w, 1, false);
+    w.count = 1;
+    world_publish(&w, "{\"job\":\"start\",\"buildConfig\":{\"buildId\":"
+                      "\"0_______________________________________________________________\","
+                      "\"apiUri\":\"http://api\",\"token\":\"t\"}}");
+    run_to_the_end(&w);
+    assert_int_equal(w.builds[0].failures, 1);
+    world_fini(&w);
+}
+
 /* The fourth failure is the end. */
 static void a_cluster_that_is_away_fails_the_build_after_three_retries(void **state)
 {
@@ -208,6 +253,9 @@ int main(void)
         cmocka_unit_test(a_bad_image_and_a_crashing_container_fail_with_the_original_words),
         cmocka_unit_test(a_refusal_for_good_fails_the_build_at_once),
         cmocka_unit_test(a_stopped_build_has_no_pod_and_no_failure),
+        cmocka_unit_test(a_stop_ends_a_build_whose_start_waits_to_be_tried_again),
+        cmocka_unit_test(a_pod_that_vanishes_before_it_ran_fails_its_build),
+        cmocka_unit_test(a_build_whose_name_no_pod_can_have_fails),
         cmocka_unit_test(a_cluster_that_is_away_fails_the_build_after_three_retries),
         cmocka_unit_test(what_cannot_be_read_is_thrown_away_and_counted),
         cmocka_unit_test(every_build_ends_once_in_any_order_of_events),

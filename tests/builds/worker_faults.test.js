@@ -200,6 +200,7 @@ test('metrics are Prometheus\' text', () => bed.with(ENV, async (site) => {
         assert.match(line,
             /^(# (HELP|TYPE) tenax_builds_\w+ .+|tenax_builds_\w+(\{\w+="\w+"(,\w+="\w+")*\})? -?[\d.e+]+)$/);
     assert.equal((await worker.get('/nothing')).status, 404);
+    await worker.well();
     assert.equal((await worker.get('/health/')).status, 200);
 }));
 

@@ -90,13 +90,25 @@ test('a pod that has failed fails the build; one that has succeeded is done', ()
     await site.empty();
 }));
 
-test('a build whose pod is gone needs nothing', () => bed.with({ VERIFY_DELAY: '300ms' }, async (site) => {
+test('a build whose pod is gone before it ran fails', () => bed.with({ VERIFY_DELAY: '300ms' }, async (site) => {
     const worker = site.worker();
     const build = site.build([{ do: 'running' }]);
     await site.start(build);
     await site.podThere(build);
     bed.double.request('DELETE', `/api/v1/namespaces/default/pods/${site.pods(build)[0].metadata.name}` +
         '?gracePeriodSeconds=0');
+    await worker.says(/fails: .*its pod is gone/);
+    await site.empty();
+    assert.deepEqual(build.updates.filter((update) => update.body.status).map((update) => update.body.status),
+        ['FAILURE']);
+}));
+
+test('a build that was stopped meanwhile needs nothing', () => bed.with({ VERIFY_DELAY: '2s' }, async (site) => {
+    const worker = site.worker();
+    const build = site.build([{ do: 'unschedulable' }]);
+    await site.start(build);
+    await site.podThere(build);
+    await site.stop(build);
     await worker.says(/has no pod any more/);
     await site.empty();
     assert.deepEqual(build.updates.filter((update) => update.body.status), []);
