@@ -40,15 +40,25 @@ demo-builds: all
 	@tools/setup demo-builds
 	@demo/builds $(BUILD)/tenax
 
-# Two at a time: most of them wait more than they compute. The longest come first.
-SUITES = test-builds test-unit test-http test-asan test-crash test-packaging test-kubernetes
-
 ## test: everything, from unit tests to crashes and sanitizers
 test: all
 	@tools/setup test
 	@tools/setup packaging
-	@$(MAKE) --no-print-directory -j2 --output-sync=target $(SUITES)
+	@$(MAKE) --no-print-directory -j2 --output-sync=target test-waiting test-working
 	@echo "make test: all of it passed"
+
+# Side by side: suites that mostly wait for others, and those that need the processor.
+.PHONY: test-waiting test-working
+test-waiting:
+	@$(MAKE) --no-print-directory test-builds
+	@$(MAKE) --no-print-directory test-kubernetes
+
+test-working:
+	@$(MAKE) --no-print-directory test-unit
+	@$(MAKE) --no-print-directory test-http
+	@$(MAKE) --no-print-directory test-crash
+	@$(MAKE) --no-print-directory test-packaging
+	@$(MAKE) --no-print-directory test-asan
 
 test-unit: all
 	@tools/setup test

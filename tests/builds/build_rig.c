@@ -12,7 +12,7 @@
 #include "base/must.h"
 #include "cli/certs.h"
 
-#define GUARD_MS 20000
+#define GUARD_MS 90000
 #define TICK_MS  2
 
 instant rig_now;
