@@ -8,12 +8,13 @@
 const { test } = require('node:test');
 const assert = require('node:assert');
 
-const { Connection } = require('./lib/client.js');
+const { Connection, Lost } = require('./lib/client.js');
 const { Harness } = require('./lib/harness.js');
 const { Load, runLoad } = require('./lib/load.js');
 const { PowerCut } = require('./lib/powercut.js');
 const { seedFromEnv } = require('./lib/random.js');
 const { Server } = require('./lib/server.js');
+const { Tasks } = require('./lib/tasks.js');
 
 const CUTS = Number(process.env.CUTS || 16);
 /* A start asks for fewer syncs than that. */
@@ -152,4 +153,41 @@ test('what a restart answers no power cut takes back', async (t) => {
   }
   power.remove();
   t.diagnostic(`${survived} cuts after a recovery`);
+});
+
+/* finishUpload was acknowledged, finishArtifact was never received: the bytes have an entry, and
+ * nobody can read them yet. */
+test('a power cut between the ends of an upload and its artifact keeps the bytes', async () => {
+  const { power } = new Outages(seedFromEnv());
+  const start = async () => {
+    const server = new Server(power.root, [], power.env());
+    return { server, conn: new Connection(await server.listening()) };
+  };
+  const last = { pick: (list) => list.at(-1), range: (lo, hi) => hi, chance: () => false };
+  const fail = (text) => assert.fail(text);
+  const tasks = new Tasks({ random: last, counts: {}, fail, root: power.root });
+  const { artifacts } = tasks;
+  const finish = artifacts.finishUploaded;
+  artifacts.finishUploaded = () => Promise.reject(new Lost('the power fails'));
+
+  let { server, conn } = await start();
+  await tasks.create(conn, 'side/work');
+  const [task] = tasks.ledger.tasks.values();
+  await conn.post('/api/queue/v1/claim-work/side%2Fwork',
+    { workerGroup: 'g', workerId: 'w', tasks: 1 });
+  await assert.rejects(artifacts.add(conn, task, 0), Lost);
+  conn.close();
+  await server.end('SIGKILL');
+  power.cut();
+
+  ({ server, conn } = await start());
+  await artifacts.finish(conn);
+  const [artifact] = artifacts.list;
+  assert.strictEqual(artifact.is, 'doubt');
+  assert.strictEqual(artifacts.files(), 1);
+  await finish.call(artifacts, conn, artifact);
+  await artifacts.finish(conn);
+  conn.close();
+  await server.end('SIGKILL');
+  power.remove();
 });

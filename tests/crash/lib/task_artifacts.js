@@ -23,8 +23,8 @@ class Artifacts {
   constructor({ random, counts, fail, root, encode }) {
     Object.assign(this, { random, counts, fail, encode });
     this.folder = path.join(root, 'artifacts');
-    this.list = []; // {base, name, bytes, is: 'doubt' | 'there' | 'cut off', audits}
-    this.unfinished = 0; // objects whose bytes may be there and that nobody finished
+    /* {base, name, bytes, is: 'doubt' | 'there' | 'cut off', audits, uploadId: of an object} */
+    this.list = [];
     counts.uploads = counts.cutOff = 0;
   }
 
@@ -80,7 +80,7 @@ class Artifacts {
   }
 
   async upload(conn, artifact, { name, projectId, uploadId, expires }) {
-    this.unfinished++;
+    artifact.uploadId = uploadId;
     const upload = await conn.request('PUT', `${OBJECT_API}/upload/${this.encode(name)}`, {
       projectId, uploadId, expires,
       proposedUploadMethods: {
@@ -93,10 +93,13 @@ class Artifacts {
     const end = await conn.post(`${OBJECT_API}/finish-upload/${this.encode(name)}`,
       { projectId, uploadId });
     if (end.status !== 200) this.fail(`finishUpload answered ${end.status}`);
-    this.unfinished--;
-    const finish = await conn.request('PUT',
-      `${artifact.base}/artifacts/${this.encode(artifact.name)}`, { uploadId });
-    if (![200, 204].includes(finish.status)) this.fail(`finishArtifact answered ${finish.status}`);
+    await this.finishUploaded(conn, artifact);
+  }
+
+  async finishUploaded(conn, artifact) {
+    const { status } = await conn.request('PUT',
+      `${artifact.base}/artifacts/${this.encode(artifact.name)}`, { uploadId: artifact.uploadId });
+    if (![200, 204].includes(status)) this.fail(`finishArtifact answered ${status}`);
     this.done(artifact);
   }
 
@@ -143,14 +146,20 @@ class Artifacts {
     return fs.existsSync(this.folder) ? fs.readdirSync(this.folder).length : 0;
   }
 
-  /** A file for each, once the server has looked for others, which it does at its start. */
+  count(fits) {
+    return this.list.filter(fits).length;
+  }
+
+  /** A file for each, once the server has looked for others, which it does at its start. An object
+   * may have its bytes from the upload on: nobody reads them before the artifact is finished. */
   async finish(conn) {
     for (const artifact of this.list) await this.check(conn, artifact);
-    const there = this.list.filter((artifact) => artifact.is === 'there').length;
-    const most = there + this.unfinished;
+    const there = this.count(({ is }) => is === 'there');
+    const uploads = this.count(({ is, uploadId }) => is !== 'there' && uploadId);
+    const most = there + uploads;
     for (const end = Date.now() + 10000; this.files() > most && Date.now() < end;) await delay(20);
     if (this.files() > most || this.files() < there)
-      this.fail(`${this.files()} files for ${there} artifacts and ${this.unfinished} uploads`);
+      this.fail(`${this.files()} files for ${there} artifacts and ${uploads} uploads`);
   }
 }
 
