@@ -158,10 +158,11 @@ static bool is_machine(const char *machine, struct str name)
     return whole.len && (same_name(whole, name) || same_name(first, name));
 }
 
-static bool is_ours(const struct guard *g, const struct authority *host)
+static bool is_ours(const struct guard *g, const struct authority *host, bool *address)
 {
     bool loopback;
-    if (is_address(host, &loopback))
+    *address = is_address(host, &loopback);
+    if (*address)
         return loopback || !g->loopback || is_allowed(g->allowed, host->name);
     if (host->bracketed || host->name.len == 0)
         return false;
@@ -195,15 +196,35 @@ static struct err foreign_page(struct str page)
                     (int)(page.len < QUOTE_MAX ? page.len : QUOTE_MAX), page.at);
 }
 
-struct err guard_check(const struct guard *g, const struct guard_request *req)
+static bool is_host_ours(struct guard *g, struct str text)
+{
+    bool address;
+    if (!text.at || (text.len && str_eq(text, (struct str){g->host, g->host_len})))
+        return true;
+    struct authority host = split(text);
+    if (!is_ours(g, &host, &address))
+        return false;
+    if (address && text.len <= sizeof g->host) {
+        memcpy(g->host, text.at, text.len);
+        g->host_len = text.len;
+    }
+    return true;
+}
+
+static bool is_page_ours(const struct guard *g, const struct guard_request *req)
 {
     struct authority host = split(req->host);
-    if (req->host.at && !is_ours(g, &host))
+    return is_same_origin(g, req->origin, &host);
+}
+
+struct err guard_check(struct guard *g, const struct guard_request *req)
+{
+    if (!is_host_ours(g, req->host))
         return err_make(ERR_HOST_NAME,
                         "this server is not known by the name '%.*s'; serve --allowed-hosts (or "
                         "TENAX_ALLOWED_HOSTS) says which names it has",
                         (int)(req->host.len < QUOTE_MAX ? req->host.len : QUOTE_MAX), req->host.at);
-    if (req->origin.len && !is_same_origin(g, req->origin, &host))
+    if (req->origin.len && !is_page_ours(g, req))
         return foreign_page(req->origin);
     struct str site = req->fetch_site;
     if (site.len && !str_eq(site, STR("same-origin")) && !str_eq(site, STR("none")))

@@ -18,6 +18,10 @@ struct guard {
     bool loopback;       /* only this machine can connect */
     const struct tls_context *tls; /* NULL: plain */
     char machine[256];             /* its own name, which counts where others can connect */
+    /* The Host that was admitted last for being an address. Clients use one and the same, and what
+     * makes an address admissible never changes, as names of certificates do. */
+    char host[64];
+    size_t host_len;
 };
 
 /* What a request says of itself; empty where it says nothing. */
@@ -36,6 +40,6 @@ NODISCARD struct err guard_check_names(const char *allowed);
  * request without any host (HTTP/1.0) comes from no browser.
  * ERR_ORIGIN if a page of another origin asks: Origin is there and is not the host, or
  * Sec-Fetch-Site is there and is neither same-origin nor none. */
-NODISCARD struct err guard_check(const struct guard *g, const struct guard_request *req);
+NODISCARD struct err guard_check(struct guard *g, const struct guard_request *req);
 
 #endif

@@ -215,10 +215,9 @@ static int on_value_complete(llhttp_t *parser)
  * end of the head is looked for from the start of its last line. */
 static bool lines_are_plain(struct http1 *r, size_t last)
 {
-    const char *p = r->base + last;
-    while (p < r->limit && *p != '\r')
-        p++;
-    if (r->limit - p < 4 || memcmp(p, "\r\n\r\n", 4) != 0)
+    const char *from = r->base + last;
+    const char *p = memchr(from, '\r', (size_t)(r->limit - from));
+    if (!p || r->limit - p < 4 || memcmp(p, "\r\n\r\n", 4) != 0)
         return false;
     const char *end = p + 2;
     for (p = r->base; (p = memchr(p, '\n', (size_t)(end - p))); p++)
@@ -459,8 +458,11 @@ static void finish(struct http1 *r)
     q->method = method_of(r->parser.method);
     q->path = r->path.len ? view(r, r->path) : STR("/");
     q->query = view(r, r->query);
-    for (enum http_header h = 0; h < HTTP_HEADERS; h++)
-        *http_header_value(q, h) = r->given & 1u << h ? kept(r, h) : (struct str){0};
+    memset(http_header_value(q, 0), 0, HTTP_HEADERS * sizeof(struct str));
+    for (unsigned left = r->given; left; left &= left - 1) {
+        enum http_header h = (enum http_header)__builtin_ctz(left);
+        *http_header_value(q, h) = kept(r, h);
+    }
     q->body = r->body.len ? buf_view(&r->body) : r->piece;
     q->length = -1;
     if (r->out.pieces && !r->chunked)

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "net/http_headers.h"
 
-#include <stddef.h>
 #include <strings.h>
 
 #include "base/must.h"
@@ -10,21 +9,64 @@ enum times { ONE, LIST };
 
 static const struct {
     struct str name;
-    size_t offset;
     enum times times;
 } headers[] = {
-#define HEADER(name, member, times)                                                                \
-    {{name, sizeof(name) - 1}, offsetof(struct http_request, member), times},
+#define HEADER(name, member, times) {{name, sizeof(name) - 1}, times},
 #include "net/http_headers.def"
 #undef HEADER
 };
 
+/* --- the hash --- */
+
+#define SLOT_BITS      6
+#define MULTIPLIER_MAX (1u << 20)
+
+static_assert(HTTP_HEADERS * 4 <= 1 << SLOT_BITS,
+              "a multiplier is found at once in a sparse table");
+
+static uint32_t multiplier; /* with which no two names have the same slot */
+static uint8_t slots[1 << SLOT_BITS];
+
+/* The cases of a letter differ in bit 5. */
+static uint32_t fold(char c)
+{
+    return (unsigned char)c | 0x20;
+}
+
+static size_t slot_of(struct str name, uint32_t factor)
+{
+    uint32_t key = (uint32_t)name.len << 24 | fold(name.at[0]) << 16 |
+                   fold(name.at[name.len / 2]) << 8 | fold(name.at[name.len - 1]);
+    return key * factor >> (32 - SLOT_BITS);
+}
+
+static bool fill(uint32_t factor)
+{
+    memset(slots, HTTP_HEADERS, sizeof slots);
+    for (unsigned h = 0; h < HTTP_HEADERS; h++) {
+        uint8_t *slot = &slots[slot_of(headers[h].name, factor)];
+        if (*slot != HTTP_HEADERS)
+            return false;
+        *slot = (uint8_t)h;
+    }
+    return true;
+}
+
+/* Before main, so that a new line of the table needs nothing else and no thread ever waits. */
+__attribute__((constructor)) static void find_multiplier(void)
+{
+    for (multiplier = 1; !fill(multiplier); multiplier += 2)
+        must(multiplier < MULTIPLIER_MAX);
+}
+
 enum http_header http_header_find(struct str name)
 {
-    for (unsigned h = 0; h < HTTP_HEADERS; h++)
-        if (headers[h].name.len == name.len &&
-            strncasecmp(headers[h].name.at, name.at, name.len) == 0)
-            return (enum http_header)h;
+    if (name.len == 0)
+        return HTTP_HEADERS;
+    enum http_header h = slots[slot_of(name, multiplier)];
+    if (h < HTTP_HEADERS && headers[h].name.len == name.len &&
+        strncasecmp(headers[h].name.at, name.at, name.len) == 0)
+        return h;
     return HTTP_HEADERS;
 }
 
@@ -39,10 +81,4 @@ struct err http_header_repeated(enum http_header h)
     must(h < HTTP_HEADERS);
     return err_make(ERR_BAD_REQUEST, "the header %.*s comes more than once",
                     STR_ARG(headers[h].name));
-}
-
-struct str *http_header_value(struct http_request *q, enum http_header h)
-{
-    must(h < HTTP_HEADERS);
-    return (struct str *)(void *)((char *)q + headers[h].offset);
 }

@@ -2,32 +2,46 @@
 #include "net/router.h"
 
 #include <stdio.h>
+#include <stdint.h>
 #include <stdlib.h>
 
 #include "base/alloc.h"
 #include "base/must.h"
 #include "base/utf8.h"
 
-/* A segment of the paths of one front end, and what may follow it. */
+/* Where a path may lead after some of its segments, in one front end. */
 struct node {
-    struct str segment;
-    struct node *next;  /* beside it, in its parent */
-    struct node *fixed; /* the first of those that a path names */
-    struct node *param; /* any other segment, or NULL */
+    uint32_t number;    /* of the router's nodes */
+    bool fixed;         /* there are segments that a path names: in the edges */
+    struct node *param; /* below it: any segment, or NULL */
     struct node *rest;  /* all that is left of the path, slashes included, or NULL */
+    unsigned methods;   /* that it has, a bit each */
+    unsigned admin;     /* of these, those that only the admin listener has */
     const struct route *by_method[HTTP_OTHER];
+};
+
+/* From a node to the one below it that a named segment leads to. */
+struct edge {
+    const struct node *from; /* NULL: the slot is free */
+    struct str segment;
+    struct node *to;
 };
 
 struct front {
     const struct front_end *end;
     struct str prefix;
-    struct node root;
+    struct node *root;
+    unsigned pieces; /* methods of routes that take bodies in pieces, a bit each */
 };
 
 struct router {
     struct front **fronts; /* the longest prefix first */
     size_t count;
-    unsigned pieces; /* methods of routes that take bodies in pieces, a bit each */
+    struct node **nodes; /* all of them */
+    size_t node_count, node_cap;
+    struct edge *edges; /* a hash table, at most half full */
+    size_t edge_count, edge_slots;
+    size_t segment_max; /* the longest in the edges */
 };
 
 /* A path and how far it is matched. */
@@ -41,9 +55,11 @@ static bool next_segment(struct walk *w, struct str *segment)
     if (w->at == w->end || *w->at != '/')
         return false;
     const char *from = w->at + 1;
-    const char *slash = from < w->end ? memchr(from, '/', (size_t)(w->end - from)) : NULL;
-    w->at = slash ? slash : w->end;
-    *segment = (struct str){from, (size_t)(w->at - from)};
+    const char *at = from;
+    while (at < w->end && *at != '/')
+        at++;
+    w->at = at;
+    *segment = (struct str){from, (size_t)(at - from)};
     return true;
 }
 
@@ -52,71 +68,110 @@ static bool is_param(struct str s)
     return s.len > 2 && s.at[0] == '{' && s.at[s.len - 1] == '}';
 }
 
-/* --- the tree --- */
-
-static struct node *find_fixed(const struct node *n, struct str segment)
-{
-    struct node *child = n->fixed;
-    while (child && !str_eq(child->segment, segment))
-        child = child->next;
-    return child;
-}
-
 static bool is_rest(struct str s)
 {
     return is_param(s) && s.at[s.len - 2] == '*';
 }
 
-static struct node *find_like(const struct node *n, struct str segment)
+/* --- edges --- */
+
+/* It need not resist who chooses segments: only those of routes are ever put in. */
+static uint64_t hash(const struct node *from, struct str segment)
 {
-    if (is_rest(segment))
-        return n->rest;
-    return is_param(segment) ? n->param : find_fixed(n, segment);
+    uint64_t h = (uint64_t)from->number << 32 ^ segment.len;
+    size_t left = segment.len;
+    const char *at = segment.at;
+    uint64_t word = 0;
+    for (; left >= 8; left -= 8, at += 8) {
+        memcpy(&word, at, 8);
+        h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+        h ^= h >> 32;
+    }
+    for (word = 0; left; left--)
+        word = word << 8 | (unsigned char)at[left - 1];
+    h = (h ^ word) * UINT64_C(0x9e3779b97f4a7c15);
+    return h ^ h >> 32;
 }
 
-static struct node *add_segment(struct node *n, struct str segment)
+/* The edge, or the free slot where it belongs. */
+static struct edge *slot_of(const struct router *r, const struct node *from, struct str segment)
 {
-    struct node *child = find_like(n, segment);
-    if (child)
-        return child;
-    child = ALLOC(struct node);
-    child->segment = segment;
-    if (is_rest(segment)) {
-        n->rest = child;
-    } else if (is_param(segment)) {
-        n->param = child;
-    } else {
-        child->next = n->fixed;
-        n->fixed = child;
+    size_t mask = r->edge_slots - 1;
+    size_t at = hash(from, segment) & mask;
+    while (r->edges[at].from &&
+           (r->edges[at].from != from || !str_eq(r->edges[at].segment, segment)))
+        at = (at + 1) & mask;
+    return &r->edges[at];
+}
+
+static struct node *find_fixed(const struct router *r, const struct node *n, struct str segment)
+{
+    return n->fixed && segment.len <= r->segment_max ? slot_of(r, n, segment)->to : NULL;
+}
+
+static void grow_edges(struct router *r)
+{
+    struct edge *old = r->edges;
+    size_t slots = r->edge_slots;
+    r->edge_slots = slots ? slots * 2 : 64;
+    r->edges = alloc_zero(r->edge_slots * sizeof *r->edges);
+    for (size_t i = 0; i < slots; i++)
+        if (old[i].from)
+            *slot_of(r, old[i].from, old[i].segment) = old[i];
+    free(old);
+}
+
+static void add_edge(struct router *r, struct node *from, struct str segment, struct node *to)
+{
+    if (++r->edge_count * 2 > r->edge_slots)
+        grow_edges(r);
+    *slot_of(r, from, segment) = (struct edge){from, segment, to};
+    from->fixed = true;
+    r->segment_max = segment.len > r->segment_max ? segment.len : r->segment_max;
+}
+
+/* --- the tree --- */
+
+static struct node *add_node(struct router *r)
+{
+    struct node *n = ALLOC(struct node);
+    n->number = (uint32_t)r->node_count;
+    ALLOC_GROW(r->nodes, r->node_count, r->node_cap, 16);
+    r->nodes[r->node_count++] = n;
+    return n;
+}
+
+static struct node *add_segment(struct router *r, struct node *n, struct str segment)
+{
+    if (is_param(segment)) {
+        struct node **below = is_rest(segment) ? &n->rest : &n->param;
+        if (!*below)
+            *below = add_node(r);
+        return *below;
+    }
+    struct node *child = find_fixed(r, n, segment);
+    if (!child) {
+        child = add_node(r);
+        add_edge(r, n, segment, child);
     }
     return child;
 }
 
-static void add_route(struct node *n, const struct route *r)
+static void add_route(struct router *router, struct node *n, const struct route *r)
 {
     struct walk w = {r->pattern, r->pattern + strlen(r->pattern)};
     struct str segment;
     int params = 0;
     while (next_segment(&w, &segment)) {
         params += is_param(segment);
-        n = add_segment(n, segment);
+        n = add_segment(router, n, segment);
         must(!is_rest(segment) || w.at == w.end);
     }
     must(w.at == w.end && params <= ROUTER_PARAMS_MAX);
     must(r->method < HTTP_OTHER && !n->by_method[r->method]);
     n->by_method[r->method] = r;
-}
-
-static void free_nodes(struct node *n)
-{
-    while (n) {
-        struct node *next = n->next;
-        free_nodes(n->fixed);
-        free_nodes(n->param);
-        free_nodes(n->rest);
-        free(n);
-        n = next;
-    }
+    n->methods |= 1u << r->method;
+    n->admin |= r->admin ? 1u << r->method : 0;
 }
 
 struct router *router_new(void)
@@ -128,12 +183,12 @@ void router_free(struct router *r)
 {
     if (!r)
         return;
-    for (size_t i = 0; i < r->count; i++) {
-        free_nodes(r->fronts[i]->root.fixed);
-        free_nodes(r->fronts[i]->root.param);
-        free_nodes(r->fronts[i]->root.rest);
+    for (size_t i = 0; i < r->node_count; i++)
+        free(r->nodes[i]);
+    for (size_t i = 0; i < r->count; i++)
         free(r->fronts[i]);
-    }
+    free(r->nodes);
+    free(r->edges);
     free(r->fronts);
     free(r);
 }
@@ -144,10 +199,11 @@ void router_mount(struct router *r, const struct front_end *f)
     size_t at = r->count;
     front->end = f;
     front->prefix = str_from(f->prefix);
+    front->root = add_node(r);
     for (size_t i = 0; i < f->count; i++) {
         const struct route *route = f->route(i);
-        add_route(&front->root, route);
-        r->pieces |= route->pieces ? 1u << route->method : 0;
+        add_route(r, front->root, route);
+        front->pieces |= route->pieces ? 1u << route->method : 0;
     }
     r->fronts = alloc_resize(r->fronts, (r->count + 1) * sizeof(struct front *));
     for (; at > 0 && r->fronts[at - 1]->prefix.len < front->prefix.len; at--)
@@ -161,6 +217,7 @@ void router_mount(struct router *r, const struct front_end *f)
 /* --- the search --- */
 
 struct search {
+    const struct router *router;
     enum http_method method;
     bool admin, elsewhere; /* elsewhere: the admin listener has that path */
     unsigned methods;      /* of the path, a bit each */
@@ -170,18 +227,14 @@ struct search {
 
 static void look(struct search *s, const struct node *n)
 {
-    for (unsigned m = 0; m < HTTP_OTHER; m++) {
-        const struct route *r = n->by_method[m];
-        if (!r)
-            continue;
-        if (r->admin && !s->admin) {
-            s->elsewhere = true;
-            continue;
-        }
-        s->methods |= 1u << m | (m == HTTP_GET ? 1u << HTTP_HEAD : 0);
-        if (m == s->method || (m == HTTP_GET && s->method == HTTP_HEAD))
-            s->found = r;
-    }
+    unsigned methods = s->admin ? n->methods : n->methods & ~n->admin;
+    enum http_method wanted = s->method == HTTP_HEAD ? HTTP_GET : s->method;
+    s->elsewhere = s->elsewhere || methods != n->methods;
+    s->methods |= methods | (methods & 1u << HTTP_GET ? 1u << HTTP_HEAD : 0);
+    if (methods & 1u << s->method)
+        s->found = n->by_method[s->method];
+    else if (methods & 1u << wanted)
+        s->found = n->by_method[wanted];
 }
 
 static void descend(struct search *s, const struct node *n, struct walk w);
@@ -208,7 +261,7 @@ static void descend(struct search *s, const struct node *n, struct walk w)
             look(s, n);
         return;
     }
-    const struct node *fixed = find_fixed(n, segment);
+    const struct node *fixed = find_fixed(s->router, n, segment);
     if (fixed)
         descend(s, fixed, w);
     descend_with(s, n->param, segment, w);
@@ -267,17 +320,18 @@ static const struct front *front_of(const struct router *r, struct str path)
 static void search(const struct front *f, struct str path, struct search *s)
 {
     if (f)
-        descend(s, &f->root, (struct walk){path.at + f->prefix.len, path.at + path.len});
+        descend(s, f->root, (struct walk){path.at + f->prefix.len, path.at + path.len});
 }
 
 bool router_takes_pieces(void *ctx, enum http_method method, struct str path)
 {
     const struct router *r = ctx;
     struct route_params params = {0};
-    struct search s = {.method = method, .admin = true, .params = &params};
-    if (method == HTTP_OTHER || !(r->pieces & 1u << method))
+    struct search s = {.router = r, .method = method, .admin = true, .params = &params};
+    const struct front *f = front_of(r, path);
+    if (!f || method == HTTP_OTHER || !(f->pieces & 1u << method))
         return false;
-    search(front_of(r, path), path, &s);
+    search(f, path, &s);
     return s.found && s.found->pieces;
 }
 
@@ -286,7 +340,7 @@ struct err router_find(const struct router *r, bool admin, const struct http_req
 {
     const struct front *f = front_of(r, req->path);
     *m = (struct router_match){.front = f ? f->end : NULL};
-    struct search s = {.method = req->method, .admin = admin, .params = &m->params};
+    struct search s = {.router = r, .method = req->method, .admin = admin, .params = &m->params};
     search(f, req->path, &s);
     if (!s.methods)
         return no_route(req->path, s.elsewhere);

@@ -3,8 +3,9 @@
 #define NET_ROUTER_H
 
 /* Finds the route of a request. Front ends are mounted on the router, each with its routes below a
- * prefix of its own; the routes of a front end become a tree, so that a request costs as many steps
- * as its path has segments. All are mounted before the first request. */
+ * prefix of its own; the routes of a front end become a tree whose steps are hashed, so that a
+ * request costs as many steps as its path has segments, however many routes there are. All are
+ * mounted before the first request. */
 
 #include "net/http.h"
 

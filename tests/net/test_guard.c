@@ -8,12 +8,12 @@
 #include "base/array.h"
 #include "net/guard.h"
 
-static const struct guard local = {.bound = "127.0.0.1", .loopback = true, .machine = "box.lan"};
-static const struct guard open = {.bound = "tenax.example.org",
-                                  .allowed = "queue.example.org, *.svc.cluster.local",
-                                  .machine = "box.lan"};
+static struct guard local = {.bound = "127.0.0.1", .loopback = true, .machine = "box.lan"};
+static struct guard open = {.bound = "tenax.example.org",
+                            .allowed = "queue.example.org, *.svc.cluster.local",
+                            .machine = "box.lan"};
 
-static enum err_code of_host(const struct guard *g, const char *host)
+static enum err_code of_host(struct guard *g, const char *host)
 {
     struct guard_request r = {.host = str_from(host)};
     return guard_check(g, &r).code;
@@ -52,6 +52,25 @@ static void a_listener_of_the_loopback_has_the_names_of_the_loopback(void **stat
     CHECK_HOSTS(&local, bad, ERR_HOST_NAME);
 }
 
+static void what_is_remembered_of_a_host_is_the_whole_of_it(void **state)
+{
+    (void)state;
+    static const char *const hosts[] = {"",           "127.0.0.1:789",  "127.0.0.1:78901",
+                                        "127.0.0.2:", "127.0.0.1:7890", "192.0.2.1"};
+    for (size_t i = 0; i < COUNT(hosts); i++) {
+        struct guard g = {.bound = "127.0.0.1", .loopback = true};
+        enum err_code before = of_host(&g, hosts[i]);
+        assert_int_equal(of_host(&g, "127.0.0.1:7890"), ERR_OK);
+        assert_int_equal(of_host(&g, "127.0.0.1:7890"), ERR_OK);
+        assert_int_equal(of_host(&g, hosts[i]), before);
+        assert_int_equal(of_host(&g, "evil.example"), ERR_HOST_NAME);
+        /* A page is compared with the host that was named, remembered or not. */
+        struct guard_request r = {.host = STR("127.0.0.1:7890"),
+                                  .origin = STR("http://127.0.0.1:7891")};
+        assert_int_equal(guard_check(&g, &r).code, ERR_ORIGIN);
+    }
+}
+
 static void a_listener_for_others_has_addresses_and_the_names_it_was_given(void **state)
 {
     (void)state;
@@ -76,7 +95,7 @@ static void a_listener_for_others_has_addresses_and_the_names_it_was_given(void 
                                       "box.lan.evil.example"};
     CHECK_HOSTS(&open, good, ERR_OK);
     CHECK_HOSTS(&open, bad, ERR_HOST_NAME);
-    const struct guard any = {.bound = "127.0.0.1", .loopback = true, .allowed = "*"};
+    struct guard any = {.bound = "127.0.0.1", .loopback = true, .allowed = "*"};
     assert_int_equal(of_host(&any, "evil.example"), ERR_OK);
 }
 
@@ -148,6 +167,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_listener_of_the_loopback_has_the_names_of_the_loopback),
+        cmocka_unit_test(what_is_remembered_of_a_host_is_the_whole_of_it),
         cmocka_unit_test(a_listener_for_others_has_addresses_and_the_names_it_was_given),
         cmocka_unit_test(a_request_without_a_host_comes_from_no_browser),
         cmocka_unit_test(pages_of_this_server_may_ask_and_no_others),

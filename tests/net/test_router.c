@@ -1,7 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <fcntl.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 #include <cmocka.h>
 
 #include "base/array.h"
@@ -216,6 +222,152 @@ static void what_needs_no_decoding_is_not_copied(void **state)
     arena_fini(&a);
 }
 
+/* --- many routes --- */
+
+#define MANY 1000
+
+static char many_patterns[MANY][40];
+static struct route many_routes[MANY];
+
+static const struct route *many_route(size_t i)
+{
+    return &many_routes[i];
+}
+
+static struct router *router_of_many(void)
+{
+    static const struct front_end f = {"", MANY, many_route, .ctx = NULL};
+    for (int i = 0; i < MANY; i++) {
+        snprintf(many_patterns[i], sizeof many_patterns[i], "/group%d/%s/item%d", i % 10,
+                 i % 3 ? "a_fixed_segment" : "{id}", i);
+        many_routes[i] = (struct route){HTTP_GET, many_patterns[i]};
+    }
+    struct router *r = router_new();
+    router_mount(r, &f);
+    return r;
+}
+
+static void each_of_a_thousand_routes_is_found(void **state)
+{
+    (void)state;
+    struct router *r = router_of_many();
+    struct arena a = {0};
+    for (int i = 0; i < MANY; i++) {
+        char path[64];
+        struct router_match m;
+        snprintf(path, sizeof path, "/group%d/a_fixed_segment/item%d", i % 10, i);
+        struct http_request req = {.method = HTTP_GET, .path = str_from(path), .arena = &a};
+        assert_int_equal(router_find(r, false, &req, &m).code, ERR_OK);
+        assert_ptr_equal(m.route, &many_routes[i]);
+        assert_int_equal(m.params.count, i % 3 == 0);
+        req.path.len--; /* another item of the group, or none */
+        if (router_find(r, false, &req, &m).code == ERR_OK)
+            assert_int_equal(m.route - many_routes, i / 10);
+        snprintf(path, sizeof path, "/group%d/a_fixed_segment/item%d", (i + 1) % 10, i);
+        req.path = str_from(path);
+        assert_int_equal(router_find(r, false, &req, &m).code, ERR_NO_ROUTE);
+    }
+    router_free(r);
+    arena_fini(&a);
+}
+
+static void a_segment_of_any_length_is_looked_up(void **state)
+{
+    (void)state;
+    struct router *r = router_of_many();
+    struct arena a = {0};
+    char path[9000];
+    memset(path, 'x', sizeof path);
+    path[0] = '/';
+    for (size_t len = 0; len < sizeof path; len += len < 40 ? 1 : 997) {
+        struct router_match m;
+        struct http_request req = {.path = {path, len}, .arena = &a};
+        assert_int_equal(router_find(r, false, &req, &m).code, ERR_NO_ROUTE);
+    }
+    router_free(r);
+    arena_fini(&a);
+}
+
+/* --- front ends that cannot be mounted --- */
+
+static const struct route *conflicts;
+
+static const struct route *conflict(size_t i)
+{
+    return &conflicts[i];
+}
+
+static bool mounts(const struct route *both)
+{
+    const struct front_end f = {"", 2, conflict, .ctx = NULL};
+    conflicts = both;
+    pid_t child = fork();
+    assert_true(child >= 0);
+    if (child == 0) {
+        int none = open("/dev/null", O_WRONLY);
+        dup2(none, STDERR_FILENO);
+        signal(SIGABRT, SIG_DFL);
+        setrlimit(RLIMIT_CORE, &(struct rlimit){0});
+        router_mount(router_new(), &f);
+        _exit(0);
+    }
+    int status;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+static void two_routes_for_the_same_are_a_mistake_of_the_program(void **state)
+{
+    (void)state;
+    static const struct route good[][2] = {
+        {{HTTP_GET, "/a/{x}"}, {HTTP_PUT, "/a/{x}"}},
+        {{HTTP_GET, "/a/{x}"}, {HTTP_GET, "/a/{x}/"}},
+        {{HTTP_GET, "/a/{x}"}, {HTTP_GET, "/a/{x*}"}},
+        {{HTTP_GET, "/a/{x}"}, {HTTP_GET, "/a/x"}},
+        {{HTTP_GET, ""}, {HTTP_GET, "/"}},
+    };
+    static const struct route bad[][2] = {
+        {{HTTP_GET, "/a/{x}"}, {HTTP_GET, "/a/{y}"}},
+        {{HTTP_GET, "/a"}, {HTTP_GET, "/a"}},
+        {{HTTP_GET, "/a/{x*}/b"}, {HTTP_GET, "/a"}},
+        {{HTTP_GET, "a"}, {HTTP_GET, "/a"}},
+        {{HTTP_OTHER, "/b"}, {HTTP_GET, "/a"}},
+        {{HTTP_GET, "/{a}/{b}/{c}/{d}/{e}"}, {HTTP_GET, "/a"}},
+    };
+    for (size_t i = 0; i < COUNT(good); i++)
+        assert_true(mounts(good[i]));
+    for (size_t i = 0; i < COUNT(bad); i++)
+        assert_false(mounts(bad[i]));
+}
+
+static void a_named_segment_is_not_decoded(void **state)
+{
+    (void)state;
+    check_error(HTTP_GET, "/j%6fbs", ERR_NO_ROUTE);
+    check_error(HTTP_GET, "/jobs%2Ftake", ERR_NO_ROUTE);
+    check_found(HTTP_GET, "/jobs/t%61ke", "/jobs/{id}");
+}
+
+static void bodies_come_in_pieces_where_a_route_says_so(void **state)
+{
+    (void)state;
+    static const struct route own[] = {{HTTP_PUT, "/content/{name*}", .pieces = true},
+                                       {HTTP_PUT, "/other"}};
+    const struct front_end f = {"/files", 2, conflict, .ctx = NULL};
+    conflicts = own;
+    struct router *r = router_new();
+    assert_false(
+        router_takes_pieces(r, HTTP_PUT, STR("/files/content/x"))); /* nothing is mounted */
+    router_mount(r, &front);
+    router_mount(r, &f);
+    assert_true(router_takes_pieces(r, HTTP_PUT, STR("/files/content/x/y")));
+    assert_false(router_takes_pieces(r, HTTP_PUT, STR("/files/other")));
+    assert_false(router_takes_pieces(r, HTTP_POST, STR("/files/content/x")));
+    assert_false(router_takes_pieces(r, HTTP_OTHER, STR("/files/content/x")));
+    assert_false(router_takes_pieces(r, HTTP_PUT, STR("/content/x")));
+    router_free(r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -230,6 +382,11 @@ int main(void)
         cmocka_unit_test(a_front_end_has_all_below_its_prefix),
         cmocka_unit_test(a_badly_encoded_param_is_a_bad_request),
         cmocka_unit_test(what_needs_no_decoding_is_not_copied),
+        cmocka_unit_test(each_of_a_thousand_routes_is_found),
+        cmocka_unit_test(a_segment_of_any_length_is_looked_up),
+        cmocka_unit_test(two_routes_for_the_same_are_a_mistake_of_the_program),
+        cmocka_unit_test(a_named_segment_is_not_decoded),
+        cmocka_unit_test(bodies_come_in_pieces_where_a_route_says_so),
     };
     return cmocka_run_group_tests_name("router", tests, NULL, NULL);
 }
